@@ -1,0 +1,76 @@
+#include "core/support/text.h"
+
+#include <fcntl.h>
+#include <openssl/sha.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "core/support/error.h"
+
+namespace lathe {
+
+std::string sha256(std::string_view bytes) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  std::string text;
+  for (unsigned char byte : digest) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+std::vector<std::string> split_text(std::string_view text, char separator) {
+  std::vector<std::string> pieces;
+  if (text.empty()) return pieces;
+  size_t begin = 0;
+  for (size_t end; (end = text.find(separator, begin)) != std::string_view::npos; begin = end + 1)
+    pieces.emplace_back(text.substr(begin, end - begin));
+  pieces.emplace_back(text.substr(begin));
+  return pieces;
+}
+
+std::string join_text(const std::vector<std::string>& items, std::string_view separator) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i) text += separator;
+    text += items[i];
+  }
+  return text;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail("cannot read {}: {}", path, std::strerror(errno));
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  if (file.bad() || bytes.fail()) {
+    if (file.peek() == EOF && !file.bad()) return "";
+    fail("cannot read {}: {}", path, errno ? std::strerror(errno) : "is it a folder?");
+  }
+  return std::move(bytes).str();
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));
+  size_t done = 0;
+  int error = 0;
+  while (done < bytes.size() && !error) {
+    ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) error = errno;
+    if (n > 0) done += n;
+  }
+  if (!error && fsync(fd) != 0) error = errno;
+  if (close(fd) != 0 && !error) error = errno;
+  if (!error && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error) {
+    unlink(temporary.c_str());
+    fail("cannot write {}: {}", path, std::strerror(error));
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,26 @@
+// Small text helpers that the standard library lacks.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lathe {
+
+/// SHA-256 of `bytes` as 64 hexadecimal digits. The digest of workloads, artifacts and messages.
+std::string sha256(std::string_view bytes);
+
+/// Pieces of `text` between `separator`s; "" gives no pieces.
+std::vector<std::string> split_text(std::string_view text, char separator);
+
+/// The items joined with `separator`.
+std::string join_text(const std::vector<std::string>& items, std::string_view separator);
+
+/// The whole file. Throws Error "cannot read PATH: reason".
+std::string read_file(const std::string& path);
+
+/// Writes the file through a temporary beside it and a rename, so that it is old or new, never between.
+/// Throws Error "cannot write PATH: reason" (a full disk, say), leaving nothing behind.
+void write_file(const std::string& path, std::string_view bytes);
+
+}  // namespace lathe

@@ -1,0 +1,59 @@
+#include "core/support/text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/support/error.h"
+#include "core/support/tensor.h"
+
+namespace lathe {
+namespace {
+
+TEST(Error, CaretPointsAtTheColumn) {
+  EXPECT_EQ(caret_message({"a.relay", 2, 5, 8}, "one\nlet %x = 1\n", "unexpected token"),
+            "a.relay:2:5: error: unexpected token\n  let %x = 1\n      ^^^");
+}
+
+TEST(Error, NearestName) {
+  EXPECT_EQ(nearest("resnet81", {"vgg16", "resnet18", "dqn"}), "resnet18");
+  EXPECT_EQ(nearest("zzz", {"vgg16"}), "");
+}
+
+TEST(DataTypeText, RoundTrip) {
+  for (const char* text : {"float32", "bfloat16", "bool", "uint8", "int64", "handle", "float32x16"})
+    EXPECT_EQ(to_string(parse_dtype(text).value()), text);
+  for (const char* text : {"", "float", "float33", "int32x1", "float32 ", "boolx"}) EXPECT_FALSE(parse_dtype(text)) << text;
+}
+
+TEST(Half, RoundTripsEveryValue) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    float value = half_to_float(static_cast<uint16_t>(bits));
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(float_to_half(value), bits) << value;
+  }
+  EXPECT_EQ(float_to_half(65520.f), 0x7c00);
+  EXPECT_EQ(float_to_half(65519.f), 0x7bff);
+}
+
+TEST(Npy, RoundTripAndMalformed) {
+  auto path = (std::filesystem::temp_directory_path() / "lathe_npy_test.npy").string();
+  for (DataType type : {kFloat32, kInt64, kBool, kFloat16, kUInt8}) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {3}, {2, 3, 4}, {0, 5}}) {
+      Tensor t = random_tensor(shape, type, 7);
+      save_npy(path, t);
+      Tensor again = load_npy(path);
+      EXPECT_EQ(again.shape(), shape);
+      EXPECT_EQ(max_relative_error(again, t), 0);
+    }
+  }
+  std::string bytes = read_file(path);
+  write_file(path, bytes.substr(0, 20));
+  EXPECT_THROW(load_npy(path), Error);
+  EXPECT_THROW(load_npy("/nonexistent.npy"), Error);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace lathe
