@@ -41,6 +41,7 @@ void destroy(const Node* node);  // iterative: a chain of 1,000,000 nodes does n
 template <typename T>
 class Ref {
  public:
+  using Pointee = T;
   Ref() = default;
   Ref(std::nullptr_t) {}
   explicit Ref(const T* node) : node_(node) { retain(); }

@@ -17,9 +17,7 @@ namespace lathe::reflect {
 template <typename T>
 concept HasFields = requires { T::fields; };
 template <typename T>
-struct IsRef : std::false_type {};
-template <typename T>
-struct IsRef<Ref<T>> : std::true_type {};
+concept IsRef = requires { typename T::Pointee; };
 template <typename T>
 struct IsVector : std::false_type {};
 template <typename T>
@@ -46,7 +44,7 @@ void for_each_field(F&& f) {
 template <typename T, typename F>
 void each_ref(T& value, F&& f) {
   using V = std::remove_const_t<T>;
-  if constexpr (IsRef<V>::value) {
+  if constexpr (IsRef<V>) {
     f(value);
   } else if constexpr (IsVector<V>::value) {
     if constexpr (!std::is_arithmetic_v<typename V::value_type>)
@@ -68,7 +66,7 @@ void each_ref(T& value, F&& f) {
 template <typename T>
 void append(std::vector<Cell>& cells, const T& value, FieldRole role) {
   using Tag = Cell::Tag;
-  if constexpr (IsRef<T>::value) {
+  if constexpr (IsRef<T>) {
     cells.push_back({.tag = Tag::kNode, .role = role, .node = value.get()});
   } else if constexpr (std::is_same_v<T, std::string>) {
     cells.push_back({.tag = Tag::kText, .role = role, .text = value});
@@ -103,7 +101,7 @@ void append(std::vector<Cell>& cells, const T& value, FieldRole role) {
 
 template <typename T>
 nlohmann::json write(const T& value, FunctionRef<int64_t(const Node*)> id) {
-  if constexpr (IsRef<T>::value) {
+  if constexpr (IsRef<T>) {
     return value ? nlohmann::json(id(value.get())) : nlohmann::json(nullptr);
   } else if constexpr (std::is_enum_v<T>) {
     return static_cast<int64_t>(value);
@@ -143,7 +141,7 @@ nlohmann::json write(const T& value, FunctionRef<int64_t(const Node*)> id) {
 
 template <typename T>
 void read(const nlohmann::json& json, T& value, FunctionRef<NodeRef(int64_t)> node) {
-  if constexpr (IsRef<T>::value) {
+  if constexpr (IsRef<T>) {
     if (json.is_null()) return;
     NodeRef ref = node(json.get<int64_t>());
     using Target = std::remove_cvref_t<decltype(*value)>;

@@ -1,0 +1,240 @@
+#include "core/arith/expr.h"
+
+#include <cmath>
+
+#include "core/support/error.h"
+#include "core/support/node_impl.h"
+
+namespace lathe {
+
+LATHE_DEFINE_NODE(VarNode, ExprNode, Identity::kName)
+LATHE_DEFINE_NODE(IntImm, ExprNode)
+LATHE_DEFINE_NODE(FloatImm, ExprNode)
+LATHE_DEFINE_NODE(Any, ExprNode)
+LATHE_DEFINE_NODE(Binary, ExprNode)
+LATHE_DEFINE_NODE(Not, ExprNode)
+LATHE_DEFINE_NODE(Select, ExprNode)
+LATHE_DEFINE_NODE(Cast, ExprNode)
+LATHE_DEFINE_NODE(IntrinsicCall, ExprNode)
+LATHE_DEFINE_NODE(Ramp, ExprNode)
+LATHE_DEFINE_NODE(Broadcast, ExprNode)
+
+NodeTable expr_node_types() {
+  return {&VarNode::kType, &IntImm::kType, &FloatImm::kType, &Any::kType,           &Binary::kType, &Not::kType,
+          &Select::kType,  &Cast::kType,   &Ramp::kType,     &IntrinsicCall::kType, &Broadcast::kType};
+}
+
+Expr::Expr(int value) : Expr(imm(kInt64, value)) {}
+Expr::Expr(int64_t value) : Expr(imm(kInt64, value)) {}
+Expr::Expr(double value) : Expr(fimm(kFloat32, value)) {}
+
+const char* spelling(BinaryOp op) {
+  static constexpr const char* kSpellings[] = {"+",  "-",  "*", "/",  "%",   "//", "%%", "min", "max", "pow", "==",
+                                               "!=", "<", "<=", "&&", "||", "&",  "|",   "^",   "<<",  ">>"};
+  return kSpellings[static_cast<int>(op)];
+}
+
+const char* spelling(Intrinsic intrinsic) {
+  static constexpr const char* kSpellings[] = {"exp",  "log",  "sqrt",  "rsqrt", "tanh",  "sigmoid", "erf",   "sin",   "cos",   "tan",
+                                               "asin", "acos", "atan",  "sinh",  "cosh",  "asinh",   "acosh", "atanh", "floor", "ceil",
+                                               "round", "trunc", "abs", "sign",  "isnan", "isinf",   "bitnot", "popcount"};
+  return kSpellings[static_cast<int>(intrinsic)];
+}
+
+Var var(std::string name, DataType dtype) { return make<VarNode>(std::move(name), dtype); }
+
+Expr imm(DataType dtype, int64_t value) { return make<IntImm>(value, dtype); }
+Expr fimm(DataType dtype, double value) { return make<FloatImm>(value, dtype); }
+Expr any_dim() { return make<Any>(kInt64); }
+
+Expr constant(DataType dtype, double value) {
+  return dtype.is_float() ? fimm(dtype, value) : imm(dtype, static_cast<int64_t>(value));
+}
+
+const int64_t* as_int(const Expr& e) {
+  const IntImm* i = e.as<IntImm>();
+  return i ? &i->value : nullptr;
+}
+
+int64_t int_value(const Expr& e) {
+  const int64_t* value = as_int(e);
+  CHECK(value, "an expression that must be a constant is not");
+  return *value;
+}
+
+bool is_int(const Expr& e, int64_t value) {
+  const int64_t* v = as_int(e);
+  return v && *v == value;
+}
+
+namespace {
+int64_t floor_div(int64_t a, int64_t b) {
+  int64_t q = a / b;
+  return q - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+
+bool is_comparison(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr; }
+
+/// The result on constants, or nothing when it is undefined (division by zero, overflow).
+std::optional<int64_t> fold_ints(BinaryOp op, int64_t a, int64_t b) {
+  int64_t result;
+  switch (op) {
+    case BinaryOp::kAdd: return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    case BinaryOp::kSub: return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    case BinaryOp::kMul: return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    case BinaryOp::kDiv: return b == 0 || b == -1 ? std::nullopt : std::optional(a / b);
+    case BinaryOp::kMod: return b == 0 || b == -1 ? std::nullopt : std::optional(a % b);
+    case BinaryOp::kFloorDiv: return b == 0 || b == -1 ? std::nullopt : std::optional(floor_div(a, b));
+    case BinaryOp::kFloorMod: return b == 0 || b == -1 ? std::nullopt : std::optional(a - floor_div(a, b) * b);
+    case BinaryOp::kMin: return std::min(a, b);
+    case BinaryOp::kMax: return std::max(a, b);
+    case BinaryOp::kEq: return a == b;
+    case BinaryOp::kNe: return a != b;
+    case BinaryOp::kLt: return a < b;
+    case BinaryOp::kLe: return a <= b;
+    case BinaryOp::kAnd: return a && b;
+    case BinaryOp::kOr: return a || b;
+    case BinaryOp::kBitAnd: return a & b;
+    case BinaryOp::kBitOr: return a | b;
+    case BinaryOp::kBitXor: return a ^ b;
+    default: return std::nullopt;
+  }
+}
+
+/// The identities that hold with one constant operand, or null.
+Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
+  bool integer = a.dtype().is_int();
+  switch (op) {
+    case BinaryOp::kAdd:
+      if (integer && is_int(a, 0)) return b;
+      [[fallthrough]];
+    case BinaryOp::kSub: return integer && is_int(b, 0) ? a : Expr();
+    case BinaryOp::kMul:
+      if (integer && (is_int(a, 0) || is_int(b, 1))) return a;
+      if (integer && (is_int(b, 0) || is_int(a, 1))) return b;
+      return {};
+    case BinaryOp::kDiv:
+    case BinaryOp::kFloorDiv: return integer && (is_int(b, 1) || is_int(a, 0)) ? a : Expr();
+    case BinaryOp::kMod:
+    case BinaryOp::kFloorMod: return integer && (is_int(b, 1) || is_int(a, 0)) ? imm(a.dtype(), 0) : Expr();
+    case BinaryOp::kAnd:
+      if (is_int(a, 1) || is_int(b, 0)) return b;
+      return is_int(b, 1) || is_int(a, 0) ? a : Expr();
+    case BinaryOp::kOr:
+      if (is_int(a, 0) || is_int(b, 1)) return b;
+      return is_int(b, 0) || is_int(a, 1) ? a : Expr();
+    default: return {};
+  }
+}
+
+/// Wraps to the width of `dtype`, or nothing when the value does not fit (folding would change it).
+bool fits(DataType dtype, int64_t value) {
+  if (dtype.bits >= 64 || dtype.is_bool()) return true;
+  if (dtype.code == TypeCode::kUInt) return value >= 0 && value < (int64_t{1} << dtype.bits);
+  int64_t limit = int64_t{1} << (dtype.bits - 1);
+  return value >= -limit && value < limit;
+}
+}  // namespace
+
+Expr binary(BinaryOp op, Expr a, Expr b) {
+  // C++ integers are int64 constants: let them take the type of the other side.
+  if (a.dtype() != b.dtype()) {
+    if (const int64_t* value = as_int(b); value && b.dtype() == kInt64 && a.dtype().lanes == 1) b = constant(a.dtype(), *value);
+    else if (const int64_t* value = as_int(a); value && a.dtype() == kInt64 && b.dtype().lanes == 1) a = constant(b.dtype(), *value);
+  }
+  CHECK(a.dtype() == b.dtype(), "operands of {} are {} and {}", spelling(op), to_string(a.dtype()), to_string(b.dtype()));
+  DataType dtype = is_comparison(op) ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
+  const int64_t *x = as_int(a), *y = as_int(b);
+  if (x && y) {
+    auto value = fold_ints(op, *x, *y);
+    if (value && fits(dtype, *value)) return imm(dtype, *value);
+  }
+  if (Expr folded = fold_identity(op, a, b)) return folded;
+  return make<Binary>(op, std::move(a), std::move(b), dtype);
+}
+
+Expr operator+(Expr a, Expr b) { return binary(BinaryOp::kAdd, std::move(a), std::move(b)); }
+Expr operator-(Expr a, Expr b) { return binary(BinaryOp::kSub, std::move(a), std::move(b)); }
+Expr operator*(Expr a, Expr b) { return binary(BinaryOp::kMul, std::move(a), std::move(b)); }
+Expr div(Expr a, Expr b) { return binary(BinaryOp::kDiv, std::move(a), std::move(b)); }
+Expr floordiv(Expr a, Expr b) { return binary(BinaryOp::kFloorDiv, std::move(a), std::move(b)); }
+Expr floormod(Expr a, Expr b) { return binary(BinaryOp::kFloorMod, std::move(a), std::move(b)); }
+Expr ceildiv(Expr a, Expr b) { return floordiv(a + b - 1, b); }
+Expr min(Expr a, Expr b) { return binary(BinaryOp::kMin, std::move(a), std::move(b)); }
+Expr max(Expr a, Expr b) { return binary(BinaryOp::kMax, std::move(a), std::move(b)); }
+Expr equal(Expr a, Expr b) { return binary(BinaryOp::kEq, std::move(a), std::move(b)); }
+Expr not_equal(Expr a, Expr b) { return binary(BinaryOp::kNe, std::move(a), std::move(b)); }
+Expr less(Expr a, Expr b) { return binary(BinaryOp::kLt, std::move(a), std::move(b)); }
+Expr less_equal(Expr a, Expr b) { return binary(BinaryOp::kLe, std::move(a), std::move(b)); }
+Expr logical_and(Expr a, Expr b) { return binary(BinaryOp::kAnd, std::move(a), std::move(b)); }
+Expr logical_or(Expr a, Expr b) { return binary(BinaryOp::kOr, std::move(a), std::move(b)); }
+
+Expr logical_not(Expr a) {
+  CHECK(a.dtype().is_bool());
+  if (const int64_t* value = as_int(a)) return imm(kBool, !*value);
+  DataType dtype = a.dtype();
+  return make<Not>(std::move(a), dtype);
+}
+
+Expr select(Expr condition, Expr if_true, Expr if_false) {
+  CHECK(condition.dtype().is_bool() && if_true.dtype() == if_false.dtype(), "select of {} and {}", to_string(if_true.dtype()),
+        to_string(if_false.dtype()));
+  if (const int64_t* value = as_int(condition)) return *value ? if_true : if_false;
+  DataType dtype = if_true.dtype();
+  return make<Select>(std::move(condition), std::move(if_true), std::move(if_false), dtype);
+}
+
+Expr cast(DataType dtype, Expr value) {
+  if (value.dtype() == dtype) return value;
+  if (const int64_t* v = as_int(value); v && (dtype.is_float() || fits(dtype, *v))) {
+    if (dtype.is_bool()) return imm(kBool, *v != 0);
+    return dtype.is_float() ? fimm(dtype, static_cast<double>(*v)) : imm(dtype, *v);
+  }
+  return make<Cast>(std::move(value), dtype);
+}
+
+Expr intrinsic(Intrinsic f, Expr a) {
+  DataType dtype = f == Intrinsic::kIsNan || f == Intrinsic::kIsInf ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
+  return make<IntrinsicCall>(f, std::move(a), dtype);
+}
+
+Expr ramp(Expr base, Expr stride, int lanes) {
+  DataType dtype = base.dtype().with_lanes(lanes);
+  return make<Ramp>(std::move(base), std::move(stride), dtype);
+}
+
+Expr broadcast(Expr value, int lanes) {
+  DataType dtype = value.dtype().with_lanes(lanes);
+  return make<Broadcast>(std::move(value), dtype);
+}
+
+namespace {
+/// Rebuilds through the builders so that constants fold.
+NodeRef rebuilt(const NodeRef& node) {
+  if (const Binary* b = node.as<Binary>()) return binary(b->op, b->a, b->b);
+  if (const Select* s = node.as<Select>()) return select(s->condition, s->if_true, s->if_false);
+  if (const Not* n = node.as<Not>()) return logical_not(n->a);
+  if (const Cast* c = node.as<Cast>()) return cast(c->dtype, c->value);
+  return node;
+}
+}  // namespace
+
+Expr substitute(const Expr& e, const VarMap& values) {
+  if (!e || values.empty()) return e;
+  NodeRef result = rewrite(e, [&](const NodeRef& node) -> NodeRef {
+    if (const VarNode* v = node.as<VarNode>()) {
+      auto found = values.find(v);
+      return found == values.end() ? node : NodeRef(found->second);
+    }
+    return rebuilt(node);
+  });
+  return result.cast<ExprNode>();
+}
+
+bool uses_var(const NodeRef& node, const VarNode* var) {
+  bool found = false;
+  post_order(node, [&](const NodeRef& n) { found |= n.same_as(var); });
+  return found;
+}
+
+}  // namespace lathe

@@ -1,0 +1,45 @@
+// Einstein-like definitions of tensor programs: how operators state their meaning.
+//
+//   FuncBuilder f;
+//   Buffer a = f.input("a", {m, k}, kFloat32), b = f.input("b", {n, k}, kFloat32);
+//   Buffer c = f.reduce("dense", {m, n}, {k}, Combiner::kSum,
+//                       [&](Vars i, Vars r) { return load(a, {i[0], r[0]}) * load(b, {i[1], r[0]}); });
+//   Func dense = f.finish("dense", {c});
+#pragma once
+
+#include <functional>
+
+#include "core/tir/stmt.h"
+
+namespace lathe::tir {
+
+enum class Combiner : uint8_t { kSum, kProd, kMax, kMin, kAnd, kOr };
+/// The neutral element: 0, 1, lowest, highest, true, false.
+Expr identity_of(Combiner combiner, DataType dtype);
+Expr combine(Combiner combiner, Expr a, Expr b);
+
+using Vars = std::span<const Var>;
+
+class FuncBuilder {
+ public:
+  Buffer input(std::string name, std::vector<Expr> shape, DataType dtype);
+  /// One block: out[i...] = value(i...). The element type is that of the value. Block names are made unique.
+  Buffer compute(const std::string& name, std::vector<Expr> shape, const std::function<Expr(Vars)>& value);
+  /// One block with init: out[i...] = combine over r of value(i..., r...), starting from the combiner's identity.
+  Buffer reduce(const std::string& name, std::vector<Expr> shape, std::vector<Expr> reduce_extents, Combiner combiner,
+                const std::function<Expr(Vars, Vars)>& value);
+  /// A whole statement that writes `out` (scatter, sort, cumulative sums): one opaque block.
+  Buffer opaque(const std::string& name, std::vector<Expr> shape, DataType dtype, std::vector<Buffer> reads,
+                const std::function<Stmt(const Buffer& out)>& body);
+  /// Params are the inputs in order of creation, then `outputs` (a buffer may be given once only, and not an
+  /// input: copy it). The other buffers become allocations of the root block.
+  Func finish(std::string name, const std::vector<Buffer>& outputs);
+
+ private:
+  std::string unique(const std::string& name);
+  std::vector<Buffer> inputs_, intermediates_;
+  std::vector<Stmt> nests_;
+  std::map<std::string, int> names_;
+};
+
+}  // namespace lathe::tir
