@@ -1,0 +1,13 @@
+// From a fused primitive function to the tensor program that is its meaning.
+#pragma once
+
+#include "core/relay/op.h"
+
+namespace lathe::relay {
+
+/// The unscheduled program: params are the function's parameters (tuples flattened) then its results (flattened).
+/// REQUIRES: types are inferred, shapes constant, the body consists of calls to operators with `compute`, constants
+/// (scalars are inlined), tuples and projections. Throws Error naming the operator that has no meaning yet.
+tir::Func lower_function(const Ref<Function>& function, const std::string& name);
+
+}  // namespace lathe::relay

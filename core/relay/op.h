@@ -1,0 +1,76 @@
+// The operator table: an operator is one row of its family's table (ops/*.cpp), where name, documentation,
+// attributes, type relation, meaning as a tensor program, fusion and layout behaviour stand together.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "core/relay/expr.h"
+#include "core/tir/builder.h"
+
+namespace lathe::relay {
+
+/// How operator fusion may combine an operator with its neighbours (Roesch et al. 2019, section 4.4), in rising
+/// order: a pattern absorbs lower ones.
+enum class Fusion : uint8_t {
+  kElementwise,  // out[i] from in[i]
+  kBroadcast,    // out[i] from in[some of i]
+  kInjective,    // out[i] from in[f(i)], f one to one: reshape, transpose, pad
+  kReduction,    // sums over axes
+  kAnchor,       // complex with a fusable output: conv2d, dense, pooling
+  kTuple,
+  kOpaque,       // never fused
+};
+
+/// How a type relation answers (Relay 2019, section 3.2.2): solved, not enough known yet, or throw Error when the
+/// argument types are wrong (lower case, names the operator and both shapes).
+enum class Relation : uint8_t { kSolved, kWaits };
+
+/// What a type relation sees: arguments (holes resolved as far as known) and how to state the result.
+class RelationContext {
+ public:
+  virtual ~RelationContext() = default;
+  /// The argument's type when it is a tensor type, or null while it is a hole. Throws Error when it is something else.
+  virtual const TensorType* tensor(size_t arg) = 0;
+  virtual Type type(size_t arg) = 0;
+  virtual size_t args() const = 0;
+  /// The argument when it is a Constant (shapes given as tensors), or null.
+  virtual const Constant* constant(size_t arg) = 0;
+  virtual void result(Type type) = 0;
+  /// Unifies an argument's type with what the relation demands (the weight of a conv from its input, say).
+  virtual void unify_arg(size_t arg, Type type) = 0;
+  /// States a == b: Error when it is false; recorded when it can't be decided (symbolic).
+  virtual void equal_dims(const lathe::Expr& a, const lathe::Expr& b) = 0;
+};
+
+using InferType = Relation (*)(RelationContext&, const Attrs&);
+/// The meaning: appends blocks to the builder; inputs are the argument tensors, tuples flattened. One buffer a tensor of the result.
+using Compute = std::vector<tir::Buffer> (*)(tir::FuncBuilder&, const Attrs&, std::span<const tir::Buffer>, const Type& result);
+
+/// How layout alteration treats an operator.
+enum class LayoutRule : uint8_t {
+  kNone,         // needs its declared layout: inputs are converted back
+  kElementwise,  // any layout, same for all inputs of full rank; result has it
+  kOwn,          // ops/layout.cpp knows: conv2d, pooling, concatenate, ...
+};
+
+struct Op {
+  const char* name;   // as in TVM's Relay: "nn.conv2d"
+  const char* doc;    // one or two sentences: formula, shapes
+  int args = 1;       // -1: any number
+  const NodeType* attrs = nullptr;  // the attribute struct's type; null: none
+  InferType infer = nullptr;
+  Compute compute = nullptr;  // null: not executable (yet): on_device annotations and the like
+  Fusion fusion = Fusion::kOpaque;
+  LayoutRule layout = LayoutRule::kNone;
+  bool stateful = false;  // has effects or randomness: not folded, not deduplicated
+};
+
+/// All rows; each family is one span (ops/tables.cpp lists them, a line each).
+std::span<const std::span<const Op> > op_families();
+/// The row, or nullptr.
+const Op* find_op(std::string_view name);
+/// Names of all operators, for messages and listings.
+std::vector<std::string> op_names();
+
+}  // namespace lathe::relay
