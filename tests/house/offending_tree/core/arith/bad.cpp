@@ -1,0 +1,1 @@
+#include "core/relay/expr.h"  // arith may not see relay
