@@ -52,18 +52,27 @@ std::string read_file(const std::string& path) {
   return std::move(bytes).str();
 }
 
-void write_file(const std::string& path, std::string_view bytes) {
+namespace {
+/// Writes all of `bytes`; returns 0 or the error's number.
+int write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return 0;
+}
+}  // namespace
+
+void write_file(const std::string& path, std::string_view bytes) { write_file(path, {&bytes, 1}); }
+
+void write_file(const std::string& path, std::span<const std::string_view> pieces) {
   std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));
-  size_t done = 0;
   int error = 0;
-  while (done < bytes.size() && !error) {
-    ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) error = errno;
-    if (n > 0) done += n;
-  }
+  for (size_t i = 0; i < pieces.size() && !error; ++i) error = write_all(fd, pieces[i]);
   if (!error && fsync(fd) != 0) error = errno;
   if (close(fd) != 0 && !error) error = errno;
   if (!error && rename(temporary.c_str(), path.c_str()) != 0) error = errno;

@@ -1,6 +1,7 @@
 // Small text helpers that the standard library lacks.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,5 +23,8 @@ std::string read_file(const std::string& path);
 /// Writes the file through a temporary beside it and a rename, so that it is old or new, never between.
 /// Throws Error "cannot write PATH: reason" (a full disk, say), leaving nothing behind.
 void write_file(const std::string& path, std::string_view bytes);
+
+/// The same with the bytes in pieces, written one after another.
+void write_file(const std::string& path, std::span<const std::string_view> pieces);
 
 }  // namespace lathe

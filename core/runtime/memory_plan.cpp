@@ -1,0 +1,68 @@
+#include "core/runtime/memory_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "core/runtime/kernel.h"
+#include "core/support/error.h"
+
+namespace lathe::runtime {
+namespace {
+
+bool live_together(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
+
+/// The start of the smallest gap of at least `bytes` between `taken` ranges (sorted by start), or the end of
+/// the last one when no gap is wide enough.
+int64_t best_fit(const std::vector<std::pair<int64_t, int64_t>>& taken, int64_t bytes) {
+  int64_t best = -1, best_gap = std::numeric_limits<int64_t>::max(), end = 0;
+  for (auto [from, to] : taken) {
+    int64_t gap = from - end;
+    if (gap >= bytes && gap < best_gap) {
+      best = end;
+      best_gap = gap;
+    }
+    end = std::max(end, to);
+  }
+  return best >= 0 ? best : end;
+}
+
+int64_t most_bytes_live(std::span<const Block> blocks) {
+  std::map<int64_t, int64_t> change;  // at the start of a step
+  for (const Block& block : blocks) {
+    change[block.first] += align_up(block.bytes);
+    change[block.last + 1] -= align_up(block.bytes);
+  }
+  int64_t live = 0, most = 0;
+  for (auto [step, bytes] : change) most = std::max(most, live += bytes);
+  return most;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(std::span<const Block> blocks) {
+  std::vector<size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  MemoryPlan plan{.offsets = std::vector<int64_t>(blocks.size()), .lower_bound = most_bytes_live(blocks)};
+  std::vector<size_t> placed;
+  std::vector<std::pair<int64_t, int64_t>> taken;
+  for (size_t i : order) {
+    const Block& block = blocks[i];
+    CHECK(block.bytes >= 0 && block.first <= block.last, "block {}: {} bytes, steps {}..{}", i, block.bytes,
+          block.first, block.last);
+    taken.clear();
+    for (size_t j : placed)
+      if (live_together(block, blocks[j]))
+        taken.emplace_back(plan.offsets[j], plan.offsets[j] + align_up(blocks[j].bytes));
+    std::sort(taken.begin(), taken.end());
+    plan.offsets[i] = best_fit(taken, align_up(block.bytes));
+    plan.bytes = std::max(plan.bytes, plan.offsets[i] + align_up(block.bytes));
+    placed.push_back(i);
+  }
+  return plan;
+}
+
+}  // namespace lathe::runtime

@@ -1,0 +1,193 @@
+#include "core/runtime/module_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "core/support/text.h"
+
+namespace lathe::runtime {
+namespace {
+
+constexpr std::string_view kMagic = "\x89LATHE\r\n";  // text-mode transfers damage it visibly
+constexpr uint32_t kVersion = 1;
+constexpr uint64_t kPage = 4096;
+
+/// The first bytes of the file, little-endian. The plan follows at once; library and constants start at
+/// pages.
+struct Header {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_bytes;
+  uint64_t plan_bytes;
+  uint64_t library_at, library_bytes;
+  uint64_t constants_at, constants_bytes;
+  uint64_t reserved;
+  char checksum[64];  // SHA-256 of the fields above, the plan and the library
+};
+static_assert(sizeof(Header) == 128);
+
+constexpr uint64_t page_up(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+std::string checksum(const Header& header, std::string_view plan, std::string_view library) {
+  std::string covered(reinterpret_cast<const char*>(&header), offsetof(Header, checksum));
+  return sha256(covered.append(plan).append(library));
+}
+
+/// A file mapped read-only. The mapping lives as long as a copy of `bytes` does.
+struct MappedFile {
+  std::shared_ptr<void> bytes;
+  uint64_t size = 0;
+
+  explicit MappedFile(const std::string& path) {
+    int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (fd < 0 || fstat(fd, &status) != 0) {
+      int error = errno;
+      if (fd >= 0) close(fd);
+      fail("cannot read {}: {}", path, std::strerror(error));
+    }
+    if (!S_ISREG(status.st_mode) || status.st_size < static_cast<off_t>(sizeof(Header))) {
+      close(fd);
+      fail("{} is not a module file: it is {}", path,
+           S_ISREG(status.st_mode) ? "too short" : "not a regular file");
+    }
+    size = static_cast<uint64_t>(status.st_size);
+    void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    int error = errno;
+    close(fd);
+    if (memory == MAP_FAILED) fail("cannot map {}: {}", path, std::strerror(error));
+    bytes = std::shared_ptr<void>(memory, [length = size](void* pages) { munmap(pages, length); });
+  }
+  std::string_view piece(uint64_t at, uint64_t length) const {
+    return {static_cast<const char*>(bytes.get()) + at, length};
+  }
+};
+
+/// The header, when it describes a file of this size with the right checksum.
+Header checked_header(const std::string& path, const MappedFile& file) {
+  Header header;
+  std::memcpy(&header, file.bytes.get(), sizeof header);
+  if (std::string_view(header.magic, sizeof header.magic) != kMagic) fail("{} is not a module file", path);
+  if (header.version > kVersion)
+    fail(
+        "{} is a module of format {}, this program reads up to {}; use a newer program, or compile the model "
+        "again",
+        path, header.version, kVersion);
+  bool fits = header.version >= 1 && header.header_bytes == sizeof header && header.plan_bytes <= file.size &&
+              header.library_at == page_up(sizeof header + header.plan_bytes) &&
+              header.library_at <= file.size && header.library_bytes <= file.size - header.library_at &&
+              header.constants_at == page_up(header.library_at + header.library_bytes) &&
+              header.constants_at <= file.size && header.constants_bytes == file.size - header.constants_at;
+  if (!fits) fail("{} is damaged or cut short: its {} bytes do not match its header", path, file.size);
+  if (checksum(header, file.piece(sizeof header, header.plan_bytes),
+               file.piece(header.library_at, header.library_bytes)) !=
+      std::string_view(header.checksum, sizeof header.checksum))
+    fail("{} is damaged: its checksum does not match", path);
+  return header;
+}
+
+void require_cpu_features(const std::vector<std::string>& wanted) {
+  if (wanted.empty()) return;
+  std::ifstream file("/proc/cpuinfo");
+  std::set<std::string> present;
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, 5, "flags") != 0 && line.compare(0, 8, "Features") != 0) continue;
+    std::istringstream words(line.substr(line.find(':') + 1));
+    for (std::string word; words >> word;) present.insert(word);
+    break;
+  }
+  if (present.empty()) return;  // a system that does not say
+  for (const std::string& feature : wanted)
+    if (!present.count(feature))
+      fail("the module needs the CPU feature {}, which this machine lacks", feature);
+}
+
+}  // namespace
+
+void write_module(const std::string& path, const ModuleImage& image) {
+  std::string plan = plan_text(image.plan);
+  Header header{};
+  std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
+  header.version = kVersion;
+  header.header_bytes = sizeof header;
+  header.plan_bytes = plan.size();
+  header.library_at = page_up(sizeof header + plan.size());
+  header.library_bytes = image.library.size();
+  header.constants_at = page_up(header.library_at + image.library.size());
+  header.constants_bytes = static_cast<uint64_t>(image.plan.constant_bytes);
+  std::memcpy(header.checksum, checksum(header, plan, image.library).data(), sizeof header.checksum);
+
+  const std::string zeros(kPage, '\0');
+  std::vector<std::string_view> pieces{{reinterpret_cast<const char*>(&header), sizeof header}, plan};
+  auto pad = [&](uint64_t bytes) { pieces.push_back(std::string_view(zeros).substr(0, bytes)); };
+  pad(header.library_at - sizeof header - plan.size());
+  pieces.push_back(image.library);
+  pad(header.constants_at - header.library_at - image.library.size());
+  int64_t written = 0;
+  for (const ModuleImage::Constant& constant : image.constants) {
+    CHECK(constant.at >= written && constant.at - written < kAlignment, "constant at {}, {} written",
+          constant.at, written);
+    pad(static_cast<uint64_t>(constant.at - written));
+    pieces.emplace_back(static_cast<const char*>(constant.data.data()),
+                        static_cast<size_t>(constant.data.bytes()));
+    written = constant.at + constant.data.bytes();
+  }
+  pad(static_cast<uint64_t>(image.plan.constant_bytes - written));
+  write_file(path, pieces);
+}
+
+Module::Module(Plan plan, std::string_view library)
+    : plan_(std::move(plan)), library_(library), constants_(plan_.values.size()) {
+  require_cpu_features(plan_.cpu_features);
+  for (const Step& step : plan_.steps) {
+    kernels_.push_back(reinterpret_cast<LatheKernel>(library_.find(step.kernel.c_str())));
+    if (!kernels_.back()) fail("the module has no kernel {}", step.kernel);
+  }
+}
+
+std::shared_ptr<const Module> Module::open(const std::string& path) {
+  MappedFile file(path);
+  Header header = checked_header(path, file);
+  try {
+    Plan plan = parse_plan(file.piece(sizeof header, header.plan_bytes));
+    if (plan.constant_bytes != static_cast<int64_t>(header.constants_bytes))
+      fail("module: {} bytes of constants, the header says {}", plan.constant_bytes, header.constants_bytes);
+    std::shared_ptr<Module> module(
+        new Module(std::move(plan), file.piece(header.library_at, header.library_bytes)));
+    char* constants = static_cast<char*>(file.bytes.get()) + header.constants_at;
+    for (size_t i = 0; i < module->constants_.size(); ++i)
+      if (const Value& value = module->plan_.values[i]; value.place == Place::kConstant)
+        module->constants_[i] = constants + value.at;
+    module->owners_.push_back(file.bytes);
+    return module;
+  } catch (const Error& error) {
+    fail("{}: {}", path, error.what());
+  }
+}
+
+std::shared_ptr<const Module> Module::from_image(ModuleImage image) {
+  std::shared_ptr<Module> module(new Module(std::move(image.plan), image.library));
+  auto constants = std::make_shared<std::vector<ModuleImage::Constant>>(std::move(image.constants));
+  for (size_t i = 0; i < module->constants_.size(); ++i) {
+    const Value& value = module->plan_.values[i];
+    if (value.place != Place::kConstant) continue;
+    auto holder =
+        std::find_if(constants->begin(), constants->end(),
+                     [&](const ModuleImage::Constant& constant) { return constant.at == value.at; });
+    CHECK(holder != constants->end(), "value {}: no constant at {}", i, value.at);
+    module->constants_[i] = holder->data.data();
+  }
+  module->owners_.push_back(constants);
+  return module;
+}
+
+}  // namespace lathe::runtime

@@ -1,0 +1,55 @@
+// A compiled model: in memory, and as a `.lathe` file that the runtime loads with no compiler
+// (docs/module-file.md).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/runtime/kernel.h"
+#include "core/runtime/plan.h"
+#include "core/runtime/shared_object.h"
+#include "core/support/tensor.h"
+
+namespace lathe::runtime {
+
+/// Everything a module file holds.
+struct ModuleImage {
+  struct Constant {
+    int64_t at = 0;  // offset among the constants
+    Tensor data;
+  };
+  Plan plan;
+  std::string library;  // the bytes of the shared object
+  std::vector<Constant> constants;
+};
+
+/// Writes the file through a temporary and a rename. Throws Error "cannot write PATH: reason".
+void write_module(const std::string& path, const ModuleImage& image);
+
+/// A loaded model, immutable: executors in several threads may share one. Constants of a file are mapped, not
+/// read, so processes that load the same file share their memory.
+class Module {
+ public:
+  /// Throws Error, naming the file, when it is damaged, truncated, of a newer version, or needs CPU features
+  /// that this machine lacks.
+  static std::shared_ptr<const Module> open(const std::string& path);
+  /// The same without a file; keeps the image's constants.
+  static std::shared_ptr<const Module> from_image(ModuleImage image);
+
+  const Plan& plan() const { return plan_; }
+  LatheKernel kernel(size_t step) const { return kernels_[step]; }
+  /// Where constant value `value` lies. REQUIRES: its place is kConstant.
+  void* constant(size_t value) const { return constants_[value]; }
+
+ private:
+  Module(Plan plan, std::string_view library);
+
+  Plan plan_;
+  SharedObject library_;
+  std::vector<LatheKernel> kernels_;  // one a step
+  std::vector<void*> constants_;      // one a value; nullptr elsewhere
+  std::vector<std::shared_ptr<void>> owners_;
+};
+
+}  // namespace lathe::runtime

@@ -1,0 +1,82 @@
+// The static execution plan of a model: which kernels run in which order, and where every tensor lies.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "core/support/node.h"
+#include "core/support/tensor.h"
+
+namespace lathe::runtime {
+
+enum class Place : uint8_t {
+  kInput,     // the caller's memory
+  kConstant,  // the module's constants
+  kArena,     // the executor's arena
+};
+
+/// A tensor at a place. Several values may lie at one place: views (reshape, flatten) cost no kernel.
+struct Value {
+  std::vector<int64_t> shape;
+  DataType dtype;
+  Place place = Place::kArena;
+  int64_t at = 0;  // kInput: the number of the input; else the offset in bytes, a multiple of kAlignment
+  static constexpr auto fields = std::tuple{field("shape", &Value::shape), field("dtype", &Value::dtype),
+                                            field("place", &Value::place), field("at", &Value::at)};
+  int64_t bytes() const { return shape_size(shape) * dtype.bytes(); }
+};
+
+/// An input or an output of the model.
+struct Port {
+  std::string name;
+  int64_t value = 0;
+  static constexpr auto fields = std::tuple{field("name", &Port::name), field("value", &Port::value)};
+};
+
+/// One kernel call.
+struct Step {
+  std::string kernel;         // a symbol of the module's shared object
+  std::vector<int64_t> args;  // values, in the order of the kernel's parameters
+  int64_t results = 1;        // how many of the last args the kernel writes
+  int64_t workspace_at = 0;   // offset in the arena
+  int64_t workspace_bytes = 0;
+  static constexpr auto fields = std::tuple{
+      field("kernel", &Step::kernel), field("args", &Step::args), field("results", &Step::results),
+      field("workspace_at", &Step::workspace_at), field("workspace_bytes", &Step::workspace_bytes)};
+};
+
+struct Plan {
+  std::string model, target;
+  std::vector<std::string> cpu_features;  // of /proc/cpuinfo, that the kernels need
+  std::vector<Value> values;
+  std::vector<Port> inputs, outputs;  // outputs may repeat, and may be inputs or constants
+  std::vector<Step> steps;
+  int64_t arena_bytes = 0, constant_bytes = 0;
+  int64_t arena_lower_bound = 0;  // no order-preserving plan could use fewer bytes
+  static constexpr auto fields = std::tuple{field("model", &Plan::model),
+                                            field("target", &Plan::target),
+                                            field("cpu_features", &Plan::cpu_features),
+                                            field("values", &Plan::values),
+                                            field("inputs", &Plan::inputs),
+                                            field("outputs", &Plan::outputs),
+                                            field("steps", &Plan::steps),
+                                            field("arena_bytes", &Plan::arena_bytes),
+                                            field("constant_bytes", &Plan::constant_bytes),
+                                            field("arena_lower_bound", &Plan::arena_lower_bound)};
+};
+
+/// Throws Error when an index or offset of the plan is out of range, so that running it stays inside the
+/// arena and the constants. Plans read from files pass through here.
+void check_plan(const Plan& plan);
+
+/// JSON, and back. parse_plan throws Error on malformed text, and checks the plan.
+std::string plan_text(const Plan& plan);
+Plan parse_plan(std::string_view text);
+
+/// The number of the input called `name`. Throws Error with the nearest name when there is none.
+size_t find_input(const Plan& plan, std::string_view name);
+
+}  // namespace lathe::runtime

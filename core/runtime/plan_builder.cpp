@@ -1,0 +1,123 @@
+#include "core/runtime/plan_builder.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace lathe::runtime {
+
+int64_t PlanBuilder::add_value(TensorType type, Place place, int64_t at) {
+  image_.plan.values.push_back({std::move(type.shape), type.dtype, place, at});
+  return static_cast<int64_t>(image_.plan.values.size()) - 1;
+}
+
+int64_t PlanBuilder::input(std::string name, TensorType type) {
+  int64_t value = add_value(std::move(type), Place::kInput, static_cast<int64_t>(image_.plan.inputs.size()));
+  image_.plan.inputs.push_back({std::move(name), value});
+  return value;
+}
+
+int64_t PlanBuilder::constant(Tensor data) {
+  TensorType type{data.shape(), data.dtype()};
+  for (const ModuleImage::Constant& known : image_.constants)
+    if (known.data.data() == data.data() && known.data.bytes() == data.bytes())
+      return add_value(std::move(type), Place::kConstant, known.at);
+  int64_t at = image_.plan.constant_bytes;
+  image_.plan.constant_bytes += align_up(data.bytes());
+  image_.constants.push_back({at, std::move(data)});
+  return add_value(std::move(type), Place::kConstant, at);
+}
+
+int64_t PlanBuilder::view(int64_t value, std::vector<int64_t> shape) {
+  const Value& viewed = image_.plan.values.at(value);
+  CHECK(shape_size(shape) == shape_size(viewed.shape), "{} as {}", shape_text(viewed.shape),
+        shape_text(shape));
+  return add_value({std::move(shape), viewed.dtype}, viewed.place, viewed.at);
+}
+
+std::vector<int64_t> PlanBuilder::call(Call call) {
+  Step step{.kernel = std::move(call.kernel),
+            .args = std::move(call.args),
+            .results = static_cast<int64_t>(call.results.size()),
+            .workspace_bytes = call.workspace_bytes};
+  std::vector<int64_t> results;
+  for (TensorType& type : call.results) {
+    results.push_back(add_value(std::move(type), Place::kArena, static_cast<int64_t>(block_bytes_.size())));
+    block_bytes_.push_back(image_.plan.values.back().bytes());
+  }
+  step.args.insert(step.args.end(), results.begin(), results.end());
+  image_.plan.steps.push_back(std::move(step));
+  reuse_.push_back(call.reuse);
+  return results;
+}
+
+void PlanBuilder::output(std::string name, int64_t value) {
+  image_.plan.outputs.push_back({std::move(name), value});
+}
+
+/// One block for each result, live from its call to its last reader (outputs: to the end), then one for each
+/// step's workspace.
+std::vector<Block> PlanBuilder::live_blocks() const {
+  const Plan& plan = image_.plan;
+  std::vector<Block> blocks;
+  for (int64_t bytes : block_bytes_) blocks.push_back({bytes, -1, -1});
+  auto touch = [&](int64_t value, int64_t step) {
+    const Value& touched = plan.values[value];
+    if (touched.place != Place::kArena) return;
+    Block& block = blocks[touched.at];
+    if (block.first < 0) block.first = step;
+    block.last = step;
+  };
+  int64_t end = static_cast<int64_t>(plan.steps.size());
+  for (int64_t step = 0; step < end; ++step)
+    for (int64_t arg : plan.steps[step].args) touch(arg, step);
+  for (const Port& output : plan.outputs) touch(output.value, end);
+  for (int64_t step = 0; step < end; ++step) blocks.push_back({plan.steps[step].workspace_bytes, step, step});
+  return blocks;
+}
+
+/// Lets results take over the blocks they may: gives, for each block, the one whose memory it uses. A block
+/// taken over by another keeps no bytes of its own, and the other lives for both.
+std::vector<size_t> PlanBuilder::merge_reused(std::vector<Block>& blocks) const {
+  const Plan& plan = image_.plan;
+  std::vector<size_t> home(blocks.size());
+  std::iota(home.begin(), home.end(), 0);
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    if (reuse_[s] < 0) continue;
+    const Step& step = plan.steps[s];
+    auto in_arena = [&](int64_t value) { return plan.values[value].place == Place::kArena; };
+    size_t inputs = step.args.size() - static_cast<size_t>(step.results);
+    int64_t source_value = step.args.at(reuse_[s]);
+    if (!in_arena(source_value)) continue;
+    size_t source = home[plan.values[source_value].at];
+    size_t result = static_cast<size_t>(plan.values[step.args[inputs]].at);
+    auto readers =
+        std::count_if(step.args.begin(), step.args.begin() + static_cast<int64_t>(inputs),
+                      [&](int64_t arg) { return in_arena(arg) && home[plan.values[arg].at] == source; });
+    bool last_reader = blocks[source].last == static_cast<int64_t>(s);
+    if (readers != 1 || !last_reader || blocks[source].bytes != blocks[result].bytes) continue;
+    home[result] = source;
+    blocks[source].last = blocks[result].last;
+    blocks[result].bytes = 0;
+  }
+  return home;
+}
+
+ModuleImage PlanBuilder::finish() {
+  Plan& plan = image_.plan;
+  std::vector<Block> blocks = live_blocks();
+  std::vector<size_t> home = merge_reused(blocks);
+  MemoryPlan memory = plan_memory(blocks);
+  for (Value& value : plan.values)
+    if (value.place == Place::kArena) value.at = memory.offsets[home[value.at]];
+  for (size_t step = 0; step < plan.steps.size(); ++step)
+    plan.steps[step].workspace_at = memory.offsets[block_bytes_.size() + step];
+  plan.arena_bytes = memory.bytes;
+  plan.arena_lower_bound = memory.lower_bound;
+  check_plan(plan);
+  block_bytes_.clear();
+  reuse_.clear();
+  return std::exchange(image_, {});
+}
+
+}  // namespace lathe::runtime

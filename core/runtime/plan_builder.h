@@ -1,0 +1,54 @@
+// Builds a plan call by call, then places every tensor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/runtime/memory_plan.h"
+#include "core/runtime/module_file.h"
+
+namespace lathe::runtime {
+
+struct TensorType {
+  std::vector<int64_t> shape;
+  DataType dtype;
+};
+
+/// A kernel call as the builder takes it. Values are named by the numbers that the builder gave out.
+struct Call {
+  std::string kernel;
+  std::vector<int64_t> args;
+  std::vector<TensorType> results;
+  int64_t workspace_bytes = 0;
+  // results[0] may take over the memory of args[reuse] when nobody else needs it: the kernel reads each
+  // element of that argument only before it writes the element at the same place. -1: none.
+  int64_t reuse = -1;
+};
+
+/// Usage: input(), constant(), call() and view() in execution order, output(), then finish().
+class PlanBuilder {
+ public:
+  int64_t input(std::string name, TensorType type);
+  /// The same data (by address) is kept once.
+  int64_t constant(Tensor data);
+  /// `value` under another shape of the same size.
+  int64_t view(int64_t value, std::vector<int64_t> shape);
+  /// The values that the call makes, one for each of call.results.
+  std::vector<int64_t> call(Call call);
+  void output(std::string name, int64_t value);
+
+  /// The image without its library: lifetimes are taken from the order of the calls, and offsets assigned.
+  /// Leaves the builder empty.
+  ModuleImage finish();
+
+ private:
+  int64_t add_value(TensorType type, Place place, int64_t at);
+  std::vector<Block> live_blocks() const;
+  std::vector<size_t> merge_reused(std::vector<Block>& blocks) const;
+
+  ModuleImage image_;  // until finish(), `at` of a value in the arena is the number of its block
+  std::vector<int64_t> block_bytes_;  // one a block: a result of a call, with all its views
+  std::vector<int64_t> reuse_;        // one a step
+};
+
+}  // namespace lathe::runtime

@@ -1,0 +1,57 @@
+#include "core/runtime/shared_object.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/support/error.h"
+
+namespace lathe::runtime {
+
+SharedObject::SharedObject(std::string_view bytes) {
+  if (bytes.substr(0, 4) !=
+      "\x7f"
+      "ELF")
+    fail("shared object: the bytes are not an ELF file");
+  descriptor_ = memfd_create("lathe-kernels", MFD_CLOEXEC);
+  if (descriptor_ < 0) fail("shared object: cannot make an in-memory file: {}", std::strerror(errno));
+  while (!bytes.empty()) {
+    ssize_t written = write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      std::string reason = std::strerror(errno);
+      close(descriptor_);
+      fail("shared object: cannot fill an in-memory file: {}", reason);
+    }
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  handle_ = dlopen(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle_) {
+    std::string reason = dlerror();
+    close(descriptor_);
+    fail("shared object: the system cannot load it: {}", reason);
+  }
+}
+
+SharedObject::~SharedObject() {
+  if (handle_) dlclose(handle_);
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+SharedObject::SharedObject(SharedObject&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), handle_(std::exchange(other.handle_, nullptr)) {}
+
+SharedObject& SharedObject::operator=(SharedObject&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+void* SharedObject::find(const char* symbol) const { return dlsym(handle_, symbol); }
+
+}  // namespace lathe::runtime

@@ -1,0 +1,28 @@
+// A shared object (ELF .so) loaded from memory.
+#pragma once
+
+#include <string_view>
+
+namespace lathe::runtime {
+
+/// Loads the bytes of a shared object into this process; unloads them when destroyed. Symbols stay local to
+/// it. Loading runs the code's constructors: only give it bytes whose source is trusted.
+class SharedObject {
+ public:
+  /// Throws Error when the system loader refuses the bytes (not ELF, another machine, a missing library).
+  explicit SharedObject(std::string_view bytes);
+  ~SharedObject();
+  SharedObject(SharedObject&& other) noexcept;
+  SharedObject& operator=(SharedObject&& other) noexcept;
+
+  /// The address of a symbol, or nullptr.
+  void* find(const char* symbol) const;
+
+ private:
+  // The descriptor stays open as long as the library: the loader knows libraries by their path
+  // (/proc/self/fd/N here), and would take another library under a reused number for this one.
+  int descriptor_ = -1;
+  void* handle_ = nullptr;
+};
+
+}  // namespace lathe::runtime

@@ -1,0 +1,33 @@
+// Kernels of three floats with the ABI of generated code.
+#include "core/runtime/kernel.h"
+
+namespace {
+constexpr int64_t kSize = 3;
+const float* input(void* const* buffers, int i) { return static_cast<const float*>(buffers[i]); }
+float* output(void* const* buffers, int i) { return static_cast<float*>(buffers[i]); }
+}  // namespace
+
+extern "C" {
+
+int32_t add(void* const* buffers, void*, const LatheParallel* parallel) {
+  parallel->launch(
+      parallel->pool,
+      [](void* closure, int64_t begin, int64_t end) {
+        void* const* buffers = static_cast<void* const*>(closure);
+        for (int64_t i = begin; i < end; ++i)
+          output(buffers, 2)[i] = input(buffers, 0)[i] + input(buffers, 1)[i];
+      },
+      const_cast<void**>(buffers), kSize);
+  return 0;
+}
+
+// Doubles by way of the workspace, which it fills first.
+int32_t twice(void* const* buffers, void* workspace, const LatheParallel*) {
+  float* scratch = static_cast<float*>(workspace);
+  for (int64_t i = 0; i < kSize; ++i) scratch[i] = 2 * input(buffers, 0)[i];
+  for (int64_t i = 0; i < kSize; ++i) output(buffers, 1)[i] = scratch[i];
+  return 0;
+}
+
+int32_t refuse(void* const*, void*, const LatheParallel*) { return 7; }
+}

@@ -1,0 +1,38 @@
+// A small model over the kernels of kernels.cpp, for the tests of this room.
+#pragma once
+
+#include "core/runtime/plan_builder.h"
+#include "core/support/text.h"
+
+namespace lathe::runtime {
+
+inline const TensorType kThree{{3}, kFloat32};
+
+inline Tensor floats(const std::vector<float>& values) {
+  return tensor_of(values, {static_cast<int64_t>(values.size())}, kFloat32);
+}
+
+inline std::string test_kernels() { return read_file(TEST_KERNELS); }
+
+/// y = 2 * (2 * (x + c)) + c, with outputs: y as (3, 1), x, c, and y again.
+inline ModuleImage test_image() {
+  PlanBuilder builder;
+  int64_t x = builder.input("x", kThree);
+  int64_t c = builder.constant(floats({1, 2, 3}));
+  int64_t sum = builder.call({.kernel = "add", .args = {x, c}, .results = {kThree}, .reuse = 0})[0];
+  int64_t two =
+      builder.call({.kernel = "twice", .args = {sum}, .results = {kThree}, .workspace_bytes = 12})[0];
+  int64_t four =
+      builder.call({.kernel = "twice", .args = {two}, .results = {kThree}, .workspace_bytes = 12})[0];
+  int64_t y = builder.call({.kernel = "add", .args = {four, c}, .results = {kThree}, .reuse = 0})[0];
+  builder.output("column", builder.view(y, {3, 1}));
+  builder.output("x", x);
+  builder.output("c", c);
+  builder.output("y", y);
+  ModuleImage image = builder.finish();
+  image.plan.model = "test";
+  image.library = test_kernels();
+  return image;
+}
+
+}  // namespace lathe::runtime
