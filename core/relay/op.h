@@ -30,10 +30,12 @@ enum class Relation : uint8_t { kSolved, kWaits };
 class RelationContext {
  public:
   virtual ~RelationContext() = default;
+  /// The operator asked about: many operators share a relation, and its messages begin with their name.
+  virtual const Op& op() const = 0;
   /// The argument's type when it is a tensor type, or null while it is a hole. Throws Error when it is something else.
   virtual const TensorType* tensor(size_t arg) = 0;
   virtual Type type(size_t arg) = 0;
-  virtual size_t args() const = 0;
+  virtual size_t args() const = 0;  // of the call; a tuple counts as one
   /// The argument when it is a Constant (shapes given as tensors), or null.
   virtual const Constant* constant(size_t arg) = 0;
   virtual void result(Type type) = 0;
