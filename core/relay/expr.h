@@ -32,7 +32,8 @@ using Expr = Ref<RelayNode>;
 template <typename D>
 using ExprOf = NodeOf<D, RelayNode, Identity::kGraph>;
 
-struct Constant final : ExprOf<Constant> {
+/// A literal. Constants are equal by value; sharing one says nothing.
+struct Constant final : NodeOf<Constant, RelayNode> {
   Tensor value;
   static constexpr auto kName = "Constant";
   static constexpr auto kKind = ExprKind::kConstant;
@@ -58,7 +59,7 @@ struct GlobalVarNode final : NodeOf<GlobalVarNode, RelayNode> {
 };
 using GlobalVar = Ref<GlobalVarNode>;
 
-/// An operator as a value. One node an operator (see op_expr), so operators compare by name.
+/// An operator as a value.
 struct OpNode final : NodeOf<OpNode, RelayNode> {
   std::string name;
   static constexpr auto kName = "Op";
@@ -233,14 +234,14 @@ struct Grad final : ExprOf<Grad> {
 };
 
 /// A tensor program as a callee.
-struct PrimFunc final : ExprOf<PrimFunc> {
+struct PrimFunc final : NodeOf<PrimFunc, RelayNode> {
   tir::Func func;
   static constexpr auto kName = "PrimFunc";
   static constexpr auto kKind = ExprKind::kPrimFunc;
   static constexpr auto fields = std::tuple{field("func", &PrimFunc::func)};
 };
 /// A library function, by its registered name, as a callee.
-struct ExternFunc final : ExprOf<ExternFunc> {
+struct ExternFunc final : NodeOf<ExternFunc, RelayNode> {
   std::string symbol;
   static constexpr auto kName = "ExternFunc";
   static constexpr auto kKind = ExprKind::kExternFunc;

@@ -1,0 +1,111 @@
+#include "core/relay/expr.h"
+
+#include <algorithm>
+
+#include "core/relay/op.h"
+#include "core/support/node_impl.h"
+
+namespace lathe {
+LATHE_DEFINE_NODE(relay::Constant, relay::RelayNode)
+LATHE_DEFINE_NODE(relay::VarNode, relay::RelayNode, Identity::kName)
+LATHE_DEFINE_NODE(relay::GlobalVarNode, relay::RelayNode)
+LATHE_DEFINE_NODE(relay::OpNode, relay::RelayNode)
+LATHE_DEFINE_NODE(relay::ConstructorNode, relay::RelayNode)
+LATHE_DEFINE_NODE(relay::Call, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::Let, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::Function, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::Tuple, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::Projection, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::If, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::Match, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::RefCreate, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::RefRead, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::RefWrite, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::Grad, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::PrimFunc, relay::RelayNode)
+LATHE_DEFINE_NODE(relay::ExternFunc, relay::RelayNode)
+LATHE_DEFINE_NODE(relay::MatchCast, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::WildcardPattern, relay::PatternNode)
+LATHE_DEFINE_NODE(relay::VarPattern, relay::PatternNode)
+LATHE_DEFINE_NODE(relay::ConstructorPattern, relay::PatternNode)
+LATHE_DEFINE_NODE(relay::TuplePattern, relay::PatternNode)
+LATHE_DEFINE_NODE(relay::TypeDataNode, Node)
+LATHE_DEFINE_NODE(relay::ModuleNode, Node)
+}  // namespace lathe
+
+namespace lathe::relay {
+
+const Op& OpNode::row() const {
+  const Op* op = find_op(name);
+  CHECK(op, "operator {} is not in the table", name);
+  return *op;
+}
+
+Var make_var(std::string name, Type annotation) {
+  return make<VarNode>(std::move(name), std::move(annotation));
+}
+
+Expr constant(Tensor value) { return make<Constant>(std::move(value)); }
+
+Expr op_expr(std::string_view name) {
+  const Op* op = find_op(name);
+  CHECK(op, "operator {} is not in the table", name);
+  return make<OpNode>(std::string(name));
+}
+
+Expr call(std::string_view op, std::vector<Expr> args, Attrs attrs) {
+  return make<Call>(op_expr(op), std::move(args), std::move(attrs));
+}
+
+Expr tuple(std::vector<Expr> items) { return make<Tuple>(std::move(items)); }
+
+Expr project(Expr tuple, int64_t index) { return make<Projection>(std::move(tuple), index); }
+
+Module make_module(Ref<Function> main) {
+  return make<ModuleNode>(std::map<std::string, TypeData>{},
+                          std::map<std::string, Ref<Function>>{{"main", std::move(main)}});
+}
+
+NodeTable relay_node_types() {
+  NodeTable table = tir::tir_node_types();
+  table.insert(table.end(), {&TensorType::kType,
+                             &TupleType::kType,
+                             &TypeVarNode::kType,
+                             &HoleType::kType,
+                             &FuncType::kType,
+                             &RefType::kType,
+                             &GlobalTypeVarNode::kType,
+                             &TypeCall::kType,
+                             &Constant::kType,
+                             &VarNode::kType,
+                             &GlobalVarNode::kType,
+                             &OpNode::kType,
+                             &ConstructorNode::kType,
+                             &Call::kType,
+                             &Let::kType,
+                             &Function::kType,
+                             &Tuple::kType,
+                             &Projection::kType,
+                             &If::kType,
+                             &Match::kType,
+                             &RefCreate::kType,
+                             &RefRead::kType,
+                             &RefWrite::kType,
+                             &Grad::kType,
+                             &PrimFunc::kType,
+                             &ExternFunc::kType,
+                             &MatchCast::kType,
+                             &WildcardPattern::kType,
+                             &VarPattern::kType,
+                             &ConstructorPattern::kType,
+                             &TuplePattern::kType,
+                             &TypeDataNode::kType,
+                             &ModuleNode::kType});
+  for (std::span<const Op> family : op_families())
+    for (const Op& op : family)
+      if (op.attrs && std::find(table.begin(), table.end(), op.attrs) == table.end())
+        table.push_back(op.attrs);
+  return table;
+}
+
+}  // namespace lathe::relay
