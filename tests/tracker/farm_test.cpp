@@ -1,0 +1,268 @@
+// The farm step by step: each rule of docs/tracker.md once. Faults in combination: farm_simulation_test.cpp.
+#include "tracker/farm.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tracker/defaults.h"
+
+namespace lathe::tracker {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Verdict = wire::ResultAck::Verdict;
+
+/// A farm on a MemoryJournal, a clock, and what was last sent.
+struct Bench {
+  MemoryJournal journal;
+  Time now = 1s;
+  std::unique_ptr<Farm> farm = std::make_unique<Farm>(journal.start(), now);
+  Effects last;
+
+  void step(const Event& event) {
+    last = {};
+    farm->step(event, now, last);
+    journal.commit(last.records);
+  }
+  void say(const Peer& peer, wire::Message message) { step(Received{peer, std::move(message)}); }
+  void join(const Peer& peer, const std::string& name, uint32_t slots, std::vector<uint64_t> holding = {}) {
+    say(peer,
+        wire::Hello{.worker = name, .device = "{}", .backends = {"cpu"}, .holding = std::move(holding)});
+    say(peer, wire::Credit{slots});
+  }
+  void submit(int count, const std::string& target = "cpu", JobId job = 1) {
+    Submit event;
+    for (int i = 0; i < count; ++i)
+      event.specs.push_back(std::make_shared<TrialSpec>(TrialSpec{
+          .job = job, .workload = std::make_shared<std::string>("w"), .trace = "t", .target = target}));
+    step(event);
+  }
+  void pass(Time time) {
+    for (const Time end = now + time; now < end;) {
+      now = std::min(end, now + defaults::kTick);
+      step(Tick{});
+    }
+  }
+  void restart() { farm = std::make_unique<Farm>(journal.start(), now); }
+  template <typename T>
+  std::vector<T> sent(const Peer& peer) const {
+    std::vector<T> found;
+    for (const Outgoing& out : last.messages)
+      if (out.peer == peer && std::holds_alternative<T>(out.message))
+        found.push_back(std::get<T>(out.message));
+    return found;
+  }
+  wire::Lease lease(const Peer& peer) const {
+    const auto leases = sent<wire::Lease>(peer);
+    EXPECT_THAT(leases, SizeIs(1));
+    return leases.empty() ? wire::Lease{} : leases[0];
+  }
+  wire::Result ok(const wire::Lease& lease) {
+    return {.lease = lease.lease, .trial = lease.trial, .attempt = lease.attempt, .samples = {1e-3f}};
+  }
+};
+
+TEST(Farm, GivesAsManyLeasesAsCredit) {
+  Bench b;
+  b.join("p", "w", 2);
+  b.submit(3);
+  ASSERT_THAT(b.sent<wire::Lease>("p"), SizeIs(2));
+  const auto first = b.sent<wire::Lease>("p")[0];
+  EXPECT_EQ(first.trial, 1u);
+  EXPECT_EQ(first.attempt, 1u);
+  b.say("p", b.ok(first));
+  EXPECT_THAT(b.sent<wire::ResultAck>("p"), ElementsAre(wire::ResultAck{first.lease, Verdict::kRecorded}));
+  EXPECT_THAT(b.last.finished, SizeIs(1));
+  EXPECT_EQ(b.lease("p").trial, 3u);
+}
+
+TEST(Farm, SpreadsAShortQueue) {
+  Bench b;
+  b.join("p", "v", 8);
+  b.join("q", "w", 8);
+  b.submit(2);
+  EXPECT_THAT(b.sent<wire::Lease>("p"), SizeIs(1));
+  EXPECT_THAT(b.sent<wire::Lease>("q"), SizeIs(1));
+}
+
+TEST(Farm, LeaseGoesOutAgainTwelveSecondsAfterTheLastHeartbeat) {
+  Bench b;
+  b.join("p", "v", 1);
+  b.submit(1);
+  const auto lost = b.lease("p");
+  b.pass(2s);
+  b.join("q", "w", 1);
+  b.pass(8s - defaults::kTick);  // p: 9.75 s of silence
+  EXPECT_THAT(b.farm->status(b.now).workers, SizeIs(2));
+  b.pass(defaults::kTick);
+  EXPECT_THAT(b.sent<wire::Lease>("q"), SizeIs(1));
+  EXPECT_EQ(b.lease("q").attempt, 2u);
+  // The late result of the first attempt counts, for the trial is still open: but its worker must say HELLO
+  // first.
+  b.say("p", b.ok(lost));
+  EXPECT_THAT(b.sent<wire::Refusal>("p"),
+              ElementsAre(wire::Refusal{wire::Refusal::Code::kHelloFirst, "say HELLO first"}));
+  b.join("p", "v", 0, {lost.lease});
+  b.say("p", b.ok(lost));
+  EXPECT_THAT(b.sent<wire::ResultAck>("p"), ElementsAre(wire::ResultAck{lost.lease, Verdict::kRecorded}));
+  EXPECT_THAT(b.sent<wire::Cancel>("q"), SizeIs(1));
+  b.say("p", b.ok(lost));
+  EXPECT_THAT(b.sent<wire::ResultAck>("p"), ElementsAre(wire::ResultAck{lost.lease, Verdict::kDuplicate}));
+}
+
+TEST(Farm, RefusesResultsOfOthersLeases) {
+  Bench b;
+  b.join("p", "v", 1);
+  b.submit(1);
+  const auto lease = b.lease("p");
+  b.join("q", "w", 0);
+  b.say("q", b.ok(lease));
+  EXPECT_THAT(b.sent<wire::ResultAck>("q"), ElementsAre(wire::ResultAck{lease.lease, Verdict::kStale}));
+  EXPECT_THAT(b.last.finished, IsEmpty());
+}
+
+TEST(Farm, QuarantinesAfterThreeLossesOnTwoWorkers) {
+  Bench b;
+  b.submit(1);
+  b.join("p1", "v", 1);
+  EXPECT_EQ(b.lease("p1").attempt, 1u);
+  b.join("p2", "v",
+         1);  // v came back as another process: its lease is lost, and v is not asked again at once
+  EXPECT_THAT(b.sent<wire::Lease>("p2"), IsEmpty());
+  b.join("q1", "w", 1);
+  EXPECT_EQ(b.lease("q1").attempt, 2u);
+  b.join("r1", "x", 1);
+  b.join("q2", "w", 1);  // the second loss; x is not put at risk too
+  EXPECT_THAT(b.sent<wire::Lease>("r1"), IsEmpty());
+  const Peer third = b.sent<wire::Lease>("q2").empty() ? "p2" : "q2";
+  b.join(third == "q2" ? "q3" : "p3", third == "q2" ? "w" : "v", 1);
+  const auto& entry = b.journal.entries()[0];
+  ASSERT_EQ(entry.terminal, 1);
+  EXPECT_EQ(entry.finished.result.outcome, Outcome::kWorkerLost);
+  EXPECT_EQ(entry.finished.result.message, "quarantined: its worker went away 3 times (v, w)");
+}
+
+TEST(Farm, AnyWorkerWillDoAfterAWhile) {
+  Bench b;
+  b.submit(1);
+  b.join("p1", "v", 1);
+  b.join("p2", "v", 1);
+  b.pass(defaults::kPreferOther - defaults::kTick);
+  EXPECT_THAT(b.sent<wire::Lease>("p2"), IsEmpty());
+  b.pass(defaults::kTick);
+  EXPECT_THAT(b.sent<wire::Lease>("p2"), SizeIs(1));
+}
+
+TEST(Farm, RestartTakesUpHeldLeases) {
+  Bench b;
+  b.join("p", "v", 2);
+  b.submit(2);
+  const auto leases = b.sent<wire::Lease>("p");
+  b.restart();
+  b.say("p", wire::Heartbeat{{leases[0].lease}});
+  EXPECT_THAT(b.sent<wire::Refusal>("p"), SizeIs(1));
+  b.join("p", "v", 2, {leases[0].lease});
+  b.say("p", b.ok(leases[0]));
+  EXPECT_THAT(b.sent<wire::ResultAck>("p"),
+              ElementsAre(wire::ResultAck{leases[0].lease, Verdict::kRecorded}));
+  // The other was not claimed: it goes out again, and nobody is blamed.
+  b.say("p", wire::Heartbeat{});
+  b.pass(9s);
+  b.say("p", wire::Heartbeat{});
+  b.pass(3s);
+  const auto& grants = b.journal.entries()[1].trial.grants;
+  ASSERT_THAT(grants, SizeIs(2));
+  EXPECT_FALSE(grants[0].lost);
+  EXPECT_NE(grants[0].lease, grants[1].lease);
+}
+
+TEST(Farm, SaysALostLeaseAgain) {
+  Bench b;
+  b.join("p", "v", 1);
+  b.submit(1);
+  const auto lease = b.lease("p");
+  b.pass(4s);
+  b.say("p", wire::Heartbeat{});
+  EXPECT_THAT(b.sent<wire::Lease>("p"), IsEmpty());  // may still be on its way
+  b.pass(1s);
+  b.say("p", wire::Heartbeat{});
+  EXPECT_EQ(b.lease("p").lease, lease.lease);
+  b.pass(5s);
+  b.say("p", wire::Heartbeat{{lease.lease}});
+  EXPECT_THAT(b.sent<wire::Lease>("p"), IsEmpty());
+}
+
+TEST(Farm, DrainHandsBackWithoutBlame) {
+  Bench b;
+  b.join("p", "v", 2);
+  b.submit(2);
+  const auto leases = b.sent<wire::Lease>("p");
+  b.join("q", "w", 1);
+  b.say("p", wire::Drain{{leases[1].lease}});
+  EXPECT_EQ(b.lease("q").trial, 2u);
+  EXPECT_FALSE(b.journal.entries()[1].trial.grants[0].lost);
+  b.say("p", b.ok(leases[0]));
+  EXPECT_THAT(b.sent<wire::ResultAck>("p"), SizeIs(1));
+  b.say("p", wire::Bye{});
+  EXPECT_THAT(b.farm->status(b.now).workers, SizeIs(1));
+}
+
+TEST(Farm, CancelledJobsAreOver) {
+  Bench b;
+  b.join("p", "v", 1);
+  b.submit(2, "cpu", 7);
+  const auto lease = b.lease("p");
+  b.submit(1, "cpu", 8);
+  b.step(CancelJob{7});
+  EXPECT_THAT(b.sent<wire::Cancel>("p"), ElementsAre(wire::Cancel{lease.lease}));
+  EXPECT_EQ(b.lease("p").trial, 3u);
+  EXPECT_EQ(b.farm->open(7), 0u);
+  b.say("p", b.ok(lease));
+  EXPECT_THAT(b.sent<wire::ResultAck>("p"), ElementsAre(wire::ResultAck{lease.lease, Verdict::kStale}));
+}
+
+TEST(Farm, MatchesBackends) {
+  Bench b;
+  b.join("p", "v", 4);
+  b.submit(1, "cuda:0");
+  EXPECT_THAT(b.sent<wire::Lease>("p"), IsEmpty());
+  EXPECT_THAT(b.farm->unserved(), ElementsAre("cuda"));
+  b.submit(1, "cpu:mcpu=skylake");
+  EXPECT_THAT(b.sent<wire::Lease>("p"), SizeIs(1));
+}
+
+TEST(Farm, ATrackerThatSleptBlamesNobody) {
+  Bench b;
+  b.join("p", "v", 1);
+  b.submit(1);
+  b.pass(1s);
+  b.now += 3600s;
+  b.step(Tick{});
+  EXPECT_THAT(b.farm->status(b.now).workers, SizeIs(1));
+}
+
+TEST(Farm, RefusesStrangeVersionsAndMessages) {
+  Bench b;
+  b.say("p", wire::Hello{.oldest_version = 7, .newest_version = 9, .worker = "v"});
+  EXPECT_THAT(
+      b.sent<wire::Refusal>("p"),
+      ElementsAre(wire::Refusal{wire::Refusal::Code::kVersion, "tracker speaks versions 1..1, worker 7..9"}));
+  b.join("p", "v", 1);
+  b.say("p", wire::Welcome{});
+  EXPECT_THAT(b.sent<wire::Refusal>("p"),
+              ElementsAre(wire::Refusal{wire::Refusal::Code::kMalformed, "WELCOME is not for a tracker"}));
+}
+
+TEST(Farm, ClosedGivesNoLeases) {
+  Bench b;
+  b.step(Close{});
+  b.join("p", "v", 1);
+  b.submit(1);
+  EXPECT_THAT(b.sent<wire::Lease>("p"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lathe::tracker

@@ -1,0 +1,121 @@
+#include "tracker/wire.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "core/support/error.h"
+#include "tracker/defaults.h"
+
+namespace lathe::wire {
+namespace {
+
+std::vector<Message> one_of_each() {
+  return {Hello{.oldest_version = 1,
+                .newest_version = 3,
+                .worker = "board/0",
+                .device = "{}",
+                .backends = {"cpu"},
+                .holding = {7, 1ull << 40}},
+          Welcome{.version = 1, .epoch = 9},
+          Credit{4},
+          Lease{.lease = 5,
+                .trial = 6,
+                .attempt = 2,
+                .limit_ms = 300,
+                .workload = "func",
+                .trace = "[]",
+                .target = "cpu:mcpu=skylake",
+                .evaluation = {.threads = 2, .incumbent_seconds = 1e-3, .cold_cache = false},
+                .seed = 11},
+          Result{.lease = 5,
+                 .trial = 6,
+                 .attempt = 2,
+                 .outcome = Outcome::kOk,
+                 .samples = {1e-3f, 2e-3f},
+                 .relative_error = 1e-6,
+                 .build_seconds = 0.1,
+                 .run_seconds = 0.2,
+                 .artifact = "ab"},
+          Result{.lease = 5,
+                 .trial = 6,
+                 .outcome = Outcome::kCrashed,
+                 .message = "\xff\x80 not UTF-8",
+                 .signal = 11},
+          ResultAck{5, ResultAck::Verdict::kStale},
+          Heartbeat{{1, 2, 3}, 4},
+          Cancel{5},
+          Drain{{1}},
+          Bye{{2}},
+          Refusal{Refusal::Code::kVersion, "no"}};
+}
+
+std::string message_of(std::string_view frame) {
+  try {
+    decode(frame);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Wire, RoundTrip) {
+  for (const Message& message : one_of_each())
+    EXPECT_EQ(decode(encode(message)), message) << name_of(message);
+}
+
+TEST(Wire, NamesTheFault) {
+  EXPECT_EQ(message_of(""), "message: an envelope with no body this version knows");
+  EXPECT_EQ(message_of("garbage"), "message: 7 bytes that are no envelope of this protocol");
+  EXPECT_EQ(message_of(encode(Hello{})), "hello.worker is empty, must name the worker");
+  EXPECT_EQ(message_of(encode(Hello{.worker = std::string(300, 'x')})),
+            "hello.worker has 300 bytes, more than the limit of 256");
+  EXPECT_EQ(message_of(encode(Credit{1000000})), "credit.slots is 1000000, at most 1024");
+  EXPECT_EQ(message_of(encode(Result{.outcome = static_cast<Outcome>(99)})),
+            "result.outcome is 99, the last known is 6");
+  EXPECT_EQ(message_of(encode(Result{.outcome = Outcome::kOk})),
+            "result.samples has 0 entries for outcome ok");
+  EXPECT_EQ(message_of(encode(Result{.outcome = Outcome::kOk, .samples = {std::nanf("")}})),
+            "result.samples is nan, must be a finite number, at least 0");
+  EXPECT_EQ(message_of(encode(Lease{.evaluation = {.threads = 0}})),
+            "evaluation.threads is 0, must be 1..4096");
+  EXPECT_EQ(message_of(encode(Heartbeat{std::vector<uint64_t>(5000)})),
+            "heartbeat.holding lists 5000 leases, more than the limit of 4096");
+  EXPECT_EQ(message_of(std::string(defaults::kFrameLimit + 1, 'x')),
+            "message: 16777217 bytes, more than the limit of 16777216");
+}
+
+// Anything a peer may send is a message or an Error.
+TEST(Wire, SurvivesDamagedFrames) {
+  std::mt19937 random(1);
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const auto messages = one_of_each();
+    std::string frame = encode(messages[random() % messages.size()]);
+    for (int damage = 1 + random() % 4; damage > 0; --damage) {
+      const size_t at = random() % frame.size();
+      switch (random() % 4) {
+        case 0:
+          frame[at] = static_cast<char>(random());
+          break;
+        case 1:
+          frame.resize(at + 1);
+          break;
+        case 2:
+          frame.insert(at, 1, static_cast<char>(random()));
+          break;
+        default:
+          frame[at] ^= static_cast<char>(1 << random() % 8);
+      }
+    }
+    accepted += message_of(frame) == "accepted";
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_LT(accepted, 20000);
+}
+
+}  // namespace
+}  // namespace lathe::wire

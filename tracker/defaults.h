@@ -1,0 +1,49 @@
+// Every timer, limit and port of the service, in one place. docs/tracker.md explains them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace lathe::defaults {
+
+using std::chrono::milliseconds;
+
+inline constexpr const char* kTrackerEndpoint = "tcp://127.0.0.1:9190";
+inline constexpr uint16_t kTrackerPort = 9190;
+
+// Liveness. A worker is lost after kMissedHeartbeats periods of silence; its leases are then handed out
+// again.
+inline constexpr milliseconds kHeartbeat{2000};
+inline constexpr int kMissedHeartbeats = 5;
+inline constexpr milliseconds kSilence = kHeartbeat * kMissedHeartbeats;
+inline constexpr milliseconds kTick{250};
+
+// A worker repeats HELLO and unacknowledged results this often, and doubles its pause between connections.
+inline constexpr milliseconds kHelloAgain{1000};
+inline constexpr milliseconds kResultAgain{2000};
+inline constexpr milliseconds kReconnectFirst{100};
+inline constexpr milliseconds kReconnectLongest{10000};
+
+// Leases. One the worker does not list as held this long after it was sent is sent again.
+inline constexpr milliseconds kLeaseSettles{5000};
+inline constexpr milliseconds kLeaseLimit{300000};
+// A candidate that took workers away is kept this long for the workers it should go to next.
+inline constexpr milliseconds kPreferOther{5000};
+inline constexpr uint32_t kLossesToQuarantine = 3;
+inline constexpr size_t kWorkersToRisk = 2;
+
+// Bounds. Open trials beyond kQueueLimit are refused; recent leases are remembered to tell duplicates.
+inline constexpr size_t kQueueLimit = 100000;
+inline constexpr size_t kRecentLeases = 65536;
+inline constexpr uint32_t kWorkerSlotsLimit = 1024;
+
+// Sizes on the wire, in bytes. A larger frame never reaches the decoder.
+inline constexpr size_t kFrameLimit = 16 << 20;
+inline constexpr size_t kTextLimit = 8 << 20;      // workload, trace, device
+inline constexpr size_t kNameLimit = 256;          // worker, backend, target
+inline constexpr size_t kMessageLimit = 16 << 10;  // error text
+inline constexpr size_t kSamplesLimit = 100000;
+inline constexpr size_t kHoldingLimit = 4096;
+
+}  // namespace lathe::defaults

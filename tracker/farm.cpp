@@ -1,0 +1,302 @@
+#include "tracker/farm.h"
+
+#include <algorithm>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "tracker/defaults.h"
+
+namespace lathe::tracker {
+
+using namespace defaults;
+
+std::string backend_of(const std::string& target) { return target.substr(0, target.find(':')); }
+
+namespace {
+
+/// Lease ids never repeat: the epoch is in the high half.
+LeaseId lease_id(uint64_t epoch, uint32_t count) { return epoch << 32 | count; }
+
+size_t losses(const std::vector<Grant>& grants) {
+  return static_cast<size_t>(
+      std::count_if(grants.begin(), grants.end(), [](const Grant& g) { return g.lost; }));
+}
+
+std::set<std::string> workers_lost(const std::vector<Grant>& grants) {
+  std::set<std::string> names;
+  for (const Grant& grant : grants)
+    if (grant.lost) names.insert(grant.worker);
+  return names;
+}
+
+}  // namespace
+
+Farm::Farm(JournalState state, Time now)
+    : epoch_(state.epoch), next_trial_(state.next_trial), now_(now), last_step_(now) {
+  for (OpenTrial& open : state.open) {
+    Trial& trial = trials_[open.trial];
+    trial = {.id = open.trial, .spec = open.spec, .grants = std::move(open.grants), .pending_since = now};
+    open_[trial.spec->job]++;
+    if (open.leased) {
+      const Grant& last = trial.grants.back();
+      trial.lease = last.lease;
+      leases_[last.lease] = {.trial = trial.id,
+                             .worker = last.worker,
+                             .sent = now,
+                             .deadline = now + std::min(kSilence + kHeartbeat, kLeaseLimit)};
+    } else if (trial.grants.empty()) {
+      pending_[backend_of(trial.spec->target)].push_back(trial.id);
+    } else {
+      retries_.push_back(trial.id);
+    }
+  }
+}
+
+void Farm::step(const Event& event, Time now, Effects& effects) {
+  now_ = std::max(now, now_);
+  effects_ = &effects;
+  // Whoever drives us was stopped or starved: that is no silence of the workers.
+  if (const Time gap = now_ - last_step_; gap > kHeartbeat) {
+    for (auto& [peer, worker] : workers_) worker.heard += gap;
+    for (auto& [id, lease] : leases_) lease.deadline += gap, lease.sent += gap;
+  }
+  last_step_ = now_;
+  struct Dispatch {
+    Farm& farm;
+    void operator()(const Received& e) { farm.receive(e.peer, e.message); }
+    void operator()(const Submit& e) { farm.submit(e); }
+    void operator()(const CancelJob& e) { farm.cancel(e.job); }
+    void operator()(const Tick&) { farm.tick(); }
+    void operator()(const Close&) { farm.closed_ = true; }
+  };
+  std::visit(Dispatch{*this}, event);
+  assign();
+  effects_ = nullptr;
+}
+
+// --- trials in
+// ----------------------------------------------------------------------------------------------------
+
+void Farm::submit(const Submit& event) {
+  CHECK(event.specs.size() <= room(), "{} trials submitted with room for {}", event.specs.size(), room());
+  for (const auto& spec : event.specs) {
+    const TrialId id = next_trial_++;
+    trials_[id] = {.id = id, .spec = spec, .pending_since = now_};
+    open_[spec->job]++;
+    pending_[backend_of(spec->target)].push_back(id);
+    effects_->records.push_back(Submitted{id, spec});
+    effects_->submitted.push_back(id);
+  }
+}
+
+void Farm::cancel(JobId job) {
+  for (auto it = trials_.begin(); it != trials_.end();) {
+    Trial& trial = (it++)->second;  // close_trial erases it
+    if (trial.spec->job != job) continue;
+    if (trial.lease != 0 && !leases_[trial.lease].peer.empty())
+      send(leases_[trial.lease].peer, wire::Cancel{trial.lease});
+    effects_->records.push_back(Cancelled{trial.id});
+    close_trial(trial);
+  }
+}
+
+// --- trials out to workers
+// ----------------------------------------------------------------------------------------
+
+bool Farm::suits(const Trial& trial, const Worker& worker) const {
+  const std::string backend = backend_of(trial.spec->target);
+  if (std::find(worker.backends.begin(), worker.backends.end(), backend) == worker.backends.end())
+    return false;
+  // A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk;
+  // after a while any will do.
+  if (now_ - trial.pending_since >= kPreferOther) return true;
+  const std::set<std::string> lost = workers_lost(trial.grants);
+  if (lost.empty()) return true;
+  return lost.contains(worker.name) == (lost.size() >= kWorkersToRisk);
+}
+
+TrialId Farm::take_pending(const Worker& worker) {
+  for (auto it = retries_.begin(); it != retries_.end();) {
+    const auto trial = trials_.find(*it);
+    if (trial == trials_.end() || trial->second.lease != 0) {  // closed meanwhile by a late result
+      it = retries_.erase(it);
+    } else if (suits(trial->second, worker)) {
+      const TrialId id = *it;
+      retries_.erase(it);
+      return id;
+    } else {
+      ++it;
+    }
+  }
+  for (const std::string& backend : worker.backends) {
+    const auto queue = pending_.find(backend);
+    if (queue == pending_.end()) continue;
+    while (!queue->second.empty()) {
+      const TrialId id = queue->second.front();
+      queue->second.pop_front();
+      if (trials_.contains(id)) return id;
+    }
+    pending_.erase(queue);
+  }
+  return 0;
+}
+
+void Farm::assign() {
+  if (closed_ || (retries_.empty() && pending_.empty())) return;
+  // One lease a worker and round, so that a short queue is spread over all of them.
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (auto& [peer, worker] : workers_) {
+      if (worker.leases.size() >= worker.slots) continue;
+      const TrialId id = take_pending(worker);
+      if (id == 0) continue;
+      grant(trials_.at(id), peer);
+      progress = true;
+    }
+  }
+}
+
+void Farm::grant(Trial& trial, const Peer& peer) {
+  Worker& worker = workers_.at(peer);
+  const LeaseId id = lease_id(epoch_, next_lease_++);
+  const uint32_t attempt = static_cast<uint32_t>(trial.grants.size()) + 1;
+  trial.grants.push_back({.lease = id, .attempt = attempt, .worker = worker.name});
+  trial.lease = id;
+  worker.leases.insert(id);
+  leases_[id] = {
+      .trial = trial.id, .peer = peer, .worker = worker.name, .sent = now_, .deadline = now_ + kLeaseLimit};
+  effects_->records.push_back(Leased{trial.id, trial.grants.back()});
+  send_lease(trial, id);
+}
+
+void Farm::send_lease(const Trial& trial, LeaseId id) {
+  LeaseState& lease = leases_.at(id);
+  lease.sent = now_;
+  send(lease.peer, wire::Lease{.lease = id,
+                               .trial = trial.id,
+                               .attempt = trial.grants.back().attempt,
+                               .limit_ms = static_cast<uint32_t>((lease.deadline - now_).count()),
+                               .workload = *trial.spec->workload,
+                               .trace = trial.spec->trace,
+                               .target = trial.spec->target,
+                               .evaluation = trial.spec->evaluation,
+                               .seed = trial.spec->seed});
+}
+
+// --- and back
+// -----------------------------------------------------------------------------------------------------
+
+void Farm::release(LeaseId id, bool lost) {
+  const LeaseState lease = leases_.at(id);
+  leases_.erase(id);
+  if (const auto worker = workers_.find(lease.peer); worker != workers_.end())
+    worker->second.leases.erase(id);
+  Trial& trial = trials_.at(lease.trial);
+  CHECK(trial.lease == id && trial.grants.back().lease == id, "trial {} has lost its lease", trial.id);
+  trial.lease = 0;
+  trial.grants.back().lost = lost;
+  trial.pending_since = now_;
+  effects_->records.push_back(Released{trial.id, id, lost});
+  if (losses(trial.grants) < kLossesToQuarantine) {
+    retries_.push_back(trial.id);
+    return;
+  }
+  const std::set<std::string> names = workers_lost(trial.grants);
+  wire::Result result{
+      .lease = id,
+      .trial = trial.id,
+      .attempt = trial.grants.back().attempt,
+      .outcome = Outcome::kWorkerLost,
+      .message = fmt::format("quarantined: its worker went away {} times ({})", losses(trial.grants),
+                             join_text({names.begin(), names.end()}, ", "))};
+  finish(trial, lease.worker, "", std::move(result));
+}
+
+void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Result result) {
+  Finished record{trial.id, trial.spec->job, std::move(worker), std::move(device), std::move(result)};
+  remember(record.result.lease);
+  effects_->records.push_back(record);
+  effects_->finished.push_back(std::move(record));
+  close_trial(trial);
+}
+
+void Farm::close_trial(Trial& trial) {
+  if (trial.lease != 0) {
+    const auto lease = leases_.find(trial.lease);
+    if (const auto worker = workers_.find(lease->second.peer); worker != workers_.end())
+      worker->second.leases.erase(trial.lease);
+    leases_.erase(lease);
+  }
+  if (const auto open = open_.find(trial.spec->job); --open->second == 0) open_.erase(open);
+  trials_.erase(trial.id);
+}
+
+void Farm::remember(LeaseId id) {
+  if (!recent_set_.insert(id).second) return;
+  recent_.push_back(id);
+  if (recent_.size() <= kRecentLeases) return;
+  recent_set_.erase(recent_.front());
+  recent_.pop_front();
+}
+
+void Farm::tick() {
+  std::vector<Peer> silent;
+  for (const auto& [peer, worker] : workers_)
+    if (now_ - worker.heard >= kSilence) silent.push_back(peer);
+  for (const Peer& peer : silent) forget_worker(peer, /*lost=*/true);
+
+  std::vector<LeaseId> late;
+  for (const auto& [id, lease] : leases_)
+    if (now_ >= lease.deadline) late.push_back(id);
+  std::sort(late.begin(), late.end());  // the same order on every machine
+  for (LeaseId id : late) {
+    const Peer peer = leases_.at(id).peer;
+    if (!peer.empty()) send(peer, wire::Cancel{id});
+    // Unclaimed after a restart of ours, a lease says nothing against its candidate.
+    release(id, /*lost=*/!peer.empty());
+  }
+}
+
+// --- what others may ask
+// ------------------------------------------------------------------------------------------
+
+size_t Farm::room() const { return trials_.size() < kQueueLimit ? kQueueLimit - trials_.size() : 0; }
+
+size_t Farm::open(JobId job) const {
+  const auto found = open_.find(job);
+  return found == open_.end() ? 0 : found->second;
+}
+
+uint32_t Farm::slots() const {
+  uint32_t sum = 0;
+  for (const auto& [peer, worker] : workers_) sum += worker.slots;
+  return sum;
+}
+
+FarmStatus Farm::status(Time now) const {
+  FarmStatus status{.epoch = epoch_, .pending = trials_.size() - leases_.size(), .leased = leases_.size()};
+  for (const auto& [peer, worker] : workers_)
+    status.workers.push_back({.name = worker.name,
+                              .device = worker.device,
+                              .backends = worker.backends,
+                              .slots = worker.slots,
+                              .leases = static_cast<uint32_t>(worker.leases.size()),
+                              .silent = now - worker.heard});
+  return status;
+}
+
+std::vector<std::string> Farm::unserved() const {
+  std::vector<std::string> result;
+  for (const auto& [backend, queue] : pending_) {
+    const bool wanted =
+        std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); });
+    const bool served = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+      const auto& backends = entry.second.backends;
+      return std::find(backends.begin(), backends.end(), backend) != backends.end();
+    });
+    if (wanted && !served) result.push_back(backend);
+  }
+  return result;
+}
+
+}  // namespace lathe::tracker

@@ -1,0 +1,182 @@
+// The core of the tracker: which trial is where, and what to say to whom. A deterministic state machine with
+// no clock, socket or file inside, so that a simulation can drive it through any sequence of faults
+// (tests/tracker/farm_simulation_test.cpp).
+//
+// The contract: at-least-once execution, exactly-once recording, no acknowledged result lost, bounded
+// retries, bounded memory. A trial goes
+//
+//   pending -> leased -> finished | cancelled
+//      ^---------'  lost with its worker, handed back, or never arrived
+//
+// and leaves the farm when it is finished or cancelled. One that took three workers away is finished as
+// kWorkerLost (quarantined).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "tracker/journal.h"
+#include "tracker/wire.h"
+
+namespace lathe::tracker {
+
+/// Monotonic time since any fixed start.
+using Time = std::chrono::milliseconds;
+
+/// A connection, named by the peer at random for the life of its process.
+using Peer = std::string;
+
+// --- what may happen
+// ----------------------------------------------------------------------------------------------
+
+struct Received {
+  Peer peer;
+  wire::Message message;
+};
+
+/// REQUIRES: open trials stay within defaults::kQueueLimit (see room()).
+struct Submit {
+  std::vector<std::shared_ptr<const TrialSpec>> specs;
+};
+
+struct CancelJob {
+  JobId job = 0;
+};
+
+/// At least every defaults::kTick.
+struct Tick {};
+
+/// No more leases from now on.
+struct Close {};
+
+using Event = std::variant<Received, Submit, CancelJob, Tick, Close>;
+
+// --- what is to be done, in this order: commit all records; then send and tell
+// -------------------------------------
+
+struct Outgoing {
+  Peer peer;
+  wire::Message message;
+};
+
+struct Effects {
+  std::vector<Record> records;
+  std::vector<Outgoing> messages;
+  std::vector<Finished> finished;
+  std::vector<TrialId> submitted;  // ids given to Submit's specs, in order
+};
+
+struct WorkerStatus {
+  std::string name, device;
+  std::vector<std::string> backends;
+  uint32_t slots = 0;
+  uint32_t leases = 0;
+  Time silent{0};
+};
+
+struct FarmStatus {
+  uint64_t epoch = 0;
+  size_t pending = 0, leased = 0;
+  std::vector<WorkerStatus> workers;
+};
+
+class Farm {
+ public:
+  /// Takes up the open trials. Leases found are kept for their workers to claim by HELLO, for as long as a
+  /// silent worker would be waited for.
+  Farm(JournalState state, Time now);
+
+  /// Adds to `effects` what follows from `event`. Effects of several steps may be committed together.
+  void step(const Event& event, Time now, Effects& effects);
+
+  size_t room() const;           // how many more trials may be submitted
+  size_t open(JobId job) const;  // trials of the job not yet terminal
+  uint32_t slots() const;        // leases all workers together are willing to hold
+  FarmStatus status(Time now) const;
+  /// Backends of pending trials that no worker up serves: the job would wait for ever.
+  std::vector<std::string> unserved() const;
+
+ private:
+  struct Trial {
+    TrialId id = 0;
+    std::shared_ptr<const TrialSpec> spec;
+    std::vector<Grant> grants;
+    Time pending_since{0};
+    LeaseId lease = 0;  // the one in force, or 0: pending
+  };
+  struct Worker {
+    std::string name, device;
+    std::vector<std::string> backends;
+    uint32_t slots = 0;
+    Time heard{0};
+    std::set<LeaseId> leases;
+  };
+  struct LeaseState {
+    TrialId trial = 0;
+    Peer peer;  // "" after a restart, until its worker claims it
+    std::string worker;
+    Time sent{0};
+    Time deadline{0};
+  };
+
+  // farm_peers.cpp: what workers say.
+  void receive(const Peer& peer, const wire::Message& message);
+  void on(const Peer& peer, const wire::Hello& hello);
+  void on(const Peer& peer, const wire::Credit& credit);
+  void on(const Peer& peer, const wire::Result& result);
+  void on(const Peer& peer, const wire::Heartbeat& heartbeat);
+  void on(const Peer& peer, const wire::Drain& drain);
+  void on(const Peer& peer, const wire::Bye& bye);
+  void reconcile(const Peer& peer, const std::vector<uint64_t>& holding);
+  void adopt(const Peer& peer, Worker& worker, LeaseId id);
+  void hand_back(const Peer& peer, const std::vector<uint64_t>& returned);
+  void forget_worker(const Peer& peer, bool lost);
+
+  // farm.cpp: trials.
+  void submit(const Submit& event);
+  void cancel(JobId job);
+  void tick();
+  void assign();
+  TrialId take_pending(const Worker& worker);
+  bool suits(const Trial& trial, const Worker& worker) const;
+  void grant(Trial& trial, const Peer& peer);
+  void send_lease(const Trial& trial, LeaseId id);
+  void release(LeaseId id, bool lost);
+  void finish(Trial& trial, std::string worker, std::string device, wire::Result result);
+  void close_trial(Trial& trial);
+  void remember(LeaseId id);
+  void send(const Peer& peer, wire::Message message) {
+    effects_->messages.push_back({peer, std::move(message)});
+  }
+
+  uint64_t epoch_;
+  TrialId next_trial_;
+  uint32_t next_lease_ = 1;  // of this epoch
+  Time now_;
+  Time last_step_;
+  bool closed_ = false;
+  Effects* effects_ = nullptr;  // of the step in progress
+
+  std::map<TrialId, Trial> trials_;
+  std::unordered_map<LeaseId, LeaseState> leases_;
+  std::map<Peer, Worker> workers_;
+  std::unordered_map<JobId, size_t> open_;
+  std::map<std::string, std::deque<TrialId>> pending_;  // by backend, never tried; may name closed trials
+  std::list<TrialId> retries_;                          // tried before; few, so searched in order
+  std::deque<LeaseId> recent_;                          // recorded lately, oldest first
+  std::set<LeaseId> recent_set_;
+};
+
+/// What a target text starts with: "cpu" of "cpu:mcpu=...".
+std::string backend_of(const std::string& target);
+
+}  // namespace lathe::tracker

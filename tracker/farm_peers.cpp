@@ -1,0 +1,132 @@
+// What workers say to the farm, and what it makes of it.
+#include <algorithm>
+
+#include "core/support/error.h"
+#include "tracker/defaults.h"
+#include "tracker/farm.h"
+
+namespace lathe::tracker {
+
+using namespace defaults;
+using Verdict = wire::ResultAck::Verdict;
+
+void Farm::receive(const Peer& peer, const wire::Message& message) {
+  const auto known = workers_.find(peer);
+  if (known != workers_.end()) known->second.heard = now_;
+  const bool hello = std::holds_alternative<wire::Hello>(message);
+  if (!hello && known == workers_.end()) {
+    if (!std::holds_alternative<wire::Bye>(message))
+      send(peer, wire::Refusal{wire::Refusal::Code::kHelloFirst, "say HELLO first"});
+    return;
+  }
+  std::visit(
+      [&](const auto& body) {
+        if constexpr (requires { on(peer, body); }) {
+          on(peer, body);
+        } else {
+          send(peer, wire::Refusal{wire::Refusal::Code::kMalformed,
+                                   fmt::format("{} is not for a tracker", wire::name_of(message))});
+        }
+      },
+      message);
+}
+
+void Farm::on(const Peer& peer, const wire::Hello& hello) {
+  const uint32_t version = std::min(hello.newest_version, wire::kNewestVersion);
+  if (version < std::max(hello.oldest_version, wire::kOldestVersion)) {
+    send(peer,
+         wire::Refusal{wire::Refusal::Code::kVersion,
+                       fmt::format("tracker speaks versions {}..{}, worker {}..{}", wire::kOldestVersion,
+                                   wire::kNewestVersion, hello.oldest_version, hello.newest_version)});
+    return;
+  }
+  // The same name from another process: the worker was restarted, and what its last life held is lost with
+  // it.
+  std::vector<Peer> former;
+  for (const auto& [other, worker] : workers_)
+    if (other != peer && worker.name == hello.worker) former.push_back(other);
+  for (const Peer& other : former) forget_worker(other, /*lost=*/true);
+
+  Worker& worker = workers_[peer];
+  worker.name = hello.worker;
+  worker.device = hello.device;
+  worker.backends = hello.backends;
+  worker.heard = now_;
+  send(peer, wire::Welcome{version, epoch_});
+  for (LeaseId id : hello.holding) adopt(peer, worker, id);
+  reconcile(peer, hello.holding);
+}
+
+/// `id` is held by `peer`, which has just said so: from before our restart, or its own.
+void Farm::adopt(const Peer& peer, Worker& worker, LeaseId id) {
+  const auto lease = leases_.find(id);
+  if (lease == leases_.end()) {
+    // Over, or given to another meanwhile. A finished result in the worker's spool still comes and is judged
+    // then.
+    send(peer, wire::Cancel{id});
+    return;
+  }
+  if (lease->second.worker != worker.name || lease->second.peer == peer) return;
+  lease->second.peer = peer;
+  lease->second.deadline = now_ + kLeaseLimit;
+  worker.leases.insert(id);
+}
+
+void Farm::on(const Peer& peer, const wire::Credit& credit) { workers_.at(peer).slots = credit.slots; }
+
+void Farm::on(const Peer& peer, const wire::Heartbeat& heartbeat) {
+  reconcile(peer, heartbeat.holding);
+  send(peer, wire::Heartbeat{.epoch = epoch_});
+}
+
+/// What we gave the worker and it does not list never reached it, unless it is still under way: say it again.
+void Farm::reconcile(const Peer& peer, const std::vector<uint64_t>& holding) {
+  const Worker& worker = workers_.at(peer);
+  for (LeaseId id : worker.leases) {
+    if (std::find(holding.begin(), holding.end(), id) != holding.end()) continue;
+    const LeaseState& lease = leases_.at(id);
+    if (now_ - lease.sent >= kLeaseSettles) send_lease(trials_.at(lease.trial), id);
+  }
+}
+
+void Farm::on(const Peer& peer, const wire::Result& result) {
+  Verdict verdict = recent_set_.contains(result.lease) ? Verdict::kDuplicate : Verdict::kStale;
+  if (const auto found = trials_.find(result.trial); found != trials_.end()) {
+    Trial& trial = found->second;
+    const Worker& worker = workers_.at(peer);
+    // Any lease ever given for an open trial may end it, by the worker it was given to.
+    const bool granted = std::any_of(trial.grants.begin(), trial.grants.end(), [&](const Grant& grant) {
+      return grant.lease == result.lease && grant.attempt == result.attempt && grant.worker == worker.name;
+    });
+    if (granted && result.outcome != Outcome::kWorkerLost) {
+      if (trial.lease != 0 && trial.lease != result.lease && !leases_.at(trial.lease).peer.empty())
+        send(leases_.at(trial.lease).peer, wire::Cancel{trial.lease});
+      finish(trial, worker.name, worker.device, result);
+      verdict = Verdict::kRecorded;
+    }
+  }
+  send(peer, wire::ResultAck{result.lease, verdict});
+}
+
+void Farm::on(const Peer& peer, const wire::Drain& drain) {
+  workers_.at(peer).slots = 0;
+  hand_back(peer, drain.returned);
+}
+
+void Farm::on(const Peer& peer, const wire::Bye& bye) {
+  hand_back(peer, bye.returned);
+  forget_worker(peer, /*lost=*/false);
+}
+
+void Farm::hand_back(const Peer& peer, const std::vector<uint64_t>& returned) {
+  for (LeaseId id : returned)
+    if (workers_.at(peer).leases.contains(id)) release(id, /*lost=*/false);
+}
+
+void Farm::forget_worker(const Peer& peer, bool lost) {
+  const std::set<LeaseId> leases = workers_.at(peer).leases;
+  for (LeaseId id : leases) release(id, lost);
+  workers_.erase(peer);
+}
+
+}  // namespace lathe::tracker

@@ -1,0 +1,49 @@
+#include "tracker/journal.h"
+
+#include "core/support/error.h"
+
+namespace lathe::tracker {
+
+JournalState MemoryJournal::start() {
+  JournalState state{.epoch = ++epoch_, .next_trial = entries_.size() + 1};
+  for (const Entry& entry : entries_)
+    if (entry.terminal == 0) state.open.push_back(entry.trial);
+  return state;
+}
+
+void MemoryJournal::commit(std::span<const Record> records) {
+  const auto open = [&](TrialId id) -> Entry& {
+    CHECK(id >= 1 && id <= entries_.size(), "trial {} was never submitted", id);
+    CHECK(entries_[id - 1].terminal == 0, "trial {} is closed", id);
+    return entries_[id - 1];
+  };
+  struct Write {
+    MemoryJournal& journal;
+    decltype(open)& entry;
+    void operator()(const Submitted& r) {
+      CHECK(r.trial == journal.entries_.size() + 1, "trial {} is out of order", r.trial);
+      journal.entries_.push_back({.trial = {.trial = r.trial, .spec = r.spec}});
+    }
+    void operator()(const Leased& r) {
+      OpenTrial& trial = entry(r.trial).trial;
+      CHECK(!trial.leased, "trial {} is leased twice at once", r.trial);
+      trial.grants.push_back(r.grant);
+      trial.leased = true;
+    }
+    void operator()(const Released& r) {
+      OpenTrial& trial = entry(r.trial).trial;
+      CHECK(trial.leased && trial.grants.back().lease == r.lease, "trial {} is not leased", r.trial);
+      trial.grants.back().lost = r.lost;
+      trial.leased = false;
+    }
+    void operator()(const Finished& r) {
+      Entry& e = entry(r.trial);
+      e.terminal++;
+      e.finished = r;
+    }
+    void operator()(const Cancelled& r) { entry(r.trial).terminal++; }
+  };
+  for (const Record& record : records) std::visit(Write{*this, open}, record);
+}
+
+}  // namespace lathe::tracker

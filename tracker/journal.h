@@ -1,0 +1,119 @@
+// What the tracker writes down before it speaks: trials, leases and results. `db/` keeps it on disk
+// (tracker/store_journal.h); MemoryJournal keeps it for tests and simulations.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tracker/wire.h"
+
+namespace lathe::tracker {
+
+using TrialId = uint64_t;
+using LeaseId = uint64_t;
+using JobId = uint64_t;
+
+/// One candidate to be measured. Immutable, and shared between everything that waits for it.
+struct TrialSpec {
+  JobId job = 0;
+  std::shared_ptr<const std::string> workload;  // text, shared by the trials of a task
+  std::string trace, target;
+  wire::Evaluation evaluation;
+  uint64_t seed = 0;
+};
+
+/// A lease that was given out, ever, for a trial still open. A result counts when it names one of these.
+struct Grant {
+  LeaseId lease = 0;
+  uint32_t attempt = 1;
+  std::string worker;  // its name, not its connection
+  bool lost = false;   // the worker went away with it
+
+  bool operator==(const Grant&) const = default;
+};
+
+// --- the records, in the order they may occur for a trial
+// --------------------------------------------------------
+
+struct Submitted {
+  TrialId trial = 0;
+  std::shared_ptr<const TrialSpec> spec;
+};
+
+/// Written before LEASE is sent.
+struct Leased {
+  TrialId trial = 0;
+  Grant grant;
+};
+
+/// The lease ended without a result. `lost`: with its worker, which may be the candidate's fault.
+struct Released {
+  TrialId trial = 0;
+  LeaseId lease = 0;
+  bool lost = false;
+};
+
+/// The one terminal record of a trial. Never changes.
+struct Finished {
+  TrialId trial = 0;
+  JobId job = 0;
+  std::string worker;
+  std::string device;  // JSON fingerprint
+  wire::Result result;
+};
+
+/// The other terminal record: nobody waits for the trial any more.
+struct Cancelled {
+  TrialId trial = 0;
+};
+
+using Record = std::variant<Submitted, Leased, Released, Finished, Cancelled>;
+
+/// A trial with no terminal record, as found at start.
+struct OpenTrial {
+  TrialId trial = 0;
+  std::shared_ptr<const TrialSpec> spec;
+  std::vector<Grant> grants;  // in the order given
+  bool leased = false;        // the last grant was never released
+};
+
+struct JournalState {
+  uint64_t epoch = 0;  // of this start; one more than of the last
+  TrialId next_trial = 1;
+  std::vector<OpenTrial> open;  // in the order submitted
+};
+
+class Journal {
+ public:
+  virtual ~Journal() = default;
+  /// Begins a new epoch, durably, and reads what is open. Called once, first.
+  virtual JournalState start() = 0;
+  /// All of `records` or none; on disk when it returns. Throws Error (a full disk, say): then nothing that
+  /// rests on the records may be sent.
+  virtual void commit(std::span<const Record> records) = 0;
+};
+
+/// Keeps everything in memory; survives a tracker destroyed and made again, not the process.
+class MemoryJournal final : public Journal {
+ public:
+  JournalState start() override;
+  /// CHECKs that each trial's records come in a legal order, with at most one terminal.
+  void commit(std::span<const Record> records) override;
+
+  struct Entry {
+    OpenTrial trial;
+    int terminal = 0;  // records
+    Finished finished;
+  };
+  const std::vector<Entry>& entries() const { return entries_; }  // trial id - 1 is the index
+
+ private:
+  uint64_t epoch_ = 0;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace lathe::tracker

@@ -1,0 +1,273 @@
+#include "tracker/wire.h"
+
+#include <cmath>
+
+#include "core/support/error.h"
+#include "tracker/defaults.h"
+#include "wire.pb.h"
+
+namespace lathe::wire {
+namespace {
+
+using namespace lathe::defaults;
+
+// --- checks on what a peer sent
+// -------------------------------------------------------------------------------
+
+std::string text(std::string value, size_t limit, const char* field) {
+  if (value.size() > limit) fail("{} has {} bytes, more than the limit of {}", field, value.size(), limit);
+  return value;
+}
+
+template <typename List>
+std::vector<uint64_t> leases(const List& list, const char* field) {
+  if (static_cast<size_t>(list.size()) > kHoldingLimit)
+    fail("{} lists {} leases, more than the limit of {}", field, list.size(), kHoldingLimit);
+  return {list.begin(), list.end()};
+}
+
+double finite(double value, const char* field) {
+  if (!std::isfinite(value) || value < 0) fail("{} is {}, must be a finite number, at least 0", field, value);
+  return value;
+}
+
+template <typename Enum>
+Enum enumerator(uint32_t value, Enum last, const char* field) {
+  if (value > static_cast<uint32_t>(last))
+    fail("{} is {}, the last known is {}", field, value, static_cast<uint32_t>(last));
+  return static_cast<Enum>(value);
+}
+
+// --- one pair a message
+// ---------------------------------------------------------------------------------------
+
+void put(const Evaluation& from, pb::Evaluation& to) {
+  to.set_threads(from.threads);
+  to.set_warmup(from.warmup);
+  to.set_min_samples(from.min_samples);
+  to.set_max_samples(from.max_samples);
+  to.set_budget_seconds(from.budget_seconds);
+  to.set_relative_interval(from.relative_interval);
+  to.set_incumbent_seconds(from.incumbent_seconds);
+  to.set_tolerance(from.tolerance);
+  to.set_build_limit_seconds(from.build_limit_seconds);
+  to.set_run_limit_seconds(from.run_limit_seconds);
+  to.set_cold_cache(from.cold_cache);
+}
+
+Evaluation get(const pb::Evaluation& from) {
+  if (from.threads() < 1 || from.threads() > 4096)
+    fail("evaluation.threads is {}, must be 1..4096", from.threads());
+  if (from.max_samples() > kSamplesLimit)
+    fail("evaluation.max_samples is {}, more than the limit of {}", from.max_samples(), kSamplesLimit);
+  return {.threads = from.threads(),
+          .warmup = from.warmup(),
+          .min_samples = from.min_samples(),
+          .max_samples = from.max_samples(),
+          .budget_seconds = finite(from.budget_seconds(), "evaluation.budget_seconds"),
+          .relative_interval = finite(from.relative_interval(), "evaluation.relative_interval"),
+          .incumbent_seconds = finite(from.incumbent_seconds(), "evaluation.incumbent_seconds"),
+          .tolerance = finite(from.tolerance(), "evaluation.tolerance"),
+          .build_limit_seconds = finite(from.build_limit_seconds(), "evaluation.build_limit_seconds"),
+          .run_limit_seconds = finite(from.run_limit_seconds(), "evaluation.run_limit_seconds"),
+          .cold_cache = from.cold_cache()};
+}
+
+void put(const Hello& from, pb::Envelope& envelope) {
+  auto& to = *envelope.mutable_hello();
+  to.set_oldest_version(from.oldest_version);
+  to.set_newest_version(from.newest_version);
+  to.set_worker(from.worker);
+  to.set_device(from.device);
+  for (const auto& backend : from.backends) to.add_backends(backend);
+  to.mutable_holding()->Add(from.holding.begin(), from.holding.end());
+}
+
+Message get(const pb::Hello& from) {
+  Hello hello{.oldest_version = from.oldest_version(),
+              .newest_version = from.newest_version(),
+              .worker = text(from.worker(), kNameLimit, "hello.worker"),
+              .device = text(from.device(), kTextLimit, "hello.device"),
+              .holding = leases(from.holding(), "hello.holding")};
+  if (hello.worker.empty()) fail("hello.worker is empty, must name the worker");
+  if (from.backends_size() > 16) fail("hello.backends has {} entries, more than 16", from.backends_size());
+  for (const auto& backend : from.backends())
+    hello.backends.push_back(text(backend, kNameLimit, "hello.backends"));
+  return hello;
+}
+
+void put(const Welcome& from, pb::Envelope& envelope) {
+  envelope.mutable_welcome()->set_version(from.version);
+  envelope.mutable_welcome()->set_epoch(from.epoch);
+}
+
+Message get(const pb::Welcome& from) { return Welcome{.version = from.version(), .epoch = from.epoch()}; }
+
+void put(const Credit& from, pb::Envelope& envelope) { envelope.mutable_credit()->set_slots(from.slots); }
+
+Message get(const pb::Credit& from) {
+  if (from.slots() > kWorkerSlotsLimit)
+    fail("credit.slots is {}, at most {}", from.slots(), kWorkerSlotsLimit);
+  return Credit{.slots = from.slots()};
+}
+
+void put(const Lease& from, pb::Envelope& envelope) {
+  auto& to = *envelope.mutable_lease();
+  to.set_lease(from.lease);
+  to.set_trial(from.trial);
+  to.set_attempt(from.attempt);
+  to.set_limit_ms(from.limit_ms);
+  to.set_workload(from.workload);
+  to.set_trace(from.trace);
+  to.set_target(from.target);
+  put(from.evaluation, *to.mutable_evaluation());
+  to.set_seed(from.seed);
+}
+
+Message get(const pb::Lease& from) {
+  return Lease{.lease = from.lease(),
+               .trial = from.trial(),
+               .attempt = from.attempt(),
+               .limit_ms = from.limit_ms(),
+               .workload = text(from.workload(), kTextLimit, "lease.workload"),
+               .trace = text(from.trace(), kTextLimit, "lease.trace"),
+               .target = text(from.target(), kNameLimit, "lease.target"),
+               .evaluation = get(from.evaluation()),
+               .seed = from.seed()};
+}
+
+void put(const Result& from, pb::Envelope& envelope) {
+  auto& to = *envelope.mutable_result();
+  to.set_lease(from.lease);
+  to.set_trial(from.trial);
+  to.set_attempt(from.attempt);
+  to.set_outcome(static_cast<uint32_t>(from.outcome));
+  to.mutable_samples()->Add(from.samples.begin(), from.samples.end());
+  to.set_message(from.message);
+  to.set_signal(from.signal);
+  to.set_relative_error(from.relative_error);
+  to.set_build_seconds(from.build_seconds);
+  to.set_run_seconds(from.run_seconds);
+  to.set_artifact(from.artifact);
+}
+
+Message get(const pb::Result& from) {
+  if (static_cast<size_t>(from.samples_size()) > kSamplesLimit)
+    fail("result.samples has {} entries, more than the limit of {}", from.samples_size(), kSamplesLimit);
+  for (float sample : from.samples()) finite(sample, "result.samples");
+  const auto outcome = enumerator(from.outcome(), Outcome::kInvalidTrace, "result.outcome");
+  if ((outcome == Outcome::kOk) != (from.samples_size() > 0))
+    fail("result.samples has {} entries for outcome {}", from.samples_size(), to_string(outcome));
+  // A wrong result may differ by infinity or NaN; only its class matters then.
+  const double error = from.relative_error();
+  return Result{.lease = from.lease(),
+                .trial = from.trial(),
+                .attempt = from.attempt(),
+                .outcome = outcome,
+                .samples = {from.samples().begin(), from.samples().end()},
+                .message = text(from.message(), kMessageLimit, "result.message"),
+                .signal = from.signal(),
+                .relative_error = outcome == Outcome::kOk ? finite(error, "result.relative_error") : error,
+                .build_seconds = finite(from.build_seconds(), "result.build_seconds"),
+                .run_seconds = finite(from.run_seconds(), "result.run_seconds"),
+                .artifact = text(from.artifact(), kNameLimit, "result.artifact")};
+}
+
+void put(const ResultAck& from, pb::Envelope& envelope) {
+  envelope.mutable_result_ack()->set_lease(from.lease);
+  envelope.mutable_result_ack()->set_verdict(static_cast<uint32_t>(from.verdict));
+}
+
+Message get(const pb::ResultAck& from) {
+  return ResultAck{.lease = from.lease(),
+                   .verdict = enumerator(from.verdict(), ResultAck::Verdict::kStale, "result_ack.verdict")};
+}
+
+void put(const Heartbeat& from, pb::Envelope& envelope) {
+  auto& to = *envelope.mutable_heartbeat();
+  to.mutable_holding()->Add(from.holding.begin(), from.holding.end());
+  to.set_epoch(from.epoch);
+}
+
+Message get(const pb::Heartbeat& from) {
+  return Heartbeat{.holding = leases(from.holding(), "heartbeat.holding"), .epoch = from.epoch()};
+}
+
+void put(const Cancel& from, pb::Envelope& envelope) { envelope.mutable_cancel()->set_lease(from.lease); }
+
+Message get(const pb::Cancel& from) { return Cancel{.lease = from.lease()}; }
+
+void put(const Drain& from, pb::Envelope& envelope) {
+  envelope.mutable_drain()->mutable_returned()->Add(from.returned.begin(), from.returned.end());
+}
+
+Message get(const pb::Drain& from) { return Drain{.returned = leases(from.returned(), "drain.returned")}; }
+
+void put(const Bye& from, pb::Envelope& envelope) {
+  envelope.mutable_bye()->mutable_returned()->Add(from.returned.begin(), from.returned.end());
+}
+
+Message get(const pb::Bye& from) { return Bye{.returned = leases(from.returned(), "bye.returned")}; }
+
+void put(const Refusal& from, pb::Envelope& envelope) {
+  envelope.mutable_error()->set_code(static_cast<uint32_t>(from.code));
+  envelope.mutable_error()->set_text(from.text);
+}
+
+Message get(const pb::Error& from) {
+  return Refusal{.code = enumerator(from.code(), Refusal::Code::kShuttingDown, "error.code"),
+                 .text = text(from.text(), kMessageLimit, "error.text")};
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  pb::Envelope envelope;
+  std::visit([&](const auto& body) { put(body, envelope); }, message);
+  return envelope.SerializeAsString();
+}
+
+Message decode(std::string_view frame) {
+  if (frame.size() > kFrameLimit)
+    fail("message: {} bytes, more than the limit of {}", frame.size(), kFrameLimit);
+  pb::Envelope envelope;
+  if (!envelope.ParseFromArray(frame.data(), static_cast<int>(frame.size())))
+    fail("message: {} bytes that are no envelope of this protocol", frame.size());
+  switch (envelope.body_case()) {
+    case pb::Envelope::kHello:
+      return get(envelope.hello());
+    case pb::Envelope::kWelcome:
+      return get(envelope.welcome());
+    case pb::Envelope::kCredit:
+      return get(envelope.credit());
+    case pb::Envelope::kLease:
+      return get(envelope.lease());
+    case pb::Envelope::kResult:
+      return get(envelope.result());
+    case pb::Envelope::kResultAck:
+      return get(envelope.result_ack());
+    case pb::Envelope::kHeartbeat:
+      return get(envelope.heartbeat());
+    case pb::Envelope::kCancel:
+      return get(envelope.cancel());
+    case pb::Envelope::kDrain:
+      return get(envelope.drain());
+    case pb::Envelope::kBye:
+      return get(envelope.bye());
+    case pb::Envelope::kError:
+      return get(envelope.error());
+    case pb::Envelope::BODY_NOT_SET:
+      break;
+  }
+  fail("message: an envelope with no body this version knows");
+}
+
+std::string_view name_of(const Message& message) {
+  static constexpr std::string_view kNames[] = {"HELLO",  "WELCOME",    "CREDIT",    "LEASE",
+                                                "RESULT", "RESULT_ACK", "HEARTBEAT", "CANCEL",
+                                                "DRAIN",  "BYE",        "ERROR"};
+  static_assert(std::size(kNames) == std::variant_size_v<Message>);
+  return kNames[message.index()];
+}
+
+}  // namespace lathe::wire

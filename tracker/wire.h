@@ -1,0 +1,144 @@
+// The messages between tracker and workers, as plain structs, and their encoding (protobuf; wire.proto).
+// docs/tracker.md has the conversation in words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/support/outcome.h"
+
+namespace lathe::wire {
+
+/// Versions this build can speak. HELLO carries the worker's range; WELCOME names the one both will use.
+inline constexpr uint32_t kNewestVersion = 1;
+inline constexpr uint32_t kOldestVersion = 1;
+
+/// How a candidate is to be measured. Times are seconds.
+struct Evaluation {
+  uint32_t threads = 1;
+  uint32_t warmup = 1;       // untimed runs before the first sample
+  uint32_t min_samples = 3;  // no decision on fewer
+  uint32_t max_samples = 100;
+  double budget_seconds = 0.3;  // stop sampling after this long
+  double relative_interval =
+      0.01;  // stop when the 95% interval of the median is narrower than this, either side
+  double incumbent_seconds = 0;  // a candidate surely slower than twice this is dropped early; 0: none known
+  double tolerance = 1e-4;  // largest accepted difference from the reference, relative to its largest value
+  double build_limit_seconds = 30;
+  double run_limit_seconds = 10;  // the whole child process, input preparation and checking included
+  bool cold_cache = true;         // evict inputs from the cache between samples
+
+  bool operator==(const Evaluation&) const = default;
+};
+
+/// Worker -> tracker, first on every connection. Names the leases it still holds, so that a tracker that was
+/// restarted takes them up again.
+struct Hello {
+  uint32_t oldest_version = kOldestVersion;
+  uint32_t newest_version = kNewestVersion;
+  std::string worker;                 // stable across restarts: host name and device
+  std::string device;                 // JSON fingerprint (workers/device.h)
+  std::vector<std::string> backends;  // what target texts may start with: "cpu"
+  std::vector<uint64_t> holding;
+  bool operator==(const Hello&) const = default;
+};
+
+struct Welcome {
+  uint32_t version = kNewestVersion;
+  uint64_t epoch = 0;  // counts the tracker's starts
+  bool operator==(const Welcome&) const = default;
+};
+
+/// How many leases the worker is willing to hold at once. Absolute, so that saying it twice does no harm.
+struct Credit {
+  uint32_t slots = 0;
+  bool operator==(const Credit&) const = default;
+};
+
+struct Lease {
+  uint64_t lease = 0;  // unique for ever
+  uint64_t trial = 0;
+  uint32_t attempt = 1;
+  uint32_t limit_ms = 0;  // from receipt to result
+  std::string workload, trace, target;
+  Evaluation evaluation;
+  uint64_t seed = 0;  // of the inputs
+  bool operator==(const Lease&) const = default;
+};
+
+struct Result {
+  uint64_t lease = 0;
+  uint64_t trial = 0;
+  uint32_t attempt = 1;
+  Outcome outcome = Outcome::kOk;
+  std::vector<float> samples;  // seconds
+  std::string message;         // tail of stderr, or what went wrong
+  int32_t signal = 0;          // that ended the child, or 0
+  double relative_error = 0;
+  double build_seconds = 0;
+  double run_seconds = 0;
+  std::string artifact;  // sha256 of the machine code
+  bool operator==(const Result&) const = default;
+};
+
+/// Sent after the commit; only then does a result leave the worker's spool.
+struct ResultAck {
+  enum class Verdict : uint8_t { kRecorded, kDuplicate, kStale };
+  uint64_t lease = 0;
+  Verdict verdict = Verdict::kRecorded;
+  bool operator==(const ResultAck&) const = default;
+};
+
+/// Both ways. From a worker, `holding` lists every lease it has and has no acknowledgement for.
+struct Heartbeat {
+  std::vector<uint64_t> holding;
+  uint64_t epoch = 0;
+  bool operator==(const Heartbeat&) const = default;
+};
+
+/// Tracker -> worker: the lease is void, its result will not count.
+struct Cancel {
+  uint64_t lease = 0;
+  bool operator==(const Cancel&) const = default;
+};
+
+/// Worker -> tracker: no more leases, and these, not yet begun, are handed back.
+struct Drain {
+  std::vector<uint64_t> returned;
+  bool operator==(const Drain&) const = default;
+};
+
+/// Worker -> tracker: gone for good, handing these back.
+struct Bye {
+  std::vector<uint64_t> returned;
+  bool operator==(const Bye&) const = default;
+};
+
+struct Refusal {
+  enum class Code : uint8_t {
+    kMalformed,     // the last message could not be read
+    kVersion,       // no common version: give up
+    kHelloFirst,    // the tracker does not know this peer: say HELLO
+    kShuttingDown,  // the tracker is on its way out: come back later
+  };
+  Code code = Code::kMalformed;
+  std::string text;
+  bool operator==(const Refusal&) const = default;
+};
+
+using Message =
+    std::variant<Hello, Welcome, Credit, Lease, Result, ResultAck, Heartbeat, Cancel, Drain, Bye, Refusal>;
+
+std::string encode(const Message& message);
+
+/// Throws Error saying what is wrong with `frame`: not an envelope, an empty one, a text, list or number over
+/// its limit (tracker/defaults.h), an enumerator this version does not know. Never anything worse.
+Message decode(std::string_view frame);
+
+/// The message's name for logs: "HELLO".
+std::string_view name_of(const Message& message);
+
+}  // namespace lathe::wire

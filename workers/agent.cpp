@@ -1,0 +1,244 @@
+#include "workers/agent.h"
+
+#include <algorithm>
+
+#include "core/support/error.h"
+#include "tracker/defaults.h"
+
+namespace lathe::worker {
+
+using namespace defaults;
+
+namespace {
+
+constexpr size_t kDoneRemembered = 4096;
+
+}  // namespace
+
+Agent::Agent(AgentSettings settings, Time now) : settings_(std::move(settings)), now_(now), heard_(now) {}
+
+Actions Agent::step(const Event& event, Time now) {
+  Actions actions;
+  actions_ = &actions;
+  now_ = std::max(now, now_);
+  struct Dispatch {
+    Agent& agent;
+    void operator()(const wire::Message& message) { agent.receive(message); }
+    void operator()(const Built& event) { agent.built(event); }
+    void operator()(const Measured& event) { agent.measured(event); }
+    void operator()(const Tick&) { agent.tick(); }
+    void operator()(const Terminate&) { agent.terminate(); }
+  };
+  std::visit(Dispatch{*this}, event);
+  start_stages();
+  actions_ = nullptr;
+  return actions;
+}
+
+// --- from the tracker
+// ---------------------------------------------------------------------------------------------
+
+void Agent::receive(const wire::Message& message) {
+  heard_ = now_;
+  std::visit(
+      [&](const auto& body) {
+        if constexpr (requires { on(body); }) on(body);  // the rest is not for a worker
+      },
+      message);
+}
+
+void Agent::on(const wire::Welcome&) {
+  serving_ = true;
+  greeted_ = now_;
+  say_credit();
+  if (draining_) send(wire::Drain{returned_});
+  for (auto& [id, task] : tasks_)
+    if (task.stage == Stage::kSpooled) spool(task);
+}
+
+void Agent::on(const wire::Lease& lease) {
+  if (tasks_.contains(lease.lease) || done_.contains(lease.lease)) return;  // a second copy
+  if (draining_) {
+    returned_.push_back(lease.lease);
+    remember(lease.lease);
+    send(wire::Drain{returned_});
+    return;
+  }
+  Task& task = tasks_[lease.lease];
+  task.lease = lease;
+  task.deadline = now_ + Time(lease.limit_ms);
+  task.result = {.lease = lease.lease, .trial = lease.trial, .attempt = lease.attempt};
+}
+
+void Agent::on(const wire::ResultAck& ack) {
+  const auto task = tasks_.find(ack.lease);
+  if (task == tasks_.end() || task->second.stage != Stage::kSpooled) return;
+  tasks_.erase(task);
+  remember(ack.lease);
+}
+
+void Agent::on(const wire::Refusal& refusal) {
+  switch (refusal.code) {
+    case wire::Refusal::Code::kHelloFirst:
+      serving_ = false;
+      if (now_ - greeted_ >= kHelloAgain) say_hello();
+      break;
+    case wire::Refusal::Code::kVersion:
+      actions_->exit = true;
+      actions_->refused = refusal.text;
+      break;
+    case wire::Refusal::Code::kMalformed:
+    case wire::Refusal::Code::kShuttingDown:
+      break;
+  }
+}
+
+// --- stages of a lease
+// --------------------------------------------------------------------------------------------
+
+void Agent::start_stages() {
+  size_t building = count(Stage::kBuilding), running = count(Stage::kRunning);
+  for (auto& [id, task] : tasks_) {
+    if (task.stage == Stage::kQueued && building < settings_.builders) {
+      task.stage = Stage::kBuilding;
+      building++;
+      actions_->build.push_back(task.lease);
+    } else if (task.stage == Stage::kBuilt && running == 0) {
+      task.stage = Stage::kRunning;
+      running++;
+      actions_->run.push_back(id);
+    }
+  }
+}
+
+void Agent::built(const Built& event) {
+  const auto found = tasks_.find(event.lease);
+  if (found == tasks_.end() || found->second.stage != Stage::kBuilding) return;  // cancelled meanwhile
+  Task& task = found->second;
+  const wire::Result& report = event.report;
+  task.result.outcome = report.outcome;
+  task.result.message = report.message;
+  task.result.signal = report.signal;
+  task.result.build_seconds = report.build_seconds;
+  task.result.artifact = report.artifact;
+  task.stage = Stage::kBuilt;
+  if (report.outcome != Outcome::kOk) spool(task);
+}
+
+void Agent::measured(const Measured& event) {
+  const auto found = tasks_.find(event.lease);
+  if (found == tasks_.end() || found->second.stage != Stage::kRunning) return;
+  Task& task = found->second;
+  const wire::Result& report = event.report;
+  task.result.outcome = report.outcome;
+  task.result.samples = report.samples;
+  task.result.message = report.message;
+  task.result.signal = report.signal;
+  task.result.relative_error = report.relative_error;
+  task.result.run_seconds = report.run_seconds;
+  spool(task);
+}
+
+/// Sends the result, for the first time or again; it stays until the tracker says that it has it.
+void Agent::spool(Task& task) {
+  task.stage = Stage::kSpooled;
+  task.sent = now_;
+  if (serving_) send(task.result);
+}
+
+void Agent::drop(LeaseId id) {
+  const auto task = tasks_.find(id);
+  if (task == tasks_.end() || task->second.stage == Stage::kSpooled)
+    return;  // the verdict on it is on its way
+  tasks_.erase(task);
+  remember(id);
+  actions_->discard.push_back(id);
+}
+
+void Agent::remember(LeaseId id) {
+  if (!done_.insert(id).second) return;
+  done_order_.push_back(id);
+  if (done_order_.size() <= kDoneRemembered) return;
+  done_.erase(done_order_.front());
+  done_order_.pop_front();
+}
+
+// --- time
+// ---------------------------------------------------------------------------------------------------------
+
+void Agent::tick() {
+  std::vector<LeaseId> late;
+  for (auto& [id, task] : tasks_) {
+    if (task.stage == Stage::kSpooled) {
+      if (serving_ && now_ - task.sent >= kResultAgain) spool(task);
+    } else if (now_ >= task.deadline) {
+      late.push_back(id);  // the tracker has given it to another by now
+    }
+  }
+  for (LeaseId id : late) drop(id);
+
+  if (now_ - heard_ >= kSilence) {
+    serving_ = false;
+    heard_ = now_;
+    actions_->reconnect = true;
+    say_hello();
+  } else if (!serving_) {
+    if (now_ - greeted_ >= kHelloAgain) say_hello();
+  } else if (now_ - greeted_ >= kHeartbeat) {
+    greeted_ = now_;
+    send(wire::Heartbeat{.holding = holding()});
+    say_credit();  // and again, for any of them may get lost
+    if (draining_) send(wire::Drain{returned_});
+  }
+
+  if (draining_ && (tasks_.empty() || (!serving_ && now_ - draining_since_ >= kSilence))) {
+    send(wire::Bye{returned_});
+    actions_->exit = true;
+  }
+}
+
+void Agent::terminate() {
+  if (draining_) {
+    std::vector<uint64_t> all = returned_;
+    for (const auto& [id, task] : tasks_) {
+      if (task.stage != Stage::kSpooled) all.push_back(id);
+      if (task.stage == Stage::kBuilding || task.stage == Stage::kRunning) actions_->discard.push_back(id);
+    }
+    tasks_.clear();
+    send(wire::Bye{all});
+    actions_->exit = true;
+    return;
+  }
+  draining_ = true;
+  draining_since_ = now_;
+  for (const auto& [id, task] : tasks_)
+    if (task.stage != Stage::kRunning && task.stage != Stage::kSpooled) returned_.push_back(id);
+  for (LeaseId id : returned_) drop(id);
+  if (serving_) send(wire::Drain{returned_});
+}
+
+// --- what is said
+// -------------------------------------------------------------------------------------------------
+
+void Agent::say_hello() {
+  greeted_ = now_;
+  send(wire::Hello{.worker = settings_.name,
+                   .device = settings_.device,
+                   .backends = settings_.backends,
+                   .holding = holding()});
+}
+
+void Agent::say_credit() { send(wire::Credit{slots()}); }
+
+std::vector<uint64_t> Agent::holding() const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, task] : tasks_) ids.push_back(id);
+  return ids;
+}
+
+size_t Agent::count(Stage stage) const {
+  return static_cast<size_t>(std::count_if(tasks_.begin(), tasks_.end(),
+                                           [&](const auto& entry) { return entry.second.stage == stage; }));
+}
+
+}  // namespace lathe::worker

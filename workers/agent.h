@@ -1,0 +1,119 @@
+// The worker's half of the conversation: which lease is at which stage, and what to tell the tracker. Like
+// the farm on the other side, a deterministic state machine without I/O; workers/worker.h gives it sockets
+// and processes, and the farm's simulation test runs many of them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tracker/wire.h"
+
+namespace lathe::worker {
+
+using Time = std::chrono::milliseconds;  // monotonic, since any fixed start
+using LeaseId = uint64_t;
+
+struct AgentSettings {
+  std::string name;
+  std::string device;  // JSON fingerprint
+  std::vector<std::string> backends;
+  uint32_t builders = 1;  // builds at once
+  uint32_t ahead = 2;     // leases held beyond those being built and run, so that neither stage waits
+};
+
+// --- what may happen
+// ----------------------------------------------------------------------------------------------
+
+/// The build ended. `failure` has the outcome when it failed; else kOk, and what is known so far.
+struct Built {
+  LeaseId lease = 0;
+  wire::Result report;
+};
+
+struct Measured {
+  LeaseId lease = 0;
+  wire::Result report;
+};
+
+struct Tick {};
+
+/// SIGTERM: the first lets the running trial end, the second hands everything back at once.
+struct Terminate {};
+
+using Event = std::variant<wire::Message, Built, Measured, Tick, Terminate>;
+
+// --- what is to be done
+// -------------------------------------------------------------------------------------------
+
+struct Actions {
+  std::vector<wire::Lease> build;  // start building
+  std::vector<LeaseId> run;        // start measuring what was built
+  std::vector<LeaseId> discard;    // stop building or measuring, drop the artifact
+  std::vector<wire::Message> send;
+  bool reconnect = false;  // the connection seems dead: make a new one
+  bool exit = false;
+  std::string refused;  // why the tracker will never take us, with exit
+};
+
+class Agent {
+ public:
+  Agent(AgentSettings settings, Time now);
+
+  Actions step(const Event& event, Time now);
+
+  uint32_t slots() const { return draining_ ? 0 : settings_.builders + 1 + settings_.ahead; }
+  bool serving() const { return serving_; }
+  size_t held() const { return tasks_.size(); }
+
+ private:
+  enum class Stage { kQueued, kBuilding, kBuilt, kRunning, kSpooled };
+  struct Task {
+    wire::Lease lease;
+    Stage stage = Stage::kQueued;
+    Time deadline{0};
+    wire::Result result;  // grows from stage to stage
+    Time sent{0};         // the result, last
+  };
+
+  void receive(const wire::Message& message);
+  void on(const wire::Welcome& welcome);
+  void on(const wire::Lease& lease);
+  void on(const wire::ResultAck& ack);
+  void on(const wire::Heartbeat&) {}
+  void on(const wire::Cancel& cancel) { drop(cancel.lease); }
+  void on(const wire::Refusal& refusal);
+  void built(const Built& event);
+  void measured(const Measured& event);
+  void tick();
+  void terminate();
+  void start_stages();
+  void spool(Task& task);
+  void drop(LeaseId id);
+  void remember(LeaseId id);
+  void say_hello();
+  void say_credit();
+  std::vector<uint64_t> holding() const;
+  size_t count(Stage stage) const;
+  void send(wire::Message message) { actions_->send.push_back(std::move(message)); }
+
+  AgentSettings settings_;
+  Time now_;
+  Time heard_;              // the tracker, last
+  Time greeted_{-1000000};  // HELLO or heartbeat sent, last
+  bool serving_ = false;    // WELCOME came on this connection
+  bool draining_ = false;
+  Time draining_since_{0};
+  std::vector<uint64_t> returned_;  // by the drain
+  std::map<LeaseId, Task> tasks_;   // in the order leased
+  std::set<LeaseId> done_;          // late copies of these leases are ignored
+  std::deque<LeaseId> done_order_;
+  Actions* actions_ = nullptr;  // of the step in progress
+};
+
+}  // namespace lathe::worker
