@@ -1,0 +1,65 @@
+#include "cli/command.h"
+
+#include <fmt/core.h>
+
+#include "cli/commands/commands.h"
+#include "core/support/error.h"
+
+namespace lathe::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {
+        "version",
+        "",
+        "print the version and the revision it was built from",
+        {"tune version", "tune version --help"},
+        version_command,
+    },
+};
+
+void print_help() {
+  fmt::print("tune: compile deep-learning models and tune them on this hardware\n\nUsage:\n");
+  size_t width = 0;
+  for (const Command& command : kCommands) width = std::max(width, command.name.size());
+  for (const Command& command : kCommands)
+    if (command.name.empty()) fmt::print("  tune {}\n      {}\n", command.arguments, command.summary);
+  fmt::print("\nCommands:\n");
+  for (const Command& command : kCommands)
+    if (!command.name.empty()) fmt::print("  {:{}}  {}\n", command.name, width, command.summary);
+  fmt::print("\nExamples:\n");
+  for (const Command& command : kCommands) fmt::print("  {}\n", command.examples[0]);
+  fmt::print("\n`tune COMMAND --help` explains a command.\n");
+}
+
+const Command* find_command(std::string_view name) {
+  for (const Command& command : kCommands)
+    if (command.name == name) return &command;
+  return nullptr;
+}
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+int run_command(const std::vector<std::string>& arguments) {
+  std::string first = arguments.empty() ? "--help" : arguments[0];
+  if (first == "--help" || first == "-h" || first == "help") {
+    print_help();
+    return kSuccess;
+  }
+  if (first == "--version") first = "version";
+  bool named = first[0] != '-';
+  const Command* command = find_command(named ? first : "");
+  if (!command) {
+    std::vector<std::string> names;
+    for (const Command& known : kCommands)
+      if (!known.name.empty()) names.emplace_back(known.name);
+    std::string hint = did_you_mean(first, names);
+    fail("unknown {} `{}`{}", named ? "command" : "flag", first, hint.empty() ? "; see tune --help" : hint);
+  }
+  Flags flags(*command, {arguments.begin() + (named ? 1 : 0), arguments.end()});
+  return command->run(flags);
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,14 @@
+#include <fmt/core.h>
+
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+
+namespace lathe::cli {
+
+int version_command(Flags& flags) {
+  if (!flags.parse()) return kSuccess;
+  fmt::print("lathe {} ({})\n", LATHE_VERSION, LATHE_REVISION);
+  return kSuccess;
+}
+
+}  // namespace lathe::cli

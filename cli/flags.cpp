@@ -1,0 +1,110 @@
+#include "cli/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+
+#include "cli/command.h"
+#include "core/support/error.h"
+
+namespace lathe::cli {
+namespace {
+
+std::string full_name(const Command& command) {
+  return command.name.empty() ? "tune" : fmt::format("tune {}", command.name);
+}
+
+/// Seconds of "90", "90s", "10m", "1h", or "" when it is none.
+std::string check_duration(const std::string& text, double* seconds) {
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  std::string unit = end;
+  double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (end == text.c_str() || scale == 0 || !std::isfinite(value) || value <= 0)
+    return fmt::format("`{}` is not a duration; write 90s, 10m or 1h", text);
+  *seconds = value * scale;
+  return "";
+}
+
+}  // namespace
+
+struct Flags::Parser {
+  CLI::App app;
+  std::vector<std::string> names;
+};
+
+Flags::Flags(const Command& command, std::vector<std::string> arguments)
+    : command_(command), arguments_(std::move(arguments)), parser_(std::make_unique<Parser>()) {
+  CLI::App& app = parser_->app;
+  app.name(full_name(command));
+  app.description(std::string(command.summary));
+  app.footer(fmt::format("\nExamples:\n  {}\n  {}", command.examples[0], command.examples[1]));
+  app.allow_extras();
+  app.get_formatter()->column_width(28);
+  app.set_help_flag("--help,-h", "print this and exit");
+  parser_->names.emplace_back("--help");
+}
+
+Flags::~Flags() = default;
+
+void Flags::add(const char* name, std::string& value, const char* help, Need need) {
+  parser_->names.emplace_back(name);
+  CLI::Option* option = parser_->app.add_option(name, value, help)->required(need == Need::kRequired);
+  if (!value.empty()) option->capture_default_str();
+}
+
+void Flags::add(const char* name, std::vector<std::string>& values, const char* help) {
+  parser_->names.emplace_back(name);
+  CLI::Option* option = parser_->app.add_option(name, values, help);
+  if (name[0] == '-') option->expected(1)->take_all();
+}
+
+void Flags::add(const char* name, int64_t& value, int64_t least, int64_t most, const char* help) {
+  parser_->names.emplace_back(name);
+  parser_->app.add_option(name, value, help)->capture_default_str()->check(CLI::Range(least, most));
+}
+
+void Flags::add(const char* name, bool& value, const char* help) {
+  parser_->names.emplace_back(name);
+  parser_->app.add_flag(name, value, help);
+}
+
+void Flags::add_duration(const char* name, double& seconds, const char* help) {
+  parser_->names.emplace_back(name);
+  parser_->app
+      .add_option_function<std::string>(
+          name,
+          [&seconds, name](const std::string& text) {
+            if (std::string problem = check_duration(text, &seconds); !problem.empty())
+              fail("{}: {}", name, problem);
+          },
+          help)
+      ->type_name("DURATION");
+}
+
+void Flags::exclude(const char* a, const char* b) { parser_->app.get_option(a)->excludes(b); }
+
+bool Flags::parse() {
+  CLI::App& app = parser_->app;
+  std::vector<std::string> reversed(arguments_.rbegin(), arguments_.rend());  // as CLI11 wants it
+  std::string problem;
+  try {
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return false;
+  } catch (const CLI::ParseError& error) {
+    problem = error.what();
+  }
+  // A misspelt flag explains a missing one: it comes first.
+  for (const std::string& extra : app.remaining()) {
+    std::string flag = extra.substr(0, extra.find('='));
+    bool is_flag = extra.size() > 1 && extra[0] == '-';
+    std::string hint = is_flag ? did_you_mean(flag, parser_->names) : "";
+    fail("{}: {} `{}`{}", full_name(command_), is_flag ? "unknown flag" : "unexpected argument", flag,
+         hint.empty() ? fmt::format("; see {} --help", full_name(command_)) : hint);
+  }
+  if (!problem.empty()) fail("{}: {}; see {} --help", full_name(command_), problem, full_name(command_));
+  return true;
+}
+
+}  // namespace lathe::cli

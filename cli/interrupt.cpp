@@ -1,0 +1,32 @@
+#include "cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "cli/exit_codes.h"
+
+namespace lathe::cli {
+namespace {
+
+std::atomic<bool> deferred = false, seen = false;
+
+extern "C" void on_signal(int) {
+  if (!deferred.load() || seen.exchange(true)) _exit(kInterrupted);
+}
+
+}  // namespace
+
+void install_interrupt_handler() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;  // without SA_RESTART: waiting calls return, and the job sees the flag
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+InterruptScope::InterruptScope() { deferred = true; }
+InterruptScope::~InterruptScope() { deferred = false; }
+bool InterruptScope::interrupted() const { return seen.load(); }
+
+}  // namespace lathe::cli
