@@ -1,0 +1,82 @@
+// How loops run, and hints on loops and blocks.
+#include "schedules/primitive.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// Every block below binds only spatial variables to the loop, so its iterations touch different elements.
+void require_data_parallel(const Application& a, const For& loop) {
+  for (const Ref<Block>& block : blocks_in(loop.body))
+    for (const BlockIter& iter : block->iters)
+      if (iter.kind != IterKind::kSpatial && uses_var(iter.value, loop.var.get()))
+        a.fail("loop {} carries the {} variable {} of block `{}`; only spatial iterations are independent",
+               loop.var->name, iter.kind == IterKind::kReduce ? "reduction" : "opaque", iter.var->name,
+               block->name);
+}
+
+void set_iteration(Application& a, Iteration iteration) {
+  Path path = a.loop(0);
+  const For& loop = *path.back().as<For>();
+  if (loop.iteration != Iteration::kSerial && loop.iteration != iteration)
+    a.fail("loop {} is {} already", loop.var->name, spelling(loop.iteration));
+  a.func = replace(a.func, path.back(),
+                   changed(path.back().cast<For>(), [&](For& copy) { copy.iteration = iteration; }));
+}
+
+void require_constant(const Application& a, const For& loop) {
+  if (!as_int(loop.extent)) a.fail("loop {} has no constant extent", loop.var->name);
+}
+
+void parallel(Application& a) {
+  Path path = a.loop(0);
+  require_data_parallel(a, *path.back().as<For>());
+  for (const Ref<For>& outer : loops_around(path))
+    if (outer->iteration == Iteration::kParallel || outer->iteration == Iteration::kVectorized)
+      a.fail("loop {} stands inside the {} loop {}", path.back().as<For>()->var->name,
+             spelling(outer->iteration), outer->var->name);
+  set_iteration(a, Iteration::kParallel);
+}
+
+void vectorize(Application& a) {
+  const Ref<For> loop = a.loop(0).back().cast<For>();
+  require_constant(a, *loop);
+  require_data_parallel(a, *loop);
+  for (Stmt body = loop->body; !body.as<Block>(); body = body.as<For>()->body)
+    if (!body.as<For>()) a.fail("loop {} has several statements in it, must hold one block", loop->var->name);
+  set_iteration(a, Iteration::kVectorized);
+}
+
+void unroll(Application& a) {
+  require_constant(a, *a.loop(0).back().as<For>());
+  set_iteration(a, Iteration::kUnrolled);
+}
+
+void annotate_loop(Application& a) {
+  Path path = a.loop(0);
+  a.func = replace(a.func, path.back(), changed(path.back().cast<For>(), [&](For& copy) {
+                     copy.annotations[a.text(1)] = a.number(2);
+                   }));
+}
+
+void annotate_block(Application& a) {
+  Path path = a.block(0);
+  a.func = replace(a.func, path.back(), changed(path.back().cast<Block>(), [&](Block& copy) {
+                     copy.annotations[a.text(1)] = a.number(2);
+                   }));
+}
+
+using enum InputKind;
+constexpr Primitive kPrimitives[] = {
+    {"parallel", "for i: S  ->  parallel for i: S", {{kLoop}}, parallel},
+    {"vectorize", "for i: S  ->  vectorized for i: S", {{kLoop}}, vectorize},
+    {"unroll", "for i: S  ->  unrolled for i: S", {{kLoop}}, unroll},
+    {"annotate_loop", "for i: S  ->  for i {key: value}: S", {{kLoop, kText, kInt}}, annotate_loop},
+    {"annotate_block", "block b: S  ->  block b {key: value}: S", {{kBlock, kText, kInt}}, annotate_block},
+};
+}  // namespace
+
+std::span<const Primitive> iteration_primitives() { return kPrimitives; }
+
+}  // namespace lathe::schedule

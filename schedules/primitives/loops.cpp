@@ -1,0 +1,177 @@
+// The shape of loop nests: split, fuse, reorder.
+#include "schedules/primitive.h"
+#include "schedules/regions.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+int64_t constant_extent(const Application& a, const For& loop) {
+  const int64_t* extent = as_int(loop.extent);
+  if (!extent) a.fail("loop {} has no constant extent", loop.var->name);
+  return *extent;
+}
+
+void require_serial(const Application& a, const For& loop) {
+  if (loop.iteration != Iteration::kSerial)
+    a.fail("loop {} is {}, must be serial; change the shape of loops before their kind", loop.var->name,
+           spelling(loop.iteration));
+}
+
+/// The factors with the one to infer filled in.
+std::vector<int64_t> split_factors(const Application& a, const For& loop, int64_t extent) {
+  std::vector<int64_t> factors;
+  int64_t known = 1, inferred = 0;
+  for (size_t i = 1; i < a.size(); ++i) {
+    int64_t factor = a.number(i);
+    if (factor < 0)
+      a.fail("factor is {}, must be at least 1, or 0 to infer it (loop {} runs 0..{})", factor,
+             loop.var->name, extent);
+    inferred += factor == 0;
+    if (factor > 0 && __builtin_mul_overflow(known, factor, &known))
+      a.fail("the product of the factors overflows");
+    factors.push_back(factor);
+  }
+  if (factors.size() < 2) a.fail("{} factors, must be at least 2", factors.size());
+  if (inferred > 1) a.fail("{} factors are to be inferred, at most one can be", inferred);
+  for (int64_t& factor : factors)
+    if (factor == 0) factor = std::max<int64_t>((extent + known - 1) / known, 1);
+  if (inferred == 0 && known < extent)
+    a.fail("the product of the factors is {}, less than the extent {} of loop {}", known, extent,
+           loop.var->name);
+  return factors;
+}
+
+/// Adds `condition` to the predicates of the outermost blocks in `stmt`.
+Stmt guarded(Stmt stmt, const Expr& condition) {
+  for (const Ref<Block>& block : blocks_in(stmt))
+    stmt = replace(stmt, block, changed(block, [&](Block& copy) {
+                     copy.predicate = logical_and(copy.predicate, condition);
+                   }));
+  return stmt;
+}
+
+void split(Application& a) {
+  Path path = a.loop(0);
+  const For& loop = *path.back().as<For>();
+  require_serial(a, loop);
+  int64_t extent = constant_extent(a, loop);
+  std::vector<int64_t> factors = split_factors(a, loop, extent);
+
+  std::vector<std::pair<Var, Expr>> loops;
+  Expr index = 0;
+  int64_t product = 1;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    loops.emplace_back(var(fmt::format("{}_{}", loop.var->name, i)), factors[i]);
+    index = index * factors[i] + loops.back().first;
+    product *= factors[i];
+    a.give_loop(loops.back().first);
+  }
+  Stmt body = substitute(loop.body, {{loop.var.get(), index}});
+  if (product != extent) body = guarded(body, less(index, extent));
+  Stmt result = simplify_bindings(nest(loops, body), analyzer_at(path));
+  if (!loop.annotations.empty())
+    result = changed(result.cast<For>(), [&](For& outer) { outer.annotations = loop.annotations; });
+  a.func = replace(a.func, path.back(), result);
+}
+
+void fuse(Application& a) {
+  if (a.size() == 0) a.fail("no loops are given");
+  Path path = a.loop(0);
+  std::vector<Ref<For>> loops{path.back().cast<For>()};
+  for (size_t i = 1; i < a.size(); ++i) {
+    auto next = a.loop(i).back().cast<For>();
+    if (loops.back()->body != next)
+      a.fail("loop {} is not the only statement right inside loop {}", next->var->name,
+             loops.back()->var->name);
+    loops.push_back(next);
+  }
+  std::string name;
+  int64_t total = 1;
+  for (const Ref<For>& loop : loops) {
+    require_serial(a, *loop);
+    total *= constant_extent(a, *loop);
+    name += (name.empty() ? "" : "_") + loop->var->name;
+  }
+  Var fused = var(name + "_fused");
+  VarMap values;
+  int64_t inner = 1;
+  for (size_t i = loops.size(); i-- > 0;) {
+    int64_t extent = int_value(loops[i]->extent);
+    Expr value = floordiv(Expr(fused), inner);
+    values[loops[i]->var.get()] = i == 0 ? value : floormod(value, extent);
+    inner *= extent;
+  }
+  Stmt result = for_loop(fused, total, substitute(loops.back()->body, values));
+  a.func = replace(a.func, path.back(), simplify_bindings(result, analyzer_at(path)));
+  a.give_loop(fused);
+}
+
+/// The loops of the inputs and those between them, outermost first; all on one path, each but the last having
+/// just the next as its body.
+std::vector<Ref<For>> chain_of(const Application& a) {
+  Path longest;
+  for (size_t i = 0; i < a.size(); ++i) {
+    Path path = a.loop(i);
+    if (path.size() > longest.size()) longest = std::move(path);
+  }
+  std::set<const Node*> wanted;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!wanted.insert(a.loop(i).back().get()).second)
+      a.fail("loop {} is given twice", a.loop(i).back().as<For>()->var->name);
+  std::vector<Ref<For>> chain;
+  size_t found = 0;
+  for (size_t i = longest.size(); i-- > 0 && found < wanted.size();) {
+    const For* loop = longest[i].as<For>();
+    if (!loop) a.fail("the loops are not nested perfectly: another statement stands between them");
+    found += wanted.count(loop);
+    chain.insert(chain.begin(), longest[i].cast<For>());
+  }
+  if (found != wanted.size()) a.fail("the loops are not nested in each other");
+  return chain;
+}
+
+void reorder(Application& a) {
+  if (a.size() == 0) a.fail("no loops are given");
+  std::vector<Ref<For>> chain = chain_of(a);
+  Relaxed moved;
+  for (const Ref<For>& loop : chain) moved[loop->var.get()] = loop->extent;
+  for (const Ref<Block>& block : blocks_in(chain.back()))
+    for (const BlockIter& iter : block->iters)
+      for (const auto& [v, extent] : moved)
+        if (iter.kind == IterKind::kOpaque && uses_var(iter.value, v))
+          a.fail("block `{}` runs its iterations in order: its variable {} may not be reordered", block->name,
+                 iter.var->name);
+
+  std::set<const Node*> wanted;
+  std::vector<Ref<For>> order;
+  for (size_t i = 0; i < a.size(); ++i) order.push_back(a.loop(i).back().cast<For>());
+  for (const Ref<For>& loop : order) wanted.insert(loop.get());
+  Stmt body = chain.back()->body;
+  size_t next = order.size();
+  for (size_t i = chain.size(); i-- > 0;) {
+    Ref<For> loop = wanted.count(chain[i].get()) ? order[--next] : chain[i];
+    body = changed(loop, [&](For& copy) { copy.body = body; });
+  }
+  a.func = replace(a.func, chain.front(), body);
+}
+
+using enum InputKind;
+constexpr Primitive kPrimitives[] = {
+    {"split",
+     "for i in 0..n: S(i)  ->  for i0 in 0..f0: for i1 in 0..f1: S(i0*f1 + i1), where i0*f1 + i1 < n unless "
+     "f0*f1 == n",
+     {{kLoop}, kInt},
+     split},
+    {"fuse",
+     "for i in 0..n: for j in 0..m: S(i, j)  ->  for f in 0..n*m: S(f // m, f % m)",
+     {{}, kLoop},
+     fuse},
+    {"reorder", "for i: for j: S  ->  for j: for i: S", {{}, kLoop}, reorder},
+};
+}  // namespace
+
+std::span<const Primitive> loop_primitives() { return kPrimitives; }
+
+}  // namespace lathe::schedule

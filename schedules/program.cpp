@@ -1,0 +1,260 @@
+#include "schedules/program.h"
+
+#include "core/support/error.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// The statements right below `stmt`; a block's init is not among them (it holds no loops to schedule).
+std::vector<Stmt> below(const Stmt& stmt) {
+  if (const For* loop = stmt.as<For>()) return {loop->body};
+  if (const Block* block = stmt.as<Block>()) return {block->body};
+  if (const Seq* seq = stmt.as<Seq>()) return seq->stmts;
+  if (const If* branch = stmt.as<If>()) {
+    if (branch->else_case) return {branch->then_case, branch->else_case};
+    return {branch->then_case};
+  }
+  return {};
+}
+
+bool find(Path& path, FunctionRef<bool(const Stmt&)> wanted) {
+  if (wanted(path.back())) return true;
+  for (const Stmt& child : below(path.back())) {
+    path.push_back(child);
+    if (find(path, wanted)) return true;
+    path.pop_back();
+  }
+  return false;
+}
+
+std::optional<Path> find_path(const Func& func, FunctionRef<bool(const Stmt&)> wanted) {
+  Path path{func->body};
+  if (!find(path, wanted)) return std::nullopt;
+  return path;
+}
+
+void collect_blocks(const Stmt& stmt, bool nested, std::vector<Ref<Block>>& blocks) {
+  if (stmt.as<Block>()) {
+    blocks.push_back(stmt.cast<Block>());
+    if (!nested) return;
+  }
+  for (const Stmt& child : below(stmt)) collect_blocks(child, nested, blocks);
+}
+
+std::string fresh(const std::set<std::string>& taken, const std::string& wish) {
+  std::string name = wish;
+  for (int i = 1; taken.count(name); ++i) name = fmt::format("{}_{}", wish, i);
+  return name;
+}
+}  // namespace
+
+std::optional<Path> path_to_block(const Func& func, const std::string& name) {
+  return find_path(func, [&](const Stmt& stmt) {
+    const Block* block = stmt.as<Block>();
+    return block && block->name == name;
+  });
+}
+
+std::optional<Path> path_to_loop(const Func& func, const Var& loop_var) {
+  return find_path(func, [&](const Stmt& stmt) {
+    const For* loop = stmt.as<For>();
+    return loop && loop->var == loop_var;
+  });
+}
+
+Path path_to(const Func& func, const Stmt& stmt) {
+  auto path = find_path(func, [&](const Stmt& other) { return other == stmt; });
+  CHECK(path, "a statement is not in the program");
+  return *path;
+}
+
+std::vector<Ref<For>> loops_around(const Path& path) {
+  std::vector<Ref<For>> loops;
+  for (size_t i = path.size() - 1; i-- > 0;) {
+    if (path[i].as<Block>()) break;
+    if (path[i].as<For>()) loops.insert(loops.begin(), path[i].cast<For>());
+  }
+  return loops;
+}
+
+Ref<Block> scope_of(const Path& path) {
+  for (size_t i = path.size() - 1; i-- > 0;)
+    if (path[i].as<Block>()) return path[i].cast<Block>();
+  CHECK(false, "the root block has no scope");
+  return nullptr;
+}
+
+std::vector<Ref<Block>> blocks_in(const Stmt& stmt) {
+  std::vector<Ref<Block>> blocks;
+  collect_blocks(stmt, false, blocks);
+  return blocks;
+}
+
+std::vector<Ref<Block>> all_blocks(const Func& func) {
+  std::vector<Ref<Block>> blocks;
+  collect_blocks(func->body, true, blocks);
+  blocks.erase(blocks.begin());
+  return blocks;
+}
+
+Stmt replace(const Stmt& root, const Stmt& old, const Stmt& replacement) {
+  if (root == old) return replacement;
+  if (const For* loop = root.as<For>()) {
+    Stmt body = replace(loop->body, old, replacement);
+    if (body == loop->body) return root;
+    return body ? changed(root.cast<For>(), [&](For& copy) { copy.body = body; }) : nullptr;
+  }
+  if (const Block* block = root.as<Block>()) {
+    Stmt body = replace(block->body, old, replacement);
+    if (body == block->body) return root;
+    if (!body) body = make<Seq>(std::vector<Stmt>{});
+    return changed(root.cast<Block>(), [&](Block& copy) { copy.body = body; });
+  }
+  if (const Seq* sequence = root.as<Seq>()) {
+    std::vector<Stmt> stmts;
+    bool same = true;
+    for (const Stmt& stmt : sequence->stmts) {
+      Stmt next = same ? replace(stmt, old, replacement) : stmt;
+      same &= next == stmt;
+      if (next) stmts.push_back(next);
+    }
+    if (same) return root;
+    return stmts.empty() ? nullptr : seq(std::move(stmts));
+  }
+  if (const If* branch = root.as<If>()) {
+    Stmt then_case = replace(branch->then_case, old, replacement);
+    Stmt else_case = branch->else_case ? replace(branch->else_case, old, replacement) : nullptr;
+    if (then_case == branch->then_case && else_case == branch->else_case) return root;
+    if (!then_case && !else_case) return nullptr;
+    if (!then_case) return make<If>(logical_not(branch->condition), else_case);
+    return make<If>(branch->condition, then_case, else_case);
+  }
+  return root;
+}
+
+Func with_body(const Func& func, Stmt body) {
+  auto copy = mutate(*func);
+  copy->body = std::move(body);
+  return seal(std::move(copy));
+}
+
+Func replace(const Func& func, const Stmt& old, const Stmt& replacement) {
+  Stmt body = replace(func->body, old, replacement);
+  CHECK(body != func->body || old == replacement, "a statement to replace is not in the program");
+  return with_body(func, body);
+}
+
+Stmt changed(const Ref<Block>& block, FunctionRef<void(Block&)> change) {
+  auto copy = mutate(*block);
+  change(*copy);
+  return seal(std::move(copy));
+}
+
+Stmt changed(const Ref<For>& loop, FunctionRef<void(For&)> change) {
+  auto copy = mutate(*loop);
+  change(*copy);
+  return seal(std::move(copy));
+}
+
+Func change_block(const Func& func, const std::string& name, FunctionRef<void(Block&)> change) {
+  auto path = path_to_block(func, name);
+  CHECK(path, "no block {}", name);
+  return replace(func, path->back(), changed(path->back().cast<Block>(), change));
+}
+
+namespace {
+void bind_vars(const Stmt& stmt, Analyzer& context) {
+  if (const For* loop = stmt.as<For>()) context.bind_range(loop->var, loop->extent);
+  if (const Block* block = stmt.as<Block>())
+    for (const BlockIter& iter : block->iters) context.bind_range(iter.var, iter.extent);
+}
+}  // namespace
+
+Analyzer analyzer_at(const Path& path) {
+  Analyzer context;
+  for (const Stmt& stmt : path) bind_vars(stmt, context);
+  return context;
+}
+
+Stmt simplify_bindings(const Stmt& stmt, Analyzer context) {
+  if (const For* loop = stmt.as<For>()) {
+    bind_vars(stmt, context);
+    Stmt body = simplify_bindings(loop->body, std::move(context));
+    return body == loop->body ? stmt : changed(stmt.cast<For>(), [&](For& copy) { copy.body = body; });
+  }
+  if (stmt.as<Block>()) {
+    return changed(stmt.cast<Block>(), [&](Block& copy) {
+      for (BlockIter& iter : copy.iters) iter.value = context.simplify(iter.value);
+      copy.predicate = context.simplify(copy.predicate);
+    });
+  }
+  if (const Seq* sequence = stmt.as<Seq>()) {
+    std::vector<Stmt> stmts;
+    for (const Stmt& child : sequence->stmts) stmts.push_back(simplify_bindings(child, context));
+    return seq(std::move(stmts));
+  }
+  return stmt;
+}
+
+std::string fresh_block_name(const Func& func, const std::string& wish) {
+  std::set<std::string> taken{"root"};
+  for (const Ref<Block>& block : all_blocks(func)) taken.insert(block->name);
+  return fresh(taken, wish);
+}
+
+std::string fresh_buffer_name(const Func& func, const std::string& wish) {
+  std::set<std::string> taken;
+  for (const Buffer& param : func->params) taken.insert(param->name);
+  for (const Buffer& buffer : func->body.cast<Block>()->allocs) taken.insert(buffer->name);
+  for (const Ref<Block>& block : all_blocks(func))
+    for (const Buffer& buffer : block->allocs) taken.insert(buffer->name);
+  return fresh(taken, wish);
+}
+
+bool reads_buffer(const Block& block, const BufferNode* buffer) {
+  for (const Region& region : block.reads)
+    if (region.buffer.same_as(buffer)) return true;
+  return false;
+}
+
+bool writes_buffer(const Block& block, const BufferNode* buffer) {
+  for (const Region& region : block.writes)
+    if (region.buffer.same_as(buffer)) return true;
+  return false;
+}
+
+bool is_param(const Func& func, const Buffer& buffer) {
+  for (const Buffer& param : func->params)
+    if (param == buffer) return true;
+  return false;
+}
+
+namespace {
+std::vector<Ref<Block>> related(const Func& func, const Ref<Block>& block, const std::vector<Region>& regions,
+                                bool (*touches)(const Block&, const BufferNode*)) {
+  std::vector<Ref<Block>> result;
+  for (const Ref<Block>& other : blocks_in(scope_of(path_to(func, block))->body)) {
+    bool related = false;
+    for (const Region& region : regions) related |= touches(*other, region.buffer.get());
+    if (related && other != block) result.push_back(other);
+  }
+  return result;
+}
+}  // namespace
+
+std::vector<Ref<Block>> producers_of(const Func& func, const Ref<Block>& block) {
+  return related(func, block, block->reads, writes_buffer);
+}
+
+std::vector<Ref<Block>> consumers_of(const Func& func, const Ref<Block>& block) {
+  return related(func, block, block->writes, reads_buffer);
+}
+
+Stmt nest(const std::vector<std::pair<Var, Expr>>& vars, Stmt body) {
+  for (size_t i = vars.size(); i-- > 0;) body = for_loop(vars[i].first, vars[i].second, std::move(body));
+  return body;
+}
+
+}  // namespace lathe::schedule

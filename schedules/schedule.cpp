@@ -1,0 +1,232 @@
+#include "schedules/schedule.h"
+
+#include "core/support/error.h"
+#include "schedules/primitive.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+Path Application::block(size_t i) const {
+  auto path = path_to_block(func, inputs_[i].binding.block);
+  if (!path) fail("block `{}` is no longer in the program", inputs_[i].binding.block);
+  return *path;
+}
+
+Path Application::loop(size_t i) const {
+  const Var& var = inputs_[i].binding.loop;
+  if (!var) fail("a loop is needed, not the place outside all loops");
+  auto path = path_to_loop(func, var);
+  if (!path) fail("loop {} is no longer in the program; it was split, fused or removed", var->name);
+  return *path;
+}
+
+Schedule::Schedule(Func func, uint64_t seed) : func_(std::move(func)), random_(seed) {}
+Schedule::Schedule(const Schedule&) = default;
+Schedule::Schedule(Schedule&&) noexcept = default;
+Schedule::~Schedule() = default;
+
+namespace {
+InputKind kind_of(const Input& input) {
+  if (std::holds_alternative<BlockHandle>(input)) return InputKind::kBlock;
+  if (std::holds_alternative<LoopHandle>(input)) return InputKind::kLoop;
+  return std::holds_alternative<std::string>(input) ? InputKind::kText : InputKind::kInt;
+}
+
+const char* describe(InputKind kind) {
+  static constexpr const char* kNames[] = {"nothing", "a block", "a loop", "a number", "a name"};
+  return kNames[static_cast<int>(kind)];
+}
+
+/// The kinds of the inputs are those the primitive's row declares.
+void check_kinds(const Primitive& primitive, const std::vector<Input>& inputs) {
+  for (size_t i = 0; i < std::max(inputs.size(), primitive.inputs.fixed.size()); ++i) {
+    InputKind wanted = i < primitive.inputs.fixed.size() ? primitive.inputs.fixed[i] : InputKind::kNone;
+    if (i >= inputs.size()) {
+      if (wanted != InputKind::kNone)
+        fail("{}: input {} is missing, must be {}", primitive.name, i, describe(wanted));
+      continue;
+    }
+    InputKind given = kind_of(inputs[i]);
+    if (wanted == InputKind::kNone) wanted = primitive.inputs.rest;
+    if (given != wanted)
+      fail("{}: input {} is {}, must be {}", primitive.name, i, describe(given), describe(wanted));
+  }
+}
+
+int handle_id(const Input& input) {
+  return std::visit(
+      [](const auto& value) {
+        if constexpr (requires { value.id; }) return value.id;
+        return -1;
+      },
+      input);
+}
+
+bool is_handle(const Input& input) { return input.index() < 3; }
+}  // namespace
+
+std::vector<Output> Schedule::run(const Primitive& primitive, std::vector<Input> inputs,
+                                  std::vector<int64_t> decision) {
+  check_kinds(primitive, inputs);
+  std::vector<Application::Resolved> resolved;
+  for (const Input& input : inputs) {
+    Application::Resolved value{kind_of(input), {}, {}};
+    if (is_handle(input)) {
+      int id = handle_id(input);
+      if (id < 0 || static_cast<size_t>(id) >= bindings_.size())
+        fail("{}: there is no handle {}", primitive.name, id);
+      value.binding = bindings_[static_cast<size_t>(id)];
+    } else if (const int64_t* number = std::get_if<int64_t>(&input)) {
+      value.binding.number = *number;
+    } else {
+      value.text = std::get<std::string>(input);
+    }
+    resolved.push_back(std::move(value));
+  }
+  Application application(primitive, func_, std::move(resolved));
+  application.decision = std::move(decision);
+  application.random = &random_;
+  primitive.run(application);
+
+  func_ = application.func;
+  Step step{&primitive, std::move(inputs), std::move(application.decision), {}};
+  for (size_t i = 0; i < application.outputs.size(); ++i) {
+    int id = static_cast<int>(bindings_.size());
+    bindings_.push_back(std::move(application.outputs[i]));
+    if (application.kinds[i] == InputKind::kBlock) step.outputs.push_back(BlockHandle{id});
+    if (application.kinds[i] == InputKind::kLoop) step.outputs.push_back(LoopHandle{id});
+    if (application.kinds[i] == InputKind::kInt) step.outputs.push_back(IntHandle{id});
+  }
+  trace_.steps.push_back(step);
+  return step.outputs;
+}
+
+Ref<Block> Schedule::operator[](BlockHandle block) const {
+  const std::string& name = bindings_.at(static_cast<size_t>(block.id)).block;
+  auto path = path_to_block(func_, name);
+  if (!path) fail("block `{}` is no longer in the program", name);
+  return path->back().cast<Block>();
+}
+
+Ref<For> Schedule::operator[](LoopHandle loop) const {
+  const Var& var = bindings_.at(static_cast<size_t>(loop.id)).loop;
+  auto path = var ? path_to_loop(func_, var) : std::nullopt;
+  if (!path) fail("loop {} is no longer in the program", var ? var->name : "outside");
+  return path->back().cast<For>();
+}
+
+int64_t Schedule::operator[](IntHandle number) const {
+  return bindings_.at(static_cast<size_t>(number.id)).number;
+}
+
+namespace {
+template <typename H>
+std::vector<H> all_of(const std::vector<Output>& outputs) {
+  std::vector<H> handles;
+  for (const Output& output : outputs) handles.push_back(std::get<H>(output));
+  return handles;
+}
+
+template <typename H>
+std::vector<Input> inputs_of(const std::vector<H>& handles) {
+  return {handles.begin(), handles.end()};
+}
+}  // namespace
+
+std::vector<LoopHandle> Schedule::run_loops(const char* name, std::vector<Input> inputs) {
+  return all_of<LoopHandle>(run(primitive(name), std::move(inputs)));
+}
+std::vector<BlockHandle> Schedule::run_blocks(const char* name, std::vector<Input> inputs) {
+  return all_of<BlockHandle>(run(primitive(name), std::move(inputs)));
+}
+
+BlockHandle Schedule::get_block(const std::string& name) { return run_blocks("get_block", {name})[0]; }
+std::vector<LoopHandle> Schedule::get_loops(BlockHandle block) { return run_loops("get_loops", {block}); }
+std::vector<BlockHandle> Schedule::get_child_blocks(BlockHandle block) {
+  return run_blocks("get_child_blocks", {block});
+}
+std::vector<BlockHandle> Schedule::get_producers(BlockHandle block) {
+  return run_blocks("get_producers", {block});
+}
+std::vector<BlockHandle> Schedule::get_consumers(BlockHandle block) {
+  return run_blocks("get_consumers", {block});
+}
+
+std::vector<IntHandle> Schedule::sample_perfect_tile(LoopHandle loop, int64_t parts, int64_t max_innermost) {
+  return all_of<IntHandle>(run(primitive("sample_perfect_tile"), {loop, parts, max_innermost}));
+}
+IntHandle Schedule::sample_categorical(const std::vector<int64_t>& candidates) {
+  return std::get<IntHandle>(run(primitive("sample_categorical"), inputs_of(candidates))[0]);
+}
+LoopHandle Schedule::sample_compute_location(BlockHandle block) {
+  return run_loops("sample_compute_location", {block})[0];
+}
+
+std::vector<LoopHandle> Schedule::split(LoopHandle loop, const std::vector<Factor>& factors) {
+  std::vector<Input> inputs{loop};
+  for (const Factor& factor : factors) std::visit([&](const auto& f) { inputs.emplace_back(f); }, factor);
+  return run_loops("split", std::move(inputs));
+}
+LoopHandle Schedule::fuse(const std::vector<LoopHandle>& loops) {
+  return run_loops("fuse", inputs_of(loops))[0];
+}
+void Schedule::reorder(const std::vector<LoopHandle>& loops) { run(primitive("reorder"), inputs_of(loops)); }
+void Schedule::parallel(LoopHandle loop) { run(primitive("parallel"), {loop}); }
+void Schedule::vectorize(LoopHandle loop) { run(primitive("vectorize"), {loop}); }
+void Schedule::unroll(LoopHandle loop) { run(primitive("unroll"), {loop}); }
+void Schedule::annotate(LoopHandle loop, const std::string& key, int64_t value) {
+  run(primitive("annotate_loop"), {loop, key, value});
+}
+void Schedule::annotate(BlockHandle block, const std::string& key, int64_t value) {
+  run(primitive("annotate_block"), {block, key, value});
+}
+
+BlockHandle Schedule::cache_read(BlockHandle block, int64_t read, Scope scope) {
+  return run_blocks("cache_read", {block, read, std::string(spelling(scope))})[0];
+}
+BlockHandle Schedule::cache_write(BlockHandle block, int64_t write, Scope scope) {
+  return run_blocks("cache_write", {block, write, std::string(spelling(scope))})[0];
+}
+void Schedule::set_scope(BlockHandle block, int64_t write, Scope scope) {
+  run(primitive("set_scope"), {block, write, std::string(spelling(scope))});
+}
+void Schedule::compute_at(BlockHandle block, LoopHandle loop) { run(primitive("compute_at"), {block, loop}); }
+void Schedule::reverse_compute_at(BlockHandle block, LoopHandle loop) {
+  run(primitive("reverse_compute_at"), {block, loop});
+}
+void Schedule::compute_inline(BlockHandle block) { run(primitive("compute_inline"), {block}); }
+void Schedule::reverse_compute_inline(BlockHandle block) {
+  run(primitive("reverse_compute_inline"), {block});
+}
+BlockHandle Schedule::decompose_reduction(BlockHandle block, LoopHandle loop) {
+  return run_blocks("decompose_reduction", {block, loop})[0];
+}
+
+namespace {
+Schedule replayed(const Trace& trace, const Func& func, std::optional<size_t> renewed, uint64_t seed) {
+  Schedule schedule(func, seed);
+  for (size_t i = 0; i < trace.steps.size(); ++i) {
+    const Step& step = trace.steps[i];
+    std::vector<Output> outputs;
+    try {
+      outputs =
+          schedule.run(*step.primitive, step.inputs, renewed == i ? std::vector<int64_t>{} : step.decision);
+    } catch (const Error& e) {
+      fail("trace step {}: {}: {}", i, to_text(step), e.what());
+    }
+    if (outputs != step.outputs)
+      fail("trace step {}: {}: gives {} results, recorded are {}; the trace is of another program", i,
+           to_text(step), outputs.size(), step.outputs.size());
+  }
+  return schedule;
+}
+}  // namespace
+
+Func replay(const Trace& trace, const Func& func) { return replayed(trace, func, std::nullopt, 0).func(); }
+
+Schedule replay_renewing(const Trace& trace, const Func& func, size_t step, uint64_t seed) {
+  return replayed(trace, func, step, seed);
+}
+
+}  // namespace lathe::schedule

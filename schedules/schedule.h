@@ -1,0 +1,93 @@
+// Scheduling: rewriting how a tensor program is computed, never what. A Schedule applies primitives to a
+// program and records them as a trace.
+//
+//   Schedule s(func);
+//   BlockHandle matmul = s.get_block("matmul");
+//   auto loops = s.get_loops(matmul);
+//   auto [outer, inner] = pair_of(s.split(loops[1], {kInferred, 16}));
+//   s.vectorize(inner);
+//   Func again = replay(s.trace(), func);     // structurally equal to s.func()
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "core/tir/stmt.h"
+#include "schedules/random.h"
+#include "schedules/trace.h"
+
+namespace lathe::schedule {
+
+struct Binding;
+
+/// A factor of `split` that is to be computed from the others.
+inline constexpr int64_t kInferred = 0;
+
+/// A number known now or sampled.
+using Factor = std::variant<IntHandle, int64_t>;
+
+class Schedule {
+ public:
+  explicit Schedule(tir::Func func, uint64_t seed = 0);
+  Schedule(const Schedule&);
+  Schedule(Schedule&&) noexcept;
+  ~Schedule();
+
+  const tir::Func& func() const { return func_; }
+  const Trace& trace() const { return trace_; }
+
+  /// Runs a primitive and records the step. `decision` settles a sampling primitive. Throws Error when the
+  /// application is not legal; the schedule is then unchanged.
+  std::vector<Output> run(const Primitive& primitive, std::vector<Input> inputs,
+                          std::vector<int64_t> decision = {});
+
+  /// What handles stand for now. Throw Error when the block or loop is gone.
+  Ref<tir::Block> operator[](BlockHandle block) const;
+  Ref<tir::For> operator[](LoopHandle loop) const;
+  int64_t operator[](IntHandle number) const;
+
+  // The primitives, one line each; primitives/*.cpp say what they do.
+  BlockHandle get_block(const std::string& name);
+  std::vector<LoopHandle> get_loops(BlockHandle block);
+  std::vector<BlockHandle> get_child_blocks(BlockHandle block);
+  std::vector<BlockHandle> get_producers(BlockHandle block);
+  std::vector<BlockHandle> get_consumers(BlockHandle block);
+  std::vector<IntHandle> sample_perfect_tile(LoopHandle loop, int64_t parts, int64_t max_innermost);
+  IntHandle sample_categorical(const std::vector<int64_t>& candidates);
+  LoopHandle sample_compute_location(BlockHandle block);
+  std::vector<LoopHandle> split(LoopHandle loop, const std::vector<Factor>& factors);
+  LoopHandle fuse(const std::vector<LoopHandle>& loops);
+  void reorder(const std::vector<LoopHandle>& loops);
+  void parallel(LoopHandle loop);
+  void vectorize(LoopHandle loop);
+  void unroll(LoopHandle loop);
+  void annotate(LoopHandle loop, const std::string& key, int64_t value);
+  void annotate(BlockHandle block, const std::string& key, int64_t value);
+  BlockHandle cache_read(BlockHandle block, int64_t read, tir::Scope scope);
+  BlockHandle cache_write(BlockHandle block, int64_t write, tir::Scope scope);
+  void set_scope(BlockHandle block, int64_t write, tir::Scope scope);
+  void compute_at(BlockHandle block, LoopHandle loop);
+  void reverse_compute_at(BlockHandle block, LoopHandle loop);
+  void compute_inline(BlockHandle block);
+  void reverse_compute_inline(BlockHandle block);
+  BlockHandle decompose_reduction(BlockHandle block, LoopHandle loop);
+
+ private:
+  friend class Replayer;
+  std::vector<LoopHandle> run_loops(const char* name, std::vector<Input> inputs);
+  std::vector<BlockHandle> run_blocks(const char* name, std::vector<Input> inputs);
+
+  tir::Func func_;
+  Trace trace_;
+  std::vector<Binding> bindings_;  // by handle id
+  Random random_;
+};
+
+/// The program that the trace makes of `func`. Throws Error, naming the step, when a step does not apply.
+tir::Func replay(const Trace& trace, const tir::Func& func);
+/// The same with the decision of step `renewed` drawn anew; decisions of later steps are kept. Throws as
+/// replay does.
+Schedule replay_renewing(const Trace& trace, const tir::Func& func, size_t renewed, uint64_t seed);
+
+}  // namespace lathe::schedule

@@ -1,0 +1,43 @@
+// Design spaces: the schedules worth trying for a program. A space is a row; several may apply to one program
+// and the tuner chooses among them by measuring.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/tir/target.h"
+#include "schedules/schedule.h"
+
+namespace lathe::schedule {
+
+/// How a space settles its sampling steps.
+enum class Decide : uint8_t {
+  kRandom,     // by the schedule's random numbers
+  kHeuristic,  // by the space's model of registers and caches
+};
+
+struct DesignSpace {
+  const char* name;
+  const char* doc;
+  /// By the structure of the program, never by names.
+  bool (*applies)(const tir::Func& func, const Target& target);
+  /// Schedules the whole program. REQUIRES: applies. Throws Error when its decisions turn out illegal.
+  void (*generate)(Schedule& schedule, const Target& target, Decide decide);
+};
+
+/// All spaces, the most specific first; the last one applies to every program.
+std::span<const DesignSpace* const> design_spaces();
+std::vector<const DesignSpace*> spaces_for(const tir::Func& func, const Target& target);
+
+/// A random schedule of the space; the same seed gives the same trace. Throws Error when no legal one was
+/// found.
+Trace sample(const DesignSpace& space, const tir::Func& func, const Target& target, uint64_t seed);
+
+/// `trace` with one sampling step decided anew, when the rest still applies; else nothing.
+std::optional<Trace> mutate(const Trace& trace, const tir::Func& func, Random& random);
+
+/// A good schedule with no measurements. Never fails on a valid program of constant shape.
+Trace default_trace(const tir::Func& func, const Target& target);
+
+}  // namespace lathe::schedule
