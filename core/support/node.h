@@ -189,6 +189,7 @@ struct NodeType {
   const char* name;
   Identity identity;
   Node* (*create)();  // with default fields; for readers
+  std::vector<const char*> (*field_names)();
 };
 
 /// The base of every concrete node; Base is the language's abstract node (ExprNode, StmtNode, ...).

@@ -240,7 +240,11 @@ void NodeOf<D, B, I>::read_fields(const nlohmann::json& json, FunctionRef<NodeRe
 }
 
 template <typename D, typename B, Identity I>
-const NodeType NodeOf<D, B, I>::kType{D::kName, I, []() -> Node* { return new D(); }};
+const NodeType NodeOf<D, B, I>::kType{D::kName, I, []() -> Node* { return new D(); }, []() {
+                                        std::vector<const char*> names;
+                                        reflect::for_each_field<D>([&](const auto& member) { names.push_back(member.name); });
+                                        return names;
+                                      }};
 
 }  // namespace lathe
 

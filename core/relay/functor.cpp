@@ -1,0 +1,162 @@
+#include "core/relay/functor.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace lathe::relay {
+namespace {
+
+/// The operand that a let's chain continues with is left out: it has its own turn, after enter_let.
+bool on_explicit_stack(ExprKind kind) {
+  return kind != ExprKind::kFunction && kind != ExprKind::kIf && kind != ExprKind::kMatch;
+}
+
+/// Calls finish(e) for `root` and what it needs, operands first, each once.
+void walk(const Expr& root, FunctionRef<bool(const Expr&)> is_done, FunctionRef<void(const Expr&)> finish,
+          FunctionRef<void(const Ref<Let>&)> enter_let) {
+  struct Frame {
+    Expr e;
+    int stage = 0;
+  };
+  std::vector<Frame> stack{{root}};
+  while (!stack.empty()) {
+    Frame frame = stack.back();
+    if (is_done(frame.e)) {
+      stack.pop_back();
+      continue;
+    }
+    stack.back().stage += 1;
+    const Let* let = frame.e.as<Let>();
+    int last_stage = let ? 2 : 1;
+    if (frame.stage == last_stage || !on_explicit_stack(frame.e->kind())) {
+      stack.pop_back();
+      finish(frame.e);
+    } else if (frame.stage == 1) {  // only a let has this stage
+      enter_let(frame.e.cast<Let>());
+      stack.push_back({let->body});
+    } else {
+      size_t first = stack.size();
+      for_each_operand(frame.e, [&](const Expr& operand, bool in_scope) {
+        if (in_scope && !is_done(operand)) stack.push_back({operand});
+      });
+      std::reverse(stack.begin() + static_cast<long>(first), stack.end());
+    }
+  }
+}
+
+}  // namespace
+
+void for_each_operand(const Expr& e, FunctionRef<void(const Expr&, bool)> f) {
+  switch (e->kind()) {
+    case ExprKind::kCall: {
+      const Call& call = *e.as<Call>();
+      for (const Expr& arg : call.args) f(arg, true);
+      f(call.callee, true);
+      return;
+    }
+    case ExprKind::kLet: {
+      const Let& let = *e.as<Let>();
+      f(let.value, true);
+      f(let.body, false);
+      return;
+    }
+    case ExprKind::kFunction:
+      f(e.as<Function>()->body, false);
+      return;
+    case ExprKind::kTuple:
+      for (const Expr& item : e.as<Tuple>()->items) f(item, true);
+      return;
+    case ExprKind::kProjection:
+      f(e.as<Projection>()->tuple, true);
+      return;
+    case ExprKind::kIf: {
+      const If& branch = *e.as<If>();
+      f(branch.condition, true);
+      f(branch.then_case, false);
+      f(branch.else_case, false);
+      return;
+    }
+    case ExprKind::kMatch: {
+      const Match& match = *e.as<Match>();
+      f(match.value, true);
+      for (const Clause& clause : match.clauses) f(clause.body, false);
+      return;
+    }
+    case ExprKind::kRefCreate:
+      f(e.as<RefCreate>()->value, true);
+      return;
+    case ExprKind::kRefRead:
+      f(e.as<RefRead>()->ref, true);
+      return;
+    case ExprKind::kRefWrite:
+      f(e.as<RefWrite>()->ref, true);
+      f(e.as<RefWrite>()->value, true);
+      return;
+    case ExprKind::kGrad:
+      f(e.as<Grad>()->function, true);
+      return;
+    case ExprKind::kMatchCast:
+      f(e.as<MatchCast>()->value, true);
+      return;
+    case ExprKind::kConstant:
+    case ExprKind::kVar:
+    case ExprKind::kGlobalVar:
+    case ExprKind::kOp:
+    case ExprKind::kConstructor:
+    case ExprKind::kPrimFunc:
+    case ExprKind::kExternFunc:
+      return;
+  }
+}
+
+void ExprVisitor::visit(const Expr& e) {
+  walk(
+      e, [&](const Expr& each) { return visited_.count(each.get()) > 0; },
+      [&](const Expr& each) {
+        visited_.insert(each.get());
+        dispatch(each);
+      },
+      [&](const Ref<Let>& let) { enter_let(let); });
+}
+
+void ExprVisitor::visit_default(const Expr& e) {
+  for_each_operand(e, [&](const Expr& operand, bool) { visit(operand); });
+}
+
+Expr ExprMutator::visit(const Expr& e) {
+  walk(
+      e, [&](const Expr& each) { return done_.count(each.get()) > 0; },
+      [&](const Expr& each) {
+        Expr result = dispatch(each);
+        set(each, std::move(result));
+      },
+      [&](const Ref<Let>& let) { enter_let(let); });
+  return done_.at(e.get()).second;
+}
+
+Expr ExprMutator::visit_default(const Expr& e) {
+  std::function<NodeRef(const NodeRef&)> map = [&](const NodeRef& child) -> NodeRef {
+    if (dynamic_cast<const RelayNode*>(child.get())) return visit(child.cast<RelayNode>());
+    if (dynamic_cast<const TypeNode*>(child.get())) return visit_type(child.cast<TypeNode>());
+    if (dynamic_cast<const PatternNode*>(child.get())) return child->map_children(map);
+    return child;
+  };
+  return e->map_children(map).cast<RelayNode>();
+}
+
+Expr substitute(const Expr& e, const std::unordered_map<const Node*, Expr>& values) {
+  class Substitute : public ExprMutator {
+   public:
+    explicit Substitute(const std::unordered_map<const Node*, Expr>& values) : values_(values) {}
+    Expr visit_var(const Var& var) override {
+      auto found = values_.find(var.get());
+      return found == values_.end() ? Expr(var) : found->second;
+    }
+
+   private:
+    const std::unordered_map<const Node*, Expr>& values_;
+  };
+  return values.empty() ? e : Substitute(values).visit(e);
+}
+
+}  // namespace lathe::relay
