@@ -10,6 +10,21 @@ namespace {
 
 constexpr Command kCommands[] = {
     {
+        "bench",
+        "--model M [--threads N] [--profile] [--json]",
+        "time a model: median, confidence interval, and where the time goes",
+        {"tune bench --model resnet18.lathe --threads 2", "tune bench --model resnet18.lathe --profile"},
+        bench_command,
+    },
+    {
+        "run",
+        "--model M [--input NAME=FILE.npy]... [--out DIR]",
+        "run a model once on given or random inputs and write its outputs",
+        {"tune run --model resnet18.lathe --input data=cat.npy --out results",
+         "tune run --model resnet18.lathe --threads 2"},
+        run_model_command,
+    },
+    {
         "version",
         "",
         "print the version and the revision it was built from",

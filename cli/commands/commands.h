@@ -6,6 +6,8 @@
 
 namespace lathe::cli {
 
+int bench_command(Flags& flags);
+int run_model_command(Flags& flags);
 int version_command(Flags& flags);
 
 }  // namespace lathe::cli

@@ -21,9 +21,11 @@ TEST(Tune, VersionIsPrinted) {
 }
 
 TEST(Tune, EveryCommandHasHelpWithExamples) {
-  Finished finished = tune("version --help");
-  EXPECT_EQ(finished.code, 0);
-  EXPECT_THAT(finished.output, HasSubstr("Examples:\n  tune version"));
+  for (std::string name : {"bench", "run", "version"}) {
+    Finished finished = tune(name + " --help");
+    EXPECT_EQ(finished.code, 0);
+    EXPECT_THAT(finished.output, HasSubstr("Examples:\n  tune " + name));
+  }
 }
 
 struct BadUse {

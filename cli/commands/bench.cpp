@@ -1,0 +1,101 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+#include "cli/model_flags.h"
+#include "core/runtime/timing.h"
+
+namespace lathe::cli {
+namespace {
+
+struct Layer {
+  std::string kernel;
+  int64_t calls = 0;
+  double microseconds = 0;  // of all its calls in one run
+};
+
+/// The time of each kernel, longest first: the median over 20 runs of each step, summed over the steps it
+/// runs in.
+std::vector<Layer> profile(runtime::Executor& executor) {
+  constexpr int kRuns = 20;
+  const std::vector<runtime::Step>& steps = executor.plan().steps;
+  std::vector<std::vector<int64_t>> spent(kRuns, std::vector<int64_t>(steps.size()));
+  for (std::vector<int64_t>& run : spent) executor.run_timed(run);
+  std::vector<Layer> layers;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    std::array<int64_t, kRuns> samples;
+    for (int run = 0; run < kRuns; ++run) samples[run] = spent[run][i];
+    std::nth_element(samples.begin(), samples.begin() + kRuns / 2, samples.end());
+    auto layer = std::find_if(layers.begin(), layers.end(),
+                              [&](const Layer& l) { return l.kernel == steps[i].kernel; });
+    if (layer == layers.end()) layer = layers.insert(layers.end(), {.kernel = steps[i].kernel});
+    ++layer->calls;
+    layer->microseconds += static_cast<double>(samples[kRuns / 2]) / 1e3;
+  }
+  std::sort(layers.begin(), layers.end(),
+            [](const Layer& a, const Layer& b) { return a.microseconds > b.microseconds; });
+  return layers;
+}
+
+void print_text(const ModelFlags& flags, const runtime::Plan& plan, const runtime::Timing& timing,
+                const std::vector<Layer>& layers) {
+  fmt::print("{}, {} thread{}: {:.3f} ms  (95% interval {:.3f} .. {:.3f}, least {:.3f}, {} runs)\n",
+             flags.model, flags.threads, flags.threads == 1 ? "" : "s", timing.median * 1e3, timing.low * 1e3,
+             timing.high * 1e3, timing.least * 1e3, timing.runs);
+  fmt::print("memory: {:.1f} MB of weights, {:.1f} MB of tensors (no plan needs less than {:.1f})\n",
+             static_cast<double>(plan.constant_bytes) / 1e6, static_cast<double>(plan.arena_bytes) / 1e6,
+             static_cast<double>(plan.arena_lower_bound) / 1e6);
+  if (layers.empty()) return;
+  double total = std::accumulate(layers.begin(), layers.end(), 0.0,
+                                 [](double sum, const Layer& layer) { return sum + layer.microseconds; });
+  fmt::print("\n{:>10}  {:>6}  {:>5}  kernel\n", "us", "share", "calls");
+  for (const Layer& layer : layers)
+    fmt::print("{:>10.1f}  {:>5.1f}%  {:>5}  {}\n", layer.microseconds, 100 * layer.microseconds / total,
+               layer.calls, layer.kernel);
+}
+
+void print_json(const ModelFlags& flags, const runtime::Plan& plan, const runtime::Timing& timing,
+                const std::vector<Layer>& layers) {
+  nlohmann::json report = {{"model", flags.model},
+                           {"target", plan.target},
+                           {"threads", flags.threads},
+                           {"median_ms", timing.median * 1e3},
+                           {"low_ms", timing.low * 1e3},
+                           {"high_ms", timing.high * 1e3},
+                           {"least_ms", timing.least * 1e3},
+                           {"runs", timing.runs},
+                           {"weight_bytes", plan.constant_bytes},
+                           {"arena_bytes", plan.arena_bytes}};
+  for (const Layer& layer : layers)
+    report["layers"].push_back(
+        {{"kernel", layer.kernel}, {"calls", layer.calls}, {"us", layer.microseconds}});
+  fmt::print("{}\n", report.dump());
+}
+
+}  // namespace
+
+int bench_command(Flags& flags) {
+  ModelFlags model;
+  std::vector<std::string> inputs;
+  bool as_json = false, with_profile = false;
+  double seconds = 5;
+  model.add_to(flags);
+  flags.add("--input", inputs, "NAME=FILE.npy, once for each input; others are random");
+  flags.add_duration("--time", seconds, "measure at most this long (5s)");
+  flags.add("--profile", with_profile, "also time each kernel");
+  flags.add("--json", as_json, "print one JSON object");
+  if (!flags.parse()) return kSuccess;
+
+  RunningModel running = start_model(model);
+  bind_inputs(*running.executor, inputs, static_cast<uint64_t>(model.seed));
+  runtime::Timing timing = runtime::time_runs([&] { running.executor->run(); }, {.most_seconds = seconds});
+  std::vector<Layer> layers = with_profile ? profile(*running.executor) : std::vector<Layer>();
+  (as_json ? print_json : print_text)(model, running.executor->plan(), timing, layers);
+  return kSuccess;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,87 @@
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/tune.h"
+#include "tests/runtime/test_module.h"
+
+namespace lathe::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class ModuleCommands : public ::testing::Test {
+ protected:
+  ModuleCommands() {
+    char folder[] = "/tmp/lathe-cli-XXXXXX";
+    folder_ = mkdtemp(folder);
+    model_ = folder_ + "/m.lathe";
+    runtime::write_module(model_, runtime::test_image());
+  }
+  ~ModuleCommands() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_, model_;
+};
+
+TEST_F(ModuleCommands, RunWritesOutputsInTheModelsOrder) {
+  save_npy(folder_ + "/x.npy", runtime::floats({10, 20, 30}));
+  Finished finished = tune("run --model " + model_ + " --input x=" + folder_ + "/x.npy --threads 2 --out " +
+                           folder_ + "/new/out");
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_THAT(finished.output, StartsWith("column: float32 (3, 1), min 45, mean 90, max 135 at 2\nx: "));
+  Tensor column = load_npy(folder_ + "/new/out/output_0.npy");
+  EXPECT_EQ(max_relative_error(column, runtime::floats({45, 90, 135}).reshaped({3, 1})), 0);
+  EXPECT_EQ(load_npy(folder_ + "/new/out/output_2.npy").value(1), 2);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/new/out/output_3.npy"));
+}
+
+TEST_F(ModuleCommands, InputsNotGivenAreSeeded) {
+  std::string run = "run --model " + model_;
+  EXPECT_EQ(tune(run).output, tune(run).output);
+  EXPECT_NE(tune(run).output, tune(run + " --seed 1").output);
+}
+
+TEST_F(ModuleCommands, BenchReportsJson) {
+  Finished finished = tune("bench --profile --json --time 1s --model " + model_);
+  EXPECT_EQ(finished.code, 0);
+  nlohmann::json report = nlohmann::json::parse(finished.output);
+  EXPECT_GT(report["median_ms"], 0.0);
+  EXPECT_LE(report["low_ms"], report["median_ms"]);
+  EXPECT_GE(report["high_ms"], report["median_ms"]);
+  ASSERT_EQ(report["layers"].size(), 2u);
+  EXPECT_EQ(report["layers"][0]["calls"], 2);
+}
+
+TEST_F(ModuleCommands, BenchPrintsATable) {
+  Finished finished = tune("bench --profile --time 1 --model " + model_);
+  EXPECT_THAT(finished.output, HasSubstr(", 1 thread: "));
+  EXPECT_THAT(finished.output, HasSubstr("  twice\n"));
+}
+
+TEST_F(ModuleCommands, MistakesAreOneMessageAndExitCode2) {
+  std::string x = folder_ + "/x.npy";
+  save_npy(x, runtime::floats({10, 20}));
+  std::string run = "run --model " + model_ + " ";
+  auto expect_error = [](const std::string& arguments, const std::string& message) {
+    Finished finished = tune(arguments);
+    EXPECT_EQ(finished.code, 2) << arguments;
+    EXPECT_EQ(finished.output, "error: " + message + "\n");
+  };
+  expect_error(run + "--input xx=" + x, "the model has no input `xx`; did you mean `x`?");
+  expect_error(run + "--input " + x, "--input " + x + ": must be NAME=FILE.npy");
+  expect_error(run + "--input x=" + x + " --input x=" + x, "--input x: the input is given twice");
+  expect_error(run + "--input x=" + x, "input `x` is float32 (2), must be float32 (3)");
+  expect_error(run + "--threads 0",
+               "tune run: --threads: Value 0 not in range 1 to 1024; see tune run --help");
+  expect_error("run", "tune run: --model is required; see tune run --help");
+  expect_error("run --modle x", "tune run: unknown flag `--modle`; did you mean `--model`?");
+  expect_error("run --model /nowhere/m.lathe", "cannot read /nowhere/m.lathe: No such file or directory");
+  expect_error(run + "--out /proc/none", "cannot make the folder /proc/none: No such file or directory");
+  expect_error("bench --time 3d --model " + model_, "--time: `3d` is not a duration; write 90s, 10m or 1h");
+}
+
+}  // namespace
+}  // namespace lathe::cli
