@@ -1,0 +1,21 @@
+// The tests' binary is also the supervisor of its own children, as `tune` is.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "tests/workers/roles.h"
+
+int main(int argc, char** argv) {
+  if (argc > 1 && strcmp(argv[1], "internal-sandbox") == 0) {
+    try {
+      return lathe::worker::supervise(lathe::worker::test_roles(), {argv, argv + argc});
+    } catch (const std::exception& error) {
+      fprintf(stderr, "%s\n", error.what());
+      return 2;
+    }
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,319 @@
+#include "workers/sandbox.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "tests/workers/roles.h"
+#include "workers/packets.h"
+
+namespace lathe::worker {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::SizeIs;
+using testing::StartsWith;
+
+// --- hostile candidates
+// ----------------------------------------------------------------------------------------
+
+const std::string kOutside = "/tmp/lathe-sandbox-test-outside";
+
+[[noreturn]] void spin() {
+  for (volatile int i = 0;;) i = i + 1;
+}
+
+int overflow_stack(int depth) {
+  volatile char frame[4096];
+  frame[0] = static_cast<char>(depth);
+  return depth < 0 ? 0 : overflow_stack(depth + 1) + frame[0];
+}
+
+std::string exhaust_memory() {
+  std::vector<std::string> hoard;
+  for (;;) hoard.emplace_back(64 << 20, 'x');
+}
+
+struct Deed {
+  const char* name;
+  std::string (*act)();
+  Report::End end;
+  int code;  // signal or status; -1: any
+};
+
+const Deed kDeeds[] = {
+    {"loops for ever",
+     [] {
+       spin();
+       return std::string();
+     },
+     Report::End::kTimedOut, -1},
+    {"sleeps for ever",
+     [] {
+       for (;;) pause();
+       return std::string();
+     },
+     Report::End::kSignalled, SIGSYS},
+    {"sleeps politely",
+     [] {
+       std::this_thread::sleep_for(std::chrono::hours(1));
+       return std::string();
+     },
+     Report::End::kTimedOut, -1},
+    {"aborts",
+     [] {
+       abort();
+       return std::string();
+     },
+     Report::End::kSignalled, SIGABRT},
+    {"reads null", [] { return std::string(1, *static_cast<volatile char*>(nullptr)); },
+     Report::End::kSignalled, SIGSEGV},
+    {"divides by zero",
+     [] {
+       raise(SIGFPE);
+       return std::string();
+     },
+     Report::End::kSignalled, SIGFPE},
+    {"overflows its stack", [] { return std::to_string(overflow_stack(0)); }, Report::End::kSignalled,
+     SIGSEGV},
+    {"exits early",
+     [] {
+       _exit(0);
+       return std::string();
+     },
+     Report::End::kNoReply, 0},
+    {"exits with 3",
+     [] {
+       _exit(3);
+       return std::string();
+     },
+     Report::End::kExited, 3},
+    {"throws", []() -> std::string { fail("out of ideas"); }, Report::End::kExited, 1},
+    {"allocates for ever", exhaust_memory, Report::End::kExited, 1},
+    {"allocates a terabyte", [] { return std::string(size_t{1} << 40, 'x'); }, Report::End::kExited, 1},
+    {"forks",
+     [] {
+       fork();
+       return std::string();
+     },
+     Report::End::kSignalled, SIGSYS},
+    {"forks by vfork", [] { return std::to_string(system("true")); }, Report::End::kSignalled, SIGSYS},
+    {"executes",
+     [] {
+       execl("/bin/true", "true", nullptr);
+       return std::string();
+     },
+     Report::End::kSignalled, SIGSYS},
+    {"kills its parent",
+     [] {
+       kill(getppid(), SIGKILL);
+       return std::string();
+     },
+     Report::End::kSignalled, SIGSYS},
+    {"traces its parent",
+     [] {
+       ptrace(PTRACE_ATTACH, 1, 0, 0);
+       return std::string();
+     },
+     Report::End::kSignalled, SIGSYS},
+    {"opens a socket", [] { return std::to_string(socket(AF_INET, SOCK_STREAM, 0)); },
+     Report::End::kSignalled, SIGSYS},
+    {"removes a file", [] { return std::to_string(unlink(kOutside.c_str())); }, Report::End::kSignalled,
+     SIGSYS},
+    {"links", [] { return std::to_string(symlink("/etc/passwd", "/tmp/x")); }, Report::End::kSignalled,
+     SIGSYS},
+    {"mounts", [] { return std::to_string(chroot("/tmp")); }, Report::End::kSignalled, SIGSYS},
+    {"fills a file",
+     [] {
+       const int fd = memory_file("big", std::string(1 << 20, 'x'));
+       while (write_all(fd, std::string(1 << 20, 'x'))) {
+       }
+       return std::string();
+     },
+     Report::End::kSignalled, SIGXFSZ},
+};
+
+std::string commit_deed(std::string_view request, Child&) {
+  for (const Deed& deed : kDeeds)
+    if (deed.name == request) return deed.act();
+  fail("no such deed");
+}
+
+// --- decent ones
+// -----------------------------------------------------------------------------------------------
+
+std::string behave(std::string_view request, Child& child) {
+  if (request == "echo") return "echo";
+  if (request == "big") return std::string(8 << 20, 'x');
+  if (request == "passed") return read_descriptor(child.descriptors()[0]);
+  if (request == "write file")
+    return std::to_string(open(kOutside.c_str(), O_CREAT | O_WRONLY, 0600) < 0 ? errno : 0);
+  if (request == "read file") return std::to_string(open("/etc/passwd", O_RDONLY) < 0 ? errno : 0);
+  if (request == "pid") return std::to_string(getpid());
+  if (request == "descriptors") {
+    int open_ones = 0;
+    for (int fd = 0; fd < 1024; ++fd) open_ones += fcntl(fd, F_GETFD) >= 0;
+    return std::to_string(open_ones);
+  }
+  if (request == "gigabyte of stderr") {
+    const std::string line(1 << 16, 'e');
+    for (int i = 0; i < 1 << 14; ++i) write_all(2, line);
+    write_all(2, "the end");
+    abort();
+  }
+  if (request == "threads") {
+    std::atomic<int> sum = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&sum, i] { sum += i; });
+    for (auto& thread : threads) thread.join();
+    return std::to_string(sum);
+  }
+  if (request == "window") {
+    child.open_window();
+    child.close_window();
+    return "closed";
+  }
+  spin();
+}
+
+constexpr Role kRoles[] = {
+    {"deed", Confinement::kRun, nullptr, commit_deed},
+    {"decent", Confinement::kRun, nullptr, behave},
+    {"builder", Confinement::kBuild, nullptr, behave},
+};
+
+Task task(const std::string& request, double seconds = 5) {
+  return {.request = request,
+          .limits = {.wall_seconds = seconds,
+                     .cpu_seconds = 5,
+                     .memory_bytes = uint64_t{400} << 20,
+                     .file_bytes = 16 << 20}};
+}
+
+TEST(Sandbox, RepliesAndPassesDescriptors) {
+  Sandbox sandbox(sandbox_command("decent"));
+  EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
+  EXPECT_THAT(sandbox.run(task("big")).reply, SizeIs(8 << 20));
+  EXPECT_EQ(sandbox.run(task("threads")).reply, "6");
+  EXPECT_EQ(sandbox.run(task("descriptors")).reply, "5");
+  Task passing = task("passed");
+  passing.descriptors = {memory_file("t", "through a file")};
+  EXPECT_EQ(sandbox.run(passing).reply, "through a file");
+  close(passing.descriptors[0]);
+}
+
+TEST(Sandbox, KeepsFilesAway) {
+  Sandbox sandbox(sandbox_command("decent"));
+  EXPECT_EQ(sandbox.run(task("write file")).reply, std::to_string(EACCES));
+  EXPECT_EQ(sandbox.run(task("read file")).reply, std::to_string(EACCES));
+  EXPECT_FALSE(std::filesystem::exists(kOutside));
+}
+
+class Hostile : public testing::TestWithParam<Deed> {};
+
+TEST_P(Hostile, IsContainedAndClassed) {
+  static Sandbox sandbox(sandbox_command("deed"));  // the same for all: it must survive them
+  const Report report = sandbox.run(task(GetParam().name, /*seconds=*/0.3));
+  EXPECT_EQ(report.end, GetParam().end) << describe(report) << "\n" << report.stderr_tail;
+  if (GetParam().code >= 0) {
+    EXPECT_EQ(report.code, GetParam().code) << report.stderr_tail;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Deeds, Hostile, testing::ValuesIn(kDeeds), [](const auto& info) {
+  std::string name = info.param.name;
+  for (char& c : name)
+    if (!isalnum(c)) c = '_';
+  return name;
+});
+
+TEST(Sandbox, SaysHowItEnded) {
+  EXPECT_EQ(describe({.end = Report::End::kSignalled, .code = 11}),
+            "killed by signal 11 (Segmentation fault)");
+  EXPECT_EQ(describe({.end = Report::End::kExited, .code = 3}), "exited with status 3");
+  EXPECT_EQ(describe({.end = Report::End::kTimedOut, .wall_seconds = 10, .cpu_seconds = 1}),
+            "over its time limit after 10.0 s (1.0 s of CPU)");
+}
+
+TEST(Sandbox, KeepsTheTailOfStderr) {
+  Sandbox sandbox(sandbox_command("decent"));
+  const Report report = sandbox.run(task("gigabyte of stderr", 30));
+  EXPECT_EQ(report.end, Report::End::kSignalled);
+  EXPECT_THAT(report.stderr_tail, StartsWith("[1073741831 bytes, the last 4096:]\n"));
+  EXPECT_THAT(report.stderr_tail, EndsWith("ethe end"));
+  EXPECT_LT(report.stderr_tail.size(), 4200u);
+}
+
+TEST(Sandbox, ANewSupervisorFollowsAKilledOne) {
+  Sandbox sandbox(sandbox_command("decent"));
+  EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
+  kill(sandbox.supervisor(), SIGKILL);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
+  sandbox.start(task("loop"));
+  kill(sandbox.supervisor(), SIGKILL);
+  for (;;)
+    if (const auto report = sandbox.finish()) {
+      EXPECT_EQ(report->end, Report::End::kLost);
+      break;
+    }
+  EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
+}
+
+bool alive(const std::string& command_line) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    if (!isdigit(entry.path().filename().string()[0])) continue;
+    try {
+      std::string text = read_file(entry.path() / "cmdline");
+      std::string state = read_file(entry.path() / "stat");
+      if (text.find(command_line) != std::string::npos && state.find(") Z") == std::string::npos) return true;
+    } catch (const Error&) {
+    }
+  }
+  return false;
+}
+
+TEST(Sandbox, NoChildOutlivesItsSandbox) {
+  std::vector<std::string> command = sandbox_command("decent");
+  command.insert(command.begin() + 2, "mark-of-this-test");
+  {
+    Sandbox sandbox(command);
+    sandbox.start(task("loop", 60));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_TRUE(alive("mark-of-this-test"));
+    sandbox.abort();
+    EXPECT_FALSE(sandbox.busy());
+  }
+  for (int i = 0; i < 100 && alive("mark-of-this-test"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(alive("mark-of-this-test"));
+}
+
+TEST(Sandbox, BuildersStandStillInATimedWindow) {
+  Sandbox builder(sandbox_command("builder")), runner(sandbox_command("decent"));
+  Task window = task("window");
+  window.stop_builders = true;
+  builder.start(task("loop", 60));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(runner.run(window).reply, "closed");
+}
+
+}  // namespace
+
+std::span<const Role> test_roles() { return kRoles; }
+
+}  // namespace lathe::worker

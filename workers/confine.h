@@ -1,0 +1,28 @@
+// Takes a child process the means to harm its machine, before it runs code that nobody has vetted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace lathe::worker {
+
+/// Bounds of one child. 0 in `memory_bytes` or `cpu_seconds`: none.
+struct Limits {
+  double wall_seconds = 10;  // from start; time spent stopped, or waiting for a quiet machine, is not counted
+  double cpu_seconds = 0;    // of all its threads together
+  uint64_t memory_bytes = 0;        // of address space
+  uint64_t file_bytes = 64u << 20;  // of any file it writes
+  std::vector<int> cpus;            // it may run on; none: anywhere
+};
+
+enum class Confinement : uint8_t {
+  kBuild,  // a compiler of ours: limits only, for it may call a linker
+  kRun,    // generated code: also no file it could write or secret it could read, no network, no new process,
+           // no signal to others (Landlock and seccomp, as far as the kernel has them)
+};
+
+/// Applies both to the calling process, for good. REQUIRES: a single thread. Ends the process with a message
+/// on stderr when the kernel refuses a limit.
+void confine(const Limits& limits, Confinement confinement);
+
+}  // namespace lathe::worker

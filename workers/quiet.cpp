@@ -1,0 +1,174 @@
+#include "workers/quiet.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "core/support/error.h"
+
+namespace lathe::worker {
+namespace {
+
+std::vector<int> my_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CHECK(sched_getaffinity(0, sizeof set, &set) == 0, "sched_getaffinity: {}", strerror(errno));
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  return cpus;
+}
+
+/// The first hardware thread of the physical core that `cpu` belongs to.
+int physical_core(int cpu) {
+  std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
+  int first = cpu;
+  file >> first;
+  return first;
+}
+
+/// When the process started, in clock ticks since boot: with its id, a name that is never used again. 0:
+/// gone.
+uint64_t start_time(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string stat = text.str();
+  const size_t name_end = stat.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string skipped;
+  for (int field = 3; field < 22; ++field) fields >> skipped;
+  uint64_t ticks = 0;
+  fields >> ticks;
+  return ticks;
+}
+
+std::string shared_path() {
+  // Process ids mean something only within their namespace, and signals reach only one's own processes.
+  struct stat space {};
+  stat("/proc/self/ns/pid", &space);
+  const char* folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+  return fmt::format("{}/lathe-quiet-{}-{}", folder, getuid(), space.st_ino);
+}
+
+}  // namespace
+
+CorePlan plan_cores(int threads) {
+  std::vector<int> cpus = my_cpus();
+  if (threads < 1 || static_cast<size_t>(threads) > cpus.size())
+    fail("threads is {}, must be 1..{} (the cores this process may use)", threads, cpus.size());
+  CorePlan plan;
+  plan.run.assign(cpus.end() - threads, cpus.end());
+  for (int cpu : cpus) {
+    const bool shared = std::any_of(plan.run.begin(), plan.run.end(),
+                                    [&](int run) { return physical_core(run) == physical_core(cpu); });
+    if (!shared) plan.build.push_back(cpu);
+  }
+  if (plan.build.empty()) {
+    plan.build = cpus;
+    plan.stop_builders = true;
+  }
+  return plan;
+}
+
+struct Quiet::Shared {
+  struct Slot {
+    std::atomic<pid_t> group;
+    std::atomic<uint64_t> start;
+  };
+  std::atomic<uint32_t> stopping;  // builders must stand still, provided that the lock is held
+  Slot builders[64];
+};
+
+Quiet::Quiet() {
+  const std::string path = shared_path();
+  lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (lock_ < 0 || ftruncate(lock_, sizeof(Shared)) != 0) fail("cannot open {}: {}", path, strerror(errno));
+  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, lock_, 0);
+  if (memory == MAP_FAILED) fail("cannot map {}: {}", path, strerror(errno));
+  shared_ = static_cast<Shared*>(memory);
+}
+
+Quiet::~Quiet() {
+  leave();
+  close();
+  munmap(shared_, sizeof(Shared));
+  ::close(lock_);
+}
+
+bool Quiet::try_open(bool stop_builders) {
+  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) return false;
+  stopping_ = stop_builders;
+  shared_->stopping = stop_builders;
+  // A builder that enters from now on sees `stopping`; those that entered before are seen here.
+  if (stop_builders) signal_builders(SIGSTOP);
+  return true;
+}
+
+void Quiet::close() {
+  if (stopping_) {
+    shared_->stopping = 0;
+    signal_builders(SIGCONT);
+    stopping_ = false;
+  }
+  flock(lock_, LOCK_UN);
+}
+
+void Quiet::signal_builders(int signal) {
+  for (Shared::Slot& slot : shared_->builders) {
+    const pid_t group = slot.group;
+    if (group > 0 && start_time(group) == slot.start) kill(-group, signal);
+  }
+}
+
+void Quiet::enter(pid_t group) {
+  const uint64_t start = start_time(group);
+  for (int i = 0; i < 64; ++i) {
+    Shared::Slot& slot = shared_->builders[i];
+    pid_t free = slot.group;
+    if (free > 0 && start_time(free) == slot.start) continue;
+    if (!slot.group.compare_exchange_strong(free, group)) continue;
+    slot.start = start;
+    slot_ = i;
+    break;
+  }
+  obey();
+}
+
+void Quiet::leave() {
+  if (slot_ >= 0) shared_->builders[slot_].group = 0;
+  slot_ = -1;
+  stopped_ = false;
+}
+
+bool Quiet::window_is_open() {
+  if (!shared_->stopping) return false;
+  // Set, but is the one who set it alive? Then the lock is taken.
+  if (flock(lock_, LOCK_SH | LOCK_NB) != 0) return true;
+  flock(lock_, LOCK_UN);
+  return false;
+}
+
+bool Quiet::obey() {
+  if (slot_ < 0) return false;
+  const pid_t group = shared_->builders[slot_].group;
+  const bool stop = window_is_open();
+  if (stop && !stopped_) kill(-group, SIGSTOP);
+  if (!stop) kill(-group, SIGCONT);  // whoever stopped it
+  return stopped_ = stop;
+}
+
+}  // namespace lathe::worker

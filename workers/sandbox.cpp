@@ -1,0 +1,148 @@
+// The worker's end of a sandbox; the supervisor's is supervisor.cpp.
+#include "workers/sandbox.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/support/error.h"
+#include "workers/packets.h"
+
+extern char** environ;
+
+namespace lathe::worker {
+
+std::string describe(const Report& report) {
+  switch (report.end) {
+    case Report::End::kReplied:
+      return "";
+    case Report::End::kExited:
+      return fmt::format("exited with status {}", report.code);
+    case Report::End::kSignalled:
+      return fmt::format("killed by signal {} ({})", report.code, strsignal(report.code));
+    case Report::End::kTimedOut:
+      return fmt::format("over its time limit after {:.1f} s ({:.1f} s of CPU)", report.wall_seconds,
+                         report.cpu_seconds);
+    case Report::End::kNoReply:
+      return "ended without a valid reply";
+    case Report::End::kLost:
+      return "its supervisor was killed";
+  }
+  return "";
+}
+
+Sandbox::Sandbox(std::vector<std::string> command) : command_(std::move(command)) {
+  CHECK(!command_.empty());
+}
+
+Sandbox::~Sandbox() { stop(); }
+
+void Sandbox::launch() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    fail("sandbox: cannot make a socket: {}", strerror(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  // adddup2 clears close-on-exec, also when the number is 3 already.
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 3);
+  posix_spawn_file_actions_addclosefrom_np(&actions, 4);
+  std::vector<char*> arguments;
+  for (std::string& word : command_) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const int error = posix_spawn(&supervisor_, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  if (error != 0) {
+    close(ends[0]);
+    supervisor_ = -1;
+    fail("sandbox: cannot start {}: {}", command_[0], strerror(error));
+  }
+  control_ = ends[0];
+}
+
+void Sandbox::stop() {
+  if (supervisor_ < 0) return;
+  close(control_);  // which the supervisor takes as its end, and its child's
+  kill(supervisor_, SIGKILL);
+  waitpid(supervisor_, nullptr, 0);
+  supervisor_ = -1;
+  control_ = -1;
+  busy_ = false;
+}
+
+void Sandbox::start(const Task& task) {
+  CHECK(!busy_, "sandbox: a task is running");
+  TaskPacket packet{};
+  packet.wall_seconds = task.limits.wall_seconds;
+  packet.cpu_seconds = task.limits.cpu_seconds;
+  packet.memory_bytes = task.limits.memory_bytes;
+  packet.file_bytes = task.limits.file_bytes;
+  for (int cpu : task.limits.cpus) {
+    CHECK(cpu >= 0 && cpu < 1024, "cpu {}", cpu);
+    packet.cpus[cpu / 64] |= uint64_t{1} << cpu % 64;
+  }
+  packet.stop_builders = task.stop_builders;
+  const int request = memory_file("request", task.request);
+  std::vector<int> descriptors = {request};
+  descriptors.insert(descriptors.end(), task.descriptors.begin(), task.descriptors.end());
+  for (int attempt = 0;; ++attempt) {
+    if (supervisor_ < 0) launch();
+    try {
+      send_packet(control_, &packet, sizeof packet, descriptors);
+      break;
+    } catch (const Error&) {  // killed since its last task: a new one is as good
+      stop();
+      if (attempt > 0) {
+        close(request);
+        throw;
+      }
+    }
+  }
+  close(request);
+  busy_ = true;
+}
+
+std::optional<Report> Sandbox::finish() {
+  CHECK(busy_, "sandbox: no task is running");
+  pollfd ready{.fd = control_, .events = POLLIN};
+  if (poll(&ready, 1, 0) <= 0) return std::nullopt;
+  ReportPacket packet{};
+  std::vector<int> descriptors;
+  const bool whole = receive_packet(control_, &packet, sizeof packet, descriptors) && descriptors.size() == 2;
+  Report report{.end = Report::End::kLost};
+  if (whole) {
+    report = {.end = static_cast<Report::End>(packet.end),
+              .code = packet.code,
+              .reply = read_descriptor(descriptors[0]),
+              .stderr_tail = read_descriptor(descriptors[1]),
+              .wall_seconds = packet.wall_seconds,
+              .cpu_seconds = packet.cpu_seconds,
+              .peak_bytes = packet.peak_bytes};
+  }
+  for (int fd : descriptors) close(fd);
+  busy_ = false;
+  if (!whole) stop();
+  return report;
+}
+
+Report Sandbox::run(const Task& task) {
+  start(task);
+  for (;;) {
+    pollfd ready{.fd = control_, .events = POLLIN};
+    poll(&ready, 1, -1);
+    if (std::optional<Report> report = finish()) return *report;
+  }
+}
+
+void Sandbox::abort() {
+  if (busy_) stop();
+}
+
+}  // namespace lathe::worker

@@ -1,0 +1,291 @@
+// The supervisor's end of a sandbox: one thread, one child at a time. See sandbox.h.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <exception>
+
+#include "core/support/error.h"
+#include "workers/packets.h"
+#include "workers/quiet.h"
+#include "workers/sandbox.h"
+
+namespace lathe::worker {
+namespace {
+
+constexpr int kControl = 3;
+constexpr size_t kStderrTail = 4096;
+constexpr char kOpenWindow = 'o', kCloseWindow = 'c', kGranted = 'k';
+constexpr uint64_t kReplyMagic =
+    0x6c617468652d7231;  // a reply is this, its size, and its bytes: nothing less
+
+using Clock = std::chrono::steady_clock;
+
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+// --- in the child
+// --------------------------------------------------------------------------------------------------
+
+/// Gives the child its descriptors: 0 nothing, 1 and 2 the stderr pipe, 3 the gate, 4 the reply, 5 on the
+/// task's.
+std::vector<int> arrange_descriptors(int error_pipe, int gate, int reply, const std::vector<int>& passed) {
+  std::vector<int> wanted = {open("/dev/null", O_RDONLY), error_pipe, error_pipe, gate, reply};
+  wanted.insert(wanted.end(), passed.begin(), passed.end());
+  const int base = 64;  // out of the way first, since the numbers may overlap
+  for (int& fd : wanted) fd = fcntl(fd, F_DUPFD, base);
+  std::vector<int> renumbered;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    dup2(wanted[i], static_cast<int>(i));
+    if (i >= 5) renumbered.push_back(static_cast<int>(i));
+  }
+  syscall(SYS_close_range, static_cast<unsigned>(wanted.size()), ~0u, 0);
+  return renumbered;
+}
+
+struct ChildPlan {
+  const Role* role;
+  Limits limits;
+  std::string request;
+  int error_pipe, gate, reply;
+  std::vector<int> passed;
+  pid_t supervisor;
+};
+
+[[noreturn]] void run_child(const ChildPlan& plan) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != plan.supervisor) _exit(124);
+  for (int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_DFL);
+  const std::vector<int> descriptors =
+      arrange_descriptors(plan.error_pipe, plan.gate, plan.reply, plan.passed);
+  confine(plan.limits, plan.role->confinement);
+  Child child(3, descriptors);
+  std::string reply;
+  try {
+    reply = plan.role->body(plan.request, child);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    fflush(stderr);
+    _exit(1);
+  }
+  const uint64_t header[2] = {kReplyMagic, reply.size()};
+  const bool written =
+      write_all(4, {reinterpret_cast<const char*>(header), sizeof header}) && write_all(4, reply);
+  _exit(written ? 0 : 1);
+}
+
+// --- in the supervisor
+// ---------------------------------------------------------------------------------------------
+
+/// The child of one task, from fork to report.
+class Supervision {
+ public:
+  Supervision(const Role& role, const TaskPacket& packet, std::vector<int> descriptors)
+      : role_(role), packet_(packet), descriptors_(std::move(descriptors)) {}
+
+  ~Supervision() {
+    for (int fd : descriptors_) close(fd);
+    for (int fd : {pid_fd_, errors_, gate_, reply_})
+      if (fd >= 0) close(fd);
+  }
+
+  void launch() {
+    int pipe_ends[2], gate_ends[2];
+    CHECK(pipe2(pipe_ends, O_CLOEXEC) == 0 &&
+              socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate_ends) == 0,
+          "{}", strerror(errno));
+    errors_ = pipe_ends[0];
+    gate_ = gate_ends[0];
+    fcntl(errors_, F_SETFL, O_NONBLOCK);
+    reply_ = memory_file("reply", "");
+    Limits limits{.wall_seconds = packet_.wall_seconds,
+                  .cpu_seconds = packet_.cpu_seconds,
+                  .memory_bytes = packet_.memory_bytes,
+                  .file_bytes = packet_.file_bytes};
+    for (int cpu = 0; cpu < 1024; ++cpu)
+      if (packet_.cpus[cpu / 64] >> cpu % 64 & 1) limits.cpus.push_back(cpu);
+    const ChildPlan plan{&role_,
+                         limits,
+                         read_descriptor(descriptors_[0]),
+                         pipe_ends[1],
+                         gate_ends[1],
+                         reply_,
+                         {descriptors_.begin() + 1, descriptors_.end()},
+                         getpid()};
+    started_ = last_ = Clock::now();
+    pid_ = fork();
+    CHECK(pid_ >= 0, "fork: {}", strerror(errno));
+    if (pid_ == 0) run_child(plan);
+    setpgid(pid_, pid_);  // both do it: whichever comes first
+    close(pipe_ends[1]);
+    close(gate_ends[1]);
+    pid_fd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+    CHECK(pid_fd_ >= 0, "pidfd_open: {}", strerror(errno));
+    if (role_.confinement == Confinement::kBuild) quiet_.enter(pid_);
+  }
+
+  /// False when the worker has gone, or wants the task to end.
+  bool watch() {
+    for (;;) {
+      const bool building = role_.confinement == Confinement::kBuild;
+      pollfd ready[] = {
+          {pid_fd_, POLLIN, 0}, {errors_, POLLIN, 0}, {gate_, POLLIN, 0}, {kControl, POLLIN, 0}};
+      poll(ready, 4, waiting_ ? 1 : building ? 20 : 50);
+      if (ready[3].revents != 0) {
+        reap(/*kill=*/true);
+        return false;
+      }
+      drain_errors();
+      const bool ended = ready[0].revents != 0;
+      if (!ended && ready[2].revents != 0) serve_gate();
+      if (waiting_ && quiet_.try_open(packet_.stop_builders)) {
+        waiting_ = false;
+        (void)!write(gate_, &kGranted, 1);
+      }
+      const bool still = building && quiet_.obey();
+      const auto now = Clock::now();
+      if (!waiting_ && !still) used_ += std::chrono::duration<double>(now - last_).count();
+      last_ = now;
+      timed_out_ = !ended && used_ > packet_.wall_seconds;
+      if (ended || timed_out_) break;
+    }
+    reap(timed_out_);
+    drain_errors();
+    return true;
+  }
+
+  void send_report() {
+    ReportPacket report{};
+    report.wall_seconds = std::chrono::duration<double>(Clock::now() - started_).count();
+    report.cpu_seconds = seconds(usage_.ru_utime) + seconds(usage_.ru_stime);
+    report.peak_bytes = static_cast<uint64_t>(usage_.ru_maxrss) * 1024;
+    std::string reply;
+    report.end = static_cast<uint8_t>(classify(report.code, reply));
+    const int reply_file = memory_file("reply", reply), tail_file = memory_file("stderr", tail());
+    send_packet(kControl, &report, sizeof report, {reply_file, tail_file});
+    close(reply_file);
+    close(tail_file);
+  }
+
+ private:
+  void serve_gate() {
+    char ask = 0;
+    if (read(gate_, &ask, 1) != 1) {  // the child has closed it: nothing more to serve
+      close(gate_);
+      gate_ = -1;
+    } else if (ask == kOpenWindow && !window_) {
+      window_ = waiting_ = true;
+    } else if (ask == kCloseWindow && window_) {
+      window_ = false;
+      quiet_.close();
+    }
+  }
+
+  /// The last kStderrTail bytes are kept. At most a megabyte is read at a time, so that a child that never
+  /// stops writing does not keep its limits from being enforced.
+  void drain_errors() {
+    char buffer[65536];
+    for (int round = 0; round < 16; ++round) {
+      const ssize_t got = read(errors_, buffer, sizeof buffer);
+      if (got <= 0) break;
+      tail_.append(buffer, static_cast<size_t>(got));
+      written_ += static_cast<uint64_t>(got);
+      if (tail_.size() > 2 * kStderrTail) tail_.erase(0, tail_.size() - kStderrTail);
+    }
+  }
+
+  void reap(bool kill_it) {
+    if (kill_it) kill(-pid_, SIGKILL);
+    while (wait4(pid_, &status_, 0, &usage_) < 0 && errno == EINTR) {
+    }
+    kill(-pid_, SIGKILL);  // whatever it may have left behind in its group
+    quiet_.leave();
+    quiet_.close();
+  }
+
+  Report::End classify(int32_t& code, std::string& reply) const {
+    if (timed_out_) return Report::End::kTimedOut;
+    if (WIFSIGNALED(status_)) {
+      code = WTERMSIG(status_);
+      // The kernel ends one over its CPU limit by SIGXCPU, a second later by SIGKILL.
+      const double cpu = seconds(usage_.ru_utime) + seconds(usage_.ru_stime);
+      const bool over = packet_.cpu_seconds > 0 && cpu >= packet_.cpu_seconds;
+      return code == SIGXCPU || (code == SIGKILL && over) ? Report::End::kTimedOut : Report::End::kSignalled;
+    }
+    code = WEXITSTATUS(status_);
+    if (code != 0) return Report::End::kExited;
+    const std::string file = read_descriptor(reply_);
+    uint64_t header[2] = {};
+    if (file.size() < sizeof header) return Report::End::kNoReply;
+    memcpy(header, file.data(), sizeof header);
+    if (header[0] != kReplyMagic || header[1] != file.size() - sizeof header) return Report::End::kNoReply;
+    reply = file.substr(sizeof header);
+    return Report::End::kReplied;
+  }
+
+  std::string tail() const {
+    if (written_ <= kStderrTail) return tail_;
+    return fmt::format("[{} bytes, the last {}:]\n{}", written_, kStderrTail,
+                       tail_.substr(tail_.size() - kStderrTail));
+  }
+
+  const Role& role_;
+  const TaskPacket& packet_;
+  std::vector<int> descriptors_;
+  Quiet quiet_;
+  pid_t pid_ = -1;
+  int pid_fd_ = -1, errors_ = -1, gate_ = -1, reply_ = -1;
+  Clock::time_point started_, last_;
+  double used_ = 0;       // of the wall limit
+  bool window_ = false;   // asked for
+  bool waiting_ = false;  // and not yet granted
+  bool timed_out_ = false;
+  int status_ = 0;
+  rusage usage_{};
+  std::string tail_;
+  uint64_t written_ = 0;  // to stderr
+};
+
+}  // namespace
+
+void Child::open_window() {
+  char granted = 0;
+  if (write(gate_, &kOpenWindow, 1) != 1 || read(gate_, &granted, 1) != 1 || granted != kGranted)
+    fail("sandbox: no timed window was granted");
+}
+
+void Child::close_window() { (void)!write(gate_, &kCloseWindow, 1); }
+
+int supervise(std::span<const Role> roles, std::span<char* const> arguments) {
+  const Role* role = nullptr;
+  for (const Role& candidate : roles)
+    if (!arguments.empty() && candidate.name == arguments.back()) role = &candidate;
+  if (!role) fail("internal-sandbox: no such role");
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // An interrupt from the terminal is for the worker to handle.
+  for (int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_IGN);
+  if (role->warm_up) role->warm_up();
+  for (;;) {
+    TaskPacket packet{};
+    std::vector<int> descriptors;
+    if (!receive_packet(kControl, &packet, sizeof packet, descriptors) || descriptors.empty()) return 0;
+    Supervision supervision(*role, packet, std::move(descriptors));
+    supervision.launch();
+    if (!supervision.watch()) return 0;
+    supervision.send_report();
+  }
+}
+
+}  // namespace lathe::worker
