@@ -75,7 +75,6 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
 }
 
 // --- trials in
-// ----------------------------------------------------------------------------------------------------
 
 void Farm::submit(const Submit& event) {
   CHECK(event.specs.size() <= room(), "{} trials submitted with room for {}", event.specs.size(), room());
@@ -101,7 +100,6 @@ void Farm::cancel(JobId job) {
 }
 
 // --- trials out to workers
-// ----------------------------------------------------------------------------------------
 
 bool Farm::suits(const Trial& trial, const Worker& worker) const {
   const std::string backend = backend_of(trial.spec->target);
@@ -184,7 +182,6 @@ void Farm::send_lease(const Trial& trial, LeaseId id) {
 }
 
 // --- and back
-// -----------------------------------------------------------------------------------------------------
 
 void Farm::release(LeaseId id, bool lost) {
   const LeaseState lease = leases_.at(id);
@@ -258,7 +255,6 @@ void Farm::tick() {
 }
 
 // --- what others may ask
-// ------------------------------------------------------------------------------------------
 
 size_t Farm::room() const { return trials_.size() < kQueueLimit ? kQueueLimit - trials_.size() : 0; }
 

@@ -36,7 +36,6 @@ using Time = std::chrono::milliseconds;
 using Peer = std::string;
 
 // --- what may happen
-// ----------------------------------------------------------------------------------------------
 
 struct Received {
   Peer peer;
@@ -61,7 +60,6 @@ struct Close {};
 using Event = std::variant<Received, Submit, CancelJob, Tick, Close>;
 
 // --- what is to be done, in this order: commit all records; then send and tell
-// -------------------------------------
 
 struct Outgoing {
   Peer peer;

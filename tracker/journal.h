@@ -37,7 +37,6 @@ struct Grant {
 };
 
 // --- the records, in the order they may occur for a trial
-// --------------------------------------------------------
 
 struct Submitted {
   TrialId trial = 0;

@@ -12,7 +12,6 @@ namespace {
 using namespace lathe::defaults;
 
 // --- checks on what a peer sent
-// -------------------------------------------------------------------------------
 
 std::string text(std::string value, size_t limit, const char* field) {
   if (value.size() > limit) fail("{} has {} bytes, more than the limit of {}", field, value.size(), limit);
@@ -39,7 +38,6 @@ Enum enumerator(uint32_t value, Enum last, const char* field) {
 }
 
 // --- one pair a message
-// ---------------------------------------------------------------------------------------
 
 void put(const Evaluation& from, pb::Evaluation& to) {
   to.set_threads(from.threads);

@@ -36,7 +36,6 @@ Actions Agent::step(const Event& event, Time now) {
 }
 
 // --- from the tracker
-// ---------------------------------------------------------------------------------------------
 
 void Agent::receive(const wire::Message& message) {
   heard_ = now_;
@@ -94,7 +93,6 @@ void Agent::on(const wire::Refusal& refusal) {
 }
 
 // --- stages of a lease
-// --------------------------------------------------------------------------------------------
 
 void Agent::start_stages() {
   size_t building = count(Stage::kBuilding), running = count(Stage::kRunning);
@@ -164,7 +162,6 @@ void Agent::remember(LeaseId id) {
 }
 
 // --- time
-// ---------------------------------------------------------------------------------------------------------
 
 void Agent::tick() {
   std::vector<LeaseId> late;
@@ -218,7 +215,6 @@ void Agent::terminate() {
 }
 
 // --- what is said
-// -------------------------------------------------------------------------------------------------
 
 void Agent::say_hello() {
   greeted_ = now_;

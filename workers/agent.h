@@ -28,7 +28,6 @@ struct AgentSettings {
 };
 
 // --- what may happen
-// ----------------------------------------------------------------------------------------------
 
 /// The build ended. `failure` has the outcome when it failed; else kOk, and what is known so far.
 struct Built {
@@ -49,7 +48,6 @@ struct Terminate {};
 using Event = std::variant<wire::Message, Built, Measured, Tick, Terminate>;
 
 // --- what is to be done
-// -------------------------------------------------------------------------------------------
 
 struct Actions {
   std::vector<wire::Lease> build;  // start building

@@ -62,7 +62,6 @@ void set_limits(const Limits& limits) {
 }
 
 // --- files: only what the loader needs, read-only
-// ------------------------------------------------------------------
 
 void deny_files() {
   const auto create = [](const void* attr, size_t size, uint32_t flags) {

@@ -22,7 +22,6 @@
 namespace lathe::worker {
 
 // --- the worker's side
-// ----------------------------------------------------------------------------------------
 
 struct Task {
   std::string request;           // what the role's body gets
@@ -85,7 +84,6 @@ class Sandbox {
 };
 
 // --- the child's side
-// -----------------------------------------------------------------------------------------
 
 /// What a body may ask of its supervisor.
 class Child {

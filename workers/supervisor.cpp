@@ -36,7 +36,6 @@ double seconds(const timeval& time) {
 }
 
 // --- in the child
-// --------------------------------------------------------------------------------------------------
 
 /// Gives the child its descriptors: 0 nothing, 1 and 2 the stderr pipe, 3 the gate, 4 the reply, 5 on the
 /// task's.
@@ -87,7 +86,6 @@ struct ChildPlan {
 }
 
 // --- in the supervisor
-// ---------------------------------------------------------------------------------------------
 
 /// The child of one task, from fork to report.
 class Supervision {

@@ -30,7 +30,6 @@ using testing::SizeIs;
 using testing::StartsWith;
 
 // --- hostile candidates
-// ----------------------------------------------------------------------------------------
 
 const std::string kOutside = "/tmp/lathe-sandbox-test-outside";
 
@@ -155,7 +154,6 @@ std::string commit_deed(std::string_view request, Child&) {
 }
 
 // --- decent ones
-// -----------------------------------------------------------------------------------------------
 
 std::string behave(std::string_view request, Child& child) {
   if (request == "echo") return "echo";
