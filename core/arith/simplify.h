@@ -1,4 +1,7 @@
 // Canonical simplification, bounds and proofs of integer expressions.
+//
+// Index arithmetic (scalar int64) is normalised; expressions of other types keep their shape, only their
+// parts are simplified (float arithmetic is never reassociated, narrow integers may wrap).
 #pragma once
 
 #include <optional>
@@ -11,35 +14,42 @@ namespace lathe {
 struct Bound {
   int64_t min = INT64_MIN, max = INT64_MAX;
   bool is_point() const { return min == max; }
+  bool operator==(const Bound&) const = default;
 };
 
-/// What is known about variables: the context of every question below.
+/// What is known about variables.
+struct Facts {
+  std::map<const VarNode*, std::pair<Var, Bound>> bounds;
+  std::map<const VarNode*, Expr> extents;  // v < extent, for extents that are not constant
+};
+
+/// Answers questions about expressions in the context of facts about their variables.
 class Analyzer {
  public:
   /// 0 <= v < extent for a constant extent; a symbolic extent gives 0 <= v and remembers v < extent.
   void bind_range(const Var& v, const Expr& extent);
   void bind(const Var& v, Bound bound);
   Bound bound(const Expr& e) const;
-  /// An equal expression in canonical form (sums of products by linear terms; floordiv/floormod of sums split by
-  /// the divisor where the bounds allow; min/max/comparisons decided where the bounds allow). Idempotent.
+  /// An equal expression in canonical form (sums of products by linear terms; floordiv/floormod of sums split
+  /// by the divisor where the bounds allow; min/max/comparisons decided where the bounds allow). Idempotent;
+  /// the same node comes back when it is canonical already. Integer comparisons become < and ==, !=.
   Expr simplify(const Expr& e) const;
   /// True when the boolean is provably true; false means "not proved".
   bool can_prove(const Expr& condition) const;
   bool can_prove_equal(const Expr& a, const Expr& b) const;
 
  private:
-  std::map<const VarNode*, std::pair<Var, Bound>> bounds_;
-  std::map<const VarNode*, Expr> symbolic_extents_;
+  Facts facts_;
 };
 
 /// simplify / prove without a context.
 Expr simplify(const Expr& e);
 bool prove_equal(const Expr& a, const Expr& b);
 
-/// e as sum of coefficient * variable + constant, when it is linear in `vars` with constant coefficients.
+/// e as sum of coefficient * variable + rest, when it is linear in `vars` with constant coefficients.
 struct LinearForm {
-  std::map<const VarNode*, int64_t> coefficients;
-  Expr rest;  // free of `vars`
+  std::map<const VarNode*, int64_t> coefficients;  // nonzero
+  Expr rest;                                       // free of `vars`
 };
 std::optional<LinearForm> linear_form(const Expr& e, std::span<const Var> vars);
 

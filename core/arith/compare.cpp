@@ -1,0 +1,155 @@
+// Comparisons, extrema and logic.
+#include <algorithm>
+#include <numeric>
+
+#include "core/arith/simplifier.h"
+
+namespace lathe {
+namespace {
+/// The sides of `negative part of d` op `positive part of d`, so that d = right - left.
+std::pair<Expr, Expr> sides(const Poly& d) {
+  Poly left, right;
+  for (const Term& term : d.terms) (term.coefficient < 0 ? left : right).terms.push_back(term);
+  (d.constant < 0 ? left : right).constant = d.constant;
+  return {compose(scale(left, -1)), compose(right)};
+}
+
+uint64_t magnitude(const Poly& p) {
+  uint64_t sum = 0;
+  for (const Term& term : p.terms) sum += static_cast<uint64_t>(std::abs(term.coefficient));
+  return sum;
+}
+
+bool simpler(const Poly& a, const Poly& b) {
+  if (count_divisions(a) > count_divisions(b) || a.terms.size() > b.terms.size()) return false;
+  return a.terms.size() < b.terms.size() || magnitude(a) < magnitude(b);
+}
+
+void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& parts) {
+  const Binary* b = e.as<Binary>();
+  if (!b || b->op != op) return parts.push_back(e);
+  flatten(op, b->a, parts);
+  flatten(op, b->b, parts);
+}
+
+/// The sum d of a condition `0 < d`, when the condition is one.
+std::optional<Poly> positive_sum(const Expr& e) {
+  const Binary* b = e.as<Binary>();
+  if (!b || b->op != BinaryOp::kLt || b->a.dtype() != kInt64) return std::nullopt;
+  return add(decompose(b->b), decompose(b->a), -1);
+}
+
+/// True when a implies b, both of the form 0 < sum with sums that differ by a constant.
+bool implies(const Expr& a, const Expr& b) {
+  if (compare(a, b) == 0) return !contains_any(a);
+  auto x = positive_sum(a), y = positive_sum(b);
+  if (!x || !y) return false;
+  Poly difference = add(*y, *x, -1);
+  return difference.is_constant() && difference.constant >= 0;
+}
+}  // namespace
+
+Expr Simplifier::less(const Poly& a, const Poly& b) const {
+  Poly d = recombine(add(b, a, -1));
+  for (bool changed = true; changed;) {
+    changed = false;
+    Bound range = bound(d);
+    if (range.min >= 1) return imm(kBool, 1);
+    if (range.max <= 0) return imm(kBool, 0);
+    // 0 < d is 0 <= (d - 1)//s for any s > 0: 8x + y < 16 is x < 2 when 0 <= y < 8.
+    for (const Term& term : d.terms) {
+      int64_t step = std::abs(term.coefficient);
+      if (step <= 1) continue;
+      Poly divided = add(quotient(add(d, constant_poly(-1)), step), constant_poly(1));
+      if (!simpler(divided, d)) continue;
+      d = recombine(divided);
+      changed = true;
+      break;
+    }
+  }
+  auto [left, right] = sides(d);
+  return lathe::less(left, right);
+}
+
+Expr Simplifier::equality(BinaryOp op, const Poly& a, const Poly& b) const {
+  bool if_equal = op == BinaryOp::kEq;
+  Poly d = recombine(add(b, a, -1));
+  if (d.is_constant()) return imm(kBool, (d.constant == 0) == if_equal);
+  Bound range = bound(d);
+  int64_t divisor = 0;
+  for (const Term& term : d.terms) divisor = std::gcd(divisor, term.coefficient);
+  if (range.min > 0 || range.max < 0 || d.constant % divisor != 0) return imm(kBool, !if_equal);
+  for (Term& term : d.terms) term.coefficient /= divisor;
+  d.constant /= divisor;
+  if (d.terms[0].coefficient > 0) d = scale(d, -1);
+  auto [left, right] = sides(d);
+  return binary(op, left, right);
+}
+
+Expr Simplifier::extremum(BinaryOp op, const Expr& a, const Expr& b) const {
+  std::vector<Expr> parts, kept;
+  flatten(op, a, parts);
+  flatten(op, b, parts);
+  for (const Expr& part : parts) {
+    Poly p = decompose(part);
+    // x beats y when it is the extremum of the two whatever the variables are.
+    auto beats = [&](const Poly& x, const Poly& y) {
+      return bound(op == BinaryOp::kMin ? add(y, x, -1) : add(x, y, -1)).min >= 0;
+    };
+    if (std::any_of(kept.begin(), kept.end(), [&](const Expr& k) { return beats(decompose(k), p); }))
+      continue;
+    std::erase_if(kept, [&](const Expr& k) { return beats(p, decompose(k)); });
+    kept.push_back(part);
+  }
+  std::sort(kept.begin(), kept.end(), [](const Expr& x, const Expr& y) { return compare(y, x) < 0; });
+  Expr result = kept[0];
+  for (size_t i = 1; i < kept.size(); ++i) result = binary(op, result, kept[i]);
+  return result;
+}
+
+Expr Simplifier::logic(BinaryOp op, const Expr& a, const Expr& b) const {
+  std::vector<Expr> parts, kept;
+  flatten(op, a, parts);
+  flatten(op, b, parts);
+  bool conjunction = op == BinaryOp::kAnd;
+  for (const Expr& part : parts) {
+    if (is_int(part, conjunction ? 0 : 1)) return part;
+    if (is_int(part, conjunction ? 1 : 0)) continue;
+    // In `x && y`, y may go when x implies it; in `x || y`, when it implies x.
+    auto covers = [&](const Expr& x, const Expr& y) { return conjunction ? implies(x, y) : implies(y, x); };
+    Expr opposite = negation(part);
+    for (const Expr& k : kept)
+      if (conjunction ? implies(k, opposite) : implies(opposite, k)) return imm(kBool, !conjunction);
+    if (std::any_of(kept.begin(), kept.end(), [&](const Expr& k) { return covers(k, part); })) continue;
+    std::erase_if(kept, [&](const Expr& k) { return covers(part, k); });
+    kept.push_back(part);
+  }
+  if (kept.empty()) return imm(kBool, conjunction);
+  Expr result = kept[0];
+  for (size_t i = 1; i < kept.size(); ++i) result = binary(op, result, kept[i]);
+  return result;
+}
+
+Expr Simplifier::negation(const Expr& e) const {
+  if (const Not* n = e.as<Not>()) return n->a;
+  const Binary* b = e.as<Binary>();
+  if (!b || b->dtype != kBool) return logical_not(e);
+  bool index = b->a.dtype() == kInt64;
+  switch (b->op) {
+    case BinaryOp::kLt:
+      if (index) return less(decompose(b->b), add(decompose(b->a), constant_poly(1)));
+      return logical_not(e);  // not `>=`: NaN
+    case BinaryOp::kEq:
+      return binary(BinaryOp::kNe, b->a, b->b);
+    case BinaryOp::kNe:
+      return binary(BinaryOp::kEq, b->a, b->b);
+    case BinaryOp::kAnd:
+      return logic(BinaryOp::kOr, negation(b->a), negation(b->b));
+    case BinaryOp::kOr:
+      return logic(BinaryOp::kAnd, negation(b->a), negation(b->b));
+    default:
+      return logical_not(e);
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,184 @@
+#include "core/arith/poly.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lathe {
+namespace {
+int64_t wrap_add(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t wrap_mul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
+template <typename T>
+int three_way(const T& a, const T& b) {
+  return a < b ? -1 : b < a ? 1 : 0;
+}
+
+int compare_nodes(const Node* a, const Node* b);
+
+int compare_cells(const Cell& a, const Cell& b) {
+  if (int order = three_way(a.tag, b.tag)) return order;
+  switch (a.tag) {
+    case Cell::Tag::kInt:
+      return three_way(a.integer, b.integer);
+    case Cell::Tag::kText:
+      return three_way(a.text, b.text);
+    case Cell::Tag::kFloat:
+      return std::memcmp(&a.real, &b.real, sizeof a.real);
+    case Cell::Tag::kNode:
+      return compare_nodes(a.node, b.node);
+  }
+  return 0;
+}
+
+int compare_nodes(const Node* a, const Node* b) {
+  if (a == b) return 0;
+  if (!a || !b) return a ? 1 : -1;
+  if (&a->type() != &b->type())
+    return three_way(std::string_view(a->type().name), std::string_view(b->type().name));
+  std::vector<Cell> x, y;
+  a->append_cells(x);
+  b->append_cells(y);
+  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i)
+    if (int order = compare_cells(x[i], y[i])) return order;
+  if (x.size() != y.size()) return three_way(x.size(), y.size());
+  return a->type().identity == Identity::kName ? three_way(std::less<>()(b, a), std::less<>()(a, b)) : 0;
+}
+
+int compare_factors(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (int order = compare(a[i], b[i])) return order;
+  return three_way(a.size(), b.size());
+}
+
+bool mergeable(const Term& a, const Term& b) {
+  return compare_factors(a.factors, b.factors) == 0 &&
+         std::none_of(a.factors.begin(), a.factors.end(), contains_any);
+}
+
+Expr product(const Term& term, int64_t coefficient) {
+  Expr result;
+  for (const Expr& factor : term.factors) result = result ? result * factor : factor;
+  return result * Expr(coefficient);
+}
+
+Poly multiply_terms(const Poly& a, const Term& t) {
+  Poly result;
+  if (a.constant != 0) result.terms.push_back({wrap_mul(a.constant, t.coefficient), t.factors});
+  for (const Term& term : a.terms) {
+    Term merged{wrap_mul(term.coefficient, t.coefficient), {}};
+    std::merge(term.factors.begin(), term.factors.end(), t.factors.begin(), t.factors.end(),
+               std::back_inserter(merged.factors),
+               [](const Expr& x, const Expr& y) { return compare(x, y) < 0; });
+    result.terms.push_back(std::move(merged));
+  }
+  std::erase_if(result.terms, [](const Term& term) { return term.coefficient == 0; });
+  std::sort(result.terms.begin(), result.terms.end(),
+            [](const Term& x, const Term& y) { return compare_factors(x.factors, y.factors) < 0; });
+  return result;
+}
+}  // namespace
+
+const Expr* Poly::single_atom() const {
+  bool single = terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1;
+  return single ? &terms[0].factors[0] : nullptr;
+}
+
+int compare(const Expr& a, const Expr& b) { return compare_nodes(a.get(), b.get()); }
+
+bool contains_any(const Expr& e) {
+  if (e->kind() == ExprKind::kVar || e->kind() == ExprKind::kInt) return false;
+  bool found = false;
+  post_order(e, [&](const NodeRef& node) { found |= node.as<Any>() != nullptr; });
+  return found;
+}
+
+Poly constant_poly(int64_t value) { return {{}, value}; }
+
+Poly atom_poly(Expr atom) {
+  if (const int64_t* value = as_int(atom)) return constant_poly(*value);
+  Poly result;
+  result.terms.push_back({1, {std::move(atom)}});
+  return result;
+}
+
+Poly add(const Poly& a, const Poly& b, int64_t scale_of_b) {
+  Poly result;
+  result.constant = wrap_add(a.constant, wrap_mul(b.constant, scale_of_b));
+  size_t i = 0, j = 0;
+  auto take = [&](const Term& term, int64_t factor) {
+    Term scaled{wrap_mul(term.coefficient, factor), term.factors};
+    if (!result.terms.empty() && mergeable(result.terms.back(), scaled)) {
+      int64_t sum = wrap_add(result.terms.back().coefficient, scaled.coefficient);
+      result.terms.back().coefficient = sum;
+      if (sum == 0) result.terms.pop_back();
+    } else if (scaled.coefficient != 0) {
+      result.terms.push_back(std::move(scaled));
+    }
+  };
+  while (i < a.terms.size() || j < b.terms.size()) {
+    bool from_a = j == b.terms.size() ||
+                  (i < a.terms.size() && compare_factors(a.terms[i].factors, b.terms[j].factors) <= 0);
+    from_a ? take(a.terms[i++], 1) : take(b.terms[j++], scale_of_b);
+  }
+  return result;
+}
+
+Poly scale(const Poly& p, int64_t factor) { return add({}, p, factor); }
+
+Poly multiply(const Poly& a, const Poly& b) {
+  if (a.is_constant()) return scale(b, a.constant);
+  if (b.is_constant()) return scale(a, b.constant);
+  if (a.terms.size() * b.terms.size() >= kMaxProductTerms) {
+    Term opaque{1, {compose(a), compose(b)}};
+    if (compare(opaque.factors[1], opaque.factors[0]) < 0) std::swap(opaque.factors[0], opaque.factors[1]);
+    return {{opaque}, 0};
+  }
+  Poly result = scale(a, b.constant);
+  for (const Term& term : b.terms) result = add(result, multiply_terms(a, term));
+  return result;
+}
+
+Poly decompose(const Expr& e) {
+  if (const int64_t* value = as_int(e)) return constant_poly(*value);
+  const Binary* b = e.as<Binary>();
+  if (b && e.dtype() == kInt64) {
+    if (b->op == BinaryOp::kAdd) return add(decompose(b->a), decompose(b->b));
+    if (b->op == BinaryOp::kSub) return add(decompose(b->a), decompose(b->b), -1);
+    if (b->op == BinaryOp::kMul) return multiply(decompose(b->a), decompose(b->b));
+  }
+  return atom_poly(e);
+}
+
+Expr compose(const Poly& p) {
+  std::vector<const Term*> order;
+  for (const Term& term : p.terms) order.push_back(&term);
+  auto magnitude = [](const Term* t) {
+    return t->coefficient < 0 ? -static_cast<uint64_t>(t->coefficient) : t->coefficient;
+  };
+  // Positive terms first, so that the others can be subtracted; then the larger strides of an index.
+  std::stable_sort(order.begin(), order.end(), [&](const Term* a, const Term* b) {
+    if ((a->coefficient > 0) != (b->coefficient > 0)) return a->coefficient > 0;
+    return magnitude(a) > magnitude(b);
+  });
+  Expr result;
+  bool constant_first = !order.empty() && order[0]->coefficient < 0 && p.constant > 0;
+  if (constant_first) result = Expr(p.constant);
+  for (const Term* term : order) {
+    int64_t c = term->coefficient;
+    if (!result)
+      result = product(*term, c);
+    else if (c > 0)
+      result = result + product(*term, c);
+    else
+      result = c == INT64_MIN ? result + product(*term, c) : result - product(*term, -c);
+  }
+  if (!result) return Expr(p.constant);
+  if (constant_first || p.constant == 0) return result;
+  return p.constant > 0 || p.constant == INT64_MIN ? result + Expr(p.constant) : result - Expr(-p.constant);
+}
+
+}  // namespace lathe

@@ -1,0 +1,61 @@
+// The simplifier at work on one expression. Internal to core/arith; the interface is simplify.h.
+#pragma once
+
+#include <unordered_map>
+
+#include "core/arith/poly.h"
+#include "core/arith/simplify.h"
+
+namespace lathe {
+
+/// REQUIRES: `facts` outlives it.
+class Simplifier {
+ public:
+  explicit Simplifier(const Facts& facts) : facts_(facts) {}
+
+  Expr simplify(const Expr& e);
+  /// The simplified value of an int64 expression as a sum.
+  Poly poly(const Expr& e);
+  /// Of sums and expressions that are simplified already (bounds.cpp).
+  Bound bound(const Poly& p) const;
+  Bound bound(const Expr& e) const;
+
+ private:
+  Expr simplify_new(const Expr& e);
+  Expr simplify_binary(const Binary& e);
+  Poly sum_of(const Expr& e);
+
+  // recombine.cpp: divisions and remainders of one number that make it up again.
+  Poly recombine(Poly p) const;
+
+  // divide.cpp
+  Poly quotient(const Poly& p, const Poly& divisor) const;
+  Poly remainder(const Poly& p, const Poly& divisor) const;
+  Poly quotient(const Poly& p, int64_t divisor) const;
+  Poly remainder(const Poly& p, int64_t divisor) const;
+
+  // compare.cpp: of int64 values, and logic.
+  Expr less(const Poly& a, const Poly& b) const;
+  Expr equality(BinaryOp op, const Poly& a, const Poly& b) const;
+  Expr extremum(BinaryOp op, const Expr& a, const Expr& b) const;
+  Expr logic(BinaryOp op, const Expr& a, const Expr& b) const;
+  Expr negation(const Expr& e) const;
+
+  // bounds.cpp
+  Bound interval(const Poly& p) const;
+  Bound binary_bound(const Binary& e) const;
+  Poly relax(const Poly& p, bool upward) const;
+
+  const Facts& facts_;
+  std::unordered_map<const Node*, std::pair<Expr, Expr>>
+      memo_;  // by node: it (kept alive) and its simplified form
+};
+
+int64_t floor_div(int64_t a, int64_t b);
+/// Terms that are one floordiv or floormod: what simplification tries to have few of.
+const Binary* as_division(const Term& term, BinaryOp op);
+size_t count_divisions(const Poly& p);
+/// Fewer divisions, or as many and fewer terms.
+bool has_fewer_parts(const Poly& a, const Poly& b);
+
+}  // namespace lathe

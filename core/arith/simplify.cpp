@@ -1,0 +1,150 @@
+#include "core/arith/simplify.h"
+
+#include <algorithm>
+
+#include "core/arith/rules.h"
+#include "core/arith/simplifier.h"
+
+namespace lathe {
+namespace {
+bool is_arithmetic(BinaryOp op) {
+  return op == BinaryOp::kAdd || op == BinaryOp::kSub || op == BinaryOp::kMul;
+}
+
+/// Rebuilds a node of another type through the builders, which fold constants.
+Expr rebuilt(const NodeRef& node) {
+  if (const Binary* b = node.as<Binary>()) return binary(b->op, b->a, b->b);
+  if (const Not* n = node.as<Not>()) return logical_not(n->a);
+  if (const Select* s = node.as<Select>()) return select(s->condition, s->if_true, s->if_false);
+  if (const Cast* c = node.as<Cast>()) return cast(c->dtype, c->value);
+  return node.cast<ExprNode>();
+}
+}  // namespace
+
+Expr Simplifier::simplify(const Expr& e) {
+  switch (e->kind()) {
+    case ExprKind::kInt:
+    case ExprKind::kFloat:
+    case ExprKind::kAny:
+      return e;
+    case ExprKind::kVar: {
+      auto found = facts_.bounds.find(e.as<VarNode>());
+      bool known = found != facts_.bounds.end() && found->second.second.is_point();
+      return known ? imm(e.dtype(), found->second.second.min) : e;
+    }
+    default:
+      break;
+  }
+  auto found = memo_.find(e.get());
+  if (found != memo_.end()) return found->second.second;
+  Expr result = simplify_new(e);
+  if (compare(result, e) == 0 && result.dtype() == e.dtype()) result = e;
+  memo_[e.get()] = {e, result};
+  return result;
+}
+
+Expr Simplifier::simplify_new(const Expr& e) {
+  if (const Binary* b = e.as<Binary>()) {
+    if (Expr result = simplify_binary(*b)) return result;
+  }
+  if (const Not* n = e.as<Not>(); n && e.dtype() == kBool) return negation(simplify(n->a));
+  if (const Select* s = e.as<Select>()) {
+    Expr condition = simplify(s->condition);
+    if (const int64_t* known = as_int(condition)) return simplify(*known ? s->if_true : s->if_false);
+  }
+  NodeRef mapped = e->map_children([&](const NodeRef& child) -> NodeRef {
+    return dynamic_cast<const ExprNode*>(child.get()) ? NodeRef(simplify(child.cast<ExprNode>())) : child;
+  });
+  Expr result = rebuilt(mapped), ruled = apply_rules(result);
+  return ruled == result ? result : simplify(ruled);
+}
+
+/// The forms that have normal forms of their own, or null.
+Expr Simplifier::simplify_binary(const Binary& e) {
+  using enum BinaryOp;
+  if (e.dtype == kInt64) {
+    if (is_arithmetic(e.op)) return compose(recombine(sum_of(Expr(Ref<Binary>(&e)))));
+    bool truncating = e.op == kDiv || e.op == kMod;
+    if (truncating || e.op == kFloorDiv || e.op == kFloorMod) {
+      Poly a = poly(e.a), b = poly(e.b);
+      if (truncating && (bound(a).min < 0 || bound(b).min < 1)) return {};
+      return compose(recombine(e.op == kDiv || e.op == kFloorDiv ? quotient(a, b) : remainder(a, b)));
+    }
+    if (e.op == kMin || e.op == kMax) return extremum(e.op, simplify(e.a), simplify(e.b));
+    return {};
+  }
+  if (e.dtype != kBool) return {};
+  if (e.op == kAnd || e.op == kOr) return logic(e.op, simplify(e.a), simplify(e.b));
+  if (e.a.dtype() != kInt64) return {};
+  if (e.op == kLt) return less(poly(e.a), poly(e.b));
+  if (e.op == kLe) return less(poly(e.a), add(poly(e.b), constant_poly(1)));
+  return equality(e.op, poly(e.a), poly(e.b));
+}
+
+Poly Simplifier::poly(const Expr& e) { return decompose(simplify(e)); }
+
+/// The sum e with simplified atoms, before recombination.
+Poly Simplifier::sum_of(const Expr& e) {
+  const Binary* b = e.as<Binary>();
+  if (!b || !is_arithmetic(b->op)) return poly(e);
+  if (b->op == BinaryOp::kMul) return multiply(sum_of(b->a), sum_of(b->b));
+  return add(sum_of(b->a), sum_of(b->b), b->op == BinaryOp::kSub ? -1 : 1);
+}
+
+void Analyzer::bind_range(const Var& v, const Expr& extent) {
+  Expr size = simplify(extent);
+  if (const int64_t* n = as_int(size)) return bind(v, {0, std::max<int64_t>(*n - 1, 0)});
+  facts_.bounds[v.get()] = {v, Bound{0, std::max<int64_t>(bound(size).max, 1) - 1}};
+  if (bound(size).max == INT64_MAX) facts_.bounds[v.get()].second.max = INT64_MAX;
+  if (!contains_any(size)) facts_.extents[v.get()] = size;
+}
+
+void Analyzer::bind(const Var& v, Bound bound) {
+  facts_.bounds[v.get()] = {v, bound};
+  facts_.extents.erase(v.get());
+}
+
+Bound Analyzer::bound(const Expr& e) const {
+  Simplifier s(facts_);
+  Expr simple = s.simplify(e);
+  return e.dtype() == kInt64 ? s.bound(decompose(simple)) : s.bound(simple);
+}
+
+Expr Analyzer::simplify(const Expr& e) const { return Simplifier(facts_).simplify(e); }
+
+bool Analyzer::can_prove(const Expr& condition) const { return is_int(simplify(condition), 1); }
+
+bool Analyzer::can_prove_equal(const Expr& a, const Expr& b) const {
+  if (a.dtype() != b.dtype()) return false;
+  if (a.dtype() == kInt64) return can_prove(equal(a, b));
+  Expr x = simplify(a), y = simplify(b);
+  return compare(x, y) == 0 && !contains_any(x);
+}
+
+Expr simplify(const Expr& e) { return Analyzer().simplify(e); }
+bool prove_equal(const Expr& a, const Expr& b) { return Analyzer().can_prove_equal(a, b); }
+
+std::optional<LinearForm> linear_form(const Expr& e, std::span<const Var> vars) {
+  Facts none;
+  LinearForm form;
+  Poly sum = Simplifier(none).poly(e), rest = constant_poly(sum.constant);
+  auto listed = [&](const Expr& f) {
+    return std::any_of(vars.begin(), vars.end(), [&](const Var& v) { return v == f; });
+  };
+  auto uses_one = [&](const Expr& f) {
+    return std::any_of(vars.begin(), vars.end(), [&](const Var& v) { return uses_var(f, v.get()); });
+  };
+  for (const Term& term : sum.terms) {
+    if (term.factors.size() == 1 && listed(term.factors[0])) {
+      form.coefficients[term.factors[0].as<VarNode>()] = term.coefficient;
+    } else if (std::any_of(term.factors.begin(), term.factors.end(), uses_one)) {
+      return std::nullopt;
+    } else {
+      rest.terms.push_back(term);
+    }
+  }
+  form.rest = compose(rest);
+  return form;
+}
+
+}  // namespace lathe

@@ -1,0 +1,170 @@
+#include "core/tir/builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/support/error.h"
+#include "core/tir/regions.h"
+
+namespace lathe::tir {
+namespace {
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The lowest (highest) value of a type.
+Expr extreme(DataType dtype, bool highest) {
+  if (dtype.is_float()) return fimm(dtype, highest ? kInfinity : -kInfinity);
+  if (dtype.is_bool()) return imm(dtype, highest);
+  if (dtype.code == TypeCode::kUInt) {
+    int64_t all_ones = dtype.bits >= 64 ? -1 : (int64_t{1} << dtype.bits) - 1;
+    return imm(dtype, highest ? all_ones : 0);
+  }
+  int64_t top = dtype.bits >= 64 ? INT64_MAX : (int64_t{1} << (dtype.bits - 1)) - 1;
+  return imm(dtype, highest ? top : -top - 1);
+}
+
+/// One loop an iterator around a block whose iterators are bound to the loops.
+Stmt nest(std::string name, std::vector<BlockIter> iters, const Stmt& init, const Stmt& body) {
+  auto [reads, writes] = block_accesses(iters, init, body);
+  std::vector<Var> loops;
+  for (BlockIter& iter : iters) {
+    loops.push_back(var(iter.var->name));
+    iter.value = loops.back();
+  }
+  std::vector<Expr> extents;
+  for (const BlockIter& iter : iters) extents.push_back(iter.extent);
+  auto block = std::make_unique<Block>();
+  block->name = std::move(name);
+  block->iters = std::move(iters);
+  block->reads = std::move(reads);
+  block->writes = std::move(writes);
+  block->init = init;
+  block->body = body;
+  Stmt result = seal(std::move(block));
+  for (size_t i = loops.size(); i-- > 0;) result = for_loop(loops[i], extents[i], result);
+  return result;
+}
+
+void append_iters(std::vector<BlockIter>& iters, const std::vector<Expr>& extents, const char* prefix,
+                  IterKind kind) {
+  for (size_t i = 0; i < extents.size(); ++i)
+    iters.push_back({var(fmt::format("{}{}", prefix, i)), extents[i], kind, {}});
+}
+
+std::vector<Var> vars_of(std::span<const BlockIter> iters) {
+  std::vector<Var> vars;
+  for (const BlockIter& iter : iters) vars.push_back(iter.var);
+  return vars;
+}
+
+std::vector<Expr> indices_of(std::span<const Var> vars) { return {vars.begin(), vars.end()}; }
+}  // namespace
+
+Expr identity_of(Combiner combiner, DataType dtype) {
+  switch (combiner) {
+    case Combiner::kSum:
+      return constant(dtype, 0);
+    case Combiner::kProd:
+      return constant(dtype, 1);
+    case Combiner::kMax:
+      return extreme(dtype, false);
+    case Combiner::kMin:
+      return extreme(dtype, true);
+    case Combiner::kAnd:
+      return imm(kBool, 1);
+    case Combiner::kOr:
+      return imm(kBool, 0);
+  }
+  return {};
+}
+
+Expr combine(Combiner combiner, Expr a, Expr b) {
+  switch (combiner) {
+    case Combiner::kSum:
+      return a + b;
+    case Combiner::kProd:
+      return a * b;
+    case Combiner::kMax:
+      return max(a, b);
+    case Combiner::kMin:
+      return min(a, b);
+    case Combiner::kAnd:
+      return logical_and(a, b);
+    case Combiner::kOr:
+      return logical_or(a, b);
+  }
+  return {};
+}
+
+std::string FuncBuilder::unique(const std::string& name) {
+  std::string candidate = name == "root" ? "root_block" : name;
+  while (names_.count(candidate)) candidate = fmt::format("{}_{}", name, names_[name]++);
+  names_[candidate] = 1;
+  return candidate;
+}
+
+Buffer FuncBuilder::input(std::string name, std::vector<Expr> shape, DataType dtype) {
+  inputs_.push_back(buffer(unique(name), std::move(shape), dtype));
+  return inputs_.back();
+}
+
+Buffer FuncBuilder::compute(const std::string& name, std::vector<Expr> shape,
+                            const std::function<Expr(Vars)>& value) {
+  std::vector<BlockIter> iters;
+  append_iters(iters, shape, "i", IterKind::kSpatial);
+  std::vector<Var> vars = vars_of(iters);
+  Expr element = value(vars);
+  Buffer out = buffer(unique(name), std::move(shape), element.dtype());
+  nests_.push_back(nest(out->name, std::move(iters), {}, store(out, indices_of(vars), element)));
+  intermediates_.push_back(out);
+  return out;
+}
+
+Buffer FuncBuilder::reduce(const std::string& name, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
+                           Combiner combiner, const std::function<Expr(Vars, Vars)>& value) {
+  std::vector<BlockIter> iters;
+  append_iters(iters, shape, "i", IterKind::kSpatial);
+  append_iters(iters, reduce_extents, "r", IterKind::kReduce);
+  std::vector<Var> vars = vars_of(iters);
+  Vars spatial = Vars(vars).first(shape.size()), reduced = Vars(vars).subspan(shape.size());
+  Expr element = value(spatial, reduced);
+  std::vector<Expr> indices = indices_of(spatial);
+  Buffer out = buffer(unique(name), std::move(shape), element.dtype());
+  Stmt init = store(out, indices, identity_of(combiner, element.dtype()));
+  Stmt update = store(out, indices, combine(combiner, load(out, indices), element));
+  nests_.push_back(nest(out->name, std::move(iters), init, update));
+  intermediates_.push_back(out);
+  return out;
+}
+
+Buffer FuncBuilder::opaque(const std::string& name, std::vector<Expr> shape, DataType dtype,
+                           std::vector<Buffer> reads, const std::function<Stmt(const Buffer& out)>& body) {
+  Buffer out = buffer(unique(name), std::move(shape), dtype);
+  auto block = std::make_unique<Block>();
+  block->name = out->name;
+  for (const Buffer& read : reads) block->reads.push_back(whole(read));
+  block->writes.push_back(whole(out));
+  block->body = body(out);
+  nests_.push_back(seal(std::move(block)));
+  intermediates_.push_back(out);
+  return out;
+}
+
+Func FuncBuilder::finish(std::string name, const std::vector<Buffer>& outputs) {
+  std::vector<Buffer> params = inputs_, allocs;
+  for (const Buffer& out : outputs) {
+    CHECK(std::find(params.begin(), params.end(), out) == params.end(), "{} is an input or given twice",
+          out->name);
+    params.push_back(out);
+  }
+  for (const Buffer& b : intermediates_)
+    if (std::find(params.begin(), params.end(), b) == params.end()) allocs.push_back(b);
+  auto root = std::make_unique<Block>();
+  root->name = "root";
+  root->allocs = std::move(allocs);
+  root->body = seq(nests_);
+  return make<FuncNode>(std::move(name), std::move(params), static_cast<int64_t>(outputs.size()),
+                        Stmt(seal(std::move(root))));
+}
+
+}  // namespace lathe::tir

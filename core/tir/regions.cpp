@@ -1,0 +1,278 @@
+#include "core/tir/regions.h"
+
+#include <algorithm>
+
+#include "core/support/error.h"
+
+namespace lathe::tir {
+namespace {
+/// Interval arithmetic whose ends are expressions. Works on simplified expressions.
+class Relaxation {
+ public:
+  Relaxation(const Domain& domain, const Analyzer& analyzer) : domain_(domain), analyzer_(analyzer) {}
+
+  std::optional<Interval> over(const Expr& e) {
+    if (const VarNode* v = e.as<VarNode>()) {
+      for (const auto& [var, extent] : domain_) {
+        if (var.get() != v) continue;
+        auto last = over(extent - 1);  // the extent of an inner loop may depend on an outer one
+        return last ? std::optional(Interval{0, last->max}) : std::nullopt;
+      }
+      return Interval{e, e};
+    }
+    if (is_free(e)) return Interval{e, e};
+    if (const Binary* b = e.as<Binary>()) return over_binary(*b);
+    if (const Select* s = e.as<Select>()) return joined(over(s->if_true), over(s->if_false));
+    return std::nullopt;
+  }
+
+ private:
+  bool is_free(const Expr& e) {
+    return std::none_of(domain_.begin(), domain_.end(),
+                        [&](const auto& d) { return uses_var(e, d.first.get()); });
+  }
+
+  std::optional<Interval> joined(const std::optional<Interval>& a, const std::optional<Interval>& b) {
+    if (!a || !b) return std::nullopt;
+    return Interval{min(a->min, b->min), max(a->max, b->max)};
+  }
+
+  std::optional<Interval> over_product(const Interval& a, const Expr& factor) {
+    if (analyzer_.can_prove(less_equal(0, factor))) return Interval{a.min * factor, a.max * factor};
+    if (analyzer_.can_prove(less_equal(factor, 0))) return Interval{a.max * factor, a.min * factor};
+    return std::nullopt;
+  }
+
+  std::optional<Interval> over_binary(const Binary& e) {
+    auto a = over(e.a), b = over(e.b);
+    if (!a || !b) return over_remainder(e);
+    bool fixed_a = a->min == a->max, fixed_b = b->min == b->max;
+    switch (e.op) {
+      case BinaryOp::kAdd:
+        return Interval{a->min + b->min, a->max + b->max};
+      case BinaryOp::kSub:
+        return Interval{a->min - b->max, a->max - b->min};
+      case BinaryOp::kMin:
+        return Interval{min(a->min, b->min), min(a->max, b->max)};
+      case BinaryOp::kMax:
+        return Interval{max(a->min, b->min), max(a->max, b->max)};
+      case BinaryOp::kMul:
+        if (fixed_b) return over_product(*a, b->min);
+        return fixed_a ? over_product(*b, a->min) : std::nullopt;
+      case BinaryOp::kFloorDiv:
+        if (!fixed_b || !analyzer_.can_prove(less(0, b->min))) return std::nullopt;
+        return Interval{floordiv(a->min, b->min), floordiv(a->max, b->min)};
+      case BinaryOp::kFloorMod: {
+        Expr first = floordiv(a->min, b->min), last = floordiv(a->max, b->min);
+        if (!fixed_b || !analyzer_.can_prove_equal(first, last)) return over_remainder(e);
+        return Interval{floormod(a->min, b->min), floormod(a->max, b->min)};
+      }
+      default:
+        return std::nullopt;
+    }
+  }
+
+  std::optional<Interval> over_remainder(const Binary& e) {
+    bool bounded = e.op == BinaryOp::kFloorMod && is_free(e.b) && analyzer_.can_prove(less(0, e.b));
+    return bounded ? std::optional(Interval{imm(e.dtype, 0), e.b - imm(e.dtype, 1)}) : std::nullopt;
+  }
+
+  const Domain& domain_;
+  const Analyzer& analyzer_;
+};
+
+/// Collects accesses in statement order, relaxing over loops on the way out.
+class Collector {
+ public:
+  explicit Collector(Analyzer analyzer) : analyzer_(std::move(analyzer)) {}
+
+  Accesses collect(const Stmt& stmt) {
+    visit(stmt);
+    return {std::move(reads_), std::move(writes_)};
+  }
+
+ private:
+  void visit(const Stmt& stmt) {
+    if (!stmt) return;
+    switch (stmt->kind()) {
+      case StmtKind::kFor: {
+        const For& loop = *stmt.as<For>();
+        visit(loop.extent);
+        domain_.emplace_back(loop.var, loop.extent);
+        analyzer_.bind_range(loop.var, loop.extent);
+        visit(loop.body);
+        domain_.pop_back();
+        return;
+      }
+      case StmtKind::kBlock:
+        return visit_block(*stmt.as<Block>());
+      case StmtKind::kStore: {
+        const Store& store = *stmt.as<Store>();
+        for (const Expr& index : store.indices) visit(index);
+        visit(store.value);
+        return add(writes_, store.buffer, store.indices);
+      }
+      case StmtKind::kSeq:
+        for (const Stmt& s : stmt.as<Seq>()->stmts) visit(s);
+        return;
+      case StmtKind::kIf:
+        visit(stmt.as<If>()->condition);
+        visit(stmt.as<If>()->then_case);
+        return visit(stmt.as<If>()->else_case);
+      case StmtKind::kAlloc:
+        local_.push_back(stmt.as<Alloc>()->buffer);
+        return visit(stmt.as<Alloc>()->body);
+    }
+  }
+
+  void visit(const Expr& e) {
+    post_order(e, [&](const NodeRef& node) {
+      if (const Load* load = node.as<Load>()) add(reads_, load->buffer, load->indices);
+    });
+  }
+
+  void visit_block(const Block& block) {
+    VarMap values;
+    for (const BlockIter& iter : block.iters) {
+      visit(iter.value);
+      values[iter.var.get()] = iter.value;
+    }
+    visit(block.predicate);
+    local_.insert(local_.end(), block.allocs.begin(), block.allocs.end());
+    for (const Region& region : block.reads) add(reads_, substitute(region, values));
+    for (const Region& region : block.writes) add(writes_, substitute(region, values));
+  }
+
+  void add(std::vector<Region>& list, const Buffer& buffer, const std::vector<Expr>& indices) {
+    Region region{buffer, {}};
+    for (const Expr& index : indices) {
+      if (const Ramp* ramp = index.as<Ramp>()) {
+        int64_t stride = as_int(ramp->stride) ? *as_int(ramp->stride) : 0,
+                last = stride * (ramp->dtype.lanes - 1);
+        CHECK(as_int(ramp->stride), "a ramp of unknown stride indexes {}", buffer->name);
+        region.ranges.push_back({last < 0 ? ramp->base + last : ramp->base, imm(kInt64, std::abs(last) + 1)});
+      } else if (index.dtype().lanes > 1) {
+        size_t dimension = region.ranges.size();
+        region.ranges.push_back({imm(kInt64, 0), buffer->shape[dimension]});
+      } else {
+        region.ranges.push_back({index, imm(kInt64, 1)});
+      }
+    }
+    add(list, std::move(region));
+  }
+
+  void add(std::vector<Region>& list, Region region) {
+    if (std::find(local_.begin(), local_.end(), region.buffer) != local_.end()) return;
+    region = relax(region, domain_, analyzer_);
+    auto same =
+        std::find_if(list.begin(), list.end(), [&](const Region& r) { return r.buffer == region.buffer; });
+    if (same == list.end())
+      list.push_back(std::move(region));
+    else
+      *same = unite(*same, region, analyzer_);
+  }
+
+  Analyzer analyzer_;
+  Domain domain_;
+  std::vector<Buffer> local_;
+  std::vector<Region> reads_, writes_;
+};
+
+bool same_region(const Region& a, const Region& b) {
+  if (!(a.buffer == b.buffer)) return false;
+  for (size_t i = 0; i < a.ranges.size(); ++i)
+    if (!prove_equal(a.ranges[i].min, b.ranges[i].min) ||
+        !prove_equal(a.ranges[i].extent, b.ranges[i].extent))
+      return false;
+  return true;
+}
+}  // namespace
+
+Domain domain_of(const std::vector<BlockIter>& iters) {
+  Domain domain;
+  for (const BlockIter& iter : iters) domain.emplace_back(iter.var, iter.extent);
+  return domain;
+}
+
+Analyzer with_domain(Analyzer analyzer, const Domain& domain) {
+  for (const auto& [var, extent] : domain) analyzer.bind_range(var, extent);
+  return analyzer;
+}
+
+std::optional<Interval> interval_over(const Expr& e, const Domain& domain, const Analyzer& analyzer) {
+  auto interval = Relaxation(domain, analyzer).over(analyzer.simplify(e));
+  if (!interval) return std::nullopt;
+  return Interval{analyzer.simplify(interval->min), analyzer.simplify(interval->max)};
+}
+
+Region relax(const Region& region, const Domain& domain, const Analyzer& analyzer) {
+  Region result{region.buffer, {}};
+  for (size_t i = 0; i < region.ranges.size(); ++i) {
+    std::optional<Interval> low = interval_over(region.ranges[i].min, domain, analyzer);
+    std::optional<Interval> size = interval_over(region.ranges[i].extent, domain, analyzer);
+    if (!low || !size) {
+      result.ranges.push_back({imm(kInt64, 0), region.buffer->shape[i]});
+      continue;
+    }
+    result.ranges.push_back({low->min, analyzer.simplify(low->max - low->min + size->max)});
+  }
+  return result;
+}
+
+Region unite(const Region& a, const Region& b, const Analyzer& analyzer) {
+  Region result{a.buffer, {}};
+  for (size_t i = 0; i < a.ranges.size(); ++i) {
+    const Range &x = a.ranges[i], &y = b.ranges[i];
+    Expr low = analyzer.simplify(min(x.min, y.min));
+    Expr high = analyzer.simplify(max(x.min + x.extent, y.min + y.extent));
+    result.ranges.push_back({low, analyzer.simplify(high - low)});
+  }
+  return result;
+}
+
+Region clamp_to_buffer(const Region& region, const Analyzer& analyzer) {
+  Region result{region.buffer, {}};
+  for (size_t i = 0; i < region.ranges.size(); ++i) {
+    const Range& range = region.ranges[i];
+    Expr low = analyzer.simplify(max(range.min, 0));
+    Expr high = analyzer.simplify(min(range.min + range.extent, region.buffer->shape[i]));
+    result.ranges.push_back({low, analyzer.simplify(max(high - low, 0))});
+  }
+  return result;
+}
+
+Region whole(const Buffer& buffer) {
+  Region region{buffer, {}};
+  for (const Expr& dim : buffer->shape) region.ranges.push_back({imm(kInt64, 0), dim});
+  return region;
+}
+
+Region substitute(const Region& region, const VarMap& vars, const BufferMap& buffers) {
+  auto renamed = buffers.find(region.buffer.get());
+  Region result{renamed == buffers.end() ? region.buffer : renamed->second, {}};
+  for (const Range& range : region.ranges)
+    result.ranges.push_back({substitute(range.min, vars, buffers), substitute(range.extent, vars, buffers)});
+  return result;
+}
+
+Expr element_count(const Region& region) {
+  Expr count = imm(kInt64, 1);
+  for (const Range& range : region.ranges) count = count * range.extent;
+  return simplify(count);
+}
+
+Accesses accesses_of(const Stmt& stmt, const Analyzer& analyzer) { return Collector(analyzer).collect(stmt); }
+
+Accesses block_accesses(const std::vector<BlockIter>& iters, const Stmt& init, const Stmt& body) {
+  Analyzer analyzer = with_domain({}, domain_of(iters));
+  Accesses accesses = accesses_of(seq({init, body}), analyzer);
+  if (init) {
+    std::erase_if(accesses.reads, [&](const Region& read) {
+      return std::any_of(accesses.writes.begin(), accesses.writes.end(),
+                         [&](const Region& write) { return same_region(read, write); });
+    });
+  }
+  return accesses;
+}
+
+}  // namespace lathe::tir

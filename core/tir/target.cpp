@@ -1,0 +1,97 @@
+#include "core/tir/target.h"
+
+#include <charconv>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+
+namespace lathe {
+namespace {
+/// The numbers of a target by their names in text.
+struct NumberField {
+  const char* name;
+  int Target::*small;
+  int64_t Target::*large;
+};
+constexpr NumberField kNumbers[] = {
+    {"vector", &Target::vector_bits, nullptr}, {"registers", &Target::vector_registers, nullptr},
+    {"cores", &Target::cores, nullptr},        {"l1", nullptr, &Target::l1_bytes},
+    {"l2", nullptr, &Target::l2_bytes},        {"l3", nullptr, &Target::l3_bytes},
+};
+struct TextField {
+  const char* name;
+  std::string Target::*member;
+};
+constexpr TextField kTexts[] = {
+    {"triple", &Target::triple}, {"mcpu", &Target::cpu}, {"mattr", &Target::features}};
+
+std::vector<std::string> field_names() {
+  std::vector<std::string> names;
+  for (const TextField& f : kTexts) names.push_back(f.name);
+  for (const NumberField& f : kNumbers) names.push_back(f.name);
+  return names;
+}
+
+int64_t parse_number(const std::string& name, const std::string& text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > (int64_t{1} << 40))
+    fail("target: {}={} must be a whole number from 0 to 2^40", name, text);
+  return value;
+}
+
+void set_field(Target& target, const std::string& name, const std::string& value) {
+  for (const TextField& f : kTexts) {
+    if (name != f.name) continue;
+    target.*f.member = value;
+    // Features are separated by `;` here, since `,` separates fields.
+    for (char& c : target.*f.member)
+      if (c == ';') c = ',';
+    return;
+  }
+  for (const NumberField& f : kNumbers) {
+    if (name != f.name) continue;
+    int64_t number = parse_number(name, value);
+    if (f.large)
+      target.*f.large = number;
+    else if (number > 1 << 20)
+      fail("target: {}={} is too large", name, number);
+    else
+      target.*f.small = static_cast<int>(number);
+    return;
+  }
+  fail("target: no property is called `{}`{}", name, did_you_mean(name, field_names()));
+}
+}  // namespace
+
+std::string to_text(const Target& target) {
+  std::vector<std::string> fields;
+  for (const TextField& f : kTexts) {
+    std::string value = target.*f.member;
+    for (char& c : value)
+      if (c == ',') c = ';';
+    if (!value.empty()) fields.push_back(fmt::format("{}={}", f.name, value));
+  }
+  for (const NumberField& f : kNumbers)
+    fields.push_back(fmt::format("{}={}", f.name, f.large ? target.*f.large : target.*f.small));
+  return target.kind + ":" + join_text(fields, ",");
+}
+
+Target parse_target_text(const std::string& text) {
+  size_t colon = text.find(':');
+  Target target;
+  target.kind = text.substr(0, colon);
+  if (target.kind != "cpu") fail("target: `{}` is not a kind of device; use cpu", target.kind);
+  if (colon == std::string::npos) return target;
+  for (const std::string& field : split_text(std::string_view(text).substr(colon + 1), ',')) {
+    size_t equals = field.find('=');
+    if (equals == std::string::npos) fail("target: `{}` must be property=value", field);
+    set_field(target, field.substr(0, equals), field.substr(equals + 1));
+  }
+  if (target.vector_bits < 32 || target.vector_registers < 1 || target.cores < 1)
+    fail("target: vector={} registers={} cores={}: must be at least 32, 1 and 1", target.vector_bits,
+         target.vector_registers, target.cores);
+  return target;
+}
+
+}  // namespace lathe

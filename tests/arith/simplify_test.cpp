@@ -1,0 +1,262 @@
+#include "core/arith/simplify.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/arith/poly.h"
+#include "core/arith/rules.h"
+#include "core/support/error.h"
+#include "tests/arith/evaluate.h"
+
+namespace lathe {
+namespace {
+
+/// Text for test failures and exact expectations; every operation in parentheses.
+std::string text(const Expr& e) {
+  if (const int64_t* value = as_int(e)) return std::to_string(*value);
+  if (const VarNode* v = e.as<VarNode>()) return v->name;
+  if (const Not* n = e.as<Not>()) return "!" + text(n->a);
+  if (const Select* s = e.as<Select>())
+    return fmt::format("({} ? {} : {})", text(s->condition), text(s->if_true), text(s->if_false));
+  if (const Binary* b = e.as<Binary>()) {
+    if (b->op == BinaryOp::kMin || b->op == BinaryOp::kMax)
+      return fmt::format("{}({}, {})", spelling(b->op), text(b->a), text(b->b));
+    return fmt::format("({} {} {})", text(b->a), spelling(b->op), text(b->b));
+  }
+  return "<" + std::string(e->type().name) + ">";
+}
+
+struct SimplifyTest : testing::Test {
+  Var i = var("i"), j = var("j"), k = var("k"), n = var("n"), m = var("m"), x = var("x"), y = var("y");
+  Analyzer analyzer;
+  void SetUp() override {
+    analyzer.bind_range(i, 32);
+    analyzer.bind_range(j, 8);
+    analyzer.bind_range(k, 64);
+    analyzer.bind(n, {1, INT64_MAX});
+    analyzer.bind(m, {1, INT64_MAX});
+  }
+  std::string simplified(const Expr& e) {
+    Expr result = analyzer.simplify(e);
+    EXPECT_EQ(analyzer.simplify(result), result) << "not idempotent: " << text(e) << " -> " << text(result);
+    return text(result);
+  }
+};
+
+TEST_F(SimplifyTest, SumsHaveOneForm) {
+  EXPECT_EQ(simplified(Expr(i) + j - i), "j");
+  EXPECT_EQ(simplified((Expr(i) + 1) * 4 + Expr(j) * 16 - 3), "(((j * 16) + (i * 4)) + 1)");
+  EXPECT_EQ(simplified(Expr(3) - i), "(3 - i)");
+  EXPECT_EQ(simplified((Expr(n) + 1) * (Expr(n) - 1)), "((n * n) - 1)");
+  Expr canonical = Expr(j) * 16 + i;
+  EXPECT_EQ(analyzer.simplify(canonical), canonical);  // the same node
+}
+
+TEST_F(SimplifyTest, LoopsSplitAndFused) {
+  EXPECT_EQ(simplified(floordiv(Expr(i) * 8 + j, 8)), "i");
+  EXPECT_EQ(simplified(floormod(Expr(i) * 8 + j, 8)), "j");
+  EXPECT_EQ(simplified(floordiv(Expr(i) * 8 + j, 16)), "(i // 2)");
+  EXPECT_EQ(simplified(floormod(Expr(i) * 8 + j, 16)), "(((i %% 2) * 8) + j)");
+  EXPECT_EQ(simplified(floordiv(Expr(x), 8) * 8 + floormod(Expr(x), 8)), "x");
+  EXPECT_EQ(simplified(floordiv(Expr(x) + 3, 8) * 16 + floormod(Expr(x) + 3, 8) * 2), "((x * 2) + 6)");
+  EXPECT_EQ(simplified(floordiv(floordiv(Expr(x), 4), 8)), "(x // 32)");
+  EXPECT_EQ(simplified(floordiv(floormod(Expr(x), 32), 8)), "((x // 8) %% 4)");
+  EXPECT_EQ(simplified(floormod(floordiv(Expr(x), 8), 4) * 8 + floormod(Expr(x), 8)), "(x %% 32)");
+  EXPECT_EQ(simplified(floormod(floormod(Expr(x), 32), 8)), "(x %% 8)");
+  EXPECT_EQ(simplified(Expr(x) - floordiv(Expr(x), 8) * 8), "(x %% 8)");
+  EXPECT_EQ(simplified(floordiv(Expr(x) * 4 + 5, 4)), "(x + 1)");
+  EXPECT_EQ(simplified(floordiv(Expr(k), 64)), "0");
+  // Three loops fused and taken apart again.
+  Expr fused = (Expr(i) * 8 + j) * 64 + k;
+  EXPECT_EQ(simplified(floordiv(fused, 512)), "i");
+  EXPECT_EQ(simplified(floormod(floordiv(fused, 64), 8)), "j");
+  EXPECT_EQ(simplified(floormod(fused, 64)), "k");
+}
+
+TEST_F(SimplifyTest, SymbolicExtents) {
+  Var a = var("a"), b = var("b");
+  analyzer.bind_range(a, Expr(n));
+  analyzer.bind_range(b, Expr(m));
+  EXPECT_EQ(simplified(floordiv(Expr(a) * m + b, m)), "a");
+  EXPECT_EQ(simplified(floormod(Expr(a) * m + b, m)), "b");
+  EXPECT_TRUE(analyzer.can_prove(less(Expr(a) * m + b, Expr(n) * m)));
+  EXPECT_FALSE(analyzer.can_prove(less(Expr(a) + 1, n)));
+  EXPECT_TRUE(analyzer.can_prove(less(Expr(a), Expr(n) + 1)));
+  EXPECT_TRUE(prove_equal(floordiv(Expr(n) * 4, 4), n));
+  EXPECT_EQ(analyzer.bound(a), (Bound{0, INT64_MAX}));
+}
+
+TEST_F(SimplifyTest, ComparisonsByBounds) {
+  EXPECT_EQ(simplified(less(Expr(i) * 8 + j, 256)), "1");
+  EXPECT_EQ(simplified(less(Expr(i) * 8 + j, 0)), "0");
+  EXPECT_EQ(simplified(less(Expr(i) * 8 + j, 16)), "(i < 2)");
+  EXPECT_EQ(simplified(less_equal(1, Expr(i))), "(0 < i)");
+  EXPECT_EQ(simplified(less(Expr(x) * 4, 10)), "(x < 3)");
+  EXPECT_EQ(simplified(equal(Expr(x) * 2, 5)), "0");
+  EXPECT_EQ(simplified(equal(Expr(i), 40)), "0");
+  EXPECT_EQ(simplified(logical_not(less(Expr(x), 5))), "(4 < x)");
+  EXPECT_EQ(simplified(min(Expr(i), 40)), "i");
+  EXPECT_EQ(simplified(max(min(Expr(x) + 1, Expr(x) + 3), Expr(x))), "(x + 1)");
+  EXPECT_EQ(simplified(select(less(Expr(i), 32), Expr(x), Expr(y))), "x");
+}
+
+TEST_F(SimplifyTest, Logic) {
+  Expr a = less(Expr(x), 3), b = less(Expr(x), 5);
+  EXPECT_EQ(simplified(logical_and(a, b)), "(x < 3)");
+  EXPECT_EQ(simplified(logical_or(a, b)), "(x < 5)");
+  EXPECT_EQ(simplified(logical_and(a, logical_not(b))), "0");
+  EXPECT_EQ(simplified(logical_or(b, logical_not(a))), "1");
+  EXPECT_EQ(simplified(logical_and(logical_and(a, less(Expr(y), 1)), a)), "((x < 3) && (y < 1))");
+}
+
+TEST_F(SimplifyTest, AnyEqualsNothing) {
+  Expr any = any_dim();
+  EXPECT_FALSE(prove_equal(any, any));
+  EXPECT_FALSE(prove_equal(any - any, 0));
+  EXPECT_FALSE(prove_equal(floordiv(any, 4) * 4 + floormod(any, 4), any));
+  EXPECT_EQ(analyzer.bound(any).min, 0);
+}
+
+TEST_F(SimplifyTest, FloatsAndNarrowIntegersKeepTheirShape) {
+  Expr f = var("f", kFloat32);
+  Expr sum = (f + fimm(kFloat32, 1)) - f;
+  EXPECT_EQ(analyzer.simplify(sum), sum);
+  EXPECT_EQ(analyzer.simplify(f * fimm(kFloat32, 1)), f);
+  Expr narrow = var("b", kInt8);
+  Expr compared = less(narrow, narrow + imm(kInt8, 1));  // false for 127
+  EXPECT_EQ(analyzer.simplify(compared), compared);
+  EXPECT_EQ(analyzer.bound(narrow), (Bound{-128, 127}));
+}
+
+TEST_F(SimplifyTest, LinearForm) {
+  Var vars[] = {i, j};
+  auto form = linear_form(Expr(i) * 8 + (Expr(j) + x) * 3 - j, vars);
+  ASSERT_TRUE(form);
+  EXPECT_EQ(form->coefficients.at(i.get()), 8);
+  EXPECT_EQ(form->coefficients.at(j.get()), 2);
+  EXPECT_EQ(text(form->rest), "(x * 3)");
+  EXPECT_FALSE(linear_form(Expr(i) * x, vars));
+  EXPECT_FALSE(linear_form(floordiv(Expr(i), 2), vars));
+}
+
+TEST_F(SimplifyTest, DeepSumsAreFine) {
+  Expr sum = i;
+  for (int d = 0; d < 2000; ++d) sum = sum + j;
+  EXPECT_EQ(simplified(sum), "((j * 2000) + i)");
+}
+
+/// Random index expressions over variables of known ranges.
+class RandomExpr {
+ public:
+  RandomExpr(uint32_t seed) : random_(seed) {
+    for (int64_t extent : {2, 3, 4, 8, 16, 7}) {
+      vars_.push_back(var(fmt::format("v{}", vars_.size())));
+      extents_.push_back(extent);
+      analyzer_.bind_range(vars_.back(), Expr(extent));
+    }
+    vars_.push_back(var("free"));
+    extents_.push_back(0);
+  }
+
+  const Analyzer& analyzer() const { return analyzer_; }
+  int64_t pick(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
+
+  Expr index(int depth) {
+    if (depth == 0) return pick(0, 3) ? Expr(vars_[pick(0, vars_.size() - 1)]) : Expr(pick(-20, 20));
+    Expr a = index(depth - 1);
+    static constexpr int64_t kDivisors[] = {1, 2, 3, 4, 8, 12, 16, 32, -4};
+    Expr divisor(kDivisors[pick(0, 8)]);
+    switch (pick(0, 9)) {
+      case 0:
+      case 1:
+        return a + index(depth - 1);
+      case 2:
+        return a - index(depth - 1);
+      case 3:
+        return a * divisor;
+      case 4:
+        return floordiv(a, divisor);
+      case 5:
+        return floormod(a, divisor);
+      case 6:
+        return min(a, index(depth - 1));
+      case 7:
+        return max(a, index(depth - 1));
+      case 8:
+        return select(condition(depth - 1), a, index(depth - 1));
+      default:
+        return floordiv(a, divisor) * divisor + floormod(a, divisor);
+    }
+  }
+
+  Expr condition(int depth) {
+    switch (depth == 0 ? pick(0, 2) : pick(0, 5)) {
+      case 0:
+        return less(index(depth), index(depth));
+      case 1:
+        return less_equal(index(depth), index(depth));
+      case 2:
+        return pick(0, 1) ? equal(index(depth), index(depth)) : not_equal(index(depth), index(depth));
+      case 3:
+        return logical_and(condition(depth - 1), condition(depth - 1));
+      case 4:
+        return logical_or(condition(depth - 1), condition(depth - 1));
+      default:
+        return logical_not(condition(depth - 1));
+    }
+  }
+
+  Values values() {
+    Values values;
+    for (size_t v = 0; v < vars_.size(); ++v)
+      values[vars_[v].get()] = extents_[v] ? pick(0, extents_[v] - 1) : pick(-1000, 1000);
+    return values;
+  }
+
+ private:
+  std::mt19937 random_;
+  std::vector<Var> vars_;
+  std::vector<int64_t> extents_;
+  Analyzer analyzer_;
+};
+
+class SimplifyProperty : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(SimplifyProperty, KeepsTheValueWithinBoundsAndIsIdempotent) {
+  RandomExpr random(GetParam());
+  for (int round = 0; round < 400; ++round) {
+    Expr e = round % 3 ? random.index(1 + round % 4) : random.condition(1 + round % 3);
+    Expr simple = random.analyzer().simplify(e), again = random.analyzer().simplify(simple);
+    ASSERT_EQ(simple, again) << text(e) << "\n-> " << text(simple) << "\n-> " << text(again);
+    Bound bound = random.analyzer().bound(e);
+    for (int trial = 0; trial < 20; ++trial) {
+      Values values = random.values();
+      auto before = evaluate(e, values);
+      if (!before) continue;
+      ASSERT_EQ(before, evaluate(simple, values)) << text(e) << "\n-> " << text(simple);
+      ASSERT_TRUE(bound.min <= *before && *before <= bound.max) << text(e) << ": " << *before;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, SimplifyProperty, testing::Range(0u, 100u));
+
+TEST(Rules, BothSidesAreEqual) {
+  std::mt19937 random(7);
+  for (const Rule& rule : simplification_rules()) {
+    for (int trial = 0; trial < 200; ++trial) {
+      Values values;
+      post_order(rule.from, [&](const NodeRef& node) {
+        if (const VarNode* v = node.as<VarNode>())
+          values[v] = v->dtype.is_bool() ? random() % 2 : random() % 5;
+      });
+      EXPECT_EQ(evaluate(rule.from, values), evaluate(rule.to, values))
+          << text(rule.from) << " -> " << text(rule.to);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe
