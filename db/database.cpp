@@ -1,0 +1,255 @@
+#include "db/database.h"
+
+#include <sqlite3.h>
+#include <sys/vfs.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <unordered_map>
+
+#include "core/support/error.h"
+
+namespace lathe::db {
+
+static_assert(std::endian::native == std::endian::little, "blobs of samples are little-endian");
+
+/// Prepared statements; the idle ones by their text, which the statement itself owns.
+struct Database::Cache {
+  std::vector<sqlite3_stmt*> all;
+  std::unordered_multimap<std::string_view, sqlite3_stmt*> idle;
+};
+
+namespace {
+
+/// Names of the file systems on which a write-ahead log can't work: its index is shared memory.
+std::string_view network_file_system(const std::string& path) {
+  struct statfs info;
+  std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  if (statfs(folder.c_str(), &info) != 0) return "";
+  switch (static_cast<uint32_t>(info.f_type)) {
+    case 0x6969:
+      return "NFS";
+    case 0xff534d42:
+    case 0xfe534d42:
+    case 0x517b:
+      return "SMB";
+    case 0x01021997:
+      return "9P";
+    case 0x5346414f:
+      return "AFS";
+    default:
+      return "";
+  }
+}
+
+/// A quota or a limit on file sizes shows as a failed write.
+bool is_disk_full(int code) { return code == SQLITE_FULL || code == SQLITE_IOERR_WRITE; }
+
+}  // namespace
+
+void Database::raise(int code) const {
+  int system_error = handle_ ? sqlite3_system_errno(handle_) : 0;
+  std::string reason = handle_ ? sqlite3_errmsg(handle_) : sqlite3_errstr(code);
+  int primary = code & 0xff;
+  if (is_disk_full(code))
+    fail(
+        "database {} can't grow: the disk or a quota is full; free some space and run again (what was "
+        "recorded is safe)",
+        path_);
+  switch (primary) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      fail("database {} is being written by another process (waited {} ms); try again when it is done", path_,
+           busy_timeout_.count());
+    case SQLITE_NOTADB:
+      fail("{} is not a database of lathe; name another file", path_);
+    case SQLITE_CORRUPT:
+      fail("database {} is damaged ({}); restore a copy or name another file", path_, reason);
+    case SQLITE_READONLY:
+      fail("database {} can't be written: {}", path_, reason);
+    case SQLITE_CANTOPEN:
+      fail("cannot open database {}: {}", path_,
+           system_error ? std::strerror(system_error) : "is it a file in a folder that can be written?");
+    default:
+      fail("database {}: {}", path_, reason);
+  }
+}
+
+Database::Database(const std::string& path, Access access, std::chrono::milliseconds busy_timeout)
+    : path_(path), busy_timeout_(busy_timeout), cache_(std::make_unique<Cache>()) {
+  if (std::string_view kind = network_file_system(path); !kind.empty())
+    fail("database {} is on a network file system ({}), where its log is not safe; put it on a local disk",
+         path, kind);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) fail("cannot open database {}: it is a folder", path);
+  int flags = access == Access::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  int code =
+      sqlite3_open_v2(path.c_str(), &handle_, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
+  try {
+    if (code != SQLITE_OK) raise(code);
+    sqlite3_busy_timeout(handle_, static_cast<int>(busy_timeout.count()));
+    // Reads the header and the schema: a file that is no database fails here, before anything is changed.
+    run("SELECT count(*) FROM sqlite_schema");
+    run("PRAGMA foreign_keys = ON");
+    if (access == Access::kReadWrite) run("PRAGMA synchronous = FULL");
+  } catch (...) {
+    sqlite3_close_v2(handle_);
+    throw;
+  }
+}
+
+Database::~Database() {
+  for (sqlite3_stmt* statement : cache_->all) sqlite3_finalize(statement);
+  sqlite3_close_v2(handle_);
+}
+
+sqlite3_stmt* Database::acquire(std::string_view sql) {
+  if (auto found = cache_->idle.find(sql); found != cache_->idle.end()) {
+    sqlite3_stmt* statement = found->second;
+    cache_->idle.erase(found);
+    return statement;
+  }
+  sqlite3_stmt* statement = nullptr;
+  int code = sqlite3_prepare_v3(handle_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
+                                &statement, nullptr);
+  if (code != SQLITE_OK) raise(code);
+  cache_->all.push_back(statement);
+  return statement;
+}
+
+Query Database::query(std::string_view sql, std::span<const Value> values) {
+  return Query(*this, acquire(sql), values);
+}
+
+int64_t Database::run(std::string_view sql, std::initializer_list<Value> values) {
+  Query statement = query(sql, values);
+  while (statement.step()) {
+  }
+  return sqlite3_changes64(handle_);
+}
+
+void Database::run_script(const std::string& sql) {
+  int code = sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) raise(code);
+}
+
+int64_t Database::last_insert_id() const { return sqlite3_last_insert_rowid(handle_); }
+
+Query::Query(Database& database, sqlite3_stmt* statement, std::span<const Value> values)
+    : database_(database), statement_(statement) {
+  CHECK(sqlite3_bind_parameter_count(statement) == static_cast<int>(values.size()), "{} values for: {}",
+        values.size(), sqlite3_sql(statement));
+  int index = 0, code = SQLITE_OK;
+  for (const Value& value : values) {
+    ++index;
+    switch (value.kind_) {
+      case Value::Kind::kNull:
+        code = sqlite3_bind_null(statement, index);
+        break;
+      case Value::Kind::kInteger:
+        code = sqlite3_bind_int64(statement, index, value.integer_);
+        break;
+      case Value::Kind::kReal:
+        code = sqlite3_bind_double(statement, index, value.real_);
+        break;
+      case Value::Kind::kText:
+        code = sqlite3_bind_text64(statement, index, value.text_.data() ? value.text_.data() : "",
+                                   value.text_.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+        break;
+      case Value::Kind::kBytes:
+        code = sqlite3_bind_blob64(statement, index, value.text_.data() ? value.text_.data() : "",
+                                   value.text_.size(), SQLITE_TRANSIENT);
+        break;
+    }
+    if (code != SQLITE_OK) database_.raise(code);
+  }
+}
+
+Query::Query(Query&& other) noexcept
+    : database_(other.database_),
+      statement_(std::exchange(other.statement_, nullptr)),
+      column_(other.column_) {}
+
+Query::~Query() {
+  if (!statement_) return;
+  sqlite3_reset(statement_);
+  sqlite3_clear_bindings(statement_);
+  database_.cache_->idle.emplace(sqlite3_sql(statement_), statement_);
+}
+
+bool Query::step() {
+  column_ = 0;
+  int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code != SQLITE_DONE) database_.raise(code);
+  return false;
+}
+
+int Query::next_column() {
+  CHECK(column_ < sqlite3_column_count(statement_), "past the last column of: {}", sqlite3_sql(statement_));
+  return column_++;
+}
+
+int64_t Query::integer() { return sqlite3_column_int64(statement_, next_column()); }
+double Query::real() { return sqlite3_column_double(statement_, next_column()); }
+
+std::string Query::text() {
+  int column = next_column();
+  const void* bytes = sqlite3_column_blob(statement_, column);
+  return bytes ? std::string(static_cast<const char*>(bytes), sqlite3_column_bytes(statement_, column)) : "";
+}
+
+std::vector<float> Query::floats() {
+  std::string bytes = text();
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+std::optional<int64_t> Query::maybe_integer() {
+  if (sqlite3_column_type(statement_, column_) == SQLITE_NULL) return next_column(), std::nullopt;
+  return integer();
+}
+
+std::optional<double> Query::maybe_real() {
+  if (sqlite3_column_type(statement_, column_) == SQLITE_NULL) return next_column(), std::nullopt;
+  return real();
+}
+
+Transaction::Transaction(Database& database) : database_(&database), depth_(database.transaction_depth_) {
+  if (depth_ == 0)
+    database.run("BEGIN IMMEDIATE");
+  else
+    database.run_script(fmt::format("SAVEPOINT level{}", depth_));
+  ++database.transaction_depth_;
+}
+
+Transaction::Transaction(Transaction&& other) noexcept
+    : database_(std::exchange(other.database_, nullptr)), depth_(other.depth_) {}
+
+void Transaction::commit() {
+  CHECK(database_, "committed twice");
+  CHECK(database_->transaction_depth_ == depth_ + 1, "an inner transaction is still open");
+  if (depth_ == 0)
+    database_->run("COMMIT");
+  else
+    database_->run_script(fmt::format("RELEASE level{}", depth_));
+  --database_->transaction_depth_;
+  database_ = nullptr;
+}
+
+Transaction::~Transaction() {
+  if (!database_) return;
+  database_->transaction_depth_ = depth_;
+  // SQLite has rolled back by itself after some errors (a full disk); a second rollback would only fail.
+  if (sqlite3_get_autocommit(database_->handle_)) return;
+  std::string sql = depth_ == 0 ? "ROLLBACK" : fmt::format("ROLLBACK TO level{0}; RELEASE level{0}", depth_);
+  sqlite3_exec(database_->handle_, sql.c_str(), nullptr, nullptr, nullptr);
+}
+
+std::span<const std::byte> as_blob(std::span<const float> samples) { return std::as_bytes(samples); }
+std::span<const std::byte> as_blob(const std::string& bytes) { return std::as_bytes(std::span(bytes)); }
+
+}  // namespace lathe::db

@@ -1,0 +1,221 @@
+// What the store keeps, as plain structs. Times are milliseconds since 1970 UTC, latencies seconds.
+// Targets, workloads, traces, features and options are opaque text here: their meaning lives in other rooms.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/support/outcome.h"
+#include "core/support/statistics.h"
+
+namespace lathe::db {
+
+using TargetId = int64_t;
+using DeviceId = int64_t;
+using WorkerId = int64_t;
+using ModelId = int64_t;
+using WorkloadId = int64_t;
+using JobId = int64_t;
+using CandidateId = int64_t;
+using TrialId = int64_t;
+using LeaseId = int64_t;
+using MeasurementId = int64_t;
+
+/// What code is generated for. `name` is the target's canonical text; `features` are sorted and
+/// comma-separated.
+struct Target {
+  std::string name, architecture, features;
+};
+
+/// Where code is measured. What makes a device the same device is (host, model, architecture, features,
+/// cores); memory, system (kernel release) and details (JSON) are as last seen.
+struct Device {
+  std::string host, model, architecture, features;
+  int cores = 1;
+  int64_t memory_bytes = 0;
+  std::string system;
+  std::string details = "{}";
+};
+
+/// The digest of what makes a device the same device.
+std::string fingerprint(const Device& device);
+
+/// A tensor program to be tuned: its canonical text, sha256 of that text, and its work in one run.
+struct Workload {
+  std::string digest, text;
+  double flops = 0, bytes = 0;
+};
+
+/// A workload's part in a model: how often one run of the model calls it.
+struct ModelTask {
+  WorkloadId workload = 0;
+  std::string name;
+  int64_t calls = 1;
+};
+
+enum class JobState : uint8_t {
+  kQueued,
+  kRunning,
+  kStopped,  // drained at the user's wish or by a dying tracker; goes on with `tune resume`
+  kDone,
+  kFailed,
+  kCancelled,
+};
+inline constexpr int kJobStates = 6;
+
+/// The last three never change again.
+inline bool is_final(JobState state) { return state >= JobState::kDone; }
+std::string_view to_string(JobState state);
+
+enum class TrialState : uint8_t { kPending, kLeased, kDone, kFailed, kQuarantined };
+inline constexpr int kTrialStates = 5;
+
+/// The last three never change again.
+inline bool is_final(TrialState state) { return state >= TrialState::kDone; }
+std::string_view to_string(TrialState state);
+
+/// A job to create. Budgets of 0 mean "no limit of that kind".
+struct NewJob {
+  std::string kind = "tune";
+  std::optional<ModelId> model;
+  TargetId target = 0;
+  int threads = 1;
+  int64_t trial_budget = 0;
+  double second_budget = 0;
+  int64_t seed = 0;
+  std::string options = "{}";
+  std::optional<std::string> idempotency_key;  // the same key gives the same job
+  struct Task {
+    WorkloadId workload = 0;
+    double weight = 1;
+  };
+  std::vector<Task> tasks;
+};
+
+struct Job {
+  JobId id = 0;
+  std::string uuid, kind;
+  JobState state = JobState::kQueued;
+  std::optional<ModelId> model;
+  std::string model_name;  // "" without a model
+  TargetId target = 0;
+  std::string target_name;
+  int threads = 1;
+  int64_t trial_budget = 0;
+  double second_budget = 0, seconds_used = 0;
+  int64_t seed = 0;
+  std::string options, message;
+  int64_t created_ms = 0, updated_ms = 0;
+};
+
+struct JobTask {
+  WorkloadId workload = 0;
+  double weight = 1;
+  int64_t trials = 0;  // that ended, whatever their outcome
+  int round = 0;
+  std::optional<double> best_seconds;  // over this job's own measurements, confirmed or not
+  std::string checkpoint;              // the search's own bytes
+};
+
+/// How many of a job's trials are in each state, and how those that ended ended.
+struct JobProgress {
+  int64_t states[kTrialStates] = {};
+  int64_t outcomes[kOutcomeNames.size()] = {};
+
+  int64_t ended() const;
+};
+
+/// A candidate to measure. `program` is the structural hash of the scheduled program: two traces that give
+/// the same program are one candidate. Left empty, the trace stands for itself.
+struct NewTrial {
+  WorkloadId workload = 0;
+  std::string trace;
+  std::string program;
+  double predicted = 0;
+};
+
+enum class Enqueued : uint8_t {
+  kQueued,
+  kDuplicate,  // this job has a trial of the candidate
+  kMeasured,   // the candidate has a measurement on the device with these threads; no trial was made
+};
+
+/// What became of a NewTrial. `trial` is 0 for kMeasured, `measurement` is 0 for the others.
+struct EnqueuedTrial {
+  Enqueued status = Enqueued::kQueued;
+  TrialId trial = 0;
+  MeasurementId measurement = 0;
+};
+
+/// A trial as a worker needs it.
+struct Trial {
+  TrialId id = 0;
+  JobId job = 0;
+  CandidateId candidate = 0;
+  WorkloadId workload = 0;
+  TargetId target = 0;
+  int threads = 1;
+  TrialState state = TrialState::kPending;
+  int attempt = 0;  // how many leases it has had
+  double predicted = 0;
+  std::string trace;
+  std::optional<Outcome> outcome;
+  std::string error;
+  int signal = 0;
+};
+
+/// A worker's right to one attempt at a trial. `epoch` counts the tracker's lives.
+struct Lease {
+  LeaseId id = 0;
+  TrialId trial = 0;
+  int attempt = 0;
+  WorkerId worker = 0;
+  int64_t epoch = 0;
+  int64_t granted_ms = 0;
+};
+
+enum class LeaseEnd : uint8_t {
+  kLost,      // expired, or its worker died: counts as an attempt
+  kReturned,  // handed back unused by a draining worker: does not
+};
+
+/// What a worker reports about a lease. For kOk `samples` holds seconds, at least one, all above zero.
+struct TrialResult {
+  LeaseId lease = 0;
+  Outcome outcome = Outcome::kOk;
+  std::vector<float> samples;
+  double relative_error = 0;  // largest difference from the unscheduled program's outputs
+  std::string error;          // text of the failure, with the tail of stderr
+  int signal = 0;
+  std::string compiler, revision;  // of the builder: LLVM version and git revision
+};
+
+enum class Recorded : uint8_t {
+  kRecorded,
+  kDuplicate,  // this lease's result is in the store already
+  kStale,      // the trial ended through another lease
+  kUnknown,    // no such lease
+};
+
+/// One measured candidate.
+struct Measurement {
+  MeasurementId id = 0;
+  WorkloadId workload = 0;
+  TargetId target = 0;
+  DeviceId device = 0;
+  int threads = 1;
+  double seconds = 0;  // what it is ranked by: the median of the latest confirmation, or else of the samples
+  Summary summary;     // of the samples
+  std::vector<float> samples;
+  std::string trace;
+  std::string program;
+  double relative_error = 0;
+  std::string compiler, revision;
+  int64_t recorded_ms = 0;
+  bool confirmed = false, suspect = false;
+};
+
+}  // namespace lathe::db

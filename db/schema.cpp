@@ -1,0 +1,289 @@
+#include "db/schema.h"
+
+#include <filesystem>
+
+#include "core/support/error.h"
+
+namespace lathe::db {
+
+namespace {
+
+constexpr int64_t kApplicationId = 0x4c415448;  // "LATH": tells our files from other programs'
+
+// Times are milliseconds since 1970 UTC; latencies are seconds; samples are little-endian f32 seconds.
+constexpr char kFirstSchema[] = R"sql(
+CREATE TABLE target(
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  architecture TEXT NOT NULL,
+  features TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE device(
+  id INTEGER PRIMARY KEY,
+  fingerprint TEXT NOT NULL UNIQUE,
+  host TEXT NOT NULL,
+  model TEXT NOT NULL,
+  architecture TEXT NOT NULL,
+  features TEXT NOT NULL,
+  cores INTEGER NOT NULL,
+  memory_bytes INTEGER NOT NULL,
+  system TEXT NOT NULL,
+  details TEXT NOT NULL,
+  seen_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE worker(
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  device INTEGER NOT NULL REFERENCES device,
+  seen_ms INTEGER NOT NULL,
+  UNIQUE(name, device)
+) STRICT;
+
+CREATE TABLE model(
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  added_ms INTEGER NOT NULL,
+  UNIQUE(name, digest)
+) STRICT;
+
+CREATE TABLE workload(
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL UNIQUE,
+  text TEXT NOT NULL,
+  flops REAL NOT NULL,
+  bytes REAL NOT NULL
+) STRICT;
+
+CREATE TABLE model_task(
+  model INTEGER NOT NULL REFERENCES model,
+  target INTEGER NOT NULL REFERENCES target,
+  position INTEGER NOT NULL,
+  workload INTEGER NOT NULL REFERENCES workload,
+  name TEXT NOT NULL,
+  calls INTEGER NOT NULL CHECK(calls > 0),
+  PRIMARY KEY(model, target, position),
+  UNIQUE(model, target, workload)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE job(
+  id INTEGER PRIMARY KEY,
+  uuid TEXT NOT NULL UNIQUE,
+  kind TEXT NOT NULL,
+  state TEXT NOT NULL CHECK(state IN ('queued', 'running', 'stopped', 'done', 'failed', 'cancelled')),
+  model INTEGER REFERENCES model,
+  target INTEGER NOT NULL REFERENCES target,
+  threads INTEGER NOT NULL,
+  trial_budget INTEGER NOT NULL,
+  second_budget REAL NOT NULL,
+  seconds_used REAL NOT NULL DEFAULT 0,
+  seed INTEGER NOT NULL,
+  options TEXT NOT NULL,
+  idempotency_key TEXT UNIQUE,
+  message TEXT NOT NULL DEFAULT '',
+  created_ms INTEGER NOT NULL,
+  updated_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE job_task(
+  job INTEGER NOT NULL REFERENCES job,
+  position INTEGER NOT NULL,
+  workload INTEGER NOT NULL REFERENCES workload,
+  weight REAL NOT NULL,
+  trials INTEGER NOT NULL DEFAULT 0,
+  round INTEGER NOT NULL DEFAULT 0,
+  best_seconds REAL,
+  checkpoint BLOB,
+  PRIMARY KEY(job, position),
+  UNIQUE(job, workload)
+) STRICT;
+
+CREATE TABLE candidate(
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL UNIQUE,
+  workload INTEGER NOT NULL REFERENCES workload,
+  target INTEGER NOT NULL REFERENCES target,
+  program TEXT NOT NULL,
+  trace TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE trial(
+  id INTEGER PRIMARY KEY,
+  job INTEGER NOT NULL REFERENCES job,
+  candidate INTEGER NOT NULL REFERENCES candidate,
+  threads INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK(state IN ('pending', 'leased', 'done', 'failed', 'quarantined')),
+  attempt INTEGER NOT NULL DEFAULT 0,
+  predicted REAL NOT NULL,
+  outcome TEXT CHECK((outcome IS NOT NULL) = (state IN ('done', 'failed', 'quarantined'))),
+  error TEXT NOT NULL DEFAULT '',
+  signal INTEGER NOT NULL DEFAULT 0,
+  lease INTEGER,
+  created_ms INTEGER NOT NULL,
+  ended_ms INTEGER,
+  UNIQUE(job, candidate)
+) STRICT;
+CREATE INDEX trial_open ON trial(job, id) WHERE state = 'pending';
+CREATE INDEX trial_leased ON trial(job) WHERE state = 'leased';
+CREATE TRIGGER trial_is_final BEFORE UPDATE OF state, outcome ON trial
+  WHEN OLD.state IN ('done', 'failed', 'quarantined')
+  BEGIN SELECT RAISE(ABORT, 'a finished trial never changes'); END;
+
+CREATE TABLE lease(
+  id INTEGER PRIMARY KEY,
+  trial INTEGER NOT NULL REFERENCES trial,
+  attempt INTEGER NOT NULL,
+  worker INTEGER NOT NULL REFERENCES worker,
+  epoch INTEGER NOT NULL,
+  granted_ms INTEGER NOT NULL,
+  ended_ms INTEGER,
+  ending TEXT CHECK(ending IN ('result', 'lost', 'returned')),
+  CHECK((ended_ms IS NULL) = (ending IS NULL))
+) STRICT;
+CREATE INDEX lease_open ON lease(worker) WHERE ended_ms IS NULL;
+CREATE INDEX lease_of_trial ON lease(trial);
+
+CREATE TABLE measurement(
+  id INTEGER PRIMARY KEY,
+  candidate INTEGER NOT NULL REFERENCES candidate,
+  workload INTEGER NOT NULL REFERENCES workload,
+  target INTEGER NOT NULL REFERENCES target,
+  device INTEGER NOT NULL REFERENCES device,
+  threads INTEGER NOT NULL,
+  trial INTEGER UNIQUE REFERENCES trial,
+  worker INTEGER REFERENCES worker,
+  seconds REAL NOT NULL CHECK(seconds > 0),
+  median REAL NOT NULL,
+  p25 REAL NOT NULL,
+  min REAL NOT NULL,
+  mad REAL NOT NULL,
+  n INTEGER NOT NULL CHECK(n > 0),
+  samples BLOB NOT NULL,
+  relative_error REAL NOT NULL,
+  compiler TEXT NOT NULL,
+  revision TEXT NOT NULL,
+  recorded_ms INTEGER NOT NULL,
+  confirmed INTEGER NOT NULL DEFAULT 0 CHECK(confirmed IN (0, 1)),
+  suspect INTEGER NOT NULL DEFAULT 0 CHECK(suspect IN (0, 1)),
+  UNIQUE(candidate, device, threads)
+) STRICT;
+CREATE INDEX measurement_best ON measurement(workload, target, device, threads, seconds)
+  WHERE confirmed = 1 AND suspect = 0;
+CREATE INDEX measurement_rank ON measurement(workload, target, seconds) WHERE suspect = 0;
+CREATE INDEX measurement_by_worker ON measurement(worker, recorded_ms);
+
+CREATE TABLE confirmation(
+  id INTEGER PRIMARY KEY,
+  measurement INTEGER NOT NULL REFERENCES measurement,
+  median REAL NOT NULL,
+  p25 REAL NOT NULL,
+  min REAL NOT NULL,
+  mad REAL NOT NULL,
+  n INTEGER NOT NULL CHECK(n > 0),
+  samples BLOB NOT NULL,
+  recorded_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX confirmation_of ON confirmation(measurement);
+
+CREATE TABLE artifact(
+  id INTEGER PRIMARY KEY,
+  candidate INTEGER NOT NULL REFERENCES candidate,
+  compiler TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  used_ms INTEGER NOT NULL,
+  UNIQUE(candidate, compiler)
+) STRICT;
+
+CREATE TABLE cost_model(
+  id INTEGER PRIMARY KEY,
+  job INTEGER REFERENCES job,
+  target INTEGER NOT NULL REFERENCES target,
+  round INTEGER NOT NULL,
+  samples INTEGER NOT NULL,
+  spearman REAL NOT NULL,
+  recall REAL NOT NULL,
+  model BLOB NOT NULL,
+  created_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX cost_model_latest ON cost_model(target, id);
+CREATE INDEX cost_model_of_job ON cost_model(job, round);
+
+CREATE TABLE event(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  job INTEGER REFERENCES job,
+  kind TEXT NOT NULL,
+  body TEXT NOT NULL,
+  created_ms INTEGER NOT NULL
+) STRICT;
+)sql";
+
+constexpr Migration kMigrations[] = {
+    {"the first schema", kFirstSchema},
+};
+
+int64_t pragma(Database& database, const char* sql) {
+  Query query = database.query(sql);
+  return query.step() ? query.integer() : 0;
+}
+
+[[noreturn]] void fail_newer(const Database& database, int found, int version) {
+  fail(
+      "database {} has schema version {}, newer than version {} of this program; use a newer program or "
+      "another "
+      "database",
+      database.path(), found, version);
+}
+
+/// A copy from before the migration, by which a user can go back to the older program.
+void back_up(Database& database, int version) {
+  std::string copy = fmt::format("{}.v{}.backup", database.path(), version);
+  std::filesystem::remove(copy);
+  database.run("VACUUM INTO ?", {copy});
+}
+
+}  // namespace
+
+std::span<const Migration> migrations() { return kMigrations; }
+int schema_version() { return static_cast<int>(std::size(kMigrations)); }
+
+int version_of(Database& database) {
+  int64_t application = pragma(database, "PRAGMA application_id");
+  bool empty = pragma(database, "SELECT count(*) FROM sqlite_schema") == 0;
+  if (application != kApplicationId && !(empty && application == 0))
+    fail("{} is the database of another program; name another file", database.path());
+  return static_cast<int>(pragma(database, "PRAGMA user_version"));
+}
+
+void require_version(Database& database, int version, Access access) {
+  int found = version_of(database);
+  if (found > version) fail_newer(database, found, version);
+  if (access == Access::kReadOnly && found < version)
+    fail(
+        "database {} has schema version {}, older than version {} of this program; `tune` with this program "
+        "migrates "
+        "it",
+        database.path(), found, version);
+}
+
+void migrate(Database& database, std::span<const Migration> steps) {
+  int version = static_cast<int>(steps.size());
+  int found = version_of(database);
+  if (found > version) fail_newer(database, found, version);
+  if (found == version) return;
+  database.run("PRAGMA journal_mode = WAL");
+  if (found > 0) back_up(database, found);
+  for (int from = found; from < version; ++from) {
+    Transaction transaction = database.transaction();
+    int now = version_of(database);  // another process may have migrated while we waited for the lock
+    if (now > version) fail_newer(database, now, version);
+    if (now > from) continue;
+    database.run_script(fmt::format("{}\nPRAGMA application_id = {};\nPRAGMA user_version = {};",
+                                    steps[from].sql, kApplicationId, from + 1));
+    transaction.commit();
+  }
+}
+
+}  // namespace lathe::db

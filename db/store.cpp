@@ -1,0 +1,273 @@
+#include "db/store.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/support/error.h"
+#include "db/schema.h"
+
+namespace lathe::db {
+
+namespace {
+
+int64_t wall_clock_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// A database from a newer program must stay as it is; even closing a writable connection may touch the file.
+void require_not_newer(const std::string& path, std::chrono::milliseconds busy_timeout) {
+  std::error_code error;
+  if (std::filesystem::file_size(path, error) == 0 || error) return;
+  Database peek(path, Access::kReadOnly, busy_timeout);
+  require_version(peek, schema_version(), Access::kReadWrite);
+}
+
+void create_folder_of(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) fail("cannot create the folder of database {}: {}", path, error.message());
+}
+
+/// The id in the one row of an "INSERT ... ON CONFLICT DO UPDATE ... RETURNING id".
+int64_t returned_id(Query query) {
+  CHECK(query.step());
+  return query.integer();
+}
+
+std::optional<int64_t> found_id(Query query) {
+  return query.step() ? std::optional(query.integer()) : std::nullopt;
+}
+
+/// The row that must be there: ids come from the store itself.
+Query the_row(Query query, const char* what, int64_t id) {
+  if (!query.step()) fail("the database has no {} {}", what, id);
+  return query;
+}
+
+constexpr std::string_view kSelectDevice =
+    "SELECT id, host, model, architecture, features, cores, memory_bytes, system, details FROM device ";
+
+std::pair<DeviceId, Device> read_device(Query& row) {
+  DeviceId id = row.integer();
+  return {id, Device{.host = row.text(),
+                     .model = row.text(),
+                     .architecture = row.text(),
+                     .features = row.text(),
+                     .cores = static_cast<int>(row.integer()),
+                     .memory_bytes = row.integer(),
+                     .system = row.text(),
+                     .details = row.text()}};
+}
+
+}  // namespace
+
+std::string default_database_path() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data && *data == '/') return fmt::format("{}/lathe/lathe.db", data);
+  const char* home = std::getenv("HOME");
+  if (!home || !*home) {
+    const passwd* user = getpwuid(getuid());
+    if (!user) fail("cannot tell the home folder: set HOME, or name the database");
+    home = user->pw_dir;
+  }
+  return fmt::format("{}/.local/share/lathe/lathe.db", home);
+}
+
+Store::Store(const std::string& path, StoreOptions options)
+    : now_ms_(options.now_ms ? options.now_ms : wall_clock_ms) {
+  if (options.read_only) {
+    if (!std::filesystem::exists(path)) fail("there is no database {}; `tune` makes one", path);
+    database_ = std::make_unique<Database>(path, Access::kReadOnly, options.busy_timeout);
+    require_version(*database_, schema_version(), Access::kReadOnly);
+    return;
+  }
+  require_not_newer(path, options.busy_timeout);
+  create_folder_of(path);
+  database_ = std::make_unique<Database>(path, Access::kReadWrite, options.busy_timeout);
+  migrate(*database_, migrations());
+}
+
+Store::~Store() = default;
+Store::Store(Store&&) noexcept = default;
+
+Transaction Store::begin() { return database_->transaction(); }
+
+std::vector<std::string> Store::problems() {
+  std::vector<std::string> problems;
+  for (Query row = database_->query("PRAGMA integrity_check"); row.step();)
+    if (std::string line = row.text(); line != "ok") problems.push_back(line);
+  for (Query row = database_->query("PRAGMA foreign_key_check"); row.step();) {
+    std::string table = row.text();
+    problems.push_back(fmt::format("row {} of table {} refers to nothing", row.integer(), table));
+  }
+  return problems;
+}
+
+TargetId Store::add_target(const Target& target) {
+  return returned_id(
+      database_->query("INSERT INTO target(name, architecture, features) VALUES(?, ?, ?) "
+                       "ON CONFLICT(name) DO UPDATE SET name = name RETURNING id",
+                       {target.name, target.architecture, target.features}));
+}
+
+DeviceId Store::add_device(const Device& device) {
+  return returned_id(database_->query(
+      "INSERT INTO device(fingerprint, host, model, architecture, features, cores, memory_bytes, system, "
+      "details, "
+      "seen_ms) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(fingerprint) DO UPDATE SET "
+      "memory_bytes = excluded.memory_bytes, system = excluded.system, details = excluded.details, "
+      "seen_ms = excluded.seen_ms RETURNING id",
+      {fingerprint(device), device.host, device.model, device.architecture, device.features, device.cores,
+       device.memory_bytes, device.system, device.details, now_ms_()}));
+}
+
+WorkerId Store::add_worker(const std::string& name, DeviceId device) {
+  return returned_id(
+      database_->query("INSERT INTO worker(name, device, seen_ms) VALUES(?, ?, ?) "
+                       "ON CONFLICT(name, device) DO UPDATE SET seen_ms = excluded.seen_ms RETURNING id",
+                       {name, device, now_ms_()}));
+}
+
+WorkloadId Store::add_workload(const Workload& workload) {
+  return returned_id(database_->query(
+      "INSERT INTO workload(digest, text, flops, bytes) VALUES(?, ?, ?, ?) "
+      "ON CONFLICT(digest) DO UPDATE SET flops = excluded.flops, bytes = excluded.bytes RETURNING id",
+      {workload.digest, workload.text, workload.flops, workload.bytes}));
+}
+
+ModelId Store::add_model(const std::string& name, const std::string& digest) {
+  return returned_id(
+      database_->query("INSERT INTO model(name, digest, added_ms) VALUES(?, ?, ?) "
+                       "ON CONFLICT(name, digest) DO UPDATE SET added_ms = excluded.added_ms RETURNING id",
+                       {name, digest, now_ms_()}));
+}
+
+void Store::set_model_tasks(ModelId model, TargetId target, std::span<const ModelTask> tasks) {
+  Transaction transaction = begin();
+  database_->run("DELETE FROM model_task WHERE model = ? AND target = ?", {model, target});
+  int position = 0;
+  for (const ModelTask& task : tasks)
+    database_->run(
+        "INSERT INTO model_task(model, target, position, workload, name, calls) VALUES(?, ?, ?, ?, ?, ?)",
+        {model, target, position++, task.workload, task.name, task.calls});
+  transaction.commit();
+}
+
+std::optional<TargetId> Store::find_target(const std::string& name) {
+  return found_id(database_->query("SELECT id FROM target WHERE name = ?", {name}));
+}
+
+std::optional<WorkloadId> Store::find_workload(const std::string& digest) {
+  return found_id(database_->query("SELECT id FROM workload WHERE digest = ?", {digest}));
+}
+
+std::optional<ModelId> Store::find_model(const std::string& name) {
+  return found_id(database_->query(
+      "SELECT id FROM model WHERE name = ? ORDER BY added_ms DESC, id DESC LIMIT 1", {name}));
+}
+
+Target Store::target(TargetId id) {
+  Query row = the_row(database_->query("SELECT name, architecture, features FROM target WHERE id = ?", {id}),
+                      "target", id);
+  return Target{.name = row.text(), .architecture = row.text(), .features = row.text()};
+}
+
+Device Store::device(DeviceId id) {
+  Query row = the_row(database_->query(fmt::format("{}WHERE id = ?", kSelectDevice), {id}), "device", id);
+  return read_device(row).second;
+}
+
+Workload Store::workload(WorkloadId id) {
+  Query row = the_row(database_->query("SELECT digest, text, flops, bytes FROM workload WHERE id = ?", {id}),
+                      "workload", id);
+  return Workload{.digest = row.text(), .text = row.text(), .flops = row.real(), .bytes = row.real()};
+}
+
+std::vector<std::pair<DeviceId, Device>> Store::devices() {
+  std::vector<std::pair<DeviceId, Device>> devices;
+  for (Query row = database_->query(fmt::format("{}ORDER BY id", kSelectDevice)); row.step();)
+    devices.push_back(read_device(row));
+  return devices;
+}
+
+std::vector<std::string> Store::model_names() {
+  std::vector<std::string> names;
+  for (Query row = database_->query("SELECT DISTINCT name FROM model ORDER BY name"); row.step();)
+    names.push_back(row.text());
+  return names;
+}
+
+std::vector<ModelTask> Store::model_tasks(ModelId model, TargetId target) {
+  std::vector<ModelTask> tasks;
+  for (Query row = database_->query(
+           "SELECT workload, name, calls FROM model_task WHERE model = ? AND target = ? ORDER BY position",
+           {model, target});
+       row.step();)
+    tasks.push_back({.workload = row.integer(), .name = row.text(), .calls = row.integer()});
+  return tasks;
+}
+
+void Store::add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest,
+                         int64_t bytes) {
+  database_->run(
+      "INSERT INTO artifact(candidate, compiler, digest, bytes, used_ms) VALUES(?, ?, ?, ?, ?) "
+      "ON CONFLICT(candidate, compiler) DO UPDATE SET digest = excluded.digest, bytes = excluded.bytes, "
+      "used_ms = excluded.used_ms",
+      {candidate, compiler, digest, bytes, now_ms_()});
+}
+
+std::optional<std::string> Store::find_artifact(CandidateId candidate, const std::string& compiler) {
+  Query row = database_->query("SELECT digest FROM artifact WHERE candidate = ? AND compiler = ?",
+                               {candidate, compiler});
+  return row.step() ? std::optional(row.text()) : std::nullopt;
+}
+
+void Store::add_cost_model(const CostModelRecord& record) {
+  database_->run(
+      "INSERT INTO cost_model(job, target, round, samples, spearman, recall, model, created_ms) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+      {record.job, record.target, record.round, record.samples, record.spearman, record.recall,
+       as_blob(record.model), now_ms_()});
+}
+
+std::optional<CostModelRecord> Store::latest_cost_model(TargetId target) {
+  Query row = database_->query(
+      "SELECT job, round, samples, spearman, recall, model FROM cost_model WHERE target = ? ORDER BY id DESC "
+      "LIMIT 1",
+      {target});
+  if (!row.step()) return std::nullopt;
+  return CostModelRecord{.job = row.maybe_integer(),
+                         .target = target,
+                         .round = static_cast<int>(row.integer()),
+                         .samples = row.integer(),
+                         .spearman = row.real(),
+                         .recall = row.real(),
+                         .model = row.text()};
+}
+
+int64_t Store::add_event(std::optional<JobId> job, const std::string& kind, const std::string& body) {
+  database_->run("INSERT INTO event(job, kind, body, created_ms) VALUES(?, ?, ?, ?)",
+                 {job, kind, body, now_ms_()});
+  return database_->last_insert_id();
+}
+
+std::vector<Event> Store::events_after(int64_t id, int limit) {
+  std::vector<Event> events;
+  for (Query row = database_->query(
+           "SELECT id, job, kind, body, created_ms FROM event WHERE id > ? ORDER BY id LIMIT ?", {id, limit});
+       row.step();)
+    events.push_back({.id = row.integer(),
+                      .job = row.maybe_integer(),
+                      .kind = row.text(),
+                      .body = row.text(),
+                      .created_ms = row.integer()});
+  return events;
+}
+
+}  // namespace lathe::db

@@ -1,0 +1,181 @@
+// The store: everything lathe knows that outlives a process, in one SQLite file. docs/database.md has the
+// contract.
+//
+// A Store belongs to one thread. Writers in several processes exclude each other; the tracker is meant to be
+// the only one. Each writing call is atomic and durable when it returns; inside a begin() .. commit() all of
+// them become so together, at the cost of one (a commit waits for the disk, so group results: 64 a commit are
+// 40 times faster). Every call may throw Error: the disk is full, the file is damaged, another process holds
+// it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "db/database.h"
+#include "db/records.h"
+
+namespace lathe::db {
+
+/// $XDG_DATA_HOME/lathe/lathe.db, or ~/.local/share/lathe/lathe.db.
+std::string default_database_path();
+
+struct StoreOptions {
+  bool read_only = false;
+  std::chrono::milliseconds busy_timeout{10'000};
+  std::function<int64_t()> now_ms;  // the wall clock, unless a test brings its own
+};
+
+/// A trial whose leases were lost this often is quarantined: it kills or hangs workers.
+inline constexpr int kMaxAttempts = 3;
+
+/// Which results `best` may return. Wrong and suspect ones never are.
+struct BestQuery {
+  WorkloadId workload = 0;
+  TargetId target = 0;
+  std::optional<DeviceId> device;   // none: begin at Rung::kTarget
+  int threads = 0;                  // 0: any; otherwise preferred within each rung
+  bool strict = false;              // only the first rung, and only these threads
+  bool accept_unconfirmed = false;  // when no confirmed one exists on any rung
+};
+
+/// How near a result is to what was asked for. Each rung runs on the asker: none needs a feature it lacks.
+enum class Rung : uint8_t {
+  kDevice,      // measured on that very device
+  kTarget,      // the same target, on another device
+  kCompatible,  // a target of the same architecture whose features the asked one has
+};
+std::string_view to_string(Rung rung);
+
+struct Best {
+  Measurement measurement;
+  Rung rung = Rung::kDevice;
+};
+
+/// One task of a model and the best known for it.
+struct Coverage {
+  ModelTask task;
+  double flops = 0;
+  int64_t measured = 0;  // candidates measured for this target
+  std::optional<Best> best;
+};
+
+struct CostModelRecord {
+  std::optional<JobId> job;
+  TargetId target = 0;
+  int round = 0;
+  int64_t samples = 0;
+  double spearman = 0, recall = 0;
+  std::string model;  // the model's own bytes
+};
+
+struct Event {
+  int64_t id = 0;
+  std::optional<JobId> job;
+  std::string kind, body;
+  int64_t created_ms = 0;
+};
+
+class Store {
+ public:
+  /// Opens or creates the database at `path` (with its folder) and migrates an older one. Throws Error when
+  /// it is newer than this program, which leaves the file untouched, or damaged, or no database.
+  explicit Store(const std::string& path, StoreOptions options = {});
+  ~Store();
+  Store(Store&&) noexcept;
+
+  /// Groups what follows; see the top of this file. Nested calls are part of the outer one.
+  Transaction begin();
+
+  /// What `PRAGMA integrity_check` and the foreign keys say; empty when all is well. Reads the whole file.
+  std::vector<std::string> problems();
+
+  // ---- Catalogue: each call finds the row or adds it. ----
+  TargetId add_target(const Target& target);
+  DeviceId add_device(const Device& device);
+  WorkerId add_worker(const std::string& name, DeviceId device);
+  WorkloadId add_workload(const Workload& workload);
+  ModelId add_model(const std::string& name, const std::string& digest);
+  /// Replaces the tasks of (model, target). REQUIRES: no workload twice.
+  void set_model_tasks(ModelId model, TargetId target, std::span<const ModelTask> tasks);
+
+  std::optional<TargetId> find_target(const std::string& name);
+  std::optional<WorkloadId> find_workload(const std::string& digest);
+  std::optional<ModelId> find_model(const std::string& name);  // the one added last
+  Target target(TargetId id);
+  Device device(DeviceId id);
+  Workload workload(WorkloadId id);
+  std::vector<std::pair<DeviceId, Device>> devices();
+  std::vector<std::string> model_names();
+  std::vector<ModelTask> model_tasks(ModelId model, TargetId target);
+
+  // ---- Jobs ----
+  /// Creates a queued job with its tasks; a known idempotency key gives the job made with it.
+  JobId create_job(const NewJob& job);
+  std::optional<Job> find_job(const std::string& uuid);  // or a unique beginning of one
+  Job job(JobId id);
+  std::vector<Job> jobs(int limit = 100);  // newest first
+  std::vector<JobTask> job_tasks(JobId id);
+  JobProgress job_progress(JobId id);
+  /// False, and nothing changes, when the job's state is final.
+  bool set_job_state(JobId id, JobState state, const std::string& message = "");
+  /// Keeps what the search needs to go on after a crash.
+  void checkpoint_task(JobId id, WorkloadId workload, int round, const std::string& checkpoint);
+  void add_job_seconds(JobId id, double seconds);
+
+  // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING. The last three are
+  // final. ----
+  /// Adds one trial for each candidate that is new to the job and, when `device` is given, was never measured
+  /// on it with the job's threads.
+  std::vector<EnqueuedTrial> add_trials(JobId job, std::span<const NewTrial> trials,
+                                        std::optional<DeviceId> device = {});
+  std::vector<Trial> pending_trials(JobId job, int limit);
+  Trial trial(TrialId id);
+  /// Leases a pending trial; none when it is not pending. The lease is durable before a worker hears of it.
+  std::optional<Lease> grant(TrialId trial, WorkerId worker, int64_t epoch);
+  std::vector<Lease> open_leases();
+  /// Ends a lease without a result. The trial's new state, or none when the lease had ended before.
+  std::optional<TrialState> end_lease(LeaseId lease, LeaseEnd how, const std::string& error = "",
+                                      int signal = 0);
+  /// Records results in one transaction. Idempotent: say it twice and the second time is a duplicate. A late
+  /// result of a lost lease counts while its trial is open. kWorkerLost ends the lease as lost.
+  std::vector<Recorded> record(std::span<const TrialResult> results);
+
+  // ---- Measurements ----
+  /// Adds a second, interleaved measurement of a winner: `best` may name it from now on, by this median.
+  void confirm(MeasurementId id, std::span<const float> samples);
+  /// Takes what `worker` measured at or after `since_ms` out of `best`, or puts it back. Returns how many
+  /// changed.
+  int64_t set_suspect(WorkerId worker, int64_t since_ms, bool suspect);
+  std::optional<Best> best(const BestQuery& query);
+  /// The fastest `limit` on (workload, target, device if given, threads), confirmed or not, never suspect
+  /// ones.
+  std::vector<Measurement> top(const BestQuery& query, int limit);
+  /// Everything measured for (workload, target), oldest first: training data and warm starts.
+  std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000);
+  std::vector<Coverage> coverage(ModelId model, BestQuery query);
+
+  // ---- Artifacts (the bytes live in a content store), cost models, events ----
+  void add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest,
+                    int64_t bytes);
+  std::optional<std::string> find_artifact(CandidateId candidate, const std::string& compiler);
+  void add_cost_model(const CostModelRecord& record);
+  std::optional<CostModelRecord> latest_cost_model(TargetId target);
+  int64_t add_event(std::optional<JobId> job, const std::string& kind, const std::string& body);
+  std::vector<Event> events_after(int64_t id, int limit);
+
+  Database& database() { return *database_; }
+
+ private:
+  CandidateId add_candidate(TargetId target, const NewTrial& trial);
+  Recorded record_one(const TrialResult& result);
+  void add_measurement(TrialId trial, const TrialResult& result);
+  void end_trial(TrialId trial, TrialState state, const TrialResult& result);
+  std::optional<Measurement> best_on(BestQuery query);
+
+  std::unique_ptr<Database> database_;
+  std::function<int64_t()> now_ms_;
+};
+
+}  // namespace lathe::db

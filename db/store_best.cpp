@@ -1,0 +1,161 @@
+// Measurements: what is best, and how well a model is covered.
+#include <algorithm>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "db/store.h"
+
+namespace lathe::db {
+
+namespace {
+
+constexpr std::string_view kRungNames[] = {"this device", "this target, another device",
+                                           "a compatible target"};
+
+constexpr std::string_view kSelectMeasurement =
+    "SELECT m.id, m.workload, m.target, m.device, m.threads, m.seconds, m.median, m.p25, m.min, m.mad, "
+    "m.samples, "
+    "candidate.trace, candidate.program, m.relative_error, m.compiler, m.revision, m.recorded_ms, "
+    "m.confirmed, "
+    "m.suspect FROM measurement m JOIN candidate ON candidate.id = m.candidate ";
+
+Measurement read_measurement(Query& row) {
+  return Measurement{
+      .id = row.integer(),
+      .workload = row.integer(),
+      .target = row.integer(),
+      .device = row.integer(),
+      .threads = static_cast<int>(row.integer()),
+      .seconds = row.real(),
+      .summary = {.median = row.real(), .p25 = row.real(), .min = row.real(), .mad = row.real()},
+      .samples = row.floats(),
+      .trace = row.text(),
+      .program = row.text(),
+      .relative_error = row.real(),
+      .compiler = row.text(),
+      .revision = row.text(),
+      .recorded_ms = row.integer(),
+      .confirmed = row.boolean(),
+      .suspect = row.boolean()};
+}
+
+/// The fastest first. The conditions are spelled out (no "? = 0 OR ...") so that the partial indexes serve
+/// them.
+std::vector<Measurement> fastest(Database& database, const BestQuery& query, bool confirmed, int limit) {
+  std::string sql =
+      fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0", kSelectMeasurement);
+  std::vector<Value> values = {query.workload, query.target};
+  if (confirmed) sql += " AND m.confirmed = 1";
+  if (query.device) sql += " AND m.device = ?", values.emplace_back(*query.device);
+  if (query.threads) sql += " AND m.threads = ?", values.emplace_back(query.threads);
+  sql += " ORDER BY m.seconds, m.id LIMIT ?";
+  values.emplace_back(limit);
+  std::vector<Measurement> found;
+  for (Query row = database.query(sql, values); row.step();) found.push_back(read_measurement(row));
+  return found;
+}
+
+bool is_subset(const std::string& features, const std::string& of) {
+  std::vector<std::string> wanted = split_text(features, ','), had = split_text(of, ',');
+  std::sort(wanted.begin(), wanted.end());
+  std::sort(had.begin(), had.end());
+  return std::includes(had.begin(), had.end(), wanted.begin(), wanted.end());
+}
+
+/// Targets whose code runs on `id`, other than itself.
+std::vector<TargetId> compatible_targets(Database& database, TargetId id, const Target& target) {
+  std::vector<TargetId> compatible;
+  for (Query row =
+           database.query("SELECT id, features FROM target WHERE architecture = ? AND id <> ? ORDER BY id",
+                          {target.architecture, id});
+       row.step();) {
+    TargetId other = row.integer();
+    if (is_subset(row.text(), target.features)) compatible.push_back(other);
+  }
+  return compatible;
+}
+
+}  // namespace
+
+std::string_view to_string(Rung rung) { return kRungNames[static_cast<int>(rung)]; }
+
+/// The best of one rung: those threads before any other number, a confirmed result before one that is not.
+std::optional<Measurement> Store::best_on(BestQuery query) {
+  while (true) {
+    for (bool confirmed : {true, false}) {
+      if (!confirmed && !query.accept_unconfirmed) continue;
+      std::vector<Measurement> found = fastest(*database_, query, confirmed, 1);
+      if (!found.empty()) return std::move(found.front());
+    }
+    if (query.threads == 0 || query.strict) return std::nullopt;
+    query.threads = 0;
+  }
+}
+
+std::optional<Best> Store::best(const BestQuery& query) {
+  if (query.device)
+    if (auto found = best_on(query)) return Best{std::move(*found), Rung::kDevice};
+  if (query.device && query.strict) return std::nullopt;
+  BestQuery wider = query;
+  wider.device.reset();
+  if (auto found = best_on(wider)) return Best{std::move(*found), Rung::kTarget};
+  if (query.strict) return std::nullopt;
+  std::optional<Best> nearest;
+  for (TargetId other : compatible_targets(*database_, query.target, target(query.target))) {
+    wider.target = other;
+    auto found = best_on(wider);
+    if (found && (!nearest || found->seconds < nearest->measurement.seconds))
+      nearest = Best{std::move(*found), Rung::kCompatible};
+  }
+  return nearest;
+}
+
+std::vector<Measurement> Store::top(const BestQuery& query, int limit) {
+  return fastest(*database_, query, false, limit);
+}
+
+std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, int limit) {
+  std::vector<Measurement> found;
+  for (Query row = database_->query(
+           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id LIMIT ?",
+                       kSelectMeasurement),
+           {workload, target, limit});
+       row.step();)
+    found.push_back(read_measurement(row));
+  return found;
+}
+
+std::vector<Coverage> Store::coverage(ModelId model, BestQuery query) {
+  std::vector<Coverage> tasks;
+  for (const ModelTask& task : model_tasks(model, query.target)) {
+    query.workload = task.workload;
+    Query counts = database_->query(
+        "SELECT (SELECT flops FROM workload WHERE id = ?1), "
+        "(SELECT count(*) FROM measurement WHERE workload = ?1 AND target = ?2 AND suspect = 0)",
+        {task.workload, query.target});
+    CHECK(counts.step());
+    tasks.push_back(
+        {.task = task, .flops = counts.real(), .measured = counts.integer(), .best = best(query)});
+  }
+  return tasks;
+}
+
+void Store::confirm(MeasurementId id, std::span<const float> samples) {
+  Summary summary = summarize(samples);
+  Transaction transaction = begin();
+  database_->run(
+      "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+      {id, summary.median, summary.p25, summary.min, summary.mad, static_cast<int64_t>(samples.size()),
+       as_blob(samples), now_ms_()});
+  database_->run("UPDATE measurement SET confirmed = 1, seconds = ? WHERE id = ?", {summary.median, id});
+  transaction.commit();
+}
+
+int64_t Store::set_suspect(WorkerId worker, int64_t since_ms, bool suspect) {
+  return database_->run(
+      "UPDATE measurement SET suspect = ? WHERE worker = ? AND recorded_ms >= ? AND suspect <> ?",
+      {suspect, worker, since_ms, suspect});
+}
+
+}  // namespace lathe::db

@@ -1,0 +1,152 @@
+// Jobs and their tasks.
+#include <sys/random.h>
+
+#include "core/support/error.h"
+#include "db/store.h"
+
+namespace lathe::db {
+
+namespace {
+
+/// A random (version 4) UUID.
+std::string new_uuid() {
+  uint8_t bytes[16];
+  CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  std::string text;
+  for (int i = 0; i < 16; ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", bytes[i]);
+  return text;
+}
+
+JobState job_state_named(std::string_view name) {
+  for (int i = 0; i < kJobStates; ++i)
+    if (to_string(static_cast<JobState>(i)) == name) return static_cast<JobState>(i);
+  fail("the database has a job in state `{}`, unknown to this program", name);
+}
+
+constexpr std::string_view kSelectJob =
+    "SELECT job.id, uuid, kind, state, model, coalesce(model.name, ''), target, target.name, threads, "
+    "trial_budget, "
+    "second_budget, seconds_used, seed, options, message, created_ms, updated_ms "
+    "FROM job JOIN target ON target.id = job.target LEFT JOIN model ON model.id = job.model ";
+
+Job read_job(Query& row) {
+  return Job{.id = row.integer(),
+             .uuid = row.text(),
+             .kind = row.text(),
+             .state = job_state_named(row.text()),
+             .model = row.maybe_integer(),
+             .model_name = row.text(),
+             .target = row.integer(),
+             .target_name = row.text(),
+             .threads = static_cast<int>(row.integer()),
+             .trial_budget = row.integer(),
+             .second_budget = row.real(),
+             .seconds_used = row.real(),
+             .seed = row.integer(),
+             .options = row.text(),
+             .message = row.text(),
+             .created_ms = row.integer(),
+             .updated_ms = row.integer()};
+}
+
+}  // namespace
+
+JobId Store::create_job(const NewJob& job) {
+  Transaction transaction = begin();
+  if (job.idempotency_key) {
+    Query row = database_->query("SELECT id FROM job WHERE idempotency_key = ?", {job.idempotency_key});
+    if (row.step()) return row.integer();
+  }
+  int64_t now = now_ms_();
+  database_->run(
+      "INSERT INTO job(uuid, kind, state, model, target, threads, trial_budget, second_budget, seed, "
+      "options, "
+      "idempotency_key, created_ms, updated_ms) VALUES(?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      {new_uuid(), job.kind, job.model, job.target, job.threads, job.trial_budget, job.second_budget,
+       job.seed, job.options, job.idempotency_key, now, now});
+  JobId id = database_->last_insert_id();
+  int position = 0;
+  for (const NewJob::Task& task : job.tasks)
+    database_->run("INSERT INTO job_task(job, position, workload, weight) VALUES(?, ?, ?, ?)",
+                   {id, position++, task.workload, task.weight});
+  transaction.commit();
+  return id;
+}
+
+std::optional<Job> Store::find_job(const std::string& uuid) {
+  std::vector<Job> found;
+  for (Query row = database_->query(
+           fmt::format("{}WHERE substr(uuid, 1, length(?1)) = ?1 LIMIT 2", kSelectJob), {uuid});
+       row.step();)
+    found.push_back(read_job(row));
+  if (uuid.empty() || found.empty()) return std::nullopt;
+  if (found.size() > 1) fail("several jobs begin with `{}`; give more of the name", uuid);
+  return found.front();
+}
+
+Job Store::job(JobId id) {
+  Query row = database_->query(fmt::format("{}WHERE job.id = ?", kSelectJob), {id});
+  if (!row.step()) fail("the database has no job {}", id);
+  return read_job(row);
+}
+
+std::vector<Job> Store::jobs(int limit) {
+  std::vector<Job> jobs;
+  for (Query row = database_->query(fmt::format("{}ORDER BY job.id DESC LIMIT ?", kSelectJob), {limit});
+       row.step();)
+    jobs.push_back(read_job(row));
+  return jobs;
+}
+
+std::vector<JobTask> Store::job_tasks(JobId id) {
+  std::vector<JobTask> tasks;
+  for (Query row = database_->query(
+           "SELECT workload, weight, trials, round, best_seconds, checkpoint FROM job_task WHERE job = ? "
+           "ORDER BY position",
+           {id});
+       row.step();)
+    tasks.push_back({.workload = row.integer(),
+                     .weight = row.real(),
+                     .trials = row.integer(),
+                     .round = static_cast<int>(row.integer()),
+                     .best_seconds = row.maybe_real(),
+                     .checkpoint = row.text()});
+  return tasks;
+}
+
+JobProgress Store::job_progress(JobId id) {
+  JobProgress progress;
+  for (Query row = database_->query("SELECT state, coalesce(outcome, ''), count(*) FROM trial WHERE job = ? "
+                                    "GROUP BY state, outcome",
+                                    {id});
+       row.step();) {
+    std::string state = row.text(), outcome = row.text();
+    int64_t count = row.integer();
+    for (int i = 0; i < kTrialStates; ++i)
+      if (to_string(static_cast<TrialState>(i)) == state) progress.states[i] += count;
+    if (auto known = parse_outcome(outcome)) progress.outcomes[static_cast<int>(*known)] += count;
+  }
+  return progress;
+}
+
+bool Store::set_job_state(JobId id, JobState state, const std::string& message) {
+  return database_->run(
+             "UPDATE job SET state = ?, message = ?, updated_ms = ? "
+             "WHERE id = ? AND state NOT IN ('done', 'failed', 'cancelled')",
+             {to_string(state), message, now_ms_(), id}) == 1;
+}
+
+void Store::checkpoint_task(JobId id, WorkloadId workload, int round, const std::string& checkpoint) {
+  database_->run("UPDATE job_task SET round = ?, checkpoint = ? WHERE job = ? AND workload = ?",
+                 {round, as_blob(checkpoint), id, workload});
+}
+
+void Store::add_job_seconds(JobId id, double seconds) {
+  database_->run("UPDATE job SET seconds_used = seconds_used + ?, updated_ms = ? WHERE id = ?",
+                 {seconds, now_ms_(), id});
+}
+
+}  // namespace lathe::db

@@ -1,0 +1,158 @@
+// What `best` may and may not answer.
+#include <time.h>
+
+#include "db/database.h"
+#include "tests/db/fixture.h"
+
+namespace lathe::db {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class BestTest : public ::testing::Test {
+ protected:
+  /// Measures `trace` on another farm of rows and confirms it.
+  Measurement confirmed(const std::string& trace, float seconds) {
+    farm_.measured(trace, {seconds});
+    Measurement added = store_.history(farm_.workload, farm_.target).back();
+    store_.confirm(added.id, std::vector<float>{seconds});
+    return added;
+  }
+
+  TemporaryFolder folder_;
+  Farm farm_{folder_ / "lathe.db"};
+  Store& store_ = farm_.store;
+};
+
+TEST_F(BestTest, NeedsConfirmation) {
+  farm_.measured("fast", {1e-3f});
+  EXPECT_FALSE(farm_.best());
+  EXPECT_EQ(farm_.best(true)->measurement.trace, "fast");
+  confirmed("slow", 5e-3f);
+  EXPECT_EQ(farm_.best()->measurement.trace, "slow");
+  EXPECT_EQ(farm_.best(true)->measurement.trace, "slow");  // a confirmed one comes first
+}
+
+TEST_F(BestTest, RanksByTheConfirmedTime) {
+  Measurement lucky = confirmed("lucky", 1e-3f);
+  confirmed("steady", 2e-3f);
+  EXPECT_EQ(farm_.best()->measurement.trace, "lucky");
+  store_.confirm(lucky.id, std::vector<float>{3e-3f, 3e-3f});  // it had only been lucky
+  EXPECT_EQ(farm_.best()->measurement.trace, "steady");
+  Measurement kept = store_.top({.workload = farm_.workload, .target = farm_.target}, 2).at(1);
+  EXPECT_FLOAT_EQ(kept.seconds, 3e-3f);
+  EXPECT_FLOAT_EQ(kept.summary.median, 1e-3f);  // the first samples stay
+}
+
+TEST_F(BestTest, SuspectResultsAreOut) {
+  confirmed("old", 2e-3f);
+  farm_.now_ms += 1000;
+  confirmed("new", 1e-3f);
+  EXPECT_EQ(store_.set_suspect(farm_.worker, farm_.now_ms, true), 1);
+  EXPECT_EQ(farm_.best()->measurement.trace, "old");
+  EXPECT_EQ(farm_.best(true)->measurement.trace, "old");
+  EXPECT_EQ(store_.history(farm_.workload, farm_.target).size(), 1u);
+  EXPECT_EQ(store_.set_suspect(farm_.worker, farm_.now_ms, false), 1);
+  EXPECT_EQ(farm_.best()->measurement.trace, "new");
+}
+
+TEST_F(BestTest, LadderGoesFromDeviceToTargetToCompatibleTarget) {
+  auto add_farm = [&](const std::string& host, const Target& target, const std::string& trace,
+                      float seconds) {
+    farm_.worker = store_.add_worker(host, store_.add_device({.host = host}));
+    TargetId id = store_.add_target(target);
+    farm_.job = farm_.add_job(id, 1);
+    farm_.measured(trace, {seconds});
+    store_.confirm(store_.history(farm_.workload, id).back().id, std::vector<float>{seconds});
+  };
+  BestQuery query{.workload = farm_.workload, .target = farm_.target, .device = farm_.device};
+  BestQuery strict = query;
+  strict.strict = true;
+  add_farm("wider", {"cpu:wide", "x86_64", "avx2,avx512f,fma"}, "needs avx512", 1e-4f);
+  add_farm("arm", {"cpu:arm", "aarch64", ""}, "other architecture", 1e-4f);
+  EXPECT_FALSE(store_.best(query));
+
+  add_farm("narrow", {"cpu:sse", "x86_64", "fma"}, "narrow", 3e-3f);
+  EXPECT_EQ(store_.best(query)->rung, Rung::kCompatible);
+  EXPECT_EQ(store_.best(query)->measurement.trace, "narrow");
+
+  add_farm("twin", {"cpu:x", "x86_64", "avx2,fma"}, "twin", 4e-3f);
+  EXPECT_EQ(store_.best(query)->rung, Rung::kTarget);
+  EXPECT_EQ(store_.best(query)->measurement.trace, "twin");
+  EXPECT_FALSE(store_.best(strict));
+
+  farm_.worker = store_.add_worker("w", farm_.device);
+  confirmed("own", 5e-3f);
+  EXPECT_EQ(store_.best(query)->rung, Rung::kDevice);
+  EXPECT_EQ(store_.best(query)->measurement.trace, "own");
+  EXPECT_EQ(store_.best(strict)->measurement.trace, "own");
+}
+
+TEST_F(BestTest, ThreadsArePreferredUnlessStrict) {
+  confirmed("one", 2e-3f);
+  farm_.job = farm_.add_job(farm_.target, 2);
+  confirmed("two", 1e-3f);
+  BestQuery query{.workload = farm_.workload, .target = farm_.target, .device = farm_.device, .threads = 1};
+  EXPECT_EQ(store_.best(query)->measurement.trace, "one");
+  query.threads = 0;
+  EXPECT_EQ(store_.best(query)->measurement.trace, "two");
+  query.threads = 4;
+  EXPECT_EQ(store_.best(query)->measurement.trace, "two");
+  query.strict = true;
+  EXPECT_FALSE(store_.best(query));
+}
+
+TEST_F(BestTest, CoverageOfAModel) {
+  ModelId model = store_.add_model("net", "d");
+  WorkloadId other = store_.add_workload({.digest = "o", .text = "o", .flops = 7});
+  std::vector<ModelTask> tasks = {{.workload = farm_.workload, .name = "mm", .calls = 2},
+                                  {.workload = other, .name = "o"}};
+  store_.set_model_tasks(model, farm_.target, tasks);
+  confirmed("t", 1e-3f);
+  std::vector<Coverage> coverage = store_.coverage(model, {.target = farm_.target});
+  ASSERT_EQ(coverage.size(), 2u);
+  EXPECT_EQ(coverage[0].task.calls, 2);
+  EXPECT_EQ(coverage[0].measured, 1);
+  EXPECT_EQ(coverage[0].best->measurement.trace, "t");
+  EXPECT_EQ(coverage[1].measured, 0);
+  EXPECT_EQ(coverage[1].flops, 7);
+  EXPECT_FALSE(coverage[1].best);
+}
+
+/// Inserts measurements by SQL, since a million calls of the store would take minutes.
+void fill(Database& database, int candidates) {
+  database.run(
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+      "INSERT INTO candidate(digest, workload, target, program, trace) SELECT 'd' || i, 1, 1, 'p', 't' FROM "
+      "n",
+      {candidates});
+  database.run(
+      "INSERT INTO measurement(candidate, workload, target, device, threads, seconds, median, p25, min, mad, "
+      "n, "
+      "samples, relative_error, compiler, revision, recorded_ms, confirmed) "
+      "SELECT id, 1, 1, 1, 1, 1.0 + (id * 7919 % 100003), 1, 1, 1, 0, 1, x'00000000', 0, '', '', 0, id % 100 "
+      "= 0 "
+      "FROM candidate");
+}
+
+double thread_cpu_seconds() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec + time.tv_nsec * 1e-9;
+}
+
+TEST_F(BestTest, IsIndexedOverAHundredThousandResults) {
+  fill(store_.database(), 100'000);
+  for (bool accept_unconfirmed : {false, true}) {
+    farm_.best(accept_unconfirmed);
+    double begin = thread_cpu_seconds();
+    for (int i = 0; i < 20; ++i) farm_.best(accept_unconfirmed);
+    double each = (thread_cpu_seconds() - begin) / 20;
+    RecordProperty("best_us", std::to_string(each * 1e6));
+    EXPECT_LT(each, 1e-3);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::db

@@ -1,0 +1,73 @@
+// A store in a folder of its own, with a target, a device, a worker, a workload and a job.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "db/store.h"
+
+namespace lathe::db {
+
+/// A folder that goes away with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = std::filesystem::temp_directory_path() / "lathe-db-XXXXXX";
+    CHECK(mkdtemp(pattern.data()));
+    path_ = pattern;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// Rows enough for a trial. The clock stands still unless a test moves it.
+struct Farm {
+  explicit Farm(const std::string& path) : store(path, {.now_ms = [this] { return now_ms; }}) {}
+
+  Lease leased(const std::string& trace) {
+    NewTrial trial{.workload = workload, .trace = trace};
+    TrialId id = store.add_trials(job, std::span(&trial, 1)).at(0).trial;
+    return store.grant(id, worker, 1).value();
+  }
+  Recorded measured(const std::string& trace, std::vector<float> samples) {
+    TrialResult result{.lease = leased(trace).id, .samples = std::move(samples)};
+    return store.record(std::span(&result, 1)).at(0);
+  }
+  JobId add_job(TargetId for_target, int threads) {
+    return store.create_job({.target = for_target, .threads = threads, .tasks = {{.workload = workload}}});
+  }
+  std::optional<Best> best(bool accept_unconfirmed = false) {
+    return store.best(
+        {.workload = workload, .target = target, .device = device, .accept_unconfirmed = accept_unconfirmed});
+  }
+
+  int64_t now_ms = 1'000'000;
+  Store store;
+  TargetId target = store.add_target({.name = "cpu:x", .architecture = "x86_64", .features = "avx2,fma"});
+  DeviceId device = store.add_device({.host = "h", .model = "m", .architecture = "x86_64", .cores = 2});
+  WorkerId worker = store.add_worker("w", device);
+  WorkloadId workload = store.add_workload({.digest = sha256("mm"), .text = "mm", .flops = 100, .bytes = 10});
+  JobId job = add_job(target, 1);
+};
+
+/// The message of the Error that `run` throws, or "nothing was thrown".
+template <typename Run>
+std::string error_of(Run run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace lathe::db

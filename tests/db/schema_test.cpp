@@ -1,0 +1,146 @@
+// Files the store can't read, and migrations.
+#include "db/schema.h"
+
+#include <sqlite3.h>
+
+#include "tests/db/fixture.h"
+
+namespace lathe::db {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+void run_sql(const std::string& path, const std::string& sql) {
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(handle);
+  ASSERT_EQ(sqlite3_close(handle), SQLITE_OK);
+}
+
+TEST(Schema, NewDatabaseIsAtTheLatestVersionAndOpensAgain) {
+  TemporaryFolder folder;
+  std::string path = folder / "deep/er/lathe.db";
+  { Store store(path); }
+  Store store(path);
+  EXPECT_EQ(version_of(store.database()), schema_version());
+  EXPECT_TRUE(store.problems().empty());
+  Query mode = store.database().query("PRAGMA journal_mode");
+  ASSERT_TRUE(mode.step());
+  EXPECT_EQ(mode.text(), "wal");
+  Query synchronous = store.database().query("PRAGMA synchronous");
+  ASSERT_TRUE(synchronous.step());
+  EXPECT_EQ(synchronous.integer(), 2);  // FULL
+}
+
+TEST(Schema, NewerDatabaseIsLeftUntouched) {
+  TemporaryFolder folder;
+  std::string path = folder / "lathe.db";
+  { Store store(path); }
+  run_sql(path, "PRAGMA user_version = 99");
+  std::string before = read_file(path);
+  std::string expected = fmt::format(
+      "database {} has schema version 99, newer than version {} of this program; use a newer program or "
+      "another database",
+      path, schema_version());
+  EXPECT_EQ(error_of([&] { Store store(path); }), expected);
+  EXPECT_EQ(error_of([&] { Store store(path, {.read_only = true}); }), expected);
+  EXPECT_EQ(read_file(path), before);
+}
+
+TEST(Schema, FileThatIsNoDatabase) {
+  TemporaryFolder folder;
+  std::string path = folder / "notes.txt";
+  write_file(path, std::string(5000, 'x'));
+  EXPECT_EQ(error_of([&] { Store store(path); }),
+            fmt::format("{} is not a database of lathe; name another file", path));
+  EXPECT_EQ(read_file(path), std::string(5000, 'x'));
+  EXPECT_EQ(error_of([&] { Store store(folder / ""); }),
+            fmt::format("cannot open database {}: it is a folder", folder / ""));
+  EXPECT_EQ(error_of([&] { Store store(folder / "none.db", {.read_only = true}); }),
+            fmt::format("there is no database {}; `tune` makes one", folder / "none.db"));
+}
+
+TEST(Schema, DatabaseOfAnotherProgram) {
+  TemporaryFolder folder;
+  std::string path = folder / "songs.db";
+  run_sql(path, "CREATE TABLE song(title)");
+  std::string before = read_file(path);
+  EXPECT_EQ(error_of([&] { Store store(path); }),
+            fmt::format("{} is the database of another program; name another file", path));
+  EXPECT_EQ(read_file(path), before);
+}
+
+TEST(Schema, DamagedFilesGiveAnErrorWhereverTheyAreDamaged) {
+  TemporaryFolder folder;
+  std::string path = folder / "lathe.db";
+  {
+    Farm farm(path);
+    for (int i = 0; i < 200; ++i) farm.measured(std::to_string(i) + std::string(300, 't'), {1e-3f});
+    farm.store.database().run("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+  std::string sound = read_file(path);
+  ASSERT_GT(sound.size(), 40u * 4096);
+  int refused = 0;
+  for (size_t page = 0; page < sound.size() / 4096; ++page) {
+    std::string damaged = sound;
+    damaged.replace(page * 4096, 4096, std::string(4096, '\xa5'));
+    std::string copy = folder / "copy.db";
+    write_file(copy, damaged);
+    std::string message = error_of([&] {
+      Store store(copy);
+      if (!store.problems().empty()) fail("database {} is damaged", copy);
+    });
+    refused += message != "nothing was thrown";
+    EXPECT_THAT(message, HasSubstr(copy)) << "page " << page;
+    std::filesystem::remove(copy);
+  }
+  EXPECT_EQ(refused, static_cast<int>(sound.size() / 4096));
+  write_file(folder / "cut.db", sound.substr(0, sound.size() / 2));
+  EXPECT_THAT(error_of([&] {
+                Store store(folder / "cut.db");
+                if (!store.problems().empty()) fail("damaged");
+              }),
+              HasSubstr("damaged"));
+}
+
+TEST(Schema, MigrationKeepsDataAndACopy) {
+  constexpr Migration kFirst[] = {{"a", "CREATE TABLE a(x INTEGER) STRICT;"}};
+  constexpr Migration kBoth[] = {kFirst[0], {"b", "ALTER TABLE a ADD COLUMN y INTEGER NOT NULL DEFAULT 5;"}};
+  TemporaryFolder folder;
+  std::string path = folder / "lathe.db";
+  {
+    Database database(path, Access::kReadWrite, std::chrono::seconds(1));
+    migrate(database, kFirst);
+    database.run("INSERT INTO a VALUES(1)");
+  }
+  {
+    Database reader(path, Access::kReadOnly, std::chrono::seconds(1));
+    EXPECT_THAT(error_of([&] { require_version(reader, 2, Access::kReadOnly); }),
+                HasSubstr("has schema version 1, older than version 2 of this program"));
+  }
+  Database database(path, Access::kReadWrite, std::chrono::seconds(1));
+  migrate(database, kBoth);
+  EXPECT_EQ(version_of(database), 2);
+  Query row = database.query("SELECT x, y FROM a");
+  ASSERT_TRUE(row.step());
+  EXPECT_EQ(row.integer(), 1);
+  EXPECT_EQ(row.integer(), 5);
+  Database copy(path + ".v1.backup", Access::kReadOnly, std::chrono::seconds(1));
+  EXPECT_EQ(version_of(copy), 1);
+}
+
+TEST(Schema, FailedMigrationLeavesTheOldVersion) {
+  constexpr Migration kSteps[] = {
+      {"a", "CREATE TABLE a(x INTEGER) STRICT;"},
+      {"bad", "CREATE TABLE b(x INTEGER) STRICT; CREATE TABLE a(x INTEGER) STRICT;"}};
+  TemporaryFolder folder;
+  Database database(folder / "lathe.db", Access::kReadWrite, std::chrono::seconds(1));
+  EXPECT_THAT(error_of([&] { migrate(database, kSteps); }), HasSubstr("table a already exists"));
+  EXPECT_EQ(version_of(database), 1);
+  EXPECT_THAT(error_of([&] { database.run("SELECT * FROM b"); }), HasSubstr("no such table: b"));
+}
+
+}  // namespace
+}  // namespace lathe::db

@@ -1,0 +1,247 @@
+#include "db/store.h"
+
+#include "tests/db/fixture.h"
+
+namespace lathe::db {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class StoreTest : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  Farm farm_{folder_ / "lathe.db"};
+  Store& store_ = farm_.store;
+};
+
+TEST_F(StoreTest, CatalogueRowsAreFoundAgain) {
+  EXPECT_EQ(store_.add_target({.name = "cpu:x", .architecture = "x86_64"}), farm_.target);
+  EXPECT_NE(store_.add_target({.name = "cpu:y", .architecture = "x86_64"}), farm_.target);
+  EXPECT_EQ(store_.find_target("cpu:x"), farm_.target);
+  EXPECT_EQ(store_.find_target("cpu:z"), std::nullopt);
+  EXPECT_EQ(store_.target(farm_.target).features, "avx2,fma");
+  EXPECT_EQ(store_.find_workload(sha256("mm")), farm_.workload);
+  EXPECT_EQ(store_.workload(farm_.workload).flops, 100);
+  EXPECT_EQ(error_of([&] { store_.workload(99); }), "the database has no workload 99");
+}
+
+TEST_F(StoreTest, DeviceIsTheSameAfterAKernelUpdate) {
+  Device device = store_.device(farm_.device);
+  device.system = "Linux 6.9";
+  EXPECT_EQ(store_.add_device(device), farm_.device);
+  EXPECT_EQ(store_.device(farm_.device).system, "Linux 6.9");
+  device.cores = 4;
+  EXPECT_NE(store_.add_device(device), farm_.device);
+  EXPECT_EQ(store_.devices().size(), 2u);
+}
+
+TEST_F(StoreTest, ModelTasksKeepTheirOrder) {
+  ModelId model = store_.add_model("resnet18", "d1");
+  WorkloadId other = store_.add_workload({.digest = "o", .text = "o"});
+  std::vector<ModelTask> tasks = {{.workload = other, .name = "b", .calls = 3},
+                                  {.workload = farm_.workload, .name = "a", .calls = 1}};
+  store_.set_model_tasks(model, farm_.target, tasks);
+  store_.set_model_tasks(model, farm_.target, tasks);
+  std::vector<ModelTask> found = store_.model_tasks(model, farm_.target);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].workload, other);
+  EXPECT_EQ(found[0].calls, 3);
+  EXPECT_EQ(found[1].name, "a");
+  farm_.now_ms += 5;
+  ModelId newer = store_.add_model("resnet18", "d2");
+  EXPECT_EQ(store_.find_model("resnet18"), newer);
+  EXPECT_THAT(store_.model_names(), ElementsAre("resnet18"));
+}
+
+TEST_F(StoreTest, IdempotencyKeyGivesTheSameJob) {
+  NewJob request{.target = farm_.target, .idempotency_key = "key"};
+  JobId first = store_.create_job(request);
+  EXPECT_EQ(store_.create_job(request), first);
+  request.idempotency_key = "other";
+  EXPECT_NE(store_.create_job(request), first);
+}
+
+TEST_F(StoreTest, JobIsFoundByTheBeginningOfItsName) {
+  Job job = store_.job(farm_.job);
+  EXPECT_EQ(job.uuid.size(), 36u);
+  EXPECT_EQ(store_.find_job(job.uuid.substr(0, 12))->id, farm_.job);
+  EXPECT_FALSE(store_.find_job("zz"));
+  EXPECT_FALSE(store_.find_job(""));
+  EXPECT_EQ(job.target_name, "cpu:x");
+}
+
+TEST_F(StoreTest, FinalJobStateNeverChanges) {
+  EXPECT_TRUE(store_.set_job_state(farm_.job, JobState::kRunning));
+  EXPECT_TRUE(store_.set_job_state(farm_.job, JobState::kStopped));
+  EXPECT_TRUE(store_.set_job_state(farm_.job, JobState::kDone, "all trials done"));
+  EXPECT_FALSE(store_.set_job_state(farm_.job, JobState::kRunning));
+  EXPECT_EQ(store_.job(farm_.job).state, JobState::kDone);
+  EXPECT_EQ(store_.job(farm_.job).message, "all trials done");
+}
+
+TEST_F(StoreTest, SearchStateSurvives) {
+  std::string bytes("a\0b", 3);
+  store_.checkpoint_task(farm_.job, farm_.workload, 7, bytes);
+  store_.add_job_seconds(farm_.job, 1.5);
+  store_.add_job_seconds(farm_.job, 2);
+  JobTask task = store_.job_tasks(farm_.job).at(0);
+  EXPECT_EQ(task.round, 7);
+  EXPECT_EQ(task.checkpoint, bytes);
+  EXPECT_EQ(task.best_seconds, std::nullopt);
+  EXPECT_EQ(store_.job(farm_.job).seconds_used, 3.5);
+}
+
+TEST_F(StoreTest, CandidateIsNeverMeasuredTwice) {
+  std::vector<NewTrial> trials = {{.workload = farm_.workload, .trace = "t1", .program = "p"},
+                                  {.workload = farm_.workload, .trace = "t2", .program = "p"},
+                                  {.workload = farm_.workload, .trace = "t3"}};
+  auto enqueued = store_.add_trials(farm_.job, trials);
+  EXPECT_EQ(enqueued[0].status, Enqueued::kQueued);
+  EXPECT_EQ(enqueued[1].status, Enqueued::kDuplicate);  // another trace of the same program
+  EXPECT_EQ(enqueued[1].trial, enqueued[0].trial);
+  EXPECT_EQ(enqueued[2].status, Enqueued::kQueued);
+
+  TrialResult result{.lease = store_.grant(enqueued[0].trial, farm_.worker, 1)->id, .samples = {1e-3f}};
+  EXPECT_THAT(store_.record(std::span(&result, 1)), ElementsAre(Recorded::kRecorded));
+  JobId next = farm_.add_job(farm_.target, 1);
+  auto again = store_.add_trials(next, trials, farm_.device);
+  EXPECT_EQ(again[0].status, Enqueued::kMeasured);
+  EXPECT_EQ(again[0].measurement, farm_.best(true)->measurement.id);
+  EXPECT_EQ(again[2].status, Enqueued::kQueued);
+  // Other threads, or another device, is another measurement.
+  auto threads = store_.add_trials(farm_.add_job(farm_.target, 2), trials, farm_.device);
+  EXPECT_EQ(threads[0].status, Enqueued::kQueued);
+}
+
+TEST_F(StoreTest, TwoJobsRacingOnOneCandidateLeaveOneMeasurement) {
+  Lease first = farm_.leased("t");
+  farm_.job = farm_.add_job(farm_.target, 1);
+  Lease second = farm_.leased("t");
+  std::vector<TrialResult> results = {{.lease = first.id, .samples = {1e-3f}},
+                                      {.lease = second.id, .samples = {2e-3f}}};
+  EXPECT_THAT(store_.record(results), ElementsAre(Recorded::kRecorded, Recorded::kRecorded));
+  EXPECT_EQ(store_.trial(second.trial).state, TrialState::kDone);
+  ASSERT_EQ(store_.history(farm_.workload, farm_.target).size(), 1u);
+  EXPECT_FLOAT_EQ(farm_.best(true)->measurement.seconds, 1e-3f);
+}
+
+TEST_F(StoreTest, ResultSaidTwiceIsRecordedOnce) {
+  Lease lease = farm_.leased("t");
+  TrialResult result{.lease = lease.id, .samples = {3e-3f, 1e-3f, 2e-3f}};
+  std::vector<TrialResult> twice = {result, result};
+  EXPECT_THAT(store_.record(twice), ElementsAre(Recorded::kRecorded, Recorded::kDuplicate));
+  EXPECT_THAT(store_.record(twice), ElementsAre(Recorded::kDuplicate, Recorded::kDuplicate));
+  JobTask task = store_.job_tasks(farm_.job).at(0);
+  EXPECT_EQ(task.trials, 1);
+  EXPECT_FLOAT_EQ(*task.best_seconds, 2e-3f);
+  Measurement kept = store_.history(farm_.workload, farm_.target).at(0);
+  EXPECT_THAT(kept.samples, ElementsAre(3e-3f, 1e-3f, 2e-3f));
+  EXPECT_FLOAT_EQ(kept.summary.min, 1e-3f);
+  EXPECT_FLOAT_EQ(kept.summary.mad, 1e-3f);
+}
+
+TEST_F(StoreTest, LateResultCountsWhileTheTrialIsOpen) {
+  Lease lost = farm_.leased("t");
+  EXPECT_EQ(store_.end_lease(lost.id, LeaseEnd::kLost), TrialState::kPending);
+  EXPECT_EQ(store_.end_lease(lost.id, LeaseEnd::kLost), std::nullopt);
+  Lease second = store_.grant(lost.trial, farm_.worker, 1).value();
+  EXPECT_EQ(second.attempt, 2);
+  std::vector<TrialResult> results = {{.lease = lost.id, .samples = {1e-3f}},
+                                      {.lease = second.id, .samples = {9e-3f}}};
+  EXPECT_THAT(store_.record(results), ElementsAre(Recorded::kRecorded, Recorded::kStale));
+  EXPECT_FLOAT_EQ(farm_.best(true)->measurement.seconds, 1e-3f);
+  EXPECT_THAT(store_.open_leases(), ElementsAre());
+}
+
+TEST_F(StoreTest, TrialThatLosesThreeWorkersIsQuarantined) {
+  Lease lease = farm_.leased("t");
+  EXPECT_EQ(store_.end_lease(lease.id, LeaseEnd::kReturned), TrialState::kPending);  // does not count
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    lease = store_.grant(lease.trial, farm_.worker, 1).value();
+    EXPECT_EQ(lease.attempt, attempt);
+    EXPECT_EQ(store_.end_lease(lease.id, LeaseEnd::kLost, "tail of stderr", 9),
+              attempt < 3 ? TrialState::kPending : TrialState::kQuarantined);
+  }
+  EXPECT_FALSE(store_.grant(lease.trial, farm_.worker, 1));
+  Trial trial = store_.trial(lease.trial);
+  EXPECT_EQ(trial.outcome, Outcome::kWorkerLost);
+  EXPECT_EQ(trial.signal, 9);
+  EXPECT_EQ(trial.error, "tail of stderr");
+  TrialResult late{.lease = lease.id, .samples = {1e-3f}};
+  EXPECT_THAT(store_.record(std::span(&late, 1)), ElementsAre(Recorded::kDuplicate));
+  EXPECT_EQ(store_.job_progress(farm_.job).states[static_cast<int>(TrialState::kQuarantined)], 1);
+}
+
+TEST_F(StoreTest, FailuresAreDataAndUnknownLeasesHarmless) {
+  std::vector<TrialResult> results = {
+      {.lease = farm_.leased("a").id,
+       .outcome = Outcome::kCrashed,
+       .error = std::string(10000, 'x'),
+       .signal = 11},
+      {.lease = farm_.leased("b").id,
+       .outcome = Outcome::kWrongResult,
+       .samples = {1e-9f},
+       .relative_error = 0.5},
+      {.lease = farm_.leased("c").id, .outcome = Outcome::kOk},
+      {.lease = farm_.leased("d").id, .outcome = Outcome::kOk, .samples = {1e-3f, -1.f}},
+      {.lease = farm_.leased("e").id, .outcome = Outcome::kWorkerLost},
+      {.lease = 1234, .samples = {1e-3f}}};
+  EXPECT_THAT(store_.record(results),
+              ElementsAre(Recorded::kRecorded, Recorded::kRecorded, Recorded::kRecorded, Recorded::kRecorded,
+                          Recorded::kRecorded, Recorded::kUnknown));
+  JobProgress progress = store_.job_progress(farm_.job);
+  EXPECT_EQ(progress.ended(), 4);
+  EXPECT_EQ(progress.outcomes[static_cast<int>(Outcome::kCrashed)], 3);
+  EXPECT_EQ(progress.outcomes[static_cast<int>(Outcome::kWrongResult)], 1);
+  EXPECT_EQ(progress.states[static_cast<int>(TrialState::kPending)], 1);
+  EXPECT_FALSE(farm_.best(true));  // a wrong result is never best
+  EXPECT_EQ(store_.pending_trials(farm_.job, 10).at(0).trace, "e");
+}
+
+TEST_F(StoreTest, FinishedTrialCannotBeChangedEvenBySql) {
+  farm_.measured("t", {1e-3f});
+  EXPECT_THAT(error_of([&] { store_.database().run("UPDATE trial SET state = 'pending', outcome = NULL"); }),
+              HasSubstr("a finished trial never changes"));
+}
+
+TEST_F(StoreTest, GroupIsAllOrNothing) {
+  Lease lease = farm_.leased("t");
+  TrialResult result{.lease = lease.id, .samples = {1e-3f}};
+  {
+    Transaction group = store_.begin();
+    store_.record(std::span(&result, 1));
+    store_.add_event(farm_.job, "result", "{}");
+  }
+  EXPECT_EQ(store_.trial(lease.trial).state, TrialState::kLeased);
+  EXPECT_TRUE(store_.events_after(0, 10).empty());
+  Transaction group = store_.begin();
+  EXPECT_THAT(store_.record(std::span(&result, 1)), ElementsAre(Recorded::kRecorded));
+  {
+    Transaction inner = store_.begin();
+    store_.add_event({}, "lost", "{}");
+  }
+  int64_t event = store_.add_event(farm_.job, "result", "{}");
+  group.commit();
+  std::vector<Event> events = store_.events_after(0, 10);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].id, event);
+  EXPECT_EQ(events[0].kind, "result");
+}
+
+TEST_F(StoreTest, ArtifactsAndCostModels) {
+  CandidateId candidate = store_.trial(farm_.leased("t").trial).candidate;
+  EXPECT_EQ(store_.find_artifact(candidate, "llvm-19"), std::nullopt);
+  store_.add_artifact(candidate, "llvm-19", "digest", 1000);
+  EXPECT_EQ(store_.find_artifact(candidate, "llvm-19"), "digest");
+  EXPECT_EQ(store_.find_artifact(candidate, "llvm-20"), std::nullopt);
+  EXPECT_FALSE(store_.latest_cost_model(farm_.target));
+  store_.add_cost_model({.job = farm_.job, .target = farm_.target, .round = 1, .model = "old"});
+  store_.add_cost_model(
+      {.job = farm_.job, .target = farm_.target, .round = 2, .spearman = 0.9, .model = "new"});
+  EXPECT_EQ(store_.latest_cost_model(farm_.target)->model, "new");
+  EXPECT_EQ(store_.latest_cost_model(farm_.target)->spearman, 0.9);
+}
+
+}  // namespace
+}  // namespace lathe::db
