@@ -53,6 +53,7 @@ MemoryPlan plan_memory(std::span<const Block> blocks) {
     const Block& block = blocks[i];
     CHECK(block.bytes >= 0 && block.first <= block.last, "block {}: {} bytes, steps {}..{}", i, block.bytes,
           block.first, block.last);
+    if (block.bytes == 0) continue;
     taken.clear();
     for (size_t j : placed)
       if (live_together(block, blocks[j]))

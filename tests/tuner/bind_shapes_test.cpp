@@ -1,0 +1,52 @@
+#include "tuner/bind_shapes.h"
+
+#include <gtest/gtest.h>
+
+namespace lathe::tuner {
+namespace {
+
+using relay::Call;
+using relay::Function;
+
+/// fn(a: (n, 4), b: (n, ?), c: (2)) { f(a, b, c) }
+relay::Module dynamic_module() {
+  Var n = var("n");
+  relay::Var a = relay::make_var("a", relay::tensor_type({n, 4}, kFloat32));
+  relay::Var b =
+      relay::make_var("b", relay::tensor_type({n, Expr(Ref<ExprNode>(make<Any>(kInt64)))}, kFloat32));
+  relay::Var c = relay::make_var("c", relay::tensor_type(std::vector<int64_t>{2}, kFloat32));
+  relay::Expr body = make<Call>(make<relay::OpNode>("f"), std::vector<relay::Expr>{a, b, c});
+  return relay::make_module(
+      make<Function>(std::vector<relay::TypeVar>(), std::vector<relay::Var>{a, b, c}, relay::Type(), body));
+}
+
+std::string error_of(const InputShapes& shapes) {
+  try {
+    bind_shapes(dynamic_module(), shapes);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(BindShapes, SettlesSymbolicAndUnknownDimensions) {
+  relay::Module bound = bind_shapes(dynamic_module(), {{"b", {5, 7}}});
+  const Function& main = *bound->functions.at("main");
+  auto shape = [&](size_t i) { return constant_shape(*main.params[i]->annotation.as<relay::TensorType>()); };
+  EXPECT_EQ(shape(0), (std::vector<int64_t>{5, 4}));
+  EXPECT_EQ(shape(1), (std::vector<int64_t>{5, 7}));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(main.body.as<Call>()->args[i], main.params[i]) << "uses follow";
+}
+
+TEST(BindShapes, SaysWhatDoesNotFit) {
+  EXPECT_EQ(error_of({}), "input `a` has dimensions that are not known; give it with --input a=FILE.npy");
+  EXPECT_EQ(error_of({{"a", {5, 4}}}),
+            "input `b` has dimensions that are not known; give it with --input b=FILE.npy");
+  EXPECT_EQ(error_of({{"a", {5, 4}}, {"b", {6, 1}}}), "dimension n is 5 in input `a` and 6 in input `b`");
+  EXPECT_EQ(error_of({{"a", {5, 3}}}), "input `a` has shape (5, 3): dimension 1 must be 4");
+  EXPECT_EQ(error_of({{"a", {5}}}), "input `a` has 1 dimensions, must have 2");
+  EXPECT_EQ(error_of({{"d", {5}}}), "the model has no input `d`; did you mean `a`?");
+}
+
+}  // namespace
+}  // namespace lathe::tuner

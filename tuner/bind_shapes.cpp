@@ -1,0 +1,90 @@
+#include "tuner/bind_shapes.h"
+
+#include <unordered_map>
+
+#include "core/relay/functor.h"
+
+namespace lathe::tuner {
+namespace {
+
+using relay::Function;
+using relay::TensorType;
+
+/// What a symbolic dimension was found to be, and in which input.
+struct Bound {
+  int64_t value;
+  std::string input;
+};
+using Dims = std::unordered_map<const Node*, Bound>;
+
+/// Matches an input's declared shape with the given one, noting symbolic dimensions in `dims`.
+void match(const std::string& name, const TensorType& type, const std::vector<int64_t>& shape, Dims& dims) {
+  if (shape.size() != type.shape.size())
+    fail("input `{}` has {} dimensions, must have {}", name, shape.size(), type.shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (const IntImm* wanted = type.shape[i].as<IntImm>(); wanted && wanted->value != shape[i])
+      fail("input `{}` has shape {}: dimension {} must be {}", name, shape_text(shape), i, wanted->value);
+    const VarNode* dim = type.shape[i].as<VarNode>();
+    if (!dim) continue;
+    auto [known, fresh] = dims.try_emplace(dim, Bound{shape[i], name});
+    if (!fresh && known->second.value != shape[i])
+      fail("dimension {} is {} in input `{}` and {} in input `{}`", dim->name, known->second.value,
+           known->second.input, shape[i], name);
+  }
+}
+
+/// An input's declared type with the given shape in place of unknown dimensions.
+relay::Type filled(const TensorType& type, const std::vector<int64_t>& shape) {
+  std::vector<Expr> dims = type.shape;
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (dims[i].as<Any>()) dims[i] = shape[i];
+  return relay::tensor_type(std::move(dims), type.dtype);
+}
+
+void require_known(const Function& main) {
+  for (const relay::Var& param : main.params) {
+    const TensorType* type = param->annotation.as<TensorType>();
+    if (type && !has_constant_shape(*type))
+      fail("input `{0}` has dimensions that are not known; give it with --input {0}=FILE.npy", param->name);
+  }
+}
+
+void require_names(const Function& main, const InputShapes& shapes) {
+  std::vector<std::string> names;
+  for (const relay::Var& param : main.params) names.push_back(param->name);
+  for (const auto& [name, shape] : shapes)
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      std::string hint = did_you_mean(name, names), all;
+      for (const std::string& known : names) all += (all.empty() ? "; it has " : ", ") + known;
+      fail("the model has no input `{}`{}", name, hint.empty() ? all : hint);
+    }
+}
+
+}  // namespace
+
+relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes) {
+  const Ref<Function>& main = module->functions.at("main");
+  require_names(*main, shapes);
+  Dims dims;
+  std::unordered_map<const Node*, NodeRef> params;  // with an unknown dimension settled
+  for (const relay::Var& param : main->params) {
+    const TensorType* type = param->annotation.as<TensorType>();
+    auto shape = shapes.find(param->name);
+    if (!type || shape == shapes.end()) continue;
+    match(param->name, *type, shape->second, dims);
+    params[param.get()] = relay::make_var(param->name, filled(*type, shape->second));
+  }
+  NodeRef with_params = rewrite(module, [&](const NodeRef& node) {
+    auto found = params.find(node.get());
+    return found == params.end() ? node : found->second;
+  });
+  NodeRef bound = rewrite(with_params, [&](const NodeRef& node) -> NodeRef {
+    auto found = dims.find(node.get());
+    return found == dims.end() ? node : NodeRef(Expr(found->second.value));
+  });
+  relay::Module result = bound.cast<relay::ModuleNode>();
+  require_known(*result->functions.at("main"));
+  return result;
+}
+
+}  // namespace lathe::tuner
