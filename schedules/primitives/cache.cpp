@@ -1,0 +1,116 @@
+// Staging of buffers, and where they live.
+#include "schedules/primitive.h"
+#include "schedules/regions.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+Scope scope_named(const Application& a, const std::string& name) {
+  for (Scope scope : {Scope::kGlobal, Scope::kLocal, Scope::kShared})
+    if (name == spelling(scope)) return scope;
+  a.fail("`{}` is no memory scope{}", name, did_you_mean(name, {"global", "local", "shared"}));
+}
+
+Buffer region_buffer(const Application& a, const std::vector<Region>& regions, const char* verb) {
+  int64_t i = a.number(1);
+  if (i < 0 || i >= static_cast<int64_t>(regions.size()))
+    a.fail("buffer {} of the {} that block `{}` {}", i, regions.size(), a.block(0).back().as<Block>()->name,
+           verb);
+  return regions[static_cast<size_t>(i)].buffer;
+}
+
+/// for v: to[v] = from[v]
+Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
+  Block block;
+  block.name = name;
+  std::vector<std::pair<Var, Expr>> loops;
+  std::vector<Expr> indices;
+  for (size_t d = 0; d < from->shape.size(); ++d) {
+    Var v = var(fmt::format("v{}", d)), loop = var(fmt::format("c{}", d));
+    block.iters.push_back({v, from->shape[d], IterKind::kSpatial, loop});
+    loops.emplace_back(loop, from->shape[d]);
+    indices.push_back(v);
+  }
+  block.body = store(to, indices, load(from, indices));
+  infer_regions(block);
+  return nest(loops, seal(std::make_unique<Block>(block)));
+}
+
+/// The statement of the scope's sequence that holds the end of `path`.
+Stmt top_statement(const Path& path) {
+  size_t i = path.size() - 1;
+  while (!path[i - 1].as<Block>()) --i;
+  return path[i].as<Seq>() ? path[i + 1] : path[i];
+}
+
+Func with_alloc(const Func& func, const std::string& scope, const Buffer& buffer) {
+  if (func->body.as<Block>()->name == scope)
+    return with_body(func,
+                     changed(func->body.cast<Block>(), [&](Block& root) { root.allocs.push_back(buffer); }));
+  return change_block(func, scope, [&](Block& block) { block.allocs.push_back(buffer); });
+}
+
+void cache_write(Application& a) {
+  Path path = a.block(0);
+  auto block = path.back().cast<Block>();
+  Buffer buffer = region_buffer(a, block->writes, "writes");
+  for (const Ref<Block>& other : all_blocks(a.func))
+    if (other != block && writes_buffer(*other, buffer.get()))
+      a.fail("buffer {} is written by block `{}` too; cache before decompose_reduction", buffer->name,
+             other->name);
+  Buffer cache = tir::buffer(fresh_buffer_name(a.func, buffer->name + "_cache"), buffer->shape, buffer->dtype,
+                             scope_named(a, a.text(2)));
+  std::string name = fresh_block_name(a.func, block->name + "_write");
+  Stmt top = top_statement(path);
+  Stmt cached = replace(top, block, substitute(Stmt(block), {}, {{buffer.get(), cache}}));
+  Func func = replace(a.func, top, seq({cached, copy_nest(name, cache, buffer)}));
+  a.func = with_alloc(func, scope_of(path)->name, cache);
+  a.give_block(name);
+}
+
+void cache_read(Application& a) {
+  Path path = a.block(0);
+  auto block = path.back().cast<Block>();
+  Buffer buffer = region_buffer(a, block->reads, "reads");
+  Stmt top = top_statement(path);
+  for (const Ref<Block>& other : blocks_in(top))
+    if (writes_buffer(*other, buffer.get()))
+      a.fail("block `{}` writes {} in the same loops; cache before moving it there", other->name,
+             buffer->name);
+  Buffer cache = tir::buffer(fresh_buffer_name(a.func, buffer->name + "_cache"), buffer->shape, buffer->dtype,
+                             scope_named(a, a.text(2)));
+  std::string name = fresh_block_name(a.func, block->name + "_read");
+  Stmt cached = replace(top, block, substitute(Stmt(block), {}, {{buffer.get(), cache}}));
+  Func func = replace(a.func, top, seq({copy_nest(name, buffer, cache), cached}));
+  a.func = with_alloc(func, scope_of(path)->name, cache);
+  a.give_block(name);
+}
+
+void set_scope(Application& a) {
+  Path path = a.block(0);
+  auto block = path.back().cast<Block>();
+  Buffer buffer = region_buffer(a, block->writes, "writes");
+  if (is_param(a.func, buffer)) a.fail("{} is a parameter; it stays in main memory", buffer->name);
+  Buffer moved = tir::buffer(buffer->name, buffer->shape, buffer->dtype, scope_named(a, a.text(2)));
+  a.func = with_body(a.func, substitute(a.func->body, {}, {{buffer.get(), moved}}));
+}
+
+using enum InputKind;
+constexpr Primitive kPrimitives[] = {
+    {"cache_read",
+     "c[i] = g(b[i])  ->  for j: b_cache[j] = b[j]; c[i] = g(b_cache[i])",
+     {{kBlock, kInt, kText}},
+     cache_read},
+    {"cache_write",
+     "c[i] = f(i)  ->  c_cache[i] = f(i); for j: c[j] = c_cache[j]",
+     {{kBlock, kInt, kText}},
+     cache_write},
+    {"set_scope", "alloc b in global  ->  alloc b in local", {{kBlock, kInt, kText}}, set_scope},
+};
+}  // namespace
+
+std::span<const Primitive> cache_primitives() { return kPrimitives; }
+
+}  // namespace lathe::schedule

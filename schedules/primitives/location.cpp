@@ -1,0 +1,330 @@
+// Where in the loops of other blocks a block is computed.
+#include "schedules/primitive.h"
+#include "schedules/regions.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+using Domains = std::map<const VarNode*, Interval>;
+
+/// The topmost statement that holds the block at the end of `path` and no other.
+Stmt own_nest(const Path& path) {
+  Stmt nest = path.back();
+  for (size_t i = path.size() - 1; i-- > 0 && path[i].as<For>() && blocks_in(path[i]).size() == 1;)
+    nest = path[i];
+  return nest;
+}
+
+bool contains(const Stmt& stmt, const Stmt& wanted) {
+  for (const Ref<Block>& block : blocks_in(stmt))
+    if (block == wanted) return true;
+  return false;
+}
+
+/// The loops from right below `loop` to the block.
+Relaxed loops_below(const Path& block_path, const Stmt& loop) {
+  Relaxed relaxed;
+  for (size_t i = block_path.size() - 1; i-- > 0 && block_path[i] != loop;)
+    if (const For* inner = block_path[i].as<For>()) relaxed[inner->var.get()] = inner->extent;
+  return relaxed;
+}
+
+/// What both directions need of the block that moves and the loop it moves to.
+struct Move {
+  Path block_path, loop_path;
+  Ref<Block> block;
+  Ref<For> loop;
+};
+
+Move movable(const Application& a) {
+  Move move{a.block(0), a.loop(1), nullptr, nullptr};
+  move.block = move.block_path.back().cast<Block>();
+  move.loop = move.loop_path.back().cast<For>();
+  if (scope_of(move.block_path) != scope_of(move.loop_path))
+    a.fail("block `{}` and loop {} are in different scopes", move.block->name, move.loop->var->name);
+  if (contains(move.loop, move.block))
+    a.fail("block `{}` is inside loop {} already", move.block->name, move.loop->var->name);
+  for (const BlockIter& iter : move.block->iters)
+    if (iter.kind == IterKind::kOpaque)
+      a.fail("variable {} of block `{}` is opaque; its iterations may not move", iter.var->name,
+             move.block->name);
+  if (move.block->writes.size() != 1)
+    a.fail("block `{}` writes {} buffers, must write 1", move.block->name, move.block->writes.size());
+  for (const Ref<Block>& other : all_blocks(a.func))
+    if (other != move.block && writes_buffer(*other, move.block->writes[0].buffer.get()))
+      a.fail("buffer {} is written by block `{}` too", move.block->writes[0].buffer->name, other->name);
+  return move;
+}
+
+/// The block with new loops over `domains` of its variables (others run over all their values). Iterations
+/// outside the block's own domain are guarded by its predicate.
+Stmt placed(const Application& a, const Ref<Block>& block, const Domains& domains, const Analyzer& context) {
+  std::vector<std::pair<Var, Expr>> loops;
+  Analyzer inside = context;
+  Stmt result = changed(block, [&](Block& copy) {
+    copy.predicate = imm(kBool, 1);
+    for (BlockIter& iter : copy.iters) {
+      auto found = domains.find(iter.var.get());
+      Interval domain = found == domains.end() ? Interval{Expr(0), iter.extent - 1} : found->second;
+      int64_t whole = as_int(iter.extent) ? int_value(iter.extent) : INT64_MAX;
+      int64_t extent = context.bound(context.simplify(domain.max - domain.min + 1)).max;
+      if (extent > whole) {
+        domain = {Expr(0), iter.extent - 1};
+        extent = whole;
+      }
+      if (extent == INT64_MAX)
+        a.fail("the extent of {} in block `{}` has no constant bound", iter.var->name, block->name);
+      iter.value = domain.min;
+      if (extent != 1) {
+        loops.emplace_back(var(iter.var->name + "_at"), extent);
+        inside.bind_range(loops.back().first, extent);
+        iter.value = inside.simplify(domain.min + loops.back().first);
+      }
+      for (const Expr& condition : {less_equal(0, iter.value), less(iter.value, iter.extent)})
+        if (!inside.can_prove(condition)) copy.predicate = logical_and(copy.predicate, condition);
+    }
+  });
+  return nest(loops, result);
+}
+
+/// `loop` with `nest` added to its body before the first (after the last) of its statements that holds one of
+/// `blocks`.
+Stmt with_inserted(const Ref<For>& loop, const Stmt& nest, const std::vector<Ref<Block>>& blocks,
+                   bool before) {
+  std::vector<Stmt> stmts;
+  if (const Seq* sequence = loop->body.as<Seq>())
+    stmts = sequence->stmts;
+  else
+    stmts = {loop->body};
+  auto holds = [&](const Stmt& stmt) {
+    for (const Ref<Block>& block : blocks)
+      if (contains(stmt, block)) return true;
+    return false;
+  };
+  if (before) {
+    stmts.insert(std::find_if(stmts.begin(), stmts.end(), holds), nest);
+  } else {
+    auto last = std::find_if(stmts.rbegin(), stmts.rend(), holds);
+    stmts.insert(last.base(), nest);
+  }
+  return changed(loop, [&](For& copy) { copy.body = seq(stmts); });
+}
+
+/// The dimension's own variable of the block, when the block writes one element along it.
+Domains domains_of_writes(const Application& a, const Block& block, const std::vector<Interval>& box) {
+  Domains domains;
+  const Region& region = block.writes[0];
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    const VarNode* v = region.ranges[d].min.as<VarNode>();
+    if (is_int(region.buffer->shape[d], 1)) continue;
+    if (!v || !is_int(region.ranges[d].extent, 1) || domains.count(v))
+      a.fail("block `{}` does not index dimension {} of {} by a variable of its own", block.name, d,
+             region.buffer->name);
+    domains[v] = box[d];
+  }
+  return domains;
+}
+
+void compute_at(Application& a) {
+  if (a.is_root_place(1)) return;
+  Move move = movable(a);
+  const Ref<Block>& block = move.block;
+  const Buffer& buffer = block->writes[0].buffer;
+  if (is_param(a.func, buffer)) a.fail("block `{}` writes the output {}", block->name, buffer->name);
+  std::vector<Ref<Block>> consumers = consumers_of(a.func, block);
+  if (consumers.empty()) a.fail("nothing reads what block `{}` writes", block->name);
+  std::vector<Interval> box;
+  for (const Ref<Block>& consumer : consumers) {
+    if (!contains(move.loop, consumer))
+      a.fail("block `{}` reads {} outside loop {}", consumer->name, buffer->name, move.loop->var->name);
+    Path path = path_to(a.func, consumer);
+    Analyzer context = analyzer_at(path);
+    for (const Region& region : consumer->reads) {
+      if (region.buffer != buffer) continue;
+      auto part = touched(region, consumer, loops_below(path, move.loop), context);
+      for (size_t d = 0; d < part.size(); ++d)
+        if (box.size() == part.size()) box[d] = hull(box[d], part[d], context);
+      if (box.empty()) box = std::move(part);
+    }
+  }
+  Stmt nest = placed(a, block, domains_of_writes(a, *block, box), analyzer_at(move.loop_path));
+  Func func = replace(a.func, own_nest(move.block_path), nullptr);
+  auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();
+  a.func = replace(func, loop, with_inserted(loop, nest, consumers, true));
+}
+
+/// The box that `writers`, all inside the loop, write in one iteration of it; each of its elements exactly
+/// once.
+std::vector<Interval> written_box(const Application& a, const Move& move,
+                                  const std::vector<Ref<Block>>& writers, const Buffer& buffer) {
+  std::vector<Interval> box;
+  for (const Ref<Block>& writer : writers) {
+    Path path = path_to(a.func, writer);
+    Analyzer context = analyzer_at(path);
+    Relaxed below = loops_below(path, move.loop);
+    int64_t points = 1;
+    for (const auto& [v, extent] : below)
+      for (const BlockIter& iter : writer->iters)
+        if (iter.kind == IterKind::kSpatial && uses_var(iter.value, v)) {
+          points *= as_int(extent) ? int_value(extent) : 0;
+          break;
+        }
+    for (const Ref<For>& outer : loops_around(path)) {
+      if (below.count(outer->var.get())) continue;
+      for (const BlockIter& iter : writer->iters)
+        if (iter.kind != IterKind::kSpatial && uses_var(iter.value, outer->var.get()))
+          a.fail("loop {} carries a reduction of block `{}`: {} is not complete inside loop {}",
+                 outer->var->name, writer->name, buffer->name, move.loop->var->name);
+    }
+    for (const Region& region : writer->writes) {
+      if (region.buffer != buffer) continue;
+      auto part = touched(region, writer, below, context);
+      int64_t volume = 1;
+      for (const Interval& i : part)
+        volume *= std::max<int64_t>(context.bound(context.simplify(i.max - i.min + 1)).max, 0);
+      if (volume != points)
+        a.fail("block `{}` writes {} elements of {} in an iteration of loop {}, which are no box",
+               writer->name, points, buffer->name, move.loop->var->name);
+      for (size_t d = 0; d < part.size(); ++d)
+        if (box.size() == part.size()) box[d] = hull(box[d], part[d], context);
+      if (box.empty()) box = std::move(part);
+    }
+  }
+  return box;
+}
+
+/// The values of the block's variables for which it reads `box`, dimension by dimension.
+Domains domains_of_reads(const Application& a, const Block& block, const Region& region,
+                         const std::vector<Interval>& box, const Analyzer& context) {
+  Domains domains;
+  struct Parts {
+    std::optional<Interval> high, low;
+    int64_t divisor = 0;
+  };
+  std::map<const VarNode*, Parts> divided;  // v // n and v % n on two dimensions
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    const Expr& index = region.ranges[d].min;
+    if (is_int(region.buffer->shape[d], 1)) continue;
+    const VarNode* v = index.as<VarNode>();
+    const Binary* binary = index.as<Binary>();
+    bool point = is_int(region.ranges[d].extent, 1);
+    if (point && v && !domains.count(v)) {
+      domains[v] = box[d];
+    } else if (point && binary && binary->a.as<VarNode>() && as_int(binary->b) &&
+               (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod)) {
+      Parts& parts = divided[binary->a.as<VarNode>()];
+      (binary->op == BinaryOp::kFloorDiv ? parts.high : parts.low) = box[d];
+      parts.divisor = int_value(binary->b);
+    } else {
+      a.fail("block `{}` does not read dimension {} of {} at a variable of its own", block.name, d,
+             region.buffer->name);
+    }
+  }
+  for (const auto& [v, parts] : divided) {
+    Expr n = parts.divisor;
+    bool whole = parts.low && is_int(context.simplify(parts.low->max - parts.low->min + 1), parts.divisor);
+    bool one = parts.high && context.can_prove_equal(parts.high->min, parts.high->max);
+    if (domains.count(v) || !parts.high || !parts.low || (!whole && !one))
+      a.fail("block `{}` reads {} at a quotient and a remainder that cover no range", block.name,
+             region.buffer->name);
+    domains[v] = {context.simplify(parts.high->min * n + parts.low->min),
+                  context.simplify(parts.high->max * n + parts.low->max)};
+  }
+  return domains;
+}
+
+void reverse_compute_at(Application& a) {
+  if (a.is_root_place(1)) return;
+  Move move = movable(a);
+  const Ref<Block>& block = move.block;
+  Analyzer context = analyzer_at(move.loop_path);
+  std::vector<Ref<Block>> inside;
+  std::optional<Domains> domains;
+  for (const Region& region : block->reads) {
+    std::vector<Ref<Block>> writers;
+    for (const Ref<Block>& producer : producers_of(a.func, block))
+      if (writes_buffer(*producer, region.buffer.get()) && contains(move.loop, producer))
+        writers.push_back(producer);
+    if (writers.empty()) continue;
+    Domains needed =
+        domains_of_reads(a, *block, region, written_box(a, move, writers, region.buffer), context);
+    for (const auto& [v, domain] : needed) {
+      if (!domains || (domains->count(v) && context.can_prove_equal(domains->at(v).min, domain.min) &&
+                       context.can_prove_equal(domains->at(v).max, domain.max)))
+        continue;
+      a.fail("block `{}` needs different parts of its inputs in an iteration of loop {}", block->name,
+             move.loop->var->name);
+    }
+    if (!domains) domains = std::move(needed);
+    inside.insert(inside.end(), writers.begin(), writers.end());
+  }
+  if (!domains) a.fail("loop {} computes nothing that block `{}` reads", move.loop->var->name, block->name);
+  Stmt nest = placed(a, block, *domains, context);
+  Func func = replace(a.func, own_nest(move.block_path), nullptr);
+  auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();
+  // The other producers must run before the loop.
+  std::vector<Ref<Block>> order = all_blocks(func);
+  auto first_inside =
+      std::find_if(order.begin(), order.end(), [&](const auto& each) { return contains(loop, each); });
+  for (const Ref<Block>& producer : producers_of(a.func, block)) {
+    auto at = std::find(order.begin(), order.end(), producer);
+    if (!contains(loop, producer) && at >= first_inside)
+      a.fail("block `{}` reads what block `{}` computes after loop {}", block->name, producer->name,
+             move.loop->var->name);
+  }
+  a.func = replace(func, loop, with_inserted(loop, nest, inside, false));
+}
+
+/// The loops that compute_at could move the block to, outermost first.
+std::vector<Var> legal_locations(const Application& a) {
+  std::vector<Var> legal;
+  auto block = a.block(0).back().cast<Block>();
+  std::vector<Ref<Block>> consumers = consumers_of(a.func, block);
+  if (consumers.empty()) return legal;
+  for (const Ref<For>& loop : loops_around(path_to(a.func, consumers[0]))) {
+    Application trial(
+        primitive("compute_at"), a.func,
+        {{InputKind::kBlock, {block->name, {}, 0}, {}}, {InputKind::kLoop, {{}, loop->var, 0}, {}}});
+    try {
+      compute_at(trial);
+      legal.push_back(loop->var);
+    } catch (const Error&) {
+      // Not a legal place: that is the answer asked for.
+    }
+  }
+  return legal;
+}
+
+void sample_compute_location(Application& a) {
+  std::vector<Var> legal = legal_locations(a);
+  auto count = static_cast<int64_t>(legal.size());
+  if (a.decision.empty()) a.decision = {a.random->below(count + 1)};
+  if (a.decision.size() != 1 || a.decision[0] < 0 || a.decision[0] > count)
+    a.fail("recorded choice {} is not among {} places", a.decision[0], count + 1);
+  a.give_loop(a.decision[0] == 0 ? Var() : legal[static_cast<size_t>(a.decision[0] - 1)]);
+}
+
+using enum InputKind;
+constexpr Primitive kPrimitives[] = {
+    {"compute_at",
+     "for i: b[i] = f(i); for j: c[j] = g(b[j..j+k])  ->  for j: { for i in 0..k: b[j+i] = f(j+i); c[j] = "
+     "g(b[j..j+k]) }",
+     {{kBlock, kLoop}},
+     compute_at},
+    {"reverse_compute_at",
+     "for i: b[i] = f(i); for j: c[j] = g(b[j])  ->  for i: { b[i] = f(i); c[i] = g(b[i]) }",
+     {{kBlock, kLoop}},
+     reverse_compute_at},
+    {"sample_compute_location",
+     "a loop that compute_at may take for the block, or the place outside all loops",
+     {{kBlock}},
+     sample_compute_location,
+     true},
+};
+}  // namespace
+
+std::span<const Primitive> location_primitives() { return kPrimitives; }
+
+}  // namespace lathe::schedule

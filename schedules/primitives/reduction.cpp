@@ -1,0 +1,111 @@
+// Reductions: when the initial value is stored.
+#include "schedules/primitive.h"
+#include "schedules/regions.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+void conjuncts(const Expr& condition, std::vector<Expr>& parts) {
+  const Binary* binary = condition.as<Binary>();
+  if (binary && binary->op == BinaryOp::kAnd) {
+    conjuncts(binary->a, parts);
+    conjuncts(binary->b, parts);
+  } else {
+    parts.push_back(condition);
+  }
+}
+
+bool uses_loop(const Block& block, IterKind kind, const Var& loop) {
+  for (const BlockIter& iter : block.iters)
+    if (iter.kind == kind && uses_var(iter.value, loop.get())) return true;
+  return false;
+}
+
+/// The loops from `outermost` down to the block that carry its spatial variables, with new variables.
+struct InitLoops {
+  std::vector<Ref<For>> loops;
+  VarMap renamed;
+  std::set<const VarNode*> reduce;
+};
+
+InitLoops init_loops(const Application& a, const Path& path, const Stmt& outermost) {
+  const Block& block = *path.back().as<Block>();
+  InitLoops result;
+  bool below = false;
+  for (const Ref<For>& loop : loops_around(path)) {
+    below |= loop == outermost;
+    bool reduces = uses_loop(block, IterKind::kReduce, loop->var),
+         spatial = uses_loop(block, IterKind::kSpatial, loop->var);
+    if (!below && reduces)
+      a.fail("loop {} outside loop {} carries the reduction; the initial value must be stored before it",
+             loop->var->name, outermost.as<For>()->var->name);
+    if (reduces && spatial)
+      a.fail("loop {} carries spatial and reduction variables of block `{}`", loop->var->name, block.name);
+    if (reduces) result.reduce.insert(loop->var.get());
+    if (!below || reduces) continue;
+    if (!spatial) continue;
+    result.renamed[loop->var.get()] = var(loop->var->name + "_init");
+    result.loops.push_back(loop);
+  }
+  if (!below) a.fail("loop {} is not around block `{}`", outermost.as<For>()->var->name, block.name);
+  return result;
+}
+
+void decompose_reduction(Application& a) {
+  Path path = a.block(0);
+  auto block = path.back().cast<Block>();
+  Stmt outermost = a.loop(1).back();
+  if (!block->init) a.fail("block `{}` has no initial value to store, or it was decomposed", block->name);
+  for (const BlockIter& iter : block->iters)
+    if (iter.kind == IterKind::kOpaque)
+      a.fail("variable {} of block `{}` is opaque", iter.var->name, block->name);
+  InitLoops loops = init_loops(a, path, outermost);
+
+  Block init;
+  init.name = fresh_block_name(a.func, block->name + "_init");
+  VarMap own;
+  for (const BlockIter& iter : block->iters) {
+    if (iter.kind == IterKind::kReduce) continue;
+    init.iters.push_back(
+        {var(iter.var->name), iter.extent, iter.kind, substitute(iter.value, loops.renamed)});
+    own[iter.var.get()] = init.iters.back().var;
+  }
+  init.body = substitute(block->init, own);
+  std::vector<Expr> conditions;
+  conjuncts(block->predicate, conditions);
+  for (const Expr& condition : conditions) {
+    bool reduce = false, spatial = false;
+    for (const VarNode* v : loops.reduce) reduce |= uses_var(condition, v);
+    for (const auto& [v, renamed] : loops.renamed) spatial |= uses_var(condition, v);
+    if (reduce && spatial) a.fail("a predicate of block `{}` mixes spatial and reduction loops", block->name);
+    if (!reduce) init.predicate = logical_and(init.predicate, substitute(condition, loops.renamed));
+  }
+  infer_regions(init);
+
+  std::string name = init.name;
+  Stmt nest = seal(std::make_unique<Block>(std::move(init)));
+  for (size_t i = loops.loops.size(); i-- > 0;) {
+    const For& loop = *loops.loops[i];
+    Iteration iteration = loop.iteration == Iteration::kParallel ? Iteration::kSerial : loop.iteration;
+    nest = for_loop(loops.renamed.at(loop.var.get()).cast<VarNode>(), loop.extent, nest, iteration);
+  }
+  Stmt update = replace(outermost, block, changed(block, [](Block& copy) { copy.init = nullptr; }));
+  a.func = replace(a.func, outermost, seq({nest, update}));
+  a.give_block(name);
+}
+
+using enum InputKind;
+constexpr Primitive kPrimitives[] = {
+    {"decompose_reduction",
+     "for i: for k: { if k == 0: c[i] = 0; c[i] += f(i, k) }  ->  for i: { c[i] = 0; for k: c[i] += f(i, k) "
+     "}",
+     {{kBlock, kLoop}},
+     decompose_reduction},
+};
+}  // namespace
+
+std::span<const Primitive> reduction_primitives() { return kPrimitives; }
+
+}  // namespace lathe::schedule
