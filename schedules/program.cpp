@@ -1,6 +1,7 @@
 #include "schedules/program.h"
 
 #include "core/support/error.h"
+#include "core/tir/regions.h"
 
 namespace lathe::schedule {
 
@@ -196,6 +197,12 @@ Stmt simplify_bindings(const Stmt& stmt, Analyzer context) {
     return seq(std::move(stmts));
   }
   return stmt;
+}
+
+void declare_accesses(Block& block) {
+  Accesses accesses = block_accesses(block.iters, block.init, block.body);
+  block.reads = std::move(accesses.reads);
+  block.writes = std::move(accesses.writes);
 }
 
 std::string fresh_block_name(const Func& func, const std::string& wish) {

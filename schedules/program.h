@@ -45,6 +45,9 @@ Analyzer analyzer_at(const Path& path);
 /// `stmt` with the bindings and predicates of its blocks simplified. `context` knows the variables around it.
 tir::Stmt simplify_bindings(const tir::Stmt& stmt, Analyzer context);
 
+/// Sets the declared reads and writes of a leaf block from its body.
+void declare_accesses(tir::Block& block);
+
 /// A name for a new block or buffer that no block or buffer of `func` has: `wish`, or with a number added.
 std::string fresh_block_name(const tir::Func& func, const std::string& wish);
 std::string fresh_buffer_name(const tir::Func& func, const std::string& wish);

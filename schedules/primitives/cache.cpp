@@ -1,6 +1,5 @@
 // Staging of buffers, and where they live.
 #include "schedules/primitive.h"
-#include "schedules/regions.h"
 
 namespace lathe::schedule {
 
@@ -34,7 +33,7 @@ Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
     indices.push_back(v);
   }
   block.body = store(to, indices, load(from, indices));
-  infer_regions(block);
+  declare_accesses(block);
   return nest(loops, seal(std::make_unique<Block>(block)));
 }
 

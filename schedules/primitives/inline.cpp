@@ -1,6 +1,5 @@
 // Merging element-wise blocks into the blocks that use or feed them.
 #include "schedules/primitive.h"
-#include "schedules/regions.h"
 
 namespace lathe::schedule {
 
@@ -94,7 +93,7 @@ void compute_inline(Application& a) {
     func = change_block(func, consumer->name, [&](Block& copy) {
       copy.body = replace_loads(copy.body, buffer, value_at).cast<StmtNode>();
       copy.init = replace_loads(copy.init, buffer, value_at).cast<StmtNode>();
-      infer_regions(copy);
+      declare_accesses(copy);
     });
   }
   a.func = without_buffer(func, buffer);
@@ -142,7 +141,7 @@ void reverse_compute_inline(Application& a) {
   Func func = replace(a.func, block, nullptr);
   func = change_block(func, producer->name, [&](Block& copy) {
     copy.body = moved.cast<StmtNode>();
-    infer_regions(copy);
+    declare_accesses(copy);
   });
   a.func = without_buffer(func, buffer);
 }

@@ -1,13 +1,16 @@
 // Where in the loops of other blocks a block is computed.
+#include <algorithm>
+
+#include "core/tir/regions.h"
 #include "schedules/primitive.h"
-#include "schedules/regions.h"
 
 namespace lathe::schedule {
 
 using namespace tir;
 
 namespace {
-using Domains = std::map<const VarNode*, Interval>;
+/// The values that variables of a block take.
+using Domains = std::map<const VarNode*, Range>;
 
 /// The topmost statement that holds the block at the end of `path` and no other.
 Stmt own_nest(const Path& path) {
@@ -24,12 +27,27 @@ bool contains(const Stmt& stmt, const Stmt& wanted) {
 }
 
 /// The loops from right below `loop` to the block.
-Relaxed loops_below(const Path& block_path, const Stmt& loop) {
-  Relaxed relaxed;
+Domain loops_below(const Path& block_path, const Stmt& loop) {
+  Domain domain;
   for (size_t i = block_path.size() - 1; i-- > 0 && block_path[i] != loop;)
-    if (const For* inner = block_path[i].as<For>()) relaxed[inner->var.get()] = inner->extent;
-  return relaxed;
+    if (const For* inner = block_path[i].as<For>()) domain.emplace_back(inner->var, inner->extent);
+  return domain;
 }
+
+/// What `region` of the block at `path` is when the loops of `domain` run over all their values.
+Region relaxed(const Region& region, const Path& path, const Domain& domain, const Analyzer& context) {
+  VarMap bindings;
+  for (const BlockIter& iter : path.back().as<Block>()->iters) bindings[iter.var.get()] = iter.value;
+  return relax(tir::substitute(region, bindings), domain, context);
+}
+
+/// `box` grown by `part`; the first part makes it.
+void grow(std::optional<Region>& box, Region part, const Analyzer& context) {
+  box = box ? unite(*box, part, context) : std::move(part);
+}
+
+/// The largest value `e` may have; INT64_MAX when there is no bound.
+int64_t upper_bound(const Expr& e, const Analyzer& context) { return context.bound(context.simplify(e)).max; }
 
 /// What both directions need of the block that moves and the loop it moves to.
 struct Move {
@@ -67,11 +85,11 @@ Stmt placed(const Application& a, const Ref<Block>& block, const Domains& domain
     copy.predicate = imm(kBool, 1);
     for (BlockIter& iter : copy.iters) {
       auto found = domains.find(iter.var.get());
-      Interval domain = found == domains.end() ? Interval{Expr(0), iter.extent - 1} : found->second;
+      Range domain = found == domains.end() ? Range{Expr(0), iter.extent} : found->second;
       int64_t whole = as_int(iter.extent) ? int_value(iter.extent) : INT64_MAX;
-      int64_t extent = context.bound(context.simplify(domain.max - domain.min + 1)).max;
+      int64_t extent = upper_bound(domain.extent, context);
       if (extent > whole) {
-        domain = {Expr(0), iter.extent - 1};
+        domain = {Expr(0), iter.extent};
         extent = whole;
       }
       if (extent == INT64_MAX)
@@ -113,7 +131,7 @@ Stmt with_inserted(const Ref<For>& loop, const Stmt& nest, const std::vector<Ref
 }
 
 /// The dimension's own variable of the block, when the block writes one element along it.
-Domains domains_of_writes(const Application& a, const Block& block, const std::vector<Interval>& box) {
+Domains domains_of_writes(const Application& a, const Block& block, const Region& box) {
   Domains domains;
   const Region& region = block.writes[0];
   for (size_t d = 0; d < region.ranges.size(); ++d) {
@@ -122,7 +140,7 @@ Domains domains_of_writes(const Application& a, const Block& block, const std::v
     if (!v || !is_int(region.ranges[d].extent, 1) || domains.count(v))
       a.fail("block `{}` does not index dimension {} of {} by a variable of its own", block.name, d,
              region.buffer->name);
-    domains[v] = box[d];
+    domains[v] = box.ranges[d];
   }
   return domains;
 }
@@ -135,104 +153,118 @@ void compute_at(Application& a) {
   if (is_param(a.func, buffer)) a.fail("block `{}` writes the output {}", block->name, buffer->name);
   std::vector<Ref<Block>> consumers = consumers_of(a.func, block);
   if (consumers.empty()) a.fail("nothing reads what block `{}` writes", block->name);
-  std::vector<Interval> box;
+  std::optional<Region> box;
   for (const Ref<Block>& consumer : consumers) {
     if (!contains(move.loop, consumer))
       a.fail("block `{}` reads {} outside loop {}", consumer->name, buffer->name, move.loop->var->name);
     Path path = path_to(a.func, consumer);
     Analyzer context = analyzer_at(path);
-    for (const Region& region : consumer->reads) {
-      if (region.buffer != buffer) continue;
-      auto part = touched(region, consumer, loops_below(path, move.loop), context);
-      for (size_t d = 0; d < part.size(); ++d)
-        if (box.size() == part.size()) box[d] = hull(box[d], part[d], context);
-      if (box.empty()) box = std::move(part);
-    }
+    for (const Region& region : consumer->reads)
+      if (region.buffer == buffer)
+        grow(box, relaxed(region, path, loops_below(path, move.loop), context), context);
   }
-  Stmt nest = placed(a, block, domains_of_writes(a, *block, box), analyzer_at(move.loop_path));
+  Stmt nest = placed(a, block, domains_of_writes(a, *block, *box), analyzer_at(move.loop_path));
   Func func = replace(a.func, own_nest(move.block_path), nullptr);
   auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();
   a.func = replace(func, loop, with_inserted(loop, nest, consumers, true));
 }
 
+/// Iterations of `writer` in one iteration of the loop, those of reductions counted once. Throws when the
+/// loop is itself inside a reduction.
+int64_t points_written(const Application& a, const Move& move, const Path& path, const Domain& below) {
+  const Block& writer = *path.back().as<Block>();
+  auto carries = [&](const Var& loop, bool spatial) {
+    return std::any_of(writer.iters.begin(), writer.iters.end(), [&](const BlockIter& iter) {
+      return (iter.kind == IterKind::kSpatial) == spatial && uses_var(iter.value, loop.get());
+    });
+  };
+  int64_t points = 1;
+  for (const auto& [loop, extent] : below)
+    if (carries(loop, true)) points *= as_int(extent) ? int_value(extent) : 0;
+  for (const Ref<For>& loop : loops_around(path)) {
+    bool is_below =
+        std::any_of(below.begin(), below.end(), [&](const auto& each) { return each.first == loop->var; });
+    if (!is_below && carries(loop->var, false))
+      a.fail("loop {} carries a reduction of block `{}`, which is not complete inside loop {}",
+             loop->var->name, writer.name, move.loop->var->name);
+  }
+  return points;
+}
+
 /// The box that `writers`, all inside the loop, write in one iteration of it; each of its elements exactly
 /// once.
-std::vector<Interval> written_box(const Application& a, const Move& move,
-                                  const std::vector<Ref<Block>>& writers, const Buffer& buffer) {
-  std::vector<Interval> box;
+Region written_box(const Application& a, const Move& move, const std::vector<Ref<Block>>& writers,
+                   const Buffer& buffer) {
+  std::optional<Region> box;
   for (const Ref<Block>& writer : writers) {
     Path path = path_to(a.func, writer);
     Analyzer context = analyzer_at(path);
-    Relaxed below = loops_below(path, move.loop);
-    int64_t points = 1;
-    for (const auto& [v, extent] : below)
-      for (const BlockIter& iter : writer->iters)
-        if (iter.kind == IterKind::kSpatial && uses_var(iter.value, v)) {
-          points *= as_int(extent) ? int_value(extent) : 0;
-          break;
-        }
-    for (const Ref<For>& outer : loops_around(path)) {
-      if (below.count(outer->var.get())) continue;
-      for (const BlockIter& iter : writer->iters)
-        if (iter.kind != IterKind::kSpatial && uses_var(iter.value, outer->var.get()))
-          a.fail("loop {} carries a reduction of block `{}`: {} is not complete inside loop {}",
-                 outer->var->name, writer->name, buffer->name, move.loop->var->name);
-    }
+    Domain below = loops_below(path, move.loop);
+    int64_t points = points_written(a, move, path, below);
     for (const Region& region : writer->writes) {
       if (region.buffer != buffer) continue;
-      auto part = touched(region, writer, below, context);
+      Region part = relaxed(region, path, below, context);
       int64_t volume = 1;
-      for (const Interval& i : part)
-        volume *= std::max<int64_t>(context.bound(context.simplify(i.max - i.min + 1)).max, 0);
+      for (const Range& range : part.ranges)
+        volume *= std::max<int64_t>(upper_bound(range.extent, context), 0);
       if (volume != points)
         a.fail("block `{}` writes {} elements of {} in an iteration of loop {}, which are no box",
                writer->name, points, buffer->name, move.loop->var->name);
-      for (size_t d = 0; d < part.size(); ++d)
-        if (box.size() == part.size()) box[d] = hull(box[d], part[d], context);
-      if (box.empty()) box = std::move(part);
+      grow(box, std::move(part), context);
     }
   }
-  return box;
+  return *box;
+}
+
+/// A variable read as v // n along one dimension and v % n along another.
+struct Divided {
+  std::optional<Range> quotient, remainder;
+  int64_t divisor = 0;
+};
+
+Range undivided(const Application& a, const Block& block, const Divided& parts, const Analyzer& context) {
+  if (parts.quotient && parts.remainder) {
+    const Range &high = *parts.quotient, &low = *parts.remainder;
+    if (is_int(high.extent, 1)) return {context.simplify(high.min * parts.divisor + low.min), low.extent};
+    if (is_int(low.extent, parts.divisor) && is_int(low.min, 0))
+      return {context.simplify(high.min * parts.divisor), context.simplify(high.extent * parts.divisor)};
+  }
+  a.fail("block `{}` reads a quotient and a remainder that together cover no range", block.name);
 }
 
 /// The values of the block's variables for which it reads `box`, dimension by dimension.
-Domains domains_of_reads(const Application& a, const Block& block, const Region& region,
-                         const std::vector<Interval>& box, const Analyzer& context) {
+Domains domains_of_reads(const Application& a, const Block& block, const Region& read, const Region& box,
+                         const Analyzer& context) {
   Domains domains;
-  struct Parts {
-    std::optional<Interval> high, low;
-    int64_t divisor = 0;
-  };
-  std::map<const VarNode*, Parts> divided;  // v // n and v % n on two dimensions
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    const Expr& index = region.ranges[d].min;
-    if (is_int(region.buffer->shape[d], 1)) continue;
+  std::map<const VarNode*, Divided> divided;
+  for (size_t d = 0; d < read.ranges.size(); ++d) {
+    const Expr& index = read.ranges[d].min;
+    if (is_int(read.buffer->shape[d], 1)) continue;
+    bool point = is_int(read.ranges[d].extent, 1);
     const VarNode* v = index.as<VarNode>();
     const Binary* binary = index.as<Binary>();
-    bool point = is_int(region.ranges[d].extent, 1);
     if (point && v && !domains.count(v)) {
-      domains[v] = box[d];
+      domains[v] = box.ranges[d];
     } else if (point && binary && binary->a.as<VarNode>() && as_int(binary->b) &&
                (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod)) {
-      Parts& parts = divided[binary->a.as<VarNode>()];
-      (binary->op == BinaryOp::kFloorDiv ? parts.high : parts.low) = box[d];
+      Divided& parts = divided[binary->a.as<VarNode>()];
+      (binary->op == BinaryOp::kFloorDiv ? parts.quotient : parts.remainder) = box.ranges[d];
       parts.divisor = int_value(binary->b);
     } else {
       a.fail("block `{}` does not read dimension {} of {} at a variable of its own", block.name, d,
-             region.buffer->name);
+             read.buffer->name);
     }
   }
-  for (const auto& [v, parts] : divided) {
-    Expr n = parts.divisor;
-    bool whole = parts.low && is_int(context.simplify(parts.low->max - parts.low->min + 1), parts.divisor);
-    bool one = parts.high && context.can_prove_equal(parts.high->min, parts.high->max);
-    if (domains.count(v) || !parts.high || !parts.low || (!whole && !one))
-      a.fail("block `{}` reads {} at a quotient and a remainder that cover no range", block.name,
-             region.buffer->name);
-    domains[v] = {context.simplify(parts.high->min * n + parts.low->min),
-                  context.simplify(parts.high->max * n + parts.low->max)};
-  }
+  for (const auto& [v, parts] : divided) domains[v] = undivided(a, block, parts, context);
   return domains;
+}
+
+bool same_domains(const Domains& x, const Domains& y, const Analyzer& context) {
+  return std::all_of(y.begin(), y.end(), [&](const auto& each) {
+    auto found = x.find(each.first);
+    return found != x.end() && context.can_prove_equal(found->second.min, each.second.min) &&
+           context.can_prove_equal(found->second.extent, each.second.extent);
+  });
 }
 
 void reverse_compute_at(Application& a) {
@@ -250,13 +282,9 @@ void reverse_compute_at(Application& a) {
     if (writers.empty()) continue;
     Domains needed =
         domains_of_reads(a, *block, region, written_box(a, move, writers, region.buffer), context);
-    for (const auto& [v, domain] : needed) {
-      if (!domains || (domains->count(v) && context.can_prove_equal(domains->at(v).min, domain.min) &&
-                       context.can_prove_equal(domains->at(v).max, domain.max)))
-        continue;
+    if (domains && !same_domains(*domains, needed, context))
       a.fail("block `{}` needs different parts of its inputs in an iteration of loop {}", block->name,
              move.loop->var->name);
-    }
     if (!domains) domains = std::move(needed);
     inside.insert(inside.end(), writers.begin(), writers.end());
   }

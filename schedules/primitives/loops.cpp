@@ -1,6 +1,5 @@
 // The shape of loop nests: split, fuse, reorder.
 #include "schedules/primitive.h"
-#include "schedules/regions.h"
 
 namespace lathe::schedule {
 
@@ -135,12 +134,10 @@ std::vector<Ref<For>> chain_of(const Application& a) {
 void reorder(Application& a) {
   if (a.size() == 0) a.fail("no loops are given");
   std::vector<Ref<For>> chain = chain_of(a);
-  Relaxed moved;
-  for (const Ref<For>& loop : chain) moved[loop->var.get()] = loop->extent;
   for (const Ref<Block>& block : blocks_in(chain.back()))
     for (const BlockIter& iter : block->iters)
-      for (const auto& [v, extent] : moved)
-        if (iter.kind == IterKind::kOpaque && uses_var(iter.value, v))
+      for (const Ref<For>& loop : chain)
+        if (iter.kind == IterKind::kOpaque && uses_var(iter.value, loop->var.get()))
           a.fail("block `{}` runs its iterations in order: its variable {} may not be reordered", block->name,
                  iter.var->name);
 

@@ -1,6 +1,5 @@
 // Reductions: when the initial value is stored.
 #include "schedules/primitive.h"
-#include "schedules/regions.h"
 
 namespace lathe::schedule {
 
@@ -82,7 +81,7 @@ void decompose_reduction(Application& a) {
     if (reduce && spatial) a.fail("a predicate of block `{}` mixes spatial and reduction loops", block->name);
     if (!reduce) init.predicate = logical_and(init.predicate, substitute(condition, loops.renamed));
   }
-  infer_regions(init);
+  declare_accesses(init);
 
   std::string name = init.name;
   Stmt nest = seal(std::make_unique<Block>(std::move(init)));
@@ -91,7 +90,10 @@ void decompose_reduction(Application& a) {
     Iteration iteration = loop.iteration == Iteration::kParallel ? Iteration::kSerial : loop.iteration;
     nest = for_loop(loops.renamed.at(loop.var.get()).cast<VarNode>(), loop.extent, nest, iteration);
   }
-  Stmt update = replace(outermost, block, changed(block, [](Block& copy) { copy.init = nullptr; }));
+  Stmt update = replace(outermost, block, changed(block, [](Block& copy) {
+                          copy.init = nullptr;
+                          declare_accesses(copy);  // it reads what it accumulates from now on
+                        }));
   a.func = replace(a.func, outermost, seq({nest, update}));
   a.give_block(name);
 }
