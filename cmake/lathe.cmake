@@ -21,6 +21,10 @@ if(LATHE_SANITIZE)
   add_link_options(-fsanitize=${LATHE_SANITIZE})
 endif()
 
+if(LATHE_FUZZ)
+  add_compile_options(-fsanitize-coverage=trace-pc)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
