@@ -14,11 +14,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "tests/workers/roles.h"
+#include "workers/measure.h"
 #include "workers/packets.h"
 
 namespace lathe::worker {
@@ -183,6 +185,7 @@ std::string behave(std::string_view request, Child& child) {
   }
   if (request == "window") {
     child.open_window();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     child.close_window();
     return "closed";
   }
@@ -193,6 +196,7 @@ constexpr Role kRoles[] = {
     {"deed", Confinement::kRun, nullptr, commit_deed},
     {"decent", Confinement::kRun, nullptr, behave},
     {"builder", Confinement::kBuild, nullptr, behave},
+    {"run", Confinement::kRun, nullptr, run_body},
 };
 
 Task task(const std::string& request, double seconds = 5) {
@@ -302,12 +306,42 @@ TEST(Sandbox, NoChildOutlivesItsSandbox) {
   EXPECT_FALSE(alive("mark-of-this-test"));
 }
 
+/// The state letter of the one child of `parent`: 'R' running, 'T' stopped; ' ' when there is none.
+char state_of_child(pid_t parent) {
+  const std::string children = read_file(fmt::format("/proc/{0}/task/{0}/children", parent));
+  if (children.empty()) return ' ';
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", std::stoi(children)));
+  return stat[stat.rfind(')') + 2];
+}
+
+bool soon(const std::function<bool()>& condition) {
+  for (int i = 0; i < 300; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
 TEST(Sandbox, BuildersStandStillInATimedWindow) {
   Sandbox builder(sandbox_command("builder")), runner(sandbox_command("decent"));
   Task window = task("window");
   window.stop_builders = true;
   builder.start(task("loop", 60));
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(runner.run(window).reply, "closed");
+  EXPECT_TRUE(soon([&] { return state_of_child(builder.supervisor()) == 'R'; }));
+  runner.start(window);
+  EXPECT_TRUE(soon([&] { return state_of_child(builder.supervisor()) == 'T'; }));
+  // One that starts while the window is open stands still too.
+  Sandbox second(sandbox_command("builder"));
+  second.start(task("loop", 60));
+  EXPECT_TRUE(soon([&] { return state_of_child(second.supervisor()) == 'T'; }));
+  EXPECT_TRUE(soon([&] { return runner.finish().has_value(); }));
+  EXPECT_TRUE(soon([&] { return state_of_child(builder.supervisor()) == 'R'; }));
+  EXPECT_TRUE(soon([&] { return state_of_child(second.supervisor()) == 'R'; }));
+  // And a runner killed in its window leaves nobody standing.
+  runner.start(window);
+  EXPECT_TRUE(soon([&] { return state_of_child(builder.supervisor()) == 'T'; }));
+  kill(runner.supervisor(), SIGKILL);
+  EXPECT_TRUE(soon([&] { return state_of_child(builder.supervisor()) == 'R'; }));
 }
 
 }  // namespace

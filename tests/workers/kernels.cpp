@@ -1,0 +1,94 @@
+// Good and bad kernels with the ABI of generated code: y[i] = a[i] + b[i], 4096 floats.
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/runtime/kernel.h"
+
+namespace {
+
+constexpr int64_t kSize = 4096;
+
+struct Buffers {
+  float *a, *b, *y;
+  explicit Buffers(void* const* buffers)
+      : a(static_cast<float*>(buffers[0])),
+        b(static_cast<float*>(buffers[1])),
+        y(static_cast<float*>(buffers[2])) {}
+};
+
+void add(const Buffers& buffers) {
+  for (int64_t i = 0; i < kSize; ++i) buffers.y[i] = buffers.a[i] + buffers.b[i];
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t good(void* const* buffers, void*, const LatheParallel*) {
+  add(Buffers(buffers));
+  return 0;
+}
+
+int32_t good_parallel(void* const* buffers, void*, const LatheParallel* parallel) {
+  parallel->launch(
+      parallel->pool,
+      [](void* closure, int64_t begin, int64_t end) {
+        const Buffers it(static_cast<void* const*>(closure));
+        for (int64_t i = begin; i < end; ++i) it.y[i] = it.a[i] + it.b[i];
+      },
+      const_cast<void**>(buffers), kSize);
+  return 0;
+}
+
+int32_t slow(void* const* buffers, void*, const LatheParallel*) {
+  add(Buffers(buffers));
+  const timespec pause{0, 20'000'000};
+  nanosleep(&pause, nullptr);
+  return 0;
+}
+
+int32_t works_a_while(void* const* buffers, void*, const LatheParallel*) {
+  for (int i = 0; i < 200; ++i) {
+    add(Buffers(buffers));
+    asm volatile("" ::: "memory");
+  }
+  return 0;
+}
+
+int32_t wrong_at_one_place(void* const* buffers, void*, const LatheParallel*) {
+  add(Buffers(buffers));
+  Buffers(buffers).y[1234] += 1;
+  return 0;
+}
+
+int32_t forgets_the_end(void* const* buffers, void*, const LatheParallel*) {
+  const Buffers it(buffers);
+  for (int64_t i = 0; i < kSize - 1; ++i) it.y[i] = it.a[i] + it.b[i];
+  return 0;
+}
+
+int32_t writes_outside(void* const* buffers, void*, const LatheParallel*) {
+  add(Buffers(buffers));
+  Buffers(buffers).y[kSize] = 0;
+  return 0;
+}
+
+int32_t changes_inputs(void* const* buffers, void*, const LatheParallel*) {
+  add(Buffers(buffers));
+  Buffers(buffers).a[0] = 7;
+  return 0;
+}
+
+int32_t refuses(void* const*, void*, const LatheParallel*) { return 7; }
+
+int32_t loops(void* const*, void*, const LatheParallel*) {
+  for (volatile int i = 0;;) i = i + 1;
+}
+
+int32_t aborts(void* const*, void*, const LatheParallel*) { abort(); }
+
+int32_t far_store(void* const*, void*, const LatheParallel*) {
+  *reinterpret_cast<volatile int*>(uintptr_t{0x1234567890}) = 1;
+  return 0;
+}
+}

@@ -1,0 +1,182 @@
+#include "workers/measure.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <random>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "tests/workers/roles.h"
+#include "workers/jobs.h"
+#include "workers/packets.h"
+#include "workers/quiet.h"
+
+namespace lathe::worker {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+/// Makes the case with the kernel `good`, then measures others against it.
+class MeasureTest : public testing::Test {
+ protected:
+  MeasureTest()
+      : sandbox_(sandbox_command("run")),
+        object_(memory_file("object", read_file(TEST_KERNELS))),
+        case_(memory_file("case", "")) {
+    const Report report = run("good", {}, /*reference=*/true);
+    EXPECT_EQ(report.end, Report::End::kReplied) << describe(report) << report.stderr_tail;
+  }
+  ~MeasureTest() override {
+    close(object_);
+    close(case_);
+  }
+
+  Report run(const std::string& kernel, const wire::Evaluation& evaluation, bool reference = false,
+             bool stop_builders = false) {
+    const BufferSpec buffer{.shape = {4096}, .dtype = kFloat32};
+    BufferSpec output = buffer;
+    output.output = true;
+    const RunJob job{
+        .artifact = {.kernel = kernel, .workspace_bytes = 100, .buffers = {buffer, buffer, output}},
+        .evaluation = evaluation,
+        .seed = 1,
+        .reference = reference};
+    return sandbox_.run({.request = encode(job),
+                         .descriptors = {object_, case_},
+                         .limits = {.wall_seconds = 0.5, .memory_bytes = uint64_t{1} << 30},
+                         .stop_builders = stop_builders});
+  }
+  Reply measure(const std::string& kernel, const wire::Evaluation& evaluation = {}) {
+    const Report report = run(kernel, evaluation);
+    EXPECT_EQ(report.end, Report::End::kReplied) << describe(report) << report.stderr_tail;
+    return decode_reply(report.reply);
+  }
+
+  Sandbox sandbox_;
+  int object_, case_;
+};
+
+TEST_F(MeasureTest, GoodKernels) {
+  for (const char* kernel : {"good", "good_parallel"}) {
+    const Reply reply = measure(kernel);
+    EXPECT_EQ(reply.outcome, Outcome::kOk) << reply.message;
+    EXPECT_EQ(reply.relative_error, 0);
+    ASSERT_GE(reply.samples.size(), 3u);
+    for (float sample : reply.samples) EXPECT_LT(sample, 0.1f);
+  }
+}
+
+TEST_F(MeasureTest, UsesTheThreadsAsked) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP();
+  EXPECT_EQ(measure("good_parallel", {.threads = 2}).outcome, Outcome::kOk);
+}
+
+TEST_F(MeasureTest, WrongIsNeverTimed) {
+  struct Row {
+    const char *kernel, *message;
+  };
+  for (const Row& row :
+       {Row{"wrong_at_one_place", "outputs differ from the reference by "},
+        Row{"forgets_the_end", "outputs differ from the reference by "},
+        Row{"writes_outside", "writes outside its buffers"}, Row{"changes_inputs", "changes its inputs"}}) {
+    const Reply reply = measure(row.kernel);
+    EXPECT_EQ(reply.outcome, Outcome::kWrongResult) << row.kernel;
+    EXPECT_THAT(reply.message, HasSubstr(row.message));
+    EXPECT_THAT(reply.samples, SizeIs(0));
+  }
+  EXPECT_EQ(measure("wrong_at_one_place", {.tolerance = 1}).outcome, Outcome::kOk);
+}
+
+TEST_F(MeasureTest, CrashesAndHangsAreClassed) {
+  EXPECT_EQ(measure("refuses").message, "the kernel's check 7 failed");
+  EXPECT_EQ(measure("refuses").outcome, Outcome::kCrashed);
+  EXPECT_EQ(run("loops", {}).end, Report::End::kTimedOut);
+  EXPECT_EQ(run("aborts", {}).code, SIGABRT);
+  EXPECT_EQ(run("far_store", {}).code, SIGSEGV);
+  const Report missing = run("no_such_kernel", {});
+  EXPECT_EQ(missing.end, Report::End::kExited);
+  EXPECT_EQ(missing.stderr_tail, "the shared object has no symbol no_such_kernel\n");
+}
+
+TEST_F(MeasureTest, StopsEarlyOnLosers) {
+  const wire::Evaluation patient{.max_samples = 8, .budget_seconds = 10, .relative_interval = 0};
+  EXPECT_THAT(measure("slow", patient).samples, SizeIs(8));
+  wire::Evaluation impatient = patient;
+  impatient.incumbent_seconds = 1e-3;
+  EXPECT_THAT(measure("slow", impatient).samples, SizeIs(3));
+  impatient.incumbent_seconds = 15e-3;  // 20 ms is no more than twice this
+  EXPECT_THAT(measure("slow", impatient).samples, SizeIs(8));
+}
+
+TEST_F(MeasureTest, StopsWhenTheBudgetIsSpent) {
+  const wire::Evaluation evaluation{.budget_seconds = 0.09, .relative_interval = 0};
+  const size_t samples = measure("slow", evaluation).samples.size();
+  EXPECT_GE(samples, 3u);
+  EXPECT_LE(samples, 5u);
+}
+
+TEST(Interval, CoversTheMedian) {
+  EXPECT_EQ(relative_interval({1, 1, 1, 1, 1}), 1);
+  EXPECT_EQ(relative_interval({1, 1, 1, 1, 1, 1}), 0);
+  std::mt19937 random(1);
+  std::lognormal_distribution<float> noise(0, 0.1f);  // of median 1
+  int covered = 0;
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<float> samples(40);
+    for (float& sample : samples) sample = noise(random);
+    std::vector<float> sorted = samples;
+    std::sort(sorted.begin(), sorted.end());
+    covered += sorted[13] <= 1 && 1 <= sorted[27];  // the ranks of 40 samples
+    EXPECT_NEAR(relative_interval(samples), (sorted[27] - sorted[13]) / 2 / sorted[20], 1e-4);
+  }
+  EXPECT_GT(covered, 930);
+}
+
+TEST(Jobs, MalformedIsAnError) {
+  EXPECT_THROW(decode_run_job("garbage"), Error);
+  EXPECT_THROW(decode_reply(std::string("\x08\x63", 2)), Error);
+  const std::string huge =
+      encode(Reply{.artifact = {.buffers = {{.shape = {1 << 30, 1 << 30}, .dtype = kFloat32}}}});
+  EXPECT_THROW(decode_reply(huge), Error);
+}
+
+// The same kernel again and again, alone and with builders beside it that keep every core busy: printed,
+// since on a shared machine nothing about times can be asserted. That builders stand still is asserted in
+// sandbox_test.
+TEST_F(MeasureTest, SpreadOfARepeatedMeasurement) {
+  const size_t builders_wanted = 2 * plan_cores(1).run.size() + 2;
+  const auto measure_often = [&](const char* what, bool stop_builders) {
+    std::vector<float> means;
+    for (int i = 0; i < 12; ++i) {
+      const Report report =
+          run("works_a_while", {.max_samples = 20, .budget_seconds = 0.05, .relative_interval = 0},
+              /*reference=*/false, stop_builders);
+      ASSERT_EQ(report.end, Report::End::kReplied) << describe(report) << report.stderr_tail;
+      const auto samples = decode_reply(report.reply).samples;
+      means.push_back(std::accumulate(samples.begin(), samples.end(), 0.0f) /
+                      static_cast<float>(samples.size()));
+    }
+    std::sort(means.begin(), means.end());
+    fmt::print("{:18} mean of 20 samples, 12 times: lowest {:7.1f} us, median {:7.1f}, highest {:7.1f}\n",
+               what, 1e6 * means.front(), 1e6 * means[6], 1e6 * means.back());
+  };
+  measure_often("alone", false);
+  std::vector<std::unique_ptr<Sandbox>> builders;
+  for (size_t i = 0; i < builders_wanted; ++i) {
+    builders.push_back(std::make_unique<Sandbox>(sandbox_command("builder")));
+    builders.back()->start({.request = "loop", .limits = {.wall_seconds = 60}});
+  }
+  measure_often("builders running", false);
+  measure_often("builders stopped", true);
+}
+
+}  // namespace
+}  // namespace lathe::worker

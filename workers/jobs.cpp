@@ -1,0 +1,124 @@
+#include "workers/jobs.h"
+
+#include "core/support/error.h"
+#include "jobs.pb.h"
+
+namespace lathe::worker {
+namespace {
+
+constexpr int64_t kBytesLimit = int64_t{1} << 36;
+
+void put(const Artifact& from, pb::Artifact& to) {
+  to.set_object(from.object);
+  to.set_digest(from.digest);
+  to.set_kernel(from.kernel);
+  to.set_workspace_bytes(from.workspace_bytes);
+  for (const BufferSpec& buffer : from.buffers) {
+    pb::Buffer& message = *to.add_buffers();
+    message.mutable_shape()->Add(buffer.shape.begin(), buffer.shape.end());
+    message.set_code(static_cast<uint32_t>(buffer.dtype.code));
+    message.set_bits(buffer.dtype.bits);
+    message.set_output(buffer.output);
+  }
+}
+
+BufferSpec get(const pb::Buffer& from) {
+  if (from.code() > static_cast<uint32_t>(TypeCode::kBool) || from.bits() < 1 || from.bits() > 64)
+    fail("artifact: a buffer of type {}, {} bits", from.code(), from.bits());
+  BufferSpec buffer{.shape = {from.shape().begin(), from.shape().end()},
+                    .dtype = {static_cast<TypeCode>(from.code()), static_cast<uint8_t>(from.bits())},
+                    .output = from.output()};
+  int64_t bytes = buffer.dtype.bytes();
+  for (int64_t extent : buffer.shape)
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes) || bytes > kBytesLimit)
+      fail("artifact: a buffer has too many elements");
+  return buffer;
+}
+
+Artifact get(const pb::Artifact& from) {
+  Artifact artifact{.object = from.object(),
+                    .digest = from.digest(),
+                    .kernel = from.kernel(),
+                    .workspace_bytes = from.workspace_bytes()};
+  if (artifact.workspace_bytes < 0 || artifact.workspace_bytes > kBytesLimit)
+    fail("artifact: a workspace of {} bytes", artifact.workspace_bytes);
+  for (const pb::Buffer& buffer : from.buffers()) artifact.buffers.push_back(get(buffer));
+  return artifact;
+}
+
+template <typename Message>
+Message parse(std::string_view bytes) {
+  Message message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    fail("{} bytes that are no {}", bytes.size(), message.GetTypeName());
+  return message;
+}
+
+}  // namespace
+
+int64_t BufferSpec::bytes() const {
+  int64_t bytes = dtype.bytes();
+  for (int64_t extent : shape) bytes *= extent;
+  return bytes;
+}
+
+std::string encode(const BuildJob& job) {
+  pb::BuildJob message;
+  message.set_workload(job.workload);
+  message.set_trace(job.trace);
+  message.set_target(job.target);
+  message.set_unscheduled(job.unscheduled);
+  return message.SerializeAsString();
+}
+
+BuildJob decode_build_job(std::string_view bytes) {
+  const auto message = parse<pb::BuildJob>(bytes);
+  return {message.workload(), message.trace(), message.target(), message.unscheduled()};
+}
+
+std::string encode(const RunJob& job) {
+  pb::RunJob message;
+  put(job.artifact, *message.mutable_artifact());
+  // An evaluation has its encoding already, as part of a lease.
+  message.set_evaluation(wire::encode(wire::Lease{.evaluation = job.evaluation}));
+  message.set_seed(job.seed);
+  message.set_reference(job.reference);
+  return message.SerializeAsString();
+}
+
+RunJob decode_run_job(std::string_view bytes) {
+  const auto message = parse<pb::RunJob>(bytes);
+  const wire::Message lease = wire::decode(message.evaluation());
+  if (!std::holds_alternative<wire::Lease>(lease)) fail("run job: no evaluation");
+  return {get(message.artifact()), std::get<wire::Lease>(lease).evaluation, message.seed(),
+          message.reference()};
+}
+
+std::string encode(const Reply& reply) {
+  pb::Reply message;
+  message.set_outcome(static_cast<uint32_t>(reply.outcome));
+  message.set_message(reply.message);
+  message.mutable_samples()->Add(reply.samples.begin(), reply.samples.end());
+  message.set_relative_error(reply.relative_error);
+  put(reply.artifact, *message.mutable_artifact());
+  return message.SerializeAsString();
+}
+
+Reply decode_reply(std::string_view bytes) {
+  const auto message = parse<pb::Reply>(bytes);
+  if (message.outcome() >= kOutcomeNames.size()) fail("reply: outcome {}", message.outcome());
+  return {.outcome = static_cast<Outcome>(message.outcome()),
+          .message = message.message(),
+          .samples = {message.samples().begin(), message.samples().end()},
+          .relative_error = message.relative_error(),
+          .artifact = get(message.artifact())};
+}
+
+std::vector<int64_t> case_layout(const std::vector<BufferSpec>& buffers) {
+  std::vector<int64_t> offsets = {0};
+  for (const BufferSpec& buffer : buffers)
+    offsets.push_back((offsets.back() + buffer.bytes() + 4095) / 4096 * 4096);
+  return offsets;
+}
+
+}  // namespace lathe::worker

@@ -1,0 +1,67 @@
+// What a worker asks of its sandboxed children, and what they answer (jobs.proto is the encoding).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/support/dtype.h"
+#include "core/support/outcome.h"
+#include "tracker/wire.h"
+
+namespace lathe::worker {
+
+/// A parameter of a kernel: inputs first, then outputs.
+struct BufferSpec {
+  std::vector<int64_t> shape;
+  DataType dtype;
+  bool output = false;
+
+  int64_t bytes() const;
+  bool operator==(const BufferSpec&) const = default;
+};
+
+/// One built candidate: what a runner needs, and no compiler.
+struct Artifact {
+  std::string object;  // the bytes of a shared object
+  std::string digest;  // sha256 of them
+  std::string kernel;  // the symbol: a LatheKernel
+  int64_t workspace_bytes = 0;
+  std::vector<BufferSpec> buffers;
+};
+
+struct BuildJob {
+  std::string workload, trace, target;
+  bool unscheduled = false;  // ignore the trace: this build makes the reference
+};
+
+struct RunJob {
+  Artifact artifact;  // its object travels as a descriptor
+  wire::Evaluation evaluation;
+  uint64_t seed = 0;       // of the inputs
+  bool reference = false;  // make the case instead of measuring against it
+};
+
+/// Of a build: the artifact. Of a run: samples and error.
+struct Reply {
+  Outcome outcome = Outcome::kOk;
+  std::string message;
+  std::vector<float> samples;  // seconds
+  double relative_error = 0;
+  Artifact artifact;
+};
+
+// The decoders throw Error on anything malformed or absurd.
+std::string encode(const BuildJob& job);
+std::string encode(const RunJob& job);
+std::string encode(const Reply& reply);
+BuildJob decode_build_job(std::string_view bytes);
+RunJob decode_run_job(std::string_view bytes);
+Reply decode_reply(std::string_view bytes);
+
+/// A case file holds the inputs and the reference outputs of a workload, in the order of the buffers, each at
+/// the next multiple of 4096 bytes. Its offsets, and at the end its size.
+std::vector<int64_t> case_layout(const std::vector<BufferSpec>& buffers);
+
+}  // namespace lathe::worker

@@ -1,0 +1,254 @@
+#include "workers/measure.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "core/runtime/kernel.h"
+#include "core/runtime/shared_object.h"
+#include "core/runtime/thread_pool.h"
+#include "core/support/error.h"
+#include "core/support/tensor.h"
+#include "workers/jobs.h"
+#include "workers/packets.h"
+
+namespace lathe::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr int64_t kGap = 64;  // between buffers, to see writes beside them
+constexpr uint8_t kGapByte = 0xa5, kNanByte = 0xff;
+
+/// The case file in memory.
+class Case {
+ public:
+  Case(int descriptor, const std::vector<BufferSpec>& buffers, bool writable)
+      : offsets_(case_layout(buffers)) {
+    const auto size = static_cast<size_t>(offsets_.back());
+    if (lseek(descriptor, 0, SEEK_END) < offsets_.back() && !writable)
+      fail("the case file is smaller than the kernel's buffers");
+    if (writable && ftruncate(descriptor, offsets_.back()) != 0) fail("case file: {}", strerror(errno));
+    if (size == 0) return;
+    void* memory =
+        mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED) fail("case file: {}", strerror(errno));
+    memory_ = static_cast<char*>(memory);
+  }
+  char* buffer(size_t index) const { return memory_ + offsets_[index]; }
+
+ private:
+  std::vector<int64_t> offsets_;
+  char* memory_ = nullptr;
+};
+
+/// A loaded kernel with its own copies of the buffers, laid out one after the other as the runtime's arena
+/// would.
+class Bench {
+ public:
+  Bench(const RunJob& job, std::string_view object)
+      : buffers_(job.artifact.buffers), object_(object), threads_(static_cast<int>(job.evaluation.threads)) {
+    kernel_ = reinterpret_cast<LatheKernel>(object_.find(job.artifact.kernel.c_str()));
+    if (!kernel_) fail("the shared object has no symbol {}", job.artifact.kernel);
+    int64_t size = kGap;
+    std::vector<int64_t> offsets;
+    for (const BufferSpec& buffer : buffers_) {
+      offsets.push_back(size);
+      size = runtime::align_up(size + buffer.bytes()) + kGap;
+    }
+    const int64_t workspace = size;
+    size += runtime::align_up(job.artifact.workspace_bytes) + kGap;
+    arena_ = Tensor({size}, kUInt8);
+    memset(arena_.data(), kGapByte, static_cast<size_t>(size));
+    for (int64_t offset : offsets) pointers_.push_back(arena_.as<char>() + offset);
+    workspace_ = arena_.as<char>() + workspace;
+    if (threads_ > 1) pool_ = std::make_unique<runtime::ThreadPool>(threads_, /*pin=*/true);
+    parallel_ = pool_ ? pool_->parallel() : runtime::serial_parallel();
+    const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    evict_bytes_ = 2 * std::max<int64_t>(l2, 1 << 20);
+  }
+
+  int32_t run() { return kernel_(pointers_.data(), workspace_, parallel_); }
+
+  /// Reads a buffer of twice L2 on every thread of the team.
+  void evict_caches() {
+    if (!evict_.defined()) evict_ = zeros({evict_bytes_ * threads_}, kUInt8);
+    parallel_->launch(
+        parallel_->pool,
+        [](void* self, int64_t begin, int64_t end) {
+          const Bench& bench = *static_cast<Bench*>(self);
+          const uint64_t* words = reinterpret_cast<const uint64_t*>(bench.evict_.as<uint8_t>());
+          const int64_t stride = 8, words_each = bench.evict_bytes_ / 8;  // a word of each cache line
+          uint64_t sum = 0;
+          for (int64_t i = begin * words_each; i < end * words_each; i += stride) sum += words[i];
+          static std::atomic<uint64_t> sink;
+          sink.fetch_add(sum, std::memory_order_relaxed);
+        },
+        this, threads_);
+  }
+
+  void fill_inputs(const Case& from) {
+    for_each(false, [&](size_t i, size_t bytes) { memcpy(pointers_[i], from.buffer(i), bytes); });
+  }
+  void poison_outputs() {
+    for_each(true, [&](size_t i, size_t bytes) { memset(pointers_[i], kNanByte, bytes); });
+  }
+  void store_outputs(const Case& to) {
+    for_each(true, [&](size_t i, size_t bytes) { memcpy(to.buffer(i), pointers_[i], bytes); });
+  }
+
+  bool inputs_changed(const Case& from) const {
+    bool changed = false;
+    for_each(false,
+             [&](size_t i, size_t bytes) { changed |= memcmp(pointers_[i], from.buffer(i), bytes) != 0; });
+    return changed;
+  }
+
+  bool gaps_changed() const {
+    const auto* bytes = arena_.as<uint8_t>();
+    bool changed = false;
+    const auto check = [&](const char* from, const char* to) {
+      for (const char* p = from; p < to; ++p) changed |= static_cast<uint8_t>(*p) != kGapByte;
+    };
+    const char* at = reinterpret_cast<const char*>(bytes);
+    for (size_t i = 0; i < pointers_.size(); ++i) {
+      check(at, static_cast<char*>(pointers_[i]));
+      at = static_cast<char*>(pointers_[i]) + buffers_[i].bytes();
+    }
+    check(at, static_cast<char*>(workspace_));
+    return changed;
+  }
+
+  /// The largest over all outputs.
+  double error(const Case& reference) const {
+    double worst = 0;
+    for_each(true, [&](size_t i, size_t) {
+      const Tensor got(buffers_[i].shape, buffers_[i].dtype, nullptr, pointers_[i]);
+      const Tensor want(buffers_[i].shape, buffers_[i].dtype, nullptr, reference.buffer(i));
+      const double e = max_relative_error(got, want);
+      if (!(e <= worst)) worst = e;  // a NaN stays
+    });
+    return worst;
+  }
+
+ private:
+  template <typename Function>
+  void for_each(bool outputs, Function function) const {
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      if (buffers_[i].output == outputs) function(i, static_cast<size_t>(buffers_[i].bytes()));
+  }
+
+  const std::vector<BufferSpec>& buffers_;
+  runtime::SharedObject object_;
+  LatheKernel kernel_ = nullptr;
+  Tensor arena_, evict_;
+  std::vector<void*> pointers_;
+  void* workspace_ = nullptr;
+  int threads_;
+  int64_t evict_bytes_ = 0;
+  std::unique_ptr<runtime::ThreadPool> pool_;
+  const LatheParallel* parallel_ = nullptr;
+};
+
+Reply returned(int32_t code) {
+  return {.outcome = Outcome::kCrashed, .message = fmt::format("the kernel's check {} failed", code)};
+}
+
+Reply make_case(const RunJob& job, std::string_view object, int case_file) {
+  const Case file(case_file, job.artifact.buffers, /*writable=*/true);
+  for (size_t i = 0; i < job.artifact.buffers.size(); ++i) {
+    const BufferSpec& buffer = job.artifact.buffers[i];
+    if (buffer.output) continue;
+    const Tensor values = random_tensor(buffer.shape, buffer.dtype, job.seed + i);
+    memcpy(file.buffer(i), values.data(), static_cast<size_t>(buffer.bytes()));
+  }
+  Bench bench(job, object);
+  bench.fill_inputs(file);
+  if (const int32_t code = bench.run()) return returned(code);
+  bench.store_outputs(file);
+  return {};
+}
+
+Reply time_kernel(Bench& bench, const wire::Evaluation& evaluation, Child& child) {
+  child.open_window();
+  const auto start = Clock::now();
+  for (uint32_t i = 0; i < evaluation.warmup; ++i) bench.run();
+  Sampler sampler(evaluation);
+  do {
+    if (evaluation.cold_cache) bench.evict_caches();
+    const auto before = Clock::now();
+    const int32_t code = bench.run();
+    sampler.add(since(before));
+    if (code != 0) return returned(code);
+  } while (!sampler.done(since(start)));
+  child.close_window();
+  return {.samples = sampler.samples()};
+}
+
+Reply measure(const RunJob& job, std::string_view object, int case_file, Child& child) {
+  const Case file(case_file, job.artifact.buffers, /*writable=*/false);
+  Bench bench(job, object);
+  bench.fill_inputs(file);
+  bench.poison_outputs();
+  if (const int32_t code = bench.run()) return returned(code);
+  Reply wrong{.outcome = Outcome::kWrongResult, .relative_error = bench.error(file)};
+  if (bench.gaps_changed()) {
+    wrong.message = "writes outside its buffers";
+    return wrong;
+  }
+  if (bench.inputs_changed(file)) {
+    wrong.message = "changes its inputs";
+    return wrong;
+  }
+  if (!(wrong.relative_error <= job.evaluation.tolerance)) {
+    wrong.message =
+        fmt::format("outputs differ from the reference by {:.3g} of its largest value, tolerance {:.3g}",
+                    wrong.relative_error, job.evaluation.tolerance);
+    return wrong;
+  }
+  Reply reply = time_kernel(bench, job.evaluation, child);
+  reply.relative_error = wrong.relative_error;
+  return reply;
+}
+
+}  // namespace
+
+double relative_interval(std::vector<float> samples) {
+  const auto n = static_cast<double>(samples.size());
+  if (samples.size() < 6) return 1;
+  std::sort(samples.begin(), samples.end());
+  // Ranks whose binomial tails hold 2.5% each, by the normal approximation.
+  const double half = 0.98 * std::sqrt(n);
+  const auto low = static_cast<size_t>(std::max(0.0, std::floor(n / 2 - half)));
+  const auto high = std::min(samples.size() - 1, static_cast<size_t>(std::ceil(n / 2 + half)));
+  return (samples[high] - samples[low]) / 2 / samples[samples.size() / 2];
+}
+
+bool Sampler::done(double elapsed) const {
+  if (samples_.size() >= std::max(evaluation_.max_samples, 1u)) return true;
+  // So slow that even the smallest number of samples is more than we want to spend.
+  if (elapsed > 3 * evaluation_.budget_seconds) return true;
+  if (samples_.size() < evaluation_.min_samples) return false;
+  const float fastest = *std::min_element(samples_.begin(), samples_.end());
+  if (evaluation_.incumbent_seconds > 0 && fastest > 2 * evaluation_.incumbent_seconds) return true;
+  return elapsed > evaluation_.budget_seconds || relative_interval(samples_) <= evaluation_.relative_interval;
+}
+
+std::string run_body(std::string_view request, Child& child) {
+  const RunJob job = decode_run_job(request);
+  if (child.descriptors().size() != 2) fail("run: {} descriptors, must be 2", child.descriptors().size());
+  const std::string object = read_descriptor(child.descriptors()[0]);
+  const int case_file = child.descriptors()[1];
+  return encode(job.reference ? make_case(job, object, case_file) : measure(job, object, case_file, child));
+}
+
+}  // namespace lathe::worker

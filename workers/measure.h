@@ -1,0 +1,44 @@
+// Runs one kernel in a sandboxed child: checks its outputs, then times it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tracker/wire.h"
+#include "workers/sandbox.h"
+
+namespace lathe::worker {
+
+/// The body of the run role. The request is a RunJob; the task's descriptors are the shared object and the
+/// case file (jobs.h). The reply is a Reply.
+///
+/// A job marked `reference` fills the case file: seeded inputs, and the outputs of this kernel, the
+/// unscheduled one. Any other is measured against it, in this order: load; fill outputs with NaNs; run once;
+/// compare outputs with the reference, and inputs and the gaps between buffers with what they were; open the
+/// timed window; warm up; sample; close. A candidate that is wrong is never timed.
+///
+/// Cache state: with `cold_cache`, the default, a buffer twice the size of L2 is read by every thread before
+/// each sample, so that weights come from L3 or memory as they do inside a model, where other layers ran in
+/// between. Without, all samples but the first find in the caches what fits.
+std::string run_body(std::string_view request, Child& child);
+
+/// When to stop sampling: the 95% interval of the median (by order statistics, so for any distribution) is
+/// narrower than asked for; or the budget is spent; or the candidate is surely more than twice as slow as the
+/// incumbent.
+class Sampler {
+ public:
+  explicit Sampler(const wire::Evaluation& evaluation) : evaluation_(evaluation) {}
+  void add(double seconds) { samples_.push_back(static_cast<float>(seconds)); }
+  bool done(double elapsed_seconds) const;
+  const std::vector<float>& samples() const { return samples_; }
+
+ private:
+  const wire::Evaluation& evaluation_;
+  std::vector<float> samples_;
+};
+
+/// Half the width of the 95% interval of the median, over the median; 1 for fewer than 6 samples.
+double relative_interval(std::vector<float> samples);
+
+}  // namespace lathe::worker
