@@ -1,0 +1,58 @@
+// NumPy files and seeded tensors for the comparisons.
+'use strict';
+const fs = require('fs');
+
+const types = {
+  float32: [Float32Array, '<f4'], float64: [Float64Array, '<f8'], int64: [BigInt64Array, '<i8'], int32: [Int32Array, '<i4'],
+  int16: [Int16Array, '<i2'], int8: [Int8Array, '|i1'], uint8: [Uint8Array, '|u1'], bool: [Uint8Array, '|b1'],
+};
+
+function writeNpy(file, { type, shape, data }) {
+  let header = `{'descr': '${types[type][1]}', 'fortran_order': False, 'shape': (${shape.join(', ')}${shape.length === 1 ? ',' : ''}), }`;
+  header += ' '.repeat((64 - ((10 + header.length + 1) % 64)) % 64) + '\n';
+  const start = Buffer.alloc(10);
+  start.write('\x93NUMPY\x01\x00', 'latin1');
+  start.writeUInt16LE(header.length, 8);
+  fs.writeFileSync(file, Buffer.concat([start, Buffer.from(header, 'latin1'), Buffer.from(data.buffer, data.byteOffset, data.byteLength)]));
+}
+
+function readNpy(file) {
+  const bytes = fs.readFileSync(file), length = bytes.readUInt16LE(8), header = bytes.slice(10, 10 + length).toString('latin1');
+  const descr = /'descr': '([^']+)'/.exec(header)[1];
+  const dims = /'shape': \(([^)]*)\)/.exec(header)[1].split(',').map((x) => x.trim()).filter(Boolean).map(Number);
+  const type = Object.keys(types).find((name) => types[name][1] === descr);
+  const body = bytes.slice(10 + length);
+  return { type, dims, data: new types[type][0](body.buffer.slice(body.byteOffset, body.byteOffset + body.byteLength)) };
+}
+
+/** N(0, 1)-like floats, small integers; the same for the same seed. */
+function randomTensor(type, shape, seed) {
+  let state = seed >>> 0;
+  const uniform = () => { // mulberry32
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+  const size = shape.reduce((a, b) => a * b, 1), data = new types[type][0](size);
+  for (let i = 0; i < size; i++) {
+    const real = (uniform() + uniform() + uniform() + uniform() - 2) * 1.7320508;
+    data[i] = type.startsWith('float') ? real : type === 'int64' ? BigInt(Math.floor(uniform() * 10)) : Math.floor(uniform() * (type === 'bool' ? 2 : 10));
+  }
+  return { type, shape, data };
+}
+
+/** max |a-b| / max |b|; Infinity when the shapes differ. */
+function maxRelativeError(a, b) {
+  if (a.dims.join() !== b.dims.join()) return Infinity;
+  let difference = 0, largest = 0;
+  for (let i = 0; i < b.data.length; i++) {
+    const x = Number(a.data[i]), y = Number(b.data[i]);
+    if (Number.isNaN(x) && Number.isNaN(y)) continue;
+    if (x !== y) difference = Math.max(difference, Number.isFinite(x) && Number.isFinite(y) ? Math.abs(x - y) : Infinity);
+    if (Number.isFinite(y)) largest = Math.max(largest, Math.abs(y));
+  }
+  return difference === 0 ? 0 : difference / (largest || 1);
+}
+
+module.exports = { writeNpy, readNpy, randomTensor, maxRelativeError };
