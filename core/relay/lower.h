@@ -5,9 +5,15 @@
 
 namespace lathe::relay {
 
-/// The unscheduled program: params are the function's parameters (tuples flattened) then its results (flattened).
-/// REQUIRES: types are inferred, shapes constant, the body consists of calls to operators with `compute`, constants
-/// (scalars are inlined), tuples and projections. Throws Error naming the operator that has no meaning yet.
+/// The unscheduled program: params are the function's parameters (tuples flattened) then its results
+/// (flattened). REQUIRES: types are inferred, shapes constant, the body consists of calls to operators with
+/// `compute`, constants (scalars are inlined), tuples and projections. Throws Error naming the operator that
+/// has no meaning yet.
 tir::Func lower_function(const Ref<Function>& function, const std::string& name);
+
+/// True when the function's only result holds its only parameter's elements in the same order (reshape,
+/// squeeze, copy, a layout change that moves nothing, ...): the runtime gives the same memory another shape.
+/// REQUIRES: types inferred.
+bool is_view(const Ref<Function>& function);
 
 }  // namespace lathe::relay

@@ -1,8 +1,14 @@
-#include "core/relay/op.h"
+#include "core/relay/ops/families.h"
 
 namespace lathe::relay {
 
-std::span<const std::span<const Op>> op_families() { return {}; }
+std::span<const std::span<const Op>> op_families() {
+  static const std::span<const Op> kFamilies[] = {
+      ops::conv_ops(),       ops::pool_ops(),  ops::dense_ops(),  ops::norm_ops(),  ops::softmax_ops(),
+      ops::activation_ops(), ops::unary_ops(), ops::binary_ops(), ops::shape_ops(), ops::joining_ops(),
+  };
+  return kFamilies;
+}
 
 const Op* find_op(std::string_view name) {
   for (std::span<const Op> family : op_families())

@@ -1,0 +1,170 @@
+#include "core/relay/lower.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/relay/functor.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay {
+namespace {
+
+using Buffers = std::vector<tir::Buffer>;
+
+/// The value of a one-element tensor as a constant of its type.
+lathe::Expr scalar_of(const Tensor& t) {
+  return t.dtype().is_float() ? fimm(t.dtype(), t.value(0)) : imm(t.dtype(), t.integer(0));
+}
+
+/// Each expression becomes the buffers of its tensors, in order. A scalar constant is a buffer outside the
+/// function until inline_scalars puts its value in place of the loads.
+class Lowering final : public ExprFunctor<Buffers> {
+ public:
+  tir::Func run(const Function& function, const std::string& name) {
+    for (const Var& param : function.params) {
+      Type type = param->checked_type ? param->checked_type : param->annotation;
+      CHECK(type, "parameter {} of {} has no type", param->name, name);
+      append_inputs(param->name, type, done_[param.get()]);
+    }
+    Buffers results = visit(function.body), outputs;
+    for (const tir::Buffer& result : results) outputs.push_back(own(result, outputs));
+    return inline_scalars(builder_.finish(name, outputs));
+  }
+
+  Buffers visit(const Expr& e) override {
+    auto found = done_.find(e.get());
+    if (found != done_.end()) return found->second;
+    Buffers buffers = dispatch(e);
+    done_[e.get()] = buffers;
+    return buffers;
+  }
+
+ protected:
+  Buffers visit_constant(const Ref<Constant>& e) override {
+    const Tensor& value = e->value;
+    if (value.size() != 1)
+      fail(
+          "lower: a constant of shape {} inside a fused function; only scalars may be, pass it as a "
+          "parameter",
+          shape_text(value.shape()));
+    tir::Buffer buffer = tir::buffer("scalar", {value.shape().begin(), value.shape().end()}, value.dtype());
+    scalars_[buffer.get()] = scalar_of(value);
+    return {buffer};
+  }
+
+  Buffers visit_tuple(const Ref<Tuple>& e) override {
+    Buffers buffers;
+    for (const Expr& item : e->items) {
+      Buffers part = visit(item);
+      buffers.insert(buffers.end(), part.begin(), part.end());
+    }
+    return buffers;
+  }
+
+  Buffers visit_projection(const Ref<Projection>& e) override {
+    Buffers all = visit(e->tuple);
+    CHECK(e->index >= 0 && e->index < static_cast<int64_t>(all.size()), "projection {} of {} tensors",
+          e->index, all.size());
+    return {all[static_cast<size_t>(e->index)]};
+  }
+
+  Buffers visit_call(const Ref<Call>& e) override {
+    const OpNode* op = e->callee.as<OpNode>();
+    if (!op) return visit_default(e);
+    if (!op->row().compute) fail("lower: operator {} has no meaning as a tensor program yet", op->name);
+    CHECK(e->checked_type, "call of {} has no type: types must be inferred before lowering", op->name);
+    Buffers inputs;
+    for (const Expr& arg : e->args) {
+      Buffers part = visit(arg);
+      inputs.insert(inputs.end(), part.begin(), part.end());
+    }
+    return op->row().compute(builder_, e->attrs, inputs, e->checked_type);
+  }
+
+  Buffers visit_default(const Expr& e) override {
+    fail("lower: a fused function holds {}, must consist of calls of operators, tuples and projections",
+         e->type().name);
+  }
+
+ private:
+  void append_inputs(const std::string& name, const Type& type, Buffers& inputs) {
+    if (const TupleType* tuple = type.as<TupleType>()) {
+      for (const Type& item : tuple->items) append_inputs(name, item, inputs);
+      return;
+    }
+    const TensorType* tensor = type.as<TensorType>();
+    CHECK(tensor && has_constant_shape(*tensor), "parameter {} of a fused function needs a constant shape",
+          name);
+    inputs.push_back(builder_.input(name, tensor->shape, tensor->dtype));
+    params_.push_back(inputs.back());
+  }
+
+  /// `result`, or a copy when it is a parameter, a scalar or already an output.
+  tir::Buffer own(const tir::Buffer& result, const Buffers& outputs) {
+    auto in = [&](const Buffers& list) { return std::find(list.begin(), list.end(), result) != list.end(); };
+    if (!in(outputs) && !in(params_) && !scalars_.count(result.get())) return result;
+    return builder_.compute("copy", result->shape, [&](tir::Vars i) { return ops::at(result, i); });
+  }
+
+  tir::Func inline_scalars(const tir::Func& func) const {
+    if (scalars_.empty()) return func;
+    NodeRef result = rewrite(func, [&](const NodeRef& node) -> NodeRef {
+      if (const tir::Load* load = node.as<tir::Load>()) {
+        auto found = scalars_.find(load->buffer.get());
+        return found == scalars_.end() ? node : NodeRef(found->second);
+      }
+      const tir::Block* block = node.as<tir::Block>();
+      auto is_scalar = [&](const tir::Region& region) { return scalars_.count(region.buffer.get()) != 0; };
+      if (!block || std::none_of(block->reads.begin(), block->reads.end(), is_scalar)) return node;
+      auto copy = mutate(*block);
+      std::erase_if(copy->reads, is_scalar);
+      return seal(std::move(copy));
+    });
+    return result.cast<tir::FuncNode>();
+  }
+
+  tir::FuncBuilder builder_;
+  std::map<const Node*, Buffers> done_;
+  std::map<const tir::BufferNode*, lathe::Expr> scalars_;
+  Buffers params_;
+};
+
+/// Axes longer than 1 in order, an inner block joined to its outer part before it.
+std::string moving_axes(const Layout& layout, const TensorType& type) {
+  std::string letters;
+  for (size_t d = 0; d < layout.rank(); ++d) {
+    char letter = layout.axes()[d].letter;
+    if (!is_int(type.shape[d], 1) && (letters.empty() || letters.back() != letter)) letters += letter;
+  }
+  return letters;
+}
+
+bool keeps_order(const Call& call) {
+  static constexpr std::string_view kAlways[] = {"reshape", "reshape_like",     "expand_dims",
+                                                 "squeeze", "nn.batch_flatten", "copy"};
+  const OpNode* op = call.callee.as<OpNode>();
+  if (!op) return false;
+  if (std::find(std::begin(kAlways), std::end(kAlways), op->name) != std::end(kAlways)) return true;
+  const TensorType* from = call.args[0]->checked_type.as<TensorType>();
+  const TensorType* to = call.checked_type.as<TensorType>();
+  if (op->name != "layout_transform" || !from || !to) return false;
+  const auto& a = ops::attrs_as<LayoutTransformAttrs>(call.attrs);
+  return moving_axes(Layout::parse(a.src_layout), *from) == moving_axes(Layout::parse(a.dst_layout), *to);
+}
+}  // namespace
+
+tir::Func lower_function(const Ref<Function>& function, const std::string& name) {
+  return Lowering().run(*function, name);
+}
+
+bool is_view(const Ref<Function>& function) {
+  if (function->params.size() != 1) return false;
+  Expr e = function->body;
+  while (const Call* call = e.as<Call>()) {
+    if (!keeps_order(*call)) return false;
+    e = call->args[0];
+  }
+  return e == function->params[0];
+}
+
+}  // namespace lathe::relay

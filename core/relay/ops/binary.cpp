@@ -1,0 +1,107 @@
+// Element-wise functions of several tensors, with broadcasting.
+#include "core/relay/ops/families.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay::ops {
+namespace {
+
+template <BinaryOp kOp>
+Expr apply(Expr a, Expr b) {
+  return binary(kOp, a, b);
+}
+template <BinaryOp kOp>
+Expr swapped(Expr a, Expr b) {
+  return binary(kOp, b, a);
+}
+Expr floor_divide(Expr a, Expr b) {
+  return a.dtype().is_float() ? intrinsic(Intrinsic::kFloor, div(a, b)) : floordiv(a, b);
+}
+Expr floor_modulo(Expr a, Expr b) {
+  return a.dtype().is_float() ? a - intrinsic(Intrinsic::kFloor, div(a, b)) * b : floormod(a, b);
+}
+Expr trunc_divide(Expr a, Expr b) {
+  return a.dtype().is_float() ? intrinsic(Intrinsic::kTrunc, div(a, b)) : div(a, b);
+}
+Expr exclusive_or(Expr a, Expr b) { return not_equal(a, b); }
+/// Powers of integers go through float64 and round.
+Expr power(Expr a, Expr b) {
+  if (a.dtype().is_float()) return binary(BinaryOp::kPow, a, b);
+  return cast(a.dtype(),
+              intrinsic(Intrinsic::kRound, binary(BinaryOp::kPow, cast(kFloat64, a), cast(kFloat64, b))));
+}
+
+Relation where_type(RelationContext& c, const Attrs&) {
+  const TensorType *condition = c.tensor(0), *a = c.tensor(1), *b = c.tensor(2);
+  if (!condition || !a || !b) return Relation::kWaits;
+  if (a->dtype != b->dtype)
+    mismatch(c, "element types {} and {} differ; insert a cast", to_string(a->dtype), to_string(b->dtype));
+  c.result(
+      tensor_type(broadcast_shape(c, condition->shape, broadcast_shape(c, a->shape, b->shape)), a->dtype));
+  return Relation::kSolved;
+}
+
+Buffers where(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
+  return {f.compute("where", tensor_of(result).shape, [&](Vars i) {
+    return select(cast(kBool, at_broadcast(in[0], i)), at_broadcast(in[1], i), at_broadcast(in[2], i));
+  })};
+}
+
+constexpr Op row(const char* name, const char* doc, Compute compute, InferType infer = broadcast) {
+  return {.name = name,
+          .doc = doc,
+          .args = 2,
+          .infer = infer,
+          .compute = compute,
+          .fusion = Fusion::kBroadcast,
+          .layout = LayoutRule::kElementwise};
+}
+template <BinaryOp kOp>
+constexpr Op arithmetic(const char* name, const char* doc) {
+  return row(name, doc, map2<apply<kOp>>);
+}
+template <BinaryOp kOp>
+constexpr Op comparison(const char* name, const char* doc) {
+  return row(name, doc, map2<apply<kOp>>, broadcast_bool);
+}
+
+constexpr Op kBinaryOps[] = {
+    arithmetic<BinaryOp::kAdd>("add", "a + b."),
+    arithmetic<BinaryOp::kSub>("subtract", "a - b."),
+    arithmetic<BinaryOp::kMul>("multiply", "a * b."),
+    arithmetic<BinaryOp::kDiv>("divide", "a / b; integers truncate toward zero."),
+    arithmetic<BinaryOp::kMod>("mod", "Remainder with the sign of a."),
+    arithmetic<BinaryOp::kMin>("minimum", "The smaller one."),
+    arithmetic<BinaryOp::kMax>("maximum", "The larger one."),
+    arithmetic<BinaryOp::kBitAnd>("bitwise_and", "Bits set in both."),
+    arithmetic<BinaryOp::kBitOr>("bitwise_or", "Bits set in either."),
+    arithmetic<BinaryOp::kBitXor>("bitwise_xor", "Bits set in one of them."),
+    arithmetic<BinaryOp::kShiftLeft>("left_shift", "a shifted left by b bits."),
+    arithmetic<BinaryOp::kShiftRight>("right_shift",
+                                      "a shifted right by b bits; signed integers keep their sign."),
+    row("power", "a ^ b.", map2<power>),
+    row("floor_divide", "a / b rounded toward minus infinity.", map2<floor_divide>),
+    row("floor_mod", "Remainder with the sign of b.", map2<floor_modulo>),
+    row("trunc_divide", "a / b rounded toward zero.", map2<trunc_divide>),
+    arithmetic<BinaryOp::kMod>("trunc_mod", "Remainder with the sign of a."),
+    arithmetic<BinaryOp::kAnd>("logical_and", "Both, of booleans."),
+    arithmetic<BinaryOp::kOr>("logical_or", "Either, of booleans."),
+    row("logical_xor", "One of them, of booleans.", map2<exclusive_or>),
+    comparison<BinaryOp::kEq>("equal", "a == b."),
+    comparison<BinaryOp::kNe>("not_equal", "a != b."),
+    comparison<BinaryOp::kLt>("less", "a < b."),
+    comparison<BinaryOp::kLe>("less_equal", "a <= b."),
+    row("greater", "a > b.", map2<swapped<BinaryOp::kLt>>, broadcast_bool),
+    row("greater_equal", "a >= b.", map2<swapped<BinaryOp::kLe>>, broadcast_bool),
+    {.name = "where",
+     .doc = "condition ? a : b.",
+     .args = 3,
+     .infer = where_type,
+     .compute = where,
+     .fusion = Fusion::kBroadcast,
+     .layout = LayoutRule::kNone},
+};
+}  // namespace
+
+std::span<const Op> binary_ops() { return kBinaryOps; }
+
+}  // namespace lathe::relay::ops

@@ -1,0 +1,179 @@
+// Convolution of any rank and layout. The packed forms (NCHWc) keep blocked channels innermost, so that a
+// vector of output channels is one contiguous load of weights; schedules rely on the order of their axes.
+#include "core/relay/ops/families.h"
+#include "core/relay/ops/window.h"
+
+namespace lathe::relay::ops {
+namespace {
+
+struct ConvLayouts {
+  Layout data, kernel, out;
+};
+
+ConvLayouts layouts_of(const ConvAttrs& a, int rank) {
+  Layout data = layout_or(a.data_layout, "NC", rank), kernel = layout_or(a.kernel_layout, "OI", rank);
+  return {data, kernel, a.out_layout.empty() ? data : Layout::parse(a.out_layout)};
+}
+
+/// The kernel's extents: from its type, or from `channels` and `kernel_size`; nothing while neither is known.
+std::optional<std::map<char, Expr>> kernel_extents(RelationContext& c, const ConvAttrs& a,
+                                                   const ConvLayouts& l, const Expr& in_channels, int rank) {
+  std::string letters = "OI" + spatial_letters(rank);
+  std::map<char, Expr> extents;
+  if (const TensorType* weight = c.tensor(1)) {
+    require_rank(c, 1, *weight, l.kernel.rank());
+    for (char letter : letters) extents[letter] = l.kernel.extent(letter, weight->shape);
+    for (size_t s = 0; s < a.kernel_size.size() && s < static_cast<size_t>(rank); ++s)
+      if (as_int(extents[letters[s + 2]]) && int_value(extents[letters[s + 2]]) != a.kernel_size[s])
+        mismatch(c, "weight has shape {}, but kernel_size[{}] is {}", describe(weight->shape), s,
+                 a.kernel_size[s]);
+    if (a.channels && as_int(extents['O']) && int_value(extents['O']) != *a.channels)
+      mismatch(c, "weight has shape {}, but channels is {}", describe(weight->shape), *a.channels);
+    return extents;
+  }
+  if (!a.channels || a.kernel_size.size() != static_cast<size_t>(rank) || in_channels.as<Any>())
+    return std::nullopt;
+  extents['O'] = *a.channels;
+  extents['I'] = floordiv(in_channels, Expr(a.groups));
+  for (int s = 0; s < rank; ++s) extents[letters[s + 2]] = a.kernel_size[s];
+  c.unify_arg(1, tensor_type(l.kernel.shape(extents), c.tensor(0)->dtype));
+  return extents;
+}
+
+void check_channels(RelationContext& c, const ConvAttrs& a, const Shape& data, const Expr& in_channels,
+                    std::map<char, Expr>& kernel) {
+  if (a.groups < 1) mismatch(c, "groups is {}, must be at least 1", a.groups);
+  if (!as_int(in_channels) || !as_int(kernel['I']) || !as_int(kernel['O'])) {
+    if (!in_channels.as<Any>()) c.equal_dims(in_channels, kernel['I'] * a.groups);
+    return;
+  }
+  int64_t in = int_value(in_channels), per_group = int_value(kernel['I']), out = int_value(kernel['O']);
+  if (in != per_group * a.groups)
+    mismatch(c, "data of shape {} has {} channels, weight takes {} (groups is {})", describe(data), in,
+             per_group * a.groups, a.groups);
+  if (out % a.groups != 0) mismatch(c, "{} output channels are not a multiple of groups ({})", out, a.groups);
+}
+
+template <int kRank>
+Relation conv_type(RelationContext& c, const Attrs& attrs) {
+  const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
+  const TensorType* data = c.tensor(0);
+  if (!data) return Relation::kWaits;
+  ConvLayouts l = layouts_of(a, kRank);
+  require_rank(c, 0, *data, l.data.rank());
+  Window w = window_of(c, a.strides, a.dilation, a.padding, kRank);
+  Expr in_channels = l.data.extent('C', data->shape);
+  auto kernel = kernel_extents(c, a, l, in_channels, kRank);
+  if (!kernel) return Relation::kWaits;
+  check_channels(c, a, data->shape, in_channels, *kernel);
+  std::map<char, Expr> out{{'N', l.data.extent('N', data->shape)}, {'C', (*kernel)['O']}};
+  std::string letters = spatial_letters(kRank);
+  for (size_t s = 0; s < letters.size(); ++s) {
+    Expr extent = l.data.extent(letters[s], data->shape);
+    Expr windows = windows_along(w, s, extent, (*kernel)[letters[s]]);
+    if (as_int(windows) && int_value(windows) < 1)
+      mismatch(c, "data of shape {} is smaller than the kernel along {}", describe(data->shape), letters[s]);
+    out[letters[s]] = windows;
+  }
+  c.result(tensor_type(l.out.shape(out), a.out_dtype.value_or(data->dtype)));
+  return Relation::kSolved;
+}
+
+/// out[n, oc, o...] = sum over ic, k... of data[n, group(oc) * ICg + ic, o*stride + k*dilation] * weight[oc,
+/// ic, k...]
+template <int kRank>
+Buffers conv(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
+  const TensorType& type = tensor_of(result);
+  ConvLayouts l = layouts_of(a, kRank);
+  Window w = window_of(a.strides, a.dilation, a.padding, kRank);
+  Buffer x = padded_spatial(f, in[0], l.data, w.before, w.after, lathe::constant(in[0]->dtype, 0));
+  std::string letters = spatial_letters(kRank);
+  Expr channels = l.kernel.extent('I', in[1]->shape), out_channels = l.kernel.extent('O', in[1]->shape);
+  bool per_channel = is_int(channels, 1);  // depthwise: no channel to sum over
+  Shape reduce;
+  if (!per_channel) reduce.push_back(channels);
+  for (char letter : letters) reduce.push_back(l.kernel.extent(letter, in[1]->shape));
+  return {f.reduce("conv", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
+    std::vector<Expr> o = as_indices(i);
+    Expr oc = l.out.whole_index('C', o), ic = per_channel ? Expr(0) : Expr(r[0]);
+    Expr group = a.groups == 1 ? Expr(0) : floordiv(oc, floordiv(out_channels, Expr(a.groups)));
+    std::map<char, Expr> data{{'N', l.out.whole_index('N', o)}, {'C', group * channels + ic}},
+        kernel{{'O', oc}, {'I', ic}};
+    for (size_t s = 0; s < letters.size(); ++s) {
+      Expr k = r[s + (per_channel ? 0 : 1)];
+      kernel[letters[s]] = k;
+      data[letters[s]] = l.out.whole_index(letters[s], o) * w.strides[s] + k * w.dilation[s];
+    }
+    return cast(type.dtype, load(x, l.data.indices(data))) *
+           cast(type.dtype, load(in[1], l.kernel.indices(kernel)));
+  })};
+}
+
+/// out[n, oco, oh, ow, oci] = sum over ico, kh, kw, ici of
+///   data[n, ico, oh*s + kh*d, ow*s + kw*d, ici] * weight[oco, ico, kh, kw, ici, oci]
+Buffers conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
+  const TensorType& type = tensor_of(result);
+  Window w = window_of(a.strides, a.dilation, a.padding, 2);
+  const Shape& weight = in[1]->shape;
+  Buffer x = padded_spatial(f, in[0], Layout::parse(a.data_layout), w.before, w.after,
+                            lathe::constant(in[0]->dtype, 0));
+  Expr blocks_per_group = floordiv(weight[0], Expr(a.groups));
+  Shape reduce{weight[1], weight[2], weight[3], weight[4]};
+  return {f.reduce("conv", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
+    Expr first = a.groups == 1 ? Expr(0) : floordiv(i[1], blocks_per_group) * weight[1];
+    Expr row = Expr(i[2]) * w.strides[0] + Expr(r[1]) * w.dilation[0];
+    Expr column = Expr(i[3]) * w.strides[1] + Expr(r[2]) * w.dilation[1];
+    return cast(type.dtype, load(x, {i[0], first + r[0], row, column, r[3]})) *
+           cast(type.dtype, load(in[1], {i[1], r[0], r[1], r[2], r[3], i[4]}));
+  })};
+}
+
+/// out[n, co, oh, ow, ci] = sum over kh, kw of data[n, co, oh*s + kh*d, ow*s + kw*d, ci] * weight[co, 0, kh,
+/// kw, 0, ci]
+Buffers depthwise_conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
+  const TensorType& type = tensor_of(result);
+  Window w = window_of(a.strides, a.dilation, a.padding, 2);
+  Buffer x = padded_spatial(f, in[0], Layout::parse(a.data_layout), w.before, w.after,
+                            lathe::constant(in[0]->dtype, 0));
+  return {f.reduce("conv", type.shape, {in[1]->shape[2], in[1]->shape[3]}, tir::Combiner::kSum,
+                   [&](Vars i, Vars r) {
+                     Expr row = Expr(i[2]) * w.strides[0] + Expr(r[0]) * w.dilation[0];
+                     Expr column = Expr(i[3]) * w.strides[1] + Expr(r[1]) * w.dilation[1];
+                     return cast(type.dtype, load(x, {i[0], i[1], row, column, i[4]})) *
+                            cast(type.dtype, load(in[1], {i[1], 0, r[0], r[1], 0, i[4]}));
+                   })};
+}
+
+constexpr Op row(const char* name, const char* doc, InferType infer, Compute compute) {
+  return {.name = name,
+          .doc = doc,
+          .args = 2,
+          .attrs = &ConvAttrs::kType,
+          .infer = infer,
+          .compute = compute,
+          .fusion = Fusion::kAnchor,
+          .layout = LayoutRule::kOwn};
+}
+
+constexpr Op kConvOps[] = {
+    row("nn.conv1d", "Convolution of data (N, C, W) with weight (O, I, W).", conv_type<1>, conv<1>),
+    row("nn.conv2d",
+        "Convolution of data (N, C, H, W) with weight (O, I, H, W); `groups` groups of channels.",
+        conv_type<2>, conv<2>),
+    row("nn.conv3d", "Convolution of data (N, C, D, H, W) with weight (O, I, D, H, W).", conv_type<3>,
+        conv<3>),
+    row("nn.contrib_conv2d_NCHWc",
+        "conv2d of blocked data (N, C/i, H, W, i) with weight (O/o, I/i, H, W, i, o).", conv_type<2>,
+        conv2d_nchwc),
+    row("nn.contrib_depthwise_conv2d_NCHWc",
+        "Depthwise conv2d of (N, C/c, H, W, c) with weight (C/c, 1, H, W, 1, c).", conv_type<2>,
+        depthwise_conv2d_nchwc),
+};
+}  // namespace
+
+std::span<const Op> conv_ops() { return kConvOps; }
+
+}  // namespace lathe::relay::ops

@@ -1,0 +1,141 @@
+// Matrix products.
+#include "core/relay/ops/families.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay::ops {
+namespace {
+
+void same_depth(RelationContext& c, const TensorType& a, const TensorType& b, const Expr& a_depth,
+                const Expr& b_depth) {
+  const int64_t *x = as_int(a_depth), *y = as_int(b_depth);
+  if (x && y && *x != *y)
+    mismatch(c, "shapes {} and {} do not multiply: {} is not {}", describe(a.shape), describe(b.shape), *x,
+             *y);
+  if (!a_depth.as<Any>() && !b_depth.as<Any>()) c.equal_dims(a_depth, b_depth);
+}
+
+Relation dense_type(RelationContext& c, const Attrs& attrs) {
+  const DenseAttrs& a = attrs_as<DenseAttrs>(attrs);
+  const TensorType* data = c.tensor(0);
+  if (!data) return Relation::kWaits;
+  if (data->shape.empty()) mismatch(c, "data is a scalar, must have at least rank 1");
+  Layout layout = Layout::parse(a.weight_layout.empty() ? "NC" : a.weight_layout);
+  Shape shape = data->shape;
+  if (const TensorType* weight = c.tensor(1)) {
+    require_rank(c, 1, *weight, layout.rank());
+    same_depth(c, *data, *weight, shape.back(), layout.extent('C', weight->shape));
+    shape.back() = layout.extent('N', weight->shape);
+    if (a.units && as_int(shape.back()) && int_value(shape.back()) != *a.units)
+      mismatch(c, "weight has shape {}, but units is {}", describe(weight->shape), *a.units);
+  } else {
+    if (!a.units) return Relation::kWaits;
+    c.unify_arg(1, tensor_type(layout.shape({{'N', *a.units}, {'C', shape.back()}}), data->dtype));
+    shape.back() = *a.units;
+  }
+  c.result(tensor_type(shape, a.out_dtype.value_or(data->dtype)));
+  return Relation::kSolved;
+}
+
+/// out[m..., n] = sum over k of data[m..., k] * weight[n, k] (packed: weight[n / x, k, n % x])
+Buffers dense(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const DenseAttrs& a = attrs_as<DenseAttrs>(attrs);
+  Layout layout = Layout::parse(a.weight_layout.empty() ? "NC" : a.weight_layout);
+  const TensorType& type = tensor_of(result);
+  return {f.reduce("dense", type.shape, {in[0]->shape.back()}, tir::Combiner::kSum, [&](Vars i, Vars r) {
+    std::vector<Expr> row = as_indices(i);
+    row.back() = r[0];
+    return cast(type.dtype, load(in[0], row)) *
+           cast(type.dtype, load(in[1], layout.indices({{'N', i.back()}, {'C', r[0]}})));
+  })};
+}
+
+struct Matrix {
+  Expr rows, columns;
+};
+Matrix matrix_of(const Shape& shape, bool transposed) {
+  Expr a = shape[shape.size() - 2], b = shape.back();
+  return transposed ? Matrix{b, a} : Matrix{a, b};
+}
+
+Relation product_type(RelationContext& c, bool transpose_a, bool transpose_b, std::optional<DataType> out) {
+  const TensorType *a = c.tensor(0), *b = c.tensor(1);
+  if (!a || !b) return Relation::kWaits;
+  if (a->shape.size() < 2 || b->shape.size() < 2)
+    mismatch(c, "shapes {} and {} must have at least rank 2", describe(a->shape), describe(b->shape));
+  Matrix x = matrix_of(a->shape, transpose_a), y = matrix_of(b->shape, transpose_b);
+  same_depth(c, *a, *b, x.columns, y.rows);
+  Shape shape =
+      broadcast_shape(c, {a->shape.begin(), a->shape.end() - 2}, {b->shape.begin(), b->shape.end() - 2});
+  shape.push_back(x.rows);
+  shape.push_back(y.columns);
+  c.result(tensor_type(shape, out.value_or(a->dtype)));
+  return Relation::kSolved;
+}
+
+Relation matmul_type(RelationContext& c, const Attrs& attrs) {
+  const MatmulAttrs& a = attrs_as<MatmulAttrs>(attrs);
+  return product_type(c, a.transpose_a, a.transpose_b, a.out_dtype);
+}
+Relation batch_matmul_type(RelationContext& c, const Attrs& attrs) {
+  const BatchMatmulAttrs& a = attrs_as<BatchMatmulAttrs>(attrs);
+  return product_type(c, a.transpose_a, a.transpose_b, a.out_dtype);
+}
+
+/// buffer[batch..., row, column], or its transpose; batch dimensions broadcast.
+Expr element(const Buffer& buffer, Vars batch, const Expr& row, const Expr& column, bool transposed) {
+  size_t rank = buffer->shape.size(), offset = batch.size() - (rank - 2);
+  std::vector<Expr> indices;
+  for (size_t d = 0; d + 2 < rank; ++d)
+    indices.push_back(is_int(buffer->shape[d], 1) ? Expr(0) : Expr(batch[offset + d]));
+  indices.push_back(transposed ? column : row);
+  indices.push_back(transposed ? row : column);
+  return load(buffer, indices);
+}
+
+/// out[b..., m, n] = sum over k of x[b..., m, k] * y[b..., k, n], either one stored transposed
+Buffers product(FuncBuilder& f, Inputs in, const Type& result, bool transpose_a, bool transpose_b) {
+  const TensorType& type = tensor_of(result);
+  Expr depth = matrix_of(in[0]->shape, transpose_a).columns;
+  return {f.reduce("matmul", type.shape, {depth}, tir::Combiner::kSum, [&](Vars i, Vars r) {
+    Vars batch = i.first(i.size() - 2);
+    return cast(type.dtype, element(in[0], batch, i[i.size() - 2], r[0], transpose_a)) *
+           cast(type.dtype, element(in[1], batch, r[0], i.back(), transpose_b));
+  })};
+}
+Buffers matmul(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const MatmulAttrs& a = attrs_as<MatmulAttrs>(attrs);
+  return product(f, in, result, a.transpose_a, a.transpose_b);
+}
+Buffers batch_matmul(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const BatchMatmulAttrs& a = attrs_as<BatchMatmulAttrs>(attrs);
+  return product(f, in, result, a.transpose_a, a.transpose_b);
+}
+
+constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
+                 LayoutRule layout) {
+  return {.name = name,
+          .doc = doc,
+          .args = 2,
+          .attrs = attrs,
+          .infer = infer,
+          .compute = compute,
+          .fusion = Fusion::kAnchor,
+          .layout = layout};
+}
+
+constexpr Op kDenseOps[] = {
+    row("nn.dense", "data (..., K) times the transpose of weight (N, K).", &DenseAttrs::kType, dense_type,
+        dense, LayoutRule::kOwn),
+    row("nn.contrib_dense_pack", "dense with a packed weight (N/x, K, x).", &DenseAttrs::kType, dense_type,
+        dense, LayoutRule::kNone),
+    row("nn.matmul", "Matrix product, either side stored transposed.", &MatmulAttrs::kType, matmul_type,
+        matmul, LayoutRule::kNone),
+    row("nn.batch_matmul",
+        "Matrix products over leading dimensions that broadcast; the second is transposed by default.",
+        &BatchMatmulAttrs::kType, batch_matmul_type, batch_matmul, LayoutRule::kNone),
+};
+}  // namespace
+
+std::span<const Op> dense_ops() { return kDenseOps; }
+
+}  // namespace lathe::relay::ops

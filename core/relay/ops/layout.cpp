@@ -1,0 +1,102 @@
+#include "core/relay/ops/layout.h"
+
+#include "core/support/error.h"
+
+namespace lathe::relay {
+
+Layout Layout::parse(std::string_view text) {
+  Layout result;
+  int64_t factor = 0;
+  for (char c : text) {
+    if (c >= '0' && c <= '9') {
+      factor = factor * 10 + (c - '0');
+      if (factor > 65536) fail("layout `{}`: a block of {} is too large", text, factor);
+      continue;
+    }
+    bool outer = c >= 'A' && c <= 'Z', inner = c >= 'a' && c <= 'z';
+    char letter = inner ? static_cast<char>(c - 'a' + 'A') : c;
+    if (!outer && !inner)
+      fail("layout `{}`: `{}` is no axis; axes are letters, blocks a number and a small letter", text, c);
+    if (outer && factor) fail("layout `{}`: `{}` has a number, only small letters are blocks", text, c);
+    if (inner && !factor) fail("layout `{}`: block `{}` needs a size before it, as in 16{}", text, c, c);
+    if (outer ? result.position(letter) >= 0 : result.block_position(letter) >= 0)
+      fail("layout `{}`: `{}` occurs twice", text, c);
+    result.axes_.push_back({letter, factor});
+    factor = 0;
+  }
+  if (factor || text.empty()) fail("layout `{}`: {}", text, factor ? "ends in a number" : "is empty");
+  for (const Axis& axis : result.axes_)
+    if (result.position(axis.letter) < 0)
+      fail("layout `{}`: block of `{}`, but no axis `{}`", text, axis.letter, axis.letter);
+  return result;
+}
+
+std::string Layout::text() const {
+  std::string result;
+  for (const Axis& axis : axes_)
+    result += axis.block ? fmt::format("{}{}", axis.block, static_cast<char>(axis.letter - 'A' + 'a'))
+                         : std::string(1, axis.letter);
+  return result;
+}
+
+int Layout::position(char letter) const {
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i] == Axis{letter, 0}) return static_cast<int>(i);
+  return -1;
+}
+
+int Layout::block_position(char letter) const {
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].letter == letter && axes_[i].block) return static_cast<int>(i);
+  return -1;
+}
+
+int64_t Layout::block(char letter) const {
+  int at = block_position(letter);
+  return at < 0 ? 1 : axes_[at].block;
+}
+
+std::string Layout::letters() const {
+  std::string result;
+  for (const Axis& axis : axes_)
+    if (!axis.block) result += axis.letter;
+  return result;
+}
+
+lathe::Expr Layout::extent(char letter, const std::vector<lathe::Expr>& shape) const {
+  int at = block_position(letter);
+  return at < 0 ? shape[position(letter)] : shape[position(letter)] * shape[at];
+}
+
+lathe::Expr Layout::whole_index(char letter, const std::vector<lathe::Expr>& indices) const {
+  int at = block_position(letter);
+  return at < 0 ? indices[position(letter)] : indices[position(letter)] * axes_[at].block + indices[at];
+}
+
+std::vector<lathe::Expr> Layout::shape(const std::map<char, lathe::Expr>& extents) const {
+  std::vector<lathe::Expr> result;
+  for (const Axis& axis : axes_) {
+    const lathe::Expr& extent = extents.at(axis.letter);
+    int64_t factor = block(axis.letter);
+    if (const int64_t* value = as_int(extent); value && *value % factor != 0)
+      fail("layout {}: {} has {} elements, not a multiple of {}", text(), axis.letter, *value, factor);
+    result.push_back(axis.block    ? lathe::Expr(factor)
+                     : factor == 1 ? extent
+                                   : floordiv(extent, lathe::Expr(factor)));
+  }
+  return result;
+}
+
+std::vector<lathe::Expr> Layout::indices(const std::map<char, lathe::Expr>& whole) const {
+  std::vector<lathe::Expr> result;
+  for (const Axis& axis : axes_) {
+    const lathe::Expr& index = whole.at(axis.letter);
+    int64_t factor = block(axis.letter);
+    result.push_back(axis.block    ? floormod(index, lathe::Expr(factor))
+                     : factor == 1 ? index
+                                   : floordiv(index, lathe::Expr(factor)));
+  }
+  return result;
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,200 @@
+// Pooling: a window slid over the spatial axes (fixed, global or adaptive), in any layout.
+#include "core/relay/ops/families.h"
+#include "core/relay/ops/window.h"
+
+namespace lathe::relay::ops {
+namespace {
+
+enum class PoolKind { kMax, kAvg };
+
+/// Number of windows with ceil_mode: a last partial window counts when it starts inside the input or its
+/// front padding.
+Expr pooled_extent(const Window& w, size_t s, const Expr& extent, int64_t kernel, bool ceil_mode) {
+  Expr floored = windows_along(w, s, extent, kernel);
+  if (!ceil_mode || floored.as<Any>()) return floored;
+  Window wider = w;
+  wider.after[s] += w.strides[s] - 1;
+  Expr windows = windows_along(wider, s, extent, kernel);
+  return select(less((windows - 1) * w.strides[s], extent + w.before[s]), windows, windows - 1);
+}
+
+template <int kRank>
+Relation pool_type(RelationContext& c, const Attrs& attrs) {
+  const PoolAttrs& a = attrs_as<PoolAttrs>(attrs);
+  const TensorType* data = c.tensor(0);
+  if (!data) return Relation::kWaits;
+  Layout layout = layout_or(a.layout, "NC", kRank);
+  require_rank(c, 0, *data, layout.rank());
+  if (a.pool_size.empty()) mismatch(c, "pool_size is missing");
+  Ints kernel = per_axis(c, "pool_size", a.pool_size, kRank, 1);
+  Window w = window_of(c, a.strides, a.dilation, a.padding, kRank);
+  Shape shape = data->shape;
+  std::string letters = spatial_letters(kRank);
+  for (size_t s = 0; s < letters.size(); ++s) {
+    Expr& extent = shape[layout.position(letters[s])];
+    extent = pooled_extent(w, s, extent, kernel[s], a.ceil_mode);
+    if (as_int(extent) && int_value(extent) < 1)
+      mismatch(c, "data of shape {} is smaller than the window along {}", describe(data->shape), letters[s]);
+  }
+  c.result(tensor_type(shape, data->dtype));
+  return Relation::kSolved;
+}
+
+/// Elements of the window at output index `o` that lie in [low, high).
+Expr elements_inside(const Expr& o, int64_t stride, int64_t dilation, int64_t kernel, int64_t first,
+                     const Expr& low, const Expr& high) {
+  Expr start = o * stride - first;
+  Expr from = max(Expr(0), ceildiv(low - start, Expr(dilation))),
+       to = min(Expr(kernel), ceildiv(high - start, Expr(dilation)));
+  return max(to - from, Expr(1));
+}
+
+template <int kRank, PoolKind kKind>
+Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const PoolAttrs& a = attrs_as<PoolAttrs>(attrs);
+  const TensorType& type = tensor_of(result);
+  Layout layout = layout_or(a.layout, "NC", kRank);
+  std::string letters = spatial_letters(kRank);
+  Ints kernel = a.pool_size.size() == 1 ? Ints(kRank, a.pool_size[0]) : a.pool_size;
+  Window w = window_of(a.strides, a.dilation, a.padding, kRank);
+  Ints after = w.after;  // what the windows really reach (ceil_mode reaches further)
+  bool partial = false;
+  for (size_t s = 0; s < letters.size(); ++s) {
+    int axis = layout.position(letters[s]);
+    int64_t reach = (int_value(type.shape[axis]) - 1) * w.strides[s] + (kernel[s] - 1) * w.dilation[s] + 1;
+    after[s] = std::max<int64_t>(0, reach - int_value(in[0]->shape[axis]) - w.before[s]);
+    partial |= a.count_include_pad ? after[s] > w.after[s] : after[s] > 0 || w.before[s] > 0;
+  }
+  tir::Combiner combiner = kKind == PoolKind::kMax ? tir::Combiner::kMax : tir::Combiner::kSum;
+  Buffer x = padded_spatial(f, in[0], layout, w.before, after, identity_of(combiner, in[0]->dtype));
+  Buffer pooled =
+      f.reduce("pool", type.shape, Shape(kernel.begin(), kernel.end()), combiner, [&](Vars i, Vars r) {
+        std::vector<Expr> indices = as_indices(i);
+        for (size_t s = 0; s < letters.size(); ++s) {
+          Expr& index = indices[layout.position(letters[s])];
+          index = index * w.strides[s] + Expr(r[s]) * w.dilation[s];
+        }
+        return load(x, indices);
+      });
+  if (kKind == PoolKind::kMax) return {pooled};
+  return {f.compute("average", type.shape, [&](Vars i) {
+    Expr count = 1;
+    for (size_t s = 0; s < letters.size(); ++s) {
+      int axis = layout.position(letters[s]);
+      Expr low = a.count_include_pad ? -w.before[s] : 0,
+           high = in[0]->shape[axis] + (a.count_include_pad ? w.after[s] : 0);
+      count = count * (partial ? elements_inside(i[axis], w.strides[s], w.dilation[s], kernel[s], w.before[s],
+                                                 low, high)
+                               : Expr(kernel[s]));
+    }
+    return div(at(pooled, i), cast(type.dtype, count));
+  })};
+}
+
+template <int kRank>
+Relation adaptive_type(RelationContext& c, const Attrs& attrs) {
+  const AdaptivePoolAttrs& a = attrs_as<AdaptivePoolAttrs>(attrs);
+  const TensorType* data = c.tensor(0);
+  if (!data) return Relation::kWaits;
+  Layout layout = layout_or(a.layout, "NC", kRank);
+  require_rank(c, 0, *data, layout.rank());
+  Ints size = per_axis(c, "output_size", a.output_size, kRank, 1);
+  Shape shape = data->shape;
+  std::string letters = spatial_letters(kRank);
+  for (size_t s = 0; s < letters.size(); ++s) shape[layout.position(letters[s])] = size[s];
+  c.result(tensor_type(shape, data->dtype));
+  return Relation::kSolved;
+}
+
+/// Window i of o over an extent of H: [floor(i*H/o), ceil((i+1)*H/o)).
+template <int kRank, PoolKind kKind>
+Buffers adaptive(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const AdaptivePoolAttrs& a = attrs_as<AdaptivePoolAttrs>(attrs);
+  const TensorType& type = tensor_of(result);
+  Layout layout = layout_or(a.layout, "NC", kRank);
+  std::string letters = spatial_letters(kRank);
+  Shape longest;
+  bool even = true;
+  for (char letter : letters) {
+    int64_t extent = int_value(in[0]->shape[layout.position(letter)]),
+            out = int_value(type.shape[layout.position(letter)]);
+    even &= extent % out == 0;
+    longest.push_back(extent % out == 0 ? extent / out : (extent + out - 1) / out + 1);
+  }
+  tir::Combiner combiner = kKind == PoolKind::kMax ? tir::Combiner::kMax : tir::Combiner::kSum;
+  auto first = [&](Vars i, int axis) {
+    return floordiv(Expr(i[axis]) * in[0]->shape[axis], type.shape[axis]);
+  };
+  auto end = [&](Vars i, int axis) {
+    return ceildiv((Expr(i[axis]) + 1) * in[0]->shape[axis], type.shape[axis]);
+  };
+  Buffer pooled = f.reduce("pool", type.shape, longest, combiner, [&](Vars i, Vars r) {
+    std::vector<Expr> indices = as_indices(i), inside;
+    for (size_t s = 0; s < letters.size(); ++s) {
+      int axis = layout.position(letters[s]);
+      indices[axis] = even ? Expr(i[axis]) * longest[s] + r[s] : first(i, axis) + r[s];
+      if (!even) inside.push_back(less(indices[axis], end(i, axis)));
+    }
+    return select(and_all(inside), load(in[0], indices), identity_of(combiner, type.dtype));
+  });
+  if (kKind == PoolKind::kMax) return {pooled};
+  return {f.compute("average", type.shape, [&](Vars i) {
+    Expr count = 1;
+    for (size_t s = 0; s < letters.size(); ++s) {
+      int axis = layout.position(letters[s]);
+      count = count * (even ? longest[s] : end(i, axis) - first(i, axis));
+    }
+    return div(at(pooled, i), cast(type.dtype, count));
+  })};
+}
+
+constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute) {
+  return {.name = name,
+          .doc = doc,
+          .args = 1,
+          .attrs = attrs,
+          .infer = infer,
+          .compute = compute,
+          .fusion = Fusion::kAnchor,
+          .layout = LayoutRule::kOwn};
+}
+
+template <int kRank, PoolKind kKind>
+constexpr Op pool_row(const char* name, const char* doc) {
+  return row(name, doc, &PoolAttrs::kType, pool_type<kRank>, pool<kRank, kKind>);
+}
+template <int kRank, PoolKind kKind>
+constexpr Op adaptive_row(const char* name, const char* doc) {
+  return row(name, doc, &AdaptivePoolAttrs::kType, adaptive_type<kRank>, adaptive<kRank, kKind>);
+}
+
+constexpr const char* kMaxDoc = "The largest element of each window; padding never wins.";
+constexpr const char* kAvgDoc = "The mean of each window; padding counts only with count_include_pad.";
+constexpr const char* kGlobalDoc = "One window: each channel's spatial axes become 1.";
+constexpr const char* kAdaptiveDoc = "Windows chosen so that the spatial axes become output_size.";
+
+constexpr Op kPoolOps[] = {
+    pool_row<1, PoolKind::kMax>("nn.max_pool1d", kMaxDoc),
+    pool_row<2, PoolKind::kMax>("nn.max_pool2d", kMaxDoc),
+    pool_row<3, PoolKind::kMax>("nn.max_pool3d", kMaxDoc),
+    pool_row<1, PoolKind::kAvg>("nn.avg_pool1d", kAvgDoc),
+    pool_row<2, PoolKind::kAvg>("nn.avg_pool2d", kAvgDoc),
+    pool_row<3, PoolKind::kAvg>("nn.avg_pool3d", kAvgDoc),
+    adaptive_row<1, PoolKind::kMax>("nn.global_max_pool1d", kGlobalDoc),
+    adaptive_row<2, PoolKind::kMax>("nn.global_max_pool2d", kGlobalDoc),
+    adaptive_row<3, PoolKind::kMax>("nn.global_max_pool3d", kGlobalDoc),
+    adaptive_row<1, PoolKind::kAvg>("nn.global_avg_pool1d", kGlobalDoc),
+    adaptive_row<2, PoolKind::kAvg>("nn.global_avg_pool2d", kGlobalDoc),
+    adaptive_row<3, PoolKind::kAvg>("nn.global_avg_pool3d", kGlobalDoc),
+    adaptive_row<1, PoolKind::kMax>("nn.adaptive_max_pool1d", kAdaptiveDoc),
+    adaptive_row<2, PoolKind::kMax>("nn.adaptive_max_pool2d", kAdaptiveDoc),
+    adaptive_row<3, PoolKind::kMax>("nn.adaptive_max_pool3d", kAdaptiveDoc),
+    adaptive_row<1, PoolKind::kAvg>("nn.adaptive_avg_pool1d", kAdaptiveDoc),
+    adaptive_row<2, PoolKind::kAvg>("nn.adaptive_avg_pool2d", kAdaptiveDoc),
+    adaptive_row<3, PoolKind::kAvg>("nn.adaptive_avg_pool3d", kAdaptiveDoc),
+};
+}  // namespace
+
+std::span<const Op> pool_ops() { return kPoolOps; }
+
+}  // namespace lathe::relay::ops

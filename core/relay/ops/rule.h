@@ -1,0 +1,95 @@
+// What the operator families share: reading attributes and shapes in type relations, and forms of
+// element-wise definitions. An operator's file reads: relation, meaning, row.
+#pragma once
+
+#include "core/relay/op.h"
+#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/layout.h"
+
+namespace lathe::relay::ops {
+
+// Inside the operator table "expression" means a scalar one; a graph expression is relay::Expr.
+using Expr = lathe::Expr;
+using Var = lathe::Var;
+using tir::Buffer;
+using tir::FuncBuilder;
+using tir::load;
+using tir::Vars;
+using Shape = std::vector<Expr>;
+using Buffers = std::vector<Buffer>;
+using Inputs = std::span<const Buffer>;
+
+/// The attributes as `A`; the defaults when the call has none.
+template <typename A>
+const A& attrs_as(const Attrs& attrs) {
+  static const Ref<A> defaults = make<A>();
+  const A* a = attrs.as<A>();
+  CHECK(a || !attrs, "attributes of {} where {} are expected", attrs->type().name, A::kName);
+  return a ? *a : *defaults;
+}
+
+// Type relations.
+
+std::string describe(const Shape& shape);  // "(1, n, ?)"
+/// Throws Error "<operator>: <message>".
+template <typename... Args>
+[[noreturn]] void mismatch(RelationContext& c, fmt::format_string<Args...> format, Args&&... args) {
+  fail("{}: {}", c.op().name, fmt::format(format, std::forward<Args>(args)...));
+}
+/// `axis` counted from the front. Throws Error unless -rank <= axis < rank.
+int64_t front_axis(RelationContext& c, int64_t axis, int64_t rank);
+void require_rank(RelationContext& c, size_t arg, const TensorType& type, size_t rank);
+void require_dtype(RelationContext& c, size_t arg, const TensorType& type, DataType dtype);
+/// The argument's type becomes shape and dtype when it is a hole, else it must agree; Error with both shapes.
+void demand(RelationContext& c, size_t arg, const Shape& shape, DataType dtype);
+/// One number stands for all `count`; none stand for `fallback` each.
+Ints per_axis(RelationContext& c, const char* what, const Ints& values, size_t count, int64_t fallback);
+/// Padding as all begins, then all ends.
+Ints pad_pairs(RelationContext& c, const Ints& values, size_t count);
+/// The shape of the element-wise combination of two shapes (NumPy's rule). Dimensions that can't be compared
+/// are assumed equal and recorded with the context.
+Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b);
+/// Product of dimensions [begin, end).
+Expr dims_product(const Shape& shape, size_t begin, size_t end);
+/// The tensor types in a tuple argument; false while one is a hole.
+bool tuple_tensors(RelationContext& c, size_t arg, std::vector<const TensorType*>& tensors);
+
+/// Result: the type of the first argument.
+Relation same_as_input(RelationContext& c, const Attrs& attrs);
+/// Result: the first argument's shape, of booleans.
+Relation same_shape_bool(RelationContext& c, const Attrs& attrs);
+/// Two arguments of one element type; the broadcast shape.
+Relation broadcast(RelationContext& c, const Attrs& attrs);
+Relation broadcast_bool(RelationContext& c, const Attrs& attrs);
+
+// Meanings.
+
+const TensorType& tensor_of(const Type& type, size_t item = 0);  // of a tensor or tuple type
+Expr at(const Buffer& buffer, Vars indices);
+/// buffer[indices] as broadcasting reads it: aligned at the last axis, 0 where the dimension is 1.
+Expr at_broadcast(const Buffer& buffer, Vars indices);
+std::vector<Expr> as_indices(Vars vars);
+Expr and_all(std::vector<Expr> conditions);
+/// A block that copies `x` into a larger frame of `fill`: `before[d]` and `after[d]` elements more in
+/// dimension d; `x` itself when there is nothing to add.
+Buffer padded(FuncBuilder& f, const Buffer& x, const Ints& before, const Ints& after, const Expr& fill);
+/// Combines value(indices into a tensor of `shape`) over `axes` (ascending, from the front); they vanish from
+/// the result, or become 1 with `keepdims`.
+Buffer reduce_over(FuncBuilder& f, const char* name, const Shape& shape, const Ints& axes, bool keepdims,
+                   tir::Combiner combiner, const std::function<Expr(const std::vector<Expr>&)>& value);
+/// A constant of the type of `like`.
+inline Expr real(const Expr& like, double value) { return lathe::constant(like.dtype(), value); }
+
+/// out[i] = F(in[i])
+template <Expr (*F)(Expr)>
+Buffers map1(FuncBuilder& f, const Attrs&, Inputs in, const Type&) {
+  return {f.compute("map", in[0]->shape, [&](Vars i) { return F(at(in[0], i)); })};
+}
+/// out[i] = F(a[i], b[i]) with broadcasting
+template <Expr (*F)(Expr, Expr)>
+Buffers map2(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
+  return {f.compute("map", tensor_of(result).shape,
+                    [&](Vars i) { return F(at_broadcast(in[0], i), at_broadcast(in[1], i)); })};
+}
+
+}  // namespace lathe::relay::ops

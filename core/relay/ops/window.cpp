@@ -1,0 +1,50 @@
+#include "core/relay/ops/window.h"
+
+namespace lathe::relay::ops {
+
+Layout layout_or(const std::string& text, const std::string& leading, int rank) {
+  return Layout::parse(text.empty() ? leading + spatial_letters(rank) : text);
+}
+
+namespace {
+Ints filled(const Ints& values, size_t count, int64_t fallback) {
+  return values.empty() ? Ints(count, fallback) : values.size() == 1 ? Ints(count, values[0]) : values;
+}
+}  // namespace
+
+Window window_of(const Ints& strides, const Ints& dilation, const Ints& padding, int rank) {
+  size_t n = static_cast<size_t>(rank);
+  Window w{filled(strides, n, 1), filled(dilation, n, 1), {}, {}};
+  bool both_ends = padding.size() == 2 * n;
+  w.before = both_ends ? Ints(padding.begin(), padding.begin() + rank) : filled(padding, n, 0);
+  w.after = both_ends ? Ints(padding.begin() + rank, padding.end()) : w.before;
+  return w;
+}
+
+Window window_of(RelationContext& c, const Ints& strides, const Ints& dilation, const Ints& padding,
+                 int rank) {
+  size_t n = static_cast<size_t>(rank);
+  per_axis(c, "strides", strides, n, 1);
+  per_axis(c, "dilation", dilation, n, 1);
+  pad_pairs(c, padding, n);
+  return window_of(strides, dilation, padding, rank);
+}
+
+Expr windows_along(const Window& w, size_t s, const Expr& extent, const Expr& kernel) {
+  if (extent.as<Any>() || kernel.as<Any>()) return any_dim();
+  return floordiv(extent + w.before[s] + w.after[s] - (kernel - 1) * w.dilation[s] - 1, Expr(w.strides[s])) +
+         1;
+}
+
+Buffer padded_spatial(FuncBuilder& f, const Buffer& x, const Layout& layout, const Ints& before,
+                      const Ints& after, const Expr& fill) {
+  Ints low(layout.rank(), 0), high(layout.rank(), 0);
+  std::string letters = spatial_letters(static_cast<int>(before.size()));
+  for (size_t s = 0; s < letters.size(); ++s) {
+    low[layout.position(letters[s])] = before[s];
+    high[layout.position(letters[s])] = after[s];
+  }
+  return padded(f, x, low, high, fill);
+}
+
+}  // namespace lathe::relay::ops
