@@ -66,8 +66,7 @@ int handle_id(const Input& input) {
 bool is_handle(const Input& input) { return input.index() < 3; }
 }  // namespace
 
-std::vector<Output> Schedule::run(const Primitive& primitive, std::vector<Input> inputs,
-                                  std::vector<int64_t> decision) {
+std::vector<Output> Schedule::run(const Primitive& primitive, std::vector<Input> inputs, Decision decision) {
   check_kinds(primitive, inputs);
   std::vector<Application::Resolved> resolved;
   for (const Input& input : inputs) {
@@ -153,14 +152,27 @@ std::vector<BlockHandle> Schedule::get_consumers(BlockHandle block) {
   return run_blocks("get_consumers", {block});
 }
 
-std::vector<IntHandle> Schedule::sample_perfect_tile(LoopHandle loop, int64_t parts, int64_t max_innermost) {
-  return all_of<IntHandle>(run(primitive("sample_perfect_tile"), {loop, parts, max_innermost}));
+std::vector<IntHandle> Schedule::sample_perfect_tile(LoopHandle loop, int64_t parts, int64_t max_innermost,
+                                                     Decision decision) {
+  return all_of<IntHandle>(
+      run(primitive("sample_perfect_tile"), {loop, parts, max_innermost}, std::move(decision)));
 }
-IntHandle Schedule::sample_categorical(const std::vector<int64_t>& candidates) {
-  return std::get<IntHandle>(run(primitive("sample_categorical"), inputs_of(candidates))[0]);
+IntHandle Schedule::sample_categorical(const std::vector<int64_t>& candidates, Decision decision) {
+  return std::get<IntHandle>(
+      run(primitive("sample_categorical"), inputs_of(candidates), std::move(decision))[0]);
 }
-LoopHandle Schedule::sample_compute_location(BlockHandle block) {
-  return run_loops("sample_compute_location", {block})[0];
+std::vector<IntHandle> Schedule::sample_tuple(int64_t width, const std::vector<int64_t>& values,
+                                              Decision decision) {
+  std::vector<Input> inputs = inputs_of(values);
+  inputs.insert(inputs.begin(), width);
+  return all_of<IntHandle>(run(primitive("sample_tuple"), std::move(inputs), std::move(decision)));
+}
+LoopHandle Schedule::sample_compute_location(BlockHandle block, const std::vector<LoopHandle>& loops,
+                                             Decision decision) {
+  std::vector<Input> inputs = inputs_of(loops);
+  inputs.insert(inputs.begin(), block);
+  return std::get<LoopHandle>(
+      run(primitive("sample_compute_location"), std::move(inputs), std::move(decision))[0]);
 }
 
 std::vector<LoopHandle> Schedule::split(LoopHandle loop, const std::vector<Factor>& factors) {
@@ -204,14 +216,24 @@ BlockHandle Schedule::decompose_reduction(BlockHandle block, LoopHandle loop) {
 }
 
 namespace {
+/// Runs a recorded step; with `flexible`, a decision that does not fit is drawn anew.
+std::vector<Output> rerun(Schedule& schedule, const Step& step, bool flexible) {
+  try {
+    return schedule.run(*step.primitive, step.inputs, step.decision);
+  } catch (const Error&) {
+    if (!flexible || !step.primitive->samples) throw;
+    return schedule.run(*step.primitive, step.inputs);
+  }
+}
+
 Schedule replayed(const Trace& trace, const Func& func, std::optional<size_t> renewed, uint64_t seed) {
   Schedule schedule(func, seed);
   for (size_t i = 0; i < trace.steps.size(); ++i) {
-    const Step& step = trace.steps[i];
+    Step step = trace.steps[i];
+    if (renewed == i) step.decision.clear();
     std::vector<Output> outputs;
     try {
-      outputs =
-          schedule.run(*step.primitive, step.inputs, renewed == i ? std::vector<int64_t>{} : step.decision);
+      outputs = rerun(schedule, step, renewed && i > *renewed);
     } catch (const Error& e) {
       fail("trace step {}: {}: {}", i, to_text(step), e.what());
     }

@@ -27,6 +27,9 @@ inline constexpr int64_t kInferred = 0;
 /// A number known now or sampled.
 using Factor = std::variant<IntHandle, int64_t>;
 
+/// What a sampling primitive decides; empty: at random.
+using Decision = std::vector<int64_t>;
+
 class Schedule {
  public:
   explicit Schedule(tir::Func func, uint64_t seed = 0);
@@ -39,8 +42,7 @@ class Schedule {
 
   /// Runs a primitive and records the step. `decision` settles a sampling primitive. Throws Error when the
   /// application is not legal; the schedule is then unchanged.
-  std::vector<Output> run(const Primitive& primitive, std::vector<Input> inputs,
-                          std::vector<int64_t> decision = {});
+  std::vector<Output> run(const Primitive& primitive, std::vector<Input> inputs, Decision decision = {});
 
   /// What handles stand for now. Throw Error when the block or loop is gone.
   Ref<tir::Block> operator[](BlockHandle block) const;
@@ -53,9 +55,13 @@ class Schedule {
   std::vector<BlockHandle> get_child_blocks(BlockHandle block);
   std::vector<BlockHandle> get_producers(BlockHandle block);
   std::vector<BlockHandle> get_consumers(BlockHandle block);
-  std::vector<IntHandle> sample_perfect_tile(LoopHandle loop, int64_t parts, int64_t max_innermost);
-  IntHandle sample_categorical(const std::vector<int64_t>& candidates);
-  LoopHandle sample_compute_location(BlockHandle block);
+  std::vector<IntHandle> sample_perfect_tile(LoopHandle loop, int64_t parts, int64_t max_innermost,
+                                             Decision decision = {});
+  IntHandle sample_categorical(const std::vector<int64_t>& candidates, Decision decision = {});
+  std::vector<IntHandle> sample_tuple(int64_t width, const std::vector<int64_t>& values,
+                                      Decision decision = {});
+  LoopHandle sample_compute_location(BlockHandle block, const std::vector<LoopHandle>& loops,
+                                     Decision decision = {});
   std::vector<LoopHandle> split(LoopHandle loop, const std::vector<Factor>& factors);
   LoopHandle fuse(const std::vector<LoopHandle>& loops);
   void reorder(const std::vector<LoopHandle>& loops);
@@ -74,7 +80,6 @@ class Schedule {
   BlockHandle decompose_reduction(BlockHandle block, LoopHandle loop);
 
  private:
-  friend class Replayer;
   std::vector<LoopHandle> run_loops(const char* name, std::vector<Input> inputs);
   std::vector<BlockHandle> run_blocks(const char* name, std::vector<Input> inputs);
 
@@ -86,8 +91,8 @@ class Schedule {
 
 /// The program that the trace makes of `func`. Throws Error, naming the step, when a step does not apply.
 tir::Func replay(const Trace& trace, const tir::Func& func);
-/// The same with the decision of step `renewed` drawn anew; decisions of later steps are kept. Throws as
-/// replay does.
+/// The same with the decision of step `renewed` drawn anew, and those of later steps that do not fit any
+/// more. Throws as replay does.
 Schedule replay_renewing(const Trace& trace, const tir::Func& func, size_t renewed, uint64_t seed);
 
 }  // namespace lathe::schedule

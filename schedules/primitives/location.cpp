@@ -305,33 +305,13 @@ void reverse_compute_at(Application& a) {
   a.func = replace(func, loop, with_inserted(loop, nest, inside, false));
 }
 
-/// The loops that compute_at could move the block to, outermost first.
-std::vector<Var> legal_locations(const Application& a) {
-  std::vector<Var> legal;
-  auto block = a.block(0).back().cast<Block>();
-  std::vector<Ref<Block>> consumers = consumers_of(a.func, block);
-  if (consumers.empty()) return legal;
-  for (const Ref<For>& loop : loops_around(path_to(a.func, consumers[0]))) {
-    Application trial(
-        primitive("compute_at"), a.func,
-        {{InputKind::kBlock, {block->name, {}, 0}, {}}, {InputKind::kLoop, {{}, loop->var, 0}, {}}});
-    try {
-      compute_at(trial);
-      legal.push_back(loop->var);
-    } catch (const Error&) {
-      // Not a legal place: that is the answer asked for.
-    }
-  }
-  return legal;
-}
-
 void sample_compute_location(Application& a) {
-  std::vector<Var> legal = legal_locations(a);
-  auto count = static_cast<int64_t>(legal.size());
-  if (a.decision.empty()) a.decision = {a.random->below(count + 1)};
-  if (a.decision.size() != 1 || a.decision[0] < 0 || a.decision[0] > count)
-    a.fail("recorded choice {} is not among {} places", a.decision[0], count + 1);
-  a.give_loop(a.decision[0] == 0 ? Var() : legal[static_cast<size_t>(a.decision[0] - 1)]);
+  auto block = a.block(0).back().cast<Block>();
+  auto places = static_cast<int64_t>(a.size());  // outside all loops, or a loop of the list
+  if (a.decision.empty()) a.decision = {a.random->below(places)};
+  if (a.decision.size() != 1 || a.decision[0] < 0 || a.decision[0] >= places)
+    a.fail("recorded choice {} for block `{}` is not among {} places", a.decision[0], block->name, places);
+  a.give_loop(a.decision[0] == 0 ? Var() : a.loop(static_cast<size_t>(a.decision[0])).back().as<For>()->var);
 }
 
 using enum InputKind;
@@ -346,8 +326,8 @@ constexpr Primitive kPrimitives[] = {
      {{kBlock, kLoop}},
      reverse_compute_at},
     {"sample_compute_location",
-     "a loop that compute_at may take for the block, or the place outside all loops",
-     {{kBlock}},
+     "one of the given loops, or the place outside all loops, for compute_at and reverse_compute_at",
+     {{kBlock}, kLoop},
      sample_compute_location,
      true},
 };

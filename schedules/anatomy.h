@@ -1,0 +1,44 @@
+// What a fused program is made of, read off the structure of its blocks: which reduction dominates it, how
+// the operands of that reduction use its variables, what comes before and after.
+#pragma once
+
+#include <optional>
+
+#include "schedules/program.h"
+
+namespace lathe::schedule {
+
+/// One element an iteration computed from other elements: the body is one store, all variables are spatial.
+bool is_injective(const tir::Block& block);
+/// Has reduction variables and an initial value, and stores one element.
+bool is_reduction(const tir::Block& block);
+/// Iterations of the block, all variables; 0 when an extent is not constant.
+int64_t iterations(const tir::Block& block);
+
+/// A load in the body of a reduction, by the variables it is indexed with.
+struct Operand {
+  tir::Buffer buffer;
+  std::vector<bool> uses;  // by block variable
+  bool contiguous =
+      false;  // neighbours along the vector variable are neighbours in memory; else all the same
+};
+
+/// A reduction that vectorizes along its output: neighbours in the output's last dimension need neighbours of
+/// the operands, or the same element of them.
+struct VectorReduction {
+  std::string block;
+  std::vector<int64_t> extents;  // by block variable
+  std::vector<bool> reduces;     // by block variable
+  size_t vector = 0;             // the variable of the output's last dimension
+  std::vector<Operand> operands;
+
+  /// Some operand is the same for all lanes: a matrix product or a convolution, not a depthwise one or a
+  /// pooling.
+  bool broadcasts() const;
+};
+std::optional<VectorReduction> vector_reduction(const Ref<tir::Block>& block);
+
+/// The reduction with the most iterations, or null.
+Ref<tir::Block> dominant_reduction(const tir::Func& func);
+
+}  // namespace lathe::schedule

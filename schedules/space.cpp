@@ -1,0 +1,119 @@
+#include "schedules/space.h"
+
+#include "core/support/error.h"
+#include "schedules/primitive.h"
+#include "schedules/spaces/building_blocks.h"
+#include "schedules/tile_model.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// The reduction that dominates the program once element-wise blocks are merged, when it vectorizes.
+std::optional<VectorReduction> main_reduction(const Func& func, const Target& target) {
+  Schedule merged(func);
+  inline_elementwise(merged);
+  Ref<Block> block = dominant_reduction(merged.func());
+  auto reduction = block ? vector_reduction(block) : std::nullopt;
+  if (!reduction || vector_width(reduction->extents[reduction->vector], target) == 1) return std::nullopt;
+  return reduction;
+}
+
+bool has_broadcast_reduction(const Func& func, const Target& target) {
+  auto reduction = main_reduction(func, target);
+  return reduction && reduction->broadcasts();
+}
+
+bool has_vector_reduction(const Func& func, const Target& target) {
+  auto reduction = main_reduction(func, target);
+  return reduction && !reduction->broadcasts();
+}
+
+bool always(const Func&, const Target&) { return true; }
+
+void generate_tiled(Schedule& schedule, const Target& target, Decide decide) {
+  auto reduction = main_reduction(schedule.func(), target);
+  CHECK(reduction, "a space for reductions was asked to schedule another program");
+  inline_elementwise(schedule);
+  schedule_rest(schedule, target, schedule_tiled_reduction(schedule, *reduction, target, decide));
+}
+
+void generate_generic(Schedule& schedule, const Target& target, Decide) {
+  inline_elementwise(schedule);
+  schedule_rest(schedule, target, {});
+}
+
+constexpr DesignSpace kContraction{
+    "contraction", "convolutions and matrix products: a broadcast operand times vectors, in register tiles",
+    has_broadcast_reduction, generate_tiled};
+constexpr DesignSpace kVectorReduction{
+    "vector-reduction",
+    "depthwise convolutions, poolings, sums: vectors combined with vectors, in register tiles",
+    has_vector_reduction, generate_tiled};
+constexpr DesignSpace kGeneric{"generic",
+                               "any program: blocks one by one, outer loops parallel, inner ones vectorized",
+                               always, generate_generic};
+constexpr const DesignSpace* kSpaces[] = {&kContraction, &kVectorReduction, &kGeneric};
+}  // namespace
+
+std::span<const DesignSpace* const> design_spaces() { return kSpaces; }
+
+std::vector<const DesignSpace*> spaces_for(const Func& func, const Target& target) {
+  std::vector<const DesignSpace*> spaces;
+  for (const DesignSpace* space : design_spaces()) {
+    // The generic space is for what no other space knows.
+    if (space == &kGeneric && !spaces.empty()) break;
+    if (space->applies(func, target)) spaces.push_back(space);
+  }
+  return spaces;
+}
+
+Trace sample(const DesignSpace& space, const Func& func, const Target& target, uint64_t seed) {
+  constexpr int kAttempts = 8;
+  Random seeds(seed);
+  for (int attempt = 1;; ++attempt) {
+    Schedule schedule(func, seeds.next());
+    try {
+      space.generate(schedule, target, Decide::kRandom);
+      return schedule.trace();
+    } catch (const Error& e) {
+      if (attempt == kAttempts)
+        fail("space {}: no legal schedule in {} attempts: {}", space.name, kAttempts, e.what());
+    }
+  }
+}
+
+std::optional<Trace> mutate(const Trace& trace, const Func& func, Random& random) {
+  std::vector<size_t> sampling;
+  for (size_t i = 0; i < trace.steps.size(); ++i)
+    if (trace.steps[i].primitive->samples) sampling.push_back(i);
+  if (sampling.empty()) return std::nullopt;
+  constexpr int kAttempts = 4;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    size_t step = sampling[static_cast<size_t>(random.below(static_cast<int64_t>(sampling.size())))];
+    try {
+      Trace mutated = replay_renewing(trace, func, step, random.next()).trace();
+      if (!(mutated == trace)) return mutated;
+    } catch (const Error&) {
+      // The rest of the trace does not fit the new decision; try another one.
+    }
+  }
+  return std::nullopt;
+}
+
+Trace default_trace(const Func& func, const Target& target) {
+  for (const DesignSpace* space : {&kContraction, &kVectorReduction, &kGeneric}) {
+    if (!space->applies(func, target)) continue;
+    try {
+      Schedule schedule(func);
+      space->generate(schedule, target, Decide::kHeuristic);
+      return schedule.trace();
+    } catch (const Error&) {
+      // The program has a shape the space does not know after all; the next one is more general.
+    }
+  }
+  return {};  // the program as it is
+}
+
+}  // namespace lathe::schedule

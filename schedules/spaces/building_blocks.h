@@ -1,0 +1,36 @@
+// The parts that design spaces are put together from. Each schedules some blocks and leaves the others.
+#pragma once
+
+#include "schedules/anatomy.h"
+#include "schedules/space.h"
+
+namespace lathe::schedule {
+
+/// Inlines each element-wise block whose users are all element-wise. Blocks that reductions read stay: they
+/// would be computed again for each use.
+void inline_elementwise(Schedule& schedule);
+
+/// Element-wise blocks: outer loops fused and parallel, innermost contiguous one vectorized.
+void schedule_injective(Schedule& schedule, BlockHandle block, const Target& target);
+
+/// Reductions without a vectorizable output: spatial loops outside, fused and parallel.
+void schedule_scalar_reduction(Schedule& schedule, BlockHandle block, const Target& target);
+
+/// Vectorizes the innermost loop of an element-wise block when neighbours are neighbours in memory; gives
+/// whether it did. The other loops below `outer` are unrolled when they are few.
+void finish_inner_loops(Schedule& schedule, BlockHandle block, std::optional<LoopHandle> outer,
+                        const Target& target);
+
+/// A loop worth running on several cores: with at least that many block iterations in it.
+inline constexpr int64_t kParallelIterations = 1 << 15;
+
+/// Multi-level tiling of a vectorized reduction with accumulators in registers. The program's other blocks
+/// next to it (padding before, element-wise after) move into its loops where that pays. Names of the blocks
+/// it dealt with.
+std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction,
+                                               const Target& target, Decide decide);
+
+/// Every block that is not in `done`, by the parts above.
+void schedule_rest(Schedule& schedule, const Target& target, std::set<std::string> done);
+
+}  // namespace lathe::schedule

@@ -1,0 +1,263 @@
+// The schedule of convolutions, matrix products, depthwise convolutions and poolings over vectors:
+//
+//   parallel for outer parts of all spatial variables:
+//     producers (padding), when they move in
+//     for middle parts:                                 one register tile each
+//       accumulators = initial value                    unrolled, vectors
+//       for reduction:                                  the innermost unrolled a little
+//         for the tile: accumulators += a * b           unrolled, vectors
+//       epilogue of the tile (bias, residual, relu)     unrolled, vectors
+#include <algorithm>
+
+#include "core/support/error.h"
+#include "schedules/spaces/building_blocks.h"
+#include "schedules/tile_model.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// Intermediates inside a parallel loop live on the stack of the thread (at most 1 MiB); a producer that
+/// moves in may take this much.
+constexpr int64_t kStackBytes = 512 << 10;
+/// A reduction body of more instructions than this is not unrolled further: it should stay in the
+/// decoded-instruction cache.
+constexpr int64_t kMostInstructions = 512;
+/// Vectors along the vector variable in one register tile, when the variable is longer than a vector.
+constexpr int64_t kMostVectors = 4;
+
+/// Every dimension of `buffer` is read at a variable of the block's own (or its quotient and remainder), so
+/// that the block can follow the tiles the buffer is computed in.
+bool follows(const Block& block, const Buffer& buffer) {
+  for (const Region& region : block.reads) {
+    if (region.buffer != buffer) continue;
+    for (size_t d = 0; d < region.ranges.size(); ++d) {
+      if (is_int(buffer->shape[d], 1)) continue;
+      const Expr& index = region.ranges[d].min;
+      const Binary* binary = index.as<Binary>();
+      bool divided = binary && (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod) &&
+                     binary->a.as<VarNode>() && as_int(binary->b);
+      if (!is_int(region.ranges[d].extent, 1) || !(index.as<VarNode>() || divided)) return false;
+    }
+  }
+  return true;
+}
+
+class TiledReduction {
+ public:
+  TiledReduction(Schedule& schedule, const VectorReduction& reduction, const Target& target, Decide decide)
+      : s_(schedule),
+        reduction_(reduction),
+        target_(target),
+        decide_(decide),
+        block_(s_.get_block(reduction.block)) {}
+
+  std::set<std::string> schedule() {
+    find_neighbours();
+    stage_accumulators();
+    split_loops();
+    order_loops();
+    place_producers();
+    finish_reduction();
+    finish_epilogue();
+    return done_;
+  }
+
+ private:
+  struct Parts {
+    std::optional<LoopHandle> outer, middle, tile;
+  };
+
+  Decision heuristic(Decision decision) const {
+    return decide_ == Decide::kHeuristic ? decision : Decision{};
+  }
+  int64_t extent(LoopHandle loop) const { return int_value(s_[loop]->extent); }
+
+  void find_neighbours() {
+    Ref<Block> block = s_[block_];
+    done_.insert(block->name);
+    for (const Ref<Block>& producer : producers_of(s_.func(), block))
+      if (is_injective(*producer) && !is_param(s_.func(), producer->writes[0].buffer) &&
+          consumers_of(s_.func(), producer).size() == 1)
+        producers_.push_back(s_.get_block(producer->name));
+  }
+
+  /// Accumulators go to a buffer of their own, which becomes registers; its reader is the epilogue.
+  void stage_accumulators() {
+    Ref<Block> block = s_[block_];
+    std::vector<Ref<Block>> consumers = consumers_of(s_.func(), block);
+    const Buffer& out = block->writes[0].buffer;
+    bool followed = !is_param(s_.func(), out) && consumers.size() == 1 && is_injective(*consumers[0]) &&
+                    follows(*consumers[0], out);
+    if (followed) {
+      epilogue_ = s_.get_block(consumers[0]->name);
+      s_.set_scope(block_, 0, Scope::kLocal);
+    } else {
+      epilogue_ = s_.cache_write(block_, 0, Scope::kLocal);
+    }
+    done_.insert(s_[epilogue_]->name);
+  }
+
+  void split_loops() {
+    loops_ = s_.get_loops(block_);
+    parts_.resize(loops_.size());
+    int64_t vectors = split_lanes();
+    std::vector<size_t> tiled = tiled_variables(reduction_);
+    std::vector<RegisterTile> tiles = register_tiles(reduction_, target_, vectors);
+    std::vector<IntHandle> sizes;
+    if (!tiled.empty()) {
+      std::vector<int64_t> table;
+      for (const RegisterTile& tile : tiles) table.insert(table.end(), tile.sizes.begin(), tile.sizes.end());
+      sizes = s_.sample_tuple(static_cast<int64_t>(tiled.size()), table, heuristic({0}));
+    }
+    tile_results_ = vectors;
+    for (size_t i = 0; i < reduction_.extents.size(); ++i) {
+      if (reduction_.reduces[i] || i == reduction_.vector) continue;
+      auto position = std::find(tiled.begin(), tiled.end(), i);
+      if (position == tiled.end())
+        parts_[i].outer = loops_[i];
+      else
+        split_tiled(i, sizes[static_cast<size_t>(position - tiled.begin())], i == tiled.back());
+    }
+  }
+
+  /// Splits the vector variable into vectors; gives how many of them one tile holds.
+  int64_t split_lanes() {
+    lanes_ = loops_[reduction_.vector];
+    int64_t width = vector_width(extent(lanes_), target_), count = extent(lanes_) / width;
+    if (count == 1) return 1;
+    int64_t vectors = kMostVectors;
+    while (count % vectors != 0) --vectors;
+    auto parts = s_.split(lanes_, {kInferred, vectors, width});
+    parts_[reduction_.vector].middle = parts[0];
+    parts_[reduction_.vector].tile = parts[1];
+    lanes_ = parts[2];
+    return vectors;
+  }
+
+  void split_tiled(size_t i, IntHandle size, bool innermost) {
+    tile_results_ *= s_[size];
+    auto tile = s_.split(loops_[i], {kInferred, size});
+    // How many tiles a core computes before it takes other data: a whole row of them by default.
+    int64_t tiles = extent(tile[0]);
+    Decision decision = innermost ? Decision{1, tiles} : Decision{tiles, 1};
+    auto factors = s_.sample_perfect_tile(tile[0], 2, tiles, heuristic(decision));
+    auto levels = s_.split(tile[0], {factors[0], factors[1]});
+    parts_[i] = {levels[0], levels[1], tile[1]};
+  }
+
+  void order_loops() {
+    std::vector<LoopHandle> order, outer, tile;
+    for (const Parts& part : parts_)
+      if (part.outer) outer.push_back(*part.outer);
+    order = outer;
+    for (const Parts& part : parts_)
+      if (part.middle) order.push_back(*part.middle), tile_loop_ = *part.middle;
+    for (size_t i = 0; i < loops_.size(); ++i)
+      if (reduction_.reduces[i]) reduce_.push_back(loops_[i]);
+    unroll_reduction();
+    order.insert(order.end(), reduce_.begin(), reduce_.end());
+    for (const Parts& part : parts_)
+      if (part.tile) tile.push_back(*part.tile);
+    order.insert(order.end(), tile.begin(), tile.end());
+    order.push_back(lanes_);
+    s_.reorder(order);
+    for (LoopHandle loop : tile) s_.unroll(loop);
+    s_.vectorize(lanes_);
+    if (outer.empty()) return;
+    outer_ = outer.size() > 1 ? s_.fuse(outer) : outer[0];
+    if (!tile_loop_) tile_loop_ = outer_;
+    int64_t work = iterations(*s_[block_]);
+    if (work >= kParallelIterations && target_.cores > 1) s_.parallel(*outer_);
+  }
+
+  /// The innermost reduction loop is unrolled by a sampled factor; reductions of few steps (windows) wholly.
+  void unroll_reduction() {
+    int64_t steps = 1;
+    for (LoopHandle loop : reduce_) steps *= extent(loop);
+    if (steps * tile_results_ * 2 <= kMostInstructions) {
+      unrolled_ = reduce_;
+      return;
+    }
+    LoopHandle last = reduce_.back();
+    std::vector<int64_t> factors;
+    size_t preferred = 0;
+    for (int64_t factor : {1, 2, 4, 8, 16}) {
+      if (extent(last) % factor != 0 || (factor > 1 && factor * tile_results_ > kMostInstructions)) continue;
+      if (factor <= 4) preferred = factors.size();
+      factors.push_back(factor);
+    }
+    IntHandle factor = s_.sample_categorical(factors, heuristic({static_cast<int64_t>(preferred)}));
+    auto parts = s_.split(last, {kInferred, factor});
+    reduce_.back() = parts[0];
+    reduce_.push_back(parts[1]);
+    unrolled_ = {parts[1]};
+  }
+
+  /// A producer moves into the outer loop, or runs before as loops of its own (the default: nothing is
+  /// computed twice).
+  void place_producers() {
+    for (BlockHandle producer : producers_) {
+      std::vector<LoopHandle> places;
+      if (outer_ && fits_inside(producer)) places.push_back(*outer_);
+      LoopHandle place = s_.sample_compute_location(producer, places, heuristic({0}));
+      s_.compute_at(producer, place);
+      bool moved = false;
+      for (const Ref<For>& loop : loops_around(path_to(s_.func(), s_[producer])))
+        moved |= outer_ && loop->var == s_[*outer_]->var;
+      if (moved)
+        finish_inner_loops(s_, producer, outer_, target_);
+      else
+        schedule_injective(s_, producer, target_);
+      done_.insert(s_[producer]->name);
+    }
+  }
+
+  bool fits_inside(BlockHandle producer) {
+    Schedule trial = s_;
+    try {
+      trial.compute_at(producer, *outer_);
+    } catch (const Error&) {
+      return false;  // not a legal place
+    }
+    int64_t elements = 1;
+    bool below = false;
+    for (LoopHandle loop : trial.get_loops(producer)) {
+      if (below) elements *= int_value(trial[loop]->extent);
+      below |= trial[loop]->var == trial[*outer_]->var;
+    }
+    return elements * trial[producer]->writes[0].buffer->dtype.bytes() <= kStackBytes;
+  }
+
+  void finish_reduction() {
+    for (LoopHandle loop : unrolled_) s_.unroll(loop);
+    done_.insert(s_[s_.decompose_reduction(block_, reduce_[0])]->name);
+  }
+
+  void finish_epilogue() {
+    if (tile_loop_) s_.reverse_compute_at(epilogue_, *tile_loop_);
+    finish_inner_loops(s_, epilogue_, tile_loop_, target_);
+  }
+
+  Schedule& s_;
+  const VectorReduction& reduction_;
+  const Target& target_;
+  Decide decide_;
+  BlockHandle block_, epilogue_;
+  std::vector<BlockHandle> producers_;
+  std::vector<LoopHandle> loops_, reduce_, unrolled_;
+  std::vector<Parts> parts_;  // by variable
+  LoopHandle lanes_;
+  std::optional<LoopHandle> outer_, tile_loop_;
+  int64_t tile_results_ = 1;
+  std::set<std::string> done_;
+};
+}  // namespace
+
+std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction,
+                                               const Target& target, Decide decide) {
+  return TiledReduction(schedule, reduction, target, decide).schedule();
+}
+
+}  // namespace lathe::schedule

@@ -1,0 +1,115 @@
+#include "schedules/tile_model.h"
+
+#include <algorithm>
+
+namespace lathe::schedule {
+
+int64_t vector_width(int64_t extent, const Target& target) {
+  int64_t lanes = target.lanes();
+  for (int64_t width = std::min(lanes, extent); width > 1; --width)
+    if (extent % width == 0) return width >= std::min(lanes / 2, extent) ? width : 1;
+  return 1;
+}
+
+std::vector<size_t> tiled_variables(const VectorReduction& reduction) {
+  std::vector<size_t> variables;
+  for (size_t i = reduction.extents.size(); i-- > 0 && variables.size() < 3;)
+    if (!reduction.reduces[i] && i != reduction.vector && reduction.extents[i] > 1)
+      variables.insert(variables.begin(), i);
+  return variables;
+}
+
+namespace {
+constexpr double kLoadsPerCycle = 2, kMultiplyAddsPerCycle = 2, kLatency = 4;
+/// A tile costs this many cycles besides its reduction: storing the results, starting loops.
+constexpr double kTileOverhead = 20;
+constexpr int64_t kLargestSize = 32;
+constexpr size_t kCandidates = 16;
+/// Candidates may be this much worse than the best: the model knows less than a measurement.
+constexpr double kTolerance = 1.6;
+
+class Model {
+ public:
+  Model(const VectorReduction& reduction, const Target& target, int64_t vectors)
+      : reduction_(reduction), target_(target), vectors_(vectors), variables_(tiled_variables(reduction)) {
+    for (size_t i = 0; i < reduction.extents.size(); ++i)
+      if (reduction.reduces[i]) steps_ *= static_cast<double>(reduction.extents[i]);
+  }
+
+  std::vector<RegisterTile> tiles() {
+    std::vector<int64_t> sizes(variables_.size(), 1);
+    enumerate(0, sizes);
+    std::stable_sort(tiles_.begin(), tiles_.end(),
+                     [](const RegisterTile& a, const RegisterTile& b) { return a.cost < b.cost; });
+    double limit = tiles_[0].cost * kTolerance;
+    while (tiles_.size() > kCandidates || tiles_.back().cost > limit) tiles_.pop_back();
+    return std::move(tiles_);
+  }
+
+ private:
+  void enumerate(size_t position, std::vector<int64_t>& sizes) {
+    if (position == variables_.size()) {
+      if (registers(sizes) <= target_.vector_registers || product(sizes) == 1)
+        tiles_.push_back({sizes, cost(sizes)});
+      return;
+    }
+    int64_t extent = reduction_.extents[variables_[position]];
+    for (int64_t size = 1; size <= std::min(extent, kLargestSize); ++size) {
+      // A size that covers the dimension in as many steps as a smaller one does is worse than that one.
+      if (size > 1 && (extent + size - 1) / size == (extent + size - 2) / (size - 1)) continue;
+      sizes[position] = size;
+      enumerate(position + 1, sizes);
+    }
+    sizes[position] = 1;
+  }
+
+  int64_t product(const std::vector<int64_t>& sizes) const {
+    int64_t result = vectors_;
+    for (int64_t size : sizes) result *= size;
+    return result;
+  }
+
+  /// Vectors (scalars, of a broadcast operand) loaded in a step.
+  int64_t loads(const Operand& operand, const std::vector<int64_t>& sizes) const {
+    int64_t result = operand.contiguous ? vectors_ : 1;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (operand.uses[variables_[i]]) result *= sizes[i];
+    return result;
+  }
+
+  /// Accumulators, the operand with fewest vectors held, one more for the others.
+  int64_t registers(const std::vector<int64_t>& sizes) const {
+    int64_t held = INT64_MAX;
+    for (const Operand& operand : reduction_.operands) held = std::min(held, loads(operand, sizes));
+    return product(sizes) + held + (reduction_.operands.size() > 1 ? 1 : 0);
+  }
+
+  double cost(const std::vector<int64_t>& sizes) const {
+    auto results = static_cast<double>(product(sizes));
+    double loaded = 0, waste = 1;
+    for (const Operand& operand : reduction_.operands) loaded += static_cast<double>(loads(operand, sizes));
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      int64_t extent = reduction_.extents[variables_[i]], tiles = (extent + sizes[i] - 1) / sizes[i];
+      waste *= static_cast<double>(tiles * sizes[i]) / static_cast<double>(extent);
+      // Tiles over the edge are guarded, which costs more than the iterations themselves.
+      if (tiles * sizes[i] != extent) waste *= 1.5;
+    }
+    double cycles = std::max({results / kMultiplyAddsPerCycle, loaded / kLoadsPerCycle, kLatency});
+    return waste * (cycles + kTileOverhead / steps_) / results;
+  }
+
+  const VectorReduction& reduction_;
+  const Target& target_;
+  int64_t vectors_;
+  std::vector<size_t> variables_;
+  double steps_ = 1;
+  std::vector<RegisterTile> tiles_;
+};
+}  // namespace
+
+std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target,
+                                         int64_t vectors) {
+  return Model(reduction, target, vectors).tiles();
+}
+
+}  // namespace lathe::schedule

@@ -1,0 +1,30 @@
+// Which register tiles are worth trying for a vectorized reduction: an analytic model of the inner loop.
+#pragma once
+
+#include "core/tir/target.h"
+#include "schedules/anatomy.h"
+
+namespace lathe::schedule {
+
+/// Lanes to vectorize a dimension of that extent with: the target's, or a divisor of the extent that comes
+/// near; 1 when there is none.
+int64_t vector_width(int64_t extent, const Target& target);
+
+/// A register tile: how many values of each tiled variable one execution of the reduction loops computes.
+struct RegisterTile {
+  std::vector<int64_t> sizes;  // by position in the list of tiled variables
+  double cost = 0;  // cycles for a vector of results and one step of the reduction; lower is better
+};
+
+/// The variables a register tile extends along: at most three spatial ones, the innermost of extent above 1,
+/// in order; the vector variable is not among them.
+std::vector<size_t> tiled_variables(const VectorReduction& reduction);
+
+/// The promising tiles, the best first. Never empty. The model: two multiply-adds and two loads a cycle,
+/// results four cycles late, accumulators and operands within the vector registers, and the part of a tile
+/// that sticks out over the edge wasted. `vectors` is how many vectors one tile holds along the vector
+/// variable.
+std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target,
+                                         int64_t vectors);
+
+}  // namespace lathe::schedule

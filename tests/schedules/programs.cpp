@@ -1,0 +1,202 @@
+#include "tests/schedules/programs.h"
+
+#include <gtest/gtest.h>
+
+#include "core/support/tensor.h"
+#include "core/tir/builder.h"
+#include "core/tir/interpret.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+Func conv2d(const ConvShape& c, DataType dtype) {
+  FuncBuilder f;
+  int64_t padded_h = c.height + 2 * c.pad, padded_w = c.width + 2 * c.pad;
+  int64_t out_h = (padded_h - c.kernel) / c.stride + 1, out_w = (padded_w - c.kernel) / c.stride + 1;
+  Buffer data = f.input("data", {1, c.in_blocks, c.height, c.width, c.in_lanes}, dtype);
+  Buffer weight =
+      f.input("weight", {c.out_blocks, c.in_blocks, c.kernel, c.kernel, c.in_lanes, c.lanes}, dtype);
+  Buffer bias = f.input("bias", {c.out_blocks, c.lanes}, dtype);
+  Buffer residual =
+      c.residual ? f.input("residual", {1, c.out_blocks, out_h, out_w, c.lanes}, dtype) : Buffer();
+  Buffer padded = data;
+  if (c.pad > 0)
+    padded = f.compute("pad", {1, c.in_blocks, padded_h, padded_w, c.in_lanes}, [&](Vars i) {
+      Expr h = i[2] - c.pad, w = i[3] - c.pad;
+      Expr inside = logical_and(logical_and(less_equal(0, h), less(h, c.height)),
+                                logical_and(less_equal(0, w), less(w, c.width)));
+      return select(inside, load(data, {i[0], i[1], h, w, i[4]}), constant(dtype, 0));
+    });
+  Buffer out =
+      f.reduce("conv", {1, c.out_blocks, out_h, out_w, c.lanes},
+               {c.in_blocks, c.kernel, c.kernel, c.in_lanes}, Combiner::kSum, [&](Vars i, Vars r) {
+                 return load(padded, {i[0], r[0], i[2] * c.stride + r[1], i[3] * c.stride + r[2], r[3]}) *
+                        load(weight, {i[1], r[0], r[1], r[2], r[3], i[4]});
+               });
+  if (c.epilogue)
+    out = f.compute("bias_add", out->shape, [&, out](Vars i) {
+      return load(out, {i[0], i[1], i[2], i[3], i[4]}) + load(bias, {i[1], i[4]});
+    });
+  if (c.residual)
+    out = f.compute("add", out->shape, [&, out](Vars i) {
+      return load(out, {i[0], i[1], i[2], i[3], i[4]}) + load(residual, {i[0], i[1], i[2], i[3], i[4]});
+    });
+  if (c.epilogue)
+    out = f.compute("relu", out->shape, [&, out](Vars i) {
+      return max(load(out, {i[0], i[1], i[2], i[3], i[4]}), constant(dtype, 0));
+    });
+  return f.finish("conv2d", {out});
+}
+
+Func depthwise(int64_t blocks, int64_t size, int64_t stride, DataType dtype) {
+  FuncBuilder f;
+  int64_t out_size = (size - 1) / stride + 1;
+  Buffer data = f.input("data", {1, blocks, size, size, 16}, dtype);
+  Buffer weight = f.input("weight", {blocks, 3, 3, 16}, dtype);
+  Buffer padded = f.compute("pad", {1, blocks, size + 2, size + 2, 16}, [&](Vars i) {
+    Expr h = i[2] - 1, w = i[3] - 1;
+    Expr inside = logical_and(logical_and(less_equal(0, h), less(h, size)),
+                              logical_and(less_equal(0, w), less(w, size)));
+    return select(inside, load(data, {i[0], i[1], h, w, i[4]}), constant(dtype, 0));
+  });
+  Buffer conv =
+      f.reduce("depthwise", {1, blocks, out_size, out_size, 16}, {3, 3}, Combiner::kSum, [&](Vars i, Vars r) {
+        return load(padded, {i[0], i[1], i[2] * stride + r[0], i[3] * stride + r[1], i[4]}) *
+               load(weight, {i[1], r[0], r[1], i[4]});
+      });
+  Buffer out = f.compute("relu", conv->shape, [&](Vars i) {
+    return max(load(conv, {i[0], i[1], i[2], i[3], i[4]}), constant(dtype, 0));
+  });
+  return f.finish("depthwise", {out});
+}
+
+Func dense(int64_t m, int64_t n, int64_t k, DataType dtype) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {m, k}, dtype);
+  Buffer weight = f.input("weight", {n / 16, k, 16}, dtype);
+  Buffer bias = f.input("bias", {n}, dtype);
+  Buffer product = f.reduce("dense", {m, n / 16, 16}, {k}, Combiner::kSum, [&](Vars i, Vars r) {
+    return load(x, {i[0], r[0]}) * load(weight, {i[1], r[0], i[2]});
+  });
+  Buffer out = f.compute("bias_add", {m, n}, [&](Vars i) {
+    return load(product, {i[0], floordiv(i[1], 16), floormod(i[1], 16)}) + load(bias, {i[1]});
+  });
+  return f.finish("dense", {out});
+}
+
+Func matmul(int64_t m, int64_t n, int64_t k, DataType dtype) {
+  FuncBuilder f;
+  Buffer a = f.input("a", {m, k}, dtype), b = f.input("b", {k, n}, dtype);
+  Buffer c = f.reduce("matmul", {m, n}, {k}, Combiner::kSum, [&](Vars i, Vars r) {
+    return load(a, {i[0], r[0]}) * load(b, {r[0], i[1]});
+  });
+  return f.finish("matmul", {c});
+}
+
+Func max_pool(int64_t blocks, int64_t size, DataType dtype) {
+  FuncBuilder f;
+  Buffer data = f.input("data", {1, blocks, size, size, 16}, dtype);
+  Buffer out = f.reduce("pool", {1, blocks, (size - 3) / 2 + 1, (size - 3) / 2 + 1, 16}, {3, 3},
+                        Combiner::kMax, [&](Vars i, Vars r) {
+                          return load(data, {i[0], i[1], i[2] * 2 + r[0], i[3] * 2 + r[1], i[4]});
+                        });
+  return f.finish("max_pool", {out});
+}
+
+Func global_average(int64_t blocks, int64_t size) {
+  FuncBuilder f;
+  Buffer data = f.input("data", {1, blocks, size, size, 16}, kFloat32);
+  Buffer sum = f.reduce("sum", {1, blocks, 1, 1, 16}, {size, size}, Combiner::kSum, [&](Vars i, Vars r) {
+    return load(data, {i[0], i[1], r[0], r[1], i[4]});
+  });
+  Buffer out = f.compute("mean", {1, blocks, 1, 1, 16}, [&](Vars i) {
+    return load(sum, {i[0], i[1], i[2], i[3], i[4]}) * fimm(kFloat32, 1.0 / static_cast<double>(size * size));
+  });
+  return f.finish("global_average", {out});
+}
+
+Func softmax(int64_t rows, int64_t columns) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {rows, columns}, kFloat32);
+  Buffer top = f.reduce("top", {rows}, {columns}, Combiner::kMax, [&](Vars i, Vars r) {
+    return load(x, {i[0], r[0]});
+  });
+  Buffer e = f.compute("e", {rows, columns}, [&](Vars i) {
+    return intrinsic(Intrinsic::kExp, load(x, {i[0], i[1]}) - load(top, {i[0]}));
+  });
+  Buffer sum = f.reduce("sum", {rows}, {columns}, Combiner::kSum, [&](Vars i, Vars r) {
+    return load(e, {i[0], r[0]});
+  });
+  Buffer out = f.compute("out", {rows, columns}, [&](Vars i) {
+    return div(load(e, {i[0], i[1]}), load(sum, {i[0]}));
+  });
+  return f.finish("softmax", {out});
+}
+
+Func elementwise(int64_t rows, int64_t columns, DataType dtype) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {rows, columns}, dtype), y = f.input("y", {columns}, dtype);
+  Buffer sum = f.compute("sum", {rows, columns}, [&](Vars i) {
+    return load(x, {i[0], i[1]}) + load(y, {i[1]});
+  });
+  Buffer twice = f.compute("twice", {rows, columns}, [&](Vars i) {
+    return load(sum, {i[0], i[1]}) * constant(dtype, 2);
+  });
+  Buffer out = f.compute("out", {columns, rows}, [&](Vars i) {
+    return max(load(twice, {i[1], i[0]}), constant(dtype, 0));
+  });
+  return f.finish("elementwise", {out});
+}
+
+Func pack_layout(int64_t blocks, int64_t size, DataType dtype) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {1, blocks * 16, size, size}, dtype);
+  Buffer out = f.compute("packed", {1, blocks, size, size, 16}, [&](Vars i) {
+    return load(x, {i[0], i[1] * 16 + i[4], i[2], i[3]});
+  });
+  return f.finish("pack_layout", {out});
+}
+
+std::vector<Program> small_programs() {
+  return {
+      {"conv2d 3x3", conv2d({})},
+      {"conv2d 3x3, residual",
+       conv2d({.out_blocks = 4, .in_blocks = 1, .height = 8, .width = 6, .residual = true})},
+      {"conv2d 3x3 stride 2, prime size", conv2d({.height = 13, .width = 13, .stride = 2})},
+      {"conv2d 1x1 without epilogue", conv2d({.in_blocks = 3, .kernel = 1, .pad = 0, .epilogue = false})},
+      {"conv2d 5x5 first layer",
+       conv2d({.out_blocks = 1, .in_blocks = 1, .kernel = 5, .stride = 2, .pad = 2, .in_lanes = 3})},
+      {"depthwise", depthwise(2, 7, 1)},
+      {"depthwise stride 2", depthwise(1, 14, 2)},
+      {"dense", dense(4, 64, 24)},
+      {"dense, one row", dense(1, 96, 30)},
+      {"matmul", matmul(5, 48, 12)},
+      {"matmul, odd sizes", matmul(7, 11, 13)},
+      {"max pool", max_pool(2, 9)},
+      {"global average", global_average(3, 7)},
+      {"softmax", softmax(3, 20)},
+      {"element-wise", elementwise(6, 10)},
+      {"layout", pack_layout(2, 5)},
+  };
+}
+
+namespace {
+std::vector<Tensor> random_params(const Func& func) {
+  std::vector<Tensor> params;
+  for (const Buffer& param : func->params)
+    params.push_back(random_tensor(constant_shape(param), param->dtype, params.size() + 1));
+  return params;
+}
+}  // namespace
+
+void expect_same_results(const Func& func, const Func& scheduled) {
+  std::vector<Tensor> expected = random_params(func), actual = random_params(func);
+  interpret(func, expected);
+  interpret(scheduled, actual);
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LE(max_relative_error(actual[i], expected[i]), expected[i].dtype().is_float() ? 1e-5 : 0)
+        << func->params[i]->name;
+}
+
+}  // namespace lathe::schedule

@@ -1,0 +1,43 @@
+// Small programs of the shapes that operators make, and the oracle that schedules are tested against.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/tir/stmt.h"
+
+namespace lathe::schedule {
+
+/// A named program for tests. Integer programs have exact results whatever the order of sums.
+struct Program {
+  std::string name;
+  tir::Func func;
+};
+
+struct ConvShape {
+  int64_t out_blocks = 2, in_blocks = 2, height = 7, width = 7, kernel = 3, stride = 1, pad = 1, lanes = 16,
+          in_lanes = 16;
+  bool epilogue = true, residual = false;
+};
+/// conv2d over NCHWc data and packed weights: padding block, convolution block, element-wise epilogue.
+tir::Func conv2d(const ConvShape& shape, DataType dtype = kInt32);
+tir::Func depthwise(int64_t blocks, int64_t size, int64_t stride, DataType dtype = kInt32);
+/// x[m, k] times weights packed [n/lanes, k, lanes], plus a bias.
+tir::Func dense(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32);
+tir::Func matmul(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32);
+tir::Func max_pool(int64_t blocks, int64_t size, DataType dtype = kInt32);
+tir::Func global_average(int64_t blocks, int64_t size);
+tir::Func softmax(int64_t rows, int64_t columns);
+/// Three element-wise blocks one after the other, with a broadcast.
+tir::Func elementwise(int64_t rows, int64_t columns, DataType dtype = kInt32);
+/// NCHW to NCHWc.
+tir::Func pack_layout(int64_t blocks, int64_t size, DataType dtype = kInt32);
+
+std::vector<Program> small_programs();
+
+/// Both programs give the same results on the same random inputs (float32 up to rounding), and `scheduled`
+/// has no fault.
+void expect_same_results(const tir::Func& func, const tir::Func& scheduled);
+
+}  // namespace lathe::schedule

@@ -1,0 +1,45 @@
+#include "schedules/space.h"
+
+#include <gtest/gtest.h>
+
+#include "core/support/error.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+Target avx512() {
+  Target target;
+  target.vector_bits = 512;
+  target.vector_registers = 32;
+  target.cores = 2;
+  return target;
+}
+
+TEST(DefaultTrace, KeepsMeaning) {
+  for (const Program& program : small_programs()) {
+    SCOPED_TRACE(program.name);
+    Trace trace = default_trace(program.func, avx512());
+    EXPECT_FALSE(trace.steps.empty());
+    tir::Func scheduled = replay(trace, program.func);
+    SCOPED_TRACE(to_text(trace));
+    expect_same_results(program.func, scheduled);
+  }
+}
+
+TEST(DesignSpace, SamplesKeepMeaning) {
+  for (const Program& program : small_programs()) {
+    SCOPED_TRACE(program.name);
+    for (const DesignSpace* space : spaces_for(program.func, avx512())) {
+      for (uint64_t seed = 0; seed < 4; ++seed) {
+        Trace trace = sample(*space, program.func, avx512(), seed);
+        SCOPED_TRACE(to_text(trace));
+        expect_same_results(program.func, replay(trace, program.func));
+        EXPECT_EQ(sample(*space, program.func, avx512(), seed), trace);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::schedule
