@@ -11,8 +11,8 @@ namespace lathe::db {
 namespace {
 constexpr std::string_view kJobStateNames[kJobStates] = {"queued", "running", "stopped",
                                                          "done",   "failed",  "cancelled"};
-constexpr std::string_view kTrialStateNames[kTrialStates] = {"pending", "leased", "done", "failed",
-                                                             "quarantined"};
+constexpr std::string_view kTrialStateNames[kTrialStates] = {"pending", "leased",      "done",
+                                                             "failed",  "quarantined", "cancelled"};
 }  // namespace
 
 std::string_view to_string(JobState state) { return kJobStateNames[static_cast<int>(state)]; }

@@ -70,10 +70,17 @@ inline constexpr int kJobStates = 6;
 inline bool is_final(JobState state) { return state >= JobState::kDone; }
 std::string_view to_string(JobState state);
 
-enum class TrialState : uint8_t { kPending, kLeased, kDone, kFailed, kQuarantined };
-inline constexpr int kTrialStates = 5;
+enum class TrialState : uint8_t {
+  kPending,
+  kLeased,
+  kDone,         // measured
+  kFailed,       // its outcome says how
+  kQuarantined,  // took its workers away (Outcome::kWorkerLost)
+  kCancelled,    // nobody waits for it any more
+};
+inline constexpr int kTrialStates = 6;
 
-/// The last three never change again.
+/// The last four never change again.
 inline bool is_final(TrialState state) { return state >= TrialState::kDone; }
 std::string_view to_string(TrialState state);
 
@@ -128,13 +135,21 @@ struct JobProgress {
   int64_t ended() const;
 };
 
+enum class Purpose : uint8_t {
+  kSearch,   // the candidate's first measurement
+  kConfirm,  // another one of a winner: see Store::confirm
+};
+
 /// A candidate to measure. `program` is the structural hash of the scheduled program: two traces that give
 /// the same program are one candidate. Left empty, the trace stands for itself.
 struct NewTrial {
+  TrialId id = 0;  // 0: the store picks one
   WorkloadId workload = 0;
   std::string trace;
   std::string program;
   double predicted = 0;
+  Purpose purpose = Purpose::kSearch;
+  std::string settings = "{}";  // how to measure it: opaque here
 };
 
 enum class Enqueued : uint8_t {
@@ -150,7 +165,17 @@ struct EnqueuedTrial {
   MeasurementId measurement = 0;
 };
 
-/// A trial as a worker needs it.
+/// A worker's right to one attempt at a trial.
+struct Lease {
+  LeaseId id = 0;
+  TrialId trial = 0;
+  int attempt = 0;
+  std::string worker;
+  int64_t epoch = 0;  // the tracker's life in which it was given
+  enum class State : uint8_t { kOpen, kResult, kLost, kReturned } state = State::kOpen;
+};
+
+/// A trial as a worker needs it, and what became of it.
 struct Trial {
   TrialId id = 0;
   JobId job = 0;
@@ -158,38 +183,29 @@ struct Trial {
   WorkloadId workload = 0;
   TargetId target = 0;
   int threads = 1;
+  Purpose purpose = Purpose::kSearch;
   TrialState state = TrialState::kPending;
-  int attempt = 0;  // how many leases it has had
   double predicted = 0;
-  std::string trace;
+  std::string trace, settings;
   std::optional<Outcome> outcome;
   std::string error;
   int signal = 0;
 };
 
-/// A worker's right to one attempt at a trial. `epoch` counts the tracker's lives.
-struct Lease {
-  LeaseId id = 0;
-  TrialId trial = 0;
-  int attempt = 0;
-  WorkerId worker = 0;
-  int64_t epoch = 0;
-  int64_t granted_ms = 0;
-};
+/// How a lease ends without a result: with its worker, or handed back by a draining one.
+enum class LeaseEnd : uint8_t { kLost, kReturned };
 
-enum class LeaseEnd : uint8_t {
-  kLost,      // expired, or its worker died: counts as an attempt
-  kReturned,  // handed back unused by a draining worker: does not
-};
-
-/// What a worker reports about a lease. For kOk `samples` holds seconds, at least one, all above zero.
+/// What is reported about a lease. For kOk `samples` holds seconds, at least one, all above zero. kWorkerLost
+/// quarantines the trial: how many lost workers are too many is the tracker's to say.
 struct TrialResult {
   LeaseId lease = 0;
+  std::optional<DeviceId> device;  // it ran on; needed for kOk
   Outcome outcome = Outcome::kOk;
   std::vector<float> samples;
   double relative_error = 0;  // largest difference from the unscheduled program's outputs
   std::string error;          // text of the failure, with the tail of stderr
   int signal = 0;
+  std::string artifact;            // digest of the machine code
   std::string compiler, revision;  // of the builder: LLVM version and git revision
 };
 

@@ -35,10 +35,14 @@ CREATE TABLE device(
 
 CREATE TABLE worker(
   id INTEGER PRIMARY KEY,
-  name TEXT NOT NULL,
-  device INTEGER NOT NULL REFERENCES device,
-  seen_ms INTEGER NOT NULL,
-  UNIQUE(name, device)
+  name TEXT NOT NULL UNIQUE,
+  device INTEGER REFERENCES device,
+  seen_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE epoch(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  begun_ms INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE model(
@@ -113,22 +117,23 @@ CREATE TABLE trial(
   id INTEGER PRIMARY KEY,
   job INTEGER NOT NULL REFERENCES job,
   candidate INTEGER NOT NULL REFERENCES candidate,
+  purpose TEXT NOT NULL CHECK(purpose IN ('search', 'confirm')),
   threads INTEGER NOT NULL,
-  state TEXT NOT NULL CHECK(state IN ('pending', 'leased', 'done', 'failed', 'quarantined')),
-  attempt INTEGER NOT NULL DEFAULT 0,
+  settings TEXT NOT NULL,
+  state TEXT NOT NULL CHECK(state IN ('pending', 'leased', 'done', 'failed', 'quarantined', 'cancelled')),
   predicted REAL NOT NULL,
   outcome TEXT CHECK((outcome IS NOT NULL) = (state IN ('done', 'failed', 'quarantined'))),
   error TEXT NOT NULL DEFAULT '',
   signal INTEGER NOT NULL DEFAULT 0,
   lease INTEGER,
   created_ms INTEGER NOT NULL,
-  ended_ms INTEGER,
-  UNIQUE(job, candidate)
+  ended_ms INTEGER
 ) STRICT;
-CREATE INDEX trial_open ON trial(job, id) WHERE state = 'pending';
-CREATE INDEX trial_leased ON trial(job) WHERE state = 'leased';
+CREATE UNIQUE INDEX trial_once ON trial(job, candidate) WHERE purpose = 'search';
+CREATE INDEX trial_of_job ON trial(job, id);
+CREATE INDEX trial_open ON trial(id) WHERE state IN ('pending', 'leased');
 CREATE TRIGGER trial_is_final BEFORE UPDATE OF state, outcome ON trial
-  WHEN OLD.state IN ('done', 'failed', 'quarantined')
+  WHEN OLD.state IN ('done', 'failed', 'quarantined', 'cancelled')
   BEGIN SELECT RAISE(ABORT, 'a finished trial never changes'); END;
 
 CREATE TABLE lease(
@@ -192,7 +197,6 @@ CREATE TABLE artifact(
   candidate INTEGER NOT NULL REFERENCES candidate,
   compiler TEXT NOT NULL,
   digest TEXT NOT NULL,
-  bytes INTEGER NOT NULL,
   used_ms INTEGER NOT NULL,
   UNIQUE(candidate, compiler)
 ) STRICT;

@@ -127,10 +127,11 @@ DeviceId Store::add_device(const Device& device) {
        device.memory_bytes, device.system, device.details, now_ms_()}));
 }
 
-WorkerId Store::add_worker(const std::string& name, DeviceId device) {
+WorkerId Store::add_worker(const std::string& name, std::optional<DeviceId> device) {
   return returned_id(
       database_->query("INSERT INTO worker(name, device, seen_ms) VALUES(?, ?, ?) "
-                       "ON CONFLICT(name, device) DO UPDATE SET seen_ms = excluded.seen_ms RETURNING id",
+                       "ON CONFLICT(name) DO UPDATE SET device = coalesce(excluded.device, device), "
+                       "seen_ms = excluded.seen_ms RETURNING id",
                        {name, device, now_ms_()}));
 }
 
@@ -213,13 +214,11 @@ std::vector<ModelTask> Store::model_tasks(ModelId model, TargetId target) {
   return tasks;
 }
 
-void Store::add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest,
-                         int64_t bytes) {
+void Store::add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest) {
   database_->run(
-      "INSERT INTO artifact(candidate, compiler, digest, bytes, used_ms) VALUES(?, ?, ?, ?, ?) "
-      "ON CONFLICT(candidate, compiler) DO UPDATE SET digest = excluded.digest, bytes = excluded.bytes, "
-      "used_ms = excluded.used_ms",
-      {candidate, compiler, digest, bytes, now_ms_()});
+      "INSERT INTO artifact(candidate, compiler, digest, used_ms) VALUES(?, ?, ?, ?) "
+      "ON CONFLICT(candidate, compiler) DO UPDATE SET digest = excluded.digest, used_ms = excluded.used_ms",
+      {candidate, compiler, digest, now_ms_()});
 }
 
 std::optional<std::string> Store::find_artifact(CandidateId candidate, const std::string& compiler) {

@@ -27,9 +27,6 @@ struct StoreOptions {
   std::function<int64_t()> now_ms;  // the wall clock, unless a test brings its own
 };
 
-/// A trial whose leases were lost this often is quarantined: it kills or hangs workers.
-inline constexpr int kMaxAttempts = 3;
-
 /// Which results `best` may return. Wrong and suspect ones never are.
 struct BestQuery {
   WorkloadId workload = 0;
@@ -94,7 +91,7 @@ class Store {
   // ---- Catalogue: each call finds the row or adds it. ----
   TargetId add_target(const Target& target);
   DeviceId add_device(const Device& device);
-  WorkerId add_worker(const std::string& name, DeviceId device);
+  WorkerId add_worker(const std::string& name, std::optional<DeviceId> device = {});
   WorkloadId add_workload(const Workload& workload);
   ModelId add_model(const std::string& name, const std::string& digest);
   /// Replaces the tasks of (model, target). REQUIRES: no workload twice.
@@ -124,22 +121,29 @@ class Store {
   void checkpoint_task(JobId id, WorkloadId workload, int round, const std::string& checkpoint);
   void add_job_seconds(JobId id, double seconds);
 
-  // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING. The last three are
-  // final. ----
-  /// Adds one trial for each candidate that is new to the job and, when `device` is given, was never measured
-  /// on it with the job's threads.
+  // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING; CANCELLED from either.
+  // ---- Policy (who gets what, how many attempts) is the tracker's; that no final state changes and nothing
+  // is counted twice is seen to here.
+  /// Begins another life of the tracker and returns its number, counted from 1.
+  int64_t begin_epoch();
+  /// Adds one trial for each candidate. One for searching is left out when the job has a trial of the
+  /// candidate, or when `device` is given and the candidate was measured on it with the job's threads.
   std::vector<EnqueuedTrial> add_trials(JobId job, std::span<const NewTrial> trials,
                                         std::optional<DeviceId> device = {});
-  std::vector<Trial> pending_trials(JobId job, int limit);
+  TrialId last_trial();  // the highest id in use, or 0
   Trial trial(TrialId id);
-  /// Leases a pending trial; none when it is not pending. The lease is durable before a worker hears of it.
-  std::optional<Lease> grant(TrialId trial, WorkerId worker, int64_t epoch);
-  std::vector<Lease> open_leases();
-  /// Ends a lease without a result. The trial's new state, or none when the lease had ended before.
-  std::optional<TrialState> end_lease(LeaseId lease, LeaseEnd how, const std::string& error = "",
-                                      int signal = 0);
+  std::vector<Trial> pending_trials(JobId job, int limit);
+  std::vector<Trial> open_trials();          // pending and leased ones of all jobs, in order of id
+  std::vector<Lease> leases(TrialId trial);  // in order of id
+  /// Leases a pending trial; none when it is not pending. Durable before a worker hears of it. `id` 0: the
+  /// store's pick.
+  std::optional<Lease> grant(TrialId trial, const std::string& worker, int64_t epoch, LeaseId id = 0);
+  /// Ends a lease without a result, and its trial is pending again. False when the lease had ended before.
+  bool end_lease(LeaseId lease, LeaseEnd how);
+  /// False when the trial's state was final already.
+  bool cancel_trial(TrialId trial);
   /// Records results in one transaction. Idempotent: say it twice and the second time is a duplicate. A late
-  /// result of a lost lease counts while its trial is open. kWorkerLost ends the lease as lost.
+  /// result of a lost lease counts while its trial is open.
   std::vector<Recorded> record(std::span<const TrialResult> results);
 
   // ---- Measurements ----
@@ -157,8 +161,7 @@ class Store {
   std::vector<Coverage> coverage(ModelId model, BestQuery query);
 
   // ---- Artifacts (the bytes live in a content store), cost models, events ----
-  void add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest,
-                    int64_t bytes);
+  void add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest);
   std::optional<std::string> find_artifact(CandidateId candidate, const std::string& compiler);
   void add_cost_model(const CostModelRecord& record);
   std::optional<CostModelRecord> latest_cost_model(TargetId target);

@@ -28,8 +28,13 @@ TrialState trial_state_named(std::string_view name) {
   fail("the database has a trial in state `{}`, unknown to this program", name);
 }
 
+constexpr std::string_view kPurposeNames[] = {"search", "confirm"};
+constexpr std::string_view kLeaseEndings[] = {"", "result", "lost", "returned"};  // by Lease::State
+
+std::string_view to_string(Purpose purpose) { return kPurposeNames[static_cast<int>(purpose)]; }
+
 constexpr std::string_view kSelectTrial =
-    "SELECT trial.id, job, candidate, workload, target, threads, state, attempt, predicted, trace, "
+    "SELECT trial.id, job, candidate, workload, target, threads, purpose, state, predicted, trace, settings, "
     "coalesce(outcome, ''), error, signal FROM trial JOIN candidate ON candidate.id = trial.candidate ";
 
 Trial read_trial(Query& row) {
@@ -39,16 +44,28 @@ Trial read_trial(Query& row) {
                .workload = row.integer(),
                .target = row.integer(),
                .threads = static_cast<int>(row.integer()),
+               .purpose = row.text() == "confirm" ? Purpose::kConfirm : Purpose::kSearch,
                .state = trial_state_named(row.text()),
-               .attempt = static_cast<int>(row.integer()),
                .predicted = row.real(),
                .trace = row.text(),
+               .settings = row.text(),
                .outcome = parse_outcome(row.text()),
                .error = row.text(),
                .signal = static_cast<int>(row.integer())};
 }
 
+std::vector<Trial> read_trials(Query row) {
+  std::vector<Trial> trials;
+  while (row.step()) trials.push_back(read_trial(row));
+  return trials;
+}
+
 }  // namespace
+
+int64_t Store::begin_epoch() {
+  database_->run("INSERT INTO epoch(begun_ms) VALUES(?)", {now_ms_()});
+  return database_->last_insert_id();
+}
 
 CandidateId Store::add_candidate(TargetId target, const NewTrial& trial) {
   std::string program = trial.program.empty() ? sha256(trial.trace) : trial.program;
@@ -74,37 +91,35 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
   std::vector<EnqueuedTrial> enqueued;
   for (const NewTrial& trial : trials) {
     CandidateId candidate = add_candidate(owner.target, trial);
-    Query twin =
-        database_->query("SELECT id FROM trial WHERE job = ? AND candidate = ?", {job_id, candidate});
-    if (twin.step()) {
+    bool is_search = trial.purpose == Purpose::kSearch;
+    Query twin = database_->query(
+        "SELECT id FROM trial WHERE job = ? AND candidate = ? AND purpose = 'search'", {job_id, candidate});
+    if (is_search && twin.step()) {
       enqueued.push_back({.status = Enqueued::kDuplicate, .trial = twin.integer()});
       continue;
     }
     Query known =
         database_->query("SELECT id FROM measurement WHERE candidate = ? AND device = ? AND threads = ?",
                          {candidate, device, owner.threads});
-    if (known.step()) {
+    if (is_search && known.step()) {
       enqueued.push_back({.status = Enqueued::kMeasured, .measurement = known.integer()});
       continue;
     }
     database_->run(
-        "INSERT INTO trial(job, candidate, threads, state, predicted, created_ms) "
-        "VALUES(?, ?, ?, 'pending', ?, ?)",
-        {job_id, candidate, owner.threads, trial.predicted, now_ms_()});
+        "INSERT INTO trial(id, job, candidate, purpose, threads, settings, state, predicted, created_ms) "
+        "VALUES(nullif(?, 0), ?, ?, ?, ?, ?, 'pending', ?, ?)",
+        {trial.id, job_id, candidate, to_string(trial.purpose), owner.threads, trial.settings,
+         trial.predicted, now_ms_()});
     enqueued.push_back({.status = Enqueued::kQueued, .trial = database_->last_insert_id()});
   }
   transaction.commit();
   return enqueued;
 }
 
-std::vector<Trial> Store::pending_trials(JobId job, int limit) {
-  std::vector<Trial> trials;
-  for (Query row = database_->query(
-           fmt::format("{}WHERE job = ? AND state = 'pending' ORDER BY trial.id LIMIT ?", kSelectTrial),
-           {job, limit});
-       row.step();)
-    trials.push_back(read_trial(row));
-  return trials;
+TrialId Store::last_trial() {
+  Query row = database_->query("SELECT coalesce(max(id), 0) FROM trial");
+  CHECK(row.step());
+  return row.integer();
 }
 
 Trial Store::trial(TrialId id) {
@@ -113,66 +128,75 @@ Trial Store::trial(TrialId id) {
   return read_trial(row);
 }
 
-std::optional<Lease> Store::grant(TrialId trial, WorkerId worker, int64_t epoch) {
+std::vector<Trial> Store::pending_trials(JobId job, int limit) {
+  return read_trials(database_->query(
+      fmt::format("{}WHERE job = ? AND state = 'pending' ORDER BY trial.id LIMIT ?", kSelectTrial),
+      {job, limit}));
+}
+
+std::vector<Trial> Store::open_trials() {
+  return read_trials(database_->query(
+      fmt::format("{}WHERE state IN ('pending', 'leased') ORDER BY trial.id", kSelectTrial)));
+}
+
+std::vector<Lease> Store::leases(TrialId trial) {
+  std::vector<Lease> leases;
+  for (Query row =
+           database_->query("SELECT lease.id, attempt, worker.name, epoch, coalesce(ending, '') FROM lease "
+                            "JOIN worker ON worker.id = lease.worker WHERE trial = ? ORDER BY lease.id",
+                            {trial});
+       row.step();) {
+    Lease lease{.id = row.integer(),
+                .trial = trial,
+                .attempt = static_cast<int>(row.integer()),
+                .worker = row.text(),
+                .epoch = row.integer()};
+    std::string ending = row.text();
+    lease.state =
+        static_cast<Lease::State>(std::find(kLeaseEndings, std::end(kLeaseEndings), ending) - kLeaseEndings);
+    leases.push_back(std::move(lease));
+  }
+  return leases;
+}
+
+std::optional<Lease> Store::grant(TrialId trial, const std::string& worker, int64_t epoch, LeaseId id) {
   Transaction transaction = begin();
-  Lease lease{.trial = trial, .worker = worker, .epoch = epoch, .granted_ms = now_ms_()};
+  Lease lease{.id = id, .trial = trial, .worker = worker, .epoch = epoch};
   {
-    Query row = database_->query("SELECT attempt + 1 FROM trial WHERE id = ? AND state = 'pending'", {trial});
+    Query row = database_->query(
+        "SELECT 1 + (SELECT count(*) FROM lease WHERE trial = ?1) FROM trial "
+        "WHERE id = ?1 AND state = 'pending'",
+        {trial});
     if (!row.step()) return std::nullopt;
     lease.attempt = static_cast<int>(row.integer());
   }
-  database_->run("INSERT INTO lease(trial, attempt, worker, epoch, granted_ms) VALUES(?, ?, ?, ?, ?)",
-                 {trial, lease.attempt, worker, epoch, lease.granted_ms});
+  database_->run(
+      "INSERT INTO lease(id, trial, attempt, worker, epoch, granted_ms) VALUES(nullif(?, 0), ?, ?, ?, ?, ?)",
+      {id, trial, lease.attempt, add_worker(worker), epoch, now_ms_()});
   lease.id = database_->last_insert_id();
-  database_->run("UPDATE trial SET state = 'leased', attempt = ?, lease = ? WHERE id = ?",
-                 {lease.attempt, lease.id, trial});
+  database_->run("UPDATE trial SET state = 'leased', lease = ? WHERE id = ?", {lease.id, trial});
   transaction.commit();
   return lease;
 }
 
-std::vector<Lease> Store::open_leases() {
-  std::vector<Lease> leases;
-  for (Query row = database_->query("SELECT id, trial, attempt, worker, epoch, granted_ms FROM lease WHERE "
-                                    "ended_ms IS NULL ORDER BY id");
-       row.step();)
-    leases.push_back({.id = row.integer(),
-                      .trial = row.integer(),
-                      .attempt = static_cast<int>(row.integer()),
-                      .worker = row.integer(),
-                      .epoch = row.integer(),
-                      .granted_ms = row.integer()});
-  return leases;
+bool Store::end_lease(LeaseId lease, LeaseEnd how) {
+  Transaction transaction = begin();
+  int64_t ended =
+      database_->run("UPDATE lease SET ended_ms = ?, ending = ? WHERE id = ? AND ended_ms IS NULL",
+                     {now_ms_(), kLeaseEndings[how == LeaseEnd::kLost ? 2 : 3], lease});
+  database_->run(
+      "UPDATE trial SET state = 'pending', lease = NULL WHERE state = 'leased' AND lease = ?1 "
+      "AND id = (SELECT trial FROM lease WHERE id = ?1)",
+      {lease});
+  transaction.commit();
+  return ended == 1;
 }
 
-std::optional<TrialState> Store::end_lease(LeaseId lease, LeaseEnd how, const std::string& error,
-                                           int signal) {
-  Transaction transaction = begin();
-  if (!database_->run("UPDATE lease SET ended_ms = ?, ending = ? WHERE id = ? AND ended_ms IS NULL",
-                      {now_ms_(), how == LeaseEnd::kLost ? "lost" : "returned", lease}))
-    return std::nullopt;
-  Query row = database_->query(
-      "SELECT trial.id, state, trial.attempt, trial.lease FROM lease "
-      "JOIN trial ON trial.id = lease.trial WHERE lease.id = ?",
-      {lease});
-  CHECK(row.step());
-  TrialId trial = row.integer();
-  TrialState state = trial_state_named(row.text());
-  int64_t attempt = row.integer();
-  bool is_current = row.integer() == lease;
-  if (state == TrialState::kLeased && is_current) {
-    if (how == LeaseEnd::kLost && attempt >= kMaxAttempts) {
-      state = TrialState::kQuarantined;
-      end_trial(trial, state,
-                {.lease = lease, .outcome = Outcome::kWorkerLost, .error = error, .signal = signal});
-    } else {
-      state = TrialState::kPending;
-      database_->run(
-          "UPDATE trial SET state = 'pending', attempt = ?, lease = NULL, error = ?, signal = ? WHERE id = ?",
-          {how == LeaseEnd::kReturned ? attempt - 1 : attempt, tail(error), signal, trial});
-    }
-  }
-  transaction.commit();
-  return state;
+bool Store::cancel_trial(TrialId trial) {
+  return database_->run(
+             "UPDATE trial SET state = 'cancelled', ended_ms = ? "
+             "WHERE id = ? AND state IN ('pending', 'leased')",
+             {now_ms_(), trial}) == 1;
 }
 
 void Store::end_trial(TrialId trial, TrialState state, const TrialResult& result) {
@@ -186,53 +210,61 @@ void Store::end_trial(TrialId trial, TrialState state, const TrialResult& result
       "UPDATE job_task SET trials = trials + 1, "
       "best_seconds = min(coalesce(best_seconds, ?1), coalesce(?1, best_seconds)) "
       "WHERE (job, workload) = (SELECT trial.job, candidate.workload FROM trial "
-      "JOIN candidate ON candidate.id = trial.candidate WHERE trial.id = ?2)",
+      "JOIN candidate ON candidate.id = trial.candidate WHERE trial.id = ?2 AND purpose = 'search')",
       {seconds, trial});
 }
 
+/// The first measurement of a candidate stays, even when two jobs race; a confirming trial adds to it.
 void Store::add_measurement(TrialId trial, const TrialResult& result) {
   Summary summary = summarize(result.samples);
-  // Another job may have measured the candidate in the meantime; the first measurement stays.
-  database_->run(
+  int64_t added = database_->run(
       "INSERT INTO measurement(candidate, workload, target, device, threads, trial, worker, seconds, median, "
       "p25, min, "
       "mad, n, samples, relative_error, compiler, revision, recorded_ms) "
-      "SELECT candidate.id, candidate.workload, candidate.target, worker.device, trial.threads, trial.id, "
-      "worker.id, "
+      "SELECT candidate.id, candidate.workload, candidate.target, ?13, trial.threads, trial.id, "
+      "lease.worker, "
       "?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM trial JOIN candidate ON candidate.id = "
       "trial.candidate "
-      "JOIN lease ON lease.id = ?12 JOIN worker ON worker.id = lease.worker WHERE trial.id = ?1 "
-      "ON CONFLICT(candidate, device, threads) DO NOTHING",
+      "JOIN lease ON lease.id = ?12 WHERE trial.id = ?1 ON CONFLICT(candidate, device, threads) DO NOTHING",
       {trial, summary.median, summary.p25, summary.min, summary.mad,
        static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
-       result.compiler, result.revision, now_ms_(), result.lease});
+       result.compiler, result.revision, now_ms_(), result.lease, result.device});
+  if (added) return;
+  Query row = database_->query(
+      "SELECT measurement.id FROM trial JOIN measurement "
+      "ON measurement.candidate = trial.candidate AND measurement.threads = trial.threads "
+      "WHERE trial.id = ? AND device = ? AND purpose = 'confirm'",
+      {trial, result.device});
+  if (row.step()) confirm(row.integer(), result.samples);
 }
 
 Recorded Store::record_one(const TrialResult& result) {
   Query row = database_->query(
-      "SELECT trial.id, trial.state, trial.lease FROM lease JOIN trial ON trial.id = lease.trial "
-      "WHERE lease.id = ?",
+      "SELECT trial.id, trial.candidate, trial.state, trial.lease FROM lease "
+      "JOIN trial ON trial.id = lease.trial WHERE lease.id = ?",
       {result.lease});
   if (!row.step()) return Recorded::kUnknown;
   TrialId trial = row.integer();
+  CandidateId candidate = row.integer();
   TrialState state = trial_state_named(row.text());
   bool is_current = row.maybe_integer() == result.lease;
-  if (result.outcome == Outcome::kWorkerLost)
-    return end_lease(result.lease, LeaseEnd::kLost, result.error, result.signal) ? Recorded::kRecorded
-                                                                                 : Recorded::kDuplicate;
   database_->run("UPDATE lease SET ended_ms = ?, ending = 'result' WHERE id = ? AND ended_ms IS NULL",
                  {now_ms_(), result.lease});
-  if (is_final(state)) return is_current ? Recorded::kDuplicate : Recorded::kStale;
-  if (result.outcome != Outcome::kOk) {
+  if (is_final(state))
+    return is_current && state != TrialState::kCancelled ? Recorded::kDuplicate : Recorded::kStale;
+  if (result.outcome == Outcome::kWorkerLost) {
+    end_trial(trial, TrialState::kQuarantined, result);
+  } else if (result.outcome != Outcome::kOk) {
     end_trial(trial, TrialState::kFailed, result);
-  } else if (are_latencies(result.samples)) {
+  } else if (are_latencies(result.samples) && result.device) {
     end_trial(trial, TrialState::kDone, result);
     add_measurement(trial, result);
+    if (!result.artifact.empty()) add_artifact(candidate, result.compiler, result.artifact);
   } else {
     TrialResult failed = result;
     failed.outcome = Outcome::kCrashed;
-    failed.error = fmt::format("the worker reported success with {} samples that are no latencies",
-                               result.samples.size());
+    failed.error = result.device ? "the worker reported success with samples that are no latencies"
+                                 : "the worker reported success and no device";
     end_trial(trial, TrialState::kFailed, failed);
   }
   return Recorded::kRecorded;

@@ -60,13 +60,14 @@ TEST_F(BestTest, SuspectResultsAreOut) {
 TEST_F(BestTest, LadderGoesFromDeviceToTargetToCompatibleTarget) {
   auto add_farm = [&](const std::string& host, const Target& target, const std::string& trace,
                       float seconds) {
-    farm_.worker = store_.add_worker(host, store_.add_device({.host = host}));
+    farm_.device = store_.add_device({.host = host});
     TargetId id = store_.add_target(target);
     farm_.job = farm_.add_job(id, 1);
     farm_.measured(trace, {seconds});
     store_.confirm(store_.history(farm_.workload, id).back().id, std::vector<float>{seconds});
   };
-  BestQuery query{.workload = farm_.workload, .target = farm_.target, .device = farm_.device};
+  DeviceId own = farm_.device;
+  BestQuery query{.workload = farm_.workload, .target = farm_.target, .device = own};
   BestQuery strict = query;
   strict.strict = true;
   add_farm("wider", {"cpu:wide", "x86_64", "avx2,avx512f,fma"}, "needs avx512", 1e-4f);
@@ -82,7 +83,7 @@ TEST_F(BestTest, LadderGoesFromDeviceToTargetToCompatibleTarget) {
   EXPECT_EQ(store_.best(query)->measurement.trace, "twin");
   EXPECT_FALSE(store_.best(strict));
 
-  farm_.worker = store_.add_worker("w", farm_.device);
+  farm_.device = own;
   confirmed("own", 5e-3f);
   EXPECT_EQ(store_.best(query)->rung, Rung::kDevice);
   EXPECT_EQ(store_.best(query)->measurement.trace, "own");

@@ -94,7 +94,8 @@ TEST(Durability, SecondWriterIsToldWhoWaits) {
   for (int i = first;; i += 4) {
     std::vector<TrialResult> results;
     for (int k = i; k < i + 4; ++k)
-      results.push_back({.lease = farm.leased(std::to_string(k)).id, .samples = {1e-3f}});
+      results.push_back(
+          {.lease = farm.leased(std::to_string(k)).id, .device = farm.device, .samples = {1e-3f}});
     results.push_back(results.back());  // every group says one result twice
     farm.store.record(results);
     for (int k = i; k < i + 4; ++k)

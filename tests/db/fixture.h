@@ -36,10 +36,10 @@ struct Farm {
   Lease leased(const std::string& trace) {
     NewTrial trial{.workload = workload, .trace = trace};
     TrialId id = store.add_trials(job, std::span(&trial, 1)).at(0).trial;
-    return store.grant(id, worker, 1).value();
+    return store.grant(id, "w", 1).value();
   }
   Recorded measured(const std::string& trace, std::vector<float> samples) {
-    TrialResult result{.lease = leased(trace).id, .samples = std::move(samples)};
+    TrialResult result{.lease = leased(trace).id, .device = device, .samples = std::move(samples)};
     return store.record(std::span(&result, 1)).at(0);
   }
   JobId add_job(TargetId for_target, int threads) {

@@ -102,7 +102,8 @@ TEST_F(StoreTest, CandidateIsNeverMeasuredTwice) {
   EXPECT_EQ(enqueued[1].trial, enqueued[0].trial);
   EXPECT_EQ(enqueued[2].status, Enqueued::kQueued);
 
-  TrialResult result{.lease = store_.grant(enqueued[0].trial, farm_.worker, 1)->id, .samples = {1e-3f}};
+  TrialResult result{
+      .lease = store_.grant(enqueued[0].trial, "w", 1)->id, .device = farm_.device, .samples = {1e-3f}};
   EXPECT_THAT(store_.record(std::span(&result, 1)), ElementsAre(Recorded::kRecorded));
   JobId next = farm_.add_job(farm_.target, 1);
   auto again = store_.add_trials(next, trials, farm_.device);
@@ -118,8 +119,8 @@ TEST_F(StoreTest, TwoJobsRacingOnOneCandidateLeaveOneMeasurement) {
   Lease first = farm_.leased("t");
   farm_.job = farm_.add_job(farm_.target, 1);
   Lease second = farm_.leased("t");
-  std::vector<TrialResult> results = {{.lease = first.id, .samples = {1e-3f}},
-                                      {.lease = second.id, .samples = {2e-3f}}};
+  std::vector<TrialResult> results = {{.lease = first.id, .device = farm_.device, .samples = {1e-3f}},
+                                      {.lease = second.id, .device = farm_.device, .samples = {2e-3f}}};
   EXPECT_THAT(store_.record(results), ElementsAre(Recorded::kRecorded, Recorded::kRecorded));
   EXPECT_EQ(store_.trial(second.trial).state, TrialState::kDone);
   ASSERT_EQ(store_.history(farm_.workload, farm_.target).size(), 1u);
@@ -128,7 +129,7 @@ TEST_F(StoreTest, TwoJobsRacingOnOneCandidateLeaveOneMeasurement) {
 
 TEST_F(StoreTest, ResultSaidTwiceIsRecordedOnce) {
   Lease lease = farm_.leased("t");
-  TrialResult result{.lease = lease.id, .samples = {3e-3f, 1e-3f, 2e-3f}};
+  TrialResult result{.lease = lease.id, .device = farm_.device, .samples = {3e-3f, 1e-3f, 2e-3f}};
   std::vector<TrialResult> twice = {result, result};
   EXPECT_THAT(store_.record(twice), ElementsAre(Recorded::kRecorded, Recorded::kDuplicate));
   EXPECT_THAT(store_.record(twice), ElementsAre(Recorded::kDuplicate, Recorded::kDuplicate));
@@ -143,37 +144,78 @@ TEST_F(StoreTest, ResultSaidTwiceIsRecordedOnce) {
 
 TEST_F(StoreTest, LateResultCountsWhileTheTrialIsOpen) {
   Lease lost = farm_.leased("t");
-  EXPECT_EQ(store_.end_lease(lost.id, LeaseEnd::kLost), TrialState::kPending);
-  EXPECT_EQ(store_.end_lease(lost.id, LeaseEnd::kLost), std::nullopt);
-  Lease second = store_.grant(lost.trial, farm_.worker, 1).value();
+  EXPECT_TRUE(store_.end_lease(lost.id, LeaseEnd::kLost));
+  EXPECT_FALSE(store_.end_lease(lost.id, LeaseEnd::kLost));
+  EXPECT_EQ(store_.trial(lost.trial).state, TrialState::kPending);
+  Lease second = store_.grant(lost.trial, "w", 1).value();
   EXPECT_EQ(second.attempt, 2);
-  std::vector<TrialResult> results = {{.lease = lost.id, .samples = {1e-3f}},
-                                      {.lease = second.id, .samples = {9e-3f}}};
+  EXPECT_FALSE(store_.end_lease(lost.id, LeaseEnd::kLost));  // says nothing about the second lease
+  EXPECT_EQ(store_.trial(lost.trial).state, TrialState::kLeased);
+  std::vector<TrialResult> results = {{.lease = lost.id, .device = farm_.device, .samples = {1e-3f}},
+                                      {.lease = second.id, .device = farm_.device, .samples = {9e-3f}}};
   EXPECT_THAT(store_.record(results), ElementsAre(Recorded::kRecorded, Recorded::kStale));
   EXPECT_FLOAT_EQ(farm_.best(true)->measurement.seconds, 1e-3f);
-  EXPECT_THAT(store_.open_leases(), ElementsAre());
+  EXPECT_TRUE(store_.open_trials().empty());
 }
 
-TEST_F(StoreTest, TrialThatLosesThreeWorkersIsQuarantined) {
+TEST_F(StoreTest, TrackerFindsItsTrialsAndLeasesAgain) {
+  EXPECT_EQ(store_.begin_epoch(), 1);
+  NewTrial trial{.id = 40, .workload = farm_.workload, .trace = "t", .settings = "{\"threads\":1}"};
+  EXPECT_EQ(store_.add_trials(farm_.job, std::span(&trial, 1)).at(0).trial, 40);
+  EXPECT_EQ(store_.last_trial(), 40);
+  store_.grant(40, "a", 1, 7'000'000'000);
+  store_.end_lease(7'000'000'000, LeaseEnd::kLost);
+  store_.grant(40, "b", 1);
+  EXPECT_EQ(store_.begin_epoch(), 2);
+  Trial found = store_.open_trials().at(0);
+  EXPECT_EQ(found.settings, "{\"threads\":1}");
+  EXPECT_EQ(found.state, TrialState::kLeased);
+  std::vector<Lease> leases = store_.leases(40);
+  ASSERT_EQ(leases.size(), 2u);
+  EXPECT_EQ(leases[0].id, 7'000'000'000);
+  EXPECT_EQ(leases[0].worker, "a");
+  EXPECT_EQ(leases[0].state, Lease::State::kLost);
+  EXPECT_EQ(leases[1].attempt, 2);
+  EXPECT_EQ(leases[1].state, Lease::State::kOpen);
+}
+
+TEST_F(StoreTest, QuarantinedAndCancelledTrialsAreFinal) {
   Lease lease = farm_.leased("t");
-  EXPECT_EQ(store_.end_lease(lease.id, LeaseEnd::kReturned), TrialState::kPending);  // does not count
-  for (int attempt = 1; attempt <= 3; ++attempt) {
-    lease = store_.grant(lease.trial, farm_.worker, 1).value();
-    EXPECT_EQ(lease.attempt, attempt);
-    EXPECT_EQ(store_.end_lease(lease.id, LeaseEnd::kLost, "tail of stderr", 9),
-              attempt < 3 ? TrialState::kPending : TrialState::kQuarantined);
-  }
-  EXPECT_FALSE(store_.grant(lease.trial, farm_.worker, 1));
+  std::vector<TrialResult> results = {
+      {.lease = lease.id, .outcome = Outcome::kWorkerLost, .error = "tail of stderr", .signal = 9},
+      {.lease = lease.id, .device = farm_.device, .samples = {1e-3f}}};
+  EXPECT_THAT(store_.record(results), ElementsAre(Recorded::kRecorded, Recorded::kDuplicate));
   Trial trial = store_.trial(lease.trial);
+  EXPECT_EQ(trial.state, TrialState::kQuarantined);
   EXPECT_EQ(trial.outcome, Outcome::kWorkerLost);
   EXPECT_EQ(trial.signal, 9);
   EXPECT_EQ(trial.error, "tail of stderr");
-  TrialResult late{.lease = lease.id, .samples = {1e-3f}};
-  EXPECT_THAT(store_.record(std::span(&late, 1)), ElementsAre(Recorded::kDuplicate));
-  EXPECT_EQ(store_.job_progress(farm_.job).states[static_cast<int>(TrialState::kQuarantined)], 1);
+  EXPECT_FALSE(store_.grant(lease.trial, "w", 1));
+
+  Lease other = farm_.leased("u");
+  EXPECT_TRUE(store_.cancel_trial(other.trial));
+  EXPECT_FALSE(store_.cancel_trial(other.trial));
+  TrialResult late{.lease = other.id, .device = farm_.device, .samples = {1e-3f}};
+  EXPECT_THAT(store_.record(std::span(&late, 1)), ElementsAre(Recorded::kStale));
+  EXPECT_EQ(store_.trial(other.trial).state, TrialState::kCancelled);
+  EXPECT_FALSE(farm_.best(true));
+}
+
+TEST_F(StoreTest, ConfirmingTrialAddsToTheMeasurement) {
+  farm_.measured("t", {1e-3f});
+  NewTrial again{.workload = farm_.workload, .trace = "t", .purpose = Purpose::kConfirm};
+  EnqueuedTrial trial = store_.add_trials(farm_.job, std::span(&again, 1), farm_.device).at(0);
+  EXPECT_EQ(trial.status, Enqueued::kQueued);
+  TrialResult result{
+      .lease = store_.grant(trial.trial, "w", 1)->id, .device = farm_.device, .samples = {2e-3f}};
+  store_.record(std::span(&result, 1));
+  EXPECT_FLOAT_EQ(farm_.best()->measurement.seconds, 2e-3f);
+  EXPECT_EQ(store_.history(farm_.workload, farm_.target).size(), 1u);
+  EXPECT_EQ(store_.job_tasks(farm_.job).at(0).trials, 1);  // confirming is no trial of the search
 }
 
 TEST_F(StoreTest, FailuresAreDataAndUnknownLeasesHarmless) {
+  std::optional<DeviceId> device = farm_.device;
   std::vector<TrialResult> results = {
       {.lease = farm_.leased("a").id,
        .outcome = Outcome::kCrashed,
@@ -183,20 +225,19 @@ TEST_F(StoreTest, FailuresAreDataAndUnknownLeasesHarmless) {
        .outcome = Outcome::kWrongResult,
        .samples = {1e-9f},
        .relative_error = 0.5},
-      {.lease = farm_.leased("c").id, .outcome = Outcome::kOk},
-      {.lease = farm_.leased("d").id, .outcome = Outcome::kOk, .samples = {1e-3f, -1.f}},
-      {.lease = farm_.leased("e").id, .outcome = Outcome::kWorkerLost},
-      {.lease = 1234, .samples = {1e-3f}}};
+      {.lease = farm_.leased("c").id, .device = device, .outcome = Outcome::kOk},
+      {.lease = farm_.leased("d").id, .device = device, .outcome = Outcome::kOk, .samples = {1e-3f, -1.f}},
+      {.lease = farm_.leased("e").id, .outcome = Outcome::kOk, .samples = {1e-3f}},
+      {.lease = 1234, .device = device, .samples = {1e-3f}}};
   EXPECT_THAT(store_.record(results),
               ElementsAre(Recorded::kRecorded, Recorded::kRecorded, Recorded::kRecorded, Recorded::kRecorded,
                           Recorded::kRecorded, Recorded::kUnknown));
   JobProgress progress = store_.job_progress(farm_.job);
-  EXPECT_EQ(progress.ended(), 4);
-  EXPECT_EQ(progress.outcomes[static_cast<int>(Outcome::kCrashed)], 3);
+  EXPECT_EQ(progress.ended(), 5);
+  EXPECT_EQ(progress.outcomes[static_cast<int>(Outcome::kCrashed)], 4);
   EXPECT_EQ(progress.outcomes[static_cast<int>(Outcome::kWrongResult)], 1);
-  EXPECT_EQ(progress.states[static_cast<int>(TrialState::kPending)], 1);
   EXPECT_FALSE(farm_.best(true));  // a wrong result is never best
-  EXPECT_EQ(store_.pending_trials(farm_.job, 10).at(0).trace, "e");
+  EXPECT_EQ(store_.history(farm_.workload, farm_.target).size(), 0u);
 }
 
 TEST_F(StoreTest, FinishedTrialCannotBeChangedEvenBySql) {
@@ -207,7 +248,7 @@ TEST_F(StoreTest, FinishedTrialCannotBeChangedEvenBySql) {
 
 TEST_F(StoreTest, GroupIsAllOrNothing) {
   Lease lease = farm_.leased("t");
-  TrialResult result{.lease = lease.id, .samples = {1e-3f}};
+  TrialResult result{.lease = lease.id, .device = farm_.device, .samples = {1e-3f}};
   {
     Transaction group = store_.begin();
     store_.record(std::span(&result, 1));
@@ -232,7 +273,7 @@ TEST_F(StoreTest, GroupIsAllOrNothing) {
 TEST_F(StoreTest, ArtifactsAndCostModels) {
   CandidateId candidate = store_.trial(farm_.leased("t").trial).candidate;
   EXPECT_EQ(store_.find_artifact(candidate, "llvm-19"), std::nullopt);
-  store_.add_artifact(candidate, "llvm-19", "digest", 1000);
+  store_.add_artifact(candidate, "llvm-19", "digest");
   EXPECT_EQ(store_.find_artifact(candidate, "llvm-19"), "digest");
   EXPECT_EQ(store_.find_artifact(candidate, "llvm-20"), std::nullopt);
   EXPECT_FALSE(store_.latest_cost_model(farm_.target));
