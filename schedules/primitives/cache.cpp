@@ -59,10 +59,13 @@ void cache_write(Application& a) {
     if (other != block && writes_buffer(*other, buffer.get()))
       a.fail("buffer {} is written by block `{}` too; cache before decompose_reduction", buffer->name,
              other->name);
+  Stmt top = top_statement(path);
+  for (const Ref<Block>& other : blocks_in(top))
+    if (other != block && reads_buffer(*other, buffer.get()))
+      a.fail("block `{}` reads {} in the same loops; cache before moving it there", other->name, buffer->name);
   Buffer cache = tir::buffer(fresh_buffer_name(a.func, buffer->name + "_cache"), buffer->shape, buffer->dtype,
                              scope_named(a, a.text(2)));
   std::string name = fresh_block_name(a.func, block->name + "_write");
-  Stmt top = top_statement(path);
   Stmt cached = replace(top, block, substitute(Stmt(block), {}, {{buffer.get(), cache}}));
   Func func = replace(a.func, top, seq({cached, copy_nest(name, cache, buffer)}));
   a.func = with_alloc(func, scope_of(path)->name, cache);

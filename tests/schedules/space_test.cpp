@@ -41,5 +41,23 @@ TEST(DesignSpace, SamplesKeepMeaning) {
   }
 }
 
+TEST(Mutate, ChangesDecisionsAndStaysLegal) {
+  tir::Func func = conv2d({.height = 8, .width = 8, .residual = true});
+  Trace trace = default_trace(func, avx512());
+  Random random(3);
+  int changed = 0;
+  for (int i = 0; i < 20; ++i) {
+    auto mutated = mutate(trace, func, random);
+    if (!mutated) continue;
+    ++changed;
+    EXPECT_NE(*mutated, trace);
+    trace = *mutated;
+    SCOPED_TRACE(to_text(trace));
+    expect_same_results(func, replay(trace, func));
+  }
+  EXPECT_GE(changed, 15);
+  EXPECT_FALSE(mutate(Trace(), func, random));
+}
+
 }  // namespace
 }  // namespace lathe::schedule

@@ -1,0 +1,146 @@
+// Each primitive, applied at random to random schedules of small programs, keeps their meaning; and traces
+// replay.
+#include <gtest/gtest.h>
+
+#include "core/support/error.h"
+#include "schedules/primitive.h"
+#include "schedules/schedule.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+std::vector<Program> tiny_programs() {
+  return {
+      {"conv2d", conv2d({.out_blocks = 2,
+                         .in_blocks = 2,
+                         .height = 4,
+                         .width = 3,
+                         .lanes = 4,
+                         .in_lanes = 2,
+                         .residual = true})},
+      {"conv2d stride 2", conv2d({.out_blocks = 1,
+                                  .in_blocks = 2,
+                                  .height = 5,
+                                  .width = 5,
+                                  .stride = 2,
+                                  .lanes = 2,
+                                  .in_lanes = 2})},
+      {"matmul", matmul(3, 6, 4)},
+      {"elementwise", elementwise(4, 6)},
+      {"softmax", softmax(2, 6)},
+      {"max pool", max_pool(1, 7)},
+  };
+}
+
+/// A schedule with handles to everything in it, and random applications of primitives.
+class RandomSchedule {
+ public:
+  RandomSchedule(const tir::Func& func, uint64_t seed) : schedule(func, seed), random_(seed * 77 + 1) {
+    for (const Ref<tir::Block>& block : all_blocks(func)) {
+      BlockHandle handle = schedule.get_block(block->name);
+      blocks_.push_back(handle);
+      for (LoopHandle loop : schedule.get_loops(handle)) loops_.push_back(loop);
+    }
+  }
+
+  /// Whether the random application was legal. An illegal one must change nothing.
+  bool attempt(const Primitive& primitive) {
+    std::vector<Input> inputs;
+    for (InputKind kind : primitive.inputs.fixed)
+      if (kind != InputKind::kNone) inputs.push_back(input(kind, primitive));
+    if (primitive.inputs.rest != InputKind::kNone)
+      for (int64_t more = random_.below(4); more > 0; --more)
+        inputs.push_back(input(primitive.inputs.rest, primitive));
+    tir::Func before = schedule.func();
+    size_t steps = schedule.trace().steps.size();
+    try {
+      for (const Output& output : schedule.run(primitive, inputs)) keep(output);
+    } catch (const Error& e) {
+      EXPECT_EQ(std::string(e.what()).substr(0, std::string(primitive.name).size()), primitive.name);
+      EXPECT_EQ(schedule.func(), before);
+      EXPECT_EQ(schedule.trace().steps.size(), steps);
+      return false;
+    }
+    return true;
+  }
+
+  const Primitive& any_primitive() {
+    return *primitives()[static_cast<size_t>(random_.below(static_cast<int64_t>(primitives().size())))];
+  }
+
+  Schedule schedule;
+
+ private:
+  template <typename T>
+  const T& any(const std::vector<T>& values) {
+    return values[static_cast<size_t>(random_.below(static_cast<int64_t>(values.size())))];
+  }
+
+  Input input(InputKind kind, const Primitive& primitive) {
+    static const std::vector<std::string> kTexts{"local", "global", "shared", "key"};
+    if (kind == InputKind::kBlock) return any(blocks_);
+    if (kind == InputKind::kLoop) return any(loops_);
+    if (kind == InputKind::kInt) return random_.below(5);
+    return std::string(primitive.name) == "get_block" ? all_blocks(schedule.func())[0]->name : any(kTexts);
+  }
+
+  void keep(const Output& output) {
+    if (const BlockHandle* block = std::get_if<BlockHandle>(&output)) blocks_.push_back(*block);
+    if (const LoopHandle* loop = std::get_if<LoopHandle>(&output)) loops_.push_back(*loop);
+  }
+
+  Random random_;
+  std::vector<BlockHandle> blocks_;
+  std::vector<LoopHandle> loops_;
+};
+
+void expect_replays(const tir::Func& func, const Schedule& schedule) {
+  tir::Func again = replay(schedule.trace(), func);
+  EXPECT_TRUE(structural_equal(again, schedule.func(), /*map_free=*/true));
+  Trace parsed = parse_trace(to_json(schedule.trace()));
+  EXPECT_EQ(parsed, schedule.trace());
+  EXPECT_EQ(to_text(parsed), to_text(schedule.trace()));
+}
+
+class EachPrimitive : public testing::TestWithParam<const Primitive*> {};
+
+TEST_P(EachPrimitive, KeepsMeaningAndReplays) {
+  constexpr int kWanted = 60;
+  int legal = 0;
+  std::vector<Program> programs = tiny_programs();
+  for (uint64_t seed = 1; seed < 20000 && legal < kWanted; ++seed) {
+    const Program& program = programs[seed % programs.size()];
+    RandomSchedule random(program.func, seed);
+    for (uint64_t step = seed % 16; step > 0; --step) random.attempt(random.any_primitive());
+    tir::Func before = random.schedule.func();
+    if (!random.attempt(*GetParam())) continue;
+    ++legal;
+    SCOPED_TRACE(program.name + "\n" + to_text(random.schedule.trace()));
+    if (random.schedule.func() != before) expect_same_results(program.func, random.schedule.func());
+    expect_replays(program.func, random.schedule);
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(legal, kWanted) << "too few legal applications to say anything";
+}
+
+INSTANTIATE_TEST_SUITE_P(Primitives, EachPrimitive,
+                         testing::ValuesIn(primitives().begin(), primitives().end()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+TEST(RandomSchedules, LongOnesKeepMeaningAndReplay) {
+  std::vector<Program> programs = tiny_programs();
+  for (uint64_t seed = 1; seed < 300; ++seed) {
+    const Program& program = programs[seed % programs.size()];
+    RandomSchedule random(program.func, seed);
+    int applied = 0;
+    for (int i = 0; i < 200 && applied < 20; ++i) applied += random.attempt(random.any_primitive());
+    SCOPED_TRACE(program.name + "\n" + to_text(random.schedule.trace()));
+    expect_same_results(program.func, random.schedule.func());
+    expect_replays(program.func, random.schedule);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace lathe::schedule

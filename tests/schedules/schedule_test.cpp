@@ -1,0 +1,146 @@
+#include "schedules/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/support/error.h"
+#include "schedules/primitive.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Trace, ReadsAsText) {
+  Schedule s(matmul(5, 48, 12));
+  auto loops = s.get_loops(s.get_block("matmul"));
+  auto sizes = s.sample_perfect_tile(loops[1], 2, 16, {3, 16});
+  s.vectorize(s.split(loops[1], {sizes[0], sizes[1]})[1]);
+  s.annotate(loops[0], "key", 7);
+  EXPECT_EQ(to_text(s.trace()),
+            "b0 = get_block(\"matmul\")\n"
+            "l1, l2, l3 = get_loops(b0)\n"
+            "v4, v5 = sample_perfect_tile(l2, 2, 16) -> 3, 16\n"
+            "l6, l7 = split(l2, v4, v5)\n"
+            "vectorize(l7)\n"
+            "annotate_loop(l1, \"key\", 7)\n");
+}
+
+TEST(Trace, MalformedJsonIsAnError) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {R"({"steps": [{"do": "splat", "in": []}]})",
+       "`splat` is no schedule primitive; did you mean `split`?"},
+      {R"({"steps": [{"do": "get_loops", "in": ["b0"]}]})", "trace: `b0` is used before a step gives it"},
+      {R"({"steps": [{"do": "get_block", "in": [["x"]], "out": ["b1"]}]})",
+       "trace: result `b1` must be number 0"},
+      {R"({"steps": [{"do": "get_block", "in": [["x"]], "out": ["q0"]}]})",
+       "trace: `q0` is no handle; they begin with b, l or v"},
+      {R"({"steps": [{"do": "get_loops", "in": ["b99999999999999"]}]})",
+       "trace: `b99999999999999` is no handle"},
+  };
+  for (const auto& [json, message] : kCases) EXPECT_EQ(message_of([&] { parse_trace(json); }), message);
+  for (const char* json : {"", "[]", "{", "{\"steps\": [3]}", "{\"steps\": [{\"do\": 1}]}"})
+    EXPECT_EQ(message_of([&] { parse_trace(json); }).substr(0, 22), "trace: malformed JSON:") << json;
+}
+
+TEST(Replay, NamesTheStepThatDoesNotApply) {
+  Schedule s(matmul(5, 48, 12));
+  auto loops = s.get_loops(s.get_block("matmul"));
+  s.split(loops[0], {5, 1});
+  EXPECT_EQ(message_of([&] { replay(s.trace(), matmul(7, 48, 12)); }),
+            "trace step 2: l4, l5 = split(l1, 5, 1): split: the product of the factors is 5, less than the "
+            "extent 7 of loop i0");
+  EXPECT_EQ(message_of([&] { replay(s.trace(), elementwise(4, 4)); }),
+            "trace step 0: b0 = get_block(\"matmul\"): get_block: no block `matmul` in function elementwise");
+}
+
+TEST(Primitives, EachHasADocumentedRewrite) {
+  for (const Primitive* row : primitives()) {
+    EXPECT_EQ(&primitive(row->name), row);
+    EXPECT_FALSE(std::string(row->doc).empty());
+  }
+}
+
+struct Illegal {
+  const char* message;
+  void (*action)(Schedule&);
+};
+
+TEST(Primitives, IllegalUsesSayWhy) {
+  const Illegal kCases[] = {
+      {"get_block: no block `cov` in function conv2d; did you mean `conv`?",
+       [](Schedule& s) { s.get_block("cov"); }},
+      {"split: factor is -2, must be at least 1, or 0 to infer it (loop i1 runs 0..2)",
+       [](Schedule& s) {
+         s.split(s.get_loops(s.get_block("conv"))[1], {2, -2});
+       }},
+      {"split: 2 factors are to be inferred, at most one can be",
+       [](Schedule& s) {
+         s.split(s.get_loops(s.get_block("conv"))[1], {kInferred, kInferred});
+       }},
+      {"parallel: loop r0 carries the reduction variable r0 of block `conv`; only spatial iterations are "
+       "independent",
+       [](Schedule& s) { s.parallel(s.get_loops(s.get_block("conv"))[5]); }},
+      {"fuse: loop i2 is not the only statement right inside loop i0",
+       [](Schedule& s) {
+         auto loops = s.get_loops(s.get_block("conv"));
+         s.fuse({loops[0], loops[2]});
+       }},
+      {"reorder: the loops are not nested perfectly: another statement stands between them",
+       [](Schedule& s) {
+         s.reorder({s.get_loops(s.get_block("conv"))[0], s.get_loops(s.get_block("pad"))[0]});
+       }},
+      {"compute_inline: block `conv` is no single assignment of an element",
+       [](Schedule& s) { s.compute_inline(s.get_block("conv")); }},
+      {"compute_inline: block `relu` writes the output relu; it must stay",
+       [](Schedule& s) { s.compute_inline(s.get_block("relu")); }},
+      {"compute_at: block `conv` is inside loop i1 already",
+       [](Schedule& s) {
+         BlockHandle conv = s.get_block("conv");
+         s.compute_at(conv, s.get_loops(conv)[1]);
+       }},
+      {"compute_at: block `bias_add` reads conv outside loop i1",
+       [](Schedule& s) { s.compute_at(s.get_block("conv"), s.get_loops(s.get_block("relu"))[1]); }},
+      {"reverse_compute_at: loop r0 carries a reduction of block `conv`, which is not complete inside loop "
+       "r1",
+       [](Schedule& s) {
+         s.reverse_compute_at(s.get_block("bias_add"), s.get_loops(s.get_block("conv"))[6]);
+       }},
+      {"decompose_reduction: loop r0 outside loop r1 carries the reduction; the initial value must be stored "
+       "before it",
+       [](Schedule& s) {
+         BlockHandle conv = s.get_block("conv");
+         s.decompose_reduction(conv, s.get_loops(conv)[6]);
+       }},
+      {"set_scope: relu is a parameter; it stays in main memory",
+       [](Schedule& s) { s.set_scope(s.get_block("relu"), 0, tir::Scope::kLocal); }},
+      {"cache_write: buffer 1 of the 1 that block `conv` writes",
+       [](Schedule& s) { s.cache_write(s.get_block("conv"), 1, tir::Scope::kLocal); }},
+      {"split: loop i1 is no longer in the program; it was split, fused or removed",
+       [](Schedule& s) {
+         LoopHandle loop = s.get_loops(s.get_block("conv"))[1];
+         s.split(loop, {2, 1});
+         s.split(loop, {2, 1});
+       }},
+      {"sample_tuple: 3 numbers do not make tuples of 2",
+       [](Schedule& s) {
+         s.sample_tuple(2, {1, 2, 3});
+       }},
+  };
+  for (const Illegal& each : kCases) {
+    Schedule s(conv2d({}));
+    EXPECT_EQ(message_of([&] { each.action(s); }), each.message);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::schedule
