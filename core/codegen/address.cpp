@@ -1,0 +1,85 @@
+#include "core/codegen/address.h"
+
+#include <algorithm>
+
+namespace lathe::codegen {
+namespace {
+void add_term(std::vector<std::pair<Expr, int64_t>>& terms, const Expr& e, int64_t coefficient) {
+  for (auto& [term, c] : terms)
+    if (term == e) {
+      c += coefficient;
+      return;
+    }
+  terms.emplace_back(e, coefficient);
+}
+
+void accumulate(FlatAccess& sum, const Expr& e, int64_t coefficient) {
+  if (const int64_t* constant = as_int(e)) {
+    sum.constant += coefficient * *constant;
+    return;
+  }
+  if (const Binary* b = e.as<Binary>()) {
+    if (b->op == BinaryOp::kAdd || b->op == BinaryOp::kSub) {
+      accumulate(sum, b->a, coefficient);
+      accumulate(sum, b->b, b->op == BinaryOp::kAdd ? coefficient : -coefficient);
+      return;
+    }
+    const int64_t *x = as_int(b->a), *y = as_int(b->b);
+    if (b->op == BinaryOp::kMul && (x || y))
+      return accumulate(sum, x ? b->b : b->a, coefficient * (x ? *x : *y));
+  }
+  if (const Broadcast* broadcast = e.as<Broadcast>()) return accumulate(sum, broadcast->value, coefficient);
+  if (const Ramp* ramp = e.as<Ramp>(); ramp && as_int(ramp->stride)) {
+    sum.lane_stride += coefficient * *as_int(ramp->stride);
+    return accumulate(sum, ramp->base, coefficient);
+  }
+  add_term(e.dtype().lanes > 1 ? sum.vector_terms : sum.terms, e, coefficient);
+}
+}  // namespace
+
+FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices) {
+  FlatAccess sum;
+  std::vector<int64_t> shape = tir::constant_shape(buffer);
+  int64_t stride = 1;
+  for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
+    // The index of a dimension of one element is 0; saying so keeps needless terms out.
+    if (shape[d] != 1) accumulate(sum, indices[d], stride);
+    sum.lanes = std::max<int>(sum.lanes, indices[d].dtype().lanes);
+  }
+  std::erase_if(sum.terms, [](const auto& term) { return term.second == 0; });
+  return sum;
+}
+
+AddressKey key_of(const FlatAccess& access, const tir::Buffer& buffer) {
+  AddressKey key{buffer.get(), {}};
+  for (const auto& [term, coefficient] : access.terms) key.terms.emplace_back(term.get(), coefficient);
+  std::sort(key.terms.begin(), key.terms.end());
+  return key;
+}
+
+bool is_non_negative(const Expr& e) {
+  if (const int64_t* constant = as_int(e)) return *constant >= 0;
+  if (e.as<VarNode>()) return true;
+  if (const Broadcast* b = e.as<Broadcast>()) return is_non_negative(b->value);
+  if (const Ramp* r = e.as<Ramp>()) return is_non_negative(r->base) && is_non_negative(r->stride);
+  const Binary* b = e.as<Binary>();
+  if (!b) return false;
+  switch (b->op) {
+    case BinaryOp::kAdd:
+    case BinaryOp::kMul:
+    case BinaryOp::kDiv:
+    case BinaryOp::kFloorDiv:
+    case BinaryOp::kMin:
+      return is_non_negative(b->a) && is_non_negative(b->b);
+    case BinaryOp::kMax:
+      return is_non_negative(b->a) || is_non_negative(b->b);
+    case BinaryOp::kMod:
+      return is_non_negative(b->a);
+    case BinaryOp::kFloorMod:
+      return is_non_negative(b->b);
+    default:
+      return false;
+  }
+}
+
+}  // namespace lathe::codegen

@@ -1,0 +1,39 @@
+// The flat address of an access as a sum, so that accesses which differ by a constant share one pointer.
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/tir/stmt.h"
+
+namespace lathe::codegen {
+
+/// Element offset of lane l: sum of coefficient * term + constant + l * lane_stride + sum of coefficient *
+/// (lane l of vector term).
+struct FlatAccess {
+  std::vector<std::pair<Expr, int64_t>> terms;         // scalars, in order of appearance, distinct nodes
+  std::vector<std::pair<Expr, int64_t>> vector_terms;  // vectors that are not ramps
+  int64_t constant = 0;
+  int64_t lane_stride = 0;
+  int lanes = 1;
+  bool is_constant() const { return terms.empty() && vector_terms.empty(); }
+  /// One vector register's worth of consecutive elements (or one element).
+  bool is_dense() const { return vector_terms.empty() && (lanes == 1 || lane_stride == 1); }
+};
+
+/// REQUIRES: the buffer's shape is constant.
+FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices);
+
+/// What accesses with a common pointer share.
+struct AddressKey {
+  const tir::BufferNode* buffer;
+  std::vector<std::pair<const Node*, int64_t>> terms;
+  auto operator<=>(const AddressKey&) const = default;
+};
+AddressKey key_of(const FlatAccess& access, const tir::Buffer& buffer);
+
+/// True when e is provably >= 0 from its form alone, variables being loop indices.
+bool is_non_negative(const Expr& e);
+
+}  // namespace lathe::codegen

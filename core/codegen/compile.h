@@ -1,0 +1,37 @@
+// Lowered tensor programs -> machine code in a shared object.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/tir/stmt.h"
+#include "core/tir/target.h"
+
+namespace lathe::codegen {
+
+/// One kernel of an artifact: an exported symbol of type LatheKernel (core/runtime/kernel.h).
+struct Kernel {
+  std::string name;
+  int64_t workspace_bytes = 0;  // what its `workspace` argument must hold
+};
+
+/// The bytes of an ELF shared object; equal programs and targets give equal bytes. It needs no symbol of its
+/// host but libm's and libc's.
+struct Artifact {
+  std::string bytes;
+  std::string sha256;           // of `bytes`: the artifact's name
+  std::vector<Kernel> kernels;  // in the order of the functions given
+};
+
+/// Compiles functions of the lowered level (tir::lower). A vectorized program keeps its vectors and its
+/// register tiles (docs/decisions/002-kernel-shapes.md); one without vectors gets LLVM's auto-vectorizers
+/// instead. Arithmetic is IEEE, save that a*b+c may be contracted. Thread-safe. Throws Error when it cannot
+/// be compiled: more than 1 MiB of stack, a target that LLVM does not know, no linker. REQUIRES: constant
+/// shapes, distinct names that are C identifiers.
+Artifact compile(std::span<const tir::Func> lowered, const Target& target);
+
+/// For tests and the curious: what `compile` makes of the functions, as assembly text.
+std::string compile_to_assembly(std::span<const tir::Func> lowered, const Target& target);
+
+}  // namespace lathe::codegen

@@ -1,0 +1,18 @@
+// Targets filled in from what LLVM and the system know.
+#pragma once
+
+#include <string>
+
+#include "core/tir/target.h"
+
+namespace lathe::codegen {
+
+/// This machine, with the instruction sets that its system lets programs use.
+Target host_target();
+
+/// "cpu" is this machine; "cpu:mcpu=NAME" another CPU of its kind by LLVM's name; further properties
+/// (vector=256, mattr=-avx512f;+fma, l2=..., see target.h) override what the name implies. The result is
+/// complete: resolving its text gives it again. Throws Error, with a suggestion, on what is not known.
+Target resolve_target(const std::string& text);
+
+}  // namespace lathe::codegen

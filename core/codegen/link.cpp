@@ -1,0 +1,68 @@
+#include "core/codegen/link.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+
+extern char** environ;
+
+namespace lathe::codegen {
+namespace {
+/// A fresh folder, gone with all in it at the end of its scope.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_((std::filesystem::temp_directory_path() / "lathe-link-XXXXXX").string()) {
+    if (!mkdtemp(path_.data())) fail("cannot create a folder {}: {}", path_, std::strerror(errno));
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  std::string file(const char* name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// The exit code of `argv`, its output and errors going to the file `log`; -1 when a signal ended it.
+int run_program(std::vector<std::string> argv, const std::string& log) {
+  std::vector<char*> pointers;
+  for (std::string& arg : argv) pointers.push_back(arg.data());
+  pointers.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child = 0;
+  int error = posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error) fail("cannot run `{}`: {}; install binutils", argv[0], std::strerror(error));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+}  // namespace
+
+std::string link_shared_object(std::string_view object) {
+  ScratchFolder folder;
+  std::string input = folder.file("kernels.o"), output = folder.file("kernels.so"), log = folder.file("log");
+  write_file(input, object);
+  int code = run_program({"ld", "-shared", "-z", "noexecstack", "-z", "noseparate-code", "--build-id=none",
+                          "--hash-style=gnu", "-x", "-o", output, input},
+                         log);
+  if (code != 0) fail("ld failed with exit code {}: {}", code, read_file(log));
+  return read_file(output);
+}
+
+}  // namespace lathe::codegen

@@ -1,0 +1,96 @@
+#include "core/codegen/compile.h"
+
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/Verifier.h>
+
+#include <set>
+
+#include "core/codegen/link.h"
+#include "core/codegen/llvm/emitter.h"
+#include "core/codegen/llvm/machine.h"
+#include "core/support/error.h"
+#include "core/support/text.h"
+
+namespace lathe::codegen {
+namespace {
+bool is_vectorized(const tir::Func& func) {
+  bool found = false;
+  post_order(func->body, [&](const NodeRef& node) {
+    const tir::Store* store = node.as<tir::Store>();
+    found |= store && store->value.dtype().lanes > 1;
+  });
+  return found;
+}
+
+void keep_error(const llvm::DiagnosticInfo* diagnostic, void* errors) {
+  if (diagnostic->getSeverity() != llvm::DS_Error) return;
+  llvm::raw_string_ostream stream(*static_cast<std::string*>(errors));
+  llvm::DiagnosticPrinterRawOStream printer(stream);
+  diagnostic->print(printer);
+}
+
+/// A module of one program and the code made of it. Functions with and without vectors are optimized apart.
+class Compilation {
+ public:
+  explicit Compilation(const Target& target)
+      : target_(target), machine_(make_machine(target)), module_("lathe", context_) {
+    context_.setDiscardValueNames(true);
+    context_.setDiagnosticHandlerCallBack(keep_error, &errors_);
+    module_.setTargetTriple(target.triple);
+    module_.setDataLayout(machine_->createDataLayout());
+  }
+
+  Kernel add(const tir::Func& func) {
+    KernelState state{module_, target_, func, plan_registers(func->body)};
+    Emitter::emit_kernel(state);
+    vectorized_ |= is_vectorized(func);
+    return {func->name, state.workspace_bytes};
+  }
+
+  std::string code(llvm::CodeGenFileType type) {
+    std::string fault;
+    llvm::raw_string_ostream stream(fault);
+    CHECK(!llvm::verifyModule(module_, &stream), "code generation made invalid LLVM IR: {}", fault);
+    optimize(module_, *machine_, vectorized_ ? Effort::kCleanUp : Effort::kAutoVectorize);
+    std::string result = emit_code(module_, *machine_, type);
+    if (!errors_.empty()) fail("llvm: {}", errors_);
+    return result;
+  }
+
+ private:
+  const Target& target_;
+  std::string errors_;
+  llvm::LLVMContext context_;
+  std::unique_ptr<llvm::TargetMachine> machine_;
+  llvm::Module module_;
+  bool vectorized_ = false;
+};
+
+std::vector<Kernel> add_all(Compilation& compilation, std::span<const tir::Func> lowered) {
+  std::vector<Kernel> kernels;
+  std::set<std::string> names;
+  for (const tir::Func& func : lowered) {
+    CHECK(names.insert(func->name).second, "two kernels are called {}", func->name);
+    kernels.push_back(compilation.add(func));
+  }
+  return kernels;
+}
+}  // namespace
+
+Artifact compile(std::span<const tir::Func> lowered, const Target& target) {
+  Compilation compilation(target);
+  Artifact artifact;
+  artifact.kernels = add_all(compilation, lowered);
+  artifact.bytes = link_shared_object(compilation.code(llvm::CodeGenFileType::ObjectFile));
+  artifact.sha256 = sha256(artifact.bytes);
+  return artifact;
+}
+
+std::string compile_to_assembly(std::span<const tir::Func> lowered, const Target& target) {
+  Compilation compilation(target);
+  add_all(compilation, lowered);
+  return compilation.code(llvm::CodeGenFileType::AssemblyFile);
+}
+
+}  // namespace lathe::codegen

@@ -1,0 +1,343 @@
+// Scalar and vector expressions.
+#include <llvm/IR/Intrinsics.h>
+
+#include "core/codegen/llvm/emitter.h"
+#include "core/codegen/llvm/vector_math.h"
+#include "core/support/error.h"
+
+namespace lathe::codegen {
+namespace {
+bool is_signed(DataType dtype) { return dtype.code == TypeCode::kInt; }
+
+bool has_load_or_division(const Expr& e) {
+  bool found = false;
+  post_order(e, [&](const NodeRef& node) {
+    const Binary* b = node.as<Binary>();
+    found |= node.as<tir::Load>() != nullptr;
+    found |=
+        b && b->dtype.is_int() && b->op >= BinaryOp::kDiv && b->op <= BinaryOp::kFloorMod && !as_int(b->b);
+  });
+  return found;
+}
+}  // namespace
+
+llvm::Value* Emitter::value(const Expr& e) {
+  switch (e->kind()) {
+    case ExprKind::kVar: {
+      auto found = vars_.find(e.as<VarNode>());
+      CHECK(found != vars_.end(), "variable {} is used outside its loop", e.as<VarNode>()->name);
+      return found->second;
+    }
+    case ExprKind::kInt:
+      return llvm::ConstantInt::get(value_type(e.dtype()), *as_int(e), true);
+    case ExprKind::kFloat:
+      return rounded(llvm::ConstantFP::get(value_type(e.dtype()), e.as<FloatImm>()->value), e.dtype());
+    case ExprKind::kBinary:
+      return binary(*e.as<Binary>());
+    case ExprKind::kNot:
+      return b_.CreateNot(value(e.as<Not>()->a));
+    case ExprKind::kSelect:
+      return select(*e.as<Select>());
+    case ExprKind::kCast:
+      return cast(*e.as<Cast>());
+    case ExprKind::kIntrinsic:
+      return intrinsic(*e.as<IntrinsicCall>());
+    case ExprKind::kBroadcast:
+      return b_.CreateVectorSplat(e.dtype().lanes, value(e.as<Broadcast>()->value));
+    case ExprKind::kRamp: {
+      const Ramp& r = *e.as<Ramp>();
+      int lanes = r.dtype.lanes;
+      llvm::Value* steps = b_.CreateStepVector(value_type(r.dtype));
+      llvm::Value* offsets = b_.CreateMul(steps, b_.CreateVectorSplat(lanes, value(r.stride)));
+      return b_.CreateAdd(b_.CreateVectorSplat(lanes, value(r.base)), offsets);
+    }
+    case ExprKind::kLoad:
+      return load(*e.as<tir::Load>());
+    case ExprKind::kAny:
+      break;
+  }
+  fail("code generation: a dimension of {} is unknown; shapes must be constant", state_.func->name);
+}
+
+llvm::Value* Emitter::binary(const Binary& e) {
+  llvm::Value *a = value(e.a), *b = value(e.b);
+  if (e.op == BinaryOp::kAnd) return b_.CreateAnd(a, b);
+  if (e.op == BinaryOp::kOr) return b_.CreateOr(a, b);
+  if (e.a.dtype().is_float()) return rounded(float_binary(e, a, b), e.dtype);
+  return int_binary(e, a, b);
+}
+
+llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
+  bool is_double = e.a.dtype().bits == 64;
+  switch (e.op) {
+    case BinaryOp::kAdd:
+      return b_.CreateFAdd(a, b);
+    case BinaryOp::kSub:
+      return b_.CreateFSub(a, b);
+    case BinaryOp::kMul:
+      return b_.CreateFMul(a, b);
+    case BinaryOp::kDiv:
+      return b_.CreateFDiv(a, b);
+    case BinaryOp::kMod:
+      return per_lane_call(is_double ? "fmod" : "fmodf", {a, b});
+    case BinaryOp::kPow:
+      return per_lane_call(is_double ? "pow" : "powf", {a, b});
+    case BinaryOp::kFloorDiv:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
+    case BinaryOp::kFloorMod: {
+      llvm::Value* quotient = b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
+      return b_.CreateFSub(a, b_.CreateFMul(quotient, b));
+    }
+    // One minps or maxps each; a NaN in `a` stays.
+    case BinaryOp::kMin:
+      return b_.CreateSelect(b_.CreateFCmpOLT(b, a), b, a);
+    case BinaryOp::kMax:
+      return b_.CreateSelect(b_.CreateFCmpOGT(b, a), b, a);
+    case BinaryOp::kEq:
+      return b_.CreateFCmpOEQ(a, b);
+    case BinaryOp::kNe:
+      return b_.CreateFCmpUNE(a, b);
+    case BinaryOp::kLt:
+      return b_.CreateFCmpOLT(a, b);
+    case BinaryOp::kLe:
+      return b_.CreateFCmpOLE(a, b);
+    default:
+      break;
+  }
+  CHECK(false, "operator {} on floats", spelling(e.op));
+}
+
+llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
+  bool sign = is_signed(e.a.dtype());
+  bool index = e.a.dtype().element() == kInt64;  // index arithmetic does not overflow
+  switch (e.op) {
+    case BinaryOp::kAdd:
+      return b_.CreateAdd(a, b, "", false, index);
+    case BinaryOp::kSub:
+      return b_.CreateSub(a, b, "", false, index);
+    case BinaryOp::kMul:
+      return b_.CreateMul(a, b, "", false, index);
+    case BinaryOp::kDiv:
+      return sign ? b_.CreateSDiv(a, b) : b_.CreateUDiv(a, b);
+    case BinaryOp::kMod:
+      return sign ? b_.CreateSRem(a, b) : b_.CreateURem(a, b);
+    case BinaryOp::kFloorDiv:
+    case BinaryOp::kFloorMod:
+      return floor_division(e, a, b);
+    case BinaryOp::kMin:
+      return b_.CreateBinaryIntrinsic(sign ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, a, b);
+    case BinaryOp::kMax:
+      return b_.CreateBinaryIntrinsic(sign ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, a, b);
+    case BinaryOp::kEq:
+      return b_.CreateICmpEQ(a, b);
+    case BinaryOp::kNe:
+      return b_.CreateICmpNE(a, b);
+    case BinaryOp::kLt:
+      return sign ? b_.CreateICmpSLT(a, b) : b_.CreateICmpULT(a, b);
+    case BinaryOp::kLe:
+      return sign ? b_.CreateICmpSLE(a, b) : b_.CreateICmpULE(a, b);
+    case BinaryOp::kBitAnd:
+      return b_.CreateAnd(a, b);
+    case BinaryOp::kBitOr:
+      return b_.CreateOr(a, b);
+    case BinaryOp::kBitXor:
+      return b_.CreateXor(a, b);
+    case BinaryOp::kShiftLeft:
+    case BinaryOp::kShiftRight: {
+      // Shifts by the width or more give what shifting one bit at a time would.
+      llvm::Value* width = llvm::ConstantInt::get(b->getType(), e.a.dtype().bits);
+      llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
+      llvm::Value* in_range = b_.CreateICmpULT(b, width);
+      if (e.op == BinaryOp::kShiftRight && sign)
+        return b_.CreateAShr(
+            a, b_.CreateSelect(in_range, b, b_.CreateSub(width, llvm::ConstantInt::get(b->getType(), 1))));
+      llvm::Value* shifted = e.op == BinaryOp::kShiftLeft ? b_.CreateShl(a, b) : b_.CreateLShr(a, b);
+      return b_.CreateSelect(in_range, shifted, zero);
+    }
+    case BinaryOp::kPow: {
+      llvm::Type* real =
+          e.dtype.lanes == 1 ? b_.getDoubleTy() : llvm::FixedVectorType::get(b_.getDoubleTy(), e.dtype.lanes);
+      auto to_real = [&](llvm::Value* v) {
+        return sign ? b_.CreateSIToFP(v, real) : b_.CreateUIToFP(v, real);
+      };
+      llvm::Value* power = per_lane_call("pow", {to_real(a), to_real(b)});
+      return sign ? b_.CreateFPToSI(power, a->getType()) : b_.CreateFPToUI(power, a->getType());
+    }
+    default:
+      break;
+  }
+  CHECK(false, "operator {} on integers", spelling(e.op));
+}
+
+llvm::Value* Emitter::floor_division(const Binary& e, llvm::Value* a, llvm::Value* b) {
+  bool quotient = e.op == BinaryOp::kFloorDiv;
+  if (!is_signed(e.dtype) || (is_non_negative(e.a) && is_non_negative(e.b)))
+    return quotient ? b_.CreateUDiv(a, b) : b_.CreateURem(a, b);
+  llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
+  llvm::Value* remainder = b_.CreateSRem(a, b);
+  llvm::Value* signs_differ = b_.CreateICmpSLT(b_.CreateXor(a, b), zero);
+  llvm::Value* adjust = b_.CreateAnd(b_.CreateICmpNE(remainder, zero), signs_differ);
+  if (!quotient) return b_.CreateSelect(adjust, b_.CreateAdd(remainder, b), remainder);
+  return b_.CreateSub(b_.CreateSDiv(a, b), b_.CreateZExt(adjust, a->getType()));
+}
+
+/// `condition` ? emit_value() : 0, where the value is computed only if wanted.
+llvm::Value* Emitter::guarded(llvm::Value* condition, llvm::Type* type,
+                              FunctionRef<llvm::Value*()> emit_value) {
+  llvm::BasicBlock* start = b_.GetInsertBlock();
+  auto* wanted = llvm::BasicBlock::Create(b_.getContext(), "wanted", function_);
+  auto* end = llvm::BasicBlock::Create(b_.getContext(), "end", function_);
+  b_.CreateCondBr(condition, wanted, end);
+  b_.SetInsertPoint(wanted);
+  pointers_.emplace_back();
+  llvm::Value* v = emit_value();
+  pointers_.pop_back();
+  llvm::BasicBlock* from = b_.GetInsertBlock();
+  b_.CreateBr(end);
+  b_.SetInsertPoint(end);
+  llvm::PHINode* phi = b_.CreatePHI(type, 2);
+  phi->addIncoming(v, from);
+  phi->addIncoming(llvm::Constant::getNullValue(type), start);
+  return phi;
+}
+
+llvm::Value* Emitter::select(const Select& e) {
+  if (e.condition.dtype().lanes > 1) return vector_select(e);
+  llvm::Value* condition = value(e.condition);
+  bool guard_true = has_load_or_division(e.if_true), guard_false = has_load_or_division(e.if_false);
+  if (!guard_true && !guard_false) return b_.CreateSelect(condition, value(e.if_true), value(e.if_false));
+  llvm::Type* type = value_type(e.dtype);
+  llvm::Value* a = guard_true ? guarded(condition, type, [&] { return value(e.if_true); }) : value(e.if_true);
+  llvm::Value* b = guard_false ? guarded(b_.CreateNot(condition), type, [&] { return value(e.if_false); })
+                               : value(e.if_false);
+  return b_.CreateSelect(condition, a, b);
+}
+
+/// Both sides are computed, loads only in the lanes that want them.
+llvm::Value* Emitter::vector_select(const Select& e) {
+  llvm::Value* condition = value(e.condition);
+  llvm::Value* outer = mask_;
+  auto side = [&](const Expr& v, bool if_true) {
+    if (has_load_or_division(v)) {
+      llvm::Value* lanes = if_true ? condition : b_.CreateNot(condition);
+      mask_ = outer ? b_.CreateAnd(outer, lanes) : lanes;
+    }
+    llvm::Value* result = value(v);
+    mask_ = outer;
+    return result;
+  };
+  llvm::Value* if_true = side(e.if_true, true);
+  return b_.CreateSelect(condition, if_true, side(e.if_false, false));
+}
+
+llvm::Value* Emitter::cast(const Cast& e) {
+  llvm::Value* v = value(e.value);
+  DataType from = e.value.dtype(), to = e.dtype;
+  llvm::Type* type = value_type(to);
+  if (to.is_bool()) {
+    llvm::Value* zero = llvm::Constant::getNullValue(v->getType());
+    return from.is_float() ? b_.CreateFCmpUNE(v, zero) : b_.CreateICmpNE(v, zero);
+  }
+  if (from.is_float() && to.is_float()) return rounded(b_.CreateFPCast(v, type), to);
+  if (to.is_float())
+    return rounded(is_signed(from) ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type), to);
+  if (!from.is_float())
+    return is_signed(from) ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
+  // Through int64, saturating, so that what does not fit is no undefined behaviour; bits beyond `to` are
+  // dropped.
+  if (to.bits >= 32) {
+    auto f = is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+    return b_.CreateIntrinsic(f, {type, v->getType()}, {v});
+  }
+  llvm::Type* wide = value_type(kInt32.with_lanes(to.lanes));
+  return b_.CreateTrunc(b_.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {wide, v->getType()}, {v}), type);
+}
+
+llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {
+  llvm::Value* a = value(e.a);
+  DataType type = e.a.dtype();
+  if (e.intrinsic == Intrinsic::kIsNan) return type.is_float() ? b_.CreateFCmpUNO(a, a) : b_.getFalse();
+  if (e.intrinsic == Intrinsic::kIsInf) {
+    llvm::Value* magnitude = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a);
+    return b_.CreateFCmpOEQ(magnitude, llvm::ConstantFP::getInfinity(a->getType()));
+  }
+  if (type.is_float()) return rounded(float_intrinsic(e.intrinsic, a, type), type);
+  llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
+  switch (e.intrinsic) {
+    case Intrinsic::kAbs:
+      return is_signed(type) ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, a, b_.getFalse()) : a;
+    case Intrinsic::kSign: {
+      llvm::Value* positive = b_.CreateZExt(b_.CreateICmpNE(a, zero), a->getType());
+      if (!is_signed(type)) return positive;
+      return b_.CreateSelect(b_.CreateICmpSLT(a, zero), llvm::Constant::getAllOnesValue(a->getType()),
+                             positive);
+    }
+    case Intrinsic::kBitNot:
+      return b_.CreateNot(a);
+    case Intrinsic::kPopcount:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, a);
+    case Intrinsic::kFloor:
+    case Intrinsic::kCeil:
+    case Intrinsic::kRound:
+    case Intrinsic::kTrunc:
+      return a;
+    default:
+      break;
+  }
+  CHECK(false, "{} of an integer", spelling(e.intrinsic));
+}
+
+llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype) {
+  llvm::Value* one = llvm::ConstantFP::get(a->getType(), 1.0);
+  switch (f) {
+    case Intrinsic::kSqrt:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a);
+    case Intrinsic::kRsqrt:
+      return b_.CreateFDiv(one, b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a));
+    case Intrinsic::kFloor:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, a);
+    case Intrinsic::kCeil:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, a);
+    case Intrinsic::kRound:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, a);
+    case Intrinsic::kTrunc:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, a);
+    case Intrinsic::kAbs:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a);
+    case Intrinsic::kSign: {
+      llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
+      llvm::Value* unit = b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, one, a);
+      return b_.CreateSelect(b_.CreateFCmpONE(a, zero), unit, a);  // 0, -0 and NaN stay
+    }
+    default:
+      break;
+  }
+  bool is_double = dtype.bits == 64;
+  if (!is_double && has_vector_math(f)) return vector_math(b_, f, a);
+  if (f == Intrinsic::kSigmoid) {
+    llvm::Value* e = per_lane_call("exp", {b_.CreateFNeg(a)});
+    return b_.CreateFDiv(one, b_.CreateFAdd(one, e));
+  }
+  return per_lane_call(std::string(spelling(f)) + (is_double ? "" : "f"), {a});
+}
+
+llvm::Value* Emitter::per_lane_call(const std::string& libm_name, llvm::ArrayRef<llvm::Value*> args) {
+  llvm::Type* type = args[0]->getType();
+  std::vector<llvm::Type*> types(args.size(), type->getScalarType());
+  auto callee = state_.module.getOrInsertFunction(
+      libm_name, llvm::FunctionType::get(type->getScalarType(), types, false));
+  auto* f = llvm::cast<llvm::Function>(callee.getCallee());
+  f->setDoesNotAccessMemory();
+  f->setDoesNotThrow();
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+  if (!vector) return b_.CreateCall(callee, args);
+  llvm::Value* result = llvm::PoisonValue::get(type);
+  for (unsigned l = 0; l < vector->getNumElements(); ++l) {
+    std::vector<llvm::Value*> lane;
+    for (llvm::Value* arg : args) lane.push_back(b_.CreateExtractElement(arg, l));
+    result = b_.CreateInsertElement(result, b_.CreateCall(callee, lane), l);
+  }
+  return result;
+}
+
+}  // namespace lathe::codegen

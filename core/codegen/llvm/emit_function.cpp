@@ -1,0 +1,166 @@
+// Functions: the kernel and the bodies of its parallel loops.
+//
+// Each is a pair: an outer function with the interface that callers use, which only unpacks pointers, and an
+// inner one that takes them as parameters, since parameters are where LLVM lets one say that pointers do not
+// alias.
+#include <llvm/IR/Verifier.h>
+
+#include "core/codegen/llvm/emitter.h"
+#include "core/support/error.h"
+
+namespace lathe::codegen {
+namespace {
+int64_t bytes_of(const tir::Buffer& buffer) {
+  int64_t bytes = buffer->dtype.bytes();
+  for (int64_t dim : tir::constant_shape(buffer)) bytes *= dim;
+  return bytes;
+}
+
+void set_target_attributes(llvm::Function& f, const Target& target) {
+  f.addFnAttr("target-cpu", target.cpu);
+  if (!target.features.empty()) f.addFnAttr("target-features", target.features);
+  f.addFnAttr("prefer-vector-width", std::to_string(target.vector_bits));
+  f.addFnAttr("min-legal-vector-width", std::to_string(target.vector_bits));
+  f.addFnAttr("probe-stack", "inline-asm");  // a large frame must not jump over the stack's guard page
+  f.addFnAttr(llvm::Attribute::NoUnwind);
+}
+
+llvm::Function* make_function(KernelState& state, llvm::FunctionType* type, const std::string& name,
+                              bool exported) {
+  auto linkage = exported ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage;
+  auto* f = llvm::Function::Create(type, linkage, name, state.module);
+  set_target_attributes(*f, state.target);
+  return f;
+}
+
+void describe_buffer_argument(llvm::Argument& argument, int64_t bytes) {
+  llvm::AttrBuilder attributes(argument.getContext());
+  attributes.addAttribute(llvm::Attribute::NoAlias).addAttribute(llvm::Attribute::NoUndef);
+  attributes.addAlignmentAttr(64).addDereferenceableAttr(bytes);
+  argument.addAttrs(attributes);
+}
+
+/// What a statement uses and does not define: loop variables, and buffers in order of first use.
+struct Captures {
+  std::vector<const VarNode*> vars;
+  std::vector<tir::Buffer> buffers;
+};
+Captures captures_of(const tir::Stmt& body, const std::map<const VarNode*, llvm::Value*>& vars,
+                     const std::map<const tir::BufferNode*, Storage>& buffers) {
+  Captures result;
+  post_order(body, [&](const NodeRef& node) {
+    if (const VarNode* v = node.as<VarNode>(); v && vars.count(v)) result.vars.push_back(v);
+    if (const tir::BufferNode* b = node.as<tir::BufferNode>(); b && buffers.count(b))
+      result.buffers.push_back(tir::Buffer(b));
+  });
+  return result;
+}
+}  // namespace
+
+Emitter::Emitter(KernelState& state, llvm::Function* function, bool in_parallel)
+    : state_(state),
+      function_(function),
+      b_(state.module.getContext()),
+      allocas_(llvm::BasicBlock::Create(b_.getContext(), "entry", function)),
+      in_parallel_(in_parallel) {
+  b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "start", function));
+  llvm::FastMathFlags contract;
+  contract.setAllowContract(true);
+  b_.setFastMathFlags(contract);
+}
+
+llvm::Value* Emitter::stack_slot(llvm::Type* type, llvm::Align align, const std::string& name) {
+  llvm::IRBuilder<> at(allocas_);
+  llvm::AllocaInst* slot = at.CreateAlloca(type, nullptr, name);
+  slot->setAlignment(align);
+  return slot;
+}
+
+void Emitter::finish() { llvm::IRBuilder<>(allocas_).CreateBr(allocas_->getNextNode()); }
+
+void Emitter::emit_kernel(KernelState& state) {
+  llvm::LLVMContext& context = state.module.getContext();
+  const tir::FuncNode& func = *state.func;
+  auto* pointer = llvm::PointerType::getUnqual(context);
+  std::vector<llvm::Type*> inner_types(func.params.size() + 2, pointer);
+  auto* inner =
+      make_function(state, llvm::FunctionType::get(llvm::Type::getVoidTy(context), inner_types, false),
+                    func.name + ".compute", false);
+  inner->addFnAttr(llvm::Attribute::NoInline);
+  Emitter emitter(state, inner, false);
+  for (size_t i = 0; i < func.params.size(); ++i) {
+    describe_buffer_argument(*inner->getArg(i), bytes_of(func.params[i]));
+    inner->getArg(i)->setName(func.params[i]->name);
+    emitter.buffers_[func.params[i].get()].pointer = inner->getArg(i);
+  }
+  emitter.workspace_ = inner->getArg(func.params.size());
+  emitter.parallel_ = inner->getArg(func.params.size() + 1);
+  emitter.emit(func.body);
+  emitter.b_.CreateRetVoid();
+  emitter.finish();
+  describe_buffer_argument(*inner->getArg(func.params.size()), state.workspace_bytes);
+
+  auto* outer_type =
+      llvm::FunctionType::get(llvm::Type::getInt32Ty(context), {pointer, pointer, pointer}, false);
+  auto* outer = make_function(state, outer_type, func.name, true);
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "entry", outer));
+  std::vector<llvm::Value*> arguments;
+  for (size_t i = 0; i < func.params.size(); ++i)
+    arguments.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, outer->getArg(0), i)));
+  arguments.push_back(outer->getArg(1));
+  arguments.push_back(outer->getArg(2));
+  b.CreateCall(inner, arguments);
+  b.CreateRet(b.getInt32(0));
+}
+
+/// Packs what the body uses in a closure on the stack and hands the body to the host's `launch`.
+void Emitter::emit_parallel(const tir::For& loop) {
+  llvm::LLVMContext& context = b_.getContext();
+  llvm::Type *pointer = b_.getPtrTy(), *int64 = b_.getInt64Ty();
+  Captures captures = captures_of(loop.body, vars_, buffers_);
+  size_t n_buffers = captures.buffers.size(), n_vars = captures.vars.size();
+  std::vector<llvm::Type*> fields(n_buffers, pointer);
+  fields.insert(fields.end(), n_vars, int64);
+  auto* closure_type = llvm::StructType::get(context, fields);
+  std::string name = fmt::format("{}.parallel{}", state_.func->name, state_.parallel_loops++);
+
+  // The inner function: buffers, variables, begin, end.
+  std::vector<llvm::Type*> inner_types = fields;
+  inner_types.insert(inner_types.end(), {int64, int64});
+  auto* inner = make_function(state_, llvm::FunctionType::get(b_.getVoidTy(), inner_types, false),
+                              name + ".compute", false);
+  inner->addFnAttr(llvm::Attribute::NoInline);
+  Emitter body(state_, inner, true);
+  for (size_t i = 0; i < n_buffers; ++i) {
+    describe_buffer_argument(*inner->getArg(i), bytes_of(captures.buffers[i]));
+    inner->getArg(i)->setName(captures.buffers[i]->name);
+    body.buffers_[captures.buffers[i].get()].pointer = inner->getArg(i);
+  }
+  for (size_t i = 0; i < n_vars; ++i) body.vars_[captures.vars[i]] = inner->getArg(n_buffers + i);
+  body.emit_serial(loop, inner->getArg(n_buffers + n_vars), inner->getArg(n_buffers + n_vars + 1));
+  body.b_.CreateRetVoid();
+  body.finish();
+
+  // The outer one: closure, begin, end.
+  auto* outer = make_function(state_, llvm::FunctionType::get(b_.getVoidTy(), {pointer, int64, int64}, false),
+                              name, false);
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "entry", outer));
+  std::vector<llvm::Value*> arguments;
+  for (size_t i = 0; i < fields.size(); ++i)
+    arguments.push_back(b.CreateLoad(fields[i], b.CreateStructGEP(closure_type, outer->getArg(0), i)));
+  arguments.insert(arguments.end(), {outer->getArg(1), outer->getArg(2)});
+  b.CreateCall(inner, arguments);
+  b.CreateRetVoid();
+
+  llvm::Value* closure = stack_slot(closure_type, llvm::Align(64), name + ".closure");
+  for (size_t i = 0; i < n_buffers; ++i)
+    b_.CreateStore(storage(captures.buffers[i].get()).pointer, b_.CreateStructGEP(closure_type, closure, i));
+  for (size_t i = 0; i < n_vars; ++i)
+    b_.CreateStore(vars_[captures.vars[i]], b_.CreateStructGEP(closure_type, closure, n_buffers + i));
+  llvm::Value* launch = b_.CreateLoad(pointer, parallel_);
+  llvm::Value* pool = b_.CreateLoad(pointer, b_.CreateConstInBoundsGEP1_64(pointer, parallel_, 1));
+  auto* launch_type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, int64}, false);
+  b_.CreateCall(launch_type, launch, {pool, outer, closure, value(loop.extent)});
+}
+
+}  // namespace lathe::codegen

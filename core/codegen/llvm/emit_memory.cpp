@@ -1,0 +1,126 @@
+// Loads and stores: addresses, registers, gathers.
+#include <llvm/IR/Intrinsics.h>
+
+#include <bit>
+#include <numeric>
+
+#include "core/codegen/llvm/emitter.h"
+#include "core/support/error.h"
+
+namespace lathe::codegen {
+
+const Storage& Emitter::storage(const tir::BufferNode* buffer) const {
+  auto found = buffers_.find(buffer);
+  CHECK(found != buffers_.end(), "buffer {} is used outside its allocation", buffer->name);
+  return found->second;
+}
+
+llvm::Align Emitter::alignment_of(const FlatAccess& at, const tir::Buffer& buffer) const {
+  int64_t step = at.constant;
+  for (const auto& [term, coefficient] : at.terms) step = std::gcd(step, coefficient);
+  int64_t bytes = step * buffer->dtype.bytes();
+  uint64_t power = bytes == 0 ? 64 : uint64_t{1} << std::countr_zero(static_cast<uint64_t>(std::abs(bytes)));
+  return llvm::Align(std::min<uint64_t>(power, 64));
+}
+
+/// The pointer without the constant part is shared by all accesses with the same terms; the outermost loops'
+/// terms are added first, so that what is invariant in a loop can leave it.
+llvm::Value* Emitter::pointer_to(const FlatAccess& at, const tir::Buffer& buffer) {
+  llvm::Type* element = memory_type(buffer->dtype);
+  AddressKey key = key_of(at, buffer);
+  llvm::Value* pointer = nullptr;
+  for (auto scope = pointers_.rbegin(); scope != pointers_.rend() && !pointer; ++scope)
+    if (auto found = scope->find(key); found != scope->end()) pointer = found->second;
+  if (!pointer) {
+    pointer = storage(buffer.get()).pointer;
+    for (const auto& [term, coefficient] : at.terms) {
+      llvm::Value* offset = b_.CreateMul(value(term), b_.getInt64(coefficient), "", true, true);
+      pointer = b_.CreateInBoundsGEP(element, pointer, offset);
+    }
+    pointers_.back()[key] = pointer;
+  }
+  return at.constant == 0 ? pointer : b_.CreateInBoundsGEP(element, pointer, b_.getInt64(at.constant));
+}
+
+/// The element offset of each lane, as a vector of int64.
+llvm::Value* Emitter::lane_offsets(const FlatAccess& at) {
+  std::vector<llvm::Constant*> first;
+  for (int l = 0; l < at.lanes; ++l) first.push_back(b_.getInt64(at.constant + l * at.lane_stride));
+  llvm::Value* sum = llvm::ConstantVector::get(first);
+  for (const auto& [term, coefficient] : at.terms)
+    sum = b_.CreateAdd(sum,
+                       b_.CreateVectorSplat(at.lanes, b_.CreateMul(value(term), b_.getInt64(coefficient))));
+  for (const auto& [term, coefficient] : at.vector_terms) {
+    llvm::Value* factor = b_.CreateVectorSplat(at.lanes, b_.getInt64(coefficient));
+    sum = b_.CreateAdd(sum, b_.CreateMul(value(term), factor));
+  }
+  return sum;
+}
+
+llvm::Value* Emitter::gather(const FlatAccess& at, const tir::Buffer& buffer) {
+  llvm::Type* element = memory_type(buffer->dtype);
+  llvm::Value* base = storage(buffer.get()).pointer;
+  llvm::Value* pointers = b_.CreateInBoundsGEP(element, base, lane_offsets(at));
+  llvm::Type* type = memory_type(buffer->dtype.with_lanes(at.lanes));
+  if (mask_) {
+    return b_.CreateMaskedGather(type, pointers, llvm::Align(buffer->dtype.bytes()), mask_,
+                                 llvm::Constant::getNullValue(type));
+  }
+  llvm::Value* result = llvm::PoisonValue::get(type);
+  for (int l = 0; l < at.lanes; ++l) {
+    llvm::Value* lane = b_.CreateLoad(element, b_.CreateExtractElement(pointers, l));
+    result = b_.CreateInsertElement(result, lane, l);
+  }
+  return result;
+}
+
+void Emitter::scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* v) {
+  llvm::Type* element = memory_type(buffer->dtype);
+  llvm::Value* pointers = b_.CreateInBoundsGEP(element, storage(buffer.get()).pointer, lane_offsets(at));
+  for (int l = 0; l < at.lanes; ++l)
+    b_.CreateStore(b_.CreateExtractElement(v, l), b_.CreateExtractElement(pointers, l));
+}
+
+llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer) {
+  llvm::Type* type = memory_type(buffer->dtype.with_lanes(at.lanes));
+  if (!at.is_dense()) return gather(at, buffer);
+  llvm::Value* pointer = pointer_to(at, buffer);
+  llvm::Align align = alignment_of(at, buffer);
+  if (!mask_) return b_.CreateAlignedLoad(type, pointer, align);
+  if (at.lanes > 1)
+    return b_.CreateMaskedLoad(type, pointer, align, mask_, llvm::Constant::getNullValue(type));
+  llvm::Value* mask = mask_;
+  mask_ = nullptr;
+  llvm::Value* result =
+      guarded(b_.CreateOrReduce(mask), type, [&] { return b_.CreateAlignedLoad(type, pointer, align); });
+  mask_ = mask;
+  return result;
+}
+
+llvm::Value* Emitter::load(const tir::Load& e) {
+  FlatAccess at = flatten(e.buffer, e.indices);
+  const Storage& place = storage(e.buffer.get());
+  if (!place.pointer) {
+    llvm::AllocaInst* slot = place.slots.at(at.constant);
+    return from_memory(b_.CreateLoad(slot->getAllocatedType(), slot), e.dtype);
+  }
+  return from_memory(load_from(at, e.buffer), e.dtype);
+}
+
+void Emitter::emit_store(const tir::Store& e) {
+  FlatAccess at = flatten(e.buffer, e.indices);
+  llvm::Value* v = value(e.value);
+  if (at.lanes > 1 && e.value.dtype().lanes == 1) v = b_.CreateVectorSplat(at.lanes, v);
+  CHECK(at.lanes == 1 || std::max<int>(at.lanes, e.value.dtype().lanes) == at.lanes,
+        "{} lanes stored in {} of {}", e.value.dtype().lanes, at.lanes, e.buffer->name);
+  v = to_memory(v, e.buffer->dtype.with_lanes(at.lanes));
+  const Storage& place = storage(e.buffer.get());
+  if (!place.pointer)
+    b_.CreateStore(v, place.slots.at(at.constant));
+  else if (at.is_dense())
+    b_.CreateAlignedStore(v, pointer_to(at, e.buffer), alignment_of(at, e.buffer));
+  else
+    scatter(at, e.buffer, v);
+}
+
+}  // namespace lathe::codegen

@@ -1,0 +1,110 @@
+// Tensor programs -> LLVM IR, one function at a time.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include "core/codegen/address.h"
+#include "core/codegen/registers.h"
+#include "core/tir/stmt.h"
+#include "core/tir/target.h"
+
+namespace lathe::codegen {
+
+/// Bytes that the intermediates of one thread may take on its stack.
+inline constexpr int64_t kStackLimit = 1 << 20;
+
+/// What the functions of one kernel share: the kernel and the bodies of its parallel loops.
+struct KernelState {
+  llvm::Module& module;
+  const Target& target;
+  tir::Func func;
+  RegisterPlan registers;
+  int64_t workspace_bytes = 0;
+  int parallel_loops = 0;
+};
+
+/// Where the elements of a buffer are: behind `pointer`, or in one register-to-be a slot (an alloca that
+/// becomes an SSA value), by the offset of the slot's first element.
+struct Storage {
+  llvm::Value* pointer = nullptr;
+  std::map<int64_t, llvm::AllocaInst*> slots;
+};
+
+/// Emits the statements of one LLVM function. float16 and bfloat16 are floats between loads and stores,
+/// rounded after each operation; bool is i1, a byte in memory.
+class Emitter {
+ public:
+  /// Emits the kernel `state.func` under its name: LatheKernel around a function whose parameters do not
+  /// alias.
+  static void emit_kernel(KernelState& state);
+
+ private:
+  Emitter(KernelState& state, llvm::Function* function, bool in_parallel);
+
+  // emit_stmt.cpp
+  void emit(const tir::Stmt& stmt);
+  void emit_for(const tir::For& loop);
+  void emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value* end);
+  void emit_if(const tir::If& branch);
+  void emit_alloc(const tir::Alloc& alloc);
+  void emit_store(const tir::Store& store);
+
+  // emit_function.cpp
+  void emit_parallel(const tir::For& loop);
+  void finish();
+  llvm::Value* stack_slot(llvm::Type* type, llvm::Align align, const std::string& name);
+
+  // emit_expr.cpp
+  llvm::Value* value(const Expr& e);
+  llvm::Value* binary(const Binary& e);
+  llvm::Value* float_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* floor_division(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* select(const Select& e);
+  llvm::Value* vector_select(const Select& e);
+  llvm::Value* cast(const Cast& e);
+  llvm::Value* intrinsic(const IntrinsicCall& e);
+  llvm::Value* float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype);
+  llvm::Value* per_lane_call(const std::string& libm_name, llvm::ArrayRef<llvm::Value*> args);
+  llvm::Value* rounded(llvm::Value* v, DataType dtype);
+  llvm::Value* guarded(llvm::Value* condition, llvm::Type* type, FunctionRef<llvm::Value*()> emit_value);
+
+  // emit_memory.cpp
+  llvm::Value* load(const tir::Load& e);
+  llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
+  llvm::Value* gather(const FlatAccess& at, const tir::Buffer& buffer);
+  void scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* v);
+  llvm::Value* lane_offsets(const FlatAccess& at);
+  llvm::Value* pointer_to(const FlatAccess& at, const tir::Buffer& buffer);
+  llvm::Align alignment_of(const FlatAccess& at, const tir::Buffer& buffer) const;
+  llvm::Value* from_memory(llvm::Value* v, DataType dtype);
+  llvm::Value* to_memory(llvm::Value* v, DataType dtype);
+
+  // types.cpp
+  llvm::Type* value_type(DataType dtype);
+  llvm::Type* memory_type(DataType dtype);
+
+  const Storage& storage(const tir::BufferNode* buffer) const;
+
+  KernelState& state_;
+  llvm::Function* function_;
+  llvm::IRBuilder<> b_;
+  llvm::BasicBlock* allocas_;         // the function's first block: stack slots only
+  llvm::Value* parallel_ = nullptr;   // LatheParallel*, in the kernel's own function
+  llvm::Value* workspace_ = nullptr;  // likewise
+  llvm::Value* mask_ = nullptr;       // the lanes that a vector select wants, or all
+  bool in_parallel_;                  // the body of a parallel loop
+  int64_t stack_bytes_ = 0;
+  std::map<const VarNode*, llvm::Value*> vars_;
+  std::map<const tir::BufferNode*, Storage> buffers_;
+  /// Addresses computed so far in each open scope (loop body, branch), so that the unrolled copies of an
+  /// access share one pointer and differ by a constant.
+  std::vector<std::map<AddressKey, llvm::Value*>> pointers_{1};
+};
+
+}  // namespace lathe::codegen

@@ -1,0 +1,132 @@
+#include "core/codegen/host_target.h"
+
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/SubtargetFeature.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "core/codegen/llvm/machine.h"
+#include "core/support/error.h"
+#include "core/support/text.h"
+
+namespace lathe::codegen {
+namespace {
+std::vector<std::string> known_cpus(const llvm::MCSubtargetInfo& info) {
+  std::vector<std::string> names;
+  for (const llvm::SubtargetSubTypeKV& cpu : info.getAllProcessorDescriptions()) names.push_back(cpu.Key);
+  return names;
+}
+
+std::vector<std::string> known_features(const llvm::MCSubtargetInfo& info) {
+  std::vector<std::string> names;
+  for (const llvm::SubtargetFeatureKV& feature : info.getAllProcessorFeatures()) names.push_back(feature.Key);
+  return names;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Checks names first: LLVM would print a warning on stderr and go on with a generic CPU.
+std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Target& target) {
+  initialize_llvm();
+  std::string error;
+  const llvm::Target* llvm_target = llvm::TargetRegistry::lookupTarget(target.triple, error);
+  if (!llvm_target) fail("target: LLVM does not know the triple `{}`: {}", target.triple, error);
+  std::unique_ptr<llvm::MCSubtargetInfo> any(llvm_target->createMCSubtargetInfo(target.triple, "", ""));
+  if (!target.cpu.empty() && !any->isCPUStringValid(target.cpu))
+    fail("target: no CPU is called `{}`{}", target.cpu, did_you_mean(target.cpu, known_cpus(*any)));
+  std::vector<std::string> features = known_features(*any);
+  for (const std::string& feature : split_text(target.features, ',')) {
+    if (feature.size() < 2 || (feature[0] != '+' && feature[0] != '-'))
+      fail("target: `{}` in mattr must be +feature or -feature", feature);
+    if (!contains(features, feature.substr(1)))
+      fail("target: no feature is called `{}`{}", feature.substr(1),
+           did_you_mean(feature.substr(1), features));
+  }
+  return std::unique_ptr<llvm::MCSubtargetInfo>(
+      llvm_target->createMCSubtargetInfo(target.triple, target.cpu, target.features));
+}
+
+/// The vector registers that the CPU and features give.
+void set_vectors(Target& target) {
+  std::unique_ptr<llvm::MCSubtargetInfo> info = subtarget(target);
+  auto has = [&](const char* feature) { return info->checkFeatures(feature); };
+  if (!target.triple.starts_with("x86_64")) {
+    target.vector_bits = 128;
+    target.vector_registers = 32;
+    return;
+  }
+  bool avx512 = has("+avx512f") && has("+avx512vl") && has("+avx512bw") && has("+avx512dq");
+  target.vector_bits = avx512 ? 512 : has("+avx") ? 256 : 128;
+  target.vector_registers = avx512 ? 32 : 16;
+}
+
+/// Features that the CPU's name promises and this machine (a virtual one, say) withholds.
+std::string withheld_features(const Target& host) {
+  std::unique_ptr<llvm::MCSubtargetInfo> info = subtarget(host);
+  std::vector<std::string> withheld;
+  llvm::StringMap<bool> present = llvm::sys::getHostCPUFeatures();
+  for (const auto& feature : present)
+    if (!feature.second && contains(known_features(*info), feature.first().str()) &&
+        info->checkFeatures("+" + feature.first().str()))
+      withheld.push_back("-" + feature.first().str());
+  std::sort(withheld.begin(), withheld.end());
+  return join_text(withheld, ",");
+}
+
+void set_caches(Target& target) {
+  auto read = [](int name, int64_t& bytes) {
+    if (int64_t found = sysconf(name); found > 0) bytes = found;
+  };
+  read(_SC_LEVEL1_DCACHE_SIZE, target.l1_bytes);
+  read(_SC_LEVEL2_CACHE_SIZE, target.l2_bytes);
+  read(_SC_LEVEL3_CACHE_SIZE, target.l3_bytes);
+}
+
+bool names_property(const std::string& text, const std::string& property) {
+  return text.find(":" + property + "=") != std::string::npos ||
+         text.find("," + property + "=") != std::string::npos;
+}
+}  // namespace
+
+Target host_target() {
+  static const Target host = [] {
+    Target target;
+    target.triple = llvm::sys::getProcessTriple();
+    target.cpu = llvm::sys::getHostCPUName().str();
+    target.features = withheld_features(target);
+    set_vectors(target);
+    set_caches(target);
+    target.cores = std::max(1u, std::thread::hardware_concurrency());
+    return target;
+  }();
+  return host;
+}
+
+Target resolve_target(const std::string& text) {
+  Target given = parse_target_text(text), target = host_target();
+  if (names_property(text, "triple")) target.triple = given.triple;
+  if (names_property(text, "mcpu") && given.cpu != target.cpu) {
+    target.cpu = given.cpu;
+    target.features.clear();
+  }
+  if (names_property(text, "mattr")) target.features = given.features;
+  set_vectors(target);
+  if (names_property(text, "vector")) {
+    target.vector_bits = given.vector_bits;
+    if (given.vector_bits != 128 && given.vector_bits != 256 && given.vector_bits != 512)
+      fail("target: vector={} must be 128, 256 or 512", given.vector_bits);
+  }
+  if (names_property(text, "registers")) target.vector_registers = given.vector_registers;
+  if (names_property(text, "cores")) target.cores = given.cores;
+  if (names_property(text, "l1")) target.l1_bytes = given.l1_bytes;
+  if (names_property(text, "l2")) target.l2_bytes = given.l2_bytes;
+  if (names_property(text, "l3")) target.l3_bytes = given.l3_bytes;
+  return target;
+}
+
+}  // namespace lathe::codegen

@@ -1,0 +1,75 @@
+#include "core/codegen/llvm/emitter.h"
+#include "core/support/error.h"
+
+namespace lathe::codegen {
+namespace {
+llvm::Type* with_lanes(llvm::Type* element, int lanes) {
+  return lanes == 1 ? element : llvm::FixedVectorType::get(element, lanes);
+}
+
+llvm::Type* number_type(llvm::LLVMContext& context, DataType dtype) {
+  if (dtype.is_float())
+    return dtype.bits == 64 ? llvm::Type::getDoubleTy(context) : llvm::Type::getFloatTy(context);
+  CHECK(dtype.is_int(), "code generation of values of type {}", to_string(dtype));
+  return llvm::Type::getIntNTy(context, dtype.bits);
+}
+}  // namespace
+
+llvm::Type* Emitter::value_type(DataType dtype) {
+  llvm::Type* element = dtype.is_bool() ? b_.getInt1Ty() : number_type(b_.getContext(), dtype);
+  return with_lanes(element, dtype.lanes);
+}
+
+llvm::Type* Emitter::memory_type(DataType dtype) {
+  llvm::Type* element = dtype.is_bool()                        ? b_.getInt8Ty()
+                        : dtype.code == TypeCode::kBFloat      ? b_.getInt16Ty()
+                        : dtype.is_float() && dtype.bits == 16 ? b_.getHalfTy()
+                                                               : number_type(b_.getContext(), dtype);
+  return with_lanes(element, dtype.lanes);
+}
+
+namespace {
+llvm::Type* like(llvm::Type* element, llvm::Type* shape) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(shape);
+  return with_lanes(element, vector ? vector->getNumElements() : 1);
+}
+
+/// The upper halves of float32, rounded to nearest even; a NaN stays one.
+llvm::Value* bfloat_bits(llvm::IRBuilder<>& b, llvm::Value* v) {
+  llvm::Type* wide = like(b.getInt32Ty(), v->getType());
+  auto number = [&](uint32_t x) { return llvm::ConstantInt::get(wide, x); };
+  llvm::Value* bits = b.CreateBitCast(v, wide);
+  llvm::Value* odd = b.CreateAnd(b.CreateLShr(bits, number(16)), number(1));
+  llvm::Value* up = b.CreateLShr(b.CreateAdd(bits, b.CreateAdd(odd, number(0x7fff))), number(16));
+  llvm::Value* nan = b.CreateOr(b.CreateLShr(bits, number(16)), number(0x40));
+  llvm::Value* is_nan = b.CreateFCmpUNO(v, v);
+  return b.CreateTrunc(b.CreateSelect(is_nan, nan, up), like(b.getInt16Ty(), v->getType()));
+}
+
+llvm::Value* bfloat_value(llvm::IRBuilder<>& b, llvm::Value* bits) {
+  llvm::Type* wide = like(b.getInt32Ty(), bits->getType());
+  llvm::Value* shifted = b.CreateShl(b.CreateZExt(bits, wide), llvm::ConstantInt::get(wide, 16));
+  return b.CreateBitCast(shifted, like(b.getFloatTy(), bits->getType()));
+}
+}  // namespace
+
+llvm::Value* Emitter::from_memory(llvm::Value* v, DataType dtype) {
+  if (dtype.is_bool()) return b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
+  if (dtype.code == TypeCode::kBFloat) return bfloat_value(b_, v);
+  if (dtype.is_float() && dtype.bits == 16) return b_.CreateFPExt(v, value_type(dtype));
+  return v;
+}
+
+llvm::Value* Emitter::to_memory(llvm::Value* v, DataType dtype) {
+  if (dtype.is_bool()) return b_.CreateZExt(v, memory_type(dtype));
+  if (dtype.code == TypeCode::kBFloat) return bfloat_bits(b_, v);
+  if (dtype.is_float() && dtype.bits == 16) return b_.CreateFPTrunc(v, memory_type(dtype));
+  return v;
+}
+
+llvm::Value* Emitter::rounded(llvm::Value* v, DataType dtype) {
+  if (!dtype.is_float() || dtype.bits != 16) return v;
+  return from_memory(to_memory(v, dtype), dtype);
+}
+
+}  // namespace lathe::codegen

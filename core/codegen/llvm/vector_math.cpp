@@ -1,0 +1,217 @@
+#include "core/codegen/llvm/vector_math.h"
+
+#include <llvm/IR/Intrinsics.h>
+
+#include <limits>
+
+#include "core/support/error.h"
+
+namespace lathe::codegen {
+namespace {
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// A float or vector of floats with the operators of arithmetic.
+class Math {
+ public:
+  Math(llvm::IRBuilder<>& b, llvm::Type* type) : b_(b), type_(type) {
+    auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+    int_type_ =
+        vector
+            ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(b.getInt32Ty(), vector->getNumElements()))
+            : b.getInt32Ty();
+  }
+  using V = llvm::Value*;
+
+  V real(float v) { return llvm::ConstantFP::get(type_, v); }
+  V integer(uint32_t v) { return llvm::ConstantInt::get(int_type_, v); }
+  V fma(V a, V b, V c) { return b_.CreateFAdd(b_.CreateFMul(a, b), c); }
+  /// Horner's rule; the coefficient of the highest power first.
+  V polynomial(V x, std::initializer_list<float> coefficients) {
+    V sum = nullptr;
+    for (float c : coefficients) sum = sum ? fma(sum, x, real(c)) : real(c);
+    return sum;
+  }
+  V call(llvm::Intrinsic::ID f, V a) { return b_.CreateUnaryIntrinsic(f, a); }
+  V bits(V x) { return b_.CreateBitCast(x, int_type_); }
+  V from_bits(V x) { return b_.CreateBitCast(x, type_); }
+  V to_int(V x) { return b_.CreateFPToSI(x, int_type_); }
+  V to_real(V x) { return b_.CreateSIToFP(x, type_); }
+  /// low <= x <= high; NaN stays.
+  V clamp(V x, float low, float high) {
+    x = b_.CreateSelect(b_.CreateFCmpOLT(x, real(low)), real(low), x);
+    return b_.CreateSelect(b_.CreateFCmpOGT(x, real(high)), real(high), x);
+  }
+  V with_sign_of(V magnitude, V sign) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
+  }
+  /// NaN has no integer value: 0 stands in, and the caller's arithmetic on x itself keeps the NaN.
+  V number_or_zero(V x) { return b_.CreateSelect(b_.CreateFCmpUNO(x, x), real(0), x); }
+  /// 2^n for -126 <= n <= 127.
+  V power_of_two(V n) { return from_bits(b_.CreateShl(b_.CreateAdd(n, integer(127)), integer(23))); }
+
+  V exp(V x);
+  V expm1(V x);
+  V log(V x);
+  V tanh(V x);
+  V sigmoid(V x);
+  V erf(V x);
+  V sin_or_cos(V x, bool cosine);
+
+ private:
+  struct Reduced {
+    V n, r;  // x = n ln 2 + r, |r| <= ln 2 / 2
+  };
+  /// ln 2 in two parts, the first short enough that n times it is exact (Cody and Waite).
+  Reduced reduce_by_ln2(V x) {
+    V n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(x, real(1.44269504f)));
+    V r = fma(n, real(-0.693359375f), x);
+    return {n, fma(n, real(2.12194440e-4f), r)};
+  }
+  /// (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2 (coefficients of Cephes' expf).
+  V exp_tail(V r) {
+    return polynomial(r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                          1.6666665459e-1f, 5.0000001201e-1f});
+  }
+
+  llvm::IRBuilder<>& b_;
+  llvm::Type *type_, *int_type_;
+};
+
+Math::V Math::exp(V x) {
+  V bounded = number_or_zero(clamp(x, -104.0f, 88.8f));
+  auto [n, r] = reduce_by_ln2(bounded);
+  V y = b_.CreateFAdd(fma(exp_tail(r), b_.CreateFMul(r, r), r), real(1));
+  // 2^n in two steps: n reaches from -150 (subnormal results) to 128.
+  V whole = to_int(n), half = b_.CreateAShr(whole, integer(1));
+  y = b_.CreateFMul(b_.CreateFMul(y, power_of_two(half)), power_of_two(b_.CreateSub(whole, half)));
+  return b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, y);
+}
+
+/// For |x| <= 88.
+Math::V Math::expm1(V x) {
+  auto [n, r] = reduce_by_ln2(x);
+  V tail = fma(exp_tail(r), b_.CreateFMul(r, r), r);  // e^r - 1
+  V scale = power_of_two(to_int(n));
+  return fma(tail, scale, b_.CreateFSub(scale, real(1)));
+}
+
+Math::V Math::log(V x) {
+  // Subnormals are scaled up first.
+  V tiny = b_.CreateFCmpOLT(x, real(std::numeric_limits<float>::min()));
+  V scaled = b_.CreateSelect(tiny, b_.CreateFMul(x, real(0x1p23f)), x);
+  // x = 2^n m with m in [sqrt(1/2), sqrt(2)).
+  V offset = b_.CreateSub(bits(scaled), integer(0x3f3504f3));
+  V n = b_.CreateAShr(offset, integer(23));
+  V m = from_bits(b_.CreateSub(bits(scaled), b_.CreateShl(n, integer(23))));
+  n = b_.CreateSub(n, b_.CreateSelect(tiny, integer(23), integer(0)));
+  V f = b_.CreateFSub(m, real(1)), square = b_.CreateFMul(f, f), e = to_real(n);
+  // Coefficients of Cephes' logf.
+  V p = polynomial(
+      f, {7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f,
+          -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f});
+  V y = b_.CreateFMul(b_.CreateFMul(f, square), p);
+  y = fma(e, real(-2.12194440e-4f), y);
+  y = fma(square, real(-0.5f), y);
+  y = fma(e, real(0.693359375f), b_.CreateFAdd(f, y));
+  V zero = b_.CreateFCmpOEQ(x, real(0)), invalid = b_.CreateFCmpULT(x, real(0));
+  y = b_.CreateSelect(b_.CreateFCmpOEQ(x, real(kInfinity)), x, y);
+  y = b_.CreateSelect(zero, real(-kInfinity), y);
+  return b_.CreateSelect(invalid, real(std::numeric_limits<float>::quiet_NaN()), y);
+}
+
+/// tanh |x| = (e^2|x| - 1) / (e^2|x| + 1), and an odd polynomial near 0 (Cephes' tanhf).
+Math::V Math::tanh(V x) {
+  V a = call(llvm::Intrinsic::fabs, number_or_zero(x));
+  V t = expm1(b_.CreateFMul(clamp(a, 0, 9.1f), real(2)));
+  V large = b_.CreateFDiv(t, b_.CreateFAdd(t, real(2)));
+  V square = b_.CreateFMul(a, a);
+  V p = polynomial(square, {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f,
+                            -3.33332819422e-1f});
+  V small = fma(b_.CreateFMul(p, square), a, a);
+  V y = with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(0.625f)), small, large), x);
+  return b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, y);
+}
+
+Math::V Math::sigmoid(V x) { return b_.CreateFDiv(real(1), b_.CreateFAdd(real(1), exp(b_.CreateFNeg(x)))); }
+
+/// A polynomial up to 1; beyond it 1 - e^-(polynomial).
+Math::V Math::erf(V x) {
+  V a = call(llvm::Intrinsic::fabs, number_or_zero(x)), square = b_.CreateFMul(a, a);
+  // After N. Juffa's single-precision erf: fitted on [0, 0.921875] and [0.921875, 4].
+  V small = polynomial(square, {-5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f,
+                                -3.76125336e-1f, 1.28379166e-1f});
+  small = fma(small, a, a);
+  V bounded = clamp(a, 0, 4.0f), bounded_square = b_.CreateFMul(bounded, bounded);
+  V r = polynomial(bounded, {-1.72853470e-5f, 3.83197126e-4f});
+  V u = polynomial(bounded, {-3.88396438e-3f, 2.42546219e-2f});
+  r = fma(r, bounded_square, u);
+  for (float c : {-1.06777877e-1f, -6.34846687e-1f, -1.28717512e-1f}) r = fma(r, bounded, real(c));
+  r = fma(r, bounded, b_.CreateFNeg(bounded));
+  V large = b_.CreateFSub(real(1), exp(r));
+  V y = with_sign_of(b_.CreateSelect(b_.CreateFCmpOGT(a, real(0.921875f)), large, small), x);
+  return b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, y);
+}
+
+/// x = n pi/2 + r; the quadrant n picks the polynomial and the sign (coefficients of Cephes' sinf and cosf).
+Math::V Math::sin_or_cos(V x, bool cosine) {
+  V finite = b_.CreateFCmpOLT(call(llvm::Intrinsic::fabs, x), real(1e9f));
+  V bounded = b_.CreateSelect(finite, x, real(0));
+  V n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(bounded, real(0.636619772f)));
+  V r = bounded;
+  for (float part : {-1.5703125f, -4.837512969970703125e-4f, -7.54978995489188216e-8f})
+    r = fma(n, real(part), r);
+  V square = b_.CreateFMul(r, r);
+  V s = polynomial(square, {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f});
+  s = fma(b_.CreateFMul(s, square), r, r);
+  V c = polynomial(square, {2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f});
+  c = b_.CreateFAdd(fma(b_.CreateFMul(c, square), square, b_.CreateFMul(square, real(-0.5f))), real(1));
+  V quadrant = to_int(n);
+  if (cosine) quadrant = b_.CreateAdd(quadrant, integer(1));
+  V odd = b_.CreateICmpNE(b_.CreateAnd(quadrant, integer(1)), integer(0));
+  V negative = b_.CreateShl(b_.CreateAnd(quadrant, integer(2)), integer(30));
+  V y = from_bits(b_.CreateXor(bits(b_.CreateSelect(odd, c, s)), negative));
+  // Infinities and NaN give NaN; finite giants, for which no digit would be right, give the value of 0.
+  V is_number = b_.CreateFCmpOLT(call(llvm::Intrinsic::fabs, x), real(kInfinity));
+  return b_.CreateSelect(is_number, y, real(std::numeric_limits<float>::quiet_NaN()));
+}
+}  // namespace
+
+bool has_vector_math(Intrinsic f) {
+  switch (f) {
+    case Intrinsic::kExp:
+    case Intrinsic::kLog:
+    case Intrinsic::kTanh:
+    case Intrinsic::kSigmoid:
+    case Intrinsic::kErf:
+    case Intrinsic::kSin:
+    case Intrinsic::kCos:
+      return true;
+    default:
+      return false;
+  }
+}
+
+llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x) {
+  Math math(builder, x->getType());
+  switch (f) {
+    case Intrinsic::kExp:
+      return math.exp(x);
+    case Intrinsic::kLog:
+      return math.log(x);
+    case Intrinsic::kTanh:
+      return math.tanh(x);
+    case Intrinsic::kSigmoid:
+      return math.sigmoid(x);
+    case Intrinsic::kErf:
+      return math.erf(x);
+    case Intrinsic::kSin:
+      return math.sin_or_cos(x, false);
+    case Intrinsic::kCos:
+      return math.sin_or_cos(x, true);
+    default:
+      break;
+  }
+  CHECK(false, "no vector form of {}", spelling(f));
+}
+
+}  // namespace lathe::codegen
