@@ -1,5 +1,8 @@
 #include "schedules/anatomy.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace lathe::schedule {
 
 using namespace tir;
@@ -32,21 +35,31 @@ bool VectorReduction::broadcasts() const {
 }
 
 namespace {
-/// How the last index and the others use the vector variable, as an operand; nothing when lanes would have to
-/// be gathered.
-std::optional<Operand> operand_of(const Load& load, const Block& block, size_t vector) {
-  Operand operand{load.buffer, std::vector<bool>(block.iters.size()), false};
-  const Var& lane = block.iters[vector].var;
-  for (size_t d = 0; d < load.indices.size(); ++d) {
-    for (size_t i = 0; i < block.iters.size(); ++i)
-      operand.uses[i] = operand.uses[i] || uses_var(load.indices[d], block.iters[i].var.get());
-    if (!uses_var(load.indices[d], lane.get())) continue;
-    std::vector<Var> vars{lane};
-    auto form = linear_form(load.indices[d], vars);
-    if (d + 1 != load.indices.size() || !form || form->coefficients[lane.get()] != 1) return std::nullopt;
-    operand.contiguous = true;
-  }
-  return operand;
+/// e as v // n (v % n), giving n; else 0.
+int64_t divisor_of(const Expr& e, BinaryOp op, const Var& v) {
+  const Binary* binary = e.as<Binary>();
+  bool matches = binary && binary->op == op && binary->a == v && as_int(binary->b);
+  return matches ? int_value(binary->b) : 0;
+}
+
+/// The longest aligned run of values of `lane` along which the elements at `indices` are neighbours (`whole`:
+/// all are); 0 when they would have to be gathered.
+int64_t run_of(const std::vector<Expr>& indices, const Var& lane, int64_t whole) {
+  if (indices.empty()) return 0;
+  int64_t packed = divisor_of(indices.back(), BinaryOp::kFloorMod, lane);
+  for (size_t d = 0; d + 1 < indices.size(); ++d)
+    if (uses_var(indices[d], lane.get()) &&
+        (packed == 0 || divisor_of(indices[d], BinaryOp::kFloorDiv, lane) != packed))
+      return 0;
+  if (packed) return packed;
+  std::vector<Var> vars{lane};
+  auto form = linear_form(indices.back(), vars);
+  return form && form->coefficients[lane.get()] == 1 ? whole : 0;
+}
+
+bool any_uses(const std::vector<Expr>& indices, const Var& v) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& index) { return uses_var(index, v.get()); });
 }
 }  // namespace
 
@@ -65,14 +78,20 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
   }
   if (!vector || result.extents[*vector] == 1) return std::nullopt;
   result.vector = *vector;
+  const Var& lane = block->iters[*vector].var;
+  result.run = result.extents[*vector];
   bool gathers = false;
   post_order(update.value, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
     if (!load || load->buffer == update.buffer) return;
-    if (auto operand = operand_of(*load, *block, *vector))
-      result.operands.push_back(std::move(*operand));
-    else
-      gathers = true;
+    Operand operand{load->buffer, {}, any_uses(load->indices, lane)};
+    for (const BlockIter& iter : block->iters) operand.uses.push_back(any_uses(load->indices, iter.var));
+    if (operand.contiguous) {
+      int64_t run = run_of(load->indices, lane, result.extents[*vector]);
+      gathers |= run == 0;
+      result.run = std::gcd(result.run, run);
+    }
+    result.operands.push_back(std::move(operand));
   });
   if (gathers || result.operands.empty()) return std::nullopt;
   return result;

@@ -30,6 +30,7 @@ struct VectorReduction {
   std::vector<int64_t> extents;  // by block variable
   std::vector<bool> reduces;     // by block variable
   size_t vector = 0;             // the variable of the output's last dimension
+  int64_t run = 0;  // lanes are neighbours within aligned runs of this many: its extent, or less when packed
   std::vector<Operand> operands;
 
   /// Some operand is the same for all lanes: a matrix product or a convolution, not a depthwise one or a

@@ -16,7 +16,7 @@ std::optional<VectorReduction> main_reduction(const Func& func, const Target& ta
   inline_elementwise(merged);
   Ref<Block> block = dominant_reduction(merged.func());
   auto reduction = block ? vector_reduction(block) : std::nullopt;
-  if (!reduction || vector_width(reduction->extents[reduction->vector], target) == 1) return std::nullopt;
+  if (!reduction || vector_width(*reduction, target) == 1) return std::nullopt;
   return reduction;
 }
 

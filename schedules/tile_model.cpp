@@ -11,11 +11,22 @@ int64_t vector_width(int64_t extent, const Target& target) {
   return 1;
 }
 
-std::vector<size_t> tiled_variables(const VectorReduction& reduction) {
+int64_t vector_width(const VectorReduction& reduction, const Target& target) {
+  return vector_width(reduction.run, target);
+}
+
+namespace {
+/// Values a variable takes, the vector variable in vectors.
+int64_t steps_of(const VectorReduction& reduction, size_t i, const Target& target) {
+  return i == reduction.vector ? reduction.extents[i] / vector_width(reduction, target)
+                               : reduction.extents[i];
+}
+}  // namespace
+
+std::vector<size_t> tiled_variables(const VectorReduction& reduction, const Target& target) {
   std::vector<size_t> variables;
   for (size_t i = reduction.extents.size(); i-- > 0 && variables.size() < 3;)
-    if (!reduction.reduces[i] && i != reduction.vector && reduction.extents[i] > 1)
-      variables.insert(variables.begin(), i);
+    if (!reduction.reduces[i] && steps_of(reduction, i, target) > 1) variables.insert(variables.begin(), i);
   return variables;
 }
 
@@ -30,8 +41,8 @@ constexpr double kTolerance = 1.6;
 
 class Model {
  public:
-  Model(const VectorReduction& reduction, const Target& target, int64_t vectors)
-      : reduction_(reduction), target_(target), vectors_(vectors), variables_(tiled_variables(reduction)) {
+  Model(const VectorReduction& reduction, const Target& target)
+      : reduction_(reduction), target_(target), variables_(tiled_variables(reduction, target)) {
     for (size_t i = 0; i < reduction.extents.size(); ++i)
       if (reduction.reduces[i]) steps_ *= static_cast<double>(reduction.extents[i]);
   }
@@ -53,7 +64,7 @@ class Model {
         tiles_.push_back({sizes, cost(sizes)});
       return;
     }
-    int64_t extent = reduction_.extents[variables_[position]];
+    int64_t extent = steps_of(reduction_, variables_[position], target_);
     for (int64_t size = 1; size <= std::min(extent, kLargestSize); ++size) {
       // A size that covers the dimension in as many steps as a smaller one does is worse than that one.
       if (size > 1 && (extent + size - 1) / size == (extent + size - 2) / (size - 1)) continue;
@@ -64,14 +75,14 @@ class Model {
   }
 
   int64_t product(const std::vector<int64_t>& sizes) const {
-    int64_t result = vectors_;
+    int64_t result = 1;
     for (int64_t size : sizes) result *= size;
     return result;
   }
 
   /// Vectors (scalars, of a broadcast operand) loaded in a step.
   int64_t loads(const Operand& operand, const std::vector<int64_t>& sizes) const {
-    int64_t result = operand.contiguous ? vectors_ : 1;
+    int64_t result = 1;
     for (size_t i = 0; i < sizes.size(); ++i)
       if (operand.uses[variables_[i]]) result *= sizes[i];
     return result;
@@ -89,7 +100,8 @@ class Model {
     double loaded = 0, waste = 1;
     for (const Operand& operand : reduction_.operands) loaded += static_cast<double>(loads(operand, sizes));
     for (size_t i = 0; i < sizes.size(); ++i) {
-      int64_t extent = reduction_.extents[variables_[i]], tiles = (extent + sizes[i] - 1) / sizes[i];
+      int64_t extent = steps_of(reduction_, variables_[i], target_),
+              tiles = (extent + sizes[i] - 1) / sizes[i];
       waste *= static_cast<double>(tiles * sizes[i]) / static_cast<double>(extent);
       // Tiles over the edge are guarded, which costs more than the iterations themselves.
       if (tiles * sizes[i] != extent) waste *= 1.5;
@@ -100,16 +112,14 @@ class Model {
 
   const VectorReduction& reduction_;
   const Target& target_;
-  int64_t vectors_;
   std::vector<size_t> variables_;
   double steps_ = 1;
   std::vector<RegisterTile> tiles_;
 };
 }  // namespace
 
-std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target,
-                                         int64_t vectors) {
-  return Model(reduction, target, vectors).tiles();
+std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target) {
+  return Model(reduction, target).tiles();
 }
 
 }  // namespace lathe::schedule

@@ -9,6 +9,8 @@ namespace lathe::schedule {
 /// Lanes to vectorize a dimension of that extent with: the target's, or a divisor of the extent that comes
 /// near; 1 when there is none.
 int64_t vector_width(int64_t extent, const Target& target);
+/// The lanes a reduction is vectorized with; 1 when it is not worth it.
+int64_t vector_width(const VectorReduction& reduction, const Target& target);
 
 /// A register tile: how many values of each tiled variable one execution of the reduction loops computes.
 struct RegisterTile {
@@ -16,15 +18,13 @@ struct RegisterTile {
   double cost = 0;  // cycles for a vector of results and one step of the reduction; lower is better
 };
 
-/// The variables a register tile extends along: at most three spatial ones, the innermost of extent above 1,
-/// in order; the vector variable is not among them.
-std::vector<size_t> tiled_variables(const VectorReduction& reduction);
+/// The variables a register tile extends along: at most three spatial ones, the innermost that take more than
+/// one value, in order. The vector variable counts in vectors.
+std::vector<size_t> tiled_variables(const VectorReduction& reduction, const Target& target);
 
 /// The promising tiles, the best first. Never empty. The model: two multiply-adds and two loads a cycle,
 /// results four cycles late, accumulators and operands within the vector registers, and the part of a tile
-/// that sticks out over the edge wasted. `vectors` is how many vectors one tile holds along the vector
-/// variable.
-std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target,
-                                         int64_t vectors);
+/// that sticks out over the edge wasted.
+std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target);
 
 }  // namespace lathe::schedule

@@ -62,7 +62,8 @@ void cache_write(Application& a) {
   Stmt top = top_statement(path);
   for (const Ref<Block>& other : blocks_in(top))
     if (other != block && reads_buffer(*other, buffer.get()))
-      a.fail("block `{}` reads {} in the same loops; cache before moving it there", other->name, buffer->name);
+      a.fail("block `{}` reads {} in the same loops; cache before moving it there", other->name,
+             buffer->name);
   Buffer cache = tir::buffer(fresh_buffer_name(a.func, buffer->name + "_cache"), buffer->shape, buffer->dtype,
                              scope_named(a, a.text(2)));
   std::string name = fresh_block_name(a.func, block->name + "_write");

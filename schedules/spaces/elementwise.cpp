@@ -133,8 +133,7 @@ void schedule_rest(Schedule& s, const Target& target, std::set<std::string> done
     BlockHandle handle = s.get_block(block->name);
     if (is_injective(*block)) {
       schedule_injective(s, handle, target);
-    } else if (auto reduction = vector_reduction(block);
-               reduction && vector_width(reduction->extents[reduction->vector], target) > 1) {
+    } else if (auto reduction = vector_reduction(block); reduction && vector_width(*reduction, target) > 1) {
       done.merge(schedule_tiled_reduction(s, *reduction, target, Decide::kHeuristic));
     } else if (is_reduction(*block)) {
       schedule_scalar_reduction(s, handle, target);

@@ -24,8 +24,6 @@ constexpr int64_t kStackBytes = 512 << 10;
 /// A reduction body of more instructions than this is not unrolled further: it should stay in the
 /// decoded-instruction cache.
 constexpr int64_t kMostInstructions = 512;
-/// Vectors along the vector variable in one register tile, when the variable is longer than a vector.
-constexpr int64_t kMostVectors = 4;
 
 /// Every dimension of `buffer` is read at a variable of the block's own (or its quotient and remainder), so
 /// that the block can follow the tiles the buffer is computed in.
@@ -102,38 +100,25 @@ class TiledReduction {
   void split_loops() {
     loops_ = s_.get_loops(block_);
     parts_.resize(loops_.size());
-    int64_t vectors = split_lanes();
-    std::vector<size_t> tiled = tiled_variables(reduction_);
-    std::vector<RegisterTile> tiles = register_tiles(reduction_, target_, vectors);
+    auto vectors = s_.split(loops_[reduction_.vector], {kInferred, vector_width(reduction_, target_)});
+    loops_[reduction_.vector] = vectors[0];
+    lanes_ = vectors[1];
+    std::vector<size_t> tiled = tiled_variables(reduction_, target_);
     std::vector<IntHandle> sizes;
     if (!tiled.empty()) {
       std::vector<int64_t> table;
-      for (const RegisterTile& tile : tiles) table.insert(table.end(), tile.sizes.begin(), tile.sizes.end());
+      for (const RegisterTile& tile : register_tiles(reduction_, target_))
+        table.insert(table.end(), tile.sizes.begin(), tile.sizes.end());
       sizes = s_.sample_tuple(static_cast<int64_t>(tiled.size()), table, heuristic({0}));
     }
-    tile_results_ = vectors;
     for (size_t i = 0; i < reduction_.extents.size(); ++i) {
-      if (reduction_.reduces[i] || i == reduction_.vector) continue;
+      if (reduction_.reduces[i]) continue;
       auto position = std::find(tiled.begin(), tiled.end(), i);
       if (position == tiled.end())
         parts_[i].outer = loops_[i];
       else
         split_tiled(i, sizes[static_cast<size_t>(position - tiled.begin())], i == tiled.back());
     }
-  }
-
-  /// Splits the vector variable into vectors; gives how many of them one tile holds.
-  int64_t split_lanes() {
-    lanes_ = loops_[reduction_.vector];
-    int64_t width = vector_width(extent(lanes_), target_), count = extent(lanes_) / width;
-    if (count == 1) return 1;
-    int64_t vectors = kMostVectors;
-    while (count % vectors != 0) --vectors;
-    auto parts = s_.split(lanes_, {kInferred, vectors, width});
-    parts_[reduction_.vector].middle = parts[0];
-    parts_[reduction_.vector].tile = parts[1];
-    lanes_ = parts[2];
-    return vectors;
   }
 
   void split_tiled(size_t i, IntHandle size, bool innermost) {

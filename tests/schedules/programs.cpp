@@ -76,11 +76,11 @@ Func dense(int64_t m, int64_t n, int64_t k, DataType dtype) {
   Buffer x = f.input("x", {m, k}, dtype);
   Buffer weight = f.input("weight", {n / 16, k, 16}, dtype);
   Buffer bias = f.input("bias", {n}, dtype);
-  Buffer product = f.reduce("dense", {m, n / 16, 16}, {k}, Combiner::kSum, [&](Vars i, Vars r) {
-    return load(x, {i[0], r[0]}) * load(weight, {i[1], r[0], i[2]});
+  Buffer product = f.reduce("dense", {m, n}, {k}, Combiner::kSum, [&](Vars i, Vars r) {
+    return load(x, {i[0], r[0]}) * load(weight, {floordiv(i[1], 16), r[0], floormod(i[1], 16)});
   });
   Buffer out = f.compute("bias_add", {m, n}, [&](Vars i) {
-    return load(product, {i[0], floordiv(i[1], 16), floormod(i[1], 16)}) + load(bias, {i[1]});
+    return load(product, {i[0], i[1]}) + load(bias, {i[1]});
   });
   return f.finish("dense", {out});
 }
