@@ -1,0 +1,128 @@
+#include "core/tir/bindings.h"
+
+#include <set>
+
+#include "core/support/error.h"
+#include "core/tir/text.h"
+
+namespace lathe::tir {
+namespace {
+using Fault = std::optional<std::string>;
+
+Fault range_fault(const Block& block, const Domain& loops) {
+  for (const BlockIter& iter : block.iters) {
+    const int64_t* extent = as_int(iter.extent);
+    auto range = exact_range(iter.value, loops);
+    if (!extent || !range) continue;
+    if (range->min < 0 || (range->max >= *extent && is_int(block.predicate, 1)))
+      return fmt::format("block {}: iterator {} = {} takes values {}..{}, outside 0..{}", block.name,
+                         iter.var->name, print(iter.value), range->min, range->max, *extent);
+  }
+  return {};
+}
+
+/// Runs through the iterations of the loops that take part in the reduction, all other variables at 0.
+class Enumeration {
+ public:
+  Enumeration(const Block& block, const Domain& loops) : block_(block), loops_(loops) {}
+
+  Fault find_fault() {
+    int64_t wanted = 1;
+    for (const BlockIter& iter : block_.iters)
+      if (iter.kind == IterKind::kReduce) wanted *= int_value(iter.extent);
+    if (Fault fault = visit(0, {})) return fault;
+    if (static_cast<int64_t>(seen_.size()) == wanted) return {};
+    return fmt::format("block {}: the loops visit {} of {} reduction steps", block_.name, seen_.size(),
+                       wanted);
+  }
+
+ private:
+  Fault visit(size_t loop, const VarMap& values) {
+    if (loop == loops_.size()) return step(values);
+    for (int64_t i = 0; i < int_value(loops_[loop].second); ++i) {
+      VarMap inner = values;
+      inner[loops_[loop].first.get()] = Expr(i);
+      if (Fault fault = visit(loop + 1, inner)) return fault;
+    }
+    return {};
+  }
+
+  /// The value where variables that are not enumerated are 0.
+  std::optional<int64_t> value_of(const Expr& e, VarMap values) {
+    post_order(e, [&](const NodeRef& node) {
+      if (const VarNode* v = node.as<VarNode>()) values.emplace(v, imm(v->dtype, 0));
+    });
+    Expr result = substitute(e, values);
+    return as_int(result) ? std::optional(*as_int(result)) : std::nullopt;
+  }
+
+  Fault step(const VarMap& values) {
+    if (auto runs = value_of(block_.predicate, values); !runs || !*runs) return {};
+    std::vector<int64_t> at;
+    for (const BlockIter& iter : block_.iters) {
+      if (iter.kind != IterKind::kReduce) continue;
+      auto value = value_of(iter.value, values);
+      if (!value) return {};
+      at.push_back(*value);
+    }
+    if (seen_.insert(at).second) return {};
+    std::string text;
+    for (int64_t value : at) text += fmt::format("{}{}", text.empty() ? "" : ", ", value);
+    return fmt::format("block {}: the loops visit reduction step ({}) twice", block_.name, text);
+  }
+
+  const Block& block_;
+  const Domain& loops_;
+  std::set<std::vector<int64_t>> seen_;
+};
+
+Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& analyzer) {
+  Domain used;
+  int64_t steps = 1, wanted = 1;
+  for (const auto& [v, extent] : loops) {
+    bool reduces = false, spatial = false;
+    for (const BlockIter& iter : block.iters)
+      (iter.kind == IterKind::kReduce ? reduces : spatial) |= uses_var(iter.value, v.get());
+    if (!reduces) continue;
+    const int64_t* n = as_int(analyzer.simplify(extent));
+    if (!n || spatial) return {};  // of symbolic extent, or one loop for both: not decided here
+    used.emplace_back(v, Expr(*n));
+    if (__builtin_mul_overflow(steps, *n, &steps)) return {};
+  }
+  for (const BlockIter& iter : block.iters) {
+    if (iter.kind != IterKind::kReduce) continue;
+    const int64_t* n = as_int(iter.extent);
+    if (!n || __builtin_mul_overflow(wanted, *n, &wanted)) return {};
+  }
+  if (steps <= kEnumeratedSteps) return Enumeration(block, used).find_fault();
+  if (steps < wanted || (steps != wanted && is_int(block.predicate, 1)))
+    return fmt::format("block {}: {} loop iterations for {} reduction steps", block.name, steps, wanted);
+  return {};
+}
+}  // namespace
+
+std::optional<Bound> exact_range(const Expr& e, const Domain& domain) {
+  std::vector<Var> vars;
+  for (const auto& [v, extent] : domain) vars.push_back(v);
+  auto form = linear_form(e, vars);
+  const int64_t* rest = form ? as_int(form->rest) : nullptr;
+  if (!rest) return std::nullopt;
+  Bound range{*rest, *rest};
+  for (const auto& [v, extent] : domain) {
+    auto found = form->coefficients.find(v.get());
+    if (found == form->coefficients.end()) continue;
+    const int64_t* n = as_int(extent);
+    if (!n || *n < 1) return std::nullopt;
+    (found->second > 0 ? range.max : range.min) += found->second * (*n - 1);
+  }
+  return range;
+}
+
+Fault find_binding_fault(const Block& block, const Domain& loops, const Analyzer& analyzer) {
+  if (Fault fault = range_fault(block, loops)) return fault;
+  for (const BlockIter& iter : block.iters)
+    if (iter.kind == IterKind::kReduce) return reduction_fault(block, loops, analyzer);
+  return {};
+}
+
+}  // namespace lathe::tir

@@ -1,0 +1,300 @@
+#include "core/tir/verify.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "core/support/error.h"
+#include "core/tir/bindings.h"
+#include "core/tir/regions.h"
+#include "core/tir/text.h"
+#include "core/tir/verify_expr.h"
+
+namespace lathe::tir {
+namespace {
+/// Thrown inside the verifier only, to leave the walk at the first fault.
+struct Found {
+  std::string fault;
+};
+
+template <typename... Args>
+[[noreturn]] void report(fmt::format_string<Args...> format, Args&&... args) {
+  throw Found{fmt::format(format, std::forward<Args>(args)...)};
+}
+
+class Verifier {
+ public:
+  explicit Verifier(bool lowered) : lowered_(lowered) {}
+
+  void func(const FuncNode& f) {
+    if (f.outputs < 0 || f.outputs > static_cast<int64_t>(f.params.size()))
+      report("function {} has {} parameters and {} outputs", f.name, f.params.size(), f.outputs);
+    if (!f.body) report("function {} has no body", f.name);
+    for (const Buffer& param : f.params) {
+      post_order(param, [&](const NodeRef& node) {
+        if (node.as<VarNode>()) visible_.insert(node.get());  // symbolic dimensions
+      });
+      define(param.get(), param->name);
+    }
+    const Block* root = f.body.as<Block>();
+    if (!lowered_ && (!root || root->name != "root" || !root->iters.empty()))
+      report("the body of {} is not a block named root without iterators", f.name);
+    stmt(f.body);
+  }
+
+ private:
+  void define(const Node* node, const std::string& name) {
+    if (!defined_.insert(node).second) report("{} is defined twice", name);
+    visible_.insert(node);
+  }
+
+  void stmt(const Stmt& s) {
+    if (!s) report("a statement is missing");
+    switch (s->kind()) {
+      case StmtKind::kFor:
+        return for_loop(*s.as<For>());
+      case StmtKind::kBlock:
+        if (lowered_) report("block {} at the lowered level", s.as<Block>()->name);
+        return block(*s.as<Block>());
+      case StmtKind::kStore:
+        return store(*s.as<Store>());
+      case StmtKind::kSeq:
+        for (const Stmt& inner : s.as<Seq>()->stmts) stmt(inner);
+        return;
+      case StmtKind::kIf: {
+        const If& branch = *s.as<If>();
+        expr(branch.condition, "a condition");
+        if (branch.condition.dtype() != kBool)
+          report("a condition is {}", to_string(branch.condition.dtype()));
+        ++guards_;
+        stmt(branch.then_case);
+        if (branch.else_case) stmt(branch.else_case);
+        --guards_;
+        return;
+      }
+      case StmtKind::kAlloc: {
+        const Buffer& b = s.as<Alloc>()->buffer;
+        if (!lowered_) report("alloc of {} at the scheduled level", b->name);
+        allocate(b);
+        stmt(s.as<Alloc>()->body);
+        visible_.erase(b.get());
+        return;
+      }
+    }
+  }
+
+  void allocate(const Buffer& b) {
+    for (const Expr& dim : b->shape) index(dim, "a dimension");
+    define(b.get(), b->name);
+  }
+
+  void for_loop(const For& loop) {
+    index(loop.extent, "the extent of a loop");
+    bool constant = as_int(loop.extent) != nullptr;
+    bool needs_constant = loop.iteration == Iteration::kVectorized || loop.iteration == Iteration::kUnrolled;
+    if (needs_constant && !constant)
+      report("loop {} is {} but its extent is not constant", loop.var->name, spelling(loop.iteration));
+    if (lowered_ && loop.iteration == Iteration::kVectorized)
+      report("loop {} is vectorized at the lowered level", loop.var->name);
+    define(loop.var.get(), loop.var->name);
+    analyzer_.bind_range(loop.var, loop.extent);
+    loops_.push_back(&loop);
+    domain_.emplace_back(loop.var, loop.extent);
+    stmt(loop.body);
+    domain_.pop_back();
+    loops_.pop_back();
+    visible_.erase(loop.var.get());
+  }
+
+  void block(const Block& b) {
+    if (!names_.insert(b.name).second) report("two blocks are named {}", b.name);
+    expr(b.predicate, "a predicate");
+    if (b.predicate.dtype() != kBool)
+      report("the predicate of block {} is {}", b.name, to_string(b.predicate.dtype()));
+    for (const BlockIter& iter : b.iters) {
+      index(iter.extent, "the extent of an iterator");
+      index(iter.value, "the value of an iterator");
+    }
+    if (auto fault = find_binding_fault(b, domain_, analyzer_)) throw Found{*fault};
+    reductions(b);
+    // Inside, the loops around are out of sight.
+    std::vector<const For*> outer_loops = std::exchange(loops_, {});
+    Domain outer_domain = std::exchange(domain_, {});
+    int outer_guards = std::exchange(guards_, is_int(b.predicate, 1) ? 0 : 1);
+    std::string outer_name = std::exchange(block_, b.name);
+    for (const For* loop : outer_loops) visible_.erase(loop->var.get());
+    for (const BlockIter& iter : b.iters) {
+      define(iter.var.get(), iter.var->name);
+      analyzer_.bind_range(iter.var, iter.extent);
+      domain_.emplace_back(iter.var, iter.extent);
+    }
+    for (const Buffer& buffer : b.allocs) allocate(buffer);
+    for (const std::vector<Region>* list : {&b.reads, &b.writes})
+      for (const Region& region : *list) check_region(region);
+    if (b.init) stmt(b.init);
+    stmt(b.body);
+    declared_accesses(b);
+    for (const BlockIter& iter : b.iters) visible_.erase(iter.var.get());
+    for (const Buffer& buffer : b.allocs) visible_.erase(buffer.get());
+    for (const For* loop : outer_loops) visible_.insert(loop->var.get());
+    block_ = outer_name;
+    guards_ = outer_guards;
+    domain_ = std::move(outer_domain);
+    loops_ = std::move(outer_loops);
+  }
+
+  void reductions(const Block& b) {
+    bool reduces = false;
+    for (const BlockIter& iter : b.iters) {
+      if (iter.kind != IterKind::kReduce) continue;
+      reduces = true;
+      for (const For* loop : loops_)
+        if (loop->iteration == Iteration::kParallel && uses_var(iter.value, loop->var.get()))
+          report("loop {} is parallel but carries the reduction of block {}", loop->var->name, b.name);
+    }
+    for (const Region& region : b.writes) {
+      if (reduces && !b.init && !written_.count(region.buffer.get()))
+        report("block {} reduces into {}, which has no initial value", b.name, region.buffer->name);
+    }
+    for (const Region& region : b.writes) written_.insert(region.buffer.get());
+  }
+
+  void check_region(const Region& region) {
+    use(region.buffer);
+    if (region.ranges.size() != region.buffer->shape.size())
+      report("block {}: a region of {} has {} dimensions", block_, region.buffer->name, region.ranges.size());
+    for (const Range& range : region.ranges) {
+      index(range.min, "the start of a region");
+      index(range.extent, "the extent of a region");
+    }
+  }
+
+  /// A leaf block declares what it touches. A block of blocks may leave it to them (the root does).
+  void declared_accesses(const Block& b) {
+    bool leaf = true;
+    post_order(b.body, [&](const NodeRef& node) { leaf &= node.as<Block>() == nullptr; });
+    if (!leaf && b.reads.empty() && b.writes.empty()) return;
+    Accesses actual = block_accesses(b.iters, b.init, b.body);
+    std::erase_if(actual.reads, [&](const Region& read) {  // a reduction's own accumulator
+      return std::any_of(b.writes.begin(), b.writes.end(), [&](const Region& w) { return w.buffer == read.buffer; });
+    });
+    covered(b, actual.reads, b.reads, "reads");
+    covered(b, actual.writes, b.writes, "writes");
+  }
+
+  void covered(const Block& b, const std::vector<Region>& actual, const std::vector<Region>& declared,
+               const char* verb) {
+    for (const Region& access : actual) {
+      if (std::find(b.allocs.begin(), b.allocs.end(), access.buffer) != b.allocs.end()) continue;
+      auto found = std::find_if(declared.begin(), declared.end(),
+                                [&](const Region& r) { return r.buffer == access.buffer; });
+      if (found == declared.end())
+        report("block {} {} {} but does not declare it", b.name, verb, access.buffer->name);
+      for (size_t d = 0; d < access.ranges.size(); ++d) {
+        const Range &touched = access.ranges[d], &said = found->ranges[d];
+        // Beyond the buffer nothing is touched: a select guards it.
+        Expr low = max(touched.min, 0), high = min(touched.min + touched.extent, access.buffer->shape[d]);
+        if (analyzer_.can_prove(less(low, said.min)) ||
+            analyzer_.can_prove(less(said.min + said.extent, high)))
+          report("block {} {} more of {} than it declares, in dimension {}", b.name, verb,
+                 access.buffer->name, d);
+      }
+    }
+  }
+
+  void use(const Buffer& b) {
+    if (!visible_.count(b.get())) report("{}buffer {} is used outside its scope", where(), b->name);
+  }
+
+  std::string where() const {
+    return block_.empty() || block_ == "root" ? "" : fmt::format("block {}: ", block_);
+  }
+
+  void store(const Store& s) {
+    use(s.buffer);
+    if (s.indices.size() != s.buffer->shape.size())
+      report("{}{} of rank {} is stored with {} indices", where(), s.buffer->name, s.buffer->shape.size(),
+             s.indices.size());
+    for (const Expr& i : s.indices) index(i, "an index");
+    expr(s.value, "a value");
+    int lanes = s.indices.empty() ? 1 : s.indices.back().dtype().lanes;
+    if (s.value.dtype() != s.buffer->dtype.with_lanes(lanes))
+      report("{}{} holds {}, the stored value is {}", where(), s.buffer->name,
+             to_string(s.buffer->dtype.with_lanes(lanes)), to_string(s.value.dtype()));
+    in_bounds(s.buffer, s.indices);
+  }
+
+  void index(const Expr& e, const char* what) {
+    expr(e, what);
+    if (!e.dtype().is_int())
+      report("{}{} is {}, not an integer: {}", where(), what, to_string(e.dtype()), print(e));
+  }
+
+  void expr(const Expr& e, const char* what) {
+    if (!e) report("{}{} is missing", where(), what);
+    if (const Select* s = e.as<Select>()) {
+      expr(s->condition, what);
+      ++guards_;
+      expr(s->if_true, what);
+      expr(s->if_false, what);
+      --guards_;
+    } else {
+      e->for_each_child([&](const NodeRef& child) {
+        if (!child.as<BufferNode>()) expr(child.cast<ExprNode>(), what);
+      });
+    }
+    if (e.as<VarNode>() && !visible_.count(e.get())) {
+      bool outer = defined_.count(e.get());
+      report("{}variable {} is {}", where(), e.as<VarNode>()->name,
+             outer ? "used outside its scope" : "not defined");
+    }
+    if (auto fault = find_type_fault(e, lowered_)) report("{}{}", where(), *fault);
+    if (const Load* load = e.as<Load>()) {
+      use(load->buffer);
+      for (const Expr& i : load->indices)
+        if (!i.dtype().is_int()) report("{}an index is {}: {}", where(), to_string(i.dtype()), print(e));
+      in_bounds(load->buffer, load->indices);
+    }
+  }
+
+  /// Linear indices take both ends of their range: the check is exact where nothing guards the access.
+  void in_bounds(const Buffer& buffer, const std::vector<Expr>& indices) {
+    if (guards_ > 0) return;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const int64_t* dim = as_int(buffer->shape[d]);
+      if (!dim || indices[d].dtype() != kInt64) continue;
+      auto range = exact_range(indices[d], domain_);
+      if (range && (range->min < 0 || range->max >= *dim))
+        report("{}index {} of {} takes values {}..{}, outside 0..{}", where(), print(indices[d]),
+               buffer->name, range->min, range->max, *dim);
+    }
+  }
+
+  bool lowered_;
+  Analyzer analyzer_;
+  std::unordered_set<const Node*> defined_, visible_, written_;
+  std::set<std::string> names_;
+  std::vector<const For*> loops_;  // since the innermost block
+  Domain domain_;                  // its iterators and these loops
+  std::string block_;
+  int guards_ = 0;  // selects and conditions around
+};
+
+std::optional<std::string> find(const Func& func, bool lowered) {
+  try {
+    Verifier(lowered).func(*func);
+  } catch (const Found& found) {
+    return found.fault;
+  }
+  return std::nullopt;
+}
+}  // namespace
+
+std::optional<std::string> find_fault(const Func& func) { return find(func, false); }
+std::optional<std::string> find_lowered_fault(const Func& func) { return find(func, true); }
+
+void verify(const Func& func) {
+  if (auto fault = find_fault(func)) fail("invalid tensor program: {}\n{}", *fault, print(func));
+}
+
+}  // namespace lathe::tir
