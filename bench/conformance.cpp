@@ -1,0 +1,237 @@
+// Runs an ONNX conformance suite (folders of model.onnx and test_data_set_<i> with input_<i>.pb,
+// output_<i>.pb):
+//   lathe-conformance [--suite DIR] [--only SUBSTRING] [--json] [--list]
+// Each case compiles and runs in a child process of its own with a time limit, so that one case can neither
+// stop nor poison another. Passed: all outputs within rtol 1e-3, atol 1e-5 of the expected ones. Exit code 0
+// when none failed.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/codegen/host_target.h"
+#include "core/frontends/onnx.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/thread_pool.h"
+#include "core/support/text.h"
+#include "tuner/compile.h"
+
+namespace lathe {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char* kDebianSuite = "/usr/share/libonnx-testdata/data";
+constexpr unsigned kSecondsACase = 60;
+
+enum class Verdict { kPassed, kFailed, kUnsupported };
+constexpr const char* kVerdicts[] = {"passed", "failed", "unsupported"};
+
+struct Result {
+  Verdict verdict = Verdict::kFailed;
+  std::string detail;
+};
+
+struct Options {
+  std::string suite = kDebianSuite, only;
+  bool json = false, list = false;
+};
+
+/// input_0.pb, input_1.pb, ... of a data set.
+std::vector<Tensor> load_tensors(const fs::path& folder, const std::string& prefix) {
+  std::vector<Tensor> tensors;
+  for (int i = 0;; ++i) {
+    fs::path path = folder / fmt::format("{}_{}.pb", prefix, i);
+    if (!fs::exists(path)) return tensors;
+    tensors.push_back(onnx::load_tensor(path.string()));
+  }
+}
+
+/// Nothing when every element is within tolerance, else what differs first.
+std::string difference(const Tensor& ours, const Tensor& expected) {
+  if (ours.shape() != expected.shape())
+    return fmt::format("shape {}, expected {}", shape_text(ours.shape()), shape_text(expected.shape()));
+  if (ours.dtype() != expected.dtype())
+    return fmt::format("{}, expected {}", to_string(ours.dtype()), to_string(expected.dtype()));
+  for (int64_t i = 0; i < ours.size(); ++i) {
+    double x = ours.value(i), y = expected.value(i);
+    bool same = x == y || (std::isnan(x) && std::isnan(y)) || std::fabs(x - y) <= 1e-5 + 1e-3 * std::fabs(y);
+    if (!same) return fmt::format("element {} is {}, expected {}", i, x, y);
+  }
+  return "";
+}
+
+/// Imports with the inputs' shapes; inputs that only state shapes or indices become constants when the model
+/// cannot be compiled otherwise (the program is then specialised to them).
+onnx::ImportedModel import_case(const std::string& path, const std::vector<onnx::ValueInfo>& declared,
+                                const std::vector<Tensor>& inputs) {
+  onnx::ImportOptions options;
+  for (size_t i = 0; i < declared.size() && i < inputs.size(); ++i)
+    options.shapes[declared[i].name] = inputs[i].shape();
+  try {
+    return onnx::import_file(path, options);
+  } catch (const Error& e) {
+    if (std::string(e.what()).find("must be known when the model is compiled") == std::string::npos) throw;
+  }
+  for (size_t i = 1; i < declared.size() && i < inputs.size(); ++i)
+    options.constants[declared[i].name] = inputs[i];
+  try {
+    return onnx::import_file(path, options);
+  } catch (const Error&) {
+    if (!inputs.empty()) options.constants[declared[0].name] = inputs[0];
+    return onnx::import_file(path, options);
+  }
+}
+
+std::string run_data_set(const fs::path& model, const fs::path& data, const Target& target) {
+  std::vector<Tensor> inputs = load_tensors(data, "input"), expected = load_tensors(data, "output");
+  std::vector<onnx::ValueInfo> declared = onnx::declared_inputs(model.string());
+  onnx::ImportedModel imported = import_case(model.string(), declared, inputs);
+  auto module = runtime::Module::from_image(tuner::compile_model(imported.module, target));
+  runtime::Executor executor(module, runtime::serial_parallel());
+  for (size_t i = 0; i < declared.size() && i < inputs.size(); ++i)
+    for (size_t port = 0; port < imported.inputs.size(); ++port)
+      if (imported.inputs[port].name == declared[i].name) executor.set_input(port, inputs[i]);
+  executor.run();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (i >= executor.plan().outputs.size()) return fmt::format("output {} is missing", i);
+    std::string wrong = difference(executor.output(i), expected[i]);
+    if (!wrong.empty()) return fmt::format("output {}: {}", i, wrong);
+  }
+  return "";
+}
+
+Result run_case(const fs::path& folder, const Target& target) {
+  try {
+    for (int set = 0; fs::exists(folder / fmt::format("test_data_set_{}", set)); ++set) {
+      std::string wrong =
+          run_data_set(folder / "model.onnx", folder / fmt::format("test_data_set_{}", set), target);
+      if (!wrong.empty()) return {Verdict::kFailed, wrong};
+    }
+    return {Verdict::kPassed, ""};
+  } catch (const Error& e) {
+    std::string text = e.what();
+    for (const char* sign : {"unsupported", "not supported", "must be known when", "is not a tensor",
+                             "not a tensor file", "only the last two"})
+      if (text.find(sign) != std::string::npos) return {Verdict::kUnsupported, text};
+    return {Verdict::kFailed, text};
+  }
+}
+
+/// run_case in a child; a crash or a time-out is a failure of the case alone.
+Result run_isolated(const fs::path& folder, const Target& target) {
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    close(ends[0]);
+    alarm(kSecondsACase);
+    Result result = run_case(folder, target);
+    std::string text = fmt::format("{}{}", static_cast<int>(result.verdict), result.detail);
+    [[maybe_unused]] ssize_t written = write(ends[1], text.data(), text.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFSIGNALED(status))
+    return {Verdict::kFailed, fmt::format("ended by signal {}", strsignal(WTERMSIG(status)))};
+  if (text.empty()) return {Verdict::kFailed, fmt::format("exit code {}", WEXITSTATUS(status))};
+  return {static_cast<Verdict>(text[0] - '0'), text.substr(1)};
+}
+
+/// The operator a case is about: that of its model's last node, which the suites name the folder after.
+std::string family_of(const std::string& name) {
+  std::string rest = name.starts_with("test_") ? name.substr(5) : name;
+  return rest.substr(0, rest.find('_'));
+}
+
+std::vector<fs::path> find_cases(const Options& options) {
+  std::vector<fs::path> cases;
+  if (!fs::is_directory(options.suite))
+    fail("no conformance suite at {}; give one with --suite", options.suite);
+  for (const auto& entry : fs::recursive_directory_iterator(options.suite))
+    if (entry.path().filename() == "model.onnx" &&
+        fs::exists(entry.path().parent_path() / "test_data_set_0") &&
+        entry.path().string().find(options.only) != std::string::npos)
+      cases.push_back(entry.path().parent_path());
+  std::sort(cases.begin(), cases.end());
+  if (cases.empty()) fail("no case in {} matches `{}`", options.suite, options.only);
+  return cases;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string flag = argv[i];
+    if (flag == "--json")
+      options.json = true;
+    else if (flag == "--list")
+      options.list = true;
+    else if (flag == "--suite" && i + 1 < argc)
+      options.suite = argv[++i];
+    else if (flag == "--only" && i + 1 < argc)
+      options.only = argv[++i];
+    else
+      fail("unknown option {}; usage: conformance [--suite DIR] [--only SUBSTRING] [--json] [--list]", flag);
+  }
+  return options;
+}
+
+int conformance(const Options& options) {
+  std::vector<fs::path> cases = find_cases(options);
+  Target target = resolve_target("cpu");
+  std::map<std::string, std::array<int, 3>> by_operator;
+  std::array<int, 3> totals{};
+  bool terminal = isatty(STDERR_FILENO);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    std::string name = cases[i].filename().string();
+    Result result = run_isolated(cases[i], target);
+    ++totals[static_cast<size_t>(result.verdict)];
+    ++by_operator[family_of(name)][static_cast<size_t>(result.verdict)];
+    if (options.list || (result.verdict == Verdict::kFailed && !options.json))
+      std::cerr << fmt::format("{} {}: {}\n", kVerdicts[static_cast<int>(result.verdict)], name,
+                               result.detail);
+    if (terminal)
+      std::cerr << fmt::format("\r{}/{} passed {} failed {} unsupported {}  ", i + 1, cases.size(), totals[0],
+                               totals[1], totals[2]);
+  }
+  if (terminal) std::cerr << "\r\n";
+  if (options.json) {
+    nlohmann::json json = {
+        {"passed", totals[0]}, {"failed", totals[1]}, {"unsupported", totals[2]}, {"total", cases.size()}};
+    for (const auto& [name, counts] : by_operator)
+      json["by_operator"][name] = {{"passed", counts[0]}, {"failed", counts[1]}, {"unsupported", counts[2]}};
+    std::cout << json.dump() << "\n";
+  } else {
+    std::cout << fmt::format("{:<28} {:>7} {:>7} {:>12}\n", "operator", "passed", "failed", "unsupported");
+    for (const auto& [name, counts] : by_operator)
+      std::cout << fmt::format("{:<28} {:>7} {:>7} {:>12}\n", name, counts[0], counts[1], counts[2]);
+    std::cout << fmt::format("{:<28} {:>7} {:>7} {:>12}\n", "all", totals[0], totals[1], totals[2]);
+  }
+  return totals[1] == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace lathe
+
+int main(int argc, char** argv) {
+  try {
+    return lathe::conformance(lathe::parse(argc, argv));
+  } catch (const std::exception& e) {
+    std::cerr << "error: " << e.what() << "\n";
+    return 2;
+  }
+}

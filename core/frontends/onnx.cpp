@@ -1,0 +1,222 @@
+#include "core/frontends/onnx.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <unordered_map>
+
+#include "core/frontends/onnx_converter.h"
+#include "core/support/text.h"
+
+namespace lathe::onnx {
+namespace {
+
+template <typename F>
+void for_each_converter(F&& f) {
+  for (auto family :
+       {math_converters(), nn_converters(), reduce_converters(), shape_converters(), tensor_converters()})
+    for (const Converter& row : family) f(row);
+}
+
+Convert find_converter(const std::string& op) {
+  static const auto* table = [] {
+    auto* rows = new std::unordered_map<std::string, Convert>;
+    for_each_converter([&](const Converter& row) { rows->emplace(row.op, row.convert); });
+    return rows;
+  }();
+  auto found = table->find(op);
+  return found == table->end() ? nullptr : found->second;
+}
+
+::onnx::ModelProto parse_model(const std::string& bytes, const std::string& name) {
+  ::onnx::ModelProto model;
+  google::protobuf::io::ArrayInputStream array(bytes.data(),
+                                               static_cast<int>(std::min<size_t>(bytes.size(), INT32_MAX)));
+  google::protobuf::io::CodedInputStream stream(&array);
+  stream.SetTotalBytesLimit(INT32_MAX);
+  bool parsed =
+      bytes.size() < INT32_MAX && model.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();
+  if (!parsed) fail("{}: not an ONNX model, or cut off ({} bytes)", name, bytes.size());
+  if (!model.has_graph()) fail("{}: the ONNX model has no graph", name);
+  return model;
+}
+
+std::string describe(const ::onnx::NodeProto& node) {
+  return fmt::format("node `{}` ({})",
+                     node.name().empty() && node.output_size() ? node.output(0) : node.name(),
+                     node.op_type());
+}
+
+ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model) {
+  if (!input.type().has_tensor_type()) fail("{}: input `{}` is not a tensor", model, input.name());
+  ValueInfo value{input.name(), {}, dtype_from(input.type().tensor_type().elem_type())};
+  for (const auto& dim : input.type().tensor_type().shape().dim())
+    value.shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value() : -1);
+  return value;
+}
+
+/// Converts one graph, node by node, in its (topological) order.
+class Importer {
+ public:
+  Importer(const ::onnx::ModelProto& model, std::string name, const ImportOptions& options)
+      : graph_(model.graph()), name_(std::move(name)), options_(options) {
+    folder_ = std::filesystem::path(name_).parent_path().string();
+    for (const auto& import : model.opset_import())
+      if (import.domain().empty() || import.domain() == "ai.onnx") opset_ = import.version();
+  }
+
+  ImportedModel run() {
+    refuse_unsupported();
+    refuse_unknown_inputs();
+    for (const auto& each : graph_.initializer()) values_[each.name()] = constant(tensor_from(each, folder_));
+    ImportedModel result;
+    std::vector<relay::Var> params;
+    for (const auto& input : graph_.input()) {
+      if (values_.count(input.name())) continue;
+      auto given = options_.constants.find(input.name());
+      if (given != options_.constants.end()) {
+        values_[input.name()] = constant(given->second);
+        continue;
+      }
+      result.inputs.push_back(bound_input(input));
+      params.push_back(parameter(result.inputs.back()));
+      values_[input.name()] = params.back();
+    }
+    for (const auto& node : graph_.node()) convert(node);
+    std::vector<relay::Expr> outputs;
+    for (const auto& output : graph_.output()) {
+      outputs.push_back(value(output.name(), "the list of outputs"));
+      result.outputs.push_back(output.name());
+    }
+    if (outputs.empty()) fail("{}: the graph has no outputs", name_);
+    relay::Expr body = outputs.size() == 1 ? outputs[0] : relay::tuple(outputs);
+    result.module =
+        relay::make_module(make<relay::Function>(std::vector<relay::TypeVar>{}, params, relay::Type(), body));
+    return result;
+  }
+
+ private:
+  static relay::Var parameter(const ValueInfo& value) {
+    relay::Type type = relay::tensor_type(value.shape, value.dtype);
+    auto node = mutate(*relay::make_var(value.name, type));
+    node->checked_type = type;
+    return seal(std::move(node));
+  }
+
+  void refuse_unsupported() const {
+    std::set<std::string> unknown;
+    for (const auto& node : graph_.node()) {
+      bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+      if (!standard || !find_converter(node.op_type()))
+        unknown.insert((standard ? "" : node.domain() + ".") + node.op_type());
+    }
+    if (unknown.empty()) return;
+    fail("{}: unsupported operator{}: {}", name_, unknown.size() > 1 ? "s" : "",
+         join_text({unknown.begin(), unknown.end()}, ", "));
+  }
+
+  void refuse_unknown_inputs() const {
+    std::vector<std::string> names;
+    for (const auto& input : graph_.input()) names.push_back(input.name());
+    for (const auto& [name, shape] : options_.shapes)
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        fail("{}: no input is named `{}` (inputs: {}){}", name_, name, join_text(names, ", "),
+             did_you_mean(name, names));
+  }
+
+  ValueInfo bound_input(const ::onnx::ValueInfoProto& input) {
+    ValueInfo value = declared(input, name_);
+    auto given = options_.shapes.find(input.name());
+    const auto& dims = input.type().tensor_type().shape();
+    if (given != options_.shapes.end()) {
+      if (!input.type().tensor_type().has_shape()) value.shape.assign(given->second.size(), -1);
+      if (value.shape.size() != given->second.size())
+        fail("{}: input `{}` has rank {}, given shape {}", name_, value.name, value.shape.size(),
+             shape_text(given->second));
+    }
+    for (size_t i = 0; i < value.shape.size(); ++i) {
+      std::string symbol =
+          static_cast<int>(i) < dims.dim_size() ? dims.dim(static_cast<int>(i)).dim_param() : "";
+      int64_t& dim = value.shape[i];
+      if (given != options_.shapes.end()) {
+        if (dim >= 0 && dim != given->second[i])
+          fail("{}: input `{}`: dimension {} is {}, given {}", name_, value.name, i, dim, given->second[i]);
+        dim = given->second[i];
+        if (!symbol.empty()) symbols_.emplace(symbol, dim);
+      } else if (dim < 0) {
+        auto bound = symbols_.find(symbol);
+        dim = !symbol.empty() && bound != symbols_.end() ? bound->second : options_.dynamic_dim;
+      }
+    }
+    return value;
+  }
+
+  Value value(const std::string& name, const std::string& user) const {
+    auto found = values_.find(name);
+    if (found == values_.end()) fail("{}: {} uses `{}`, which nothing defines before it", name_, user, name);
+    return found->second;
+  }
+
+  void convert(const ::onnx::NodeProto& proto) {
+    std::vector<Value> inputs;
+    for (const std::string& name : proto.input())
+      inputs.push_back(name.empty() ? Value() : value(name, describe(proto)));
+    std::vector<Value> outputs;
+    try {
+      outputs = find_converter(proto.op_type())(Node(proto, opset_, std::move(inputs), folder_));
+    } catch (const Error& e) {
+      fail("{}: {}: {}", name_, describe(proto), e.what());
+    }
+    for (int i = 0; i < proto.output_size(); ++i) {
+      if (proto.output(i).empty()) continue;
+      if (static_cast<size_t>(i) >= outputs.size() || !outputs[static_cast<size_t>(i)])
+        fail("{}: {}: output {} is not supported", name_, describe(proto), i);
+      values_[proto.output(i)] = outputs[static_cast<size_t>(i)];
+    }
+  }
+
+  const ::onnx::GraphProto& graph_;
+  std::string name_, folder_;
+  const ImportOptions& options_;
+  int64_t opset_ = 1;
+  std::map<std::string, int64_t> symbols_;
+  std::unordered_map<std::string, Value> values_;
+};
+
+}  // namespace
+
+ImportedModel import_bytes(const std::string& bytes, const std::string& name, const ImportOptions& options) {
+  ::onnx::ModelProto model = parse_model(bytes, name);
+  return Importer(model, name, options).run();
+}
+
+ImportedModel import_file(const std::string& path, const ImportOptions& options) {
+  return import_bytes(read_file(path), path, options);
+}
+
+std::vector<ValueInfo> declared_inputs(const std::string& path) {
+  ::onnx::ModelProto model = parse_model(read_file(path), path);
+  std::set<std::string> initialized;
+  for (const auto& each : model.graph().initializer()) initialized.insert(each.name());
+  std::vector<ValueInfo> inputs;
+  for (const auto& input : model.graph().input())
+    if (!initialized.count(input.name())) inputs.push_back(declared(input, path));
+  return inputs;
+}
+
+Tensor load_tensor(const std::string& path) {
+  ::onnx::TensorProto proto;
+  if (!proto.ParseFromString(read_file(path))) fail("{}: not a tensor file", path);
+  return tensor_from(proto, std::filesystem::path(path).parent_path().string());
+}
+
+std::vector<std::string> supported_operators() {
+  std::set<std::string> names;
+  for_each_converter([&](const Converter& row) { names.insert(row.op); });
+  return {names.begin(), names.end()};
+}
+
+}  // namespace lathe::onnx

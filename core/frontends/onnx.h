@@ -1,0 +1,50 @@
+// ONNX models in (opsets 7-17; https://onnx.ai/onnx/operators). Protobuf types stop in this room.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/relay/expr.h"
+
+namespace lathe::onnx {
+
+struct ValueInfo {
+  std::string name;
+  std::vector<int64_t> shape;  // -1: not known
+  DataType dtype;
+};
+
+/// `main` of the module takes the inputs in order and gives the outputs in order (a tuple when there are
+/// several). Weights are constants in it. Types are inferred; shapes are constant.
+struct ImportedModel {
+  relay::Module module;
+  std::vector<ValueInfo> inputs;
+  std::vector<std::string> outputs;
+};
+
+struct ImportOptions {
+  /// Shapes that replace declared ones, by input name: how dynamic dimensions are bound.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  /// What a dynamic dimension becomes that no shape binds. Dimensions of one name become one number.
+  int64_t dynamic_dim = 1;
+  /// Inputs whose value is known now (a shape given as a tensor, say): they become constants.
+  std::map<std::string, Tensor> constants;
+};
+
+/// Throws Error on a file that is not ONNX or is cut off, on unsupported operators (one message that names
+/// all of them), on an operator's wrong use (naming the node), on external data outside the model's folder.
+ImportedModel import_file(const std::string& path, const ImportOptions& options = {});
+ImportedModel import_bytes(const std::string& bytes, const std::string& name,
+                           const ImportOptions& options = {});
+
+/// The declared inputs, initializers excluded. Reads the file, converts nothing.
+std::vector<ValueInfo> declared_inputs(const std::string& path);
+
+/// A TensorProto file (.pb), as in the conformance suite's data sets.
+Tensor load_tensor(const std::string& path);
+
+/// The operators that import knows, sorted.
+std::vector<std::string> supported_operators();
+
+}  // namespace lathe::onnx

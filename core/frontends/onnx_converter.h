@@ -1,0 +1,92 @@
+// How one ONNX node becomes Relay: what the converters of onnx_*.cpp see. An operator is one row of its
+// family's table.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <optional>
+#include <span>
+
+#include "core/frontends/onnx.h"
+#include "core/relay/op.h"
+
+namespace lathe::onnx {
+
+/// An expression with a known tensor type: what every ONNX value is.
+using Value = relay::Expr;
+
+/// Calls `op`, infers the result's type from the arguments' and, when all arguments are small constants,
+/// folds it, so that chains of shape arithmetic vanish while they are imported. Throws Error when the type
+/// relation refuses.
+Value emit(const char* op, std::vector<Value> args, relay::Attrs attrs = nullptr);
+Value constant(Tensor value);
+Value int_constant(const std::vector<int64_t>& values);  // int64, 1-D
+Value scalar(DataType dtype, double value);
+const relay::TensorType& type_of(const Value& value);
+std::vector<int64_t> shape_of(const Value& value);
+/// The value's tensor when it is known at import, or null.
+const Tensor* known(const Value& value);
+/// Field `index` of a tuple-typed value.
+Value field_of(const Value& tuple, int64_t index);
+Value tuple_of(const std::vector<Value>& items);
+Value reshape(const Value& value, const std::vector<int64_t>& shape);
+Value cast_to(const Value& value, DataType dtype);
+
+/// A TensorProto as a tensor; `folder` is where external data may lie. Throws Error on sizes that disagree.
+Tensor tensor_from(const ::onnx::TensorProto& proto, const std::string& folder);
+DataType dtype_from(int32_t onnx_type);
+
+class Node {
+ public:
+  Node(const ::onnx::NodeProto& proto, int64_t opset, std::vector<Value> inputs, std::string folder)
+      : proto_(proto), opset_(opset), inputs_(std::move(inputs)), folder_(std::move(folder)) {}
+
+  int64_t opset() const { return opset_; }
+  const std::string& op() const { return proto_.op_type(); }
+  size_t inputs() const { return inputs_.size(); }
+  size_t outputs() const { return static_cast<size_t>(proto_.output_size()); }
+  bool has(size_t i) const { return i < inputs_.size() && inputs_[i]; }
+  /// Input i; rejects the node when it is missing.
+  const Value& in(size_t i) const;
+  std::vector<int64_t> shape(size_t i) const { return shape_of(in(i)); }
+  int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
+  DataType dtype(size_t i) const { return type_of(in(i)).dtype; }
+  const std::vector<Value>& all() const { return inputs_; }
+  /// The numbers of input i, which must be known at import.
+  std::vector<int64_t> ints_in(size_t i) const;
+  std::vector<double> reals_in(size_t i) const;
+
+  bool has_attr(const char* name) const { return find(name) != nullptr; }
+  int64_t integer(const char* name, int64_t otherwise) const;
+  double real(const char* name, double otherwise) const;
+  std::string text(const char* name, const std::string& otherwise) const;
+  std::vector<int64_t> ints(const char* name, std::vector<int64_t> otherwise) const;
+  std::optional<Tensor> tensor(const char* name) const;
+  const ::onnx::AttributeProto* find(const char* name) const;
+
+  /// An axis counted from the end when negative; rejects the node when it is outside.
+  int64_t axis(int64_t value, int64_t rank) const;
+  template <typename... Args>
+  [[noreturn]] void reject(fmt::format_string<Args...> format, Args&&... args) const {
+    throw Error(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+ private:
+  const ::onnx::NodeProto& proto_;
+  int64_t opset_;
+  std::vector<Value> inputs_;
+  std::string folder_;
+};
+
+using Convert = std::vector<Value> (*)(const Node&);
+struct Converter {
+  const char* op;
+  Convert convert;
+};
+std::span<const Converter> math_converters();
+std::span<const Converter> nn_converters();
+std::span<const Converter> reduce_converters();
+std::span<const Converter> shape_converters();
+std::span<const Converter> tensor_converters();
+
+}  // namespace lathe::onnx

@@ -1,0 +1,273 @@
+// Element-wise operators.
+#include <cmath>
+
+#include "core/frontends/onnx_converter.h"
+#include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using Values = std::vector<Value>;
+
+struct Name {
+  const char* onnx;
+  const char* relay;
+};
+constexpr Name kUnary[] = {
+    {"Abs", "abs"},      {"Acos", "acos"},   {"Acosh", "acosh"},     {"Asin", "asin"},
+    {"Asinh", "asinh"},  {"Atan", "atan"},   {"Atanh", "atanh"},     {"Ceil", "ceil"},
+    {"Cos", "cos"},      {"Cosh", "cosh"},   {"Erf", "erf"},         {"Exp", "exp"},
+    {"Floor", "floor"},  {"Log", "log"},     {"Neg", "negative"},    {"Not", "logical_not"},
+    {"Relu", "nn.relu"}, {"Round", "round"}, {"Sigmoid", "sigmoid"}, {"Sign", "sign"},
+    {"Sin", "sin"},      {"Sinh", "sinh"},   {"Sqrt", "sqrt"},       {"Tan", "tan"},
+    {"Tanh", "tanh"},    {"IsNaN", "isnan"},
+};
+constexpr Name kBinary[] = {
+    {"Add", "add"},       {"Sub", "subtract"},           {"Mul", "multiply"},
+    {"Equal", "equal"},   {"Greater", "greater"},        {"GreaterOrEqual", "greater_equal"},
+    {"Less", "less"},     {"LessOrEqual", "less_equal"}, {"And", "logical_and"},
+    {"Or", "logical_or"}, {"Xor", "logical_xor"},
+};
+
+Values by_table(const Node& node, std::span<const Name> names) {
+  for (const Name& name : names)
+    if (node.op() == name.onnx) return {emit(name.relay, node.all())};
+  CHECK(false, "{} is in the wrong table", node.op());
+  return {};
+}
+Values unary_op(const Node& node) { return by_table(node, kUnary); }
+
+/// Before opset 7, `broadcast` and `axis` place the second operand.
+Value placed(const Node& node, const Value& b) {
+  if (node.opset() >= 7 || !node.has_attr("axis")) return b;
+  std::vector<int64_t> shape = shape_of(b);
+  int64_t after = node.rank(0) - node.integer("axis", 0) - static_cast<int64_t>(shape.size());
+  shape.insert(shape.end(), static_cast<size_t>(std::max<int64_t>(after, 0)), 1);
+  return reshape(b, shape);
+}
+
+Values binary_op(const Node& node) {
+  Value b = placed(node, node.in(1));
+  for (const Name& name : kBinary)
+    if (node.op() == name.onnx) return {emit(name.relay, {node.in(0), b})};
+  CHECK(false, "{} is in the wrong table", node.op());
+  return {};
+}
+
+Values divide(const Node& node) { return {emit("divide", {node.in(0), placed(node, node.in(1))})}; }
+
+Values power(const Node& node) {
+  Value exponent = cast_to(placed(node, node.in(1)), node.dtype(0));
+  if (node.dtype(0).is_float()) return {emit("power", {node.in(0), exponent})};
+  // Integer bases go through float64, exact to 2^53.
+  Value base = cast_to(node.in(0), kFloat64);
+  return {cast_to(emit("power", {base, cast_to(node.in(1), kFloat64)}), node.dtype(0))};
+}
+
+Values modulo(const Node& node) {
+  return {emit(node.integer("fmod", 0) ? "mod" : "floor_mod", {node.in(0), node.in(1)})};
+}
+
+/// Min, Max, Sum, Mean of any number of tensors.
+Values variadic(const Node& node) {
+  const char* op = node.op() == "Min" ? "minimum" : node.op() == "Max" ? "maximum" : "add";
+  Value result = node.in(0);
+  for (size_t i = 1; i < node.inputs(); ++i) result = emit(op, {result, node.in(i)});
+  if (node.op() == "Mean")
+    result = emit("divide", {result, scalar(node.dtype(0), static_cast<double>(node.inputs()))});
+  return {result};
+}
+
+Value clipped(const Value& value, const Value& low, const Value& high) {
+  Value result = low ? emit("maximum", {value, low}) : value;
+  return high ? emit("minimum", {result, high}) : result;
+}
+
+Values clip(const Node& node) {
+  DataType dtype = node.dtype(0);
+  const Tensor* low = node.has(1) ? known(node.in(1)) : nullptr;
+  const Tensor* high = node.has(2) ? known(node.in(2)) : nullptr;
+  std::optional<double> a, b;
+  if (node.opset() < 11) {
+    if (node.has_attr("min")) a = node.real("min", 0);
+    if (node.has_attr("max")) b = node.real("max", 0);
+  } else {
+    if (low && low->size() == 1) a = low->value(0);
+    if (high && high->size() == 1) b = high->value(0);
+  }
+  if (a && b && dtype == kFloat32) return {emit("clip", {node.in(0)}, make<relay::ClipAttrs>(*a, *b))};
+  if (node.opset() < 11)
+    return {clipped(node.in(0), a ? scalar(dtype, *a) : Value(), b ? scalar(dtype, *b) : Value())};
+  return {clipped(node.in(0), node.has(1) ? node.in(1) : Value(), node.has(2) ? node.in(2) : Value())};
+}
+
+Values cast(const Node& node) {
+  return {cast_to(node.in(0), dtype_from(static_cast<int32_t>(node.integer("to", 0))))};
+}
+Values cast_like(const Node& node) { return {cast_to(node.in(0), node.dtype(1))}; }
+Values identity(const Node& node) { return {node.in(0)}; }
+
+Values dropout(const Node& node) {
+  if (node.has(2) && known(node.in(2)) && known(node.in(2))->integer(0) &&
+      (!node.has(1) || node.reals_in(1)[0] != 0))
+    node.reject("training mode is not supported");
+  return {node.in(0), constant(full(node.shape(0), kBool, 1))};
+}
+
+Values where(const Node& node) { return {emit("where", {node.in(0), node.in(1), node.in(2)})}; }
+Values reciprocal(const Node& node) { return {emit("divide", {scalar(node.dtype(0), 1), node.in(0)})}; }
+
+Values is_inf(const Node& node) {
+  Value infinite = emit("isinf", {node.in(0)});
+  Value zero = scalar(node.dtype(0), 0);
+  if (!node.integer("detect_negative", 1))
+    infinite = emit("logical_and", {infinite, emit("greater", {node.in(0), zero})});
+  if (!node.integer("detect_positive", 1))
+    infinite = emit("logical_and", {infinite, emit("less", {node.in(0), zero})});
+  return {infinite};
+}
+
+Values bit_shift(const Node& node) {
+  return {
+      emit(node.text("direction", "") == "LEFT" ? "left_shift" : "right_shift", {node.in(0), node.in(1)})};
+}
+
+// Activations.
+Value number(const Node& node, double value) { return scalar(node.dtype(0), value); }
+Value times(const Value& a, const Value& b) { return emit("multiply", {a, b}); }
+Value plus(const Value& a, const Value& b) { return emit("add", {a, b}); }
+Value choose(const Value& condition, const Value& a, const Value& b) {
+  return emit("where", {condition, a, b});
+}
+
+Values leaky_relu(const Node& node) {
+  return {emit("nn.leaky_relu", {node.in(0)}, make<relay::LeakyReluAttrs>(node.real("alpha", 0.01)))};
+}
+Values prelu(const Node& node) {
+  Value zero = number(node, 0), x = node.in(0);
+  return {choose(emit("less", {x, zero}), times(x, node.in(1)), x)};
+}
+Values thresholded_relu(const Node& node) {
+  Value x = node.in(0);
+  return {choose(emit("greater", {x, number(node, node.real("alpha", 1))}), x, number(node, 0))};
+}
+Value exp_minus_one(const Node& node, const Value& x) {
+  return emit("subtract", {emit("exp", {x}), number(node, 1)});
+}
+Values elu(const Node& node) {
+  Value x = node.in(0), zero = number(node, 0);
+  Value below = times(number(node, node.real("alpha", 1)), exp_minus_one(node, emit("minimum", {x, zero})));
+  return {choose(emit("less", {x, zero}), below, x)};
+}
+Values selu(const Node& node) {
+  Value x = node.in(0), zero = number(node, 0);
+  double alpha = node.real("alpha", 1.67326319217681884765625),
+         gamma = node.real("gamma", 1.05070102214813232421875);
+  Value below = times(number(node, alpha), exp_minus_one(node, emit("minimum", {x, zero})));
+  return {times(number(node, gamma), choose(emit("less", {x, zero}), below, x))};
+}
+Values celu(const Node& node) {
+  Value x = node.in(0), zero = number(node, 0);
+  double alpha = node.real("alpha", 1);
+  Value below = times(number(node, alpha),
+                      exp_minus_one(node, emit("minimum", {times(x, number(node, 1 / alpha)), zero})));
+  return {choose(emit("less", {x, zero}), below, x)};
+}
+Value hard_sigmoid_of(const Node& node, double alpha, double beta) {
+  Value line = plus(times(node.in(0), number(node, alpha)), number(node, beta));
+  return clipped(line, number(node, 0), number(node, 1));
+}
+Values hard_sigmoid(const Node& node) {
+  return {hard_sigmoid_of(node, node.real("alpha", 0.2), node.real("beta", 0.5))};
+}
+Values hard_swish(const Node& node) { return {times(node.in(0), hard_sigmoid_of(node, 1.0 / 6, 0.5))}; }
+Values softplus(const Node& node) {  // max(x, 0) + log(1 + exp(-|x|)): no overflow
+  Value x = node.in(0);
+  Value tail = emit("log", {plus(number(node, 1), emit("exp", {emit("negative", {emit("abs", {x})})}))});
+  return {plus(emit("maximum", {x, number(node, 0)}), tail)};
+}
+Values softsign(const Node& node) {
+  return {emit("divide", {node.in(0), plus(number(node, 1), emit("abs", {node.in(0)}))})};
+}
+Values mish(const Node& node) { return {times(node.in(0), emit("tanh", {softplus(node)[0]}))}; }
+Values shrink(const Node& node) {
+  double lambda = node.real("lambd", 0.5), bias = node.real("bias", 0);
+  DataType dtype = node.dtype(0);
+  Value x = cast_to(node.in(0), kFloat32), zero = scalar(kFloat32, 0);
+  Value low = choose(emit("less", {x, scalar(kFloat32, -lambda)}), plus(x, scalar(kFloat32, bias)), zero);
+  return {cast_to(
+      choose(emit("greater", {x, scalar(kFloat32, lambda)}), plus(x, scalar(kFloat32, -bias)), low), dtype)};
+}
+
+constexpr Converter kConverters[] = {
+    {"Abs", unary_op},
+    {"Acos", unary_op},
+    {"Acosh", unary_op},
+    {"Asin", unary_op},
+    {"Asinh", unary_op},
+    {"Atan", unary_op},
+    {"Atanh", unary_op},
+    {"Ceil", unary_op},
+    {"Cos", unary_op},
+    {"Cosh", unary_op},
+    {"Erf", unary_op},
+    {"Exp", unary_op},
+    {"Floor", unary_op},
+    {"Log", unary_op},
+    {"Neg", unary_op},
+    {"Not", unary_op},
+    {"Relu", unary_op},
+    {"Round", unary_op},
+    {"Sigmoid", unary_op},
+    {"Sign", unary_op},
+    {"Sin", unary_op},
+    {"Sinh", unary_op},
+    {"Sqrt", unary_op},
+    {"Tan", unary_op},
+    {"Tanh", unary_op},
+    {"IsNaN", unary_op},
+    {"Add", binary_op},
+    {"Sub", binary_op},
+    {"Mul", binary_op},
+    {"Equal", binary_op},
+    {"Greater", binary_op},
+    {"GreaterOrEqual", binary_op},
+    {"Less", binary_op},
+    {"LessOrEqual", binary_op},
+    {"And", binary_op},
+    {"Or", binary_op},
+    {"Xor", binary_op},
+    {"Div", divide},
+    {"Pow", power},
+    {"Mod", modulo},
+    {"Min", variadic},
+    {"Max", variadic},
+    {"Sum", variadic},
+    {"Mean", variadic},
+    {"Clip", clip},
+    {"Cast", cast},
+    {"CastLike", cast_like},
+    {"Identity", identity},
+    {"Dropout", dropout},
+    {"Where", where},
+    {"Reciprocal", reciprocal},
+    {"IsInf", is_inf},
+    {"BitShift", bit_shift},
+    {"LeakyRelu", leaky_relu},
+    {"PRelu", prelu},
+    {"ThresholdedRelu", thresholded_relu},
+    {"Elu", elu},
+    {"Selu", selu},
+    {"Celu", celu},
+    {"HardSigmoid", hard_sigmoid},
+    {"HardSwish", hard_swish},
+    {"Softplus", softplus},
+    {"Softsign", softsign},
+    {"Mish", mish},
+    {"Shrink", shrink},
+};
+}  // namespace
+
+std::span<const Converter> math_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

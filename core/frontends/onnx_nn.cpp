@@ -1,0 +1,226 @@
+// Convolution, pooling, normalisation, matrix products.
+#include <numeric>
+
+#include "core/frontends/onnx_converter.h"
+#include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using relay::Ints;
+using Values = std::vector<Value>;
+
+/// auto_pad and pads as begins then ends, for windows of `kernel` over `input` (spatial sizes).
+Ints window_padding(const Node& node, const Ints& input, const Ints& kernel, const Ints& strides,
+                    const Ints& dilation) {
+  size_t n = kernel.size();
+  std::string mode = node.text("auto_pad", "NOTSET");
+  Ints pads = node.ints("pads", Ints(2 * n, 0));
+  if (mode == "VALID") return Ints(2 * n, 0);
+  if (pads.size() != 2 * n) node.reject("pads has {} numbers, must have {}", pads.size(), 2 * n);
+  if (mode == "NOTSET") return pads;
+  if (mode != "SAME_UPPER" && mode != "SAME_LOWER") node.reject("auto_pad `{}` is unknown", mode);
+  for (size_t d = 0; d < n; ++d) {
+    int64_t out = (input[d] + strides[d] - 1) / strides[d];
+    int64_t total =
+        std::max<int64_t>(0, (out - 1) * strides[d] + (kernel[d] - 1) * dilation[d] + 1 - input[d]);
+    pads[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
+    pads[n + d] = total - pads[d];
+  }
+  return pads;
+}
+
+struct Window {
+  size_t rank;  // spatial
+  Ints kernel, strides, dilation, padding;
+};
+
+Window window_of(const Node& node, const Ints& default_kernel) {
+  Ints shape = node.shape(0);
+  if (shape.size() < 3 || shape.size() > 5) node.reject("data of rank {}, must be 3 to 5", shape.size());
+  Window w;
+  w.rank = shape.size() - 2;
+  w.kernel = node.ints("kernel_shape", default_kernel);
+  w.strides = node.ints("strides", Ints(w.rank, 1));
+  w.dilation = node.ints("dilations", Ints(w.rank, 1));
+  if (w.kernel.size() != w.rank || w.strides.size() != w.rank || w.dilation.size() != w.rank)
+    node.reject("kernel_shape, strides or dilations do not have {} numbers", w.rank);
+  for (size_t d = 0; d < w.rank; ++d)
+    if (w.kernel[d] < 1 || w.strides[d] < 1 || w.dilation[d] < 1)
+      node.reject("kernel, strides and dilations must be positive");
+  w.padding = window_padding(node, Ints(shape.begin() + 2, shape.end()), w.kernel, w.strides, w.dilation);
+  return w;
+}
+
+const char* by_rank(size_t rank, std::array<const char*, 3> names) { return names[rank - 1]; }
+
+Value with_bias(const Node& node, Value value, size_t input) {
+  return node.has(input) ? emit("nn.bias_add", {value, node.in(input)}, make<relay::ChannelAttrs>(1)) : value;
+}
+
+Values conv(const Node& node) {
+  Ints weight = node.shape(1);
+  Window w = window_of(node, weight.size() > 2 ? Ints(weight.begin() + 2, weight.end()) : Ints{});
+  auto attrs =
+      make<relay::ConvAttrs>(w.strides, w.padding, w.dilation, node.integer("group", 1), weight[0], w.kernel);
+  Value result =
+      emit(by_rank(w.rank, {"nn.conv1d", "nn.conv2d", "nn.conv3d"}), {node.in(0), node.in(1)}, attrs);
+  return {with_bias(node, result, 2)};
+}
+
+Values conv_transpose(const Node& node) {
+  Ints weight = node.shape(1), shape = node.shape(0);
+  Window w = window_of(node, weight.size() > 2 ? Ints(weight.begin() + 2, weight.end()) : Ints{});
+  Ints output_padding = node.ints("output_padding", Ints(w.rank, 0));
+  Ints wanted = node.ints("output_shape", {});
+  std::string mode = node.text("auto_pad", "NOTSET");
+  if (wanted.empty() && mode.starts_with("SAME"))
+    for (size_t d = 0; d < w.rank; ++d) wanted.push_back(shape[2 + d] * w.strides[d]);
+  for (size_t d = 0; d < w.rank && !wanted.empty(); ++d) {
+    int64_t total = w.strides[d] * (shape[2 + d] - 1) + output_padding[d] +
+                    (w.kernel[d] - 1) * w.dilation[d] + 1 - wanted[wanted.size() - w.rank + d];
+    if (total < 0) output_padding[d] -= total, total = 0;
+    int64_t less = total / 2, more = total - less;
+    w.padding[d] = mode == "SAME_UPPER" ? less : more;
+    w.padding[w.rank + d] = total - w.padding[d];
+  }
+  int64_t groups = node.integer("group", 1);
+  auto attrs = make<relay::ConvTransposeAttrs>(w.strides, w.padding, output_padding, w.dilation, groups,
+                                               weight[1] * groups, w.kernel);
+  const char* op = by_rank(w.rank, {"nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"});
+  return {with_bias(node, emit(op, {node.in(0), node.in(1)}, attrs), 2)};
+}
+
+Values pool(const Node& node) {
+  bool average = node.op() == "AveragePool";
+  if (node.outputs() > 1) node.reject("the second output (indices) is not supported");
+  Window w = window_of(node, {});
+  auto attrs =
+      make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(), std::string(),
+                             node.integer("ceil_mode", 0) != 0, node.integer("count_include_pad", 0) != 0);
+  const char* op = average ? by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"})
+                           : by_rank(w.rank, {"nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"});
+  return {emit(op, {node.in(0)}, attrs)};
+}
+
+Values global_pool(const Node& node) {
+  Ints axes(static_cast<size_t>(node.rank(0) - 2));
+  std::iota(axes.begin(), axes.end(), 2);
+  bool average = node.op() == "GlobalAveragePool";
+  if (axes.size() == 2)
+    return {emit(average ? "nn.global_avg_pool2d" : "nn.global_max_pool2d", {node.in(0)})};
+  return {emit(average ? "mean" : "max", {node.in(0)}, make<relay::ReduceAttrs>(axes, true))};
+}
+
+Values batch_normalization(const Node& node) {
+  if (node.integer("training_mode", 0) != 0) node.reject("training_mode is not supported");
+  auto attrs = make<relay::NormAttrs>(int64_t{0}, int64_t{1}, node.real("epsilon", 1e-5));
+  Value result = emit("nn.batch_norm", {node.in(0), node.in(1), node.in(2), node.in(3), node.in(4)}, attrs);
+  return {field_of(result, 0)};
+}
+
+Values instance_normalization(const Node& node) {
+  return {emit("nn.instance_norm", {node.in(0), node.in(1), node.in(2)},
+               make<relay::NormAttrs>(int64_t{0}, int64_t{1}, node.real("epsilon", 1e-5)))};
+}
+
+/// Normalises over axes [axis, rank), then scale and bias. Mean and 1/deviation are outputs too.
+Values layer_normalization(const Node& node) {
+  int64_t rank = node.rank(0), first = node.axis(node.integer("axis", -1), rank);
+  Ints axes;
+  for (int64_t d = first; d < rank; ++d) axes.push_back(d);
+  auto over = make<relay::ReduceAttrs>(axes, true);
+  DataType dtype = node.dtype(0);
+  Value mean = emit("mean", {node.in(0)}, over), centred = emit("subtract", {node.in(0), mean});
+  Value variance = emit("mean", {emit("multiply", {centred, centred})}, over);
+  Value inverse = emit("rsqrt", {emit("add", {variance, scalar(dtype, node.real("epsilon", 1e-5))})});
+  Value result = emit("multiply", {emit("multiply", {centred, inverse}), node.in(1)});
+  if (node.has(2)) result = emit("add", {result, node.in(2)});
+  return {result, mean, inverse};
+}
+
+Values lrn(const Node& node) {
+  return {emit("nn.lrn", {node.in(0)},
+               make<relay::LrnAttrs>(node.integer("size", 1), int64_t{1}, node.real("bias", 1.0),
+                                     node.real("alpha", 1e-4), node.real("beta", 0.75)))};
+}
+
+Value transposed_last_two(const Value& value) {
+  Ints axes(shape_of(value).size());
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return emit("transpose", {value}, make<relay::TransposeAttrs>(axes));
+}
+
+/// NumPy's matmul: 1-D operands become matrices, leading dimensions broadcast.
+Values matmul(const Node& node) {
+  Value a = node.in(0), b = node.in(1);
+  Ints sa = node.shape(0), sb = node.shape(1);
+  if (sa.empty() || sb.empty()) node.reject("a scalar operand");
+  bool vector_a = sa.size() == 1, vector_b = sb.size() == 1;
+  if (vector_a) sa.insert(sa.begin(), 1);
+  if (vector_b) sb.push_back(1);
+  int64_t m = sa[sa.size() - 2], k = sa.back(), n = sb.back();
+  if (sb[sb.size() - 2] != k) node.reject("shapes {} and {} do not fit", shape_text(sa), shape_text(sb));
+  a = reshape(a, sa), b = reshape(b, sb);
+  Ints batch;
+  Value result;
+  size_t rank = std::max(sa.size(), sb.size());
+  for (size_t d = 0; d + 2 < rank; ++d) {
+    auto dim = [&](const Ints& s) { return d + s.size() < rank ? 1 : s[d + s.size() - rank]; };
+    if (dim(sa) != dim(sb) && dim(sa) != 1 && dim(sb) != 1)
+      node.reject("shapes {} and {} do not broadcast", shape_text(sa), shape_text(sb));
+    batch.push_back(dim(sa) == 1 ? dim(sb) : dim(sa));
+  }
+  if (sb.size() == 2) {  // one weight for all rows
+    result =
+        emit("nn.dense", {reshape(a, {shape_size(sa) / std::max<int64_t>(k, 1), k}), transposed_last_two(b)});
+  } else {
+    int64_t count = shape_size(batch);
+    auto spread = [&](const Value& value, const Ints& matrix) {
+      Ints full = batch;
+      full.insert(full.end(), matrix.end() - 2, matrix.end());
+      Value wide =
+          shape_of(value) == full ? value : emit("broadcast_to", {value}, make<relay::InitAttrs>(full));
+      return reshape(wide, {count, full[full.size() - 2], full.back()});
+    };
+    result = emit("nn.batch_matmul", {spread(a, sa), transposed_last_two(spread(b, sb))});
+  }
+  Ints shape = batch;
+  if (!vector_a) shape.push_back(m);
+  if (!vector_b) shape.push_back(n);
+  return {reshape(result, shape)};
+}
+
+Values gemm(const Node& node) {
+  Value a = node.in(0), b = node.in(1);
+  DataType dtype = node.dtype(0);
+  if (node.integer("transA", 0)) a = transposed_last_two(a);
+  if (!node.integer("transB", 0)) b = transposed_last_two(b);
+  Value result = emit("nn.dense", {a, b});
+  double alpha = node.real("alpha", 1), beta = node.real("beta", 1);
+  if (alpha != 1) result = emit("multiply", {result, scalar(dtype, alpha)});
+  if (!node.has(2)) return {result};
+  Value c = beta == 1 ? node.in(2) : emit("multiply", {node.in(2), scalar(dtype, beta)});
+  return {emit("add", {result, c})};
+}
+
+constexpr Converter kConverters[] = {
+    {"Conv", conv},
+    {"ConvTranspose", conv_transpose},
+    {"MaxPool", pool},
+    {"AveragePool", pool},
+    {"GlobalAveragePool", global_pool},
+    {"GlobalMaxPool", global_pool},
+    {"BatchNormalization", batch_normalization},
+    {"InstanceNormalization", instance_normalization},
+    {"LayerNormalization", layer_normalization},
+    {"LRN", lrn},
+    {"MatMul", matmul},
+    {"Gemm", gemm},
+};
+}  // namespace
+
+std::span<const Converter> nn_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

@@ -1,0 +1,144 @@
+// Reductions, softmax and scans.
+#include <algorithm>
+#include <numeric>
+
+#include "core/frontends/onnx_converter.h"
+#include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using Values = std::vector<Value>;
+using relay::Ints;
+
+/// The axes of a reduction: an attribute, or from opset 13/18 on an input. Empty with noop_with_empty_axes:
+/// none.
+std::optional<Ints> axes_of(const Node& node) {
+  Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
+  if (axes.empty()) {
+    if (node.integer("noop_with_empty_axes", 0)) return std::nullopt;
+    axes.resize(static_cast<size_t>(node.rank(0)));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
+  return axes;
+}
+
+Value reduce(const Node& node, const char* op, const Value& value, const Ints& axes) {
+  bool keep = node.integer("keepdims", 1) != 0;
+  if (axes.empty()) return value;
+  return emit(op, {value}, make<relay::ReduceAttrs>(axes, keep));
+}
+
+Values reduction(const Node& node) {
+  auto axes = axes_of(node);
+  if (!axes) return {node.in(0)};
+  const Value& x = node.in(0);
+  const std::string& op = node.op();
+  if (op == "ReduceSum") return {reduce(node, "sum", x, *axes)};
+  if (op == "ReduceMean") return {reduce(node, "mean", x, *axes)};
+  if (op == "ReduceMax") return {reduce(node, "max", x, *axes)};
+  if (op == "ReduceMin") return {reduce(node, "min", x, *axes)};
+  if (op == "ReduceProd") return {reduce(node, "prod", x, *axes)};
+  if (op == "ReduceL1") return {reduce(node, "sum", emit("abs", {x}), *axes)};
+  if (op == "ReduceLogSum") return {emit("log", {reduce(node, "sum", x, *axes)})};
+  Value squares = reduce(node, "sum", emit("multiply", {x, x}), *axes);
+  return {op == "ReduceL2" ? emit("sqrt", {squares}) : squares};
+}
+
+/// log(sum(exp(x))) with the maximum taken out first.
+Values log_sum_exp(const Node& node) {
+  auto axes = axes_of(node);
+  if (!axes) return {node.in(0)};
+  Value largest = emit("max", {node.in(0)}, make<relay::ReduceAttrs>(*axes, true));
+  Value sum = emit("sum", {emit("exp", {emit("subtract", {node.in(0), largest})})},
+                   make<relay::ReduceAttrs>(*axes, true));
+  Value result = emit("add", {emit("log", {sum}), largest});
+  Ints shape;
+  bool keep = node.integer("keepdims", 1) != 0;
+  for (int64_t d = 0; d < node.rank(0); ++d) {
+    bool reduced = std::find(axes->begin(), axes->end(), d) != axes->end();
+    if (!reduced || keep) shape.push_back(reduced ? 1 : node.shape(0)[static_cast<size_t>(d)]);
+  }
+  return {reshape(result, shape)};
+}
+
+Values arg_reduction(const Node& node) {
+  Ints axis{node.axis(node.integer("axis", 0), node.rank(0))};
+  auto attrs = make<relay::ArgReduceAttrs>(axis, node.integer("keepdims", 1) != 0, false,
+                                           node.integer("select_last_index", 0) != 0);
+  return {cast_to(emit(node.op() == "ArgMax" ? "argmax" : "argmin", {node.in(0)}, attrs), kInt64)};
+}
+
+/// Before opset 13 the tensor is seen as a matrix whose rows start at `axis`.
+Values softmax(const Node& node) {
+  bool matrix = node.opset() < 13;
+  Ints shape = node.shape(0);
+  int64_t axis = node.axis(node.integer("axis", matrix ? 1 : -1), node.rank(0));
+  const char* op = node.op() == "Softmax" ? "nn.softmax" : "nn.log_softmax";
+  if (!matrix) return {emit(op, {node.in(0)}, make<relay::SoftmaxAttrs>(axis))};
+  int64_t rows = shape_size(std::span(shape).first(static_cast<size_t>(axis)));
+  Value flat = reshape(node.in(0), {rows, shape_size(shape) / std::max<int64_t>(rows, 1)});
+  return {reshape(emit(op, {flat}, make<relay::SoftmaxAttrs>(int64_t{1})), shape)};
+}
+
+/// 1 at the first maximum along the axis, else 0.
+Values hardmax(const Node& node) {
+  Ints shape = node.shape(0);
+  int64_t axis = node.axis(node.integer("axis", node.opset() < 13 ? 1 : -1), node.rank(0));
+  Value first = cast_to(emit("argmax", {node.in(0)}, make<relay::ArgReduceAttrs>(Ints{axis}, true)), kInt64);
+  int64_t extent = shape[static_cast<size_t>(axis)];
+  Ints place(shape.size(), 1), count(static_cast<size_t>(extent));
+  place[static_cast<size_t>(axis)] = extent;
+  std::iota(count.begin(), count.end(), 0);
+  return {cast_to(emit("equal", {first, reshape(int_constant(count), place)}), node.dtype(0))};
+}
+
+Values cumsum(const Node& node) {
+  int64_t axis = node.axis(node.ints_in(1).at(0), node.rank(0));
+  auto attrs = make<relay::ScanAttrs>(axis, node.dtype(0), node.integer("exclusive", 0) != 0);
+  auto flip = make<relay::ReverseAttrs>(axis);
+  if (!node.integer("reverse", 0)) return {emit("cumsum", {node.in(0)}, attrs)};
+  return {emit("reverse", {emit("cumsum", {emit("reverse", {node.in(0)}, flip)}, attrs)}, flip)};
+}
+
+Values topk(const Node& node) {
+  int64_t axis = node.axis(node.integer("axis", -1), node.rank(0));
+  int64_t k = node.has(1) ? node.ints_in(1).at(0) : node.integer("k", 1);
+  auto attrs = make<relay::TopkAttrs>(k, axis, std::string("both"), node.integer("largest", 1) == 0, kInt64);
+  Value both = emit("topk", {node.in(0)}, attrs);
+  return {field_of(both, 0), field_of(both, 1)};
+}
+
+Values mean_variance_normalization(const Node& node) {
+  auto over = make<relay::ReduceAttrs>(node.ints("axes", {0, 2, 3}), true);
+  Value centred = emit("subtract", {node.in(0), emit("mean", {node.in(0)}, over)});
+  Value deviation = emit("sqrt", {emit("mean", {emit("multiply", {centred, centred})}, over)});
+  return {emit("divide", {centred, emit("add", {deviation, scalar(node.dtype(0), 1e-9)})})};
+}
+
+constexpr Converter kConverters[] = {
+    {"ReduceSum", reduction},
+    {"ReduceMean", reduction},
+    {"ReduceMax", reduction},
+    {"ReduceMin", reduction},
+    {"ReduceProd", reduction},
+    {"ReduceL1", reduction},
+    {"ReduceL2", reduction},
+    {"ReduceSumSquare", reduction},
+    {"ReduceLogSum", reduction},
+    {"ReduceLogSumExp", log_sum_exp},
+    {"ArgMax", arg_reduction},
+    {"ArgMin", arg_reduction},
+    {"Softmax", softmax},
+    {"LogSoftmax", softmax},
+    {"Hardmax", hardmax},
+    {"CumSum", cumsum},
+    {"TopK", topk},
+    {"MeanVarianceNormalization", mean_variance_normalization},
+};
+}  // namespace
+
+std::span<const Converter> reduce_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

@@ -1,0 +1,165 @@
+// Shapes and the views that change nothing but them.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/frontends/onnx_converter.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using Values = std::vector<Value>;
+using relay::Ints;
+
+Values shape(const Node& node) {
+  Ints dims = node.shape(0);
+  auto rank = static_cast<int64_t>(dims.size());
+  auto bound = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
+  int64_t begin = bound(node.integer("start", 0)), end = bound(node.integer("end", rank));
+  if (end < begin) end = begin;
+  return {int_constant(Ints(dims.begin() + begin, dims.begin() + end))};
+}
+
+Values size(const Node& node) {
+  return {constant(full({}, kInt64, static_cast<double>(shape_size(node.shape(0)))))};
+}
+
+Values reshape_op(const Node& node) {
+  Ints wanted = node.has(1) ? node.ints_in(1) : node.ints("shape", {}), from = node.shape(0);
+  bool allow_zero = node.integer("allowzero", 0) != 0;
+  int64_t unknown = -1, product = 1;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] == 0 && !allow_zero) {
+      if (i >= from.size())
+        node.reject("shape {} copies dimension {} of {}", shape_text(wanted), i, shape_text(from));
+      wanted[i] = from[i];
+    }
+    if (wanted[i] == -1 && unknown < 0)
+      unknown = static_cast<int64_t>(i);
+    else if (wanted[i] < 0)
+      node.reject("shape {} is malformed", shape_text(wanted));
+    else
+      product *= wanted[i];
+  }
+  int64_t total = shape_size(from);
+  if (unknown >= 0) {
+    if (product == 0 || total % product)
+      node.reject("cannot reshape {} to {}", shape_text(from), shape_text(wanted));
+    wanted[static_cast<size_t>(unknown)] = total / product;
+    product = total;
+  }
+  if (product != total) node.reject("cannot reshape {} to {}", shape_text(from), shape_text(wanted));
+  return {reshape(node.in(0), wanted)};
+}
+
+Values flatten(const Node& node) {
+  Ints from = node.shape(0);
+  int64_t axis = node.integer("axis", 1), rank = node.rank(0);
+  if (axis < -rank || axis > rank) node.reject("axis {} of a tensor of rank {}", axis, rank);
+  if (axis < 0) axis += rank;
+  int64_t rows = 1, columns = 1;
+  for (int64_t d = 0; d < rank; ++d) (d < axis ? rows : columns) *= from[static_cast<size_t>(d)];
+  return {reshape(node.in(0), {rows, columns})};
+}
+
+Values squeeze(const Node& node) {
+  Ints from = node.shape(0), axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {}), to;
+  for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
+  for (int64_t d = 0; d < node.rank(0); ++d) {
+    int64_t dim = from[static_cast<size_t>(d)];
+    bool named = std::find(axes.begin(), axes.end(), d) != axes.end();
+    if (named && dim != 1) node.reject("axis {} has {} elements", d, dim);
+    if (!(named || (axes.empty() && dim == 1))) to.push_back(dim);
+  }
+  return {reshape(node.in(0), to)};
+}
+
+Values unsqueeze(const Node& node) {
+  Ints from = node.shape(0), axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
+  int64_t rank = node.rank(0) + static_cast<int64_t>(axes.size());
+  for (int64_t& axis : axes) axis = node.axis(axis, rank);
+  Ints to(static_cast<size_t>(rank), -1);
+  for (int64_t axis : axes) {
+    if (to[static_cast<size_t>(axis)] == 1) node.reject("axis {} is named twice", axis);
+    to[static_cast<size_t>(axis)] = 1;
+  }
+  size_t next = 0;
+  for (int64_t& dim : to)
+    if (dim < 0) dim = from[next++];
+  return {reshape(node.in(0), to)};
+}
+
+Values transpose(const Node& node) {
+  Ints reversed(static_cast<size_t>(node.rank(0)));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  return {emit("transpose", {node.in(0)}, make<relay::TransposeAttrs>(node.ints("perm", reversed)))};
+}
+
+Values expand(const Node& node) {
+  Ints from = node.shape(0), wanted = node.ints_in(1);
+  while (wanted.size() < from.size()) wanted.insert(wanted.begin(), 1);
+  for (size_t i = 0; i < from.size(); ++i) {
+    int64_t& to = wanted[wanted.size() - from.size() + i];
+    if (to == 1) to = from[i];
+  }
+  return {emit("broadcast_to", {node.in(0)}, make<relay::InitAttrs>(wanted))};
+}
+
+Values constant_op(const Node& node) {
+  if (auto tensor = node.tensor("value")) return {constant(*tensor)};
+  if (const auto* f = node.find("value_float")) return {scalar(kFloat32, f->f())};
+  if (const auto* i = node.find("value_int")) return {constant(tensor_of<int64_t>({i->i()}, {}, kInt64))};
+  if (const auto* list = node.find("value_ints"))
+    return {int_constant({list->ints().begin(), list->ints().end()})};
+  if (const auto* list = node.find("value_floats")) {
+    std::vector<float> values(list->floats().begin(), list->floats().end());
+    return {constant(tensor_of(values, {static_cast<int64_t>(values.size())}, kFloat32))};
+  }
+  node.reject("a constant without a numeric value is not supported");
+}
+
+Values constant_of_shape(const Node& node) {
+  Ints dims = node.ints_in(0);
+  auto value = node.tensor("value");
+  int64_t elements = 1;
+  for (int64_t dim : dims)
+    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > (int64_t{1} << 32))
+      node.reject("shape {} is out of range", shape_text(dims));
+  if (!value) return {constant(zeros(dims, kFloat32))};
+  return {constant(full(dims, value->dtype(), value->value(0)))};
+}
+
+Values range(const Node& node) {
+  std::vector<double> start = node.reals_in(0), limit = node.reals_in(1), delta = node.reals_in(2);
+  if (delta[0] == 0) node.reject("delta is 0");
+  double count = std::ceil((limit[0] - start[0]) / delta[0]);
+  if (count > 1e9) node.reject("{} elements", count);
+  Tensor result({std::max<int64_t>(0, static_cast<int64_t>(count))}, node.dtype(0));
+  for (int64_t i = 0; i < result.size(); ++i) result.set(i, start[0] + static_cast<double>(i) * delta[0]);
+  return {constant(result)};
+}
+
+Values eye_like(const Node& node) {
+  Ints dims = node.shape(0);
+  if (dims.size() != 2) node.reject("an input of rank {}, must be 2", dims.size());
+  DataType dtype =
+      node.has_attr("dtype") ? dtype_from(static_cast<int32_t>(node.integer("dtype", 1))) : node.dtype(0);
+  Tensor result = zeros(dims, dtype);
+  for (int64_t i = 0, k = node.integer("k", 0); i < dims[0]; ++i)
+    if (i + k >= 0 && i + k < dims[1]) result.set(i * dims[1] + i + k, 1);
+  return {constant(result)};
+}
+
+constexpr Converter kConverters[] = {
+    {"Shape", shape},          {"Size", size},
+    {"Reshape", reshape_op},   {"Flatten", flatten},
+    {"Squeeze", squeeze},      {"Unsqueeze", unsqueeze},
+    {"Transpose", transpose},  {"Expand", expand},
+    {"Constant", constant_op}, {"ConstantOfShape", constant_of_shape},
+    {"Range", range},          {"EyeLike", eye_like},
+};
+}  // namespace
+
+std::span<const Converter> shape_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

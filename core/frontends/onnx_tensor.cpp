@@ -1,0 +1,236 @@
+// Data movement: slices, gathers, pads, resizes.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/frontends/onnx_converter.h"
+#include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using Values = std::vector<Value>;
+using relay::Ints;
+
+Values concat(const Node& node) {
+  int64_t axis = node.axis(node.integer("axis", node.opset() < 4 ? 1 : 0), node.rank(0));
+  if (node.inputs() == 1) return {node.in(0)};
+  return {emit("concatenate", {tuple_of(node.all())}, make<relay::ConcatenateAttrs>(axis))};
+}
+
+Values split(const Node& node) {
+  int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
+  int64_t extent = node.shape(0)[static_cast<size_t>(axis)], parts = static_cast<int64_t>(node.outputs());
+  Ints sizes = node.has(1) ? node.ints_in(1) : node.ints("split", {});
+  if (sizes.empty()) {
+    int64_t each = (extent + parts - 1) / parts;
+    for (int64_t left = extent; static_cast<int64_t>(sizes.size()) < parts; left -= sizes.back())
+      sizes.push_back(std::min(each, left));
+  }
+  if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != extent ||
+      static_cast<int64_t>(sizes.size()) != parts)
+    node.reject("sizes {} do not split {} into {} parts", shape_text(sizes), extent, parts);
+  if (parts == 1) return {node.in(0)};
+  Ints indices(sizes.size() - 1);
+  std::partial_sum(sizes.begin(), sizes.end() - 1, indices.begin());
+  Value pieces = emit("split", {node.in(0)}, make<relay::SplitAttrs>(indices, int64_t{0}, axis));
+  Values results;
+  for (int64_t i = 0; i < parts; ++i) results.push_back(field_of(pieces, i));
+  return results;
+}
+
+Values slice(const Node& node) {
+  bool inputs = node.opset() >= 10;
+  Ints dims = node.shape(0);
+  Ints starts = inputs ? node.ints_in(1) : node.ints("starts", {}),
+       ends = inputs ? node.ints_in(2) : node.ints("ends", {});
+  Ints axes(starts.size()), steps(starts.size(), 1);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (inputs && node.has(3))
+    axes = node.ints_in(3);
+  else if (!inputs)
+    axes = node.ints("axes", axes);
+  if (inputs && node.has(4)) steps = node.ints_in(4);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    node.reject("starts, ends, axes and steps differ in length");
+  for (size_t i = 0; i < axes.size(); ++i) {
+    axes[i] = node.axis(axes[i], node.rank(0));
+    int64_t dim = dims[static_cast<size_t>(axes[i])];
+    if (steps[i] == 0) node.reject("step 0");
+    // ONNX clamps; the slice operator wants numbers in range, and -dim-1 for "past the front".
+    auto clamp = [&](int64_t v, int64_t low, int64_t high) {
+      return std::clamp(v < 0 ? v + dim : v, low, high);
+    };
+    bool forward = steps[i] > 0;
+    starts[i] = forward ? clamp(starts[i], 0, dim) : clamp(starts[i], -1, dim - 1);
+    int64_t end = forward ? clamp(ends[i], 0, dim) : clamp(std::max(ends[i], -dim - 1), -1, dim - 1);
+    ends[i] = end < 0 ? -dim - 1 : end;
+  }
+  auto attrs =
+      make<relay::StridedSliceAttrs>(starts, ends, steps, std::string("end"), std::optional<Ints>(axes));
+  return {emit("strided_slice", {node.in(0)}, attrs)};
+}
+
+/// Negative indices count from the end.
+Value wrapped_indices(const Value& indices, int64_t extent) {
+  DataType dtype = type_of(indices).dtype;
+  Value shifted = emit("add", {indices, scalar(dtype, static_cast<double>(extent))});
+  return emit("where", {emit("less", {indices, scalar(dtype, 0)}), shifted, indices});
+}
+
+Values gather(const Node& node) {
+  int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
+  Value indices = wrapped_indices(node.in(1), node.shape(0)[static_cast<size_t>(axis)]);
+  return {emit("take", {node.in(0), indices},
+               make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")))};
+}
+
+Values gather_elements(const Node& node) {
+  int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
+  Value indices = wrapped_indices(node.in(1), node.shape(0)[static_cast<size_t>(axis)]);
+  return {emit("gather", {node.in(0), indices}, make<relay::GatherAttrs>(axis))};
+}
+
+/// Relay's gather_nd and scatter_nd have the index tuple first, ONNX last.
+Value index_tuple_first(const Value& indices) {
+  Ints axes(shape_of(indices).size());
+  std::iota(axes.begin(), axes.end(), -1);
+  axes[0] = static_cast<int64_t>(axes.size()) - 1;
+  return emit("transpose", {indices}, make<relay::TransposeAttrs>(axes));
+}
+
+Values gather_nd(const Node& node) {
+  auto attrs =
+      make<relay::GatherNdAttrs>(node.integer("batch_dims", 0), std::optional<int64_t>(node.shape(1).back()));
+  return {emit("gather_nd", {node.in(0), index_tuple_first(node.in(1))}, attrs)};
+}
+
+Values scatter_elements(const Node& node) {
+  int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
+  std::string reduction = node.text("reduction", "none");
+  Value indices = wrapped_indices(node.in(1), node.shape(0)[static_cast<size_t>(axis)]);
+  auto attrs = make<relay::ScatterElementsAttrs>(axis, reduction == "none" ? "update" : reduction);
+  return {emit("scatter_elements", {node.in(0), indices, node.in(2)}, attrs)};
+}
+
+Values scatter_nd(const Node& node) {
+  std::string reduction = node.text("reduction", "none");
+  auto attrs = make<relay::ScatterNdAttrs>(reduction == "none" ? "update" : reduction);
+  return {emit("scatter_nd", {node.in(0), index_tuple_first(node.in(1)), node.in(2)}, attrs)};
+}
+
+Values pad(const Node& node) {
+  Ints pads = node.opset() >= 11 ? node.ints_in(1) : node.ints("pads", {});
+  auto rank = static_cast<size_t>(node.rank(0));
+  if (pads.size() != 2 * rank) node.reject("pads has {} numbers for rank {}", pads.size(), rank);
+  double fill = node.opset() >= 11 ? (node.has(2) ? node.reals_in(2).at(0) : 0) : node.real("value", 0);
+  Value value = node.in(0);
+  Ints begin(rank, 0), end = node.shape(0);
+  bool crops = false;
+  std::vector<Ints> width(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    width[d] = {std::max<int64_t>(pads[d], 0), std::max<int64_t>(pads[rank + d], 0)};
+    begin[d] = std::max<int64_t>(-pads[d], 0);
+    end[d] -= std::max<int64_t>(-pads[rank + d], 0);
+    crops |= pads[d] < 0 || pads[rank + d] < 0;
+  }
+  if (crops)
+    value = emit("strided_slice", {value}, make<relay::StridedSliceAttrs>(begin, end, Ints(rank, 1)));
+  auto attrs = make<relay::PadAttrs>(width, node.text("mode", "constant"));
+  return {emit("nn.pad", {value, scalar(node.dtype(0), fill)}, attrs)};
+}
+
+Values tile(const Node& node) {
+  return {emit("tile", {node.in(0)}, make<relay::TileAttrs>(node.ints_in(1)))};
+}
+
+Values depth_to_space(const Node& node) {
+  bool depth = node.op() == "DepthToSpace";
+  auto attrs =
+      make<relay::SubPixelAttrs>(node.integer("blocksize", 1), std::string("NCHW"), node.text("mode", "DCR"));
+  return {emit(depth ? "nn.depth_to_space" : "nn.space_to_depth", {node.in(0)}, attrs)};
+}
+
+Values one_hot(const Node& node) {
+  int64_t depth = node.ints_in(1).at(0), rank = node.rank(0) + 1,
+          axis = node.axis(node.integer("axis", -1), rank);
+  const Tensor* values = known(node.in(2));
+  if (!values || values->size() != 2) node.reject("values must be two known numbers");
+  DataType dtype = values->dtype();
+  Value indices = wrapped_indices(cast_to(node.in(0), kInt64), depth);
+  auto attrs = make<relay::OneHotAttrs>(depth, axis, std::optional<DataType>(dtype));
+  return {
+      emit("one_hot", {indices, scalar(dtype, values->value(1)), scalar(dtype, values->value(0))}, attrs)};
+}
+
+/// Keeps the elements on and above (below) diagonal k of the last two dimensions.
+Values trilu(const Node& node) {
+  Ints dims = node.shape(0);
+  if (dims.size() < 2) node.reject("an input of rank {}, must be 2 or more", dims.size());
+  int64_t k = node.has(1) ? node.ints_in(1).at(0) : 0, rows = dims[dims.size() - 2], columns = dims.back();
+  bool upper = node.integer("upper", 1) != 0;
+  Tensor mask({rows, columns}, kBool);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) mask.set_integer(i * columns + j, upper ? j - i >= k : j - i <= k);
+  return {emit("where", {constant(mask), node.in(0), scalar(node.dtype(0), 0)})};
+}
+
+Ints resized(const Node& node, const Ints& dims, const std::vector<double>& scales) {
+  if (scales.size() != dims.size()) node.reject("{} scales for rank {}", scales.size(), dims.size());
+  Ints size;
+  for (size_t d = 0; d < dims.size(); ++d)
+    size.push_back(static_cast<int64_t>(std::floor(static_cast<double>(dims[d]) * scales[d])));
+  return size;
+}
+
+Values resize(const Node& node) {
+  Ints dims = node.shape(0), size;
+  bool upsample = node.op() == "Upsample";
+  if (upsample)
+    size = resized(node, dims, node.reals_in(1));
+  else if (node.opset() < 11)
+    size = resized(node, dims, node.reals_in(1));
+  else if (node.has(3) && !node.ints_in(3).empty())
+    size = node.ints_in(3);
+  else
+    size = resized(node, dims, node.reals_in(2));
+  if (dims.size() != 4 || size.size() != 4 || size[0] != dims[0] || size[1] != dims[1])
+    node.reject("only the last two of four dimensions can be resized, {} to {}", shape_text(dims),
+                shape_text(size));
+  std::string mode = node.text("mode", "nearest");
+  bool old = upsample || node.opset() < 11;
+  std::string coordinates = old ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
+  if (coordinates == "tf_crop_and_resize") node.reject("coordinate mode tf_crop_and_resize is not supported");
+  std::string nearest = old ? "floor" : node.text("nearest_mode", "round_prefer_floor");
+  auto attrs =
+      make<relay::Resize2dAttrs>(Ints{size[2], size[3]}, std::vector<double>{}, std::string("NCHW"),
+                                 mode == "nearest" ? std::string("nearest_neighbor") : mode, coordinates,
+                                 mode == "nearest" ? nearest : std::string(),
+                                 node.real("cubic_coeff_a", -0.75), node.integer("exclude_outside", 0));
+  return {emit("image.resize2d", {node.in(0)}, attrs)};
+}
+
+constexpr Converter kConverters[] = {
+    {"Concat", concat},
+    {"Split", split},
+    {"Slice", slice},
+    {"Gather", gather},
+    {"GatherElements", gather_elements},
+    {"GatherND", gather_nd},
+    {"ScatterElements", scatter_elements},
+    {"Scatter", scatter_elements},
+    {"ScatterND", scatter_nd},
+    {"Pad", pad},
+    {"Tile", tile},
+    {"DepthToSpace", depth_to_space},
+    {"SpaceToDepth", depth_to_space},
+    {"OneHot", one_hot},
+    {"Trilu", trilu},
+    {"Resize", resize},
+    {"Upsample", resize},
+};
+}  // namespace
+
+std::span<const Converter> tensor_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

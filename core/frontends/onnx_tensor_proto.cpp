@@ -1,0 +1,135 @@
+// TensorProto -> Tensor: raw, typed or external data. Sizes are checked before anything is allocated, so that
+// a hostile shape costs nothing.
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/frontends/onnx_converter.h"
+
+namespace lathe::onnx {
+namespace {
+using Proto = ::onnx::TensorProto;
+
+/// The bytes of external data, confined to the model's folder.
+std::string external_bytes(const Proto& proto, const std::string& folder, int64_t wanted) {
+  std::string location;
+  int64_t offset = 0;
+  for (const auto& entry : proto.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") offset = std::atoll(entry.value().c_str());
+  }
+  std::filesystem::path relative(location),
+      path = std::filesystem::path(folder.empty() ? "." : folder) / relative;
+  if (location.empty() || relative.is_absolute() || location.find("..") != std::string::npos)
+    fail("tensor `{}`: external data `{}` lies outside the model's folder", proto.name(), location);
+  std::error_code error;
+  auto size = std::filesystem::file_size(path, error);
+  if (error || offset < 0 || wanted > static_cast<int64_t>(size) - offset)
+    fail("tensor `{}`: cannot read {} bytes of external data `{}` at {}", proto.name(), wanted, location,
+         offset);
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(static_cast<size_t>(wanted), '\0');
+  if (!file.seekg(offset) || !file.read(bytes.data(), wanted)) fail("cannot read {}", path.string());
+  return bytes;
+}
+
+template <typename Source>
+void copy_values(const Source& source, Tensor& tensor) {
+  for (int i = 0; i < source.size(); ++i) {
+    if constexpr (std::is_floating_point_v<std::decay_t<decltype(source.Get(0))>>)
+      tensor.set(i, source.Get(i));
+    else
+      tensor.set_integer(i, static_cast<int64_t>(source.Get(i)));
+  }
+}
+
+/// Copies from the typed field that `proto.data_type()` uses; gives the number of values there.
+int64_t typed_values(const Proto& proto, Tensor* tensor) {
+  auto from = [&](const auto& source) -> int64_t {
+    if (tensor) copy_values(source, *tensor);
+    return source.size();
+  };
+  switch (proto.data_type()) {
+    case Proto::FLOAT:
+      return from(proto.float_data());
+    case Proto::DOUBLE:
+      return from(proto.double_data());
+    case Proto::INT64:
+      return from(proto.int64_data());
+    case Proto::UINT32:
+    case Proto::UINT64:
+      return from(proto.uint64_data());
+    case Proto::FLOAT16:
+    case Proto::BFLOAT16:  // the bits, in int32
+      for (int i = 0; tensor && i < proto.int32_data_size(); ++i)
+        static_cast<uint16_t*>(tensor->data())[i] = static_cast<uint16_t>(proto.int32_data(i));
+      return proto.int32_data_size();
+    default:
+      return from(proto.int32_data());
+  }
+}
+}  // namespace
+
+DataType dtype_from(int32_t onnx_type) {
+  switch (onnx_type) {
+    case Proto::FLOAT:
+      return kFloat32;
+    case Proto::DOUBLE:
+      return kFloat64;
+    case Proto::FLOAT16:
+      return kFloat16;
+    case Proto::BFLOAT16:
+      return kBFloat16;
+    case Proto::INT8:
+      return kInt8;
+    case Proto::INT16:
+      return kInt16;
+    case Proto::INT32:
+      return kInt32;
+    case Proto::INT64:
+      return kInt64;
+    case Proto::UINT8:
+      return kUInt8;
+    case Proto::UINT16:
+      return kUInt16;
+    case Proto::UINT32:
+      return kUInt32;
+    case Proto::UINT64:
+      return kUInt64;
+    case Proto::BOOL:
+      return kBool;
+    default:
+      fail("element type {} is not supported",
+           ::onnx::TensorProto_DataType_IsValid(onnx_type)
+               ? ::onnx::TensorProto_DataType_Name(static_cast<::onnx::TensorProto_DataType>(onnx_type))
+               : std::to_string(onnx_type));
+  }
+}
+
+Tensor tensor_from(const Proto& proto, const std::string& folder) {
+  DataType dtype = dtype_from(proto.data_type());
+  std::vector<int64_t> shape(proto.dims().begin(), proto.dims().end());
+  int64_t bytes = dtype.bytes();
+  for (int64_t dim : shape)
+    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes) || bytes > (int64_t{1} << 40))
+      fail("tensor `{}`: shape {} is out of range", proto.name(), shape_text(shape));
+  bool external = proto.data_location() == Proto::EXTERNAL;
+  if (external || proto.has_raw_data()) {
+    std::string outside = external ? external_bytes(proto, folder, bytes) : "";
+    const std::string& raw = external ? outside : proto.raw_data();
+    if (static_cast<int64_t>(raw.size()) != bytes)
+      fail("tensor `{}`: shape {} of {} needs {} bytes, the data has {}", proto.name(), shape_text(shape),
+           to_string(dtype), bytes, raw.size());
+    Tensor tensor(std::move(shape), dtype);
+    std::memcpy(tensor.data(), raw.data(), raw.size());
+    return tensor;
+  }
+  if (int64_t given = typed_values(proto, nullptr); given != bytes / dtype.bytes())
+    fail("tensor `{}`: shape {} has {} elements, the data {}", proto.name(), shape_text(shape),
+         bytes / dtype.bytes(), given);
+  Tensor tensor(std::move(shape), dtype);
+  typed_values(proto, &tensor);
+  return tensor;
+}
+
+}  // namespace lathe::onnx

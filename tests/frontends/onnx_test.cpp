@@ -1,0 +1,88 @@
+#include "core/frontends/onnx.h"
+
+#include <gtest/gtest.h>
+
+#include "core/support/text.h"
+
+namespace lathe::onnx {
+namespace {
+
+const std::string kSuite = "/usr/share/libonnx-testdata/data/";  // Debian's libonnx-testdata
+std::string node_case(const std::string& name) { return kSuite + "node/" + name + "/model.onnx"; }
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+std::vector<int64_t> output_shape(const ImportedModel& model) {
+  const relay::Type& type = model.module->functions.at("main")->body->checked_type;
+  return relay::constant_shape(*type.as<relay::TensorType>());
+}
+
+TEST(OnnxImport, ConvolutionGetsItsShape) {
+  ImportedModel model = import_file(node_case("test_conv_with_strides_padding"));
+  ASSERT_EQ(model.inputs.size(), 2u);
+  EXPECT_EQ(model.inputs[0].name, "x");
+  EXPECT_EQ(output_shape(model), (std::vector<int64_t>{1, 1, 4, 3}));
+}
+
+TEST(OnnxImport, ShapeArithmeticVanishes) {
+  ImportedModel model = import_file(node_case("test_shape"));
+  EXPECT_TRUE(model.module->functions.at("main")->body.as<relay::Constant>());
+}
+
+TEST(OnnxImport, GivenShapesReplaceDynamicDimensionsOnly) {
+  std::string path = node_case("test_relu");
+  EXPECT_NE(message_of([&] {
+              import_file(path, {.shapes = {{"x", {9, 9, 9}}}});
+            }).find("dimension 0 is 3, given 9"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] {
+              import_file(path, {.shapes = {{"y", {1}}}});
+            }).find("no input is named `y`"),
+            std::string::npos);
+}
+
+TEST(OnnxImport, UnsupportedOperatorIsOneClearMessage) {
+  std::string path = node_case("test_strnormalizer_nostopwords_nochangecase");
+  EXPECT_EQ(message_of([&] { import_file(path); }), path + ": unsupported operator: StringNormalizer");
+}
+
+TEST(OnnxImport, CorruptFilesAreErrorsNotCrashes) {
+  EXPECT_EQ(message_of([] { import_bytes("garbage", "g.onnx"); }),
+            "g.onnx: not an ONNX model, or cut off (7 bytes)");
+  EXPECT_EQ(message_of([] { import_bytes("", "e.onnx"); }), "e.onnx: the ONNX model has no graph");
+  EXPECT_EQ(message_of([] { import_file("/nonexistent.onnx"); }),
+            "cannot read /nonexistent.onnx: No such file or directory");
+  // Every truncation and many single-byte changes of a real file: an Error or a model, nothing else.
+  std::string bytes = read_file(node_case("test_gemm_all_attributes"));
+  auto survives = [](const std::string& damaged) {
+    try {
+      import_bytes(damaged, "d.onnx");
+    } catch (const Error&) {
+    }
+  };
+  for (size_t size = 0; size < bytes.size(); ++size) survives(bytes.substr(0, size));
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    for (int flip : {1, 0x80, 0xff}) {
+      std::string damaged = bytes;
+      damaged[at] = static_cast<char>(damaged[at] ^ flip);
+      survives(damaged);
+    }
+  }
+}
+
+TEST(OnnxTensor, FilesLoadAndMalformedOnesFail) {
+  Tensor x = load_tensor(kSuite + "node/test_relu/test_data_set_0/input_0.pb");
+  EXPECT_EQ(x.shape(), (std::vector<int64_t>{3, 4, 5}));
+  EXPECT_EQ(x.dtype(), kFloat32);
+  EXPECT_THROW(load_tensor(node_case("test_relu")), Error);
+}
+
+}  // namespace
+}  // namespace lathe::onnx
