@@ -1,0 +1,152 @@
+#include "tuner/search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/support/error.h"
+#include "schedules/schedule.h"
+#include "schedules/space.h"
+
+namespace lathe::tuner {
+namespace {
+
+void sort_by_score(std::vector<Proposal>& proposals) {
+  std::stable_sort(proposals.begin(), proposals.end(),
+                   [](const Proposal& a, const Proposal& b) { return a.score > b.score; });
+}
+
+void rescore(std::vector<Proposal>& proposals, const Score& score) {
+  if (!score || proposals.empty()) return;
+  std::vector<tir::Func> programs;
+  for (const Proposal& proposal : proposals) programs.push_back(proposal.program);
+  std::vector<double> scores = score(programs);
+  for (size_t i = 0; i < proposals.size(); ++i) proposals[i].score = scores[i];
+}
+
+/// Draws an index with probability proportional to its weight.
+size_t draw(const std::vector<double>& cumulative, schedule::Random& random) {
+  double at = random.unit() * cumulative.back();
+  size_t index =
+      static_cast<size_t>(std::upper_bound(cumulative.begin(), cumulative.end(), at) - cumulative.begin());
+  return std::min(index, cumulative.size() - 1);
+}
+
+/// Cumulative weights by rank: a parent's chance halves every eighth of the population.
+std::vector<double> rank_weights(size_t count) {
+  std::vector<double> cumulative;
+  double sum = 0;
+  for (size_t rank = 0; rank < count; ++rank)
+    cumulative.push_back(sum += std::exp2(-8.0 * static_cast<double>(rank) / static_cast<double>(count)));
+  return cumulative;
+}
+
+}  // namespace
+
+std::string fingerprint(const tir::Func& program) { return fmt::format("{:016x}", structural_hash(program)); }
+
+TaskSearch::TaskSearch(tir::Func workload, Target target, uint64_t seed, SearchSettings settings)
+    : workload_(std::move(workload)), target_(std::move(target)), settings_(settings), random_(seed) {}
+
+std::optional<Proposal> TaskSearch::made(schedule::Trace trace) const {
+  try {
+    tir::Func program = schedule::replay(trace, workload_);
+    std::string print = fingerprint(program);
+    return Proposal{std::move(trace), std::move(program), std::move(print), 0};
+  } catch (const Error&) {
+    return std::nullopt;  // a trace from an older database may not apply any more
+  }
+}
+
+std::vector<Proposal> TaskSearch::sampled(size_t count) {
+  std::vector<Proposal> result;
+  auto spaces = schedule::spaces_for(workload_, target_);
+  for (size_t i = 0; i < count && !spaces.empty(); ++i) {
+    const schedule::DesignSpace& space = *spaces[i % spaces.size()];
+    try {
+      if (auto proposal = made(schedule::sample(space, workload_, target_, random_.next())))
+        result.push_back(std::move(*proposal));
+    } catch (const Error&) {
+      // No legal schedule in this space this time.
+    }
+  }
+  return result;
+}
+
+std::vector<Proposal> TaskSearch::first_population() {
+  std::vector<Proposal> population;
+  for (const Known& known : elite_)
+    if (auto proposal = made(known.trace)) population.push_back(std::move(*proposal));
+  size_t missing = settings_.population - std::min(population.size(), settings_.population);
+  std::vector<Proposal> fresh = sampled(std::max(missing, settings_.population / 4));
+  std::move(fresh.begin(), fresh.end(), std::back_inserter(population));
+  return population;
+}
+
+std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, const Score& score) {
+  std::set<std::string> present;
+  std::vector<Proposal> pool;
+  auto add = [&](Proposal proposal) {
+    if (present.insert(proposal.fingerprint).second) pool.push_back(std::move(proposal));
+  };
+  for (Proposal& proposal : population) add(std::move(proposal));
+  rescore(pool, score);
+  sort_by_score(pool);
+  for (int generation = 0; generation < settings_.generations && !pool.empty(); ++generation) {
+    std::vector<double> weights = rank_weights(std::min(pool.size(), settings_.population));
+    std::vector<Proposal> children;
+    for (size_t i = 0; i < settings_.population; ++i) {
+      auto mutant = schedule::mutate(pool[draw(weights, random_)].trace, workload_, random_);
+      if (!mutant) continue;
+      auto child = made(std::move(*mutant));
+      if (child && present.insert(child->fingerprint).second) children.push_back(std::move(*child));
+    }
+    rescore(children, score);
+    std::move(children.begin(), children.end(), std::back_inserter(pool));
+    sort_by_score(pool);
+  }
+  return pool;
+}
+
+std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
+  std::vector<Proposal> chosen;
+  auto choose = [&](Proposal proposal) {
+    if (chosen.size() < count && seen_.insert(proposal.fingerprint).second)
+      chosen.push_back(std::move(proposal));
+  };
+  if (!proposed_default_) {
+    proposed_default_ = true;
+    if (auto proposal = made(schedule::default_trace(workload_, target_))) choose(std::move(*proposal));
+  }
+  if (chosen.size() == count) return chosen;
+  bool blind = !score || elite_.empty();
+  std::vector<Proposal> pool = blind ? sampled(2 * count) : evolved(first_population(), score);
+  size_t random_picks =
+      blind ? 0 : static_cast<size_t>(std::lround(settings_.explore * static_cast<double>(count)));
+  size_t by_score = count - std::min(count, random_picks);
+  std::vector<Proposal> rest;
+  for (Proposal& proposal : pool) {
+    if (chosen.size() < by_score)
+      choose(std::move(proposal));
+    else
+      rest.push_back(std::move(proposal));
+  }
+  while (chosen.size() < count && !rest.empty()) {
+    size_t pick = static_cast<size_t>(random_.below(static_cast<int64_t>(rest.size())));
+    choose(std::move(rest[pick]));
+    rest.erase(rest.begin() + static_cast<long>(pick));
+  }
+  return chosen;
+}
+
+void TaskSearch::report(const schedule::Trace& trace, const std::string& print,
+                        std::optional<double> seconds) {
+  seen_.insert(print);
+  ++reported_;
+  if (!seconds) return;
+  auto slower = std::upper_bound(elite_.begin(), elite_.end(), *seconds,
+                                 [](double s, const Known& k) { return s < k.seconds; });
+  elite_.insert(slower, Known{trace, *seconds});
+  if (elite_.size() > settings_.parents) elite_.pop_back();
+}
+
+}  // namespace lathe::tuner

@@ -1,0 +1,79 @@
+// Evolutionary search over the traces of one task (Zheng et al. 2020, "Ansor", section 5; Shao et al. 2022,
+// "MetaSchedule"): a population of measured and sampled schedules is mutated, ranked by the cost model, and
+// the most promising new ones are proposed for measuring.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/tir/stmt.h"
+#include "core/tir/target.h"
+#include "schedules/random.h"
+#include "schedules/trace.h"
+
+namespace lathe::tuner {
+
+/// A schedule worth measuring.
+struct Proposal {
+  schedule::Trace trace;
+  tir::Func program;        // what the trace makes of the task
+  std::string fingerprint;  // of `program` by structure: traces that give one program are one candidate
+  double score = 0;         // predicted, higher is faster; comparable within a task
+};
+
+/// Predicted scores of scheduled programs, higher is faster. Empty: no model yet.
+using Score = std::function<std::vector<double>(std::span<const tir::Func>)>;
+
+struct SearchSettings {
+  size_t population = 64;  // programs a generation
+  int generations = 3;
+  double explore = 0.15;  // share of proposals taken at random instead of by score
+  size_t parents = 24;    // fastest measured schedules that enter the population
+};
+
+/// Deterministic: the same seed and the same reports give the same proposals. Not thread-safe.
+class TaskSearch {
+ public:
+  TaskSearch(tir::Func workload, Target target, uint64_t seed, SearchSettings settings = {});
+
+  /// Up to `count` candidates that were never proposed nor reported before, the most promising first; the
+  /// default schedule is the very first. Fewer, or none, when the space seems to be exhausted.
+  std::vector<Proposal> propose(size_t count, const Score& score);
+
+  /// A measured latency (none: the candidate failed) of a trace, proposed here or known from the database.
+  void report(const schedule::Trace& trace, const std::string& fingerprint, std::optional<double> seconds);
+
+  /// The fastest so far; 0 and null when nothing was measured.
+  double best_seconds() const { return elite_.empty() ? 0 : elite_.front().seconds; }
+  const schedule::Trace* best() const { return elite_.empty() ? nullptr : &elite_.front().trace; }
+  size_t reported() const { return reported_; }
+
+ private:
+  struct Known {
+    schedule::Trace trace;
+    double seconds;
+  };
+  std::optional<Proposal> made(schedule::Trace trace) const;
+  std::vector<Proposal> sampled(size_t count);
+  std::vector<Proposal> first_population();
+  std::vector<Proposal> evolved(std::vector<Proposal> population, const Score& score);
+
+  tir::Func workload_;
+  Target target_;
+  SearchSettings settings_;
+  schedule::Random random_;
+  std::vector<Known> elite_;    // fastest first, at most settings_.parents
+  std::set<std::string> seen_;  // fingerprints proposed or reported
+  size_t reported_ = 0;
+  bool proposed_default_ = false;
+};
+
+/// The structural hash of a program, as text.
+std::string fingerprint(const tir::Func& program);
+
+}  // namespace lathe::tuner

@@ -1,0 +1,91 @@
+#include "tuner/tasks.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/relay/lower.h"
+#include "core/support/text.h"
+#include "core/tir/text.h"
+
+namespace lathe::tuner {
+namespace {
+
+/// Operations in the scalar expressions of a statement, each counted once an execution.
+double operations(const NodeRef& root) {
+  double count = 0;
+  post_order(root, [&](const NodeRef& node) {
+    const auto* b = node.as<Binary>();
+    if (b && b->a.dtype().is_float()) ++count;
+    if (const auto* f = node.as<IntrinsicCall>(); f && f->dtype.is_float()) ++count;
+  });
+  return count;
+}
+
+double flops_of(const tir::Stmt& stmt) {
+  if (const auto* s = stmt.as<tir::Seq>()) {
+    double sum = 0;
+    for (const tir::Stmt& each : s->stmts) sum += flops_of(each);
+    return sum;
+  }
+  if (const auto* f = stmt.as<tir::For>())
+    return static_cast<double>(int_value(f->extent)) * flops_of(f->body);
+  if (const auto* b = stmt.as<tir::Block>()) return flops_of(b->body);
+  if (const auto* i = stmt.as<tir::If>()) return operations(i->condition) + flops_of(i->then_case);
+  if (const auto* s = stmt.as<tir::Store>()) return operations(s->value);
+  return 0;
+}
+
+/// The operators of a function in order, without their prefixes: "conv2d_add_relu".
+std::string operator_names(const relay::Function& function) {
+  std::string name;
+  post_order(function.body, [&](const NodeRef& node) {
+    const auto* call = node.as<relay::Call>();
+    const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+    if (!op || name.size() > 60) return;
+    std::string short_name = op->name.substr(op->name.rfind('.') + 1);
+    name += (name.empty() ? "" : "_") + short_name;
+  });
+  return name.empty() ? "copy" : name;
+}
+
+}  // namespace
+
+double count_flops(const tir::Func& func) { return flops_of(func->body); }
+
+double parameter_bytes(const tir::Func& func) {
+  double bytes = 0;
+  for (const tir::Buffer& param : func->params)
+    bytes += static_cast<double>(shape_size(tir::constant_shape(param)) * param->dtype.bytes());
+  return bytes;
+}
+
+std::vector<Task> extract_tasks(const relay::Module& fused) {
+  auto main = fused->functions.find("main");
+  CHECK(main != fused->functions.end(), "a module without main");
+  std::map<std::string, size_t> known;
+  std::vector<Task> tasks;
+  post_order(main->second->body, [&](const NodeRef& node) {
+    const auto* call = node.as<relay::Call>();
+    const auto* function = call ? call->callee.as<relay::Function>() : nullptr;
+    if (!function || !function->attrs.primitive) return;
+    Ref<relay::Function> ref(function);
+    if (relay::is_view(ref)) return;
+    tir::Func workload = tir::canonical(relay::lower_function(ref, "task"));
+    std::string text = tir::print(workload), digest = sha256(text);
+    auto [found, is_new] = known.emplace(digest, tasks.size());
+    if (is_new)
+      tasks.push_back({operator_names(*function), workload, text, digest, 0, count_flops(workload),
+                       parameter_bytes(workload)});
+    ++tasks[found->second].calls;
+  });
+  std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
+    return static_cast<double>(a.calls) * a.flops > static_cast<double>(b.calls) * b.flops;
+  });
+  // Two shapes of one operator get a number each.
+  std::map<std::string, int> names;
+  for (Task& task : tasks)
+    if (int n = names[task.name]++) task.name += fmt::format("_{}", n);
+  return tasks;
+}
+
+}  // namespace lathe::tuner

@@ -1,0 +1,30 @@
+// A fused model cut into tuning tasks: one for each distinct tensor program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/relay/expr.h"
+
+namespace lathe::tuner {
+
+struct Task {
+  std::string name;    // for people: the operators of the function, "conv2d_add_relu"
+  tir::Func workload;  // canonical, unscheduled
+  std::string text, digest;
+  int64_t calls = 0;  // how often one run of the model executes it: the task's weight
+  double flops = 0;   // floating-point operations of one call, counted on the unscheduled program
+  double bytes = 0;   // of the parameters: what one call must at least move
+};
+
+/// The tasks of the primitive functions that `main` calls, heaviest (calls x flops) first; views are none.
+/// REQUIRES: fused, types inferred, constant shapes.
+std::vector<Task> extract_tasks(const relay::Module& fused);
+
+/// Floating-point operations that one execution of the unscheduled program does: additions, multiplications,
+/// divisions, comparisons and intrinsics count one each.
+double count_flops(const tir::Func& func);
+/// Bytes of all parameters.
+double parameter_bytes(const tir::Func& func);
+
+}  // namespace lathe::tuner
