@@ -107,13 +107,20 @@ Value field_of(const Value& tuple, int64_t index) {
 
 Value tuple_of(const std::vector<Value>& items) {
   std::vector<relay::Type> types;
-  for (const Value& item : items) types.push_back(item->checked_type);
+  for (const Value& item : items) {
+    if (!item) fail("an input is missing");
+    types.push_back(item->checked_type);
+  }
   return typed(make<relay::Tuple>(items), relay::tuple_type(types));
 }
 
 Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   const relay::Op* op = relay::find_op(name);
   CHECK(op, "the importer uses {}, which is no operator", name);
+  if (op->args >= 0 && args.size() != static_cast<size_t>(op->args))
+    fail("{} inputs, must be {}", args.size(), op->args);
+  for (size_t i = 0; i < args.size(); ++i)
+    if (!args[i]) fail("input {} is missing", i);
   KnownTypes relation(*op, args);
   if (!attrs && op->attrs) attrs = NodeRef(op->attrs->create()).cast<relay::AttrsNode>();
   relay::Relation answer = op->infer(relation, attrs);

@@ -43,6 +43,8 @@ Window window_of(const Node& node, const Ints& default_kernel) {
   w.kernel = node.ints("kernel_shape", default_kernel);
   w.strides = node.ints("strides", Ints(w.rank, 1));
   w.dilation = node.ints("dilations", Ints(w.rank, 1));
+  if (node.op().starts_with("Conv") && node.rank(1) != static_cast<int64_t>(w.rank) + 2)
+    node.reject("a weight of rank {} for data of rank {}", node.rank(1), w.rank + 2);
   if (w.kernel.size() != w.rank || w.strides.size() != w.rank || w.dilation.size() != w.rank)
     node.reject("kernel_shape, strides or dilations do not have {} numbers", w.rank);
   for (size_t d = 0; d < w.rank; ++d)
@@ -74,6 +76,8 @@ Values conv_transpose(const Node& node) {
   Ints output_padding = node.ints("output_padding", Ints(w.rank, 0));
   Ints wanted = node.ints("output_shape", {});
   std::string mode = node.text("auto_pad", "NOTSET");
+  if (output_padding.size() != w.rank || (!wanted.empty() && wanted.size() < w.rank))
+    node.reject("output_padding or output_shape does not have {} numbers", w.rank);
   if (wanted.empty() && mode.starts_with("SAME"))
     for (size_t d = 0; d < w.rank; ++d) wanted.push_back(shape[2 + d] * w.strides[d]);
   for (size_t d = 0; d < w.rank && !wanted.empty(); ++d) {
@@ -104,6 +108,7 @@ Values pool(const Node& node) {
 }
 
 Values global_pool(const Node& node) {
+  if (node.rank(0) < 3) node.reject("data of rank {}, must be 3 or more", node.rank(0));
   Ints axes(static_cast<size_t>(node.rank(0) - 2));
   std::iota(axes.begin(), axes.end(), 2);
   bool average = node.op() == "GlobalAveragePool";
@@ -195,6 +200,9 @@ Values matmul(const Node& node) {
 Values gemm(const Node& node) {
   Value a = node.in(0), b = node.in(1);
   DataType dtype = node.dtype(0);
+  if (node.rank(0) != 2 || node.rank(1) != 2)
+    node.reject("operands of shapes {} and {} are not matrices", shape_text(node.shape(0)),
+                shape_text(node.shape(1)));
   if (node.integer("transA", 0)) a = transposed_last_two(a);
   if (!node.integer("transB", 0)) b = transposed_last_two(b);
   Value result = emit("nn.dense", {a, b});
