@@ -1,11 +1,9 @@
 #include "tuner/graph_plan.h"
 
-#include <algorithm>
-#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/relay/op.h"
+#include "core/relay/lower.h"
 
 namespace lathe::tuner {
 namespace {
@@ -14,26 +12,6 @@ using relay::Call;
 using relay::Expr;
 using relay::ExprKind;
 using relay::Function;
-
-/// Operators whose result is their first argument's data under another shape.
-constexpr std::array<std::string_view, 6> kViews = {"reshape", "nn.batch_flatten",        "expand_dims",
-                                                    "squeeze", "contrib_reverse_reshape", "copy"};
-
-bool is_view(const Expr& callee) {
-  const relay::OpNode* op = callee.as<relay::OpNode>();
-  return op && std::find(kViews.begin(), kViews.end(), op->name) != kViews.end();
-}
-
-/// Whether the function only reshapes its one parameter.
-bool is_view_function(const Function& function) {
-  if (function.params.size() != 1) return false;
-  Expr body = function.body;
-  while (const Call* call = body.as<Call>()) {
-    if (!is_view(call->callee)) return false;
-    body = call->args.at(0);
-  }
-  return body == function.params[0];
-}
 
 /// The tensors of a type, tuples flattened.
 void flatten(const relay::Type& type, std::vector<runtime::TensorType>& into) {
@@ -140,8 +118,7 @@ class Dataflow {
 bool needs_kernel(const Expr& callee) {
   if (callee.as<relay::PrimFunc>()) return true;
   if (const Function* function = callee.as<Function>(); function && function->attrs.primitive)
-    return !is_view_function(*function);
-  if (is_view(callee)) return false;
+    return !relay::is_view(callee.cast<Function>());
   if (const relay::OpNode* op = callee.as<relay::OpNode>())
     fail("operator {} cannot be compiled: it is in no fused function", op->name);
   fail("calls of {} cannot be compiled yet", callee->type().name);

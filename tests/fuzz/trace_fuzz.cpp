@@ -13,7 +13,9 @@ tir::Func dense() {
   tir::Buffer c = f.reduce("dense", {8, 16}, {12}, tir::Combiner::kSum, [&](tir::Vars i, tir::Vars r) {
     return tir::load(a, {i[0], r[0]}) * tir::load(b, {i[1], r[0]});
   });
-  tir::Buffer d = f.compute("double", {8, 16}, [&](tir::Vars i) { return tir::load(c, {i[0], i[1]}) * Expr(2.0); });
+  tir::Buffer d = f.compute("double", {8, 16}, [&](tir::Vars i) {
+    return tir::load(c, {i[0], i[1]}) * Expr(2.0);
+  });
   return f.finish("dense", {d});
 }
 

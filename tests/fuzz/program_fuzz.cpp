@@ -1,0 +1,36 @@
+// The text of tensor programs.
+#include "core/support/error.h"
+#include "core/tir/builder.h"
+#include "core/tir/text.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace lathe::fuzz {
+
+std::vector<std::string> seeds() {
+  tir::FuncBuilder f;
+  tir::Buffer a = f.input("a", {8, var("n")}, kFloat32), b = f.input("b", {16, 12}, kInt32);
+  tir::Buffer c = f.reduce("sum", {8}, {12}, tir::Combiner::kMax, [&](tir::Vars i, tir::Vars r) {
+    return select(less(tir::load(b, {i[0], r[0]}), imm(kInt32, 3)), tir::load(a, {i[0], r[0]}), Expr(0.5));
+  });
+  tir::Buffer d = f.compute("cast", {8, 16},
+                            [&](tir::Vars i) { return cast(kFloat16, tir::load(c, {floordiv(i[0], 2)})); });
+  std::string block = tir::print(f.finish("everything", {d}));
+  Var i = var("i"), j = var("j");
+  tir::Buffer x = tir::buffer("x", {4, 4}, kFloat32);
+  tir::Stmt body = tir::for_loop(i, 4,
+                                 tir::for_loop(j, 4, tir::store(x, {i, j}, tir::load(x, {j, i}) * Expr(2.0)),
+                                               tir::Iteration::kVectorized),
+                                 tir::Iteration::kParallel);
+  return {block, tir::print(make<tir::FuncNode>("lowered", std::vector<tir::Buffer>{x}, int64_t{1}, body))};
+}
+
+void run_one(std::string_view bytes) {
+  tir::Func func = tir::parse_func(bytes);
+  std::string text = tir::print(func);
+  tir::Func again = tir::parse_func(text);
+  CHECK(structural_equal(func, again, /*map_free=*/true), "{}", text);
+  CHECK(tir::print(again) == text, "{}\nprints as\n{}", text, tir::print(again));
+  tir::workload_digest(func);
+}
+
+}  // namespace lathe::fuzz

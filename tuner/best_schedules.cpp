@@ -1,0 +1,43 @@
+#include "tuner/best_schedules.h"
+
+#include "core/support/error.h"
+#include "core/tir/text.h"
+#include "db/store.h"
+#include "schedules/schedule.h"
+#include "schedules/space.h"
+
+namespace lathe::tuner {
+
+BestSchedules::BestSchedules(const std::string& database, const Target& target, int threads)
+    : store_(std::make_unique<db::Store>(database, db::StoreOptions{.read_only = true})),
+      target_(target),
+      threads_(threads) {}
+
+BestSchedules::~BestSchedules() = default;
+
+/// As JSON; "" when nothing was measured.
+std::string BestSchedules::best_trace(const std::string& digest) {
+  std::lock_guard lock(mutex_);
+  std::optional<db::WorkloadId> workload = store_->find_workload(digest);
+  std::optional<db::TargetId> target = store_->find_target(to_text(target_));
+  if (!workload || !target) return "";
+  auto best = store_->best(
+      {.workload = *workload, .target = *target, .threads = threads_, .accept_unconfirmed = true});
+  return best ? best->measurement.trace : "";
+}
+
+tir::Func BestSchedules::schedule(const tir::Func& workload) {
+  std::string json = best_trace(tir::workload_digest(workload));
+  try {
+    if (!json.empty()) {
+      tir::Func scheduled = schedule::replay(schedule::parse_trace(json), workload);
+      ++measured_;
+      return scheduled;
+    }
+  } catch (const Error&) {  // of another version: see the class
+  }
+  ++unmeasured_;
+  return schedule::replay(schedule::default_trace(workload, target_), workload);
+}
+
+}  // namespace lathe::tuner
