@@ -1,0 +1,65 @@
+#include "tuner/budget.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace lathe::tuner {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The best throughput (flops per second) of the task's family, or 0.
+double family_throughput(std::span<const TaskProgress> tasks, size_t i) {
+  double best = 0;
+  for (size_t k = 0; k < tasks.size(); ++k)
+    if (k != i && tasks[k].family == tasks[i].family && std::isfinite(tasks[k].best()))
+      best = std::max(best, tasks[k].flops / tasks[k].best());
+  return best;
+}
+
+}  // namespace
+
+double TaskProgress::best() const { return best_after.empty() ? kInfinity : best_after.back(); }
+
+double expected_gain(std::span<const TaskProgress> tasks, size_t i, const BudgetOptions& options) {
+  const TaskProgress& task = tasks[i];
+  size_t rounds = task.best_after.size();
+  double now = task.best();
+  if (rounds == 0) return kInfinity;
+  if (std::isinf(now)) return 0;  // nothing it tried runs; a random choice may still come back to it
+  size_t window = std::min<size_t>(options.window, rounds - 1);
+  double before = task.best_after[rounds - 1 - window];
+  double slope = window && std::isfinite(before) ? (before - now) / window : 0;
+  // Optimism: one more round helps as much as the average of all rounds would if they led to nothing; and a
+  // task much slower than its family has at least that far to go.
+  double optimistic = now / rounds;
+  if (double throughput = family_throughput(tasks, i); throughput > 0)
+    optimistic = std::max(optimistic, now - options.similarity * task.flops / throughput);
+  double gain = options.trust_in_past * slope + (1 - options.trust_in_past) * optimistic;
+  return task.weight * gain;
+}
+
+std::optional<size_t> next_task(std::span<const TaskProgress> tasks, schedule::Random& random,
+                                const BudgetOptions& options) {
+  std::vector<size_t> open;
+  for (size_t i = 0; i < tasks.size(); ++i)
+    if (!tasks[i].exhausted) open.push_back(i);
+  if (open.empty()) return std::nullopt;
+  size_t best = open.front();
+  double best_gain = -1;
+  for (size_t i : open)
+    if (double gain = expected_gain(tasks, i, options); gain > best_gain) best = i, best_gain = gain;
+  if (std::isfinite(best_gain) && random.unit() < options.random_choice)
+    return open[random.below(open.size())];
+  return best;
+}
+
+int round_size(int64_t trials, size_t tasks) {
+  constexpr int64_t kRoundsEach = 4, kSmallest = 8, kLargest = 64;
+  return static_cast<int>(std::clamp(trials / static_cast<int64_t>(std::max<size_t>(tasks, 1)) / kRoundsEach,
+                                     kSmallest, kLargest));
+}
+
+}  // namespace lathe::tuner
