@@ -116,7 +116,7 @@ Value tuple_of(const std::vector<Value>& items) {
 
 Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   const relay::Op* op = relay::find_op(name);
-  CHECK(op, "the importer uses {}, which is no operator", name);
+  if (!op) fail("operator {} is not supported", name);
   if (op->args >= 0 && args.size() != static_cast<size_t>(op->args))
     fail("{} inputs, must be {}", args.size(), op->args);
   for (size_t i = 0; i < args.size(); ++i)

@@ -1,0 +1,192 @@
+#include "tuner/session.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+#include "schedules/schedule.h"
+#include "tuner/budget.h"
+#include "tuner/features.h"
+
+namespace lathe::tuner {
+namespace {
+constexpr double kNever = std::numeric_limits<double>::infinity();
+using Clock = std::chrono::steady_clock;
+}  // namespace
+
+struct Session::Impl {
+  std::span<const Task> tasks;
+  Target target;
+  Measurer& measurer;
+  SessionOptions options;
+  schedule::Random random;
+  CostModel model;
+  RankQuality quality;
+  std::vector<TaskSearch> searches;
+  std::vector<TaskProgress> progress;
+  std::vector<TaskState> states;
+  std::vector<size_t> open;  // candidates in flight, by task
+  std::vector<Sample> samples;
+  size_t trained_on = 0;
+  std::unordered_map<std::string, Features> features;  // of candidates in flight, by task and fingerprint
+  std::vector<std::string> default_fingerprint;
+  int64_t submitted = 0, answered = 0;
+  Clock::time_point start = Clock::now();
+
+  Impl(std::span<const Task> t, const Target& target_, Measurer& m, SessionOptions o)
+      : tasks(t), target(target_), measurer(m), options(o), random(o.seed), model({.seed = o.seed}) {
+    std::unordered_map<std::string, int> families;
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      searches.emplace_back(tasks[i].workload, target, random.next());
+      std::string family = tasks[i].name.substr(0, tasks[i].name.find_last_not_of("_0123456789") + 1);
+      int number = families.emplace(family, static_cast<int>(families.size())).first->second;
+      progress.push_back(
+          {.weight = static_cast<double>(tasks[i].calls), .flops = tasks[i].flops, .family = number});
+    }
+    states.resize(tasks.size());
+    open.resize(tasks.size());
+    default_fingerprint.resize(tasks.size());
+  }
+
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+  bool spent() const {
+    return (options.trials > 0 && submitted >= options.trials) ||
+           (options.seconds > 0 && elapsed() >= options.seconds);
+  }
+
+  static std::string key(size_t task, const std::string& fingerprint) {
+    return std::to_string(task) + ":" + fingerprint;
+  }
+
+  Score scorer() {
+    if (!model.trained()) return {};
+    return [this](std::span<const tir::Func> programs) {
+      std::vector<Features> rows;
+      for (const tir::Func& program : programs) rows.push_back(extract_features(program, target));
+      std::vector<float> scores = model.predict(rows);
+      return std::vector<double>(scores.begin(), scores.end());
+    };
+  }
+
+  /// Sends a round of candidates for one task; false when no task has anything new.
+  bool propose_round() {
+    auto task = next_task(progress, random);
+    if (!task) return false;
+    auto count = static_cast<size_t>(round_size(options.trials > 0 ? options.trials : 1000, tasks.size()));
+    if (options.trials > 0) count = std::min(count, static_cast<size_t>(options.trials - submitted));
+    std::vector<Proposal> proposals = searches[*task].propose(count, scorer());
+    if (proposals.empty()) {
+      progress[*task].exhausted = true;
+      return true;
+    }
+    if (default_fingerprint[*task].empty()) default_fingerprint[*task] = proposals.front().fingerprint;
+    for (const Proposal& proposal : proposals)
+      features[key(*task, proposal.fingerprint)] = extract_features(proposal.program, target);
+    measurer.submit(*task, proposals, states[*task].best_seconds);
+    submitted += static_cast<int64_t>(proposals.size());
+    open[*task] += proposals.size();
+    // Until answers come, the round counts as one that changed nothing: other tasks get their turn.
+    progress[*task].best_after.push_back(states[*task].best_seconds > 0 ? states[*task].best_seconds
+                                                                        : kNever);
+    return true;
+  }
+
+  void learn(const Measured& answer) {
+    TaskState& state = states[answer.task];
+    ++answered;
+    ++state.trials;
+    ++state.outcomes[static_cast<size_t>(answer.outcome)];
+    if (open[answer.task] > 0) --open[answer.task];
+    bool ok = answer.outcome == Outcome::kOk;
+    searches[answer.task].report(answer.trace, answer.fingerprint,
+                                 ok ? std::optional(answer.seconds) : std::nullopt);
+    auto found = features.find(key(answer.task, answer.fingerprint));
+    if (found != features.end() && answer.outcome != Outcome::kWorkerLost) {
+      samples.push_back(
+          {static_cast<int>(answer.task), std::move(found->second), ok ? answer.seconds : kNever});
+      features.erase(found);
+    }
+    if (!ok) return;
+    if (answer.fingerprint == default_fingerprint[answer.task]) state.default_seconds = answer.seconds;
+    if (state.best_seconds == 0 || answer.seconds < state.best_seconds) {
+      state.best_seconds = answer.seconds;
+      state.best = answer.trace;
+      if (!progress[answer.task].best_after.empty()) progress[answer.task].best_after.back() = answer.seconds;
+    }
+  }
+
+  /// Retrains when the data has grown by a quarter: the cost stays in proportion.
+  void train() {
+    if (samples.size() < 32 || samples.size() < trained_on + std::max<size_t>(32, trained_on / 4)) return;
+    quality = model.train(samples);
+    trained_on = samples.size();
+  }
+
+  SessionStatus status() const {
+    SessionStatus s;
+    s.trials = answered;
+    s.budget = options.trials;
+    s.seconds = elapsed();
+    s.quality = quality;
+    s.tasks = states;
+    double by_trials = options.trials > 0 && answered > 0
+                           ? s.seconds / static_cast<double>(answered) *
+                                 static_cast<double>(std::max<int64_t>(0, options.trials - answered))
+                           : kNever;
+    double by_time = options.seconds > 0 ? std::max(0.0, options.seconds - s.seconds) : kNever;
+    s.seconds_left = std::min(by_trials, by_time);
+    bool all = true, all_defaults = true;
+    for (size_t i = 0; i < states.size(); ++i) {
+      all &= states[i].best_seconds > 0;
+      all_defaults &= states[i].default_seconds > 0;
+      s.model_seconds += static_cast<double>(tasks[i].calls) * states[i].best_seconds;
+      s.default_model_seconds += static_cast<double>(tasks[i].calls) * states[i].default_seconds;
+    }
+    if (!all) s.model_seconds = 0;
+    if (!all_defaults) s.default_model_seconds = 0;
+    return s;
+  }
+};
+
+Session::Session(std::span<const Task> tasks, const Target& target, Measurer& measurer,
+                 SessionOptions options)
+    : impl_(std::make_unique<Impl>(tasks, target, measurer, options)) {}
+
+Session::~Session() = default;
+
+void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
+  tir::Func program;
+  try {
+    program = schedule::replay(trace, impl_->tasks[task].workload);
+  } catch (const Error&) {
+    return;  // recorded by a version whose primitives differ
+  }
+  std::string print = fingerprint(program);
+  impl_->searches[task].report(trace, print, seconds);
+  impl_->samples.push_back({static_cast<int>(task), extract_features(program, impl_->target), seconds});
+  TaskState& state = impl_->states[task];
+  if (state.best_seconds == 0 || seconds < state.best_seconds) {
+    state.best_seconds = seconds;
+    state.best = trace;
+  }
+}
+
+void Session::run(const OnChange& on_change, const std::function<bool()>& stop) {
+  Impl& s = *impl_;
+  s.start = Clock::now();
+  s.train();
+  bool more = true;
+  while (true) {
+    more = more && !s.spent() && !stop();
+    // Search goes on while others build and run; the next round is ready before the last one ends.
+    while (more && s.measurer.in_flight() < s.measurer.capacity() && !s.spent()) more = s.propose_round();
+    if (s.measurer.in_flight() == 0 && (!more || s.spent())) break;
+    for (const Measured& answer : s.measurer.wait(std::chrono::milliseconds(200))) s.learn(answer);
+    s.train();
+    on_change(s.status());
+  }
+}
+
+SessionStatus Session::status() const { return impl_->status(); }
+
+}  // namespace lathe::tuner

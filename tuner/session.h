@@ -1,0 +1,87 @@
+// One tuning job: which task gets the next trials, what is proposed for it, and what the answers teach.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/support/outcome.h"
+#include "core/tir/target.h"
+#include "tuner/cost_model.h"
+#include "tuner/search.h"
+#include "tuner/tasks.h"
+
+namespace lathe::tuner {
+
+/// What became of a candidate that was submitted.
+struct Measured {
+  size_t task = 0;
+  schedule::Trace trace;
+  std::string fingerprint;
+  Outcome outcome = Outcome::kOk;
+  double seconds = 0;   // the median; kOk only
+  std::string message;  // of a failure
+};
+
+/// Where candidates are built and measured: the tracker, or a fake in tests.
+class Measurer {
+ public:
+  virtual ~Measurer() = default;
+  /// Returns how many were new; the others were measured before, and are answered from the store at once.
+  virtual size_t submit(size_t task, std::span<const Proposal> proposals, double incumbent_seconds) = 0;
+  /// What ended since the last call; waits for at least one, or for the time to pass.
+  virtual std::vector<Measured> wait(std::chrono::milliseconds timeout) = 0;
+  virtual size_t in_flight() const = 0;
+  /// How many candidates in flight keep all workers busy.
+  virtual size_t capacity() const = 0;
+};
+
+struct SessionOptions {
+  int64_t trials = 512;
+  double seconds = 0;  // 0: no limit
+  uint64_t seed = 0;
+};
+
+struct TaskState {
+  double default_seconds = 0;  // of the default schedule, the first candidate; 0 while not measured
+  double best_seconds = 0;     // 0: nothing measured
+  schedule::Trace best;
+  int64_t trials = 0;
+  std::array<int64_t, kOutcomeNames.size()> outcomes{};  // by Outcome
+};
+
+/// For displays: a copy of what a session knows.
+struct SessionStatus {
+  int64_t trials = 0, budget = 0;
+  double seconds = 0, seconds_left = 0;  // an estimate
+  double model_seconds = 0,
+         default_model_seconds = 0;  // sum of calls x best; 0 until every task has a measurement
+  RankQuality quality;               // of the cost model, last time it was trained
+  std::vector<TaskState> tasks;
+};
+
+class Session {
+ public:
+  using OnChange = std::function<void(const SessionStatus&)>;
+  /// REQUIRES: tasks and measurer outlive the session.
+  Session(std::span<const Task> tasks, const Target& target, Measurer& measurer, SessionOptions options);
+  ~Session();
+
+  /// Tells a task what is known of it already: its search starts from there.
+  void know(size_t task, const schedule::Trace& trace, double seconds);
+  /// Spends the budget. `on_change` is called after each batch of answers; `stop` ends the job early (what is
+  /// in flight is waited for).
+  void run(const OnChange& on_change, const std::function<bool()>& stop);
+
+  SessionStatus status() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lathe::tuner
