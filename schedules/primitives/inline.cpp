@@ -1,4 +1,6 @@
 // Merging element-wise blocks into the blocks that use or feed them.
+#include <algorithm>
+
 #include "schedules/primitive.h"
 
 namespace lathe::schedule {
@@ -108,11 +110,22 @@ Ref<Block> sole_producer(const Application& a, const Ref<Block>& block) {
   a.fail("no producer of block `{}` has it as its only consumer", block->name);
 }
 
+/// What `block` reads besides `producer`'s result is complete before `producer`, where the block moves.
+void require_inputs_before(const Application& a, const Ref<Block>& block, const Ref<Block>& producer) {
+  std::vector<Ref<Block>> order = all_blocks(a.func);
+  auto place = std::find(order.begin(), order.end(), producer);
+  for (const Ref<Block>& other : producers_of(a.func, block))
+    if (other != producer && std::find(order.begin(), place, other) == place)
+      a.fail("block `{}` reads what block `{}` computes after block `{}`", block->name, other->name,
+             producer->name);
+}
+
 void reverse_compute_inline(Application& a) {
   auto block = a.block(0).back().cast<Block>();
   point_store(a, *block);
   Ref<Block> producer = sole_producer(a, block);
   PointStore source = point_store(a, *producer);
+  require_inputs_before(a, block, producer);
   const Buffer& buffer = source.store->buffer;
   require_single_writer(a, *producer, buffer);
   VarMap at;

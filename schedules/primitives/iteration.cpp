@@ -1,4 +1,5 @@
 // How loops run, and hints on loops and blocks.
+#include "schedules/coverage.h"
 #include "schedules/primitive.h"
 
 namespace lathe::schedule {
@@ -45,6 +46,9 @@ void vectorize(Application& a) {
   require_data_parallel(a, *loop);
   for (Stmt body = loop->body; !body.as<Block>(); body = body.as<For>()->body)
     if (!body.as<For>()) a.fail("loop {} has several statements in it, must hold one block", loop->var->name);
+  for (const Ref<Block>& block : blocks_in(loop))
+    if (!carries(*block, loop->var, IterKind::kSpatial))
+      a.fail("block `{}` does the same in all iterations of loop {}", block->name, loop->var->name);
   set_iteration(a, Iteration::kVectorized);
 }
 

@@ -1,7 +1,7 @@
 // Where in the loops of other blocks a block is computed.
 #include <algorithm>
 
-#include "core/tir/regions.h"
+#include "schedules/coverage.h"
 #include "schedules/primitive.h"
 
 namespace lathe::schedule {
@@ -24,21 +24,6 @@ bool contains(const Stmt& stmt, const Stmt& wanted) {
   for (const Ref<Block>& block : blocks_in(stmt))
     if (block == wanted) return true;
   return false;
-}
-
-/// The loops from right below `loop` to the block.
-Domain loops_below(const Path& block_path, const Stmt& loop) {
-  Domain domain;
-  for (size_t i = block_path.size() - 1; i-- > 0 && block_path[i] != loop;)
-    if (const For* inner = block_path[i].as<For>()) domain.emplace_back(inner->var, inner->extent);
-  return domain;
-}
-
-/// What `region` of the block at `path` is when the loops of `domain` run over all their values.
-Region relaxed(const Region& region, const Path& path, const Domain& domain, const Analyzer& context) {
-  VarMap bindings;
-  for (const BlockIter& iter : path.back().as<Block>()->iters) bindings[iter.var.get()] = iter.value;
-  return relax(tir::substitute(region, bindings), domain, context);
 }
 
 /// `box` grown by `part`; the first part makes it.
@@ -169,28 +154,6 @@ void compute_at(Application& a) {
   a.func = replace(func, loop, with_inserted(loop, nest, consumers, true));
 }
 
-/// Iterations of `writer` in one iteration of the loop, those of reductions counted once. Throws when the
-/// loop is itself inside a reduction.
-int64_t points_written(const Application& a, const Move& move, const Path& path, const Domain& below) {
-  const Block& writer = *path.back().as<Block>();
-  auto carries = [&](const Var& loop, bool spatial) {
-    return std::any_of(writer.iters.begin(), writer.iters.end(), [&](const BlockIter& iter) {
-      return (iter.kind == IterKind::kSpatial) == spatial && uses_var(iter.value, loop.get());
-    });
-  };
-  int64_t points = 1;
-  for (const auto& [loop, extent] : below)
-    if (carries(loop, true)) points *= as_int(extent) ? int_value(extent) : 0;
-  for (const Ref<For>& loop : loops_around(path)) {
-    bool is_below =
-        std::any_of(below.begin(), below.end(), [&](const auto& each) { return each.first == loop->var; });
-    if (!is_below && carries(loop->var, false))
-      a.fail("loop {} carries a reduction of block `{}`, which is not complete inside loop {}",
-             loop->var->name, writer.name, move.loop->var->name);
-  }
-  return points;
-}
-
 /// The box that `writers`, all inside the loop, write in one iteration of it; each of its elements exactly
 /// once.
 Region written_box(const Application& a, const Move& move, const std::vector<Ref<Block>>& writers,
@@ -198,20 +161,20 @@ Region written_box(const Application& a, const Move& move, const std::vector<Ref
   std::optional<Region> box;
   for (const Ref<Block>& writer : writers) {
     Path path = path_to(a.func, writer);
-    Analyzer context = analyzer_at(path);
     Domain below = loops_below(path, move.loop);
-    int64_t points = points_written(a, move, path, below);
-    for (const Region& region : writer->writes) {
-      if (region.buffer != buffer) continue;
-      Region part = relaxed(region, path, below, context);
-      int64_t volume = 1;
-      for (const Range& range : part.ranges)
-        volume *= std::max<int64_t>(upper_bound(range.extent, context), 0);
-      if (volume != points)
-        a.fail("block `{}` writes {} elements of {} in an iteration of loop {}, which are no box",
-               writer->name, points, buffer->name, move.loop->var->name);
-      grow(box, std::move(part), context);
+    for (const Ref<For>& loop : loops_around(path)) {
+      bool inside =
+          std::any_of(below.begin(), below.end(), [&](const auto& each) { return each.first == loop->var; });
+      if (!inside && carries(*writer, loop->var, IterKind::kReduce))
+        a.fail("loop {} carries a reduction of block `{}`, which is not complete inside loop {}",
+               loop->var->name, writer->name, move.loop->var->name);
     }
+    if (!writes_once(path, below))
+      a.fail("block `{}` does not write the elements of a box of {} once each in an iteration of loop {}",
+             writer->name, buffer->name, move.loop->var->name);
+    Analyzer context = analyzer_at(path);
+    for (const Region& region : writer->writes)
+      if (region.buffer == buffer) grow(box, relaxed(region, path, below, context), context);
   }
   return *box;
 }
@@ -230,6 +193,23 @@ Range undivided(const Application& a, const Block& block, const Divided& parts, 
       return {context.simplify(high.min * parts.divisor), context.simplify(high.extent * parts.divisor)};
   }
   a.fail("block `{}` reads a quotient and a remainder that together cover no range", block.name);
+}
+
+/// Each variable that follows a dimension takes as many values as the dimension has: a block that reads part
+/// of a buffer, or pads it, has iterations that no part of the buffer stands for.
+void require_same_extents(const Application& a, const Block& block, const Region& read) {
+  for (const BlockIter& iter : block.iters) {
+    Expr covered = 1;
+    bool follows = false;
+    for (size_t d = 0; d < read.ranges.size(); ++d) {
+      if (is_int(read.buffer->shape[d], 1) || !uses_var(read.ranges[d].min, iter.var.get())) continue;
+      covered = covered * read.buffer->shape[d];
+      follows = true;
+    }
+    if (follows && !prove_equal(covered, iter.extent))
+      a.fail("variable {} of block `{}` does not take the values that {} has", iter.var->name, block.name,
+             read.buffer->name);
+  }
 }
 
 /// The values of the block's variables for which it reads `box`, dimension by dimension.
@@ -256,6 +236,7 @@ Domains domains_of_reads(const Application& a, const Block& block, const Region&
     }
   }
   for (const auto& [v, parts] : divided) domains[v] = undivided(a, block, parts, context);
+  require_same_extents(a, block, read);
   return domains;
 }
 

@@ -1,4 +1,5 @@
 // Reductions: when the initial value is stored.
+#include "schedules/coverage.h"
 #include "schedules/primitive.h"
 
 namespace lathe::schedule {
@@ -16,12 +17,6 @@ void conjuncts(const Expr& condition, std::vector<Expr>& parts) {
   }
 }
 
-bool uses_loop(const Block& block, IterKind kind, const Var& loop) {
-  for (const BlockIter& iter : block.iters)
-    if (iter.kind == kind && uses_var(iter.value, loop.get())) return true;
-  return false;
-}
-
 /// The loops from `outermost` down to the block that carry its spatial variables, with new variables.
 struct InitLoops {
   std::vector<Ref<For>> loops;
@@ -35,8 +30,8 @@ InitLoops init_loops(const Application& a, const Path& path, const Stmt& outermo
   bool below = false;
   for (const Ref<For>& loop : loops_around(path)) {
     below |= loop == outermost;
-    bool reduces = uses_loop(block, IterKind::kReduce, loop->var),
-         spatial = uses_loop(block, IterKind::kSpatial, loop->var);
+    bool reduces = carries(block, loop->var, IterKind::kReduce),
+         spatial = carries(block, loop->var, IterKind::kSpatial);
     if (!below && reduces)
       a.fail("loop {} outside loop {} carries the reduction; the initial value must be stored before it",
              loop->var->name, outermost.as<For>()->var->name);
@@ -61,6 +56,9 @@ void decompose_reduction(Application& a) {
     if (iter.kind == IterKind::kOpaque)
       a.fail("variable {} of block `{}` is opaque", iter.var->name, block->name);
   InitLoops loops = init_loops(a, path, outermost);
+  if (!writes_once(path, loops_below(path, outermost, true)))
+    a.fail("block `{}` computes some elements several times in loop {}; the initial value belongs inside it",
+           block->name, outermost.as<For>()->var->name);
 
   Block init;
   init.name = fresh_block_name(a.func, block->name + "_init");

@@ -69,6 +69,20 @@ void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>
   }
   s.vectorize(lanes);
 }
+/// Fuses as many of the outer loops as give every core some iterations; the rest stay as they are, since
+/// taking a fused index apart costs divisions.
+void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Target& target) {
+  constexpr int64_t kIterationsPerCore = 8;
+  if (loops.empty() || target.cores == 1) return;
+  std::vector<LoopHandle> outer;
+  int64_t iterations = 1;
+  for (LoopHandle loop : loops) {
+    if (iterations >= kIterationsPerCore * target.cores) break;
+    iterations *= int_value(s[loop]->extent);
+    outer.push_back(loop);
+  }
+  s.parallel(outer.size() > 1 ? s.fuse(outer) : outer[0]);
+}
 }  // namespace
 
 void inline_elementwise(Schedule& s) {
@@ -88,8 +102,7 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target) {
   std::vector<LoopHandle> loops = s.get_loops(block);
   int64_t work = iterations(*s[block]);
   vectorize_innermost(s, block, loops, target);
-  if (loops.empty() || work < kParallelIterations || target.cores == 1) return;
-  s.parallel(loops.size() > 1 ? s.fuse(loops) : loops[0]);
+  if (work >= kParallelIterations) run_parallel(s, loops, target);
 }
 
 void schedule_scalar_reduction(Schedule& s, BlockHandle block, const Target& target) {
@@ -106,9 +119,8 @@ void schedule_scalar_reduction(Schedule& s, BlockHandle block, const Target& tar
   std::vector<LoopHandle> order = spatial;
   order.insert(order.end(), reduce.begin(), reduce.end());
   s.reorder(order);
-  LoopHandle outer = spatial.size() > 1 ? s.fuse(spatial) : spatial[0];
-  if (work >= kParallelIterations && target.cores > 1) s.parallel(outer);
   s.decompose_reduction(block, reduce[0]);
+  if (work >= kParallelIterations) run_parallel(s, spatial, target);
 }
 
 void finish_inner_loops(Schedule& s, BlockHandle block, std::optional<LoopHandle> outer,

@@ -25,21 +25,15 @@ constexpr int64_t kStackBytes = 512 << 10;
 /// decoded-instruction cache.
 constexpr int64_t kMostInstructions = 512;
 
-/// Every dimension of `buffer` is read at a variable of the block's own (or its quotient and remainder), so
-/// that the block can follow the tiles the buffer is computed in.
-bool follows(const Block& block, const Buffer& buffer) {
-  for (const Region& region : block.reads) {
-    if (region.buffer != buffer) continue;
-    for (size_t d = 0; d < region.ranges.size(); ++d) {
-      if (is_int(buffer->shape[d], 1)) continue;
-      const Expr& index = region.ranges[d].min;
-      const Binary* binary = index.as<Binary>();
-      bool divided = binary && (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod) &&
-                     binary->a.as<VarNode>() && as_int(binary->b);
-      if (!is_int(region.ranges[d].extent, 1) || !(index.as<VarNode>() || divided)) return false;
-    }
+/// `block` can be computed tile by tile as the tiles of what `loop` computes are done.
+bool can_follow(const Schedule& schedule, BlockHandle block, LoopHandle loop) {
+  Schedule trial = schedule;
+  try {
+    trial.reverse_compute_at(block, loop);
+    return true;
+  } catch (const Error&) {
+    return false;  // that is the answer
   }
-  return true;
 }
 
 class TiledReduction {
@@ -84,21 +78,25 @@ class TiledReduction {
   /// Accumulators go to a buffer of their own, which becomes registers; its reader is the epilogue.
   void stage_accumulators() {
     Ref<Block> block = s_[block_];
+    loops_ = s_.get_loops(block_);
+    size_t innermost = 0;  // of the spatial loops
+    for (size_t i = 0; i < loops_.size(); ++i)
+      if (!reduction_.reduces[i]) innermost = i;
     std::vector<Ref<Block>> consumers = consumers_of(s_.func(), block);
-    const Buffer& out = block->writes[0].buffer;
-    bool followed = !is_param(s_.func(), out) && consumers.size() == 1 && is_injective(*consumers[0]) &&
-                    follows(*consumers[0], out);
-    if (followed) {
+    if (consumers.size() == 1 && is_injective(*consumers[0]) &&
+        !is_param(s_.func(), block->writes[0].buffer)) {
       epilogue_ = s_.get_block(consumers[0]->name);
-      s_.set_scope(block_, 0, Scope::kLocal);
-    } else {
-      epilogue_ = s_.cache_write(block_, 0, Scope::kLocal);
+      if (can_follow(s_, epilogue_, loops_[innermost])) {
+        s_.set_scope(block_, 0, Scope::kLocal);
+        done_.insert(consumers[0]->name);
+        return;
+      }
     }
+    epilogue_ = s_.cache_write(block_, 0, Scope::kLocal);
     done_.insert(s_[epilogue_]->name);
   }
 
   void split_loops() {
-    loops_ = s_.get_loops(block_);
     parts_.resize(loops_.size());
     auto vectors = s_.split(loops_[reduction_.vector], {kInferred, vector_width(reduction_, target_)});
     loops_[reduction_.vector] = vectors[0];

@@ -6,12 +6,13 @@
 #include "schedules/primitive.h"
 #include "schedules/schedule.h"
 #include "tests/schedules/programs.h"
+#include "tests/tir/random_func.h"
 
 namespace lathe::schedule {
 namespace {
 
 std::vector<Program> tiny_programs() {
-  return {
+  std::vector<Program> programs = {
       {"conv2d", conv2d({.out_blocks = 2,
                          .in_blocks = 2,
                          .height = 4,
@@ -31,6 +32,10 @@ std::vector<Program> tiny_programs() {
       {"softmax", softmax(2, 6)},
       {"max pool", max_pool(1, 7)},
   };
+  for (uint32_t seed = 1; seed <= 60; ++seed)
+    programs.push_back(
+        {fmt::format("random program {}", seed), tir::random_func(seed, {.max_elements = 400})});
+  return programs;
 }
 
 /// A schedule with handles to everything in it, and random applications of primitives.

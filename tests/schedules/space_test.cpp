@@ -4,6 +4,7 @@
 
 #include "core/support/error.h"
 #include "tests/schedules/programs.h"
+#include "tests/tir/random_func.h"
 
 namespace lathe::schedule {
 namespace {
@@ -27,6 +28,15 @@ TEST(DefaultTrace, KeepsMeaning) {
   }
 }
 
+TEST(DefaultTrace, FitsEveryProgram) {
+  for (uint32_t seed = 1; seed <= 150; ++seed) {
+    tir::Func func = tir::random_func(seed);
+    Trace trace = default_trace(func, avx512());
+    SCOPED_TRACE(fmt::format("random program {}\n{}", seed, to_text(trace)));
+    expect_same_results(func, replay(trace, func));
+  }
+}
+
 TEST(DesignSpace, SamplesKeepMeaning) {
   for (const Program& program : small_programs()) {
     SCOPED_TRACE(program.name);
@@ -42,7 +52,7 @@ TEST(DesignSpace, SamplesKeepMeaning) {
 }
 
 TEST(Mutate, ChangesDecisionsAndStaysLegal) {
-  tir::Func func = conv2d({.height = 8, .width = 8, .residual = true});
+  tir::Func func = conv2d({.in_blocks = 1, .height = 6, .width = 8, .in_lanes = 4, .residual = true});
   Trace trace = default_trace(func, avx512());
   Random random(3);
   int changed = 0;

@@ -1,0 +1,50 @@
+#include "schedules/coverage.h"
+
+#include <algorithm>
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+Domain loops_below(const Path& path, const Stmt& loop, bool inclusive) {
+  Domain domain;
+  for (size_t i = path.size() - 1; i-- > 0 && !path[i].as<Block>();) {
+    const For* inner = path[i].as<For>();
+    if (path[i] == loop && !inclusive) break;
+    if (inner) domain.emplace_back(inner->var, inner->extent);
+    if (path[i] == loop) break;
+  }
+  return domain;
+}
+
+Region relaxed(const Region& region, const Path& path, const Domain& domain, const Analyzer& context) {
+  VarMap bindings;
+  for (const BlockIter& iter : path.back().as<Block>()->iters) bindings[iter.var.get()] = iter.value;
+  return relax(tir::substitute(region, bindings), domain, context);
+}
+
+bool writes_once(const Path& path, const Domain& domain) {
+  const Block& block = *path.back().as<Block>();
+  Analyzer context = analyzer_at(path);
+  int64_t points = 1;
+  for (const auto& [loop, extent] : domain)
+    if (!carries(block, loop, IterKind::kReduce)) points *= as_int(extent) ? int_value(extent) : 0;
+  for (const Region& region : block.writes) {
+    int64_t volume = 1;
+    for (const Range& range : relaxed(region, path, domain, context).ranges) {
+      int64_t extent = context.bound(context.simplify(range.extent)).max;
+      if (extent == INT64_MAX) return false;
+      volume *= std::max<int64_t>(extent, 0);
+    }
+    if (volume != points) return false;
+  }
+  return true;
+}
+
+bool carries(const Block& block, const Var& loop, IterKind kind) {
+  return std::any_of(block.iters.begin(), block.iters.end(), [&](const BlockIter& iter) {
+    return iter.kind == kind && uses_var(iter.value, loop.get());
+  });
+}
+
+}  // namespace lathe::schedule
