@@ -10,11 +10,12 @@ namespace {
 using Fault = std::optional<std::string>;
 
 Fault range_fault(const Block& block, const Domain& loops) {
+  if (!is_int(block.predicate, 1)) return {};  // it may cut the values
   for (const BlockIter& iter : block.iters) {
     const int64_t* extent = as_int(iter.extent);
     auto range = exact_range(iter.value, loops);
     if (!extent || !range) continue;
-    if (range->min < 0 || (range->max >= *extent && is_int(block.predicate, 1)))
+    if (range->min < 0 || range->max >= *extent)
       return fmt::format("block {}: iterator {} = {} takes values {}..{}, outside 0..{}", block.name,
                          iter.var->name, print(iter.value), range->min, range->max, *extent);
   }

@@ -248,6 +248,21 @@ bool same_domains(const Domains& x, const Domains& y, const Analyzer& context) {
   });
 }
 
+/// Loops that run their iterations at once may not carry a reduction of the block that moves into them.
+void require_serial_reductions(const Application& a, const Move& move, const Domains& domains) {
+  for (size_t i = 0; i < move.loop_path.size(); ++i) {
+    const For* loop = move.loop_path[i].as<For>();
+    if (!loop || loop->iteration == Iteration::kSerial || loop->iteration == Iteration::kUnrolled) continue;
+    for (const BlockIter& iter : move.block->iters) {
+      auto found = domains.find(iter.var.get());
+      if (iter.kind == IterKind::kReduce && found != domains.end() &&
+          uses_var(found->second.min, loop->var.get()))
+        a.fail("the {} loop {} would carry the reduction of block `{}`", spelling(loop->iteration),
+               loop->var->name, move.block->name);
+    }
+  }
+}
+
 void reverse_compute_at(Application& a) {
   if (a.is_root_place(1)) return;
   Move move = movable(a);
@@ -270,6 +285,7 @@ void reverse_compute_at(Application& a) {
     inside.insert(inside.end(), writers.begin(), writers.end());
   }
   if (!domains) a.fail("loop {} computes nothing that block `{}` reads", move.loop->var->name, block->name);
+  require_serial_reductions(a, move, *domains);
   Stmt nest = placed(a, block, *domains, context);
   Func func = replace(a.func, own_nest(move.block_path), nullptr);
   auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();

@@ -39,7 +39,13 @@ InitLoops init_loops(const Application& a, const Path& path, const Stmt& outermo
       a.fail("loop {} carries spatial and reduction variables of block `{}`", loop->var->name, block.name);
     if (reduces) result.reduce.insert(loop->var.get());
     if (!below || reduces) continue;
-    if (!spatial) continue;
+    if (!spatial) {
+      if (!is_int(loop->extent, 1))
+        a.fail("loop {} repeats block `{}`; the initial value must be stored inside it", loop->var->name,
+               block.name);
+      result.renamed[loop->var.get()] = Expr(0);
+      continue;
+    }
     result.renamed[loop->var.get()] = var(loop->var->name + "_init");
     result.loops.push_back(loop);
   }

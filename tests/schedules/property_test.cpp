@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/support/error.h"
+#include "core/tir/text.h"
+#include "core/tir/verify.h"
 #include "schedules/primitive.h"
 #include "schedules/schedule.h"
 #include "tests/schedules/programs.h"
@@ -122,6 +124,10 @@ TEST_P(EachPrimitive, KeepsMeaningAndReplays) {
     if (!random.attempt(*GetParam())) continue;
     ++legal;
     SCOPED_TRACE(program.name + "\n" + to_text(random.schedule.trace()));
+    if (auto fault = tir::find_fault(random.schedule.func()))
+      ADD_FAILURE() << *fault << "\n" << tir::print(random.schedule.func());
+    EXPECT_TRUE(
+        structural_equal(tir::parse_func(tir::print(random.schedule.func())), random.schedule.func()));
     if (random.schedule.func() != before) expect_same_results(program.func, random.schedule.func());
     expect_replays(program.func, random.schedule);
     if (HasFailure()) return;
@@ -135,12 +141,16 @@ INSTANTIATE_TEST_SUITE_P(Primitives, EachPrimitive,
 
 TEST(RandomSchedules, LongOnesKeepMeaningAndReplay) {
   std::vector<Program> programs = tiny_programs();
-  for (uint64_t seed = 1; seed < 300; ++seed) {
+  for (uint64_t seed = 1; seed < 600; ++seed) {
     const Program& program = programs[seed % programs.size()];
     RandomSchedule random(program.func, seed);
     int applied = 0;
     for (int i = 0; i < 200 && applied < 20; ++i) applied += random.attempt(random.any_primitive());
     SCOPED_TRACE(program.name + "\n" + to_text(random.schedule.trace()));
+    if (auto fault = tir::find_fault(random.schedule.func()))
+      ADD_FAILURE() << *fault << "\n" << tir::print(random.schedule.func());
+    EXPECT_TRUE(
+        structural_equal(tir::parse_func(tir::print(random.schedule.func())), random.schedule.func()));
     expect_same_results(program.func, random.schedule.func());
     expect_replays(program.func, random.schedule);
     if (HasFailure()) return;
