@@ -1,5 +1,7 @@
 #include "core/tir/stmt.h"
 
+#include <algorithm>
+
 #include "core/support/error.h"
 #include "core/support/node_impl.h"
 
@@ -53,7 +55,8 @@ std::vector<int64_t> constant_shape(const Buffer& buffer) {
 Expr load(Buffer buffer, std::vector<Expr> indices) {
   CHECK(indices.size() == buffer->shape.size(), "{} of rank {} loaded with {} indices", buffer->name, buffer->shape.size(),
         indices.size());
-  int lanes = indices.empty() ? 1 : indices.back().dtype().lanes;
+  int lanes = 1;
+  for (const Expr& index : indices) lanes = std::max<int>(lanes, index.dtype().lanes);
   DataType dtype = buffer->dtype.with_lanes(lanes);
   return make<Load>(std::move(buffer), std::move(indices), dtype);
 }

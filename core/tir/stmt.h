@@ -34,7 +34,7 @@ Buffer buffer(std::string name, std::vector<Expr> shape, DataType dtype, Scope s
 /// The shape as numbers. REQUIRES: all dimensions are constant.
 std::vector<int64_t> constant_shape(const Buffer& buffer);
 
-/// buffer[indices], one index a dimension, each in bounds (a Ramp as last index makes a vector).
+/// buffer[indices], one index a dimension, each in bounds (an index of several lanes makes a vector).
 struct Load final : NodeOf<Load, ExprNode> {
   Buffer buffer;
   std::vector<Expr> indices;
@@ -129,7 +129,7 @@ struct Block final : NodeOf<Block, StmtNode> {
                  field("init", &Block::init),     field("body", &Block::body),           field("annotations", &Block::annotations)};
 };
 
-/// buffer[indices] = value. A Ramp as last index stores a vector.
+/// buffer[indices] = value. An index of several lanes stores a vector.
 struct Store final : NodeOf<Store, StmtNode> {
   Buffer buffer;
   std::vector<Expr> indices;

@@ -1,0 +1,127 @@
+#include "core/tir/passes/place_allocations.h"
+
+#include <set>
+
+#include "core/tir/passes/mutator.h"
+#include "core/tir/regions.h"
+
+namespace lathe::tir {
+namespace {
+bool uses(const NodeRef& node, const Buffer& buffer) {
+  bool found = false;
+  if (node) post_order(node, [&](const NodeRef& n) { found |= n.same_as(buffer.get()); });
+  return found;
+}
+
+bool same_indices(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  for (size_t d = 0; d < a.size(); ++d)
+    if (!structural_equal(a[d], b[d])) return false;
+  return true;
+}
+
+bool uses_var(const std::vector<Expr>& indices, const Var& v) {
+  for (const Expr& index : indices)
+    if (lathe::uses_var(index, v.get())) return true;
+  return false;
+}
+
+/// Iterations of `loop` hand values of `buffer` to later ones: a store in it reads what an earlier iteration
+/// may have stored.
+bool carries(const For& loop, const Buffer& buffer) {
+  bool found = false;
+  post_order(loop.body, [&](const NodeRef& node) {
+    const Store* store = node.as<Store>();
+    if (!store || store->buffer != buffer) return;
+    post_order(store->value, [&](const NodeRef& inner) {
+      const Load* load = inner.as<Load>();
+      if (!load || load->buffer != buffer) return;
+      found |= !same_indices(load->indices, store->indices) || !uses_var(store->indices, loop.var);
+    });
+  });
+  return found;
+}
+
+bool may_hold(const For& loop, const Buffer& buffer) {
+  bool copies = loop.iteration == Iteration::kVectorized || loop.iteration == Iteration::kUnrolled;
+  return !copies && !carries(loop, buffer);
+}
+
+/// Gives `buffer` a place in `body`.
+class Placer {
+ public:
+  Placer(Buffer buffer, Analyzer analyzer) : buffer_(std::move(buffer)), analyzer_(std::move(analyzer)) {}
+
+  Stmt place(const Stmt& stmt) {
+    if (const For* loop = stmt.as<For>(); loop && may_hold(*loop, buffer_)) {
+      analyzer_.bind_range(loop->var, loop->extent);
+      return with_body(stmt.cast<For>(), place(loop->body));
+    }
+    if (const Seq* seq = stmt.as<Seq>()) {
+      std::vector<Stmt> stmts = seq->stmts;
+      size_t last = 0, users = 0;
+      for (size_t i = 0; i < stmts.size(); ++i)
+        if (uses(stmts[i], buffer_)) last = i, ++users;
+      if (users == 1) {
+        stmts[last] = place(stmts[last]);
+        return tir::seq(std::move(stmts));
+      }
+    }
+    if (const Alloc* alloc = stmt.as<Alloc>()) return make<Alloc>(alloc->buffer, place(alloc->body));
+    return allocate(stmt);
+  }
+
+ private:
+  Stmt allocate(const Stmt& stmt) {
+    Accesses accesses = accesses_of(stmt, analyzer_);
+    std::optional<Region> box;
+    for (const std::vector<Region>* regions : {&accesses.reads, &accesses.writes})
+      for (const Region& region : *regions)
+        if (region.buffer == buffer_) box = box ? unite(*box, region, analyzer_) : region;
+    if (!box) return stmt;
+    std::vector<Expr> shape, base;
+    bool smaller = false;
+    for (size_t d = 0; d < box->ranges.size(); ++d) {
+      Expr extent = analyzer_.simplify(box->ranges[d].extent);
+      int64_t bound = as_int(extent) ? *as_int(extent) : analyzer_.bound(extent).max;
+      bool shrinks = as_int(buffer_->shape[d]) && bound < int_value(buffer_->shape[d]);
+      smaller |= shrinks;
+      shape.push_back(shrinks ? Expr(bound) : buffer_->shape[d]);
+      base.push_back(shrinks ? analyzer_.simplify(box->ranges[d].min) : Expr(0));
+    }
+    if (!smaller) return make<Alloc>(buffer_, stmt);
+    Buffer small = buffer(buffer_->name, shape, buffer_->dtype, buffer_->scope);
+    return make<Alloc>(small, rebased(stmt, small, base));
+  }
+
+  Stmt rebased(const Stmt& stmt, const Buffer& small, const std::vector<Expr>& base) {
+    auto rebase = [&](std::vector<Expr> indices) {
+      for (size_t d = 0; d < indices.size(); ++d) indices[d] = simplify(indices[d] - base[d]);
+      return indices;
+    };
+    NodeRef result = rewrite(stmt, [&](const NodeRef& node) -> NodeRef {
+      if (const Load* load = node.as<Load>(); load && load->buffer == buffer_)
+        return tir::load(small, rebase(load->indices));
+      if (const Store* store = node.as<Store>(); store && store->buffer == buffer_)
+        return tir::store(small, rebase(store->indices), store->value);
+      return node;
+    });
+    return result.cast<StmtNode>();
+  }
+
+  Buffer buffer_;
+  Analyzer analyzer_;
+};
+
+class PlaceAllocations final : public StmtMutator {
+ protected:
+  Stmt visit_alloc(const Ref<Alloc>& alloc) override {
+    Stmt body = visit(alloc->body);
+    if (!body || !uses(body, alloc->buffer)) return body;
+    return Placer(alloc->buffer, analyzer_).place(body);
+  }
+};
+}  // namespace
+
+Stmt place_allocations(const Stmt& body) { return PlaceAllocations().visit(body); }
+
+}  // namespace lathe::tir

@@ -1,0 +1,54 @@
+#include "core/tir/passes/simplify_program.h"
+
+#include "core/tir/passes/mutator.h"
+
+namespace lathe::tir {
+namespace {
+class SimplifyProgram final : public StmtMutator {
+ protected:
+  Stmt visit_for(const Ref<For>& loop) override {
+    Expr extent = analyzer_.simplify(loop->extent);
+    Bound bound = analyzer_.bound(extent);
+    if (bound.max <= 0) return {};
+    if (is_int(extent, 1)) return visit(substitute(loop->body, {{loop->var.get(), Expr(0)}}));
+    Analyzer outside = analyzer_;
+    analyzer_.bind_range(loop->var, extent);
+    if (!as_int(extent) && bound.max < INT64_MAX) analyzer_.bind(loop->var, {0, bound.max - 1});
+    Stmt body = visit(loop->body);
+    analyzer_ = std::move(outside);
+    if (!body) return {};
+    if (const If* branch = body.as<If>();
+        branch && !branch->else_case && !uses_var(branch->condition, loop->var.get()))
+      return if_then(branch->condition,
+                     make<For>(loop->var, extent, loop->iteration, branch->then_case, loop->annotations));
+    if (body == loop->body && extent == loop->extent) return loop;
+    return make<For>(loop->var, extent, loop->iteration, body, loop->annotations);
+  }
+
+  Stmt visit_if(const Ref<If>& branch) override {
+    Expr condition = analyzer_.simplify(branch->condition);
+    if (const int64_t* value = as_int(condition))
+      return visit(*value ? branch->then_case : branch->else_case);
+    Stmt then_case = visit(branch->then_case), else_case = visit(branch->else_case);
+    if (condition == branch->condition && then_case == branch->then_case && else_case == branch->else_case)
+      return branch;
+    return if_then(condition, then_case, else_case);
+  }
+
+  Stmt visit_store(const Ref<Store>& store) override {
+    std::vector<Expr> indices;
+    bool changed = false;
+    for (const Expr& index : store->indices) {
+      indices.push_back(analyzer_.simplify(index));
+      changed |= indices.back() != index;
+    }
+    Expr value = analyzer_.simplify(store->value);
+    if (!changed && value == store->value) return store;
+    return make<Store>(store->buffer, std::move(indices), value);
+  }
+};
+}  // namespace
+
+Stmt simplify_program(const Stmt& body) { return SimplifyProgram().visit(body); }
+
+}  // namespace lathe::tir

@@ -1,0 +1,198 @@
+#include "core/tir/passes/specialize_boundaries.h"
+
+#include <set>
+
+#include "core/tir/passes/mutator.h"
+
+namespace lathe::tir {
+namespace {
+/// Sides a body is split into at most: 2 to this power.
+constexpr int kMostSplits = 2;
+
+/// coefficient * atom + (terms over tile loops) + constant < 0, where `atom` is the one part that loops
+/// outside decide.
+struct EdgeTest {
+  Expr atom;
+  int64_t coefficient = 0;
+  int64_t largest = 0;  // of the tile's terms and the constant
+};
+
+bool is_tile(const For& loop) {
+  return loop.iteration == Iteration::kUnrolled || loop.iteration == Iteration::kVectorized;
+}
+
+using Terms = std::vector<std::pair<Expr, int64_t>>;
+void add_terms(const Expr& e, int64_t factor, Terms& terms, int64_t& constant) {
+  if (const int64_t* value = as_int(e)) {
+    constant += factor * *value;
+    return;
+  }
+  if (const Binary* b = e.as<Binary>()) {
+    if (b->op == BinaryOp::kAdd || b->op == BinaryOp::kSub) {
+      add_terms(b->a, factor, terms, constant);
+      return add_terms(b->b, b->op == BinaryOp::kAdd ? factor : -factor, terms, constant);
+    }
+    if (const int64_t* c = as_int(b->b); c && b->op == BinaryOp::kMul)
+      return add_terms(b->a, factor * *c, terms, constant);
+    if (const int64_t* c = as_int(b->a); c && b->op == BinaryOp::kMul)
+      return add_terms(b->b, factor * *c, terms, constant);
+  }
+  for (auto& [term, coefficient] : terms)
+    if (structural_equal(term, e)) {
+      coefficient += factor;
+      return;
+    }
+  terms.emplace_back(e, factor);
+}
+
+using Extents =
+    std::map<const VarNode*, int64_t>;  // of loops inside the statement looked at; -1: not a tile's
+
+/// The test when it has the form above for a statement inside which the loops `inner` are.
+std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner) {
+  const Binary* compare = condition.as<Binary>();
+  if (!compare || (compare->op != BinaryOp::kLt && compare->op != BinaryOp::kLe) ||
+      compare->a.dtype() != kInt64)
+    return {};
+  EdgeTest test;
+  if (compare->op == BinaryOp::kLe) test.largest = -1;
+  Terms terms;
+  add_terms(compare->a, 1, terms, test.largest);
+  add_terms(compare->b, -1, terms, test.largest);
+  for (const auto& [term, coefficient] : terms) {
+    const VarNode* v = term.as<VarNode>();
+    auto tile = v ? inner.find(v) : inner.end();
+    if (tile != inner.end()) {
+      if (tile->second < 0) return {};
+      test.largest += coefficient > 0 ? coefficient * (tile->second - 1) : 0;
+      continue;
+    }
+    for (const auto& [w, extent] : inner)
+      if (uses_var(term, w)) return {};
+    if (coefficient == 0) continue;
+    if (test.atom) return {};
+    test.atom = term;
+    test.coefficient = coefficient;
+  }
+  if (!test.atom) return {};
+  return test;
+}
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+/// The values of the atom for which the whole tile is inside.
+Bound inside_values(const EdgeTest& test) {
+  // coefficient * atom <= -largest - 1
+  int64_t limit = -test.largest - 1;
+  if (test.coefficient > 0) return {INT64_MIN, floor_div(limit, test.coefficient)};
+  return {-floor_div(limit, -test.coefficient), INT64_MAX};
+}
+
+class SpecializeBoundaries final : public StmtMutator {
+ protected:
+  Stmt visit_for(const Ref<For>& loop) override {
+    if (is_tile(*loop)) return loop;
+    Analyzer outside = analyzer_;
+    analyzer_.bind_range(loop->var, loop->extent);
+    Stmt body = visit(split(loop->body, kMostSplits));
+    analyzer_ = std::move(outside);
+    return with_body(loop, body);
+  }
+
+  Stmt visit_if(const Ref<If>& branch) override { return StmtMutator::visit_if(branch); }
+
+ private:
+  Stmt split(const Stmt& body, int splits) {
+    std::optional<EdgeTest> test = splits > 0 ? find_test(body) : std::nullopt;
+    if (!test) return body;
+    Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
+    Expr is_inside = test->coefficient > 0 ? less_equal(test->atom, Expr(inside.max))
+                                           : less_equal(Expr(inside.min), test->atom);
+    Stmt whole = split(without(body, *test), splits - 1);
+    Bound left = test->coefficient > 0 ? Bound{std::max(values.min, inside.max + 1), values.max}
+                                       : Bound{values.min, std::min(values.max, inside.min - 1)};
+    Stmt edge = body;
+    if (left.is_point()) edge = split(with_value(body, test->atom, left.min), splits - 1);
+    return if_then(analyzer_.simplify(is_inside), whole, edge);
+  }
+
+  /// The first condition below of which some values of its atom pass the whole tile and some do not.
+  std::optional<EdgeTest> find_test(const Stmt& body) {
+    Extents inner;
+    std::optional<EdgeTest> found;
+    search(body, inner, false, found);
+    return found;
+  }
+
+  void search(const Stmt& stmt, Extents& inner, bool in_tile, std::optional<EdgeTest>& found) {
+    if (!stmt || found) return;
+    if (const For* loop = stmt.as<For>()) {
+      const int64_t* extent = as_int(loop->extent);
+      inner[loop->var.get()] = is_tile(*loop) && extent ? *extent : -1;
+      search(loop->body, inner, in_tile || is_tile(*loop), found);
+      inner.erase(loop->var.get());
+    } else if (const Seq* seq = stmt.as<Seq>()) {
+      for (const Stmt& s : seq->stmts) search(s, inner, in_tile, found);
+    } else if (const Alloc* alloc = stmt.as<Alloc>()) {
+      search(alloc->body, inner, in_tile, found);
+    } else if (const If* branch = stmt.as<If>()) {
+      for (const Expr& condition : conjuncts(branch->condition)) {
+        std::optional<EdgeTest> test = in_tile ? edge_test(condition, inner) : std::nullopt;
+        if (!test || found) continue;
+        Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
+        if (values.min >= inside.min && values.max <= inside.max)
+          continue;  // always inside: simplification sees it
+        if (values.min == INT64_MIN || values.max == INT64_MAX) continue;
+        if (values.max < inside.min || values.min > inside.max) continue;  // never
+        found = test;
+      }
+      search(branch->then_case, inner, in_tile, found);
+      search(branch->else_case, inner, in_tile, found);
+    }
+  }
+
+  /// `body` without the conditions that hold where `test` passes.
+  static Stmt without(const Stmt& body, const EdgeTest& test) {
+    struct Dropper final : StmtMutator {
+      explicit Dropper(const EdgeTest& t) : test(t) {}
+      Stmt visit_for(const Ref<For>& loop) override {
+        const int64_t* extent = as_int(loop->extent);
+        inner[loop->var.get()] = is_tile(*loop) && extent ? *extent : -1;
+        Stmt body = visit(loop->body);
+        inner.erase(loop->var.get());
+        return with_body(loop, body);
+      }
+      Stmt visit_if(const Ref<If>& branch) override {
+        Expr rest = imm(kBool, 1);
+        for (const Expr& condition : conjuncts(branch->condition)) {
+          std::optional<EdgeTest> other = edge_test(condition, inner);
+          if (!other || !implied(*other)) rest = logical_and(rest, condition);
+        }
+        return if_then(rest, visit(branch->then_case), visit(branch->else_case));
+      }
+      bool implied(const EdgeTest& other) const {
+        if (!structural_equal(other.atom, test.atom) || (other.coefficient > 0) != (test.coefficient > 0))
+          return false;
+        Bound given = inside_values(test), needed = inside_values(other);
+        return given.min >= needed.min && given.max <= needed.max;
+      }
+      const EdgeTest& test;
+      Extents inner;
+    };
+    return Dropper(test).visit(body);
+  }
+
+  static Stmt with_value(const Stmt& body, const Expr& atom, int64_t value) {
+    if (const VarNode* v = atom.as<VarNode>()) return substitute(body, {{v, Expr(value)}});
+    NodeRef result = rewrite(body, [&](const NodeRef& node) -> NodeRef {
+      const Binary* b = node.as<Binary>();
+      return b && structural_equal(node, atom) ? NodeRef(Expr(value)) : node;
+    });
+    return result.cast<StmtNode>();
+  }
+};
+}  // namespace
+
+Stmt specialize_boundaries(const Stmt& body) { return SpecializeBoundaries().visit(body); }
+
+}  // namespace lathe::tir

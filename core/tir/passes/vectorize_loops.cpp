@@ -1,0 +1,160 @@
+#include "core/tir/passes/vectorize_loops.h"
+
+#include "core/support/error.h"
+#include "core/tir/passes/mutator.h"
+
+namespace lathe::tir {
+namespace {
+constexpr int64_t kMostLanes = 1024;
+
+int lanes_of(const Expr& e) { return e.dtype().lanes; }
+Expr widened(const Expr& e, int lanes) { return lanes_of(e) == lanes ? e : broadcast(e, lanes); }
+
+/// Sums of ramps and products with scalars stay ramps, so that code generation sees consecutive addresses.
+Expr vector_binary(BinaryOp op, const Expr& a, const Expr& b) {
+  if (lanes_of(a) == lanes_of(b)) {
+    if (lanes_of(a) == 1) return binary(op, a, b);
+    const Ramp *x = a.as<Ramp>(), *y = b.as<Ramp>();
+    if (x && y && (op == BinaryOp::kAdd || op == BinaryOp::kSub))
+      return ramp(binary(op, x->base, y->base), binary(op, x->stride, y->stride), lanes_of(a));
+    return binary(op, a, b);
+  }
+  const Ramp* r = (lanes_of(a) > 1 ? a : b).as<Ramp>();
+  const Expr& scalar = lanes_of(a) > 1 ? b : a;
+  int lanes = std::max(lanes_of(a), lanes_of(b));
+  if (r && op == BinaryOp::kAdd) return ramp(r->base + scalar, r->stride, lanes);
+  if (r && op == BinaryOp::kMul) return ramp(r->base * scalar, r->stride * scalar, lanes);
+  if (r && op == BinaryOp::kSub && lanes_of(a) > 1) return ramp(r->base - scalar, r->stride, lanes);
+  return binary(op, widened(a, lanes), widened(b, lanes));
+}
+
+Expr vector_select(const Expr& condition, const Expr& a, const Expr& b) {
+  int lanes = std::max(lanes_of(condition), std::max(lanes_of(a), lanes_of(b)));
+  return select(condition, widened(a, lanes), widened(b, lanes));
+}
+
+/// `e` for all values of `v` at once; itself where it does not depend on it.
+Expr vector_of(const Expr& e, const Var& v, int lanes) {
+  NodeRef result = rewrite(e, [&](const NodeRef& node) -> NodeRef {
+    if (node == v) return ramp(imm(v->dtype, 0), imm(v->dtype, 1), lanes);
+    if (const Binary* b = node.as<Binary>()) return vector_binary(b->op, b->a, b->b);
+    if (const Not* n = node.as<Not>()) return logical_not(n->a);
+    if (const Select* s = node.as<Select>()) return vector_select(s->condition, s->if_true, s->if_false);
+    if (const Cast* c = node.as<Cast>()) return cast(c->dtype.with_lanes(lanes_of(c->value)), c->value);
+    if (const IntrinsicCall* call = node.as<IntrinsicCall>()) return intrinsic(call->intrinsic, call->a);
+    if (const Load* l = node.as<Load>()) return load(l->buffer, l->indices);
+    return node;
+  });
+  return result.cast<ExprNode>();
+}
+
+/// The body of one vectorized loop; fails (null) where it must stay scalar.
+class VectorBody {
+ public:
+  VectorBody(const Var& v, int lanes) : v_(v), lanes_(lanes) {}
+
+  Stmt convert(const Stmt& stmt) {
+    if (!uses_var(stmt, v_.get())) return idempotent(stmt) ? stmt : nullptr;
+    switch (stmt->kind()) {
+      case StmtKind::kStore:
+        return convert_store(*stmt.as<Store>());
+      case StmtKind::kFor: {
+        const For& loop = *stmt.as<For>();
+        Stmt body = uses_var(loop.extent, v_.get()) ? Stmt() : convert(loop.body);
+        return body ? with_body(stmt.cast<For>(), body) : body;
+      }
+      case StmtKind::kSeq: {
+        std::vector<Stmt> stmts;
+        for (const Stmt& s : stmt.as<Seq>()->stmts) {
+          stmts.push_back(convert(s));
+          if (!stmts.back()) return {};
+        }
+        return seq(std::move(stmts));
+      }
+      case StmtKind::kIf:
+        return convert_if(*stmt.as<If>());
+      default:
+        return {};
+    }
+  }
+
+ private:
+  /// Once is as good as `lanes` times: no store reads what it stores.
+  static bool idempotent(const Stmt& stmt) {
+    bool found = true;
+    post_order(stmt, [&](const NodeRef& node) {
+      const Store* store = node.as<Store>();
+      if (!store) return;
+      post_order(store->value, [&](const NodeRef& inner) {
+        const Load* load = inner.as<Load>();
+        found &= !load || load->buffer != store->buffer;
+      });
+    });
+    return found;
+  }
+
+  Stmt convert_store(const Store& store) {
+    std::vector<Expr> indices;
+    bool moves = false;
+    for (const Expr& index : store.indices) {
+      indices.push_back(vector_of(index, v_, lanes_));
+      moves |= lanes_of(indices.back()) > 1;
+    }
+    if (!moves) return {};
+    return tir::store(store.buffer, std::move(indices), widened(vector_of(store.value, v_, lanes_), lanes_));
+  }
+
+  Stmt convert_if(const If& branch) {
+    if (uses_var(branch.condition, v_.get())) {
+      std::optional<Expr> whole = holds_for_all_lanes(branch.condition);
+      Stmt vector = whole && !branch.else_case ? convert(branch.then_case) : Stmt();
+      if (!vector) return {};
+      Var lane = var(v_->name);
+      Stmt scalar = substitute(make<If>(branch.condition, branch.then_case), {{v_.get(), lane}});
+      return if_then(*whole, vector, for_loop(lane, lanes_, scalar));
+    }
+    Stmt then_case = convert(branch.then_case);
+    Stmt else_case = branch.else_case && then_case ? convert(branch.else_case) : Stmt();
+    if (!then_case || (branch.else_case && !else_case)) return {};
+    return if_then(branch.condition, then_case, else_case);
+  }
+
+  /// A linear inequality holds on a range when it holds at both ends.
+  std::optional<Expr> holds_for_all_lanes(const Expr& condition) {
+    Expr all = imm(kBool, 1);
+    for (const Expr& part : conjuncts(condition)) {
+      if (!uses_var(part, v_.get())) {
+        all = logical_and(all, part);
+        continue;
+      }
+      const Binary* compare = part.as<Binary>();
+      if (!compare || (compare->op != BinaryOp::kLt && compare->op != BinaryOp::kLe)) return {};
+      if (compare->a.dtype() != kInt64 || !linear_form(compare->a - compare->b, std::span(&v_, 1))) return {};
+      for (int64_t end : {int64_t{0}, int64_t{lanes_ - 1}})
+        all = logical_and(all, simplify(substitute(part, {{v_.get(), Expr(end)}})));
+    }
+    return all;
+  }
+
+  Var v_;
+  int lanes_;
+};
+
+class VectorizeLoops final : public StmtMutator {
+ protected:
+  Stmt visit_for(const Ref<For>& loop) override {
+    if (loop->iteration != Iteration::kVectorized) return StmtMutator::visit_for(loop);
+    const int64_t* extent = as_int(loop->extent);
+    if (!extent) fail("vectorize: the extent of loop {} is not constant", loop->var->name);
+    if (*extent > kMostLanes)
+      fail("vectorize: loop {} has {} iterations, at most {} fit in vectors; split it", loop->var->name,
+           *extent, kMostLanes);
+    if (Stmt vector = VectorBody(loop->var, static_cast<int>(*extent)).convert(loop->body)) return vector;
+    return make<For>(loop->var, loop->extent, Iteration::kSerial, visit(loop->body), loop->annotations);
+  }
+};
+}  // namespace
+
+Stmt vectorize_loops(const Stmt& body) { return VectorizeLoops().visit(body); }
+
+}  // namespace lathe::tir
