@@ -54,7 +54,10 @@ Expr op_expr(std::string_view name) {
 }
 
 Expr call(std::string_view op, std::vector<Expr> args, Attrs attrs) {
-  return make<Call>(op_expr(op), std::move(args), std::move(attrs));
+  Ref<OpNode> callee = op_expr(op).cast<OpNode>();
+  if (const NodeType* type = callee->row().attrs; !attrs && type)
+    attrs = Attrs(static_cast<AttrsNode*>(type->create()));
+  return make<Call>(std::move(callee), std::move(args), std::move(attrs));
 }
 
 Expr tuple(std::vector<Expr> items) { return make<Tuple>(std::move(items)); }

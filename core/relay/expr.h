@@ -1,5 +1,5 @@
-// Relay's expressions (Roesch et al. 2018, Figure 1), and the three levels they may call: operators, tensor programs
-// (call_tir) and library functions (call_dps_library), after Relax.
+// Relay's expressions (Roesch et al. 2018, Figure 1), and the three levels they may call: operators, tensor
+// programs (call_tir) and library functions (call_dps_library), after Relax.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,25 @@ namespace lathe::relay {
 struct Op;  // op.h: a row of the operator table
 
 enum class ExprKind : uint16_t {
-  kConstant, kVar, kGlobalVar, kOp, kConstructor, kCall, kLet, kFunction, kTuple, kProjection, kIf, kMatch,
-  kRefCreate, kRefRead, kRefWrite, kGrad, kPrimFunc, kExternFunc, kMatchCast,
+  kConstant,
+  kVar,
+  kGlobalVar,
+  kOp,
+  kConstructor,
+  kCall,
+  kLet,
+  kFunction,
+  kTuple,
+  kProjection,
+  kIf,
+  kMatch,
+  kRefCreate,
+  kRefRead,
+  kRefWrite,
+  kGrad,
+  kPrimFunc,
+  kExternFunc,
+  kMatchCast,
 };
 
 /// The base of graph expressions. `checked_type` and `span` are information, not meaning. Named RelayExpr's
@@ -46,7 +63,8 @@ struct VarNode final : NodeOf<VarNode, RelayNode, Identity::kName> {
   Type annotation;  // may be null
   static constexpr auto kName = "RelayVar";
   static constexpr auto kKind = ExprKind::kVar;
-  static constexpr auto fields = std::tuple{info("name", &VarNode::name), field("annotation", &VarNode::annotation)};
+  static constexpr auto fields =
+      std::tuple{info("name", &VarNode::name), field("annotation", &VarNode::annotation)};
 };
 using Var = Ref<VarNode>;
 
@@ -75,8 +93,9 @@ struct ConstructorNode final : NodeOf<ConstructorNode, RelayNode> {
   GlobalTypeVar belongs_to;
   static constexpr auto kName = "Constructor";
   static constexpr auto kKind = ExprKind::kConstructor;
-  static constexpr auto fields = std::tuple{field("name", &ConstructorNode::name), field("inputs", &ConstructorNode::inputs),
-                                            field("belongs_to", &ConstructorNode::belongs_to)};
+  static constexpr auto fields =
+      std::tuple{field("name", &ConstructorNode::name), field("inputs", &ConstructorNode::inputs),
+                 field("belongs_to", &ConstructorNode::belongs_to)};
 };
 using Constructor = Ref<ConstructorNode>;
 
@@ -87,8 +106,8 @@ struct AttrsNode : Node {
 };
 using Attrs = Ref<AttrsNode>;
 
-/// callee(args) to a function value, an operator, a constructor, a tensor program or a library function. For a
-/// PrimFunc and an ExternFunc, `out_type` gives the type of the result (destination-passing style).
+/// callee(args) to a function value, an operator, a constructor, a tensor program or a library function. For
+/// a PrimFunc and an ExternFunc, `out_type` gives the type of the result (destination-passing style).
 struct Call final : ExprOf<Call> {
   Expr callee;
   std::vector<Expr> args;
@@ -107,7 +126,8 @@ struct Let final : ExprOf<Let> {
   Expr value, body;
   static constexpr auto kName = "Let";
   static constexpr auto kKind = ExprKind::kLet;
-  static constexpr auto fields = std::tuple{def("var", &Let::var), field("value", &Let::value), field("body", &Let::body)};
+  static constexpr auto fields =
+      std::tuple{def("var", &Let::var), field("value", &Let::value), field("body", &Let::body)};
 };
 
 /// What passes and back ends know about a function.
@@ -129,7 +149,8 @@ struct Function final : ExprOf<Function> {
   static constexpr auto kKind = ExprKind::kFunction;
   static constexpr auto fields =
       std::tuple{def("type_params", &Function::type_params), def("params", &Function::params),
-                 field("result_type", &Function::result_type), field("body", &Function::body), field("attrs", &Function::attrs)};
+                 field("result_type", &Function::result_type), field("body", &Function::body),
+                 field("attrs", &Function::attrs)};
 };
 
 struct Tuple final : ExprOf<Tuple> {
@@ -144,15 +165,17 @@ struct Projection final : ExprOf<Projection> {
   int64_t index = 0;
   static constexpr auto kName = "Projection";
   static constexpr auto kKind = ExprKind::kProjection;
-  static constexpr auto fields = std::tuple{field("tuple", &Projection::tuple), field("index", &Projection::index)};
+  static constexpr auto fields =
+      std::tuple{field("tuple", &Projection::tuple), field("index", &Projection::index)};
 };
 
 struct If final : ExprOf<If> {
   Expr condition, then_case, else_case;
   static constexpr auto kName = "RelayIf";
   static constexpr auto kKind = ExprKind::kIf;
-  static constexpr auto fields = std::tuple{field("condition", &If::condition), field("then_case", &If::then_case),
-                                            field("else_case", &If::else_case)};
+  static constexpr auto fields =
+      std::tuple{field("condition", &If::condition), field("then_case", &If::then_case),
+                 field("else_case", &If::else_case)};
 };
 
 enum class PatternKind : uint16_t { kWildcard, kVar, kConstructor, kTuple };
@@ -180,8 +203,8 @@ struct ConstructorPattern final : NodeOf<ConstructorPattern, PatternNode> {
   std::vector<Pattern> items;
   static constexpr auto kName = "ConstructorPattern";
   static constexpr auto kKind = PatternKind::kConstructor;
-  static constexpr auto fields =
-      std::tuple{field("constructor", &ConstructorPattern::constructor), field("items", &ConstructorPattern::items)};
+  static constexpr auto fields = std::tuple{field("constructor", &ConstructorPattern::constructor),
+                                            field("items", &ConstructorPattern::items)};
 };
 struct TuplePattern final : NodeOf<TuplePattern, PatternNode> {
   std::vector<Pattern> items;
@@ -202,8 +225,8 @@ struct Match final : ExprOf<Match> {
   bool complete = true;
   static constexpr auto kName = "Match";
   static constexpr auto kKind = ExprKind::kMatch;
-  static constexpr auto fields =
-      std::tuple{field("value", &Match::value), field("clauses", &Match::clauses), field("complete", &Match::complete)};
+  static constexpr auto fields = std::tuple{field("value", &Match::value), field("clauses", &Match::clauses),
+                                            field("complete", &Match::complete)};
 };
 
 struct RefCreate final : ExprOf<RefCreate> {
@@ -254,7 +277,8 @@ struct MatchCast final : ExprOf<MatchCast> {
   Type type;
   static constexpr auto kName = "MatchCast";
   static constexpr auto kKind = ExprKind::kMatchCast;
-  static constexpr auto fields = std::tuple{field("value", &MatchCast::value), field("type", &MatchCast::type)};
+  static constexpr auto fields =
+      std::tuple{field("value", &MatchCast::value), field("to", &MatchCast::type)};
 };
 
 /// type Name[type_params] { constructors }
@@ -276,7 +300,8 @@ struct ModuleNode final : NodeOf<ModuleNode, Node> {
   std::map<std::string, TypeData> types;
   static constexpr auto kName = "Module";
   static constexpr auto kKind = 0;
-  static constexpr auto fields = std::tuple{field("types", &ModuleNode::types), field("functions", &ModuleNode::functions)};
+  static constexpr auto fields =
+      std::tuple{field("types", &ModuleNode::types), field("functions", &ModuleNode::functions)};
 };
 using Module = Ref<ModuleNode>;
 
@@ -284,10 +309,24 @@ using Module = Ref<ModuleNode>;
 Var make_var(std::string name, Type annotation = nullptr);
 Expr constant(Tensor value);
 Expr op_expr(std::string_view name);  // CHECKs that the table has it
+/// Null attributes become the defaults of an operator that has some.
 Expr call(std::string_view op, std::vector<Expr> args, Attrs attrs = nullptr);
 Expr tuple(std::vector<Expr> items);
 Expr project(Expr tuple, int64_t index);
 Module make_module(Ref<Function> main);
+/// A copy that knows where it comes from, or what type it has.
+template <typename T>
+Ref<T> with_span(const Ref<T>& e, Span span) {
+  auto copy = mutate(*e);
+  copy->span = std::move(span);
+  return seal(std::move(copy));
+}
+template <typename T>
+Ref<T> with_type(const Ref<T>& e, Type type) {
+  auto copy = mutate(*e);
+  copy->checked_type = std::move(type);
+  return seal(std::move(copy));
+}
 
 NodeTable relay_node_types();  // every node of Relay and below; attributes of all operators included
 

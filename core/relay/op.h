@@ -10,8 +10,8 @@
 
 namespace lathe::relay {
 
-/// How operator fusion may combine an operator with its neighbours (Roesch et al. 2019, section 4.4), in rising
-/// order: a pattern absorbs lower ones.
+/// How operator fusion may combine an operator with its neighbours (Roesch et al. 2019, section 4.4), in
+/// rising order: a pattern absorbs lower ones.
 enum class Fusion : uint8_t {
   kElementwise,  // out[i] from in[i]
   kBroadcast,    // out[i] from in[some of i]
@@ -19,11 +19,11 @@ enum class Fusion : uint8_t {
   kReduction,    // sums over axes
   kAnchor,       // complex with a fusable output: conv2d, dense, pooling
   kTuple,
-  kOpaque,       // never fused
+  kOpaque,  // never fused
 };
 
-/// How a type relation answers (Relay 2019, section 3.2.2): solved, not enough known yet, or throw Error when the
-/// argument types are wrong (lower case, names the operator and both shapes).
+/// How a type relation answers (Relay 2019, section 3.2.2): solved, not enough known yet, or throw Error when
+/// the argument types are wrong (lower case, names the operator and both shapes).
 enum class Relation : uint8_t { kSolved, kWaits };
 
 /// What a type relation sees: arguments (holes resolved as far as known) and how to state the result.
@@ -32,7 +32,8 @@ class RelationContext {
   virtual ~RelationContext() = default;
   /// The operator asked about: many operators share a relation, and its messages begin with their name.
   virtual const Op& op() const = 0;
-  /// The argument's type when it is a tensor type, or null while it is a hole. Throws Error when it is something else.
+  /// The argument's type when it is a tensor type, or null while it is a hole. Throws Error when it is
+  /// something else.
   virtual const TensorType* tensor(size_t arg) = 0;
   virtual Type type(size_t arg) = 0;
   virtual size_t args() const = 0;  // of the call; a tuple counts as one
@@ -46,8 +47,10 @@ class RelationContext {
 };
 
 using InferType = Relation (*)(RelationContext&, const Attrs&);
-/// The meaning: appends blocks to the builder; inputs are the argument tensors, tuples flattened. One buffer a tensor of the result.
-using Compute = std::vector<tir::Buffer> (*)(tir::FuncBuilder&, const Attrs&, std::span<const tir::Buffer>, const Type& result);
+/// The meaning: appends blocks to the builder; inputs are the argument tensors, tuples flattened. One buffer
+/// a tensor of the result.
+using Compute = std::vector<tir::Buffer> (*)(tir::FuncBuilder&, const Attrs&, std::span<const tir::Buffer>,
+                                             const Type& result);
 
 /// How layout alteration treats an operator.
 enum class LayoutRule : uint8_t {
@@ -57,9 +60,9 @@ enum class LayoutRule : uint8_t {
 };
 
 struct Op {
-  const char* name;   // as in TVM's Relay: "nn.conv2d"
-  const char* doc;    // one or two sentences: formula, shapes
-  int args = 1;       // -1: any number
+  const char* name;                 // as in TVM's Relay: "nn.conv2d"
+  const char* doc;                  // one or two sentences: formula, shapes
+  int args = 1;                     // -1: any number
   const NodeType* attrs = nullptr;  // the attribute struct's type; null: none
   InferType infer = nullptr;
   Compute compute = nullptr;  // null: not executable (yet): on_device annotations and the like

@@ -1,5 +1,5 @@
-// Relay's types (Roesch et al. 2018, Figure 1; 2019, section 3.2), with symbolic dimensions: a dimension is an
-// integer expression (core/arith), so `n` has identity across arguments and results; `?` (Any) has none.
+// Relay's types (Roesch et al. 2018, Figure 1; 2019, section 3.2), with symbolic dimensions: a dimension is
+// an integer expression (core/arith), so `n` has identity across arguments and results; `?` (Any) has none.
 #pragma once
 
 #include "core/arith/expr.h"
@@ -8,7 +8,17 @@
 
 namespace lathe::relay {
 
-enum class TypeKind : uint16_t { kTensor, kTuple, kFunction, kVariable, kHole, kReference, kGlobal, kCall, kRelation };
+enum class TypeKind : uint16_t {
+  kTensor,
+  kTuple,
+  kFunction,
+  kVariable,
+  kHole,
+  kReference,
+  kGlobal,
+  kCall,
+  kRelation
+};
 
 struct TypeNode : Node {
   TypeKind kind() const { return static_cast<TypeKind>(kind_id()); }
@@ -24,7 +34,8 @@ struct TensorType final : NodeOf<TensorType, TypeNode> {
   DataType dtype;
   static constexpr auto kName = "TensorType";
   static constexpr auto kKind = TypeKind::kTensor;
-  static constexpr auto fields = std::tuple{field("shape", &TensorType::shape), field("dtype", &TensorType::dtype)};
+  static constexpr auto fields =
+      std::tuple{field("shape", &TensorType::shape), field("dtype", &TensorType::dtype)};
 };
 
 struct TupleType final : NodeOf<TupleType, TypeNode> {
@@ -62,8 +73,9 @@ struct FuncType final : NodeOf<FuncType, TypeNode> {
   std::vector<Type> constraints;
   static constexpr auto kName = "FuncType";
   static constexpr auto kKind = TypeKind::kFunction;
-  static constexpr auto fields = std::tuple{def("type_params", &FuncType::type_params), field("params", &FuncType::params),
-                                            field("result", &FuncType::result), field("constraints", &FuncType::constraints)};
+  static constexpr auto fields =
+      std::tuple{def("type_params", &FuncType::type_params), field("params", &FuncType::params),
+                 field("result", &FuncType::result), field("constraints", &FuncType::constraints)};
 };
 
 /// ref(T): a mutable cell.
@@ -89,7 +101,8 @@ struct TypeCall final : NodeOf<TypeCall, TypeNode> {
   std::vector<Type> args;
   static constexpr auto kName = "TypeCall";
   static constexpr auto kKind = TypeKind::kCall;
-  static constexpr auto fields = std::tuple{field("callee", &TypeCall::callee), field("args", &TypeCall::args)};
+  static constexpr auto fields =
+      std::tuple{field("callee", &TypeCall::callee), field("args", &TypeCall::args)};
 };
 
 /// A shape as a type argument where a type is expected: (1, n).

@@ -1,0 +1,176 @@
+#include "core/relay/text/names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "core/relay/text.h"
+#include "core/relay/text/lexer.h"
+
+namespace lathe::relay {
+namespace {
+
+constexpr int64_t kLargestLiteral = 16;  // elements
+
+constexpr const char* kKindNames[] = {"Type", "Shape", "BaseType", "Constraint", "AdtHandle"};
+
+bool has_literal(DataType type) {
+  return type.lanes == 1 && (type.is_float() || type.is_bool() || (type.is_int() && type.bits >= 8));
+}
+
+std::string suffix(DataType type) {
+  if (type == kFloat32) return "f";
+  if (type == kInt32 || type.is_bool()) return "";
+  const char* code = type.code == TypeCode::kInt     ? "i"
+                     : type.code == TypeCode::kUInt  ? "u"
+                     : type.code == TypeCode::kFloat ? "f"
+                                                     : "bf";
+  return fmt::format("{}{}", code, type.bits);
+}
+
+std::string item_text(const Tensor& tensor, int64_t i) {
+  DataType type = tensor.dtype();
+  if (type.is_bool()) return tensor.integer(i) ? "True" : "False";
+  if (!type.is_float()) {
+    int64_t value = tensor.integer(i);
+    return (type == kUInt64 ? fmt::format("{}", static_cast<uint64_t>(value)) : fmt::format("{}", value)) +
+           suffix(type);
+  }
+  double value = tensor.value(i);
+  if (type.bits == 64) return fmt::format("{}{}", value, suffix(type));
+  // The reader goes through double, which may round the shortest text to the other side.
+  float narrow = static_cast<float>(value);
+  std::string text = fmt::format("{}", narrow);
+  if (static_cast<float>(std::stod(text)) != narrow) text = fmt::format("{:.9g}", narrow);
+  return text + suffix(type);
+}
+
+std::string nested_text(const Tensor& tensor, size_t axis, int64_t& next) {
+  if (axis == tensor.shape().size()) return item_text(tensor, next++);
+  std::string text = "[";
+  for (int64_t i = 0; i < tensor.shape()[axis]; ++i)
+    text += (i ? ", " : "") + nested_text(tensor, axis + 1, next);
+  return text + "]";
+}
+
+const char* dim_function(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kFloorDiv:
+      return "floordiv";
+    case BinaryOp::kFloorMod:
+      return "floormod";
+    case BinaryOp::kMin:
+      return "min";
+    case BinaryOp::kMax:
+      return "max";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+std::string print_literal(const Tensor& value) {
+  if (!has_literal(value.dtype()) || value.size() == 0 || value.size() > kLargestLiteral) return "";
+  if (value.shape().size() > 8) return "";
+  for (int64_t i = 0; i < value.size(); ++i)
+    if (value.dtype().is_float() && !std::isfinite(value.value(i))) return "";
+  int64_t next = 0;
+  return nested_text(value, 0, next);
+}
+
+std::string UniqueNames::add(std::string wanted, bool is_variable) {
+  if (wanted.empty() || std::isdigit(static_cast<unsigned char>(wanted[0]))) wanted = "v" + wanted;
+  if (!is_variable)
+    for (char& c : wanted)
+      if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  for (size_t length; (length = variable_name_length(wanted)) < wanted.size();) wanted[length] = '_';
+  std::string name = wanted;
+  int& suffix = next_suffix_[wanted];
+  while (!used_.insert(name).second) name = fmt::format("{}_{}", wanted, ++suffix);
+  return name;
+}
+
+std::string TypeNames::list(const std::vector<Type>& types) {
+  std::string text;
+  for (const Type& each : types) text += (text.empty() ? "" : ", ") + type(each);
+  return text;
+}
+
+std::string TypeNames::type_var(const TypeVarNode* variable) {
+  auto [found, is_new] = named_.try_emplace(variable);
+  if (is_new) {
+    for (const char* keyword : {"Tensor", "fn", "ref", "_"}) type_names_.reserve(keyword);
+    bool is_dtype = parse_dtype(variable->name).has_value();
+    found->second = type_names_.add((is_dtype ? "T" : "") + variable->name, false);
+  }
+  return found->second;
+}
+
+std::string TypeNames::type_params(const std::vector<TypeVar>& params) {
+  if (params.empty()) return "";
+  std::string text;
+  for (const TypeVar& each : params) {
+    text += (text.empty() ? "[" : ", ") + type_var(each.get());
+    if (each->of != Kind::kType) text += fmt::format(": {}", kKindNames[static_cast<int>(each->of)]);
+  }
+  return text + "]";
+}
+
+std::string TypeNames::dim(const lathe::Expr& e, bool nested) {
+  if (const int64_t* value = as_int(e)) return fmt::format("{}", *value);
+  if (e.as<Any>()) return "?";
+  if (const lathe::VarNode* variable = e.as<lathe::VarNode>()) {
+    auto [found, is_new] = named_.try_emplace(variable);
+    if (is_new) found->second = dim_names_.add(variable->name, false);
+    return found->second;
+  }
+  const Binary* b = e.as<Binary>();
+  CHECK(b, "a dimension is a {}", e->type().name);
+  if (const char* function = dim_function(b->op))
+    return fmt::format("{}({}, {})", function, dim(b->a), dim(b->b));
+  std::string text = fmt::format("{} {} {}", dim(b->a, true), spelling(b->op), dim(b->b, true));
+  return nested ? "(" + text + ")" : text;
+}
+
+std::string TypeNames::type(const Type& type_) {
+  if (!type_) return "_";
+  switch (type_->kind()) {
+    case TypeKind::kTensor: {
+      const TensorType& tensor = *type_.as<TensorType>();
+      if (tensor.shape.empty()) return to_string(tensor.dtype);
+      std::string shape;
+      for (const lathe::Expr& each : tensor.shape) shape += (shape.empty() ? "" : ", ") + dim(each);
+      return fmt::format("Tensor[({}), {}]", shape, to_string(tensor.dtype));
+    }
+    case TypeKind::kTuple: {
+      const TupleType& tuple = *type_.as<TupleType>();
+      return fmt::format("({}{})", list(tuple.items), tuple.items.size() == 1 ? "," : "");
+    }
+    case TypeKind::kFunction: {
+      const FuncType& func = *type_.as<FuncType>();
+      std::string params = type_params(func.type_params);
+      return fmt::format("fn {}({}) -> {}", params, list(func.params), type(func.result));
+    }
+    case TypeKind::kVariable:
+      return type_var(type_.as<TypeVarNode>());
+    case TypeKind::kHole:
+      return "_";
+    case TypeKind::kReference:
+      return fmt::format("ref({})", type(type_.as<RefType>()->value));
+    case TypeKind::kGlobal:
+      return type_.as<GlobalTypeVarNode>()->name;
+    case TypeKind::kCall: {
+      const TypeCall& call = *type_.as<TypeCall>();
+      return call.callee->name + (call.args.empty() ? "" : fmt::format("[{}]", list(call.args)));
+    }
+    case TypeKind::kRelation:
+      break;
+  }
+  CHECK(false, "type of kind {}", type_->kind_id());
+}
+
+std::string print(const Type& type) { return TypeNames().type(type); }
+std::string print(const lathe::Expr& dim) { return TypeNames().dim(dim); }
+
+}  // namespace lathe::relay

@@ -1,0 +1,45 @@
+// Names and types in text: what is shared by the printers of definitions and of expressions.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/relay/expr.h"
+
+namespace lathe::relay {
+
+/// Names given so far.
+class UniqueNames {
+ public:
+  void reserve(const std::string& name) { used_.insert(name); }
+  bool has(const std::string& name) const { return used_.count(name) > 0; }
+  /// A new name as near to `wanted` as can be, and legal: of a variable, with dots and slashes, or a plain
+  /// word.
+  std::string add(std::string wanted, bool is_variable);
+
+ private:
+  std::unordered_set<std::string> used_;
+  std::unordered_map<std::string, int> next_suffix_;
+};
+
+/// Prints types and dimensions, naming their variables; a name is given once and then kept.
+class TypeNames {
+ public:
+  /// Names that type variables must not take: those of the module's types.
+  void reserve(const std::string& name) { type_names_.reserve(name); }
+  std::string type(const Type& type);
+  std::string dim(const lathe::Expr& dim, bool nested = false);
+  std::string type_params(const std::vector<TypeVar>& params);  // "[A, B]" or ""
+
+ private:
+  std::string list(const std::vector<Type>& types);
+  std::string type_var(const TypeVarNode* variable);
+
+  UniqueNames type_names_, dim_names_;
+  std::unordered_map<const Node*, std::string> named_;
+};
+
+/// A constant as a literal, or "" when it belongs into the metadata: large, or not finite.
+std::string print_literal(const Tensor& value);
+
+}  // namespace lathe::relay

@@ -1,0 +1,355 @@
+// Expressions and patterns.
+#include <algorithm>
+
+#include "core/relay/op.h"
+#include "core/relay/text/parser.h"
+
+namespace lathe::relay {
+namespace {
+
+struct Infix {
+  std::string_view text, op;
+  int precedence;
+};
+constexpr Infix kInfixes[] = {
+    {"==", "equal", 1},   {"!=", "not_equal", 1}, {"<=", "less_equal", 2}, {">=", "greater_equal", 2},
+    {"<", "less", 2},     {">", "greater", 2},    {"+", "add", 3},         {"-", "subtract", 3},
+    {"*", "multiply", 4}, {"/", "divide", 4}};
+
+bool starts_upper(std::string_view name) { return name[0] >= 'A' && name[0] <= 'Z'; }
+
+}  // namespace
+
+/// Operators of higher precedence than given; all associate to the left.
+Expr Parser::expr(int precedence) {
+  Nesting nesting(*this);
+  Expr left = postfix();
+  for (;;) {
+    const Token& token = peek();
+    auto infix = std::find_if(std::begin(kInfixes), std::end(kInfixes), [&](const Infix& each) {
+      return is(each.text) && each.precedence > precedence;
+    });
+    if (infix == std::end(kInfixes)) return left;
+    if (!find_op(infix->op)) error(token, fmt::format("there is no operator `{}`", infix->op));
+    next();
+    Expr right = expr(infix->precedence);
+    left = with_span(call(infix->op, {left, right}).cast<Call>(), span(token));
+  }
+}
+
+Expr Parser::postfix() {
+  const Token& start = peek();
+  Expr e = atom();
+  for (;;) {
+    if (peek().kind == TokenKind::kDotIndex) {
+      const Token& token = next();
+      if (token.text.size() > 6)
+        error(token, fmt::format("`{}` is not the index of a tuple's item", token.text));
+      e = with_span(make<Projection>(e, std::stoi(std::string(token.text))), span(start));
+    } else if (is("(") || is("[")) {
+      e = finish_call(std::move(e), start);
+    } else {
+      return e;
+    }
+  }
+}
+
+Expr Parser::atom() {
+  const Token& token = peek();
+  switch (token.kind) {
+    case TokenKind::kLocal:
+    case TokenKind::kGraph:
+      return local();
+    case TokenKind::kGlobal:
+      next();
+      global_uses_.emplace_back(token, token.text);
+      return with_span(make<GlobalVarNode>(std::string(token.text)), span(token));
+    case TokenKind::kIdentifier:
+      return keyword();
+    case TokenKind::kNumber:
+      return literal();
+    default:
+      break;
+  }
+  if (is("[")) return literal();
+  if (is("{")) return block();
+  if (is("-")) {
+    if (peek(1).kind == TokenKind::kNumber) return literal();
+    if (!find_op("negative")) error(token, "there is no operator `negative`");
+    next();
+    return with_span(call("negative", {postfix()}).cast<Call>(), span(token));
+  }
+  if (accept("(")) {
+    std::vector<Expr> items = expr_list(")");
+    if (items.size() == 1 && tokens_[at_ - 2].text != ",") return items[0];
+    return with_span(make<Tuple>(std::move(items)), span(token));
+  }
+  if (token.kind == TokenKind::kEnd) error(token, "expected an expression, the text ends");
+  error(token, fmt::format("expected an expression, got `{}`", text_at(token)));
+}
+
+Expr Parser::keyword() {
+  const Token& token = peek();
+  std::string_view name = token.text;
+  if (name == "True" || name == "False") return literal();
+  if (name == "meta" && is("[", 1)) return meta();
+  if (name == "call_tir" || name == "call_dps_library") return foreign_call();
+  next();
+  if (name == "fn") return function(token);
+  if (name == "if") return branch();
+  if (name == "match") return match();
+  if (name == "extern" && accept("(")) {
+    std::string symbol = string_value("a symbol in quotes");
+    expect(")");
+    return with_span(make<ExternFunc>(std::move(symbol)), span(token));
+  }
+  bool is_form = is("(") && (name == "ref" || name == "ref_read" || name == "ref_write" || name == "grad" ||
+                             name == "match_cast");
+  if (!is_form) return named(token);
+  expect("(");
+  Expr first = expr();
+  Expr result;
+  if (name == "ref") result = with_span(make<RefCreate>(first), span(token));
+  if (name == "ref_read") result = with_span(make<RefRead>(first), span(token));
+  if (name == "grad") result = with_span(make<Grad>(first), span(token));
+  if (name == "ref_write") {
+    expect(",");
+    result = with_span(make<RefWrite>(first, expr()), span(token));
+  }
+  if (name == "match_cast") {
+    expect(",");
+    result = with_span(make<MatchCast>(first, type()), span(token));
+  }
+  expect(")");
+  return result;
+}
+
+/// A constructor or an operator.
+Expr Parser::named(const Token& token) {
+  auto constructor = constructors_.find(std::string(token.text));
+  if (constructor != constructors_.end()) return constructor->second;
+  if (find_op(token.text)) return with_span(op_expr(token.text).cast<OpNode>(), span(token));
+  if (starts_upper(token.text)) {
+    std::vector<std::string> known;
+    for (const auto& each : constructors_) known.push_back(each.first);
+    error(token, fmt::format("unknown constructor `{}`{}", token.text, did_you_mean(token.text, known)));
+  }
+  error(token, fmt::format("unknown operator `{}`{}", token.text, did_you_mean(token.text, op_names())));
+}
+
+/// %x or %0. A name may hold dots, so %t.0 is first looked up as a whole, then as an item of %t.
+Expr Parser::local() {
+  const Token& token = next();
+  std::string name(token.text);
+  std::vector<int> indices;
+  for (;;) {
+    if (const Expr* found = locals_.find(name)) {
+      Expr e = *found;
+      for (; !indices.empty(); indices.pop_back())
+        e = with_span(make<Projection>(e, indices.back()), span(token));
+      return e;
+    }
+    size_t dot = name.rfind('.');
+    bool is_index = token.kind == TokenKind::kLocal && dot != std::string::npos && name.size() - dot <= 7 &&
+                    name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+    if (!is_index) break;
+    indices.push_back(std::stoi(name.substr(dot + 1)));
+    name.resize(dot);
+  }
+  std::vector<std::string> known;
+  for (const std::string& each : locals_.names()) known.push_back("%" + each);
+  std::string written = fmt::format("%{}", token.text);
+  error(token, fmt::format("unknown variable `{}`{}", written, did_you_mean(written, known)));
+}
+
+/// let %x = e; ... %0 = e; ... e
+Expr Parser::scope() {
+  size_t mark = locals_.mark();
+  struct Binding {
+    Var var;
+    Expr value;
+    Span span;
+  };
+  std::vector<Binding> lets;
+  Expr result;
+  for (;;) {
+    const Token& start = peek();
+    if (accept("let")) {
+      Var variable = param();
+      bool recursive = is("=") && is("fn", 1);
+      if (recursive) locals_.bind(variable->name, variable);
+      expect("=");
+      Expr value = expr();
+      if (!recursive) locals_.bind(variable->name, variable);
+      expect(";");
+      lets.push_back({std::move(variable), std::move(value), span(start)});
+    } else if (start.kind == TokenKind::kGraph && is("=", 1)) {
+      next();
+      next();
+      locals_.bind(std::string(start.text), expr());
+      expect(";");
+    } else {
+      result = expr();
+      if (!accept(";")) break;
+      lets.push_back({make_var("_"), std::move(result), span(start)});
+    }
+  }
+  locals_.leave(mark);
+  for (; !lets.empty(); lets.pop_back()) {
+    Binding& let = lets.back();
+    result = with_span(make<Let>(std::move(let.var), std::move(let.value), std::move(result)),
+                       std::move(let.span));
+  }
+  return result;
+}
+
+Expr Parser::block() {
+  Nesting nesting(*this);
+  expect("{");
+  Expr result = scope();
+  expect("}");
+  return result;
+}
+
+/// %x, or %x: type. Not bound yet.
+Var Parser::param() {
+  const Token& name = expect(TokenKind::kLocal, "a variable");
+  Type annotation = accept(":") ? type() : nullptr;
+  return with_span(make_var(std::string(name.text), std::move(annotation)).cast<VarNode>(), span(name));
+}
+
+/// What follows `fn` or `def @name`: [A](%x: A, Primitive=1) -> A { ... }
+Expr Parser::function(const Token& start) {
+  Nesting nesting(*this);
+  size_t mark = locals_.mark(), type_mark = type_vars_.mark();
+  std::vector<TypeVar> variables = type_params();
+  std::vector<Var> params;
+  FunctionAttrs attrs;
+  expect("(");
+  while (!accept(")")) {
+    if (peek().kind == TokenKind::kIdentifier) {
+      function_attr(attrs);
+    } else {
+      params.push_back(param());
+      locals_.bind(params.back()->name, params.back());
+    }
+    if (!is(")")) expect(",");
+  }
+  Type result = accept("->") ? type() : nullptr;
+  Expr body = block();
+  locals_.leave(mark);
+  type_vars_.leave(type_mark);
+  return with_span(make<Function>(std::move(variables), std::move(params), std::move(result), std::move(body),
+                                  std::move(attrs)),
+                   span(start));
+}
+
+/// if (c) { a } else { b }
+Expr Parser::branch() {
+  const Token& start = tokens_[at_ - 1];
+  expect("(");
+  Expr condition = expr();
+  expect(")");
+  Expr then_case = block();
+  expect("else");
+  Expr else_case = is("if") ? (next(), branch()) : block();
+  return with_span(make<If>(std::move(condition), std::move(then_case), std::move(else_case)), span(start));
+}
+
+/// match (e) { Cons(%h, _) => a, Nil => { b }, }
+Expr Parser::match() {
+  Nesting nesting(*this);
+  const Token& start = tokens_[at_ - 1];
+  bool complete = !accept("?");
+  expect("(");
+  Expr value = expr();
+  expect(")");
+  expect("{");
+  std::vector<Clause> clauses;
+  while (!accept("}")) {
+    size_t mark = locals_.mark();
+    Pattern left = pattern();
+    expect("=>");
+    clauses.push_back({std::move(left), is("{") ? block() : expr()});
+    locals_.leave(mark);
+    if (!is("}")) expect(",");
+  }
+  return with_span(make<Match>(std::move(value), std::move(clauses), complete), span(start));
+}
+
+Pattern Parser::pattern() {
+  Nesting nesting(*this);
+  auto list = [&] {
+    std::vector<Pattern> items;
+    while (!accept(")")) {
+      items.push_back(pattern());
+      if (!is(")")) expect(",");
+    }
+    return items;
+  };
+  if (accept("_")) return make<WildcardPattern>();
+  if (accept("(")) return make<TuplePattern>(list());
+  if (peek().kind == TokenKind::kLocal) {
+    Var variable = param();
+    locals_.bind(variable->name, variable);
+    return make<VarPattern>(variable);
+  }
+  const Token& token = expect(TokenKind::kIdentifier, "a pattern");
+  Expr constructor = named(token);
+  if (constructor->kind() != ExprKind::kConstructor)
+    error(token, fmt::format("`{}` is not a constructor", token.text));
+  std::vector<Pattern> items;
+  if (accept("(")) items = list();
+  return make<ConstructorPattern>(constructor.cast<ConstructorNode>(), std::move(items));
+}
+
+/// call_tir(prim, (args), type) and call_dps_library("symbol", (args), type).
+Expr Parser::foreign_call() {
+  const Token& start = next();
+  expect("(");
+  Expr callee;
+  if (start.text == "call_tir") {
+    const Token& token = peek();
+    callee = expr();
+    if (callee->kind() != ExprKind::kPrimFunc)
+      error(token, "call_tir needs a tensor program, as in meta[tir.Func][0]");
+  } else {
+    callee = make<ExternFunc>(string_value("a symbol in quotes"));
+  }
+  expect(",");
+  expect("(");
+  std::vector<Expr> args = expr_list(")");
+  expect(",");
+  Type out = type();
+  expect(")");
+  return with_span(
+      make<Call>(std::move(callee), std::move(args), Attrs(), std::vector<Type>{}, std::move(out)),
+      span(start));
+}
+
+std::vector<Expr> Parser::expr_list(std::string_view close) {
+  std::vector<Expr> items;
+  while (!accept(close)) {
+    items.push_back(expr());
+    if (!is(close)) expect(",");
+  }
+  return items;
+}
+
+/// What follows the callee: [type arguments](arguments, attribute=value).
+Expr Parser::finish_call(Expr callee, const Token& start) {
+  std::vector<Type> type_args;
+  if (accept("[")) type_args = type_list("]");
+  expect("(");
+  std::vector<Expr> args;
+  while (!is(")") && !(peek().kind == TokenKind::kIdentifier && is("=", 1))) {
+    args.push_back(expr());
+    if (!is(")")) expect(",");
+  }
+  Attrs attrs = attributes(callee, start);
+  expect(")");
+  return with_span(make<Call>(std::move(callee), std::move(args), std::move(attrs), std::move(type_args)),
+                   span(start));
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,183 @@
+#include "core/relay/text/parser.h"
+
+#include "core/relay/op.h"
+#include "core/relay/text.h"
+
+namespace lathe::relay {
+namespace {
+constexpr int kMaxDepth =
+    200;  // of nested types, functions, branches; keeps hostile text off the machine's stack
+}
+
+Parser::Nesting::Nesting(Parser& parser) : parser_(parser) {
+  if (++parser_.depth_ > kMaxDepth) {
+    --parser_.depth_;
+    parser_.error(parser_.peek(), fmt::format("nested more than {} levels deep", kMaxDepth));
+  }
+}
+
+Parser::Parser(std::string_view text, const std::string& source)
+    : text_(text), source_(source), tokens_(tokenize(text, source_)) {
+  if (tokens_.size() < 2 || tokens_[tokens_.size() - 2].kind != TokenKind::kMetadata) return;
+  Token token = tokens_[tokens_.size() - 2];
+  tokens_.erase(tokens_.end() - 2);
+  try {
+    metadata_ = read_metadata(token.text);
+  } catch (const Error& e) {
+    error(token, e.what());
+  }
+}
+
+bool Parser::is(std::string_view text, size_t ahead) const {
+  const Token& token = peek(ahead);
+  return token.text == text &&
+         (token.kind == TokenKind::kPunctuation || token.kind == TokenKind::kIdentifier);
+}
+
+bool Parser::accept(std::string_view text) {
+  if (!is(text)) return false;
+  next();
+  return true;
+}
+
+void Parser::expect(std::string_view text) {
+  if (accept(text)) return;
+  const Token& token = peek();
+  if (token.kind == TokenKind::kEnd) error(token, fmt::format("expected `{}`, the text ends", text));
+  error(token, fmt::format("expected `{}`, got `{}`", text, text_at(token)));
+}
+
+const Token& Parser::expect(TokenKind kind, std::string_view what) {
+  if (peek().kind == kind) return next();
+  if (peek().kind == TokenKind::kEnd) error(peek(), fmt::format("expected {}, the text ends", what));
+  error(peek(), fmt::format("expected {}, got `{}`", what, text_at(peek())));
+}
+
+std::string_view Parser::text_at(const Token& token) const {
+  if (token.kind == TokenKind::kMetadata) return "#[metadata]";
+  size_t lead = token.kind == TokenKind::kPunctuation || token.kind == TokenKind::kIdentifier ||
+                        token.kind == TokenKind::kNumber
+                    ? 0
+                    : 1;
+  return {token.text.data() - lead, static_cast<size_t>(token.length)};
+}
+
+Span Parser::span(const Token& token) const {
+  return {source_, token.line, token.column, token.column + token.length};
+}
+
+void Parser::error(const Token& token, std::string_view message) const {
+  throw Error(caret_message(span(token), text_, message));
+}
+
+void Parser::end() {
+  if (peek().kind != TokenKind::kEnd)
+    error(peek(), fmt::format("expected the end of the text, got `{}`", text_at(peek())));
+  check_names();
+}
+
+void Parser::check_names() const {
+  for (const auto& [token, name] : type_uses_) {
+    if (types_.count(name)) continue;
+    std::vector<std::string> known{"Tensor"};
+    for (const auto& each : types_) known.push_back(each.first);
+    error(token, fmt::format("unknown type `{}`{}", name, did_you_mean(name, known)));
+  }
+  for (const auto& [token, name] : global_uses_) {
+    if (functions_.count(name)) continue;
+    std::vector<std::string> known;
+    for (const auto& each : functions_) known.push_back(each.first);
+    error(token, fmt::format("unknown function `@{}`{}", name, did_you_mean(name, known)));
+  }
+}
+
+Module Parser::module() {
+  while (peek().kind != TokenKind::kEnd) {
+    if (is("def"))
+      definition();
+    else if (is("type") || is("extern"))
+      type_definition();
+    else
+      error(peek(), fmt::format("expected `def` or `type`, got `{}`", text_at(peek())));
+  }
+  end();
+  return make<ModuleNode>(std::move(types_), std::move(functions_));
+}
+
+Expr Parser::only_expr() {
+  Expr result = scope();
+  end();
+  return result;
+}
+
+Type Parser::only_type() {
+  Type result = type();
+  end();
+  return result;
+}
+
+/// type List[A] { Cons(A, List[A]), Nil, }
+void Parser::type_definition() {
+  bool is_extern = accept("extern");
+  expect("type");
+  const Token& name = expect(TokenKind::kIdentifier, "the name of a type");
+  if (types_.count(std::string(name.text))) error(name, fmt::format("type `{}` is defined twice", name.text));
+  auto header = make<GlobalTypeVarNode>(std::string(name.text));
+  size_t mark = type_vars_.mark();
+  std::vector<TypeVar> params = type_params();
+  std::vector<Constructor> constructors;
+  if (!is_extern) {
+    expect("{");
+    while (!accept("}")) {
+      const Token& constructor = expect(TokenKind::kIdentifier, "a constructor");
+      std::vector<Type> inputs;
+      if (accept("(")) inputs = type_list(")");
+      constructors.push_back(make<ConstructorNode>(std::string(constructor.text), std::move(inputs), header));
+      if (!constructors_.emplace(constructor.text, constructors.back()).second)
+        error(constructor, fmt::format("constructor `{}` is defined twice", constructor.text));
+      if (!is("}")) expect(",");
+    }
+  }
+  type_vars_.leave(mark);
+  types_[header->name] = make<TypeDataNode>(header, std::move(params), std::move(constructors));
+}
+
+/// def @main[A](%x: A, Key="value") -> A { ... }
+void Parser::definition() {
+  const Token& start = next();
+  const Token& name = expect(TokenKind::kGlobal, "the name of a function, as in @main");
+  if (functions_.count(std::string(name.text)))
+    error(name, fmt::format("function `@{}` is defined twice", name.text));
+  dims_.clear();
+  functions_[std::string(name.text)] = function(start).cast<Function>();
+}
+
+/// meta[relay.Constant][0]
+Expr Parser::meta() {
+  const Token& start = next();
+  expect("[");
+  const Token& key = expect(TokenKind::kIdentifier, "relay.Constant or tir.Func");
+  expect("]");
+  expect("[");
+  const Token& index = expect(TokenKind::kNumber, "an index");
+  expect("]");
+  bool is_constant = key.text == "relay.Constant";
+  if (!is_constant && key.text != "tir.Func")
+    error(key, fmt::format("unknown metadata `{}`; relay.Constant and tir.Func are known", key.text));
+  size_t size = is_constant ? metadata_.constants.size() : metadata_.funcs.size();
+  size_t at = 0;
+  for (char c : index.text)
+    at = c >= '0' && c <= '9' && at < 1'000'000'000 ? at * 10 + (c - '0') : SIZE_MAX / 100;
+  if (at >= size)
+    error(index, fmt::format("meta[{}] has {} entries; is #[metadata] missing?", key.text, size));
+  if (is_constant) return with_span(make<Constant>(metadata_.constants[at]), span(start));
+  return with_span(make<PrimFunc>(metadata_.funcs[at]), span(start));
+}
+
+Module parse_module(std::string_view text, const std::string& source) {
+  return Parser(text, source).module();
+}
+Expr parse_expr(std::string_view text, const std::string& source) { return Parser(text, source).only_expr(); }
+Type parse_type(std::string_view text, const std::string& source) { return Parser(text, source).only_type(); }
+
+}  // namespace lathe::relay
