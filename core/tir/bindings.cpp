@@ -1,5 +1,6 @@
 #include "core/tir/bindings.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/support/error.h"
@@ -22,10 +23,23 @@ Fault range_fault(const Block& block, const Domain& loops) {
   return {};
 }
 
-/// Runs through the iterations of the loops that take part in the reduction, all other variables at 0.
+void conjuncts(const Expr& condition, std::vector<Expr>& parts) {
+  const Binary* b = condition.as<Binary>();
+  if (!b || b->op != BinaryOp::kAnd) return parts.push_back(condition);
+  conjuncts(b->a, parts);
+  conjuncts(b->b, parts);
+}
+
+bool uses_one_of(const Expr& e, const Domain& loops) {
+  return std::any_of(loops.begin(), loops.end(),
+                     [&](const auto& loop) { return uses_var(e, loop.first.get()); });
+}
+
+/// Runs through the iterations of the loops that take part in the reduction; `conditions` are those on them.
 class Enumeration {
  public:
-  Enumeration(const Block& block, const Domain& loops) : block_(block), loops_(loops) {}
+  Enumeration(const Block& block, const Domain& loops, std::vector<Expr> conditions)
+      : block_(block), loops_(loops), conditions_(std::move(conditions)) {}
 
   Fault find_fault() {
     int64_t wanted = 1;
@@ -48,17 +62,14 @@ class Enumeration {
     return {};
   }
 
-  /// The value where variables that are not enumerated are 0.
-  std::optional<int64_t> value_of(const Expr& e, VarMap values) {
-    post_order(e, [&](const NodeRef& node) {
-      if (const VarNode* v = node.as<VarNode>()) values.emplace(v, imm(v->dtype, 0));
-    });
+  static std::optional<int64_t> value_of(const Expr& e, const VarMap& values) {
     Expr result = substitute(e, values);
     return as_int(result) ? std::optional(*as_int(result)) : std::nullopt;
   }
 
   Fault step(const VarMap& values) {
-    if (auto runs = value_of(block_.predicate, values); !runs || !*runs) return {};
+    for (const Expr& condition : conditions_)
+      if (auto runs = value_of(condition, values); !runs || !*runs) return {};
     std::vector<int64_t> at;
     for (const BlockIter& iter : block_.iters) {
       if (iter.kind != IterKind::kReduce) continue;
@@ -74,6 +85,7 @@ class Enumeration {
 
   const Block& block_;
   const Domain& loops_;
+  std::vector<Expr> conditions_;
   std::set<std::vector<int64_t>> seen_;
 };
 
@@ -95,8 +107,18 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
     const int64_t* n = as_int(iter.extent);
     if (!n || __builtin_mul_overflow(wanted, *n, &wanted)) return {};
   }
-  if (steps <= kEnumeratedSteps) return Enumeration(block, used).find_fault();
-  if (steps < wanted || (steps != wanted && is_int(block.predicate, 1)))
+  std::vector<Expr> parts, conditions;
+  conjuncts(block.predicate, parts);
+  Domain others = loops;
+  std::erase_if(others, [&](const auto& loop) { return uses_one_of(loop.first, used); });
+  for (const Expr& part : parts) {
+    if (!uses_one_of(part, used)) continue;
+    if (uses_one_of(part, others))
+      return {};  // which steps run depends on where the block is: not decided here
+    conditions.push_back(part);
+  }
+  if (steps <= kEnumeratedSteps) return Enumeration(block, used, conditions).find_fault();
+  if (steps < wanted || (steps != wanted && conditions.empty()))
     return fmt::format("block {}: {} loop iterations for {} reduction steps", block.name, steps, wanted);
   return {};
 }
