@@ -1,0 +1,74 @@
+// Generated code computes what the interpreter computes: random programs, under random schedules, on each
+// kind of x86 machine.
+#include <gtest/gtest.h>
+
+#include "core/codegen/host_target.h"
+#include "core/runtime/thread_pool.h"
+#include "core/tir/lower.h"
+#include "core/tir/text.h"
+#include "schedules/space.h"
+#include "tests/codegen/run_kernel.h"
+#include "tests/schedules/programs.h"
+#include "tests/tir/random_func.h"
+
+namespace lathe::codegen {
+namespace {
+constexpr const char* kTargets[] = {"cpu", "cpu:mcpu=haswell", "cpu:mcpu=nehalem", "cpu:vector=256"};
+
+class Oracle : public testing::TestWithParam<const char*> {
+ protected:
+  Target target_ = resolve_target(GetParam());
+
+  void expect_same(const tir::Func& func, const tir::Func& lowered, uint32_t seed,
+                   const LatheParallel* parallel = nullptr) {
+    std::vector<Tensor> params = tir::random_params(func), expected = tir::interpreted_outputs(func);
+    run_kernel(lowered, target_, params, parallel);
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_LE(max_relative_error(params[params.size() - expected.size() + i], expected[i]), 1e-5)
+          << "seed " << seed << ", output " << i << "\n"
+          << tir::print(lowered);
+  }
+};
+
+TEST_P(Oracle, RandomProgramsUnscheduled) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    tir::Func func = tir::random_func(seed);
+    expect_same(func, tir::lower(func, target_), seed);
+  }
+}
+
+TEST_P(Oracle, RandomProgramsUnderRandomSchedules) {
+  runtime::ThreadPool pool(2);
+  for (uint32_t seed = 100; seed < 150; ++seed) {
+    tir::Func func = tir::random_func(seed);
+    for (const schedule::DesignSpace* space : schedule::spaces_for(func, target_)) {
+      tir::Func scheduled = schedule::replay(schedule::sample(*space, func, target_, seed), func);
+      expect_same(func, tir::lower(scheduled, target_), seed, pool.parallel());
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(Oracle, OperatorsUnderDefaultAndRandomSchedules) {
+  runtime::ThreadPool pool(2);
+  for (const schedule::Program& program : schedule::small_programs()) {
+    SCOPED_TRACE(program.name);
+    std::vector<schedule::Trace> traces{schedule::default_trace(program.func, target_)};
+    for (const schedule::DesignSpace* space : schedule::spaces_for(program.func, target_))
+      traces.push_back(schedule::sample(*space, program.func, target_, 7));
+    for (const schedule::Trace& trace : traces) {
+      expect_same(program.func, tir::lower(schedule::replay(trace, program.func), target_), 7,
+                  pool.parallel());
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Oracle, testing::ValuesIn(kTargets), [](const auto& info) {
+  std::string name;
+  for (char c : std::string(info.param))
+    if (std::isalnum(c)) name += c;
+  return name;
+});
+}  // namespace
+}  // namespace lathe::codegen
