@@ -33,6 +33,8 @@ bool contiguous_along(const Block& block, const Var& lane) {
   bool good = true;
   post_order(store->value, [&](const NodeRef& node) {
     if (const Load* load = node.as<Load>()) good &= contiguous(load->indices, false);
+    // Lanes that choose differently would load where only some may.
+    if (const Select* select = node.as<Select>()) good &= !uses_var(select->condition, lane.get());
   });
   return good;
 }

@@ -5,6 +5,7 @@
 #include "core/support/tensor.h"
 #include "core/tir/builder.h"
 #include "core/tir/interpret.h"
+#include "core/tir/verify.h"
 
 namespace lathe::schedule {
 
@@ -191,6 +192,7 @@ std::vector<Tensor> random_params(const Func& func) {
 }  // namespace
 
 void expect_same_results(const Func& func, const Func& scheduled) {
+  if (auto fault = find_fault(scheduled)) ADD_FAILURE() << *fault;
   std::vector<Tensor> expected = random_params(func), actual = random_params(func);
   interpret(func, expected);
   try {
