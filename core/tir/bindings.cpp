@@ -67,6 +67,20 @@ class Enumeration {
     return as_int(result) ? std::optional(*as_int(result)) : std::nullopt;
   }
 
+  /// Whether the conditions over the enumerated variables alone hold; others cut spatial values.
+  bool may_hold(const Expr& condition, const VarMap& values) {
+    const Binary* binary = condition.as<Binary>();
+    if (binary && binary->op == BinaryOp::kAnd)
+      return may_hold(binary->a, values) && may_hold(binary->b, values);
+    bool enumerated = true;
+    post_order(condition, [&](const NodeRef& node) {
+      if (const VarNode* v = node.as<VarNode>()) enumerated &= values.count(v) > 0;
+    });
+    if (!enumerated) return true;
+    auto value = value_of(condition, values);
+    return value && *value;
+  }
+
   Fault step(const VarMap& values) {
     for (const Expr& condition : conditions_)
       if (auto runs = value_of(condition, values); !runs || !*runs) return {};
