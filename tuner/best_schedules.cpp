@@ -36,7 +36,6 @@ tir::Func BestSchedules::schedule(const tir::Func& workload) {
     }
   } catch (const Error&) {  // of another version: see the class
   }
-  ++unmeasured_;
   return schedule::replay(schedule::default_trace(workload, target_), workload);
 }
 

@@ -16,7 +16,7 @@ class Store;
 namespace lathe::tuner {
 
 /// The best known schedule of each workload; the default one where none was measured, or where the record was
-/// made by a program whose schedules no longer apply. Thread-safe. It counts, so that the user can be told
+/// made by a program whose schedules no longer apply. Thread-safe. Counts, so that the user can be told
 /// how much of a build rests on measurements.
 class BestSchedules {
  public:
@@ -26,7 +26,6 @@ class BestSchedules {
 
   tir::Func schedule(const tir::Func& workload);
   int measured() const { return measured_; }
-  int unmeasured() const { return unmeasured_; }
 
  private:
   std::string best_trace(const std::string& digest);
@@ -35,7 +34,7 @@ class BestSchedules {
   std::unique_ptr<db::Store> store_;
   const Target target_;
   const int threads_;
-  std::atomic<int> measured_ = 0, unmeasured_ = 0;
+  std::atomic<int> measured_ = 0;
 };
 
 }  // namespace lathe::tuner

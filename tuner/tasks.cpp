@@ -35,7 +35,8 @@ double flops_of(const tir::Stmt& stmt) {
   return 0;
 }
 
-/// The operators of a function in order, without their prefixes: "conv2d_add_relu".
+}  // namespace
+
 std::string operator_names(const relay::Function& function) {
   std::string name;
   post_order(function.body, [&](const NodeRef& node) {
@@ -47,8 +48,6 @@ std::string operator_names(const relay::Function& function) {
   });
   return name.empty() ? "copy" : name;
 }
-
-}  // namespace
 
 double count_flops(const tir::Func& func) { return flops_of(func->body); }
 

@@ -21,6 +21,9 @@ struct Task {
 /// REQUIRES: fused, types inferred, constant shapes.
 std::vector<Task> extract_tasks(const relay::Module& fused);
 
+/// The operators of a function in order, without their prefixes: "conv2d_add_relu".
+std::string operator_names(const relay::Function& function);
+
 /// Floating-point operations that one execution of the unscheduled program does: additions, multiplications,
 /// divisions, comparisons and intrinsics count one each.
 double count_flops(const tir::Func& func);
