@@ -1,0 +1,21 @@
+// What the cost model sees of a candidate: one row of numbers for each store of its scheduled program
+// (Zheng et al., "Ansor", OSDI 2020, appendix B, with explicit cache-level estimates in place of its curves).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/tir/stmt.h"
+#include "core/tir/target.h"
+#include "tuner/cost_model.h"
+
+namespace lathe::tuner {
+
+/// Rows of equal width for all programs. Large quantities are base-2 logarithms. REQUIRES: the scheduled
+/// level, constant shapes.
+Features extract_features(const tir::Func& scheduled, const Target& target);
+
+/// What the columns are, for people: "traffic of L1", "read 2: stride in the vector".
+std::vector<std::string> feature_names();
+
+}  // namespace lathe::tuner
