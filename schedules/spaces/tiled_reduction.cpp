@@ -130,6 +130,20 @@ class TiledReduction {
     parts_[i] = {levels[0], levels[1], tile[1]};
   }
 
+  /// The operand that stays in registers over a step of the reduction: the one with fewest vectors in a tile.
+  /// Its variables run innermost, so that each element of the others is loaded once and used up.
+  const Operand& held_operand() const {
+    const Operand* held = nullptr;
+    int64_t fewest = INT64_MAX;
+    for (const Operand& operand : reduction_.operands) {
+      int64_t loads = 1;
+      for (size_t i = 0; i < parts_.size(); ++i)
+        if (parts_[i].tile && operand.uses[i]) loads *= extent(*parts_[i].tile);
+      if (loads < fewest) held = &operand, fewest = loads;
+    }
+    return *held;
+  }
+
   void order_loops() {
     std::vector<LoopHandle> order, outer, tile;
     for (const Parts& part : parts_)
@@ -141,8 +155,9 @@ class TiledReduction {
       if (reduction_.reduces[i]) reduce_.push_back(loops_[i]);
     unroll_reduction();
     order.insert(order.end(), reduce_.begin(), reduce_.end());
-    for (const Parts& part : parts_)
-      if (part.tile) tile.push_back(*part.tile);
+    for (bool held : {false, true})
+      for (size_t i = 0; i < parts_.size(); ++i)
+        if (parts_[i].tile && held_operand().uses[i] == held) tile.push_back(*parts_[i].tile);
     order.insert(order.end(), tile.begin(), tile.end());
     order.push_back(lanes_);
     s_.reorder(order);
