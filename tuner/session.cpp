@@ -25,7 +25,6 @@ struct Session::Impl {
   std::vector<TaskSearch> searches;
   std::vector<TaskProgress> progress;
   std::vector<TaskState> states;
-  std::vector<size_t> open;  // candidates in flight, by task
   std::vector<Sample> samples;
   size_t trained_on = 0;
   std::unordered_map<std::string, Features> features;  // of candidates in flight, by task and fingerprint
@@ -44,7 +43,6 @@ struct Session::Impl {
           {.weight = static_cast<double>(tasks[i].calls), .flops = tasks[i].flops, .family = number});
     }
     states.resize(tasks.size());
-    open.resize(tasks.size());
     default_fingerprint.resize(tasks.size());
   }
 
@@ -82,9 +80,7 @@ struct Session::Impl {
     if (default_fingerprint[*task].empty()) default_fingerprint[*task] = proposals.front().fingerprint;
     for (const Proposal& proposal : proposals)
       features[key(*task, proposal.fingerprint)] = extract_features(proposal.program, target);
-    measurer.submit(*task, proposals, states[*task].best_seconds);
-    submitted += static_cast<int64_t>(proposals.size());
-    open[*task] += proposals.size();
+    submitted += static_cast<int64_t>(measurer.submit(*task, proposals, states[*task].best_seconds));
     // Until answers come, the round counts as one that changed nothing: other tasks get their turn.
     progress[*task].best_after.push_back(states[*task].best_seconds > 0 ? states[*task].best_seconds
                                                                         : kNever);
@@ -96,7 +92,6 @@ struct Session::Impl {
     ++answered;
     ++state.trials;
     ++state.outcomes[static_cast<size_t>(answer.outcome)];
-    if (open[answer.task] > 0) --open[answer.task];
     bool ok = answer.outcome == Outcome::kOk;
     searches[answer.task].report(answer.trace, answer.fingerprint,
                                  ok ? std::optional(answer.seconds) : std::nullopt);

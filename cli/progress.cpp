@@ -1,0 +1,91 @@
+#include "cli/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace lathe::cli {
+namespace {
+
+int terminal_rows() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
+}
+
+/// The share of the trials that failed, when there are any: "3 failed".
+std::string failures(const tuner::TaskState& state) {
+  int64_t failed = state.trials - state.outcomes[static_cast<size_t>(Outcome::kOk)];
+  return failed > 0 ? fmt::format("{} failed", failed) : "";
+}
+
+std::string task_line(const tuner::Task& task, const tuner::TaskState& state) {
+  double gflops = state.best_seconds > 0 ? task.flops / state.best_seconds / 1e9 : 0;
+  double gain =
+      state.best_seconds > 0 && state.default_seconds > 0 ? state.default_seconds / state.best_seconds : 0;
+  std::string name = task.name.size() > 34 ? task.name.substr(0, 31) + "..." : task.name;
+  return fmt::format("  {:<34} x{:<3} {:>5}  {:>9}  {:>7}  {:>6}  {}", name, task.calls, state.trials,
+                     duration_text(state.best_seconds), gflops > 0 ? fmt::format("{:.1f}", gflops) : "-",
+                     gain > 0 ? fmt::format("{:.2f}x", gain) : "-", failures(state));
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  if (seconds <= 0) return "-";
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  if (seconds < 120) return fmt::format("{:.1f} s", seconds);
+  return fmt::format("{:.0f} min", seconds / 60);
+}
+
+TuneProgress::TuneProgress(std::span<const tuner::Task> tasks, bool quiet)
+    : tasks_(tasks), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+TuneProgress::~TuneProgress() {
+  if (drawn_lines_ > 0) std::fputc('\n', stderr);
+}
+
+std::string TuneProgress::headline(const tuner::SessionStatus& status) const {
+  std::string budget = status.budget > 0 ? fmt::format("/{}", status.budget) : "";
+  std::string line =
+      fmt::format("[{:>5.0f} s] {}{} trials, {:.1f}/s", status.seconds, status.trials, budget,
+                  status.seconds > 0 ? static_cast<double>(status.trials) / status.seconds : 0);
+  if (status.model_seconds > 0)
+    line += fmt::format(", kernels together {}", duration_text(status.model_seconds));
+  if (status.model_seconds > 0 && status.default_model_seconds > 0)
+    line += fmt::format(" (untuned {})", duration_text(status.default_model_seconds));
+  if (status.quality.samples > 0)
+    line += fmt::format(", model rank correlation {:.2f}", status.quality.spearman);
+  if (std::isfinite(status.seconds_left) && status.trials > 0)
+    line += fmt::format(", about {} left", duration_text(status.seconds_left));
+  return line;
+}
+
+void TuneProgress::show(const tuner::SessionStatus& status) {
+  using namespace std::chrono_literals;
+  auto now = std::chrono::steady_clock::now();
+  if (quiet_ || now - last_ < (terminal_ ? 250ms : 5000ms)) return;
+  last_ = now;
+  if (terminal_)
+    draw(status);
+  else
+    fmt::print(stderr, "{}\n", headline(status));
+}
+
+void TuneProgress::draw(const tuner::SessionStatus& status) {
+  if (drawn_lines_ > 0) fmt::print(stderr, "\x1b[{}F", drawn_lines_);
+  auto print = [](const std::string& line) { fmt::print(stderr, "\x1b[2K{}\n", line); };
+  size_t rows = std::min(tasks_.size(), static_cast<size_t>(std::max(3, terminal_rows() - 4)));
+  print(headline(status));
+  print(fmt::format("  {:<34} {:<4} {:>5}  {:>9}  {:>7}  {:>6}", "task", "uses", "tried", "best", "GFLOP/s",
+                    "gain"));
+  for (size_t i = 0; i < rows; ++i) print(task_line(tasks_[i], status.tasks[i]));
+  if (rows < tasks_.size()) print(fmt::format("  and {} more", tasks_.size() - rows));
+  drawn_lines_ = static_cast<int>(rows) + 2 + (rows < tasks_.size());
+  std::fflush(stderr);
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,33 @@
+// What the user sees while a job runs: a table that redraws itself on a terminal, a line now and then
+// elsewhere.
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <string>
+
+#include "tuner/session.h"
+
+namespace lathe::cli {
+
+class TuneProgress {
+ public:
+  /// Writes to stderr. REQUIRES: tasks outlive it.
+  TuneProgress(std::span<const tuner::Task> tasks, bool quiet);
+  ~TuneProgress();
+  void show(const tuner::SessionStatus& status);
+
+ private:
+  void draw(const tuner::SessionStatus& status);
+  std::string headline(const tuner::SessionStatus& status) const;
+
+  std::span<const tuner::Task> tasks_;
+  bool quiet_, terminal_;
+  int drawn_lines_ = 0;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+/// 12.3 us, 4.56 ms, 1.2 s; "-" for 0.
+std::string duration_text(double seconds);
+
+}  // namespace lathe::cli

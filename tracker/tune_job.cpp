@@ -1,0 +1,193 @@
+#include "tracker/tune_job.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "core/support/error.h"
+
+namespace lathe::tracker {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// How a candidate is measured while searching, and how a winner is confirmed.
+wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
+  wire::Evaluation evaluation;
+  evaluation.threads = static_cast<uint32_t>(request.threads);
+  evaluation.budget_seconds = confirm ? 0.5 : 0.1;
+  evaluation.max_samples = confirm ? 300 : 40;
+  evaluation.relative_interval = confirm ? 0.005 : 0.02;
+  return evaluation;
+}
+
+double median(std::vector<float> samples) {
+  auto middle = samples.begin() + static_cast<long>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+/// The tuner's candidates as trials of one job of the farm.
+class FarmMeasurer final : public tuner::Measurer {
+ public:
+  FarmMeasurer(const TuneRequest& request, db::JobId job, std::vector<db::WorkloadId> workloads,
+               db::TargetId target, db::Store& store, FarmClient& farm)
+      : request_(request),
+        job_(job),
+        workloads_(std::move(workloads)),
+        target_(target),
+        store_(store),
+        farm_(farm) {}
+
+  size_t submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override {
+    std::vector<Candidate> candidates;
+    for (const tuner::Proposal& proposal : proposals) {
+      Candidate candidate{workloads_[task], schedule::to_json(proposal.trace), proposal.fingerprint,
+                          proposal.score};
+      candidate.evaluation = evaluation_of(request_, false);
+      candidate.evaluation.incumbent_seconds = incumbent_seconds;
+      candidates.push_back(std::move(candidate));
+    }
+    std::vector<Submission> answers = farm_.submit(static_cast<JobId>(job_), candidates);
+    size_t fresh = 0;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      tuner::Measured pending{task, proposals[i].trace, proposals[i].fingerprint};
+      if (answers[i].status == Submission::Status::kQueued)
+        waiting_[answers[i].trial] = std::move(pending), ++fresh;
+      if (answers[i].status == Submission::Status::kMeasured)
+        recall(std::move(pending), answers[i].measurement), ++fresh;
+    }
+    return fresh;
+  }
+
+  std::vector<tuner::Measured> wait(milliseconds timeout) override {
+    std::vector<tuner::Measured> answers = std::exchange(recalled_, {});
+    for (const Finished& finished :
+         farm_.poll(static_cast<JobId>(job_), answers.empty() ? timeout : milliseconds(0))) {
+      auto found = waiting_.find(finished.trial);
+      // A trial of an earlier life of this job: its result is in the store, which the session learnt from.
+      if (found == waiting_.end()) continue;
+      tuner::Measured answer = std::move(found->second);
+      waiting_.erase(found);
+      answer.outcome = finished.result.outcome;
+      answer.message = finished.result.message;
+      if (answer.outcome == Outcome::kOk) answer.seconds = median(finished.result.samples);
+      answers.push_back(std::move(answer));
+    }
+    return answers;
+  }
+
+  size_t in_flight() const override { return waiting_.size() + recalled_.size(); }
+  size_t capacity() const override { return std::max<size_t>(2 * farm_.status().slots, 16); }
+
+ private:
+  void recall(tuner::Measured pending, int64_t measurement) {
+    for (const db::Measurement& known : store_.history(workloads_[pending.task], target_))
+      if (known.id == measurement) pending.seconds = known.seconds;
+    recalled_.push_back(std::move(pending));
+  }
+
+  const TuneRequest& request_;
+  db::JobId job_;
+  std::vector<db::WorkloadId> workloads_;
+  db::TargetId target_;
+  db::Store& store_;
+  FarmClient& farm_;
+  std::unordered_map<TrialId, tuner::Measured> waiting_;
+  std::vector<tuner::Measured> recalled_;
+};
+
+struct Rows {
+  db::TargetId target = 0;
+  std::vector<db::WorkloadId> workloads;
+  db::JobId job = 0;
+};
+
+/// The job's rows: found when resuming, else made.
+Rows prepare(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store) {
+  auto transaction = store.begin();
+  Rows rows;
+  rows.target = store.add_target({request.target, request.target.substr(0, request.target.find(':')), ""});
+  std::vector<db::ModelTask> model_tasks;
+  db::NewJob job;
+  for (const tuner::Task& task : tasks) {
+    db::WorkloadId id = store.add_workload({task.digest, task.text, task.flops, task.bytes});
+    rows.workloads.push_back(id);
+    model_tasks.push_back({id, task.name, task.calls});
+    job.tasks.push_back({id, static_cast<double>(task.calls)});
+  }
+  if (request.resume) {
+    rows.job = *request.resume;
+  } else {
+    job.model = store.add_model(request.model, request.model_digest);
+    store.set_model_tasks(*job.model, rows.target, model_tasks);
+    job.target = rows.target;
+    job.threads = request.threads;
+    job.trial_budget = request.trials;
+    job.second_budget = request.seconds;
+    job.seed = static_cast<int64_t>(request.seed);
+    job.options = request.options;
+    rows.job = store.create_job(job);
+  }
+  store.set_job_state(rows.job, db::JobState::kRunning);
+  transaction.commit();
+  return rows;
+}
+
+/// Measures the leaders of each task again, all of them interleaved, several times over; the median of a
+/// leader's samples replaces what the search measured.
+void confirm_leaders(const TuneRequest& request, const Rows& rows, db::Store& store, FarmClient& farm) {
+  constexpr int kLeaders = 3, kRounds = 2;
+  std::set<TrialId> open;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int place = 0; place < kLeaders; ++place) {
+      for (db::WorkloadId workload : rows.workloads) {
+        db::BestQuery query{.workload = workload, .target = rows.target, .threads = request.threads};
+        std::vector<db::Measurement> leaders = store.top(query, kLeaders);
+        if (static_cast<size_t>(place) >= leaders.size()) continue;
+        Candidate again{workload, leaders[static_cast<size_t>(place)].trace,
+                        leaders[static_cast<size_t>(place)].program};
+        again.confirm = true;
+        again.evaluation = evaluation_of(request, true);
+        for (const Submission& answer : farm.submit(static_cast<JobId>(rows.job), std::span(&again, 1)))
+          if (answer.status == Submission::Status::kQueued) open.insert(answer.trial);
+      }
+    }
+    while (!open.empty())
+      for (const Finished& finished : farm.poll(static_cast<JobId>(rows.job), milliseconds(500)))
+        open.erase(finished.trial);
+  }
+}
+
+}  // namespace
+
+TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store,
+                        FarmClient& farm, const tuner::Session::OnChange& on_change,
+                        const std::function<bool()>& stop) {
+  Rows rows = prepare(request, tasks, store);
+  TuneResult result{.job = rows.job, .uuid = store.job(rows.job).uuid};
+  FarmMeasurer measurer(request, rows.job, rows.workloads, rows.target, store, farm);
+  tuner::SessionOptions options{request.trials, request.seconds, request.seed};
+  if (request.resume)
+    options.trials = std::max<int64_t>(0, request.trials - store.job_progress(rows.job).ended());
+  tuner::Session session(tasks, parse_target_text(request.target), measurer, options);
+  for (size_t i = 0; i < tasks.size(); ++i)
+    for (const db::Measurement& known : store.history(rows.workloads[i], rows.target))
+      if (known.threads == request.threads && !known.suspect)
+        session.know(i, schedule::parse_trace(known.trace), known.seconds);
+  session.run(on_change, stop);
+  result.interrupted = stop();
+  if (!result.interrupted) confirm_leaders(request, rows, store, farm);
+  result.status = session.status();
+  for (db::WorkloadId workload : rows.workloads) {
+    db::BestQuery query{
+        .workload = workload, .target = rows.target, .threads = request.threads, .accept_unconfirmed = true};
+    auto best = store.best(query);
+    result.confirmed_seconds.push_back(best ? best->measurement.seconds : 0);
+  }
+  store.add_job_seconds(rows.job, result.status.seconds);
+  store.set_job_state(rows.job, result.interrupted ? db::JobState::kStopped : db::JobState::kDone);
+  return result;
+}
+
+}  // namespace lathe::tracker

@@ -1,0 +1,42 @@
+// A tuning job from its rows in the store to confirmed best schedules; the same with the tracker inside this
+// process or elsewhere.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+#include "tracker/farm_client.h"
+#include "tuner/session.h"
+
+namespace lathe::tracker {
+
+struct TuneRequest {
+  std::string model, model_digest;  // name for people; sha256 of what the tasks came from
+  std::string target;               // complete text
+  int threads = 1;                  // a kernel is measured with
+  int64_t trials = 512;
+  double seconds = 0;  // 0: no limit
+  uint64_t seed = 0;
+  std::string options = "{}";       // JSON: what `tune resume` needs to make the tasks again
+  std::optional<db::JobId> resume;  // go on with this job
+};
+
+struct TuneResult {
+  db::JobId job = 0;
+  std::string uuid;
+  bool interrupted = false;
+  tuner::SessionStatus status;
+  std::vector<double>
+      confirmed_seconds;  // by task: of the best, measured again at the end; 0 when nothing was measured
+};
+
+/// Runs the job: trials until the budget is spent, then the leaders of each task are measured again and the
+/// best confirmed. `stop` asks for an early end: the job is then left stopped, to be resumed. Throws Error as
+/// the store and the farm do.
+TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store,
+                        FarmClient& farm, const tuner::Session::OnChange& on_change,
+                        const std::function<bool()>& stop);
+
+}  // namespace lathe::tracker
