@@ -1,0 +1,369 @@
+#include "core/relay/passes/fuse_ops.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/relay/functor.h"
+#include "core/relay/op.h"
+
+namespace lathe::relay {
+namespace {
+
+/// Groups of more operators than this stop growing: the kernels would take long to compile and gain nothing.
+constexpr int kMaxGroup = 256;
+
+/// A graph node with its uses. Indices are in post-order: operands come first.
+struct GraphNode {
+  Expr expr;
+  Fusion pattern = Fusion::kOpaque;
+  bool external = false;  // used by something that cannot be in a group: never the inside of one
+  struct Use {
+    size_t user;
+    Fusion edge;
+  };
+  std::vector<Use> uses;
+};
+
+const Op* op_of(const Expr& e) {
+  const auto* call = e.as<Call>();
+  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
+  return op ? &op->row() : nullptr;
+}
+
+bool same_shape(const Expr& a, const Expr& b) {
+  const auto *x = a->checked_type.as<TensorType>(), *y = b->checked_type.as<TensorType>();
+  if (!x || !y || x->shape.size() != y->shape.size()) return false;
+  for (size_t i = 0; i < x->shape.size(); ++i)
+    if (!structural_equal(x->shape[i], y->shape[i])) return false;
+  return true;
+}
+
+bool is_scalar_constant(const Expr& e) {
+  const auto* c = e.as<Constant>();
+  return c && c->value.shape().empty();
+}
+
+class Graph {
+ public:
+  explicit Graph(const Expr& body) {
+    post_order_operands(body);
+    node(body).external = true;
+  }
+  const std::vector<GraphNode>& nodes() const { return nodes_; }
+  size_t index(const Expr& e) const { return index_.at(e.get()); }
+  bool has(const Expr& e) const { return index_.count(e.get()) > 0; }
+
+ private:
+  GraphNode& node(const Expr& e) { return nodes_[index_.at(e.get())]; }
+
+  /// Operands before users, from an explicit stack. Bodies of functions are other graphs.
+  void post_order_operands(const Expr& root) {
+    std::vector<std::pair<Expr, bool>> stack{{root, false}};
+    while (!stack.empty()) {
+      auto [e, expanded] = stack.back();
+      stack.pop_back();
+      if (index_.count(e.get())) continue;
+      if (expanded || e.as<Function>()) {
+        add(e);
+        continue;
+      }
+      stack.push_back({e, true});
+      std::vector<Expr> operands;
+      for_each_operand(e, [&](const Expr& operand, bool) { operands.push_back(operand); });
+      for (size_t i = operands.size(); i-- > 0;) stack.push_back({operands[i], false});
+    }
+  }
+
+  void add(const Expr& e) {
+    index_[e.get()] = nodes_.size();
+    nodes_.push_back({.expr = e});
+    GraphNode& self = nodes_.back();
+    if (const Op* op = op_of(e)) {
+      self.pattern = op->fusion;
+      for (const Expr& arg : e.as<Call>()->args) {
+        bool aligned = op->fusion == Fusion::kBroadcast && same_shape(arg, e);
+        use(arg, aligned ? Fusion::kElementwise : op->fusion);
+      }
+    } else if (e.as<Tuple>()) {
+      self.pattern = Fusion::kTuple;
+      for (const Expr& item : e.as<Tuple>()->items) use(item, Fusion::kInjective);
+    } else if (const auto* p = e.as<Projection>()) {
+      // A field of an opaque operator's tuple is no element-wise function of it.
+      self.pattern = node(p->tuple).pattern == Fusion::kOpaque ? Fusion::kOpaque : Fusion::kInjective;
+      if (self.pattern == Fusion::kOpaque)
+        node(p->tuple).external = true;
+      else
+        use(p->tuple, Fusion::kInjective);
+    } else if (is_scalar_constant(e)) {
+      self.pattern = Fusion::kElementwise;
+    } else if (!e.as<Function>()) {
+      for_each_operand(e, [&](const Expr& operand, bool) { node(operand).external = true; });
+    }
+  }
+
+  void use(const Expr& operand, Fusion edge) { node(operand).uses.push_back({nodes_.size() - 1, edge}); }
+
+  std::vector<GraphNode> nodes_;
+  std::unordered_map<const Node*, size_t> index_;
+};
+
+constexpr size_t kNone = SIZE_MAX;
+
+/// The immediate post-dominator of each node, found as the lowest common ancestor of its users' in the tree.
+struct Dominators {
+  struct Entry {
+    size_t parent = kNone;
+    int depth = 1;
+    Fusion pattern = Fusion::kOpaque;  // the strongest edge on the way to the parent
+  };
+  std::vector<Entry> entries;
+
+  explicit Dominators(const std::vector<GraphNode>& nodes) : entries(nodes.size()) {
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const GraphNode& node = nodes[i];
+      if (node.external || node.uses.empty()) continue;
+      Fusion pattern = Fusion::kElementwise;
+      size_t parent = node.uses[0].user;
+      for (const GraphNode::Use& use : node.uses) {
+        pattern = std::max(pattern, use.edge);
+        parent = common(parent, use.user, pattern);
+        if (parent == kNone) break;
+      }
+      if (parent == kNone) continue;
+      entries[i] = {parent, entries[parent].depth + 1, pattern};
+    }
+  }
+
+ private:
+  size_t common(size_t a, size_t b, Fusion& pattern) const {
+    while (a != b) {
+      if (a == kNone || b == kNone) return kNone;
+      size_t& deeper = entries[a].depth >= entries[b].depth ? a : b;
+      pattern = std::max(pattern, entries[deeper].pattern);
+      deeper = entries[deeper].parent;
+    }
+    return a;
+  }
+};
+
+/// Union-find over the nodes; a group's root is its last operator.
+class Groups {
+ public:
+  explicit Groups(const std::vector<GraphNode>& nodes) : nodes_(nodes), dominators_(nodes) {
+    for (size_t i = 0; i < nodes.size(); ++i) groups_.push_back({i, nodes[i].pattern, 1});
+    for (int phase = 0; phase < 3; ++phase)
+      for (size_t i = 0; i < nodes.size(); ++i) grow(i, phase);
+  }
+
+  size_t root(size_t i) {
+    while (groups_[i].parent != i) i = groups_[i].parent = groups_[groups_[i].parent].parent;
+    return i;
+  }
+
+ private:
+  struct Group {
+    size_t parent;
+    Fusion pattern;
+    int size;
+  };
+  using Allowed = bool (*)(Fusion pattern, bool is_sink);
+
+  /// Tries to merge node i, and what lies between, into the group of its post-dominator. Phase 0: operators
+  /// with element-wise outputs absorb what follows; 1: injective operators; 2: injective operators into inner
+  /// tuples.
+  void grow(size_t i, int phase) {
+    const Dominators::Entry& entry = dominators_.entries[i];
+    Fusion pattern = groups_[root(i)].pattern;
+    if (pattern == Fusion::kOpaque || entry.parent == kNone || root(i) == root(entry.parent)) return;
+    if (groups_[root(i)].size + groups_[root(entry.parent)].size > kMaxGroup) return;
+    Fusion sink = groups_[root(entry.parent)].pattern;
+    if (phase == 2) {
+      if (pattern <= Fusion::kInjective && nodes_[entry.parent].pattern == Fusion::kTuple &&
+          sink <= Fusion::kInjective)
+        try_path(i, entry.parent, up_to_injective);
+      return;
+    }
+    if (nodes_[entry.parent].pattern == Fusion::kTuple) return;
+    if (pattern == Fusion::kAnchor) {
+      if (phase == 0 && entry.pattern == Fusion::kElementwise) try_path(i, entry.parent, up_to_broadcast);
+    } else if (pattern <= Fusion::kBroadcast) {
+      if (entry.pattern <= Fusion::kReduction) try_path(i, entry.parent, into_sink);
+    } else if (pattern == Fusion::kInjective || pattern == Fusion::kTuple) {
+      if (phase == 1) try_path(i, entry.parent, up_to_injective);
+    }
+  }
+
+  static bool up_to_broadcast(Fusion pattern, bool) { return pattern <= Fusion::kBroadcast; }
+  static bool up_to_injective(Fusion pattern, bool) { return pattern <= Fusion::kInjective; }
+  /// Element-wise operators enter any group but one whose pattern forbids it.
+  static bool into_sink(Fusion pattern, bool is_sink) {
+    return pattern <= Fusion::kInjective ||
+           (is_sink && (pattern == Fusion::kReduction || pattern == Fusion::kAnchor));
+  }
+
+  void try_path(size_t source, size_t sink, Allowed allowed) {
+    std::vector<size_t> path;
+    for (const GraphNode::Use& use : nodes_[source].uses)
+      if (!collect(use.user, sink, allowed, path)) return;
+    merge(source, sink);
+    for (size_t inner : path) merge(inner, sink);
+  }
+
+  bool collect(size_t i, size_t sink, Allowed allowed, std::vector<size_t>& path) {
+    if (std::find(path.begin(), path.end(), i) != path.end()) return true;
+    if (!allowed(groups_[root(i)].pattern, i == sink)) return false;
+    if (i == sink) return true;
+    path.push_back(i);
+    for (const GraphNode::Use& use : nodes_[i].uses)
+      if (!collect(use.user, sink, allowed, path)) return false;
+    return true;
+  }
+
+  void merge(size_t child, size_t parent) {
+    child = root(child), parent = root(parent);
+    if (child == parent) return;
+    // The root stays the node that ends the group: the later one.
+    size_t last = std::max(child, parent), other = std::min(child, parent);
+    groups_[last].pattern = std::max(groups_[last].pattern, groups_[other].pattern);
+    groups_[last].size += groups_[other].size;
+    groups_[other].parent = last;
+  }
+
+  const std::vector<GraphNode>& nodes_;
+  Dominators dominators_;
+  std::vector<Group> groups_;
+};
+
+/// One group as a function over what it takes from outside.
+struct Region {
+  std::vector<Var> params;
+  std::vector<Expr> args;
+  std::unordered_map<const Node*, Var> by_arg;
+
+  Var param(const Expr& arg, const Type& type) {
+    auto [found, is_new] = by_arg.emplace(arg.get(), Var());
+    if (is_new) {
+      auto var = mutate(*make_var(fmt::format("p{}", params.size()), type));
+      var->checked_type = type;
+      found->second = seal(std::move(var));
+      params.push_back(found->second);
+      args.push_back(arg);
+    }
+    return found->second;
+  }
+};
+
+template <typename T>
+Expr with_type_of(std::unique_ptr<T> node, const Expr& old) {
+  node->checked_type = old->checked_type;
+  node->span = old->span;
+  return seal(std::move(node));
+}
+
+/// Rebuilds a body with each group as a call of a primitive function.
+class Rebuilder {
+ public:
+  explicit Rebuilder(const Expr& body) : graph_(body), groups_(graph_.nodes()) {}
+
+  Expr run(const Expr& body) {
+    const std::vector<GraphNode>& nodes = graph_.nodes();
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Expr& e = nodes[i].expr;
+      if (is_fused(i)) {
+        inner_[e.get()] = inside(e, regions_[groups_.root(i)], groups_.root(i));
+        if (groups_.root(i) == i) outer_[e.get()] = call_of(e, regions_[i]);
+      } else {
+        outer_[e.get()] =
+            e->map_children([&](const NodeRef& child) { return outside(child); }).cast<RelayNode>();
+      }
+    }
+    return outer_.at(body.get());
+  }
+
+ private:
+  /// Calls of operators are; tuples, projections and scalars only when they belong to an operator's group.
+  bool is_fused(size_t i) {
+    const Expr& e = graph_.nodes()[i].expr;
+    if (op_of(e)) return true;
+    if (is_scalar_constant(e)) return false;
+    bool movable = e.as<Tuple>() || e.as<Projection>();
+    if (!movable) return false;
+    size_t root = groups_.root(i);
+    return root != i || group_has_operator(i);
+  }
+  bool group_has_operator(size_t root) {
+    for (size_t j = 0; j < root; ++j)
+      if (groups_.root(j) == root && op_of(graph_.nodes()[j].expr)) return true;
+    return false;
+  }
+
+  NodeRef outside(const NodeRef& child) const {
+    auto found = outer_.find(child.get());
+    return found == outer_.end() ? child : NodeRef(found->second);
+  }
+
+  /// The operand as seen from inside the group: its own node, a scalar, or a parameter.
+  Expr operand(const Expr& e, Region& region, size_t root) {
+    if (is_scalar_constant(e)) return e;
+    size_t i = graph_.index(e);
+    if (is_fused(i) && groups_.root(i) == root) return inner_.at(e.get());
+    // A tuple from outside is taken apart, so that parameters are tensors.
+    if (const auto* t = e.as<Tuple>()) {
+      auto copy = mutate(*t);
+      for (Expr& item : copy->items) item = operand(item, region, root);
+      return with_type_of(std::move(copy), e);
+    }
+    return region.param(outer_.at(e.get()), e->checked_type);
+  }
+
+  Expr inside(const Expr& e, Region& region, size_t root) {
+    if (const auto* call = e.as<Call>()) {
+      auto copy = mutate(*call);
+      for (Expr& arg : copy->args) arg = operand(arg, region, root);
+      return with_type_of(std::move(copy), e);
+    }
+    if (const auto* t = e.as<Tuple>()) {
+      auto copy = mutate(*t);
+      for (Expr& item : copy->items) item = operand(item, region, root);
+      return with_type_of(std::move(copy), e);
+    }
+    auto copy = mutate(*e.as<Projection>());
+    copy->tuple = operand(copy->tuple, region, root);
+    return with_type_of(std::move(copy), e);
+  }
+
+  Expr call_of(const Expr& e, const Region& region) {
+    std::vector<Type> types;
+    for (const Var& param : region.params) types.push_back(param->checked_type);
+    auto function = std::make_unique<Function>();
+    function->params = region.params;
+    function->result_type = e->checked_type;
+    function->body = inner_.at(e.get());
+    function->attrs.primitive = true;
+    function->checked_type = func_type(std::move(types), e->checked_type);
+    auto call = std::make_unique<Call>();
+    call->callee = seal(std::move(function));
+    call->args = region.args;
+    return with_type_of(std::move(call), e);
+  }
+
+  Graph graph_;
+  Groups groups_;
+  std::unordered_map<size_t, Region> regions_;           // by root
+  std::unordered_map<const Node*, Expr> inner_, outer_;  // by original expression
+};
+
+}  // namespace
+
+Module fuse_ops(const Module& module) {
+  auto result = mutate(*module);
+  for (auto& [name, function] : result->functions) {
+    if (function->attrs.primitive) continue;
+    auto fused = mutate(*function);
+    fused->body = Rebuilder(function->body).run(function->body);
+    function = seal(std::move(fused));
+  }
+  return seal(std::move(result));
+}
+
+}  // namespace lathe::relay

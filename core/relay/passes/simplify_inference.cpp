@@ -1,0 +1,56 @@
+#include "core/relay/passes/simplify_inference.h"
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/functor.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::relay {
+namespace {
+
+/// A vector along `axis` of a tensor of rank `rank`, as broadcasting aligns it: (c) -> (c, 1, 1).
+Expr along(const Expr& vector, int64_t axis, size_t rank) {
+  int64_t after = static_cast<int64_t>(rank) - 1 - (axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
+  return after == 0 ? vector : typed_call("expand_dims", {vector}, make<ExpandDimsAttrs>(int64_t{1}, after));
+}
+
+Expr normalized(const Call& call) {
+  const auto* given = call.attrs.as<NormAttrs>();
+  NormAttrs attrs = given ? *given : NormAttrs();
+  const Expr &x = call.args[0], &gamma = call.args[1], &beta = call.args[2], &mean = call.args[3],
+             &variance = call.args[4];
+  const auto& type = *x->checked_type.as<TensorType>();
+  Expr epsilon = typed_constant(full({}, type.dtype, attrs.epsilon));
+  Expr scale = typed_call("rsqrt", {typed_call("add", {variance, epsilon})});
+  if (attrs.scale) scale = typed_call("multiply", {scale, gamma});
+  Expr shift = typed_call("negative", {typed_call("multiply", {mean, scale})});
+  if (attrs.center) shift = typed_call("add", {shift, beta});
+  size_t rank = type.shape.size();
+  Expr scaled = typed_call("multiply", {x, along(scale, attrs.axis, rank)});
+  return typed_call("add", {scaled, along(shift, attrs.axis, rank)});
+}
+
+class Simplifier final : public ExprMutator {
+  Expr visit_projection(const Ref<Projection>& e) override {
+    Expr tuple = visit(e->tuple);
+    const auto* call = tuple.as<Call>();
+    const auto* op = call ? call->callee.as<OpNode>() : nullptr;
+    if (op && e->index == 0 && op->name == "nn.batch_norm") return normalized(*call);
+    if (op && e->index == 0 && op->name == "nn.dropout") return call->args[0];
+    return visit_default(e);
+  }
+  Expr visit_call(const Ref<Call>& e) override {
+    const auto* op = e->callee.as<OpNode>();
+    if (op && op->name == "nn.dropout" && e->checked_type.as<TensorType>()) return visit(e->args[0]);
+    return visit_default(e);
+  }
+};
+
+}  // namespace
+
+Module simplify_inference(const Module& module) {
+  auto result = mutate(*module);
+  for (auto& [name, function] : result->functions) function = Simplifier().visit_as(function);
+  return seal(std::move(result));
+}
+
+}  // namespace lathe::relay
