@@ -111,7 +111,8 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
     for (const BlockIter& iter : block.iters)
       (iter.kind == IterKind::kReduce ? reduces : spatial) |= uses_var(iter.value, v.get());
     if (!reduces) continue;
-    const int64_t* n = as_int(analyzer.simplify(extent));
+    Expr size = analyzer.simplify(extent);
+    const int64_t* n = as_int(size);
     if (!n || spatial) return {};  // of symbolic extent, or one loop for both: not decided here
     used.emplace_back(v, Expr(*n));
     if (__builtin_mul_overflow(steps, *n, &steps)) return {};

@@ -1,7 +1,8 @@
-// The text of tensor programs.
+// The text of tensor programs, and the verifier that guards everything behind it.
 #include "core/support/error.h"
 #include "core/tir/builder.h"
 #include "core/tir/text.h"
+#include "core/tir/verify.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace lathe::fuzz {
@@ -31,6 +32,9 @@ void run_one(std::string_view bytes) {
   CHECK(structural_equal(func, again, /*map_free=*/true), "{}", text);
   CHECK(tir::print(again) == text, "{}\nprints as\n{}", text, tir::print(again));
   tir::workload_digest(func);
+  // The verifier takes anything that parses, and what it accepts other passes may take.
+  tir::find_lowered_fault(func);
+  tir::find_fault(func);
 }
 
 }  // namespace lathe::fuzz
