@@ -1,0 +1,80 @@
+#include "core/relay/passes/fold_constant.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/functor.h"
+
+namespace lathe::relay {
+namespace {
+
+/// Finds the largest constant expressions, in an order that depends on the program alone.
+class Finder {
+ public:
+  void search(const Ref<Function>& function) {
+    post_order(function, [&](const NodeRef& node) {
+      if (is_constant(node.get())) {
+        constant_.insert(node.get());
+        return;
+      }
+      node->for_each_child([&](const NodeRef& child) { need(child); });
+    });
+  }
+  const std::vector<Expr>& found() const { return found_; }
+
+ private:
+  bool all_constant(const std::vector<Expr>& exprs) const {
+    return std::all_of(exprs.begin(), exprs.end(),
+                       [&](const Expr& e) { return constant_.count(e.get()) != 0; });
+  }
+
+  /// REQUIRES: known for the children.
+  bool is_constant(const Node* node) const {
+    if (NodeRef(node).as<Constant>()) return true;
+    if (const Tuple* tuple = NodeRef(node).as<Tuple>()) return all_constant(tuple->items);
+    if (const Projection* projection = NodeRef(node).as<Projection>())
+      return constant_.count(projection->tuple.get()) != 0;
+    const Call* call = NodeRef(node).as<Call>();
+    const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
+    return op && op->row().compute && !op->row().stateful && all_constant(call->args);
+  }
+
+  /// Something that is not constant wants the value of `node`.
+  void need(const NodeRef& node) {
+    if (!constant_.count(node.get()) || !needed_.insert(node.get()).second || node.as<Constant>()) return;
+    if (const Tuple* tuple = node.as<Tuple>()) {
+      for (const Expr& item : tuple->items) need(item);
+      return;
+    }
+    Expr e = node.cast<RelayNode>();
+    CHECK(e->checked_type, "constant folding needs inferred types");
+    const TensorType* type = e->checked_type.as<TensorType>();
+    if (type && has_constant_shape(*type)) found_.push_back(e);
+  }
+
+  std::unordered_set<const Node*> constant_, needed_;
+  std::vector<Expr> found_;
+};
+
+class Replace final : public ExprMutator {
+ public:
+  Replace(const std::vector<Expr>& exprs, const std::vector<Tensor>& values) {
+    CHECK(exprs.size() == values.size(), "{} expressions, {} values", exprs.size(), values.size());
+    for (size_t i = 0; i < exprs.size(); ++i) set(exprs[i], typed_constant(values[i]));
+  }
+};
+
+}  // namespace
+
+Module fold_constant(const Module& module, const Evaluate& evaluate) {
+  Finder finder;
+  for (const auto& [name, function] : module->functions) finder.search(function);
+  if (finder.found().empty()) return module;
+  Replace replace(finder.found(), evaluate(finder.found()));
+  auto copy = mutate(*module);
+  for (auto& [name, function] : copy->functions) function = replace.visit_as(function);
+  return seal(std::move(copy));
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,72 @@
+#include "core/relay/passes/fold_constant.h"
+
+#include <gtest/gtest.h>
+
+#include "core/relay/analysis/call_type.h"
+
+namespace lathe::relay {
+namespace {
+
+Expr number(double value) { return typed_constant(full({}, kFloat32, value)); }
+
+/// add and multiply of scalars, by recursion.
+double value_of(const Expr& e) {
+  if (const Constant* constant = e.as<Constant>()) return constant->value.value(0);
+  const Call* call = e.as<Call>();
+  double a = value_of(call->args[0]), b = value_of(call->args[1]);
+  return call->callee.as<OpNode>()->name == "add" ? a + b : a * b;
+}
+
+struct Calls {
+  int count = 0;
+  std::vector<Tensor> operator()(const std::vector<Expr>& closed) {
+    ++count;
+    std::vector<Tensor> values;
+    for (const Expr& e : closed) values.push_back(full({}, kFloat32, value_of(e)));
+    return values;
+  }
+};
+
+Module module_of(const Var& x, const Expr& body) {
+  return make_module(make<Function>(std::vector<TypeVar>(), std::vector<Var>{x}, Type(), body));
+}
+
+Var scalar_param() {
+  auto copy = mutate(*make_var("x", tensor_type(std::vector<int64_t>{}, kFloat32)));
+  copy->checked_type = copy->annotation;
+  return seal(std::move(copy));
+}
+
+TEST(FoldConstant, FoldsTheLargestExpressionsInOneGo) {
+  Var x = scalar_param();
+  Expr six = typed_call("multiply", {number(2), number(3)});
+  Expr ten = typed_call("add", {six, number(4)});
+  Expr body = typed_call("add", {typed_call("multiply", {x, ten}), six});
+  Calls calls;
+  Module folded = fold_constant(module_of(x, body), std::ref(calls));
+  EXPECT_EQ(calls.count, 1);
+  const Call* add = folded->functions.at("main")->body.as<Call>();
+  EXPECT_EQ(value_of(add->args[0].as<Call>()->args[1]), 10);
+  EXPECT_EQ(value_of(add->args[1]), 6);
+  EXPECT_TRUE(add->args[0].as<Call>()->args[1].as<Constant>());
+  EXPECT_TRUE(add->args[1].as<Constant>());
+}
+
+TEST(FoldConstant, FoldsTheItemsOfATupleAndTheResult) {
+  Var x = scalar_param();
+  Expr sum = typed_call("add", {number(2), number(3)});
+  Calls calls;
+  Module folded = fold_constant(module_of(x, typed_tuple({sum, number(1)})), std::ref(calls));
+  EXPECT_EQ(value_of(folded->functions.at("main")->body.as<Tuple>()->items[0]), 5);
+}
+
+TEST(FoldConstant, LeavesAModuleWithNothingToFoldAsItIs) {
+  Var x = scalar_param();
+  Module module = module_of(x, typed_call("add", {x, number(1)}));
+  Calls calls;
+  EXPECT_EQ(fold_constant(module, std::ref(calls)), module);
+  EXPECT_EQ(calls.count, 0);
+}
+
+}  // namespace
+}  // namespace lathe::relay
