@@ -67,20 +67,6 @@ class Enumeration {
     return as_int(result) ? std::optional(*as_int(result)) : std::nullopt;
   }
 
-  /// Whether the conditions over the enumerated variables alone hold; others cut spatial values.
-  bool may_hold(const Expr& condition, const VarMap& values) {
-    const Binary* binary = condition.as<Binary>();
-    if (binary && binary->op == BinaryOp::kAnd)
-      return may_hold(binary->a, values) && may_hold(binary->b, values);
-    bool enumerated = true;
-    post_order(condition, [&](const NodeRef& node) {
-      if (const VarNode* v = node.as<VarNode>()) enumerated &= values.count(v) > 0;
-    });
-    if (!enumerated) return true;
-    auto value = value_of(condition, values);
-    return value && *value;
-  }
-
   Fault step(const VarMap& values) {
     for (const Expr& condition : conditions_)
       if (auto runs = value_of(condition, values); !runs || !*runs) return {};
@@ -113,7 +99,7 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
     if (!reduces) continue;
     Expr size = analyzer.simplify(extent);
     const int64_t* n = as_int(size);
-    if (!n || spatial) return {};  // of symbolic extent, or one loop for both: not decided here
+    if (!n || *n < 1 || spatial) return {};  // of symbolic extent, empty, or one loop for both: not decided here
     used.emplace_back(v, Expr(*n));
     if (__builtin_mul_overflow(steps, *n, &steps)) return {};
   }
