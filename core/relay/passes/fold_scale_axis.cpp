@@ -1,0 +1,113 @@
+#include "core/relay/passes/fold_scale_axis.h"
+
+#include <unordered_map>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/functor.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::relay {
+namespace {
+
+/// How often each expression is an operand.
+class UseCounter final : public ExprVisitor {
+ public:
+  int uses(const Expr& e) const {
+    auto found = counts_.find(e.get());
+    return found == counts_.end() ? 0 : found->second;
+  }
+
+ private:
+  void visit_default(const Expr& e) override {
+    for_each_operand(e, [&](const Expr& operand, bool) { ++counts_[operand.get()]; });
+    ExprVisitor::visit_default(e);
+  }
+  std::unordered_map<const Node*, int> counts_;
+};
+
+const Call* call_to(const Expr& e, std::string_view name) {
+  const auto* call = e.as<Call>();
+  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
+  return op && op->name == name ? call : nullptr;
+}
+
+/// A constant with one number for each channel, and 1 elsewhere: (1, c, 1, 1), (c, 1, 1) or one number.
+bool scales_channels(const Expr& scale, int64_t channels, size_t axes_after) {
+  const auto* c = scale.as<Constant>();
+  if (!c) return false;
+  const std::vector<int64_t>& shape = c->value.shape();
+  if (c->value.size() == 1) return true;
+  if (c->value.size() != channels || shape.size() <= axes_after) return false;
+  return shape[shape.size() - 1 - axes_after] == channels;
+}
+
+class Folder final : public ExprMutator {
+ public:
+  explicit Folder(const UseCounter& uses) : uses_(uses) {}
+
+ private:
+  Expr visit_call(const Ref<Call>& e) override {
+    if (call_to(e, "multiply"))
+      for (size_t side : {0, 1})
+        if (Expr folded = scaled(e->args[side], e->args[1 - side], e->checked_type)) return folded;
+    return visit_default(e);
+  }
+
+  /// `value` * scale with the scale inside, or null when it can't move.
+  Expr scaled(const Expr& value, const Expr& scale, const Type& result) {
+    if (!scale.as<Constant>() || uses_.uses(value) != 1 || !structural_equal(value->checked_type, result))
+      return {};
+    if (const auto* add = call_to(value, "add")) {
+      for (size_t side : {0, 1}) {
+        if (!add->args[1 - side].as<Constant>()) continue;
+        if (Expr inner = scaled(add->args[side], scale, result))
+          return typed_call("add", {inner, typed_call("multiply", {add->args[1 - side], scale})});
+      }
+      return {};
+    }
+    if (const auto* conv = call_to(value, "nn.conv2d")) return scaled_conv(*conv, scale);
+    if (const auto* dense = call_to(value, "nn.dense")) return scaled_weight(*dense, scale, 0, 1);
+    return {};
+  }
+
+  Expr scaled_conv(const Call& conv, const Expr& scale) {
+    const auto* attrs = conv.attrs.as<ConvAttrs>();
+    bool plain = !attrs || ((attrs->data_layout.empty() || attrs->data_layout == "NCHW") &&
+                            (attrs->kernel_layout.empty() || attrs->kernel_layout == "OIHW") &&
+                            attrs->out_layout.empty());
+    return plain ? scaled_weight(conv, scale, 2, 3) : Expr();
+  }
+
+  /// The weight's first axis is the output channel, `weight_axes_after` axes follow it; in the result
+  /// `axes_after` do.
+  Expr scaled_weight(const Call& call, const Expr& scale, size_t axes_after, size_t weight_axes_after) {
+    const Expr& weight = call.args[1];
+    const auto& shape = weight->checked_type.as<TensorType>()->shape;
+    const int64_t* channels = as_int(shape[0]);
+    if (!weight.as<Constant>() || !channels || !scales_channels(scale, *channels, axes_after)) return {};
+    Tensor factors = scale.as<Constant>()->value;
+    std::vector<int64_t> aligned(weight_axes_after + 1, 1);
+    aligned[0] = factors.size();
+    Expr product = typed_call("multiply", {weight, typed_constant(factors.reshaped(aligned))});
+    auto copy = mutate(call);
+    copy->args[0] = visit(call.args[0]);
+    copy->args[1] = product;
+    return seal(std::move(copy));
+  }
+
+  const UseCounter& uses_;
+};
+
+}  // namespace
+
+Module fold_scale_axis(const Module& module) {
+  auto result = mutate(*module);
+  for (auto& [name, function] : result->functions) {
+    UseCounter uses;
+    uses.visit(function);
+    function = Folder(uses).visit_as(function);
+  }
+  return seal(std::move(result));
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,19 @@
+// The graph passes between a model and its kernels.
+#pragma once
+
+#include "core/relay/expr.h"
+#include "core/relay/passes/fold_constant.h"
+#include "core/tir/target.h"
+
+namespace lathe::tuner {
+
+/// Runs the pipeline (optimize.cpp reads top to bottom) and gives a fused module whose calls are primitive
+/// functions: what extract_tasks and final_build take. REQUIRES: constant shapes. Throws Error on what does
+/// not type-check.
+relay::Module optimize(const relay::Module& module, const Target& target);
+
+/// Evaluates constants: small ones by the interpreter, the rest compiled with default schedules for `target`,
+/// which this machine must be able to run.
+relay::Evaluate constant_evaluator(const Target& target);
+
+}  // namespace lathe::tuner
