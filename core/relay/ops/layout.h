@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/arith/expr.h"
+#include "core/support/tensor.h"
 
 namespace lathe::relay {
 
@@ -45,5 +46,9 @@ class Layout {
  private:
   std::vector<Axis> axes_;
 };
+
+/// The tensor's elements in another layout of the same axes (what the operator layout_transform means), by a
+/// direct copy. REQUIRES: blocks divide the axes.
+Tensor transform_layout(const Tensor& tensor, const Layout& from, const Layout& to);
 
 }  // namespace lathe::relay

@@ -1,0 +1,232 @@
+#include "core/relay/passes/alter_layout.h"
+
+#include <algorithm>
+
+#include "core/relay/functor.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay {
+namespace {
+
+using ops::attrs_as;
+
+/// An expression whose channels (axis 1 of 4) are blocked by `block`: its shape is (N, C/block, H, W, block).
+struct Blocked {
+  Expr expr;
+  int64_t block = 0;
+};
+
+std::string data_layout(int64_t block) { return block ? fmt::format("NCHW{}c", block) : "NCHW"; }
+
+const TensorType* tensor_type_of(const Expr& e) {
+  return e->checked_type ? e->checked_type.as<TensorType>() : nullptr;
+}
+
+/// The channels of a 4-dimensional value, or 0 when it is none or they are not constant.
+int64_t channels_of(const Expr& e) {
+  const TensorType* type = tensor_type_of(e);
+  return type && type->shape.size() == 4 && as_int(type->shape[1]) ? int_value(type->shape[1]) : 0;
+}
+
+bool is_shape(const Expr& e, const Ints& shape) {
+  const TensorType* type = tensor_type_of(e);
+  return type && has_constant_shape(*type) && constant_shape(*type) == shape;
+}
+
+Expr transform(const Expr& e, const std::string& from, const std::string& to) {
+  if (const Constant* c = e.as<Constant>())
+    return constant(transform_layout(c->value, Layout::parse(from), Layout::parse(to)));
+  return call("layout_transform", {e}, make<LayoutTransformAttrs>(from, to));
+}
+
+Expr reshaped(const Expr& e, const Ints& shape) {
+  if (const Constant* c = e.as<Constant>()) return constant(c->value.reshaped(shape));
+  return call("reshape", {e}, make<ReshapeAttrs>(shape));
+}
+
+/// visit() gives each expression in its own layout; `blocked_` remembers those that were computed in blocked
+/// form. A transformation that nobody asks for in the end is not part of the result.
+class AlterLayout final : public ExprMutator {
+ public:
+  explicit AlterLayout(int64_t lanes) : lanes_(lanes) {}
+
+ protected:
+  Expr visit_function(const Ref<Function>& e) override {
+    return e->attrs.primitive ? Expr(e) : ExprMutator::visit_function(e);
+  }
+
+  Expr visit_call(const Ref<Call>& e) override {
+    const OpNode* op = e->callee.as<OpNode>();
+    if (!op) return visit_default(e);
+    if (op->name == "nn.dense") return packed_dense(e);
+    Blocked result = blocked_call(e, *op);
+    if (!result.block) return visit_default(e);
+    blocked_[e.get()] = result;
+    return transform(result.expr, data_layout(result.block), "NCHW");
+  }
+
+ private:
+  using Handler = Blocked (AlterLayout::*)(const Ref<Call>&);
+
+  /// The call in blocked form; block 0 when it must keep its layout.
+  Blocked blocked_call(const Ref<Call>& e, const OpNode& op) {
+    static const std::pair<const char*, Handler> kHandlers[] = {
+        {"nn.conv2d", &AlterLayout::convolution},
+        {"nn.bias_add", &AlterLayout::bias_add},
+        {"concatenate", &AlterLayout::concatenation},
+        {"nn.max_pool2d", &AlterLayout::with_layout<PoolAttrs>},
+        {"nn.avg_pool2d", &AlterLayout::with_layout<PoolAttrs>},
+        {"nn.global_max_pool2d", &AlterLayout::with_layout<AdaptivePoolAttrs>},
+        {"nn.global_avg_pool2d", &AlterLayout::with_layout<AdaptivePoolAttrs>},
+        {"nn.adaptive_max_pool2d", &AlterLayout::with_layout<AdaptivePoolAttrs>},
+        {"nn.adaptive_avg_pool2d", &AlterLayout::with_layout<AdaptivePoolAttrs>},
+    };
+    if (!channels_of(e)) return {};
+    for (const auto& [name, handler] : kHandlers)
+      if (op.name == name) return (this->*handler)(e);
+    return op.row().layout == LayoutRule::kElementwise ? elementwise(e) : Blocked{};
+  }
+
+  /// The block for `channels`: full vectors, or halves and quarters of them; 0 when none divides.
+  int64_t block_for(int64_t channels) const {
+    for (int64_t block = lanes_; block >= 4; block /= 2)
+      if (channels % block == 0) return block;
+    return 0;
+  }
+
+  int64_t block_of(const Expr& original) const {
+    auto found = blocked_.find(original.get());
+    return found == blocked_.end() ? 0 : found->second.block;
+  }
+
+  /// `original` with its channels blocked by `block`.
+  Expr as_blocked(const Expr& original, int64_t block) {
+    auto found = blocked_.find(original.get());
+    if (found != blocked_.end() && found->second.block == block) return found->second.expr;
+    Expr& memo = converted_[{original.get(), block}];
+    if (!memo) {
+      bool direct = found == blocked_.end();
+      memo = transform(direct ? visit(original) : found->second.expr,
+                       data_layout(direct ? 0 : found->second.block), data_layout(block));
+    }
+    return memo;
+  }
+
+  Blocked convolution(const Ref<Call>& e) {
+    const ConvAttrs& a = attrs_as<ConvAttrs>(e->attrs);
+    auto is = [](const std::string& layout, const char* usual) { return layout.empty() || layout == usual; };
+    const TensorType* weight = tensor_type_of(e->args[1]);
+    if (!is(a.data_layout, "NCHW") || !is(a.kernel_layout, "OIHW") || !is(a.out_layout, "NCHW") || !weight ||
+        !has_constant_shape(*weight))
+      return {};
+    int64_t in = channels_of(e->args[0]), out = int_value(weight->shape[0]),
+            per_group = int_value(weight->shape[1]);
+    bool depthwise = a.groups > 1 && a.groups == in && in == out;
+    int64_t out_block = block_for(depthwise ? out : out / a.groups);
+    int64_t in_block = depthwise ? out_block : block_for(per_group);
+    if (!in_block && a.groups == 1 && in <= 2 * lanes_) in_block = in;  // few channels: one block of them all
+    if (!in_block || !out_block) return {};
+    auto altered = mutate(a);
+    altered->data_layout = data_layout(in_block);
+    altered->out_layout = data_layout(out_block);
+    altered->kernel_layout = fmt::format("OIHW{}i{}o", depthwise ? 1 : in_block, out_block);
+    Expr kernel = transform(visit(e->args[1]), "OIHW", altered->kernel_layout);
+    const char* op = depthwise ? "nn.contrib_depthwise_conv2d_NCHWc" : "nn.contrib_conv2d_NCHWc";
+    return {call(op, {as_blocked(e->args[0], in_block), kernel}, seal(std::move(altered))), out_block};
+  }
+
+  /// Pooling: the operator itself knows blocked layouts.
+  template <typename A>
+  Blocked with_layout(const Ref<Call>& e) {
+    int64_t block = block_of(e->args[0]);
+    const A& a = attrs_as<A>(e->attrs);
+    if (!block || (!a.layout.empty() && a.layout != "NCHW")) return {};
+    auto altered = mutate(a);
+    altered->layout = data_layout(block);
+    return {make<Call>(e->callee, std::vector<Expr>{as_blocked(e->args[0], block)},
+                       Attrs(seal(std::move(altered)))),
+            block};
+  }
+
+  /// data + bias (C) becomes add of a bias (C/x, 1, 1, x).
+  Blocked bias_add(const Ref<Call>& e) {
+    int64_t block = block_of(e->args[0]), axis = attrs_as<ChannelAttrs>(e->attrs).axis;
+    if (!block || (axis != 1 && axis != -3)) return {};
+    Expr bias = reshaped(visit(e->args[1]), {channels_of(e) / block, 1, 1, block});
+    return {call("add", {as_blocked(e->args[0], block), bias}), block};
+  }
+
+  /// One block that divides all parts: the smallest of theirs, when each is a multiple of it.
+  Blocked concatenation(const Ref<Call>& e) {
+    const Tuple* parts = e->args[0].as<Tuple>();
+    if (!parts) return {};
+    int64_t block = 0;
+    for (const Expr& part : parts->items)
+      if (int64_t b = block_of(part)) block = block ? std::min(block, b) : b;
+    if (!block) return {};
+    for (const Expr& part : parts->items)
+      while (block >= 4 && channels_of(part) % block != 0) block /= 2;
+    if (block < 4) return {};
+    std::vector<Expr> items;
+    for (const Expr& part : parts->items) {
+      if (channels_of(part) % block != 0) return {};
+      items.push_back(as_blocked(part, block));
+    }
+    int64_t axis = attrs_as<ConcatenateAttrs>(e->attrs).axis;
+    return {call("concatenate", {tuple(items)}, make<ConcatenateAttrs>(axis < 0 ? axis + 4 : axis)), block};
+  }
+
+  Blocked elementwise(const Ref<Call>& e) {
+    int64_t block = 0, channels = channels_of(e);
+    for (const Expr& arg : e->args)
+      if (channels_of(arg) == channels) block = std::max(block, block_of(arg));
+    if (!block) return {};
+    std::vector<Expr> args;
+    for (const Expr& arg : e->args) {
+      args.push_back(broadcastable(arg, channels, block));
+      if (!args.back()) return {};
+    }
+    return {make<Call>(e->callee, args, e->attrs), block};
+  }
+
+  /// An operand that broadcasts against (N, channels/block, H, W, block) as `arg` does against (N, channels,
+  /// H, W); null when there is none.
+  Expr broadcastable(const Expr& arg, int64_t channels, int64_t block) {
+    const TensorType* type = tensor_type_of(arg);
+    if (!type) return nullptr;
+    size_t rank = type->shape.size();
+    if (rank == 0) return visit(arg);
+    if (rank == 4 && channels_of(arg) == channels) return as_blocked(arg, block);
+    if (is_shape(arg, {channels, 1, 1})) return reshaped(visit(arg), {channels / block, 1, 1, block});
+    if (rank == 3 && is_int(type->shape[0], channels))
+      return transform(visit(arg), "CHW", fmt::format("CHW{}c", block));
+    if (rank >= 3 && !is_int(type->shape[rank - 3], 1)) return nullptr;
+    return call("expand_dims", {visit(arg)},
+                make<ExpandDimsAttrs>(static_cast<int64_t>(rank)));  // the same for all channels
+  }
+
+  Expr packed_dense(const Ref<Call>& e) {
+    const TensorType* weight = tensor_type_of(e->args[1]);
+    int64_t block = weight && has_constant_shape(*weight) ? block_for(int_value(weight->shape[0])) : 0;
+    const DenseAttrs& a = attrs_as<DenseAttrs>(e->attrs);
+    if (!block || !a.weight_layout.empty()) return visit_default(e);
+    auto altered = mutate(a);
+    altered->weight_layout = fmt::format("NC{}n", block);
+    Expr packed = transform(visit(e->args[1]), "NC", altered->weight_layout);
+    return call("nn.contrib_dense_pack", {visit(e->args[0]), packed}, seal(std::move(altered)));
+  }
+
+  int64_t lanes_;
+  std::map<const Node*, Blocked> blocked_;
+  std::map<std::pair<const Node*, int64_t>, Expr> converted_;
+};
+}  // namespace
+
+Module alter_layout(const Module& module, const Target& target) {
+  auto altered = mutate(*module);
+  for (auto& [name, function] : altered->functions)
+    function = AlterLayout(std::clamp(target.lanes(), 4, 16)).visit_as(function);
+  return seal(std::move(altered));
+}
+
+}  // namespace lathe::relay
