@@ -15,5 +15,8 @@ std::span<const Op> unary_ops();
 std::span<const Op> binary_ops();
 std::span<const Op> shape_ops();
 std::span<const Op> joining_ops();
+std::span<const Op> reduce_ops();
+std::span<const Op> move_ops();
+std::span<const Op> create_ops();
 
 }  // namespace lathe::relay::ops

@@ -1,0 +1,291 @@
+// Elements moved by an index map: slices, repetitions, padding, blocks to and from channels.
+#include <algorithm>
+
+#include "core/relay/ops/families.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay::ops {
+namespace {
+
+int64_t wrapped(int64_t axis, size_t rank) { return axis < 0 ? axis + static_cast<int64_t>(rank) : axis; }
+
+/// begin:end:stride along one axis, normalized as NumPy does.
+struct Slice {
+  int64_t begin = 0, stride = 1, count = 0;
+};
+
+Slice slice_of(int64_t begin, int64_t end, int64_t stride, int64_t extent) {
+  auto clamp = [&](int64_t at) {
+    return std::clamp(at < 0 ? at + extent : at, stride < 0 ? int64_t{-1} : 0,
+                      stride < 0 ? extent - 1 : extent);
+  };
+  // An end before -extent means "past the front", not a position counted from the back.
+  int64_t first = clamp(begin), last = clamp(end < -extent ? -extent - 1 : end);
+  int64_t span = stride > 0 ? last - first : first - last, step = stride > 0 ? stride : -stride;
+  return {first, stride, std::max<int64_t>(0, (span + step - 1) / step)};
+}
+
+/// The slice along each axis; nothing for an axis that stays whole.
+std::vector<std::optional<Slice>> slices_of(const StridedSliceAttrs& a, const Shape& shape) {
+  std::vector<std::optional<Slice>> slices(shape.size());
+  for (size_t k = 0; k < a.begin.size(); ++k) {
+    size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
+    if (!as_int(shape[d])) continue;
+    int64_t extent = int_value(shape[d]), begin = a.begin[k], end = k < a.end.size() ? a.end[k] : extent;
+    int64_t stride = a.strides.empty() ? 1 : a.strides.size() == 1 ? a.strides[0] : a.strides[k];
+    if (a.slice_mode == "size") {
+      int64_t first = begin < 0 ? begin + extent : begin;
+      end = end < 0 ? extent : first + end;
+      stride = 1;
+    }
+    slices[d] = slice_of(begin, end, stride, extent);
+  }
+  return slices;
+}
+
+Relation strided_slice_type(RelationContext& c, const Attrs& attrs) {
+  const StridedSliceAttrs& a = attrs_as<StridedSliceAttrs>(attrs);
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  int64_t rank = static_cast<int64_t>(x->shape.size());
+  if (a.axes ? a.axes->size() != a.begin.size() : static_cast<int64_t>(a.begin.size()) > rank)
+    mismatch(c, "begin has {} numbers for {} axes", a.begin.size(),
+             a.axes ? a.axes->size() : x->shape.size());
+  for (int64_t axis : a.axes.value_or(Ints{})) front_axis(c, axis, rank);
+  if (a.strides.size() > 1 && a.strides.size() != a.begin.size())
+    mismatch(c, "strides has {} numbers, begin {}", a.strides.size(), a.begin.size());
+  for (int64_t stride : a.strides)
+    if (stride == 0) mismatch(c, "a stride is 0");
+  Shape shape = x->shape;
+  std::vector<std::optional<Slice>> slices = slices_of(a, shape);
+  for (size_t k = 0; k < a.begin.size(); ++k) {
+    size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
+    bool whole = a.begin[k] == 0 && k < a.end.size() && a.end[k] >= INT32_MAX && a.strides.empty();
+    if (slices[d])
+      shape[d] = slices[d]->count;
+    else if (!whole)
+      shape[d] = any_dim();
+  }
+  c.result(tensor_type(shape, x->dtype));
+  return Relation::kSolved;
+}
+
+Buffers strided_slice(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  std::vector<std::optional<Slice>> slices = slices_of(attrs_as<StridedSliceAttrs>(attrs), in[0]->shape);
+  return {f.compute("slice", tensor_of(result).shape, [&](Vars i) {
+    std::vector<Expr> indices = as_indices(i);
+    for (size_t d = 0; d < indices.size(); ++d)
+      if (slices[d]) indices[d] = indices[d] * slices[d]->stride + slices[d]->begin;
+    return load(in[0], indices);
+  })};
+}
+
+Relation tile_type(RelationContext& c, const Attrs& attrs) {
+  const Ints& reps = attrs_as<TileAttrs>(attrs).reps;
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  size_t rank = std::max(reps.size(), x->shape.size());
+  Shape shape(rank, Expr(1));
+  std::copy(x->shape.begin(), x->shape.end(), shape.end() - static_cast<int64_t>(x->shape.size()));
+  for (size_t k = 0; k < reps.size(); ++k) {
+    Expr& dim = shape[rank - reps.size() + k];
+    if (reps[k] < 0) mismatch(c, "reps has {}, must not be negative", reps[k]);
+    if (!dim.as<Any>()) dim = dim * reps[k];
+  }
+  c.result(tensor_type(shape, x->dtype));
+  return Relation::kSolved;
+}
+
+Buffers tile(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
+  const Buffer& x = in[0];
+  return {f.compute("tile", tensor_of(result).shape, [&](Vars i) {
+    std::vector<Expr> indices;
+    for (size_t d = 0; d < x->shape.size(); ++d)
+      indices.push_back(floormod(i[i.size() - x->shape.size() + d], x->shape[d]));
+    return load(x, indices);
+  })};
+}
+
+Relation repeat_type(RelationContext& c, const Attrs& attrs) {
+  const RepeatAttrs& a = attrs_as<RepeatAttrs>(attrs);
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  Shape shape = x->shape;
+  Expr& dim = shape[front_axis(c, a.axis, static_cast<int64_t>(shape.size()))];
+  if (a.repeats < 1) mismatch(c, "repeats is {}, must be at least 1", a.repeats);
+  if (!dim.as<Any>()) dim = dim * a.repeats;
+  c.result(tensor_type(shape, x->dtype));
+  return Relation::kSolved;
+}
+
+Buffers repeat(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const RepeatAttrs& a = attrs_as<RepeatAttrs>(attrs);
+  int64_t axis = wrapped(a.axis, in[0]->shape.size());
+  return {f.compute("repeat", tensor_of(result).shape, [&](Vars i) {
+    std::vector<Expr> indices = as_indices(i);
+    indices[axis] = floordiv(indices[axis], Expr(a.repeats));
+    return load(in[0], indices);
+  })};
+}
+
+Relation reverse_type(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* x = c.tensor(0))
+    front_axis(c, attrs_as<ReverseAttrs>(attrs).axis, static_cast<int64_t>(x->shape.size()));
+  return same_as_input(c, attrs);
+}
+
+Buffers reverse(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
+  int64_t axis = wrapped(attrs_as<ReverseAttrs>(attrs).axis, in[0]->shape.size());
+  return {f.compute("reverse", in[0]->shape, [&](Vars i) {
+    std::vector<Expr> indices = as_indices(i);
+    indices[axis] = in[0]->shape[axis] - 1 - indices[axis];
+    return load(in[0], indices);
+  })};
+}
+
+Relation padded_type(RelationContext& c, const std::vector<Ints>& widths) {
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  if (widths.size() != x->shape.size())
+    mismatch(c, "pad_width has {} pairs, {} has rank {}", widths.size(), describe(x->shape), x->shape.size());
+  Shape shape = x->shape;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (widths[d].size() != 2) mismatch(c, "pad_width[{}] must be a pair: before and after", d);
+    if (!shape[d].as<Any>()) shape[d] = shape[d] + widths[d][0] + widths[d][1];
+    if (as_int(shape[d]) && int_value(shape[d]) < 0)
+      mismatch(c, "pad_width[{}] takes more than {} has", d, describe(x->shape));
+  }
+  c.result(tensor_type(shape, x->dtype));
+  return Relation::kSolved;
+}
+
+Relation pad_type(RelationContext& c, const Attrs& attrs) {
+  const PadAttrs& a = attrs_as<PadAttrs>(attrs);
+  if (a.pad_mode != "constant" && a.pad_mode != "edge" && a.pad_mode != "reflect")
+    mismatch(c, "pad_mode is `{}`, must be constant, edge or reflect", a.pad_mode);
+  return padded_type(c, a.pad_width);
+}
+Relation mirror_pad_type(RelationContext& c, const Attrs& attrs) {
+  const MirrorPadAttrs& a = attrs_as<MirrorPadAttrs>(attrs);
+  if (a.mode != "SYMMETRIC" && a.mode != "REFLECT")
+    mismatch(c, "mode is `{}`, must be SYMMETRIC or REFLECT", a.mode);
+  return padded_type(c, a.pad_width);
+}
+
+/// out[i] = in[where(i - before)], a map of each axis into the tensor.
+Buffer pad_by(FuncBuilder& f, const Buffer& x, const std::vector<Ints>& widths, const Shape& shape,
+              Expr (*where)(const Expr& at, const Expr& extent)) {
+  return f.compute("pad", shape, [&](Vars i) {
+    std::vector<Expr> indices = as_indices(i);
+    for (size_t d = 0; d < indices.size(); ++d)
+      if (widths[d][0] || widths[d][1]) indices[d] = where(indices[d] - widths[d][0], x->shape[d]);
+    return load(x, indices);
+  });
+}
+
+Expr nearest_inside(const Expr& at, const Expr& extent) { return min(max(at, Expr(0)), extent - 1); }
+Expr reflected(const Expr& at, const Expr& extent) {
+  return select(less(at, Expr(0)), Expr(0) - at, select(less(at, extent), at, (extent - 1) * 2 - at));
+}
+Expr mirrored(const Expr& at, const Expr& extent) {
+  return select(less(at, Expr(0)), Expr(-1) - at, select(less(at, extent), at, extent * 2 - 1 - at));
+}
+
+Buffers pad(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const PadAttrs& a = attrs_as<PadAttrs>(attrs);
+  if (a.pad_mode != "constant")
+    return {pad_by(f, in[0], a.pad_width, tensor_of(result).shape,
+                   a.pad_mode == "edge" ? nearest_inside : reflected)};
+  Ints before, after;
+  for (const Ints& width : a.pad_width) {
+    before.push_back(width[0]);
+    after.push_back(width[1]);
+  }
+  Expr fill = load(in[1], std::vector<Expr>(in[1]->shape.size(), Expr(0)));
+  return {padded(f, in[0], before, after, fill)};
+}
+
+Buffers mirror_pad(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const MirrorPadAttrs& a = attrs_as<MirrorPadAttrs>(attrs);
+  return {pad_by(f, in[0], a.pad_width, tensor_of(result).shape, a.mode == "REFLECT" ? reflected : mirrored)};
+}
+
+template <bool kToSpace>
+Relation sub_pixel_type(RelationContext& c, const Attrs& attrs) {
+  const SubPixelAttrs& a = attrs_as<SubPixelAttrs>(attrs);
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  require_rank(c, 0, *x, 4);
+  Layout layout = Layout::parse(a.layout);
+  Shape shape = x->shape;
+  int64_t b = a.block_size;
+  if (b < 1) mismatch(c, "block_size is {}, must be at least 1", b);
+  for (char letter : {'C', 'H', 'W'}) {
+    Expr& dim = shape[layout.position(letter)];
+    int64_t divisor = (letter == 'C') == kToSpace ? (letter == 'C' ? b * b : b) : 1;
+    if (as_int(dim) && int_value(dim) % divisor != 0)
+      mismatch(c, "{} of {} is not a multiple of {}", letter, describe(x->shape), divisor);
+    if (dim.as<Any>()) continue;
+    if (letter == 'C')
+      dim = kToSpace ? floordiv(dim, Expr(b * b)) : dim * (b * b);
+    else
+      dim = kToSpace ? dim * b : floordiv(dim, Expr(b));
+  }
+  c.result(tensor_type(shape, x->dtype));
+  return Relation::kSolved;
+}
+
+/// DCR: channel = (row * b + column) * C + c; CRD: channel = c * b*b + row * b + column.
+template <bool kToSpace>
+Buffers sub_pixel(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const SubPixelAttrs& a = attrs_as<SubPixelAttrs>(attrs);
+  Layout layout = Layout::parse(a.layout);
+  int ch = layout.position('C'), row = layout.position('H'), column = layout.position('W');
+  Expr b = a.block_size;
+  const Shape& shape = tensor_of(result).shape;
+  return {f.compute("sub_pixel", shape, [&](Vars i) {
+    std::vector<Expr> at = as_indices(i);
+    if (kToSpace) {
+      Expr y = floormod(i[row], b), x = floormod(i[column], b);
+      at[ch] = a.mode == "CRD" ? Expr(i[ch]) * b * b + y * b + x : (y * b + x) * shape[ch] + i[ch];
+      at[row] = floordiv(i[row], b), at[column] = floordiv(i[column], b);
+    } else {
+      Expr part = floordiv(i[ch], in[0]->shape[ch]);
+      at[ch] = floormod(i[ch], in[0]->shape[ch]);
+      at[row] = Expr(i[row]) * b + floordiv(part, b), at[column] = Expr(i[column]) * b + floormod(part, b);
+    }
+    return load(in[0], at);
+  })};
+}
+
+constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
+                 int args = 1) {
+  return {.name = name,
+          .doc = doc,
+          .args = args,
+          .attrs = attrs,
+          .infer = infer,
+          .compute = compute,
+          .fusion = Fusion::kInjective};
+}
+
+constexpr Op kMoveOps[] = {
+    row("strided_slice", "begin:end:stride along axes, as in NumPy.", &StridedSliceAttrs::kType,
+        strided_slice_type, strided_slice),
+    row("tile", "The tensor repeated reps[d] times along each axis.", &TileAttrs::kType, tile_type, tile),
+    row("repeat", "Each element repeated along `axis`.", &RepeatAttrs::kType, repeat_type, repeat),
+    row("reverse", "The order along `axis` reversed.", &ReverseAttrs::kType, reverse_type, reverse),
+    row("nn.pad", "Padding by the second argument, the edge, or reflection.", &PadAttrs::kType, pad_type, pad,
+        2),
+    row("nn.mirror_pad", "Padding by reflection, the edge repeated (SYMMETRIC) or not (REFLECT).",
+        &MirrorPadAttrs::kType, mirror_pad_type, mirror_pad),
+    row("nn.depth_to_space", "Channels laid out as blocks of pixels.", &SubPixelAttrs::kType,
+        sub_pixel_type<true>, sub_pixel<true>),
+    row("nn.space_to_depth", "Blocks of pixels laid out as channels.", &SubPixelAttrs::kType,
+        sub_pixel_type<false>, sub_pixel<false>),
+};
+}  // namespace
+
+std::span<const Op> move_ops() { return kMoveOps; }
+
+}  // namespace lathe::relay::ops
