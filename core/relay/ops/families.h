@@ -18,5 +18,10 @@ std::span<const Op> joining_ops();
 std::span<const Op> reduce_ops();
 std::span<const Op> move_ops();
 std::span<const Op> create_ops();
+std::span<const Op> conv_transpose_ops();
+std::span<const Op> indexing_ops();
+std::span<const Op> sort_ops();
+std::span<const Op> image_ops();
+std::span<const Op> quantize_ops();
 
 }  // namespace lathe::relay::ops

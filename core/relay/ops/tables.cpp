@@ -4,9 +4,11 @@ namespace lathe::relay {
 
 std::span<const std::span<const Op>> op_families() {
   static const std::span<const Op> kFamilies[] = {
-      ops::conv_ops(),       ops::pool_ops(),  ops::dense_ops(),  ops::norm_ops(),  ops::softmax_ops(),
-      ops::activation_ops(), ops::unary_ops(), ops::binary_ops(), ops::shape_ops(), ops::joining_ops(),
-      ops::reduce_ops(),     ops::move_ops(),  ops::create_ops(),
+      ops::conv_ops(),    ops::pool_ops(),           ops::dense_ops(),    ops::norm_ops(),
+      ops::softmax_ops(), ops::activation_ops(),     ops::unary_ops(),    ops::binary_ops(),
+      ops::shape_ops(),   ops::joining_ops(),        ops::reduce_ops(),   ops::move_ops(),
+      ops::create_ops(),  ops::conv_transpose_ops(), ops::indexing_ops(), ops::sort_ops(),
+      ops::image_ops(),   ops::quantize_ops(),
   };
   return kFamilies;
 }

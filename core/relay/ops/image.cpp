@@ -1,0 +1,213 @@
+// Resizing of images. Along each spatial axis an output pixel is a weighted sum of a few source pixels (its
+// taps); small tables hold the taps of every row and column, and the result combines them.
+#include "core/relay/ops/families.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay::ops {
+namespace {
+
+enum class Method { kNearest, kLinear, kCubic };
+
+std::optional<Method> method_of(const std::string& name) {
+  if (name == "nearest_neighbor" || name == "nearest") return Method::kNearest;
+  if (name == "linear" || name == "bilinear") return Method::kLinear;
+  if (name == "cubic" || name == "bicubic") return Method::kCubic;
+  return std::nullopt;
+}
+
+constexpr const char* kModes[] = {"half_pixel",         "align_corners",        "asymmetric",
+                                  "pytorch_half_pixel", "tf_half_pixel_for_nn", "half_pixel_symmetric",
+                                  "tf_crop_and_resize"};
+
+bool is_mode(const std::string& name) {
+  for (const char* mode : kModes)
+    if (name == mode) return true;
+  return false;
+}
+
+/// One spatial axis of a resize.
+struct Axis {
+  int64_t in, out;
+  double roi_start = 0, roi_end = 1;
+};
+
+Expr f64(double value) { return fimm(kFloat64, value); }
+
+/// Where output pixel i lies in the source.
+Expr coordinate(const std::string& mode, const Axis& axis, const Expr& i) {
+  Expr x = cast(kFloat64, i);
+  double in = static_cast<double>(axis.in), out = static_cast<double>(axis.out), scale = in / out;
+  if (mode == "align_corners") return axis.out > 1 ? x * f64((in - 1) / (out - 1)) : f64(0);
+  if (mode == "asymmetric") return x * f64(scale);
+  if (mode == "tf_half_pixel_for_nn") return (x + f64(0.5)) * f64(scale);
+  if (mode == "pytorch_half_pixel" && axis.out == 1) return f64(0);
+  if (mode == "tf_crop_and_resize") {
+    if (axis.out == 1) return f64(0.5 * (axis.roi_start + axis.roi_end) * (in - 1));
+    return f64(axis.roi_start * (in - 1)) + x * f64((axis.roi_end - axis.roi_start) * (in - 1) / (out - 1));
+  }
+  return (x + f64(0.5)) * f64(scale) - f64(0.5);
+}
+
+Expr rounded(const std::string& rounding, const std::string& mode, const Expr& x) {
+  auto call = [](Intrinsic f, const Expr& e) { return intrinsic(f, e); };
+  std::string how = !rounding.empty() ? rounding : mode == "align_corners" ? "round_prefer_ceil" : "floor";
+  if (how == "floor") return call(Intrinsic::kFloor, x + f64(1e-9));
+  if (how == "ceil") return call(Intrinsic::kCeil, x - f64(1e-9));
+  if (how == "round_prefer_floor") return call(Intrinsic::kCeil, x - f64(0.5));
+  return call(Intrinsic::kFloor, x + f64(0.5));
+}
+
+/// The cubic convolution kernel (Keys 1981) at distance t >= 0.
+Expr cubic(const Expr& t, double a) {
+  Expr t2 = t * t, t3 = t2 * t;
+  Expr near = f64(a + 2) * t3 - f64(a + 3) * t2 + f64(1),
+       far = f64(a) * t3 - f64(5 * a) * t2 + f64(8 * a) * t - f64(4 * a);
+  return select(less_equal(t, f64(1)), near, select(less(t, f64(2)), far, f64(0)));
+}
+
+/// Tables (out, taps): source positions, clamped into the image, and weights (none: one tap of weight 1).
+struct Taps {
+  int64_t count;
+  Buffer position, weight;
+};
+
+Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& axis) {
+  int64_t count = method == Method::kNearest ? 1 : method == Method::kLinear ? 2 : 4;
+  Shape shape{Expr(axis.out), Expr(count)};
+  const std::string& mode = a.coordinate_transformation_mode;
+  auto first = [&](const Expr& x) {
+    if (method == Method::kNearest) return rounded(a.rounding_method, mode, x);
+    Expr floor = intrinsic(Intrinsic::kFloor, x);
+    return method == Method::kLinear ? floor : floor - f64(1);
+  };
+  auto source = [&](Vars i) { return cast(kInt64, first(coordinate(mode, axis, i[0]))) + i[1]; };
+  Buffer position =
+      f.compute("position", shape, [&](Vars i) { return min(max(source(i), Expr(0)), Expr(axis.in - 1)); });
+  if (method == Method::kNearest) return {count, position, nullptr};
+  auto weight = [&](Vars i, const Expr& tap) {
+    Expr x = coordinate(mode, axis, i[0]);
+    Expr distance = intrinsic(Intrinsic::kAbs, x - first(x) - cast(kFloat64, tap));
+    if (method == Method::kLinear) return max(f64(0), f64(1) - distance);
+    Expr at = cast(kInt64, first(x)) + tap;
+    Expr inside = logical_and(less_equal(Expr(0), at), less(at, Expr(axis.in)));
+    return a.cubic_exclude ? select(inside, cubic(distance, a.cubic_alpha), f64(0))
+                           : cubic(distance, a.cubic_alpha);
+  };
+  return {count, position, f.compute("weight", shape, [&](Vars i) {
+            Expr total = f64(0);
+            for (int64_t tap = 0; tap < count; ++tap) total = total + weight(i, tap);
+            return cast(kFloat32, a.cubic_exclude ? div(weight(i, i[1]), total) : weight(i, i[1]));
+          })};
+}
+
+Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const TensorType& type) {
+  Layout layout = Layout::parse(a.layout);
+  Method method = *method_of(a.method);
+  int row = layout.position('H'), column = layout.position('W');
+  bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && a.roi.size() == 4;
+  Axis rows{int_value(x->shape[row]), int_value(type.shape[row]), crop ? a.roi[0] : 0, crop ? a.roi[2] : 1};
+  Axis columns{int_value(x->shape[column]), int_value(type.shape[column]), crop ? a.roi[1] : 0,
+               crop ? a.roi[3] : 1};
+  Taps down = taps_of(f, a, method, rows), across = taps_of(f, a, method, columns);
+  auto outside = [&](const Axis& axis, const Expr& i) {
+    Expr at = coordinate(a.coordinate_transformation_mode, axis, i);
+    return logical_or(less(at, f64(0)), less(f64(static_cast<double>(axis.in - 1)), at));
+  };
+  return f.compute("resize", type.shape, [&](Vars i) {
+    auto pixel = [&](int64_t h, int64_t w) {
+      std::vector<Expr> indices = as_indices(i);
+      indices[row] = load(down.position, {i[row], Expr(h)});
+      indices[column] = load(across.position, {i[column], Expr(w)});
+      return load(x, indices);
+    };
+    if (method == Method::kNearest) return cast(type.dtype, pixel(0, 0));
+    Expr sum = fimm(kFloat32, 0);
+    for (int64_t h = 0; h < down.count; ++h) {
+      Expr line = fimm(kFloat32, 0);
+      for (int64_t w = 0; w < across.count; ++w)
+        line = line + cast(kFloat32, pixel(h, w)) * load(across.weight, {i[column], Expr(w)});
+      sum = sum + line * load(down.weight, {i[row], Expr(h)});
+    }
+    if (crop)
+      sum = select(logical_or(outside(rows, i[row]), outside(columns, i[column])),
+                   fimm(kFloat32, a.extrapolation_value), sum);
+    return cast(type.dtype, sum);
+  });
+}
+
+Relation resized_type(RelationContext& c, const std::string& layout_text,
+                      const std::optional<DataType>& out_dtype,
+                      const std::function<Expr(int axis, const Expr& extent)>& size) {
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  Layout layout = Layout::parse(layout_text);
+  require_rank(c, 0, *x, layout.rank());
+  Shape shape = x->shape;
+  for (int axis : {0, 1}) {
+    Expr& extent = shape[layout.position("HW"[axis])];
+    extent = size(axis, extent);
+  }
+  c.result(tensor_type(shape, out_dtype.value_or(x->dtype)));
+  return Relation::kSolved;
+}
+
+Relation resize2d_type(RelationContext& c, const Attrs& attrs) {
+  const Resize2dAttrs& a = attrs_as<Resize2dAttrs>(attrs);
+  if (a.size.size() != 2 || a.size[0] < 1 || a.size[1] < 1) mismatch(c, "size must be two positive numbers");
+  if (!method_of(a.method))
+    mismatch(c, "method is `{}`, must be nearest_neighbor, linear or cubic", a.method);
+  const std::string& mode = a.coordinate_transformation_mode;
+  if (!is_mode(mode))
+    mismatch(c, "coordinate_transformation_mode `{}` is unknown{}", mode,
+             did_you_mean(mode, {std::begin(kModes), std::end(kModes)}));
+  return resized_type(c, a.layout, a.out_dtype, [&](int axis, const Expr&) { return Expr(a.size[axis]); });
+}
+
+Buffers resize2d(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  return {resized(f, attrs_as<Resize2dAttrs>(attrs), in[0], tensor_of(result))};
+}
+
+Relation upsampling_type(RelationContext& c, const Attrs& attrs) {
+  const UpsamplingAttrs& a = attrs_as<UpsamplingAttrs>(attrs);
+  if (!method_of(a.method))
+    mismatch(c, "method is `{}`, must be nearest_neighbor, bilinear or bicubic", a.method);
+  return resized_type(c, a.layout, std::nullopt, [&](int axis, const Expr& extent) {
+    double scale = axis == 0 ? a.scale_h : a.scale_w;
+    return as_int(extent) ? Expr(static_cast<int64_t>(static_cast<double>(int_value(extent)) * scale + 0.5))
+                          : any_dim();
+  });
+}
+
+Buffers upsampling(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const UpsamplingAttrs& a = attrs_as<UpsamplingAttrs>(attrs);
+  Resize2dAttrs resize;
+  resize.layout = a.layout;
+  resize.method = a.method;
+  resize.coordinate_transformation_mode = a.align_corners                            ? "align_corners"
+                                          : *method_of(a.method) == Method::kNearest ? "asymmetric"
+                                                                                     : "half_pixel";
+  return {resized(f, resize, in[0], tensor_of(result))};
+}
+
+constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute) {
+  return {.name = name,
+          .doc = doc,
+          .args = 1,
+          .attrs = attrs,
+          .infer = infer,
+          .compute = compute,
+          .fusion = Fusion::kInjective,
+          .layout = LayoutRule::kOwn};
+}
+
+constexpr Op kImageOps[] = {
+    row("image.resize2d", "The image at another size; coordinate modes and rounding as in ONNX Resize.",
+        &Resize2dAttrs::kType, resize2d_type, resize2d),
+    row("nn.upsampling", "The image enlarged by factors.", &UpsamplingAttrs::kType, upsampling_type,
+        upsampling),
+};
+}  // namespace
+
+std::span<const Op> image_ops() { return kImageOps; }
+
+}  // namespace lathe::relay::ops

@@ -1,0 +1,244 @@
+// Elements chosen by, or written to, positions given as tensors.
+#include "core/relay/ops/families.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay::ops {
+namespace {
+
+size_t wrapped(int64_t axis, size_t rank) {
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
+}
+
+void require_integers(RelationContext& c, size_t arg, const TensorType& type) {
+  if (!type.dtype.is_int())
+    mismatch(c, "argument {} has elements of {}, must have integers", arg + 1, to_string(type.dtype));
+}
+
+/// A position counted from the end when it is negative.
+Expr from_end(Expr index, const Expr& extent) { return select(less(index, Expr(0)), index + extent, index); }
+
+/// What `take` does with positions out of range; with "fast" they are promised not to be.
+Expr placed(const std::string& mode, const Expr& index, const Expr& extent) {
+  Expr wide = cast(kInt64, index);
+  if (mode == "wrap") return floormod(wide, extent);
+  return mode == "clip" ? min(max(wide, Expr(0)), extent - 1) : wide;
+}
+
+Relation take_type(RelationContext& c, const Attrs& attrs) {
+  const TakeAttrs& a = attrs_as<TakeAttrs>(attrs);
+  const TensorType *x = c.tensor(0), *indices = c.tensor(1);
+  if (!x || !indices) return Relation::kWaits;
+  require_integers(c, 1, *indices);
+  if (a.mode != "clip" && a.mode != "wrap" && a.mode != "fast")
+    mismatch(c, "mode is `{}`, must be clip, wrap or fast", a.mode);
+  Shape shape = indices->shape;
+  if (a.axis) {
+    int64_t axis = front_axis(c, *a.axis, static_cast<int64_t>(x->shape.size()));
+    if (a.batch_dims < 0 || a.batch_dims > axis)
+      mismatch(c, "batch_dims is {}, must be from 0 to {}", a.batch_dims, axis);
+    shape.assign(x->shape.begin(), x->shape.begin() + axis);
+    shape.insert(shape.end(), indices->shape.begin() + a.batch_dims, indices->shape.end());
+    shape.insert(shape.end(), x->shape.begin() + axis + 1, x->shape.end());
+  }
+  c.result(tensor_type(shape, x->dtype));
+  return Relation::kSolved;
+}
+
+Buffers take(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const TakeAttrs& a = attrs_as<TakeAttrs>(attrs);
+  const Buffer &x = in[0], &positions = in[1];
+  const Shape& shape = tensor_of(result).shape;
+  if (!a.axis)
+    return {f.compute("take", shape, [&](Vars i) {
+      Expr flat = placed(a.mode, at(positions, i), dims_product(x->shape, 0, x->shape.size()));
+      std::vector<Expr> indices(x->shape.size());
+      for (size_t d = indices.size(); d-- > 0;) {
+        indices[d] = d ? floormod(flat, x->shape[d]) : flat;
+        flat = floordiv(flat, x->shape[d]);
+      }
+      return load(x, indices);
+    })};
+  size_t axis = wrapped(*a.axis, x->shape.size()), batch = static_cast<size_t>(a.batch_dims);
+  size_t width = positions->shape.size() - batch;
+  return {f.compute("take", shape, [&](Vars i) {
+    std::vector<Expr> position(i.begin(), i.begin() + static_cast<int64_t>(batch));
+    position.insert(position.end(), i.begin() + static_cast<int64_t>(axis),
+                    i.begin() + static_cast<int64_t>(axis + width));
+    std::vector<Expr> indices(i.begin(), i.begin() + static_cast<int64_t>(axis));
+    indices.push_back(placed(a.mode, load(positions, position), x->shape[axis]));
+    indices.insert(indices.end(), i.begin() + static_cast<int64_t>(axis + width), i.end());
+    return load(x, indices);
+  })};
+}
+
+Relation gather_type(RelationContext& c, const Attrs& attrs) {
+  const TensorType *x = c.tensor(0), *indices = c.tensor(1);
+  if (!x || !indices) return Relation::kWaits;
+  require_integers(c, 1, *indices);
+  require_rank(c, 1, *indices, x->shape.size());
+  front_axis(c, attrs_as<GatherAttrs>(attrs).axis, static_cast<int64_t>(x->shape.size()));
+  c.result(tensor_type(indices->shape, x->dtype));
+  return Relation::kSolved;
+}
+
+Buffers gather(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  size_t axis = wrapped(attrs_as<GatherAttrs>(attrs).axis, in[0]->shape.size());
+  return {f.compute("gather", tensor_of(result).shape, [&](Vars i) {
+    std::vector<Expr> indices = as_indices(i);
+    indices[axis] = from_end(cast(kInt64, at(in[1], i)), in[0]->shape[axis]);
+    return load(in[0], indices);
+  })};
+}
+
+/// indices (M, ...): the first dimension holds the coordinates of one element or slice.
+Relation gather_nd_type(RelationContext& c, const Attrs& attrs) {
+  const GatherNdAttrs& a = attrs_as<GatherNdAttrs>(attrs);
+  const TensorType *x = c.tensor(0), *indices = c.tensor(1);
+  if (!x || !indices) return Relation::kWaits;
+  require_integers(c, 1, *indices);
+  if (indices->shape.empty() || !as_int(indices->shape[0]))
+    mismatch(c, "the first dimension of indices {} must be known", describe(indices->shape));
+  int64_t depth = int_value(indices->shape[0]) + a.batch_dims;
+  if (depth > static_cast<int64_t>(x->shape.size()))
+    mismatch(c, "indices of {} name {} axes, {} has fewer", describe(indices->shape), depth,
+             describe(x->shape));
+  Shape shape{indices->shape.begin() + 1, indices->shape.end()};
+  shape.insert(shape.end(), x->shape.begin() + depth, x->shape.end());
+  c.result(tensor_type(shape, x->dtype));
+  return Relation::kSolved;
+}
+
+Buffers gather_nd(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  size_t batch = static_cast<size_t>(attrs_as<GatherNdAttrs>(attrs).batch_dims),
+         width = in[1]->shape.size() - 1;
+  int64_t depth = int_value(in[1]->shape[0]);
+  return {f.compute("gather_nd", tensor_of(result).shape, [&](Vars i) {
+    std::vector<Expr> indices(i.begin(), i.begin() + static_cast<int64_t>(batch)), position{Expr(0)};
+    position.insert(position.end(), i.begin(), i.begin() + static_cast<int64_t>(width));
+    for (int64_t m = 0; m < depth; ++m) {
+      position[0] = m;
+      indices.push_back(from_end(cast(kInt64, load(in[1], position)), in[0]->shape[indices.size()]));
+    }
+    indices.insert(indices.end(), i.begin() + static_cast<int64_t>(width), i.end());
+    return load(in[0], indices);
+  })};
+}
+
+bool is_reduction(const std::string& name) {
+  return name == "update" || name == "add" || name == "mul" || name == "min" || name == "max";
+}
+
+Expr reduced(const std::string& reduction, const Expr& old, const Expr& update) {
+  if (reduction == "add") return old + update;
+  if (reduction == "mul") return old * update;
+  if (reduction == "min") return min(old, update);
+  return reduction == "max" ? max(old, update) : update;
+}
+
+/// Loops over every element of `shape` around body(indices).
+tir::Stmt loops_over(const Shape& shape, const char* name,
+                     const std::function<tir::Stmt(const std::vector<Expr>&)>& body) {
+  std::vector<Var> vars;
+  for (size_t d = 0; d < shape.size(); ++d) vars.push_back(var(fmt::format("{}{}", name, d)));
+  tir::Stmt nest = body({vars.begin(), vars.end()});
+  for (size_t d = shape.size(); d-- > 0;) nest = tir::for_loop(vars[d], shape[d], nest);
+  return nest;
+}
+
+/// A copy of `x`, then one update an element of `updates`, in order (later ones win).
+Buffer scattered(FuncBuilder& f, const Buffer& x, const Buffer& indices, const Buffer& updates,
+                 const std::string& reduction,
+                 const std::function<std::vector<Expr>(const std::vector<Expr>&)>& target) {
+  return f.opaque("scatter", x->shape, x->dtype, {x, indices, updates}, [&](const Buffer& out) {
+    tir::Stmt copy =
+        loops_over(x->shape, "i", [&](const std::vector<Expr>& i) { return tir::store(out, i, load(x, i)); });
+    tir::Stmt update = loops_over(updates->shape, "u", [&](const std::vector<Expr>& u) {
+      std::vector<Expr> to = target(u);
+      return tir::store(out, to, reduced(reduction, load(out, to), load(updates, u)));
+    });
+    return tir::seq({copy, update});
+  });
+}
+
+Relation scatter_elements_type(RelationContext& c, const Attrs& attrs) {
+  const ScatterElementsAttrs& a = attrs_as<ScatterElementsAttrs>(attrs);
+  const TensorType *x = c.tensor(0), *indices = c.tensor(1), *updates = c.tensor(2);
+  if (!x || !indices || !updates) return Relation::kWaits;
+  if (!is_reduction(a.reduction))
+    mismatch(c, "reduction is `{}`, must be update, add, mul, min or max", a.reduction);
+  require_integers(c, 1, *indices);
+  require_rank(c, 1, *indices, x->shape.size());
+  demand(c, 2, indices->shape, x->dtype);
+  front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
+  return same_as_input(c, attrs);
+}
+
+Buffers scatter_elements(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
+  const ScatterElementsAttrs& a = attrs_as<ScatterElementsAttrs>(attrs);
+  size_t axis = wrapped(a.axis, in[0]->shape.size());
+  return {scattered(f, in[0], in[1], in[2], a.reduction, [&](std::vector<Expr> u) {
+    u[axis] = from_end(cast(kInt64, load(in[1], u)), in[0]->shape[axis]);
+    return u;
+  })};
+}
+
+/// indices (M, ...) as gather_nd; updates (..., rest of x).
+Relation scatter_nd_type(RelationContext& c, const Attrs& attrs) {
+  const ScatterNdAttrs& a = attrs_as<ScatterNdAttrs>(attrs);
+  const TensorType *x = c.tensor(0), *indices = c.tensor(1);
+  if (!x || !indices) return Relation::kWaits;
+  if (!is_reduction(a.mode)) mismatch(c, "mode is `{}`, must be update, add, mul, min or max", a.mode);
+  require_integers(c, 1, *indices);
+  if (indices->shape.empty() || !as_int(indices->shape[0]) ||
+      int_value(indices->shape[0]) > static_cast<int64_t>(x->shape.size()))
+    mismatch(c, "indices of {} do not name axes of {}", describe(indices->shape), describe(x->shape));
+  Shape shape{indices->shape.begin() + 1, indices->shape.end()};
+  shape.insert(shape.end(), x->shape.begin() + int_value(indices->shape[0]), x->shape.end());
+  demand(c, 2, shape, x->dtype);
+  return same_as_input(c, attrs);
+}
+
+Buffers scatter_nd(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
+  size_t width = in[1]->shape.size() - 1;
+  int64_t depth = int_value(in[1]->shape[0]);
+  return {scattered(f, in[0], in[1], in[2], attrs_as<ScatterNdAttrs>(attrs).mode,
+                    [&](const std::vector<Expr>& u) {
+                      std::vector<Expr> position{Expr(0)}, to;
+                      position.insert(position.end(), u.begin(), u.begin() + static_cast<int64_t>(width));
+                      for (int64_t m = 0; m < depth; ++m) {
+                        position[0] = m;
+                        to.push_back(from_end(cast(kInt64, load(in[1], position)), in[0]->shape[to.size()]));
+                      }
+                      to.insert(to.end(), u.begin() + static_cast<int64_t>(width), u.end());
+                      return to;
+                    })};
+}
+
+constexpr Op row(const char* name, const char* doc, int args, const NodeType* attrs, InferType infer,
+                 Compute compute, Fusion fusion) {
+  return {.name = name,
+          .doc = doc,
+          .args = args,
+          .attrs = attrs,
+          .infer = infer,
+          .compute = compute,
+          .fusion = fusion};
+}
+
+constexpr Op kIndexingOps[] = {
+    row("take", "Slices of x at the positions in the second argument, along `axis`.", 2, &TakeAttrs::kType,
+        take_type, take, Fusion::kInjective),
+    row("gather", "out[i] = x[i with i[axis] replaced by indices[i]].", 2, &GatherAttrs::kType, gather_type,
+        gather, Fusion::kInjective),
+    row("gather_nd", "Elements or slices at coordinates along the first dimension of indices.", 2,
+        &GatherNdAttrs::kType, gather_nd_type, gather_nd, Fusion::kInjective),
+    row("scatter_elements", "x with updates put where indices say, along `axis`.", 3,
+        &ScatterElementsAttrs::kType, scatter_elements_type, scatter_elements, Fusion::kOpaque),
+    row("scatter_nd", "x with updates put at coordinates along the first dimension of indices.", 3,
+        &ScatterNdAttrs::kType, scatter_nd_type, scatter_nd, Fusion::kOpaque),
+};
+}  // namespace
+
+std::span<const Op> indexing_ops() { return kIndexingOps; }
+
+}  // namespace lathe::relay::ops

@@ -1,0 +1,79 @@
+// Between floating point and 8-bit integers.
+#include "core/relay/ops/families.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay::ops {
+namespace {
+
+Relation scaled_type(RelationContext& c, const QuantizeAttrs& a, DataType out) {
+  const TensorType *x = c.tensor(0), *scale = c.tensor(1), *zero = c.tensor(2);
+  if (!x || !scale || !zero) return Relation::kWaits;
+  for (size_t arg : {size_t{1}, size_t{2}}) {
+    const TensorType& type = *c.tensor(arg);
+    if (type.shape.empty() || (type.shape.size() == 1 && is_int(type.shape[0], 1))) continue;
+    int64_t axis = front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
+    demand(c, arg, {x->shape[axis]}, type.dtype);
+  }
+  c.result(tensor_type(x->shape, out));
+  return Relation::kSolved;
+}
+
+Relation quantize_type(RelationContext& c, const Attrs& attrs) {
+  const QuantizeAttrs& a = attrs_as<QuantizeAttrs>(attrs);
+  return scaled_type(c, a, a.out_dtype);
+}
+Relation dequantize_type(RelationContext& c, const Attrs& attrs) {
+  return scaled_type(c, attrs_as<QuantizeAttrs>(attrs), kFloat32);
+}
+
+/// A parameter's element for output index i: the scalar, or the one of its channel.
+Expr of_channel(const Buffer& parameter, int64_t axis, Vars i) {
+  if (parameter->shape.empty()) return load(parameter, {});
+  if (is_int(parameter->shape[0], 1)) return load(parameter, {0});
+  return load(parameter, {i[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(i.size()) : axis)]});
+}
+
+/// clamp(round(x / scale) + zero_point)
+Buffers quantize(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
+  const QuantizeAttrs& a = attrs_as<QuantizeAttrs>(attrs);
+  DataType out = a.out_dtype;
+  double low = out.code == TypeCode::kUInt ? 0 : -static_cast<double>(int64_t{1} << (out.bits - 1));
+  double high = low + static_cast<double>((int64_t{1} << out.bits) - 1);
+  return {f.compute("quantize", in[0]->shape, [&](Vars i) {
+    Expr x = at(in[0], i);
+    Expr value = intrinsic(Intrinsic::kRound, div(x, of_channel(in[1], a.axis, i))) +
+                 cast(x.dtype(), of_channel(in[2], a.axis, i));
+    return cast(out, min(max(value, real(x, low)), real(x, high)));
+  })};
+}
+
+/// (x - zero_point) * scale
+Buffers dequantize(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
+  const QuantizeAttrs& a = attrs_as<QuantizeAttrs>(attrs);
+  return {f.compute("dequantize", in[0]->shape, [&](Vars i) {
+    Expr difference = cast(kInt32, at(in[0], i)) - cast(kInt32, of_channel(in[2], a.axis, i));
+    return cast(kFloat32, difference) * of_channel(in[1], a.axis, i);
+  })};
+}
+
+constexpr Op kQuantizeOps[] = {
+    {.name = "qnn.quantize",
+     .doc = "clamp(round(x / scale) + zero_point) from data, scale, zero_point.",
+     .args = 3,
+     .attrs = &QuantizeAttrs::kType,
+     .infer = quantize_type,
+     .compute = quantize,
+     .fusion = Fusion::kBroadcast},
+    {.name = "qnn.dequantize",
+     .doc = "(x - zero_point) * scale from data, scale, zero_point.",
+     .args = 3,
+     .attrs = &QuantizeAttrs::kType,
+     .infer = dequantize_type,
+     .compute = dequantize,
+     .fusion = Fusion::kBroadcast},
+};
+}  // namespace
+
+std::span<const Op> quantize_ops() { return kQuantizeOps; }
+
+}  // namespace lathe::relay::ops

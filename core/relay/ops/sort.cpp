@@ -1,0 +1,168 @@
+// Orders and running totals along one axis.
+#include "core/relay/ops/families.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay::ops {
+namespace {
+
+size_t wrapped(int64_t axis, size_t rank) {
+  return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
+}
+
+/// rank[i] = how many elements along the axis come before element i; equal ones keep their order.
+Buffer ranks(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending) {
+  return f.reduce("rank", x->shape, {x->shape[axis]}, tir::Combiner::kSum, [&](Vars i, Vars r) {
+    std::vector<Expr> other = as_indices(i);
+    other[axis] = r[0];
+    Expr mine = at(x, i), theirs = load(x, other);
+    Expr before = ascending ? less(theirs, mine) : less(mine, theirs);
+    Expr tie = logical_and(equal(theirs, mine), less(r[0], i[axis]));
+    return cast(kInt64, logical_or(before, tie));
+  });
+}
+
+/// positions[r] = the index along the axis of the element of rank r, for the first `count` ranks.
+Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
+  Buffer rank = ranks(f, x, axis, ascending);
+  Shape shape = x->shape;
+  shape[axis] = count;
+  return f.opaque("order", shape, kInt64, {rank}, [&](const Buffer& out) {
+    std::vector<Var> vars;
+    for (size_t d = 0; d < x->shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
+    std::vector<Expr> from{vars.begin(), vars.end()}, to = from;
+    to[axis] = load(rank, from);
+    tir::Stmt nest = tir::store(out, to, from[axis]);
+    if (!(is_int(count, int_value(x->shape[axis]))))
+      nest = make<tir::If>(less(load(rank, from), count), nest);
+    for (size_t d = vars.size(); d-- > 0;) nest = tir::for_loop(vars[d], x->shape[d], nest);
+    return nest;
+  });
+}
+
+Buffer picked(FuncBuilder& f, const Buffer& x, const Buffer& positions, size_t axis) {
+  return f.compute("picked", positions->shape, [&](Vars i) {
+    std::vector<Expr> indices = as_indices(i);
+    indices[axis] = at(positions, i);
+    return load(x, indices);
+  });
+}
+
+Buffer converted(FuncBuilder& f, const Buffer& positions, DataType dtype) {
+  return f.compute("indices", positions->shape, [&](Vars i) { return cast(dtype, at(positions, i)); });
+}
+
+template <bool kIndices>
+Relation sort_type(RelationContext& c, const Attrs& attrs) {
+  const SortAttrs& a = attrs_as<SortAttrs>(attrs);
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
+  c.result(tensor_type(x->shape, kIndices ? a.dtype : x->dtype));
+  return Relation::kSolved;
+}
+
+template <bool kIndices>
+Buffers sort(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
+  const SortAttrs& a = attrs_as<SortAttrs>(attrs);
+  size_t axis = wrapped(a.axis, in[0]->shape.size());
+  Buffer positions = order(f, in[0], axis, a.is_ascend, in[0]->shape[axis]);
+  return {kIndices ? converted(f, positions, a.dtype) : picked(f, in[0], positions, axis)};
+}
+
+Relation topk_type(RelationContext& c, const Attrs& attrs) {
+  const TopkAttrs& a = attrs_as<TopkAttrs>(attrs);
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  int64_t axis = front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
+  Shape shape = x->shape;
+  if (a.k >= 1) {
+    if (as_int(shape[axis]) && int_value(shape[axis]) < a.k)
+      mismatch(c, "k is {}, axis {} of {} has fewer", a.k, axis, describe(x->shape));
+    shape[axis] = a.k;
+  }
+  Type values = tensor_type(shape, x->dtype), indices = tensor_type(shape, a.dtype);
+  if (a.ret_type == "both")
+    c.result(tuple_type({values, indices}));
+  else if (a.ret_type == "values")
+    c.result(values);
+  else if (a.ret_type == "indices")
+    c.result(indices);
+  else
+    mismatch(c, "ret_type is `{}`, must be both, values or indices", a.ret_type);
+  return Relation::kSolved;
+}
+
+Buffers topk(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const TopkAttrs& a = attrs_as<TopkAttrs>(attrs);
+  size_t axis = wrapped(a.axis, in[0]->shape.size());
+  Buffer positions = order(f, in[0], axis, a.is_ascend, tensor_of(result).shape[axis]);
+  if (a.ret_type == "indices") return {converted(f, positions, a.dtype)};
+  Buffer values = picked(f, in[0], positions, axis);
+  return a.ret_type == "values" ? Buffers{values} : Buffers{values, converted(f, positions, a.dtype)};
+}
+
+Relation scan_type(RelationContext& c, const Attrs& attrs) {
+  const ScanAttrs& a = attrs_as<ScanAttrs>(attrs);
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  if (a.axis) front_axis(c, *a.axis, static_cast<int64_t>(x->shape.size()));
+  Shape shape = a.axis ? x->shape : Shape{dims_product(x->shape, 0, x->shape.size())};
+  c.result(tensor_type(shape, a.dtype.value_or(x->dtype)));
+  return Relation::kSolved;
+}
+
+/// out[0] = start, out[i] = out[i-1] combined with x[i-1] when exclusive; else out[i] includes x[i].
+template <tir::Combiner kCombiner>
+Buffers scan(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const ScanAttrs& a = attrs_as<ScanAttrs>(attrs);
+  const TensorType& type = tensor_of(result);
+  Buffer x = in[0];
+  if (!a.axis)
+    x = f.compute("flat", type.shape, [&](Vars i) {
+      std::vector<Expr> indices(in[0]->shape.size());
+      Expr rest = i[0];
+      for (size_t d = indices.size(); d-- > 0; rest = floordiv(rest, in[0]->shape[d]))
+        indices[d] = floormod(rest, in[0]->shape[d]);
+      return load(in[0], indices);
+    });
+  size_t axis = a.axis ? wrapped(*a.axis, x->shape.size()) : 0;
+  return {f.opaque("scan", type.shape, type.dtype, {x}, [&](const Buffer& out) {
+    std::vector<Var> vars;
+    for (size_t d = 0; d < type.shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
+    std::vector<Expr> here{vars.begin(), vars.end()}, before = here;
+    before[axis] = here[axis] - 1;
+    Expr start = identity_of(kCombiner, type.dtype);
+    Expr previous = select(equal(here[axis], Expr(0)), start, load(out, before));
+    Expr value = cast(type.dtype, load(x, a.exclusive ? before : here));
+    if (a.exclusive) value = select(equal(here[axis], Expr(0)), start, value);
+    tir::Stmt nest = tir::store(out, here, combine(kCombiner, previous, value));
+    for (size_t d = vars.size(); d-- > 0;) nest = tir::for_loop(vars[d], type.shape[d], nest);
+    return nest;
+  })};
+}
+
+constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute) {
+  return {.name = name,
+          .doc = doc,
+          .args = 1,
+          .attrs = attrs,
+          .infer = infer,
+          .compute = compute,
+          .fusion = Fusion::kOpaque};
+}
+
+constexpr Op kSortOps[] = {
+    row("sort", "The elements along `axis` in order.", &SortAttrs::kType, sort_type<false>, sort<false>),
+    row("argsort", "Positions of the elements along `axis` in order; equal ones keep theirs.",
+        &SortAttrs::kType, sort_type<true>, sort<true>),
+    row("topk", "The k largest (smallest) along `axis`, and their positions.", &TopkAttrs::kType, topk_type,
+        topk),
+    row("cumsum", "Running sums along `axis`.", &ScanAttrs::kType, scan_type, scan<tir::Combiner::kSum>),
+    row("cumprod", "Running products along `axis`.", &ScanAttrs::kType, scan_type,
+        scan<tir::Combiner::kProd>),
+};
+}  // namespace
+
+std::span<const Op> sort_ops() { return kSortOps; }
+
+}  // namespace lathe::relay::ops
