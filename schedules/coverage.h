@@ -6,15 +6,16 @@
 
 namespace lathe::schedule {
 
-/// The loops around the block at the end of `path`, up to its scope, that stand below `loop`; with `loop` itself when
-/// `inclusive`.
+/// The loops around the block at the end of `path`, up to its scope, that stand below `loop`; with `loop`
+/// itself when `inclusive`.
 tir::Domain loops_below(const Path& path, const tir::Stmt& loop, bool inclusive = false);
 
 /// What `region` of the block at the end of `path` is when the loops of `domain` run over all their values.
-tir::Region relaxed(const tir::Region& region, const Path& path, const tir::Domain& domain, const Analyzer& context);
+tir::Region relaxed(const tir::Region& region, const Path& path, const tir::Domain& domain,
+                    const Analyzer& context);
 
-/// The block, over all values of the loops of `domain`, writes each element of a box exactly once, repetitions by
-/// reduction loops aside. False when that is not known.
+/// The block, over all values of the loops of `domain`, writes each element of a box exactly once,
+/// repetitions by reduction loops aside. False when that is not known.
 bool writes_once(const Path& path, const tir::Domain& domain);
 
 /// The loop binds a variable of the block of that kind.

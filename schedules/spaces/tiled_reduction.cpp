@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "schedules/blocking.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 
@@ -109,25 +110,23 @@ class TiledReduction {
         table.insert(table.end(), tile.sizes.begin(), tile.sizes.end());
       sizes = s_.sample_tuple(static_cast<int64_t>(tiled.size()), table, heuristic({0}));
     }
-    for (size_t i = 0; i < reduction_.extents.size(); ++i) {
-      if (reduction_.reduces[i]) continue;
-      auto position = std::find(tiled.begin(), tiled.end(), i);
-      if (position == tiled.end())
-        parts_[i].outer = loops_[i];
-      else
-        split_tiled(i, sizes[static_cast<size_t>(position - tiled.begin())], i == tiled.back());
+    for (size_t i = 0; i < tiled.size(); ++i) {
+      auto levels = s_.split(loops_[tiled[i]], {kInferred, sizes[i]});
+      loops_[tiled[i]] = levels[0];
+      parts_[tiled[i]].tile = levels[1];
+      tiled_.push_back({tiled[i], s_[sizes[i]], extent(levels[0])});
+      tile_results_ *= s_[sizes[i]];
     }
-  }
-
-  void split_tiled(size_t i, IntHandle size, bool innermost) {
-    tile_results_ *= s_[size];
-    auto tile = s_.split(loops_[i], {kInferred, size});
-    // How many tiles a core computes before it takes other data: a whole row of them by default.
-    int64_t tiles = extent(tile[0]);
-    Decision decision = innermost ? Decision{1, tiles} : Decision{tiles, 1};
-    auto factors = s_.sample_perfect_tile(tile[0], 2, tiles, heuristic(decision));
-    auto levels = s_.split(tile[0], {factors[0], factors[1]});
-    parts_[i] = {levels[0], levels[1], tile[1]};
+    blocking_ = choose_blocking(reduction_, tiled_, target_);
+    for (size_t i = 0; i < tiled.size(); ++i) {
+      int64_t tiles = tiled_[i].tiles, middle = blocking_.middle[i];
+      auto factors = s_.sample_perfect_tile(loops_[tiled[i]], 2, tiles, heuristic({tiles / middle, middle}));
+      auto levels = s_.split(loops_[tiled[i]], {factors[0], factors[1]});
+      parts_[tiled[i]].outer = levels[0];
+      parts_[tiled[i]].middle = levels[1];
+    }
+    for (size_t i = 0; i < loops_.size(); ++i)
+      if (!reduction_.reduces[i] && !parts_[i].tile) parts_[i].outer = loops_[i];
   }
 
   /// The operand that stays in registers over a step of the reduction: the one with fewest vectors in a tile.
@@ -193,13 +192,13 @@ class TiledReduction {
     unrolled_ = {parts[1]};
   }
 
-  /// A producer moves into the outer loop, or runs before as loops of its own (the default: nothing is
-  /// computed twice).
+  /// A producer moves into the outer loop, or runs before as loops of its own.
   void place_producers() {
     for (BlockHandle producer : producers_) {
       std::vector<LoopHandle> places;
       if (outer_ && fits_inside(producer)) places.push_back(*outer_);
-      LoopHandle place = s_.sample_compute_location(producer, places, heuristic({0}));
+      LoopHandle place = s_.sample_compute_location(
+          producer, places, heuristic({blocking_.producers_inside && !places.empty()}));
       s_.compute_at(producer, place);
       bool moved = false;
       for (const Ref<For>& loop : loops_around(path_to(s_.func(), s_[producer])))
@@ -246,6 +245,8 @@ class TiledReduction {
   std::vector<BlockHandle> producers_;
   std::vector<LoopHandle> loops_, reduce_, unrolled_;
   std::vector<Parts> parts_;  // by variable
+  std::vector<TiledVariable> tiled_;
+  Blocking blocking_;
   LoopHandle lanes_;
   std::optional<LoopHandle> outer_, tile_loop_;
   int64_t tile_results_ = 1;
