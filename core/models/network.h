@@ -6,10 +6,11 @@
 
 namespace lathe::models {
 
+/// A typed expression of the network under construction: a tensor of constant shape.
 struct Value {
   relay::Expr expr;
-  std::vector<int64_t> shape;
-  int64_t channels() const { return shape[1]; }
+  std::vector<int64_t> shape() const;
+  int64_t channels() const { return shape()[1]; }
 };
 
 struct ConvShape {
@@ -23,13 +24,12 @@ ConvShape same(int64_t kernel, int64_t stride = 1, int64_t groups = 1);
 
 struct PoolShape {
   int64_t kernel = 2, stride = 2, pad = 0;
-  bool ceil_mode = false;
 };
 
 class Network {
  public:
   Network(const std::vector<int64_t>& input_shape, uint64_t seed);
-  Value input() const { return input_; }
+  Value input() const { return {data_}; }
 
   /// `gain`: the factor on the standard deviation 1/sqrt(fan in); sqrt(2) before a rectifier.
   Value conv(const Value& x, int64_t channels, const ConvShape& shape, double gain = kRectified);
@@ -59,7 +59,6 @@ class Network {
 
   uint64_t next_seed_;
   relay::Var data_;
-  Value input_;
 };
 
 }  // namespace lathe::models

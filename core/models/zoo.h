@@ -21,7 +21,7 @@ std::span<const Model> zoo();
 /// Throws Error "unknown model ...; did you mean ...".
 const Model& find_model(std::string_view name);
 /// The module: main takes the input; weights are constants, the same for a seed on every machine, scaled so
-/// that activations keep their size through the network. Types are not inferred yet.
+/// that activations keep their size through the network. Expressions have their types.
 relay::Module build_model(std::string_view name, uint64_t seed = 0);
 
 }  // namespace lathe::models

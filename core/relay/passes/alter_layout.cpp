@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/rule.h"
 
@@ -33,15 +34,17 @@ bool is_shape(const Expr& e, const Ints& shape) {
   return type && has_constant_shape(*type) && constant_shape(*type) == shape;
 }
 
+const std::string& op_name(const Call& call) { return call.callee.as<OpNode>()->name; }
+
 Expr transform(const Expr& e, const std::string& from, const std::string& to) {
   if (const Constant* c = e.as<Constant>())
-    return constant(transform_layout(c->value, Layout::parse(from), Layout::parse(to)));
-  return call("layout_transform", {e}, make<LayoutTransformAttrs>(from, to));
+    return typed_constant(transform_layout(c->value, Layout::parse(from), Layout::parse(to)));
+  return typed_call("layout_transform", {e}, make<LayoutTransformAttrs>(from, to));
 }
 
 Expr reshaped(const Expr& e, const Ints& shape) {
-  if (const Constant* c = e.as<Constant>()) return constant(c->value.reshaped(shape));
-  return call("reshape", {e}, make<ReshapeAttrs>(shape));
+  if (const Constant* c = e.as<Constant>()) return typed_constant(c->value.reshaped(shape));
+  return typed_call("reshape", {e}, make<ReshapeAttrs>(shape));
 }
 
 /// visit() gives each expression in its own layout; `blocked_` remembers those that were computed in blocked
@@ -132,7 +135,7 @@ class AlterLayout final : public ExprMutator {
     altered->kernel_layout = fmt::format("OIHW{}i{}o", depthwise ? 1 : in_block, out_block);
     Expr kernel = transform(visit(e->args[1]), "OIHW", altered->kernel_layout);
     const char* op = depthwise ? "nn.contrib_depthwise_conv2d_NCHWc" : "nn.contrib_conv2d_NCHWc";
-    return {call(op, {as_blocked(e->args[0], in_block), kernel}, seal(std::move(altered))), out_block};
+    return {typed_call(op, {as_blocked(e->args[0], in_block), kernel}, seal(std::move(altered))), out_block};
   }
 
   /// Pooling: the operator itself knows blocked layouts.
@@ -143,9 +146,7 @@ class AlterLayout final : public ExprMutator {
     if (!block || (!a.layout.empty() && a.layout != "NCHW")) return {};
     auto altered = mutate(a);
     altered->layout = data_layout(block);
-    return {make<Call>(e->callee, std::vector<Expr>{as_blocked(e->args[0], block)},
-                       Attrs(seal(std::move(altered)))),
-            block};
+    return {typed_call(op_name(*e), {as_blocked(e->args[0], block)}, seal(std::move(altered))), block};
   }
 
   /// data + bias (C) becomes add of a bias (C/x, 1, 1, x).
@@ -153,7 +154,7 @@ class AlterLayout final : public ExprMutator {
     int64_t block = block_of(e->args[0]), axis = attrs_as<ChannelAttrs>(e->attrs).axis;
     if (!block || (axis != 1 && axis != -3)) return {};
     Expr bias = reshaped(visit(e->args[1]), {channels_of(e) / block, 1, 1, block});
-    return {call("add", {as_blocked(e->args[0], block), bias}), block};
+    return {typed_call("add", {as_blocked(e->args[0], block), bias}), block};
   }
 
   /// One block that divides all parts: the smallest of theirs, when each is a multiple of it.
@@ -173,7 +174,9 @@ class AlterLayout final : public ExprMutator {
       items.push_back(as_blocked(part, block));
     }
     int64_t axis = attrs_as<ConcatenateAttrs>(e->attrs).axis;
-    return {call("concatenate", {tuple(items)}, make<ConcatenateAttrs>(axis < 0 ? axis + 4 : axis)), block};
+    return {
+        typed_call("concatenate", {typed_tuple(items)}, make<ConcatenateAttrs>(axis < 0 ? axis + 4 : axis)),
+        block};
   }
 
   Blocked elementwise(const Ref<Call>& e) {
@@ -186,7 +189,7 @@ class AlterLayout final : public ExprMutator {
       args.push_back(broadcastable(arg, channels, block));
       if (!args.back()) return {};
     }
-    return {make<Call>(e->callee, args, e->attrs), block};
+    return {typed_call(op_name(*e), args, e->attrs), block};
   }
 
   /// An operand that broadcasts against (N, channels/block, H, W, block) as `arg` does against (N, channels,
@@ -201,8 +204,8 @@ class AlterLayout final : public ExprMutator {
     if (rank == 3 && is_int(type->shape[0], channels))
       return transform(visit(arg), "CHW", fmt::format("CHW{}c", block));
     if (rank >= 3 && !is_int(type->shape[rank - 3], 1)) return nullptr;
-    return call("expand_dims", {visit(arg)},
-                make<ExpandDimsAttrs>(static_cast<int64_t>(rank)));  // the same for all channels
+    return typed_call("expand_dims", {visit(arg)},
+                      make<ExpandDimsAttrs>(static_cast<int64_t>(rank)));  // the same for all channels
   }
 
   Expr packed_dense(const Ref<Call>& e) {
@@ -213,7 +216,7 @@ class AlterLayout final : public ExprMutator {
     auto altered = mutate(a);
     altered->weight_layout = fmt::format("NC{}n", block);
     Expr packed = transform(visit(e->args[1]), "NC", altered->weight_layout);
-    return call("nn.contrib_dense_pack", {visit(e->args[0]), packed}, seal(std::move(altered)));
+    return typed_call("nn.contrib_dense_pack", {visit(e->args[0]), packed}, seal(std::move(altered)));
   }
 
   int64_t lanes_;
