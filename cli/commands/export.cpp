@@ -1,0 +1,21 @@
+#include <fmt/core.h>
+
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+#include "core/frontends/onnx_export.h"
+#include "core/relay/passes/infer_type.h"
+#include "tuner/load_model.h"
+
+namespace lathe::cli {
+
+int export_command(Flags& flags) {
+  std::string model, path;
+  flags.add("--model", model, "a zoo name, or a .relay or .onnx file", Flags::Need::kRequired);
+  flags.add("--out", path, "the ONNX file to write", Flags::Need::kRequired);
+  if (!flags.parse()) return kSuccess;
+  onnx::export_file(relay::infer_type(tuner::load_model(model)), path);
+  fmt::print("wrote {}\n", path);
+  return kSuccess;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,36 @@
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+#include "cli/tune_job.h"
+#include "core/runtime/thread_pool.h"
+
+namespace lathe::cli {
+
+int tune_command(Flags& flags) {
+  TuneJob job;
+  flags.add("--model", job.model, "a zoo name, or an .onnx or .relay file", Flags::Need::kRequired);
+  flags.add("--target", job.target, "cpu, or cpu:mcpu=NAME,vector=BITS,...");
+  flags.add("--trials", job.trials, 0, int64_t{1} << 40,
+            "candidates to measure; 0: no limit (give --time then)");
+  flags.add_duration("--time", job.seconds, "stop searching after this long");
+  flags.add("--threads", job.threads, 0, 1024, "threads a kernel runs on; 0: all cores");
+  flags.add("--seed", job.seed, 0, INT64_MAX, "the same seed searches the same way");
+  flags.add("--db", job.database, "the tuning database");
+  flags.add("--out", job.folder, "folder for the module file (lathe-out/MODEL)");
+  flags.add("--json", job.json, "the last line of stdout is one JSON object");
+  if (!flags.parse()) return kSuccess;
+  return run_tune_job_here(std::move(job), std::nullopt);
+}
+
+int resume_command(Flags& flags) {
+  TuneJob job;
+  std::string uuid;
+  flags.add("JOB", uuid, "the job's id, or its beginning, as `tune query jobs` shows it",
+            Flags::Need::kRequired);
+  flags.add("--db", job.database, "the tuning database");
+  flags.add("--out", job.folder, "folder for the module file (lathe-out/MODEL)");
+  flags.add("--json", job.json, "the last line of stdout is one JSON object");
+  if (!flags.parse()) return kSuccess;
+  return run_tune_job_here(std::move(job), uuid);
+}
+
+}  // namespace lathe::cli

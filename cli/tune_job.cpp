@@ -1,0 +1,166 @@
+#include "cli/tune_job.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_codes.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/tune_report.h"
+#include "core/codegen/host_target.h"
+#include "core/runtime/thread_pool.h"
+#include "core/support/text.h"
+#include "tracker/store_journal.h"
+#include "tracker/tracker.h"
+#include "tracker/tune_job.h"
+#include "tuner/best_schedules.h"
+#include "tuner/final_build.h"
+#include "tuner/load_model.h"
+#include "tuner/optimize.h"
+
+namespace lathe::cli {
+namespace {
+namespace fs = std::filesystem;
+
+/// A folder that vanishes with its owner: the tracker's socket lies there.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "lathe-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) fail("cannot make a folder in {}", fs::temp_directory_path().string());
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// A worker on this machine: this program again, as `tune worker`. Started anew when it dies while the job
+/// goes on.
+class LocalWorker {
+ public:
+  explicit LocalWorker(std::string endpoint) : endpoint_(std::move(endpoint)) { start(); }
+  ~LocalWorker() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGTERM);
+    kill(pid_, SIGTERM);
+    for (int i = 0; i < 50 && waitpid(pid_, nullptr, WNOHANG) == 0; ++i) usleep(100'000);
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, WNOHANG);
+  }
+  /// Restarts a worker that was killed. Throws Error when it keeps dying at once.
+  void watch() {
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) != pid_) return;
+    if (++deaths_ > 20) fail("the local worker ended {} times, last with status {}", deaths_, status);
+    start();
+  }
+
+ private:
+  void start() {
+    const char* arguments[] = {"tune", "worker", "--tracker", endpoint_.c_str(), nullptr};
+    if (posix_spawn(&pid_, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ) != 0)
+      fail("cannot start a worker process");
+  }
+  std::string endpoint_;
+  pid_t pid_ = 0;
+  int deaths_ = 0;
+};
+
+std::string options_text(const TuneJob& job) {
+  return nlohmann::json{{"model", job.model}, {"target", job.target}}.dump();
+}
+
+/// The job as it was asked for when it was started.
+db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
+  auto found = store.find_job(uuid);
+  if (!found) fail("no job `{}` in {}; `tune query jobs` lists them", uuid, job.database);
+  if (found->kind != "tune" || found->state == db::JobState::kDone)
+    fail("job {} is {}: nothing to resume", found->uuid, std::string(db::to_string(found->state)));
+  nlohmann::json options = nlohmann::json::parse(found->options, nullptr, false);
+  if (!options.is_object() || !options.contains("model"))
+    fail("job {} does not say which model it tunes", found->uuid);
+  job.model = options.at("model").get<std::string>();
+  job.target = options.at("target").get<std::string>();
+  job.threads = found->threads;
+  job.trials = found->trial_budget;
+  job.seconds = found->second_budget > 0 ? std::max(1.0, found->second_budget - found->seconds_used) : 0;
+  job.seed = found->seed;
+  return found->id;
+}
+
+std::string model_file_name(const std::string& model) { return fs::path(model).stem().string(); }
+
+/// Refuses what cannot end well before anything is spent on it.
+void check(const TuneJob& job) {
+  if (job.trials == 0 && job.seconds <= 0) fail("--trials 0 needs a --time");
+}
+
+}  // namespace
+
+int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
+  if (job.database.empty()) job.database = db::default_database_path();
+  db::Store store(job.database);
+  std::optional<db::JobId> resumed;
+  if (resume) resumed = recall(job, *resume, store);
+  check(job);
+  if (job.threads == 0) job.threads = runtime::available_cores();
+  if (job.folder.empty()) job.folder = "lathe-out/" + model_file_name(job.model);
+
+  Target target = codegen::resolve_target(job.target);
+  if (!job.json) fmt::print(stderr, "{} for {}: reading the model\n", job.model, job.target);
+  relay::Module fused = tuner::optimize(tuner::load_model(job.model), target);
+  std::vector<tuner::Task> tasks = tuner::extract_tasks(fused);
+  int64_t calls = 0;
+  for (const tuner::Task& task : tasks) calls += task.calls;
+  if (!job.json) fmt::print(stderr, "{} kernels, {} distinct tuning tasks\n", calls, tasks.size());
+
+  tracker::TuneResult result;
+  if (!tasks.empty()) {
+    TemporaryFolder folder;
+    tracker::TrackerSettings settings;
+    settings.endpoint = "ipc://" + folder.path() + "/tracker";
+    settings.open_journal = [path = job.database] { return tracker::open_store_journal(path); };
+    tracker::Tracker tracker(std::move(settings));
+    LocalWorker worker(tracker.endpoint());
+    TuneProgress progress(tasks, job.json);
+    InterruptScope interrupt;
+    tracker::TuneRequest request{job.model,
+                                 sha256(job.model),
+                                 to_text(target),
+                                 static_cast<int>(job.threads),
+                                 job.trials,
+                                 job.seconds,
+                                 static_cast<uint64_t>(job.seed),
+                                 options_text(job),
+                                 resumed};
+    result = tracker::run_tune_job(
+        request, tasks, store, tracker,
+        [&](const tuner::SessionStatus& status) {
+          worker.watch();
+          progress.show(status);
+        },
+        [&] { return interrupt.interrupted(); });
+  }
+  if (result.interrupted) {
+    fmt::print(stderr, "stopped; nothing measured is lost. Go on with: tune resume {} --db {}\n", result.uuid,
+               job.database);
+    return kInterrupted;
+  }
+  return report_tune_job(job, target, fused, tasks, result);
+}
+
+}  // namespace lathe::cli

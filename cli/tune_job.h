@@ -1,0 +1,26 @@
+// The main job as the command line runs it: model -> tasks -> trials -> best schedules -> module file and
+// report.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace lathe::cli {
+
+struct TuneJob {
+  std::string model, target = "cpu";
+  int64_t trials = 512;
+  double seconds = 0;
+  int64_t threads = 0;  // 0: all cores
+  int64_t seed = 0;
+  std::string database;  // "": the default one
+  std::string folder;    // where the module goes; "": lathe-out/MODEL
+  bool json = false;
+};
+
+/// Runs the job, with a tracker inside this process and a worker process beside it, and reports. `resume`:
+/// the uuid (or its beginning) of a job to go on with, whose model, target, budget and seed replace those of
+/// `job`. Returns an ExitCode.
+int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume);
+
+}  // namespace lathe::cli
