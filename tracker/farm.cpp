@@ -31,8 +31,7 @@ std::set<std::string> workers_lost(const std::vector<Grant>& grants) {
 
 }  // namespace
 
-Farm::Farm(JournalState state, Time now)
-    : epoch_(state.epoch), next_trial_(state.next_trial), now_(now), last_step_(now) {
+Farm::Farm(JournalState state, Time now) : epoch_(state.epoch), now_(now), last_step_(now) {
   for (OpenTrial& open : state.open) {
     Trial& trial = trials_[open.trial];
     trial = {.id = open.trial, .spec = open.spec, .grants = std::move(open.grants), .pending_since = now};
@@ -77,14 +76,11 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
 // --- trials in
 
 void Farm::submit(const Submit& event) {
-  CHECK(event.specs.size() <= room(), "{} trials submitted with room for {}", event.specs.size(), room());
-  for (const auto& spec : event.specs) {
-    const TrialId id = next_trial_++;
-    trials_[id] = {.id = id, .spec = spec, .pending_since = now_};
-    open_[spec->job]++;
-    pending_[backend_of(spec->target)].push_back(id);
-    effects_->records.push_back(Submitted{id, spec});
-    effects_->submitted.push_back(id);
+  for (const Submission& submission : event.trials) {
+    const TrialId id = submission.trial;
+    trials_[id] = {.id = id, .spec = submission.spec, .pending_since = now_};
+    open_[submission.spec->job]++;
+    pending_[backend_of(submission.spec->target)].push_back(id);
   }
 }
 
@@ -163,7 +159,7 @@ void Farm::grant(Trial& trial, const Peer& peer) {
   worker.leases.insert(id);
   leases_[id] = {
       .trial = trial.id, .peer = peer, .worker = worker.name, .sent = now_, .deadline = now_ + kLeaseLimit};
-  effects_->records.push_back(Leased{trial.id, trial.grants.back()});
+  effects_->records.push_back(Leased{trial.id, trial.grants.back(), worker.device});
   send_lease(trial, id);
 }
 
@@ -193,19 +189,20 @@ void Farm::release(LeaseId id, bool lost) {
   trial.lease = 0;
   trial.grants.back().lost = lost;
   trial.pending_since = now_;
-  effects_->records.push_back(Released{trial.id, id, lost});
-  if (losses(trial.grants) < kLossesToQuarantine) {
+  const size_t times = losses(trial.grants);
+  effects_->records.push_back(
+      Released{trial.id, id, lost, lost ? fmt::format("its worker {} went away", lease.worker) : ""});
+  if (times < kLossesToQuarantine) {
     retries_.push_back(trial.id);
     return;
   }
   const std::set<std::string> names = workers_lost(trial.grants);
-  wire::Result result{
-      .lease = id,
-      .trial = trial.id,
-      .attempt = trial.grants.back().attempt,
-      .outcome = Outcome::kWorkerLost,
-      .message = fmt::format("quarantined: its worker went away {} times ({})", losses(trial.grants),
-                             join_text({names.begin(), names.end()}, ", "))};
+  wire::Result result{.lease = id,
+                      .trial = trial.id,
+                      .attempt = trial.grants.back().attempt,
+                      .outcome = Outcome::kWorkerLost,
+                      .message = fmt::format("quarantined: its worker went away {} times ({})", times,
+                                             join_text({names.begin(), names.end()}, ", "))};
   finish(trial, lease.worker, "", std::move(result));
 }
 

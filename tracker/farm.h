@@ -44,7 +44,7 @@ struct Received {
 
 /// REQUIRES: open trials stay within defaults::kQueueLimit (see room()).
 struct Submit {
-  std::vector<std::shared_ptr<const TrialSpec>> specs;
+  std::vector<Submission> trials;  // those of status kQueued; already in the journal
 };
 
 struct CancelJob {
@@ -70,7 +70,6 @@ struct Effects {
   std::vector<Record> records;
   std::vector<Outgoing> messages;
   std::vector<Finished> finished;
-  std::vector<TrialId> submitted;  // ids given to Submit's specs, in order
 };
 
 struct WorkerStatus {
@@ -157,7 +156,6 @@ class Farm {
   }
 
   uint64_t epoch_;
-  TrialId next_trial_;
   uint32_t next_lease_ = 1;  // of this epoch
   Time now_;
   Time last_step_;

@@ -5,10 +5,26 @@
 namespace lathe::tracker {
 
 JournalState MemoryJournal::start() {
-  JournalState state{.epoch = ++epoch_, .next_trial = entries_.size() + 1};
+  JournalState state{.epoch = ++epoch_};
   for (const Entry& entry : entries_)
     if (entry.terminal == 0) state.open.push_back(entry.trial);
   return state;
+}
+
+std::vector<Submission> MemoryJournal::add(JobId job, std::span<const Candidate> candidates) {
+  std::vector<Submission> submissions;
+  for (const Candidate& candidate : candidates) {
+    const auto spec = std::make_shared<TrialSpec>(
+        TrialSpec{.job = job,
+                  .workload = std::make_shared<std::string>(std::to_string(candidate.workload)),
+                  .trace = candidate.trace,
+                  .target = "cpu",
+                  .evaluation = candidate.evaluation});
+    const TrialId id = entries_.size() + 1;
+    entries_.push_back({.trial = {.trial = id, .spec = spec}});
+    submissions.push_back({.trial = id, .spec = spec});
+  }
+  return submissions;
 }
 
 void MemoryJournal::commit(std::span<const Record> records) {
@@ -18,12 +34,7 @@ void MemoryJournal::commit(std::span<const Record> records) {
     return entries_[id - 1];
   };
   struct Write {
-    MemoryJournal& journal;
     decltype(open)& entry;
-    void operator()(const Submitted& r) {
-      CHECK(r.trial == journal.entries_.size() + 1, "trial {} is out of order", r.trial);
-      journal.entries_.push_back({.trial = {.trial = r.trial, .spec = r.spec}});
-    }
     void operator()(const Leased& r) {
       OpenTrial& trial = entry(r.trial).trial;
       CHECK(!trial.leased, "trial {} is leased twice at once", r.trial);
@@ -43,7 +54,7 @@ void MemoryJournal::commit(std::span<const Record> records) {
     }
     void operator()(const Cancelled& r) { entry(r.trial).terminal++; }
   };
-  for (const Record& record : records) std::visit(Write{*this, open}, record);
+  for (const Record& record : records) std::visit(Write{open}, record);
 }
 
 }  // namespace lathe::tracker

@@ -36,17 +36,35 @@ struct Grant {
   bool operator==(const Grant&) const = default;
 };
 
-// --- the records, in the order they may occur for a trial
-
-struct Submitted {
-  TrialId trial = 0;
-  std::shared_ptr<const TrialSpec> spec;
+/// What the tuner would like to see measured, of a workload that the journal knows.
+struct Candidate {
+  int64_t workload = 0;
+  std::string trace;
+  std::string program;   // structural hash of the scheduled program: equal ones are one candidate
+  double predicted = 0;  // the cost model's score
+  wire::Evaluation evaluation;
 };
+
+/// What became of it.
+struct Submission {
+  enum class Status : uint8_t {
+    kQueued,
+    kDuplicate,  // the job has tried it, or is about to
+    kMeasured,   // another job has measured it on that device
+  };
+  Status status = Status::kQueued;
+  TrialId trial = 0;                      // 0 for kMeasured
+  int64_t measurement = 0;                // of the store, for kMeasured
+  std::shared_ptr<const TrialSpec> spec;  // for kQueued
+};
+
+// --- the records, in the order they may occur for a trial
 
 /// Written before LEASE is sent.
 struct Leased {
   TrialId trial = 0;
   Grant grant;
+  std::string device;  // the worker's JSON fingerprint
 };
 
 /// The lease ended without a result. `lost`: with its worker, which may be the candidate's fault.
@@ -54,6 +72,7 @@ struct Released {
   TrialId trial = 0;
   LeaseId lease = 0;
   bool lost = false;
+  std::string reason;
 };
 
 /// The one terminal record of a trial. Never changes.
@@ -70,7 +89,7 @@ struct Cancelled {
   TrialId trial = 0;
 };
 
-using Record = std::variant<Submitted, Leased, Released, Finished, Cancelled>;
+using Record = std::variant<Leased, Released, Finished, Cancelled>;
 
 /// A trial with no terminal record, as found at start.
 struct OpenTrial {
@@ -81,16 +100,17 @@ struct OpenTrial {
 };
 
 struct JournalState {
-  uint64_t epoch = 0;  // of this start; one more than of the last
-  TrialId next_trial = 1;
+  uint64_t epoch = 1;           // of this start; greater than that of any lease
   std::vector<OpenTrial> open;  // in the order submitted
 };
 
 class Journal {
  public:
   virtual ~Journal() = default;
-  /// Begins a new epoch, durably, and reads what is open. Called once, first.
+  /// Reads what is open. Called once, first.
   virtual JournalState start() = 0;
+  /// Writes down new trials; on disk when it returns. Throws Error.
+  virtual std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) = 0;
   /// All of `records` or none; on disk when it returns. Throws Error (a full disk, say): then nothing that
   /// rests on the records may be sent.
   virtual void commit(std::span<const Record> records) = 0;
@@ -100,6 +120,8 @@ class Journal {
 class MemoryJournal final : public Journal {
  public:
   JournalState start() override;
+  /// The workload's text is its number.
+  std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override;
   /// CHECKs that each trial's records come in a legal order, with at most one terminal.
   void commit(std::span<const Record> records) override;
 

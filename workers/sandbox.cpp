@@ -53,10 +53,17 @@ void Sandbox::launch() {
   // adddup2 clears close-on-exec, also when the number is 3 already.
   posix_spawn_file_actions_adddup2(&actions, ends[1], 3);
   posix_spawn_file_actions_addclosefrom_np(&actions, 4);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   std::vector<char*> arguments;
   for (std::string& word : command_) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  const int error = posix_spawn(&supervisor_, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int error = posix_spawn(&supervisor_, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   if (error != 0) {

@@ -88,13 +88,7 @@ class Simulation {
   // ----------------------------------------------------------------------------------------------------
   void start_tracker() { farm_.emplace(journal_.start(), now_); }
 
-  void submit() {
-    Submit event;
-    for (int i = 0; i < kTrials; ++i)
-      event.specs.push_back(std::make_shared<TrialSpec>(
-          TrialSpec{.job = 1, .workload = workload_, .trace = "trace", .target = "cpu"}));
-    step_farm(event);
-  }
+  void submit() { step_farm(Submit{journal_.add(/*job=*/1, std::vector<Candidate>(kTrials))}); }
 
   void step_farm(const Event& event) {
     if (!farm_) return;
@@ -225,7 +219,6 @@ class Simulation {
   std::map<LeaseId, TrialId> trial_of_;
   std::map<TrialId, int> told_;
   uint64_t early_acks_ = 0;
-  std::shared_ptr<const std::string> workload_ = std::make_shared<std::string>("workload");
 };
 
 void expect_each_recorded_once(const Simulation& simulation) {

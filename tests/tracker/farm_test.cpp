@@ -34,11 +34,13 @@ struct Bench {
     say(peer, wire::Credit{slots});
   }
   void submit(int count, const std::string& target = "cpu", JobId job = 1) {
-    Submit event;
-    for (int i = 0; i < count; ++i)
-      event.specs.push_back(std::make_shared<TrialSpec>(TrialSpec{
-          .job = job, .workload = std::make_shared<std::string>("w"), .trace = "t", .target = target}));
-    step(event);
+    std::vector<Submission> trials = journal.add(job, std::vector<Candidate>(count));
+    for (Submission& trial : trials) {
+      TrialSpec spec = *trial.spec;
+      spec.target = target;
+      trial.spec = std::make_shared<TrialSpec>(spec);
+    }
+    step(Submit{trials});
   }
   void pass(Time time) {
     for (const Time end = now + time; now < end;) {

@@ -1,0 +1,254 @@
+#include "tracker/socket.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <thread>
+#include <zmq.hpp>
+
+#include "core/support/error.h"
+#include "tracker/defaults.h"
+
+namespace lathe::wire {
+namespace {
+
+constexpr int kQueuedFrames = 10000;  // per peer, each way; beyond it, frames to that peer are dropped
+
+/// What both ends have in common: no waiting at the end, bounded frames, and dead connections noticed.
+void set_common_options(zmq::socket_t& socket) {
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::sndhwm, kQueuedFrames);
+  socket.set(zmq::sockopt::rcvhwm, kQueuedFrames);
+  socket.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(defaults::kFrameLimit));
+  socket.set(zmq::sockopt::handshake_ivl, static_cast<int>(defaults::kSilence.count()));
+  socket.set(zmq::sockopt::tcp_keepalive, 1);
+  socket.set(zmq::sockopt::ipv6, true);
+}
+
+/// Answers ZeroMQ's question who may connect (ZAP, RFC 27): the keys of the list.
+class Gatekeeper {
+ public:
+  Gatekeeper(zmq::context_t& context, const std::vector<std::string>& allowed)
+      : socket_(context, zmq::socket_type::rep) {
+    for (const std::string& key : allowed) {
+      uint8_t raw[32];
+      CHECK(zmq_z85_decode(raw, key.c_str()) != nullptr);
+      allowed_.emplace(reinterpret_cast<const char*>(raw), sizeof raw);
+    }
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::rcvtimeo, 100);
+    socket_.bind("inproc://zeromq.zap.01");
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Gatekeeper() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  void serve() {
+    while (!stop_) {
+      std::vector<std::string> request;
+      zmq::message_t part;
+      try {
+        do {
+          if (!socket_.recv(part)) break;
+          request.push_back(part.to_string());
+        } while (part.more());
+      } catch (const zmq::error_t&) {
+        return;  // the context is gone
+      }
+      if (request.empty()) continue;
+      // version, request id, domain, address, identity, mechanism, credentials
+      const bool known = request.size() == 7 && request[5] == "CURVE" && allowed_.contains(request[6]);
+      const std::string id = request.size() > 1 ? request[1] : "";
+      const std::string reply[] = {"1.0", id, known ? "200" : "400", known ? "" : "key not in the allow-list",
+                                   "",    ""};
+      for (size_t i = 0; i < 6; ++i)
+        socket_.send(zmq::buffer(reply[i]), i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    }
+  }
+
+  std::set<std::string> allowed_;
+  zmq::socket_t socket_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+/// False when the queue is full.
+bool try_send(zmq::socket_t& socket, const std::string& bytes, zmq::send_flags flags) {
+  for (;;) {
+    try {
+      return socket.send(zmq::buffer(bytes), flags | zmq::send_flags::dontwait).has_value();
+    } catch (const zmq::error_t& error) {
+      if (error.num() == EINTR) continue;
+      throw Error(fmt::format("socket: {}", error.what()));
+    }
+  }
+}
+
+std::string host_of(const std::string& endpoint) {
+  const std::string address = endpoint.substr(std::string("tcp://").size());
+  return address.substr(0, address.rfind(':'));
+}
+
+}  // namespace
+
+KeyPair make_keys() {
+  char public_key[41], secret_key[41];
+  CHECK(zmq_curve_keypair(public_key, secret_key) == 0, "libzmq was built without CURVE");
+  return {public_key, secret_key};
+}
+
+void check_key(const std::string& key, const std::string& what) {
+  uint8_t raw[32];
+  if (key.size() != 40 || !zmq_z85_decode(raw, key.c_str()))
+    fail("{} is no key: 40 characters of Z85, as `tune keygen` makes them", what);
+}
+
+std::string random_peer() {
+  unsigned char bytes[12];
+  CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
+  std::string peer;
+  for (unsigned char byte : bytes) peer += fmt::format("{:02x}", byte);  // never begins with a zero byte
+  return peer;
+}
+
+bool is_local(const std::string& endpoint) {
+  if (endpoint.starts_with("ipc://")) return true;
+  if (!endpoint.starts_with("tcp://")) return false;
+  const std::string host = host_of(endpoint);
+  return host.starts_with("127.") || host == "localhost" || host == "[::1]" || host == "lo";
+}
+
+// --- the tracker's end
+
+struct Server::Sockets {
+  zmq::context_t context;
+  std::unique_ptr<Gatekeeper> gatekeeper;
+  std::unique_ptr<zmq::socket_t> router;
+  ~Sockets() {
+    router.reset();
+    gatekeeper.reset();
+  }
+};
+
+Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& keys)
+    : sockets_(std::make_unique<Sockets>()) {
+  if (!endpoint.starts_with("ipc://") && !endpoint.starts_with("tcp://"))
+    fail("cannot listen on {}: an endpoint is tcp://HOST:PORT or ipc://PATH", endpoint);
+  if (!keys && !is_local(endpoint))
+    fail(
+        "refusing to listen on {} without keys: anyone who can reach it could run code on the workers\n"
+        "  hint: make keys with `tune keygen` and give them with --key and --allow, or listen on 127.0.0.1",
+        endpoint);
+  if (keys) sockets_->gatekeeper = std::make_unique<Gatekeeper>(sockets_->context, keys->allowed);
+  sockets_->router = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::router);
+  zmq::socket_t& router = *sockets_->router;
+  set_common_options(router);
+  router.set(zmq::sockopt::router_handover, true);  // a worker that reconnects is the same peer
+  if (keys) {
+    router.set(zmq::sockopt::curve_server, true);
+    router.set(zmq::sockopt::curve_secretkey, keys->secret_key);
+  }
+  try {
+    router.bind(endpoint);
+  } catch (const zmq::error_t& error) {
+    fail("cannot listen on {}: {}", endpoint, error.what());
+  }
+  endpoint_ = router.get(zmq::sockopt::last_endpoint);
+}
+
+Server::~Server() = default;
+
+void Server::send(const Frame& frame) {
+  if (try_send(*sockets_->router, frame.peer, zmq::send_flags::sndmore))
+    try_send(*sockets_->router, frame.bytes, zmq::send_flags::none);
+}
+
+std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int descriptor) {
+  zmq::pollitem_t items[] = {{sockets_->router->handle(), 0, ZMQ_POLLIN, 0},
+                             {nullptr, descriptor, ZMQ_POLLIN, 0}};
+  try {
+    zmq::poll(items, descriptor >= 0 ? 2 : 1, timeout);
+    if (!(items[0].revents & ZMQ_POLLIN)) return std::nullopt;
+    zmq::message_t part;
+    std::vector<std::string> parts;
+    do {
+      if (!sockets_->router->recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+      parts.push_back(part.to_string());
+    } while (part.more());
+    if (parts.size() != 2) return Frame{parts[0], ""};  // malformed; the decoder says so
+    return Frame{std::move(parts[0]), std::move(parts[1])};
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EINTR) return std::nullopt;
+    throw Error(fmt::format("tracker socket: {}", error.what()));
+  }
+}
+
+// --- a worker's end
+
+struct Client::Sockets {
+  zmq::context_t context;
+  std::unique_ptr<zmq::socket_t> dealer;
+};
+
+Client::Client(std::string endpoint, std::string peer, std::optional<ClientKeys> keys)
+    : sockets_(std::make_unique<Sockets>()),
+      endpoint_(std::move(endpoint)),
+      peer_(std::move(peer)),
+      keys_(std::move(keys)) {
+  reconnect();
+}
+
+Client::~Client() = default;
+
+void Client::reconnect() {
+  sockets_->dealer = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::dealer);
+  zmq::socket_t& dealer = *sockets_->dealer;
+  set_common_options(dealer);
+  dealer.set(zmq::sockopt::routing_id, peer_);
+  dealer.set(zmq::sockopt::reconnect_ivl, static_cast<int>(defaults::kReconnectFirst.count()));
+  dealer.set(zmq::sockopt::reconnect_ivl_max, static_cast<int>(defaults::kReconnectLongest.count()));
+  if (keys_) {
+    dealer.set(zmq::sockopt::curve_serverkey, keys_->server_key);
+    dealer.set(zmq::sockopt::curve_publickey, keys_->own.public_key);
+    dealer.set(zmq::sockopt::curve_secretkey, keys_->own.secret_key);
+  }
+  try {
+    dealer.connect(endpoint_);
+  } catch (const zmq::error_t& error) {
+    fail("cannot connect to {}: {}; a tracker's address is tcp://HOST:PORT or ipc://PATH", endpoint_,
+         error.what());
+  }
+}
+
+void Client::send(const std::string& bytes) {
+  // When the queue is full the tracker has been away for long: whatever matters is said again.
+  try_send(*sockets_->dealer, bytes, zmq::send_flags::none);
+}
+
+std::optional<std::string> Client::receive() {
+  try {
+    zmq::message_t message;
+    if (!sockets_->dealer->recv(message, zmq::recv_flags::dontwait)) return std::nullopt;
+    return message.to_string();
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EINTR) return std::nullopt;
+    throw Error(fmt::format("worker socket: {}", error.what()));
+  }
+}
+
+int Client::descriptor() const { return sockets_->dealer->get(zmq::sockopt::fd); }
+
+void Client::flush(std::chrono::milliseconds timeout) {
+  sockets_->dealer->set(zmq::sockopt::linger, static_cast<int>(timeout.count()));
+  sockets_->dealer.reset();
+  sockets_ =
+      std::make_unique<Sockets>();  // ending the old context waits for the queue, at most the linger time
+  reconnect();
+}
+
+}  // namespace lathe::wire
