@@ -260,21 +260,21 @@ size_t Farm::open(JobId job) const {
   return found == open_.end() ? 0 : found->second;
 }
 
-uint32_t Farm::slots() const {
-  uint32_t sum = 0;
-  for (const auto& [peer, worker] : workers_) sum += worker.slots;
-  return sum;
-}
-
 FarmStatus Farm::status(Time now) const {
-  FarmStatus status{.epoch = epoch_, .pending = trials_.size() - leases_.size(), .leased = leases_.size()};
-  for (const auto& [peer, worker] : workers_)
+  FarmStatus status{.epoch = epoch_,
+                    .pending = trials_.size() - leases_.size(),
+                    .leased = leases_.size(),
+                    .room = room(),
+                    .unserved = unserved()};
+  for (const auto& [peer, worker] : workers_) {
+    status.slots += worker.slots;
     status.workers.push_back({.name = worker.name,
                               .device = worker.device,
                               .backends = worker.backends,
                               .slots = worker.slots,
                               .leases = static_cast<uint32_t>(worker.leases.size()),
                               .silent = now - worker.heard});
+  }
   return status;
 }
 

@@ -82,8 +82,10 @@ struct WorkerStatus {
 
 struct FarmStatus {
   uint64_t epoch = 0;
-  size_t pending = 0, leased = 0;
+  size_t pending = 0, leased = 0, room = 0;
+  uint32_t slots = 0;  // leases all workers together are willing to hold
   std::vector<WorkerStatus> workers;
+  std::vector<std::string> unserved;  // backends of pending trials that no worker up serves
 };
 
 class Farm {
@@ -97,10 +99,7 @@ class Farm {
 
   size_t room() const;           // how many more trials may be submitted
   size_t open(JobId job) const;  // trials of the job not yet terminal
-  uint32_t slots() const;        // leases all workers together are willing to hold
   FarmStatus status(Time now) const;
-  /// Backends of pending trials that no worker up serves: the job would wait for ever.
-  std::vector<std::string> unserved() const;
 
  private:
   struct Trial {
@@ -151,6 +150,7 @@ class Farm {
   void finish(Trial& trial, std::string worker, std::string device, wire::Result result);
   void close_trial(Trial& trial);
   void remember(LeaseId id);
+  std::vector<std::string> unserved() const;
   void send(const Peer& peer, wire::Message message) {
     effects_->messages.push_back({peer, std::move(message)});
   }

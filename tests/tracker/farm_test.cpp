@@ -231,7 +231,7 @@ TEST(Farm, MatchesBackends) {
   b.join("p", "v", 4);
   b.submit(1, "cuda:0");
   EXPECT_THAT(b.sent<wire::Lease>("p"), IsEmpty());
-  EXPECT_THAT(b.farm->unserved(), ElementsAre("cuda"));
+  EXPECT_THAT(b.farm->status(b.now).unserved, ElementsAre("cuda"));
   b.submit(1, "cpu:mcpu=skylake");
   EXPECT_THAT(b.sent<wire::Lease>("p"), SizeIs(1));
 }

@@ -1,0 +1,33 @@
+// The tuner's view of a farm: candidates in, results out. Search goes on while others build and run: keep
+// about twice `slots` candidates in flight.
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <vector>
+
+#include "tracker/farm.h"
+#include "tracker/journal.h"
+
+namespace lathe::tracker {
+
+/// Calls may come from any thread. Each throws Error when the farm has failed for good (its disk is full,
+/// say).
+class FarmClient {
+ public:
+  virtual ~FarmClient() = default;
+
+  /// On disk when it returns. Throws Error when there is no room; ask status() first.
+  virtual std::vector<Submission> submit(JobId job, std::span<const Candidate> candidates) = 0;
+  /// The job's results since the last call; waits for at least one, or for the time to pass. Also delivers
+  /// results of trials that were open when the tracker started. The first call for a job, or its first
+  /// submission, begins the delivery.
+  virtual std::vector<Finished> poll(JobId job, std::chrono::milliseconds timeout) = 0;
+  /// Trials of the job that have no result yet.
+  virtual size_t in_flight(JobId job) = 0;
+  virtual FarmStatus status() = 0;
+  /// Its open trials end without results.
+  virtual void cancel(JobId job) = 0;
+};
+
+}  // namespace lathe::tracker

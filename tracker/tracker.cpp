@@ -1,0 +1,246 @@
+#include "tracker/tracker.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "core/support/error.h"
+#include "tracker/defaults.h"
+
+namespace lathe::tracker {
+
+using namespace defaults;
+
+namespace {
+
+Time monotonic_now() {
+  return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+constexpr int kFramesTogether = 256;  // committed at once, so that a busy tracker waits less for its disk
+
+}  // namespace
+
+/// The thread that owns farm, journal and socket, and the mailboxes through which others reach it.
+class Tracker::Loop {
+ public:
+  explicit Loop(TrackerSettings settings)
+      : settings_(std::move(settings)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    CHECK(wake_ >= 0, "eventfd");
+    std::promise<void> started;
+    auto ready = started.get_future();
+    thread_ = std::thread([this, &started] { run(started); });
+    try {
+      ready.get();
+    } catch (...) {
+      thread_.join();
+      close(wake_);
+      throw;
+    }
+  }
+
+  ~Loop() {
+    post([this] { stop_ = true; });
+    thread_.join();
+    close(wake_);
+  }
+
+  /// Runs `command` on the thread and waits for what it returns. Throws what it throws.
+  template <typename Command>
+  auto call(Command command) {
+    auto task = std::make_shared<std::packaged_task<decltype(command())()>>(std::move(command));
+    auto result = task->get_future();
+    if (!post([task = std::move(task)] { (*task)(); })) rethrow();
+    try {
+      return result.get();
+    } catch (const std::future_error&) {  // the thread failed before it came to this command
+      rethrow();
+    }
+  }
+
+  std::vector<Finished> take(JobId job, std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    std::deque<Finished>& box = mailboxes_[job];
+    arrived_.wait_for(lock, timeout, [&] { return !box.empty() || failed_; });
+    if (box.empty() && failed_) std::rethrow_exception(failed_);
+    std::vector<Finished> results(std::make_move_iterator(box.begin()), std::make_move_iterator(box.end()));
+    box.clear();
+    return results;
+  }
+
+  // On the thread.
+  std::vector<Submission> submit(JobId job, const std::vector<Candidate>& candidates) {
+    if (candidates.size() > farm_->room())
+      fail("the queue has room for {} more candidates, not for {}", farm_->room(), candidates.size());
+    {
+      std::lock_guard lock(mutex_);
+      mailboxes_[job];
+    }
+    std::vector<Submission> submissions = journal_->add(job, candidates);
+    Submit event;
+    for (const Submission& submission : submissions)
+      if (submission.status == Submission::Status::kQueued) event.trials.push_back(submission);
+    step(event);
+    return submissions;
+  }
+  Farm& farm() { return *farm_; }
+  void step(const Event& event) { farm_->step(event, monotonic_now(), effects_); }
+
+  std::string endpoint;
+
+ private:
+  /// False when the thread has failed.
+  bool post(std::function<void()> command) {
+    {
+      std::lock_guard lock(mutex_);
+      if (failed_) return false;
+      commands_.push_back(std::move(command));
+    }
+    const uint64_t one = 1;
+    (void)!write(wake_, &one, sizeof one);
+    return true;
+  }
+
+  [[noreturn]] void rethrow() {
+    std::lock_guard lock(mutex_);
+    std::rethrow_exception(failed_);
+  }
+
+  void run(std::promise<void>& started) {
+    try {
+      server_ = std::make_unique<wire::Server>(settings_.endpoint, settings_.keys);
+      endpoint = server_->endpoint();
+      journal_ = settings_.open_journal();
+      JournalState state = journal_->start();
+      log(fmt::format("epoch {}, {} open trials, listening on {}", state.epoch, state.open.size(), endpoint));
+      farm_ = std::make_unique<Farm>(std::move(state), monotonic_now());
+    } catch (...) {
+      started.set_exception(std::current_exception());
+      return;
+    }
+    started.set_value();
+    try {
+      while (!stop_) serve_once();
+      step(Close{});
+      settle();
+    } catch (const std::exception& error) {
+      // What rests on the commit that failed was never sent: the workers keep it, and a tracker started again
+      // gets it from them.
+      log(fmt::format("stopped: {}", error.what()));
+      std::lock_guard lock(mutex_);
+      failed_ = std::current_exception();
+      commands_.clear();  // which breaks their promises
+      arrived_.notify_all();
+    }
+    journal_.reset();
+    server_.reset();
+  }
+
+  void serve_once() {
+    const Time until_tick = std::max(Time(0), next_tick_ - monotonic_now());
+    std::optional<wire::Frame> frame = server_->receive(until_tick, wake_);
+    for (int count = 0; frame && count < kFramesTogether; ++count) {
+      hear(*frame);
+      frame = server_->receive(Time(0));
+    }
+    if (frame) hear(*frame);
+    obey_commands();
+    if (monotonic_now() >= next_tick_) {
+      next_tick_ = monotonic_now() + kTick;
+      step(Tick{});
+    }
+    settle();
+  }
+
+  void hear(const wire::Frame& frame) {
+    try {
+      step(Received{frame.peer, wire::decode(frame.bytes)});
+    } catch (const Error& error) {
+      server_->send({frame.peer, wire::encode(wire::Refusal{wire::Refusal::Code::kMalformed, error.what()})});
+    }
+  }
+
+  void obey_commands() {
+    uint64_t count = 0;
+    (void)!read(wake_, &count, sizeof count);
+    std::deque<std::function<void()>> commands;
+    {
+      std::lock_guard lock(mutex_);
+      commands.swap(commands_);
+    }
+    for (auto& command : commands) command();
+  }
+
+  /// First what must be on disk, then what rests on it.
+  void settle() {
+    Effects effects = std::exchange(effects_, {});
+    if (!effects.records.empty()) journal_->commit(effects.records);
+    for (const Outgoing& out : effects.messages) server_->send({out.peer, wire::encode(out.message)});
+    if (effects.finished.empty()) return;
+    std::lock_guard lock(mutex_);
+    for (Finished& finished : effects.finished)
+      if (const auto box = mailboxes_.find(finished.job); box != mailboxes_.end())
+        box->second.push_back(std::move(finished));
+    arrived_.notify_all();
+  }
+
+  void log(const std::string& line) {
+    if (settings_.log) settings_.log(line);
+  }
+
+  const TrackerSettings settings_;
+  const int wake_;
+
+  // The thread's.
+  std::unique_ptr<wire::Server> server_;
+  std::unique_ptr<Journal> journal_;
+  std::unique_ptr<Farm> farm_;
+  Effects effects_;
+  Time next_tick_{0};
+  bool stop_ = false;
+
+  // Everyone's, under mutex_.
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::function<void()>> commands_;
+  std::map<JobId, std::deque<Finished>> mailboxes_;
+  std::exception_ptr failed_;
+
+  std::thread thread_;
+};
+
+Tracker::Tracker(TrackerSettings settings) : loop_(std::make_unique<Loop>(std::move(settings))) {}
+Tracker::~Tracker() = default;
+
+const std::string& Tracker::endpoint() const { return loop_->endpoint; }
+
+std::vector<Submission> Tracker::submit(JobId job, std::span<const Candidate> candidates) {
+  return loop_->call([&, copy = std::vector<Candidate>(candidates.begin(), candidates.end())] {
+    return loop_->submit(job, copy);
+  });
+}
+
+std::vector<Finished> Tracker::poll(JobId job, std::chrono::milliseconds timeout) {
+  return loop_->take(job, timeout);
+}
+
+size_t Tracker::in_flight(JobId job) {
+  return loop_->call([&] { return loop_->farm().open(job); });
+}
+
+FarmStatus Tracker::status() {
+  return loop_->call([&] { return loop_->farm().status(monotonic_now()); });
+}
+
+void Tracker::cancel(JobId job) {
+  loop_->call([&] { loop_->step(CancelJob{job}); });
+}
+
+}  // namespace lathe::tracker
