@@ -1,0 +1,38 @@
+// What machine this is, and what it can do at most.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lathe::worker {
+
+struct CacheLevel {
+  int level = 1;
+  int64_t bytes = 0;
+  int64_t line_bytes = 64;
+};
+
+/// What a measurement depends on. `host`, `model`, `architecture`, `features` and `cores` make a device the
+/// same device; the rest is as found now.
+struct DeviceInfo {
+  std::string host, model, architecture;
+  std::vector<std::string> features;  // sorted
+  int cores = 1;                      // that this process may use
+  int64_t memory_bytes = 0;
+  std::vector<CacheLevel> caches;  // data and unified ones of the first core
+  std::string kernel;              // the system's name and release
+  std::string governor;  // of the first core; "" when the machine does not say (virtual ones do not)
+  bool simultaneous_threads = false;
+  // Measured, 0 when not asked for: single-precision operations a second (a fused multiply-add is two) with
+  // the widest vectors, on one core and on all; bytes a second read from memory by all cores.
+  double peak_flops_core = 0, peak_flops = 0, memory_bandwidth = 0;
+};
+
+/// Never fails: what the system does not tell stays empty. `measure` takes about 0.2 s of all cores.
+DeviceInfo probe_device(bool measure);
+
+/// One JSON object, the form on the wire and in the database.
+std::string to_json(const DeviceInfo& device);
+
+}  // namespace lathe::worker

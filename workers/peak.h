@@ -1,0 +1,13 @@
+// The machine's limits, by loops that do nothing else.
+#pragma once
+
+namespace lathe::worker {
+
+/// Single-precision operations a second of `threads` threads together, a fused multiply-add counting two,
+/// with the widest vectors this processor has.
+double measure_peak_flops(int threads);
+
+/// Bytes a second that `threads` threads together read from memory.
+double measure_memory_bandwidth(int threads);
+
+}  // namespace lathe::worker

@@ -1,0 +1,280 @@
+#include "workers/pipeline.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "tracker/defaults.h"
+#include "workers/packets.h"
+#include "workers/quiet.h"
+
+namespace lathe::worker {
+namespace {
+
+constexpr int64_t kCaseBytes = int64_t{2} << 30;
+constexpr uint64_t kBuildMemory = uint64_t{8} << 30;
+constexpr uint64_t kRunMemory = uint64_t{2} << 30;  // beyond the buffers
+constexpr double kReferenceRunSeconds = 120;        // the unscheduled program is slow
+
+std::vector<std::string> with_role(std::vector<std::string> command, const char* role) {
+  command.push_back(role);
+  return command;
+}
+
+/// What a failed child leaves to say: how it ended and the end of its stderr.
+std::string last_words(const Report& report) {
+  std::string words = describe(report);
+  if (!report.stderr_tail.empty()) words += (words.empty() ? "" : ": ") + report.stderr_tail;
+  return words.substr(0, defaults::kMessageLimit);
+}
+
+/// The child's reply, or the outcome that its end stands for.
+Reply reply_of(const Report& report, bool build) {
+  if (report.end == Report::End::kReplied) {
+    try {
+      return decode_reply(report.reply);
+    } catch (const Error& error) {
+      return {.outcome = build ? Outcome::kBuildFailed : Outcome::kCrashed, .message = error.what()};
+    }
+  }
+  const Outcome outcome = build                                  ? Outcome::kBuildFailed
+                          : report.end == Report::End::kTimedOut ? Outcome::kTimeout
+                                                                 : Outcome::kCrashed;
+  return {.outcome = outcome, .message = last_words(report)};
+}
+
+int signal_of(const Report& report) { return report.end == Report::End::kSignalled ? report.code : 0; }
+
+/// Killed by somebody else, as far as one can tell: the system short of memory, or a person.
+bool killed_from_outside(const Report& report) {
+  return report.end == Report::End::kLost ||
+         (report.end == Report::End::kSignalled && report.code == SIGKILL);
+}
+
+uint64_t memory_for(const Artifact& artifact) {
+  int64_t bytes = artifact.workspace_bytes;
+  for (const BufferSpec& buffer : artifact.buffers) bytes += 3 * buffer.bytes();
+  return kRunMemory + static_cast<uint64_t>(bytes);
+}
+
+}  // namespace
+
+/// A lease from its build to the end of its run.
+struct Pipeline::Job {
+  wire::Lease lease;
+  Artifact artifact;  // without its object
+  int object = -1;    // memory file of the shared object
+  std::string reference_failure;
+
+  ~Job() {
+    if (object >= 0) close(object);
+  }
+};
+
+Pipeline::Pipeline(std::vector<std::string> command, int builders)
+    : reference_builder_(with_role(command, "build")),
+      runner_(with_role(command, "run")),
+      cases_(kCaseBytes) {
+  for (int i = 0; i < builders; ++i)
+    builders_.push_back(std::make_unique<Sandbox>(with_role(command, "build")));
+}
+
+Pipeline::~Pipeline() {
+  if (reference_case_ >= 0) close(reference_case_);
+}
+
+// --- build
+
+void Pipeline::build(const wire::Lease& lease) {
+  jobs_[lease.lease] = std::make_unique<Job>();
+  jobs_[lease.lease]->lease = lease;
+  const auto idle =
+      std::find_if(builders_.begin(), builders_.end(), [](const auto& b) { return !b->busy(); });
+  CHECK(idle != builders_.end(), "no builder is idle");
+  try {
+    const CorePlan cores = plan_cores(static_cast<int>(lease.evaluation.threads));
+    const double limit = lease.evaluation.build_limit_seconds;
+    (*idle)->start({.request = encode(BuildJob{lease.workload, lease.trace, lease.target}),
+                    .limits = {.wall_seconds = limit,
+                               .cpu_seconds = 2 * limit,
+                               .memory_bytes = kBuildMemory,
+                               .file_bytes = 256u << 20,
+                               .cpus = cores.build}});
+    building_[idle->get()] = lease.lease;
+  } catch (const Error& error) {  // more threads than cores, say
+    ended_.push_back({lease.lease, true, {.outcome = Outcome::kBuildFailed, .message = error.what()}});
+    jobs_.erase(lease.lease);
+  }
+}
+
+// --- run
+
+std::string Pipeline::case_key(const wire::Lease& lease) const {
+  return fmt::format("{} {} {}", sha256(lease.workload), lease.target, lease.seed);
+}
+
+void Pipeline::run(uint64_t lease) {
+  CHECK(running_ == 0 && jobs_.contains(lease), "lease {} cannot run now", lease);
+  running_ = lease;
+  again_ = false;
+  next_step();
+}
+
+void Pipeline::next_step() {
+  try {
+    const CaseStore::Case* made = cases_.find(case_key(jobs_.at(running_)->lease));
+    if (!made) return start_reference_build();
+    if (!made->failure.empty())
+      return end_run(
+          {.outcome = Outcome::kBuildFailed, .message = "the unscheduled program: " + made->failure});
+    start_measuring();
+  } catch (const Error& error) {
+    end_run({.outcome = Outcome::kCrashed, .message = error.what()});
+  }
+}
+
+void Pipeline::start_reference_build() {
+  const wire::Lease& lease = jobs_.at(running_)->lease;
+  step_ = Step::kReferenceBuild;
+  reference_builder_.start(
+      {.request = encode(BuildJob{lease.workload, "", lease.target, /*unscheduled=*/true}),
+       .limits = {
+           .wall_seconds = 60, .cpu_seconds = 120, .memory_bytes = kBuildMemory, .file_bytes = 256u << 20}});
+}
+
+void Pipeline::reference_built(const Report& report) {
+  Reply reply = reply_of(report, /*build=*/true);
+  if (reply.outcome != Outcome::kOk) return case_failed(reply.message);
+  reference_ = std::move(reply.artifact);
+  start_reference_run();
+}
+
+void Pipeline::start_reference_run() {
+  const wire::Lease& lease = jobs_.at(running_)->lease;
+  step_ = Step::kReferenceRun;
+  if (reference_case_ < 0) reference_case_ = memory_file("case", "");
+  const int object = memory_file("object", reference_.object);
+  RunJob job{.artifact = reference_, .seed = lease.seed, .reference = true};
+  job.artifact.object.clear();
+  const uint64_t file_bytes = static_cast<uint64_t>(case_layout(reference_.buffers).back()) + (64u << 20);
+  runner_.start({.request = encode(job),
+                 .descriptors = {object, reference_case_},
+                 .limits = {.wall_seconds = kReferenceRunSeconds,
+                            .memory_bytes = memory_for(reference_),
+                            .file_bytes = file_bytes,
+                            .cpus = plan_cores(static_cast<int>(lease.evaluation.threads)).run}});
+  close(object);
+}
+
+void Pipeline::reference_ran(const Report& report) {
+  if (killed_from_outside(report) && !std::exchange(again_, true)) return start_reference_run();
+  again_ = false;
+  const Reply reply = reply_of(report, /*build=*/false);
+  if (reply.outcome != Outcome::kOk) return case_failed(reply.message);
+  cases_.add({.key = case_key(jobs_.at(running_)->lease),
+              .descriptor = std::exchange(reference_case_, -1),
+              .bytes = case_layout(reference_.buffers).back()});
+  next_step();
+}
+
+void Pipeline::case_failed(const std::string& why) {
+  cases_.add({.key = case_key(jobs_.at(running_)->lease), .failure = why});
+  next_step();
+}
+
+void Pipeline::start_measuring() {
+  Job& job = *jobs_.at(running_);
+  step_ = Step::kMeasure;
+  const wire::Evaluation& evaluation = job.lease.evaluation;
+  const CorePlan cores = plan_cores(static_cast<int>(evaluation.threads));
+  const RunJob request{.artifact = job.artifact, .evaluation = evaluation, .seed = job.lease.seed};
+  runner_.start({.request = encode(request),
+                 .descriptors = {job.object, cases_.find(case_key(job.lease))->descriptor},
+                 .limits = {.wall_seconds = evaluation.run_limit_seconds,
+                            .cpu_seconds = (evaluation.run_limit_seconds + 1) * evaluation.threads,
+                            .memory_bytes = memory_for(job.artifact),
+                            .cpus = cores.run},
+                 .stop_builders = cores.stop_builders});
+}
+
+void Pipeline::measured(const Report& report) {
+  if (killed_from_outside(report) && !std::exchange(again_, true)) return start_measuring();
+  Reply reply = reply_of(report, /*build=*/false);
+  if (reply.outcome == Outcome::kOk && reply.samples.empty())
+    reply = {.outcome = Outcome::kCrashed, .message = "the child reported no samples"};
+  end_run({.outcome = reply.outcome,
+           .samples = std::move(reply.samples),
+           .message = std::move(reply.message),
+           .signal = signal_of(report),
+           .relative_error = reply.relative_error,
+           .run_seconds = report.wall_seconds});
+}
+
+void Pipeline::end_run(wire::Result report) {
+  const uint64_t lease = std::exchange(running_, 0);
+  jobs_.erase(lease);
+  ended_.push_back({lease, false, std::move(report)});
+}
+
+// --- both
+
+void Pipeline::discard(uint64_t lease) {
+  for (auto it = building_.begin(); it != building_.end(); ++it) {
+    if (it->second != lease) continue;
+    it->first->abort();
+    building_.erase(it);
+    break;
+  }
+  if (running_ == lease) {
+    reference_builder_.abort();
+    runner_.abort();
+    running_ = 0;
+  }
+  jobs_.erase(lease);
+}
+
+std::vector<Pipeline::Ended> Pipeline::collect() {
+  for (const auto& builder : builders_) {
+    if (!builder->busy()) continue;
+    const std::optional<Report> report = builder->finish();
+    if (!report) continue;
+    const auto entry = building_.extract(builder.get());
+    const uint64_t lease = entry.mapped();
+    Job& job = *jobs_.at(lease);
+    Reply reply = reply_of(*report, /*build=*/true);
+    Ended ended{lease,
+                true,
+                {.outcome = reply.outcome,
+                 .message = reply.message,
+                 .signal = signal_of(*report),
+                 .build_seconds = report->wall_seconds,
+                 .artifact = reply.artifact.digest}};
+    if (reply.outcome == Outcome::kOk) {
+      job.artifact = std::move(reply.artifact);
+      job.object = memory_file("object", std::exchange(job.artifact.object, ""));
+    } else {
+      jobs_.erase(lease);
+    }
+    ended_.push_back(std::move(ended));
+  }
+  if (reference_builder_.busy())
+    if (const auto report = reference_builder_.finish()) reference_built(*report);
+  if (runner_.busy())
+    if (const auto report = runner_.finish())
+      step_ == Step::kReferenceRun ? reference_ran(*report) : measured(*report);
+  return std::exchange(ended_, {});
+}
+
+std::vector<int> Pipeline::descriptors() const {
+  std::vector<int> result;
+  for (const auto& builder : builders_)
+    if (builder->busy()) result.push_back(builder->descriptor());
+  for (const Sandbox* sandbox : {&reference_builder_, &runner_})
+    if (sandbox->busy()) result.push_back(sandbox->descriptor());
+  return result;
+}
+
+}  // namespace lathe::worker

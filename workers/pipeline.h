@@ -1,0 +1,71 @@
+// Build and run of leases in sandboxes, without waiting: start, poll the descriptors, collect.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tracker/wire.h"
+#include "workers/case_store.h"
+#include "workers/jobs.h"
+#include "workers/sandbox.h"
+
+namespace lathe::worker {
+
+/// The two stages of a worker. For the first candidate of each workload, the run stage also builds and runs
+/// the unscheduled program, to have its outputs to compare with.
+class Pipeline {
+ public:
+  Pipeline(std::vector<std::string> sandbox_command, int builders);
+  ~Pipeline();
+
+  /// REQUIRES: fewer than `builders` builds in progress.
+  void build(const wire::Lease& lease);
+  /// REQUIRES: the lease was built, and nothing runs.
+  void run(uint64_t lease);
+  void discard(uint64_t lease);
+
+  struct Ended {
+    uint64_t lease = 0;
+    bool built = false;  // by the build stage; else by the run stage
+    wire::Result report;
+  };
+  /// What ended since the last call.
+  std::vector<Ended> collect();
+  /// Whether collect() would return something at once.
+  bool has_ended() const { return !ended_.empty(); }
+  /// To poll for reading.
+  std::vector<int> descriptors() const;
+
+ private:
+  struct Job;
+  enum class Step { kReferenceBuild, kReferenceRun, kMeasure };
+
+  void next_step();
+  void start_reference_build();
+  void start_reference_run();
+  void start_measuring();
+  void reference_built(const Report& report);
+  void reference_ran(const Report& report);
+  void case_failed(const std::string& why);
+  void measured(const Report& report);
+  void end_run(wire::Result report);
+  std::string case_key(const wire::Lease& lease) const;
+
+  std::vector<std::unique_ptr<Sandbox>> builders_;
+  Sandbox reference_builder_, runner_;
+  std::map<Sandbox*, uint64_t> building_;
+  std::map<uint64_t, std::unique_ptr<Job>> jobs_;
+  uint64_t running_ = 0;  // lease, or 0
+  Step step_ = Step::kMeasure;
+  bool again_ = false;       // this measurement is a second attempt
+  Artifact reference_;       // being run
+  int reference_case_ = -1;  // being filled
+  CaseStore cases_;
+  std::vector<Ended> ended_;
+};
+
+}  // namespace lathe::worker

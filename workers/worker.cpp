@@ -1,0 +1,157 @@
+#include "workers/worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+
+#include "core/support/error.h"
+#include "tracker/defaults.h"
+#include "workers/agent.h"
+#include "workers/pipeline.h"
+
+namespace lathe::worker {
+namespace {
+
+Time monotonic_now() {
+  return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+/// "host/0": the number is the first that no other worker of this user holds here. The lock file lasts as
+/// long as the process, so that a worker started anew takes its old name.
+std::string default_name() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  for (int number = 0; number < 1000; ++number) {
+    const std::string path = fmt::format("/tmp/lathe-worker-{}-{}", getuid(), number);
+    const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0) return fmt::format("{}/{}", host, number);
+    if (lock >= 0) close(lock);
+  }
+  fail("cannot find a free worker name in /tmp; give one with --name");
+}
+
+/// SIGTERM and SIGINT as something to poll, for as long as this lives.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGINT);
+    sigprocmask(SIG_BLOCK, &set_, &before_);
+    descriptor_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
+    CHECK(descriptor_ >= 0, "signalfd");
+  }
+  ~Signals() {
+    close(descriptor_);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  int descriptor() const { return descriptor_; }
+  bool take() {
+    signalfd_siginfo info;
+    return read(descriptor_, &info, sizeof info) == sizeof info;
+  }
+
+ private:
+  sigset_t set_, before_;
+  int descriptor_ = -1;
+};
+
+class Worker {
+ public:
+  explicit Worker(const WorkerSettings& settings)
+      : settings_(settings),
+        builders_(settings.builders > 0 ? settings.builders
+                                        : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))),
+        name_(settings.name.empty() ? default_name() : settings.name),
+        agent_({.name = name_,
+                .device = settings.device,
+                .backends = {"cpu"},
+                .builders = static_cast<uint32_t>(builders_)},
+               monotonic_now()),
+        pipeline_(settings.sandbox, builders_),
+        client_(settings.tracker, wire::random_peer(), settings.keys) {}
+
+  void serve() {
+    log(fmt::format("worker {} serves {}", name_, settings_.tracker));
+    step(Tick{});
+    while (!exit_) {
+      while (const auto frame = client_.receive()) hear(*frame);
+      wait();
+      if (signals_.take()) {
+        log("draining; a second signal hands everything back");
+        step(Terminate{});
+      }
+      for (const Pipeline::Ended& ended : pipeline_.collect()) {
+        if (ended.built)
+          step(Built{ended.lease, ended.report});
+        else
+          step(Measured{ended.lease, ended.report});
+      }
+      if (monotonic_now() >= next_tick_) {
+        next_tick_ = monotonic_now() + defaults::kTick;
+        step(Tick{});
+      }
+    }
+    client_.flush(std::chrono::milliseconds(1000));
+    if (!refused_.empty()) fail("the tracker at {} refuses this worker: {}", settings_.tracker, refused_);
+  }
+
+ private:
+  void hear(const std::string& frame) {
+    try {
+      step(wire::decode(frame));
+    } catch (const Error& error) {
+      log(fmt::format("from the tracker: {}", error.what()));
+    }
+  }
+
+  void wait() {
+    std::vector<pollfd> ready = {{client_.descriptor(), POLLIN, 0}, {signals_.descriptor(), POLLIN, 0}};
+    for (int descriptor : pipeline_.descriptors()) ready.push_back({descriptor, POLLIN, 0});
+    const Time timeout =
+        pipeline_.has_ended() ? Time(0) : std::clamp(next_tick_ - monotonic_now(), Time(0), defaults::kTick);
+    poll(ready.data(), ready.size(), static_cast<int>(timeout.count()));
+  }
+
+  void step(const Event& event) {
+    const bool served = agent_.serving();
+    Actions actions = agent_.step(event, monotonic_now());
+    if (actions.reconnect) client_.reconnect();
+    for (const wire::Message& message : actions.send) client_.send(wire::encode(message));
+    for (uint64_t lease : actions.discard) pipeline_.discard(lease);
+    for (const wire::Lease& lease : actions.build) pipeline_.build(lease);
+    for (uint64_t lease : actions.run) pipeline_.run(lease);
+    if (actions.exit) {
+      exit_ = true;
+      refused_ = actions.refused;
+    }
+    if (agent_.serving() != served) log(served ? "lost the tracker" : "connected");
+  }
+
+  void log(const std::string& line) {
+    if (settings_.log) settings_.log(line);
+  }
+
+  const WorkerSettings& settings_;
+  Signals signals_;
+  int builders_;
+  std::string name_;
+  Agent agent_;
+  Pipeline pipeline_;
+  wire::Client client_;
+  Time next_tick_{0};
+  bool exit_ = false;
+  std::string refused_;
+};
+
+}  // namespace
+
+void serve(const WorkerSettings& settings) { Worker(settings).serve(); }
+
+}  // namespace lathe::worker

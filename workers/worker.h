@@ -1,0 +1,33 @@
+// The worker process: takes leases from a tracker, builds and measures their candidates in sandboxes, and
+// sends the results. Builds and measurements overlap: while one candidate runs, the next are built
+// (workers/quiet.h keeps the one from disturbing the other).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tracker/socket.h"
+
+namespace lathe::worker {
+
+struct WorkerSettings {
+  std::string tracker;  // endpoint
+  std::optional<wire::ClientKeys> keys;
+  std::string
+      name;  // stable across restarts, and nobody else's; "": the host's name and the first free number
+  std::string device;  // JSON (workers/device.h)
+  int builders = 0;    // builds at once; 0: one for each core
+  /// The program and first arguments that lead to supervise(); the role's name is appended.
+  std::vector<std::string> sandbox = {"/proc/self/exe", "internal-sandbox"};
+  /// Told what happens, a line at a time. May be empty.
+  std::function<void(const std::string& line)> log;
+};
+
+/// Serves until SIGTERM or SIGINT: the first lets the trial being measured end, the second hands everything
+/// back. Connects again and again while the tracker is away. Throws Error when the tracker refuses this
+/// worker for good. REQUIRES: a single thread, for it blocks those signals and reads them from a descriptor.
+void serve(const WorkerSettings& settings);
+
+}  // namespace lathe::worker
