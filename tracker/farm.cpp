@@ -97,16 +97,23 @@ void Farm::cancel(JobId job) {
 
 // --- trials out to workers
 
-bool Farm::suits(const Trial& trial, const Worker& worker) const {
+bool Farm::serves(const Worker& worker, const Trial& trial) const {
   const std::string backend = backend_of(trial.spec->target);
-  if (std::find(worker.backends.begin(), worker.backends.end(), backend) == worker.backends.end())
-    return false;
-  // A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk;
-  // after a while any will do.
-  if (now_ - trial.pending_since >= kPreferOther) return true;
+  return std::find(worker.backends.begin(), worker.backends.end(), backend) != worker.backends.end();
+}
+
+/// A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk.
+/// When there is none of that kind, or it stays busy for a while, any will do.
+bool Farm::suits(const Trial& trial, const Worker& worker) const {
+  if (!serves(worker, trial)) return false;
   const std::set<std::string> lost = workers_lost(trial.grants);
-  if (lost.empty()) return true;
-  return lost.contains(worker.name) == (lost.size() >= kWorkersToRisk);
+  if (lost.empty() || now_ - trial.pending_since >= kPreferOther) return true;
+  const auto preferred = [&](const Worker& candidate) {
+    return candidate.slots > 0 && serves(candidate, trial) &&
+           lost.contains(candidate.name) == (lost.size() >= kWorkersToRisk);
+  };
+  return preferred(worker) || std::none_of(workers_.begin(), workers_.end(),
+                                           [&](const auto& entry) { return preferred(entry.second); });
 }
 
 TrialId Farm::take_pending(const Worker& worker) {
@@ -190,8 +197,7 @@ void Farm::release(LeaseId id, bool lost) {
   trial.grants.back().lost = lost;
   trial.pending_since = now_;
   const size_t times = losses(trial.grants);
-  effects_->records.push_back(
-      Released{trial.id, id, lost, lost ? fmt::format("its worker {} went away", lease.worker) : ""});
+  effects_->records.push_back(Released{trial.id, id, lost});
   if (times < kLossesToQuarantine) {
     retries_.push_back(trial.id);
     return;

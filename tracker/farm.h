@@ -134,6 +134,7 @@ class Farm {
   void on(const Peer& peer, const wire::Bye& bye);
   void reconcile(const Peer& peer, const std::vector<uint64_t>& holding);
   void adopt(const Peer& peer, Worker& worker, LeaseId id);
+  void renew_unclaimed(const Peer& peer, Worker& worker);
   void hand_back(const Peer& peer, const std::vector<uint64_t>& returned);
   void forget_worker(const Peer& peer, bool lost);
 
@@ -143,6 +144,7 @@ class Farm {
   void tick();
   void assign();
   TrialId take_pending(const Worker& worker);
+  bool serves(const Worker& worker, const Trial& trial) const;
   bool suits(const Trial& trial, const Worker& worker) const;
   void grant(Trial& trial, const Peer& peer);
   void send_lease(const Trial& trial, LeaseId id);

@@ -54,7 +54,21 @@ void Farm::on(const Peer& peer, const wire::Hello& hello) {
   worker.heard = now_;
   send(peer, wire::Welcome{version, epoch_});
   for (LeaseId id : hello.holding) adopt(peer, worker, id);
+  renew_unclaimed(peer, worker);
   reconcile(peer, hello.holding);
+}
+
+/// Leases from before our restart that were this worker's and that it does not hold: we died between writing
+/// them down and sending them, or it did.
+void Farm::renew_unclaimed(const Peer& peer, Worker& worker) {
+  std::vector<LeaseId> unclaimed;
+  for (const auto& [id, lease] : leases_)
+    if (lease.peer.empty() && lease.worker == worker.name) unclaimed.push_back(id);
+  std::sort(unclaimed.begin(), unclaimed.end());
+  for (LeaseId id : unclaimed) {
+    adopt(peer, worker, id);
+    send_lease(trials_.at(leases_.at(id).trial), id);
+  }
 }
 
 /// `id` is held by `peer`, which has just said so: from before our restart, or its own.

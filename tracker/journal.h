@@ -42,6 +42,7 @@ struct Candidate {
   std::string trace;
   std::string program;   // structural hash of the scheduled program: equal ones are one candidate
   double predicted = 0;  // the cost model's score
+  bool confirm = false;  // a second measurement of a winner, which may then be called best
   wire::Evaluation evaluation;
 };
 
@@ -72,7 +73,6 @@ struct Released {
   TrialId trial = 0;
   LeaseId lease = 0;
   bool lost = false;
-  std::string reason;
 };
 
 /// The one terminal record of a trial. Never changes.

@@ -1,0 +1,102 @@
+#include "tracker/socket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "core/support/error.h"
+
+namespace lathe::wire {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string message_of(const std::string& endpoint) {
+  try {
+    Server server(endpoint, std::nullopt);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "listens";
+}
+
+std::optional<Frame> wait_for(Server& server, std::chrono::milliseconds limit = 2000ms) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (std::chrono::steady_clock::now() < end)
+    if (auto frame = server.receive(20ms)) return frame;
+  return std::nullopt;
+}
+
+std::optional<std::string> wait_for(Client& client) {
+  for (int i = 0; i < 200; ++i) {
+    if (auto frame = client.receive()) return frame;
+    std::this_thread::sleep_for(10ms);
+  }
+  return std::nullopt;
+}
+
+TEST(Socket, KnowsWhatIsLocal) {
+  for (const char* endpoint :
+       {"ipc:///tmp/x", "tcp://127.0.0.1:9190", "tcp://[::1]:9190", "tcp://localhost:*"})
+    EXPECT_TRUE(is_local(endpoint)) << endpoint;
+  for (const char* endpoint :
+       {"tcp://*:9190", "tcp://0.0.0.0:9190", "tcp://10.0.0.1:9190", "tcp://[::]:9190", "x"})
+    EXPECT_FALSE(is_local(endpoint)) << endpoint;
+}
+
+TEST(Socket, RefusesTheNetworkWithoutKeys) {
+  EXPECT_EQ(
+      message_of("tcp://0.0.0.0:0"),
+      "refusing to listen on tcp://0.0.0.0:0 without keys: anyone who can reach it could run code on the "
+      "workers\n"
+      "  hint: make keys with `tune keygen` and give them with --key and --allow, or listen on 127.0.0.1");
+  EXPECT_EQ(message_of("udp://x"), "cannot listen on udp://x: an endpoint is tcp://HOST:PORT or ipc://PATH");
+  EXPECT_EQ(message_of("ipc:///no/such/folder/x"),
+            "cannot listen on ipc:///no/such/folder/x: No such file or directory");
+  EXPECT_EQ(message_of("tcp://127.0.0.1:*"), "listens");
+}
+
+TEST(Socket, CarriesFramesBothWays) {
+  Server server("tcp://127.0.0.1:*", std::nullopt);
+  Client client(server.endpoint(), "me", std::nullopt);
+  client.send("hello");
+  const auto frame = wait_for(server);
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->peer, "me");
+  EXPECT_EQ(frame->bytes, "hello");
+  server.send({"me", "welcome"});
+  server.send({"nobody", "dropped"});
+  EXPECT_EQ(wait_for(client), "welcome");
+  client.reconnect();
+  client.send("again");
+  EXPECT_EQ(wait_for(server)->bytes, "again");
+}
+
+TEST(Socket, AdmitsOnlyListedKeys) {
+  const KeyPair tracker = make_keys(), friendly = make_keys(), stranger = make_keys();
+  Server server("tcp://127.0.0.1:*", ServerKeys{tracker.secret_key, {friendly.public_key}});
+  Client bare(server.endpoint(), "bare", std::nullopt);
+  bare.send("x");
+  Client unknown(server.endpoint(), "unknown", ClientKeys{tracker.public_key, stranger});
+  unknown.send("x");
+  Client known(server.endpoint(), "known", ClientKeys{tracker.public_key, friendly});
+  known.send("y");
+  const auto frame = wait_for(server);
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(frame->peer, "known");
+  EXPECT_FALSE(wait_for(server, 300ms));
+}
+
+TEST(Socket, ChecksKeys) {
+  EXPECT_NO_THROW(check_key(make_keys().public_key, "--key"));
+  try {
+    check_key("short", "--key");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "--key is no key: 40 characters of Z85, as `tune keygen` makes them");
+  }
+}
+
+}  // namespace
+}  // namespace lathe::wire

@@ -1,0 +1,232 @@
+#include "tracker/store_journal.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "db/store.h"
+
+namespace lathe::tracker {
+namespace {
+
+// --- JSON of the opaque columns
+
+std::string to_settings(const wire::Evaluation& e, uint64_t seed) {
+  return nlohmann::json{{"threads", e.threads},
+                        {"warmup", e.warmup},
+                        {"min_samples", e.min_samples},
+                        {"max_samples", e.max_samples},
+                        {"budget_seconds", e.budget_seconds},
+                        {"relative_interval", e.relative_interval},
+                        {"incumbent_seconds", e.incumbent_seconds},
+                        {"tolerance", e.tolerance},
+                        {"build_limit_seconds", e.build_limit_seconds},
+                        {"run_limit_seconds", e.run_limit_seconds},
+                        {"cold_cache", e.cold_cache},
+                        {"seed", seed}}
+      .dump();
+}
+
+void from_settings(const std::string& text, TrialSpec& spec) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return;  // the defaults, then
+  wire::Evaluation& e = spec.evaluation;
+  const auto read = [&](const char* key, auto& value) {
+    if (const auto it = json.find(key); it != json.end() && (it->is_number() || it->is_boolean()))
+      it->get_to(value);
+  };
+  read("threads", e.threads);
+  read("warmup", e.warmup);
+  read("min_samples", e.min_samples);
+  read("max_samples", e.max_samples);
+  read("budget_seconds", e.budget_seconds);
+  read("relative_interval", e.relative_interval);
+  read("incumbent_seconds", e.incumbent_seconds);
+  read("tolerance", e.tolerance);
+  read("build_limit_seconds", e.build_limit_seconds);
+  read("run_limit_seconds", e.run_limit_seconds);
+  read("cold_cache", e.cold_cache);
+  read("seed", spec.seed);
+}
+
+std::string word(const nlohmann::json& json, const char* key) {
+  if (!json.is_object()) return "";
+  const auto it = json.find(key);
+  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+/// A device as a worker describes it (workers/device.h) and as the store wants it. What a peer sends may be
+/// anything: whatever is missing stays empty.
+db::Device parse_device(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  db::Device device;
+  if (!json.is_object()) return device;
+  const auto number = [&](const char* key, int64_t otherwise) {
+    const auto it = json.find(key);
+    return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
+  };
+  device.host = word(json, "host");
+  device.model = word(json, "model");
+  device.architecture = word(json, "architecture");
+  device.system = word(json, "kernel");
+  device.cores = static_cast<int>(std::clamp<int64_t>(number("cores", 1), 1, 1 << 20));
+  device.memory_bytes = number("memory_bytes", 0);
+  if (const auto it = json.find("features"); it != json.end() && it->is_array()) {
+    std::vector<std::string> features;
+    for (const auto& feature : *it)
+      if (feature.is_string()) features.push_back(feature.get<std::string>());
+    std::sort(features.begin(), features.end());
+    device.features = join_text(features, ",");
+  }
+  device.details = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return device;
+}
+
+/// Who built what the device measured: compiler and revision.
+std::pair<std::string, std::string> provenance(const std::string& device) {
+  const auto json = nlohmann::json::parse(device, nullptr, /*allow_exceptions=*/false);
+  return {word(json, "compiler"), word(json, "revision")};
+}
+
+class StoreJournal final : public Journal {
+ public:
+  explicit StoreJournal(const std::string& path) : store_(path) {}
+
+  JournalState start() override {
+    epoch_ = store_.begin_epoch();
+    JournalState state{.epoch = static_cast<uint64_t>(epoch_)};
+    for (const db::Trial& trial : store_.open_trials()) {
+      OpenTrial open{.trial = static_cast<TrialId>(trial.id), .spec = spec_of(trial)};
+      for (const db::Lease& lease : store_.leases(trial.id))
+        open.grants.push_back({.lease = static_cast<LeaseId>(lease.id),
+                               .attempt = static_cast<uint32_t>(lease.attempt),
+                               .worker = lease.worker,
+                               .lost = lease.state == db::Lease::State::kLost});
+      open.leased = trial.state == db::TrialState::kLeased && !open.grants.empty();
+      state.open.push_back(std::move(open));
+    }
+    return state;
+  }
+
+  std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
+    std::vector<db::NewTrial> trials;
+    for (const Candidate& candidate : candidates)
+      trials.push_back({.workload = candidate.workload,
+                        .trace = candidate.trace,
+                        .program = candidate.program,
+                        .predicted = candidate.predicted,
+                        .purpose = candidate.confirm ? db::Purpose::kConfirm : db::Purpose::kSearch,
+                        .settings = to_settings(candidate.evaluation, kInputSeed)});
+    const auto owner = static_cast<db::JobId>(job);
+    const std::vector<db::EnqueuedTrial> added = store_.add_trials(owner, trials);
+    const db::TargetId target = store_.job(owner).target;
+    std::vector<Submission> submissions;
+    for (size_t i = 0; i < added.size(); ++i) {
+      Submission submission{.status = static_cast<Submission::Status>(added[i].status),
+                            .trial = static_cast<TrialId>(added[i].trial),
+                            .measurement = added[i].measurement};
+      if (submission.status == Submission::Status::kQueued)
+        submission.spec = std::make_shared<TrialSpec>(TrialSpec{.job = job,
+                                                                .workload = workload(candidates[i].workload),
+                                                                .trace = candidates[i].trace,
+                                                                .target = target_text(target),
+                                                                .evaluation = candidates[i].evaluation,
+                                                                .seed = kInputSeed});
+      submissions.push_back(std::move(submission));
+    }
+    return submissions;
+  }
+
+  void commit(std::span<const Record> records) override {
+    db::Transaction transaction = store_.begin();
+    for (const Record& record : records) std::visit([this](const auto& r) { write(r); }, record);
+    transaction.commit();
+  }
+
+ private:
+  // Inputs are the same for all candidates of a workload, in all jobs: their results can be compared.
+  static constexpr uint64_t kInputSeed = 1;
+  static_assert(static_cast<int>(Submission::Status::kMeasured) ==
+                    static_cast<int>(db::Enqueued::kMeasured) &&
+                static_cast<int>(Submission::Status::kDuplicate) ==
+                    static_cast<int>(db::Enqueued::kDuplicate));
+
+  void write(const Leased& r) {
+    device_id(r.grant.worker, r.device);  // adds the worker with its device
+    // Not granted when somebody ended the trial in the database meanwhile; then its result will be stale.
+    store_.grant(static_cast<db::TrialId>(r.trial), r.grant.worker, epoch_,
+                 static_cast<db::LeaseId>(r.grant.lease));
+  }
+
+  void write(const Released& r) {
+    store_.end_lease(static_cast<db::LeaseId>(r.lease),
+                     r.lost ? db::LeaseEnd::kLost : db::LeaseEnd::kReturned);
+  }
+
+  void write(const Finished& r) {
+    const auto [compiler, revision] = provenance(r.device);
+    db::TrialResult result{.lease = static_cast<db::LeaseId>(r.result.lease),
+                           .outcome = r.result.outcome,
+                           .samples = r.result.samples,
+                           .relative_error = r.result.relative_error,
+                           .error = r.result.message,
+                           .signal = r.result.signal,
+                           .artifact = r.result.artifact,
+                           .compiler = compiler,
+                           .revision = revision};
+    if (!r.device.empty()) result.device = device_id(r.worker, r.device);
+    store_.record({&result, 1});
+  }
+
+  void write(const Cancelled& r) { store_.cancel_trial(static_cast<db::TrialId>(r.trial)); }
+
+  db::DeviceId device_id(const std::string& worker, const std::string& device) {
+    const auto [it, added] = devices_.try_emplace({worker, device}, 0);
+    if (added) {
+      it->second = store_.add_device(parse_device(device));
+      store_.add_worker(worker, it->second);
+    }
+    return it->second;
+  }
+
+  std::shared_ptr<const std::string> workload(int64_t id) {
+    std::weak_ptr<const std::string>& known = workloads_[id];
+    std::shared_ptr<const std::string> text = known.lock();
+    if (!text) known = text = std::make_shared<std::string>(store_.workload(id).text);
+    return text;
+  }
+
+  const std::string& target_text(db::TargetId id) {
+    const auto [it, added] = targets_.try_emplace(id);
+    if (added) it->second = store_.target(id).name;
+    return it->second;
+  }
+
+  std::shared_ptr<const TrialSpec> spec_of(const db::Trial& trial) {
+    TrialSpec spec{.job = static_cast<JobId>(trial.job),
+                   .workload = workload(trial.workload),
+                   .trace = trial.trace,
+                   .target = target_text(trial.target)};
+    spec.evaluation.threads = static_cast<uint32_t>(trial.threads);
+    spec.seed = kInputSeed;
+    from_settings(trial.settings, spec);
+    return std::make_shared<TrialSpec>(std::move(spec));
+  }
+
+  db::Store store_;
+  int64_t epoch_ = 0;
+  std::map<std::pair<std::string, std::string>, db::DeviceId> devices_;
+  std::map<int64_t, std::weak_ptr<const std::string>> workloads_;
+  std::map<db::TargetId, std::string> targets_;
+};
+
+}  // namespace
+
+std::unique_ptr<Journal> open_store_journal(const std::string& path) {
+  return std::make_unique<StoreJournal>(path);
+}
+
+}  // namespace lathe::tracker
