@@ -28,18 +28,6 @@ void destroy(const Node* node) {
 }  // namespace detail
 
 namespace {
-std::vector<NodeRef> children_of(const Node& node) {
-  std::vector<NodeRef> children;
-  node.for_each_child([&](const NodeRef& child) { children.push_back(child); });
-  return children;
-}
-
-struct Frame {
-  NodeRef node;
-  std::vector<NodeRef> children;
-  size_t next = 0;
-};
-
 /// A 1:1 correspondence of the nodes of two graphs.
 class Correspondence {
  public:
@@ -136,18 +124,23 @@ uint64_t hash_text(std::string_view text) {
 
 void post_order(const NodeRef& root, FunctionRef<void(const NodeRef&)> f) {
   if (!root) return;
-  std::unordered_set<const Node*> entered{root.get()};
-  std::vector<Frame> stack;
-  stack.push_back({root, children_of(*root)});
+  struct Pending {
+    const Node* node;  // alive: the root holds it
+    bool entered;
+  };
+  std::vector<Pending> stack{{root.get(), false}};
+  std::unordered_set<const Node*> seen;
   while (!stack.empty()) {
-    Frame& top = stack.back();
-    if (top.next == top.children.size()) {
-      f(top.node);
+    auto [node, entered] = stack.back();
+    if (entered || !seen.insert(node).second) {
       stack.pop_back();
+      if (entered) f(NodeRef(node));
       continue;
     }
-    NodeRef child = top.children[top.next++];
-    if (entered.insert(child.get()).second) stack.push_back({child, children_of(*child)});
+    stack.back().entered = true;
+    size_t mark = stack.size();
+    node->for_each_child([&](const NodeRef& child) { stack.push_back({child.get(), false}); });
+    std::reverse(stack.begin() + static_cast<long>(mark), stack.end());
   }
 }
 
