@@ -185,13 +185,10 @@ llvm::Value* Emitter::floor_division(const Binary& e, llvm::Value* a, llvm::Valu
 llvm::Value* Emitter::guarded(llvm::Value* condition, llvm::Type* type,
                               FunctionRef<llvm::Value*()> emit_value) {
   llvm::BasicBlock* start = b_.GetInsertBlock();
-  auto* wanted = llvm::BasicBlock::Create(b_.getContext(), "wanted", function_);
-  auto* end = llvm::BasicBlock::Create(b_.getContext(), "end", function_);
+  llvm::BasicBlock *wanted = block("wanted"), *end = block("end");
   b_.CreateCondBr(condition, wanted, end);
   b_.SetInsertPoint(wanted);
-  pointers_.emplace_back();
   llvm::Value* v = emit_value();
-  pointers_.pop_back();
   llvm::BasicBlock* from = b_.GetInsertBlock();
   b_.CreateBr(end);
   b_.SetInsertPoint(end);

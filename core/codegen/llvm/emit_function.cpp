@@ -63,7 +63,7 @@ Emitter::Emitter(KernelState& state, llvm::Function* function, bool in_parallel)
       b_(state.module.getContext()),
       allocas_(llvm::BasicBlock::Create(b_.getContext(), "entry", function)),
       in_parallel_(in_parallel) {
-  b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "start", function));
+  open_loop("start");
   llvm::FastMathFlags contract;
   contract.setAllowContract(true);
   b_.setFastMathFlags(contract);
@@ -74,6 +74,18 @@ llvm::Value* Emitter::stack_slot(llvm::Type* type, llvm::Align align, const std:
   llvm::AllocaInst* slot = at.CreateAlloca(type, nullptr, name);
   slot->setAlignment(align);
   return slot;
+}
+
+llvm::BasicBlock* Emitter::block(const std::string& name) {
+  return llvm::BasicBlock::Create(b_.getContext(), name, function_);
+}
+
+void Emitter::open_loop(const std::string& name) {
+  llvm::BasicBlock *head = block(name), *body = block(name + ".body");
+  b_.SetInsertPoint(head);
+  b_.CreateBr(body);
+  b_.SetInsertPoint(body);
+  loops_.push_back({head, {}});
 }
 
 void Emitter::finish() { llvm::IRBuilder<>(allocas_).CreateBr(allocas_->getNextNode()); }

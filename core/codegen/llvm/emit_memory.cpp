@@ -23,22 +23,59 @@ llvm::Align Emitter::alignment_of(const FlatAccess& at, const tir::Buffer& buffe
   return llvm::Align(std::min<uint64_t>(power, 64));
 }
 
-/// The pointer without the constant part is shared by all accesses with the same terms; the outermost loops'
-/// terms are added first, so that what is invariant in a loop can leave it.
+namespace {
+/// Neither reads memory nor can fail: may be computed earlier than the program says.
+bool is_movable(const Expr& e) {
+  bool movable = true;
+  post_order(e, [&](const NodeRef& node) {
+    const Binary* b = node.as<Binary>();
+    bool division = b && b->op >= BinaryOp::kDiv && b->op <= BinaryOp::kFloorMod && !as_int(b->b);
+    movable &= !division && !node.as<tir::Load>() && !node.as<Select>() && !node.as<IntrinsicCall>();
+  });
+  return movable;
+}
+}  // namespace
+
+/// The innermost open loop that `e` depends on.
+size_t Emitter::depth_of(const Expr& e) const {
+  size_t depth = 0;
+  post_order(e, [&](const NodeRef& node) {
+    if (auto found = depth_.find(node.as<VarNode>()); found != depth_.end())
+      depth = std::max(depth, found->second);
+  });
+  return depth;
+}
+
+llvm::Value* Emitter::advanced(llvm::Value* pointer, llvm::Type* element,
+                               const std::pair<Expr, int64_t>& term) {
+  llvm::Value* offset = b_.CreateMul(value(term.first), b_.getInt64(term.second), "", true, true);
+  return b_.CreateInBoundsGEP(element, pointer, offset);
+}
+
+/// Base, plus the terms of each loop from the outside in, each added at the head of its loop, plus the
+/// constant. LLVM's own loop-invariant code motion is not used: it moves the constants out too, a register
+/// for each copy of an access.
 llvm::Value* Emitter::pointer_to(const FlatAccess& at, const tir::Buffer& buffer) {
   llvm::Type* element = memory_type(buffer->dtype);
-  AddressKey key = key_of(at, buffer);
-  llvm::Value* pointer = nullptr;
-  for (auto scope = pointers_.rbegin(); scope != pointers_.rend() && !pointer; ++scope)
-    if (auto found = scope->find(key); found != scope->end()) pointer = found->second;
-  if (!pointer) {
-    pointer = storage(buffer.get()).pointer;
-    for (const auto& [term, coefficient] : at.terms) {
-      llvm::Value* offset = b_.CreateMul(value(term), b_.getInt64(coefficient), "", true, true);
-      pointer = b_.CreateInBoundsGEP(element, pointer, offset);
+  llvm::Value* pointer = storage(buffer.get()).pointer;
+  std::vector<std::vector<std::pair<Expr, int64_t>>> by_loop(loops_.size());
+  std::vector<std::pair<Expr, int64_t>> here;
+  for (const auto& term : at.terms)
+    (is_movable(term.first) ? by_loop[depth_of(term.first)] : here).push_back(term);
+  FlatAccess part;
+  for (size_t d = 0; d < loops_.size(); ++d) {
+    if (by_loop[d].empty()) continue;
+    part.terms.insert(part.terms.end(), by_loop[d].begin(), by_loop[d].end());
+    llvm::Value*& known = loops_[d].pointers[key_of(part, buffer)];
+    if (!known) {
+      llvm::IRBuilderBase::InsertPointGuard guard(b_);
+      b_.SetInsertPoint(loops_[d].head->getTerminator());
+      known = pointer;
+      for (const auto& term : by_loop[d]) known = advanced(known, element, term);
     }
-    pointers_.back()[key] = pointer;
+    pointer = known;
   }
+  for (const auto& term : here) pointer = advanced(pointer, element, term);
   return at.constant == 0 ? pointer : b_.CreateInBoundsGEP(element, pointer, b_.getInt64(at.constant));
 }
 

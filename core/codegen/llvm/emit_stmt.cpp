@@ -36,42 +36,39 @@ void Emitter::emit_for(const tir::For& loop) {
 
 /// A loop that tests at its end, behind a guard unless it surely runs.
 void Emitter::emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value* end) {
-  auto block = [&](const char* part) {
-    return llvm::BasicBlock::Create(b_.getContext(), loop.var->name + part, function_);
-  };
-  llvm::BasicBlock *entry = b_.GetInsertBlock(), *body = block(".body"), *exit = nullptr;
+  const std::string& name = loop.var->name;
+  llvm::BasicBlock *entry = b_.GetInsertBlock(), *exit = nullptr;
+  open_loop(name);
+  llvm::BasicBlock* head = loops_.back().head;
+  llvm::IRBuilder<> before(entry);
   if (llvm::isa<llvm::ConstantInt>(end)) {
-    b_.CreateBr(body);
+    before.CreateBr(head);
   } else {
-    exit = block(".exit");
-    b_.CreateCondBr(b_.CreateICmpSLT(begin, end), body, exit);
+    exit = block(name + ".exit");
+    before.CreateCondBr(before.CreateICmpSLT(begin, end), head, exit);
   }
-  b_.SetInsertPoint(body);
-  llvm::PHINode* index = b_.CreatePHI(b_.getInt64Ty(), 2, loop.var->name);
+  llvm::PHINode* index = llvm::IRBuilder<>(head, head->begin()).CreatePHI(b_.getInt64Ty(), 2, name);
   index->addIncoming(begin, entry);
   vars_[loop.var.get()] = index;
-  pointers_.emplace_back();
+  depth_[loop.var.get()] = loops_.size() - 1;
   emit(loop.body);
-  pointers_.pop_back();
+  loops_.pop_back();
   llvm::Value* next = b_.CreateAdd(index, b_.getInt64(1), "", true, true);
   index->addIncoming(next, b_.GetInsertBlock());
-  if (!exit) exit = block(".exit");
+  if (!exit) exit = block(name + ".exit");
+  b_.CreateCondBr(b_.CreateICmpSLT(next, end), head, exit);
   exit->moveAfter(b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpSLT(next, end), body, exit);
   b_.SetInsertPoint(exit);
 }
 
 void Emitter::emit_if(const tir::If& branch) {
   llvm::Value* condition = value(branch.condition);
-  auto block = [&](const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, function_); };
   llvm::BasicBlock *then_block = block("then"), *end = block("endif");
   llvm::BasicBlock* else_block = branch.else_case ? block("else") : end;
   b_.CreateCondBr(condition, then_block, else_block);
   auto emit_case = [&](llvm::BasicBlock* at, const tir::Stmt& stmt) {
     b_.SetInsertPoint(at);
-    pointers_.emplace_back();
     emit(stmt);
-    pointers_.pop_back();
     b_.CreateBr(end);
   };
   emit_case(then_block, branch.then_case);
@@ -91,8 +88,9 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
       place.slots[first] = llvm::cast<llvm::AllocaInst>(stack_slot(type, llvm::Align(64), buffer->name));
     }
   } else if (buffer->scope == tir::Scope::kGlobal && !in_parallel_) {
+    llvm::IRBuilder<> at_start(loops_[0].head->getTerminator());
     place.pointer =
-        b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), workspace_, state_.workspace_bytes, buffer->name);
+        at_start.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), workspace_, state_.workspace_bytes, buffer->name);
     state_.workspace_bytes += (bytes + 63) / 64 * 64;
   } else {
     stack_bytes_ += (bytes + 63) / 64 * 64;

@@ -35,6 +35,14 @@ struct Storage {
   std::map<int64_t, llvm::AllocaInst*> slots;
 };
 
+/// An open loop (or the function): `head` holds what its iterations compute once, at their start. `pointers`
+/// are the addresses found there, so that the unrolled copies of an access share one pointer and differ by a
+/// constant.
+struct Loop {
+  llvm::BasicBlock* head;
+  std::map<AddressKey, llvm::Value*> pointers;
+};
+
 /// Emits the statements of one LLVM function. float16 and bfloat16 are floats between loads and stores,
 /// rounded after each operation; bool is i1, a byte in memory.
 class Emitter {
@@ -81,6 +89,10 @@ class Emitter {
   void scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* v);
   llvm::Value* lane_offsets(const FlatAccess& at);
   llvm::Value* pointer_to(const FlatAccess& at, const tir::Buffer& buffer);
+  llvm::Value* advanced(llvm::Value* pointer, llvm::Type* element, const std::pair<Expr, int64_t>& term);
+  size_t depth_of(const Expr& e) const;
+  llvm::BasicBlock* block(const std::string& name);
+  void open_loop(const std::string& name);
   llvm::Align alignment_of(const FlatAccess& at, const tir::Buffer& buffer) const;
   llvm::Value* from_memory(llvm::Value* v, DataType dtype);
   llvm::Value* to_memory(llvm::Value* v, DataType dtype);
@@ -102,9 +114,8 @@ class Emitter {
   int64_t stack_bytes_ = 0;
   std::map<const VarNode*, llvm::Value*> vars_;
   std::map<const tir::BufferNode*, Storage> buffers_;
-  /// Addresses computed so far in each open scope (loop body, branch), so that the unrolled copies of an
-  /// access share one pointer and differ by a constant.
-  std::vector<std::map<AddressKey, llvm::Value*>> pointers_{1};
+  std::vector<Loop> loops_;                 // the function itself, then the open loops, outermost first
+  std::map<const VarNode*, size_t> depth_;  // of loop variables: the position of their loop in loops_
 };
 
 }  // namespace lathe::codegen
