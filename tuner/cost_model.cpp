@@ -15,10 +15,8 @@ namespace {
 
 constexpr std::string_view kMagic = "lathe-cost-model 1 ";
 
-/// Candidates slower than this many times the task's best are all as bad, and failures are as bad as they.
-constexpr float kWorstSlowdown = 100;
-/// A failure teaches as much as a candidate of this slowdown: at its own it would teach next to nothing.
-constexpr float kFailureWeight = 1 / (10.f * 10.f);
+/// A candidate is compared with at most about this many others of its task for each tree.
+constexpr size_t kPartners = 64;
 
 /// All rows of some candidates, and which candidate each belongs to.
 struct Packed {
@@ -40,54 +38,82 @@ std::vector<float> sum_rows(const std::vector<float>& rows, const std::vector<si
   return sums;
 }
 
-/// Latency relative to the task's best: 1 for the fastest.
-std::vector<float> slowdowns(std::span<const Sample> samples) {
+/// Throughput relative to the best of the task: 1 for the fastest, 0 for a failure.
+std::vector<float> speeds(std::span<const Sample> samples) {
   std::map<int, double> fastest;
   for (const Sample& sample : samples) {
     auto [best, added] = fastest.emplace(sample.task, sample.seconds);
     if (!added) best->second = std::min(best->second, sample.seconds);
   }
   std::vector<float> result;
-  for (const Sample& sample : samples) {
-    double slowdown = std::isfinite(sample.seconds) ? sample.seconds / fastest[sample.task] : kWorstSlowdown;
-    result.push_back(std::min(static_cast<float>(slowdown), kWorstSlowdown));
-  }
+  for (const Sample& sample : samples)
+    result.push_back(std::isfinite(sample.seconds) ? static_cast<float>(fastest[sample.task] / sample.seconds)
+                                                   : 0);
   return result;
 }
 
-/// Boosts on the squared relative error of a candidate's sum; each row of a candidate gets the derivatives of
-/// the sum.
+/// First and second derivative of the loss by a candidate's score.
+struct Slope {
+  float first = 0, second = 0;
+};
+
+/// The loss of a pair is log(1 + exp(slower score - faster score)), times the difference of their speeds.
+void compare(size_t a, size_t b, const std::vector<float>& scores, const std::vector<float>& truth,
+             float importance, std::vector<Slope>& slopes) {
+  if (truth[a] == truth[b]) return;
+  size_t faster = truth[a] > truth[b] ? a : b, slower = faster == a ? b : a;
+  float doubt = 1 / (1 + std::exp(scores[faster] - scores[slower]));
+  float weight = importance * (truth[faster] - truth[slower]);
+  slopes[faster].first -= weight * doubt;
+  slopes[slower].first += weight * doubt;
+  slopes[faster].second += weight * doubt * (1 - doubt);
+  slopes[slower].second += weight * doubt * (1 - doubt);
+}
+
+/// Compares the candidates `members` of one task with each other; when there are many, each with some, which
+/// depend on `round`.
+void compare_all(const std::vector<size_t>& members, size_t round, const std::vector<float>& scores,
+                 const std::vector<float>& truth, std::vector<Slope>& slopes) {
+  size_t n = members.size(), step = std::max<size_t>(1, n / (2 * kPartners));
+  float importance =
+      static_cast<float>(step) / static_cast<float>(n);  // a candidate's pairs weigh the same in all tasks
+  for (size_t i = 0; i < n; ++i)
+    for (size_t distance = 1 + round % step; i + distance < n; distance += step)
+      compare(members[i], members[i + distance], scores, truth, importance, slopes);
+}
+
+/// Boosts on the pairwise ranking loss of candidates of one task; each row of a candidate gets the
+/// derivatives of the candidate's sum.
 Trees learn(std::span<const Sample> samples, size_t width, const CostModelOptions& options) {
   Packed packed;
-  std::vector<float> truth = slowdowns(samples);
-  for (size_t i = 0; i < samples.size(); ++i) append(packed, samples[i].features, width, i);
+  std::map<int, std::vector<size_t>> tasks;
+  std::vector<float> truth = speeds(samples);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    append(packed, samples[i].features, width, i);
+    tasks[samples[i].task].push_back(i);
+  }
   TreeRows rows(packed.values, width, options.threads);
   Trees trees({.threads = options.threads, .seed = options.seed});
   std::vector<float> gradients(rows.size()), hessians(rows.size());
   for (int tree = 0; tree < options.trees; ++tree) {
-    std::vector<float> sums = sum_rows(trees.predict(rows), packed.owner, samples.size());
+    std::vector<float> scores = sum_rows(trees.predict(rows), packed.owner, samples.size());
+    std::vector<Slope> slopes(samples.size());
+    for (const auto& [id, members] : tasks) compare_all(members, tree, scores, truth, slopes);
     for (size_t row = 0; row < rows.size(); ++row) {
-      size_t candidate = packed.owner[row];
-      float weight = std::isfinite(samples[candidate].seconds) ? 1 / (truth[candidate] * truth[candidate])
-                                                               : kFailureWeight;
-      gradients[row] = weight * (sums[candidate] - truth[candidate]);
-      hessians[row] = weight;
+      gradients[row] = slopes[packed.owner[row]].first;
+      hessians[row] = std::max(slopes[packed.owner[row]].second, 1e-6f);
     }
     trees.grow(rows, gradients, hessians);
   }
   return trees;
 }
 
-/// Higher is faster: the predicted slowdown, negated.
 std::vector<float> score(const Trees& trees, std::span<const Features* const> candidates, size_t width,
                          int threads) {
   if (candidates.empty()) return {};
   Packed packed;
   for (size_t i = 0; i < candidates.size(); ++i) append(packed, *candidates[i], width, i);
-  std::vector<float> sums =
-      sum_rows(trees.predict(TreeRows(packed.values, width, threads)), packed.owner, candidates.size());
-  for (float& sum : sums) sum = -sum;
-  return sums;
+  return sum_rows(trees.predict(TreeRows(packed.values, width, threads)), packed.owner, candidates.size());
 }
 
 /// Indices of the `count` largest values.

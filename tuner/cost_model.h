@@ -1,9 +1,9 @@
 // The learned cost model: ranks the candidates of a task by predicted speed before any of them is measured.
 //
-// A candidate is described by one row of features for each store of its program, and its score is the sum of what
-// the trees say of its rows, as in Zheng et al., "Ansor", OSDI 2020, section 5.2. There the sum stands for throughput;
-// here for latency relative to the task's best, which is what the stores of a program do add up to
-// (docs/decisions/003-cost-model-learns-latency.md). Scores compare candidates of one task only.
+// A candidate is described by one row of features for each store of its program, and its score is the sum of
+// what the trees say of its rows (Zheng et al., "Ansor", OSDI 2020, section 5.2). The trees are grown on the
+// pairwise ranking loss of Burges et al. (RankNet, ICML 2005; docs/decisions/003-cost-model-ranks-pairs.md),
+// so scores compare candidates of one task only.
 #pragma once
 
 #include <optional>

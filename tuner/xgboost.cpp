@@ -31,7 +31,7 @@ Trees::Trees(const TreeOptions& options) {
       {"tree_method", "hist"},
       {"max_bin", "64"},
       {"min_child_weight", "0"},
-      {"lambda", "0.5"},
+      {"lambda", "0.1"},
       {"max_depth", std::to_string(options.depth)},
       {"eta", fmt::format("{}", options.learning_rate)},
       {"nthread", std::to_string(options.threads)},
