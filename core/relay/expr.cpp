@@ -69,6 +69,42 @@ Module make_module(Ref<Function> main) {
                           std::map<std::string, Ref<Function>>{{"main", std::move(main)}});
 }
 
+namespace {
+template <typename T>
+Expr copy_with_type(const Expr& e, Type type) {
+  auto copy = mutate(*e.as<T>());
+  copy->checked_type = std::move(type);
+  return seal(std::move(copy));
+}
+
+using CopyWithType = Expr (*)(const Expr&, Type);
+constexpr CopyWithType kCopyWithType[] = {
+    // in the order of ExprKind
+    copy_with_type<Constant>,
+    copy_with_type<VarNode>,
+    copy_with_type<GlobalVarNode>,
+    copy_with_type<OpNode>,
+    copy_with_type<ConstructorNode>,
+    copy_with_type<Call>,
+    copy_with_type<Let>,
+    copy_with_type<Function>,
+    copy_with_type<Tuple>,
+    copy_with_type<Projection>,
+    copy_with_type<If>,
+    copy_with_type<Match>,
+    copy_with_type<RefCreate>,
+    copy_with_type<RefRead>,
+    copy_with_type<RefWrite>,
+    copy_with_type<Grad>,
+    copy_with_type<PrimFunc>,
+    copy_with_type<ExternFunc>,
+    copy_with_type<MatchCast>};
+}  // namespace
+
+Expr with_checked_type(const Expr& e, Type type) {
+  return kCopyWithType[static_cast<size_t>(e->kind())](e, std::move(type));
+}
+
 NodeTable relay_node_types() {
   NodeTable table = tir::tir_node_types();
   table.insert(table.end(), {&TensorType::kType,

@@ -277,8 +277,7 @@ struct MatchCast final : ExprOf<MatchCast> {
   Type type;
   static constexpr auto kName = "MatchCast";
   static constexpr auto kKind = ExprKind::kMatchCast;
-  static constexpr auto fields =
-      std::tuple{field("value", &MatchCast::value), field("to", &MatchCast::type)};
+  static constexpr auto fields = std::tuple{field("value", &MatchCast::value), field("to", &MatchCast::type)};
 };
 
 /// type Name[type_params] { constructors }
@@ -314,19 +313,14 @@ Expr call(std::string_view op, std::vector<Expr> args, Attrs attrs = nullptr);
 Expr tuple(std::vector<Expr> items);
 Expr project(Expr tuple, int64_t index);
 Module make_module(Ref<Function> main);
-/// A copy that knows where it comes from, or what type it has.
+/// A copy that knows where it comes from; or what type it has.
 template <typename T>
 Ref<T> with_span(const Ref<T>& e, Span span) {
   auto copy = mutate(*e);
   copy->span = std::move(span);
   return seal(std::move(copy));
 }
-template <typename T>
-Ref<T> with_type(const Ref<T>& e, Type type) {
-  auto copy = mutate(*e);
-  copy->checked_type = std::move(type);
-  return seal(std::move(copy));
-}
+Expr with_checked_type(const Expr& e, Type type);
 
 NodeTable relay_node_types();  // every node of Relay and below; attributes of all operators included
 

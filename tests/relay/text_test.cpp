@@ -117,8 +117,8 @@ TEST(RelayText, LargeConstantsAndTensorProgramsGoIntoTheMetadata) {
   Expr prim = make<PrimFunc>(f.finish("inc", {out}));
   Expr weight = constant(random_tensor({4, 5}, kFloat32, 1)),
        infinite = constant(full({}, kFloat32, INFINITY));
-  Expr call =
-      make<Call>(prim, std::vector<Expr>{weight}, Attrs(), std::vector<Type>{}, tensor_type(std::vector<int64_t>{4}, kFloat32));
+  Expr call = make<Call>(prim, std::vector<Expr>{weight}, Attrs(), std::vector<Type>{},
+                         tensor_type(std::vector<int64_t>{4}, kFloat32));
   std::string text = round_trip(make_module(
       make<Function>(std::vector<TypeVar>{}, std::vector<Var>{}, Type(), tuple({call, weight, infinite}))));
   EXPECT_TRUE(text.starts_with(

@@ -105,7 +105,12 @@ Expr Parser::keyword() {
   }
   bool is_form = is("(") && (name == "ref" || name == "ref_read" || name == "ref_write" || name == "grad" ||
                              name == "match_cast");
-  if (!is_form) return named(token);
+  if (!is_form) {
+    Expr e = named(token);
+    const ConstructorNode* constructor = e.as<ConstructorNode>();
+    if (!constructor || !constructor->inputs.empty() || is("(") || is("[")) return e;
+    return with_span(make<Call>(e), span(token));  // Nil is short for Nil()
+  }
   expect("(");
   Expr first = expr();
   Expr result;

@@ -1,0 +1,207 @@
+#include "core/relay/infer/unifier.h"
+
+#include "core/arith/simplify.h"
+
+namespace lathe::relay {
+namespace {
+
+/// Rebuilds `type` bottom-up: f on types, g on dimensions (which are not entered further).
+Type map_type(const Type& type, FunctionRef<Type(const Type&)> f,
+              FunctionRef<lathe::Expr(const lathe::Expr&)> g) {
+  return type
+      ->map_children([&](const NodeRef& child) -> NodeRef {
+        if (dynamic_cast<const TypeNode*>(child.get())) return f(child.cast<TypeNode>());
+        return g(child.cast<ExprNode>());
+      })
+      .cast<TypeNode>();
+}
+
+lathe::Expr substitute_dims(const lathe::Expr& dim,
+                            FunctionRef<lathe::Expr(const lathe::Expr&)> of_variable) {
+  if (as_int(dim)) return dim;
+  return lathe::rewrite(dim,
+                        [&](const NodeRef& node) -> NodeRef {
+                          if (node.as<lathe::VarNode>()) return of_variable(node.cast<ExprNode>());
+                          if (const Binary* b = node.as<Binary>()) return binary(b->op, b->a, b->b);
+                          return node;
+                        })
+      .cast<ExprNode>();
+}
+
+}  // namespace
+
+Type substitute_types(const Type& type, const std::unordered_map<const Node*, Type>& values) {
+  if (values.empty()) return type;
+  auto found = values.find(type.get());
+  if (found != values.end()) return found->second;
+  return map_type(
+      type, [&](const Type& child) { return substitute_types(child, values); }, [](const lathe::Expr& dim) { return dim; });
+}
+
+Type Unifier::shallow(Type type) const {
+  while (type.as<HoleType>()) {
+    auto found = holes_.find(type.get());
+    if (found == holes_.end()) break;
+    type = found->second;
+  }
+  return type;
+}
+
+Type Unifier::resolve(const Type& type) const {
+  Type top = shallow(type);
+  if (top.as<HoleType>()) return top;
+  return map_type(
+      top, [&](const Type& child) { return resolve(child); },
+      [&](const lathe::Expr& dim) { return resolve_dim(dim); });
+}
+
+lathe::Expr Unifier::resolve_dim(const lathe::Expr& dim) const {
+  if (dims_.empty()) return dim;
+  return substitute_dims(dim, [&](const lathe::Expr& variable) {
+    auto found = dims_.find(variable.get());
+    return found == dims_.end() ? variable : resolve_dim(found->second);
+  });
+}
+
+void Unifier::unsolved(const Type& type, std::vector<const HoleType*>& holes) const {
+  Type top = shallow(type);
+  if (const HoleType* hole = top.as<HoleType>()) {
+    holes.push_back(hole);
+    return;
+  }
+  top->for_each_child([&](const NodeRef& child) {
+    if (dynamic_cast<const TypeNode*>(child.get())) unsolved(child.cast<TypeNode>(), holes);
+  });
+}
+
+bool Unifier::bind(const Ref<HoleType>& hole, const Type& type) {
+  std::vector<const HoleType*> inside;
+  unsolved(type, inside);
+  for (const HoleType* each : inside)
+    if (each == hole.get()) return false;  // it would be infinite
+  holes_[hole.get()] = type;
+  on_solved_(hole.get());
+  return true;
+}
+
+bool Unifier::unify_lists(const std::vector<Type>& a, const std::vector<Type>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!unify(a[i], b[i])) return false;
+  return true;
+}
+
+bool Unifier::unify(const Type& left, const Type& right) {
+  Type a = shallow(left), b = shallow(right);
+  if (a == b) return true;
+  if (a.as<HoleType>()) return bind(a.cast<HoleType>(), b);
+  if (b.as<HoleType>()) return bind(b.cast<HoleType>(), a);
+  if (a->kind() != b->kind()) return false;
+  switch (a->kind()) {
+    case TypeKind::kTensor: {
+      const TensorType &x = *a.as<TensorType>(), &y = *b.as<TensorType>();
+      if (x.dtype != y.dtype || x.shape.size() != y.shape.size()) return false;
+      for (size_t i = 0; i < x.shape.size(); ++i)
+        if (!unify_dims(x.shape[i], y.shape[i])) return false;
+      return true;
+    }
+    case TypeKind::kTuple:
+      return unify_lists(a.as<TupleType>()->items, b.as<TupleType>()->items);
+    case TypeKind::kFunction: {
+      const FuncType &x = *a.as<FuncType>(), &y = *b.as<FuncType>();
+      if (x.type_params.size() != y.type_params.size()) return false;
+      Ref<FuncType> renamed = instantiate(y, {x.type_params.begin(), x.type_params.end()});
+      return unify_lists(x.params, renamed->params) && unify(x.result, renamed->result);
+    }
+    case TypeKind::kReference:
+      return unify(a.as<RefType>()->value, b.as<RefType>()->value);
+    case TypeKind::kCall: {
+      const TypeCall &x = *a.as<TypeCall>(), &y = *b.as<TypeCall>();
+      return x.callee->name == y.callee->name && unify_lists(x.args, y.args);
+    }
+    case TypeKind::kVariable:
+    case TypeKind::kGlobal:
+    case TypeKind::kHole:
+    case TypeKind::kRelation:
+      break;
+  }
+  return structural_equal(a, b);
+}
+
+bool Unifier::is_flexible(const lathe::Expr& dim) const { return flexible_.count(dim.get()) > 0; }
+
+bool Unifier::bind_dim(const lathe::Expr& variable, const lathe::Expr& value) {
+  if (uses_var(value, variable.as<lathe::VarNode>())) return false;
+  dims_[variable.get()] = value;
+  return true;
+}
+
+/// c * x == k and x + c == k, for constants c and k.
+bool Unifier::solve_linear(const lathe::Expr& a, const lathe::Expr& b) {
+  const Binary* sum = a.as<Binary>();
+  const int64_t* value = as_int(b);
+  if (!sum || !value) return false;
+  const int64_t *left = as_int(sum->a), *right = as_int(sum->b);
+  const int64_t* factor = left ? left : right;
+  if (sum->op == BinaryOp::kMul && factor && *factor && *value % *factor == 0)
+    return unify_dims(left ? sum->b : sum->a, *value / *factor);
+  if (sum->op == BinaryOp::kAdd && factor) return unify_dims(left ? sum->b : sum->a, *value - *factor);
+  return sum->op == BinaryOp::kSub && right && unify_dims(sum->a, *value + *right);
+}
+
+bool Unifier::unify_dims(const lathe::Expr& left, const lathe::Expr& right) {
+  lathe::Expr a = resolve_dim(left), b = resolve_dim(right);
+  if (a == b || a.as<Any>() || b.as<Any>()) return true;
+  if (is_flexible(a)) return bind_dim(a, b);
+  if (is_flexible(b)) return bind_dim(b, a);
+  if (as_int(a) && as_int(b)) return int_value(a) == int_value(b);
+  if (prove_equal(a, b)) return true;
+  if (solve_linear(a, b) || solve_linear(b, a)) return true;
+  const Binary *x = a.as<Binary>(), *y = b.as<Binary>();
+  return x && y && x->op == y->op && unify_dims(x->a, y->a) && unify_dims(x->b, y->b);
+}
+
+Ref<FuncType> Unifier::instantiate(const FuncType& type, const std::vector<Type>& args) {
+  std::unordered_map<const Node*, Type> values;
+  for (size_t i = 0; i < type.type_params.size(); ++i)
+    values[type.type_params[i].get()] = i < args.size() ? args[i] : fresh_hole();
+  std::vector<Type> params;
+  for (const Type& each : type.params) params.push_back(substitute_types(each, values));
+  return make<FuncType>(std::vector<TypeVar>{}, std::move(params), substitute_types(type.result, values));
+}
+
+Type Unifier::with_flexible_dims(const Type& type) {
+  std::unordered_map<const Node*, lathe::Expr> fresh;
+  auto flexible = [&](const lathe::Expr& variable) -> lathe::Expr {
+    auto [found, is_new] = fresh.try_emplace(variable.get());
+    if (is_new) {
+      found->second = var(variable.as<lathe::VarNode>()->name);
+      keep_alive_.push_back(found->second);
+      flexible_.insert(found->second.get());
+    }
+    return found->second;
+  };
+  std::function<Type(const Type&)> map = [&](const Type& each) -> Type {
+    Type top = shallow(each);
+    if (top.as<HoleType>()) return top;
+    return map_type(top, map,
+                    [&](const lathe::Expr& dim) { return substitute_dims(resolve_dim(dim), flexible); });
+  };
+  return map(type);
+}
+
+Type Unifier::close(const Type& type) const {
+  if (flexible_.empty()) return type;
+  return map_type(
+      type, [&](const Type& child) { return close(child); },
+      [&](const lathe::Expr& dim) {
+        bool open = false;
+        substitute_dims(dim, [&](const lathe::Expr& variable) {
+          open |= is_flexible(variable);
+          return variable;
+        });
+        return open ? any_dim() : dim;
+      });
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,58 @@
+// Unification of types: finds the least substitution of holes that makes types equal (Roesch et al.
+// 2019, 3.2.1).
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/relay/type.h"
+
+namespace lathe::relay {
+
+/// Holes of types, and flexible dimensions: variables that stand for a dimension to be found. Other symbolic
+/// dimensions are rigid: equal to themselves and to what arithmetic proves equal. `?` agrees with any
+/// dimension.
+class Unifier {
+ public:
+  /// Called with each hole that gets a binding.
+  explicit Unifier(std::function<void(const HoleType*)> on_solved) : on_solved_(std::move(on_solved)) {}
+
+  Type fresh_hole() { return Type(keep_alive_.emplace_back(make<HoleType>()).cast<HoleType>()); }
+  /// False when the types can't be made equal; holes may be bound then all the same.
+  bool unify(const Type& a, const Type& b);
+  bool unify_dims(const lathe::Expr& a, const lathe::Expr& b);
+
+  /// The binding when `type` is a bound hole, followed to its end; `type` else.
+  Type shallow(Type type) const;
+  /// With all bound holes and flexible dimensions replaced.
+  Type resolve(const Type& type) const;
+  lathe::Expr resolve_dim(const lathe::Expr& dim) const;
+  /// The unbound holes in `type`.
+  void unsolved(const Type& type, std::vector<const HoleType*>& holes) const;
+
+  /// The type with its type parameters replaced: by `args`, or by fresh holes.
+  Ref<FuncType> instantiate(const FuncType& type, const std::vector<Type>& args = {});
+  /// The type with all its dimension variables replaced by fresh flexible ones.
+  Type with_flexible_dims(const Type& type);
+  /// Flexible dimensions that nothing determined become `?`.
+  Type close(const Type& type) const;
+
+ private:
+  bool bind(const Ref<HoleType>& hole, const Type& type);
+  bool unify_lists(const std::vector<Type>& a, const std::vector<Type>& b);
+  bool bind_dim(const lathe::Expr& variable, const lathe::Expr& value);
+  bool solve_linear(const lathe::Expr& a, const lathe::Expr& b);
+  bool is_flexible(const lathe::Expr& dim) const;
+
+  std::function<void(const HoleType*)> on_solved_;
+  std::unordered_map<const Node*, Type> holes_;
+  std::unordered_set<const Node*> flexible_;
+  std::vector<NodeRef> keep_alive_;  // holes and flexible dimensions: the maps know them by address
+  std::unordered_map<const Node*, lathe::Expr> dims_;
+};
+
+/// `type` with type variables replaced.
+Type substitute_types(const Type& type, const std::unordered_map<const Node*, Type>& values);
+
+}  // namespace lathe::relay
