@@ -40,12 +40,28 @@ Ref<relay::Function> function_of(const std::vector<relay::Expr>& closed) {
   return seal(std::move(function));
 }
 
+/// Tensors become parameters: a tensor program has no constants but scalars.
 std::vector<Tensor> interpreted_values(const std::vector<relay::Expr>& closed) {
-  tir::Func program = relay::lower_function(function_of(closed), "constants");
-  std::vector<Tensor> values;
-  for (const tir::Buffer& param : program->params) values.emplace_back(tir::constant_shape(param), param->dtype);
-  tir::interpret(program, values);
-  return values;
+  std::vector<relay::Var> params;
+  std::vector<Tensor> tensors;
+  NodeRef body = rewrite(relay::typed_tuple(closed), [&](const NodeRef& node) -> NodeRef {
+    const auto* constant = node.as<relay::Constant>();
+    if (!constant || constant->value.shape().empty()) return node;
+    auto param = mutate(*relay::make_var(fmt::format("c{}", params.size()), constant->checked_type));
+    param->checked_type = constant->checked_type;
+    params.push_back(seal(std::move(param)));
+    tensors.push_back(constant->value);
+    return params.back();
+  });
+  auto function = mutate(*function_of(closed));
+  function->params = params;
+  function->body = body.cast<relay::RelayNode>();
+  tir::Func program = relay::lower_function(seal(std::move(function)), "constants");
+  size_t inputs = tensors.size();
+  for (size_t i = inputs; i < program->params.size(); ++i)
+    tensors.emplace_back(tir::constant_shape(program->params[i]), program->params[i]->dtype);
+  tir::interpret(program, tensors);
+  return {tensors.begin() + static_cast<long>(inputs), tensors.end()};
 }
 
 std::vector<Tensor> compiled_values(const std::vector<relay::Expr>& closed, const Target& target) {
@@ -62,7 +78,8 @@ std::vector<Tensor> compiled_values(const std::vector<relay::Expr>& closed, cons
 
 relay::Evaluate constant_evaluator(const Target& target) {
   return [target](const std::vector<relay::Expr>& closed) {
-    return elements_of(closed) <= kInterpretedElements ? interpreted_values(closed) : compiled_values(closed, target);
+    return elements_of(closed) <= kInterpretedElements ? interpreted_values(closed)
+                                                       : compiled_values(closed, target);
   };
 }
 
