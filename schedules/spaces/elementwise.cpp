@@ -52,7 +52,7 @@ Var variable_of(const Block& block, const For& loop) {
 
 bool is_vectorizable(const Block& block, const For& innermost) {
   Var lane = variable_of(block, innermost);
-  return lane && as_int(innermost.extent) && is_int(block.predicate, 1) && contiguous_along(block, lane);
+  return lane && as_int(innermost.extent) && contiguous_along(block, lane);
 }
 
 /// Vectorizes the innermost of `loops`, splitting it when it is long; the loop that then is innermost of the
