@@ -1,0 +1,103 @@
+#include "workers/local_worker.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <vector>
+
+#include "core/support/error.h"
+
+extern char** environ;
+
+namespace lathe::worker {
+
+using Clock = std::chrono::steady_clock;
+
+LocalWorker::LocalWorker(const std::string& endpoint) : endpoint_(endpoint) {
+  // The thread starts every one of them: a child dies with the thread that made it, and this one stays.
+  std::promise<void> started;
+  auto ready = started.get_future();
+  thread_ = std::thread([this, &started] {
+    try {
+      pid_ = start();
+    } catch (...) {
+      started.set_exception(std::current_exception());
+      return;
+    }
+    started.set_value();
+    watch();
+  });
+  try {
+    ready.get();
+  } catch (...) {
+    thread_.join();
+    throw;
+  }
+}
+
+LocalWorker::~LocalWorker() {
+  stop_ = true;
+  thread_.join();
+}
+
+int LocalWorker::start() const {
+  std::string words[] = {"/proc/self/exe", "worker", "--tracker", endpoint_, "--with-parent", "--quiet"};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  // Out of the terminal's group: an interrupt is ours to handle, and ours to pass on.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, arguments[0], nullptr, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) fail("cannot start a worker: {}", strerror(error));
+  return pid;
+}
+
+void LocalWorker::watch() {
+  auto pause = std::chrono::milliseconds(200);
+  auto born = Clock::now();
+  bool asked = false;
+  Clock::time_point asked_at;
+  for (;;) {
+    if (waitpid(pid_, nullptr, WNOHANG) != 0) {
+      if (stop_) return;
+      // One that dies at once may do so for ever: be patient with it.
+      if (Clock::now() - born > std::chrono::seconds(10)) pause = std::chrono::milliseconds(200);
+      for (const auto until = Clock::now() + pause; Clock::now() < until && !stop_;)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (stop_) return;
+      pause = std::min<std::chrono::milliseconds>(pause * 2, std::chrono::seconds(10));
+      born = Clock::now();
+      try {
+        pid_ = start();
+      } catch (const Error&) {  // no memory just now, perhaps
+        continue;
+      }
+    }
+    if (stop_ && !asked) {
+      asked = true;
+      asked_at = Clock::now();
+      kill(pid_, SIGTERM);
+    }
+    if (asked && Clock::now() - asked_at > std::chrono::seconds(5)) kill(pid_, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+void die_with_parent() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() == 1) _exit(1);  // it was faster
+}
+
+}  // namespace lathe::worker

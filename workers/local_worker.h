@@ -1,0 +1,33 @@
+// A worker process on this machine, kept alive: what `tune` runs when it is its own tracker.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+namespace lathe::worker {
+
+class LocalWorker {
+ public:
+  /// Starts `tune worker --tracker ENDPOINT --with-parent`, and again whenever it dies, from a thread of its
+  /// own. The worker dies with this process. Throws Error when it cannot be started at all.
+  explicit LocalWorker(const std::string& endpoint);
+  /// Drains it; after five seconds, kills it.
+  ~LocalWorker();
+  LocalWorker(const LocalWorker&) = delete;
+  LocalWorker& operator=(const LocalWorker&) = delete;
+
+ private:
+  int start() const;
+  void watch();
+
+  std::string endpoint_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int> pid_{-1};
+  std::thread thread_;
+};
+
+/// For the worker: ends this process when its parent ends.
+void die_with_parent();
+
+}  // namespace lathe::worker
