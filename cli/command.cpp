@@ -17,6 +17,13 @@ constexpr Command kCommands[] = {
         bench_command,
     },
     {
+        "keygen",
+        "[--out FILE]",
+        "make a key pair for a tracker or a worker; prints the public key",
+        {"tune keygen --out tracker.key", "tune keygen --out worker.key >> allowed-workers"},
+        keygen_command,
+    },
+    {
         "run",
         "--model M [--input NAME=FILE.npy]... [--out DIR]",
         "run a model once on given or random inputs and write its outputs",
@@ -25,11 +32,26 @@ constexpr Command kCommands[] = {
         run_model_command,
     },
     {
+        "tracker",
+        "[--listen ENDPOINT] [--db FILE] [--key FILE --allow FILE]",
+        "serve workers from the jobs of a database",
+        {"tune tracker --db tuning.db", "tune tracker --listen tcp://*:9190 --key tracker.key --allow allowed-workers"},
+        tracker_command,
+    },
+    {
         "version",
         "",
         "print the version and the revision it was built from",
         {"tune version", "tune version --help"},
         version_command,
+    },
+    {
+        "worker",
+        "[--tracker ENDPOINT] [--name NAME] [--builders N] [--key FILE --tracker-key KEY]",
+        "build and measure candidates for a tracker on this machine",
+        {"tune worker --tracker tcp://127.0.0.1:9190",
+         "tune worker --tracker tcp://farm:9190 --key worker.key --tracker-key 'TRACKER PUBLIC KEY'"},
+        worker_command,
     },
 };
 

@@ -2,14 +2,19 @@
 
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "core/support/error.h"
+#include "workers/build.h"
 
 int main(int argc, char** argv) {
   using namespace lathe;
+  // Not a command for people: the supervisor of builds and measurements (workers/sandbox.h).
+  if (argc > 1 && std::string_view(argv[1]) == "internal-sandbox")
+    return worker::internal_sandbox_main(argc, argv);
   cli::install_interrupt_handler();
   try {
     return cli::run_command(std::vector<std::string>(argv + 1, argv + argc));

@@ -1,11 +1,6 @@
 #include "cli/tune_job.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -25,6 +20,7 @@
 #include "tuner/final_build.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
+#include "workers/local_worker.h"
 
 namespace lathe::cli {
 namespace {
@@ -46,38 +42,6 @@ class TemporaryFolder {
 
  private:
   std::string path_;
-};
-
-/// A worker on this machine: this program again, as `tune worker`. Started anew when it dies while the job
-/// goes on.
-class LocalWorker {
- public:
-  explicit LocalWorker(std::string endpoint) : endpoint_(std::move(endpoint)) { start(); }
-  ~LocalWorker() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGTERM);
-    kill(pid_, SIGTERM);
-    for (int i = 0; i < 50 && waitpid(pid_, nullptr, WNOHANG) == 0; ++i) usleep(100'000);
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, WNOHANG);
-  }
-  /// Restarts a worker that was killed. Throws Error when it keeps dying at once.
-  void watch() {
-    int status = 0;
-    if (waitpid(pid_, &status, WNOHANG) != pid_) return;
-    if (++deaths_ > 20) fail("the local worker ended {} times, last with status {}", deaths_, status);
-    start();
-  }
-
- private:
-  void start() {
-    const char* arguments[] = {"tune", "worker", "--tracker", endpoint_.c_str(), nullptr};
-    if (posix_spawn(&pid_, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ) != 0)
-      fail("cannot start a worker process");
-  }
-  std::string endpoint_;
-  pid_t pid_ = 0;
-  int deaths_ = 0;
 };
 
 std::string options_text(const TuneJob& job) {
@@ -135,7 +99,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
     settings.endpoint = "ipc://" + folder.path() + "/tracker";
     settings.open_journal = [path = job.database] { return tracker::open_store_journal(path); };
     tracker::Tracker tracker(std::move(settings));
-    LocalWorker worker(tracker.endpoint());
+    worker::LocalWorker worker(tracker.endpoint());
     TuneProgress progress(tasks, job.json);
     InterruptScope interrupt;
     tracker::TuneRequest request{job.model,
@@ -148,11 +112,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                                  options_text(job),
                                  resumed};
     result = tracker::run_tune_job(
-        request, tasks, store, tracker,
-        [&](const tuner::SessionStatus& status) {
-          worker.watch();
-          progress.show(status);
-        },
+        request, tasks, store, tracker, [&](const tuner::SessionStatus& status) { progress.show(status); },
         [&] { return interrupt.interrupted(); });
   }
   if (result.interrupted) {

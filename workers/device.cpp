@@ -100,6 +100,7 @@ std::string to_json(const DeviceInfo& device) {
                          {"kernel", device.kernel},
                          {"governor", device.governor},
                          {"simultaneous_threads", device.simultaneous_threads},
+                         {"revision", device.revision},
                          {"caches", nlohmann::json::array()}};
   for (const CacheLevel& cache : device.caches)
     json["caches"].push_back(

@@ -27,6 +27,7 @@ struct DeviceInfo {
   // Measured, 0 when not asked for: single-precision operations a second (a fused multiply-add is two) with
   // the widest vectors, on one core and on all; bytes a second read from memory by all cores.
   double peak_flops_core = 0, peak_flops = 0, memory_bandwidth = 0;
+  std::string revision;  // of this program, which builds what is measured; filled in by whoever knows
 };
 
 /// Never fails: what the system does not tell stays empty. `measure` takes about 0.2 s of all cores.

@@ -2,12 +2,22 @@
 // ExitCode.
 #pragma once
 
+#include <string_view>
+
 #include "cli/flags.h"
 
 namespace lathe::cli {
 
 int bench_command(Flags& flags);
+int keygen_command(Flags& flags);
+int resume_command(Flags& flags);
 int run_model_command(Flags& flags);
+int tracker_command(Flags& flags);
+int tune_command(Flags& flags);
 int version_command(Flags& flags);
+int worker_command(Flags& flags);
+
+/// Of git, that this program was built from.
+std::string_view revision();
 
 }  // namespace lathe::cli

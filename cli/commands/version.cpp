@@ -5,6 +5,8 @@
 
 namespace lathe::cli {
 
+std::string_view revision() { return LATHE_REVISION; }
+
 int version_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
   fmt::print("lathe {} ({})\n", LATHE_VERSION, LATHE_REVISION);

@@ -1,0 +1,51 @@
+#include "cli/keys.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+
+namespace lathe::cli {
+
+void save_keys(const std::string& path, const wire::KeyPair& keys) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) fail("cannot write {}: {}", path, strerror(errno));
+  const std::string text = keys.public_key + "\n" + keys.secret_key + "\n";
+  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int error = errno;
+  if (close(file) != 0 || !written) fail("cannot write {}: {}", path, strerror(error));
+}
+
+wire::KeyPair load_keys(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && (status.st_mode & 077) != 0)
+    fail("{} can be read by others; make it yours alone with chmod 600 {}", path, path);
+  const std::vector<std::string> lines = split_text(read_file(path), '\n');
+  if (lines.size() < 2) fail("{} is no key file; `tune keygen` makes one", path);
+  wire::check_key(lines[0], fmt::format("{}:1", path));
+  wire::check_key(lines[1], fmt::format("{}:2", path));
+  return {.public_key = lines[0], .secret_key = lines[1]};
+}
+
+std::vector<std::string> load_allowed(const std::string& path) {
+  std::vector<std::string> keys;
+  int number = 0;
+  for (std::string line : split_text(read_file(path), '\n')) {
+    number++;
+    // Keys have no blanks; a # in one is followed by none.
+    if (const size_t comment = line.find(" #"); comment != std::string::npos) line.resize(comment);
+    if (line.starts_with("# ")) continue;
+    while (!line.empty() && isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
+    if (line.empty()) continue;
+    wire::check_key(line, fmt::format("{}:{}", path, number));
+    keys.push_back(line);
+  }
+  return keys;
+}
+
+}  // namespace lathe::cli

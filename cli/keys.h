@@ -1,0 +1,19 @@
+// Files with keys, so that no secret is ever on a command line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tracker/socket.h"
+
+namespace lathe::cli {
+
+/// A new file that only its owner can read: the public key on the first line, the secret one on the second.
+/// Throws Error when it exists.
+void save_keys(const std::string& path, const wire::KeyPair& keys);
+/// Throws Error when the file is malformed, or others may read it.
+wire::KeyPair load_keys(const std::string& path);
+/// Public keys, one a line; what follows a # is a comment. Throws Error, naming the line.
+std::vector<std::string> load_allowed(const std::string& path);
+
+}  // namespace lathe::cli
