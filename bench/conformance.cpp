@@ -21,7 +21,8 @@
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/text.h"
-#include "tuner/compile.h"
+#include "tuner/final_build.h"
+#include "tuner/optimize.h"
 
 namespace lathe {
 namespace {
@@ -93,7 +94,8 @@ std::string run_data_set(const fs::path& model, const fs::path& data, const Targ
   std::vector<Tensor> inputs = load_tensors(data, "input"), expected = load_tensors(data, "output");
   std::vector<onnx::ValueInfo> declared = onnx::declared_inputs(model.string());
   onnx::ImportedModel imported = import_case(model.string(), declared, inputs);
-  auto module = runtime::Module::from_image(tuner::compile_model(imported.module, target));
+  auto module = runtime::Module::from_image(
+      tuner::final_build(tuner::optimize(imported.module, target), target, tuner::default_schedules(target)));
   runtime::Executor executor(module, runtime::serial_parallel());
   for (size_t i = 0; i < declared.size() && i < inputs.size(); ++i)
     for (size_t port = 0; port < imported.inputs.size(); ++port)
@@ -192,7 +194,7 @@ Options parse(int argc, char** argv) {
 
 int conformance(const Options& options) {
   std::vector<fs::path> cases = find_cases(options);
-  Target target = resolve_target("cpu");
+  Target target = codegen::resolve_target("cpu");
   std::map<std::string, std::array<int, 3>> by_operator;
   std::array<int, 3> totals{};
   bool terminal = isatty(STDERR_FILENO);

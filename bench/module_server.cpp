@@ -1,7 +1,7 @@
 // Runs a compiled module on request, so that a comparison can interleave it with a peer in one experiment:
 //   lathe-module-server MODULE.lathe THREADS [NAME=FILE.npy ...]
-// reads lines from stdin: "run N" runs N times and answers a JSON array of milliseconds; "outputs FOLDER" writes
-// output_<i>.npy and answers []. Links the runtime alone.
+// reads lines from stdin: "run N" runs N times and answers a JSON array of milliseconds; "outputs FOLDER"
+// writes output_<i>.npy and answers []. Links the runtime alone.
 #include <chrono>
 #include <iostream>
 #include <string>
@@ -31,7 +31,8 @@ int serve(int argc, char** argv) {
     std::string binding = argv[i];
     size_t equals = binding.find('=');
     if (equals == std::string::npos) fail("`{}` is not NAME=FILE.npy", binding);
-    executor.set_input(runtime::find_input(executor.plan(), binding.substr(0, equals)), load_npy(binding.substr(equals + 1)));
+    executor.set_input(runtime::find_input(executor.plan(), binding.substr(0, equals)),
+                       load_npy(binding.substr(equals + 1)));
   }
   executor.run();
   std::cout << "[]" << std::endl;
