@@ -127,7 +127,7 @@ struct JobTask {
   std::string checkpoint;              // the search's own bytes
 };
 
-/// How many of a job's trials are in each state, and how those that ended ended.
+/// How many of a job's trials for searching are in each state, and how those that ended ended.
 struct JobProgress {
   int64_t states[kTrialStates] = {};
   int64_t outcomes[kOutcomeNames.size()] = {};
@@ -223,7 +223,7 @@ struct Measurement {
   TargetId target = 0;
   DeviceId device = 0;
   int threads = 1;
-  double seconds = 0;  // what it is ranked by: the median of the latest confirmation, or else of the samples
+  double seconds = 0;  // what it is ranked by: the median of its confirmations, or else of the samples
   Summary summary;     // of the samples
   std::vector<float> samples;
   std::string trace;

@@ -147,7 +147,8 @@ class Store {
   std::vector<Recorded> record(std::span<const TrialResult> results);
 
   // ---- Measurements ----
-  /// Adds a second, interleaved measurement of a winner: `best` may name it from now on, by this median.
+  /// Adds another, interleaved measurement of a winner: `best` may name it from now on, by the median of all
+  /// its confirmations.
   void confirm(MeasurementId id, std::span<const float> samples);
   /// Takes what `worker` measured at or after `since_ms` out of `best`, or puts it back. Returns how many
   /// changed.

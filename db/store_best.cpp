@@ -143,12 +143,19 @@ std::vector<Coverage> Store::coverage(ModelId model, BestQuery query) {
 void Store::confirm(MeasurementId id, std::span<const float> samples) {
   Summary summary = summarize(samples);
   Transaction transaction = begin();
+  std::vector<float> all(samples.begin(), samples.end());
+  for (Query row = database_->query("SELECT samples FROM confirmation WHERE measurement = ?", {id});
+       row.step();) {
+    std::vector<float> earlier = row.floats();
+    all.insert(all.end(), earlier.begin(), earlier.end());
+  }
   database_->run(
       "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms) "
       "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
       {id, summary.median, summary.p25, summary.min, summary.mad, static_cast<int64_t>(samples.size()),
        as_blob(samples), now_ms_()});
-  database_->run("UPDATE measurement SET confirmed = 1, seconds = ? WHERE id = ?", {summary.median, id});
+  database_->run("UPDATE measurement SET confirmed = 1, seconds = ? WHERE id = ?",
+                 {summarize(all).median, id});
   transaction.commit();
 }
 

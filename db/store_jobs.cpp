@@ -119,9 +119,10 @@ std::vector<JobTask> Store::job_tasks(JobId id) {
 
 JobProgress Store::job_progress(JobId id) {
   JobProgress progress;
-  for (Query row = database_->query("SELECT state, coalesce(outcome, ''), count(*) FROM trial WHERE job = ? "
-                                    "GROUP BY state, outcome",
-                                    {id});
+  for (Query row = database_->query(
+           "SELECT state, coalesce(outcome, ''), count(*) FROM trial WHERE job = ? AND purpose = 'search' "
+           "GROUP BY state, outcome",
+           {id});
        row.step();) {
     std::string state = row.text(), outcome = row.text();
     int64_t count = row.integer();

@@ -107,7 +107,10 @@ struct Rows {
 Rows prepare(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store) {
   auto transaction = store.begin();
   Rows rows;
-  rows.target = store.add_target({request.target, request.target.substr(0, request.target.find(':')), ""});
+  Target target = parse_target_text(request.target);
+  // Code for one target runs on another when all of this is equal: cores and caches may differ.
+  std::string instructions = fmt::format("{} {} {}", target.triple, target.cpu, target.features);
+  rows.target = store.add_target({.name = request.target, .architecture = instructions, .features = ""});
   std::vector<db::ModelTask> model_tasks;
   db::NewJob job;
   for (const tuner::Task& task : tasks) {

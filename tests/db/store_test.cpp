@@ -211,6 +211,7 @@ TEST_F(StoreTest, ConfirmingTrialAddsToTheMeasurement) {
   store_.record(std::span(&result, 1));
   EXPECT_FLOAT_EQ(farm_.best()->measurement.seconds, 2e-3f);
   EXPECT_EQ(store_.history(farm_.workload, farm_.target).size(), 1u);
+  EXPECT_EQ(store_.job_progress(farm_.job).ended(), 1);
   EXPECT_EQ(store_.job_tasks(farm_.job).at(0).trials, 1);  // confirming is no trial of the search
 }
 
