@@ -1,0 +1,123 @@
+// The pipeline with the real compiler: this binary is its own supervisor, as `tune` is.
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "core/codegen/host_target.h"
+#include "core/tir/text.h"
+#include "schedules/space.h"
+#include "tests/schedules/programs.h"
+#include "workers/build.h"
+#include "workers/pipeline.h"
+
+namespace lathe::worker {
+namespace {
+
+using testing::HasSubstr;
+
+class BuilderTest : public testing::Test {
+ protected:
+  static constexpr int kBuilders = 2;
+  BuilderTest() : pipeline_({"/proc/self/exe", "internal-sandbox"}, kBuilders) {}
+
+  /// Build and run of each lease, one after the other stage by stage; results by lease.
+  std::map<uint64_t, wire::Result> process(const std::vector<wire::Lease>& leases) {
+    std::map<uint64_t, wire::Result> results;
+    std::deque<wire::Lease> waiting(leases.begin(), leases.end());
+    std::deque<uint64_t> built;
+    int building = 0;
+    bool running = false;
+    while (results.size() < leases.size()) {
+      for (; building < kBuilders && !waiting.empty(); ++building, waiting.pop_front())
+        pipeline_.build(waiting.front());
+      if (!running && !built.empty()) {
+        running = true;
+        pipeline_.run(built.front());
+        built.pop_front();
+      }
+      std::vector<pollfd> ready;
+      for (int descriptor : pipeline_.descriptors()) ready.push_back({descriptor, POLLIN, 0});
+      if (!pipeline_.has_ended()) poll(ready.data(), ready.size(), 1000);
+      for (const Pipeline::Ended& ended : pipeline_.collect()) {
+        building -= ended.built;
+        running &= ended.built;
+        if (ended.built && ended.report.outcome == Outcome::kOk) {
+          built.push_back(ended.lease);
+          build_seconds_ += ended.report.build_seconds;
+        } else {
+          results[ended.lease] = ended.report;
+          run_seconds_ += ended.report.run_seconds;
+        }
+      }
+    }
+    return results;
+  }
+
+  wire::Lease lease(uint64_t id, const tir::Func& func, const std::string& trace) {
+    return {.lease = id,
+            .trial = id,
+            .workload = tir::print(func),
+            .trace = trace,
+            .target = to_text(target_),
+            .evaluation = {.max_samples = 20, .budget_seconds = 0.02},
+            .seed = 1};
+  }
+
+  Target target_ = codegen::resolve_target("cpu");
+  Pipeline pipeline_;
+  double build_seconds_ = 0, run_seconds_ = 0;
+};
+
+TEST_F(BuilderTest, MeasuresSchedulesOfAProgram) {
+  const tir::Func func = tir::canonical(schedule::conv2d(
+      {.out_blocks = 4, .in_blocks = 4, .height = 56, .width = 56}, kFloat32));  // of resnet18
+  std::vector<wire::Lease> leases = {lease(1, func, to_json(schedule::default_trace(func, target_)))};
+  for (const schedule::DesignSpace* space : schedule::spaces_for(func, target_))
+    for (uint64_t seed = 0; seed < 12; ++seed)
+      leases.push_back(
+          lease(leases.size() + 1, func, to_json(schedule::sample(*space, func, target_, seed))));
+  const auto start = std::chrono::steady_clock::now();
+  const auto results = process(leases);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  fmt::print("{} candidates in {:.2f} s: {:.1f} a second; a build {:.0f} ms, a run {:.0f} ms on average\n",
+             leases.size(), seconds, static_cast<double>(leases.size()) / seconds,
+             1e3 * build_seconds_ / static_cast<double>(leases.size()),
+             1e3 * run_seconds_ / static_cast<double>(leases.size()));
+  for (const auto& [id, result] : results) {
+    EXPECT_EQ(result.outcome, Outcome::kOk) << result.message << "\n" << leases[id - 1].trace;
+    EXPECT_LT(result.relative_error, 1e-5);
+    EXPECT_FALSE(result.samples.empty());
+  }
+}
+
+TEST_F(BuilderTest, FailuresHaveTheirClass) {
+  const tir::Func func = tir::canonical(schedule::dense(8, 32, 8, kFloat32));
+  wire::Lease no_workload = lease(3, func, "[]"), no_target = lease(4, func, "[]");
+  no_workload.workload = "garbage";
+  no_target.target = "abacus";
+  const auto results =
+      process({lease(1, func, "garbage"), lease(2, func, to_json(schedule::default_trace(func, target_))),
+               no_workload, no_target});
+  EXPECT_EQ(results.at(1).outcome, Outcome::kInvalidTrace);
+  EXPECT_EQ(results.at(2).outcome, Outcome::kOk) << results.at(2).message;
+  EXPECT_EQ(results.at(3).outcome, Outcome::kBuildFailed);
+  EXPECT_EQ(results.at(4).outcome, Outcome::kBuildFailed);
+  EXPECT_THAT(results.at(4).message, HasSubstr("abacus"));
+  for (uint64_t id : {1, 3, 4}) EXPECT_FALSE(results.at(id).message.empty());
+}
+
+}  // namespace
+}  // namespace lathe::worker
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "internal-sandbox")
+    return lathe::worker::internal_sandbox_main(argc, argv);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
