@@ -15,13 +15,10 @@ int64_t vector_width(const VectorReduction& reduction, const Target& target) {
   return vector_width(reduction.run, target);
 }
 
-namespace {
-/// Values a variable takes, the vector variable in vectors.
 int64_t steps_of(const VectorReduction& reduction, size_t i, const Target& target) {
   return i == reduction.vector ? reduction.extents[i] / vector_width(reduction, target)
                                : reduction.extents[i];
 }
-}  // namespace
 
 std::vector<size_t> tiled_variables(const VectorReduction& reduction, const Target& target) {
   std::vector<size_t> variables;
@@ -34,10 +31,13 @@ namespace {
 constexpr double kLoadsPerCycle = 2, kMultiplyAddsPerCycle = 2, kLatency = 4;
 /// A tile costs this many cycles besides its reduction: storing the results, starting loops.
 constexpr double kTileOverhead = 20;
+/// Weights stream through the first-level cache: a vector of them costs as much as this many loads that hit
+/// it.
+constexpr double kWeightLoads = 4;
 constexpr int64_t kLargestSize = 32;
 constexpr size_t kCandidates = 16;
 /// Candidates may be this much worse than the best: the model knows less than a measurement.
-constexpr double kTolerance = 1.6;
+constexpr double kTolerance = 1.4;
 
 class Model {
  public:
@@ -94,6 +94,9 @@ class Model {
     for (const Operand& operand : reduction_.operands) held = std::min(held, loads(operand, sizes));
     return product(sizes) + held + (reduction_.operands.size() > 1 ? 1 : 0);
   }
+
+  /// Used for a vector of results each, and not again before all others were.
+  bool is_weight(const Operand& operand) const { return operand.contiguous && reduction_.broadcasts(); }
 
   double cost(const std::vector<int64_t>& sizes) const {
     auto results = static_cast<double>(product(sizes));

@@ -22,6 +22,9 @@ struct RegisterTile {
 /// one value, in order. The vector variable counts in vectors.
 std::vector<size_t> tiled_variables(const VectorReduction& reduction, const Target& target);
 
+/// Values that variable `i` takes, the vector variable in vectors.
+int64_t steps_of(const VectorReduction& reduction, size_t i, const Target& target);
+
 /// The promising tiles, the best first. Never empty. The model: two multiply-adds and two loads a cycle,
 /// results four cycles late, accumulators and operands within the vector registers, and the part of a tile
 /// that sticks out over the edge wasted.

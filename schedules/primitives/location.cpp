@@ -79,12 +79,10 @@ Stmt placed(const Application& a, const Ref<Block>& block, const Domains& domain
       }
       if (extent == INT64_MAX)
         a.fail("the extent of {} in block `{}` has no constant bound", iter.var->name, block->name);
-      iter.value = domain.min;
-      if (extent != 1) {
-        loops.emplace_back(var(iter.var->name + "_at"), extent);
-        inside.bind_range(loops.back().first, extent);
-        iter.value = inside.simplify(domain.min + loops.back().first);
-      }
+      // A loop for each variable, of one iteration too: how many there are doesn't depend on sampled sizes.
+      loops.emplace_back(var(iter.var->name + "_at"), extent);
+      inside.bind_range(loops.back().first, extent);
+      iter.value = inside.simplify(domain.min + loops.back().first);
       for (const Expr& condition : {less_equal(0, iter.value), less(iter.value, iter.extent)})
         if (!inside.can_prove(condition)) copy.predicate = logical_and(copy.predicate, condition);
     }

@@ -10,9 +10,8 @@
 #include <algorithm>
 
 #include "core/support/error.h"
-#include "schedules/blocking.h"
 #include "schedules/spaces/building_blocks.h"
-#include "schedules/tile_model.h"
+#include "schedules/tiling.h"
 
 namespace lathe::schedule {
 
@@ -99,34 +98,31 @@ class TiledReduction {
 
   void split_loops() {
     parts_.resize(loops_.size());
+    iterations_.resize(loops_.size(), 1);
     auto vectors = s_.split(loops_[reduction_.vector], {kInferred, vector_width(reduction_, target_)});
     loops_[reduction_.vector] = vectors[0];
     lanes_ = vectors[1];
     std::vector<size_t> tiled = tiled_variables(reduction_, target_);
-    std::vector<IntHandle> sizes;
-    if (!tiled.empty()) {
-      std::vector<int64_t> table;
-      for (const RegisterTile& tile : register_tiles(reduction_, target_))
-        table.insert(table.end(), tile.sizes.begin(), tile.sizes.end());
-      sizes = s_.sample_tuple(static_cast<int64_t>(tiled.size()), table, heuristic({0}));
-    }
+    std::vector<IntHandle> factors = sample_tiling(tiled.size());
     for (size_t i = 0; i < tiled.size(); ++i) {
-      auto levels = s_.split(loops_[tiled[i]], {kInferred, sizes[i]});
-      loops_[tiled[i]] = levels[0];
-      parts_[tiled[i]].tile = levels[1];
-      tiled_.push_back({tiled[i], s_[sizes[i]], extent(levels[0])});
-      tile_results_ *= s_[sizes[i]];
-    }
-    blocking_ = choose_blocking(reduction_, tiled_, target_);
-    for (size_t i = 0; i < tiled.size(); ++i) {
-      int64_t tiles = tiled_[i].tiles, middle = blocking_.middle[i];
-      auto factors = s_.sample_perfect_tile(loops_[tiled[i]], 2, tiles, heuristic({tiles / middle, middle}));
-      auto levels = s_.split(loops_[tiled[i]], {factors[0], factors[1]});
-      parts_[tiled[i]].outer = levels[0];
-      parts_[tiled[i]].middle = levels[1];
+      auto levels = s_.split(loops_[tiled[i]], {kInferred, factors[tiled.size() + i], factors[i]});
+      parts_[tiled[i]] = {levels[0], levels[1], levels[2]};
+      iterations_[tiled[i]] = extent(levels[0]);
+      tile_results_ *= s_[factors[i]];
     }
     for (size_t i = 0; i < loops_.size(); ++i)
       if (!reduction_.reduces[i] && !parts_[i].tile) parts_[i].outer = loops_[i];
+  }
+
+  /// Sizes of the register tile, then register tiles of a task, for each tiled variable.
+  std::vector<IntHandle> sample_tiling(size_t variables) {
+    if (variables == 0) return {};
+    std::vector<int64_t> table;
+    for (const Tiling& tiling : tilings(reduction_, target_)) {
+      table.insert(table.end(), tiling.sizes.begin(), tiling.sizes.end());
+      table.insert(table.end(), tiling.middle.begin(), tiling.middle.end());
+    }
+    return s_.sample_tuple(static_cast<int64_t>(2 * variables), table, heuristic({0}));
   }
 
   /// The operand that stays in registers over a step of the reduction: the one with fewest vectors in a tile.
@@ -196,9 +192,9 @@ class TiledReduction {
   void place_producers() {
     for (BlockHandle producer : producers_) {
       std::vector<LoopHandle> places;
-      if (outer_ && fits_inside(producer)) places.push_back(*outer_);
-      LoopHandle place = s_.sample_compute_location(
-          producer, places, heuristic({blocking_.producers_inside && !places.empty()}));
+      if (outer_ && !cuts_columns() && fits_inside(producer)) places.push_back(*outer_);
+      LoopHandle place =
+          s_.sample_compute_location(producer, places, heuristic({static_cast<int64_t>(places.size())}));
       s_.compute_at(producer, place);
       bool moved = false;
       for (const Ref<For>& loop : loops_around(path_to(s_.func(), s_[producer])))
@@ -209,6 +205,16 @@ class TiledReduction {
         schedule_injective(s_, producer, target_);
       done_.insert(s_[producer]->name);
     }
+  }
+
+  /// Several tasks read the same data for other parts of the weights, and would compute it anew each.
+  bool cuts_columns() const {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      if (!parts_[i].tile || iterations_[i] == 1) continue;
+      for (const Operand& operand : reduction_.operands)
+        if (!operand.contiguous && !operand.uses[i]) return true;
+    }
+    return false;
   }
 
   bool fits_inside(BlockHandle producer) {
@@ -244,9 +250,8 @@ class TiledReduction {
   BlockHandle block_, epilogue_;
   std::vector<BlockHandle> producers_;
   std::vector<LoopHandle> loops_, reduce_, unrolled_;
-  std::vector<Parts> parts_;  // by variable
-  std::vector<TiledVariable> tiled_;
-  Blocking blocking_;
+  std::vector<Parts> parts_;         // by variable
+  std::vector<int64_t> iterations_;  // of the outer loops, by variable
   LoopHandle lanes_;
   std::optional<LoopHandle> outer_, tile_loop_;
   int64_t tile_results_ = 1;

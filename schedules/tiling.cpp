@@ -1,0 +1,142 @@
+#include "schedules/tiling.h"
+
+#include <algorithm>
+
+namespace lathe::schedule {
+
+namespace {
+/// From the third-level cache or memory, one core streaming.
+constexpr double kBytesPerCycle = 10;
+/// Computing and waiting for memory overlap by about half.
+constexpr double kOverlap = 0.5;
+/// Handing a task to a thread costs this many cycles.
+constexpr double kTaskOverhead = 200;
+constexpr size_t kCandidates = 48;
+/// The model knows less than a measurement: candidates may be this much worse than the best.
+constexpr double kTolerance = 1.3;
+
+double bytes(const tir::Buffer& buffer) {
+  auto result = static_cast<double>(buffer->dtype.bytes());
+  for (int64_t dim : tir::constant_shape(buffer)) result *= static_cast<double>(dim);
+  return result;
+}
+
+/// A loop of the nest outside the register tile.
+struct Level {
+  size_t variable;
+  double extent;
+};
+
+class Model {
+ public:
+  Model(const VectorReduction& reduction, const Target& target)
+      : reduction_(reduction), target_(target), variables_(tiled_variables(reduction, target)) {
+    for (const Operand& operand : reduction.operands) bytes_.push_back(bytes(operand.buffer));
+    vectors_ = 1;
+    for (int64_t extent : reduction.extents) vectors_ *= static_cast<double>(extent);
+    vectors_ /= static_cast<double>(vector_width(reduction, target));
+  }
+
+  std::vector<Tiling> best() {
+    for (const RegisterTile& tile : register_tiles(reduction_, target_)) {
+      Tiling tiling{tile.sizes, std::vector<int64_t>(tile.sizes.size(), 1), 0};
+      enumerate(0, tile.cost, tiling);
+    }
+    std::stable_sort(tilings_.begin(), tilings_.end(),
+                     [](const Tiling& a, const Tiling& b) { return a.cost < b.cost; });
+    double limit = tilings_[0].cost * kTolerance;
+    while (tilings_.size() > kCandidates || tilings_.back().cost > limit) tilings_.pop_back();
+    return std::move(tilings_);
+  }
+
+ private:
+  int64_t tiles(const Tiling& tiling, size_t i) const {
+    int64_t steps = steps_of(reduction_, variables_[i], target_);
+    return (steps + tiling.sizes[i] - 1) / tiling.sizes[i];
+  }
+
+  void enumerate(size_t position, double tile_cost, Tiling& tiling) {
+    if (position == variables_.size()) {
+      tilings_.push_back(tiling);
+      tilings_.back().cost = cost(tiling, tile_cost);
+      return;
+    }
+    int64_t count = tiles(tiling, position);
+    for (int64_t middle = 1; middle <= count; ++middle) {
+      if (count % middle != 0) continue;
+      tiling.middle[position] = middle;
+      enumerate(position + 1, tile_cost, tiling);
+    }
+  }
+
+  std::vector<Level> levels(const Tiling& tiling) const {
+    std::vector<Level> result;
+    for (size_t v = 0; v < reduction_.extents.size(); ++v) {
+      if (reduction_.reduces[v]) continue;
+      auto tiled = std::find(variables_.begin(), variables_.end(), v);
+      if (tiled == variables_.end()) {
+        result.push_back({v, static_cast<double>(steps_of(reduction_, v, target_))});
+      } else {
+        auto i = static_cast<size_t>(tiled - variables_.begin());
+        result.push_back({v, static_cast<double>(tiles(tiling, i) / tiling.middle[i])});
+      }
+    }
+    for (size_t i = 0; i < variables_.size(); ++i)
+      result.push_back({variables_[i], static_cast<double>(tiling.middle[i])});
+    return result;
+  }
+
+  /// Bytes read past the second-level cache. The working set of the outermost level that fits stays there; an
+  /// operand is read again for each iteration outside, loops just around that level that do not use it aside.
+  double traffic(const std::vector<Level>& levels) const {
+    std::vector<double> part = bytes_;
+    size_t fitting = 0;
+    auto total = [&] {
+      double sum = 0;
+      for (double each : part) sum += each;
+      return sum;
+    };
+    while (fitting < levels.size() && total() > static_cast<double>(target_.l2_bytes) * 0.75) {
+      for (size_t o = 0; o < part.size(); ++o)
+        if (reduction_.operands[o].uses[levels[fitting].variable]) part[o] /= levels[fitting].extent;
+      ++fitting;
+    }
+    double read = 0;
+    for (size_t o = 0; o < part.size(); ++o) {
+      double times = 1;
+      bool kept = true;
+      for (size_t l = fitting; l-- > 0;) {
+        if (levels[l].extent > 1) kept &= !reduction_.operands[o].uses[levels[l].variable];
+        if (!kept) times *= levels[l].extent;
+      }
+      read += part[o] * times;
+    }
+    return read;
+  }
+
+  double cost(const Tiling& tiling, double tile_cost) const {
+    std::vector<Level> nest = levels(tiling);
+    double tasks = 1;
+    for (size_t l = 0; l + variables_.size() < nest.size(); ++l) tasks *= nest[l].extent;
+    double compute = tile_cost * vectors_, memory = traffic(nest) / kBytesPerCycle;
+    double cycles = std::max(compute, memory) + kOverlap * std::min(compute, memory) + tasks * kTaskOverhead;
+    auto cores = static_cast<double>(target_.cores);
+    // The last round of tasks leaves cores idle.
+    double rounds = static_cast<double>((static_cast<int64_t>(tasks) + target_.cores - 1) / target_.cores);
+    return cycles * rounds / tasks + (cores > 1 ? cycles / tasks * 0.5 : 0);
+  }
+
+  const VectorReduction& reduction_;
+  const Target& target_;
+  std::vector<size_t> variables_;
+  std::vector<double> bytes_;  // by operand
+  double vectors_ = 1;
+  std::vector<Tiling> tilings_;
+};
+}  // namespace
+
+std::vector<Tiling> tilings(const VectorReduction& reduction, const Target& target) {
+  return Model(reduction, target).best();
+}
+
+}  // namespace lathe::schedule
