@@ -42,21 +42,9 @@ Ref<relay::Function> function_of(const std::vector<relay::Expr>& closed) {
 
 /// Tensors become parameters: a tensor program has no constants but scalars.
 std::vector<Tensor> interpreted_values(const std::vector<relay::Expr>& closed) {
-  std::vector<relay::Var> params;
-  std::vector<Tensor> tensors;
-  NodeRef body = rewrite(relay::typed_tuple(closed), [&](const NodeRef& node) -> NodeRef {
-    const auto* constant = node.as<relay::Constant>();
-    if (!constant || constant->value.shape().empty()) return node;
-    auto param = mutate(*relay::make_var(fmt::format("c{}", params.size()), constant->checked_type));
-    param->checked_type = constant->checked_type;
-    params.push_back(seal(std::move(param)));
-    tensors.push_back(constant->value);
-    return params.back();
-  });
-  auto function = mutate(*function_of(closed));
-  function->params = params;
-  function->body = body.cast<relay::RelayNode>();
-  tir::Func program = relay::lower_function(seal(std::move(function)), "constants");
+  relay::LiftedConstants lifted = relay::lift_constants(function_of(closed));
+  tir::Func program = relay::lower_function(lifted.function, "constants");
+  std::vector<Tensor> tensors = lifted.values;
   size_t inputs = tensors.size();
   for (size_t i = inputs; i < program->params.size(); ++i)
     tensors.emplace_back(tir::constant_shape(program->params[i]), program->params[i]->dtype);

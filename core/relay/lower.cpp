@@ -157,6 +157,23 @@ tir::Func lower_function(const Ref<Function>& function, const std::string& name)
   return Lowering().run(*function, name);
 }
 
+LiftedConstants lift_constants(const Ref<Function>& function) {
+  LiftedConstants result;
+  auto lifted = mutate(*function);
+  NodeRef body = rewrite(function->body, [&](const NodeRef& node) -> NodeRef {
+    const Constant* constant = node.as<Constant>();
+    if (!constant || constant->value.size() == 1) return node;
+    auto param = mutate(*make_var("constant", tensor_type(constant->value.shape(), constant->value.dtype())));
+    param->checked_type = param->annotation;
+    lifted->params.push_back(seal(std::move(param)));
+    result.values.push_back(constant->value);
+    return lifted->params.back();
+  });
+  lifted->body = body.cast<RelayNode>();
+  result.function = seal(std::move(lifted));
+  return result;
+}
+
 bool is_view(const Ref<Function>& function) {
   if (function->params.size() != 1) return false;
   Expr e = function->body;

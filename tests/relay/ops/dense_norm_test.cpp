@@ -1,0 +1,156 @@
+#include <cmath>
+
+#include "tests/relay/ops/op_rows.h"
+
+namespace lathe::relay {
+namespace {
+
+/// sum over k < depth of a(k) * b(k)
+template <typename F>
+double dot(int64_t depth, F&& term) {
+  double sum = 0;
+  for (int64_t k = 0; k < depth; ++k) sum += term(k);
+  return sum;
+}
+
+TEST(DenseOps, MatchTheDefinition) {
+  Attrs both = attrs<MatmulAttrs>([](auto& a) { a.transpose_a = true; });
+  Attrs packed = attrs<DenseAttrs>([](auto& a) { a.weight_layout = "NC2n"; });
+  check_rows({
+      {"dense",
+       "nn.dense",
+       {},
+       {{2, 3}, {4, 3}},
+       {2, 4},
+       [](const Values& x, const Index& i) {
+         return dot(3, [&](int64_t k) { return x(0, {i[0], k}) * x(1, {i[1], k}); });
+       }},
+      {"dense of rank 3",
+       "nn.dense",
+       {},
+       {{2, 2, 3}, {4, 3}},
+       {2, 2, 4},
+       [](const Values& x, const Index& i) {
+         return dot(3, [&](int64_t k) { return x(0, {i[0], i[1], k}) * x(1, {i[2], k}); });
+       }},
+      {"packed",
+       "nn.contrib_dense_pack",
+       packed,
+       {{2, 3}, {2, 3, 2}},
+       {2, 4},
+       [](const Values& x, const Index& i) {
+         return dot(3, [&](int64_t k) { return x(0, {i[0], k}) * x(1, {i[1] / 2, k, i[1] % 2}); });
+       }},
+      {"matmul",
+       "nn.matmul",
+       both,
+       {{3, 2}, {3, 4}},
+       {2, 4},
+       [](const Values& x, const Index& i) {
+         return dot(3, [&](int64_t k) { return x(0, {k, i[0]}) * x(1, {k, i[1]}); });
+       }},
+      {"batch_matmul",
+       "nn.batch_matmul",
+       {},
+       {{2, 5, 3}, {1, 4, 3}},
+       {2, 5, 4},
+       [](const Values& x, const Index& i) {
+         return dot(3, [&](int64_t k) { return x(0, {i[0], i[1], k}) * x(1, {0, i[2], k}); });
+       }},
+  });
+}
+
+TEST(DenseOps, Refuse) {
+  EXPECT_EQ(relation_error("nn.dense", {}, {{2, 3}, {4, 5}}),
+            "nn.dense: shapes (2, 3) and (4, 5) do not multiply: 3 is not 5");
+  EXPECT_EQ(relation_error("nn.batch_matmul", {}, {{2, 3, 4}, {3, 5, 4}}),
+            "nn.batch_matmul: shapes (2) and (3) do not broadcast");
+}
+
+struct Moments {
+  double mean = 0, variance = 0;
+};
+/// Of the elements that `inside` accepts, of a (2, 4, 3) input.
+template <typename F>
+Moments moments(const Values& x, F&& inside) {
+  double sum = 0, squares = 0;
+  int64_t count = 0;
+  for (int64_t n = 0; n < 24; ++n) {
+    Index i{n / 12, n / 3 % 4, n % 3};
+    if (!inside(i)) continue;
+    sum += x(0, i), squares += x(0, i) * x(0, i), ++count;
+  }
+  double mean = sum / static_cast<double>(count);
+  return {mean, squares / static_cast<double>(count) - mean * mean};
+}
+double affine(const Values& x, const Index& i, const Moments& m, int64_t channel) {
+  return (x(0, i) - m.mean) / std::sqrt(m.variance + 1e-5) * x(1, {channel}) + x(2, {channel});
+}
+
+TEST(NormOps, MatchTheDefinition) {
+  std::vector<Index> in{{2, 4, 3}, {4}, {4}};
+  check_rows({
+      {"layer_norm",
+       "nn.layer_norm",
+       {},
+       {{2, 4, 3}, {3}, {3}},
+       {2, 4, 3},
+       [](const Values& x, const Index& i) {
+         return affine(x, i, moments(x, [&](const Index& j) { return j[0] == i[0] && j[1] == i[1]; }), i[2]);
+       }},
+      {"instance_norm",
+       "nn.instance_norm",
+       {},
+       in,
+       {2, 4, 3},
+       [](const Values& x, const Index& i) {
+         return affine(x, i, moments(x, [&](const Index& j) { return j[0] == i[0] && j[1] == i[1]; }), i[1]);
+       }},
+      {"group_norm",
+       "nn.group_norm",
+       attrs<NormAttrs>([](auto& a) { a.num_groups = 2; }),
+       in,
+       {2, 4, 3},
+       [](const Values& x, const Index& i) {
+         return affine(x, i, moments(x, [&](const Index& j) { return j[0] == i[0] && j[1] / 2 == i[1] / 2; }),
+                       i[1]);
+       }},
+      {"lrn",
+       "nn.lrn",
+       attrs<LrnAttrs>([](auto& a) { a.size = 3; }),
+       {{1, 5, 2}},
+       {1, 5, 2},
+       [](const Values& x, const Index& i) {
+         double sum = 0;
+         for (int64_t c = i[1] - 1; c <= i[1] + 1; ++c) sum += std::pow(x(0, {0, c, i[2]}), 2);
+         return x(0, i) / std::pow(2 + 1e-4 / 3 * sum, 0.75);
+       }},
+      {"l2_normalize",
+       "nn.l2_normalize",
+       attrs<L2NormalizeAttrs>([](auto& a) { a.axis = {1}; }),
+       {{2, 3}},
+       {2, 3},
+       [](const Values& x, const Index& i) {
+         return x(0, i) / std::sqrt(dot(3, [&](int64_t k) { return std::pow(x(0, {i[0], k}), 2); }));
+       }},
+  });
+}
+
+TEST(NormOps, BatchNormGivesItsStatistics) {
+  std::vector<Tensor> in{random_tensor({2, 3, 2}, kFloat32, 1)};
+  for (uint64_t seed = 2; seed < 6; ++seed) in.push_back(random_tensor({3}, kFloat32, seed));
+  for (float& v : in[4].span<float>()) v = std::fabs(v);
+  std::vector<Tensor> out = run_op("nn.batch_norm", {}, in);
+  ASSERT_EQ(out.size(), 3u);
+  for (int64_t i = 0; i < 12; ++i) {
+    int64_t c = i / 2 % 3;
+    double expected = (in[0].value(i) - in[3].value(c)) / std::sqrt(in[4].value(c) + 1e-5) * in[1].value(c) +
+                      in[2].value(c);
+    EXPECT_NEAR(out[0].value(i), expected, 1e-4);
+  }
+  EXPECT_EQ(out[1].value(2), in[3].value(2));
+  EXPECT_EQ(out[2].value(2), in[4].value(2));
+}
+
+}  // namespace
+}  // namespace lathe::relay

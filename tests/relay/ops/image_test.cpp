@@ -1,0 +1,118 @@
+#include <cmath>
+
+#include "tests/relay/ops/op_rows.h"
+
+namespace lathe::relay {
+namespace {
+
+Attrs resize(Ints size, const char* method, const char* mode, const char* rounding = "") {
+  return attrs<Resize2dAttrs>([&](auto& a) {
+    a.size = size;
+    a.method = method;
+    a.coordinate_transformation_mode = mode;
+    a.rounding_method = rounding;
+    a.cubic_alpha = -0.75;
+  });
+}
+
+Tensor row_of(std::vector<float> values) {
+  int64_t n = static_cast<int64_t>(values.size());
+  return tensor_of<float>(values, {1, 1, 1, n}, kFloat32);
+}
+
+void expect_row(const Attrs& a, const Tensor& x, const std::vector<double>& expected) {
+  Tensor y = run_op("image.resize2d", a, {x})[0];
+  ASSERT_EQ(y.size(), static_cast<int64_t>(expected.size()));
+  for (int64_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y.value(i), expected[static_cast<size_t>(i)], 1e-4) << i;
+}
+
+// Expected values: the examples of the ONNX specification of Resize, one row of each.
+TEST(ImageOps, CoordinatesAndRounding) {
+  Tensor four = row_of({1, 2, 3, 4}), two = row_of({1, 2});
+  expect_row(resize({1, 4}, "linear", "half_pixel"), two, {1, 1.25, 1.75, 2});
+  expect_row(resize({1, 4}, "linear", "align_corners"), two, {1, 1.33333333, 1.66666667, 2});
+  expect_row(resize({1, 4}, "linear", "asymmetric"), two, {1, 1.5, 2, 2});
+  expect_row(resize({1, 2}, "linear", "half_pixel"), four, {1.5, 3.5});
+  expect_row(resize({1, 1}, "linear", "pytorch_half_pixel"), four, {1});
+  expect_row(resize({1, 6}, "nearest_neighbor", "half_pixel", "round_prefer_floor"), two, {1, 1, 1, 2, 2, 2});
+  expect_row(resize({1, 3}, "nearest_neighbor", "half_pixel", "round_prefer_floor"), four, {1, 2, 4});
+  expect_row(resize({1, 8}, "nearest_neighbor", "asymmetric", "floor"), four, {1, 1, 2, 2, 3, 3, 4, 4});
+  expect_row(resize({1, 8}, "nearest_neighbor", "half_pixel", "ceil"), four, {1, 2, 2, 3, 3, 4, 4, 4});
+}
+
+TEST(ImageOps, Cubic) {
+  Tensor x({1, 1, 4, 4}, kFloat32);
+  for (int64_t i = 0; i < 16; ++i) x.set(i, static_cast<double>(i + 1));
+  Tensor y = run_op("image.resize2d", resize({8, 8}, "cubic", "half_pixel"), {x})[0];
+  const double kFirstRow[] = {0.47265625, 0.76953125, 1.24609375, 1.875, 2.28125, 2.91015625, 3.38671875, 3.68359375};
+  for (int64_t i = 0; i < 8; ++i) EXPECT_NEAR(y.value(i), kFirstRow[i], 1e-5);
+}
+
+TEST(ImageOps, BothAxesAndBlockedLayouts) {
+  Attrs a = attrs<Resize2dAttrs>([](auto& r) { r.size = {4, 2}, r.layout = "NCHW2c"; });
+  check_rows({{"linear",
+               "image.resize2d",
+               a,
+               {{1, 1, 2, 2, 2}},
+               {1, 1, 4, 2, 2},
+               [](const Values& x, const Index& i) {
+                 double at = std::clamp((static_cast<double>(i[2]) + 0.5) / 2 - 0.5, 0.0, 1.0);
+                 return x(0, {0, 0, 0, i[3], i[4]}) * (1 - at) + x(0, {0, 0, 1, i[3], i[4]}) * at;
+               }}});
+  Attrs twice = attrs<UpsamplingAttrs>([](auto& u) { u.scale_h = 2, u.scale_w = 3; });
+  check_rows({{"upsampling",
+               "nn.upsampling",
+               twice,
+               {{1, 2, 2, 2}},
+               {1, 2, 4, 6},
+               [](const Values& x, const Index& i) {
+                 return x(0, {0, i[1], i[2] / 2, i[3] / 3});
+               }}});
+}
+
+TEST(ImageOps, ConvTranspose) {
+  struct Geometry {
+    int64_t stride, pad, extra, dilation, groups;
+  };
+  for (Geometry g :
+       {Geometry{1, 0, 0, 1, 1}, {2, 1, 1, 1, 1}, {3, 0, 0, 2, 1}, {2, 3, 0, 1, 1}, {2, 1, 0, 1, 2}}) {
+    Attrs a = attrs<ConvTransposeAttrs>([&](auto& c) {
+      c.strides = {g.stride}, c.padding = {g.pad}, c.output_padding = {g.extra}, c.dilation = {g.dilation},
+      c.groups = g.groups;
+    });
+    int64_t out = 3 * g.stride + 2 * g.dilation + 1 + g.extra - 2 * g.pad;
+    // Scatter form: every input element spreads the kernel over the output.
+    auto element = [&](const Values& x, const Index& i) {
+      double sum = 0;
+      int64_t per_out = 4 / g.groups, group = i[1] / per_out;
+      for (int64_t c = 0; c < 2 / g.groups; ++c)
+        for (int64_t h = 0; h < 4; ++h)
+          for (int64_t w = 0; w < 4; ++w)
+            for (int64_t k = 0; k < 9; ++k) {
+              int64_t oh = h * g.stride + k / 3 * g.dilation - g.pad,
+                      ow = w * g.stride + k % 3 * g.dilation - g.pad;
+              int64_t ic = group * (2 / g.groups) + c;
+              if (oh == i[2] && ow == i[3])
+                sum += x(0, {0, ic, h, w}) * x(1, {ic, i[1] % per_out, k / 3, k % 3});
+            }
+      return sum;
+    };
+    check_rows({{"transposed",
+                 "nn.conv2d_transpose",
+                 a,
+                 {{1, 2, 4, 4}, {2, 4 / g.groups, 3, 3}},
+                 {1, 4, out, out},
+                 element}});
+  }
+}
+
+TEST(ImageOps, Refuse) {
+  EXPECT_EQ(
+      relation_error("image.resize2d", resize({2, 2}, "linear", "half_pixels"), {{1, 1, 2, 2}}),
+      "image.resize2d: coordinate_transformation_mode `half_pixels` is unknown; did you mean `half_pixel`?");
+  EXPECT_EQ(relation_error("image.resize2d", resize({2, 2}, "area", "half_pixel"), {{1, 1, 2, 2}}),
+            "image.resize2d: method is `area`, must be nearest_neighbor, linear or cubic");
+}
+
+}  // namespace
+}  // namespace lathe::relay

@@ -1,0 +1,112 @@
+#include <cmath>
+
+#include "tests/relay/ops/op_rows.h"
+
+namespace lathe::relay {
+namespace {
+
+Tensor ints(std::vector<int64_t> values, Index shape) {
+  return tensor_of<int64_t>(values, std::move(shape), kInt64);
+}
+Tensor floats(std::vector<float> values, Index shape) {
+  return tensor_of<float>(values, std::move(shape), kFloat32);
+}
+std::vector<double> values_of(const Tensor& t) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < t.size(); ++i) values.push_back(t.value(i));
+  return values;
+}
+using Numbers = std::vector<double>;
+
+const Tensor kTwoByThree = floats({1, 2, 3, 4, 5, 6}, {2, 3});
+
+TEST(IndexOps, Take) {
+  auto take = [](std::optional<int64_t> axis, const char* mode, const Tensor& at) {
+    return run_op("take", attrs<TakeAttrs>([&](auto& a) { a.axis = axis, a.mode = mode; }),
+                  {kTwoByThree, at})[0];
+  };
+  Tensor columns = take(1, "clip", ints({2, 0, 9, -9}, {2, 2}));
+  EXPECT_EQ(columns.shape(), (Index{2, 2, 2}));
+  EXPECT_EQ(values_of(columns), (Numbers{3, 1, 3, 1, 6, 4, 6, 4}));
+  EXPECT_EQ(values_of(take(1, "wrap", ints({-1}, {1}))), (Numbers{3, 6}));
+  EXPECT_EQ(values_of(take(0, "fast", ints({1}, {}))), (Numbers{4, 5, 6}));
+  EXPECT_EQ(values_of(take({}, "clip", ints({4, 1}, {2}))), (Numbers{5, 2}));
+}
+
+TEST(IndexOps, Gather) {
+  Attrs axis = attrs<GatherAttrs>([](auto& a) { a.axis = 1; });
+  EXPECT_EQ(values_of(run_op("gather", axis, {kTwoByThree, ints({2, 0, -1, 1}, {2, 2})})[0]),
+            (Numbers{3, 1, 6, 5}));
+  // indices (M, ...): here two points of two coordinates, column by column
+  EXPECT_EQ(values_of(run_op("gather_nd", {}, {kTwoByThree, ints({0, 1, 2, 0}, {2, 2})})[0]),
+            (Numbers{3, 4}));
+  EXPECT_EQ(values_of(run_op("gather_nd", {}, {kTwoByThree, ints({1}, {1, 1})})[0]), (Numbers{4, 5, 6}));
+  Attrs batch = attrs<GatherNdAttrs>([](auto& a) { a.batch_dims = 1; });
+  EXPECT_EQ(values_of(run_op("gather_nd", batch, {kTwoByThree, ints({2, 0}, {1, 2})})[0]), (Numbers{3, 4}));
+}
+
+TEST(IndexOps, Scatter) {
+  auto scatter = [](const char* reduction) {
+    Attrs a = attrs<ScatterElementsAttrs>([&](auto& s) { s.axis = 1, s.reduction = reduction; });
+    return values_of(run_op("scatter_elements", a,
+                            {kTwoByThree, ints({1, 1, -1, 0}, {2, 2}), floats({10, 20, 30, 40}, {2, 2})})[0]);
+  };
+  EXPECT_EQ(scatter("update"), (Numbers{1, 20, 3, 40, 5, 30}));
+  EXPECT_EQ(scatter("add"), (Numbers{1, 32, 3, 44, 5, 36}));
+  EXPECT_EQ(scatter("max"), (Numbers{1, 20, 3, 40, 5, 30}));
+  EXPECT_EQ(values_of(run_op("scatter_nd", {},
+                             {kTwoByThree, ints({1, 0}, {1, 2}), floats({7, 8, 9, 10, 11, 12}, {2, 3})})[0]),
+            (Numbers{10, 11, 12, 7, 8, 9}));
+}
+
+TEST(IndexOps, Orders) {
+  Tensor x = floats({3, 1, 2, 3, 0}, {5});
+  EXPECT_EQ(values_of(run_op("sort", {}, {x})[0]), (Numbers{0, 1, 2, 3, 3}));
+  EXPECT_EQ(values_of(run_op("argsort", attrs<SortAttrs>([](auto& a) { a.is_ascend = false; }), {x})[0]),
+            (Numbers{0, 3, 2, 1, 4}));
+  auto top = run_op("topk", attrs<TopkAttrs>([](auto& a) { a.k = 3; }), {x});
+  EXPECT_EQ(values_of(top[0]), (Numbers{3, 3, 2}));
+  EXPECT_EQ(values_of(top[1]), (Numbers{0, 3, 2}));
+  auto low = run_op("topk", attrs<TopkAttrs>([](auto& a) { a.k = 2, a.axis = 0, a.is_ascend = true; }),
+                    {floats({3, 1, 2, 3, 0, 9}, {3, 2})});
+  EXPECT_EQ(values_of(low[0]), (Numbers{0, 1, 2, 3}));
+}
+
+TEST(IndexOps, Scans) {
+  auto scan = [](const char* op, std::optional<int64_t> axis, bool exclusive) {
+    return values_of(run_op(op, attrs<ScanAttrs>([&](auto& a) { a.axis = axis, a.exclusive = exclusive; }),
+                            {kTwoByThree})[0]);
+  };
+  EXPECT_EQ(scan("cumsum", 1, false), (Numbers{1, 3, 6, 4, 9, 15}));
+  EXPECT_EQ(scan("cumsum", 1, true), (Numbers{0, 1, 3, 0, 4, 9}));
+  EXPECT_EQ(scan("cumsum", 0, false), (Numbers{1, 2, 3, 5, 7, 9}));
+  EXPECT_EQ(scan("cumsum", {}, false), (Numbers{1, 3, 6, 10, 15, 21}));
+  EXPECT_EQ(scan("cumprod", 1, false), (Numbers{1, 2, 6, 4, 20, 120}));
+}
+
+TEST(IndexOps, Created) {
+  Attrs shape = attrs<InitAttrs>([](auto& a) { a.shape = {2, 2}; });
+  EXPECT_EQ(values_of(run_op("zeros", shape, {})[0]), (Numbers{0, 0, 0, 0}));
+  EXPECT_EQ(values_of(run_op("full", shape, {floats({2.5}, {})})[0]), (Numbers{2.5, 2.5, 2.5, 2.5}));
+  EXPECT_EQ(values_of(run_op("shape_of", {}, {kTwoByThree})[0]), (Numbers{2, 3}));
+  Attrs hot = attrs<OneHotAttrs>([](auto& a) { a.depth = 3; });
+  EXPECT_EQ(values_of(run_op("one_hot", hot, {ints({2, 0}, {2}), floats({5}, {}), floats({-1}, {})})[0]),
+            (Numbers{-1, -1, 5, 5, -1, -1}));
+}
+
+TEST(IndexOps, Quantize) {
+  Tensor scale = floats({0.5}, {}), zero = tensor_of<int8_t>({10}, {}, kInt8);
+  Tensor q = run_op("qnn.quantize", {}, {floats({0, 0.25, 0.75, -1, 1000, -1000}, {6}), scale, zero})[0];
+  EXPECT_EQ(values_of(q), (Numbers{10, 10, 12, 8, 127, -128}));
+  EXPECT_EQ(values_of(run_op("qnn.dequantize", {}, {q, scale, zero})[0]), (Numbers{0, 0, 1, -1, 58.5, -69}));
+}
+
+TEST(IndexOps, Refuse) {
+  EXPECT_EQ(relation_error("take", {}, {{2, 3}, {1}}),
+            "take: argument 2 has elements of float32, must have integers");
+  EXPECT_EQ(relation_error("topk", attrs<TopkAttrs>([](auto& a) { a.k = 9; }), {{2, 3}}),
+            "topk: k is 9, axis 1 of (2, 3) has fewer");
+}
+
+}  // namespace
+}  // namespace lathe::relay

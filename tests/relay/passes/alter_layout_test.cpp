@@ -1,0 +1,173 @@
+#include "core/relay/passes/alter_layout.h"
+
+#include <gtest/gtest.h>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/lower.h"
+#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/layout.h"
+#include "core/tir/interpret.h"
+
+namespace lathe::relay {
+namespace {
+
+using Index = std::vector<int64_t>;
+
+/// A network under construction: weights are drawn, the input is `data`.
+class Net {
+ public:
+  explicit Net(const Index& shape) : data_(typed_var(shape)) {}
+
+  Expr data() const { return data_; }
+  Expr weight(const Index& shape) { return typed_constant(random_tensor(shape, kFloat32, ++seed_, 0.5)); }
+  Expr conv(const Expr& x, int64_t channels, int64_t kernel, int64_t stride = 1, int64_t groups = 1) {
+    auto a = std::make_unique<ConvAttrs>();
+    a->strides = {stride};
+    a->padding = {kernel / 2};
+    a->groups = groups;
+    int64_t in = constant_shape(*x->checked_type.as<TensorType>())[1];
+    return typed_call("nn.conv2d", {x, weight({channels, in / groups, kernel, kernel})}, seal(std::move(a)));
+  }
+  Expr bias(const Expr& x) {
+    return typed_call("nn.bias_add", {x, weight({constant_shape(*x->checked_type.as<TensorType>())[1]})});
+  }
+  Expr relu(const Expr& x) { return typed_call("nn.relu", {x}); }
+  Expr pool(const char* op, const Expr& x) {
+    auto a = std::make_unique<PoolAttrs>();
+    a->pool_size = {3, 3};
+    a->strides = {2, 2};
+    a->padding = {1, 1};
+    return typed_call(op, {x}, seal(std::move(a)));
+  }
+  Ref<Function> main(const Expr& body) {
+    return make<Function>(std::vector<TypeVar>(), std::vector<Var>{data_}, Type(), body);
+  }
+
+ private:
+  static Var typed_var(const Index& shape) {
+    auto v = mutate(*make_var("data", tensor_type(shape, kFloat32)));
+    v->checked_type = v->annotation;
+    return seal(std::move(v));
+  }
+  Var data_;
+  uint64_t seed_ = 0;
+};
+
+Tensor run(const Ref<Function>& function, const Tensor& input) {
+  LiftedConstants lifted = lift_constants(function);
+  tir::Func program = lower_function(lifted.function, "net");
+  std::vector<Tensor> tensors{input};
+  tensors.insert(tensors.end(), lifted.values.begin(), lifted.values.end());
+  tensors.push_back(zeros(tir::constant_shape(program->params.back()), kFloat32));
+  tir::interpret(program, tensors);
+  return tensors.back();
+}
+
+Target target_of(int lanes) {
+  Target target;
+  target.vector_bits = lanes * 32;
+  return target;
+}
+
+int64_t count(const Ref<Function>& function, std::string_view op) {
+  int64_t n = 0;
+  post_order(function, [&](const NodeRef& node) {
+    const Call* call = node.as<Call>();
+    n += call && call->callee.as<OpNode>()->name == op;
+  });
+  return n;
+}
+
+/// The altered function, after checking that it computes the same.
+Ref<Function> altered(const Ref<Function>& function, int lanes) {
+  Ref<Function> result = alter_layout(make_module(function), target_of(lanes))->functions.at("main");
+  EXPECT_TRUE(structural_equal(result->body->checked_type, function->body->checked_type));
+  Tensor input =
+      random_tensor(constant_shape(*function->params[0]->checked_type.as<TensorType>()), kFloat32, 99);
+  EXPECT_LT(max_relative_error(run(result, input), run(function, input)), 1e-5);
+  return result;
+}
+
+TEST(AlterLayout, ResidualBlockHasNoTransformsInside) {
+  Net n({1, 3, 9, 9});
+  Expr x = n.pool("nn.max_pool2d", n.relu(n.bias(n.conv(n.data(), 8, 3, 2))));
+  Expr y = n.relu(n.bias(n.conv(x, 8, 3)));
+  y = n.relu(typed_call("add", {n.conv(y, 8, 3), x}));
+  y = typed_call("nn.batch_flatten", {typed_call("nn.global_avg_pool2d", {y})});
+  Ref<Function> f = altered(n.main(y), 8);
+  EXPECT_EQ(count(f, "nn.contrib_conv2d_NCHWc"), 3);
+  EXPECT_EQ(count(f, "layout_transform"), 2);  // at the input, and before flattening
+}
+
+TEST(AlterLayout, BlocksFollowTheVectorWidthAndTheChannels) {
+  Net n({1, 16, 5, 5});
+  Expr x = n.conv(n.conv(n.data(), 24, 1), 20, 3);
+  for (int lanes : {4, 8, 16}) {
+    Ref<Function> f = altered(n.main(x), lanes);
+    const Call* back = f->body.as<Call>();
+    EXPECT_EQ(back->attrs.as<LayoutTransformAttrs>()->src_layout, "NCHW4c");
+    const Call* first = back->args[0].as<Call>()->args[0].as<Call>();
+    EXPECT_EQ(first->attrs.as<ConvAttrs>()->out_layout, lanes == 4 ? "NCHW4c" : "NCHW8c");
+  }
+}
+
+TEST(AlterLayout, DepthwiseAndGroups) {
+  Net n({1, 8, 6, 6});
+  Expr x = n.conv(n.relu(n.conv(n.data(), 8, 3, 2, 8)), 16, 3, 1, 2);
+  Ref<Function> f = altered(n.main(x), 8);
+  EXPECT_EQ(count(f, "nn.contrib_depthwise_conv2d_NCHWc"), 1);
+  EXPECT_EQ(count(f, "nn.contrib_conv2d_NCHWc"), 1);
+}
+
+TEST(AlterLayout, ConcatenationTakesABlockOfAllParts) {
+  Net n({1, 8, 5, 5});
+  Expr a = n.conv(n.data(), 8, 1), b = n.conv(n.data(), 12, 3),
+       c = n.pool("nn.avg_pool2d", n.conv(n.data(), 16, 1));
+  auto axis = make<ConcatenateAttrs>(int64_t{1});
+  Expr joined = typed_call("concatenate", {typed_tuple({a, b})}, axis);
+  Ref<Function> f = altered(
+      n.main(typed_call("concatenate", {typed_tuple({n.pool("nn.max_pool2d", joined), c})}, axis)), 8);
+  EXPECT_EQ(count(f, "layout_transform"), 4);  // the input, 8c to 4c twice, the result
+}
+
+TEST(AlterLayout, OperandsThatBroadcast) {
+  Net n({1, 8, 4, 4});
+  Expr x = n.conv(n.data(), 8, 3);
+  x = typed_call("multiply", {x, n.weight({8, 1, 1})});
+  x = typed_call("add", {n.weight({8, 4, 4}), x});
+  x = typed_call("multiply", {x, n.weight({4, 1})});
+  x = typed_call("add", {x, n.weight({1, 1, 4, 4})});
+  x = typed_call("multiply", {x, typed_constant(full({}, kFloat32, 3))});
+  x = typed_call("multiply", {x, typed_call("sigmoid", {typed_call("nn.global_avg_pool2d", {x})})});
+  Ref<Function> f = altered(n.main(x), 4);
+  EXPECT_EQ(count(f, "layout_transform"), 2);
+}
+
+TEST(AlterLayout, KeepsWhatHasNoBlock) {
+  Net n({1, 8, 4, 4});
+  Ref<Function> f = altered(n.main(n.relu(n.conv(n.data(), 7, 3))), 8);
+  EXPECT_EQ(count(f, "nn.conv2d"), 1);
+  EXPECT_EQ(count(f, "layout_transform"), 0);
+}
+
+TEST(AlterLayout, PacksDense) {
+  Net n({2, 6});
+  Expr x = typed_call("nn.dense", {n.data(), n.weight({24, 6})});
+  x = typed_call("nn.dense", {n.relu(x), n.weight({5, 24})});
+  Ref<Function> f = altered(n.main(x), 16);
+  EXPECT_EQ(count(f, "nn.contrib_dense_pack"), 1);  // 24 units in blocks of 8; 5 have none
+  EXPECT_EQ(count(f, "nn.dense"), 1);
+}
+
+TEST(AlterLayout, ConstantsOfAnyTypeMoveByCopy) {
+  Tensor x = random_tensor({2, 12, 3}, kInt8, 5);
+  Layout plain = Layout::parse("NCW"), four = Layout::parse("NCW4c"), six = Layout::parse("CN6cW");
+  Tensor blocked = transform_layout(x, plain, four);
+  EXPECT_EQ(blocked.shape(), (Index{2, 3, 3, 4}));
+  EXPECT_EQ(blocked.integer(((1 * 3 + 2) * 3 + 1) * 4 + 3), x.integer((1 * 12 + 11) * 3 + 1));
+  Tensor back = transform_layout(transform_layout(blocked, four, six), six, plain);
+  for (int64_t i = 0; i < x.size(); ++i) ASSERT_EQ(back.integer(i), x.integer(i));
+}
+
+}  // namespace
+}  // namespace lathe::relay
