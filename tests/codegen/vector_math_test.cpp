@@ -1,0 +1,99 @@
+// Elementary functions against libm in float64, in units in the last place of float32.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/codegen/host_target.h"
+#include "tests/codegen/run_kernel.h"
+
+namespace lathe::codegen {
+namespace {
+struct FunctionCase {
+  Intrinsic function;
+  double (*exact)(double);
+  float low, high;
+  double ulps;
+  double floor = 0;  // results nearer to zero than this are judged by absolute error
+};
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+constexpr FunctionCase kFunctions[] = {
+    {Intrinsic::kExp, std::exp, -87.3f, 88.7f, 1.5},
+    {Intrinsic::kExp, std::exp, -103.0f, -87.4f, 1.5},
+    {Intrinsic::kExp, std::exp, -0.01f, 0.01f, 1.0},
+    {Intrinsic::kLog, std::log, 1e-38f, 1e38f, 1.5},
+    {Intrinsic::kLog, std::log, 0.7f, 1.4f, 1.5},
+    {Intrinsic::kLog, std::log, 1e-45f, 1e-39f, 1.5},
+    {Intrinsic::kTanh, std::tanh, -12, 12, 3},
+    {Intrinsic::kTanh, std::tanh, -0.7f, 0.7f, 3},
+    {Intrinsic::kSigmoid, sigmoid, -30, 30, 3},
+    {Intrinsic::kErf, std::erf, -5, 5, 2},
+    {Intrinsic::kErf, std::erf, -1, 1, 2},
+    {Intrinsic::kSin, std::sin, -8192, 8192, 2, 1e-3},
+    {Intrinsic::kCos, std::cos, -8192, 8192, 2, 1e-3},
+    {Intrinsic::kSin, std::sin, -3.2f, 3.2f, 2},
+};
+
+double ulp_error(float got, double exact, double floor) {
+  float nearest = static_cast<float>(exact);
+  float scale = std::max(std::abs(nearest), static_cast<float>(floor));
+  double ulp = static_cast<double>(std::nextafter(scale, std::numeric_limits<float>::infinity())) - scale;
+  return std::abs(got - exact) / ulp;
+}
+
+tir::Func map_func(Intrinsic f, int64_t n, int lanes) {
+  tir::Buffer x = tir::buffer("x", {n}, kFloat32), y = tir::buffer("y", {n}, kFloat32);
+  Var i = var("i");
+  Expr at = lanes == 1 ? Expr(i) : ramp(i * lanes, Expr(1), lanes);
+  return make<tir::FuncNode>(
+      "map", std::vector{x, y}, int64_t{1},
+      tir::for_loop(i, n / lanes, tir::store(y, {at}, intrinsic(f, tir::load(x, {at})))));
+}
+
+void expect_accurate(const char* target_text, const FunctionCase& c, int lanes) {
+  constexpr int64_t kPoints = 1 << 16;
+  Tensor x({kPoints}, kFloat32), y({kPoints}, kFloat32);
+  for (int64_t i = 0; i < kPoints; ++i)
+    x.as<float>()[i] = static_cast<float>(c.low + (static_cast<double>(c.high) - c.low) * i / (kPoints - 1));
+  std::vector<Tensor> params{x, y};
+  run_kernel(map_func(c.function, kPoints, lanes), resolve_target(target_text), params);
+  double worst = 0, at = 0;
+  for (int64_t i = 0; i < kPoints; ++i) {
+    double error = ulp_error(y.as<float>()[i], c.exact(x.as<float>()[i]), c.floor);
+    if (!(error <= worst)) worst = error, at = x.as<float>()[i];
+  }
+  EXPECT_LE(worst, c.ulps) << spelling(c.function) << "(" << at << ") on " << target_text;
+}
+
+TEST(VectorMath, IsAccurate) {
+  for (const FunctionCase& c : kFunctions) {
+    expect_accurate("cpu", c, 16);
+    expect_accurate("cpu:mcpu=nehalem", c, 4);  // no fused multiply-add
+  }
+  expect_accurate("cpu", kFunctions[0], 1);
+}
+
+TEST(VectorMath, KeepsSpecialValues) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(),
+                  kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> inputs{0.0f,  -0.0f, kInf,  -kInf,   kNan, 1e30f, -1e30f, 1e-42f,
+                                  -1.0f, 1.0f,  89.0f, -105.0f, 0.5f, -0.5f, 3.0f,   -3.0f};
+  for (const FunctionCase& c : kFunctions) {
+    std::vector<Tensor> params{tensor_of(inputs, {16}, kFloat32), Tensor({16}, kFloat32)};
+    run_kernel(map_func(c.function, 16, 16), host_target(), params);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      bool periodic = c.function == Intrinsic::kSin || c.function == Intrinsic::kCos;
+      if (periodic && std::abs(inputs[i]) == 1e30f) continue;
+      auto exact = static_cast<float>(c.exact(inputs[i]));
+      float got = params[1].as<float>()[i];
+      if (std::isnan(exact) || std::isinf(exact) || exact == 0)
+        EXPECT_TRUE(std::isnan(exact) ? std::isnan(got) : got == exact)
+            << spelling(c.function) << "(" << inputs[i] << ") = " << got << ", must be " << exact;
+      else
+        EXPECT_NEAR(got, exact, std::abs(exact) * 1e-6) << spelling(c.function) << "(" << inputs[i] << ")";
+    }
+  }
+}
+}  // namespace
+}  // namespace lathe::codegen
