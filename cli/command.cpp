@@ -10,11 +10,36 @@ namespace {
 
 constexpr Command kCommands[] = {
     {
+        "",
+        "--model M --target T [--trials N] [--time 10m] [--threads N] [--seed S] [--db FILE] [--out DIR] "
+        "[--json]",
+        "tune a model on this machine, report, and save a module to deploy",
+        {"tune --model resnet18 --target cpu --trials 512",
+         "tune --model net.onnx --target cpu --time 10m --threads 2"},
+        tune_command,
+    },
+    {
         "bench",
-        "--model M [--threads N] [--profile] [--json]",
+        "--model M [--target T] [--db FILE | --untuned] [--threads N] [--json]",
         "time a model: median, confidence interval, and where the time goes",
-        {"tune bench --model resnet18.lathe --threads 2", "tune bench --model resnet18.lathe --profile"},
+        {"tune bench --model resnet18 --target cpu --threads 2",
+         "tune bench --model resnet18.lathe --profile"},
         bench_command,
+    },
+    {
+        "compile",
+        "--model M [--target T] [--db FILE | --untuned] [--out FILE]",
+        "compile a model with the best known schedules into a module file",
+        {"tune compile --model resnet18 --target cpu --out resnet18.lathe",
+         "tune compile --model net.onnx --untuned"},
+        compile_command,
+    },
+    {
+        "export",
+        "--model M --out FILE.onnx",
+        "write a model as an ONNX file, weights included",
+        {"tune export --model resnet18 --out resnet18.onnx", "tune export --model net.relay --out net.onnx"},
+        export_command,
     },
     {
         "keygen",
@@ -24,18 +49,33 @@ constexpr Command kCommands[] = {
         keygen_command,
     },
     {
+        "query",
+        "best|history|jobs|devices [--model M] [--target T] [--db FILE] [--json]",
+        "what the tuning database knows",
+        {"tune query best --model resnet18 --target cpu", "tune query jobs --limit 5 --json"},
+        query_command,
+    },
+    {
+        "resume",
+        "JOB [--db FILE] [--out DIR] [--json]",
+        "go on with a job that was stopped or whose tracker died",
+        {"tune resume 3f2a91c0", "tune resume 3f2a91c0 --db tuning.db --json"},
+        resume_command,
+    },
+    {
         "run",
-        "--model M [--input NAME=FILE.npy]... [--out DIR]",
+        "--model M [--target T] [--db FILE | --untuned] [--input NAME=FILE.npy]... [--out DIR]",
         "run a model once on given or random inputs and write its outputs",
         {"tune run --model resnet18.lathe --input data=cat.npy --out results",
-         "tune run --model resnet18.lathe --threads 2"},
+         "tune run --model resnet18 --target cpu --untuned --threads 2"},
         run_model_command,
     },
     {
         "tracker",
         "[--listen ENDPOINT] [--db FILE] [--key FILE --allow FILE]",
         "serve workers from the jobs of a database",
-        {"tune tracker --db tuning.db", "tune tracker --listen tcp://*:9190 --key tracker.key --allow allowed-workers"},
+        {"tune tracker --db tuning.db",
+         "tune tracker --listen tcp://*:9190 --key tracker.key --allow allowed-workers"},
         tracker_command,
     },
     {

@@ -1,37 +1,75 @@
 #include "cli/model_flags.h"
 
+#include <filesystem>
+
+#include "core/codegen/host_target.h"
 #include "core/support/error.h"
+#include "db/store.h"
+#include "tuner/best_schedules.h"
+#include "tuner/compile.h"
+#include "tuner/load_model.h"
 
 namespace lathe::cli {
 
 void ModelFlags::add_to(Flags& flags) {
-  flags.add("--model", model, "a .lathe file", Flags::Need::kRequired);
+  flags.add("--model", model, "a zoo model, or a .onnx, .relay or .lathe file", Flags::Need::kRequired);
+  flags.add("--target", target, "what to compile for");
+  flags.add("--db", database, "tuning database whose best schedules to use");
+  flags.add("--untuned", untuned, "use the default schedules");
   flags.add("--threads", threads, 1, 1024, "threads to run on");
-  flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
+  flags.exclude("--db", "--untuned");
 }
 
-RunningModel start_model(const ModelFlags& flags) {
-  RunningModel running{.pool = std::make_unique<runtime::ThreadPool>(static_cast<int>(flags.threads))};
-  running.executor =
-      std::make_unique<runtime::Executor>(runtime::Module::open(flags.model), running.pool->parallel());
-  return running;
+std::string module_name(const std::string& model) { return std::filesystem::path(model).stem().string(); }
+
+CompiledModel compile(const ModelFlags& flags, const Inputs& inputs) {
+  Target target = codegen::resolve_target(flags.target);
+  tuner::InputShapes shapes;
+  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
+  relay::Module module = tuner::load_model(flags.model, shapes);
+
+  std::string database = flags.database;
+  if (database.empty() && std::filesystem::exists(db::default_database_path()))
+    database = db::default_database_path();
+  CompiledModel compiled;
+  if (flags.untuned || database.empty()) {
+    compiled.image = tuner::compile_model(module, target);
+  } else {
+    tuner::BestSchedules best(database, target, static_cast<int>(flags.threads));
+    compiled.image = tuner::compile_model(module, target,
+                                          [&](const tir::Func& workload) { return best.schedule(workload); });
+    compiled.measured = best.measured();
+  }
+  compiled.image.plan.model = module_name(flags.model);
+  return compiled;
 }
 
-void bind_inputs(runtime::Executor& executor, const std::vector<std::string>& files, uint64_t seed) {
-  const runtime::Plan& plan = executor.plan();
-  std::vector<Tensor> inputs(plan.inputs.size());
+Inputs load_inputs(const std::vector<std::string>& files) {
+  Inputs inputs;
   for (const std::string& file : files) {
     size_t equals = file.find('=');
     if (equals == std::string::npos) fail("--input {}: must be NAME=FILE.npy", file);
-    size_t input = runtime::find_input(plan, file.substr(0, equals));
-    if (inputs[input].defined()) fail("--input {}: the input is given twice", file.substr(0, equals));
-    inputs[input] = load_npy(file.substr(equals + 1));
+    std::string name = file.substr(0, equals);
+    if (inputs.count(name)) fail("--input {}: the input is given twice", name);
+    inputs[name] = load_npy(file.substr(equals + 1));
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  return inputs;
+}
+
+RunningModel start_model(const ModelFlags& flags, const Inputs& inputs, uint64_t seed) {
+  auto module = flags.model.ends_with(".lathe") ? runtime::Module::open(flags.model)
+                                                : runtime::Module::from_image(compile(flags, inputs).image);
+  RunningModel running{.pool = std::make_unique<runtime::ThreadPool>(static_cast<int>(flags.threads))};
+  running.executor = std::make_unique<runtime::Executor>(module, running.pool->parallel());
+  const runtime::Plan& plan = module->plan();
+  for (const auto& [name, tensor] : inputs)
+    running.executor->set_input(runtime::find_input(plan, name), tensor);
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const runtime::Value& value = plan.values[plan.inputs[i].value];
-    executor.set_input(i,
-                       inputs[i].defined() ? inputs[i] : random_tensor(value.shape, value.dtype, seed + i));
+    if (!inputs.count(plan.inputs[i].name))
+      running.executor->set_input(i, random_tensor(value.shape, value.dtype, seed + i));
   }
+  return running;
 }
 
 }  // namespace lathe::cli

@@ -1,6 +1,7 @@
 // The flags that name a model and how to run it, shared by the commands that do.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,11 +14,30 @@ namespace lathe::cli {
 
 struct ModelFlags {
   std::string model, target = "cpu";
+  std::string database;  // "": the default one, if it exists
+  bool untuned = false;
   int64_t threads = 1;
-  int64_t seed = 0;
 
   void add_to(Flags& flags);
 };
+
+/// The model's name without folder and ending.
+std::string module_name(const std::string& model);
+
+struct CompiledModel {
+  runtime::ModuleImage image;
+  int measured = 0;  // kernels whose schedule rests on measurements
+};
+
+/// Inputs given on the command line, by name.
+using Inputs = std::map<std::string, Tensor>;
+
+/// Compiles the model for the shapes of `inputs` with the best schedules of the database. Throws Error for an
+/// unknown model or target, or a database that is named and cannot be read.
+CompiledModel compile(const ModelFlags& flags, const Inputs& inputs);
+
+/// Reads NAME=FILE.npy, each.
+Inputs load_inputs(const std::vector<std::string>& files);
 
 /// A module ready to run, with the threads it runs on.
 struct RunningModel {
@@ -25,10 +45,8 @@ struct RunningModel {
   std::unique_ptr<runtime::Executor> executor;
 };
 
-/// Loads or compiles the model, and starts its threads. Throws Error for an unknown model.
-RunningModel start_model(const ModelFlags& flags);
-
-/// Binds the inputs: those of `files`, each NAME=FILE.npy, and seeded random numbers for the others.
-void bind_inputs(runtime::Executor& executor, const std::vector<std::string>& files, uint64_t seed);
+/// Loads a module file or compiles the model, starts its threads, and binds its inputs: those given, and
+/// seeded random numbers for the others.
+RunningModel start_model(const ModelFlags& flags, const Inputs& inputs, uint64_t seed);
 
 }  // namespace lathe::cli

@@ -90,8 +90,7 @@ int bench_command(Flags& flags) {
   flags.add("--json", as_json, "print one JSON object");
   if (!flags.parse()) return kSuccess;
 
-  RunningModel running = start_model(model);
-  bind_inputs(*running.executor, inputs, static_cast<uint64_t>(model.seed));
+  RunningModel running = start_model(model, load_inputs(inputs), /*seed=*/0);
   runtime::Timing timing = runtime::time_runs([&] { running.executor->run(); }, {.most_seconds = seconds});
   std::vector<Layer> layers = with_profile ? profile(*running.executor) : std::vector<Layer>();
   (as_json ? print_json : print_text)(model, running.executor->plan(), timing, layers);

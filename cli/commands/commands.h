@@ -9,7 +9,10 @@
 namespace lathe::cli {
 
 int bench_command(Flags& flags);
+int compile_command(Flags& flags);
+int export_command(Flags& flags);
 int keygen_command(Flags& flags);
+int query_command(Flags& flags);
 int resume_command(Flags& flags);
 int run_model_command(Flags& flags);
 int tracker_command(Flags& flags);

@@ -42,14 +42,15 @@ int run_model_command(Flags& flags) {
   ModelFlags model;
   std::vector<std::string> inputs;
   std::string folder;
+  int64_t seed = 0;
   model.add_to(flags);
   flags.add("--input", inputs, "NAME=FILE.npy, once for each input; others are random");
+  flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
   flags.add("--out", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
   if (!flags.parse()) return kSuccess;
 
   if (!folder.empty()) make_folder(folder);
-  RunningModel running = start_model(model);
-  bind_inputs(*running.executor, inputs, static_cast<uint64_t>(model.seed));
+  RunningModel running = start_model(model, load_inputs(inputs), static_cast<uint64_t>(seed));
   running.executor->run();
   for (size_t i = 0; i < running.executor->plan().outputs.size(); ++i) {
     Tensor output = running.executor->output(i);

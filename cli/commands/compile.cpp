@@ -1,0 +1,31 @@
+#include <fmt/core.h>
+
+#include <set>
+
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+#include "cli/model_flags.h"
+
+namespace lathe::cli {
+
+int compile_command(Flags& flags) {
+  ModelFlags model;
+  std::string out;
+  model.add_to(flags);
+  flags.add("--out", out, "the module file to write (MODEL.lathe)");
+  if (!flags.parse()) return kSuccess;
+
+  CompiledModel compiled = compile(model, {});
+  if (out.empty()) out = module_name(model.model) + ".lathe";
+  runtime::write_module(out, compiled.image);
+  const runtime::Plan& plan = compiled.image.plan;
+  std::set<std::string_view> kernels;
+  for (const runtime::Step& step : plan.steps) kernels.insert(step.kernel);
+  fmt::print(
+      "{}: {} steps, {:.1f} MB of weights, {:.1f} MB of tensors, {} of {} kernels scheduled by measurement\n",
+      out, plan.steps.size(), static_cast<double>(plan.constant_bytes) / 1e6,
+      static_cast<double>(plan.arena_bytes) / 1e6, compiled.measured, kernels.size());
+  return kSuccess;
+}
+
+}  // namespace lathe::cli
