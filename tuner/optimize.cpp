@@ -1,7 +1,7 @@
 #include "tuner/optimize.h"
 
 #include "core/relay/analysis/call_type.h"
-#include "core/relay/lower.h"
+#include "core/relay/interpret_closed.h"
 #include "core/relay/passes/alter_layout.h"
 #include "core/relay/passes/canonicalize_ops.h"
 #include "core/relay/passes/fold_scale_axis.h"
@@ -10,7 +10,6 @@
 #include "core/relay/passes/simplify_inference.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
-#include "core/tir/interpret.h"
 #include "tuner/final_build.h"
 
 namespace lathe::tuner {
@@ -40,18 +39,6 @@ Ref<relay::Function> function_of(const std::vector<relay::Expr>& closed) {
   return seal(std::move(function));
 }
 
-/// Tensors become parameters: a tensor program has no constants but scalars.
-std::vector<Tensor> interpreted_values(const std::vector<relay::Expr>& closed) {
-  relay::LiftedConstants lifted = relay::lift_constants(function_of(closed));
-  tir::Func program = relay::lower_function(lifted.function, "constants");
-  std::vector<Tensor> tensors = lifted.values;
-  size_t inputs = tensors.size();
-  for (size_t i = inputs; i < program->params.size(); ++i)
-    tensors.emplace_back(tir::constant_shape(program->params[i]), program->params[i]->dtype);
-  tir::interpret(program, tensors);
-  return {tensors.begin() + static_cast<long>(inputs), tensors.end()};
-}
-
 std::vector<Tensor> compiled_values(const std::vector<relay::Expr>& closed, const Target& target) {
   relay::Module fused = relay::fuse_ops(relay::make_module(function_of(closed)));
   auto module = runtime::Module::from_image(final_build(fused, target, default_schedules(target)));
@@ -66,7 +53,7 @@ std::vector<Tensor> compiled_values(const std::vector<relay::Expr>& closed, cons
 
 relay::Evaluate constant_evaluator(const Target& target) {
   return [target](const std::vector<relay::Expr>& closed) {
-    return elements_of(closed) <= kInterpretedElements ? interpreted_values(closed)
+    return elements_of(closed) <= kInterpretedElements ? relay::interpret_closed(closed)
                                                        : compiled_values(closed, target);
   };
 }

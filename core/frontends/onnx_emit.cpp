@@ -3,9 +3,8 @@
 
 #include "core/frontends/onnx_converter.h"
 #include "core/relay/analysis/call_type.h"
-#include "core/relay/lower.h"
+#include "core/relay/interpret_closed.h"
 #include "core/relay/ops/attrs_tensor.h"
-#include "core/tir/interpret.h"
 
 namespace lathe::onnx {
 namespace {
@@ -20,15 +19,6 @@ bool small_constant(const Value& value) {
     return std::all_of(t->items.begin(), t->items.end(), small_constant);
   const auto* c = value.as<relay::Constant>();
   return c && c->value.size() <= kFoldLimit;
-}
-
-Tensor evaluated(const Value& call, const relay::TensorType& type) {
-  auto function = make<relay::Function>(std::vector<relay::TypeVar>{}, std::vector<relay::Var>{},
-                                        call->checked_type, call);
-  tir::Func program = relay::lower_function(function, "fold");
-  Tensor result(relay::constant_shape(type), type.dtype);
-  tir::interpret(program, std::vector<Tensor>{result});
-  return result;
 }
 
 }  // namespace
@@ -65,7 +55,7 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   const relay::Op& op = *relay::find_op(name);
   bool fold = known_args && type && op.compute && !op.stateful &&
               shape_size(relay::constant_shape(*type)) <= kFoldLimit;
-  return fold ? constant(evaluated(call, *type)) : call;
+  return fold ? constant(relay::interpret_closed({call})[0]) : call;
 }
 
 Value reshape(const Value& value, const std::vector<int64_t>& shape) {

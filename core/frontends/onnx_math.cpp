@@ -108,8 +108,7 @@ Values cast_like(const Node& node) { return {cast_to(node.in(0), node.dtype(1))}
 Values identity(const Node& node) { return {node.in(0)}; }
 
 Values dropout(const Node& node) {
-  if (node.has(2) && known(node.in(2)) && known(node.in(2))->integer(0) &&
-      (!node.has(1) || node.reals_in(1)[0] != 0))
+  if (node.has(2) && (!known(node.in(2)) || known(node.in(2))->integer(0)))
     node.reject("training mode is not supported");
   return {node.in(0), constant(full(node.shape(0), kBool, 1))};
 }
@@ -144,8 +143,14 @@ Values leaky_relu(const Node& node) {
   return {emit("nn.leaky_relu", {node.in(0)}, make<relay::LeakyReluAttrs>(node.real("alpha", 0.01)))};
 }
 Values prelu(const Node& node) {
-  Value zero = number(node, 0), x = node.in(0);
-  return {choose(emit("less", {x, zero}), times(x, node.in(1)), x)};
+  Value zero = number(node, 0), x = node.in(0), slope = node.in(1);
+  // Before opset 7 a vector of slopes is one a channel.
+  std::vector<int64_t> shape = shape_of(slope);
+  if (node.opset() < 7 && shape.size() == 1 && node.rank(0) > 2) {
+    shape.resize(static_cast<size_t>(node.rank(0)) - 1, 1);
+    slope = reshape(slope, shape);
+  }
+  return {choose(emit("less", {x, zero}), times(x, slope), x)};
 }
 Values thresholded_relu(const Node& node) {
   Value x = node.in(0);
