@@ -1,31 +1,182 @@
 #include "core/codegen/compile.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/codegen/host_target.h"
-#include "core/runtime/kernel.h"
 #include "core/runtime/shared_object.h"
 #include "core/runtime/thread_pool.h"
-#include "core/support/tensor.h"
+#include "core/support/error.h"
+#include "tests/codegen/run_kernel.h"
 
 namespace lathe::codegen {
 namespace {
-using tir::Buffer, tir::for_loop, tir::load, tir::store;
+using tir::Buffer, tir::for_loop, tir::Iteration, tir::load, tir::Stmt, tir::store;
 
-TEST(Compile, AddsVectors) {
-  Buffer a = tir::buffer("a", {64}, kFloat32), b = tir::buffer("b", {64}, kFloat32);
+tir::Func func(std::string name, std::vector<Buffer> params, Stmt body) {
+  return make<tir::FuncNode>(std::move(name), std::move(params), int64_t{1}, std::move(body));
+}
+
+/// y = f(x) element by element.
+tir::Func map_func(int64_t n, DataType from, DataType to, const std::function<Expr(Expr)>& f) {
+  Buffer x = tir::buffer("x", {n}, from), y = tir::buffer("y", {n}, to);
   Var i = var("i");
-  Expr at = ramp(i * 16, Expr(1), 16);
-  tir::Func f = make<tir::FuncNode>("twice", std::vector{a, b}, int64_t{1},
-                                    for_loop(i, 4, store(b, {at}, load(a, {at}) + load(a, {at}))));
-  Artifact artifact = compile(std::span(&f, 1), host_target());
+  return func("map", {x, y}, for_loop(i, n, store(y, {i}, f(load(x, {i})))));
+}
+
+Tensor mapped(const Tensor& x, DataType to, const std::function<Expr(Expr)>& f) {
+  std::vector<Tensor> params{x, Tensor(x.shape(), to)};
+  run_kernel(map_func(x.size(), x.dtype(), to, f), host_target(), params);
+  return params[1];
+}
+
+TEST(Compile, EqualProgramsGiveEqualBytes) {
+  tir::Func f = map_func(64, kFloat32, kFloat32, [](Expr x) { return x + x; });
+  Artifact a = compile(std::span(&f, 1), host_target()), b = compile(std::span(&f, 1), host_target());
+  EXPECT_EQ(a.bytes, b.bytes);
+  EXPECT_EQ(a.sha256, b.sha256);
+  ASSERT_EQ(a.kernels.size(), 1u);
+  EXPECT_EQ(a.kernels[0].name, "map");
+}
+
+TEST(Compile, ManyKernelsShareOneObject) {
+  auto named = [](const char* name, double value) {
+    Buffer y = tir::buffer("y", {1}, kFloat32);
+    return func(name, {y}, store(y, {Expr(0)}, Expr(value)));
+  };
+  std::vector<tir::Func> funcs{named("one", 1), named("two", 2)};
+  Artifact artifact = compile(funcs, host_target());
   runtime::SharedObject object(artifact.bytes);
-  auto kernel = reinterpret_cast<LatheKernel>(object.find("twice"));
-  ASSERT_TRUE(kernel);
-  Tensor x = random_tensor({64}, kFloat32, 1), y({64}, kFloat32);
-  void* buffers[] = {x.data(), y.data()};
-  EXPECT_EQ(kernel(buffers, nullptr, runtime::serial_parallel()), 0);
-  for (int e = 0; e < 64; ++e) EXPECT_EQ(y.as<float>()[e], 2 * x.as<float>()[e]);
+  for (auto [name, value] : {std::pair("one", 1.0f), std::pair("two", 2.0f)}) {
+    Tensor y({1}, kFloat32);
+    void* buffers[] = {y.data()};
+    reinterpret_cast<LatheKernel>(object.find(name))(buffers, nullptr, runtime::serial_parallel());
+    EXPECT_EQ(y.as<float>()[0], value);
+  }
+  EXPECT_EQ(object.find("one.compute"), nullptr);  // only kernels are exported
+}
+
+TEST(Compile, ParallelLoopsSeeOuterVariablesAndBuffers) {
+  Buffer x = tir::buffer("x", {8, 64}, kFloat32), y = tir::buffer("y", {8, 64}, kFloat32);
+  Buffer twice = tir::buffer("twice", {64}, kFloat32), sum = tir::buffer("sum", {1}, kFloat32);
+  Var i = var("i"), j = var("j"), k = var("k");
+  Stmt fill = for_loop(j, 64, store(twice, {j}, load(x, {i, j}) + load(x, {i, j})), Iteration::kParallel);
+  Stmt inner = make<tir::Alloc>(sum, tir::seq({store(sum, {Expr(0)}, load(twice, {k})),
+                                               store(y, {i, k}, load(sum, {Expr(0)}) + Expr(1.0))}));
+  Stmt use = for_loop(k, 64, inner, Iteration::kParallel);
+  tir::Func f = func("outer", {x, y}, for_loop(i, 8, make<tir::Alloc>(twice, tir::seq({fill, use}))));
+  EXPECT_EQ(compile(std::span(&f, 1), host_target()).kernels[0].workspace_bytes, 256);
+  runtime::ThreadPool pool(3);
+  std::vector<Tensor> params{random_tensor({8, 64}, kFloat32, 1), Tensor({8, 64}, kFloat32)};
+  run_kernel(f, host_target(), params, pool.parallel());
+  for (int64_t e = 0; e < 512; ++e) ASSERT_EQ(params[1].as<float>()[e], 2 * params[0].as<float>()[e] + 1);
+}
+
+TEST(Compile, OnlyTheOutermostParallelLoopLaunches) {
+  Buffer y = tir::buffer("y", {4, 4}, kFloat32);
+  Var i = var("i"), j = var("j");
+  tir::Func f = func("nested", {y},
+                     for_loop(i, 4, for_loop(j, 4, store(y, {i, j}, Expr(1.0)), Iteration::kParallel),
+                              Iteration::kParallel));
+  static int launches;
+  launches = 0;
+  LatheParallel counting{[](void*, void (*body)(void*, int64_t, int64_t), void* closure, int64_t n) {
+                           ++launches;
+                           body(closure, 0, n);
+                         },
+                         nullptr};
+  std::vector<Tensor> params{Tensor({4, 4}, kFloat32)};
+  run_kernel(f, host_target(), params, &counting);
+  EXPECT_EQ(launches, 1);
+  EXPECT_EQ(params[0].as<float>()[15], 1);
+}
+
+TEST(Compile, RefusesTooMuchStack) {
+  Buffer y = tir::buffer("y", {4}, kFloat32), big = tir::buffer("big", {300000}, kFloat32);
+  Var i = var("i");
+  Stmt body = make<tir::Alloc>(big, tir::seq({store(big, {i}, Expr(1.0)), store(y, {i}, load(big, {i}))}));
+  tir::Func f = func("greedy", {y}, for_loop(i, 4, body, Iteration::kParallel));
+  try {
+    compile(std::span(&f, 1), host_target());
+    FAIL() << "must throw";
+  } catch (const Error& e) {
+    EXPECT_STREQ(
+        e.what(),
+        "greedy: intermediates inside a parallel loop need 1200000 bytes of stack, the limit is 1048576; "
+        "compute them in smaller tiles");
+  }
+}
+
+TEST(Compile, RefusesUnknownTriple) {
+  Target target = host_target();
+  target.triple = "pdp11-dec-unix";
+  tir::Func f = map_func(4, kFloat32, kFloat32, [](Expr x) { return x; });
+  try {
+    compile(std::span(&f, 1), target);
+    FAIL() << "must throw";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::StartsWith("target: LLVM does not know the triple `pdp11-dec-unix`"));
+  }
+}
+
+TEST(Compile, ComputesNarrowFloatsInFloat32AndRounds) {
+  for (DataType narrow : {kFloat16, kBFloat16}) {
+    Tensor x({64}, narrow);
+    for (int64_t i = 0; i < 64; ++i) x.set(i, 0.37 * static_cast<double>(i) - 9);
+    x.set(63, std::nan(""));
+    Tensor y = mapped(x, narrow, [&](Expr v) { return v * v + fimm(narrow, 1.0 / 3); });
+    for (int64_t i = 0; i < 63; ++i) {
+      Tensor expected({1}, narrow);
+      expected.set(0, x.value(i) * x.value(i));
+      Tensor third({1}, narrow);
+      third.set(0, 1.0 / 3);
+      expected.set(0, expected.value(0) + third.value(0));
+      EXPECT_EQ(y.value(i), expected.value(0)) << to_string(narrow) << " " << x.value(i);
+    }
+    EXPECT_TRUE(std::isnan(y.value(63)));
+  }
+}
+
+TEST(Compile, BooleansAreBytes) {
+  Tensor x = tensor_of<float>({-1, 0, 2, 3}, {4}, kFloat32);
+  Tensor y = mapped(x, kBool,
+                    [](Expr v) { return logical_and(less(Expr(0.0), v), logical_not(equal(v, Expr(3.0)))); });
+  EXPECT_THAT(y.span<uint8_t>(), testing::ElementsAre(0, 0, 1, 0));
+  Tensor z = mapped(y, kBool, [](Expr v) { return logical_not(v); });
+  EXPECT_THAT(z.span<uint8_t>(), testing::ElementsAre(1, 1, 0, 1));
+}
+
+TEST(Compile, FloorDivisionRoundsDown) {
+  Tensor x = tensor_of<int64_t>({-7, -6, -1, 0, 1, 6, 7}, {7}, kInt64);
+  EXPECT_THAT(mapped(x, kInt64, [](Expr v) { return floordiv(v, 3); }).span<int64_t>(),
+              testing::ElementsAre(-3, -2, -1, 0, 0, 2, 2));
+  EXPECT_THAT(mapped(x, kInt64, [](Expr v) { return floormod(v, 3); }).span<int64_t>(),
+              testing::ElementsAre(2, 0, 2, 0, 1, 0, 1));
+  EXPECT_THAT(mapped(x, kInt64, [](Expr v) { return binary(BinaryOp::kMod, v, 3); }).span<int64_t>(),
+              testing::ElementsAre(-1, 0, -1, 0, 1, 0, 1));
+}
+
+TEST(Compile, MaximumKeepsNanOfFirstOperand) {
+  Tensor x = tensor_of<float>({NAN, -1, 2}, {3}, kFloat32);
+  Tensor y = mapped(x, kFloat32, [](Expr v) { return max(v, Expr(0.0)); });
+  EXPECT_TRUE(std::isnan(y.as<float>()[0]));
+  EXPECT_EQ(y.as<float>()[1], 0);
+  EXPECT_EQ(y.as<float>()[2], 2);
+}
+
+TEST(Compile, SelectsLoadOnlyWhatIsChosen) {
+  // The lanes that are not chosen would read far outside of x.
+  Buffer x = tir::buffer("x", {4}, kFloat32), y = tir::buffer("y", {16}, kFloat32);
+  Expr lanes = ramp(Expr(0), Expr(1), 16);
+  Expr far = ramp(Expr(0), Expr(int64_t{1} << 40), 16);
+  Expr inside = select(less(lanes, broadcast(Expr(4), 16)), load(x, {lanes}), broadcast(Expr(-1.0), 16));
+  Expr gathered = select(less(lanes, broadcast(Expr(1), 16)), load(x, {far}), inside);
+  tir::Func f = func("pick", {x, y}, store(y, {lanes}, gathered));
+  std::vector<Tensor> params{tensor_of<float>({5, 6, 7, 8}, {4}, kFloat32), Tensor({16}, kFloat32)};
+  run_kernel(f, host_target(), params);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(params[1].as<float>()[i], i < 4 ? 5 + i : -1);
 }
 }  // namespace
 }  // namespace lathe::codegen
