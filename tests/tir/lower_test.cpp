@@ -5,8 +5,10 @@
 
 #include "core/support/error.h"
 #include "core/tir/interpret.h"
+#include "core/tir/passes/place_allocations.h"
 #include "core/tir/passes/simplify_program.h"
 #include "core/tir/passes/specialize_boundaries.h"
+#include "core/tir/passes/unroll_loops.h"
 #include "core/tir/passes/vectorize_loops.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
@@ -22,6 +24,213 @@ TEST(Lower, KeepsMeaningOfRandomPrograms) {
     EXPECT_FALSE(fault) << "seed " << seed << ": " << *fault << "\n" << print(lowered);
     EXPECT_LE(output_difference(lowered, f), 1e-6) << "seed " << seed << "\n" << print(lowered);
   }
+}
+
+TEST(Lower, RefusesSymbolicShapes) {
+  FuncBuilder b;
+  Var n = var("n");
+  Buffer x = b.input("x", {n}, kFloat32);
+  Buffer y = b.compute("y", {n}, [&](Vars i) { return load(x, {i[0]}); });
+  try {
+    lower(b.finish("copy", {y}), Target{});
+    FAIL() << "must throw";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "copy: a dimension of x is not constant; bind it before lowering");
+  }
+}
+
+/// The body of the function in `text` after the passes, as text; what it computes must not change.
+std::string after(std::initializer_list<Stmt (*)(const Stmt&)> passes, const std::string& text) {
+  Func f = parse_func(text);
+  auto copy = mutate(*f);
+  for (auto pass : passes) copy->body = pass(copy->body);
+  Func changed = seal(std::move(copy));
+  EXPECT_LE(output_difference(changed, f), 1e-6);
+  std::string printed = print(changed);
+  size_t start = printed.find("{\n") + 2;
+  return printed.substr(start, printed.rfind('}') - start);
+}
+
+TEST(VectorizeLoops, MakesRampsAndBroadcasts) {
+  EXPECT_EQ(after({vectorize_loops}, R"(func f(x: float32[4, 8], s: float32[4]) -> (y: float32[4, 8]) {
+  for i in 0..4 {
+    for v in 0..8 vectorized {
+      y[i, v] = x[i, v] * s[i] + 1.0
+    }
+  }
+}
+)"),
+            R"(  for i in 0..4 {
+    y[i, ramp(0, 1, 8)] = x[i, ramp(0, 1, 8)] * broadcast(s[i], 8) + broadcast(1.0, 8)
+  }
+)");
+}
+
+TEST(VectorizeLoops, TestsConditionsForWholeVectors) {
+  EXPECT_EQ(after({vectorize_loops, simplify_program}, R"(func f(x: float32[20]) -> (y: float32[20]) {
+  for i in 0..3 {
+    for v in 0..8 vectorized {
+      if i * 8 + v < 20 {
+        y[i * 8 + v] = x[i * 8 + v]
+      }
+    }
+  }
+}
+)"),
+            R"(  for i in 0..3 {
+    if i < 2 {
+      y[ramp(i * 8, 1, 8)] = x[ramp(i * 8, 1, 8)]
+    } else {
+      for v in 0..8 {
+        if i * 8 + v < 20 {
+          y[i * 8 + v] = x[i * 8 + v]
+        }
+      }
+    }
+  }
+)");
+}
+
+TEST(VectorizeLoops, LeavesAccumulationAlongTheLoopSerial) {
+  EXPECT_EQ(after({vectorize_loops}, R"(func f(x: float32[8]) -> (y: float32[1]) {
+  y[0] = 0.0
+  for v in 0..8 vectorized {
+    y[0] = y[0] + x[v]
+  }
+}
+)"),
+            R"(  y[0] = 0.0
+  for v in 0..8 {
+    y[0] = y[0] + x[v]
+  }
+)");
+}
+
+TEST(UnrollLoops, RepeatsBodies) {
+  EXPECT_EQ(after({unroll_loops}, R"(func f(x: float32[2, 4]) -> (y: float32[2, 4]) {
+  for i in 0..2 unrolled {
+    for j in 0..4 {
+      y[i, j] = x[i, j]
+    }
+  }
+}
+)"),
+            R"(  for j in 0..4 {
+    y[0, j] = x[0, j]
+  }
+  for j_1 in 0..4 {
+    y[1, j_1] = x[1, j_1]
+  }
+)");
+}
+
+TEST(PlaceAllocations, ShrinksToWhatATileUses) {
+  EXPECT_EQ(after({place_allocations}, R"(func f(x: float32[32]) -> (y: float32[32]) {
+  alloc t: float32[32] {
+    for i in 0..4 {
+      for j in 0..8 {
+        t[i * 8 + j] = x[i * 8 + j] + 1.0
+      }
+      for k in 0..8 {
+        y[i * 8 + k] = t[i * 8 + 7 - k]
+      }
+    }
+  }
+}
+)"),
+            R"(  for i in 0..4 {
+    alloc t: float32[8] {
+      for j in 0..8 {
+        t[j] = x[i * 8 + j] + 1.0
+      }
+      for k in 0..8 {
+        y[i * 8 + k] = t[7 - k]
+      }
+    }
+  }
+)");
+}
+
+TEST(PlaceAllocations, StaysOutsideLoopsThatAccumulate) {
+  EXPECT_EQ(after({place_allocations}, R"(func f(x: float32[4, 8]) -> (y: float32[4]) {
+  alloc t: float32[4] {
+    for i in 0..4 {
+      for k in 0..8 {
+        if k == 0 {
+          t[i] = 0.0
+        }
+        t[i] = t[i] + x[i, k]
+        if k == 7 {
+          y[i] = t[i]
+        }
+      }
+    }
+  }
+}
+)"),
+            R"(  for i in 0..4 {
+    alloc t: float32[1] {
+      for k in 0..8 {
+        if k == 0 {
+          t[0] = 0.0
+        }
+        t[0] = t[0] + x[i, k]
+        if k == 7 {
+          y[i] = t[0]
+        }
+      }
+    }
+  }
+)");
+}
+
+TEST(SpecializeBoundaries, SplitsOffTheLastTile) {
+  EXPECT_EQ(after({specialize_boundaries, simplify_program, unroll_loops, simplify_program},
+                  R"(func f(x: float32[7]) -> (y: float32[7]) {
+  for t in 0..3 {
+    for i in 0..3 unrolled {
+      if t * 3 + i < 7 {
+        y[t * 3 + i] = x[t * 3 + i]
+      }
+    }
+  }
+}
+)"),
+            R"(  for t in 0..3 {
+    if t < 2 {
+      y[t * 3] = x[t * 3]
+      y[t * 3 + 1] = x[t * 3 + 1]
+      y[t * 3 + 2] = x[t * 3 + 2]
+    } else {
+      y[6] = x[6]
+    }
+  }
+)");
+}
+
+TEST(SimplifyProgram, MovesConditionsOutOfLoops) {
+  EXPECT_EQ(after({simplify_program}, R"(func f(x: float32[4, 8]) -> (y: float32[4, 8]) {
+  for i in 0..4 {
+    for j in 0..8 {
+      if i < 4 {
+        for k in 0..1 {
+          if i < 2 {
+            y[i, j + k] = x[i, j]
+          }
+        }
+      }
+    }
+  }
+}
+)"),
+            R"(  for i in 0..4 {
+    if i < 2 {
+      for j in 0..8 {
+        y[i, j] = x[i, j]
+      }
+    }
+  }
+)");
 }
 }  // namespace
 }  // namespace lathe::tir
