@@ -34,8 +34,12 @@ constexpr double kTileOverhead = 20;
 /// Weights stream through the first-level cache: a vector of them costs as much as this many loads that hit
 /// it.
 constexpr double kWeightLoads = 4;
+/// Loads get in the way of multiply-adds a little even when there is room for both.
+constexpr double kContention = 0.05;
+/// Tests at the edges, and more code.
+constexpr double kEdge = 1.02;
 constexpr int64_t kLargestSize = 32;
-constexpr size_t kCandidates = 16;
+constexpr size_t kCandidates = 24;
 /// Candidates may be this much worse than the best: the model knows less than a measurement.
 constexpr double kTolerance = 1.4;
 
@@ -66,9 +70,8 @@ class Model {
     }
     int64_t extent = steps_of(reduction_, variables_[position], target_);
     for (int64_t size = 1; size <= std::min(extent, kLargestSize); ++size) {
-      // A size that covers the dimension in as many steps as a smaller one does is worse than that one.
-      if (size > 1 && (extent + size - 1) / size == (extent + size - 2) / (size - 1)) continue;
       sizes[position] = size;
+      if (product(sizes) > target_.vector_registers) break;
       enumerate(position + 1, sizes);
     }
     sizes[position] = 1;
@@ -98,19 +101,33 @@ class Model {
   /// Used for a vector of results each, and not again before all others were.
   bool is_weight(const Operand& operand) const { return operand.contiguous && reduction_.broadcasts(); }
 
+  /// Mean over the tiles: lowering gives those at an edge code of their own, for the smaller tile they are.
   double cost(const std::vector<int64_t>& sizes) const {
-    auto results = static_cast<double>(product(sizes));
-    double loaded = 0, waste = 1;
-    for (const Operand& operand : reduction_.operands) loaded += static_cast<double>(loads(operand, sizes));
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      int64_t extent = steps_of(reduction_, variables_[i], target_),
-              tiles = (extent + sizes[i] - 1) / sizes[i];
-      waste *= static_cast<double>(tiles * sizes[i]) / static_cast<double>(extent);
-      // Tiles over the edge are guarded, which costs more than the iterations themselves.
-      if (tiles * sizes[i] != extent) waste *= 1.5;
+    std::vector<int64_t> actual = sizes;
+    return mean_cost(0, actual);
+  }
+
+  double mean_cost(size_t position, std::vector<int64_t>& sizes) const {
+    if (position == variables_.size()) return tile_cost(sizes);
+    int64_t extent = steps_of(reduction_, variables_[position], target_), size = sizes[position];
+    double cost = mean_cost(position + 1, sizes);
+    if (int64_t rest = extent % size) {
+      sizes[position] = rest;
+      double edge = static_cast<double>(rest) / static_cast<double>(extent);
+      cost = kEdge * (cost * (1 - edge) + mean_cost(position + 1, sizes) * edge);
+      sizes[position] = size;
     }
-    double cycles = std::max({results / kMultiplyAddsPerCycle, loaded / kLoadsPerCycle, kLatency});
-    return waste * (cycles + kTileOverhead / steps_) / results;
+    return cost;
+  }
+
+  double tile_cost(const std::vector<int64_t>& sizes) const {
+    auto results = static_cast<double>(product(sizes));
+    double loaded = 0;
+    for (const Operand& operand : reduction_.operands)
+      loaded += static_cast<double>(loads(operand, sizes)) * (is_weight(operand) ? kWeightLoads : 1);
+    double cycles = std::max({results / kMultiplyAddsPerCycle, loaded / kLoadsPerCycle, kLatency}) +
+                    kContention * loaded / kLoadsPerCycle;
+    return (cycles + kTileOverhead / steps_) / results;
   }
 
   const VectorReduction& reduction_;
