@@ -186,28 +186,33 @@ Ints resized(const Node& node, const Ints& dims, const std::vector<double>& scal
 Values resize(const Node& node) {
   Ints dims = node.shape(0), size;
   bool upsample = node.op() == "Upsample";
-  if (upsample)
-    size = resized(node, dims, node.reals_in(1));
-  else if (node.opset() < 11)
-    size = resized(node, dims, node.reals_in(1));
-  else if (node.has(3) && !node.ints_in(3).empty())
+  std::vector<double> scales;
+  if (!upsample && node.opset() >= 11 && node.has(3) && !node.ints_in(3).empty())
     size = node.ints_in(3);
   else
-    size = resized(node, dims, node.reals_in(2));
+    size = resized(node, dims, scales = node.reals_in(upsample || node.opset() < 11 ? 1 : 2));
   if (dims.size() != 4 || size.size() != 4 || size[0] != dims[0] || size[1] != dims[1])
     node.reject("only the last two of four dimensions can be resized, {} to {}", shape_text(dims),
                 shape_text(size));
   std::string mode = node.text("mode", "nearest");
   bool old = upsample || node.opset() < 11;
   std::string coordinates = old ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
-  if (coordinates == "tf_crop_and_resize") node.reject("coordinate mode tf_crop_and_resize is not supported");
   std::string nearest = old ? "floor" : node.text("nearest_mode", "round_prefer_floor");
-  auto attrs =
-      make<relay::Resize2dAttrs>(Ints{size[2], size[3]}, std::vector<double>{}, std::string("NCHW"),
-                                 mode == "nearest" ? std::string("nearest_neighbor") : mode, coordinates,
-                                 mode == "nearest" ? nearest : std::string(),
-                                 node.real("cubic_coeff_a", -0.75), node.integer("exclude_outside", 0));
-  return {emit("image.resize2d", {node.in(0)}, attrs)};
+  auto attrs = std::make_unique<relay::Resize2dAttrs>();
+  attrs->size = {size[2], size[3]};
+  attrs->method = mode == "nearest" ? "nearest_neighbor" : mode;
+  attrs->coordinate_transformation_mode = coordinates;
+  if (mode == "nearest") attrs->rounding_method = nearest;
+  attrs->cubic_alpha = node.real("cubic_coeff_a", -0.75);
+  attrs->cubic_exclude = node.integer("exclude_outside", 0);
+  attrs->extrapolation_value = node.real("extrapolation_value", 0);
+  if (coordinates == "tf_crop_and_resize") {
+    std::vector<double> roi = node.reals_in(1);
+    if (roi.size() != 8) node.reject("roi has {} numbers, must have 8", roi.size());
+    attrs->roi = {roi[2], roi[3], roi[6], roi[7]};
+  }
+  if (!scales.empty()) attrs->scales = {scales[2], scales[3]};
+  return {emit("image.resize2d", {node.in(0)}, seal(std::move(attrs)))};
 }
 
 constexpr Converter kConverters[] = {

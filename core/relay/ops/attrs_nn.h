@@ -223,7 +223,8 @@ struct UpsamplingAttrs final : AttrsOf<UpsamplingAttrs> {
                  field("align_corners", &UpsamplingAttrs::align_corners)};
 };
 
-/// image.resize2d. Empty `roi` is the whole image; coordinate modes are ONNX's names plus TVM's.
+/// image.resize2d. Empty `roi` is the whole image; coordinate modes are ONNX's names plus TVM's. `scales`
+/// (height, width) hold the factors where they are not exactly size / extent.
 struct Resize2dAttrs final : AttrsOf<Resize2dAttrs> {
   Ints size;
   std::vector<double> roi;
@@ -233,6 +234,7 @@ struct Resize2dAttrs final : AttrsOf<Resize2dAttrs> {
   int64_t cubic_exclude = 0;
   double extrapolation_value = 0;
   std::optional<DataType> out_dtype;
+  std::vector<double> scales;
   static constexpr auto kName = "Resize2dAttrs";
   static constexpr auto kKind = 0;
   static constexpr auto fields =
@@ -245,7 +247,8 @@ struct Resize2dAttrs final : AttrsOf<Resize2dAttrs> {
                  field("cubic_alpha", &Resize2dAttrs::cubic_alpha),
                  field("cubic_exclude", &Resize2dAttrs::cubic_exclude),
                  field("extrapolation_value", &Resize2dAttrs::extrapolation_value),
-                 field("out_dtype", &Resize2dAttrs::out_dtype)};
+                 field("out_dtype", &Resize2dAttrs::out_dtype),
+                 field("scales", &Resize2dAttrs::scales)};
 };
 
 /// nn.depth_to_space (mode "DCR" or "CRD") and nn.space_to_depth.

@@ -28,6 +28,7 @@ bool is_mode(const std::string& name) {
 /// One spatial axis of a resize.
 struct Axis {
   int64_t in, out;
+  double scaled;  // in times the factor: `out` before it was rounded down
   double roi_start = 0, roi_end = 1;
 };
 
@@ -36,7 +37,7 @@ Expr f64(double value) { return fimm(kFloat64, value); }
 /// Where output pixel i lies in the source.
 Expr coordinate(const std::string& mode, const Axis& axis, const Expr& i) {
   Expr x = cast(kFloat64, i);
-  double in = static_cast<double>(axis.in), out = static_cast<double>(axis.out), scale = in / out;
+  double in = static_cast<double>(axis.in), out = axis.scaled, scale = in / out;
   if (mode == "align_corners") return axis.out > 1 ? x * f64((in - 1) / (out - 1)) : f64(0);
   if (mode == "asymmetric") return x * f64(scale);
   if (mode == "tf_half_pixel_for_nn") return (x + f64(0.5)) * f64(scale);
@@ -105,9 +106,12 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   Method method = *method_of(a.method);
   int row = layout.position('H'), column = layout.position('W');
   bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && a.roi.size() == 4;
-  Axis rows{int_value(x->shape[row]), int_value(type.shape[row]), crop ? a.roi[0] : 0, crop ? a.roi[2] : 1};
-  Axis columns{int_value(x->shape[column]), int_value(type.shape[column]), crop ? a.roi[1] : 0,
-               crop ? a.roi[3] : 1};
+  auto axis_of = [&](size_t k, int d) {
+    int64_t in = int_value(x->shape[d]), out = int_value(type.shape[d]);
+    double scaled = a.scales.size() == 2 ? a.scales[k] * static_cast<double>(in) : static_cast<double>(out);
+    return Axis{in, out, scaled, crop ? a.roi[k] : 0, crop ? a.roi[k + 2] : 1};
+  };
+  Axis rows = axis_of(0, row), columns = axis_of(1, column);
   Taps down = taps_of(f, a, method, rows), across = taps_of(f, a, method, columns);
   auto outside = [&](const Axis& axis, const Expr& i) {
     Expr at = coordinate(a.coordinate_transformation_mode, axis, i);
@@ -154,6 +158,8 @@ Relation resized_type(RelationContext& c, const std::string& layout_text,
 Relation resize2d_type(RelationContext& c, const Attrs& attrs) {
   const Resize2dAttrs& a = attrs_as<Resize2dAttrs>(attrs);
   if (a.size.size() != 2 || a.size[0] < 1 || a.size[1] < 1) mismatch(c, "size must be two positive numbers");
+  if ((!a.scales.empty() && a.scales.size() != 2) || (!a.roi.empty() && a.roi.size() != 4))
+    mismatch(c, "scales must be two numbers, roi four: both starts, both ends");
   if (!method_of(a.method))
     mismatch(c, "method is `{}`, must be nearest_neighbor, linear or cubic", a.method);
   const std::string& mode = a.coordinate_transformation_mode;
