@@ -104,7 +104,7 @@ TEST(Compile, RefusesTooMuchStack) {
   } catch (const Error& e) {
     EXPECT_STREQ(
         e.what(),
-        "greedy: intermediates inside a parallel loop need 1200000 bytes of stack, the limit is 1048576; "
+        "greedy: intermediates of one thread need 1200000 bytes of stack, the limit is 1048576; "
         "compute them in smaller tiles");
   }
 }

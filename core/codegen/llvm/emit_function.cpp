@@ -90,27 +90,42 @@ void Emitter::open_loop(const std::string& name) {
 
 void Emitter::finish() { llvm::IRBuilder<>(allocas_).CreateBr(allocas_->getNextNode()); }
 
+namespace {
+/// The intermediates that live in the workspace: global ones outside of parallel loops.
+void collect_workspace(const tir::Stmt& stmt, std::vector<tir::Buffer>& found) {
+  const tir::For* loop = stmt.as<tir::For>();
+  if (loop && loop->iteration == tir::Iteration::kParallel) return;
+  const tir::Alloc* alloc = stmt.as<tir::Alloc>();
+  if (alloc && alloc->buffer->scope == tir::Scope::kGlobal) found.push_back(alloc->buffer);
+  stmt->for_each_child([&](const NodeRef& child) {
+    if (dynamic_cast<const tir::StmtNode*>(child.get()))
+      collect_workspace(child.cast<tir::StmtNode>(), found);
+  });
+}
+}  // namespace
+
+/// The inner function's parameters: the kernel's buffers, its intermediates, LatheParallel.
 void Emitter::emit_kernel(KernelState& state) {
   llvm::LLVMContext& context = state.module.getContext();
   const tir::FuncNode& func = *state.func;
   auto* pointer = llvm::PointerType::getUnqual(context);
-  std::vector<llvm::Type*> inner_types(func.params.size() + 2, pointer);
+  std::vector<tir::Buffer> buffers = func.params;
+  collect_workspace(func.body, buffers);
+  std::vector<llvm::Type*> inner_types(buffers.size() + 1, pointer);
   auto* inner =
       make_function(state, llvm::FunctionType::get(llvm::Type::getVoidTy(context), inner_types, false),
                     func.name + ".compute", false);
   inner->addFnAttr(llvm::Attribute::NoInline);
   Emitter emitter(state, inner, false);
-  for (size_t i = 0; i < func.params.size(); ++i) {
-    describe_buffer_argument(*inner->getArg(i), bytes_of(func.params[i]));
-    inner->getArg(i)->setName(func.params[i]->name);
-    emitter.buffers_[func.params[i].get()].pointer = inner->getArg(i);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    describe_buffer_argument(*inner->getArg(i), bytes_of(buffers[i]));
+    inner->getArg(i)->setName(buffers[i]->name);
+    emitter.buffers_[buffers[i].get()].pointer = inner->getArg(i);
   }
-  emitter.workspace_ = inner->getArg(func.params.size());
-  emitter.parallel_ = inner->getArg(func.params.size() + 1);
+  emitter.parallel_ = inner->getArg(buffers.size());
   emitter.emit(func.body);
   emitter.b_.CreateRetVoid();
   emitter.finish();
-  describe_buffer_argument(*inner->getArg(func.params.size()), state.workspace_bytes);
 
   auto* outer_type =
       llvm::FunctionType::get(llvm::Type::getInt32Ty(context), {pointer, pointer, pointer}, false);
@@ -119,7 +134,10 @@ void Emitter::emit_kernel(KernelState& state) {
   std::vector<llvm::Value*> arguments;
   for (size_t i = 0; i < func.params.size(); ++i)
     arguments.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, outer->getArg(0), i)));
-  arguments.push_back(outer->getArg(1));
+  for (size_t i = func.params.size(); i < buffers.size(); ++i) {
+    arguments.push_back(b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), outer->getArg(1), state.workspace_bytes));
+    state.workspace_bytes += (bytes_of(buffers[i]) + 63) / 64 * 64;
+  }
   arguments.push_back(outer->getArg(2));
   b.CreateCall(inner, arguments);
   b.CreateRet(b.getInt32(0));

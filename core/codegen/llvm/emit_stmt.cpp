@@ -78,29 +78,24 @@ void Emitter::emit_if(const tir::If& branch) {
 
 void Emitter::emit_alloc(const tir::Alloc& alloc) {
   const tir::Buffer& buffer = alloc.buffer;
+  if (buffers_.count(buffer.get())) return emit(alloc.body);  // in the workspace
   Storage place;
   auto planned = state_.registers.find(buffer.get());
-  int64_t bytes = buffer->dtype.bytes();
-  for (int64_t dim : tir::constant_shape(buffer)) bytes *= dim;
   if (planned != state_.registers.end()) {
     for (const auto& [first, lanes] : planned->second) {
       llvm::Type* type = memory_type(buffer->dtype.with_lanes(lanes));
       place.slots[first] = llvm::cast<llvm::AllocaInst>(stack_slot(type, llvm::Align(64), buffer->name));
     }
-  } else if (buffer->scope == tir::Scope::kGlobal && !in_parallel_) {
-    llvm::IRBuilder<> at_start(loops_[0].head->getTerminator());
-    place.pointer =
-        at_start.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), workspace_, state_.workspace_bytes, buffer->name);
-    state_.workspace_bytes += (bytes + 63) / 64 * 64;
   } else {
+    int64_t bytes = buffer->dtype.bytes();
+    for (int64_t dim : tir::constant_shape(buffer)) bytes *= dim;
     stack_bytes_ += (bytes + 63) / 64 * 64;
     if (stack_bytes_ > kStackLimit)
       fail(
-          "{}: intermediates inside a parallel loop need {} bytes of stack, the limit is {}; compute them in "
-          "smaller tiles",
+          "{}: intermediates of one thread need {} bytes of stack, the limit is {}; compute them in smaller "
+          "tiles",
           state_.func->name, stack_bytes_, kStackLimit);
-    llvm::Type* type = llvm::ArrayType::get(b_.getInt8Ty(), bytes);
-    place.pointer = stack_slot(type, llvm::Align(64), buffer->name);
+    place.pointer = stack_slot(llvm::ArrayType::get(b_.getInt8Ty(), bytes), llvm::Align(64), buffer->name);
   }
   buffers_[buffer.get()] = std::move(place);
   emit(alloc.body);

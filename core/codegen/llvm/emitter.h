@@ -106,11 +106,10 @@ class Emitter {
   KernelState& state_;
   llvm::Function* function_;
   llvm::IRBuilder<> b_;
-  llvm::BasicBlock* allocas_;         // the function's first block: stack slots only
-  llvm::Value* parallel_ = nullptr;   // LatheParallel*, in the kernel's own function
-  llvm::Value* workspace_ = nullptr;  // likewise
-  llvm::Value* mask_ = nullptr;       // the lanes that a vector select wants, or all
-  bool in_parallel_;                  // the body of a parallel loop
+  llvm::BasicBlock* allocas_;        // the function's first block: stack slots only
+  llvm::Value* parallel_ = nullptr;  // LatheParallel*, in the kernel's own function
+  llvm::Value* mask_ = nullptr;      // the lanes that a vector select wants, or all
+  bool in_parallel_;                 // the body of a parallel loop
   int64_t stack_bytes_ = 0;
   std::map<const VarNode*, llvm::Value*> vars_;
   std::map<const tir::BufferNode*, Storage> buffers_;

@@ -1,0 +1,137 @@
+// Convolutions under the default schedule, against the peak of this machine's multiply-adds. One thread, its
+// CPU time.
+//
+//   build/release/bin/lathe-bench-conv-kernel [--benchmark_filter=...]
+#include <benchmark/benchmark.h>
+
+#include "core/codegen/compile.h"
+#include "core/codegen/host_target.h"
+#include "core/runtime/shared_object.h"
+#include "core/runtime/thread_pool.h"
+#include "core/support/tensor.h"
+#include "core/tir/builder.h"
+#include "core/tir/lower.h"
+#include "schedules/space.h"
+
+namespace lathe {
+namespace {
+using namespace tir;
+
+struct Convolution {
+  int64_t in, out, size, kernel, stride;
+  double flops() const {
+    double pixels = static_cast<double>(size / stride) * static_cast<double>(size / stride);
+    return 2.0 * static_cast<double>(in * out * kernel * kernel) * pixels;
+  }
+};
+constexpr Convolution kConvolutions[] = {
+    {64, 64, 56, 3, 1},   {64, 128, 56, 3, 2},  {64, 128, 56, 1, 2},  {128, 128, 28, 3, 1},
+    {128, 256, 28, 3, 2}, {256, 256, 14, 3, 1}, {256, 512, 14, 3, 2}, {512, 512, 7, 3, 1},
+    {64, 256, 56, 1, 1},  {256, 64, 56, 1, 1},  {512, 2048, 7, 1, 1},
+};
+
+/// Padding, NCHWc convolution with packed weights, bias, relu.
+Func convolution(const Convolution& c, int64_t lanes) {
+  FuncBuilder f;
+  int64_t pad = c.kernel / 2, padded = c.size + 2 * pad, out_size = c.size / c.stride;
+  Buffer data = f.input("data", {1, c.in / lanes, c.size, c.size, lanes}, kFloat32);
+  Buffer weight =
+      f.input("weight", {c.out / lanes, c.in / lanes, c.kernel, c.kernel, lanes, lanes}, kFloat32);
+  Buffer bias = f.input("bias", {c.out / lanes, lanes}, kFloat32);
+  Buffer image = data;
+  if (pad > 0)
+    image = f.compute("pad", {1, c.in / lanes, padded, padded, lanes}, [&](Vars i) {
+      Expr h = i[2] - pad, w = i[3] - pad;
+      Expr rows = logical_and(less_equal(0, h), less(h, c.size)),
+           columns = logical_and(less_equal(0, w), less(w, c.size));
+      return select(logical_and(rows, columns), load(data, {i[0], i[1], h, w, i[4]}), Expr(0.0));
+    });
+  Buffer sum = f.reduce(
+      "conv", {1, c.out / lanes, out_size, out_size, lanes}, {c.in / lanes, c.kernel, c.kernel, lanes},
+      Combiner::kSum, [&](Vars i, Vars r) {
+        Expr h = i[2] * c.stride + r[1], w = i[3] * c.stride + r[2];
+        return load(image, {i[0], r[0], h, w, r[3]}) * load(weight, {i[1], r[0], r[1], r[2], r[3], i[4]});
+      });
+  Buffer out = f.compute("relu", sum->shape, [&](Vars i) {
+    return max(load(sum, {i[0], i[1], i[2], i[3], i[4]}) + load(bias, {i[1], i[4]}), Expr(0.0));
+  });
+  return f.finish("conv", {out});
+}
+
+/// sums[i] = sums[i] * x + x, twelve independent chains of whole vectors.
+Func multiply_adds(int lanes, int64_t steps) {
+  constexpr int kChains = 12;
+  Buffer x = buffer("x", {lanes}, kFloat32), y = buffer("y", {kChains * lanes}, kFloat32);
+  Buffer sums = buffer("sums", {kChains * lanes}, kFloat32, Scope::kLocal);
+  std::vector<Stmt> init, step, out;
+  Expr operand = load(x, {ramp(Expr(0), Expr(1), lanes)});
+  for (int i = 0; i < kChains; ++i) {
+    Expr at = ramp(Expr(i * lanes), Expr(1), lanes);
+    init.push_back(store(sums, {at}, broadcast(Expr(1.0 + i), lanes)));
+    step.push_back(store(sums, {at}, load(sums, {at}) * operand + operand));
+    out.push_back(store(y, {at}, load(sums, {at})));
+  }
+  Stmt body = seq({seq(init), for_loop(var("k"), steps, seq(step)), seq(out)});
+  return make<FuncNode>("peak", std::vector{x, y}, int64_t{1}, make<Alloc>(sums, body));
+}
+
+/// A compiled function with random parameters.
+class Runnable {
+ public:
+  Runnable(const Func& lowered, const Target& target)
+      : artifact_(codegen::compile(std::span(&lowered, 1), target)),
+        object_(artifact_.bytes),
+        kernel_(reinterpret_cast<LatheKernel>(object_.find(lowered->name.c_str()))),
+        workspace_({artifact_.kernels[0].workspace_bytes}, kUInt8) {
+    for (const Buffer& param : lowered->params)
+      params_.push_back(random_tensor(constant_shape(param), param->dtype, params_.size(), 0.5));
+    for (const Tensor& param : params_) buffers_.push_back(param.data());
+  }
+  void run() { kernel_(buffers_.data(), workspace_.data(), runtime::serial_parallel()); }
+
+ private:
+  codegen::Artifact artifact_;
+  runtime::SharedObject object_;
+  LatheKernel kernel_;
+  Tensor workspace_;
+  std::vector<Tensor> params_;
+  std::vector<void*> buffers_;
+};
+
+void report(benchmark::State& state, double flops) {
+  state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void bench_peak(benchmark::State& state) {
+  Target target = codegen::host_target();
+  constexpr int64_t kSteps = 100000;
+  Runnable kernel(multiply_adds(target.lanes(), kSteps), target);
+  for (auto _ : state) kernel.run();
+  report(state, 2.0 * 12 * target.lanes() * kSteps);
+}
+
+void bench_convolution(benchmark::State& state, const Convolution& c) {
+  Target target = codegen::host_target();
+  target.cores = 1;
+  Func f = convolution(c, target.lanes());
+  Runnable kernel(lower(schedule::replay(schedule::default_trace(f, target), f), target), target);
+  for (auto _ : state) kernel.run();
+  report(state, c.flops());
+}
+}  // namespace
+}  // namespace lathe
+
+int main(int argc, char** argv) {
+  using namespace lathe;
+  benchmark::RegisterBenchmark("peak", bench_peak)->Unit(benchmark::kMicrosecond);
+  for (const Convolution& c : kConvolutions) {
+    std::string name = fmt::format("conv/{}x{}/{}/k{}s{}", c.in, c.out, c.size, c.kernel, c.stride);
+    benchmark::RegisterBenchmark(name.c_str(), [&c](benchmark::State& state) {
+      bench_convolution(state, c);
+    })->Unit(benchmark::kMicrosecond);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
