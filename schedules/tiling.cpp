@@ -62,8 +62,11 @@ class Model {
       return;
     }
     int64_t count = tiles(tiling, position);
+    bool sticks_out = steps_of(reduction_, variables_[position], target_) % tiling.sizes[position] != 0;
     for (int64_t middle = 1; middle <= count; ++middle) {
       if (count % middle != 0) continue;
+      // One loop must tell the tile at the edge, so that lowering can give it code of its own.
+      if (sticks_out && middle != 1 && middle != count) continue;
       tiling.middle[position] = middle;
       enumerate(position + 1, tile_cost, tiling);
     }
