@@ -41,7 +41,8 @@ inline constexpr uint32_t kWorkerSlotsLimit = 1024;
 // Sizes on the wire, in bytes. A larger frame never reaches the decoder.
 inline constexpr size_t kFrameLimit = 16 << 20;
 inline constexpr size_t kTextLimit = 8 << 20;      // workload, trace, device
-inline constexpr size_t kNameLimit = 256;          // worker, backend, target
+inline constexpr size_t kNameLimit = 256;          // worker, backend
+inline constexpr size_t kTargetLimit = 16 << 10;   // target: LLVM feature lists are long
 inline constexpr size_t kMessageLimit = 16 << 10;  // error text
 inline constexpr size_t kSamplesLimit = 100000;
 inline constexpr size_t kHoldingLimit = 4096;

@@ -129,7 +129,7 @@ Message get(const pb::Lease& from) {
                .limit_ms = from.limit_ms(),
                .workload = text(from.workload(), kTextLimit, "lease.workload"),
                .trace = text(from.trace(), kTextLimit, "lease.trace"),
-               .target = text(from.target(), kNameLimit, "lease.target"),
+               .target = text(from.target(), kTargetLimit, "lease.target"),
                .evaluation = get(from.evaluation()),
                .seed = from.seed()};
 }
