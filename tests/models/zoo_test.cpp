@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "core/relay/passes/alter_layout.h"
+#include "core/relay/passes/simplify_inference.h"
 #include "core/support/error.h"
 
 namespace lathe::models {
@@ -40,8 +42,9 @@ int64_t count_calls(const relay::Module& module, std::string_view op) {
 
 TEST(Zoo, ModelsAreThoseOfTorchvision) {
   const Expected kExpected[] = {
-      {"resnet18", 11689512, 20, 1000},    {"resnet34", 21797672, 36, 1000},     {"resnet50", 25557032, 53, 1000},
-      {"resnet101", 44549160, 104, 1000},  {"mobilenet_v2", 3504872, 52, 1000},  {"mobilenet_v1", 4231976, 27, 1000},
+      {"resnet18", 11689512, 20, 1000},     {"resnet34", 21797672, 36, 1000},
+      {"resnet50", 25557032, 53, 1000},     {"resnet101", 44549160, 104, 1000},
+      {"mobilenet_v2", 3504872, 52, 1000},  {"mobilenet_v1", 4231976, 27, 1000},
       {"inception_v3", 23834568, 94, 1000}, {"dqn", 1687206, 3, 6},
   };
   for (const Expected& e : kExpected) {
@@ -51,6 +54,19 @@ TEST(Zoo, ModelsAreThoseOfTorchvision) {
     EXPECT_EQ(count_calls(module, "nn.conv2d"), e.convolutions);
     const auto* type = module->functions.at("main")->body->checked_type.as<relay::TensorType>();
     EXPECT_EQ(constant_shape(*type), (std::vector<int64_t>{1, e.outputs}));
+  }
+}
+
+/// Blocked layouts reach from the input to the flattening: what stays is one transformation at each end.
+TEST(Zoo, LayoutsStayBlockedThroughTheNetwork) {
+  Target target;
+  target.vector_bits = 512;
+  for (const char* name : {"resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2", "inception_v3", "dqn"}) {
+    SCOPED_TRACE(name);
+    relay::Module module = relay::simplify_inference(build_model(name));
+    relay::Module altered = relay::alter_layout(module, target);
+    EXPECT_EQ(count_calls(altered, "nn.conv2d"), 0);
+    EXPECT_EQ(count_calls(altered, "layout_transform"), 2);
   }
 }
 

@@ -76,7 +76,14 @@ class AlterLayout final : public ExprMutator {
     static const std::pair<const char*, Handler> kHandlers[] = {
         {"nn.conv2d", &AlterLayout::convolution},
         {"nn.bias_add", &AlterLayout::bias_add},
+        {"nn.prelu", &AlterLayout::prelu},
         {"concatenate", &AlterLayout::concatenation},
+        {"nn.pad", &AlterLayout::padding},
+        {"mean", &AlterLayout::spatial_reduction},
+        {"max", &AlterLayout::spatial_reduction},
+        {"sum", &AlterLayout::spatial_reduction},
+        {"image.resize2d", &AlterLayout::with_layout<Resize2dAttrs>},
+        {"nn.upsampling", &AlterLayout::with_layout<UpsamplingAttrs>},
         {"nn.max_pool2d", &AlterLayout::with_layout<PoolAttrs>},
         {"nn.avg_pool2d", &AlterLayout::with_layout<PoolAttrs>},
         {"nn.global_max_pool2d", &AlterLayout::with_layout<AdaptivePoolAttrs>},
@@ -138,7 +145,7 @@ class AlterLayout final : public ExprMutator {
     return {typed_call(op, {as_blocked(e->args[0], in_block), kernel}, seal(std::move(altered))), out_block};
   }
 
-  /// Pooling: the operator itself knows blocked layouts.
+  /// Pooling, resizing: the operator itself knows blocked layouts.
   template <typename A>
   Blocked with_layout(const Ref<Call>& e) {
     int64_t block = block_of(e->args[0]);
@@ -155,6 +162,41 @@ class AlterLayout final : public ExprMutator {
     if (!block || (axis != 1 && axis != -3)) return {};
     Expr bias = reshaped(visit(e->args[1]), {channels_of(e) / block, 1, 1, block});
     return {typed_call("add", {as_blocked(e->args[0], block), bias}), block};
+  }
+
+  /// max(x, 0) + alpha * min(x, 0), with alpha as (C/x, 1, 1, x).
+  Blocked prelu(const Ref<Call>& e) {
+    int64_t block = block_of(e->args[0]), axis = attrs_as<ChannelAttrs>(e->attrs).axis;
+    if (!block || (axis != 1 && axis != -3)) return {};
+    Expr x = as_blocked(e->args[0], block), zero = typed_constant(full({}, tensor_type_of(x)->dtype, 0));
+    Expr alpha = reshaped(visit(e->args[1]), {channels_of(e) / block, 1, 1, block});
+    Expr below = typed_call("multiply", {typed_call("minimum", {x, zero}), alpha});
+    return {typed_call("add", {typed_call("nn.relu", {x}), below}), block};
+  }
+
+  /// A reduction of height and width that keeps its axes.
+  Blocked spatial_reduction(const Ref<Call>& e) {
+    int64_t block = block_of(e->args[0]);
+    const ReduceAttrs& a = attrs_as<ReduceAttrs>(e->attrs);
+    if (!block || !a.axis || a.exclude) return {};
+    auto altered = mutate(a);
+    for (int64_t& axis : *altered->axis) {
+      axis = axis < 0 ? axis + 4 : axis;
+      if (axis < 2) return {};
+    }
+    return {typed_call(op_name(*e), {as_blocked(e->args[0], block)}, seal(std::move(altered))), block};
+  }
+
+  /// Padding of all axes but the channels.
+  Blocked padding(const Ref<Call>& e) {
+    int64_t block = block_of(e->args[0]);
+    const PadAttrs& a = attrs_as<PadAttrs>(e->attrs);
+    if (!block || a.pad_width.size() != 4 || a.pad_width[1] != Ints{0, 0}) return {};
+    auto altered = mutate(a);
+    altered->pad_width.push_back({0, 0});
+    return {
+        typed_call("nn.pad", {as_blocked(e->args[0], block), visit(e->args[1])}, seal(std::move(altered))),
+        block};
   }
 
   /// One block that divides all parts: the smallest of theirs, when each is a multiple of it.

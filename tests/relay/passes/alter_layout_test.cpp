@@ -143,6 +143,23 @@ TEST(AlterLayout, OperandsThatBroadcast) {
   EXPECT_EQ(count(f, "layout_transform"), 2);
 }
 
+TEST(AlterLayout, PadsResizesAndLeaksInBlocks) {
+  Net n({1, 8, 4, 4});
+  Expr x = typed_call("nn.prelu", {n.conv(n.data(), 16, 3), n.weight({16})});
+  auto pad = std::make_unique<PadAttrs>();
+  pad->pad_width = {{0, 0}, {0, 0}, {1, 0}, {0, 2}};
+  x = typed_call("nn.pad", {x, typed_constant(full({}, kFloat32, 0.5))}, seal(std::move(pad)));
+  auto twice = std::make_unique<Resize2dAttrs>();
+  twice->size = {10, 12};
+  x = typed_call("image.resize2d", {x}, seal(std::move(twice)));
+  auto half = std::make_unique<UpsamplingAttrs>();
+  half->scale_h = 0.5;
+  x = typed_call("nn.upsampling", {x}, seal(std::move(half)));
+  x = typed_call("subtract", {x, typed_call("mean", {x}, make<ReduceAttrs>(Ints{-2, 3}, true))});
+  Ref<Function> f = altered(n.main(x), 8);
+  EXPECT_EQ(count(f, "layout_transform"), 2);
+}
+
 TEST(AlterLayout, KeepsWhatHasNoBlock) {
   Net n({1, 8, 4, 4});
   Ref<Function> f = altered(n.main(n.relu(n.conv(n.data(), 7, 3))), 8);
