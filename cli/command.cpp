@@ -49,6 +49,13 @@ constexpr Command kCommands[] = {
         keygen_command,
     },
     {
+        "opt",
+        "FILE [--passes=A,B,...] [--print-after-all] [--timing]",
+        "run passes over a model in Relay text and print the result",
+        {"tune opt model.relay --passes=infer_type,fuse_ops --types", "tune opt --list"},
+        opt_command,
+    },
+    {
         "query",
         "best|history|jobs|devices [--model M] [--target T] [--db FILE] [--json]",
         "what the tuning database knows",

@@ -12,6 +12,7 @@ int bench_command(Flags& flags);
 int compile_command(Flags& flags);
 int export_command(Flags& flags);
 int keygen_command(Flags& flags);
+int opt_command(Flags& flags);
 int query_command(Flags& flags);
 int resume_command(Flags& flags);
 int run_model_command(Flags& flags);

@@ -144,6 +144,17 @@ Expr ExprMutator::visit_default(const Expr& e) {
   return e->map_children(map).cast<RelayNode>();
 }
 
+Module map_functions(const Module& module, FunctionRef<Ref<Function>(const Ref<Function>&)> f) {
+  auto result = mutate(*module);
+  bool changed = false;
+  for (auto& [name, function] : result->functions) {
+    Ref<Function> mapped = f(function);
+    changed |= !(mapped == function);
+    function = std::move(mapped);
+  }
+  return changed ? seal(std::move(result)) : module;
+}
+
 Expr substitute(const Expr& e, const std::unordered_map<const Node*, Expr>& values) {
   class Substitute : public ExprMutator {
    public:

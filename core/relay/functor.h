@@ -129,6 +129,9 @@ class ExprMutator : public ExprFunctor<Expr> {
       done_;  // the key is kept alive by the first of the pair
 };
 
+/// The module with each global function replaced by f(function); the same module when nothing changed.
+Module map_functions(const Module& module, FunctionRef<Ref<Function>(const Ref<Function>&)> f);
+
 /// `e` with free variables replaced.
 Expr substitute(const Expr& e, const std::unordered_map<const Node*, Expr>& values);
 

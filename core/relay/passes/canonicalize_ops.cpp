@@ -26,9 +26,8 @@ class Canonicalizer final : public ExprMutator {
 }  // namespace
 
 Module canonicalize_ops(const Module& module) {
-  auto result = mutate(*module);
-  for (auto& [name, function] : result->functions) function = Canonicalizer().visit_as(function);
-  return seal(std::move(result));
+  return map_functions(module,
+                       [](const Ref<Function>& function) { return Canonicalizer().visit_as(function); });
 }
 
 }  // namespace lathe::relay

@@ -101,13 +101,11 @@ class Folder final : public ExprMutator {
 }  // namespace
 
 Module fold_scale_axis(const Module& module) {
-  auto result = mutate(*module);
-  for (auto& [name, function] : result->functions) {
+  return map_functions(module, [](const Ref<Function>& function) {
     UseCounter uses;
     uses.visit(function);
-    function = Folder(uses).visit_as(function);
-  }
-  return seal(std::move(result));
+    return Folder(uses).visit_as(function);
+  });
 }
 
 }  // namespace lathe::relay

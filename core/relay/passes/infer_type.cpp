@@ -66,14 +66,8 @@ Module infer_type(const Module& module) {
   TypeCollector types(module);
   for (const std::string& name : callees_first(module)) types.add(name);
   types.finish();
-  auto result = mutate(*module);
-  bool changed = false;
-  for (auto& [name, function] : result->functions) {
-    Ref<Function> typed = Annotate(types).visit_as(function);
-    changed |= !(typed == function);
-    function = typed;
-  }
-  return changed ? seal(std::move(result)) : module;
+  return map_functions(module,
+                       [&](const Ref<Function>& function) { return Annotate(types).visit_as(function); });
 }
 
 Ref<Function> infer_type(const Ref<Function>& function) {

@@ -48,9 +48,7 @@ class Simplifier final : public ExprMutator {
 }  // namespace
 
 Module simplify_inference(const Module& module) {
-  auto result = mutate(*module);
-  for (auto& [name, function] : result->functions) function = Simplifier().visit_as(function);
-  return seal(std::move(result));
+  return map_functions(module, [](const Ref<Function>& function) { return Simplifier().visit_as(function); });
 }
 
 }  // namespace lathe::relay

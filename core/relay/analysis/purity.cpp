@@ -1,0 +1,48 @@
+#include "core/relay/analysis/purity.h"
+
+#include "core/relay/functor.h"
+#include "core/relay/op.h"
+
+namespace lathe::relay {
+namespace {
+
+bool impure_by_itself(const Expr& e, const std::unordered_set<const Node*>& impure) {
+  switch (e->kind()) {
+    case ExprKind::kRefRead:
+    case ExprKind::kRefWrite:
+    case ExprKind::kMatchCast:
+      return true;
+    case ExprKind::kMatch:
+      return !e.as<Match>()->complete;
+    case ExprKind::kCall:
+      break;
+    default:
+      return false;
+  }
+  const Expr& callee = e.as<Call>()->callee;
+  if (const auto* op = callee.as<OpNode>()) return op->row().stateful;
+  if (const auto* function = callee.as<Function>()) return impure.count(function->body.get()) > 0;
+  return !callee.as<ConstructorNode>() && !callee.as<PrimFunc>() && !callee.as<ExternFunc>();
+}
+
+}  // namespace
+
+class PurityVisitor : public ExprVisitor {
+ public:
+  explicit PurityVisitor(std::unordered_set<const Node*>& impure) : impure_(impure) {}
+
+ private:
+  void visit_default(const Expr& e) override {
+    ExprVisitor::visit_default(e);
+    bool impure = impure_by_itself(e, impure_);
+    if (!e.as<Function>())
+      for_each_operand(e, [&](const Expr& operand, bool) { impure |= impure_.count(operand.get()) > 0; });
+    if (impure) impure_.insert(e.get());
+  }
+
+  std::unordered_set<const Node*>& impure_;
+};
+
+Purity::Purity(const Expr& root) { PurityVisitor(impure_).visit(root); }
+
+}  // namespace lathe::relay

@@ -1,0 +1,121 @@
+#include "core/relay/pass.h"
+
+#include <algorithm>
+
+#include "core/relay/analysis/well_formed.h"
+#include "core/relay/functor.h"
+#include "core/relay/interpret_closed.h"
+#include "core/relay/passes/alter_layout.h"
+#include "core/relay/passes/canonicalize_ops.h"
+#include "core/relay/passes/dead_code.h"
+#include "core/relay/passes/defuse.h"
+#include "core/relay/passes/eliminate_common_subexpr.h"
+#include "core/relay/passes/fold_constant.h"
+#include "core/relay/passes/fold_scale_axis.h"
+#include "core/relay/passes/fuse_ops.h"
+#include "core/relay/passes/infer_type.h"
+#include "core/relay/passes/normal_form.h"
+#include "core/relay/passes/simplify_expr.h"
+#include "core/relay/passes/simplify_inference.h"
+#include "core/relay/text.h"
+
+namespace lathe::relay {
+namespace {
+
+using enum PassId;
+
+constexpr PassId kTypes[] = {kInferType};
+
+template <auto kPass>
+Module plain(const Module& module, const PassContext&) {
+  return kPass(module);
+}
+constexpr Module (*kInfer)(const Module&) = infer_type;
+
+Module fold_constants(const Module& module, const PassContext& context) {
+  return fold_constant(module, context.evaluate ? context.evaluate : interpret_closed);
+}
+Module alter_layouts(const Module& module, const PassContext& context) {
+  return alter_layout(module, context.target);
+}
+
+// clang-format off
+constexpr Pass kPasses[] = {
+    // id, name, what it does, opt level, required passes, function on modules, function on functions
+    {kInferType, "infer_type", "every expression gets its type", 0, {}, plain<kInfer>},
+    {kSimplifyInference, "simplify_inference", "batch norms become scale and shift, dropout vanishes", 0, kTypes, plain<simplify_inference>},
+    {kSimplifyExpr, "simplify_expr", "x * 1, x + 0, reshape of reshape, transpose of transpose, cast of cast", 1, kTypes, nullptr, simplify_expr},
+    {kCanonicalizeOps, "canonicalize_ops", "bias_add becomes a broadcasting add", 0, kTypes, plain<canonicalize_ops>},
+    {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants},
+    {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>},
+    {kAlterLayout, "alter_layout", "NCHW becomes NCHWc, weights are packed", 3, kTypes, alter_layouts},
+    {kEliminateCommonSubexpr, "eliminate_common_subexpr", "equal calls become one", 2, {}, nullptr, eliminate_common_subexpr},
+    {kDeadCode, "dead_code", "bindings without use and without effect vanish", 1, {}, nullptr, dead_code},
+    {kToANormalForm, "to_a_normal_form", "every intermediate value is bound by let", 0, {}, nullptr, to_a_normal_form},
+    {kToGraphNormalForm, "to_graph_normal_form", "values bound by let are shared in the graph instead", 0, {}, nullptr, to_graph_normal_form},
+    {kFuseOps, "fuse_ops", "operators are grouped into primitive functions", 0, kTypes, plain<fuse_ops>},
+    {kDefuse, "defuse", "primitive functions are inlined again: the inverse of fuse_ops", 0, {}, nullptr, defuse},
+};
+
+/// The second folding is for the scaled and packed weights.
+constexpr PassId kInferencePipeline[] = {
+    kInferType, kSimplifyInference, kCanonicalizeOps, kSimplifyExpr, kEliminateCommonSubexpr, kDeadCode,
+    kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps,
+};
+// clang-format on
+
+constexpr bool in_order() {
+  for (size_t i = 0; i < std::size(kPasses); ++i)
+    if (kPasses[i].id != static_cast<PassId>(i)) return false;
+  return true;
+}
+static_assert(in_order(), "rows stand in the order of PassId");
+
+Module apply(const Pass& pass, const Module& module, const PassContext& context) {
+  if (pass.on_module) return pass.on_module(module, context);
+  return map_functions(module, [&](const Ref<Function>& function) {
+    return function->attrs.primitive ? function : pass.on_function(function);
+  });
+}
+
+Module run_pass(const Module& module, const Pass& pass, const PassContext& context) {
+  for (PassInstrument* each : context.instruments) each->before(pass, module);
+  Module result = apply(pass, module, context);
+  if (context.verify && !(result == module)) {
+    std::string problem = find_ill_formed(result);
+    CHECK(problem.empty(), "pass {} left the module ill-formed: {}\n{}", pass.name, problem,
+          print(result, {.metadata = false}));
+  }
+  for (PassInstrument* each : context.instruments) each->after(pass, result);
+  return result;
+}
+
+}  // namespace
+
+std::span<const Pass> passes() { return kPasses; }
+
+const Pass& pass(PassId id) { return kPasses[static_cast<size_t>(id)]; }
+
+const Pass& find_pass(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Pass& each : kPasses) {
+    if (each.name == name) return each;
+    names.push_back(each.name);
+  }
+  fail("unknown pass `{}`{}", name, did_you_mean(name, names));
+}
+
+std::span<const PassId> inference_pipeline() { return kInferencePipeline; }
+
+Module run_passes(Module module, std::span<const PassId> sequence, const PassContext& context) {
+  for (PassId id : sequence) {
+    const Pass& next = pass(id);
+    bool disabled = std::find(context.disabled.begin(), context.disabled.end(), id) != context.disabled.end();
+    if (disabled || next.opt_level > context.opt_level) continue;
+    for (PassId required : next.required) module = run_pass(module, pass(required), context);
+    module = run_pass(module, next, context);
+  }
+  return module;
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,62 @@
+#include "core/relay/passes/dead_code.h"
+
+#include "core/relay/analysis/purity.h"
+#include "core/relay/functor.h"
+
+namespace lathe::relay {
+namespace {
+
+/// The variables that something kept uses.
+class Liveness {
+ public:
+  explicit Liveness(const Expr& root) : purity_(root) {
+    pending_.push_back(root);
+    while (!pending_.empty()) {
+      Expr e = pending_.back();
+      pending_.pop_back();
+      if (seen_.insert(e.get()).second) keep(e);
+    }
+  }
+  bool is_live(const Var& variable) const { return live_.count(variable.get()) > 0; }
+
+ private:
+  void keep(const Expr& e) {
+    if (const auto* let = e.as<Let>()) {
+      if (!purity_.is_pure(let->value)) live_.insert(let->var.get());
+      if (live_.count(let->var.get()))
+        pending_.push_back(let->value);
+      else
+        values_[let->var.get()] = let->value;
+      pending_.push_back(let->body);
+      return;
+    }
+    if (e.as<VarNode>() && live_.insert(e.get()).second) {
+      auto found = values_.find(e.get());
+      if (found != values_.end()) pending_.push_back(found->second);
+    }
+    for_each_operand(e, [&](const Expr& operand, bool) { pending_.push_back(operand); });
+  }
+
+  Purity purity_;
+  std::vector<Expr> pending_;
+  std::unordered_set<const Node*> seen_, live_;
+  std::unordered_map<const Node*, Expr> values_;  // of bindings not kept so far
+};
+
+class DropDead : public ExprMutator {
+ public:
+  explicit DropDead(const Expr& root) : liveness_(root) {}
+
+ private:
+  Expr visit_let(const Ref<Let>& e) override {
+    return liveness_.is_live(e->var) ? ExprMutator::visit_default(e) : visit(e->body);
+  }
+
+  Liveness liveness_;
+};
+
+}  // namespace
+
+Ref<Function> dead_code(const Ref<Function>& function) { return DropDead(function).visit_as(function); }
+
+}  // namespace lathe::relay

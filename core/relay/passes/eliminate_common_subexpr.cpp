@@ -1,0 +1,73 @@
+#include "core/relay/passes/eliminate_common_subexpr.h"
+
+#include <cstring>
+
+#include "core/relay/functor.h"
+#include "core/relay/op.h"
+
+namespace lathe::relay {
+namespace {
+
+constexpr int64_t kComparedElements =
+    64;  // of constants; larger ones are the same only when they share storage
+
+bool same_value(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  if (a.data() == b.data()) return true;
+  return a.size() <= kComparedElements &&
+         std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) == 0;
+}
+
+bool same_attrs(const Attrs& a, const Attrs& b) { return a == b || (a && b && structural_equal(a, b)); }
+
+/// The operands are unified before, so those that are equal are the same node.
+bool same_expr(const Expr& a, const Expr& b) {
+  if (a->kind() != b->kind()) return false;
+  if (const auto* x = a.as<Constant>()) return same_value(x->value, b.as<Constant>()->value);
+  if (const auto* x = a.as<Projection>())
+    return x->tuple == b.as<Projection>()->tuple && x->index == b.as<Projection>()->index;
+  const Call &x = *a.as<Call>(), &y = *b.as<Call>();
+  return x.callee.as<OpNode>()->name == y.callee.as<OpNode>()->name && x.args == y.args &&
+         same_attrs(x.attrs, y.attrs);
+}
+
+size_t hash_of(const Expr& e) {
+  if (const auto* constant = e.as<Constant>()) return static_cast<size_t>(constant->value.size());
+  if (const auto* item = e.as<Projection>())
+    return std::hash<Expr>()(item->tuple) + static_cast<size_t>(item->index);
+  const Call& call = *e.as<Call>();
+  size_t hash = std::hash<std::string>()(call.callee.as<OpNode>()->name);
+  for (const Expr& arg : call.args) hash = hash * 31 + std::hash<Expr>()(arg);
+  return hash;
+}
+
+class Unify : public ExprMutator {
+  Expr visit_constant(const Ref<Constant>& e) override { return representative(e); }
+  Expr visit_projection(const Ref<Projection>& e) override {
+    return representative(ExprMutator::visit_default(e));
+  }
+  Expr visit_call(const Ref<Call>& e) override {
+    Expr call = ExprMutator::visit_default(e);
+    const OpNode* op = e->callee.as<OpNode>();
+    return op && !op->row().stateful ? representative(call) : call;
+  }
+  Expr visit_function(const Ref<Function>& e) override {
+    return e->attrs.primitive ? Expr(e) : ExprMutator::visit_default(e);
+  }
+
+  Expr representative(const Expr& e) {
+    std::vector<Expr>& bucket = seen_[hash_of(e)];
+    for (const Expr& each : bucket)
+      if (same_expr(each, e)) return each;
+    bucket.push_back(e);
+    return e;
+  }
+
+  std::unordered_map<size_t, std::vector<Expr>> seen_;
+};
+
+}  // namespace
+
+Ref<Function> eliminate_common_subexpr(const Ref<Function>& function) { return Unify().visit_as(function); }
+
+}  // namespace lathe::relay
