@@ -24,6 +24,15 @@ Time monotonic_now() {
   return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
+/// A lease that no worker would read is the submitter's mistake.
+void check_size(const TrialSpec& spec) {
+  if (spec.trace.size() > kTextLimit || spec.workload->size() > kTextLimit)
+    fail("a candidate's workload has {} bytes and its trace {}, more than the limit of {}",
+         spec.workload->size(), spec.trace.size(), kTextLimit);
+  if (spec.target.size() > kTargetLimit)
+    fail("a target's text has {} bytes, more than the limit of {}", spec.target.size(), kTargetLimit);
+}
+
 constexpr int kFramesTogether = 256;  // committed at once, so that a busy tracker waits less for its disk
 
 }  // namespace
@@ -85,8 +94,10 @@ class Tracker::Loop {
     }
     std::vector<Submission> submissions = journal_->add(job, candidates);
     Submit event;
-    for (const Submission& submission : submissions)
+    for (const Submission& submission : submissions) {
+      if (submission.spec) check_size(*submission.spec);
       if (submission.status == Submission::Status::kQueued) event.trials.push_back(submission);
+    }
     step(event);
     return submissions;
   }
