@@ -124,6 +124,14 @@ bool Analyzer::can_prove_equal(const Expr& a, const Expr& b) const {
 Expr simplify(const Expr& e) { return Analyzer().simplify(e); }
 bool prove_equal(const Expr& a, const Expr& b) { return Analyzer().can_prove_equal(a, b); }
 
+std::vector<Expr> conjuncts(const Expr& condition) {
+  const Binary* b = condition.as<Binary>();
+  if (!b || b->op != BinaryOp::kAnd) return {condition};
+  std::vector<Expr> parts = conjuncts(b->a), right = conjuncts(b->b);
+  parts.insert(parts.end(), right.begin(), right.end());
+  return parts;
+}
+
 std::optional<LinearForm> linear_form(const Expr& e, std::span<const Var> vars) {
   Facts none;
   LinearForm form;

@@ -46,6 +46,9 @@ class Analyzer {
 Expr simplify(const Expr& e);
 bool prove_equal(const Expr& a, const Expr& b);
 
+/// The conditions that `condition` joins with &&, left to right.
+std::vector<Expr> conjuncts(const Expr& condition);
+
 /// e as sum of coefficient * variable + rest, when it is linear in `vars` with constant coefficients.
 struct LinearForm {
   std::map<const VarNode*, int64_t> coefficients;  // nonzero

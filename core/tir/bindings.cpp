@@ -23,13 +23,6 @@ Fault range_fault(const Block& block, const Domain& loops) {
   return {};
 }
 
-void conjuncts(const Expr& condition, std::vector<Expr>& parts) {
-  const Binary* b = condition.as<Binary>();
-  if (!b || b->op != BinaryOp::kAnd) return parts.push_back(condition);
-  conjuncts(b->a, parts);
-  conjuncts(b->b, parts);
-}
-
 bool uses_one_of(const Expr& e, const Domain& loops) {
   return std::any_of(loops.begin(), loops.end(),
                      [&](const auto& loop) { return uses_var(e, loop.first.get()); });
@@ -99,7 +92,8 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
     if (!reduces) continue;
     Expr size = analyzer.simplify(extent);
     const int64_t* n = as_int(size);
-    if (!n || *n < 1 || spatial) return {};  // of symbolic extent, empty, or one loop for both: not decided here
+    if (!n || *n < 1 || spatial)
+      return {};  // of symbolic extent, empty, or one loop for both: not decided here
     used.emplace_back(v, Expr(*n));
     if (__builtin_mul_overflow(steps, *n, &steps)) return {};
   }
@@ -108,11 +102,10 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
     const int64_t* n = as_int(iter.extent);
     if (!n || __builtin_mul_overflow(wanted, *n, &wanted)) return {};
   }
-  std::vector<Expr> parts, conditions;
-  conjuncts(block.predicate, parts);
+  std::vector<Expr> conditions;
   Domain others = loops;
   std::erase_if(others, [&](const auto& loop) { return uses_one_of(loop.first, used); });
-  for (const Expr& part : parts) {
+  for (const Expr& part : conjuncts(block.predicate)) {
     if (!uses_one_of(part, used)) continue;
     if (uses_one_of(part, others))
       return {};  // which steps run depends on where the block is: not decided here

@@ -362,7 +362,7 @@ Stmt Parser::store() {
   std::vector<Expr> where = indices(buffer, name);
   Token equals = expect("=");
   Expr value = expression();
-  int lanes = where.empty() ? 1 : where.back().dtype().lanes;
+  int lanes = lanes_of(where);
   if (value.dtype() != buffer->dtype.with_lanes(lanes))
     source_.fail_at(equals,
                     fmt::format("{} holds {}, the value is {}", name.text,

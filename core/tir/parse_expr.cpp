@@ -215,6 +215,9 @@ std::vector<Expr> Parser::indices(const Buffer& buffer, const Token& name) {
     list.push_back(index_expression("an index"));
   }
   expect("]");
+  for (const Expr& index : list)
+    if (index.dtype().lanes != 1 && index.dtype().lanes != lanes_of(list))
+      source_.fail_at(name, "vector indices of different lengths");
   if (list.size() != buffer->shape.size())
     source_.fail_at(name, fmt::format("{} has {} dimensions, got {} indices", name.text, buffer->shape.size(),
                                       list.size()));

@@ -146,10 +146,10 @@ class Collector {
   void add(std::vector<Region>& list, const Buffer& buffer, const std::vector<Expr>& indices) {
     Region region{buffer, {}};
     for (const Expr& index : indices) {
-      if (const Ramp* ramp = index.as<Ramp>()) {
-        int64_t stride = as_int(ramp->stride) ? *as_int(ramp->stride) : 0,
-                last = stride * (ramp->dtype.lanes - 1);
-        CHECK(as_int(ramp->stride), "a ramp of unknown stride indexes {}", buffer->name);
+      const Ramp* ramp = index.as<Ramp>();
+      const int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
+      if (stride) {
+        int64_t last = *stride * (ramp->dtype.lanes - 1);
         region.ranges.push_back({last < 0 ? ramp->base + last : ramp->base, imm(kInt64, std::abs(last) + 1)});
       } else if (index.dtype().lanes > 1) {
         size_t dimension = region.ranges.size();

@@ -52,12 +52,16 @@ std::vector<int64_t> constant_shape(const Buffer& buffer) {
   return shape;
 }
 
+int lanes_of(std::span<const Expr> indices) {
+  int lanes = 1;
+  for (const Expr& index : indices) lanes = std::max<int>(lanes, index.dtype().lanes);
+  return lanes;
+}
+
 Expr load(Buffer buffer, std::vector<Expr> indices) {
   CHECK(indices.size() == buffer->shape.size(), "{} of rank {} loaded with {} indices", buffer->name, buffer->shape.size(),
         indices.size());
-  int lanes = 1;
-  for (const Expr& index : indices) lanes = std::max<int>(lanes, index.dtype().lanes);
-  DataType dtype = buffer->dtype.with_lanes(lanes);
+  DataType dtype = buffer->dtype.with_lanes(lanes_of(indices));
   return make<Load>(std::move(buffer), std::move(indices), dtype);
 }
 

@@ -44,6 +44,8 @@ struct Load final : NodeOf<Load, ExprNode> {
       std::tuple{field("buffer", &Load::buffer), field("indices", &Load::indices), field("dtype", &Load::dtype)};
 };
 Expr load(Buffer buffer, std::vector<Expr> indices);
+/// The lanes of an access with these indices: those of its vector indices, or 1.
+int lanes_of(std::span<const Expr> indices);
 
 struct Range {
   Expr min, extent;

@@ -44,8 +44,9 @@ class Verifier {
 
  private:
   void define(const Node* node, const std::string& name) {
-    if (!defined_.insert(node).second) report("{} is defined twice", name);
-    visible_.insert(node);
+    bool is_new = defined_.insert(node).second;
+    // Lowering copies statements, so one loop may stand in several branches, though not inside itself.
+    if (!visible_.insert(node).second || !(is_new || lowered_)) report("{} is defined twice", name);
   }
 
   void stmt(const Stmt& s) {
@@ -96,6 +97,9 @@ class Verifier {
       report("loop {} is {} but its extent is not constant", loop.var->name, spelling(loop.iteration));
     if (lowered_ && loop.iteration == Iteration::kVectorized)
       report("loop {} is vectorized at the lowered level", loop.var->name);
+    for (const For* outer : loops_)
+      if (loop.iteration == Iteration::kVectorized && outer->iteration == Iteration::kVectorized)
+        report("vectorized loop {} is inside vectorized loop {}", loop.var->name, outer->var->name);
     define(loop.var.get(), loop.var->name);
     analyzer_.bind_range(loop.var, loop.extent);
     loops_.push_back(&loop);
@@ -176,7 +180,8 @@ class Verifier {
     if (!leaf && b.reads.empty() && b.writes.empty()) return;
     Accesses actual = block_accesses(b.iters, b.init, b.body);
     std::erase_if(actual.reads, [&](const Region& read) {  // a reduction's own accumulator
-      return std::any_of(b.writes.begin(), b.writes.end(), [&](const Region& w) { return w.buffer == read.buffer; });
+      return std::any_of(b.writes.begin(), b.writes.end(),
+                         [&](const Region& w) { return w.buffer == read.buffer; });
     });
     covered(b, actual.reads, b.reads, "reads");
     covered(b, actual.writes, b.writes, "writes");
@@ -217,7 +222,7 @@ class Verifier {
              s.indices.size());
     for (const Expr& i : s.indices) index(i, "an index");
     expr(s.value, "a value");
-    int lanes = s.indices.empty() ? 1 : s.indices.back().dtype().lanes;
+    int lanes = lanes_of(s.indices);
     if (s.value.dtype() != s.buffer->dtype.with_lanes(lanes))
       report("{}{} holds {}, the stored value is {}", where(), s.buffer->name,
              to_string(s.buffer->dtype.with_lanes(lanes)), to_string(s.value.dtype()));
@@ -259,6 +264,9 @@ class Verifier {
 
   /// Linear indices take both ends of their range: the check is exact where nothing guards the access.
   void in_bounds(const Buffer& buffer, const std::vector<Expr>& indices) {
+    for (const Expr& i : indices)
+      if (int lanes = i.dtype().lanes; lanes != 1 && lanes != lanes_of(indices))
+        report("{}{} has vector indices of {} and {} lanes", where(), buffer->name, lanes, lanes_of(indices));
     if (guards_ > 0) return;
     for (size_t d = 0; d < indices.size(); ++d) {
       const int64_t* dim = as_int(buffer->shape[d]);

@@ -29,7 +29,7 @@ Fault load_fault(const Expr& e, const Load& load) {
   if (load.indices.size() != load.buffer->shape.size())
     return wrong(e, fmt::format("{} of rank {} has {} indices", load.buffer->name, load.buffer->shape.size(),
                                 load.indices.size()));
-  int lanes = load.indices.empty() ? 1 : load.indices.back().dtype().lanes;
+  int lanes = lanes_of(load.indices);
   if (load.dtype != load.buffer->dtype.with_lanes(lanes))
     return wrong(e, fmt::format("a load said to be {}", to_string(load.dtype)));
   return {};

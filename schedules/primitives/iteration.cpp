@@ -41,11 +41,18 @@ void parallel(Application& a) {
 }
 
 void vectorize(Application& a) {
-  const Ref<For> loop = a.loop(0).back().cast<For>();
+  Path path = a.loop(0);
+  const Ref<For> loop = path.back().cast<For>();
   require_constant(a, *loop);
   require_data_parallel(a, *loop);
-  for (Stmt body = loop->body; !body.as<Block>(); body = body.as<For>()->body)
+  std::vector<Ref<For>> others = loops_around(path);
+  for (Stmt body = loop->body; !body.as<Block>(); body = body.as<For>()->body) {
     if (!body.as<For>()) a.fail("loop {} has several statements in it, must hold one block", loop->var->name);
+    others.push_back(body.cast<For>());
+  }
+  for (const Ref<For>& other : others)
+    if (other != loop && other->iteration == Iteration::kVectorized)
+      a.fail("loop {} is vectorized already in the nest of loop {}", other->var->name, loop->var->name);
   for (const Ref<Block>& block : blocks_in(loop))
     if (!carries(*block, loop->var, IterKind::kSpatial))
       a.fail("block `{}` does the same in all iterations of loop {}", block->name, loop->var->name);

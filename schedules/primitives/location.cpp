@@ -39,10 +39,11 @@ struct Move {
   Path block_path, loop_path;
   Ref<Block> block;
   Ref<For> loop;
+  Expr condition;  // when the writers run at all, where that depends on the loops around; null: not known yet
 };
 
 Move movable(const Application& a) {
-  Move move{a.block(0), a.loop(1), nullptr, nullptr};
+  Move move{a.block(0), a.loop(1), nullptr, nullptr, {}};
   move.block = move.block_path.back().cast<Block>();
   move.loop = move.loop_path.back().cast<For>();
   if (scope_of(move.block_path) != scope_of(move.loop_path))
@@ -63,11 +64,12 @@ Move movable(const Application& a) {
 
 /// The block with new loops over `domains` of its variables (others run over all their values). Iterations
 /// outside the block's own domain are guarded by its predicate.
-Stmt placed(const Application& a, const Ref<Block>& block, const Domains& domains, const Analyzer& context) {
+Stmt placed(const Application& a, const Move& move, const Domains& domains, const Analyzer& context) {
+  const Ref<Block>& block = move.block;
   std::vector<std::pair<Var, Expr>> loops;
   Analyzer inside = context;
   Stmt result = changed(block, [&](Block& copy) {
-    copy.predicate = imm(kBool, 1);
+    copy.predicate = move.condition ? move.condition : imm(kBool, 1);
     for (BlockIter& iter : copy.iters) {
       auto found = domains.find(iter.var.get());
       Range domain = found == domains.end() ? Range{Expr(0), iter.extent} : found->second;
@@ -146,15 +148,39 @@ void compute_at(Application& a) {
       if (region.buffer == buffer)
         grow(box, relaxed(region, path, loops_below(path, move.loop), context), context);
   }
-  Stmt nest = placed(a, block, domains_of_writes(a, *block, *box), analyzer_at(move.loop_path));
+  Stmt nest = placed(a, move, domains_of_writes(a, *block, *box), analyzer_at(move.loop_path));
   Func func = replace(a.func, own_nest(move.block_path), nullptr);
   auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();
   a.func = replace(func, loop, with_inserted(loop, nest, consumers, true));
 }
 
+/// The part of the writer's predicate that does not depend on loops below the one its consumer moves to. The
+/// rest must say that a variable stays in its range, as the split of a loop does: then the consumer's own
+/// range cuts its box alike.
+Expr condition_outside(const Application& a, const Path& path, const Domain& below, const Analyzer& context) {
+  const Block& writer = *path.back().as<Block>();
+  Expr outside = imm(kBool, 1);
+  for (const Expr& condition : conjuncts(writer.predicate)) {
+    bool inner = std::any_of(below.begin(), below.end(),
+                             [&](const auto& loop) { return uses_var(condition, loop.first.get()); });
+    bool range = std::any_of(writer.iters.begin(), writer.iters.end(), [&](const BlockIter& iter) {
+      Expr kept = less(iter.value, iter.extent);
+      return iter.kind == IterKind::kReduce
+                 ? structural_equal(condition, kept)
+                 : !is_int(iter.extent, 1) &&
+                       structural_equal(context.simplify(condition), context.simplify(kept));
+    });
+    if (!inner)
+      outside = logical_and(outside, condition);
+    else if (!range)
+      a.fail("the predicate of block `{}` cuts the box it writes", writer.name);
+  }
+  return outside;
+}
+
 /// The box that `writers`, all inside the loop, write in one iteration of it; each of its elements exactly
 /// once.
-Region written_box(const Application& a, const Move& move, const std::vector<Ref<Block>>& writers,
+Region written_box(const Application& a, Move& move, const std::vector<Ref<Block>>& writers,
                    const Buffer& buffer) {
   std::optional<Region> box;
   for (const Ref<Block>& writer : writers) {
@@ -171,6 +197,10 @@ Region written_box(const Application& a, const Move& move, const std::vector<Ref
       a.fail("block `{}` does not write the elements of a box of {} once each in an iteration of loop {}",
              writer->name, buffer->name, move.loop->var->name);
     Analyzer context = analyzer_at(path);
+    Expr condition = condition_outside(a, path, below, context);
+    if (move.condition && !structural_equal(condition, move.condition))
+      a.fail("the writers of {} run under different conditions", buffer->name);
+    move.condition = condition;
     for (const Region& region : writer->writes)
       if (region.buffer == buffer) grow(box, relaxed(region, path, below, context), context);
   }
@@ -186,7 +216,11 @@ struct Divided {
 Range undivided(const Application& a, const Block& block, const Divided& parts, const Analyzer& context) {
   if (parts.quotient && parts.remainder) {
     const Range &high = *parts.quotient, &low = *parts.remainder;
-    if (is_int(high.extent, 1)) return {context.simplify(high.min * parts.divisor + low.min), low.extent};
+    // A predicate of the writer may cut the box: beyond the divisor it would reach into the next quotient.
+    bool within = context.can_prove(less_equal(0, low.min)) &&
+                  context.can_prove(less_equal(low.min + low.extent, parts.divisor));
+    if (is_int(high.extent, 1) && within)
+      return {context.simplify(high.min * parts.divisor + low.min), low.extent};
     if (is_int(low.extent, parts.divisor) && is_int(low.min, 0))
       return {context.simplify(high.min * parts.divisor), context.simplify(high.extent * parts.divisor)};
   }
@@ -284,7 +318,7 @@ void reverse_compute_at(Application& a) {
   }
   if (!domains) a.fail("loop {} computes nothing that block `{}` reads", move.loop->var->name, block->name);
   require_serial_reductions(a, move, *domains);
-  Stmt nest = placed(a, block, *domains, context);
+  Stmt nest = placed(a, move, *domains, context);
   Func func = replace(a.func, own_nest(move.block_path), nullptr);
   auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();
   // The other producers must run before the loop.

@@ -7,16 +7,6 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-void conjuncts(const Expr& condition, std::vector<Expr>& parts) {
-  const Binary* binary = condition.as<Binary>();
-  if (binary && binary->op == BinaryOp::kAnd) {
-    conjuncts(binary->a, parts);
-    conjuncts(binary->b, parts);
-  } else {
-    parts.push_back(condition);
-  }
-}
-
 /// The loops from `outermost` down to the block that carry its spatial variables, with new variables.
 struct InitLoops {
   std::vector<Ref<For>> loops;
@@ -76,9 +66,7 @@ void decompose_reduction(Application& a) {
     own[iter.var.get()] = init.iters.back().var;
   }
   init.body = substitute(block->init, own);
-  std::vector<Expr> conditions;
-  conjuncts(block->predicate, conditions);
-  for (const Expr& condition : conditions) {
+  for (const Expr& condition : conjuncts(block->predicate)) {
     bool reduce = false, spatial = false;
     for (const VarNode* v : loops.reduce) reduce |= uses_var(condition, v);
     for (const auto& [v, renamed] : loops.renamed) spatial |= uses_var(condition, v);

@@ -73,12 +73,4 @@ Stmt if_then(const Expr& condition, Stmt then_case, Stmt else_case) {
   return make<If>(condition, then_case, else_case);
 }
 
-std::vector<Expr> conjuncts(const Expr& condition) {
-  const Binary* both = condition.as<Binary>();
-  if (!both || both->op != BinaryOp::kAnd) return {condition};
-  std::vector<Expr> parts = conjuncts(both->a);
-  for (Expr& part : conjuncts(both->b)) parts.push_back(std::move(part));
-  return parts;
-}
-
 }  // namespace lathe::tir

@@ -28,7 +28,5 @@ class StmtMutator {
 Stmt with_body(const Ref<For>& loop, Stmt body);
 /// The condition's case, or an If; null when nothing is left.
 Stmt if_then(const Expr& condition, Stmt then_case, Stmt else_case = {});
-/// Each part of a conjunction.
-std::vector<Expr> conjuncts(const Expr& condition);
 
 }  // namespace lathe::tir

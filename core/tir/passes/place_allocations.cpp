@@ -1,6 +1,6 @@
 #include "core/tir/passes/place_allocations.h"
 
-#include <set>
+#include <algorithm>
 
 #include "core/tir/passes/mutator.h"
 #include "core/tir/regions.h"
@@ -41,9 +41,37 @@ bool carries(const For& loop, const Buffer& buffer) {
   return found;
 }
 
+/// A store to `buffer` stands under a condition on `v`.
+bool stores_under_condition(const Stmt& stmt, const Buffer& buffer, const Var& v, bool conditional = false) {
+  auto inside = [&](const Stmt& inner, bool now) {
+    return inner && stores_under_condition(inner, buffer, v, now);
+  };
+  if (const Store* store = stmt.as<Store>()) return conditional && store->buffer == buffer;
+  if (const For* loop = stmt.as<For>()) return inside(loop->body, conditional);
+  if (const Alloc* alloc = stmt.as<Alloc>()) return inside(alloc->body, conditional);
+  if (const If* branch = stmt.as<If>()) {
+    bool now = conditional || lathe::uses_var(branch->condition, v.get());
+    return inside(branch->then_case, now) || inside(branch->else_case, now);
+  }
+  const Seq* seq = stmt.as<Seq>();
+  return seq && std::any_of(seq->stmts.begin(), seq->stmts.end(),
+                            [&](const Stmt& s) { return inside(s, conditional); });
+}
+
+/// Some iterations store nothing, and all of them read the same element: it must outlive an iteration.
+bool outlives_iterations(const For& loop, const Buffer& buffer) {
+  if (!stores_under_condition(loop.body, buffer, loop.var)) return false;
+  bool found = false;
+  post_order(loop.body, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    found |= load && load->buffer == buffer && !uses_var(load->indices, loop.var);
+  });
+  return found;
+}
+
 bool may_hold(const For& loop, const Buffer& buffer) {
   bool copies = loop.iteration == Iteration::kVectorized || loop.iteration == Iteration::kUnrolled;
-  return !copies && !carries(loop, buffer);
+  return !copies && !carries(loop, buffer) && !outlives_iterations(loop, buffer);
 }
 
 /// Gives `buffer` a place in `body`.
