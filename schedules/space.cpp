@@ -69,14 +69,14 @@ std::vector<const DesignSpace*> spaces_for(const Func& func, const Target& targe
   return spaces;
 }
 
-Trace sample(const DesignSpace& space, const Func& func, const Target& target, uint64_t seed) {
+Schedule sample(const DesignSpace& space, const Func& func, const Target& target, uint64_t seed) {
   constexpr int kAttempts = 8;
   Random seeds(seed);
   for (int attempt = 1;; ++attempt) {
     Schedule schedule(func, seeds.next());
     try {
       space.generate(schedule, target, Decide::kRandom);
-      return schedule.trace();
+      return schedule;
     } catch (const Error& e) {
       if (attempt == kAttempts)
         fail("space {}: no legal schedule in {} attempts: {}", space.name, kAttempts, e.what());
@@ -84,7 +84,7 @@ Trace sample(const DesignSpace& space, const Func& func, const Target& target, u
   }
 }
 
-std::optional<Trace> mutate(const Trace& trace, const Func& func, Random& random) {
+std::optional<Schedule> mutate(const Trace& trace, const Func& func, Random& random) {
   std::vector<size_t> sampling;
   for (size_t i = 0; i < trace.steps.size(); ++i)
     if (trace.steps[i].primitive->samples) sampling.push_back(i);
@@ -93,8 +93,8 @@ std::optional<Trace> mutate(const Trace& trace, const Func& func, Random& random
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     size_t step = sampling[static_cast<size_t>(random.below(static_cast<int64_t>(sampling.size())))];
     try {
-      Trace mutated = replay_renewing(trace, func, step, random.next()).trace();
-      if (!(mutated == trace)) return mutated;
+      Schedule mutated = replay_renewing(trace, func, step, random.next());
+      if (!(mutated.trace() == trace)) return mutated;
     } catch (const Error&) {
       // The rest of the trace does not fit the new decision; try another one.
     }

@@ -32,10 +32,10 @@ std::vector<const DesignSpace*> spaces_for(const tir::Func& func, const Target& 
 
 /// A random schedule of the space; the same seed gives the same trace. Throws Error when no legal one was
 /// found.
-Trace sample(const DesignSpace& space, const tir::Func& func, const Target& target, uint64_t seed);
+Schedule sample(const DesignSpace& space, const tir::Func& func, const Target& target, uint64_t seed);
 
-/// `trace` with one sampling step decided anew, when the rest still applies; else nothing.
-std::optional<Trace> mutate(const Trace& trace, const tir::Func& func, Random& random);
+/// The schedule of `trace` with one sampling step decided anew, when the rest still applies; else nothing.
+std::optional<Schedule> mutate(const Trace& trace, const tir::Func& func, Random& random);
 
 /// A good schedule with no measurements. Never fails on a valid program of constant shape.
 Trace default_trace(const tir::Func& func, const Target& target);

@@ -40,6 +40,10 @@ std::vector<double> rank_weights(size_t count) {
   return cumulative;
 }
 
+Proposal proposal_of(const schedule::Schedule& schedule) {
+  return {schedule.trace(), schedule.func(), fingerprint(schedule.func()), 0};
+}
+
 }  // namespace
 
 std::string fingerprint(const tir::Func& program) { return fmt::format("{:016x}", structural_hash(program)); }
@@ -47,11 +51,10 @@ std::string fingerprint(const tir::Func& program) { return fmt::format("{:016x}"
 TaskSearch::TaskSearch(tir::Func workload, Target target, uint64_t seed, SearchSettings settings)
     : workload_(std::move(workload)), target_(std::move(target)), settings_(settings), random_(seed) {}
 
-std::optional<Proposal> TaskSearch::made(schedule::Trace trace) const {
+std::optional<Proposal> TaskSearch::made(const schedule::Trace& trace) const {
   try {
     tir::Func program = schedule::replay(trace, workload_);
-    std::string print = fingerprint(program);
-    return Proposal{std::move(trace), std::move(program), std::move(print), 0};
+    return Proposal{trace, program, fingerprint(program), 0};
   } catch (const Error&) {
     return std::nullopt;  // a trace from an older database may not apply any more
   }
@@ -63,8 +66,7 @@ std::vector<Proposal> TaskSearch::sampled(size_t count) {
   for (size_t i = 0; i < count && !spaces.empty(); ++i) {
     const schedule::DesignSpace& space = *spaces[i % spaces.size()];
     try {
-      if (auto proposal = made(schedule::sample(space, workload_, target_, random_.next())))
-        result.push_back(std::move(*proposal));
+      result.push_back(proposal_of(schedule::sample(space, workload_, target_, random_.next())));
     } catch (const Error&) {
       // No legal schedule in this space this time.
     }
@@ -97,8 +99,8 @@ std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, cons
     for (size_t i = 0; i < settings_.population; ++i) {
       auto mutant = schedule::mutate(pool[draw(weights, random_)].trace, workload_, random_);
       if (!mutant) continue;
-      auto child = made(std::move(*mutant));
-      if (child && present.insert(child->fingerprint).second) children.push_back(std::move(*child));
+      Proposal child = proposal_of(*mutant);
+      if (present.insert(child.fingerprint).second) children.push_back(std::move(child));
     }
     rescore(children, score);
     std::move(children.begin(), children.end(), std::back_inserter(pool));

@@ -30,8 +30,8 @@ struct Proposal {
 using Score = std::function<std::vector<double>(std::span<const tir::Func>)>;
 
 struct SearchSettings {
-  size_t population = 64;  // programs a generation
-  int generations = 3;
+  size_t population = 48;  // programs a generation
+  int generations = 2;
   double explore = 0.15;  // share of proposals taken at random instead of by score
   size_t parents = 24;    // fastest measured schedules that enter the population
 };
@@ -58,7 +58,7 @@ class TaskSearch {
     schedule::Trace trace;
     double seconds;
   };
-  std::optional<Proposal> made(schedule::Trace trace) const;
+  std::optional<Proposal> made(const schedule::Trace& trace) const;
   std::vector<Proposal> sampled(size_t count);
   std::vector<Proposal> first_population();
   std::vector<Proposal> evolved(std::vector<Proposal> population, const Score& score);

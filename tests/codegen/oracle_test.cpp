@@ -42,7 +42,7 @@ TEST_P(Oracle, RandomProgramsUnderRandomSchedules) {
   for (uint32_t seed = 100; seed < 130; ++seed) {
     tir::Func func = tir::random_func(seed);
     for (const schedule::DesignSpace* space : schedule::spaces_for(func, target_)) {
-      tir::Func scheduled = schedule::replay(schedule::sample(*space, func, target_, seed), func);
+      tir::Func scheduled = schedule::sample(*space, func, target_, seed).func();
       expect_same(func, tir::lower(scheduled, target_), seed, pool.parallel());
       if (HasFailure()) return;
     }
@@ -55,7 +55,7 @@ TEST_P(Oracle, OperatorsUnderDefaultAndRandomSchedules) {
     SCOPED_TRACE(program.name);
     std::vector<schedule::Trace> traces{schedule::default_trace(program.func, target_)};
     for (const schedule::DesignSpace* space : schedule::spaces_for(program.func, target_))
-      traces.push_back(schedule::sample(*space, program.func, target_, 7));
+      traces.push_back(schedule::sample(*space, program.func, target_, 7).trace());
     for (const schedule::Trace& trace : traces) {
       expect_same(program.func, tir::lower(schedule::replay(trace, program.func), target_), 7,
                   pool.parallel());

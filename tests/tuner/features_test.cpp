@@ -166,8 +166,7 @@ TEST(Features, AllProgramsAndSchedulesGiveOneWidthAndFiniteNumbers) {
     std::vector<tir::Func> funcs = {program.func};
     for (const schedule::DesignSpace* space : schedule::spaces_for(program.func, avx512()))
       for (uint64_t seed = 0; seed < 4; ++seed)
-        funcs.push_back(
-            schedule::replay(schedule::sample(*space, program.func, avx512(), seed), program.func));
+        funcs.push_back(schedule::sample(*space, program.func, avx512(), seed).func());
     for (const tir::Func& func : funcs) {
       Features features = extract_features(func, avx512());
       EXPECT_EQ(features.width, width);
@@ -183,7 +182,7 @@ TEST(Features, TellSchedulesApart) {
   const schedule::DesignSpace& space = *schedule::spaces_for(func, avx512()).front();
   std::set<std::string> programs;
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    tir::Func scheduled = schedule::replay(schedule::sample(space, func, avx512(), seed), func);
+    tir::Func scheduled = schedule::sample(space, func, avx512(), seed).func();
     programs.insert(tir::print(scheduled));
     seen.insert(extract_features(scheduled, avx512()).values);
   }

@@ -81,7 +81,7 @@ TEST_F(BuilderTest, MeasuresSchedulesOfAProgram) {
   for (const schedule::DesignSpace* space : schedule::spaces_for(func, target_))
     for (uint64_t seed = 0; seed < 12; ++seed)
       leases.push_back(
-          lease(leases.size() + 1, func, to_json(schedule::sample(*space, func, target_, seed))));
+          lease(leases.size() + 1, func, to_json(schedule::sample(*space, func, target_, seed).trace())));
   const auto start = std::chrono::steady_clock::now();
   const auto results = process(leases);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
