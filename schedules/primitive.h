@@ -50,6 +50,7 @@ std::span<const Primitive> inline_primitives();
 std::span<const Primitive> location_primitives();
 std::span<const Primitive> cache_primitives();
 std::span<const Primitive> reduction_primitives();
+std::span<const Primitive> rfactor_primitives();
 std::span<const Primitive> layout_primitives();
 
 /// What a handle stands for. Blocks are known by name and loops by their variable; a null variable is the

@@ -259,6 +259,19 @@ std::vector<Ref<Block>> consumers_of(const Func& func, const Ref<Block>& block) 
   return related(func, block, block->writes, reads_buffer);
 }
 
+Stmt top_statement(const Path& path) {
+  size_t i = path.size() - 1;
+  while (!path[i - 1].as<Block>()) --i;
+  return path[i].as<Seq>() ? path[i + 1] : path[i];
+}
+
+Func with_alloc(const Func& func, const std::string& scope, const Buffer& buffer) {
+  if (func->body.as<Block>()->name == scope)
+    return with_body(func,
+                     changed(func->body.cast<Block>(), [&](Block& root) { root.allocs.push_back(buffer); }));
+  return change_block(func, scope, [&](Block& block) { block.allocs.push_back(buffer); });
+}
+
 Stmt nest(const std::vector<std::pair<Var, Expr>>& vars, Stmt body) {
   for (size_t i = vars.size(); i-- > 0;) body = for_loop(vars[i].first, vars[i].second, std::move(body));
   return body;

@@ -61,6 +61,11 @@ bool is_param(const tir::Func& func, const tir::Buffer& buffer);
 std::vector<Ref<tir::Block>> producers_of(const tir::Func& func, const Ref<tir::Block>& block);
 std::vector<Ref<tir::Block>> consumers_of(const tir::Func& func, const Ref<tir::Block>& block);
 
+/// The statement of the scope's sequence that holds the end of `path`.
+tir::Stmt top_statement(const Path& path);
+/// `func` with `buffer` allocated by the block named `scope`.
+tir::Func with_alloc(const tir::Func& func, const std::string& scope, const tir::Buffer& buffer);
+
 /// Nests `body` in the loops of `vars`, the first outermost.
 tir::Stmt nest(const std::vector<std::pair<Var, Expr>>& vars, tir::Stmt body);
 

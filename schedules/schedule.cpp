@@ -215,6 +215,15 @@ BlockHandle Schedule::decompose_reduction(BlockHandle block, LoopHandle loop) {
   return run_blocks("decompose_reduction", {block, loop})[0];
 }
 
+BlockHandle Schedule::rfactor(BlockHandle block, LoopHandle loop) {
+  return run_blocks("rfactor", {block, loop})[0];
+}
+void Schedule::transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes) {
+  std::vector<Input> inputs{block, write};
+  inputs.insert(inputs.end(), axes.begin(), axes.end());
+  run(primitive("transform_layout"), std::move(inputs));
+}
+
 namespace {
 /// Runs a recorded step; with `flexible`, a decision that does not fit is drawn anew.
 std::vector<Output> rerun(Schedule& schedule, const Step& step, bool flexible) {

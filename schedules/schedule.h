@@ -78,6 +78,9 @@ class Schedule {
   void compute_inline(BlockHandle block);
   void reverse_compute_inline(BlockHandle block);
   BlockHandle decompose_reduction(BlockHandle block, LoopHandle loop);
+  BlockHandle rfactor(BlockHandle block, LoopHandle loop);
+  /// `axes`: pairs of a dimension of the buffer and an extent, outermost axis first.
+  void transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes);
 
  private:
   std::vector<LoopHandle> run_loops(const char* name, std::vector<Input> inputs);

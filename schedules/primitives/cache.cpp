@@ -37,20 +37,6 @@ Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
   return nest(loops, seal(std::make_unique<Block>(block)));
 }
 
-/// The statement of the scope's sequence that holds the end of `path`.
-Stmt top_statement(const Path& path) {
-  size_t i = path.size() - 1;
-  while (!path[i - 1].as<Block>()) --i;
-  return path[i].as<Seq>() ? path[i + 1] : path[i];
-}
-
-Func with_alloc(const Func& func, const std::string& scope, const Buffer& buffer) {
-  if (func->body.as<Block>()->name == scope)
-    return with_body(func,
-                     changed(func->body.cast<Block>(), [&](Block& root) { root.allocs.push_back(buffer); }));
-  return change_block(func, scope, [&](Block& block) { block.allocs.push_back(buffer); });
-}
-
 void cache_write(Application& a) {
   Path path = a.block(0);
   auto block = path.back().cast<Block>();

@@ -61,6 +61,7 @@ class RandomSchedule {
     if (primitive.inputs.rest != InputKind::kNone)
       for (int64_t more = random_.below(4); more > 0; --more)
         inputs.push_back(input(primitive.inputs.rest, primitive));
+    if (std::string(primitive.name) == "transform_layout") add_axes(inputs);
     tir::Func before = schedule.func();
     size_t steps = schedule.trace().steps.size();
     try {
@@ -84,6 +85,36 @@ class RandomSchedule {
   template <typename T>
   const T& any(const std::vector<T>& values) {
     return values[static_cast<size_t>(random_.below(static_cast<int64_t>(values.size())))];
+  }
+
+  /// Axes for the buffer that the block writes first: each dimension whole or cut in two, in random order.
+  void add_axes(std::vector<Input>& inputs) {
+    inputs.resize(1);
+    inputs.emplace_back(int64_t{0});
+    auto path = path_to_block(schedule.func(), block_name(std::get<BlockHandle>(inputs[0])));
+    if (!path) return;
+    std::vector<std::pair<int64_t, int64_t>> outer, inner;
+    int64_t d = 0;
+    for (int64_t extent : tir::constant_shape(path->back().as<tir::Block>()->writes[0].buffer)) {
+      int64_t part = extent % 2 == 0 && random_.below(2) ? 2 : 1;
+      outer.emplace_back(d, extent / part);
+      if (part > 1) inner.emplace_back(d, part);
+      ++d;
+    }
+    if (outer.size() > 1 && random_.below(2)) std::swap(outer.front(), outer.back());
+    outer.insert(outer.end(), inner.begin(), inner.end());
+    for (const auto& [dimension, extent] : outer) {
+      inputs.emplace_back(dimension);
+      inputs.emplace_back(extent);
+    }
+  }
+
+  std::string block_name(BlockHandle block) {
+    try {
+      return schedule[block]->name;
+    } catch (const Error&) {
+      return "";  // it was inlined
+    }
   }
 
   Input input(InputKind kind, const Primitive& primitive) {

@@ -1,0 +1,108 @@
+// How an intermediate is laid out in memory.
+#include <algorithm>
+
+#include "schedules/primitive.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// One dimension of the new layout: (index of `dimension` // divisor) % extent.
+struct Axis {
+  size_t dimension;
+  int64_t divisor, extent;
+};
+
+int64_t extent_of(const Application& a, const Buffer& buffer, size_t d) {
+  const int64_t* extent = as_int(buffer->shape[d]);
+  if (!extent) a.fail("dimension {} of {} has no constant extent", d, buffer->name);
+  return *extent;
+}
+
+/// The axes from pairs (dimension, extent), outermost first: the axes of one dimension cut it from the
+/// outside in, so that the last of them is its innermost part.
+std::vector<Axis> axes_of(const Application& a, const Buffer& buffer) {
+  size_t rank = buffer->shape.size(), pairs = (a.size() - 2) / 2;
+  if (a.size() % 2 != 0 || pairs == 0) a.fail("the layout must be pairs of a dimension and an extent");
+  std::vector<int64_t> inner(rank, 1);
+  std::vector<Axis> axes(pairs);
+  for (size_t i = pairs; i-- > 0;) {
+    int64_t d = a.number(2 + 2 * i), extent = a.number(3 + 2 * i);
+    if (d < 0 || d >= static_cast<int64_t>(rank)) a.fail("{} has no dimension {}", buffer->name, d);
+    if (extent < 1) a.fail("extent is {}, must be at least 1", extent);
+    axes[i] = {static_cast<size_t>(d), inner[static_cast<size_t>(d)], extent};
+    if (__builtin_mul_overflow(inner[static_cast<size_t>(d)], extent, &inner[static_cast<size_t>(d)]))
+      a.fail("the extents of dimension {} are too large", d);
+  }
+  for (size_t d = 0; d < rank; ++d)
+    if (inner[d] != extent_of(a, buffer, d))
+      a.fail("the axes of dimension {} have {} places, {} has {}", d, inner[d], buffer->name,
+             extent_of(a, buffer, d));
+  return axes;
+}
+
+std::vector<Expr> mapped(const std::vector<Axis>& axes, const std::vector<Expr>& indices, const Buffer& old) {
+  std::vector<Expr> result;
+  for (const Axis& axis : axes) {
+    Expr index = floordiv(indices[axis.dimension], axis.divisor);
+    bool outermost = axis.divisor * axis.extent == int_value(old->shape[axis.dimension]);
+    result.push_back(outermost ? index : floormod(index, axis.extent));
+  }
+  return result;
+}
+
+void transform_layout(Application& a) {
+  auto block = a.block(0).back().cast<Block>();
+  int64_t write = a.number(1);
+  if (write < 0 || write >= static_cast<int64_t>(block->writes.size()))
+    a.fail("buffer {} of the {} that block `{}` writes", write, block->writes.size(), block->name);
+  Buffer old = block->writes[static_cast<size_t>(write)].buffer;
+  if (is_param(a.func, old)) a.fail("{} is a parameter; its layout is part of the interface", old->name);
+  std::vector<Axis> axes = axes_of(a, old);
+  std::vector<Expr> shape;
+  for (const Axis& axis : axes) shape.emplace_back(axis.extent);
+  Buffer laid = buffer(old->name, shape, old->dtype, old->scope);
+  auto rewritten = [&](const Stmt& stmt) {
+    if (!stmt) return stmt;
+    return rewrite(stmt,
+                   [&](const NodeRef& node) -> NodeRef {
+                     if (const Load* l = node.as<Load>(); l && l->buffer == old)
+                       return load(laid, mapped(axes, l->indices, old));
+                     const Store* s = node.as<Store>();
+                     return s && s->buffer == old
+                                ? NodeRef(store(laid, mapped(axes, s->indices, old), s->value))
+                                : node;
+                   })
+        .cast<StmtNode>();
+  };
+  Func func = a.func;
+  for (const Ref<Block>& other : all_blocks(a.func)) {
+    bool allocates = std::count(other->allocs.begin(), other->allocs.end(), old) > 0;
+    bool touches = reads_buffer(*other, old.get()) || writes_buffer(*other, old.get());
+    if (!touches && !allocates) continue;
+    if (!blocks_in(other->body).empty())
+      a.fail("block `{}` holds blocks; change layouts before blockize", other->name);
+    func = change_block(func, other->name, [&](Block& copy) {
+      copy.init = rewritten(copy.init);
+      copy.body = rewritten(copy.body);
+      declare_accesses(copy);
+    });
+  }
+  a.func = with_body(func, changed(func->body.cast<Block>(), [&](Block& root) {
+                       std::replace(root.allocs.begin(), root.allocs.end(), old, laid);
+                     }));
+}
+
+using enum InputKind;
+constexpr Primitive kPrimitives[] = {
+    {"transform_layout",
+     "b[i, j] = f(i, j)  ->  b[j // 16, i, j % 16] = f(i, j), for the axes (1, n/16), (0, m), (1, 16)",
+     {{kBlock, kInt}, kInt},
+     transform_layout},
+};
+}  // namespace
+
+std::span<const Primitive> layout_primitives() { return kPrimitives; }
+
+}  // namespace lathe::schedule
