@@ -45,7 +45,7 @@ TEST(DesignSpace, SamplesKeepMeaning) {
         Trace trace = sample(*space, program.func, avx512(), seed).trace();
         SCOPED_TRACE(to_text(trace));
         expect_same_results(program.func, replay(trace, program.func));
-        EXPECT_EQ(sample(*space, program.func, avx512(), seed), trace);
+        EXPECT_EQ(sample(*space, program.func, avx512(), seed).trace(), trace);
       }
     }
   }
