@@ -4,6 +4,8 @@
 
 #include "core/support/error.h"
 #include "core/tir/regions.h"
+#include "core/tir/text.h"
+#include "tests/arith/random_expr.h"
 
 namespace lathe::tir {
 namespace {
@@ -116,6 +118,38 @@ TEST(Regions, WindowsUniteAndClamp) {
   Region gathered = relax({a, {{load(table, {k}), 1}}}, {{k, 3}}, analyzer);
   EXPECT_TRUE(is_int(gathered.ranges[0].extent, 8));
 }
+
+class RegionsProperty : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(RegionsProperty, IntervalsHoldAllValues) {
+  RandomExpr random(GetParam());
+  int known = 0;
+  for (int round = 0; round < 200; ++round) {
+    Expr e = random.index(1 + round % 3);
+    // Some variables are relaxed, the others stay in the corners.
+    Domain domain;
+    for (size_t v = 0; v < random.vars().size(); ++v)
+      if (random.extents()[v] && random.pick(0, 1))
+        domain.emplace_back(random.vars()[v], random.extents()[v]);
+    auto interval = interval_over(e, domain, random.analyzer());
+    if (!interval) continue;
+    ++known;
+    for (const auto& [v, extent] : domain) {
+      EXPECT_FALSE(uses_var(interval->min, v.get()));
+      EXPECT_FALSE(uses_var(interval->max, v.get()));
+    }
+    for (int trial = 0; trial < 30; ++trial) {
+      Values values = random.values();
+      auto value = evaluate(e, values), low = evaluate(interval->min, values),
+           high = evaluate(interval->max, values);
+      if (!value || !low || !high) continue;
+      ASSERT_TRUE(*low <= *value && *value <= *high)
+          << print(e) << " in " << print(interval->min) << " .. " << print(interval->max);
+    }
+  }
+  EXPECT_GT(known, 100);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RegionsProperty, testing::Range(0u, 30u));
 
 }  // namespace
 }  // namespace lathe::tir
