@@ -74,9 +74,10 @@ Bound Simplifier::interval(const Poly& p) const {
   return total;
 }
 
-/// Replaces variables that stand below a symbolic extent by their largest value, in terms where that moves
-/// the sum up (down): the result is an upper (lower) limit of p in which the extents may cancel.
-Poly Simplifier::relax(const Poly& p, bool upward) const {
+/// Replaces a variable that stands below a symbolic extent by its largest value, in a term where that moves
+/// the sum up (down): the result is an upper (lower) limit of p in which the extents may cancel. Nothing when
+/// there is none.
+std::optional<Poly> Simplifier::relax(const Poly& p, bool upward) const {
   for (const Term& term : p.terms) {
     if ((term.coefficient > 0) != upward) continue;
     for (size_t i = 0; i < term.factors.size(); ++i) {
@@ -93,18 +94,19 @@ Poly Simplifier::relax(const Poly& p, bool upward) const {
       return add(without, multiply(rest, add(decompose(found->second), constant_poly(-1))));
     }
   }
-  return p;
+  return std::nullopt;
 }
 
 Bound Simplifier::bound(const Poly& p) const {
   Bound result = interval(p);
   if (facts_.extents.empty()) return result;
   constexpr int kRounds = 8;  // a loop nest has few symbolic extents; each round removes one
-  Poly lower = p, upper = p;
-  for (int round = 0; round < kRounds; ++round) {
-    lower = relax(lower, false);
-    upper = relax(upper, true);
-    result = meet(result, {interval(lower).min, interval(upper).max});
+  for (bool upward : {false, true}) {
+    std::optional<Poly> limit = relax(p, upward);
+    for (int round = 0; limit && round < kRounds; ++round, limit = relax(*limit, upward)) {
+      Bound b = interval(*limit);
+      result = meet(result, upward ? Bound{INT64_MIN, b.max} : Bound{b.min, INT64_MAX});
+    }
   }
   return result;
 }
@@ -150,8 +152,13 @@ Bound Simplifier::bound(const Expr& e) const {
     }
     case ExprKind::kAny:
       return {0, kMax};
-    case ExprKind::kBinary:
-      return binary_bound(*e.as<Binary>());
+    case ExprKind::kBinary: {
+      auto known = bounds_.find(e.get());
+      if (known != bounds_.end()) return known->second.second;
+      Bound result = binary_bound(*e.as<Binary>());
+      bounds_[e.get()] = {e, result};
+      return result;
+    }
     case ExprKind::kSelect: {
       Bound a = bound(e.as<Select>()->if_true), b = bound(e.as<Select>()->if_false);
       return {std::min(a.min, b.min), std::max(a.max, b.max)};

@@ -20,8 +20,9 @@ LATHE_DEFINE_NODE(Ramp, ExprNode)
 LATHE_DEFINE_NODE(Broadcast, ExprNode)
 
 NodeTable expr_node_types() {
-  return {&VarNode::kType, &IntImm::kType, &FloatImm::kType, &Any::kType,           &Binary::kType, &Not::kType,
-          &Select::kType,  &Cast::kType,   &Ramp::kType,     &IntrinsicCall::kType, &Broadcast::kType};
+  return {&VarNode::kType, &IntImm::kType,        &FloatImm::kType, &Any::kType,
+          &Binary::kType,  &Not::kType,           &Select::kType,   &Cast::kType,
+          &Ramp::kType,    &IntrinsicCall::kType, &Broadcast::kType};
 }
 
 Expr::Expr(int value) : Expr(imm(kInt64, value)) {}
@@ -29,15 +30,17 @@ Expr::Expr(int64_t value) : Expr(imm(kInt64, value)) {}
 Expr::Expr(double value) : Expr(fimm(kFloat32, value)) {}
 
 const char* spelling(BinaryOp op) {
-  static constexpr const char* kSpellings[] = {"+",  "-",  "*", "/",  "%",   "//", "%%", "min", "max", "pow", "==",
-                                               "!=", "<", "<=", "&&", "||", "&",  "|",   "^",   "<<",  ">>"};
+  static constexpr const char* kSpellings[] = {"+",   "-",   "*",   "/",  "%",  "//", "%%",
+                                               "min", "max", "pow", "==", "!=", "<",  "<=",
+                                               "&&",  "||",  "&",   "|",  "^",  "<<", ">>"};
   return kSpellings[static_cast<int>(op)];
 }
 
 const char* spelling(Intrinsic intrinsic) {
-  static constexpr const char* kSpellings[] = {"exp",  "log",  "sqrt",  "rsqrt", "tanh",  "sigmoid", "erf",   "sin",   "cos",   "tan",
-                                               "asin", "acos", "atan",  "sinh",  "cosh",  "asinh",   "acosh", "atanh", "floor", "ceil",
-                                               "round", "trunc", "abs", "sign",  "isnan", "isinf",   "bitnot", "popcount"};
+  static constexpr const char* kSpellings[] = {
+      "exp",   "log",   "sqrt", "rsqrt", "tanh",  "sigmoid", "erf",    "sin",     "cos",   "tan",
+      "asin",  "acos",  "atan", "sinh",  "cosh",  "asinh",   "acosh",  "atanh",   "floor", "ceil",
+      "round", "trunc", "abs",  "sign",  "isnan", "isinf",   "bitnot", "popcount"};
   return kSpellings[static_cast<int>(intrinsic)];
 }
 
@@ -79,25 +82,44 @@ bool is_comparison(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::
 std::optional<int64_t> fold_ints(BinaryOp op, int64_t a, int64_t b) {
   int64_t result;
   switch (op) {
-    case BinaryOp::kAdd: return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case BinaryOp::kSub: return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case BinaryOp::kMul: return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case BinaryOp::kDiv: return b == 0 || b == -1 ? std::nullopt : std::optional(a / b);
-    case BinaryOp::kMod: return b == 0 || b == -1 ? std::nullopt : std::optional(a % b);
-    case BinaryOp::kFloorDiv: return b == 0 || b == -1 ? std::nullopt : std::optional(floor_div(a, b));
-    case BinaryOp::kFloorMod: return b == 0 || b == -1 ? std::nullopt : std::optional(a - floor_div(a, b) * b);
-    case BinaryOp::kMin: return std::min(a, b);
-    case BinaryOp::kMax: return std::max(a, b);
-    case BinaryOp::kEq: return a == b;
-    case BinaryOp::kNe: return a != b;
-    case BinaryOp::kLt: return a < b;
-    case BinaryOp::kLe: return a <= b;
-    case BinaryOp::kAnd: return a && b;
-    case BinaryOp::kOr: return a || b;
-    case BinaryOp::kBitAnd: return a & b;
-    case BinaryOp::kBitOr: return a | b;
-    case BinaryOp::kBitXor: return a ^ b;
-    default: return std::nullopt;
+    case BinaryOp::kAdd:
+      return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    case BinaryOp::kSub:
+      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    case BinaryOp::kMul:
+      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    case BinaryOp::kDiv:
+      return b == 0 || b == -1 ? std::nullopt : std::optional(a / b);
+    case BinaryOp::kMod:
+      return b == 0 || b == -1 ? std::nullopt : std::optional(a % b);
+    case BinaryOp::kFloorDiv:
+      return b == 0 || b == -1 ? std::nullopt : std::optional(floor_div(a, b));
+    case BinaryOp::kFloorMod:
+      return b == 0 || b == -1 ? std::nullopt : std::optional(a - floor_div(a, b) * b);
+    case BinaryOp::kMin:
+      return std::min(a, b);
+    case BinaryOp::kMax:
+      return std::max(a, b);
+    case BinaryOp::kEq:
+      return a == b;
+    case BinaryOp::kNe:
+      return a != b;
+    case BinaryOp::kLt:
+      return a < b;
+    case BinaryOp::kLe:
+      return a <= b;
+    case BinaryOp::kAnd:
+      return a && b;
+    case BinaryOp::kOr:
+      return a || b;
+    case BinaryOp::kBitAnd:
+      return a & b;
+    case BinaryOp::kBitOr:
+      return a | b;
+    case BinaryOp::kBitXor:
+      return a ^ b;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -108,22 +130,26 @@ Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
     case BinaryOp::kAdd:
       if (integer && is_int(a, 0)) return b;
       [[fallthrough]];
-    case BinaryOp::kSub: return integer && is_int(b, 0) ? a : Expr();
+    case BinaryOp::kSub:
+      return integer && is_int(b, 0) ? a : Expr();
     case BinaryOp::kMul:
       if (integer && (is_int(a, 0) || is_int(b, 1))) return a;
       if (integer && (is_int(b, 0) || is_int(a, 1))) return b;
       return {};
     case BinaryOp::kDiv:
-    case BinaryOp::kFloorDiv: return integer && (is_int(b, 1) || is_int(a, 0)) ? a : Expr();
+    case BinaryOp::kFloorDiv:
+      return integer && (is_int(b, 1) || is_int(a, 0)) ? a : Expr();
     case BinaryOp::kMod:
-    case BinaryOp::kFloorMod: return integer && (is_int(b, 1) || is_int(a, 0)) ? imm(a.dtype(), 0) : Expr();
+    case BinaryOp::kFloorMod:
+      return integer && (is_int(b, 1) || is_int(a, 0)) ? imm(a.dtype(), 0) : Expr();
     case BinaryOp::kAnd:
       if (is_int(a, 1) || is_int(b, 0)) return b;
       return is_int(b, 1) || is_int(a, 0) ? a : Expr();
     case BinaryOp::kOr:
       if (is_int(a, 0) || is_int(b, 1)) return b;
       return is_int(b, 0) || is_int(a, 1) ? a : Expr();
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -139,10 +165,13 @@ bool fits(DataType dtype, int64_t value) {
 Expr binary(BinaryOp op, Expr a, Expr b) {
   // C++ integers are int64 constants: let them take the type of the other side.
   if (a.dtype() != b.dtype()) {
-    if (const int64_t* value = as_int(b); value && b.dtype() == kInt64 && a.dtype().lanes == 1) b = constant(a.dtype(), *value);
-    else if (const int64_t* value = as_int(a); value && a.dtype() == kInt64 && b.dtype().lanes == 1) a = constant(b.dtype(), *value);
+    if (const int64_t* value = as_int(b); value && b.dtype() == kInt64 && a.dtype().lanes == 1)
+      b = constant(a.dtype(), *value);
+    else if (const int64_t* value = as_int(a); value && a.dtype() == kInt64 && b.dtype().lanes == 1)
+      a = constant(b.dtype(), *value);
   }
-  CHECK(a.dtype() == b.dtype(), "operands of {} are {} and {}", spelling(op), to_string(a.dtype()), to_string(b.dtype()));
+  CHECK(a.dtype() == b.dtype(), "operands of {} are {} and {}", spelling(op), to_string(a.dtype()),
+        to_string(b.dtype()));
   DataType dtype = is_comparison(op) ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
   const int64_t *x = as_int(a), *y = as_int(b);
   if (x && y) {
@@ -177,8 +206,8 @@ Expr logical_not(Expr a) {
 }
 
 Expr select(Expr condition, Expr if_true, Expr if_false) {
-  CHECK(condition.dtype().is_bool() && if_true.dtype() == if_false.dtype(), "select of {} and {}", to_string(if_true.dtype()),
-        to_string(if_false.dtype()));
+  CHECK(condition.dtype().is_bool() && if_true.dtype() == if_false.dtype(), "select of {} and {}",
+        to_string(if_true.dtype()), to_string(if_false.dtype()));
   if (const int64_t* value = as_int(condition)) return *value ? if_true : if_false;
   DataType dtype = if_true.dtype();
   return make<Select>(std::move(condition), std::move(if_true), std::move(if_false), dtype);
@@ -194,7 +223,8 @@ Expr cast(DataType dtype, Expr value) {
 }
 
 Expr intrinsic(Intrinsic f, Expr a) {
-  DataType dtype = f == Intrinsic::kIsNan || f == Intrinsic::kIsInf ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
+  DataType dtype =
+      f == Intrinsic::kIsNan || f == Intrinsic::kIsInf ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
   return make<IntrinsicCall>(f, std::move(a), dtype);
 }
 

@@ -44,11 +44,12 @@ class Simplifier {
   // bounds.cpp
   Bound interval(const Poly& p) const;
   Bound binary_bound(const Binary& e) const;
-  Poly relax(const Poly& p, bool upward) const;
+  std::optional<Poly> relax(const Poly& p, bool upward) const;
 
   const Facts& facts_;
-  std::unordered_map<const Node*, std::pair<Expr, Expr>>
-      memo_;  // by node: it (kept alive) and its simplified form
+  // By node: it, so that it stays alive, and its simplified form, or bound.
+  std::unordered_map<const Node*, std::pair<Expr, Expr>> memo_;
+  mutable std::unordered_map<const Node*, std::pair<Expr, Bound>> bounds_;
 };
 
 int64_t floor_div(int64_t a, int64_t b);

@@ -167,6 +167,82 @@ TEST_P(SimplifyProperty, KeepsTheValueWithinBoundsAndIsIdempotent) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, SimplifyProperty, testing::Range(0u, 100u));
 
+/// Random expressions over loops of symbolic extent.
+class SymbolicExpr {
+ public:
+  explicit SymbolicExpr(uint32_t seed) : random_(seed) {
+    for (const Var& size : {n_, m_}) analyzer_.bind(size, {1, INT64_MAX});
+    analyzer_.bind_range(a_, n_);
+    analyzer_.bind_range(b_, m_);
+    analyzer_.bind_range(c_, Expr(n_) * 4);
+  }
+  const Analyzer& analyzer() const { return analyzer_; }
+
+  Expr index(int depth) {
+    if (depth == 0) {
+      const Expr leaves[] = {a_, b_, c_, n_, m_, Expr(pick(-3, 5)), Expr(a_) * m_ + b_, Expr(b_) * n_ + a_};
+      return leaves[pick(0, 7)];
+    }
+    Expr x = index(depth - 1);
+    const Expr sizes[] = {n_, m_, Expr(n_) * m_, Expr(4), Expr(n_) + 1};
+    const Expr& size = sizes[pick(0, 4)];
+    switch (pick(0, 6)) {
+      case 0:
+        return x + index(depth - 1);
+      case 1:
+        return x - index(depth - 1);
+      case 2:
+        return x * size;
+      case 3:
+        return floordiv(x, size);
+      case 4:
+        return floormod(x, size);
+      case 5:
+        return min(x, index(depth - 1));
+      default:
+        return select(less(x, size), x, index(depth - 1));
+    }
+  }
+
+  Values values() {
+    int64_t n = pick(1, 7), m = pick(1, 7);
+    return {{n_.get(), n},
+            {m_.get(), m},
+            {a_.get(), pick(0, n - 1)},
+            {b_.get(), pick(0, m - 1)},
+            {c_.get(), pick(0, 4 * n - 1)}};
+  }
+
+ private:
+  int64_t pick(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
+  std::mt19937 random_;
+  Var n_ = var("n"), m_ = var("m"), a_ = var("a"), b_ = var("b"), c_ = var("c");
+  Analyzer analyzer_;
+};
+
+class SymbolicProperty : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(SymbolicProperty, KeepsTheValueAndIsIdempotent) {
+  SymbolicExpr random(GetParam());
+  for (int round = 0; round < 150; ++round) {
+    Expr e = random.index(1 + round % 4);
+    if (round % 3 == 0) e = select(less(e, random.index(1)), Expr(1), Expr(0));
+    Expr simple = random.analyzer().simplify(e), again = random.analyzer().simplify(simple);
+    ASSERT_EQ(simple, again) << text(e) << "\n-> " << text(simple) << "\n-> " << text(again);
+    Bound bound = random.analyzer().bound(e);
+    for (int trial = 0; trial < 30; ++trial) {
+      Values values = random.values();
+      auto before = evaluate(e, values);
+      if (!before) continue;
+      ASSERT_EQ(before, evaluate(simple, values)) << text(e) << "\n-> " << text(simple);
+      ASSERT_TRUE(bound.min <= *before && *before <= bound.max) << text(e) << ": " << *before;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, SymbolicProperty, testing::Range(0u, 60u));
+
 TEST(Rules, BothSidesAreEqual) {
   std::mt19937 random(7);
   for (const Rule& rule : simplification_rules()) {
