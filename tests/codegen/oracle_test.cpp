@@ -6,6 +6,7 @@
 #include "core/runtime/thread_pool.h"
 #include "core/tir/lower.h"
 #include "core/tir/text.h"
+#include "core/tir/verify.h"
 #include "schedules/space.h"
 #include "tests/codegen/run_kernel.h"
 #include "tests/schedules/programs.h"
@@ -21,6 +22,8 @@ class Oracle : public testing::TestWithParam<const char*> {
 
   void expect_same(const tir::Func& func, const tir::Func& lowered, uint32_t seed,
                    const LatheParallel* parallel = nullptr) {
+    ASSERT_EQ(tir::find_lowered_fault(lowered), std::nullopt) << "seed " << seed << "\n"
+                                                              << tir::print(lowered);
     std::vector<Tensor> params = tir::random_params(func), expected = tir::interpreted_outputs(func);
     run_kernel(lowered, target_, params, parallel);
     for (size_t i = 0; i < expected.size(); ++i)

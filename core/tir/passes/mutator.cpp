@@ -73,4 +73,16 @@ Stmt if_then(const Expr& condition, Stmt then_case, Stmt else_case) {
   return make<If>(condition, then_case, else_case);
 }
 
+Stmt fresh_copy(const Stmt& stmt, VarMap vars) {
+  BufferMap buffers;
+  post_order(stmt, [&](const NodeRef& node) {
+    if (const For* loop = node.as<For>()) vars[loop->var.get()] = var(loop->var->name, loop->var->dtype);
+    if (const Alloc* alloc = node.as<Alloc>()) {
+      const BufferNode& old = *alloc->buffer;
+      buffers[&old] = buffer(old.name, old.shape, old.dtype, old.scope);
+    }
+  });
+  return substitute(stmt, vars, buffers);
+}
+
 }  // namespace lathe::tir

@@ -28,5 +28,8 @@ class StmtMutator {
 Stmt with_body(const Ref<For>& loop, Stmt body);
 /// The condition's case, or an If; null when nothing is left.
 Stmt if_then(const Expr& condition, Stmt then_case, Stmt else_case = {});
+/// A copy with `vars` replaced whose own variables and buffers are new, so that it may stand beside the
+/// original.
+Stmt fresh_copy(const Stmt& stmt, VarMap vars = {});
 
 }  // namespace lathe::tir

@@ -111,8 +111,8 @@ class SpecializeBoundaries final : public StmtMutator {
     Stmt whole = split(without(body, *test), splits - 1);
     Bound left = test->coefficient > 0 ? Bound{std::max(values.min, inside.max + 1), values.max}
                                        : Bound{values.min, std::min(values.max, inside.min - 1)};
-    Stmt edge = body;
-    if (left.is_point()) edge = split(with_value(body, test->atom, left.min), splits - 1);
+    Stmt edge = fresh_copy(body);
+    if (left.is_point()) edge = split(with_value(edge, test->atom, left.min), splits - 1);
     return if_then(analyzer_.simplify(is_inside), whole, edge);
   }
 

@@ -20,20 +20,6 @@ int64_t statements_in(const Stmt& stmt) {
   return 1;
 }
 
-/// A copy of `body` with `v` replaced, whose own variables and buffers are new.
-Stmt instance(const Stmt& body, const Var& v, int64_t value) {
-  VarMap vars{{v.get(), Expr(value)}};
-  BufferMap buffers;
-  post_order(body, [&](const NodeRef& node) {
-    if (const For* loop = node.as<For>()) vars[loop->var.get()] = var(loop->var->name);
-    if (const Alloc* alloc = node.as<Alloc>()) {
-      const BufferNode& old = *alloc->buffer;
-      buffers[&old] = buffer(old.name, old.shape, old.dtype, old.scope);
-    }
-  });
-  return substitute(body, vars, buffers);
-}
-
 class UnrollLoops final : public StmtMutator {
  protected:
   Stmt visit_for(const Ref<For>& loop) override {
@@ -45,7 +31,7 @@ class UnrollLoops final : public StmtMutator {
     if (statements_in(body) * *extent > kMostStatements)
       return make<For>(loop->var, loop->extent, Iteration::kSerial, body, loop->annotations);
     std::vector<Stmt> copies;
-    for (int64_t i = 0; i < *extent; ++i) copies.push_back(instance(body, loop->var, i));
+    for (int64_t i = 0; i < *extent; ++i) copies.push_back(fresh_copy(body, {{loop->var.get(), Expr(i)}}));
     return seq(std::move(copies));
   }
 };

@@ -110,7 +110,7 @@ class VectorBody {
       Stmt vector = whole && !branch.else_case ? convert(branch.then_case) : Stmt();
       if (!vector) return {};
       Var lane = var(v_->name);
-      Stmt scalar = substitute(make<If>(branch.condition, branch.then_case), {{v_.get(), lane}});
+      Stmt scalar = fresh_copy(make<If>(branch.condition, branch.then_case), {{v_.get(), lane}});
       return if_then(*whole, vector, for_loop(lane, lanes_, scalar));
     }
     Stmt then_case = convert(branch.then_case);
