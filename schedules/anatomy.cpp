@@ -28,6 +28,28 @@ int64_t iterations(const Block& block) {
   return count;
 }
 
+bool is_contiguous(const std::vector<Expr>& indices, const Var& lane) {
+  if (indices.empty()) return false;
+  for (size_t d = 0; d + 1 < indices.size(); ++d)
+    if (uses_var(indices[d], lane.get())) return false;
+  std::vector<Var> vars{lane};
+  auto form = linear_form(indices.back(), vars);
+  return form && form->coefficients[lane.get()] == 1;
+}
+
+bool loads_contiguously(const Expr& value, const Var& lane) {
+  bool good = true;
+  post_order(value, [&](const NodeRef& node) {
+    if (const Load* load = node.as<Load>()) {
+      bool used = std::any_of(load->indices.begin(), load->indices.end(),
+                              [&](const Expr& index) { return uses_var(index, lane.get()); });
+      good &= !used || is_contiguous(load->indices, lane);
+    }
+    if (const Select* select = node.as<Select>()) good &= !uses_var(select->condition, lane.get());
+  });
+  return good;
+}
+
 bool VectorReduction::broadcasts() const {
   for (const Operand& operand : operands)
     if (!operand.contiguous) return true;

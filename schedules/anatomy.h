@@ -15,6 +15,12 @@ bool is_reduction(const tir::Block& block);
 /// Iterations of the block, all variables; 0 when an extent is not constant.
 int64_t iterations(const tir::Block& block);
 
+/// The elements at `indices` for neighbouring values of `lane` are neighbours in memory.
+bool is_contiguous(const std::vector<Expr>& indices, const Var& lane);
+/// Each load of `value` is contiguous along `lane` or the same for all, and no select chooses by `lane`
+/// (lanes that choose differently would load where only some may).
+bool loads_contiguously(const Expr& value, const Var& lane);
+
 /// A load in the body of a reduction, by the variables it is indexed with.
 struct Operand {
   tir::Buffer buffer;

@@ -13,8 +13,14 @@ void inline_elementwise(Schedule& schedule);
 /// Element-wise blocks: outer loops fused and parallel, innermost contiguous one vectorized.
 void schedule_injective(Schedule& schedule, BlockHandle block, const Target& target);
 
-/// Reductions without a vectorizable output: spatial loops outside, fused and parallel.
-void schedule_scalar_reduction(Schedule& schedule, BlockHandle block, const Target& target);
+/// Fuses as many of the outer loops as give every core some iterations and makes them parallel; the rest stay
+/// as they are, since taking a fused index apart costs divisions.
+void run_parallel(Schedule& schedule, const std::vector<LoopHandle>& loops, const Target& target);
+
+/// Reductions without a vectorizable output: spatial loops outside, parallel. Where neighbours along the
+/// innermost reduction variable are neighbours in memory, partial results in several vectors (rfactor),
+/// combined at the end. Names of the blocks it dealt with.
+std::set<std::string> schedule_scalar_reduction(Schedule& schedule, BlockHandle block, const Target& target);
 
 /// Vectorizes the innermost loop of an element-wise block when neighbours are neighbours in memory; gives
 /// whether it did. The other loops below `outer` are unrolled when they are few.

@@ -16,29 +16,6 @@ bool all_elementwise(const std::vector<Ref<Block>>& blocks) {
   return !blocks.empty();
 }
 
-/// Lanes along variable `i` of the block are neighbours in what it stores, and neighbours or the same element
-/// in what it loads.
-bool contiguous_along(const Block& block, const Var& lane) {
-  auto contiguous = [&](const std::vector<Expr>& indices, bool required) {
-    for (size_t d = 0; d < indices.size(); ++d) {
-      if (!uses_var(indices[d], lane.get())) continue;
-      std::vector<Var> vars{lane};
-      auto form = linear_form(indices[d], vars);
-      return d + 1 == indices.size() && form && form->coefficients[lane.get()] == 1;
-    }
-    return !required;
-  };
-  const Store* store = block.body.as<Store>();
-  if (!store || !contiguous(store->indices, true)) return false;
-  bool good = true;
-  post_order(store->value, [&](const NodeRef& node) {
-    if (const Load* load = node.as<Load>()) good &= contiguous(load->indices, false);
-    // Lanes that choose differently would load where only some may.
-    if (const Select* select = node.as<Select>()) good &= !uses_var(select->condition, lane.get());
-  });
-  return good;
-}
-
 /// The block's variable that the loop alone runs along, or null.
 Var variable_of(const Block& block, const For& loop) {
   for (const BlockIter& iter : block.iters) {
@@ -52,7 +29,9 @@ Var variable_of(const Block& block, const For& loop) {
 
 bool is_vectorizable(const Block& block, const For& innermost) {
   Var lane = variable_of(block, innermost);
-  return lane && as_int(innermost.extent) && contiguous_along(block, lane);
+  const Store* store = block.body.as<Store>();
+  return lane && store && as_int(innermost.extent) && is_contiguous(store->indices, lane) &&
+         loads_contiguously(store->value, lane);
 }
 
 /// Vectorizes the innermost of `loops`, splitting it when it is long; the loop that then is innermost of the
@@ -71,20 +50,6 @@ void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>
   }
   s.vectorize(lanes);
 }
-/// Fuses as many of the outer loops as give every core some iterations; the rest stay as they are, since
-/// taking a fused index apart costs divisions.
-void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Target& target) {
-  constexpr int64_t kIterationsPerCore = 8;
-  if (loops.empty() || target.cores == 1) return;
-  std::vector<LoopHandle> outer;
-  int64_t iterations = 1;
-  for (LoopHandle loop : loops) {
-    if (iterations >= kIterationsPerCore * target.cores) break;
-    iterations *= int_value(s[loop]->extent);
-    outer.push_back(loop);
-  }
-  s.parallel(outer.size() > 1 ? s.fuse(outer) : outer[0]);
-}
 }  // namespace
 
 void inline_elementwise(Schedule& s) {
@@ -100,29 +65,24 @@ void inline_elementwise(Schedule& s) {
   }
 }
 
+void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Target& target) {
+  constexpr int64_t kIterationsPerCore = 8;
+  if (loops.empty() || target.cores == 1) return;
+  std::vector<LoopHandle> outer;
+  int64_t iterations = 1;
+  for (LoopHandle loop : loops) {
+    if (iterations >= kIterationsPerCore * target.cores) break;
+    iterations *= int_value(s[loop]->extent);
+    outer.push_back(loop);
+  }
+  s.parallel(outer.size() > 1 ? s.fuse(outer) : outer[0]);
+}
+
 void schedule_injective(Schedule& s, BlockHandle block, const Target& target) {
   std::vector<LoopHandle> loops = s.get_loops(block);
   int64_t work = iterations(*s[block]);
   vectorize_innermost(s, block, loops, target);
   if (work >= kParallelIterations) run_parallel(s, loops, target);
-}
-
-void schedule_scalar_reduction(Schedule& s, BlockHandle block, const Target& target) {
-  std::vector<LoopHandle> loops = s.get_loops(block), spatial, reduce;
-  Ref<Block> body = s[block];
-  int64_t work = iterations(*body);
-  for (LoopHandle loop : loops) {
-    bool reduces = false;
-    for (const BlockIter& iter : body->iters)
-      reduces |= iter.kind != IterKind::kSpatial && uses_var(iter.value, s[loop]->var.get());
-    (reduces ? reduce : spatial).push_back(loop);
-  }
-  if (spatial.empty() || reduce.empty()) return;
-  std::vector<LoopHandle> order = spatial;
-  order.insert(order.end(), reduce.begin(), reduce.end());
-  s.reorder(order);
-  s.decompose_reduction(block, reduce[0]);
-  if (work >= kParallelIterations) run_parallel(s, spatial, target);
 }
 
 void finish_inner_loops(Schedule& s, BlockHandle block, std::optional<LoopHandle> outer,
@@ -150,7 +110,7 @@ void schedule_rest(Schedule& s, const Target& target, std::set<std::string> done
     } else if (auto reduction = vector_reduction(block); reduction && vector_width(*reduction, target) > 1) {
       done.merge(schedule_tiled_reduction(s, *reduction, target, Decide::kHeuristic));
     } else if (is_reduction(*block)) {
-      schedule_scalar_reduction(s, handle, target);
+      done.merge(schedule_scalar_reduction(s, handle, target));
     }
   }
 }

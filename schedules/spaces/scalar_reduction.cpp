@@ -1,0 +1,73 @@
+#include "schedules/spaces/building_blocks.h"
+#include "schedules/tile_model.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// Partial results per result: enough vectors to hide the latency of an addition.
+constexpr int64_t kMostVectors = 4;
+
+/// Lanes to run along the block's innermost reduction variable; 1 when that is not contiguous, or short.
+int64_t reduction_lanes(const Block& block, const Target& target) {
+  const Store& update = *block.body.as<Store>();
+  const Binary* binary = update.value.as<Binary>();
+  const BlockIter& last = block.iters.back();
+  if (!binary || last.kind != IterKind::kReduce || !loads_contiguously(binary->b, last.var)) return 1;
+  int64_t extent = int_value(last.extent), width = vector_width(extent, target);
+  return extent >= 2 * width ? width : 1;
+}
+
+/// The partial results of `block` along lanes of its innermost loop, in registers; then their sum.
+std::set<std::string> reduce_by_lanes(Schedule& s, BlockHandle block, int64_t width,
+                                      const std::vector<LoopHandle>& spatial, LoopHandle innermost) {
+  int64_t count = int_value(s[innermost]->extent) / width, vectors = kMostVectors;
+  while (count % vectors != 0) --vectors;
+  auto parts = s.split(innermost, {kInferred, vectors * width});
+  BlockHandle partial = s.rfactor(block, parts[1]);
+  BlockHandle spill = s.cache_write(partial, 0, Scope::kLocal);
+  s.set_scope(spill, 0, Scope::kLocal);
+  LoopHandle place = spatial.back();
+  s.reverse_compute_at(spill, place);
+  s.reverse_compute_at(block, place);
+  auto lanes = s.split(parts[1], {vectors, width});
+  s.unroll(lanes[0]);
+  s.vectorize(lanes[1]);
+  BlockHandle init = s.decompose_reduction(partial, parts[0]);
+  auto spilled = s.split(s.get_loops(spill).back(), {vectors, width});
+  s.unroll(spilled[0]);
+  s.vectorize(spilled[1]);
+  auto combine = s.get_loops(block);
+  BlockHandle total = s.decompose_reduction(block, combine.back());
+  std::set<std::string> names;
+  for (BlockHandle each : {block, partial, spill, init, total}) names.insert(s[each]->name);
+  return names;
+}
+}  // namespace
+
+std::set<std::string> schedule_scalar_reduction(Schedule& s, BlockHandle block, const Target& target) {
+  std::vector<LoopHandle> loops = s.get_loops(block), spatial, reduce;
+  Ref<Block> body = s[block];
+  int64_t work = iterations(*body);
+  for (LoopHandle loop : loops) {
+    bool reduces = false;
+    for (const BlockIter& iter : body->iters)
+      reduces |= iter.kind != IterKind::kSpatial && uses_var(iter.value, s[loop]->var.get());
+    (reduces ? reduce : spatial).push_back(loop);
+  }
+  if (spatial.empty() || reduce.empty()) return {body->name};
+  std::vector<LoopHandle> order = spatial;
+  order.insert(order.end(), reduce.begin(), reduce.end());
+  s.reorder(order);
+  std::set<std::string> names{body->name};
+  int64_t width = reduction_lanes(*body, target);
+  if (width > 1 && reduce.size() == 1)
+    names = reduce_by_lanes(s, block, width, spatial, reduce[0]);
+  else
+    names.insert(s[s.decompose_reduction(block, reduce[0])]->name);
+  if (work >= kParallelIterations) run_parallel(s, spatial, target);
+  return names;
+}
+
+}  // namespace lathe::schedule
