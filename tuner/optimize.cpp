@@ -2,12 +2,8 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/interpret_closed.h"
-#include "core/relay/passes/alter_layout.h"
-#include "core/relay/passes/canonicalize_ops.h"
-#include "core/relay/passes/fold_scale_axis.h"
+#include "core/relay/pass.h"
 #include "core/relay/passes/fuse_ops.h"
-#include "core/relay/passes/infer_type.h"
-#include "core/relay/passes/simplify_inference.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "tuner/final_build.h"
@@ -59,15 +55,8 @@ relay::Evaluate constant_evaluator(const Target& target) {
 }
 
 relay::Module optimize(const relay::Module& module, const Target& target) {
-  relay::Evaluate evaluate = constant_evaluator(target);
-  relay::Module m = relay::infer_type(module);
-  m = relay::simplify_inference(m);
-  m = relay::canonicalize_ops(m);
-  m = relay::fold_constant(m, evaluate);  // the scales of batch norms, for the next pass
-  m = relay::fold_scale_axis(m);
-  m = relay::infer_type(relay::alter_layout(m, target));
-  m = relay::fold_constant(m, evaluate);  // scaled and packed weights
-  return relay::fuse_ops(m);
+  return relay::run_passes(module, relay::inference_pipeline(),
+                           {.target = target, .evaluate = constant_evaluator(target)});
 }
 
 }  // namespace lathe::tuner

@@ -7,7 +7,7 @@
 
 namespace lathe::tuner {
 
-/// Runs the pipeline (optimize.cpp reads top to bottom) and gives a fused module whose calls are primitive
+/// Runs relay::inference_pipeline() and gives a fused module whose calls are primitive
 /// functions: what extract_tasks and final_build take. REQUIRES: constant shapes. Throws Error on what does
 /// not type-check.
 relay::Module optimize(const relay::Module& module, const Target& target);

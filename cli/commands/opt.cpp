@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "core/relay/instruments.h"
+#include "core/relay/passes/infer_type.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 
@@ -57,9 +58,14 @@ int opt_command(Flags& flags) {
   if (after) context.instruments.push_back(&print_after);
   if (timing) context.instruments.push_back(&times);
 
-  relay::Module module = relay::parse_module(read_file(file), file);
+  std::string text = read_file(file);
+  relay::Module module = relay::parse_module(text, file);
   std::vector<relay::PassId> named = passes_named(names);
-  module = relay::run_passes(module, pipeline ? relay::inference_pipeline() : named, context);
+  try {
+    module = relay::run_passes(module, pipeline ? relay::inference_pipeline() : named, context);
+  } catch (const relay::TypeError& e) {
+    throw Error(caret_message(e.span(), text, e.message()));
+  }
   fmt::print("{}", relay::print(module, printing));
   if (timing) fmt::print(stderr, "{}", times.report());
   return kSuccess;

@@ -1,6 +1,7 @@
 #include "core/relay/infer/collector.h"
 
 #include "core/arith/simplify.h"
+#include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 
 namespace lathe::relay {
@@ -65,12 +66,7 @@ class Context : public RelationContext {
 
 }  // namespace
 
-void type_error(const Expr& e, std::string_view message) {
-  const Span& span = e->span;
-  if (span.line > 0) fail("{}:{}:{}: error: {}", span.source, span.line, span.column, message);
-  if (!span.source.empty()) fail("{}: {}", span.source, message);
-  throw Error(std::string(message));
-}
+void type_error(const Expr& e, std::string_view message) { throw TypeError(e->span, std::string(message)); }
 
 TypeCollector::TypeCollector(const Module& module)
     : module_(module), unifier_([this](const HoleType* hole) {

@@ -9,7 +9,7 @@
 
 namespace lathe::relay {
 
-/// Throws Error with `message` at the place of `e`.
+/// Throws TypeError at the place of `e`.
 [[noreturn]] void type_error(const Expr& e, std::string_view message);
 
 class TypeCollector : public ExprVisitor {

@@ -35,7 +35,8 @@ Type substitute_types(const Type& type, const std::unordered_map<const Node*, Ty
   auto found = values.find(type.get());
   if (found != values.end()) return found->second;
   return map_type(
-      type, [&](const Type& child) { return substitute_types(child, values); }, [](const lathe::Expr& dim) { return dim; });
+      type, [&](const Type& child) { return substitute_types(child, values); },
+      [](const lathe::Expr& dim) { return dim; });
 }
 
 Type Unifier::shallow(Type type) const {

@@ -60,7 +60,15 @@ class Annotate : public ExprMutator {
   std::unordered_set<const Node*> params_;
 };
 
+std::string with_place(const Span& span, const std::string& message) {
+  if (span.line > 0) return fmt::format("{}:{}:{}: error: {}", span.source, span.line, span.column, message);
+  return span.source.empty() ? message : fmt::format("{}: {}", span.source, message);
+}
+
 }  // namespace
+
+TypeError::TypeError(Span span, std::string message)
+    : Error(with_place(span, message)), span_(std::move(span)), message_(std::move(message)) {}
 
 Module infer_type(const Module& module) {
   TypeCollector types(module);

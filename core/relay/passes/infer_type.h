@@ -6,9 +6,20 @@
 
 namespace lathe::relay {
 
+/// A type that is wrong or not determined. what() begins with the place.
+class TypeError : public Error {
+ public:
+  TypeError(Span span, std::string message);
+  const Span& span() const { return span_; }
+  const std::string& message() const { return message_; }  // without the place
+
+ private:
+  Span span_;
+  std::string message_;
+};
+
 /// Every expression of the result has its checked_type; parameters and results of functions are annotated. An
-/// expression that has the right type already stays the same node. Throws Error with the place when a type is
-/// wrong or not determined.
+/// expression that has the right type already stays the same node. Throws TypeError.
 Module infer_type(const Module& module);
 
 /// The same for a function on its own: no global function or algebraic data type may occur.
