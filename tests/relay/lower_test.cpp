@@ -4,32 +4,76 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/tir/interpret.h"
 
 namespace lathe::relay {
 namespace {
 
-/// fn(x) { layout_transform(x, from, to) }
-Ref<Function> transform(const std::vector<int64_t>& shape, const char* from, const char* to) {
-  auto x = mutate(*make_var("x", tensor_type(shape, kFloat32)));
-  x->checked_type = x->annotation;
-  Var param = seal(std::move(x));
-  auto attrs = std::make_unique<LayoutTransformAttrs>();
-  attrs->src_layout = from;
-  attrs->dst_layout = to;
-  return make<Function>(std::vector<TypeVar>(), std::vector<Var>{param}, Type(),
-                        typed_call("layout_transform", {param}, seal(std::move(attrs))));
+using Index = std::vector<int64_t>;
+
+Var typed_var(const Index& shape) {
+  auto v = mutate(*make_var("x", tensor_type(shape, kFloat32)));
+  v->checked_type = v->annotation;
+  return seal(std::move(v));
 }
 
-TEST(IsView, ALayoutTransformThatMovesNothing) {
-  EXPECT_TRUE(is_view(transform({1, 32, 1, 1}, "NCHW", "NCHW16c")));
-  EXPECT_TRUE(is_view(transform({1, 2, 1, 1, 16}, "NCHW16c", "NCHW8c")));
-  EXPECT_TRUE(is_view(transform({1, 1, 4, 4, 3}, "NCHW3c", "NHWC")));
+Ref<Function> function(std::vector<Var> params, const Expr& body) {
+  return make<Function>(std::vector<TypeVar>(), std::move(params), Type(), body);
 }
 
-TEST(IsView, NotOneThatMovesElements) {
-  EXPECT_FALSE(is_view(transform({1, 32, 4, 4}, "NCHW", "NCHW16c")));
-  EXPECT_FALSE(is_view(transform({1, 2, 4, 4, 16}, "NCHW16c", "NCHW8c"))) << "the same axes, other blocks";
-  EXPECT_FALSE(is_view(transform({1, 2, 4, 4}, "NCHW", "NHWC")));
+bool moves_nothing(const Index& shape, const char* from, const char* to) {
+  Var x = typed_var(shape);
+  auto attrs = make<LayoutTransformAttrs>(std::string(from), std::string(to));
+  return is_view(function({x}, typed_call("layout_transform", {x}, attrs)));
+}
+
+TEST(Lower, ViewsMoveNothing) {
+  Var x = typed_var({2, 3, 4});
+  Expr flat = typed_call("nn.batch_flatten", {typed_call("expand_dims", {x})});
+  EXPECT_TRUE(is_view(function({x}, flat)));
+  EXPECT_FALSE(is_view(function({x}, typed_call("nn.relu", {flat}))));
+  EXPECT_FALSE(is_view(function({x}, typed_call("transpose", {x}))));
+  EXPECT_TRUE(moves_nothing({1, 32, 1, 1, 16}, "NCHW16c", "NCHW"));
+  EXPECT_TRUE(moves_nothing({1, 1, 5, 5, 4}, "NCHW4c", "NHWC"));
+  EXPECT_TRUE(moves_nothing({1, 2, 1, 1, 16}, "NCHW16c", "NCHW8c"));
+  EXPECT_FALSE(moves_nothing({1, 2, 3, 3, 16}, "NCHW16c", "NCHW8c"));
+  EXPECT_FALSE(moves_nothing({1, 32, 2, 2}, "NCHW", "NCHW16c"));
+  EXPECT_TRUE(moves_nothing({1, 32, 1, 1}, "NCHW", "NCHW16c"));
+  EXPECT_FALSE(moves_nothing({1, 2, 4, 4}, "NCHW", "NHWC"));
+}
+
+TEST(Lower, InlinesScalarsAndCopiesParametersThatAreResults) {
+  Var x = typed_var({3});
+  Expr two = typed_constant(full({}, kFloat32, 2));
+  Expr doubled = typed_call("multiply", {x, two});
+  tir::Func f = lower_function(function({x}, typed_tuple({doubled, x, doubled, two})), "f");
+  EXPECT_EQ(f->outputs, 4);
+  std::vector<Tensor> tensors{tensor_of<float>({1, 2, 3}, {3}, kFloat32)};
+  for (size_t i = 1; i < f->params.size(); ++i)
+    tensors.push_back(zeros(tir::constant_shape(f->params[i]), kFloat32));
+  tir::interpret(f, tensors);
+  EXPECT_EQ(tensors[1].value(2), 6);
+  EXPECT_EQ(tensors[2].value(2), 3);
+  EXPECT_EQ(tensors[3].value(2), 6);
+  EXPECT_EQ(tensors[4].value(0), 2);
+}
+
+TEST(Lower, Refuses) {
+  Var x = typed_var({3});
+  auto message = [](const Ref<Function>& f) -> std::string {
+    try {
+      lower_function(f, "f");
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(
+      message(function({x}, typed_call("add", {x, typed_constant(zeros({3}, kFloat32))}))),
+      "lower: a constant of shape (3) inside a fused function; only scalars may be, pass it as a parameter");
+  EXPECT_EQ(
+      message(function({x}, make<If>(x, x, x))),
+      "lower: a fused function holds RelayIf, must consist of calls of operators, tuples and projections");
 }
 
 }  // namespace
