@@ -15,8 +15,8 @@ using std::chrono::milliseconds;
 wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   wire::Evaluation evaluation;
   evaluation.threads = static_cast<uint32_t>(request.threads);
-  evaluation.budget_seconds = confirm ? 0.5 : 0.1;
-  evaluation.max_samples = confirm ? 300 : 40;
+  evaluation.budget_seconds = confirm ? 0.15 : 0.06;
+  evaluation.max_samples = confirm ? 80 : 25;
   evaluation.relative_interval = confirm ? 0.005 : 0.02;
   return evaluation;
 }
