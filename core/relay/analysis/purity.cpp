@@ -25,24 +25,26 @@ bool impure_by_itself(const Expr& e, const std::unordered_set<const Node*>& impu
   return !callee.as<ConstructorNode>() && !callee.as<PrimFunc>() && !callee.as<ExternFunc>();
 }
 
-}  // namespace
-
-class PurityVisitor : public ExprVisitor {
+class Impure : public ExprVisitor {
  public:
-  explicit PurityVisitor(std::unordered_set<const Node*>& impure) : impure_(impure) {}
+  std::unordered_set<const Node*> found;
 
  private:
   void visit_default(const Expr& e) override {
     ExprVisitor::visit_default(e);
-    bool impure = impure_by_itself(e, impure_);
+    bool impure = impure_by_itself(e, found);
     if (!e.as<Function>())
-      for_each_operand(e, [&](const Expr& operand, bool) { impure |= impure_.count(operand.get()) > 0; });
-    if (impure) impure_.insert(e.get());
+      for_each_operand(e, [&](const Expr& operand, bool) { impure |= found.count(operand.get()) > 0; });
+    if (impure) found.insert(e.get());
   }
-
-  std::unordered_set<const Node*>& impure_;
 };
 
-Purity::Purity(const Expr& root) { PurityVisitor(impure_).visit(root); }
+}  // namespace
+
+Purity::Purity(const Expr& root) {
+  Impure impure;
+  impure.visit(root);
+  impure_ = std::move(impure.found);
+}
 
 }  // namespace lathe::relay

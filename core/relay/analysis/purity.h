@@ -17,7 +17,6 @@ class Purity {
   bool is_pure(const Expr& e) const { return !impure_.count(e.get()); }
 
  private:
-  friend class PurityVisitor;
   std::unordered_set<const Node*> impure_;
 };
 

@@ -7,6 +7,8 @@
 namespace lathe::relay {
 namespace {
 
+constexpr size_t kMaxTupleParts = 1'000'000;
+
 /// Declares the type of let-bound functions before their bodies are typed: they may be recursive and
 /// polymorphic.
 class LetFunctions : public ExprVisitor {
@@ -131,9 +133,8 @@ Type TypeCollector::known(const Expr& e) {
 }
 
 void TypeCollector::demand(const Expr& e, const Type& found, const Type& wanted, std::string_view what) {
-  std::string before = text(found), expected = text(wanted);
   if (!unifier_.unify(found, wanted))
-    type_error(e, fmt::format("{} has type {}, {} is expected", what, before, expected));
+    type_error(e, fmt::format("{} has type {}, {} is expected", what, text(found), text(wanted)));
 }
 
 /// The function's type by its annotations, with holes where there is none. Its variables get theirs.
@@ -219,8 +220,18 @@ void TypeCollector::visit_function(const Ref<Function>& e) {
 
 void TypeCollector::visit_tuple(const Ref<Tuple>& e) {
   std::vector<Type> items;
-  for (const Expr& item : e->items) items.push_back(known(item));
-  set(e, tuple_type(std::move(items)));
+  size_t parts = 1;
+  for (const Expr& item : e->items) {
+    items.push_back(known(item));
+    auto found = tuple_parts_.find(unifier_.shallow(items.back()).get());
+    parts += found == tuple_parts_.end() ? 1 : found->second;
+  }
+  // Pairs of pairs of pairs ... double with each line of a program.
+  if (parts > kMaxTupleParts)
+    type_error(e, fmt::format("a tuple type of more than {} parts", kMaxTupleParts));
+  Type type = tuple_type(std::move(items));
+  tuple_parts_[type.get()] = parts;
+  set(e, type);
 }
 
 void TypeCollector::visit_projection(const Ref<Projection>& e) {
@@ -352,7 +363,7 @@ void TypeCollector::call_tensor_program(const Ref<Call>& e) {
       type_error(e, fmt::format("a tensor program of {} parameters, results included, gets {} arguments",
                                 params.size(), e->args.size()));
     for (size_t i = 0; i < e->args.size(); ++i)
-      demand(e->args[i], types_.at(e->args[i].get()), params[i], fmt::format("argument {}", i + 1));
+      demand(e, types_.at(e->args[i].get()), params[i], fmt::format("argument {}", i + 1));
   }
   set(e, e->out_type);
 }
@@ -372,7 +383,7 @@ void TypeCollector::call_function(const Ref<Call>& e, const Type& callee) {
     type_error(e, fmt::format("a function of type {} gets {} argument{}", text(top), args.size(),
                               args.size() == 1 ? "" : "s"));
   for (size_t i = 0; i < args.size(); ++i)
-    demand(e->args[i], args[i], instance->params[i], fmt::format("argument {}", i + 1));
+    demand(e, args[i], instance->params[i], fmt::format("argument {}", i + 1));
   CHECK(unifier_.unify(result, instance->result), "a fresh hole takes any type");
 }
 

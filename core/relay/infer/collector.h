@@ -71,6 +71,7 @@ class TypeCollector : public ExprVisitor {
   Module module_;
   Unifier unifier_;
   std::unordered_map<const Node*, Type> types_;
+  std::unordered_map<const Node*, size_t> tuple_parts_;  // of tuple types made here, all levels counted
   std::unordered_map<std::string, Type> globals_;
   std::unordered_set<std::string> generalized_;  // globals whose dimensions are free to the caller
   std::deque<Waiting> waiting_;                  // stable addresses
