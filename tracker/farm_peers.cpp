@@ -80,7 +80,7 @@ void Farm::adopt(const Peer& peer, Worker& worker, LeaseId id) {
     send(peer, wire::Cancel{id});
     return;
   }
-  if (lease->second.worker != worker.name || lease->second.peer == peer) return;
+  if (lease->second.worker != worker.name || !lease->second.peer.empty()) return;
   lease->second.peer = peer;
   lease->second.deadline = now_ + kLeaseLimit;
   worker.leases.insert(id);

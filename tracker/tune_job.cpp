@@ -171,8 +171,12 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   TuneResult result{.job = rows.job, .uuid = store.job(rows.job).uuid};
   FarmMeasurer measurer(request, rows.job, rows.workloads, rows.target, store, farm);
   tuner::SessionOptions options{request.trials, request.seconds, request.seed};
-  if (request.resume)
+  if (request.resume) {
+    // Trials open since the job's earlier life end first: the search learns from them, and they count.
+    const auto job = static_cast<JobId>(rows.job);
+    while (farm.in_flight(job) > 0 && !stop()) farm.poll(job, milliseconds(100));
     options.trials = std::max<int64_t>(0, request.trials - store.job_progress(rows.job).ended());
+  }
   tuner::Session session(tasks, parse_target_text(request.target), measurer, options);
   for (size_t i = 0; i < tasks.size(); ++i)
     for (const db::Measurement& known : store.history(rows.workloads[i], rows.target))

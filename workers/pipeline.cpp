@@ -15,6 +15,7 @@ namespace lathe::worker {
 namespace {
 
 constexpr int64_t kCaseBytes = int64_t{2} << 30;
+constexpr size_t kArtifactBytes = 128 << 20;
 constexpr uint64_t kBuildMemory = uint64_t{8} << 30;
 constexpr uint64_t kRunMemory = uint64_t{2} << 30;  // beyond the buffers
 constexpr double kReferenceRunSeconds = 120;        // the unscheduled program is slow
@@ -72,12 +73,17 @@ struct Pipeline::Job {
   ~Job() {
     if (object >= 0) close(object);
   }
+  void keep(Artifact built) {
+    object = memory_file("object", std::exchange(built.object, ""));
+    artifact = std::move(built);
+  }
 };
 
 Pipeline::Pipeline(std::vector<std::string> command, int builders)
     : reference_builder_(with_role(command, "build")),
       runner_(with_role(command, "run")),
-      cases_(kCaseBytes) {
+      cases_(kCaseBytes),
+      artifacts_(kArtifactBytes) {
   for (int i = 0; i < builders; ++i)
     builders_.push_back(std::make_unique<Sandbox>(with_role(command, "build")));
 }
@@ -91,6 +97,11 @@ Pipeline::~Pipeline() {
 void Pipeline::build(const wire::Lease& lease) {
   jobs_[lease.lease] = std::make_unique<Job>();
   jobs_[lease.lease]->lease = lease;
+  if (const Artifact* known = artifacts_.find(ArtifactCache::key_of(lease))) {
+    jobs_[lease.lease]->keep(*known);
+    ended_.push_back({lease.lease, true, {.artifact = known->digest}});
+    return;
+  }
   const auto idle =
       std::find_if(builders_.begin(), builders_.end(), [](const auto& b) { return !b->busy(); });
   CHECK(idle != builders_.end(), "no builder is idle");
@@ -253,8 +264,8 @@ std::vector<Pipeline::Ended> Pipeline::collect() {
                  .build_seconds = report->wall_seconds,
                  .artifact = reply.artifact.digest}};
     if (reply.outcome == Outcome::kOk) {
-      job.artifact = std::move(reply.artifact);
-      job.object = memory_file("object", std::exchange(job.artifact.object, ""));
+      artifacts_.add(ArtifactCache::key_of(job.lease), reply.artifact);
+      job.keep(std::move(reply.artifact));
     } else {
       jobs_.erase(lease);
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tracker/wire.h"
+#include "workers/artifact_cache.h"
 #include "workers/case_store.h"
 #include "workers/jobs.h"
 #include "workers/sandbox.h"
@@ -22,7 +23,7 @@ class Pipeline {
   Pipeline(std::vector<std::string> sandbox_command, int builders);
   ~Pipeline();
 
-  /// REQUIRES: fewer than `builders` builds in progress.
+  /// What was built lately is not built again. REQUIRES: fewer than `builders` builds in progress.
   void build(const wire::Lease& lease);
   /// REQUIRES: the lease was built, and nothing runs.
   void run(uint64_t lease);
@@ -65,6 +66,7 @@ class Pipeline {
   Artifact reference_;       // being run
   int reference_case_ = -1;  // being filled
   CaseStore cases_;
+  ArtifactCache artifacts_;
   std::vector<Ended> ended_;
 };
 

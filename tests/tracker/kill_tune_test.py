@@ -120,6 +120,7 @@ def main():
         ended = job.rows("SELECT count(*) FROM trial WHERE purpose = 'search'")[0][0]
         done = job.rows("SELECT count(*) FROM trial WHERE purpose = 'search' AND state = 'done'")[0][0]
         check(done == len(after), f"{done} trials were measured, {len(after)} measurements are there")
+        check(ended <= TRIALS + 16, f"{ended} trials for a budget of {TRIALS}")
         doubled = job.rows("SELECT candidate FROM trial WHERE purpose = 'search' GROUP BY candidate HAVING count(*) > 1")
         check(not doubled, f"candidates measured twice: {doubled}")
         check(os.path.exists(folder + "/out/dqn.lathe"), "there is no module")

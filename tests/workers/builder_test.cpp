@@ -96,6 +96,17 @@ TEST_F(BuilderTest, MeasuresSchedulesOfAProgram) {
   }
 }
 
+TEST_F(BuilderTest, BuildsNothingTwice) {
+  const tir::Func func = tir::canonical(schedule::dense(8, 32, 8, kFloat32));
+  const std::string trace = to_json(schedule::default_trace(func, target_));
+  const auto first = process({lease(1, func, trace)}).at(1);
+  EXPECT_GT(std::exchange(build_seconds_, 0), 0);
+  const auto second = process({lease(2, func, trace)}).at(2);
+  EXPECT_EQ(build_seconds_, 0);
+  EXPECT_EQ(second.outcome, Outcome::kOk) << second.message;
+  EXPECT_FALSE(second.samples.empty());
+}
+
 TEST_F(BuilderTest, FailuresHaveTheirClass) {
   const tir::Func func = tir::canonical(schedule::dense(8, 32, 8, kFloat32));
   wire::Lease no_workload = lease(3, func, "[]"), no_target = lease(4, func, "[]");

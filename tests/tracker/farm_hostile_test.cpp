@@ -1,0 +1,112 @@
+// Peers that say anything at any time: well-formed messages in no sensible order. MemoryJournal aborts when
+// the farm writes down what cannot be, and the farm's own CHECKs when it loses its way.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "tracker/defaults.h"
+#include "tracker/farm.h"
+
+namespace lathe::tracker {
+namespace {
+
+class Chaos {
+ public:
+  explicit Chaos(uint32_t seed) : random_(seed), farm_(std::make_unique<Farm>(journal_.start(), now_)) {}
+
+  void step() {
+    now_ += Time(pick(400));
+    switch (pick(12)) {
+      case 0:
+        return feed(Submit{journal_.add(1 + pick(2), std::vector<Candidate>(pick(3)))});
+      case 1:
+        return feed(Tick{});
+      case 2:
+        if (pick(20) == 0) feed(CancelJob{1 + pick(2)});
+        return;
+      case 3:
+        if (pick(50) == 0) farm_ = std::make_unique<Farm>(journal_.start(), now_);
+        return;
+      default:
+        return feed(Received{std::string(1, static_cast<char>('a' + pick(5))), message()});
+    }
+  }
+
+  void expect_consistent() {
+    size_t open = 0;
+    for (const auto& entry : journal_.entries()) open += entry.terminal == 0;
+    EXPECT_EQ(farm_->open(1) + farm_->open(2), open);
+    const FarmStatus status = farm_->status(now_);
+    EXPECT_EQ(status.pending + status.leased, open);
+  }
+
+ private:
+  uint64_t pick(uint64_t bound) { return random_() % bound; }
+
+  void feed(const Event& event) {
+    Effects effects;
+    farm_->step(event, now_, effects);
+    journal_.commit(effects.records);
+    for (const Outgoing& out : effects.messages)
+      if (const auto* lease = std::get_if<wire::Lease>(&out.message)) leases_.push_back(*lease);
+  }
+
+  /// A lease that was given to somebody, or one that never was.
+  wire::Lease some_lease() {
+    if (leases_.empty() || pick(10) == 0) return {.lease = pick(5), .trial = pick(5)};
+    return leases_[leases_.size() - 1 - pick(std::min<size_t>(leases_.size(), 20))];
+  }
+  std::vector<uint64_t> some_leases() {
+    std::vector<uint64_t> ids;
+    for (uint64_t i = pick(4); i > 0; --i) ids.push_back(some_lease().lease);
+    if (!ids.empty() && pick(4) == 0) ids.push_back(ids[0]);  // twice
+    return ids;
+  }
+
+  wire::Message message() {
+    const wire::Lease lease = some_lease();
+    switch (pick(9)) {
+      case 0:
+        return wire::Hello{.worker = std::string(1, static_cast<char>('v' + pick(3))),
+                           .device = "{}",
+                           .backends = {pick(5) == 0 ? "cuda" : "cpu"},
+                           .holding = some_leases()};
+      case 1:
+        return wire::Credit{static_cast<uint32_t>(pick(4))};
+      case 2:
+        return wire::Heartbeat{some_leases()};
+      case 3:
+        return pick(8) == 0 ? wire::Message(wire::Bye{some_leases()}) : wire::Drain{some_leases()};
+      case 4:
+        return wire::Welcome{};
+      case 5:
+        return wire::Result{.lease = lease.lease,
+                            .trial = lease.trial,
+                            .attempt = lease.attempt,
+                            .outcome = static_cast<Outcome>(1 + pick(6))};
+      default:
+        return wire::Result{
+            .lease = lease.lease, .trial = lease.trial, .attempt = lease.attempt, .samples = {1.0f}};
+    }
+  }
+
+  std::mt19937 random_;
+  Time now_{0};
+  MemoryJournal journal_;
+  std::unique_ptr<Farm> farm_;
+  std::vector<wire::Lease> leases_;
+};
+
+TEST(FarmHostile, StaysConsistentWhateverPeersSay) {
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(seed);
+    Chaos chaos(seed);
+    for (int i = 0; i < 2000; ++i) chaos.step();
+    chaos.expect_consistent();
+    if (HasFailure()) break;
+  }
+}
+
+}  // namespace
+}  // namespace lathe::tracker

@@ -1,0 +1,31 @@
+#include "workers/artifact_cache.h"
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+
+namespace lathe::worker {
+
+std::string ArtifactCache::key_of(const wire::Lease& lease) {
+  return sha256(fmt::format("{} {} {}", sha256(lease.workload), sha256(lease.trace), lease.target));
+}
+
+const Artifact* ArtifactCache::find(const std::string& key) {
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return &entries_.front().artifact;
+}
+
+void ArtifactCache::add(const std::string& key, const Artifact& artifact) {
+  if (by_key_.contains(key)) return;
+  entries_.push_front({key, artifact});
+  by_key_[key] = entries_.begin();
+  bytes_ += artifact.object.size();
+  while (bytes_ > limit_bytes_ && entries_.size() > 1) {
+    bytes_ -= entries_.back().artifact.object.size();
+    by_key_.erase(entries_.back().key);
+    entries_.pop_back();
+  }
+}
+
+}  // namespace lathe::worker
