@@ -101,6 +101,9 @@ TEST(InferType, Errors) {
        "t.relay:2:24: error: the else branch has type float32, int32 is expected"},
       {"def @main(%x: int32) -> float32 {\n  (%x,)\n}",
        "t.relay:2:3: error: the body of the function has type (int32,), float32 is expected"},
+      {with_list("def @main(%p: (List[bool], bool)) { match (%p) { (Nil, _) => 1, (Cons(_, Cons(_, _)), _) "
+                 "=> 2 } }"),
+       "t.relay:2:37: error: no clause matches (Cons(_, Nil), _); add one, or write match?"},
       {"def @main(%x) { %x }",
        "t.relay:1:11: error: the type of `%x` is not determined, only _; annotate it"},
       {"def @main(%x) { nn.relu(%x) }",

@@ -1,6 +1,7 @@
 #include "core/relay/infer/collector.h"
 
 #include "core/arith/simplify.h"
+#include "core/relay/analysis/match_coverage.h"
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 
@@ -261,6 +262,9 @@ void TypeCollector::visit_match(const Ref<Match>& e) {
     bind_pattern(e, clause.pattern, value);
     demand(clause.body, known(clause.body), result, "the clause");
   }
+  std::string uncovered = e->complete ? find_uncovered(*e, module_) : "";
+  if (!uncovered.empty())
+    type_error(e, fmt::format("no clause matches {}; add one, or write match?", uncovered));
   set(e, result);
 }
 
