@@ -20,7 +20,7 @@ using namespace tir;
 namespace {
 /// Intermediates inside a parallel loop live on the stack of the thread (at most 1 MiB); a producer that
 /// moves in may take this much.
-constexpr int64_t kStackBytes = 512 << 10;
+constexpr int64_t kStackBytes = 896 << 10;
 /// A reduction body of more instructions than this is not unrolled further: it should stay in the
 /// decoded-instruction cache.
 constexpr int64_t kMostInstructions = 512;
@@ -169,6 +169,9 @@ class TiledReduction {
   void unroll_reduction() {
     int64_t steps = 1;
     for (LoopHandle loop : reduce_) steps *= extent(loop);
+    // Windows of vectors overlap: unrolled, neighbours share loads, which then wait in registers that are not
+    // there.
+    if (!reduction_.broadcasts()) return;
     if (steps * tile_results_ * 2 <= kMostInstructions) {
       unrolled_ = reduce_;
       return;
@@ -188,23 +191,50 @@ class TiledReduction {
     unrolled_ = {parts[1]};
   }
 
-  /// A producer moves into the outer loop, or runs before as loops of its own.
+  /// A producer moves into the outer loop or one inside a task, or runs before as loops of its own.
   void place_producers() {
     for (BlockHandle producer : producers_) {
       std::vector<LoopHandle> places;
-      if (outer_ && !cuts_columns() && fits_inside(producer)) places.push_back(*outer_);
-      LoopHandle place =
-          s_.sample_compute_location(producer, places, heuristic({static_cast<int64_t>(places.size())}));
+      int64_t best = 0;
+      double least = cost_inside(producer, {}).value();
+      for (LoopHandle loop : task_loops()) {
+        std::optional<double> cost = cost_inside(producer, loop);
+        if (!cost) continue;
+        places.push_back(loop);
+        if (*cost <= least) least = *cost, best = static_cast<int64_t>(places.size());
+      }
+      LoopHandle place = s_.sample_compute_location(producer, places, heuristic({best}));
       s_.compute_at(producer, place);
-      bool moved = false;
-      for (const Ref<For>& loop : loops_around(path_to(s_.func(), s_[producer])))
-        moved |= outer_ && loop->var == s_[*outer_]->var;
-      if (moved)
-        finish_inner_loops(s_, producer, outer_, target_);
-      else
-        schedule_injective(s_, producer, target_);
+      finish_producer(producer);
       done_.insert(s_[producer]->name);
     }
+  }
+
+  /// The loops that a producer may move into, outermost first.
+  std::vector<LoopHandle> task_loops() const {
+    std::vector<LoopHandle> loops;
+    if (!outer_ || cuts_columns()) return loops;
+    loops.push_back(*outer_);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      if (!parts_[i].middle || extent(*parts_[i].middle) == 1) continue;
+      for (const Operand& operand : reduction_.operands)
+        if (!operand.contiguous && !operand.uses[i]) return loops;  // computed anew for other weights
+      loops.push_back(*parts_[i].middle);
+    }
+    return loops;
+  }
+
+  /// Its loops next to their consumer are vectorized and unrolled like its; else they are loops of a block
+  /// alone.
+  void finish_producer(BlockHandle producer) {
+    std::optional<LoopHandle> around;
+    for (const Ref<For>& loop : loops_around(path_to(s_.func(), s_[producer])))
+      for (LoopHandle candidate : task_loops())
+        if (loop->var == s_[candidate]->var) around = candidate;
+    if (around)
+      finish_inner_loops(s_, producer, around, target_);
+    else
+      schedule_injective(s_, producer, target_);
   }
 
   /// Several tasks read the same data for other parts of the weights, and would compute it anew each.
@@ -217,20 +247,29 @@ class TiledReduction {
     return false;
   }
 
-  bool fits_inside(BlockHandle producer) {
+  /// Elements computed when `producer` moves into `loop` (null: stays before), those beyond the second-level
+  /// cache counted as `kFar`; nothing when it may not move there.
+  std::optional<double> cost_inside(BlockHandle producer, std::optional<LoopHandle> loop) const {
+    constexpr double kFar = 2.5;
     Schedule trial = s_;
     try {
-      trial.compute_at(producer, *outer_);
+      if (loop) trial.compute_at(producer, *loop);
     } catch (const Error&) {
-      return false;  // not a legal place
+      return {};  // not a legal place
     }
     int64_t elements = 1;
-    bool below = false;
-    for (LoopHandle loop : trial.get_loops(producer)) {
-      if (below) elements *= int_value(trial[loop]->extent);
-      below |= trial[loop]->var == trial[*outer_]->var;
+    double repeats = 1;
+    bool below = !loop;
+    for (LoopHandle inner : trial.get_loops(producer)) {
+      if (below)
+        elements *= int_value(trial[inner]->extent);
+      else
+        repeats *= static_cast<double>(int_value(trial[inner]->extent));
+      below |= loop && trial[inner]->var == trial[*loop]->var;
     }
-    return elements * trial[producer]->writes[0].buffer->dtype.bytes() <= kStackBytes;
+    int64_t bytes = elements * trial[producer]->writes[0].buffer->dtype.bytes();
+    if (loop && bytes > kStackBytes) return {};
+    return static_cast<double>(elements) * repeats * (bytes > target_.l2_bytes / 2 ? kFar : 1);
   }
 
   void finish_reduction() {
