@@ -213,6 +213,8 @@ class Planner {
 
 std::vector<Expr> kernel_callees(const relay::Module& module) {
   Dataflow flow(module);
+  for (const relay::Var& param : flow.main().params)
+    flat_types(param->checked_type ? param->checked_type : param->annotation);
   std::vector<Expr> callees;
   std::unordered_set<const lathe::Node*> seen;
   for (const Expr& expr : flow.order()) {

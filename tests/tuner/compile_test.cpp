@@ -1,0 +1,155 @@
+// Whole small models: what the compiled module computes is what the interpreter computes on the graph as
+// written.
+#include "tuner/compile.h"
+
+#include <gtest/gtest.h>
+
+#include "core/codegen/host_target.h"
+#include "core/models/zoo.h"
+#include "core/relay/lower.h"
+#include "core/relay/passes/infer_type.h"
+#include "core/relay/passes/simplify_inference.h"
+#include "core/relay/text.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/thread_pool.h"
+#include "core/tir/interpret.h"
+#include "tuner/bind_shapes.h"
+
+namespace lathe::tuner {
+namespace {
+
+std::vector<Tensor> random_inputs(const runtime::Plan& plan) {
+  std::vector<Tensor> inputs;
+  for (const runtime::Port& port : plan.inputs) {
+    const runtime::Value& value = plan.values[port.value];
+    inputs.push_back(random_tensor(value.shape, value.dtype, inputs.size() + 1, 0.5));
+  }
+  return inputs;
+}
+
+/// The oracle: all of main as one unscheduled, unfused tensor program.
+std::vector<Tensor> interpreted(const relay::Module& module, std::vector<Tensor> tensors) {
+  relay::Module typed = relay::simplify_inference(relay::infer_type(module));
+  relay::LiftedConstants lifted = relay::lift_constants(typed->functions.at("main"));
+  tir::Func program = relay::lower_function(lifted.function, "model");
+  tensors.insert(tensors.end(), lifted.values.begin(), lifted.values.end());
+  size_t first = tensors.size();
+  for (size_t i = first; i < program->params.size(); ++i)
+    tensors.emplace_back(tir::constant_shape(program->params[i]), program->params[i]->dtype);
+  tir::interpret(program, tensors);
+  return {tensors.begin() + static_cast<int64_t>(first), tensors.end()};
+}
+
+void expect_same(const relay::Module& module, double tolerance = 2e-5) {
+  auto compiled = runtime::Module::from_image(compile_model(module, codegen::host_target()));
+  std::vector<Tensor> inputs = random_inputs(compiled->plan());
+  std::vector<Tensor> expected = interpreted(module, inputs);
+  runtime::ThreadPool pool(2);
+  for (const LatheParallel* parallel : {runtime::serial_parallel(), pool.parallel()}) {
+    runtime::Executor executor(compiled, parallel);
+    for (size_t i = 0; i < inputs.size(); ++i) executor.set_input(i, inputs[i]);
+    executor.run();
+    executor.run();
+    ASSERT_EQ(executor.plan().outputs.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_LE(max_relative_error(executor.output(i), expected[i]), tolerance) << "output " << i;
+  }
+}
+
+struct SmallModel {
+  const char* name;
+  const char* text;
+};
+void PrintTo(const SmallModel& model, std::ostream* out) { *out << model.name; }
+
+constexpr SmallModel kModels[] = {
+    {"ConvResidual", R"(
+def @main(%x: Tensor[(1, 16, 9, 9), float32], %w: Tensor[(16, 16, 3, 3), float32], %b: Tensor[(16), float32]) {
+  %0 = nn.conv2d(%x, %w, padding=[1, 1, 1, 1], channels=16, kernel_size=[3, 3]);
+  %1 = nn.relu(nn.bias_add(%0, %b));
+  %2 = nn.conv2d(%1, %w, padding=[1, 1, 1, 1], channels=16, kernel_size=[3, 3]);
+  nn.relu(add(%2, %x))
+})"},
+    {"StridedDepthwisePool", R"(
+def @main(%x: Tensor[(2, 12, 15, 11), float32], %w: Tensor[(12, 1, 3, 3), float32]) {
+  %0 = nn.conv2d(%x, %w, strides=[2, 2], padding=[1, 1, 1, 1], groups=12, channels=12, kernel_size=[3, 3]);
+  %1 = nn.max_pool2d(clip(%0, a_min=0f, a_max=6f), pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1]);
+  nn.batch_flatten(nn.global_avg_pool2d(%1))
+})"},
+    {"DenseSoftmax", R"(
+def @main(%x: Tensor[(3, 40), float32], %w: Tensor[(10, 40), float32], %b: Tensor[(10), float32]) {
+  nn.softmax(nn.bias_add(nn.dense(%x, %w), %b))
+})"},
+    {"ConcatenateBranches", R"(
+def @main(%x: Tensor[(1, 8, 7, 7), float32], %v: Tensor[(24, 8, 1, 1), float32], %w: Tensor[(10, 8, 3, 3), float32]) {
+  %0 = nn.relu(nn.conv2d(%x, %v, channels=24, kernel_size=[1, 1]));
+  %1 = nn.relu(nn.conv2d(%x, %w, padding=[1, 1, 1, 1], channels=10, kernel_size=[3, 3]));
+  concatenate((%0, %1, %x), axis=1)
+})"},
+    {"ChannelPaddingBetweenBlocks", R"(
+def @main(%x: Tensor[(1, 16, 6, 6), float32], %v: Tensor[(28, 16, 1, 1), float32], %w: Tensor[(32, 28, 1, 1), float32]) {
+  %0 = nn.relu(nn.conv2d(%x, %v, channels=28, kernel_size=[1, 1]));
+  %1 = nn.conv2d(%0, %w, channels=32, kernel_size=[1, 1]);
+  %2 = nn.pad(%0, 0f, pad_width=[[0, 0], [0, 4], [0, 0], [0, 0]]);
+  nn.relu(add(%1, %2))
+})"},
+    {"SeveralOutputs", R"(
+def @main(%x: Tensor[(4, 6), float32], %y: Tensor[(6), float32]) {
+  %0 = multiply(%x, %y);
+  %1 = reshape(%0, newshape=[2, 12]);
+  (%0, %1, tanh(%0), %x)
+})"},
+    {"Broadcasts", R"(
+def @main(%x: Tensor[(5, 1, 7), float32], %y: Tensor[(3, 1), float32]) {
+  %0 = subtract(%x, %y);
+  %1 = exp(negative(%0));
+  (mean(%1, axis=[0, 2]), max(%1, axis=[1], keepdims=True), transpose(%1, axes=[2, 0, 1]))
+})"},
+};
+
+class SmallModels : public ::testing::TestWithParam<SmallModel> {};
+
+TEST_P(SmallModels, ComputeWhatTheInterpreterDoes) {
+  expect_same(relay::parse_module(std::string("#[version = \"0.0.5\"]") + GetParam().text, GetParam().name));
+}
+
+INSTANTIATE_TEST_SUITE_P(, SmallModels, ::testing::ValuesIn(kModels),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(CompileModel, FoldsAndPacksWeights) {
+  relay::Module module = relay::parse_module(R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 16, 8, 8), float32]) {
+  %0 = ones(shape=[32, 16, 3, 3], dtype="float32");
+  nn.relu(nn.conv2d(%x, multiply(%0, 0.5f), padding=[1, 1, 1, 1], channels=32, kernel_size=[3, 3]))
+})");
+  runtime::Plan plan = compile_model(module, codegen::host_target()).plan;
+  EXPECT_LE(plan.steps.size(), 3u) << "at most: into the layout, the convolution, out of it";
+  EXPECT_EQ(plan.constant_bytes, 32 * 16 * 3 * 3 * 4);
+  expect_same(module);
+}
+
+TEST(CompileModel, BindsDynamicDimensions) {
+  relay::Module dynamic = relay::parse_module(R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 8), float32], %w: Tensor[(4, 8), float32]) {
+  nn.relu(nn.dense(%x, %w))
+})");
+  EXPECT_THROW(compile_model(dynamic, codegen::host_target()), Error);
+  for (int64_t n : {1, 5}) expect_same(bind_shapes(dynamic, {{"x", {n, 8}}}));
+}
+
+TEST(CompileModel, RefusesControlFlowWithOneMessage) {
+  relay::Module module = relay::parse_module(R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(2), float32], %c: Tensor[(), bool]) {
+  if (%c) { nn.relu(%x) } else { %x }
+})");
+  try {
+    compile_model(module, codegen::host_target());
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "control flow, closures and references cannot be compiled yet; the model has RelayIf");
+  }
+}
+
+}  // namespace
+}  // namespace lathe::tuner
