@@ -172,7 +172,8 @@ INSTANTIATE_TEST_SUITE_P(Primitives, EachPrimitive,
                          testing::ValuesIn(primitives().begin(), primitives().end()),
                          [](const auto& info) { return std::string(info.param->name); });
 
-/// Lowers the scheduled program as far as code generation takes it, unless the schedule asks for what cannot be.
+/// Lowers the scheduled program as far as code generation takes it, unless the schedule asks for what cannot
+/// be.
 void expect_lowers(const tir::Func& func, const tir::Func& scheduled) {
   tir::Func lowered;
   try {

@@ -1,0 +1,101 @@
+#include "schedules/tiling.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+Target avx512() {
+  Target target;
+  target.vector_bits = 512;
+  target.vector_registers = 32;
+  target.cores = 2;
+  return target;
+}
+
+Target avx2() {
+  Target target = avx512();
+  target.vector_bits = 256;
+  target.vector_registers = 16;
+  return target;
+}
+
+VectorReduction main_of(const tir::Func& func) { return vector_reduction(dominant_reduction(func)).value(); }
+
+int64_t product(const std::vector<int64_t>& sizes) {
+  int64_t result = 1;
+  for (int64_t size : sizes) result *= size;
+  return result;
+}
+
+TEST(VectorWidth, IsTheTargetsOrANearDivisor) {
+  EXPECT_EQ(vector_width(64, avx512()), 16);
+  EXPECT_EQ(vector_width(1000, avx512()), 10);
+  EXPECT_EQ(vector_width(24, avx512()), 12);
+  EXPECT_EQ(vector_width(11, avx512()), 11);
+  EXPECT_EQ(vector_width(3, avx512()), 3);
+  EXPECT_EQ(vector_width(62, avx512()), 1);  // 2 x 31: two lanes are not worth it
+  EXPECT_EQ(vector_width(64, avx2()), 8);
+}
+
+TEST(Anatomy, TellsOperandsApart) {
+  VectorReduction conv = main_of(conv2d({}));
+  EXPECT_EQ(conv.vector, 4u);
+  EXPECT_EQ(conv.run, 16);
+  EXPECT_TRUE(conv.broadcasts());
+  EXPECT_FALSE(main_of(depthwise(2, 8, 1)).broadcasts());
+  EXPECT_EQ(main_of(dense(4, 64, 8)).run, 16) << "weights are packed in blocks of 16";
+  EXPECT_FALSE(vector_reduction(dominant_reduction(softmax(2, 8))))
+      << "the only spatial variable would be gathered";
+}
+
+TEST(RegisterTiles, FillTheRegistersAndHideTheLatency) {
+  for (const Target& target : {avx512(), avx2()}) {
+    for (int64_t size : {56, 14, 7, 17}) {
+      VectorReduction conv =
+          main_of(conv2d({.out_blocks = 8, .height = size, .width = size, .lanes = target.lanes()}));
+      std::vector<RegisterTile> tiles = register_tiles(conv, target);
+      ASSERT_FALSE(tiles.empty());
+      EXPECT_GE(product(tiles[0].sizes), 8) << "a multiply-add takes four cycles, two start in each";
+      for (const RegisterTile& tile : tiles) EXPECT_LT(product(tile.sizes), target.vector_registers);
+    }
+  }
+}
+
+TEST(RegisterTiles, OneRowStillHasManySums) {
+  EXPECT_GE(product(register_tiles(main_of(dense(1, 1024, 512)), avx512())[0].sizes), 8);
+}
+
+TEST(Tilings, CutEachVariableByDivisorsAndKeepEdgesInOneLoop) {
+  for (int64_t size : {56, 35, 17}) {
+    VectorReduction conv = main_of(conv2d({.out_blocks = 8, .in_blocks = 4, .height = size, .width = size}));
+    std::vector<size_t> variables = tiled_variables(conv, avx512());
+    std::vector<Tiling> all = tilings(conv, avx512());
+    ASSERT_FALSE(all.empty());
+    for (const Tiling& tiling : all) {
+      EXPECT_GE(tiling.cost, all[0].cost);
+      for (size_t i = 0; i < variables.size(); ++i) {
+        int64_t extent = conv.extents[variables[i]], tiles = (extent + tiling.sizes[i] - 1) / tiling.sizes[i];
+        EXPECT_EQ(tiles % tiling.middle[i], 0);
+        EXPECT_TRUE(extent % tiling.sizes[i] == 0 || tiling.middle[i] == 1 || tiling.middle[i] == tiles);
+      }
+    }
+  }
+}
+
+TEST(Tilings, GiveEveryCoreWork) {
+  Target many = avx512();
+  many.cores = 16;
+  VectorReduction conv = main_of(conv2d({.out_blocks = 8, .in_blocks = 4, .height = 56, .width = 56}));
+  Tiling best = tilings(conv, many)[0];
+  std::vector<size_t> variables = tiled_variables(conv, many);
+  int64_t tasks = 1;
+  for (size_t i = 0; i < variables.size(); ++i)
+    tasks *= (conv.extents[variables[i]] + best.sizes[i] - 1) / best.sizes[i] / best.middle[i];
+  EXPECT_GE(tasks, 16);
+}
+
+}  // namespace
+}  // namespace lathe::schedule
