@@ -6,12 +6,13 @@
 
 namespace lathe::tir {
 
-/// The pipeline, in order: each reduction's init becomes a conditional (or was decomposed), blocks become their
-/// bodies with iterators substituted and predicates as conditions, intermediates are allocated at the innermost
-/// place that covers their uses and shrunk to the region used there, loops of one iteration vanish, vectorized loops
-/// become vector statements, unrolled loops are repeated, indices are simplified, loop-invariant conditions hoisted.
-/// REQUIRES: constant shapes. Throws Error when a schedule asks for what cannot be (a vectorized loop of
-/// non-constant extent, more than 1 MiB of stack): a candidate that cannot be built, not a bug.
+/// Blocks become their bodies with iterators substituted and predicates as conditions; intermediates move to
+/// the innermost place that covers their uses and shrink to the region used there; tiles that stick out over
+/// an edge are told apart from those that do not; vectorized loops become vector statements, unrolled ones
+/// are repeated; loops of one iteration vanish, indices are simplified, invariant conditions leave their
+/// loops. lower.cpp has the passes in order. REQUIRES: constant shapes. Throws Error when a schedule asks for
+/// what cannot be (a vectorized loop of non-constant extent, more than 1 MiB of stack): a candidate that
+/// cannot be built, not a bug.
 Func lower(const Func& scheduled, const Target& target);
 
 }  // namespace lathe::tir
