@@ -30,6 +30,15 @@ Expr power(Expr a, Expr b) {
               intrinsic(Intrinsic::kRound, binary(BinaryOp::kPow, cast(kFloat64, a), cast(kFloat64, b))));
 }
 
+Relation broadcast_integers(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* a = c.tensor(0)) require_integers(c, 0, *a);
+  return broadcast(c, attrs);
+}
+Relation broadcast_booleans(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* a = c.tensor(0)) require_dtype(c, 0, *a, kBool);
+  return broadcast(c, attrs);
+}
+
 Relation where_type(RelationContext& c, const Attrs&) {
   const TensorType *condition = c.tensor(0), *a = c.tensor(1), *b = c.tensor(2);
   if (!condition || !a || !b) return Relation::kWaits;
@@ -60,6 +69,14 @@ constexpr Op arithmetic(const char* name, const char* doc) {
   return row(name, doc, map2<apply<kOp>>);
 }
 template <BinaryOp kOp>
+constexpr Op integral(const char* name, const char* doc) {
+  return row(name, doc, map2<apply<kOp>>, broadcast_integers);
+}
+template <BinaryOp kOp>
+constexpr Op logical(const char* name, const char* doc) {
+  return row(name, doc, map2<apply<kOp>>, broadcast_booleans);
+}
+template <BinaryOp kOp>
 constexpr Op comparison(const char* name, const char* doc) {
   return row(name, doc, map2<apply<kOp>>, broadcast_bool);
 }
@@ -72,20 +89,20 @@ constexpr Op kBinaryOps[] = {
     arithmetic<BinaryOp::kMod>("mod", "Remainder with the sign of a."),
     arithmetic<BinaryOp::kMin>("minimum", "The smaller one."),
     arithmetic<BinaryOp::kMax>("maximum", "The larger one."),
-    arithmetic<BinaryOp::kBitAnd>("bitwise_and", "Bits set in both."),
-    arithmetic<BinaryOp::kBitOr>("bitwise_or", "Bits set in either."),
-    arithmetic<BinaryOp::kBitXor>("bitwise_xor", "Bits set in one of them."),
-    arithmetic<BinaryOp::kShiftLeft>("left_shift", "a shifted left by b bits."),
-    arithmetic<BinaryOp::kShiftRight>("right_shift",
-                                      "a shifted right by b bits; signed integers keep their sign."),
+    integral<BinaryOp::kBitAnd>("bitwise_and", "Bits set in both."),
+    integral<BinaryOp::kBitOr>("bitwise_or", "Bits set in either."),
+    integral<BinaryOp::kBitXor>("bitwise_xor", "Bits set in one of them."),
+    integral<BinaryOp::kShiftLeft>("left_shift", "a shifted left by b bits."),
+    integral<BinaryOp::kShiftRight>("right_shift",
+                                    "a shifted right by b bits; signed integers keep their sign."),
     row("power", "a ^ b.", map2<power>),
     row("floor_divide", "a / b rounded toward minus infinity.", map2<floor_divide>),
     row("floor_mod", "Remainder with the sign of b.", map2<floor_modulo>),
     row("trunc_divide", "a / b rounded toward zero.", map2<trunc_divide>),
     arithmetic<BinaryOp::kMod>("trunc_mod", "Remainder with the sign of a."),
-    arithmetic<BinaryOp::kAnd>("logical_and", "Both, of booleans."),
-    arithmetic<BinaryOp::kOr>("logical_or", "Either, of booleans."),
-    row("logical_xor", "One of them, of booleans.", map2<exclusive_or>),
+    logical<BinaryOp::kAnd>("logical_and", "Both, of booleans."),
+    logical<BinaryOp::kOr>("logical_or", "Either, of booleans."),
+    row("logical_xor", "One of them, of booleans.", map2<exclusive_or>, broadcast_booleans),
     comparison<BinaryOp::kEq>("equal", "a == b."),
     comparison<BinaryOp::kNe>("not_equal", "a != b."),
     comparison<BinaryOp::kLt>("less", "a < b."),

@@ -42,7 +42,6 @@ std::optional<std::map<char, Expr>> kernel_extents(RelationContext& c, const Con
 
 void check_channels(RelationContext& c, const ConvAttrs& a, const Shape& data, const Expr& in_channels,
                     std::map<char, Expr>& kernel) {
-  if (a.groups < 1) mismatch(c, "groups is {}, must be at least 1", a.groups);
   if (!as_int(in_channels) || !as_int(kernel['I']) || !as_int(kernel['O'])) {
     if (!in_channels.as<Any>()) c.equal_dims(in_channels, kernel['I'] * a.groups);
     return;
@@ -60,6 +59,10 @@ Relation conv_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* data = c.tensor(0);
   if (!data) return Relation::kWaits;
   ConvLayouts l = layouts_of(a, kRank);
+  require_axes(c, l.data, "NC" + spatial_letters(kRank));
+  require_axes(c, l.out, "NC" + spatial_letters(kRank));
+  require_axes(c, l.kernel, "OI" + spatial_letters(kRank));
+  if (a.groups < 1) mismatch(c, "groups is {}, must be at least 1", a.groups);
   require_rank(c, 0, *data, l.data.rank());
   Window w = window_of(c, a.strides, a.dilation, a.padding, kRank);
   Expr in_channels = l.data.extent('C', data->shape);

@@ -30,6 +30,7 @@ Relation conv_transpose_type(RelationContext& c, const Attrs& attrs) {
   if (a.output_padding.size() > 1 && a.output_padding.size() != kRank)
     mismatch(c, "output_padding has {} numbers, must have {}", a.output_padding.size(), kRank);
   Geometry g = geometry_of<kRank>(a);
+  require_axes(c, g.data, "NC" + spatial_letters(kRank));
   require_rank(c, 0, *data, g.data.rank());
   require_rank(c, 1, *weight, kRank + 2);
   Expr in_channels = g.data.extent('C', data->shape);

@@ -30,6 +30,13 @@ Buffers filled(FuncBuilder& f, const Attrs&, Inputs, const Type& result) {
   return {f.compute("fill", type.shape, [&](Vars) { return lathe::constant(type.dtype, kValue); })};
 }
 
+Relation full_like_type(RelationContext& c, const Attrs& attrs) {
+  const TensorType* value = c.tensor(1);
+  if (!value) return Relation::kWaits;
+  require_rank(c, 1, *value, 0);
+  return same_as_input(c, attrs);
+}
+
 Buffers full(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
   const TensorType& type = tensor_of(result);
   return {f.compute("fill", type.shape, [&](Vars) { return cast(type.dtype, load(in.back(), {})); })};
@@ -40,8 +47,12 @@ Relation arange_type(RelationContext& c, const Attrs& attrs) {
   const Constant *start = c.constant(0), *stop = c.constant(1), *step = c.constant(2);
   Expr count = any_dim();
   if (start && stop && step) {
+    for (const Constant* each : {start, stop, step})
+      if (each->value.size() != 1) mismatch(c, "start, stop and step must be scalars");
     double by = step->value.value(0);
     if (by == 0) mismatch(c, "step is 0");
+    if (double steps = (stop->value.value(0) - start->value.value(0)) / by; !(steps < 1e12))
+      mismatch(c, "from {} to {} by {} is no range", start->value.value(0), stop->value.value(0), by);
     count = std::max<int64_t>(
         0, static_cast<int64_t>(std::ceil((stop->value.value(0) - start->value.value(0)) / by)));
   }
@@ -128,7 +139,7 @@ constexpr Op kCreateOps[] = {
     row("ones", "Ones.", 0, &InitAttrs::kType, filled_type, filled<1>),
     row("full", "The scalar argument everywhere.", 1, &InitAttrs::kType, filled_type, full),
     row("full_like", "The scalar second argument in the shape and type of the first.", 2, nullptr,
-        same_as_input, full),
+        full_like_type, full),
     row("arange", "start, start + step, ... before stop.", 3, &DtypeAttrs::kType, arange_type, arange),
     row("shape_of", "The dimensions, as a vector.", 1, &DtypeAttrs::kType, shape_of_type, shape_of),
     row("ndarray_size", "The number of elements.", 1, &DtypeAttrs::kType, ndarray_size_type, ndarray_size),

@@ -20,6 +20,7 @@ Relation dense_type(RelationContext& c, const Attrs& attrs) {
   if (!data) return Relation::kWaits;
   if (data->shape.empty()) mismatch(c, "data is a scalar, must have at least rank 1");
   Layout layout = Layout::parse(a.weight_layout.empty() ? "NC" : a.weight_layout);
+  require_axes(c, layout, "NC");
   Shape shape = data->shape;
   if (const TensorType* weight = c.tensor(1)) {
     require_rank(c, 1, *weight, layout.rank());

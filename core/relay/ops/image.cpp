@@ -145,6 +145,7 @@ Relation resized_type(RelationContext& c, const std::string& layout_text,
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
   Layout layout = Layout::parse(layout_text);
+  require_axes(c, layout, "NCHW");
   require_rank(c, 0, *x, layout.rank());
   Shape shape = x->shape;
   for (int axis : {0, 1}) {
@@ -177,6 +178,8 @@ Relation upsampling_type(RelationContext& c, const Attrs& attrs) {
   const UpsamplingAttrs& a = attrs_as<UpsamplingAttrs>(attrs);
   if (!method_of(a.method))
     mismatch(c, "method is `{}`, must be nearest_neighbor, bilinear or bicubic", a.method);
+  if (!(a.scale_h > 0 && a.scale_h < 1e6 && a.scale_w > 0 && a.scale_w < 1e6))
+    mismatch(c, "scales are {} and {}, must be positive", a.scale_h, a.scale_w);
   return resized_type(c, a.layout, std::nullopt, [&](int axis, const Expr& extent) {
     double scale = axis == 0 ? a.scale_h : a.scale_w;
     return as_int(extent) ? Expr(static_cast<int64_t>(static_cast<double>(int_value(extent)) * scale + 0.5))

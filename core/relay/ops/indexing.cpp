@@ -1,4 +1,6 @@
 // Elements chosen by, or written to, positions given as tensors.
+#include <algorithm>
+
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -9,19 +11,26 @@ size_t wrapped(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
 
-void require_integers(RelationContext& c, size_t arg, const TensorType& type) {
-  if (!type.dtype.is_int())
-    mismatch(c, "argument {} has elements of {}, must have integers", arg + 1, to_string(type.dtype));
+/// A position counted from the end when it is negative; one out of range gives the nearest element.
+Expr from_end(const Expr& index, const Expr& extent) {
+  return min(max(select(less(index, Expr(0)), index + extent, index), Expr(0)), extent - 1);
 }
 
-/// A position counted from the end when it is negative.
-Expr from_end(Expr index, const Expr& extent) { return select(less(index, Expr(0)), index + extent, index); }
+/// Throws Error when `inner` reaches beyond `outer` along an axis other than `axis`.
+void require_within(RelationContext& c, const TensorType& inner, const TensorType& outer, int64_t axis) {
+  for (size_t d = 0; d < outer.shape.size(); ++d) {
+    const int64_t *small = as_int(inner.shape[d]), *large = as_int(outer.shape[d]);
+    if (static_cast<int64_t>(d) != axis && small && large && *small > *large)
+      mismatch(c, "indices of {} reach beyond {} along axis {}", describe(inner.shape), describe(outer.shape),
+               d);
+  }
+}
 
-/// What `take` does with positions out of range; with "fast" they are promised not to be.
+/// What `take` does with positions out of range: the nearest element, or counting around.
 Expr placed(const std::string& mode, const Expr& index, const Expr& extent) {
   Expr wide = cast(kInt64, index);
   if (mode == "wrap") return floormod(wide, extent);
-  return mode == "clip" ? min(max(wide, Expr(0)), extent - 1) : wide;
+  return min(max(wide, Expr(0)), extent - 1);
 }
 
 Relation take_type(RelationContext& c, const Attrs& attrs) {
@@ -34,8 +43,9 @@ Relation take_type(RelationContext& c, const Attrs& attrs) {
   Shape shape = indices->shape;
   if (a.axis) {
     int64_t axis = front_axis(c, *a.axis, static_cast<int64_t>(x->shape.size()));
-    if (a.batch_dims < 0 || a.batch_dims > axis)
-      mismatch(c, "batch_dims is {}, must be from 0 to {}", a.batch_dims, axis);
+    int64_t most = std::min(axis, static_cast<int64_t>(indices->shape.size()));
+    if (a.batch_dims < 0 || a.batch_dims > most)
+      mismatch(c, "batch_dims is {}, must be from 0 to {}", a.batch_dims, most);
     shape.assign(x->shape.begin(), x->shape.begin() + axis);
     shape.insert(shape.end(), indices->shape.begin() + a.batch_dims, indices->shape.end());
     shape.insert(shape.end(), x->shape.begin() + axis + 1, x->shape.end());
@@ -76,7 +86,8 @@ Relation gather_type(RelationContext& c, const Attrs& attrs) {
   if (!x || !indices) return Relation::kWaits;
   require_integers(c, 1, *indices);
   require_rank(c, 1, *indices, x->shape.size());
-  front_axis(c, attrs_as<GatherAttrs>(attrs).axis, static_cast<int64_t>(x->shape.size()));
+  int64_t rank = static_cast<int64_t>(x->shape.size());
+  require_within(c, *indices, *x, front_axis(c, attrs_as<GatherAttrs>(attrs).axis, rank));
   c.result(tensor_type(indices->shape, x->dtype));
   return Relation::kSolved;
 }
@@ -98,6 +109,8 @@ Relation gather_nd_type(RelationContext& c, const Attrs& attrs) {
   require_integers(c, 1, *indices);
   if (indices->shape.empty() || !as_int(indices->shape[0]))
     mismatch(c, "the first dimension of indices {} must be known", describe(indices->shape));
+  if (a.batch_dims < 0 || a.batch_dims > static_cast<int64_t>(indices->shape.size()) - 1)
+    mismatch(c, "batch_dims is {}, must be from 0 to {}", a.batch_dims, indices->shape.size() - 1);
   int64_t depth = int_value(indices->shape[0]) + a.batch_dims;
   if (depth > static_cast<int64_t>(x->shape.size()))
     mismatch(c, "indices of {} name {} axes, {} has fewer", describe(indices->shape), depth,
@@ -169,7 +182,7 @@ Relation scatter_elements_type(RelationContext& c, const Attrs& attrs) {
   require_integers(c, 1, *indices);
   require_rank(c, 1, *indices, x->shape.size());
   demand(c, 2, indices->shape, x->dtype);
-  front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
+  require_within(c, *indices, *x, front_axis(c, a.axis, static_cast<int64_t>(x->shape.size())));
   return same_as_input(c, attrs);
 }
 

@@ -93,7 +93,8 @@ Relation split_type(RelationContext& c, const Attrs& attrs) {
   if (!x) return Relation::kWaits;
   int64_t axis = front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
   const Expr& extent = x->shape[axis];
-  if (a.sections < 0 || (a.sections > 0 && as_int(extent) && int_value(extent) % a.sections != 0))
+  if (a.sections < 0 || a.sections > (1 << 16) ||
+      (a.sections > 0 && as_int(extent) && int_value(extent) % a.sections != 0))
     mismatch(c, "axis {} of {} does not divide into {} parts", axis, describe(x->shape), a.sections);
   std::vector<Type> parts;
   std::vector<Expr> points = split_points(a, extent);

@@ -21,8 +21,9 @@ Slice slice_of(int64_t begin, int64_t end, int64_t stride, int64_t extent) {
   };
   // An end before -extent means "past the front", not a position counted from the back.
   int64_t first = clamp(begin), last = clamp(end < -extent ? -extent - 1 : end);
-  int64_t span = stride > 0 ? last - first : first - last, step = stride > 0 ? stride : -stride;
-  return {first, stride, std::max<int64_t>(0, (span + step - 1) / step)};
+  int64_t span = stride > 0 ? last - first : first - last;
+  int64_t step = stride > 0 ? stride : stride == INT64_MIN ? INT64_MAX : -stride;
+  return {first, stride, span <= 0 ? 0 : (span - 1) / step + 1};
 }
 
 /// The slice along each axis; nothing for an axis that stays whole.
@@ -35,7 +36,7 @@ std::vector<std::optional<Slice>> slices_of(const StridedSliceAttrs& a, const Sh
     int64_t stride = a.strides.empty() ? 1 : a.strides.size() == 1 ? a.strides[0] : a.strides[k];
     if (a.slice_mode == "size") {
       int64_t first = begin < 0 ? begin + extent : begin;
-      end = end < 0 ? extent : first + end;
+      end = end < 0 || end > extent ? extent : first + end;
       stride = 1;
     }
     slices[d] = slice_of(begin, end, stride, extent);
@@ -143,7 +144,8 @@ Buffers reverse(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   })};
 }
 
-Relation padded_type(RelationContext& c, const std::vector<Ints>& widths) {
+/// `spare`: how many elements fewer than the extent reflection may take; nothing when padding takes none.
+Relation padded_type(RelationContext& c, const std::vector<Ints>& widths, std::optional<int64_t> spare) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
   if (widths.size() != x->shape.size())
@@ -151,6 +153,9 @@ Relation padded_type(RelationContext& c, const std::vector<Ints>& widths) {
   Shape shape = x->shape;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (widths[d].size() != 2) mismatch(c, "pad_width[{}] must be a pair: before and after", d);
+    if (int64_t most = std::max(widths[d][0], widths[d][1]); spare && most > 0 && as_int(shape[d]))
+      if (most > int_value(shape[d]) - *spare)
+        mismatch(c, "pad_width[{}] reflects {} elements, {} has fewer", d, most, describe(x->shape));
     if (!shape[d].as<Any>()) shape[d] = shape[d] + widths[d][0] + widths[d][1];
     if (as_int(shape[d]) && int_value(shape[d]) < 0)
       mismatch(c, "pad_width[{}] takes more than {} has", d, describe(x->shape));
@@ -163,13 +168,21 @@ Relation pad_type(RelationContext& c, const Attrs& attrs) {
   const PadAttrs& a = attrs_as<PadAttrs>(attrs);
   if (a.pad_mode != "constant" && a.pad_mode != "edge" && a.pad_mode != "reflect")
     mismatch(c, "pad_mode is `{}`, must be constant, edge or reflect", a.pad_mode);
-  return padded_type(c, a.pad_width);
+  const TensorType *x = c.tensor(0), *value = c.tensor(1);
+  if (!x || !value) return Relation::kWaits;
+  require_dtype(c, 1, *value, x->dtype);
+  demand(c, 1, Shape(value->shape.size(), Expr(1)), x->dtype);
+  if (a.pad_mode == "constant") return padded_type(c, a.pad_width, std::nullopt);
+  if (a.pad_mode == "reflect") return padded_type(c, a.pad_width, 1);
+  for (const Expr& dim : x->shape)
+    if (is_int(dim, 0)) mismatch(c, "{} has no edge to repeat", describe(x->shape));
+  return padded_type(c, a.pad_width, std::nullopt);
 }
 Relation mirror_pad_type(RelationContext& c, const Attrs& attrs) {
   const MirrorPadAttrs& a = attrs_as<MirrorPadAttrs>(attrs);
   if (a.mode != "SYMMETRIC" && a.mode != "REFLECT")
     mismatch(c, "mode is `{}`, must be SYMMETRIC or REFLECT", a.mode);
-  return padded_type(c, a.pad_width);
+  return padded_type(c, a.pad_width, a.mode == "REFLECT" ? 1 : 0);
 }
 
 /// out[i] = in[where(i - before)], a map of each axis into the tensor.
@@ -217,6 +230,8 @@ Relation sub_pixel_type(RelationContext& c, const Attrs& attrs) {
   if (!x) return Relation::kWaits;
   require_rank(c, 0, *x, 4);
   Layout layout = Layout::parse(a.layout);
+  require_axes(c, layout, "NCHW");
+  if (a.mode != "DCR" && a.mode != "CRD") mismatch(c, "mode is `{}`, must be DCR or CRD", a.mode);
   Shape shape = x->shape;
   int64_t b = a.block_size;
   if (b < 1) mismatch(c, "block_size is {}, must be at least 1", b);

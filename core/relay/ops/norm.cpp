@@ -28,6 +28,7 @@ Expr dims_count(const Shape& shape, const Ints& axes) {
 Relation channel_vectors(RelationContext& c, int64_t axis) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
+  require_float(c, 0, *x);
   int64_t at = front_axis(c, axis, static_cast<int64_t>(x->shape.size()));
   for (size_t arg = 1; arg < c.args(); ++arg) demand(c, arg, {x->shape[at]}, x->dtype);
   return Relation::kSolved;
@@ -148,6 +149,20 @@ Buffers group_norm(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   })};
 }
 
+Relation lrn_type(RelationContext& c, const Attrs& attrs) {
+  const LrnAttrs& a = attrs_as<LrnAttrs>(attrs);
+  if (a.size < 1 || a.size > 65536) mismatch(c, "size is {}, must be from 1 to 65536", a.size);
+  if (const TensorType* x = c.tensor(0)) front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
+  return same_as_float_input(c, attrs);
+}
+
+Relation l2_normalize_type(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* x = c.tensor(0))
+    for (int64_t axis : attrs_as<L2NormalizeAttrs>(attrs).axis)
+      front_axis(c, axis, static_cast<int64_t>(x->shape.size()));
+  return same_as_float_input(c, attrs);
+}
+
 /// x / (bias + alpha/size * sum of squares of the `size` neighbours along axis) ^ beta
 Buffers lrn(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   const LrnAttrs& a = attrs_as<LrnAttrs>(attrs);
@@ -212,9 +227,9 @@ constexpr Op kNormOps[] = {
     row("nn.group_norm", "Normalizes over groups of channels and the spatial axes, then gamma * x + beta.", 3,
         &NormAttrs::kType, group_norm_type, group_norm),
     row("nn.lrn", "x / (bias + alpha/size * sum of squares of `size` neighbours along axis) ^ beta.", 1,
-        &LrnAttrs::kType, same_as_input, lrn),
+        &LrnAttrs::kType, lrn_type, lrn),
     row("nn.l2_normalize", "x / sqrt(max(sum of squares along axis, eps)).", 1, &L2NormalizeAttrs::kType,
-        same_as_input, l2_normalize),
+        l2_normalize_type, l2_normalize),
 };
 }  // namespace
 

@@ -24,6 +24,7 @@ Relation pool_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* data = c.tensor(0);
   if (!data) return Relation::kWaits;
   Layout layout = layout_or(a.layout, "NC", kRank);
+  require_axes(c, layout, "NC" + spatial_letters(kRank));
   require_rank(c, 0, *data, layout.rank());
   if (a.pool_size.empty()) mismatch(c, "pool_size is missing");
   Ints kernel = per_axis(c, "pool_size", a.pool_size, kRank, 1);
@@ -97,6 +98,7 @@ Relation adaptive_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* data = c.tensor(0);
   if (!data) return Relation::kWaits;
   Layout layout = layout_or(a.layout, "NC", kRank);
+  require_axes(c, layout, "NC" + spatial_letters(kRank));
   require_rank(c, 0, *data, layout.rank());
   Ints size = per_axis(c, "output_size", a.output_size, kRank, 1);
   Shape shape = data->shape;

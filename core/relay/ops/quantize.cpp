@@ -20,9 +20,16 @@ Relation scaled_type(RelationContext& c, const QuantizeAttrs& a, DataType out) {
 
 Relation quantize_type(RelationContext& c, const Attrs& attrs) {
   const QuantizeAttrs& a = attrs_as<QuantizeAttrs>(attrs);
+  if (!a.out_dtype.is_int() || a.out_dtype.bits > 16)
+    mismatch(c, "out_dtype is {}, must be an integer of 8 or 16 bits", to_string(a.out_dtype));
+  if (const TensorType* x = c.tensor(0)) require_float(c, 0, *x);
+  if (const TensorType* scale = c.tensor(1))
+    if (const TensorType* x = c.tensor(0)) require_dtype(c, 1, *scale, x->dtype);
   return scaled_type(c, a, a.out_dtype);
 }
 Relation dequantize_type(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* x = c.tensor(0)) require_integers(c, 0, *x);
+  if (const TensorType* scale = c.tensor(1)) require_dtype(c, 1, *scale, kFloat32);
   return scaled_type(c, attrs_as<QuantizeAttrs>(attrs), kFloat32);
 }
 

@@ -43,6 +43,20 @@ Relation logical_type(RelationContext& c, const Attrs& attrs) {
   if (x) require_dtype(c, 0, *x, kBool);
   return reduce_type(c, attrs);
 }
+Relation float_type(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* x = c.tensor(0)) require_float(c, 0, *x);
+  return reduce_type(c, attrs);
+}
+Relation variance_type(RelationContext& c, const Attrs& attrs) {
+  const TensorType *x = c.tensor(0), *mean = c.tensor(1);
+  if (!x || !mean) return Relation::kWaits;
+  const ReduceAttrs& a = attrs_as<ReduceAttrs>(attrs);
+  for (int64_t axis : a.axis.value_or(Ints{})) front_axis(c, axis, static_cast<int64_t>(x->shape.size()));
+  Shape kept = x->shape;
+  for (int64_t axis : reduced_axes(a.axis, a.exclude, kept.size())) kept[static_cast<size_t>(axis)] = 1;
+  demand(c, 1, kept, x->dtype);
+  return float_type(c, attrs);
+}
 Relation arg_type(RelationContext& c, const Attrs& attrs) {
   return reduced_type(c, attrs_as<ArgReduceAttrs>(attrs), kInt32);
 }
@@ -154,8 +168,8 @@ constexpr Op kReduceOps[] = {
     row("any", "True where one over `axis` is, of booleans.", reduce<tir::Combiner::kOr>, logical_type),
     row("mean", "Mean over `axis`.", mean),
     row("variance", "Mean squared difference from the mean, given as second argument with reduced axes of 1.",
-        variance, reduce_type, &ReduceAttrs::kType, 2),
-    row("logsumexp", "log(sum(exp(x))) over `axis`, without overflow.", logsumexp),
+        variance, variance_type, &ReduceAttrs::kType, 2),
+    row("logsumexp", "log(sum(exp(x))) over `axis`, without overflow.", logsumexp, float_type),
     row("argmax", "Position of the largest over `axis`.", arg_extreme<tir::Combiner::kMax>, arg_type,
         &ArgReduceAttrs::kType),
     row("argmin", "Position of the smallest over `axis`.", arg_extreme<tir::Combiner::kMin>, arg_type,

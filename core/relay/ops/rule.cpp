@@ -36,6 +36,23 @@ void require_dtype(RelationContext& c, size_t arg, const TensorType& type, DataT
              to_string(dtype));
 }
 
+void require_float(RelationContext& c, size_t arg, const TensorType& type) {
+  if (!type.dtype.is_float())
+    mismatch(c, "argument {} has elements of {}, must have floating point; insert a cast", arg + 1,
+             to_string(type.dtype));
+}
+
+void require_integers(RelationContext& c, size_t arg, const TensorType& type) {
+  if (!type.dtype.is_int())
+    mismatch(c, "argument {} has elements of {}, must have integers", arg + 1, to_string(type.dtype));
+}
+
+void require_axes(RelationContext& c, const Layout& layout, const std::string& letters) {
+  bool same = layout.letters().size() == letters.size();
+  for (char letter : letters) same &= layout.position(letter) >= 0;
+  if (!same) mismatch(c, "layout {} must have the axes {}", layout.text(), letters);
+}
+
 void demand(RelationContext& c, size_t arg, const Shape& shape, DataType dtype) {
   const TensorType* type = c.tensor(arg);
   if (!type) return c.unify_arg(arg, tensor_type(shape, dtype));
@@ -119,6 +136,11 @@ Relation same_as_input(RelationContext& c, const Attrs&) {
   if (!x) return Relation::kWaits;
   c.result(tensor_type(x->shape, x->dtype));
   return Relation::kSolved;
+}
+
+Relation same_as_float_input(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* x = c.tensor(0)) require_float(c, 0, *x);
+  return same_as_input(c, attrs);
 }
 
 Relation same_shape_bool(RelationContext& c, const Attrs&) {

@@ -40,6 +40,10 @@ template <typename... Args>
 int64_t front_axis(RelationContext& c, int64_t axis, int64_t rank);
 void require_rank(RelationContext& c, size_t arg, const TensorType& type, size_t rank);
 void require_dtype(RelationContext& c, size_t arg, const TensorType& type, DataType dtype);
+void require_float(RelationContext& c, size_t arg, const TensorType& type);
+void require_integers(RelationContext& c, size_t arg, const TensorType& type);
+/// Throws Error unless the layout is over exactly these axes, in any order.
+void require_axes(RelationContext& c, const Layout& layout, const std::string& letters);
 /// The argument's type becomes shape and dtype when it is a hole, else it must agree; Error with both shapes.
 void demand(RelationContext& c, size_t arg, const Shape& shape, DataType dtype);
 /// One number stands for all `count`; none stand for `fallback` each.
@@ -56,6 +60,8 @@ bool tuple_tensors(RelationContext& c, size_t arg, std::vector<const TensorType*
 
 /// Result: the type of the first argument.
 Relation same_as_input(RelationContext& c, const Attrs& attrs);
+/// The same, of floating-point elements only (the functions of analysis).
+Relation same_as_float_input(RelationContext& c, const Attrs& attrs);
 /// Result: the first argument's shape, of booleans.
 Relation same_shape_bool(RelationContext& c, const Attrs& attrs);
 /// Two arguments of one element type; the broadcast shape.

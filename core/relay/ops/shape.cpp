@@ -74,6 +74,9 @@ Relation reshape_type(RelationContext& c, const Attrs& attrs) {
     mismatch(c, "shape {} has {} elements, {} has {}", describe(x->shape), int_value(total), describe(shape),
              int_value(count));
   if (!count.as<Any>() && !total.as<Any>()) c.equal_dims(simplify(count), simplify(total));
+  for (const Expr& dim : shape)
+    if (as_int(dim) && int_value(dim) < 0)
+      mismatch(c, "newshape gives {} a negative dimension", describe(x->shape));
   c.result(tensor_type(shape, x->dtype));
   return Relation::kSolved;
 }
@@ -81,6 +84,11 @@ Relation reshape_type(RelationContext& c, const Attrs& attrs) {
 Relation reshape_like_type(RelationContext& c, const Attrs&) {
   const TensorType *x = c.tensor(0), *like = c.tensor(1);
   if (!x || !like) return Relation::kWaits;
+  Expr have = dims_product(x->shape, 0, x->shape.size()),
+       want = dims_product(like->shape, 0, like->shape.size());
+  if (as_int(have) && as_int(want) && int_value(have) != int_value(want))
+    mismatch(c, "shapes {} and {} have different numbers of elements", describe(x->shape),
+             describe(like->shape));
   c.result(tensor_type(like->shape, x->dtype));
   return Relation::kSolved;
 }
@@ -134,6 +142,8 @@ Relation expand_dims_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
   int64_t axis = front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()) + 1);
+  if (a.num_newaxis < 0 || a.num_newaxis > 64)
+    mismatch(c, "num_newaxis is {}, must be from 0 to 64", a.num_newaxis);
   Shape shape = x->shape;
   shape.insert(shape.begin() + axis, static_cast<size_t>(a.num_newaxis), Expr(1));
   c.result(tensor_type(shape, x->dtype));
@@ -229,6 +239,8 @@ Relation broadcast_to_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
   Shape shape(a.shape.begin(), a.shape.end());
+  for (int64_t dim : a.shape)
+    if (dim < 0) mismatch(c, "shape has {}, must not be negative", dim);
   Shape joined = broadcast_shape(c, shape, x->shape);
   if (joined.size() != shape.size() ||
       !std::equal(joined.begin(), joined.end(), shape.begin(), [](const Expr& p, const Expr& q) {
@@ -241,7 +253,13 @@ Relation broadcast_to_type(RelationContext& c, const Attrs& attrs) {
 Relation broadcast_to_like_type(RelationContext& c, const Attrs&) {
   const TensorType *x = c.tensor(0), *like = c.tensor(1);
   if (!x || !like) return Relation::kWaits;
-  broadcast_shape(c, like->shape, x->shape);
+  if (x->shape.size() > like->shape.size())
+    mismatch(c, "shape {} does not broadcast to {}", describe(x->shape), describe(like->shape));
+  for (size_t d = 0; d < x->shape.size(); ++d) {
+    const Expr &own = x->shape[d], &target = like->shape[like->shape.size() - x->shape.size() + d];
+    if (as_int(own) && as_int(target) && !is_int(own, 1) && int_value(own) != int_value(target))
+      mismatch(c, "shape {} does not broadcast to {}", describe(x->shape), describe(like->shape));
+  }
   c.result(tensor_type(like->shape, x->dtype));
   return Relation::kSolved;
 }

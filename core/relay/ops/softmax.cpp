@@ -9,7 +9,7 @@ Relation softmax_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
   front_axis(c, attrs_as<SoftmaxAttrs>(attrs).axis, static_cast<int64_t>(x->shape.size()));
-  return same_as_input(c, attrs);
+  return same_as_float_input(c, attrs);
 }
 
 template <bool kLog>

@@ -38,6 +38,14 @@ Expr is_finite(Expr x) {
 /// True for non-zero numbers; boolean tensors are themselves.
 Expr inverse(Expr x) { return logical_not(cast(kBool, x)); }
 
+Relation same_as_integer_input(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* x = c.tensor(0)) require_integers(c, 0, *x);
+  return same_as_input(c, attrs);
+}
+Relation classified_type(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* x = c.tensor(0)) require_float(c, 0, *x);
+  return same_shape_bool(c, attrs);
+}
 Relation cast_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
@@ -76,14 +84,14 @@ constexpr Op row(const char* name, const char* doc, Compute compute, InferType i
 }
 template <Intrinsic I>
 constexpr Op function(const char* name, const char* doc) {
-  return row(name, doc, map1<apply<I>>);
+  return row(name, doc, map1<apply<I>>, same_as_float_input);
 }
 
 constexpr Op kUnaryOps[] = {
     function<Intrinsic::kExp>("exp", "e ^ x."),
     function<Intrinsic::kLog>("log", "Natural logarithm."),
-    row("log2", "Logarithm to base 2.", map1<log2_of>),
-    row("log10", "Logarithm to base 10.", map1<log10_of>),
+    row("log2", "Logarithm to base 2.", map1<log2_of>, same_as_float_input),
+    row("log10", "Logarithm to base 10.", map1<log10_of>, same_as_float_input),
     function<Intrinsic::kSqrt>("sqrt", "Square root."),
     function<Intrinsic::kRsqrt>("rsqrt", "1 / sqrt(x)."),
     function<Intrinsic::kTanh>("tanh", "Hyperbolic tangent."),
@@ -100,7 +108,7 @@ constexpr Op kUnaryOps[] = {
     function<Intrinsic::kAsinh>("asinh", "Inverse hyperbolic sine."),
     function<Intrinsic::kAcosh>("acosh", "Inverse hyperbolic cosine."),
     function<Intrinsic::kAtanh>("atanh", "Inverse hyperbolic tangent."),
-    function<Intrinsic::kBitNot>("bitwise_not", "Each bit inverted."),
+    row("bitwise_not", "Each bit inverted.", map1<apply<Intrinsic::kBitNot>>, same_as_integer_input),
     row("floor", "Rounded toward minus infinity.", map1<rounding<Intrinsic::kFloor>>),
     row("ceil", "Rounded toward infinity.", map1<rounding<Intrinsic::kCeil>>),
     row("round", "Rounded to the nearest integer, halves to even.", map1<rounding<Intrinsic::kRound>>),
@@ -111,9 +119,9 @@ constexpr Op kUnaryOps[] = {
     row("copy", "x.", map1<identity>),
     row("zeros_like", "Zeros of the shape and type of x.", map1<zero_like>),
     row("ones_like", "Ones of the shape and type of x.", map1<one_like>),
-    row("isnan", "True where x is not a number.", map1<apply<Intrinsic::kIsNan>>, same_shape_bool),
-    row("isinf", "True where x is infinite.", map1<apply<Intrinsic::kIsInf>>, same_shape_bool),
-    row("isfinite", "True where x is neither infinite nor NaN.", map1<is_finite>, same_shape_bool),
+    row("isnan", "True where x is not a number.", map1<apply<Intrinsic::kIsNan>>, classified_type),
+    row("isinf", "True where x is infinite.", map1<apply<Intrinsic::kIsInf>>, classified_type),
+    row("isfinite", "True where x is neither infinite nor NaN.", map1<is_finite>, classified_type),
     row("logical_not", "True where x is false or 0.", map1<inverse>, same_shape_bool),
     row("cast", "x converted to `dtype`; floats are truncated toward zero.", cast_to, cast_type,
         &CastAttrs::kType),

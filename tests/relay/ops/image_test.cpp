@@ -44,7 +44,8 @@ TEST(ImageOps, Cubic) {
   Tensor x({1, 1, 4, 4}, kFloat32);
   for (int64_t i = 0; i < 16; ++i) x.set(i, static_cast<double>(i + 1));
   Tensor y = run_op("image.resize2d", resize({8, 8}, "cubic", "half_pixel"), {x})[0];
-  const double kFirstRow[] = {0.47265625, 0.76953125, 1.24609375, 1.875, 2.28125, 2.91015625, 3.38671875, 3.68359375};
+  const double kFirstRow[] = {0.47265625, 0.76953125, 1.24609375, 1.875,
+                              2.28125,    2.91015625, 3.38671875, 3.68359375};
   for (int64_t i = 0; i < 8; ++i) EXPECT_NEAR(y.value(i), kFirstRow[i], 1e-5);
 }
 

@@ -33,6 +33,13 @@ TEST(IndexOps, Take) {
   EXPECT_EQ(values_of(take({}, "clip", ints({4, 1}, {2}))), (Numbers{5, 2}));
 }
 
+TEST(IndexOps, PositionsOutOfRangeStayInside) {
+  EXPECT_EQ(values_of(run_op("gather", {}, {kTwoByThree, ints({9, -9, 1}, {1, 3})})[0]), (Numbers{4, 2, 6}));
+  Tensor scattered =
+      run_op("scatter_elements", {}, {kTwoByThree, ints({99}, {1, 1}), floats({7}, {1, 1})})[0];
+  EXPECT_EQ(values_of(scattered), (Numbers{1, 2, 3, 7, 5, 6}));
+}
+
 TEST(IndexOps, Gather) {
   Attrs axis = attrs<GatherAttrs>([](auto& a) { a.axis = 1; });
   EXPECT_EQ(values_of(run_op("gather", axis, {kTwoByThree, ints({2, 0, -1, 1}, {2, 2})})[0]),
@@ -104,6 +111,13 @@ TEST(IndexOps, Quantize) {
 TEST(IndexOps, Refuse) {
   EXPECT_EQ(relation_error("take", {}, {{2, 3}, {1}}),
             "take: argument 2 has elements of float32, must have integers");
+  Type table = tensor_type(Index{2, 3}, kFloat32), at = tensor_type(Index{3, 1}, kInt64);
+  try {
+    infer_op("gather", attrs<GatherAttrs>([](auto& a) { a.axis = 1; }), {table, at});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "gather: indices of (3, 1) reach beyond (2, 3) along axis 0");
+  }
   EXPECT_EQ(relation_error("topk", attrs<TopkAttrs>([](auto& a) { a.k = 9; }), {{2, 3}}),
             "topk: k is 9, axis 1 of (2, 3) has fewer");
 }

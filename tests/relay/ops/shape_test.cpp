@@ -273,6 +273,27 @@ TEST(ShapeOps, SubPixels) {
 }
 
 TEST(ShapeOps, Refuse) {
+  EXPECT_EQ(relation_error("reshape", reshape({-4, -2, -3}), {{6}}),
+            "reshape: newshape gives (6) a negative dimension");
+  EXPECT_EQ(relation_error("expand_dims", attrs<ExpandDimsAttrs>([](auto& a) { a.num_newaxis = -1; }), {{6}}),
+            "expand_dims: num_newaxis is -1, must be from 0 to 64");
+  EXPECT_EQ(relation_error("nn.mirror_pad", attrs<MirrorPadAttrs>([](auto& a) {
+                             a.pad_width = {{3, 0}};
+                           }),
+                           {{2}}),
+            "nn.mirror_pad: pad_width[0] reflects 3 elements, (2) has fewer");
+  EXPECT_EQ(
+      relation_error("nn.max_pool2d", attrs<PoolAttrs>([](auto& a) { a.pool_size = {2}, a.layout = "NCXY"; }),
+                     {{1, 2, 4, 4}}),
+      "nn.max_pool2d: layout NCXY must have the axes NCHW");
+  EXPECT_EQ(relation_error("logical_and", {}, {{2}, {2}}),
+            "logical_and: argument 1 has elements of float32, must have bool; insert a cast");
+  Type whole = tensor_type(Index{2}, kInt32);
+  EXPECT_THROW(infer_op("exp", {}, {whole}), Error);
+  Attrs far = attrs<StridedSliceAttrs>(
+      [](auto& a) { a.begin = {INT64_MIN}, a.end = {INT64_MAX}, a.strides = {INT64_MAX}; });
+  EXPECT_EQ(constant_shape(*infer_op("strided_slice", far, {whole}).as<TensorType>()), (Index{1}));
+
   EXPECT_EQ(relation_error("reshape", reshape({5, -1}), {{2, 3}}),
             "reshape: shape (2, 3) has 6 elements, (5, 1) has 5");
   EXPECT_EQ(relation_error("transpose", attrs<TransposeAttrs>([](auto& a) {
