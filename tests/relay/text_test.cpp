@@ -182,6 +182,8 @@ TEST(RelayText, Errors) {
             "              ^^^^");
   EXPECT_EQ(message_of("def @main() { 300u8 }"),
             "t.relay:1:15: error: 300 does not fit uint8\n  def @main() { 300u8 }\n                ^^^^^");
+  EXPECT_EQ(message_of("def @main(%x: Tensor[(3, 1 - 2), int8]) { %x }").substr(0, 48),
+            "t.relay:1:26: error: dimension -1 is negative\n  ");
   EXPECT_EQ(message_of("/* "), "t.relay:1:1: error: comment without end\n  /* \n  ^^");
 }
 

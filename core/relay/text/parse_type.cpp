@@ -68,7 +68,10 @@ Type Parser::tensor() {
   expect("(");
   std::vector<lathe::Expr> shape;
   while (!accept(")")) {
+    const Token& start = peek();
     shape.push_back(dim());
+    const int64_t* number = as_int(shape.back());
+    if (number && *number < 0) error(start, fmt::format("dimension {} is negative", *number));
     if (!is(")")) expect(",");
   }
   expect(",");
