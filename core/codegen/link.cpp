@@ -46,7 +46,7 @@ int run_program(std::vector<std::string> argv, const std::string& log) {
   pid_t child = 0;
   int error = posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error) fail("cannot run `{}`: {}; install binutils", argv[0], std::strerror(error));
+  if (error) fail("cannot run `{}`: {}; install binutils for this target", argv[0], std::strerror(error));
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -54,14 +54,14 @@ int run_program(std::vector<std::string> argv, const std::string& log) {
 }
 }  // namespace
 
-std::string link_shared_object(std::string_view object) {
+std::string link_shared_object(std::string_view object, const std::string& linker) {
   ScratchFolder folder;
   std::string input = folder.file("kernels.o"), output = folder.file("kernels.so"), log = folder.file("log");
   write_file(input, object);
-  int code = run_program({"ld", "-shared", "-z", "noexecstack", "-z", "noseparate-code", "--build-id=none",
+  int code = run_program({linker, "-shared", "-z", "noexecstack", "-z", "noseparate-code", "--build-id=none",
                           "--hash-style=gnu", "-x", "-o", output, input},
                          log);
-  if (code != 0) fail("ld failed with exit code {}: {}", code, read_file(log));
+  if (code != 0) fail("{} failed with exit code {}: {}", linker, code, read_file(log));
   return read_file(output);
 }
 

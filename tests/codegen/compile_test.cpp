@@ -102,10 +102,9 @@ TEST(Compile, RefusesTooMuchStack) {
     compile(std::span(&f, 1), host_target());
     FAIL() << "must throw";
   } catch (const Error& e) {
-    EXPECT_STREQ(
-        e.what(),
-        "greedy: intermediates of one thread need 1200000 bytes of stack, the limit is 1048576; "
-        "compute them in smaller tiles");
+    EXPECT_STREQ(e.what(),
+                 "greedy: intermediates of one thread need 1200000 bytes of stack, the limit is 1048576; "
+                 "compute them in smaller tiles");
   }
 }
 
@@ -119,6 +118,23 @@ TEST(Compile, RefusesUnknownTriple) {
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), testing::StartsWith("target: LLVM does not know the triple `pdp11-dec-unix`"));
   }
+}
+
+/// LLVM's own complaints end the compilation, not the process.
+TEST(Compile, TurnsLlvmErrorsIntoErrors) {
+  tir::Func f = map_func(16, kFloat32, kFloat32, [](Expr x) { return intrinsic(Intrinsic::kTan, x); });
+  auto message = [&](const char* target) -> std::string {
+    try {
+      compile(std::span(&f, 1), resolve_target(target));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("cpu:mcpu=i386"), "llvm: 64-bit code requested on a subtarget that doesn't support it!");
+  EXPECT_THAT(message("cpu:mcpu=x86-64,mattr=-sse"),
+              testing::HasSubstr("SSE register return with SSE disabled"));
+  EXPECT_EQ(message("cpu:mcpu=haswell"), "");
 }
 
 TEST(Compile, ComputesNarrowFloatsInFloat32AndRounds) {

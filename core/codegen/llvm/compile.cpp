@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "core/codegen/host_target.h"
 #include "core/codegen/link.h"
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/machine.h"
@@ -23,9 +24,11 @@ bool is_vectorized(const tir::Func& func) {
   return found;
 }
 
-void keep_error(const llvm::DiagnosticInfo* diagnostic, void* errors) {
-  if (diagnostic->getSeverity() != llvm::DS_Error) return;
-  llvm::raw_string_ostream stream(*static_cast<std::string*>(errors));
+/// Keeps the first error: the others mostly repeat it.
+void keep_error(const llvm::DiagnosticInfo* diagnostic, void* error) {
+  std::string& text = *static_cast<std::string*>(error);
+  if (diagnostic->getSeverity() != llvm::DS_Error || !text.empty()) return;
+  llvm::raw_string_ostream stream(text);
   llvm::DiagnosticPrinterRawOStream printer(stream);
   diagnostic->print(printer);
 }
@@ -36,7 +39,7 @@ class Compilation {
   explicit Compilation(const Target& target)
       : target_(target), machine_(make_machine(target)), module_("lathe", context_) {
     context_.setDiscardValueNames(true);
-    context_.setDiagnosticHandlerCallBack(keep_error, &errors_);
+    context_.setDiagnosticHandlerCallBack(keep_error, &error_);
     module_.setTargetTriple(target.triple);
     module_.setDataLayout(machine_->createDataLayout());
   }
@@ -54,18 +57,24 @@ class Compilation {
     CHECK(!llvm::verifyModule(module_, &stream), "code generation made invalid LLVM IR: {}", fault);
     optimize(module_, *machine_, vectorized_ ? Effort::kCleanUp : Effort::kAutoVectorize);
     std::string result = emit_code(module_, *machine_, type);
-    if (!errors_.empty()) fail("llvm: {}", errors_);
+    if (!error_.empty()) fail("llvm: {}", error_);
     return result;
   }
 
  private:
   const Target& target_;
-  std::string errors_;
+  std::string error_;
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   llvm::Module module_;
   bool vectorized_ = false;
 };
+
+/// The system's own linker links for its own architecture only.
+std::string linker_for(const Target& target) {
+  std::string architecture = target.triple.substr(0, target.triple.find('-'));
+  return host_target().triple.starts_with(architecture + "-") ? "ld" : architecture + "-linux-gnu-ld";
+}
 
 std::vector<Kernel> add_all(Compilation& compilation, std::span<const tir::Func> lowered) {
   std::vector<Kernel> kernels;
@@ -82,7 +91,8 @@ Artifact compile(std::span<const tir::Func> lowered, const Target& target) {
   Compilation compilation(target);
   Artifact artifact;
   artifact.kernels = add_all(compilation, lowered);
-  artifact.bytes = link_shared_object(compilation.code(llvm::CodeGenFileType::ObjectFile));
+  artifact.bytes =
+      link_shared_object(compilation.code(llvm::CodeGenFileType::ObjectFile), linker_for(target));
   artifact.sha256 = sha256(artifact.bytes);
   return artifact;
 }
