@@ -57,7 +57,8 @@ Answer best(db::Store& store, const Question& question) {
       const db::Measurement& measurement = task.best->measurement;
       row.insert(row.end(),
                  {microseconds(measurement.seconds), std::round(task.flops / measurement.seconds / 1e7) / 1e2,
-                  task.measured, measurement.confirmed, std::string(db::to_string(task.best->rung)),
+                  task.measured, measurement.confirmed,
+                  task.best->rung == db::Rung::kCompatible ? "a compatible target" : "this target",
                   time_text(measurement.recorded_ms)});
     } else {
       row.insert(row.end(), {nullptr, nullptr, task.measured, nullptr, nullptr, nullptr});
