@@ -8,6 +8,7 @@
 
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
+#include "cli/keys.h"
 #include "cli/progress.h"
 #include "cli/tune_report.h"
 #include "core/codegen/host_target.h"
@@ -68,6 +69,19 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
 
 std::string model_file_name(const std::string& model) { return fs::path(model).stem().string(); }
 
+/// Gives the tracker its keys, if it is to have some, and the local worker a pair of its own. Returns the
+/// worker's flags for them.
+std::vector<std::string> admit_workers(const TuneJob& job, const std::string& folder,
+                                       tracker::TrackerSettings& settings) {
+  if (job.key.empty() != job.allow.empty()) fail("--key and --allow belong together");
+  if (job.key.empty()) return {};
+  const wire::KeyPair tracker = load_keys(job.key), worker = wire::make_keys();
+  settings.keys = wire::ServerKeys{.secret_key = tracker.secret_key, .allowed = load_allowed(job.allow)};
+  settings.keys->allowed.push_back(worker.public_key);
+  save_keys(folder + "/worker.key", worker);
+  return {"--key", folder + "/worker.key", "--tracker-key", tracker.public_key};
+}
+
 /// Refuses what cannot end well before anything is spent on it.
 void check(const TuneJob& job) {
   if (job.trials == 0 && job.seconds <= 0) fail("--trials 0 needs a --time");
@@ -96,10 +110,13 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   if (!tasks.empty()) {
     TemporaryFolder folder;
     tracker::TrackerSettings settings;
-    settings.endpoint = "ipc://" + folder.path() + "/tracker";
-    settings.open_journal = [path = job.database] { return tracker::open_store_journal(path); };
+    settings.endpoint = job.listen.empty() ? "ipc://" + folder.path() + "/tracker" : job.listen;
+    settings.open_journal = [path = job.database, only = static_cast<tracker::JobId>(resumed.value_or(0))] {
+      return tracker::open_store_journal(path, only);
+    };
+    std::vector<std::string> worker_keys = admit_workers(job, folder.path(), settings);
     tracker::Tracker tracker(std::move(settings));
-    worker::LocalWorker worker(tracker.endpoint());
+    worker::LocalWorker worker(tracker.endpoint(), std::move(worker_keys));
     TuneProgress progress(tasks, job.json);
     InterruptScope interrupt;
     tracker::TuneRequest request{job.model,

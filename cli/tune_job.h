@@ -16,6 +16,8 @@ struct TuneJob {
   std::string database;  // "": the default one
   std::string folder;    // where the module goes; "": lathe-out/MODEL
   bool json = false;
+  std::string listen;      // where workers of other machines may join; "": this machine's worker alone
+  std::string key, allow;  // files: the tracker's keys, and the public keys of those workers
 };
 
 /// Runs the job, with a tracker inside this process and a worker process beside it, and reports. `resume`:

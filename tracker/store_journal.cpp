@@ -93,12 +93,13 @@ std::pair<std::string, std::string> provenance(const std::string& device) {
 
 class StoreJournal final : public Journal {
  public:
-  explicit StoreJournal(const std::string& path) : store_(path) {}
+  StoreJournal(const std::string& path, std::optional<JobId> only) : store_(path), only_(only) {}
 
   JournalState start() override {
     epoch_ = store_.begin_epoch();
     JournalState state{.epoch = static_cast<uint64_t>(epoch_)};
     for (const db::Trial& trial : store_.open_trials()) {
+      if (only_ && static_cast<JobId>(trial.job) != *only_) continue;
       OpenTrial open{.trial = static_cast<TrialId>(trial.id), .spec = spec_of(trial)};
       for (const db::Lease& lease : store_.leases(trial.id))
         open.grants.push_back({.lease = static_cast<LeaseId>(lease.id),
@@ -217,6 +218,7 @@ class StoreJournal final : public Journal {
   }
 
   db::Store store_;
+  std::optional<JobId> only_;
   int64_t epoch_ = 0;
   std::map<std::pair<std::string, std::string>, db::DeviceId> devices_;
   std::map<int64_t, std::weak_ptr<const std::string>> workloads_;
@@ -225,8 +227,8 @@ class StoreJournal final : public Journal {
 
 }  // namespace
 
-std::unique_ptr<Journal> open_store_journal(const std::string& path) {
-  return std::make_unique<StoreJournal>(path);
+std::unique_ptr<Journal> open_store_journal(const std::string& path, std::optional<JobId> only) {
+  return std::make_unique<StoreJournal>(path, only);
 }
 
 }  // namespace lathe::tracker

@@ -22,13 +22,6 @@
 namespace lathe::worker {
 namespace {
 
-// The sanitizers reserve terabytes of addresses and make system calls of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 [[noreturn]] void give_up(const char* what) {
   fmt::print(stderr, "sandbox: {}: {}\n", what, strerror(errno));
   _exit(125);
@@ -46,7 +39,7 @@ void set_limits(const Limits& limits) {
     const auto seconds = static_cast<uint64_t>(std::ceil(limits.cpu_seconds));
     limit(RLIMIT_CPU, seconds, seconds + 1, "RLIMIT_CPU");
   }
-  if (limits.memory_bytes > 0 && !kSanitized)
+  if (limits.memory_bytes > 0 && kConfines)
     limit(RLIMIT_AS, limits.memory_bytes, limits.memory_bytes, "RLIMIT_AS");
   if (!limits.cpus.empty()) {
     cpu_set_t set;
@@ -238,7 +231,7 @@ void deny_calls() {
 void confine(const Limits& limits, Confinement confinement) {
   set_limits(limits);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) give_up("no_new_privs");
-  if (confinement == Confinement::kBuild || kSanitized) return;
+  if (confinement == Confinement::kBuild || !kConfines) return;
   deny_files();
   deny_calls();
 }

@@ -21,6 +21,14 @@ enum class Confinement : uint8_t {
            // no signal to others (Landlock and seccomp, as far as the kernel has them)
 };
 
+/// False in sanitizer builds: sanitizers reserve terabytes of addresses and make system calls of their own,
+/// so that memory is not limited there and kRun confines no more than kBuild.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kConfines = false;
+#else
+inline constexpr bool kConfines = true;
+#endif
+
 /// Applies both to the calling process, for good. REQUIRES: a single thread. Ends the process with a message
 /// on stderr when the kernel refuses a limit.
 void confine(const Limits& limits, Confinement confinement);

@@ -20,7 +20,9 @@ namespace lathe::worker {
 
 using Clock = std::chrono::steady_clock;
 
-LocalWorker::LocalWorker(const std::string& endpoint) : endpoint_(endpoint) {
+LocalWorker::LocalWorker(const std::string& endpoint, std::vector<std::string> more_flags)
+    : command_({"/proc/self/exe", "worker", "--tracker", endpoint, "--with-parent", "--quiet"}) {
+  command_.insert(command_.end(), more_flags.begin(), more_flags.end());
   // The thread starts every one of them: a child dies with the thread that made it, and this one stays.
   std::promise<void> started;
   auto ready = started.get_future();
@@ -48,9 +50,8 @@ LocalWorker::~LocalWorker() {
 }
 
 int LocalWorker::start() const {
-  std::string words[] = {"/proc/self/exe", "worker", "--tracker", endpoint_, "--with-parent", "--quiet"};
   std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
+  for (const std::string& word : command_) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   // Out of the terminal's group: an interrupt is ours to handle, and ours to pass on.
   posix_spawnattr_t attributes;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace lathe::worker {
 
@@ -11,7 +12,7 @@ class LocalWorker {
  public:
   /// Starts `tune worker --tracker ENDPOINT --with-parent`, and again whenever it dies, from a thread of its
   /// own. The worker dies with this process. Throws Error when it cannot be started at all.
-  explicit LocalWorker(const std::string& endpoint);
+  explicit LocalWorker(const std::string& endpoint, std::vector<std::string> more_flags = {});
   /// Drains it; after five seconds, kills it.
   ~LocalWorker();
   LocalWorker(const LocalWorker&) = delete;
@@ -21,7 +22,7 @@ class LocalWorker {
   int start() const;
   void watch();
 
-  std::string endpoint_;
+  std::vector<std::string> command_;
   std::atomic<bool> stop_{false};
   std::atomic<int> pid_{-1};
   std::thread thread_;

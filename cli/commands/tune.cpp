@@ -5,6 +5,16 @@
 
 namespace lathe::cli {
 
+namespace {
+
+void add_farm_flags(Flags& flags, TuneJob& job) {
+  flags.add("--listen", job.listen, "also take workers from here: tcp://HOST:PORT (see `tune worker`)");
+  flags.add("--key", job.key, "file with this tracker's keys, from `tune keygen`");
+  flags.add("--allow", job.allow, "file with the public keys of workers, one a line");
+}
+
+}  // namespace
+
 int tune_command(Flags& flags) {
   TuneJob job;
   flags.add("--model", job.model, "a zoo name, or an .onnx or .relay file", Flags::Need::kRequired);
@@ -17,6 +27,7 @@ int tune_command(Flags& flags) {
   flags.add("--db", job.database, "the tuning database");
   flags.add("--out", job.folder, "folder for the module file (lathe-out/MODEL)");
   flags.add("--json", job.json, "the last line of stdout is one JSON object");
+  add_farm_flags(flags, job);
   if (!flags.parse()) return kSuccess;
   return run_tune_job_here(std::move(job), std::nullopt);
 }
@@ -29,6 +40,7 @@ int resume_command(Flags& flags) {
   flags.add("--db", job.database, "the tuning database");
   flags.add("--out", job.folder, "folder for the module file (lathe-out/MODEL)");
   flags.add("--json", job.json, "the last line of stdout is one JSON object");
+  add_farm_flags(flags, job);
   if (!flags.parse()) return kSuccess;
   return run_tune_job_here(std::move(job), uuid);
 }

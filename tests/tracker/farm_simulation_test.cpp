@@ -13,6 +13,7 @@
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
 #include "workers/agent.h"
+#include "workers/confine.h"
 
 namespace lathe::tracker {
 namespace {
@@ -257,7 +258,10 @@ TEST(FarmSimulation, CalmSeas) {
 TEST(FarmSimulation, EveryTrialOnceUnderFaults) {
   const char* one = getenv("LATHE_SIMULATION_SEED");
   const char* many = getenv("LATHE_SIMULATION_SEEDS");
-  const uint32_t first = one ? atoi(one) : 1, last = one ? first : many ? atoi(many) : 2000;
+  const uint32_t first = one ? atoi(one) : 1, last = one                 ? first
+                                                     : many              ? atoi(many)
+                                                     : worker::kConfines ? 2000
+                                                                         : 200;
   for (uint32_t seed = first; seed <= last; ++seed) {
     SCOPED_TRACE(fmt::format("LATHE_SIMULATION_SEED={}", seed));
     Simulation simulation(seed, {});
