@@ -21,6 +21,25 @@ bool small_constant(const Value& value) {
   return c && c->value.size() <= kFoldLimit;
 }
 
+int64_t elements_of(const relay::Type& type) {
+  if (const auto* tensor = type.as<relay::TensorType>()) return shape_size(relay::constant_shape(*tensor));
+  int64_t sum = 0;
+  for (const relay::Type& item : type.as<relay::TupleType>()->items) sum += elements_of(item);
+  return sum;
+}
+
+/// The value of a call of constants; of a tuple, that of each field.
+Value folded(const Value& call) {
+  const auto* tuple = call->checked_type.as<relay::TupleType>();
+  if (!tuple) return constant(relay::interpret_closed({call})[0]);
+  std::vector<Value> fields;
+  for (size_t i = 0; i < tuple->items.size(); ++i)
+    fields.push_back(relay::typed_projection(call, static_cast<int64_t>(i)));
+  std::vector<Value> values;
+  for (Tensor& each : relay::interpret_closed(fields)) values.push_back(constant(std::move(each)));
+  return relay::typed_tuple(values);
+}
+
 }  // namespace
 
 const relay::TensorType& type_of(const Value& value) {
@@ -44,18 +63,19 @@ Value int_constant(const std::vector<int64_t>& values) {
 
 Value scalar(DataType dtype, double value) { return constant(full({}, dtype, value)); }
 
-Value field_of(const Value& tuple, int64_t index) { return relay::typed_projection(tuple, index); }
+Value field_of(const Value& tuple, int64_t index) {
+  if (const auto* items = tuple.as<relay::Tuple>()) return items->items.at(static_cast<size_t>(index));
+  return relay::typed_projection(tuple, index);
+}
 
 Value tuple_of(const std::vector<Value>& items) { return relay::typed_tuple(items); }
 
 Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   bool known_args = !args.empty() && std::all_of(args.begin(), args.end(), small_constant);
   Value call = relay::typed_call(name, std::move(args), std::move(attrs));
-  const auto* type = call->checked_type.as<relay::TensorType>();
   const relay::Op& op = *relay::find_op(name);
-  bool fold = known_args && type && op.compute && !op.stateful &&
-              shape_size(relay::constant_shape(*type)) <= kFoldLimit;
-  return fold ? constant(relay::interpret_closed({call})[0]) : call;
+  bool fold = known_args && op.compute && !op.stateful && elements_of(call->checked_type) <= kFoldLimit;
+  return fold ? folded(call) : call;
 }
 
 Value reshape(const Value& value, const std::vector<int64_t>& shape) {

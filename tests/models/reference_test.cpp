@@ -1,8 +1,11 @@
 // Whole models against ONNX Runtime on the same seeded inputs: the real ones that bench/fetch_models.sh put
 // in the cache, and networks of the zoo through their exported files. Untuned, on one thread and on two. What
 // is not at hand (no network when the models or ONNX Runtime were to be fetched) is skipped and says so.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -20,7 +23,16 @@ namespace lathe {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr double kTolerance = 1e-4;  // max |a-b| / max |b|
+// Of max |a-b| / max |b|. Below kSmall, differences count as if max |b| were kSmall: ONNX Runtime's sigmoid
+// and softmax are good to some 1e-8 of 1, and a text detector that sees no text answers with less than 1e-6.
+constexpr double kTolerance = 1e-4;
+constexpr double kSmall = 1e-3;
+
+double largest(const Tensor& tensor) {
+  double most = 0;
+  for (int64_t i = 0; i < tensor.size(); ++i) most = std::max(most, std::fabs(tensor.value(i)));
+  return most;
+}
 
 fs::path cache_folder() {
   if (const char* lathe = std::getenv("LATHE_CACHE")) return lathe;
@@ -29,23 +41,42 @@ fs::path cache_folder() {
   return fs::path(home ? home : ".") / ".cache/lathe";
 }
 
-/// Shapes for models with dynamic dimensions other than a batch.
-struct GivenShape {
+/// What a model's input is like where its declaration or N(0, 1) does not say: dynamic dimensions other than
+/// a batch, pixels of 0 to 255.
+struct GivenInput {
   const char *model, *input;
   std::vector<int64_t> shape;
+  double deviation = 1;
 };
-const GivenShape kShapes[] = {
+const GivenInput kInputs[] = {
     {"ppocr_v4_det", "x", {1, 3, 96, 160}},
     {"ppocr_v2_cls", "x", {1, 3, 48, 192}},
     {"oww_melspec", "input", {1, 12400}},
     {"oww_embedding", "input_1", {1, 76, 32, 1}},
+    {"mlsd_320_tiny", "input_image_with_alpha:0", {1, 320, 320, 4}, 80},
 };
 
-tuner::InputShapes shapes_of(const std::string& model) {
-  tuner::InputShapes shapes;
-  for (const GivenShape& each : kShapes)
-    if (each.model == model) shapes[each.input] = each.shape;
-  return shapes;
+std::vector<GivenInput> inputs_of(const std::string& model) {
+  std::vector<GivenInput> inputs;
+  for (const GivenInput& each : kInputs)
+    if (each.model == model) inputs.push_back(each);
+  return inputs;
+}
+
+/// mlsd keeps a score where it equals the largest around it and 0 elsewhere; a rounding error turns one into
+/// the other. So many elements of its output 1 may differ.
+constexpr double kFlippedShare = 0.01;
+bool compares_for_equality(const std::string& model, size_t output) {
+  return model == "mlsd_320_tiny" && output == 1;
+}
+
+/// The share of elements that are further apart than the tolerance.
+double share_that_differs(const Tensor& ours, const Tensor& expected) {
+  int64_t count = 0;
+  double most = largest(expected);
+  for (int64_t i = 0; i < expected.size(); ++i)
+    count += std::fabs(ours.value(i) - expected.value(i)) > kTolerance * most;
+  return static_cast<double>(count) / static_cast<double>(std::max<int64_t>(expected.size(), 1));
 }
 
 /// A folder that vanishes with the test.
@@ -69,27 +100,29 @@ bool has_onnx_runtime() {
 }
 
 /// Writes inputs and outputs into `out`.
-void run_onnx_runtime(const fs::path& model, const tuner::InputShapes& shapes, const fs::path& out) {
+void run_onnx_runtime(const fs::path& model, const std::vector<GivenInput>& inputs, const fs::path& out) {
   std::string command = fmt::format("node '{}' '{}' '{}' '{}'", ORT_REFERENCE,
                                     (cache_folder() / "peers").string(), model.string(), out.string());
-  for (const auto& [input, shape] : shapes) {
-    std::string dims;
-    for (int64_t dim : shape) dims += (dims.empty() ? "" : "x") + std::to_string(dim);
-    command += fmt::format(" '{}={}'", input, dims);
-  }
+  for (const GivenInput& each : inputs)
+    command += fmt::format(" '{}={}*{}'", each.input, fmt::join(each.shape, "x"), each.deviation);
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
-/// Runs the module on the inputs in `data` and compares with the outputs there.
+/// Runs the module of model `name` on the inputs in `data` and compares with the outputs there.
 void compare(const std::shared_ptr<const runtime::Module>& module, const LatheParallel* parallel,
-             const fs::path& data) {
+             const std::string& name, const fs::path& data) {
   runtime::Executor executor(module, parallel);
   for (size_t i = 0; i < executor.plan().inputs.size(); ++i)
     executor.set_input(i, load_npy((data / fmt::format("input_{}.npy", i)).string()));
   executor.run();
   for (size_t i = 0; i < executor.plan().outputs.size(); ++i) {
     Tensor expected = load_npy((data / fmt::format("output_{}.npy", i)).string());
+    if (compares_for_equality(name, i) && executor.output(i).shape() == expected.shape()) {
+      EXPECT_LE(share_that_differs(executor.output(i), expected), kFlippedShare) << "output " << i;
+      continue;
+    }
     double error = max_relative_error(executor.output(i), expected);
+    if (std::isfinite(error)) error *= std::min(1.0, largest(expected) / kSmall);
     EXPECT_LE(error, kTolerance) << "output " << i;
     std::printf("output %zu: relative error %.1e\n", i, error);
   }
@@ -97,16 +130,16 @@ void compare(const std::shared_ptr<const runtime::Module>& module, const LathePa
 
 /// `network` and the file `onnx` are the same model.
 void check_against_onnx_runtime(const relay::Module& network, const fs::path& onnx,
-                                const tuner::InputShapes& shapes) {
+                                const std::vector<GivenInput>& inputs) {
   Scratch scratch;
-  ASSERT_NO_FATAL_FAILURE(run_onnx_runtime(onnx, shapes, scratch.path()));
+  ASSERT_NO_FATAL_FAILURE(run_onnx_runtime(onnx, inputs, scratch.path()));
   Target target = codegen::resolve_target("cpu");
   auto module = runtime::Module::from_image(
       tuner::final_build(tuner::optimize(network, target), target, tuner::default_schedules(target)));
   runtime::ThreadPool two(2);
   for (const LatheParallel* parallel : {runtime::serial_parallel(), two.parallel()}) {
     SCOPED_TRACE(parallel == two.parallel() ? "two threads" : "one thread");
-    compare(module, parallel, scratch.path());
+    compare(module, parallel, onnx.stem().string(), scratch.path());
   }
 }
 
@@ -133,8 +166,10 @@ TEST_P(RealModel, AgreesWithOnnxRuntime) {
   if (!has_onnx_runtime())
     GTEST_SKIP() << "no onnxruntime-node in " << cache_folder() << "/peers (./run test installs it)";
   fs::path file = cache_folder() / "models" / (GetParam() + ".onnx");
-  tuner::InputShapes shapes = shapes_of(GetParam());
-  check_against_onnx_runtime(tuner::load_model(file.string(), shapes), file, shapes);
+  std::vector<GivenInput> inputs = inputs_of(GetParam());
+  tuner::InputShapes shapes;
+  for (const GivenInput& each : inputs) shapes[each.input] = each.shape;
+  check_against_onnx_runtime(tuner::load_model(file.string(), shapes), file, inputs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fetched, RealModel, testing::ValuesIn(fetched_models()), name_of);
