@@ -52,6 +52,7 @@ std::span<const Primitive> cache_primitives();
 std::span<const Primitive> reduction_primitives();
 std::span<const Primitive> rfactor_primitives();
 std::span<const Primitive> layout_primitives();
+std::span<const Primitive> blockize_primitives();
 
 /// What a handle stands for. Blocks are known by name and loops by their variable; a null variable is the
 /// place outside all loops (sample_compute_location may choose it).
@@ -88,6 +89,14 @@ class Application {
   }
   void give_loop(const Var& var) { outputs.push_back({{}, var, 0}), kinds.push_back(InputKind::kLoop); }
   void give_number(int64_t value) { outputs.push_back({{}, {}, value}), kinds.push_back(InputKind::kInt); }
+
+  /// Throws Error when the block at the end of `path` stands inside another one than the root: its scope then
+  /// holds one tile of its buffers, not all of them.
+  void require_outermost(const Path& path) const {
+    if (scope_of(path)->name != "root")
+      fail("block `{}` stands inside block `{}`; do this before blockize", path.back().as<tir::Block>()->name,
+           scope_of(path)->name);
+  }
 
   /// Throws Error "NAME: ...".
   template <typename... Args>

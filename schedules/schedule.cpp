@@ -218,6 +218,7 @@ BlockHandle Schedule::decompose_reduction(BlockHandle block, LoopHandle loop) {
 BlockHandle Schedule::rfactor(BlockHandle block, LoopHandle loop) {
   return run_blocks("rfactor", {block, loop})[0];
 }
+BlockHandle Schedule::blockize(LoopHandle loop) { return run_blocks("blockize", {loop})[0]; }
 void Schedule::transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes) {
   std::vector<Input> inputs{block, write};
   inputs.insert(inputs.end(), axes.begin(), axes.end());

@@ -79,6 +79,7 @@ class Schedule {
   void reverse_compute_inline(BlockHandle block);
   BlockHandle decompose_reduction(BlockHandle block, LoopHandle loop);
   BlockHandle rfactor(BlockHandle block, LoopHandle loop);
+  BlockHandle blockize(LoopHandle loop);
   /// `axes`: pairs of a dimension of the buffer and an extent, outermost axis first.
   void transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes);
 

@@ -39,6 +39,7 @@ Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
 
 void cache_write(Application& a) {
   Path path = a.block(0);
+  a.require_outermost(path);
   auto block = path.back().cast<Block>();
   Buffer buffer = region_buffer(a, block->writes, "writes");
   for (const Ref<Block>& other : all_blocks(a.func))
@@ -61,6 +62,7 @@ void cache_write(Application& a) {
 
 void cache_read(Application& a) {
   Path path = a.block(0);
+  a.require_outermost(path);
   auto block = path.back().cast<Block>();
   Buffer buffer = region_buffer(a, block->reads, "reads");
   Stmt top = top_statement(path);

@@ -33,10 +33,13 @@ void require_constant(const Application& a, const For& loop) {
 void parallel(Application& a) {
   Path path = a.loop(0);
   require_data_parallel(a, *path.back().as<For>());
-  for (const Ref<For>& outer : loops_around(path))
-    if (outer->iteration == Iteration::kParallel || outer->iteration == Iteration::kVectorized)
+  for (const Stmt& around : path) {
+    const For* outer = around.as<For>();
+    if (outer && around != path.back() &&
+        (outer->iteration == Iteration::kParallel || outer->iteration == Iteration::kVectorized))
       a.fail("loop {} stands inside the {} loop {}", path.back().as<For>()->var->name,
              spelling(outer->iteration), outer->var->name);
+  }
   set_iteration(a, Iteration::kParallel);
 }
 
@@ -45,11 +48,16 @@ void vectorize(Application& a) {
   const Ref<For> loop = path.back().cast<For>();
   require_constant(a, *loop);
   require_data_parallel(a, *loop);
-  std::vector<Ref<For>> others = loops_around(path);
-  for (Stmt body = loop->body; !body.as<Block>(); body = body.as<For>()->body) {
+  std::vector<Ref<For>> others;  // around it, blocks between them or not, and inside it
+  for (const Stmt& around : path)
+    if (around.as<For>()) others.push_back(around.cast<For>());
+  Stmt body = loop->body;
+  for (; !body.as<Block>(); body = body.as<For>()->body) {
     if (!body.as<For>()) a.fail("loop {} has several statements in it, must hold one block", loop->var->name);
     others.push_back(body.cast<For>());
   }
+  if (!blocks_in(body.as<Block>()->body).empty())
+    a.fail("block `{}` holds blocks; vectorize a loop inside it", body.as<Block>()->name);
   for (const Ref<For>& other : others)
     if (other != loop && other->iteration == Iteration::kVectorized)
       a.fail("loop {} is vectorized already in the nest of loop {}", other->var->name, loop->var->name);

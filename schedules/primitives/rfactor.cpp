@@ -128,6 +128,7 @@ Stmt final_nest(const Block& block, const For& factored, const Accumulation& sum
 
 void rfactor(Application& a) {
   Path path = a.block(0);
+  a.require_outermost(path);
   auto block = path.back().cast<Block>();
   auto factored = a.loop(1).back().cast<For>();
   Accumulation sum = accumulation_of(a, *block);
