@@ -1,0 +1,92 @@
+// The main job as a user runs it: real tracker, real worker process, real compiler, real database.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/support/tensor.h"
+#include "core/support/text.h"
+#include "tests/cli/tune.h"
+
+namespace lathe::cli {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class TuneJobs : public ::testing::Test {
+ protected:
+  TuneJobs() {
+    std::string pattern = (fs::temp_directory_path() / "lathe-job-test-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~TuneJobs() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string job_flags(int trials) const {
+    return fmt::format("--model dqn --target cpu --threads 1 --seed 1 --trials {} --db {} --out {} --json",
+                       trials, path("t.db"), path("out"));
+  }
+  static nlohmann::json last_line(const std::string& output) {
+    std::vector<std::string> lines = split_text(output, '\n');
+    while (!lines.empty() && lines.back().empty()) lines.pop_back();
+    return lines.empty() ? nlohmann::json() : nlohmann::json::parse(lines.back(), nullptr, false);
+  }
+  fs::path folder_;
+};
+
+TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
+  Finished job = tune(job_flags(28));
+  ASSERT_EQ(job.code, 0) << job.output;
+  nlohmann::json report = last_line(job.output);
+  ASSERT_TRUE(report.is_object()) << job.output;
+  EXPECT_EQ(report["model"], "dqn");
+  EXPECT_EQ(report["trials"], 28);
+  EXPECT_GT(report["before_ms"].get<double>(), 0);
+  EXPECT_GT(report["after_ms"].get<double>(), 0);
+  ASSERT_FALSE(report["tasks"].empty());
+  for (const auto& task : report["tasks"]) {
+    EXPECT_GE(task["weight"].get<int>(), 1);
+    EXPECT_GE(task["trials"].get<int>(), 0);
+    EXPECT_TRUE(task["failures"].is_object());
+  }
+  std::string module = report["module"];
+  ASSERT_EQ(tune(fmt::format("run --model {} --seed 5 --out {}", module, path("tuned"))).code, 0);
+  ASSERT_EQ(
+      tune(fmt::format("run --model dqn --target cpu --untuned --seed 5 --out {}", path("untuned"))).code, 0);
+  EXPECT_LE(max_relative_error(load_npy(path("tuned") + "/output_0.npy"),
+                               load_npy(path("untuned") + "/output_0.npy")),
+            1e-4);
+}
+
+TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
+  std::ofstream(path("cut.onnx")) << "\x08\x07garbage";
+  std::string flags = " --db " + path("t.db") + " --out " + path("out");
+  struct {
+    std::string arguments, message;
+  } cases[] = {
+      {"--model resnet81 --target cpu", "did you mean `resnet18`?"},
+      {"--model dqn --target cuup", "did you mean `cpu`?"},
+      {"--model " + path("cut.onnx") + " --target cpu", "not an ONNX model, or cut off"},
+      {"--model " + path("none.onnx") + " --target cpu", "cannot read"},
+      {"--model dqn --target cpu --trials -3", "--trials"},
+      {"--model dqn --target cpu --time soon", "--time"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    Finished finished = tune(arguments + flags);
+    EXPECT_EQ(finished.code, 2) << arguments << "\n" << finished.output;
+    EXPECT_THAT(finished.output, HasSubstr("error: ")) << arguments;
+    EXPECT_THAT(finished.output, HasSubstr(message)) << arguments;
+  }
+}
+
+TEST_F(TuneJobs, ADatabaseThatIsNoneIsLeftAlone) {
+  write_file(path("t.db"), "this is no database, and somebody's only copy of it");
+  Finished finished = tune(job_flags(1));
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_THAT(finished.output, HasSubstr("error: "));
+  EXPECT_EQ(read_file(path("t.db")), "this is no database, and somebody's only copy of it");
+}
+
+}  // namespace
+}  // namespace lathe::cli
