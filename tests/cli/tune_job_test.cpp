@@ -66,7 +66,7 @@ TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
     std::string arguments, message;
   } cases[] = {
       {"--model resnet81 --target cpu", "did you mean `resnet18`?"},
-      {"--model dqn --target cuup", "did you mean `cpu`?"},
+      {"--model dqn --target cuup", "`cuup` is not a kind of device; use cpu"},
       {"--model " + path("cut.onnx") + " --target cpu", "not an ONNX model, or cut off"},
       {"--model " + path("none.onnx") + " --target cpu", "cannot read"},
       {"--model dqn --target cpu --trials -3", "--trials"},
