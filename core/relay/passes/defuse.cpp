@@ -8,7 +8,7 @@ namespace {
 class Defuse : public ExprMutator {
   Expr visit_call(const Ref<Call>& e) override {
     Expr call = ExprMutator::visit_default(e);
-    const Function* callee = e->callee.as<Function>();
+    const Function* callee = call.as<Call>()->callee.as<Function>();
     if (!callee || !callee->attrs.primitive) return call;
     std::unordered_map<const Node*, Expr> values;
     for (size_t i = 0; i < callee->params.size(); ++i)
