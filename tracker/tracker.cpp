@@ -45,7 +45,7 @@ class Tracker::Loop {
     CHECK(wake_ >= 0, "eventfd");
     std::promise<void> started;
     auto ready = started.get_future();
-    thread_ = std::thread([this, &started] { run(started); });
+    thread_ = std::thread([this, started = std::move(started)]() mutable { run(started); });
     try {
       ready.get();
     } catch (...) {

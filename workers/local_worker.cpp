@@ -26,7 +26,7 @@ LocalWorker::LocalWorker(const std::string& endpoint, std::vector<std::string> m
   // The thread starts every one of them: a child dies with the thread that made it, and this one stays.
   std::promise<void> started;
   auto ready = started.get_future();
-  thread_ = std::thread([this, &started] {
+  thread_ = std::thread([this, started = std::move(started)]() mutable {
     try {
       pid_ = start();
     } catch (...) {
