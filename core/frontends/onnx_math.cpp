@@ -186,6 +186,20 @@ Values hard_sigmoid(const Node& node) {
   return {hard_sigmoid_of(node, node.real("alpha", 0.2), node.real("beta", 0.5))};
 }
 Values hard_swish(const Node& node) { return {times(node.in(0), hard_sigmoid_of(node, 1.0 / 6, 0.5))}; }
+Values swish(const Node& node) {
+  Value x = node.in(0);
+  return {times(x, emit("sigmoid", {times(x, number(node, node.real("alpha", 1)))}))};
+}
+Values gelu(const Node& node) {
+  Value x = node.in(0), share;
+  if (node.text("approximate", "none") == "tanh") {
+    Value cube = times(times(x, x), times(x, number(node, 0.044715)));
+    share = emit("tanh", {times(plus(x, cube), number(node, std::sqrt(2 / M_PI)))});
+  } else {
+    share = emit("erf", {times(x, number(node, std::sqrt(0.5)))});
+  }
+  return {times(times(x, number(node, 0.5)), plus(share, number(node, 1)))};
+}
 Values softplus(const Node& node) {  // max(x, 0) + log(1 + exp(-|x|)): no overflow
   Value x = node.in(0);
   Value tail = emit("log", {plus(number(node, 1), emit("exp", {emit("negative", {emit("abs", {x})})}))});
@@ -266,6 +280,8 @@ constexpr Converter kConverters[] = {
     {"Celu", celu},
     {"HardSigmoid", hard_sigmoid},
     {"HardSwish", hard_swish},
+    {"Swish", swish},
+    {"Gelu", gelu},
     {"Softplus", softplus},
     {"Softsign", softsign},
     {"Mish", mish},

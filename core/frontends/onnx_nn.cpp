@@ -144,6 +144,30 @@ Values layer_normalization(const Node& node) {
   return {result, mean, inverse};
 }
 
+/// Divides by the root of the mean square over axes [axis, rank), then scales.
+Values rms_normalization(const Node& node) {
+  Ints axes;
+  for (int64_t d = node.axis(node.integer("axis", -1), node.rank(0)); d < node.rank(0); ++d)
+    axes.push_back(d);
+  DataType dtype = node.dtype(0);
+  Value x = cast_to(node.in(0), kFloat32);
+  Value mean = emit("mean", {emit("multiply", {x, x})}, make<relay::ReduceAttrs>(axes, true));
+  Value inverse = emit("rsqrt", {emit("add", {mean, scalar(kFloat32, node.real("epsilon", 1e-5))})});
+  return {emit("multiply", {cast_to(emit("multiply", {x, inverse}), dtype), node.in(1)})};
+}
+
+/// Divides by the 1- or 2-norm along the axis; zeros stay zeros.
+Values lp_normalization(const Node& node) {
+  auto over = make<relay::ReduceAttrs>(Ints{node.axis(node.integer("axis", -1), node.rank(0))}, true);
+  int64_t p = node.integer("p", 2);
+  if (p != 1 && p != 2) node.reject("p is {}, must be 1 or 2", p);
+  Value x = node.in(0), zero = scalar(node.dtype(0), 0);
+  Value sum = emit("sum", {p == 1 ? emit("abs", {x}) : emit("multiply", {x, x})}, over);
+  Value norm = p == 1 ? sum : emit("sqrt", {sum});
+  return {
+      emit("where", {emit("equal", {norm, zero}), emit("multiply", {x, zero}), emit("divide", {x, norm})})};
+}
+
 Values lrn(const Node& node) {
   return {emit("nn.lrn", {node.in(0)},
                make<relay::LrnAttrs>(node.integer("size", 1), int64_t{1}, node.real("bias", 1.0),
@@ -223,6 +247,8 @@ constexpr Converter kConverters[] = {
     {"BatchNormalization", batch_normalization},
     {"InstanceNormalization", instance_normalization},
     {"LayerNormalization", layer_normalization},
+    {"RMSNormalization", rms_normalization},
+    {"LpNormalization", lp_normalization},
     {"LRN", lrn},
     {"MatMul", matmul},
     {"Gemm", gemm},

@@ -119,9 +119,24 @@ Values scatter_nd(const Node& node) {
   return {emit("scatter_nd", {node.in(0), index_tuple_first(node.in(1)), node.in(2)}, attrs)};
 }
 
+/// The pads of `axes` among zeros for the others.
+Ints pads_of_all_axes(const Node& node, const Ints& pads, const Ints& axes) {
+  if (pads.size() != 2 * axes.size())
+    node.reject("pads has {} numbers for {} axes", pads.size(), axes.size());
+  auto rank = static_cast<size_t>(node.rank(0));
+  Ints all(2 * rank, 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto d = static_cast<size_t>(node.axis(axes[i], node.rank(0)));
+    all[d] = pads[i];
+    all[rank + d] = pads[axes.size() + i];
+  }
+  return all;
+}
+
 Values pad(const Node& node) {
   Ints pads = node.opset() >= 11 ? node.ints_in(1) : node.ints("pads", {});
   auto rank = static_cast<size_t>(node.rank(0));
+  if (node.has(3)) pads = pads_of_all_axes(node, pads, node.ints_in(3));
   if (pads.size() != 2 * rank) node.reject("pads has {} numbers for rank {}", pads.size(), rank);
   double fill = node.opset() >= 11 ? (node.has(2) ? node.reals_in(2).at(0) : 0) : node.real("value", 0);
   Value value = node.in(0);
@@ -136,7 +151,9 @@ Values pad(const Node& node) {
   }
   if (crops)
     value = emit("strided_slice", {value}, make<relay::StridedSliceAttrs>(begin, end, Ints(rank, 1)));
-  auto attrs = make<relay::PadAttrs>(width, node.text("mode", "constant"));
+  std::string mode = node.text("mode", "constant");
+  if (mode == "wrap") node.reject("mode wrap is not supported");
+  auto attrs = make<relay::PadAttrs>(width, mode);
   return {emit("nn.pad", {value, scalar(node.dtype(0), fill)}, attrs)};
 }
 
@@ -183,14 +200,30 @@ Ints resized(const Node& node, const Ints& dims, const std::vector<double>& scal
   return size;
 }
 
+/// `values` belong to the attribute `axes`; the others get `otherwise`.
+template <typename T>
+std::vector<T> on_axes(const Node& node, const std::vector<T>& values, std::vector<T> otherwise) {
+  if (!node.has_attr("axes")) return values;
+  Ints axes = node.ints("axes", {});
+  if (axes.size() != values.size()) node.reject("{} numbers for {} axes", values.size(), axes.size());
+  for (size_t i = 0; i < axes.size(); ++i)
+    otherwise[static_cast<size_t>(node.axis(axes[i], node.rank(0)))] = values[i];
+  return otherwise;
+}
+
 Values resize(const Node& node) {
   Ints dims = node.shape(0), size;
+  if (node.integer("antialias", 0)) node.reject("antialias is not supported");
+  if (node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
+    node.reject("keep_aspect_ratio_policy is not supported");
   bool upsample = node.op() == "Upsample";
   std::vector<double> scales;
   if (!upsample && node.opset() >= 11 && node.has(3) && !node.ints_in(3).empty())
-    size = node.ints_in(3);
+    size = on_axes(node, node.ints_in(3), dims);
   else
-    size = resized(node, dims, scales = node.reals_in(upsample || node.opset() < 11 ? 1 : 2));
+    size = resized(node, dims,
+                   scales = on_axes(node, node.reals_in(upsample || node.opset() < 11 ? 1 : 2),
+                                    std::vector<double>(dims.size(), 1)));
   if (dims.size() != 4 || size.size() != 4 || size[0] != dims[0] || size[1] != dims[1])
     node.reject("only the last two of four dimensions can be resized, {} to {}", shape_text(dims),
                 shape_text(size));
@@ -208,8 +241,11 @@ Values resize(const Node& node) {
   attrs->extrapolation_value = node.real("extrapolation_value", 0);
   if (coordinates == "tf_crop_and_resize") {
     std::vector<double> roi = node.reals_in(1);
-    if (roi.size() != 8) node.reject("roi has {} numbers, must have 8", roi.size());
-    attrs->roi = {roi[2], roi[3], roi[6], roi[7]};
+    auto half = roi.begin() + static_cast<int64_t>(roi.size() / 2);
+    std::vector<double> start = on_axes(node, {roi.begin(), half}, std::vector<double>(dims.size(), 0)),
+                        end = on_axes(node, {half, roi.end()}, std::vector<double>(dims.size(), 1));
+    if (start.size() != 4 || end.size() != 4) node.reject("roi has {} numbers, must have 8", roi.size());
+    attrs->roi = {start[2], start[3], end[2], end[3]};
   }
   if (!scales.empty()) attrs->scales = {scales[2], scales[3]};
   return {emit("image.resize2d", {node.in(0)}, seal(std::move(attrs)))};

@@ -36,6 +36,16 @@ TEST(OnnxImport, ShapeArithmeticVanishes) {
   EXPECT_TRUE(model.module->functions.at("main")->body.as<relay::Constant>());
 }
 
+TEST(OnnxImport, PiecesOfAKnownTensorAreKnown) {
+  Tensor six = tensor_of<float>({1, 2, 3, 4, 5, 6}, {6}, kFloat32);
+  ImportedModel model = import_file(node_case("test_split_equal_parts_1d"), {.constants = {{"input", six}}});
+  const auto* pieces = model.module->functions.at("main")->body.as<relay::Tuple>();
+  ASSERT_TRUE(pieces && pieces->items.size() == 3);
+  const auto* last = pieces->items[2].as<relay::Constant>();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->value.value(0), 5);
+}
+
 TEST(OnnxImport, GivenShapesReplaceDynamicDimensionsOnly) {
   std::string path = node_case("test_relu");
   EXPECT_NE(message_of([&] {

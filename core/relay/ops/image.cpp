@@ -42,6 +42,8 @@ Expr coordinate(const std::string& mode, const Axis& axis, const Expr& i) {
   if (mode == "asymmetric") return x * f64(scale);
   if (mode == "tf_half_pixel_for_nn") return (x + f64(0.5)) * f64(scale);
   if (mode == "pytorch_half_pixel" && axis.out == 1) return f64(0);
+  if (mode == "half_pixel_symmetric")  // the part that rounding the size down cut off, halved at both ends
+    return (x + f64(0.5)) * f64(scale) + f64(in / 2 * (1 - static_cast<double>(axis.out) / out) - 0.5);
   if (mode == "tf_crop_and_resize") {
     if (axis.out == 1) return f64(0.5 * (axis.roi_start + axis.roi_end) * (in - 1));
     return f64(axis.roi_start * (in - 1)) + x * f64((axis.roi_end - axis.roi_start) * (in - 1) / (out - 1));
