@@ -1,5 +1,5 @@
-// Scalar expressions: the dimensions of tensor types, loop indices and the element-wise computations of tensor
-// programs are one language. `core/arith` reasons about the integer part; core/tir adds `Load`.
+// Scalar expressions: the dimensions of tensor types, loop indices and the element-wise computations of
+// tensor programs are one language. `core/arith` reasons about the integer part; core/tir adds `Load`.
 #pragma once
 
 #include <map>
@@ -12,7 +12,20 @@
 
 namespace lathe {
 
-enum class ExprKind : uint16_t { kVar, kInt, kFloat, kAny, kBinary, kNot, kSelect, kCast, kIntrinsic, kRamp, kBroadcast, kLoad };
+enum class ExprKind : uint16_t {
+  kVar,
+  kInt,
+  kFloat,
+  kAny,
+  kBinary,
+  kNot,
+  kSelect,
+  kCast,
+  kIntrinsic,
+  kRamp,
+  kBroadcast,
+  kLoad
+};
 
 /// The base of scalar expressions. Semantics shared by all: integers are two's complement of `dtype` (index
 /// expressions are assumed not to overflow), floats are IEEE 754; evaluation has no side effects.
@@ -58,7 +71,8 @@ struct FloatImm final : NodeOf<FloatImm, ExprNode> {
   double value = 0;
   static constexpr auto kName = "FloatImm";
   static constexpr auto kKind = ExprKind::kFloat;
-  static constexpr auto fields = std::tuple{field("value", &FloatImm::value), field("dtype", &FloatImm::dtype)};
+  static constexpr auto fields =
+      std::tuple{field("value", &FloatImm::value), field("dtype", &FloatImm::dtype)};
 };
 
 /// Relay's `?`: a dimension known only at run time, and equal to nothing, itself included, at compile time.
@@ -69,16 +83,27 @@ struct Any final : NodeOf<Any, ExprNode> {
 };
 
 enum class BinaryOp : uint8_t {
-  kAdd, kSub, kMul,
+  kAdd,
+  kSub,
+  kMul,
   kDiv,       // floats: IEEE; integers: truncation toward zero
   kMod,       // sign of the dividend (C's % and fmod)
   kFloorDiv,  // rounds toward minus infinity; the division of indices
   kFloorMod,  // sign of the divisor; the remainder of indices
-  kMin, kMax, // floats: the other operand when one is NaN is NOT promised; NaN in the first operand propagates
+  kMin,
+  kMax,  // floats: the other operand when one is NaN is NOT promised; NaN in the first operand propagates
   kPow,
-  kEq, kNe, kLt, kLe,  // -> bool
-  kAnd, kOr,           // of bools; both sides may be evaluated
-  kBitAnd, kBitOr, kBitXor, kShiftLeft, kShiftRight,
+  kEq,
+  kNe,
+  kLt,
+  kLe,  // -> bool
+  kAnd,
+  kOr,  // of bools; both sides may be evaluated
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kShiftLeft,
+  kShiftRight,
 };
 /// The spelling in text: "+", "//", "min", ...
 const char* spelling(BinaryOp op);
@@ -89,8 +114,8 @@ struct Binary final : NodeOf<Binary, ExprNode> {
   Expr a, b;
   static constexpr auto kName = "Binary";
   static constexpr auto kKind = ExprKind::kBinary;
-  static constexpr auto fields =
-      std::tuple{field("op", &Binary::op), field("a", &Binary::a), field("b", &Binary::b), field("dtype", &Binary::dtype)};
+  static constexpr auto fields = std::tuple{field("op", &Binary::op), field("a", &Binary::a),
+                                            field("b", &Binary::b), field("dtype", &Binary::dtype)};
 };
 
 struct Not final : NodeOf<Not, ExprNode> {
@@ -106,8 +131,9 @@ struct Select final : NodeOf<Select, ExprNode> {
   Expr condition, if_true, if_false;
   static constexpr auto kName = "Select";
   static constexpr auto kKind = ExprKind::kSelect;
-  static constexpr auto fields = std::tuple{field("condition", &Select::condition), field("if_true", &Select::if_true),
-                                            field("if_false", &Select::if_false), field("dtype", &Select::dtype)};
+  static constexpr auto fields =
+      std::tuple{field("condition", &Select::condition), field("if_true", &Select::if_true),
+                 field("if_false", &Select::if_false), field("dtype", &Select::dtype)};
 };
 
 /// Value conversion. Float to integer truncates toward zero; anything to bool is `!= 0`.
@@ -119,8 +145,34 @@ struct Cast final : NodeOf<Cast, ExprNode> {
 };
 
 enum class Intrinsic : uint8_t {
-  kExp, kLog, kSqrt, kRsqrt, kTanh, kSigmoid, kErf, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kAsinh, kAcosh, kAtanh,
-  kFloor, kCeil, kRound /* half to even */, kTrunc, kAbs, kSign, kIsNan, kIsInf, kBitNot, kPopcount,
+  kExp,
+  kLog,
+  kSqrt,
+  kRsqrt,
+  kTanh,
+  kSigmoid,
+  kErf,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kFloor,
+  kCeil,
+  kRound /* half to even */,
+  kTrunc,
+  kAbs,
+  kSign,
+  kIsNan,
+  kIsInf,
+  kBitNot,
+  kPopcount,
 };
 const char* spelling(Intrinsic intrinsic);
 
@@ -129,8 +181,9 @@ struct IntrinsicCall final : NodeOf<IntrinsicCall, ExprNode> {
   Expr a;
   static constexpr auto kName = "IntrinsicCall";
   static constexpr auto kKind = ExprKind::kIntrinsic;
-  static constexpr auto fields = std::tuple{field("intrinsic", &IntrinsicCall::intrinsic), field("a", &IntrinsicCall::a),
-                                            field("dtype", &IntrinsicCall::dtype)};
+  static constexpr auto fields =
+      std::tuple{field("intrinsic", &IntrinsicCall::intrinsic), field("a", &IntrinsicCall::a),
+                 field("dtype", &IntrinsicCall::dtype)};
 };
 
 /// The vector base, base + stride, ... of dtype.lanes lanes. Only in lowered programs.
@@ -147,7 +200,8 @@ struct Broadcast final : NodeOf<Broadcast, ExprNode> {
   Expr value;
   static constexpr auto kName = "Broadcast";
   static constexpr auto kKind = ExprKind::kBroadcast;
-  static constexpr auto fields = std::tuple{field("value", &Broadcast::value), field("dtype", &Broadcast::dtype)};
+  static constexpr auto fields =
+      std::tuple{field("value", &Broadcast::value), field("dtype", &Broadcast::dtype)};
 };
 
 // Builders. They fold constants and the identities x+0, x*1, x*0 (integers), x//1, x%1, and check the types.

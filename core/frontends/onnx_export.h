@@ -7,8 +7,9 @@
 
 namespace lathe::onnx {
 
-/// `main` of the module as an ONNX model, opset 13. Inputs keep their names, outputs are output_0, output_1, ...
-/// REQUIRES: types are inferred, shapes constant. Throws Error naming an operator that has no ONNX form here.
+/// `main` of the module as an ONNX model, opset 13. Inputs keep their names, outputs are output_0, output_1,
+/// ... REQUIRES: types are inferred, shapes constant. Throws Error naming an operator that has no ONNX form
+/// here.
 void export_file(const relay::Module& module, const std::string& path);
 
 }  // namespace lathe::onnx

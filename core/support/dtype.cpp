@@ -10,16 +10,21 @@ struct Spelling {
   std::string_view text;
   TypeCode code;
 };
-constexpr Spelling kSpellings[] = {{"int", TypeCode::kInt},       {"uint", TypeCode::kUInt}, {"float", TypeCode::kFloat},
-                                   {"bfloat", TypeCode::kBFloat}, {"bool", TypeCode::kBool}, {"handle", TypeCode::kHandle}};
+constexpr Spelling kSpellings[] = {{"int", TypeCode::kInt},     {"uint", TypeCode::kUInt},
+                                   {"float", TypeCode::kFloat}, {"bfloat", TypeCode::kBFloat},
+                                   {"bool", TypeCode::kBool},   {"handle", TypeCode::kHandle}};
 
 bool bits_allowed(TypeCode code, int bits) {
   switch (code) {
     case TypeCode::kInt:
-    case TypeCode::kUInt: return bits == 1 || bits == 4 || bits == 8 || bits == 16 || bits == 32 || bits == 64;
-    case TypeCode::kFloat: return bits == 16 || bits == 32 || bits == 64;
-    case TypeCode::kBFloat: return bits == 16;
-    default: return false;
+    case TypeCode::kUInt:
+      return bits == 1 || bits == 4 || bits == 8 || bits == 16 || bits == 32 || bits == 64;
+    case TypeCode::kFloat:
+      return bits == 16 || bits == 32 || bits == 64;
+    case TypeCode::kBFloat:
+      return bits == 16;
+    default:
+      return false;
   }
 }
 }  // namespace

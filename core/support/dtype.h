@@ -28,9 +28,10 @@ struct DataType {
   DataType element() const { return with_lanes(1); }
 };
 
-inline constexpr DataType kFloat32{TypeCode::kFloat, 32}, kFloat64{TypeCode::kFloat, 64}, kFloat16{TypeCode::kFloat, 16},
-    kBFloat16{TypeCode::kBFloat, 16}, kInt8{TypeCode::kInt, 8}, kInt16{TypeCode::kInt, 16}, kInt32{TypeCode::kInt, 32},
-    kInt64{TypeCode::kInt, 64}, kUInt8{TypeCode::kUInt, 8}, kUInt16{TypeCode::kUInt, 16}, kUInt32{TypeCode::kUInt, 32},
+inline constexpr DataType kFloat32{TypeCode::kFloat, 32}, kFloat64{TypeCode::kFloat, 64},
+    kFloat16{TypeCode::kFloat, 16}, kBFloat16{TypeCode::kBFloat, 16}, kInt8{TypeCode::kInt, 8},
+    kInt16{TypeCode::kInt, 16}, kInt32{TypeCode::kInt, 32}, kInt64{TypeCode::kInt, 64},
+    kUInt8{TypeCode::kUInt, 8}, kUInt16{TypeCode::kUInt, 16}, kUInt32{TypeCode::kUInt, 32},
     kUInt64{TypeCode::kUInt, 64}, kBool{TypeCode::kBool, 8}, kHandle{TypeCode::kHandle, 64};
 
 std::string to_string(DataType type);

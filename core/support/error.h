@@ -47,8 +47,8 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
 }  // namespace lathe
 
 /// Aborts when an invariant of ours is broken: CHECK(x > 0, "x is {}", x).
-#define CHECK(condition, ...)                                                                       \
-  do {                                                                                              \
-    if (!(condition)) [[unlikely]]                                                                  \
-      ::lathe::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));         \
+#define CHECK(condition, ...)                                                               \
+  do {                                                                                      \
+    if (!(condition)) [[unlikely]]                                                          \
+      ::lathe::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

@@ -164,15 +164,20 @@ uint64_t structural_hash(const NodeRef& root) {
     Cell cell = stack.back();
     stack.pop_back();
     switch (cell.tag) {
-      case Cell::Tag::kInt: hash = mix(hash, static_cast<uint64_t>(cell.integer)); continue;
-      case Cell::Tag::kText: hash = mix(hash, hash_text(cell.text)); continue;
+      case Cell::Tag::kInt:
+        hash = mix(hash, static_cast<uint64_t>(cell.integer));
+        continue;
+      case Cell::Tag::kText:
+        hash = mix(hash, hash_text(cell.text));
+        continue;
       case Cell::Tag::kFloat: {
         uint64_t bits;
         std::memcpy(&bits, &cell.real, sizeof bits);
         hash = mix(hash, bits);
         continue;
       }
-      case Cell::Tag::kNode: break;
+      case Cell::Tag::kNode:
+        break;
     }
     if (!cell.node) {
       hash = mix(hash, 1);

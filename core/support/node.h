@@ -48,8 +48,7 @@ class Ref {
   Ref(const Ref& other) : node_(other.node_) { retain(); }
   Ref(Ref&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
   template <typename U>
-    requires(std::is_base_of_v<T, U> && !std::is_same_v<T, U>)
-  Ref(const Ref<U>& other) : node_(other.get()) {
+  requires(std::is_base_of_v<T, U> && !std::is_same_v<T, U>) Ref(const Ref<U>& other) : node_(other.get()) {
     retain();
   }
   Ref& operator=(Ref other) noexcept {
@@ -92,9 +91,9 @@ template <typename R, typename... Args>
 class FunctionRef<R(Args...)> {
  public:
   template <typename F>
-    requires(!std::is_same_v<std::decay_t<F>, FunctionRef>)
-  FunctionRef(F&& f)
-      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))), call_([](void* object, Args... args) -> R {
+  requires(!std::is_same_v<std::decay_t<F>, FunctionRef>) FunctionRef(F&& f)
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
+        call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);
         }) {}
   R operator()(Args... args) const { return call_(object_, std::forward<Args>(args)...); }
@@ -107,7 +106,7 @@ class FunctionRef<R(Args...)> {
 /// How equality and hashing see a field.
 enum class FieldRole : uint8_t {
   kValue,
-  kDef,   // defines a variable or buffer: equal up to renaming from here on. Comes before its uses in `fields`
+  kDef,  // defines a variable or buffer: equal up to renaming from here on. Comes before its uses in `fields`
   kInfo,  // says nothing about meaning (names, spans, inferred types): ignored by equality and hash
 };
 template <typename Class, typename Member>
@@ -132,7 +131,8 @@ constexpr Field<C, M> info(const char* name, M C::*member) {
 /// What two nodes of one type are told apart by: equality (and hashing) of the node as a whole.
 enum class Identity : uint8_t {
   kTree,   // by structure alone; sharing does not matter (scalar expressions, types, statements)
-  kGraph,  // by structure, and shared nodes must be shared alike (Relay expressions: sharing is meaning there)
+  kGraph,  // by structure, and shared nodes must be shared alike (Relay expressions: sharing is meaning
+           // there)
   kName,   // a variable or a buffer: the node itself, up to renaming where it is defined
 };
 
@@ -217,11 +217,13 @@ Ref<T> make(Args&&... args) {
   T* node = new T();
   [&]<size_t... I>(std::index_sequence<I...>, auto&&... values) {
     ((node->*(std::get<I>(T::fields).member) = std::forward<decltype(values)>(values)), ...);
-  }(std::index_sequence_for<Args...>(), std::forward<Args>(args)...);
+  }
+  (std::index_sequence_for<Args...>(), std::forward<Args>(args)...);
   return Ref<T>(node);
 }
 
-/// A copy of `node` for changing fields before it is shared: auto copy = mutate(*f); copy->body = b; return seal(copy)
+/// A copy of `node` for changing fields before it is shared: auto copy = mutate(*f); copy->body = b; return
+/// seal(copy)
 template <typename T>
 std::unique_ptr<T> mutate(const T& node) {
   return std::make_unique<T>(node);

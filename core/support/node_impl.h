@@ -15,9 +15,13 @@
 namespace lathe::reflect {
 
 template <typename T>
-concept HasFields = requires { T::fields; };
+concept HasFields = requires {
+  T::fields;
+};
 template <typename T>
-concept IsRef = requires { typename T::Pointee; };
+concept IsRef = requires {
+  typename T::Pointee;
+};
 template <typename T>
 struct IsVector : std::false_type {};
 template <typename T>
@@ -75,13 +79,16 @@ void append(std::vector<Cell>& cells, const T& value, FieldRole role) {
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
     cells.push_back({.tag = Tag::kInt, .role = role, .integer = static_cast<int64_t>(value)});
   } else if constexpr (std::is_same_v<T, DataType>) {
-    append(cells, static_cast<int64_t>(value.code) << 32 | static_cast<int64_t>(value.bits) << 16 | value.lanes, role);
+    append(cells,
+           static_cast<int64_t>(value.code) << 32 | static_cast<int64_t>(value.bits) << 16 | value.lanes,
+           role);
   } else if constexpr (std::is_same_v<T, Tensor>) {
     append(cells, value.dtype(), role);
     append(cells, value.shape(), role);
     cells.push_back({.tag = Tag::kText,
                      .role = role,
-                     .text = {static_cast<const char*>(value.data()), static_cast<size_t>(value.defined() ? value.bytes() : 0)}});
+                     .text = {static_cast<const char*>(value.data()),
+                              static_cast<size_t>(value.defined() ? value.bytes() : 0)}});
   } else if constexpr (IsVector<T>::value || IsMap<T>::value) {
     append(cells, static_cast<int64_t>(value.size()), role);
     for (const auto& item : value) append(cells, static_cast<const typename T::value_type&>(item), role);
@@ -122,7 +129,8 @@ nlohmann::json write(const T& value, FunctionRef<int64_t(const Node*)> id) {
     return {{"dtype", to_string(value.dtype())}, {"shape", value.shape()}, {"data", hex}};
   } else if constexpr (IsVector<T>::value) {
     nlohmann::json list = nlohmann::json::array();
-    for (const auto& item : value) list.push_back(write(static_cast<const typename T::value_type&>(item), id));
+    for (const auto& item : value)
+      list.push_back(write(static_cast<const typename T::value_type&>(item), id));
     return list;
   } else if constexpr (IsMap<T>::value) {
     nlohmann::json object = nlohmann::json::object();
@@ -145,7 +153,8 @@ void read(const nlohmann::json& json, T& value, FunctionRef<NodeRef(int64_t)> no
     if (json.is_null()) return;
     NodeRef ref = node(json.get<int64_t>());
     using Target = std::remove_cvref_t<decltype(*value)>;
-    if (!dynamic_cast<const Target*>(ref.get())) fail("json: a node of type {} is out of place", ref->type().name);
+    if (!dynamic_cast<const Target*>(ref.get()))
+      fail("json: a node of type {} is out of place", ref->type().name);
     value = ref.cast<Target>();
   } else if constexpr (std::is_enum_v<T>) {
     value = static_cast<T>(json.get<int64_t>());
@@ -164,11 +173,14 @@ void read(const nlohmann::json& json, T& value, FunctionRef<NodeRef(int64_t)> no
     const auto& hex = json.at("data").get_ref<const std::string&>();
     int64_t bytes = dtype.bytes();
     for (int64_t dim : shape)
-      if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) fail("json: a tensor of shape {}", shape_text(shape));
-    if (static_cast<size_t>(bytes) * 2 != hex.size()) fail("json: a tensor of {} bytes has {} digits", bytes, hex.size());
+      if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes))
+        fail("json: a tensor of shape {}", shape_text(shape));
+    if (static_cast<size_t>(bytes) * 2 != hex.size())
+      fail("json: a tensor of {} bytes has {} digits", bytes, hex.size());
     value = Tensor(shape, dtype);
     for (int64_t i = 0; i < bytes; ++i)
-      static_cast<uint8_t*>(value.data())[i] = static_cast<uint8_t>(std::stoi(hex.substr(i * 2, 2), nullptr, 16));
+      static_cast<uint8_t*>(value.data())[i] =
+          static_cast<uint8_t>(std::stoi(hex.substr(i * 2, 2), nullptr, 16));
   } else if constexpr (IsVector<T>::value) {
     value.clear();
     for (const auto& item : json) {
@@ -217,8 +229,8 @@ NodeRef NodeOf<D, B, I>::map_children(FunctionRef<NodeRef(const NodeRef&)> f) co
     using T = std::remove_cvref_t<decltype(*ref)>;
     if (!ref) return;
     const NodeRef& replacement = mapped[next++];
-    CHECK(!replacement || dynamic_cast<const T*>(replacement.get()), "{} put into a field of another type in {}",
-          replacement->type().name, D::kName);
+    CHECK(!replacement || dynamic_cast<const T*>(replacement.get()),
+          "{} put into a field of another type in {}", replacement->type().name, D::kName);
     ref = replacement.template cast<T>();
   });
   return seal(std::move(copy));
@@ -240,11 +252,13 @@ void NodeOf<D, B, I>::read_fields(const nlohmann::json& json, FunctionRef<NodeRe
 }
 
 template <typename D, typename B, Identity I>
-const NodeType NodeOf<D, B, I>::kType{D::kName, I, []() -> Node* { return new D(); }, []() {
-                                        std::vector<const char*> names;
-                                        reflect::for_each_field<D>([&](const auto& member) { names.push_back(member.name); });
-                                        return names;
-                                      }};
+const NodeType NodeOf<D, B, I>::kType{
+    D::kName, I, []() -> Node* { return new D(); },
+    []() {
+      std::vector<const char*> names;
+      reflect::for_each_field<D>([&](const auto& member) { names.push_back(member.name); });
+      return names;
+    }};
 
 }  // namespace lathe
 

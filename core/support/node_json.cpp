@@ -16,7 +16,8 @@ std::string save_json(const NodeRef& root) {
   };
   if (root) id(root.get());
   nlohmann::json nodes = nlohmann::json::array();
-  for (size_t next = 0; next < order.size(); ++next) {  // writing a node's fields appends its children to `order`
+  for (size_t next = 0; next < order.size();
+       ++next) {  // writing a node's fields appends its children to `order`
     nlohmann::json fields = order[next]->write_fields(id);
     fields["type"] = order[next]->type().name;
     nodes.push_back(std::move(fields));

@@ -11,9 +11,9 @@ struct Descr {
   const char* text;
   DataType dtype;
 };
-constexpr Descr kDescrs[] = {{"<f4", kFloat32}, {"<f8", kFloat64}, {"<f2", kFloat16}, {"|i1", kInt8},   {"<i2", kInt16},
-                             {"<i4", kInt32},   {"<i8", kInt64},   {"|u1", kUInt8},   {"<u2", kUInt16}, {"<u4", kUInt32},
-                             {"<u8", kUInt64},  {"|b1", kBool}};
+constexpr Descr kDescrs[] = {{"<f4", kFloat32}, {"<f8", kFloat64}, {"<f2", kFloat16}, {"|i1", kInt8},
+                             {"<i2", kInt16},   {"<i4", kInt32},   {"<i8", kInt64},   {"|u1", kUInt8},
+                             {"<u2", kUInt16},  {"<u4", kUInt32},  {"<u8", kUInt64},  {"|b1", kBool}};
 }  // namespace
 
 Tensor load_npy(const std::string& path) {
@@ -29,7 +29,8 @@ Tensor load_npy(const std::string& path) {
   std::smatch match;
   if (!std::regex_search(header, match, std::regex("'descr': *'([^']*)'"))) malformed("no descr");
   std::string descr = match[1];
-  if (!std::regex_search(header, match, std::regex("'fortran_order': *False"))) malformed("column-major order");
+  if (!std::regex_search(header, match, std::regex("'fortran_order': *False")))
+    malformed("column-major order");
   if (!std::regex_search(header, match, std::regex("'shape': *\\(([0-9, ]*)\\)"))) malformed("no shape");
   std::vector<int64_t> shape;
   int64_t size = 1;
@@ -37,11 +38,13 @@ Tensor load_npy(const std::string& path) {
     if (item.find_first_not_of(' ') == std::string::npos) continue;
     if (item.size() > 19) malformed("a dimension too large");
     shape.push_back(std::stoll(item));
-    if (__builtin_mul_overflow(size, shape.back(), &size) || size > (int64_t{1} << 48)) malformed("a dimension too large");
+    if (__builtin_mul_overflow(size, shape.back(), &size) || size > (int64_t{1} << 48))
+      malformed("a dimension too large");
   }
   for (const Descr& known : kDescrs) {
     if (descr != known.text) continue;
-    if (static_cast<size_t>(size * known.dtype.bytes()) != bytes.size() - begin) malformed("the data has another size than the shape");
+    if (static_cast<size_t>(size * known.dtype.bytes()) != bytes.size() - begin)
+      malformed("the data has another size than the shape");
     Tensor tensor(shape, known.dtype);
     std::memcpy(tensor.data(), bytes.data() + begin, static_cast<size_t>(tensor.bytes()));
     return tensor;

@@ -9,7 +9,8 @@
 namespace lathe {
 
 float half_to_float(uint16_t h) {
-  uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16, exponent = (h >> 10) & 31, mantissa = h & 1023, bits;
+  uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16, exponent = (h >> 10) & 31, mantissa = h & 1023,
+           bits;
   if (exponent == 0) {
     float value = std::ldexp(static_cast<float>(mantissa), -24);
     return sign ? -value : value;
@@ -53,7 +54,8 @@ namespace {
 template <typename F>
 auto with_type(DataType dtype, void* data, F&& f) {
   switch (dtype.code) {
-    case TypeCode::kBool: return f(static_cast<uint8_t*>(data));
+    case TypeCode::kBool:
+      return f(static_cast<uint8_t*>(data));
     case TypeCode::kInt:
       if (dtype.bits <= 8) return f(static_cast<int8_t*>(data));
       if (dtype.bits == 16) return f(static_cast<int16_t*>(data));
@@ -67,7 +69,8 @@ auto with_type(DataType dtype, void* data, F&& f) {
     case TypeCode::kFloat:
       if (dtype.bits == 64) return f(static_cast<double*>(data));
       return f(static_cast<float*>(data));
-    default: return f(static_cast<uint64_t*>(data));
+    default:
+      return f(static_cast<uint64_t*>(data));
   }
 }
 bool is_half(DataType t) { return t.is_float() && t.bits == 16; }
@@ -107,7 +110,8 @@ int64_t Tensor::integer(int64_t i) const {
 void Tensor::set(int64_t i, double value) {
   if (is_half(dtype_)) {
     auto narrow = static_cast<float>(value);
-    static_cast<uint16_t*>(data_)[i] = dtype_.code == TypeCode::kBFloat ? float_to_bfloat(narrow) : float_to_half(narrow);
+    static_cast<uint16_t*>(data_)[i] =
+        dtype_.code == TypeCode::kBFloat ? float_to_bfloat(narrow) : float_to_half(narrow);
     return;
   }
   with_type(dtype_, data_, [&](auto* p) {
@@ -172,7 +176,8 @@ Tensor random_tensor(std::vector<int64_t> shape, DataType dtype, uint64_t seed, 
       double sum = random.uniform() + random.uniform() + random.uniform() + random.uniform() - 2.0;
       result.set(i, sum * 1.7320508075688772 * scale);
     } else {
-      result.set_integer(i, dtype.is_bool() ? static_cast<int64_t>(random.next() & 1) : static_cast<int64_t>(random.next() % 10));
+      result.set_integer(i, dtype.is_bool() ? static_cast<int64_t>(random.next() & 1)
+                                            : static_cast<int64_t>(random.next() % 10));
     }
   }
   return result;

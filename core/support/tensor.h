@@ -30,7 +30,8 @@ class Tensor {
   bool defined() const { return data_ != nullptr; }
   template <typename T>
   T* as() const {
-    CHECK(sizeof(T) == static_cast<size_t>(dtype_.bytes()), "{} read as {} bytes", to_string(dtype_), sizeof(T));
+    CHECK(sizeof(T) == static_cast<size_t>(dtype_.bytes()), "{} read as {} bytes", to_string(dtype_),
+          sizeof(T));
     return static_cast<T*>(data_);
   }
   template <typename T>

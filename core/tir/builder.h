@@ -25,9 +25,10 @@ class FuncBuilder {
   Buffer input(std::string name, std::vector<Expr> shape, DataType dtype);
   /// One block: out[i...] = value(i...). The element type is that of the value. Block names are made unique.
   Buffer compute(const std::string& name, std::vector<Expr> shape, const std::function<Expr(Vars)>& value);
-  /// One block with init: out[i...] = combine over r of value(i..., r...), starting from the combiner's identity.
-  Buffer reduce(const std::string& name, std::vector<Expr> shape, std::vector<Expr> reduce_extents, Combiner combiner,
-                const std::function<Expr(Vars, Vars)>& value);
+  /// One block with init: out[i...] = combine over r of value(i..., r...), starting from the combiner's
+  /// identity.
+  Buffer reduce(const std::string& name, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
+                Combiner combiner, const std::function<Expr(Vars, Vars)>& value);
   /// A whole statement that writes `out` (scatter, sort, cumulative sums): one opaque block.
   Buffer opaque(const std::string& name, std::vector<Expr> shape, DataType dtype, std::vector<Buffer> reads,
                 const std::function<Stmt(const Buffer& out)>& body);

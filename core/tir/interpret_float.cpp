@@ -101,7 +101,8 @@ FloatPtr float_binary(BinaryOp op, FloatPtr a, FloatPtr b, DataType type) {
     return std::make_unique<FloatBinary<BinaryOp::o>>(std::move(a), std::move(b), type);
     CASE(kAdd)
     CASE(kSub)
-    CASE(kMul) CASE(kDiv) CASE(kMod) CASE(kFloorDiv) CASE(kFloorMod) CASE(kMin) CASE(kMax) CASE(kPow)
+    CASE(kMul)
+    CASE(kDiv) CASE(kMod) CASE(kFloorDiv) CASE(kFloorMod) CASE(kMin) CASE(kMax) CASE(kPow)
 #undef CASE
         default : fail("interpret: {} is not an operation of floats", spelling(op));
   }

@@ -21,8 +21,8 @@ namespace lathe::tir {
 
 NodeTable tir_node_types() {
   NodeTable table = expr_node_types();
-  table.insert(table.end(), {&BufferNode::kType, &Load::kType, &For::kType, &Block::kType, &Store::kType, &Seq::kType,
-                             &If::kType, &Alloc::kType, &FuncNode::kType});
+  table.insert(table.end(), {&BufferNode::kType, &Load::kType, &For::kType, &Block::kType, &Store::kType,
+                             &Seq::kType, &If::kType, &Alloc::kType, &FuncNode::kType});
   return table;
 }
 
@@ -59,17 +59,17 @@ int lanes_of(std::span<const Expr> indices) {
 }
 
 Expr load(Buffer buffer, std::vector<Expr> indices) {
-  CHECK(indices.size() == buffer->shape.size(), "{} of rank {} loaded with {} indices", buffer->name, buffer->shape.size(),
-        indices.size());
+  CHECK(indices.size() == buffer->shape.size(), "{} of rank {} loaded with {} indices", buffer->name,
+        buffer->shape.size(), indices.size());
   DataType dtype = buffer->dtype.with_lanes(lanes_of(indices));
   return make<Load>(std::move(buffer), std::move(indices), dtype);
 }
 
 Stmt store(Buffer buffer, std::vector<Expr> indices, Expr value) {
-  CHECK(indices.size() == buffer->shape.size(), "{} of rank {} stored with {} indices", buffer->name, buffer->shape.size(),
-        indices.size());
-  CHECK(value.dtype().element() == buffer->dtype, "{} is {}, stored value is {}", buffer->name, to_string(buffer->dtype),
-        to_string(value.dtype()));
+  CHECK(indices.size() == buffer->shape.size(), "{} of rank {} stored with {} indices", buffer->name,
+        buffer->shape.size(), indices.size());
+  CHECK(value.dtype().element() == buffer->dtype, "{} is {}, stored value is {}", buffer->name,
+        to_string(buffer->dtype), to_string(value.dtype()));
   return make<Store>(std::move(buffer), std::move(indices), std::move(value));
 }
 
@@ -77,8 +77,10 @@ Stmt seq(std::vector<Stmt> stmts) {
   std::vector<Stmt> flat;
   for (Stmt& stmt : stmts) {
     if (!stmt) continue;
-    if (const Seq* inner = stmt.as<Seq>()) flat.insert(flat.end(), inner->stmts.begin(), inner->stmts.end());
-    else flat.push_back(std::move(stmt));
+    if (const Seq* inner = stmt.as<Seq>())
+      flat.insert(flat.end(), inner->stmts.begin(), inner->stmts.end());
+    else
+      flat.push_back(std::move(stmt));
   }
   return flat.size() == 1 ? flat[0] : Stmt(make<Seq>(std::move(flat)));
 }

@@ -12,9 +12,9 @@ namespace lathe::tir {
 
 /// Where a buffer lives.
 enum class Scope : uint8_t {
-  kGlobal,    // main memory: parameters and intermediates
-  kLocal,     // private to one thread: registers, when its accesses are constant after unrolling, else the stack
-  kShared,    // GPU: shared by the threads of a block
+  kGlobal,  // main memory: parameters and intermediates
+  kLocal,  // private to one thread: registers, when its accesses are constant after unrolling, else the stack
+  kShared,  // GPU: shared by the threads of a block
 };
 const char* spelling(Scope scope);
 
@@ -26,8 +26,9 @@ struct BufferNode final : NodeOf<BufferNode, Node, Identity::kName> {
   Scope scope = Scope::kGlobal;
   static constexpr auto kName = "Buffer";
   static constexpr auto kKind = 0;
-  static constexpr auto fields = std::tuple{info("name", &BufferNode::name), field("dtype", &BufferNode::dtype),
-                                            field("shape", &BufferNode::shape), field("scope", &BufferNode::scope)};
+  static constexpr auto fields =
+      std::tuple{info("name", &BufferNode::name), field("dtype", &BufferNode::dtype),
+                 field("shape", &BufferNode::shape), field("scope", &BufferNode::scope)};
 };
 using Buffer = Ref<BufferNode>;
 Buffer buffer(std::string name, std::vector<Expr> shape, DataType dtype, Scope scope = Scope::kGlobal);
@@ -40,8 +41,8 @@ struct Load final : NodeOf<Load, ExprNode> {
   std::vector<Expr> indices;
   static constexpr auto kName = "Load";
   static constexpr auto kKind = ExprKind::kLoad;
-  static constexpr auto fields =
-      std::tuple{field("buffer", &Load::buffer), field("indices", &Load::indices), field("dtype", &Load::dtype)};
+  static constexpr auto fields = std::tuple{field("buffer", &Load::buffer), field("indices", &Load::indices),
+                                            field("dtype", &Load::dtype)};
 };
 Expr load(Buffer buffer, std::vector<Expr> indices);
 /// The lanes of an access with these indices: those of its vector indices, or 1.
@@ -55,7 +56,8 @@ struct Range {
 struct Region {
   Buffer buffer;
   std::vector<Range> ranges;
-  static constexpr auto fields = std::tuple{field("buffer", &Region::buffer), field("ranges", &Region::ranges)};
+  static constexpr auto fields =
+      std::tuple{field("buffer", &Region::buffer), field("ranges", &Region::ranges)};
 };
 
 enum class StmtKind : uint16_t { kFor, kBlock, kStore, kSeq, kIf, kAlloc };
@@ -73,7 +75,12 @@ enum class Iteration : uint8_t {
   kParallel,    // iterations may run at once: none touches an element another one writes
   kVectorized,  // the loop becomes vector instructions: constant extent
   kUnrolled,    // the body is repeated: constant extent
-  kBlockX, kBlockY, kBlockZ, kThreadX, kThreadY, kThreadZ,  // GPU axes
+  kBlockX,
+  kBlockY,
+  kBlockZ,
+  kThreadX,
+  kThreadY,
+  kThreadZ,  // GPU axes
 };
 const char* spelling(Iteration iteration);
 
@@ -107,8 +114,9 @@ struct BlockIter {
   Expr extent;
   IterKind kind = IterKind::kSpatial;
   Expr value;
-  static constexpr auto fields = std::tuple{field("extent", &BlockIter::extent), field("kind", &BlockIter::kind),
-                                            field("value", &BlockIter::value), def("var", &BlockIter::var)};
+  static constexpr auto fields =
+      std::tuple{field("extent", &BlockIter::extent), field("kind", &BlockIter::kind),
+                 field("value", &BlockIter::value), def("var", &BlockIter::var)};
 };
 
 /// `init` runs before the first execution of `body` along the reduction (when all kReduce variables are 0).
@@ -125,10 +133,15 @@ struct Block final : NodeOf<Block, StmtNode> {
   Annotations annotations;
   static constexpr auto kName = "Block";
   static constexpr auto kKind = StmtKind::kBlock;
-  static constexpr auto fields =
-      std::tuple{field("name", &Block::name),     field("predicate", &Block::predicate), field("iters", &Block::iters),
-                 def("allocs", &Block::allocs),   field("reads", &Block::reads),         field("writes", &Block::writes),
-                 field("init", &Block::init),     field("body", &Block::body),           field("annotations", &Block::annotations)};
+  static constexpr auto fields = std::tuple{field("name", &Block::name),
+                                            field("predicate", &Block::predicate),
+                                            field("iters", &Block::iters),
+                                            def("allocs", &Block::allocs),
+                                            field("reads", &Block::reads),
+                                            field("writes", &Block::writes),
+                                            field("init", &Block::init),
+                                            field("body", &Block::body),
+                                            field("annotations", &Block::annotations)};
 };
 
 /// buffer[indices] = value. An index of several lanes stores a vector.
@@ -138,8 +151,8 @@ struct Store final : NodeOf<Store, StmtNode> {
   Expr value;
   static constexpr auto kName = "Store";
   static constexpr auto kKind = StmtKind::kStore;
-  static constexpr auto fields =
-      std::tuple{field("buffer", &Store::buffer), field("indices", &Store::indices), field("value", &Store::value)};
+  static constexpr auto fields = std::tuple{field("buffer", &Store::buffer),
+                                            field("indices", &Store::indices), field("value", &Store::value)};
 };
 
 struct Seq final : NodeOf<Seq, StmtNode> {
@@ -154,8 +167,9 @@ struct If final : NodeOf<If, StmtNode> {
   Stmt then_case, else_case;  // else_case may be null
   static constexpr auto kName = "If";
   static constexpr auto kKind = StmtKind::kIf;
-  static constexpr auto fields = std::tuple{field("condition", &If::condition), field("then_case", &If::then_case),
-                                            field("else_case", &If::else_case)};
+  static constexpr auto fields =
+      std::tuple{field("condition", &If::condition), field("then_case", &If::then_case),
+                 field("else_case", &If::else_case)};
 };
 
 /// `buffer` lives during `body`. Lowered level only.
@@ -167,8 +181,8 @@ struct Alloc final : NodeOf<Alloc, StmtNode> {
   static constexpr auto fields = std::tuple{def("buffer", &Alloc::buffer), field("body", &Alloc::body)};
 };
 
-/// A tensor program in destination-passing style: params are inputs then outputs (the last `outputs` of them).
-/// At the scheduled level `body` is one Block named "root" without iterators whose `allocs` are the
+/// A tensor program in destination-passing style: params are inputs then outputs (the last `outputs` of
+/// them). At the scheduled level `body` is one Block named "root" without iterators whose `allocs` are the
 /// intermediates. Symbolic dimensions are variables that occur in the shapes of params.
 struct FuncNode final : NodeOf<FuncNode, Node> {
   std::string name;
@@ -178,9 +192,9 @@ struct FuncNode final : NodeOf<FuncNode, Node> {
   Annotations annotations;
   static constexpr auto kName = "Func";
   static constexpr auto kKind = 0;
-  static constexpr auto fields =
-      std::tuple{info("name", &FuncNode::name), def("params", &FuncNode::params), field("outputs", &FuncNode::outputs),
-                 field("body", &FuncNode::body), field("annotations", &FuncNode::annotations)};
+  static constexpr auto fields = std::tuple{
+      info("name", &FuncNode::name), def("params", &FuncNode::params), field("outputs", &FuncNode::outputs),
+      field("body", &FuncNode::body), field("annotations", &FuncNode::annotations)};
 };
 using Func = Ref<FuncNode>;
 

@@ -9,13 +9,14 @@ namespace lathe {
 /// core/codegen/host_target.h fills one in from "cpu" by looking at this machine.
 struct Target {
   std::string kind = "cpu";
-  std::string triple;              // LLVM's, e.g. x86_64-unknown-linux-gnu
-  std::string cpu;                 // LLVM's -mcpu name
-  std::string features;            // LLVM's -mattr list, "+avx512f,+fma"; may be empty
-  int vector_bits = 128;           // width of the widest vector registers worth using
+  std::string triple;     // LLVM's, e.g. x86_64-unknown-linux-gnu
+  std::string cpu;        // LLVM's -mcpu name
+  std::string features;   // LLVM's -mattr list, "+avx512f,+fma"; may be empty
+  int vector_bits = 128;  // width of the widest vector registers worth using
   int vector_registers = 16;
   int cores = 1;
-  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 8 << 20;  // data caches: L1, L2 per core; L3 in all
+  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20,
+          l3_bytes = 8 << 20;  // data caches: L1, L2 per core; L3 in all
 
   /// Lanes of a vector of float32.
   int lanes() const { return vector_bits / 32; }

@@ -16,8 +16,8 @@ namespace lathe::tir {
 std::optional<std::string> find_fault(const Func& func);
 /// Throws Error with the fault and the program's text.
 void verify(const Func& func);
-/// The same for the lowered level: vectors are fine, blocks and vectorized loops are not; a variable or buffer may be
-/// defined in several branches.
+/// The same for the lowered level: vectors are fine, blocks and vectorized loops are not; a variable or
+/// buffer may be defined in several branches.
 std::optional<std::string> find_lowered_fault(const Func& func);
 
 }  // namespace lathe::tir

@@ -1,6 +1,5 @@
 // Register tiles stay in registers: no vector moves to or from the stack.
 #include "core/codegen/registers.h"
-#include "core/support/error.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +7,7 @@
 
 #include "core/codegen/compile.h"
 #include "core/codegen/host_target.h"
+#include "core/support/error.h"
 #include "core/tir/lower.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"

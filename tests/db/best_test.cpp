@@ -38,7 +38,8 @@ TEST_F(BestTest, RanksByTheConfirmedTime) {
   Measurement lucky = confirmed("lucky", 1e-3f);
   confirmed("steady", 2e-3f);
   EXPECT_EQ(farm_.best()->measurement.trace, "lucky");
-  store_.confirm(lucky.id, std::vector<float>{3e-3f, 3e-3f});  // the median of 1, 3, 3: it had only been lucky
+  store_.confirm(lucky.id,
+                 std::vector<float>{3e-3f, 3e-3f});  // the median of 1, 3, 3: it had only been lucky
   EXPECT_EQ(farm_.best()->measurement.trace, "steady");
   Measurement kept = store_.top({.workload = farm_.workload, .target = farm_.target}, 2).at(1);
   EXPECT_FLOAT_EQ(kept.seconds, 3e-3f);

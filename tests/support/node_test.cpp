@@ -33,7 +33,8 @@ struct Let final : NodeOf<Let, TermNode> {
   Term value, body;
   static constexpr auto kName = "Let";
   static constexpr auto kKind = TestKind::kLet;
-  static constexpr auto fields = std::tuple{field("value", &Let::value), def("name", &Let::name), field("body", &Let::body)};
+  static constexpr auto fields =
+      std::tuple{field("value", &Let::value), def("name", &Let::name), field("body", &Let::body)};
 };
 }  // namespace
 template struct NodeOf<Name, TermNode, Identity::kName>;
@@ -54,7 +55,8 @@ TEST(Node, EqualityRenamesBoundNamesOnly) {
   EXPECT_EQ(structural_hash(let_of("a", f)), structural_hash(let_of("b", g)));
   EXPECT_NE(structural_hash(let_of("a", f)), structural_hash(f));
   // x + x is not x + y, even when free names may be mapped.
-  EXPECT_FALSE(structural_equal(make<Add>(std::vector<Term>{f, f}), make<Add>(std::vector<Term>{f, g}), true));
+  EXPECT_FALSE(
+      structural_equal(make<Add>(std::vector<Term>{f, f}), make<Add>(std::vector<Term>{f, g}), true));
 }
 
 TEST(Node, HashIsStable) {

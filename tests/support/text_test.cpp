@@ -24,7 +24,8 @@ TEST(Error, NearestName) {
 TEST(DataTypeText, RoundTrip) {
   for (const char* text : {"float32", "bfloat16", "bool", "uint8", "int64", "handle", "float32x16"})
     EXPECT_EQ(to_string(parse_dtype(text).value()), text);
-  for (const char* text : {"", "float", "float33", "int32x1", "float32 ", "boolx"}) EXPECT_FALSE(parse_dtype(text)) << text;
+  for (const char* text : {"", "float", "float33", "int32x1", "float32 ", "boolx"})
+    EXPECT_FALSE(parse_dtype(text)) << text;
 }
 
 TEST(Half, RoundTripsEveryValue) {

@@ -21,7 +21,8 @@ TEST(RandomFunc, RunsAndIsDeterministic) {
     });
   }
   // The generator reaches every kind of stage.
-  for (const char* kind : {"map", "transpose", "pad", "conv", "pool", "sum", "dense", "split", "flatten", "add"})
+  for (const char* kind :
+       {"map", "transpose", "pad", "conv", "pool", "sum", "dense", "split", "flatten", "add"})
     EXPECT_TRUE(kinds.count(kind)) << kind;
 }
 
@@ -29,7 +30,8 @@ TEST(RandomFunc, OutputDifferenceSeesDifferences) {
   FuncBuilder f, g;
   Buffer a = f.input("a", {4}, kFloat32), b = g.input("a", {4}, kFloat32);
   Func one = f.finish("f", {f.compute("o", {4}, [&](Vars i) { return load(a, {i[0]}); })});
-  Func two = g.finish("f", {g.compute("o", {4}, [&](Vars i) { return load(b, {i[0]}) * fimm(kFloat32, 1.5); })});
+  Func two =
+      g.finish("f", {g.compute("o", {4}, [&](Vars i) { return load(b, {i[0]}) * fimm(kFloat32, 1.5); })});
   EXPECT_NEAR(output_difference(two, one), 0.5, 1e-6);
 }
 

@@ -105,7 +105,8 @@ TEST(Verify, Levels) {
   Func lowered = parse_func(
       "func f() -> (out: float32[8]) { alloc s: float32[4] { out[ramp(0, 2, 4)] = broadcast(1.0, 4) } }");
   EXPECT_EQ(find_lowered_fault(lowered), std::nullopt);
-  Func column = parse_func("func f(a: int32[4, 4]) -> (o: int32[4]) { o[ramp(0, 1, 4)] = a[ramp(0, 1, 4), 2] }");
+  Func column =
+      parse_func("func f(a: int32[4, 4]) -> (o: int32[4]) { o[ramp(0, 1, 4)] = a[ramp(0, 1, 4), 2] }");
   EXPECT_EQ(find_lowered_fault(column), std::nullopt);
   EXPECT_EQ(find_lowered_fault(parse_func("func f() -> () { block root { } }")),
             "block root at the lowered level");
