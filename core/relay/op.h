@@ -56,7 +56,7 @@ using Compute = std::vector<tir::Buffer> (*)(tir::FuncBuilder&, const Attrs&, st
 enum class LayoutRule : uint8_t {
   kNone,         // needs its declared layout: inputs are converted back
   kElementwise,  // any layout, same for all inputs of full rank; result has it
-  kOwn,          // ops/layout.cpp knows: conv2d, pooling, concatenate, ...
+  kOwn,          // passes/alter_layout.cpp knows: conv2d, pooling, concatenate, ...
 };
 
 struct Op {
