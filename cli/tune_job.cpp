@@ -67,6 +67,13 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   return found->id;
 }
 
+/// Tells two files of one name apart.
+std::string tasks_digest(std::span<const tuner::Task> tasks) {
+  std::string digests;
+  for (const tuner::Task& task : tasks) digests += fmt::format("{} {}\n", task.calls, task.digest);
+  return sha256(digests);
+}
+
 std::string model_file_name(const std::string& model) { return fs::path(model).stem().string(); }
 
 /// Gives the tracker its keys, if it is to have some, and the local worker a pair of its own. Returns the
@@ -120,7 +127,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
     TuneProgress progress(tasks, job.json);
     InterruptScope interrupt;
     tracker::TuneRequest request{job.model,
-                                 sha256(job.model),
+                                 tasks_digest(tasks),
                                  to_text(target),
                                  static_cast<int>(job.threads),
                                  job.trials,

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "schedules/schedule.h"
+#include "schedules/space.h"
 #include "tuner/budget.h"
 #include "tuner/features.h"
 
@@ -43,7 +44,9 @@ struct Session::Impl {
           {.weight = static_cast<double>(tasks[i].calls), .flops = tasks[i].flops, .family = number});
     }
     states.resize(tasks.size());
-    default_fingerprint.resize(tasks.size());
+    for (const Task& task : tasks)
+      default_fingerprint.push_back(
+          fingerprint(schedule::replay(schedule::default_trace(task.workload, target), task.workload)));
   }
 
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -77,7 +80,6 @@ struct Session::Impl {
       progress[*task].exhausted = true;
       return true;
     }
-    if (default_fingerprint[*task].empty()) default_fingerprint[*task] = proposals.front().fingerprint;
     for (const Proposal& proposal : proposals)
       features[key(*task, proposal.fingerprint)] = extract_features(proposal.program, target);
     submitted += static_cast<int64_t>(measurer.submit(*task, proposals, states[*task].best_seconds));
@@ -160,6 +162,7 @@ void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
   impl_->searches[task].report(trace, print, seconds);
   impl_->samples.push_back({static_cast<int>(task), extract_features(program, impl_->target), seconds});
   TaskState& state = impl_->states[task];
+  if (print == impl_->default_fingerprint[task]) state.default_seconds = seconds;
   if (state.best_seconds == 0 || seconds < state.best_seconds) {
     state.best_seconds = seconds;
     state.best = trace;
