@@ -124,7 +124,9 @@ runtime::ModuleImage final_build(const relay::Module& fused, const Target& targe
   for (const Kernel& kernel : kernels) lowered.push_back(kernel.lowered);
   codegen::Artifact artifact = codegen::compile(lowered, target);
   std::vector<GraphKernel> compiled;
-  for (const auto& kernel : artifact.kernels) compiled.push_back({kernel.name, kernel.workspace_bytes});
+  for (size_t i = 0; i < kernels.size(); ++i)
+    compiled.push_back(
+        {kernels[i].name, artifact.kernels[i].workspace_bytes, count_flops(kernels[i].workload)});
   runtime::ModuleImage image = plan_graph(
       fused, [&](const Expr& callee) -> const GraphKernel& { return compiled[kernel_of.at(callee.get())]; });
   image.library = std::move(artifact.bytes);

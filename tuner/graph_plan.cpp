@@ -200,7 +200,8 @@ class Planner {
     return builder_.call({.kernel = kernel.name,
                           .args = std::move(args),
                           .results = std::move(results),
-                          .workspace_bytes = kernel.workspace_bytes});
+                          .workspace_bytes = kernel.workspace_bytes,
+                          .flops = kernel.flops});
   }
 
   const Dataflow& flow_;

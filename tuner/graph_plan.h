@@ -13,6 +13,7 @@ namespace lathe::tuner {
 struct GraphKernel {
   std::string name;
   int64_t workspace_bytes = 0;
+  double flops = 0;  // of the unscheduled program
 };
 
 /// What `main` calls that needs a kernel: primitive functions (global ones resolved) and tensor programs,

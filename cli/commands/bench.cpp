@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -16,7 +16,18 @@ struct Layer {
   std::string kernel;
   int64_t calls = 0;
   double microseconds = 0;  // of all its calls in one run
+  double flops = 0, bytes = 0;
+  double gflops() const { return flops / microseconds / 1e3; }
+  double gigabytes() const { return bytes / microseconds / 1e3; }
 };
+
+/// What the step must at least move: its arguments, each once.
+double bytes_of(const runtime::Plan& plan, const runtime::Step& step) {
+  double bytes = 0;
+  for (int64_t arg : std::set<int64_t>(step.args.begin(), step.args.end()))
+    bytes += static_cast<double>(plan.values[static_cast<size_t>(arg)].bytes());
+  return bytes;
+}
 
 /// The time of each kernel, longest first: the median over 20 runs of each step, summed over the steps it
 /// runs in.
@@ -35,6 +46,8 @@ std::vector<Layer> profile(runtime::Executor& executor) {
     if (layer == layers.end()) layer = layers.insert(layers.end(), {.kernel = steps[i].kernel});
     ++layer->calls;
     layer->microseconds += static_cast<double>(samples[kRuns / 2]) / 1e3;
+    layer->flops += steps[i].flops;
+    layer->bytes += bytes_of(executor.plan(), steps[i]);
   }
   std::sort(layers.begin(), layers.end(),
             [](const Layer& a, const Layer& b) { return a.microseconds > b.microseconds; });
@@ -50,12 +63,14 @@ void print_text(const ModelFlags& flags, const runtime::Plan& plan, const runtim
              static_cast<double>(plan.constant_bytes) / 1e6, static_cast<double>(plan.arena_bytes) / 1e6,
              static_cast<double>(plan.arena_lower_bound) / 1e6);
   if (layers.empty()) return;
-  double total = std::accumulate(layers.begin(), layers.end(), 0.0,
-                                 [](double sum, const Layer& layer) { return sum + layer.microseconds; });
-  fmt::print("\n{:>10}  {:>6}  {:>5}  kernel\n", "us", "share", "calls");
+  double total = 0, flops = 0;
+  for (const Layer& layer : layers) total += layer.microseconds, flops += layer.flops;
+  fmt::print("\n{:>10}  {:>6}  {:>5}  {:>7}  {:>6}  kernel\n", "us", "share", "calls", "GFLOP/s", "GB/s");
   for (const Layer& layer : layers)
-    fmt::print("{:>10.1f}  {:>5.1f}%  {:>5}  {}\n", layer.microseconds, 100 * layer.microseconds / total,
-               layer.calls, layer.kernel);
+    fmt::print("{:>10.1f}  {:>5.1f}%  {:>5}  {:>7.1f}  {:>6.1f}  {}\n", layer.microseconds,
+               100 * layer.microseconds / total, layer.calls, layer.gflops(), layer.gigabytes(),
+               layer.kernel);
+  fmt::print("{:>10.1f}  100.0%         {:>7.1f}          all kernels\n", total, flops / total / 1e3);
 }
 
 void print_json(const ModelFlags& flags, const runtime::Plan& plan, const runtime::Timing& timing,
@@ -71,8 +86,11 @@ void print_json(const ModelFlags& flags, const runtime::Plan& plan, const runtim
                            {"weight_bytes", plan.constant_bytes},
                            {"arena_bytes", plan.arena_bytes}};
   for (const Layer& layer : layers)
-    report["layers"].push_back(
-        {{"kernel", layer.kernel}, {"calls", layer.calls}, {"us", layer.microseconds}});
+    report["layers"].push_back({{"kernel", layer.kernel},
+                                {"calls", layer.calls},
+                                {"us", layer.microseconds},
+                                {"gflops", layer.gflops()},
+                                {"gbytes_per_s", layer.gigabytes()}});
   fmt::print("{}\n", report.dump());
 }
 
@@ -86,7 +104,7 @@ int bench_command(Flags& flags) {
   model.add_to(flags);
   flags.add("--input", inputs, "NAME=FILE.npy, once for each input; others are random");
   flags.add_duration("--time", seconds, "measure at most this long (5s)");
-  flags.add("--profile", with_profile, "also time each kernel");
+  flags.add("--profile", with_profile, "also time each kernel; GB/s counts its arguments, each once");
   flags.add("--json", as_json, "print one JSON object");
   if (!flags.parse()) return kSuccess;
 

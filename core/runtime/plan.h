@@ -43,9 +43,13 @@ struct Step {
   int64_t results = 1;        // how many of the last args the kernel writes
   int64_t workspace_at = 0;   // offset in the arena
   int64_t workspace_bytes = 0;
-  static constexpr auto fields = std::tuple{
-      field("kernel", &Step::kernel), field("args", &Step::args), field("results", &Step::results),
-      field("workspace_at", &Step::workspace_at), field("workspace_bytes", &Step::workspace_bytes)};
+  double flops = 0;  // of the unscheduled program; for reports
+  static constexpr auto fields = std::tuple{field("kernel", &Step::kernel),
+                                            field("args", &Step::args),
+                                            field("results", &Step::results),
+                                            field("workspace_at", &Step::workspace_at),
+                                            field("workspace_bytes", &Step::workspace_bytes),
+                                            field("flops", &Step::flops)};
 };
 
 struct Plan {

@@ -39,7 +39,8 @@ std::vector<int64_t> PlanBuilder::call(Call call) {
   Step step{.kernel = std::move(call.kernel),
             .args = std::move(call.args),
             .results = static_cast<int64_t>(call.results.size()),
-            .workspace_bytes = call.workspace_bytes};
+            .workspace_bytes = call.workspace_bytes,
+            .flops = call.flops};
   std::vector<int64_t> results;
   for (TensorType& type : call.results) {
     results.push_back(add_value(std::move(type), Place::kArena, static_cast<int64_t>(block_bytes_.size())));

@@ -20,6 +20,7 @@ struct Call {
   std::vector<int64_t> args;
   std::vector<TensorType> results;
   int64_t workspace_bytes = 0;
+  double flops = 0;
   // results[0] may take over the memory of args[reuse] when nobody else needs it: the kernel reads each
   // element of that argument only before it writes the element at the same place. -1: none.
   int64_t reuse = -1;
