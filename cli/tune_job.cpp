@@ -12,7 +12,7 @@
 #include "cli/progress.h"
 #include "cli/tune_report.h"
 #include "core/codegen/host_target.h"
-#include "core/runtime/thread_pool.h"
+#include "core/runtime/cores.h"
 #include "core/support/text.h"
 #include "tracker/store_journal.h"
 #include "tracker/tracker.h"

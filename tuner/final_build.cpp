@@ -9,6 +9,7 @@
 
 #include "core/codegen/compile.h"
 #include "core/relay/lower.h"
+#include "core/runtime/cores.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/text.h"
 #include "core/tir/lower.h"

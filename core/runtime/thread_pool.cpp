@@ -12,12 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "core/runtime/cores.h"
 #include "core/support/error.h"
 
 namespace lathe::runtime {
 namespace {
 
-constexpr std::chrono::microseconds kSpin{100};
+constexpr std::chrono::microseconds kSpin{200};
 constexpr size_t kCacheLine = 64;
 
 void pause() {
@@ -36,44 +37,17 @@ void futex_wake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-/// A word that one thread waits on. The waiter says that it sleeps before the kernel compares the word, and
-/// the writer changes the word before it looks for a sleeper, so a wake-up can't be lost (both sequentially
-/// consistent).
-struct alignas(kCacheLine) Signal {
-  std::atomic<uint32_t> word{0};
-  std::atomic<bool> sleeping{false};
-
-  void wake() {
-    if (sleeping.load()) futex_wake(word);
-  }
-
-  /// Returns when done(word) holds.
-  template <typename Done>
-  void wait(bool spin, Done done) {
-    if (done(word.load(std::memory_order_acquire))) return;
-    if (spin) {
-      auto end = std::chrono::steady_clock::now() + kSpin;
-      do {
-        for (int i = 0; i < 64; ++i) {
-          if (done(word.load(std::memory_order_acquire))) return;
-          pause();
-        }
-      } while (std::chrono::steady_clock::now() < end);
+/// done() became true while spinning.
+template <typename Done>
+bool spin_until(Done done) {
+  auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      pause();
     }
-    sleeping.store(true);
-    for (uint32_t seen = word.load(); !done(seen); seen = word.load()) futex_wait(word, seen);
-    sleeping.store(false);
-  }
-};
-
-std::vector<int> allowed_cores() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    for (int core = 0; core < CPU_SETSIZE; ++core)
-      if (CPU_ISSET(core, &set)) cores.push_back(core);
-  if (cores.empty()) cores.push_back(0);
-  return cores;
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
 }
 
 void bind_to_core(pthread_t thread, int core) {
@@ -83,95 +57,179 @@ void bind_to_core(pthread_t thread, int core) {
   pthread_setaffinity_np(thread, sizeof set, &set);  // a refusal only costs speed
 }
 
+/// The iterations begin..end that nobody has taken yet, of which a thread takes pieces: its owner from the
+/// front, others from the back, always half of what is left, so that a piece costs little and the last one is
+/// small.
+class Share {
+ public:
+  /// REQUIRES: nobody takes.
+  void fill(int64_t first, uint32_t count) {
+    first_ = first;
+    left_.store(uint64_t{count} << 32, std::memory_order_relaxed);
+  }
+
+  bool take(bool owner, int64_t& begin, int64_t& end) {
+    uint64_t seen = left_.load(std::memory_order_relaxed);
+    for (;;) {
+      auto from = static_cast<uint32_t>(seen), to = static_cast<uint32_t>(seen >> 32);
+      if (from >= to) return false;
+      uint32_t piece = (to - from + 1) / 2;
+      uint32_t new_from = owner ? from + piece : from, new_to = owner ? to : to - piece;
+      if (!left_.compare_exchange_weak(seen, uint64_t{new_to} << 32 | new_from, std::memory_order_relaxed))
+        continue;
+      begin = first_ + (owner ? from : new_to);
+      end = begin + piece;
+      return true;
+    }
+  }
+
+ private:
+  std::atomic<uint64_t> left_{0};  // end << 32 | begin, counted from first_
+  int64_t first_ = 0;
+};
+
+struct Job {
+  void (*body)(void*, int64_t, int64_t) = nullptr;
+  void* closure = nullptr;
+  uint32_t shares = 0;  // of the first seats
+};
+
+/// One thread's part of a launch, and what a worker is told, in one cache line: an offer costs one transfer.
+/// The launching thread writes `job` while the worker has none, and may take an offer back that the worker
+/// has not accepted: a join never waits for a thread that is slow to wake up. A waiter says that it sleeps
+/// before the kernel compares the word, and the other side changes the word before it looks for a sleeper, so
+/// a wake-up can't be lost (both sequentially consistent).
+struct alignas(kCacheLine) Seat {
+  enum : uint32_t { kIdle, kOffered, kRunning, kStop };
+  std::atomic<uint32_t> state{kIdle};
+  std::atomic<bool> worker_sleeps{false}, launcher_sleeps{false};
+  Job job;
+  Share share;
+
+  void tell(uint32_t what) {
+    state.store(what);
+    if (worker_sleeps.load()) futex_wake(state);
+  }
+
+  /// Waits for an offer and accepts it; false: stop.
+  bool accept(bool spin) {
+    auto called = [&] {
+      uint32_t now = state.load(std::memory_order_relaxed);
+      return now == kOffered || now == kStop;
+    };
+    for (;;) {
+      if (!called() && !(spin && spin_until(called))) {
+        worker_sleeps.store(true);
+        for (uint32_t now = state.load(); now != kOffered && now != kStop; now = state.load())
+          futex_wait(state, now);
+        worker_sleeps.store(false);
+      }
+      uint32_t offered = kOffered;
+      if (state.compare_exchange_strong(offered, kRunning, std::memory_order_acquire)) return true;
+      if (offered == kStop) return false;
+    }
+  }
+
+  void finish() {
+    state.store(kIdle);
+    if (launcher_sleeps.load()) futex_wake(state);
+  }
+
+  /// Returns when the worker does not run, and will not.
+  void join(bool spin) {
+    uint32_t offered = kOffered;
+    if (state.compare_exchange_strong(offered, kIdle, std::memory_order_acquire)) return;
+    auto done = [&] { return state.load(std::memory_order_acquire) == kIdle; };
+    if (done() || (spin && spin_until(done))) return;
+    launcher_sleeps.store(true);
+    while (state.load() == kRunning) futex_wait(state, kRunning);
+    launcher_sleeps.store(false);
+  }
+};
+static_assert(sizeof(Seat) == kCacheLine);
+
 }  // namespace
 
-struct ThreadPool::Team {
-  struct Job {
-    void (*body)(void*, int64_t, int64_t);
-    void* closure;
-    int64_t iterations;
-    int64_t chunks;
-
-    void run(int64_t chunk) const {
-      body(closure, iterations * chunk / chunks, iterations * (chunk + 1) / chunks);
+class ThreadPool::Team {
+ public:
+  Team(int threads, bool pin) : seats_(threads) {
+    std::vector<int> cores = allowed_cores();
+    spin_ = threads <= available_cores();
+    pinned_ = pin && static_cast<size_t>(threads) <= cores.size() &&
+              pthread_getaffinity_np(pthread_self(), sizeof(cpu_set_t), &caller_affinity_) == 0;
+    workers_.reserve(threads - 1);
+    for (int i = 0; i + 1 < threads; ++i) {
+      workers_.emplace_back([this, i] { work(i + 1); });
+      if (pinned_) bind_to_core(workers_.back().native_handle(), cores[i + 1]);
     }
-  };
-
-  // `job` is written by the launching thread while no worker has work, and read by workers between their
-  // signal and their decrement of `pending`.
-  Job job{};
-  std::atomic<bool> busy{false};  // a launch is running
-  std::atomic<bool> stop{false};
-  bool spin = true;
-  Signal pending;               // workers that have not finished; the launching thread waits for 0
-  std::vector<Signal> mailbox;  // one a worker: counts the jobs it was given
-  std::vector<std::thread> workers;
-  cpu_set_t caller_affinity{};
-  bool pinned = false;
-
-  explicit Team(int threads) : mailbox(threads - 1) {}
-
-  void work(int index) {
-    Signal& mail = mailbox[index];
-    for (uint32_t taken = 0;;) {
-      mail.wait(spin, [&](uint32_t posted) { return posted != taken; });
-      ++taken;
-      if (stop.load(std::memory_order_relaxed)) return;
-      job.run(index + 1);
-      if (pending.word.fetch_sub(1) == 1) pending.wake();
-    }
+    if (pinned_) bind_to_core(pthread_self(), cores[0]);
   }
 
-  void launch(const Job& request) {
-    if (request.chunks <= 1 || busy.exchange(true, std::memory_order_acquire)) {
-      if (request.iterations > 0) request.body(request.closure, 0, request.iterations);
+  ~Team() {
+    for (size_t i = 1; i < seats_.size(); ++i) seats_[i].tell(Seat::kStop);
+    for (std::thread& worker : workers_) worker.join();
+    if (pinned_) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &caller_affinity_);
+  }
+
+  void launch(void (*body)(void*, int64_t, int64_t), void* closure, int64_t iterations) {
+    auto count = static_cast<uint64_t>(std::clamp<int64_t>(iterations, 0, int64_t{1} << 31));
+    auto shares = static_cast<uint32_t>(std::min<uint64_t>(count, seats_.size()));
+    if (shares <= 1 || count != static_cast<uint64_t>(iterations) ||
+        busy_.exchange(true, std::memory_order_acquire)) {
+      if (iterations > 0) body(closure, 0, iterations);
       return;
     }
-    job = request;
-    int helpers = static_cast<int>(request.chunks) - 1;
-    pending.word.store(static_cast<uint32_t>(helpers), std::memory_order_relaxed);
-    for (int i = 0; i < helpers; ++i) {
-      mailbox[i].word.fetch_add(1);
-      mailbox[i].wake();
+    Job job{body, closure, shares};
+    for (uint64_t i = 0; i < shares; ++i) {
+      uint64_t begin = count * i / shares, end = count * (i + 1) / shares;
+      seats_[i].share.fill(static_cast<int64_t>(begin), static_cast<uint32_t>(end - begin));
     }
-    request.run(0);
-    pending.wait(spin, [](uint32_t left) { return left == 0; });
-    busy.store(false, std::memory_order_release);
+    for (uint32_t i = 1; i < shares; ++i) {
+      seats_[i].job = job;
+      seats_[i].tell(Seat::kOffered);
+    }
+    take_part(job, 0);
+    for (uint32_t i = 1; i < shares; ++i) seats_[i].join(spin_);
+    busy_.store(false, std::memory_order_release);
   }
+
+ private:
+  void work(uint32_t index) {
+    Seat& seat = seats_[index];
+    while (seat.accept(spin_)) {
+      take_part(seat.job, index);
+      seat.finish();
+    }
+  }
+
+  /// All of the share of seat `own`, then what is left of the others.
+  void take_part(const Job& job, uint32_t own) {
+    int64_t begin, end;
+    while (seats_[own].share.take(true, begin, end)) job.body(job.closure, begin, end);
+    for (uint32_t i = 1; i < job.shares; ++i)
+      for (Share& other = seats_[(own + i) % job.shares].share; other.take(false, begin, end);)
+        job.body(job.closure, begin, end);
+  }
+
+  std::vector<Seat> seats_;        // one a thread, the caller's first
+  std::atomic<bool> busy_{false};  // a launch is running
+  bool spin_ = true, pinned_ = false;
+  cpu_set_t caller_affinity_{};
+  std::vector<std::thread> workers_;
 };
 
 ThreadPool::ThreadPool(int threads, bool pin)
     : threads_(threads),
       parallel_{[](void* pool, void (*body)(void*, int64_t, int64_t), void* closure, int64_t iterations) {
-                  Team* team = static_cast<Team*>(pool);
-                  int64_t team_size = static_cast<int64_t>(team->workers.size()) + 1;
-                  team->launch({body, closure, iterations, std::min(iterations, team_size)});
+                  static_cast<Team*>(pool)->launch(body, closure, iterations);
                 },
                 nullptr} {
   CHECK(threads >= 1, "a thread pool of {} threads", threads);
-  team_ = std::make_unique<Team>(threads);
+  team_ = std::make_unique<Team>(threads, pin);
   parallel_.pool = team_.get();
-  std::vector<int> cores = allowed_cores();
-  team_->spin = static_cast<size_t>(threads) <= cores.size();
-  team_->pinned = pin && team_->spin &&
-                  pthread_getaffinity_np(pthread_self(), sizeof(cpu_set_t), &team_->caller_affinity) == 0;
-  team_->workers.reserve(threads - 1);
-  for (int i = 0; i + 1 < threads; ++i) {
-    team_->workers.emplace_back([team = team_.get(), i] { team->work(i); });
-    if (team_->pinned) bind_to_core(team_->workers.back().native_handle(), cores[i + 1]);
-  }
-  if (team_->pinned) bind_to_core(pthread_self(), cores[0]);
 }
 
-ThreadPool::~ThreadPool() {
-  team_->stop.store(true, std::memory_order_relaxed);
-  for (Signal& mail : team_->mailbox) {
-    mail.word.fetch_add(1);
-    mail.wake();
-  }
-  for (std::thread& worker : team_->workers) worker.join();
-  if (team_->pinned) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &team_->caller_affinity);
-}
+ThreadPool::~ThreadPool() = default;
 
 const LatheParallel* serial_parallel() {
   static constexpr LatheParallel kSerial{
@@ -181,7 +239,5 @@ const LatheParallel* serial_parallel() {
       nullptr};
   return &kSerial;
 }
-
-int available_cores() { return static_cast<int>(allowed_cores().size()); }
 
 }  // namespace lathe::runtime

@@ -1,5 +1,5 @@
-// The native thread pool behind parallel loops: fork and join in about a microsecond, by spinning before
-// sleeping.
+// The native thread pool behind parallel loops: fork and join in a fraction of a microsecond, by spinning
+// before sleeping.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,12 @@
 namespace lathe::runtime {
 
 /// A fixed team of threads, the caller being one of them. A launch splits the iterations in as many equal
-/// contiguous chunks as there are threads; chunk 0 runs on the caller, chunk i always on worker i, so that a
-/// thread finds the data it touched last time in its own cache. A launch made while another is running (a
-/// nested one, or one from another thread) runs serially on its caller. Between launches the workers spin for
-/// about 100 microseconds, then sleep; with more threads than cores they sleep at once.
+/// contiguous parts as there are threads; part 0 is the caller's, part i always worker i's, so that a thread
+/// finds the data it touched last time in its own cache. Each takes its part in ever smaller pieces; one that
+/// is done helps with what others have not begun, so that a core that is slow, late or taken away costs
+/// little. A launch made while another is running (a nested one, or one from another thread) runs serially on
+/// its caller. Between launches the workers spin for about 200 microseconds, then sleep; with more threads
+/// than cores they sleep at once.
 class ThreadPool {
  public:
   /// `pin` binds each thread of the team, the caller too, to a core of its own while the pool lives (ignored
@@ -28,7 +30,7 @@ class ThreadPool {
   const LatheParallel* parallel() const { return &parallel_; }
 
  private:
-  struct Team;
+  class Team;
   int threads_;
   LatheParallel parallel_;
   std::unique_ptr<Team> team_;
@@ -36,8 +38,5 @@ class ThreadPool {
 
 /// Runs parallel loops on the calling thread alone.
 const LatheParallel* serial_parallel();
-
-/// Cores this process may run on.
-int available_cores();
 
 }  // namespace lathe::runtime

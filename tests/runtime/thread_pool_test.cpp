@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/runtime/cores.h"
+
 namespace lathe::runtime {
 namespace {
 
@@ -36,18 +38,42 @@ TEST(ThreadPool, RunsEachIterationOnce) {
   }
 }
 
-TEST(ThreadPool, ChunksAreEqualAndStayWithTheirThread) {
-  ThreadPool pool(3);
-  std::vector<std::thread::id> owner(3);
-  for (int round = 0; round < 50; ++round)
-    launch(pool.parallel(), 9, [&](int64_t begin, int64_t end) {
-      EXPECT_EQ(end - begin, 3);
-      std::thread::id& id = owner[begin / 3];
-      if (round == 0) id = std::this_thread::get_id();
-      EXPECT_EQ(id, std::this_thread::get_id());
+TEST(ThreadPool, EachThreadBeginsWithItsOwnPart) {
+  ThreadPool pool(2);
+  std::atomic<int> arrived;
+  std::vector<std::thread::id> owner(2);
+  for (int round = 0; round < 50; ++round) {
+    arrived = 0;
+    launch(pool.parallel(), 2, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(end - begin, 1);
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();  // so that no thread runs both
+      if (round == 0) owner[begin] = std::this_thread::get_id();
+      EXPECT_EQ(owner[begin], std::this_thread::get_id());
     });
+  }
   EXPECT_EQ(owner[0], std::this_thread::get_id());
-  EXPECT_EQ(std::set<std::thread::id>(owner.begin(), owner.end()).size(), 3u);
+  EXPECT_NE(owner[1], owner[0]);
+}
+
+TEST(ThreadPool, OthersHelpAThreadThatIsLate) {
+  ThreadPool pool(2);
+  std::atomic<int> done = 0;
+  launch(pool.parallel(), 64, [&](int64_t begin, int64_t end) {
+    // The worker comes no further than its first piece until everything else is done.
+    bool late = begin == 32;
+    while (late && done < 64 - (end - begin)) std::this_thread::yield();
+    done += static_cast<int>(end - begin);
+  });
+  EXPECT_EQ(done, 64);
+}
+
+TEST(ThreadPool, MoreThreadsThanCoresAreNoTrouble) {
+  ThreadPool pool(16);
+  std::atomic<int64_t> sum = 0;
+  for (int round = 0; round < 300; ++round)
+    launch(pool.parallel(), 40, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  EXPECT_EQ(sum, 300 * 40);
 }
 
 TEST(ThreadPool, NestedLaunchesRunSerially) {
