@@ -5,6 +5,7 @@
 #include "core/support/error.h"
 #include "core/tir/lower.h"
 #include "core/tir/text.h"
+#include "core/tir/verify.h"
 #include "schedules/schedule.h"
 #include "workers/jobs.h"
 #include "workers/measure.h"
@@ -44,6 +45,7 @@ std::string build_body(std::string_view request, Child&) {
   try {
     target = codegen::resolve_target(job.target);
     func = tir::parse_func(job.workload, "workload");
+    tir::verify(func);  // it came over the wire
   } catch (const Error& error) {
     return failed(Outcome::kBuildFailed, error);
   }

@@ -112,15 +112,21 @@ TEST_F(BuilderTest, FailuresHaveTheirClass) {
   wire::Lease no_workload = lease(3, func, "[]"), no_target = lease(4, func, "[]");
   no_workload.workload = "garbage";
   no_target.target = "abacus";
+  wire::Lease beyond = lease(5, func, "[]");
+  beyond.workload =
+      "func f(a: float32[8]) -> (out: float32[8]) { block root { for i in 0..8 { block b(spatial v in 0..8 = "
+      "i) { reads a[v + 8] writes out[v] out[v] = a[v + 8] } } } }";
   const auto results =
       process({lease(1, func, "garbage"), lease(2, func, to_json(schedule::default_trace(func, target_))),
-               no_workload, no_target});
+               no_workload, no_target, beyond});
   EXPECT_EQ(results.at(1).outcome, Outcome::kInvalidTrace);
   EXPECT_EQ(results.at(2).outcome, Outcome::kOk) << results.at(2).message;
   EXPECT_EQ(results.at(3).outcome, Outcome::kBuildFailed);
   EXPECT_EQ(results.at(4).outcome, Outcome::kBuildFailed);
   EXPECT_THAT(results.at(4).message, HasSubstr("abacus"));
-  for (uint64_t id : {1, 3, 4}) EXPECT_FALSE(results.at(id).message.empty());
+  EXPECT_EQ(results.at(5).outcome, Outcome::kBuildFailed);
+  EXPECT_THAT(results.at(5).message, HasSubstr("outside 0..8"));
+  for (uint64_t id : {1, 3, 4, 5}) EXPECT_FALSE(results.at(id).message.empty());
 }
 
 }  // namespace
