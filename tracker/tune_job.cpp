@@ -182,10 +182,14 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     for (const db::Measurement& known : store.history(rows.workloads[i], rows.target))
       if (known.threads == request.threads && !known.suspect)
         session.know(i, schedule::parse_trace(known.trace), known.seconds);
+  if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
   session.run(on_change, stop);
   result.interrupted = stop();
   if (!result.interrupted) confirm_leaders(request, rows, store, farm);
   result.status = session.status();
+  if (std::string model = session.saved_model(); !model.empty())
+    store.add_cost_model({rows.job, rows.target, 0, result.status.trials, result.status.quality.spearman,
+                          result.status.quality.recall, model});
   for (db::WorkloadId workload : rows.workloads) {
     db::BestQuery query{
         .workload = workload, .target = rows.target, .threads = request.threads, .accept_unconfirmed = true};

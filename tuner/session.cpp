@@ -12,6 +12,8 @@
 namespace lathe::tuner {
 namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Measurements it takes to rank better than not at all, and better than a model of other tasks.
+constexpr size_t kEnough = 32, kEnoughToReplace = 128;
 using Clock = std::chrono::steady_clock;
 }  // namespace
 
@@ -114,7 +116,10 @@ struct Session::Impl {
 
   /// Retrains when the data has grown by a quarter: the cost stays in proportion.
   void train() {
-    if (samples.size() < 32 || samples.size() < trained_on + std::max<size_t>(32, trained_on / 4)) return;
+    bool inherited = trained_on == 0 && model.trained();
+    if (samples.size() < (inherited ? kEnoughToReplace : kEnough) ||
+        samples.size() < trained_on + std::max(kEnough, trained_on / 4))
+      return;
     quality = model.train(samples);
     trained_on = samples.size();
   }
@@ -168,6 +173,16 @@ void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
     state.best = trace;
   }
 }
+
+void Session::know_model(const std::string& saved) {
+  try {
+    CostModel model = CostModel::load(saved, {.seed = impl_->options.seed});
+    if (model.width() == feature_names().size()) impl_->model = std::move(model);
+  } catch (const Error&) {  // as the header says
+  }
+}
+
+std::string Session::saved_model() const { return impl_->trained_on > 0 ? impl_->model.save() : ""; }
 
 void Session::run(const OnChange& on_change, const std::function<bool()>& stop) {
   Impl& s = *impl_;

@@ -73,11 +73,16 @@ class Session {
 
   /// Tells a task what is known of it already: its search starts from there.
   void know(size_t task, const schedule::Trace& trace, double seconds);
+  /// Ranks by a model that an earlier job saved until there is enough to learn one of this job's own. Ignored
+  /// when it is damaged or of a version whose features differ.
+  void know_model(const std::string& saved);
   /// Spends the budget. `on_change` is called after each batch of answers; `stop` ends the job early (what is
   /// in flight is waited for).
   void run(const OnChange& on_change, const std::function<bool()>& stop);
 
   SessionStatus status() const;
+  /// The model learnt in this job, for `know_model` of a later one; "" when there was too little to learn.
+  std::string saved_model() const;
 
  private:
   struct Impl;

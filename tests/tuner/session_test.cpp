@@ -1,0 +1,248 @@
+// Sessions against a fake machine: its latencies are a function of the program, and nothing is built or run.
+#include "tuner/session.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <set>
+#include <thread>
+
+#include "core/tir/text.h"
+#include "schedules/schedule.h"
+#include "schedules/space.h"
+#include "tests/schedules/programs.h"
+#include "tuner/features.h"
+
+namespace lathe::tuner {
+namespace {
+
+Target avx512() {
+  Target target;
+  target.vector_bits = 512;
+  target.vector_registers = 32;
+  target.cores = 2;
+  return target;
+}
+
+Task task_of(const std::string& name, const tir::Func& func, int64_t calls) {
+  tir::Func workload = tir::canonical(func);
+  return {name, workload, tir::print(workload), tir::workload_digest(workload), calls, 1e6, 1e4};
+}
+
+std::vector<Task> two_tasks() {
+  return {task_of("conv2d_0", schedule::conv2d({.height = 14, .width = 14}, kFloat32), 3),
+          task_of("dense_0", schedule::dense(1, 64, 256, kFloat32), 1)};
+}
+
+/// Seconds of a program: smooth in what the cost model sees, so that it can be learnt.
+double latency(const tir::Func& program) {
+  Features features = extract_features(program, avx512());
+  double sum = 0;
+  for (size_t i = 0; i < features.values.size(); ++i)
+    sum += std::abs(features.values[i]) * static_cast<double>(1 + i % features.width % 7);
+  return 1e-3 * (1 + sum / static_cast<double>(features.values.size()));
+}
+
+/// Answers in order, a few at a time, as a farm would.
+class FakeMeasurer final : public Measurer {
+ public:
+  explicit FakeMeasurer(std::vector<Task> tasks) : tasks_(std::move(tasks)) {}
+
+  size_t submit(size_t task, std::span<const Proposal> proposals, double incumbent) override {
+    EXPECT_LE(in_flight(), capacity());
+    EXPECT_GE(incumbent, 0);
+    for (const Proposal& proposal : proposals) {
+      EXPECT_TRUE(measured.insert({task, proposal.fingerprint}).second) << "measured twice";
+      if (measured.size() == 1) first_program = proposal.program;
+      waiting_.push_back(answer(task, proposal));
+    }
+    rounds.push_back({task, proposals.size()});
+    return proposals.size();
+  }
+  std::vector<Measured> wait(std::chrono::milliseconds) override {
+    std::vector<Measured> ended;
+    for (int i = 0; i < 5 && !waiting_.empty(); ++i) {
+      ended.push_back(std::move(waiting_.front()));
+      waiting_.pop_front();
+    }
+    std::this_thread::sleep_for(delay);
+    return ended;
+  }
+  size_t in_flight() const override { return waiting_.size(); }
+  size_t capacity() const override { return 16; }
+
+  std::set<std::pair<size_t, std::string>> measured;
+  std::vector<std::pair<size_t, size_t>> rounds;  // task, candidates
+  tir::Func first_program;
+  size_t failing_task = SIZE_MAX;  // all its candidates fail
+  std::chrono::milliseconds delay{0};
+
+ private:
+  Measured answer(size_t task, const Proposal& proposal) const {
+    Measured answer{task, proposal.trace, proposal.fingerprint};
+    if (task == failing_task) {
+      answer.outcome = Outcome::kTimeout;
+      answer.message = "too slow";
+    } else {
+      answer.seconds = latency(schedule::replay(proposal.trace, tasks_[task].workload));
+    }
+    return answer;
+  }
+
+  std::vector<Task> tasks_;
+  std::deque<Measured> waiting_;
+};
+
+constexpr auto kQuiet = [](const SessionStatus&) {};
+constexpr auto kNever = [] { return false; };
+
+TEST(Session, SpendsItsTrialsAndReportsTheBest) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer measurer(tasks);
+  Session session(tasks, avx512(), measurer, {.trials = 90, .seed = 1});
+  int64_t last = 0, calls = 0;
+  session.run(
+      [&](const SessionStatus& status) {
+        EXPECT_GE(status.trials, last);
+        last = status.trials;
+        ++calls;
+      },
+      kNever);
+  EXPECT_EQ(measurer.measured.size(), 90u);
+  EXPECT_GT(calls, 5);
+  SessionStatus status = session.status();
+  EXPECT_EQ(status.trials, 90);
+  EXPECT_GT(status.quality.samples, 0);
+  double total = 0, by_default = 0;
+  int64_t trials = 0;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const TaskState& state = status.tasks[i];
+    tir::Func program =
+        schedule::replay(schedule::default_trace(tasks[i].workload, avx512()), tasks[i].workload);
+    EXPECT_DOUBLE_EQ(state.default_seconds, latency(program));
+    EXPECT_LE(state.best_seconds, state.default_seconds);
+    EXPECT_DOUBLE_EQ(state.best_seconds, latency(schedule::replay(state.best, tasks[i].workload)));
+    EXPECT_EQ(state.outcomes[static_cast<size_t>(Outcome::kOk)], state.trials);
+    trials += state.trials;
+    total += static_cast<double>(tasks[i].calls) * state.best_seconds;
+    by_default += static_cast<double>(tasks[i].calls) * state.default_seconds;
+  }
+  EXPECT_EQ(trials, 90);
+  EXPECT_DOUBLE_EQ(status.model_seconds, total);
+  EXPECT_DOUBLE_EQ(status.default_model_seconds, by_default);
+}
+
+TEST(Session, TheDefaultScheduleComesFirst) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer measurer(tasks);
+  Session session(tasks, avx512(), measurer, {.trials = 1});
+  session.run(kQuiet, kNever);
+  ASSERT_EQ(measurer.rounds.size(), 1u);
+  const tir::Func& workload = tasks[measurer.rounds[0].first].workload;
+  EXPECT_TRUE(structural_equal(measurer.first_program,
+                               schedule::replay(schedule::default_trace(workload, avx512()), workload)));
+  // One task was never measured: there is no sum yet.
+  EXPECT_EQ(session.status().model_seconds, 0);
+}
+
+TEST(Session, IsDeterministic) {
+  auto measured = [](uint64_t seed) {
+    std::vector<Task> tasks = two_tasks();
+    FakeMeasurer measurer(tasks);
+    Session session(tasks, avx512(), measurer, {.trials = 40, .seed = seed});
+    session.run(kQuiet, kNever);
+    return measurer.measured;
+  };
+  auto three = measured(3);
+  EXPECT_EQ(measured(3), three);
+  EXPECT_NE(measured(4), three);
+}
+
+TEST(Session, FailuresAreCountedAndLeaveTheRestAlone) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer measurer(tasks);
+  measurer.failing_task = 1;
+  Session session(tasks, avx512(), measurer, {.trials = 60, .seed = 1});
+  session.run(kQuiet, kNever);
+  SessionStatus status = session.status();
+  EXPECT_EQ(status.trials, 60);
+  EXPECT_GT(status.tasks[0].best_seconds, 0);
+  EXPECT_EQ(status.tasks[1].best_seconds, 0);
+  EXPECT_GT(status.tasks[1].trials, 0);
+  EXPECT_EQ(status.tasks[1].outcomes[static_cast<size_t>(Outcome::kTimeout)], status.tasks[1].trials);
+  EXPECT_GT(status.tasks[0].trials,
+            status.tasks[1].trials);  // the budget goes where there is something to gain
+  EXPECT_EQ(status.model_seconds, 0);
+}
+
+TEST(Session, StopsWhenAskedAndWaitsForWhatIsInFlight) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer measurer(tasks);
+  Session session(tasks, avx512(), measurer, {.trials = 1000});
+  session.run(kQuiet, [&] { return session.status().trials >= 20; });
+  EXPECT_EQ(measurer.in_flight(), 0u);
+  EXPECT_EQ(session.status().trials, static_cast<int64_t>(measurer.measured.size()));
+  EXPECT_LT(session.status().trials, 100);
+}
+
+TEST(Session, EndsWhenTheTimeIsSpent) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer measurer(tasks);
+  measurer.delay = std::chrono::milliseconds(20);
+  Session session(tasks, avx512(), measurer, {.trials = 0, .seconds = 0.3});
+  session.run(kQuiet, kNever);
+  EXPECT_GT(session.status().trials, 0);
+  EXPECT_GE(session.status().seconds, 0.3);
+  EXPECT_LT(session.status().seconds, 30);
+  EXPECT_EQ(session.status().seconds_left, 0);
+}
+
+TEST(Session, StartsFromWhatIsKnown) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer first(tasks);
+  Session before(tasks, avx512(), first, {.trials = 60, .seed = 1});
+  before.run(kQuiet, kNever);
+  SessionStatus known = before.status();
+
+  FakeMeasurer second(tasks);
+  Session session(tasks, avx512(), second, {.trials = 20, .seed = 2});
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    session.know(i, known.tasks[i].best, known.tasks[i].best_seconds);
+    session.know(i, schedule::default_trace(tasks[i].workload, avx512()), known.tasks[i].default_seconds);
+  }
+  session.know(0, known.tasks[1].best, 1e-9);  // does not apply to this task: ignored
+  EXPECT_DOUBLE_EQ(session.status().model_seconds, known.model_seconds);
+  EXPECT_DOUBLE_EQ(session.status().default_model_seconds, known.default_model_seconds);
+  session.run(kQuiet, kNever);
+  EXPECT_LE(session.status().model_seconds, known.model_seconds);
+  for (size_t i = 0; i < tasks.size(); ++i)
+    EXPECT_FALSE(
+        second.measured.contains({i, fingerprint(schedule::replay(known.tasks[i].best, tasks[i].workload))}));
+}
+
+TEST(Session, InheritsTheModelOfAnEarlierJob) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer first(tasks);
+  Session before(tasks, avx512(), first, {.trials = 200, .seed = 1});
+  EXPECT_EQ(before.saved_model(), "");
+  before.run(kQuiet, kNever);
+  std::string saved = before.saved_model();
+  ASSERT_NE(saved, "");
+
+  // With as few trials as this a job learns no model of its own.
+  auto best_after = [&](const std::string& model) {
+    FakeMeasurer measurer(tasks);
+    Session session(tasks, avx512(), measurer, {.trials = 30, .seed = 5});
+    session.know_model(model);
+    session.run(kQuiet, kNever);
+    EXPECT_EQ(session.saved_model(), "");
+    return session.status().model_seconds;
+  };
+  double without = best_after("");
+  EXPECT_LT(best_after(saved), without);
+  EXPECT_EQ(best_after("junk"), without);
+}
+
+}  // namespace
+}  // namespace lathe::tuner
