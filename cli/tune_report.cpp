@@ -7,11 +7,11 @@
 
 #include "cli/exit_codes.h"
 #include "cli/progress.h"
+#include "cli/roofline.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "tuner/best_schedules.h"
 #include "tuner/final_build.h"
-#include "workers/peak.h"
 
 namespace lathe::cli {
 namespace {
@@ -60,6 +60,7 @@ struct Row {
   const tuner::Task& task;
   const tuner::TaskState& state;
   double after = 0;  // seconds, confirmed
+  Roofline limit;
   double gflops() const { return after > 0 ? task.flops / after / 1e9 : 0; }
 };
 
@@ -70,20 +71,28 @@ nlohmann::json failures_by_kind(const tuner::TaskState& state) {
   return failures;
 }
 
-void print_table(std::span<const Row> rows, double peak) {
-  fmt::print("\n{:<40} {:>4} {:>10} {:>10} {:>6} {:>8} {:>6} {:>6}  {}\n", "task", "uses", "before", "after",
-             "gain", "GFLOP/s", "peak", "trials", "failures");
+void print_table(std::span<const Row> rows) {
+  fmt::print("\n{:<40} {:>4} {:>10} {:>10} {:>6} {:>8} {:>7} {:>6} {:>6}  {}\n", "task", "uses", "before",
+             "after", "gain", "GFLOP/s", "limit", "share", "trials", "failures");
   for (const Row& row : rows) {
     std::string name = row.task.name.size() > 40 ? row.task.name.substr(0, 37) + "..." : row.task.name;
     double gain = row.after > 0 ? row.state.default_seconds / row.after : 0;
     std::string failures;
     for (const auto& [kind, count] : failures_by_kind(row.state).items())
       failures += fmt::format("{} {} ", count.get<int64_t>(), kind);
-    fmt::print("{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>5.1f}% {:>6}  {}\n", name, row.task.calls,
+    fmt::print("{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>7} {:>5.0f}% {:>6}  {}\n", name, row.task.calls,
                duration_text(row.state.default_seconds), duration_text(row.after),
-               gain > 0 ? fmt::format("{:.2f}x", gain) : "-", row.gflops(), 100 * row.gflops() * 1e9 / peak,
-               row.state.trials, failures);
+               gain > 0 ? fmt::format("{:.2f}x", gain) : "-", row.gflops(), row.limit.name(),
+               100 * row.limit.share(row.after), row.state.trials, failures);
   }
+}
+
+void print_limits(const worker::MachineLimits& limits, int threads) {
+  fmt::print(
+      "\nmachine's measured limits on {} thread{}: {:.1f} GFLOP/s, {:.1f} GB/s from memory\n"
+      "share: the least time these allow the direct algorithm, over the time taken "
+      "(docs/reading-a-report.md)\n",
+      threads, threads == 1 ? "" : "s", limits.flops / 1e9, limits.bandwidth / 1e9);
 }
 
 }  // namespace
@@ -101,13 +110,14 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
   std::string path = (fs::path(job.folder) / (fs::path(job.model).stem().string() + ".lathe")).string();
   runtime::write_module(path, image);
   BeforeAfter times = time_in_turn(untuned, runtime::Module::open(path), threads);
-  double peak = worker::measure_peak_flops(threads);
+  worker::MachineLimits limits = worker::measure_limits(threads);
 
   std::vector<Row> rows;
   bool measured = tasks.empty();
   nlohmann::json table = nlohmann::json::array();
   for (size_t i = 0; i < tasks.size(); ++i) {
-    rows.push_back({tasks[i], result.status.tasks[i], result.confirmed_seconds[i]});
+    rows.push_back({tasks[i], result.status.tasks[i], result.confirmed_seconds[i],
+                    roofline(tasks[i].flops, tasks[i].bytes, limits)});
     const Row& row = rows.back();
     measured |= row.after > 0;
     table.push_back({{"name", row.task.name},
@@ -115,14 +125,16 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
                      {"before_us", row.state.default_seconds * 1e6},
                      {"after_us", row.after * 1e6},
                      {"gflops", row.gflops()},
-                     {"peak_share", row.gflops() * 1e9 / peak},
+                     {"peak_share", row.gflops() * 1e9 / limits.flops},
+                     {"limit", row.limit.name()},
+                     {"limit_us", row.limit.seconds * 1e6},
+                     {"limit_share", row.limit.share(row.after)},
                      {"trials", row.state.trials},
                      {"failures", failures_by_kind(row.state)}});
   }
   if (!job.json) {
-    print_table(rows, peak);
-    fmt::print("\nmachine's measured peak: {:.1f} GFLOP/s on {} thread{}\n", peak / 1e9, threads,
-               threads == 1 ? "" : "s");
+    print_table(rows);
+    print_limits(limits, threads);
     if (result.status.quality.samples > 0)
       fmt::print(
           "cost model on held-out candidates: rank correlation {:.2f}, recall of the fastest fifth {:.2f}\n",
@@ -142,7 +154,8 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
                              {"before_ms", times.before * 1e3},
                              {"after_ms", times.after * 1e3},
                              {"tasks", table},
-                             {"peak_gflops", peak / 1e9},
+                             {"peak_gflops", limits.flops / 1e9},
+                             {"memory_gbps", limits.bandwidth / 1e9},
                              {"rank_correlation", result.status.quality.spearman},
                              {"module", path},
                              {"database", job.database},

@@ -83,9 +83,8 @@ DeviceInfo probe_device(bool measure) {
   device.governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   device.simultaneous_threads = first_line("/sys/devices/system/cpu/smt/active") == "1";
   if (measure) {
-    device.peak_flops_core = measure_peak_flops(1);
-    device.peak_flops = device.cores == 1 ? device.peak_flops_core : measure_peak_flops(device.cores);
-    device.memory_bandwidth = measure_memory_bandwidth(device.cores);
+    device.limits_core = measure_limits(1);
+    device.limits = device.cores == 1 ? device.limits_core : measure_limits(device.cores);
   }
   return device;
 }
@@ -105,12 +104,25 @@ std::string to_json(const DeviceInfo& device) {
   for (const CacheLevel& cache : device.caches)
     json["caches"].push_back(
         {{"level", cache.level}, {"bytes", cache.bytes}, {"line_bytes", cache.line_bytes}});
-  if (device.peak_flops > 0) {
-    json["peak_flops_core"] = device.peak_flops_core;
-    json["peak_flops"] = device.peak_flops;
-    json["memory_bandwidth"] = device.memory_bandwidth;
+  if (device.limits.flops > 0) {
+    json["peak_flops_core"] = device.limits_core.flops;
+    json["peak_flops"] = device.limits.flops;
+    json["memory_bandwidth_core"] = device.limits_core.bandwidth;
+    json["memory_bandwidth"] = device.limits.bandwidth;
   }
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::optional<MachineLimits> limits_of(std::string_view device_json, int threads) {
+  const auto json = nlohmann::json::parse(device_json, nullptr, /*allow_exceptions=*/false);
+  const auto number = [&](const char* key) {
+    return json.is_object() && json.contains(key) && json[key].is_number() ? json[key].get<double>() : 0;
+  };
+  const MachineLimits core{number("peak_flops_core"), number("memory_bandwidth_core")},
+      all{number("peak_flops"), number("memory_bandwidth")};
+  if (!(core.flops > 0 && core.bandwidth > 0 && all.flops > 0 && all.bandwidth > 0) || threads < 1) return {};
+  return MachineLimits{std::min(threads * core.flops, all.flops),
+                       std::min(threads * core.bandwidth, all.bandwidth)};
 }
 
 }  // namespace lathe::worker

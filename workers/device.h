@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "workers/peak.h"
 
 namespace lathe::worker {
 
@@ -24,9 +28,7 @@ struct DeviceInfo {
   std::string kernel;              // the system's name and release
   std::string governor;  // of the first core; "" when the machine does not say (virtual ones do not)
   bool simultaneous_threads = false;
-  // Measured, 0 when not asked for: single-precision operations a second (a fused multiply-add is two) with
-  // the widest vectors, on one core and on all; bytes a second read from memory by all cores.
-  double peak_flops_core = 0, peak_flops = 0, memory_bandwidth = 0;
+  MachineLimits limits_core, limits;  // measured, of one core and of all; 0 when not asked for
   std::string revision;  // of this program, which builds what is measured; filled in by whoever knows
 };
 
@@ -35,5 +37,9 @@ DeviceInfo probe_device(bool measure);
 
 /// One JSON object, the form on the wire and in the database.
 std::string to_json(const DeviceInfo& device);
+
+/// What `threads` threads of the device of such JSON can do at most: measured for one and for all of its
+/// cores, in proportion between. Nothing when the device was not measured or the text is none of ours.
+std::optional<MachineLimits> limits_of(std::string_view device_json, int threads);
 
 }  // namespace lathe::worker

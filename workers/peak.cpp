@@ -135,4 +135,8 @@ double measure_memory_bandwidth(int threads) {
   });
 }
 
+MachineLimits measure_limits(int threads) {
+  return {measure_peak_flops(threads), measure_memory_bandwidth(threads)};
+}
+
 }  // namespace lathe::worker

@@ -10,4 +10,11 @@ double measure_peak_flops(int threads);
 /// Bytes a second that `threads` threads together read from memory.
 double measure_memory_bandwidth(int threads);
 
+/// What no kernel can be faster than, in operations and bytes a second.
+struct MachineLimits {
+  double flops = 0, bandwidth = 0;
+};
+/// Both of the above; takes some 0.1 s.
+MachineLimits measure_limits(int threads);
+
 }  // namespace lathe::worker

@@ -6,9 +6,11 @@
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
+#include "cli/roofline.h"
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "db/store.h"
+#include "workers/device.h"
 
 namespace lathe::cli {
 namespace {
@@ -48,20 +50,33 @@ db::BestQuery query_for(db::Store& store, const Question& question) {
   return {.target = *target, .threads = static_cast<int>(question.threads), .accept_unconfirmed = true};
 }
 
+/// The limit that binds and the share of it achieved, on the device and the threads of the measurement.
+std::vector<nlohmann::json> achieved(db::Store& store, const db::Coverage& task) {
+  const db::Measurement& measurement = task.best->measurement;
+  auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
+  if (!limits) return {nullptr, nullptr};
+  Roofline limit = roofline(task.flops, store.workload(task.task.workload).bytes, *limits);
+  return {limit.name(), std::round(limit.share(measurement.seconds) * 1e3) / 1e3};
+}
+
 Answer best(db::Store& store, const Question& question) {
   db::ModelId model = required_model(store, question);
-  Answer answer{{"task", "calls", "us", "gflops", "measured", "confirmed", "from", "recorded"}, {}, false};
+  Answer answer{
+      {"task", "calls", "us", "gflops", "limit", "share", "measured", "confirmed", "from", "recorded"},
+      {},
+      false};
   for (const db::Coverage& task : store.coverage(model, query_for(store, question))) {
     std::vector<nlohmann::json> row{task.task.name, task.task.calls};
     if (task.best) {
       const db::Measurement& measurement = task.best->measurement;
-      row.insert(row.end(),
-                 {microseconds(measurement.seconds), std::round(task.flops / measurement.seconds / 1e7) / 1e2,
-                  task.measured, measurement.confirmed,
-                  task.best->rung == db::Rung::kCompatible ? "a compatible target" : "this target",
-                  time_text(measurement.recorded_ms)});
+      row.insert(row.end(), {microseconds(measurement.seconds),
+                             std::round(task.flops / measurement.seconds / 1e7) / 1e2});
+      for (nlohmann::json& cell : achieved(store, task)) row.push_back(std::move(cell));
+      row.insert(row.end(), {task.measured, measurement.confirmed,
+                             task.best->rung == db::Rung::kCompatible ? "a compatible target" : "this target",
+                             time_text(measurement.recorded_ms)});
     } else {
-      row.insert(row.end(), {nullptr, nullptr, task.measured, nullptr, nullptr, nullptr});
+      row.insert(row.end(), {nullptr, nullptr, nullptr, nullptr, task.measured, nullptr, nullptr, nullptr});
     }
     answer.found |= task.best.has_value();
     answer.rows.push_back(std::move(row));

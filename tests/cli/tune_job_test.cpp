@@ -13,6 +13,7 @@
 namespace lathe::cli {
 namespace {
 namespace fs = std::filesystem;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 class TuneJobs : public ::testing::Test {
@@ -49,6 +50,17 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
     EXPECT_GE(task["weight"].get<int>(), 1);
     EXPECT_GE(task["trials"].get<int>(), 0);
     EXPECT_TRUE(task["failures"].is_object());
+    EXPECT_THAT(task["limit"], AnyOf("compute", "memory"));
+    EXPECT_GT(task["limit_us"].get<double>(), 0);
+    EXPECT_NEAR(task["limit_share"].get<double>() * task["after_us"].get<double>(),
+                task["after_us"].get<double>() > 0 ? task["limit_us"].get<double>() : 0, 1e-3);
+  }
+  Finished known = tune("query best --model dqn --json --db " + path("t.db"));
+  ASSERT_EQ(known.code, 0) << known.output;
+  for (const auto& task : last_line(known.output)) {
+    if (task["us"].is_null()) continue;
+    EXPECT_THAT(task["limit"], AnyOf("compute", "memory"));
+    EXPECT_GT(task["share"].get<double>(), 0);
   }
   std::string module = report["module"];
   ASSERT_EQ(tune(fmt::format("run --model {} --seed 5 --out {}", module, path("tuned"))).code, 0);

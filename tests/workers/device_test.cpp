@@ -23,12 +23,13 @@ TEST(Device, KnowsThisMachine) {
 
 TEST(Device, PeaksArePlausible) {
   const DeviceInfo device = probe_device(/*measure=*/true);
-  fmt::print("peak {:.1f} GFLOP/s on one core, {:.1f} on {}; {:.1f} GB/s\n", device.peak_flops_core / 1e9,
-             device.peak_flops / 1e9, device.cores, device.memory_bandwidth / 1e9);
-  EXPECT_GT(device.peak_flops_core, 1e9);
-  EXPECT_LT(device.peak_flops_core, 1e12);
-  EXPECT_GT(device.peak_flops, device.peak_flops_core * 0.5);
-  EXPECT_GT(device.memory_bandwidth, 1e8);
+  fmt::print("peak {:.1f} GFLOP/s on one core, {:.1f} on {}; {:.1f} GB/s\n", device.limits_core.flops / 1e9,
+             device.limits.flops / 1e9, device.cores, device.limits.bandwidth / 1e9);
+  EXPECT_GT(device.limits_core.flops, 1e9);
+  EXPECT_LT(device.limits_core.flops, 1e12);
+  EXPECT_GT(device.limits.flops, device.limits_core.flops * 0.5);
+  EXPECT_GT(device.limits_core.bandwidth, 1e8);
+  EXPECT_GT(device.limits.bandwidth, 1e8);
 }
 
 TEST(Device, Json) {
@@ -37,6 +38,24 @@ TEST(Device, Json) {
   EXPECT_EQ(json["model"], "m");
   EXPECT_EQ(json["caches"][0]["bytes"], 32768);
   EXPECT_FALSE(json.contains("peak_flops"));
+}
+
+TEST(Device, LimitsOfTheThreadsInUse) {
+  const DeviceInfo device{.cores = 8, .limits_core = {100, 20}, .limits = {800, 60}};
+  auto limits = limits_of(to_json(device), 1);
+  ASSERT_TRUE(limits);
+  EXPECT_EQ(limits->flops, 100);
+  EXPECT_EQ(limits->bandwidth, 20);
+  limits = limits_of(to_json(device), 4);
+  EXPECT_EQ(limits->flops, 400);
+  EXPECT_EQ(limits->bandwidth, 60);  // memory is shared
+  limits = limits_of(to_json(device), 64);
+  EXPECT_EQ(limits->flops, 800);
+
+  EXPECT_FALSE(limits_of(to_json(device), 0));
+  EXPECT_FALSE(limits_of(to_json(DeviceInfo{}), 1));  // not measured
+  EXPECT_FALSE(limits_of(R"({"peak_flops": "fast"})", 1));
+  for (const char* text : {"", "[]", "garbage"}) EXPECT_FALSE(limits_of(text, 1)) << text;
 }
 
 }  // namespace
