@@ -1,0 +1,51 @@
+// ONNX Runtime as one side of a race (race.js):  node onnxruntime_server.js MODEL.onnx THREADS FOLDER
+// Makes a seeded random input for each of the model's inputs, writes them to FOLDER and first prints the array of
+// "NAME=FILE.npy". Dimensions that the file leaves open are 1.
+'use strict';
+const os = require('os'), path = require('path'), readline = require('readline');
+const { randomTensor, writeNpy } = require('./npy.js');
+
+const cache = process.env.LATHE_CACHE || path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'lathe');
+const ort = require(path.join(cache, 'peers/node_modules/onnxruntime-node'));
+
+async function timedRuns(session, feeds, count) {
+  const times = [];
+  for (let i = 0; i < count; i++) {
+    const start = process.hrtime.bigint();
+    await session.run(feeds);
+    times.push(Number(process.hrtime.bigint() - start) / 1e6);
+  }
+  return times;
+}
+
+async function main() {
+  const [onnx, threads, folder] = process.argv.slice(2);
+  const session = await ort.InferenceSession.create(onnx, {
+    intraOpNumThreads: Number(threads), interOpNumThreads: 1, graphOptimizationLevel: 'all', executionMode: 'sequential', logSeverityLevel: 3,
+  });
+  const feeds = {}, bindings = [];
+  session.inputMetadata.forEach((input, i) => {
+    const shape = input.shape.map((dim) => (typeof dim === 'number' && dim > 0 ? dim : 1));
+    const tensor = randomTensor(input.type, shape, 7 + i);
+    const file = path.join(folder, `input_${i}.npy`);
+    writeNpy(file, tensor);
+    bindings.push(`${input.name}=${file}`);
+    feeds[input.name] = new ort.Tensor(tensor.type, tensor.data, tensor.shape);
+  });
+  console.log(JSON.stringify(bindings));
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [verb, argument] = line.split(' ');
+    if (verb === 'run') {
+      console.log(JSON.stringify(await timedRuns(session, feeds, Number(argument))));
+    } else {
+      const results = await session.run(feeds);
+      session.outputNames.forEach((name, i) => {
+        const { type, dims, data } = results[name];
+        writeNpy(path.join(argument, `output_${i}.npy`), { type, shape: dims, data });
+      });
+      console.log('[]');
+    }
+  }
+}
+
+main().catch((error) => { console.error(`error: ONNX Runtime: ${error.message}`); process.exit(2); });

@@ -1,0 +1,79 @@
+"""PyTorch as one side of a race (race.js):  python3 pytorch_server.py MODEL THREADS INPUT.npy
+
+MODEL is torchvision's architecture of that name, or dqn, with seeded random weights: fair for time, for none of these
+kernels looks at values, and no use for comparing outputs, which ONNX Runtime is there for. The model is traced and
+frozen; of the ways PyTorch offers from there the fastest on this machine races. First prints {"variant": its name},
+or {"variant": null} when there is no such architecture.
+"""
+import json
+import statistics
+import sys
+import time
+
+import numpy
+import torch
+import torchvision
+
+
+def dqn():
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(4, 32, 8, stride=4), nn.ReLU(), nn.Conv2d(32, 64, 4, stride=2), nn.ReLU(), nn.Conv2d(64, 64, 3),
+        nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6))
+
+
+def build(name):
+    torch.manual_seed(0)
+    if name == 'dqn':
+        return dqn().eval()
+    architecture = getattr(torchvision.models, name, None)
+    if architecture is None:
+        return None
+    settings = {'aux_logits': False, 'init_weights': False} if name == 'inception_v3' else {}
+    return architecture(weights=None, **settings).eval()
+
+
+def variants(model, x):
+    """(name, module, input) of each way to run it."""
+    def frozen(x):
+        return torch.jit.freeze(torch.jit.trace(model, x))
+    yield 'frozen', frozen(x), x
+    yield 'optimized', torch.jit.optimize_for_inference(frozen(x)), x
+    if x.dim() == 4:
+        last = x.to(memory_format=torch.channels_last)
+        model.to(memory_format=torch.channels_last)
+        yield 'optimized, channels last', torch.jit.optimize_for_inference(frozen(last)), last
+
+
+def timed_runs(module, x, count):
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        module(x)
+        times.append((time.perf_counter() - start) * 1e3)
+    return times
+
+
+def main():
+    name, threads, file = sys.argv[1:4]
+    torch.set_num_threads(int(threads))
+    torch.set_num_interop_threads(1)
+    torch.set_grad_enabled(False)
+    torch.set_flush_denormal(True)
+    model = build(name)
+    if model is None:
+        print('{"variant": null}', flush=True)
+        return
+    x = torch.from_numpy(numpy.load(file))
+    ways = []
+    for label, module, given in variants(model, x):
+        timed_runs(module, given, 4)  # the profiling executor specialises in its first runs
+        ways.append((statistics.median(timed_runs(module, given, 5)), label, module, given))
+    _, label, module, x = min(ways, key=lambda way: way[0])
+    print(json.dumps({'variant': label}), flush=True)
+    for line in sys.stdin:
+        verb, argument = line.split()
+        print(json.dumps(timed_runs(module, x, int(argument)) if verb == 'run' else []), flush=True)
+
+
+main()

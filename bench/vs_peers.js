@@ -1,0 +1,34 @@
+// Lathe, ONNX Runtime and PyTorch on the same model, in turn, in one experiment; prints the ratio to the best peer.
+//   ./run bench vs-peers --models resnet18,path.onnx [--threads 1,2] [--db FILE | --untuned] [--rounds R] [--json]
+// A ratio is peer / ours: above 1, Lathe is faster. Its interval is the 95% confidence interval of the median over
+// rounds. ONNX Runtime reads our file; PyTorch runs torchvision's definition of the same network, and is left out
+// where there is none.
+'use strict';
+const path = require('path');
+const { parseArguments, raceAll } = require('./race.js');
+
+const usage = 'vs-peers --models A,B [--threads N,M] [--db FILE | --untuned] [--rounds R] [--json]';
+
+function rowOf({ model, threads, ours_ms, peers, max_rel_error }) {
+  const [best, race] = Object.entries(peers).reduce((a, b) => (b[1].ms < a[1].ms ? b : a));
+  return {
+    model, threads, ours_ms, onnxruntime_ms: peers.onnxruntime.ms, pytorch_ms: peers.pytorch ? peers.pytorch.ms : null,
+    best_peer: best, ratio: race.ratio, ratio_low: race.low, ratio_high: race.high, max_rel_error,
+  };
+}
+
+async function main() {
+  const options = parseArguments(process.argv.slice(2), usage);
+  const rows = (await raceAll({ ...options, pytorch: true })).map(rowOf);
+  if (options.json) {
+    console.log(JSON.stringify(rows));
+    return;
+  }
+  console.log('| model | threads | Lathe ms | ONNX Runtime ms | PyTorch ms | best peer / ours | 95% interval | max rel. error |');
+  console.log('|---|---|---|---|---|---|---|---|');
+  const ms = (value) => (value === null ? '-' : value.toFixed(2));
+  for (const r of rows)
+    console.log(`| ${path.basename(r.model)} | ${r.threads} | ${ms(r.ours_ms)} | ${ms(r.onnxruntime_ms)} | ${ms(r.pytorch_ms)} | ${r.ratio.toFixed(3)} | ${r.ratio_low.toFixed(3)} .. ${r.ratio_high.toFixed(3)} | ${r.max_rel_error.toExponential(1)} |`);
+}
+
+main().catch((error) => { console.error(`error: ${error.message}`); process.exit(2); });
