@@ -4,31 +4,32 @@
 #include <atomic>
 #include <cctype>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
 #include "core/codegen/compile.h"
-#include "core/relay/lower.h"
 #include "core/runtime/cores.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/text.h"
 #include "core/tir/lower.h"
+#include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/graph_plan.h"
+#include "tuner/prologue_kernels.h"
 #include "tuner/tasks.h"
 
 namespace lathe::tuner {
 namespace {
 
-using relay::Expr;
-
-/// One distinct program and the callees that mean it.
+/// One distinct program.
 struct Kernel {
   std::string name;
   tir::Func workload;
-  tir::Func lowered;
+  tir::SplitProgram parts = {};
+  tir::Func lowered = {};  // of parts.main
 };
 
 /// f(0) .. f(n-1) on all cores; the first exception is thrown on.
@@ -59,9 +60,8 @@ void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f) {
 }
 
 /// A symbol that tells a person what the kernel does: conv2d_add_relu_12.
-std::string kernel_name(const Expr& callee, size_t number) {
-  const auto* function = callee.as<relay::Function>();
-  std::string name = function ? operator_names(*function) : callee.as<relay::PrimFunc>()->func->name;
+std::string symbol_name(const relay::Expr& callee, size_t number) {
+  std::string name = kernel_name(callee);
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return fmt::format("{}_{}", name, number);
@@ -71,6 +71,46 @@ tir::Func renamed(const tir::Func& func, const std::string& name) {
   auto copy = mutate(*func);
   copy->name = name;
   return seal(std::move(copy));
+}
+
+/// Which program a call runs, before equal ones are known: a callee is lowered once for each set of
+/// constants.
+using Callee = std::pair<const Node*, int64_t>;
+Callee callee_of(const KernelCall& call) { return {call.callee.get(), call.constants}; }
+
+struct DistinctKernels {
+  std::vector<Kernel> kernels;
+  std::map<Callee, size_t> kernel_of;
+
+  size_t of(const KernelCall& call) const { return kernel_of.at(callee_of(call)); }
+};
+
+DistinctKernels distinct_kernels(const relay::Module& fused) {
+  DistinctKernels result;
+  std::vector<KernelCall> calls;
+  for (KernelCall& call : kernel_calls(fused))
+    if (result.kernel_of.try_emplace(callee_of(call)).second) calls.push_back(std::move(call));
+  std::vector<tir::Func> workloads(calls.size());
+  for_each_parallel(static_cast<int64_t>(calls.size()),
+                    [&](int64_t i) { workloads[i] = workload_of(calls[i]); });
+  std::unordered_map<std::string, size_t> by_text;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    auto [known, fresh] = by_text.try_emplace(tir::print(workloads[i]), result.kernels.size());
+    if (fresh) result.kernels.push_back({symbol_name(calls[i].callee, known->second), workloads[i]});
+    result.kernel_of[callee_of(calls[i])] = known->second;
+  }
+  return result;
+}
+
+/// Has prologue number `index` run for each call of `kernel`.
+void add_prologue(GraphKernel& kernel, const tir::SplitProgram& parts, const PrologueKernels& prologues,
+                  size_t index) {
+  kernel.prologue = [&prologues, index](std::span<const Tensor> constants) {
+    return prologues.run(index, constants);
+  };
+  for (auto [from_prologue, number] : parts.prologue_params)
+    if (!from_prologue) kernel.prologue_arguments.push_back(number);
+  kernel.arguments.assign(parts.main_params.begin(), parts.main_params.end() - parts.main->outputs);
 }
 
 /// CPU features as LLVM and as /proc/cpuinfo name them. Those of `target` outside this table are implied by
@@ -99,37 +139,30 @@ ScheduleWorkload default_schedules(const Target& target) {
 
 runtime::ModuleImage final_build(const relay::Module& fused, const Target& target,
                                  const ScheduleWorkload& schedule) {
-  std::vector<Expr> callees = kernel_callees(fused);
-  std::vector<tir::Func> workloads(callees.size());
-  for_each_parallel(static_cast<int64_t>(callees.size()), [&](int64_t i) {
-    const auto* program = callees[i].as<relay::PrimFunc>();
-    tir::Func func =
-        program ? program->func : relay::lower_function(callees[i].cast<relay::Function>(), "kernel");
-    workloads[i] = tir::canonical(func);
-  });
-
-  std::vector<Kernel> kernels;
-  std::unordered_map<std::string, size_t> by_text;
-  std::unordered_map<const Node*, size_t> kernel_of;
-  for (size_t i = 0; i < callees.size(); ++i) {
-    auto [known, fresh] = by_text.try_emplace(tir::print(workloads[i]), kernels.size());
-    if (fresh) kernels.push_back({kernel_name(callees[i], kernels.size()), workloads[i], {}});
-    kernel_of[callees[i].get()] = known->second;
-  }
+  DistinctKernels distinct = distinct_kernels(fused);
+  std::vector<Kernel>& kernels = distinct.kernels;
   for_each_parallel(static_cast<int64_t>(kernels.size()), [&](int64_t i) {
     Kernel& kernel = kernels[i];
-    kernel.lowered = renamed(tir::lower(schedule(kernel.workload), target), kernel.name);
+    kernel.parts = tir::split_prologue(renamed(schedule(kernel.workload), kernel.name));
+    kernel.lowered = tir::lower(kernel.parts.main, target);
   });
 
-  std::vector<tir::Func> lowered;
+  std::vector<tir::Func> lowered, prologues;
   for (const Kernel& kernel : kernels) lowered.push_back(kernel.lowered);
   codegen::Artifact artifact = codegen::compile(lowered, target);
+  for (const Kernel& kernel : kernels)
+    if (kernel.parts.prologue) prologues.push_back(kernel.parts.prologue);
+  PrologueKernels prologue_kernels(prologues);
   std::vector<GraphKernel> compiled;
-  for (size_t i = 0; i < kernels.size(); ++i)
+  size_t prologue = 0;
+  for (size_t i = 0; i < kernels.size(); ++i) {
     compiled.push_back(
         {kernels[i].name, artifact.kernels[i].workspace_bytes, count_flops(kernels[i].workload)});
+    if (kernels[i].parts.prologue)
+      add_prologue(compiled.back(), kernels[i].parts, prologue_kernels, prologue++);
+  }
   runtime::ModuleImage image = plan_graph(
-      fused, [&](const Expr& callee) -> const GraphKernel& { return compiled[kernel_of.at(callee.get())]; });
+      fused, [&](const KernelCall& call) -> const GraphKernel& { return compiled[distinct.of(call)]; });
   image.library = std::move(artifact.bytes);
   image.plan.target = to_text(target);
   image.plan.cpu_features = cpu_features(target);

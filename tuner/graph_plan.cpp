@@ -1,9 +1,7 @@
 #include "tuner/graph_plan.h"
 
+#include <map>
 #include <unordered_map>
-#include <unordered_set>
-
-#include "core/relay/lower.h"
 
 namespace lathe::tuner {
 namespace {
@@ -11,134 +9,25 @@ namespace {
 using relay::Call;
 using relay::Expr;
 using relay::ExprKind;
-using relay::Function;
 
-/// The tensors of a type, tuples flattened.
-void flatten(const relay::Type& type, std::vector<runtime::TensorType>& into) {
-  CHECK(type, "the final build needs inferred types");
-  if (const auto* tuple = type.as<relay::TupleType>()) {
-    for (const relay::Type& item : tuple->items) flatten(item, into);
-  } else if (const auto* tensor = type.as<relay::TensorType>()) {
-    if (!has_constant_shape(*tensor))
-      fail("the model has dimensions that are not known; give inputs with shapes");
-    into.push_back({constant_shape(*tensor), tensor->dtype});
-  } else {
-    fail("values other than tensors and tuples of them cannot be compiled yet");
-  }
-}
-
-std::vector<runtime::TensorType> flat_types(const relay::Type& type) {
-  std::vector<runtime::TensorType> types;
-  flatten(type, types);
-  return types;
-}
-
-/// The expressions of `main` in order of execution: each after what it needs, once. Iterative, so that the
-/// depth of the graph does not matter.
-class Dataflow {
- public:
-  explicit Dataflow(const relay::Module& module) : module_(module) {
-    auto main = module->functions.find("main");
-    if (main == module->functions.end()) fail("the module has no function @main");
-    main_ = main->second;
-    visit(main_->body);
-  }
-
-  const Function& main() const { return *main_; }
-  const std::vector<Expr>& order() const { return order_; }
-  /// What a let-bound variable stands for, or null for a parameter.
-  Expr bound(const Expr& var) const {
-    auto found = bound_.find(var.get());
-    return found == bound_.end() ? Expr() : found->second;
-  }
-  /// The callee itself: global functions and let-bound functions resolved.
-  Expr callee(const Call& call) const {
-    Expr callee = call.callee;
-    if (Expr value = bound(callee)) callee = value;
-    if (const auto* global = callee.as<relay::GlobalVarNode>()) {
-      auto function = module_->functions.find(global->name);
-      if (function == module_->functions.end()) fail("the module has no function @{}", global->name);
-      callee = function->second;
-    }
-    return callee;
-  }
-
- private:
-  std::vector<Expr> needs(const Expr& expr) {
-    switch (expr->kind()) {
-      case ExprKind::kCall:
-        return expr.as<Call>()->args;
-      case ExprKind::kTuple:
-        return expr.as<relay::Tuple>()->items;
-      case ExprKind::kProjection:
-        return {expr.as<relay::Projection>()->tuple};
-      case ExprKind::kLet: {
-        const relay::Let* let = expr.as<relay::Let>();
-        bound_[let->var.get()] = let->value;
-        return {let->value, let->body};
-      }
-      case ExprKind::kVar:
-        if (Expr value = bound(expr)) return {value};
-        return {};
-      case ExprKind::kConstant:
-      case ExprKind::kFunction:  // let-bound; its calls are what runs
-        return {};
-      default:
-        fail("control flow, closures and references cannot be compiled yet; the model has {}",
-             expr->type().name);
-    }
-  }
-
-  void visit(const Expr& root) {
-    struct Frame {
-      Expr expr;
-      std::vector<Expr> needs;
-      size_t next = 0;
-    };
-    std::unordered_set<const lathe::Node*> seen{root.get()};
-    std::vector<Frame> stack{{root, needs(root)}};
-    while (!stack.empty()) {
-      Frame& frame = stack.back();
-      if (frame.next == frame.needs.size()) {
-        order_.push_back(frame.expr);
-        stack.pop_back();
-      } else if (Expr need = frame.needs[frame.next++]; seen.insert(need.get()).second) {
-        stack.push_back({need, needs(need)});
-      }
-    }
-  }
-
-  relay::Module module_;
-  Ref<Function> main_;
-  std::vector<Expr> order_;
-  std::unordered_map<const lathe::Node*, Expr> bound_;
-};
-
-/// Whether calls of the callee run a kernel; throws Error when they cannot be executed at all.
-bool needs_kernel(const Expr& callee) {
-  if (callee.as<relay::PrimFunc>()) return true;
-  if (const Function* function = callee.as<Function>(); function && function->attrs.primitive)
-    return !relay::is_view(callee.cast<Function>());
-  if (const relay::OpNode* op = callee.as<relay::OpNode>())
-    fail("operator {} cannot be compiled: it is in no fused function", op->name);
-  fail("calls of {} cannot be compiled yet", callee->type().name);
-}
-
+/// Gives out the values of the plan. A constant gets its place in the plan when something reads it as it is:
+/// weights that only a prologue reads are not in the module.
 class Planner {
  public:
-  Planner(const Dataflow& flow, FunctionRef<const GraphKernel&(const Expr&)> kernel)
+  Planner(const Dataflow& flow, FunctionRef<const GraphKernel&(const KernelCall&)> kernel)
       : flow_(flow), kernel_(kernel) {}
 
   runtime::ModuleImage plan() {
     for (const relay::Var& param : flow_.main().params) add_input(*param, param->annotation);
     for (const Expr& expr : flow_.order()) values_.emplace(expr.get(), evaluate(expr));
-    const std::vector<int64_t>& results = values_.at(flow_.main().body.get());
+    const Values results = placed(flow_.main().body);
     for (size_t i = 0; i < results.size(); ++i) builder_.output(fmt::format("output_{}", i), results[i]);
     return builder_.finish();
   }
 
  private:
-  using Values = std::vector<int64_t>;  // of the plan; a tuple's are those of its items
+  using Values = std::vector<int64_t>;      // of the plan; a tuple's are those of its items
+  static constexpr int64_t kUnplaced = -1;  // a constant that has no value in the plan yet
 
   void add_input(const relay::VarNode& param, const relay::Type& annotation) {
     std::vector<runtime::TensorType> types = flat_types(param.checked_type ? param.checked_type : annotation);
@@ -152,7 +41,7 @@ class Planner {
   Values evaluate(const Expr& expr) {
     switch (expr->kind()) {
       case ExprKind::kConstant:
-        return {builder_.constant(expr.as<relay::Constant>()->value)};
+        return {kUnplaced};
       case ExprKind::kLet:
         return values_.at(expr.as<relay::Let>()->body.get());
       case ExprKind::kVar: {
@@ -160,75 +49,107 @@ class Planner {
         CHECK(value || values_.count(expr.get()), "a free variable in main");
         return values_.at(value ? value.get() : expr.get());
       }
-      case ExprKind::kTuple:
-        return values_of(expr.as<relay::Tuple>()->items);
-      case ExprKind::kProjection:
-        return evaluate_projection(*expr.as<relay::Projection>());
+      case ExprKind::kTuple: {
+        Values values;
+        for (const Expr& item : expr.as<relay::Tuple>()->items) {
+          const Values& part = values_.at(item.get());
+          values.insert(values.end(), part.begin(), part.end());
+        }
+        return values;
+      }
+      case ExprKind::kProjection: {
+        const auto& projection = *expr.as<relay::Projection>();
+        auto [first, count] = slice_of(projection);
+        auto begin = values_.at(projection.tuple.get()).begin() + static_cast<int64_t>(first);
+        return {begin, begin + static_cast<int64_t>(count)};
+      }
       case ExprKind::kCall:
-        return evaluate_call(*expr.as<Call>());
+        return evaluate_call(expr.cast<Call>());
       default:
         return {};  // a let-bound function
     }
   }
 
-  Values values_of(const std::vector<Expr>& exprs) const {
-    Values values;
-    for (const Expr& expr : exprs) {
-      const Values& item = values_.at(expr.get());
-      values.insert(values.end(), item.begin(), item.end());
-    }
+  /// The values of an expression, each with its place in the plan.
+  Values placed(const Expr& expr) {
+    Values values = values_.at(expr.get());
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i] == kUnplaced) values[i] = builder_.constant(flow_.constants(expr)[i]);
     return values;
   }
 
-  Values evaluate_projection(const relay::Projection& projection) {
-    const auto* type = projection.tuple->checked_type.as<relay::TupleType>();
-    CHECK(type, "a projection of what is not a tuple");
-    size_t first = 0;
-    for (int64_t i = 0; i < projection.index; ++i) first += flat_types(type->items[i]).size();
-    size_t count = flat_types(type->items[projection.index]).size();
-    const Values& all = values_.at(projection.tuple.get());
-    return {all.begin() + static_cast<int64_t>(first), all.begin() + static_cast<int64_t>(first + count)};
-  }
-
-  Values evaluate_call(const Call& call) {
+  Values evaluate_call(const Ref<Call>& call) {
     std::vector<runtime::TensorType> results =
-        flat_types(call.checked_type ? call.checked_type : call.out_type);
-    Expr callee = flow_.callee(call);
-    Values args = values_of(call.args);
-    if (!needs_kernel(callee)) return {builder_.view(args.at(0), results.at(0).shape)};
-    const GraphKernel& kernel = kernel_(callee);
+        flat_types(call->checked_type ? call->checked_type : call->out_type);
+    KernelCall kernel_call = tuner::kernel_call(flow_, call);
+    if (!kernel_call.callee) return {builder_.view(placed(call->args.at(0)).at(0), results.at(0).shape)};
+    const GraphKernel& kernel = kernel_(kernel_call);
     return builder_.call({.kernel = kernel.name,
-                          .args = std::move(args),
+                          .args = kernel.prologue ? arguments_with_prologue(*call, kernel) : arguments(*call),
                           .results = std::move(results),
                           .workspace_bytes = kernel.workspace_bytes,
                           .flops = kernel.flops});
   }
 
+  Values arguments(const Call& call) {
+    Values values;
+    for (const Expr& arg : call.args) {
+      Values part = placed(arg);
+      values.insert(values.end(), part.begin(), part.end());
+    }
+    return values;
+  }
+
+  /// One tensor of the arguments of a call, tuples flattened.
+  struct Item {
+    Expr expr;
+    size_t index;
+  };
+
+  Values arguments_with_prologue(const Call& call, const GraphKernel& kernel) {
+    std::vector<Item> items;
+    for (const Expr& arg : call.args)
+      for (size_t i = 0; i < values_.at(arg.get()).size(); ++i) items.push_back({arg, i});
+    const std::vector<Tensor>& made = made_ahead(items, kernel);
+    Values values;
+    for (const tir::PartParam& argument : kernel.arguments) {
+      if (argument.from_prologue) {
+        values.push_back(builder_.constant(made.at(argument.number)));
+      } else {
+        const Item& item = items.at(argument.number);
+        values.push_back(placed(item.expr)[item.index]);
+      }
+    }
+    return values;
+  }
+
+  /// What the prologue of `kernel` gives for the constants among `items`; equal calls of it run once.
+  const std::vector<Tensor>& made_ahead(const std::vector<Item>& items, const GraphKernel& kernel) {
+    std::pair<std::string, std::vector<const void*>> key(kernel.name, {});
+    std::vector<Tensor> constants;
+    for (size_t number : kernel.prologue_arguments) {
+      const Item& item = items.at(number);
+      constants.push_back(flow_.constants(item.expr)[item.index]);
+      CHECK(constants.back().defined(), "argument {} of {} is no constant", number, kernel.name);
+      key.second.push_back(constants.back().data());
+    }
+    auto [found, fresh] = made_ahead_.try_emplace(std::move(key));
+    if (fresh) found->second = kernel.prologue(constants);
+    return found->second;
+  }
+
   const Dataflow& flow_;
-  FunctionRef<const GraphKernel&(const Expr&)> kernel_;
+  FunctionRef<const GraphKernel&(const KernelCall&)> kernel_;
   runtime::PlanBuilder builder_;
   std::unordered_map<const lathe::Node*, Values> values_;
+  // by kernel and addresses of its constants
+  std::map<std::pair<std::string, std::vector<const void*>>, std::vector<Tensor>> made_ahead_;
 };
 
 }  // namespace
 
-std::vector<Expr> kernel_callees(const relay::Module& module) {
-  Dataflow flow(module);
-  for (const relay::Var& param : flow.main().params)
-    flat_types(param->checked_type ? param->checked_type : param->annotation);
-  std::vector<Expr> callees;
-  std::unordered_set<const lathe::Node*> seen;
-  for (const Expr& expr : flow.order()) {
-    const Call* call = expr.as<Call>();
-    if (!call) continue;
-    Expr callee = flow.callee(*call);
-    if (needs_kernel(callee) && seen.insert(callee.get()).second) callees.push_back(callee);
-  }
-  return callees;
-}
-
 runtime::ModuleImage plan_graph(const relay::Module& module,
-                                FunctionRef<const GraphKernel&(const Expr&)> kernel) {
+                                FunctionRef<const GraphKernel&(const KernelCall&)> kernel) {
   return Planner(Dataflow(module), kernel).plan();
 }
 

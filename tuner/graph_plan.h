@@ -1,11 +1,13 @@
 // From the graph of fused functions to the runtime's static plan.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "core/relay/expr.h"
 #include "core/runtime/plan_builder.h"
+#include "core/tir/prologue.h"
+#include "tuner/dataflow.h"
 
 namespace lathe::tuner {
 
@@ -14,17 +16,21 @@ struct GraphKernel {
   std::string name;
   int64_t workspace_bytes = 0;
   double flops = 0;  // of the unscheduled program
+
+  /// Gives tensors that the kernel takes in place of some of the call's constants: run while the plan is
+  /// made, once for each distinct set of constants. Null: the kernel takes the arguments of the call.
+  std::function<std::vector<Tensor>(std::span<const Tensor>)> prologue = {};
+  /// Which of the call's tensors (tuples flattened) the prologue takes. REQUIRES: they are constants in all
+  /// calls of the kernel.
+  std::vector<size_t> prologue_arguments = {};
+  /// Where the inputs of the kernel come from; with a prologue only.
+  std::vector<tir::PartParam> arguments = {};
 };
 
-/// What `main` calls that needs a kernel: primitive functions (global ones resolved) and tensor programs,
-/// each node once, in order of execution. Functions that only reshape are views and need none. REQUIRES:
-/// types are inferred. Throws Error for control flow, closures and references, which cannot be executed yet,
-/// and for dimensions that are not constant.
-std::vector<relay::Expr> kernel_callees(const relay::Module& module);
-
-/// The plan of `main`, with its constants and without its library. Tuples are flattened: an input `x` of a
-/// tuple type becomes x.0, x.1, ...; outputs are named output_0, output_1, ... REQUIRES and throws as above.
+/// The plan of `main`, with the constants that it reads and without its library. Tuples are flattened: an
+/// input `x` of a tuple type becomes x.0, x.1, ...; outputs are named output_0, output_1, ... REQUIRES and
+/// throws as Dataflow does (dataflow.h).
 runtime::ModuleImage plan_graph(const relay::Module& module,
-                                FunctionRef<const GraphKernel&(const relay::Expr& callee)> kernel);
+                                FunctionRef<const GraphKernel&(const KernelCall&)> kernel);
 
 }  // namespace lathe::tuner

@@ -5,6 +5,7 @@
 
 #include "core/relay/lower.h"
 #include "core/support/text.h"
+#include "core/tir/prologue.h"
 #include "core/tir/text.h"
 
 namespace lathe::tuner {
@@ -37,9 +38,10 @@ double flops_of(const tir::Stmt& stmt) {
 
 }  // namespace
 
-std::string operator_names(const relay::Function& function) {
+std::string kernel_name(const relay::Expr& callee) {
+  if (const auto* program = callee.as<relay::PrimFunc>()) return program->func->name;
   std::string name;
-  post_order(function.body, [&](const NodeRef& node) {
+  post_order(callee.as<relay::Function>()->body, [&](const NodeRef& node) {
     const auto* call = node.as<relay::Call>();
     const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
     if (!op || name.size() > 60) return;
@@ -47,6 +49,13 @@ std::string operator_names(const relay::Function& function) {
     name += (name.empty() ? "" : "_") + short_name;
   });
   return name.empty() ? "copy" : name;
+}
+
+tir::Func workload_of(const KernelCall& call) {
+  const auto* program = call.callee.as<relay::PrimFunc>();
+  tir::Func func =
+      program ? program->func : relay::lower_function(call.callee.cast<relay::Function>(), "task");
+  return tir::with_constant_params(tir::canonical(func), call.constants);
 }
 
 double count_flops(const tir::Func& func) { return flops_of(func->body); }
@@ -59,24 +68,17 @@ double parameter_bytes(const tir::Func& func) {
 }
 
 std::vector<Task> extract_tasks(const relay::Module& fused) {
-  auto main = fused->functions.find("main");
-  CHECK(main != fused->functions.end(), "a module without main");
   std::map<std::string, size_t> known;
   std::vector<Task> tasks;
-  post_order(main->second->body, [&](const NodeRef& node) {
-    const auto* call = node.as<relay::Call>();
-    const auto* function = call ? call->callee.as<relay::Function>() : nullptr;
-    if (!function || !function->attrs.primitive) return;
-    Ref<relay::Function> ref(function);
-    if (relay::is_view(ref)) return;
-    tir::Func workload = tir::canonical(relay::lower_function(ref, "task"));
+  for (const KernelCall& call : kernel_calls(fused)) {
+    tir::Func workload = workload_of(call);
     std::string text = tir::print(workload), digest = sha256(text);
     auto [found, is_new] = known.emplace(digest, tasks.size());
     if (is_new)
-      tasks.push_back({operator_names(*function), workload, text, digest, 0, count_flops(workload),
+      tasks.push_back({kernel_name(call.callee), workload, text, digest, 0, count_flops(workload),
                        parameter_bytes(workload)});
     ++tasks[found->second].calls;
-  });
+  }
   std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return static_cast<double>(a.calls) * a.flops > static_cast<double>(b.calls) * b.flops;
   });

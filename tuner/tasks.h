@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/relay/expr.h"
+#include "tuner/dataflow.h"
 
 namespace lathe::tuner {
 
@@ -17,12 +17,17 @@ struct Task {
   double bytes = 0;   // of the parameters: what one call must at least move
 };
 
-/// The tasks of the primitive functions that `main` calls, heaviest (calls x flops) first; views are none.
-/// REQUIRES: fused, types inferred, constant shapes.
+/// The program that a call runs: canonical, unscheduled, with the constants among its inputs marked
+/// (core/tir/prologue.h). What is tuned is what is built.
+tir::Func workload_of(const KernelCall& call);
+
+/// The tasks of the kernels that `main` calls, heaviest (calls x flops) first. REQUIRES: fused, types
+/// inferred. Throws Error for what cannot be executed yet (dataflow.h).
 std::vector<Task> extract_tasks(const relay::Module& fused);
 
-/// The operators of a function in order, without their prefixes: "conv2d_add_relu".
-std::string operator_names(const relay::Function& function);
+/// What a kernel does, for people: the operators of a primitive function in order, without their prefixes
+/// ("conv2d_add_relu"); the name of a tensor program.
+std::string kernel_name(const relay::Expr& callee);
 
 /// Floating-point operations that one execution of the unscheduled program does: additions, multiplications,
 /// divisions, comparisons and intrinsics count one each.

@@ -6,6 +6,7 @@
 
 #include "core/support/error.h"
 #include "core/tir/bindings.h"
+#include "core/tir/prologue.h"
 #include "core/tir/regions.h"
 #include "core/tir/text.h"
 #include "core/tir/verify_expr.h"
@@ -30,6 +31,7 @@ class Verifier {
     if (f.outputs < 0 || f.outputs > static_cast<int64_t>(f.params.size()))
       report("function {} has {} parameters and {} outputs", f.name, f.params.size(), f.outputs);
     if (!f.body) report("function {} has no body", f.name);
+    constants(f);
     for (const Buffer& param : f.params) {
       post_order(param, [&](const NodeRef& node) {
         if (node.as<VarNode>()) visible_.insert(node.get());  // symbolic dimensions
@@ -43,6 +45,15 @@ class Verifier {
   }
 
  private:
+  void constants(const FuncNode& f) {
+    auto found = f.annotations.find(kConstantsKey);
+    if (found == f.annotations.end()) return;
+    size_t markable = std::min(f.params.size() - static_cast<size_t>(f.outputs), kMaxMarkedParams);
+    if (found->second <= 0 || found->second >> markable)
+      report("function {} marks constants {} among {} inputs", f.name, found->second,
+             f.params.size() - static_cast<size_t>(f.outputs));
+  }
+
   void define(const Node* node, const std::string& name) {
     bool is_new = defined_.insert(node).second;
     // Lowering copies statements, so one loop may stand in several branches, though not inside itself.

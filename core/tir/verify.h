@@ -7,12 +7,12 @@
 
 namespace lathe::tir {
 
-/// Nothing, or what is wrong first: undefined or doubly defined variables and buffers, types, ranks, indices
-/// that provably leave the buffer (an access no select or condition guards), blocks that use outer loop
-/// variables, iterator bindings that leave the domain or visit a reduction step not exactly once
-/// (bindings.h), accesses that the declared reads and writes do not cover, a reduction with neither init nor
-/// an earlier write of its buffer, a parallel loop that carries a reduction, vectors and Alloc at the
-/// scheduled level.
+/// Nothing, or what is wrong first: a mask of constants (prologue.h) that marks what is no input, undefined
+/// or doubly defined variables and buffers, types, ranks, indices that provably leave the buffer (an access
+/// no select or condition guards), blocks that use outer loop variables, iterator bindings that leave the
+/// domain or visit a reduction step not exactly once (bindings.h), accesses that the declared reads and
+/// writes do not cover, a reduction with neither init nor an earlier write of its buffer, a parallel loop
+/// that carries a reduction, vectors and Alloc at the scheduled level.
 std::optional<std::string> find_fault(const Func& func);
 /// Throws Error with the fault and the program's text.
 void verify(const Func& func);

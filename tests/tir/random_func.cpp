@@ -246,6 +246,24 @@ std::vector<Tensor> interpreted_outputs(const Func& func, uint64_t seed) {
   return params;
 }
 
+std::vector<Tensor> interpreted_outputs(const SplitProgram& split, const Func& func, uint64_t seed) {
+  std::vector<Tensor> whole = random_params(func, seed), made;
+  auto run = [&](const Func& part, const std::vector<PartParam>& sources) {
+    std::vector<Tensor> params;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      auto [from_prologue, number] = sources[i];
+      if (from_prologue && number == made.size())
+        made.push_back(zeros(constant_shape(part->params[i]), part->params[i]->dtype));
+      params.push_back(from_prologue ? made[number] : whole[number]);
+    }
+    interpret(part, params);
+  };
+  if (split.prologue) run(split.prologue, split.prologue_params);
+  run(split.main, split.main_params);
+  whole.erase(whole.begin(), whole.end() - func->outputs);
+  return whole;
+}
+
 double output_difference(const Func& func, const Func& reference, uint64_t seed) {
   std::vector<Tensor> a = interpreted_outputs(func, seed), b = interpreted_outputs(reference, seed);
   double largest = a.size() == b.size() ? 0 : INFINITY;

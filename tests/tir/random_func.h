@@ -5,6 +5,7 @@
 
 #include "core/support/tensor.h"
 #include "core/tir/builder.h"
+#include "core/tir/prologue.h"
 
 namespace lathe::tir {
 
@@ -24,6 +25,8 @@ Func random_func(uint32_t seed, const RandomFuncOptions& options = {});
 std::vector<Tensor> random_params(const Func& func, uint64_t seed = 1);
 /// The outputs the interpreter gives for random_params(func, seed).
 std::vector<Tensor> interpreted_outputs(const Func& func, uint64_t seed = 1);
+/// The same by the two parts of split_prologue, one after the other.
+std::vector<Tensor> interpreted_outputs(const SplitProgram& split, const Func& func, uint64_t seed = 1);
 /// The largest relative error between the outputs of two programs with equal parameters, by the interpreter.
 double output_difference(const Func& func, const Func& reference, uint64_t seed = 1);
 

@@ -25,6 +25,18 @@ TEST(Verify, RandomProgramsAreValid) {
   }
 }
 
+TEST(Verify, MarksOfConstants) {
+  auto marked = [](const std::string& mask) {
+    return fault_of("func f(a: float32[8], w: float32[8]) -> (out: float32[8]) @constants=" + mask +
+                    " { block root { for i in 0..8 { block b(spatial v in 0..8 = i) {"
+                    " reads a[v], w[v] writes out[v] out[v] = a[v] * w[v] } } } }");
+  };
+  EXPECT_EQ(marked("1"), "none");
+  EXPECT_EQ(marked("3"), "none");
+  for (const char* mask : {"0", "-1", "4", "9223372036854775807"})
+    EXPECT_EQ(marked(mask), std::string("function f marks constants ") + mask + " among 2 inputs");
+}
+
 TEST(Verify, ScopesOfVariables) {
   EXPECT_EQ(
       fault_in("for i in 0..8 { block b(spatial v in 0..8 = i) { reads a[v] writes out[v] out[v] = a[i] } }"),

@@ -6,6 +6,7 @@
 #include "core/relay/ops/attrs_nn.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "schedules/schedule.h"
 
 namespace lathe::tuner {
 namespace {
@@ -36,19 +37,15 @@ Expr dense_relu() {
                         relay::FunctionAttrs{.primitive = true});
 }
 
-/// relu(w relu(w x)) by loops.
-Tensor expected(const Tensor& x, const Tensor& w) {
-  Tensor result = x;
-  for (int layer = 0; layer < 2; ++layer) {
-    Tensor next = zeros({8, 8}, kFloat32);
-    for (int64_t i = 0; i < 8; ++i)
-      for (int64_t j = 0; j < 8; ++j) {
-        double sum = 0;
-        for (int64_t k = 0; k < 8; ++k) sum += result.value(i * 8 + k) * w.value(j * 8 + k);
-        next.set(i * 8 + j, std::max(sum, 0.0));
-      }
-    result = next;
-  }
+/// relu(w x) by loops.
+Tensor layer(const Tensor& x, const Tensor& w) {
+  Tensor result = zeros({8, 8}, kFloat32);
+  for (int64_t i = 0; i < 8; ++i)
+    for (int64_t j = 0; j < 8; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < 8; ++k) sum += x.value(i * 8 + k) * w.value(j * 8 + k);
+      result.set(i * 8 + j, std::max(sum, 0.0));
+    }
   return result;
 }
 
@@ -70,7 +67,45 @@ TEST(FinalBuild, EqualFunctionsShareAKernelAndTheResultIsRight) {
   runtime::Executor executor(runtime::Module::from_image(std::move(image)), runtime::serial_parallel());
   executor.set_input(0, x);
   executor.run();
-  EXPECT_LT(max_relative_error(executor.output(0), expected(x, w)), 1e-5);
+  EXPECT_LT(max_relative_error(executor.output(0), layer(layer(x, w), w)), 1e-5);
+}
+
+/// The default schedule, after the weights (what the dense block reads second) were copied to a transposed
+/// layout by statements of their own.
+tir::Func with_packed_weights(const tir::Func& workload) {
+  schedule::Schedule s(workload);
+  schedule::BlockHandle dense = s.get_block("b0");
+  schedule::BlockHandle packed = s.cache_read(dense, 1, tir::Scope::kGlobal);
+  s.transform_layout(packed, 0, {1, 8, 0, 8});
+  return s.func();
+}
+
+TEST(FinalBuild, APrologueIsRunAtBuildTimeForEachSetOfWeights) {
+  Tensor x = random_tensor({8, 8}, kFloat32, 1), w = random_tensor({8, 8}, kFloat32, 2),
+         u = random_tensor({8, 8}, kFloat32, 3);
+  relay::Var data = param("data", kMatrix);
+  Expr shared = relay::constant(w), other = relay::constant(u), result = data;
+  Expr callee = dense_relu();
+  for (const Expr& weight : {shared, other, shared})
+    result = typed(make<Call>(callee, std::vector<Expr>{result, weight}), kMatrix);
+  // The last layer's weights are not constant: a kernel of its own, without prologue.
+  result = typed(make<Call>(callee, std::vector<Expr>{result, data}), kMatrix);
+  relay::Module module = relay::make_module(
+      make<Function>(std::vector<relay::TypeVar>(), std::vector<relay::Var>{data}, kMatrix, result));
+  Target target = codegen::host_target();
+  runtime::ModuleImage image = final_build(module, target, with_packed_weights);
+  ASSERT_EQ(image.plan.steps.size(), 4u);
+  for (size_t step : {1, 2}) EXPECT_EQ(image.plan.steps[step].kernel, image.plan.steps[0].kernel);
+  EXPECT_NE(image.plan.steps[3].kernel, image.plan.steps[0].kernel);
+  EXPECT_EQ(image.constants.size(), 2u);  // packed w and packed u; w and u themselves are gone
+  EXPECT_EQ(image.constants[0].data.value(1), w.value(8));
+
+  Tensor expected_output = x;
+  for (const Tensor& weight : {w, u, w, x}) expected_output = layer(expected_output, weight);
+  runtime::Executor executor(runtime::Module::from_image(std::move(image)), runtime::serial_parallel());
+  executor.set_input(0, x);
+  executor.run();
+  EXPECT_LT(max_relative_error(executor.output(0), expected_output), 1e-5);
 }
 
 TEST(FinalBuild, AScheduleThatFailsIsTheUsersError) {

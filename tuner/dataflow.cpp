@@ -1,0 +1,189 @@
+#include "tuner/dataflow.h"
+
+#include <unordered_set>
+
+#include "core/relay/lower.h"
+#include "core/tir/prologue.h"
+
+namespace lathe::tuner {
+
+using relay::Call;
+using relay::Expr;
+using relay::ExprKind;
+using relay::Function;
+
+namespace {
+
+void flatten(const relay::Type& type, std::vector<runtime::TensorType>& into) {
+  CHECK(type, "the final build needs inferred types");
+  if (const auto* tuple = type.as<relay::TupleType>()) {
+    for (const relay::Type& item : tuple->items) flatten(item, into);
+  } else if (const auto* tensor = type.as<relay::TensorType>()) {
+    if (!has_constant_shape(*tensor))
+      fail("the model has dimensions that are not known; give inputs with shapes");
+    into.push_back({constant_shape(*tensor), tensor->dtype});
+  } else {
+    fail("values other than tensors and tuples of them cannot be compiled yet");
+  }
+}
+
+/// Whether calls of the callee run a kernel; throws Error when they cannot be executed at all.
+bool needs_kernel(const Expr& callee) {
+  if (callee.as<relay::PrimFunc>()) return true;
+  if (const Function* function = callee.as<Function>(); function && function->attrs.primitive)
+    return !relay::is_view(callee.cast<Function>());
+  if (const relay::OpNode* op = callee.as<relay::OpNode>())
+    fail("operator {} cannot be compiled: it is in no fused function", op->name);
+  fail("calls of {} cannot be compiled yet", callee->type().name);
+}
+
+}  // namespace
+
+std::vector<runtime::TensorType> flat_types(const relay::Type& type) {
+  std::vector<runtime::TensorType> types;
+  flatten(type, types);
+  return types;
+}
+
+Dataflow::Dataflow(const relay::Module& module) : module_(module) {
+  auto main = module->functions.find("main");
+  if (main == module->functions.end()) fail("the module has no function @main");
+  main_ = main->second;
+  for (const relay::Var& param : main_->params)
+    constants_[param.get()].resize(
+        flat_types(param->checked_type ? param->checked_type : param->annotation).size());
+  visit(main_->body);
+  for (const Expr& expr : order_)
+    if (!constants_.count(expr.get())) constants_[expr.get()] = find_constants(expr);
+}
+
+Expr Dataflow::bound(const Expr& var) const {
+  auto found = bound_.find(var.get());
+  return found == bound_.end() ? Expr() : found->second;
+}
+
+Expr Dataflow::callee(const Call& call) const {
+  Expr callee = call.callee;
+  if (Expr value = bound(callee)) callee = value;
+  if (const auto* global = callee.as<relay::GlobalVarNode>()) {
+    auto function = module_->functions.find(global->name);
+    if (function == module_->functions.end()) fail("the module has no function @{}", global->name);
+    callee = function->second;
+  }
+  return callee;
+}
+
+std::vector<Expr> Dataflow::needs(const Expr& expr) {
+  switch (expr->kind()) {
+    case ExprKind::kCall:
+      return expr.as<Call>()->args;
+    case ExprKind::kTuple:
+      return expr.as<relay::Tuple>()->items;
+    case ExprKind::kProjection:
+      return {expr.as<relay::Projection>()->tuple};
+    case ExprKind::kLet: {
+      const relay::Let* let = expr.as<relay::Let>();
+      bound_[let->var.get()] = let->value;
+      return {let->value, let->body};
+    }
+    case ExprKind::kVar:
+      if (Expr value = bound(expr)) return {value};
+      return {};
+    case ExprKind::kConstant:
+    case ExprKind::kFunction:  // let-bound; its calls are what runs
+      return {};
+    default:
+      fail("control flow, closures and references cannot be compiled yet; the model has {}",
+           expr->type().name);
+  }
+}
+
+void Dataflow::visit(const Expr& root) {
+  struct Frame {
+    Expr expr;
+    std::vector<Expr> needs;
+    size_t next = 0;
+  };
+  std::unordered_set<const lathe::Node*> seen{root.get()};
+  std::vector<Frame> stack{{root, needs(root)}};
+  while (!stack.empty()) {
+    Frame& frame = stack.back();
+    if (frame.next == frame.needs.size()) {
+      order_.push_back(frame.expr);
+      stack.pop_back();
+    } else if (Expr need = frame.needs[frame.next++]; seen.insert(need.get()).second) {
+      stack.push_back({need, needs(need)});
+    }
+  }
+}
+
+/// REQUIRES: those of what `expr` needs are found.
+std::vector<Tensor> Dataflow::find_constants(const Expr& expr) const {
+  switch (expr->kind()) {
+    case ExprKind::kConstant:
+      return {expr.as<relay::Constant>()->value};
+    case ExprKind::kLet:
+      return constants(expr.as<relay::Let>()->body);
+    case ExprKind::kVar: {
+      Expr value = bound(expr);
+      CHECK(value, "a free variable in main");
+      return constants(value);
+    }
+    case ExprKind::kTuple: {
+      std::vector<Tensor> all;
+      for (const Expr& item : expr.as<relay::Tuple>()->items) {
+        const std::vector<Tensor>& part = constants(item);
+        all.insert(all.end(), part.begin(), part.end());
+      }
+      return all;
+    }
+    case ExprKind::kProjection: {
+      const auto& projection = *expr.as<relay::Projection>();
+      const std::vector<Tensor>& all = constants(projection.tuple);
+      auto [first, count] = slice_of(projection);
+      auto begin = all.begin() + static_cast<int64_t>(first);
+      return {begin, begin + static_cast<int64_t>(count)};
+    }
+    case ExprKind::kCall: {
+      const Call& call = *expr.as<Call>();
+      return std::vector<Tensor>(flat_types(call.checked_type ? call.checked_type : call.out_type).size());
+    }
+    default:
+      return {};  // a let-bound function
+  }
+}
+
+FlatSlice slice_of(const relay::Projection& projection) {
+  const auto* type = projection.tuple->checked_type.as<relay::TupleType>();
+  CHECK(type, "a projection of what is not a tuple");
+  FlatSlice slice;
+  for (int64_t i = 0; i < projection.index; ++i) slice.first += flat_types(type->items[i]).size();
+  slice.count = flat_types(type->items[projection.index]).size();
+  return slice;
+}
+
+KernelCall kernel_call(const Dataflow& flow, const Ref<Call>& call) {
+  Expr callee = flow.callee(*call);
+  if (!needs_kernel(callee)) return {call, nullptr};
+  int64_t mask = 0;
+  size_t tensor = 0;
+  for (const Expr& arg : call->args)
+    for (const Tensor& value : flow.constants(arg)) {
+      if (tensor < tir::kMaxMarkedParams && value.defined()) mask |= int64_t{1} << tensor;
+      ++tensor;
+    }
+  return {call, callee, mask};
+}
+
+std::vector<KernelCall> kernel_calls(const relay::Module& module) {
+  Dataflow flow(module);
+  std::vector<KernelCall> calls;
+  for (const Expr& expr : flow.order()) {
+    if (!expr.as<Call>()) continue;
+    KernelCall call = kernel_call(flow, expr.cast<Call>());
+    if (call.callee) calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+}  // namespace lathe::tuner
