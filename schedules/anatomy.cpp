@@ -50,6 +50,49 @@ bool loads_contiguously(const Expr& value, const Var& lane) {
   return good;
 }
 
+namespace {
+/// cast(load) with the load contiguous along `k`, which its last dimension holds whole multiples of; or null.
+const Load* widened_load(const Expr& e, const Var& k, int64_t extent) {
+  const Cast* cast = e.as<Cast>();
+  const Load* load = cast ? cast->value.as<Load>() : nullptr;
+  if (!load || !is_contiguous(load->indices, k)) return nullptr;
+  const int64_t* last = as_int(load->buffer->shape.back());
+  return last && *last % extent == 0 ? load : nullptr;
+}
+
+/// How many products of this type one lane of `sum` takes; 0 when there is no such instruction.
+int64_t dot_length(DataType product, DataType sum) {
+  if (sum == kInt32 && (product == kInt8 || product == kUInt8)) return 4;
+  return sum == kFloat32 && product == kBFloat16 ? 2 : 0;
+}
+}  // namespace
+
+std::optional<DotProduct> dot_product(const Block& block) {
+  const Store* update = block.body.as<Store>();
+  if (!update || block.iters.empty() || block.iters.back().kind != IterKind::kReduce) return std::nullopt;
+  const BlockIter& last = block.iters.back();
+  const Binary* sum = update->value.as<Binary>();
+  const Binary* product = sum && sum->op == BinaryOp::kAdd ? sum->b.as<Binary>() : nullptr;
+  const Load* total = sum ? sum->a.as<Load>() : nullptr;
+  if (!product || product->op != BinaryOp::kMul || !total || total->buffer != update->buffer ||
+      !as_int(last.extent))
+    return std::nullopt;
+  int64_t extent = int_value(last.extent);
+  const Load* x = widened_load(product->a, last.var, extent);
+  const Load* y = widened_load(product->b, last.var, extent);
+  if (!x || !y || dot_length(x->buffer->dtype, product->dtype) != extent ||
+      dot_length(y->buffer->dtype, product->dtype) != extent)
+    return std::nullopt;
+  return DotProduct{last.var, x->buffer, y->buffer};
+}
+
+double VectorReduction::steps() const {
+  double result = 1;
+  for (size_t i = 0; i < extents.size(); ++i)
+    if (reduces[i] && i != dot) result *= static_cast<double>(extents[i]);
+  return result;
+}
+
 bool VectorReduction::broadcasts() const {
   for (const Operand& operand : operands)
     if (!operand.contiguous) return true;
@@ -102,6 +145,9 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
   result.vector = *vector;
   const Var& lane = block->iters[*vector].var;
   result.run = result.extents[*vector];
+  // As the only variable of the reduction it is better left a loop, or there would be none.
+  bool sums_more = std::count(result.reduces.begin(), result.reduces.end(), true) > 1;
+  if (sums_more && dot_product(*block)) result.dot = block->iters.size() - 1;
   bool gathers = false;
   post_order(update.value, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
@@ -109,7 +155,12 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
     Operand operand{load->buffer, {}, any_uses(load->indices, lane)};
     for (const BlockIter& iter : block->iters) operand.uses.push_back(any_uses(load->indices, iter.var));
     if (operand.contiguous) {
-      int64_t run = run_of(load->indices, lane, result.extents[*vector]);
+      // Lanes of a dot product are neighbours when their groups are: the last dimension is one group.
+      bool grouped = result.dot && load->indices.back() == block->iters[*result.dot].var;
+      size_t dims = load->indices.size() - (grouped ? 1 : 0);
+      int64_t run = result.dot && !grouped ? 0
+                                           : run_of({load->indices.begin(), load->indices.begin() + dims},
+                                                    lane, result.extents[*vector]);
       gathers |= run == 0;
       result.run = std::gcd(result.run, run);
     }

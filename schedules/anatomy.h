@@ -21,6 +21,16 @@ bool is_contiguous(const std::vector<Expr>& indices, const Var& lane);
 /// (lanes that choose differently would load where only some may).
 bool loads_contiguously(const Expr& value, const Var& lane);
 
+/// A sum of widened products that vector units compute several products at a time:
+///   c[...] = c[...] + cast(x[..., k]) * cast(y[..., k])
+/// with neighbours along k neighbours in memory: four 8-bit integers into an int32, or two bfloat16 into a
+/// float32.
+struct DotProduct {
+  Var variable;  // k, the block's innermost, of extent 4 or 2
+  tir::Buffer x, y;
+};
+std::optional<DotProduct> dot_product(const tir::Block& block);
+
 /// A load in the body of a reduction, by the variables it is indexed with.
 struct Operand {
   tir::Buffer buffer;
@@ -36,12 +46,15 @@ struct VectorReduction {
   std::vector<int64_t> extents;  // by block variable
   std::vector<bool> reduces;     // by block variable
   size_t vector = 0;             // the variable of the output's last dimension
+  std::optional<size_t> dot;  // the variable whose products are summed within a lane (see DotProduct)
   int64_t run = 0;  // lanes are neighbours within aligned runs of this many: its extent, or less when packed
   std::vector<Operand> operands;
 
   /// Some operand is the same for all lanes: a matrix product or a convolution, not a depthwise one or a
   /// pooling.
   bool broadcasts() const;
+  /// Instructions that add to a vector of results: the iterations of its reduction, those of `dot` at once.
+  double steps() const;
 };
 std::optional<VectorReduction> vector_reduction(const Ref<tir::Block>& block);
 

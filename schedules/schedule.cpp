@@ -187,6 +187,7 @@ void Schedule::reorder(const std::vector<LoopHandle>& loops) { run(primitive("re
 void Schedule::parallel(LoopHandle loop) { run(primitive("parallel"), {loop}); }
 void Schedule::vectorize(LoopHandle loop) { run(primitive("vectorize"), {loop}); }
 void Schedule::unroll(LoopHandle loop) { run(primitive("unroll"), {loop}); }
+void Schedule::dot_product(LoopHandle loop) { run(primitive("dot_product"), {loop}); }
 void Schedule::annotate(LoopHandle loop, const std::string& key, int64_t value) {
   run(primitive("annotate_loop"), {loop, key, value});
 }

@@ -68,6 +68,7 @@ class Schedule {
   void parallel(LoopHandle loop);
   void vectorize(LoopHandle loop);
   void unroll(LoopHandle loop);
+  void dot_product(LoopHandle loop);
   void annotate(LoopHandle loop, const std::string& key, int64_t value);
   void annotate(BlockHandle block, const std::string& key, int64_t value);
   BlockHandle cache_read(BlockHandle block, int64_t read, tir::Scope scope);

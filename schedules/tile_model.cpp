@@ -46,10 +46,10 @@ constexpr double kTolerance = 1.4;
 class Model {
  public:
   Model(const VectorReduction& reduction, const Target& target)
-      : reduction_(reduction), target_(target), variables_(tiled_variables(reduction, target)) {
-    for (size_t i = 0; i < reduction.extents.size(); ++i)
-      if (reduction.reduces[i]) steps_ *= static_cast<double>(reduction.extents[i]);
-  }
+      : reduction_(reduction),
+        target_(target),
+        variables_(tiled_variables(reduction, target)),
+        steps_(reduction.steps()) {}
 
   std::vector<RegisterTile> tiles() {
     std::vector<int64_t> sizes(variables_.size(), 1);
@@ -133,7 +133,7 @@ class Model {
   const VectorReduction& reduction_;
   const Target& target_;
   std::vector<size_t> variables_;
-  double steps_ = 1;
+  double steps_;
   std::vector<RegisterTile> tiles_;
 };
 }  // namespace

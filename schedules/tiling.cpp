@@ -32,9 +32,9 @@ class Model {
   Model(const VectorReduction& reduction, const Target& target)
       : reduction_(reduction), target_(target), variables_(tiled_variables(reduction, target)) {
     for (const Operand& operand : reduction.operands) bytes_.push_back(bytes(operand.buffer));
-    vectors_ = 1;
-    for (int64_t extent : reduction.extents) vectors_ *= static_cast<double>(extent);
-    vectors_ /= static_cast<double>(vector_width(reduction, target));
+    vectors_ = reduction.steps() / static_cast<double>(vector_width(reduction, target));
+    for (size_t i = 0; i < reduction.extents.size(); ++i)
+      if (!reduction.reduces[i]) vectors_ *= static_cast<double>(reduction.extents[i]);
   }
 
   std::vector<Tiling> best() {

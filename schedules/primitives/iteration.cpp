@@ -1,4 +1,6 @@
 // How loops run, and hints on loops and blocks.
+#include "core/tir/passes/vectorize_loops.h"
+#include "schedules/anatomy.h"
 #include "schedules/coverage.h"
 #include "schedules/primitive.h"
 
@@ -72,6 +74,25 @@ void unroll(Application& a) {
   set_iteration(a, Iteration::kUnrolled);
 }
 
+/// Takes effect where the loop stands in a vectorized one, the initial value apart (decompose_reduction).
+void dot_product(Application& a) {
+  Path path = a.loop(0);
+  const Ref<For> loop = path.back().cast<For>();
+  const Block* block = loop->body.as<Block>();
+  if (!block) a.fail("loop {} must be innermost, around one block", loop->var->name);
+  std::optional<DotProduct> dot = schedule::dot_product(*block);
+  if (!dot)
+    a.fail(
+        "block `{}` is no sum of products of 4 neighbouring 8-bit integers as int32, or of 2 bfloat16 as "
+        "float32",
+        block->name);
+  for (const BlockIter& iter : block->iters)
+    if (uses_var(iter.value, loop->var.get()) != (iter.var == dot->variable) ||
+        (iter.var == dot->variable && iter.value != loop->var))
+      a.fail("loop {} is not variable {} of block `{}`", loop->var->name, dot->variable->name, block->name);
+  a.func = replace(a.func, path.back(), changed(loop, [](For& copy) { copy.annotations[kDotProduct] = 1; }));
+}
+
 void annotate_loop(Application& a) {
   Path path = a.loop(0);
   a.func = replace(a.func, path.back(), changed(path.back().cast<For>(), [&](For& copy) {
@@ -91,6 +112,11 @@ constexpr Primitive kPrimitives[] = {
     {"parallel", "for i: S  ->  parallel for i: S", {{kLoop}}, parallel},
     {"vectorize", "for i: S  ->  vectorized for i: S", {{kLoop}}, vectorize},
     {"unroll", "for i: S  ->  unrolled for i: S", {{kLoop}}, unroll},
+    {"dot_product",
+     "vectorized for i: for k in 0..4: c[i] += cast(x[k]) * cast(y[i, k])  ->  vectorized for i: c[i] += "
+     "cast(x[0]) * cast(y[i, 0]) + ... + cast(x[3]) * cast(y[i, 3])",
+     {{kLoop}},
+     dot_product},
     {"annotate_loop", "for i: S  ->  for i {key: value}: S", {{kLoop, kText, kInt}}, annotate_loop},
     {"annotate_block", "block b: S  ->  block b {key: value}: S", {{kBlock, kText, kInt}}, annotate_block},
 };

@@ -147,7 +147,7 @@ class TiledReduction {
     for (const Parts& part : parts_)
       if (part.middle) order.push_back(*part.middle), tile_loop_ = *part.middle;
     for (size_t i = 0; i < loops_.size(); ++i)
-      if (reduction_.reduces[i]) reduce_.push_back(loops_[i]);
+      if (reduction_.reduces[i] && i != reduction_.dot) reduce_.push_back(loops_[i]);
     unroll_reduction();
     order.insert(order.end(), reduce_.begin(), reduce_.end());
     for (bool held : {false, true})
@@ -155,6 +155,7 @@ class TiledReduction {
         if (parts_[i].tile && held_operand().uses[i] == held) tile.push_back(*parts_[i].tile);
     order.insert(order.end(), tile.begin(), tile.end());
     order.push_back(lanes_);
+    if (reduction_.dot) order.push_back(loops_[*reduction_.dot]);
     s_.reorder(order);
     for (LoopHandle loop : tile) s_.unroll(loop);
     s_.vectorize(lanes_);
@@ -275,6 +276,7 @@ class TiledReduction {
   void finish_reduction() {
     for (LoopHandle loop : unrolled_) s_.unroll(loop);
     done_.insert(s_[s_.decompose_reduction(block_, reduce_[0])]->name);
+    if (reduction_.dot) s_.dot_product(loops_[*reduction_.dot]);
   }
 
   void finish_epilogue() {

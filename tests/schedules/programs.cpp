@@ -50,6 +50,42 @@ Func conv2d(const ConvShape& c, DataType dtype) {
   return f.finish("conv2d", {out});
 }
 
+Func dot_conv2d(DataType data_type, DataType weight_type, int64_t size, int64_t kernel, int64_t lanes) {
+  FuncBuilder f;
+  bool ints = data_type.is_int();
+  int64_t group = ints ? 4 : 2, pad = kernel / 2;
+  DataType sum = ints ? kInt32 : kFloat32;
+  Buffer data = f.input("data", {1, 2, size, size, lanes}, data_type);
+  Buffer weight = f.input("weight", {2, 2, kernel, kernel, lanes / group, lanes, group}, weight_type);
+  Buffer bias = f.input("bias", {2, lanes}, sum);
+  Buffer padded = f.compute("pad", {1, 2, size + 2 * pad, size + 2 * pad, lanes}, [&](Vars i) {
+    Expr h = i[2] - pad, w = i[3] - pad;
+    Expr inside = logical_and(logical_and(less_equal(0, h), less(h, size)),
+                              logical_and(less_equal(0, w), less(w, size)));
+    return select(inside, load(data, {i[0], i[1], h, w, i[4]}), constant(data_type, 0));
+  });
+  Buffer conv =
+      f.reduce("conv", {1, 2, size, size, lanes}, {2, kernel, kernel, lanes / group, group}, Combiner::kSum,
+               [&](Vars i, Vars r) {
+                 Expr x = load(padded, {i[0], r[0], i[2] + r[1], i[3] + r[2], r[3] * group + r[4]});
+                 return cast(sum, x) * cast(sum, load(weight, {i[1], r[0], r[1], r[2], r[3], i[4], r[4]}));
+               });
+  Buffer out = f.compute("relu", conv->shape, [&](Vars i) {
+    return max(load(conv, {i[0], i[1], i[2], i[3], i[4]}) + load(bias, {i[1], i[4]}), constant(sum, 0));
+  });
+  return f.finish("dot_conv2d", {out});
+}
+
+Func dot_dense(int64_t m, int64_t n, int64_t k) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {m, k}, kUInt8), weight = f.input("weight", {n / 16, k / 4, 16, 4}, kInt8);
+  Buffer out = f.reduce("dense", {m, n}, {k / 4, 4}, Combiner::kSum, [&](Vars i, Vars r) {
+    Expr each = load(weight, {floordiv(i[1], 16), r[0], floormod(i[1], 16), r[1]});
+    return cast(kInt32, load(x, {i[0], r[0] * 4 + r[1]})) * cast(kInt32, each);
+  });
+  return f.finish("dot_dense", {out});
+}
+
 Func depthwise(int64_t blocks, int64_t size, int64_t stride, DataType dtype) {
   FuncBuilder f;
   int64_t out_size = (size - 1) / stride + 1;
@@ -168,6 +204,10 @@ std::vector<Program> small_programs() {
       {"conv2d 1x1 without epilogue", conv2d({.in_blocks = 3, .kernel = 1, .pad = 0, .epilogue = false})},
       {"conv2d 5x5 first layer",
        conv2d({.out_blocks = 1, .in_blocks = 1, .kernel = 5, .stride = 2, .pad = 2, .in_lanes = 3})},
+      {"8-bit conv2d", dot_conv2d(kUInt8, kInt8, 7)},
+      {"8-bit conv2d 1x1, signed", dot_conv2d(kInt8, kInt8, 6, 1)},
+      {"bfloat16 conv2d", dot_conv2d(kBFloat16, kBFloat16, 5)},
+      {"8-bit dense", dot_dense(3, 64, 24)},
       {"depthwise", depthwise(2, 7, 1)},
       {"depthwise stride 2", depthwise(1, 14, 2)},
       {"dense", dense(4, 64, 24)},

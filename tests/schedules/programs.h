@@ -22,6 +22,11 @@ struct ConvShape {
 };
 /// conv2d over NCHWc data and packed weights: padding block, convolution block, element-wise epilogue.
 tir::Func conv2d(const ConvShape& shape, DataType dtype = kInt32);
+/// conv2d of low precision: data NCHW{lanes}c, weights OIHW{lanes/group}i{lanes}o{group}i, groups of 4 8-bit
+/// integers into int32 or of 2 bfloat16 into float32; padding before and an element-wise epilogue.
+tir::Func dot_conv2d(DataType data, DataType weight, int64_t size, int64_t kernel = 3, int64_t lanes = 16);
+/// x[m, k] times weights packed [n/16, k/4, 16, 4].
+tir::Func dot_dense(int64_t m, int64_t n, int64_t k);
 tir::Func depthwise(int64_t blocks, int64_t size, int64_t stride, DataType dtype = kInt32);
 /// x[m, k] times weights packed [n/lanes, k, lanes], plus a bias.
 tir::Func dense(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32);

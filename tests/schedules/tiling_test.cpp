@@ -51,6 +51,18 @@ TEST(Anatomy, TellsOperandsApart) {
       << "the only spatial variable would be gathered";
 }
 
+TEST(Anatomy, FindsDotProducts) {
+  VectorReduction conv = main_of(dot_conv2d(kUInt8, kInt8, 7));
+  EXPECT_EQ(conv.dot, 9u);
+  EXPECT_EQ(conv.vector, 4u);
+  EXPECT_EQ(conv.run, 16);
+  EXPECT_EQ(conv.steps(), 2 * 3 * 3 * 4);
+  EXPECT_EQ(main_of(dot_dense(4, 64, 24)).dot, 3u);
+  EXPECT_TRUE(main_of(dot_conv2d(kBFloat16, kBFloat16, 7)).dot);
+  EXPECT_FALSE(main_of(conv2d({.in_lanes = 4})).dot) << "int32 has no such instruction";
+  EXPECT_FALSE(vector_reduction(dominant_reduction(dot_conv2d(kUInt8, kFloat32, 7))));
+}
+
 TEST(RegisterTiles, FillTheRegistersAndHideTheLatency) {
   for (const Target& target : {avx512(), avx2()}) {
     for (int64_t size : {56, 14, 7, 17}) {

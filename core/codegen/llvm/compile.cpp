@@ -3,6 +3,7 @@
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 
 #include <set>
 
@@ -33,6 +34,13 @@ void keep_error(const llvm::DiagnosticInfo* diagnostic, void* error) {
   diagnostic->print(printer);
 }
 
+MachineFeatures features_of(const llvm::TargetMachine& machine) {
+  const llvm::MCSubtargetInfo& info = *machine.getMCSubtargetInfo();
+  if (!machine.getTargetTriple().isX86()) return {};
+  auto has = [&](const char* features) { return info.checkFeatures(features); };
+  return {.vnni = has("+avx512vnni,+avx512vl"), .bfloat16 = has("+avx512bf16,+avx512vl")};
+}
+
 /// A module of one program and the code made of it. Functions with and without vectors are optimized apart.
 class Compilation {
  public:
@@ -45,7 +53,7 @@ class Compilation {
   }
 
   Kernel add(const tir::Func& func) {
-    KernelState state{module_, target_, func, plan_registers(func->body)};
+    KernelState state{module_, target_, func, plan_registers(func->body), features_of(*machine_)};
     Emitter::emit_kernel(state);
     vectorized_ |= is_vectorized(func);
     return {func->name, state.workspace_bytes};

@@ -19,6 +19,20 @@ bool has_load_or_division(const Expr& e) {
   });
   return found;
 }
+
+/// min(max(x, low), high) with constants that are int32 too. Of a NaN any number may come.
+bool is_clipped(const Expr& e) {
+  auto constant_of = [](const Expr& bound) -> std::optional<double> {
+    const Broadcast* b = bound.as<Broadcast>();
+    const FloatImm* f = (b ? b->value : bound).as<FloatImm>();
+    return f ? std::optional(f->value) : std::nullopt;
+  };
+  const Binary* high = e.as<Binary>();
+  const Binary* low = high && high->op == BinaryOp::kMin ? high->a.as<Binary>() : nullptr;
+  if (!low || low->op != BinaryOp::kMax) return false;
+  std::optional<double> least = constant_of(low->b), most = constant_of(high->b);
+  return least && most && *least >= -1e9 && *most <= 1e9;
+}
 }  // namespace
 
 llvm::Value* Emitter::value(const Expr& e) {
@@ -60,6 +74,7 @@ llvm::Value* Emitter::value(const Expr& e) {
 }
 
 llvm::Value* Emitter::binary(const Binary& e) {
+  if (llvm::Value* dot = dot_product(e)) return dot;
   llvm::Value *a = value(e.a), *b = value(e.b);
   if (e.op == BinaryOp::kAnd) return b_.CreateAnd(a, b);
   if (e.op == BinaryOp::kOr) return b_.CreateOr(a, b);
@@ -227,6 +242,21 @@ llvm::Value* Emitter::vector_select(const Select& e) {
   return b_.CreateSelect(condition, if_true, side(e.if_false, false));
 }
 
+/// A vector of floats as int32, toward zero; those beyond its range become the nearest, NaNs 0. LLVM's own
+/// saturating conversion takes vectors apart.
+llvm::Value* Emitter::saturated_int32(llvm::Value* v, bool in_range) {
+  llvm::Type* type = llvm::FixedVectorType::get(
+      b_.getInt32Ty(), llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements());
+  llvm::Value* result = b_.CreateFreeze(b_.CreateFPToSI(v, type));
+  if (in_range) return result;
+  constexpr double kBound = 2147483648.0;
+  auto bound = [&](double x) { return llvm::ConstantFP::get(v->getType(), x); };
+  auto number = [&](int32_t x) { return llvm::ConstantInt::getSigned(type, x); };
+  result = b_.CreateSelect(b_.CreateFCmpOGE(v, bound(kBound)), number(INT32_MAX), result);
+  result = b_.CreateSelect(b_.CreateFCmpOLT(v, bound(-kBound)), number(INT32_MIN), result);
+  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), number(0), result);
+}
+
 llvm::Value* Emitter::cast(const Cast& e) {
   llvm::Value* v = value(e.value);
   DataType from = e.value.dtype(), to = e.dtype;
@@ -240,8 +270,9 @@ llvm::Value* Emitter::cast(const Cast& e) {
     return rounded(is_signed(from) ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type), to);
   if (!from.is_float())
     return is_signed(from) ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
-  // Through int64, saturating, so that what does not fit is no undefined behaviour; bits beyond `to` are
-  // dropped.
+  // Saturating, so that what does not fit is no undefined behaviour; bits beyond `to` are dropped.
+  if (to.lanes > 1 && to.bits <= 32 && (to.bits < 32 || is_signed(to)))
+    return b_.CreateTrunc(saturated_int32(v, is_clipped(e.value)), type);
   if (to.bits >= 32) {
     auto f = is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return b_.CreateIntrinsic(f, {type, v->getType()}, {v});

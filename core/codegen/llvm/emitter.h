@@ -18,12 +18,19 @@ namespace lathe::codegen {
 /// Bytes that the intermediates of one thread may take on its stack.
 inline constexpr int64_t kStackLimit = 1 << 20;
 
+/// Instructions that the emitter names itself.
+struct MachineFeatures {
+  bool vnni = false;      // vpdpbusd for all widths of vectors that the target has
+  bool bfloat16 = false;  // vdpbf16ps
+};
+
 /// What the functions of one kernel share: the kernel and the bodies of its parallel loops.
 struct KernelState {
   llvm::Module& module;
   const Target& target;
   tir::Func func;
   RegisterPlan registers;
+  MachineFeatures features;
   int64_t workspace_bytes = 0;
   int parallel_loops = 0;
 };
@@ -76,11 +83,15 @@ class Emitter {
   llvm::Value* select(const Select& e);
   llvm::Value* vector_select(const Select& e);
   llvm::Value* cast(const Cast& e);
+  llvm::Value* saturated_int32(llvm::Value* v, bool in_range);
   llvm::Value* intrinsic(const IntrinsicCall& e);
   llvm::Value* float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype);
   llvm::Value* per_lane_call(const std::string& libm_name, llvm::ArrayRef<llvm::Value*> args);
   llvm::Value* rounded(llvm::Value* v, DataType dtype);
   llvm::Value* guarded(llvm::Value* condition, llvm::Type* type, FunctionRef<llvm::Value*()> emit_value);
+
+  // emit_dot.cpp
+  llvm::Value* dot_product(const Binary& e);
 
   // emit_memory.cpp
   llvm::Value* load(const tir::Load& e);

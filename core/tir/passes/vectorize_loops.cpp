@@ -60,6 +60,7 @@ class VectorBody {
         return convert_store(*stmt.as<Store>());
       case StmtKind::kFor: {
         const For& loop = *stmt.as<For>();
+        if (Stmt sum = one_sum(loop)) return convert(sum);
         Stmt body = uses_var(loop.extent, v_.get()) ? Stmt() : convert(loop.body);
         return body ? with_body(stmt.cast<For>(), body) : body;
       }
@@ -91,6 +92,24 @@ class VectorBody {
       });
     });
     return found;
+  }
+
+  /// The iterations of a loop annotated kDotProduct as one statement; null when it is none.
+  static Stmt one_sum(const For& loop) {
+    const Store* store = loop.body.as<Store>();
+    const Binary* update = store ? store->value.as<Binary>() : nullptr;
+    const int64_t* extent = as_int(loop.extent);
+    if (!loop.annotations.count(kDotProduct) || !extent || !update || update->op != BinaryOp::kAdd) return {};
+    const Load* total = update->a.as<Load>();
+    if (!total || total->buffer != store->buffer || uses_var(update->a, loop.var.get())) return {};
+    for (size_t d = 0; d < total->indices.size(); ++d)
+      if (!structural_equal(total->indices[d], store->indices[d])) return {};
+    Expr sum;
+    for (int64_t i = 0; i < *extent; ++i) {
+      Expr term = substitute(update->b, {{loop.var.get(), Expr(i)}});
+      sum = sum ? sum + term : term;
+    }
+    return tir::store(store->buffer, store->indices, update->a + sum);
   }
 
   Stmt convert_store(const Store& store) {

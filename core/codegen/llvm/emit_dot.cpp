@@ -1,0 +1,197 @@
+// Dot products: sums of 4 products of 8-bit integers, or of 2 of bfloat16, in the lanes of 32-bit results.
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <algorithm>
+
+#include "core/codegen/llvm/emitter.h"
+#include "core/support/error.h"
+
+namespace lathe::codegen {
+namespace {
+using tir::Load;
+
+/// cast(x[..., k]), the same for all lanes, times cast(y[..., lane, k]).
+struct Product {
+  const Load *same, *each;
+  FlatAccess same_at, each_at;
+};
+
+const Load* widened(const Expr& e, DataType to) {
+  const Cast* cast = e.as<Cast>();
+  return cast && cast->dtype.element() == to ? cast->value.as<Load>() : nullptr;
+}
+
+std::optional<Product> product_of(const Expr& e, int terms) {
+  const Binary* product = e.as<Binary>();
+  if (!product || product->op != BinaryOp::kMul) return std::nullopt;
+  const Broadcast* left = product->a.as<Broadcast>();
+  const Broadcast* same = left ? left : product->b.as<Broadcast>();
+  if (!same) return std::nullopt;
+  Product result{widened(same->value, e.dtype().element()),
+                 widened(left ? product->b : product->a, e.dtype().element()),
+                 {},
+                 {}};
+  if (!result.same || !result.each) return std::nullopt;
+  result.same_at = flatten(result.same->buffer, result.same->indices);
+  result.each_at = flatten(result.each->buffer, result.each->indices);
+  bool grouped = result.each_at.vector_terms.empty() && result.each_at.lanes == e.dtype().lanes &&
+                 result.each_at.lane_stride == terms && result.same_at.lanes == 1;
+  return grouped ? std::optional(std::move(result)) : std::nullopt;
+}
+
+void collect_terms(const Expr& e, std::vector<Expr>& terms) {
+  const Binary* sum = e.as<Binary>();
+  if (!sum || sum->op != BinaryOp::kAdd) return terms.push_back(e);
+  collect_terms(sum->a, terms);
+  collect_terms(sum->b, terms);
+}
+
+/// The first of `terms`, when they are products of neighbours: 0 to terms - 1 in both operands.
+std::optional<Product> dot_product_of(const std::vector<Expr>& terms) {
+  int count = static_cast<int>(terms.size());
+  std::optional<Product> first;
+  for (int k = 0; k < count; ++k) {
+    std::optional<Product> product = product_of(terms[static_cast<size_t>(k)], count);
+    if (!product) return std::nullopt;
+    if (!first) first = product;
+    if (product->same_at.constant != first->same_at.constant + k ||
+        product->each_at.constant != first->each_at.constant + k ||
+        key_of(product->same_at, product->same->buffer) != key_of(first->same_at, first->same->buffer) ||
+        key_of(product->each_at, product->each->buffer) != key_of(first->each_at, first->each->buffer))
+      return std::nullopt;
+  }
+  return first;
+}
+
+llvm::Type* lanes_of(llvm::Type* element, unsigned lanes) {
+  return llvm::FixedVectorType::get(element, lanes);
+}
+
+unsigned lane_count(llvm::Value* v) {
+  return llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements();
+}
+
+/// Vectors of groups of four 8-bit integers, each group in an i32 lane.
+struct Bytes {
+  llvm::Value* groups;
+  bool is_signed;
+};
+
+/// acc + x . y in vpdpbusd: unsigned times signed, exact. Operands of other signs are moved by 128.
+class Vnni {
+ public:
+  Vnni(llvm::IRBuilder<>& builder, llvm::Intrinsic::ID instruction)
+      : b_(builder), instruction_(instruction) {}
+
+  llvm::Value* add(llvm::Value* acc, Bytes x, Bytes y) {
+    if (x.is_signed && !y.is_signed) std::swap(x, y);
+    llvm::Value* zero = llvm::Constant::getNullValue(acc->getType());
+    if (!x.is_signed && y.is_signed) return dot(acc, x.groups, y.groups);
+    if (x.is_signed)  // (x + 128) . y - 128 . y
+      return b_.CreateSub(dot(acc, shifted(x.groups), y.groups), dot(zero, bytes(acc, 0x80808080), y.groups));
+    // x . (y - 128) + 128 * (x . 1)
+    llvm::Value* sum = dot(zero, x.groups, bytes(acc, 0x01010101));
+    return b_.CreateAdd(dot(acc, x.groups, shifted(y.groups)), b_.CreateShl(sum, 7));
+  }
+
+ private:
+  llvm::Value* dot(llvm::Value* acc, llvm::Value* x, llvm::Value* y) {
+    return b_.CreateIntrinsic(instruction_, {}, {acc, x, y});
+  }
+  static llvm::Constant* bytes(llvm::Value* like, uint32_t group) {
+    return llvm::ConstantInt::get(like->getType(), group);
+  }
+  llvm::Value* shifted(llvm::Value* groups) { return b_.CreateXor(groups, bytes(groups, 0x80808080)); }
+
+  llvm::IRBuilder<>& b_;
+  llvm::Intrinsic::ID instruction_;
+};
+
+/// The even bytes of each i16, extended.
+llvm::Value* even_bytes(llvm::IRBuilder<>& b, Bytes v) {
+  llvm::Value* halves = b.CreateBitCast(v.groups, lanes_of(b.getInt16Ty(), 2 * lane_count(v.groups)));
+  llvm::Value* low = b.CreateShl(halves, 8);
+  return v.is_signed ? b.CreateAShr(low, 8) : b.CreateLShr(low, 8);
+}
+llvm::Value* odd_bytes(llvm::IRBuilder<>& b, Bytes v) {
+  llvm::Value* halves = b.CreateBitCast(v.groups, lanes_of(b.getInt16Ty(), 2 * lane_count(v.groups)));
+  return v.is_signed ? b.CreateAShr(halves, 8) : b.CreateLShr(halves, 8);
+}
+
+/// acc + the sums of neighbouring products of i16 (x86: vpmaddwd).
+llvm::Value* add_pairs(llvm::IRBuilder<>& b, llvm::Value* acc, llvm::Value* x, llvm::Value* y) {
+  unsigned lanes = lane_count(acc);
+  llvm::Type* wide = lanes_of(b.getInt32Ty(), 2 * lanes);
+  llvm::Value* products = b.CreateMul(b.CreateSExt(x, wide), b.CreateSExt(y, wide));
+  std::vector<int> even, odd;
+  for (unsigned l = 0; l < lanes; ++l) {
+    even.push_back(static_cast<int>(2 * l));
+    odd.push_back(static_cast<int>(2 * l + 1));
+  }
+  llvm::Value* sum = b.CreateAdd(b.CreateShuffleVector(products, even), b.CreateShuffleVector(products, odd));
+  return b.CreateAdd(acc, sum);
+}
+
+llvm::Intrinsic::ID for_lanes(unsigned lanes, llvm::Intrinsic::ID x4, llvm::Intrinsic::ID x8,
+                              llvm::Intrinsic::ID x16) {
+  return lanes == 16 ? x16 : lanes == 8 ? x8 : lanes == 4 ? x4 : llvm::Intrinsic::not_intrinsic;
+}
+
+llvm::Value* add_bytes(llvm::IRBuilder<>& b, bool vnni, llvm::Value* acc, Bytes x, Bytes y) {
+  llvm::Intrinsic::ID instruction =
+      for_lanes(lane_count(acc), llvm::Intrinsic::x86_avx512_vpdpbusd_128,
+                llvm::Intrinsic::x86_avx512_vpdpbusd_256, llvm::Intrinsic::x86_avx512_vpdpbusd_512);
+  if (vnni && instruction != llvm::Intrinsic::not_intrinsic) return Vnni(b, instruction).add(acc, x, y);
+  acc = add_pairs(b, acc, even_bytes(b, x), even_bytes(b, y));
+  return add_pairs(b, acc, odd_bytes(b, x), odd_bytes(b, y));
+}
+
+/// acc + x . y for pairs of bfloat16 in i32 lanes: in vdpbf16ps, or as float32.
+llvm::Value* add_bfloats(llvm::IRBuilder<>& b, bool native, llvm::Value* acc, llvm::Value* x,
+                         llvm::Value* y) {
+  llvm::Intrinsic::ID instruction =
+      for_lanes(lane_count(acc), llvm::Intrinsic::x86_avx512bf16_dpbf16ps_128,
+                llvm::Intrinsic::x86_avx512bf16_dpbf16ps_256, llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512);
+  if (native && instruction != llvm::Intrinsic::not_intrinsic) {
+    llvm::Type* pairs = lanes_of(b.getBFloatTy(), 2 * lane_count(acc));
+    return b.CreateIntrinsic(instruction, {}, {acc, b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)});
+  }
+  auto low = [&](llvm::Value* v) { return b.CreateBitCast(b.CreateShl(v, 16), acc->getType()); };
+  auto high = [&](llvm::Value* v) {
+    return b.CreateBitCast(b.CreateAnd(v, llvm::ConstantInt::get(v->getType(), 0xffff0000)), acc->getType());
+  };
+  acc = b.CreateFAdd(b.CreateFMul(low(x), low(y)), acc);
+  return b.CreateFAdd(b.CreateFMul(high(x), high(y)), acc);
+}
+}  // namespace
+
+/// One group of the operand that is the same for all lanes is one 32-bit load and a broadcast; a vector of
+/// groups of the other one is one dense load.
+llvm::Value* Emitter::dot_product(const Binary& e) {
+  if (e.op != BinaryOp::kAdd || e.dtype.lanes == 1 || mask_ ||
+      !state_.module.getDataLayout().isLittleEndian())
+    return nullptr;
+  bool ints = e.dtype.element() == kInt32;
+  if (!ints && e.dtype.element() != kFloat32) return nullptr;
+  std::vector<Expr> terms;
+  collect_terms(e.b, terms);
+  if (terms.size() != (ints ? 4 : 2)) return nullptr;
+  std::optional<Product> dot = dot_product_of(terms);
+  if (!dot) return nullptr;
+  DataType same = dot->same->buffer->dtype, each = dot->each->buffer->dtype;
+  auto fits = [&](DataType type) { return ints ? type == kInt8 || type == kUInt8 : type == kBFloat16; };
+  if (!fits(same) || !fits(each) || !storage(dot->same->buffer.get()).pointer ||
+      !storage(dot->each->buffer.get()).pointer)
+    return nullptr;
+  auto lanes = static_cast<unsigned>(e.dtype.lanes);
+  auto loaded = [&](llvm::Type* type, const FlatAccess& at, const tir::Buffer& buffer) {
+    return b_.CreateAlignedLoad(type, pointer_to(at, buffer), alignment_of(at, buffer));
+  };
+  llvm::Value* acc = value(e.a);
+  llvm::Value* x = b_.CreateVectorSplat(lanes, loaded(b_.getInt32Ty(), dot->same_at, dot->same->buffer));
+  llvm::Value* y = loaded(lanes_of(b_.getInt32Ty(), lanes), dot->each_at, dot->each->buffer);
+  if (!ints) return add_bfloats(b_, state_.features.bfloat16, acc, x, y);
+  return add_bytes(b_, state_.features.vnni, acc, {x, same == kInt8}, {y, each == kInt8});
+}
+
+}  // namespace lathe::codegen

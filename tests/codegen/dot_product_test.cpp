@@ -1,0 +1,93 @@
+// Sums of products of 8-bit integers and of bfloat16: which instructions they become, and that these compute
+// what the interpreter does, at the extremes of the types too.
+#include <gtest/gtest.h>
+
+#include "core/codegen/compile.h"
+#include "core/codegen/host_target.h"
+#include "core/tir/interpret.h"
+#include "core/tir/lower.h"
+#include "schedules/space.h"
+#include "tests/codegen/run_kernel.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::codegen {
+namespace {
+
+tir::Func lowered(const tir::Func& func, const Target& target) {
+  return tir::lower(schedule::replay(schedule::default_trace(func, target), func), target);
+}
+
+int64_t count(const std::string& text, const std::string& word) {
+  int64_t found = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+std::string assembly(const tir::Func& func, const char* target_text) {
+  Target target = resolve_target(target_text);
+  tir::Func f = lowered(func, target);
+  return compile_to_assembly(std::span(&f, 1), target);
+}
+
+TEST(DotProduct, BecomesTheInstructionOfTheTarget) {
+  tir::Func bytes = schedule::dot_conv2d(kUInt8, kInt8, 14),
+            bfloats = schedule::dot_conv2d(kBFloat16, kBFloat16, 14);
+  EXPECT_GT(count(assembly(bytes, "cpu:mcpu=cascadelake"), "vpdpbusd"), 20);
+  EXPECT_GT(
+      count(assembly(schedule::dot_conv2d(kUInt8, kInt8, 14, 3, 8), "cpu:mcpu=cascadelake"), "vpdpbusd"), 10)
+      << "blocks of 8 channels";
+  EXPECT_EQ(count(assembly(bytes, "cpu:mcpu=skylake-avx512"), "vpdpbusd"), 0);
+  EXPECT_GT(count(assembly(bytes, "cpu:mcpu=skylake-avx512"), "vpmaddwd"), 20);
+  EXPECT_GT(count(assembly(bytes, "cpu:mcpu=haswell"), "vpmaddwd"), 8);
+  EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cooperlake"), "vdpbf16ps"), 20);
+  EXPECT_EQ(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vdpbf16ps"), 0);
+  EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vfmadd"), 40);
+}
+
+/// All values of the type, its extremes often.
+Tensor extreme_tensor(const tir::Buffer& buffer, uint64_t seed) {
+  Tensor tensor = random_tensor(tir::constant_shape(buffer), buffer->dtype, seed);
+  if (buffer->dtype.is_float() || buffer->dtype.bits > 8) return tensor;
+  auto* bytes = static_cast<uint8_t*>(tensor.data());
+  constexpr uint8_t kExtremes[] = {0, 127, 128, 255};
+  uint64_t state = seed;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    bytes[i] = (state >> 60) < 8 ? static_cast<uint8_t>(state >> 33) : kExtremes[(state >> 33) % 4];
+  }
+  return tensor;
+}
+
+struct Types {
+  DataType data, weight;
+};
+
+class DotProductOracle : public testing::TestWithParam<const char*> {};
+
+TEST_P(DotProductOracle, ComputesWhatTheInterpreterDoes) {
+  Target target = resolve_target(GetParam());
+  for (Types types : {Types{kUInt8, kInt8}, Types{kInt8, kInt8}, Types{kInt8, kUInt8}, Types{kUInt8, kUInt8},
+                      Types{kBFloat16, kBFloat16}}) {
+    SCOPED_TRACE(to_string(types.data) + " times " + to_string(types.weight));
+    tir::Func func = schedule::dot_conv2d(types.data, types.weight, 9);
+    std::vector<Tensor> params, expected;
+    for (const tir::Buffer& param : func->params) {
+      params.push_back(extreme_tensor(param, params.size() + 1));
+      expected.push_back(params.back().clone());
+    }
+    tir::interpret(func, expected);
+    run_kernel(lowered(func, target), target, params);
+    EXPECT_LE(max_relative_error(params.back(), expected.back()), types.data.is_int() ? 0 : 1e-6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, DotProductOracle,
+                         testing::Values("cpu", "cpu:vector=256", "cpu:mcpu=haswell", "cpu:mcpu=nehalem"),
+                         [](const auto& info) {
+                           std::string name;
+                           for (char c : std::string(info.param))
+                             if (std::isalnum(c)) name += c;
+                           return name;
+                         });
+}  // namespace
+}  // namespace lathe::codegen
