@@ -13,6 +13,7 @@
 #include "cli/tune_report.h"
 #include "core/codegen/host_target.h"
 #include "core/runtime/cores.h"
+#include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "tracker/store_journal.h"
 #include "tracker/tracker.h"
@@ -26,24 +27,6 @@
 namespace lathe::cli {
 namespace {
 namespace fs = std::filesystem;
-
-/// A folder that vanishes with its owner: the tracker's socket lies there.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "lathe-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) fail("cannot make a folder in {}", fs::temp_directory_path().string());
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string options_text(const TuneJob& job) {
   return nlohmann::json{{"model", job.model}, {"target", job.target}}.dump();
@@ -115,9 +98,9 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
 
   tracker::TuneResult result;
   if (!tasks.empty()) {
-    TemporaryFolder folder;
+    TemporaryFolder folder;  // of the tracker's socket
     tracker::TrackerSettings settings;
-    settings.endpoint = job.listen.empty() ? "ipc://" + folder.path() + "/tracker" : job.listen;
+    settings.endpoint = job.listen.empty() ? "ipc://" + (folder / "tracker") : job.listen;
     settings.open_journal = [path = job.database, only = static_cast<tracker::JobId>(resumed.value_or(0))] {
       return tracker::open_store_journal(path, only);
     };

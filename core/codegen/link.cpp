@@ -7,32 +7,15 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "core/support/error.h"
+#include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 
 extern char** environ;
 
 namespace lathe::codegen {
 namespace {
-/// A fresh folder, gone with all in it at the end of its scope.
-class ScratchFolder {
- public:
-  ScratchFolder() : path_((std::filesystem::temp_directory_path() / "lathe-link-XXXXXX").string()) {
-    if (!mkdtemp(path_.data())) fail("cannot create a folder {}: {}", path_, std::strerror(errno));
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  std::string file(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 /// The exit code of `argv`, its output and errors going to the file `log`; -1 when a signal ended it.
 int run_program(std::vector<std::string> argv, const std::string& log) {
@@ -55,8 +38,8 @@ int run_program(std::vector<std::string> argv, const std::string& log) {
 }  // namespace
 
 std::string link_shared_object(std::string_view object, const std::string& linker) {
-  ScratchFolder folder;
-  std::string input = folder.file("kernels.o"), output = folder.file("kernels.so"), log = folder.file("log");
+  TemporaryFolder folder;
+  std::string input = folder / "kernels.o", output = folder / "kernels.so", log = folder / "log";
   write_file(input, object);
   int code = run_program({linker, "-shared", "-z", "noexecstack", "-z", "noseparate-code", "--build-id=none",
                           "--hash-style=gnu", "-x", "-o", output, input},

@@ -2,9 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 
+#include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
 #include "core/support/text.h"
 #include "tests/cli/tune.h"
@@ -17,12 +16,8 @@ using ::testing::StartsWith;
 
 class ModelCommands : public ::testing::Test {
  protected:
-  ModelCommands() {
-    char folder[] = "/tmp/lathe-cli-XXXXXX";
-    folder_ = mkdtemp(folder);
-  }
-  ~ModelCommands() override { std::filesystem::remove_all(folder_); }
-  std::string folder_;
+  TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path();
 };
 
 TEST_F(ModelCommands, AModuleFileComputesWhatTheModelDoes) {

@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/support/temporary_folder.h"
 #include "tests/cli/tune.h"
 #include "tests/runtime/test_module.h"
 
@@ -15,15 +15,10 @@ using ::testing::StartsWith;
 
 class ModuleCommands : public ::testing::Test {
  protected:
-  ModuleCommands() {
-    char folder[] = "/tmp/lathe-cli-XXXXXX";
-    folder_ = mkdtemp(folder);
-    model_ = folder_ + "/m.lathe";
-    runtime::write_module(model_, runtime::test_image());
-  }
-  ~ModuleCommands() override { std::filesystem::remove_all(folder_); }
+  ModuleCommands() { runtime::write_module(model_, runtime::test_image()); }
 
-  std::string folder_, model_;
+  TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path(), model_ = folder_ + "/m.lathe";
 };
 
 TEST_F(ModuleCommands, RunWritesOutputsInTheModelsOrder) {

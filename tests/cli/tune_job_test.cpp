@@ -1,29 +1,22 @@
 // The main job as a user runs it: real tracker, real worker process, real compiler, real database.
 #include <gmock/gmock.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
 #include "core/support/text.h"
 #include "tests/cli/tune.h"
 
 namespace lathe::cli {
 namespace {
-namespace fs = std::filesystem;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 class TuneJobs : public ::testing::Test {
  protected:
-  TuneJobs() {
-    std::string pattern = (fs::temp_directory_path() / "lathe-job-test-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~TuneJobs() override { fs::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_ / name; }
   std::string job_flags(int trials) const {
     return fmt::format("--model dqn --target cpu --threads 1 --seed 1 --trials {} --db {} --out {} --json",
                        trials, path("t.db"), path("out"));
@@ -33,7 +26,7 @@ class TuneJobs : public ::testing::Test {
     while (!lines.empty() && lines.back().empty()) lines.pop_back();
     return lines.empty() ? nlohmann::json() : nlohmann::json::parse(lines.back(), nullptr, false);
   }
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {

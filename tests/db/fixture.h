@@ -3,31 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <string>
 
 #include "core/support/error.h"
+#include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "db/store.h"
 
 namespace lathe::db {
-
-/// A folder that goes away with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "lathe-db-XXXXXX";
-    CHECK(mkdtemp(pattern.data()));
-    path_ = pattern;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 /// Rows enough for a trial. The clock stands still unless a test moves it.
 struct Farm {

@@ -3,6 +3,8 @@
 
 #include <sqlite3.h>
 
+#include <filesystem>
+
 #include "tests/db/fixture.h"
 
 namespace lathe::db {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
+#include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 
 namespace lathe::runtime {
@@ -14,18 +14,13 @@ namespace fs = std::filesystem;
 
 class Cgroups : public ::testing::Test {
  protected:
-  Cgroups() {
-    char folder[] = "/tmp/lathe-cgroup-XXXXXX";
-    root_ = mkdtemp(folder);
-  }
-  ~Cgroups() override { fs::remove_all(root_); }
-
   void write(const std::string& path, const std::string& text) {
     fs::create_directories((fs::path(root_) / path).parent_path());
     write_file((fs::path(root_) / path).string(), text);
   }
 
-  std::string root_;
+  TemporaryFolder temporary_;
+  const std::string root_ = temporary_.path();
 };
 
 TEST_F(Cgroups, TheTightestLimitOfTheParentsCounts) {

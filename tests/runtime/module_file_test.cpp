@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/temporary_folder.h"
 #include "tests/runtime/test_module.h"
 
 namespace lathe::runtime {
@@ -17,13 +17,6 @@ using ::testing::StartsWith;
 
 class ModuleFile : public ::testing::Test {
  protected:
-  ModuleFile() {
-    char folder[] = "/tmp/lathe-module-XXXXXX";
-    folder_ = mkdtemp(folder);
-    path_ = folder_ + "/m.lathe";
-  }
-  ~ModuleFile() override { std::filesystem::remove_all(folder_); }
-
   /// What opening a file of these bytes says.
   std::string error_of(const std::string& bytes) {
     write_file(path_, bytes);
@@ -37,7 +30,8 @@ class ModuleFile : public ::testing::Test {
     return "no error";
   }
 
-  std::string folder_, path_;
+  TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path(), path_ = folder_ + "/m.lathe";
 };
 
 TEST_F(ModuleFile, RunsAsTheImageDoes) {

@@ -1,0 +1,26 @@
+#include "core/support/temporary_folder.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/support/error.h"
+
+namespace lathe {
+namespace fs = std::filesystem;
+
+TemporaryFolder::TemporaryFolder() {
+  std::error_code none;
+  const fs::path parent = fs::temp_directory_path(none);
+  path_ = (none ? fs::path("/tmp") : parent) / "lathe-XXXXXX";
+  if (!mkdtemp(path_.data())) fail("cannot make a folder {}: {}", path_, std::strerror(errno));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace lathe

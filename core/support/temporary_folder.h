@@ -1,0 +1,24 @@
+// A fresh folder that vanishes with its owner.
+#pragma once
+
+#include <string>
+
+namespace lathe {
+
+class TemporaryFolder {
+ public:
+  /// Under the system's temporary folder ($TMPDIR), for this user alone. Throws Error when it cannot be made.
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  /// The path of a file in it.
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace lathe
