@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/arith/fold.h"
 #include "core/support/error.h"
 
 namespace lathe::tuner {
@@ -28,8 +29,10 @@ class Evaluator {
         auto found = values_.find(e.as<VarNode>());
         return found == values_.end() ? 0 : found->second;
       }
-      case ExprKind::kBinary:
-        return binary_value(*e.as<Binary>());
+      case ExprKind::kBinary: {
+        const Binary& binary = *e.as<Binary>();
+        return fold(binary.op, (*this)(binary.a), (*this)(binary.b)).value_or(0);
+      }
       case ExprKind::kNot:
         return !(*this)(e.as<Not>()->a);
       case ExprKind::kSelect: {
@@ -44,42 +47,6 @@ class Evaluator {
   }
 
  private:
-  int64_t binary_value(const Binary& e) const {
-    int64_t a = (*this)(e.a), b = (*this)(e.b);
-    switch (e.op) {
-      case BinaryOp::kAdd:
-        return a + b;
-      case BinaryOp::kSub:
-        return a - b;
-      case BinaryOp::kMul:
-        return a * b;
-      case BinaryOp::kDiv:
-      case BinaryOp::kFloorDiv:
-        return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0));
-      case BinaryOp::kMod:
-      case BinaryOp::kFloorMod:
-        return b == 0 ? 0 : a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
-      case BinaryOp::kMin:
-        return std::min(a, b);
-      case BinaryOp::kMax:
-        return std::max(a, b);
-      case BinaryOp::kEq:
-        return a == b;
-      case BinaryOp::kNe:
-        return a != b;
-      case BinaryOp::kLt:
-        return a < b;
-      case BinaryOp::kLe:
-        return a <= b;
-      case BinaryOp::kAnd:
-        return a && b;
-      case BinaryOp::kOr:
-        return a || b;
-      default:
-        return 0;
-    }
-  }
-
   std::unordered_map<const VarNode*, int64_t> values_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/arith/fold.h"
 #include "core/support/error.h"
 #include "core/support/node_impl.h"
 
@@ -71,57 +72,7 @@ bool is_int(const Expr& e, int64_t value) {
 }
 
 namespace {
-int64_t floor_div(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return q - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-
 bool is_comparison(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr; }
-
-/// The result on constants, or nothing when it is undefined (division by zero, overflow).
-std::optional<int64_t> fold_ints(BinaryOp op, int64_t a, int64_t b) {
-  int64_t result;
-  switch (op) {
-    case BinaryOp::kAdd:
-      return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case BinaryOp::kSub:
-      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case BinaryOp::kMul:
-      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-    case BinaryOp::kDiv:
-      return b == 0 || b == -1 ? std::nullopt : std::optional(a / b);
-    case BinaryOp::kMod:
-      return b == 0 || b == -1 ? std::nullopt : std::optional(a % b);
-    case BinaryOp::kFloorDiv:
-      return b == 0 || b == -1 ? std::nullopt : std::optional(floor_div(a, b));
-    case BinaryOp::kFloorMod:
-      return b == 0 || b == -1 ? std::nullopt : std::optional(a - floor_div(a, b) * b);
-    case BinaryOp::kMin:
-      return std::min(a, b);
-    case BinaryOp::kMax:
-      return std::max(a, b);
-    case BinaryOp::kEq:
-      return a == b;
-    case BinaryOp::kNe:
-      return a != b;
-    case BinaryOp::kLt:
-      return a < b;
-    case BinaryOp::kLe:
-      return a <= b;
-    case BinaryOp::kAnd:
-      return a && b;
-    case BinaryOp::kOr:
-      return a || b;
-    case BinaryOp::kBitAnd:
-      return a & b;
-    case BinaryOp::kBitOr:
-      return a | b;
-    case BinaryOp::kBitXor:
-      return a ^ b;
-    default:
-      return std::nullopt;
-  }
-}
 
 /// The identities that hold with one constant operand, or null.
 Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
@@ -175,7 +126,7 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
   DataType dtype = is_comparison(op) ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
   const int64_t *x = as_int(a), *y = as_int(b);
   if (x && y) {
-    auto value = fold_ints(op, *x, *y);
+    auto value = fold(op, *x, *y);
     if (value && fits(dtype, *value)) return imm(dtype, *value);
   }
   if (Expr folded = fold_identity(op, a, b)) return folded;
