@@ -15,6 +15,7 @@
 #include "core/models/zoo.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/temporary_folder.h"
 #include "tuner/final_build.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
@@ -23,10 +24,24 @@ namespace lathe {
 namespace {
 namespace fs = std::filesystem;
 
-// Of max |a-b| / max |b|. Below kSmall, differences count as if max |b| were kSmall: ONNX Runtime's sigmoid
-// and softmax are good to some 1e-8 of 1, and a text detector that sees no text answers with less than 1e-6.
-constexpr double kTolerance = 1e-4;
-constexpr double kSmall = 1e-3;
+constexpr double kTolerance = 1e-4;  // of max |a-b| / max |b|
+
+/// Outputs where the peer's own error, absolute, is far beyond the tolerance.
+struct Coarse {
+  const char* model;
+  size_t output;
+  double error;
+};
+/// ppocr_v4_det ends in a sigmoid, and sees no text in noise: its arguments are below -13. There ONNX
+/// Runtime's sigmoid is 8e-8 off, 8% of the largest output. Ours is within 4e-8 *of* its output, and a
+/// float64 sigmoid of either's arguments gives the same to 1.5e-5 (docs/decisions/008-benchmarks.md).
+constexpr Coarse kCoarse[] = {{"ppocr_v4_det", 0, 2e-7}};
+
+double peer_error(const std::string& model, size_t output) {
+  for (const Coarse& coarse : kCoarse)
+    if (model == coarse.model && output == coarse.output) return coarse.error;
+  return 0;
+}
 
 double largest(const Tensor& tensor) {
   double most = 0;
@@ -54,6 +69,8 @@ const GivenInput kInputs[] = {
     {"oww_melspec", "input", {1, 12400}},
     {"oww_embedding", "input_1", {1, 76, 32, 1}},
     {"mlsd_320_tiny", "input_image_with_alpha:0", {1, 320, 320, 4}, 80},
+    {"basic_pitch", "serving_default_input_2:0", {1, 43844, 1}},
+    {"magika", "bytes", {1, 2048}},
 };
 
 std::vector<GivenInput> inputs_of(const std::string& model) {
@@ -78,21 +95,6 @@ double share_that_differs(const Tensor& ours, const Tensor& expected) {
     count += std::fabs(ours.value(i) - expected.value(i)) > kTolerance * most;
   return static_cast<double>(count) / static_cast<double>(std::max<int64_t>(expected.size(), 1));
 }
-
-/// A folder that vanishes with the test.
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "lathe-reference-XXXXXX").string();
-    CHECK(mkdtemp(pattern.data()));
-    path_ = pattern;
-  }
-  ~Scratch() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 bool has_onnx_runtime() {
   return fs::exists(cache_folder() / "peers/node_modules/onnxruntime-node") &&
@@ -122,8 +124,7 @@ void compare(const std::shared_ptr<const runtime::Module>& module, const LathePa
       continue;
     }
     double error = max_relative_error(executor.output(i), expected);
-    if (std::isfinite(error)) error *= std::min(1.0, largest(expected) / kSmall);
-    EXPECT_LE(error, kTolerance) << "output " << i;
+    EXPECT_LE(error, kTolerance + peer_error(name, i) / largest(expected)) << "output " << i;
     std::printf("output %zu: relative error %.1e\n", i, error);
   }
 }
@@ -131,7 +132,7 @@ void compare(const std::shared_ptr<const runtime::Module>& module, const LathePa
 /// `network` and the file `onnx` are the same model.
 void check_against_onnx_runtime(const relay::Module& network, const fs::path& onnx,
                                 const std::vector<GivenInput>& inputs) {
-  Scratch scratch;
+  TemporaryFolder scratch;
   ASSERT_NO_FATAL_FAILURE(run_onnx_runtime(onnx, inputs, scratch.path()));
   Target target = codegen::resolve_target("cpu");
   auto module = runtime::Module::from_image(
@@ -145,14 +146,21 @@ void check_against_onnx_runtime(const relay::Module& network, const fs::path& on
 
 constexpr const char* kNoModels = "none";
 
-/// Names of the files in the cache; kNoModels alone when there are none.
-std::vector<std::string> fetched_models() {
+/// Spotify's basic-pitch (github.com/spotify/basic-pitch, Apache-2.0) is small enough to lie beside this
+/// file.
+const fs::path kOwnModels = OWN_MODELS;
+
+/// Names of the files beside this one and in the cache; when the cache has none, kNoModels in their place.
+std::vector<std::string> real_models() {
   std::vector<std::string> names;
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(cache_folder() / "models", missing))
     if (entry.path().extension() == ".onnx") names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
   if (names.empty()) names.push_back(kNoModels);
+  for (const auto& entry : fs::directory_iterator(kOwnModels))
+    if (entry.path().extension() == ".onnx") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
@@ -165,24 +173,25 @@ TEST_P(RealModel, AgreesWithOnnxRuntime) {
     GTEST_SKIP() << "no models in " << cache_folder() << ": bench/fetch_models.sh could not fetch them";
   if (!has_onnx_runtime())
     GTEST_SKIP() << "no onnxruntime-node in " << cache_folder() << "/peers (./run test installs it)";
-  fs::path file = cache_folder() / "models" / (GetParam() + ".onnx");
+  fs::path file = kOwnModels / (GetParam() + ".onnx");
+  if (!fs::exists(file)) file = cache_folder() / "models" / file.filename();
   std::vector<GivenInput> inputs = inputs_of(GetParam());
   tuner::InputShapes shapes;
   for (const GivenInput& each : inputs) shapes[each.input] = each.shape;
   check_against_onnx_runtime(tuner::load_model(file.string(), shapes), file, inputs);
 }
 
-INSTANTIATE_TEST_SUITE_P(Fetched, RealModel, testing::ValuesIn(fetched_models()), name_of);
+INSTANTIATE_TEST_SUITE_P(Real, RealModel, testing::ValuesIn(real_models()), name_of);
 
 class ZooModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(ZooModel, AgreesWithOnnxRuntime) {
   if (!has_onnx_runtime())
     GTEST_SKIP() << "no onnxruntime-node in " << cache_folder() << "/peers (./run test installs it)";
-  Scratch scratch;
+  TemporaryFolder scratch;
   relay::Module network = models::build_model(GetParam());
-  fs::path file = scratch.path() / "network.onnx";
-  onnx::export_file(network, file.string());
+  std::string file = scratch / "network.onnx";
+  onnx::export_file(network, file);
   check_against_onnx_runtime(network, file, {});
 }
 
