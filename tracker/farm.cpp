@@ -286,14 +286,15 @@ FarmStatus Farm::status(Time now) const {
 
 std::vector<std::string> Farm::unserved() const {
   std::vector<std::string> result;
-  for (const auto& [backend, queue] : pending_) {
+  for (const auto& pending : pending_) {
+    const auto& queue = pending.second;
     const bool wanted =
         std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); });
     const bool served = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
       const auto& backends = entry.second.backends;
-      return std::find(backends.begin(), backends.end(), backend) != backends.end();
+      return std::find(backends.begin(), backends.end(), pending.first) != backends.end();
     });
-    if (wanted && !served) result.push_back(backend);
+    if (wanted && !served) result.push_back(pending.first);
   }
   return result;
 }

@@ -52,10 +52,13 @@ class FarmMeasurer final : public tuner::Measurer {
     size_t fresh = 0;
     for (size_t i = 0; i < answers.size(); ++i) {
       tuner::Measured pending{task, proposals[i].trace, proposals[i].fingerprint};
-      if (answers[i].status == Submission::Status::kQueued)
-        waiting_[answers[i].trial] = std::move(pending), ++fresh;
-      if (answers[i].status == Submission::Status::kMeasured)
-        recall(std::move(pending), answers[i].measurement), ++fresh;
+      if (answers[i].status == Submission::Status::kQueued) {
+        waiting_[answers[i].trial] = std::move(pending);
+        ++fresh;
+      } else if (answers[i].status == Submission::Status::kMeasured) {
+        recall(std::move(pending), answers[i].measurement);
+        ++fresh;
+      }
     }
     return fresh;
   }
