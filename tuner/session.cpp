@@ -62,7 +62,7 @@ struct Session::Impl {
   }
 
   Score scorer() {
-    if (!model.trained()) return {};
+    if (!options.guided || !model.trained()) return {};
     return [this](std::span<const tir::Func> programs) {
       std::vector<Features> rows;
       for (const tir::Func& program : programs) rows.push_back(extract_features(program, target));

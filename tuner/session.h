@@ -44,6 +44,7 @@ struct SessionOptions {
   int64_t trials = 512;
   double seconds = 0;  // 0: no limit
   uint64_t seed = 0;
+  bool guided = true;  // by the cost model; else every candidate is a random sample of the space
 };
 
 struct TaskState {

@@ -1,0 +1,66 @@
+#include "bench/pipeline_measurer.h"
+
+#include <poll.h>
+
+#include "core/support/statistics.h"
+
+namespace lathe::bench {
+
+PipelineMeasurer::PipelineMeasurer(std::span<const tuner::Task> tasks, const Target& target, int builders)
+    : tasks_(tasks),
+      target_(to_text(target)),
+      builders_(static_cast<size_t>(builders)),
+      pipeline_({"/proc/self/exe", "internal-sandbox"}, builders) {}
+
+size_t PipelineMeasurer::submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent) {
+  for (const tuner::Proposal& proposal : proposals) {
+    wire::Lease lease{.lease = ++last_lease_,
+                      .trial = last_lease_,
+                      .workload = tasks_[task].text,
+                      .trace = schedule::to_json(proposal.trace),
+                      .target = target_,
+                      .evaluation = {.max_samples = 25,
+                                     .budget_seconds = 0.06,
+                                     .relative_interval = 0.02,
+                                     .incumbent_seconds = incumbent},
+                      .seed = 1};
+    waiting_[lease.lease] = {task, proposal.trace, proposal.fingerprint};
+    to_build_.push_back(std::move(lease));
+  }
+  start();
+  return proposals.size();
+}
+
+void PipelineMeasurer::start() {
+  for (; building_ < builders_ && !to_build_.empty(); ++building_, to_build_.pop_front())
+    pipeline_.build(to_build_.front());
+  if (running_ || to_run_.empty()) return;
+  running_ = true;
+  pipeline_.run(to_run_.front());
+  to_run_.pop_front();
+}
+
+std::vector<tuner::Measured> PipelineMeasurer::wait(std::chrono::milliseconds timeout) {
+  std::vector<pollfd> ready;
+  for (int descriptor : pipeline_.descriptors()) ready.push_back({descriptor, POLLIN, 0});
+  if (!pipeline_.has_ended()) poll(ready.data(), ready.size(), static_cast<int>(timeout.count()));
+  std::vector<tuner::Measured> answers;
+  for (worker::Pipeline::Ended& ended : pipeline_.collect()) {
+    (ended.built ? building_ -= 1 : running_ = false);
+    if (ended.built && ended.report.outcome == Outcome::kOk) {
+      to_run_.push_back(ended.lease);
+      continue;
+    }
+    auto found = waiting_.find(ended.lease);
+    tuner::Measured answer = std::move(found->second);
+    waiting_.erase(found);
+    answer.outcome = ended.report.outcome;
+    answer.message = ended.report.message;
+    if (answer.outcome == Outcome::kOk) answer.seconds = summarize(ended.report.samples).median;
+    answers.push_back(std::move(answer));
+  }
+  start();
+  return answers;
+}
+
+}  // namespace lathe::bench

@@ -1,0 +1,315 @@
+// How good the search is, by real measurements:
+//   - the best latency found against the number of trials, with the cost model and by random sampling of the
+//     same space, from several seeds;
+//   - how well the cost model ranks the candidates of a task none of whose candidates it has seen.
+//
+//   ./run bench search-quality [--model resnet18] [--tasks N] [--trials N] [--seeds N]
+//
+// One thread. Writes into the current folder: every trial to search_quality.jsonl, the report to
+// search_quality.json. A search recorded there already is not done again, so an interrupted run goes on.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "bench/pipeline_measurer.h"
+#include "core/codegen/host_target.h"
+#include "core/support/statistics.h"
+#include "schedules/schedule.h"
+#include "tuner/features.h"
+#include "tuner/load_model.h"
+#include "tuner/optimize.h"
+#include "workers/build.h"
+
+namespace lathe::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char *kRecords = "search_quality.jsonl", *kReport = "search_quality.json";
+
+struct Settings {
+  std::string model = "resnet18";
+  size_t tasks = 4, seeds = 3;
+  int64_t trials = 128;
+};
+
+struct Trial {
+  std::string trace;
+  double seconds = 0;  // infinite: failed
+};
+
+/// One search of one task.
+struct Search {
+  std::string task, digest;
+  bool guided = true;
+  uint64_t seed = 0;
+  std::vector<Trial> trials;  // in the order they ended
+};
+
+json to_json(const Search& search) {
+  json trials = json::array();
+  for (const Trial& trial : search.trials)
+    trials.push_back(
+        {{"trace", trial.trace}, {"us", std::isinf(trial.seconds) ? json() : json(trial.seconds * 1e6)}});
+  return {{"task", search.task},
+          {"digest", search.digest},
+          {"guided", search.guided},
+          {"seed", search.seed},
+          {"trials", trials}};
+}
+
+Search search_from(const json& record) {
+  Search search{record.at("task"), record.at("digest"), record.at("guided"), record.at("seed"), {}};
+  for (const json& trial : record.at("trials"))
+    search.trials.push_back(
+        {trial.at("trace"), trial.at("us").is_null() ? INFINITY : trial.at("us").get<double>() * 1e-6});
+  return search;
+}
+
+std::vector<Search> load_records(const std::string& path) {
+  std::vector<Search> searches;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) searches.push_back(search_from(json::parse(line)));
+  return searches;
+}
+
+/// Notes every answer in order on its way to the session.
+class Recorder final : public tuner::Measurer {
+ public:
+  Recorder(tuner::Measurer& measurer, std::vector<Trial>& trials) : measurer_(measurer), trials_(trials) {}
+  size_t submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent) override {
+    return measurer_.submit(task, proposals, incumbent);
+  }
+  std::vector<tuner::Measured> wait(std::chrono::milliseconds timeout) override {
+    std::vector<tuner::Measured> answers = measurer_.wait(timeout);
+    for (const tuner::Measured& answer : answers)
+      trials_.push_back(
+          {schedule::to_json(answer.trace), answer.outcome == Outcome::kOk ? answer.seconds : INFINITY});
+    return answers;
+  }
+  size_t in_flight() const override { return measurer_.in_flight(); }
+  size_t capacity() const override { return measurer_.capacity(); }
+
+ private:
+  tuner::Measurer& measurer_;
+  std::vector<Trial>& trials_;
+};
+
+Search run_search(const tuner::Task& task, const Target& target, bool guided, uint64_t seed, int64_t trials) {
+  Search search{task.name, task.digest, guided, seed, {}};
+  PipelineMeasurer machine(std::span(&task, 1), target, /*builders=*/2);
+  Recorder recorder(machine, search.trials);
+  tuner::Session session(std::span(&task, 1), target, recorder,
+                         {.trials = trials, .seed = seed, .guided = guided});
+  session.run([](const tuner::SessionStatus&) {}, [] { return false; });
+  return search;
+}
+
+/// All searches of these tasks: those recorded, and what is missing.
+std::vector<Search> all_searches(const Settings& settings, std::span<const tuner::Task> tasks,
+                                 const Target& target) {
+  std::vector<Search> known = load_records(kRecords), wanted;
+  for (uint64_t seed = 1; seed <= settings.seeds; ++seed) {
+    for (const tuner::Task& task : tasks) {
+      for (bool guided : {true, false}) {
+        auto found = std::find_if(known.begin(), known.end(), [&](const Search& search) {
+          return search.digest == task.digest && search.guided == guided && search.seed == seed &&
+                 static_cast<int64_t>(search.trials.size()) >= settings.trials;
+        });
+        if (found != known.end()) {
+          wanted.push_back(*found);
+        } else {
+          fmt::print(stderr, "{}, {}, seed {} ...\n", task.name, guided ? "cost model" : "random", seed);
+          wanted.push_back(run_search(task, target, guided, seed, settings.trials));
+          std::ofstream(kRecords, std::ios::app) << to_json(wanted.back()).dump() << "\n";
+        }
+      }
+    }
+  }
+  return wanted;
+}
+
+// ---- Best so far ----
+
+std::vector<double> best_so_far(const Search& search) {
+  std::vector<double> best;
+  double least = INFINITY;
+  for (const Trial& trial : search.trials) best.push_back(least = std::min(least, trial.seconds));
+  return best;
+}
+
+/// Of the searches of one kind: for each number of trials, the mean and the extremes over tasks and seeds of
+/// the speed reached, as a share of the fastest that any search of the task found.
+json speed_curve(std::span<const Search> searches, bool guided, const std::map<std::string, double>& fastest,
+                 size_t trials) {
+  json curve = json::array();
+  for (size_t n = 0; n < trials; ++n) {
+    double sum = 0, low = INFINITY, high = 0;
+    int count = 0;
+    for (const Search& search : searches) {
+      if (search.guided != guided) continue;
+      double share = fastest.at(search.digest) / best_so_far(search)[std::min(n, search.trials.size() - 1)];
+      sum += share;
+      low = std::min(low, share);
+      high = std::max(high, share);
+      ++count;
+    }
+    curve.push_back({sum / count, low, high});
+  }
+  return curve;
+}
+
+// ---- The cost model on tasks it has not seen ----
+
+struct Ranking {
+  std::string task;
+  size_t candidates = 0;
+  double spearman = 0, top1_in_1 = 0, top1_in_10 = 0;  // shares of the truly fastest hundredth found
+};
+
+/// The `count` largest, as indices.
+std::vector<size_t> largest(const std::vector<float>& values, size_t count) {
+  std::vector<size_t> order(values.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] > values[b]; });
+  order.resize(std::min(order.size(), count));
+  return order;
+}
+
+/// The share of the fastest hundredth of `speeds` that is among the best-scored `share` of all.
+double recall_of_top(const std::vector<float>& scores, const std::vector<float>& speeds, double share) {
+  const auto part = [&](double of) {
+    return static_cast<size_t>(std::ceil(of * static_cast<double>(speeds.size())));
+  };
+  std::vector<size_t> wanted = largest(speeds, part(0.01)), found = largest(scores, part(share));
+  size_t hits = 0;
+  for (size_t i : wanted) hits += std::count(found.begin(), found.end(), i) > 0;
+  return static_cast<double>(hits) / static_cast<double>(wanted.size());
+}
+
+/// Every candidate measured, each once, as the cost model sees it. `task` is the place in `tasks`.
+std::vector<tuner::Sample> samples_of(std::span<const Search> searches, std::span<const tuner::Task> tasks,
+                                      const Target& target) {
+  std::vector<tuner::Sample> samples;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const Search& search : searches) {
+    size_t task = 0;
+    while (tasks[task].digest != search.digest) ++task;
+    for (const Trial& trial : search.trials) {
+      if (!seen.insert({search.digest, trial.trace}).second) continue;
+      tir::Func program = schedule::replay(schedule::parse_trace(trial.trace), tasks[task].workload);
+      samples.push_back({static_cast<int>(task), tuner::extract_features(program, target), trial.seconds});
+    }
+  }
+  return samples;
+}
+
+Ranking rank_unseen(const std::vector<tuner::Sample>& samples, int held_out, const std::string& name) {
+  std::vector<tuner::Sample> seen;
+  std::vector<tuner::Features> unseen;
+  std::vector<float> speeds;
+  for (const tuner::Sample& sample : samples) {
+    if (sample.task != held_out) {
+      seen.push_back(sample);
+    } else if (std::isfinite(sample.seconds)) {
+      unseen.push_back(sample.features);
+      speeds.push_back(static_cast<float>(1 / sample.seconds));
+    }
+  }
+  tuner::CostModel model;
+  model.train(seen);
+  std::vector<float> scores = model.predict(unseen);
+  return {name, speeds.size(), spearman(scores, speeds), recall_of_top(scores, speeds, 0.01),
+          recall_of_top(scores, speeds, 0.1)};
+}
+
+// ---- The report ----
+
+void print_tables(const json& report) {
+  fmt::print(
+      "share of the fastest known speed after so many trials (mean over tasks and seeds)\n\n"
+      "| trials | with the cost model | random |\n|---|---|---|\n");
+  const json& curves = report["curves"];
+  const size_t trials = report["trials"];
+  for (size_t n = 8;; n = std::min(2 * n, trials)) {
+    fmt::print("| {} | {:.3f} | {:.3f} |\n", n, curves["guided"][n - 1][0].get<double>(),
+               curves["random"][n - 1][0].get<double>());
+    if (n == trials) break;
+  }
+  fmt::print(
+      "\nthe cost model on a task it has not seen, learnt from the others\n\n"
+      "| task | candidates | rank correlation | fastest 1% in its first 1% | in its first 10% |\n"
+      "|---|---|---|---|---|\n");
+  for (const json& row : report["unseen_tasks"])
+    fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.2f} |\n", row["task"].get<std::string>(),
+               row["candidates"].get<int>(), row["spearman"].get<double>(), row["top1_in_1"].get<double>(),
+               row["top1_in_10"].get<double>());
+}
+
+json report_of(const Settings& settings, std::span<const Search> searches, std::span<const tuner::Task> tasks,
+               const Target& target) {
+  std::map<std::string, double> fastest;
+  for (const Search& search : searches) {
+    auto [best, fresh] = fastest.emplace(search.digest, INFINITY);
+    best->second = std::min(best->second, best_so_far(search).back());
+  }
+  const auto trials = static_cast<size_t>(settings.trials);
+  json report = {{"model", settings.model},
+                 {"trials", trials},
+                 {"seeds", settings.seeds},
+                 {"curves",
+                  {{"guided", speed_curve(searches, true, fastest, trials)},
+                   {"random", speed_curve(searches, false, fastest, trials)}}},
+                 {"unseen_tasks", json::array()},
+                 {"tasks", json::array()}};
+  for (const tuner::Task& task : tasks)
+    report["tasks"].push_back({{"task", task.name},
+                               {"fastest_us", fastest.at(task.digest) * 1e6},
+                               {"gflops", task.flops / fastest.at(task.digest) / 1e9}});
+  const std::vector<tuner::Sample> samples = samples_of(searches, tasks, target);
+  for (size_t i = 0; i < tasks.size() && tasks.size() > 1; ++i) {
+    Ranking r = rank_unseen(samples, static_cast<int>(i), tasks[i].name);
+    report["unseen_tasks"].push_back({{"task", r.task},
+                                      {"candidates", r.candidates},
+                                      {"spearman", r.spearman},
+                                      {"top1_in_1", r.top1_in_1},
+                                      {"top1_in_10", r.top1_in_10}});
+  }
+  return report;
+}
+
+int run(int argc, char** argv) {
+  Settings settings;
+  CLI::App app("Best-so-far against trials, and how the cost model ranks tasks it has not seen");
+  app.add_option("--model", settings.model, "whose heaviest tasks are searched");
+  app.add_option("--tasks", settings.tasks, "how many of them")->check(CLI::Range(1, 1000));
+  app.add_option("--trials", settings.trials, "of each search")->check(CLI::Range(8, 100000));
+  app.add_option("--seeds", settings.seeds, "searches of each kind and task")->check(CLI::Range(1, 100));
+  CLI11_PARSE(app, argc, argv);
+
+  Target target = codegen::resolve_target("cpu");
+  target.cores = 1;
+  std::vector<tuner::Task> tasks =
+      tuner::extract_tasks(tuner::optimize(tuner::load_model(settings.model), target));
+  tasks.resize(std::min(tasks.size(), settings.tasks));
+  const json report = report_of(settings, all_searches(settings, tasks, target), tasks, target);
+  std::ofstream(kReport) << report.dump(1) << "\n";
+  print_tables(report);
+  return 0;
+}
+
+}  // namespace
+}  // namespace lathe::bench
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "internal-sandbox")
+    return lathe::worker::internal_sandbox_main(argc, argv);
+  try {
+    return lathe::bench::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::cerr << "error: " << e.what() << "\n";
+    return 2;
+  }
+}
