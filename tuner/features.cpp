@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/support/error.h"
+#include "core/tir/prologue.h"
 #include "tuner/store_pattern.h"
 
 namespace lathe::tuner {
@@ -259,7 +260,7 @@ void add_row(const Context& c, Columns& columns) {
 }  // namespace
 
 Features extract_features(const Func& scheduled, const Target& target) {
-  std::vector<StorePattern> stores = store_patterns(scheduled);
+  std::vector<StorePattern> stores = store_patterns(split_prologue(scheduled).main);
   CHECK(!stores.empty(), "program {} stores nothing", scheduled->name);
   double flops = 0;
   for (const StorePattern& store : stores) flops += store.iterations() * store.operations.floats();

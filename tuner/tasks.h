@@ -32,7 +32,8 @@ std::string kernel_name(const relay::Expr& callee);
 /// Floating-point operations that one execution of the unscheduled program does: additions, multiplications,
 /// divisions, comparisons and intrinsics count one each.
 double count_flops(const tir::Func& func);
-/// Bytes of all parameters.
+/// Bytes of all parameters. A schedule that transforms constants ahead (core/tir/prologue.h) may have its
+/// kernel read more or less than these.
 double parameter_bytes(const tir::Func& func);
 
 }  // namespace lathe::tuner

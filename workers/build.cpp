@@ -4,6 +4,7 @@
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "core/tir/lower.h"
+#include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
 #include "schedules/schedule.h"
@@ -13,24 +14,43 @@
 namespace lathe::worker {
 namespace {
 
+size_t inputs_of(const tir::Func& func) { return func->params.size() - static_cast<size_t>(func->outputs); }
+
 std::vector<BufferSpec> buffers_of(const tir::Func& func) {
   std::vector<BufferSpec> buffers;
-  const size_t inputs = func->params.size() - static_cast<size_t>(func->outputs);
   for (const tir::Buffer& param : func->params)
-    buffers.push_back(
-        {.shape = tir::constant_shape(param), .dtype = param->dtype, .output = buffers.size() >= inputs});
+    buffers.push_back({.shape = tir::constant_shape(param),
+                       .dtype = param->dtype,
+                       .output = buffers.size() >= inputs_of(func)});
   return buffers;
 }
 
+KernelSpec kernel_spec(const codegen::Kernel& kernel, const std::vector<tir::PartParam>& params,
+                       size_t buffers) {
+  KernelSpec spec{.symbol = kernel.name, .workspace_bytes = kernel.workspace_bytes};
+  for (auto [from_prologue, number] : params)
+    spec.params.push_back(static_cast<uint32_t>(from_prologue ? buffers + number : number));
+  return spec;
+}
+
 Artifact compile(const tir::Func& scheduled, const Target& target) {
-  const tir::Func lowered = tir::lower(scheduled, target);
-  codegen::Artifact compiled = codegen::compile({&lowered, 1}, target);
-  CHECK(compiled.kernels.size() == 1);
-  return {.object = std::move(compiled.bytes),
-          .digest = std::move(compiled.sha256),
-          .kernel = compiled.kernels[0].name,
-          .workspace_bytes = compiled.kernels[0].workspace_bytes,
-          .buffers = buffers_of(scheduled)};
+  const tir::SplitProgram parts = tir::split_prologue(scheduled);
+  std::vector<tir::Func> lowered = {tir::lower(parts.main, target)};
+  if (parts.prologue) lowered.push_back(tir::lower(parts.prologue, target));
+  codegen::Artifact compiled = codegen::compile(lowered, target);
+  CHECK(compiled.kernels.size() == lowered.size());
+  const size_t buffers = scheduled->params.size();
+  Artifact artifact{.object = std::move(compiled.bytes),
+                    .digest = std::move(compiled.sha256),
+                    .main = kernel_spec(compiled.kernels[0], parts.main_params, buffers),
+                    .buffers = buffers_of(scheduled)};
+  if (!parts.prologue) return artifact;
+  artifact.prologue = kernel_spec(compiled.kernels[1], parts.prologue_params, buffers);
+  for (size_t p = inputs_of(parts.prologue); p < parts.prologue->params.size(); ++p) {
+    const tir::Buffer& made = parts.prologue->params[p];
+    artifact.made.push_back({.shape = tir::constant_shape(made), .dtype = made->dtype});
+  }
+  return artifact;
 }
 
 }  // namespace
@@ -49,7 +69,9 @@ std::string build_body(std::string_view request, Child&) {
   } catch (const Error& error) {
     return failed(Outcome::kBuildFailed, error);
   }
-  if (!job.unscheduled) {
+  if (job.unscheduled) {
+    func = tir::with_constant_params(func, 0);  // the reference computes everything
+  } else {
     try {
       func = schedule::replay(schedule::parse_trace(job.trace), func);
     } catch (const Error& error) {

@@ -8,18 +8,26 @@ namespace {
 
 constexpr int64_t kBytesLimit = int64_t{1} << 36;
 
+void put(const BufferSpec& from, pb::Buffer& to) {
+  to.mutable_shape()->Add(from.shape.begin(), from.shape.end());
+  to.set_code(static_cast<uint32_t>(from.dtype.code));
+  to.set_bits(from.dtype.bits);
+  to.set_output(from.output);
+}
+
+void put(const KernelSpec& from, pb::Kernel& to) {
+  to.set_symbol(from.symbol);
+  to.set_workspace_bytes(from.workspace_bytes);
+  to.mutable_params()->Add(from.params.begin(), from.params.end());
+}
+
 void put(const Artifact& from, pb::Artifact& to) {
   to.set_object(from.object);
   to.set_digest(from.digest);
-  to.set_kernel(from.kernel);
-  to.set_workspace_bytes(from.workspace_bytes);
-  for (const BufferSpec& buffer : from.buffers) {
-    pb::Buffer& message = *to.add_buffers();
-    message.mutable_shape()->Add(buffer.shape.begin(), buffer.shape.end());
-    message.set_code(static_cast<uint32_t>(buffer.dtype.code));
-    message.set_bits(buffer.dtype.bits);
-    message.set_output(buffer.output);
-  }
+  put(from.main, *to.mutable_main());
+  if (from.prologue) put(*from.prologue, *to.mutable_prologue());
+  for (const BufferSpec& buffer : from.buffers) put(buffer, *to.add_buffers());
+  for (const BufferSpec& buffer : from.made) put(buffer, *to.add_made());
 }
 
 BufferSpec get(const pb::Buffer& from) {
@@ -35,14 +43,27 @@ BufferSpec get(const pb::Buffer& from) {
   return buffer;
 }
 
+KernelSpec get(const pb::Kernel& from, size_t buffers) {
+  KernelSpec kernel{.symbol = from.symbol(),
+                    .workspace_bytes = from.workspace_bytes(),
+                    .params = {from.params().begin(), from.params().end()}};
+  if (kernel.workspace_bytes < 0 || kernel.workspace_bytes > kBytesLimit)
+    fail("artifact: a workspace of {} bytes", kernel.workspace_bytes);
+  for (uint32_t param : kernel.params)
+    if (param >= buffers) fail("artifact: a kernel takes buffer {} of {}", param, buffers);
+  return kernel;
+}
+
 Artifact get(const pb::Artifact& from) {
-  Artifact artifact{.object = from.object(),
-                    .digest = from.digest(),
-                    .kernel = from.kernel(),
-                    .workspace_bytes = from.workspace_bytes()};
-  if (artifact.workspace_bytes < 0 || artifact.workspace_bytes > kBytesLimit)
-    fail("artifact: a workspace of {} bytes", artifact.workspace_bytes);
+  Artifact artifact{.object = from.object(), .digest = from.digest()};
   for (const pb::Buffer& buffer : from.buffers()) artifact.buffers.push_back(get(buffer));
+  for (const pb::Buffer& buffer : from.made()) artifact.made.push_back(get(buffer));
+  const size_t buffers = artifact.buffers.size() + artifact.made.size();
+  artifact.main = get(from.main(), buffers);
+  if (from.has_prologue()) artifact.prologue = get(from.prologue(), buffers);
+  if (from.has_prologue() == artifact.made.empty())
+    fail("artifact: {} prologue, and {} buffers that it makes", from.has_prologue() ? "a" : "no",
+         artifact.made.size());
   return artifact;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,7 @@
 
 namespace lathe::worker {
 
-/// A parameter of a kernel: inputs first, then outputs.
+/// A parameter of a workload: inputs first, then outputs. Or what a prologue makes.
 struct BufferSpec {
   std::vector<int64_t> shape;
   DataType dtype;
@@ -22,13 +23,24 @@ struct BufferSpec {
   bool operator==(const BufferSpec&) const = default;
 };
 
-/// One built candidate: what a runner needs, and no compiler.
+/// A LatheKernel of an artifact.
+struct KernelSpec {
+  std::string symbol;
+  int64_t workspace_bytes = 0;
+  std::vector<uint32_t> params;  // numbers of buffers: below buffers.size() one of these, then one of `made`
+
+  bool operator==(const KernelSpec&) const = default;
+};
+
+/// One built candidate: what a runner needs, and no compiler. The prologue, where there is one, runs once and
+/// fills `made` from constants among the inputs (core/tir/prologue.h).
 struct Artifact {
   std::string object;  // the bytes of a shared object
   std::string digest;  // sha256 of them
-  std::string kernel;  // the symbol: a LatheKernel
-  int64_t workspace_bytes = 0;
-  std::vector<BufferSpec> buffers;
+  KernelSpec main;
+  std::optional<KernelSpec> prologue;
+  std::vector<BufferSpec> buffers;  // the workload's
+  std::vector<BufferSpec> made;     // by the prologue, for main
 };
 
 struct BuildJob {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "core/runtime/kernel.h"
 #include "core/runtime/shared_object.h"
@@ -51,33 +52,50 @@ class Case {
   char* memory_ = nullptr;
 };
 
-/// A loaded kernel with its own copies of the buffers, laid out one after the other as the runtime's arena
-/// would.
+/// A kernel of an object with its arguments.
+struct BoundKernel {
+  LatheKernel kernel;
+  std::vector<void*> arguments;
+
+  BoundKernel(const runtime::SharedObject& object, const KernelSpec& spec, const std::vector<void*>& buffers)
+      : kernel(reinterpret_cast<LatheKernel>(object.find(spec.symbol.c_str()))) {
+    if (!kernel) fail("the shared object has no symbol {}", spec.symbol);
+    for (uint32_t param : spec.params) arguments.push_back(buffers[param]);
+  }
+};
+
+/// The loaded kernels with their own copies of the buffers, laid out one after the other as the runtime's
+/// arena would.
 class Bench {
  public:
   Bench(const RunJob& job, std::string_view object)
-      : buffers_(job.artifact.buffers), object_(object), threads_(static_cast<int>(job.evaluation.threads)) {
-    kernel_ = reinterpret_cast<LatheKernel>(object_.find(job.artifact.kernel.c_str()));
-    if (!kernel_) fail("the shared object has no symbol {}", job.artifact.kernel);
-    int64_t size = kGap;
-    std::vector<int64_t> offsets;
-    for (const BufferSpec& buffer : buffers_) {
-      offsets.push_back(size);
-      size = runtime::align_up(size + buffer.bytes()) + kGap;
-    }
-    const int64_t workspace = size;
-    size += runtime::align_up(job.artifact.workspace_bytes) + kGap;
-    arena_ = Tensor({size}, kUInt8);
-    memset(arena_.data(), kGapByte, static_cast<size_t>(size));
-    for (int64_t offset : offsets) pointers_.push_back(arena_.as<char>() + offset);
-    workspace_ = arena_.as<char>() + workspace;
+      : buffers_(job.artifact.buffers),
+        made_(job.artifact.made),
+        object_(object),
+        threads_(static_cast<int>(job.evaluation.threads)) {
+    const Artifact& artifact = job.artifact;
+    allocate(
+        std::max(artifact.main.workspace_bytes, artifact.prologue ? artifact.prologue->workspace_bytes : 0));
+    main_.emplace(object_, artifact.main, pointers_);
+    if (artifact.prologue) prologue_.emplace(object_, *artifact.prologue, pointers_);
     if (threads_ > 1) pool_ = std::make_unique<runtime::ThreadPool>(threads_, /*pin=*/true);
     parallel_ = pool_ ? pool_->parallel() : runtime::serial_parallel();
     const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     evict_bytes_ = 2 * std::max<int64_t>(l2, 1 << 20);
   }
 
-  int32_t run() { return kernel_(pointers_.data(), workspace_, parallel_); }
+  int32_t run() { return main_->kernel(main_->arguments.data(), workspace_, parallel_); }
+
+  /// Makes what main takes in place of constants. REQUIRES: inputs are filled.
+  int32_t run_prologue() {
+    if (!prologue_) return 0;
+    for_each_made([](void* made, size_t bytes, size_t) { memset(made, kNanByte, bytes); });
+    const int32_t code = prologue_->kernel(prologue_->arguments.data(), workspace_, parallel_);
+    for_each_made([&](const void* made, size_t bytes, size_t) {
+      copies_.emplace_back(static_cast<const char*>(made), bytes);
+    });
+    return code;
+  }
 
   /// Reads a buffer of twice L2 on every thread of the team.
   void evict_caches() {
@@ -110,6 +128,9 @@ class Bench {
     bool changed = false;
     for_each(false,
              [&](size_t i, size_t bytes) { changed |= memcmp(pointers_[i], from.buffer(i), bytes) != 0; });
+    for_each_made([&](const void* made, size_t bytes, size_t k) {
+      changed |= memcmp(made, copies_.at(k).data(), bytes) != 0;
+    });
     return changed;
   }
 
@@ -122,7 +143,7 @@ class Bench {
     const char* at = reinterpret_cast<const char*>(bytes);
     for (size_t i = 0; i < pointers_.size(); ++i) {
       check(at, static_cast<char*>(pointers_[i]));
-      at = static_cast<char*>(pointers_[i]) + buffers_[i].bytes();
+      at = static_cast<char*>(pointers_[i]) + spec(i).bytes();
     }
     check(at, static_cast<char*>(workspace_));
     return changed;
@@ -141,17 +162,43 @@ class Bench {
   }
 
  private:
+  const BufferSpec& spec(size_t i) const {
+    return i < buffers_.size() ? buffers_[i] : made_[i - buffers_.size()];
+  }
+
+  void allocate(int64_t workspace_bytes) {
+    int64_t size = kGap;
+    std::vector<int64_t> offsets;
+    for (size_t i = 0; i < buffers_.size() + made_.size(); ++i) {
+      offsets.push_back(size);
+      size = runtime::align_up(size + spec(i).bytes()) + kGap;
+    }
+    const int64_t workspace = size;
+    size += runtime::align_up(workspace_bytes) + kGap;
+    arena_ = Tensor({size}, kUInt8);
+    memset(arena_.data(), kGapByte, static_cast<size_t>(size));
+    for (int64_t offset : offsets) pointers_.push_back(arena_.as<char>() + offset);
+    workspace_ = arena_.as<char>() + workspace;
+  }
+
+  template <typename Function>
+  void for_each_made(Function function) const {
+    for (size_t k = 0; k < made_.size(); ++k)
+      function(pointers_[buffers_.size() + k], static_cast<size_t>(made_[k].bytes()), k);
+  }
+
   template <typename Function>
   void for_each(bool outputs, Function function) const {
     for (size_t i = 0; i < buffers_.size(); ++i)
       if (buffers_[i].output == outputs) function(i, static_cast<size_t>(buffers_[i].bytes()));
   }
 
-  const std::vector<BufferSpec>& buffers_;
+  const std::vector<BufferSpec>&buffers_, &made_;
   runtime::SharedObject object_;
-  LatheKernel kernel_ = nullptr;
+  std::optional<BoundKernel> main_, prologue_;
   Tensor arena_, evict_;
-  std::vector<void*> pointers_;
+  std::vector<void*> pointers_;      // of buffers_, then of made_
+  std::vector<std::string> copies_;  // of made_, as the prologue left them
   void* workspace_ = nullptr;
   int threads_;
   int64_t evict_bytes_ = 0;
@@ -199,6 +246,7 @@ Reply measure(const RunJob& job, std::string_view object, int case_file, Child& 
   Bench bench(job, object);
   bench.fill_inputs(file);
   bench.poison_outputs();
+  if (const int32_t code = bench.run_prologue()) return returned(code);
   if (const int32_t code = bench.run()) return returned(code);
   Reply wrong{.outcome = Outcome::kWrongResult, .relative_error = bench.error(file)};
   if (bench.gaps_changed()) {

@@ -14,9 +14,10 @@ namespace lathe::worker {
 /// case file (jobs.h). The reply is a Reply.
 ///
 /// A job marked `reference` fills the case file: seeded inputs, and the outputs of this kernel, the
-/// unscheduled one. Any other is measured against it, in this order: load; fill outputs with NaNs; run once;
-/// compare outputs with the reference, and inputs and the gaps between buffers with what they were; open the
-/// timed window; warm up; sample; close. A candidate that is wrong is never timed.
+/// unscheduled one. Any other is measured against it, in this order: load; fill outputs, and what a prologue
+/// makes, with NaNs; run the prologue, which costs nothing at run time and is not timed; run once; compare
+/// outputs with the reference, and inputs and the gaps between buffers with what they were; open the timed
+/// window; warm up; sample; close. A candidate that is wrong is never timed.
 ///
 /// Cache state: with `cold_cache`, the default, a buffer twice the size of L2 is read by every thread before
 /// each sample, so that weights come from L3 or memory as they do inside a model, where other layers ran in

@@ -56,8 +56,10 @@ bool killed_from_outside(const Report& report) {
 }
 
 uint64_t memory_for(const Artifact& artifact) {
-  int64_t bytes = artifact.workspace_bytes;
-  for (const BufferSpec& buffer : artifact.buffers) bytes += 3 * buffer.bytes();
+  int64_t bytes = artifact.main.workspace_bytes;
+  if (artifact.prologue) bytes += artifact.prologue->workspace_bytes;
+  for (const auto* buffers : {&artifact.buffers, &artifact.made})
+    for (const BufferSpec& buffer : *buffers) bytes += 3 * buffer.bytes();
   return kRunMemory + static_cast<uint64_t>(bytes);
 }
 

@@ -13,6 +13,10 @@
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "core/tir/interpret.h"
+#include "core/tir/prologue.h"
+#include "schedules/program.h"
+#include "schedules/schedule.h"
+#include "schedules/space.h"
 #include "tuner/bind_shapes.h"
 
 namespace lathe::tuner {
@@ -126,6 +130,45 @@ def @main(%x: Tensor[(1, 16, 8, 8), float32]) {
   EXPECT_LE(plan.steps.size(), 3u) << "at most: into the layout, the convolution, out of it";
   EXPECT_EQ(plan.constant_bytes, 32 * 16 * 3 * 3 * 4);
   expect_same(module);
+}
+
+/// The default schedule, with each constant that a block reads copied first, its axes in reverse.
+tir::Func with_reversed_constants(const tir::Func& workload, const Target& target) {
+  schedule::Schedule s(schedule::replay(schedule::default_trace(workload, target), workload));
+  for (const Ref<tir::Block>& block : schedule::all_blocks(s.func()))
+    for (size_t read = 0; read < block->reads.size(); ++read) {
+      const tir::Buffer& buffer = block->reads[read].buffer;
+      const auto& params = workload->params;
+      auto param = std::find(params.begin(), params.end(), buffer) - params.begin();
+      if (!(tir::constant_params(workload) >> param & 1)) continue;
+      std::vector<int64_t> axes, shape = tir::constant_shape(buffer);
+      for (size_t d = shape.size(); d-- > 0;) axes.insert(axes.end(), {static_cast<int64_t>(d), shape[d]});
+      auto copy = s.cache_read(s.get_block(block->name), static_cast<int64_t>(read), tir::Scope::kGlobal);
+      s.transform_layout(copy, 0, axes);
+    }
+  return s.func();
+}
+
+TEST(CompileModel, WeightsRearrangedBySchedulesAreMadeAtBuildTime) {
+  const Target target = codegen::host_target();
+  relay::Module module = models::build_model("dqn");
+  auto plain = compile_model(module, target);
+  auto reversed = compile_model(
+      module, target, [&](const tir::Func& workload) { return with_reversed_constants(workload, target); });
+  ASSERT_EQ(plain.constants.size(), reversed.constants.size());
+  int differ = 0;
+  for (size_t i = 0; i < plain.constants.size(); ++i)
+    differ += max_relative_error(reversed.constants[i].data.reshaped({plain.constants[i].data.size()}),
+                                 plain.constants[i].data.reshaped({plain.constants[i].data.size()})) > 0;
+  EXPECT_GE(differ, 5);  // the weights of all layers
+  std::vector<Tensor> inputs = random_inputs(plain.plan), outputs;
+  for (auto* image : {&plain, &reversed}) {
+    runtime::Executor executor(runtime::Module::from_image(std::move(*image)), runtime::serial_parallel());
+    executor.set_input(0, inputs[0]);
+    executor.run();
+    outputs.push_back(executor.output(0).clone());
+  }
+  EXPECT_LE(max_relative_error(outputs[1], outputs[0]), 1e-5);
 }
 
 TEST(CompileModel, BindsDynamicDimensions) {

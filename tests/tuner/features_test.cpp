@@ -6,7 +6,9 @@
 #include <cmath>
 #include <set>
 
+#include "core/tir/prologue.h"
 #include "core/tir/text.h"
+#include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
 #include "tuner/store_pattern.h"
@@ -126,6 +128,15 @@ func two(a: float32[64, 64]) -> (c: float32[64, 64]) {
   EXPECT_EQ(made.elements(0), 64);  // one row, again and again
   EXPECT_EQ(used.elements(0), 64);
   EXPECT_EQ(patterns[1].accesses[0].elements(0), 64 * 64);
+}
+
+TEST(Features, WorkDoneAheadIsNotSeen) {
+  schedule::Schedule packed(tir::parse_func(kMatmul));
+  packed.cache_read(packed.get_block("mm"), 1, tir::Scope::kGlobal);
+  EXPECT_EQ(extract_features(packed.func(), avx512()).rows(), 2u);
+  Features ahead = extract_features(tir::with_constant_params(packed.func(), 2), avx512()),
+           plain = extract_features(tir::parse_func(kMatmul), avx512());
+  EXPECT_EQ(ahead.values, plain.values);  // b's copy is a parameter as b was
 }
 
 TEST(Features, MatmulByHand) {

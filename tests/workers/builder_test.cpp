@@ -10,7 +10,9 @@
 #include <map>
 
 #include "core/codegen/host_target.h"
+#include "core/tir/prologue.h"
 #include "core/tir/text.h"
+#include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
 #include "workers/build.h"
@@ -91,6 +93,21 @@ TEST_F(BuilderTest, MeasuresSchedulesOfAProgram) {
              1e3 * run_seconds_ / static_cast<double>(leases.size()));
   for (const auto& [id, result] : results) {
     EXPECT_EQ(result.outcome, Outcome::kOk) << result.message << "\n" << leases[id - 1].trace;
+    EXPECT_LT(result.relative_error, 1e-5);
+    EXPECT_FALSE(result.samples.empty());
+  }
+}
+
+TEST_F(BuilderTest, WeightsArePackedAhead) {
+  const tir::Func func = tir::canonical(schedule::dense(8, 32, 16, kFloat32));
+  schedule::Schedule packed(func);
+  const auto copy = packed.cache_read(packed.get_block("b0"), 1, tir::Scope::kGlobal);
+  packed.transform_layout(copy, 0, {1, 16, 0, 2, 2, 16});
+  const std::string trace = to_json(packed.trace());
+  const auto results =
+      process({lease(1, func, trace), lease(2, tir::with_constant_params(func, 0b10), trace)});
+  for (const auto& [id, result] : results) {
+    EXPECT_EQ(result.outcome, Outcome::kOk) << result.message;
     EXPECT_LT(result.relative_error, 1e-5);
     EXPECT_FALSE(result.samples.empty());
   }

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <utility>
+
 #include "core/runtime/kernel.h"
 
 namespace {
@@ -80,6 +82,41 @@ int32_t changes_inputs(void* const* buffers, void*, const LatheParallel*) {
 }
 
 int32_t refuses(void* const*, void*, const LatheParallel*) { return 7; }
+
+/// m[i] = 2 b[i]. Refuses to run again in the same process.
+int32_t doubles(void* const* buffers, void*, const LatheParallel*) {
+  static bool ran = false;
+  if (std::exchange(ran, true)) return 3;
+  for (int64_t i = 0; i < kSize; ++i)
+    static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
+  return 0;
+}
+
+int32_t doubles_half(void* const* buffers, void*, const LatheParallel*) {
+  for (int64_t i = 0; i < kSize / 2; ++i)
+    static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i];
+  return 0;
+}
+
+int32_t doubles_and_more(void* const* buffers, void*, const LatheParallel*) {
+  for (int64_t i = 0; i <= kSize; ++i)
+    static_cast<float*>(buffers[1])[i] = 2 * static_cast<const float*>(buffers[0])[i % kSize];
+  return 0;
+}
+
+/// y[i] = a[i] + m[i] / 2.
+int32_t adds_half(void* const* buffers, void*, const LatheParallel*) {
+  const Buffers it(buffers);
+  for (int64_t i = 0; i < kSize; ++i) it.y[i] = it.a[i] + it.b[i] / 2;
+  return 0;
+}
+
+int32_t adds_half_and_spoils(void* const* buffers, void*, const LatheParallel*) {
+  const Buffers it(buffers);
+  for (int64_t i = 0; i < kSize; ++i) it.y[i] = it.a[i] + it.b[i] / 2;
+  it.b[7] = 0;
+  return 0;
+}
 
 int32_t loops(void* const*, void*, const LatheParallel*) {
   for (volatile int i = 0;;) i = i + 1;

@@ -39,16 +39,21 @@ class MeasureTest : public testing::Test {
     close(case_);
   }
 
-  Report run(const std::string& kernel, const wire::Evaluation& evaluation, bool reference = false,
-             bool stop_builders = false, double seconds = 30) {
+  static Artifact artifact(const std::string& kernel) {
     const BufferSpec buffer{.shape = {4096}, .dtype = kFloat32};
     BufferSpec output = buffer;
     output.output = true;
-    const RunJob job{
-        .artifact = {.kernel = kernel, .workspace_bytes = 100, .buffers = {buffer, buffer, output}},
-        .evaluation = evaluation,
-        .seed = 1,
-        .reference = reference};
+    return {.main = {kernel, /*workspace_bytes=*/100, {0, 1, 2}}, .buffers = {buffer, buffer, output}};
+  }
+
+  Report run(const std::string& kernel, const wire::Evaluation& evaluation, bool reference = false,
+             bool stop_builders = false, double seconds = 30) {
+    return run(artifact(kernel), evaluation, reference, stop_builders, seconds);
+  }
+
+  Report run(const Artifact& artifact, const wire::Evaluation& evaluation, bool reference = false,
+             bool stop_builders = false, double seconds = 30) {
+    const RunJob job{.artifact = artifact, .evaluation = evaluation, .seed = 1, .reference = reference};
     return sandbox_.run({.request = encode(job),
                          .descriptors = {object_, case_},
                          .limits = {.wall_seconds = seconds, .memory_bytes = uint64_t{1} << 30},
@@ -93,6 +98,32 @@ TEST_F(MeasureTest, WrongIsNeverTimed) {
     EXPECT_THAT(reply.samples, SizeIs(0));
   }
   EXPECT_EQ(measure("wrong_at_one_place", {.tolerance = 1}).outcome, Outcome::kOk);
+}
+
+/// y = a + b by a prologue that makes m of b, and a kernel that takes a and m.
+TEST_F(MeasureTest, APrologueRunsOnceAndIsNotTimed) {
+  struct Row {
+    const char *prologue, *main;
+    Outcome outcome;
+    const char* message;
+  };
+  for (const Row& row :
+       {Row{"doubles", "adds_half", Outcome::kOk, ""},
+        Row{"doubles_half", "adds_half", Outcome::kWrongResult, "outputs differ from the reference by "},
+        Row{"doubles_and_more", "adds_half", Outcome::kWrongResult, "writes outside its buffers"},
+        Row{"doubles", "adds_half_and_spoils", Outcome::kWrongResult, "changes its inputs"},
+        Row{"refuses", "adds_half", Outcome::kCrashed, "the kernel's check 7 failed"}}) {
+    Artifact parts = artifact(row.main);
+    parts.made = {parts.buffers[1]};
+    parts.prologue = {row.prologue, /*workspace_bytes=*/64, {1, 3}};
+    parts.main.params = {0, 3, 2};
+    const Report report = run(parts, {.warmup = 2, .max_samples = 10});
+    ASSERT_EQ(report.end, Report::End::kReplied) << describe(report) << report.stderr_tail;
+    const Reply reply = decode_reply(report.reply);
+    EXPECT_EQ(reply.outcome, row.outcome) << row.prologue << " " << row.main << ": " << reply.message;
+    EXPECT_THAT(reply.message, HasSubstr(row.message));
+    EXPECT_EQ(reply.samples.empty(), row.outcome != Outcome::kOk);
+  }
 }
 
 TEST_F(MeasureTest, CrashesAndHangsAreClassed) {
@@ -148,6 +179,24 @@ TEST(Jobs, MalformedIsAnError) {
   const std::string huge =
       encode(Reply{.artifact = {.buffers = {{.shape = {1 << 30, 1 << 30}, .dtype = kFloat32}}}});
   EXPECT_THROW(decode_reply(huge), Error);
+
+  const BufferSpec buffer{.shape = {4}, .dtype = kFloat32};
+  const Artifact good{
+      .main = {"main", 0, {0, 1}}, .prologue = {{"ahead", 0, {0, 1}}}, .buffers = {buffer}, .made = {buffer}};
+  EXPECT_EQ(decode_reply(encode(Reply{.artifact = good})).artifact.prologue, good.prologue);
+  EXPECT_EQ(decode_reply(encode(Reply{.artifact = good})).artifact.made, good.made);
+  const auto refused = [&](auto change) {
+    Artifact bad = good;
+    change(bad);
+    EXPECT_THROW(decode_reply(encode(Reply{.artifact = bad})), Error);
+    EXPECT_THROW(decode_run_job(encode(RunJob{.artifact = bad})), Error);
+  };
+  refused([](Artifact& a) { a.main.params = {0, 2}; });
+  refused([](Artifact& a) { a.prologue->params = {4294967295u}; });
+  refused([](Artifact& a) { a.prologue->workspace_bytes = -1; });
+  refused([](Artifact& a) { a.made[0].shape = {-4}; });
+  refused([](Artifact& a) { a.made.clear(), a.main.params = a.prologue->params = {0}; });
+  refused([](Artifact& a) { a.prologue.reset(); });
 }
 
 // The same kernel again and again, alone and with builders beside it that keep every core busy: printed,
