@@ -68,6 +68,17 @@ void Flags::add(const char* name, bool& value, const char* help) {
   parser_->app.add_flag(name, value, help);
 }
 
+void Flags::add_share(const char* name, double& share, const char* help) {
+  parser_->names.emplace_back(name);
+  const auto check = [](const std::string& text) -> std::string {
+    char* end = nullptr;
+    double value = std::strtod(text.c_str(), &end);
+    bool good = end != text.c_str() && *end == '\0' && value > 0 && value < 1;
+    return good ? "" : fmt::format("`{}` must be a number above 0 and below 1", text);
+  };
+  parser_->app.add_option(name, share, help)->default_str(fmt::format("{:g}", share))->check(check, "0..1");
+}
+
 void Flags::add_duration(const char* name, double& seconds, const char* help) {
   parser_->names.emplace_back(name);
   parser_->app

@@ -17,6 +17,8 @@ void ModelFlags::add_to(Flags& flags) {
   flags.add("--db", database, "tuning database whose best schedules to use");
   flags.add("--untuned", untuned, "use the default schedules");
   flags.add("--threads", threads, 1, 1024, "threads to run on");
+  flags.add_share("--max-relative-error", max_relative_error,
+                  "use schedules whose outputs were off by this at most, of the largest value");
   flags.exclude("--db", "--untuned");
 }
 
@@ -35,7 +37,7 @@ CompiledModel compile(const ModelFlags& flags, const Inputs& inputs) {
   if (flags.untuned || database.empty()) {
     compiled.image = tuner::compile_model(module, target);
   } else {
-    tuner::BestSchedules best(database, target, static_cast<int>(flags.threads));
+    tuner::BestSchedules best(database, target, static_cast<int>(flags.threads), flags.max_relative_error);
     compiled.image = tuner::compile_model(module, target,
                                           [&](const tir::Func& workload) { return best.schedule(workload); });
     compiled.measured = best.measured();

@@ -9,6 +9,7 @@
 #include "cli/flags.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "tracker/wire.h"
 
 namespace lathe::cli {
 
@@ -17,6 +18,7 @@ struct ModelFlags {
   std::string database;  // "": the default one, if it exists
   bool untuned = false;
   int64_t threads = 1;
+  double max_relative_error = wire::Evaluation{}.tolerance;  // of the schedules used, as measured
 
   void add_to(Flags& flags);
 };

@@ -29,7 +29,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string options_text(const TuneJob& job) {
-  return nlohmann::json{{"model", job.model}, {"target", job.target}}.dump();
+  return nlohmann::json{
+      {"model", job.model}, {"target", job.target}, {"max_relative_error", job.max_relative_error}}
+      .dump();
 }
 
 /// The job as it was asked for when it was started.
@@ -47,6 +49,7 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   job.trials = found->trial_budget;
   job.seconds = found->second_budget > 0 ? std::max(1.0, found->second_budget - found->seconds_used) : 0;
   job.seed = found->seed;
+  job.max_relative_error = options.value("max_relative_error", job.max_relative_error);
   return found->id;
 }
 
@@ -116,6 +119,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                                  job.trials,
                                  job.seconds,
                                  static_cast<uint64_t>(job.seed),
+                                 job.max_relative_error,
                                  options_text(job),
                                  resumed};
     result = tracker::run_tune_job(

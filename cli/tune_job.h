@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "tracker/wire.h"
+
 namespace lathe::cli {
 
 struct TuneJob {
@@ -13,16 +15,17 @@ struct TuneJob {
   double seconds = 0;
   int64_t threads = 0;  // 0: all cores
   int64_t seed = 0;
-  std::string database;  // "": the default one
-  std::string folder;    // where the module goes; "": lathe-out/MODEL
+  double max_relative_error = wire::Evaluation{}.tolerance;  // of a candidate's outputs
+  std::string database;                                      // "": the default one
+  std::string folder;                                        // where the module goes; "": lathe-out/MODEL
   bool json = false;
   std::string listen;      // where workers of other machines may join; "": this machine's worker alone
   std::string key, allow;  // files: the tracker's keys, and the public keys of those workers
 };
 
 /// Runs the job, with a tracker inside this process and a worker process beside it, and reports. `resume`:
-/// the uuid (or its beginning) of a job to go on with, whose model, target, budget and seed replace those of
-/// `job`. Returns an ExitCode.
+/// the uuid (or its beginning) of a job to go on with, whose model, target, budget, seed and accepted error
+/// replace those of `job`. Returns an ExitCode.
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume);
 
 }  // namespace lathe::cli

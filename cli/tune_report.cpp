@@ -102,7 +102,7 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
   int threads = static_cast<int>(job.threads);
   auto untuned =
       runtime::Module::from_image(tuner::final_build(fused, target, tuner::default_schedules(target)));
-  tuner::BestSchedules best(job.database, target, threads);
+  tuner::BestSchedules best(job.database, target, threads, job.max_relative_error);
   runtime::ModuleImage image =
       tuner::final_build(fused, target, [&](const tir::Func& workload) { return best.schedule(workload); });
   image.plan.model = job.model;

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 
@@ -35,6 +36,7 @@ struct BestQuery {
   int threads = 0;                  // 0: any; otherwise preferred within each rung
   bool strict = false;              // only the first rung, and only these threads
   bool accept_unconfirmed = false;  // when no confirmed one exists on any rung
+  double max_relative_error = std::numeric_limits<double>::infinity();  // of the outputs, as measured
 };
 
 /// How near a result is to what was asked for. Each rung runs on the asker: none needs a feature it lacks.
@@ -154,8 +156,8 @@ class Store {
   /// changed.
   int64_t set_suspect(WorkerId worker, int64_t since_ms, bool suspect);
   std::optional<Best> best(const BestQuery& query);
-  /// The fastest `limit` on (workload, target, device if given, threads), confirmed or not, never suspect
-  /// ones.
+  /// The fastest `limit` on (workload, target, device if given, threads, error), confirmed or not, never
+  /// suspect ones.
   std::vector<Measurement> top(const BestQuery& query, int limit);
   /// Everything measured for (workload, target), oldest first: training data and warm starts.
   std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000);

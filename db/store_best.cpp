@@ -1,5 +1,6 @@
 // Measurements: what is best, and how well a model is covered.
 #include <algorithm>
+#include <cmath>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
@@ -48,6 +49,8 @@ std::vector<Measurement> fastest(Database& database, const BestQuery& query, boo
   if (confirmed) sql += " AND m.confirmed = 1";
   if (query.device) sql += " AND m.device = ?", values.emplace_back(*query.device);
   if (query.threads) sql += " AND m.threads = ?", values.emplace_back(query.threads);
+  if (std::isfinite(query.max_relative_error))
+    sql += " AND m.relative_error <= ?", values.emplace_back(query.max_relative_error);
   sql += " ORDER BY m.seconds, m.id LIMIT ?";
   values.emplace_back(limit);
   std::vector<Measurement> found;

@@ -18,6 +18,7 @@ wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   evaluation.budget_seconds = confirm ? 0.15 : 0.06;
   evaluation.max_samples = confirm ? 80 : 25;
   evaluation.relative_interval = confirm ? 0.005 : 0.02;
+  evaluation.tolerance = request.max_relative_error;
   return evaluation;
 }
 
@@ -84,9 +85,13 @@ class FarmMeasurer final : public tuner::Measurer {
   size_t capacity() const override { return std::max<size_t>(2 * farm_.status().slots, 16); }
 
  private:
+  /// Another job may have accepted what is too far off for this one.
   void recall(tuner::Measured pending, int64_t measurement) {
-    for (const db::Measurement& known : store_.history(workloads_[pending.task], target_))
-      if (known.id == measurement) pending.seconds = known.seconds;
+    for (const db::Measurement& known : store_.history(workloads_[pending.task], target_)) {
+      if (known.id != measurement) continue;
+      pending.seconds = known.seconds;
+      if (known.relative_error > request_.max_relative_error) pending.outcome = Outcome::kWrongResult;
+    }
     recalled_.push_back(std::move(pending));
   }
 
@@ -140,6 +145,14 @@ Rows prepare(const TuneRequest& request, std::span<const tuner::Task> tasks, db:
   return rows;
 }
 
+/// What this job may call best.
+db::BestQuery query_of(const TuneRequest& request, const Rows& rows, db::WorkloadId workload) {
+  return {.workload = workload,
+          .target = rows.target,
+          .threads = request.threads,
+          .max_relative_error = request.max_relative_error};
+}
+
 /// Measures the leaders of each task again, all of them interleaved, several times over; the median of a
 /// leader's samples replaces what the search measured.
 void confirm_leaders(const TuneRequest& request, const Rows& rows, db::Store& store, FarmClient& farm) {
@@ -148,7 +161,7 @@ void confirm_leaders(const TuneRequest& request, const Rows& rows, db::Store& st
   for (int round = 0; round < kRounds; ++round) {
     for (int place = 0; place < kLeaders; ++place) {
       for (db::WorkloadId workload : rows.workloads) {
-        db::BestQuery query{.workload = workload, .target = rows.target, .threads = request.threads};
+        db::BestQuery query = query_of(request, rows, workload);
         std::vector<db::Measurement> leaders = store.top(query, kLeaders);
         if (static_cast<size_t>(place) >= leaders.size()) continue;
         Candidate again{workload, leaders[static_cast<size_t>(place)].trace,
@@ -183,7 +196,8 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   tuner::Session session(tasks, parse_target_text(request.target), measurer, options);
   for (size_t i = 0; i < tasks.size(); ++i)
     for (const db::Measurement& known : store.history(rows.workloads[i], rows.target))
-      if (known.threads == request.threads && !known.suspect)
+      if (known.threads == request.threads && !known.suspect &&
+          known.relative_error <= request.max_relative_error)
         session.know(i, schedule::parse_trace(known.trace), known.seconds);
   if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
   session.run(on_change, stop);
@@ -194,8 +208,8 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     store.add_cost_model({rows.job, rows.target, 0, result.status.trials, result.status.quality.spearman,
                           result.status.quality.recall, model});
   for (db::WorkloadId workload : rows.workloads) {
-    db::BestQuery query{
-        .workload = workload, .target = rows.target, .threads = request.threads, .accept_unconfirmed = true};
+    db::BestQuery query = query_of(request, rows, workload);
+    query.accept_unconfirmed = true;
     auto best = store.best(query);
     result.confirmed_seconds.push_back(best ? best->measurement.seconds : 0);
   }

@@ -19,6 +19,7 @@ struct TuneRequest {
   int64_t trials = 512;
   double seconds = 0;  // 0: no limit
   uint64_t seed = 0;
+  double max_relative_error = wire::Evaluation{}.tolerance;  // of a candidate's outputs; beyond: wrong
   std::string options = "{}";       // JSON: what `tune resume` needs to make the tasks again
   std::optional<db::JobId> resume;  // go on with this job
 };

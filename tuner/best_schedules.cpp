@@ -8,10 +8,12 @@
 
 namespace lathe::tuner {
 
-BestSchedules::BestSchedules(const std::string& database, const Target& target, int threads)
+BestSchedules::BestSchedules(const std::string& database, const Target& target, int threads,
+                             double max_relative_error)
     : store_(std::make_unique<db::Store>(database, db::StoreOptions{.read_only = true})),
       target_(target),
-      threads_(threads) {}
+      threads_(threads),
+      max_relative_error_(max_relative_error) {}
 
 BestSchedules::~BestSchedules() = default;
 
@@ -21,8 +23,11 @@ std::string BestSchedules::best_trace(const std::string& digest) {
   std::optional<db::WorkloadId> workload = store_->find_workload(digest);
   std::optional<db::TargetId> target = store_->find_target(to_text(target_));
   if (!workload || !target) return "";
-  auto best = store_->best(
-      {.workload = *workload, .target = *target, .threads = threads_, .accept_unconfirmed = true});
+  auto best = store_->best({.workload = *workload,
+                            .target = *target,
+                            .threads = threads_,
+                            .accept_unconfirmed = true,
+                            .max_relative_error = max_relative_error_});
   return best ? best->measurement.trace : "";
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,13 +16,15 @@ class Store;
 
 namespace lathe::tuner {
 
-/// The best known schedule of each workload; the default one where none was measured, or where the record was
+/// The best known schedule of each workload whose outputs were measured to be off by `max_relative_error` at
+/// most (relative to the largest value); the default one where none was measured, or where the record was
 /// made by a program whose schedules no longer apply. Thread-safe. Counts, so that the user can be told
 /// how much of a build rests on measurements.
 class BestSchedules {
  public:
   /// Opens the database for reading. Throws Error when it cannot.
-  BestSchedules(const std::string& database, const Target& target, int threads);
+  BestSchedules(const std::string& database, const Target& target, int threads,
+                double max_relative_error = std::numeric_limits<double>::infinity());
   ~BestSchedules();
 
   tir::Func schedule(const tir::Func& workload);
@@ -34,6 +37,7 @@ class BestSchedules {
   std::unique_ptr<db::Store> store_;
   const Target target_;
   const int threads_;
+  const double max_relative_error_;
   std::atomic<int> measured_ = 0;
 };
 

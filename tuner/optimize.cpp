@@ -1,5 +1,6 @@
 #include "tuner/optimize.h"
 
+#include "core/codegen/host_target.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/interpret_closed.h"
 #include "core/relay/pass.h"
@@ -35,7 +36,9 @@ Ref<relay::Function> function_of(const std::vector<relay::Expr>& closed) {
   return seal(std::move(function));
 }
 
-std::vector<Tensor> compiled_values(const std::vector<relay::Expr>& closed, const Target& target) {
+/// By code for this machine, whatever the model is compiled for.
+std::vector<Tensor> compiled_values(const std::vector<relay::Expr>& closed) {
+  const Target target = codegen::host_target();
   relay::Module fused = relay::fuse_ops(relay::make_module(function_of(closed)));
   auto module = runtime::Module::from_image(final_build(fused, target, default_schedules(target)));
   runtime::Executor executor(module, runtime::serial_parallel());
@@ -47,16 +50,16 @@ std::vector<Tensor> compiled_values(const std::vector<relay::Expr>& closed, cons
 
 }  // namespace
 
-relay::Evaluate constant_evaluator(const Target& target) {
-  return [target](const std::vector<relay::Expr>& closed) {
+relay::Evaluate constant_evaluator() {
+  return [](const std::vector<relay::Expr>& closed) {
     return elements_of(closed) <= kInterpretedElements ? relay::interpret_closed(closed)
-                                                       : compiled_values(closed, target);
+                                                       : compiled_values(closed);
   };
 }
 
 relay::Module optimize(const relay::Module& module, const Target& target) {
   return relay::run_passes(module, relay::inference_pipeline(),
-                           {.target = target, .evaluate = constant_evaluator(target)});
+                           {.target = target, .evaluate = constant_evaluator()});
 }
 
 }  // namespace lathe::tuner

@@ -12,8 +12,8 @@ namespace lathe::tuner {
 /// not type-check.
 relay::Module optimize(const relay::Module& module, const Target& target);
 
-/// Evaluates constants: small ones by the interpreter, the rest compiled with default schedules for `target`,
-/// which this machine must be able to run.
-relay::Evaluate constant_evaluator(const Target& target);
+/// Evaluates constants: small ones by the interpreter, the rest compiled for this machine with default
+/// schedules.
+relay::Evaluate constant_evaluator();
 
 }  // namespace lathe::tuner

@@ -64,6 +64,26 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
             1e-4);
 }
 
+/// Schedules of a sum add in another order than the program they are compared with: they are off by more than
+/// 1e-12, and not by more than the default.
+TEST_F(TuneJobs, ACandidateBeyondTheAcceptedErrorIsWrong) {
+  std::ofstream(path("sum.relay")) << R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(4, 4096), float32]) { sum(%x, axis=[1]) })";
+  const auto job = [&](const std::string& flags) {
+    Finished finished =
+        tune(fmt::format("--model {} --target cpu --threads 1 --trials 4 --db {} --out {} --json {}",
+                         path("sum.relay"), path("t.db"), path("out"), flags));
+    nlohmann::json task = last_line(finished.output)["tasks"][0];
+    return std::tuple(finished.code, task["failures"].value("wrong_result", 0), task["after_us"] > 0);
+  };
+  EXPECT_EQ(job(""), std::tuple(0, 0, true));
+  // On the same database: what the first job measured is too far off for the second, and never its best.
+  auto [code, wrong, measured] = job("--max-relative-error 1e-12");
+  EXPECT_EQ(code, 1);
+  EXPECT_GE(wrong, 1);
+  EXPECT_FALSE(measured);
+}
+
 TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
   std::ofstream(path("cut.onnx")) << "\x08\x07garbage";
   std::string flags = " --db " + path("t.db") + " --out " + path("out");
@@ -76,6 +96,10 @@ TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
       {"--model " + path("none.onnx") + " --target cpu", "cannot read"},
       {"--model dqn --target cpu --trials -3", "--trials"},
       {"--model dqn --target cpu --time soon", "--time"},
+      {"--model dqn --target cpu --max-relative-error 0", "`0` must be a number above 0 and below 1"},
+      {"--model dqn --target cpu --max-relative-error 1", "--max-relative-error"},
+      {"--model dqn --target cpu --max-relative-error nan", "--max-relative-error"},
+      {"--model dqn --target cpu --max-relative-error 1e-3x", "--max-relative-error"},
   };
   for (const auto& [arguments, message] : cases) {
     Finished finished = tune(arguments + flags);

@@ -58,6 +58,24 @@ TEST_F(BestTest, SuspectResultsAreOut) {
   EXPECT_EQ(farm_.best()->measurement.trace, "new");
 }
 
+TEST_F(BestTest, ResultsTooFarOffAreOut) {
+  for (const auto& [trace, seconds, error] :
+       {std::tuple("rough", 1e-3f, 1e-3), std::tuple("fine", 2e-3f, 1e-6)}) {
+    TrialResult result{.lease = farm_.leased(trace).id,
+                       .device = farm_.device,
+                       .samples = {seconds},
+                       .relative_error = error};
+    store_.record(std::span(&result, 1));
+  }
+  BestQuery query{.workload = farm_.workload, .target = farm_.target, .accept_unconfirmed = true};
+  EXPECT_EQ(store_.best(query)->measurement.trace, "rough");
+  query.max_relative_error = 1e-4;
+  EXPECT_EQ(store_.best(query)->measurement.trace, "fine");
+  EXPECT_EQ(store_.top(query, 5).size(), 1u);
+  query.max_relative_error = 1e-7;
+  EXPECT_FALSE(store_.best(query));
+}
+
 TEST_F(BestTest, LadderGoesFromDeviceToTargetToCompatibleTarget) {
   auto add_farm = [&](const std::string& host, const Target& target, const std::string& trace,
                       float seconds) {

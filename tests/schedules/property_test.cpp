@@ -5,6 +5,7 @@
 #include "core/support/error.h"
 #include "core/tir/interpret.h"
 #include "core/tir/lower.h"
+#include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
 #include "schedules/primitive.h"
@@ -193,8 +194,24 @@ void expect_lowers(const tir::Func& func, const tir::Func& scheduled) {
     EXPECT_LE(max_relative_error(actual[i], expected[i]), 1e-5) << tir::print(lowered);
 }
 
+/// Cuts off what depends on some of the inputs alone; gives whether there was any of it.
+bool expect_splits(const tir::Func& func, const tir::Func& scheduled, uint64_t seed) {
+  int64_t inputs = static_cast<int64_t>(func->params.size()) - func->outputs;
+  int64_t mask = Random(seed).below(int64_t{1} << inputs);
+  tir::SplitProgram split = tir::split_prologue(tir::with_constant_params(scheduled, mask));
+  for (const tir::Func& part : {split.prologue, split.main})
+    if (auto fault = part ? tir::find_fault(part) : std::nullopt)
+      ADD_FAILURE() << *fault << "\n" << tir::print(part);
+  std::vector<Tensor> expected = tir::interpreted_outputs(func),
+                      actual = tir::interpreted_outputs(split, func);
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LE(max_relative_error(actual[i], expected[i]), 1e-5) << tir::print(scheduled);
+  return split.prologue != nullptr;
+}
+
 TEST(RandomSchedules, LongOnesKeepMeaningAndReplay) {
   std::vector<Program> programs = tiny_programs();
+  int with_prologue = 0;
   for (uint64_t seed = 1; seed < 400; ++seed) {
     const Program& program = programs[seed % programs.size()];
     RandomSchedule random(program.func, seed);
@@ -208,8 +225,10 @@ TEST(RandomSchedules, LongOnesKeepMeaningAndReplay) {
     expect_same_results(program.func, random.schedule.func());
     expect_lowers(program.func, random.schedule.func());
     expect_replays(program.func, random.schedule);
+    with_prologue += expect_splits(program.func, random.schedule.func(), seed);
     if (HasFailure()) return;
   }
+  EXPECT_GT(with_prologue, 40);
 }
 
 }  // namespace

@@ -78,7 +78,8 @@ def main():
         database = folder + "/tuning.db"
         job = Job(database)
         common = ["--db", database, "--out", folder + "/out"]
-        tune = subprocess.Popen([TUNE, "--model", "dqn", "--threads", "1", "--trials", str(TRIALS), *common],
+        tune = subprocess.Popen([TUNE, "--model", "dqn", "--threads", "1", "--trials", str(TRIALS),
+                                 "--max-relative-error", "0.25", *common],
                                 stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         wait_for("the first results", lambda: len(job.measured()) >= 6)
 
@@ -123,6 +124,8 @@ def main():
         check(ended <= TRIALS + 16, f"{ended} trials for a budget of {TRIALS}")
         doubled = job.rows("SELECT candidate FROM trial WHERE purpose = 'search' GROUP BY candidate HAVING count(*) > 1")
         check(not doubled, f"candidates measured twice: {doubled}")
+        tolerances = job.rows("SELECT DISTINCT json_extract(settings, '$.tolerance') FROM trial")
+        check(tolerances == [(0.25,)], f"accepted errors of the trials: {tolerances}")
         check(os.path.exists(folder + "/out/dqn.lathe"), "there is no module")
         print(f"resumed and done: {ended} trials, {len(after)} measured")
 

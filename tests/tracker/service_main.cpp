@@ -31,7 +31,7 @@ std::string fake_build(std::string_view request, worker::Child&) {
     return encode(worker::Reply{.outcome = Outcome::kBuildFailed, .message = "no such thing"});
   if (kernel == "compiler_crash") abort();
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  worker::Artifact artifact{.object = read_file(TEST_KERNELS), .kernel = kernel};
+  worker::Artifact artifact{.object = read_file(TEST_KERNELS), .main = {kernel, 0, {0, 1, 2}}};
   for (int i = 0; i < 3; ++i)
     artifact.buffers.push_back({.shape = {4096}, .dtype = kFloat32, .output = i == 2});
   artifact.digest = sha256(artifact.object);
