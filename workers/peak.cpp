@@ -42,7 +42,7 @@ std::atomic<float> sink;
     sum += out[0];                                                                    \
   }                                                                                   \
   sink = sum;                                                                         \
-  return 2 * (lanes) * kChains * kRounds;
+  return kRounds * kChains * 2 * (lanes);
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f"), optimize("unroll-loops"))) int64_t flops_avx512() {
