@@ -174,4 +174,4 @@ async function raceAll(options) {
   return rows;
 }
 
-module.exports = { parseArguments, raceAll };
+module.exports = { bin, median, onnxFile, parseArguments, raceAll, ratioOf };

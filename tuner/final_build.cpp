@@ -18,6 +18,7 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/graph_plan.h"
+#include "tuner/in_place.h"
 #include "tuner/prologue_kernels.h"
 #include "tuner/tasks.h"
 
@@ -156,8 +157,8 @@ runtime::ModuleImage final_build(const relay::Module& fused, const Target& targe
   std::vector<GraphKernel> compiled;
   size_t prologue = 0;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    compiled.push_back(
-        {kernels[i].name, artifact.kernels[i].workspace_bytes, count_flops(kernels[i].workload)});
+    compiled.push_back({kernels[i].name, artifact.kernels[i].workspace_bytes,
+                        count_flops(kernels[i].workload), in_place_arguments(*kernels[i].lowered)});
     if (kernels[i].parts.prologue)
       add_prologue(compiled.back(), kernels[i].parts, prologue_kernels, prologue++);
   }

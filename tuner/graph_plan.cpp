@@ -88,7 +88,8 @@ class Planner {
                           .args = kernel.prologue ? arguments_with_prologue(*call, kernel) : arguments(*call),
                           .results = std::move(results),
                           .workspace_bytes = kernel.workspace_bytes,
-                          .flops = kernel.flops});
+                          .flops = kernel.flops,
+                          .reuse = kernel.reuse});
   }
 
   Values arguments(const Call& call) {

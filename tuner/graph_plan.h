@@ -15,7 +15,8 @@ namespace lathe::tuner {
 struct GraphKernel {
   std::string name;
   int64_t workspace_bytes = 0;
-  double flops = 0;  // of the unscheduled program
+  double flops = 0;            // of the unscheduled program
+  std::vector<int64_t> reuse;  // arguments whose memory the result may take over (in_place_arguments)
 
   /// Gives tensors that the kernel takes in place of some of the call's constants: run while the plan is
   /// made, once for each distinct set of constants. Null: the kernel takes the arguments of the call.

@@ -4,10 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <ctime>
+#include <memory>
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "core/runtime/pages.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -114,22 +118,47 @@ double measure_peak_flops(int threads) {
   return best_rate(threads, [kernel](int) { return kernel(); });
 }
 
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+uint64_t
+sum_words(std::span<const uint64_t> words) {
+  using Vector = uint64_t __attribute__((vector_size(64), aligned(8)));
+  constexpr size_t kLanes = 8;
+  const uint64_t* data = words.data();
+
+  Vector a{}, b{}, c{}, d{};
+  size_t i = 0;
+  for (; i + 4 * kLanes <= words.size(); i += 4 * kLanes) {
+    a += *reinterpret_cast<const Vector*>(data + i);
+    b += *reinterpret_cast<const Vector*>(data + i + kLanes);
+    c += *reinterpret_cast<const Vector*>(data + i + 2 * kLanes);
+    d += *reinterpret_cast<const Vector*>(data + i + 3 * kLanes);
+  }
+  a += b + c + d;
+  uint64_t total = 0;
+  for (size_t lane = 0; lane < kLanes; ++lane) total += a[lane];
+  for (; i < words.size(); ++i) total += words[i];
+  return total;
+}
+
 double measure_memory_bandwidth(int threads) {
   // Larger than most caches and small enough to fill quickly; a last-level cache beyond it counts as memory.
   constexpr size_t kBytes = size_t{64} << 20;
   constexpr size_t kPiece = size_t{1} << 20;
   const size_t words = kBytes / sizeof(uint64_t) / static_cast<size_t>(threads);
-  std::vector<std::vector<uint64_t>> memory(static_cast<size_t>(threads), std::vector<uint64_t>(words, 1));
+  std::vector<std::shared_ptr<void>> memory(static_cast<size_t>(threads));
+  for (std::shared_ptr<void>& each : memory) {
+    each = runtime::allocate_pages(words * sizeof(uint64_t));
+    std::memset(each.get(), 1, words * sizeof(uint64_t));
+  }
   std::vector<size_t> at(static_cast<size_t>(threads), 0);
   return best_rate(threads, [&](int i) {
     const size_t piece = kPiece / sizeof(uint64_t);
     size_t& from = at[static_cast<size_t>(i)];
     if (from + piece > words) from = 0;
-    const uint64_t* data = memory[static_cast<size_t>(i)].data() + from;
-    uint64_t sum[8] = {};
-    for (size_t k = 0; k < piece; k += 8)
-      for (size_t lane = 0; lane < 8; ++lane) sum[lane] += data[k + lane];
-    sink = static_cast<float>(sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7]);
+    const auto* data = static_cast<const uint64_t*>(memory[static_cast<size_t>(i)].get());
+    sink = static_cast<float>(sum_words({data + from, piece}));
     from += piece;
     return static_cast<int64_t>(kPiece);
   });

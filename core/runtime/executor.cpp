@@ -1,23 +1,11 @@
 #include "core/runtime/executor.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstring>
+
+#include "core/runtime/pages.h"
 
 namespace lathe::runtime {
 namespace {
-
-/// Zeroed pages, huge ones where the system gives them.
-std::shared_ptr<void> allocate_arena(int64_t bytes) {
-  size_t size = static_cast<size_t>(std::max<int64_t>(bytes, kAlignment));
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    fail("cannot allocate {} bytes for the model's tensors: {}", size, std::strerror(errno));
-  madvise(memory, size, MADV_HUGEPAGE);  // a wish
-  return {memory, [size](void* pages) { munmap(pages, size); }};
-}
 
 bool aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAlignment == 0; }
 
@@ -26,7 +14,7 @@ bool aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAli
 Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* parallel)
     : module_(std::move(module)),
       parallel_(parallel),
-      arena_(allocate_arena(plan().arena_bytes)),
+      arena_(allocate_pages(static_cast<uint64_t>(plan().arena_bytes))),
       inputs_(plan().inputs.size()) {
   for (const Step& step : plan().steps) {
     first_buffer_.push_back(buffers_.size());

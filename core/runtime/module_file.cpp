@@ -1,7 +1,6 @@
 #include "core/runtime/module_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,16 +8,18 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
+#include "core/runtime/pages.h"
 #include "core/support/text.h"
 
 namespace lathe::runtime {
 namespace {
 
 constexpr std::string_view kMagic = "\x89LATHE\r\n";  // text-mode transfers damage it visibly
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kPage = 4096;
 
 /// The first bytes of the file, little-endian. The plan follows at once; library and constants start at
@@ -31,15 +32,23 @@ struct Header {
   uint64_t library_at, library_bytes;
   uint64_t constants_at, constants_bytes;
   uint64_t reserved;
-  char checksum[64];  // SHA-256 of the fields above, the plan and the library
+  char constants_checksum[64];  // SHA-256 of the SHA-256s of the constants, in the order of their offsets
+  char checksum[64];            // SHA-256 of the fields above, the plan and the library
 };
-static_assert(sizeof(Header) == 128);
+static_assert(sizeof(Header) == 192);
 
 constexpr uint64_t page_up(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 std::string checksum(const Header& header, std::string_view plan, std::string_view library) {
   std::string covered(reinterpret_cast<const char*>(&header), offsetof(Header, checksum));
   return sha256(covered.append(plan).append(library));
+}
+
+std::string constants_checksum(std::span<const std::string_view> constants) {
+  std::string digests;
+  for (std::string_view constant : constants)
+    if (!constant.empty()) digests += sha256(constant);
+  return sha256(digests);
 }
 
 /// A file mapped read-only. The mapping lives as long as a copy of `bytes` does.
@@ -61,11 +70,13 @@ struct MappedFile {
            S_ISREG(status.st_mode) ? "too short" : "not a regular file");
     }
     size = static_cast<uint64_t>(status.st_size);
-    void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    int error = errno;
+    try {
+      bytes = map_file(fd, size);
+    } catch (const Error& error) {
+      close(fd);
+      fail("{}: {}", path, error.what());
+    }
     close(fd);
-    if (memory == MAP_FAILED) fail("cannot map {}: {}", path, std::strerror(error));
-    bytes = std::shared_ptr<void>(memory, [length = size](void* pages) { munmap(pages, length); });
   }
   std::string_view piece(uint64_t at, uint64_t length) const {
     return {static_cast<const char*>(bytes.get()) + at, length};
@@ -82,7 +93,11 @@ Header checked_header(const std::string& path, const MappedFile& file) {
         "{} is a module of format {}, this program reads up to {}; use a newer program, or compile the model "
         "again",
         path, header.version, kVersion);
-  bool fits = header.version >= 1 && header.header_bytes == sizeof header && header.plan_bytes <= file.size &&
+  if (header.version >= 1 && header.version < kVersion)
+    fail("{} is a module of format {}, this program reads {}; compile the model again", path, header.version,
+         kVersion);
+  bool fits = header.version == kVersion && header.header_bytes == sizeof header &&
+              header.plan_bytes <= file.size &&
               header.library_at == page_up(sizeof header + header.plan_bytes) &&
               header.library_at <= file.size && header.library_bytes <= file.size - header.library_at &&
               header.constants_at == page_up(header.library_at + header.library_bytes) &&
@@ -94,6 +109,24 @@ Header checked_header(const std::string& path, const MappedFile& file) {
     fail("{} is damaged: its checksum does not match", path);
   return header;
 }
+
+/// A file whose header, plan and library are as they were written.
+struct ModuleFile {
+  MappedFile file;
+  Header header;
+  Plan plan;
+
+  explicit ModuleFile(const std::string& path) : file(path), header(checked_header(path, file)) {
+    try {
+      plan = parse_plan(file.piece(sizeof header, header.plan_bytes));
+      if (plan.constant_bytes != static_cast<int64_t>(header.constants_bytes))
+        fail("module: {} bytes of constants, the header says {}", plan.constant_bytes,
+             header.constants_bytes);
+    } catch (const Error& error) {
+      fail("{}: {}", path, error.what());
+    }
+  }
+};
 
 void require_cpu_features(const std::vector<std::string>& wanted) {
   if (wanted.empty()) return;
@@ -114,6 +147,10 @@ void require_cpu_features(const std::vector<std::string>& wanted) {
 }  // namespace
 
 void write_module(const std::string& path, const ModuleImage& image) {
+  std::vector<std::string_view> constants;
+  for (const ModuleImage::Constant& constant : image.constants)
+    constants.emplace_back(static_cast<const char*>(constant.data.data()),
+                           static_cast<size_t>(constant.data.bytes()));
   std::string plan = plan_text(image.plan);
   Header header{};
   std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
@@ -124,6 +161,7 @@ void write_module(const std::string& path, const ModuleImage& image) {
   header.library_bytes = image.library.size();
   header.constants_at = page_up(header.library_at + image.library.size());
   header.constants_bytes = static_cast<uint64_t>(image.plan.constant_bytes);
+  std::memcpy(header.constants_checksum, constants_checksum(constants).data(), 64);
   std::memcpy(header.checksum, checksum(header, plan, image.library).data(), sizeof header.checksum);
 
   const std::string zeros(kPage, '\0');
@@ -133,16 +171,29 @@ void write_module(const std::string& path, const ModuleImage& image) {
   pieces.push_back(image.library);
   pad(header.constants_at - header.library_at - image.library.size());
   int64_t written = 0;
-  for (const ModuleImage::Constant& constant : image.constants) {
+  for (size_t i = 0; i < constants.size(); ++i) {
+    const ModuleImage::Constant& constant = image.constants[i];
     CHECK(constant.at >= written && constant.at - written < kAlignment, "constant at {}, {} written",
           constant.at, written);
     pad(static_cast<uint64_t>(constant.at - written));
-    pieces.emplace_back(static_cast<const char*>(constant.data.data()),
-                        static_cast<size_t>(constant.data.bytes()));
+    pieces.push_back(constants[i]);
     written = constant.at + constant.data.bytes();
   }
   pad(static_cast<uint64_t>(image.plan.constant_bytes - written));
   write_file(path, pieces);
+}
+
+void verify_module(const std::string& path) {
+  ModuleFile module(path);
+  std::map<int64_t, std::string_view> at;
+  for (const Value& value : module.plan.values)
+    if (value.place == Place::kConstant && value.bytes() > 0)
+      at[value.at] = module.file.piece(module.header.constants_at + static_cast<uint64_t>(value.at),
+                                       static_cast<uint64_t>(value.bytes()));
+  std::vector<std::string_view> constants;
+  for (const auto& [offset, bytes] : at) constants.push_back(bytes);
+  if (constants_checksum(constants) != std::string_view(module.header.constants_checksum, 64))
+    fail("{} is damaged: the checksum of its constants does not match", path);
 }
 
 Module::Module(Plan plan, std::string_view library)
@@ -155,19 +206,15 @@ Module::Module(Plan plan, std::string_view library)
 }
 
 std::shared_ptr<const Module> Module::open(const std::string& path) {
-  MappedFile file(path);
-  Header header = checked_header(path, file);
+  ModuleFile file(path);
   try {
-    Plan plan = parse_plan(file.piece(sizeof header, header.plan_bytes));
-    if (plan.constant_bytes != static_cast<int64_t>(header.constants_bytes))
-      fail("module: {} bytes of constants, the header says {}", plan.constant_bytes, header.constants_bytes);
     std::shared_ptr<Module> module(
-        new Module(std::move(plan), file.piece(header.library_at, header.library_bytes)));
-    char* constants = static_cast<char*>(file.bytes.get()) + header.constants_at;
+        new Module(std::move(file.plan), file.file.piece(file.header.library_at, file.header.library_bytes)));
+    char* constants = static_cast<char*>(file.file.bytes.get()) + file.header.constants_at;
     for (size_t i = 0; i < module->constants_.size(); ++i)
       if (const Value& value = module->plan_.values[i]; value.place == Place::kConstant)
         module->constants_[i] = constants + value.at;
-    module->owners_.push_back(file.bytes);
+    module->owners_.push_back(file.file.bytes);
     return module;
   } catch (const Error& error) {
     fail("{}: {}", path, error.what());
@@ -177,6 +224,8 @@ std::shared_ptr<const Module> Module::open(const std::string& path) {
 std::shared_ptr<const Module> Module::from_image(ModuleImage image) {
   std::shared_ptr<Module> module(new Module(std::move(image.plan), image.library));
   auto constants = std::make_shared<std::vector<ModuleImage::Constant>>(std::move(image.constants));
+  for (const ModuleImage::Constant& constant : *constants)
+    collapse_to_huge_pages(constant.data.data(), static_cast<uint64_t>(constant.data.bytes()));
   for (size_t i = 0; i < module->constants_.size(); ++i) {
     const Value& value = module->plan_.values[i];
     if (value.place != Place::kConstant) continue;

@@ -27,8 +27,12 @@ struct ModuleImage {
 /// Writes the file through a temporary and a rename. Throws Error "cannot write PATH: reason".
 void write_module(const std::string& path, const ModuleImage& image);
 
+/// Reads the whole file and throws Error, naming it, when it is not what write_module() wrote. Opening checks
+/// all but the constants, which it does not read.
+void verify_module(const std::string& path);
+
 /// A loaded model, immutable: executors in several threads may share one. Constants of a file are mapped, not
-/// read, so processes that load the same file share their memory.
+/// read or copied, so processes that load the same file share their memory (docs/decisions/007).
 class Module {
  public:
   /// Throws Error, naming the file, when it is damaged, truncated, of a newer version, or needs CPU features

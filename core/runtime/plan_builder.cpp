@@ -48,7 +48,7 @@ std::vector<int64_t> PlanBuilder::call(Call call) {
   }
   step.args.insert(step.args.end(), results.begin(), results.end());
   image_.plan.steps.push_back(std::move(step));
-  reuse_.push_back(call.reuse);
+  reuse_.push_back(std::move(call.reuse));
   return results;
 }
 
@@ -83,23 +83,25 @@ std::vector<size_t> PlanBuilder::merge_reused(std::vector<Block>& blocks) const 
   const Plan& plan = image_.plan;
   std::vector<size_t> home(blocks.size());
   std::iota(home.begin(), home.end(), 0);
+  auto in_arena = [&](int64_t value) { return plan.values[value].place == Place::kArena; };
   for (size_t s = 0; s < plan.steps.size(); ++s) {
-    if (reuse_[s] < 0) continue;
     const Step& step = plan.steps[s];
-    auto in_arena = [&](int64_t value) { return plan.values[value].place == Place::kArena; };
     size_t inputs = step.args.size() - static_cast<size_t>(step.results);
-    int64_t source_value = step.args.at(reuse_[s]);
-    if (!in_arena(source_value)) continue;
-    size_t source = home[plan.values[source_value].at];
-    size_t result = static_cast<size_t>(plan.values[step.args[inputs]].at);
-    auto readers =
-        std::count_if(step.args.begin(), step.args.begin() + static_cast<int64_t>(inputs),
-                      [&](int64_t arg) { return in_arena(arg) && home[plan.values[arg].at] == source; });
-    bool last_reader = blocks[source].last == static_cast<int64_t>(s);
-    if (readers != 1 || !last_reader || blocks[source].bytes != blocks[result].bytes) continue;
-    home[result] = source;
-    blocks[source].last = blocks[result].last;
-    blocks[result].bytes = 0;
+    for (int64_t reused : reuse_[s]) {
+      int64_t source_value = step.args.at(reused);
+      if (!in_arena(source_value)) continue;
+      size_t source = home[plan.values[source_value].at];
+      size_t result = static_cast<size_t>(plan.values[step.args[inputs]].at);
+      auto readers =
+          std::count_if(step.args.begin(), step.args.begin() + static_cast<int64_t>(inputs),
+                        [&](int64_t arg) { return in_arena(arg) && home[plan.values[arg].at] == source; });
+      bool last_reader = blocks[source].last == static_cast<int64_t>(s);
+      if (readers != 1 || !last_reader || blocks[source].bytes != blocks[result].bytes) continue;
+      home[result] = source;
+      blocks[source].last = blocks[result].last;
+      blocks[result].bytes = 0;
+      break;
+    }
   }
   return home;
 }

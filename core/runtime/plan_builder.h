@@ -21,9 +21,9 @@ struct Call {
   std::vector<TensorType> results;
   int64_t workspace_bytes = 0;
   double flops = 0;
-  // results[0] may take over the memory of args[reuse] when nobody else needs it: the kernel reads each
-  // element of that argument only before it writes the element at the same place. -1: none.
-  int64_t reuse = -1;
+  // results[0] may take over the memory of one of these arguments (numbers of args) when nobody else needs
+  // it: the kernel reads each element of that argument only before it writes the element at the same place.
+  std::vector<int64_t> reuse;
 };
 
 /// Usage: input(), constant(), call() and view() in execution order, output(), then finish().
@@ -48,8 +48,8 @@ class PlanBuilder {
   std::vector<size_t> merge_reused(std::vector<Block>& blocks) const;
 
   ModuleImage image_;  // until finish(), `at` of a value in the arena is the number of its block
-  std::vector<int64_t> block_bytes_;  // one a block: a result of a call, with all its views
-  std::vector<int64_t> reuse_;        // one a step
+  std::vector<int64_t> block_bytes_;         // one a block: a result of a call, with all its views
+  std::vector<std::vector<int64_t>> reuse_;  // one a step
 };
 
 }  // namespace lathe::runtime

@@ -91,7 +91,8 @@ class Share {
 struct Job {
   void (*body)(void*, int64_t, int64_t) = nullptr;
   void* closure = nullptr;
-  uint32_t shares = 0;  // of the first seats
+  uint32_t shares = 0;      // of the first seats
+  bool worth_help = false;  // more iterations than threads: a worker that is done looks at the others' shares
 };
 
 /// One thread's part of a launch, and what a worker is told, in one cache line: an offer costs one transfer.
@@ -137,8 +138,8 @@ struct alignas(kCacheLine) Seat {
 
   /// Returns when the worker does not run, and will not.
   void join(bool spin) {
-    uint32_t offered = kOffered;
-    if (state.compare_exchange_strong(offered, kIdle, std::memory_order_acquire)) return;
+    uint32_t seen = state.load(std::memory_order_acquire);
+    if (seen == kOffered && state.compare_exchange_strong(seen, kIdle, std::memory_order_acquire)) return;
     auto done = [&] { return state.load(std::memory_order_acquire) == kIdle; };
     if (done() || (spin && spin_until(done))) return;
     launcher_sleeps.store(true);
@@ -179,7 +180,7 @@ class ThreadPool::Team {
       if (iterations > 0) body(closure, 0, iterations);
       return;
     }
-    Job job{body, closure, shares};
+    Job job{body, closure, shares, count > shares};
     for (uint64_t i = 0; i < shares; ++i) {
       uint64_t begin = count * i / shares, end = count * (i + 1) / shares;
       seats_[i].share.fill(static_cast<int64_t>(begin), static_cast<uint32_t>(end - begin));
@@ -206,6 +207,7 @@ class ThreadPool::Team {
   void take_part(const Job& job, uint32_t own) {
     int64_t begin, end;
     while (seats_[own].share.take(true, begin, end)) job.body(job.closure, begin, end);
+    if (own != 0 && !job.worth_help) return;
     for (uint32_t i = 1; i < job.shares; ++i)
       for (Share& other = seats_[(own + i) % job.shares].share; other.take(false, begin, end);)
         job.body(job.closure, begin, end);

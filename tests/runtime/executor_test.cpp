@@ -97,8 +97,8 @@ TEST(PlanBuilder, ReusesMemoryInPlaceOnlyWhenNobodyElseNeedsIt) {
     PlanBuilder builder;
     int64_t c = builder.constant(floats({1, 2, 3}));
     int64_t a = builder.call({.kernel = "add", .args = {c, c}, .results = {kThree}})[0];
-    int64_t b =
-        builder.call({.kernel = "add", .args = {a, read_twice ? a : c}, .results = {kThree}, .reuse = 0})[0];
+    int64_t b = builder.call(
+        {.kernel = "add", .args = {a, read_twice ? a : c}, .results = {kThree}, .reuse = {0}})[0];
     builder.output("b", b);
     if (also_output) builder.output("a", a);
     Plan plan = builder.finish().plan;

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "core/runtime/executor.h"
+#include "core/runtime/pages.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/temporary_folder.h"
 #include "tests/runtime/test_module.h"
@@ -58,12 +60,15 @@ TEST_F(ModuleFile, SaysWhatIsWrong) {
   std::string newer = good;
   newer[8] = 9;
   EXPECT_EQ(error_of(newer),
-            " is a module of format 9, this program reads up to 1; use a newer program, or compile the model "
+            " is a module of format 9, this program reads up to 2; use a newer program, or compile the model "
             "again");
+  std::string older = good;
+  older[8] = 1;
+  EXPECT_EQ(error_of(older), " is a module of format 1, this program reads 2; compile the model again");
   EXPECT_EQ(error_of(good.substr(0, 5000)),
             " is damaged or cut short: its 5000 bytes do not match its header");
   std::string changed = good;
-  changed[140] ^= 1;
+  changed[200] ^= 1;
   EXPECT_EQ(error_of(changed), " is damaged: its checksum does not match");
   EXPECT_THROW(Module::open("/nowhere/m.lathe"), Error);
   EXPECT_THROW(Module::open("/tmp"), Error);
@@ -73,14 +78,54 @@ TEST_F(ModuleFile, AChangedByteBeforeTheConstantsIsAlwaysFound) {
   write_module(path_, test_image());
   std::string good = read_file(path_);
   std::mt19937 random(3);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 250; ++round) {
     std::string bad = good;
     // Every byte of the header, then some of the plan.
-    size_t at = round < 128 ? round : 128 + random() % 500;
+    size_t at = round < 192 ? round : 192 + random() % 500;
     bad[at] = static_cast<char>(bad[at] ^ (1 + random() % 255));
     EXPECT_NE(error_of(bad), "no error") << "byte " << at;
     EXPECT_NE(error_of(good.substr(0, random() % good.size())), "no error");
   }
+}
+
+TEST_F(ModuleFile, OnlyVerifyingReadsTheConstants) {
+  write_module(path_, test_image());
+  EXPECT_NO_THROW(verify_module(path_));
+  std::string bytes = read_file(path_);
+  bytes[bytes.size() - 64] ^= 1;  // in the constant
+  EXPECT_EQ(error_of(bytes), "no error");
+  try {
+    verify_module(path_);
+    FAIL() << "the change was not found";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), path_ + " is damaged: the checksum of its constants does not match");
+  }
+  write_file(path_, bytes.substr(0, 100));
+  EXPECT_THROW(verify_module(path_), Error);
+}
+
+TEST_F(ModuleFile, ConstantsAreSharedPagesOfTheFile) {
+  PlanBuilder builder;
+  int64_t big = builder.constant(random_tensor({1 << 20}, kFloat32, 1));
+  builder.output("big", big);
+  ModuleImage image = builder.finish();
+  image.library = test_kernels();
+  write_module(path_, image);
+  auto module = Module::open(path_);
+  std::ifstream maps("/proc/self/maps");
+  auto address = reinterpret_cast<uint64_t>(module->constant(0));
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    uint64_t from = 0, to = 0;
+    char rights[5] = {};
+    ASSERT_EQ(std::sscanf(line.c_str(), "%lx-%lx %4s", &from, &to, rights), 3);
+    if (from > address || address >= to) continue;
+    found = true;
+    EXPECT_STREQ(rights, "r--s");
+    EXPECT_EQ(from % kHugePage, 0u);
+    EXPECT_NE(line.find(path_), std::string::npos) << line;
+  }
+  EXPECT_TRUE(found);
 }
 
 TEST_F(ModuleFile, NamesAMissingKernelAndAMissingCpuFeature) {

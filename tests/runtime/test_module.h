@@ -19,12 +19,12 @@ inline ModuleImage test_image() {
   PlanBuilder builder;
   int64_t x = builder.input("x", kThree);
   int64_t c = builder.constant(floats({1, 2, 3}));
-  int64_t sum = builder.call({.kernel = "add", .args = {x, c}, .results = {kThree}, .reuse = 0})[0];
+  int64_t sum = builder.call({.kernel = "add", .args = {x, c}, .results = {kThree}, .reuse = {0}})[0];
   int64_t two =
       builder.call({.kernel = "twice", .args = {sum}, .results = {kThree}, .workspace_bytes = 12})[0];
   int64_t four =
       builder.call({.kernel = "twice", .args = {two}, .results = {kThree}, .workspace_bytes = 12})[0];
-  int64_t y = builder.call({.kernel = "add", .args = {four, c}, .results = {kThree}, .reuse = 0})[0];
+  int64_t y = builder.call({.kernel = "add", .args = {four, c}, .results = {kThree}, .reuse = {0}})[0];
   builder.output("column", builder.view(y, {3, 1}));
   builder.output("x", x);
   builder.output("c", c);

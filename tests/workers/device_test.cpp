@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
 
 namespace lathe::worker {
 namespace {
@@ -30,6 +32,13 @@ TEST(Device, PeaksArePlausible) {
   EXPECT_GT(device.limits.flops, device.limits_core.flops * 0.5);
   EXPECT_GT(device.limits_core.bandwidth, 1e8);
   EXPECT_GT(device.limits.bandwidth, 1e8);
+}
+
+TEST(Peak, SumsAllWords) {
+  std::vector<uint64_t> words(100);
+  std::iota(words.begin(), words.end(), 1);
+  for (size_t count : {0, 1, 7, 31, 32, 33, 99})
+    EXPECT_EQ(sum_words(std::span(words).subspan(1, count)), count * (count + 3) / 2);
 }
 
 TEST(Device, Json) {

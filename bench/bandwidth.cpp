@@ -1,0 +1,79 @@
+// How fast one thread reads memory, by how much of it and by what kind of pages: small ones, huge ones, and a
+// mapped file. What the decision about constants rests on (docs/decisions/007-memory-and-threads.md).
+//
+//   ./run bench bandwidth [--benchmark_filter=...]
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/runtime/pages.h"
+#include "core/support/error.h"
+#include "workers/peak.h"
+
+namespace lathe {
+namespace {
+
+enum class Pages { kSmall, kHuge, kFile };
+
+std::shared_ptr<void> small_pages(size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) fail("cannot allocate {} bytes", bytes);
+  madvise(memory, bytes, MADV_NOHUGEPAGE);
+  return {memory, [bytes](void* pages) { munmap(pages, bytes); }};
+}
+
+/// A fresh file of zeros, written in large pieces, in the page cache.
+std::shared_ptr<void> file_pages(size_t bytes) {
+  char path[] = "/var/tmp/lathe-bandwidth-XXXXXX";
+  int descriptor = mkstemp(path);
+  if (descriptor < 0) fail("cannot make a file in /var/tmp");
+  unlink(path);
+  const std::vector<char> piece(size_t{4} << 20);
+  for (size_t written = 0; written < bytes; written += piece.size())
+    if (write(descriptor, piece.data(), std::min(piece.size(), bytes - written)) < 0)
+      fail("cannot write to /var/tmp");
+  std::shared_ptr<void> memory = runtime::map_file(descriptor, bytes);
+  close(descriptor);
+  return memory;
+}
+
+std::shared_ptr<void> filled(Pages pages, size_t bytes) {
+  if (pages == Pages::kFile) return file_pages(bytes);
+  std::shared_ptr<void> memory = pages == Pages::kHuge ? runtime::allocate_pages(bytes) : small_pages(bytes);
+  std::memset(memory.get(), 1, bytes);
+  return memory;
+}
+
+void bench_read(benchmark::State& state, Pages pages) {
+  const size_t bytes = static_cast<size_t>(state.range(0)) << 20;
+  std::shared_ptr<void> memory = filled(pages, bytes);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        worker::sum_words({static_cast<const uint64_t*>(memory.get()), bytes / sizeof(uint64_t)}));
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
+}
+
+}  // namespace
+}  // namespace lathe
+
+int main(int argc, char** argv) {
+  using lathe::Pages;
+  constexpr std::pair<const char*, Pages> kKinds[] = {
+      {"small_pages", Pages::kSmall}, {"huge_pages", Pages::kHuge}, {"file", Pages::kFile}};
+  for (auto [name, pages] : kKinds)
+    for (int64_t megabytes : {1, 8, 64, 400})
+      benchmark::RegisterBenchmark(fmt::format("read/{}", name).c_str(), lathe::bench_read, pages)
+          ->Arg(megabytes)
+          ->Unit(benchmark::kMillisecond)
+          ->UseRealTime();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

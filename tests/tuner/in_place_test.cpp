@@ -1,0 +1,83 @@
+#include "tuner/in_place.h"
+
+#include <gmock/gmock.h>
+
+#include "core/codegen/host_target.h"
+#include "core/tir/builder.h"
+#include "core/tir/lower.h"
+#include "schedules/space.h"
+#include "tuner/compile.h"
+#include "tuner/load_model.h"
+
+namespace lathe::tuner {
+namespace {
+
+using namespace tir;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<int64_t> in_place(const Func& func) {
+  Target target = codegen::host_target();
+  Func scheduled = schedule::replay(schedule::default_trace(func, target), func);
+  return in_place_arguments(*lower(scheduled, target));
+}
+
+TEST(InPlace, ElementwiseOperandsOfTheResultsShape) {
+  FuncBuilder f;
+  Buffer a = f.input("a", {40, 24}, kFloat32), b = f.input("b", {40, 24}, kFloat32);
+  Buffer row = f.input("row", {24}, kFloat32);
+  Buffer out = f.compute("out", {40, 24}, [&](Vars i) {
+    return max(load(a, {i[0], i[1]}) * load(row, {i[1]}) + load(b, {i[0], i[1]}), Expr(0.0));
+  });
+  EXPECT_THAT(in_place(f.finish("f", {out})), ElementsAre(0, 1));
+}
+
+TEST(InPlace, NotWhatIsReadAtOtherPlaces) {
+  FuncBuilder f;
+  Buffer a = f.input("a", {32, 32}, kFloat32), b = f.input("b", {32, 32}, kFloat32);
+  Buffer out = f.compute("out", {32, 32}, [&](Vars i) {
+    return load(a, {i[1], i[0]}) + load(b, {i[0], i[1]}) + load(b, {Expr(0), i[1]});
+  });
+  EXPECT_THAT(in_place(f.finish("f", {out})), IsEmpty());
+}
+
+TEST(InPlace, TheResidualOfAMatrixProductButNotItsOperands) {
+  FuncBuilder f;
+  Buffer a = f.input("a", {64, 64}, kFloat32), b = f.input("b", {64, 64}, kFloat32);
+  Buffer residual = f.input("residual", {64, 64}, kFloat32);
+  Buffer product = f.reduce("product", {64, 64}, {64}, Combiner::kSum, [&](auto i, auto r) {
+    return load(a, {i[0], r[0]}) * load(b, {r[0], i[1]});
+  });
+  Buffer out = f.compute("out", {64, 64}, [&](Vars i) {
+    return load(product, {i[0], i[1]}) + load(residual, {i[0], i[1]});
+  });
+  EXPECT_THAT(in_place(f.finish("f", {out})), ElementsAre(2));
+}
+
+TEST(InPlace, NotWhenTheResultIsMadeStepByStep) {
+  Buffer a = buffer("a", {8}, kFloat32), out = buffer("out", {8}, kFloat32);
+  Var i = var("i"), j = var("j");
+  auto program = [&](Stmt body) { return make<FuncNode>("f", std::vector{a, out}, int64_t{1}, body); };
+  Stmt once = store(out, {i}, load(a, {i}) + Expr(1.0));
+  EXPECT_THAT(in_place_arguments(*program(for_loop(i, 8, once))), ElementsAre(0));
+  // Each element twice.
+  EXPECT_THAT(in_place_arguments(*program(for_loop(j, 2, for_loop(i, 8, once)))), IsEmpty());
+  // The result is read.
+  Stmt sum = store(out, {i}, load(out, {i}) + load(a, {i}));
+  EXPECT_THAT(in_place_arguments(*program(for_loop(i, 8, sum))), IsEmpty());
+}
+
+TEST(InPlace, AResidualNetworkAddsInPlace) {
+  runtime::ModuleImage image = compile_model(load_model("mobilenet_v2", {}), codegen::host_target());
+  const runtime::Plan& plan = image.plan;
+  int taken_over = 0;
+  for (const runtime::Step& step : plan.steps)
+    for (size_t i = 0; i + 1 < step.args.size(); ++i) {
+      const runtime::Value &arg = plan.values[step.args[i]], &result = plan.values[step.args.back()];
+      taken_over += arg.place == runtime::Place::kArena && arg.at == result.at;
+    }
+  EXPECT_EQ(taken_over, 10) << "its residual additions";
+}
+
+}  // namespace
+}  // namespace lathe::tuner
