@@ -17,6 +17,8 @@ namespace lathe::cli {
 namespace {
 namespace fs = std::filesystem;
 
+constexpr double kMost = 0.95;  // of the final speed: when it was reached is reported
+
 struct BeforeAfter {
   double before = 0, after = 0;  // seconds
 };
@@ -142,6 +144,9 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
     fmt::print(
         "{} trials in {:.1f} s ({:.1f}/s)\n", result.status.trials, result.status.seconds,
         result.status.seconds > 0 ? static_cast<double>(result.status.trials) / result.status.seconds : 0);
+    if (auto most = tuner::reached(result.milestones, kMost))
+      fmt::print("{:.0f}% of the speed found after {} trials, {:.1f} s\n", 100 * kMost, most->trials,
+                 most->seconds);
     fmt::print("model: {} before, {} after ({:.2f}x)\n", duration_text(times.before),
                duration_text(times.after), times.before / times.after);
     fmt::print("module:  {}\nrecords: {} (job {})\n", path, job.database, result.uuid);
@@ -160,6 +165,10 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
                              {"module", path},
                              {"database", job.database},
                              {"job", result.uuid}};
+    if (auto most = tuner::reached(result.milestones, kMost)) {
+      report["trials_to_95"] = most->trials;
+      report["seconds_to_95"] = most->seconds;
+    }
     fmt::print("{}\n", report.dump());
   }
   if (!measured) fmt::print(stderr, "nothing was measured: every candidate failed\n");

@@ -204,6 +204,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   result.interrupted = stop();
   if (!result.interrupted) confirm_leaders(request, rows, store, farm);
   result.status = session.status();
+  result.milestones = session.milestones();
   if (std::string model = session.saved_model(); !model.empty())
     store.add_cost_model({rows.job, rows.target, 0, result.status.trials, result.status.quality.spearman,
                           result.status.quality.recall, model});

@@ -29,6 +29,7 @@ struct TuneResult {
   std::string uuid;
   bool interrupted = false;
   tuner::SessionStatus status;
+  std::vector<tuner::Milestone> milestones;
   std::vector<double>
       confirmed_seconds;  // by task: of the best, measured again at the end; 0 when nothing was measured
 };

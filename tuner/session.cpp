@@ -33,6 +33,7 @@ struct Session::Impl {
   std::unordered_map<std::string, Features> features;  // of candidates in flight, by task and fingerprint
   std::vector<std::string> default_fingerprint;
   int64_t submitted = 0, answered = 0;
+  std::vector<Milestone> milestones;
   Clock::time_point start = Clock::now();
 
   Impl(std::span<const Task> t, const Target& target_, Measurer& m, SessionOptions o)
@@ -196,10 +197,22 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop) 
     if (s.measurer.in_flight() == 0 && (!more || s.spent())) break;
     for (const Measured& answer : s.measurer.wait(std::chrono::milliseconds(200))) s.learn(answer);
     s.train();
-    on_change(s.status());
+    SessionStatus status = s.status();
+    if (status.model_seconds > 0 &&
+        (s.milestones.empty() || status.model_seconds < s.milestones.back().model_seconds))
+      s.milestones.push_back({status.trials, status.seconds, status.model_seconds});
+    on_change(status);
   }
 }
 
 SessionStatus Session::status() const { return impl_->status(); }
+
+const std::vector<Milestone>& Session::milestones() const { return impl_->milestones; }
+
+std::optional<Milestone> reached(std::span<const Milestone> milestones, double share) {
+  for (const Milestone& milestone : milestones)
+    if (milestone.model_seconds * share <= milestones.back().model_seconds) return milestone;
+  return {};
+}
 
 }  // namespace lathe::tuner

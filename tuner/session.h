@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,6 +56,16 @@ struct TaskState {
   std::array<int64_t, kOutcomeNames.size()> outcomes{};  // by Outcome
 };
 
+/// A moment at which the model's estimated latency had come down.
+struct Milestone {
+  int64_t trials = 0;
+  double seconds = 0;        // since the start
+  double model_seconds = 0;  // SessionStatus's
+};
+
+/// The first milestone within `share` (0.95, say) of the last one's speed; nothing when there is none.
+std::optional<Milestone> reached(std::span<const Milestone> milestones, double share);
+
 /// For displays: a copy of what a session knows.
 struct SessionStatus {
   int64_t trials = 0, budget = 0;
@@ -82,6 +93,8 @@ class Session {
   void run(const OnChange& on_change, const std::function<bool()>& stop);
 
   SessionStatus status() const;
+  /// In order; the first is when every task had been measured.
+  const std::vector<Milestone>& milestones() const;
   /// The model learnt in this job, for `know_model` of a later one; "" when there was too little to learn.
   std::string saved_model() const;
 

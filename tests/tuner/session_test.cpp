@@ -110,6 +110,8 @@ TEST(Session, SpendsItsTrialsAndReportsTheBest) {
       },
       kNever);
   EXPECT_EQ(measurer.measured.size(), 90u);
+  ASSERT_GT(session.milestones().size(), 1u);
+  EXPECT_DOUBLE_EQ(session.milestones().back().model_seconds, session.status().model_seconds);
   EXPECT_GT(calls, 5);
   SessionStatus status = session.status();
   EXPECT_EQ(status.trials, 90);
@@ -242,6 +244,15 @@ TEST(Session, InheritsTheModelOfAnEarlierJob) {
   double without = best_after("");
   EXPECT_LT(best_after(saved), without);
   EXPECT_EQ(best_after("junk"), without);
+}
+
+TEST(Session, SaysWhenMostOfTheSpeedWasReached) {
+  const std::vector<Milestone> milestones = {{10, 1, 9.0}, {20, 2, 4.2}, {50, 5, 4.1}, {90, 9, 4.0}};
+  EXPECT_EQ(reached(milestones, 0.95)->trials, 20);  // 4.0 / 4.2 is above 0.95
+  EXPECT_EQ(reached(milestones, 0.96)->trials, 50);
+  EXPECT_EQ(reached(milestones, 1)->trials, 90);
+  EXPECT_EQ(reached(milestones, 0.1)->trials, 10);
+  EXPECT_FALSE(reached({}, 0.95));
 }
 
 }  // namespace
