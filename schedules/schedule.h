@@ -81,6 +81,8 @@ class Schedule {
   BlockHandle decompose_reduction(BlockHandle block, LoopHandle loop);
   BlockHandle rfactor(BlockHandle block, LoopHandle loop);
   BlockHandle blockize(LoopHandle loop);
+  /// Gives the blocks frame, rows, tiles, kernel_rows, kernel, products, columns, result.
+  std::vector<BlockHandle> winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
   /// `axes`: pairs of a dimension of the buffer and an extent, outermost axis first.
   void transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes);
 

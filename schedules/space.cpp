@@ -44,6 +44,9 @@ void generate_generic(Schedule& schedule, const Target& target, Decide) {
   schedule_rest(schedule, target, {});
 }
 
+constexpr DesignSpace kWinograd{
+    "winograd", "convolutions of stride 1 with fewer multiplications: transformed tiles of data and weights",
+    has_winograd, generate_winograd};
 constexpr DesignSpace kContraction{
     "contraction", "convolutions and matrix products: a broadcast operand times vectors, in register tiles",
     has_broadcast_reduction, generate_tiled};
@@ -54,7 +57,7 @@ constexpr DesignSpace kVectorReduction{
 constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
-constexpr const DesignSpace* kSpaces[] = {&kContraction, &kVectorReduction, &kGeneric};
+constexpr const DesignSpace* kSpaces[] = {&kWinograd, &kContraction, &kVectorReduction, &kGeneric};
 }  // namespace
 
 std::span<const DesignSpace* const> design_spaces() { return kSpaces; }
@@ -103,7 +106,7 @@ std::optional<Schedule> mutate(const Trace& trace, const Func& func, Random& ran
 }
 
 Trace default_trace(const Func& func, const Target& target) {
-  for (const DesignSpace* space : {&kContraction, &kVectorReduction, &kGeneric}) {
+  for (const DesignSpace* space : kSpaces) {
     if (!space->applies(func, target)) continue;
     try {
       Schedule schedule(func);

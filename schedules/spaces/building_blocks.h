@@ -36,6 +36,15 @@ inline constexpr int64_t kParallelIterations = 1 << 15;
 std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction,
                                                const Target& target, Decide decide);
 
+/// The same for a reduction whose producers are scheduled by the caller. `banded`: the loop of its first
+/// variable stays outside the others, parallel, and is given back.
+std::optional<LoopHandle> schedule_product(Schedule& schedule, const VectorReduction& reduction,
+                                           const Target& target, Decide decide, bool banded);
+
+/// The space of schedules that begin with `winograd`; of the program's dominant reduction.
+bool has_winograd(const tir::Func& func, const Target& target);
+void generate_winograd(Schedule& schedule, const Target& target, Decide decide);
+
 /// Every block that is not in `done`, by the parts above.
 void schedule_rest(Schedule& schedule, const Target& target, std::set<std::string> done);
 

@@ -36,6 +36,8 @@ bool can_follow(const Schedule& schedule, BlockHandle block, LoopHandle loop) {
   }
 }
 
+enum class Neighbours : uint8_t { kMove, kStay };
+
 class TiledReduction {
  public:
   TiledReduction(Schedule& schedule, const VectorReduction& reduction, const Target& target, Decide decide)
@@ -45,8 +47,14 @@ class TiledReduction {
         decide_(decide),
         block_(s_.get_block(reduction.block)) {}
 
-  std::set<std::string> schedule() {
-    find_neighbours();
+  /// Keeps the loop of the first variable outside all others, alone.
+  void band_outside() { banded_ = true; }
+
+  std::optional<LoopHandle> band() const { return band_; }
+
+  std::set<std::string> schedule(Neighbours neighbours) {
+    done_.insert(s_[block_]->name);
+    if (neighbours == Neighbours::kMove) find_producers();
     stage_accumulators();
     split_loops();
     order_loops();
@@ -66,9 +74,8 @@ class TiledReduction {
   }
   int64_t extent(LoopHandle loop) const { return int_value(s_[loop]->extent); }
 
-  void find_neighbours() {
+  void find_producers() {
     Ref<Block> block = s_[block_];
-    done_.insert(block->name);
     for (const Ref<Block>& producer : producers_of(s_.func(), block))
       if (is_injective(*producer) && !is_param(s_.func(), producer->writes[0].buffer) &&
           consumers_of(s_.func(), producer).size() == 1)
@@ -143,6 +150,7 @@ class TiledReduction {
     std::vector<LoopHandle> order, outer, tile;
     for (const Parts& part : parts_)
       if (part.outer) outer.push_back(*part.outer);
+    if (banded_) band_ = outer[0];
     order = outer;
     for (const Parts& part : parts_)
       if (part.middle) order.push_back(*part.middle), tile_loop_ = *part.middle;
@@ -160,10 +168,11 @@ class TiledReduction {
     for (LoopHandle loop : tile) s_.unroll(loop);
     s_.vectorize(lanes_);
     if (outer.empty()) return;
+    if (banded_) outer.erase(outer.begin());
     outer_ = outer.size() > 1 ? s_.fuse(outer) : outer[0];
     if (!tile_loop_) tile_loop_ = outer_;
     int64_t work = iterations(*s_[block_]);
-    if (work >= kParallelIterations && target_.cores > 1) s_.parallel(*outer_);
+    if (work >= kParallelIterations && target_.cores > 1) s_.parallel(banded_ ? *band_ : *outer_);
   }
 
   /// The innermost reduction loop is unrolled by a sampled factor; reductions of few steps (windows) wholly.
@@ -294,7 +303,8 @@ class TiledReduction {
   std::vector<Parts> parts_;         // by variable
   std::vector<int64_t> iterations_;  // of the outer loops, by variable
   LoopHandle lanes_;
-  std::optional<LoopHandle> outer_, tile_loop_;
+  std::optional<LoopHandle> band_, outer_, tile_loop_;
+  bool banded_ = false;
   int64_t tile_results_ = 1;
   std::set<std::string> done_;
 };
@@ -302,7 +312,15 @@ class TiledReduction {
 
 std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction,
                                                const Target& target, Decide decide) {
-  return TiledReduction(schedule, reduction, target, decide).schedule();
+  return TiledReduction(schedule, reduction, target, decide).schedule(Neighbours::kMove);
+}
+
+std::optional<LoopHandle> schedule_product(Schedule& schedule, const VectorReduction& reduction,
+                                           const Target& target, Decide decide, bool banded) {
+  TiledReduction product(schedule, reduction, target, decide);
+  if (banded) product.band_outside();
+  product.schedule(Neighbours::kStay);
+  return product.band();
 }
 
 }  // namespace lathe::schedule

@@ -1,0 +1,91 @@
+#include "schedules/convolution.h"
+
+#include "core/arith/simplify.h"
+#include "core/support/error.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// The one dimension that `v` indexes; nothing when it indexes none; Error when it stands there with others.
+std::optional<size_t> dim_indexed_by(const Load& load, const Var& v, const std::string& block) {
+  std::optional<size_t> found;
+  for (size_t d = 0; d < load.indices.size(); ++d) {
+    if (!uses_var(load.indices[d], v.get())) continue;
+    if (!load.indices[d].same_as(v.get()) || found)
+      fail("block `{}` does not index one dimension of {} by {} alone", block, load.buffer->name, v->name);
+    found = d;
+  }
+  return found;
+}
+
+bool is_plain(const Expr& index) { return index.as<VarNode>() || is_int(index, 0); }
+
+Window window_along(const Convolution& c, size_t d) {
+  std::vector<Var> vars;
+  for (const BlockIter& iter : c.block->iters) vars.push_back(iter.var);
+  auto form = linear_form(c.data->indices[d], vars);
+  Window window;
+  window.data_dim = d;
+  if (form && is_int(form->rest, 0) && form->coefficients.size() == 2)
+    for (const BlockIter& iter : c.block->iters) {
+      auto found = form->coefficients.find(iter.var.get());
+      if (found == form->coefficients.end() || found->second != 1) continue;
+      bool reduces = iter.kind == IterKind::kReduce;
+      (reduces ? window.tap : window.position) = iter.var;
+      (reduces ? window.taps : window.positions) = int_value(iter.extent);
+    }
+  const std::string& name = c.block->name;
+  if (!window.position || !window.tap)
+    fail("block `{}` does not index dimension {} of {} by a position plus a tap", name, d,
+         c.data->buffer->name);
+  Load out;
+  out.buffer = c.update->buffer;
+  out.indices = c.update->indices;
+  auto tap = dim_indexed_by(*c.weight, window.tap, name);
+  auto position = dim_indexed_by(out, window.position, name);
+  if (!tap || !position || dim_indexed_by(*c.weight, window.position, name))
+    fail("block `{}` has a window along dimension {} of {} that is not its weight's alone", name, d,
+         c.data->buffer->name);
+  window.weight_dim = *tap;
+  window.out_dim = *position;
+  return window;
+}
+
+/// data * weight, of the sum that the block accumulates from 0.
+Convolution sum_of_products(const Ref<Block>& block) {
+  Convolution c{.block = block};
+  const Store* update = block->body.as<Store>();
+  const Store* init = block->init.as<Store>();
+  const Binary* sum = update ? update->value.as<Binary>() : nullptr;
+  const Load* old = sum && sum->op == BinaryOp::kAdd ? sum->a.as<Load>() : nullptr;
+  const Binary* product = old && old->buffer == update->buffer ? sum->b.as<Binary>() : nullptr;
+  if (!init || !product || product->op != BinaryOp::kMul || !product->a.as<Load>() ||
+      !product->b.as<Load>() || !structural_equal(init->value, constant(update->buffer->dtype, 0)))
+    fail("block `{}` is no sum of products of two elements", block->name);
+  if (!update->buffer->dtype.is_float()) fail("block `{}` does not compute with floats", block->name);
+  c.update = block->body.cast<Store>();
+  c.data = product->a.cast<Load>();
+  c.weight = product->b.cast<Load>();
+  for (const std::vector<Expr>* indices : {&c.update->indices, &c.weight->indices})
+    for (const Expr& index : *indices)
+      if (!is_plain(index))
+        fail("block `{}` indexes its weight or result by more than variables", block->name);
+  return c;
+}
+}  // namespace
+
+Convolution convolution_of(const Ref<Block>& block) {
+  Convolution c = sum_of_products(block);
+  size_t windows = 0;
+  for (size_t d = 0; d < c.data->indices.size(); ++d) {
+    if (is_plain(c.data->indices[d])) continue;
+    if (windows == c.windows.size()) fail("block `{}` slides more than two windows", block->name);
+    c.windows[windows++] = window_along(c, d);
+  }
+  if (windows != c.windows.size()) fail("block `{}` slides {} windows, must be 2", block->name, windows);
+  return c;
+}
+
+}  // namespace lathe::schedule

@@ -1,0 +1,30 @@
+// Recognising convolutions by their structure: what other algorithms for them need to know.
+#pragma once
+
+#include <array>
+
+#include "core/tir/stmt.h"
+
+namespace lathe::schedule {
+
+/// One dimension along which a weight slides: data[.., position + tap, ..] * weight[.., tap, ..] into
+/// out[.., position, ..].
+struct Window {
+  Var position, tap;  // the block's variables
+  size_t data_dim = 0, weight_dim = 0, out_dim = 0;
+  int64_t positions = 0, taps = 0;
+};
+
+/// A block that computes out[..] = sum of data[..] * weight[..] of floats with two windows of stride and
+/// dilation 1. All other dimensions are indexed by variables of the block alone, or by 0.
+struct Convolution {
+  Ref<tir::Block> block;
+  Ref<tir::Load> data, weight;
+  Ref<tir::Store> update;
+  std::array<Window, 2> windows;  // in the order of the data's dimensions: rows, columns
+};
+
+/// Throws Error saying in what `block` is none. REQUIRES: constant extents.
+Convolution convolution_of(const Ref<tir::Block>& block);
+
+}  // namespace lathe::schedule

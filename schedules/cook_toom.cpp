@@ -1,0 +1,49 @@
+#include "schedules/cook_toom.h"
+
+#include <array>
+
+#include "core/support/error.h"
+
+namespace lathe::schedule {
+
+namespace {
+constexpr std::array kPoints = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 4.0, -4.0};
+static_assert(kPoints.size() + 1 == kMostProducts);
+
+/// The coefficients of the product of (x - p) over the first `count` points other than `skipped`, from x^0.
+std::vector<double> product_of_roots(size_t count, size_t skipped) {
+  std::vector<double> result{1};
+  for (size_t i = 0; i < count; ++i) {
+    if (i == skipped) continue;
+    result.push_back(0);
+    for (size_t k = result.size() - 1; k > 0; --k) result[k] = result[k - 1] - kPoints[i] * result[k];
+    result[0] *= -kPoints[i];
+  }
+  return result;
+}
+}  // namespace
+
+CookToom cook_toom(int64_t outputs, int64_t taps) {
+  CHECK(outputs >= 1 && taps >= 1 && outputs + taps - 1 <= kMostProducts, "F({}, {})", outputs, taps);
+  auto m = static_cast<size_t>(outputs), r = static_cast<size_t>(taps), products = m + r - 1;
+  size_t finite = products - 1;  // the last point is infinity
+  CookToom result{Matrix(m, std::vector<double>(products)), Matrix(products, std::vector<double>(r)),
+                  Matrix(products, std::vector<double>(products))};
+  for (size_t j = 0; j < finite; ++j) {
+    double power = 1, scale = 1;
+    for (size_t other = 0; other < finite; ++other)
+      if (other != j) scale *= kPoints[j] - kPoints[other];
+    for (size_t k = 0; k < products; ++k, power *= kPoints[j]) {
+      if (k < m) result.output[k][j] = power;
+      if (k < r) result.kernel[j][k] = power / scale;
+    }
+    std::vector<double> row = product_of_roots(finite, j);
+    for (size_t k = 0; k < row.size(); ++k) result.input[j][k] = row[k];
+  }
+  result.output[m - 1][finite] = 1;
+  result.kernel[finite][r - 1] = 1;
+  result.input[finite] = product_of_roots(finite, finite);
+  return result;
+}
+
+}  // namespace lathe::schedule

@@ -1,0 +1,318 @@
+// Another algorithm for convolutions of stride 1: fewer multiplications, more memory (cook_toom.h).
+#include <algorithm>
+#include <cmath>
+
+#include "core/tir/builder.h"
+#include "schedules/convolution.h"
+#include "schedules/cook_toom.h"
+#include "schedules/primitive.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+Expr sum_of(const std::vector<std::pair<double, Expr>>& terms, DataType dtype) {
+  auto scaled = [&](double factor, const Expr& e) { return factor == 1 ? e : constant(dtype, factor) * e; };
+  auto first = std::find_if(terms.begin(), terms.end(), [](const auto& term) { return term.first > 0; });
+  if (first == terms.end()) first = terms.begin();
+  if (first == terms.end()) return constant(dtype, 0);
+  Expr sum = scaled(first->first, first->second);
+  for (auto term = terms.begin(); term != terms.end(); ++term) {
+    if (term == first) continue;
+    Expr part = scaled(std::abs(term->first), term->second);
+    sum = term->first < 0 ? sum - part : sum + part;
+  }
+  return sum;
+}
+
+/// Columns k, l of which each row holds the same factor up to its sign: x[k] + x[l] and x[k] - x[l] serve all
+/// rows.
+bool columns_pair(const Matrix& m, size_t k, size_t l) {
+  return std::all_of(m.begin(), m.end(),
+                     [&](const auto& row) { return std::abs(row[k]) == std::abs(row[l]); });
+}
+
+/// matrix * x, an expression a row. Points come as p and -p, so rows differ from others in signs only, or
+/// columns do; their common parts are the same expressions, which code generation computes once.
+std::vector<Expr> product(const Matrix& matrix, const std::vector<Expr>& x) {
+  DataType dtype = x[0].dtype();
+  std::vector<size_t> partner(x.size(), x.size());
+  for (size_t k = 0; k < x.size(); ++k)
+    for (size_t l = k + 1; l < x.size() && partner[k] == x.size(); ++l)
+      if (partner[l] == x.size() && columns_pair(matrix, k, l)) partner[k] = l, partner[l] = k;
+  std::vector<Expr> result;
+  for (const std::vector<double>& row : matrix) {
+    // Where a row of the other signs exists, the terms that keep theirs come first.
+    auto mirrored = [&](const std::vector<double>& other) {
+      for (size_t k = 0; k < row.size(); ++k)
+        if (std::abs(row[k]) != std::abs(other[k])) return false;
+      return &other != &row;
+    };
+    auto mirror = std::find_if(matrix.begin(), matrix.end(), mirrored);
+    std::vector<std::pair<double, Expr>> same, opposite;
+    for (size_t k = 0; k < row.size(); ++k) {
+      if (row[k] == 0 || partner[k] < k) continue;
+      bool paired = partner[k] < row.size(), flips = mirror != matrix.end() && (*mirror)[k] != row[k];
+      Expr term = !paired ? x[k] : row[k] == row[partner[k]] ? x[k] + x[partner[k]] : x[k] - x[partner[k]];
+      (flips && !paired ? opposite : same).emplace_back(row[k], term);
+    }
+    if (same.empty()) std::swap(same, opposite);
+    Expr value = sum_of(same, dtype);
+    if (!opposite.empty()) {
+      // The mirror's part is this one times -1: both read the same sum.
+      bool negate = opposite.front().first < 0;
+      for (auto& term : opposite) term.first = negate ? -term.first : term.first;
+      Expr part = sum_of(opposite, dtype);
+      value = negate ? value - part : value + part;
+    }
+    result.push_back(value);
+  }
+  return result;
+}
+
+/// values[index]; a single one once the index is a constant.
+Expr element(const std::vector<Expr>& values, const Expr& index) {
+  Expr result = values.back();
+  for (size_t i = values.size() - 1; i-- > 0;)
+    result = select(equal(index, static_cast<int64_t>(i)), values[i], result);
+  return result;
+}
+
+std::vector<Expr> as_exprs(Vars vars) { return {vars.begin(), vars.end()}; }
+
+/// The blocks, in the order of `names`.
+class Winograd {
+ public:
+  Winograd(const Application& a, Convolution convolution, const std::array<int64_t, 2>& tile, int64_t band)
+      : a_(a), c_(std::move(convolution)), tile_(tile), band_(band) {
+    for (size_t w = 0; w < 2; ++w) {
+      int64_t products = tile[w] + c_.windows[w].taps - 1;
+      if (tile[w] < 1 || products > kMostProducts)
+        a.fail("tiles of {} outputs of {} taps need {} products, must be from 1 output to {} products",
+               tile[w], c_.windows[w].taps, products, kMostProducts);
+      transforms_[w] = cook_toom(tile[w], c_.windows[w].taps);
+      products_[w] = products;
+      tiles_[w] = (c_.windows[w].positions + tile[w] - 1) / tile[w];
+    }
+    if (band < 1 || band > tiles_[0])
+      a.fail("a band has {} rows of tiles, must be 1 to all {}", band, tiles_[0]);
+  }
+
+  /// Replaces the convolution in a.func and gives the names of the new blocks.
+  std::vector<std::string> apply(Func& func) {
+    Buffer frame = frame_block();
+    Buffer input = input_blocks(frame), kernel = kernel_blocks();
+    Buffer products = product_block(input, kernel);
+    Buffer result = output_blocks(products);
+    Func made = f_.finish("winograd", {});
+    const Block& root = *made->body.as<Block>();
+    // The last buffer is the convolution's own.
+    Stmt stmts = substitute(root.body, {}, {{result.get(), c_.update->buffer}});
+    func = replace(a_.func, top_statement(*path_to_block(a_.func, c_.block->name)), stmts);
+    func = with_body(func, changed(func->body.cast<Block>(), [&](Block& copy) {
+                       for (const Buffer& b : root.allocs)
+                         if (b != result) copy.allocs.push_back(b);
+                     }));
+    return names_;
+  }
+
+ private:
+  std::string name(const char* part) {
+    names_.push_back(fresh_block_name(a_.func, c_.block->name + "_" + part));
+    return names_.back();
+  }
+  const std::vector<Expr>& shape_of(const Ref<Load>& load) const { return load->buffer->shape; }
+  size_t dim(size_t w) const { return c_.windows[w].data_dim; }
+
+  /// The data, grown by zeros to whole tiles and bands.
+  Buffer frame_block() {
+    std::vector<Expr> shape = shape_of(c_.data);
+    int64_t rows = (tiles_[0] + band_ - 1) / band_ * band_;
+    shape[dim(0)] = rows * tile_[0] + c_.windows[0].taps - 1;
+    shape[dim(1)] = tiles_[1] * tile_[1] + c_.windows[1].taps - 1;
+    return f_.compute(name("frame"), shape, [&](Vars i) {
+      Expr value = load(c_.data->buffer, as_exprs(i)), inside = imm(kBool, 1);
+      for (size_t w = 0; w < 2; ++w)
+        if (int_value(shape[dim(w)]) > int_value(shape_of(c_.data)[dim(w)]))
+          inside = logical_and(inside, less(i[dim(w)], shape_of(c_.data)[dim(w)]));
+      return is_int(inside, 1) ? value : select(inside, value, constant(value.dtype(), 0));
+    });
+  }
+
+  /// rows[i, x, data...] = (input transform along rows)[i] of the tile; then along columns:
+  /// tiles[band, i, j, data...], whose row is within the band.
+  Buffer input_blocks(const Buffer& frame) {
+    std::vector<Expr> shape{products_[0], products_[1]};
+    std::vector<Expr> dims = frame->shape;
+    dims[dim(0)] = (tiles_[0] + band_ - 1) / band_ * band_;
+    dims[dim(1)] = tiles_[1];
+    shape.insert(shape.end(), dims.begin(), dims.end());
+    Buffer rows = f_.compute(name("rows"), shape, [&](Vars v) {
+      std::vector<Expr> x;
+      for (int64_t k = 0; k < products_[0]; ++k) {
+        std::vector<Expr> at = as_exprs(v.subspan(2));
+        at[dim(0)] = at[dim(0)] * tile_[0] + k;
+        at[dim(1)] = at[dim(1)] * tile_[1] + v[1];
+        x.push_back(load(frame, at));
+      }
+      return element(product(transforms_[0].input, x), v[0]);
+    });
+    dims[dim(0)] = band_;
+    std::vector<Expr> banded{(tiles_[0] + band_ - 1) / band_, products_[0], products_[1]};
+    banded.insert(banded.end(), dims.begin(), dims.end());
+    return f_.compute(name("tiles"), banded, [&](Vars v) {
+      std::vector<Expr> x;
+      for (int64_t k = 0; k < products_[1]; ++k) {
+        std::vector<Expr> at{v[1], Expr(k)};
+        for (const Var& each : v.subspan(3)) at.emplace_back(each);
+        at[2 + dim(0)] = v[0] * band_ + at[2 + dim(0)];
+        x.push_back(load(rows, at));
+      }
+      return element(product(transforms_[1].input, x), v[2]);
+    });
+  }
+
+  /// The weight with its taps replaced by products: first along rows, then along columns.
+  Buffer kernel_blocks() {
+    size_t row = c_.windows[0].weight_dim, column = c_.windows[1].weight_dim;
+    std::vector<Expr> shape{products_[0]};
+    for (size_t d = 0; d < shape_of(c_.weight).size(); ++d)
+      if (d != row) shape.push_back(shape_of(c_.weight)[d]);
+    Buffer rows = f_.compute(name("kernel_rows"), shape, [&](Vars v) {
+      std::vector<Expr> g;
+      for (int64_t k = 0; k < c_.windows[0].taps; ++k) {
+        std::vector<Expr> at = as_exprs(v.subspan(1));
+        at.insert(at.begin() + static_cast<int64_t>(row), Expr(k));
+        g.push_back(load(c_.weight->buffer, at));
+      }
+      return element(product(transforms_[0].kernel, g), v[0]);
+    });
+    size_t left = 1 + column - (column > row);  // where columns stand now
+    shape.erase(shape.begin() + static_cast<int64_t>(left));
+    shape.insert(shape.begin() + 1, products_[1]);
+    return f_.compute(name("kernel"), shape, [&](Vars v) {
+      std::vector<Expr> g;
+      for (int64_t k = 0; k < c_.windows[1].taps; ++k) {
+        std::vector<Expr> at{v[0]};
+        for (const Var& each : v.subspan(2)) at.emplace_back(each);
+        at.insert(at.begin() + static_cast<int64_t>(left), Expr(k));
+        g.push_back(load(rows, at));
+      }
+      return element(product(transforms_[1].kernel, g), v[1]);
+    });
+  }
+
+  /// products[band, i, j, out...] = sum over the other reduction variables of tiles * kernel.
+  Buffer product_block(const Buffer& input, const Buffer& kernel) {
+    std::vector<Expr> shape{input->shape[0], products_[0], products_[1]};
+    for (const Expr& extent : c_.update->buffer->shape) shape.push_back(extent);
+    shape[3 + c_.windows[0].out_dim] = band_;
+    shape[3 + c_.windows[1].out_dim] = tiles_[1];
+    std::vector<const BlockIter*> reduced;
+    std::vector<Expr> extents;
+    for (const BlockIter& iter : c_.block->iters)
+      if (iter.kind == IterKind::kReduce && iter.var != c_.windows[0].tap && iter.var != c_.windows[1].tap) {
+        reduced.push_back(&iter);
+        extents.push_back(iter.extent);
+      }
+    return f_.reduce(name("products"), shape, extents, Combiner::kSum, [&](Vars v, Vars r) {
+      VarMap at;  // the original's variables
+      for (size_t d = 0; d < c_.update->indices.size(); ++d)
+        if (const VarNode* own = c_.update->indices[d].as<VarNode>()) at[own] = v[3 + d];
+      for (size_t k = 0; k < reduced.size(); ++k) at[reduced[k]->var.get()] = r[k];
+      std::vector<Expr> tile{v[0], v[1], v[2]}, weight{v[1], v[2]};
+      for (size_t d = 0; d < c_.data->indices.size(); ++d) {
+        size_t w = d == dim(0) ? 0 : d == dim(1) ? 1 : 2;
+        tile.push_back(w < 2 ? Expr(v[3 + c_.windows[w].out_dim]) : substitute(c_.data->indices[d], at));
+      }
+      for (size_t d = 0; d < c_.weight->indices.size(); ++d)
+        if (d != c_.windows[0].weight_dim && d != c_.windows[1].weight_dim)
+          weight.push_back(substitute(c_.weight->indices[d], at));
+      return load(input, tile) * load(kernel, weight);
+    });
+  }
+
+  /// columns[r, j, out...] = (output transform along rows)[r]; then along columns into the result.
+  Buffer output_blocks(const Buffer& products) {
+    size_t row = c_.windows[0].out_dim, column = c_.windows[1].out_dim;
+    std::vector<Expr> shape{tile_[0], products_[1]};
+    for (const Expr& extent : c_.update->buffer->shape) shape.push_back(extent);
+    shape[2 + row] = (tiles_[0] + band_ - 1) / band_ * band_;
+    shape[2 + column] = tiles_[1];
+    Buffer columns = f_.compute(name("columns"), shape, [&](Vars v) {
+      std::vector<Expr> x;
+      for (int64_t k = 0; k < products_[0]; ++k) {
+        std::vector<Expr> at{floordiv(v[2 + row], band_), Expr(k)};
+        for (const Var& each : v.subspan(1)) at.emplace_back(each);
+        at[3 + row] = floormod(v[2 + row], band_);
+        x.push_back(load(products, at));
+      }
+      return element(product(transforms_[0].output, x), v[0]);
+    });
+    return f_.compute(name("result"), c_.update->buffer->shape, [&](Vars v) {
+      std::vector<Expr> x;
+      for (int64_t k = 0; k < products_[1]; ++k) {
+        std::vector<Expr> at{floormod(v[row], tile_[0]), Expr(k)};
+        for (const Var& each : v) at.emplace_back(each);
+        at[2 + row] = floordiv(v[row], tile_[0]);
+        at[2 + column] = floordiv(v[column], tile_[1]);
+        x.push_back(load(columns, at));
+      }
+      return element(product(transforms_[1].output, x), floormod(v[column], tile_[1]));
+    });
+  }
+
+  const Application& a_;
+  Convolution c_;
+  std::array<int64_t, 2> tile_, products_{}, tiles_{};
+  int64_t band_;
+  std::array<CookToom, 2> transforms_;
+  FuncBuilder f_;
+  std::vector<std::string> names_;
+};
+
+/// Loops as they were built: one for each variable of the block, over all its values, around nothing else.
+void require_unscheduled(const Application& a, const Path& path) {
+  const Block& block = *path.back().as<Block>();
+  std::vector<Ref<For>> loops = loops_around(path);
+  bool plain = loops.size() == block.iters.size() && is_int(block.predicate, 1) && block.allocs.empty();
+  for (size_t i = 0; plain && i < loops.size(); ++i)
+    plain = block.iters[i].value.same_as(loops[i]->var.get()) && as_int(loops[i]->extent) &&
+            structural_equal(block.iters[i].extent, loops[i]->extent);
+  if (!plain || blocks_in(top_statement(path)).size() != 1)
+    a.fail("block `{}` is scheduled already or has no constant extents", block.name);
+}
+
+Convolution convolution(const Application& a) {
+  Path path = a.block(0);
+  a.require_outermost(path);
+  require_unscheduled(a, path);
+  try {
+    return convolution_of(path.back().cast<Block>());
+  } catch (const Error& e) {
+    a.fail("{}", e.what());
+  }
+}
+
+void winograd(Application& a) {
+  Winograd rewrite(a, convolution(a), {a.number(1), a.number(2)}, a.number(3));
+  Func func;
+  for (const std::string& block : rewrite.apply(func)) a.give_block(block);
+  a.func = func;
+}
+
+using enum InputKind;
+constexpr Primitive kPrimitives[] = {
+    {"winograd",
+     "y[i, j] += d[i+k, j+l] * g[k, l]  ->  tiles of d and g transformed, multiplied, transformed back: "
+     "tiles "
+     "of rows x columns outputs, rows of tiles in bands",
+     {{kBlock, kInt, kInt, kInt}},
+     winograd},
+};
+}  // namespace
+
+std::span<const Primitive> winograd_primitives() { return kPrimitives; }
+
+}  // namespace lathe::schedule

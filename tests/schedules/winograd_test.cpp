@@ -1,0 +1,139 @@
+#include <gtest/gtest.h>
+
+#include "core/support/error.h"
+#include "core/support/tensor.h"
+#include "core/tir/interpret.h"
+#include "core/tir/lower.h"
+#include "core/tir/verify.h"
+#include "schedules/cook_toom.h"
+#include "schedules/schedule.h"
+#include "schedules/space.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+double dot(const std::vector<double>& row, const std::vector<double>& x) {
+  double sum = 0;
+  for (size_t k = 0; k < row.size(); ++k) sum += row[k] * x[k];
+  return sum;
+}
+
+TEST(CookToom, FiltersAsTheDefinitionSays) {
+  for (int64_t m = 1; m <= kMostProducts; ++m)
+    for (int64_t r = 1; m + r - 1 <= kMostProducts; ++r) {
+      CookToom f = cook_toom(m, r);
+      std::vector<double> d, g, products;
+      for (int64_t k = 0; k < m + r - 1; ++k) d.push_back(static_cast<double>((k * 7 + 3) % 11) - 5);
+      for (int64_t k = 0; k < r; ++k) g.push_back(static_cast<double>((k * 5 + 1) % 7) - 3);
+      for (size_t j = 0; j < f.input.size(); ++j)
+        products.push_back(dot(f.input[j], d) * dot(f.kernel[j], g));
+      for (int64_t i = 0; i < m; ++i) {
+        double expected = 0;
+        for (int64_t k = 0; k < r; ++k) expected += d[static_cast<size_t>(i + k)] * g[static_cast<size_t>(k)];
+        EXPECT_NEAR(dot(f.output[static_cast<size_t>(i)], products), expected, 1e-7) << m << ", " << r;
+      }
+    }
+}
+
+/// A schedule of `func` that begins with `winograd` and stops there.
+tir::Func rewritten(const tir::Func& func, int64_t rows, int64_t columns, int64_t band) {
+  Schedule s(func);
+  std::vector<IntHandle> sizes = s.sample_tuple(3, {rows, columns, band});
+  s.winograd(s.get_block("conv"), sizes);
+  return s.func();
+}
+
+TEST(Winograd, KeepsMeaningForAllTileSizes) {
+  ConvShape shape{.out_blocks = 1, .in_blocks = 2, .height = 7, .width = 5, .lanes = 2, .in_lanes = 2};
+  tir::Func func = conv2d(shape, kFloat64);
+  for (int64_t rows : {1, 2, 3, 4, 6})
+    for (int64_t columns : {1, 2, 5})
+      for (int64_t band : {1, 2}) {
+        if (band > (7 + rows - 1) / rows) continue;
+        SCOPED_TRACE(fmt::format("{} x {}, bands of {}", rows, columns, band));
+        expect_same_results(func, rewritten(func, rows, columns, band));
+      }
+}
+
+TEST(Winograd, OtherKernels) {
+  for (int64_t kernel : {1, 2, 5}) {
+    tir::Func func = conv2d({.out_blocks = 2,
+                             .in_blocks = 1,
+                             .height = 6,
+                             .width = 8,
+                             .kernel = kernel,
+                             .pad = kernel / 2,
+                             .lanes = 2,
+                             .in_lanes = 3,
+                             .epilogue = false},
+                            kFloat64);
+    expect_same_results(func, rewritten(func, 2, 3, 1));
+  }
+}
+
+std::string refusal(const tir::Func& func, const std::string& block, std::vector<int64_t> sizes) {
+  Schedule s(func);
+  std::vector<IntHandle> handles = s.sample_tuple(3, sizes);
+  try {
+    s.winograd(s.get_block(block), handles);
+  } catch (const Error& e) {
+    EXPECT_EQ(s.func(), func);
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Winograd, RefusesWhatItCannotRewrite) {
+  EXPECT_EQ(refusal(conv2d({.stride = 2}, kFloat32), "conv", {2, 2, 1}),
+            "winograd: block `conv` does not index dimension 2 of pad by a position plus a tap");
+  EXPECT_EQ(refusal(matmul(4, 4, 4, kFloat32), "matmul", {2, 2, 1}),
+            "winograd: block `matmul` slides 0 windows, must be 2");
+  EXPECT_EQ(refusal(max_pool(1, 9, kFloat32), "pool", {2, 2, 1}),
+            "winograd: block `pool` is no sum of products of two elements");
+  EXPECT_EQ(refusal(conv2d({}, kInt32), "conv", {2, 2, 1}),
+            "winograd: block `conv` does not compute with floats");
+  EXPECT_EQ(refusal(conv2d({}, kFloat32), "conv", {0, 2, 1}),
+            "winograd: tiles of 0 outputs of 3 taps need 2 products, must be from 1 output to 10 products");
+  EXPECT_EQ(refusal(conv2d({}, kFloat32), "conv", {9, 2, 1}),
+            "winograd: tiles of 9 outputs of 3 taps need 11 products, must be from 1 output to 10 products");
+  EXPECT_EQ(refusal(conv2d({.height = 4}, kFloat32), "conv", {2, 2, 3}),
+            "winograd: a band has 3 rows of tiles, must be 1 to all 2");
+  Schedule s(conv2d({}, kFloat32));
+  BlockHandle conv = s.get_block("conv");
+  s.vectorize(s.get_loops(conv)[4]);
+  std::vector<IntHandle> sizes = s.sample_tuple(3, {2, 2, 1});
+  s.split(s.get_loops(conv)[1], {kInferred, 1});
+  EXPECT_THROW(s.winograd(conv, sizes), Error);
+}
+
+TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
+  Target target;
+  target.vector_bits = 512;
+  target.vector_registers = 32;
+  target.cores = 2;
+  for (const ConvShape& shape :
+       {ConvShape{.out_blocks = 2, .in_blocks = 2, .height = 14, .width = 14},
+        ConvShape{.out_blocks = 1, .in_blocks = 2, .height = 9, .width = 11, .residual = true},
+        ConvShape{.out_blocks = 1,
+        .in_blocks = 1,
+        .height = 8,
+        .width = 8,
+        .kernel = 5,
+        .pad = 2,
+        .epilogue = false}}) {
+    tir::Func func = conv2d(shape, kFloat32);
+    std::vector<const DesignSpace*> spaces = spaces_for(func, target);
+    ASSERT_STREQ(spaces[0]->name, "winograd");
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+      Schedule s = sample(*spaces[0], func, target, seed);
+      SCOPED_TRACE(to_text(s.trace()));
+      expect_same_results(func, s.func());
+      tir::Func lowered = tir::lower(s.func(), target);
+      if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::schedule
