@@ -207,7 +207,8 @@ Region written_box(const Application& a, Move& move, const std::vector<Ref<Block
   return *box;
 }
 
-/// A variable read as v // n along one dimension and v % n along another.
+/// A variable read as v // n along one dimension and, unless all remainders read the same, v % n along
+/// another.
 struct Divided {
   std::optional<Range> quotient, remainder;
   int64_t divisor = 0;
@@ -223,13 +224,17 @@ Range undivided(const Application& a, const Block& block, const Divided& parts, 
       return {context.simplify(high.min * parts.divisor + low.min), low.extent};
     if (is_int(low.extent, parts.divisor) && is_int(low.min, 0))
       return {context.simplify(high.min * parts.divisor), context.simplify(high.extent * parts.divisor)};
+  } else if (parts.quotient) {
+    const Range& high = *parts.quotient;
+    return {context.simplify(high.min * parts.divisor), context.simplify(high.extent * parts.divisor)};
   }
   a.fail("block `{}` reads a quotient and a remainder that together cover no range", block.name);
 }
 
-/// Each variable that follows a dimension takes as many values as the dimension has: a block that reads part
-/// of a buffer, or pads it, has iterations that no part of the buffer stands for.
-void require_same_extents(const Application& a, const Block& block, const Region& read) {
+/// Each variable that follows a dimension takes at most as many values as the dimension has: a block that
+/// pads a buffer has iterations that no part of the buffer stands for.
+void require_covered_extents(const Application& a, const Block& block, const Region& read,
+                             const std::map<const VarNode*, Divided>& divided) {
   for (const BlockIter& iter : block.iters) {
     Expr covered = 1;
     bool follows = false;
@@ -238,10 +243,18 @@ void require_same_extents(const Application& a, const Block& block, const Region
       covered = covered * read.buffer->shape[d];
       follows = true;
     }
-    if (follows && !prove_equal(covered, iter.extent))
+    auto parts = divided.find(iter.var.get());
+    if (parts != divided.end() && !parts->second.remainder) covered = covered * parts->second.divisor;
+    if (follows && !Analyzer().can_prove(less_equal(iter.extent, covered)))
       a.fail("variable {} of block `{}` does not take the values that {} has", iter.var->name, block.name,
              read.buffer->name);
   }
+}
+
+/// The same for all iterations, and complete in the box.
+bool lies_in(const Range& part, const Range& box, const Analyzer& context) {
+  return as_int(part.min) && as_int(part.extent) && context.can_prove(less_equal(box.min, part.min)) &&
+         context.can_prove(less_equal(part.min + part.extent, box.min + box.extent));
 }
 
 /// The values of the block's variables for which it reads `box`, dimension by dimension.
@@ -262,13 +275,13 @@ Domains domains_of_reads(const Application& a, const Block& block, const Region&
       Divided& parts = divided[binary->a.as<VarNode>()];
       (binary->op == BinaryOp::kFloorDiv ? parts.quotient : parts.remainder) = box.ranges[d];
       parts.divisor = int_value(binary->b);
-    } else {
+    } else if (!lies_in(read.ranges[d], box.ranges[d], context)) {
       a.fail("block `{}` does not read dimension {} of {} at a variable of its own", block.name, d,
              read.buffer->name);
     }
   }
   for (const auto& [v, parts] : divided) domains[v] = undivided(a, block, parts, context);
-  require_same_extents(a, block, read);
+  require_covered_extents(a, block, read, divided);
   return domains;
 }
 
