@@ -80,7 +80,8 @@ void print_table(std::span<const Row> rows) {
     std::string name = row.task.name.size() > 40 ? row.task.name.substr(0, 37) + "..." : row.task.name;
     double gain = row.after > 0 ? row.state.default_seconds / row.after : 0;
     std::string failures;
-    for (const auto& [kind, count] : failures_by_kind(row.state).items())
+    const nlohmann::json kinds = failures_by_kind(row.state);
+    for (const auto& [kind, count] : kinds.items())
       failures += fmt::format("{} {} ", count.get<int64_t>(), kind);
     fmt::print("{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>7} {:>5.0f}% {:>6}  {}\n", name, row.task.calls,
                duration_text(row.state.default_seconds), duration_text(row.after),

@@ -29,6 +29,7 @@ Parts parts_of(const Application& a, const Block& block, const BlockIter& iter, 
     if (step == 0) continue;
     if (step < 0 || !as_int(extent))
       a.fail("variable {} of block `{}` runs backwards", iter.var->name, block.name);
+    if (int_value(extent) < 1) a.fail("loop {} of the tile is empty", v->name);
     parts.inner = parts.inner + Expr(v) * step;
     parts.size += step * (int_value(extent) - 1);
     values *= int_value(extent);

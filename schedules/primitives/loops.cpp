@@ -67,6 +67,10 @@ void split(Application& a) {
     product *= factors[i];
     a.give_loop(loops.back().first);
   }
+  // The tile's declared regions know nothing of a guard inside.
+  if (product != extent && scope_of(path)->name != "root")
+    a.fail("loop {} stands inside block `{}`, so the factors must multiply to its extent {}", loop.var->name,
+           scope_of(path)->name, extent);
   Stmt body = substitute(loop.body, {{loop.var.get(), index}});
   if (product != extent) body = guarded(body, less(index, extent));
   Stmt result = simplify_bindings(nest(loops, body), analyzer_at(path));

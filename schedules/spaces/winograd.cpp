@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "core/support/error.h"
+#include "core/tir/prologue.h"
 #include "schedules/convolution.h"
 #include "schedules/cook_toom.h"
 #include "schedules/spaces/building_blocks.h"
@@ -293,6 +294,10 @@ std::optional<Convolution> main_convolution(const Func& func) {
   if (!block) return std::nullopt;
   try {
     Convolution c = convolution_of(block);
+    // Else its transforms would be computed at every run.
+    for (size_t i = 0; i < func->params.size(); ++i)
+      if (func->params[i] == c.weight->buffer && (i >= kMaxMarkedParams || !(constant_params(func) >> i & 1)))
+        return std::nullopt;
     auto last = [](const std::vector<Expr>& indices) { return indices.size() - 1; };
     for (const Window& w : c.windows)
       if (w.data_dim == last(c.data->indices) || w.out_dim == last(c.update->indices) ||

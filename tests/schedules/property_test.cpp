@@ -41,6 +41,20 @@ std::vector<Program> tiny_programs() {
       {"softmax", softmax(2, 6)},
       {"max pool", max_pool(1, 7)},
   };
+  // Some primitives compute with floats only.
+  for (int64_t size = 3; size < 9; ++size)
+    for (int64_t kernel : {2, 3})
+      programs.push_back(
+          {fmt::format("convolution of floats, {} of {}", kernel, size), conv2d({.out_blocks = 1,
+                                                                                 .in_blocks = 1,
+                                                                                 .height = size,
+                                                                                 .width = 11 - size,
+                                                                                 .kernel = kernel,
+                                                                                 .pad = 0,
+                                                                                 .lanes = 2,
+                                                                                 .in_lanes = 2,
+                                                                                 .epilogue = false},
+                                                                                kFloat64)});
   for (uint32_t seed = 1; seed <= 60; ++seed)
     programs.push_back(
         {fmt::format("random program {}", seed), tir::random_func(seed, {.max_elements = 400})});
