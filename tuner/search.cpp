@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/support/error.h"
+#include "core/tir/prologue.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 
@@ -46,7 +47,9 @@ Proposal proposal_of(const schedule::Schedule& schedule) {
 
 }  // namespace
 
-std::string fingerprint(const tir::Func& program) { return fmt::format("{:016x}", structural_hash(program)); }
+std::string fingerprint(const tir::Func& program) {
+  return fmt::format("{:016x}", structural_hash(tir::split_prologue(program).main));
+}
 
 TaskSearch::TaskSearch(tir::Func workload, Target target, uint64_t seed, SearchSettings settings)
     : workload_(std::move(workload)), target_(std::move(target)), settings_(settings), random_(seed) {}

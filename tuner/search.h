@@ -73,7 +73,8 @@ class TaskSearch {
   bool proposed_default_ = false;
 };
 
-/// The structural hash of a program, as text.
+/// The structural hash of what a scheduled program does at run time, as text: schedules that differ in their
+/// prologues (core/tir/prologue.h) alone are one candidate.
 std::string fingerprint(const tir::Func& program);
 
 }  // namespace lathe::tuner

@@ -59,7 +59,9 @@ class Splitter {
 
   /// Takes away statements that cannot run ahead until the others depend on constants alone.
   void decide() {
-    BufferSet late;  // what has no value yet when the prologue runs, or is not the prologue's to write
+    BufferSet late;  // what has no value when the prologue runs, or is not the prologue's to write
+    for (const Buffer& buffer : root_.allocs)
+      if (!written_ahead(buffer)) late.insert(buffer.get());
     int64_t constants = constant_params(func_);
     for (size_t p = 0; p < func_->params.size(); ++p)
       if (p >= kMaxMarkedParams || !(constants >> p & 1)) late.insert(func_->params[p].get());

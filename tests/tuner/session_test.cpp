@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
@@ -198,6 +199,19 @@ TEST(Session, EndsWhenTheTimeIsSpent) {
   EXPECT_GE(session.status().seconds, 0.3);
   EXPECT_LT(session.status().seconds, 30);
   EXPECT_EQ(session.status().seconds_left, 0);
+}
+
+TEST(Fingerprint, LeavesOutWhatRunsAhead) {
+  tir::Func dense = tir::with_constant_params(schedule::dense(4, 32, 16, kFloat32), 0b10);
+  schedule::Schedule plain(dense);
+  schedule::BlockHandle copy = plain.cache_read(plain.get_block("dense"), 1, tir::Scope::kGlobal);
+  schedule::Schedule parallel = plain, other = plain;
+  parallel.parallel(parallel.get_loops(copy)[0]);
+  EXPECT_EQ(fingerprint(parallel.func()), fingerprint(plain.func()));
+  other.parallel(other.get_loops(other.get_block("dense"))[0]);
+  EXPECT_NE(fingerprint(other.func()), fingerprint(plain.func()));
+  EXPECT_NE(fingerprint(tir::with_constant_params(parallel.func(), 0)),
+            fingerprint(tir::with_constant_params(plain.func(), 0)));
 }
 
 TEST(Session, StartsFromWhatIsKnown) {
