@@ -56,6 +56,14 @@ constexpr Command kCommands[] = {
         opt_command,
     },
     {
+        "quantize",
+        "--model M --out FILE.onnx [--samples N] [--seed S]",
+        "quantize a model to 8 bits, calibrated on random inputs, and write it as an ONNX file (QDQ)",
+        {"tune quantize --model resnet50 --out resnet50-int8.onnx",
+         "tune quantize --model net.onnx --out net-int8.onnx --samples 32"},
+        quantize_command,
+    },
+    {
         "query",
         "best|history|jobs|devices [--model M] [--target T] [--db FILE] [--json]",
         "what the tuning database knows",

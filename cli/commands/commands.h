@@ -13,6 +13,7 @@ int compile_command(Flags& flags);
 int export_command(Flags& flags);
 int keygen_command(Flags& flags);
 int opt_command(Flags& flags);
+int quantize_command(Flags& flags);
 int query_command(Flags& flags);
 int resume_command(Flags& flags);
 int run_model_command(Flags& flags);

@@ -16,8 +16,8 @@ namespace {
 
 template <typename F>
 void for_each_converter(F&& f) {
-  for (auto family :
-       {math_converters(), nn_converters(), reduce_converters(), shape_converters(), tensor_converters()})
+  for (auto family : {math_converters(), nn_converters(), quantize_converters(), reduce_converters(),
+                      shape_converters(), tensor_converters()})
     for (const Converter& row : family) f(row);
 }
 

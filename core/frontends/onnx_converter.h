@@ -78,6 +78,13 @@ class Node {
   std::string folder_;
 };
 
+/// The attributes of a convolution of input 0 with the weight at input `weight`.
+relay::Attrs conv_attrs(const Node& node, size_t weight, std::optional<DataType> out_dtype = {});
+/// NumPy's matmul: 1-D operands become matrices, leading dimensions broadcast. `dense(rows, w)` is rows times
+/// the transpose of w, for a right operand that is one matrix.
+Value matrix_product(const Node& node, Value a, Value b,
+                     FunctionRef<Value(const Value&, const Value&)> dense);
+
 using Convert = std::vector<Value> (*)(const Node&);
 struct Converter {
   const char* op;
@@ -85,6 +92,7 @@ struct Converter {
 };
 std::span<const Converter> math_converters();
 std::span<const Converter> nn_converters();
+std::span<const Converter> quantize_converters();
 std::span<const Converter> reduce_converters();
 std::span<const Converter> shape_converters();
 std::span<const Converter> tensor_converters();

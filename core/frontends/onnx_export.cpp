@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/frontends/onnx_converter.h"
 #include "core/relay/ops/attrs_nn.h"
@@ -22,6 +23,8 @@ int32_t onnx_dtype(DataType dtype) {
   fail("element type {} has no ONNX form", to_string(dtype));
 }
 
+using Args = std::vector<std::string>;
+
 class Exporter {
  public:
   explicit Exporter(::onnx::GraphProto* graph) : graph_(graph) {}
@@ -33,6 +36,7 @@ class Exporter {
     }
     std::vector<relay::Expr> outputs{main.body};
     if (const auto* t = main.body.as<relay::Tuple>()) outputs = t->items;
+    find_biased(main.body);
     post_order(main.body, [&](const NodeRef& node) { visit(node); });
     for (size_t i = 0; i < outputs.size(); ++i) {
       std::string name = fmt::format("output_{}", i);
@@ -58,6 +62,9 @@ class Exporter {
     proto->set_raw_data(tensor.data(), static_cast<size_t>(tensor.bytes()));
     return name;
   }
+  /// A convolution or dense layer that only a bias_add along its channels reads: the two are one node.
+  bool takes_bias(const relay::Expr& product) const { return biased_.count(product.get()) != 0; }
+  Args names_of_args(const relay::Call& call) const;
   std::string fresh() { return fmt::format("t{}", next_++); }
   std::string name_of(const relay::Expr& e) const {
     auto found = names_.find(e.get());
@@ -74,12 +81,44 @@ class Exporter {
     proto->set_elem_type(onnx_dtype(tensor->dtype));
     for (int64_t dim : relay::constant_shape(*tensor)) proto->mutable_shape()->add_dim()->set_dim_value(dim);
   }
+  void find_biased(const relay::Expr& body);
   void visit(const NodeRef& node);
 
   ::onnx::GraphProto* graph_;
+  std::unordered_set<const lathe::Node*> biased_;
   std::unordered_map<const lathe::Node*, std::string> names_;
   int64_t next_ = 0;
 };
+
+bool is_call_of(const relay::Expr& e, std::string_view name) {
+  const auto* call = e.as<relay::Call>();
+  const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+  return op && op->name == name;
+}
+
+/// The axis of a bias counted from the front.
+int64_t bias_axis(const relay::Call& call) {
+  const auto* a = call.attrs.as<relay::ChannelAttrs>();
+  int64_t axis = a ? a->axis : 1;
+  return axis < 0 ? axis + static_cast<int64_t>(shape_of(call.args[0]).size()) : axis;
+}
+
+void Exporter::find_biased(const relay::Expr& body) {
+  std::unordered_map<const lathe::Node*, int> uses;
+  post_order(body, [&](const NodeRef& node) {
+    const auto* call = node.as<relay::Call>();
+    if (const auto* tuple = node.as<relay::Tuple>())
+      for (const relay::Expr& item : tuple->items) ++uses[item.get()];
+    if (!call) return;
+    for (const relay::Expr& arg : call->args) ++uses[arg.get()];
+    bool adds = is_call_of(node.cast<relay::RelayNode>(), "nn.bias_add");
+    if (adds && ((is_call_of(call->args[0], "nn.conv2d") && bias_axis(*call) == 1) ||
+                 (is_call_of(call->args[0], "nn.dense") && bias_axis(*call) == 1 &&
+                  shape_of(call->args[0]).size() == 2)))
+      biased_.insert(call->args[0].get());
+  });
+  std::erase_if(biased_, [&](const lathe::Node* product) { return uses[product] != 1; });
+}
 
 void set_ints(::onnx::NodeProto* node, const char* name, const Ints& values) {
   if (values.empty()) return;
@@ -114,7 +153,6 @@ Ints each_axis(const Ints& values, size_t axes, int64_t otherwise) {
   return values.size() == 1 ? Ints(axes, values[0]) : values;
 }
 
-using Args = std::vector<std::string>;
 using Write = void (*)(Exporter&, const relay::Call&, Args, const std::string& output);
 
 template <const char* kOp()>
@@ -149,11 +187,19 @@ void batch_norm(Exporter& e, const relay::Call& call, Args args, const std::stri
   set_float(e.node("BatchNormalization", args, output), "epsilon", a ? a->epsilon : 1e-5);
 }
 
+void dense(Exporter& e, const relay::Call&, Args args, const std::string& output) {
+  set_int(e.node("Gemm", args, output), "transB", 1);
+}
+
 void bias_add(Exporter& e, const relay::Call& call, Args args, const std::string& output) {
-  const auto* a = call.attrs.as<relay::ChannelAttrs>();
-  auto rank = static_cast<int64_t>(shape_of(call.args[0]).size());
-  int64_t axis = a ? (a->axis < 0 ? a->axis + rank : a->axis) : 1;
-  Ints shape(static_cast<size_t>(rank - axis), 1);
+  if (e.takes_bias(call.args[0])) {
+    const auto& product = *call.args[0].as<relay::Call>();
+    Args operands = e.names_of_args(product);
+    operands.push_back(args[1]);
+    return is_call_of(call.args[0], "nn.conv2d") ? conv(e, product, operands, output)
+                                                 : dense(e, product, operands, output);
+  }
+  Ints shape(shape_of(call.args[0]).size() - static_cast<size_t>(bias_axis(call)), 1);
   shape[0] = -1;
   std::string column = e.fresh();
   e.node("Reshape", {args[1], e.initializer(tensor_of(shape, {static_cast<int64_t>(shape.size())}, kInt64))},
@@ -161,8 +207,13 @@ void bias_add(Exporter& e, const relay::Call& call, Args args, const std::string
   e.node("Add", {args[0], column}, output);
 }
 
-void dense(Exporter& e, const relay::Call&, Args args, const std::string& output) {
-  set_int(e.node("Gemm", args, output), "transB", 1);
+/// Scale and zero point of one number, or of one a channel.
+template <const char* kOp()>
+void quantization(Exporter& e, const relay::Call& call, Args args, const std::string& output) {
+  const auto* a = call.attrs.as<relay::QuantizeAttrs>();
+  auto* node = e.node(kOp(), args, output);
+  int64_t axis = a ? a->axis : -1, rank = static_cast<int64_t>(shape_of(call.args[0]).size());
+  if (shape_of(call.args[1]).size() == 1) set_int(node, "axis", axis < 0 ? axis + rank : axis);
 }
 
 void clip(Exporter& e, const relay::Call& call, Args args, const std::string& output) {
@@ -195,6 +246,8 @@ void mean(Exporter& e, const relay::Call& call, Args args, const std::string& ou
   set_int(node, "keepdims", a.keepdims);
 }
 
+constexpr const char* kQuantizeLinear() { return "QuantizeLinear"; }
+constexpr const char* kDequantizeLinear() { return "DequantizeLinear"; }
 constexpr const char* kAdd() { return "Add"; }
 constexpr const char* kMul() { return "Mul"; }
 constexpr const char* kSub() { return "Sub"; }
@@ -216,6 +269,8 @@ constexpr Row kRows[] = {
     {"nn.batch_norm", batch_norm},
     {"nn.bias_add", bias_add},
     {"nn.dense", dense},
+    {"qnn.quantize", quantization<kQuantizeLinear>},
+    {"qnn.dequantize", quantization<kDequantizeLinear>},
     {"nn.relu", plain<kRelu>},
     {"nn.softmax", softmax},
     {"nn.batch_flatten", reshape_to},
@@ -231,6 +286,17 @@ constexpr Row kRows[] = {
     {"mean", mean},
 };
 
+Args Exporter::names_of_args(const relay::Call& call) const {
+  Args args;
+  for (const relay::Expr& arg : call.args) {
+    if (const auto* t = arg.as<relay::Tuple>())
+      for (const relay::Expr& item : t->items) args.push_back(name_of(item));
+    else
+      args.push_back(name_of(arg));
+  }
+  return args;
+}
+
 void Exporter::visit(const NodeRef& ref) {
   if (const auto* c = ref.as<relay::Constant>()) names_[c] = initializer(c->value);
   if (const auto* p = ref.as<relay::Projection>()) {  // batch_norm and dropout: field 0 is the value
@@ -241,13 +307,11 @@ void Exporter::visit(const NodeRef& ref) {
   if (!call) return;
   const auto* op = call->callee.as<relay::OpNode>();
   if (!op) fail("only calls of operators have an ONNX form");
-  Args args;
-  for (const relay::Expr& arg : call->args) {
-    if (const auto* t = arg.as<relay::Tuple>())
-      for (const relay::Expr& item : t->items) args.push_back(name_of(item));
-    else
-      args.push_back(name_of(arg));
+  if (takes_bias(ref.cast<relay::RelayNode>())) {
+    names_[call] = "";  // written with its bias
+    return;
   }
+  Args args = names_of_args(*call);
   std::string output = fresh();
   names_[call] = output;
   for (const Row& row : kRows)

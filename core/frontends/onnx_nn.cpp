@@ -35,16 +35,20 @@ struct Window {
   Ints kernel, strides, dilation, padding;
 };
 
-Window window_of(const Node& node, const Ints& default_kernel) {
+/// The window of a node with a weight at input `weight`, whose kernel it then is unless kernel_shape says so,
+/// or without one.
+Window window_of(const Node& node, std::optional<size_t> weight) {
   Ints shape = node.shape(0);
   if (shape.size() < 3 || shape.size() > 5) node.reject("data of rank {}, must be 3 to 5", shape.size());
   Window w;
   w.rank = shape.size() - 2;
-  w.kernel = node.ints("kernel_shape", default_kernel);
+  Ints of_weight = weight ? node.shape(*weight) : Ints{};
+  if (of_weight.size() > 2) of_weight.erase(of_weight.begin(), of_weight.begin() + 2);
+  w.kernel = node.ints("kernel_shape", of_weight);
   w.strides = node.ints("strides", Ints(w.rank, 1));
   w.dilation = node.ints("dilations", Ints(w.rank, 1));
-  if (node.op().starts_with("Conv") && node.rank(1) != static_cast<int64_t>(w.rank) + 2)
-    node.reject("a weight of rank {} for data of rank {}", node.rank(1), w.rank + 2);
+  if (weight && node.rank(*weight) != static_cast<int64_t>(w.rank) + 2)
+    node.reject("a weight of rank {} for data of rank {}", node.rank(*weight), w.rank + 2);
   if (w.kernel.size() != w.rank || w.strides.size() != w.rank || w.dilation.size() != w.rank)
     node.reject("kernel_shape, strides or dilations do not have {} numbers", w.rank);
   for (size_t d = 0; d < w.rank; ++d)
@@ -54,6 +58,22 @@ Window window_of(const Node& node, const Ints& default_kernel) {
   return w;
 }
 
+}  // namespace
+
+relay::Attrs conv_attrs(const Node& node, size_t weight, std::optional<DataType> out_dtype) {
+  Window w = window_of(node, weight);
+  auto attrs = std::make_unique<relay::ConvAttrs>();
+  attrs->strides = w.strides, attrs->padding = w.padding, attrs->dilation = w.dilation;
+  attrs->groups = node.integer("group", 1);
+  attrs->channels = node.shape(weight)[0];
+  attrs->kernel_size = w.kernel;
+  attrs->out_dtype = out_dtype;
+  return seal(std::move(attrs));
+}
+
+namespace {
+size_t window_rank(const Node& node) { return static_cast<size_t>(node.rank(0)) - 2; }
+
 const char* by_rank(size_t rank, std::array<const char*, 3> names) { return names[rank - 1]; }
 
 Value with_bias(const Node& node, Value value, size_t input) {
@@ -61,18 +81,13 @@ Value with_bias(const Node& node, Value value, size_t input) {
 }
 
 Values conv(const Node& node) {
-  Ints weight = node.shape(1);
-  Window w = window_of(node, weight.size() > 2 ? Ints(weight.begin() + 2, weight.end()) : Ints{});
-  auto attrs =
-      make<relay::ConvAttrs>(w.strides, w.padding, w.dilation, node.integer("group", 1), weight[0], w.kernel);
-  Value result =
-      emit(by_rank(w.rank, {"nn.conv1d", "nn.conv2d", "nn.conv3d"}), {node.in(0), node.in(1)}, attrs);
-  return {with_bias(node, result, 2)};
+  const char* op = by_rank(window_rank(node), {"nn.conv1d", "nn.conv2d", "nn.conv3d"});
+  return {with_bias(node, emit(op, {node.in(0), node.in(1)}, conv_attrs(node, 1)), 2)};
 }
 
 Values conv_transpose(const Node& node) {
   Ints weight = node.shape(1), shape = node.shape(0);
-  Window w = window_of(node, weight.size() > 2 ? Ints(weight.begin() + 2, weight.end()) : Ints{});
+  Window w = window_of(node, 1);
   Ints output_padding = node.ints("output_padding", Ints(w.rank, 0));
   Ints wanted = node.ints("output_shape", {});
   std::string mode = node.text("auto_pad", "NOTSET");
@@ -98,7 +113,7 @@ Values conv_transpose(const Node& node) {
 Values pool(const Node& node) {
   bool average = node.op() == "AveragePool";
   if (node.outputs() > 1) node.reject("the second output (indices) is not supported");
-  Window w = window_of(node, {});
+  Window w = window_of(node, std::nullopt);
   auto attrs =
       make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(), std::string(),
                              node.integer("ceil_mode", 0) != 0, node.integer("count_include_pad", 0) != 0);
@@ -181,10 +196,16 @@ Value transposed_last_two(const Value& value) {
   return emit("transpose", {value}, make<relay::TransposeAttrs>(axes));
 }
 
-/// NumPy's matmul: 1-D operands become matrices, leading dimensions broadcast.
 Values matmul(const Node& node) {
-  Value a = node.in(0), b = node.in(1);
-  Ints sa = node.shape(0), sb = node.shape(1);
+  return {matrix_product(node, node.in(0), node.in(1), [](const Value& rows, const Value& weight) {
+    return emit("nn.dense", {rows, weight});
+  })};
+}
+}  // namespace
+
+Value matrix_product(const Node& node, Value a, Value b,
+                     FunctionRef<Value(const Value&, const Value&)> dense) {
+  Ints sa = shape_of(a), sb = shape_of(b);
   if (sa.empty() || sb.empty()) node.reject("a scalar operand");
   bool vector_a = sa.size() == 1, vector_b = sb.size() == 1;
   if (vector_a) sa.insert(sa.begin(), 1);
@@ -202,8 +223,7 @@ Values matmul(const Node& node) {
     batch.push_back(dim(sa) == 1 ? dim(sb) : dim(sa));
   }
   if (sb.size() == 2) {  // one weight for all rows
-    result =
-        emit("nn.dense", {reshape(a, {shape_size(sa) / std::max<int64_t>(k, 1), k}), transposed_last_two(b)});
+    result = dense(reshape(a, {shape_size(sa) / std::max<int64_t>(k, 1), k}), transposed_last_two(b));
   } else {
     int64_t count = shape_size(batch);
     auto spread = [&](const Value& value, const Ints& matrix) {
@@ -218,8 +238,10 @@ Values matmul(const Node& node) {
   Ints shape = batch;
   if (!vector_a) shape.push_back(m);
   if (!vector_b) shape.push_back(n);
-  return {reshape(result, shape)};
+  return reshape(result, shape);
 }
+
+namespace {
 
 Values gemm(const Node& node) {
   Value a = node.in(0), b = node.in(1);

@@ -7,9 +7,11 @@
 #include "core/relay/interpret_closed.h"
 #include "core/relay/passes/alter_layout.h"
 #include "core/relay/passes/canonicalize_ops.h"
+#include "core/relay/passes/canonicalize_qnn.h"
 #include "core/relay/passes/dead_code.h"
 #include "core/relay/passes/defuse.h"
 #include "core/relay/passes/eliminate_common_subexpr.h"
+#include "core/relay/passes/fake_quantization_to_integer.h"
 #include "core/relay/passes/fold_constant.h"
 #include "core/relay/passes/fold_scale_axis.h"
 #include "core/relay/passes/fuse_ops.h"
@@ -46,6 +48,8 @@ constexpr Pass kPasses[] = {
     {kSimplifyInference, "simplify_inference", "batch norms become scale and shift, dropout vanishes", 0, kTypes, plain<simplify_inference>},
     {kSimplifyExpr, "simplify_expr", "x * 1, x + 0, reshape of reshape, transpose of transpose, cast of cast", 1, kTypes, nullptr, simplify_expr},
     {kCanonicalizeOps, "canonicalize_ops", "bias_add becomes a broadcasting add", 0, kTypes, plain<canonicalize_ops>},
+    {kFakeQuantizationToInteger, "fake_quantization_to_integer", "operators between dequantize and quantize compute on integers", 1, kTypes, plain<fake_quantization_to_integer>},
+    {kCanonicalizeQnn, "canonicalize_qnn", "operators on quantized tensors become integer arithmetic and scales", 0, kTypes, plain<canonicalize_qnn>},
     {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants},
     {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>},
     {kAlterLayout, "alter_layout", "NCHW becomes NCHWc, weights are packed", 3, kTypes, alter_layouts},
@@ -57,9 +61,10 @@ constexpr Pass kPasses[] = {
     {kDefuse, "defuse", "primitive functions are inlined again: the inverse of fuse_ops", 0, {}, nullptr, defuse},
 };
 
-/// The second folding is for the scaled and packed weights.
+/// Quantized graphs first: folding would make their weights float. The second folding is for the scaled and
+/// packed weights.
 constexpr PassId kInferencePipeline[] = {
-    kInferType, kSimplifyInference, kCanonicalizeOps, kSimplifyExpr, kEliminateCommonSubexpr, kDeadCode,
+    kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kCanonicalizeOps, kSimplifyExpr, kEliminateCommonSubexpr, kDeadCode,
     kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps,
 };
 // clang-format on

@@ -16,6 +16,8 @@ enum class PassId : uint8_t {
   kSimplifyInference,
   kSimplifyExpr,
   kCanonicalizeOps,
+  kFakeQuantizationToInteger,
+  kCanonicalizeQnn,
   kFoldConstant,
   kFoldScaleAxis,
   kAlterLayout,

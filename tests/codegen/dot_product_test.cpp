@@ -34,6 +34,10 @@ TEST(DotProduct, BecomesTheInstructionOfTheTarget) {
             bfloats = schedule::dot_conv2d(kBFloat16, kBFloat16, 14);
   EXPECT_GT(count(assembly(bytes, "cpu:mcpu=cascadelake"), "vpdpbusd"), 20);
   EXPECT_GT(
+      count(assembly(schedule::dot_conv2d(kUInt8, kInt8, 28), "cpu:mcpu=cascadelake,cores=4"), "vpdpbusd"),
+      20)
+      << "fused parallel loops, whose indices are divided";
+  EXPECT_GT(
       count(assembly(schedule::dot_conv2d(kUInt8, kInt8, 14, 3, 8), "cpu:mcpu=cascadelake"), "vpdpbusd"), 10)
       << "blocks of 8 channels";
   EXPECT_EQ(count(assembly(bytes, "cpu:mcpu=skylake-avx512"), "vpdpbusd"), 0);

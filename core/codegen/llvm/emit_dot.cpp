@@ -46,6 +46,21 @@ void collect_terms(const Expr& e, std::vector<Expr>& terms) {
   collect_terms(sum->b, terms);
 }
 
+/// `b` accesses the element `distance` behind that of `a`.
+bool is_behind(const Load* load_a, const FlatAccess& a, const Load* load_b, const FlatAccess& b,
+               int64_t distance) {
+  if (load_a->buffer != load_b->buffer || b.constant != a.constant + distance ||
+      a.terms.size() != b.terms.size())
+    return false;
+  for (const auto& [term, coefficient] : a.terms) {
+    bool found = false;
+    for (const auto& [other, factor] : b.terms)
+      found |= factor == coefficient && (other == term || structural_equal(other, term));
+    if (!found) return false;
+  }
+  return true;
+}
+
 /// The first of `terms`, when they are products of neighbours: 0 to terms - 1 in both operands.
 std::optional<Product> dot_product_of(const std::vector<Expr>& terms) {
   int count = static_cast<int>(terms.size());
@@ -54,10 +69,8 @@ std::optional<Product> dot_product_of(const std::vector<Expr>& terms) {
     std::optional<Product> product = product_of(terms[static_cast<size_t>(k)], count);
     if (!product) return std::nullopt;
     if (!first) first = product;
-    if (product->same_at.constant != first->same_at.constant + k ||
-        product->each_at.constant != first->each_at.constant + k ||
-        key_of(product->same_at, product->same->buffer) != key_of(first->same_at, first->same->buffer) ||
-        key_of(product->each_at, product->each->buffer) != key_of(first->each_at, first->each->buffer))
+    if (!is_behind(first->same, first->same_at, product->same, product->same_at, k) ||
+        !is_behind(first->each, first->each_at, product->each, product->each_at, k))
       return std::nullopt;
   }
   return first;

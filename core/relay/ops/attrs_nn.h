@@ -23,6 +23,7 @@ struct ConvAttrs final : AttrsOf<ConvAttrs> {
   Ints kernel_size;
   std::string data_layout, kernel_layout, out_layout;
   std::optional<DataType> out_dtype;
+  int64_t pad_value = 0;  // elements of the padding: a zero point
   static constexpr auto kName = "ConvAttrs";
   static constexpr auto kKind = 0;
   static constexpr auto fields = std::tuple{
@@ -30,7 +31,8 @@ struct ConvAttrs final : AttrsOf<ConvAttrs> {
       field("dilation", &ConvAttrs::dilation),       field("groups", &ConvAttrs::groups),
       field("channels", &ConvAttrs::channels),       field("kernel_size", &ConvAttrs::kernel_size),
       field("data_layout", &ConvAttrs::data_layout), field("kernel_layout", &ConvAttrs::kernel_layout),
-      field("out_layout", &ConvAttrs::out_layout),   field("out_dtype", &ConvAttrs::out_dtype)};
+      field("out_layout", &ConvAttrs::out_layout),   field("out_dtype", &ConvAttrs::out_dtype),
+      field("pad_value", &ConvAttrs::pad_value)};
 };
 
 /// nn.conv{1,2,3}d_transpose; the kernel's layout is IOHW.

@@ -82,6 +82,10 @@ Relation conv_type(RelationContext& c, const Attrs& attrs) {
   return Relation::kSolved;
 }
 
+Expr padding_of(const ConvAttrs& a, const Buffer& data) {
+  return lathe::constant(data->dtype, static_cast<double>(a.pad_value));
+}
+
 /// out[n, oc, o...] = sum over ic, k... of data[n, group(oc) * ICg + ic, o*stride + k*dilation] * weight[oc,
 /// ic, k...]
 template <int kRank>
@@ -90,7 +94,7 @@ Buffers conv(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   const TensorType& type = tensor_of(result);
   ConvLayouts l = layouts_of(a, kRank);
   Window w = window_of(a.strides, a.dilation, a.padding, kRank);
-  Buffer x = padded_spatial(f, in[0], l.data, w.before, w.after, lathe::constant(in[0]->dtype, 0));
+  Buffer x = padded_spatial(f, in[0], l.data, w.before, w.after, padding_of(a, in[0]));
   std::string letters = spatial_letters(kRank);
   Expr channels = l.kernel.extent('I', in[1]->shape), out_channels = l.kernel.extent('O', in[1]->shape);
   bool per_channel = is_int(channels, 1);  // depthwise: no channel to sum over
@@ -115,21 +119,27 @@ Buffers conv(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
 
 /// out[n, oco, oh, ow, oci] = sum over ico, kh, kw, ici of
 ///   data[n, ico, oh*s + kh*d, ow*s + kw*d, ici] * weight[oco, ico, kh, kw, ici, oci]
+/// With groups of g input channels innermost (OIHW4i16o4i) ici is g * icg + ick:
+///   data[n, ico, oh*s + kh*d, ow*s + kw*d, g * icg + ick] * weight[oco, ico, kh, kw, icg, oci, ick]
 Buffers conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
   const TensorType& type = tensor_of(result);
   Window w = window_of(a.strides, a.dilation, a.padding, 2);
   const Shape& weight = in[1]->shape;
-  Buffer x = padded_spatial(f, in[0], Layout::parse(a.data_layout), w.before, w.after,
-                            lathe::constant(in[0]->dtype, 0));
+  Buffer x = padded_spatial(f, in[0], Layout::parse(a.data_layout), w.before, w.after, padding_of(a, in[0]));
   Expr blocks_per_group = floordiv(weight[0], Expr(a.groups));
   Shape reduce{weight[1], weight[2], weight[3], weight[4]};
+  bool grouped = weight.size() == 7;
+  if (grouped) reduce.push_back(weight[6]);
   return {f.reduce("conv", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
     Expr first = a.groups == 1 ? Expr(0) : floordiv(i[1], blocks_per_group) * weight[1];
     Expr row = Expr(i[2]) * w.strides[0] + Expr(r[1]) * w.dilation[0];
     Expr column = Expr(i[3]) * w.strides[1] + Expr(r[2]) * w.dilation[1];
-    return cast(type.dtype, load(x, {i[0], first + r[0], row, column, r[3]})) *
-           cast(type.dtype, load(in[1], {i[1], r[0], r[1], r[2], r[3], i[4]}));
+    std::vector<Expr> each{i[1], r[0], r[1], r[2], r[3], i[4]};
+    if (grouped) each.push_back(r[4]);
+    Expr channel = grouped ? Expr(r[3]) * weight[6] + r[4] : Expr(r[3]);
+    return cast(type.dtype, load(x, {i[0], first + r[0], row, column, channel})) *
+           cast(type.dtype, load(in[1], each));
   })};
 }
 
@@ -139,8 +149,7 @@ Buffers depthwise_conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, co
   const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
   const TensorType& type = tensor_of(result);
   Window w = window_of(a.strides, a.dilation, a.padding, 2);
-  Buffer x = padded_spatial(f, in[0], Layout::parse(a.data_layout), w.before, w.after,
-                            lathe::constant(in[0]->dtype, 0));
+  Buffer x = padded_spatial(f, in[0], Layout::parse(a.data_layout), w.before, w.after, padding_of(a, in[0]));
   return {f.reduce("conv", type.shape, {in[1]->shape[2], in[1]->shape[3]}, tir::Combiner::kSum,
                    [&](Vars i, Vars r) {
                      Expr row = Expr(i[2]) * w.strides[0] + Expr(r[0]) * w.dilation[0];
@@ -148,6 +157,18 @@ Buffers depthwise_conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, co
                      return cast(type.dtype, load(x, {i[0], i[1], row, column, i[4]})) *
                             cast(type.dtype, load(in[1], {i[1], 0, r[0], r[1], 0, i[4]}));
                    })};
+}
+
+/// The arguments after data and weight: zero points, then scales, of both; the weight's scale and zero point
+/// may be one number a channel.
+Relation quantized_conv_type(RelationContext& c, const Attrs& attrs) {
+  const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
+  const TensorType *data = c.tensor(0), *weight = c.tensor(1);
+  if (!data || !weight) return Relation::kWaits;
+  require_integers(c, 0, *data);
+  require_integers(c, 1, *weight);
+  if (a.out_dtype != kInt32) mismatch(c, "out_dtype must be int32");
+  return conv_type<2>(c, attrs);
 }
 
 constexpr Op row(const char* name, const char* doc, InferType infer, Compute compute) {
@@ -169,11 +190,21 @@ constexpr Op kConvOps[] = {
     row("nn.conv3d", "Convolution of data (N, C, D, H, W) with weight (O, I, D, H, W).", conv_type<3>,
         conv<3>),
     row("nn.contrib_conv2d_NCHWc",
-        "conv2d of blocked data (N, C/i, H, W, i) with weight (O/o, I/i, H, W, i, o).", conv_type<2>,
-        conv2d_nchwc),
+        "conv2d of blocked data (N, C/i, H, W, i) with weight (O/o, I/i, H, W, i, o), or (O/o, I/i, H, W, "
+        "i/g, "
+        "o, g) with groups of g input channels innermost.",
+        conv_type<2>, conv2d_nchwc),
     row("nn.contrib_depthwise_conv2d_NCHWc",
         "Depthwise conv2d of (N, C/c, H, W, c) with weight (C/c, 1, H, W, 1, c).", conv_type<2>,
         depthwise_conv2d_nchwc),
+    {.name = "qnn.conv2d",
+     .doc =
+         "conv2d of (data - input_zero_point) with (weight - kernel_zero_point) in int32, from data, weight, "
+         "input_zero_point, kernel_zero_point, input_scale, kernel_scale.",
+     .args = 6,
+     .attrs = &ConvAttrs::kType,
+     .infer = quantized_conv_type,
+     .fusion = Fusion::kAnchor},
 };
 }  // namespace
 

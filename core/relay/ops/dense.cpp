@@ -21,6 +21,8 @@ Relation dense_type(RelationContext& c, const Attrs& attrs) {
   if (data->shape.empty()) mismatch(c, "data is a scalar, must have at least rank 1");
   Layout layout = Layout::parse(a.weight_layout.empty() ? "NC" : a.weight_layout);
   require_axes(c, layout, "NC");
+  if (layout.block('C') > 1 && (layout.rank() != 4 || layout.axes()[2].letter != 'N'))
+    mismatch(c, "weight_layout {} must be NC, NC<x>n or NC<x>n<y>c", a.weight_layout);
   Shape shape = data->shape;
   if (const TensorType* weight = c.tensor(1)) {
     require_rank(c, 1, *weight, layout.rank());
@@ -37,16 +39,24 @@ Relation dense_type(RelationContext& c, const Attrs& attrs) {
   return Relation::kSolved;
 }
 
-/// out[m..., n] = sum over k of data[m..., k] * weight[n, k] (packed: weight[n / x, k, n % x])
+/// out[m..., n] = sum over k of data[m..., k] * weight[n, k] (packed: weight[n / x, k, n % x]; with groups of
+/// g neighbours along k innermost, layout NC16n4c: weight[n / x, k / g, n % x, k % g], over k / g and k % g)
 Buffers dense(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const DenseAttrs& a = attrs_as<DenseAttrs>(attrs);
   Layout layout = Layout::parse(a.weight_layout.empty() ? "NC" : a.weight_layout);
   const TensorType& type = tensor_of(result);
-  return {f.reduce("dense", type.shape, {in[0]->shape.back()}, tir::Combiner::kSum, [&](Vars i, Vars r) {
-    std::vector<Expr> row = as_indices(i);
-    row.back() = r[0];
-    return cast(type.dtype, load(in[0], row)) *
-           cast(type.dtype, load(in[1], layout.indices({{'N', i.back()}, {'C', r[0]}})));
+  int64_t group = layout.block('C');
+  Shape reduce{in[0]->shape.back()};
+  if (group > 1) reduce = {floordiv(in[0]->shape.back(), Expr(group)), Expr(group)};
+  return {f.reduce("dense", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
+    std::vector<Expr> row = as_indices(i), each;
+    row.back() = group > 1 ? Expr(r[0]) * group + r[1] : Expr(r[0]);
+    if (group > 1)
+      each = {floordiv(i.back(), Expr(layout.block('N'))), r[0], floormod(i.back(), Expr(layout.block('N'))),
+              r[1]};
+    else
+      each = layout.indices({{'N', i.back()}, {'C', r[0]}});
+    return cast(type.dtype, load(in[0], row)) * cast(type.dtype, load(in[1], each));
   })};
 }
 
@@ -112,6 +122,15 @@ Buffers batch_matmul(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& 
   return product(f, in, result, a.transpose_a, a.transpose_b);
 }
 
+Relation quantized_dense_type(RelationContext& c, const Attrs& attrs) {
+  const TensorType *data = c.tensor(0), *weight = c.tensor(1);
+  if (!data || !weight) return Relation::kWaits;
+  require_integers(c, 0, *data);
+  require_integers(c, 1, *weight);
+  if (attrs_as<DenseAttrs>(attrs).out_dtype != kInt32) mismatch(c, "out_dtype must be int32");
+  return dense_type(c, attrs);
+}
+
 constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
                  LayoutRule layout) {
   return {.name = name,
@@ -134,6 +153,14 @@ constexpr Op kDenseOps[] = {
     row("nn.batch_matmul",
         "Matrix products over leading dimensions that broadcast; the second is transposed by default.",
         &BatchMatmulAttrs::kType, batch_matmul_type, batch_matmul, LayoutRule::kNone),
+    {.name = "qnn.dense",
+     .doc =
+         "dense of (data - input_zero_point) with (weight - kernel_zero_point) in int32, from data, weight, "
+         "input_zero_point, kernel_zero_point, input_scale, kernel_scale.",
+     .args = 6,
+     .attrs = &DenseAttrs::kType,
+     .infer = quantized_dense_type,
+     .fusion = Fusion::kAnchor},
 };
 }  // namespace
 

@@ -19,8 +19,7 @@ Layout Layout::parse(std::string_view text) {
       fail("layout `{}`: `{}` is no axis; axes are letters, blocks a number and a small letter", text, c);
     if (outer && factor) fail("layout `{}`: `{}` has a number, only small letters are blocks", text, c);
     if (inner && !factor) fail("layout `{}`: block `{}` needs a size before it, as in 16{}", text, c, c);
-    if (outer ? result.position(letter) >= 0 : result.block_position(letter) >= 0)
-      fail("layout `{}`: `{}` occurs twice", text, c);
+    if (outer && result.position(letter) >= 0) fail("layout `{}`: `{}` occurs twice", text, c);
     result.axes_.push_back({letter, factor});
     factor = 0;
   }
@@ -45,15 +44,19 @@ int Layout::position(char letter) const {
   return -1;
 }
 
-int Layout::block_position(char letter) const {
-  for (size_t i = 0; i < axes_.size(); ++i)
-    if (axes_[i].letter == letter && axes_[i].block) return static_cast<int>(i);
-  return -1;
+int64_t Layout::block(char letter) const {
+  int64_t product = 1;
+  for (const Axis& axis : axes_)
+    if (axis.letter == letter && axis.block) product *= axis.block;
+  return product;
 }
 
-int64_t Layout::block(char letter) const {
-  int at = block_position(letter);
-  return at < 0 ? 1 : axes_[at].block;
+int64_t Layout::step(size_t i) const {
+  if (!axes_[i].block) return block(axes_[i].letter);
+  int64_t inner = 1;
+  for (size_t j = i + 1; j < axes_.size(); ++j)
+    if (axes_[j].letter == axes_[i].letter && axes_[j].block) inner *= axes_[j].block;
+  return inner;
 }
 
 std::string Layout::letters() const {
@@ -64,13 +67,17 @@ std::string Layout::letters() const {
 }
 
 lathe::Expr Layout::extent(char letter, const std::vector<lathe::Expr>& shape) const {
-  int at = block_position(letter);
-  return at < 0 ? shape[position(letter)] : shape[position(letter)] * shape[at];
+  lathe::Expr result = shape[position(letter)];
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].letter == letter && axes_[i].block) result = result * shape[i];
+  return result;
 }
 
 lathe::Expr Layout::whole_index(char letter, const std::vector<lathe::Expr>& indices) const {
-  int at = block_position(letter);
-  return at < 0 ? indices[position(letter)] : indices[position(letter)] * axes_[at].block + indices[at];
+  lathe::Expr result = indices[position(letter)] * block(letter);
+  for (size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].letter == letter && axes_[i].block) result = result + indices[i] * step(i);
+  return result;
 }
 
 std::vector<lathe::Expr> Layout::shape(const std::map<char, lathe::Expr>& extents) const {
@@ -80,7 +87,7 @@ std::vector<lathe::Expr> Layout::shape(const std::map<char, lathe::Expr>& extent
     int64_t factor = block(axis.letter);
     if (const int64_t* value = as_int(extent); value && *value % factor != 0)
       fail("layout {}: {} has {} elements, not a multiple of {}", text(), axis.letter, *value, factor);
-    result.push_back(axis.block    ? lathe::Expr(factor)
+    result.push_back(axis.block    ? lathe::Expr(axis.block)
                      : factor == 1 ? extent
                                    : floordiv(extent, lathe::Expr(factor)));
   }
@@ -89,12 +96,9 @@ std::vector<lathe::Expr> Layout::shape(const std::map<char, lathe::Expr>& extent
 
 std::vector<lathe::Expr> Layout::indices(const std::map<char, lathe::Expr>& whole) const {
   std::vector<lathe::Expr> result;
-  for (const Axis& axis : axes_) {
-    const lathe::Expr& index = whole.at(axis.letter);
-    int64_t factor = block(axis.letter);
-    result.push_back(axis.block    ? floormod(index, lathe::Expr(factor))
-                     : factor == 1 ? index
-                                   : floordiv(index, lathe::Expr(factor)));
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    lathe::Expr index = floordiv(whole.at(axes_[i].letter), lathe::Expr(step(i)));
+    result.push_back(axes_[i].block ? floormod(index, lathe::Expr(axes_[i].block)) : index);
   }
   return result;
 }

@@ -1,5 +1,6 @@
 // Layouts as text: a letter an axis, outermost first. A capital is an axis ("NCHW"); a number and the small
-// letter are its inner block ("NCHW16c": C is cut into blocks of 16, which lie innermost).
+// letter are its inner block ("NCHW16c": C is cut into blocks of 16, which lie innermost). An axis may be cut
+// several times, outer blocks first ("OIHW4i16o4i": groups of 4 input channels innermost, 4 groups a block).
 #pragma once
 
 #include <map>
@@ -25,11 +26,12 @@ class Layout {
   const std::vector<Axis>& axes() const { return axes_; }
   size_t rank() const { return axes_.size(); }
   std::string text() const;
-  /// The block size of `letter`: 1 when the axis is whole.
+  /// The elements of `letter` that its outer part counts as one, all its blocks together: 1 when it is whole.
   int64_t block(char letter) const;
+  /// How far a step of axis `i` moves along its whole axis.
+  int64_t step(size_t i) const;
   /// Position of the axis (or its outer part); -1 when the layout has none.
   int position(char letter) const;
-  int block_position(char letter) const;
   /// The capitals in order.
   std::string letters() const;
   bool operator==(const Layout&) const = default;

@@ -15,10 +15,8 @@ Ints row_major_strides(const Ints& shape) {
 /// For each axis of `walked`, how far a step moves in `flat`, whose axes are whole.
 Ints steps_in(const Layout& walked, const Layout& flat, const Ints& flat_strides) {
   Ints steps;
-  for (const Layout::Axis& axis : walked.axes()) {
-    int64_t stride = flat_strides[flat.position(axis.letter)];
-    steps.push_back(axis.block ? stride : stride * walked.block(axis.letter));
-  }
+  for (size_t i = 0; i < walked.rank(); ++i)
+    steps.push_back(flat_strides[flat.position(walked.axes()[i].letter)] * walked.step(i));
   return steps;
 }
 

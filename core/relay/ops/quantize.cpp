@@ -1,16 +1,20 @@
-// Between floating point and 8-bit integers.
+// Between floating point and 8-bit integers, and element-wise operators on quantized tensors. A quantized
+// tensor x with a scale and a zero point stands for (x - zero_point) * scale. Those without a meaning here
+// get theirs from canonicalize_qnn; qnn.conv2d and qnn.dense stand with their families.
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay::ops {
 namespace {
 
+bool is_one_number(const Shape& shape) { return shape.empty() || (shape.size() == 1 && is_int(shape[0], 1)); }
+
 Relation scaled_type(RelationContext& c, const QuantizeAttrs& a, DataType out) {
   const TensorType *x = c.tensor(0), *scale = c.tensor(1), *zero = c.tensor(2);
   if (!x || !scale || !zero) return Relation::kWaits;
   for (size_t arg : {size_t{1}, size_t{2}}) {
     const TensorType& type = *c.tensor(arg);
-    if (type.shape.empty() || (type.shape.size() == 1 && is_int(type.shape[0], 1))) continue;
+    if (is_one_number(type.shape)) continue;
     int64_t axis = front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
     demand(c, arg, {x->shape[axis]}, type.dtype);
   }
@@ -31,6 +35,27 @@ Relation dequantize_type(RelationContext& c, const Attrs& attrs) {
   if (const TensorType* x = c.tensor(0)) require_integers(c, 0, *x);
   if (const TensorType* scale = c.tensor(1)) require_dtype(c, 1, *scale, kFloat32);
   return scaled_type(c, attrs_as<QuantizeAttrs>(attrs), kFloat32);
+}
+
+Relation requantize_type(RelationContext& c, const Attrs& attrs) {
+  const QuantizeAttrs& a = attrs_as<QuantizeAttrs>(attrs);
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  require_integers(c, 0, *x);
+  if (!a.out_dtype.is_int() || a.out_dtype.bits > 16)
+    mismatch(c, "out_dtype is {}, must be an integer of 8 or 16 bits", to_string(a.out_dtype));
+  return scaled_type(c, a, a.out_dtype);
+}
+
+/// lhs, rhs, and scale and zero point of lhs, rhs and output.
+Relation quantized_binary_type(RelationContext& c, const Attrs& attrs) {
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  require_integers(c, 0, *x);
+  for (size_t arg = 2; arg < 8; ++arg)
+    if (const TensorType* type = c.tensor(arg); type && !is_one_number(type->shape))
+      mismatch(c, "argument {} has shape {}, must be one number", arg, describe(type->shape));
+  return broadcast(c, attrs);
 }
 
 /// A parameter's element for output index i: the scalar, or the one of its channel.
@@ -63,7 +88,20 @@ Buffers dequantize(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   })};
 }
 
+constexpr Op row(const char* name, const char* doc, int args, const NodeType* attrs, InferType infer) {
+  return {
+      .name = name, .doc = doc, .args = args, .attrs = attrs, .infer = infer, .fusion = Fusion::kBroadcast};
+}
+
 constexpr Op kQuantizeOps[] = {
+    row("qnn.requantize", "Quantized anew from data, scale, zero_point, output_scale, output_zero_point.", 5,
+        &QuantizeAttrs::kType, requantize_type),
+    row("qnn.add",
+        "Sum of lhs and rhs, each with scale and zero_point, as the output's scale and zero_point.", 8,
+        nullptr, quantized_binary_type),
+    row("qnn.mul",
+        "Product of lhs and rhs, each with scale and zero_point, as the output's scale and zero_point.", 8,
+        nullptr, quantized_binary_type),
     {.name = "qnn.quantize",
      .doc = "clamp(round(x / scale) + zero_point) from data, scale, zero_point.",
      .args = 3,

@@ -47,6 +47,14 @@ Expr reshaped(const Expr& e, const Ints& shape) {
   return typed_call("reshape", {e}, make<ReshapeAttrs>(shape));
 }
 
+/// Products that one instruction sums within a lane: 4 of 8-bit integers as int32, 2 of bfloat16 as float32;
+/// else 1. The operands' innermost axis must hold that many.
+int64_t products_at_once(DataType data, DataType weight, DataType sum) {
+  auto is_8_bit = [](DataType type) { return type == kInt8 || type == kUInt8; };
+  if (is_8_bit(data) && is_8_bit(weight) && sum == kInt32) return 4;
+  return data == kBFloat16 && weight == kBFloat16 && sum == kFloat32 ? 2 : 1;
+}
+
 /// visit() gives each expression in its own layout; `blocked_` remembers those that were computed in blocked
 /// form. A transformation that nobody asks for in the end is not part of the result.
 class AlterLayout final : public ExprMutator {
@@ -134,15 +142,38 @@ class AlterLayout final : public ExprMutator {
     bool depthwise = a.groups > 1 && a.groups == in && in == out;
     int64_t out_block = block_for(depthwise ? out : out / a.groups);
     int64_t in_block = depthwise ? out_block : block_for(per_group);
-    if (!in_block && a.groups == 1 && in <= 2 * lanes_) in_block = in;  // few channels: one block of them all
+    int64_t group = depthwise ? 1 : products_of(*e), missing = 0;
+    if (!in_block && a.groups == 1 && in <= 2 * lanes_) {  // few channels: one block of them all
+      in_block = (in + group - 1) / group * group;
+      missing = in_block - in;
+    }
     if (!in_block || !out_block) return {};
     auto altered = mutate(a);
     altered->data_layout = data_layout(in_block);
     altered->out_layout = data_layout(out_block);
     altered->kernel_layout = fmt::format("OIHW{}i{}o", depthwise ? 1 : in_block, out_block);
-    Expr kernel = transform(visit(e->args[1]), "OIHW", altered->kernel_layout);
+    if (group > 1) altered->kernel_layout = fmt::format("OIHW{}i{}o{}i", in_block / group, out_block, group);
+    Expr kernel = visit(e->args[1]), data;
+    if (missing == 0) {
+      data = as_blocked(e->args[0], in_block);
+    } else {
+      kernel = with_more_channels(kernel, missing);
+      data = transform(with_more_channels(visit(e->args[0]), missing), "NCHW", altered->data_layout);
+    }
+    kernel = transform(kernel, "OIHW", altered->kernel_layout);
     const char* op = depthwise ? "nn.contrib_depthwise_conv2d_NCHWc" : "nn.contrib_conv2d_NCHWc";
-    return {typed_call(op, {as_blocked(e->args[0], in_block), kernel}, seal(std::move(altered))), out_block};
+    return {typed_call(op, {data, kernel}, seal(std::move(altered))), out_block};
+  }
+
+  static int64_t products_of(const Call& product) {
+    return products_at_once(tensor_type_of(product.args[0])->dtype, tensor_type_of(product.args[1])->dtype,
+                            product.checked_type.as<TensorType>()->dtype);
+  }
+
+  /// `count` channels (axis 1) of zeros behind those of `e`.
+  static Expr with_more_channels(const Expr& e, int64_t count) {
+    auto attrs = make<PadAttrs>(std::vector<Ints>{{0, 0}, {0, count}, {0, 0}, {0, 0}});
+    return typed_call("nn.pad", {e, typed_constant(full({}, tensor_type_of(e)->dtype, 0))}, attrs);
   }
 
   /// Pooling, resizing: the operator itself knows blocked layouts.
@@ -257,6 +288,9 @@ class AlterLayout final : public ExprMutator {
     if (!block || !a.weight_layout.empty()) return visit_default(e);
     auto altered = mutate(a);
     altered->weight_layout = fmt::format("NC{}n", block);
+    int64_t group = products_of(*e);
+    if (group > 1 && int_value(weight->shape[1]) % group == 0)
+      altered->weight_layout += fmt::format("{}c", group);
     Expr packed = transform(visit(e->args[1]), "NC", altered->weight_layout);
     return typed_call("nn.contrib_dense_pack", {visit(e->args[0]), packed}, seal(std::move(altered)));
   }

@@ -151,6 +151,7 @@ class Groups {
  public:
   explicit Groups(const std::vector<GraphNode>& nodes) : nodes_(nodes), dominators_(nodes) {
     for (size_t i = 0; i < nodes.size(); ++i) groups_.push_back({i, nodes[i].pattern, 1});
+    grow_from_narrow();
     for (int phase = 0; phase < 3; ++phase)
       for (size_t i = 0; i < nodes.size(); ++i) grow(i, phase);
   }
@@ -167,6 +168,28 @@ class Groups {
     int size;
   };
   using Allowed = bool (*)(Fusion pattern, bool is_sink);
+
+  /// Element-wise operators on what was widened from 8-bit integers go with their users first, so that it is
+  /// the narrow tensor that lies between two kernels.
+  void grow_from_narrow() {
+    std::vector<bool> widened(nodes_.size());
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].pattern > Fusion::kBroadcast) continue;
+      if (widens(nodes_[i].expr)) widened[i] = true;
+      if (!widened[i]) continue;
+      for (const GraphNode::Use& use : nodes_[i].uses) widened[use.user] = true;
+      grow(i, 0);
+    }
+  }
+
+  /// cast of an 8-bit integer.
+  static bool widens(const Expr& e) {
+    const Op* op = op_of(e);
+    if (!op || std::string_view(op->name) != "cast") return false;
+    const auto *from = e.as<Call>()->args[0]->checked_type.as<TensorType>(),
+               *to = e->checked_type.as<TensorType>();
+    return from && to && from->dtype.is_int() && from->dtype.bits == 8 && to->dtype.bits > 8;
+  }
 
   /// Tries to merge node i, and what lies between, into the group of its post-dominator. Phase 0: operators
   /// with element-wise outputs absorb what follows; 1: injective operators; 2: injective operators into inner

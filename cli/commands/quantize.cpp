@@ -1,0 +1,30 @@
+#include <fmt/core.h>
+
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+#include "cli/model_flags.h"
+#include "core/codegen/host_target.h"
+#include "core/frontends/onnx_export.h"
+#include "core/relay/passes/infer_type.h"
+#include "tuner/load_model.h"
+#include "tuner/quantize_model.h"
+
+namespace lathe::cli {
+
+int quantize_command(Flags& flags) {
+  std::string model, path;
+  tuner::CalibrationOptions options;
+  int64_t seed = 0;
+  flags.add("--model", model, "a zoo name, or a .relay or .onnx file", Flags::Need::kRequired);
+  flags.add("--out", path, "the ONNX file to write", Flags::Need::kRequired);
+  flags.add("--samples", options.samples, 1, 10000, "random inputs to calibrate on");
+  flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
+  if (!flags.parse()) return kSuccess;
+  options.seed = static_cast<uint64_t>(seed);
+  relay::Module module = tuner::quantize_model(tuner::load_model(model), codegen::host_target(), options);
+  onnx::export_file(relay::infer_type(module), path);
+  fmt::print("wrote {}\n", path);
+  return kSuccess;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,153 @@
+// Quantized tensors: QuantizeLinear and DequantizeLinear around float operators (QDQ models), and operators
+// on integers. Nothing is folded here: constants that are dequantized are weights, which are to stay
+// integers.
+#include "core/frontends/onnx_converter.h"
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using Values = std::vector<Value>;
+
+Value call(const char* op, std::vector<Value> args, relay::Attrs attrs = nullptr) {
+  return relay::typed_call(op, std::move(args), std::move(attrs));
+}
+
+/// A scale or zero point: of no axes when it is one number.
+Value parameter(const Value& value) { return shape_size(shape_of(value)) == 1 ? reshape(value, {}) : value; }
+
+/// Input i as a zero point; a zero of type `otherwise` when it is missing.
+Value zero_point(const Node& node, size_t i, DataType otherwise) {
+  return node.has(i) ? parameter(node.in(i)) : scalar(otherwise, 0);
+}
+
+/// The attributes of a node that takes a scale, and perhaps a zero point, for each element along an axis.
+relay::Attrs scale_attrs(const Node& node, DataType out_dtype) {
+  if (node.integer("block_size", 0) != 0) node.reject("block_size is not supported");
+  int64_t rank = node.rank(0), axis = node.integer("axis", 1);
+  if (shape_size(node.shape(1)) == 1) axis = 0;
+  if (node.rank(1) > 1)
+    node.reject("a scale of shape {}, must be a number or a vector", shape_text(node.shape(1)));
+  return make<relay::QuantizeAttrs>(out_dtype, rank == 0 ? 0 : node.axis(axis, rank));
+}
+
+Values quantize_linear(const Node& node) {
+  Value zero = zero_point(node, 2, kUInt8);
+  Value x = cast_to(node.in(0), kFloat32), scale = cast_to(parameter(node.in(1)), kFloat32);
+  DataType dtype = type_of(zero).dtype;
+  if (!node.has(2) && node.integer("output_dtype", 0) != 0)
+    dtype = dtype_from(static_cast<int32_t>(node.integer("output_dtype", 0)));
+  if (!dtype.is_int() || dtype.bits > 16)
+    node.reject("quantization to {} is not supported", to_string(dtype));
+  return {call("qnn.quantize", {x, scale, zero}, scale_attrs(node, dtype))};
+}
+
+Values dequantize_linear(const Node& node) {
+  if (!node.dtype(0).is_int()) node.reject("dequantization of {} is not supported", to_string(node.dtype(0)));
+  Value zero = zero_point(node, 2, node.dtype(0)), scale = parameter(node.in(1));
+  Value real = call("qnn.dequantize", {node.in(0), cast_to(scale, kFloat32), zero}, scale_attrs(node, kInt8));
+  return {cast_to(real, type_of(scale).dtype)};
+}
+
+/// x - zero in int32.
+Value centred(const Value& x, const Value& zero) {
+  return call("subtract", {cast_to(x, kInt32), cast_to(zero, kInt32)});
+}
+
+/// A vector of one number a channel, or one number, against an axis that `after` others follow.
+Value along(const Value& value, int64_t after) {
+  if (shape_of(value).empty() || after == 0) return value;
+  return call("expand_dims", {value}, make<relay::ExpandDimsAttrs>(int64_t{1}, after));
+}
+
+/// Where the operands of an integer product stand among the inputs.
+struct Places {
+  size_t x, x_zero, w, w_zero;
+};
+
+Value integer_conv(const Node& node, const Places& at) {
+  Value x = node.in(at.x), w = node.in(at.w);
+  Value x_zero = zero_point(node, at.x_zero, type_of(x).dtype),
+        w_zero = zero_point(node, at.w_zero, type_of(w).dtype);
+  relay::Attrs attrs = conv_attrs(node, at.w, kInt32);
+  if (node.rank(at.x) == 4)
+    return call("qnn.conv2d", {x, w, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)}, attrs);
+  const char* op = node.rank(at.x) == 3 ? "nn.conv1d" : "nn.conv3d";
+  return call(op, {centred(x, x_zero), centred(w, along(w_zero, node.rank(at.w) - 1))}, attrs);
+}
+
+Value integer_matmul(const Node& node, const Places& at) {
+  Value x = node.in(at.x), w = node.in(at.w);
+  Value x_zero = zero_point(node, at.x_zero, type_of(x).dtype),
+        w_zero = zero_point(node, at.w_zero, type_of(w).dtype);
+  auto attrs = make<relay::DenseAttrs>(std::optional<int64_t>(), std::optional(kInt32));
+  bool matrix = node.rank(at.w) == 2 && shape_of(x_zero).empty() && shape_of(w_zero).size() < 2;
+  if (matrix)
+    return matrix_product(node, x, w, [&](const Value& rows, const Value& weight) {
+      return call("qnn.dense", {rows, weight, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)},
+                  attrs);
+    });
+  // The left operand's zero points are those of its rows.
+  bool by_row = shape_of(x_zero).size() == 1;
+  return matrix_product(node, centred(x, along(x_zero, by_row ? 1 : 0)), centred(w, w_zero),
+                        [&](const Value& rows, const Value& weight) {
+                          return call("nn.dense", {rows, weight}, attrs);
+                        });
+}
+
+/// An int32 product of x and w at scale x_scale * w_scale, whose channels are `axis`, as the output asks.
+Value rescaled(const Node& node, const Value& product, size_t y_scale, const Value& scale, int64_t axis) {
+  Value y_zero = zero_point(node, y_scale + 1, kUInt8);
+  auto attrs = make<relay::QuantizeAttrs>(type_of(y_zero).dtype, axis);
+  return call("qnn.requantize", {product, scale, scalar(kInt32, 0), parameter(node.in(y_scale)), y_zero},
+              attrs);
+}
+
+Value product_scale(const Node& node) {
+  return call("multiply", {parameter(node.in(1)), parameter(node.in(4))});
+}
+
+Values q_linear_conv(const Node& node) {
+  Value product = integer_conv(node, {0, 2, 3, 5});
+  if (node.has(8)) product = call("add", {product, along(node.in(8), node.rank(0) - 2)});
+  return {rescaled(node, product, 6, product_scale(node), 1)};
+}
+Values q_linear_matmul(const Node& node) {
+  if (shape_size(node.shape(1)) != 1)
+    node.reject("a scale for each row of the left operand is not supported");
+  Value product = integer_matmul(node, {0, 2, 3, 5});
+  return {
+      rescaled(node, product, 6, product_scale(node), static_cast<int64_t>(shape_of(product).size()) - 1)};
+}
+Values conv_integer(const Node& node) { return {integer_conv(node, {0, 2, 1, 3})}; }
+Values matmul_integer(const Node& node) { return {integer_matmul(node, {0, 2, 1, 3})}; }
+
+/// uint8 over the range of x, which is made to include 0.
+Values dynamic_quantize_linear(const Node& node) {
+  Value x = node.in(0), zero = scalar(kFloat32, 0);
+  auto all = make<relay::ReduceAttrs>(std::optional<relay::Ints>());
+  Value most = call("maximum", {call("max", {x}, all), zero}),
+        least = call("minimum", {call("min", {x}, all), zero});
+  Value scale = call("divide", {call("subtract", {most, least}), scalar(kFloat32, 255)});
+  Value point = call("clip", {call("round", {call("divide", {call("negative", {least}), scale})})},
+                     make<relay::ClipAttrs>(0.0, 255.0));
+  Value y_zero = cast_to(point, kUInt8);
+  return {call("qnn.quantize", {x, scale, y_zero}, make<relay::QuantizeAttrs>(kUInt8, int64_t{0})), scale,
+          y_zero};
+}
+
+constexpr Converter kConverters[] = {
+    {"QuantizeLinear", quantize_linear},
+    {"DequantizeLinear", dequantize_linear},
+    {"DynamicQuantizeLinear", dynamic_quantize_linear},
+    {"QLinearConv", q_linear_conv},
+    {"QLinearMatMul", q_linear_matmul},
+    {"ConvInteger", conv_integer},
+    {"MatMulInteger", matmul_integer},
+};
+}  // namespace
+
+std::span<const Converter> quantize_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

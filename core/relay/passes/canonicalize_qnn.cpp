@@ -1,0 +1,228 @@
+#include "core/relay/passes/canonicalize_qnn.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/functor.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::relay {
+namespace {
+
+const TensorType& type_of(const Expr& e) { return *e->checked_type.as<TensorType>(); }
+
+Expr cast(const Expr& e, DataType dtype) {
+  return type_of(e).dtype == dtype ? e : typed_call("cast", {e}, make<CastAttrs>(dtype));
+}
+Expr add(const Expr& a, const Expr& b) { return typed_call("add", {a, b}); }
+Expr subtract(const Expr& a, const Expr& b) { return typed_call("subtract", {a, b}); }
+Expr multiply(const Expr& a, const Expr& b) { return typed_call("multiply", {a, b}); }
+Expr number(DataType dtype, double value) { return typed_constant(full({}, dtype, value)); }
+
+/// The value of a constant of one element, or nothing.
+std::optional<double> one_number(const Expr& e) {
+  const auto* c = e.as<Constant>();
+  return c && c->value.size() == 1 ? std::optional(c->value.value(0)) : std::nullopt;
+}
+
+bool is_zero(const Expr& e) {
+  const auto* c = e.as<Constant>();
+  for (int64_t i = 0; c && i < c->value.size(); ++i)
+    if (c->value.value(i) != 0) return false;
+  return c != nullptr;
+}
+
+/// A parameter of one number, or one a channel, as broadcasting against a tensor of rank `rank` aligns it.
+Expr along(const Expr& parameter, int64_t axis, size_t rank) {
+  if (type_of(parameter).shape.empty()) return parameter;
+  if (const auto* c = parameter.as<Constant>(); c && c->value.size() == 1)
+    return typed_constant(c->value.reshaped({}));
+  auto dims = static_cast<int64_t>(rank);
+  int64_t after = dims - 1 - (axis < 0 ? axis + dims : axis);
+  return after == 0 ? parameter
+                    : typed_call("expand_dims", {parameter}, make<ExpandDimsAttrs>(int64_t{1}, after));
+}
+
+/// Constants and what is computed from them: folded later.
+bool is_closed(const Expr& e) {
+  if (e.as<Constant>()) return true;
+  const auto* call = e.as<Call>();
+  return call && call->callee.as<OpNode>() && std::all_of(call->args.begin(), call->args.end(), is_closed);
+}
+
+struct Range {
+  double low, high;
+};
+Range range_of(DataType dtype) {
+  double low = dtype.code == TypeCode::kUInt ? 0 : -static_cast<double>(int64_t{1} << (dtype.bits - 1));
+  return {low, low + static_cast<double>((int64_t{1} << dtype.bits) - 1)};
+}
+
+class Canonicalizer final : public ExprMutator {
+  /// Null: the call stays.
+  using Handler = Expr (Canonicalizer::*)(const Call& call);
+
+  Expr visit_call(const Ref<Call>& e) override {
+    static const std::pair<const char*, Handler> kHandlers[] = {
+        {"qnn.conv2d", &Canonicalizer::convolution},    {"qnn.dense", &Canonicalizer::dense},
+        {"qnn.dequantize", &Canonicalizer::dequantize}, {"qnn.quantize", &Canonicalizer::quantize},
+        {"qnn.requantize", &Canonicalizer::requantize}, {"qnn.add", &Canonicalizer::combination},
+        {"qnn.mul", &Canonicalizer::combination},       {"add", &Canonicalizer::sum},
+    };
+    Expr rebuilt = visit_default(e);
+    const auto* op = e->callee.as<OpNode>();
+    for (const auto& [name, handler] : kHandlers)
+      if (op && op->name == name)
+        if (Expr plain = (this->*handler)(*rebuilt.as<Call>())) return plain;
+    return rebuilt;
+  }
+
+  /// Operands of an integer product with their zero points taken into account as far as they are known.
+  struct Operands {
+    Expr x, w;
+    int64_t padding = 0;  // what x holds where it stands for 0
+  };
+
+  static Operands operands(const Call& call) {
+    Operands o{call.args[0], call.args[1]};
+    std::optional<double> zx = one_number(call.args[2]);
+    bool symmetric = is_zero(call.args[3]);
+    if (zx && type_of(o.w).dtype == kUInt8 && one_number(call.args[3]) == 128) {
+      o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8);
+      symmetric = true;
+    }
+    if (zx && symmetric) {
+      o.padding = static_cast<int64_t>(*zx);
+      if (type_of(o.x).dtype == kInt8) {
+        o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8);
+        o.padding += 128;
+      }
+      return o;
+    }
+    o.x = subtract(cast(o.x, kInt32), cast(along(call.args[2], 0, 0), kInt32));
+    size_t rank = type_of(o.w).shape.size();
+    o.w = subtract(cast(o.w, kInt32), cast(along(call.args[3], 0, rank), kInt32));
+    return o;
+  }
+
+  /// `product` of o.x and o.w, less what the zero point contributes: padding * (sum of the weight over
+  /// `axes`).
+  Expr without_offset(const Operands& o, const Expr& product, const Ints& axes, int64_t axes_after) {
+    if (o.padding == 0) return product;
+    Expr weights = typed_call("sum", {cast(o.w, kInt32)}, make<ReduceAttrs>(std::optional(axes)));
+    if (axes_after > 0)
+      weights = typed_call("expand_dims", {weights}, make<ExpandDimsAttrs>(int64_t{1}, axes_after));
+    Expr offset = multiply(weights, number(kInt32, static_cast<double>(o.padding)));
+    Expr result = subtract(product, offset);
+    offsets_[result.get()] = {result, product, offset};
+    return result;
+  }
+
+  Expr convolution(const Call& call) {
+    Operands o = operands(call);
+    auto attrs = mutate(*call.attrs.as<ConvAttrs>());
+    attrs->pad_value = o.padding;
+    Expr product = typed_call("nn.conv2d", {o.x, o.w}, seal(std::move(attrs)));
+    return without_offset(o, product, {1, 2, 3}, 2);
+  }
+  Expr dense(const Call& call) {
+    Operands o = operands(call);
+    return without_offset(o, typed_call("nn.dense", {o.x, o.w}, call.attrs), {1}, 0);
+  }
+
+  /// (product - offset) + bias -> product + (bias - offset), exact in integers.
+  Expr sum(const Call& call) {
+    auto found = offsets_.find(call.args[0].get());
+    if (found == offsets_.end()) return {};
+    return add(found->second.product, subtract(call.args[1], found->second.offset));
+  }
+
+  Expr dequantize(const Call& call) {
+    const auto* a = call.attrs.as<QuantizeAttrs>();
+    return scaled_difference(call.args[0], call.args[1], call.args[2], a ? a->axis : -1);
+  }
+
+  /// (x - zero) * scale. Differences of 8-bit integers are exact in float32 too.
+  static Expr scaled_difference(const Expr& x, const Expr& scale, const Expr& zero, int64_t axis) {
+    size_t rank = type_of(x).shape.size();
+    Expr value = x;
+    if (!is_zero(zero)) {
+      DataType dtype = type_of(x).dtype.bits == 8 ? kFloat32 : kInt32;
+      value = subtract(cast(value, dtype), cast(along(zero, axis, rank), dtype));
+    }
+    return multiply(cast(value, kFloat32), along(scale, axis, rank));
+  }
+
+  Expr quantize(const Call& call) {
+    const auto& a = *call.attrs.as<QuantizeAttrs>();
+    return quantized(call.args[0], call.args[1], call.args[2], a.axis, a.out_dtype);
+  }
+
+  Expr quantized(const Expr& x, const Expr& scale, const Expr& zero, int64_t axis, DataType dtype) {
+    size_t rank = type_of(x).shape.size();
+    Expr divisor = along(scale, axis, rank), quotient;
+    if (is_closed(divisor) && type_of(divisor).shape.empty())
+      quotient = scaled(x, typed_call("divide", {number(type_of(divisor).dtype, 1), divisor}));
+    if (!quotient) quotient = typed_call("divide", {x, divisor});
+    Expr value = typed_call("round", {quotient});
+    if (!is_zero(zero)) value = add(value, cast(along(zero, axis, rank), type_of(value).dtype));
+    Range range = range_of(dtype);
+    value = typed_call("clip", {value}, make<ClipAttrs>(range.low, range.high));
+    return cast(value, dtype);
+  }
+
+  /// e * factor with the factor inside, or null when it can't move. `factor` is one positive number.
+  static Expr scaled(const Expr& e, const Expr& factor) {
+    const auto* call = e.as<Call>();
+    const auto* op = call ? call->callee.as<OpNode>() : nullptr;
+    if (!op) return {};
+    if (op->name == "multiply" && is_closed(call->args[1]))
+      return multiply(call->args[0], multiply(call->args[1], factor));
+    if (op->name == "nn.relu") {
+      Expr inner = scaled(call->args[0], factor);
+      return inner ? typed_call("nn.relu", {inner}) : inner;
+    }
+    if (op->name == "add") {
+      Expr a = scaled(call->args[0], factor);
+      Expr b = is_closed(call->args[1]) ? multiply(call->args[1], factor) : scaled(call->args[1], factor);
+      return a && b ? add(a, b) : Expr();
+    }
+    if (op->name != "clip") return {};
+    const auto& a = *call->attrs.as<ClipAttrs>();
+    Expr inner = scaled(call->args[0], factor);
+    if (!inner) return {};
+    DataType dtype = type_of(e).dtype;
+    Expr low = multiply(number(dtype, a.a_min), factor), high = multiply(number(dtype, a.a_max), factor);
+    return typed_call("minimum", {typed_call("maximum", {inner, low}), high});
+  }
+
+  Expr requantize(const Call& call) {
+    const auto& a = *call.attrs.as<QuantizeAttrs>();
+    Expr real = scaled_difference(call.args[0], call.args[1], call.args[2], a.axis);
+    return quantized(real, call.args[3], call.args[4], a.axis, a.out_dtype);
+  }
+
+  Expr combination(const Call& call) {
+    auto operand = [&](size_t i) {
+      return scaled_difference(call.args[i], call.args[2 + 2 * i], call.args[3 + 2 * i], -1);
+    };
+    bool adds = call.callee.as<OpNode>()->name == "qnn.add";
+    Expr real = typed_call(adds ? "add" : "multiply", {operand(0), operand(1)});
+    return quantized(real, call.args[6], call.args[7], -1, type_of(call.args[0]).dtype);
+  }
+
+  struct Offset {
+    Expr result, product, offset;
+  };
+  std::unordered_map<const Node*, Offset> offsets_;  // by result
+};
+
+}  // namespace
+
+Module canonicalize_qnn(const Module& module) {
+  return map_functions(module,
+                       [](const Ref<Function>& function) { return Canonicalizer().visit_as(function); });
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,240 @@
+#include "core/relay/passes/fake_quantization_to_integer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/functor.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::relay {
+namespace {
+
+const TensorType& type_of(const Expr& e) { return *e->checked_type.as<TensorType>(); }
+auto rank_of(const Expr& e) { return static_cast<int64_t>(type_of(e).shape.size()); }
+
+const Call* call_to(const Expr& e, std::string_view name) {
+  const auto* call = e.as<Call>();
+  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
+  return op && op->name == name ? call : nullptr;
+}
+
+/// What a call of qnn.dequantize with constant parameters stands for.
+struct Quantized {
+  Expr value;
+  Tensor scale;
+  Tensor zero;
+  int64_t axis;  // of scales and zero points that differ by channel
+
+  bool is_uniform() const { return scale.size() == 1 && zero.size() == 1; }
+  bool has_zero(int64_t point) const {
+    for (int64_t i = 0; i < zero.size(); ++i)
+      if (zero.integer(i) != point) return false;
+    return true;
+  }
+  bool is_8_bit() const { return type_of(value).dtype == kInt8 || type_of(value).dtype == kUInt8; }
+};
+
+std::optional<Quantized> quantized(const Expr& e) {
+  const Call* call = call_to(e, "qnn.dequantize");
+  const auto* scale = call ? call->args[1].as<Constant>() : nullptr;
+  const auto* zero = call ? call->args[2].as<Constant>() : nullptr;
+  if (!scale || !zero) return std::nullopt;
+  const auto* a = call->attrs.as<QuantizeAttrs>();
+  int64_t axis = a ? a->axis : -1;
+  return Quantized{call->args[0], scale->value, zero->value, axis < 0 ? axis + rank_of(e) : axis};
+}
+
+Expr dequantized(const Expr& value, const Tensor& scale, const Tensor& zero, int64_t axis) {
+  return typed_call("qnn.dequantize", {value, typed_constant(scale), typed_constant(zero)},
+                    make<QuantizeAttrs>(kInt8, axis));
+}
+Tensor no_offset() { return full({}, kInt32, 0); }
+
+bool equal_values(const Tensor& a, const Tensor& b) {
+  if (a.size() != b.size()) return false;
+  for (int64_t i = 0; i < a.size(); ++i)
+    if (a.value(i) != b.value(i)) return false;
+  return true;
+}
+
+/// a[i] * b[i], float32; `a` is one number.
+Tensor product(const Tensor& a, const Tensor& b) {
+  Tensor result(b.size() == 1 ? Ints{} : Ints{b.size()}, kFloat32);
+  for (int64_t i = 0; i < b.size(); ++i)
+    result.set(i, static_cast<double>(static_cast<float>(a.value(0)) * static_cast<float>(b.value(i))));
+  return result;
+}
+
+class ToInteger final : public ExprMutator {
+  /// Null: the call stays as it is.
+  using Handler = Expr (ToInteger::*)(const Call& call);
+
+  Expr visit_call(const Ref<Call>& e) override {
+    static const std::pair<const char*, Handler> kHandlers[] = {
+        {"nn.conv2d", &ToInteger::convolution},
+        {"nn.dense", &ToInteger::dense},
+        {"nn.bias_add", &ToInteger::bias_add},
+        {"add", &ToInteger::add},
+        {"qnn.quantize", &ToInteger::quantize},
+        {"nn.max_pool2d", &ToInteger::any_scale},
+        {"nn.global_max_pool2d", &ToInteger::any_scale},
+        {"reshape", &ToInteger::any_scale},
+        {"squeeze", &ToInteger::any_scale},
+        {"expand_dims", &ToInteger::any_scale},
+        {"nn.batch_flatten", &ToInteger::any_scale},
+        {"transpose", &ToInteger::transpose},
+        {"nn.global_avg_pool2d", &ToInteger::global_average},
+        {"concatenate", &ToInteger::concatenate},
+    };
+    Expr rebuilt = visit_default(e);
+    const auto* op = e->callee.as<OpNode>();
+    for (const auto& [name, handler] : kHandlers)
+      if (op && op->name == name)
+        if (Expr integer = (this->*handler)(*rebuilt.as<Call>())) return integer;
+    return rebuilt;
+  }
+
+  /// `op` on the integers of data and weight (whose channels are axis 0); the channels of the result are
+  /// `axis`.
+  static Expr integer_product(const char* op, const Call& call, const Attrs& attrs, int64_t axis) {
+    auto x = quantized(call.args[0]), w = quantized(call.args[1]);
+    if (!x || !w || !x->is_uniform() || !x->is_8_bit() || !w->is_8_bit()) return {};
+    if (!w->is_uniform() && w->axis != 0) return {};
+    std::vector<Expr> args{x->value,
+                           w->value,
+                           typed_constant(x->zero),
+                           typed_constant(w->zero),
+                           typed_constant(x->scale),
+                           typed_constant(w->scale)};
+    return dequantized(typed_call(op, args, attrs), product(x->scale, w->scale), no_offset(), axis);
+  }
+
+  Expr convolution(const Call& call) {
+    auto attrs = mutate(*call.attrs.as<ConvAttrs>());
+    attrs->out_dtype = kInt32;
+    return integer_product("qnn.conv2d", call, seal(std::move(attrs)), 1);
+  }
+  Expr dense(const Call& call) {
+    const auto* given = call.attrs.as<DenseAttrs>();
+    auto attrs = given ? mutate(*given) : std::make_unique<DenseAttrs>();
+    attrs->out_dtype = kInt32;
+    return integer_product("qnn.dense", call, seal(std::move(attrs)), rank_of(call.args[0]) - 1);
+  }
+
+  Expr bias_add(const Call& call) {
+    const auto* a = call.attrs.as<ChannelAttrs>();
+    int64_t axis = a ? a->axis : 1;
+    return biased(call.args[0], call.args[1], axis < 0 ? axis + rank_of(call.args[0]) : axis);
+  }
+  Expr add(const Call& call) { return biased(call.args[0], call.args[1], rank_of(call.args[0]) - 1); }
+
+  /// sum + bias (a vector along `axis`) for a dequantized int32 sum, or null when the bias is not whole at
+  /// its scale.
+  static Expr biased(const Expr& sum, const Expr& bias, int64_t axis) {
+    auto q = quantized(sum);
+    if (!q || type_of(q->value).dtype != kInt32 || !q->has_zero(0) || rank_of(bias) != 1) return {};
+    if (!q->is_uniform() && q->axis != axis) return {};
+    std::optional<Tensor> whole = whole_at(bias, q->scale);
+    if (!whole) return {};
+    int64_t after = rank_of(sum) - 1 - axis;
+    Expr vector = typed_constant(*whole);
+    if (after > 0) vector = typed_call("expand_dims", {vector}, make<ExpandDimsAttrs>(int64_t{1}, after));
+    return dequantized(typed_call("add", {q->value, vector}), q->scale, q->zero, q->axis);
+  }
+
+  /// The constant vector `bias` / scale as int32 when that is whole up to rounding of float32.
+  static std::optional<Tensor> whole_at(const Expr& bias, const Tensor& scale) {
+    constexpr double kTolerance = 1e-2;
+    auto q = quantized(bias);
+    const auto* integers = q ? q->value.as<Constant>() : nullptr;
+    const auto* reals = bias.as<Constant>();
+    if (!integers && !reals) return std::nullopt;
+    const Tensor& given = integers ? integers->value : reals->value;
+    Tensor result(given.shape(), kInt32);
+    for (int64_t i = 0; i < given.size(); ++i) {
+      double value = given.value(i);
+      if (integers)
+        value = (value - q->zero.value(q->zero.size() == 1 ? 0 : i)) *
+                q->scale.value(q->scale.size() == 1 ? 0 : i);
+      value /= scale.value(scale.size() == 1 ? 0 : i);
+      double nearest = std::nearbyint(value);
+      if (std::abs(value - nearest) > kTolerance + std::abs(value) * 1e-6 || std::abs(nearest) > 1 << 30)
+        return std::nullopt;
+      result.set_integer(i, static_cast<int64_t>(nearest));
+    }
+    return result;
+  }
+
+  Expr quantize(const Call& call) {
+    auto q = quantized(call.args[0]);
+    const auto *scale = call.args[1].as<Constant>(), *zero = call.args[2].as<Constant>();
+    if (!q || !scale || !zero) return {};
+    const auto& a = *call.attrs.as<QuantizeAttrs>();
+    bool same = type_of(q->value).dtype == a.out_dtype && equal_values(q->scale, scale->value) &&
+                equal_values(q->zero, zero->value);
+    return same && q->is_uniform() ? q->value : Expr();
+  }
+
+  /// Operators that move or choose elements.
+  Expr any_scale(const Call& call) {
+    auto q = quantized(call.args[0]);
+    if (!q || !q->is_uniform() || !q->is_8_bit()) return {};
+    Expr moved = typed_call(call.callee.as<OpNode>()->name, {q->value}, call.attrs);
+    return dequantized(moved, q->scale, q->zero, 0);
+  }
+
+  Expr transpose(const Call& call) {
+    auto q = quantized(call.args[0]);
+    const auto* a = call.attrs.as<TransposeAttrs>();
+    if (!q || !q->is_8_bit()) return {};
+    int64_t rank = rank_of(call.args[0]), axis = rank - 1 - q->axis;
+    for (int64_t i = 0; a && a->axes && i < rank; ++i)
+      if (((*a->axes)[static_cast<size_t>(i)] + rank) % rank == q->axis) axis = i;
+    return dequantized(typed_call("transpose", {q->value}, call.attrs), q->scale, q->zero, axis);
+  }
+
+  /// The sum in int32; its zero point and scale make it the mean.
+  Expr global_average(const Call& call) {
+    auto q = quantized(call.args[0]);
+    const auto* a = call.attrs.as<AdaptivePoolAttrs>();
+    if (!q || !q->is_uniform() || !q->is_8_bit() || (a && !a->layout.empty() && a->layout != "NCHW"))
+      return {};
+    const auto& shape = type_of(call.args[0]).shape;
+    if (!as_int(shape[2]) || !as_int(shape[3])) return {};
+    int64_t count = int_value(shape[2]) * int_value(shape[3]);
+    Expr wide = typed_call("cast", {q->value}, make<CastAttrs>(kInt32));
+    Expr sum = typed_call("sum", {wide}, make<ReduceAttrs>(std::optional(Ints{2, 3}), true));
+    Tensor scale = full({}, kFloat32, q->scale.value(0) / static_cast<double>(count));
+    Tensor zero = full({}, kInt32, static_cast<double>(q->zero.integer(0) * count));
+    return dequantized(sum, scale, zero, 0);
+  }
+
+  Expr concatenate(const Call& call) {
+    const auto* parts = call.args[0].as<Tuple>();
+    if (!parts) return {};
+    std::vector<Expr> values;
+    std::optional<Quantized> first;
+    for (const Expr& part : parts->items) {
+      auto q = quantized(part);
+      if (!q || !q->is_uniform() || !q->is_8_bit()) return {};
+      if (!first) first = q;
+      if (type_of(q->value).dtype != type_of(first->value).dtype || !equal_values(q->scale, first->scale) ||
+          !equal_values(q->zero, first->zero))
+        return {};
+      values.push_back(q->value);
+    }
+    if (!first) return {};
+    Expr joined = typed_call("concatenate", {typed_tuple(values)}, call.attrs);
+    return dequantized(joined, first->scale, first->zero, 0);
+  }
+};
+
+}  // namespace
+
+Module fake_quantization_to_integer(const Module& module) {
+  return map_functions(module, [](const Ref<Function>& function) { return ToInteger().visit_as(function); });
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,29 @@
+// Post-training static quantization: float models -> QDQ models.
+#pragma once
+
+#include <functional>
+
+#include "core/relay/expr.h"
+
+namespace lathe::relay {
+
+/// The least and the largest value that a tensor takes.
+struct ValueRange {
+  double low = 0, high = 0;
+};
+
+/// The ranges of tensors inside a function, over typical inputs. Called once with all of them.
+using Calibrate =
+    std::function<std::vector<ValueRange>(const Ref<Function>& function, const std::vector<Expr>& tensors)>;
+
+/// Puts quantize and dequantize around what nn.conv2d, nn.dense, pooling, concatenate and the sums of two
+/// tensors read, so that fake_quantization_to_integer finds integer operators, and other runtimes' QDQ passes
+/// do. Activations are uint8 over the calibrated range (which is made to include 0), weights int8, symmetric,
+/// with a scale for each output channel; biases int32 at the product of the two scales. Results of @main stay
+/// float32.
+///
+/// REQUIRES: types are inferred; batch norms are folded into weights (simplify_inference, fold_constant,
+/// fold_scale_axis), layouts are still NCHW. Throws Error for a module without @main.
+Module quantize(const Module& module, const Calibrate& calibrate);
+
+}  // namespace lathe::relay

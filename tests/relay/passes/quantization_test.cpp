@@ -1,0 +1,206 @@
+// Quantized graphs through their passes: canonicalize_qnn against the definitions of its operators, and
+// integer graphs against the float arithmetic of the QDQ graphs they came from.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/interpret_closed.h"
+#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/pass.h"
+#include "core/relay/passes/canonicalize_qnn.h"
+#include "core/relay/passes/fake_quantization_to_integer.h"
+#include "core/relay/passes/quantize.h"
+#include "core/relay/text.h"
+
+namespace lathe::relay {
+namespace {
+
+Expr number(DataType dtype, double value) { return typed_constant(full({}, dtype, value)); }
+
+/// All values of an 8-bit type.
+Tensor bytes(std::vector<int64_t> shape, DataType dtype, uint64_t seed) {
+  Tensor result = random_tensor(std::move(shape), kInt64, seed), narrow(result.shape(), dtype);
+  uint64_t state = seed * 2 + 1;
+  for (int64_t i = 0; i < narrow.size(); ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    static_cast<uint8_t*>(narrow.data())[i] = static_cast<uint8_t>(state >> 40);
+  }
+  return narrow;
+}
+
+/// A module without parameters, so that its value can be interpreted.
+Module closed(const Expr& body) {
+  auto function = std::make_unique<Function>();
+  function->body = body;
+  function->result_type = body->checked_type;
+  function->checked_type = func_type({}, body->checked_type);
+  return make_module(seal(std::move(function)));
+}
+Tensor value_of(const Module& module) { return interpret_closed({module->functions.at("main")->body})[0]; }
+
+bool calls(const Module& module, const std::string& op) {
+  return print(module, {.metadata = false}).find(op + "(") != std::string::npos;
+}
+
+struct Case {
+  DataType data, weight;
+  int64_t data_zero, weight_zero;
+  bool multiplies_bytes;  // the convolution takes the operands as 8-bit integers
+};
+
+/// sum of (x - zx) * (w - zw), a 3x3 window padded with 1.
+Tensor convolution(const Tensor& x, const Tensor& w, const Case& c) {
+  int64_t channels = x.shape()[1], size = x.shape()[2], out = w.shape()[0];
+  Tensor result({1, out, size, size}, kInt32);
+  for (int64_t o = 0; o < out; ++o)
+    for (int64_t i = 0; i < size; ++i)
+      for (int64_t j = 0; j < size; ++j) {
+        int64_t sum = 0;
+        for (int64_t ch = 0; ch < channels; ++ch)
+          for (int64_t a = 0; a < 9; ++a) {
+            int64_t row = i + a / 3 - 1, column = j + a % 3 - 1;
+            if (row < 0 || column < 0 || row >= size || column >= size) continue;
+            sum += (x.integer((ch * size + row) * size + column) - c.data_zero) *
+                   (w.integer((o * channels + ch) * 9 + a) - c.weight_zero);
+          }
+        result.set_integer((o * size + i) * size + j, sum);
+      }
+  return result;
+}
+
+TEST(CanonicalizeQnn, ConvolutionIsItsDefinition) {
+  const Case kCases[] = {
+      {kUInt8, kInt8, 0, 0, true},    {kUInt8, kInt8, 7, 0, true},     {kInt8, kInt8, -3, 0, true},
+      {kUInt8, kUInt8, 5, 128, true}, {kUInt8, kUInt8, 5, 100, false}, {kInt8, kInt8, 1, 2, false},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(fmt::format("{} - {} times {} - {}", to_string(c.data), c.data_zero, to_string(c.weight),
+                             c.weight_zero));
+    Tensor x = bytes({1, 4, 5, 5}, c.data, 1), w = bytes({3, 4, 3, 3}, c.weight, 2);
+    auto attrs = make<ConvAttrs>(Ints{}, Ints{1, 1}, Ints{}, int64_t{1}, std::optional<int64_t>(), Ints{},
+                                 std::string(), std::string(), std::string(), std::optional(kInt32));
+    Expr conv = typed_call(
+        "qnn.conv2d",
+        {typed_constant(x), typed_constant(w), number(c.data, static_cast<double>(c.data_zero)),
+         number(c.weight, static_cast<double>(c.weight_zero)), number(kFloat32, 1), number(kFloat32, 1)},
+        attrs);
+    Module plain = canonicalize_qnn(closed(conv));
+    EXPECT_FALSE(calls(plain, "qnn.conv2d"));
+    EXPECT_EQ(max_relative_error(value_of(plain), convolution(x, w, c)), 0);
+    Expr found;
+    post_order(plain->functions.at("main")->body, [&](const NodeRef& node) {
+      const Call* call = node.as<Call>();
+      if (call && call->callee.as<OpNode>()->name == "nn.conv2d") found = call->args[1];
+    });
+    EXPECT_EQ(found->checked_type.as<TensorType>()->dtype == kInt8, c.multiplies_bytes);
+  }
+}
+
+TEST(CanonicalizeQnn, RequantizeAndAddRoundToTheNearestStep) {
+  Tensor sums = tensor_of<int32_t>({-1000, -3, 0, 3, 5, 100, 20000, 77}, {8}, kInt32);
+  Expr requantized = typed_call("qnn.requantize",
+                                {typed_constant(sums), number(kFloat32, 0.5), number(kInt32, 1),
+                                 number(kFloat32, 2), number(kUInt8, 10)},
+                                make<QuantizeAttrs>(kUInt8, int64_t{0}));
+  Tensor result = value_of(canonicalize_qnn(closed(requantized)));
+  for (int64_t i = 0; i < sums.size(); ++i)
+    EXPECT_EQ(result.value(i), std::clamp(std::nearbyint((sums.value(i) - 1) * 0.25) + 10, 0.0, 255.0));
+  Tensor a = bytes({64}, kInt8, 3), b = bytes({64}, kInt8, 4);
+  Expr sum = typed_call("qnn.add",
+                        {typed_constant(a), typed_constant(b), number(kFloat32, 0.25), number(kInt8, 3),
+                         number(kFloat32, 0.5), number(kInt8, -7), number(kFloat32, 1), number(kInt8, 2)});
+  result = value_of(canonicalize_qnn(closed(sum)));
+  for (int64_t i = 0; i < a.size(); ++i)
+    EXPECT_EQ(
+        result.value(i),
+        std::clamp(std::nearbyint((a.value(i) - 3) * 0.25 + (b.value(i) + 7) * 0.5) + 2, -128.0, 127.0));
+}
+
+/// A residual block between a convolution, a pooling and a dense layer, in float32.
+Module float_network(const Tensor& input) {
+  auto conv = [](const Expr& x, int64_t out, uint64_t seed) {
+    int64_t in = int_value(x->checked_type.as<TensorType>()->shape[1]);
+    auto attrs =
+        make<ConvAttrs>(Ints{1, 1}, Ints{1, 1}, Ints{1, 1}, int64_t{1}, std::optional(out), Ints{3, 3});
+    Expr weight = typed_constant(random_tensor({out, in, 3, 3}, kFloat32, seed, 0.2));
+    Expr bias = typed_constant(random_tensor({out, 1, 1}, kFloat32, seed + 100, 0.2));
+    return typed_call("add", {typed_call("nn.conv2d", {x, weight}, attrs), bias});
+  };
+  Expr first = typed_call("nn.relu", {conv(typed_call("negative", {typed_constant(input)}), 8, 1)});
+  Expr pooled = typed_call("nn.max_pool2d", {first}, make<PoolAttrs>(Ints{2, 2}, Ints{2, 2}));
+  Expr branch = conv(typed_call("nn.relu", {conv(pooled, 8, 2)}), 8, 3);
+  Expr joined = typed_call("nn.relu", {typed_call("add", {branch, pooled})});
+  Expr mean = typed_call("nn.batch_flatten", {typed_call("nn.global_avg_pool2d", {joined})});
+  Expr weight = typed_constant(random_tensor({5, 8}, kFloat32, 9, 0.3));
+  return closed(typed_call(
+      "add", {typed_call("nn.dense", {mean, weight}), typed_constant(random_tensor({5}, kFloat32, 10))}));
+}
+
+std::vector<ValueRange> interpreted_ranges(const Ref<Function>&, const std::vector<Expr>& tensors) {
+  std::vector<ValueRange> ranges;
+  for (const Tensor& value : interpret_closed(tensors)) {
+    ValueRange range{value.value(0), value.value(0)};
+    for (int64_t i = 0; i < value.size(); ++i) {
+      range.low = std::min(range.low, value.value(i));
+      range.high = std::max(range.high, value.value(i));
+    }
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+TEST(Quantization, KeepsTheNetworksResultNearly) {
+  Module network = float_network(random_tensor({1, 3, 8, 8}, kFloat32, 42));
+  Module fake = quantize(network, interpreted_ranges);
+  EXPECT_TRUE(calls(fake, "qnn.quantize"));
+  EXPECT_LT(max_relative_error(value_of(fake), value_of(network)), 0.05);
+  Module integers = fake_quantization_to_integer(fake);
+  EXPECT_FALSE(calls(integers, "nn.conv2d") && !calls(integers, "qnn.conv2d"));
+  EXPECT_FALSE(calls(integers, "nn.global_avg_pool2d")) << "sums integers instead";
+  Module plain = canonicalize_qnn(integers);
+  for (const char* op : {"qnn.conv2d", "qnn.dense", "qnn.quantize", "qnn.dequantize", "qnn.requantize"})
+    EXPECT_FALSE(calls(plain, op)) << op;
+  EXPECT_LT(max_relative_error(value_of(plain), value_of(fake)), 0.02) << "a step here and there may differ";
+}
+
+TEST(Quantization, EqualInputAndOutputScalesVanish) {
+  Expr x = typed_constant(bytes({1, 2, 4, 4}, kUInt8, 5)), scale = number(kFloat32, 0.5),
+       zero = number(kUInt8, 3);
+  auto attrs = make<QuantizeAttrs>(kUInt8, int64_t{0});
+  auto pooled = [&](const Expr& scale_after) {
+    Expr real = typed_call("nn.max_pool2d", {typed_call("qnn.dequantize", {x, scale, zero}, attrs)},
+                           make<PoolAttrs>(Ints{2, 2}, Ints{2, 2}));
+    return fake_quantization_to_integer(closed(typed_call("qnn.quantize", {real, scale_after, zero}, attrs)));
+  };
+  EXPECT_FALSE(calls(pooled(scale), "qnn.quantize"));
+  EXPECT_FALSE(calls(pooled(scale), "qnn.dequantize"));
+  EXPECT_TRUE(calls(pooled(number(kFloat32, 0.25)), "qnn.quantize"));
+}
+
+TEST(Quantization, BiasesThatAreNotWholeStayFloat) {
+  Expr x = typed_constant(bytes({1, 4, 3, 3}, kUInt8, 6)), w = typed_constant(bytes({2, 4, 1, 1}, kInt8, 7));
+  auto attrs = make<QuantizeAttrs>(kUInt8, int64_t{0});
+  Expr real = typed_call("qnn.dequantize", {x, number(kFloat32, 0.5), number(kUInt8, 0)}, attrs);
+  Expr weight = typed_call("qnn.dequantize", {w, number(kFloat32, 0.5), number(kInt8, 0)}, attrs);
+  Expr conv = typed_call("nn.conv2d", {real, weight});
+  auto with_bias = [&](std::vector<float> bias) {
+    Expr sum = typed_call("nn.bias_add", {conv, typed_constant(tensor_of(bias, {2}, kFloat32))},
+                          make<ChannelAttrs>(int64_t{1}));
+    return fake_quantization_to_integer(closed(sum));
+  };
+  EXPECT_FALSE(calls(with_bias({0.25f, -1.5f}), "nn.bias_add"));
+  EXPECT_TRUE(calls(with_bias({0.3f, 1}), "nn.bias_add"));
+}
+
+TEST(Quantization, RefusesAModuleWithoutMain) {
+  try {
+    quantize(make<ModuleNode>(), interpreted_ranges);
+    FAIL() << "must throw";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "quantize: the module has no function @main");
+  }
+}
+
+}  // namespace
+}  // namespace lathe::relay
