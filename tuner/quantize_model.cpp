@@ -61,7 +61,7 @@ relay::Module quantize_model(const relay::Module& module, const Target& target,
                                                kSimplifyExpr, kFoldConstant,      kFoldScaleAxis,
                                                kFoldConstant};
   relay::Module folded =
-      relay::run_passes(module, kFoldBatchNorms, {.target = target, .evaluate = constant_evaluator(target)});
+      relay::run_passes(module, kFoldBatchNorms, {.target = target, .evaluate = constant_evaluator()});
   auto calibrate = [&](const Ref<relay::Function>& function, const std::vector<Expr>& tensors) {
     return observe(ranges_of(function, tensors), target, options);
   };
