@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
 #include "core/relay/lower.h"
@@ -124,7 +126,7 @@ TEST(CompileModel, FoldsAndPacksWeights) {
   relay::Module module = relay::parse_module(R"(#[version = "0.0.5"]
 def @main(%x: Tensor[(1, 16, 8, 8), float32]) {
   %0 = ones(shape=[32, 16, 3, 3], dtype="float32");
-  nn.relu(nn.conv2d(%x, multiply(%0, 0.5f), padding=[1, 1, 1, 1], channels=32, kernel_size=[3, 3]))
+  nn.relu(nn.conv2d(%x, multiply(%0, 0.5f), strides=[2, 2], padding=[1, 1, 1, 1], channels=32, kernel_size=[3, 3]))
 })");
   runtime::Plan plan = compile_model(module, codegen::host_target()).plan;
   EXPECT_LE(plan.steps.size(), 3u) << "at most: into the layout, the convolution, out of it";
@@ -155,12 +157,14 @@ TEST(CompileModel, WeightsRearrangedBySchedulesAreMadeAtBuildTime) {
   auto plain = compile_model(module, target);
   auto reversed = compile_model(
       module, target, [&](const tir::Func& workload) { return with_reversed_constants(workload, target); });
-  ASSERT_EQ(plain.constants.size(), reversed.constants.size());
-  int differ = 0;
-  for (size_t i = 0; i < plain.constants.size(); ++i)
-    differ += max_relative_error(reversed.constants[i].data.reshaped({plain.constants[i].data.size()}),
-                                 plain.constants[i].data.reshaped({plain.constants[i].data.size()})) > 0;
-  EXPECT_GE(differ, 5);  // the weights of all layers
+  std::set<std::vector<float>> known;
+  const auto values = [](const Tensor& tensor) {
+    return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.size());
+  };
+  for (const auto& constant : plain.constants) known.insert(values(constant.data));
+  int fresh = 0;
+  for (const auto& constant : reversed.constants) fresh += !known.contains(values(constant.data));
+  EXPECT_GE(fresh, 4);  // the weights of the layers, but for those that the default transforms as well
   std::vector<Tensor> inputs = random_inputs(plain.plan), outputs;
   for (auto* image : {&plain, &reversed}) {
     runtime::Executor executor(runtime::Module::from_image(std::move(*image)), runtime::serial_parallel());
