@@ -16,7 +16,8 @@ double operations(const NodeRef& root) {
   double count = 0;
   post_order(root, [&](const NodeRef& node) {
     const auto* b = node.as<Binary>();
-    if (b && b->a.dtype().is_float()) ++count;
+    // Integers of 64 bits are indices.
+    if (b && (b->a.dtype().is_float() || (b->a.dtype().is_int() && b->a.dtype().bits < 64))) ++count;
     if (const auto* f = node.as<IntrinsicCall>(); f && f->dtype.is_float()) ++count;
   });
   return count;

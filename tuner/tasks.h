@@ -13,7 +13,7 @@ struct Task {
   tir::Func workload;  // canonical, unscheduled
   std::string text, digest;
   int64_t calls = 0;  // how often one run of the model executes it: the task's weight
-  double flops = 0;   // floating-point operations of one call, counted on the unscheduled program
+  double flops = 0;   // arithmetic operations of one call, counted on the unscheduled program
   double bytes = 0;   // of the parameters: what one call must at least move
 };
 
@@ -29,8 +29,8 @@ std::vector<Task> extract_tasks(const relay::Module& fused);
 /// ("conv2d_add_relu"); the name of a tensor program.
 std::string kernel_name(const relay::Expr& callee);
 
-/// Floating-point operations that one execution of the unscheduled program does: additions, multiplications,
-/// divisions, comparisons and intrinsics count one each.
+/// Operations on elements that one execution of the unscheduled program does: additions, multiplications,
+/// divisions, comparisons of floats and integers, and intrinsics of floats, count one each.
 double count_flops(const tir::Func& func);
 /// Bytes of all parameters. A schedule that transforms constants ahead (core/tir/prologue.h) may have its
 /// kernel read more or less than these.

@@ -48,6 +48,32 @@ TEST(DotProduct, BecomesTheInstructionOfTheTarget) {
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vfmadd"), 40);
 }
 
+/// round(clip(x)) as uint8 and back: one conversion each way, and no narrowing between.
+TEST(Casts, QuantizedAndAtOnceDequantizedTakesTwoInstructions) {
+  tir::Buffer x = tir::buffer("x", {16}, kFloat32), y = tir::buffer("y", {16}, kFloat32);
+  Expr lanes = ramp(Expr(0), Expr(1), 16);
+  auto number = [](double value) { return broadcast(Expr(value), 16); };
+  Expr clipped = min(max(tir::load(x, {lanes}), number(-3)), number(252));
+  Expr whole = cast(kInt32.with_lanes(16), intrinsic(Intrinsic::kRound, clipped));
+  Expr narrow = cast(kUInt8.with_lanes(16), whole + broadcast(imm(kInt32, 3), 16));
+  auto program = [&](const Expr& value) {
+    return make<tir::FuncNode>("quantize", std::vector{x, y}, int64_t{1}, tir::store(y, {lanes}, value));
+  };
+  tir::Func back = program(cast(kFloat32.with_lanes(16), narrow));
+  std::string text = compile_to_assembly(std::span(&back, 1), resolve_target("cpu:mcpu=cascadelake"));
+  EXPECT_EQ(count(text, "vcvtps2dq"), 1) << text;
+  EXPECT_EQ(count(text, "vcvtdq2ps"), 1) << text;
+  EXPECT_EQ(count(text, "vpmov") + count(text, "vrndscale"), 0) << text;
+  std::vector<Tensor> params{
+      tensor_of<float>({-9, -3, -2.5f, -1.5f, 0.5f, 1.5f, 2.5f, 100, 251.5f, 252, 900, 7, 8, 9, 10, 1e30f},
+                       {16}, kFloat32),
+      Tensor({16}, kFloat32)};
+  std::vector<Tensor> expected{params[0], Tensor({16}, kFloat32)};
+  run_kernel(back, host_target(), params);
+  tir::interpret(back, expected);
+  EXPECT_EQ(max_relative_error(params[1], expected[1]), 0);
+}
+
 /// All values of the type, its extremes often.
 Tensor extreme_tensor(const tir::Buffer& buffer, uint64_t seed) {
   Tensor tensor = random_tensor(tir::constant_shape(buffer), buffer->dtype, seed);

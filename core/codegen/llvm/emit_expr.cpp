@@ -19,29 +19,6 @@ bool has_load_or_division(const Expr& e) {
   });
   return found;
 }
-
-/// min(max(x, low), high) with constants between `least` and `most`.
-bool is_clipped(const Expr& e, double least, double most) {
-  auto constant_of = [](const Expr& bound) -> std::optional<double> {
-    const Broadcast* b = bound.as<Broadcast>();
-    const FloatImm* f = (b ? b->value : bound).as<FloatImm>();
-    return f ? std::optional(f->value) : std::nullopt;
-  };
-  const Binary* high = e.as<Binary>();
-  const Binary* low = high && high->op == BinaryOp::kMin ? high->a.as<Binary>() : nullptr;
-  if (!low || low->op != BinaryOp::kMax) return false;
-  std::optional<double> from = constant_of(low->b), to = constant_of(high->b);
-  return from && to && *from >= least && *to <= most;
-}
-
-/// The float32 that is converted to an 8-bit integer, which holds its whole part, and back; or null.
-Expr through_byte(const Cast& e) {
-  const Cast* inner = e.value.as<Cast>();
-  if (!inner || e.dtype.element() != kFloat32 || inner->value.dtype().element() != kFloat32) return nullptr;
-  bool is_unsigned = inner->dtype.element() == kUInt8;
-  if (!is_unsigned && inner->dtype.element() != kInt8) return nullptr;
-  return is_clipped(inner->value, is_unsigned ? 0 : -128, is_unsigned ? 255 : 127) ? inner->value : nullptr;
-}
 }  // namespace
 
 llvm::Value* Emitter::value(const Expr& e) {
@@ -249,47 +226,6 @@ llvm::Value* Emitter::vector_select(const Select& e) {
   };
   llvm::Value* if_true = side(e.if_true, true);
   return b_.CreateSelect(condition, if_true, side(e.if_false, false));
-}
-
-/// A vector of floats as int32, toward zero; those beyond its range become the nearest, NaNs 0. LLVM's own
-/// saturating conversion takes vectors apart. `in_range`: all are within it, or NaN, which may become any
-/// number.
-llvm::Value* Emitter::saturated_int32(llvm::Value* v, bool in_range) {
-  llvm::Type* type = llvm::FixedVectorType::get(
-      b_.getInt32Ty(), llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements());
-  llvm::Value* result = b_.CreateFreeze(b_.CreateFPToSI(v, type));
-  if (in_range) return result;
-  constexpr double kBound = 2147483648.0;
-  auto bound = [&](double x) { return llvm::ConstantFP::get(v->getType(), x); };
-  auto number = [&](int32_t x) { return llvm::ConstantInt::getSigned(type, x); };
-  result = b_.CreateSelect(b_.CreateFCmpOGE(v, bound(kBound)), number(INT32_MAX), result);
-  result = b_.CreateSelect(b_.CreateFCmpOLT(v, bound(-kBound)), number(INT32_MIN), result);
-  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), number(0), result);
-}
-
-llvm::Value* Emitter::cast(const Cast& e) {
-  if (Expr x = through_byte(e)) return b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, value(x));
-  llvm::Value* v = value(e.value);
-  DataType from = e.value.dtype(), to = e.dtype;
-  llvm::Type* type = value_type(to);
-  if (to.is_bool()) {
-    llvm::Value* zero = llvm::Constant::getNullValue(v->getType());
-    return from.is_float() ? b_.CreateFCmpUNE(v, zero) : b_.CreateICmpNE(v, zero);
-  }
-  if (from.is_float() && to.is_float()) return rounded(b_.CreateFPCast(v, type), to);
-  if (to.is_float())
-    return rounded(is_signed(from) ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type), to);
-  if (!from.is_float())
-    return is_signed(from) ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
-  // Saturating, so that what does not fit is no undefined behaviour; bits beyond `to` are dropped.
-  if (to.lanes > 1 && to.bits <= 32 && (to.bits < 32 || is_signed(to)))
-    return b_.CreateTrunc(saturated_int32(v, is_clipped(e.value, -1e9, 1e9)), type);
-  if (to.bits >= 32) {
-    auto f = is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
-    return b_.CreateIntrinsic(f, {type, v->getType()}, {v});
-  }
-  llvm::Type* wide = value_type(kInt32.with_lanes(to.lanes));
-  return b_.CreateTrunc(b_.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {wide, v->getType()}, {v}), type);
 }
 
 llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {

@@ -82,13 +82,15 @@ class Emitter {
   llvm::Value* floor_division(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* select(const Select& e);
   llvm::Value* vector_select(const Select& e);
-  llvm::Value* cast(const Cast& e);
-  llvm::Value* saturated_int32(llvm::Value* v, bool in_range);
   llvm::Value* intrinsic(const IntrinsicCall& e);
   llvm::Value* float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype);
   llvm::Value* per_lane_call(const std::string& libm_name, llvm::ArrayRef<llvm::Value*> args);
   llvm::Value* rounded(llvm::Value* v, DataType dtype);
   llvm::Value* guarded(llvm::Value* condition, llvm::Type* type, FunctionRef<llvm::Value*()> emit_value);
+
+  // emit_cast.cpp
+  llvm::Value* cast(const Cast& e);
+  llvm::Value* vector_int32(const Expr& e);
 
   // emit_dot.cpp
   llvm::Value* dot_product(const Binary& e);

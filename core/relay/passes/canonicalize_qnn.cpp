@@ -20,6 +20,12 @@ Expr subtract(const Expr& a, const Expr& b) { return typed_call("subtract", {a, 
 Expr multiply(const Expr& a, const Expr& b) { return typed_call("multiply", {a, b}); }
 Expr number(DataType dtype, double value) { return typed_constant(full({}, dtype, value)); }
 
+const Call* call_to(const Expr& e, std::string_view name) {
+  const auto* call = e.as<Call>();
+  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
+  return op && op->name == name ? call : nullptr;
+}
+
 /// The value of a constant of one element, or nothing.
 std::optional<double> one_number(const Expr& e) {
   const auto* c = e.as<Constant>();
@@ -165,11 +171,18 @@ class Canonicalizer final : public ExprMutator {
     if (is_closed(divisor) && type_of(divisor).shape.empty())
       quotient = scaled(x, typed_call("divide", {number(type_of(divisor).dtype, 1), divisor}));
     if (!quotient) quotient = typed_call("divide", {x, divisor});
-    Expr value = typed_call("round", {quotient});
-    if (!is_zero(zero)) value = add(value, cast(along(zero, axis, rank), type_of(value).dtype));
     Range range = range_of(dtype);
-    value = typed_call("clip", {value}, make<ClipAttrs>(range.low, range.high));
-    return cast(value, dtype);
+    std::optional<double> point = one_number(zero);
+    if (!point) {  // one a channel, or not known
+      Expr moved = add(typed_call("round", {quotient}), cast(along(zero, axis, rank), type_of(x).dtype));
+      return cast(typed_call("clip", {moved}, make<ClipAttrs>(range.low, range.high)), dtype);
+    }
+    // Clipped before it is rounded, which is one instruction together with the conversion.
+    double low = range.low - *point, high = range.high - *point;
+    if (const Call* relu = call_to(quotient, "nn.relu"); relu && low >= 0) quotient = relu->args[0];
+    Expr clipped = typed_call("clip", {quotient}, make<ClipAttrs>(low, high));
+    Expr value = typed_call("round", {clipped});
+    return *point == 0 ? cast(value, dtype) : cast(add(cast(value, kInt32), number(kInt32, *point)), dtype);
   }
 
   /// e * factor with the factor inside, or null when it can't move. `factor` is one positive number.

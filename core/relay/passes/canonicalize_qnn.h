@@ -8,7 +8,7 @@ namespace lathe::relay {
 /// qnn.conv2d(x, w, zx, zw, ..)   ->  nn.conv2d(x, w - zw; int32, padded with zx) - zx * sum(w - zw)
 /// qnn.dense                          likewise
 /// qnn.dequantize(x, s, z)        ->  cast(x - z, float32) * s
-/// qnn.quantize(x, s, z)          ->  cast(clip(round(x / s) + z))
+/// qnn.quantize(x, s, z)          ->  cast(round(clip(x / s)) + z)
 /// qnn.requantize, qnn.add, qnn.mul   quantize of (the combination of) dequantize
 ///
 /// Where x is itself a sum, relu or clip of products with constants, dividing by s is done to these

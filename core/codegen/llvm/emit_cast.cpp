@@ -1,0 +1,116 @@
+// Conversions between types. Quantized kernels end in them: what is rounded and clipped to 8 bits takes one
+// instruction, and so does what is widened again at once.
+#include <llvm/IR/Intrinsics.h>
+
+#include <optional>
+
+#include "core/codegen/llvm/emitter.h"
+#include "core/support/error.h"
+
+namespace lathe::codegen {
+namespace {
+bool is_signed(DataType dtype) { return dtype.code == TypeCode::kInt; }
+
+struct Interval {
+  double low, high;
+  bool within(double least, double most) const { return low >= least && high <= most; }
+};
+
+/// The constants of min(max(x, low), high).
+std::optional<Interval> clip_bounds(const Expr& e) {
+  auto constant_of = [](const Expr& bound) -> std::optional<double> {
+    const Broadcast* b = bound.as<Broadcast>();
+    const FloatImm* f = (b ? b->value : bound).as<FloatImm>();
+    return f ? std::optional(f->value) : std::nullopt;
+  };
+  const Binary* high = e.as<Binary>();
+  const Binary* low = high && high->op == BinaryOp::kMin ? high->a.as<Binary>() : nullptr;
+  if (!low || low->op != BinaryOp::kMax) return std::nullopt;
+  std::optional<double> from = constant_of(low->b), to = constant_of(high->b);
+  return from && to ? std::optional(Interval{*from, *to}) : std::nullopt;
+}
+
+/// The argument of round(), or null.
+Expr rounded_value(const Expr& e) {
+  const IntrinsicCall* call = e.as<IntrinsicCall>();
+  return call && call->intrinsic == Intrinsic::kRound ? call->a : nullptr;
+}
+
+/// Where the int32 `e` lies, as its form tells: a clipped float converted, perhaps moved by a constant.
+std::optional<Interval> bounds_of(const Expr& e) {
+  if (const Cast* c = e.as<Cast>()) {
+    Expr inside = rounded_value(c->value);
+    return clip_bounds(inside ? inside : c->value);
+  }
+  const Binary* sum = e.as<Binary>();
+  if (!sum || sum->op != BinaryOp::kAdd) return std::nullopt;
+  const Broadcast* b = sum->b.as<Broadcast>();
+  const int64_t* constant = as_int(b ? b->value : sum->b);
+  std::optional<Interval> moved = constant ? bounds_of(sum->a) : std::nullopt;
+  if (!moved) return std::nullopt;
+  auto by = static_cast<double>(*constant);
+  return Interval{moved->low + by, moved->high + by};
+}
+
+/// The int32 in cast(float32, cast(8-bit, e)) where the narrow type holds it: quantized, and at once
+/// dequantized. Else null.
+Expr through_byte(const Cast& e) {
+  const Cast* narrow = e.value.as<Cast>();
+  if (!narrow || e.dtype.element() != kFloat32 || narrow->value.dtype().element() != kInt32) return nullptr;
+  std::optional<Interval> bounds = bounds_of(narrow->value);
+  DataType type = narrow->dtype.element();
+  if (!bounds || (type != kUInt8 && type != kInt8)) return nullptr;
+  bool holds = type == kUInt8 ? bounds->within(0, 255) : bounds->within(-128, 127);
+  return holds ? narrow->value : nullptr;
+}
+}  // namespace
+
+/// A vector of floats as int32, toward zero; those beyond its range become the nearest, NaNs 0. LLVM's own
+/// saturating conversion takes vectors apart. Of a NaN that was clipped any number may come.
+llvm::Value* Emitter::vector_int32(const Expr& e) {
+  constexpr double kSurely = 1e9;
+  llvm::Type* type = value_type(kInt32.with_lanes(e.dtype().lanes));
+  Expr inside = rounded_value(e);
+  std::optional<Interval> bounds = clip_bounds(inside ? inside : e);
+  bool in_range = bounds && bounds->within(-kSurely, kSurely);
+  if (in_range && inside && e.dtype().element() == kFloat32) {
+    llvm::Value* clipped = value(inside);  // rounds as the processor is set: to nearest even
+    return b_.CreateIntrinsic(llvm::Intrinsic::lrint, {type, clipped->getType()}, {clipped});
+  }
+  llvm::Value* v = value(e);
+  llvm::Value* result = b_.CreateFreeze(b_.CreateFPToSI(v, type));
+  if (in_range) return result;
+  constexpr double kBound = 2147483648.0;
+  auto bound = [&](double x) { return llvm::ConstantFP::get(v->getType(), x); };
+  auto number = [&](int32_t x) { return llvm::ConstantInt::getSigned(type, x); };
+  result = b_.CreateSelect(b_.CreateFCmpOGE(v, bound(kBound)), number(INT32_MAX), result);
+  result = b_.CreateSelect(b_.CreateFCmpOLT(v, bound(-kBound)), number(INT32_MIN), result);
+  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), number(0), result);
+}
+
+llvm::Value* Emitter::cast(const Cast& e) {
+  if (Expr x = through_byte(e)) return b_.CreateSIToFP(value(x), value_type(e.dtype));
+  DataType from = e.value.dtype(), to = e.dtype;
+  llvm::Type* type = value_type(to);
+  // Saturating, so that what does not fit is no undefined behaviour; bits beyond `to` are dropped.
+  bool fits_int32 = to.is_int() && (to.bits < 32 || to.element() == kInt32);
+  if (from.is_float() && fits_int32 && to.lanes > 1) return b_.CreateTrunc(vector_int32(e.value), type);
+  llvm::Value* v = value(e.value);
+  if (to.is_bool()) {
+    llvm::Value* zero = llvm::Constant::getNullValue(v->getType());
+    return from.is_float() ? b_.CreateFCmpUNE(v, zero) : b_.CreateICmpNE(v, zero);
+  }
+  if (from.is_float() && to.is_float()) return rounded(b_.CreateFPCast(v, type), to);
+  if (to.is_float())
+    return rounded(is_signed(from) ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type), to);
+  if (!from.is_float())
+    return is_signed(from) ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
+  if (to.bits >= 32) {
+    auto f = is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+    return b_.CreateIntrinsic(f, {type, v->getType()}, {v});
+  }
+  llvm::Type* wide = value_type(kInt32.with_lanes(to.lanes));
+  return b_.CreateTrunc(b_.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {wide, v->getType()}, {v}), type);
+}
+
+}  // namespace lathe::codegen
