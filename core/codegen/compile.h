@@ -27,7 +27,7 @@ struct Artifact {
 /// Compiles functions of the lowered level (tir::lower). A vectorized program keeps its vectors and its
 /// register tiles (docs/decisions/002-kernel-shapes.md); one without vectors gets LLVM's auto-vectorizers
 /// instead. Arithmetic is IEEE, save that a*b+c may be contracted. Thread-safe. Throws Error when it cannot
-/// be compiled: more than 1 MiB of stack, a target that LLVM does not know, no linker. REQUIRES: constant
+/// be compiled: more than 4 MiB of stack, a target that LLVM does not know, no linker. REQUIRES: constant
 /// shapes, distinct names that are C identifiers.
 Artifact compile(std::span<const tir::Func> lowered, const Target& target);
 

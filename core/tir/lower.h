@@ -11,7 +11,7 @@ namespace lathe::tir {
 /// an edge are told apart from those that do not; vectorized loops become vector statements, unrolled ones
 /// are repeated; loops of one iteration vanish, indices are simplified, invariant conditions leave their
 /// loops. lower.cpp has the passes in order. REQUIRES: constant shapes. Throws Error when a schedule asks for
-/// what cannot be (a vectorized loop of non-constant extent, more than 1 MiB of stack): a candidate that
+/// what cannot be (a vectorized loop of non-constant extent, more than 4 MiB of stack): a candidate that
 /// cannot be built, not a bug.
 Func lower(const Func& scheduled, const Target& target);
 

@@ -18,7 +18,7 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Intermediates inside a parallel loop live on the stack of the thread (at most 1 MiB); a producer that
+/// Intermediates inside a parallel loop live on the stack of the thread (at most 4 MiB); a producer that
 /// moves in may take this much.
 constexpr int64_t kStackBytes = 896 << 10;
 /// A reduction body of more instructions than this is not unrolled further: it should stay in the

@@ -25,15 +25,15 @@ using namespace tir;
 
 namespace {
 /// What one core does in a cycle, roughly: the choice among tile sizes needs no more.
-constexpr double kMultiplyAddsPerCycle = 2 * 0.85, kFarBytesPerCycle = 10, kNearBytesPerCycle = 40;
+constexpr double kMultiplyAddsPerCycle = 2 * 0.85, kFarBytesPerCycle = 6, kNearBytesPerCycle = 40;
 /// Vector instructions of a transform that a cycle sees, loads and stores included.
 constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h).
 constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8;
 /// The model's error: without a measurement, the direct algorithm stays unless this is much faster.
 constexpr double kWorthwhile = 0.85;
-/// Bytes of a band's intermediates, of the stack that kernels may take.
-constexpr double kBandBytes = 3.5 * (1 << 20);
+/// Bytes of tiles and products in a band: they are to stay in the second-level cache, and on the stack.
+constexpr double kBandBytes = 2.0 * (1 << 20);
 
 /// One way to cut a convolution into tiles, and its estimated cycles on one core.
 struct Tiles {
@@ -79,10 +79,12 @@ class TileModel {
     double products = in_ * out_;
     for (const Window& w : c_.windows) products *= static_cast<double>(w.positions * w.taps);
     double weights = in_ * out_ * bytes() * static_cast<double>(c_.windows[0].taps * c_.windows[1].taps);
-    return products / lanes() / kMultiplyAddsPerCycle + weights / kFarBytesPerCycle / 2;
+    return overlapped(products / lanes() / kMultiplyAddsPerCycle, weights / kFarBytesPerCycle);
   }
 
  private:
+  /// Computing and waiting for memory overlap by about half.
+  static double overlapped(double a, double b) { return std::max(a, b) + 0.5 * std::min(a, b); }
   double lanes() const { return target_.lanes(); }
   double bytes() const { return c_.data->dtype.bytes(); }
 
@@ -115,7 +117,7 @@ class TileModel {
     double traffic = bands * kept * 2 / rate(kept);
     double weight_times = bands > 1 && kept + weights > cache * 0.8 ? bands : 1;
     traffic += weights * weight_times / kFarBytesPerCycle;
-    double total = std::max(multiply, traffic) + 0.5 * std::min(multiply, traffic) + input + output;
+    double total = overlapped(multiply, traffic) + input + output;
     auto cores = static_cast<double>(target_.cores);
     if (bands > 1) total *= std::ceil(bands / cores) * cores / bands;  // cores wait for the last band
     return total;

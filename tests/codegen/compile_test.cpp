@@ -113,7 +113,7 @@ TEST(Compile, ConvertsVectorsOfFloatsAsItDoesSingleOnes) {
 }
 
 TEST(Compile, RefusesTooMuchStack) {
-  Buffer y = tir::buffer("y", {4}, kFloat32), big = tir::buffer("big", {300000}, kFloat32);
+  Buffer y = tir::buffer("y", {4}, kFloat32), big = tir::buffer("big", {1200000}, kFloat32);
   Var i = var("i");
   Stmt body = make<tir::Alloc>(big, tir::seq({store(big, {i}, Expr(1.0)), store(y, {i}, load(big, {i}))}));
   tir::Func f = func("greedy", {y}, for_loop(i, 4, body, Iteration::kParallel));
@@ -122,7 +122,7 @@ TEST(Compile, RefusesTooMuchStack) {
     FAIL() << "must throw";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
-                 "greedy: intermediates of one thread need 1200000 bytes of stack, the limit is 1048576; "
+                 "greedy: intermediates of one thread need 4800000 bytes of stack, the limit is 4194304; "
                  "compute them in smaller tiles");
   }
 }

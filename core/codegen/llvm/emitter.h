@@ -16,7 +16,7 @@
 namespace lathe::codegen {
 
 /// Bytes that the intermediates of one thread may take on its stack.
-inline constexpr int64_t kStackLimit = 1 << 20;
+inline constexpr int64_t kStackLimit = 4 << 20;
 
 /// Instructions that the emitter names itself.
 struct MachineFeatures {
