@@ -188,8 +188,10 @@ void Schedule::parallel(LoopHandle loop) { run(primitive("parallel"), {loop}); }
 void Schedule::vectorize(LoopHandle loop) { run(primitive("vectorize"), {loop}); }
 void Schedule::unroll(LoopHandle loop) { run(primitive("unroll"), {loop}); }
 void Schedule::dot_product(LoopHandle loop) { run(primitive("dot_product"), {loop}); }
-void Schedule::annotate(LoopHandle loop, const std::string& key, int64_t value) {
-  run(primitive("annotate_loop"), {loop, key, value});
+void Schedule::annotate(LoopHandle loop, const std::string& key, const Factor& value) {
+  std::vector<Input> inputs{loop, key};
+  std::visit([&](const auto& v) { inputs.emplace_back(v); }, value);
+  run(primitive("annotate_loop"), std::move(inputs));
 }
 void Schedule::annotate(BlockHandle block, const std::string& key, int64_t value) {
   run(primitive("annotate_block"), {block, key, value});

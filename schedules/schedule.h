@@ -69,7 +69,7 @@ class Schedule {
   void vectorize(LoopHandle loop);
   void unroll(LoopHandle loop);
   void dot_product(LoopHandle loop);
-  void annotate(LoopHandle loop, const std::string& key, int64_t value);
+  void annotate(LoopHandle loop, const std::string& key, const Factor& value);
   void annotate(BlockHandle block, const std::string& key, int64_t value);
   BlockHandle cache_read(BlockHandle block, int64_t read, tir::Scope scope);
   BlockHandle cache_write(BlockHandle block, int64_t write, tir::Scope scope);

@@ -6,6 +6,11 @@
 
 namespace lathe::tir {
 
+/// Annotation of a loop: its iterations ask for the vectors that they read from main memory this many bytes
+/// ahead of time. For data that streams in from beyond the caches: the processor's own prefetching stops at
+/// the ends of pages.
+inline constexpr char kPrefetch[] = "prefetch";
+
 /// Blocks become their bodies with iterators substituted and predicates as conditions; intermediates move to
 /// the innermost place that covers their uses and shrink to the region used there; tiles that stick out over
 /// an edge are told apart from those that do not; vectorized loops become vector statements, unrolled ones

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/tir/lower.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tiling.h"
 
@@ -282,7 +283,26 @@ class TiledReduction {
     return static_cast<double>(elements) * repeats * (bytes > target_.l2_bytes / 2 ? kFar : 1);
   }
 
+  /// Weights that no cache holds from one use to the next come from memory, each once: worth asking for early.
+  void prefetch_weights() {
+    int64_t weights = 0;
+    for (const Operand& operand : reduction_.operands)
+      if (operand.contiguous) weights += bytes_of(operand.buffer);
+    if (!reduction_.broadcasts() || weights < target_.l2_bytes / 4) return;
+    IntHandle ahead = s_.sample_categorical({0, 512, 1024, 2048, 4096}, heuristic({3}));
+    for (LoopHandle loop : reduce_)
+      if (std::find(unrolled_.begin(), unrolled_.end(), loop) == unrolled_.end())
+        s_.annotate(loop, kPrefetch, ahead);
+  }
+
+  static int64_t bytes_of(const Buffer& buffer) {
+    int64_t bytes = buffer->dtype.bytes();
+    for (int64_t dim : constant_shape(buffer)) bytes *= dim;
+    return bytes;
+  }
+
   void finish_reduction() {
+    prefetch_weights();
     for (LoopHandle loop : unrolled_) s_.unroll(loop);
     done_.insert(s_[s_.decompose_reduction(block_, reduce_[0])]->name);
     if (reduction_.dot) s_.dot_product(loops_[*reduction_.dot]);

@@ -85,7 +85,7 @@ void Emitter::open_loop(const std::string& name) {
   b_.SetInsertPoint(head);
   b_.CreateBr(body);
   b_.SetInsertPoint(body);
-  loops_.push_back({head, {}});
+  loops_.push_back({head, {}, loops_.empty() ? 0 : loops_.back().prefetch, {}});
 }
 
 void Emitter::finish() { llvm::IRBuilder<>(allocas_).CreateBr(allocas_->getNextNode()); }

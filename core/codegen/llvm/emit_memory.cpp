@@ -118,11 +118,23 @@ void Emitter::scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Val
     b_.CreateStore(b_.CreateExtractElement(v, l), b_.CreateExtractElement(pointers, l));
 }
 
+/// Unrolled copies of an access would ask for one line again and again.
+void Emitter::prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer) {
+  Loop& loop = loops_.back();
+  if (loop.prefetch <= 0 || buffer->scope != tir::Scope::kGlobal) return;
+  if (!loop.prefetched.emplace(key_of(at, buffer), at.constant).second) return;
+  llvm::Value* ahead = b_.CreateGEP(b_.getInt8Ty(), pointer, b_.getInt64(loop.prefetch));
+  // For reading, into all levels, of data.
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
+                     {ahead, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+}
+
 llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer) {
   llvm::Type* type = memory_type(buffer->dtype.with_lanes(at.lanes));
   if (!at.is_dense()) return gather(at, buffer);
   llvm::Value* pointer = pointer_to(at, buffer);
   llvm::Align align = alignment_of(at, buffer);
+  if (at.lanes > 1) prefetch(at, buffer, pointer);
   if (!mask_) return b_.CreateAlignedLoad(type, pointer, align);
   if (at.lanes > 1)
     return b_.CreateMaskedLoad(type, pointer, align, mask_, llvm::Constant::getNullValue(type));

@@ -1,6 +1,7 @@
 // Statements: loops, conditions, allocations.
 #include "core/codegen/llvm/emitter.h"
 #include "core/support/error.h"
+#include "core/tir/lower.h"
 
 namespace lathe::codegen {
 
@@ -39,6 +40,8 @@ void Emitter::emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value*
   const std::string& name = loop.var->name;
   llvm::BasicBlock *entry = b_.GetInsertBlock(), *exit = nullptr;
   open_loop(name);
+  if (auto ahead = loop.annotations.find(tir::kPrefetch); ahead != loop.annotations.end())
+    loops_.back().prefetch = ahead->second;
   llvm::BasicBlock* head = loops_.back().head;
   llvm::IRBuilder<> before(entry);
   if (llvm::isa<llvm::ConstantInt>(end)) {

@@ -45,9 +45,13 @@ struct Storage {
 /// An open loop (or the function): `head` holds what its iterations compute once, at their start. `pointers`
 /// are the addresses found there, so that the unrolled copies of an access share one pointer and differ by a
 /// constant.
+/// `prefetch`: vectors read from main memory are asked for that many bytes ahead (tir::kPrefetch), each once
+/// an iteration: `prefetched`.
 struct Loop {
   llvm::BasicBlock* head;
   std::map<AddressKey, llvm::Value*> pointers;
+  int64_t prefetch = 0;
+  std::set<std::pair<AddressKey, int64_t>> prefetched;
 };
 
 /// Emits the statements of one LLVM function. float16 and bfloat16 are floats between loads and stores,
@@ -98,6 +102,7 @@ class Emitter {
   // emit_memory.cpp
   llvm::Value* load(const tir::Load& e);
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
+  void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
   llvm::Value* gather(const FlatAccess& at, const tir::Buffer& buffer);
   void scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* v);
   llvm::Value* lane_offsets(const FlatAccess& at);
