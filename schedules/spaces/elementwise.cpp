@@ -1,3 +1,4 @@
+#include "core/arith/simplify.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 
@@ -27,23 +28,48 @@ Var variable_of(const Block& block, const For& loop) {
   return {};
 }
 
-bool is_vectorizable(const Block& block, const For& innermost) {
+/// What to do with a row whose length no good number of lanes divides.
+enum class Ragged : uint8_t { kLeaveScalar, kScalarEnd };
+
+/// Whether `value` loads neighbours when `lane` runs through vectors of `width` that begin at its multiples:
+/// x[(256 * i + lane) // 64, lane % 64], what a reshape leaves, does.
+bool loads_contiguously_by_vectors(const Block& block, const Expr& value, const Var& lane, int64_t width) {
+  Analyzer analyzer;
+  Var vector = var("vector"), part = var("part");
+  for (const BlockIter& iter : block.iters) {
+    if (iter.var.get() == lane.get()) analyzer.bind_range(vector, floordiv(iter.extent, width));
+    analyzer.bind_range(iter.var, iter.extent);
+  }
+  analyzer.bind_range(part, width);
+  Expr split = substitute(value, {{lane.get(), vector * width + part}}, {});
+  return loads_contiguously(analyzer.simplify(split), part);
+}
+
+/// Lanes to vectorize the innermost loop with; 1: it cannot be.
+int64_t lanes_for(const Block& block, const For& innermost, Ragged ragged, const Target& target) {
   Var lane = variable_of(block, innermost);
   const Store* store = block.body.as<Store>();
-  return lane && store && as_int(innermost.extent) && is_contiguous(store->indices, lane) &&
-         loads_contiguously(store->value, lane);
+  if (!lane || !store || !as_int(innermost.extent) || !is_contiguous(store->indices, lane)) return 1;
+  int64_t extent = int_value(innermost.extent), width = vector_width(extent, target);
+  bool contiguous = loads_contiguously(store->value, lane);
+  if (width > 1) {
+    contiguous = contiguous || loads_contiguously_by_vectors(block, store->value, lane, width);
+  } else if (ragged == Ragged::kScalarEnd && extent >= 2 * target.lanes()) {
+    width = target.lanes();
+  }
+  return contiguous ? width : 1;
 }
 
 /// Vectorizes the innermost of `loops`, splitting it when it is long; the loop that then is innermost of the
 /// rest replaces it.
-void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loops,
+void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loops, Ragged ragged,
                          const Target& target) {
-  if (loops.empty() || !is_vectorizable(*s[block], *s[loops.back()])) return;
-  int64_t extent = int_value(s[loops.back()]->extent), width = vector_width(extent, target);
+  if (loops.empty()) return;
+  int64_t width = lanes_for(*s[block], *s[loops.back()], ragged, target);
   if (width == 1) return;
   LoopHandle lanes = loops.back();
   loops.pop_back();
-  if (extent > width) {
+  if (int_value(s[lanes]->extent) > width) {
     auto parts = s.split(lanes, {kInferred, width});
     loops.push_back(parts[0]);
     lanes = parts[1];
@@ -81,7 +107,7 @@ void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Targe
 void schedule_injective(Schedule& s, BlockHandle block, const Target& target) {
   std::vector<LoopHandle> loops = s.get_loops(block);
   int64_t work = iterations(*s[block]);
-  vectorize_innermost(s, block, loops, target);
+  vectorize_innermost(s, block, loops, Ragged::kScalarEnd, target);
   if (work >= kParallelIterations) run_parallel(s, loops, target);
 }
 
@@ -94,7 +120,7 @@ void finish_inner_loops(Schedule& s, BlockHandle block, std::optional<LoopHandle
     if (below) inner.push_back(loop);
     below |= outer && s[loop]->var == s[*outer]->var;
   }
-  vectorize_innermost(s, block, inner, target);
+  vectorize_innermost(s, block, inner, Ragged::kLeaveScalar, target);
   int64_t repeats = 1;
   for (LoopHandle loop : inner) repeats *= int_value(s[loop]->extent);
   if (!outer || repeats > kMostUnrolled) return;

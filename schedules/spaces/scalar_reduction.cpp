@@ -9,14 +9,26 @@ namespace {
 /// Partial results per result: enough vectors to hide the latency of an addition.
 constexpr int64_t kMostVectors = 4;
 
-/// Lanes to run along the block's innermost reduction variable; 1 when that is not contiguous, or short.
+/// Lanes to run along the block's innermost reduction variable; 1 when that is not contiguous, or short. They
+/// divide its extent, for a partial result cannot end early; so they may be few.
 int64_t reduction_lanes(const Block& block, const Target& target) {
+  constexpr int64_t kFewest = 4;
   const Store& update = *block.body.as<Store>();
   const Binary* binary = update.value.as<Binary>();
   const BlockIter& last = block.iters.back();
   if (!binary || last.kind != IterKind::kReduce || !loads_contiguously(binary->b, last.var)) return 1;
   int64_t extent = int_value(last.extent), width = vector_width(extent, target);
+  for (int64_t lanes = target.lanes(); width == 1 && lanes >= kFewest; lanes /= 2)
+    if (extent % lanes == 0) width = lanes;
   return extent >= 2 * width ? width : 1;
+}
+
+/// The loop that does all the reducing: the only one, or the only one of more than one iteration, which is
+/// innermost.
+std::optional<LoopHandle> only_reduction(Schedule& s, const std::vector<LoopHandle>& reduce) {
+  for (size_t i = 0; i + 1 < reduce.size(); ++i)
+    if (!is_int(s[reduce[i]]->extent, 1)) return {};
+  return reduce.size() == 1 ? reduce[0] : s.fuse(reduce);
 }
 
 /// The partial results of `block` along lanes of its innermost loop, in registers; then their sum.
@@ -62,8 +74,9 @@ std::set<std::string> schedule_scalar_reduction(Schedule& s, BlockHandle block, 
   s.reorder(order);
   std::set<std::string> names{body->name};
   int64_t width = reduction_lanes(*body, target);
-  if (width > 1 && reduce.size() == 1)
-    names = reduce_by_lanes(s, block, width, spatial, reduce[0]);
+  std::optional<LoopHandle> only = width > 1 ? only_reduction(s, reduce) : std::nullopt;
+  if (only)
+    names = reduce_by_lanes(s, block, width, spatial, *only);
   else
     names.insert(s[s.decompose_reduction(block, reduce[0])]->name);
   if (work >= kParallelIterations) run_parallel(s, spatial, target);

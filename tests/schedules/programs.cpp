@@ -186,6 +186,26 @@ Func elementwise(int64_t rows, int64_t columns, DataType dtype) {
   return f.finish("elementwise", {out});
 }
 
+Func doubled_reshape(int64_t rows, int64_t columns, DataType dtype) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {rows, columns}, dtype);
+  Buffer out = f.compute("out", {1, rows / 4, columns * 4}, [&](Vars i) {
+    Expr flat = i[1] * (columns * 4) + i[2];
+    return load(x, {floordiv(flat, columns), floormod(flat, columns)}) * constant(dtype, 2);
+  });
+  return f.finish("doubled_reshape", {out});
+}
+
+Func filter(int64_t length, int64_t taps, DataType dtype) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {1, 1, length}, dtype), w = f.input("w", {1, 1, taps}, dtype);
+  int64_t out_length = (length - taps) / 2 + 1;
+  Buffer sum = f.reduce("sum", {1, 1, out_length}, {1, 1, taps}, Combiner::kSum, [&](Vars i, Vars r) {
+    return load(x, {i[0], r[0], i[2] * 2 + r[2]}) * load(w, {r[0], r[1], r[2]});
+  });
+  return f.finish("filter", {sum});
+}
+
 Func pack_layout(int64_t blocks, int64_t size, DataType dtype) {
   FuncBuilder f;
   Buffer x = f.input("x", {1, blocks * 16, size, size}, dtype);
@@ -218,6 +238,11 @@ std::vector<Program> small_programs() {
       {"global average", global_average(3, 7)},
       {"softmax", softmax(3, 20)},
       {"element-wise", elementwise(6, 10)},
+      {"element-wise, rows no vector divides", elementwise(2, 37)},
+      {"reshape", doubled_reshape(8, 32)},
+      {"reshape, odd rows", doubled_reshape(4, 11)},
+      {"filter", filter(150, 64)},
+      {"softmax, rows of four times a prime", softmax(3, 44)},
       {"layout", pack_layout(2, 5)},
   };
 }

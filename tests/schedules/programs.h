@@ -36,6 +36,11 @@ tir::Func global_average(int64_t blocks, int64_t size);
 tir::Func softmax(int64_t rows, int64_t columns);
 /// Three element-wise blocks one after the other, with a broadcast.
 tir::Func elementwise(int64_t rows, int64_t columns, DataType dtype = kInt32);
+/// out[1, rows / 4, columns * 4] = twice x[rows, columns], in its order.
+tir::Func doubled_reshape(int64_t rows, int64_t columns, DataType dtype = kInt32);
+/// A row filtered by `taps` weights: a convolution of one channel in and out, in three nested sums, two of
+/// them of one term.
+tir::Func filter(int64_t length, int64_t taps, DataType dtype = kInt32);
 /// NCHW to NCHWc.
 tir::Func pack_layout(int64_t blocks, int64_t size, DataType dtype = kInt32);
 

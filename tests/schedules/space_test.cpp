@@ -28,6 +28,30 @@ TEST(DefaultTrace, KeepsMeaning) {
   }
 }
 
+/// Loops of a program that run in vectors, as their numbers of lanes.
+std::vector<int64_t> vector_lanes(const tir::Func& func) {
+  std::vector<int64_t> lanes;
+  post_order(func->body, [&](const NodeRef& node) {
+    const auto* loop = node.as<tir::For>();
+    if (loop && loop->iteration == tir::Iteration::kVectorized) lanes.push_back(int_value(loop->extent));
+  });
+  return lanes;
+}
+
+TEST(DefaultTrace, VectorizesAwkwardRows) {
+  auto lanes_of = [](const tir::Func& func) {
+    return vector_lanes(replay(default_trace(func, avx512()), func));
+  };
+  using Lanes = std::vector<int64_t>;
+  EXPECT_EQ(lanes_of(doubled_reshape(64, 64, kFloat32)), Lanes{16});
+  EXPECT_EQ(lanes_of(elementwise(64, 508, kFloat32)), Lanes{});  // transposes: rows of 64 are read as columns
+  Lanes filtered = lanes_of(filter(1000, 256, kFloat32));
+  EXPECT_EQ(std::count(filtered.begin(), filtered.end(), 16), 3);  // partial sums: cleared, added to, stored
+  Lanes soft = lanes_of(softmax(8, 508));
+  EXPECT_EQ(std::count(soft.begin(), soft.end(), 16), 2);  // the element-wise steps, with a scalar end
+  EXPECT_EQ(std::count(soft.begin(), soft.end(), 4), 6);   // maximum and sum: lanes that divide 508
+}
+
 TEST(DefaultTrace, FitsEveryProgram) {
   for (uint32_t seed = 1; seed <= 150; ++seed) {
     tir::Func func = tir::random_func(seed);
