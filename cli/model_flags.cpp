@@ -8,12 +8,14 @@
 #include "tuner/best_schedules.h"
 #include "tuner/compile.h"
 #include "tuner/load_model.h"
+#include "tuner/precision.h"
 
 namespace lathe::cli {
 
 void ModelFlags::add_to(Flags& flags) {
   flags.add("--model", model, "a zoo model, or a .onnx, .relay or .lathe file", Flags::Need::kRequired);
   flags.add("--target", target, "what to compile for");
+  flags.add("--precision", precision, "given, bf16, or int8 (calibrated on random inputs)");
   flags.add("--db", database, "tuning database whose best schedules to use");
   flags.add("--untuned", untuned, "use the default schedules");
   flags.add("--threads", threads, 1, 1024, "threads to run on");
@@ -28,7 +30,8 @@ CompiledModel compile(const ModelFlags& flags, const Inputs& inputs) {
   Target target = codegen::resolve_target(flags.target);
   tuner::InputShapes shapes;
   for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  relay::Module module = tuner::load_model(flags.model, shapes);
+  relay::Module module =
+      tuner::at_precision(tuner::load_model(flags.model, shapes), tuner::parse_precision(flags.precision));
 
   std::string database = flags.database;
   if (database.empty() && std::filesystem::exists(db::default_database_path()))

@@ -14,7 +14,7 @@
 namespace lathe::cli {
 
 struct ModelFlags {
-  std::string model, target = "cpu";
+  std::string model, target = "cpu", precision = "given";
   std::string database;  // "": the default one, if it exists
   bool untuned = false;
   int64_t threads = 1;

@@ -22,6 +22,7 @@
 #include "tuner/final_build.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
+#include "tuner/precision.h"
 #include "workers/local_worker.h"
 
 namespace lathe::cli {
@@ -29,8 +30,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string options_text(const TuneJob& job) {
-  return nlohmann::json{
-      {"model", job.model}, {"target", job.target}, {"max_relative_error", job.max_relative_error}}
+  return nlohmann::json{{"model", job.model},
+                        {"target", job.target},
+                        {"precision", job.precision},
+                        {"max_relative_error", job.max_relative_error}}
       .dump();
 }
 
@@ -49,6 +52,7 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   job.trials = found->trial_budget;
   job.seconds = found->second_budget > 0 ? std::max(1.0, found->second_budget - found->seconds_used) : 0;
   job.seed = found->seed;
+  job.precision = options.value("precision", job.precision);
   job.max_relative_error = options.value("max_relative_error", job.max_relative_error);
   return found->id;
 }
@@ -93,7 +97,9 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
 
   Target target = codegen::resolve_target(job.target);
   if (!job.json) fmt::print(stderr, "{} for {}: reading the model\n", job.model, job.target);
-  relay::Module fused = tuner::optimize(tuner::load_model(job.model), target);
+  relay::Module model =
+      tuner::at_precision(tuner::load_model(job.model), tuner::parse_precision(job.precision));
+  relay::Module fused = tuner::optimize(model, target);
   std::vector<tuner::Task> tasks = tuner::extract_tasks(fused);
   int64_t calls = 0;
   for (const tuner::Task& task : tasks) calls += task.calls;

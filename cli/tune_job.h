@@ -10,7 +10,7 @@
 namespace lathe::cli {
 
 struct TuneJob {
-  std::string model, target = "cpu";
+  std::string model, target = "cpu", precision = "given";
   int64_t trials = 512;
   double seconds = 0;
   int64_t threads = 0;  // 0: all cores

@@ -3,11 +3,10 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/model_flags.h"
-#include "core/codegen/host_target.h"
 #include "core/frontends/onnx_export.h"
 #include "core/relay/passes/infer_type.h"
 #include "tuner/load_model.h"
-#include "tuner/quantize_model.h"
+#include "tuner/precision.h"
 
 namespace lathe::cli {
 
@@ -21,7 +20,7 @@ int quantize_command(Flags& flags) {
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
   if (!flags.parse()) return kSuccess;
   options.seed = static_cast<uint64_t>(seed);
-  relay::Module module = tuner::quantize_model(tuner::load_model(model), codegen::host_target(), options);
+  relay::Module module = tuner::quantize_model(tuner::load_model(model), options);
   onnx::export_file(relay::infer_type(module), path);
   fmt::print("wrote {}\n", path);
   return kSuccess;

@@ -18,6 +18,7 @@ enum class PassId : uint8_t {
   kCanonicalizeOps,
   kFakeQuantizationToInteger,
   kCanonicalizeQnn,
+  kToMixedPrecision,
   kFoldConstant,
   kFoldScaleAxis,
   kAlterLayout,

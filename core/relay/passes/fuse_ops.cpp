@@ -169,8 +169,8 @@ class Groups {
   };
   using Allowed = bool (*)(Fusion pattern, bool is_sink);
 
-  /// Element-wise operators on what was widened from 8-bit integers go with their users first, so that it is
-  /// the narrow tensor that lies between two kernels.
+  /// Element-wise operators on what was widened from 8-bit integers or bfloat16 go with their users first, so
+  /// that it is the narrow tensor that lies between two kernels.
   void grow_from_narrow() {
     std::vector<bool> widened(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -182,13 +182,14 @@ class Groups {
     }
   }
 
-  /// cast of an 8-bit integer.
+  /// cast of an 8-bit integer or a bfloat16.
   static bool widens(const Expr& e) {
     const Op* op = op_of(e);
     if (!op || std::string_view(op->name) != "cast") return false;
     const auto *from = e.as<Call>()->args[0]->checked_type.as<TensorType>(),
                *to = e->checked_type.as<TensorType>();
-    return from && to && from->dtype.is_int() && from->dtype.bits == 8 && to->dtype.bits > 8;
+    bool narrow = from && (from->dtype == kBFloat16 || (from->dtype.is_int() && from->dtype.bits == 8));
+    return narrow && to && to->dtype.bits > from->dtype.bits;
   }
 
   /// Tries to merge node i, and what lies between, into the group of its post-dominator. Phase 0: operators

@@ -1,16 +1,19 @@
-// Quantized graphs through their passes: canonicalize_qnn against the definitions of its operators, and
-// integer graphs against the float arithmetic of the QDQ graphs they came from.
+// Graphs of low precision: bfloat16 against float32; quantized graphs through their passes: canonicalize_qnn
+// against the definitions of its operators, and integer graphs against the float arithmetic of the QDQ graphs
+// they came from.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/functor.h"
 #include "core/relay/interpret_closed.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/pass.h"
 #include "core/relay/passes/canonicalize_qnn.h"
 #include "core/relay/passes/fake_quantization_to_integer.h"
 #include "core/relay/passes/quantize.h"
+#include "core/relay/passes/to_mixed_precision.h"
 #include "core/relay/text.h"
 
 namespace lathe::relay {
@@ -162,6 +165,26 @@ TEST(Quantization, KeepsTheNetworksResultNearly) {
   for (const char* op : {"qnn.conv2d", "qnn.dense", "qnn.quantize", "qnn.dequantize", "qnn.requantize"})
     EXPECT_FALSE(calls(plain, op)) << op;
   EXPECT_LT(max_relative_error(value_of(plain), value_of(fake)), 0.02) << "a step here and there may differ";
+}
+
+TEST(MixedPrecision, StoresBfloat16AndKeepsTheResultNearly) {
+  Module network = float_network(random_tensor({1, 3, 8, 8}, kFloat32, 43));
+  Module mixed = map_functions(network, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  int products = 0;
+  post_order(mixed->functions.at("main")->body, [&](const NodeRef& node) {
+    const Call* call = node.as<Call>();
+    const auto& name = call ? call->callee.as<OpNode>()->name : "";
+    auto type = [&](const Expr& e) { return e->checked_type.as<TensorType>()->dtype; };
+    if (name == "nn.max_pool2d") EXPECT_EQ(type(call->args[0]), kBFloat16);
+    if (name != "nn.conv2d" && name != "nn.dense") return;
+    ++products;
+    EXPECT_EQ(type(call->args[0]), kBFloat16);
+    EXPECT_EQ(type(call->args[1]), kBFloat16);
+    EXPECT_EQ(call->checked_type.as<TensorType>()->dtype, kFloat32) << "sums";
+  });
+  EXPECT_EQ(products, 4);
+  EXPECT_LT(max_relative_error(value_of(mixed), value_of(network)), 0.02);
+  EXPECT_GT(max_relative_error(value_of(mixed), value_of(network)), 0);
 }
 
 TEST(Quantization, EqualInputAndOutputScalesVanish) {

@@ -1,14 +1,16 @@
-#include "tuner/quantize_model.h"
+#include "tuner/precision.h"
 
 #include <algorithm>
 #include <limits>
 
+#include "core/codegen/host_target.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/pass.h"
 #include "core/relay/passes/quantize.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/text.h"
 #include "tuner/compile.h"
 #include "tuner/optimize.h"
 
@@ -30,9 +32,8 @@ relay::Module ranges_of(const Ref<relay::Function>& function, const std::vector<
   return relay::make_module(seal(std::move(copy)));
 }
 
-std::vector<relay::ValueRange> observe(const relay::Module& ranges, const Target& target,
-                                       const CalibrationOptions& options) {
-  auto module = runtime::Module::from_image(compile_model(ranges, target));
+std::vector<relay::ValueRange> observe(const relay::Module& ranges, const CalibrationOptions& options) {
+  auto module = runtime::Module::from_image(compile_model(ranges, codegen::host_target()));
   runtime::Executor executor(module, runtime::serial_parallel());
   const runtime::Plan& plan = module->plan();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -52,20 +53,45 @@ std::vector<relay::ValueRange> observe(const relay::Module& ranges, const Target
   return seen;
 }
 
+using enum relay::PassId;
+constexpr relay::PassId kFoldBatchNorms[] = {kInferType,    kSimplifyInference, kCanonicalizeOps,
+                                             kSimplifyExpr, kFoldConstant,      kFoldScaleAxis,
+                                             kFoldConstant};
+
+relay::Module run(const relay::Module& module, std::span<const relay::PassId> passes) {
+  return relay::run_passes(module, passes, {.evaluate = constant_evaluator()});
+}
+
+struct Name {
+  const char* text;
+  Precision precision;
+};
+constexpr Name kPrecisions[] = {
+    {"given", Precision::kGiven}, {"bf16", Precision::kBFloat16}, {"int8", Precision::kInt8}};
+
 }  // namespace
 
-relay::Module quantize_model(const relay::Module& module, const Target& target,
-                             const CalibrationOptions& options) {
-  using enum relay::PassId;
-  constexpr relay::PassId kFoldBatchNorms[] = {kInferType,    kSimplifyInference, kCanonicalizeOps,
-                                               kSimplifyExpr, kFoldConstant,      kFoldScaleAxis,
-                                               kFoldConstant};
-  relay::Module folded =
-      relay::run_passes(module, kFoldBatchNorms, {.target = target, .evaluate = constant_evaluator()});
+relay::Module quantize_model(const relay::Module& module, const CalibrationOptions& options) {
   auto calibrate = [&](const Ref<relay::Function>& function, const std::vector<Expr>& tensors) {
-    return observe(ranges_of(function, tensors), target, options);
+    return observe(ranges_of(function, tensors), options);
   };
-  return relay::quantize(folded, calibrate);
+  return relay::quantize(run(module, kFoldBatchNorms), calibrate);
+}
+
+Precision parse_precision(std::string_view text) {
+  std::vector<std::string> names;
+  for (const Name& name : kPrecisions) {
+    if (text == name.text) return name.precision;
+    names.emplace_back(name.text);
+  }
+  fail("--precision {}: must be given, bf16 or int8{}", text, did_you_mean(text, names));
+}
+
+relay::Module at_precision(const relay::Module& module, Precision precision) {
+  if (precision == Precision::kInt8) return quantize_model(module);
+  if (precision == Precision::kGiven) return module;
+  constexpr relay::PassId kNarrow[] = {kToMixedPrecision};
+  return run(run(module, kFoldBatchNorms), kNarrow);
 }
 
 }  // namespace lathe::tuner
