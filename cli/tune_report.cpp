@@ -62,6 +62,7 @@ struct Row {
   const tuner::Task& task;
   const tuner::TaskState& state;
   double after = 0;  // seconds, confirmed
+  double error = 0;  // relative, of the outputs
   Roofline limit;
   double gflops() const { return after > 0 ? task.flops / after / 1e9 : 0; }
 };
@@ -74,8 +75,8 @@ nlohmann::json failures_by_kind(const tuner::TaskState& state) {
 }
 
 void print_table(std::span<const Row> rows) {
-  fmt::print("\n{:<40} {:>4} {:>10} {:>10} {:>6} {:>8} {:>7} {:>6} {:>6}  {}\n", "task", "uses", "before",
-             "after", "gain", "GFLOP/s", "limit", "share", "trials", "failures");
+  fmt::print("\n{:<40} {:>4} {:>10} {:>10} {:>6} {:>8} {:>7} {:>6} {:>7} {:>6}  {}\n", "task", "uses",
+             "before", "after", "gain", "GFLOP/s", "limit", "share", "error", "trials", "failures");
   for (const Row& row : rows) {
     std::string name = row.task.name.size() > 40 ? row.task.name.substr(0, 37) + "..." : row.task.name;
     double gain = row.after > 0 ? row.state.default_seconds / row.after : 0;
@@ -83,10 +84,10 @@ void print_table(std::span<const Row> rows) {
     const nlohmann::json kinds = failures_by_kind(row.state);
     for (const auto& [kind, count] : kinds.items())
       failures += fmt::format("{} {} ", count.get<int64_t>(), kind);
-    fmt::print("{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>7} {:>5.0f}% {:>6}  {}\n", name, row.task.calls,
-               duration_text(row.state.default_seconds), duration_text(row.after),
+    fmt::print("{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>7} {:>5.0f}% {:>7.0e} {:>6}  {}\n", name,
+               row.task.calls, duration_text(row.state.default_seconds), duration_text(row.after),
                gain > 0 ? fmt::format("{:.2f}x", gain) : "-", row.gflops(), row.limit.name(),
-               100 * row.limit.share(row.after), row.state.trials, failures);
+               100 * row.limit.share(row.after), row.error, row.state.trials, failures);
   }
 }
 
@@ -119,8 +120,8 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
   bool measured = tasks.empty();
   nlohmann::json table = nlohmann::json::array();
   for (size_t i = 0; i < tasks.size(); ++i) {
-    rows.push_back({tasks[i], result.status.tasks[i], result.confirmed_seconds[i],
-                    roofline(tasks[i].flops, tasks[i].bytes, limits)});
+    rows.push_back({tasks[i], result.status.tasks[i], result.winners[i].seconds,
+                    result.winners[i].relative_error, roofline(tasks[i].flops, tasks[i].bytes, limits)});
     const Row& row = rows.back();
     measured |= row.after > 0;
     table.push_back({{"name", row.task.name},
@@ -132,6 +133,7 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
                      {"limit", row.limit.name()},
                      {"limit_us", row.limit.seconds * 1e6},
                      {"limit_share", row.limit.share(row.after)},
+                     {"relative_error", row.error},
                      {"trials", row.state.trials},
                      {"failures", failures_by_kind(row.state)}});
   }

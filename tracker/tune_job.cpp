@@ -212,7 +212,8 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     db::BestQuery query = query_of(request, rows, workload);
     query.accept_unconfirmed = true;
     auto best = store.best(query);
-    result.confirmed_seconds.push_back(best ? best->measurement.seconds : 0);
+    result.winners.emplace_back();
+    if (best) result.winners.back() = {best->measurement.seconds, best->measurement.relative_error};
   }
   store.add_job_seconds(rows.job, result.status.seconds);
   store.set_job_state(rows.job, result.interrupted ? db::JobState::kStopped : db::JobState::kDone);

@@ -30,8 +30,11 @@ struct TuneResult {
   bool interrupted = false;
   tuner::SessionStatus status;
   std::vector<tuner::Milestone> milestones;
-  std::vector<double>
-      confirmed_seconds;  // by task: of the best, measured again at the end; 0 when nothing was measured
+  struct Winner {
+    double seconds = 0;         // measured again at the end; 0 when nothing was measured
+    double relative_error = 0;  // of its outputs
+  };
+  std::vector<Winner> winners;  // by task
 };
 
 /// Runs the job: trials until the budget is spent, then the leaders of each task are measured again and the

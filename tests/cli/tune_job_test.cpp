@@ -43,6 +43,8 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
     EXPECT_GE(task["weight"].get<int>(), 1);
     EXPECT_GE(task["trials"].get<int>(), 0);
     EXPECT_TRUE(task["failures"].is_object());
+    EXPECT_GE(task["relative_error"].get<double>(), 0);
+    EXPECT_LE(task["relative_error"].get<double>(), 1e-4);
     EXPECT_THAT(task["limit"], AnyOf("compute", "memory"));
     EXPECT_GT(task["limit_us"].get<double>(), 0);
     EXPECT_NEAR(task["limit_share"].get<double>() * task["after_us"].get<double>(),

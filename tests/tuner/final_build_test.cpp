@@ -2,11 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <set>
+
 #include "core/codegen/host_target.h"
+#include "core/models/zoo.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "core/tir/prologue.h"
+#include "core/tir/text.h"
 #include "schedules/schedule.h"
+#include "tuner/optimize.h"
+#include "tuner/tasks.h"
 
 namespace lathe::tuner {
 namespace {
@@ -106,6 +114,25 @@ TEST(FinalBuild, APrologueIsRunAtBuildTimeForEachSetOfWeights) {
   executor.set_input(0, x);
   executor.run();
   EXPECT_LT(max_relative_error(executor.output(0), expected_output), 1e-5);
+}
+
+TEST(FinalBuild, AsksForTheProgramsThatTasksAre) {
+  const Target target = codegen::host_target();
+  relay::Module fused = optimize(models::build_model("dqn"), target);
+  std::set<std::string> tuned, built;
+  bool marked = false;
+  for (const Task& task : extract_tasks(fused)) {
+    tuned.insert(task.digest);
+    marked |= tir::constant_params(task.workload) != 0;
+  }
+  EXPECT_TRUE(marked);
+  std::mutex mutex;
+  final_build(fused, target, [&](const tir::Func& workload) {
+    std::lock_guard lock(mutex);
+    built.insert(tir::workload_digest(workload));
+    return workload;
+  });
+  EXPECT_EQ(built, tuned);
 }
 
 TEST(FinalBuild, AScheduleThatFailsIsTheUsersError) {
