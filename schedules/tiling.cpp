@@ -11,6 +11,12 @@ constexpr double kBytesPerCycle = 10;
 constexpr double kOverlap = 0.5;
 /// Handing a task to a thread costs this many cycles.
 constexpr double kTaskOverhead = 200;
+/// From the second-level cache of another core that has just written the data.
+constexpr double kRemoteBytesPerCycle = 4;
+/// Copying a vector of padding.
+constexpr double kPaddingCycles = 6;
+/// Cores are never quite equally fast: this share of a task is waited for at the end.
+constexpr double kRaggedEnd = 0.2;
 constexpr size_t kCandidates = 48;
 /// The model knows less than a measurement: candidates may be this much worse than the best.
 constexpr double kTolerance = 1.3;
@@ -117,16 +123,64 @@ class Model {
     return read;
   }
 
+  /// Windows over an image in blocks of channels: the tiled variables are channel blocks, rows and columns.
+  bool slides() const { return !reduction_.broadcasts() && variables_.size() == 3; }
+
+  /// Windows overlap along rows and columns: each part of them is padded (read) with its surroundings.
+  double overlap(const Tiling& tiling) const {
+    if (!slides()) return 0;
+    double window = 1;  // the first reduction variable's
+    for (size_t i = reduction_.extents.size(); i-- > 0;)
+      if (reduction_.reduces[i]) window = static_cast<double>(reduction_.extents[i]);
+    double cycles = 0, results = vectors_ / reduction_.steps();
+    for (size_t i : {variables_.size() - 2, variables_.size() - 1}) {
+      auto parts = static_cast<double>(tiles(tiling, i) / tiling.middle[i]);
+      double line = results / static_cast<double>(reduction_.extents[variables_[i]]);
+      cycles += (parts - 1) * (window - 1) * line * kPaddingCycles;
+    }
+    return cycles;
+  }
+
+  /// Cycles that a core spends on reading what it would not read if it were alone: the loop that is cut
+  /// between the cores leaves some operands whole for each. Weights come from the third-level cache; data was
+  /// written by the operator before, by rows or by channels as is best there, and partly by other cores.
+  double exchange(const std::vector<Level>& nest) const {
+    size_t cut = 0;
+    while (cut + variables_.size() < nest.size() && nest[cut].extent == 1) ++cut;
+    if (cut + variables_.size() == nest.size()) return 0;
+    size_t variable = nest[cut].variable;
+    double elsewhere = 1 - 1 / static_cast<double>(target_.cores), cycles = 0;
+    if (!reduction_.broadcasts()) {
+      if (slides() && variable != home())
+        cycles = *std::max_element(bytes_.begin(), bytes_.end()) * elsewhere / kRemoteBytesPerCycle;
+      return cycles;
+    }
+    for (size_t o = 0; o < bytes_.size(); ++o)
+      if (!reduction_.operands[o].uses[variable])
+        cycles += bytes_[o] * elsewhere /
+                  (reduction_.operands[o].contiguous ? kBytesPerCycle : kRemoteBytesPerCycle);
+    return cycles;
+  }
+
+  /// The variable that the convolutions around (1x1, of these channels) are best cut along: rows, until their
+  /// weights outgrow their data.
+  size_t home() const {
+    size_t channels = variables_[0], rows = variables_[1], columns = variables_[2];
+    auto extent = [&](size_t i) { return static_cast<double>(reduction_.extents[i]); };
+    double pixels = extent(rows) * extent(columns), count = extent(channels) * extent(reduction_.vector);
+    return count * kRemoteBytesPerCycle < pixels * kBytesPerCycle ? rows : channels;
+  }
+
   double cost(const Tiling& tiling, double tile_cost) const {
     std::vector<Level> nest = levels(tiling);
     double tasks = 1;
     for (size_t l = 0; l + variables_.size() < nest.size(); ++l) tasks *= nest[l].extent;
-    double compute = tile_cost * vectors_, memory = traffic(nest) / kBytesPerCycle;
+    double compute = tile_cost * vectors_ + overlap(tiling), memory = traffic(nest) / kBytesPerCycle;
     double cycles = std::max(compute, memory) + kOverlap * std::min(compute, memory) + tasks * kTaskOverhead;
     auto cores = static_cast<double>(target_.cores);
     // The last round of tasks leaves cores idle.
     double rounds = static_cast<double>((static_cast<int64_t>(tasks) + target_.cores - 1) / target_.cores);
-    return cycles * rounds / tasks + (cores > 1 ? cycles / tasks * 0.5 : 0);
+    return cycles * rounds / tasks + (cores > 1 ? cycles / tasks * kRaggedEnd + exchange(nest) : 0);
   }
 
   const VectorReduction& reduction_;

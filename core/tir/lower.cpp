@@ -5,6 +5,7 @@
 #include "core/tir/passes/place_allocations.h"
 #include "core/tir/passes/simplify_program.h"
 #include "core/tir/passes/specialize_boundaries.h"
+#include "core/tir/passes/split_conditions.h"
 #include "core/tir/passes/unroll_loops.h"
 #include "core/tir/passes/vectorize_loops.h"
 
@@ -18,8 +19,9 @@ struct Pass {
 constexpr Pass kPipeline[] = {
     {"lower_blocks", lower_blocks},           {"simplify_program", simplify_program},
     {"place_allocations", place_allocations}, {"specialize_boundaries", specialize_boundaries},
-    {"simplify_program", simplify_program},   {"vectorize_loops", vectorize_loops},
-    {"unroll_loops", unroll_loops},           {"simplify_program", simplify_program},
+    {"simplify_program", simplify_program},   {"split_conditions", split_conditions},
+    {"vectorize_loops", vectorize_loops},     {"unroll_loops", unroll_loops},
+    {"simplify_program", simplify_program},
 };
 
 void require_constant_shapes(const Func& func) {

@@ -187,6 +187,9 @@ class TiledReduction {
       unrolled_ = reduce_;
       return;
     }
+    // A trailing loop of one step has nothing to unroll.
+    for (size_t i = reduce_.size() - 1; i > 0 && extent(reduce_.back()) == 1; --i)
+      std::swap(reduce_.back(), reduce_[i - 1]);
     LoopHandle last = reduce_.back();
     std::vector<int64_t> factors;
     size_t preferred = 0;
@@ -258,10 +261,10 @@ class TiledReduction {
     return false;
   }
 
-  /// Elements computed when `producer` moves into `loop` (null: stays before), those beyond the second-level
-  /// cache counted as `kFar`; nothing when it may not move there.
+  /// Elements computed when `producer` moves into `loop` (null: stays before), those beyond the first- and
+  /// the second-level cache counted as more; nothing when it may not move there.
   std::optional<double> cost_inside(BlockHandle producer, std::optional<LoopHandle> loop) const {
-    constexpr double kFar = 2.5;
+    constexpr double kFar = 2.5, kNear = 1.5;
     Schedule trial = s_;
     try {
       if (loop) trial.compute_at(producer, *loop);
@@ -280,7 +283,8 @@ class TiledReduction {
     }
     int64_t bytes = elements * trial[producer]->writes[0].buffer->dtype.bytes();
     if (loop && bytes > kStackBytes) return {};
-    return static_cast<double>(elements) * repeats * (bytes > target_.l2_bytes / 2 ? kFar : 1);
+    double reach = bytes > target_.l2_bytes / 2 ? kFar : bytes > target_.l1_bytes * 3 / 4 ? kNear : 1;
+    return static_cast<double>(elements) * repeats * reach;
   }
 
   /// Weights that no cache holds from one use to the next come from memory, each once: worth asking for early.

@@ -8,6 +8,7 @@
 #include "core/tir/passes/place_allocations.h"
 #include "core/tir/passes/simplify_program.h"
 #include "core/tir/passes/specialize_boundaries.h"
+#include "core/tir/passes/split_conditions.h"
 #include "core/tir/passes/unroll_loops.h"
 #include "core/tir/passes/vectorize_loops.h"
 #include "core/tir/text.h"
@@ -206,6 +207,47 @@ TEST(SpecializeBoundaries, SplitsOffTheLastTile) {
     }
   }
 )");
+}
+
+TEST(SplitConditions, PaddingBecomesLoopsWithoutConditions) {
+  EXPECT_EQ(after({split_conditions, simplify_program}, R"(func f(x: float32[6, 7]) -> (y: float32[8, 9]) {
+  for h in 0..8 {
+    for w in 0..9 {
+      y[h, w] = select(0 < h && h < 7 && 0 < w && w < 8, x[h - 1, w - 1], 0.0)
+    }
+  }
+}
+)"),
+            R"(  for h in 0..8 {
+    if 0 < h && h < 7 {
+      y[h, 0] = 0.0
+      for w in 0..7 {
+        y[h, w + 1] = x[h - 1, w]
+      }
+      y[h, 8] = 0.0
+    } else {
+      for w_1 in 0..9 {
+        y[h, w_1] = 0.0
+      }
+    }
+  }
+)");
+}
+
+TEST(SplitConditions, LeavesOtherLoopsAlone) {
+  // Not linear; a value read from memory; not innermost.
+  for (const char* test : {"w % 2 < 1", "x[w] < 1.0", "w * h < 9"}) {
+    std::string program = fmt::format(R"(func f(x: float32[9]) -> (y: float32[4, 9]) {{
+  for h in 0..4 {{
+    for w in 0..9 {{
+      y[h, w] = select({}, x[w], 0.0)
+    }}
+  }}
+}}
+)",
+                                      test);
+    EXPECT_EQ(after({split_conditions}, program), after({}, program));
+  }
 }
 
 TEST(SimplifyProgram, MovesConditionsOutOfLoops) {

@@ -1,6 +1,7 @@
 #include "core/relay/passes/alter_layout.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
@@ -105,10 +106,18 @@ class AlterLayout final : public ExprMutator {
     return op.row().layout == LayoutRule::kElementwise ? elementwise(e) : Blocked{};
   }
 
-  /// The block for `channels`: full vectors, or halves and quarters of them; 0 when none divides.
+  /// The block for `channels`: full vectors, or three quarters of them (24 channels are two blocks of 12
+  /// lanes rather than three of 8), halves or quarters; 0 when none divides.
   int64_t block_for(int64_t channels) const {
-    for (int64_t block = lanes_; block >= 4; block /= 2)
+    for (int64_t block = lanes_; block >= 4; block -= 4)
       if (channels % block == 0) return block;
+    return 0;
+  }
+
+  /// The same in powers of two: dense layers wait for memory, which likes whole lines.
+  int64_t dense_block_for(int64_t units) const {
+    for (int64_t block = lanes_; block >= 4; block /= 2)
+      if (units % block == 0) return block;
     return 0;
   }
 
@@ -140,10 +149,15 @@ class AlterLayout final : public ExprMutator {
     int64_t in = channels_of(e->args[0]), out = int_value(weight->shape[0]),
             per_group = int_value(weight->shape[1]);
     bool depthwise = a.groups > 1 && a.groups == in && in == out;
+    int64_t group = depthwise ? 1 : products_of(*e), missing = 0;
     int64_t out_block = block_for(depthwise ? out : out / a.groups);
     int64_t in_block = depthwise ? out_block : block_for(per_group);
-    int64_t group = depthwise ? 1 : products_of(*e), missing = 0;
-    if (!in_block && a.groups == 1 && in <= 2 * lanes_) {  // few channels: one block of them all
+    // A convolution only broadcasts its data: few channels that are not blocked yet are read where they lie
+    // (NCHW1c is NCHW). Padding is copied in blocks, though, so then in one block of all channels.
+    bool few = a.groups == 1 && in <= lanes_ && !block_of(e->args[0]);
+    if (few && group == 1 && is_unpadded(a)) {
+      in_block = 1;
+    } else if (!in_block && a.groups == 1 && in <= 2 * lanes_) {
       in_block = (in + group - 1) / group * group;
       missing = in_block - in;
     }
@@ -154,7 +168,9 @@ class AlterLayout final : public ExprMutator {
     altered->kernel_layout = fmt::format("OIHW{}i{}o", depthwise ? 1 : in_block, out_block);
     if (group > 1) altered->kernel_layout = fmt::format("OIHW{}i{}o{}i", in_block / group, out_block, group);
     Expr kernel = visit(e->args[1]), data;
-    if (missing == 0) {
+    if (in_block == 1) {
+      data = with_last_axis(visit(e->args[0]));
+    } else if (missing == 0) {
       data = as_blocked(e->args[0], in_block);
     } else {
       kernel = with_more_channels(kernel, missing);
@@ -174,6 +190,21 @@ class AlterLayout final : public ExprMutator {
   static Expr with_more_channels(const Expr& e, int64_t count) {
     auto attrs = make<PadAttrs>(std::vector<Ints>{{0, 0}, {0, count}, {0, 0}, {0, 0}});
     return typed_call("nn.pad", {e, typed_constant(full({}, tensor_type_of(e)->dtype, 0))}, attrs);
+  }
+
+  static bool is_unpadded(const ConvAttrs& a) {
+    return std::all_of(a.padding.begin(), a.padding.end(), [](int64_t pad) { return pad == 0; });
+  }
+
+  /// The same data with an axis of extent 1 behind the others; a reshape where the shape is known, which
+  /// costs nothing.
+  static Expr with_last_axis(const Expr& e) {
+    const TensorType& type = *tensor_type_of(e);
+    if (!has_constant_shape(type))
+      return typed_call("expand_dims", {e}, make<ExpandDimsAttrs>(static_cast<int64_t>(type.shape.size())));
+    Ints shape = constant_shape(type);
+    shape.push_back(1);
+    return reshaped(e, shape);
   }
 
   /// Pooling, resizing: the operator itself knows blocked layouts.
@@ -230,22 +261,20 @@ class AlterLayout final : public ExprMutator {
         block};
   }
 
-  /// One block that divides all parts: the smallest of theirs, when each is a multiple of it.
+  /// One block that divides all parts, when one of them is blocked.
   Blocked concatenation(const Ref<Call>& e) {
     const Tuple* parts = e->args[0].as<Tuple>();
     if (!parts) return {};
-    int64_t block = 0;
-    for (const Expr& part : parts->items)
-      if (int64_t b = block_of(part)) block = block ? std::min(block, b) : b;
-    if (!block) return {};
-    for (const Expr& part : parts->items)
-      while (block >= 4 && channels_of(part) % block != 0) block /= 2;
-    if (block < 4) return {};
-    std::vector<Expr> items;
+    int64_t common = 0;
+    bool blocked = false;
     for (const Expr& part : parts->items) {
-      if (channels_of(part) % block != 0) return {};
-      items.push_back(as_blocked(part, block));
+      common = std::gcd(common, channels_of(part));
+      blocked |= block_of(part) > 0;
     }
+    int64_t block = blocked && common ? block_for(common) : 0;
+    if (!block) return {};
+    std::vector<Expr> items;
+    for (const Expr& part : parts->items) items.push_back(as_blocked(part, block));
     int64_t axis = attrs_as<ConcatenateAttrs>(e->attrs).axis;
     return {
         typed_call("concatenate", {typed_tuple(items)}, make<ConcatenateAttrs>(axis < 0 ? axis + 4 : axis)),
@@ -283,16 +312,39 @@ class AlterLayout final : public ExprMutator {
 
   Expr packed_dense(const Ref<Call>& e) {
     const TensorType* weight = tensor_type_of(e->args[1]);
-    int64_t block = weight && has_constant_shape(*weight) ? block_for(int_value(weight->shape[0])) : 0;
+    int64_t block = weight && has_constant_shape(*weight) ? dense_block_for(int_value(weight->shape[0])) : 0;
     const DenseAttrs& a = attrs_as<DenseAttrs>(e->attrs);
     if (!block || !a.weight_layout.empty()) return visit_default(e);
     auto altered = mutate(a);
     altered->weight_layout = fmt::format("NC{}n", block);
+    auto [data, kernel] = flattened_in_blocks(e);
     int64_t group = products_of(*e);
     if (group > 1 && int_value(weight->shape[1]) % group == 0)
       altered->weight_layout += fmt::format("{}c", group);
-    Expr packed = transform(visit(e->args[1]), "NC", altered->weight_layout);
-    return typed_call("nn.contrib_dense_pack", {visit(e->args[0]), packed}, seal(std::move(altered)));
+    Expr packed = transform(kernel, "NC", altered->weight_layout);
+    return typed_call("nn.contrib_dense_pack", {data, packed}, seal(std::move(altered)));
+  }
+
+  /// The operands of a dense layer. A flattened image of blocked channels stays in that order, and the
+  /// columns of constant weights follow it.
+  std::pair<Expr, Expr> flattened_in_blocks(const Ref<Call>& e) {
+    Expr data = e->args[0], kernel = visit(e->args[1]);
+    std::pair<Expr, Expr> usual{visit(data), kernel};
+    const Call* flatten = data.as<Call>();
+    const Constant* weights = kernel.as<Constant>();
+    if (!flatten || !weights || !flatten->callee.as<OpNode>()) return usual;
+    if (op_name(*flatten) != "nn.batch_flatten" && op_name(*flatten) != "reshape") return usual;
+    const TensorType *image = tensor_type_of(flatten->args[0]), *flat = tensor_type_of(data);
+    int64_t block = block_of(flatten->args[0]);
+    if (!block || !image || !flat || !has_constant_shape(*image) || flat->shape.size() != 2) return usual;
+    Ints shape = constant_shape(*image);
+    int64_t columns = shape[1] * shape[2] * shape[3];
+    if (!is_shape(data, {shape[0], columns})) return usual;
+    int64_t rows = weights->value.shape()[0];
+    Tensor moved = transform_layout(weights->value.reshaped({rows, shape[1], shape[2], shape[3]}),
+                                    Layout::parse("NCHW"), Layout::parse(data_layout(block)));
+    return {reshaped(as_blocked(flatten->args[0], block), {shape[0], columns}),
+            typed_constant(moved.reshaped({rows, columns}))};
   }
 
   int64_t lanes_;

@@ -107,7 +107,29 @@ TEST(AlterLayout, BlocksFollowTheVectorWidthAndTheChannels) {
     const Call* back = f->body.as<Call>();
     EXPECT_EQ(back->attrs.as<LayoutTransformAttrs>()->src_layout, "NCHW4c");
     const Call* first = back->args[0].as<Call>()->args[0].as<Call>();
-    EXPECT_EQ(first->attrs.as<ConvAttrs>()->out_layout, lanes == 4 ? "NCHW4c" : "NCHW8c");
+    EXPECT_EQ(first->attrs.as<ConvAttrs>()->out_layout, fmt::format("NCHW{}c", lanes == 16 ? 12 : lanes));
+  }
+}
+
+TEST(AlterLayout, FewChannelsAreReadWhereTheyLieUnlessPadded) {
+  for (int64_t kernel : {1, 3}) {  // 3: padded
+    Net n({1, 4, 5, 5});
+    Ref<Function> f = altered(n.main(n.conv(n.data(), 8, kernel)), 8);
+    EXPECT_EQ(count(f, "layout_transform"), kernel == 1 ? 1 : 2);
+    const Call* conv = f->body.as<Call>()->args[0].as<Call>();
+    EXPECT_EQ(conv->attrs.as<ConvAttrs>()->data_layout, kernel == 1 ? "NCHW1c" : "NCHW4c");
+  }
+}
+
+TEST(AlterLayout, WeightsOfADenseLayerFollowTheBlocksOfAFlattenedImage) {
+  for (const char* flatten : {"nn.batch_flatten", "reshape"}) {
+    Net n({2, 8, 3, 5});
+    Expr x = n.relu(n.conv(n.data(), 16, 3));
+    x = std::string_view(flatten) == "reshape" ? typed_call("reshape", {x}, make<ReshapeAttrs>(Ints{2, 240}))
+                                               : typed_call(flatten, {x});
+    Ref<Function> f = altered(n.main(typed_call("nn.dense", {x, n.weight({24, 240})})), 8);
+    EXPECT_EQ(count(f, "layout_transform"), 1) << flatten;  // at the input
+    EXPECT_EQ(count(f, "nn.contrib_dense_pack"), 1);
   }
 }
 

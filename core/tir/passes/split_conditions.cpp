@@ -1,0 +1,158 @@
+#include "core/tir/passes/split_conditions.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/tir/passes/mutator.h"
+
+namespace lathe::tir {
+namespace {
+/// A loop is cut into at most this many; more cuts would only make code.
+constexpr size_t kMostPieces = 3;
+
+/// The conjuncts of the conditions of all selects below, each once.
+std::vector<Expr> tests_of(const Stmt& body) {
+  std::vector<Expr> tests;
+  post_order(body, [&](const NodeRef& node) {
+    const Select* select = node.as<Select>();
+    if (!select || select->condition.dtype().lanes > 1) return;
+    for (const Expr& test : conjuncts(select->condition)) {
+      bool known = !test.as<Binary>();
+      for (const Expr& other : tests) known |= structural_equal(test, other);
+      if (!known) tests.push_back(test);
+    }
+  });
+  return tests;
+}
+
+std::set<const Node*> variables_of(const NodeRef& root) {
+  std::set<const Node*> vars;
+  post_order(root, [&](const NodeRef& node) {
+    if (node.as<VarNode>()) vars.insert(node.get());
+  });
+  return vars;
+}
+
+/// The variables of loops below; nothing when one of them is no part of a tile.
+std::optional<std::set<const Node*>> tile_variables(const Stmt& body) {
+  std::set<const Node*> vars;
+  bool innermost = true;
+  post_order(body, [&](const NodeRef& node) {
+    const For* loop = node.as<For>();
+    if (!loop) return;
+    vars.insert(loop->var.get());
+    innermost &= loop->iteration == Iteration::kVectorized || loop->iteration == Iteration::kUnrolled;
+  });
+  return innermost ? std::optional(vars) : std::nullopt;
+}
+
+bool has_load(const Expr& test) {
+  bool found = false;
+  post_order(test, [&](const NodeRef& node) { found |= node.as<Load>() != nullptr; });
+  return found;
+}
+
+/// `body` where `test` is known.
+Stmt knowing(const Stmt& body, const Expr& test, bool value) {
+  NodeRef result = rewrite(body, [&](const NodeRef& node) -> NodeRef {
+    return node.as<Binary>() && structural_equal(node, test) ? NodeRef(imm(kBool, value)) : node;
+  });
+  return result.cast<StmtNode>();
+}
+
+/// `body` where not all of `tests` hold: selects that want them all are decided.
+Stmt knowing_not_all(const Stmt& body, const std::vector<Expr>& tests) {
+  NodeRef result = rewrite(body, [&](const NodeRef& node) -> NodeRef {
+    const Select* select = node.as<Select>();
+    if (!select) return node;
+    std::vector<Expr> wanted = conjuncts(select->condition);
+    for (const Expr& test : tests)
+      if (std::none_of(wanted.begin(), wanted.end(),
+                       [&](const Expr& each) { return structural_equal(each, test); }))
+        return node;
+    return select->if_false;
+  });
+  return result.cast<StmtNode>();
+}
+
+class SplitConditions final : public StmtMutator {
+ protected:
+  Stmt visit_for(const Ref<For>& loop) override {
+    std::optional<std::set<const Node*>> inner = tile_variables(loop->body);
+    bool unrolled = loop->iteration == Iteration::kUnrolled;
+    if (!inner || (loop->iteration != Iteration::kSerial && !unrolled)) return StmtMutator::visit_for(loop);
+    inner->insert(loop->var.get());
+    Expr outside = imm(kBool, 1);
+    std::vector<Expr> tests = tests_of(loop->body), fixed;
+    for (const Expr& test : tests) {
+      std::set<const Node*> vars = variables_of(test);
+      bool varies = std::any_of(vars.begin(), vars.end(), [&](const Node* v) { return inner->count(v); });
+      if (varies || has_load(test)) continue;
+      fixed.push_back(test);
+      outside = logical_and(outside, test);
+    }
+    if (fixed.empty()) return unrolled ? Stmt(loop) : cut(loop, tests);
+    Stmt inside = loop->body;
+    for (const Expr& test : fixed) inside = knowing(inside, test, true);
+    Ref<For> known = with_body(loop, inside).cast<For>();
+    return if_then(outside, unrolled ? Stmt(known) : cut(known, tests_of(inside)),
+                   fresh_copy(with_body(loop, knowing_not_all(loop->body, fixed))));
+  }
+
+ private:
+  /// The loop in pieces in which each test of its variable alone is the same.
+  Stmt cut(const Ref<For>& loop, const std::vector<Expr>& tests) {
+    const int64_t* extent = as_int(loop->extent);
+    if (!extent) return loop;
+    std::vector<Expr> decided;
+    std::set<int64_t> starts{0};
+    for (const Expr& test : tests) {
+      if (variables_of(test) != std::set<const Node*>{loop->var.get()} || has_load(test)) continue;
+      std::optional<int64_t> change = change_of(test, loop->var, *extent);
+      if (!change) continue;
+      decided.push_back(test);
+      starts.insert(*change);
+    }
+    starts.erase(*extent);
+    if (decided.empty() || starts.size() > kMostPieces) return loop;
+    std::vector<Stmt> pieces;
+    for (auto start = starts.begin(); start != starts.end(); ++start) {
+      int64_t end = std::next(start) == starts.end() ? *extent : *std::next(start);
+      Stmt body = loop->body;
+      for (const Expr& test : decided) body = knowing(body, test, *holds(test, loop->var, *start));
+      Var var = lathe::var(loop->var->name);
+      body = fresh_copy(body, {{loop->var.get(), Expr(var) + *start}});
+      pieces.push_back(make<For>(var, Expr(end - *start), loop->iteration, body, loop->annotations));
+    }
+    return seq(std::move(pieces));
+  }
+
+  std::optional<bool> holds(const Expr& test, const Var& var, int64_t value) {
+    const Expr known = analyzer_.simplify(substitute(test, {{var.get(), Expr(value)}}));
+    const int64_t* result = as_int(known);
+    return result ? std::optional(*result != 0) : std::nullopt;
+  }
+
+  /// Where a linear comparison changes within 0..extent (extent: nowhere), by bisection.
+  std::optional<int64_t> change_of(const Expr& test, const Var& var, int64_t extent) {
+    const Binary* compare = test.as<Binary>();
+    if (!compare || (compare->op != BinaryOp::kLt && compare->op != BinaryOp::kLe)) return {};
+    if (!linear_form(compare->a, {&var, 1}) || !linear_form(compare->b, {&var, 1})) return {};
+    std::optional<bool> first = holds(test, var, 0), last = holds(test, var, extent - 1);
+    if (!first || !last) return {};
+    if (*first == *last) return extent;
+    int64_t same = 0, other = extent - 1;
+    while (other - same > 1) {
+      int64_t middle = (same + other) / 2;
+      std::optional<bool> now = holds(test, var, middle);
+      if (!now) return {};
+      (*now == *first ? same : other) = middle;
+    }
+    return other;
+  }
+};
+}  // namespace
+
+Stmt split_conditions(const Stmt& body) { return SplitConditions().visit(body); }
+
+}  // namespace lathe::tir
