@@ -43,7 +43,7 @@ class Dataflow {
   std::unordered_map<const lathe::Node*, std::vector<Tensor>> constants_;
 };
 
-/// The tensors that the items of `projection`'s tuple before the projected one have, and how many it has.
+/// Which tensors of its tuple, flattened, a projection takes.
 struct FlatSlice {
   size_t first = 0, count = 0;
 };

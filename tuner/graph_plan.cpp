@@ -20,7 +20,7 @@ class Planner {
   runtime::ModuleImage plan() {
     for (const relay::Var& param : flow_.main().params) add_input(*param, param->annotation);
     for (const Expr& expr : flow_.order()) values_.emplace(expr.get(), evaluate(expr));
-    const Values results = placed(flow_.main().body);
+    const Values results = all_placed(flow_.main().body);
     for (size_t i = 0; i < results.size(); ++i) builder_.output(fmt::format("output_{}", i), results[i]);
     return builder_.finish();
   }
@@ -70,11 +70,15 @@ class Planner {
     }
   }
 
-  /// The values of an expression, each with its place in the plan.
-  Values placed(const Expr& expr) {
-    Values values = values_.at(expr.get());
-    for (size_t i = 0; i < values.size(); ++i)
-      if (values[i] == kUnplaced) values[i] = builder_.constant(flow_.constants(expr)[i]);
+  /// Value `index` of an expression, with its place in the plan.
+  int64_t placed(const Expr& expr, size_t index) {
+    int64_t value = values_.at(expr.get()).at(index);
+    return value == kUnplaced ? builder_.constant(flow_.constants(expr)[index]) : value;
+  }
+
+  Values all_placed(const Expr& expr) {
+    Values values;
+    for (size_t i = 0; i < values_.at(expr.get()).size(); ++i) values.push_back(placed(expr, i));
     return values;
   }
 
@@ -82,7 +86,7 @@ class Planner {
     std::vector<runtime::TensorType> results =
         flat_types(call->checked_type ? call->checked_type : call->out_type);
     KernelCall kernel_call = tuner::kernel_call(flow_, call);
-    if (!kernel_call.callee) return {builder_.view(placed(call->args.at(0)).at(0), results.at(0).shape)};
+    if (!kernel_call.callee) return {builder_.view(placed(call->args.at(0), 0), results.at(0).shape)};
     const GraphKernel& kernel = kernel_(kernel_call);
     return builder_.call({.kernel = kernel.name,
                           .args = kernel.prologue ? arguments_with_prologue(*call, kernel) : arguments(*call),
@@ -95,7 +99,7 @@ class Planner {
   Values arguments(const Call& call) {
     Values values;
     for (const Expr& arg : call.args) {
-      Values part = placed(arg);
+      Values part = all_placed(arg);
       values.insert(values.end(), part.begin(), part.end());
     }
     return values;
@@ -118,7 +122,7 @@ class Planner {
         values.push_back(builder_.constant(made.at(argument.number)));
       } else {
         const Item& item = items.at(argument.number);
-        values.push_back(placed(item.expr)[item.index]);
+        values.push_back(placed(item.expr, item.index));
       }
     }
     return values;

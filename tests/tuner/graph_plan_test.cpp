@@ -121,6 +121,14 @@ TEST(GraphPlan, PrologueResultsTakeThePlaceOfConstants) {
   EXPECT_EQ(executor.output(0).value(0), 10 + 10 + 40);
   EXPECT_EQ(executor.output(0).value(2), 30 + 30 + 60);
 
+  // Nor are they when they come in a tuple with what is read as it is.
+  Expr pair = typed(make<relay::Tuple>(std::vector<Expr>{x, c}), relay::tuple_type({kVector, kVector}));
+  EXPECT_EQ(plan_graph(module_of({x}, call(kAdd, {pair})), kernel_of).constants.size(), 1u);
+  Expr constants = typed(make<relay::Tuple>(std::vector<Expr>{d, c}), relay::tuple_type({kVector, kVector}));
+  image = plan_graph(module_of({x}, call(kAdd, {constants})), kernel_of);
+  ASSERT_EQ(image.constants.size(), 2u);  // d, and what is made of c
+  EXPECT_EQ(image.constants[0].data.value(0), 4);
+  EXPECT_EQ(image.constants[1].data.value(0), 10);
   // A constant that something else reads stays.
   Expr both = make<relay::Tuple>(std::vector<Expr>{call(kAdd, {x, c}), c});
   EXPECT_EQ(plan_graph(module_of({x}, both), kernel_of).constants.size(), 2u);
