@@ -49,8 +49,6 @@ class CostModel {
   explicit CostModel(const CostModelOptions& options = {}) : options_(options) {}
 
   bool trained() const { return trees_.has_value(); }
-  /// Numbers in a row that it learnt from; 0 before.
-  size_t width() const { return width_; }
 
   /// Learns anew from everything measured so far. Judges itself first, by learning from four fifths and
   /// ranking the rest. REQUIRES: at least one sample; all rows of one width.

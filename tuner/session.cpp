@@ -4,6 +4,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "core/support/text.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/budget.h"
@@ -15,6 +16,13 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Measurements it takes to rank better than not at all, and better than a model of other tasks.
 constexpr size_t kEnough = 32, kEnoughToReplace = 128;
 using Clock = std::chrono::steady_clock;
+
+/// A line that differs when the features do.
+std::string feature_version() {
+  std::string names;
+  for (const std::string& name : feature_names()) names += name + "\n";
+  return "features " + sha256(names) + "\n";
+}
 }  // namespace
 
 struct Session::Impl {
@@ -176,14 +184,17 @@ void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
 }
 
 void Session::know_model(const std::string& saved) {
+  const std::string header = feature_version();
+  if (!saved.starts_with(header)) return;
   try {
-    CostModel model = CostModel::load(saved, {.seed = impl_->options.seed});
-    if (model.width() == feature_names().size()) impl_->model = std::move(model);
+    impl_->model = CostModel::load(saved.substr(header.size()), {.seed = impl_->options.seed});
   } catch (const Error&) {  // as the header says
   }
 }
 
-std::string Session::saved_model() const { return impl_->trained_on > 0 ? impl_->model.save() : ""; }
+std::string Session::saved_model() const {
+  return impl_->trained_on > 0 ? feature_version() + impl_->model.save() : "";
+}
 
 void Session::run(const OnChange& on_change, const std::function<bool()>& stop) {
   Impl& s = *impl_;

@@ -258,6 +258,9 @@ TEST(Session, InheritsTheModelOfAnEarlierJob) {
   double without = best_after("");
   EXPECT_LT(best_after(saved), without);
   EXPECT_EQ(best_after("junk"), without);
+  std::string other_features = saved;
+  other_features[20] ^= 1;
+  EXPECT_EQ(best_after(other_features), without);
 }
 
 TEST(Session, SaysWhenMostOfTheSpeedWasReached) {
