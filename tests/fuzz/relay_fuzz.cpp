@@ -27,6 +27,10 @@ std::vector<std::string> seeds() {
       "def @main(%x: Tensor[(2, 3), float32]) {\n  %0 = reshape(transpose(%x, axes=[1, 0]), newshape=[-1]);\n"
       "  %1 = concatenate((%0, %0), axis=0);\n  split(cast(%1 * 2f + 1f, dtype=\"float16\"), "
       "indices_or_sections=[2])\n}\n",
+      "def @main(%x: Tensor[(1, 4, 5, 5), uint8], %w: Tensor[(2, 4, 3, 3), int8]) {\n"
+      "  %0 = qnn.dequantize(%x, 0.5f, 3u8);\n  %1 = qnn.dequantize(%w, [0.5f, 1f], [0i8, 0i8], axis=0);\n"
+      "  %2 = nn.relu(nn.conv2d(%0, %1, padding=[1, 1]) + [[[1f]], [[2f]]]);\n"
+      "  qnn.quantize(nn.max_pool2d(%2, pool_size=[2, 2]), 0.25f, 0u8, out_dtype=\"uint8\")\n}\n",
       "def @main() { meta[relay.Constant][0] }\n#[metadata]\n{\"relay.Constant\": [{\"dtype\": \"int8\", "
       "\"shape\": [2, 1], "
       "\"data\": \"01ff\"}]}\n",
@@ -41,9 +45,19 @@ void run_one(std::string_view bytes) {
   CHECK(print(again) == text, "prints different:\n{}", text);
   using enum PassId;
   // Folding is left out: what it evaluates may be as large as shapes say.
-  PassId sequence[] = {
-      kInferType, kSimplifyInference, kSimplifyExpr,      kCanonicalizeOps, kEliminateCommonSubexpr,
-      kDeadCode,  kToANormalForm,     kToGraphNormalForm, kFuseOps,         kDefuse};
+  PassId sequence[] = {kInferType,
+                       kFakeQuantizationToInteger,
+                       kCanonicalizeQnn,
+                       kSimplifyInference,
+                       kToMixedPrecision,
+                       kSimplifyExpr,
+                       kCanonicalizeOps,
+                       kEliminateCommonSubexpr,
+                       kDeadCode,
+                       kToANormalForm,
+                       kToGraphNormalForm,
+                       kFuseOps,
+                       kDefuse};
   parse_module(print(run_passes(module, sequence)));
 }
 

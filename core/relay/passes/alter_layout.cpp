@@ -141,11 +141,8 @@ class AlterLayout final : public ExprMutator {
 
   Blocked convolution(const Ref<Call>& e) {
     const ConvAttrs& a = attrs_as<ConvAttrs>(e->attrs);
-    auto is = [](const std::string& layout, const char* usual) { return layout.empty() || layout == usual; };
     const TensorType* weight = tensor_type_of(e->args[1]);
-    if (!is(a.data_layout, "NCHW") || !is(a.kernel_layout, "OIHW") || !is(a.out_layout, "NCHW") || !weight ||
-        !has_constant_shape(*weight))
-      return {};
+    if (!ops::is_plain(a) || !weight || !has_constant_shape(*weight)) return {};
     int64_t in = channels_of(e->args[0]), out = int_value(weight->shape[0]),
             per_group = int_value(weight->shape[1]);
     bool depthwise = a.groups > 1 && a.groups == in && in == out;

@@ -5,7 +5,7 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
-#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/rule.h"
 
 namespace lathe::relay {
 namespace {
@@ -90,9 +90,10 @@ class Canonicalizer final : public ExprMutator {
     int64_t padding = 0;  // what x holds where it stands for 0
   };
 
-  static Operands operands(const Call& call) {
+  /// `plain`: the weight's axes are the channels of the output, then those that are summed over.
+  static Operands operands(const Call& call, bool plain) {
     Operands o{call.args[0], call.args[1]};
-    std::optional<double> zx = one_number(call.args[2]);
+    std::optional<double> zx = plain || is_zero(call.args[2]) ? one_number(call.args[2]) : std::nullopt;
     bool symmetric = is_zero(call.args[3]);
     if (zx && type_of(o.w).dtype == kUInt8 && one_number(call.args[3]) == 128) {
       o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8);
@@ -126,14 +127,14 @@ class Canonicalizer final : public ExprMutator {
   }
 
   Expr convolution(const Call& call) {
-    Operands o = operands(call);
-    auto attrs = mutate(*call.attrs.as<ConvAttrs>());
+    auto attrs = mutate(ops::attrs_as<ConvAttrs>(call.attrs));
+    Operands o = operands(call, ops::is_plain(*attrs));
     attrs->pad_value = o.padding;
     Expr product = typed_call("nn.conv2d", {o.x, o.w}, seal(std::move(attrs)));
     return without_offset(o, product, {1, 2, 3}, 2);
   }
   Expr dense(const Call& call) {
-    Operands o = operands(call);
+    Operands o = operands(call, ops::attrs_as<DenseAttrs>(call.attrs).weight_layout.empty());
     return without_offset(o, typed_call("nn.dense", {o.x, o.w}, call.attrs), {1}, 0);
   }
 
@@ -145,8 +146,8 @@ class Canonicalizer final : public ExprMutator {
   }
 
   Expr dequantize(const Call& call) {
-    const auto* a = call.attrs.as<QuantizeAttrs>();
-    return scaled_difference(call.args[0], call.args[1], call.args[2], a ? a->axis : -1);
+    int64_t axis = ops::attrs_as<QuantizeAttrs>(call.attrs).axis;
+    return scaled_difference(call.args[0], call.args[1], call.args[2], axis);
   }
 
   /// (x - zero) * scale. Differences of 8-bit integers are exact in float32 too.
@@ -161,7 +162,7 @@ class Canonicalizer final : public ExprMutator {
   }
 
   Expr quantize(const Call& call) {
-    const auto& a = *call.attrs.as<QuantizeAttrs>();
+    const auto& a = ops::attrs_as<QuantizeAttrs>(call.attrs);
     return quantized(call.args[0], call.args[1], call.args[2], a.axis, a.out_dtype);
   }
 
@@ -211,7 +212,7 @@ class Canonicalizer final : public ExprMutator {
   }
 
   Expr requantize(const Call& call) {
-    const auto& a = *call.attrs.as<QuantizeAttrs>();
+    const auto& a = ops::attrs_as<QuantizeAttrs>(call.attrs);
     Expr real = scaled_difference(call.args[0], call.args[1], call.args[2], a.axis);
     return quantized(real, call.args[3], call.args[4], a.axis, a.out_dtype);
   }

@@ -6,7 +6,7 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
-#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/rule.h"
 
 namespace lathe::relay {
 namespace {
@@ -41,8 +41,7 @@ std::optional<Quantized> quantized(const Expr& e) {
   const auto* scale = call ? call->args[1].as<Constant>() : nullptr;
   const auto* zero = call ? call->args[2].as<Constant>() : nullptr;
   if (!scale || !zero) return std::nullopt;
-  const auto* a = call->attrs.as<QuantizeAttrs>();
-  int64_t axis = a ? a->axis : -1;
+  int64_t axis = ops::attrs_as<QuantizeAttrs>(call->attrs).axis;
   return Quantized{call->args[0], scale->value, zero->value, axis < 0 ? axis + rank_of(e) : axis};
 }
 
@@ -112,20 +111,20 @@ class ToInteger final : public ExprMutator {
   }
 
   Expr convolution(const Call& call) {
-    auto attrs = mutate(*call.attrs.as<ConvAttrs>());
+    auto attrs = mutate(ops::attrs_as<ConvAttrs>(call.attrs));
+    if (!ops::is_plain(*attrs)) return {};
     attrs->out_dtype = kInt32;
     return integer_product("qnn.conv2d", call, seal(std::move(attrs)), 1);
   }
   Expr dense(const Call& call) {
-    const auto* given = call.attrs.as<DenseAttrs>();
-    auto attrs = given ? mutate(*given) : std::make_unique<DenseAttrs>();
+    auto attrs = mutate(ops::attrs_as<DenseAttrs>(call.attrs));
+    if (!attrs->weight_layout.empty()) return {};
     attrs->out_dtype = kInt32;
     return integer_product("qnn.dense", call, seal(std::move(attrs)), rank_of(call.args[0]) - 1);
   }
 
   Expr bias_add(const Call& call) {
-    const auto* a = call.attrs.as<ChannelAttrs>();
-    int64_t axis = a ? a->axis : 1;
+    int64_t axis = ops::attrs_as<ChannelAttrs>(call.attrs).axis;
     return biased(call.args[0], call.args[1], axis < 0 ? axis + rank_of(call.args[0]) : axis);
   }
   Expr add(const Call& call) { return biased(call.args[0], call.args[1], rank_of(call.args[0]) - 1); }
@@ -171,7 +170,7 @@ class ToInteger final : public ExprMutator {
     auto q = quantized(call.args[0]);
     const auto *scale = call.args[1].as<Constant>(), *zero = call.args[2].as<Constant>();
     if (!q || !scale || !zero) return {};
-    const auto& a = *call.attrs.as<QuantizeAttrs>();
+    const auto& a = ops::attrs_as<QuantizeAttrs>(call.attrs);
     bool same = type_of(q->value).dtype == a.out_dtype && equal_values(q->scale, scale->value) &&
                 equal_values(q->zero, zero->value);
     return same && q->is_uniform() ? q->value : Expr();
@@ -187,20 +186,19 @@ class ToInteger final : public ExprMutator {
 
   Expr transpose(const Call& call) {
     auto q = quantized(call.args[0]);
-    const auto* a = call.attrs.as<TransposeAttrs>();
+    const auto& axes = ops::attrs_as<TransposeAttrs>(call.attrs).axes;
     if (!q || !q->is_8_bit()) return {};
     int64_t rank = rank_of(call.args[0]), axis = rank - 1 - q->axis;
-    for (int64_t i = 0; a && a->axes && i < rank; ++i)
-      if (((*a->axes)[static_cast<size_t>(i)] + rank) % rank == q->axis) axis = i;
+    for (int64_t i = 0; axes && i < rank; ++i)
+      if (((*axes)[static_cast<size_t>(i)] + rank) % rank == q->axis) axis = i;
     return dequantized(typed_call("transpose", {q->value}, call.attrs), q->scale, q->zero, axis);
   }
 
   /// The sum in int32; its zero point and scale make it the mean.
   Expr global_average(const Call& call) {
     auto q = quantized(call.args[0]);
-    const auto* a = call.attrs.as<AdaptivePoolAttrs>();
-    if (!q || !q->is_uniform() || !q->is_8_bit() || (a && !a->layout.empty() && a->layout != "NCHW"))
-      return {};
+    const std::string& layout = ops::attrs_as<AdaptivePoolAttrs>(call.attrs).layout;
+    if (!q || !q->is_uniform() || !q->is_8_bit() || (!layout.empty() && layout != "NCHW")) return {};
     const auto& shape = type_of(call.args[0]).shape;
     if (!as_int(shape[2]) || !as_int(shape[3])) return {};
     int64_t count = int_value(shape[2]) * int_value(shape[3]);

@@ -7,7 +7,7 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
-#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/rule.h"
 #include "core/support/error.h"
 
 namespace lathe::relay {
@@ -25,6 +25,8 @@ std::string_view op_name(const Expr& e) {
 bool is_product(const Expr& e) {
   if (op_name(e) != "nn.conv2d" && op_name(e) != "nn.dense") return false;
   const auto& args = e.as<Call>()->args;
+  if (op_name(e) == "nn.conv2d" && !ops::is_plain(ops::attrs_as<ConvAttrs>(e.as<Call>()->attrs)))
+    return false;
   return args[1].as<Constant>() && !args[0].as<Constant>() && type_of(args[0])->dtype == kFloat32 &&
          type_of(e)->dtype == kFloat32;
 }

@@ -5,7 +5,7 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
-#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/rule.h"
 
 namespace lathe::relay {
 namespace {
@@ -51,8 +51,7 @@ class ToMixedPrecision final : public ExprMutator {
 
   template <typename A>
   Expr product(const Call& call) {
-    const auto* given = call.attrs.as<A>();
-    auto attrs = given ? mutate(*given) : std::make_unique<A>();
+    auto attrs = mutate(ops::attrs_as<A>(call.attrs));
     attrs->out_dtype = kFloat32;
     return typed_call(call.callee.as<OpNode>()->name, {stored(call.args[0]), stored(call.args[1])},
                       seal(std::move(attrs)));
@@ -64,8 +63,8 @@ class ToMixedPrecision final : public ExprMutator {
 
   /// The mean, which widens while it sums.
   Expr global_average(const Call& call) {
-    const auto* a = call.attrs.as<AdaptivePoolAttrs>();
-    if (a && !a->layout.empty() && a->layout != "NCHW") return {};
+    const std::string& layout = ops::attrs_as<AdaptivePoolAttrs>(call.attrs).layout;
+    if (!layout.empty() && layout != "NCHW") return {};
     return typed_call("mean", {loaded(call.args[0])}, make<ReduceAttrs>(std::optional(Ints{2, 3}), true));
   }
 
