@@ -50,6 +50,13 @@ Expr elements_inside(const Expr& o, int64_t stride, int64_t dilation, int64_t ke
   return max(to - from, Expr(1));
 }
 
+/// sum / count. Wide floats are multiplied by 1 / count, which is a number for all lanes: dividing vectors
+/// takes longer than summing a window.
+Expr mean(const Expr& sum, const Expr& count) {
+  if (!sum.dtype().is_float() || sum.dtype().bits < 32) return div(sum, count);
+  return sum * div(lathe::constant(sum.dtype(), 1), count);
+}
+
 template <int kRank, PoolKind kKind>
 Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const PoolAttrs& a = attrs_as<PoolAttrs>(attrs);
@@ -88,7 +95,7 @@ Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
                                                  low, high)
                                : Expr(kernel[s]));
     }
-    return div(at(pooled, i), cast(type.dtype, count));
+    return mean(at(pooled, i), cast(type.dtype, count));
   })};
 }
 
@@ -146,7 +153,7 @@ Buffers adaptive(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& resu
       int axis = layout.position(letters[s]);
       count = count * (even ? longest[s] : end(i, axis) - first(i, axis));
     }
-    return div(at(pooled, i), cast(type.dtype, count));
+    return mean(at(pooled, i), cast(type.dtype, count));
   })};
 }
 
