@@ -40,6 +40,9 @@ TEST(DotProduct, BecomesTheInstructionOfTheTarget) {
   EXPECT_GT(
       count(assembly(schedule::dot_conv2d(kUInt8, kInt8, 14, 3, 8), "cpu:mcpu=cascadelake"), "vpdpbusd"), 10)
       << "blocks of 8 channels";
+  EXPECT_GT(
+      count(assembly(schedule::dot_conv2d(kUInt8, kInt8, 14, 3, 12), "cpu:mcpu=cascadelake"), "vpdpbusd"), 10)
+      << "blocks of 12 channels, a part of a register";
   EXPECT_EQ(count(assembly(bytes, "cpu:mcpu=skylake-avx512"), "vpdpbusd"), 0);
   EXPECT_GT(count(assembly(bytes, "cpu:mcpu=skylake-avx512"), "vpmaddwd"), 20);
   EXPECT_GT(count(assembly(bytes, "cpu:mcpu=haswell"), "vpmaddwd"), 8);
@@ -94,23 +97,27 @@ struct Types {
 
 class DotProductOracle : public testing::TestWithParam<const char*> {};
 
+void expect_same(const tir::Func& func, const Target& target) {
+  std::vector<Tensor> params, expected;
+  for (const tir::Buffer& param : func->params) {
+    params.push_back(extreme_tensor(param, params.size() + 1));
+    expected.push_back(params.back().clone());
+  }
+  tir::interpret(func, expected);
+  run_kernel(lowered(func, target), target, params);
+  double most = func->params.back()->dtype.is_int() ? 0 : 1e-6;
+  EXPECT_LE(max_relative_error(params.back(), expected.back()), most);
+}
+
 TEST_P(DotProductOracle, ComputesWhatTheInterpreterDoes) {
   Target target = resolve_target(GetParam());
   for (Types types : {Types{kUInt8, kInt8}, Types{kInt8, kInt8}, Types{kInt8, kUInt8}, Types{kUInt8, kUInt8},
                       Types{kBFloat16, kBFloat16}}) {
     SCOPED_TRACE(to_string(types.data) + " times " + to_string(types.weight));
-    tir::Func func = schedule::dot_conv2d(types.data, types.weight, 9);
-    std::vector<Tensor> params, expected;
-    for (const tir::Buffer& param : func->params) {
-      params.push_back(extreme_tensor(param, params.size() + 1));
-      expected.push_back(params.back().clone());
-    }
-    tir::interpret(func, expected);
-    run_kernel(lowered(func, target), target, params);
-    EXPECT_LE(max_relative_error(params.back(), expected.back()), types.data.is_int() ? 0 : 1e-6);
+    for (int64_t lanes : {16, 12})
+      expect_same(schedule::dot_conv2d(types.data, types.weight, 9, 3, lanes), target);
   }
 }
-
 INSTANTIATE_TEST_SUITE_P(Targets, DotProductOracle,
                          testing::Values("cpu", "cpu:vector=256", "cpu:mcpu=haswell", "cpu:mcpu=nehalem"),
                          [](const auto& info) {

@@ -46,6 +46,14 @@ TEST(OnnxImport, PiecesOfAKnownTensorAreKnown) {
   EXPECT_EQ(last->value.value(0), 5);
 }
 
+TEST(OnnxImport, DequantizedConstantsStayIntegers) {
+  Tensor x = tensor_of<uint8_t>({0, 3, 128, 255}, {4}, kUInt8);
+  ImportedModel model = import_file(node_case("test_dequantizelinear"), {.constants = {{"x", x}}});
+  const auto* call = model.module->functions.at("main")->body.as<relay::Call>();
+  ASSERT_TRUE(call) << "a float constant would hide the weights of a quantized model";
+  EXPECT_EQ(call->callee.as<relay::OpNode>()->name, "qnn.dequantize");
+}
+
 TEST(OnnxImport, GivenShapesReplaceDynamicDimensionsOnly) {
   std::string path = node_case("test_relu");
   EXPECT_NE(message_of([&] {

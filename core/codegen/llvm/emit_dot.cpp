@@ -150,6 +150,16 @@ llvm::Intrinsic::ID for_lanes(unsigned lanes, llvm::Intrinsic::ID x4, llvm::Intr
   return lanes == 16 ? x16 : lanes == 8 ? x8 : lanes == 4 ? x4 : llvm::Intrinsic::not_intrinsic;
 }
 
+/// The first `lanes` lanes; further ones may hold anything.
+llvm::Value* with_lanes(llvm::IRBuilder<>& b, llvm::Value* v, unsigned lanes) {
+  std::vector<int> mask;
+  for (unsigned l = 0; l < lanes; ++l) mask.push_back(l < lane_count(v) ? static_cast<int>(l) : -1);
+  return lanes == lane_count(v) ? v : b.CreateShuffleVector(v, mask);
+}
+
+/// What registers hold: 4, 8 or 16 lanes.
+unsigned register_lanes(unsigned lanes) { return lanes <= 4 ? 4 : lanes <= 8 ? 8 : 16; }
+
 llvm::Value* add_bytes(llvm::IRBuilder<>& b, bool vnni, llvm::Value* acc, Bytes x, Bytes y) {
   llvm::Intrinsic::ID instruction =
       for_lanes(lane_count(acc), llvm::Intrinsic::x86_avx512_vpdpbusd_128,
@@ -203,8 +213,11 @@ llvm::Value* Emitter::dot_product(const Binary& e) {
   llvm::Value* acc = value(e.a);
   llvm::Value* x = b_.CreateVectorSplat(lanes, loaded(b_.getInt32Ty(), dot->same_at, dot->same->buffer));
   llvm::Value* y = loaded(lanes_of(b_.getInt32Ty(), lanes), dot->each_at, dot->each->buffer);
-  if (!ints) return add_bfloats(b_, state_.features.bfloat16, acc, x, y);
-  return add_bytes(b_, state_.features.vnni, acc, {x, same == kInt8}, {y, each == kInt8});
+  if (lanes <= 16)
+    for (llvm::Value** v : {&acc, &x, &y}) *v = with_lanes(b_, *v, register_lanes(lanes));
+  llvm::Value* sum = ints ? add_bytes(b_, state_.features.vnni, acc, {x, same == kInt8}, {y, each == kInt8})
+                          : add_bfloats(b_, state_.features.bfloat16, acc, x, y);
+  return with_lanes(b_, sum, lanes);
 }
 
 }  // namespace lathe::codegen

@@ -133,6 +133,37 @@ TEST(AlterLayout, WeightsOfADenseLayerFollowTheBlocksOfAFlattenedImage) {
   }
 }
 
+/// The type of the weight of the one packed call of `op`.
+const TensorType& weight_type(const Ref<Function>& function, std::string_view op) {
+  const TensorType* found = nullptr;
+  post_order(function, [&](const NodeRef& node) {
+    const Call* call = node.as<Call>();
+    if (call && call->callee.as<OpNode>()->name == op) found = call->args[1]->checked_type.as<TensorType>();
+  });
+  return *found;
+}
+
+TEST(AlterLayout, EightBitsAndBfloat16GroupTheInputChannels) {
+  for (DataType type : {kInt8, kBFloat16}) {
+    Net n({1, 3, 6, 6});
+    auto narrow = [&](const Expr& e) { return typed_call("cast", {e}, make<CastAttrs>(type)); };
+    auto attrs = make<ConvAttrs>(Ints{}, Ints{1, 1}, Ints{}, int64_t{1}, std::optional<int64_t>(), Ints{},
+                                 std::string(), std::string(), std::string(),
+                                 std::optional(type == kInt8 ? kInt32 : kFloat32));
+    Tensor weight = random_tensor({8, 3, 3, 3}, type, 5), dense = random_tensor({16, 8}, type, 6);
+    Expr conv = typed_call("nn.conv2d", {narrow(n.data()), typed_constant(weight)}, attrs);
+    Expr mean = typed_call("max", {conv}, make<ReduceAttrs>(std::optional(Ints{2, 3})));
+    auto sums = make<DenseAttrs>(std::optional<int64_t>(), attrs.as<ConvAttrs>()->out_dtype);
+    Expr product = typed_call("nn.dense", {narrow(mean), typed_constant(dense)}, sums);
+    Ref<Function> f = altered(n.main(typed_call("cast", {product}, make<CastAttrs>(kFloat32))), 8);
+    int64_t group = type == kInt8 ? 4 : 2;
+    EXPECT_EQ(constant_shape(weight_type(f, "nn.contrib_conv2d_NCHWc")),
+              (Index{1, 1, 3, 3, 4 / group, 8, group}))
+        << "of four channels, one of zeros";
+    EXPECT_EQ(constant_shape(weight_type(f, "nn.contrib_dense_pack")), (Index{2, 8 / group, 8, group}));
+  }
+}
+
 TEST(AlterLayout, DepthwiseAndGroups) {
   Net n({1, 8, 6, 6});
   Expr x = n.conv(n.relu(n.conv(n.data(), 8, 3, 2, 8)), 16, 3, 1, 2);
