@@ -3,9 +3,10 @@ import json
 import sys
 
 WIDTH, HEIGHT = 760, 420
-LEFT, RIGHT, TOP, BOTTOM = 64, 176, 64, 52
+LEFT, RIGHT, TOP, BOTTOM = 64, 192, 64, 52
 INK, MUTED, GRID = '#1f2328', '#59636e', '#e3e6ea'
-SERIES = (('guided', 'with the cost model', '#2a78d6'), ('random', 'random sampling', '#d9622b'))
+SERIES = (('inherited', 'cost model of other tasks', '#1a7f5a'), ('model', 'cost model of its own', '#2a78d6'),
+          ('random', 'random sampling', '#d9622b'))
 
 
 def ticks(low, high, steps=(1, 2, 5, 10, 20, 25)):

@@ -1,6 +1,8 @@
 // How good the search is, by real measurements:
-//   - the best latency found against the number of trials, with the cost model and by random sampling of the
-//     same space, from several seeds;
+//   - the best latency found against the number of trials, from several seeds: with the cost model, with one
+//   that
+//     has been learnt from the other tasks beforehand (as a job has that finds one in its database), and by
+//     random sampling of the same space;
 //   - how well the cost model ranks the candidates of a task none of whose candidates it has seen.
 //
 //   ./run bench search-quality [--model resnet18] [--tasks N] [--trials N] [--seeds N]
@@ -35,6 +37,14 @@ struct Settings {
   int64_t trials = 128;
 };
 
+/// How a search chooses.
+enum class Kind : uint8_t {
+  kRandom,
+  kModel,      // by a cost model of its own measurements, once there are enough
+  kInherited,  // from the start by one that was learnt from the other tasks
+};
+constexpr const char* kKindNames[] = {"random", "model", "inherited"};
+
 struct Trial {
   std::string trace;
   double seconds = 0;  // infinite: failed
@@ -43,7 +53,7 @@ struct Trial {
 /// One search of one task.
 struct Search {
   std::string task, digest;
-  bool guided = true;
+  Kind kind = Kind::kModel;
   uint64_t seed = 0;
   std::vector<Trial> trials;  // in the order they ended
 };
@@ -55,13 +65,19 @@ json to_json(const Search& search) {
         {{"trace", trial.trace}, {"us", std::isinf(trial.seconds) ? json() : json(trial.seconds * 1e6)}});
   return {{"task", search.task},
           {"digest", search.digest},
-          {"guided", search.guided},
+          {"kind", kKindNames[static_cast<size_t>(search.kind)]},
           {"seed", search.seed},
           {"trials", trials}};
 }
 
 Search search_from(const json& record) {
-  Search search{record.at("task"), record.at("digest"), record.at("guided"), record.at("seed"), {}};
+  const auto kind =
+      std::find(std::begin(kKindNames), std::end(kKindNames), record.at("kind").get<std::string>());
+  Search search{record.at("task"),
+                record.at("digest"),
+                static_cast<Kind>(kind - std::begin(kKindNames)),
+                record.at("seed"),
+                {}};
   for (const json& trial : record.at("trials"))
     search.trials.push_back(
         {trial.at("trace"), trial.at("us").is_null() ? INFINITY : trial.at("us").get<double>() * 1e-6});
@@ -97,38 +113,80 @@ class Recorder final : public tuner::Measurer {
   std::vector<Trial>& trials_;
 };
 
-Search run_search(const tuner::Task& task, const Target& target, bool guided, uint64_t seed, int64_t trials) {
-  Search search{task.name, task.digest, guided, seed, {}};
+/// `inherited`: a saved cost model, or "".
+Search run_search(const tuner::Task& task, const Target& target, Kind kind, uint64_t seed, int64_t trials,
+                  const std::string& inherited) {
+  Search search{task.name, task.digest, kind, seed, {}};
   PipelineMeasurer machine(std::span(&task, 1), target, /*builders=*/2);
   Recorder recorder(machine, search.trials);
   tuner::Session session(std::span(&task, 1), target, recorder,
-                         {.trials = trials, .seed = seed, .guided = guided});
+                         {.trials = trials, .seed = seed, .guided = kind != Kind::kRandom});
+  if (!inherited.empty()) session.know_model(inherited);
   session.run([](const tuner::SessionStatus&) {}, [] { return false; });
   return search;
 }
 
-/// All searches of these tasks: those recorded, and what is missing.
-std::vector<Search> all_searches(const Settings& settings, std::span<const tuner::Task> tasks,
-                                 const Target& target) {
+/// Every candidate that searches without an inherited model measured, each once, as the cost model sees it.
+/// `task` is the place in `tasks`.
+std::vector<tuner::Sample> samples_of(std::span<const Search> searches, std::span<const tuner::Task> tasks,
+                                      const Target& target) {
+  std::vector<tuner::Sample> samples;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const Search& search : searches) {
+    if (search.kind == Kind::kInherited) continue;
+    size_t task = 0;
+    while (tasks[task].digest != search.digest) ++task;
+    for (const Trial& trial : search.trials) {
+      if (!seen.insert({search.digest, trial.trace}).second) continue;
+      tir::Func program = schedule::replay(schedule::parse_trace(trial.trace), tasks[task].workload);
+      samples.push_back({static_cast<int>(task), tuner::extract_features(program, target), trial.seconds});
+    }
+  }
+  return samples;
+}
+
+/// A cost model learnt from all tasks but one, saved.
+std::string model_of_others(const std::vector<tuner::Sample>& samples, int task) {
+  std::vector<tuner::Sample> others;
+  for (const tuner::Sample& sample : samples)
+    if (sample.task != task) others.push_back(sample);
+  if (others.empty()) return "";
+  tuner::CostModel model;
+  model.train(others);
+  return tuner::save_for_later(model);
+}
+
+/// The searches of one kind: those recorded, and what is missing. `inherited`: the model for each task.
+std::vector<Search> searches_of(Kind kind, const Settings& settings, std::span<const tuner::Task> tasks,
+                                const Target& target, const std::vector<std::string>& inherited) {
   std::vector<Search> known = load_records(kRecords), wanted;
   for (uint64_t seed = 1; seed <= settings.seeds; ++seed) {
-    for (const tuner::Task& task : tasks) {
-      for (bool guided : {true, false}) {
-        auto found = std::find_if(known.begin(), known.end(), [&](const Search& search) {
-          return search.digest == task.digest && search.guided == guided && search.seed == seed &&
-                 static_cast<int64_t>(search.trials.size()) >= settings.trials;
-        });
-        if (found != known.end()) {
-          wanted.push_back(*found);
-        } else {
-          fmt::print(stderr, "{}, {}, seed {} ...\n", task.name, guided ? "cost model" : "random", seed);
-          wanted.push_back(run_search(task, target, guided, seed, settings.trials));
-          std::ofstream(kRecords, std::ios::app) << to_json(wanted.back()).dump() << "\n";
-        }
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      auto found = std::find_if(known.begin(), known.end(), [&](const Search& search) {
+        return search.digest == tasks[i].digest && search.kind == kind && search.seed == seed &&
+               static_cast<int64_t>(search.trials.size()) >= settings.trials;
+      });
+      if (found != known.end()) {
+        wanted.push_back(*found);
+        continue;
       }
+      fmt::print(stderr, "{}, {}, seed {} ...\n", tasks[i].name, kKindNames[static_cast<size_t>(kind)], seed);
+      wanted.push_back(run_search(tasks[i], target, kind, seed, settings.trials, inherited[i]));
+      std::ofstream(kRecords, std::ios::app) << to_json(wanted.back()).dump() << "\n";
     }
   }
   return wanted;
+}
+
+std::vector<Search> all_searches(const Settings& settings, std::span<const tuner::Task> tasks,
+                                 const Target& target) {
+  std::vector<std::string> models(tasks.size());
+  std::vector<Search> all = searches_of(Kind::kModel, settings, tasks, target, models);
+  for (Search& search : searches_of(Kind::kRandom, settings, tasks, target, models)) all.push_back(search);
+  const std::vector<tuner::Sample> samples = samples_of(all, tasks, target);
+  for (size_t i = 0; i < tasks.size(); ++i) models[i] = model_of_others(samples, static_cast<int>(i));
+  for (Search& search : searches_of(Kind::kInherited, settings, tasks, target, models)) all.push_back(search);
+  return all;
 }
 
 // ---- Best so far ----
@@ -142,14 +200,14 @@ std::vector<double> best_so_far(const Search& search) {
 
 /// Of the searches of one kind: for each number of trials, the mean and the extremes over tasks and seeds of
 /// the speed reached, as a share of the fastest that any search of the task found.
-json speed_curve(std::span<const Search> searches, bool guided, const std::map<std::string, double>& fastest,
+json speed_curve(std::span<const Search> searches, Kind kind, const std::map<std::string, double>& fastest,
                  size_t trials) {
   json curve = json::array();
   for (size_t n = 0; n < trials; ++n) {
     double sum = 0, low = INFINITY, high = 0;
     int count = 0;
     for (const Search& search : searches) {
-      if (search.guided != guided) continue;
+      if (search.kind != kind) continue;
       double share = fastest.at(search.digest) / best_so_far(search)[std::min(n, search.trials.size() - 1)];
       sum += share;
       low = std::min(low, share);
@@ -189,23 +247,6 @@ double recall_of_top(const std::vector<float>& scores, const std::vector<float>&
   return static_cast<double>(hits) / static_cast<double>(wanted.size());
 }
 
-/// Every candidate measured, each once, as the cost model sees it. `task` is the place in `tasks`.
-std::vector<tuner::Sample> samples_of(std::span<const Search> searches, std::span<const tuner::Task> tasks,
-                                      const Target& target) {
-  std::vector<tuner::Sample> samples;
-  std::set<std::pair<std::string, std::string>> seen;
-  for (const Search& search : searches) {
-    size_t task = 0;
-    while (tasks[task].digest != search.digest) ++task;
-    for (const Trial& trial : search.trials) {
-      if (!seen.insert({search.digest, trial.trace}).second) continue;
-      tir::Func program = schedule::replay(schedule::parse_trace(trial.trace), tasks[task].workload);
-      samples.push_back({static_cast<int>(task), tuner::extract_features(program, target), trial.seconds});
-    }
-  }
-  return samples;
-}
-
 Ranking rank_unseen(const std::vector<tuner::Sample>& samples, int held_out, const std::string& name) {
   std::vector<tuner::Sample> seen;
   std::vector<tuner::Features> unseen;
@@ -230,12 +271,12 @@ Ranking rank_unseen(const std::vector<tuner::Sample>& samples, int held_out, con
 void print_tables(const json& report) {
   fmt::print(
       "share of the fastest known speed after so many trials (mean over tasks and seeds)\n\n"
-      "| trials | with the cost model | random |\n|---|---|---|\n");
+      "| trials | cost model, learnt from other tasks before | cost model | random |\n|---|---|---|---|\n");
   const json& curves = report["curves"];
   const size_t trials = report["trials"];
   for (size_t n = 8;; n = std::min(2 * n, trials)) {
-    fmt::print("| {} | {:.3f} | {:.3f} |\n", n, curves["guided"][n - 1][0].get<double>(),
-               curves["random"][n - 1][0].get<double>());
+    fmt::print("| {} | {:.3f} | {:.3f} | {:.3f} |\n", n, curves["inherited"][n - 1][0].get<double>(),
+               curves["model"][n - 1][0].get<double>(), curves["random"][n - 1][0].get<double>());
     if (n == trials) break;
   }
   fmt::print(
@@ -260,8 +301,9 @@ json report_of(const Settings& settings, std::span<const Search> searches, std::
                  {"trials", trials},
                  {"seeds", settings.seeds},
                  {"curves",
-                  {{"guided", speed_curve(searches, true, fastest, trials)},
-                   {"random", speed_curve(searches, false, fastest, trials)}}},
+                  {{"inherited", speed_curve(searches, Kind::kInherited, fastest, trials)},
+                   {"model", speed_curve(searches, Kind::kModel, fastest, trials)},
+                   {"random", speed_curve(searches, Kind::kRandom, fastest, trials)}}},
                  {"unseen_tasks", json::array()},
                  {"tasks", json::array()}};
   for (const tuner::Task& task : tasks)

@@ -192,9 +192,9 @@ void Session::know_model(const std::string& saved) {
   }
 }
 
-std::string Session::saved_model() const {
-  return impl_->trained_on > 0 ? feature_version() + impl_->model.save() : "";
-}
+std::string Session::saved_model() const { return impl_->trained_on > 0 ? save_for_later(impl_->model) : ""; }
+
+std::string save_for_later(const CostModel& model) { return feature_version() + model.save(); }
 
 void Session::run(const OnChange& on_change, const std::function<bool()>& stop) {
   Impl& s = *impl_;

@@ -76,6 +76,9 @@ struct SessionStatus {
   std::vector<TaskState> tasks;
 };
 
+/// A cost model as one job leaves it to the next: with the names of the features it was learnt from.
+std::string save_for_later(const CostModel& model);
+
 class Session {
  public:
   using OnChange = std::function<void(const SessionStatus&)>;
@@ -85,7 +88,7 @@ class Session {
 
   /// Tells a task what is known of it already: its search starts from there.
   void know(size_t task, const schedule::Trace& trace, double seconds);
-  /// Ranks by a model that an earlier job saved until there is enough to learn one of this job's own. Ignored
+  /// Ranks by a model that was saved for later until there is enough to learn one of this job's own. Ignored
   /// when it is damaged or of a version whose features differ.
   void know_model(const std::string& saved);
   /// Spends the budget. `on_change` is called after each batch of answers; `stop` ends the job early (what is
@@ -95,7 +98,7 @@ class Session {
   SessionStatus status() const;
   /// In order; the first is when every task had been measured.
   const std::vector<Milestone>& milestones() const;
-  /// The model learnt in this job, for `know_model` of a later one; "" when there was too little to learn.
+  /// The model learnt in this job, saved; "" when there was too little to learn.
   std::string saved_model() const;
 
  private:
