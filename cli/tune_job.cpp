@@ -29,6 +29,10 @@ namespace lathe::cli {
 namespace {
 namespace fs = std::filesystem;
 
+/// Bytes of weights that a last-level cache, shared with whoever else runs, may be trusted to keep from one
+/// run of a model to the next.
+constexpr double kCachedWeights = 32 << 20;
+
 std::string options_text(const TuneJob& job) {
   return nlohmann::json{{"model", job.model},
                         {"target", job.target},
@@ -126,6 +130,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                                  job.seconds,
                                  static_cast<uint64_t>(job.seed),
                                  job.max_relative_error,
+                                 tuner::constant_bytes(fused) > kCachedWeights,
                                  options_text(job),
                                  resumed};
     result = tracker::run_tune_job(

@@ -26,6 +26,7 @@ std::string to_settings(const wire::Evaluation& e, uint64_t seed) {
                         {"build_limit_seconds", e.build_limit_seconds},
                         {"run_limit_seconds", e.run_limit_seconds},
                         {"cold_cache", e.cold_cache},
+                        {"far_weights", e.far_weights},
                         {"seed", seed}}
       .dump();
 }
@@ -49,6 +50,7 @@ void from_settings(const std::string& text, TrialSpec& spec) {
   read("build_limit_seconds", e.build_limit_seconds);
   read("run_limit_seconds", e.run_limit_seconds);
   read("cold_cache", e.cold_cache);
+  read("far_weights", e.far_weights);
   read("seed", spec.seed);
 }
 

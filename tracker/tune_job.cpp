@@ -19,6 +19,7 @@ wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   evaluation.max_samples = confirm ? 80 : 25;
   evaluation.relative_interval = confirm ? 0.005 : 0.02;
   evaluation.tolerance = request.max_relative_error;
+  evaluation.far_weights = request.far_weights;
   return evaluation;
 }
 

@@ -20,6 +20,7 @@ struct TuneRequest {
   double seconds = 0;  // 0: no limit
   uint64_t seed = 0;
   double max_relative_error = wire::Evaluation{}.tolerance;  // of a candidate's outputs; beyond: wrong
+  bool far_weights = false;         // measure with weights in memory (wire::Evaluation)
   std::string options = "{}";       // JSON: what `tune resume` needs to make the tasks again
   std::optional<db::JobId> resume;  // go on with this job
 };

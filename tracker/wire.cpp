@@ -51,6 +51,7 @@ void put(const Evaluation& from, pb::Evaluation& to) {
   to.set_build_limit_seconds(from.build_limit_seconds);
   to.set_run_limit_seconds(from.run_limit_seconds);
   to.set_cold_cache(from.cold_cache);
+  to.set_far_weights(from.far_weights);
 }
 
 Evaluation get(const pb::Evaluation& from) {
@@ -68,7 +69,8 @@ Evaluation get(const pb::Evaluation& from) {
           .tolerance = finite(from.tolerance(), "evaluation.tolerance"),
           .build_limit_seconds = finite(from.build_limit_seconds(), "evaluation.build_limit_seconds"),
           .run_limit_seconds = finite(from.run_limit_seconds(), "evaluation.run_limit_seconds"),
-          .cold_cache = from.cold_cache()};
+          .cold_cache = from.cold_cache(),
+          .far_weights = from.far_weights()};
 }
 
 void put(const Hello& from, pb::Envelope& envelope) {

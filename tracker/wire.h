@@ -30,6 +30,7 @@ struct Evaluation {
   double build_limit_seconds = 30;
   double run_limit_seconds = 10;  // the whole child process, input preparation and checking included
   bool cold_cache = true;         // evict inputs from the cache between samples
+  bool far_weights = false;       // constants from all caches: of a model whose weights no cache holds
 
   bool operator==(const Evaluation&) const = default;
 };

@@ -68,6 +68,15 @@ double parameter_bytes(const tir::Func& func) {
   return bytes;
 }
 
+double constant_bytes(const relay::Module& fused) {
+  double bytes = 0;
+  post_order(fused->functions.at("main")->body, [&](const NodeRef& node) {
+    if (const auto* constant = node.as<relay::Constant>())
+      bytes += static_cast<double>(constant->value.size() * constant->value.dtype().bytes());
+  });
+  return bytes;
+}
+
 std::vector<Task> extract_tasks(const relay::Module& fused) {
   std::map<std::string, size_t> known;
   std::vector<Task> tasks;

@@ -32,6 +32,8 @@ std::string kernel_name(const relay::Expr& callee);
 /// Operations on elements that one execution of the unscheduled program does: additions, multiplications,
 /// divisions, comparisons of floats and integers, and intrinsics of floats, count one each.
 double count_flops(const tir::Func& func);
+/// Bytes of the constants in `main`: the model's weights.
+double constant_bytes(const relay::Module& fused);
 /// Bytes of all parameters. A schedule that transforms constants ahead (core/tir/prologue.h) may have its
 /// kernel read more or less than these.
 double parameter_bytes(const tir::Func& func);

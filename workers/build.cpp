@@ -21,7 +21,9 @@ std::vector<BufferSpec> buffers_of(const tir::Func& func) {
   for (const tir::Buffer& param : func->params)
     buffers.push_back({.shape = tir::constant_shape(param),
                        .dtype = param->dtype,
-                       .output = buffers.size() >= inputs_of(func)});
+                       .output = buffers.size() >= inputs_of(func),
+                       .constant = buffers.size() < tir::kMaxMarkedParams &&
+                                   (tir::constant_params(func) >> buffers.size() & 1) != 0});
   return buffers;
 }
 
@@ -48,7 +50,7 @@ Artifact compile(const tir::Func& scheduled, const Target& target) {
   artifact.prologue = kernel_spec(compiled.kernels[1], parts.prologue_params, buffers);
   for (size_t p = inputs_of(parts.prologue); p < parts.prologue->params.size(); ++p) {
     const tir::Buffer& made = parts.prologue->params[p];
-    artifact.made.push_back({.shape = tir::constant_shape(made), .dtype = made->dtype});
+    artifact.made.push_back({.shape = tir::constant_shape(made), .dtype = made->dtype, .constant = true});
   }
   return artifact;
 }

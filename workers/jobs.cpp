@@ -13,6 +13,7 @@ void put(const BufferSpec& from, pb::Buffer& to) {
   to.set_code(static_cast<uint32_t>(from.dtype.code));
   to.set_bits(from.dtype.bits);
   to.set_output(from.output);
+  to.set_constant(from.constant);
 }
 
 void put(const KernelSpec& from, pb::Kernel& to) {
@@ -35,7 +36,8 @@ BufferSpec get(const pb::Buffer& from) {
     fail("artifact: a buffer of type {}, {} bits", from.code(), from.bits());
   BufferSpec buffer{.shape = {from.shape().begin(), from.shape().end()},
                     .dtype = {static_cast<TypeCode>(from.code()), static_cast<uint8_t>(from.bits())},
-                    .output = from.output()};
+                    .output = from.output(),
+                    .constant = from.constant()};
   int64_t bytes = buffer.dtype.bytes();
   for (int64_t extent : buffer.shape)
     if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes) || bytes > kBytesLimit)

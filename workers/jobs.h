@@ -18,6 +18,7 @@ struct BufferSpec {
   std::vector<int64_t> shape;
   DataType dtype;
   bool output = false;
+  bool constant = false;  // bound when the model is built
 
   int64_t bytes() const;
   bool operator==(const BufferSpec&) const = default;

@@ -19,9 +19,11 @@ namespace lathe::worker {
 /// outputs with the reference, and inputs and the gaps between buffers with what they were; open the timed
 /// window; warm up; sample; close. A candidate that is wrong is never timed.
 ///
-/// Cache state: with `cold_cache`, the default, a buffer twice the size of L2 is read by every thread before
-/// each sample, so that weights come from L3 or memory as they do inside a model, where other layers ran in
-/// between. Without, all samples but the first find in the caches what fits.
+/// Cache state: with `far_weights`, constants are flushed to memory before each sample, as in a model whose
+/// weights are more than the caches hold from one run to the next (on x86; elsewhere it does nothing); with
+/// `cold_cache`, the default, a buffer twice the size of L2 is read by every thread before each sample, so
+/// that weights come from L3 or memory as they do inside a model, where other layers ran in between. Without,
+/// all samples but the first find in the caches what fits.
 std::string run_body(std::string_view request, Child& child);
 
 /// When to stop sampling: the 95% interval of the median (by order statistics, so for any distribution) is

@@ -29,7 +29,7 @@ std::vector<Message> one_of_each() {
                 .workload = "func",
                 .trace = "[]",
                 .target = "cpu:mcpu=skylake",
-                .evaluation = {.threads = 2, .incumbent_seconds = 1e-3, .cold_cache = false},
+                .evaluation = {.threads = 2, .incumbent_seconds = 1e-3, .cold_cache = false, .far_weights = true},
                 .seed = 11},
           Result{.lease = 5,
                  .trial = 6,
