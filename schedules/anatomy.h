@@ -46,7 +46,7 @@ struct VectorReduction {
   std::vector<int64_t> extents;  // by block variable
   std::vector<bool> reduces;     // by block variable
   size_t vector = 0;             // the variable of the output's last dimension
-  std::optional<size_t> dot;  // the variable whose products are summed within a lane (see DotProduct)
+  std::optional<size_t> dot;     // the variable whose products are summed within a lane (see DotProduct)
   int64_t run = 0;  // lanes are neighbours within aligned runs of this many: its extent, or less when packed
   std::vector<Operand> operands;
 

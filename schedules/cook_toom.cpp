@@ -29,6 +29,11 @@ CookToom cook_toom(int64_t outputs, int64_t taps) {
   size_t finite = products - 1;  // the last point is infinity
   CookToom result{Matrix(m, std::vector<double>(products)), Matrix(products, std::vector<double>(r)),
                   Matrix(products, std::vector<double>(products))};
+  if (m == 1) {  // nothing to save
+    result.output[0].assign(products, 1);
+    for (size_t k = 0; k < products; ++k) result.kernel[k][k] = result.input[k][k] = 1;
+    return result;
+  }
   for (size_t j = 0; j < finite; ++j) {
     double power = 1, scale = 1;
     for (size_t other = 0; other < finite; ++other)

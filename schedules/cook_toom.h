@@ -24,9 +24,9 @@ struct CookToom {
 /// products lose nothing to speak of, 6 about two decimal digits, 8 about three.
 inline constexpr int64_t kMostProducts = 10;
 
-/// From the points 0, 1, -1, 2, -2, 1/2, -1/2, 4, -4 and infinity, as many as it takes; all factors except
-/// those of `kernel` are exact in binary. REQUIRES: outputs >= 1, taps >= 1, outputs + taps - 1 <=
-/// kMostProducts.
+/// A single output takes the definition: each tap is a product. More are made from the points 0, 1, -1, 2,
+/// -2, 1/2, -1/2, 4, -4 and infinity, as many as it takes; all factors except those of `kernel` are exact in
+/// binary. REQUIRES: outputs >= 1, taps >= 1, outputs + taps - 1 <= kMostProducts.
 CookToom cook_toom(int64_t outputs, int64_t taps);
 
 }  // namespace lathe::schedule

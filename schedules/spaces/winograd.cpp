@@ -90,9 +90,8 @@ class TileModel {
 
   std::vector<int64_t> sizes(const Window& w, int64_t most_products) const {
     std::vector<int64_t> result;
-    if (w.taps == 1) return {1};
-    for (int64_t m = 2; m + w.taps - 1 <= most_products && m <= w.positions + 1; ++m) result.push_back(m);
-    if (result.empty()) result.push_back(1);
+    for (int64_t m = 1; m + w.taps - 1 <= std::max(most_products, w.taps) && m <= w.positions + 1; ++m)
+      if (w.taps > 1 || m == 1) result.push_back(m);
     return result;
   }
 
