@@ -210,6 +210,7 @@ class Bench {
       if (buffers_[i].output == outputs) function(i, static_cast<size_t>(buffers_[i].bytes()));
   }
 
+  const Artifact& artifact_;
   const std::vector<BufferSpec>&buffers_, &made_;
   runtime::SharedObject object_;
   std::optional<BoundKernel> main_, prologue_;
