@@ -118,7 +118,8 @@ double measure_peak_flops(int threads) {
   return best_rate(threads, [kernel](int) { return kernel(); });
 }
 
-#if defined(__x86_64__)
+// Instrumented resolvers of clones run before the thread sanitizer does.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 uint64_t
