@@ -13,8 +13,9 @@
 namespace lathe::tuner {
 namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
-/// Measurements it takes to rank better than not at all, and better than a model of other tasks.
-constexpr size_t kEnough = 32, kEnoughToReplace = 128;
+/// Measurements it takes to rank better than not at all; and so many more of each task to rank better than a
+/// model of other tasks (bench/results/2026-11-21-search-quality.md).
+constexpr size_t kEnough = 32, kMoreOfEachTask = 8;
 using Clock = std::chrono::steady_clock;
 
 /// A line that differs when the features do.
@@ -126,7 +127,7 @@ struct Session::Impl {
   /// Retrains when the data has grown by a quarter: the cost stays in proportion.
   void train() {
     bool inherited = trained_on == 0 && model.trained();
-    if (samples.size() < (inherited ? kEnoughToReplace : kEnough) ||
+    if (samples.size() < kEnough + (inherited ? kMoreOfEachTask * tasks.size() : 0) ||
         samples.size() < trained_on + std::max(kEnough, trained_on / 4))
       return;
     quality = model.train(samples);
