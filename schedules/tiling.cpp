@@ -6,8 +6,8 @@ namespace lathe::schedule {
 
 namespace {
 /// From the third-level cache or memory, one core streaming.
-constexpr double kBytesPerCycle = 10;
-/// Computing and waiting for memory overlap by about half.
+constexpr double kBytesPerCycle = 7;
+/// Computing and waiting for data overlap by about half.
 constexpr double kOverlap = 0.5;
 /// Handing a task to a thread costs this many cycles.
 constexpr double kTaskOverhead = 200;
@@ -26,6 +26,12 @@ double bytes(const tir::Buffer& buffer) {
   for (int64_t dim : tir::constant_shape(buffer)) result *= static_cast<double>(dim);
   return result;
 }
+
+/// Bytes read past the second-level cache.
+struct Traffic {
+  double weights = 0, data = 0;
+  double passes = 1;  // how often weights are used from there once they have come
+};
 
 /// A loop of the nest outside the register tile.
 struct Level {
@@ -95,9 +101,9 @@ class Model {
     return result;
   }
 
-  /// Bytes read past the second-level cache. The working set of the outermost level that fits stays there; an
-  /// operand is read again for each iteration outside, loops just around that level that do not use it aside.
-  double traffic(const std::vector<Level>& levels) const {
+  /// The working set of the outermost level that fits stays in the second-level cache; an operand is read
+  /// again for each iteration outside, loops just around that level that do not use it aside.
+  Traffic traffic(const std::vector<Level>& levels) const {
     std::vector<double> part = bytes_;
     size_t fitting = 0;
     auto total = [&] {
@@ -110,7 +116,9 @@ class Model {
         if (reduction_.operands[o].uses[levels[fitting].variable]) part[o] /= levels[fitting].extent;
       ++fitting;
     }
-    double read = 0;
+    Traffic read;
+    for (size_t l = fitting; l < levels.size(); ++l)
+      if (!weights_use(levels[l].variable)) read.passes *= levels[l].extent;
     for (size_t o = 0; o < part.size(); ++o) {
       double times = 1;
       bool kept = true;
@@ -118,9 +126,22 @@ class Model {
         if (levels[l].extent > 1) kept &= !reduction_.operands[o].uses[levels[l].variable];
         if (!kept) times *= levels[l].extent;
       }
-      read += part[o] * times;
+      (is_weight(o) ? read.weights : read.data) += part[o] * times;
     }
     return read;
+  }
+
+  bool weights_use(size_t variable) const {
+    for (size_t o = 0; o < bytes_.size(); ++o)
+      if (is_weight(o) && reduction_.operands[o].uses[variable]) return true;
+    return false;
+  }
+  bool is_weight(size_t o) const { return reduction_.broadcasts() && reduction_.operands[o].contiguous; }
+
+  /// Weights come in during the first pass over them; the others compute while the memory stands still.
+  double streaming(double compute, double weights, double passes) const {
+    double first = compute / passes;
+    return std::max(first, weights) + compute - first;
   }
 
   /// Windows over an image in blocks of channels: the tiled variables are channel blocks, rows and columns.
@@ -175,8 +196,11 @@ class Model {
     std::vector<Level> nest = levels(tiling);
     double tasks = 1;
     for (size_t l = 0; l + variables_.size() < nest.size(); ++l) tasks *= nest[l].extent;
-    double compute = tile_cost * vectors_ + overlap(tiling), memory = traffic(nest) / kBytesPerCycle;
-    double cycles = std::max(compute, memory) + kOverlap * std::min(compute, memory) + tasks * kTaskOverhead;
+    Traffic memory = traffic(nest);
+    double compute =
+        streaming(tile_cost * vectors_ + overlap(tiling), memory.weights / kBytesPerCycle, memory.passes);
+    double data = memory.data / kBytesPerCycle;
+    double cycles = std::max(compute, data) + kOverlap * std::min(compute, data) + tasks * kTaskOverhead;
     auto cores = static_cast<double>(target_.cores);
     // The last round of tasks leaves cores idle.
     double rounds = static_cast<double>((static_cast<int64_t>(tasks) + target_.cores - 1) / target_.cores);

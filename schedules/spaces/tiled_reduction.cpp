@@ -55,7 +55,6 @@ class TiledReduction {
 
   std::set<std::string> schedule(Neighbours neighbours) {
     done_.insert(s_[block_]->name);
-    prefetches_ = neighbours == Neighbours::kMove;  // products of tiles reuse weights too soon
     if (neighbours == Neighbours::kMove) find_producers();
     stage_accumulators();
     split_loops();
@@ -295,7 +294,7 @@ class TiledReduction {
     for (const Operand& operand : reduction_.operands)
       if (operand.contiguous) weights += bytes_of(operand.buffer);
     if (!reduction_.broadcasts() || weights < target_.l2_bytes / 4) return;
-    IntHandle ahead = s_.sample_categorical({0, 512, 1024, 2048, 4096}, heuristic({prefetches_ ? 3 : 0}));
+    IntHandle ahead = s_.sample_categorical({0, 1024, 4096, 16384, 65536}, heuristic({2}));
     for (LoopHandle loop : reduce_)
       if (std::find(unrolled_.begin(), unrolled_.end(), loop) == unrolled_.end())
         s_.annotate(loop, kPrefetch, ahead);
@@ -330,7 +329,7 @@ class TiledReduction {
   std::vector<int64_t> iterations_;  // of the outer loops, by variable
   LoopHandle lanes_;
   std::optional<LoopHandle> band_, outer_, tile_loop_;
-  bool banded_ = false, prefetches_ = true;
+  bool banded_ = false;
   int64_t tile_results_ = 1;
   std::set<std::string> done_;
 };
