@@ -33,6 +33,19 @@ TEST_F(ModuleCommands, RunWritesOutputsInTheModelsOrder) {
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/new/out/output_3.npy"));
 }
 
+TEST_F(ModuleCommands, VerifyFindsAChangedWeight) {
+  EXPECT_EQ(tune("run --verify --model " + model_).code, 0);
+  std::string bytes = read_file(model_);
+  bytes[bytes.size() - 64] ^= 1;
+  write_file(model_, bytes);
+  EXPECT_EQ(tune("run --model " + model_).code, 0);  // weights are not read to be checked
+  Finished finished = tune("run --verify --model " + model_);
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.output,
+            "error: " + model_ + " is damaged: the checksum of its constants does not match\n");
+  EXPECT_EQ(tune("run --verify --model dqn").output, "error: --verify is for .lathe files, --model is dqn\n");
+}
+
 TEST_F(ModuleCommands, InputsNotGivenAreSeeded) {
   std::string run = "run --model " + model_;
   EXPECT_EQ(tune(run).output, tune(run).output);

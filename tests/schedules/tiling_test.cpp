@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/tir/builder.h"
 #include "tests/schedules/programs.h"
 
 namespace lathe::schedule {
@@ -107,6 +108,43 @@ TEST(Tilings, GiveEveryCoreWork) {
   for (size_t i = 0; i < variables.size(); ++i)
     tasks *= (conv.extents[variables[i]] + best.sizes[i] - 1) / best.sizes[i] / best.middle[i];
   EXPECT_GE(tasks, 16);
+}
+
+/// Channels x size x size under a 3x3 window of each channel, in blocks of 16.
+tir::Func windows_of(int64_t channels, int64_t size) {
+  tir::FuncBuilder f;
+  tir::Buffer x = f.input("x", {1, channels / 16, size + 2, size + 2, 16}, kFloat32);
+  tir::Buffer w = f.input("w", {channels / 16, 3, 3, 16}, kFloat32);
+  tir::Buffer sum = f.reduce(
+      "sum", {1, channels / 16, size, size, 16}, {3, 3}, tir::Combiner::kSum, [&](tir::Vars i, tir::Vars r) {
+        Expr row = Expr(i[2]) + r[0], column = Expr(i[3]) + r[1];
+        return tir::load(x, {i[0], i[1], row, column, i[4]}) * tir::load(w, {i[1], r[0], r[1], i[4]});
+      });
+  return f.finish("windows", {sum});
+}
+
+/// Parts that the best tiling cuts each tiled variable into.
+std::vector<int64_t> parts(const tir::Func& func, const Target& target) {
+  VectorReduction reduction = main_of(func);
+  std::vector<size_t> variables = tiled_variables(reduction, target);
+  Tiling best = tilings(reduction, target)[0];
+  std::vector<int64_t> result;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    int64_t steps = steps_of(reduction, variables[i], target);
+    result.push_back((steps + best.sizes[i] - 1) / best.sizes[i] / best.middle[i]);
+  }
+  return result;
+}
+
+TEST(Tilings, WindowsAreCutBetweenCoresAsTheirNeighboursAre) {
+  Target target = avx512();
+  target.l1_bytes = 48 << 10;
+  target.l2_bytes = 2 << 20;
+  std::vector<int64_t> large = parts(windows_of(384, 14), target);  // channel blocks, rows, columns
+  EXPECT_EQ(large[0], 1);
+  EXPECT_EQ(large[1] % 2, 0);
+  std::vector<int64_t> small = parts(windows_of(960, 7), target);  // weights around it outgrow the data
+  EXPECT_EQ(small[0] % 2, 0);
 }
 
 }  // namespace
