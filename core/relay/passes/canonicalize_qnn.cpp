@@ -50,11 +50,17 @@ Expr along(const Expr& parameter, int64_t axis, size_t rank) {
                     : typed_call("expand_dims", {parameter}, make<ExpandDimsAttrs>(int64_t{1}, after));
 }
 
+/// How deep to look into an expression: scales lie near, and sums of shared sums would be looked at again and
+/// again.
+constexpr int kDepth = 8;
+
 /// Constants and what is computed from them: folded later.
-bool is_closed(const Expr& e) {
+bool is_closed(const Expr& e, int depth = kDepth) {
   if (e.as<Constant>()) return true;
   const auto* call = e.as<Call>();
-  return call && call->callee.as<OpNode>() && std::all_of(call->args.begin(), call->args.end(), is_closed);
+  return call && call->callee.as<OpNode>() && depth > 0 &&
+         std::all_of(call->args.begin(), call->args.end(),
+                     [&](const Expr& arg) { return is_closed(arg, depth - 1); });
 }
 
 struct Range {
@@ -187,24 +193,25 @@ class Canonicalizer final : public ExprMutator {
   }
 
   /// e * factor with the factor inside, or null when it can't move. `factor` is one positive number.
-  static Expr scaled(const Expr& e, const Expr& factor) {
+  static Expr scaled(const Expr& e, const Expr& factor, int depth = kDepth) {
     const auto* call = e.as<Call>();
     const auto* op = call ? call->callee.as<OpNode>() : nullptr;
-    if (!op) return {};
+    if (!op || depth == 0) return {};
     if (op->name == "multiply" && is_closed(call->args[1]))
       return multiply(call->args[0], multiply(call->args[1], factor));
     if (op->name == "nn.relu") {
-      Expr inner = scaled(call->args[0], factor);
+      Expr inner = scaled(call->args[0], factor, depth - 1);
       return inner ? typed_call("nn.relu", {inner}) : inner;
     }
     if (op->name == "add") {
-      Expr a = scaled(call->args[0], factor);
-      Expr b = is_closed(call->args[1]) ? multiply(call->args[1], factor) : scaled(call->args[1], factor);
+      Expr a = scaled(call->args[0], factor, depth - 1);
+      Expr b = is_closed(call->args[1]) ? multiply(call->args[1], factor)
+                                        : scaled(call->args[1], factor, depth - 1);
       return a && b ? add(a, b) : Expr();
     }
     if (op->name != "clip") return {};
     const auto& a = *call->attrs.as<ClipAttrs>();
-    Expr inner = scaled(call->args[0], factor);
+    Expr inner = scaled(call->args[0], factor, depth - 1);
     if (!inner) return {};
     DataType dtype = type_of(e).dtype;
     Expr low = multiply(number(dtype, a.a_min), factor), high = multiply(number(dtype, a.a_max), factor);

@@ -120,6 +120,15 @@ TEST(CanonicalizeQnn, RequantizeAndAddRoundToTheNearestStep) {
         std::clamp(std::nearbyint((a.value(i) - 3) * 0.25 + (b.value(i) + 7) * 0.5) + 2, -128.0, 127.0));
 }
 
+/// Sums of shared sums: looking for scales must not take for ever.
+TEST(CanonicalizeQnn, EndsOnSharedSums) {
+  Expr x = typed_call("multiply", {typed_call("negative", {number(kFloat32, 1)}), number(kFloat32, 3)});
+  for (int i = 0; i < 60; ++i) x = typed_call("add", {x, x});
+  Expr quantized = typed_call("qnn.quantize", {x, number(kFloat32, 2), number(kUInt8, 0)},
+                              make<QuantizeAttrs>(kUInt8, int64_t{0}));
+  EXPECT_FALSE(calls(canonicalize_qnn(closed(quantized)), "qnn.quantize"));
+}
+
 /// A residual block between a convolution, a pooling and a dense layer, in float32.
 Module float_network(const Tensor& input) {
   auto conv = [](const Expr& x, int64_t out, uint64_t seed) {
@@ -175,7 +184,9 @@ TEST(MixedPrecision, StoresBfloat16AndKeepsTheResultNearly) {
     const Call* call = node.as<Call>();
     const auto& name = call ? call->callee.as<OpNode>()->name : "";
     auto type = [&](const Expr& e) { return e->checked_type.as<TensorType>()->dtype; };
-    if (name == "nn.max_pool2d") EXPECT_EQ(type(call->args[0]), kBFloat16);
+    if (name == "nn.max_pool2d") {
+      EXPECT_EQ(type(call->args[0]), kBFloat16);
+    }
     if (name != "nn.conv2d" && name != "nn.dense") return;
     ++products;
     EXPECT_EQ(type(call->args[0]), kBFloat16);
