@@ -104,9 +104,14 @@ FloatPtr float_binary(BinaryOp op, FloatPtr a, FloatPtr b, DataType type) {
     CASE(kMul)
     CASE(kDiv)
     CASE(kMod)
-    CASE(kFloorDiv) CASE(kFloorMod) CASE(kMin) CASE(kMax) CASE(kPow)
+    CASE(kFloorDiv)
+    CASE(kFloorMod)
+    CASE(kMin)
+    CASE(kMax)
+    CASE(kPow)
 #undef CASE
-        default : fail("interpret: {} is not an operation of floats", spelling(op));
+    default:
+      fail("interpret: {} is not an operation of floats", spelling(op));
   }
 }
 

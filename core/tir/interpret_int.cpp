@@ -164,10 +164,23 @@ IntPtr int_binary(BinaryOp op, IntPtr a, IntPtr b, DataType type) {
     CASE(kMul)
     CASE(kDiv)
     CASE(kMod)
-    CASE(kFloorDiv) CASE(kFloorMod) CASE(kMin) CASE(kMax) CASE(kPow) CASE(kEq) CASE(kNe) CASE(kLt) CASE(kLe)
-        CASE(kBitAnd) CASE(kBitOr) CASE(kBitXor) CASE(kShiftLeft) CASE(kShiftRight)
+    CASE(kFloorDiv)
+    CASE(kFloorMod)
+    CASE(kMin)
+    CASE(kMax)
+    CASE(kPow)
+    CASE(kEq)
+    CASE(kNe)
+    CASE(kLt)
+    CASE(kLe)
+    CASE(kBitAnd)
+    CASE(kBitOr)
+    CASE(kBitXor)
+    CASE(kShiftLeft)
+    CASE(kShiftRight)
 #undef CASE
-            case BinaryOp::kAnd : return std::make_unique<Logic>(std::move(a), std::move(b), false);
+    case BinaryOp::kAnd:
+      return std::make_unique<Logic>(std::move(a), std::move(b), false);
     case BinaryOp::kOr:
       return std::make_unique<Logic>(std::move(a), std::move(b), true);
   }
