@@ -37,9 +37,13 @@ std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorR
                                                const Target& target, Decide decide);
 
 /// The same for a reduction whose producers are scheduled by the caller. `banded`: the loop of its first
-/// variable stays outside the others, parallel, and is given back.
-std::optional<LoopHandle> schedule_product(Schedule& schedule, const VectorReduction& reduction,
-                                           const Target& target, Decide decide, bool banded);
+/// variable, `band`, stays outside the others, parallel.
+struct ProductNest {
+  std::set<std::string> done;
+  std::optional<LoopHandle> band;
+};
+ProductNest schedule_product(Schedule& schedule, const VectorReduction& reduction, const Target& target,
+                             Decide decide, bool banded);
 
 /// The space of schedules that begin with `winograd`; of the program's dominant reduction.
 bool has_winograd(const tir::Func& func, const Target& target);

@@ -340,12 +340,12 @@ std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorR
   return TiledReduction(schedule, reduction, target, decide).schedule(Neighbours::kMove);
 }
 
-std::optional<LoopHandle> schedule_product(Schedule& schedule, const VectorReduction& reduction,
-                                           const Target& target, Decide decide, bool banded) {
+ProductNest schedule_product(Schedule& schedule, const VectorReduction& reduction, const Target& target,
+                             Decide decide, bool banded) {
   TiledReduction product(schedule, reduction, target, decide);
   if (banded) product.band_outside();
-  product.schedule(Neighbours::kStay);
-  return product.band();
+  std::set<std::string> done = product.schedule(Neighbours::kStay);
+  return {std::move(done), product.band()};
 }
 
 }  // namespace lathe::schedule

@@ -133,10 +133,7 @@ class WinogradSchedule {
 
   void apply(BlockHandle convolution, const std::vector<Tiles>& candidates, Decide decide) {
     Convolution c = convolution_of(s_[convolution]);
-    for (size_t w = 0; w < 2; ++w) {
-      data_dims_[w] = c.windows[w].data_dim;
-      out_dims_[w] = c.windows[w].out_dim;
-    }
+    for (size_t w = 0; w < 2; ++w) out_dims_[w] = c.windows[w].out_dim;
     std::vector<int64_t> table;
     for (const Tiles& t : candidates) table.insert(table.end(), {t.rows, t.columns, t.band});
     std::vector<IntHandle> sizes =
@@ -145,13 +142,15 @@ class WinogradSchedule {
     columns_size_ = sizes[1];
     std::vector<BlockHandle> b = s_.winograd(convolution, sizes);
     frame_ = b[0], rows_block_ = b[1], tiles_ = b[2], columns_ = b[6], result_ = b[7];
-    transform_kernel(b[3], b[4]);
+    fuse_transform(b[3], b[4], 0, /*parallel=*/true);
     merge_neighbours();
     auto reduction = vector_reduction(s_[b[5]]);
     if (!reduction || vector_width(*reduction, target_) == 1)
       fail("winograd: the products do not vectorize along their last dimension");
     bool banded = int_value(s_[s_.get_loops(tiles_)[0]]->extent) > 1;
-    band_ = schedule_product(s_, *reduction, target_, decide, banded);
+    ProductNest products = schedule_product(s_, *reduction, target_, decide, banded);
+    done_.merge(products.done);
+    band_ = products.band;
     if (band_) move_into_band();
     transform_input();
     transform_output();
@@ -194,11 +193,6 @@ class WinogradSchedule {
     finish_stage(first, own_loops(first, s_[first]->iters.size()), 2);
     finish_stage(second, {loops[leading], loops[leading + 1], loops.back()}, 2);
     if (parallel) run_parallel(s_, {outer.begin(), outer.end() - 1}, target_);
-  }
-
-  void transform_kernel(BlockHandle rows, BlockHandle kernel) {
-    fuse_transform(rows, kernel, 0, /*parallel=*/true);
-    // The taps along columns stand among the weight's dimensions: their loop is short, and unrolled too.
   }
 
   /// Padding moves into the frame; the frame vanishes when it adds nothing; the result joins what follows it.
@@ -283,7 +277,7 @@ class WinogradSchedule {
   IntHandle rows_, columns_size_;
   std::optional<LoopHandle> band_;
   bool framed_ = false;
-  std::array<size_t, 2> data_dims_{}, out_dims_{};
+  std::array<size_t, 2> out_dims_{};
   std::set<std::string> done_;
 };
 
@@ -338,10 +332,7 @@ void generate_winograd(Schedule& schedule, const Target& target, Decide decide) 
   if (choices.empty()) fail("winograd: no tile is worth it");
   WinogradSchedule winograd(schedule, target);
   winograd.apply(schedule.get_block(c->block->name), choices, decide);
-  std::set<std::string> done = winograd.done();
-  for (const Ref<Block>& block : all_blocks(schedule.func()))
-    if (block->name.find("products") != std::string::npos) done.insert(block->name);
-  schedule_rest(schedule, target, done);
+  schedule_rest(schedule, target, winograd.done());
 }
 
 }  // namespace lathe::schedule
