@@ -6,7 +6,9 @@ namespace lathe::schedule {
 
 namespace {
 /// From the third-level cache or memory, one core streaming.
-constexpr double kBytesPerCycle = 7;
+constexpr double kBytesPerCycle = 10;
+/// The same for weights, which lie further away: each run of a model reads them once.
+constexpr double kWeightBytesPerCycle = 7;
 /// Computing and waiting for data overlap by about half.
 constexpr double kOverlap = 0.5;
 /// Handing a task to a thread costs this many cycles.
@@ -197,8 +199,8 @@ class Model {
     double tasks = 1;
     for (size_t l = 0; l + variables_.size() < nest.size(); ++l) tasks *= nest[l].extent;
     Traffic memory = traffic(nest);
-    double compute =
-        streaming(tile_cost * vectors_ + overlap(tiling), memory.weights / kBytesPerCycle, memory.passes);
+    double compute = streaming(tile_cost * vectors_ + overlap(tiling), memory.weights / kWeightBytesPerCycle,
+                               memory.passes);
     double data = memory.data / kBytesPerCycle;
     double cycles = std::max(compute, data) + kOverlap * std::min(compute, data) + tasks * kTaskOverhead;
     auto cores = static_cast<double>(target_.cores);
