@@ -10,7 +10,7 @@ std::vector<std::string> seeds() {
   int64_t x = builder.input("x", type);
   int64_t c = builder.constant(zeros({2, 3}, kFloat32));
   int64_t sum = builder.call({.kernel = "add", .args = {x, c}, .results = {type}, .workspace_bytes = 100})[0];
-  int64_t twice = builder.call({.kernel = "twice", .args = {sum}, .results = {type}, .reuse = 0})[0];
+  int64_t twice = builder.call({.kernel = "twice", .args = {sum}, .results = {type}, .reuse = {0}})[0];
   builder.output("column", builder.view(twice, {6, 1}));
   builder.output("x", x);
   return {runtime::plan_text(builder.finish().plan)};
