@@ -10,9 +10,10 @@ std::vector<std::string> seeds() {
   using namespace wire;
   const worker::Artifact artifact{.object = "elf",
                                   .digest = "d",
-                                  .kernel = "k",
-                                  .workspace_bytes = 64,
-                                  .buffers = {{.shape = {2, 3}, .dtype = kFloat32, .output = true}}};
+                                  .main = {.symbol = "k", .workspace_bytes = 64, .params = {1, 0}},
+                                  .prologue = worker::KernelSpec{.symbol = "p", .params = {1}},
+                                  .buffers = {{.shape = {2, 3}, .dtype = kFloat32, .output = true}},
+                                  .made = {{.shape = {6}, .dtype = kFloat32, .constant = true}}};
   return {encode(Hello{.worker = "w", .device = "{}", .backends = {"cpu"}, .holding = {1, 2}}),
           encode(Lease{.lease = 1, .trial = 2, .workload = "w", .trace = "t", .target = "cpu", .seed = 3}),
           encode(Result{.lease = 1, .trial = 2, .samples = {1e-3f, 2e-3f}, .message = "m", .artifact = "a"}),
