@@ -57,7 +57,8 @@ TEST(Zoo, ModelsAreThoseOfTorchvision) {
   }
 }
 
-/// Blocked layouts reach from the input to the flattening: what stays is one transformation at each end.
+/// Blocked layouts reach from the first convolution, which reads the image as it lies, to the dense layers,
+/// which follow a flattened image: what stays is one transformation at most, of an input that is padded.
 TEST(Zoo, LayoutsStayBlockedThroughTheNetwork) {
   Target target;
   target.vector_bits = 512;
@@ -66,7 +67,7 @@ TEST(Zoo, LayoutsStayBlockedThroughTheNetwork) {
     relay::Module module = relay::simplify_inference(build_model(name));
     relay::Module altered = relay::alter_layout(module, target);
     EXPECT_EQ(count_calls(altered, "nn.conv2d"), 0);
-    EXPECT_EQ(count_calls(altered, "layout_transform"), 2);
+    EXPECT_LE(count_calls(altered, "layout_transform"), 1);
   }
 }
 

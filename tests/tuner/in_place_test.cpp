@@ -43,12 +43,12 @@ TEST(InPlace, NotWhatIsReadAtOtherPlaces) {
 
 TEST(InPlace, TheResidualOfAMatrixProductButNotItsOperands) {
   FuncBuilder f;
-  Buffer a = f.input("a", {64, 64}, kFloat32), b = f.input("b", {64, 64}, kFloat32);
-  Buffer residual = f.input("residual", {64, 64}, kFloat32);
-  Buffer product = f.reduce("product", {64, 64}, {64}, Combiner::kSum, [&](auto i, auto r) {
+  Buffer a = f.input("a", {4, 64}, kFloat32), b = f.input("b", {64, 64}, kFloat32);
+  Buffer residual = f.input("residual", {4, 64}, kFloat32);
+  Buffer product = f.reduce("product", {4, 64}, {64}, Combiner::kSum, [&](auto i, auto r) {
     return load(a, {i[0], r[0]}) * load(b, {r[0], i[1]});
   });
-  Buffer out = f.compute("out", {64, 64}, [&](Vars i) {
+  Buffer out = f.compute("out", {4, 64}, [&](Vars i) {
     return load(product, {i[0], i[1]}) + load(residual, {i[0], i[1]});
   });
   EXPECT_THAT(in_place(f.finish("f", {out})), ElementsAre(2));
