@@ -30,6 +30,13 @@ Ints window_padding(const Node& node, const Ints& input, const Ints& kernel, con
   return pads;
 }
 
+/// Spatial dimensions of the data.
+size_t window_rank(const Node& node) {
+  int64_t rank = node.rank(0);
+  if (rank < 3 || rank > 5) node.reject("data of rank {}, must be 3 to 5", rank);
+  return static_cast<size_t>(rank) - 2;
+}
+
 struct Window {
   size_t rank;  // spatial
   Ints kernel, strides, dilation, padding;
@@ -39,9 +46,8 @@ struct Window {
 /// or without one.
 Window window_of(const Node& node, std::optional<size_t> weight) {
   Ints shape = node.shape(0);
-  if (shape.size() < 3 || shape.size() > 5) node.reject("data of rank {}, must be 3 to 5", shape.size());
   Window w;
-  w.rank = shape.size() - 2;
+  w.rank = window_rank(node);
   Ints of_weight = weight ? node.shape(*weight) : Ints{};
   if (of_weight.size() > 2) of_weight.erase(of_weight.begin(), of_weight.begin() + 2);
   w.kernel = node.ints("kernel_shape", of_weight);
@@ -72,8 +78,6 @@ relay::Attrs conv_attrs(const Node& node, size_t weight, std::optional<DataType>
 }
 
 namespace {
-size_t window_rank(const Node& node) { return static_cast<size_t>(node.rank(0)) - 2; }
-
 const char* by_rank(size_t rank, std::array<const char*, 3> names) { return names[rank - 1]; }
 
 Value with_bias(const Node& node, Value value, size_t input) {

@@ -95,6 +95,13 @@ TEST(OnnxImport, CorruptFilesAreErrorsNotCrashes) {
   }
 }
 
+/// Found by fuzz_onnx.
+TEST(OnnxImport, AConvolutionOfAMatrixIsRefused) {
+  std::string path = LATHE_TESTS "/frontends/crashes/conv_of_a_matrix.onnx";
+  EXPECT_EQ(message_of([&] { import_file(path); }),
+            path + ": node `y` (Conv): data of rank 2, must be 3 to 5");
+}
+
 TEST(OnnxTensor, FilesLoadAndMalformedOnesFail) {
   Tensor x = load_tensor(kSuite + "node/test_relu/test_data_set_0/input_0.pb");
   EXPECT_EQ(x.shape(), (std::vector<int64_t>{3, 4, 5}));
