@@ -93,7 +93,7 @@ Poly Simplifier::sum_of(const Expr& e) {
 
 void Analyzer::bind_range(const Var& v, const Expr& extent) {
   Expr size = simplify(extent);
-  if (const int64_t* n = as_int(size)) return bind(v, {0, std::max<int64_t>(*n - 1, 0)});
+  if (const int64_t* n = as_int(size)) return bind(v, {0, std::max<int64_t>(*n, 1) - 1});
   facts_.bounds[v.get()] = {v, Bound{0, std::max<int64_t>(bound(size).max, 1) - 1}};
   if (bound(size).max == INT64_MAX) facts_.bounds[v.get()].second.max = INT64_MAX;
   if (!contains_any(size)) facts_.extents[v.get()] = size;

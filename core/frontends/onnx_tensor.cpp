@@ -19,6 +19,7 @@ Values concat(const Node& node) {
 }
 
 Values split(const Node& node) {
+  if (node.rank(0) == 0) node.reject("a scalar cannot be split");
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
   int64_t extent = node.shape(0)[static_cast<size_t>(axis)], parts = static_cast<int64_t>(node.outputs());
   Ints sizes = node.has(1) ? node.ints_in(1) : node.ints("split", {});

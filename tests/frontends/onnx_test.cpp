@@ -102,6 +102,11 @@ TEST(OnnxImport, AConvolutionOfAMatrixIsRefused) {
             path + ": node `y` (Conv): data of rank 2, must be 3 to 5");
 }
 
+TEST(OnnxImport, ASplitOfAScalarIsRefused) {
+  std::string path = LATHE_TESTS "/frontends/crashes/split_of_a_scalar.onnx";
+  EXPECT_NE(message_of([&] { import_file(path); }).find("a scalar cannot be split"), std::string::npos);
+}
+
 TEST(OnnxTensor, FilesLoadAndMalformedOnesFail) {
   Tensor x = load_tensor(kSuite + "node/test_relu/test_data_set_0/input_0.pb");
   EXPECT_EQ(x.shape(), (std::vector<int64_t>{3, 4, 5}));
