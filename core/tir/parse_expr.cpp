@@ -204,7 +204,7 @@ Expr Parser::index_expression(const char* what) {
   Expr e = expression();
   if (!e.dtype().is_int())
     source_.fail_at(place, fmt::format("{} is {}, must be an integer", what, to_string(e.dtype())));
-  if (e.dtype() != kInt64)
+  if (e.dtype().with_lanes(1) != kInt64)
     source_.fail_at(place, fmt::format("{} is {}, must be int64", what, to_string(e.dtype())));
   return e;
 }
