@@ -35,8 +35,8 @@ std::optional<DotProduct> dot_product(const tir::Block& block);
 struct Operand {
   tir::Buffer buffer;
   std::vector<bool> uses;  // by block variable
-  bool contiguous =
-      false;  // neighbours along the vector variable are neighbours in memory; else all the same
+  /// Neighbours along the vector variable are neighbours in memory; else it is the same element for all.
+  bool contiguous = false;
 };
 
 /// A reduction that vectorizes along its output: neighbours in the output's last dimension need neighbours of
@@ -53,6 +53,8 @@ struct VectorReduction {
   /// Some operand is the same for all lanes: a matrix product or a convolution, not a depthwise one or a
   /// pooling.
   bool broadcasts() const;
+  /// The operand is used for a vector of results each, and not again before all others were.
+  bool is_weight(size_t operand) const { return broadcasts() && operands[operand].contiguous; }
   /// Instructions that add to a vector of results: the iterations of its reduction, those of `dot` at once.
   double steps() const;
 };

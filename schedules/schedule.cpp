@@ -222,10 +222,11 @@ BlockHandle Schedule::rfactor(BlockHandle block, LoopHandle loop) {
   return run_blocks("rfactor", {block, loop})[0];
 }
 BlockHandle Schedule::blockize(LoopHandle loop) { return run_blocks("blockize", {loop})[0]; }
-std::vector<BlockHandle> Schedule::winograd(BlockHandle block, const std::vector<IntHandle>& sizes) {
+WinogradBlocks Schedule::winograd(BlockHandle block, const std::vector<IntHandle>& sizes) {
   std::vector<Input> inputs{block};
   inputs.insert(inputs.end(), sizes.begin(), sizes.end());
-  return run_blocks("winograd", std::move(inputs));
+  std::vector<BlockHandle> b = run_blocks("winograd", std::move(inputs));
+  return {b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]};
 }
 void Schedule::transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes) {
   std::vector<Input> inputs{block, write};

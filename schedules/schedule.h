@@ -30,6 +30,15 @@ using Factor = std::variant<IntHandle, int64_t>;
 /// What a sampling primitive decides; empty: at random.
 using Decision = std::vector<int64_t>;
 
+/// What `winograd` makes of a convolution, in the order in which it runs.
+struct WinogradBlocks {
+  BlockHandle frame;                // zeros to whole tiles
+  BlockHandle rows, tiles;          // input transform: along one dimension, then both
+  BlockHandle kernel_rows, kernel;  // the weight's
+  BlockHandle products;
+  BlockHandle columns, result;  // output transform: along one dimension, then both
+};
+
 class Schedule {
  public:
   explicit Schedule(tir::Func func, uint64_t seed = 0);
@@ -81,8 +90,7 @@ class Schedule {
   BlockHandle decompose_reduction(BlockHandle block, LoopHandle loop);
   BlockHandle rfactor(BlockHandle block, LoopHandle loop);
   BlockHandle blockize(LoopHandle loop);
-  /// Gives the blocks frame, rows, tiles, kernel_rows, kernel, products, columns, result.
-  std::vector<BlockHandle> winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
+  WinogradBlocks winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
   /// `axes`: pairs of a dimension of the buffer and an extent, outermost axis first.
   void transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes);
 

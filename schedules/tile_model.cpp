@@ -98,9 +98,6 @@ class Model {
     return product(sizes) + held + (reduction_.operands.size() > 1 ? 1 : 0);
   }
 
-  /// Used for a vector of results each, and not again before all others were.
-  bool is_weight(const Operand& operand) const { return operand.contiguous && reduction_.broadcasts(); }
-
   /// Mean over the tiles: lowering gives those at an edge code of their own, for the smaller tile they are.
   double cost(const std::vector<int64_t>& sizes) const {
     std::vector<int64_t> actual = sizes;
@@ -123,8 +120,9 @@ class Model {
   double tile_cost(const std::vector<int64_t>& sizes) const {
     auto results = static_cast<double>(product(sizes));
     double loaded = 0;
-    for (const Operand& operand : reduction_.operands)
-      loaded += static_cast<double>(loads(operand, sizes)) * (is_weight(operand) ? kWeightLoads : 1);
+    for (size_t o = 0; o < reduction_.operands.size(); ++o)
+      loaded += static_cast<double>(loads(reduction_.operands[o], sizes)) *
+                (reduction_.is_weight(o) ? kWeightLoads : 1);
     double cycles = std::max({results / kMultiplyAddsPerCycle, loaded / kLoadsPerCycle, kLatency}) +
                     kContention * loaded / kLoadsPerCycle;
     return (cycles + kTileOverhead / steps_) / results;

@@ -23,12 +23,6 @@ constexpr size_t kCandidates = 48;
 /// The model knows less than a measurement: candidates may be this much worse than the best.
 constexpr double kTolerance = 1.3;
 
-double bytes(const tir::Buffer& buffer) {
-  auto result = static_cast<double>(buffer->dtype.bytes());
-  for (int64_t dim : tir::constant_shape(buffer)) result *= static_cast<double>(dim);
-  return result;
-}
-
 /// Bytes read past the second-level cache.
 struct Traffic {
   double weights = 0, data = 0;
@@ -45,7 +39,8 @@ class Model {
  public:
   Model(const VectorReduction& reduction, const Target& target)
       : reduction_(reduction), target_(target), variables_(tiled_variables(reduction, target)) {
-    for (const Operand& operand : reduction.operands) bytes_.push_back(bytes(operand.buffer));
+    for (const Operand& operand : reduction.operands)
+      bytes_.push_back(static_cast<double>(tir::byte_size(operand.buffer)));
     vectors_ = reduction.steps() / static_cast<double>(vector_width(reduction, target));
     for (size_t i = 0; i < reduction.extents.size(); ++i)
       if (!reduction.reduces[i]) vectors_ *= static_cast<double>(reduction.extents[i]);
@@ -128,17 +123,16 @@ class Model {
         if (levels[l].extent > 1) kept &= !reduction_.operands[o].uses[levels[l].variable];
         if (!kept) times *= levels[l].extent;
       }
-      (is_weight(o) ? read.weights : read.data) += part[o] * times;
+      (reduction_.is_weight(o) ? read.weights : read.data) += part[o] * times;
     }
     return read;
   }
 
   bool weights_use(size_t variable) const {
     for (size_t o = 0; o < bytes_.size(); ++o)
-      if (is_weight(o) && reduction_.operands[o].uses[variable]) return true;
+      if (reduction_.is_weight(o) && reduction_.operands[o].uses[variable]) return true;
     return false;
   }
-  bool is_weight(size_t o) const { return reduction_.broadcasts() && reduction_.operands[o].contiguous; }
 
   /// Weights come in during the first pass over them; the others compute while the memory stands still.
   double streaming(double compute, double weights, double passes) const {

@@ -64,7 +64,7 @@ double count_flops(const tir::Func& func) { return flops_of(func->body); }
 double parameter_bytes(const tir::Func& func) {
   double bytes = 0;
   for (const tir::Buffer& param : func->params)
-    bytes += static_cast<double>(shape_size(tir::constant_shape(param)) * param->dtype.bytes());
+    bytes += static_cast<double>(tir::byte_size(param));
   return bytes;
 }
 

@@ -22,8 +22,7 @@ std::vector<BufferSpec> buffers_of(const tir::Func& func) {
     buffers.push_back({.shape = tir::constant_shape(param),
                        .dtype = param->dtype,
                        .output = buffers.size() >= inputs_of(func),
-                       .constant = buffers.size() < tir::kMaxMarkedParams &&
-                                   (tir::constant_params(func) >> buffers.size() & 1) != 0});
+                       .constant = tir::is_constant_param(func, buffers.size())});
   return buffers;
 }
 

@@ -53,8 +53,13 @@ std::string describe(const ::onnx::NodeProto& node) {
 ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model) {
   if (!input.type().has_tensor_type()) fail("{}: input `{}` is not a tensor", model, input.name());
   ValueInfo value{input.name(), {}, dtype_from(input.type().tensor_type().elem_type())};
-  for (const auto& dim : input.type().tensor_type().shape().dim())
+  int64_t elements = 1;
+  for (const auto& dim : input.type().tensor_type().shape().dim()) {
     value.shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value() : -1);
+    if (__builtin_mul_overflow(elements, std::max<int64_t>(value.shape.back(), 1), &elements) ||
+        elements > Node::kLargest)
+      fail("{}: input `{}`: its shape is out of range", model, value.name);
+  }
   return value;
 }
 

@@ -51,12 +51,22 @@ class Node {
   std::vector<int64_t> shape(size_t i) const { return shape_of(in(i)); }
   int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
   DataType dtype(size_t i) const { return type_of(in(i)).dtype; }
-  const std::vector<Value>& all() const { return inputs_; }
-  /// The numbers of input i, which must be known at import.
+  /// Extent of input i along `axis`, which is as axis() gives it.
+  int64_t dim(size_t i, int64_t axis) const { return shape(i)[static_cast<size_t>(axis)]; }
+  /// All inputs; rejects the node when one is missing.
+  const std::vector<Value>& all() const;
+  /// The numbers of input i, which must be known at import. Integers beyond kLargest are rejected.
   std::vector<int64_t> ints_in(size_t i) const;
   std::vector<double> reals_in(size_t i) const;
+  /// The one number of input i.
+  int64_t int_in(size_t i) const;
+  double real_in(size_t i) const;
+  /// Positions that may lie outside and mean its end then: as ints_in, but clamped to +-kLargest.
+  std::vector<int64_t> positions_in(size_t i) const;
+  std::vector<int64_t> positions(const char* name) const;
 
   bool has_attr(const char* name) const { return find(name) != nullptr; }
+  /// Attributes. Integers beyond kLargest are rejected.
   int64_t integer(const char* name, int64_t otherwise) const;
   double real(const char* name, double otherwise) const;
   std::string text(const char* name, const std::string& otherwise) const;
@@ -64,14 +74,22 @@ class Node {
   std::optional<Tensor> tensor(const char* name) const;
   const ::onnx::AttributeProto* find(const char* name) const;
 
-  /// An axis counted from the end when negative; rejects the node when it is outside.
+  /// Larger sizes and offsets than these are in no model, and their products would overflow.
+  static constexpr int64_t kLargest = int64_t{1} << 30;
+
+  /// An axis counted from the end when negative; rejects the node when it is outside, as all are of a scalar.
   int64_t axis(int64_t value, int64_t rank) const;
+  /// `dims`; rejects the node when a constant of that shape would be too large to be made at import.
+  const std::vector<int64_t>& constant_shape(const std::vector<int64_t>& dims) const;
   template <typename... Args>
   [[noreturn]] void reject(fmt::format_string<Args...> format, Args&&... args) const {
     throw Error(fmt::format(format, std::forward<Args>(args)...));
   }
 
  private:
+  const Tensor& known_in(size_t i) const;
+  int64_t in_range(int64_t value) const;
+
   const ::onnx::NodeProto& proto_;
   int64_t opset_;
   std::vector<Value> inputs_;

@@ -41,8 +41,9 @@ Values unary_op(const Node& node) { return by_table(node, kUnary); }
 Value placed(const Node& node, const Value& b) {
   if (node.opset() >= 7 || !node.has_attr("axis")) return b;
   std::vector<int64_t> shape = shape_of(b);
-  int64_t after = node.rank(0) - node.integer("axis", 0) - static_cast<int64_t>(shape.size());
-  shape.insert(shape.end(), static_cast<size_t>(std::max<int64_t>(after, 0)), 1);
+  int64_t axis = node.integer("axis", 0), after = node.rank(0) - axis - node.rank(1);
+  if (axis < 0 || after < 0) node.reject("axis {} for {} of {} dimensions", axis, node.rank(1), node.rank(0));
+  shape.insert(shape.end(), static_cast<size_t>(after), 1);
   return reshape(b, shape);
 }
 
@@ -108,9 +109,10 @@ Values cast_like(const Node& node) { return {cast_to(node.in(0), node.dtype(1))}
 Values identity(const Node& node) { return {node.in(0)}; }
 
 Values dropout(const Node& node) {
-  if (node.has(2) && (!known(node.in(2)) || known(node.in(2))->integer(0)))
+  if (node.has(2) && (!known(node.in(2)) || node.int_in(2) != 0))
     node.reject("training mode is not supported");
-  return {node.in(0), constant(full(node.shape(0), kBool, 1))};
+  if (node.outputs() < 2) return {node.in(0)};
+  return {node.in(0), constant(full(node.constant_shape(node.shape(0)), kBool, 1))};
 }
 
 Values where(const Node& node) { return {emit("where", {node.in(0), node.in(1), node.in(2)})}; }

@@ -1,4 +1,6 @@
 // Access to a node's inputs and attributes.
+#include <algorithm>
+
 #include "core/frontends/onnx_converter.h"
 
 namespace lathe::onnx {
@@ -8,21 +10,59 @@ const Value& Node::in(size_t i) const {
   return inputs_[i];
 }
 
-std::vector<int64_t> Node::ints_in(size_t i) const {
+const std::vector<Value>& Node::all() const {
+  for (size_t i = 0; i < inputs_.size(); ++i) in(i);
+  return inputs_;
+}
+
+const Tensor& Node::known_in(size_t i) const {
   const Tensor* tensor = known(in(i));
   if (!tensor)
     reject("input {} must be known when the model is compiled, it depends on the model's inputs", i);
+  return *tensor;
+}
+
+int64_t Node::in_range(int64_t value) const {
+  if (value < -kLargest || value > kLargest) reject("{} is out of range", value);
+  return value;
+}
+
+std::vector<int64_t> Node::ints_in(size_t i) const {
+  const Tensor& tensor = known_in(i);
   std::vector<int64_t> values;
-  for (int64_t k = 0; k < tensor->size(); ++k) values.push_back(tensor->integer(k));
+  for (int64_t k = 0; k < tensor.size(); ++k) values.push_back(in_range(tensor.integer(k)));
   return values;
 }
 
 std::vector<double> Node::reals_in(size_t i) const {
-  const Tensor* tensor = known(in(i));
-  if (!tensor)
-    reject("input {} must be known when the model is compiled, it depends on the model's inputs", i);
+  const Tensor& tensor = known_in(i);
   std::vector<double> values;
-  for (int64_t k = 0; k < tensor->size(); ++k) values.push_back(tensor->value(k));
+  for (int64_t k = 0; k < tensor.size(); ++k) values.push_back(tensor.value(k));
+  return values;
+}
+
+int64_t Node::int_in(size_t i) const {
+  if (int64_t size = known_in(i).size(); size != 1) reject("input {} has {} numbers, must have one", i, size);
+  return ints_in(i)[0];
+}
+
+double Node::real_in(size_t i) const {
+  if (int64_t size = known_in(i).size(); size != 1) reject("input {} has {} numbers, must have one", i, size);
+  return reals_in(i)[0];
+}
+
+std::vector<int64_t> Node::positions_in(size_t i) const {
+  const Tensor& tensor = known_in(i);
+  std::vector<int64_t> values;
+  for (int64_t k = 0; k < tensor.size(); ++k)
+    values.push_back(std::clamp(tensor.integer(k), -kLargest, kLargest));
+  return values;
+}
+
+std::vector<int64_t> Node::positions(const char* name) const {
+  std::vector<int64_t> values;
+  if (const auto* attribute = find(name))
+    for (int64_t value : attribute->ints()) values.push_back(std::clamp(value, -kLargest, kLargest));
   return values;
 }
 
@@ -34,7 +74,7 @@ const ::onnx::AttributeProto* Node::find(const char* name) const {
 
 int64_t Node::integer(const char* name, int64_t otherwise) const {
   const auto* attribute = find(name);
-  return attribute ? attribute->i() : otherwise;
+  return attribute ? in_range(attribute->i()) : otherwise;
 }
 
 double Node::real(const char* name, double otherwise) const {
@@ -50,7 +90,9 @@ std::string Node::text(const char* name, const std::string& otherwise) const {
 std::vector<int64_t> Node::ints(const char* name, std::vector<int64_t> otherwise) const {
   const auto* attribute = find(name);
   if (!attribute) return otherwise;
-  return {attribute->ints().begin(), attribute->ints().end()};
+  std::vector<int64_t> values;
+  for (int64_t value : attribute->ints()) values.push_back(in_range(value));
+  return values;
 }
 
 std::optional<Tensor> Node::tensor(const char* name) const {
@@ -60,9 +102,17 @@ std::optional<Tensor> Node::tensor(const char* name) const {
 }
 
 int64_t Node::axis(int64_t value, int64_t rank) const {
-  if (value < -rank || value >= std::max<int64_t>(rank, 1))
-    reject("axis {} of a tensor of rank {}", value, rank);
+  if (value < -rank || value >= rank) reject("axis {} of a tensor of rank {}", value, rank);
   return value < 0 ? value + rank : value;
+}
+
+const std::vector<int64_t>& Node::constant_shape(const std::vector<int64_t>& dims) const {
+  constexpr int64_t kMostElements = int64_t{1} << 28;
+  int64_t elements = 1;
+  for (int64_t dim : dims)
+    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostElements)
+      reject("shape {} is out of range", shape_text(dims));
+  return dims;
 }
 
 }  // namespace lathe::onnx

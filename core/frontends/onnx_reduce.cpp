@@ -88,14 +88,14 @@ Values hardmax(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", node.opset() < 13 ? 1 : -1), node.rank(0));
   Value first = cast_to(emit("argmax", {node.in(0)}, make<relay::ArgReduceAttrs>(Ints{axis}, true)), kInt64);
   int64_t extent = shape[static_cast<size_t>(axis)];
-  Ints place(shape.size(), 1), count(static_cast<size_t>(extent));
+  Ints place(shape.size(), 1), count(static_cast<size_t>(node.constant_shape({extent})[0]));
   place[static_cast<size_t>(axis)] = extent;
   std::iota(count.begin(), count.end(), 0);
   return {cast_to(emit("equal", {first, reshape(int_constant(count), place)}), node.dtype(0))};
 }
 
 Values cumsum(const Node& node) {
-  int64_t axis = node.axis(node.ints_in(1).at(0), node.rank(0));
+  int64_t axis = node.axis(node.int_in(1), node.rank(0));
   auto attrs = make<relay::ScanAttrs>(axis, node.dtype(0), node.integer("exclusive", 0) != 0);
   auto flip = make<relay::ReverseAttrs>(axis);
   if (!node.integer("reverse", 0)) return {emit("cumsum", {node.in(0)}, attrs)};
@@ -104,7 +104,7 @@ Values cumsum(const Node& node) {
 
 Values topk(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", -1), node.rank(0));
-  int64_t k = node.has(1) ? node.ints_in(1).at(0) : node.integer("k", 1);
+  int64_t k = node.has(1) ? node.int_in(1) : node.integer("k", 1);
   auto attrs = make<relay::TopkAttrs>(k, axis, std::string("both"), node.integer("largest", 1) == 0, kInt64);
   Value both = emit("topk", {node.in(0)}, attrs);
   return {field_of(both, 0), field_of(both, 1)};

@@ -38,8 +38,8 @@ Values reshape_op(const Node& node) {
       unknown = static_cast<int64_t>(i);
     else if (wanted[i] < 0)
       node.reject("shape {} is malformed", shape_text(wanted));
-    else
-      product *= wanted[i];
+    else if (__builtin_mul_overflow(product, wanted[i], &product))
+      node.reject("shape {} is out of range", shape_text(wanted));
   }
   int64_t total = shape_size(from);
   if (unknown >= 0) {
@@ -119,23 +119,19 @@ Values constant_op(const Node& node) {
 }
 
 Values constant_of_shape(const Node& node) {
-  Ints dims = node.ints_in(0);
+  Ints dims = node.constant_shape(node.ints_in(0));
   auto value = node.tensor("value");
-  int64_t elements = 1;
-  for (int64_t dim : dims)
-    if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > (int64_t{1} << 32))
-      node.reject("shape {} is out of range", shape_text(dims));
+  if (value && value->size() != 1) node.reject("value has {} numbers, must have one", value->size());
   if (!value) return {constant(zeros(dims, kFloat32))};
   return {constant(full(dims, value->dtype(), value->value(0)))};
 }
 
 Values range(const Node& node) {
-  std::vector<double> start = node.reals_in(0), limit = node.reals_in(1), delta = node.reals_in(2);
-  if (delta[0] == 0) node.reject("delta is 0");
-  double count = std::ceil((limit[0] - start[0]) / delta[0]);
-  if (count > 1e9) node.reject("{} elements", count);
-  Tensor result({std::max<int64_t>(0, static_cast<int64_t>(count))}, node.dtype(0));
-  for (int64_t i = 0; i < result.size(); ++i) result.set(i, start[0] + static_cast<double>(i) * delta[0]);
+  double start = node.real_in(0), limit = node.real_in(1), delta = node.real_in(2);
+  double count = std::ceil((limit - start) / delta);
+  if (!(std::abs(count) < Node::kLargest)) node.reject("{} elements", count);
+  Tensor result(node.constant_shape({std::max<int64_t>(0, static_cast<int64_t>(count))}), node.dtype(0));
+  for (int64_t i = 0; i < result.size(); ++i) result.set(i, start + static_cast<double>(i) * delta);
   return {constant(result)};
 }
 
@@ -144,7 +140,7 @@ Values eye_like(const Node& node) {
   if (dims.size() != 2) node.reject("an input of rank {}, must be 2", dims.size());
   DataType dtype =
       node.has_attr("dtype") ? dtype_from(static_cast<int32_t>(node.integer("dtype", 1))) : node.dtype(0);
-  Tensor result = zeros(dims, dtype);
+  Tensor result = zeros(node.constant_shape(dims), dtype);
   for (int64_t i = 0, k = node.integer("k", 0); i < dims[0]; ++i)
     if (i + k >= 0 && i + k < dims[1]) result.set(i * dims[1] + i + k, 1);
   return {constant(result)};

@@ -19,9 +19,8 @@ Values concat(const Node& node) {
 }
 
 Values split(const Node& node) {
-  if (node.rank(0) == 0) node.reject("a scalar cannot be split");
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
-  int64_t extent = node.shape(0)[static_cast<size_t>(axis)], parts = static_cast<int64_t>(node.outputs());
+  int64_t extent = node.dim(0, axis), parts = static_cast<int64_t>(node.outputs());
   Ints sizes = node.has(1) ? node.ints_in(1) : node.ints("split", {});
   if (sizes.empty()) {
     int64_t each = (extent + parts - 1) / parts;
@@ -43,15 +42,15 @@ Values split(const Node& node) {
 Values slice(const Node& node) {
   bool inputs = node.opset() >= 10;
   Ints dims = node.shape(0);
-  Ints starts = inputs ? node.ints_in(1) : node.ints("starts", {}),
-       ends = inputs ? node.ints_in(2) : node.ints("ends", {});
+  Ints starts = inputs ? node.positions_in(1) : node.positions("starts"),
+       ends = inputs ? node.positions_in(2) : node.positions("ends");
   Ints axes(starts.size()), steps(starts.size(), 1);
   std::iota(axes.begin(), axes.end(), 0);
   if (inputs && node.has(3))
     axes = node.ints_in(3);
   else if (!inputs)
     axes = node.ints("axes", axes);
-  if (inputs && node.has(4)) steps = node.ints_in(4);
+  if (inputs && node.has(4)) steps = node.positions_in(4);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     node.reject("starts, ends, axes and steps differ in length");
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -81,14 +80,14 @@ Value wrapped_indices(const Value& indices, int64_t extent) {
 
 Values gather(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
-  Value indices = wrapped_indices(node.in(1), node.shape(0)[static_cast<size_t>(axis)]);
+  Value indices = wrapped_indices(node.in(1), node.dim(0, axis));
   return {emit("take", {node.in(0), indices},
                make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")))};
 }
 
 Values gather_elements(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
-  Value indices = wrapped_indices(node.in(1), node.shape(0)[static_cast<size_t>(axis)]);
+  Value indices = wrapped_indices(node.in(1), node.dim(0, axis));
   return {emit("gather", {node.in(0), indices}, make<relay::GatherAttrs>(axis))};
 }
 
@@ -100,7 +99,13 @@ Value index_tuple_first(const Value& indices) {
   return emit("transpose", {indices}, make<relay::TransposeAttrs>(axes));
 }
 
+/// Rejects indices without a dimension of their own.
+void require_tuples(const Node& node) {
+  if (node.rank(1) == 0) node.reject("indices are a scalar");
+}
+
 Values gather_nd(const Node& node) {
+  require_tuples(node);
   auto attrs =
       make<relay::GatherNdAttrs>(node.integer("batch_dims", 0), std::optional<int64_t>(node.shape(1).back()));
   return {emit("gather_nd", {node.in(0), index_tuple_first(node.in(1))}, attrs)};
@@ -109,12 +114,13 @@ Values gather_nd(const Node& node) {
 Values scatter_elements(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
   std::string reduction = node.text("reduction", "none");
-  Value indices = wrapped_indices(node.in(1), node.shape(0)[static_cast<size_t>(axis)]);
+  Value indices = wrapped_indices(node.in(1), node.dim(0, axis));
   auto attrs = make<relay::ScatterElementsAttrs>(axis, reduction == "none" ? "update" : reduction);
   return {emit("scatter_elements", {node.in(0), indices, node.in(2)}, attrs)};
 }
 
 Values scatter_nd(const Node& node) {
+  require_tuples(node);
   std::string reduction = node.text("reduction", "none");
   auto attrs = make<relay::ScatterNdAttrs>(reduction == "none" ? "update" : reduction);
   return {emit("scatter_nd", {node.in(0), index_tuple_first(node.in(1)), node.in(2)}, attrs)};
@@ -139,7 +145,7 @@ Values pad(const Node& node) {
   auto rank = static_cast<size_t>(node.rank(0));
   if (node.has(3)) pads = pads_of_all_axes(node, pads, node.ints_in(3));
   if (pads.size() != 2 * rank) node.reject("pads has {} numbers for rank {}", pads.size(), rank);
-  double fill = node.opset() >= 11 ? (node.has(2) ? node.reals_in(2).at(0) : 0) : node.real("value", 0);
+  double fill = node.opset() >= 11 ? (node.has(2) ? node.real_in(2) : 0) : node.real("value", 0);
   Value value = node.in(0);
   Ints begin(rank, 0), end = node.shape(0);
   bool crops = false;
@@ -170,8 +176,7 @@ Values depth_to_space(const Node& node) {
 }
 
 Values one_hot(const Node& node) {
-  int64_t depth = node.ints_in(1).at(0), rank = node.rank(0) + 1,
-          axis = node.axis(node.integer("axis", -1), rank);
+  int64_t depth = node.int_in(1), rank = node.rank(0) + 1, axis = node.axis(node.integer("axis", -1), rank);
   const Tensor* values = known(node.in(2));
   if (!values || values->size() != 2) node.reject("values must be two known numbers");
   DataType dtype = values->dtype();
@@ -185,9 +190,9 @@ Values one_hot(const Node& node) {
 Values trilu(const Node& node) {
   Ints dims = node.shape(0);
   if (dims.size() < 2) node.reject("an input of rank {}, must be 2 or more", dims.size());
-  int64_t k = node.has(1) ? node.ints_in(1).at(0) : 0, rows = dims[dims.size() - 2], columns = dims.back();
+  int64_t k = node.has(1) ? node.int_in(1) : 0, rows = dims[dims.size() - 2], columns = dims.back();
   bool upper = node.integer("upper", 1) != 0;
-  Tensor mask({rows, columns}, kBool);
+  Tensor mask(node.constant_shape({rows, columns}), kBool);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) mask.set_integer(i * columns + j, upper ? j - i >= k : j - i <= k);
   return {emit("where", {constant(mask), node.in(0), scalar(node.dtype(0), 0)})};
@@ -196,8 +201,11 @@ Values trilu(const Node& node) {
 Ints resized(const Node& node, const Ints& dims, const std::vector<double>& scales) {
   if (scales.size() != dims.size()) node.reject("{} scales for rank {}", scales.size(), dims.size());
   Ints size;
-  for (size_t d = 0; d < dims.size(); ++d)
-    size.push_back(static_cast<int64_t>(std::floor(static_cast<double>(dims[d]) * scales[d])));
+  for (size_t d = 0; d < dims.size(); ++d) {
+    double extent = std::floor(static_cast<double>(dims[d]) * scales[d]);
+    if (!(extent >= 0 && extent < Node::kLargest)) node.reject("a scale of {}", scales[d]);
+    size.push_back(static_cast<int64_t>(extent));
+  }
   return size;
 }
 

@@ -111,7 +111,8 @@ Tensor tensor_from(const Proto& proto, const std::string& folder) {
   std::vector<int64_t> shape(proto.dims().begin(), proto.dims().end());
   int64_t bytes = dtype.bytes();
   for (int64_t dim : shape)
-    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes) || bytes > (int64_t{1} << 40))
+    if (dim < 0 || dim > Node::kLargest || __builtin_mul_overflow(bytes, dim, &bytes) ||
+        bytes > (int64_t{1} << 40))
       fail("tensor `{}`: shape {} is out of range", proto.name(), shape_text(shape));
   bool external = proto.data_location() == Proto::EXTERNAL;
   if (external || proto.has_raw_data()) {

@@ -62,9 +62,8 @@ class Splitter {
     BufferSet late;  // what has no value when the prologue runs, or is not the prologue's to write
     for (const Buffer& buffer : root_.allocs)
       if (!written_ahead(buffer)) late.insert(buffer.get());
-    int64_t constants = constant_params(func_);
     for (size_t p = 0; p < func_->params.size(); ++p)
-      if (p >= kMaxMarkedParams || !(constants >> p & 1)) late.insert(func_->params[p].get());
+      if (!is_constant_param(func_, p)) late.insert(func_->params[p].get());
     auto is_late = [&](const BufferNode* buffer) { return late.count(buffer) > 0; };
     for (bool changed = true; changed;) {
       changed = false;
@@ -160,6 +159,10 @@ class Splitter {
 int64_t constant_params(const Func& func) {
   auto found = func->annotations.find(kConstantsKey);
   return found == func->annotations.end() ? 0 : found->second;
+}
+
+bool is_constant_param(const Func& func, size_t i) {
+  return i < kMaxMarkedParams && (constant_params(func) >> i & 1) != 0;
 }
 
 Func with_constant_params(const Func& func, int64_t mask) {

@@ -52,6 +52,10 @@ std::vector<int64_t> constant_shape(const Buffer& buffer) {
   return shape;
 }
 
+int64_t byte_size(const Buffer& buffer) {
+  return shape_size(constant_shape(buffer)) * buffer->dtype.bytes();
+}
+
 int lanes_of(std::span<const Expr> indices) {
   int lanes = 1;
   for (const Expr& index : indices) lanes = std::max<int>(lanes, index.dtype().lanes);

@@ -34,6 +34,8 @@ using Buffer = Ref<BufferNode>;
 Buffer buffer(std::string name, std::vector<Expr> shape, DataType dtype, Scope scope = Scope::kGlobal);
 /// The shape as numbers. REQUIRES: all dimensions are constant.
 std::vector<int64_t> constant_shape(const Buffer& buffer);
+/// Its size. REQUIRES: all dimensions are constant.
+int64_t byte_size(const Buffer& buffer);
 
 /// buffer[indices], one index a dimension, each in bounds (an index of several lanes makes a vector).
 struct Load final : NodeOf<Load, ExprNode> {

@@ -291,19 +291,13 @@ class TiledReduction {
   /// early.
   void prefetch_weights() {
     int64_t weights = 0;
-    for (const Operand& operand : reduction_.operands)
-      if (operand.contiguous) weights += bytes_of(operand.buffer);
-    if (!reduction_.broadcasts() || weights < target_.l2_bytes / 4) return;
+    for (size_t o = 0; o < reduction_.operands.size(); ++o)
+      if (reduction_.is_weight(o)) weights += byte_size(reduction_.operands[o].buffer);
+    if (weights < target_.l2_bytes / 4) return;
     IntHandle ahead = s_.sample_categorical({0, 1024, 4096, 16384, 65536}, heuristic({2}));
     for (LoopHandle loop : reduce_)
       if (std::find(unrolled_.begin(), unrolled_.end(), loop) == unrolled_.end())
         s_.annotate(loop, kPrefetch, ahead);
-  }
-
-  static int64_t bytes_of(const Buffer& buffer) {
-    int64_t bytes = buffer->dtype.bytes();
-    for (int64_t dim : constant_shape(buffer)) bytes *= dim;
-    return bytes;
   }
 
   void finish_reduction() {

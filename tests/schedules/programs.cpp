@@ -11,6 +11,14 @@ namespace lathe::schedule {
 
 using namespace tir;
 
+Target avx512_target() {
+  Target target;
+  target.vector_bits = 512;
+  target.vector_registers = 32;
+  target.cores = 2;
+  return target;
+}
+
 Func conv2d(const ConvShape& c, DataType dtype) {
   FuncBuilder f;
   int64_t padded_h = c.height + 2 * c.pad, padded_w = c.width + 2 * c.pad;

@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "core/tir/stmt.h"
+#include "core/tir/target.h"
 
 namespace lathe::schedule {
+
+/// A machine to schedule for: two cores with 32 vectors of 512 bits.
+Target avx512_target();
 
 /// A named program for tests. Integer programs have exact results whatever the order of sums.
 struct Program {

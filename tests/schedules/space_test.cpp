@@ -9,18 +9,10 @@
 namespace lathe::schedule {
 namespace {
 
-Target avx512() {
-  Target target;
-  target.vector_bits = 512;
-  target.vector_registers = 32;
-  target.cores = 2;
-  return target;
-}
-
 TEST(DefaultTrace, KeepsMeaning) {
   for (const Program& program : small_programs()) {
     SCOPED_TRACE(program.name);
-    Trace trace = default_trace(program.func, avx512());
+    Trace trace = default_trace(program.func, avx512_target());
     EXPECT_FALSE(trace.steps.empty());
     tir::Func scheduled = replay(trace, program.func);
     SCOPED_TRACE(to_text(trace));
@@ -40,7 +32,7 @@ std::vector<int64_t> vector_lanes(const tir::Func& func) {
 
 TEST(DefaultTrace, VectorizesAwkwardRows) {
   auto lanes_of = [](const tir::Func& func) {
-    return vector_lanes(replay(default_trace(func, avx512()), func));
+    return vector_lanes(replay(default_trace(func, avx512_target()), func));
   };
   using Lanes = std::vector<int64_t>;
   EXPECT_EQ(lanes_of(doubled_reshape(64, 64, kFloat32)), Lanes{16});
@@ -55,7 +47,7 @@ TEST(DefaultTrace, VectorizesAwkwardRows) {
 TEST(DefaultTrace, FitsEveryProgram) {
   for (uint32_t seed = 1; seed <= 150; ++seed) {
     tir::Func func = tir::random_func(seed);
-    Trace trace = default_trace(func, avx512());
+    Trace trace = default_trace(func, avx512_target());
     SCOPED_TRACE(fmt::format("random program {}\n{}", seed, to_text(trace)));
     expect_same_results(func, replay(trace, func));
   }
@@ -64,12 +56,12 @@ TEST(DefaultTrace, FitsEveryProgram) {
 TEST(DesignSpace, SamplesKeepMeaning) {
   for (const Program& program : small_programs()) {
     SCOPED_TRACE(program.name);
-    for (const DesignSpace* space : spaces_for(program.func, avx512())) {
+    for (const DesignSpace* space : spaces_for(program.func, avx512_target())) {
       for (uint64_t seed = 0; seed < 3; ++seed) {
-        Trace trace = sample(*space, program.func, avx512(), seed).trace();
+        Trace trace = sample(*space, program.func, avx512_target(), seed).trace();
         SCOPED_TRACE(to_text(trace));
         expect_same_results(program.func, replay(trace, program.func));
-        EXPECT_EQ(sample(*space, program.func, avx512(), seed).trace(), trace);
+        EXPECT_EQ(sample(*space, program.func, avx512_target(), seed).trace(), trace);
       }
     }
   }
@@ -77,7 +69,7 @@ TEST(DesignSpace, SamplesKeepMeaning) {
 
 TEST(Mutate, ChangesDecisionsAndStaysLegal) {
   tir::Func func = conv2d({.in_blocks = 1, .height = 6, .width = 8, .in_lanes = 4, .residual = true});
-  Trace trace = default_trace(func, avx512());
+  Trace trace = default_trace(func, avx512_target());
   Random random(3);
   int changed = 0;
   for (int i = 0; i < 20; ++i) {

@@ -8,16 +8,8 @@
 namespace lathe::schedule {
 namespace {
 
-Target avx512() {
-  Target target;
-  target.vector_bits = 512;
-  target.vector_registers = 32;
-  target.cores = 2;
-  return target;
-}
-
 Target avx2() {
-  Target target = avx512();
+  Target target = avx512_target();
   target.vector_bits = 256;
   target.vector_registers = 16;
   return target;
@@ -32,12 +24,12 @@ int64_t product(const std::vector<int64_t>& sizes) {
 }
 
 TEST(VectorWidth, IsTheTargetsOrANearDivisor) {
-  EXPECT_EQ(vector_width(64, avx512()), 16);
-  EXPECT_EQ(vector_width(1000, avx512()), 10);
-  EXPECT_EQ(vector_width(24, avx512()), 12);
-  EXPECT_EQ(vector_width(11, avx512()), 11);
-  EXPECT_EQ(vector_width(3, avx512()), 3);
-  EXPECT_EQ(vector_width(62, avx512()), 1);  // 2 x 31: two lanes are not worth it
+  EXPECT_EQ(vector_width(64, avx512_target()), 16);
+  EXPECT_EQ(vector_width(1000, avx512_target()), 10);
+  EXPECT_EQ(vector_width(24, avx512_target()), 12);
+  EXPECT_EQ(vector_width(11, avx512_target()), 11);
+  EXPECT_EQ(vector_width(3, avx512_target()), 3);
+  EXPECT_EQ(vector_width(62, avx512_target()), 1);  // 2 x 31: two lanes are not worth it
   EXPECT_EQ(vector_width(64, avx2()), 8);
 }
 
@@ -65,7 +57,7 @@ TEST(Anatomy, FindsDotProducts) {
 }
 
 TEST(RegisterTiles, FillTheRegistersAndHideTheLatency) {
-  for (const Target& target : {avx512(), avx2()}) {
+  for (const Target& target : {avx512_target(), avx2()}) {
     for (int64_t size : {56, 14, 7, 17}) {
       VectorReduction conv =
           main_of(conv2d({.out_blocks = 8, .height = size, .width = size, .lanes = target.lanes()}));
@@ -78,14 +70,14 @@ TEST(RegisterTiles, FillTheRegistersAndHideTheLatency) {
 }
 
 TEST(RegisterTiles, OneRowStillHasManySums) {
-  EXPECT_GE(product(register_tiles(main_of(dense(1, 1024, 512)), avx512())[0].sizes), 8);
+  EXPECT_GE(product(register_tiles(main_of(dense(1, 1024, 512)), avx512_target())[0].sizes), 8);
 }
 
 TEST(Tilings, CutEachVariableByDivisorsAndKeepEdgesInOneLoop) {
   for (int64_t size : {56, 35, 17}) {
     VectorReduction conv = main_of(conv2d({.out_blocks = 8, .in_blocks = 4, .height = size, .width = size}));
-    std::vector<size_t> variables = tiled_variables(conv, avx512());
-    std::vector<Tiling> all = tilings(conv, avx512());
+    std::vector<size_t> variables = tiled_variables(conv, avx512_target());
+    std::vector<Tiling> all = tilings(conv, avx512_target());
     ASSERT_FALSE(all.empty());
     for (const Tiling& tiling : all) {
       EXPECT_GE(tiling.cost, all[0].cost);
@@ -99,7 +91,7 @@ TEST(Tilings, CutEachVariableByDivisorsAndKeepEdgesInOneLoop) {
 }
 
 TEST(Tilings, GiveEveryCoreWork) {
-  Target many = avx512();
+  Target many = avx512_target();
   many.cores = 16;
   VectorReduction conv = main_of(conv2d({.out_blocks = 8, .in_blocks = 4, .height = 56, .width = 56}));
   Tiling best = tilings(conv, many)[0];
@@ -137,7 +129,7 @@ std::vector<int64_t> parts(const tir::Func& func, const Target& target) {
 }
 
 TEST(Tilings, WindowsAreCutBetweenCoresAsTheirNeighboursAre) {
-  Target target = avx512();
+  Target target = avx512_target();
   target.l1_bytes = 48 << 10;
   target.l2_bytes = 2 << 20;
   std::vector<int64_t> large = parts(windows_of(384, 14), target);  // channel blocks, rows, columns

@@ -109,10 +109,7 @@ TEST(Winograd, RefusesWhatItCannotRewrite) {
 }
 
 TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
-  Target target;
-  target.vector_bits = 512;
-  target.vector_registers = 32;
-  target.cores = 2;
+  const Target target = avx512_target();
   for (const ConvShape& shape :
        {ConvShape{.out_blocks = 2, .in_blocks = 2, .height = 14, .width = 14},
         ConvShape{.out_blocks = 1, .in_blocks = 2, .height = 9, .width = 11, .residual = true},

@@ -141,8 +141,8 @@ tir::Func with_reversed_constants(const tir::Func& workload, const Target& targe
     for (size_t read = 0; read < block->reads.size(); ++read) {
       const tir::Buffer& buffer = block->reads[read].buffer;
       const auto& params = workload->params;
-      auto param = std::find(params.begin(), params.end(), buffer) - params.begin();
-      if (!(tir::constant_params(workload) >> param & 1)) continue;
+      auto param = static_cast<size_t>(std::find(params.begin(), params.end(), buffer) - params.begin());
+      if (!tir::is_constant_param(workload, param)) continue;
       std::vector<int64_t> axes, shape = tir::constant_shape(buffer);
       for (size_t d = shape.size(); d-- > 0;) axes.insert(axes.end(), {static_cast<int64_t>(d), shape[d]});
       auto copy = s.cache_read(s.get_block(block->name), static_cast<int64_t>(read), tir::Scope::kGlobal);

@@ -35,11 +35,8 @@ func matmul(a: float32[64, 256], b: float32[256, 32]) -> (c: float32[64, 32]) {
 } } } } } } } }
 )";
 
-Target avx512() {
-  Target target;
-  target.vector_bits = 512;
-  target.vector_registers = 32;
-  target.cores = 2;
+Target small_l1_target() {
+  Target target = schedule::avx512_target();
   target.l1_bytes = 4096;
   return target;
 }
@@ -133,14 +130,14 @@ func two(a: float32[64, 64]) -> (c: float32[64, 64]) {
 TEST(Features, WorkDoneAheadIsNotSeen) {
   schedule::Schedule packed(tir::parse_func(kMatmul));
   packed.cache_read(packed.get_block("mm"), 1, tir::Scope::kGlobal);
-  EXPECT_EQ(extract_features(packed.func(), avx512()).rows(), 2u);
-  Features ahead = extract_features(tir::with_constant_params(packed.func(), 2), avx512()),
-           plain = extract_features(tir::parse_func(kMatmul), avx512());
+  EXPECT_EQ(extract_features(packed.func(), small_l1_target()).rows(), 2u);
+  Features ahead = extract_features(tir::with_constant_params(packed.func(), 2), small_l1_target()),
+           plain = extract_features(tir::parse_func(kMatmul), small_l1_target());
   EXPECT_EQ(ahead.values, plain.values);  // b's copy is a parameter as b was
 }
 
 TEST(Features, MatmulByHand) {
-  Features features = extract_features(tir::parse_func(kMatmul), avx512());
+  Features features = extract_features(tir::parse_func(kMatmul), small_l1_target());
   EXPECT_EQ(features.rows(), 1u);
   EXPECT_EQ(features.width, feature_names().size());
   double executions = 64 * 32 * 256;
@@ -175,11 +172,11 @@ TEST(Features, AllProgramsAndSchedulesGiveOneWidthAndFiniteNumbers) {
   for (const schedule::Program& program : schedule::small_programs()) {
     SCOPED_TRACE(program.name);
     std::vector<tir::Func> funcs = {program.func};
-    for (const schedule::DesignSpace* space : schedule::spaces_for(program.func, avx512()))
+    for (const schedule::DesignSpace* space : schedule::spaces_for(program.func, small_l1_target()))
       for (uint64_t seed = 0; seed < 4; ++seed)
-        funcs.push_back(schedule::sample(*space, program.func, avx512(), seed).func());
+        funcs.push_back(schedule::sample(*space, program.func, small_l1_target(), seed).func());
     for (const tir::Func& func : funcs) {
-      Features features = extract_features(func, avx512());
+      Features features = extract_features(func, small_l1_target());
       EXPECT_EQ(features.width, width);
       EXPECT_EQ(features.values.size() % width, 0u);
       for (float value : features.values) EXPECT_TRUE(std::isfinite(value));
@@ -190,12 +187,12 @@ TEST(Features, AllProgramsAndSchedulesGiveOneWidthAndFiniteNumbers) {
 TEST(Features, TellSchedulesApart) {
   tir::Func func = schedule::conv2d({.out_blocks = 4, .in_blocks = 4, .height = 14, .width = 14}, kFloat32);
   std::set<std::vector<float>> seen;
-  const schedule::DesignSpace& space = *schedule::spaces_for(func, avx512()).front();
+  const schedule::DesignSpace& space = *schedule::spaces_for(func, small_l1_target()).front();
   std::set<std::string> programs;
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    tir::Func scheduled = schedule::sample(space, func, avx512(), seed).func();
+    tir::Func scheduled = schedule::sample(space, func, small_l1_target(), seed).func();
     programs.insert(tir::print(scheduled));
-    seen.insert(extract_features(scheduled, avx512()).values);
+    seen.insert(extract_features(scheduled, small_l1_target()).values);
   }
   EXPECT_GE(seen.size() * 10, programs.size() * 9);
 }

@@ -17,14 +17,7 @@
 
 namespace lathe::tuner {
 namespace {
-
-Target avx512() {
-  Target target;
-  target.vector_bits = 512;
-  target.vector_registers = 32;
-  target.cores = 2;
-  return target;
-}
+using schedule::avx512_target;
 
 Task task_of(const std::string& name, const tir::Func& func, int64_t calls) {
   tir::Func workload = tir::canonical(func);
@@ -38,7 +31,7 @@ std::vector<Task> two_tasks() {
 
 /// Seconds of a program: smooth in what the cost model sees, so that it can be learnt.
 double latency(const tir::Func& program) {
-  Features features = extract_features(program, avx512());
+  Features features = extract_features(program, avx512_target());
   double sum = 0;
   for (size_t i = 0; i < features.values.size(); ++i)
     sum += std::abs(features.values[i]) * static_cast<double>(1 + i % features.width % 7);
@@ -101,7 +94,7 @@ constexpr auto kNever = [] { return false; };
 TEST(Session, SpendsItsTrialsAndReportsTheBest) {
   std::vector<Task> tasks = two_tasks();
   FakeMeasurer measurer(tasks);
-  Session session(tasks, avx512(), measurer, {.trials = 90, .seed = 1});
+  Session session(tasks, avx512_target(), measurer, {.trials = 90, .seed = 1});
   int64_t last = 0, calls = 0;
   session.run(
       [&](const SessionStatus& status) {
@@ -122,7 +115,7 @@ TEST(Session, SpendsItsTrialsAndReportsTheBest) {
   for (size_t i = 0; i < tasks.size(); ++i) {
     const TaskState& state = status.tasks[i];
     tir::Func program =
-        schedule::replay(schedule::default_trace(tasks[i].workload, avx512()), tasks[i].workload);
+        schedule::replay(schedule::default_trace(tasks[i].workload, avx512_target()), tasks[i].workload);
     EXPECT_DOUBLE_EQ(state.default_seconds, latency(program));
     EXPECT_LE(state.best_seconds, state.default_seconds);
     EXPECT_DOUBLE_EQ(state.best_seconds, latency(schedule::replay(state.best, tasks[i].workload)));
@@ -139,12 +132,13 @@ TEST(Session, SpendsItsTrialsAndReportsTheBest) {
 TEST(Session, TheDefaultScheduleComesFirst) {
   std::vector<Task> tasks = two_tasks();
   FakeMeasurer measurer(tasks);
-  Session session(tasks, avx512(), measurer, {.trials = 1});
+  Session session(tasks, avx512_target(), measurer, {.trials = 1});
   session.run(kQuiet, kNever);
   ASSERT_EQ(measurer.rounds.size(), 1u);
   const tir::Func& workload = tasks[measurer.rounds[0].first].workload;
-  EXPECT_TRUE(structural_equal(measurer.first_program,
-                               schedule::replay(schedule::default_trace(workload, avx512()), workload)));
+  EXPECT_TRUE(
+      structural_equal(measurer.first_program,
+                       schedule::replay(schedule::default_trace(workload, avx512_target()), workload)));
   // One task was never measured: there is no sum yet.
   EXPECT_EQ(session.status().model_seconds, 0);
 }
@@ -153,7 +147,7 @@ TEST(Session, IsDeterministic) {
   auto measured = [](uint64_t seed) {
     std::vector<Task> tasks = two_tasks();
     FakeMeasurer measurer(tasks);
-    Session session(tasks, avx512(), measurer, {.trials = 40, .seed = seed});
+    Session session(tasks, avx512_target(), measurer, {.trials = 40, .seed = seed});
     session.run(kQuiet, kNever);
     return measurer.measured;
   };
@@ -166,7 +160,7 @@ TEST(Session, FailuresAreCountedAndLeaveTheRestAlone) {
   std::vector<Task> tasks = two_tasks();
   FakeMeasurer measurer(tasks);
   measurer.failing_task = 1;
-  Session session(tasks, avx512(), measurer, {.trials = 60, .seed = 1});
+  Session session(tasks, avx512_target(), measurer, {.trials = 60, .seed = 1});
   session.run(kQuiet, kNever);
   SessionStatus status = session.status();
   EXPECT_EQ(status.trials, 60);
@@ -182,7 +176,7 @@ TEST(Session, FailuresAreCountedAndLeaveTheRestAlone) {
 TEST(Session, StopsWhenAskedAndWaitsForWhatIsInFlight) {
   std::vector<Task> tasks = two_tasks();
   FakeMeasurer measurer(tasks);
-  Session session(tasks, avx512(), measurer, {.trials = 1000});
+  Session session(tasks, avx512_target(), measurer, {.trials = 1000});
   session.run(kQuiet, [&] { return session.status().trials >= 20; });
   EXPECT_EQ(measurer.in_flight(), 0u);
   EXPECT_EQ(session.status().trials, static_cast<int64_t>(measurer.measured.size()));
@@ -193,7 +187,7 @@ TEST(Session, EndsWhenTheTimeIsSpent) {
   std::vector<Task> tasks = two_tasks();
   FakeMeasurer measurer(tasks);
   measurer.delay = std::chrono::milliseconds(20);
-  Session session(tasks, avx512(), measurer, {.trials = 0, .seconds = 0.3});
+  Session session(tasks, avx512_target(), measurer, {.trials = 0, .seconds = 0.3});
   session.run(kQuiet, kNever);
   EXPECT_GT(session.status().trials, 0);
   EXPECT_GE(session.status().seconds, 0.3);
@@ -217,15 +211,16 @@ TEST(Fingerprint, LeavesOutWhatRunsAhead) {
 TEST(Session, StartsFromWhatIsKnown) {
   std::vector<Task> tasks = two_tasks();
   FakeMeasurer first(tasks);
-  Session before(tasks, avx512(), first, {.trials = 60, .seed = 1});
+  Session before(tasks, avx512_target(), first, {.trials = 60, .seed = 1});
   before.run(kQuiet, kNever);
   SessionStatus known = before.status();
 
   FakeMeasurer second(tasks);
-  Session session(tasks, avx512(), second, {.trials = 20, .seed = 2});
+  Session session(tasks, avx512_target(), second, {.trials = 20, .seed = 2});
   for (size_t i = 0; i < tasks.size(); ++i) {
     session.know(i, known.tasks[i].best, known.tasks[i].best_seconds);
-    session.know(i, schedule::default_trace(tasks[i].workload, avx512()), known.tasks[i].default_seconds);
+    session.know(i, schedule::default_trace(tasks[i].workload, avx512_target()),
+                 known.tasks[i].default_seconds);
   }
   session.know(0, known.tasks[1].best, 1e-9);  // does not apply to this task: ignored
   EXPECT_DOUBLE_EQ(session.status().model_seconds, known.model_seconds);
@@ -240,7 +235,7 @@ TEST(Session, StartsFromWhatIsKnown) {
 TEST(Session, InheritsTheModelOfAnEarlierJob) {
   std::vector<Task> tasks = two_tasks();
   FakeMeasurer first(tasks);
-  Session before(tasks, avx512(), first, {.trials = 200, .seed = 1});
+  Session before(tasks, avx512_target(), first, {.trials = 200, .seed = 1});
   EXPECT_EQ(before.saved_model(), "");
   before.run(kQuiet, kNever);
   std::string saved = before.saved_model();
@@ -249,7 +244,7 @@ TEST(Session, InheritsTheModelOfAnEarlierJob) {
   // With as few trials as this a job learns no model of its own.
   auto best_after = [&](const std::string& model) {
     FakeMeasurer measurer(tasks);
-    Session session(tasks, avx512(), measurer, {.trials = 30, .seed = 5});
+    Session session(tasks, avx512_target(), measurer, {.trials = 30, .seed = 5});
     session.know_model(model);
     session.run(kQuiet, kNever);
     EXPECT_EQ(session.saved_model(), "");

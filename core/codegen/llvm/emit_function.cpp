@@ -10,12 +10,6 @@
 
 namespace lathe::codegen {
 namespace {
-int64_t bytes_of(const tir::Buffer& buffer) {
-  int64_t bytes = buffer->dtype.bytes();
-  for (int64_t dim : tir::constant_shape(buffer)) bytes *= dim;
-  return bytes;
-}
-
 void set_target_attributes(llvm::Function& f, const Target& target) {
   f.addFnAttr("target-cpu", target.cpu);
   if (!target.features.empty()) f.addFnAttr("target-features", target.features);
@@ -118,7 +112,7 @@ void Emitter::emit_kernel(KernelState& state) {
   inner->addFnAttr(llvm::Attribute::NoInline);
   Emitter emitter(state, inner, false);
   for (size_t i = 0; i < buffers.size(); ++i) {
-    describe_buffer_argument(*inner->getArg(i), bytes_of(buffers[i]));
+    describe_buffer_argument(*inner->getArg(i), tir::byte_size(buffers[i]));
     inner->getArg(i)->setName(buffers[i]->name);
     emitter.buffers_[buffers[i].get()].pointer = inner->getArg(i);
   }
@@ -136,7 +130,7 @@ void Emitter::emit_kernel(KernelState& state) {
     arguments.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, outer->getArg(0), i)));
   for (size_t i = func.params.size(); i < buffers.size(); ++i) {
     arguments.push_back(b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), outer->getArg(1), state.workspace_bytes));
-    state.workspace_bytes += (bytes_of(buffers[i]) + 63) / 64 * 64;
+    state.workspace_bytes += (tir::byte_size(buffers[i]) + 63) / 64 * 64;
   }
   arguments.push_back(outer->getArg(2));
   b.CreateCall(inner, arguments);
@@ -162,7 +156,7 @@ void Emitter::emit_parallel(const tir::For& loop) {
   inner->addFnAttr(llvm::Attribute::NoInline);
   Emitter body(state_, inner, true);
   for (size_t i = 0; i < n_buffers; ++i) {
-    describe_buffer_argument(*inner->getArg(i), bytes_of(captures.buffers[i]));
+    describe_buffer_argument(*inner->getArg(i), tir::byte_size(captures.buffers[i]));
     inner->getArg(i)->setName(captures.buffers[i]->name);
     body.buffers_[captures.buffers[i].get()].pointer = inner->getArg(i);
   }

@@ -90,8 +90,7 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
       place.slots[first] = llvm::cast<llvm::AllocaInst>(stack_slot(type, llvm::Align(64), buffer->name));
     }
   } else {
-    int64_t bytes = buffer->dtype.bytes();
-    for (int64_t dim : tir::constant_shape(buffer)) bytes *= dim;
+    const int64_t bytes = tir::byte_size(buffer);
     stack_bytes_ += (bytes + 63) / 64 * 64;
     if (stack_bytes_ > kStackLimit)
       fail(

@@ -1,0 +1,125 @@
+#include "schedules/winograd_tiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// What one core does in a cycle, roughly: the choice among tile sizes needs no more.
+constexpr double kMultiplyAddsPerCycle = 2 * 0.85, kFarBytesPerCycle = 6, kNearBytesPerCycle = 40;
+/// Vector instructions of a transform that a cycle sees, loads and stores included.
+constexpr double kTransformsPerCycle = 1.2;
+/// Larger tiles lose more digits than a default should (cook_toom.h).
+constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8;
+/// The model's error: without a measurement, the direct algorithm stays unless this is much faster.
+constexpr double kWorthwhile = 0.85;
+/// Bytes of tiles and products in a band: they are to stay in the second-level cache, and on the stack.
+constexpr double kBandBytes = 2.0 * (1 << 20);
+
+class Model {
+ public:
+  Model(const Convolution& c, const Target& target) : c_(c), target_(target) {
+    for (const BlockIter& iter : c.block->iters) {
+      auto extent = static_cast<double>(int_value(iter.extent));
+      bool windowed = false;
+      for (const Window& w : c.windows) windowed |= iter.var == w.position || iter.var == w.tap;
+      if (windowed) continue;
+      bool reads = std::any_of(c.data->indices.begin(), c.data->indices.end(),
+                               [&](const Expr& index) { return uses_var(index, iter.var.get()); });
+      (reads ? in_ : out_) *= extent;
+    }
+  }
+
+  /// Fastest first.
+  std::vector<WinogradTiles> ranked(int64_t most_products) const {
+    std::vector<WinogradTiles> result;
+    std::vector<int64_t> rows = sizes(c_.windows[0], most_products),
+                         columns = sizes(c_.windows[1], most_products);
+    for (int64_t r : rows)
+      for (int64_t m : columns) {
+        if (r == 1 && m == 1) continue;
+        int64_t tiles = (c_.windows[0].positions + r - 1) / r;
+        for (int64_t band = 1; band <= tiles; ++band) {
+          // The fewest rows of tiles for each number of bands.
+          if (int64_t bands = (tiles + band - 1) / band; (tiles + bands - 1) / bands != band) continue;
+          if (std::optional<double> cost = cycles(r, m, band)) result.push_back({r, m, band, *cost});
+        }
+      }
+    std::stable_sort(result.begin(), result.end(),
+                     [](const WinogradTiles& a, const WinogradTiles& b) { return a.cycles < b.cycles; });
+    return result;
+  }
+
+  double direct_cycles() const {
+    double products = in_ * out_;
+    for (const Window& w : c_.windows) products *= static_cast<double>(w.positions * w.taps);
+    double weights = in_ * out_ * bytes() * static_cast<double>(c_.windows[0].taps * c_.windows[1].taps);
+    return overlapped(products / lanes() / kMultiplyAddsPerCycle, weights / kFarBytesPerCycle);
+  }
+
+ private:
+  /// Computing and waiting for memory overlap by about half.
+  static double overlapped(double a, double b) { return std::max(a, b) + 0.5 * std::min(a, b); }
+  double lanes() const { return target_.lanes(); }
+  double bytes() const { return c_.data->dtype.bytes(); }
+
+  std::vector<int64_t> sizes(const Window& w, int64_t most_products) const {
+    std::vector<int64_t> result;
+    for (int64_t m = 1; m + w.taps - 1 <= std::max(most_products, w.taps) && m <= w.positions + 1; ++m)
+      if (w.taps > 1 || m == 1) result.push_back(m);
+    return result;
+  }
+
+  std::optional<double> cycles(int64_t rows, int64_t columns, int64_t band) const {
+    double tile_rows = std::ceil(static_cast<double>(c_.windows[0].positions) / static_cast<double>(rows));
+    double tile_columns =
+        std::ceil(static_cast<double>(c_.windows[1].positions) / static_cast<double>(columns));
+    auto high = static_cast<double>(rows + c_.windows[0].taps - 1);
+    auto wide = static_cast<double>(columns + c_.windows[1].taps - 1);
+    double bands = std::ceil(tile_rows / static_cast<double>(band));
+    double tiles = static_cast<double>(band) * tile_columns;  // of a band
+    double points = high * wide, vectors = bands * tiles / lanes();
+    double multiply = vectors * points * in_ * out_ / kMultiplyAddsPerCycle;
+    // A transform takes about half a product a row, of twice as many rows.
+    double input = vectors * in_ * points * (high + wide) * 0.4 / kTransformsPerCycle;
+    double output = vectors * out_ * high * (wide + static_cast<double>(columns)) * 0.4 *
+                    static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
+    double kept = points * tiles * (in_ + out_) * bytes(), weights = points * in_ * out_ * bytes();
+    if (bands > 1 && kept > kBandBytes) return {};
+    auto cache = static_cast<double>(target_.l2_bytes);
+    auto rate = [&](double size) { return size > cache * 0.8 ? kFarBytesPerCycle : kNearBytesPerCycle; };
+    double traffic = bands * kept * 2 / rate(kept);
+    double weight_times = bands > 1 && kept + weights > cache * 0.8 ? bands : 1;
+    traffic += weights * weight_times / kFarBytesPerCycle;
+    double total = overlapped(multiply, traffic) + input + output;
+    auto cores = static_cast<double>(target_.cores);
+    if (bands > 1) total *= std::ceil(bands / cores) * cores / bands;  // cores wait for the last band
+    return total;
+  }
+
+  const Convolution& c_;
+  const Target& target_;
+  double in_ = 1, out_ = 1;  // channels, and what else there is besides the windows
+};
+
+}  // namespace
+
+std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& target, Decide decide) {
+  constexpr size_t kMost = 24;
+  constexpr double kTolerance = 1.5;
+  Model model(c, target);
+  std::vector<WinogradTiles> ranked =
+      model.ranked(decide == Decide::kHeuristic ? kMostProductsByDefault : kMostProductsTried);
+  double limit = ranked.empty() ? 0 : ranked[0].cycles * kTolerance;
+  while (!ranked.empty() && (ranked.size() > kMost || ranked.back().cycles > limit)) ranked.pop_back();
+  if (decide == Decide::kHeuristic && !ranked.empty() &&
+      ranked[0].cycles > kWorthwhile * model.direct_cycles())
+    ranked.clear();
+  return ranked;
+}
+
+}  // namespace lathe::schedule
