@@ -233,6 +233,11 @@ void Schedule::transform_layout(BlockHandle block, int64_t write, const std::vec
   inputs.insert(inputs.end(), axes.begin(), axes.end());
   run(primitive("transform_layout"), std::move(inputs));
 }
+void Schedule::store_as(BlockHandle block, int64_t write, const Factor& bits) {
+  std::vector<Input> inputs{block, write};
+  std::visit([&](const auto& v) { inputs.emplace_back(v); }, bits);
+  run(primitive("store_as"), std::move(inputs));
+}
 
 namespace {
 /// Runs a recorded step; with `flexible`, a decision that does not fit is drawn anew.

@@ -93,6 +93,9 @@ class Schedule {
   WinogradBlocks winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
   /// `axes`: pairs of a dimension of the buffer and an extent, outermost axis first.
   void transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes);
+  /// Floats of `bits` bits, rounded to nearest even when there are fewer than before. Sums of rounded values
+  /// are computed as before.
+  void store_as(BlockHandle block, int64_t write, const Factor& bits);
 
  private:
   std::vector<LoopHandle> run_loops(const char* name, std::vector<Input> inputs);

@@ -32,14 +32,14 @@ bool has_vector_reduction(const Func& func, const Target& target) {
 
 bool always(const Func&, const Target&) { return true; }
 
-void generate_tiled(Schedule& schedule, const Target& target, Decide decide) {
+void generate_tiled(Schedule& schedule, const Target& target, const Policy& policy) {
   auto reduction = main_reduction(schedule.func(), target);
   CHECK(reduction, "a space for reductions was asked to schedule another program");
   inline_elementwise(schedule);
-  schedule_rest(schedule, target, schedule_tiled_reduction(schedule, *reduction, target, decide));
+  schedule_rest(schedule, target, schedule_tiled_reduction(schedule, *reduction, target, policy));
 }
 
-void generate_generic(Schedule& schedule, const Target& target, Decide) {
+void generate_generic(Schedule& schedule, const Target& target, const Policy&) {
   inline_elementwise(schedule);
   schedule_rest(schedule, target, {});
 }
@@ -72,13 +72,14 @@ std::vector<const DesignSpace*> spaces_for(const Func& func, const Target& targe
   return spaces;
 }
 
-Schedule sample(const DesignSpace& space, const Func& func, const Target& target, uint64_t seed) {
+Schedule sample(const DesignSpace& space, const Func& func, const Target& target, uint64_t seed,
+                Rounding rounding) {
   constexpr int kAttempts = 8;
   Random seeds(seed);
   for (int attempt = 1;; ++attempt) {
     Schedule schedule(func, seeds.next());
     try {
-      space.generate(schedule, target, Decide::kRandom);
+      space.generate(schedule, target, {Decide::kRandom, rounding});
       return schedule;
     } catch (const Error& e) {
       if (attempt == kAttempts)
@@ -105,12 +106,12 @@ std::optional<Schedule> mutate(const Trace& trace, const Func& func, Random& ran
   return std::nullopt;
 }
 
-Trace default_trace(const Func& func, const Target& target) {
+Trace default_trace(const Func& func, const Target& target, Rounding rounding) {
   for (const DesignSpace* space : kSpaces) {
     if (!space->applies(func, target)) continue;
     try {
       Schedule schedule(func);
-      space->generate(schedule, target, Decide::kHeuristic);
+      space->generate(schedule, target, {Decide::kHeuristic, rounding});
       return schedule.trace();
     } catch (const Error&) {
       // The program has a shape the space does not know after all; the next one is more general.

@@ -17,13 +17,29 @@ enum class Decide : uint8_t {
   kHeuristic,  // by the space's model of registers and caches
 };
 
+/// What schedules may do to results besides adding in another order.
+enum class Rounding : uint8_t {
+  kNone,
+  kHalfWeights,  // constants too large for the caches may be kept in half precision, off by up to 2^-11 each
+};
+
+/// What is allowed where results may be off by that much of the largest one.
+constexpr Rounding rounding_within(double max_relative_error) {
+  return max_relative_error >= 0x1p-11 ? Rounding::kHalfWeights : Rounding::kNone;
+}
+
+struct Policy {
+  Decide decide = Decide::kRandom;
+  Rounding rounding = Rounding::kNone;
+};
+
 struct DesignSpace {
   const char* name;
   const char* doc;
   /// By the structure of the program, never by names.
   bool (*applies)(const tir::Func& func, const Target& target);
   /// Schedules the whole program. REQUIRES: applies. Throws Error when its decisions turn out illegal.
-  void (*generate)(Schedule& schedule, const Target& target, Decide decide);
+  void (*generate)(Schedule& schedule, const Target& target, const Policy& policy);
 };
 
 /// All spaces, the most specific first; the last one applies to every program.
@@ -32,12 +48,13 @@ std::vector<const DesignSpace*> spaces_for(const tir::Func& func, const Target& 
 
 /// A random schedule of the space; the same seed gives the same trace. Throws Error when no legal one was
 /// found.
-Schedule sample(const DesignSpace& space, const tir::Func& func, const Target& target, uint64_t seed);
+Schedule sample(const DesignSpace& space, const tir::Func& func, const Target& target, uint64_t seed,
+                Rounding rounding = Rounding::kNone);
 
 /// The schedule of `trace` with one sampling step decided anew, when the rest still applies; else nothing.
 std::optional<Schedule> mutate(const Trace& trace, const tir::Func& func, Random& random);
 
 /// A good schedule with no measurements. Never fails on a valid program of constant shape.
-Trace default_trace(const tir::Func& func, const Target& target);
+Trace default_trace(const tir::Func& func, const Target& target, Rounding rounding = Rounding::kNone);
 
 }  // namespace lathe::schedule

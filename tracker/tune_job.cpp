@@ -187,7 +187,8 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   Rows rows = prepare(request, tasks, store);
   TuneResult result{.job = rows.job, .uuid = store.job(rows.job).uuid};
   FarmMeasurer measurer(request, rows.job, rows.workloads, rows.target, store, farm);
-  tuner::SessionOptions options{request.trials, request.seconds, request.seed};
+  tuner::SessionOptions options{request.trials, request.seconds, request.seed,
+                                schedule::rounding_within(request.max_relative_error)};
   if (request.resume) {
     // Trials open since the job's earlier life end first: the search learns from them, and they count.
     const auto job = static_cast<JobId>(rows.job);

@@ -69,7 +69,8 @@ std::vector<Proposal> TaskSearch::sampled(size_t count) {
   for (size_t i = 0; i < count && !spaces.empty(); ++i) {
     const schedule::DesignSpace& space = *spaces[i % spaces.size()];
     try {
-      result.push_back(proposal_of(schedule::sample(space, workload_, target_, random_.next())));
+      result.push_back(
+          proposal_of(schedule::sample(space, workload_, target_, random_.next(), settings_.rounding)));
     } catch (const Error&) {
       // No legal schedule in this space this time.
     }
@@ -120,7 +121,9 @@ std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   };
   if (!proposed_default_) {
     proposed_default_ = true;
-    if (auto proposal = made(schedule::default_trace(workload_, target_))) choose(std::move(*proposal));
+    for (schedule::Rounding rounding : {schedule::Rounding::kNone, settings_.rounding})
+      if (auto proposal = made(schedule::default_trace(workload_, target_, rounding)))
+        choose(std::move(*proposal));
   }
   if (chosen.size() == count) return chosen;
   bool blind = !score || elite_.empty();

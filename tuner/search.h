@@ -14,6 +14,7 @@
 #include "core/tir/stmt.h"
 #include "core/tir/target.h"
 #include "schedules/random.h"
+#include "schedules/space.h"
 #include "schedules/trace.h"
 
 namespace lathe::tuner {
@@ -32,6 +33,7 @@ using Score = std::function<std::vector<double>(std::span<const tir::Func>)>;
 struct SearchSettings {
   size_t population = 48;  // programs a generation
   int generations = 2;
+  schedule::Rounding rounding = schedule::Rounding::kNone;
   double explore = 0.15;  // share of proposals taken at random instead of by score
   size_t parents = 24;    // fastest measured schedules that enter the population
 };

@@ -16,6 +16,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Measurements it takes to rank better than not at all; and so many more of each task to rank better than a
 /// model of other tasks (bench/results/2026-11-21-search-quality.md).
 constexpr size_t kEnough = 32, kMoreOfEachTask = 8;
+/// Candidates in a task's first round, at most.
+constexpr size_t kFirstRound = 8;
 using Clock = std::chrono::steady_clock;
 
 /// A line that differs when the features do.
@@ -49,7 +51,8 @@ struct Session::Impl {
       : tasks(t), target(target_), measurer(m), options(o), random(o.seed), model({.seed = o.seed}) {
     std::unordered_map<std::string, int> families;
     for (size_t i = 0; i < tasks.size(); ++i) {
-      searches.emplace_back(tasks[i].workload, target, random.next());
+      searches.emplace_back(tasks[i].workload, target, random.next(),
+                            SearchSettings{.rounding = options.rounding});
       std::string family = tasks[i].name.substr(0, tasks[i].name.find_last_not_of("_0123456789") + 1);
       int number = families.emplace(family, static_cast<int>(families.size())).first->second;
       progress.push_back(
@@ -86,6 +89,8 @@ struct Session::Impl {
     auto task = next_task(progress, random);
     if (!task) return false;
     auto count = static_cast<size_t>(round_size(options.trials > 0 ? options.trials : 1000, tasks.size()));
+    // Every task has its first results early, however short the job.
+    if (progress[*task].best_after.empty()) count = std::min(count, kFirstRound);
     if (options.trials > 0) count = std::min(count, static_cast<size_t>(options.trials - submitted));
     std::vector<Proposal> proposals = searches[*task].propose(count, scorer());
     if (proposals.empty()) {

@@ -45,6 +45,7 @@ struct SessionOptions {
   int64_t trials = 512;
   double seconds = 0;  // 0: no limit
   uint64_t seed = 0;
+  schedule::Rounding rounding = schedule::Rounding::kNone;
   bool guided = true;  // by the cost model; else every candidate is a random sample of the space
 };
 

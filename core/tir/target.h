@@ -20,6 +20,8 @@ struct Target {
 
   /// Lanes of a vector of float32.
   int lanes() const { return vector_bits / 32; }
+  /// Vectors of floats of 16 bits are widened by an instruction: AVX2 comes with F16C, AArch64 has it always.
+  bool converts_half() const;
   auto operator<=>(const Target&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// How an intermediate is laid out in memory.
+// How an intermediate is laid out in memory, and in which type.
 #include <algorithm>
 
 #include "schedules/primitive.h"
@@ -52,27 +52,28 @@ std::vector<Expr> mapped(const std::vector<Axis>& axes, const std::vector<Expr>&
   return result;
 }
 
-void transform_layout(Application& a) {
+/// The intermediate that input 0 of the application writes, by its number in input 1.
+Buffer written_intermediate(const Application& a, const char* fixed) {
   auto block = a.block(0).back().cast<Block>();
   int64_t write = a.number(1);
   if (write < 0 || write >= static_cast<int64_t>(block->writes.size()))
     a.fail("buffer {} of the {} that block `{}` writes", write, block->writes.size(), block->name);
-  Buffer old = block->writes[static_cast<size_t>(write)].buffer;
-  if (is_param(a.func, old)) a.fail("{} is a parameter; its layout is part of the interface", old->name);
-  std::vector<Axis> axes = axes_of(a, old);
-  std::vector<Expr> shape;
-  for (const Axis& axis : axes) shape.emplace_back(axis.extent);
-  Buffer laid = buffer(old->name, shape, old->dtype, old->scope);
+  const Buffer& buffer = block->writes[static_cast<size_t>(write)].buffer;
+  if (is_param(a.func, buffer))
+    a.fail("{} is a parameter; its {} is part of the interface", buffer->name, fixed);
+  return buffer;
+}
+
+/// Every access to `old` becomes one to `made`, as the two functions say.
+void replace_buffer(Application& a, const Buffer& old, const Buffer& made,
+                    FunctionRef<Expr(const Load&)> load_of, FunctionRef<Stmt(const Store&)> store_of) {
   auto rewritten = [&](const Stmt& stmt) {
     if (!stmt) return stmt;
     return rewrite(stmt,
                    [&](const NodeRef& node) -> NodeRef {
-                     if (const Load* l = node.as<Load>(); l && l->buffer == old)
-                       return load(laid, mapped(axes, l->indices, old));
+                     if (const Load* l = node.as<Load>(); l && l->buffer == old) return load_of(*l);
                      const Store* s = node.as<Store>();
-                     return s && s->buffer == old
-                                ? NodeRef(store(laid, mapped(axes, s->indices, old), s->value))
-                                : node;
+                     return s && s->buffer == old ? NodeRef(store_of(*s)) : node;
                    })
         .cast<StmtNode>();
   };
@@ -82,7 +83,7 @@ void transform_layout(Application& a) {
     bool touches = reads_buffer(*other, old.get()) || writes_buffer(*other, old.get());
     if (!touches && !allocates) continue;
     if (!blocks_in(other->body).empty())
-      a.fail("block `{}` holds blocks; change layouts before blockize", other->name);
+      a.fail("block `{}` holds blocks; do this before blockize", other->name);
     func = change_block(func, other->name, [&](Block& copy) {
       copy.init = rewritten(copy.init);
       copy.body = rewritten(copy.body);
@@ -90,8 +91,45 @@ void transform_layout(Application& a) {
     });
   }
   a.func = with_body(func, changed(func->body.cast<Block>(), [&](Block& root) {
-                       std::replace(root.allocs.begin(), root.allocs.end(), old, laid);
+                       std::replace(root.allocs.begin(), root.allocs.end(), old, made);
                      }));
+}
+
+void transform_layout(Application& a) {
+  Buffer old = written_intermediate(a, "layout");
+  std::vector<Axis> axes = axes_of(a, old);
+  std::vector<Expr> shape;
+  for (const Axis& axis : axes) shape.emplace_back(axis.extent);
+  Buffer laid = buffer(old->name, shape, old->dtype, old->scope);
+  replace_buffer(
+      a, old, laid, [&](const Load& l) { return load(laid, mapped(axes, l.indices, old)); },
+      [&](const Store& s) { return store(laid, mapped(axes, s.indices, old), s.value); });
+}
+
+bool loads(const Stmt& stmt, const Buffer& buffer) {
+  bool found = false;
+  post_order(stmt, [&](const NodeRef& node) {
+    const Load* l = node.as<Load>();
+    found |= l && l->buffer == buffer;
+  });
+  return found;
+}
+
+void store_as(Application& a) {
+  Buffer old = written_intermediate(a, "type");
+  int64_t bits = a.number(2);
+  if (!old->dtype.is_float() || old->dtype.bits < 32) a.fail("{} is no float of 32 or 64 bits", old->name);
+  if (bits != 16 && bits != 32 && bits != 64) a.fail("floats of {} bits, must be 16, 32 or 64", bits);
+  for (const Ref<Block>& block : all_blocks(a.func))
+    if (writes_buffer(*block, old.get()) && loads(block->body, old))
+      a.fail("block `{}` sums in {}: it would round at each step", block->name, old->name);
+  if (bits >= old->dtype.bits) return;
+  DataType wide = old->dtype, narrow = wide;
+  narrow.bits = static_cast<uint8_t>(bits);
+  Buffer stored = buffer(old->name, old->shape, narrow, old->scope);
+  replace_buffer(
+      a, old, stored, [&](const Load& l) { return cast(wide, load(stored, l.indices)); },
+      [&](const Store& s) { return store(stored, s.indices, cast(narrow, s.value)); });
 }
 
 using enum InputKind;
@@ -100,6 +138,10 @@ constexpr Primitive kPrimitives[] = {
      "b[i, j] = f(i, j)  ->  b[j // 16, i, j % 16] = f(i, j), for the axes (1, n/16), (0, m), (1, 16)",
      {{kBlock, kInt}, kInt},
      transform_layout},
+    {"store_as",
+     "alloc b: float32; b[i] = x; y = b[i]  ->  alloc b: float16; b[i] = float16(x); y = float32(b[i])",
+     {{kBlock, kInt, kInt}},
+     store_as},
 };
 }  // namespace
 

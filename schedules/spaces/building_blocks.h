@@ -34,7 +34,7 @@ inline constexpr int64_t kParallelIterations = 1 << 15;
 /// next to it (padding before, element-wise after) move into its loops where that pays. Names of the blocks
 /// it dealt with.
 std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction,
-                                               const Target& target, Decide decide);
+                                               const Target& target, const Policy& policy);
 
 /// The same for a reduction whose producers are scheduled by the caller. `banded`: the loop of its first
 /// variable, `band`, stays outside the others, parallel.
@@ -43,11 +43,18 @@ struct ProductNest {
   std::optional<LoopHandle> band;
 };
 ProductNest schedule_product(Schedule& schedule, const VectorReduction& reduction, const Target& target,
-                             Decide decide, bool banded);
+                             const Policy& policy, bool banded);
 
 /// The space of schedules that begin with `winograd`; of the program's dominant reduction.
 bool has_winograd(const tir::Func& func, const Target& target);
-void generate_winograd(Schedule& schedule, const Target& target, Decide decide);
+void generate_winograd(Schedule& schedule, const Target& target, const Policy& policy);
+
+/// Operands this large come from memory, or from a cache that all cores share, at each use.
+int64_t far_bytes(const Target& target);
+/// Samples whether what `block` writes is kept in half precision. REQUIRES: it writes float32.
+void sample_half_storage(Schedule& schedule, BlockHandle block, Decide decide);
+/// Whether the policy allows half precision for `buffer`, and this target converts it as it loads.
+bool may_be_half(const tir::Buffer& buffer, const Target& target, const Policy& policy);
 
 /// Every block that is not in `done`, by the parts above.
 void schedule_rest(Schedule& schedule, const Target& target, std::set<std::string> done);

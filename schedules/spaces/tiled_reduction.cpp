@@ -11,6 +11,7 @@
 
 #include "core/support/error.h"
 #include "core/tir/lower.h"
+#include "core/tir/prologue.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tiling.h"
 
@@ -41,11 +42,12 @@ enum class Neighbours : uint8_t { kMove, kStay };
 
 class TiledReduction {
  public:
-  TiledReduction(Schedule& schedule, const VectorReduction& reduction, const Target& target, Decide decide)
+  TiledReduction(Schedule& schedule, const VectorReduction& reduction, const Target& target,
+                 const Policy& policy)
       : s_(schedule),
         reduction_(reduction),
         target_(target),
-        decide_(decide),
+        policy_(policy),
         block_(s_.get_block(reduction.block)) {}
 
   /// Keeps the loop of the first variable outside all others, alone.
@@ -55,7 +57,10 @@ class TiledReduction {
 
   std::set<std::string> schedule(Neighbours neighbours) {
     done_.insert(s_[block_]->name);
-    if (neighbours == Neighbours::kMove) find_producers();
+    if (neighbours == Neighbours::kMove) {
+      find_producers();
+      halve_weights();
+    }
     stage_accumulators();
     split_loops();
     order_loops();
@@ -71,7 +76,7 @@ class TiledReduction {
   };
 
   Decision heuristic(Decision decision) const {
-    return decide_ == Decide::kHeuristic ? decision : Decision{};
+    return policy_.decide == Decide::kHeuristic ? decision : Decision{};
   }
   int64_t extent(LoopHandle loop) const { return int_value(s_[loop]->extent); }
 
@@ -81,6 +86,23 @@ class TiledReduction {
       if (is_injective(*producer) && !is_param(s_.func(), producer->writes[0].buffer) &&
           consumers_of(s_.func(), producer).size() == 1)
         producers_.push_back(s_.get_block(producer->name));
+  }
+
+  /// Large weights that are constants get a copy, made when the model is built, which may be half as large.
+  void halve_weights() {
+    const std::vector<Buffer>& params = s_.func()->params;
+    for (size_t o = 0; o < reduction_.operands.size(); ++o) {
+      const Buffer& weights = reduction_.operands[o].buffer;
+      auto param = static_cast<size_t>(std::find(params.begin(), params.end(), weights) - params.begin());
+      if (!reduction_.is_weight(o) || param == params.size() || !is_constant_param(s_.func(), param) ||
+          !may_be_half(weights, target_, policy_))
+        continue;
+      const std::vector<Region>& reads = s_[block_]->reads;
+      auto read =
+          std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == weights; });
+      BlockHandle copy = s_.cache_read(block_, read - reads.begin(), Scope::kGlobal);
+      sample_half_storage(s_, copy, policy_.decide);
+    }
   }
 
   /// Accumulators go to a buffer of their own, which becomes registers; its reader is the epilogue.
@@ -293,7 +315,7 @@ class TiledReduction {
     int64_t weights = 0;
     for (size_t o = 0; o < reduction_.operands.size(); ++o)
       if (reduction_.is_weight(o)) weights += byte_size(reduction_.operands[o].buffer);
-    if (weights < target_.l2_bytes / 4) return;
+    if (weights < far_bytes(target_)) return;
     IntHandle ahead = s_.sample_categorical({0, 1024, 4096, 16384, 65536}, heuristic({2}));
     for (LoopHandle loop : reduce_)
       if (std::find(unrolled_.begin(), unrolled_.end(), loop) == unrolled_.end())
@@ -315,7 +337,7 @@ class TiledReduction {
   Schedule& s_;
   const VectorReduction& reduction_;
   const Target& target_;
-  Decide decide_;
+  Policy policy_;
   BlockHandle block_, epilogue_;
   std::vector<BlockHandle> producers_;
   std::vector<LoopHandle> loops_, reduce_, unrolled_;
@@ -330,13 +352,13 @@ class TiledReduction {
 }  // namespace
 
 std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction,
-                                               const Target& target, Decide decide) {
-  return TiledReduction(schedule, reduction, target, decide).schedule(Neighbours::kMove);
+                                               const Target& target, const Policy& policy) {
+  return TiledReduction(schedule, reduction, target, policy).schedule(Neighbours::kMove);
 }
 
 ProductNest schedule_product(Schedule& schedule, const VectorReduction& reduction, const Target& target,
-                             Decide decide, bool banded) {
-  TiledReduction product(schedule, reduction, target, decide);
+                             const Policy& policy, bool banded) {
+  TiledReduction product(schedule, reduction, target, policy);
   if (banded) product.band_outside();
   std::set<std::string> done = product.schedule(Neighbours::kStay);
   return {std::move(done), product.band()};

@@ -26,23 +26,25 @@ class WinogradSchedule {
  public:
   WinogradSchedule(Schedule& schedule, const Target& target) : s_(schedule), target_(target) {}
 
-  void apply(BlockHandle convolution, const std::vector<WinogradTiles>& candidates, Decide decide) {
+  void apply(BlockHandle convolution, const std::vector<WinogradTiles>& candidates, const Policy& policy) {
     Convolution c = convolution_of(s_[convolution]);
     for (size_t w = 0; w < 2; ++w) out_dims_[w] = c.windows[w].out_dim;
     std::vector<int64_t> table;
     for (const WinogradTiles& t : candidates) table.insert(table.end(), {t.rows, t.columns, t.band});
     std::vector<IntHandle> sizes =
-        s_.sample_tuple(3, table, decide == Decide::kHeuristic ? Decision{0} : Decision{});
+        s_.sample_tuple(3, table, policy.decide == Decide::kHeuristic ? Decision{0} : Decision{});
     rows_ = sizes[0];
     columns_ = sizes[1];
     b_ = s_.winograd(convolution, sizes);
     fuse_transform(b_.kernel_rows, b_.kernel, 0, /*parallel=*/true);
+    if (may_be_half(s_[b_.kernel]->writes[0].buffer, target_, policy))
+      sample_half_storage(s_, b_.kernel, policy.decide);
     merge_neighbours();
     auto reduction = vector_reduction(s_[b_.products]);
     if (!reduction || vector_width(*reduction, target_) == 1)
       fail("winograd: the products do not vectorize along their last dimension");
     bool banded = int_value(s_[s_.get_loops(b_.tiles)[0]]->extent) > 1;
-    ProductNest products = schedule_product(s_, *reduction, target_, decide, banded);
+    ProductNest products = schedule_product(s_, *reduction, target_, policy, banded);
     done_.merge(products.done);
     band_ = products.band;
     if (band_) move_into_band();
@@ -202,14 +204,14 @@ bool has_winograd(const Func& func, const Target& target) {
   return c && target.lanes() > 1 && !winograd_tiles(*c, target, Decide::kRandom).empty();
 }
 
-void generate_winograd(Schedule& schedule, const Target& target, Decide decide) {
+void generate_winograd(Schedule& schedule, const Target& target, const Policy& policy) {
   auto c = main_convolution(schedule.func());
   CHECK(c, "the space of winograd was asked to schedule another program");
   inline_elementwise(schedule);
-  std::vector<WinogradTiles> choices = winograd_tiles(*c, target, decide);
+  std::vector<WinogradTiles> choices = winograd_tiles(*c, target, policy.decide);
   if (choices.empty()) fail("winograd: no tile is worth it");
   WinogradSchedule winograd(schedule, target);
-  winograd.apply(schedule.get_block(c->block->name), choices, decide);
+  winograd.apply(schedule.get_block(c->block->name), choices, policy);
   schedule_rest(schedule, target, winograd.done());
 }
 

@@ -7,6 +7,7 @@
 #include "core/tir/lower.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
+#include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/codegen/run_kernel.h"
 #include "tests/schedules/programs.h"
@@ -64,6 +65,21 @@ TEST_P(Oracle, OperatorsUnderDefaultAndRandomSchedules) {
                   pool.parallel());
       if (HasFailure()) return;
     }
+  }
+}
+
+TEST_P(Oracle, ConstantsKeptInHalfPrecision) {
+  if (!target_.converts_half()) GTEST_SKIP() << "no instruction for it";
+  for (int64_t rows : {1, 5}) {
+    tir::Func func = schedule::dense(rows, 256, 160, kFloat32);
+    schedule::Schedule s(schedule::replay(schedule::default_trace(func, target_), func));
+    s.store_as(s.cache_read(s.get_block("dense"), 1, tir::Scope::kGlobal), 0, 16);
+    std::vector<Tensor> exact = tir::interpreted_outputs(func), rounded = tir::interpreted_outputs(s.func()),
+                        params = tir::random_params(func);
+    run_kernel(tir::lower(s.func(), target_), target_, params);
+    EXPECT_LE(max_relative_error(params.back(), rounded[0]), 1e-5);
+    EXPECT_GT(max_relative_error(params.back(), exact[0]), 1e-6);
+    EXPECT_LT(max_relative_error(params.back(), exact[0]), 0x1p-11);
   }
 }
 

@@ -142,5 +142,27 @@ TEST(Primitives, IllegalUsesSayWhy) {
   }
 }
 
+TEST(StoreAs, RefusesWhatWouldRoundTwiceOrIsNoFloat) {
+  Schedule s(dense(2, 32, 16, kFloat32));
+  BlockHandle block = s.get_block("dense");
+  EXPECT_EQ(message_of([&] { s.store_as(block, 0, 16); }),
+            "store_as: block `dense` sums in dense: it would round at each step");
+  BlockHandle copy = s.cache_read(block, 1, tir::Scope::kGlobal);
+  EXPECT_EQ(message_of([&] { s.store_as(copy, 0, 8); }), "store_as: floats of 8 bits, must be 16, 32 or 64");
+  EXPECT_EQ(message_of([&] { s.store_as(copy, 1, 16); }),
+            "store_as: buffer 1 of the 1 that block `dense_read` writes");
+  tir::Func before = s.func();
+  s.store_as(copy, 0, 64);
+  EXPECT_EQ(s.func(), before) << "it has 32 already";
+  s.store_as(copy, 0, 16);
+  EXPECT_EQ(s[copy]->writes[0].buffer->dtype, kFloat16);
+  EXPECT_EQ(message_of([&] { s.store_as(copy, 0, 16); }),
+            "store_as: weight_cache is no float of 32 or 64 bits");
+  Schedule ints(dense(2, 32, 16));
+  BlockHandle numbers = ints.cache_read(ints.get_block("dense"), 1, tir::Scope::kGlobal);
+  EXPECT_EQ(message_of([&] { ints.store_as(numbers, 0, 16); }),
+            "store_as: weight_cache is no float of 32 or 64 bits");
+}
+
 }  // namespace
 }  // namespace lathe::schedule

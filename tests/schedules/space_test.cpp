@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/support/error.h"
+#include "core/tir/prologue.h"
 #include "tests/schedules/programs.h"
 #include "tests/tir/random_func.h"
 
@@ -65,6 +68,37 @@ TEST(DesignSpace, SamplesKeepMeaning) {
       }
     }
   }
+}
+
+TEST(DefaultTrace, KeepsLargeConstantsInHalfPrecisionWhereThatIsAllowed) {
+  const Target target = avx512_target();
+  auto main_of = [&](const tir::Func& func, Rounding rounding) {
+    return tir::split_prologue(replay(default_trace(func, target, rounding), func)).main;
+  };
+  auto narrow = [](const tir::Func& main) {
+    return std::count_if(main->params.begin(), main->params.end(),
+                         [](const tir::Buffer& param) { return param->dtype == kFloat16; });
+  };
+  tir::Func large = dense(1, 512, 1024, kFloat32), marked = tir::with_constant_params(large, 0b10);
+  EXPECT_EQ(narrow(main_of(marked, Rounding::kHalfWeights)), 1);
+  EXPECT_EQ(narrow(main_of(marked, Rounding::kNone)), 0);
+  EXPECT_EQ(narrow(main_of(large, Rounding::kHalfWeights)), 0) << "it would be converted in each run";
+  tir::Func small = tir::with_constant_params(dense(1, 64, 64, kFloat32), 0b10);
+  EXPECT_EQ(narrow(main_of(small, Rounding::kHalfWeights)), 0) << "caches hold it";
+  tir::Func transformed = tir::with_constant_params(
+      conv2d({.out_blocks = 8, .in_blocks = 8, .height = 14, .width = 14}, kFloat32), 0b10);
+  const DesignSpace* winograd = spaces_for(transformed, target)[0];
+  std::set<int64_t> counts;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    tir::Func scheduled = sample(*winograd, transformed, target, seed, Rounding::kHalfWeights).func();
+    counts.insert(narrow(tir::split_prologue(scheduled).main));
+  }
+  EXPECT_EQ(counts, (std::set<int64_t>{0, 1}));
+}
+
+TEST(RoundingWithin, IsNoneWhereHalfPrecisionIsTooCoarse) {
+  EXPECT_EQ(rounding_within(1e-4), Rounding::kNone);
+  EXPECT_EQ(rounding_within(1e-3), Rounding::kHalfWeights);
 }
 
 TEST(Mutate, ChangesDecisionsAndStaysLegal) {

@@ -1,0 +1,21 @@
+// In which type constants are kept.
+#include "schedules/spaces/building_blocks.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+int64_t far_bytes(const Target& target) { return target.l2_bytes / 4; }
+
+bool may_be_half(const Buffer& buffer, const Target& target, const Policy& policy) {
+  return policy.rounding == Rounding::kHalfWeights && target.converts_half() && buffer->dtype == kFloat32 &&
+         byte_size(buffer) >= far_bytes(target);
+}
+
+void sample_half_storage(Schedule& schedule, BlockHandle block, Decide decide) {
+  IntHandle bits =
+      schedule.sample_categorical({16, 32}, decide == Decide::kHeuristic ? Decision{0} : Decision{});
+  schedule.store_as(block, 0, bits);
+}
+
+}  // namespace lathe::schedule
