@@ -5,7 +5,7 @@
 // prints says that it is ready. docs/decisions/008-benchmarks.md says why it is done this way and what the figures mean.
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
-const { execFileSync, spawn } = require('child_process');
+const { execFileSync, spawn, spawnSync } = require('child_process');
 const readline = require('readline');
 const { readNpy, maxRelativeError } = require('./npy.js');
 
@@ -102,9 +102,27 @@ async function startPyTorch(model, threads, inputs) {
   return null;
 }
 
+/** The largest error of the outputs in a folder, each of its largest value in `truth`. */
+function folderError(outputs, truth) {
+  return Math.max(...fs.readdirSync(truth).map((file) => maxRelativeError(...[outputs, truth].map((folder) => readNpy(path.join(folder, file))))));
+}
+
+/** The folder with what the model computes in float64 on the inputs; null, with the reason printed, where it cannot. */
+function truthOf(onnx, inputs, folder) {
+  const truth = path.join(folder, `${path.basename(onnx, '.onnx')}_float64`);
+  if (fs.existsSync(truth)) return truth; // of the same inputs: their seed is always the same
+  const { status, stderr } = spawnSync(path.join(bin, 'tune'), ['run', '--model', onnx, '--target', 'cpu', '--untuned', '--precision', 'float64',
+    '--threads', String(os.cpus().length), ...inputs.flatMap((binding) => ['--input', binding]), '--out', truth], { stdio: ['ignore', 'ignore', 'pipe'] });
+  if (status === 0) return truth;
+  console.error(`no errors against float64: ${String(stderr).trim()}`);
+  fs.rmSync(truth, { recursive: true, force: true });
+  return null;
+}
+
 /**
  * Ours against ONNX Runtime and, if wanted, PyTorch: {model, threads, ours_ms, peers: {name: {ms, ratio, low, high}},
- * max_rel_error}, the error against ONNX Runtime's outputs.
+ * max_rel_error, error_float64, peer_error_float64}: our error against ONNX Runtime's outputs, and of either against
+ * the model computed in float64 (null where it cannot be).
  * options: threads, rounds, tuning (flags of `tune compile`), pytorch.
  */
 async function raceModel(model, options, folder) {
@@ -126,9 +144,12 @@ async function raceModel(model, options, folder) {
     for (const output of outputs) fs.rmSync(output, { recursive: true, force: true }), fs.mkdirSync(output);
     await ours.ask(`outputs ${outputs[0]}`);
     await peer.ask(`outputs ${outputs[1]}`);
-    const errors = fs.readdirSync(outputs[1]).map((file) => maxRelativeError(...outputs.map((output) => readNpy(path.join(output, file)))));
+    const truth = truthOf(onnx, inputs, folder), [errorOfOurs, errorOfPeer] = outputs.map((output) => (truth ? folderError(output, truth) : null));
     const peers = Object.fromEntries(sides.filter((side) => side !== ours).map((side) => [side.name, ratioOf(times.lathe, times[side.name])]));
-    return { model, threads: options.threads, ours_ms: median(times.lathe), peers, max_rel_error: Math.max(...errors) };
+    return {
+      model, threads: options.threads, ours_ms: median(times.lathe), peers,
+      max_rel_error: folderError(...outputs), error_float64: errorOfOurs, peer_error_float64: errorOfPeer,
+    };
   } finally {
     for (const side of sides) side.close();
   }
@@ -174,4 +195,7 @@ async function raceAll(options) {
   return rows;
 }
 
-module.exports = { bin, median, onnxFile, parseArguments, raceAll, ratioOf };
+/** An error in a table. */
+const errorText = (error) => (error === null ? '-' : error.toExponential(1));
+
+module.exports = { bin, errorText, median, onnxFile, parseArguments, raceAll, ratioOf };

@@ -15,7 +15,8 @@ namespace lathe::cli {
 void ModelFlags::add_to(Flags& flags) {
   flags.add("--model", model, "a zoo model, or a .onnx, .relay or .lathe file", Flags::Need::kRequired);
   flags.add("--target", target, "what to compile for");
-  flags.add("--precision", precision, "given, bf16, or int8 (calibrated on random inputs)");
+  flags.add("--precision", precision,
+            "given, bf16, int8 (calibrated on random inputs), or float64 (slow: for comparisons)");
   flags.add("--db", database, "tuning database whose best schedules to use");
   flags.add("--untuned", untuned, "use the default schedules");
   flags.add("--threads", threads, 1, 1024, "threads to run on");

@@ -66,8 +66,10 @@ struct Name {
   const char* text;
   Precision precision;
 };
-constexpr Name kPrecisions[] = {
-    {"given", Precision::kGiven}, {"bf16", Precision::kBFloat16}, {"int8", Precision::kInt8}};
+constexpr Name kPrecisions[] = {{"given", Precision::kGiven},
+                                {"bf16", Precision::kBFloat16},
+                                {"int8", Precision::kInt8},
+                                {"float64", Precision::kFloat64}};
 
 }  // namespace
 
@@ -84,14 +86,22 @@ Precision parse_precision(std::string_view text) {
     if (text == name.text) return name.precision;
     names.emplace_back(name.text);
   }
-  fail("--precision {}: must be given, bf16 or int8{}", text, did_you_mean(text, names));
+  fail("--precision {}: must be given, bf16, int8 or float64{}", text, did_you_mean(text, names));
 }
 
 relay::Module at_precision(const relay::Module& module, Precision precision) {
-  if (precision == Precision::kInt8) return quantize_model(module);
-  if (precision == Precision::kGiven) return module;
-  constexpr relay::PassId kNarrow[] = {kToMixedPrecision};
-  return run(run(module, kFoldBatchNorms), kNarrow);
+  constexpr relay::PassId kNarrow[] = {kToMixedPrecision}, kWiden[] = {kToFloat64, kInferType};
+  switch (precision) {
+    case Precision::kGiven:
+      return module;
+    case Precision::kBFloat16:
+      return run(run(module, kFoldBatchNorms), kNarrow);
+    case Precision::kInt8:
+      return quantize_model(module);
+    case Precision::kFloat64:
+      return run(module, kWiden);
+  }
+  CHECK(false, "precision {}", static_cast<int>(precision));
 }
 
 }  // namespace lathe::tuner

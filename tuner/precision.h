@@ -22,8 +22,9 @@ enum class Precision {
   kGiven,     // as the model says
   kBFloat16,  // relay::to_mixed_precision, batch norms folded first
   kInt8,      // quantize_model
+  kFloat64,   // relay::to_float64: slow, and the truth
 };
-/// "given", "bf16" or "int8"; throws Error for another word.
+/// "given", "bf16", "int8" or "float64"; throws Error for another word.
 Precision parse_precision(std::string_view text);
 /// REQUIRES as quantize_model.
 relay::Module at_precision(const relay::Module& module, Precision precision);

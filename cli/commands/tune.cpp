@@ -19,7 +19,8 @@ int tune_command(Flags& flags) {
   TuneJob job;
   flags.add("--model", job.model, "a zoo name, or an .onnx or .relay file", Flags::Need::kRequired);
   flags.add("--target", job.target, "cpu, or cpu:mcpu=NAME,vector=BITS,...");
-  flags.add("--precision", job.precision, "given, bf16, or int8 (calibrated on random inputs)");
+  flags.add("--precision", job.precision,
+            "given, bf16, int8 (calibrated on random inputs), or float64 (slow: for comparisons)");
   flags.add("--trials", job.trials, 0, int64_t{1} << 40,
             "candidates to measure; 0: no limit (give --time then)");
   flags.add_duration("--time", job.seconds, "stop searching after this long");

@@ -19,6 +19,7 @@
 #include "core/relay/passes/normal_form.h"
 #include "core/relay/passes/simplify_expr.h"
 #include "core/relay/passes/simplify_inference.h"
+#include "core/relay/passes/to_float64.h"
 #include "core/relay/passes/to_mixed_precision.h"
 #include "core/relay/text.h"
 
@@ -52,6 +53,7 @@ constexpr Pass kPasses[] = {
     {kFakeQuantizationToInteger, "fake_quantization_to_integer", "operators between dequantize and quantize compute on integers", 1, kTypes, plain<fake_quantization_to_integer>},
     {kCanonicalizeQnn, "canonicalize_qnn", "operators on quantized tensors become integer arithmetic and scales", 0, kTypes, plain<canonicalize_qnn>},
     {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, nullptr, to_mixed_precision},
+    {kToFloat64, "to_float64", "all real numbers become float64, those given to main by casts", 0, {}, plain<to_float64>},
     {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants},
     {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>},
     {kAlterLayout, "alter_layout", "NCHW becomes NCHWc, weights are packed", 3, kTypes, alter_layouts},

@@ -19,6 +19,7 @@ enum class PassId : uint8_t {
   kFakeQuantizationToInteger,
   kCanonicalizeQnn,
   kToMixedPrecision,
+  kToFloat64,
   kFoldConstant,
   kFoldScaleAxis,
   kAlterLayout,

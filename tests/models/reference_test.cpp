@@ -196,6 +196,20 @@ TEST_P(ZooModel, AgreesWithOnnxRuntime) {
   check_against_onnx_runtime(network, file, {});
 }
 
+class DoubleModel : public ZooModel {};
+
+TEST_P(DoubleModel, AgreesWithOnnxRuntime) {
+  if (!has_onnx_runtime())
+    GTEST_SKIP() << "no onnxruntime-node in " << cache_folder() << "/peers (./run test installs it)";
+  TemporaryFolder scratch;
+  relay::Module network = models::build_model(GetParam());
+  std::string file = scratch / "network.onnx";
+  onnx::export_file(network, file);
+  check_against_onnx_runtime(tuner::at_precision(network, tuner::Precision::kFloat64), file, {}, 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, DoubleModel, testing::Values("dqn", "mobilenet_v2", "resnet18"), name_of);
+
 INSTANTIATE_TEST_SUITE_P(Zoo, ZooModel,
                          testing::Values("dqn", "inception_v3", "mobilenet_v1", "mobilenet_v2", "resnet18",
                                          "resnet50"),

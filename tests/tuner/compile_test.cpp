@@ -20,6 +20,7 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/bind_shapes.h"
+#include "tuner/precision.h"
 
 namespace lathe::tuner {
 namespace {
@@ -105,6 +106,11 @@ def @main(%x: Tensor[(4, 6), float32], %y: Tensor[(6), float32]) {
   %1 = reshape(%0, newshape=[2, 12]);
   (%0, %1, tanh(%0), %x)
 })"},
+    {"ResizedSigmoid", R"(
+def @main(%x: Tensor[(1, 3, 5, 4), float32]) {
+  %0 = image.resize2d(%x, size=[9, 8], method="linear", coordinate_transformation_mode="half_pixel");
+  (sigmoid(%0), image.resize2d(%x, size=[7, 6], method="cubic"), nn.softmax(log(exp(%x)), axis=1))
+})"},
     {"Broadcasts", R"(
 def @main(%x: Tensor[(5, 1, 7), float32], %y: Tensor[(3, 1), float32]) {
   %0 = subtract(%x, %y);
@@ -117,6 +123,12 @@ class SmallModels : public ::testing::TestWithParam<SmallModel> {};
 
 TEST_P(SmallModels, ComputeWhatTheInterpreterDoes) {
   expect_same(relay::parse_module(std::string("#[version = \"0.0.5\"]") + GetParam().text, GetParam().name));
+}
+
+TEST_P(SmallModels, ComputeInDoubleWhatTheInterpreterDoes) {
+  relay::Module given =
+      relay::parse_module(std::string("#[version = \"0.0.5\"]") + GetParam().text, GetParam().name);
+  expect_same(at_precision(given, Precision::kFloat64), 1e-13);
 }
 
 INSTANTIATE_TEST_SUITE_P(, SmallModels, ::testing::ValuesIn(kModels),

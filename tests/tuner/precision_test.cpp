@@ -2,8 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
+#include "core/relay/text.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/thread_pool.h"
 #include "core/support/error.h"
+#include "tuner/compile.h"
 
 namespace lathe::tuner {
 namespace {
@@ -38,16 +45,64 @@ TEST(Precision, EachIsWhatItSays) {
   EXPECT_EQ(products(half, kBFloat16), 5) << "three convolutions and two dense layers";
   EXPECT_EQ(products(half, kFloat32), 0);
   EXPECT_GE(dequantizations(bytes), 10) << "data and weights of each";
+  EXPECT_EQ(products(at_precision(dqn, Precision::kFloat64), kFloat64), 5);
+}
+
+/// Sums that float32 rounds: by hand, 1 + 2^-30 and 3 - 2^-40, and their sigmoids.
+TEST(Precision, Float64KeepsWhatFloat32Rounds) {
+  relay::Module model = relay::parse_module(R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 2), float32]) {
+  %0 = nn.dense(%x, [[1f, 1f], [3f, -0.0009765625f]]);
+  (%0, sigmoid(%0))
+})");
+  const double small = std::ldexp(1.0, -30);
+  const double expected[] = {1 + small, 3 - small / 1024};
+  auto module = runtime::Module::from_image(
+      compile_model(at_precision(model, Precision::kFloat64), codegen::host_target()));
+  runtime::Executor executor(module, runtime::serial_parallel());
+  executor.set_input(0, tensor_of(std::vector{1.0f, static_cast<float>(small)}, {1, 2}, kFloat32));
+  executor.run();
+  for (int64_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(executor.output(0).value(i), expected[i]);
+    EXPECT_DOUBLE_EQ(executor.output(1).value(i), 1 / (1 + std::exp(-expected[i])));
+  }
+}
+
+/// Two ways to the same numbers agree to what float32 can hold, and not to the last bit.
+TEST(Precision, Float64IsNearFloat32) {
+  for (const char* name : {"dqn", "mobilenet_v1"}) {
+    relay::Module model = models::build_model(name);
+    std::vector<Tensor> outputs;
+    for (Precision precision : {Precision::kGiven, Precision::kFloat64}) {
+      auto module =
+          runtime::Module::from_image(compile_model(at_precision(model, precision), codegen::host_target()));
+      runtime::Executor executor(module, runtime::serial_parallel());
+      const runtime::Value& input = module->plan().values[module->plan().inputs[0].value];
+      EXPECT_EQ(input.dtype, kFloat32);
+      executor.set_input(0, random_tensor(input.shape, input.dtype, /*seed=*/1));
+      executor.run();
+      outputs.push_back(executor.output(0).clone());
+    }
+    EXPECT_EQ(outputs[1].dtype(), kFloat64);
+    EXPECT_LT(max_relative_error(outputs[0], outputs[1]), 1e-5) << name;
+    EXPECT_GT(max_relative_error(outputs[0], outputs[1]), 0) << name;
+  }
+}
+
+TEST(Precision, Float64OfAQuantizedModelIsRefused) {
+  relay::Module bytes = at_precision(models::build_model("dqn"), Precision::kInt8);
+  EXPECT_THROW(at_precision(bytes, Precision::kFloat64), Error);
 }
 
 TEST(Precision, NamesAreKnownOrRefused) {
   EXPECT_EQ(parse_precision("bf16"), Precision::kBFloat16);
   EXPECT_EQ(parse_precision("int8"), Precision::kInt8);
+  EXPECT_EQ(parse_precision("float64"), Precision::kFloat64);
   try {
     parse_precision("int9");
     FAIL() << "must throw";
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "--precision int9: must be given, bf16 or int8; did you mean `int8`?");
+    EXPECT_STREQ(e.what(), "--precision int9: must be given, bf16, int8 or float64; did you mean `int8`?");
   }
 }
 

@@ -68,13 +68,16 @@ Expr cubic(const Expr& t, double a) {
   return select(less_equal(t, f64(1)), near, select(less(t, f64(2)), far, f64(0)));
 }
 
+/// What the pixels are weighted and summed in.
+DataType sum_dtype(const Buffer& x) { return x->dtype == kFloat64 ? kFloat64 : kFloat32; }
+
 /// Tables (out, taps): source positions, clamped into the image, and weights (none: one tap of weight 1).
 struct Taps {
   int64_t count;
   Buffer position, weight;
 };
 
-Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& axis) {
+Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& axis, DataType weights) {
   int64_t count = method == Method::kNearest ? 1 : method == Method::kLinear ? 2 : 4;
   Shape shape{Expr(axis.out), Expr(count)};
   const std::string& mode = a.coordinate_transformation_mode;
@@ -99,7 +102,7 @@ Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& 
   return {count, position, f.compute("weight", shape, [&](Vars i) {
             Expr total = f64(0);
             for (int64_t tap = 0; tap < count; ++tap) total = total + weight(i, tap);
-            return cast(kFloat32, a.cubic_exclude ? div(weight(i, i[1]), total) : weight(i, i[1]));
+            return cast(weights, a.cubic_exclude ? div(weight(i, i[1]), total) : weight(i, i[1]));
           })};
 }
 
@@ -114,7 +117,8 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
     return Axis{in, out, scaled, crop ? a.roi[k] : 0, crop ? a.roi[k + 2] : 1};
   };
   Axis rows = axis_of(0, row), columns = axis_of(1, column);
-  Taps down = taps_of(f, a, method, rows), across = taps_of(f, a, method, columns);
+  const DataType real = sum_dtype(x);
+  Taps down = taps_of(f, a, method, rows, real), across = taps_of(f, a, method, columns, real);
   auto outside = [&](const Axis& axis, const Expr& i) {
     Expr at = coordinate(a.coordinate_transformation_mode, axis, i);
     return logical_or(less(at, f64(0)), less(f64(static_cast<double>(axis.in - 1)), at));
@@ -127,16 +131,16 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
       return load(x, indices);
     };
     if (method == Method::kNearest) return cast(type.dtype, pixel(0, 0));
-    Expr sum = fimm(kFloat32, 0);
+    Expr sum = fimm(real, 0);
     for (int64_t h = 0; h < down.count; ++h) {
-      Expr line = fimm(kFloat32, 0);
+      Expr line = fimm(real, 0);
       for (int64_t w = 0; w < across.count; ++w)
-        line = line + cast(kFloat32, pixel(h, w)) * load(across.weight, {i[column], Expr(w)});
+        line = line + cast(real, pixel(h, w)) * load(across.weight, {i[column], Expr(w)});
       sum = sum + line * load(down.weight, {i[row], Expr(h)});
     }
     if (crop)
       sum = select(logical_or(outside(rows, i[row]), outside(columns, i[column])),
-                   fimm(kFloat32, a.extrapolation_value), sum);
+                   fimm(real, a.extrapolation_value), sum);
     return cast(type.dtype, sum);
   });
 }
