@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "schedules/spaces/building_blocks.h"
+
 namespace lathe::schedule {
 
 using namespace tir;
@@ -22,7 +24,8 @@ constexpr double kBandBytes = 2.0 * (1 << 20);
 
 class Model {
  public:
-  Model(const Convolution& c, const Target& target) : c_(c), target_(target) {
+  Model(const Convolution& c, const Target& target, const Policy& policy)
+      : c_(c), target_(target), policy_(policy) {
     for (const BlockIter& iter : c.block->iters) {
       auto extent = static_cast<double>(int_value(iter.extent));
       bool windowed = false;
@@ -89,6 +92,9 @@ class Model {
     double output = vectors * out_ * high * (wide + static_cast<double>(columns)) * 0.4 *
                     static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
     double kept = points * tiles * (in_ + out_) * bytes(), weights = points * in_ * out_ * bytes();
+    if (bear_half_weights(rows + c_.windows[0].taps - 1, columns + c_.windows[1].taps - 1) &&
+        may_be_half(c_.weight->dtype, static_cast<int64_t>(weights), target_, policy_))
+      weights /= 2;
     if (bands > 1 && kept > kBandBytes) return {};
     auto cache = static_cast<double>(target_.l2_bytes);
     auto rate = [&](double size) { return size > cache * 0.8 ? kFarBytesPerCycle : kNearBytesPerCycle; };
@@ -103,20 +109,21 @@ class Model {
 
   const Convolution& c_;
   const Target& target_;
+  const Policy& policy_;
   double in_ = 1, out_ = 1;  // channels, and what else there is besides the windows
 };
 
 }  // namespace
 
-std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& target, Decide decide) {
+std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& target, const Policy& policy) {
   constexpr size_t kMost = 24;
   constexpr double kTolerance = 1.5;
-  Model model(c, target);
+  Model model(c, target, policy);
   std::vector<WinogradTiles> ranked =
-      model.ranked(decide == Decide::kHeuristic ? kMostProductsByDefault : kMostProductsTried);
+      model.ranked(policy.decide == Decide::kHeuristic ? kMostProductsByDefault : kMostProductsTried);
   double limit = ranked.empty() ? 0 : ranked[0].cycles * kTolerance;
   while (!ranked.empty() && (ranked.size() > kMost || ranked.back().cycles > limit)) ranked.pop_back();
-  if (decide == Decide::kHeuristic && !ranked.empty() &&
+  if (policy.decide == Decide::kHeuristic && !ranked.empty() &&
       ranked[0].cycles > kWorthwhile * model.direct_cycles())
     ranked.clear();
   return ranked;

@@ -16,6 +16,10 @@ struct WinogradTiles {
 
 /// The promising ones, the best first. Empty when the direct algorithm is better: surely (kRandom), or unless
 /// a measurement shows otherwise (kHeuristic; no larger tiles than keep most digits, see cook_toom.h).
-std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& target, Decide decide);
+std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& target, const Policy& policy);
+
+/// Whether tiles with that many products along both dimensions keep enough digits when their transformed
+/// weights are rounded to half precision: the output transform of larger ones multiplies the errors by 8.
+constexpr bool bear_half_weights(int64_t high, int64_t wide) { return high <= 4 && wide <= 4; }
 
 }  // namespace lathe::schedule

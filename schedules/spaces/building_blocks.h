@@ -53,8 +53,9 @@ void generate_winograd(Schedule& schedule, const Target& target, const Policy& p
 int64_t far_bytes(const Target& target);
 /// Samples whether what `block` writes is kept in half precision. REQUIRES: it writes float32.
 void sample_half_storage(Schedule& schedule, BlockHandle block, Decide decide);
-/// Whether the policy allows half precision for `buffer`, and this target converts it as it loads.
-bool may_be_half(const tir::Buffer& buffer, const Target& target, const Policy& policy);
+/// Whether the policy allows to keep a constant in half precision, it is large, and the target widens it as
+/// it loads.
+bool may_be_half(DataType dtype, int64_t bytes, const Target& target, const Policy& policy);
 
 /// Every block that is not in `done`, by the parts above.
 void schedule_rest(Schedule& schedule, const Target& target, std::set<std::string> done);

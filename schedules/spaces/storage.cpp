@@ -7,9 +7,9 @@ using namespace tir;
 
 int64_t far_bytes(const Target& target) { return target.l2_bytes / 4; }
 
-bool may_be_half(const Buffer& buffer, const Target& target, const Policy& policy) {
-  return policy.rounding == Rounding::kHalfWeights && target.converts_half() && buffer->dtype == kFloat32 &&
-         byte_size(buffer) >= far_bytes(target);
+bool may_be_half(DataType dtype, int64_t bytes, const Target& target, const Policy& policy) {
+  return policy.rounding == Rounding::kHalfWeights && target.converts_half() && dtype == kFloat32 &&
+         bytes >= far_bytes(target);
 }
 
 void sample_half_storage(Schedule& schedule, BlockHandle block, Decide decide) {

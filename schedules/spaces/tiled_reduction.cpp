@@ -95,7 +95,7 @@ class TiledReduction {
       const Buffer& weights = reduction_.operands[o].buffer;
       auto param = static_cast<size_t>(std::find(params.begin(), params.end(), weights) - params.begin());
       if (!reduction_.is_weight(o) || param == params.size() || !is_constant_param(s_.func(), param) ||
-          !may_be_half(weights, target_, policy_))
+          !may_be_half(weights->dtype, byte_size(weights), target_, policy_))
         continue;
       const std::vector<Region>& reads = s_[block_]->reads;
       auto read =

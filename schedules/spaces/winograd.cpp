@@ -37,7 +37,9 @@ class WinogradSchedule {
     columns_ = sizes[1];
     b_ = s_.winograd(convolution, sizes);
     fuse_transform(b_.kernel_rows, b_.kernel, 0, /*parallel=*/true);
-    if (may_be_half(s_[b_.kernel]->writes[0].buffer, target_, policy))
+    const Buffer& kernel = s_[b_.kernel]->writes[0].buffer;
+    if (bear_half_weights(s_[rows_] + c.windows[0].taps - 1, s_[columns_] + c.windows[1].taps - 1) &&
+        may_be_half(kernel->dtype, byte_size(kernel), target_, policy))
       sample_half_storage(s_, b_.kernel, policy.decide);
     merge_neighbours();
     auto reduction = vector_reduction(s_[b_.products]);
@@ -201,14 +203,14 @@ std::optional<Convolution> main_convolution(const Func& func) {
 
 bool has_winograd(const Func& func, const Target& target) {
   auto c = main_convolution(func);
-  return c && target.lanes() > 1 && !winograd_tiles(*c, target, Decide::kRandom).empty();
+  return c && target.lanes() > 1 && !winograd_tiles(*c, target, {}).empty();
 }
 
 void generate_winograd(Schedule& schedule, const Target& target, const Policy& policy) {
   auto c = main_convolution(schedule.func());
   CHECK(c, "the space of winograd was asked to schedule another program");
   inline_elementwise(schedule);
-  std::vector<WinogradTiles> choices = winograd_tiles(*c, target, policy.decide);
+  std::vector<WinogradTiles> choices = winograd_tiles(*c, target, policy);
   if (choices.empty()) fail("winograd: no tile is worth it");
   WinogradSchedule winograd(schedule, target);
   winograd.apply(schedule.get_block(c->block->name), choices, policy);
