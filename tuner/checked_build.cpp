@@ -1,0 +1,64 @@
+#include "tuner/checked_build.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "core/runtime/cores.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/thread_pool.h"
+#include "core/support/error.h"
+
+namespace lathe::tuner {
+namespace {
+
+bool keeps_half(const tir::Func& scheduled) {
+  bool found = false;
+  post_order(scheduled->body, [&](const NodeRef& node) {
+    if (const auto* block = node.as<tir::Block>())
+      for (const tir::Buffer& buffer : block->allocs) found |= buffer->dtype == kFloat16;
+  });
+  return found;
+}
+
+}  // namespace
+
+double output_difference(std::shared_ptr<const runtime::Module> a, std::shared_ptr<const runtime::Module> b) {
+  runtime::ThreadPool pool(runtime::available_cores());
+  runtime::Executor first(std::move(a), pool.parallel()), second(std::move(b), pool.parallel());
+  const runtime::Plan& plan = second.plan();
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const runtime::Value& value = plan.values[static_cast<size_t>(plan.inputs[i].value)];
+    Tensor input = random_tensor(value.shape, value.dtype, i);
+    first.set_input(i, input);
+    second.set_input(i, input);
+  }
+  first.run();
+  second.run();
+  double largest = 0;
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    largest = std::max(largest, max_relative_error(first.output(i), second.output(i)));
+  return largest;
+}
+
+CheckedBuild checked_build(const relay::Module& fused, const Target& target, const ScheduleWorkload& best,
+                           const ScheduleWorkload& exact, double max_relative_error) {
+  std::atomic<bool> rounds = false;
+  CheckedBuild build{final_build(fused, target, [&](const tir::Func& workload) {
+    tir::Func scheduled = best(workload);
+    if (keeps_half(scheduled) && !keeps_half(workload)) rounds = true;
+    return scheduled;
+  })};
+  if (!rounds) return build;
+  try {
+    auto reference = runtime::Module::from_image(final_build(fused, target, default_schedules(target)));
+    build.difference = output_difference(runtime::Module::from_image(build.image), reference);
+  } catch (const Error&) {  // a build for another machine
+    build.difference = std::numeric_limits<double>::infinity();
+  }
+  build.refused = build.difference > max_relative_error;
+  if (build.refused) build.image = final_build(fused, target, exact);
+  return build;
+}
+
+}  // namespace lathe::tuner
