@@ -5,9 +5,8 @@
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "db/store.h"
-#include "tuner/best_schedules.h"
-#include "tuner/compile.h"
 #include "tuner/load_model.h"
+#include "tuner/optimize.h"
 #include "tuner/precision.h"
 
 namespace lathe::cli {
@@ -21,13 +20,13 @@ void ModelFlags::add_to(Flags& flags) {
   flags.add("--untuned", untuned, "use the default schedules");
   flags.add("--threads", threads, 1, 1024, "threads to run on");
   flags.add_share("--max-relative-error", max_relative_error,
-                  "use schedules whose outputs were off by this at most, of the largest value");
+                  "results may be off by this at most, of the largest value");
   flags.exclude("--db", "--untuned");
 }
 
 std::string module_name(const std::string& model) { return std::filesystem::path(model).stem().string(); }
 
-CompiledModel compile(const ModelFlags& flags, const Inputs& inputs) {
+BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   Target target = codegen::resolve_target(flags.target);
   tuner::InputShapes shapes;
   for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
@@ -37,17 +36,11 @@ CompiledModel compile(const ModelFlags& flags, const Inputs& inputs) {
   std::string database = flags.database;
   if (database.empty() && std::filesystem::exists(db::default_database_path()))
     database = db::default_database_path();
-  CompiledModel compiled;
-  if (flags.untuned || database.empty()) {
-    compiled.image = tuner::compile_model(module, target);
-  } else {
-    tuner::BestSchedules best(database, target, static_cast<int>(flags.threads), flags.max_relative_error);
-    compiled.image = tuner::compile_model(module, target,
-                                          [&](const tir::Func& workload) { return best.schedule(workload); });
-    compiled.measured = best.measured();
-  }
-  compiled.image.plan.model = module_name(flags.model);
-  return compiled;
+  BestBuild build =
+      best_build(tuner::optimize(module, target), target,
+                 {flags.untuned ? "" : database, static_cast<int>(flags.threads), flags.max_relative_error});
+  build.image.plan.model = module_name(flags.model);
+  return build;
 }
 
 Inputs load_inputs(const std::vector<std::string>& files) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/best_build.h"
 #include "cli/flags.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
@@ -26,17 +27,12 @@ struct ModelFlags {
 /// The model's name without folder and ending.
 std::string module_name(const std::string& model);
 
-struct CompiledModel {
-  runtime::ModuleImage image;
-  int measured = 0;  // kernels whose schedule rests on measurements
-};
-
 /// Inputs given on the command line, by name.
 using Inputs = std::map<std::string, Tensor>;
 
 /// Compiles the model for the shapes of `inputs` with the best schedules of the database. Throws Error for an
 /// unknown model or target, or a database that is named and cannot be read.
-CompiledModel compile(const ModelFlags& flags, const Inputs& inputs);
+BestBuild compile(const ModelFlags& flags, const Inputs& inputs);
 
 /// Reads NAME=FILE.npy, each.
 Inputs load_inputs(const std::vector<std::string>& files);

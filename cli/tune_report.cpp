@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/best_build.h"
 #include "cli/exit_codes.h"
 #include "cli/progress.h"
 #include "cli/roofline.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
-#include "tuner/best_schedules.h"
 #include "tuner/final_build.h"
 
 namespace lathe::cli {
@@ -106,13 +106,11 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
   int threads = static_cast<int>(job.threads);
   auto untuned =
       runtime::Module::from_image(tuner::final_build(fused, target, tuner::default_schedules(target)));
-  tuner::BestSchedules best(job.database, target, threads, job.max_relative_error);
-  runtime::ModuleImage image =
-      tuner::final_build(fused, target, [&](const tir::Func& workload) { return best.schedule(workload); });
-  image.plan.model = job.model;
+  BestBuild build = best_build(fused, target, {job.database, threads, job.max_relative_error});
+  build.image.plan.model = job.model;
   fs::create_directories(job.folder);
   std::string path = (fs::path(job.folder) / (fs::path(job.model).stem().string() + ".lathe")).string();
-  runtime::write_module(path, image);
+  runtime::write_module(path, build.image);
   BeforeAfter times = time_in_turn(untuned, runtime::Module::open(path), threads);
   worker::MachineLimits limits = worker::measure_limits(threads);
 
@@ -152,6 +150,9 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
                  most->seconds);
     fmt::print("model: {} before, {} after ({:.2f}x)\n", duration_text(times.before),
                duration_text(times.after), times.before / times.after);
+    if (build.difference > 0)
+      fmt::print("large constants are kept in half precision: outputs are off by {:.1e} of the largest\n",
+                 build.difference);
     fmt::print("module:  {}\nrecords: {} (job {})\n", path, job.database, result.uuid);
   } else {
     nlohmann::json report = {{"model", job.model},
@@ -161,6 +162,7 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
                              {"seconds", result.status.seconds},
                              {"before_ms", times.before * 1e3},
                              {"after_ms", times.after * 1e3},
+                             {"rounding_error", build.difference},
                              {"tasks", table},
                              {"peak_gflops", limits.flops / 1e9},
                              {"memory_gbps", limits.bandwidth / 1e9},

@@ -15,7 +15,7 @@ int compile_command(Flags& flags) {
   flags.add("--out", out, "the module file to write (MODEL.lathe)");
   if (!flags.parse()) return kSuccess;
 
-  CompiledModel compiled = compile(model, {});
+  BestBuild compiled = compile(model, {});
   if (out.empty()) out = module_name(model.model) + ".lathe";
   runtime::write_module(out, compiled.image);
   const runtime::Plan& plan = compiled.image.plan;

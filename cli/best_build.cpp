@@ -1,0 +1,45 @@
+#include "cli/best_build.h"
+
+#include "schedules/schedule.h"
+#include "schedules/space.h"
+#include "tuner/best_schedules.h"
+#include "tuner/checked_build.h"
+
+namespace lathe::cli {
+namespace {
+
+tuner::ScheduleWorkload by_default(const Target& target, schedule::Rounding rounding) {
+  return [target, rounding](const tir::Func& workload) {
+    return schedule::replay(schedule::default_trace(workload, target, rounding), workload);
+  };
+}
+
+void report_refusal(const tuner::CheckedBuild& build, double allowed) {
+  if (build.refused)
+    fmt::print(stderr,
+               "constants stay in full precision: in half the outputs are off by {:.1e}, more than {:.1e}\n",
+               build.difference, allowed);
+}
+
+}  // namespace
+
+BestBuild best_build(const relay::Module& fused, const Target& target, const BuildSource& source) {
+  const double allowed = source.max_relative_error;
+  if (source.database.empty()) {
+    tuner::CheckedBuild build =
+        tuner::checked_build(fused, target, by_default(target, schedule::rounding_within(allowed)),
+                             by_default(target, schedule::Rounding::kNone), allowed);
+    report_refusal(build, allowed);
+    return {std::move(build.image), 0, build.refused ? 0 : build.difference};
+  }
+  tuner::BestSchedules best(source.database, target, source.threads, allowed),
+      exact(source.database, target, source.threads, std::min(allowed, tuner::kExactError));
+  tuner::CheckedBuild build = tuner::checked_build(
+      fused, target, [&](const tir::Func& workload) { return best.schedule(workload); },
+      [&](const tir::Func& workload) { return exact.schedule(workload); }, allowed);
+  report_refusal(build, allowed);
+  return {std::move(build.image), build.refused ? exact.measured() : best.measured(),
+          build.refused ? 0 : build.difference};
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,28 @@
+// The final build of a model by what a tuning database knows.
+#pragma once
+
+#include <string>
+
+#include "core/relay/expr.h"
+#include "core/runtime/module_file.h"
+#include "core/tir/target.h"
+
+namespace lathe::cli {
+
+struct BuildSource {
+  std::string database;  // "": default schedules
+  int threads = 1;
+  double max_relative_error = 0;  // of the schedules used, each as measured, and of the model's outputs
+};
+
+struct BestBuild {
+  runtime::ModuleImage image;
+  int measured = 0;       // kernels whose schedule rests on measurements
+  double difference = 0;  // of the outputs, where constants are kept in half precision
+};
+
+/// Builds a fused module. Says on stderr when constants are kept in full precision because the outputs would
+/// be off by more than was allowed. Throws Error as tuner::final_build.
+BestBuild best_build(const relay::Module& fused, const Target& target, const BuildSource& source);
+
+}  // namespace lathe::cli
