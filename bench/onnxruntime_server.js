@@ -1,6 +1,6 @@
-// ONNX Runtime as one side of a race (race.js):  node onnxruntime_server.js MODEL.onnx THREADS FOLDER
+// ONNX Runtime as one side of a race (race.js):  node onnxruntime_server.js MODEL.onnx THREADS FOLDER [NAME=1x3x224x224 ...]
 // Makes a seeded random input for each of the model's inputs, writes them to FOLDER and first prints the array of
-// "NAME=FILE.npy". Dimensions that the file leaves open are 1. Times are less what a run of a model that does nothing
+// "NAME=FILE.npy". Dimensions that the file leaves open are 1 unless their input's shape is given. Times are less what a run of a model that does nothing
 // takes: Node's binding, which a program in C++ would not pay (and a little of the runtime itself).
 'use strict';
 const os = require('os'), path = require('path'), readline = require('readline');
@@ -32,13 +32,14 @@ async function bindingTime() {
 }
 
 async function main() {
-  const [onnx, threads, folder] = process.argv.slice(2);
+  const [onnx, threads, folder, ...given] = process.argv.slice(2);
+  const shapes = new Map(given.map((text) => [text.slice(0, text.lastIndexOf('=')), text.slice(text.lastIndexOf('=') + 1).split('x').map(Number)]));
   const session = await ort.InferenceSession.create(onnx, {
     intraOpNumThreads: Number(threads), interOpNumThreads: 1, graphOptimizationLevel: 'all', executionMode: 'sequential', logSeverityLevel: 3,
   });
   const feeds = {}, bindings = [];
   session.inputMetadata.forEach((input, i) => {
-    const shape = input.shape.map((dim) => (typeof dim === 'number' && dim > 0 ? dim : 1));
+    const shape = shapes.get(input.name) || input.shape.map((dim) => (typeof dim === 'number' && dim > 0 ? dim : 1));
     const tensor = randomTensor(input.type, shape, 7 + i);
     const file = path.join(folder, `input_${i}.npy`);
     writeNpy(file, tensor);

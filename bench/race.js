@@ -86,8 +86,8 @@ function onnxFile(model, folder) {
 }
 
 /** The inputs that the process of ONNX Runtime made, as NAME=FILE.npy. */
-async function startOnnxRuntime(onnx, threads, folder) {
-  const side = new Side('onnxruntime', process.execPath, [path.join(__dirname, 'onnxruntime_server.js'), onnx, threads, folder]);
+async function startOnnxRuntime(onnx, threads, folder, shapes) {
+  const side = new Side('onnxruntime', process.execPath, [path.join(__dirname, 'onnxruntime_server.js'), onnx, threads, folder, ...shapes]);
   return { side, inputs: await side.answer() };
 }
 
@@ -107,15 +107,19 @@ function folderError(outputs, truth) {
   return Math.max(...fs.readdirSync(truth).map((file) => maxRelativeError(...[outputs, truth].map((folder) => readNpy(path.join(folder, file))))));
 }
 
+const truths = new Map(); // by ONNX file
+
 /** The folder with what the model computes in float64 on the inputs; null, with the reason printed, where it cannot. */
 function truthOf(onnx, inputs, folder) {
-  const truth = path.join(folder, `${path.basename(onnx, '.onnx')}_float64`);
-  if (fs.existsSync(truth)) return truth; // of the same inputs: their seed is always the same
+  if (!truths.has(onnx)) truths.set(onnx, computeTruth(onnx, inputs, path.join(folder, `float64_${truths.size}`)));
+  return truths.get(onnx); // inputs are the same each time: their seed is
+}
+
+function computeTruth(onnx, inputs, truth) {
   const { status, stderr } = spawnSync(path.join(bin, 'tune'), ['run', '--model', onnx, '--target', 'cpu', '--untuned', '--precision', 'float64',
     '--threads', String(os.cpus().length), ...inputs.flatMap((binding) => ['--input', binding]), '--out', truth], { stdio: ['ignore', 'ignore', 'pipe'] });
   if (status === 0) return truth;
   console.error(`no errors against float64: ${String(stderr).trim()}`);
-  fs.rmSync(truth, { recursive: true, force: true });
   return null;
 }
 
@@ -123,15 +127,16 @@ function truthOf(onnx, inputs, folder) {
  * Ours against ONNX Runtime and, if wanted, PyTorch: {model, threads, ours_ms, peers: {name: {ms, ratio, low, high}},
  * max_rel_error, error_float64, peer_error_float64}: our error against ONNX Runtime's outputs, and of either against
  * the model computed in float64 (null where it cannot be).
- * options: threads, rounds, tuning (flags of `tune compile`), pytorch.
+ * options: threads, rounds, shapes (NAME=1x3x224x224, of inputs with open dimensions), tuning (flags of `tune compile`),
+ * pytorch.
  */
 async function raceModel(model, options, folder) {
   const onnx = onnxFile(model, folder), module = path.join(folder, `${path.basename(onnx, '.onnx')}.lathe`);
   execFileSync(path.join(bin, 'tune'), ['compile', '--model', onnx, '--target', 'cpu', '--threads', String(options.threads),
-    ...options.tuning, '--out', module], quietly);
+    ...options.shapes.flatMap((shape) => ['--shape', shape]), ...options.tuning, '--out', module], quietly);
   const sides = [];
   try {
-    const { side: peer, inputs } = await startOnnxRuntime(onnx, options.threads, folder);
+    const { side: peer, inputs } = await startOnnxRuntime(onnx, options.threads, folder, options.shapes);
     sides.push(peer);
     const ours = new Side('lathe', path.join(bin, 'lathe-module-server'), [module, options.threads, ...inputs]);
     sides.push(ours);
@@ -161,13 +166,14 @@ function parseArguments(list, command) {
     console.error(`error: ${message}\nusage: ./run bench ${command}`);
     process.exit(2);
   };
-  const options = { models: [], threads: [1], rounds: 15, json: false, tuning: [], pytorch: false };
+  const options = { models: [], threads: [1], rounds: 15, json: false, shapes: [], tuning: [], pytorch: false };
   for (let i = 0; i < list.length; i++) {
     const flag = list[i], value = () => (i + 1 < list.length ? list[++i] : usage(`${flag} needs a value`));
     switch (flag) {
       case '--models': options.models = value().split(',').filter(Boolean); break;
       case '--threads': options.threads = value().split(',').map(Number); break;
       case '--rounds': options.rounds = Number(value()); break;
+      case '--shape': options.shapes.push(value()); break;
       case '--db': options.tuning = ['--db', path.resolve(value())]; break;
       case '--untuned': options.tuning = ['--untuned']; break;
       case '--json': options.json = true; break;
@@ -195,7 +201,13 @@ async function raceAll(options) {
   return rows;
 }
 
+/** Ends the process; what a command that failed had to say is on stderr already. */
+function exitWith(error) {
+  if (!error.status) console.error(`error: ${error.message}`);
+  process.exit(2);
+}
+
 /** An error in a table. */
 const errorText = (error) => (error === null ? '-' : error.toExponential(1));
 
-module.exports = { bin, errorText, median, onnxFile, parseArguments, raceAll, ratioOf };
+module.exports = { bin, errorText, exitWith, median, onnxFile, parseArguments, raceAll, ratioOf };

@@ -1,5 +1,5 @@
 // Lathe, ONNX Runtime and PyTorch on the same model, in turn, in one experiment; prints the ratio to the best peer.
-//   ./run bench vs-peers --models resnet18,path.onnx [--threads 1,2] [--db FILE | --untuned] [--rounds R] [--json]
+//   ./run bench vs-peers --models resnet18,path.onnx [--threads 1,2] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--rounds R] [--json]
 // A ratio is peer / ours: above 1, Lathe is faster. Its interval is the 95% confidence interval of the median over
 // rounds. ONNX Runtime reads our file; PyTorch runs torchvision's definition of the same network, and is left out
 // where there is none. Errors are the largest difference of an output over its largest value: ours from ONNX
@@ -7,9 +7,9 @@
 // weights are other ones.
 'use strict';
 const path = require('path');
-const { errorText, parseArguments, raceAll } = require('./race.js');
+const { errorText, exitWith, parseArguments, raceAll } = require('./race.js');
 
-const usage = 'vs-peers --models A,B [--threads N,M] [--db FILE | --untuned] [--rounds R] [--json]';
+const usage = 'vs-peers --models A,B [--threads N,M] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--rounds R] [--json]';
 
 function rowOf({ model, threads, ours_ms, peers, ...errors }) {
   const [best, race] = Object.entries(peers).reduce((a, b) => (b[1].ms < a[1].ms ? b : a));
@@ -33,4 +33,4 @@ async function main() {
     console.log(`| ${path.basename(r.model)} | ${r.threads} | ${ms(r.ours_ms)} | ${ms(r.onnxruntime_ms)} | ${ms(r.pytorch_ms)} | ${r.ratio.toFixed(3)} | ${r.ratio_low.toFixed(3)} .. ${r.ratio_high.toFixed(3)} | ${errorText(r.max_rel_error)} | ${errorText(r.error_float64)} | ${errorText(r.peer_error_float64)} |`);
 }
 
-main().catch((error) => { console.error(`error: ${error.message}`); process.exit(2); });
+main().catch(exitWith);

@@ -11,16 +11,17 @@ namespace {
 constexpr Command kCommands[] = {
     {
         "",
-        "--model M --target T [--trials N] [--time 10m] [--threads N] [--seed S] [--db FILE] [--out DIR] "
-        "[--json]",
+        "--model M --target T [--shape NAME=1x3x224x224]... [--trials N] [--time 10m] [--threads N] [--seed "
+        "S] "
+        "[--db FILE] [--out DIR] [--json]",
         "tune a model on this machine, report, and save a module to deploy",
         {"tune --model resnet18 --target cpu --trials 512",
-         "tune --model net.onnx --target cpu --time 10m --threads 2"},
+         "tune --model net.onnx --shape x=1x3x48x192 --target cpu --time 10m --threads 2"},
         tune_command,
     },
     {
         "bench",
-        "--model M [--target T] [--db FILE | --untuned] [--threads N] [--json]",
+        "--model M [--shape NAME=DIMS]... [--target T] [--db FILE | --untuned] [--threads N] [--json]",
         "time a model: median, confidence interval, and where the time goes",
         {"tune bench --model resnet18 --target cpu --threads 2",
          "tune bench --model resnet18.lathe --profile"},
@@ -28,7 +29,7 @@ constexpr Command kCommands[] = {
     },
     {
         "compile",
-        "--model M [--target T] [--db FILE | --untuned] [--out FILE]",
+        "--model M [--shape NAME=DIMS]... [--target T] [--db FILE | --untuned] [--out FILE]",
         "compile a model with the best known schedules into a module file",
         {"tune compile --model resnet18 --target cpu --out resnet18.lathe",
          "tune compile --model net.onnx --untuned"},
@@ -36,7 +37,7 @@ constexpr Command kCommands[] = {
     },
     {
         "export",
-        "--model M --out FILE.onnx",
+        "--model M [--shape NAME=DIMS]... --out FILE.onnx",
         "write a model as an ONNX file, weights included",
         {"tune export --model resnet18 --out resnet18.onnx", "tune export --model net.relay --out net.onnx"},
         export_command,
@@ -57,7 +58,7 @@ constexpr Command kCommands[] = {
     },
     {
         "quantize",
-        "--model M --out FILE.onnx [--samples N] [--seed S]",
+        "--model M [--shape NAME=DIMS]... --out FILE.onnx [--samples N] [--seed S]",
         "quantize a model to 8 bits, calibrated on random inputs, and write it as an ONNX file (QDQ)",
         {"tune quantize --model resnet50 --out resnet50-int8.onnx",
          "tune quantize --model net.onnx --out net-int8.onnx --samples 32"},
@@ -79,7 +80,8 @@ constexpr Command kCommands[] = {
     },
     {
         "run",
-        "--model M [--target T] [--db FILE | --untuned] [--input NAME=FILE.npy]... [--out DIR]",
+        "--model M [--shape NAME=DIMS]... [--target T] [--db FILE | --untuned] [--input NAME=FILE.npy]... "
+        "[--out DIR]",
         "run a model once on given or random inputs and write its outputs",
         {"tune run --model resnet18.lathe --input data=cat.npy --out results",
          "tune run --model resnet18 --target cpu --untuned --threads 2"},

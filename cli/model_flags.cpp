@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "cli/shapes.h"
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "db/store.h"
@@ -10,9 +11,32 @@
 #include "tuner/precision.h"
 
 namespace lathe::cli {
+namespace {
+
+/// Those of --shape and of the tensors given.
+tuner::InputShapes shapes_of(const ModelFlags& flags, const Inputs& inputs) {
+  tuner::InputShapes shapes = parse_shapes(flags.shapes);
+  for (const auto& [name, tensor] : inputs) {
+    auto [known, fresh] = shapes.try_emplace(name, tensor.shape());
+    if (!fresh && known->second != tensor.shape())
+      fail("input `{}`: --shape says {}, the tensor of --input has {}", name, shape_text(known->second),
+           shape_text(tensor.shape()));
+  }
+  return shapes;
+}
+
+/// Refuses what is settled in a module file.
+void require_plain(const ModelFlags& flags) {
+  if (!flags.shapes.empty()) fail("--shape: the shapes in {} are settled", flags.model);
+  if (tuner::parse_precision(flags.precision) != tuner::Precision::kGiven)
+    fail("--precision {}: the precision in {} is settled", flags.precision, flags.model);
+}
+
+}  // namespace
 
 void ModelFlags::add_to(Flags& flags) {
   flags.add("--model", model, "a zoo model, or a .onnx, .relay or .lathe file", Flags::Need::kRequired);
+  add_shape_flag(flags, shapes);
   flags.add("--target", target, "what to compile for");
   flags.add("--precision", precision,
             "given, bf16, int8 (calibrated on random inputs), or float64 (slow: for comparisons)");
@@ -28,10 +52,8 @@ std::string module_name(const std::string& model) { return std::filesystem::path
 
 BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   Target target = codegen::resolve_target(flags.target);
-  tuner::InputShapes shapes;
-  for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
-  relay::Module module =
-      tuner::at_precision(tuner::load_model(flags.model, shapes), tuner::parse_precision(flags.precision));
+  relay::Module module = tuner::at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs)),
+                                             tuner::parse_precision(flags.precision));
 
   std::string database = flags.database;
   if (database.empty() && std::filesystem::exists(db::default_database_path()))
@@ -56,8 +78,10 @@ Inputs load_inputs(const std::vector<std::string>& files) {
 }
 
 RunningModel start_model(const ModelFlags& flags, const Inputs& inputs, uint64_t seed) {
-  auto module = flags.model.ends_with(".lathe") ? runtime::Module::open(flags.model)
-                                                : runtime::Module::from_image(compile(flags, inputs).image);
+  bool compiled = flags.model.ends_with(".lathe");
+  if (compiled) require_plain(flags);
+  auto module = compiled ? runtime::Module::open(flags.model)
+                         : runtime::Module::from_image(compile(flags, inputs).image);
   RunningModel running{.pool = std::make_unique<runtime::ThreadPool>(static_cast<int>(flags.threads))};
   running.executor = std::make_unique<runtime::Executor>(module, running.pool->parallel());
   const runtime::Plan& plan = module->plan();

@@ -16,7 +16,8 @@ namespace lathe::cli {
 
 struct ModelFlags {
   std::string model, target = "cpu", precision = "given";
-  std::string database;  // "": the default one, if it exists
+  std::vector<std::string> shapes;  // --shape
+  std::string database;             // "": the default one, if it exists
   bool untuned = false;
   int64_t threads = 1;
   double max_relative_error = wire::Evaluation{}.tolerance;  // of the schedules used, as measured
@@ -30,8 +31,9 @@ std::string module_name(const std::string& model);
 /// Inputs given on the command line, by name.
 using Inputs = std::map<std::string, Tensor>;
 
-/// Compiles the model for the shapes of `inputs` with the best schedules of the database. Throws Error for an
-/// unknown model or target, or a database that is named and cannot be read.
+/// Compiles the model for the shapes given by --shape and by `inputs` with the best schedules of the
+/// database. Throws Error for an unknown model or target, shapes that do not fit, or a database that is named
+/// and cannot be read.
 BestBuild compile(const ModelFlags& flags, const Inputs& inputs);
 
 /// Reads NAME=FILE.npy, each.

@@ -35,6 +35,7 @@ constexpr double kCachedWeights = 32 << 20;
 
 std::string options_text(const TuneJob& job) {
   return nlohmann::json{{"model", job.model},
+                        {"shapes", job.shapes},
                         {"target", job.target},
                         {"precision", job.precision},
                         {"max_relative_error", job.max_relative_error}}
@@ -51,6 +52,7 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   if (!options.is_object() || !options.contains("model"))
     fail("job {} does not say which model it tunes", found->uuid);
   job.model = options.at("model").get<std::string>();
+  job.shapes = options.value("shapes", job.shapes);
   job.target = options.at("target").get<std::string>();
   job.threads = found->threads;
   job.trials = found->trial_budget;
@@ -102,7 +104,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   Target target = codegen::resolve_target(job.target);
   if (!job.json) fmt::print(stderr, "{} for {}: reading the model\n", job.model, job.target);
   relay::Module model =
-      tuner::at_precision(tuner::load_model(job.model), tuner::parse_precision(job.precision));
+      tuner::at_precision(tuner::load_model(job.model, job.shapes), tuner::parse_precision(job.precision));
   relay::Module fused = tuner::optimize(model, target);
   std::vector<tuner::Task> tasks = tuner::extract_tasks(fused);
   int64_t calls = 0;

@@ -6,11 +6,13 @@
 #include <string>
 
 #include "tracker/wire.h"
+#include "tuner/bind_shapes.h"
 
 namespace lathe::cli {
 
 struct TuneJob {
   std::string model, target = "cpu", precision = "given";
+  tuner::InputShapes shapes;  // of inputs with dynamic dimensions
   int64_t trials = 512;
   double seconds = 0;
   int64_t threads = 0;  // 0: all cores
@@ -24,8 +26,8 @@ struct TuneJob {
 };
 
 /// Runs the job, with a tracker inside this process and a worker process beside it, and reports. `resume`:
-/// the uuid (or its beginning) of a job to go on with, whose model, target, budget, seed and accepted error
-/// replace those of `job`. Returns an ExitCode.
+/// the uuid (or its beginning) of a job to go on with, whose model, shapes, target, budget, seed and accepted
+/// error replace those of `job`. Returns an ExitCode.
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume);
 
 }  // namespace lathe::cli

@@ -45,7 +45,8 @@ void require_known(const Function& main) {
   for (const relay::Var& param : main.params) {
     const TensorType* type = param->annotation.as<TensorType>();
     if (type && !has_constant_shape(*type))
-      fail("input `{0}` has dimensions that are not known; give it with --input {0}=FILE.npy", param->name);
+      fail("input `{0}` has dimensions that are not known; give --shape {0}=... or --input {0}=FILE.npy",
+           param->name);
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
-#include "cli/model_flags.h"
+#include "cli/shapes.h"
 #include "core/frontends/onnx_export.h"
 #include "core/relay/passes/infer_type.h"
 #include "tuner/load_model.h"
@@ -12,15 +12,17 @@ namespace lathe::cli {
 
 int quantize_command(Flags& flags) {
   std::string model, path;
+  std::vector<std::string> shapes;
   tuner::CalibrationOptions options;
   int64_t seed = 0;
   flags.add("--model", model, "a zoo name, or a .relay or .onnx file", Flags::Need::kRequired);
+  add_shape_flag(flags, shapes);
   flags.add("--out", path, "the ONNX file to write", Flags::Need::kRequired);
   flags.add("--samples", options.samples, 1, 10000, "random inputs to calibrate on");
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
   if (!flags.parse()) return kSuccess;
   options.seed = static_cast<uint64_t>(seed);
-  relay::Module module = tuner::quantize_model(tuner::load_model(model), options);
+  relay::Module module = tuner::quantize_model(tuner::load_model(model, parse_shapes(shapes)), options);
   onnx::export_file(relay::infer_type(module), path);
   fmt::print("wrote {}\n", path);
   return kSuccess;

@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
+#include "cli/shapes.h"
 #include "cli/tune_job.h"
 #include "core/runtime/thread_pool.h"
 
@@ -17,7 +18,9 @@ void add_farm_flags(Flags& flags, TuneJob& job) {
 
 int tune_command(Flags& flags) {
   TuneJob job;
+  std::vector<std::string> shapes;
   flags.add("--model", job.model, "a zoo name, or an .onnx or .relay file", Flags::Need::kRequired);
+  add_shape_flag(flags, shapes);
   flags.add("--target", job.target, "cpu, or cpu:mcpu=NAME,vector=BITS,...");
   flags.add("--precision", job.precision,
             "given, bf16, int8 (calibrated on random inputs), or float64 (slow: for comparisons)");
@@ -33,6 +36,7 @@ int tune_command(Flags& flags) {
   flags.add("--json", job.json, "the last line of stdout is one JSON object");
   add_farm_flags(flags, job);
   if (!flags.parse()) return kSuccess;
+  job.shapes = parse_shapes(shapes);
   return run_tune_job_here(std::move(job), std::nullopt);
 }
 

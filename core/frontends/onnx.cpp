@@ -76,6 +76,7 @@ class Importer {
   ImportedModel run() {
     refuse_unsupported();
     refuse_unknown_inputs();
+    bind_symbols();
     for (const auto& each : graph_.initializer()) values_[each.name()] = constant(tensor_from(each, folder_));
     ImportedModel result;
     std::vector<relay::Var> params;
@@ -132,6 +133,25 @@ class Importer {
              did_you_mean(name, names));
   }
 
+  /// Notes what the given shapes say about dimensions that have names.
+  void bind_symbols() {
+    std::unordered_map<std::string, std::string> input_of;
+    for (const auto& input : graph_.input()) {
+      auto given = options_.shapes.find(input.name());
+      if (given == options_.shapes.end()) continue;
+      const auto& dims = input.type().tensor_type().shape().dim();
+      for (size_t i = 0; i < std::min(given->second.size(), static_cast<size_t>(dims.size())); ++i) {
+        const std::string& symbol = dims.Get(static_cast<int>(i)).dim_param();
+        if (symbol.empty()) continue;
+        auto [bound, fresh] = symbols_.emplace(symbol, given->second[i]);
+        if (fresh) input_of[symbol] = input.name();
+        if (bound->second != given->second[i])
+          fail("{}: dimension `{}` is {} in input `{}` and {} in input `{}`", name_, symbol, bound->second,
+               input_of[symbol], given->second[i], input.name());
+      }
+    }
+  }
+
   ValueInfo bound_input(const ::onnx::ValueInfoProto& input) {
     ValueInfo value = declared(input, name_);
     auto given = options_.shapes.find(input.name());
@@ -150,10 +170,11 @@ class Importer {
         if (dim >= 0 && dim != given->second[i])
           fail("{}: input `{}`: dimension {} is {}, given {}", name_, value.name, i, dim, given->second[i]);
         dim = given->second[i];
-        if (!symbol.empty()) symbols_.emplace(symbol, dim);
       } else if (dim < 0) {
         auto bound = symbols_.find(symbol);
-        dim = !symbol.empty() && bound != symbols_.end() ? bound->second : options_.dynamic_dim;
+        bool known = !symbol.empty() && bound != symbols_.end();
+        if (!known) open_.insert(value.name);
+        dim = known ? bound->second : options_.dynamic_dim;
       }
     }
     return value;
@@ -165,6 +186,13 @@ class Importer {
     return found->second;
   }
 
+  /// What a shape that does not fit may come from.
+  std::string open_hint() const {
+    if (open_.empty()) return "";
+    return fmt::format("; the file leaves dimensions of `{}` open, taken as {}: give --shape",
+                       join_text({open_.begin(), open_.end()}, "`, `"), options_.dynamic_dim);
+  }
+
   void convert(const ::onnx::NodeProto& proto) {
     std::vector<Value> inputs;
     for (const std::string& name : proto.input())
@@ -173,7 +201,7 @@ class Importer {
     try {
       outputs = find_converter(proto.op_type())(Node(proto, opset_, std::move(inputs), folder_));
     } catch (const Error& e) {
-      fail("{}: {}: {}", name_, describe(proto), e.what());
+      fail("{}: {}: {}{}", name_, describe(proto), e.what(), open_hint());
     }
     for (int i = 0; i < proto.output_size(); ++i) {
       if (proto.output(i).empty()) continue;
@@ -187,7 +215,8 @@ class Importer {
   std::string name_, folder_;
   const ImportOptions& options_;
   int64_t opset_ = 1;
-  std::map<std::string, int64_t> symbols_;
+  std::map<std::string, int64_t> symbols_;  // dimensions by name
+  std::set<std::string> open_;              // inputs with dimensions that nothing settles
   std::unordered_map<std::string, Value> values_;
 };
 

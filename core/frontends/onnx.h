@@ -24,7 +24,8 @@ struct ImportedModel {
 };
 
 struct ImportOptions {
-  /// Shapes that replace declared ones, by input name: how dynamic dimensions are bound.
+  /// Shapes of inputs, by name: how dynamic dimensions are bound. A dimension of one name is one number in
+  /// all.
   std::map<std::string, std::vector<int64_t>> shapes;
   /// What a dynamic dimension becomes that no shape binds. Dimensions of one name become one number.
   int64_t dynamic_dim = 1;

@@ -38,7 +38,76 @@ TEST_F(ModelCommands, DynamicDimensionsComeFromTheInputs) {
   EXPECT_EQ(finished.code, 0);
   EXPECT_THAT(finished.output, StartsWith("output_0: float32 (3, 2), min 0, "));
   EXPECT_EQ(tune("run --untuned --model " + model).output,
-            "error: input `x` has dimensions that are not known; give it with --input x=FILE.npy\n");
+            "error: input `x` has dimensions that are not known; give --shape x=... or --input x=FILE.npy\n");
+}
+
+TEST_F(ModelCommands, DynamicDimensionsComeFromShapes) {
+  std::string model = folder_ + "/m.relay", onnx = folder_ + "/m.onnx", compiled = folder_ + "/m.lathe";
+  write_file(model, R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(n, 2), float32]) { nn.relu(add(%x, %y)) }
+)");
+  for (const std::string& settled :
+       {model + " --shape x=3x2", model + " --shape=x=3x2 --shape y=3x2", compiled, onnx}) {
+    if (settled == compiled) {
+      EXPECT_EQ(tune("compile --untuned --model " + model + " --shape y=3x2 --out " + compiled).code, 0);
+    } else if (settled == onnx) {
+      EXPECT_EQ(tune("export --model " + model + " --shape x=3x2 --out " + onnx).code, 0);
+    }
+    Finished finished = tune("run --model " + settled + (settled == compiled ? "" : " --untuned"));
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    EXPECT_THAT(finished.output, HasSubstr(": float32 (3, 2), min ")) << settled;
+  }
+  EXPECT_EQ(tune("bench --untuned --time 0.1s --model " + model + " --shape x=3x2").code, 0);
+}
+
+TEST_F(ModelCommands, ShapesThatDoNotFitAreOneMessageAndExitCode2) {
+  std::string model = folder_ + "/m.relay", x = folder_ + "/x.npy", compiled = folder_ + "/m.lathe";
+  write_file(model, R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(n, 2), float32]) { nn.relu(add(%x, %y)) }
+)");
+  save_npy(x, Tensor({3, 2}, kFloat32));
+  ASSERT_EQ(tune("compile --untuned --model dqn --out " + compiled).code, 0);
+  const std::pair<std::string, std::string> cases[] = {
+      {"--shape x", "--shape x: must be NAME=1x3x224x224"},
+      {"--shape x=", "--shape x=: must be NAME=1x3x224x224"},
+      {"--shape =3x2", "--shape =3x2: must be NAME=1x3x224x224"},
+      {"--shape x=3,2", "--shape x=3,2: `3,2` is not a dimension; write NAME=1x3x224x224"},
+      {"--shape x=3x", "--shape x=3x: `` is not a dimension; write NAME=1x3x224x224"},
+      {"--shape x=3x2.5", "--shape x=3x2.5: `2.5` is not a dimension; write NAME=1x3x224x224"},
+      {"--shape x=0x2", "--shape x=0x2: dimension 0 must be at least 1"},
+      {"--shape x=-3x2", "--shape x=-3x2: dimension -3 must be at least 1"},
+      {"--shape x=99999999999999999999x2",
+       "--shape x=99999999999999999999x2: dimension 99999999999999999999 is out of range"},
+      {"--shape x=1099511627776x2", "--shape x=1099511627776x2: the tensor is too large"},
+      {"--shape x=3x2 --shape x=3x2", "--shape x=3x2: the input is given twice"},
+      {"--shape x=3x2x1", "input `x` has 3 dimensions, must have 2"},
+      {"--shape x=3x4", "input `x` has shape (3, 4): dimension 1 must be 2"},
+      {"--shape x=3x2 --shape y=4x2", "dimension n is 3 in input `x` and 4 in input `y`"},
+      {"--shape z=3x2", "the model has no input `z`; did you mean `x`?"},
+      {"--shape x=4x2 --input x=" + x, "input `x`: --shape says (4, 2), the tensor of --input has (3, 2)"},
+  };
+  for (const auto& [flags, message] : cases) {
+    Finished finished = tune("run --untuned --model " + model + " " + flags);
+    EXPECT_EQ(finished.code, 2) << flags;
+    EXPECT_EQ(finished.output, "error: " + message + "\n");
+  }
+  EXPECT_EQ(tune("run --model " + compiled + " --shape data=1x4x84x84").output,
+            "error: --shape: the shapes in " + compiled + " are settled\n");
+  EXPECT_EQ(tune("run --model " + compiled + " --precision float64").output,
+            "error: --precision float64: the precision in " + compiled + " is settled\n");
+}
+
+TEST_F(ModelCommands, Float64TakesTheSameInputs) {
+  for (std::string precision : {"given", "float64"})
+    EXPECT_EQ(tune("run --model dqn --untuned --seed 5 --precision " + precision + " --out " + folder_ + "/" +
+                   precision)
+                  .code,
+              0);
+  Tensor narrow = load_npy(folder_ + "/given/output_0.npy"),
+         wide = load_npy(folder_ + "/float64/output_0.npy");
+  EXPECT_EQ(wide.dtype(), kFloat64);
+  EXPECT_LT(max_relative_error(narrow, wide), 1e-5);
+  EXPECT_GT(max_relative_error(narrow, wide), 0);
 }
 
 TEST_F(ModelCommands, MistakesAreOneMessageAndExitCode2) {
@@ -56,6 +125,7 @@ TEST_F(ModelCommands, MistakesAreOneMessageAndExitCode2) {
   expect_error("compile --untuned --model dqn --out /nowhere/m.lathe", "cannot write /nowhere/m.lathe: ");
   expect_error("compile --model dqn --db " + folder_ + "/not.onnx", "");
   expect_error("compile --untuned --db x --model dqn", "tune compile: ");
+  expect_error("compile --untuned --precision fp64 --model dqn", "--precision fp64: must be given, ");
   expect_error("query best --model dqn --db " + folder_ + "/none.db", "");
   expect_error("query bets --db " + folder_ + "/none.db", "tune query: `bets` is not one of best, history, ");
 }

@@ -86,6 +86,25 @@ def @main(%x: Tensor[(4, 4096), float32]) { sum(%x, axis=[1]) })";
   EXPECT_FALSE(measured);
 }
 
+/// The model has no shapes of its own: a job that is resumed knows those it was started with.
+TEST_F(TuneJobs, AResumedJobKeepsItsShapes) {
+  std::ofstream(path("m.relay")) << R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 512), float32]) { nn.softmax(%x, axis=1) })";
+  const std::string db = " --db " + path("t.db"), rest = db + " --json --out " + path("out");
+  Finished stopped =
+      tune("--model " + path("m.relay") + " --shape x=24x512 --threads 1 --trials 0 --time 2s" + rest +
+           " 2>&1 & until " TUNE " query jobs --json" + db +
+           " 2>/dev/null | grep -q running; do sleep 0.1; done; kill -INT $!; wait $!");
+  ASSERT_EQ(stopped.code, 130) << stopped.output;
+  const std::string hint = "tune resume ";
+  ASSERT_THAT(stopped.output, HasSubstr(hint));
+  std::string uuid = stopped.output.substr(stopped.output.find(hint) + hint.size(), 8);
+  Finished resumed = tune("resume " + uuid + rest);
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  Finished ran = tune("run --model " + last_line(resumed.output)["module"].get<std::string>());
+  EXPECT_THAT(ran.output, HasSubstr("(24, 512)"));
+}
+
 TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
   std::ofstream(path("cut.onnx")) << "\x08\x07garbage";
   std::string flags = " --db " + path("t.db") + " --out " + path("out");
@@ -97,6 +116,9 @@ TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
       {"--model " + path("cut.onnx") + " --target cpu", "not an ONNX model, or cut off"},
       {"--model " + path("none.onnx") + " --target cpu", "cannot read"},
       {"--model dqn --target cpu --trials -3", "--trials"},
+      {"--model dqn --target cpu --shape data=2x4x84x84", "dimension 0 must be 1"},
+      {"--model dqn --target cpu --shape data", "--shape data: must be NAME=1x3x224x224"},
+      {"--model dqn --target cpu --precision double", "must be given, bf16, int8 or float64"},
       {"--model dqn --target cpu --time soon", "--time"},
       {"--model dqn --target cpu --max-relative-error 0", "`0` must be a number above 0 and below 1"},
       {"--model dqn --target cpu --max-relative-error 1", "--max-relative-error"},

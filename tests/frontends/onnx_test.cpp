@@ -67,6 +67,54 @@ TEST(OnnxImport, GivenShapesReplaceDynamicDimensionsOnly) {
             std::string::npos);
 }
 
+/// A field of a protobuf message that is bytes: a string, or a message.
+std::string bytes_field(int number, const std::string& bytes) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+std::string number_field(int number, int value) {
+  return {static_cast<char>(number << 3), static_cast<char>(value)};
+}
+
+/// An input of float32; dimensions are numbers or names.
+std::string input_of(const std::string& name, const std::vector<std::string>& dims) {
+  std::string shape;
+  for (const std::string& dim : dims) {
+    bool number = dim.find_first_not_of("0123456789") == std::string::npos;
+    shape += bytes_field(1, number ? number_field(1, std::stoi(dim)) : bytes_field(2, dim));
+  }
+  std::string tensor = number_field(1, 1) + bytes_field(2, shape);
+  return bytes_field(11, bytes_field(1, name) + bytes_field(2, bytes_field(1, tensor)));
+}
+
+/// The file of y = op(a, b), opset 13.
+std::string binary_model(const std::string& op, const std::string& inputs) {
+  std::string node = bytes_field(1, "a") + bytes_field(1, "b") + bytes_field(2, "y") + bytes_field(4, op);
+  std::string graph = bytes_field(1, node) + inputs + bytes_field(12, bytes_field(1, "y"));
+  return number_field(1, 8) + bytes_field(7, graph) + bytes_field(8, number_field(2, 13));
+}
+
+TEST(OnnxImport, ANamedDimensionIsOneNumberInAllInputs) {
+  std::string file = binary_model("Add", input_of("a", {"n", "4"}) + input_of("b", {"n", "m"}));
+  ImportedModel model = import_bytes(file, "m.onnx", {.shapes = {{"b", {5, 4}}}});
+  EXPECT_EQ(model.inputs[0].shape, (std::vector<int64_t>{5, 4})) << "though it stands before b";
+  EXPECT_EQ(message_of([&] {
+              import_bytes(file, "m.onnx", {.shapes = {{"a", {6, 4}}, {"b", {5, 4}}}});
+            }),
+            "m.onnx: dimension `n` is 6 in input `a` and 5 in input `b`");
+  EXPECT_EQ(message_of([&] {
+              import_bytes(file, "m.onnx", {.shapes = {{"a", {6}}}});
+            }),
+            "m.onnx: input `a` has rank 2, given shape (6)");
+}
+
+TEST(OnnxImport, AMismatchNamesTheDimensionsLeftOpen) {
+  std::string file = binary_model("MatMul", input_of("a", {"n", "k"}) + input_of("b", {"3", "4"}));
+  EXPECT_THAT(message_of([&] { import_bytes(file, "m.onnx"); }),
+              testing::EndsWith("; the file leaves dimensions of `a` open, taken as 1: give --shape"));
+  EXPECT_EQ(output_shape(import_bytes(file, "m.onnx", {.shapes = {{"a", {2, 3}}}})),
+            (std::vector<int64_t>{2, 4}));
+}
+
 TEST(OnnxImport, UnsupportedOperatorIsOneClearMessage) {
   std::string path = node_case("test_strnormalizer_nostopwords_nochangecase");
   EXPECT_EQ(message_of([&] { import_file(path); }), path + ": unsupported operator: StringNormalizer");

@@ -39,9 +39,10 @@ TEST(BindShapes, SettlesSymbolicAndUnknownDimensions) {
 }
 
 TEST(BindShapes, SaysWhatDoesNotFit) {
-  EXPECT_EQ(error_of({}), "input `a` has dimensions that are not known; give it with --input a=FILE.npy");
+  EXPECT_EQ(error_of({}),
+            "input `a` has dimensions that are not known; give --shape a=... or --input a=FILE.npy");
   EXPECT_EQ(error_of({{"a", {5, 4}}}),
-            "input `b` has dimensions that are not known; give it with --input b=FILE.npy");
+            "input `b` has dimensions that are not known; give --shape b=... or --input b=FILE.npy");
   EXPECT_EQ(error_of({{"a", {5, 4}}, {"b", {6, 1}}}), "dimension n is 5 in input `a` and 6 in input `b`");
   EXPECT_EQ(error_of({{"a", {5, 3}}}), "input `a` has shape (5, 3): dimension 1 must be 4");
   EXPECT_EQ(error_of({{"a", {5}}}), "input `a` has 1 dimensions, must have 2");

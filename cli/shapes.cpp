@@ -1,0 +1,52 @@
+#include "cli/shapes.h"
+
+#include <charconv>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+
+namespace lathe::cli {
+namespace {
+
+constexpr int64_t kLargest = int64_t{1} << 40;  // elements
+
+int64_t parse_dim(const std::string& flag, std::string_view text) {
+  int64_t dim = 0;
+  const char* end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, dim);
+  if (error == std::errc::invalid_argument || stop != end)
+    fail("--shape {}: `{}` is not a dimension; write NAME=1x3x224x224", flag, text);
+  if (error == std::errc::result_out_of_range) fail("--shape {}: dimension {} is out of range", flag, text);
+  if (dim < 1) fail("--shape {}: dimension {} must be at least 1", flag, text);
+  return dim;
+}
+
+}  // namespace
+
+void add_shape_flag(Flags& flags, std::vector<std::string>& shapes) {
+  flags.add("--shape", shapes,
+            "NAME=1x3x224x224, the shape of an input with dynamic dimensions; once for each");
+}
+
+tuner::InputShapes parse_shapes(const std::vector<std::string>& shapes) {
+  tuner::InputShapes result;
+  for (const std::string& flag : shapes) {
+    size_t equals = flag.rfind('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == flag.size())
+      fail("--shape {}: must be NAME=1x3x224x224", flag);
+    auto [place, fresh] = result.try_emplace(flag.substr(0, equals));
+    if (!fresh) fail("--shape {}: the input is given twice", flag);
+    int64_t elements = 1;
+    std::string dims = flag.substr(equals + 1);
+    for (size_t start = 0; start <= dims.size();) {
+      size_t end = std::min(dims.find('x', start), dims.size());
+      place->second.push_back(parse_dim(flag, std::string_view(dims).substr(start, end - start)));
+      if (__builtin_mul_overflow(elements, place->second.back(), &elements) || elements > kLargest)
+        fail("--shape {}: the tensor is too large", flag);
+      start = end + 1;
+    }
+  }
+  return result;
+}
+
+}  // namespace lathe::cli
