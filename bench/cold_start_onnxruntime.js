@@ -1,8 +1,9 @@
-// One cold start of ONNX Runtime:  node cold_start_onnxruntime.js MODEL.onnx THREADS
+// One cold start of ONNX Runtime:  node cold_start_onnxruntime.js MODEL.onnx THREADS [NAME=1x3x224x224 ...]
 // prints {"ms", "load_ms", "peak_bytes"} as lathe-cold-start does, but leaves out what is Node's: the clock starts when
 // the library is loaded, and the memory that the process holds at that moment is subtracted from its peak.
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
+const { inputShape } = require('./npy.js');
 
 const cache = process.env.LATHE_CACHE || path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'lathe');
 const ort = require(path.join(cache, 'peers/node_modules/onnxruntime-node'));
@@ -14,13 +15,13 @@ function memory(line) {
 }
 
 async function main() {
-  const [onnx, threads] = process.argv.slice(2), before = memory('VmRSS'), begin = now();
+  const [onnx, threads, ...given] = process.argv.slice(2), before = memory('VmRSS'), begin = now();
   const session = await ort.InferenceSession.create(onnx, {
     intraOpNumThreads: Number(threads), interOpNumThreads: 1, graphOptimizationLevel: 'all', executionMode: 'sequential', logSeverityLevel: 3,
   });
   const feeds = {};
-  for (const { name, type, shape } of session.inputMetadata) {
-    const dims = shape.map((dim) => (typeof dim === 'number' && dim > 0 ? dim : 1));
+  for (const input of session.inputMetadata) {
+    const { name, type } = input, dims = inputShape(input, given);
     if (type !== 'float32') throw new Error(`input ${name} is ${type}; only float32 is known here`);
     feeds[name] = new ort.Tensor(type, new Float32Array(dims.reduce((a, b) => a * b, 1)), dims);
   }

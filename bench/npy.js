@@ -42,6 +42,13 @@ function randomTensor(type, shape, seed) {
   return { type, shape, data };
 }
 
+/** The shape of a model's input: from the text NAME=1x3x224x224 in `given`, else as declared, 1 where that is open. */
+function inputShape({ name, shape }, given) {
+  const text = given.find((each) => each.slice(0, each.lastIndexOf('=')) === name);
+  if (text) return text.slice(name.length + 1).split('x').map(Number);
+  return shape.map((dim) => (typeof dim === 'number' && dim > 0 ? dim : 1));
+}
+
 /** max |a-b| / max |b|; Infinity when the shapes differ. */
 function maxRelativeError(a, b) {
   if (a.dims.join() !== b.dims.join()) return Infinity;
@@ -55,4 +62,4 @@ function maxRelativeError(a, b) {
   return difference === 0 ? 0 : difference / (largest || 1);
 }
 
-module.exports = { writeNpy, readNpy, randomTensor, maxRelativeError };
+module.exports = { inputShape, writeNpy, readNpy, randomTensor, maxRelativeError };

@@ -4,7 +4,7 @@
 // takes: Node's binding, which a program in C++ would not pay (and a little of the runtime itself).
 'use strict';
 const os = require('os'), path = require('path'), readline = require('readline');
-const { randomTensor, writeNpy } = require('./npy.js');
+const { inputShape, randomTensor, writeNpy } = require('./npy.js');
 
 const cache = process.env.LATHE_CACHE || path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'lathe');
 const ort = require(path.join(cache, 'peers/node_modules/onnxruntime-node'));
@@ -33,14 +33,12 @@ async function bindingTime() {
 
 async function main() {
   const [onnx, threads, folder, ...given] = process.argv.slice(2);
-  const shapes = new Map(given.map((text) => [text.slice(0, text.lastIndexOf('=')), text.slice(text.lastIndexOf('=') + 1).split('x').map(Number)]));
   const session = await ort.InferenceSession.create(onnx, {
     intraOpNumThreads: Number(threads), interOpNumThreads: 1, graphOptimizationLevel: 'all', executionMode: 'sequential', logSeverityLevel: 3,
   });
   const feeds = {}, bindings = [];
   session.inputMetadata.forEach((input, i) => {
-    const shape = shapes.get(input.name) || input.shape.map((dim) => (typeof dim === 'number' && dim > 0 ? dim : 1));
-    const tensor = randomTensor(input.type, shape, 7 + i);
+    const tensor = randomTensor(input.type, inputShape(input, given), 7 + i);
     const file = path.join(folder, `input_${i}.npy`);
     writeNpy(file, tensor);
     bindings.push(`${input.name}=${file}`);

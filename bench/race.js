@@ -85,6 +85,12 @@ function onnxFile(model, folder) {
   return file;
 }
 
+/** Compiles for the options' threads and shapes, with the schedules that its `tuning` says. */
+function compileModule(onnx, { threads, shapes, tuning }, module) {
+  execFileSync(path.join(bin, 'tune'), ['compile', '--model', onnx, '--target', 'cpu', '--threads', String(threads),
+    ...shapes.flatMap((shape) => ['--shape', shape]), ...tuning, '--out', module], quietly);
+}
+
 /** The inputs that the process of ONNX Runtime made, as NAME=FILE.npy. */
 async function startOnnxRuntime(onnx, threads, folder, shapes) {
   const side = new Side('onnxruntime', process.execPath, [path.join(__dirname, 'onnxruntime_server.js'), onnx, threads, folder, ...shapes]);
@@ -132,8 +138,7 @@ function computeTruth(onnx, inputs, truth) {
  */
 async function raceModel(model, options, folder) {
   const onnx = onnxFile(model, folder), module = path.join(folder, `${path.basename(onnx, '.onnx')}.lathe`);
-  execFileSync(path.join(bin, 'tune'), ['compile', '--model', onnx, '--target', 'cpu', '--threads', String(options.threads),
-    ...options.shapes.flatMap((shape) => ['--shape', shape]), ...options.tuning, '--out', module], quietly);
+  compileModule(onnx, options, module);
   const sides = [];
   try {
     const { side: peer, inputs } = await startOnnxRuntime(onnx, options.threads, folder, options.shapes);
@@ -210,4 +215,4 @@ function exitWith(error) {
 /** An error in a table. */
 const errorText = (error) => (error === null ? '-' : error.toExponential(1));
 
-module.exports = { bin, errorText, exitWith, median, onnxFile, parseArguments, raceAll, ratioOf };
+module.exports = { bin, compileModule, errorText, exitWith, median, onnxFile, parseArguments, raceAll, ratioOf };
