@@ -4,6 +4,7 @@
 #include "schedules/space.h"
 #include "tuner/best_schedules.h"
 #include "tuner/checked_build.h"
+#include "tuner/tasks.h"
 
 namespace lathe::cli {
 namespace {
@@ -32,7 +33,8 @@ BestBuild best_build(const relay::Module& fused, const Target& target, const Bui
     report_refusal(build, allowed);
     return {std::move(build.image), 0, build.refused ? 0 : build.difference};
   }
-  tuner::BestSchedules best(source.database, target, source.threads, allowed),
+  tuner::BestSchedules best(source.database, target, source.threads, allowed,
+                            tuner::tasks_digest(tuner::extract_tasks(fused))),
       exact(source.database, target, source.threads, std::min(allowed, tuner::kExactError));
   tuner::CheckedBuild build = tuner::checked_build(
       fused, target, [&](const tir::Func& workload) { return best.schedule(workload); },

@@ -88,4 +88,23 @@ void TuneProgress::draw(const tuner::SessionStatus& status) {
   std::fflush(stderr);
 }
 
+ChoiceProgress::ChoiceProgress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+ChoiceProgress::~ChoiceProgress() {
+  if (drawn_) std::fputc('\n', stderr);
+}
+
+void ChoiceProgress::show(const tuner::ChoiceStatus& status) {
+  using namespace std::chrono_literals;
+  auto now = std::chrono::steady_clock::now();
+  if (quiet_ || now - last_ < (terminal_ ? 0ms : 5000ms)) return;
+  last_ = now;
+  fmt::print(stderr, "{}[{:>5.0f} s] whole model: {} exchanges tried, {} -> {}{}",
+             terminal_ ? "\r\x1b[2K" : "", std::chrono::duration<double>(now - begun_).count(),
+             status.challengers, duration_text(status.before), duration_text(status.incumbent),
+             terminal_ ? "" : "\n");
+  drawn_ = terminal_;
+  std::fflush(stderr);
+}
+
 }  // namespace lathe::cli

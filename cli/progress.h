@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "tuner/combination.h"
 #include "tuner/session.h"
 
 namespace lathe::cli {
@@ -25,6 +26,19 @@ class TuneProgress {
   bool quiet_, terminal_;
   int drawn_lines_ = 0;
   std::chrono::steady_clock::time_point last_{};
+};
+
+/// The line about a choice over the whole model while it is made.
+class ChoiceProgress {
+ public:
+  /// Writes to stderr.
+  explicit ChoiceProgress(bool quiet);
+  ~ChoiceProgress();
+  void show(const tuner::ChoiceStatus& status);
+
+ private:
+  bool quiet_, terminal_, drawn_ = false;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), last_{};
 };
 
 /// 12.3 us, 4.56 ms, 1.2 s; "-" for 0.

@@ -23,6 +23,7 @@
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
 #include "tuner/precision.h"
+#include "tuner/whole_model.h"
 #include "workers/local_worker.h"
 
 namespace lathe::cli {
@@ -63,13 +64,6 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   return found->id;
 }
 
-/// Tells two files of one name apart.
-std::string tasks_digest(std::span<const tuner::Task> tasks) {
-  std::string digests;
-  for (const tuner::Task& task : tasks) digests += fmt::format("{} {}\n", task.calls, task.digest);
-  return sha256(digests);
-}
-
 std::string model_file_name(const std::string& model) { return fs::path(model).stem().string(); }
 
 /// Gives the tracker its keys, if it is to have some, and the local worker a pair of its own. Returns the
@@ -83,6 +77,25 @@ std::vector<std::string> admit_workers(const TuneJob& job, const std::string& fo
   settings.keys->allowed.push_back(worker.public_key);
   save_keys(folder + "/worker.key", worker);
   return {"--key", folder + "/worker.key", "--tracker-key", tracker.public_key};
+}
+
+/// The last stage: a choice among the best schedules, made inside the model. Ctrl-C ends it early; what was
+/// found counts.
+tuner::WholeModelResult choose(const TuneJob& job, const relay::Module& fused, const Target& target,
+                               std::span<const tuner::Task> tasks, double search_seconds, db::Store& store) {
+  constexpr double kShare = 0.2, kMostSeconds = 60;
+  ChoiceProgress progress(job.json);
+  InterruptScope interrupt;
+  return tuner::choose_whole_model(
+      fused, target, store,
+      {.model_digest = tuner::tasks_digest(tasks),
+       .target = store.find_target(to_text(target)).value(),
+       .threads = static_cast<int>(job.threads),
+       .max_relative_error = job.max_relative_error},
+      {.seconds =
+           job.choice_seconds > 0 ? job.choice_seconds : std::min(kMostSeconds, kShare * search_seconds),
+       .stop = [&] { return interrupt.interrupted(); },
+       .on_change = [&](const tuner::ChoiceStatus& status) { progress.show(status); }});
 }
 
 /// Refuses what cannot end well before anything is spent on it.
@@ -125,7 +138,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
     TuneProgress progress(tasks, job.json);
     InterruptScope interrupt;
     tracker::TuneRequest request{job.model,
-                                 tasks_digest(tasks),
+                                 tuner::tasks_digest(tasks),
                                  to_text(target),
                                  static_cast<int>(job.threads),
                                  job.trials,
@@ -144,7 +157,9 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                job.database);
     return kInterrupted;
   }
-  return report_tune_job(job, target, fused, tasks, result);
+  tuner::WholeModelResult choice;
+  if (!tasks.empty()) choice = choose(job, fused, target, tasks, result.status.seconds, store);
+  return report_tune_job(job, target, fused, tasks, {result, choice});
 }
 
 }  // namespace lathe::cli

@@ -15,7 +15,8 @@ struct TuneJob {
   tuner::InputShapes shapes;  // of inputs with dynamic dimensions
   int64_t trials = 512;
   double seconds = 0;
-  int64_t threads = 0;  // 0: all cores
+  double choice_seconds = 0;  // of choosing over the whole model; 0: a share of the search's
+  int64_t threads = 0;        // 0: all cores
   int64_t seed = 0;
   double max_relative_error = wire::Evaluation{}.tolerance;  // of a candidate's outputs
   std::string database;                                      // "": the default one

@@ -34,11 +34,7 @@ BeforeAfter time_in_turn(std::shared_ptr<const runtime::Module> before,
   runtime::ThreadPool pool(threads);
   runtime::Executor executors[] = {{std::move(before), pool.parallel()}, {std::move(after), pool.parallel()}};
   for (runtime::Executor& executor : executors) {
-    const runtime::Plan& plan = executor.plan();
-    for (size_t i = 0; i < plan.inputs.size(); ++i) {
-      const runtime::Value& value = plan.values[static_cast<size_t>(plan.inputs[i].value)];
-      executor.set_input(i, random_tensor(value.shape, value.dtype, i));
-    }
+    runtime::set_random_inputs(executor, /*seed=*/0);
     executor.run();
   }
   constexpr int kTurns = 7;
@@ -102,7 +98,9 @@ void print_limits(const worker::MachineLimits& limits, int threads) {
 }  // namespace
 
 int report_tune_job(const TuneJob& job, const Target& target, const relay::Module& fused,
-                    std::span<const tuner::Task> tasks, const tracker::TuneResult& result) {
+                    std::span<const tuner::Task> tasks, const TuneOutcome& outcome) {
+  const tracker::TuneResult& result = outcome.search;
+  const tuner::WholeModelResult& choice = outcome.choice;
   int threads = static_cast<int>(job.threads);
   auto untuned =
       runtime::Module::from_image(tuner::final_build(fused, target, tuner::default_schedules(target)));
@@ -148,6 +146,9 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
     if (auto most = tuner::reached(result.milestones, kMost))
       fmt::print("{:.0f}% of the speed found after {} trials, {:.1f} s\n", 100 * kMost, most->trials,
                  most->seconds);
+    if (choice.challengers > 0)
+      fmt::print("whole model: {} of {} tasks exchanged, {} -> {} ({} exchanges tried)\n", choice.exchanged,
+                 choice.tasks, duration_text(choice.before), duration_text(choice.after), choice.challengers);
     fmt::print("model: {} before, {} after ({:.2f}x)\n", duration_text(times.before),
                duration_text(times.after), times.before / times.after);
     if (build.difference > 0)
@@ -174,6 +175,12 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
       report["trials_to_95"] = most->trials;
       report["seconds_to_95"] = most->seconds;
     }
+    if (choice.challengers > 0)
+      report["whole_model"] = {{"tasks", choice.tasks},
+                               {"exchanged", choice.exchanged},
+                               {"tried", choice.challengers},
+                               {"before_ms", choice.before * 1e3},
+                               {"after_ms", choice.after * 1e3}};
     fmt::print("{}\n", report.dump());
   }
   if (!measured) fmt::print(stderr, "nothing was measured: every candidate failed\n");

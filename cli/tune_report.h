@@ -7,12 +7,18 @@
 #include "core/relay/expr.h"
 #include "core/tir/target.h"
 #include "tracker/tune_job.h"
+#include "tuner/whole_model.h"
 
 namespace lathe::cli {
+
+struct TuneOutcome {
+  const tracker::TuneResult& search;
+  const tuner::WholeModelResult& choice;
+};
 
 /// Builds the model with default and with best schedules, times both in turn, writes the module into the
 /// job's folder and prints the report. Returns an ExitCode: kNegative when nothing was measured.
 int report_tune_job(const TuneJob& job, const Target& target, const relay::Module& fused,
-                    std::span<const tuner::Task> tasks, const tracker::TuneResult& result);
+                    std::span<const tuner::Task> tasks, const TuneOutcome& outcome);
 
 }  // namespace lathe::cli

@@ -234,4 +234,25 @@ struct Measurement {
   bool confirmed = false, suspect = false;
 };
 
+/// What a choice over a whole model holds for.
+struct ChoiceKey {
+  std::string model_digest;  // of the model's tasks
+  TargetId target = 0;
+  int threads = 1;
+  double max_relative_error = 0;  // of the schedules it was made among
+};
+
+/// Schedules that are faster together, inside the model, than the best of each task.
+struct Choice {
+  ChoiceKey key;
+  double seconds_before = 0,
+         seconds_after = 0;  // one run of the model: with the best of each task, with these
+  int64_t chosen_ms = 0;
+  struct Task {
+    WorkloadId workload = 0;
+    MeasurementId measurement = 0;
+  };
+  std::vector<Task> tasks;  // those for which it is not the best, each once
+};
+
 }  // namespace lathe::db

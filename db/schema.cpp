@@ -224,8 +224,30 @@ CREATE TABLE event(
 ) STRICT;
 )sql";
 
+constexpr char kChoices[] = R"sql(
+CREATE TABLE choice(
+  id INTEGER PRIMARY KEY,
+  model_digest TEXT NOT NULL,
+  target INTEGER NOT NULL REFERENCES target,
+  threads INTEGER NOT NULL,
+  max_relative_error REAL NOT NULL,
+  seconds_before REAL NOT NULL,
+  seconds_after REAL NOT NULL,
+  chosen_ms INTEGER NOT NULL,
+  UNIQUE(model_digest, target, threads, max_relative_error)
+) STRICT;
+
+CREATE TABLE choice_task(
+  choice INTEGER NOT NULL REFERENCES choice ON DELETE CASCADE,
+  workload INTEGER NOT NULL REFERENCES workload,
+  measurement INTEGER NOT NULL REFERENCES measurement,
+  PRIMARY KEY(choice, workload)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 constexpr Migration kMigrations[] = {
     {"the first schema", kFirstSchema},
+    {"choices over whole models", kChoices},
 };
 
 int64_t pragma(Database& database, const char* sql) {

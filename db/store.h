@@ -163,6 +163,14 @@ class Store {
   std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000);
   std::vector<Coverage> coverage(ModelId model, BestQuery query);
 
+  // ---- Choices over whole models ----
+  /// Replaces what was chosen for the key before; the time is the store's.
+  void set_choice(const Choice& choice);
+  std::optional<Choice> find_choice(const ChoiceKey& key);
+  /// What `choice` has for the query's workload; nothing when that is best(query) itself, or when a better
+  /// result came after the choice was made, or what was chosen has become suspect or is too far off.
+  std::optional<Measurement> chosen(const Choice& choice, const BestQuery& query);
+
   // ---- Artifacts (the bytes live in a content store), cost models, events ----
   void add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest);
   std::optional<std::string> find_artifact(CandidateId candidate, const std::string& compiler);

@@ -143,6 +143,21 @@ std::vector<Coverage> Store::coverage(ModelId model, BestQuery query) {
   return tasks;
 }
 
+std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& query) {
+  auto task = std::find_if(choice.tasks.begin(), choice.tasks.end(),
+                           [&](const Choice::Task& t) { return t.workload == query.workload; });
+  if (task == choice.tasks.end()) return std::nullopt;
+  auto alone = best(query);
+  if (!alone || alone->measurement.id == task->measurement ||
+      alone->measurement.recorded_ms > choice.chosen_ms)
+    return std::nullopt;
+  Query row = database_->query(fmt::format("{}WHERE m.id = ?", kSelectMeasurement), {task->measurement});
+  if (!row.step()) return std::nullopt;
+  Measurement found = read_measurement(row);
+  if (found.suspect || found.relative_error > query.max_relative_error) return std::nullopt;
+  return found;
+}
+
 void Store::confirm(MeasurementId id, std::span<const float> samples) {
   Summary summary = summarize(samples);
   Transaction transaction = begin();

@@ -9,11 +9,16 @@
 namespace lathe::tuner {
 
 BestSchedules::BestSchedules(const std::string& database, const Target& target, int threads,
-                             double max_relative_error)
+                             double max_relative_error, const std::string& model_digest)
     : store_(std::make_unique<db::Store>(database, db::StoreOptions{.read_only = true})),
       target_(target),
       threads_(threads),
-      max_relative_error_(max_relative_error) {}
+      max_relative_error_(max_relative_error) {
+  auto known = store_->find_target(to_text(target));
+  if (!known || model_digest.empty()) return;
+  if (auto choice = store_->find_choice({model_digest, *known, threads, max_relative_error}))
+    choice_ = std::make_unique<db::Choice>(*std::move(choice));
+}
 
 BestSchedules::~BestSchedules() = default;
 
@@ -23,11 +28,14 @@ std::string BestSchedules::best_trace(const std::string& digest) {
   std::optional<db::WorkloadId> workload = store_->find_workload(digest);
   std::optional<db::TargetId> target = store_->find_target(to_text(target_));
   if (!workload || !target) return "";
-  auto best = store_->best({.workload = *workload,
+  const db::BestQuery query{.workload = *workload,
                             .target = *target,
                             .threads = threads_,
                             .accept_unconfirmed = true,
-                            .max_relative_error = max_relative_error_});
+                            .max_relative_error = max_relative_error_};
+  if (choice_)
+    if (auto chosen = store_->chosen(*choice_, query)) return chosen->trace;
+  auto best = store_->best(query);
   return best ? best->measurement.trace : "";
 }
 

@@ -26,14 +26,72 @@ namespace lathe::tuner {
 namespace {
 
 /// One distinct program.
-struct Kernel {
+struct Program {
   std::string name;
   tir::Func workload;
-  tir::SplitProgram parts = {};
-  tir::Func lowered = {};  // of parts.main
 };
 
-/// f(0) .. f(n-1) on all cores; the first exception is thrown on.
+/// A symbol that tells a person what the kernel does: conv2d_add_relu_12.
+std::string symbol_name(const relay::Expr& callee, size_t number) {
+  std::string name = kernel_name(callee);
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return fmt::format("{}_{}", name, number);
+}
+
+tir::Func renamed(const tir::Func& func, const std::string& name) {
+  auto copy = mutate(*func);
+  copy->name = name;
+  return seal(std::move(copy));
+}
+
+/// Which program a call runs, before equal ones are known: a callee is lowered once for each set of
+/// constants.
+using Callee = std::pair<const Node*, int64_t>;
+Callee callee_of(const KernelCall& call) { return {call.callee.get(), call.constants}; }
+
+struct DistinctPrograms {
+  std::vector<Program> programs;
+  std::map<Callee, size_t> program_of;
+
+  size_t of(const KernelCall& call) const { return program_of.at(callee_of(call)); }
+};
+
+DistinctPrograms distinct_programs(const relay::Module& fused) {
+  DistinctPrograms result;
+  std::vector<KernelCall> calls;
+  for (KernelCall& call : kernel_calls(fused))
+    if (result.program_of.try_emplace(callee_of(call)).second) calls.push_back(std::move(call));
+  std::vector<tir::Func> workloads(calls.size());
+  for_each_parallel(static_cast<int64_t>(calls.size()),
+                    [&](int64_t i) { workloads[i] = workload_of(calls[i]); });
+  std::unordered_map<std::string, size_t> by_text;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    auto [known, fresh] = by_text.try_emplace(tir::print(workloads[i]), result.programs.size());
+    if (fresh) result.programs.push_back({symbol_name(calls[i].callee, known->second), workloads[i]});
+    result.program_of[callee_of(calls[i])] = known->second;
+  }
+  return result;
+}
+
+/// CPU features as LLVM and as /proc/cpuinfo name them. Those of `target` outside this table are implied by
+/// others, or nothing that generated code uses.
+std::vector<std::string> cpu_features(const Target& target) {
+  static constexpr std::pair<std::string_view, const char*> kFeatures[] = {
+      {"+avx", "avx"},           {"+avx2", "avx2"},         {"+fma", "fma"},
+      {"+f16c", "f16c"},         {"+avx512f", "avx512f"},   {"+avx512vl", "avx512vl"},
+      {"+avx512bw", "avx512bw"}, {"+avx512dq", "avx512dq"}, {"+avx512cd", "avx512cd"},
+      {"+sse4.2", "sse4_2"},     {"+bmi2", "bmi2"},
+  };
+  std::vector<std::string> needed;
+  for (const std::string& feature : split_text(target.features, ','))
+    for (const auto& [llvm, cpuinfo] : kFeatures)
+      if (feature == llvm) needed.emplace_back(cpuinfo);
+  return needed;
+}
+
+}  // namespace
+
 void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f) {
   struct Shared {
     FunctionRef<void(int64_t)> f;
@@ -60,77 +118,99 @@ void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f) {
   if (shared.failure) std::rethrow_exception(shared.failure);
 }
 
-/// A symbol that tells a person what the kernel does: conv2d_add_relu_12.
-std::string symbol_name(const relay::Expr& callee, size_t number) {
-  std::string name = kernel_name(callee);
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return fmt::format("{}_{}", name, number);
-}
-
-tir::Func renamed(const tir::Func& func, const std::string& name) {
-  auto copy = mutate(*func);
-  copy->name = name;
-  return seal(std::move(copy));
-}
-
-/// Which program a call runs, before equal ones are known: a callee is lowered once for each set of
-/// constants.
-using Callee = std::pair<const Node*, int64_t>;
-Callee callee_of(const KernelCall& call) { return {call.callee.get(), call.constants}; }
-
-struct DistinctKernels {
-  std::vector<Kernel> kernels;
-  std::map<Callee, size_t> kernel_of;
-
-  size_t of(const KernelCall& call) const { return kernel_of.at(callee_of(call)); }
+struct ModelBuilder::Compiled {
+  tir::Func scheduled;  // keeps the node, by which a build finds this, from being another program's
+  tir::SplitProgram parts;
+  codegen::Object object;
+  GraphKernel kernel;
+  // By the addresses of the constants that the prologue takes.
+  std::map<std::vector<const void*>, std::vector<Tensor>> transformed = {};
 };
 
-DistinctKernels distinct_kernels(const relay::Module& fused) {
-  DistinctKernels result;
-  std::vector<KernelCall> calls;
-  for (KernelCall& call : kernel_calls(fused))
-    if (result.kernel_of.try_emplace(callee_of(call)).second) calls.push_back(std::move(call));
-  std::vector<tir::Func> workloads(calls.size());
-  for_each_parallel(static_cast<int64_t>(calls.size()),
-                    [&](int64_t i) { workloads[i] = workload_of(calls[i]); });
-  std::unordered_map<std::string, size_t> by_text;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    auto [known, fresh] = by_text.try_emplace(tir::print(workloads[i]), result.kernels.size());
-    if (fresh) result.kernels.push_back({symbol_name(calls[i].callee, known->second), workloads[i]});
-    result.kernel_of[callee_of(calls[i])] = known->second;
+struct ModelBuilder::Impl {
+  relay::Module fused;
+  Target target;
+  DistinctPrograms distinct;
+  std::map<std::pair<size_t, const Node*>, std::weak_ptr<Compiled>> known = {};  // by program, scheduled
+
+  std::shared_ptr<Compiled> compile(size_t program, const tir::Func& scheduled) const;
+  std::vector<std::shared_ptr<Compiled>> compile_new(std::span<const tir::Func> scheduled);
+};
+
+std::shared_ptr<ModelBuilder::Compiled> ModelBuilder::Impl::compile(size_t program,
+                                                                    const tir::Func& scheduled) const {
+  const auto& [name, workload] = distinct.programs[program];
+  tir::SplitProgram parts = tir::split_prologue(renamed(scheduled, name));
+  tir::Func lowered = tir::lower(parts.main, target);
+  codegen::Object object = codegen::compile_object(lowered, target);
+  GraphKernel kernel{name, object.kernel.workspace_bytes, count_flops(workload),
+                     in_place_arguments(*lowered)};
+  if (parts.prologue) {
+    for (auto [from_prologue, number] : parts.prologue_params)
+      if (!from_prologue) kernel.prologue_arguments.push_back(number);
+    kernel.arguments.assign(parts.main_params.begin(), parts.main_params.end() - parts.main->outputs);
   }
+  return std::make_shared<Compiled>(scheduled, std::move(parts), std::move(object), std::move(kernel));
+}
+
+/// The kernel of each program; those that no living build has are compiled.
+std::vector<std::shared_ptr<ModelBuilder::Compiled>> ModelBuilder::Impl::compile_new(
+    std::span<const tir::Func> scheduled) {
+  std::vector<std::shared_ptr<Compiled>> kernels(scheduled.size());
+  std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
+  for (size_t i = 0; i < kernels.size(); ++i)
+    if (auto found = known.find({i, scheduled[i].get()}); found != known.end())
+      kernels[i] = found->second.lock();
+  for_each_parallel(static_cast<int64_t>(kernels.size()), [&](int64_t i) {
+    if (!kernels[i]) kernels[i] = compile(static_cast<size_t>(i), scheduled[i]);
+  });
+  for (size_t i = 0; i < kernels.size(); ++i) known[{i, scheduled[i].get()}] = kernels[i];
+  return kernels;
+}
+
+ModelBuilder::ModelBuilder(const relay::Module& fused, const Target& target)
+    : impl_(new Impl{fused, target, distinct_programs(fused)}) {}
+ModelBuilder::~ModelBuilder() = default;
+
+size_t ModelBuilder::size() const { return impl_->distinct.programs.size(); }
+const tir::Func& ModelBuilder::workload(size_t i) const { return impl_->distinct.programs.at(i).workload; }
+const std::string& ModelBuilder::kernel_name(size_t i) const { return impl_->distinct.programs.at(i).name; }
+
+ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> scheduled) {
+  CHECK(scheduled.size() == size(), "{} schedules for {} programs", scheduled.size(), size());
+  std::vector<std::shared_ptr<Compiled>> kernels = impl_->compile_new(scheduled);
+  std::vector<tir::Func> prologues;
+  std::vector<size_t> prologue_of(kernels.size());
+  std::vector<codegen::Object> objects;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    objects.push_back(kernels[i]->object);
+    prologue_of[i] = prologues.size();
+    if (kernels[i]->parts.prologue && kernels[i]->transformed.empty())
+      prologues.push_back(kernels[i]->parts.prologue);
+  }
+  PrologueKernels prologue_kernels(prologues);
+  std::vector<GraphKernel> graph_kernels;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    graph_kernels.push_back(kernels[i]->kernel);
+    if (!kernels[i]->parts.prologue) continue;
+    graph_kernels[i].prologue = [&, i](std::span<const Tensor> constants) {
+      std::vector<const void*> key;
+      for (const Tensor& constant : constants) key.push_back(constant.data());
+      auto [found, fresh] = kernels[i]->transformed.try_emplace(std::move(key));
+      if (fresh) found->second = prologue_kernels.run(prologue_of[i], constants);
+      return found->second;
+    };
+  }
+  Build result{plan_graph(impl_->fused,
+                          [&](const KernelCall& call) -> const GraphKernel& {
+                            return graph_kernels[impl_->distinct.of(call)];
+                          }),
+               {kernels.begin(), kernels.end()}};
+  result.image.library = codegen::link(objects, impl_->target).bytes;
+  result.image.plan.target = to_text(impl_->target);
+  result.image.plan.cpu_features = cpu_features(impl_->target);
   return result;
 }
-
-/// Has prologue number `index` run for each call of `kernel`.
-void add_prologue(GraphKernel& kernel, const tir::SplitProgram& parts, const PrologueKernels& prologues,
-                  size_t index) {
-  kernel.prologue = [&prologues, index](std::span<const Tensor> constants) {
-    return prologues.run(index, constants);
-  };
-  for (auto [from_prologue, number] : parts.prologue_params)
-    if (!from_prologue) kernel.prologue_arguments.push_back(number);
-  kernel.arguments.assign(parts.main_params.begin(), parts.main_params.end() - parts.main->outputs);
-}
-
-/// CPU features as LLVM and as /proc/cpuinfo name them. Those of `target` outside this table are implied by
-/// others, or nothing that generated code uses.
-std::vector<std::string> cpu_features(const Target& target) {
-  static constexpr std::pair<std::string_view, const char*> kFeatures[] = {
-      {"+avx", "avx"},           {"+avx2", "avx2"},         {"+fma", "fma"},
-      {"+f16c", "f16c"},         {"+avx512f", "avx512f"},   {"+avx512vl", "avx512vl"},
-      {"+avx512bw", "avx512bw"}, {"+avx512dq", "avx512dq"}, {"+avx512cd", "avx512cd"},
-      {"+sse4.2", "sse4_2"},     {"+bmi2", "bmi2"},
-  };
-  std::vector<std::string> needed;
-  for (const std::string& feature : split_text(target.features, ','))
-    for (const auto& [llvm, cpuinfo] : kFeatures)
-      if (feature == llvm) needed.emplace_back(cpuinfo);
-  return needed;
-}
-
-}  // namespace
 
 ScheduleWorkload default_schedules(const Target& target) {
   return [target](const tir::Func& workload) {
@@ -140,34 +220,11 @@ ScheduleWorkload default_schedules(const Target& target) {
 
 runtime::ModuleImage final_build(const relay::Module& fused, const Target& target,
                                  const ScheduleWorkload& schedule) {
-  DistinctKernels distinct = distinct_kernels(fused);
-  std::vector<Kernel>& kernels = distinct.kernels;
-  for_each_parallel(static_cast<int64_t>(kernels.size()), [&](int64_t i) {
-    Kernel& kernel = kernels[i];
-    kernel.parts = tir::split_prologue(renamed(schedule(kernel.workload), kernel.name));
-    kernel.lowered = tir::lower(kernel.parts.main, target);
-  });
-
-  std::vector<tir::Func> lowered, prologues;
-  for (const Kernel& kernel : kernels) lowered.push_back(kernel.lowered);
-  codegen::Artifact artifact = codegen::compile(lowered, target);
-  for (const Kernel& kernel : kernels)
-    if (kernel.parts.prologue) prologues.push_back(kernel.parts.prologue);
-  PrologueKernels prologue_kernels(prologues);
-  std::vector<GraphKernel> compiled;
-  size_t prologue = 0;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    compiled.push_back({kernels[i].name, artifact.kernels[i].workspace_bytes,
-                        count_flops(kernels[i].workload), in_place_arguments(*kernels[i].lowered)});
-    if (kernels[i].parts.prologue)
-      add_prologue(compiled.back(), kernels[i].parts, prologue_kernels, prologue++);
-  }
-  runtime::ModuleImage image = plan_graph(
-      fused, [&](const KernelCall& call) -> const GraphKernel& { return compiled[distinct.of(call)]; });
-  image.library = std::move(artifact.bytes);
-  image.plan.target = to_text(target);
-  image.plan.cpu_features = cpu_features(target);
-  return image;
+  ModelBuilder builder(fused, target);
+  std::vector<tir::Func> scheduled(builder.size());
+  for_each_parallel(static_cast<int64_t>(scheduled.size()),
+                    [&](int64_t i) { scheduled[i] = schedule(builder.workload(static_cast<size_t>(i))); });
+  return builder.build(scheduled).image;
 }
 
 }  // namespace lathe::tuner

@@ -3,6 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "core/relay/expr.h"
 #include "core/runtime/module_file.h"
@@ -17,8 +21,37 @@ using ScheduleWorkload = std::function<tir::Func(const tir::Func& workload)>;
 /// The default schedule for every workload: a build without measurements.
 ScheduleWorkload default_schedules(const Target& target);
 
-/// Compiles a fused module with constant shapes. Calls of equal programs share one kernel. Throws Error for
-/// what cannot be executed yet (graph_plan.h).
+/// Builds one model, perhaps many times over with other schedules. What a build has in common with one that
+/// still lives is not compiled, and its constants are not transformed, again: they share it.
+class ModelBuilder {
+ public:
+  /// Throws Error for what cannot be executed yet (graph_plan.h). REQUIRES: constant shapes.
+  ModelBuilder(const relay::Module& fused, const Target& target);
+  ~ModelBuilder();
+
+  /// The distinct programs. Calls of equal programs share one kernel.
+  size_t size() const;
+  const tir::Func& workload(size_t i) const;
+  /// Of the plan's steps that run workload i.
+  const std::string& kernel_name(size_t i) const;
+
+  struct Compiled;  // a kernel with its prologue and what that made of the constants
+  struct Build {
+    runtime::ModuleImage image;
+    std::vector<std::shared_ptr<const Compiled>> kernels;  // what later builds may share
+  };
+  /// `scheduled[i]` is workload i, scheduled; the same node is the same program.
+  Build build(std::span<const tir::Func> scheduled);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// f(0) .. f(n-1) on all cores; the first exception is thrown on.
+void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f);
+
+/// Compiles a fused module once. Throws Error as ModelBuilder does.
 runtime::ModuleImage final_build(const relay::Module& fused, const Target& target,
                                  const ScheduleWorkload& schedule);
 

@@ -63,8 +63,7 @@ double count_flops(const tir::Func& func) { return flops_of(func->body); }
 
 double parameter_bytes(const tir::Func& func) {
   double bytes = 0;
-  for (const tir::Buffer& param : func->params)
-    bytes += static_cast<double>(tir::byte_size(param));
+  for (const tir::Buffer& param : func->params) bytes += static_cast<double>(tir::byte_size(param));
   return bytes;
 }
 
@@ -97,6 +96,12 @@ std::vector<Task> extract_tasks(const relay::Module& fused) {
   for (Task& task : tasks)
     if (int n = names[task.name]++) task.name += fmt::format("_{}", n);
   return tasks;
+}
+
+std::string tasks_digest(std::span<const Task> tasks) {
+  std::string digests;
+  for (const Task& task : tasks) digests += fmt::format("{} {}\n", task.calls, task.digest);
+  return sha256(digests);
 }
 
 }  // namespace lathe::tuner

@@ -1,6 +1,7 @@
 // A fused model cut into tuning tasks: one for each distinct tensor program.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ tir::Func workload_of(const KernelCall& call);
 /// The tasks of the kernels that `main` calls, heaviest (calls x flops) first. REQUIRES: fused, types
 /// inferred. Throws Error for what cannot be executed yet (dataflow.h).
 std::vector<Task> extract_tasks(const relay::Module& fused);
+
+/// Tells models apart by what is tuned for them: two with equal tasks, called equally often, are one.
+std::string tasks_digest(std::span<const Task> tasks);
 
 /// What a kernel does, for people: the operators of a primitive function in order, without their prefixes
 /// ("conv2d_add_relu"); the name of a tensor program.

@@ -27,6 +27,10 @@ int tune_command(Flags& flags) {
   flags.add("--trials", job.trials, 0, int64_t{1} << 40,
             "candidates to measure; 0: no limit (give --time then)");
   flags.add_duration("--time", job.seconds, "stop searching after this long");
+  flags.add_duration(
+      "--whole-model", job.choice_seconds,
+      "choose among the best schedules by timing the whole model for this long (a fifth of the "
+      "search's time, at most 60s)");
   flags.add("--threads", job.threads, 0, 1024, "threads a kernel runs on; 0: all cores");
   flags.add("--seed", job.seed, 0, INT64_MAX, "the same seed searches the same way");
   flags.add_share("--max-relative-error", job.max_relative_error,

@@ -24,11 +24,24 @@ struct Artifact {
   std::vector<Kernel> kernels;  // in the order of the functions given
 };
 
-/// Compiles functions of the lowered level (tir::lower). A vectorized program keeps its vectors and its
+/// The relocatable code of one kernel.
+struct Object {
+  std::string bytes;  // of an ELF object file
+  Kernel kernel;
+};
+
+/// Compiles a function of the lowered level (tir::lower). A vectorized program keeps its vectors and its
 /// register tiles (docs/decisions/002-kernel-shapes.md); one without vectors gets LLVM's auto-vectorizers
 /// instead. Arithmetic is IEEE, save that a*b+c may be contracted. Thread-safe. Throws Error when it cannot
-/// be compiled: more than 4 MiB of stack, a target that LLVM does not know, no linker. REQUIRES: constant
-/// shapes, distinct names that are C identifiers.
+/// be compiled: more than 4 MiB of stack, a target that LLVM does not know. REQUIRES: constant shapes, a name
+/// that is a C identifier.
+Object compile_object(const tir::Func& lowered, const Target& target);
+
+/// Objects compiled for `target` as one artifact. Thread-safe. Throws Error without a linker for the target.
+/// REQUIRES: distinct names.
+Artifact link(std::span<const Object> objects, const Target& target);
+
+/// Both: each function compiled alone, so that a kernel's code does not depend on its neighbours.
 Artifact compile(std::span<const tir::Func> lowered, const Target& target);
 
 /// For tests and the curious: what `compile` makes of the functions, as assembly text.

@@ -37,13 +37,18 @@ int run_program(std::vector<std::string> argv, const std::string& log) {
 }
 }  // namespace
 
-std::string link_shared_object(std::string_view object, const std::string& linker) {
+std::string link_shared_object(std::span<const std::string_view> objects, const std::string& linker) {
   TemporaryFolder folder;
-  std::string input = folder / "kernels.o", output = folder / "kernels.so", log = folder / "log";
-  write_file(input, object);
-  int code = run_program({linker, "-shared", "-z", "noexecstack", "-z", "noseparate-code", "--build-id=none",
-                          "--hash-style=gnu", "-x", "-o", output, input},
-                         log);
+  std::string output = folder / "kernels.so", log = folder / "log";
+  std::vector<std::string> command{
+      linker, "-shared", "-z",  "noexecstack", "-z", "noseparate-code", "--build-id=none", "--hash-style=gnu",
+      "-x",   "-o",      output};
+  for (size_t i = 0; i < objects.size(); ++i) {
+    command.push_back(folder / fmt::format("{}.o", i));
+    write_file(command.back(), objects[i]);
+  }
+  if (objects.empty()) command.emplace_back("/dev/null");  // an empty linker script: `ld` wants one input
+  int code = run_program(std::move(command), log);
   if (code != 0) fail("{} failed with exit code {}: {}", linker, code, read_file(log));
   return read_file(output);
 }

@@ -1,13 +1,14 @@
 // The system's linker.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace lathe::codegen {
 
-/// An object file as a shared object, by binutils' `linker` ("ld") in a process of its own. Symbols it does
+/// Object files as one shared object, by binutils' `linker` ("ld") in a process of its own. Symbols they do
 /// not define are left to whoever loads it. Throws Error with the linker's words when it fails or is missing.
-std::string link_shared_object(std::string_view object, const std::string& linker);
+std::string link_shared_object(std::span<const std::string_view> objects, const std::string& linker);
 
 }  // namespace lathe::codegen

@@ -94,4 +94,12 @@ Tensor Executor::output(size_t i) const {
   return Tensor();
 }
 
+void set_random_inputs(Executor& executor, uint64_t seed) {
+  const Plan& plan = executor.plan();
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const Value& value = plan.values[static_cast<size_t>(plan.inputs[i].value)];
+    executor.set_input(i, random_tensor(value.shape, value.dtype, seed + i));
+  }
+}
+
 }  // namespace lathe::runtime

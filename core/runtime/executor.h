@@ -41,4 +41,7 @@ class Executor {
   std::vector<size_t> first_buffer_;  // where those of step i begin
 };
 
+/// Binds seeded random tensors to all inputs.
+void set_random_inputs(Executor& executor, uint64_t seed);
+
 }  // namespace lathe::runtime

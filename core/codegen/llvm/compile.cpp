@@ -41,23 +41,21 @@ MachineFeatures features_of(const llvm::TargetMachine& machine) {
   return {.vnni = has("+avx512vnni,+avx512vl"), .bfloat16 = has("+avx512bf16,+avx512vl")};
 }
 
-/// A module of one program and the code made of it. Functions with and without vectors are optimized apart.
+/// A module of one program and the code made of it.
 class Compilation {
  public:
-  explicit Compilation(const Target& target)
-      : target_(target), machine_(make_machine(target)), module_("lathe", context_) {
+  Compilation(const tir::Func& func, const Target& target)
+      : machine_(make_machine(target)), module_("lathe", context_), vectorized_(is_vectorized(func)) {
     context_.setDiscardValueNames(true);
     context_.setDiagnosticHandlerCallBack(keep_error, &error_);
     module_.setTargetTriple(target.triple);
     module_.setDataLayout(machine_->createDataLayout());
+    KernelState state{module_, target, func, plan_registers(func->body), features_of(*machine_)};
+    Emitter::emit_kernel(state);
+    kernel_ = {func->name, state.workspace_bytes};
   }
 
-  Kernel add(const tir::Func& func) {
-    KernelState state{module_, target_, func, plan_registers(func->body), features_of(*machine_)};
-    Emitter::emit_kernel(state);
-    vectorized_ |= is_vectorized(func);
-    return {func->name, state.workspace_bytes};
-  }
+  const Kernel& kernel() const { return kernel_; }
 
   std::string code(llvm::CodeGenFileType type) {
     std::string fault;
@@ -70,12 +68,12 @@ class Compilation {
   }
 
  private:
-  const Target& target_;
   std::string error_;
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   llvm::Module module_;
-  bool vectorized_ = false;
+  bool vectorized_;
+  Kernel kernel_;
 };
 
 /// The system's own linker links for its own architecture only.
@@ -83,32 +81,38 @@ std::string linker_for(const Target& target) {
   std::string architecture = target.triple.substr(0, target.triple.find('-'));
   return host_target().triple.starts_with(architecture + "-") ? "ld" : architecture + "-linux-gnu-ld";
 }
-
-std::vector<Kernel> add_all(Compilation& compilation, std::span<const tir::Func> lowered) {
-  std::vector<Kernel> kernels;
-  std::set<std::string> names;
-  for (const tir::Func& func : lowered) {
-    CHECK(names.insert(func->name).second, "two kernels are called {}", func->name);
-    kernels.push_back(compilation.add(func));
-  }
-  return kernels;
-}
 }  // namespace
 
-Artifact compile(std::span<const tir::Func> lowered, const Target& target) {
-  Compilation compilation(target);
+Object compile_object(const tir::Func& lowered, const Target& target) {
+  Compilation compilation(lowered, target);
+  return {compilation.code(llvm::CodeGenFileType::ObjectFile), compilation.kernel()};
+}
+
+Artifact link(std::span<const Object> objects, const Target& target) {
   Artifact artifact;
-  artifact.kernels = add_all(compilation, lowered);
-  artifact.bytes =
-      link_shared_object(compilation.code(llvm::CodeGenFileType::ObjectFile), linker_for(target));
+  std::set<std::string> names;
+  std::vector<std::string_view> bytes;
+  for (const Object& object : objects) {
+    CHECK(names.insert(object.kernel.name).second, "two kernels are called {}", object.kernel.name);
+    artifact.kernels.push_back(object.kernel);
+    bytes.push_back(object.bytes);
+  }
+  artifact.bytes = link_shared_object(bytes, linker_for(target));
   artifact.sha256 = sha256(artifact.bytes);
   return artifact;
 }
 
+Artifact compile(std::span<const tir::Func> lowered, const Target& target) {
+  std::vector<Object> objects;
+  for (const tir::Func& func : lowered) objects.push_back(compile_object(func, target));
+  return link(objects, target);
+}
+
 std::string compile_to_assembly(std::span<const tir::Func> lowered, const Target& target) {
-  Compilation compilation(target);
-  add_all(compilation, lowered);
-  return compilation.code(llvm::CodeGenFileType::AssemblyFile);
+  std::string text;
+  for (const tir::Func& func : lowered)
+    text += Compilation(func, target).code(llvm::CodeGenFileType::AssemblyFile);
+  return text;
 }
 
 }  // namespace lathe::codegen

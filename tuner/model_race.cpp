@@ -1,0 +1,112 @@
+#include "tuner/model_race.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace lathe::tuner {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kTurnSeconds = 0.004, kProfileSeconds = 0.08;  // of the counted runs of one side
+constexpr int kProfileLoops = 4;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+template <typename T>
+T median(std::vector<T> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+/// Calls `run` once, then again until the time is over; seconds of each call but the first.
+std::vector<double> loop(double seconds, FunctionRef<void()> run) {
+  run();
+  std::vector<double> samples;
+  for (double spent = 0; spent < seconds; spent += samples.back()) {
+    auto start = Clock::now();
+    run();
+    samples.push_back(seconds_since(start));
+  }
+  return samples;
+}
+
+}  // namespace
+
+struct ModelRace::Contender {
+  Combination combination;
+  std::vector<std::shared_ptr<const ModelBuilder::Compiled>> kernels;  // for the next one to share
+  runtime::Executor executor;
+};
+
+ModelRace::ModelRace(ModelBuilder& builder, std::vector<std::vector<tir::Func>> scheduled,
+                     const Combination& start, int threads)
+    : builder_(builder), scheduled_(std::move(scheduled)), pool_(threads) {
+  start_ = incumbent_ = contender(start);
+}
+
+std::shared_ptr<ModelRace::Contender> ModelRace::contender(const Combination& combination) {
+  if (start_ && combination == start_->combination) return start_;
+  std::vector<tir::Func> scheduled;
+  for (size_t i = 0; i < combination.size(); ++i) scheduled.push_back(scheduled_.at(i).at(combination[i]));
+  ModelBuilder::Build build = builder_.build(scheduled);
+  auto made = std::make_shared<Contender>(
+      combination, std::move(build.kernels),
+      runtime::Executor(runtime::Module::from_image(std::move(build.image)), pool_.parallel()));
+  runtime::set_random_inputs(made->executor, /*seed=*/0);
+  return made;
+}
+
+void ModelRace::challenge(const Combination& challenger) {
+  challenger_.reset();  // frees its constants before others are made
+  challenger_ = contender(challenger);
+}
+
+void ModelRace::accept() { incumbent_ = std::exchange(challenger_, nullptr); }
+
+ModelTimer::Turn ModelRace::turn() {
+  Turn times;
+  const auto time = [](Contender& contender) {
+    return median(loop(kTurnSeconds, [&] { contender.executor.run(); }));
+  };
+  if (++turns_ % 2) times.incumbent = time(*incumbent_);
+  times.challenger = time(*challenger_);
+  if (turns_ % 2 == 0) times.incumbent = time(*incumbent_);
+  return times;
+}
+
+ModelTimer::Profile ModelRace::profile() {
+  std::vector<std::vector<int64_t>> runs[2];
+  Contender* sides[] = {incumbent_.get(), challenger_.get()};
+  for (int i = 0; i < 2 * kProfileLoops; ++i) {
+    int side = (i + i / 2) % 2;  // 0 1 1 0
+    std::vector<std::vector<int64_t>> spent;
+    loop(kProfileSeconds, [&] {
+      spent.emplace_back(sides[side]->executor.plan().steps.size());
+      sides[side]->executor.run_timed(spent.back());
+    });
+    runs[side].insert(runs[side].end(), spent.begin() + 1, spent.end());
+  }
+  return {task_seconds(*sides[0], runs[0]), task_seconds(*sides[1], runs[1])};
+}
+
+/// The median of each step over the runs, summed over the steps of a task.
+std::vector<double> ModelRace::task_seconds(const Contender& contender,
+                                            const std::vector<std::vector<int64_t>>& runs) const {
+  std::unordered_map<std::string, size_t> task_of;
+  for (size_t i = 0; i < builder_.size(); ++i) task_of[builder_.kernel_name(i)] = i;
+  std::vector<double> seconds(builder_.size());
+  const std::vector<runtime::Step>& steps = contender.executor.plan().steps;
+  for (size_t step = 0; step < steps.size(); ++step) {
+    std::vector<int64_t> samples;
+    for (const std::vector<int64_t>& run : runs) samples.push_back(run[step]);
+    seconds[task_of.at(steps[step].kernel)] += static_cast<double>(median(samples)) * 1e-9;
+  }
+  return seconds;
+}
+
+double ModelRace::elapsed() const { return seconds_since(begun_); }
+
+}  // namespace lathe::tuner

@@ -1,0 +1,46 @@
+// The last stage of a tuning job: among the records of each task, those that make the whole model fastest
+// (docs/decisions/009-whole-model-choice.md).
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/relay/expr.h"
+#include "core/tir/target.h"
+#include "db/store.h"
+#include "tuner/combination.h"
+
+namespace lathe::tuner {
+
+/// What a task may be computed by inside the model.
+struct Alternative {
+  std::optional<db::MeasurementId> measurement;  // none: the default schedule
+  tir::Func scheduled;
+  double constant_bytes = 0;  // of what one call reads
+};
+
+/// The best record for the query and a few others that are near it in time (within 1.4 x) and of another
+/// algorithm, or (within 1.1 x) of another structure; the default schedule when there is no record. Those
+/// with the fewest bytes of constants first; `best` is the place of the best. Records that no longer apply
+/// are left out.
+struct Alternatives {
+  std::vector<Alternative> list;
+  size_t best = 0;
+};
+Alternatives find_alternatives(db::Store& store, const db::BestQuery& query, const tir::Func& workload,
+                               const Target& target);
+
+struct WholeModelResult {
+  int tasks = 0, exchanged = 0;
+  int challengers = 0;           // 0: nothing to choose from, or no time
+  double before = 0, after = 0;  // seconds of one run, timed in turn; 0 without challengers
+};
+
+/// Chooses for `key` on this machine and stores the choice (BestSchedules then builds with it); without any
+/// challenger an earlier choice stays. REQUIRES: constant shapes; `key` is of the tasks of `fused`. Throws
+/// Error as ModelBuilder and the store do.
+WholeModelResult choose_whole_model(const relay::Module& fused, const Target& target, db::Store& store,
+                                    const db::ChoiceKey& key, const ChoiceLimits& limits);
+
+}  // namespace lathe::tuner
