@@ -114,6 +114,7 @@ class Choosing {
       if (!challenge(challenger)) continue;
       ModelTimer::Profile profile = timer_.profile();
       learn(challenger, profile);
+      if (status_.before == 0) status_.before = status_.incumbent = sum(profile.incumbent);
       if (sum(profile.challenger) < sum(profile.incumbent)) settle(challenger);
     }
   }

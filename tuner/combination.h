@@ -39,7 +39,7 @@ class ModelTimer {
 /// So far.
 struct ChoiceStatus {
   int challengers = 0;               // raced or profiled
-  double before = 0, incumbent = 0;  // seconds of one run, as raced last; 0: not yet
+  double before = 0, incumbent = 0;  // seconds of one run, as timed last; 0: not yet
 };
 
 struct ChoiceLimits {

@@ -66,6 +66,23 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
             1e-4);
 }
 
+/// What is chosen inside the model lasts: later builds of the model use it.
+TEST_F(TuneJobs, ChoosesOverTheWholeModel) {
+  Finished job = tune(job_flags(60) + " --whole-model 2s");
+  ASSERT_EQ(job.code, 0) << job.output;
+  nlohmann::json report = last_line(job.output), choice = report["whole_model"];
+  ASSERT_TRUE(choice.is_object()) << job.output;
+  EXPECT_EQ(choice["tasks"], report["tasks"].size());
+  EXPECT_GE(choice["tried"], 1);
+  EXPECT_GE(choice["exchanged"], 0);
+  EXPECT_GT(choice["before_ms"].get<double>(), 0);
+  EXPECT_LE(choice["after_ms"].get<double>(), choice["before_ms"].get<double>());
+  Finished compiled = tune(
+      fmt::format("compile --model dqn --threads 1 --db {} --out {}", path("t.db"), path("again.lathe")));
+  ASSERT_EQ(compiled.code, 0) << compiled.output;
+  EXPECT_EQ(read_file(path("again.lathe")), read_file(report["module"]));
+}
+
 /// Schedules of a sum add in another order than the program they are compared with: they are off by more than
 /// 1e-12, and not by more than the default.
 TEST_F(TuneJobs, ACandidateBeyondTheAcceptedErrorIsWrong) {
@@ -120,6 +137,7 @@ TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
       {"--model dqn --target cpu --shape data", "--shape data: must be NAME=1x3x224x224"},
       {"--model dqn --target cpu --precision double", "must be given, bf16, int8 or float64"},
       {"--model dqn --target cpu --time soon", "--time"},
+      {"--model dqn --target cpu --whole-model -1s", "--whole-model"},
       {"--model dqn --target cpu --max-relative-error 0", "`0` must be a number above 0 and below 1"},
       {"--model dqn --target cpu --max-relative-error 1", "--max-relative-error"},
       {"--model dqn --target cpu --max-relative-error nan", "--max-relative-error"},

@@ -1,0 +1,114 @@
+// Choices over whole models.
+#include "db/schema.h"
+#include "tests/db/fixture.h"
+
+namespace lathe::db {
+namespace {
+
+class ChoiceTest : public ::testing::Test {
+ protected:
+  MeasurementId measured(const std::string& trace, float seconds) {
+    farm_.measured(trace, {seconds});
+    return store_.history(farm_.workload, farm_.target).back().id;
+  }
+  ChoiceKey key() const { return {"digest", farm_.target, 2, 1e-4}; }
+  Choice choice(MeasurementId chosen) const {
+    return {.key = key(), .seconds_before = 3, .seconds_after = 2, .tasks = {{farm_.workload, chosen}}};
+  }
+  BestQuery query() const {
+    return {.workload = farm_.workload, .target = farm_.target, .accept_unconfirmed = true};
+  }
+
+  TemporaryFolder folder_;
+  Farm farm_{folder_ / "lathe.db"};
+  Store& store_ = farm_.store;
+};
+
+TEST_F(ChoiceTest, RoundTripByKey) {
+  MeasurementId fast = measured("fast", 1e-3f), lean = measured("lean", 2e-3f);
+  EXPECT_FALSE(store_.find_choice(key()));
+  farm_.now_ms += 5;
+  store_.set_choice(choice(lean));
+  auto found = store_.find_choice(key());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->seconds_before, 3);
+  EXPECT_EQ(found->seconds_after, 2);
+  EXPECT_EQ(found->chosen_ms, farm_.now_ms);
+  ASSERT_EQ(found->tasks.size(), 1u);
+  EXPECT_EQ(found->tasks[0].workload, farm_.workload);
+  EXPECT_EQ(found->tasks[0].measurement, lean);
+  for (const ChoiceKey& other :
+       {ChoiceKey{"other", farm_.target, 2, 1e-4}, ChoiceKey{"digest", farm_.target, 1, 1e-4},
+        ChoiceKey{"digest", farm_.target, 2, 1e-3}})
+    EXPECT_FALSE(store_.find_choice(other));
+  store_.set_choice(choice(fast));
+  EXPECT_EQ(store_.find_choice(key())->tasks.at(0).measurement, fast);
+  Choice nothing = choice(fast);
+  nothing.tasks.clear();
+  store_.set_choice(nothing);
+  EXPECT_TRUE(store_.find_choice(key())->tasks.empty());
+  EXPECT_TRUE(store_.problems().empty());
+}
+
+TEST_F(ChoiceTest, HoldsUntilABetterRecordComes) {
+  MeasurementId fast = measured("fast", 1e-3f), lean = measured("lean", 2e-3f);
+  store_.set_choice(choice(lean));
+  Choice found = store_.find_choice(key()).value();
+  EXPECT_EQ(store_.chosen(found, query())->trace, "lean");
+  BestQuery other = query();
+  other.workload = store_.add_workload({.digest = "o", .text = "o"});
+  EXPECT_FALSE(store_.chosen(found, other));
+  EXPECT_FALSE(store_.chosen(choice(fast), query()));  // the best itself
+
+  farm_.now_ms += 1000;
+  measured("slower", 1.5e-3f);
+  EXPECT_EQ(store_.chosen(found, query())->trace, "lean");
+  measured("faster", 0.5e-3f);
+  EXPECT_FALSE(store_.chosen(found, query()));
+}
+
+TEST_F(ChoiceTest, NeverNamesASuspectOrInaccurateResult) {
+  measured("fast", 1e-3f);
+  farm_.now_ms += 1000;
+  TrialResult result{
+      .lease = farm_.leased("rough").id, .device = farm_.device, .samples = {2e-3f}, .relative_error = 1e-3};
+  store_.record(std::span(&result, 1));
+  store_.set_choice(choice(store_.history(farm_.workload, farm_.target).back().id));
+  Choice found = store_.find_choice(key()).value();
+  EXPECT_TRUE(store_.chosen(found, query()));
+  BestQuery strict = query();
+  strict.max_relative_error = 1e-4;
+  EXPECT_FALSE(store_.chosen(found, strict));
+  store_.set_suspect(farm_.worker, farm_.now_ms, true);
+  EXPECT_FALSE(store_.chosen(found, query()));
+}
+
+TEST_F(ChoiceTest, AChoiceOfWhatIsNotThereIsRefusedWhole) {
+  MeasurementId lean = measured("lean", 2e-3f);
+  store_.set_choice(choice(lean));
+  EXPECT_NE(error_of([&] { store_.set_choice(choice(lean + 100)); }), "nothing was thrown");
+  EXPECT_EQ(store_.find_choice(key())->tasks.at(0).measurement, lean);
+}
+
+TEST(ChoiceMigration, ADatabaseFromBeforeChoicesKeepsItsRecords) {
+  TemporaryFolder folder;
+  std::string path = folder / "lathe.db";
+  {
+    Database database(path, Access::kReadWrite, std::chrono::seconds(1));
+    migrate(database, migrations().first(1));
+    database.run("INSERT INTO target(name, architecture, features) VALUES('cpu:x', 'x86_64', '')");
+    database.run("INSERT INTO workload(digest, text, flops, bytes) VALUES('d', 't', 1, 1)");
+  }
+  EXPECT_THAT(error_of([&] { Store store(path, {.read_only = true}); }),
+              ::testing::HasSubstr("has schema version 1, older than"));
+  Store store(path);
+  TargetId target = store.find_target("cpu:x").value();
+  EXPECT_TRUE(store.find_workload("d"));
+  EXPECT_FALSE(store.find_choice({"d", target, 1, 1e-4}));
+  store.set_choice({.key = {"d", target, 1, 1e-4}});
+  EXPECT_TRUE(store.find_choice({"d", target, 1, 1e-4}));
+  EXPECT_TRUE(store.problems().empty());
+}
+
+}  // namespace
+}  // namespace lathe::db
