@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/tir/regions.h"
+
 namespace lathe::schedule {
 
 using namespace tir;
@@ -45,7 +47,10 @@ bool loads_contiguously(const Expr& value, const Var& lane) {
                               [&](const Expr& index) { return uses_var(index, lane.get()); });
       good &= !used || is_contiguous(load->indices, lane);
     }
-    if (const Select* select = node.as<Select>()) good &= !uses_var(select->condition, lane.get());
+    const Select* select = node.as<Select>();
+    if (select && uses_var(select->condition, lane.get()))
+      good &= loads_nothing_else(select->if_true, select->condition) &&
+              loads_nothing_else(select->if_false, select->condition);
   });
   return good;
 }

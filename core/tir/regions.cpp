@@ -255,6 +255,20 @@ Region substitute(const Region& region, const VarMap& vars, const BufferMap& buf
   return result;
 }
 
+bool loads_nothing_else(const Expr& e, const Expr& known) {
+  std::vector<Expr> loaded;
+  post_order(known, [&](const NodeRef& node) {
+    if (node.as<Load>()) loaded.push_back(node.cast<ExprNode>());
+  });
+  bool nothing = true;
+  post_order(e, [&](const NodeRef& node) {
+    if (node.as<Load>())
+      nothing &= std::any_of(loaded.begin(), loaded.end(),
+                             [&](const Expr& load) { return structural_equal(load, node); });
+  });
+  return nothing;
+}
+
 Expr element_count(const Region& region) {
   Expr count = imm(kInt64, 1);
   for (const Range& range : region.ranges) count = count * range.extent;

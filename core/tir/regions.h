@@ -33,6 +33,8 @@ Region unite(const Region& a, const Region& b, const Analyzer& analyzer);
 Region clamp_to_buffer(const Region& region, const Analyzer& analyzer);
 Region whole(const Buffer& buffer);
 Region substitute(const Region& region, const VarMap& vars, const BufferMap& buffers = {});
+/// Each element that `e` loads is one that `known` loads too: where `known` was computed, `e` can be.
+bool loads_nothing_else(const Expr& e, const Expr& known);
 /// Elements in a box. REQUIRES: nothing; symbolic extents give a symbolic number.
 Expr element_count(const Region& region);
 

@@ -92,7 +92,7 @@ class TiledReduction {
   void halve_weights() {
     const std::vector<Buffer>& params = s_.func()->params;
     for (size_t o = 0; o < reduction_.operands.size(); ++o) {
-      const Buffer& weights = reduction_.operands[o].buffer;
+      Buffer& weights = reduction_.operands[o].buffer;
       auto param = static_cast<size_t>(std::find(params.begin(), params.end(), weights) - params.begin());
       if (!reduction_.is_weight(o) || param == params.size() || !is_constant_param(s_.func(), param) ||
           !may_be_half(weights->dtype, byte_size(weights), target_, policy_))
@@ -102,6 +102,7 @@ class TiledReduction {
           std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == weights; });
       BlockHandle copy = s_.cache_read(block_, read - reads.begin(), Scope::kGlobal);
       sample_half_storage(s_, copy, policy_.decide);
+      weights = s_[copy]->writes[0].buffer;
     }
   }
 
@@ -335,7 +336,7 @@ class TiledReduction {
   }
 
   Schedule& s_;
-  const VectorReduction& reduction_;
+  VectorReduction reduction_;
   const Target& target_;
   Policy policy_;
   BlockHandle block_, epilogue_;

@@ -194,6 +194,19 @@ Func elementwise(int64_t rows, int64_t columns, DataType dtype) {
   return f.finish("elementwise", {out});
 }
 
+Func leaky_relu(int64_t rows, int64_t columns, DataType dtype) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {rows, columns}, dtype), y = f.input("y", {columns}, dtype);
+  Buffer sum = f.compute("sum", {rows, columns}, [&](Vars i) {
+    return load(x, {i[0], i[1]}) + load(y, {i[1]});
+  });
+  Buffer out = f.compute("out", {rows, columns}, [&](Vars i) {
+    Expr v = load(sum, {i[0], i[1]});
+    return select(less(constant(dtype, 0), v), v, v * constant(dtype, 3));
+  });
+  return f.finish("leaky_relu", {out});
+}
+
 Func doubled_reshape(int64_t rows, int64_t columns, DataType dtype) {
   FuncBuilder f;
   Buffer x = f.input("x", {rows, columns}, dtype);
@@ -247,6 +260,7 @@ std::vector<Program> small_programs() {
       {"softmax", softmax(3, 20)},
       {"element-wise", elementwise(6, 10)},
       {"element-wise, rows no vector divides", elementwise(2, 37)},
+      {"leaky relu", leaky_relu(3, 48)},
       {"reshape", doubled_reshape(8, 32)},
       {"reshape, odd rows", doubled_reshape(4, 11)},
       {"filter", filter(150, 64)},

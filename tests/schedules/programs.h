@@ -40,6 +40,8 @@ tir::Func global_average(int64_t blocks, int64_t size);
 tir::Func softmax(int64_t rows, int64_t columns);
 /// Three element-wise blocks one after the other, with a broadcast.
 tir::Func elementwise(int64_t rows, int64_t columns, DataType dtype = kInt32);
+/// x plus a row, three times as much where that is negative.
+tir::Func leaky_relu(int64_t rows, int64_t columns, DataType dtype = kInt32);
 /// out[1, rows / 4, columns * 4] = twice x[rows, columns], in its order.
 tir::Func doubled_reshape(int64_t rows, int64_t columns, DataType dtype = kInt32);
 /// A row filtered by `taps` weights: a convolution of one channel in and out, in three nested sums, two of

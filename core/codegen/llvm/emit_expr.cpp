@@ -4,16 +4,17 @@
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/vector_math.h"
 #include "core/support/error.h"
+#include "core/tir/regions.h"
 
 namespace lathe::codegen {
 namespace {
 bool is_signed(DataType dtype) { return dtype.code == TypeCode::kInt; }
 
-bool has_load_or_division(const Expr& e) {
-  bool found = false;
-  post_order(e, [&](const NodeRef& node) {
+/// A branch of a select that may fail where `condition`, which is computed in any case, does not choose it.
+bool needs_guard(const Expr& branch, const Expr& condition) {
+  bool found = !tir::loads_nothing_else(branch, condition);
+  post_order(branch, [&](const NodeRef& node) {
     const Binary* b = node.as<Binary>();
-    found |= node.as<tir::Load>() != nullptr;
     found |=
         b && b->dtype.is_int() && b->op >= BinaryOp::kDiv && b->op <= BinaryOp::kFloorMod && !as_int(b->b);
   });
@@ -202,7 +203,7 @@ llvm::Value* Emitter::guarded(llvm::Value* condition, llvm::Type* type,
 llvm::Value* Emitter::select(const Select& e) {
   if (e.condition.dtype().lanes > 1) return vector_select(e);
   llvm::Value* condition = value(e.condition);
-  bool guard_true = has_load_or_division(e.if_true), guard_false = has_load_or_division(e.if_false);
+  bool guard_true = needs_guard(e.if_true, e.condition), guard_false = needs_guard(e.if_false, e.condition);
   if (!guard_true && !guard_false) return b_.CreateSelect(condition, value(e.if_true), value(e.if_false));
   llvm::Type* type = value_type(e.dtype);
   llvm::Value* a = guard_true ? guarded(condition, type, [&] { return value(e.if_true); }) : value(e.if_true);
@@ -216,7 +217,7 @@ llvm::Value* Emitter::vector_select(const Select& e) {
   llvm::Value* condition = value(e.condition);
   llvm::Value* outer = mask_;
   auto side = [&](const Expr& v, bool if_true) {
-    if (has_load_or_division(v)) {
+    if (needs_guard(v, e.condition)) {
       llvm::Value* lanes = if_true ? condition : b_.CreateNot(condition);
       mask_ = outer ? b_.CreateAnd(outer, lanes) : lanes;
     }

@@ -1,4 +1,6 @@
 // Statements: loops, conditions, allocations.
+#include <bit>
+
 #include "core/codegen/llvm/emitter.h"
 #include "core/support/error.h"
 #include "core/tir/lower.h"
@@ -86,7 +88,9 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
   auto planned = state_.registers.find(buffer.get());
   if (planned != state_.registers.end()) {
     for (const auto& [first, lanes] : planned->second) {
-      llvm::Type* type = memory_type(buffer->dtype.with_lanes(lanes));
+      // Of 12 lanes, say: in a register of 16. LLVM would take it apart wherever it crosses a basic block.
+      int whole = static_cast<int>(std::bit_ceil(static_cast<unsigned>(lanes)));
+      llvm::Type* type = memory_type(buffer->dtype.with_lanes(whole));
       place.slots[first] = llvm::cast<llvm::AllocaInst>(stack_slot(type, llvm::Align(64), buffer->name));
     }
   } else {
