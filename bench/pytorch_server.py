@@ -6,9 +6,14 @@ frozen; of the ways PyTorch offers from there the fastest on this machine races.
 or {"variant": null} when there is no such architecture.
 """
 import json
+import os
 import statistics
 import sys
 import time
+
+# OpenBLAS has threads of its own, which torch.set_num_threads does not reach: read when the library is loaded.
+for variable in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS'):
+    os.environ[variable] = sys.argv[2]
 
 import numpy
 import torch
@@ -42,6 +47,7 @@ def variants(model, x):
     if x.dim() == 4:
         last = x.to(memory_format=torch.channels_last)
         model.to(memory_format=torch.channels_last)
+        yield 'frozen, channels last', frozen(last), last
         yield 'optimized, channels last', torch.jit.optimize_for_inference(frozen(last)), last
 
 
@@ -58,7 +64,6 @@ def main():
     name, threads, file = sys.argv[1:4]
     torch.set_num_threads(int(threads))
     torch.set_num_interop_threads(1)
-    torch.set_grad_enabled(False)
     torch.set_flush_denormal(True)
     model = build(name)
     if model is None:
@@ -76,4 +81,5 @@ def main():
         print(json.dumps(timed_runs(module, x, int(argument)) if verb == 'run' else []), flush=True)
 
 
-main()
+with torch.inference_mode():
+    main()

@@ -97,13 +97,13 @@ async function startOnnxRuntime(onnx, threads, folder, shapes) {
   return { side, inputs: await side.answer() };
 }
 
-/** PyTorch's own definition of a zoo model; none for models that torchvision does not have. */
+/** PyTorch's own definition of a zoo model, as {side, variant}; null for models that it does not have. */
 async function startPyTorch(model, threads, inputs) {
   if (model.endsWith('.onnx')) return null;
   const files = inputs.map((binding) => binding.slice(binding.indexOf('=') + 1));
   const side = new Side('pytorch', '/usr/bin/python3', [path.join(__dirname, 'pytorch_server.py'), model, threads, ...files]);
   const ready = await side.answer();
-  if (ready.variant) return side;
+  if (ready.variant) return { side, variant: ready.variant };
   side.close();
   return null;
 }
@@ -131,7 +131,7 @@ function computeTruth(onnx, inputs, truth) {
 
 /**
  * Ours against ONNX Runtime and, if wanted, PyTorch: {model, threads, ours_ms, peers: {name: {ms, ratio, low, high}},
- * max_rel_error, error_float64, peer_error_float64}: our error against ONNX Runtime's outputs, and of either against
+ * pytorch_variant (which of PyTorch's ways was the fastest), max_rel_error, error_float64, peer_error_float64}: our error against ONNX Runtime's outputs, and of either against
  * the model computed in float64 (null where it cannot be).
  * options: threads, rounds, shapes (NAME=1x3x224x224, of inputs with open dimensions), tuning (flags of `tune compile`),
  * pytorch.
@@ -147,7 +147,7 @@ async function raceModel(model, options, folder) {
     sides.push(ours);
     await ours.answer();
     const torch = options.pytorch ? await startPyTorch(model, options.threads, inputs) : null;
-    if (torch) sides.push(torch);
+    if (torch) sides.push(torch.side);
 
     const times = await takeTurns(sides, options.rounds);
     const outputs = [ours, peer].map((side) => path.join(folder, `${side.name}_outputs`));
@@ -157,7 +157,7 @@ async function raceModel(model, options, folder) {
     const truth = truthOf(onnx, inputs, folder), [errorOfOurs, errorOfPeer] = outputs.map((output) => (truth ? folderError(output, truth) : null));
     const peers = Object.fromEntries(sides.filter((side) => side !== ours).map((side) => [side.name, ratioOf(times.lathe, times[side.name])]));
     return {
-      model, threads: options.threads, ours_ms: median(times.lathe), peers,
+      model, threads: options.threads, ours_ms: median(times.lathe), peers, pytorch_variant: torch && torch.variant,
       max_rel_error: folderError(...outputs), error_float64: errorOfOurs, peer_error_float64: errorOfPeer,
     };
   } finally {

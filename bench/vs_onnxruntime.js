@@ -11,8 +11,8 @@ const usage = 'vs-onnxruntime --models A,B [--threads N] [--shape NAME=1x3x48x19
 
 async function main() {
   const options = parseArguments(process.argv.slice(2), usage);
-  const rows = (await raceAll(options)).map(({ model, threads, ours_ms, peers: { onnxruntime: peer }, ...errors }) => (
-    { model, threads, ours_ms, peer_ms: peer.ms, ratio: peer.ratio, ratio_low: peer.low, ratio_high: peer.high, ...errors }));
+  const rows = (await raceAll(options)).map(({ model, threads, ours_ms, peers: { onnxruntime: peer }, max_rel_error, error_float64, peer_error_float64 }) => (
+    { model, threads, ours_ms, peer_ms: peer.ms, ratio: peer.ratio, ratio_low: peer.low, ratio_high: peer.high, max_rel_error, error_float64, peer_error_float64 }));
   if (options.json) {
     console.log(JSON.stringify(rows));
     return;
