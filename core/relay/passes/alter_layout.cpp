@@ -1,6 +1,7 @@
 #include "core/relay/passes/alter_layout.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "core/relay/analysis/call_type.h"
@@ -71,6 +72,7 @@ class AlterLayout final : public ExprMutator {
     const OpNode* op = e->callee.as<OpNode>();
     if (!op) return visit_default(e);
     if (op->name == "nn.dense") return packed_dense(e);
+    if (Expr whole = with_whole_blocks(*e)) return first_channels(visit(whole), channels_of(e));
     Blocked result = blocked_call(e, *op);
     if (!result.block) return visit_default(e);
     blocked_[e.get()] = result;
@@ -176,6 +178,30 @@ class AlterLayout final : public ExprMutator {
     kernel = transform(kernel, "OIHW", altered->kernel_layout);
     const char* op = depthwise ? "nn.contrib_depthwise_conv2d_NCHWc" : "nn.contrib_conv2d_NCHWc";
     return {typed_call(op, {data, kernel}, seal(std::move(altered))), out_block};
+  }
+
+  /// A convolution whose results have no block (257 channels) with more of them, of weight zero, up to whole
+  /// vectors; null for others, and for those of few results, where more would cost more than vectors gain.
+  Expr with_whole_blocks(const Call& e) const {
+    const Constant* weight = op_name(e) == "nn.conv2d" ? e.args[1].as<Constant>() : nullptr;
+    if (!weight) return {};
+    const ConvAttrs& a = attrs_as<ConvAttrs>(e.attrs);
+    Ints shape = weight->value.shape();
+    bool has_input_blocks = block_for(shape[1]) || shape[1] <= 2 * lanes_;
+    if (!ops::is_plain(a) || a.groups != 1 || shape[0] < lanes_ || block_for(shape[0]) || !has_input_blocks)
+      return {};
+    shape[0] = (shape[0] + lanes_ - 1) / lanes_ * lanes_;
+    Tensor more = zeros(shape, weight->value.dtype());
+    std::memcpy(more.data(), weight->value.data(), static_cast<size_t>(weight->value.bytes()));
+    auto widened = mutate(a);
+    widened->channels = shape[0];
+    return typed_call("nn.conv2d", {e.args[0], typed_constant(more)}, seal(std::move(widened)));
+  }
+
+  static Expr first_channels(const Expr& e, int64_t count) {
+    auto attrs = std::make_unique<StridedSliceAttrs>();
+    attrs->begin = {0}, attrs->end = {count}, attrs->strides = {1}, attrs->axes = Ints{1};
+    return typed_call("strided_slice", {e}, seal(std::move(attrs)));
   }
 
   static int64_t products_of(const Call& product) {

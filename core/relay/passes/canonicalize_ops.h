@@ -5,8 +5,10 @@
 
 namespace lathe::relay {
 
-/// nn.bias_add becomes an add of the vector with its broadcast axes spelled out. REQUIRES: types are
-/// inferred; the result has its types.
+/// nn.bias_add (x, b)          ->  add of the vector with its broadcast axes spelled out
+/// nn.conv1d (x, w), NCW, OIW  ->  nn.conv2d of images one row high, for which there are layouts
+///
+/// REQUIRES: types are inferred; the result has its types.
 Module canonicalize_ops(const Module& module);
 
 }  // namespace lathe::relay

@@ -213,6 +213,26 @@ TEST(AlterLayout, PadsResizesAndLeaksInBlocks) {
   EXPECT_EQ(count(f, "layout_transform"), 2);
 }
 
+TEST(AlterLayout, ChannelsWithoutABlockAreFilledUp) {
+  for (int64_t in : {1, 3, 8}) {
+    Net n({1, in, 6, 5});
+    Ref<Function> f = altered(n.main(n.relu(n.bias(n.conv(n.data(), 17, 3)))), 8);
+    const Call* conv = nullptr;
+    post_order(f, [&](const NodeRef& node) {
+      const Call* call = node.as<Call>();
+      if (call && call->callee.as<OpNode>()->name == "nn.contrib_conv2d_NCHWc") conv = call;
+    });
+    ASSERT_TRUE(conv) << in << " channels";
+    EXPECT_EQ(constant_shape(*conv->checked_type.as<TensorType>()), (Index{1, 3, 6, 5, 8}));
+    EXPECT_EQ(count(f, "strided_slice"), 1);
+  }
+  // To fill 2 up to 8 would be four times the work; what is read in no blocks either stays.
+  Net few({1, 8, 6, 5});
+  EXPECT_EQ(count(altered(few.main(few.conv(few.data(), 2, 3)), 8), "strided_slice"), 0);
+  Net odd({1, 17, 6, 5});
+  EXPECT_EQ(count(altered(odd.main(odd.conv(odd.data(), 17, 3)), 8), "strided_slice"), 0);
+}
+
 TEST(AlterLayout, KeepsWhatHasNoBlock) {
   Net n({1, 8, 4, 4});
   Ref<Function> f = altered(n.main(n.relu(n.conv(n.data(), 7, 3))), 8);
