@@ -47,7 +47,6 @@ std::string link_shared_object(std::span<const std::string_view> objects, const 
     command.push_back(folder / fmt::format("{}.o", i));
     write_file(command.back(), objects[i]);
   }
-  if (objects.empty()) command.emplace_back("/dev/null");  // an empty linker script: `ld` wants one input
   int code = run_program(std::move(command), log);
   if (code != 0) fail("{} failed with exit code {}: {}", linker, code, read_file(log));
   return read_file(output);

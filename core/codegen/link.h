@@ -8,7 +8,8 @@
 namespace lathe::codegen {
 
 /// Object files as one shared object, by binutils' `linker` ("ld") in a process of its own. Symbols they do
-/// not define are left to whoever loads it. Throws Error with the linker's words when it fails or is missing.
+/// not define are left to whoever loads it. REQUIRES: at least one. Throws Error with the linker's words when
+/// it fails or is missing.
 std::string link_shared_object(std::span<const std::string_view> objects, const std::string& linker);
 
 }  // namespace lathe::codegen

@@ -116,6 +116,8 @@ def @main(%x: Tensor[(2, 1, 90), float32], %b: Tensor[(19), float32]) {
   %0 = nn.conv1d(%x, multiply(ones(shape=[19, 1, 9], dtype="float32"), 0.5f), strides=[4], padding=[3, 2], channels=19, kernel_size=[9]);
   nn.relu(nn.bias_add(%0, %b))
 })"},
+    {"NoKernels", R"(
+def @main(%x: Tensor[(2, 6), float32]) { (reshape(%x, newshape=[3, 4]), %x) })"},
     {"Broadcasts", R"(
 def @main(%x: Tensor[(5, 1, 7), float32], %y: Tensor[(3, 1), float32]) {
   %0 = subtract(%x, %y);
