@@ -146,24 +146,12 @@ llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer)
   return result;
 }
 
-namespace {
-/// The first `lanes` of a vector, or the vector with more behind it, whatever they hold.
-llvm::Value* resized(llvm::IRBuilder<>& b, llvm::Value* v, unsigned lanes) {
-  auto* type = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
-  if (!type || type->getNumElements() == lanes) return v;
-  std::vector<int> from(lanes, llvm::PoisonMaskElem);
-  std::iota(from.begin(), from.begin() + std::min(lanes, type->getNumElements()), 0);
-  return b.CreateShuffleVector(v, from);
-}
-}  // namespace
-
 llvm::Value* Emitter::load(const tir::Load& e) {
   FlatAccess at = flatten(e.buffer, e.indices);
   const Storage& place = storage(e.buffer.get());
   if (!place.pointer) {
     llvm::AllocaInst* slot = place.slots.at(at.constant);
-    llvm::Value* whole = b_.CreateLoad(slot->getAllocatedType(), slot);
-    return from_memory(resized(b_, whole, static_cast<unsigned>(at.lanes)), e.dtype);
+    return from_memory(b_.CreateLoad(slot->getAllocatedType(), slot), e.dtype);
   }
   return from_memory(load_from(at, e.buffer), e.dtype);
 }
@@ -176,11 +164,9 @@ void Emitter::emit_store(const tir::Store& e) {
         "{} lanes stored in {} of {}", e.value.dtype().lanes, at.lanes, e.buffer->name);
   v = to_memory(v, e.buffer->dtype.with_lanes(at.lanes));
   const Storage& place = storage(e.buffer.get());
-  if (!place.pointer) {
-    llvm::AllocaInst* slot = place.slots.at(at.constant);
-    auto* type = llvm::dyn_cast<llvm::FixedVectorType>(slot->getAllocatedType());
-    b_.CreateStore(resized(b_, v, type ? type->getNumElements() : 1), slot);
-  } else if (at.is_dense())
+  if (!place.pointer)
+    b_.CreateStore(v, place.slots.at(at.constant));
+  else if (at.is_dense())
     b_.CreateAlignedStore(v, pointer_to(at, e.buffer), alignment_of(at, e.buffer));
   else
     scatter(at, e.buffer, v);

@@ -1,6 +1,4 @@
 // Statements: loops, conditions, allocations.
-#include <bit>
-
 #include "core/codegen/llvm/emitter.h"
 #include "core/support/error.h"
 #include "core/tir/lower.h"
@@ -88,9 +86,7 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
   auto planned = state_.registers.find(buffer.get());
   if (planned != state_.registers.end()) {
     for (const auto& [first, lanes] : planned->second) {
-      // Of 12 lanes, say: in a register of 16. LLVM would take it apart wherever it crosses a basic block.
-      int whole = static_cast<int>(std::bit_ceil(static_cast<unsigned>(lanes)));
-      llvm::Type* type = memory_type(buffer->dtype.with_lanes(whole));
+      llvm::Type* type = memory_type(buffer->dtype.with_lanes(lanes));
       place.slots[first] = llvm::cast<llvm::AllocaInst>(stack_slot(type, llvm::Align(64), buffer->name));
     }
   } else {
