@@ -1,6 +1,6 @@
 // From a file on disk to the first result: Lathe's runtime and ONNX Runtime in fresh processes, in turn.
 //   ./run bench cold-start [--models resnet50,...] [--threads 1,2] [--shape NAME=1x3x48x192] [--rounds R]
-//                        [--db FILE | --untuned] [--json]
+//                        [--db FILE | --untuned] [--max-relative-error E] [--json]
 // Prints milliseconds (loading plus the first inference), the part that is loading, and the peak of the resident memory;
 // ratios are peer / ours, medians over the rounds. The files are in the page cache. Ours is charged for its whole
 // process from main() on; the peer not for Node's memory, nor for loading its library.
@@ -35,7 +35,7 @@ function race(model, threads, options, folder) {
 function main() {
   const list = process.argv.slice(2);
   if (!list.includes('--models')) list.push('--models', 'resnet50');
-  const options = parseArguments(list, 'cold-start [--models A,B] [--threads 1,2] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--rounds R] [--json]');
+  const options = parseArguments(list, 'cold-start [--models A,B] [--threads 1,2] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--max-relative-error E] [--rounds R] [--json]');
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'lathe-cold-')), rows = [];
   try {
     for (const threads of options.threads) for (const model of options.models) rows.push(race(model, threads, options, folder));

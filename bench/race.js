@@ -179,8 +179,9 @@ function parseArguments(list, command) {
       case '--threads': options.threads = value().split(',').map(Number); break;
       case '--rounds': options.rounds = Number(value()); break;
       case '--shape': options.shapes.push(value()); break;
-      case '--db': options.tuning = ['--db', path.resolve(value())]; break;
-      case '--untuned': options.tuning = ['--untuned']; break;
+      case '--db': options.tuning.push('--db', path.resolve(value())); break;
+      case '--untuned': options.tuning.push('--untuned'); break;
+      case '--max-relative-error': options.tuning.push(flag, value()); break;
       case '--json': options.json = true; break;
       default: usage(`unknown option ${flag}`);
     }

@@ -1,5 +1,5 @@
 // Lathe and ONNX Runtime on the same ONNX file, in turn, in one experiment; prints the ratio of their times.
-//   ./run bench vs-onnxruntime --models resnet18,path.onnx [--threads N] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--rounds R] [--json]
+//   ./run bench vs-onnxruntime --models resnet18,path.onnx [--threads N] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--max-relative-error E] [--rounds R] [--json]
 // A ratio is peer / ours: above 1, Lathe is faster. Its interval is the 95% confidence interval of the median over rounds.
 // Errors are the largest difference of an output over its largest value: ours from the peer's (max_rel_error), and of
 // both sides from the model computed in float64 on the same inputs.
@@ -7,7 +7,7 @@
 const path = require('path');
 const { errorText, exitWith, parseArguments, raceAll } = require('./race.js');
 
-const usage = 'vs-onnxruntime --models A,B [--threads N] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--rounds R] [--json]';
+const usage = 'vs-onnxruntime --models A,B [--threads N] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--max-relative-error E] [--rounds R] [--json]';
 
 async function main() {
   const options = parseArguments(process.argv.slice(2), usage);

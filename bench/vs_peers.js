@@ -1,5 +1,5 @@
 // Lathe, ONNX Runtime and PyTorch on the same model, in turn, in one experiment; prints the ratio to the best peer.
-//   ./run bench vs-peers --models resnet18,path.onnx [--threads 1,2] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--rounds R] [--json]
+//   ./run bench vs-peers --models resnet18,path.onnx [--threads 1,2] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--max-relative-error E] [--rounds R] [--json]
 // A ratio is peer / ours: above 1, Lathe is faster. Its interval is the 95% confidence interval of the median over
 // rounds. ONNX Runtime reads our file; PyTorch runs torchvision's definition of the same network (dqn: one of our
 // own, in its modules) in the way that is fastest for it, and is left out where there is none. Errors are the largest difference of an output over its largest value: ours from ONNX
@@ -9,7 +9,7 @@
 const path = require('path');
 const { errorText, exitWith, parseArguments, raceAll } = require('./race.js');
 
-const usage = 'vs-peers --models A,B [--threads N,M] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--rounds R] [--json]';
+const usage = 'vs-peers --models A,B [--threads N,M] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--max-relative-error E] [--rounds R] [--json]';
 
 function rowOf({ model, threads, ours_ms, peers, pytorch_variant, ...errors }) {
   const [best, race] = Object.entries(peers).reduce((a, b) => (b[1].ms < a[1].ms ? b : a));
