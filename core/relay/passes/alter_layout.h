@@ -11,9 +11,8 @@
 namespace lathe::relay {
 
 /// REQUIRES: types are inferred, batch norms simplified away. Packs constant weights; new expressions have no
-/// types. Convolutions whose results have no block of at least 4
-/// channels get more, of constant weight zero, which are cut off again; other channels without a block keep
-/// NCHW.
+/// types. Convolutions whose results have no block of at least 4 channels get more, of constant weight zero,
+/// which are cut off again; other channels without a block keep NCHW.
 Module alter_layout(const Module& module, const Target& target);
 
 }  // namespace lathe::relay

@@ -240,7 +240,7 @@ TEST(AlterLayout, ChannelsWithoutABlockAreFilledUp) {
 
 TEST(AlterLayout, KeepsWhatHasNoBlock) {
   Net n({1, 8, 4, 4});
-  Ref<Function> f = altered(n.main(n.relu(n.conv(n.data(), 11, 3))), 8);
+  Ref<Function> f = altered(n.main(n.relu(n.conv(n.data(), 3, 3))), 8);
   EXPECT_EQ(count(f, "nn.conv2d"), 1);
   EXPECT_EQ(count(f, "layout_transform"), 0);
 }
