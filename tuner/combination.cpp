@@ -13,25 +13,33 @@ namespace {
 constexpr double kLeastGain = 0.001;  // as a share of the run: less is not worth another schedule
 constexpr double kMostLoss = 0.003;   // a single exchange with a worse forecast is not tried
 
-/// Wald's sequential test of "wins a turn with probability 3/4" against "1/2" (The Annals of Mathematical
+/// Chances of being wrong: of taking an equal for faster, and of missing what wins as often as kWin.
+struct Risks {
+  double equal, missed;
+};
+constexpr Risks kRace{0.01, 0.1};
+constexpr Risks kLastRace{0.05, 0.02};  // of what won a race already
+
+/// Wald's sequential test of "wins a turn with probability kWin" against "1/2" (The Annals of Mathematical
 /// Statistics 16, 1945). Only who is faster counts, not by how much: other programs of the machine slow
 /// single turns down by half, to either side.
 class WinsTest {
  public:
+  explicit WinsTest(Risks risks)
+      : pass_(std::log((1 - risks.missed) / risks.equal)),
+        give_up_(std::log(risks.missed / (1 - risks.equal))) {}
+
   void add(bool won) {
-    evidence_ += won ? std::log(kWin / 0.5) : std::log((1 - kWin) / 0.5);
+    evidence_ += std::log((won ? kWin : 1 - kWin) / 0.5);
     ++turns_;
   }
-  bool passed() const { return evidence_ >= std::log((1 - kMissed) / kFalse); }
-  bool decided() const {
-    return passed() || evidence_ <= std::log(kMissed / (1 - kFalse)) || turns_ == kMostTurns;
-  }
+  bool passed() const { return evidence_ >= pass_; }
+  bool decided() const { return passed() || evidence_ <= give_up_ || turns_ == kMostTurns; }
 
  private:
-  static constexpr double kWin = 0.75;
-  static constexpr double kFalse = 0.003, kMissed = 0.1;  // chances of being wrong
-  static constexpr int kMostTurns = 150;
-  double evidence_ = 0;
+  static constexpr double kWin = 0.7;
+  static constexpr int kMostTurns = 200;
+  double pass_, give_up_, evidence_ = 0;
   int turns_ = 0;
 };
 
@@ -77,8 +85,8 @@ class Choosing {
   }
 
   /// Whether the challenger is clearly faster than the incumbent; or, `reversed`, the other way round.
-  bool race(bool reversed = false) {
-    WinsTest test;
+  bool race(Risks risks, bool reversed = false) {
+    WinsTest test(risks);
     std::vector<double> seconds, ratios;
     while (!test.decided()) {
       ModelTimer::Turn turn = timer_.turn();
@@ -94,7 +102,7 @@ class Choosing {
   bool attempt(const Combination& challenger) { return challenge(challenger) && settle(challenger); }
 
   bool settle(const Combination& challenger) {
-    bool won = race();
+    bool won = race(kRace);
     if (status_.before == 0) status_.before = raced_.incumbent;
     status_.incumbent = won ? raced_.challenger : raced_.incumbent;
     if (won) {
@@ -170,7 +178,7 @@ class Choosing {
     Chosen chosen{start_, status_.before, status_.before, status_.challengers};
     if (incumbent_ == start_) return chosen;
     timer_.challenge(start_);
-    if (race(/*reversed=*/true)) chosen.combination = incumbent_;
+    if (race(kLastRace, /*reversed=*/true)) chosen.combination = incumbent_;
     chosen.before = chosen.after = raced_.incumbent;
     if (chosen.combination != start_) chosen.after = raced_.challenger;
     return chosen;

@@ -50,23 +50,22 @@ struct ChoiceLimits {
 
 struct Chosen {
   Combination combination;
-  double before = 0,
-         after = 0;  // seconds of one run at the start and as chosen, timed in turn; 0: no challenger
+  double before = 0, after = 0;  // seconds of one run: the start, what was chosen; 0 without challengers
   int challengers = 0;
 };
 
 /// A combination that is faster than `start`, or `start`. Task i has alternatives 0 .. counts[i]-1, those
 /// with the fewest bytes of constants first. Steps:
 /// 1. `proposals` are raced.
-/// 2. Every alternative is profiled inside the model, all tasks at once: round r runs all tasks' leanest, and
-/// so
-///    on to all their fattest, so that caches are seen at their emptiest and fullest.
+/// 2. Every alternative is profiled inside the model, all tasks at once: the first round runs the leanest of
+///    every task, the last one the fattest, so that caches are seen at their emptiest and fullest.
 /// 3. The fastest of each task by these profiles are raced together.
-/// 4. Single exchanges are raced, those that the profiles promise most first; after a win, again from the
-/// top. A challenger is accepted when the median of its turns' ratios is below 1 with 99.7% confidence (order
-/// statistics: it wins 11 of 12 turns). What was accepted is compared once more, on turns that no decision
-/// rests on, with `start`, which stays unless it is clearly slower. The timer begins with `start` as
-/// incumbent.
+/// 4. Single exchanges are raced, the most promising first; after a win, again from the top.
+///
+/// A challenger is accepted when it is clearly faster: a sequential test on who wins turns, which takes an
+/// equal for faster in 1 of 100 races; most races of equals end after some 25 turns. What was accepted is
+/// raced once more, on turns that no decision rests on, with `start`, which stays unless it is clearly slower
+/// (1 of 20). The timer begins with `start` as incumbent.
 Chosen choose_combination(std::span<const size_t> counts, const Combination& start,
                           std::span<const Combination> proposals, ModelTimer& timer,
                           const ChoiceLimits& limits);

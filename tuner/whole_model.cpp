@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kRecords = 300;  // looked at for each task
 constexpr size_t kMostAlternatives = 4;
-constexpr double kNearAlgorithm = 1.4, kNearStructure = 1.1;  // times the best's time
+constexpr double kNearAlgorithm = 1.4, kNearStructure = 1.1,
+                 kNear = 1.05;  // times the best's time
 
 /// What tells algorithms of one operator apart: each winograd with its sizes; "" for the direct one.
 std::string algorithm_of(const schedule::Trace& trace) {
@@ -69,6 +70,7 @@ class Collector {
       tir::Func scheduled = schedule::replay(trace, workload_);
       kinds_.insert(algorithm_of(trace));
       kinds_.insert(structure_of(trace));
+      kinds_.insert(schedule::to_json(trace));
       list_.push_back({record.id, scheduled, constant_bytes(scheduled)});
     } catch (const Error&) {  // of another version
     }
@@ -110,6 +112,7 @@ Alternatives find_alternatives(db::Store& store, const db::BestQuery& query, con
     collector.offer(best->measurement, algorithm_of, kNearAlgorithm);
     for (const db::Measurement& record : records) collector.offer(record, algorithm_of, kNearAlgorithm);
     for (const db::Measurement& record : records) collector.offer(record, structure_of, kNearStructure);
+    for (const db::Measurement& record : records) collector.offer(record, schedule::to_json, kNear);
     found.list = collector.take();
   }
   bool applies = best && !found.list.empty() && found.list[0].measurement == best->measurement.id;

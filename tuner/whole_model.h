@@ -20,10 +20,10 @@ struct Alternative {
   double constant_bytes = 0;  // of what one call reads
 };
 
-/// The best record for the query and a few others that are near it in time (within 1.4 x) and of another
-/// algorithm, or (within 1.1 x) of another structure; the default schedule when there is no record. Those
-/// with the fewest bytes of constants first; `best` is the place of the best. Records that no longer apply
-/// are left out.
+/// The best record for the query and up to three others: of other algorithms within 1.4 times its time, then
+/// of other structures within 1.1 times, then any within 1.05 times; the default schedule when there is no
+/// record. Those with the fewest bytes of constants first; `best` is the place of the best. Records that no
+/// longer apply are left out.
 struct Alternatives {
   std::vector<Alternative> list;
   size_t best = 0;
