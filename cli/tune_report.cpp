@@ -95,94 +95,112 @@ void print_limits(const worker::MachineLimits& limits, int threads) {
       threads, threads == 1 ? "" : "s", limits.flops / 1e9, limits.bandwidth / 1e9);
 }
 
+struct Report {
+  const TuneJob& job;
+  const TuneOutcome& outcome;
+  std::string module;  // the file
+  double rounding_error = 0;
+  BeforeAfter times;
+  worker::MachineLimits limits;
+  std::vector<Row> rows;
+};
+
+void print_text(const Report& report) {
+  const auto& [search, choice] = report.outcome;
+  const tuner::SessionStatus& status = search.status;
+  print_table(report.rows);
+  print_limits(report.limits, static_cast<int>(report.job.threads));
+  if (status.quality.samples > 0)
+    fmt::print(
+        "cost model on held-out candidates: rank correlation {:.2f}, recall of the fastest fifth {:.2f}\n",
+        status.quality.spearman, status.quality.recall);
+  fmt::print("{} trials in {:.1f} s ({:.1f}/s)\n", status.trials, status.seconds,
+             status.seconds > 0 ? static_cast<double>(status.trials) / status.seconds : 0);
+  if (auto most = tuner::reached(search.milestones, kMost))
+    fmt::print("{:.0f}% of the speed found after {} trials, {:.1f} s\n", 100 * kMost, most->trials,
+               most->seconds);
+  if (choice.challengers > 0)
+    fmt::print("whole model: {} of {} tasks exchanged, {} -> {} ({} exchanges tried)\n", choice.exchanged,
+               choice.tasks, duration_text(choice.before), duration_text(choice.after), choice.challengers);
+  fmt::print("model: {} before, {} after ({:.2f}x)\n", duration_text(report.times.before),
+             duration_text(report.times.after), report.times.before / report.times.after);
+  if (report.rounding_error > 0)
+    fmt::print("large constants are kept in half precision: outputs are off by {:.1e} of the largest\n",
+               report.rounding_error);
+  fmt::print("module:  {}\nrecords: {} (job {})\n", report.module, report.job.database, search.uuid);
+}
+
+nlohmann::json task_json(const Row& row, const worker::MachineLimits& limits) {
+  return {{"name", row.task.name},
+          {"weight", row.task.calls},
+          {"before_us", row.state.default_seconds * 1e6},
+          {"after_us", row.after * 1e6},
+          {"gflops", row.gflops()},
+          {"peak_share", row.gflops() * 1e9 / limits.flops},
+          {"limit", row.limit.name()},
+          {"limit_us", row.limit.seconds * 1e6},
+          {"limit_share", row.limit.share(row.after)},
+          {"relative_error", row.error},
+          {"trials", row.state.trials},
+          {"failures", failures_by_kind(row.state)}};
+}
+
+void print_json(const Report& report) {
+  const auto& [search, choice] = report.outcome;
+  nlohmann::json tasks = nlohmann::json::array();
+  for (const Row& row : report.rows) tasks.push_back(task_json(row, report.limits));
+  nlohmann::json object = {{"model", report.job.model},
+                           {"target", report.job.target},
+                           {"threads", report.job.threads},
+                           {"trials", search.status.trials},
+                           {"seconds", search.status.seconds},
+                           {"before_ms", report.times.before * 1e3},
+                           {"after_ms", report.times.after * 1e3},
+                           {"rounding_error", report.rounding_error},
+                           {"tasks", tasks},
+                           {"peak_gflops", report.limits.flops / 1e9},
+                           {"memory_gbps", report.limits.bandwidth / 1e9},
+                           {"rank_correlation", search.status.quality.spearman},
+                           {"module", report.module},
+                           {"database", report.job.database},
+                           {"job", search.uuid}};
+  if (auto most = tuner::reached(search.milestones, kMost)) {
+    object["trials_to_95"] = most->trials;
+    object["seconds_to_95"] = most->seconds;
+  }
+  if (choice.challengers > 0)
+    object["whole_model"] = {{"tasks", choice.tasks},
+                             {"exchanged", choice.exchanged},
+                             {"tried", choice.challengers},
+                             {"before_ms", choice.before * 1e3},
+                             {"after_ms", choice.after * 1e3}};
+  fmt::print("{}\n", object.dump());
+}
+
 }  // namespace
 
 int report_tune_job(const TuneJob& job, const Target& target, const relay::Module& fused,
                     std::span<const tuner::Task> tasks, const TuneOutcome& outcome) {
-  const tracker::TuneResult& result = outcome.search;
-  const tuner::WholeModelResult& choice = outcome.choice;
   int threads = static_cast<int>(job.threads);
   auto untuned =
       runtime::Module::from_image(tuner::final_build(fused, target, tuner::default_schedules(target)));
   BestBuild build = best_build(fused, target, {job.database, threads, job.max_relative_error});
   build.image.plan.model = job.model;
   fs::create_directories(job.folder);
-  std::string path = (fs::path(job.folder) / (fs::path(job.model).stem().string() + ".lathe")).string();
-  runtime::write_module(path, build.image);
-  BeforeAfter times = time_in_turn(untuned, runtime::Module::open(path), threads);
-  worker::MachineLimits limits = worker::measure_limits(threads);
-
-  std::vector<Row> rows;
+  Report report{job, outcome,
+                (fs::path(job.folder) / (fs::path(job.model).stem().string() + ".lathe")).string(),
+                build.difference};
+  runtime::write_module(report.module, build.image);
+  report.times = time_in_turn(untuned, runtime::Module::open(report.module), threads);
+  report.limits = worker::measure_limits(threads);
   bool measured = tasks.empty();
-  nlohmann::json table = nlohmann::json::array();
   for (size_t i = 0; i < tasks.size(); ++i) {
-    rows.push_back({tasks[i], result.status.tasks[i], result.winners[i].seconds,
-                    result.winners[i].relative_error, roofline(tasks[i].flops, tasks[i].bytes, limits)});
-    const Row& row = rows.back();
-    measured |= row.after > 0;
-    table.push_back({{"name", row.task.name},
-                     {"weight", row.task.calls},
-                     {"before_us", row.state.default_seconds * 1e6},
-                     {"after_us", row.after * 1e6},
-                     {"gflops", row.gflops()},
-                     {"peak_share", row.gflops() * 1e9 / limits.flops},
-                     {"limit", row.limit.name()},
-                     {"limit_us", row.limit.seconds * 1e6},
-                     {"limit_share", row.limit.share(row.after)},
-                     {"relative_error", row.error},
-                     {"trials", row.state.trials},
-                     {"failures", failures_by_kind(row.state)}});
+    const auto& [seconds, relative_error] = outcome.search.winners[i];
+    report.rows.push_back({tasks[i], outcome.search.status.tasks[i], seconds, relative_error,
+                           roofline(tasks[i].flops, tasks[i].bytes, report.limits)});
+    measured |= seconds > 0;
   }
-  if (!job.json) {
-    print_table(rows);
-    print_limits(limits, threads);
-    if (result.status.quality.samples > 0)
-      fmt::print(
-          "cost model on held-out candidates: rank correlation {:.2f}, recall of the fastest fifth {:.2f}\n",
-          result.status.quality.spearman, result.status.quality.recall);
-    fmt::print(
-        "{} trials in {:.1f} s ({:.1f}/s)\n", result.status.trials, result.status.seconds,
-        result.status.seconds > 0 ? static_cast<double>(result.status.trials) / result.status.seconds : 0);
-    if (auto most = tuner::reached(result.milestones, kMost))
-      fmt::print("{:.0f}% of the speed found after {} trials, {:.1f} s\n", 100 * kMost, most->trials,
-                 most->seconds);
-    if (choice.challengers > 0)
-      fmt::print("whole model: {} of {} tasks exchanged, {} -> {} ({} exchanges tried)\n", choice.exchanged,
-                 choice.tasks, duration_text(choice.before), duration_text(choice.after), choice.challengers);
-    fmt::print("model: {} before, {} after ({:.2f}x)\n", duration_text(times.before),
-               duration_text(times.after), times.before / times.after);
-    if (build.difference > 0)
-      fmt::print("large constants are kept in half precision: outputs are off by {:.1e} of the largest\n",
-                 build.difference);
-    fmt::print("module:  {}\nrecords: {} (job {})\n", path, job.database, result.uuid);
-  } else {
-    nlohmann::json report = {{"model", job.model},
-                             {"target", job.target},
-                             {"threads", threads},
-                             {"trials", result.status.trials},
-                             {"seconds", result.status.seconds},
-                             {"before_ms", times.before * 1e3},
-                             {"after_ms", times.after * 1e3},
-                             {"rounding_error", build.difference},
-                             {"tasks", table},
-                             {"peak_gflops", limits.flops / 1e9},
-                             {"memory_gbps", limits.bandwidth / 1e9},
-                             {"rank_correlation", result.status.quality.spearman},
-                             {"module", path},
-                             {"database", job.database},
-                             {"job", result.uuid}};
-    if (auto most = tuner::reached(result.milestones, kMost)) {
-      report["trials_to_95"] = most->trials;
-      report["seconds_to_95"] = most->seconds;
-    }
-    if (choice.challengers > 0)
-      report["whole_model"] = {{"tasks", choice.tasks},
-                               {"exchanged", choice.exchanged},
-                               {"tried", choice.challengers},
-                               {"before_ms", choice.before * 1e3},
-                               {"after_ms", choice.after * 1e3}};
-    fmt::print("{}\n", report.dump());
-  }
+  (job.json ? print_json : print_text)(report);
   if (!measured) fmt::print(stderr, "nothing was measured: every candidate failed\n");
   return measured ? kSuccess : kNegative;
 }
