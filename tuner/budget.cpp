@@ -19,6 +19,13 @@ double family_throughput(std::span<const TaskProgress> tasks, size_t i) {
   return best;
 }
 
+/// Rounds since the last that made the task faster.
+size_t idle_rounds(const TaskProgress& task) {
+  size_t idle = 0;
+  for (size_t r = task.best_after.size(); r-- > 1 && task.best_after[r] == task.best_after[r - 1];) ++idle;
+  return idle;
+}
+
 }  // namespace
 
 double TaskProgress::best() const { return best_after.empty() ? kInfinity : best_after.back(); }
@@ -33,10 +40,13 @@ double expected_gain(std::span<const TaskProgress> tasks, size_t i, const Budget
   double before = task.best_after[rounds - 1 - window];
   double slope = window && std::isfinite(before) ? (before - now) / window : 0;
   // Optimism: one more round helps as much as the average of all rounds would if they led to nothing; and a
-  // task much slower than its family has at least that far to go.
+  // task much slower than its family has at least that far to go. The paper has no doubt of the latter; here
+  // each round in vain takes from it, for kernels of one family may not have the same algorithms open to
+  // them.
   double optimistic = now / rounds;
   if (double throughput = family_throughput(tasks, i); throughput > 0)
-    optimistic = std::max(optimistic, now - options.similarity * task.flops / throughput);
+    optimistic = std::max(optimistic, (now - options.similarity * task.flops / throughput) /
+                                          static_cast<double>(1 + idle_rounds(task)));
   double gain = options.trust_in_past * slope + (1 - options.trust_in_past) * optimistic;
   return task.weight * gain;
 }

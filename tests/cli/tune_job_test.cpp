@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/codegen/host_target.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
 #include "core/support/text.h"
@@ -81,6 +82,21 @@ TEST_F(TuneJobs, ChoosesOverTheWholeModel) {
       fmt::format("compile --model dqn --threads 1 --db {} --out {}", path("t.db"), path("again.lathe")));
   ASSERT_EQ(compiled.code, 0) << compiled.output;
   EXPECT_EQ(read_file(path("again.lathe")), read_file(report["module"]));
+}
+
+/// The large dense layer of dqn reads its weights from memory: in half precision in half the time.
+TEST_F(TuneJobs, KeepsLargeConstantsInHalfPrecisionWhereTheAcceptedErrorAllowsIt) {
+  if (!codegen::host_target().converts_half()) GTEST_SKIP() << "this machine has no instruction for it";
+  Finished job = tune(job_flags(40) + " --max-relative-error 1e-3");
+  ASSERT_EQ(job.code, 0) << job.output;
+  nlohmann::json report = last_line(job.output);
+  EXPECT_GT(report["rounding_error"].get<double>(), 1e-6) << job.output;
+  EXPECT_LT(report["rounding_error"].get<double>(), 1e-3);
+  // Records of schedules that round are not for those who did not ask for them.
+  Finished exact = tune(
+      fmt::format("compile --model dqn --threads 1 --db {} --out {}", path("t.db"), path("exact.lathe")));
+  ASSERT_EQ(exact.code, 0) << exact.output;
+  EXPECT_GT(read_file(path("exact.lathe")).size(), read_file(report["module"]).size() * 3 / 2);
 }
 
 /// Schedules of a sum add in another order than the program they are compared with: they are off by more than

@@ -48,6 +48,11 @@ TEST(Budget, WeightAndLatencyDecide) {
 TEST(Budget, TaskThatStoppedImprovingYields) {
   std::vector<double> flat(20, 10.0);
   EXPECT_EQ(choose({{.best_after = flat}, {.best_after = {3, 2}}}), 1u);
+  // Even when its family is ten times faster.
+  EXPECT_EQ(choose({{.flops = 1, .family = 1, .best_after = flat},
+                    {.flops = 10, .family = 1, .best_after = {10, 10}},
+                    {.family = 2, .best_after = {3, 2}}}),
+            1u);
 }
 
 TEST(Budget, FailingAndExhaustedTasksTakeNothing) {
