@@ -1,19 +1,13 @@
 #include "cli/best_build.h"
 
-#include "schedules/schedule.h"
-#include "schedules/space.h"
+#include <algorithm>
+
 #include "tuner/best_schedules.h"
 #include "tuner/checked_build.h"
 #include "tuner/tasks.h"
 
 namespace lathe::cli {
 namespace {
-
-tuner::ScheduleWorkload by_default(const Target& target, schedule::Rounding rounding) {
-  return [target, rounding](const tir::Func& workload) {
-    return schedule::replay(schedule::default_trace(workload, target, rounding), workload);
-  };
-}
 
 void report_refusal(const tuner::CheckedBuild& build, double allowed) {
   if (build.refused)
@@ -27,9 +21,9 @@ void report_refusal(const tuner::CheckedBuild& build, double allowed) {
 BestBuild best_build(const relay::Module& fused, const Target& target, const BuildSource& source) {
   const double allowed = source.max_relative_error;
   if (source.database.empty()) {
-    tuner::CheckedBuild build =
-        tuner::checked_build(fused, target, by_default(target, schedule::rounding_within(allowed)),
-                             by_default(target, schedule::Rounding::kNone), allowed);
+    tuner::CheckedBuild build = tuner::checked_build(
+        fused, target, tuner::default_schedules(target, schedule::rounding_within(allowed)),
+        tuner::default_schedules(target), allowed);
     report_refusal(build, allowed);
     return {std::move(build.image), 0, build.refused ? 0 : build.difference};
   }

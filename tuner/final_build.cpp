@@ -16,7 +16,6 @@
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "schedules/schedule.h"
-#include "schedules/space.h"
 #include "tuner/graph_plan.h"
 #include "tuner/in_place.h"
 #include "tuner/prologue_kernels.h"
@@ -212,9 +211,9 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> scheduled) {
   return result;
 }
 
-ScheduleWorkload default_schedules(const Target& target) {
-  return [target](const tir::Func& workload) {
-    return schedule::replay(schedule::default_trace(workload, target), workload);
+ScheduleWorkload default_schedules(const Target& target, schedule::Rounding rounding) {
+  return [target, rounding](const tir::Func& workload) {
+    return schedule::replay(schedule::default_trace(workload, target, rounding), workload);
   };
 }
 

@@ -11,6 +11,7 @@
 #include "core/relay/expr.h"
 #include "core/runtime/module_file.h"
 #include "core/tir/target.h"
+#include "schedules/space.h"
 
 namespace lathe::tuner {
 
@@ -19,7 +20,8 @@ namespace lathe::tuner {
 using ScheduleWorkload = std::function<tir::Func(const tir::Func& workload)>;
 
 /// The default schedule for every workload: a build without measurements.
-ScheduleWorkload default_schedules(const Target& target);
+ScheduleWorkload default_schedules(const Target& target,
+                                   schedule::Rounding rounding = schedule::Rounding::kNone);
 
 /// Builds one model, perhaps many times over with other schedules. What a build has in common with one that
 /// still lives is not compiled, and its constants are not transformed, again: they share it.

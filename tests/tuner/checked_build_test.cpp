@@ -7,8 +7,6 @@
 #include "core/codegen/host_target.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_nn.h"
-#include "schedules/schedule.h"
-#include "schedules/space.h"
 #include "tuner/optimize.h"
 
 namespace lathe::tuner {
@@ -34,15 +32,9 @@ class CheckedBuildTest : public testing::Test {
                     target_);
   }
 
-  ScheduleWorkload schedules(schedule::Rounding rounding) const {
-    return [this, rounding](const tir::Func& workload) {
-      return schedule::replay(schedule::default_trace(workload, target_, rounding), workload);
-    };
-  }
-
   CheckedBuild build(double scale, schedule::Rounding rounding) const {
-    return checked_build(dense(scale), target_, schedules(rounding), schedules(schedule::Rounding::kNone),
-                         1e-3);
+    return checked_build(dense(scale), target_, default_schedules(target_, rounding),
+                         default_schedules(target_), 1e-3);
   }
 
   /// Of its outputs from those of a build that rounds nothing.
