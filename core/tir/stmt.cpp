@@ -52,9 +52,7 @@ std::vector<int64_t> constant_shape(const Buffer& buffer) {
   return shape;
 }
 
-int64_t byte_size(const Buffer& buffer) {
-  return shape_size(constant_shape(buffer)) * buffer->dtype.bytes();
-}
+int64_t byte_size(const Buffer& buffer) { return shape_size(constant_shape(buffer)) * buffer->dtype.bytes(); }
 
 int lanes_of(std::span<const Expr> indices) {
   int lanes = 1;

@@ -108,8 +108,8 @@ class AlterLayout final : public ExprMutator {
     return op.row().layout == LayoutRule::kElementwise ? elementwise(e) : Blocked{};
   }
 
-  /// The block for `channels`: full vectors or the most of them that divides (24 channels are two blocks of 12
-  /// lanes rather than three of 8, 42 three of 14), down to halves, then quarters; 0 when there is none.
+  /// The block for `channels`: full vectors or the most of them that divides (24 channels are two blocks of
+  /// 12 lanes rather than three of 8, 42 three of 14), down to halves, then quarters; 0 when there is none.
   int64_t block_for(int64_t channels) const {
     for (int64_t block = lanes_; block >= 4; --block)
       if (channels % block == 0 && (2 * block >= lanes_ || block % 4 == 0)) return block;
