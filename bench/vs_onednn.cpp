@@ -17,6 +17,7 @@
 #include "bench/conv_layers.h"
 #include "bench/onednn_conv.h"
 #include "core/codegen/host_target.h"
+#include "core/support/statistics.h"
 #include "db/store.h"
 #include "tuner/best_schedules.h"
 #include "tuner/load_model.h"
@@ -41,11 +42,6 @@ class Evictor {
   }
   std::vector<uint64_t> words_ = std::vector<uint64_t>(2 * l2_words(), 1);
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 struct Interval {
   double low = 0, high = 0;

@@ -11,9 +11,8 @@ namespace {
 constexpr Command kCommands[] = {
     {
         "",
-        "--model M --target T [--shape NAME=1x3x224x224]... [--trials N] [--time 10m] [--threads N] [--seed "
-        "S] "
-        "[--db FILE] [--out DIR] [--json]",
+        "--model M --target T [--shape NAME=1x3x224x224]... [--trials N] [--time 10m] [--threads N] "
+        "[--seed S] [--db FILE] [--out DIR] [--json]",
         "tune a model on this machine, report, and save a module to deploy",
         {"tune --model resnet18 --target cpu --trials 512",
          "tune --model net.onnx --shape x=1x3x48x192 --target cpu --time 10m --threads 2"},

@@ -11,6 +11,7 @@
 #include "cli/roofline.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/statistics.h"
 #include "tuner/final_build.h"
 
 namespace lathe::cli {
@@ -22,11 +23,6 @@ constexpr double kMost = 0.95;  // of the final speed: when it was reached is re
 struct BeforeAfter {
   double before = 0, after = 0;  // seconds
 };
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// Both modules in turn on the same random inputs; the medians of the turns' medians.
 BeforeAfter time_in_turn(std::shared_ptr<const runtime::Module> before,
@@ -48,10 +44,10 @@ BeforeAfter time_in_turn(std::shared_ptr<const runtime::Module> before,
         executors[side].run();
         samples.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       }
-      medians[side].push_back(median_of(samples));
+      medians[side].push_back(median(samples));
     }
   }
-  return {median_of(medians[0]), median_of(medians[1])};
+  return {median(medians[0]), median(medians[1])};
 }
 
 struct Row {

@@ -28,6 +28,7 @@ constexpr Rounding rounding_within(double max_relative_error) {
   return max_relative_error >= 0x1p-11 ? Rounding::kHalfWeights : Rounding::kNone;
 }
 
+/// How a space is to generate a schedule.
 struct Policy {
   Decide decide = Decide::kRandom;
   Rounding rounding = Rounding::kNone;

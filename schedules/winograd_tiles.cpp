@@ -92,7 +92,7 @@ class Model {
     double output = vectors * out_ * high * (wide + static_cast<double>(columns)) * 0.4 *
                     static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
     double kept = points * tiles * (in_ + out_) * bytes(), weights = points * in_ * out_ * bytes();
-    if (bear_half_weights(rows + c_.windows[0].taps - 1, columns + c_.windows[1].taps - 1) &&
+    if (half_weights_suffice(rows + c_.windows[0].taps - 1, columns + c_.windows[1].taps - 1) &&
         may_be_half(c_.weight->dtype, static_cast<int64_t>(weights), target_, policy_))
       weights /= 2;
     if (bands > 1 && kept > kBandBytes) return {};

@@ -20,6 +20,6 @@ std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& ta
 
 /// Whether tiles with that many products along both dimensions keep enough digits when their transformed
 /// weights are rounded to half precision: the output transform of larger ones multiplies the errors by 8.
-constexpr bool bear_half_weights(int64_t high, int64_t wide) { return high <= 4 && wide <= 4; }
+constexpr bool half_weights_suffice(int64_t high, int64_t wide) { return high <= 4 && wide <= 4; }
 
 }  // namespace lathe::schedule

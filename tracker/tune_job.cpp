@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/support/error.h"
+#include "core/support/statistics.h"
 
 namespace lathe::tracker {
 namespace {
@@ -21,12 +22,6 @@ wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   evaluation.tolerance = request.max_relative_error;
   evaluation.far_weights = request.far_weights;
   return evaluation;
-}
-
-double median(std::vector<float> samples) {
-  auto middle = samples.begin() + static_cast<long>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
 }
 
 /// The tuner's candidates as trials of one job of the farm.
@@ -76,7 +71,8 @@ class FarmMeasurer final : public tuner::Measurer {
       waiting_.erase(found);
       answer.outcome = finished.result.outcome;
       answer.message = finished.result.message;
-      if (answer.outcome == Outcome::kOk) answer.seconds = median(finished.result.samples);
+      if (answer.outcome == Outcome::kOk)
+        answer.seconds = median({finished.result.samples.begin(), finished.result.samples.end()});
       answers.push_back(std::move(answer));
     }
     return answers;

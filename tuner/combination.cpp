@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/support/error.h"
+#include "core/support/statistics.h"
 
 namespace lathe::tuner {
 namespace {
@@ -42,11 +43,6 @@ class WinsTest {
   double pass_, give_up_, evidence_ = 0;
   int turns_ = 0;
 };
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 double sum(std::span<const double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 

@@ -30,6 +30,33 @@ struct Program {
   tir::Func workload;
 };
 
+/// f(0) .. f(n-1) on all cores; the first exception is thrown on.
+void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f) {
+  struct Shared {
+    FunctionRef<void(int64_t)> f;
+    int64_t n;
+    std::atomic<int64_t> next = 0;
+    std::mutex mutex = {};
+    std::exception_ptr failure = {};
+  } shared{f, n};
+  int threads = static_cast<int>(std::clamp<int64_t>(n, 1, runtime::available_cores()));
+  runtime::ThreadPool pool(threads);
+  auto work = [](void* closure, int64_t, int64_t) {
+    Shared& shared = *static_cast<Shared*>(closure);
+    for (int64_t i; (i = shared.next++) < shared.n;) {
+      try {
+        shared.f(i);
+      } catch (...) {
+        std::lock_guard lock(shared.mutex);
+        if (!shared.failure) shared.failure = std::current_exception();
+        shared.next = shared.n;
+      }
+    }
+  };
+  pool.parallel()->launch(pool.parallel()->pool, work, &shared, threads);
+  if (shared.failure) std::rethrow_exception(shared.failure);
+}
+
 /// A symbol that tells a person what the kernel does: conv2d_add_relu_12.
 std::string symbol_name(const relay::Expr& callee, size_t number) {
   std::string name = kernel_name(callee);
@@ -90,32 +117,6 @@ std::vector<std::string> cpu_features(const Target& target) {
 }
 
 }  // namespace
-
-void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f) {
-  struct Shared {
-    FunctionRef<void(int64_t)> f;
-    int64_t n;
-    std::atomic<int64_t> next = 0;
-    std::mutex mutex = {};
-    std::exception_ptr failure = {};
-  } shared{f, n};
-  int threads = static_cast<int>(std::clamp<int64_t>(n, 1, runtime::available_cores()));
-  runtime::ThreadPool pool(threads);
-  auto work = [](void* closure, int64_t, int64_t) {
-    Shared& shared = *static_cast<Shared*>(closure);
-    for (int64_t i; (i = shared.next++) < shared.n;) {
-      try {
-        shared.f(i);
-      } catch (...) {
-        std::lock_guard lock(shared.mutex);
-        if (!shared.failure) shared.failure = std::current_exception();
-        shared.next = shared.n;
-      }
-    }
-  };
-  pool.parallel()->launch(pool.parallel()->pool, work, &shared, threads);
-  if (shared.failure) std::rethrow_exception(shared.failure);
-}
 
 struct ModelBuilder::Compiled {
   tir::Func scheduled;  // keeps the node, by which a build finds this, from being another program's

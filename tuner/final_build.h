@@ -50,9 +50,6 @@ class ModelBuilder {
   std::unique_ptr<Impl> impl_;
 };
 
-/// f(0) .. f(n-1) on all cores; the first exception is thrown on.
-void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f);
-
 /// Compiles a fused module once. Throws Error as ModelBuilder does.
 runtime::ModuleImage final_build(const relay::Module& fused, const Target& target,
                                  const ScheduleWorkload& schedule);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/support/statistics.h"
+
 namespace lathe::tuner {
 namespace {
 
@@ -13,12 +15,6 @@ constexpr int kProfileLoops = 4;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-template <typename T>
-T median(std::vector<T> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
-  return values[values.size() / 2];
 }
 
 /// Calls `run` once, then again until the time is over; seconds of each call but the first.
@@ -100,9 +96,9 @@ std::vector<double> ModelRace::task_seconds(const Contender& contender,
   std::vector<double> seconds(builder_.size());
   const std::vector<runtime::Step>& steps = contender.executor.plan().steps;
   for (size_t step = 0; step < steps.size(); ++step) {
-    std::vector<int64_t> samples;
+    std::vector<double> samples;
     for (const std::vector<int64_t>& run : runs) samples.push_back(run[step]);
-    seconds[task_of.at(steps[step].kernel)] += static_cast<double>(median(samples)) * 1e-9;
+    seconds[task_of.at(steps[step].kernel)] += median(samples) * 1e-9;
   }
   return seconds;
 }

@@ -34,7 +34,8 @@ int tune_command(Flags& flags) {
   flags.add("--threads", job.threads, 0, 1024, "threads a kernel runs on; 0: all cores");
   flags.add("--seed", job.seed, 0, INT64_MAX, "the same seed searches the same way");
   flags.add_share("--max-relative-error", job.max_relative_error,
-                  "a schedule whose outputs are off by more, of the largest value, is wrong");
+                  "a schedule whose outputs are off by more, of the largest value, is wrong; from 0.0005 on "
+                  "large weights may be kept in half precision");
   flags.add("--db", job.database, "the tuning database");
   flags.add("--out", job.folder, "folder for the module file (lathe-out/MODEL)");
   flags.add("--json", job.json, "the last line of stdout is one JSON object");

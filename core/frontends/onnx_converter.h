@@ -64,6 +64,7 @@ class Node {
   /// Positions that may lie outside and mean its end then: as ints_in, but clamped to +-kLargest.
   std::vector<int64_t> positions_in(size_t i) const;
   std::vector<int64_t> positions(const char* name) const;
+  int64_t position(const char* name, int64_t otherwise) const;
 
   bool has_attr(const char* name) const { return find(name) != nullptr; }
   /// Attributes. Integers beyond kLargest are rejected.

@@ -59,6 +59,11 @@ std::vector<int64_t> Node::positions_in(size_t i) const {
   return values;
 }
 
+int64_t Node::position(const char* name, int64_t otherwise) const {
+  const auto* attribute = find(name);
+  return attribute ? std::clamp<int64_t>(attribute->i(), -kLargest, kLargest) : otherwise;
+}
+
 std::vector<int64_t> Node::positions(const char* name) const {
   std::vector<int64_t> values;
   if (const auto* attribute = find(name))

@@ -15,7 +15,7 @@ Values shape(const Node& node) {
   Ints dims = node.shape(0);
   auto rank = static_cast<int64_t>(dims.size());
   auto bound = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
-  int64_t begin = bound(node.integer("start", 0)), end = bound(node.integer("end", rank));
+  int64_t begin = bound(node.position("start", 0)), end = bound(node.position("end", rank));
   if (end < begin) end = begin;
   return {int_constant(Ints(dims.begin() + begin, dims.begin() + end))};
 }

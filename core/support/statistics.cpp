@@ -31,6 +31,13 @@ std::vector<double> ranks(std::span<const float> values) {
 
 }  // namespace
 
+double median(std::vector<double> values) {
+  CHECK(!values.empty());
+  auto middle = values.begin() + static_cast<long>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 Summary summarize(std::span<const float> samples) {
   CHECK(!samples.empty());
   std::vector<double> sorted(samples.begin(), samples.end());

@@ -38,7 +38,7 @@ class WinogradSchedule {
     b_ = s_.winograd(convolution, sizes);
     fuse_transform(b_.kernel_rows, b_.kernel, 0, /*parallel=*/true);
     const Buffer& kernel = s_[b_.kernel]->writes[0].buffer;
-    if (bear_half_weights(s_[rows_] + c.windows[0].taps - 1, s_[columns_] + c.windows[1].taps - 1) &&
+    if (half_weights_suffice(s_[rows_] + c.windows[0].taps - 1, s_[columns_] + c.windows[1].taps - 1) &&
         may_be_half(kernel->dtype, byte_size(kernel), target_, policy))
       sample_half_storage(s_, b_.kernel, policy.decide);
     merge_neighbours();

@@ -86,11 +86,26 @@ std::string input_of(const std::string& name, const std::vector<std::string>& di
   return bytes_field(11, bytes_field(1, name) + bytes_field(2, bytes_field(1, tensor)));
 }
 
-/// The file of y = op(a, b), opset 13.
+/// The file of one node that writes y, opset 15.
+std::string one_node_model(const std::string& node, const std::string& inputs) {
+  std::string graph =
+      bytes_field(1, node + bytes_field(2, "y")) + inputs + bytes_field(12, bytes_field(1, "y"));
+  return number_field(1, 8) + bytes_field(7, graph) + bytes_field(8, number_field(2, 15));
+}
+
+/// The file of y = op(a, b).
 std::string binary_model(const std::string& op, const std::string& inputs) {
-  std::string node = bytes_field(1, "a") + bytes_field(1, "b") + bytes_field(2, "y") + bytes_field(4, op);
-  std::string graph = bytes_field(1, node) + inputs + bytes_field(12, bytes_field(1, "y"));
-  return number_field(1, 8) + bytes_field(7, graph) + bytes_field(8, number_field(2, 13));
+  return one_node_model(bytes_field(1, "a") + bytes_field(1, "b") + bytes_field(4, op), inputs);
+}
+
+TEST(OnnxImport, AShapeMayEndBeyondItsRank) {
+  std::string largest = "\x18" + std::string(8, '\xff') + '\x7f';  // field 3, INT64_MAX as a varint
+  std::string end = bytes_field(1, "end") + largest + std::string{'\xa0', '\x01', '\x02'};  // type 20: INT
+  std::string node = bytes_field(1, "a") + bytes_field(4, "Shape") + bytes_field(5, end);
+  ImportedModel model = import_bytes(one_node_model(node, input_of("a", {"3", "4"})), "m.onnx");
+  const auto* shape = model.module->functions.at("main")->body.as<relay::Constant>();
+  ASSERT_TRUE(shape);
+  EXPECT_EQ(shape->value.shape(), (std::vector<int64_t>{2}));
 }
 
 TEST(OnnxImport, ANamedDimensionIsOneNumberInAllInputs) {

@@ -186,27 +186,21 @@ INSTANTIATE_TEST_SUITE_P(Real, RealModel, testing::ValuesIn(real_models()), name
 
 class ZooModel : public testing::TestWithParam<std::string> {};
 
-TEST_P(ZooModel, AgreesWithOnnxRuntime) {
+void check_zoo_model(const std::string& name, tuner::Precision precision, double tolerance) {
   if (!has_onnx_runtime())
     GTEST_SKIP() << "no onnxruntime-node in " << cache_folder() << "/peers (./run test installs it)";
   TemporaryFolder scratch;
-  relay::Module network = models::build_model(GetParam());
+  relay::Module network = models::build_model(name);
   std::string file = scratch / "network.onnx";
   onnx::export_file(network, file);
-  check_against_onnx_runtime(network, file, {});
+  check_against_onnx_runtime(tuner::at_precision(network, precision), file, {}, tolerance);
 }
+
+TEST_P(ZooModel, AgreesWithOnnxRuntime) { check_zoo_model(GetParam(), tuner::Precision::kGiven, kTolerance); }
 
 class DoubleModel : public ZooModel {};
 
-TEST_P(DoubleModel, AgreesWithOnnxRuntime) {
-  if (!has_onnx_runtime())
-    GTEST_SKIP() << "no onnxruntime-node in " << cache_folder() << "/peers (./run test installs it)";
-  TemporaryFolder scratch;
-  relay::Module network = models::build_model(GetParam());
-  std::string file = scratch / "network.onnx";
-  onnx::export_file(network, file);
-  check_against_onnx_runtime(tuner::at_precision(network, tuner::Precision::kFloat64), file, {}, 1e-5);
-}
+TEST_P(DoubleModel, AgreesWithOnnxRuntime) { check_zoo_model(GetParam(), tuner::Precision::kFloat64, 1e-5); }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, DoubleModel, testing::Values("dqn", "mobilenet_v2", "resnet18"), name_of);
 

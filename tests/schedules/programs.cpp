@@ -179,12 +179,17 @@ Func softmax(int64_t rows, int64_t columns) {
   return f.finish("softmax", {out});
 }
 
+namespace {
+/// A matrix plus a row, both inputs.
+Buffer sum_with_row(FuncBuilder& f, int64_t rows, int64_t columns, DataType dtype) {
+  Buffer x = f.input("x", {rows, columns}, dtype), y = f.input("y", {columns}, dtype);
+  return f.compute("sum", {rows, columns}, [&](Vars i) { return load(x, {i[0], i[1]}) + load(y, {i[1]}); });
+}
+}  // namespace
+
 Func elementwise(int64_t rows, int64_t columns, DataType dtype) {
   FuncBuilder f;
-  Buffer x = f.input("x", {rows, columns}, dtype), y = f.input("y", {columns}, dtype);
-  Buffer sum = f.compute("sum", {rows, columns}, [&](Vars i) {
-    return load(x, {i[0], i[1]}) + load(y, {i[1]});
-  });
+  Buffer sum = sum_with_row(f, rows, columns, dtype);
   Buffer twice = f.compute("twice", {rows, columns}, [&](Vars i) {
     return load(sum, {i[0], i[1]}) * constant(dtype, 2);
   });
@@ -196,10 +201,7 @@ Func elementwise(int64_t rows, int64_t columns, DataType dtype) {
 
 Func leaky_relu(int64_t rows, int64_t columns, DataType dtype) {
   FuncBuilder f;
-  Buffer x = f.input("x", {rows, columns}, dtype), y = f.input("y", {columns}, dtype);
-  Buffer sum = f.compute("sum", {rows, columns}, [&](Vars i) {
-    return load(x, {i[0], i[1]}) + load(y, {i[1]});
-  });
+  Buffer sum = sum_with_row(f, rows, columns, dtype);
   Buffer out = f.compute("out", {rows, columns}, [&](Vars i) {
     Expr v = load(sum, {i[0], i[1]});
     return select(less(constant(dtype, 0), v), v, v * constant(dtype, 3));
