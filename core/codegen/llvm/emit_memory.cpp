@@ -118,11 +118,14 @@ void Emitter::scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Val
     b_.CreateStore(b_.CreateExtractElement(v, l), b_.CreateExtractElement(pointers, l));
 }
 
-/// Unrolled copies of an access would ask for one line again and again.
+/// Each line once an iteration, however many accesses touch it: a prefetch takes the slot of a load.
 void Emitter::prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer) {
   Loop& loop = loops_.back();
-  if (loop.prefetch <= 0 || buffer->scope != tir::Scope::kGlobal) return;
-  if (!loop.prefetched.emplace(key_of(at, buffer), at.constant).second) return;
+  // What the statement writes is a sum in registers.
+  if (loop.prefetch <= 0 || buffer->scope != tir::Scope::kGlobal || buffer.get() == stored_) return;
+  constexpr int64_t kLineBytes = 64;
+  int64_t line = at.constant * buffer->dtype.bytes() / kLineBytes;
+  if (!loop.prefetched.emplace(key_of(at, buffer), line).second) return;
   llvm::Value* ahead = b_.CreateGEP(b_.getInt8Ty(), pointer, b_.getInt64(loop.prefetch));
   // For reading, into all levels, of data.
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
@@ -146,8 +149,25 @@ llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer)
   return result;
 }
 
+/// Copies of an access, as of an unrolled loop, hold equal terms in nodes of their own: equal ones become one
+/// node, by which pointers and prefetches are found again.
+FlatAccess Emitter::access(const tir::Buffer& buffer, const std::vector<Expr>& indices) {
+  FlatAccess at = flatten(buffer, indices);
+  for (auto& [term, coefficient] : at.terms) {
+    if (term.as<VarNode>()) continue;
+    std::vector<Expr>& alike = terms_[structural_hash(term)];
+    auto known = std::find_if(alike.begin(), alike.end(),
+                              [&term = term](const Expr& other) { return structural_equal(term, other); });
+    if (known != alike.end())
+      term = *known;
+    else
+      alike.push_back(term);
+  }
+  return at;
+}
+
 llvm::Value* Emitter::load(const tir::Load& e) {
-  FlatAccess at = flatten(e.buffer, e.indices);
+  FlatAccess at = access(e.buffer, e.indices);
   const Storage& place = storage(e.buffer.get());
   if (!place.pointer) {
     llvm::AllocaInst* slot = place.slots.at(at.constant);
@@ -157,7 +177,8 @@ llvm::Value* Emitter::load(const tir::Load& e) {
 }
 
 void Emitter::emit_store(const tir::Store& e) {
-  FlatAccess at = flatten(e.buffer, e.indices);
+  FlatAccess at = access(e.buffer, e.indices);
+  stored_ = e.buffer.get();
   llvm::Value* v = value(e.value);
   if (at.lanes > 1 && e.value.dtype().lanes == 1) v = b_.CreateVectorSplat(at.lanes, v);
   CHECK(at.lanes == 1 || std::max<int>(at.lanes, e.value.dtype().lanes) == at.lanes,

@@ -45,8 +45,8 @@ struct Storage {
 /// An open loop (or the function): `head` holds what its iterations compute once, at their start. `pointers`
 /// are the addresses found there, so that the unrolled copies of an access share one pointer and differ by a
 /// constant.
-/// `prefetch`: vectors read from main memory are asked for that many bytes ahead (tir::kPrefetch), each once
-/// an iteration: `prefetched`.
+/// `prefetch`: vectors read from main memory are asked for that many bytes ahead (tir::kPrefetch), each line
+/// once an iteration: `prefetched`.
 struct Loop {
   llvm::BasicBlock* head;
   std::map<AddressKey, llvm::Value*> pointers;
@@ -100,6 +100,7 @@ class Emitter {
   llvm::Value* dot_product(const Binary& e);
 
   // emit_memory.cpp
+  FlatAccess access(const tir::Buffer& buffer, const std::vector<Expr>& indices);
   llvm::Value* load(const tir::Load& e);
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
   void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
@@ -124,15 +125,17 @@ class Emitter {
   KernelState& state_;
   llvm::Function* function_;
   llvm::IRBuilder<> b_;
-  llvm::BasicBlock* allocas_;        // the function's first block: stack slots only
-  llvm::Value* parallel_ = nullptr;  // LatheParallel*, in the kernel's own function
-  llvm::Value* mask_ = nullptr;      // the lanes that a vector select wants, or all
-  bool in_parallel_;                 // the body of a parallel loop
+  llvm::BasicBlock* allocas_;                // the function's first block: stack slots only
+  llvm::Value* parallel_ = nullptr;          // LatheParallel*, in the kernel's own function
+  llvm::Value* mask_ = nullptr;              // the lanes that a vector select wants, or all
+  const tir::BufferNode* stored_ = nullptr;  // what the statement at hand writes
+  bool in_parallel_;                         // the body of a parallel loop
   int64_t stack_bytes_ = 0;
   std::map<const VarNode*, llvm::Value*> vars_;
   std::map<const tir::BufferNode*, Storage> buffers_;
-  std::vector<Loop> loops_;                 // the function itself, then the open loops, outermost first
-  std::map<const VarNode*, size_t> depth_;  // of loop variables: the position of their loop in loops_
+  std::map<uint64_t, std::vector<Expr>> terms_;  // of accesses, distinct ones, by structural_hash
+  std::vector<Loop> loops_;                      // the function itself, then the open loops, outermost first
+  std::map<const VarNode*, size_t> depth_;       // of loop variables: the position of their loop in loops_
 };
 
 }  // namespace lathe::codegen
