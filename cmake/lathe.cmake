@@ -52,7 +52,8 @@ function(lathe_binary name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
-# lathe_test(name SOURCES a_test.cpp ... DEPS lib ... [TIMEOUT seconds]): one gtest binary, one ctest entry.
+# lathe_test(name SOURCES a_test.cpp ... DEPS lib ... [TIMEOUT seconds]): one gtest binary, one ctest entry;
+# a sanitizer gets four times as long.
 function(lathe_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
   find_package(GTest REQUIRED)
@@ -62,6 +63,9 @@ function(lathe_test name)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
+  endif()
+  if(LATHE_SANITIZE)
+    math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
 endfunction()
