@@ -31,14 +31,16 @@ Window window_along(const Convolution& c, size_t d) {
   if (form && is_int(form->rest, 0) && form->coefficients.size() == 2)
     for (const BlockIter& iter : c.block->iters) {
       auto found = form->coefficients.find(iter.var.get());
-      if (found == form->coefficients.end() || found->second != 1) continue;
+      if (found == form->coefficients.end()) continue;
       bool reduces = iter.kind == IterKind::kReduce;
+      if (found->second < 1 || (reduces && found->second != 1)) continue;
+      if (!reduces) window.stride = found->second;
       (reduces ? window.tap : window.position) = iter.var;
       (reduces ? window.taps : window.positions) = int_value(iter.extent);
     }
   const std::string& name = c.block->name;
   if (!window.position || !window.tap)
-    fail("block `{}` does not index dimension {} of {} by a position plus a tap", name, d,
+    fail("block `{}` does not index dimension {} of {} by a position times a stride plus a tap", name, d,
          c.data->buffer->name);
   Load out;
   out.buffer = c.update->buffer;

@@ -7,16 +7,16 @@
 
 namespace lathe::schedule {
 
-/// One dimension along which a weight slides: data[.., position + tap, ..] * weight[.., tap, ..] into
-/// out[.., position, ..].
+/// One dimension along which a weight slides: data[.., position * stride + tap, ..] * weight[.., tap, ..]
+/// into out[.., position, ..].
 struct Window {
   Var position, tap;  // the block's variables
   size_t data_dim = 0, weight_dim = 0, out_dim = 0;
-  int64_t positions = 0, taps = 0;
+  int64_t positions = 0, taps = 0, stride = 1;
 };
 
-/// A block that computes out[..] = sum of data[..] * weight[..] of floats with two windows of stride and
-/// dilation 1. All other dimensions are indexed by variables of the block alone, or by 0.
+/// A block that computes out[..] = sum of data[..] * weight[..] of floats with two windows of dilation
+/// 1. All other dimensions are indexed by variables of the block alone, or by 0.
 struct Convolution {
   Ref<tir::Block> block;
   Ref<tir::Load> data, weight;

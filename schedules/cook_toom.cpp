@@ -21,11 +21,10 @@ std::vector<double> product_of_roots(size_t count, size_t skipped) {
   }
   return result;
 }
-}  // namespace
 
-CookToom cook_toom(int64_t outputs, int64_t taps) {
-  CHECK(outputs >= 1 && taps >= 1 && outputs + taps - 1 <= kMostProducts, "F({}, {})", outputs, taps);
-  auto m = static_cast<size_t>(outputs), r = static_cast<size_t>(taps), products = m + r - 1;
+/// Of stride 1.
+CookToom phase(size_t m, size_t r) {
+  size_t products = m + r - 1;
   size_t finite = products - 1;  // the last point is infinity
   CookToom result{Matrix(m, std::vector<double>(products)), Matrix(products, std::vector<double>(r)),
                   Matrix(products, std::vector<double>(products))};
@@ -48,6 +47,30 @@ CookToom cook_toom(int64_t outputs, int64_t taps) {
   result.output[m - 1][finite] = 1;
   result.kernel[finite][r - 1] = 1;
   result.input[finite] = product_of_roots(finite, finite);
+  return result;
+}
+}  // namespace
+
+CookToom cook_toom(const Filtering& f) {
+  CHECK(f.outputs >= 1 && f.taps >= 1 && f.stride >= 1 && f.products() <= kMostProducts, "F({}, {}) / {}",
+        f.outputs, f.taps, f.stride);
+  auto m = static_cast<size_t>(f.outputs), r = static_cast<size_t>(f.taps), s = static_cast<size_t>(f.stride);
+  auto inputs = static_cast<size_t>(f.inputs());
+  CookToom result;
+  result.output.resize(m);
+  for (size_t first = 0; first < std::min(r, s); ++first) {
+    CookToom part = phase(m, (r - first + s - 1) / s);
+    for (size_t i = 0; i < m; ++i)
+      result.output[i].insert(result.output[i].end(), part.output[i].begin(), part.output[i].end());
+    auto spread = [&](const Matrix& rows, size_t width, Matrix& into) {
+      for (const std::vector<double>& row : rows) {
+        std::vector<double>& wide = into.emplace_back(width);
+        for (size_t k = 0; k < row.size(); ++k) wide[first + s * k] = row[k];
+      }
+    };
+    spread(part.kernel, r, result.kernel);
+    spread(part.input, inputs, result.input);
+  }
   return result;
 }
 

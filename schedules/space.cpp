@@ -45,7 +45,7 @@ void generate_generic(Schedule& schedule, const Target& target, const Policy&) {
 }
 
 constexpr DesignSpace kWinograd{
-    "winograd", "convolutions of stride 1 with fewer multiplications: transformed tiles of data and weights",
+    "winograd", "convolutions with fewer multiplications: transformed tiles of data and weights",
     has_winograd, generate_winograd};
 constexpr DesignSpace kContraction{
     "contraction", "convolutions and matrix products: a broadcast operand times vectors, in register tiles",

@@ -72,8 +72,10 @@ class Model {
 
   std::vector<int64_t> sizes(const Window& w, int64_t most_products) const {
     std::vector<int64_t> result;
-    for (int64_t m = 1; m + w.taps - 1 <= std::max(most_products, w.taps) && m <= w.positions + 1; ++m)
-      if (w.taps > 1 || m == 1) result.push_back(m);
+    for (Filtering f{1, w.taps, w.stride}; f.outputs <= w.positions + 1; ++f.outputs) {
+      if (f.outputs > 1 && (w.taps <= w.stride || f.products_of_a_phase() > most_products)) break;
+      if (f.products() <= kMostProducts) result.push_back(f.outputs);
+    }
     return result;
   }
 
@@ -81,18 +83,20 @@ class Model {
     double tile_rows = std::ceil(static_cast<double>(c_.windows[0].positions) / static_cast<double>(rows));
     double tile_columns =
         std::ceil(static_cast<double>(c_.windows[1].positions) / static_cast<double>(columns));
-    auto high = static_cast<double>(rows + c_.windows[0].taps - 1);
-    auto wide = static_cast<double>(columns + c_.windows[1].taps - 1);
+    std::array<Filtering, 2> tile = tile_of(c_, rows, columns);
+    auto high = static_cast<double>(tile[0].products()), wide = static_cast<double>(tile[1].products());
     double bands = std::ceil(tile_rows / static_cast<double>(band));
     double tiles = static_cast<double>(band) * tile_columns;  // of a band
     double points = high * wide, vectors = bands * tiles / lanes();
     double multiply = vectors * points * in_ * out_ / kMultiplyAddsPerCycle;
-    // A transform takes about half a product a row, of twice as many rows.
-    double input = vectors * in_ * points * (high + wide) * 0.4 / kTransformsPerCycle;
+    // A transform takes about half a product a row, of twice as many rows; phases have their own inputs.
+    double phase_inputs =
+        high / static_cast<double>(tile[0].stride) + wide / static_cast<double>(tile[1].stride);
+    double input = vectors * in_ * points * phase_inputs * 0.4 / kTransformsPerCycle;
     double output = vectors * out_ * high * (wide + static_cast<double>(columns)) * 0.4 *
                     static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
     double kept = points * tiles * (in_ + out_) * bytes(), weights = points * in_ * out_ * bytes();
-    if (half_weights_suffice(rows + c_.windows[0].taps - 1, columns + c_.windows[1].taps - 1) &&
+    if (half_weights_suffice(tile) &&
         may_be_half(c_.weight->dtype, static_cast<int64_t>(weights), target_, policy_))
       weights /= 2;
     if (bands > 1 && kept > kBandBytes) return {};
@@ -114,6 +118,11 @@ class Model {
 };
 
 }  // namespace
+
+std::array<Filtering, 2> tile_of(const Convolution& c, int64_t rows, int64_t columns) {
+  return {
+      {{rows, c.windows[0].taps, c.windows[0].stride}, {columns, c.windows[1].taps, c.windows[1].stride}}};
+}
 
 std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& target, const Policy& policy) {
   constexpr size_t kMost = 24;

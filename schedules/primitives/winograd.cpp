@@ -1,4 +1,4 @@
-// Another algorithm for convolutions of stride 1: fewer multiplications, more memory (cook_toom.h).
+// Another algorithm for convolutions: fewer multiplications, more memory (cook_toom.h).
 #include <algorithm>
 #include <cmath>
 
@@ -87,12 +87,14 @@ class Winograd {
   Winograd(const Application& a, Convolution convolution, const std::array<int64_t, 2>& tile, int64_t band)
       : a_(a), c_(std::move(convolution)), tile_(tile), band_(band) {
     for (size_t w = 0; w < 2; ++w) {
-      int64_t products = tile[w] + c_.windows[w].taps - 1;
-      if (tile[w] < 1 || products > kMostProducts)
+      Filtering filtering{tile[w], c_.windows[w].taps, c_.windows[w].stride};
+      if (tile[w] < 1 || filtering.products() > kMostProducts)
         a.fail("tiles of {} outputs of {} taps need {} products, must be from 1 output to {} products",
-               tile[w], c_.windows[w].taps, products, kMostProducts);
-      transforms_[w] = cook_toom(tile[w], c_.windows[w].taps);
-      products_[w] = products;
+               tile[w], filtering.taps, filtering.products(), kMostProducts);
+      transforms_[w] = cook_toom(filtering);
+      products_[w] = filtering.products();
+      inputs_[w] = filtering.inputs();
+      step_[w] = tile[w] * filtering.stride;
       tiles_[w] = (c_.windows[w].positions + tile[w] - 1) / tile[w];
     }
     if (band < 1 || band > tiles_[0])
@@ -129,8 +131,8 @@ class Winograd {
   Buffer frame_block() {
     std::vector<Expr> shape = shape_of(c_.data);
     int64_t rows = (tiles_[0] + band_ - 1) / band_ * band_;
-    shape[dim(0)] = rows * tile_[0] + c_.windows[0].taps - 1;
-    shape[dim(1)] = tiles_[1] * tile_[1] + c_.windows[1].taps - 1;
+    shape[dim(0)] = (rows - 1) * step_[0] + inputs_[0];
+    shape[dim(1)] = (tiles_[1] - 1) * step_[1] + inputs_[1];
     return f_.compute(name("frame"), shape, [&](Vars i) {
       Expr value = load(c_.data->buffer, as_exprs(i)), inside = imm(kBool, 1);
       for (size_t w = 0; w < 2; ++w)
@@ -143,17 +145,17 @@ class Winograd {
   /// rows[i, x, data...] = (input transform along rows)[i] of the tile; then along columns:
   /// tiles[band, i, j, data...], whose row is within the band.
   Buffer input_blocks(const Buffer& frame) {
-    std::vector<Expr> shape{products_[0], products_[1]};
+    std::vector<Expr> shape{products_[0], inputs_[1]};
     std::vector<Expr> dims = frame->shape;
     dims[dim(0)] = (tiles_[0] + band_ - 1) / band_ * band_;
     dims[dim(1)] = tiles_[1];
     shape.insert(shape.end(), dims.begin(), dims.end());
     Buffer rows = f_.compute(name("rows"), shape, [&](Vars v) {
       std::vector<Expr> x;
-      for (int64_t k = 0; k < products_[0]; ++k) {
+      for (int64_t k = 0; k < inputs_[0]; ++k) {
         std::vector<Expr> at = as_exprs(v.subspan(2));
-        at[dim(0)] = at[dim(0)] * tile_[0] + k;
-        at[dim(1)] = at[dim(1)] * tile_[1] + v[1];
+        at[dim(0)] = at[dim(0)] * step_[0] + k;
+        at[dim(1)] = at[dim(1)] * step_[1] + v[1];
         x.push_back(load(frame, at));
       }
       return element(product(transforms_[0].input, x), v[0]);
@@ -163,7 +165,7 @@ class Winograd {
     banded.insert(banded.end(), dims.begin(), dims.end());
     return f_.compute(name("tiles"), banded, [&](Vars v) {
       std::vector<Expr> x;
-      for (int64_t k = 0; k < products_[1]; ++k) {
+      for (int64_t k = 0; k < inputs_[1]; ++k) {
         std::vector<Expr> at{v[1], Expr(k)};
         for (const Var& each : v.subspan(3)) at.emplace_back(each);
         at[2 + dim(0)] = v[0] * band_ + at[2 + dim(0)];
@@ -265,7 +267,8 @@ class Winograd {
 
   const Application& a_;
   Convolution c_;
-  std::array<int64_t, 2> tile_, products_{}, tiles_{};
+  std::array<int64_t, 2> tile_, tiles_{};                  // outputs of a tile; tiles
+  std::array<int64_t, 2> products_{}, inputs_{}, step_{};  // of a tile; from one tile's inputs to the next's
   int64_t band_;
   std::array<CookToom, 2> transforms_;
   FuncBuilder f_;

@@ -38,7 +38,7 @@ class WinogradSchedule {
     b_ = s_.winograd(convolution, sizes);
     fuse_transform(b_.kernel_rows, b_.kernel, 0, /*parallel=*/true);
     const Buffer& kernel = s_[b_.kernel]->writes[0].buffer;
-    if (half_weights_suffice(s_[rows_] + c.windows[0].taps - 1, s_[columns_] + c.windows[1].taps - 1) &&
+    if (half_weights_suffice(tile_of(c, s_[rows_], s_[columns_])) &&
         may_be_half(kernel->dtype, byte_size(kernel), target_, policy))
       sample_half_storage(s_, b_.kernel, policy.decide);
     merge_neighbours();
@@ -122,7 +122,8 @@ class WinogradSchedule {
     post_order(store->value, [&](const NodeRef& node) {
       const Load* load = node.as<Load>();
       for (size_t d = 0; same && load && load->buffer == buffer && d < load->indices.size(); ++d)
-        same = load->indices[d].same_as(store->indices[d].get());
+        same = load->indices[d].same_as(store->indices[d].get()) ||
+               (is_int(load->indices[d], 0) && is_int(buffer->shape[d], 1));
     });
     return same;
   }

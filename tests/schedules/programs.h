@@ -20,8 +20,8 @@ struct Program {
 };
 
 struct ConvShape {
-  int64_t out_blocks = 2, in_blocks = 2, height = 7, width = 7, kernel = 3, stride = 1, pad = 1, lanes = 16,
-          in_lanes = 16;
+  int64_t out_blocks = 2, in_blocks = 2, height = 7, width = 7, kernel = 3, stride = 1, dilation = 1, pad = 1,
+          lanes = 16, in_lanes = 16;
   bool epilogue = true, residual = false;
 };
 /// conv2d over NCHWc data and packed weights: padding block, convolution block, element-wise epilogue.

@@ -7,6 +7,7 @@
 #include "core/tir/prologue.h"
 #include "core/tir/verify.h"
 #include "schedules/cook_toom.h"
+#include "schedules/program.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
@@ -21,20 +22,24 @@ double dot(const std::vector<double>& row, const std::vector<double>& x) {
 }
 
 TEST(CookToom, FiltersAsTheDefinitionSays) {
-  for (int64_t m = 1; m <= kMostProducts; ++m)
-    for (int64_t r = 1; m + r - 1 <= kMostProducts; ++r) {
-      CookToom f = cook_toom(m, r);
-      std::vector<double> d, g, products;
-      for (int64_t k = 0; k < m + r - 1; ++k) d.push_back(static_cast<double>((k * 7 + 3) % 11) - 5);
-      for (int64_t k = 0; k < r; ++k) g.push_back(static_cast<double>((k * 5 + 1) % 7) - 3);
-      for (size_t j = 0; j < f.input.size(); ++j)
-        products.push_back(dot(f.input[j], d) * dot(f.kernel[j], g));
-      for (int64_t i = 0; i < m; ++i) {
-        double expected = 0;
-        for (int64_t k = 0; k < r; ++k) expected += d[static_cast<size_t>(i + k)] * g[static_cast<size_t>(k)];
-        EXPECT_NEAR(dot(f.output[static_cast<size_t>(i)], products), expected, 1e-7) << m << ", " << r;
+  for (Filtering each{.outputs = 1, .taps = 1, .stride = 1}; each.stride <= 3; ++each.stride)
+    for (each.outputs = 1; each.outputs <= kMostProducts; ++each.outputs)
+      for (each.taps = 1; each.products() <= kMostProducts; ++each.taps) {
+        SCOPED_TRACE(fmt::format("{} outputs of {} taps, stride {}", each.outputs, each.taps, each.stride));
+        CookToom f = cook_toom(each);
+        ASSERT_EQ(f.input.size(), static_cast<size_t>(each.products()));
+        std::vector<double> d, g, products;
+        for (int64_t k = 0; k < each.inputs(); ++k) d.push_back(static_cast<double>((k * 7 + 3) % 11) - 5);
+        for (int64_t k = 0; k < each.taps; ++k) g.push_back(static_cast<double>((k * 5 + 1) % 7) - 3);
+        for (size_t j = 0; j < f.input.size(); ++j)
+          products.push_back(dot(f.input[j], d) * dot(f.kernel[j], g));
+        for (int64_t i = 0; i < each.outputs; ++i) {
+          double expected = 0;
+          for (int64_t k = 0; k < each.taps; ++k)
+            expected += d[static_cast<size_t>(each.stride * i + k)] * g[static_cast<size_t>(k)];
+          EXPECT_NEAR(dot(f.output[static_cast<size_t>(i)], products), expected, 1e-7);
+        }
       }
-    }
 }
 
 /// A schedule of `func` that begins with `winograd` and stops there.
@@ -73,6 +78,25 @@ TEST(Winograd, OtherKernels) {
   }
 }
 
+TEST(Winograd, Strides) {
+  ConvShape shape{
+      .out_blocks = 1, .in_blocks = 2, .height = 11, .width = 13, .stride = 2, .lanes = 2, .in_lanes = 2};
+  for (int64_t kernel : {1, 3, 5}) {
+    shape.kernel = kernel;
+    shape.pad = kernel / 2;
+    tir::Func func = conv2d(shape, kFloat64);
+    for (auto [rows, columns, band] : {std::tuple{2, 2, 1}, {1, 3, 2}, {3, 2, 2}}) {
+      SCOPED_TRACE(fmt::format("{} taps: {} x {}, bands of {}", kernel, rows, columns, band));
+      expect_same_results(func, rewritten(func, rows, columns, band));
+    }
+  }
+  shape.stride = 3;
+  shape.kernel = 2;
+  shape.pad = 0;
+  tir::Func func = conv2d(shape, kFloat64);
+  expect_same_results(func, rewritten(func, 2, 3, 1));
+}
+
 std::string refusal(const tir::Func& func, const std::string& block, std::vector<int64_t> sizes) {
   Schedule s(func);
   std::vector<IntHandle> handles = s.sample_tuple(3, sizes);
@@ -86,8 +110,9 @@ std::string refusal(const tir::Func& func, const std::string& block, std::vector
 }
 
 TEST(Winograd, RefusesWhatItCannotRewrite) {
-  EXPECT_EQ(refusal(conv2d({.stride = 2}, kFloat32), "conv", {2, 2, 1}),
-            "winograd: block `conv` does not index dimension 2 of pad by a position plus a tap");
+  EXPECT_EQ(
+      refusal(conv2d({.dilation = 2}, kFloat32), "conv", {2, 2, 1}),
+      "winograd: block `conv` does not index dimension 2 of pad by a position times a stride plus a tap");
   EXPECT_EQ(refusal(matmul(4, 4, 4, kFloat32), "matmul", {2, 2, 1}),
             "winograd: block `matmul` slides 0 windows, must be 2");
   EXPECT_EQ(refusal(max_pool(1, 9, kFloat32), "pool", {2, 2, 1}),
@@ -113,6 +138,7 @@ TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
   for (const ConvShape& shape :
        {ConvShape{.out_blocks = 2, .in_blocks = 2, .height = 14, .width = 14},
         ConvShape{.out_blocks = 1, .in_blocks = 2, .height = 9, .width = 11, .residual = true},
+        ConvShape{.out_blocks = 2, .in_blocks = 2, .height = 15, .width = 14, .stride = 2},
         ConvShape{.out_blocks = 1,
         .in_blocks = 1,
         .height = 8,
@@ -131,6 +157,15 @@ TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
       if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
     }
   }
+}
+
+TEST(Winograd, TheResultJoinsWhatFollows) {
+  const Target target = avx512_target();
+  tir::Func func =
+      tir::with_constant_params(conv2d({.height = 14, .width = 14, .residual = true}, kFloat32), 2);
+  Schedule s = sample(*spaces_for(func, target)[0], func, target, 1);
+  for (const Ref<tir::Block>& block : blocks_in(s.func()->body))
+    EXPECT_NE(block->name, "conv_result") << "bias and residual are to be added where the tile is";
 }
 
 }  // namespace
