@@ -15,8 +15,8 @@ struct Window {
   int64_t positions = 0, taps = 0, stride = 1;
 };
 
-/// A block that computes out[..] = sum of data[..] * weight[..] of floats with two windows of dilation
-/// 1. All other dimensions are indexed by variables of the block alone, or by 0.
+/// A block that computes out[..] = sum of data[..] * weight[..] of floats with two windows of dilation 1.
+/// All other dimensions are indexed by variables of the block alone, or by 0.
 struct Convolution {
   Ref<tir::Block> block;
   Ref<tir::Load> data, weight;

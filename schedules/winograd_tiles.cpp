@@ -17,8 +17,9 @@ constexpr double kMultiplyAddsPerCycle = 2 * 0.85, kFarBytesPerCycle = 6, kNearB
 constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h).
 constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8;
-/// The model's error: without a measurement, the direct algorithm stays unless this is much faster.
-constexpr double kWorthwhile = 0.85;
+/// The model's error: without a measurement, the direct algorithm stays unless this is much faster, and with
+/// one it need not be asked when this is much slower.
+constexpr double kWorthwhile = 0.85, kHopeless = 1.25;
 /// Bytes of tiles and products in a band: they are to stay in the second-level cache, and on the stack.
 constexpr double kBandBytes = 2.0 * (1 << 20);
 
@@ -93,6 +94,8 @@ class Model {
     double phase_inputs =
         high / static_cast<double>(tile[0].stride) + wide / static_cast<double>(tile[1].stride);
     double input = vectors * in_ * points * phase_inputs * 0.4 / kTransformsPerCycle;
+    // They are vectors along the data's last dimension, which may be short.
+    input *= lanes() / std::min(lanes(), static_cast<double>(int_value(c_.data->buffer->shape.back())));
     double output = vectors * out_ * high * (wide + static_cast<double>(columns)) * 0.4 *
                     static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
     double kept = points * tiles * (in_ + out_) * bytes(), weights = points * in_ * out_ * bytes();
@@ -132,9 +135,8 @@ std::vector<WinogradTiles> winograd_tiles(const Convolution& c, const Target& ta
       model.ranked(policy.decide == Decide::kHeuristic ? kMostProductsByDefault : kMostProductsTried);
   double limit = ranked.empty() ? 0 : ranked[0].cycles * kTolerance;
   while (!ranked.empty() && (ranked.size() > kMost || ranked.back().cycles > limit)) ranked.pop_back();
-  if (policy.decide == Decide::kHeuristic && !ranked.empty() &&
-      ranked[0].cycles > kWorthwhile * model.direct_cycles())
-    ranked.clear();
+  double most = policy.decide == Decide::kHeuristic ? kWorthwhile : kHopeless;
+  if (!ranked.empty() && ranked[0].cycles > most * model.direct_cycles()) ranked.clear();
   return ranked;
 }
 

@@ -159,12 +159,31 @@ TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
   }
 }
 
+TEST(Winograd, IsOfferedWhereItMayPay) {
+  const Target target = avx512_target();
+  auto offered = [&](const ConvShape& shape) {
+    tir::Func func = tir::with_constant_params(conv2d(shape, kFloat32), 2);
+    return spaces_for(func, target)[0]->name == std::string("winograd");
+  };
+  EXPECT_TRUE(offered({.out_blocks = 8, .in_blocks = 4, .height = 56, .width = 56, .stride = 2}));
+  EXPECT_FALSE(offered({.out_blocks = 4,
+                        .in_blocks = 1,
+                        .height = 224,
+                        .width = 224,
+                        .kernel = 7,
+                        .stride = 2,
+                        .pad = 3,
+                        .in_lanes = 3}))
+      << "three channels neither fill a vector nor pay for the transforms";
+  EXPECT_FALSE(offered({.kernel = 1, .stride = 2, .pad = 0}));
+}
+
 TEST(Winograd, TheResultJoinsWhatFollows) {
   const Target target = avx512_target();
   tir::Func func =
       tir::with_constant_params(conv2d({.height = 14, .width = 14, .residual = true}, kFloat32), 2);
   Schedule s = sample(*spaces_for(func, target)[0], func, target, 1);
-  for (const Ref<tir::Block>& block : blocks_in(s.func()->body))
+  for (const Ref<tir::Block>& block : all_blocks(s.func()))
     EXPECT_NE(block->name, "conv_result") << "bias and residual are to be added where the tile is";
 }
 
