@@ -24,6 +24,30 @@ wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   return evaluation;
 }
 
+/// When a job of limited time waits no longer: `seconds` from now are over, the farm has no worker, and has
+/// been silent for long.
+class Patience {
+ public:
+  Patience(const TuneRequest& request, double seconds)
+      : request_(request), seconds_(seconds), start_(Clock::now()), last_answer_(start_) {}
+
+  void answered() { last_answer_ = Clock::now(); }
+  bool is_over(FarmClient& farm) const {
+    auto since = [](Clock::time_point then) {
+      return std::chrono::duration<double>(Clock::now() - then).count();
+    };
+    return request_.seconds > 0 && since(start_) > seconds_ && since(last_answer_) > request_.patience &&
+           farm.status().slots == 0;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const TuneRequest& request_;
+  double seconds_;
+  Clock::time_point start_, last_answer_;
+};
+
 /// The tuner's candidates as trials of one job of the farm.
 class FarmMeasurer final : public tuner::Measurer {
  public:
@@ -34,7 +58,8 @@ class FarmMeasurer final : public tuner::Measurer {
         workloads_(std::move(workloads)),
         target_(target),
         store_(store),
-        farm_(farm) {}
+        farm_(farm),
+        patience_(request, request.seconds) {}
 
   size_t submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override {
     std::vector<Candidate> candidates;
@@ -75,6 +100,11 @@ class FarmMeasurer final : public tuner::Measurer {
         answer.seconds = median({finished.result.samples.begin(), finished.result.samples.end()});
       answers.push_back(std::move(answer));
     }
+    if (!answers.empty()) patience_.answered();
+    if (!waiting_.empty() && patience_.is_over(farm_)) {
+      farm_.cancel(static_cast<JobId>(job_));
+      waiting_.clear();
+    }
     return answers;
   }
 
@@ -98,6 +128,7 @@ class FarmMeasurer final : public tuner::Measurer {
   db::TargetId target_;
   db::Store& store_;
   FarmClient& farm_;
+  Patience patience_;
   std::unordered_map<TrialId, tuner::Measured> waiting_;
   std::vector<tuner::Measured> recalled_;
 };
@@ -155,6 +186,7 @@ db::BestQuery query_of(const TuneRequest& request, const Rows& rows, db::Workloa
 void confirm_leaders(const TuneRequest& request, const Rows& rows, db::Store& store, FarmClient& farm) {
   constexpr int kLeaders = 3, kRounds = 2;
   std::set<TrialId> open;
+  Patience patience(request, 0);
   for (int round = 0; round < kRounds; ++round) {
     for (int place = 0; place < kLeaders; ++place) {
       for (db::WorkloadId workload : rows.workloads) {
@@ -169,9 +201,13 @@ void confirm_leaders(const TuneRequest& request, const Rows& rows, db::Store& st
           if (answer.status == Submission::Status::kQueued) open.insert(answer.trial);
       }
     }
-    while (!open.empty())
-      for (const Finished& finished : farm.poll(static_cast<JobId>(rows.job), milliseconds(500)))
+    while (!open.empty()) {
+      for (const Finished& finished : farm.poll(static_cast<JobId>(rows.job), milliseconds(500))) {
         open.erase(finished.trial);
+        patience.answered();
+      }
+      if (patience.is_over(farm)) return farm.cancel(static_cast<JobId>(rows.job));
+    }
   }
 }
 

@@ -23,6 +23,7 @@ struct TuneRequest {
   bool far_weights = false;         // measure with weights in memory (wire::Evaluation)
   std::string options = "{}";       // JSON: what `tune resume` needs to make the tasks again
   std::optional<db::JobId> resume;  // go on with this job
+  double patience = 30;  // seconds; when the time is over, a farm without workers is waited for this long
 };
 
 struct TuneResult {

@@ -39,8 +39,7 @@ int physical_core(int cpu) {
   return first;
 }
 
-/// When the process started, in clock ticks since boot: with its id, a name that is never used again. 0:
-/// gone.
+/// When the process started, in clock ticks since boot. 0: gone.
 uint64_t start_time(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::stringstream text;
@@ -56,12 +55,21 @@ uint64_t start_time(pid_t pid) {
   return ticks;
 }
 
+/// A process's id and (the low half of) its start: a name that is not used again, in one word, so that a slot
+/// is taken and given up whole. 0: none.
+uint64_t name_of(pid_t pid) {
+  const uint64_t start = start_time(pid);
+  return start == 0 ? 0 : start << 32 | static_cast<uint32_t>(pid);
+}
+pid_t group_of(uint64_t name) { return static_cast<pid_t>(static_cast<uint32_t>(name)); }
+bool is_alive(uint64_t name) { return name != 0 && name_of(group_of(name)) == name; }
+
 std::string shared_path() {
   // Process ids mean something only within their namespace, and signals reach only one's own processes.
   struct stat space {};
   stat("/proc/self/ns/pid", &space);
   const char* folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-  return fmt::format("{}/lathe-quiet-{}-{}", folder, getuid(), space.st_ino);
+  return fmt::format("{}/lathe-quiet-2-{}-{}", folder, getuid(), space.st_ino);  // 2: of its layout
 }
 
 }  // namespace
@@ -85,12 +93,8 @@ CorePlan plan_cores(int threads) {
 }
 
 struct Quiet::Shared {
-  struct Slot {
-    std::atomic<pid_t> group;
-    std::atomic<uint64_t> start;
-  };
   std::atomic<uint32_t> stopping;  // builders must stand still, provided that the lock is held
-  Slot builders[64];
+  std::atomic<uint64_t> builders[64];
 };
 
 Quiet::Quiet() {
@@ -128,29 +132,28 @@ void Quiet::close() {
 }
 
 void Quiet::signal_builders(int signal) {
-  for (Shared::Slot& slot : shared_->builders) {
-    const pid_t group = slot.group;
-    if (group > 0 && start_time(group) == slot.start) kill(-group, signal);
-  }
+  for (const std::atomic<uint64_t>& slot : shared_->builders)
+    if (const uint64_t builder = slot; is_alive(builder)) kill(-group_of(builder), signal);
 }
 
 void Quiet::enter(pid_t group) {
-  const uint64_t start = start_time(group);
-  for (int i = 0; i < 64; ++i) {
-    Shared::Slot& slot = shared_->builders[i];
-    pid_t free = slot.group;
-    if (free > 0 && start_time(free) == slot.start) continue;
-    if (!slot.group.compare_exchange_strong(free, group)) continue;
-    slot.start = start;
-    slot_ = i;
-    break;
+  leave();
+  builder_ = name_of(group);
+  if (builder_ == 0) return;  // gone already
+  for (std::atomic<uint64_t>& slot : shared_->builders) {
+    uint64_t before = slot;
+    if (!is_alive(before) && slot.compare_exchange_strong(before, builder_)) break;
   }
   obey();
 }
 
 void Quiet::leave() {
-  if (slot_ >= 0) shared_->builders[slot_].group = 0;
-  slot_ = -1;
+  if (builder_ != 0)
+    for (std::atomic<uint64_t>& slot : shared_->builders) {
+      uint64_t own = builder_;
+      slot.compare_exchange_strong(own, 0);
+    }
+  builder_ = 0;
   stopped_ = false;
 }
 
@@ -163,11 +166,10 @@ bool Quiet::window_is_open() {
 }
 
 bool Quiet::obey() {
-  if (slot_ < 0) return false;
-  const pid_t group = shared_->builders[slot_].group;
+  if (builder_ == 0) return false;
   const bool stop = window_is_open();
-  if (stop && !stopped_) kill(-group, SIGSTOP);
-  if (!stop) kill(-group, SIGCONT);  // whoever stopped it
+  if (stop && !stopped_) kill(-group_of(builder_), SIGSTOP);
+  if (!stop) kill(-group_of(builder_), SIGCONT);  // whoever stopped it
   return stopped_ = stop;
 }
 

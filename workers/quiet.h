@@ -49,7 +49,7 @@ class Quiet {
 
   int lock_ = -1;
   Shared* shared_ = nullptr;
-  int slot_ = -1;
+  uint64_t builder_ = 0;  // its name; 0: none
   bool stopped_ = false;
   bool stopping_ = false;
 };

@@ -1,0 +1,57 @@
+// Jobs on a farm that nobody works for.
+#include <gtest/gtest.h>
+
+#include "core/support/error.h"
+#include "core/support/temporary_folder.h"
+#include "core/tir/text.h"
+#include "db/store.h"
+#include "tests/schedules/programs.h"
+#include "tracker/tune_job.h"
+
+namespace lathe::tracker {
+namespace {
+
+/// Takes candidates and never answers.
+class SilentFarm final : public FarmClient {
+ public:
+  std::vector<Submission> submit(JobId, std::span<const Candidate> candidates) override {
+    std::vector<Submission> answers(candidates.size());
+    for (Submission& answer : answers) answer.trial = ++trials;
+    return answers;
+  }
+  std::vector<Finished> poll(JobId, std::chrono::milliseconds) override { return {}; }
+  size_t in_flight(JobId) override { return cancelled ? 0 : trials; }
+  FarmStatus status() override {
+    FarmStatus status;
+    status.slots = slots;
+    return status;
+  }
+  void cancel(JobId) override { cancelled = true; }
+
+  TrialId trials = 0;
+  uint32_t slots = 0;
+  bool cancelled = false;
+};
+
+TuneResult tune(SilentFarm& farm, double seconds, const std::function<bool()>& stop) {
+  TemporaryFolder folder;
+  db::Store store(folder / "tuning.db");
+  tir::Func workload = tir::canonical(schedule::dense(1, 64, 256, kFloat32));
+  tuner::Task task{"dense", workload, tir::print(workload), tir::workload_digest(workload), 1, 1e6, 1e4};
+  TuneRequest request{.model = "dense", .target = to_text(schedule::avx512_target()), .seconds = seconds};
+  request.patience = 0.2;
+  return run_tune_job(
+      request, std::span(&task, 1), store, farm, [](const tuner::SessionStatus&) {}, stop);
+}
+
+TEST(TuneJobPatience, AJobWhoseTimeIsOverDoesNotWaitForWorkersThatAreGone) {
+  SilentFarm farm;
+  TuneResult result = tune(farm, 0.3, [] { return false; });
+  EXPECT_GT(farm.trials, 0u);
+  EXPECT_TRUE(farm.cancelled);
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_EQ(result.winners.at(0).seconds, 0);
+}
+
+}  // namespace
+}  // namespace lathe::tracker
