@@ -69,7 +69,7 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
 
 /// What is chosen inside the model lasts: later builds of the model use it.
 TEST_F(TuneJobs, ChoosesOverTheWholeModel) {
-  Finished job = tune(job_flags(60) + " --whole-model 2s");
+  Finished job = tune(job_flags(60) + " --whole-model 10s");
   ASSERT_EQ(job.code, 0) << job.output;
   nlohmann::json report = last_line(job.output), choice = report["whole_model"];
   ASSERT_TRUE(choice.is_object()) << job.output;
