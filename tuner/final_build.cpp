@@ -150,7 +150,8 @@ std::shared_ptr<ModelBuilder::Compiled> ModelBuilder::Impl::compile(size_t progr
       if (!from_prologue) kernel.prologue_arguments.push_back(number);
     kernel.arguments.assign(parts.main_params.begin(), parts.main_params.end() - parts.main->outputs);
   }
-  return std::make_shared<Compiled>(scheduled, std::move(parts), std::move(object), std::move(kernel));
+  return std::make_shared<Compiled>(
+      Compiled{scheduled, std::move(parts), std::move(object), std::move(kernel)});
 }
 
 /// The kernel of each program; those that no living build has are compiled.
