@@ -49,8 +49,8 @@ std::shared_ptr<ModelRace::Contender> ModelRace::contender(const Combination& co
   for (size_t i = 0; i < combination.size(); ++i) scheduled.push_back(scheduled_.at(i).at(combination[i]));
   ModelBuilder::Build build = builder_.build(scheduled);
   auto made = std::make_shared<Contender>(
-      combination, std::move(build.kernels),
-      runtime::Executor(runtime::Module::from_image(std::move(build.image)), pool_.parallel()));
+      Contender{combination, std::move(build.kernels),
+                runtime::Executor(runtime::Module::from_image(std::move(build.image)), pool_.parallel())});
   runtime::set_random_inputs(made->executor, /*seed=*/0);
   return made;
 }
