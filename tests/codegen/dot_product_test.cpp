@@ -2,11 +2,11 @@
 // what the interpreter does, at the extremes of the types too.
 #include <gtest/gtest.h>
 
-#include "core/codegen/compile.h"
 #include "core/codegen/host_target.h"
 #include "core/tir/interpret.h"
 #include "core/tir/lower.h"
 #include "schedules/space.h"
+#include "tests/codegen/assembly.h"
 #include "tests/codegen/run_kernel.h"
 #include "tests/schedules/programs.h"
 
@@ -17,16 +17,9 @@ tir::Func lowered(const tir::Func& func, const Target& target) {
   return tir::lower(schedule::replay(schedule::default_trace(func, target), func), target);
 }
 
-int64_t count(const std::string& text, const std::string& word) {
-  int64_t found = 0;
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
-  return found;
-}
-
 std::string assembly(const tir::Func& func, const char* target_text) {
   Target target = resolve_target(target_text);
-  tir::Func f = lowered(func, target);
-  return compile_to_assembly(std::span(&f, 1), target);
+  return assembly_of(lowered(func, target), target);
 }
 
 TEST(DotProduct, BecomesTheInstructionOfTheTarget) {

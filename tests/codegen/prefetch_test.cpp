@@ -1,19 +1,13 @@
 #include <gtest/gtest.h>
 
-#include "core/codegen/compile.h"
 #include "core/codegen/host_target.h"
 #include "core/tir/lower.h"
 #include "schedules/schedule.h"
+#include "tests/codegen/assembly.h"
 #include "tests/schedules/programs.h"
 
 namespace lathe::codegen {
 namespace {
-
-int64_t count(const std::string& text, const std::string& word) {
-  int64_t found = 0;
-  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
-  return found;
-}
 
 /// How many products of vectors a prefetch serves in a matrix product whose tiles are four rows times one
 /// vector, unrolled, and whose loops over tiles are one.
@@ -32,8 +26,7 @@ double products_of_a_prefetch(DataType dtype, int64_t n, int64_t unrolled_steps,
   s.annotate(steps[0], tir::kPrefetch, 4096);
   s.decompose_reduction(block, steps[0]);
   Target target = resolve_target("cpu:mcpu=skylake-avx512");
-  tir::Func lowered = tir::lower(s.func(), target);
-  std::string text = compile_to_assembly(std::span(&lowered, 1), target);
+  std::string text = assembly_of(tir::lower(s.func(), target), target);
   return static_cast<double>(count(text, product)) / static_cast<double>(count(text, "prefetcht0"));
 }
 

@@ -11,7 +11,7 @@
 namespace lathe::tracker {
 namespace {
 
-/// Takes candidates and never answers.
+/// Takes candidates and never answers: it has no workers.
 class SilentFarm final : public FarmClient {
  public:
   std::vector<Submission> submit(JobId, std::span<const Candidate> candidates) override {
@@ -21,19 +21,14 @@ class SilentFarm final : public FarmClient {
   }
   std::vector<Finished> poll(JobId, std::chrono::milliseconds) override { return {}; }
   size_t in_flight(JobId) override { return cancelled ? 0 : trials; }
-  FarmStatus status() override {
-    FarmStatus status;
-    status.slots = slots;
-    return status;
-  }
+  FarmStatus status() override { return {}; }
   void cancel(JobId) override { cancelled = true; }
 
   TrialId trials = 0;
-  uint32_t slots = 0;
   bool cancelled = false;
 };
 
-TuneResult tune(SilentFarm& farm, double seconds, const std::function<bool()>& stop) {
+TuneResult tune(SilentFarm& farm, double seconds) {
   TemporaryFolder folder;
   db::Store store(folder / "tuning.db");
   tir::Func workload = tir::canonical(schedule::dense(1, 64, 256, kFloat32));
@@ -41,12 +36,12 @@ TuneResult tune(SilentFarm& farm, double seconds, const std::function<bool()>& s
   TuneRequest request{.model = "dense", .target = to_text(schedule::avx512_target()), .seconds = seconds};
   request.patience = 0.2;
   return run_tune_job(
-      request, std::span(&task, 1), store, farm, [](const tuner::SessionStatus&) {}, stop);
+      request, std::span(&task, 1), store, farm, [](const tuner::SessionStatus&) {}, [] { return false; });
 }
 
 TEST(TuneJobPatience, AJobWhoseTimeIsOverDoesNotWaitForWorkersThatAreGone) {
   SilentFarm farm;
-  TuneResult result = tune(farm, 0.3, [] { return false; });
+  TuneResult result = tune(farm, 0.3);
   EXPECT_GT(farm.trials, 0u);
   EXPECT_TRUE(farm.cancelled);
   EXPECT_FALSE(result.interrupted);
