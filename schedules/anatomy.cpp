@@ -144,6 +144,7 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
     if (!as_int(iter.extent)) return std::nullopt;
     result.extents.push_back(int_value(iter.extent));
     result.reduces.push_back(iter.kind == IterKind::kReduce);
+    result.fits.push_back(Fit::kAny);
     if (!update.indices.empty() && update.indices.back() == iter.var) vector = i;
   }
   if (!vector || result.extents[*vector] == 1) return std::nullopt;

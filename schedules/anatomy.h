@@ -39,12 +39,20 @@ struct Operand {
   bool contiguous = false;
 };
 
+/// How register tiles may lie along a variable.
+enum class Fit : uint8_t {
+  kAny,     // the last one may stick out
+  kExact,   // they end where the variable does: it runs through a part of its values
+  kSingle,  // one value each: for some there is nothing to compute
+};
+
 /// A reduction that vectorizes along its output: neighbours in the output's last dimension need neighbours of
 /// the operands, or the same element of them.
 struct VectorReduction {
   std::string block;
   std::vector<int64_t> extents;  // by block variable
   std::vector<bool> reduces;     // by block variable
+  std::vector<Fit> fits;         // by block variable
   size_t vector = 0;             // the variable of the output's last dimension
   std::optional<size_t> dot;     // the variable whose products are summed within a lane (see DotProduct)
   int64_t run = 0;  // lanes are neighbours within aligned runs of this many: its extent, or less when packed

@@ -1,5 +1,7 @@
 #include "schedules/space.h"
 
+#include <algorithm>
+
 #include "core/support/error.h"
 #include "schedules/primitive.h"
 #include "schedules/spaces/building_blocks.h"
@@ -36,7 +38,11 @@ void generate_tiled(Schedule& schedule, const Target& target, const Policy& poli
   auto reduction = main_reduction(schedule.func(), target);
   CHECK(reduction, "a space for reductions was asked to schedule another program");
   inline_elementwise(schedule);
-  schedule_rest(schedule, target, schedule_tiled_reduction(schedule, *reduction, target, policy));
+  Chain chain = reduction_chain(schedule.func(), target);
+  bool dominates = std::any_of(chain.begin(), chain.end(),
+                               [&](const VectorReduction& each) { return each.block == reduction->block; });
+  schedule_rest(schedule, target,
+                schedule_chain(schedule, dominates ? chain : Chain{*reduction}, target, policy));
 }
 
 void generate_generic(Schedule& schedule, const Target& target, const Policy&) {

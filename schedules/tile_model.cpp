@@ -23,7 +23,8 @@ int64_t steps_of(const VectorReduction& reduction, size_t i, const Target& targe
 std::vector<size_t> tiled_variables(const VectorReduction& reduction, const Target& target) {
   std::vector<size_t> variables;
   for (size_t i = reduction.extents.size(); i-- > 0 && variables.size() < 3;)
-    if (!reduction.reduces[i] && steps_of(reduction, i, target) > 1) variables.insert(variables.begin(), i);
+    if (!reduction.reduces[i] && reduction.fits[i] != Fit::kSingle && steps_of(reduction, i, target) > 1)
+      variables.insert(variables.begin(), i);
   return variables;
 }
 
@@ -72,6 +73,7 @@ class Model {
     for (int64_t size = 1; size <= std::min(extent, kLargestSize); ++size) {
       sizes[position] = size;
       if (product(sizes) > target_.vector_registers) break;
+      if (reduction_.fits[variables_[position]] == Fit::kExact && extent % size != 0) continue;
       enumerate(position + 1, sizes);
     }
     sizes[position] = 1;

@@ -41,14 +41,22 @@ double flops_of(const tir::Stmt& stmt) {
 
 std::string kernel_name(const relay::Expr& callee) {
   if (const auto* program = callee.as<relay::PrimFunc>()) return program->func->name;
-  std::string name;
+  std::vector<const relay::OpNode*> ops, anchors;
   post_order(callee.as<relay::Function>()->body, [&](const NodeRef& node) {
     const auto* call = node.as<relay::Call>();
     const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
-    if (!op || name.size() > 60) return;
-    std::string short_name = op->name.substr(op->name.rfind('.') + 1);
-    name += (name.empty() ? "" : "_") + short_name;
+    if (!op) return;
+    ops.push_back(op);
+    if (op->row().fusion == relay::Fusion::kAnchor) anchors.push_back(op);
   });
+  std::string name;
+  for (const relay::OpNode* op : anchors.size() > 1 ? anchors : ops) {
+    if (name.size() > 60) break;
+    std::string_view short_name = std::string_view(op->name).substr(op->name.rfind('.') + 1);
+    if (constexpr std::string_view kPrefix = "contrib_"; short_name.starts_with(kPrefix))
+      short_name.remove_prefix(kPrefix.size());
+    name += fmt::format("{}{}", name.empty() ? "" : "_", short_name);
+  }
   return name.empty() ? "copy" : name;
 }
 

@@ -28,6 +28,7 @@ enum class PassId : uint8_t {
   kToANormalForm,
   kToGraphNormalForm,
   kFuseOps,
+  kFuseDepthwise,
   kDefuse,
 };
 

@@ -30,11 +30,31 @@ void finish_inner_loops(Schedule& schedule, BlockHandle block, std::optional<Loo
 /// A loop worth running on several cores: with at least that many block iterations in it.
 inline constexpr int64_t kParallelIterations = 1 << 15;
 
+/// The block after a reduction whose loops are not scheduled yet that can be computed tile by tile as its
+/// tiles are done: bias, residual, activation.
+std::optional<std::string> epilogue_of(const Schedule& schedule, const tir::Block& reduction);
+
+struct Nest {
+  std::set<std::string> done;      // names of the blocks dealt with
+  std::vector<LoopHandle> places;  // loops that what the reduction reads may be computed in, outermost first
+};
 /// Multi-level tiling of a vectorized reduction with accumulators in registers. The program's other blocks
-/// next to it (padding before, element-wise after) move into its loops where that pays. Names of the blocks
-/// it dealt with.
-std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction,
-                                               const Target& target, const Policy& policy);
+/// next to it (padding before, element-wise after) move into its loops where that pays. `around`: the loops
+/// of another block that it stands in, outermost first; none of its own is parallel then.
+Nest schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction, const Target& target,
+                              const Policy& policy, const std::vector<LoopHandle>& around = {});
+
+/// Reductions of which each reads the one before: what an inverted residual block is fused to. The first is
+/// the last of the program.
+using Chain = std::vector<VectorReduction>;
+/// The chain that ends the program, of vectors throughout, one of each two neighbours without a broadcast
+/// operand (a depthwise convolution); a single reduction when there is none. REQUIRES: element-wise blocks
+/// are inlined.
+Chain reduction_chain(const tir::Func& func, const Target& target);
+/// The last reduction in register tiles; each of the others too, before the one that reads it or part by
+/// part inside its loops. Names of the blocks dealt with.
+std::set<std::string> schedule_chain(Schedule& schedule, const Chain& chain, const Target& target,
+                                     const Policy& policy);
 
 /// The same for a reduction whose producers are scheduled by the caller. `banded`: the loop of its first
 /// variable, `band`, stays outside the others, parallel.

@@ -134,7 +134,7 @@ void schedule_rest(Schedule& s, const Target& target, std::set<std::string> done
     if (is_injective(*block)) {
       schedule_injective(s, handle, target);
     } else if (auto reduction = vector_reduction(block); reduction && vector_width(*reduction, target) > 1) {
-      done.merge(schedule_tiled_reduction(s, *reduction, target, {Decide::kHeuristic}));
+      done.merge(schedule_tiled_reduction(s, *reduction, target, {Decide::kHeuristic}).done);
     } else if (is_reduction(*block)) {
       done.merge(schedule_scalar_reduction(s, handle, target));
     }

@@ -27,33 +27,34 @@ constexpr int64_t kStackBytes = 896 << 10;
 /// decoded-instruction cache.
 constexpr int64_t kMostInstructions = 512;
 
-/// `block` can be computed tile by tile as the tiles of what `loop` computes are done.
-bool can_follow(const Schedule& schedule, BlockHandle block, LoopHandle loop) {
-  Schedule trial = schedule;
-  try {
-    trial.reverse_compute_at(block, loop);
-    return true;
-  } catch (const Error&) {
-    return false;  // that is the answer
-  }
-}
-
 enum class Neighbours : uint8_t { kMove, kStay };
 
 class TiledReduction {
  public:
   TiledReduction(Schedule& schedule, const VectorReduction& reduction, const Target& target,
-                 const Policy& policy)
+                 const Policy& policy, std::vector<LoopHandle> around = {})
       : s_(schedule),
         reduction_(reduction),
         target_(target),
         policy_(policy),
-        block_(s_.get_block(reduction.block)) {}
+        block_(s_.get_block(reduction.block)),
+        around_(std::move(around)) {
+    std::vector<LoopHandle> all = s_.get_loops(block_);
+    loops_.assign(all.end() - static_cast<int64_t>(reduction_.extents.size()), all.end());
+    for (size_t i = 0; i < loops_.size(); ++i) {
+      reduction_.extents[i] = extent(loops_[i]);
+      if (reduction_.extents[i] < reduction.extents[i]) reduction_.fits[i] = Fit::kExact;
+      if (uses_var(s_[block_]->predicate, s_[loops_[i]]->var.get())) reduction_.fits[i] = Fit::kSingle;
+    }
+  }
 
   /// Keeps the loop of the first variable outside all others, alone.
   void band_outside() { banded_ = true; }
 
   std::optional<LoopHandle> band() const { return band_; }
+
+  /// The loops that what it reads may be computed in, outermost first.
+  std::vector<LoopHandle> places() const { return task_loops(); }
 
   std::set<std::string> schedule(Neighbours neighbours) {
     done_.insert(s_[block_]->name);
@@ -84,8 +85,14 @@ class TiledReduction {
     Ref<Block> block = s_[block_];
     for (const Ref<Block>& producer : producers_of(s_.func(), block))
       if (is_injective(*producer) && !is_param(s_.func(), producer->writes[0].buffer) &&
-          consumers_of(s_.func(), producer).size() == 1)
+          consumers_of(s_.func(), producer).size() == 1 && !follows_reduction(*producer))
         producers_.push_back(s_.get_block(producer->name));
+  }
+
+  /// It belongs to the loops of the reduction that it reads.
+  bool follows_reduction(const Block& block) {
+    std::vector<Ref<Block>> before = producers_of(s_.func(), s_[s_.get_block(block.name)]);
+    return before.size() == 1 && vector_reduction(before[0]) && epilogue_of(s_, *before[0]);
   }
 
   /// Large weights that are constants get a copy, made when the model is built, which may be half as large.
@@ -108,22 +115,12 @@ class TiledReduction {
 
   /// Accumulators go to a buffer of their own, which becomes registers; its reader is the epilogue.
   void stage_accumulators() {
-    Ref<Block> block = s_[block_];
-    loops_ = s_.get_loops(block_);
-    size_t innermost = 0;  // of the spatial loops
-    for (size_t i = 0; i < loops_.size(); ++i)
-      if (!reduction_.reduces[i]) innermost = i;
-    std::vector<Ref<Block>> consumers = consumers_of(s_.func(), block);
-    if (consumers.size() == 1 && is_injective(*consumers[0]) &&
-        !is_param(s_.func(), block->writes[0].buffer)) {
-      epilogue_ = s_.get_block(consumers[0]->name);
-      if (can_follow(s_, epilogue_, loops_[innermost])) {
-        s_.set_scope(block_, 0, Scope::kLocal);
-        done_.insert(consumers[0]->name);
-        return;
-      }
+    if (std::optional<std::string> epilogue = epilogue_of(s_, *s_[block_])) {
+      epilogue_ = s_.get_block(*epilogue);
+      s_.set_scope(block_, 0, Scope::kLocal);
+    } else {
+      epilogue_ = s_.cache_write(block_, 0, Scope::kLocal);
     }
-    epilogue_ = s_.cache_write(block_, 0, Scope::kLocal);
     done_.insert(s_[epilogue_]->name);
   }
 
@@ -193,11 +190,16 @@ class TiledReduction {
     s_.vectorize(lanes_);
     if (outer.empty()) return;
     if (banded_) outer.erase(outer.begin());
-    outer_ = outer.size() > 1 ? s_.fuse(outer) : outer[0];
-    if (!tile_loop_) tile_loop_ = outer_;
+    if (!is_inside()) outer = {outer.size() > 1 ? s_.fuse(outer) : outer[0]};
+    outer_ = outer;
+    if (!tile_loop_) tile_loop_ = outer_.back();
     int64_t work = iterations(*s_[block_]);
-    if (work >= kParallelIterations && target_.cores > 1) s_.parallel(banded_ ? *band_ : *outer_);
+    if (!is_inside() && work >= kParallelIterations && target_.cores > 1)
+      s_.parallel(banded_ ? *band_ : outer_.back());
   }
+
+  /// Of loops of another block, which are parallel if any are.
+  bool is_inside() const { return !around_.empty(); }
 
   /// The innermost reduction loop is unrolled by a sampled factor; reductions of few steps (windows) wholly.
   void unroll_reduction() {
@@ -249,9 +251,9 @@ class TiledReduction {
 
   /// The loops that a producer may move into, outermost first.
   std::vector<LoopHandle> task_loops() const {
-    std::vector<LoopHandle> loops;
-    if (!outer_ || cuts_columns()) return loops;
-    loops.push_back(*outer_);
+    std::vector<LoopHandle> loops = around_;
+    if (outer_.empty() || cuts_columns()) return loops;
+    loops.insert(loops.end(), outer_.begin(), outer_.end());
     for (size_t i = 0; i < parts_.size(); ++i) {
       if (!parts_[i].middle || extent(*parts_[i].middle) == 1) continue;
       for (const Operand& operand : reduction_.operands)
@@ -345,16 +347,38 @@ class TiledReduction {
   std::vector<Parts> parts_;         // by variable
   std::vector<int64_t> iterations_;  // of the outer loops, by variable
   LoopHandle lanes_;
-  std::optional<LoopHandle> band_, outer_, tile_loop_;
+  std::vector<LoopHandle> around_;  // of what reads its results, when it is computed part by part
+  std::vector<LoopHandle> outer_;
+  std::optional<LoopHandle> band_, tile_loop_;
   bool banded_ = false;
   int64_t tile_results_ = 1;
   std::set<std::string> done_;
 };
 }  // namespace
 
-std::set<std::string> schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction,
-                                               const Target& target, const Policy& policy) {
-  return TiledReduction(schedule, reduction, target, policy).schedule(Neighbours::kMove);
+std::optional<std::string> epilogue_of(const Schedule& schedule, const Block& reduction) {
+  std::vector<Ref<Block>> consumers = consumers_of(schedule.func(), Ref<Block>(&reduction));
+  if (consumers.size() != 1 || !is_injective(*consumers[0]) ||
+      is_param(schedule.func(), reduction.writes[0].buffer))
+    return std::nullopt;
+  Schedule trial = schedule;
+  std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(reduction.name));
+  size_t first = loops.size() - reduction.iters.size(), innermost = first;  // of the spatial loops
+  for (size_t i = 0; i < reduction.iters.size(); ++i)
+    if (reduction.iters[i].kind != IterKind::kReduce) innermost = first + i;
+  try {
+    trial.reverse_compute_at(trial.get_block(consumers[0]->name), loops[innermost]);
+    return consumers[0]->name;
+  } catch (const Error&) {
+    return std::nullopt;  // that is the answer
+  }
+}
+
+Nest schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction, const Target& target,
+                              const Policy& policy, const std::vector<LoopHandle>& around) {
+  TiledReduction tiled(schedule, reduction, target, policy, around);
+  std::set<std::string> done = tiled.schedule(Neighbours::kMove);
+  return {std::move(done), tiled.places()};
 }
 
 ProductNest schedule_product(Schedule& schedule, const VectorReduction& reduction, const Target& target,

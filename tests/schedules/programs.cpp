@@ -117,6 +117,54 @@ Func depthwise(int64_t blocks, int64_t size, int64_t stride, DataType dtype) {
   return f.finish("depthwise", {out});
 }
 
+namespace {
+/// A 1x1 convolution of `x` with a weight and a bias of its own.
+Buffer pointwise(FuncBuilder& f, const Buffer& x, const std::string& name, int64_t out_blocks) {
+  const std::vector<Expr>& shape = x->shape;
+  Buffer weight = f.input(name + "_weight", {out_blocks, shape[1], 1, 1, shape[4], shape[4]}, x->dtype);
+  Buffer bias = f.input(name + "_bias", {out_blocks, 1, 1, shape[4]}, x->dtype);
+  Buffer sum = f.reduce(name, {1, out_blocks, shape[2], shape[3], shape[4]}, {shape[1], 1, 1, shape[4]},
+                        Combiner::kSum, [&](Vars i, Vars r) {
+                          return load(x, {i[0], r[0], i[2] + r[1], i[3] + r[2], r[3]}) *
+                                 load(weight, {i[1], r[0], r[1], r[2], r[3], i[4]});
+                        });
+  return f.compute(name + "_add", sum->shape, [&](Vars i) {
+    return load(sum, {i[0], i[1], i[2], i[3], i[4]}) + load(bias, {i[1], 0, 0, i[4]});
+  });
+}
+
+Buffer relu_of(FuncBuilder& f, const Buffer& x) {
+  return f.compute("relu", x->shape, [&](Vars i) {
+    return max(load(x, {i[0], i[1], i[2], i[3], i[4]}), constant(x->dtype, 0));
+  });
+}
+}  // namespace
+
+Func inverted_residual(const InvertedResidual& c, DataType dtype) {
+  FuncBuilder f;
+  int64_t pad = c.padded ? c.kernel / 2 : 0, padded = c.size + 2 * pad;
+  int64_t out_size = (padded - c.kernel) / c.stride + 1;
+  Buffer data = f.input("data", {1, c.in_blocks, c.size, c.size, c.lanes}, dtype);
+  Buffer image = relu_of(f, pointwise(f, data, "expand", c.middle_blocks));
+  if (pad > 0)
+    image = f.compute("pad", {1, c.middle_blocks, padded, padded, c.lanes}, [&, image](Vars i) {
+      Expr h = i[2] - pad, w = i[3] - pad;
+      Expr inside = logical_and(logical_and(less_equal(0, h), less(h, c.size)),
+                                logical_and(less_equal(0, w), less(w, c.size)));
+      return select(inside, load(image, {i[0], i[1], h, w, i[4]}), constant(dtype, 0));
+    });
+  Buffer filter = f.input("filter", {c.middle_blocks, 1, c.kernel, c.kernel, 1, c.lanes}, dtype);
+  Buffer sum =
+      f.reduce("depthwise", {1, c.middle_blocks, out_size, out_size, c.lanes}, {c.kernel, c.kernel},
+               Combiner::kSum, [&](Vars i, Vars r) {
+                 Expr h = i[2] * c.stride + r[0], w = i[3] * c.stride + r[1];
+                 return load(image, {i[0], i[1], h, w, i[4]}) * load(filter, {i[1], 0, r[0], r[1], 0, i[4]});
+               });
+  Buffer out = relu_of(f, sum);
+  if (c.projects) out = pointwise(f, out, "project", c.out_blocks);
+  return f.finish("inverted_residual", {out});
+}
+
 Func dense(int64_t m, int64_t n, int64_t k, DataType dtype) {
   FuncBuilder f;
   Buffer x = f.input("x", {m, k}, dtype);
@@ -242,6 +290,7 @@ Func pack_layout(int64_t blocks, int64_t size, DataType dtype) {
 std::vector<Program> small_programs() {
   return {
       {"conv2d 3x3", conv2d({})},
+      {"inverted residual", inverted_residual({.size = 6, .lanes = 8})},
       {"conv2d 3x3, residual",
        conv2d({.out_blocks = 4, .in_blocks = 1, .height = 8, .width = 6, .residual = true})},
       {"conv2d 3x3 stride 2, prime size", conv2d({.height = 13, .width = 13, .stride = 2})},

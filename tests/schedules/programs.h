@@ -32,6 +32,13 @@ tir::Func dot_conv2d(DataType data, DataType weight, int64_t size, int64_t kerne
 /// x[m, k] times weights packed [n/16, k/4, 16, 4].
 tir::Func dot_dense(int64_t m, int64_t n, int64_t k);
 tir::Func depthwise(int64_t blocks, int64_t size, int64_t stride, DataType dtype = kInt32);
+struct InvertedResidual {
+  int64_t in_blocks = 1, middle_blocks = 2, out_blocks = 1, size = 9, stride = 1, kernel = 3, lanes = 16;
+  bool padded = true, projects = true;
+};
+/// 1x1 convolution `expand`, depthwise convolution `depthwise` and, if it projects, 1x1 convolution
+/// `project`, each with an element-wise block after it, on NCHW{lanes}c.
+tir::Func inverted_residual(const InvertedResidual& shape, DataType dtype = kInt32);
 /// x[m, k] times weights packed [n/lanes, k, lanes], plus a bias.
 tir::Func dense(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32);
 tir::Func matmul(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32);

@@ -18,7 +18,7 @@ class StmtMutator {
   virtual Stmt visit_alloc(const Ref<Alloc>& alloc);
   virtual Stmt visit_block(const Ref<Block>& block);
   virtual Stmt visit_store(const Ref<Store>& store) { return store; }
-  Stmt visit_seq(const Ref<Seq>& seq);
+  virtual Stmt visit_seq(const Ref<Seq>& seq);
 
   /// The ranges of the loops around the statement being visited.
   Analyzer analyzer_;

@@ -58,9 +58,17 @@ bool stores_under_condition(const Stmt& stmt, const Buffer& buffer, const Var& v
                             [&](const Stmt& s) { return inside(s, conditional); });
 }
 
+/// The statement under a condition and nothing else, when it alone uses `buffer`; else null.
+const Stmt* guarded_user(const Stmt& stmt, const Buffer& buffer) {
+  const If* branch = stmt.as<If>();
+  return branch && !branch->else_case && !uses(branch->condition, buffer) ? &branch->then_case : nullptr;
+}
+
 /// Some iterations store nothing, and all of them read the same element: it must outlive an iteration.
 bool outlives_iterations(const For& loop, const Buffer& buffer) {
-  if (!stores_under_condition(loop.body, buffer, loop.var)) return false;
+  const Stmt* user = &loop.body;
+  while (const Stmt* inner = guarded_user(*user, buffer)) user = inner;
+  if (!stores_under_condition(*user, buffer, loop.var)) return false;
   bool found = false;
   post_order(loop.body, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
@@ -94,6 +102,8 @@ class Placer {
         return tir::seq(std::move(stmts));
       }
     }
+    if (const Stmt* inner = guarded_user(stmt, buffer_))
+      return make<If>(stmt.as<If>()->condition, place(*inner));
     if (const Alloc* alloc = stmt.as<Alloc>()) return make<Alloc>(alloc->buffer, place(alloc->body));
     return allocate(stmt);
   }

@@ -25,6 +25,31 @@ class SimplifyProgram final : public StmtMutator {
     return make<For>(loop->var, extent, loop->iteration, body, loop->annotations);
   }
 
+  /// if (c) A; if (c) B  ->  if (c) { A; B }
+  Stmt visit_seq(const Ref<Seq>& sequence) override {
+    Stmt visited = StmtMutator::visit_seq(sequence);
+    const Seq* now = visited.as<Seq>();
+    if (!now) return visited;
+    std::vector<Stmt> stmts;
+    for (const Stmt& each : now->stmts) {
+      const If *next = each.as<If>(), *last = stmts.empty() ? nullptr : stmts.back().as<If>();
+      bool joins = next && last && !next->else_case && !last->else_case && is_fixed(last->condition) &&
+                   structural_equal(last->condition, next->condition);
+      if (joins)
+        stmts.back() = if_then(last->condition, seq({last->then_case, next->then_case}));
+      else
+        stmts.push_back(each);
+    }
+    return stmts.size() == now->stmts.size() ? visited : seq(std::move(stmts));
+  }
+
+  /// No statement changes it.
+  static bool is_fixed(const Expr& condition) {
+    bool loads = false;
+    post_order(condition, [&](const NodeRef& node) { loads |= node.as<Load>() != nullptr; });
+    return !loads;
+  }
+
   Stmt visit_if(const Ref<If>& branch) override {
     Expr condition = analyzer_.simplify(branch->condition);
     if (const int64_t* value = as_int(condition))

@@ -1,0 +1,157 @@
+#include "core/relay/passes/fuse_depthwise.h"
+
+#include <algorithm>
+
+#include "core/relay/functor.h"
+#include "core/relay/op.h"
+#include "core/relay/ops/rule.h"
+
+namespace lathe::relay {
+namespace {
+
+/// A convolution of so few input channels costs little even where it is computed twice.
+constexpr int64_t kFewChannels = 16;
+
+const Op* op_of(const Call& call) {
+  const auto* op = call.callee.as<OpNode>();
+  return op ? &op->row() : nullptr;
+}
+
+/// The primitive function that `e` calls, or null.
+const Function* primitive_callee(const Expr& e) {
+  const auto* call = e.as<Call>();
+  const auto* function = call ? call->callee.as<Function>() : nullptr;
+  return function && function->attrs.primitive ? function : nullptr;
+}
+
+bool is_depthwise(const Call& call) {
+  return std::string_view(op_of(call)->name) == "nn.contrib_depthwise_conv2d_NCHWc";
+}
+
+bool is_dense_convolution(const Call& call) {
+  return std::string_view(op_of(call)->name) == "nn.contrib_conv2d_NCHWc" &&
+         ops::attrs_as<ConvAttrs>(call.attrs).groups == 1;
+}
+
+/// Of a weight OIHW{i}{o}: 1x1; then, input channels.
+bool is_pointwise(const Call& call) {
+  const std::vector<lathe::Expr>& weight = call.args[1]->checked_type.as<TensorType>()->shape;
+  return is_int(weight[2], 1) && is_int(weight[3], 1);
+}
+int64_t input_channels(const Call& call) {
+  const std::vector<lathe::Expr>& weight = call.args[1]->checked_type.as<TensorType>()->shape;
+  return int_value(weight[1]) * int_value(weight[4]);
+}
+
+/// Operators of a primitive function that dominate it, operands first.
+std::vector<const Call*> anchors_of(const Function& function) {
+  std::vector<const Call*> anchors;
+  post_order(function.body, [&](const NodeRef& node) {
+    const auto* call = node.as<Call>();
+    const Op* op = call ? op_of(*call) : nullptr;
+    if (op && op->fusion >= Fusion::kReduction) anchors.push_back(call);
+  });
+  return anchors;
+}
+
+/// The parameter that `e` is computed from element by element, or null.
+Var source_of(Expr e) {
+  while (const auto* call = e.as<Call>()) {
+    const Op* op = op_of(*call);
+    if (!op || op->fusion > Fusion::kInjective) return {};
+    e = call->args[0];
+  }
+  return e.as<VarNode>() ? e.cast<VarNode>() : Var();
+}
+
+size_t uses_of(const Expr& body, const Expr& param) {
+  size_t uses = 0;
+  post_order(body, [&](const NodeRef& node) {
+    const auto* call = node.as<Call>();
+    if (call) uses += static_cast<size_t>(std::count(call->args.begin(), call->args.end(), param));
+    if (const auto* tuple = node.as<Tuple>())
+      uses += static_cast<size_t>(std::count(tuple->items.begin(), tuple->items.end(), param));
+  });
+  return uses;
+}
+
+/// Whether `producer` may be computed inside `consumer`, whose parameter `param` it gives.
+bool belongs_together(const Function& producer, const Function& consumer, const Var& param) {
+  std::vector<const Call*> before = anchors_of(producer), after = anchors_of(consumer);
+  if (before.empty() || after.size() != 1) return false;
+  const Call &last = *before.back(), &reader = *after[0];
+  if (source_of(reader.args[0]) != param || uses_of(consumer.body, param) != 1) return false;
+  if (is_depthwise(last)) return is_dense_convolution(reader) && is_pointwise(reader);
+  return before.size() == 1 && is_depthwise(reader) && is_dense_convolution(last) &&
+         (is_pointwise(last) || input_channels(last) <= kFewChannels);
+}
+
+/// How often each expression is an operand.
+class Uses : public ExprVisitor {
+ public:
+  size_t of(const Expr& e) const { return uses_.at(e.get()); }
+
+ private:
+  void visit_default(const Expr& e) override {
+    for_each_operand(e, [&](const Expr& operand, bool) { ++uses_[operand.get()]; });
+    ExprVisitor::visit_default(e);
+  }
+
+  std::unordered_map<const Node*, size_t> uses_;
+};
+
+class FuseDepthwise : public ExprMutator {
+ public:
+  explicit FuseDepthwise(const Ref<Function>& function) { uses_.visit(function); }
+
+ private:
+  Expr visit_function(const Ref<Function>& e) override {
+    return e->attrs.primitive ? Expr(e) : ExprMutator::visit_default(e);
+  }
+
+  Expr visit_call(const Ref<Call>& e) override {
+    Expr visited = ExprMutator::visit_default(e);
+    const Function* consumer = primitive_callee(visited);
+    if (!consumer) return visited;
+    const Call& call = *visited.as<Call>();
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      const Function* producer = primitive_callee(call.args[i]);
+      if (producer && uses_.of(e->args[i]) == 1 &&
+          belongs_together(*producer, *consumer, consumer->params[i]))
+        return joined(visited.cast<Call>(), i);
+    }
+    return visited;
+  }
+
+  /// `call` with the function that gives argument `i` inside its own.
+  static Expr joined(const Ref<Call>& call, size_t i) {
+    const Function& consumer = *call->callee.as<Function>();
+    const Call& inner = *call->args[i].as<Call>();
+    const Function& producer = *inner.callee.as<Function>();
+    auto function = mutate(consumer);
+    function->body = substitute(consumer.body, {{consumer.params[i].get(), producer.body}});
+    auto spliced = [i](auto outer, const auto& parts) {
+      auto at = outer.erase(outer.begin() + static_cast<int64_t>(i));
+      outer.insert(at, parts.begin(), parts.end());
+      return outer;
+    };
+    function->params = spliced(consumer.params, producer.params);
+    std::vector<Type> types;
+    for (const Var& param : function->params) types.push_back(param->checked_type);
+    function->checked_type = func_type(std::move(types), consumer.result_type);
+    auto result = mutate(*call);
+    result->callee = seal(std::move(function));
+    result->args = spliced(call->args, inner.args);
+    return seal(std::move(result));
+  }
+
+  Uses uses_;
+};
+
+}  // namespace
+
+Ref<Function> fuse_depthwise(const Ref<Function>& function) {
+  return FuseDepthwise(function).visit_as(function);
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,146 @@
+// Reductions one of which reads the other, in one kernel: expansion, depthwise convolution and projection.
+//
+//   parallel for parts of the last reduction's results:     rows, say
+//     for parts of the second one's:                        channels, say
+//       tiles of the first one                              what the second one needs of them, in a cache
+//       padding, tiles of the second one
+//     tiles of the last one
+//
+// or each one after the other, or anything between: the places are sampled, as are the tiles.
+#include <algorithm>
+
+#include "core/support/error.h"
+#include "schedules/spaces/building_blocks.h"
+#include "schedules/tile_model.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// The one reduction that `block` reads, also by way of one element-wise block; null when there is none that
+/// nothing else reads.
+Ref<Block> reduction_before(const Func& func, const Ref<Block>& block) {
+  for (const Ref<Block>& producer : producers_of(func, block)) {
+    if (consumers_of(func, producer).size() != 1) continue;
+    if (is_reduction(*producer)) return producer;
+    if (!is_injective(*producer)) continue;
+    for (const Ref<Block>& before : producers_of(func, producer))
+      if (is_reduction(*before) && consumers_of(func, before).size() == 1) return before;
+  }
+  return {};
+}
+
+/// Places for a reduction of the chain, with the block that takes its accumulators, and what it costs there.
+class Places {
+ public:
+  Places(const Schedule& schedule, BlockHandle block, BlockHandle epilogue, const Target& target)
+      : schedule_(schedule), block_(block), epilogue_(epilogue), target_(target) {}
+
+  /// Cycles of one core to compute it in `loop` (null: before), and to write and read its results; nothing
+  /// when it may not be computed there.
+  std::optional<double> cost(std::optional<LoopHandle> loop) const {
+    Schedule trial = schedule_;
+    try {
+      if (loop) move(trial, *loop);
+    } catch (const Error&) {
+      return {};  // not a legal place
+    }
+    std::vector<LoopHandle> loops = trial.get_loops(block_);
+    const Block& block = *trial[block_];
+    size_t own = loops.size() - block.iters.size();
+    double repeats = 1, steps = 1, bytes = block.writes[0].buffer->dtype.bytes();
+    for (size_t i = 0; i < loops.size(); ++i) {
+      auto extent = static_cast<double>(int_value(trial[loops[i]]->extent));
+      if (i < own)
+        repeats *= extent;
+      else if (block.iters[i - own].kind == IterKind::kReduce)
+        steps *= extent;
+      else
+        bytes *= extent;
+    }
+    if (loop && bytes > kPartBytes) return {};
+    double rate = bytes > static_cast<double>(target_.l2_bytes) / 2       ? kFarBytesPerCycle
+                  : bytes > static_cast<double>(target_.l1_bytes) * 3 / 4 ? kNearBytesPerCycle
+                                                                          : kNearestBytesPerCycle;
+    double products = bytes / block.writes[0].buffer->dtype.bytes() * steps / target_.lanes();
+    return repeats * (products / kMultiplyAddsPerCycle + 2 * bytes / rate);
+  }
+
+  void move(Schedule& schedule, LoopHandle loop) const {
+    schedule.compute_at(epilogue_, loop);
+    schedule.compute_at(block_, loop);
+  }
+
+ private:
+  static constexpr double kMultiplyAddsPerCycle = 2 * 0.9;
+  static constexpr double kFarBytesPerCycle = 10, kNearBytesPerCycle = 32, kNearestBytesPerCycle = 64;
+  /// Parts live on a thread's stack (at most 4 MiB), several at a time.
+  static constexpr double kPartBytes = 896 << 10;
+
+  const Schedule& schedule_;
+  BlockHandle block_, epilogue_;
+  const Target& target_;
+};
+
+/// The model knows less than a measurement: places may cost this many times the least.
+constexpr double kTolerance = 2.5;
+
+/// Moves the reduction into one of `places`, or leaves it before them. The loops that it then stands in.
+std::vector<LoopHandle> place(Schedule& s, BlockHandle block, std::vector<LoopHandle> places,
+                              const Target& target, const Policy& policy) {
+  auto after = epilogue_of(s, *s[block]);
+  BlockHandle epilogue = after ? s.get_block(*after) : s.cache_write(block, 0, Scope::kLocal);
+  Places model(s, block, epilogue, target);
+  double least = model.cost({}).value();
+  std::vector<std::pair<LoopHandle, double>> costs;
+  for (LoopHandle loop : places)
+    if (std::optional<double> cost = model.cost(loop)) {
+      costs.emplace_back(loop, *cost);
+      least = std::min(least, *cost);
+    }
+  std::vector<LoopHandle> worthwhile;
+  int64_t best = 0;
+  for (auto [loop, cost] : costs) {
+    if (cost > least * kTolerance) continue;
+    worthwhile.push_back(loop);
+    if (cost == least) best = static_cast<int64_t>(worthwhile.size());
+  }
+  LoopHandle chosen = s.sample_compute_location(
+      block, worthwhile, policy.decide == Decide::kHeuristic ? Decision{best} : Decision{});
+  int64_t choice = s.trace().steps.back().decision[0];
+  model.move(s, chosen);
+  if (choice == 0) return {};
+  auto at = std::find(places.begin(), places.end(), worthwhile[static_cast<size_t>(choice - 1)]);
+  places.erase(at + 1, places.end());
+  return places;
+}
+}  // namespace
+
+Chain reduction_chain(const Func& func, const Target& target) {
+  Chain chain;
+  Ref<Block> last;
+  for (const Ref<Block>& block : all_blocks(func))
+    if (is_reduction(*block)) last = block;
+  for (Ref<Block> block = last; block; block = reduction_before(func, block)) {
+    auto reduction = vector_reduction(block);
+    if (!reduction || vector_width(*reduction, target) == 1) break;
+    if (!chain.empty() && chain.back().broadcasts() == reduction->broadcasts()) break;
+    chain.push_back(*reduction);
+  }
+  return chain;
+}
+
+std::set<std::string> schedule_chain(Schedule& s, const Chain& chain, const Target& target,
+                                     const Policy& policy) {
+  Nest nest = schedule_tiled_reduction(s, chain[0], target, policy);
+  std::set<std::string> done = std::move(nest.done);
+  for (size_t i = 1; i < chain.size(); ++i) {
+    std::vector<LoopHandle> around = place(s, s.get_block(chain[i].block), nest.places, target, policy);
+    nest = schedule_tiled_reduction(s, chain[i], target, policy, around);
+    done.merge(nest.done);
+  }
+  return done;
+}
+
+}  // namespace lathe::schedule

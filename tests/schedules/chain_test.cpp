@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/tir/lower.h"
+#include "core/tir/text.h"
+#include "core/tir/verify.h"
+#include "schedules/program.h"
+#include "schedules/space.h"
+#include "schedules/spaces/building_blocks.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+/// The blocks around which `func` has the block named `name`: inside the same outermost loop.
+std::set<std::string> beside(const tir::Func& func, const std::string& name) {
+  Path path = *path_to_block(func, name);
+  std::set<std::string> names;
+  for (const Ref<tir::Block>& block : blocks_in(top_statement(path)))
+    if (block->name != name) names.insert(block->name);
+  return names;
+}
+
+TEST(ReductionChain, FollowsWhatIsReadOnce) {
+  auto names = [](tir::Func func) {
+    Schedule s(func);
+    inline_elementwise(s);
+    std::vector<std::string> found;
+    for (const VectorReduction& each : reduction_chain(s.func(), avx512_target()))
+      found.push_back(each.block);
+    return found;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(inverted_residual({}, kFloat32)), (Names{"project", "depthwise", "expand"}));
+  EXPECT_EQ(names(inverted_residual({.projects = false}, kFloat32)), (Names{"depthwise", "expand"}));
+  EXPECT_EQ(names(inverted_residual({.padded = false}, kFloat32)), (Names{"project", "depthwise", "expand"}));
+  EXPECT_EQ(names(depthwise(2, 8, 1, kFloat32)), Names{"depthwise"});
+  EXPECT_EQ(names(softmax(8, 64)), Names{}) << "its sums are of scalars";
+}
+
+TEST(Chain, EverySampleKeepsMeaningAndLowers) {
+  const Target target = avx512_target();
+  std::set<bool> expands_inside, filters_inside;
+  for (const InvertedResidual& shape :
+       {InvertedResidual{}, InvertedResidual{.middle_blocks = 3, .size = 8, .stride = 2},
+        InvertedResidual{.in_blocks = 2, .size = 7, .stride = 2, .kernel = 5, .lanes = 8},
+        InvertedResidual{.out_blocks = 2, .size = 10, .lanes = 12, .padded = false},
+        InvertedResidual{.size = 11, .stride = 2, .projects = false}}) {
+    tir::Func func = inverted_residual(shape);
+    const DesignSpace* space = spaces_for(func, target)[0];
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      Schedule s = sample(*space, func, target, seed);
+      SCOPED_TRACE(to_text(s.trace()));
+      expect_same_results(func, s.func());
+      tir::Func lowered = tir::lower(s.func(), target);
+      if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+      Schedule of_task = sample(*space, tir::canonical(func), target, seed);
+      EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(of_task.trace())), tir::canonical(func)),
+                                   of_task.func()));
+      expands_inside.insert(beside(s.func(), "expand").contains("depthwise"));
+      if (shape.projects) filters_inside.insert(beside(s.func(), "depthwise").contains("project"));
+    }
+  }
+  EXPECT_EQ(expands_inside, (std::set{false, true}));
+  EXPECT_EQ(filters_inside, (std::set{false, true}));
+}
+
+TEST(Chain, TensorsTooLargeForCachesAreComputedPartByPart) {
+  Target target = avx512_target();
+  target.cores = 1;
+  tir::Func func = inverted_residual({.middle_blocks = 6, .size = 112, .stride = 2}, kFloat32);
+  tir::Func scheduled = replay(default_trace(func, target), func);
+  EXPECT_TRUE(beside(scheduled, "expand").contains("depthwise")) << "4.8 MB, written and read again";
+}
+
+TEST(Chain, NothingIsComputedAgainForOtherChannels) {
+  // Tasks of the projection are cut along its 20 blocks of channels: each needs all of the depthwise results.
+  const Target target = avx512_target();
+  tir::Func func =
+      inverted_residual({.in_blocks = 10, .middle_blocks = 60, .out_blocks = 20, .size = 7}, kFloat32);
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    tir::Func scheduled = sample(*spaces_for(func, target)[0], func, target, seed).func();
+    if (!beside(scheduled, "depthwise").contains("project")) continue;
+    Path path = *path_to_block(scheduled, "project");
+    for (const Ref<tir::For>& loop : loops_around(path)) {
+      if (loop->iteration != tir::Iteration::kParallel) continue;
+      Expr blocks = path.back().as<tir::Block>()->iters[1].value;
+      EXPECT_FALSE(uses_var(blocks, loop->var.get())) << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::schedule
