@@ -4,8 +4,6 @@
 //
 // One thread, one process. L2 is cleared before each run of either side, as it is between the layers of a
 // model.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -14,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bench/cold_run.h"
 #include "bench/conv_layers.h"
 #include "bench/onednn_conv.h"
 #include "core/codegen/host_target.h"
@@ -25,23 +24,6 @@
 
 namespace lathe::bench {
 namespace {
-
-/// Reads twice as much as L2 holds, as workers/measure.cpp does.
-class Evictor {
- public:
-  void operator()() {
-    [[maybe_unused]] static volatile uint64_t sink;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < words_.size(); i += 8) sum += words_[i];
-    sink = sum;
-  }
-
- private:
-  static size_t l2_words() {
-    return static_cast<size_t>(std::max<long>(sysconf(_SC_LEVEL2_CACHE_SIZE), 1 << 20)) / 8;
-  }
-  std::vector<uint64_t> words_ = std::vector<uint64_t>(2 * l2_words(), 1);
-};
 
 struct Interval {
   double low = 0, high = 0;
@@ -64,14 +46,6 @@ struct Row {
   Interval interval;          // of the ratio
   double error = 0;           // of our output, relative to oneDNN's
 };
-
-template <typename Side>
-double timed_run(Side& side, Evictor& evict) {
-  evict();
-  const auto start = std::chrono::steady_clock::now();
-  side.run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 Row race(const ConvLayer& layer, const Target& target, const tuner::ScheduleWorkload& schedule) {
   constexpr size_t kLeastPairs = 15, kMostPairs = 400;

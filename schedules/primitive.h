@@ -54,6 +54,7 @@ std::span<const Primitive> rfactor_primitives();
 std::span<const Primitive> layout_primitives();
 std::span<const Primitive> blockize_primitives();
 std::span<const Primitive> winograd_primitives();
+std::span<const Primitive> im2col_primitives();
 
 /// What a handle stands for. Blocks are known by name and loops by their variable; a null variable is the
 /// place outside all loops (sample_compute_location may choose it).

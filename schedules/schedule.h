@@ -39,6 +39,13 @@ struct WinogradBlocks {
   BlockHandle columns, result;  // output transform: along one dimension, then both
 };
 
+/// What `im2col` makes of a convolution, in the order in which it runs.
+struct Im2colBlocks {
+  BlockHandle columns;  // what each position needs of the data, gathered
+  BlockHandle product;  // over all positions at once
+  BlockHandle result;   // takes positions apart into rows and columns
+};
+
 class Schedule {
  public:
   explicit Schedule(tir::Func func, uint64_t seed = 0);
@@ -91,6 +98,7 @@ class Schedule {
   BlockHandle rfactor(BlockHandle block, LoopHandle loop);
   BlockHandle blockize(LoopHandle loop);
   WinogradBlocks winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
+  Im2colBlocks im2col(BlockHandle block);
   /// `axes`: pairs of a dimension of the buffer and an extent, outermost axis first.
   void transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes);
   /// Floats of `bits` bits, rounded to nearest even when there are fewer than before. Sums of rounded values

@@ -56,6 +56,10 @@ constexpr DesignSpace kWinograd{
 constexpr DesignSpace kContraction{
     "contraction", "convolutions and matrix products: a broadcast operand times vectors, in register tiles",
     has_broadcast_reduction, generate_tiled};
+constexpr DesignSpace kImplicitGemm{
+    "implicit-gemm",
+    "convolutions as one matrix product over all positions: windows gathered, in register tiles",
+    has_implicit_gemm, generate_implicit_gemm};
 constexpr DesignSpace kVectorReduction{
     "vector-reduction",
     "depthwise convolutions, poolings, sums: vectors combined with vectors, in register tiles",
@@ -63,7 +67,8 @@ constexpr DesignSpace kVectorReduction{
 constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
-constexpr const DesignSpace* kSpaces[] = {&kWinograd, &kContraction, &kVectorReduction, &kGeneric};
+constexpr const DesignSpace* kSpaces[] = {&kWinograd, &kContraction, &kImplicitGemm, &kVectorReduction,
+                                          &kGeneric};
 }  // namespace
 
 std::span<const DesignSpace* const> design_spaces() { return kSpaces; }

@@ -32,7 +32,22 @@ std::optional<std::vector<const VarNode*>> index_vars(const Block& block, const 
   return vars;
 }
 
-PointStore point_store(const Application& a, const Block& block) {
+/// Indices with v // n, v % n in neighbouring dimensions, the latter of extent n, as one: v.
+std::vector<Expr> with_joined_parts(const std::vector<Expr>& indices, const Buffer& buffer) {
+  std::vector<Expr> joined;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    joined.push_back(indices[d]);
+    const Binary* high = indices[d].as<Binary>();
+    if (!high || high->op != BinaryOp::kFloorDiv || d + 1 == indices.size()) continue;
+    bool parts = structural_equal(indices[d + 1], floormod(high->a, high->b)) &&
+                 prove_equal(buffer->shape[d + 1], high->b);
+    if (parts) joined.back() = high->a, ++d;
+  }
+  return joined;
+}
+
+/// Throws Error unless the block assigns one element an iteration.
+void require_assignment(const Application& a, const Block& block) {
   const Store* store = block.body.as<Store>();
   if (!store || block.init) a.fail("block `{}` is no single assignment of an element", block.name);
   for (const BlockIter& iter : block.iters)
@@ -41,10 +56,26 @@ PointStore point_store(const Application& a, const Block& block) {
              spelling(iter.kind));
   if (!is_int(block.predicate, 1))
     a.fail("block `{}` has a predicate; inline before splitting its loops", block.name);
+}
+
+[[noreturn]] void fail_at_indices(const Application& a, const Block& block) {
+  a.fail("block `{}` does not write one element an iteration, indexed by its own variables", block.name);
+}
+
+PointStore point_store(const Application& a, const Block& block) {
+  require_assignment(a, block);
+  auto store = block.body.cast<Store>();
   auto vars = index_vars(block, store->indices);
-  if (!vars)
-    a.fail("block `{}` does not write one element an iteration, indexed by its own variables", block.name);
-  return {block.body.cast<Store>(), *vars};
+  if (!vars) fail_at_indices(a, block);
+  return {store, *vars};
+}
+
+/// The same, where a variable may also index two dimensions by its quotient and remainder.
+Ref<Store> divided_point_store(const Application& a, const Block& block) {
+  require_assignment(a, block);
+  auto store = block.body.cast<Store>();
+  if (!index_vars(block, with_joined_parts(store->indices, store->buffer))) fail_at_indices(a, block);
+  return store;
 }
 
 void require_single_writer(const Application& a, const Block& block, const Buffer& buffer) {
@@ -120,13 +151,19 @@ void require_inputs_before(const Application& a, const Ref<Block>& block, const 
              producer->name);
 }
 
+Expr extent_of(const Block& block, const VarNode* v) {
+  return std::find_if(block.iters.begin(), block.iters.end(),
+                      [&](const BlockIter& iter) { return iter.var.get() == v; })
+      ->extent;
+}
+
 void reverse_compute_inline(Application& a) {
   auto block = a.block(0).back().cast<Block>();
   point_store(a, *block);
   Ref<Block> producer = sole_producer(a, block);
-  PointStore source = point_store(a, *producer);
+  Ref<Store> source = divided_point_store(a, *producer);
   require_inputs_before(a, block, producer);
-  const Buffer& buffer = source.store->buffer;
+  const Buffer& buffer = source->buffer;
   require_single_writer(a, *producer, buffer);
   VarMap at;
   for (const BlockIter& iter : block->iters) at[iter.var.get()] = 0;
@@ -136,21 +173,17 @@ void reverse_compute_inline(Application& a) {
     auto vars = index_vars(*block, load->indices);
     if (!vars) a.fail("block `{}` does not read {} element by element", block->name, buffer->name);
     for (size_t d = 0; d < vars->size(); ++d) {
-      if (!(*vars)[d]) continue;
-      Expr value = source.store->indices[d];
-      Expr& known = at[(*vars)[d]];
-      if (!is_int(known, 0) && !structural_equal(known, value))
+      const VarNode* own = (*vars)[d];
+      if (!prove_equal(own ? extent_of(*block, own) : Expr(1), buffer->shape[d]))
+        a.fail("block `{}` does not use all of {}", block->name, buffer->name);
+      if (!own) continue;
+      Expr& known = at[own];
+      if (!is_int(known, 0) && !structural_equal(known, source->indices[d]))
         a.fail("block `{}` reads {} at several places", block->name, buffer->name);
-      known = value;
+      known = source->indices[d];
     }
   });
-  for (const BlockIter& iter : block->iters)
-    for (size_t d = 0; d < source.vars.size(); ++d)
-      if (source.vars[d] && at[iter.var.get()].same_as(source.vars[d]) &&
-          !prove_equal(iter.extent, buffer->shape[d]))
-        a.fail("block `{}` does not use all of {}", block->name, buffer->name);
-  auto moved =
-      replace_loads(substitute(block->body, at), buffer, [&](const Load&) { return source.store->value; });
+  auto moved = replace_loads(substitute(block->body, at), buffer, [&](const Load&) { return source->value; });
   Func func = replace(a.func, block, nullptr);
   func = change_block(func, producer->name, [&](Block& copy) {
     copy.body = moved.cast<StmtNode>();
@@ -163,7 +196,8 @@ using enum InputKind;
 constexpr Primitive kPrimitives[] = {
     {"compute_inline", "b[i] = f(i); c[j] = g(b[h(j)])  ->  c[j] = g(f(h(j)))", {{kBlock}}, compute_inline},
     {"reverse_compute_inline",
-     "b[i] = f(i); c[j] = g(b[j])  ->  c[i] = g(f(i)), in the loops of b",
+     "b[i] = f(i); c[j] = g(b[j])  ->  c[i] = g(f(i)), in the loops of b, which i may index as b[i / n, i % "
+     "n] too",
      {{kBlock}},
      reverse_compute_inline},
 };

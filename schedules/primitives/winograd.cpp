@@ -5,7 +5,7 @@
 #include "core/tir/builder.h"
 #include "schedules/convolution.h"
 #include "schedules/cook_toom.h"
-#include "schedules/primitive.h"
+#include "schedules/primitives/algorithm.h"
 
 namespace lathe::schedule {
 
@@ -111,11 +111,9 @@ class Winograd {
     const Block& root = *made->body.as<Block>();
     // The last buffer is the convolution's own.
     Stmt stmts = substitute(root.body, {}, {{result.get(), c_.update->buffer}});
-    func = replace(a_.func, top_statement(*path_to_block(a_.func, c_.block->name)), stmts);
-    func = with_body(func, changed(func->body.cast<Block>(), [&](Block& copy) {
-                       for (const Buffer& b : root.allocs)
-                         if (b != result) copy.allocs.push_back(b);
-                     }));
+    std::vector<Buffer> buffers = root.allocs;
+    std::erase(buffers, result);
+    func = with_algorithm(a_, *c_.block, stmts, buffers);
     return names_;
   }
 
@@ -275,21 +273,8 @@ class Winograd {
   std::vector<std::string> names_;
 };
 
-/// Loops as they were built: one for each variable of the block, over all its values, around nothing else.
-void require_unscheduled(const Application& a, const Path& path) {
-  const Block& block = *path.back().as<Block>();
-  std::vector<Ref<For>> loops = loops_around(path);
-  bool plain = loops.size() == block.iters.size() && is_int(block.predicate, 1) && block.allocs.empty();
-  for (size_t i = 0; plain && i < loops.size(); ++i)
-    plain = block.iters[i].value.same_as(loops[i]->var.get()) && as_int(loops[i]->extent) &&
-            structural_equal(block.iters[i].extent, loops[i]->extent);
-  if (!plain || blocks_in(top_statement(path)).size() != 1)
-    a.fail("block `{}` is scheduled already or has no constant extents", block.name);
-}
-
 Convolution convolution(const Application& a) {
   Path path = a.block(0);
-  a.require_outermost(path);
   require_unscheduled(a, path);
   try {
     return convolution_of(path.back().cast<Block>());

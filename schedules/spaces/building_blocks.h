@@ -10,6 +10,9 @@ namespace lathe::schedule {
 /// would be computed again for each use.
 void inline_elementwise(Schedule& schedule);
 
+/// Inlines what `block` alone reads of element-wise blocks: padding.
+void inline_producers(Schedule& schedule, BlockHandle block);
+
 /// Element-wise blocks: outer loops fused and parallel, innermost contiguous one vectorized.
 void schedule_injective(Schedule& schedule, BlockHandle block, const Target& target);
 
@@ -68,6 +71,10 @@ ProductNest schedule_product(Schedule& schedule, const VectorReduction& reductio
 /// The space of schedules that begin with `winograd`; of the program's dominant reduction.
 bool has_winograd(const tir::Func& func, const Target& target);
 void generate_winograd(Schedule& schedule, const Target& target, const Policy& policy);
+
+/// The space of schedules that begin with `im2col`; of the program's dominant reduction.
+bool has_implicit_gemm(const tir::Func& func, const Target& target);
+void generate_implicit_gemm(Schedule& schedule, const Target& target, const Policy& policy);
 
 /// Operands this large come from memory, or from a cache that all cores share, at each use.
 int64_t far_bytes(const Target& target);

@@ -91,6 +91,13 @@ void inline_elementwise(Schedule& s) {
   }
 }
 
+void inline_producers(Schedule& s, BlockHandle block) {
+  for (const Ref<Block>& producer : producers_of(s.func(), s[block]))
+    if (is_injective(*producer) && !is_param(s.func(), producer->writes[0].buffer) &&
+        consumers_of(s.func(), producer).size() == 1)
+      s.compute_inline(s.get_block(producer->name));
+}
+
 void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Target& target) {
   constexpr int64_t kIterationsPerCore = 8;
   if (loops.empty() || target.cores == 1) return;

@@ -95,10 +95,7 @@ class WinogradSchedule {
 
   /// Padding moves into the frame; the frame vanishes when it adds nothing; the result joins what follows it.
   void merge_neighbours() {
-    for (const Ref<Block>& producer : producers_of(s_.func(), s_[b_.frame]))
-      if (is_injective(*producer) && !is_param(s_.func(), producer->writes[0].buffer) &&
-          consumers_of(s_.func(), producer).size() == 1)
-        s_.compute_inline(s_.get_block(producer->name));
+    inline_producers(s_, b_.frame);
     framed_ = !s_[b_.frame]->body.as<Store>()->value.as<Load>();
     if (!framed_) s_.compute_inline(b_.frame);
     Ref<Block> result = s_[b_.result];

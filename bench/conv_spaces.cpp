@@ -1,0 +1,137 @@
+// Each convolution of a model by itself, by each algorithm that the tuner has for it: the best schedules of
+// each design space, in turn.
+//
+//   ./run bench conv-spaces --model inception_v3 [--layer 17x17] [--samples 24]
+//
+// One thread, one process. L2 is cleared before each run, as it is between the layers of a model.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <optional>
+
+#include "bench/cold_run.h"
+#include "bench/conv_layers.h"
+#include "core/codegen/host_target.h"
+#include "core/support/error.h"
+#include "core/support/statistics.h"
+#include "schedules/space.h"
+#include "tuner/load_model.h"
+#include "tuner/optimize.h"
+
+namespace lathe::bench {
+namespace {
+
+struct Candidate {
+  const schedule::DesignSpace* space;
+  std::unique_ptr<LayerModule> module;
+  std::string trace;
+  std::vector<double> times;
+};
+
+/// The kernel's workload as the build of the layer asks for it.
+tir::Func workload_of(const ConvLayer& layer, const Target& target) {
+  tir::Func found;
+  LayerModule(layer, target, [&](const tir::Func& workload) {
+    found = workload;
+    return schedule::replay(schedule::default_trace(workload, target), workload);
+  });
+  return found;
+}
+
+/// The fastest of the space's first schedules, each timed a few times.
+std::vector<Candidate> best_of(const schedule::DesignSpace& space, const ConvLayer& layer,
+                               const Target& target, uint64_t samples) {
+  constexpr int kRuns = 7;
+  constexpr size_t kKept = 3;
+  tir::Func workload = workload_of(layer, target);
+  Evictor evict;
+  std::vector<Candidate> best;
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < samples; ++seed) {
+    try {
+      schedule::Schedule s = schedule::sample(space, workload, target, seed + 1);
+      std::string trace = schedule::to_json(s.trace());
+      if (!seen.insert(trace).second) continue;
+      auto module = std::make_unique<LayerModule>(layer, target, [&](const tir::Func&) { return s.func(); });
+      Candidate candidate{&space, std::move(module), trace, {}};
+      for (int i = 0; i < kRuns; ++i) candidate.times.push_back(timed_run(*candidate.module, evict));
+      best.push_back(std::move(candidate));
+    } catch (const Error&) {
+      continue;  // a sample that cannot be compiled
+    }
+    std::stable_sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
+      return median(a.times) < median(b.times);
+    });
+    if (best.size() > kKept) best.pop_back();
+  }
+  return best;
+}
+
+/// All candidates in turn.
+void race(std::vector<Candidate>& candidates) {
+  constexpr int kRounds = 60;
+  Evictor evict;
+  for (Candidate& each : candidates) each.times.clear();
+  for (int round = 0; round < kRounds; ++round)
+    for (Candidate& each : candidates) each.times.push_back(timed_run(*each.module, evict));
+}
+
+struct Settings {
+  std::string model, layer;
+  uint64_t samples = 24;
+  bool traces = false;
+};
+
+void compare(const ConvLayer& layer, const Target& target, const Settings& settings) {
+  std::vector<Candidate> candidates;
+  for (const schedule::DesignSpace* space : schedule::spaces_for(workload_of(layer, target), target))
+    for (Candidate& each : best_of(*space, layer, target, settings.samples))
+      candidates.push_back(std::move(each));
+  race(candidates);
+  std::map<std::string, const Candidate*> best;
+  for (const Candidate& each : candidates) {
+    const Candidate*& known = best[each.space->name];
+    if (!known || median(each.times) < median(known->times)) known = &each;
+  }
+  std::string line = fmt::format("| {} | {} |", layer.problem.text(), layer.uses);
+  for (const char* space : {"contraction", "implicit-gemm", "winograd"}) {
+    auto found = best.find(space);
+    line += found == best.end() ? " |" : fmt::format(" {:.1f} |", median(found->second->times) * 1e6);
+  }
+  auto direct = best.find("contraction"), gemm = best.find("implicit-gemm");
+  if (direct != best.end() && gemm != best.end())
+    line += fmt::format(" {:.3f} |", median(direct->second->times) / median(gemm->second->times));
+  fmt::print("{}\n", line);
+  for (const auto& [name, candidate] : best)
+    if (settings.traces) fmt::print("  {}: {}\n", name, candidate->trace);
+  std::fflush(stdout);
+}
+
+int run(int argc, char** argv) {
+  Settings settings;
+  CLI::App app("Each convolution of a model by the best schedules of each design space, on one thread");
+  app.add_option("--model", settings.model, "a model of the zoo, or an ONNX file")->required();
+  app.add_option("--layer", settings.layer, "only layers whose description contains this");
+  app.add_option("--samples", settings.samples, "schedules tried of each space")->check(CLI::Range(1, 10000));
+  app.add_flag("--traces", settings.traces, "print the best schedules");
+  CLI11_PARSE(app, argc, argv);
+  Target target = codegen::resolve_target("cpu");
+  target.cores = 1;
+  fmt::print(
+      "| layer | uses | contraction us | implicit-gemm us | winograd us | contraction / implicit-gemm |\n"
+      "|---|---|---|---|---|---|\n");
+  for (const ConvLayer& layer : find_conv_layers(tuner::optimize(tuner::load_model(settings.model), target)))
+    if (layer.problem.text().find(settings.layer) != std::string::npos) compare(layer, target, settings);
+  return 0;
+}
+
+}  // namespace
+}  // namespace lathe::bench
+
+int main(int argc, char** argv) {
+  try {
+    return lathe::bench::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::cerr << "error: " << e.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,27 @@
+#include "schedules/primitives/algorithm.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+void require_unscheduled(const Application& a, const Path& path) {
+  a.require_outermost(path);
+  const Block& block = *path.back().as<Block>();
+  std::vector<Ref<For>> loops = loops_around(path);
+  bool plain = loops.size() == block.iters.size() && is_int(block.predicate, 1) && block.allocs.empty();
+  for (size_t i = 0; plain && i < loops.size(); ++i)
+    plain = block.iters[i].value.same_as(loops[i]->var.get()) && as_int(loops[i]->extent) &&
+            structural_equal(block.iters[i].extent, loops[i]->extent);
+  if (!plain || blocks_in(top_statement(path)).size() != 1)
+    a.fail("block `{}` is scheduled already or has no constant extents", block.name);
+}
+
+Func with_algorithm(const Application& a, const Block& block, const Stmt& stmts,
+                    const std::vector<Buffer>& buffers) {
+  Func func = replace(a.func, top_statement(*path_to_block(a.func, block.name)), stmts);
+  return with_body(func, changed(func->body.cast<Block>(), [&](Block& root) {
+                     root.allocs.insert(root.allocs.end(), buffers.begin(), buffers.end());
+                   }));
+}
+
+}  // namespace lathe::schedule

@@ -1,0 +1,16 @@
+// What primitives share that compute a block by another algorithm.
+#pragma once
+
+#include "schedules/primitive.h"
+
+namespace lathe::schedule {
+
+/// Throws Error unless the block at the end of `path` is outermost and its loops are as they were built: one
+/// for each variable, over all its constant number of values, around nothing else.
+void require_unscheduled(const Application& a, const Path& path);
+
+/// a.func with `stmts` in place of the block and its loops; the root block allocates `buffers`.
+tir::Func with_algorithm(const Application& a, const tir::Block& block, const tir::Stmt& stmts,
+                         const std::vector<tir::Buffer>& buffers);
+
+}  // namespace lathe::schedule

@@ -1,0 +1,162 @@
+#include <gtest/gtest.h>
+
+#include "core/support/error.h"
+#include "core/tir/lower.h"
+#include "core/tir/prologue.h"
+#include "core/tir/verify.h"
+#include "schedules/program.h"
+#include "schedules/schedule.h"
+#include "schedules/space.h"
+#include "schedules/spaces/building_blocks.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+Schedule rewritten(const tir::Func& func) {
+  Schedule s(func);
+  s.im2col(s.get_block("conv"));
+  return s;
+}
+
+TEST(Im2col, KeepsMeaning) {
+  for (int64_t kernel : {1, 2, 3, 5})
+    for (int64_t stride : {1, 2})
+      for (int64_t dilation : {1, 2}) {
+        SCOPED_TRACE(fmt::format("{} taps, stride {}, dilation {}", kernel, stride, dilation));
+        tir::Func func = conv2d({.out_blocks = 2,
+                                 .in_blocks = 2,
+                                 .height = 9,
+                                 .width = 11,
+                                 .kernel = kernel,
+                                 .stride = stride,
+                                 .dilation = dilation,
+                                 .pad = kernel / 2,
+                                 .lanes = 4,
+                                 .in_lanes = 3,
+                                 .residual = true});
+        Schedule s = rewritten(func);
+        expect_same_results(func, s.func());
+        EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(s.trace())), func), s.func()));
+      }
+}
+
+TEST(Im2col, GroupsOfBytesStayTogether) {
+  tir::Func func = dot_conv2d(kUInt8, kInt8, 7);
+  Schedule s(func);
+  Im2colBlocks b = s.im2col(s.get_block("conv"));
+  expect_same_results(func, s.func());
+  EXPECT_TRUE(vector_reduction(s[b.product])->dot) << "still a sum of groups of neighbours";
+}
+
+TEST(Im2col, NeighbouringPositionsAreNeighboursInMemory) {
+  Schedule s(conv2d({.in_blocks = 3, .height = 7, .width = 5, .in_lanes = 8}));
+  Im2colBlocks b = s.im2col(s.get_block("conv"));
+  const std::vector<Expr>& shape = s[b.columns]->writes[0].buffer->shape;
+  std::vector<int64_t> extents;
+  for (const Expr& extent : shape) extents.push_back(int_value(extent));
+  EXPECT_EQ(extents, (std::vector<int64_t>{3, 3, 3, 35, 8}));  // channels, taps, position, channels
+}
+
+std::string refusal(const tir::Func& func, const std::string& block) {
+  Schedule s(func);
+  try {
+    s.im2col(s.get_block(block));
+  } catch (const Error& e) {
+    EXPECT_EQ(s.func(), func);
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Im2col, RefusesWhatItCannotRewrite) {
+  EXPECT_EQ(
+      refusal(matmul(4, 4, 4), "matmul"),
+      "im2col: block `matmul` has no two neighbouring dimensions along which one operand alone changes");
+  EXPECT_EQ(refusal(max_pool(1, 9), "pool"), "im2col: block `pool` is no sum");
+  EXPECT_EQ(refusal(conv2d({}), "relu"), "im2col: block `relu` is no sum");
+  Schedule s(conv2d({}));
+  BlockHandle conv = s.get_block("conv");
+  s.split(s.get_loops(conv)[1], {kInferred, 1});
+  try {
+    s.im2col(conv);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "im2col: block `conv` is scheduled already or has no constant extents");
+  }
+}
+
+TEST(ReverseComputeInline, GoesToWhereAVariableIndexesTwoDimensionsByItsParts) {
+  tir::Func func = conv2d({.height = 5, .width = 7, .epilogue = true});
+  Schedule s(func);
+  inline_elementwise(s);
+  Im2colBlocks b = s.im2col(s.get_block("conv"));
+  s.reverse_compute_inline(s.get_block("relu"));
+  expect_same_results(func, s.func());
+  EXPECT_EQ(s[b.result]->writes[0].buffer, s.func()->params.back());
+}
+
+const DesignSpace* implicit_gemm(const tir::Func& func, const Target& target) {
+  for (const DesignSpace* space : spaces_for(func, target))
+    if (space->name == std::string("implicit-gemm")) return space;
+  return nullptr;
+}
+
+TEST(ImplicitGemm, EverySampleKeepsMeaningAndLowers) {
+  const Target target = avx512_target();
+  for (const ConvShape& shape :
+       {ConvShape{.out_blocks = 2, .in_blocks = 4, .height = 7, .width = 7, .kernel = 1, .pad = 0},
+        ConvShape{.out_blocks = 2, .in_blocks = 1, .height = 7, .width = 7, .residual = true},
+        ConvShape{.out_blocks = 2, .in_blocks = 1, .height = 11, .width = 9, .stride = 2, .pad = 0},
+        ConvShape{.out_blocks = 2,
+        .in_blocks = 1,
+        .height = 13,
+        .width = 11,
+        .kernel = 1,
+        .stride = 2,
+        .pad = 0,
+        .epilogue = false}}) {
+    tir::Func func = tir::with_constant_params(conv2d(shape, kFloat32), 2);
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+      Schedule s(func, seed);
+      generate_implicit_gemm(s, target, {});
+      SCOPED_TRACE(to_text(s.trace()));
+      expect_same_results(func, s.func());
+      tir::Func lowered = tir::lower(s.func(), target);
+      if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+    }
+  }
+}
+
+TEST(ImplicitGemm, IsOfferedWhereItMayPay) {
+  const Target target = avx512_target();
+  auto offered = [&](const tir::Func& func) {
+    return implicit_gemm(tir::with_constant_params(func, 2), target) != nullptr;
+  };
+  ConvShape shape{.out_blocks = 12, .in_blocks = 48, .height = 17, .width = 17, .kernel = 1, .pad = 0};
+  EXPECT_TRUE(offered(conv2d(shape, kFloat32)));
+  shape.height = 1;
+  EXPECT_FALSE(offered(conv2d(shape, kFloat32))) << "nothing to join";
+  EXPECT_FALSE(offered(conv2d({.out_blocks = 4, .in_blocks = 4, .height = 56, .width = 56}, kFloat32)))
+      << "nine copies of the data for four vectors of results";
+  EXPECT_FALSE(offered(matmul(64, 64, 64, kFloat32)));
+  EXPECT_FALSE(offered(depthwise(4, 14, 1, kFloat32)));
+}
+
+TEST(ImplicitGemm, OneTapGathersNothing) {
+  const Target target = avx512_target();
+  for (int64_t stride : {1, 2}) {
+    tir::Func func = conv2d(
+        {.height = 7, .width = 7, .kernel = 1, .stride = stride, .pad = 0, .residual = true}, kFloat32);
+    Schedule s(func);
+    generate_implicit_gemm(s, target, {Decide::kHeuristic});
+    expect_same_results(func, s.func());
+    std::set<std::string> blocks;
+    for (const Ref<tir::Block>& block : all_blocks(s.func())) blocks.insert(block->name);
+    EXPECT_EQ(blocks.count("conv_columns"), stride == 1 ? 0u : 1u);
+    EXPECT_EQ(blocks.count("relu"), 0u) << "it is part of the result";
+  }
+}
+
+}  // namespace
+}  // namespace lathe::schedule
