@@ -30,7 +30,7 @@ struct Candidate {
 /// The kernel's workload as the build of the layer asks for it.
 tir::Func workload_of(const ConvLayer& layer, const Target& target) {
   tir::Func found;
-  LayerModule(layer, target, [&](const tir::Func& workload) {
+  LayerModule built(layer, target, [&](const tir::Func& workload) {
     found = workload;
     return schedule::replay(schedule::default_trace(workload, target), workload);
   });

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/support/error.h"
+#include "core/tir/builder.h"
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
 #include "core/tir/verify.h"
@@ -94,6 +95,20 @@ TEST(ReverseComputeInline, GoesToWhereAVariableIndexesTwoDimensionsByItsParts) {
   s.reverse_compute_inline(s.get_block("relu"));
   expect_same_results(func, s.func());
   EXPECT_EQ(s[b.result]->writes[0].buffer, s.func()->params.back());
+}
+
+TEST(ReverseComputeInline, NeedsAllOfWhatItReads) {
+  tir::FuncBuilder f;
+  tir::Buffer x = f.input("x", {2, 4}, kInt32);
+  tir::Buffer twice = f.compute("twice", {2, 4}, [&](tir::Vars i) { return load(x, {i[0], i[1]}) * 2; });
+  tir::Buffer out = f.compute("out", {1, 4}, [&](tir::Vars i) { return load(twice, {0, i[1]}) + 1; });
+  Schedule s(f.finish("first_row", {out}));
+  try {
+    s.reverse_compute_inline(s.get_block("out"));
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "reverse_compute_inline: block `out` does not use all of twice");
+  }
 }
 
 const DesignSpace* implicit_gemm(const tir::Func& func, const Target& target) {

@@ -7,6 +7,8 @@
 #include "core/relay/text.h"
 #include "core/support/temporary_folder.h"
 #include "core/tir/text.h"
+#include "schedules/anatomy.h"
+#include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/best_schedules.h"
 #include "tuner/final_build.h"
@@ -101,6 +103,17 @@ TEST_F(WholeModel, AlternativesAreOfOtherAlgorithmsAndNear) {
   EXPECT_EQ(found.best, 1u);  // after the lean one
   EXPECT_EQ(found.list[0].measurement, other);
   EXPECT_LT(found.list[0].constant_bytes, found.list[1].constant_bytes);
+}
+
+TEST_F(WholeModel, ImplicitGemmIsAnotherAlgorithm) {
+  std::string direct = traces(false, 1).at(0);
+  schedule::Schedule gathered(task_.workload);
+  gathered.im2col(gathered.get_block(schedule::dominant_reduction(task_.workload)->name));
+  measured(direct, 1e-3f);
+  db::MeasurementId other = measured(schedule::to_json(gathered.trace()), 1.3e-3f);
+  Alternatives found = find_alternatives(store_, query(), task_.workload, target_);
+  ASSERT_EQ(found.list.size(), 2u) << "slower than another schedule of one algorithm may be";
+  EXPECT_EQ(found.list[1 - found.best].measurement, other);
 }
 
 TEST_F(WholeModel, WithoutRecordsThatApplyThereIsTheDefault) {
