@@ -91,6 +91,7 @@ bool has_implicit_gemm(const Func& func, const Target& target) {
   Ref<Block> block = dominant_reduction(s.func());
   auto direct = block ? vector_reduction(block) : std::nullopt;
   if (!direct || vector_width(*direct, target) == 1 || !direct->broadcasts()) return false;
+  if (reduction_chain(s.func(), target).size() > 1) return false;
   try {
     Product product = flatten(s, block);
     auto flat = vector_reduction(s[product.block]);
@@ -108,7 +109,7 @@ void generate_implicit_gemm(Schedule& schedule, const Target& target, const Poli
   Product product = flatten(schedule, dominant_reduction(schedule.func()));
   auto reduction = vector_reduction(schedule[product.block]);
   CHECK(reduction, "the space of implicit GEMM was asked to schedule another program");
-  schedule_rest(schedule, target, schedule_tiled_reduction(schedule, *reduction, target, policy));
+  schedule_rest(schedule, target, schedule_tiled_reduction(schedule, *reduction, target, policy).done);
 }
 
 }  // namespace lathe::schedule
