@@ -4,15 +4,19 @@
 //   ./run bench conv-spaces --model inception_v3 [--layer 17x17] [--samples 24]
 //
 // One thread, one process. L2 is cleared before each run, as it is between the layers of a model.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
-#include <optional>
+#include <map>
+#include <set>
 
 #include "bench/cold_run.h"
 #include "bench/conv_layers.h"
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "core/support/statistics.h"
+#include "schedules/primitive.h"
 #include "schedules/space.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
@@ -20,8 +24,19 @@
 namespace lathe::bench {
 namespace {
 
+/// The columns of the table: a design space, and the reduction at once or in blocks.
+constexpr const char* kKinds[] = {"contraction", "contraction in blocks", "implicit-gemm",
+                                  "implicit-gemm in blocks", "winograd"};
+
+std::string kind_of(const schedule::DesignSpace& space, const schedule::Trace& trace) {
+  const bool blocks = std::any_of(trace.steps.begin(), trace.steps.end(), [](const schedule::Step& step) {
+    return step.primitive == &schedule::primitive("rfactor");
+  });
+  return std::string(space.name) + (blocks ? " in blocks" : "");
+}
+
 struct Candidate {
-  const schedule::DesignSpace* space;
+  std::string kind;
   std::unique_ptr<LayerModule> module;
   std::string trace;
   std::vector<double> times;
@@ -37,14 +52,17 @@ tir::Func workload_of(const ConvLayer& layer, const Target& target) {
   return found;
 }
 
-/// The fastest of the space's first schedules, each timed a few times.
-std::vector<Candidate> best_of(const schedule::DesignSpace& space, const ConvLayer& layer,
-                               const Target& target, uint64_t samples) {
+using Best = std::map<std::string, std::vector<Candidate>>;  // by kind
+
+bool is_faster(const Candidate& a, const Candidate& b) { return median(a.times) < median(b.times); }
+
+/// Adds the fastest of the space's first schedules, each timed a few times.
+void add_best(Best& all, const schedule::DesignSpace& space, const ConvLayer& layer, const Target& target,
+              uint64_t samples) {
   constexpr int kRuns = 7;
   constexpr size_t kKept = 3;
   tir::Func workload = workload_of(layer, target);
   Evictor evict;
-  std::vector<Candidate> best;
   std::set<std::string> seen;
   for (uint64_t seed = 0; seed < samples; ++seed) {
     try {
@@ -52,27 +70,31 @@ std::vector<Candidate> best_of(const schedule::DesignSpace& space, const ConvLay
       std::string trace = schedule::to_json(s.trace());
       if (!seen.insert(trace).second) continue;
       auto module = std::make_unique<LayerModule>(layer, target, [&](const tir::Func&) { return s.func(); });
-      Candidate candidate{&space, std::move(module), trace, {}};
+      Candidate candidate{kind_of(space, s.trace()), std::move(module), trace, {}};
       for (int i = 0; i < kRuns; ++i) candidate.times.push_back(timed_run(*candidate.module, evict));
+      std::vector<Candidate>& best = all[candidate.kind];
       best.push_back(std::move(candidate));
+      std::stable_sort(best.begin(), best.end(), is_faster);
+      if (best.size() > kKept) best.pop_back();
     } catch (const Error&) {
       continue;  // a sample that cannot be compiled
     }
-    std::stable_sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
-      return median(a.times) < median(b.times);
-    });
-    if (best.size() > kKept) best.pop_back();
   }
-  return best;
 }
 
-/// All candidates in turn.
-void race(std::vector<Candidate>& candidates) {
+/// All candidates in turn; the fastest of each kind.
+std::vector<const Candidate*> race(Best& best) {
   constexpr int kRounds = 60;
   Evictor evict;
-  for (Candidate& each : candidates) each.times.clear();
+  for (auto& [kind, candidates] : best)
+    for (Candidate& each : candidates) each.times.clear();
   for (int round = 0; round < kRounds; ++round)
-    for (Candidate& each : candidates) each.times.push_back(timed_run(*each.module, evict));
+    for (auto& [kind, candidates] : best)
+      for (Candidate& each : candidates) each.times.push_back(timed_run(*each.module, evict));
+  std::vector<const Candidate*> fastest;
+  for (auto& [kind, candidates] : best)
+    fastest.push_back(&*std::min_element(candidates.begin(), candidates.end(), is_faster));
+  return fastest;
 }
 
 struct Settings {
@@ -82,27 +104,19 @@ struct Settings {
 };
 
 void compare(const ConvLayer& layer, const Target& target, const Settings& settings) {
-  std::vector<Candidate> candidates;
+  Best best;
   for (const schedule::DesignSpace* space : schedule::spaces_for(workload_of(layer, target), target))
-    for (Candidate& each : best_of(*space, layer, target, settings.samples))
-      candidates.push_back(std::move(each));
-  race(candidates);
-  std::map<std::string, const Candidate*> best;
-  for (const Candidate& each : candidates) {
-    const Candidate*& known = best[each.space->name];
-    if (!known || median(each.times) < median(known->times)) known = &each;
-  }
+    add_best(best, *space, layer, target, settings.samples);
+  const std::vector<const Candidate*> fastest = race(best);
   std::string line = fmt::format("| {} | {} |", layer.problem.text(), layer.uses);
-  for (const char* space : {"contraction", "implicit-gemm", "winograd"}) {
-    auto found = best.find(space);
-    line += found == best.end() ? " |" : fmt::format(" {:.1f} |", median(found->second->times) * 1e6);
+  for (const char* kind : kKinds) {
+    auto found = std::find_if(fastest.begin(), fastest.end(),
+                              [&](const Candidate* each) { return each->kind == kind; });
+    line += found == fastest.end() ? " |" : fmt::format(" {:.1f} |", median((*found)->times) * 1e6);
   }
-  auto direct = best.find("contraction"), gemm = best.find("implicit-gemm");
-  if (direct != best.end() && gemm != best.end())
-    line += fmt::format(" {:.3f} |", median(direct->second->times) / median(gemm->second->times));
   fmt::print("{}\n", line);
-  for (const auto& [name, candidate] : best)
-    if (settings.traces) fmt::print("  {}: {}\n", name, candidate->trace);
+  for (const Candidate* each : fastest)
+    if (settings.traces) fmt::print("  {}: {}\n", each->kind, each->trace);
   std::fflush(stdout);
 }
 
@@ -116,9 +130,7 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   Target target = codegen::resolve_target("cpu");
   target.cores = 1;
-  fmt::print(
-      "| layer | uses | contraction us | implicit-gemm us | winograd us | contraction / implicit-gemm |\n"
-      "|---|---|---|---|---|---|\n");
+  fmt::print("| layer | uses | {} us |\n|---|---|---|---|---|---|---|\n", fmt::join(kKinds, " us | "));
   for (const ConvLayer& layer : find_conv_layers(tuner::optimize(tuner::load_model(settings.model), target)))
     if (layer.problem.text().find(settings.layer) != std::string::npos) compare(layer, target, settings);
   return 0;

@@ -37,6 +37,23 @@ inline constexpr int64_t kParallelIterations = 1 << 15;
 /// tiles are done: bias, residual, activation.
 std::optional<std::string> epilogue_of(const Schedule& schedule, const tir::Block& reduction);
 
+/// A reduction cut in blocks of terms.
+struct ReductionBlocks {
+  VectorReduction partial;  // the terms of one block added up
+  size_t variable;          // of `partial`: the number of the block
+  BlockHandle sum;          // adds up the blocks
+};
+/// Samples into how many blocks to cut it; nothing for 1, the only choice where a tile's weights fit into the
+/// first-level cache or only one tile uses them, and the heuristic one.
+std::optional<ReductionBlocks> sample_reduction_blocks(Schedule& schedule, const VectorReduction& reduction,
+                                                       const Target& target, const Policy& policy);
+/// Sums begin with 0 before `block_loop`; what follows them is computed in `task`, after it. Names of the
+/// blocks dealt with.
+std::set<std::string> finish_reduction_blocks(Schedule& schedule, BlockHandle sum, LoopHandle block_loop,
+                                              LoopHandle task, const Target& target);
+/// Exchanges the innermost loops of `sum`, which are those over vectors and over the block it adds.
+void block_outside_vectors(Schedule& schedule, BlockHandle sum);
+
 struct Nest {
   std::set<std::string> done;      // names of the blocks dealt with
   std::vector<LoopHandle> places;  // loops that what the reduction reads may be computed in, outermost first

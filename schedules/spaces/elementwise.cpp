@@ -1,4 +1,5 @@
 #include "core/arith/simplify.h"
+#include "core/support/error.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 
@@ -88,6 +89,24 @@ void inline_elementwise(Schedule& s) {
       changed = true;
       break;
     }
+  }
+}
+
+std::optional<std::string> epilogue_of(const Schedule& schedule, const Block& reduction) {
+  std::vector<Ref<Block>> consumers = consumers_of(schedule.func(), Ref<Block>(&reduction));
+  if (consumers.size() != 1 || !is_injective(*consumers[0]) ||
+      is_param(schedule.func(), reduction.writes[0].buffer))
+    return std::nullopt;
+  Schedule trial = schedule;
+  std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(reduction.name));
+  size_t first = loops.size() - reduction.iters.size(), innermost = first;  // of the spatial loops
+  for (size_t i = 0; i < reduction.iters.size(); ++i)
+    if (reduction.iters[i].kind != IterKind::kReduce) innermost = first + i;
+  try {
+    trial.reverse_compute_at(trial.get_block(consumers[0]->name), loops[innermost]);
+    return consumers[0]->name;
+  } catch (const Error&) {
+    return std::nullopt;  // that is the answer
   }
 }
 

@@ -7,6 +7,9 @@
 //       for reduction:                                  the innermost unrolled a little
 //         for the tile: accumulators += a * b           unrolled, vectors
 //       epilogue of the tile (bias, residual, relu)     unrolled, vectors
+//
+// Blocks of the reduction (reduction_blocks.cpp) are a loop around the middle parts: what ends a tile adds
+// its block to the sums of the task, and the epilogue follows that loop.
 #include <algorithm>
 
 #include "core/support/error.h"
@@ -52,6 +55,9 @@ class TiledReduction {
   void band_outside() { banded_ = true; }
 
   std::optional<LoopHandle> band() const { return band_; }
+
+  /// What it computes is one block of another reduction.
+  void add_up(const ReductionBlocks& blocks) { blocks_ = blocks; }
 
   /// The loops that what it reads may be computed in, outermost first.
   std::vector<LoopHandle> places() const { return task_loops(); }
@@ -115,7 +121,8 @@ class TiledReduction {
 
   /// Accumulators go to a buffer of their own, which becomes registers; its reader is the epilogue.
   void stage_accumulators() {
-    if (std::optional<std::string> epilogue = epilogue_of(s_, *s_[block_])) {
+    std::optional<std::string> epilogue = blocks_ ? s_[blocks_->sum]->name : epilogue_of(s_, *s_[block_]);
+    if (epilogue) {
       epilogue_ = s_.get_block(*epilogue);
       s_.set_scope(block_, 0, Scope::kLocal);
     } else {
@@ -169,10 +176,11 @@ class TiledReduction {
 
   void order_loops() {
     std::vector<LoopHandle> order, outer, tile;
-    for (const Parts& part : parts_)
-      if (part.outer) outer.push_back(*part.outer);
+    for (size_t i = 0; i < parts_.size(); ++i)
+      if (parts_[i].outer && !(blocks_ && i == blocks_->variable)) outer.push_back(*parts_[i].outer);
     if (banded_) band_ = outer[0];
     order = outer;
+    if (blocks_) order.push_back(block_loop()), tile_loop_ = block_loop();
     for (const Parts& part : parts_)
       if (part.middle) order.push_back(*part.middle), tile_loop_ = *part.middle;
     for (size_t i = 0; i < loops_.size(); ++i)
@@ -334,7 +342,19 @@ class TiledReduction {
 
   void finish_epilogue() {
     if (tile_loop_) s_.reverse_compute_at(epilogue_, *tile_loop_);
+    if (blocks_) block_outside_vectors(s_, blocks_->sum);
     finish_inner_loops(s_, epilogue_, tile_loop_, target_);
+    if (blocks_) finish_blocks();
+  }
+
+  LoopHandle block_loop() const { return *parts_[blocks_->variable].outer; }
+
+  void finish_blocks() {
+    int64_t bytes = tile_results_ * extent(lanes_) * s_[block_]->writes[0].buffer->dtype.bytes();
+    for (const Parts& part : parts_)
+      if (part.middle) bytes *= extent(*part.middle);
+    if (bytes > kStackBytes) fail("the sums of a task take {} bytes", bytes);
+    done_.merge(finish_reduction_blocks(s_, blocks_->sum, block_loop(), outer_.back(), target_));
   }
 
   Schedule& s_;
@@ -351,32 +371,18 @@ class TiledReduction {
   std::vector<LoopHandle> outer_;
   std::optional<LoopHandle> band_, tile_loop_;
   bool banded_ = false;
+  std::optional<ReductionBlocks> blocks_;
   int64_t tile_results_ = 1;
   std::set<std::string> done_;
 };
 }  // namespace
 
-std::optional<std::string> epilogue_of(const Schedule& schedule, const Block& reduction) {
-  std::vector<Ref<Block>> consumers = consumers_of(schedule.func(), Ref<Block>(&reduction));
-  if (consumers.size() != 1 || !is_injective(*consumers[0]) ||
-      is_param(schedule.func(), reduction.writes[0].buffer))
-    return std::nullopt;
-  Schedule trial = schedule;
-  std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(reduction.name));
-  size_t first = loops.size() - reduction.iters.size(), innermost = first;  // of the spatial loops
-  for (size_t i = 0; i < reduction.iters.size(); ++i)
-    if (reduction.iters[i].kind != IterKind::kReduce) innermost = first + i;
-  try {
-    trial.reverse_compute_at(trial.get_block(consumers[0]->name), loops[innermost]);
-    return consumers[0]->name;
-  } catch (const Error&) {
-    return std::nullopt;  // that is the answer
-  }
-}
-
 Nest schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reduction, const Target& target,
                               const Policy& policy, const std::vector<LoopHandle>& around) {
-  TiledReduction tiled(schedule, reduction, target, policy, around);
+  std::optional<ReductionBlocks> blocks;
+  if (around.empty()) blocks = sample_reduction_blocks(schedule, reduction, target, policy);
+  TiledReduction tiled(schedule, blocks ? blocks->partial : reduction, target, policy, around);
+  if (blocks) tiled.add_up(*blocks);
   std::set<std::string> done = tiled.schedule(Neighbours::kMove);
   return {std::move(done), tiled.places()};
 }

@@ -5,6 +5,7 @@
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
 #include "core/tir/verify.h"
+#include "schedules/primitive.h"
 #include "schedules/program.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
@@ -132,7 +133,7 @@ TEST(ImplicitGemm, EverySampleKeepsMeaningAndLowers) {
         .pad = 0,
         .epilogue = false}}) {
     tir::Func func = tir::with_constant_params(conv2d(shape, kFloat32), 2);
-    for (uint64_t seed = 1; seed <= 8; ++seed) {
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
       Schedule s(func, seed);
       generate_implicit_gemm(s, target, {});
       SCOPED_TRACE(to_text(s.trace()));
@@ -156,6 +157,7 @@ TEST(ImplicitGemm, IsOfferedWhereItMayPay) {
       << "nine copies of the data for four vectors of results";
   EXPECT_FALSE(offered(matmul(64, 64, 64, kFloat32)));
   EXPECT_FALSE(offered(depthwise(4, 14, 1, kFloat32)));
+  EXPECT_FALSE(offered(inverted_residual({}, kFloat32))) << "three convolutions";
 }
 
 TEST(ImplicitGemm, OneTapGathersNothing) {
@@ -171,6 +173,55 @@ TEST(ImplicitGemm, OneTapGathersNothing) {
     EXPECT_EQ(blocks.count("conv_columns"), stride == 1 ? 0u : 1u);
     EXPECT_EQ(blocks.count("relu"), 0u) << "it is part of the result";
   }
+}
+
+bool has_step(const Trace& trace, const std::string& name) {
+  return std::any_of(trace.steps.begin(), trace.steps.end(),
+                     [&](const Step& step) { return step.primitive->name == name; });
+}
+
+TEST(ReductionBlocks, KeepMeaningInBothSpacesAndLower) {
+  Target target = avx512_target();
+  target.l1_bytes = 4096;
+  for (bool epilogue : {true, false}) {
+    tir::Func func = conv2d({.out_blocks = 2,
+                             .in_blocks = 8,
+                             .height = 7,
+                             .width = 9,
+                             .kernel = 1,
+                             .pad = 0,
+                             .epilogue = epilogue,
+                             .residual = epilogue},
+                            kFloat32);
+    for (const DesignSpace* space : spaces_for(func, target)) {
+      int cut = 0;
+      for (uint64_t seed = 1; seed <= 6; ++seed) {
+        Schedule s = sample(*space, func, target, seed);
+        if (!has_step(s.trace(), "rfactor")) continue;
+        ++cut;
+        SCOPED_TRACE(to_text(s.trace()));
+        expect_same_results(func, s.func());
+        tir::Func lowered = tir::lower(s.func(), target);
+        if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+      }
+      EXPECT_GE(cut, 1) << space->name;
+    }
+  }
+}
+
+TEST(ReductionBlocks, AreOfferedWhereWeightsOutgrowTheFirstCacheAndTilesShareThem) {
+  auto offered = [&](const ConvShape& shape) {
+    Target target = avx512_target();
+    Schedule s(conv2d(shape, kFloat32));
+    inline_elementwise(s);
+    auto reduction = vector_reduction(dominant_reduction(s.func()));
+    sample_reduction_blocks(s, *reduction, target, {Decide::kHeuristic});
+    EXPECT_FALSE(has_step(s.trace(), "rfactor")) << "by measurement only";
+    return has_step(s.trace(), "sample_categorical");
+  };
+  EXPECT_TRUE(offered({.in_blocks = 64, .height = 14, .width = 14, .kernel = 1, .pad = 0}));
+  EXPECT_FALSE(offered({.in_blocks = 4, .height = 14, .width = 14, .kernel = 1, .pad = 0}));
+  EXPECT_FALSE(offered({.in_blocks = 64, .height = 4, .width = 4, .kernel = 1, .pad = 0}));
 }
 
 }  // namespace

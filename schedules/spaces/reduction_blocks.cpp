@@ -1,0 +1,117 @@
+// Reductions by blocks of their terms: the weights that one block of terms takes stay in the first-level
+// cache while all register tiles of a task use them.
+#include <algorithm>
+
+#include "core/support/error.h"
+#include "schedules/spaces/building_blocks.h"
+#include "schedules/tile_model.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// Bytes of weights that one vector of results takes; 0 when there are none.
+double weight_bytes(const VectorReduction& reduction, const Target& target) {
+  double bytes = 0;
+  for (size_t o = 0; o < reduction.operands.size(); ++o)
+    if (reduction.is_weight(o))
+      bytes += reduction.steps() * static_cast<double>(vector_width(reduction, target)) *
+               reduction.operands[o].buffer->dtype.bytes();
+  return bytes;
+}
+
+/// Results that share their weights.
+double positions(const VectorReduction& reduction) {
+  double count = 1;
+  for (size_t i = 0; i < reduction.extents.size(); ++i) {
+    bool weighs = false;
+    for (size_t o = 0; o < reduction.operands.size(); ++o)
+      weighs |= reduction.is_weight(o) && reduction.operands[o].uses[i];
+    if (!reduction.reduces[i] && !weighs) count *= static_cast<double>(reduction.extents[i]);
+  }
+  return count;
+}
+
+size_t first_reduced(const VectorReduction& reduction) {
+  return static_cast<size_t>(std::find(reduction.reduces.begin(), reduction.reduces.end(), true) -
+                             reduction.reduces.begin());
+}
+
+/// 1, and numbers of blocks that leave a vector's weights a good part of the first-level cache.
+std::vector<int64_t> block_counts(const VectorReduction& reduction, const Target& target) {
+  constexpr double kLeastPart = 0.3, kMostPart = 0.7;  // of that cache
+  std::vector<int64_t> counts{1};
+  auto cache = static_cast<double>(target.l1_bytes);
+  double bytes = weight_bytes(reduction, target);
+  // A tile that has all of them in that cache, or alone uses them, gains nothing.
+  if (bytes <= cache || positions(reduction) <= target.vector_registers) return counts;
+  int64_t terms = reduction.extents[first_reduced(reduction)];
+  for (int64_t count = 2; count < terms; ++count) {
+    double part = bytes / static_cast<double>(count) / cache;
+    if (terms % count == 0 && part >= kLeastPart && part <= kMostPart) counts.push_back(count);
+  }
+  return counts;
+}
+/// Loops of one step inside `outer` join the loop before, so that each loop is one of a variable's.
+void fuse_single_steps(Schedule& s, BlockHandle block, LoopHandle outer) {
+  std::vector<LoopHandle> run;
+  auto finish = [&] {
+    if (run.size() > 1) s.fuse(run);
+    run.clear();
+  };
+  bool inside = false;
+  for (LoopHandle loop : s.get_loops(block)) {
+    if (inside && int_value(s[loop]->extent) > 1) finish();
+    if (inside) run.push_back(loop);
+    inside |= s[loop]->var == s[outer]->var;
+  }
+  finish();
+}
+}  // namespace
+
+std::optional<ReductionBlocks> sample_reduction_blocks(Schedule& s, const VectorReduction& reduction,
+                                                       const Target& target, const Policy& policy) {
+  int64_t reductions = 0;
+  for (const Ref<Block>& block : all_blocks(s.func())) reductions += is_reduction(*block);
+  std::vector<int64_t> counts = block_counts(reduction, target);
+  if (reductions != 1 || reduction.dot || counts.size() == 1) return std::nullopt;
+  IntHandle count =
+      s.sample_categorical(counts, policy.decide == Decide::kHeuristic ? Decision{0} : Decision{});
+  if (s[count] == 1) return std::nullopt;
+  BlockHandle sum = s.get_block(reduction.block);
+  LoopHandle block_loop = s.split(s.get_loops(sum)[first_reduced(reduction)], {count, kInferred})[0];
+  fuse_single_steps(s, sum, block_loop);
+  BlockHandle partial = s.rfactor(sum, block_loop);
+  const std::vector<Expr> shape = s[partial]->writes[0].buffer->shape;
+  std::vector<int64_t> axes;  // the number of the block first, vectors stay last
+  for (size_t i = 0; i < shape.size(); ++i) {
+    size_t d = (i + shape.size() - 1) % shape.size();
+    axes.insert(axes.end(), {static_cast<int64_t>(d), int_value(shape[d])});
+  }
+  s.transform_layout(partial, 0, axes);
+  auto of_block = vector_reduction(s[partial]);
+  CHECK(of_block, "a part of a vectorized reduction vectorizes too");
+  size_t variable = first_reduced(*of_block) - 1;
+  of_block->fits[variable] = Fit::kSingle;
+  return ReductionBlocks{*of_block, variable, sum};
+}
+
+void block_outside_vectors(Schedule& s, BlockHandle sum) {
+  std::vector<LoopHandle> loops = s.get_loops(sum);
+  s.reorder({loops.back(), loops[loops.size() - 2]});
+}
+
+std::set<std::string> finish_reduction_blocks(Schedule& s, BlockHandle sum, LoopHandle block_loop,
+                                              LoopHandle task, const Target& target) {
+  std::set<std::string> done{s[s.decompose_reduction(sum, block_loop)]->name};
+  std::vector<Ref<Block>> readers = consumers_of(s.func(), s[sum]);
+  if (readers.size() != 1 || !is_injective(*readers[0])) return done;
+  BlockHandle reader = s.get_block(readers[0]->name);
+  s.reverse_compute_at(reader, task);
+  finish_inner_loops(s, reader, task, target);
+  done.insert(readers[0]->name);
+  return done;
+}
+
+}  // namespace lathe::schedule
