@@ -57,6 +57,8 @@ struct VectorReduction {
   std::optional<size_t> dot;     // the variable whose products are summed within a lane (see DotProduct)
   int64_t run = 0;  // lanes are neighbours within aligned runs of this many: its extent, or less when packed
   std::vector<Operand> operands;
+  /// The variable along which the work that reads the results is cut between cores, where that is known.
+  std::optional<size_t> read_along;
 
   /// Some operand is the same for all lanes: a matrix product or a convolution, not a depthwise one or a
   /// pooling.

@@ -53,6 +53,7 @@ std::span<const Primitive> reduction_primitives();
 std::span<const Primitive> rfactor_primitives();
 std::span<const Primitive> layout_primitives();
 std::span<const Primitive> blockize_primitives();
+std::span<const Primitive> padding_primitives();
 std::span<const Primitive> winograd_primitives();
 std::span<const Primitive> im2col_primitives();
 

@@ -221,6 +221,9 @@ BlockHandle Schedule::decompose_reduction(BlockHandle block, LoopHandle loop) {
 BlockHandle Schedule::rfactor(BlockHandle block, LoopHandle loop) {
   return run_blocks("rfactor", {block, loop})[0];
 }
+std::vector<BlockHandle> Schedule::decompose_padding(BlockHandle block) {
+  return run_blocks("decompose_padding", {block});
+}
 BlockHandle Schedule::blockize(LoopHandle loop) { return run_blocks("blockize", {loop})[0]; }
 WinogradBlocks Schedule::winograd(BlockHandle block, const std::vector<IntHandle>& sizes) {
   std::vector<Input> inputs{block};

@@ -96,6 +96,8 @@ class Schedule {
   void reverse_compute_inline(BlockHandle block);
   BlockHandle decompose_reduction(BlockHandle block, LoopHandle loop);
   BlockHandle rfactor(BlockHandle block, LoopHandle loop);
+  /// The border, and what is inside.
+  std::vector<BlockHandle> decompose_padding(BlockHandle block);
   BlockHandle blockize(LoopHandle loop);
   WinogradBlocks winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
   Im2colBlocks im2col(BlockHandle block);

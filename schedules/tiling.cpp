@@ -15,6 +15,8 @@ constexpr double kOverlap = 0.5;
 constexpr double kTaskOverhead = 200;
 /// From the second-level cache of another core that has just written the data.
 constexpr double kRemoteBytesPerCycle = 4;
+/// Of an element; most are 32 bits.
+constexpr double kResultBytes = 4;
 /// Copying a vector of padding.
 constexpr double kPaddingCycles = 6;
 /// Cores are never quite equally fast: this share of a task is waited for at the end.
@@ -158,6 +160,13 @@ class Model {
     return cycles;
   }
 
+  double result_bytes() const {
+    double bytes = kResultBytes;
+    for (size_t i = 0; i < reduction_.extents.size(); ++i)
+      if (!reduction_.reduces[i]) bytes *= static_cast<double>(reduction_.extents[i]);
+    return bytes;
+  }
+
   /// Cycles that a core spends on reading what it would not read if it were alone: the loop that is cut
   /// between the cores leaves some operands whole for each. Weights come from the third-level cache; data was
   /// written by the operator before, by rows or by channels as is best there, and partly by other cores.
@@ -167,9 +176,11 @@ class Model {
     if (cut + variables_.size() == nest.size()) return 0;
     size_t variable = nest[cut].variable;
     double elsewhere = 1 - 1 / static_cast<double>(target_.cores), cycles = 0;
+    if (reduction_.read_along.value_or(variable) != variable)
+      cycles += result_bytes() * elsewhere / kRemoteBytesPerCycle;
     if (!reduction_.broadcasts()) {
       if (slides() && variable != home())
-        cycles = *std::max_element(bytes_.begin(), bytes_.end()) * elsewhere / kRemoteBytesPerCycle;
+        cycles += *std::max_element(bytes_.begin(), bytes_.end()) * elsewhere / kRemoteBytesPerCycle;
       return cycles;
     }
     for (size_t o = 0; o < bytes_.size(); ++o)

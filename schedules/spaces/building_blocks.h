@@ -57,6 +57,7 @@ void block_outside_vectors(Schedule& schedule, BlockHandle sum);
 struct Nest {
   std::set<std::string> done;      // names of the blocks dealt with
   std::vector<LoopHandle> places;  // loops that what the reduction reads may be computed in, outermost first
+  std::optional<size_t> cut;       // the variable whose parts are different cores' work
 };
 /// Multi-level tiling of a vectorized reduction with accumulators in registers. The program's other blocks
 /// next to it (padding before, element-wise after) move into its loops where that pays. `around`: the loops

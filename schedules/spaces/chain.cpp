@@ -83,6 +83,58 @@ class Places {
   const Target& target_;
 };
 
+/// The variable of `producer` for whose values different values of variable `cut` of `consumer` stand, when
+/// that reads its results in their order of dimensions.
+std::optional<size_t> read_along(Schedule& s, const VectorReduction& consumer, size_t cut,
+                                 const VectorReduction& producer) {
+  Ref<Block> reader = s[s.get_block(consumer.block)], writer = s[s.get_block(producer.block)];
+  const Store& store = *writer->body.as<Store>();
+  std::optional<size_t> found;
+  post_order(reader->body, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    if (!load || is_param(s.func(), load->buffer) || load->buffer == reader->writes[0].buffer) return;
+    for (size_t d = 0; d < load->indices.size() && d < store.indices.size(); ++d)
+      for (size_t i = 0; i < writer->iters.size(); ++i)
+        if (uses_var(load->indices[d], reader->iters[cut].var.get()) &&
+            store.indices[d].same_as(writer->iters[i].var.get()))
+          found = i;
+  });
+  return found;
+}
+
+/// Whether the results of `reduction` are written into the padded tensor that the next one reads, or copied
+/// there. A copy goes where it is read, and the reduction with it, a part at a time; without one the
+/// reduction comes before. The block that writes the border then, or nothing.
+std::optional<BlockHandle> merge_padding(Schedule& s, const VectorReduction& reduction, const Target& target,
+                                         const Policy& policy) {
+  Ref<Block> block = s[s.get_block(reduction.block)];
+  std::vector<Ref<Block>> consumers = consumers_of(s.func(), block);
+  if (consumers.size() != 1 || epilogue_of(s, *block)) return {};
+  Schedule trial = s;
+  try {
+    trial.decompose_padding(trial.get_block(consumers[0]->name));
+  } catch (const Error&) {
+    return {};  // no padding
+  }
+  int64_t bytes = byte_size(consumers[0]->writes[0].buffer);
+  bool near = bytes / target.cores < target.l2_bytes / 2;
+  IntHandle merges =
+      s.sample_categorical({0, 1}, policy.decide == Decide::kHeuristic ? Decision{near ? 1 : 0} : Decision{});
+  if (s[merges] == 0) return {};
+  return s.decompose_padding(s.get_block(consumers[0]->name))[0];
+}
+
+/// Cut between cores as the results of the reduction beside it are, if they are: then a core finds the border
+/// in its own cache.
+void schedule_border(Schedule& s, BlockHandle border, std::optional<size_t> cut) {
+  std::vector<LoopHandle> loops = s.get_loops(border);
+  s.vectorize(loops.back());
+  if (!cut) return;
+  std::swap(loops[0], loops[*cut]);
+  s.reorder(loops);
+  s.parallel(loops[0]);
+}
+
 /// The model knows less than a measurement: places may cost this many times the least.
 constexpr double kTolerance = 2.5;
 
@@ -133,11 +185,17 @@ Chain reduction_chain(const Func& func, const Target& target) {
 
 std::set<std::string> schedule_chain(Schedule& s, const Chain& chain, const Target& target,
                                      const Policy& policy) {
+  std::vector<std::optional<BlockHandle>> borders{{}};
+  for (size_t i = 1; i < chain.size(); ++i) borders.push_back(merge_padding(s, chain[i], target, policy));
   Nest nest = schedule_tiled_reduction(s, chain[0], target, policy);
   std::set<std::string> done = std::move(nest.done);
   for (size_t i = 1; i < chain.size(); ++i) {
+    VectorReduction reduction = chain[i];
+    if (nest.cut) reduction.read_along = read_along(s, chain[i - 1], *nest.cut, reduction);
     std::vector<LoopHandle> around = place(s, s.get_block(chain[i].block), nest.places, target, policy);
-    nest = schedule_tiled_reduction(s, chain[i], target, policy, around);
+    nest = schedule_tiled_reduction(s, reduction, target, policy, around);
+    if (borders[i]) schedule_border(s, *borders[i], nest.cut), done.insert(s[*borders[i]]->name);
+    if (!nest.cut) nest.cut = reduction.read_along;  // inside the other's loops: cut as that is
     done.merge(nest.done);
   }
   return done;

@@ -62,6 +62,9 @@ class TiledReduction {
   /// The loops that what it reads may be computed in, outermost first.
   std::vector<LoopHandle> places() const { return task_loops(); }
 
+  /// The first variable that the parallel loop takes apart.
+  std::optional<size_t> cut() const { return cut_; }
+
   std::set<std::string> schedule(Neighbours neighbours) {
     done_.insert(s_[block_]->name);
     if (neighbours == Neighbours::kMove) {
@@ -90,8 +93,9 @@ class TiledReduction {
   void find_producers() {
     Ref<Block> block = s_[block_];
     for (const Ref<Block>& producer : producers_of(s_.func(), block))
-      if (is_injective(*producer) && !is_param(s_.func(), producer->writes[0].buffer) &&
-          consumers_of(s_.func(), producer).size() == 1 && !follows_reduction(*producer))
+      if (is_injective(*producer) && is_int(producer->predicate, 1) &&
+          !is_param(s_.func(), producer->writes[0].buffer) && consumers_of(s_.func(), producer).size() == 1 &&
+          !follows_reduction(*producer))
         producers_.push_back(s_.get_block(producer->name));
   }
 
@@ -153,7 +157,9 @@ class TiledReduction {
   std::vector<IntHandle> sample_tiling(size_t variables) {
     if (variables == 0) return {};
     std::vector<int64_t> table;
-    for (const Tiling& tiling : tilings(reduction_, target_)) {
+    Target target = target_;
+    if (is_inside()) target.cores = 1;
+    for (const Tiling& tiling : tilings(reduction_, target)) {
       table.insert(table.end(), tiling.sizes.begin(), tiling.sizes.end());
       table.insert(table.end(), tiling.middle.begin(), tiling.middle.end());
     }
@@ -202,8 +208,10 @@ class TiledReduction {
     outer_ = outer;
     if (!tile_loop_) tile_loop_ = outer_.back();
     int64_t work = iterations(*s_[block_]);
-    if (!is_inside() && work >= kParallelIterations && target_.cores > 1)
-      s_.parallel(banded_ ? *band_ : outer_.back());
+    if (is_inside() || work < kParallelIterations || target_.cores == 1) return;
+    s_.parallel(banded_ ? *band_ : outer_.back());
+    for (size_t i = parts_.size(); i-- > 0;)
+      if (parts_[i].outer && iterations_[i] > 1) cut_ = i;
   }
 
   /// Of loops of another block, which are parallel if any are.
@@ -370,6 +378,7 @@ class TiledReduction {
   std::vector<LoopHandle> around_;  // of what reads its results, when it is computed part by part
   std::vector<LoopHandle> outer_;
   std::optional<LoopHandle> band_, tile_loop_;
+  std::optional<size_t> cut_;
   bool banded_ = false;
   std::optional<ReductionBlocks> blocks_;
   int64_t tile_results_ = 1;
@@ -384,7 +393,7 @@ Nest schedule_tiled_reduction(Schedule& schedule, const VectorReduction& reducti
   TiledReduction tiled(schedule, blocks ? blocks->partial : reduction, target, policy, around);
   if (blocks) tiled.add_up(*blocks);
   std::set<std::string> done = tiled.schedule(Neighbours::kMove);
-  return {std::move(done), tiled.places()};
+  return {std::move(done), tiled.places(), tiled.cut()};
 }
 
 ProductNest schedule_product(Schedule& schedule, const VectorReduction& reduction, const Target& target,

@@ -25,6 +25,23 @@ std::vector<Expr> tests_of(const Stmt& body) {
   return tests;
 }
 
+/// The comparisons of which one must hold for a statement below to run.
+std::vector<Expr> alternatives_of(const Stmt& body) {
+  std::vector<Expr> found, open;
+  post_order(body, [&](const NodeRef& node) {
+    if (const If* branch = node.as<If>()) open.push_back(branch->condition);
+  });
+  while (!open.empty()) {
+    Expr condition = open.back();
+    open.pop_back();
+    const Binary* either = condition.as<Binary>();
+    if (!either || either->op != BinaryOp::kOr) continue;
+    for (const Expr& side : {either->a, either->b})
+      (side.as<Binary>() && side.as<Binary>()->op == BinaryOp::kOr ? open : found).push_back(side);
+  }
+  return found;
+}
+
 std::set<const Node*> variables_of(const NodeRef& root) {
   std::set<const Node*> vars;
   post_order(root, [&](const NodeRef& node) {
@@ -91,7 +108,10 @@ class SplitConditions final : public StmtMutator {
       fixed.push_back(test);
       outside = logical_and(outside, test);
     }
-    if (fixed.empty()) return unrolled ? Stmt(loop) : cut(loop, tests);
+    if (fixed.empty()) {
+      for (const Expr& each : alternatives_of(loop->body)) tests.push_back(each);
+      return unrolled ? Stmt(loop) : cut(loop, tests);
+    }
     Stmt inside = loop->body;
     for (const Expr& test : fixed) inside = knowing(inside, test, true);
     Ref<For> known = with_body(loop, inside).cast<For>();

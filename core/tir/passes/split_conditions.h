@@ -9,7 +9,8 @@ namespace lathe::tir {
 ///   ->  if (0 < h) { p[0] = 0; for w in 0..7: p[w + 1] = x[w]; p[8] = 0 } else for w in 0..9: p[w] = 0
 ///
 /// For innermost loops: what a select tests that the loop does not change is tested before it; where a test
-/// of the loop's variable alone changes, the loop is cut. The copies of padding, above all. Runs before
+/// of the loop's variable alone changes, the loop is cut, as it is for `if (w < 1 || 7 < w) S`. The copies
+/// and the borders of padding, above all. Runs before
 /// vectorizing and unrolling, which see selects of fewer conditions; simplify afterwards.
 Stmt split_conditions(const Stmt& body);
 

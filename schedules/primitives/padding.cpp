@@ -1,0 +1,141 @@
+// Padding without a copy: what stands inside is written where it is computed, the border apart.
+#include <algorithm>
+
+#include "core/tir/regions.h"
+#include "schedules/primitive.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// Values [low, high) of a variable.
+struct Part {
+  int64_t low = 0, high = 0;
+};
+/// By the block's variables.
+using Box = std::vector<Part>;
+
+struct Padding {
+  Ref<Block> block;
+  Ref<Store> store;
+  Expr condition, inside_value, border_value;
+  Box all, inside;
+};
+
+/// Narrows the box by `condition`, a bound of one variable; false when it is none.
+bool narrow(Padding& p, const Expr& condition) {
+  const Binary* compare = condition.as<Binary>();
+  if (!compare || (compare->op != BinaryOp::kLe && compare->op != BinaryOp::kLt)) return false;
+  bool strict = compare->op == BinaryOp::kLt;
+  for (size_t i = 0; i < p.block->iters.size(); ++i) {
+    const VarNode* v = p.block->iters[i].var.get();
+    if (const int64_t* low = as_int(compare->a); low && compare->b.same_as(v)) {
+      p.inside[i].low = std::max(p.inside[i].low, *low + (strict ? 1 : 0));
+      return true;
+    }
+    if (const int64_t* high = as_int(compare->b); high && compare->a.same_as(v)) {
+      p.inside[i].high = std::min(p.inside[i].high, *high + (strict ? 0 : 1));
+      return true;
+    }
+  }
+  return false;
+}
+
+Padding padding_of(const Application& a) {
+  Path path = a.block(0);
+  a.require_outermost(path);
+  Padding p;
+  p.block = path.back().cast<Block>();
+  const std::string& name = p.block->name;
+  if (blocks_in(top_statement(path)).size() != 1) a.fail("block `{}` shares its loops with others", name);
+  const Select* select = nullptr;
+  if (p.block->body.as<Store>()) {
+    p.store = p.block->body.cast<Store>();
+    select = p.store->value.as<Select>();
+  }
+  if (!select || p.block->init ||
+      !loads_nothing_else(select->if_false, constant(select->if_false.dtype(), 0)))
+    a.fail("block `{}` does not choose between a value and a constant", name);
+  p.inside_value = select->if_true;
+  p.border_value = select->if_false;
+  for (size_t i = 0; i < p.block->iters.size(); ++i) {
+    const BlockIter& iter = p.block->iters[i];
+    bool plain = iter.kind == IterKind::kSpatial && as_int(iter.extent) && i < p.store->indices.size() &&
+                 p.store->indices[i].same_as(iter.var.get()) && !uses_var(p.border_value, iter.var.get());
+    if (!plain || p.block->iters.size() != p.store->indices.size())
+      a.fail("block `{}` does not write each dimension at a variable of its own", name);
+    p.all.push_back({0, int_value(iter.extent)});
+  }
+  p.inside = p.all;
+  p.condition = with_domain({}, domain_of(p.block->iters)).simplify(select->condition);
+  if (as_int(p.condition))
+    a.fail("block `{}` has nothing {} its border", name, int_value(p.condition) ? "outside" : "inside");
+  for (const Expr& condition : conjuncts(p.condition))
+    if (!narrow(p, condition)) a.fail("block `{}` chooses by more than bounds of its variables", name);
+  return p;
+}
+
+/// for j in box: out[j] = value(j), in loops from 0.
+Stmt inner_nest(const Padding& p, const std::string& name) {
+  Block block;
+  block.name = name;
+  std::vector<std::pair<Var, Expr>> loops;
+  std::vector<Expr> indices;
+  VarMap places;
+  Analyzer analyzer;
+  for (size_t i = 0; i < p.inside.size(); ++i) {
+    const std::string& old = p.block->iters[i].var->name;
+    Var v = var(old), loop = var(old + "_in");
+    Expr extent = p.inside[i].high - p.inside[i].low;
+    block.iters.push_back({v, extent, IterKind::kSpatial, loop});
+    loops.emplace_back(loop, extent);
+    analyzer.bind_range(v, extent);
+    indices.push_back(analyzer.simplify(v + p.inside[i].low));
+    places[p.block->iters[i].var.get()] = indices.back();
+  }
+  block.body = store(p.store->buffer, indices, analyzer.simplify(substitute(p.inside_value, places, {})));
+  declare_accesses(block);
+  return nest(loops, seal(std::make_unique<Block>(block)));
+}
+
+/// for i where the condition does not hold: out[i] = constant.
+Stmt border_nest(const Padding& p, const std::string& name) {
+  std::vector<std::pair<Var, Expr>> loops;
+  Stmt border = changed(p.block, [&](Block& copy) {
+    copy.name = name;
+    copy.predicate = logical_not(p.condition);
+    copy.body = store(p.store->buffer, p.store->indices, p.border_value);
+    for (BlockIter& iter : copy.iters) {
+      loops.emplace_back(var(iter.var->name + "_border"), iter.extent);
+      iter.value = loops.back().first;
+      copy.predicate = substitute(copy.predicate, {{iter.var.get(), iter.value}});
+    }
+    declare_accesses(copy);
+  });
+  return nest(loops, border);
+}
+
+void decompose_padding(Application& a) {
+  Padding p = padding_of(a);
+  std::string border = fresh_block_name(a.func, p.block->name + "_border"),
+              inner = fresh_block_name(a.func, p.block->name + "_inside");
+  Stmt parts = seq({border_nest(p, border), inner_nest(p, inner)});
+  a.func = replace(a.func, top_statement(a.block(0)), parts);
+  a.give_block(border);
+  a.give_block(inner);
+}
+
+using enum InputKind;
+constexpr Primitive kPrimitives[] = {
+    {"decompose_padding",
+     "for i: p[i] = select(1 <= i && i < n, f(i), 0)  ->  for i: if (!(1 <= i && i < n)) p[i] = 0; for j in "
+     "0..n-1: p[j+1] = f(j+1)",
+     {{kBlock}},
+     decompose_padding},
+};
+}  // namespace
+
+std::span<const Primitive> padding_primitives() { return kPrimitives; }
+
+}  // namespace lathe::schedule
