@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/tir/builder.h"
+#include "core/tir/regions.h"
 #include "schedules/primitives/algorithm.h"
 
 namespace lathe::schedule {
@@ -75,6 +76,10 @@ Positions positions_of(const Application& a, const Ref<Block>& block) {
   p.update = block->body.cast<Store>();
   p.product = sum->b;
   find_data(a, p);
+  post_order(p.product, [&](const NodeRef& node) {
+    if (node.as<Select>() && !loads_nothing_else(node.cast<ExprNode>(), constant(kInt32, 0)))
+      a.fail("block `{}` loads under a condition", block->name);
+  });
   return p;
 }
 

@@ -126,10 +126,11 @@ std::optional<BlockHandle> merge_padding(Schedule& s, const VectorReduction& red
 
 /// Cut between cores as the results of the reduction beside it are, if they are: then a core finds the border
 /// in its own cache.
-void schedule_border(Schedule& s, BlockHandle border, std::optional<size_t> cut) {
+void schedule_border(Schedule& s, BlockHandle border, std::optional<size_t> cut, const Target& target) {
   std::vector<LoopHandle> loops = s.get_loops(border);
-  s.vectorize(loops.back());
-  if (!cut) return;
+  int64_t lanes = int_value(s[loops.back()]->extent);
+  if (lanes > 1 && lanes <= target.lanes()) s.vectorize(loops.back());
+  if (!cut || *cut + 1 >= loops.size()) return;
   std::swap(loops[0], loops[*cut]);
   s.reorder(loops);
   s.parallel(loops[0]);
@@ -194,7 +195,7 @@ std::set<std::string> schedule_chain(Schedule& s, const Chain& chain, const Targ
     if (nest.cut) reduction.read_along = read_along(s, chain[i - 1], *nest.cut, reduction);
     std::vector<LoopHandle> around = place(s, s.get_block(chain[i].block), nest.places, target, policy);
     nest = schedule_tiled_reduction(s, reduction, target, policy, around);
-    if (borders[i]) schedule_border(s, *borders[i], nest.cut), done.insert(s[*borders[i]]->name);
+    if (borders[i]) schedule_border(s, *borders[i], nest.cut, target), done.insert(s[*borders[i]]->name);
     if (!nest.cut) nest.cut = reduction.read_along;  // inside the other's loops: cut as that is
     done.merge(nest.done);
   }

@@ -77,6 +77,9 @@ TEST(Im2col, RefusesWhatItCannotRewrite) {
       "im2col: block `matmul` has no two neighbouring dimensions along which one operand alone changes");
   EXPECT_EQ(refusal(max_pool(1, 9), "pool"), "im2col: block `pool` is no sum");
   EXPECT_EQ(refusal(conv2d({}), "relu"), "im2col: block `relu` is no sum");
+  Schedule padded(conv2d({}));
+  padded.compute_inline(padded.get_block("pad"));
+  EXPECT_EQ(refusal(padded.func(), "conv"), "im2col: block `conv` loads under a condition");
   Schedule s(conv2d({}));
   BlockHandle conv = s.get_block("conv");
   s.split(s.get_loops(conv)[1], {kInferred, 1});

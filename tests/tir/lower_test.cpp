@@ -152,6 +152,29 @@ TEST(PlaceAllocations, ShrinksToWhatATileUses) {
 )");
 }
 
+TEST(PlaceAllocations, GoesUnderTheConditionOfAllUses) {
+  EXPECT_EQ(after({place_allocations}, R"(func f(x: float32[4]) -> (y: float32[4]) {
+  alloc t: float32[4] {
+    for i in 0..4 {
+      if i < 3 {
+        t[i] = x[i]
+        y[i] = t[i]
+      }
+    }
+  }
+}
+)"),
+            R"(  for i in 0..4 {
+    if i < 3 {
+      alloc t: float32[1] {
+        t[0] = x[i]
+        y[i] = t[0]
+      }
+    }
+  }
+)");
+}
+
 TEST(PlaceAllocations, StaysOutsideLoopsThatAccumulate) {
   EXPECT_EQ(after({place_allocations}, R"(func f(x: float32[4, 8]) -> (y: float32[4]) {
   alloc t: float32[4] {
@@ -234,6 +257,29 @@ TEST(SplitConditions, PaddingBecomesLoopsWithoutConditions) {
 )");
 }
 
+TEST(SplitConditions, BordersBecomeLoopsWithoutConditions) {
+  EXPECT_EQ(after({split_conditions, simplify_program}, R"(func f() -> (y: float32[8, 9]) {
+  for h in 0..8 {
+    for w in 0..9 {
+      if h < 1 || 6 < h || w < 1 || 7 < w {
+        y[h, w] = 0.0
+      }
+    }
+  }
+}
+)"),
+            R"(  for h in 0..8 {
+    y[h, 0] = 0.0
+    if h < 1 || 6 < h {
+      for w in 0..7 {
+        y[h, w + 1] = 0.0
+      }
+    }
+    y[h, 8] = 0.0
+  }
+)");
+}
+
 TEST(SplitConditions, LeavesOtherLoopsAlone) {
   // Not linear; a value read from memory; not innermost.
   for (const char* test : {"w % 2 < 1", "x[w] < 1.0", "w * h < 9"}) {
@@ -248,6 +294,43 @@ TEST(SplitConditions, LeavesOtherLoopsAlone) {
                                       test);
     EXPECT_EQ(after({split_conditions}, program), after({}, program));
   }
+}
+
+TEST(SimplifyProgram, JoinsNeighboursUnderOneCondition) {
+  EXPECT_EQ(after({simplify_program}, R"(func f(x: float32[4]) -> (y: float32[4], z: float32[4]) {
+  for i in 0..4 {
+    y[i] = x[i]
+    z[i] = x[i]
+    if i < 2 {
+      y[i] = 3.0
+    }
+    if i < 2 {
+      z[i] = y[i]
+    }
+    if y[i] < 1.0 {
+      y[i] = 1.0
+    }
+    if y[i] < 1.0 {
+      z[i] = 1.0
+    }
+  }
+}
+)"),
+            R"(  for i in 0..4 {
+    y[i] = x[i]
+    z[i] = x[i]
+    if i < 2 {
+      y[i] = 3.0
+      z[i] = y[i]
+    }
+    if y[i] < 1.0 {
+      y[i] = 1.0
+    }
+    if y[i] < 1.0 {
+      z[i] = 1.0
+    }
+  }
+)") << "a condition on what the first statement writes is asked twice";
 }
 
 TEST(SimplifyProgram, MovesConditionsOutOfLoops) {
