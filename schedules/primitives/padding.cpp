@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/tir/regions.h"
-#include "schedules/primitive.h"
+#include "schedules/primitives/algorithm.h"
 
 namespace lathe::schedule {
 
@@ -13,17 +13,14 @@ namespace {
 struct Part {
   int64_t low = 0, high = 0;
 };
-/// By the block's variables.
-using Box = std::vector<Part>;
-
 struct Padding {
   Ref<Block> block;
   Ref<Store> store;
   Expr condition, inside_value, border_value;
-  Box all, inside;
+  std::vector<Part> inside;  // by the block's variables
 };
 
-/// Narrows the box by `condition`, a bound of one variable; false when it is none.
+/// Narrows what is inside by `condition`, a bound of one variable; false when it is none.
 bool narrow(Padding& p, const Expr& condition) {
   const Binary* compare = condition.as<Binary>();
   if (!compare || (compare->op != BinaryOp::kLe && compare->op != BinaryOp::kLt)) return false;
@@ -44,11 +41,10 @@ bool narrow(Padding& p, const Expr& condition) {
 
 Padding padding_of(const Application& a) {
   Path path = a.block(0);
-  a.require_outermost(path);
+  require_unscheduled(a, path);
   Padding p;
   p.block = path.back().cast<Block>();
   const std::string& name = p.block->name;
-  if (blocks_in(top_statement(path)).size() != 1) a.fail("block `{}` shares its loops with others", name);
   const Select* select = nullptr;
   if (p.block->body.as<Store>()) {
     p.store = p.block->body.cast<Store>();
@@ -65,14 +61,15 @@ Padding padding_of(const Application& a) {
                  p.store->indices[i].same_as(iter.var.get()) && !uses_var(p.border_value, iter.var.get());
     if (!plain || p.block->iters.size() != p.store->indices.size())
       a.fail("block `{}` does not write each dimension at a variable of its own", name);
-    p.all.push_back({0, int_value(iter.extent)});
+    p.inside.push_back({0, int_value(iter.extent)});
   }
-  p.inside = p.all;
   p.condition = with_domain({}, domain_of(p.block->iters)).simplify(select->condition);
   if (as_int(p.condition))
     a.fail("block `{}` has nothing {} its border", name, int_value(p.condition) ? "outside" : "inside");
   for (const Expr& condition : conjuncts(p.condition))
     if (!narrow(p, condition)) a.fail("block `{}` chooses by more than bounds of its variables", name);
+  for (const Part& part : p.inside)
+    if (part.low >= part.high) a.fail("block `{}` has nothing inside its border", name);
   return p;
 }
 
