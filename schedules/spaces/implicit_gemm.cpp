@@ -14,13 +14,13 @@ using namespace tir;
 
 namespace {
 /// Gathering a vector: a load, a store, and where it comes from.
-constexpr double kGatherCycles = 8;
+constexpr double kGatherCycles = 12;
 /// Where windows overlap, tiles find the direct algorithm's data in the first-level cache, and each gathered
 /// copy of it in the second-level one, mostly while they multiply. Half the vectors of a position's results
 /// share what they read.
 constexpr double kCopyBytesPerCycle = 160, kResultsOfATile = 2;
 /// The model's error: with a measurement, a schedule need not be tried that is estimated this much slower.
-constexpr double kHopeless = 1.05;
+constexpr double kHopeless = 1.02;
 
 /// The gathered windows are the data in its own order: rows and columns of as many elements.
 bool is_view(const Block& columns) {
