@@ -130,8 +130,9 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   Target target = codegen::resolve_target("cpu");
   target.cores = 1;
+  const relay::Module fused = tuner::optimize(tuner::load_model(settings.model), target);
   fmt::print("| layer | uses | {} us |\n|---|---|---|---|---|---|---|\n", fmt::join(kKinds, " us | "));
-  for (const ConvLayer& layer : find_conv_layers(tuner::optimize(tuner::load_model(settings.model), target)))
+  for (const ConvLayer& layer : find_conv_layers(fused))
     if (layer.problem.text().find(settings.layer) != std::string::npos) compare(layer, target, settings);
   return 0;
 }
