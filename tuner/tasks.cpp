@@ -39,6 +39,17 @@ double flops_of(const tir::Stmt& stmt) {
 
 }  // namespace
 
+namespace {
+/// conv2d of nn.contrib_conv2d_NCHWc: neither where it comes from nor its layout.
+std::string_view short_name(std::string_view name) {
+  constexpr std::string_view kContributed = "contrib_", kBlocked = "_NCHWc";
+  name.remove_prefix(name.rfind('.') + 1);
+  if (name.starts_with(kContributed)) name.remove_prefix(kContributed.size());
+  if (name.ends_with(kBlocked)) name.remove_suffix(kBlocked.size());
+  return name;
+}
+}  // namespace
+
 std::string kernel_name(const relay::Expr& callee) {
   if (const auto* program = callee.as<relay::PrimFunc>()) return program->func->name;
   std::vector<const relay::OpNode*> ops, anchors;
@@ -50,13 +61,8 @@ std::string kernel_name(const relay::Expr& callee) {
     if (op->row().fusion == relay::Fusion::kAnchor) anchors.push_back(op);
   });
   std::string name;
-  for (const relay::OpNode* op : anchors.size() > 1 ? anchors : ops) {
-    if (name.size() > 60) break;
-    std::string_view short_name = std::string_view(op->name).substr(op->name.rfind('.') + 1);
-    if (constexpr std::string_view kPrefix = "contrib_"; short_name.starts_with(kPrefix))
-      short_name.remove_prefix(kPrefix.size());
-    name += fmt::format("{}{}", name.empty() ? "" : "_", short_name);
-  }
+  for (const relay::OpNode* op : anchors.size() > 1 ? anchors : ops)
+    if (name.size() <= 60) name += fmt::format("{}{}", name.empty() ? "" : "_", short_name(op->name));
   return name.empty() ? "copy" : name;
 }
 

@@ -14,7 +14,7 @@
 #include "core/relay/passes/fake_quantization_to_integer.h"
 #include "core/relay/passes/fold_constant.h"
 #include "core/relay/passes/fold_scale_axis.h"
-#include "core/relay/passes/fuse_depthwise.h"
+#include "core/relay/passes/fuse_windows.h"
 #include "core/relay/passes/fuse_ops.h"
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/passes/normal_form.h"
@@ -63,7 +63,7 @@ constexpr Pass kPasses[] = {
     {kToANormalForm, "to_a_normal_form", "every intermediate value is bound by let", 0, {}, nullptr, to_a_normal_form},
     {kToGraphNormalForm, "to_graph_normal_form", "values bound by let are shared in the graph instead", 0, {}, nullptr, to_graph_normal_form},
     {kFuseOps, "fuse_ops", "operators are grouped into primitive functions", 0, kTypes, plain<fuse_ops>},
-    {kFuseDepthwise, "fuse_depthwise", "depthwise convolutions join the convolutions before and after them", 1, kTypes, nullptr, fuse_depthwise},
+    {kFuseWindows, "fuse_windows", "depthwise convolutions and poolings join the convolutions before and after them", 1, kTypes, nullptr, fuse_windows},
     {kDefuse, "defuse", "primitive functions are inlined again: the inverse of fuse_ops", 0, {}, nullptr, defuse},
 };
 
@@ -72,7 +72,7 @@ constexpr Pass kPasses[] = {
 constexpr PassId kInferencePipeline[] = {
     kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kCanonicalizeOps, kSimplifyExpr, kEliminateCommonSubexpr, kDeadCode,
     kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps,
-    kFuseDepthwise,
+    kFuseWindows,
 };
 // clang-format on
 

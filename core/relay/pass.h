@@ -28,7 +28,7 @@ enum class PassId : uint8_t {
   kToANormalForm,
   kToGraphNormalForm,
   kFuseOps,
-  kFuseDepthwise,
+  kFuseWindows,
   kDefuse,
 };
 

@@ -1,4 +1,5 @@
-// Reductions one of which reads the other, in one kernel: expansion, depthwise convolution and projection.
+// Reductions one of which reads the other, in one kernel: expansion, depthwise convolution and projection; a
+// convolution and its pooling.
 //
 //   parallel for parts of the last reduction's results:     rows, say
 //     for parts of the second one's:                        channels, say

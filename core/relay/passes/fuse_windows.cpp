@@ -1,4 +1,4 @@
-#include "core/relay/passes/fuse_depthwise.h"
+#include "core/relay/passes/fuse_windows.h"
 
 #include <algorithm>
 
@@ -24,8 +24,11 @@ const Function* primitive_callee(const Expr& e) {
   return function && function->attrs.primitive ? function : nullptr;
 }
 
-bool is_depthwise(const Call& call) {
-  return std::string_view(op_of(call)->name) == "nn.contrib_depthwise_conv2d_NCHWc";
+/// Each channel by itself.
+bool slides_window(const Call& call) {
+  constexpr std::string_view kWindows[] = {"nn.contrib_depthwise_conv2d_NCHWc", "nn.max_pool2d",
+                                           "nn.avg_pool2d"};
+  return std::find(std::begin(kWindows), std::end(kWindows), op_of(call)->name) != std::end(kWindows);
 }
 
 bool is_dense_convolution(const Call& call) {
@@ -33,14 +36,14 @@ bool is_dense_convolution(const Call& call) {
          ops::attrs_as<ConvAttrs>(call.attrs).groups == 1;
 }
 
-/// Of a weight OIHW{i}{o}: 1x1; then, input channels.
+/// Of a weight OIHW{i}{o}, or with groups of input channels innermost: 1x1; then, input channels.
 bool is_pointwise(const Call& call) {
   const std::vector<lathe::Expr>& weight = call.args[1]->checked_type.as<TensorType>()->shape;
   return is_int(weight[2], 1) && is_int(weight[3], 1);
 }
 int64_t input_channels(const Call& call) {
   const std::vector<lathe::Expr>& weight = call.args[1]->checked_type.as<TensorType>()->shape;
-  return int_value(weight[1]) * int_value(weight[4]);
+  return int_value(weight[1]) * int_value(weight[4]) * (weight.size() > 6 ? int_value(weight[6]) : 1);
 }
 
 /// Operators of a primitive function that dominate it, operands first.
@@ -81,8 +84,8 @@ bool belongs_together(const Function& producer, const Function& consumer, const 
   if (before.empty() || after.size() != 1) return false;
   const Call &last = *before.back(), &reader = *after[0];
   if (source_of(reader.args[0]) != param || uses_of(consumer.body, param) != 1) return false;
-  if (is_depthwise(last)) return is_dense_convolution(reader) && is_pointwise(reader);
-  return before.size() == 1 && is_depthwise(reader) && is_dense_convolution(last) &&
+  if (slides_window(last)) return is_dense_convolution(reader) && is_pointwise(reader);
+  return before.size() == 1 && slides_window(reader) && is_dense_convolution(last) &&
          (is_pointwise(last) || input_channels(last) <= kFewChannels);
 }
 
@@ -100,9 +103,9 @@ class Uses : public ExprVisitor {
   std::unordered_map<const Node*, size_t> uses_;
 };
 
-class FuseDepthwise : public ExprMutator {
+class FuseWindows : public ExprMutator {
  public:
-  explicit FuseDepthwise(const Ref<Function>& function) { uses_.visit(function); }
+  explicit FuseWindows(const Ref<Function>& function) { uses_.visit(function); }
 
  private:
   Expr visit_function(const Ref<Function>& e) override {
@@ -150,8 +153,8 @@ class FuseDepthwise : public ExprMutator {
 
 }  // namespace
 
-Ref<Function> fuse_depthwise(const Ref<Function>& function) {
-  return FuseDepthwise(function).visit_as(function);
+Ref<Function> fuse_windows(const Ref<Function>& function) {
+  return FuseWindows(function).visit_as(function);
 }
 
 }  // namespace lathe::relay
