@@ -133,6 +133,13 @@ bool any_uses(const std::vector<Expr>& indices, const Var& v) {
 }
 }  // namespace
 
+void fit_to_loop(VectorReduction& reduction, size_t i, const Block& block, const For& loop) {
+  int64_t extent = int_value(loop.extent);
+  if (extent < reduction.extents[i]) reduction.fits[i] = Fit::kExact;
+  if (uses_var(block.predicate, loop.var.get())) reduction.fits[i] = Fit::kSingle;
+  reduction.extents[i] = extent;
+}
+
 std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
   if (!is_reduction(*block)) return std::nullopt;
   const Store& update = *block->body.as<Store>();

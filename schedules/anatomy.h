@@ -68,6 +68,8 @@ struct VectorReduction {
   /// Instructions that add to a vector of results: the iterations of its reduction, those of `dot` at once.
   double steps() const;
 };
+/// Variable `i` runs along `loop` of its block, maybe through a part of its values.
+void fit_to_loop(VectorReduction& reduction, size_t i, const tir::Block& block, const tir::For& loop);
 std::optional<VectorReduction> vector_reduction(const Ref<tir::Block>& block);
 
 /// The reduction with the most iterations, or null.

@@ -35,8 +35,9 @@ Ref<Block> reduction_before(const Func& func, const Ref<Block>& block) {
 /// Places for a reduction of the chain, with the block that takes its accumulators, and what it costs there.
 class Places {
  public:
-  Places(const Schedule& schedule, BlockHandle block, BlockHandle epilogue, const Target& target)
-      : schedule_(schedule), block_(block), epilogue_(epilogue), target_(target) {}
+  Places(const Schedule& schedule, const VectorReduction& reduction, BlockHandle block, BlockHandle epilogue,
+         const Target& target)
+      : schedule_(schedule), reduction_(reduction), block_(block), epilogue_(epilogue), target_(target) {}
 
   /// Cycles of one core to compute it in `loop` (null: before), and to write and read its results; nothing
   /// when it may not be computed there.
@@ -50,22 +51,25 @@ class Places {
     std::vector<LoopHandle> loops = trial.get_loops(block_);
     const Block& block = *trial[block_];
     size_t own = loops.size() - block.iters.size();
-    double repeats = 1, steps = 1, bytes = block.writes[0].buffer->dtype.bytes();
+    VectorReduction part = reduction_;
+    double repeats = 1, elements = 1;
     for (size_t i = 0; i < loops.size(); ++i) {
-      auto extent = static_cast<double>(int_value(trial[loops[i]]->extent));
-      if (i < own)
-        repeats *= extent;
-      else if (block.iters[i - own].kind == IterKind::kReduce)
-        steps *= extent;
-      else
-        bytes *= extent;
+      int64_t extent = int_value(trial[loops[i]]->extent);
+      if (i < own) {
+        repeats *= static_cast<double>(extent);
+        continue;
+      }
+      fit_to_loop(part, i - own, block, *trial[loops[i]]);
+      if (!part.reduces[i - own]) elements *= static_cast<double>(extent);
     }
+    double bytes = elements * block.writes[0].buffer->dtype.bytes();
     if (loop && bytes > kPartBytes) return {};
     double rate = bytes > static_cast<double>(target_.l2_bytes) / 2       ? kFarBytesPerCycle
                   : bytes > static_cast<double>(target_.l1_bytes) * 3 / 4 ? kNearBytesPerCycle
                                                                           : kNearestBytesPerCycle;
-    double products = bytes / block.writes[0].buffer->dtype.bytes() * steps / target_.lanes();
-    return repeats * (products / kMultiplyAddsPerCycle + 2 * bytes / rate);
+    double vectors = elements / static_cast<double>(vector_width(part, target_));
+    double compute = vectors * part.steps() * register_tiles(part, target_)[0].cost;
+    return repeats * (compute + 2 * bytes / rate);
   }
 
   void move(Schedule& schedule, LoopHandle loop) const {
@@ -74,12 +78,12 @@ class Places {
   }
 
  private:
-  static constexpr double kMultiplyAddsPerCycle = 2 * 0.9;
   static constexpr double kFarBytesPerCycle = 10, kNearBytesPerCycle = 32, kNearestBytesPerCycle = 64;
   /// Parts live on a thread's stack (at most 4 MiB), several at a time.
   static constexpr double kPartBytes = 896 << 10;
 
   const Schedule& schedule_;
+  const VectorReduction& reduction_;
   BlockHandle block_, epilogue_;
   const Target& target_;
 };
@@ -141,11 +145,12 @@ void schedule_border(Schedule& s, BlockHandle border, std::optional<size_t> cut,
 constexpr double kTolerance = 2.5;
 
 /// Moves the reduction into one of `places`, or leaves it before them. The loops that it then stands in.
-std::vector<LoopHandle> place(Schedule& s, BlockHandle block, std::vector<LoopHandle> places,
+std::vector<LoopHandle> place(Schedule& s, const VectorReduction& reduction, std::vector<LoopHandle> places,
                               const Target& target, const Policy& policy) {
+  BlockHandle block = s.get_block(reduction.block);
   auto after = epilogue_of(s, *s[block]);
   BlockHandle epilogue = after ? s.get_block(*after) : s.cache_write(block, 0, Scope::kLocal);
-  Places model(s, block, epilogue, target);
+  Places model(s, reduction, block, epilogue, target);
   double least = model.cost({}).value();
   std::vector<std::pair<LoopHandle, double>> costs;
   for (LoopHandle loop : places)
@@ -194,7 +199,7 @@ std::set<std::string> schedule_chain(Schedule& s, const Chain& chain, const Targ
   for (size_t i = 1; i < chain.size(); ++i) {
     VectorReduction reduction = chain[i];
     if (nest.cut) reduction.read_along = read_along(s, chain[i - 1], *nest.cut, reduction);
-    std::vector<LoopHandle> around = place(s, s.get_block(chain[i].block), nest.places, target, policy);
+    std::vector<LoopHandle> around = place(s, reduction, nest.places, target, policy);
     nest = schedule_tiled_reduction(s, reduction, target, policy, around);
     if (borders[i]) schedule_border(s, *borders[i], nest.cut, target), done.insert(s[*borders[i]]->name);
     if (!nest.cut) nest.cut = reduction.read_along;  // inside the other's loops: cut as that is

@@ -44,11 +44,7 @@ class TiledReduction {
         around_(std::move(around)) {
     std::vector<LoopHandle> all = s_.get_loops(block_);
     loops_.assign(all.end() - static_cast<int64_t>(reduction_.extents.size()), all.end());
-    for (size_t i = 0; i < loops_.size(); ++i) {
-      reduction_.extents[i] = extent(loops_[i]);
-      if (reduction_.extents[i] < reduction.extents[i]) reduction_.fits[i] = Fit::kExact;
-      if (uses_var(s_[block_]->predicate, s_[loops_[i]]->var.get())) reduction_.fits[i] = Fit::kSingle;
-    }
+    for (size_t i = 0; i < loops_.size(); ++i) fit_to_loop(reduction_, i, *s_[block_], *s_[loops_[i]]);
   }
 
   /// Keeps the loop of the first variable outside all others, alone.
