@@ -1,6 +1,7 @@
 // Reductions by blocks of their terms: the weights that one block of terms takes stay in the first-level
 // cache while all register tiles of a task use them.
 #include <algorithm>
+#include <cmath>
 
 #include "core/support/error.h"
 #include "schedules/spaces/building_blocks.h"
@@ -38,18 +39,22 @@ size_t first_reduced(const VectorReduction& reduction) {
                              reduction.reduces.begin());
 }
 
-/// 1, and numbers of blocks that leave a vector's weights a good part of the first-level cache.
+/// 1, and the number of blocks that leaves a vector's weights about half of the first-level cache.
 std::vector<int64_t> block_counts(const VectorReduction& reduction, const Target& target) {
-  constexpr double kLeastPart = 0.3, kMostPart = 0.7;  // of that cache
+  constexpr double kPart = 0.5, kTolerance = 0.2;  // of that cache
   std::vector<int64_t> counts{1};
   auto cache = static_cast<double>(target.l1_bytes);
   double bytes = weight_bytes(reduction, target);
   // A tile that has all of them in that cache, or alone uses them, gains nothing.
   if (bytes <= cache || positions(reduction) <= target.vector_registers) return counts;
   int64_t terms = reduction.extents[first_reduced(reduction)];
+  double nearest = kTolerance;
   for (int64_t count = 2; count < terms; ++count) {
-    double part = bytes / static_cast<double>(count) / cache;
-    if (terms % count == 0 && part >= kLeastPart && part <= kMostPart) counts.push_back(count);
+    double distance = std::abs(bytes / static_cast<double>(count) / cache - kPart);
+    if (terms % count != 0 || distance > nearest) continue;
+    nearest = distance;
+    counts.resize(1);
+    counts.push_back(count);
   }
   return counts;
 }
