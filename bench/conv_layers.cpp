@@ -7,9 +7,11 @@
 #include "core/relay/lower.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/layout.h"
+#include "core/relay/pass.h"
 #include "core/relay/passes/infer_type.h"
 #include "core/runtime/thread_pool.h"
 #include "core/tir/text.h"
+#include "tuner/optimize.h"
 
 namespace lathe::bench {
 namespace {
@@ -135,7 +137,10 @@ std::string ConvProblem::text() const {
                      weights[3], strides[0], pad_begin[0], residual ? ", +" : "");
 }
 
-std::vector<ConvLayer> find_conv_layers(const relay::Module& fused) {
+std::vector<ConvLayer> find_conv_layers(const relay::Module& model, const Target& target) {
+  const relay::Module fused = relay::run_passes(
+      model, relay::inference_pipeline(),
+      {.disabled = {relay::PassId::kFuseWindows}, .target = target, .evaluate = tuner::constant_evaluator()});
   std::vector<ConvLayer> layers;
   std::map<std::string, size_t> known;  // equal programs are one layer, as they are one task
   post_order(fused->functions.at("main")->body, [&](const NodeRef& node) {

@@ -32,9 +32,9 @@ struct ConvLayer {
   int64_t uses = 0;
 };
 
-/// Distinct layers in order of execution. Left out is what is fused with anything else, and grouped
-/// convolutions. REQUIRES: the result of tuner::optimize.
-std::vector<ConvLayer> find_conv_layers(const relay::Module& fused);
+/// Distinct layers in order of execution, each in a function of its own, poolings apart. Left out is what is
+/// fused with anything else, and grouped convolutions.
+std::vector<ConvLayer> find_conv_layers(const relay::Module& model, const Target& target);
 
 /// What a layer is computed from, in the plain layouts of ConvProblem; undefined when it has none.
 struct ConvValues {

@@ -19,7 +19,6 @@
 #include "schedules/primitive.h"
 #include "schedules/space.h"
 #include "tuner/load_model.h"
-#include "tuner/optimize.h"
 
 namespace lathe::bench {
 namespace {
@@ -130,9 +129,9 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   Target target = codegen::resolve_target("cpu");
   target.cores = 1;
-  const relay::Module fused = tuner::optimize(tuner::load_model(settings.model), target);
+  const std::vector<ConvLayer> layers = find_conv_layers(tuner::load_model(settings.model), target);
   fmt::print("| layer | uses | {} us |\n|---|---|---|---|---|---|---|\n", fmt::join(kKinds, " us | "));
-  for (const ConvLayer& layer : find_conv_layers(fused))
+  for (const ConvLayer& layer : layers)
     if (layer.problem.text().find(settings.layer) != std::string::npos) compare(layer, target, settings);
   return 0;
 }

@@ -20,7 +20,6 @@
 #include "db/store.h"
 #include "tuner/best_schedules.h"
 #include "tuner/load_model.h"
-#include "tuner/optimize.h"
 
 namespace lathe::bench {
 namespace {
@@ -138,7 +137,7 @@ int run(int argc, char** argv) {
   }
   std::vector<Row> rows;
   for (const std::string& model : models) {
-    const std::vector<ConvLayer> layers = find_conv_layers(tuner::optimize(tuner::load_model(model), target));
+    const std::vector<ConvLayer> layers = find_conv_layers(tuner::load_model(model), target);
     if (layers.empty()) fail("{} has no convolution that oneDNN could compute as well", model);
     for (const ConvLayer& layer : layers) {
       rows.push_back(race(layer, target, schedule));
