@@ -41,6 +41,27 @@ bool writes_once(const Path& path, const Domain& domain) {
   return true;
 }
 
+Region written_in_all(const Path& path) {
+  return relaxed(path.back().as<Block>()->writes[0], path, loops_below(path, top_statement(path), true),
+                 analyzer_at(path));
+}
+
+bool writes_outside(const Block& block, const Region& box) {
+  const Store* store = block.body.as<Store>();
+  if (!store || block.writes.size() != 1) return false;
+  Analyzer analyzer;
+  VarMap values;
+  for (const BlockIter& iter : block.iters) {
+    if (const VarNode* loop = iter.value.as<VarNode>()) values[loop] = iter.var;
+    for (size_t d = 0; d < store->indices.size(); ++d)
+      if (store->indices[d].same_as(iter.var.get()) && as_int(box.ranges[d].min) &&
+          as_int(box.ranges[d].extent))
+        analyzer.bind(iter.var, {int_value(box.ranges[d].min),
+                                 int_value(box.ranges[d].min) + int_value(box.ranges[d].extent) - 1});
+  }
+  return is_int(analyzer.simplify(substitute(block.predicate, values)), 0);
+}
+
 bool carries(const Block& block, const Var& loop, IterKind kind) {
   return std::any_of(block.iters.begin(), block.iters.end(), [&](const BlockIter& iter) {
     return iter.kind == kind && uses_var(iter.value, loop.get());

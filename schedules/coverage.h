@@ -18,6 +18,13 @@ tir::Region relaxed(const tir::Region& region, const Path& path, const tir::Doma
 /// repetitions by reduction loops aside. False when that is not known.
 bool writes_once(const Path& path, const tir::Domain& domain);
 
+/// What the block at the end of `path` writes over all its loops. REQUIRES: it writes one buffer.
+tir::Region written_in_all(const Path& path);
+
+/// Where the block's predicate holds it writes nothing in `box`. False when that is not known: its elements
+/// are to be its variables', which loops of their own run through.
+bool writes_outside(const tir::Block& block, const tir::Region& box);
+
 /// The loop binds a variable of the block of that kind.
 bool carries(const tir::Block& block, const Var& loop, tir::IterKind kind);
 

@@ -34,29 +34,6 @@ void grow(std::optional<Region>& box, Region part, const Analyzer& context) {
 /// The largest value `e` may have; INT64_MAX when there is no bound.
 int64_t upper_bound(const Expr& e, const Analyzer& context) { return context.bound(context.simplify(e)).max; }
 
-/// What the block writes over all its loops.
-Region written_in_all(const Application& a, const Ref<Block>& block) {
-  Path path = path_to(a.func, block);
-  return relaxed(block->writes[0], path, loops_below(path, top_statement(path), true), analyzer_at(path));
-}
-
-/// Where the block's predicate holds it writes nothing in `box`: its elements are its variables'.
-bool writes_outside(const Block& block, const Region& box) {
-  const Store* store = block.body.as<Store>();
-  if (!store || block.writes.size() != 1) return false;
-  Analyzer analyzer;
-  VarMap values;
-  for (const BlockIter& iter : block.iters) {
-    if (const VarNode* loop = iter.value.as<VarNode>()) values[loop] = iter.var;
-    for (size_t d = 0; d < store->indices.size(); ++d)
-      if (store->indices[d].same_as(iter.var.get()) && as_int(box.ranges[d].min) &&
-          as_int(box.ranges[d].extent))
-        analyzer.bind(iter.var, {int_value(box.ranges[d].min),
-                                 int_value(box.ranges[d].min) + int_value(box.ranges[d].extent) - 1});
-  }
-  return is_int(analyzer.simplify(substitute(block.predicate, values)), 0);
-}
-
 /// What both directions need of the block that moves and the loop it moves to.
 struct Move {
   Path block_path, loop_path;
@@ -79,7 +56,7 @@ Move movable(const Application& a) {
              move.block->name);
   if (move.block->writes.size() != 1)
     a.fail("block `{}` writes {} buffers, must write 1", move.block->name, move.block->writes.size());
-  Region written = written_in_all(a, move.block);
+  Region written = written_in_all(path_to(a.func, move.block));
   for (const Ref<Block>& other : all_blocks(a.func))
     if (other != move.block && writes_buffer(*other, written.buffer.get()) &&
         !writes_outside(*other, written))

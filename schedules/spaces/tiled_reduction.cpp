@@ -56,7 +56,18 @@ class TiledReduction {
   void add_up(const ReductionBlocks& blocks) { blocks_ = blocks; }
 
   /// The loops that what it reads may be computed in, outermost first.
-  std::vector<LoopHandle> places() const { return task_loops(); }
+  std::vector<LoopHandle> places() const {
+    std::vector<LoopHandle> loops = around_;
+    if (outer_.empty() || cuts_columns()) return loops;
+    loops.insert(loops.end(), outer_.begin(), outer_.end());
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      if (!parts_[i].middle || extent(*parts_[i].middle) == 1) continue;
+      for (const Operand& operand : reduction_.operands)
+        if (!operand.contiguous && !operand.uses[i]) return loops;  // computed anew for other weights
+      loops.push_back(*parts_[i].middle);
+    }
+    return loops;
+  }
 
   /// The first variable that the parallel loop takes apart.
   std::optional<size_t> cut() const { return cut_; }
@@ -245,34 +256,20 @@ class TiledReduction {
   /// A producer moves into the outer loop or one inside a task, or runs before as loops of its own.
   void place_producers() {
     for (BlockHandle producer : producers_) {
-      std::vector<LoopHandle> places;
+      std::vector<LoopHandle> legal;
       int64_t best = 0;
       double least = cost_inside(producer, {}).value();
-      for (LoopHandle loop : task_loops()) {
+      for (LoopHandle loop : places()) {
         std::optional<double> cost = cost_inside(producer, loop);
         if (!cost) continue;
-        places.push_back(loop);
-        if (*cost <= least) least = *cost, best = static_cast<int64_t>(places.size());
+        legal.push_back(loop);
+        if (*cost <= least) least = *cost, best = static_cast<int64_t>(legal.size());
       }
-      LoopHandle place = s_.sample_compute_location(producer, places, heuristic({best}));
+      LoopHandle place = s_.sample_compute_location(producer, legal, heuristic({best}));
       s_.compute_at(producer, place);
       finish_producer(producer);
       done_.insert(s_[producer]->name);
     }
-  }
-
-  /// The loops that a producer may move into, outermost first.
-  std::vector<LoopHandle> task_loops() const {
-    std::vector<LoopHandle> loops = around_;
-    if (outer_.empty() || cuts_columns()) return loops;
-    loops.insert(loops.end(), outer_.begin(), outer_.end());
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      if (!parts_[i].middle || extent(*parts_[i].middle) == 1) continue;
-      for (const Operand& operand : reduction_.operands)
-        if (!operand.contiguous && !operand.uses[i]) return loops;  // computed anew for other weights
-      loops.push_back(*parts_[i].middle);
-    }
-    return loops;
   }
 
   /// Its loops next to their consumer are vectorized and unrolled like its; else they are loops of a block
@@ -280,7 +277,7 @@ class TiledReduction {
   void finish_producer(BlockHandle producer) {
     std::optional<LoopHandle> around;
     for (const Ref<For>& loop : loops_around(path_to(s_.func(), s_[producer])))
-      for (LoopHandle candidate : task_loops())
+      for (LoopHandle candidate : places())
         if (loop->var == s_[candidate]->var) around = candidate;
     if (around)
       finish_inner_loops(s_, producer, around, target_);

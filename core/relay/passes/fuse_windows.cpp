@@ -153,8 +153,6 @@ class FuseWindows : public ExprMutator {
 
 }  // namespace
 
-Ref<Function> fuse_windows(const Ref<Function>& function) {
-  return FuseWindows(function).visit_as(function);
-}
+Ref<Function> fuse_windows(const Ref<Function>& function) { return FuseWindows(function).visit_as(function); }
 
 }  // namespace lathe::relay
