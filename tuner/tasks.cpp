@@ -37,9 +37,6 @@ double flops_of(const tir::Stmt& stmt) {
   return 0;
 }
 
-}  // namespace
-
-namespace {
 /// conv2d of nn.contrib_conv2d_NCHWc: neither where it comes from nor its layout.
 std::string_view short_name(std::string_view name) {
   constexpr std::string_view kContributed = "contrib_", kBlocked = "_NCHWc";
@@ -48,6 +45,7 @@ std::string_view short_name(std::string_view name) {
   if (name.ends_with(kBlocked)) name.remove_suffix(kBlocked.size());
   return name;
 }
+
 }  // namespace
 
 std::string kernel_name(const relay::Expr& callee) {

@@ -30,9 +30,8 @@ std::vector<Task> extract_tasks(const relay::Module& fused);
 std::string tasks_digest(std::span<const Task> tasks);
 
 /// What a kernel does, for people: the operators of a primitive function in order, without prefixes and
-/// layouts
-/// ("conv2d_add_relu"), those that dominate it where there are several ("depthwise_conv2d_conv2d"); the name
-/// of a tensor program.
+/// layouts ("conv2d_add_relu"), those that dominate it where there are several ("depthwise_conv2d_conv2d");
+/// the name of a tensor program.
 std::string kernel_name(const relay::Expr& callee);
 
 /// Operations on elements that one execution of the unscheduled program does: additions, multiplications,

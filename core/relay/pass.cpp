@@ -71,8 +71,7 @@ constexpr Pass kPasses[] = {
 /// packed weights.
 constexpr PassId kInferencePipeline[] = {
     kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kCanonicalizeOps, kSimplifyExpr, kEliminateCommonSubexpr, kDeadCode,
-    kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps,
-    kFuseWindows,
+    kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on
 

@@ -54,6 +54,10 @@ std::set<std::string> finish_reduction_blocks(Schedule& schedule, BlockHandle su
 /// Exchanges the innermost loops of `sum`, which are those over vectors and over the block it adds.
 void block_outside_vectors(Schedule& schedule, BlockHandle sum);
 
+/// Intermediates inside a parallel loop live on the stack of the thread (at most 4 MiB): what moves in may
+/// take this much.
+inline constexpr int64_t kStackBytes = 896 << 10;
+
 struct Nest {
   std::set<std::string> done;      // names of the blocks dealt with
   std::vector<LoopHandle> places;  // loops that what the reduction reads may be computed in, outermost first

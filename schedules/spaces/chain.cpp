@@ -63,7 +63,7 @@ class Places {
       if (!part.reduces[i - own]) elements *= static_cast<double>(extent);
     }
     double bytes = elements * block.writes[0].buffer->dtype.bytes();
-    if (loop && bytes > kPartBytes) return {};
+    if (loop && bytes > kStackBytes) return {};
     double rate = bytes > static_cast<double>(target_.l2_bytes) / 2       ? kFarBytesPerCycle
                   : bytes > static_cast<double>(target_.l1_bytes) * 3 / 4 ? kNearBytesPerCycle
                                                                           : kNearestBytesPerCycle;
@@ -79,8 +79,6 @@ class Places {
 
  private:
   static constexpr double kFarBytesPerCycle = 10, kNearBytesPerCycle = 32, kNearestBytesPerCycle = 64;
-  /// Parts live on a thread's stack (at most 4 MiB), several at a time.
-  static constexpr double kPartBytes = 896 << 10;
 
   const Schedule& schedule_;
   const VectorReduction& reduction_;
@@ -90,14 +88,15 @@ class Places {
 
 /// The variable of `producer` for whose values different values of variable `cut` of `consumer` stand, when
 /// that reads its results in their order of dimensions.
-std::optional<size_t> read_along(Schedule& s, const VectorReduction& consumer, size_t cut,
+std::optional<size_t> read_along(const Func& func, const VectorReduction& consumer, size_t cut,
                                  const VectorReduction& producer) {
-  Ref<Block> reader = s[s.get_block(consumer.block)], writer = s[s.get_block(producer.block)];
+  auto reader = path_to_block(func, consumer.block)->back().cast<Block>(),
+       writer = path_to_block(func, producer.block)->back().cast<Block>();
   const Store& store = *writer->body.as<Store>();
   std::optional<size_t> found;
   post_order(reader->body, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
-    if (!load || is_param(s.func(), load->buffer) || load->buffer == reader->writes[0].buffer) return;
+    if (!load || is_param(func, load->buffer) || load->buffer == reader->writes[0].buffer) return;
     for (size_t d = 0; d < load->indices.size() && d < store.indices.size(); ++d)
       for (size_t i = 0; i < writer->iters.size(); ++i)
         if (uses_var(load->indices[d], reader->iters[cut].var.get()) &&
@@ -198,7 +197,7 @@ std::set<std::string> schedule_chain(Schedule& s, const Chain& chain, const Targ
   std::set<std::string> done = std::move(nest.done);
   for (size_t i = 1; i < chain.size(); ++i) {
     VectorReduction reduction = chain[i];
-    if (nest.cut) reduction.read_along = read_along(s, chain[i - 1], *nest.cut, reduction);
+    if (nest.cut) reduction.read_along = read_along(s.func(), chain[i - 1], *nest.cut, reduction);
     std::vector<LoopHandle> around = place(s, reduction, nest.places, target, policy);
     nest = schedule_tiled_reduction(s, reduction, target, policy, around);
     if (borders[i]) schedule_border(s, *borders[i], nest.cut, target), done.insert(s[*borders[i]]->name);

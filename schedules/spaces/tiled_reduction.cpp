@@ -23,9 +23,6 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Intermediates inside a parallel loop live on the stack of the thread (at most 4 MiB); a producer that
-/// moves in may take this much.
-constexpr int64_t kStackBytes = 896 << 10;
 /// A reduction body of more instructions than this is not unrolled further: it should stay in the
 /// decoded-instruction cache.
 constexpr int64_t kMostInstructions = 512;
@@ -102,13 +99,13 @@ class TiledReduction {
     for (const Ref<Block>& producer : producers_of(s_.func(), block))
       if (is_injective(*producer) && is_int(producer->predicate, 1) &&
           !is_param(s_.func(), producer->writes[0].buffer) && consumers_of(s_.func(), producer).size() == 1 &&
-          !follows_reduction(*producer))
+          !follows_reduction(producer))
         producers_.push_back(s_.get_block(producer->name));
   }
 
   /// It belongs to the loops of the reduction that it reads.
-  bool follows_reduction(const Block& block) {
-    std::vector<Ref<Block>> before = producers_of(s_.func(), s_[s_.get_block(block.name)]);
+  bool follows_reduction(const Ref<Block>& block) const {
+    std::vector<Ref<Block>> before = producers_of(s_.func(), block);
     return before.size() == 1 && vector_reduction(before[0]) && epilogue_of(s_, *before[0]);
   }
 

@@ -61,14 +61,7 @@ TEST(Im2col, NeighbouringPositionsAreNeighboursInMemory) {
 }
 
 std::string refusal(const tir::Func& func, const std::string& block) {
-  Schedule s(func);
-  try {
-    s.im2col(s.get_block(block));
-  } catch (const Error& e) {
-    EXPECT_EQ(s.func(), func);
-    return e.what();
-  }
-  return "accepted";
+  return refusal_of(func, [&](Schedule& s) { s.im2col(s.get_block(block)); });
 }
 
 TEST(Im2col, RefusesWhatItCannotRewrite) {

@@ -57,14 +57,7 @@ TEST(DecomposePadding, WhatIsInsideIsWrittenWhereItIsComputed) {
 }
 
 std::string refusal(const tir::Func& func, const std::string& block) {
-  Schedule s(func);
-  try {
-    s.decompose_padding(s.get_block(block));
-  } catch (const Error& e) {
-    EXPECT_EQ(s.func(), func);
-    return e.what();
-  }
-  return "accepted";
+  return refusal_of(func, [&](Schedule& s) { s.decompose_padding(s.get_block(block)); });
 }
 
 tir::Func chosen_by(const std::function<Expr(tir::Vars, const tir::Buffer&)>& value) {

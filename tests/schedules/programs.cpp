@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/support/error.h"
 #include "core/support/tensor.h"
 #include "core/tir/builder.h"
 #include "core/tir/interpret.h"
@@ -285,6 +286,17 @@ Func pack_layout(int64_t blocks, int64_t size, DataType dtype) {
     return load(x, {i[0], i[1] * 16 + i[4], i[2], i[3]});
   });
   return f.finish("pack_layout", {out});
+}
+
+std::string refusal_of(const Func& func, const std::function<void(Schedule&)>& apply) {
+  Schedule s(func);
+  try {
+    apply(s);
+  } catch (const Error& e) {
+    EXPECT_EQ(s.func(), func);
+    return e.what();
+  }
+  return "accepted";
 }
 
 std::vector<Program> small_programs() {

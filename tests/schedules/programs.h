@@ -7,6 +7,7 @@
 
 #include "core/tir/stmt.h"
 #include "core/tir/target.h"
+#include "schedules/schedule.h"
 
 namespace lathe::schedule {
 
@@ -58,6 +59,9 @@ tir::Func filter(int64_t length, int64_t taps, DataType dtype = kInt32);
 tir::Func pack_layout(int64_t blocks, int64_t size, DataType dtype = kInt32);
 
 std::vector<Program> small_programs();
+
+/// What `apply` says when it refuses `func`, which then is as it was; "accepted" when it does not.
+std::string refusal_of(const tir::Func& func, const std::function<void(Schedule&)>& apply);
 
 /// Both programs give the same results on the same random inputs (float32 up to rounding), and `scheduled`
 /// has no fault.

@@ -97,16 +97,8 @@ TEST(Winograd, Strides) {
   expect_same_results(func, rewritten(func, 2, 3, 1));
 }
 
-std::string refusal(const tir::Func& func, const std::string& block, std::vector<int64_t> sizes) {
-  Schedule s(func);
-  std::vector<IntHandle> handles = s.sample_tuple(3, sizes);
-  try {
-    s.winograd(s.get_block(block), handles);
-  } catch (const Error& e) {
-    EXPECT_EQ(s.func(), func);
-    return e.what();
-  }
-  return "accepted";
+std::string refusal(const tir::Func& func, const std::string& block, const std::vector<int64_t>& sizes) {
+  return refusal_of(func, [&](Schedule& s) { s.winograd(s.get_block(block), s.sample_tuple(3, sizes)); });
 }
 
 TEST(Winograd, RefusesWhatItCannotRewrite) {
