@@ -1,5 +1,6 @@
 // How fast one thread reads memory, by how much of it and by what kind of pages: small ones, huge ones, and a
-// mapped file. What the decision about constants rests on (docs/decisions/007-memory-and-threads.md).
+// mapped file; and what it, or another core, has just written. What the decisions about constants and about
+// cuts between cores rest on (docs/decisions/007-memory-and-threads.md, 013-window-chains.md).
 //
 //   ./run bench bandwidth [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
@@ -7,12 +8,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/runtime/cores.h"
 #include "core/runtime/pages.h"
+#include "core/runtime/thread_pool.h"
 #include "core/support/error.h"
 #include "workers/peak.h"
 
@@ -59,6 +65,36 @@ void bench_read(benchmark::State& state, Pages pages) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
 }
 
+/// Reads what the pool's thread number `writer` has just written.
+void bench_exchange(benchmark::State& state, int writer) {
+  struct Exchange {
+    std::span<uint64_t> words;
+    int writer;
+    std::atomic<bool> written = false;
+  };
+  const size_t bytes = static_cast<size_t>(state.range(0)) << 10;
+  runtime::ThreadPool pool(2, /*pin=*/true);
+  std::shared_ptr<void> memory = runtime::allocate_pages(bytes);
+  Exchange exchange{{static_cast<uint64_t*>(memory.get()), bytes / sizeof(uint64_t)}, writer};
+  auto part = [](void* closure, int64_t begin, int64_t) {
+    auto& e = *static_cast<Exchange*>(closure);
+    if (begin == e.writer) {
+      for (uint64_t& word : e.words) ++word;
+      e.written = true;
+    }
+    while (!e.written) {
+    }
+  };
+  for (auto _ : state) {
+    exchange.written = false;
+    pool.parallel()->launch(pool.parallel()->pool, part, &exchange, 2);
+    auto before = std::chrono::steady_clock::now();
+    benchmark::DoNotOptimize(worker::sum_words(exchange.words));
+    state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
+}
+
 }  // namespace
 }  // namespace lathe
 
@@ -72,6 +108,14 @@ int main(int argc, char** argv) {
           ->Arg(megabytes)
           ->Unit(benchmark::kMillisecond)
           ->UseRealTime();
+  if (lathe::runtime::available_cores() > 1)
+    for (auto [name, writer] : {std::pair("own_core", 0), std::pair("other_core", 1)})
+      for (int64_t kilobytes : {16, 96, 224})
+        benchmark::RegisterBenchmark(fmt::format("written_by/{}", name).c_str(), lathe::bench_exchange,
+                                     writer)
+            ->Arg(kilobytes)
+            ->Unit(benchmark::kMicrosecond)
+            ->UseManualTime();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

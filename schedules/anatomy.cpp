@@ -98,6 +98,14 @@ double VectorReduction::steps() const {
   return result;
 }
 
+std::optional<size_t> VectorReduction::window() const {
+  constexpr int64_t kLargest = 8;
+  if (broadcasts() || dot || std::count(reduces.begin(), reduces.end(), true) < 2) return std::nullopt;
+  for (size_t i = reduces.size(); i-- > 0;)
+    if (reduces[i]) return extents[i] > 1 && extents[i] <= kLargest ? std::optional(i) : std::nullopt;
+  return std::nullopt;
+}
+
 bool VectorReduction::broadcasts() const {
   for (const Operand& operand : operands)
     if (!operand.contiguous) return true;

@@ -57,6 +57,9 @@ struct VectorReduction {
   std::optional<size_t> dot;     // the variable whose products are summed within a lane (see DotProduct)
   int64_t run = 0;  // lanes are neighbours within aligned runs of this many: its extent, or less when packed
   std::vector<Operand> operands;
+  /// The variable whose loop stands outside all others, where one must: the number of the block of terms
+  /// that is added up.
+  std::optional<size_t> outermost;
   /// The variable along which the work that reads the results is cut between cores, where that is known.
   std::optional<size_t> read_along;
 
@@ -65,6 +68,9 @@ struct VectorReduction {
   bool broadcasts() const;
   /// The operand is used for a vector of results each, and not again before all others were.
   bool is_weight(size_t operand) const { return broadcasts() && operands[operand].contiguous; }
+  /// The variable of the reduction to run inside the register tile, unrolled, rather than around it:
+  /// neighbouring results of windows that overlap along it read mostly the same vectors.
+  std::optional<size_t> window() const;
   /// Instructions that add to a vector of results: the iterations of its reduction, those of `dot` at once.
   double steps() const;
 };

@@ -224,6 +224,9 @@ BlockHandle Schedule::rfactor(BlockHandle block, LoopHandle loop) {
 std::vector<BlockHandle> Schedule::decompose_padding(BlockHandle block) {
   return run_blocks("decompose_padding", {block});
 }
+BlockHandle Schedule::separate_padding(BlockHandle block) {
+  return run_blocks("separate_padding", {block})[0];
+}
 BlockHandle Schedule::blockize(LoopHandle loop) { return run_blocks("blockize", {loop})[0]; }
 WinogradBlocks Schedule::winograd(BlockHandle block, const std::vector<IntHandle>& sizes) {
   std::vector<Input> inputs{block};

@@ -98,6 +98,8 @@ class Schedule {
   BlockHandle rfactor(BlockHandle block, LoopHandle loop);
   /// The border, and what is inside.
   std::vector<BlockHandle> decompose_padding(BlockHandle block);
+  /// The block that computes what stands inside; `block` stays, and pads that.
+  BlockHandle separate_padding(BlockHandle block);
   BlockHandle blockize(LoopHandle loop);
   WinogradBlocks winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
   Im2colBlocks im2col(BlockHandle block);

@@ -85,8 +85,10 @@ class Model {
 
   std::vector<Level> levels(const Tiling& tiling) const {
     std::vector<Level> result;
+    if (auto first = reduction_.outermost)
+      result.push_back({*first, static_cast<double>(steps_of(reduction_, *first, target_))});
     for (size_t v = 0; v < reduction_.extents.size(); ++v) {
-      if (reduction_.reduces[v]) continue;
+      if (reduction_.reduces[v] || v == reduction_.outermost) continue;
       auto tiled = std::find(variables_.begin(), variables_.end(), v);
       if (tiled == variables_.end()) {
         result.push_back({v, static_cast<double>(steps_of(reduction_, v, target_))});

@@ -57,16 +57,28 @@ void bind_to_core(pthread_t thread, int core) {
   pthread_setaffinity_np(thread, sizeof set, &set);  // a refusal only costs speed
 }
 
-/// The iterations begin..end that nobody has taken yet, of which a thread takes pieces: its owner from the
-/// front, others from the back, always half of what is left, so that a piece costs little and the last one is
-/// small.
+/// Sleeps until `word` is something else than `expected`, or a little less long. The other side stores the
+/// word, then looks at `sleeps` (both sequentially consistent).
+void sleep_while(std::atomic<uint32_t>& word, uint32_t expected, std::atomic<bool>& sleeps) {
+  sleeps.store(true);
+  if (word.load() == expected) futex_wait(word, expected);
+  sleeps.store(false);
+}
+
+/// The iterations of one thread. The first piece, most of them, is its own; of the others it takes pieces
+/// from the front, other threads from the back, always half of what is left: so a piece costs little and the
+/// last one is small.
 class Share {
  public:
-  /// REQUIRES: nobody takes.
-  void fill(int64_t first, uint32_t count) {
+  /// REQUIRES: nobody takes, and count > 0.
+  void fill(int64_t first, uint32_t count, bool may_help) {
     first_ = first;
-    left_.store(uint64_t{count} << 32, std::memory_order_relaxed);
+    own_ = may_help && count > 1 ? count - std::max(count / 4, 1U) : count;
+    left_.store(uint64_t{count} << 32 | own_, std::memory_order_relaxed);
   }
+
+  int64_t first() const { return first_; }
+  int64_t own_end() const { return first_ + own_; }
 
   bool take(bool owner, int64_t& begin, int64_t& end) {
     uint64_t seen = left_.load(std::memory_order_relaxed);
@@ -86,6 +98,7 @@ class Share {
  private:
   std::atomic<uint64_t> left_{0};  // end << 32 | begin, counted from first_
   int64_t first_ = 0;
+  uint32_t own_ = 0;
 };
 
 struct Job {
@@ -97,15 +110,15 @@ struct Job {
 
 /// One thread's part of a launch, and what a worker is told, in one cache line: an offer costs one transfer.
 /// The launching thread writes `job` while the worker has none, and may take an offer back that the worker
-/// has not accepted: a join never waits for a thread that is slow to wake up. A waiter says that it sleeps
-/// before the kernel compares the word, and the other side changes the word before it looks for a sleeper, so
-/// a wake-up can't be lost (both sequentially consistent).
+/// has not accepted: a join never waits for a thread that is slow to wake up.
 struct alignas(kCacheLine) Seat {
   enum : uint32_t { kIdle, kOffered, kRunning, kStop };
   std::atomic<uint32_t> state{kIdle};
-  std::atomic<bool> worker_sleeps{false}, launcher_sleeps{false};
   Job job;
   Share share;
+  // Looked at on each launch and seldom written, so in each core's cache.
+  alignas(kCacheLine) std::atomic<bool> worker_sleeps{false};
+  std::atomic<bool> launcher_sleeps{false};
 
   void tell(uint32_t what) {
     state.store(what);
@@ -114,21 +127,16 @@ struct alignas(kCacheLine) Seat {
 
   /// Waits for an offer and accepts it; false: stop.
   bool accept(bool spin) {
-    auto called = [&] {
-      uint32_t now = state.load(std::memory_order_relaxed);
-      return now == kOffered || now == kStop;
+    uint32_t seen;
+    // Asking for the line to write it spares a second transfer when the offer is there.
+    auto accepted = [&] {
+      seen = state.load(std::memory_order_relaxed);
+      if (seen != kOffered) return false;
+      return state.compare_exchange_strong(seen, kRunning, std::memory_order_acquire);
     };
-    for (;;) {
-      if (!called() && !(spin && spin_until(called))) {
-        worker_sleeps.store(true);
-        for (uint32_t now = state.load(); now != kOffered && now != kStop; now = state.load())
-          futex_wait(state, now);
-        worker_sleeps.store(false);
-      }
-      uint32_t offered = kOffered;
-      if (state.compare_exchange_strong(offered, kRunning, std::memory_order_acquire)) return true;
-      if (offered == kStop) return false;
-    }
+    auto called = [&] { return accepted() || seen == kStop; };
+    while (!called() && !(spin && spin_until(called))) sleep_while(state, seen, worker_sleeps);
+    return seen != kStop;
   }
 
   void finish() {
@@ -136,18 +144,19 @@ struct alignas(kCacheLine) Seat {
     if (launcher_sleeps.load()) futex_wake(state);
   }
 
-  /// Returns when the worker does not run, and will not.
+  /// Takes the offer back, unless it is accepted.
+  bool withdraw() {
+    uint32_t seen = state.load(std::memory_order_relaxed);
+    return seen == kOffered && state.compare_exchange_strong(seen, kIdle, std::memory_order_relaxed);
+  }
+
+  /// Returns when the worker does not run. REQUIRES: no offer.
   void join(bool spin) {
-    uint32_t seen = state.load(std::memory_order_acquire);
-    if (seen == kOffered && state.compare_exchange_strong(seen, kIdle, std::memory_order_acquire)) return;
     auto done = [&] { return state.load(std::memory_order_acquire) == kIdle; };
-    if (done() || (spin && spin_until(done))) return;
-    launcher_sleeps.store(true);
-    while (state.load() == kRunning) futex_wait(state, kRunning);
-    launcher_sleeps.store(false);
+    while (!done() && !(spin && spin_until(done))) sleep_while(state, kRunning, launcher_sleeps);
   }
 };
-static_assert(sizeof(Seat) == kCacheLine);
+static_assert(sizeof(Seat) == 2 * kCacheLine);
 
 }  // namespace
 
@@ -183,7 +192,7 @@ class ThreadPool::Team {
     Job job{body, closure, shares, count > shares};
     for (uint64_t i = 0; i < shares; ++i) {
       uint64_t begin = count * i / shares, end = count * (i + 1) / shares;
-      seats_[i].share.fill(static_cast<int64_t>(begin), static_cast<uint32_t>(end - begin));
+      seats_[i].share.fill(static_cast<int64_t>(begin), static_cast<uint32_t>(end - begin), job.worth_help);
     }
     for (uint32_t i = 1; i < shares; ++i) {
       seats_[i].job = job;
@@ -203,21 +212,26 @@ class ThreadPool::Team {
     }
   }
 
-  /// All of the share of seat `own`, then what is left of the others.
+  /// All of the share of seat `own`, then what is left of the others. The launcher (seat 0) also takes the
+  /// own part of a worker that has not begun.
   void take_part(const Job& job, uint32_t own) {
     int64_t begin, end;
-    while (seats_[own].share.take(true, begin, end)) job.body(job.closure, begin, end);
-    if (own != 0 && !job.worth_help) return;
-    for (uint32_t i = 1; i < job.shares; ++i)
-      for (Share& other = seats_[(own + i) % job.shares].share; other.take(false, begin, end);)
-        job.body(job.closure, begin, end);
+    Share& share = seats_[own].share;
+    job.body(job.closure, share.first(), share.own_end());
+    while (share.take(true, begin, end)) job.body(job.closure, begin, end);
+    for (uint32_t i = 1; i < job.shares && (own == 0 || job.worth_help); ++i) {
+      Seat& other = seats_[(own + i) % job.shares];
+      while (other.share.take(false, begin, end)) job.body(job.closure, begin, end);
+      if (own == 0 && other.withdraw()) job.body(job.closure, other.share.first(), other.share.own_end());
+    }
   }
 
-  std::vector<Seat> seats_;        // one a thread, the caller's first
-  std::atomic<bool> busy_{false};  // a launch is running
+  std::vector<Seat> seats_;  // one a thread, the caller's first
   bool spin_ = true, pinned_ = false;
   cpu_set_t caller_affinity_{};
   std::vector<std::thread> workers_;
+  // In a line that no worker reads.
+  alignas(2 * kCacheLine) std::atomic<bool> busy_{false};  // a launch is running
 };
 
 ThreadPool::ThreadPool(int threads, bool pin)

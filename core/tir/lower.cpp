@@ -4,6 +4,7 @@
 #include "core/tir/passes/lower_blocks.h"
 #include "core/tir/passes/place_allocations.h"
 #include "core/tir/passes/simplify_program.h"
+#include "core/tir/passes/skip_neutral_terms.h"
 #include "core/tir/passes/specialize_boundaries.h"
 #include "core/tir/passes/split_conditions.h"
 #include "core/tir/passes/unroll_loops.h"
@@ -17,10 +18,15 @@ struct Pass {
 };
 /// In this order; each header says why its pass stands where it does.
 constexpr Pass kPipeline[] = {
-    {"lower_blocks", lower_blocks},           {"simplify_program", simplify_program},
-    {"place_allocations", place_allocations}, {"specialize_boundaries", specialize_boundaries},
-    {"simplify_program", simplify_program},   {"split_conditions", split_conditions},
-    {"vectorize_loops", vectorize_loops},     {"unroll_loops", unroll_loops},
+    {"lower_blocks", lower_blocks},
+    {"skip_neutral_terms", skip_neutral_terms},
+    {"simplify_program", simplify_program},
+    {"place_allocations", place_allocations},
+    {"specialize_boundaries", specialize_boundaries},
+    {"simplify_program", simplify_program},
+    {"split_conditions", split_conditions},
+    {"vectorize_loops", vectorize_loops},
+    {"unroll_loops", unroll_loops},
     {"simplify_program", simplify_program},
 };
 

@@ -1,4 +1,5 @@
-// Padding without a copy: what stands inside is written where it is computed, the border apart.
+// Padding without a copy: what stands inside is written where it is computed, the border apart; or it is
+// computed without a border, so that the border can be inlined.
 #include <algorithm>
 
 #include "core/tir/regions.h"
@@ -73,12 +74,12 @@ Padding padding_of(const Application& a) {
   return p;
 }
 
-/// for j in box: out[j] = value(j), in loops from 0.
-Stmt inner_nest(const Padding& p, const std::string& name) {
+/// for j in 0..size of the box: out[j + low] = value(j + low), or `apart`[j] when there is such a buffer.
+Stmt inner_nest(const Padding& p, const std::string& name, const Buffer& apart = {}) {
   Block block;
   block.name = name;
   std::vector<std::pair<Var, Expr>> loops;
-  std::vector<Expr> indices;
+  std::vector<Expr> indices, own;
   VarMap places;
   Analyzer analyzer;
   for (size_t i = 0; i < p.inside.size(); ++i) {
@@ -88,10 +89,12 @@ Stmt inner_nest(const Padding& p, const std::string& name) {
     block.iters.push_back({v, extent, IterKind::kSpatial, loop});
     loops.emplace_back(loop, extent);
     analyzer.bind_range(v, extent);
+    own.push_back(v);
     indices.push_back(analyzer.simplify(v + p.inside[i].low));
     places[p.block->iters[i].var.get()] = indices.back();
   }
-  block.body = store(p.store->buffer, indices, analyzer.simplify(substitute(p.inside_value, places, {})));
+  block.body = store(apart ? apart : p.store->buffer, apart ? own : indices,
+                     analyzer.simplify(substitute(p.inside_value, places, {})));
   declare_accesses(block);
   return nest(loops, seal(std::make_unique<Block>(block)));
 }
@@ -123,6 +126,25 @@ void decompose_padding(Application& a) {
   a.give_block(inner);
 }
 
+void separate_padding(Application& a) {
+  Padding p = padding_of(a);
+  std::vector<Expr> shape, places;
+  for (size_t i = 0; i < p.inside.size(); ++i) {
+    shape.emplace_back(p.inside[i].high - p.inside[i].low);
+    places.push_back(p.store->indices[i] - p.inside[i].low);
+  }
+  const Buffer& padded = p.store->buffer;
+  Buffer inside = buffer(fresh_buffer_name(a.func, padded->name + "_inside"), shape, padded->dtype);
+  std::string name = fresh_block_name(a.func, p.block->name + "_inside");
+  Stmt padding = replace(top_statement(a.block(0)), p.block, changed(p.block, [&](Block& copy) {
+                           copy.body = store(padded, p.store->indices,
+                                             select(p.condition, load(inside, places), p.border_value));
+                           declare_accesses(copy);
+                         }));
+  a.func = with_algorithm(a, *p.block, seq({inner_nest(p, name, inside), padding}), {inside});
+  a.give_block(name);
+}
+
 using enum InputKind;
 constexpr Primitive kPrimitives[] = {
     {"decompose_padding",
@@ -130,6 +152,11 @@ constexpr Primitive kPrimitives[] = {
      "0..n-1: p[j+1] = f(j+1)",
      {{kBlock}},
      decompose_padding},
+    {"separate_padding",
+     "for i: p[i] = select(1 <= i && i < n, f(i), 0)  ->  for j in 0..n-1: x[j] = f(j+1); for i: p[i] = "
+     "select(1 <= i && i < n, x[i-1], 0)",
+     {{kBlock}},
+     separate_padding},
 };
 }  // namespace
 

@@ -43,6 +43,8 @@ struct ReductionBlocks {
   size_t variable;          // of `partial`: the number of the block
   BlockHandle sum;          // adds up the blocks
 };
+/// Cuts the first variable of its terms into `count` parts of equal size. REQUIRES: no `dot`.
+ReductionBlocks cut_reduction(Schedule& schedule, const VectorReduction& reduction, IntHandle count);
 /// Samples into how many blocks to cut it; nothing for 1, the only choice where a tile's weights fit into the
 /// first-level cache or only one tile uses them, and the heuristic one.
 std::optional<ReductionBlocks> sample_reduction_blocks(Schedule& schedule, const VectorReduction& reduction,
@@ -78,7 +80,7 @@ using Chain = std::vector<VectorReduction>;
 Chain reduction_chain(const tir::Func& func, const Target& target);
 /// The last reduction in register tiles; each of the others too, before the one that reads it or part by
 /// part inside its loops. Names of the blocks dealt with.
-std::set<std::string> schedule_chain(Schedule& schedule, const Chain& chain, const Target& target,
+std::set<std::string> schedule_chain(Schedule& schedule, Chain chain, const Target& target,
                                      const Policy& policy);
 
 /// The same for a reduction whose producers are scheduled by the caller. `banded`: the loop of its first

@@ -4,13 +4,14 @@
 //   parallel for parts of the last reduction's results:     rows, say
 //     for parts of the second one's:                        channels, say
 //       tiles of the first one                              what the second one needs of them, in a cache
-//       padding, tiles of the second one
+//       tiles of the second one, which skips what lies beyond the border
 //     tiles of the last one
 //
 // or each one after the other, or anything between: the places are sampled, as are the tiles.
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/tir/passes/skip_neutral_terms.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 
@@ -106,38 +107,40 @@ std::optional<size_t> read_along(const Func& func, const VectorReduction& consum
   return found;
 }
 
-/// Whether the results of `reduction` are written into the padded tensor that the next one reads, or copied
-/// there. A copy goes where it is read, and the reduction with it, a part at a time; without one the
-/// reduction comes before. The block that writes the border then, or nothing.
-std::optional<BlockHandle> merge_padding(Schedule& s, const VectorReduction& reduction, const Target& target,
-                                         const Policy& policy) {
-  Ref<Block> block = s[s.get_block(reduction.block)];
-  std::vector<Ref<Block>> consumers = consumers_of(s.func(), block);
-  if (consumers.size() != 1 || epilogue_of(s, *block)) return {};
-  Schedule trial = s;
-  try {
-    trial.decompose_padding(trial.get_block(consumers[0]->name));
-  } catch (const Error&) {
-    return {};  // no padding
-  }
-  int64_t bytes = byte_size(consumers[0]->writes[0].buffer);
-  bool near = bytes / target.cores < target.l2_bytes / 2;
-  IntHandle merges =
-      s.sample_categorical({0, 1}, policy.decide == Decide::kHeuristic ? Decision{near ? 1 : 0} : Decision{});
-  if (s[merges] == 0) return {};
-  return s.decompose_padding(s.get_block(consumers[0]->name))[0];
+/// Leaves out the padding that `padding` does. What it computes of the padded tensor before, if anything,
+/// stays a block.
+void inline_padding(Schedule& s, const Block& padding) {
+  BlockHandle block = s.get_block(padding.name);
+  const Store* store = padding.body.as<Store>();
+  const Select* select = store ? store->value.as<Select>() : nullptr;
+  if (select && !select->if_true.as<Load>()) s.separate_padding(block);
+  s.compute_inline(block);
 }
 
-/// Cut between cores as the results of the reduction beside it are, if they are: then a core finds the border
-/// in its own cache.
-void schedule_border(Schedule& s, BlockHandle border, std::optional<size_t> cut, const Target& target) {
-  std::vector<LoopHandle> loops = s.get_loops(border);
-  int64_t lanes = int_value(s[loops.back()]->extent);
-  if (lanes > 1 && lanes <= target.lanes()) s.vectorize(loops.back());
-  if (!cut || *cut + 1 >= loops.size()) return;
-  std::swap(loops[0], loops[*cut]);
-  s.reorder(loops);
-  s.parallel(loops[0]);
+/// What a window reads beyond the border of an image adds nothing: then it need not be there, and the terms
+/// are left out (skip_neutral_terms).
+void sample_inlined_padding(Schedule& s, VectorReduction& window, const Policy& policy) {
+  if (window.broadcasts()) return;
+  for (const Ref<Block>& padding : producers_of(s.func(), s[s.get_block(window.block)])) {
+    if (!is_injective(*padding) || is_param(s.func(), padding->writes[0].buffer) ||
+        consumers_of(s.func(), padding).size() != 1)
+      continue;
+    Schedule trial = s;
+    try {
+      inline_padding(trial, *padding);
+    } catch (const Error&) {
+      continue;  // it does more than pad
+    }
+    Ref<Block> block = trial[trial.get_block(window.block)];
+    std::optional<VectorReduction> inlined = vector_reduction(block);
+    if (!inlined || !skips_terms(*block->body.as<Store>())) continue;
+    IntHandle inlines =
+        s.sample_categorical({1, 0}, policy.decide == Decide::kHeuristic ? Decision{0} : Decision{});
+    if (s[inlines] == 0) return;
+    inline_padding(s, *padding);
+    window = *inlined;
+    return;
+  }
 }
 
 /// The model knows less than a measurement: places may cost this many times the least.
@@ -175,6 +178,55 @@ std::vector<LoopHandle> place(Schedule& s, const VectorReduction& reduction, std
 }
 }  // namespace
 
+namespace {
+/// Cuts the terms of the chain's last reduction between the cores, or does not: what the others give it can
+/// then stay with the core that computed it, and sums of parts of the terms go from core to core. The block
+/// that adds those up.
+std::optional<BlockHandle> sample_shares(Schedule& s, Chain& chain, const Target& target,
+                                         const Policy& policy) {
+  if (chain.size() == 1 || !chain[0].broadcasts() || chain[0].dot || target.cores == 1) return {};
+  auto terms = std::find(chain[0].reduces.begin(), chain[0].reduces.end(), true) - chain[0].reduces.begin();
+  std::vector<int64_t> counts{1};
+  for (int64_t count = 2; count <= 2 * target.cores; ++count)
+    if (chain[0].extents[static_cast<size_t>(terms)] % count == 0) counts.push_back(count);
+  if (counts.size() == 1) return {};
+  IntHandle count =
+      s.sample_categorical(counts, policy.decide == Decide::kHeuristic ? Decision{0} : Decision{});
+  if (s[count] == 1) return {};
+  ReductionBlocks shares = cut_reduction(s, chain[0], count);
+  chain[0] = shares.partial;
+  chain[0].outermost = shares.variable;
+  return shares.sum;
+}
+
+/// Adds up the shares, of several cores, on as many.
+std::set<std::string> schedule_sum(Schedule& s, BlockHandle sum, const Target& target) {
+  std::set<std::string> done{s[sum]->name};
+  std::optional<std::string> epilogue = epilogue_of(s, *s[sum]);
+  BlockHandle after = epilogue ? s.get_block(*epilogue) : s.cache_write(sum, 0, Scope::kLocal);
+  if (epilogue) s.set_scope(sum, 0, Scope::kLocal);
+  done.insert(s[after]->name);
+  std::vector<LoopHandle> loops = s.get_loops(sum);  // the shares innermost, vectors before them
+  LoopHandle shares = loops.back(), lanes = loops[loops.size() - 2];
+  int64_t width = vector_width(int_value(s[lanes]->extent), target);
+  if (int_value(s[lanes]->extent) > width) {
+    auto parts = s.split(lanes, {kInferred, width});
+    loops[loops.size() - 2] = parts[0], lanes = parts[1];
+    loops.insert(loops.end() - 1, lanes);
+  }
+  loops.resize(loops.size() - 2);
+  s.reorder({shares, lanes});
+  LoopHandle results = s.fuse(loops);
+  s.reverse_compute_at(after, results);
+  finish_inner_loops(s, after, results, target);
+  done.insert(s[s.decompose_reduction(sum, shares)]->name);
+  s.unroll(shares);
+  s.vectorize(lanes);
+  s.parallel(results);
+  return done;
+}
+}  // namespace
+
 Chain reduction_chain(const Func& func, const Target& target) {
   Chain chain;
   Ref<Block> last;
@@ -189,10 +241,9 @@ Chain reduction_chain(const Func& func, const Target& target) {
   return chain;
 }
 
-std::set<std::string> schedule_chain(Schedule& s, const Chain& chain, const Target& target,
-                                     const Policy& policy) {
-  std::vector<std::optional<BlockHandle>> borders{{}};
-  for (size_t i = 1; i < chain.size(); ++i) borders.push_back(merge_padding(s, chain[i], target, policy));
+std::set<std::string> schedule_chain(Schedule& s, Chain chain, const Target& target, const Policy& policy) {
+  for (VectorReduction& each : chain) sample_inlined_padding(s, each, policy);
+  std::optional<BlockHandle> sum = sample_shares(s, chain, target, policy);
   Nest nest = schedule_tiled_reduction(s, chain[0], target, policy);
   std::set<std::string> done = std::move(nest.done);
   for (size_t i = 1; i < chain.size(); ++i) {
@@ -200,10 +251,10 @@ std::set<std::string> schedule_chain(Schedule& s, const Chain& chain, const Targ
     if (nest.cut) reduction.read_along = read_along(s.func(), chain[i - 1], *nest.cut, reduction);
     std::vector<LoopHandle> around = place(s, reduction, nest.places, target, policy);
     nest = schedule_tiled_reduction(s, reduction, target, policy, around);
-    if (borders[i]) schedule_border(s, *borders[i], nest.cut, target), done.insert(s[*borders[i]]->name);
     if (!nest.cut) nest.cut = reduction.read_along;  // inside the other's loops: cut as that is
     done.merge(nest.done);
   }
+  if (sum) done.merge(schedule_sum(s, *sum, target));
   return done;
 }
 

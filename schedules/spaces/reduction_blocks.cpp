@@ -84,6 +84,10 @@ std::optional<ReductionBlocks> sample_reduction_blocks(Schedule& s, const Vector
   IntHandle count =
       s.sample_categorical(counts, policy.decide == Decide::kHeuristic ? Decision{0} : Decision{});
   if (s[count] == 1) return std::nullopt;
+  return cut_reduction(s, reduction, count);
+}
+
+ReductionBlocks cut_reduction(Schedule& s, const VectorReduction& reduction, IntHandle count) {
   BlockHandle sum = s.get_block(reduction.block);
   LoopHandle block_loop = s.split(s.get_loops(sum)[first_reduced(reduction)], {count, kInferred})[0];
   fuse_single_steps(s, sum, block_loop);

@@ -5,12 +5,13 @@
 //     for middle parts:                                 one register tile each
 //       accumulators = initial value                    unrolled, vectors
 //       for reduction:                                  the innermost unrolled a little
-//         for the tile: accumulators += a * b           unrolled, vectors
+//         for the tile: accumulators += a * b           unrolled, vectors; a window's rows inside
 //       epilogue of the tile (bias, residual, relu)     unrolled, vectors
 //
 // Blocks of the reduction (reduction_blocks.cpp) are a loop around the middle parts: what ends a tile adds
 // its block to the sums of the task, and the epilogue follows that loop.
 #include <algorithm>
+#include <numeric>
 
 #include "core/support/error.h"
 #include "core/tir/lower.h"
@@ -153,8 +154,11 @@ class TiledReduction {
       iterations_[tiled[i]] = extent(levels[0]);
       tile_results_ *= s_[factors[i]];
     }
-    for (size_t i = 0; i < loops_.size(); ++i)
-      if (!reduction_.reduces[i] && !parts_[i].tile) parts_[i].outer = loops_[i];
+    for (size_t i = 0; i < loops_.size(); ++i) {
+      if (reduction_.reduces[i] || parts_[i].tile) continue;
+      parts_[i].outer = loops_[i];
+      iterations_[i] = extent(loops_[i]);
+    }
   }
 
   /// Sizes of the register tile, then register tiles of a task, for each tiled variable.
@@ -186,21 +190,24 @@ class TiledReduction {
 
   void order_loops() {
     std::vector<LoopHandle> order, outer, tile;
-    for (size_t i = 0; i < parts_.size(); ++i)
+    for (size_t i : outside_in())
       if (parts_[i].outer && !(blocks_ && i == blocks_->variable)) outer.push_back(*parts_[i].outer);
     if (banded_) band_ = outer[0];
     order = outer;
     if (blocks_) order.push_back(block_loop()), tile_loop_ = block_loop();
     for (const Parts& part : parts_)
       if (part.middle) order.push_back(*part.middle), tile_loop_ = *part.middle;
+    std::optional<size_t> window = reduction_.window();
     for (size_t i = 0; i < loops_.size(); ++i)
-      if (reduction_.reduces[i] && i != reduction_.dot) reduce_.push_back(loops_[i]);
+      if (reduction_.reduces[i] && i != reduction_.dot && i != window) reduce_.push_back(loops_[i]);
     unroll_reduction();
+    if (window) unrolled_ = {loops_[*window]};
     order.insert(order.end(), reduce_.begin(), reduce_.end());
     for (bool held : {false, true})
       for (size_t i = 0; i < parts_.size(); ++i)
         if (parts_[i].tile && held_operand().uses[i] == held) tile.push_back(*parts_[i].tile);
     order.insert(order.end(), tile.begin(), tile.end());
+    if (window) order.push_back(loops_[*window]);
     order.push_back(lanes_);
     if (reduction_.dot) order.push_back(loops_[*reduction_.dot]);
     s_.reorder(order);
@@ -214,8 +221,17 @@ class TiledReduction {
     int64_t work = iterations(*s_[block_]);
     if (is_inside() || work < kParallelIterations || target_.cores == 1) return;
     s_.parallel(banded_ ? *band_ : outer_.back());
-    for (size_t i = parts_.size(); i-- > 0;)
-      if (parts_[i].outer && iterations_[i] > 1) cut_ = i;
+    for (size_t i : outside_in())
+      if (!cut_ && parts_[i].outer && iterations_[i] > 1) cut_ = i;
+  }
+
+  /// The variables in the order of their outer loops.
+  std::vector<size_t> outside_in() const {
+    std::vector<size_t> order(parts_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    if (auto first = reduction_.outermost)
+      std::rotate(order.begin(), order.begin() + *first, order.begin() + *first + 1);
+    return order;
   }
 
   /// Of loops of another block, which are parallel if any are.
@@ -225,8 +241,6 @@ class TiledReduction {
   void unroll_reduction() {
     int64_t steps = 1;
     for (LoopHandle loop : reduce_) steps *= extent(loop);
-    // Windows of vectors overlap: unrolled, neighbours share loads, which then wait in registers that are not
-    // there.
     if (!reduction_.broadcasts()) return;
     if (steps * tile_results_ * 2 <= kMostInstructions) {
       unrolled_ = reduce_;

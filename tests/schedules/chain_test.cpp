@@ -41,7 +41,7 @@ TEST(ReductionChain, FollowsWhatIsReadOnce) {
 
 TEST(Chain, EverySampleKeepsMeaningAndLowers) {
   const Target target = avx512_target();
-  std::set<bool> expands_inside, filters_inside;
+  std::set<bool> expands_inside, filters_inside, pads, shares;
   for (const InvertedResidual& shape :
        {InvertedResidual{}, InvertedResidual{.middle_blocks = 3, .size = 8, .stride = 2},
         InvertedResidual{.in_blocks = 2, .size = 7, .stride = 2, .kernel = 5, .lanes = 8},
@@ -59,11 +59,37 @@ TEST(Chain, EverySampleKeepsMeaningAndLowers) {
       EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(of_task.trace())), tir::canonical(func)),
                                    of_task.func()));
       expands_inside.insert(beside(s.func(), "expand").contains("depthwise"));
-      if (shape.projects) filters_inside.insert(beside(s.func(), "depthwise").contains("project"));
+      const std::string last = path_to_block(s.func(), "project_rf") ? "project_rf" : "project";
+      if (shape.projects) filters_inside.insert(beside(s.func(), "depthwise").contains(last));
+      if (shape.padded) pads.insert(path_to_block(s.func(), "pad").has_value());
+      shares.insert(last == "project_rf");
     }
   }
   EXPECT_EQ(expands_inside, (std::set{false, true}));
   EXPECT_EQ(filters_inside, (std::set{false, true}));
+  EXPECT_EQ(pads, (std::set{false, true}));
+  EXPECT_EQ(shares, (std::set{false, true}));
+}
+
+TEST(Chain, TheBorderIsLeftOut) {
+  const Target target = avx512_target();
+  tir::Func func =
+      inverted_residual({.in_blocks = 4, .middle_blocks = 24, .out_blocks = 4, .size = 14}, kFloat32);
+  tir::Func lowered = tir::lower(replay(default_trace(func, target), func), target);
+  post_order(lowered->body, [](const NodeRef& node) {
+    const tir::Alloc* alloc = node.as<tir::Alloc>();
+    if (!alloc) return;
+    EXPECT_LE(int_value(alloc->buffer->shape[2]), 14) << alloc->buffer->name;
+    EXPECT_LE(int_value(alloc->buffer->shape[3]), 14) << alloc->buffer->name;
+  });
+}
+
+TEST(Chain, AllPaddingIsLeftOutThatAddsNothing) {
+  const Target target = avx512_target();
+  for (int border : {0, 1}) {
+    tir::Func func = inverted_residual({.size = 6, .border = border}, kFloat32);
+    EXPECT_EQ(path_to_block(replay(default_trace(func, target), func), "pad").has_value(), border != 0);
+  }
 }
 
 TEST(Chain, TensorsTooLargeForCachesAreComputedPartByPart) {
@@ -93,8 +119,25 @@ TEST(Chain, StagesAreCutBetweenCoresAlike) {
       inverted_residual({.in_blocks = 4, .middle_blocks = 24, .out_blocks = 4, .size = 14}, kFloat32);
   tir::Func scheduled = replay(default_trace(func, target), func);
   EXPECT_EQ(cut_variables(scheduled, "expand"), std::set<size_t>{2});
-  EXPECT_EQ(cut_variables(scheduled, "pad_border"), std::set<size_t>{2});
   EXPECT_EQ(cut_variables(scheduled, "project"), std::set<size_t>{2});
+}
+
+TEST(Chain, CoresAddUpTheirOwnShareOfTheTerms) {
+  const Target target = avx512_target();
+  tir::Func func =
+      inverted_residual({.in_blocks = 10, .middle_blocks = 60, .out_blocks = 10, .size = 7}, kFloat32);
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    tir::Func scheduled = sample(*spaces_for(func, target)[0], func, target, seed).func();
+    if (!path_to_block(scheduled, "project_rf")) continue;
+    ++found;
+    const std::vector<tir::BlockIter>& iters = path_to_block(scheduled, "project_rf")->back().as<tir::Block>()->iters;
+    size_t share = 5;  // after the result's own five
+    ASSERT_EQ(iters[share].kind, tir::IterKind::kSpatial);
+    EXPECT_TRUE(cut_variables(scheduled, "project_rf").contains(share)) << seed;
+    EXPECT_FALSE(cut_variables(scheduled, "project").empty()) << seed << ": cores add the shares up together";
+  }
+  EXPECT_GT(found, 3);
 }
 
 TEST(Chain, NothingIsComputedAgainForOtherChannels) {

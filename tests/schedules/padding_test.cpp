@@ -56,6 +56,27 @@ TEST(DecomposePadding, WhatIsInsideIsWrittenWhereItIsComputed) {
   }
 }
 
+TEST(SeparatePadding, KeepsMeaning) {
+  for (const InvertedResidual& shape :
+       {InvertedResidual{}, InvertedResidual{.size = 7, .stride = 2, .kernel = 5, .border = 3}}) {
+    tir::Func func = inverted_residual(shape);
+    Schedule s(func);
+    s.compute_inline(s.get_block("expand_add"));
+    s.compute_inline(s.get_block("relu"));
+    EXPECT_EQ(s[s.separate_padding(s.get_block("pad"))]->name, "pad_inside");
+    expect_same_results(func, s.func());
+    s.compute_inline(s.get_block("pad"));
+    expect_same_results(func, s.func());
+    EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(s.trace())), func), s.func()));
+    if (auto fault = tir::find_lowered_fault(tir::lower(s.func(), avx512_target()))) ADD_FAILURE() << *fault;
+  }
+}
+
+TEST(SeparatePadding, RefusesWhatIsNoPadding) {
+  EXPECT_EQ(refusal_of(matmul(4, 4, 4), [](Schedule& s) { s.separate_padding(s.get_block("matmul")); }),
+            "separate_padding: block `matmul` does not choose between a value and a constant");
+}
+
 std::string refusal(const tir::Func& func, const std::string& block) {
   return refusal_of(func, [&](Schedule& s) { s.decompose_padding(s.get_block(block)); });
 }

@@ -152,7 +152,7 @@ Func inverted_residual(const InvertedResidual& c, DataType dtype) {
       Expr h = i[2] - pad, w = i[3] - pad;
       Expr inside = logical_and(logical_and(less_equal(0, h), less(h, c.size)),
                                 logical_and(less_equal(0, w), less(w, c.size)));
-      return select(inside, load(image, {i[0], i[1], h, w, i[4]}), constant(dtype, 0));
+      return select(inside, load(image, {i[0], i[1], h, w, i[4]}), constant(dtype, c.border));
     });
   Buffer filter = f.input("filter", {c.middle_blocks, 1, c.kernel, c.kernel, 1, c.lanes}, dtype);
   Buffer sum =

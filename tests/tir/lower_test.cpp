@@ -8,11 +8,11 @@
 #include "core/tir/passes/place_allocations.h"
 #include "core/tir/passes/simplify_program.h"
 #include "core/tir/passes/specialize_boundaries.h"
-#include "core/tir/passes/split_conditions.h"
 #include "core/tir/passes/unroll_loops.h"
 #include "core/tir/passes/vectorize_loops.h"
 #include "core/tir/text.h"
 #include "core/tir/verify.h"
+#include "tests/tir/passes.h"
 #include "tests/tir/random_func.h"
 
 namespace lathe::tir {
@@ -38,18 +38,6 @@ TEST(Lower, RefusesSymbolicShapes) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "copy: a dimension of x is not constant; bind it before lowering");
   }
-}
-
-/// The body of the function in `text` after the passes, as text; what it computes must not change.
-std::string after(std::initializer_list<Stmt (*)(const Stmt&)> passes, const std::string& text) {
-  Func f = parse_func(text);
-  auto copy = mutate(*f);
-  for (auto pass : passes) copy->body = pass(copy->body);
-  Func changed = seal(std::move(copy));
-  EXPECT_LE(output_difference(changed, f), 1e-6);
-  std::string printed = print(changed);
-  size_t start = printed.find("{\n") + 2;
-  return printed.substr(start, printed.rfind('}') - start);
 }
 
 TEST(VectorizeLoops, MakesRampsAndBroadcasts) {
@@ -232,130 +220,5 @@ TEST(SpecializeBoundaries, SplitsOffTheLastTile) {
 )");
 }
 
-TEST(SplitConditions, PaddingBecomesLoopsWithoutConditions) {
-  EXPECT_EQ(after({split_conditions, simplify_program}, R"(func f(x: float32[6, 7]) -> (y: float32[8, 9]) {
-  for h in 0..8 {
-    for w in 0..9 {
-      y[h, w] = select(0 < h && h < 7 && 0 < w && w < 8, x[h - 1, w - 1], 0.0)
-    }
-  }
-}
-)"),
-            R"(  for h in 0..8 {
-    if 0 < h && h < 7 {
-      y[h, 0] = 0.0
-      for w in 0..7 {
-        y[h, w + 1] = x[h - 1, w]
-      }
-      y[h, 8] = 0.0
-    } else {
-      for w_1 in 0..9 {
-        y[h, w_1] = 0.0
-      }
-    }
-  }
-)");
-}
-
-TEST(SplitConditions, BordersBecomeLoopsWithoutConditions) {
-  EXPECT_EQ(after({split_conditions, simplify_program}, R"(func f() -> (y: float32[8, 9]) {
-  for h in 0..8 {
-    for w in 0..9 {
-      if h < 1 || 6 < h || w < 1 || 7 < w {
-        y[h, w] = 0.0
-      }
-    }
-  }
-}
-)"),
-            R"(  for h in 0..8 {
-    y[h, 0] = 0.0
-    if h < 1 || 6 < h {
-      for w in 0..7 {
-        y[h, w + 1] = 0.0
-      }
-    }
-    y[h, 8] = 0.0
-  }
-)");
-}
-
-TEST(SplitConditions, LeavesOtherLoopsAlone) {
-  // Not linear; a value read from memory; not innermost.
-  for (const char* test : {"w % 2 < 1", "x[w] < 1.0", "w * h < 9"}) {
-    std::string program = fmt::format(R"(func f(x: float32[9]) -> (y: float32[4, 9]) {{
-  for h in 0..4 {{
-    for w in 0..9 {{
-      y[h, w] = select({}, x[w], 0.0)
-    }}
-  }}
-}}
-)",
-                                      test);
-    EXPECT_EQ(after({split_conditions}, program), after({}, program));
-  }
-}
-
-TEST(SimplifyProgram, JoinsNeighboursUnderOneCondition) {
-  EXPECT_EQ(after({simplify_program}, R"(func f(x: float32[4]) -> (y: float32[4], z: float32[4]) {
-  for i in 0..4 {
-    y[i] = x[i]
-    z[i] = x[i]
-    if i < 2 {
-      y[i] = 3.0
-    }
-    if i < 2 {
-      z[i] = y[i]
-    }
-    if y[i] < 1.0 {
-      y[i] = 1.0
-    }
-    if y[i] < 1.0 {
-      z[i] = 1.0
-    }
-  }
-}
-)"),
-            R"(  for i in 0..4 {
-    y[i] = x[i]
-    z[i] = x[i]
-    if i < 2 {
-      y[i] = 3.0
-      z[i] = y[i]
-    }
-    if y[i] < 1.0 {
-      y[i] = 1.0
-    }
-    if y[i] < 1.0 {
-      z[i] = 1.0
-    }
-  }
-)") << "a condition on what the first statement writes is asked twice";
-}
-
-TEST(SimplifyProgram, MovesConditionsOutOfLoops) {
-  EXPECT_EQ(after({simplify_program}, R"(func f(x: float32[4, 8]) -> (y: float32[4, 8]) {
-  for i in 0..4 {
-    for j in 0..8 {
-      if i < 4 {
-        for k in 0..1 {
-          if i < 2 {
-            y[i, j + k] = x[i, j]
-          }
-        }
-      }
-    }
-  }
-}
-)"),
-            R"(  for i in 0..4 {
-    if i < 2 {
-      for j in 0..8 {
-        y[i, j] = x[i, j]
-      }
-    }
-  }
-)");
-}
 }  // namespace
 }  // namespace lathe::tir

@@ -17,10 +17,16 @@ class SimplifyProgram final : public StmtMutator {
     Stmt body = visit(loop->body);
     analyzer_ = std::move(outside);
     if (!body) return {};
-    if (const If* branch = body.as<If>();
-        branch && !branch->else_case && !uses_var(branch->condition, loop->var.get()))
-      return if_then(branch->condition,
-                     make<For>(loop->var, extent, loop->iteration, branch->then_case, loop->annotations));
+    if (const If* branch = body.as<If>(); branch && !branch->else_case) {
+      Expr outside, inside;
+      for (const Expr& test : conjuncts(branch->condition)) {
+        Expr& where = uses_var(test, loop->var.get()) || !is_fixed(test) ? inside : outside;
+        where = where ? logical_and(where, test) : test;
+      }
+      Stmt rest = inside ? if_then(inside, branch->then_case) : branch->then_case;
+      if (outside)
+        return if_then(outside, make<For>(loop->var, extent, loop->iteration, rest, loop->annotations));
+    }
     if (body == loop->body && extent == loop->extent) return loop;
     return make<For>(loop->var, extent, loop->iteration, body, loop->annotations);
   }
