@@ -106,6 +106,16 @@ std::optional<size_t> VectorReduction::window() const {
   return std::nullopt;
 }
 
+double VectorReduction::positions() const {
+  double count = 1;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    bool weighs = false;
+    for (size_t o = 0; o < operands.size(); ++o) weighs |= is_weight(o) && operands[o].uses[i];
+    if (!reduces[i] && !weighs) count *= static_cast<double>(extents[i]);
+  }
+  return count;
+}
+
 bool VectorReduction::broadcasts() const {
   for (const Operand& operand : operands)
     if (!operand.contiguous) return true;

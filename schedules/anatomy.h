@@ -71,6 +71,8 @@ struct VectorReduction {
   /// The variable of the reduction to run inside the register tile, unrolled, rather than around it:
   /// neighbouring results of windows that overlap along it read mostly the same vectors.
   std::optional<size_t> window() const;
+  /// Results that share their weights.
+  double positions() const;
   /// Instructions that add to a vector of results: the iterations of its reduction, those of `dot` at once.
   double steps() const;
 };

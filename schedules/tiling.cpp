@@ -171,13 +171,19 @@ class Model {
 
   /// Cycles that a core spends on reading what it would not read if it were alone: the loop that is cut
   /// between the cores leaves some operands whole for each. Weights come from the third-level cache; data was
-  /// written by the operator before, by rows or by channels as is best there, and partly by other cores.
+  /// written by the operator before, by rows or by channels as is best there, and partly by other cores. What
+  /// is not cut is one core's, and all it reads and writes is shared out among all before and after.
   double exchange(const std::vector<Level>& nest) const {
     size_t cut = 0;
     while (cut + variables_.size() < nest.size() && nest[cut].extent == 1) ++cut;
-    if (cut + variables_.size() == nest.size()) return 0;
-    size_t variable = nest[cut].variable;
     double elsewhere = 1 - 1 / static_cast<double>(target_.cores), cycles = 0;
+    if (cut + variables_.size() == nest.size()) {
+      double bytes = result_bytes();
+      for (size_t o = 0; o < bytes_.size(); ++o)
+        if (!reduction_.is_weight(o)) bytes += bytes_[o];
+      return bytes * elsewhere / kRemoteBytesPerCycle;
+    }
+    size_t variable = nest[cut].variable;
     if (reduction_.read_along.value_or(variable) != variable)
       cycles += result_bytes() * elsewhere / kRemoteBytesPerCycle;
     if (!reduction_.broadcasts()) {

@@ -100,10 +100,12 @@ void generate_winograd(Schedule& schedule, const Target& target, const Policy& p
 bool has_implicit_gemm(const tir::Func& func, const Target& target);
 void generate_implicit_gemm(Schedule& schedule, const Target& target, const Policy& policy);
 
-/// Operands this large come from memory, or from a cache that all cores share, at each use.
+/// Constants this large come from memory, or from a cache that all cores share, in each run of a model: the
+/// others' are as many again and again.
 int64_t far_bytes(const Target& target);
-/// Samples whether what `block` writes is kept in half precision. REQUIRES: it writes float32.
-void sample_half_storage(Schedule& schedule, BlockHandle block, Decide decide);
+/// Samples whether what `block` writes is kept in half precision; `preferred`: the heuristic choice.
+/// REQUIRES: it writes float32.
+void sample_half_storage(Schedule& schedule, BlockHandle block, bool preferred, Decide decide);
 /// Whether the policy allows to keep a constant in half precision, it is large, and the target widens it as
 /// it loads.
 bool may_be_half(DataType dtype, int64_t bytes, const Target& target, const Policy& policy);

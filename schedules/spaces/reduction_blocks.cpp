@@ -22,18 +22,6 @@ double weight_bytes(const VectorReduction& reduction, const Target& target) {
   return bytes;
 }
 
-/// Results that share their weights.
-double positions(const VectorReduction& reduction) {
-  double count = 1;
-  for (size_t i = 0; i < reduction.extents.size(); ++i) {
-    bool weighs = false;
-    for (size_t o = 0; o < reduction.operands.size(); ++o)
-      weighs |= reduction.is_weight(o) && reduction.operands[o].uses[i];
-    if (!reduction.reduces[i] && !weighs) count *= static_cast<double>(reduction.extents[i]);
-  }
-  return count;
-}
-
 size_t first_reduced(const VectorReduction& reduction) {
   return static_cast<size_t>(std::find(reduction.reduces.begin(), reduction.reduces.end(), true) -
                              reduction.reduces.begin());
@@ -46,7 +34,7 @@ std::vector<int64_t> block_counts(const VectorReduction& reduction, const Target
   auto cache = static_cast<double>(target.l1_bytes);
   double bytes = weight_bytes(reduction, target);
   // A tile that has all of them in that cache, or alone uses them, gains nothing.
-  if (bytes <= cache || positions(reduction) <= target.vector_registers) return counts;
+  if (bytes <= cache || reduction.positions() <= target.vector_registers) return counts;
   int64_t terms = reduction.extents[first_reduced(reduction)];
   double nearest = kTolerance;
   for (int64_t count = 2; count < terms; ++count) {

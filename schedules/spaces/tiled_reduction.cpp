@@ -36,6 +36,7 @@ class TiledReduction {
                  const Policy& policy, std::vector<LoopHandle> around = {})
       : s_(schedule),
         reduction_(reduction),
+        positions_(reduction.positions()),
         target_(target),
         policy_(policy),
         block_(s_.get_block(reduction.block)),
@@ -123,7 +124,8 @@ class TiledReduction {
       auto read =
           std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == weights; });
       BlockHandle copy = s_.cache_read(block_, read - reads.begin(), Scope::kGlobal);
-      sample_half_storage(s_, copy, policy_.decide);
+      // Widening costs an instruction each time they are used.
+      sample_half_storage(s_, copy, positions_ < target_.vector_registers, policy_.decide);
       weights = s_[copy]->writes[0].buffer;
     }
   }
@@ -371,6 +373,7 @@ class TiledReduction {
 
   Schedule& s_;
   VectorReduction reduction_;
+  double positions_;  // of all its results, also where a part of them is computed
   const Target& target_;
   Policy policy_;
   BlockHandle block_, epilogue_;

@@ -40,7 +40,7 @@ class WinogradSchedule {
     const Buffer& kernel = s_[b_.kernel]->writes[0].buffer;
     if (half_weights_suffice(tile_of(c, s_[rows_], s_[columns_])) &&
         may_be_half(kernel->dtype, byte_size(kernel), target_, policy))
-      sample_half_storage(s_, b_.kernel, policy.decide);
+      sample_half_storage(s_, b_.kernel, /*preferred=*/true, policy.decide);
     merge_neighbours();
     auto reduction = vector_reduction(s_[b_.products]);
     if (!reduction || vector_width(*reduction, target_) == 1)

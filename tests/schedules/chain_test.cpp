@@ -131,7 +131,8 @@ TEST(Chain, CoresAddUpTheirOwnShareOfTheTerms) {
     tir::Func scheduled = sample(*spaces_for(func, target)[0], func, target, seed).func();
     if (!path_to_block(scheduled, "project_rf")) continue;
     ++found;
-    const std::vector<tir::BlockIter>& iters = path_to_block(scheduled, "project_rf")->back().as<tir::Block>()->iters;
+    const std::vector<tir::BlockIter>& iters =
+        path_to_block(scheduled, "project_rf")->back().as<tir::Block>()->iters;
     size_t share = 5;  // after the result's own five
     ASSERT_EQ(iters[share].kind, tir::IterKind::kSpatial);
     EXPECT_TRUE(cut_variables(scheduled, "project_rf").contains(share)) << seed;
