@@ -127,8 +127,7 @@ struct alignas(kCacheLine) Seat {
 
   /// Waits for an offer and accepts it; false: stop.
   bool accept(bool spin) {
-    uint32_t seen;
-    // Asking for the line to write it spares a second transfer when the offer is there.
+    uint32_t seen = kIdle;
     auto accepted = [&] {
       seen = state.load(std::memory_order_relaxed);
       if (seen != kOffered) return false;

@@ -118,7 +118,8 @@ void inline_padding(Schedule& s, const Block& padding) {
 }
 
 /// What a window reads beyond the border of an image adds nothing: then it need not be there, and the terms
-/// are left out (skip_neutral_terms).
+/// are left out (skip_neutral_terms). Convolutions of all channels rather have a copy: it costs little beside
+/// them.
 void sample_inlined_padding(Schedule& s, VectorReduction& window, const Policy& policy) {
   if (window.broadcasts()) return;
   for (const Ref<Block>& padding : producers_of(s.func(), s[s.get_block(window.block)])) {
@@ -186,8 +187,9 @@ std::optional<BlockHandle> sample_shares(Schedule& s, Chain& chain, const Target
                                          const Policy& policy) {
   if (chain.size() == 1 || !chain[0].broadcasts() || chain[0].dot || target.cores == 1) return {};
   auto terms = std::find(chain[0].reduces.begin(), chain[0].reduces.end(), true) - chain[0].reduces.begin();
+  constexpr int64_t kMost = 16;  // unrolled where they are added up
   std::vector<int64_t> counts{1};
-  for (int64_t count = 2; count <= 2 * target.cores; ++count)
+  for (int64_t count = 2; count <= std::min<int64_t>(2 * target.cores, kMost); ++count)
     if (chain[0].extents[static_cast<size_t>(terms)] % count == 0) counts.push_back(count);
   if (counts.size() == 1) return {};
   IntHandle count =

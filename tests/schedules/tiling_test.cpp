@@ -44,6 +44,19 @@ TEST(Anatomy, TellsOperandsApart) {
       << "the only spatial variable would be gathered";
 }
 
+TEST(Anatomy, FindsWindows) {
+  EXPECT_EQ(main_of(depthwise(2, 8, 1)).window(), 6u) << "its columns";
+  EXPECT_EQ(main_of(max_pool(2, 9)).window(), 6u);
+  EXPECT_FALSE(main_of(conv2d({})).window()) << "its tiles share the broadcast operand";
+  EXPECT_FALSE(main_of(global_average(2, 9)).window()) << "too many columns to unroll";
+}
+
+TEST(Anatomy, CountsResultsThatShareWeights) {
+  EXPECT_EQ(main_of(dense(1, 64, 8)).positions(), 1);
+  EXPECT_EQ(main_of(dense(4, 64, 8)).positions(), 4);
+  EXPECT_EQ(main_of(conv2d({.height = 8, .width = 6})).positions(), 48);
+}
+
 TEST(Anatomy, FindsDotProducts) {
   VectorReduction conv = main_of(dot_conv2d(kUInt8, kInt8, 7));
   EXPECT_EQ(conv.dot, 9u);
@@ -137,6 +150,17 @@ TEST(Tilings, WindowsAreCutBetweenCoresAsTheirNeighboursAre) {
   EXPECT_EQ(large[1] % 2, 0);
   std::vector<int64_t> small = parts(windows_of(960, 7), target);  // weights around it outgrow the data
   EXPECT_EQ(small[0] % 2, 0);
+}
+
+TEST(Tilings, WhatIsNotCutPaysForWhatItShares) {
+  // Rows of what reads it are cut, channels of what it reads: any cut brings data from the other core.
+  Target target = avx512_target();
+  target.l1_bytes = 48 << 10;
+  target.l2_bytes = 2 << 20;
+  VectorReduction window = main_of(windows_of(960, 7));
+  window.read_along = tiled_variables(window, target)[1];
+  Tiling best = tilings(window, target)[0];
+  EXPECT_NE(product(best.middle) * product(best.sizes), 60 * 7 * 7) << "one core would do it all";
 }
 
 }  // namespace
