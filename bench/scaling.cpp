@@ -1,0 +1,202 @@
+// Where the time of more threads goes: each parallel loop of a model on 1 thread and on several.
+//
+//   ./run bench scaling --model mobilenet_v2.lathe [--threads 2] [--all]
+//
+// A loop that scaled perfectly would take 1/N of its time on one thread. What it takes beyond that is more
+// work (the sum of the times that the threads spend in its body grows: data from another core's cache,
+// operands that each core reads whole) or waiting (for the start, for the last piece, for the end).
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <iostream>
+
+#include "core/runtime/cores.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/thread_pool.h"
+#include "core/support/error.h"
+#include "core/support/statistics.h"
+
+namespace lathe::bench {
+namespace {
+
+constexpr int kRounds = 8, kRunsPerRound = 60, kWarmUp = 20;
+constexpr int kMostThreads = 1024;
+
+using Body = void (*)(void* closure, int64_t begin, int64_t end);
+
+double now() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Microseconds of one parallel loop, of each run.
+struct Loop {
+  size_t step = 0;  // of the plan
+  int64_t iterations = 0;
+  std::vector<double> wall, work;  // from launch to return; in the body, of all threads together
+};
+
+/// Runs parallel loops by another launcher and writes down how long each took.
+class Recorder {
+ public:
+  /// `spent`: what run_timed() fills, from which it sees which step runs.
+  Recorder(const LatheParallel* launcher, const std::vector<int64_t>& spent)
+      : launcher_(launcher), spent_(spent) {}
+
+  const LatheParallel* parallel() const { return &parallel_; }
+  void begin_run(bool counts) { next_ = 0, counts_ = counts; }
+  const std::vector<Loop>& loops() const { return loops_; }
+
+ private:
+  struct alignas(128) Share {
+    double work = 0;
+  };
+  struct Launch {
+    Body body;
+    void* closure;
+    std::vector<Share>& shares;
+  };
+
+  static size_t slot() {
+    static std::atomic<size_t> threads = 0;
+    thread_local const size_t mine = threads++ % kMostThreads;
+    return mine;
+  }
+
+  static void part(void* closure, int64_t begin, int64_t end) {
+    auto& launch = *static_cast<Launch*>(closure);
+    double before = now();
+    launch.body(launch.closure, begin, end);
+    launch.shares[slot()].work += now() - before;
+  }
+
+  void launch(Body body, void* closure, int64_t iterations) {
+    for (Share& share : shares_) share.work = 0;
+    Launch launch{body, closure, shares_};
+    double before = now();
+    launcher_->launch(launcher_->pool, part, &launch, iterations);
+    double wall = now() - before, work = 0;
+    for (const Share& share : shares_) work += share.work;
+    if (next_ == loops_.size()) {
+      auto step = static_cast<size_t>(std::find(spent_.begin(), spent_.end(), 0) - spent_.begin());
+      loops_.push_back({.step = step, .iterations = iterations});
+    }
+    Loop& loop = loops_[next_++];
+    if (!counts_) return;
+    loop.wall.push_back(wall);
+    loop.work.push_back(work);
+  }
+
+  const LatheParallel* launcher_;
+  const std::vector<int64_t>& spent_;
+  LatheParallel parallel_{[](void* recorder, Body body, void* closure, int64_t iterations) {
+                            static_cast<Recorder*>(recorder)->launch(body, closure, iterations);
+                          },
+                          this};
+  std::vector<Share> shares_ = std::vector<Share>(static_cast<size_t>(runtime::available_cores()) + 8);
+  std::vector<Loop> loops_;
+  size_t next_ = 0;
+  bool counts_ = false;
+};
+
+/// The model on one launcher.
+class Side {
+ public:
+  Side(const std::shared_ptr<const runtime::Module>& module, const LatheParallel* launcher)
+      : spent_(module->plan().steps.size()),
+        recorder_(launcher, spent_),
+        executor_(module, recorder_.parallel()) {
+    runtime::set_random_inputs(executor_, /*seed=*/0);
+    executor_.run_timed(spent_);
+  }
+
+  void run_round() {
+    for (int run = -kWarmUp; run < kRunsPerRound; ++run) {
+      recorder_.begin_run(run >= 0);
+      double before = now();
+      executor_.run();
+      if (run >= 0) times_.push_back(now() - before);
+    }
+  }
+
+  double time() const { return median(times_); }
+  const std::string& kernel(const Loop& loop) const { return executor_.plan().steps.at(loop.step).kernel; }
+  const std::vector<Loop>& loops() const { return recorder_.loops(); }
+
+ private:
+  std::vector<int64_t> spent_;
+  Recorder recorder_;
+  runtime::Executor executor_;
+  std::vector<double> times_;
+};
+
+struct Row {
+  const Loop* loop;
+  double alone, together, work, wait;
+};
+
+void report(const std::string& model, int threads, const Side& alone, const Side& together, bool all) {
+  std::vector<Row> rows;
+  Row sum{};
+  for (size_t i = 0; i < alone.loops().size(); ++i) {
+    const Loop &one = alone.loops()[i], &many = together.loops()[i];
+    double wall = median(many.wall), work = median(many.work), before = median(one.wall);
+    rows.push_back({&one, before, wall, (work - before) / threads, wall - work / threads});
+    sum.alone += before, sum.together += wall, sum.work += rows.back().work, sum.wait += rows.back().wait;
+  }
+  fmt::print("{}: {:.0f} us on 1 thread, {:.0f} us on {}: {:.3f} times as fast\n", model, alone.time(),
+             together.time(), threads, alone.time() / together.time());
+  fmt::print("{} parallel loops: {:.0f} us, {:.0f} us: {:.3f}\n", rows.size(), sum.alone, sum.together,
+             sum.alone / sum.together);
+  fmt::print("beyond 1/{} of the loops' time: {:.0f} us more work, {:.0f} us waiting\n\n", threads, sum.work,
+             sum.wait);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.work + a.wait > b.work + b.wait; });
+  if (!all) rows.resize(std::min<size_t>(rows.size(), 15));
+  fmt::print("{:>9} {:>9} {:>10} {:>9} {:>10}  kernel\n", "1 thread", fmt::format("{} threads", threads),
+             "more work", "waiting", "iterations");
+  for (const Row& row : rows)
+    fmt::print("{:>9.1f} {:>9.1f} {:>10.1f} {:>9.1f} {:>10}  {}\n", row.alone, row.together, row.work,
+               row.wait, row.loop->iterations, alone.kernel(*row.loop));
+}
+
+int run(int argc, char** argv) {
+  std::string model;
+  int threads = runtime::available_cores();
+  bool all = false;
+  CLI::App app("Each parallel loop of a compiled model on 1 thread and on several; microseconds, medians");
+  app.add_option("--model", model, "a .lathe file (tune compile)")->required();
+  app.add_option("--threads", threads, "at least 2")->check(CLI::Range(2, kMostThreads));
+  app.add_flag("--all", all, "print all loops, not only those that lose most");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  if (threads > runtime::available_cores())
+    fail("{} threads on {} cores", threads, runtime::available_cores());
+  auto module = runtime::Module::open(model);
+  runtime::ThreadPool pool(threads, /*pin=*/true);
+  Side alone(module, runtime::serial_parallel()), together(module, pool.parallel());
+  for (int round = 0; round < kRounds; ++round) {
+    alone.run_round();
+    together.run_round();
+  }
+  report(model, threads, alone, together, all);
+  return 0;
+}
+
+}  // namespace
+}  // namespace lathe::bench
+
+int main(int argc, char** argv) {
+  try {
+    return lathe::bench::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::cerr << "error: " << e.what() << "\n";
+    return 2;
+  }
+}
