@@ -10,6 +10,10 @@ namespace lathe::schedule {
 /// would be computed again for each use.
 void inline_elementwise(Schedule& schedule);
 
+/// Element-wise blocks that `block` alone reads, padding above all; not those that belong to the loops of a
+/// reduction that they read.
+std::vector<BlockHandle> movable_producers(Schedule& schedule, BlockHandle block);
+
 /// Inlines what `block` alone reads of element-wise blocks: padding.
 void inline_producers(Schedule& schedule, BlockHandle block);
 

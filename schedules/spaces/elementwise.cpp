@@ -110,6 +110,20 @@ std::optional<std::string> epilogue_of(const Schedule& schedule, const Block& re
   }
 }
 
+std::vector<BlockHandle> movable_producers(Schedule& s, BlockHandle block) {
+  auto follows_reduction = [&](const Ref<Block>& producer) {
+    std::vector<Ref<Block>> before = producers_of(s.func(), producer);
+    return before.size() == 1 && vector_reduction(before[0]) && epilogue_of(s, *before[0]);
+  };
+  std::vector<BlockHandle> movable;
+  for (const Ref<Block>& producer : producers_of(s.func(), s[block]))
+    if (is_injective(*producer) && is_int(producer->predicate, 1) &&
+        !is_param(s.func(), producer->writes[0].buffer) && consumers_of(s.func(), producer).size() == 1 &&
+        !follows_reduction(producer))
+      movable.push_back(s.get_block(producer->name));
+  return movable;
+}
+
 void inline_producers(Schedule& s, BlockHandle block) {
   for (const Ref<Block>& producer : producers_of(s.func(), s[block]))
     if (is_injective(*producer) && !is_param(s.func(), producer->writes[0].buffer) &&

@@ -74,7 +74,7 @@ class TiledReduction {
   std::set<std::string> schedule(Neighbours neighbours) {
     done_.insert(s_[block_]->name);
     if (neighbours == Neighbours::kMove) {
-      find_producers();
+      producers_ = movable_producers(s_, block_);
       halve_weights();
     }
     stage_accumulators();
@@ -95,21 +95,6 @@ class TiledReduction {
     return policy_.decide == Decide::kHeuristic ? decision : Decision{};
   }
   int64_t extent(LoopHandle loop) const { return int_value(s_[loop]->extent); }
-
-  void find_producers() {
-    Ref<Block> block = s_[block_];
-    for (const Ref<Block>& producer : producers_of(s_.func(), block))
-      if (is_injective(*producer) && is_int(producer->predicate, 1) &&
-          !is_param(s_.func(), producer->writes[0].buffer) && consumers_of(s_.func(), producer).size() == 1 &&
-          !follows_reduction(producer))
-        producers_.push_back(s_.get_block(producer->name));
-  }
-
-  /// It belongs to the loops of the reduction that it reads.
-  bool follows_reduction(const Ref<Block>& block) const {
-    std::vector<Ref<Block>> before = producers_of(s_.func(), block);
-    return before.size() == 1 && vector_reduction(before[0]) && epilogue_of(s_, *before[0]);
-  }
 
   /// Large weights that are constants get a copy, made when the model is built, which may be half as large.
   void halve_weights() {
