@@ -6,13 +6,12 @@
 // One thread, one process. L2 is cleared before each run, as it is between the layers of a model.
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
-#include <iostream>
 #include <map>
 #include <set>
 
 #include "bench/cold_run.h"
 #include "bench/conv_layers.h"
+#include "bench/main.h"
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "core/support/statistics.h"
@@ -126,7 +125,7 @@ int run(int argc, char** argv) {
   app.add_option("--layer", settings.layer, "only layers whose description contains this");
   app.add_option("--samples", settings.samples, "schedules tried of each space")->check(CLI::Range(1, 10000));
   app.add_flag("--traces", settings.traces, "print the best schedules");
-  CLI11_PARSE(app, argc, argv);
+  parse_flags(app, argc, argv);
   Target target = codegen::resolve_target("cpu");
   target.cores = 1;
   const std::vector<ConvLayer> layers = find_conv_layers(tuner::load_model(settings.model), target);
@@ -139,11 +138,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace lathe::bench
 
-int main(int argc, char** argv) {
-  try {
-    return lathe::bench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << "error: " << e.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return lathe::bench::guarded_main(lathe::bench::run, argc, argv); }

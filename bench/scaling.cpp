@@ -7,12 +7,11 @@
 // operands that each core reads whole) or waiting (for the start, for the last piece, for the end).
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <iostream>
 
+#include "bench/main.h"
 #include "core/runtime/cores.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
@@ -23,7 +22,6 @@ namespace lathe::bench {
 namespace {
 
 constexpr int kRounds = 8, kRunsPerRound = 60, kWarmUp = 20;
-constexpr int kMostThreads = 1024;
 
 using Body = void (*)(void* closure, int64_t begin, int64_t end);
 
@@ -60,9 +58,10 @@ class Recorder {
     std::vector<Share>& shares;
   };
 
+  /// Of the calling thread: there are no others than the pool's.
   static size_t slot() {
     static std::atomic<size_t> threads = 0;
-    thread_local const size_t mine = threads++ % kMostThreads;
+    thread_local const size_t mine = threads++;
     return mine;
   }
 
@@ -70,7 +69,7 @@ class Recorder {
     auto& launch = *static_cast<Launch*>(closure);
     double before = now();
     launch.body(launch.closure, begin, end);
-    launch.shares[slot()].work += now() - before;
+    launch.shares.at(slot()).work += now() - before;
   }
 
   void launch(Body body, void* closure, int64_t iterations) {
@@ -96,7 +95,7 @@ class Recorder {
                             static_cast<Recorder*>(recorder)->launch(body, closure, iterations);
                           },
                           this};
-  std::vector<Share> shares_ = std::vector<Share>(static_cast<size_t>(runtime::available_cores()) + 8);
+  std::vector<Share> shares_ = std::vector<Share>(static_cast<size_t>(runtime::available_cores()));
   std::vector<Loop> loops_;
   size_t next_ = 0;
   bool counts_ = false;
@@ -169,15 +168,12 @@ int run(int argc, char** argv) {
   bool all = false;
   CLI::App app("Each parallel loop of a compiled model on 1 thread and on several; microseconds, medians");
   app.add_option("--model", model, "a .lathe file (tune compile)")->required();
-  app.add_option("--threads", threads, "at least 2")->check(CLI::Range(2, kMostThreads));
+  app.add_option("--threads", threads, "at least 2; all cores");
   app.add_flag("--all", all, "print all loops, not only those that lose most");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  if (threads > runtime::available_cores())
-    fail("{} threads on {} cores", threads, runtime::available_cores());
+  parse_flags(app, argc, argv);
+  if (threads < 2 || threads > runtime::available_cores())
+    fail("{} threads on {} cores: must be at least 2, and no more than cores", threads,
+         runtime::available_cores());
   auto module = runtime::Module::open(model);
   runtime::ThreadPool pool(threads, /*pin=*/true);
   Side alone(module, runtime::serial_parallel()), together(module, pool.parallel());
@@ -192,11 +188,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace lathe::bench
 
-int main(int argc, char** argv) {
-  try {
-    return lathe::bench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << "error: " << e.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return lathe::bench::guarded_main(lathe::bench::run, argc, argv); }

@@ -9,12 +9,11 @@
 //
 // One thread. Writes into the current folder: every trial to search_quality.jsonl, the report to
 // search_quality.json. A search recorded there already is not done again, so an interrupted run goes on.
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "bench/main.h"
 #include "bench/pipeline_measurer.h"
 #include "core/codegen/host_target.h"
 #include "core/support/statistics.h"
@@ -329,7 +328,7 @@ int run(int argc, char** argv) {
   app.add_option("--tasks", settings.tasks, "how many of them")->check(CLI::Range(1, 1000));
   app.add_option("--trials", settings.trials, "of each search")->check(CLI::Range(8, 100000));
   app.add_option("--seeds", settings.seeds, "searches of each kind and task")->check(CLI::Range(1, 100));
-  CLI11_PARSE(app, argc, argv);
+  parse_flags(app, argc, argv);
 
   Target target = codegen::resolve_target("cpu");
   target.cores = 1;
@@ -348,10 +347,5 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "internal-sandbox")
     return lathe::worker::internal_sandbox_main(argc, argv);
-  try {
-    return lathe::bench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << "error: " << e.what() << "\n";
-    return 2;
-  }
+  return lathe::bench::guarded_main(lathe::bench::run, argc, argv);
 }

@@ -4,16 +4,15 @@
 //
 // One thread, one process. L2 is cleared before each run of either side, as it is between the layers of a
 // model.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bench/cold_run.h"
 #include "bench/conv_layers.h"
+#include "bench/main.h"
 #include "bench/onednn_conv.h"
 #include "core/codegen/host_target.h"
 #include "core/support/statistics.h"
@@ -126,7 +125,7 @@ int run(int argc, char** argv) {
   app.add_option("--db", database, "the tuning database");
   app.add_flag("--untuned", untuned, "default schedules");
   app.add_flag("--json", json, "print a JSON array");
-  CLI11_PARSE(app, argc, argv);
+  parse_flags(app, argc, argv);
 
   const Target target = codegen::resolve_target("cpu");
   tuner::ScheduleWorkload schedule = tuner::default_schedules(target);
@@ -156,11 +155,4 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace lathe::bench
 
-int main(int argc, char** argv) {
-  try {
-    return lathe::bench::run(argc, argv);
-  } catch (const std::exception& e) {
-    std::cerr << "error: " << e.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return lathe::bench::guarded_main(lathe::bench::run, argc, argv); }

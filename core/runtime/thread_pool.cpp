@@ -57,8 +57,8 @@ void bind_to_core(pthread_t thread, int core) {
   pthread_setaffinity_np(thread, sizeof set, &set);  // a refusal only costs speed
 }
 
-/// Sleeps until `word` is something else than `expected`, or a little less long. The other side stores the
-/// word, then looks at `sleeps` (both sequentially consistent).
+/// Sleeps until `word` is not `expected`; may return early. The other side stores the word, then looks at
+/// `sleeps` (both sequentially consistent), so a wake-up can't be lost.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t expected, std::atomic<bool>& sleeps) {
   sleeps.store(true);
   if (word.load() == expected) futex_wait(word, expected);

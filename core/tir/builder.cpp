@@ -78,6 +78,34 @@ Expr identity_of(Combiner combiner, DataType dtype) {
   return {};
 }
 
+std::optional<Combiner> combiner_of(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return Combiner::kSum;
+    case BinaryOp::kMul:
+      return Combiner::kProd;
+    case BinaryOp::kMax:
+      return Combiner::kMax;
+    case BinaryOp::kMin:
+      return Combiner::kMin;
+    case BinaryOp::kAnd:
+      return Combiner::kAnd;
+    case BinaryOp::kOr:
+      return Combiner::kOr;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool accumulates(const Store& store) {
+  const Binary* update = store.value.as<Binary>();
+  const Load* old = update ? update->a.as<Load>() : nullptr;
+  if (!old || old->buffer != store.buffer) return false;
+  for (size_t d = 0; d < store.indices.size(); ++d)
+    if (!structural_equal(old->indices[d], store.indices[d])) return false;
+  return true;
+}
+
 Expr combine(Combiner combiner, Expr a, Expr b) {
   switch (combiner) {
     case Combiner::kSum:

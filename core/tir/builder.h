@@ -17,6 +17,10 @@ enum class Combiner : uint8_t { kSum, kProd, kMax, kMin, kAnd, kOr };
 /// The neutral element: 0, 1, lowest, highest, true, false.
 Expr identity_of(Combiner combiner, DataType dtype);
 Expr combine(Combiner combiner, Expr a, Expr b);
+/// What `a op b` combines with; nothing for operations with no neutral element.
+std::optional<Combiner> combiner_of(BinaryOp op);
+/// The statement is c[i] = c[i] op value.
+bool accumulates(const Store& store);
 
 using Vars = std::span<const Var>;
 

@@ -17,37 +17,15 @@ struct Accumulation {
   Expr value;
 };
 
-std::optional<Combiner> combiner_of(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::kAdd:
-      return Combiner::kSum;
-    case BinaryOp::kMul:
-      return Combiner::kProd;
-    case BinaryOp::kMax:
-      return Combiner::kMax;
-    case BinaryOp::kMin:
-      return Combiner::kMin;
-    case BinaryOp::kAnd:
-      return Combiner::kAnd;
-    case BinaryOp::kOr:
-      return Combiner::kOr;
-    default:
-      return std::nullopt;
-  }
-}
-
 Accumulation accumulation_of(const Application& a, const Block& block) {
   const Store* update = block.body.as<Store>();
   const Store* init = block.init.as<Store>();
   const Binary* binary = update ? update->value.as<Binary>() : nullptr;
-  auto combiner = binary ? combiner_of(binary->op) : std::nullopt;
+  std::optional<Combiner> combiner;
+  if (binary) combiner = combiner_of(binary->op);
   if (!init || !combiner)
     a.fail("block `{}` does not accumulate with sum, product, minimum, maximum, and or or", block.name);
-  const Load* old = binary->a.as<Load>();
-  bool accumulates = old && old->buffer == update->buffer;
-  for (size_t d = 0; accumulates && d < update->indices.size(); ++d)
-    accumulates = structural_equal(old->indices[d], update->indices[d]);
-  if (!accumulates || !structural_equal(init->value, identity_of(*combiner, update->buffer->dtype)))
+  if (!accumulates(*update) || !structural_equal(init->value, identity_of(*combiner, update->buffer->dtype)))
     a.fail("block `{}` does not accumulate from the neutral element of its operation", block.name);
   return {update->buffer, update->indices, *combiner, binary->b};
 }

@@ -41,6 +41,11 @@ inline constexpr int64_t kParallelIterations = 1 << 15;
 /// tiles are done: bias, residual, activation.
 std::optional<std::string> epilogue_of(const Schedule& schedule, const tir::Block& reduction);
 
+/// The results of `block` go to a buffer of their own, which becomes registers; its reader is `epilogue`, or
+/// a new block that copies them.
+BlockHandle stage_accumulators(Schedule& schedule, BlockHandle block,
+                               const std::optional<std::string>& epilogue);
+
 /// A reduction cut in blocks of terms.
 struct ReductionBlocks {
   VectorReduction partial;  // the terms of one block added up

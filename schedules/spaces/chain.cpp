@@ -177,9 +177,7 @@ std::vector<LoopHandle> place(Schedule& s, const VectorReduction& reduction, std
   places.erase(at + 1, places.end());
   return places;
 }
-}  // namespace
 
-namespace {
 /// Cuts the terms of the chain's last reduction between the cores, or does not: what the others give it can
 /// then stay with the core that computed it, and sums of parts of the terms go from core to core. The block
 /// that adds those up.
@@ -204,19 +202,14 @@ std::optional<BlockHandle> sample_shares(Schedule& s, Chain& chain, const Target
 /// Adds up the shares, of several cores, on as many.
 std::set<std::string> schedule_sum(Schedule& s, BlockHandle sum, const Target& target) {
   std::set<std::string> done{s[sum]->name};
-  std::optional<std::string> epilogue = epilogue_of(s, *s[sum]);
-  BlockHandle after = epilogue ? s.get_block(*epilogue) : s.cache_write(sum, 0, Scope::kLocal);
-  if (epilogue) s.set_scope(sum, 0, Scope::kLocal);
+  BlockHandle after = stage_accumulators(s, sum, epilogue_of(s, *s[sum]));
   done.insert(s[after]->name);
   std::vector<LoopHandle> loops = s.get_loops(sum);  // the shares innermost, vectors before them
-  LoopHandle shares = loops.back(), lanes = loops[loops.size() - 2];
-  int64_t width = vector_width(int_value(s[lanes]->extent), target);
-  if (int_value(s[lanes]->extent) > width) {
-    auto parts = s.split(lanes, {kInferred, width});
-    loops[loops.size() - 2] = parts[0], lanes = parts[1];
-    loops.insert(loops.end() - 1, lanes);
-  }
-  loops.resize(loops.size() - 2);
+  LoopHandle shares = loops.back();
+  loops.pop_back();
+  auto vectors = s.split(loops.back(), {kInferred, vector_width(int_value(s[loops.back()]->extent), target)});
+  LoopHandle lanes = vectors[1];
+  loops.back() = vectors[0];
   s.reorder({shares, lanes});
   LoopHandle results = s.fuse(loops);
   s.reverse_compute_at(after, results);

@@ -110,6 +110,13 @@ std::optional<std::string> epilogue_of(const Schedule& schedule, const Block& re
   }
 }
 
+BlockHandle stage_accumulators(Schedule& s, BlockHandle block, const std::optional<std::string>& epilogue) {
+  if (!epilogue) return s.cache_write(block, 0, Scope::kLocal);
+  BlockHandle reader = s.get_block(*epilogue);
+  s.set_scope(block, 0, Scope::kLocal);
+  return reader;
+}
+
 std::vector<BlockHandle> movable_producers(Schedule& s, BlockHandle block) {
   auto follows_reduction = [&](const Ref<Block>& producer) {
     std::vector<Ref<Block>> before = producers_of(s.func(), producer);

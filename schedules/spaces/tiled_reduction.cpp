@@ -117,13 +117,8 @@ class TiledReduction {
 
   /// Accumulators go to a buffer of their own, which becomes registers; its reader is the epilogue.
   void stage_accumulators() {
-    std::optional<std::string> epilogue = blocks_ ? s_[blocks_->sum]->name : epilogue_of(s_, *s_[block_]);
-    if (epilogue) {
-      epilogue_ = s_.get_block(*epilogue);
-      s_.set_scope(block_, 0, Scope::kLocal);
-    } else {
-      epilogue_ = s_.cache_write(block_, 0, Scope::kLocal);
-    }
+    epilogue_ = schedule::stage_accumulators(
+        s_, block_, blocks_ ? std::optional(s_[blocks_->sum]->name) : epilogue_of(s_, *s_[block_]));
     done_.insert(s_[epilogue_]->name);
   }
 
@@ -226,9 +221,9 @@ class TiledReduction {
 
   /// The innermost reduction loop is unrolled by a sampled factor; reductions of few steps (windows) wholly.
   void unroll_reduction() {
+    if (!reduction_.broadcasts()) return;
     int64_t steps = 1;
     for (LoopHandle loop : reduce_) steps *= extent(loop);
-    if (!reduction_.broadcasts()) return;
     if (steps * tile_results_ * 2 <= kMostInstructions) {
       unrolled_ = reduce_;
       return;

@@ -129,8 +129,7 @@ tir::Func windows_of(int64_t channels, int64_t size) {
 }
 
 /// Parts that the best tiling cuts each tiled variable into.
-std::vector<int64_t> parts(const tir::Func& func, const Target& target) {
-  VectorReduction reduction = main_of(func);
+std::vector<int64_t> parts(const VectorReduction& reduction, const Target& target) {
   std::vector<size_t> variables = tiled_variables(reduction, target);
   Tiling best = tilings(reduction, target)[0];
   std::vector<int64_t> result;
@@ -145,10 +144,10 @@ TEST(Tilings, WindowsAreCutBetweenCoresAsTheirNeighboursAre) {
   Target target = avx512_target();
   target.l1_bytes = 48 << 10;
   target.l2_bytes = 2 << 20;
-  std::vector<int64_t> large = parts(windows_of(384, 14), target);  // channel blocks, rows, columns
+  std::vector<int64_t> large = parts(main_of(windows_of(384, 14)), target);  // channel blocks, rows, columns
   EXPECT_EQ(large[0], 1);
   EXPECT_EQ(large[1] % 2, 0);
-  std::vector<int64_t> small = parts(windows_of(960, 7), target);  // weights around it outgrow the data
+  std::vector<int64_t> small = parts(main_of(windows_of(960, 7)), target);  // weights around it outgrow the data
   EXPECT_EQ(small[0] % 2, 0);
 }
 
@@ -157,10 +156,9 @@ TEST(Tilings, WhatIsNotCutPaysForWhatItShares) {
   Target target = avx512_target();
   target.l1_bytes = 48 << 10;
   target.l2_bytes = 2 << 20;
-  VectorReduction window = main_of(windows_of(960, 7));
+  VectorReduction window = main_of(windows_of(960, 14));
   window.read_along = tiled_variables(window, target)[1];
-  Tiling best = tilings(window, target)[0];
-  EXPECT_NE(product(best.middle) * product(best.sizes), 60 * 7 * 7) << "one core would do it all";
+  EXPECT_GT(product(parts(window, target)), 1) << "one core would do it all";
 }
 
 }  // namespace

@@ -5,19 +5,6 @@
 
 namespace lathe::tir {
 namespace {
-std::optional<Combiner> combiner_of(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::kAdd:
-      return Combiner::kSum;
-    case BinaryOp::kMax:
-      return Combiner::kMax;
-    case BinaryOp::kMin:
-      return Combiner::kMin;
-    default:
-      return std::nullopt;
-  }
-}
-
 bool loads(const Expr& e) {
   bool found = false;
   post_order(e, [&](const NodeRef& node) { found |= node.as<Load>() != nullptr; });
@@ -47,13 +34,10 @@ std::optional<Guarded> guarded(const Expr& term, const Expr& nothing) {
 
 /// Of a statement c[i] = c[i] op term.
 std::optional<Guarded> guarded_term(const Store& store) {
-  const Binary* update = store.value.as<Binary>();
-  const Load* old = update ? update->a.as<Load>() : nullptr;
-  auto combiner = update ? combiner_of(update->op) : std::nullopt;
-  if (!old || !combiner || old->buffer != store.buffer) return {};
-  for (size_t d = 0; d < store.indices.size(); ++d)
-    if (!structural_equal(old->indices[d], store.indices[d])) return {};
-  return guarded(update->b, identity_of(*combiner, store.value.dtype()));
+  if (!accumulates(store)) return {};
+  const Binary& update = *store.value.as<Binary>();
+  auto combiner = combiner_of(update.op);
+  return combiner ? guarded(update.b, identity_of(*combiner, store.value.dtype())) : std::nullopt;
 }
 
 class SkipNeutralTerms final : public StmtMutator {
