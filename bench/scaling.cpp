@@ -40,9 +40,10 @@ struct Loop {
 /// Runs parallel loops by another launcher and writes down how long each took.
 class Recorder {
  public:
-  /// `spent`: what run_timed() fills, from which it sees which step runs.
-  Recorder(const LatheParallel* launcher, const std::vector<int64_t>& spent)
-      : launcher_(launcher), spent_(spent) {}
+  /// `threads`: all that run parts of loops, its own and those of other recorders; `spent`: what run_timed() fills, from
+  /// which it sees which step runs.
+  Recorder(const LatheParallel* launcher, int threads, const std::vector<int64_t>& spent)
+      : launcher_(launcher), spent_(spent), shares_(static_cast<size_t>(threads)) {}
 
   const LatheParallel* parallel() const { return &parallel_; }
   void begin_run(bool counts) { next_ = 0, counts_ = counts; }
@@ -95,7 +96,7 @@ class Recorder {
                             static_cast<Recorder*>(recorder)->launch(body, closure, iterations);
                           },
                           this};
-  std::vector<Share> shares_ = std::vector<Share>(static_cast<size_t>(runtime::available_cores()));
+  std::vector<Share> shares_;
   std::vector<Loop> loops_;
   size_t next_ = 0;
   bool counts_ = false;
@@ -104,9 +105,9 @@ class Recorder {
 /// The model on one launcher.
 class Side {
  public:
-  Side(const std::shared_ptr<const runtime::Module>& module, const LatheParallel* launcher)
+  Side(const std::shared_ptr<const runtime::Module>& module, const LatheParallel* launcher, int threads)
       : spent_(module->plan().steps.size()),
-        recorder_(launcher, spent_),
+        recorder_(launcher, threads, spent_),
         executor_(module, recorder_.parallel()) {
     runtime::set_random_inputs(executor_, /*seed=*/0);
     executor_.run_timed(spent_);
@@ -176,7 +177,7 @@ int run(int argc, char** argv) {
          runtime::available_cores());
   auto module = runtime::Module::open(model);
   runtime::ThreadPool pool(threads, /*pin=*/true);
-  Side alone(module, runtime::serial_parallel()), together(module, pool.parallel());
+  Side alone(module, runtime::serial_parallel(), threads), together(module, pool.parallel(), threads);
   for (int round = 0; round < kRounds; ++round) {
     alone.run_round();
     together.run_round();

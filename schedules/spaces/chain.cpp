@@ -87,24 +87,45 @@ class Places {
   const Target& target_;
 };
 
-/// The variable of `producer` for whose values different values of variable `cut` of `consumer` stand, when
-/// that reads its results in their order of dimensions.
-std::optional<size_t> read_along(const Func& func, const VectorReduction& consumer, size_t cut,
-                                 const VectorReduction& producer) {
-  auto reader = path_to_block(func, consumer.block)->back().cast<Block>(),
-       writer = path_to_block(func, producer.block)->back().cast<Block>();
-  const Store& store = *writer->body.as<Store>();
-  std::optional<size_t> found;
-  post_order(reader->body, [&](const NodeRef& node) {
+/// The block of this name as it is now.
+Ref<Block> block_of(const Func& func, const std::string& name) {
+  return path_to_block(func, name)->back().cast<Block>();
+}
+
+/// The dimension of `buffer` along which its variable `variable` takes `reader`.
+std::optional<size_t> dimension_along(const Block& reader, size_t variable, const Buffer& buffer) {
+  std::optional<size_t> along;
+  post_order(reader.body, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
-    if (!load || is_param(func, load->buffer) || load->buffer == reader->writes[0].buffer) return;
-    for (size_t d = 0; d < load->indices.size() && d < store.indices.size(); ++d)
-      for (size_t i = 0; i < writer->iters.size(); ++i)
-        if (uses_var(load->indices[d], reader->iters[cut].var.get()) &&
-            store.indices[d].same_as(writer->iters[i].var.get()))
-          found = i;
+    if (!load || load->buffer != buffer) return;
+    for (size_t d = 0; d < load->indices.size(); ++d)
+      if (uses_var(load->indices[d], reader.iters[variable].var.get())) along = d;
   });
-  return found;
+  return along;
+}
+
+/// The variable of `block` whose value is the index in `dimension` of what it writes.
+std::optional<size_t> variable_along(const Block& block, size_t dimension) {
+  const Expr& index = block.body.as<Store>()->indices[dimension];
+  for (size_t i = 0; i < block.iters.size(); ++i)
+    if (index.same_as(block.iters[i].var.get())) return i;
+  return {};
+}
+
+/// Processors fetch lines ahead of those a core reads or writes, beyond the end of its part, and so from
+/// the core whose part begins there. The parts of `dimension` are different cores': when it is the outermost
+/// in memory, they meet in one place, not once for each index of the dimensions outside it.
+void sample_cut_outermost(Schedule& s, BlockHandle writer, size_t dimension, const Policy& policy) {
+  const std::vector<Expr> shape = s[writer]->writes[0].buffer->shape;
+  auto parts = shape.begin() + static_cast<int64_t>(dimension);
+  if (std::all_of(shape.begin(), parts, [](const Expr& extent) { return is_int(extent, 1); })) return;
+  IntHandle moves =
+      s.sample_categorical({0, 1}, policy.decide == Decide::kHeuristic ? Decision{1} : Decision{});
+  if (s[moves] == 0) return;
+  std::vector<int64_t> axes{static_cast<int64_t>(dimension), int_value(*parts)};
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (d != dimension) axes.insert(axes.end(), {static_cast<int64_t>(d), int_value(shape[d])});
+  s.transform_layout(writer, 0, axes);
 }
 
 /// Leaves out the padding that `padding` does. What it computes of the padded tensor before, if anything,
@@ -147,9 +168,15 @@ void sample_inlined_padding(Schedule& s, VectorReduction& window, const Policy& 
 /// The model knows less than a measurement: places may cost this many times the least.
 constexpr double kTolerance = 2.5;
 
-/// Moves the reduction into one of `places`, or leaves it before them. The loops that it then stands in.
-std::vector<LoopHandle> place(Schedule& s, const VectorReduction& reduction, std::vector<LoopHandle> places,
-                              const Target& target, const Policy& policy) {
+/// Where a reduction is computed, and the block that writes its results.
+struct Placed {
+  std::vector<LoopHandle> around;  // nothing: before the loops of its reader
+  BlockHandle writer;
+};
+
+/// Moves the reduction into one of `places`, or leaves it before them.
+Placed place(Schedule& s, const VectorReduction& reduction, std::vector<LoopHandle> places,
+             const Target& target, const Policy& policy) {
   BlockHandle block = s.get_block(reduction.block);
   auto after = epilogue_of(s, *s[block]);
   BlockHandle epilogue = after ? s.get_block(*after) : s.cache_write(block, 0, Scope::kLocal);
@@ -172,10 +199,10 @@ std::vector<LoopHandle> place(Schedule& s, const VectorReduction& reduction, std
       block, worthwhile, policy.decide == Decide::kHeuristic ? Decision{best} : Decision{});
   int64_t choice = s.trace().steps.back().decision[0];
   model.move(s, chosen);
-  if (choice == 0) return {};
+  if (choice == 0) return {{}, epilogue};
   auto at = std::find(places.begin(), places.end(), worthwhile[static_cast<size_t>(choice - 1)]);
   places.erase(at + 1, places.end());
-  return places;
+  return {std::move(places), epilogue};
 }
 
 /// Cuts the terms of the chain's last reduction between the cores, or does not: what the others give it can
@@ -243,9 +270,14 @@ std::set<std::string> schedule_chain(Schedule& s, Chain chain, const Target& tar
   std::set<std::string> done = std::move(nest.done);
   for (size_t i = 1; i < chain.size(); ++i) {
     VectorReduction reduction = chain[i];
-    if (nest.cut) reduction.read_along = read_along(s.func(), chain[i - 1], *nest.cut, reduction);
-    std::vector<LoopHandle> around = place(s, reduction, nest.places, target, policy);
-    nest = schedule_tiled_reduction(s, reduction, target, policy, around);
+    Placed placed = place(s, reduction, nest.places, target, policy);
+    if (nest.cut) {
+      auto dimension = dimension_along(*block_of(s.func(), chain[i - 1].block), *nest.cut,
+                                       s[placed.writer]->writes[0].buffer);
+      if (dimension) reduction.read_along = variable_along(*block_of(s.func(), reduction.block), *dimension);
+      if (dimension && placed.around.empty()) sample_cut_outermost(s, placed.writer, *dimension, policy);
+    }
+    nest = schedule_tiled_reduction(s, reduction, target, policy, placed.around);
     if (!nest.cut) nest.cut = reduction.read_along;  // inside the other's loops: cut as that is
     done.merge(nest.done);
   }
