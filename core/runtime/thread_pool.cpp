@@ -120,8 +120,16 @@ struct alignas(kCacheLine) Seat {
   alignas(kCacheLine) std::atomic<bool> worker_sleeps{false};
   std::atomic<bool> launcher_sleeps{false};
 
-  void tell(uint32_t what) {
-    state.store(what);
+  /// Does not wait until the offer has left the core. So a worker that falls asleep at this very moment may
+  /// not be woken; the offer is taken back then, as from any worker that is slow.
+  void offer(const Job& what) {
+    job = what;
+    state.store(kOffered, std::memory_order_release);
+    if (worker_sleeps.load(std::memory_order_relaxed)) futex_wake(state);
+  }
+
+  void stop() {
+    state.store(kStop);
     if (worker_sleeps.load()) futex_wake(state);
   }
 
@@ -175,7 +183,7 @@ class ThreadPool::Team {
   }
 
   ~Team() {
-    for (size_t i = 1; i < seats_.size(); ++i) seats_[i].tell(Seat::kStop);
+    for (size_t i = 1; i < seats_.size(); ++i) seats_[i].stop();
     for (std::thread& worker : workers_) worker.join();
     if (pinned_) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &caller_affinity_);
   }
@@ -193,10 +201,7 @@ class ThreadPool::Team {
       uint64_t begin = count * i / shares, end = count * (i + 1) / shares;
       seats_[i].share.fill(static_cast<int64_t>(begin), static_cast<uint32_t>(end - begin), job.worth_help);
     }
-    for (uint32_t i = 1; i < shares; ++i) {
-      seats_[i].job = job;
-      seats_[i].tell(Seat::kOffered);
-    }
+    for (uint32_t i = 1; i < shares; ++i) seats_[i].offer(job);
     take_part(job, 0);
     for (uint32_t i = 1; i < shares; ++i) seats_[i].join(spin_);
     busy_.store(false, std::memory_order_release);

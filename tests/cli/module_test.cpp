@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/runtime/cores.h"
 #include "core/support/temporary_folder.h"
 #include "tests/cli/tune.h"
 #include "tests/runtime/test_module.h"
@@ -67,6 +68,16 @@ TEST_F(ModuleCommands, BenchPrintsATable) {
   Finished finished = tune("bench --profile --time 1 --model " + model_);
   EXPECT_THAT(finished.output, HasSubstr(", 1 thread: "));
   EXPECT_THAT(finished.output, HasSubstr("  twice\n"));
+}
+
+TEST_F(ModuleCommands, BenchScalingListsParallelLoops) {
+  const std::string scaling = BENCH_SCALING " --model " + model_;
+  EXPECT_EQ(run_command(scaling + " --threads 1").code, 2);
+  if (runtime::available_cores() < 2) GTEST_SKIP() << "one core";
+  Finished finished = run_command(scaling + " --threads 2");
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr(" parallel loops: "));
+  EXPECT_THAT(finished.output, HasSubstr("  add\n"));
 }
 
 TEST_F(ModuleCommands, MistakesAreOneMessageAndExitCode2) {

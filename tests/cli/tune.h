@@ -1,4 +1,4 @@
-// Runs the `tune` binary.
+// Runs the `tune` binary, and others.
 #pragma once
 
 #include <sys/wait.h>
@@ -13,15 +13,20 @@ struct Finished {
   std::string output;  // stdout and stderr together
 };
 
-/// Runs `tune` with the arguments, as a shell reads them.
-inline Finished tune(const std::string& arguments) {
-  FILE* pipe = popen((std::string(TUNE) + " " + arguments + " 2>&1").c_str(), "r");
+/// Runs a command, as a shell reads it.
+inline Finished run_command(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   Finished finished;
   char buffer[4096];
   for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) finished.output.append(buffer, n);
   int status = pclose(pipe);
   finished.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return finished;
+}
+
+/// Runs `tune` with the arguments.
+inline Finished tune(const std::string& arguments) {
+  return run_command(std::string(TUNE) + " " + arguments);
 }
 
 }  // namespace lathe::cli
