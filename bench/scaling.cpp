@@ -41,8 +41,8 @@ struct Loop {
 /// Runs parallel loops by another launcher and writes down how long each took.
 class Recorder {
  public:
-  /// `threads`: all that run parts of loops, its own and those of other recorders; `spent`: what run_timed() fills, from
-  /// which it sees which step runs.
+  /// `threads`: all that run parts of loops, its own and those of other recorders; `spent`: what run_timed()
+  /// fills, from which it sees which step runs.
   Recorder(const LatheParallel* launcher, int threads, const std::vector<int64_t>& spent)
       : launcher_(launcher), spent_(spent), shares_(static_cast<size_t>(threads)) {}
 
