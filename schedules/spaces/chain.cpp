@@ -106,17 +106,20 @@ std::optional<size_t> dimension_along(const Block& reader, size_t variable, cons
 
 /// The variable of `block` whose value is the index in `dimension` of what it writes.
 std::optional<size_t> variable_along(const Block& block, size_t dimension) {
-  const Expr& index = block.body.as<Store>()->indices[dimension];
+  const std::vector<Expr>& indices = block.body.as<Store>()->indices;
+  if (dimension >= indices.size()) return {};
   for (size_t i = 0; i < block.iters.size(); ++i)
-    if (index.same_as(block.iters[i].var.get())) return i;
+    if (indices[dimension].same_as(block.iters[i].var.get())) return i;
   return {};
 }
 
 /// Processors fetch lines ahead of those a core reads or writes, beyond the end of its part, and so from
 /// the core whose part begins there. The parts of `dimension` are different cores': when it is the outermost
-/// in memory, they meet in one place, not once for each index of the dimensions outside it.
+/// in memory, they meet in one place, not once for each index of the dimensions outside it. The innermost one
+/// stays: vectors lie along it.
 void sample_cut_outermost(Schedule& s, BlockHandle writer, size_t dimension, const Policy& policy) {
   const std::vector<Expr> shape = s[writer]->writes[0].buffer->shape;
+  if (dimension + 1 == shape.size()) return;
   auto parts = shape.begin() + static_cast<int64_t>(dimension);
   if (std::all_of(shape.begin(), parts, [](const Expr& extent) { return is_int(extent, 1); })) return;
   IntHandle moves =
