@@ -92,7 +92,7 @@ Ref<Block> block_of(const Func& func, const std::string& name) {
   return path_to_block(func, name)->back().cast<Block>();
 }
 
-/// The dimension of `buffer` along which its variable `variable` takes `reader`.
+/// The dimension of `buffer` whose index, where `reader` reads it, depends on its variable `variable`.
 std::optional<size_t> dimension_along(const Block& reader, size_t variable, const Buffer& buffer) {
   std::optional<size_t> along;
   post_order(reader.body, [&](const NodeRef& node) {

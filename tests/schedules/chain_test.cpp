@@ -78,7 +78,11 @@ TEST(Chain, TheBorderIsLeftOut) {
   tir::Func lowered = tir::lower(replay(default_trace(func, target), func), target);
   post_order(lowered->body, [](const NodeRef& node) {
     const tir::Alloc* alloc = node.as<tir::Alloc>();
-    if (alloc) EXPECT_LE(byte_size(alloc->buffer), 24 * 14 * 14 * 16 * 4) << alloc->buffer->name;
+    if (!alloc) return;
+    std::vector<Expr> shape = alloc->buffer->shape;
+    shape.pop_back();  // a vector
+    for (const Expr& extent : shape)
+      EXPECT_TRUE(int_value(extent) <= 14 || is_int(extent, 24)) << alloc->buffer->name;
   });
 }
 
