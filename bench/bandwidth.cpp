@@ -1,6 +1,7 @@
 // How fast one thread reads memory, by how much of it and by what kind of pages: small ones, huge ones, and a
-// mapped file; and what it, or another core, has just written. What the decisions about constants and about
-// cuts between cores rest on (docs/decisions/007-memory-and-threads.md, 013-window-chains.md).
+// mapped file; what it, or another core, has just written; and how fast it writes again what another core has
+// read. What the decisions about constants and about cuts between cores rest on
+// (docs/decisions/007-memory-and-threads.md, 013-window-chains.md).
 //
 //   ./run bench bandwidth [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
@@ -65,31 +66,45 @@ void bench_read(benchmark::State& state, Pages pages) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
 }
 
-/// Reads what the pool's thread number `writer` has just written.
-void bench_exchange(benchmark::State& state, int writer) {
-  struct Exchange {
+enum class Exchange { kRead, kWriteAgain };
+
+/// Reads what the pool's thread number `other` has just written, or writes again what it has just read.
+void bench_exchange(benchmark::State& state, Exchange exchange, int other) {
+  struct Turn {
     std::span<uint64_t> words;
-    int writer;
-    std::atomic<bool> written = false;
+    Exchange exchange;
+    int64_t other;
+    std::atomic<bool> over = false;
   };
   const size_t bytes = static_cast<size_t>(state.range(0)) << 10;
   runtime::ThreadPool pool(2, /*pin=*/true);
   std::shared_ptr<void> memory = runtime::allocate_pages(bytes);
-  Exchange exchange{{static_cast<uint64_t*>(memory.get()), bytes / sizeof(uint64_t)}, writer};
+  Turn turn{{static_cast<uint64_t*>(memory.get()), bytes / sizeof(uint64_t)}, exchange, other};
+  auto write = [&turn] {
+    for (uint64_t& word : turn.words) ++word;
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // all lines are the core's own
+  };
   auto part = [](void* closure, int64_t begin, int64_t) {
-    auto& e = *static_cast<Exchange*>(closure);
-    if (begin == e.writer) {
-      for (uint64_t& word : e.words) ++word;
-      e.written = true;
+    auto& t = *static_cast<Turn*>(closure);
+    if (begin == t.other) {
+      if (t.exchange == Exchange::kRead)
+        for (uint64_t& word : t.words) ++word;
+      else
+        benchmark::DoNotOptimize(worker::sum_words(t.words));
+      t.over = true;
     }
-    while (!e.written) {
+    while (!t.over) {
     }
   };
   for (auto _ : state) {
-    exchange.written = false;
-    pool.parallel()->launch(pool.parallel()->pool, part, &exchange, 2);
+    if (exchange == Exchange::kWriteAgain) write();
+    turn.over = false;
+    pool.parallel()->launch(pool.parallel()->pool, part, &turn, 2);
     auto before = std::chrono::steady_clock::now();
-    benchmark::DoNotOptimize(worker::sum_words(exchange.words));
+    if (exchange == Exchange::kRead)
+      benchmark::DoNotOptimize(worker::sum_words(turn.words));
+    else
+      write();
     state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count());
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
@@ -109,13 +124,15 @@ int main(int argc, char** argv) {
           ->Unit(benchmark::kMillisecond)
           ->UseRealTime();
   if (lathe::runtime::available_cores() > 1)
-    for (auto [name, writer] : {std::pair("own_core", 0), std::pair("other_core", 1)})
-      for (int64_t kilobytes : {16, 96, 224})
-        benchmark::RegisterBenchmark(fmt::format("written_by/{}", name).c_str(), lathe::bench_exchange,
-                                     writer)
-            ->Arg(kilobytes)
-            ->Unit(benchmark::kMicrosecond)
-            ->UseManualTime();
+    for (auto [name, exchange] : {std::pair("written_by", lathe::Exchange::kRead),
+                                  std::pair("written_again_after_reads_by", lathe::Exchange::kWriteAgain)})
+      for (auto [core, other] : {std::pair("own_core", 0), std::pair("other_core", 1)})
+        for (int64_t kilobytes : {16, 96, 224})
+          benchmark::RegisterBenchmark(fmt::format("{}/{}", name, core).c_str(), lathe::bench_exchange,
+                                       exchange, other)
+              ->Arg(kilobytes)
+              ->Unit(benchmark::kMicrosecond)
+              ->UseManualTime();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

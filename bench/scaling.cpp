@@ -4,8 +4,10 @@
 //
 // A loop that scaled perfectly would take 1/N of its time on one thread. What it takes beyond that is more
 // work (the sum of the times that the threads spend in its body grows: data from another core's cache,
-// operands that each core reads whole) or waiting (for the start, for the last piece, for the end). Runs of
-// the whole model are timed apart from those whose loops are: reading clocks takes time.
+// operands that each core reads whole) or waiting (for the start, for the last piece, for the end). In other
+// runs each loop is launched twice in a row, and the second launch is timed: what cores take from one another
+// and from memory has arrived then, so what is lost no more was that. Runs of the whole model are timed apart
+// from those whose loops are: reading clocks takes time.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -42,9 +44,10 @@ struct Loop {
 class Recorder {
  public:
   /// `threads`: all that run parts of loops, its own and those of other recorders; `spent`: what run_timed()
-  /// fills, from which it sees which step runs.
-  Recorder(const LatheParallel* launcher, int threads, const std::vector<int64_t>& spent)
-      : launcher_(launcher), spent_(spent), shares_(static_cast<size_t>(threads)) {}
+  /// fills, from which it sees which step runs; `times`: how often each loop is launched, of which the last
+  /// counts (an addition in place adds as often: the outputs are not the model's then).
+  Recorder(const LatheParallel* launcher, int threads, const std::vector<int64_t>& spent, int times)
+      : launcher_(launcher), spent_(spent), times_(times), shares_(static_cast<size_t>(threads)) {}
 
   const LatheParallel* parallel() const { return &parallel_; }
   void begin_run(bool counts) { next_ = 0, counts_ = counts; }
@@ -75,6 +78,7 @@ class Recorder {
   }
 
   void launch(Body body, void* closure, int64_t iterations) {
+    for (int time = 1; time < times_; ++time) launcher_->launch(launcher_->pool, body, closure, iterations);
     for (Share& share : shares_) share.work = 0;
     Launch launch{body, closure, shares_};
     double before = now();
@@ -93,6 +97,7 @@ class Recorder {
 
   const LatheParallel* launcher_;
   const std::vector<int64_t>& spent_;
+  int times_;
   LatheParallel parallel_{[](void* recorder, Body body, void* closure, int64_t iterations) {
                             static_cast<Recorder*>(recorder)->launch(body, closure, iterations);
                           },
@@ -108,10 +113,13 @@ class Side {
  public:
   Side(const std::shared_ptr<const runtime::Module>& module, const LatheParallel* launcher, int threads)
       : spent_(module->plan().steps.size()),
-        recorder_(launcher, threads, spent_),
+        once_(launcher, threads, spent_, 1),
+        twice_(launcher, threads, spent_, 2),
         executor_(module, launcher),
-        recorded_(module, recorder_.parallel()) {
-    for (runtime::Executor* each : {&executor_, &recorded_}) runtime::set_random_inputs(*each, /*seed=*/0);
+        recorded_(module, once_.parallel()),
+        repeated_(module, twice_.parallel()) {
+    for (runtime::Executor* each : {&executor_, &recorded_, &repeated_})
+      runtime::set_random_inputs(*each, /*seed=*/0);
     recorded_.run_timed(spent_);
   }
 
@@ -121,51 +129,64 @@ class Side {
       executor_.run();
       if (run >= 0) times_.push_back(now() - before);
     }
-    for (int run = -kWarmUp; run < kRunsPerRound; ++run) {
-      recorder_.begin_run(run >= 0);
-      recorded_.run();
-    }
+    record(once_, recorded_);
+    record(twice_, repeated_);
   }
 
   double time() const { return median(times_); }
   const std::string& kernel(const Loop& loop) const { return executor_.plan().steps.at(loop.step).kernel; }
-  const std::vector<Loop>& loops() const { return recorder_.loops(); }
+  const std::vector<Loop>& loops() const { return once_.loops(); }
+  const std::vector<Loop>& again() const { return twice_.loops(); }
 
  private:
+  static void record(Recorder& recorder, runtime::Executor& executor) {
+    for (int run = -kWarmUp; run < kRunsPerRound; ++run) {
+      recorder.begin_run(run >= 0);
+      executor.run();
+    }
+  }
+
   std::vector<int64_t> spent_;
-  Recorder recorder_;
-  runtime::Executor executor_, recorded_;
+  Recorder once_, twice_;
+  runtime::Executor executor_, recorded_, repeated_;
   std::vector<double> times_;
 };
 
 struct Row {
-  const Loop* loop;
-  double alone, together, work, wait;
+  const Loop* loop = nullptr;
+  double alone = 0, together = 0, work = 0, wait = 0, alone_again = 0, together_again = 0;
 };
 
 void report(const std::string& model, int threads, const Side& alone, const Side& together, bool all) {
   std::vector<Row> rows;
-  Row sum{};
+  Row sum;
   for (size_t i = 0; i < alone.loops().size(); ++i) {
     const Loop &one = alone.loops()[i], &many = together.loops()[i];
     double wall = median(many.wall), work = median(many.work), before = median(one.wall);
-    rows.push_back({&one, before, wall, (work - before) / threads, wall - work / threads});
-    sum.alone += before, sum.together += wall, sum.work += rows.back().work, sum.wait += rows.back().wait;
+    rows.push_back({&one, before, wall, (work - before) / threads, wall - work / threads,
+                    median(alone.again()[i].wall), median(together.again()[i].wall)});
+    for (double Row::*part :
+         {&Row::alone, &Row::together, &Row::work, &Row::wait, &Row::alone_again, &Row::together_again})
+      sum.*part += rows.back().*part;
   }
   fmt::print("{}: {:.0f} us on 1 thread, {:.0f} us on {}: {:.3f} times as fast\n", model, alone.time(),
              together.time(), threads, alone.time() / together.time());
   fmt::print("{} parallel loops: {:.0f} us, {:.0f} us: {:.3f}\n", rows.size(), sum.alone, sum.together,
              sum.alone / sum.together);
-  fmt::print("beyond 1/{} of the loops' time: {:.0f} us more work, {:.0f} us waiting\n\n", threads, sum.work,
+  fmt::print("beyond 1/{} of the loops' time: {:.0f} us more work, {:.0f} us waiting\n", threads, sum.work,
              sum.wait);
+  fmt::print("each launched a second time: {:.0f} us, {:.0f} us: {:.3f}, {:.0f} us beyond 1/{}\n\n",
+             sum.alone_again, sum.together_again, sum.alone_again / sum.together_again,
+             sum.together_again - sum.alone_again / threads, threads);
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.work + a.wait > b.work + b.wait; });
   if (!all) rows.resize(std::min<size_t>(rows.size(), 15));
-  fmt::print("{:>9} {:>9} {:>10} {:>9} {:>10}  kernel\n", "1 thread", fmt::format("{} threads", threads),
-             "more work", "waiting", "iterations");
+  fmt::print("{:>9} {:>9} {:>10} {:>9} {:>11} {:>10}  kernel\n", "1 thread",
+             fmt::format("{} threads", threads), "more work", "waiting", "both, again", "iterations");
   for (const Row& row : rows)
-    fmt::print("{:>9.1f} {:>9.1f} {:>10.1f} {:>9.1f} {:>10}  {}\n", row.alone, row.together, row.work,
-               row.wait, row.loop->iterations, alone.kernel(*row.loop));
+    fmt::print("{:>9.1f} {:>9.1f} {:>10.1f} {:>9.1f} {:>11.1f} {:>10}  {}\n", row.alone, row.together,
+               row.work, row.wait, row.together_again - row.alone_again / threads, row.loop->iterations,
+               alone.kernel(*row.loop));
 }
 
 int run(int argc, char** argv) {

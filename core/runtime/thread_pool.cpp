@@ -65,15 +65,19 @@ void sleep_while(std::atomic<uint32_t>& word, uint32_t expected, std::atomic<boo
   sleeps.store(false);
 }
 
-/// The iterations of one thread. The first piece, most of them, is its own; of the others it takes pieces
+/// Shares of fewer iterations are not divided: a piece costs 0.1 to 0.2 us (a compare-and-swap waits until
+/// the thread's stores are done, and a body begins again), and there is little to give.
+constexpr uint32_t kDivisible = 8;
+
+/// The iterations of one thread. The first piece, three quarters, is its own; of the others it takes pieces
 /// from the front, other threads from the back, always half of what is left: so a piece costs little and the
 /// last one is small.
 class Share {
  public:
   /// REQUIRES: nobody takes, and count > 0.
-  void fill(int64_t first, uint32_t count, bool may_help) {
+  void fill(int64_t first, uint32_t count) {
     first_ = first;
-    own_ = may_help && count > 1 ? count - std::max(count / 4, 1U) : count;
+    own_ = count >= kDivisible ? count - count / 4 : count;
     left_.store(uint64_t{count} << 32 | own_, std::memory_order_relaxed);
   }
 
@@ -105,7 +109,7 @@ struct Job {
   void (*body)(void*, int64_t, int64_t) = nullptr;
   void* closure = nullptr;
   uint32_t shares = 0;      // of the first seats
-  bool worth_help = false;  // more iterations than threads: a worker that is done looks at the others' shares
+  bool worth_help = false;  // a share is divisible: a worker that is done looks at the others'
 };
 
 /// One thread's part of a launch, and what a worker is told, in one cache line: an offer costs one transfer.
@@ -196,10 +200,10 @@ class ThreadPool::Team {
       if (iterations > 0) body(closure, 0, iterations);
       return;
     }
-    Job job{body, closure, shares, count > shares};
+    Job job{body, closure, shares, (count + shares - 1) / shares >= kDivisible};
     for (uint64_t i = 0; i < shares; ++i) {
       uint64_t begin = count * i / shares, end = count * (i + 1) / shares;
-      seats_[i].share.fill(static_cast<int64_t>(begin), static_cast<uint32_t>(end - begin), job.worth_help);
+      seats_[i].share.fill(static_cast<int64_t>(begin), static_cast<uint32_t>(end - begin));
     }
     for (uint32_t i = 1; i < shares; ++i) seats_[i].offer(job);
     take_part(job, 0);

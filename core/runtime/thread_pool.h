@@ -10,11 +10,11 @@ namespace lathe::runtime {
 
 /// A fixed team of threads, the caller being one of them. A launch splits the iterations in as many equal
 /// contiguous parts as there are threads; part 0 is the caller's, part i always worker i's, so that a thread
-/// finds the data it touched last time in its own cache. Each takes its part in ever smaller pieces; one that
-/// is done helps with what others have not begun, so that a core that is slow, late or taken away costs
-/// little. A launch made while another is running (a nested one, or one from another thread) runs serially on
-/// its caller. Between launches the workers spin for about 200 microseconds, then sleep; with more threads
-/// than cores they sleep at once.
+/// finds the data it touched last time in its own cache. Parts of eight iterations and more are taken in ever
+/// smaller pieces; one that is done helps with what others have not begun, so that a core that is slow, late
+/// or taken away costs little. A launch made while another is running (a nested one, or one from another
+/// thread) runs serially on its caller. Between launches the workers spin for about 200 microseconds, then
+/// sleep; with more threads than cores they sleep at once.
 class ThreadPool {
  public:
   /// `pin` binds each thread of the team, the caller too, to a core of its own while the pool lives (ignored

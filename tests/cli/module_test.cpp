@@ -77,6 +77,7 @@ TEST_F(ModuleCommands, BenchScalingListsParallelLoops) {
   Finished finished = run_command(scaling + " --threads 2");
   EXPECT_EQ(finished.code, 0) << finished.output;
   EXPECT_THAT(finished.output, HasSubstr(" parallel loops: "));
+  EXPECT_THAT(finished.output, HasSubstr("\neach launched a second time: "));
   EXPECT_THAT(finished.output, HasSubstr("  add\n"));
 }
 

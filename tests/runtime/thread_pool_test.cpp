@@ -68,6 +68,15 @@ TEST(ThreadPool, OthersHelpAThreadThatIsLate) {
   EXPECT_EQ(done, 64);
 }
 
+TEST(ThreadPool, SharesOfFewIterationsAreOnePiece) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 50; ++round)
+    launch(pool.parallel(), 14, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(begin % 7, 0);
+      EXPECT_EQ(end - begin, 7);
+    });
+}
+
 TEST(ThreadPool, MoreThreadsThanCoresAreNoTrouble) {
   ThreadPool pool(16);
   std::atomic<int64_t> sum = 0;
