@@ -1,5 +1,7 @@
 #include "schedules/convolution.h"
 
+#include <algorithm>
+
 #include "core/arith/simplify.h"
 #include "core/support/error.h"
 
@@ -21,6 +23,22 @@ std::optional<size_t> dim_indexed_by(const Load& load, const Var& v, const std::
 }
 
 bool is_plain(const Expr& index) { return index.as<VarNode>() || is_int(index, 0); }
+
+/// The load of x, or of cast(x) to a wider float; null for anything else.
+Ref<Load> factor(const Expr& e) {
+  const Cast* cast = e.as<Cast>();
+  if (!cast) return e.as<Load>() ? e.cast<Load>() : nullptr;
+  DataType from = cast->value.dtype(), to = cast->dtype;
+  bool widens = from.is_float() && to.is_float() && from.bits < to.bits;
+  return widens && cast->value.as<Load>() ? cast->value.cast<Load>() : nullptr;
+}
+
+/// No variable of a position: channels, in groups or whole.
+bool is_summed(const Convolution& c, const Expr& index) {
+  return std::none_of(c.block->iters.begin(), c.block->iters.end(), [&](const BlockIter& iter) {
+    return iter.kind != IterKind::kReduce && uses_var(index, iter.var.get());
+  });
+}
 
 Window window_along(const Convolution& c, size_t d) {
   std::vector<Var> vars;
@@ -63,13 +81,11 @@ Convolution sum_of_products(const Ref<Block>& block) {
   const Binary* sum = update ? update->value.as<Binary>() : nullptr;
   const Load* old = sum && sum->op == BinaryOp::kAdd ? sum->a.as<Load>() : nullptr;
   const Binary* product = old && old->buffer == update->buffer ? sum->b.as<Binary>() : nullptr;
-  if (!init || !product || product->op != BinaryOp::kMul || !product->a.as<Load>() ||
-      !product->b.as<Load>() || !structural_equal(init->value, constant(update->buffer->dtype, 0)))
+  if (product && product->op == BinaryOp::kMul) c.data = factor(product->a), c.weight = factor(product->b);
+  if (!init || !c.data || !c.weight || !structural_equal(init->value, constant(update->buffer->dtype, 0)))
     fail("block `{}` is no sum of products of two elements", block->name);
   if (!update->buffer->dtype.is_float()) fail("block `{}` does not compute with floats", block->name);
   c.update = block->body.cast<Store>();
-  c.data = product->a.cast<Load>();
-  c.weight = product->b.cast<Load>();
   for (const std::vector<Expr>* indices : {&c.update->indices, &c.weight->indices})
     for (const Expr& index : *indices)
       if (!is_plain(index))
@@ -82,11 +98,17 @@ Convolution convolution_of(const Ref<Block>& block) {
   Convolution c = sum_of_products(block);
   size_t windows = 0;
   for (size_t d = 0; d < c.data->indices.size(); ++d) {
-    if (is_plain(c.data->indices[d])) continue;
+    if (is_plain(c.data->indices[d]) || is_summed(c, c.data->indices[d])) continue;
     if (windows == c.windows.size()) fail("block `{}` slides more than two windows", block->name);
     c.windows[windows++] = window_along(c, d);
   }
   if (windows != c.windows.size()) fail("block `{}` slides {} windows, must be 2", block->name, windows);
+  for (size_t d = 0; d < c.data->indices.size(); ++d)
+    for (const Window& w : c.windows)
+      if (d != w.data_dim && (uses_var(c.data->indices[d], w.tap.get()) ||
+                              uses_var(c.data->indices[d], w.position.get())))
+        fail("block `{}` has a window along dimensions {} and {} of {}", block->name, w.data_dim, d,
+             c.data->buffer->name);
   return c;
 }
 

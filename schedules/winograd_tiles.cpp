@@ -17,6 +17,8 @@ constexpr double kMultiplyAddsPerCycle = 2 * 0.85, kFarBytesPerCycle = 6, kNearB
 constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h).
 constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8;
+/// Tiles of 8 binary digits are rounded: two outputs lose half a digit, four would lose three.
+constexpr int64_t kMostProductsNarrow = 4;
 /// The model's error: without a measurement, the direct algorithm stays unless this is much faster, and with
 /// one it need not be asked when this is much slower.
 constexpr double kWorthwhile = 0.85, kHopeless = 1.25;
@@ -36,10 +38,12 @@ class Model {
                                [&](const Expr& index) { return uses_var(index, iter.var.get()); });
       (reads ? in_ : out_) *= extent;
     }
+    if (dot_product(*c.block)) products_at_once_ = static_cast<double>(int_value(c.block->iters.back().extent));
   }
 
   /// Fastest first.
   std::vector<WinogradTiles> ranked(int64_t most_products) const {
+    if (c_.data->dtype.bits < 32) most_products = std::min(most_products, kMostProductsNarrow);
     std::vector<WinogradTiles> result;
     std::vector<int64_t> rows = sizes(c_.windows[0], most_products),
                          columns = sizes(c_.windows[1], most_products);
@@ -59,7 +63,7 @@ class Model {
   }
 
   double direct_cycles() const {
-    double products = in_ * out_;
+    double products = in_ * out_ / products_at_once_;
     for (const Window& w : c_.windows) products *= static_cast<double>(w.positions * w.taps);
     double weights = in_ * out_ * bytes() * static_cast<double>(c_.windows[0].taps * c_.windows[1].taps);
     return overlapped(products / lanes() / kMultiplyAddsPerCycle, weights / kFarBytesPerCycle);
@@ -70,6 +74,7 @@ class Model {
   static double overlapped(double a, double b) { return std::max(a, b) + 0.5 * std::min(a, b); }
   double lanes() const { return target_.lanes(); }
   double bytes() const { return c_.data->dtype.bytes(); }
+  double sum_bytes() const { return c_.update->buffer->dtype.bytes(); }
 
   std::vector<int64_t> sizes(const Window& w, int64_t most_products) const {
     std::vector<int64_t> result;
@@ -89,7 +94,7 @@ class Model {
     double bands = std::ceil(tile_rows / static_cast<double>(band));
     double tiles = static_cast<double>(band) * tile_columns;  // of a band
     double points = high * wide, vectors = bands * tiles / lanes();
-    double multiply = vectors * points * in_ * out_ / kMultiplyAddsPerCycle;
+    double multiply = vectors * points * in_ * out_ / products_at_once_ / kMultiplyAddsPerCycle;
     // A transform takes about half a product a row, of twice as many rows; phases have their own inputs.
     double phase_inputs =
         high / static_cast<double>(tile[0].stride) + wide / static_cast<double>(tile[1].stride);
@@ -98,7 +103,8 @@ class Model {
     input *= lanes() / std::min(lanes(), static_cast<double>(int_value(c_.data->buffer->shape.back())));
     double output = vectors * out_ * high * (wide + static_cast<double>(columns)) * 0.4 *
                     static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
-    double kept = points * tiles * (in_ + out_) * bytes(), weights = points * in_ * out_ * bytes();
+    double kept = points * tiles * (in_ * bytes() + out_ * sum_bytes());
+    double weights = points * in_ * out_ * bytes();
     if (half_weights_suffice(tile) &&
         may_be_half(c_.weight->dtype, static_cast<int64_t>(weights), target_, policy_))
       weights /= 2;
@@ -118,6 +124,7 @@ class Model {
   const Target& target_;
   const Policy& policy_;
   double in_ = 1, out_ = 1;  // channels, and what else there is besides the windows
+  double products_at_once_ = 1;
 };
 
 }  // namespace

@@ -123,6 +123,8 @@ class Winograd {
     return names_.back();
   }
   const std::vector<Expr>& shape_of(const Ref<Load>& load) const { return load->buffer->shape; }
+  /// An element as transforms compute with it; what they make is stored in the operand's own type.
+  Expr widened(const Expr& e) const { return cast(c_.update->buffer->dtype, e); }
   size_t dim(size_t w) const { return c_.windows[w].data_dim; }
 
   /// The data, grown by zeros to whole tiles and bands.
@@ -154,7 +156,7 @@ class Winograd {
         std::vector<Expr> at = as_exprs(v.subspan(2));
         at[dim(0)] = at[dim(0)] * step_[0] + k;
         at[dim(1)] = at[dim(1)] * step_[1] + v[1];
-        x.push_back(load(frame, at));
+        x.push_back(widened(load(frame, at)));
       }
       return element(product(transforms_[0].input, x), v[0]);
     });
@@ -169,7 +171,7 @@ class Winograd {
         at[2 + dim(0)] = v[0] * band_ + at[2 + dim(0)];
         x.push_back(load(rows, at));
       }
-      return element(product(transforms_[1].input, x), v[2]);
+      return cast(frame->dtype, element(product(transforms_[1].input, x), v[2]));
     });
   }
 
@@ -184,7 +186,7 @@ class Winograd {
       for (int64_t k = 0; k < c_.windows[0].taps; ++k) {
         std::vector<Expr> at = as_exprs(v.subspan(1));
         at.insert(at.begin() + static_cast<int64_t>(row), Expr(k));
-        g.push_back(load(c_.weight->buffer, at));
+        g.push_back(widened(load(c_.weight->buffer, at)));
       }
       return element(product(transforms_[0].kernel, g), v[0]);
     });
@@ -199,7 +201,7 @@ class Winograd {
         at.insert(at.begin() + static_cast<int64_t>(left), Expr(k));
         g.push_back(load(rows, at));
       }
-      return element(product(transforms_[1].kernel, g), v[1]);
+      return cast(c_.weight->buffer->dtype, element(product(transforms_[1].kernel, g), v[1]));
     });
   }
 
@@ -229,7 +231,7 @@ class Winograd {
       for (size_t d = 0; d < c_.weight->indices.size(); ++d)
         if (d != c_.windows[0].weight_dim && d != c_.windows[1].weight_dim)
           weight.push_back(substitute(c_.weight->indices[d], at));
-      return load(input, tile) * load(kernel, weight);
+      return widened(load(input, tile)) * widened(load(kernel, weight));
     });
   }
 

@@ -5,6 +5,7 @@
 #include "core/codegen/host_target.h"
 #include "core/tir/interpret.h"
 #include "core/tir/lower.h"
+#include "core/tir/prologue.h"
 #include "schedules/space.h"
 #include "tests/codegen/assembly.h"
 #include "tests/codegen/run_kernel.h"
@@ -42,6 +43,45 @@ TEST(DotProduct, BecomesTheInstructionOfTheTarget) {
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cooperlake"), "vdpbf16ps"), 20);
   EXPECT_EQ(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vdpbf16ps"), 0);
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vfmadd"), 40);
+}
+
+TEST(DotProduct, OfTransformedTilesToo) {
+  tir::Func func = tir::with_constant_params(schedule::dot_conv2d(kBFloat16, kBFloat16, 28), 0b10);
+  Target target = resolve_target("cpu:mcpu=cooperlake");
+  const schedule::DesignSpace* winograd = schedule::spaces_for(func, target)[0];
+  ASSERT_STREQ(winograd->name, "winograd");
+  tir::Func lowered = tir::lower(schedule::sample(*winograd, func, target, 1).func(), target);
+  std::string text = compile_to_assembly(std::span(&lowered, 1), target);
+  EXPECT_GT(count(text, "vdpbf16ps"), 8);
+  EXPECT_GT(count(text, "vcvtneps2bf16"), 8);
+}
+
+/// What is rounded to bfloat16 and stored is rounded once, what is loaded and stored never.
+TEST(Casts, ToBfloat16TakeOneInstruction) {
+  tir::Buffer x = tir::buffer("x", {16}, kFloat32), y = tir::buffer("y", {16}, kBFloat16),
+              z = tir::buffer("z", {16}, kBFloat16);
+  Expr lanes = ramp(Expr(0), Expr(1), 16);
+  Expr rounded = cast(kBFloat16.with_lanes(16), tir::load(x, {lanes}));
+  auto program = [&](const Expr& value) {
+    return make<tir::FuncNode>("round", std::vector{x, y, z}, int64_t{1}, tir::store(z, {lanes}, value));
+  };
+  tir::Func once = program(rounded), copy = program(tir::load(y, {lanes}));
+  tir::Func wide = program(cast(kBFloat16.with_lanes(16), cast(kFloat32.with_lanes(16), rounded)));
+  auto conversions = [](const tir::Func& func, const char* target) {
+    return count(compile_to_assembly(std::span(&func, 1), resolve_target(target)), "vcvtneps2bf16");
+  };
+  EXPECT_EQ(conversions(once, "cpu:mcpu=cooperlake"), 1);
+  EXPECT_EQ(conversions(wide, "cpu:mcpu=cooperlake"), 1);
+  EXPECT_EQ(conversions(copy, "cpu:mcpu=cooperlake"), 0);
+  EXPECT_EQ(conversions(once, "cpu:mcpu=cascadelake"), 0);
+  for (const tir::Func& func : {once, wide, copy}) {
+    std::vector<Tensor> params{random_tensor({16}, kFloat32, 1), random_tensor({16}, kBFloat16, 2),
+                               Tensor({16}, kBFloat16)};
+    std::vector<Tensor> expected{params[0], params[1], Tensor({16}, kBFloat16)};
+    run_kernel(func, host_target(), params);
+    tir::interpret(func, expected);
+    EXPECT_EQ(max_relative_error(params[2], expected[2]), 0);
+  }
 }
 
 /// round(clip(x)) as uint8 and back: one conversion each way, and no narrowing between.

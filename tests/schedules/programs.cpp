@@ -342,7 +342,7 @@ std::vector<Tensor> random_params(const Func& func) {
 }
 }  // namespace
 
-void expect_same_results(const Func& func, const Func& scheduled) {
+void expect_same_results(const Func& func, const Func& scheduled, double most) {
   if (auto fault = find_fault(scheduled)) ADD_FAILURE() << *fault;
   std::vector<Tensor> expected = random_params(func), actual = random_params(func);
   interpret(func, expected);
@@ -353,7 +353,7 @@ void expect_same_results(const Func& func, const Func& scheduled) {
     return;
   }
   for (size_t i = 0; i < expected.size(); ++i)
-    EXPECT_LE(max_relative_error(actual[i], expected[i]), expected[i].dtype().is_float() ? 1e-5 : 0)
+    EXPECT_LE(max_relative_error(actual[i], expected[i]), expected[i].dtype().is_float() ? most : 0)
         << func->params[i]->name;
 }
 

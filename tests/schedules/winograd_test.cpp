@@ -151,6 +151,29 @@ TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
   }
 }
 
+/// Transformed in float32, stored as bfloat16, multiplied in pairs: two outputs of 3 taps keep 8 binary digits.
+TEST(Winograd, KeepsTheTypeOfItsOperands) {
+  const Target target = avx512_target();
+  tir::Func func = tir::with_constant_params(dot_conv2d(kBFloat16, kBFloat16, 14), 0b10);
+  std::vector<const DesignSpace*> spaces = spaces_for(func, target);
+  ASSERT_STREQ(spaces[0]->name, "winograd");
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    Schedule s = sample(*spaces[0], func, target, seed);
+    SCOPED_TRACE(to_text(s.trace()));
+    expect_same_results(func, s.func(), 0x1p-7);
+    int stored = 0;
+    for (const Ref<tir::Block>& block : all_blocks(s.func())) {
+      if (block->name != "conv_tiles" && block->name != "conv_kernel") continue;
+      EXPECT_EQ(block->writes[0].buffer->dtype, kBFloat16);
+      EXPECT_LE(int_value(block->writes[0].buffer->shape[block->name == "conv_tiles" ? 1 : 0]), 4);
+      ++stored;
+    }
+    EXPECT_EQ(stored, 2);
+    tir::Func lowered = tir::lower(s.func(), target);
+    if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+  }
+}
+
 TEST(Winograd, IsOfferedWhereItMayPay) {
   const Target target = avx512_target();
   auto offered = [&](const ConvShape& shape) {

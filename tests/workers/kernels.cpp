@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/runtime/kernel.h"
@@ -20,6 +21,13 @@ struct Buffers {
 
 void add(const Buffers& buffers) {
   for (int64_t i = 0; i < kSize; ++i) buffers.y[i] = buffers.a[i] + buffers.b[i];
+}
+
+/// The output in bfloat16.
+uint16_t* fill_with_ones(void* const* buffers) {
+  auto* y = static_cast<uint16_t*>(buffers[2]);
+  std::fill(y, y + kSize, uint16_t{0x3f80});
+  return y;
 }
 
 }  // namespace
@@ -60,6 +68,21 @@ int32_t works_a_while(void* const* buffers, void*, const LatheParallel*) {
 int32_t wrong_at_one_place(void* const* buffers, void*, const LatheParallel*) {
   add(Buffers(buffers));
   Buffers(buffers).y[1234] += 1;
+  return 0;
+}
+
+int32_t ones(void* const* buffers, void*, const LatheParallel*) {
+  fill_with_ones(buffers);
+  return 0;
+}
+
+int32_t next_to_one(void* const* buffers, void*, const LatheParallel*) {
+  fill_with_ones(buffers)[1234] += 1;
+  return 0;
+}
+
+int32_t beyond_the_next(void* const* buffers, void*, const LatheParallel*) {
+  fill_with_ones(buffers)[1234] += 2;
   return 0;
 }
 

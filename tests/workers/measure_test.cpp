@@ -100,6 +100,21 @@ TEST_F(MeasureTest, WrongIsNeverTimed) {
   EXPECT_EQ(measure("wrong_at_one_place", {.tolerance = 1}).outcome, Outcome::kOk);
 }
 
+TEST_F(MeasureTest, AResultIn16BitsMayBeTheNextNumber) {
+  auto rounded = [](const std::string& kernel) {
+    Artifact result = artifact(kernel);
+    result.buffers[2].dtype = kBFloat16;
+    return result;
+  };
+  ASSERT_EQ(run(rounded("ones"), {}, /*reference=*/true).end, Report::End::kReplied);
+  const Reply next = decode_reply(run(rounded("next_to_one"), {.tolerance = 0}).reply);
+  EXPECT_EQ(next.outcome, Outcome::kOk) << next.message;
+  EXPECT_EQ(next.relative_error, 0);
+  const Reply beyond = decode_reply(run(rounded("beyond_the_next"), {}).reply);
+  EXPECT_EQ(beyond.outcome, Outcome::kWrongResult);
+  EXPECT_NEAR(beyond.relative_error, 0x1p-7, 1e-4);
+}
+
 /// y = a + b by a prologue that makes m of b, and a kernel that takes a and m.
 TEST_F(MeasureTest, APrologueRunsOnceAndIsNotTimed) {
   struct Row {

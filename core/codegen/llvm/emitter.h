@@ -21,7 +21,7 @@ inline constexpr int64_t kStackLimit = 4 << 20;
 /// Instructions that the emitter names itself.
 struct MachineFeatures {
   bool vnni = false;      // vpdpbusd for all widths of vectors that the target has
-  bool bfloat16 = false;  // vdpbf16ps
+  bool bfloat16 = false;  // vdpbf16ps, vcvtneps2bf16
 };
 
 /// What the functions of one kernel share: the kernel and the bodies of its parallel loops.

@@ -1,3 +1,5 @@
+#include <llvm/IR/PatternMatch.h>
+
 #include "core/codegen/llvm/emitter.h"
 #include "core/support/error.h"
 
@@ -46,10 +48,24 @@ llvm::Value* bfloat_bits(llvm::IRBuilder<>& b, llvm::Value* v) {
   return b.CreateTrunc(b.CreateSelect(is_nan, nan, up), like(b.getInt16Ty(), v->getType()));
 }
 
+/// The same in vcvtneps2bf16, which takes subnormal numbers for 0 as all instructions for bfloat16 do.
+llvm::Value* converted_bits(llvm::IRBuilder<>& b, llvm::Value* v) {
+  llvm::Value* narrow = b.CreateFPTrunc(v, like(b.getBFloatTy(), v->getType()));
+  return b.CreateBitCast(narrow, like(b.getInt16Ty(), v->getType()));
+}
+
 llvm::Value* bfloat_value(llvm::IRBuilder<>& b, llvm::Value* bits) {
   llvm::Type* wide = like(b.getInt32Ty(), bits->getType());
   llvm::Value* shifted = b.CreateShl(b.CreateZExt(bits, wide), llvm::ConstantInt::get(wide, 16));
   return b.CreateBitCast(shifted, like(b.getFloatTy(), bits->getType()));
+}
+
+/// The bits that `v` was made of by bfloat_value, or null: what was rounded, or loaded, is not rounded again.
+llvm::Value* known_bits(llvm::Value* v) {
+  using namespace llvm::PatternMatch;
+  llvm::Value* bits = nullptr;
+  bool found = match(v, m_BitCast(m_Shl(m_ZExt(m_Value(bits)), m_SpecificInt(16))));
+  return found && bits->getType()->getScalarType()->isIntegerTy(16) ? bits : nullptr;
 }
 }  // namespace
 
@@ -62,7 +78,10 @@ llvm::Value* Emitter::from_memory(llvm::Value* v, DataType dtype) {
 
 llvm::Value* Emitter::to_memory(llvm::Value* v, DataType dtype) {
   if (dtype.is_bool()) return b_.CreateZExt(v, memory_type(dtype));
-  if (dtype.code == TypeCode::kBFloat) return bfloat_bits(b_, v);
+  if (dtype.code == TypeCode::kBFloat) {
+    if (llvm::Value* bits = known_bits(v)) return bits;
+    return state_.features.bfloat16 ? converted_bits(b_, v) : bfloat_bits(b_, v);
+  }
   if (dtype.is_float() && dtype.bits == 16) return b_.CreateFPTrunc(v, memory_type(dtype));
   return v;
 }
