@@ -216,4 +216,6 @@ function exitWith(error) {
 /** An error in a table. */
 const errorText = (error) => (error === null ? '-' : error.toExponential(1));
 
-module.exports = { bin, compileModule, errorText, exitWith, median, onnxFile, parseArguments, raceAll, ratioOf };
+module.exports = {
+  bin, compileModule, errorText, exitWith, folderError, median, onnxFile, parseArguments, raceAll, ratioOf, Side, startOnnxRuntime, takeTurns, truthOf,
+};

@@ -24,13 +24,12 @@ std::optional<size_t> dim_indexed_by(const Load& load, const Var& v, const std::
 
 bool is_plain(const Expr& index) { return index.as<VarNode>() || is_int(index, 0); }
 
-/// The load of x, or of cast(x) to a wider float; null for anything else.
+/// The load of x, or of a bfloat16 x that is widened; null for anything else. (Sums of float16 might not fit
+/// its range.)
 Ref<Load> factor(const Expr& e) {
   const Cast* cast = e.as<Cast>();
-  if (!cast) return e.as<Load>() ? e.cast<Load>() : nullptr;
-  DataType from = cast->value.dtype(), to = cast->dtype;
-  bool widens = from.is_float() && to.is_float() && from.bits < to.bits;
-  return widens && cast->value.as<Load>() ? cast->value.cast<Load>() : nullptr;
+  const Expr& x = cast && cast->value.dtype() == kBFloat16 ? cast->value : e;
+  return x.as<Load>() ? x.cast<Load>() : nullptr;
 }
 
 /// No variable of a position: channels, in groups or whole.
@@ -105,8 +104,8 @@ Convolution convolution_of(const Ref<Block>& block) {
   if (windows != c.windows.size()) fail("block `{}` slides {} windows, must be 2", block->name, windows);
   for (size_t d = 0; d < c.data->indices.size(); ++d)
     for (const Window& w : c.windows)
-      if (d != w.data_dim && (uses_var(c.data->indices[d], w.tap.get()) ||
-                              uses_var(c.data->indices[d], w.position.get())))
+      if (d != w.data_dim &&
+          (uses_var(c.data->indices[d], w.tap.get()) || uses_var(c.data->indices[d], w.position.get())))
         fail("block `{}` has a window along dimensions {} and {} of {}", block->name, w.data_dim, d,
              c.data->buffer->name);
   return c;

@@ -16,7 +16,7 @@ struct Window {
 };
 
 /// A block that computes out[..] = sum of data[..] * weight[..] of floats with two windows of dilation 1.
-/// Both may be widened (bfloat16) to the type of the sum, `out`'s. All other dimensions are indexed by
+/// Either may be bfloat16, widened to the type of the sum. All other dimensions are indexed by
 /// variables of the block alone, or by 0; of the data also by a sum of variables that are summed over.
 struct Convolution {
   Ref<tir::Block> block;

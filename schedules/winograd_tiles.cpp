@@ -17,8 +17,9 @@ constexpr double kMultiplyAddsPerCycle = 2 * 0.85, kFarBytesPerCycle = 6, kNearB
 constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h).
 constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8;
-/// Tiles of 8 binary digits are rounded: two outputs lose half a digit, four would lose three.
-constexpr int64_t kMostProductsNarrow = 4;
+/// Of operands in bfloat16, whose tiles are rounded again: two outputs of 3 taps are off by about as much as
+/// the result is for being stored, three by seven times that (decision 005).
+constexpr int64_t kMostProductsBfloat16 = 4;
 /// The model's error: without a measurement, the direct algorithm stays unless this is much faster, and with
 /// one it need not be asked when this is much slower.
 constexpr double kWorthwhile = 0.85, kHopeless = 1.25;
@@ -38,12 +39,14 @@ class Model {
                                [&](const Expr& index) { return uses_var(index, iter.var.get()); });
       (reads ? in_ : out_) *= extent;
     }
-    if (dot_product(*c.block)) products_at_once_ = static_cast<double>(int_value(c.block->iters.back().extent));
+    if (dot_product(*c.block))
+      products_at_once_ = static_cast<double>(int_value(c.block->iters.back().extent));
   }
 
   /// Fastest first.
   std::vector<WinogradTiles> ranked(int64_t most_products) const {
-    if (c_.data->dtype.bits < 32) most_products = std::min(most_products, kMostProductsNarrow);
+    if (c_.data->dtype == kBFloat16 || c_.weight->dtype == kBFloat16)
+      most_products = std::min(most_products, kMostProductsBfloat16);
     std::vector<WinogradTiles> result;
     std::vector<int64_t> rows = sizes(c_.windows[0], most_products),
                          columns = sizes(c_.windows[1], most_products);

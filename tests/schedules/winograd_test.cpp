@@ -2,6 +2,7 @@
 
 #include "core/support/error.h"
 #include "core/support/tensor.h"
+#include "core/tir/builder.h"
 #include "core/tir/interpret.h"
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
@@ -101,7 +102,19 @@ std::string refusal(const tir::Func& func, const std::string& block, const std::
   return refusal_of(func, [&](Schedule& s) { s.winograd(s.get_block(block), s.sample_tuple(3, sizes)); });
 }
 
+/// out[h, w, o] = sum over taps k, l of data[h + k, w + l, k] * weight[k, l, o].
+tir::Func diagonal_windows() {
+  tir::FuncBuilder f;
+  tir::Buffer data = f.input("data", {6, 6, 3}, kFloat32), weight = f.input("weight", {3, 3, 16}, kFloat32);
+  tir::Buffer conv = f.reduce("conv", {4, 4, 16}, {3, 3}, tir::Combiner::kSum, [&](tir::Vars i, tir::Vars r) {
+    return load(data, {i[0] + r[0], i[1] + r[1], r[0]}) * load(weight, {r[0], r[1], i[2]});
+  });
+  return f.finish("diagonal_windows", {conv});
+}
+
 TEST(Winograd, RefusesWhatItCannotRewrite) {
+  EXPECT_EQ(refusal(diagonal_windows(), "conv", {2, 2, 1}),
+            "winograd: block `conv` has a window along dimensions 0 and 2 of data");
   EXPECT_EQ(
       refusal(conv2d({.dilation = 2}, kFloat32), "conv", {2, 2, 1}),
       "winograd: block `conv` does not index dimension 2 of pad by a position times a stride plus a tap");
@@ -151,7 +164,8 @@ TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
   }
 }
 
-/// Transformed in float32, stored as bfloat16, multiplied in pairs: two outputs of 3 taps keep 8 binary digits.
+/// Transformed in float32, stored as bfloat16, multiplied in pairs: two outputs of 3 taps keep 8 binary
+/// digits.
 TEST(Winograd, KeepsTheTypeOfItsOperands) {
   const Target target = avx512_target();
   tir::Func func = tir::with_constant_params(dot_conv2d(kBFloat16, kBFloat16, 14), 0b10);
