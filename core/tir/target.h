@@ -20,6 +20,10 @@ struct Target {
 
   /// Lanes of a vector of float32.
   int lanes() const { return vector_bits / 32; }
+  /// Lanes that an instruction costs by: a vector takes as long as one of the next multiple of it. All of
+  /// them, or half where 512 bits go through units of 256 ("Software Optimization Guide for the AMD Zen4
+  /// Microarchitecture").
+  int lanes_at_once() const { return cpu == "znver4" && vector_bits == 512 ? lanes() / 2 : lanes(); }
   /// Vectors of floats of 16 bits are widened by an instruction: AVX2 comes with F16C, AArch64 has it always.
   bool converts_half() const;
   auto operator<=>(const Target&) const = default;

@@ -61,7 +61,7 @@ int64_t products_at_once(DataType data, DataType weight, DataType sum) {
 /// form. A transformation that nobody asks for in the end is not part of the result.
 class AlterLayout final : public ExprMutator {
  public:
-  explicit AlterLayout(int64_t lanes) : lanes_(lanes) {}
+  AlterLayout(int64_t lanes, int64_t lanes_at_once) : lanes_(lanes), lanes_at_once_(lanes_at_once) {}
 
  protected:
   Expr visit_function(const Ref<Function>& e) override {
@@ -109,11 +109,23 @@ class AlterLayout final : public ExprMutator {
   }
 
   /// The block for `channels`: full vectors or the most of them that divides (24 channels are two blocks of
-  /// 12 lanes rather than three of 8, 42 three of 14), down to halves, then quarters; 0 when there is none.
+  /// 12 lanes rather than three of 8, 42 three of 14), down to halves, then quarters; 0 when there is none. A
+  /// smaller one where that leaves fewer lanes idle: 24 channels are three of 8 where 8 take half the time
+  /// of 16.
   int64_t block_for(int64_t channels) const {
+    constexpr double kWorthwhile = 1.1;  // more instructions for as many lanes
+    int64_t best = 0;
     for (int64_t block = lanes_; block >= 4; --block)
-      if (channels % block == 0 && (2 * block >= lanes_ || block % 4 == 0)) return block;
-    return 0;
+      if (channels % block == 0 && (2 * block >= lanes_ || block % 4 == 0) &&
+          (!best || used_lanes(block) > kWorthwhile * used_lanes(best)))
+        best = block;
+    return best;
+  }
+
+  /// The share of the lanes paid for.
+  double used_lanes(int64_t block) const {
+    int64_t paid = (block + lanes_at_once_ - 1) / lanes_at_once_ * lanes_at_once_;
+    return static_cast<double>(block) / static_cast<double>(paid);
   }
 
   /// The same in powers of two: dense layers wait for memory, which likes whole lines.
@@ -370,7 +382,7 @@ class AlterLayout final : public ExprMutator {
             typed_constant(moved.reshaped({rows, columns}))};
   }
 
-  int64_t lanes_;
+  int64_t lanes_, lanes_at_once_;
   std::map<const Node*, Blocked> blocked_;
   std::map<std::pair<const Node*, int64_t>, Expr> converted_;
 };
@@ -379,7 +391,8 @@ class AlterLayout final : public ExprMutator {
 Module alter_layout(const Module& module, const Target& target) {
   auto altered = mutate(*module);
   for (auto& [name, function] : altered->functions)
-    function = AlterLayout(std::clamp(target.lanes(), 4, 16)).visit_as(function);
+    function = AlterLayout(std::clamp(target.lanes(), 4, 16), std::clamp(target.lanes_at_once(), 4, 16))
+                   .visit_as(function);
   return seal(std::move(altered));
 }
 
