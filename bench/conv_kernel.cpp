@@ -1,6 +1,6 @@
-// Convolutions under the default schedule, in float32 and in 8 bits (uint8 times int8, requantized), against
-// the peak of this machine's multiply-adds of these types. One thread, its CPU time; an operation is a
-// multiplication or an addition.
+// Convolutions under the default schedule, in float32, bfloat16 and 8 bits (uint8 times int8, requantized),
+// against the peak of this machine's multiply-adds of these types. One thread, its CPU time; an operation is
+// a multiplication or an addition.
 //
 //   build/release/bin/lathe-bench-conv-kernel [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
@@ -31,63 +31,51 @@ constexpr Convolution kConvolutions[] = {
     {64, 256, 56, 1, 1},  {256, 64, 56, 1, 1},  {512, 2048, 7, 1, 1},
 };
 
-/// Padding, NCHWc convolution with packed weights, bias, relu.
-Func convolution(const Convolution& c, int64_t lanes) {
-  FuncBuilder f;
-  int64_t pad = c.kernel / 2, padded = c.size + 2 * pad, out_size = c.size / c.stride;
-  Buffer data = f.input("data", {1, c.in / lanes, c.size, c.size, lanes}, kFloat32);
-  Buffer weight =
-      f.input("weight", {c.out / lanes, c.in / lanes, c.kernel, c.kernel, lanes, lanes}, kFloat32);
-  Buffer bias = f.input("bias", {c.out / lanes, lanes}, kFloat32);
-  Buffer image = data;
-  if (pad > 0)
-    image = f.compute("pad", {1, c.in / lanes, padded, padded, lanes}, [&](Vars i) {
-      Expr h = i[2] - pad, w = i[3] - pad;
-      Expr rows = logical_and(less_equal(0, h), less(h, c.size)),
-           columns = logical_and(less_equal(0, w), less(w, c.size));
-      return select(logical_and(rows, columns), load(data, {i[0], i[1], h, w, i[4]}), Expr(0.0));
-    });
-  Buffer sum = f.reduce(
-      "conv", {1, c.out / lanes, out_size, out_size, lanes}, {c.in / lanes, c.kernel, c.kernel, lanes},
-      Combiner::kSum, [&](Vars i, Vars r) {
-        Expr h = i[2] * c.stride + r[1], w = i[3] * c.stride + r[2];
-        return load(image, {i[0], r[0], h, w, r[3]}) * load(weight, {i[1], r[0], r[1], r[2], r[3], i[4]});
-      });
-  Buffer out = f.compute("relu", sum->shape, [&](Vars i) {
-    return max(load(sum, {i[0], i[1], i[2], i[3], i[4]}) + load(bias, {i[1], i[4]}), Expr(0.0));
-  });
-  return f.finish("conv", {out});
-}
+/// Of data, weights and sums; so many neighbouring input channels are multiplied and summed at once.
+struct Types {
+  const char* name;
+  DataType data, weight, sum;
+  int64_t group;
+};
+constexpr Types kTypes[] = {{"float32", kFloat32, kFloat32, kFloat32, 1},
+                            {"bfloat16", kBFloat16, kBFloat16, kFloat32, 2},
+                            {"int8", kUInt8, kInt8, kInt32, 4}};
 
-/// The same in 8 bits: groups of 4 input channels innermost, bias in int32, scaled, rounded and clipped to
-/// uint8.
-Func quantized_convolution(const Convolution& c, int64_t lanes) {
+/// Padding, NCHWc convolution with packed weights, groups of input channels innermost, bias, relu, and the
+/// data's type again: integers are scaled, rounded and clipped.
+Func convolution(const Convolution& c, int64_t lanes, const Types& types) {
   FuncBuilder f;
   int64_t pad = c.kernel / 2, padded = c.size + 2 * pad, out_size = c.size / c.stride;
-  Buffer data = f.input("data", {1, c.in / lanes, c.size, c.size, lanes}, kUInt8);
-  Buffer weight =
-      f.input("weight", {c.out / lanes, c.in / lanes, c.kernel, c.kernel, lanes / 4, lanes, 4}, kInt8);
-  Buffer bias = f.input("bias", {c.out / lanes, lanes}, kInt32);
-  Buffer scale = f.input("scale", {c.out / lanes, lanes}, kFloat32);
+  std::vector<Expr> taps{c.in / lanes, c.kernel, c.kernel, lanes / types.group};
+  std::vector<Expr> weights{c.out / lanes, taps[0], taps[1], taps[2], taps[3], lanes};
+  if (types.group > 1) taps.emplace_back(types.group), weights.emplace_back(types.group);
+  Buffer data = f.input("data", {1, c.in / lanes, c.size, c.size, lanes}, types.data);
+  Buffer weight = f.input("weight", weights, types.weight);
+  Buffer bias = f.input("bias", {c.out / lanes, lanes}, types.sum);
   Buffer image = data;
   if (pad > 0)
     image = f.compute("pad", {1, c.in / lanes, padded, padded, lanes}, [&](Vars i) {
       Expr h = i[2] - pad, w = i[3] - pad;
       Expr rows = logical_and(less_equal(0, h), less(h, c.size)),
            columns = logical_and(less_equal(0, w), less(w, c.size));
-      return select(logical_and(rows, columns), load(data, {i[0], i[1], h, w, i[4]}), imm(kUInt8, 0));
+      return select(logical_and(rows, columns), load(data, {i[0], i[1], h, w, i[4]}),
+                    constant(types.data, 0));
     });
-  Buffer sum =
-      f.reduce("conv", {1, c.out / lanes, out_size, out_size, lanes},
-               {c.in / lanes, c.kernel, c.kernel, lanes / 4, 4}, Combiner::kSum, [&](Vars i, Vars r) {
-                 Expr h = i[2] * c.stride + r[1], w = i[3] * c.stride + r[2];
-                 return cast(kInt32, load(image, {i[0], r[0], h, w, r[3] * 4 + r[4]})) *
-                        cast(kInt32, load(weight, {i[1], r[0], r[1], r[2], r[3], i[4], r[4]}));
-               });
-  Buffer out = f.compute("requantize", sum->shape, [&](Vars i) {
+  Buffer sum = f.reduce("conv", {1, c.out / lanes, out_size, out_size, lanes}, taps, Combiner::kSum,
+                        [&](Vars i, Vars r) {
+                          Expr h = i[2] * c.stride + r[1], w = i[3] * c.stride + r[2];
+                          std::vector<Expr> each{i[1], r[0], r[1], r[2], r[3], i[4]};
+                          if (types.group > 1) each.emplace_back(r[4]);
+                          Expr channel = types.group > 1 ? r[3] * types.group + r[4] : Expr(r[3]);
+                          return cast(types.sum, load(image, {i[0], r[0], h, w, channel})) *
+                                 cast(types.sum, load(weight, each));
+                        });
+  Buffer scale = types.sum.is_int() ? f.input("scale", {c.out / lanes, lanes}, kFloat32) : nullptr;
+  Buffer out = f.compute("finish", sum->shape, [&](Vars i) {
     Expr biased = load(sum, {i[0], i[1], i[2], i[3], i[4]}) + load(bias, {i[1], i[4]});
+    if (!scale) return cast(types.data, max(biased, Expr(0.0)));
     Expr whole = intrinsic(Intrinsic::kRound, cast(kFloat32, biased) * load(scale, {i[1], i[4]}));
-    return cast(kUInt8, min(max(whole, Expr(0.0)), Expr(255.0)));
+    return cast(types.data, min(max(whole, Expr(0.0)), Expr(255.0)));
   });
   return f.finish("conv", {out});
 }
@@ -109,22 +97,22 @@ Func multiply_adds(int lanes, int64_t steps) {
   return make<FuncNode>("peak", std::vector{x, y}, int64_t{1}, make<Alloc>(sums, body));
 }
 
-/// sums[i] += products of groups of four bytes, twelve independent chains of whole vectors.
-Func dot_products(int lanes, int64_t steps) {
+/// sums[i] += products of groups, twelve independent chains of whole vectors.
+Func dot_products(int lanes, int64_t steps, const Types& types) {
   constexpr int kChains = 12;
-  Buffer x = buffer("x", {4}, kUInt8), w = buffer("w", {4 * lanes}, kInt8);
-  Buffer y = buffer("y", {kChains * lanes}, kInt32);
-  Buffer sums = buffer("sums", {kChains * lanes}, kInt32, Scope::kLocal);
+  Buffer x = buffer("x", {types.group}, types.data), w = buffer("w", {types.group * lanes}, types.weight);
+  Buffer y = buffer("y", {kChains * lanes}, types.sum);
+  Buffer sums = buffer("sums", {kChains * lanes}, types.sum, Scope::kLocal);
   Expr group;
-  for (int k = 0; k < 4; ++k) {
-    Expr same = broadcast(cast(kInt32, load(x, {Expr(k)})), lanes);
-    Expr each = cast(kInt32.with_lanes(lanes), load(w, {ramp(Expr(k), Expr(4), lanes)}));
+  for (int64_t k = 0; k < types.group; ++k) {
+    Expr same = broadcast(cast(types.sum, load(x, {Expr(k)})), lanes);
+    Expr each = cast(types.sum.with_lanes(lanes), load(w, {ramp(Expr(k), Expr(types.group), lanes)}));
     group = group ? group + same * each : same * each;
   }
   std::vector<Stmt> init, step, out;
   for (int i = 0; i < kChains; ++i) {
     Expr at = ramp(Expr(i * lanes), Expr(1), lanes);
-    init.push_back(store(sums, {at}, broadcast(imm(kInt32, i), lanes)));
+    init.push_back(store(sums, {at}, broadcast(constant(types.sum, i), lanes)));
     step.push_back(store(sums, {at}, load(sums, {at}) + group));
     out.push_back(store(y, {at}, load(sums, {at})));
   }
@@ -159,28 +147,20 @@ void report(benchmark::State& state, double flops) {
   state.counters["OP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void bench_peak(benchmark::State& state) {
+void bench_peak(benchmark::State& state, const Types& types) {
   Target target = codegen::host_target();
   constexpr int64_t kSteps = 100000;
-  Runnable kernel(multiply_adds(target.lanes(), kSteps), target);
+  Runnable kernel(
+      types.group > 1 ? dot_products(target.lanes(), kSteps, types) : multiply_adds(target.lanes(), kSteps),
+      target);
   for (auto _ : state) kernel.run();
-  report(state, 2.0 * 12 * target.lanes() * kSteps);
+  report(state, 2.0 * static_cast<double>(types.group * 12 * target.lanes() * kSteps));
 }
 
-void bench_quantized_peak(benchmark::State& state) {
-  Target target = codegen::host_target();
-  constexpr int64_t kSteps = 100000;
-  Runnable kernel(dot_products(target.lanes(), kSteps), target);
-  for (auto _ : state) kernel.run();
-  report(state, 2.0 * 4 * 12 * target.lanes() * kSteps);
-}
-
-using Program = Func (*)(const Convolution&, int64_t lanes);
-
-void bench_convolution(benchmark::State& state, const Convolution& c, Program program) {
+void bench_convolution(benchmark::State& state, const Convolution& c, const Types& types) {
   Target target = codegen::host_target();
   target.cores = 1;
-  Func f = program(c, target.lanes());
+  Func f = convolution(c, target.lanes(), types);
   Runnable kernel(lower(schedule::replay(schedule::default_trace(f, target), f), target), target);
   for (auto _ : state) kernel.run();
   report(state, c.flops());
@@ -190,18 +170,15 @@ void bench_convolution(benchmark::State& state, const Convolution& c, Program pr
 
 int main(int argc, char** argv) {
   using namespace lathe;
-  benchmark::RegisterBenchmark("peak/float32", bench_peak)->Unit(benchmark::kMicrosecond);
-  benchmark::RegisterBenchmark("peak/int8", bench_quantized_peak)->Unit(benchmark::kMicrosecond);
-  constexpr std::pair<const char*, Program> kPrograms[] = {{"conv", convolution},
-                                                           {"conv-int8", quantized_convolution}};
-  for (const auto& [kind, program] : kPrograms) {
-    for (const Convolution& c : kConvolutions) {
-      std::string name = fmt::format("{}/{}x{}/{}/k{}s{}", kind, c.in, c.out, c.size, c.kernel, c.stride);
-      benchmark::RegisterBenchmark(name.c_str(), [&c, program = program](benchmark::State& state) {
-        bench_convolution(state, c, program);
-      })->Unit(benchmark::kMicrosecond);
-    }
-  }
+  for (const Types& types : kTypes)
+    benchmark::RegisterBenchmark(fmt::format("peak/{}", types.name).c_str(), bench_peak, types)
+        ->Unit(benchmark::kMicrosecond);
+  for (const Types& types : kTypes)
+    for (const Convolution& c : kConvolutions)
+      benchmark::RegisterBenchmark(
+          fmt::format("conv-{}/{}x{}/{}/k{}s{}", types.name, c.in, c.out, c.size, c.kernel, c.stride).c_str(),
+          bench_convolution, c, types)
+          ->Unit(benchmark::kMicrosecond);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();
