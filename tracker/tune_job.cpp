@@ -221,11 +221,15 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   FarmMeasurer measurer(request, rows.job, rows.workloads, rows.target, store, farm);
   tuner::SessionOptions options{request.trials, request.seconds, request.seed,
                                 schedule::rounding_within(request.max_relative_error)};
+  bool searches = true;
   if (request.resume) {
     // Trials open since the job's earlier life end first: the search learns from them, and they count.
     const auto job = static_cast<JobId>(rows.job);
     while (farm.in_flight(job) > 0 && !stop()) farm.poll(job, milliseconds(100));
-    options.trials = std::max<int64_t>(0, request.trials - store.job_progress(rows.job).ended());
+    if (request.trials > 0) {  // 0: no limit
+      options.trials = request.trials - store.job_progress(rows.job).ended();
+      searches = options.trials > 0;
+    }
   }
   tuner::Session session(tasks, parse_target_text(request.target), measurer, options);
   for (size_t i = 0; i < tasks.size(); ++i)
@@ -234,7 +238,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
           known.relative_error <= request.max_relative_error)
         session.know(i, schedule::parse_trace(known.trace), known.seconds);
   if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
-  session.run(on_change, stop);
+  if (searches) session.run(on_change, stop);
   result.interrupted = stop();
   if (!result.interrupted) confirm_leaders(request, rows, store, farm);
   result.status = session.status();

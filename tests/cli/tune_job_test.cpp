@@ -138,6 +138,24 @@ def @main(%x: Tensor[(n, 512), float32]) { nn.softmax(%x, axis=1) })";
   EXPECT_THAT(ran.output, HasSubstr("(24, 512)"));
 }
 
+/// As after a crash between the last answer and the job's end.
+TEST_F(TuneJobs, AResumedJobWhoseTrialsAreSpentMeasuresNoMore) {
+  Finished job = tune(job_flags(12));
+  ASSERT_EQ(job.code, 0) << job.output;
+  const std::string reopen = fmt::format(
+      "python3 -c \"import sqlite3; d = sqlite3.connect('{}'); d.execute('UPDATE job SET state = ?', "
+      "('running',)); d.commit()\"",
+      path("t.db"));
+  ASSERT_EQ(std::system(reopen.c_str()), 0);
+  const std::string db = " --db " + path("t.db");
+  Finished resumed =
+      tune("resume " + last_line(job.output)["job"].get<std::string>() + db + " --json --out " + path("out"));
+  ASSERT_EQ(resumed.code, 0) << resumed.output;
+  const nlohmann::json row = last_line(tune("query jobs --json" + db).output)[0];
+  EXPECT_EQ(row["state"], "done");
+  EXPECT_EQ(row["trials"], 12);
+}
+
 TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
   std::ofstream(path("cut.onnx")) << "\x08\x07garbage";
   std::string flags = " --db " + path("t.db") + " --out " + path("out");
