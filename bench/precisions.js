@@ -1,8 +1,8 @@
-// Lathe in float32, in bfloat16 and in 8 bits on the same model, in turn, in one experiment; prints the ratios of their times.
+// Lathe in float32, in bfloat16 and in 8 bits on the same float32 model, in turn, in one experiment; prints the ratios of their times.
 //   ./run bench precisions --models resnet50,path.onnx [--threads 1,2] [--shape NAME=1x3x48x192] [--db FILE | --untuned] [--max-relative-error E] [--rounds R] [--json]
 // A ratio is that of float32 / the other: above 1, the other is faster. Its interval is the 95% confidence interval of
 // the median over rounds. Errors are the largest difference of an output over its largest value, from the model
-// computed in float64 on the same inputs. Without --max-relative-error and a database, schedules of float32 are exact.
+// computed in float64 on the same inputs, which ONNX Runtime's process makes.
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
 const { bin, compileModule, errorText, exitWith, folderError, median, onnxFile, parseArguments, ratioOf, Side, startOnnxRuntime, takeTurns, truthOf } = require('./race.js');

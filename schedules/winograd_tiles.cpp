@@ -18,7 +18,7 @@ constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h).
 constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8;
 /// Of operands in bfloat16, whose tiles are rounded again: two outputs of 3 taps are off by about as much as
-/// the result is for being stored, three by seven times that (decision 005).
+/// the result is for being stored, three by several times that (decision 005).
 constexpr int64_t kMostProductsBfloat16 = 4;
 /// The model's error: without a measurement, the direct algorithm stays unless this is much faster, and with
 /// one it need not be asked when this is much slower.
