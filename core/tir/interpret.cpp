@@ -43,6 +43,21 @@ struct IfCode final : StmtCode {
   StmtPtr then_case, else_case;
 };
 
+/// Runs its statement with a mask.
+struct MaskCode final : StmtCode {
+  void run(State& state) const override {
+    std::vector<uint8_t> mask(lanes);
+    for (int lane = 0; lane < lanes; ++lane)
+      mask[lane] = (state.mask.empty() || state.mask[lane]) && condition->run(state, lane);
+    std::swap(state.mask, mask);
+    then_case->run(state);
+    std::swap(state.mask, mask);
+  }
+  int lanes = 1;
+  IntPtr condition;
+  StmtPtr then_case;
+};
+
 template <typename T>
 void put(const Memory& memory, int64_t at, T value) {
   static_cast<T*>(memory.tensor.data())[at] = value;
@@ -58,6 +73,7 @@ struct StoreCode final : StmtCode {
     std::vector<int64_t> offsets(lanes), integers(lanes);
     std::vector<double> reals(lanes);
     for (int lane = 0; lane < lanes; ++lane) {
+      if (!writes(state, lane)) continue;
       offsets[lane] = address.offset(state, lane);
       if (integer)
         integers[lane] = integer->run(state, lane);
@@ -65,8 +81,10 @@ struct StoreCode final : StmtCode {
         reals[lane] = real->run(state, lane);
     }
     for (int lane = 0; lane < lanes; ++lane)
-      integer ? write(memory, offsets[lane], integers[lane]) : write(memory, offsets[lane], reals[lane]);
+      if (writes(state, lane))
+        integer ? write(memory, offsets[lane], integers[lane]) : write(memory, offsets[lane], reals[lane]);
   }
+  static bool writes(const State& state, int lane) { return state.mask.empty() || state.mask[lane]; }
   void write(Memory& memory, int64_t at, int64_t value) const {
     if (memory.tracked) memory.written[at] = 1;
     switch (type.bytes()) {
@@ -174,6 +192,7 @@ class Compiler {
       }
       case StmtKind::kIf: {
         const If& branch = *stmt.as<If>();
+        if (branch.condition.dtype().lanes > 1) return compile_mask(branch);
         auto code = std::make_unique<IfCode>();
         code->condition = exprs.compile_int(branch.condition);
         code->then_case = compile(branch.then_case);
@@ -198,6 +217,14 @@ class Compiler {
     code.slot = exprs.slot_of(buffer.get());
     code.buffer = buffer;
     for (const Expr& dim : buffer->shape) code.shape.push_back(exprs.compile_int(dim));
+    return code;
+  }
+
+  StmtPtr compile_mask(const If& branch) {
+    auto code = std::make_unique<MaskCode>();
+    code->lanes = branch.condition.dtype().lanes;
+    code->condition = exprs.compile_int(branch.condition);
+    code->then_case = compile(branch.then_case);
     return code;
   }
 

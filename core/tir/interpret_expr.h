@@ -22,6 +22,7 @@ struct Memory {
 struct State {
   std::vector<int64_t> vars;
   std::vector<Memory> buffers;
+  std::vector<uint8_t> mask;  // the lanes that vector stores write; empty: all
 };
 
 /// A compiled expression. Vectors are evaluated lane by lane; scalars ignore `lane`.

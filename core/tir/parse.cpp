@@ -232,7 +232,7 @@ Stmt Parser::statement() {
   if (accept("if")) {
     Token place = peek();
     Expr condition = expression();
-    if (condition.dtype() != kBool)
+    if (!condition.dtype().is_bool())
       source_.fail_at(place, fmt::format("the condition is {}, must be bool", to_string(condition.dtype())));
     Stmt then_case = braces();
     return make<If>(condition, then_case, accept("else") ? braces() : Stmt());

@@ -164,6 +164,9 @@ struct Seq final : NodeOf<Seq, StmtNode> {
   static constexpr auto fields = std::tuple{field("stmts", &Seq::stmts)};
 };
 
+/// Runs the case that `condition` chooses. At the lowered level the condition may have lanes: then the stores
+/// of `then_case`, all of as many lanes, write those lanes for which it holds, and nothing is loaded for the
+/// others; there is no else_case.
 struct If final : NodeOf<If, StmtNode> {
   Expr condition;
   Stmt then_case, else_case;  // else_case may be null

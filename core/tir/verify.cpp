@@ -76,8 +76,9 @@ class Verifier {
       case StmtKind::kIf: {
         const If& branch = *s.as<If>();
         expr(branch.condition, "a condition");
-        if (branch.condition.dtype() != kBool)
+        if (!branch.condition.dtype().is_bool())
           report("a condition is {}", to_string(branch.condition.dtype()));
+        if (int lanes = branch.condition.dtype().lanes; lanes > 1) masked(branch, lanes);
         ++guards_;
         stmt(branch.then_case);
         if (branch.else_case) stmt(branch.else_case);
@@ -93,6 +94,16 @@ class Verifier {
         return;
       }
     }
+  }
+
+  /// What a mask holds back are stores of as many lanes.
+  void masked(const If& branch, int lanes) {
+    if (branch.else_case) report("a condition of {} lanes has an else case", lanes);
+    post_order(branch.then_case, [&](const NodeRef& node) {
+      const Store* s = node.as<Store>();
+      if (s && lanes_of(s->indices) != lanes)
+        report("a mask of {} lanes is around a store of {}", lanes, lanes_of(s->indices));
+    });
   }
 
   void allocate(const Buffer& b) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "core/codegen/host_target.h"
 #include "core/runtime/shared_object.h"
@@ -212,6 +213,21 @@ TEST(Compile, SelectsLoadOnlyWhatIsChosen) {
   std::vector<Tensor> params{tensor_of<float>({5, 6, 7, 8}, {4}, kFloat32), Tensor({16}, kFloat32)};
   run_kernel(f, host_target(), params);
   for (int i = 0; i < 16; ++i) EXPECT_EQ(params[1].as<float>()[i], i < 4 ? 5 + i : -1);
+}
+
+TEST(Compile, MasksKeepWhatTheyHoldBack) {
+  for (DataType type : {kFloat32, kFloat16, kBFloat16, kInt8, kBool}) {
+    Buffer x = tir::buffer("x", {5}, type), y = tir::buffer("y", {16}, type);
+    Expr lanes = ramp(Expr(0), Expr(1), 16);
+    auto masked = make<tir::If>(less(lanes, broadcast(Expr(5), 16)), store(y, {lanes}, load(x, {lanes})));
+    Tensor ones = full({5}, type, 1), out = zeros({16}, type);
+    run_kernel(func("copy", {x, y}, masked), host_target(), std::vector{ones, out});
+    size_t bytes = static_cast<size_t>(5 * type.bytes());
+    EXPECT_EQ(std::memcmp(out.data(), ones.data(), bytes), 0) << to_string(type);
+    const auto* rest = static_cast<const uint8_t*>(out.data());
+    for (size_t i = bytes; i < static_cast<size_t>(out.bytes()); ++i)
+      EXPECT_EQ(rest[i], 0) << to_string(type);
+  }
 }
 }  // namespace
 }  // namespace lathe::codegen

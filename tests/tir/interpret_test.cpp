@@ -105,6 +105,18 @@ TEST(Interpret, VectorsAreReadBeforeTheyAreWritten) {
             (std::vector<float>{0, 10, 11, 12, 13, 5, 6, 7}));
 }
 
+TEST(Interpret, MasksLoadAndStoreOnlyTheirLanes) {
+  Buffer in = buffer("in", {3}, kFloat32), a = buffer("a", {8}, kFloat32);
+  Expr lanes = ramp(0, 1, 8);
+  Stmt clear = store(a, {lanes}, broadcast(fimm(kFloat32, -1), 8));
+  Stmt some = make<If>(less(lanes, broadcast(Expr(3), 8)), store(a, {lanes}, load(in, {lanes})));
+  Func func = make<FuncNode>("f", std::vector<Buffer>{in, a}, int64_t{1}, seq({clear, some}));
+  Tensor x = tensor_of<float>({0, 1, 2}, {3}, kFloat32), y = zeros({8}, kFloat32);
+  interpret(func, std::vector{x, y});
+  EXPECT_EQ(std::vector<float>(y.span<float>().begin(), y.span<float>().end()),
+            (std::vector<float>{0, 1, 2, -1, -1, -1, -1, -1}));
+}
+
 TEST(Interpret, FindsBadAccesses) {
   Buffer in = buffer("in", {2, 4}, kFloat32), out = buffer("out", {4}, kFloat32),
          t = buffer("t", {2, 2}, kFloat32);

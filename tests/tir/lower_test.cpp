@@ -55,7 +55,7 @@ TEST(VectorizeLoops, MakesRampsAndBroadcasts) {
 )");
 }
 
-TEST(VectorizeLoops, TestsConditionsForWholeVectors) {
+TEST(VectorizeLoops, MasksVectorsThatStickOut) {
   EXPECT_EQ(after({vectorize_loops, simplify_program}, R"(func f(x: float32[20]) -> (y: float32[20]) {
   for i in 0..3 {
     for v in 0..8 vectorized {
@@ -70,10 +70,32 @@ TEST(VectorizeLoops, TestsConditionsForWholeVectors) {
     if i < 2 {
       y[ramp(i * 8, 1, 8)] = x[ramp(i * 8, 1, 8)]
     } else {
-      for v in 0..8 {
-        if i * 8 + v < 20 {
-          y[i * 8 + v] = x[i * 8 + v]
-        }
+      if ramp(i * 8, 1, 8) < broadcast(20, 8) {
+        y[ramp(i * 8, 1, 8)] = x[ramp(i * 8, 1, 8)]
+      }
+    }
+  }
+)");
+}
+
+TEST(SpecializeBoundaries, MasksOnlyTheLastTile) {
+  EXPECT_EQ(after({specialize_boundaries, simplify_program},
+                  R"(func f(x: float32[20]) -> (y: float32[24]) {
+  for i in 0..3 {
+    for v in 0..8 vectorized {
+      y[i * 8 + v] = 2.0 * select(i * 8 + v < 20, x[i * 8 + v], 0.0)
+    }
+  }
+}
+)"),
+            R"(  for i in 0..3 {
+    if i < 2 {
+      for v in 0..8 vectorized {
+        y[i * 8 + v] = 2.0 * x[i * 8 + v]
+      }
+    } else {
+      for v_1 in 0..8 vectorized {
+        y[v_1 + 16] = 2.0 * select(v_1 < 4, x[v_1 + 16], 0.0)
       }
     }
   }

@@ -125,6 +125,12 @@ TEST(Verify, Levels) {
   EXPECT_EQ(find_lowered_fault(
                 parse_func("func f() -> (o: int32[4]) { for i in 0..4 vectorized { o[i] = 1i32 } }")),
             "loop i is vectorized at the lowered level");
+  auto masked = [](const char* stmt) {
+    return find_lowered_fault(parse_func(fmt::format(
+        "func f(a: int32[4]) -> (o: int32[4]) {{ if ramp(0, 1, 4) < broadcast(3, 4) {{ {} }} }}", stmt)));
+  };
+  EXPECT_EQ(masked("o[ramp(0, 1, 4)] = a[ramp(0, 1, 4)]"), std::nullopt);
+  EXPECT_EQ(masked("o[0] = a[0]"), "a mask of 4 lanes is around a store of 1");
 }
 
 TEST(Verify, Types) {

@@ -114,6 +114,10 @@ llvm::Value* Emitter::gather(const FlatAccess& at, const tir::Buffer& buffer) {
 void Emitter::scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* v) {
   llvm::Type* element = memory_type(buffer->dtype);
   llvm::Value* pointers = b_.CreateInBoundsGEP(element, storage(buffer.get()).pointer, lane_offsets(at));
+  if (mask_) {
+    b_.CreateMaskedScatter(v, pointers, llvm::Align(buffer->dtype.bytes()), mask_);
+    return;
+  }
   for (int l = 0; l < at.lanes; ++l)
     b_.CreateStore(b_.CreateExtractElement(v, l), b_.CreateExtractElement(pointers, l));
 }
@@ -141,6 +145,7 @@ llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer)
   if (!mask_) return b_.CreateAlignedLoad(type, pointer, align);
   if (at.lanes > 1)
     return b_.CreateMaskedLoad(type, pointer, align, mask_, llvm::Constant::getNullValue(type));
+  if (mask_ == statement_mask_) return b_.CreateAlignedLoad(type, pointer, align);
   llvm::Value* mask = mask_;
   mask_ = nullptr;
   llvm::Value* result =
@@ -186,11 +191,19 @@ void Emitter::emit_store(const tir::Store& e) {
   v = to_memory(v, e.buffer->dtype.with_lanes(at.lanes));
   const Storage& place = storage(e.buffer.get());
   if (!place.pointer)
-    b_.CreateStore(v, place.slots.at(at.constant));
-  else if (at.is_dense())
-    b_.CreateAlignedStore(v, pointer_to(at, e.buffer), alignment_of(at, e.buffer));
-  else
+    store_in_register(place.slots.at(at.constant), v);
+  else if (!at.is_dense())
     scatter(at, e.buffer, v);
+  else if (mask_)
+    b_.CreateMaskedStore(v, pointer_to(at, e.buffer), alignment_of(at, e.buffer), mask_);
+  else
+    b_.CreateAlignedStore(v, pointer_to(at, e.buffer), alignment_of(at, e.buffer));
+}
+
+/// Lanes that the mask leaves out keep what they hold.
+void Emitter::store_in_register(llvm::AllocaInst* slot, llvm::Value* v) {
+  if (mask_) v = b_.CreateSelect(mask_, v, b_.CreateLoad(slot->getAllocatedType(), slot));
+  b_.CreateStore(v, slot);
 }
 
 }  // namespace lathe::codegen

@@ -66,6 +66,7 @@ void Emitter::emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value*
 
 void Emitter::emit_if(const tir::If& branch) {
   llvm::Value* condition = value(branch.condition);
+  if (condition->getType()->isVectorTy()) return emit_masked(condition, branch.then_case);
   llvm::BasicBlock *then_block = block("then"), *end = block("endif");
   llvm::BasicBlock* else_block = branch.else_case ? block("else") : end;
   b_.CreateCondBr(condition, then_block, else_block);
@@ -77,6 +78,20 @@ void Emitter::emit_if(const tir::If& branch) {
   emit_case(then_block, branch.then_case);
   if (branch.else_case) emit_case(else_block, branch.else_case);
   b_.SetInsertPoint(end);
+}
+
+/// Stores and vector loads of the lanes in `condition`, if there are any: scalars need no mask then.
+void Emitter::emit_masked(llvm::Value* condition, const tir::Stmt& stmt) {
+  llvm::Value *outer = mask_, *outer_statement = statement_mask_;
+  mask_ = statement_mask_ = outer ? b_.CreateAnd(outer, condition) : condition;
+  llvm::BasicBlock *then_block = block("lanes"), *end = block("endlanes");
+  b_.CreateCondBr(b_.CreateOrReduce(mask_), then_block, end);
+  b_.SetInsertPoint(then_block);
+  emit(stmt);
+  b_.CreateBr(end);
+  b_.SetInsertPoint(end);
+  mask_ = outer;
+  statement_mask_ = outer_statement;
 }
 
 void Emitter::emit_alloc(const tir::Alloc& alloc) {

@@ -70,6 +70,7 @@ class Emitter {
   void emit_for(const tir::For& loop);
   void emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value* end);
   void emit_if(const tir::If& branch);
+  void emit_masked(llvm::Value* condition, const tir::Stmt& stmt);
   void emit_alloc(const tir::Alloc& alloc);
   void emit_store(const tir::Store& store);
 
@@ -104,6 +105,7 @@ class Emitter {
   llvm::Value* load(const tir::Load& e);
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
   void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
+  void store_in_register(llvm::AllocaInst* slot, llvm::Value* v);
   llvm::Value* gather(const FlatAccess& at, const tir::Buffer& buffer);
   void scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* v);
   llvm::Value* lane_offsets(const FlatAccess& at);
@@ -127,7 +129,8 @@ class Emitter {
   llvm::IRBuilder<> b_;
   llvm::BasicBlock* allocas_;                // the function's first block: stack slots only
   llvm::Value* parallel_ = nullptr;          // LatheParallel*, in the kernel's own function
-  llvm::Value* mask_ = nullptr;              // the lanes that a vector select wants, or all
+  llvm::Value* mask_ = nullptr;              // the lanes that a vector select or a mask wants, or all
+  llvm::Value* statement_mask_ = nullptr;    // those that the statement at hand stores; not none of them
   const tir::BufferNode* stored_ = nullptr;  // what the statement at hand writes
   bool in_parallel_;                         // the body of a parallel loop
   int64_t stack_bytes_ = 0;

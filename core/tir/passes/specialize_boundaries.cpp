@@ -129,6 +129,7 @@ class SpecializeBoundaries final : public StmtMutator {
     if (const For* loop = stmt.as<For>()) {
       const int64_t* extent = as_int(loop->extent);
       inner[loop->var.get()] = is_tile(*loop) && extent ? *extent : -1;
+      if (loop->iteration == Iteration::kVectorized) lanes_.insert(loop->var.get());
       search(loop->body, inner, in_tile || is_tile(*loop), found);
       inner.erase(loop->var.get());
     } else if (const Seq* seq = stmt.as<Seq>()) {
@@ -136,19 +137,36 @@ class SpecializeBoundaries final : public StmtMutator {
     } else if (const Alloc* alloc = stmt.as<Alloc>()) {
       search(alloc->body, inner, in_tile, found);
     } else if (const If* branch = stmt.as<If>()) {
-      for (const Expr& condition : conjuncts(branch->condition)) {
-        std::optional<EdgeTest> test = in_tile ? edge_test(condition, inner) : std::nullopt;
-        if (!test || found) continue;
-        Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
-        if (values.min >= inside.min && values.max <= inside.max)
-          continue;  // always inside: simplification sees it
-        if (values.min == INT64_MIN || values.max == INT64_MAX) continue;
-        if (values.max < inside.min || values.min > inside.max) continue;  // never
-        found = test;
-      }
+      if (in_tile) search_condition(branch->condition, inner, found);
       search(branch->then_case, inner, in_tile, found);
       search(branch->else_case, inner, in_tile, found);
+    } else if (const Store* store = stmt.as<Store>(); store && in_tile) {
+      post_order(store->value, [&](const NodeRef& node) {
+        const Select* select = node.as<Select>();
+        if (select && !found && chooses_by_lane(select->condition))
+          search_condition(select->condition, inner, found);
+      });
     }
+  }
+
+  void search_condition(const Expr& all, const Extents& inner, std::optional<EdgeTest>& found) {
+    for (const Expr& condition : conjuncts(all)) {
+      std::optional<EdgeTest> test = edge_test(condition, inner);
+      if (!test || found) continue;
+      Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
+      if (values.min >= inside.min && values.max <= inside.max)
+        continue;  // always inside: simplification sees it
+      if (values.min == INT64_MIN || values.max == INT64_MAX) continue;
+      if (values.max < inside.min || values.min > inside.max) continue;  // never
+      found = test;
+    }
+  }
+
+  /// A select that becomes a mask, which costs; others cost nothing where loops have been cut
+  /// (split_conditions).
+  bool chooses_by_lane(const Expr& condition) const {
+    return std::any_of(lanes_.begin(), lanes_.end(),
+                       [&](const VarNode* lane) { return uses_var(condition, lane); });
   }
 
   /// `body` without the conditions that hold where `test` passes.
@@ -163,12 +181,24 @@ class SpecializeBoundaries final : public StmtMutator {
         return with_body(loop, body);
       }
       Stmt visit_if(const Ref<If>& branch) override {
+        return if_then(rest_of(branch->condition), visit(branch->then_case), visit(branch->else_case));
+      }
+      Stmt visit_store(const Ref<Store>& stored) override {
+        NodeRef value = rewrite(stored->value, [&](const NodeRef& node) -> NodeRef {
+          const Select* choice = node.as<Select>();
+          return choice ? NodeRef(select(rest_of(choice->condition), choice->if_true, choice->if_false))
+                        : node;
+        });
+        if (value == stored->value) return stored;
+        return store(stored->buffer, stored->indices, value.cast<ExprNode>());
+      }
+      Expr rest_of(const Expr& all) {
         Expr rest = imm(kBool, 1);
-        for (const Expr& condition : conjuncts(branch->condition)) {
+        for (const Expr& condition : conjuncts(all)) {
           std::optional<EdgeTest> other = edge_test(condition, inner);
           if (!other || !implied(*other)) rest = logical_and(rest, condition);
         }
-        return if_then(rest, visit(branch->then_case), visit(branch->else_case));
+        return rest;
       }
       bool implied(const EdgeTest& other) const {
         if (!structural_equal(other.atom, test.atom) || (other.coefficient > 0) != (test.coefficient > 0))
@@ -190,6 +220,8 @@ class SpecializeBoundaries final : public StmtMutator {
     });
     return result.cast<StmtNode>();
   }
+
+  std::set<const VarNode*> lanes_;  // the vectorized loops seen
 };
 }  // namespace
 

@@ -124,18 +124,32 @@ class VectorBody {
   }
 
   Stmt convert_if(const If& branch) {
-    if (uses_var(branch.condition, v_.get())) {
-      std::optional<Expr> whole = holds_for_all_lanes(branch.condition);
-      Stmt vector = whole && !branch.else_case ? convert(branch.then_case) : Stmt();
-      if (!vector) return {};
-      Var lane = var(v_->name);
-      Stmt scalar = fresh_copy(make<If>(branch.condition, branch.then_case), {{v_.get(), lane}});
-      return if_then(*whole, vector, for_loop(lane, lanes_, scalar));
-    }
+    if (uses_var(branch.condition, v_.get())) return branch.else_case ? Stmt() : masked(branch);
     Stmt then_case = convert(branch.then_case);
     Stmt else_case = branch.else_case && then_case ? convert(branch.else_case) : Stmt();
     if (!then_case || (branch.else_case && !else_case)) return {};
     return if_then(branch.condition, then_case, else_case);
+  }
+
+  /// The vector statement where the condition holds for all lanes, else for those lanes where it does.
+  Stmt masked(const If& branch) {
+    Stmt vector = convert(branch.then_case);
+    if (!vector || !stores_vectors(vector)) return {};
+    Expr condition = vector_of(branch.condition, v_, lanes_);
+    if (lanes_of(condition) != lanes_) return {};
+    Stmt some = make<If>(condition, vector);
+    std::optional<Expr> whole = holds_for_all_lanes(branch.condition);
+    return whole ? if_then(*whole, vector, fresh_copy(some)) : some;
+  }
+
+  /// Nothing but stores of all lanes, which a mask can hold back.
+  bool stores_vectors(const Stmt& stmt) const {
+    bool good = true;
+    post_order(stmt, [&](const NodeRef& node) {
+      const Store* store = node.as<Store>();
+      good &= !store || tir::lanes_of(store->indices) == lanes_;
+    });
+    return good;
   }
 
   /// A linear inequality holds on a range when it holds at both ends.
