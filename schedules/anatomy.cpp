@@ -47,10 +47,6 @@ bool loads_contiguously(const Expr& value, const Var& lane) {
                               [&](const Expr& index) { return uses_var(index, lane.get()); });
       good &= !used || is_contiguous(load->indices, lane);
     }
-    const Select* select = node.as<Select>();
-    if (select && uses_var(select->condition, lane.get()))
-      good &= loads_nothing_else(select->if_true, select->condition) &&
-              loads_nothing_else(select->if_false, select->condition);
   });
   return good;
 }

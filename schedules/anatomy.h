@@ -17,8 +17,8 @@ int64_t iterations(const tir::Block& block);
 
 /// The elements at `indices` for neighbouring values of `lane` are neighbours in memory.
 bool is_contiguous(const std::vector<Expr>& indices, const Var& lane);
-/// Each load of `value` is contiguous along `lane` or the same for all, and no select that chooses by `lane`
-/// loads anything (lanes that choose differently would load where only some may) but what its condition does.
+/// Each load of `value` is contiguous along `lane` or the same for all; where a select chooses by `lane`, the
+/// loads of its sides are masked.
 bool loads_contiguously(const Expr& value, const Var& lane);
 
 /// A sum of widened products that vector units compute several products at a time:

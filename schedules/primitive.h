@@ -56,6 +56,8 @@ std::span<const Primitive> blockize_primitives();
 std::span<const Primitive> padding_primitives();
 std::span<const Primitive> winograd_primitives();
 std::span<const Primitive> im2col_primitives();
+std::span<const Primitive> pad_einsum_primitives();
+std::span<const Primitive> reindex_primitives();
 
 /// What a handle stands for. Blocks are known by name and loops by their variable; a null variable is the
 /// place outside all loops (sample_compute_location may choose it).

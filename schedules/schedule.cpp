@@ -238,6 +238,14 @@ Im2colBlocks Schedule::im2col(BlockHandle block) {
   std::vector<BlockHandle> b = run_blocks("im2col", {block});
   return {b[0], b[1], b[2]};
 }
+BlockHandle Schedule::pad_einsum(BlockHandle block, const std::vector<int64_t>& multiples) {
+  std::vector<Input> inputs{block};
+  inputs.insert(inputs.end(), multiples.begin(), multiples.end());
+  return run_blocks("pad_einsum", std::move(inputs))[0];
+}
+BlockHandle Schedule::reindex(BlockHandle block, int64_t read) {
+  return run_blocks("reindex", {block, read})[0];
+}
 void Schedule::transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes) {
   std::vector<Input> inputs{block, write};
   inputs.insert(inputs.end(), axes.begin(), axes.end());

@@ -103,6 +103,10 @@ class Schedule {
   BlockHandle blockize(LoopHandle loop);
   WinogradBlocks winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
   Im2colBlocks im2col(BlockHandle block);
+  /// One multiple for each variable of the block. Gives the block that copies what is valid.
+  BlockHandle pad_einsum(BlockHandle block, const std::vector<int64_t>& multiples);
+  /// The block that copies what `block` reads, by the variables that it is read with, in their order.
+  BlockHandle reindex(BlockHandle block, int64_t read);
   /// `axes`: pairs of a dimension of the buffer and an extent, outermost axis first.
   void transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes);
   /// Floats of `bits` bits, rounded to nearest even when there are fewer than before. Sums of rounded values

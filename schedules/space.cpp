@@ -12,14 +12,20 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// The reduction that dominates the program once element-wise blocks are merged, when it vectorizes.
-std::optional<VectorReduction> main_reduction(const Func& func, const Target& target) {
-  Schedule merged(func);
-  inline_elementwise(merged);
-  Ref<Block> block = dominant_reduction(merged.func());
-  auto reduction = block ? vector_reduction(block) : std::nullopt;
+/// The reduction that dominates the program once element-wise blocks are merged and operands are prepared,
+/// when it vectorizes.
+std::optional<VectorReduction> main_reduction(Schedule& schedule, const Target& target,
+                                              const Policy& policy) {
+  inline_elementwise(schedule);
+  if (!prepare_operands(schedule, target, policy)) return std::nullopt;
+  auto reduction = vector_reduction(dominant_reduction(schedule.func()));
   if (!reduction || vector_width(*reduction, target) == 1) return std::nullopt;
   return reduction;
+}
+
+std::optional<VectorReduction> main_reduction(const Func& func, const Target& target) {
+  Schedule prepared(func);
+  return main_reduction(prepared, target, {Decide::kHeuristic});
 }
 
 bool has_broadcast_reduction(const Func& func, const Target& target) {
@@ -35,9 +41,8 @@ bool has_vector_reduction(const Func& func, const Target& target) {
 bool always(const Func&, const Target&) { return true; }
 
 void generate_tiled(Schedule& schedule, const Target& target, const Policy& policy) {
-  auto reduction = main_reduction(schedule.func(), target);
+  auto reduction = main_reduction(schedule, target, policy);
   CHECK(reduction, "a space for reductions was asked to schedule another program");
-  inline_elementwise(schedule);
   Chain chain = reduction_chain(schedule.func(), target);
   bool dominates = std::any_of(chain.begin(), chain.end(),
                                [&](const VectorReduction& each) { return each.block == reduction->block; });

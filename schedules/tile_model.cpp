@@ -1,6 +1,7 @@
 #include "schedules/tile_model.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace lathe::schedule {
 
@@ -9,6 +10,15 @@ int64_t vector_width(int64_t extent, const Target& target) {
   for (int64_t width = std::min(lanes, extent); width > 1; --width)
     if (extent % width == 0) return width >= std::min(lanes / 2, extent) ? width : 1;
   return 1;
+}
+
+int64_t row_width(int64_t extent, const Target& target) {
+  constexpr int64_t kFewest = 4;
+  int64_t width = vector_width(extent, target);
+  if (width % kFewest == 0) return width;
+  if (extent < kFewest || target.lanes() < kFewest) return width;
+  return std::min<int64_t>(target.lanes(),
+                           static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
 }
 
 int64_t vector_width(const VectorReduction& reduction, const Target& target) {

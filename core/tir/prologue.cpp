@@ -165,6 +165,12 @@ bool is_constant_param(const Func& func, size_t i) {
   return i < kMaxMarkedParams && (constant_params(func) >> i & 1) != 0;
 }
 
+bool is_constant_param(const Func& func, const Buffer& buffer) {
+  auto param = std::find(func->params.begin(), func->params.end(), buffer);
+  return param != func->params.end() &&
+         is_constant_param(func, static_cast<size_t>(param - func->params.begin()));
+}
+
 Func with_constant_params(const Func& func, int64_t mask) {
   if (mask == constant_params(func)) return func;
   auto copy = mutate(*func);

@@ -15,6 +15,8 @@ inline constexpr size_t kMaxMarkedParams = 62;
 int64_t constant_params(const Func& func);
 /// Whether params[i] is marked.
 bool is_constant_param(const Func& func, size_t i);
+/// Whether `buffer` is a param that is marked.
+bool is_constant_param(const Func& func, const Buffer& buffer);
 /// `func` with this mask; without the annotation when it is 0. REQUIRES: bits of inputs only.
 Func with_constant_params(const Func& func, int64_t mask);
 

@@ -17,6 +17,11 @@ std::vector<BlockHandle> movable_producers(Schedule& schedule, BlockHandle block
 /// Inlines what `block` alone reads of element-wise blocks: padding.
 void inline_producers(Schedule& schedule, BlockHandle block);
 
+/// Makes a program's dominant reduction one that vectorizes along the last dimension of its output: pads that
+/// to whole vectors and packs operands that need it (operands.cpp). False when it cannot be.
+/// REQUIRES: element-wise blocks are inlined.
+bool prepare_operands(Schedule& schedule, const Target& target, const Policy& policy);
+
 /// Element-wise blocks: outer loops fused and parallel, innermost contiguous one vectorized.
 void schedule_injective(Schedule& schedule, BlockHandle block, const Target& target);
 

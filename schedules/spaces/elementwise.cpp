@@ -1,5 +1,6 @@
 #include "core/arith/simplify.h"
 #include "core/support/error.h"
+#include "core/tir/prologue.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 
@@ -29,9 +30,6 @@ Var variable_of(const Block& block, const For& loop) {
   return {};
 }
 
-/// What to do with a row whose length no good number of lanes divides.
-enum class Ragged : uint8_t { kLeaveScalar, kScalarEnd };
-
 /// Whether `value` loads neighbours when `lane` runs through vectors of `width` that begin at its multiples:
 /// x[(256 * i + lane) // 64, lane % 64], what a reshape leaves, does.
 bool loads_contiguously_by_vectors(const Block& block, const Expr& value, const Var& lane, int64_t width) {
@@ -46,31 +44,29 @@ bool loads_contiguously_by_vectors(const Block& block, const Expr& value, const 
   return loads_contiguously(analyzer.simplify(split), part);
 }
 
-/// Lanes to vectorize the innermost loop with; 1: it cannot be.
-int64_t lanes_for(const Block& block, const For& innermost, Ragged ragged, const Target& target) {
+/// Lanes to vectorize the innermost loop with; 1: it cannot be. A row whose length they do not divide ends in
+/// a masked vector.
+int64_t lanes_for(const Block& block, const For& innermost, const Target& target) {
   Var lane = variable_of(block, innermost);
   const Store* store = block.body.as<Store>();
   if (!lane || !store || !as_int(innermost.extent) || !is_contiguous(store->indices, lane)) return 1;
-  int64_t extent = int_value(innermost.extent), width = vector_width(extent, target);
-  bool contiguous = loads_contiguously(store->value, lane);
-  if (width > 1) {
-    contiguous = contiguous || loads_contiguously_by_vectors(block, store->value, lane, width);
-  } else if (ragged == Ragged::kScalarEnd && extent >= 2 * target.lanes()) {
-    width = target.lanes();
-  }
+  int64_t width = row_width(int_value(innermost.extent), target);
+  if (width == 1) return 1;
+  bool contiguous = loads_contiguously(store->value, lane) ||
+                    loads_contiguously_by_vectors(block, store->value, lane, width);
   return contiguous ? width : 1;
 }
 
-/// Vectorizes the innermost of `loops`, splitting it when it is long; the loop that then is innermost of the
-/// rest replaces it.
-void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loops, Ragged ragged,
+/// Vectorizes the innermost of `loops`, splitting it when it is no single vector; the loop that then is
+/// innermost of the rest replaces it.
+void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loops,
                          const Target& target) {
   if (loops.empty()) return;
-  int64_t width = lanes_for(*s[block], *s[loops.back()], ragged, target);
+  int64_t width = lanes_for(*s[block], *s[loops.back()], target);
   if (width == 1) return;
   LoopHandle lanes = loops.back();
   loops.pop_back();
-  if (int_value(s[lanes]->extent) > width) {
+  if (int_value(s[lanes]->extent) != width) {
     auto parts = s.split(lanes, {kInferred, width});
     loops.push_back(parts[0]);
     lanes = parts[1];
@@ -122,9 +118,14 @@ std::vector<BlockHandle> movable_producers(Schedule& s, BlockHandle block) {
     std::vector<Ref<Block>> before = producers_of(s.func(), producer);
     return before.size() == 1 && vector_reduction(before[0]) && epilogue_of(s, *before[0]);
   };
+  // It is computed when the model is built where it stands.
+  auto is_constant = [&](const Ref<Block>& producer) {
+    return std::all_of(producer->reads.begin(), producer->reads.end(),
+                       [&](const Region& read) { return is_constant_param(s.func(), read.buffer); });
+  };
   std::vector<BlockHandle> movable;
   for (const Ref<Block>& producer : producers_of(s.func(), s[block]))
-    if (is_injective(*producer) && is_int(producer->predicate, 1) &&
+    if (is_injective(*producer) && is_int(producer->predicate, 1) && !is_constant(producer) &&
         !is_param(s.func(), producer->writes[0].buffer) && consumers_of(s.func(), producer).size() == 1 &&
         !follows_reduction(producer))
       movable.push_back(s.get_block(producer->name));
@@ -154,7 +155,7 @@ void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Targe
 void schedule_injective(Schedule& s, BlockHandle block, const Target& target) {
   std::vector<LoopHandle> loops = s.get_loops(block);
   int64_t work = iterations(*s[block]);
-  vectorize_innermost(s, block, loops, Ragged::kScalarEnd, target);
+  vectorize_innermost(s, block, loops, target);
   if (work >= kParallelIterations) run_parallel(s, loops, target);
 }
 
@@ -167,7 +168,7 @@ void finish_inner_loops(Schedule& s, BlockHandle block, std::optional<LoopHandle
     if (below) inner.push_back(loop);
     below |= outer && s[loop]->var == s[*outer]->var;
   }
-  vectorize_innermost(s, block, inner, Ragged::kLeaveScalar, target);
+  vectorize_innermost(s, block, inner, target);
   int64_t repeats = 1;
   for (LoopHandle loop : inner) repeats *= int_value(s[loop]->extent);
   if (!outer || repeats > kMostUnrolled) return;

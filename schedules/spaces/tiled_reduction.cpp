@@ -98,11 +98,9 @@ class TiledReduction {
 
   /// Large weights that are constants get a copy, made when the model is built, which may be half as large.
   void halve_weights() {
-    const std::vector<Buffer>& params = s_.func()->params;
     for (size_t o = 0; o < reduction_.operands.size(); ++o) {
       Buffer& weights = reduction_.operands[o].buffer;
-      auto param = static_cast<size_t>(std::find(params.begin(), params.end(), weights) - params.begin());
-      if (!reduction_.is_weight(o) || param == params.size() || !is_constant_param(s_.func(), param) ||
+      if (!reduction_.is_weight(o) || !is_constant_param(s_.func(), weights) ||
           !may_be_half(weights->dtype, byte_size(weights), target_, policy_))
         continue;
       const std::vector<Region>& reads = s_[block_]->reads;

@@ -189,6 +189,29 @@ Func matmul(int64_t m, int64_t n, int64_t k, DataType dtype) {
   return f.finish("matmul", {c});
 }
 
+Func product(const Product& p, DataType dtype) {
+  FuncBuilder f;
+  auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, bool shared) {
+    std::vector<Expr> shape{rows, columns};
+    if (transposed) std::swap(shape[0], shape[1]);
+    if (!shared) shape.insert(shape.begin(), Expr(p.batch));
+    return f.input(name, shape, dtype);
+  };
+  auto at = [](const Buffer& b, const Expr& batch, Expr row, Expr column, bool transposed) {
+    if (transposed) std::swap(row, column);
+    return b->shape.size() == 3 ? load(b, {batch, row, column}) : load(b, {row, column});
+  };
+  Buffer x = matrix("x", p.m, p.k, p.transpose_x, false), y = matrix("y", p.k, p.n, p.transpose_y, p.shared);
+  Buffer c = f.reduce("product", {p.batch, p.m, p.n}, {p.k}, Combiner::kSum, [&](Vars i, Vars r) {
+    return at(x, i[0], i[1], r[0], p.transpose_x) * at(y, i[0], r[0], i[2], p.transpose_y);
+  });
+  if (!p.bias) return f.finish("product", {c});
+  Buffer bias = f.input("bias", {p.n}, dtype);
+  return f.finish("product", {f.compute("biased", c->shape, [&](Vars i) {
+                    return load(c, {i[0], i[1], i[2]}) + load(bias, {i[2]});
+                  })});
+}
+
 Func max_pool(int64_t blocks, int64_t size, DataType dtype) {
   FuncBuilder f;
   Buffer data = f.input("data", {1, blocks, size, size, 16}, dtype);
@@ -319,6 +342,11 @@ std::vector<Program> small_programs() {
       {"dense, one row", dense(1, 96, 30)},
       {"matmul", matmul(5, 48, 12)},
       {"matmul, odd sizes", matmul(7, 11, 13)},
+      {"products", product({})},
+      {"products, both transposed", product({.n = 37, .transpose_x = true, .transpose_y = true})},
+      {"products with one matrix, bias",
+       product({.n = 21, .transpose_y = true, .shared = true, .bias = true})},
+      {"product of a row", product({.batch = 1, .m = 1, .n = 50, .k = 33, .transpose_y = true})},
       {"max pool", max_pool(2, 9)},
       {"global average", global_average(3, 7)},
       {"softmax", softmax(3, 20)},

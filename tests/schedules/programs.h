@@ -44,6 +44,12 @@ tir::Func inverted_residual(const InvertedResidual& shape, DataType dtype = kInt
 /// x[m, k] times weights packed [n/lanes, k, lanes], plus a bias.
 tir::Func dense(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32);
 tir::Func matmul(int64_t m, int64_t n, int64_t k, DataType dtype = kInt32);
+/// b products x[m, k] or its transpose, times y[k, n] or its transpose; y is one for all when `shared`.
+struct Product {
+  int64_t batch = 3, m = 5, n = 11, k = 7;
+  bool transpose_x = false, transpose_y = false, shared = false, bias = false;
+};
+tir::Func product(const Product& shape, DataType dtype = kInt32);
 tir::Func max_pool(int64_t blocks, int64_t size, DataType dtype = kInt32);
 tir::Func global_average(int64_t blocks, int64_t size);
 tir::Func softmax(int64_t rows, int64_t columns);

@@ -81,6 +81,7 @@ class RandomSchedule {
       for (int64_t more = random_.below(4); more > 0; --more)
         inputs.push_back(input(primitive.inputs.rest, primitive));
     if (std::string(primitive.name) == "transform_layout") add_axes(inputs);
+    if (std::string(primitive.name) == "pad_einsum") add_multiples(inputs);
     // Of 64 bits to 32: no test here notices the rounding.
     if (std::string(primitive.name) == "store_as") inputs[1] = int64_t{0}, inputs[2] = int64_t{32};
     tir::Func before = schedule.func();
@@ -128,6 +129,15 @@ class RandomSchedule {
       inputs.emplace_back(dimension);
       inputs.emplace_back(extent);
     }
+  }
+
+  /// A multiple from 1 to 4 for each variable of the block.
+  void add_multiples(std::vector<Input>& inputs) {
+    inputs.resize(1);
+    auto path = path_to_block(schedule.func(), block_name(std::get<BlockHandle>(inputs[0])));
+    if (!path) return;
+    for (size_t i = 0; i < path->back().as<tir::Block>()->iters.size(); ++i)
+      inputs.emplace_back(random_.below(4) + 1);
   }
 
   std::string block_name(BlockHandle block) {

@@ -5,7 +5,10 @@
 #include <set>
 
 #include "core/support/error.h"
+#include "core/tir/builder.h"
+#include "core/tir/lower.h"
 #include "core/tir/prologue.h"
+#include "core/tir/text.h"
 #include "tests/schedules/programs.h"
 #include "tests/tir/random_func.h"
 
@@ -44,8 +47,36 @@ TEST(DefaultTrace, VectorizesAwkwardRows) {
   Lanes filtered = lanes_of(filter(1000, 256, kFloat32));
   EXPECT_EQ(std::count(filtered.begin(), filtered.end(), 16), 3);  // partial sums: cleared, added to, stored
   Lanes soft = lanes_of(softmax(8, 508));
-  EXPECT_EQ(std::count(soft.begin(), soft.end(), 16), 2);  // the element-wise steps, with a scalar end
+  EXPECT_EQ(std::count(soft.begin(), soft.end(), 16), 2);  // the element-wise steps, with a masked end
   EXPECT_EQ(std::count(soft.begin(), soft.end(), 4), 6);   // maximum and sum: lanes that divide 508
+}
+
+TEST(DefaultTrace, VectorizesProductsOfAnySize) {
+  for (int64_t n : {5, 11, 16, 37, 100, 203})
+    for (bool transposed : {false, true}) {
+      tir::Func func =
+          product({.m = 9, .n = n, .k = 31, .transpose_y = transposed, .shared = true}, kFloat32);
+      tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+      SCOPED_TRACE(tir::print(scheduled));
+      int64_t widest = 0;
+      for (int64_t lanes : vector_lanes(scheduled)) widest = std::max(widest, lanes);
+      EXPECT_GE(widest, std::min<int64_t>(n, 10)) << n;
+      tir::Func lowered = tir::lower(scheduled, avx512_target());
+      bool scalar_sums = false;
+      post_order(lowered->body, [&](const NodeRef& node) {
+        const auto* store = node.as<tir::Store>();
+        scalar_sums |= store && tir::accumulates(*store) && store->value.dtype().lanes == 1;
+      });
+      EXPECT_FALSE(scalar_sums) << n;
+    }
+}
+
+TEST(DefaultTrace, PacksConstantsWhenTheModelIsBuilt) {
+  tir::Func func =
+      tir::with_constant_params(product({.batch = 1, .m = 4, .n = 40, .transpose_y = true}, kFloat32), 2);
+  tir::SplitProgram parts = tir::split_prologue(replay(default_trace(func, avx512_target()), func));
+  ASSERT_TRUE(parts.prologue);
+  EXPECT_EQ(tir::constant_shape(parts.prologue->params.back()), (std::vector<int64_t>{3, 1, 7, 16}));
 }
 
 TEST(DefaultTrace, FitsEveryProgram) {

@@ -147,7 +147,8 @@ TEST(Tilings, WindowsAreCutBetweenCoresAsTheirNeighboursAre) {
   std::vector<int64_t> large = parts(main_of(windows_of(384, 14)), target);  // channel blocks, rows, columns
   EXPECT_EQ(large[0], 1);
   EXPECT_EQ(large[1] % 2, 0);
-  std::vector<int64_t> small = parts(main_of(windows_of(960, 7)), target);  // weights around it outgrow the data
+  std::vector<int64_t> small =
+      parts(main_of(windows_of(960, 7)), target);  // weights around it outgrow the data
   EXPECT_EQ(small[0] % 2, 0);
 }
 

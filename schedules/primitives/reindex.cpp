@@ -1,0 +1,81 @@
+// Operands packed for the block that reads them.
+#include <algorithm>
+
+#include "schedules/primitives/algorithm.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// The one load of `buffer` in `value`, or the select between that load and a constant around it.
+Expr operand_of(const Application& a, const Expr& value, const Buffer& buffer) {
+  Expr load, guarded;
+  int loads = 0;
+  post_order(value, [&](const NodeRef& node) {
+    const Load* l = node.as<Load>();
+    if (l && l->buffer == buffer) load = node.cast<ExprNode>(), ++loads;
+    const Select* s = node.as<Select>();
+    bool around = s && load && s->if_true == load && (as_int(s->if_false) || s->if_false.as<FloatImm>());
+    if (around) guarded = node.cast<ExprNode>();
+  });
+  if (loads != 1) a.fail("{} is loaded at {} places, must be loaded at 1", buffer->name, loads);
+  return guarded ? guarded : load;
+}
+
+void reindex(Application& a) {
+  Path path = a.block(0);
+  require_unscheduled(a, path);
+  auto block = path.back().cast<Block>();
+  int64_t read = a.number(1);
+  if (read < 0 || read >= static_cast<int64_t>(block->reads.size()))
+    a.fail("buffer {} of the {} that block `{}` reads", read, block->reads.size(), block->name);
+  Buffer source = block->reads[static_cast<size_t>(read)].buffer;
+  const Store* update = block->body.as<Store>();
+  if (!update || update->buffer == source) a.fail("block `{}` also writes {}", block->name, source->name);
+  Expr operand = operand_of(a, update->value, source);
+  Block copy;
+  copy.name = fresh_block_name(a.func, block->name + "_" + source->name + "_reindex");
+  std::vector<std::pair<Var, Expr>> loops;
+  std::vector<Expr> shape, own, theirs;
+  VarMap at;
+  for (const BlockIter& iter : block->iters) {
+    if (!uses_var(operand, iter.var.get())) continue;
+    Var v = var(iter.var->name), loop = var(iter.var->name + "_re");
+    copy.iters.push_back({v, iter.extent, IterKind::kSpatial, loop});
+    loops.emplace_back(loop, iter.extent);
+    shape.push_back(iter.extent);
+    own.emplace_back(v);
+    theirs.emplace_back(iter.var);
+    at[iter.var.get()] = v;
+  }
+  if (shape.empty()) a.fail("block `{}` reads {} at one place", block->name, source->name);
+  Buffer packed = buffer(fresh_buffer_name(a.func, source->name + "_reindex"), shape, source->dtype);
+  copy.body = store(packed, own, substitute(operand, at));
+  declare_accesses(copy);
+  Stmt reader = changed(block, [&](Block& changed) {
+    changed.body = rewrite(block->body, [&](const NodeRef& node) -> NodeRef {
+                     return node == operand ? NodeRef(load(packed, theirs)) : node;
+                   }).cast<StmtNode>();
+    declare_accesses(changed);
+  });
+  std::string name = copy.name;
+  Stmt nests = seq({nest(loops, seal(std::make_unique<Block>(std::move(copy)))),
+                    replace(top_statement(path), block, reader)});
+  a.func = with_algorithm(a, *block, nests, {packed});
+  a.give_block(name);
+}
+
+using enum InputKind;
+constexpr Primitive kPrimitives[] = {
+    {"reindex",
+     "for i, j, k: c[i, j] += a[i, k] * b[2*j + k]  ->  for j, k: r[j, k] = b[2*j + k]; for i, j, k: c[i, j] "
+     "+= a[i, k] * r[j, k], for the given one of the buffers read",
+     {{kBlock, kInt}},
+     reindex},
+};
+}  // namespace
+
+std::span<const Primitive> reindex_primitives() { return kPrimitives; }
+
+}  // namespace lathe::schedule
