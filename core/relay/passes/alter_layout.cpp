@@ -128,9 +128,10 @@ class AlterLayout final : public ExprMutator {
     return static_cast<double>(block) / static_cast<double>(paid);
   }
 
-  /// The same in powers of two: dense layers wait for memory, which likes whole lines.
-  int64_t dense_block_for(int64_t units) const {
-    for (int64_t block = lanes_; block >= 4; block /= 2)
+  /// Whole vectors; else schedules pad the units and pack the weights themselves, which `products` at once in
+  /// a lane keeps them from.
+  int64_t dense_block_for(int64_t units, int64_t products) const {
+    for (int64_t block = lanes_; block >= (products > 1 ? 4 : lanes_); block /= 2)
       if (units % block == 0) return block;
     return 0;
   }
@@ -347,13 +348,13 @@ class AlterLayout final : public ExprMutator {
 
   Expr packed_dense(const Ref<Call>& e) {
     const TensorType* weight = tensor_type_of(e->args[1]);
-    int64_t block = weight && has_constant_shape(*weight) ? dense_block_for(int_value(weight->shape[0])) : 0;
+    int64_t group = products_of(*e), block = 0;
+    if (weight && has_constant_shape(*weight)) block = dense_block_for(int_value(weight->shape[0]), group);
     const DenseAttrs& a = attrs_as<DenseAttrs>(e->attrs);
     if (!block || !a.weight_layout.empty()) return visit_default(e);
     auto altered = mutate(a);
     altered->weight_layout = fmt::format("NC{}n", block);
     auto [data, kernel] = flattened_in_blocks(e);
-    int64_t group = products_of(*e);
     if (group > 1 && int_value(weight->shape[1]) % group == 0)
       altered->weight_layout += fmt::format("{}c", group);
     Expr packed = transform(kernel, "NC", altered->weight_layout);
