@@ -1,0 +1,61 @@
+"""Writes small random ONNX models (opset 13, float32): one block each, sizes round and odd, as other people's have them.
+
+usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|all | --kind K]    needs python3-onnx, python3-numpy
+
+Kinds take turns: with all of them, the first 25 files are the classic ones of that seed. A file's name says its number,
+kind and sizes; the paths are printed. The same arguments give the same files, byte for byte. Exit code 2: bad usage.
+"""
+import argparse
+import os
+import sys
+
+import numpy
+import onnx
+
+import random_classic_blocks
+import random_wide_blocks
+from random_graph import RandomGraph
+
+CLASSIC = random_classic_blocks.KINDS
+ALL = {**CLASSIC, **random_wide_blocks.KINDS}
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        """One line, without the usage."""
+        self.exit(2, f'error: {message}\n')
+
+
+def parse_arguments():
+    parser = Parser(usage=__doc__.splitlines()[2][len('usage: '):])
+    parser.add_argument('folder')
+    parser.add_argument('--seed', type=int, required=True)
+    parser.add_argument('--count', type=int, default=50)
+    parser.add_argument('--kinds', choices=['classic', 'all'], default='all')
+    parser.add_argument('--kind')
+    arguments = parser.parse_args()
+    if arguments.seed < 0 or arguments.count < 1:
+        parser.error('--seed must be at least 0 and --count at least 1')
+    if arguments.kind is not None and arguments.kind not in ALL:
+        parser.error(f'no kind is named {arguments.kind}; there are {", ".join(ALL)}')
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    kinds = CLASSIC if arguments.kinds == 'classic' else ALL
+    names = [arguments.kind] if arguments.kind else list(kinds)
+    rng = numpy.random.default_rng(arguments.seed)
+    os.makedirs(arguments.folder, exist_ok=True)
+    for i in range(arguments.count):
+        kind = names[i % len(names)]
+        graph = RandomGraph(rng)
+        output, label, *dtype = ALL[kind](graph)
+        model = graph.model(kind, output, *(dtype or [onnx.TensorProto.FLOAT]))
+        path = os.path.join(arguments.folder, f'{i:03d}_{kind}_{label}.onnx')
+        onnx.save(model, path)
+        print(path)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
