@@ -229,15 +229,7 @@ Value matrix_product(const Node& node, Value a, Value b,
   if (sb.size() == 2) {  // one weight for all rows
     result = dense(reshape(a, {shape_size(sa) / std::max<int64_t>(k, 1), k}), transposed_last_two(b));
   } else {
-    int64_t count = shape_size(batch);
-    auto spread = [&](const Value& value, const Ints& matrix) {
-      Ints full = batch;
-      full.insert(full.end(), matrix.end() - 2, matrix.end());
-      Value wide =
-          shape_of(value) == full ? value : emit("broadcast_to", {value}, make<relay::InitAttrs>(full));
-      return reshape(wide, {count, full[full.size() - 2], full.back()});
-    };
-    result = emit("nn.batch_matmul", {spread(a, sa), transposed_last_two(spread(b, sb))});
+    result = emit("nn.matmul", {a, b}, make<relay::MatmulAttrs>());
   }
   Ints shape = batch;
   if (!vector_a) shape.push_back(m);
