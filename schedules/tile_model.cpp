@@ -14,11 +14,10 @@ int64_t vector_width(int64_t extent, const Target& target) {
 
 int64_t row_width(int64_t extent, const Target& target) {
   constexpr int64_t kFewest = 4;
-  int64_t width = vector_width(extent, target);
-  if (width % kFewest == 0) return width;
-  if (extent < kFewest || target.lanes() < kFewest) return width;
-  return std::min<int64_t>(target.lanes(),
-                           static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
+  int64_t lanes = target.lanes(), width = vector_width(extent, target);
+  bool as_few_vectors = extent / width <= (extent + lanes - 1) / lanes;
+  if ((width % kFewest == 0 && as_few_vectors) || extent < kFewest || lanes < kFewest) return width;
+  return std::min(lanes, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
 }
 
 int64_t vector_width(const VectorReduction& reduction, const Target& target) {

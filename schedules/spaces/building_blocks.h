@@ -114,6 +114,8 @@ void generate_winograd(Schedule& schedule, const Target& target, const Policy& p
 bool has_implicit_gemm(const tir::Func& func, const Target& target);
 void generate_implicit_gemm(Schedule& schedule, const Target& target, const Policy& policy);
 
+/// A constant of the model, or computed from constants alone: when the model is built.
+bool is_constant(const tir::Func& func, const tir::Buffer& buffer);
 /// Constants this large come from memory, or from a cache that all cores share, in each run of a model: the
 /// others' are as many again and again.
 int64_t far_bytes(const Target& target);

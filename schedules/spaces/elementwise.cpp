@@ -1,6 +1,5 @@
 #include "core/arith/simplify.h"
 #include "core/support/error.h"
-#include "core/tir/prologue.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 
@@ -44,6 +43,17 @@ bool loads_contiguously_by_vectors(const Block& block, const Expr& value, const 
   return loads_contiguously(analyzer.simplify(split), part);
 }
 
+/// How many vectors to compute at a time: functions that are long chains of dependent instructions leave the
+/// units idle otherwise.
+int64_t vectors_at_once(const Expr& value) {
+  bool chains = false;
+  post_order(value, [&](const NodeRef& node) {
+    const IntrinsicCall* call = node.as<IntrinsicCall>();
+    chains |= call && call->intrinsic < Intrinsic::kFloor && call->intrinsic != Intrinsic::kSqrt;
+  });
+  return chains ? 2 : 1;
+}
+
 /// Lanes to vectorize the innermost loop with; 1: it cannot be. A row whose length they do not divide ends in
 /// a masked vector.
 int64_t lanes_for(const Block& block, const For& innermost, const Target& target) {
@@ -54,7 +64,9 @@ int64_t lanes_for(const Block& block, const For& innermost, const Target& target
   if (width == 1) return 1;
   bool contiguous = loads_contiguously(store->value, lane) ||
                     loads_contiguously_by_vectors(block, store->value, lane, width);
-  return contiguous ? width : 1;
+  if (!contiguous) return 1;
+  int64_t together = vectors_at_once(store->value), extent = int_value(innermost.extent);
+  return extent >= 2 * together * width ? together * width : width;
 }
 
 /// Vectorizes the innermost of `loops`, splitting it when it is no single vector; the loop that then is
@@ -118,14 +130,10 @@ std::vector<BlockHandle> movable_producers(Schedule& s, BlockHandle block) {
     std::vector<Ref<Block>> before = producers_of(s.func(), producer);
     return before.size() == 1 && vector_reduction(before[0]) && epilogue_of(s, *before[0]);
   };
-  // It is computed when the model is built where it stands.
-  auto is_constant = [&](const Ref<Block>& producer) {
-    return std::all_of(producer->reads.begin(), producer->reads.end(),
-                       [&](const Region& read) { return is_constant_param(s.func(), read.buffer); });
-  };
   std::vector<BlockHandle> movable;
   for (const Ref<Block>& producer : producers_of(s.func(), s[block]))
-    if (is_injective(*producer) && is_int(producer->predicate, 1) && !is_constant(producer) &&
+    if (is_injective(*producer) && is_int(producer->predicate, 1) &&
+        !is_constant(s.func(), producer->writes[0].buffer) &&
         !is_param(s.func(), producer->writes[0].buffer) && consumers_of(s.func(), producer).size() == 1 &&
         !follows_reduction(producer))
       movable.push_back(s.get_block(producer->name));

@@ -1,9 +1,20 @@
 // In which type constants are kept.
+#include "core/tir/prologue.h"
 #include "schedules/spaces/building_blocks.h"
 
 namespace lathe::schedule {
 
 using namespace tir;
+
+bool is_constant(const Func& func, const Buffer& buffer) {
+  if (is_param(func, buffer)) return is_constant_param(func, buffer);
+  for (const Ref<Block>& block : all_blocks(func)) {
+    if (!writes_buffer(*block, buffer.get())) continue;
+    for (const Region& read : block->reads)
+      if (read.buffer != buffer && !is_constant(func, read.buffer)) return false;
+  }
+  return true;
+}
 
 int64_t far_bytes(const Target& target) { return target.l2_bytes / 32; }
 

@@ -317,7 +317,8 @@ class TiledReduction {
   void prefetch_weights() {
     int64_t weights = 0;
     for (size_t o = 0; o < reduction_.operands.size(); ++o)
-      if (reduction_.is_weight(o)) weights += byte_size(reduction_.operands[o].buffer);
+      if (reduction_.is_weight(o) && is_constant(s_.func(), reduction_.operands[o].buffer))
+        weights += byte_size(reduction_.operands[o].buffer);
     if (weights < far_bytes(target_)) return;
     IntHandle ahead = s_.sample_categorical({0, 1024, 4096, 16384, 65536}, heuristic({2}));
     for (LoopHandle loop : reduce_)
