@@ -15,6 +15,7 @@ enum class PassId : uint8_t {
   kInferType,
   kSimplifyInference,
   kSimplifyExpr,
+  kConvTransposeToConv,
   kCanonicalizeOps,
   kFakeQuantizationToInteger,
   kCanonicalizeQnn,

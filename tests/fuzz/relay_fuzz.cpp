@@ -51,6 +51,7 @@ void run_one(std::string_view bytes) {
                        kSimplifyInference,
                        kToMixedPrecision,
                        kSimplifyExpr,
+                       kConvTransposeToConv,
                        kCanonicalizeOps,
                        kEliminateCommonSubexpr,
                        kDeadCode,
