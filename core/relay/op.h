@@ -52,11 +52,19 @@ using InferType = Relation (*)(RelationContext&, const Attrs&);
 using Compute = std::vector<tir::Buffer> (*)(tir::FuncBuilder&, const Attrs&, std::span<const tir::Buffer>,
                                              const Type& result);
 
-/// How layout alteration treats an operator.
+/// How layout alteration (passes/alter_layout) treats an operator on blocked channels, NCHW16c.
 enum class LayoutRule : uint8_t {
-  kNone,         // needs its declared layout: inputs are converted back
-  kElementwise,  // any layout, same for all inputs of full rank; result has it
-  kOwn,          // passes/alter_layout.cpp knows: conv2d, pooling, concatenate, ...
+  kNone,           // needs its declared layout: inputs are converted back
+  kElementwise,    // any layout, same for all inputs of full rank; result has it
+  kAttribute,      // is told by its attribute `layout`: pooling, resizing
+  kReduction,      // any layout, over height and width
+  kPadding,        // any layout, of all axes but the channels
+  kSlice,          // the same
+  kConcatenation,  // a block that divides the channels of all parts
+  kBias,           // data and a vector over the channels: their sum
+  kSlope,          // the same: max(x, 0) + vector * min(x, 0)
+  kConvolution,    // begins blocks, with packed weights
+  kDense,          // packs its weights
 };
 
 struct Op {

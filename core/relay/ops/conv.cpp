@@ -171,7 +171,8 @@ Relation quantized_conv_type(RelationContext& c, const Attrs& attrs) {
   return conv_type<2>(c, attrs);
 }
 
-constexpr Op row(const char* name, const char* doc, InferType infer, Compute compute) {
+constexpr Op row(const char* name, const char* doc, InferType infer, Compute compute,
+                 LayoutRule layout = LayoutRule::kNone) {
   return {.name = name,
           .doc = doc,
           .args = 2,
@@ -179,14 +180,14 @@ constexpr Op row(const char* name, const char* doc, InferType infer, Compute com
           .infer = infer,
           .compute = compute,
           .fusion = Fusion::kAnchor,
-          .layout = LayoutRule::kOwn};
+          .layout = layout};
 }
 
 constexpr Op kConvOps[] = {
     row("nn.conv1d", "Convolution of data (N, C, W) with weight (O, I, W).", conv_type<1>, conv<1>),
     row("nn.conv2d",
         "Convolution of data (N, C, H, W) with weight (O, I, H, W); `groups` groups of channels.",
-        conv_type<2>, conv<2>),
+        conv_type<2>, conv<2>, LayoutRule::kConvolution),
     row("nn.conv3d", "Convolution of data (N, C, D, H, W) with weight (O, I, D, H, W).", conv_type<3>,
         conv<3>),
     row("nn.contrib_conv2d_NCHWc",

@@ -145,7 +145,7 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
 
 constexpr Op kDenseOps[] = {
     row("nn.dense", "data (..., K) times the transpose of weight (N, K).", &DenseAttrs::kType, dense_type,
-        dense, LayoutRule::kOwn),
+        dense, LayoutRule::kDense),
     row("nn.contrib_dense_pack", "dense with a packed weight (N/x, K, x).", &DenseAttrs::kType, dense_type,
         dense, LayoutRule::kNone),
     row("nn.matmul", "Matrix product, either side stored transposed.", &MatmulAttrs::kType, matmul_type,

@@ -212,7 +212,7 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
           .infer = infer,
           .compute = compute,
           .fusion = Fusion::kInjective,
-          .layout = LayoutRule::kOwn};
+          .layout = LayoutRule::kAttribute};
 }
 
 constexpr Op kImageOps[] = {

@@ -228,9 +228,9 @@ Relation sub_pixel_type(RelationContext& c, const Attrs& attrs) {
   const SubPixelAttrs& a = attrs_as<SubPixelAttrs>(attrs);
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
-  require_rank(c, 0, *x, 4);
   Layout layout = Layout::parse(a.layout);
   require_axes(c, layout, "NCHW");
+  require_rank(c, 0, *x, layout.rank());
   if (a.mode != "DCR" && a.mode != "CRD") mismatch(c, "mode is `{}`, must be DCR or CRD", a.mode);
   Shape shape = x->shape;
   int64_t b = a.block_size;
@@ -274,30 +274,31 @@ Buffers sub_pixel(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
 }
 
 constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
-                 int args = 1) {
+                 LayoutRule layout = LayoutRule::kNone, int args = 1) {
   return {.name = name,
           .doc = doc,
           .args = args,
           .attrs = attrs,
           .infer = infer,
           .compute = compute,
-          .fusion = Fusion::kInjective};
+          .fusion = Fusion::kInjective,
+          .layout = layout};
 }
 
 constexpr Op kMoveOps[] = {
     row("strided_slice", "begin:end:stride along axes, as in NumPy.", &StridedSliceAttrs::kType,
-        strided_slice_type, strided_slice),
+        strided_slice_type, strided_slice, LayoutRule::kSlice),
     row("tile", "The tensor repeated reps[d] times along each axis.", &TileAttrs::kType, tile_type, tile),
     row("repeat", "Each element repeated along `axis`.", &RepeatAttrs::kType, repeat_type, repeat),
     row("reverse", "The order along `axis` reversed.", &ReverseAttrs::kType, reverse_type, reverse),
     row("nn.pad", "Padding by the second argument, the edge, or reflection.", &PadAttrs::kType, pad_type, pad,
-        2),
+        LayoutRule::kPadding, 2),
     row("nn.mirror_pad", "Padding by reflection, the edge repeated (SYMMETRIC) or not (REFLECT).",
         &MirrorPadAttrs::kType, mirror_pad_type, mirror_pad),
     row("nn.depth_to_space", "Channels laid out as blocks of pixels.", &SubPixelAttrs::kType,
-        sub_pixel_type<true>, sub_pixel<true>),
+        sub_pixel_type<true>, sub_pixel<true>, LayoutRule::kAttribute),
     row("nn.space_to_depth", "Blocks of pixels laid out as channels.", &SubPixelAttrs::kType,
-        sub_pixel_type<false>, sub_pixel<false>),
+        sub_pixel_type<false>, sub_pixel<false>, LayoutRule::kAttribute),
 };
 }  // namespace
 

@@ -165,7 +165,7 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
           .infer = infer,
           .compute = compute,
           .fusion = Fusion::kAnchor,
-          .layout = LayoutRule::kOwn};
+          .layout = LayoutRule::kAttribute};
 }
 
 template <int kRank, PoolKind kKind>

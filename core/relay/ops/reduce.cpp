@@ -149,24 +149,31 @@ Buffers arg_extreme(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) 
 }
 
 constexpr Op row(const char* name, const char* doc, Compute compute, InferType infer = reduce_type,
-                 const NodeType* attrs = &ReduceAttrs::kType, int args = 1) {
+                 const NodeType* attrs = &ReduceAttrs::kType, int args = 1,
+                 LayoutRule layout = LayoutRule::kNone) {
   return {.name = name,
           .doc = doc,
           .args = args,
           .attrs = attrs,
           .infer = infer,
           .compute = compute,
-          .fusion = Fusion::kReduction};
+          .fusion = Fusion::kReduction,
+          .layout = layout};
+}
+
+/// A reduction of one tensor to its type: in any layout.
+constexpr Op plain_row(const char* name, const char* doc, Compute compute) {
+  return row(name, doc, compute, reduce_type, &ReduceAttrs::kType, 1, LayoutRule::kReduction);
 }
 
 constexpr Op kReduceOps[] = {
-    row("sum", "Sum over `axis`.", reduce<tir::Combiner::kSum>),
-    row("prod", "Product over `axis`.", reduce<tir::Combiner::kProd>),
-    row("max", "Largest over `axis`.", reduce<tir::Combiner::kMax>),
-    row("min", "Smallest over `axis`.", reduce<tir::Combiner::kMin>),
+    plain_row("sum", "Sum over `axis`.", reduce<tir::Combiner::kSum>),
+    plain_row("prod", "Product over `axis`.", reduce<tir::Combiner::kProd>),
+    plain_row("max", "Largest over `axis`.", reduce<tir::Combiner::kMax>),
+    plain_row("min", "Smallest over `axis`.", reduce<tir::Combiner::kMin>),
     row("all", "True where all over `axis` are, of booleans.", reduce<tir::Combiner::kAnd>, logical_type),
     row("any", "True where one over `axis` is, of booleans.", reduce<tir::Combiner::kOr>, logical_type),
-    row("mean", "Mean over `axis`.", mean),
+    plain_row("mean", "Mean over `axis`.", mean),
     row("variance", "Mean squared difference from the mean, given as second argument with reduced axes of 1.",
         variance, variance_type, &ReduceAttrs::kType, 2),
     row("logsumexp", "log(sum(exp(x))) over `axis`, without overflow.", logsumexp, float_type),

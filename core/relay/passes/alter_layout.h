@@ -11,8 +11,9 @@
 namespace lathe::relay {
 
 /// REQUIRES: types are inferred, batch norms simplified away. Packs constant weights; new expressions have no
-/// types. Convolutions whose results have no block of at least 4 channels get more, of constant weight zero,
-/// which are cut off again; other channels without a block keep NCHW.
+/// types. Convolutions of at least 4 results get blocks whatever their channels: those that don't divide are
+/// filled up, with weight zero, and stay so through the operators between; groups of few channels are joined,
+/// with zeros between them. What lies beyond the channels is cut off where a value leaves blocked form.
 Module alter_layout(const Module& module, const Target& target);
 
 }  // namespace lathe::relay

@@ -6,6 +6,7 @@
 #include "core/relay/lower.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/ops/layout.h"
+#include "core/relay/passes/alter_layout/blocks.h"
 #include "core/tir/interpret.h"
 
 namespace lathe::relay {
@@ -103,22 +104,20 @@ TEST(AlterLayout, ResidualBlockHasNoTransformsInside) {
 }
 
 TEST(AlterLayout, BlocksFollowTheVectorWidthAndTheChannels) {
-  Net n({1, 16, 5, 5});
-  Expr x = n.conv(n.conv(n.data(), 24, 1), 20, 3);
   struct Case {
     int lanes;
-    const char *cpu, *of_24, *of_20;
+    const char* cpu;
+    std::vector<int64_t> blocks;
   };
-  for (auto [lanes, cpu, of_24, of_20] :
-       {Case{4, "", "NCHW4c", "NCHW4c"}, Case{8, "", "NCHW8c", "NCHW5c"}, Case{16, "", "NCHW12c", "NCHW10c"},
-        Case{16, "znver4", "NCHW8c", "NCHW10c"}}) {
+  const std::vector<int64_t> kChannels{3, 5, 24, 20, 40, 42, 50, 100, 64};
+  for (const auto& [lanes, cpu, blocks] :
+       {Case{4, "", {0, 4, 4, 4, 4, 4, 4, 4, 4}}, Case{8, "", {0, 5, 8, 8, 8, 7, 8, 8, 8}},
+        Case{16, "", {0, 5, 12, 10, 16, 14, 13, 16, 16}},
+        Case{16, "znver4", {0, 5, 8, 8, 8, 14, 13, 16, 16}}}) {
     Target target = target_of(lanes);
     target.cpu = cpu;
-    Ref<Function> f = altered(n.main(x), target);
-    const Call* back = f->body.as<Call>();
-    EXPECT_EQ(back->attrs.as<LayoutTransformAttrs>()->src_layout, of_20);
-    const Call* first = back->args[0].as<Call>()->args[0].as<Call>();
-    EXPECT_EQ(first->attrs.as<ConvAttrs>()->out_layout, of_24);
+    for (size_t i = 0; i < kChannels.size(); ++i)
+      EXPECT_EQ(Blocks(target).best(kChannels[i]), blocks[i]) << lanes << " lanes, " << kChannels[i];
   }
 }
 
@@ -224,24 +223,79 @@ TEST(AlterLayout, PadsResizesAndLeaksInBlocks) {
   EXPECT_EQ(count(f, "layout_transform"), 2);
 }
 
-TEST(AlterLayout, ChannelsWithoutABlockAreFilledUp) {
-  for (int64_t in : {1, 3, 8}) {
+TEST(AlterLayout, ChannelsAreFilledUpAndStaySo) {
+  for (int64_t in : {1, 3, 8, 17, 50}) {
     Net n({1, in, 6, 5});
-    Ref<Function> f = altered(n.main(n.relu(n.bias(n.conv(n.data(), 17, 3)))), 8);
-    const Call* conv = nullptr;
+    Expr x = n.relu(n.bias(n.conv(n.data(), 17, 3)));
+    x = typed_call("sigmoid", {n.pool("nn.max_pool2d", n.conv(x, 17, 3, 1, 17))});  // depthwise
+    Ref<Function> f = altered(n.main(n.conv(x, 53, 3)), 16);
+    EXPECT_EQ(count(f, "nn.conv2d"), 0) << in << " channels";
+    EXPECT_EQ(count(f, "strided_slice"), 1) << "of the result";
+    EXPECT_EQ(count(f, "layout_transform"), in == 1 ? 1 : 2);
+  }
+}
+
+/// Zeros divided by zeros must not reach a sum.
+TEST(AlterLayout, WhatIsNoNumberIsCutOff) {
+  Net n({1, 17, 4, 5});
+  Expr x = n.relu(n.conv(n.data(), 17, 1));
+  Expr divided = typed_call("divide", {x, n.weight({17, 1, 1})});
+  Expr logarithm = typed_call("log", {typed_call("add", {x, typed_constant(full({}, kFloat32, 1))})});
+  Expr root = typed_call("rsqrt", {x});
+  for (const Expr& y : {divided, logarithm, root}) {
+    Ref<Function> f =
+        altered(n.main(n.conv(typed_call("minimum", {y, typed_constant(full({}, kFloat32, 9))}), 8, 1)), 16);
+    EXPECT_EQ(count(f, "strided_slice"), y == logarithm ? 0 : 1);
+  }
+}
+
+TEST(AlterLayout, GroupsOfAnySize) {
+  struct Case {
+    int64_t groups, in, out;  // channels a group
+    int slices, joined;
+  };
+  for (auto [groups, in, out, slices, joined] :
+       {Case{4, 4, 4, 0, 1}, Case{8, 4, 4, 0, 2}, Case{4, 10, 10, 0, 4}, Case{2, 20, 5, 0, 1},
+        Case{3, 17, 19, 1, 3}, Case{2, 35, 16, 0, 2}, Case{3, 1, 7, 1, 0}, Case{17, 1, 1, 1, 0}}) {
+    SCOPED_TRACE(fmt::format("{} groups, {} to {}", groups, in, out));
+    Net n({1, groups * in, 4, 5});
+    Ref<Function> f = altered(n.main(n.conv(n.data(), groups * out, 3, 1, groups)), 16);
+    EXPECT_EQ(count(f, "nn.conv2d"), 0);
+    EXPECT_EQ(count(f, "strided_slice"), slices);
     post_order(f, [&](const NodeRef& node) {
       const Call* call = node.as<Call>();
-      if (call && call->callee.as<OpNode>()->name == "nn.contrib_conv2d_NCHWc") conv = call;
+      if (!call || call->callee.as<OpNode>()->name != "nn.contrib_conv2d_NCHWc") return;
+      EXPECT_EQ(call->attrs.as<ConvAttrs>()->groups, joined);
     });
-    ASSERT_TRUE(conv) << in << " channels";
-    EXPECT_EQ(constant_shape(*conv->checked_type.as<TensorType>()), (Index{1, 3, 6, 5, 8}));
-    EXPECT_EQ(count(f, "strided_slice"), 1);
   }
-  // To fill 2 up to 8 would be four times the work; what is read in no blocks either stays.
-  Net few({1, 8, 6, 5});
-  EXPECT_EQ(count(altered(few.main(few.conv(few.data(), 2, 3)), 8), "strided_slice"), 0);
-  Net odd({1, 17, 6, 5});
-  EXPECT_EQ(count(altered(odd.main(odd.conv(odd.data(), 17, 3)), 8), "strided_slice"), 0);
+}
+
+TEST(AlterLayout, ProductsAtOnceFillUpTheInputChannels) {
+  for (DataType type : {kInt8, kBFloat16})
+    for (auto [groups, in, out] : {std::tuple{1, 10, 10}, {1, 50, 17}, {2, 9, 20}, {2, 35, 35}, {6, 1, 1}}) {
+      SCOPED_TRACE(fmt::format("{}: {} groups, {} to {}", to_string(type), groups, in, out));
+      Net n({1, groups * in, 3, 4});
+      auto attrs = std::make_unique<ConvAttrs>();
+      attrs->groups = groups, attrs->out_dtype = type == kInt8 ? kInt32 : kFloat32;
+      Expr data = typed_call("cast", {n.data()}, make<CastAttrs>(type));
+      Expr weight = typed_constant(random_tensor({groups * out, in, 2, 2}, type, 5));
+      Expr conv = typed_call("nn.conv2d", {data, weight}, seal(std::move(attrs)));
+      EXPECT_EQ(
+          count(altered(n.main(typed_call("cast", {conv}, make<CastAttrs>(kFloat32))), 16), "nn.conv2d"), 0);
+    }
+}
+
+/// Channels of pixels stay in blocks where those of one pixel are whole blocks.
+TEST(AlterLayout, ChannelsBecomePixelsInBlocks) {
+  for (int64_t channels : {64, 20}) {
+    Net n({1, 8, 4, 3});
+    Expr x =
+        typed_call("nn.depth_to_space", {n.conv(n.data(), channels, 1)}, make<SubPixelAttrs>(int64_t{2}));
+    auto cut = std::make_unique<StridedSliceAttrs>();
+    cut->begin = {1, 0}, cut->end = {8, 5}, cut->strides = {1, 1}, cut->axes = Ints{2, -1};
+    Ref<Function> f = altered(n.main(n.relu(typed_call("strided_slice", {x}, seal(std::move(cut))))), 16);
+    EXPECT_EQ(f->body.as<Call>()->callee.as<OpNode>()->name, channels == 64 ? "layout_transform" : "nn.relu");
+  }
 }
 
 TEST(AlterLayout, KeepsWhatHasNoBlock) {

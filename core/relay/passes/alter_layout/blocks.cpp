@@ -1,0 +1,45 @@
+#include "core/relay/passes/alter_layout/blocks.h"
+
+#include <algorithm>
+
+namespace lathe::relay {
+
+Blocks::Blocks(const Target& target)
+    : lanes_(std::clamp(target.lanes(), 4, 16)), lanes_at_once_(std::clamp(target.lanes_at_once(), 4, 16)) {}
+
+int64_t Blocks::lanes_paid(int64_t channels, int64_t block) const {
+  return round_up(channels, block) / block * round_up(block, lanes_at_once_);
+}
+
+bool Blocks::is_better(int64_t channels, int64_t block, int64_t than) const {
+  // Smaller blocks are more instructions, and their vectors lie across cache lines.
+  auto is_worthwhile = [](int64_t less, int64_t more) { return 115 * less < 100 * more; };
+  int64_t paid = lanes_paid(channels, block), paid_else = lanes_paid(channels, than);
+  if (is_worthwhile(paid, paid_else)) return true;
+  bool fits = channels % block == 0 && channels % than != 0;
+  return paid <= paid_else && (fits || is_worthwhile(round_up(channels, block), round_up(channels, than)));
+}
+
+int64_t Blocks::best(int64_t channels, int64_t unit) const {
+  int64_t best = 0;
+  if (channels < 4) return 0;
+  for (int64_t block = lanes_; block >= 4; --block)
+    if (block % unit == 0 && (!best || is_better(channels, block, best))) best = block;
+  return best;
+}
+
+int64_t Blocks::exact(int64_t channels, int64_t unit) const {
+  int64_t best = 0;
+  for (int64_t block = lanes_; block >= 4; --block)
+    if (channels % block == 0 && block % unit == 0 && (2 * block >= lanes_ || block % 4 == 0) &&
+        (!best || is_better(channels, block, best)))
+      best = block;
+  return best;
+}
+
+int64_t Blocks::read(int64_t channels, int64_t unit) const {
+  if (int64_t block = exact(channels, unit)) return block;
+  return channels <= 2 * lanes_ ? round_up(channels, unit) : best(channels, unit);
+}
+
+}  // namespace lathe::relay

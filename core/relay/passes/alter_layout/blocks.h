@@ -1,0 +1,38 @@
+// How many channels go into a block.
+#pragma once
+
+#include "core/tir/target.h"
+
+namespace lathe::relay {
+
+inline int64_t round_up(int64_t count, int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+class Blocks {
+ public:
+  explicit Blocks(const Target& target);
+  int64_t lanes() const { return lanes_; }
+
+  /// The block, a multiple of `unit`, that pays for the fewest lanes when the channels are filled up to whole
+  /// blocks. Of those one that divides them, or fills up clearly less: 24 channels are two blocks of 12
+  /// lanes, 50 four of 13, 100 seven of 16. Where a vector takes several instructions, 24 are three of 8. 0
+  /// for less than 4.
+  int64_t best(int64_t channels, int64_t unit = 1) const;
+
+  /// The same among blocks that divide the channels, of half a vector or whole quarters; 0 when there is
+  /// none.
+  int64_t exact(int64_t channels, int64_t unit = 1) const;
+
+  /// For channels that are only read, each broadcast to a vector: one that divides them, all of them when
+  /// they are few, or else the best.
+  int64_t read(int64_t channels, int64_t unit = 1) const;
+
+ private:
+  int64_t lanes_paid(int64_t channels, int64_t block) const;
+  bool is_better(int64_t channels, int64_t block, int64_t than) const;
+
+  int64_t lanes_, lanes_at_once_;
+};
+
+}  // namespace lathe::relay

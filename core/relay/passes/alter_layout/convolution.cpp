@@ -1,0 +1,164 @@
+// Convolutions of blocked channels: whole, in groups, and depthwise.
+#include <algorithm>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/passes/alter_layout/blocked_graph.h"
+
+namespace lathe::relay {
+namespace {
+
+using ops::attrs_as;
+
+/// Channels a group, of what is read and of results.
+struct Channels {
+  int64_t groups, in, out;
+};
+
+Channels channels_of_convolution(const Call& e) {
+  Ints weight = constant_shape(*tensor_type_of(e.args[1]));
+  int64_t groups = attrs_as<ConvAttrs>(e.attrs).groups;
+  return {groups, weight[1], weight[0] / groups};
+}
+
+bool is_unpadded(const ConvAttrs& a) {
+  return std::all_of(a.padding.begin(), a.padding.end(), [](int64_t pad) { return pad == 0; });
+}
+
+/// The same data with an axis of extent 1 behind the others; a reshape where the shape is known, which costs
+/// nothing.
+Expr with_last_axis(const Expr& e) {
+  const TensorType& type = *tensor_type_of(e);
+  if (!has_constant_shape(type))
+    return typed_call("expand_dims", {e}, make<ExpandDimsAttrs>(static_cast<int64_t>(type.shape.size())));
+  Ints shape = constant_shape(type);
+  shape.push_back(1);
+  return reshaped(e, shape);
+}
+
+std::string kernel_layout(int64_t in_block, int64_t out_block, int64_t products) {
+  return products == 1 ? fmt::format("OIHW{}i{}o", in_block, out_block)
+                       : fmt::format("OIHW{}i{}o{}i", in_block / products, out_block, products);
+}
+
+/// The packed call. The kernel has the channels of whole blocks; data is in blocks.
+Expr packed(const Call& e, const Expr& data, const Expr& kernel, int64_t in_block, int64_t out_block,
+            int64_t products, int64_t groups) {
+  auto a = mutate(attrs_as<ConvAttrs>(e.attrs));
+  bool depthwise = in_block == 0;
+  a->groups = groups;
+  a->data_layout = data_layout(depthwise ? out_block : in_block);
+  a->out_layout = data_layout(out_block);
+  a->kernel_layout =
+      depthwise ? fmt::format("OIHW1i{}o", out_block) : kernel_layout(in_block, out_block, products);
+  if (a->channels) a->channels = int_value(tensor_type_of(kernel)->shape[0]);
+  Expr weight = transform(kernel, "OIHW", a->kernel_layout);
+  const char* op = depthwise ? "nn.contrib_depthwise_conv2d_NCHWc" : "nn.contrib_conv2d_NCHWc";
+  return typed_call(op, {data, weight}, seal(std::move(a)));
+}
+
+/// The block that `data` has, where that is of half a vector and holds whole products; else `otherwise`.
+int64_t block_of(const BlockedGraph& graph, const Expr& data, int64_t products, int64_t otherwise) {
+  int64_t block = graph.found(data).block;
+  return block && block % products == 0 && 2 * block >= graph.blocks.lanes() ? block : otherwise;
+}
+
+Blocked whole_convolution(BlockedGraph& graph, const Call& e, const Channels& c, const Expr& kernel) {
+  int64_t products = products_at_once(e), out_block = graph.blocks.best(c.out, products);
+  if (!out_block) return {};
+  const Expr& original = e.args[0];
+  // A convolution only broadcasts its data: few channels that are not blocked yet are read where they lie
+  // (NCHW1c is NCHW). Padding is copied in blocks, though, so then in one block of all channels.
+  bool few = c.in <= graph.blocks.lanes() && !graph.found(original).block;
+  bool in_place = few && products == 1 && (c.in == 1 || is_unpadded(attrs_as<ConvAttrs>(e.attrs)));
+  int64_t in_block = in_place ? 1 : block_of(graph, original, products, graph.blocks.read(c.in, products));
+  Expr data = in_place ? with_last_axis(graph.visit(original)) : graph.as_blocked(original, in_block).expr;
+  Expr all = extended(extended(kernel, 1, round_up(c.in, in_block)), 0, round_up(c.out, out_block));
+  return {packed(e, data, all, in_block, out_block, products, 1), out_block, c.out};
+}
+
+/// (N, groups * channels, H, W) with each group's channels extended, or cut, to `channels`.
+Expr with_group_channels(const Expr& e, int64_t groups, int64_t channels) {
+  Ints shape = constant_shape(*tensor_type_of(e));
+  int64_t given = shape[1] / groups;
+  if (given == channels) return e;
+  Expr apart = reshaped(e, {shape[0], groups, given, shape[2], shape[3]});
+  apart = given < channels ? extended(apart, 2, channels) : first_of(apart, 2, channels);
+  return reshaped(apart, {shape[0], groups * channels, shape[2], shape[3]});
+}
+
+/// The kernel of `groups` / `count` groups, each `count` of those before, with zeros for channels of the
+/// others.
+Expr with_joined_groups(const Expr& kernel, const Channels& c, int64_t count) {
+  Ints shape = constant_shape(*tensor_type_of(kernel));
+  Tensor own = zeros({count, 1, count, 1, 1, 1}, tensor_type_of(kernel)->dtype);
+  for (int64_t i = 0; i < count; ++i) own.set(i * (count + 1), 1);
+  Expr apart = reshaped(kernel, {c.groups / count, count, c.out, 1, c.in, shape[2], shape[3]});
+  return reshaped(typed_call("multiply", {apart, typed_constant(own)}),
+                  {shape[0], count * c.in, shape[2], shape[3]});
+}
+
+/// How many groups to join so that their results fill a vector: that many times the products, which cost no
+/// more than the idle lanes did, and channels in the blocks that other operators use.
+int64_t groups_to_join(const Channels& c, int64_t lanes) {
+  int64_t best = 1;
+  for (int64_t count = 2; count <= c.groups; ++count)
+    if (c.groups % count == 0 && count * c.out <= lanes && count * c.in <= 4 * lanes) best = count;
+  return best;
+}
+
+Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
+  Expr kernel = graph.visit(e.args[1]);
+  if (int64_t count = groups_to_join(c, graph.blocks.lanes()); count > 1) {
+    kernel = with_joined_groups(kernel, c, count);
+    c = {c.groups / count, c.in * count, c.out * count};
+  }
+  if (c.groups == 1) return whole_convolution(graph, e, c, kernel);
+  int64_t products = products_at_once(e), out_block = graph.blocks.exact(c.out, products);
+  if (!out_block) out_block = graph.blocks.best(c.out, products);
+  if (!out_block || !has_constant_shape(*tensor_type_of(e.args[0]))) return {};
+  int64_t usual = graph.blocks.read(c.in, products), in_block = block_of(graph, e.args[0], products, usual);
+  if (c.in % in_block) in_block = usual;
+  int64_t in = round_up(c.in, in_block), out = round_up(c.out, out_block);
+  Expr data = in == c.in ? graph.as_blocked(e.args[0], in_block).expr
+                         : transform(with_group_channels(graph.visit(e.args[0]), c.groups, in), "NCHW",
+                                     data_layout(in_block));
+  kernel = extended(kernel, 1, in);
+  // The groups' results are cut apart again, since channels beyond stand only behind all others.
+  Ints shape = constant_shape(*tensor_type_of(kernel));
+  Expr apart = extended(reshaped(kernel, {c.groups, c.out, in, shape[2], shape[3]}), 1, out);
+  Expr result = packed(e, data, reshaped(apart, {c.groups * out, in, shape[2], shape[3]}), in_block,
+                       out_block, products, c.groups);
+  if (out == c.out) return {result, out_block, c.groups * c.out};
+  return {with_group_channels(transform(result, data_layout(out_block), "NCHW"), c.groups, c.out)};
+}
+
+/// Each channel by itself. Several results of a channel are results of as many copies.
+Blocked depthwise_convolution(BlockedGraph& graph, const Call& e, const Channels& c) {
+  int64_t channels = c.groups * c.out, block = graph.blocks.best(channels);
+  if (!block) return {};
+  if (c.out == 1) block = block_of(graph, e.args[0], 1, block);
+  Blocked result{{}, block, channels};
+  Expr kernel = extended(graph.visit(e.args[1]), 0, result.padded()), data;
+  if (c.out == 1) {
+    data = graph.as_blocked(e.args[0], block).expr;
+  } else {
+    Expr copies = typed_call("repeat", {graph.visit(e.args[0])}, make<RepeatAttrs>(c.out, int64_t{1}));
+    data = transform(extended(copies, 1, result.padded()), "NCHW", data_layout(block));
+  }
+  result.expr = packed(e, data, kernel, 0, block, 1, result.padded());
+  return result;
+}
+
+}  // namespace
+
+Blocked block_convolution(BlockedGraph& graph, const Ref<Call>& e) {
+  const TensorType* weight = tensor_type_of(e->args[1]);
+  bool plain = ops::is_plain(attrs_as<ConvAttrs>(e->attrs)) && weight && has_constant_shape(*weight);
+  if (!plain || !channels_of(e) || !channels_of(e->args[0])) return {};
+  Channels c = channels_of_convolution(*e);
+  if (c.groups > 1 && c.in == 1) return depthwise_convolution(graph, *e, c);
+  if (c.groups > 1) return grouped_convolution(graph, *e, c);
+  return whole_convolution(graph, *e, c, graph.visit(e->args[1]));
+}
+
+}  // namespace lathe::relay

@@ -1,0 +1,102 @@
+// Pooling, resizing, reductions, padding, slices and joins of blocked channels.
+#include <numeric>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/passes/alter_layout/blocked_graph.h"
+
+namespace lathe::relay {
+namespace {
+
+using ops::attrs_as;
+
+/// The call on blocked data with `layout` among its attributes of type `A`; null when it has others.
+template <typename A>
+Expr told_of_layout(const Call& e, const Blocked& data) {
+  const A* a = e.attrs.as<A>();
+  if (!a || (!a->layout.empty() && a->layout != "NCHW")) return {};
+  auto altered = mutate(*a);
+  altered->layout = data_layout(data.block);
+  return typed_call(op_name(e), {data.expr}, seal(std::move(altered)));
+}
+
+/// Channels to or from pixels: those of one pixel must be whole blocks.
+Expr moved_to_pixels(const Call& e, const Blocked& data) {
+  const SubPixelAttrs* a = e.attrs.as<SubPixelAttrs>();
+  bool apart = a && a->mode == "DCR" && data.is_whole() && channels_of(Expr(&e)) % data.block == 0;
+  return apart ? told_of_layout<SubPixelAttrs>(e, data) : nullptr;
+}
+
+}  // namespace
+
+Blocked block_by_attribute(BlockedGraph& graph, const Ref<Call>& e) {
+  Blocked data = graph.found(e->args[0]);
+  if (!data.block || !data.is_uniform()) return {};
+  Expr result = moved_to_pixels(*e, data);
+  if (!result) result = told_of_layout<PoolAttrs>(*e, data);
+  if (!result) result = told_of_layout<AdaptivePoolAttrs>(*e, data);
+  if (!result) result = told_of_layout<Resize2dAttrs>(*e, data);
+  if (!result) result = told_of_layout<UpsamplingAttrs>(*e, data);
+  return result ? Blocked{result, data.block, channels_of(e)} : Blocked{};
+}
+
+/// A reduction of height and width that keeps its axes.
+Blocked block_reduction(BlockedGraph& graph, const Ref<Call>& e) {
+  Blocked data = graph.found(e->args[0]);
+  const ReduceAttrs& a = attrs_as<ReduceAttrs>(e->attrs);
+  if (!data.block || !data.is_uniform() || !a.axis || a.exclude || !a.keepdims) return {};
+  auto altered = mutate(a);
+  for (int64_t& axis : *altered->axis) {
+    axis = axis < 0 ? axis + 4 : axis;
+    if (axis < 2) return {};
+  }
+  data.expr = typed_call(op_name(*e), {data.expr}, seal(std::move(altered)));
+  return data;
+}
+
+/// Padding of all axes but the channels.
+Blocked block_padding(BlockedGraph& graph, const Ref<Call>& e) {
+  Blocked data = graph.found(e->args[0]);
+  const PadAttrs& a = attrs_as<PadAttrs>(e->attrs);
+  if (!data.block || a.pad_width.size() != 4 || a.pad_width[1] != Ints{0, 0}) return {};
+  const Constant* value = e->args[1].as<Constant>();
+  bool keeps_fill = value && value->value.value(0) == data.fill;
+  if (!data.is_whole() && !keeps_fill) return {};
+  auto altered = mutate(a);
+  altered->pad_width.push_back({0, 0});
+  data.expr = typed_call("nn.pad", {data.expr, graph.visit(e->args[1])}, seal(std::move(altered)));
+  return data;
+}
+
+/// A slice of all axes but the channels.
+Blocked block_slice(BlockedGraph& graph, const Ref<Call>& e) {
+  Blocked data = graph.found(e->args[0]);
+  const StridedSliceAttrs& a = attrs_as<StridedSliceAttrs>(e->attrs);
+  if (!data.block || !a.axes) return {};
+  auto altered = mutate(a);
+  for (int64_t& axis : *altered->axes) {
+    axis = axis < 0 ? axis + 4 : axis;
+    if (axis == 1) return {};
+  }
+  data.expr = typed_call(op_name(*e), {data.expr}, seal(std::move(altered)));
+  return data;
+}
+
+/// One block that divides all parts, when one of them is blocked.
+Blocked block_concatenation(BlockedGraph& graph, const Ref<Call>& e) {
+  const Tuple* parts = e->args[0].as<Tuple>();
+  if (!parts) return {};
+  int64_t common = 0, axis = attrs_as<ConcatenateAttrs>(e->attrs).axis;
+  bool blocked = false;
+  for (const Expr& part : parts->items) {
+    common = std::gcd(common, channels_of(part));
+    blocked |= graph.found(part).block > 0;
+  }
+  int64_t block = blocked && common ? graph.blocks.exact(common) : 0;
+  if (!block) return {};
+  std::vector<Expr> items;
+  for (const Expr& part : parts->items) items.push_back(graph.as_blocked(part, block).expr);
+  return {typed_call("concatenate", {typed_tuple(items)}, make<ConcatenateAttrs>(axis < 0 ? axis + 4 : axis)),
+          block, channels_of(e)};
+}
+
+}  // namespace lathe::relay
