@@ -248,7 +248,9 @@ class Groups {
     if (child == parent) return;
     // The root stays the node that ends the group: the later one.
     size_t last = std::max(child, parent), other = std::min(child, parent);
-    groups_[last].pattern = std::max(groups_[last].pattern, groups_[other].pattern);
+    // A tuple inside is taken apart by what follows it, which says how the group computes.
+    if (groups_[other].pattern != Fusion::kTuple)
+      groups_[last].pattern = std::max(groups_[last].pattern, groups_[other].pattern);
     groups_[last].size += groups_[other].size;
     groups_[other].parent = last;
   }
