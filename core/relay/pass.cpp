@@ -8,6 +8,7 @@
 #include "core/relay/passes/alter_layout.h"
 #include "core/relay/passes/canonicalize_ops.h"
 #include "core/relay/passes/canonicalize_qnn.h"
+#include "core/relay/passes/conv3d_to_conv2d.h"
 #include "core/relay/passes/conv_transpose_to_conv.h"
 #include "core/relay/passes/dead_code.h"
 #include "core/relay/passes/defuse.h"
@@ -53,6 +54,7 @@ constexpr Pass kPasses[] = {
     {kSimplifyExpr, "simplify_expr", "x * 1, x + 0, reshape of reshape, transpose of transpose, cast of cast", 1, kTypes, nullptr, simplify_expr},
     {kConvTransposeToConv, "conv_transpose_to_conv", "transposed convolutions become convolutions of their phases", 1, kTypes, plain<conv_transpose_to_conv>},
     {kCanonicalizeOps, "canonicalize_ops", "bias_add becomes a broadcasting add", 0, kTypes, plain<canonicalize_ops>},
+    {kConv3dToConv2d, "conv3d_to_conv2d", "convolutions of volumes become convolutions of images", 1, kTypes, plain<conv3d_to_conv2d>},
     {kFakeQuantizationToInteger, "fake_quantization_to_integer", "operators between dequantize and quantize compute on integers", 1, kTypes, plain<fake_quantization_to_integer>},
     {kCanonicalizeQnn, "canonicalize_qnn", "operators on quantized tensors become integer arithmetic and scales", 0, kTypes, plain<canonicalize_qnn>},
     {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, nullptr, to_mixed_precision},
@@ -72,8 +74,8 @@ constexpr Pass kPasses[] = {
 /// Quantized graphs first: folding would make their weights float. The second folding is for the scaled and
 /// packed weights.
 constexpr PassId kInferencePipeline[] = {
-    kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kSimplifyExpr, kEliminateCommonSubexpr, kDeadCode,
-    kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps, kFuseWindows,
+    kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kSimplifyExpr,
+    kEliminateCommonSubexpr, kDeadCode, kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on
 

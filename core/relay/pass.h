@@ -17,6 +17,7 @@ enum class PassId : uint8_t {
   kSimplifyExpr,
   kConvTransposeToConv,
   kCanonicalizeOps,
+  kConv3dToConv2d,
   kFakeQuantizationToInteger,
   kCanonicalizeQnn,
   kToMixedPrecision,

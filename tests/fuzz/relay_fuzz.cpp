@@ -53,6 +53,7 @@ void run_one(std::string_view bytes) {
                        kSimplifyExpr,
                        kConvTransposeToConv,
                        kCanonicalizeOps,
+                       kConv3dToConv2d,
                        kEliminateCommonSubexpr,
                        kDeadCode,
                        kToANormalForm,

@@ -5,24 +5,14 @@
 #include <random>
 
 #include "core/relay/analysis/call_type.h"
-#include "core/relay/interpret_closed.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
+#include "tests/relay/passes/closed.h"
 
 namespace lathe::relay {
 namespace {
 
 using Index = std::vector<int64_t>;
-
-Module closed(const Expr& body) {
-  auto function = std::make_unique<Function>();
-  function->body = body;
-  function->result_type = body->checked_type;
-  function->checked_type = func_type({}, body->checked_type);
-  return make_module(seal(std::move(function)));
-}
-
-Tensor value_of(const Module& module) { return interpret_closed({module->functions.at("main")->body})[0]; }
 
 bool calls_transposed(const Module& module) {
   return print(module, {.metadata = false}).find("d_transpose(") != std::string::npos;

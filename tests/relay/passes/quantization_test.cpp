@@ -15,6 +15,7 @@
 #include "core/relay/passes/quantize.h"
 #include "core/relay/passes/to_mixed_precision.h"
 #include "core/relay/text.h"
+#include "tests/relay/passes/closed.h"
 
 namespace lathe::relay {
 namespace {
@@ -31,16 +32,6 @@ Tensor bytes(std::vector<int64_t> shape, DataType dtype, uint64_t seed) {
   }
   return narrow;
 }
-
-/// A module without parameters, so that its value can be interpreted.
-Module closed(const Expr& body) {
-  auto function = std::make_unique<Function>();
-  function->body = body;
-  function->result_type = body->checked_type;
-  function->checked_type = func_type({}, body->checked_type);
-  return make_module(seal(std::move(function)));
-}
-Tensor value_of(const Module& module) { return interpret_closed({module->functions.at("main")->body})[0]; }
 
 bool calls(const Module& module, const std::string& op) {
   return print(module, {.metadata = false}).find(op + "(") != std::string::npos;

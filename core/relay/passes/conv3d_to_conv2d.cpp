@@ -1,0 +1,234 @@
+#include "core/relay/passes/conv3d_to_conv2d.h"
+
+#include <map>
+#include <numeric>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/functor.h"
+#include "core/relay/ops/window.h"
+
+namespace lathe::relay {
+namespace {
+
+/// Deeper results and kernels are no model's.
+constexpr int64_t kMostDepths = 1 << 10;
+
+/// A volume (N, C, D, H, W) as images (D * N, C, H, W).
+struct Images {
+  Expr expr;
+  int64_t batch = 1;
+};
+
+/// Null where it is not known.
+const TensorType* constant_type_of(const Expr& e) {
+  const TensorType* type = e->checked_type ? e->checked_type.as<TensorType>() : nullptr;
+  return type && has_constant_shape(*type) ? type : nullptr;
+}
+Ints shape_of(const Expr& e) { return constant_shape(*constant_type_of(e)); }
+bool is_volume(const Expr& e) {
+  const TensorType* type = constant_type_of(e);
+  return type && type->shape.size() == 5;
+}
+
+Expr reshape(const Expr& e, Ints shape) {
+  return typed_call("reshape", {e}, make<ReshapeAttrs>(std::move(shape)));
+}
+Expr transpose(const Expr& e, Ints axes) {
+  return typed_call("transpose", {e}, make<TransposeAttrs>(std::optional(std::move(axes))));
+}
+
+Expr volume_of(const Images& images) {
+  Ints shape = shape_of(images.expr);
+  Ints apart{shape[0] / images.batch, images.batch, shape[1], shape[2], shape[3]};
+  return transpose(reshape(images.expr, apart), {1, 2, 0, 3, 4});
+}
+
+/// A convolution of volumes, of depths that it sees one by one.
+struct Convolution {
+  Convolution(const Call& call)
+      : attrs(ops::attrs_as<ConvAttrs>(call.attrs)),
+        window(ops::window_of(attrs.strides, attrs.dilation, attrs.padding, 3)),
+        kernel(shape_of(call.args[1])),
+        result(constant_shape(*call.checked_type.as<TensorType>())) {}
+
+  bool is_depthwise() const { return attrs.groups > 1 && kernel[1] == 1; }
+  /// The kernel sees no neighbours in an image.
+  bool sees_depth_alone() const {
+    for (size_t s : {1, 2})
+      if (kernel[s + 2] != 1 || window.strides[s] != 1 || window.before[s] || window.after[s]) return false;
+    return true;
+  }
+  std::unique_ptr<ConvAttrs> attrs_of_images() const {
+    auto a = mutate(attrs);
+    const ops::Window& w = window;
+    a->data_layout = a->kernel_layout = a->out_layout = "";
+    a->strides = {w.strides[1], w.strides[2]}, a->dilation = {w.dilation[1], w.dilation[2]};
+    a->padding = {w.before[1], w.before[2], w.after[1], w.after[2]};
+    a->kernel_size = {kernel[3], kernel[4]};
+    return a;
+  }
+
+  const ConvAttrs& attrs;
+  ops::Window window;
+  Ints kernel, result;
+};
+
+bool is_convolution(const Call& call) {
+  const auto* op = call.callee.as<OpNode>();
+  if (!op || op->name != "nn.conv3d" || !is_volume(call.args[0]) || !is_volume(call.args[1])) return false;
+  const ConvAttrs& a = ops::attrs_as<ConvAttrs>(call.attrs);
+  auto is = [](const std::string& layout, const char* usual) { return layout.empty() || layout == usual; };
+  Convolution c(call);
+  return is(a.data_layout, "NCDHW") && is(a.kernel_layout, "OIDHW") && is(a.out_layout, "NCDHW") &&
+         c.result[2] <= kMostDepths && c.kernel[2] <= kMostDepths;
+}
+
+/// The images that depth `tap` of the kernel sees for each depth of the result. `data` has its padding.
+Expr seen_by(const Convolution& c, const Images& data, int64_t tap) {
+  int64_t depths = c.result[2], stride = c.window.strides[0], first = tap * c.window.dilation[0],
+          n = data.batch;
+  if (depths * n == shape_of(data.expr)[0]) return data.expr;
+  if (n > 1 && stride > 1) {
+    Tensor rows({depths * n}, kInt32);
+    for (int64_t i = 0; i < rows.size(); ++i) rows.set_integer(i, (first + i / n * stride) * n + i % n);
+    return typed_call("take", {data.expr, typed_constant(rows)},
+                      make<TakeAttrs>(int64_t{0}, std::optional<int64_t>(0)));
+  }
+  auto a = std::make_unique<StridedSliceAttrs>();
+  a->begin = {first * n}, a->end = {(first + (depths - 1) * stride + 1) * n}, a->strides = {stride};
+  a->axes = Ints{0};
+  return typed_call("strided_slice", {data.expr}, seal(std::move(a)));
+}
+
+Images padded(const Convolution& c, const Images& data) {
+  int64_t before = c.window.before[0] * data.batch, after = c.window.after[0] * data.batch;
+  if (before == 0 && after == 0) return data;
+  DataType dtype = constant_type_of(data.expr)->dtype;
+  Expr fill = typed_constant(full({}, dtype, static_cast<double>(c.attrs.pad_value)));
+  std::vector<Ints> width{{before, after}, {0, 0}, {0, 0}, {0, 0}};
+  return {typed_call("nn.pad", {data.expr, fill}, make<PadAttrs>(width)), data.batch};
+}
+
+/// All that a result sees as channels: of each group, those of each depth in turn.
+Expr convolution_of_depths(const Convolution& c, const Images& data, const Expr& weight) {
+  int64_t taps = c.kernel[2], channels = c.kernel[1], groups = c.attrs.groups;
+  std::vector<Expr> seen;
+  for (int64_t tap = 0; tap < taps; ++tap) seen.push_back(seen_by(c, data, tap));
+  Expr all = seen[0];
+  if (taps > 1) all = typed_call("concatenate", {typed_tuple(seen)}, make<ConcatenateAttrs>(int64_t{1}));
+  if (taps > 1 && groups > 1) {
+    Ints shape = shape_of(all);
+    Expr apart = reshape(all, {shape[0], taps, groups, channels, shape[2], shape[3]});
+    all = reshape(transpose(apart, {0, 2, 1, 3, 4, 5}), shape);
+  }
+  Expr kernel =
+      reshape(transpose(weight, {0, 2, 1, 3, 4}), {c.kernel[0], taps * channels, c.kernel[3], c.kernel[4]});
+  return typed_call("nn.conv2d", {all, kernel}, seal(c.attrs_of_images()));
+}
+
+Expr sum_of_convolutions(const Convolution& c, const Images& data, const Expr& weight) {
+  Expr sum;
+  for (int64_t tap = 0; tap < c.kernel[2]; ++tap) {
+    Expr kernel = typed_call("take", {weight, typed_constant(full({}, kInt32, static_cast<double>(tap)))},
+                             make<TakeAttrs>(int64_t{0}, std::optional<int64_t>(2)));
+    Expr part = typed_call("nn.conv2d", {seen_by(c, data, tap), kernel}, seal(c.attrs_of_images()));
+    sum = sum ? typed_call("add", {sum, part}) : part;
+  }
+  return sum;
+}
+
+/// Each image is a row of one.
+Expr convolution_of_rows(const Convolution& c, const Expr& data, const Expr& weight) {
+  Ints shape = shape_of(data);
+  auto a = c.attrs_of_images();
+  a->strides[0] = c.window.strides[0], a->dilation[0] = c.window.dilation[0];
+  a->padding = {c.window.before[0], 0, c.window.after[0], 0};
+  a->kernel_size = {c.kernel[2], 1};
+  Expr image = reshape(data, {shape[0], shape[1], shape[2], shape[3] * shape[4]});
+  Expr kernel = reshape(weight, {c.kernel[0], c.kernel[1], c.kernel[2], 1});
+  return reshape(typed_call("nn.conv2d", {image, kernel}, seal(std::move(a))), c.result);
+}
+
+/// visit() gives each expression as a volume; `images_` remembers those that were computed as images.
+class ToImages final : public ExprMutator {
+  Expr visit_call(const Ref<Call>& e) override {
+    if (is_convolution(*e) && Convolution(*e).sees_depth_alone())
+      return convolution_of_rows(Convolution(*e), visit(e->args[0]), visit(e->args[1]));
+    Images result = is_convolution(*e) ? convolution(*e) : image_call(*e);
+    if (!result.expr) return visit_default(e);
+    images_[e.get()] = result;
+    return volume_of(result);
+  }
+
+  Images convolution(const Call& e) {
+    Convolution c(e);
+    Images data = padded(c, images_of(e.args[0]));
+    Expr weight = visit(e.args[1]);
+    return {c.is_depthwise() ? sum_of_convolutions(c, data, weight) : convolution_of_depths(c, data, weight),
+            data.batch};
+  }
+
+  /// The call on images; null when none of its operands is, or one can't be.
+  Images image_call(const Call& e) {
+    const auto* op = e.callee.as<OpNode>();
+    if (!op || !constant_type_of(Expr(&e)) || !is_volume(Expr(&e))) return {};
+    if (op->row().layout == LayoutRule::kElementwise) return elementwise(e);
+    return op->row().layout == LayoutRule::kConcatenation ? concatenation(e) : Images{};
+  }
+
+  Images elementwise(const Call& e) {
+    Ints shape = constant_shape(*e.checked_type.as<TensorType>());
+    bool any = false;
+    std::vector<Expr> args;
+    for (const Expr& arg : e.args) any |= images_.count(arg.get()) > 0;
+    for (const Expr& arg : e.args) {
+      if (any) args.push_back(operand(arg, shape));
+      if (!any || !args.back()) return {};
+    }
+    return {typed_call(e.callee.as<OpNode>()->name, args, e.attrs), shape[0]};
+  }
+
+  /// What broadcasts against images as `arg` does against volumes of `shape`; null when it differs by depth.
+  Expr operand(const Expr& arg, const Ints& shape) {
+    if (!constant_type_of(arg)) return nullptr;
+    Ints given = shape_of(arg);
+    if (given == shape) return images_of(arg).expr;
+    if (given.empty()) return visit(arg);
+    given.insert(given.begin(), 5 - given.size(), 1);
+    return given[0] == 1 && given[2] == 1 ? reshape(visit(arg), {given[1], given[3], given[4]}) : nullptr;
+  }
+
+  Images concatenation(const Call& e) {
+    const Tuple* parts = e.args[0].as<Tuple>();
+    int64_t axis = ops::attrs_as<ConcatenateAttrs>(e.attrs).axis;
+    bool any = false;
+    if (!parts || (axis != 1 && axis != -4)) return {};
+    for (const Expr& part : parts->items) any |= images_.count(part.get()) > 0;
+    if (!any) return {};
+    std::vector<Expr> items;
+    for (const Expr& part : parts->items) items.push_back(images_of(part).expr);
+    return {typed_call("concatenate", {typed_tuple(items)}, make<ConcatenateAttrs>(int64_t{1})),
+            shape_of(parts->items[0])[0]};
+  }
+
+  Images images_of(const Expr& original) {
+    auto found = images_.find(original.get());
+    if (found != images_.end()) return found->second;
+    Images& memo = converted_[original.get()];
+    if (memo.expr) return memo;
+    Ints shape = shape_of(original);
+    Expr moved = transpose(visit(original), {2, 0, 1, 3, 4});
+    return converted_[original.get()] = {reshape(moved, {shape[2] * shape[0], shape[1], shape[3], shape[4]}),
+                                         shape[0]};
+  }
+
+  std::map<const Node*, Images> images_, converted_;
+};
+
+}  // namespace
+
+Module conv3d_to_conv2d(const Module& module) {
+  return map_functions(module, [](const Ref<Function>& function) { return ToImages().visit_as(function); });
+}
+
+}  // namespace lathe::relay
