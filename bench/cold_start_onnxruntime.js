@@ -3,7 +3,7 @@
 // the library is loaded, and the memory that the process holds at that moment is subtracted from its peak.
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
-const { inputShape } = require('./npy.js');
+const { inputShapes } = require('./npy.js');
 
 const cache = process.env.LATHE_CACHE || path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'lathe');
 const ort = require(path.join(cache, 'peers/node_modules/onnxruntime-node'));
@@ -19,9 +19,9 @@ async function main() {
   const session = await ort.InferenceSession.create(onnx, {
     intraOpNumThreads: Number(threads), interOpNumThreads: 1, graphOptimizationLevel: 'all', executionMode: 'sequential', logSeverityLevel: 3,
   });
-  const feeds = {};
-  for (const input of session.inputMetadata) {
-    const { name, type } = input, dims = inputShape(input, given);
+  const feeds = {}, shapes = inputShapes(session.inputMetadata, given);
+  for (const { name, type } of session.inputMetadata) {
+    const dims = shapes.get(name);
     if (type !== 'float32') throw new Error(`input ${name} is ${type}; only float32 is known here`);
     feeds[name] = new ort.Tensor(type, new Float32Array(dims.reduce((a, b) => a * b, 1)), dims);
   }

@@ -42,11 +42,19 @@ function randomTensor(type, shape, seed) {
   return { type, shape, data };
 }
 
-/** The shape of a model's input: from the text NAME=1x3x224x224 in `given`, else as declared, 1 where that is open. */
-function inputShape({ name, shape }, given) {
-  const text = given.find((each) => each.slice(0, each.lastIndexOf('=')) === name);
-  if (text) return text.slice(name.length + 1).split('x').map(Number);
-  return shape.map((dim) => (typeof dim === 'number' && dim > 0 ? dim : 1));
+/**
+ * The shapes of a model's inputs by name: from the texts NAME=1x3x224x224 in `given`, else as declared, where a dimension's name
+ * stands for what it is in an input that is given. Throws where that leaves one open.
+ */
+function inputShapes(inputs, given) {
+  const shapes = new Map(given.map((text) => [text.slice(0, text.lastIndexOf('=')), text.slice(text.lastIndexOf('=') + 1).split('x').map(Number)]));
+  const named = new Map(inputs.flatMap(({ name, shape }) => (shapes.has(name) ? shape.map((dim, i) => [dim, shapes.get(name)[i]]) : [])));
+  const extent = (name, shape) => (dim) => {
+    if (typeof dim === 'number' && dim > 0) return dim;
+    if (typeof dim === 'string' && dim !== '' && named.has(dim)) return named.get(dim);
+    throw new Error(`input ${name} has open dimensions (${shape.join(', ')}): give --shape ${name}=...`);
+  };
+  return new Map(inputs.map(({ name, shape }) => [name, shapes.get(name) || shape.map(extent(name, shape))]));
 }
 
 /** max |a-b| / max |b|; Infinity when the shapes differ. */
@@ -62,4 +70,4 @@ function maxRelativeError(a, b) {
   return difference === 0 ? 0 : difference / (largest || 1);
 }
 
-module.exports = { inputShape, writeNpy, readNpy, randomTensor, maxRelativeError };
+module.exports = { inputShapes, writeNpy, readNpy, randomTensor, maxRelativeError };

@@ -1,10 +1,10 @@
 // ONNX Runtime as one side of a race (race.js):  node onnxruntime_server.js MODEL.onnx THREADS FOLDER [NAME=1x3x224x224 ...]
 // Makes a seeded random input for each of the model's inputs, writes them to FOLDER and first prints the array of
-// "NAME=FILE.npy". Dimensions that the file leaves open are 1 unless their input's shape is given. Times are less what a run of a model that does nothing
-// takes: Node's binding, which a program in C++ would not pay (and a little of the runtime itself).
+// "NAME=FILE.npy". Inputs with open dimensions must be given. Times are less what a run of a model that does nothing takes: Node's
+// binding, which a program in C++ would not pay (and a little of the runtime itself).
 'use strict';
 const os = require('os'), path = require('path'), readline = require('readline');
-const { inputShape, randomTensor, writeNpy } = require('./npy.js');
+const { inputShapes, randomTensor, writeNpy } = require('./npy.js');
 
 const cache = process.env.LATHE_CACHE || path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'lathe');
 const ort = require(path.join(cache, 'peers/node_modules/onnxruntime-node'));
@@ -45,9 +45,9 @@ async function main() {
   const session = await ort.InferenceSession.create(onnx, {
     intraOpNumThreads: Number(threads), interOpNumThreads: 1, graphOptimizationLevel: 'all', executionMode: 'sequential', logSeverityLevel: 3,
   });
-  const feeds = {}, bindings = [];
+  const feeds = {}, bindings = [], shapes = inputShapes(session.inputMetadata, given);
   session.inputMetadata.forEach((input, i) => {
-    const tensor = randomTensor(input.type, inputShape(input, given), 7 + i);
+    const tensor = randomTensor(input.type, shapes.get(input.name), 7 + i);
     const file = path.join(folder, `input_${i}.npy`);
     writeNpy(file, tensor);
     bindings.push(`${input.name}=${file}`);

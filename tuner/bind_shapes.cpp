@@ -3,6 +3,8 @@
 #include <unordered_map>
 
 #include "core/relay/functor.h"
+#include "core/relay/open_shapes.h"
+#include "core/relay/text.h"
 
 namespace lathe::tuner {
 namespace {
@@ -41,13 +43,21 @@ relay::Type filled(const TensorType& type, const std::vector<int64_t>& shape) {
   return relay::tensor_type(std::move(dims), type.dtype);
 }
 
-void require_known(const Function& main) {
-  for (const relay::Var& param : main.params) {
-    const TensorType* type = param->annotation.as<TensorType>();
-    if (type && !has_constant_shape(*type))
-      fail("input `{0}` has dimensions that are not known; give --shape {0}=... or --input {0}=FILE.npy",
-           param->name);
+/// What an input's type says of its shape, as the text of the model does.
+relay::StatedInput stated(const relay::Var& param, const TensorType& type) {
+  relay::StatedInput input{param->name, std::vector<relay::StatedDim>()};
+  for (const Expr& dim : type.shape) {
+    const IntImm* extent = dim.as<IntImm>();
+    input.dims->push_back({dim.as<Any>() ? "?" : relay::print(dim), extent ? extent->value : -1});
   }
+  return input;
+}
+
+void require_known(const Function& main) {
+  std::vector<relay::StatedInput> inputs;
+  for (const relay::Var& param : main.params)
+    if (const TensorType* type = param->annotation.as<TensorType>()) inputs.push_back(stated(param, *type));
+  if (std::string message = relay::open_shapes_message(inputs); !message.empty()) throw Error(message);
 }
 
 void require_names(const Function& main, const InputShapes& shapes) {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/frontends/onnx_converter.h"
+#include "core/relay/open_shapes.h"
 #include "core/support/text.h"
 
 namespace lathe::onnx {
@@ -78,6 +79,7 @@ class Importer {
     refuse_unknown_inputs();
     bind_symbols();
     for (const auto& each : graph_.initializer()) values_[each.name()] = constant(tensor_from(each, folder_));
+    refuse_open_shapes();
     ImportedModel result;
     std::vector<relay::Var> params;
     for (const auto& input : graph_.input()) {
@@ -152,31 +154,51 @@ class Importer {
     }
   }
 
-  ValueInfo bound_input(const ::onnx::ValueInfoProto& input) {
+  /// What the file says of an input's shape, with the dimensions that are settled. Throws Error when the
+  /// shape given for it does not fit.
+  relay::StatedInput stated(const ::onnx::ValueInfoProto& input) const {
+    relay::StatedInput result{input.name(), std::nullopt};
+    auto found = options_.shapes.find(input.name());
+    const std::vector<int64_t>* given = found == options_.shapes.end() ? nullptr : &found->second;
+    std::vector<int64_t> extents = declared(input, name_).shape;
+    if (!input.type().tensor_type().has_shape()) {
+      if (!given) return result;
+      extents = *given;
+    }
+    if (given && given->size() != extents.size())
+      fail("{}: input `{}` has rank {}, given shape {}", name_, result.name, extents.size(),
+           shape_text(*given));
+    result.dims.emplace();
+    const auto& dims = input.type().tensor_type().shape().dim();
+    for (size_t i = 0; i < extents.size(); ++i) {
+      std::string symbol = static_cast<int>(i) < dims.size() ? dims.Get(static_cast<int>(i)).dim_param() : "";
+      relay::StatedDim dim{extents[i] >= 0  ? std::to_string(extents[i])
+                           : symbol.empty() ? "?"
+                                            : symbol,
+                           extents[i]};
+      if (given && !dim.open() && dim.extent != (*given)[i])
+        fail("{}: input `{}`: dimension {} is {}, given {}", name_, result.name, i, dim.extent, (*given)[i]);
+      if (given) dim.extent = (*given)[i];
+      if (auto bound = symbols_.find(symbol); dim.named() && bound != symbols_.end())
+        dim.extent = bound->second;
+      result.dims->push_back(std::move(dim));
+    }
+    return result;
+  }
+
+  void refuse_open_shapes() const {
+    std::vector<relay::StatedInput> inputs;
+    for (const auto& input : graph_.input())
+      if (!values_.count(input.name()) && !options_.constants.count(input.name()))
+        inputs.push_back(stated(input));
+    if (std::string message = relay::open_shapes_message(inputs); !message.empty())
+      fail("{}: {}", name_, message);
+  }
+
+  ValueInfo bound_input(const ::onnx::ValueInfoProto& input) const {
     ValueInfo value = declared(input, name_);
-    auto given = options_.shapes.find(input.name());
-    const auto& dims = input.type().tensor_type().shape();
-    if (given != options_.shapes.end()) {
-      if (!input.type().tensor_type().has_shape()) value.shape.assign(given->second.size(), -1);
-      if (value.shape.size() != given->second.size())
-        fail("{}: input `{}` has rank {}, given shape {}", name_, value.name, value.shape.size(),
-             shape_text(given->second));
-    }
-    for (size_t i = 0; i < value.shape.size(); ++i) {
-      std::string symbol =
-          static_cast<int>(i) < dims.dim_size() ? dims.dim(static_cast<int>(i)).dim_param() : "";
-      int64_t& dim = value.shape[i];
-      if (given != options_.shapes.end()) {
-        if (dim >= 0 && dim != given->second[i])
-          fail("{}: input `{}`: dimension {} is {}, given {}", name_, value.name, i, dim, given->second[i]);
-        dim = given->second[i];
-      } else if (dim < 0) {
-        auto bound = symbols_.find(symbol);
-        bool known = !symbol.empty() && bound != symbols_.end();
-        if (!known) open_.insert(value.name);
-        dim = known ? bound->second : options_.dynamic_dim;
-      }
-    }
+    value.shape.clear();
+    for (const relay::StatedDim& dim : *stated(input).dims) value.shape.push_back(dim.extent);
     return value;
   }
 
@@ -184,13 +206,6 @@ class Importer {
     auto found = values_.find(name);
     if (found == values_.end()) fail("{}: {} uses `{}`, which nothing defines before it", name_, user, name);
     return found->second;
-  }
-
-  /// What a shape that does not fit may come from.
-  std::string open_hint() const {
-    if (open_.empty()) return "";
-    return fmt::format("; the file leaves dimensions of `{}` open, taken as {}: give --shape",
-                       join_text({open_.begin(), open_.end()}, "`, `"), options_.dynamic_dim);
   }
 
   void convert(const ::onnx::NodeProto& proto) {
@@ -201,7 +216,7 @@ class Importer {
     try {
       outputs = find_converter(proto.op_type())(Node(proto, opset_, std::move(inputs), folder_));
     } catch (const Error& e) {
-      fail("{}: {}: {}{}", name_, describe(proto), e.what(), open_hint());
+      fail("{}: {}: {}", name_, describe(proto), e.what());
     }
     for (int i = 0; i < proto.output_size(); ++i) {
       if (proto.output(i).empty()) continue;
@@ -216,7 +231,6 @@ class Importer {
   const ImportOptions& options_;
   int64_t opset_ = 1;
   std::map<std::string, int64_t> symbols_;  // dimensions by name
-  std::set<std::string> open_;              // inputs with dimensions that nothing settles
   std::unordered_map<std::string, Value> values_;
 };
 

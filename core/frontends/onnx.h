@@ -24,17 +24,17 @@ struct ImportedModel {
 };
 
 struct ImportOptions {
-  /// Shapes of inputs, by name: how dynamic dimensions are bound. A dimension of one name is one number in
-  /// all.
+  /// Shapes of inputs, by name: how open dimensions are bound. A dimension of one name is one number in all,
+  /// so that one of the inputs that have it is enough.
   std::map<std::string, std::vector<int64_t>> shapes;
-  /// What a dynamic dimension becomes that no shape binds. Dimensions of one name become one number.
-  int64_t dynamic_dim = 1;
   /// Inputs whose value is known now (a shape given as a tensor, say): they become constants.
   std::map<std::string, Tensor> constants;
 };
 
 /// Throws Error on a file that is not ONNX or is cut off, on unsupported operators (one message that names
-/// all of them), on an operator's wrong use (naming the node), on external data outside the model's folder.
+/// all of them), on an operator's wrong use (naming the node), on dimensions that the file and `options`
+/// leave open (naming the inputs and the flags that settle them), on external data outside the model's
+/// folder.
 ImportedModel import_file(const std::string& path, const ImportOptions& options = {});
 ImportedModel import_bytes(const std::string& bytes, const std::string& name,
                            const ImportOptions& options = {});

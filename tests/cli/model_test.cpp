@@ -37,8 +37,23 @@ TEST_F(ModelCommands, DynamicDimensionsComeFromTheInputs) {
   Finished finished = tune("run --untuned --model " + model + " --input x=" + x);
   EXPECT_EQ(finished.code, 0);
   EXPECT_THAT(finished.output, StartsWith("output_0: float32 (3, 2), min 0, "));
-  EXPECT_EQ(tune("run --untuned --model " + model).output,
-            "error: input `x` has dimensions that are not known; give --shape x=... or --input x=FILE.npy\n");
+}
+
+TEST_F(ModelCommands, OpenDimensionsAreOneMessageAndExitCode2OfEachCommand) {
+  std::string model = folder_ + "/m.relay", out = " --out " + folder_ + "/out";
+  write_file(model, R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(n, l, 4), float32], %y: Tensor[(n, l, 4), float32]) { nn.relu(add(%x, %y)) }
+)");
+  for (const std::string& command :
+       {"--db " + folder_ + "/d.db" + out, "compile --untuned" + out, std::string("bench --untuned"),
+        std::string("run --untuned"), "quantize" + out, "export" + out}) {
+    Finished finished = tune(command + " --model " + model);
+    EXPECT_EQ(finished.code, 2) << command;
+    EXPECT_THAT(
+        finished.output,
+        testing::EndsWith("error: the model leaves dimensions of its inputs open: `x` is [n, l, 4], `y` "
+                          "is [n, l, 4]; say what they are, as in --shape x=1x128x4\n"));
+  }
 }
 
 TEST_F(ModelCommands, DynamicDimensionsComeFromShapes) {

@@ -57,10 +57,10 @@ fs::path cache_folder() {
   return fs::path(home ? home : ".") / ".cache/lathe";
 }
 
-/// What a model's input is like where its declaration or N(0, 1) does not say: dynamic dimensions other than
-/// a batch, pixels of 0 to 255.
+/// What a model's input is like where its declaration or N(0, 1) does not say: open dimensions other than a
+/// batch, pixels of 0 to 255.
 struct GivenInput {
-  const char *model, *input;
+  std::string model, input;
   std::vector<int64_t> shape;
   double deviation = 1;
 };
@@ -74,10 +74,18 @@ const GivenInput kInputs[] = {
     {"magika", "bytes", {1, 2048}},
 };
 
-std::vector<GivenInput> inputs_of(const std::string& model) {
+/// Those above, and the other inputs whose batch is open: of 1.
+std::vector<GivenInput> inputs_of(const std::string& model, const fs::path& file) {
   std::vector<GivenInput> inputs;
   for (const GivenInput& each : kInputs)
     if (each.model == model) inputs.push_back(each);
+  for (onnx::ValueInfo& declared : onnx::declared_inputs(file.string())) {
+    auto given = std::find_if(inputs.begin(), inputs.end(),
+                              [&](const GivenInput& each) { return each.input == declared.name; });
+    if (given != inputs.end() || declared.shape.empty() || declared.shape[0] >= 0) continue;
+    declared.shape[0] = 1;
+    inputs.push_back({model, declared.name, declared.shape});
+  }
   return inputs;
 }
 
@@ -176,7 +184,7 @@ TEST_P(RealModel, AgreesWithOnnxRuntime) {
     GTEST_SKIP() << "no onnxruntime-node in " << cache_folder() << "/peers (./run test installs it)";
   fs::path file = kOwnModels / (GetParam() + ".onnx");
   if (!fs::exists(file)) file = cache_folder() / "models" / file.filename();
-  std::vector<GivenInput> inputs = inputs_of(GetParam());
+  std::vector<GivenInput> inputs = inputs_of(GetParam(), file);
   tuner::InputShapes shapes;
   for (const GivenInput& each : inputs) shapes[each.input] = each.shape;
   check_against_onnx_runtime(tuner::load_model(file.string(), shapes), file, inputs);

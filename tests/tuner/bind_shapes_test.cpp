@@ -39,10 +39,13 @@ TEST(BindShapes, SettlesSymbolicAndUnknownDimensions) {
 }
 
 TEST(BindShapes, SaysWhatDoesNotFit) {
-  EXPECT_EQ(error_of({}),
-            "input `a` has dimensions that are not known; give --shape a=... or --input a=FILE.npy");
+  EXPECT_EQ(
+      error_of({}),
+      "the model leaves dimensions of its inputs open: `a` is [n, 4], `b` is [n, ?]; say what they are, as "
+      "in --shape b=1x128");
   EXPECT_EQ(error_of({{"a", {5, 4}}}),
-            "input `b` has dimensions that are not known; give --shape b=... or --input b=FILE.npy");
+            "the model leaves dimensions of its inputs open: `b` is [5, ?]; say what they are, as in --shape "
+            "b=5x128");
   EXPECT_EQ(error_of({{"a", {5, 4}}, {"b", {6, 1}}}), "dimension n is 5 in input `a` and 6 in input `b`");
   EXPECT_EQ(error_of({{"a", {5, 3}}}), "input `a` has shape (5, 3): dimension 1 must be 4");
   EXPECT_EQ(error_of({{"a", {5}}}), "input `a` has 1 dimensions, must have 2");

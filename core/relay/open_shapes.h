@@ -1,0 +1,31 @@
+// What to say about inputs whose dimensions a model leaves open: nothing is guessed for them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lathe::relay {
+
+/// A dimension of an input, as its model states it.
+struct StatedDim {
+  std::string text;     // "224", a name ("n"), or "?"
+  int64_t extent = -1;  // -1: open
+
+  bool open() const { return extent < 0; }
+  /// Open, and settled by another input that has a dimension of this name.
+  bool named() const { return open() && text != "?"; }
+};
+
+struct StatedInput {
+  std::string name;
+  std::optional<std::vector<StatedDim>> dims;  // nothing: not even their number is stated
+
+  bool open() const;
+};
+
+/// One message that names each input with open dimensions, its shape as stated, and the fewest --shape flags
+/// that would settle them all, to be pasted; "" when none is open.
+std::string open_shapes_message(const std::vector<StatedInput>& inputs);
+
+}  // namespace lathe::relay
