@@ -8,7 +8,7 @@ enum ExitCode : int {
   kNegative = 1,      // the answer is no: a regression, a mismatch, nothing measured
   kBadInput = 2,      // usage, a bad file, an unknown name
   kInconclusive = 3,  // measured, but too noisy to decide
-  kUnfit = 4,         // this machine cannot do it: memory, a missing device
+  kUnfit = 4,         // this machine cannot do it: memory, its CPU, a missing device
   kService = 5,       // the tracker refuses or cannot be reached
   kInterrupted = 130,
 };

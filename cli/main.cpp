@@ -7,7 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "core/support/error.h"
+#include "core/support/unfit.h"
 #include "workers/build.h"
 
 int main(int argc, char** argv) {
@@ -18,6 +18,9 @@ int main(int argc, char** argv) {
   cli::install_interrupt_handler();
   try {
     return cli::run_command(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const Unfit& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return cli::kUnfit;
   } catch (const Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return cli::kBadInput;

@@ -9,9 +9,9 @@
 #include <unordered_map>
 
 #include "core/codegen/compile.h"
+#include "core/codegen/host_target.h"
 #include "core/runtime/cores.h"
 #include "core/runtime/thread_pool.h"
-#include "core/support/text.h"
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
@@ -98,22 +98,6 @@ DistinctPrograms distinct_programs(const relay::Module& fused) {
     result.program_of[callee_of(calls[i])] = known->second;
   }
   return result;
-}
-
-/// CPU features as LLVM and as /proc/cpuinfo name them. Those of `target` outside this table are implied by
-/// others, or nothing that generated code uses.
-std::vector<std::string> cpu_features(const Target& target) {
-  static constexpr std::pair<std::string_view, const char*> kFeatures[] = {
-      {"+avx", "avx"},           {"+avx2", "avx2"},         {"+fma", "fma"},
-      {"+f16c", "f16c"},         {"+avx512f", "avx512f"},   {"+avx512vl", "avx512vl"},
-      {"+avx512bw", "avx512bw"}, {"+avx512dq", "avx512dq"}, {"+avx512cd", "avx512cd"},
-      {"+sse4.2", "sse4_2"},     {"+bmi2", "bmi2"},
-  };
-  std::vector<std::string> needed;
-  for (const std::string& feature : split_text(target.features, ','))
-    for (const auto& [llvm, cpuinfo] : kFeatures)
-      if (feature == llvm) needed.emplace_back(cpuinfo);
-  return needed;
 }
 
 }  // namespace
@@ -209,7 +193,7 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> scheduled) {
                {kernels.begin(), kernels.end()}};
   result.image.library = codegen::link(objects, impl_->target).bytes;
   result.image.plan.target = to_text(impl_->target);
-  result.image.plan.cpu_features = cpu_features(impl_->target);
+  result.image.plan.cpu_features = codegen::cpu_features(impl_->target);
   return result;
 }
 

@@ -7,13 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
-#include <set>
-#include <sstream>
 
+#include "core/runtime/cpu.h"
 #include "core/runtime/pages.h"
 #include "core/support/text.h"
+#include "core/support/unfit.h"
 
 namespace lathe::runtime {
 namespace {
@@ -128,20 +127,14 @@ struct ModuleFile {
   }
 };
 
-void require_cpu_features(const std::vector<std::string>& wanted) {
-  if (wanted.empty()) return;
-  std::ifstream file("/proc/cpuinfo");
-  std::set<std::string> present;
-  for (std::string line; std::getline(file, line);) {
-    if (line.compare(0, 5, "flags") != 0 && line.compare(0, 8, "Features") != 0) continue;
-    std::istringstream words(line.substr(line.find(':') + 1));
-    for (std::string word; words >> word;) present.insert(word);
-    break;
-  }
-  if (present.empty()) return;  // a system that does not say
-  for (const std::string& feature : wanted)
-    if (!present.count(feature))
-      fail("the module needs the CPU feature {}, which this machine lacks", feature);
+/// Code for another CPU would end the process by SIGILL. `module`: for the message.
+void require_cpu(const Plan& plan, const std::string& module) {
+  std::vector<std::string> missing = missing_cpu_features(plan.cpu_features);
+  if (!missing.empty())
+    throw Unfit(fmt::format(
+        "{}: built for a CPU with {}, which this one ({}) lacks; compile the model on this machine, or "
+        "for it: --target cpu:mcpu=NAME",
+        module, join_text(missing, ", "), cpu_name()));
 }
 
 }  // namespace
@@ -198,7 +191,6 @@ void verify_module(const std::string& path) {
 
 Module::Module(Plan plan, std::string_view library)
     : plan_(std::move(plan)), library_(library), constants_(plan_.values.size()) {
-  require_cpu_features(plan_.cpu_features);
   for (const Step& step : plan_.steps) {
     kernels_.push_back(reinterpret_cast<LatheKernel>(library_.find(step.kernel.c_str())));
     if (!kernels_.back()) fail("the module has no kernel {}", step.kernel);
@@ -207,6 +199,7 @@ Module::Module(Plan plan, std::string_view library)
 
 std::shared_ptr<const Module> Module::open(const std::string& path) {
   ModuleFile file(path);
+  require_cpu(file.plan, path);
   try {
     std::shared_ptr<Module> module(
         new Module(std::move(file.plan), file.file.piece(file.header.library_at, file.header.library_bytes)));
@@ -222,6 +215,7 @@ std::shared_ptr<const Module> Module::open(const std::string& path) {
 }
 
 std::shared_ptr<const Module> Module::from_image(ModuleImage image) {
+  require_cpu(image.plan, image.plan.model.empty() ? "the module" : image.plan.model);
   std::shared_ptr<Module> module(new Module(std::move(image.plan), image.library));
   auto constants = std::make_shared<std::vector<ModuleImage::Constant>>(std::move(image.constants));
   for (const ModuleImage::Constant& constant : *constants)

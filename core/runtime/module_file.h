@@ -35,8 +35,8 @@ void verify_module(const std::string& path);
 /// read or copied, so processes that load the same file share their memory (docs/decisions/007).
 class Module {
  public:
-  /// Throws Error, naming the file, when it is damaged, truncated, of a newer version, or needs CPU features
-  /// that this machine lacks.
+  /// Throws Error, naming the file, when it is damaged, truncated or of a newer version; Unfit, naming the
+  /// CPU and what it lacks, when the kernels would not run on it.
   static std::shared_ptr<const Module> open(const std::string& path);
   /// The same without a file; keeps the image's constants.
   static std::shared_ptr<const Module> from_image(ModuleImage image);

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -45,6 +46,23 @@ TEST_F(ModuleCommands, VerifyFindsAChangedWeight) {
   EXPECT_EQ(finished.output,
             "error: " + model_ + " is damaged: the checksum of its constants does not match\n");
   EXPECT_EQ(tune("run --verify --model dqn").output, "error: --verify is for .lathe files, --model is dqn\n");
+}
+
+/// An emulated CPU without AVX. The module must be refused before its first instruction.
+TEST_F(ModuleCommands, ALesserCpuIsOneMessageAndExitCode4) {
+  const std::string qemu = run_command("command -v qemu-x86_64 || command -v qemu-x86_64-static").output;
+  if (qemu.empty()) GTEST_SKIP() << "no qemu-x86_64: apt-get install qemu-user (./run test does)";
+  if (run_command("uname -m").output != "x86_64\n") GTEST_SKIP() << "tune is no program for x86_64 here";
+  const std::string compiled = folder_ + "/avx512.lathe";
+  Finished finished =
+      tune("compile --untuned --model dqn --target cpu:mcpu=skylake-avx512 --out " + compiled);
+  ASSERT_EQ(finished.code, 0) << finished.output;
+  finished = run_command(qemu.substr(0, qemu.find('\n')) + " -cpu Nehalem " TUNE " run --model " + compiled);
+  EXPECT_EQ(finished.code, 4);
+  EXPECT_THAT(finished.output,
+              StartsWith("error: " + compiled + ": built for a CPU with abm, avx, avx2, avx512bw, "));
+  EXPECT_THAT(finished.output, HasSubstr("which this one (Intel Core i7 9xx (Nehalem "));
+  EXPECT_EQ(std::count(finished.output.begin(), finished.output.end(), '\n'), 1) << finished.output;
 }
 
 TEST_F(ModuleCommands, InputsNotGivenAreSeeded) {

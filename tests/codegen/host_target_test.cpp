@@ -1,7 +1,9 @@
 #include "core/codegen/host_target.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/runtime/cpu.h"
 #include "core/support/error.h"
 
 namespace lathe::codegen {
@@ -38,6 +40,26 @@ TEST(ResolveTarget, IsIdempotentOnItsText) {
     Target t = resolve_target(text);
     EXPECT_EQ(resolve_target(to_text(t)), t) << to_text(t);
   }
+}
+
+TEST(CpuFeatures, AreThoseOfTheSubtarget) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(cpu_features(resolve_target("cpu:mcpu=x86-64")), Names{});
+  EXPECT_EQ(cpu_features(resolve_target("cpu:mcpu=nehalem")),
+            (Names{"pni", "popcnt", "sse4_1", "sse4_2", "ssse3"}));
+  const Names haswell{"abm",   "avx", "avx2",   "bmi1",   "bmi2",   "f16c", "fma",
+                      "movbe", "pni", "popcnt", "sse4_1", "sse4_2", "ssse3"};
+  EXPECT_EQ(cpu_features(resolve_target("cpu:mcpu=haswell")), haswell);
+  EXPECT_EQ(cpu_features(resolve_target("cpu:mcpu=skylake-avx512,mattr=-avx512f")), haswell);
+  EXPECT_THAT(cpu_features(resolve_target("cpu:mcpu=sapphirerapids")),
+              testing::IsSupersetOf(
+                  {"avx512f", "avx512vl", "avx512_vnni", "avx512_bf16", "avx512_fp16", "avx_vnni"}));
+  EXPECT_THAT(cpu_features(resolve_target("cpu:triple=aarch64-unknown-linux-gnu,mcpu=neoverse-n1")),
+              testing::IsSupersetOf({"asimd", "asimddp", "asimdhp", "atomics"}));
+}
+
+TEST(CpuFeatures, OfThisMachineAreAllHere) {
+  EXPECT_THAT(runtime::missing_cpu_features(cpu_features(host_target())), testing::IsEmpty());
 }
 
 TEST(ResolveTarget, SaysWhatIsUnknown) {

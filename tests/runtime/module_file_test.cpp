@@ -6,10 +6,12 @@
 #include <fstream>
 #include <random>
 
+#include "core/runtime/cpu.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/pages.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/temporary_folder.h"
+#include "core/support/unfit.h"
 #include "tests/runtime/test_module.h"
 
 namespace lathe::runtime {
@@ -135,8 +137,11 @@ TEST_F(ModuleFile, NamesAMissingKernelAndAMissingCpuFeature) {
   EXPECT_EQ(error_of(read_file(path_)), ": the module has no kernel subtract");
   image.plan.cpu_features = {"warp_drive"};
   write_module(path_, image);
-  EXPECT_EQ(error_of(read_file(path_)),
-            ": the module needs the CPU feature warp_drive, which this machine lacks");
+  EXPECT_EQ(error_of(read_file(path_)), ": built for a CPU with warp_drive, which this one (" + cpu_name() +
+                                            ") lacks; compile the model on this machine, or for it: --target "
+                                            "cpu:mcpu=NAME");
+  EXPECT_THROW(Module::open(path_), Unfit);
+  EXPECT_THROW(Module::from_image(image), Unfit);
 }
 
 TEST_F(ModuleFile, AFailedWriteLeavesNothing) {

@@ -6,6 +6,7 @@
 #include <llvm/TargetParser/SubtargetFeature.h>
 #include <unistd.h>
 
+#include <span>
 #include <thread>
 
 #include "core/codegen/llvm/machine.h"
@@ -91,7 +92,65 @@ bool names_property(const std::string& text, const std::string& property) {
   return text.find(":" + property + "=") != std::string::npos ||
          text.find("," + property + "=") != std::string::npos;
 }
+/// A feature as LLVM and as /proc/cpuinfo call it.
+struct FeatureName {
+  const char *llvm, *cpuinfo;
+};
+constexpr FeatureName kX86Features[] = {
+    {"sse3", "pni"},
+    {"ssse3", "ssse3"},
+    {"sse4.1", "sse4_1"},
+    {"sse4.2", "sse4_2"},
+    {"sse4a", "sse4a"},
+    {"popcnt", "popcnt"},
+    {"lzcnt", "abm"},
+    {"movbe", "movbe"},
+    {"bmi", "bmi1"},
+    {"bmi2", "bmi2"},
+    {"tbm", "tbm"},
+    {"gfni", "gfni"},
+    {"f16c", "f16c"},
+    {"fma", "fma"},
+    {"fma4", "fma4"},
+    {"xop", "xop"},
+    {"avx", "avx"},
+    {"avx2", "avx2"},
+    {"avxvnni", "avx_vnni"},
+    {"avx512f", "avx512f"},
+    {"avx512vl", "avx512vl"},
+    {"avx512bw", "avx512bw"},
+    {"avx512dq", "avx512dq"},
+    {"avx512cd", "avx512cd"},
+    {"avx512ifma", "avx512ifma"},
+    {"avx512vbmi", "avx512vbmi"},
+    {"avx512vbmi2", "avx512_vbmi2"},
+    {"avx512vnni", "avx512_vnni"},
+    {"avx512bitalg", "avx512_bitalg"},
+    {"avx512vpopcntdq", "avx512_vpopcntdq"},
+    {"avx512bf16", "avx512_bf16"},
+    {"avx512fp16", "avx512_fp16"},
+};
+constexpr FeatureName kAarch64Features[] = {
+    {"neon", "asimd"},       {"fullfp16", "asimdhp"}, {"rdm", "asimdrdm"},   {"dotprod", "asimddp"},
+    {"fp16fml", "asimdfhm"}, {"lse", "atomics"},      {"complxnum", "fcma"}, {"sve", "sve"},
+    {"sve2", "sve2"},        {"i8mm", "i8mm"},        {"bf16", "bf16"},
+};
+
+std::span<const FeatureName> feature_names(const Target& target) {
+  if (target.triple.starts_with("x86_64")) return kX86Features;
+  if (target.triple.starts_with("aarch64")) return kAarch64Features;
+  return {};
+}
 }  // namespace
+
+std::vector<std::string> cpu_features(const Target& target) {
+  std::unique_ptr<llvm::MCSubtargetInfo> info = subtarget(target);
+  std::vector<std::string> features;
+  for (const auto& [llvm, cpuinfo] : feature_names(target))
+    if (info->checkFeatures("+" + std::string(llvm))) features.emplace_back(cpuinfo);
+  std::sort(features.begin(), features.end());
+  return features;
+}
 
 Target host_target() {
   static const Target host = [] {

@@ -1,0 +1,14 @@
+// The error of a machine rather than of its user.
+#pragma once
+
+#include "core/support/error.h"
+
+namespace lathe {
+
+/// What was given is right, and this machine cannot do it: exit code 4.
+class Unfit : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace lathe
