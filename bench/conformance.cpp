@@ -64,8 +64,8 @@ std::string difference(const Tensor& ours, const Tensor& expected) {
   double relative = expected.dtype() == kBFloat16 ? 1.0 / 128 : 1e-3;
   for (int64_t i = 0; i < ours.size(); ++i) {
     double x = ours.value(i), y = expected.value(i);
-    bool same =
-        x == y || (std::isnan(x) && std::isnan(y)) || std::fabs(x - y) <= 1e-5 + relative * std::fabs(y);
+    bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
+                (std::isfinite(y) && std::fabs(x - y) <= 1e-5 + relative * std::fabs(y));
     if (!same) return fmt::format("element {} is {}, expected {}", i, x, y);
   }
   return "";

@@ -22,6 +22,23 @@ double fold(const Values& x, const Index& fixed, double start, double (*f)(doubl
 double plus(double a, double b) { return a + b; }
 double larger(double a, double b) { return std::max(a, b); }
 
+TEST(ReduceOps, NothingGivesTheNeutralElement) {
+  check_rows({
+      {"sum of nothing",
+       "sum",
+       over({1}),
+       {{2, 0, 4}},
+       {2, 4},
+       [](const Values&, const Index&) { return 0.0; }},
+      {"prod of nothing",
+       "prod",
+       over({1}),
+       {{2, 0, 4}},
+       {2, 4},
+       [](const Values&, const Index&) { return 1.0; }},
+  });
+}
+
 TEST(ReduceOps, MatchTheDefinition) {
   std::vector<Index> in{{2, 3, 4}};
   check_rows({
