@@ -17,15 +17,17 @@ namespace {
 
 template <typename F>
 void for_each_converter(F&& f) {
-  for (auto family : {math_converters(), nn_converters(), quantize_converters(), reduce_converters(),
-                      shape_converters(), tensor_converters()})
+  for (auto family : {attention_converters(), control_converters(), einsum_converters(), image_converters(),
+                      linear_attention_converters(), loss_converters(), math_converters(), nn_converters(),
+                      quantize_converters(), recurrent_converters(), reduce_converters(), shape_converters(),
+                      signal_converters(), tensor_converters()})
     for (const Converter& row : family) f(row);
 }
 
-Convert find_converter(const std::string& op) {
+const Converter* find_converter(const std::string& op) {
   static const auto* table = [] {
-    auto* rows = new std::unordered_map<std::string, Convert>;
-    for_each_converter([&](const Converter& row) { rows->emplace(row.op, row.convert); });
+    auto* rows = new std::unordered_map<std::string, const Converter*>;
+    for_each_converter([&](const Converter& row) { rows->emplace(row.op, &row); });
     return rows;
   }();
   auto found = table->find(op);
@@ -64,6 +66,34 @@ ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model
   return value;
 }
 
+/// f(graph) for the graph and for those that its nodes have as attributes.
+void for_each_graph(const ::onnx::GraphProto& graph, FunctionRef<void(const ::onnx::GraphProto&)> f) {
+  f(graph);
+  for (const auto& node : graph.node())
+    for (const auto& attribute : node.attribute())
+      if (attribute.has_g()) for_each_graph(attribute.g(), f);
+}
+
+bool is_narrow(const Value& value) {
+  const auto* type = value ? value->checked_type.as<relay::TensorType>() : nullptr;
+  return type && type->dtype.is_float() && type->dtype.bits < 32;
+}
+
+/// The node as its row converts it.
+std::vector<Value> converted(const Converter& row, const ::onnx::NodeProto& proto, int64_t opset,
+                             std::vector<Value> inputs, const std::string& folder, RunGraph run) {
+  auto narrow = std::find_if(inputs.begin(), inputs.end(), is_narrow);
+  if (row.arithmetic == Arithmetic::kGiven || narrow == inputs.end())
+    return row.convert(Node(proto, opset, std::move(inputs), folder, run));
+  const DataType dtype = type_of(*narrow).dtype;
+  for (Value& input : inputs)
+    if (is_narrow(input)) input = cast_to(input, kFloat32);
+  std::vector<Value> outputs = row.convert(Node(proto, opset, std::move(inputs), folder, run));
+  for (Value& output : outputs)
+    if (output && type_of(output).dtype == kFloat32) output = cast_to(output, dtype);
+  return outputs;
+}
+
 /// Converts one graph, node by node, in its (topological) order.
 class Importer {
  public:
@@ -78,20 +108,20 @@ class Importer {
     refuse_unsupported();
     refuse_unknown_inputs();
     bind_symbols();
-    for (const auto& each : graph_.initializer()) values_[each.name()] = constant(tensor_from(each, folder_));
+    add_initializers(graph_);
     refuse_open_shapes();
     ImportedModel result;
     std::vector<relay::Var> params;
     for (const auto& input : graph_.input()) {
-      if (values_.count(input.name())) continue;
+      if (scopes_.back().count(input.name())) continue;
       auto given = options_.constants.find(input.name());
       if (given != options_.constants.end()) {
-        values_[input.name()] = constant(given->second);
+        scopes_.back()[input.name()] = constant(given->second);
         continue;
       }
       result.inputs.push_back(bound_input(input));
       params.push_back(parameter(result.inputs.back()));
-      values_[input.name()] = params.back();
+      scopes_.back()[input.name()] = params.back();
     }
     for (const auto& node : graph_.node()) convert(node);
     std::vector<relay::Expr> outputs;
@@ -116,11 +146,13 @@ class Importer {
 
   void refuse_unsupported() const {
     std::set<std::string> unknown;
-    for (const auto& node : graph_.node()) {
-      bool standard = node.domain().empty() || node.domain() == "ai.onnx";
-      if (!standard || !find_converter(node.op_type()))
-        unknown.insert((standard ? "" : node.domain() + ".") + node.op_type());
-    }
+    for_each_graph(graph_, [&](const ::onnx::GraphProto& graph) {
+      for (const auto& node : graph.node()) {
+        bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+        if (!standard || !find_converter(node.op_type()))
+          unknown.insert((standard ? "" : node.domain() + ".") + node.op_type());
+      }
+    });
     if (unknown.empty()) return;
     fail("{}: unsupported operator{}: {}", name_, unknown.size() > 1 ? "s" : "",
          join_text({unknown.begin(), unknown.end()}, ", "));
@@ -189,7 +221,7 @@ class Importer {
   void refuse_open_shapes() const {
     std::vector<relay::StatedInput> inputs;
     for (const auto& input : graph_.input())
-      if (!values_.count(input.name()) && !options_.constants.count(input.name()))
+      if (!scopes_.back().count(input.name()) && !options_.constants.count(input.name()))
         inputs.push_back(stated(input));
     if (std::string message = relay::open_shapes_message(inputs); !message.empty())
       fail("{}: {}", name_, message);
@@ -202,10 +234,31 @@ class Importer {
     return value;
   }
 
+  void add_initializers(const ::onnx::GraphProto& graph) {
+    for (const auto& each : graph.initializer())
+      scopes_.back()[each.name()] = constant(tensor_from(each, folder_));
+  }
+
   Value value(const std::string& name, const std::string& user) const {
-    auto found = values_.find(name);
-    if (found == values_.end()) fail("{}: {} uses `{}`, which nothing defines before it", name_, user, name);
-    return found->second;
+    for (size_t i = scopes_.size(); i-- > 0;)
+      if (auto found = scopes_[i].find(name); found != scopes_[i].end()) return found->second;
+    fail("{}: {} uses `{}`, which nothing defines before it", name_, user, name);
+  }
+
+  /// The outputs of a graph inside this one, whose names hide those around it.
+  std::vector<Value> run_graph(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs) {
+    scopes_.emplace_back();
+    add_initializers(graph);
+    if (static_cast<size_t>(graph.input_size()) != inputs.size())
+      fail("graph `{}` has {} inputs, {} are given", graph.name(), graph.input_size(), inputs.size());
+    for (int i = 0; i < graph.input_size(); ++i)
+      scopes_.back()[graph.input(i).name()] = inputs[static_cast<size_t>(i)];
+    for (const auto& node : graph.node()) convert(node);
+    std::vector<Value> outputs;
+    for (const auto& output : graph.output())
+      outputs.push_back(value(output.name(), "the list of outputs of a graph"));
+    scopes_.pop_back();
+    return outputs;
   }
 
   void convert(const ::onnx::NodeProto& proto) {
@@ -214,15 +267,18 @@ class Importer {
       inputs.push_back(name.empty() ? Value() : value(name, describe(proto)));
     std::vector<Value> outputs;
     try {
-      outputs = find_converter(proto.op_type())(Node(proto, opset_, std::move(inputs), folder_));
+      outputs = converted(*find_converter(proto.op_type()), proto, opset_, std::move(inputs), folder_,
+                          [this](const ::onnx::GraphProto& graph, const std::vector<Value>& given) {
+                            return run_graph(graph, given);
+                          });
     } catch (const Error& e) {
-      fail("{}: {}: {}", name_, describe(proto), e.what());
+      fail("{}{}: {}", scopes_.size() > 1 ? "" : name_ + ": ", describe(proto), e.what());
     }
     for (int i = 0; i < proto.output_size(); ++i) {
       if (proto.output(i).empty()) continue;
       if (static_cast<size_t>(i) >= outputs.size() || !outputs[static_cast<size_t>(i)])
         fail("{}: {}: output {} is not supported", name_, describe(proto), i);
-      values_[proto.output(i)] = outputs[static_cast<size_t>(i)];
+      scopes_.back()[proto.output(i)] = outputs[static_cast<size_t>(i)];
     }
   }
 
@@ -230,8 +286,8 @@ class Importer {
   std::string name_, folder_;
   const ImportOptions& options_;
   int64_t opset_ = 1;
-  std::map<std::string, int64_t> symbols_;  // dimensions by name
-  std::unordered_map<std::string, Value> values_;
+  std::map<std::string, int64_t> symbols_;                             // dimensions by name
+  std::vector<std::unordered_map<std::string, Value>> scopes_ = {{}};  // of this graph, and of those in it
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// ONNX models in (opsets 7-17; https://onnx.ai/onnx/operators). Protobuf types stop in this room.
+// ONNX models in (opset 7 on; https://onnx.ai/onnx/operators). Protobuf types stop in this room.
 #pragma once
 
 #include <map>

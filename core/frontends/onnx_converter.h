@@ -36,10 +36,15 @@ Value cast_to(const Value& value, DataType dtype);
 Tensor tensor_from(const ::onnx::TensorProto& proto, const std::string& folder);
 DataType dtype_from(int32_t onnx_type);
 
+/// The outputs of a graph that is an attribute, for these inputs; it sees the values around its node.
+using RunGraph =
+    FunctionRef<std::vector<Value>(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs)>;
+
 class Node {
  public:
-  Node(const ::onnx::NodeProto& proto, int64_t opset, std::vector<Value> inputs, std::string folder)
-      : proto_(proto), opset_(opset), inputs_(std::move(inputs)), folder_(std::move(folder)) {}
+  Node(const ::onnx::NodeProto& proto, int64_t opset, std::vector<Value> inputs, std::string folder,
+       RunGraph run)
+      : proto_(proto), opset_(opset), inputs_(std::move(inputs)), folder_(std::move(folder)), run_(run) {}
 
   int64_t opset() const { return opset_; }
   const std::string& op() const { return proto_.op_type(); }
@@ -72,7 +77,11 @@ class Node {
   double real(const char* name, double otherwise) const;
   std::string text(const char* name, const std::string& otherwise) const;
   std::vector<int64_t> ints(const char* name, std::vector<int64_t> otherwise) const;
+  std::vector<double> reals(const char* name) const;       // none: empty
+  std::vector<std::string> texts(const char* name) const;  // none: empty
   std::optional<Tensor> tensor(const char* name) const;
+  /// The outputs of the graph that attribute `name` holds.
+  std::vector<Value> run(const char* name, const std::vector<Value>& inputs) const;
   const ::onnx::AttributeProto* find(const char* name) const;
 
   /// Larger sizes and offsets than these are in no model, and their products would overflow.
@@ -95,6 +104,7 @@ class Node {
   int64_t opset_;
   std::vector<Value> inputs_;
   std::string folder_;
+  RunGraph run_;
 };
 
 /// The attributes of a convolution of input 0 with the weight at input `weight`.
@@ -105,15 +115,28 @@ Value matrix_product(const Node& node, Value a, Value b,
                      FunctionRef<Value(const Value&, const Value&)> dense);
 
 using Convert = std::vector<Value> (*)(const Node&);
+
+/// Floats of 16 bits as they are, or computed in float32 and rounded once: for what sums, or has more than
+/// one step. Products are kGiven and say themselves what they sum in, so that their operands stay narrow.
+enum class Arithmetic : uint8_t { kGiven, kWide };
 struct Converter {
   const char* op;
   Convert convert;
+  Arithmetic arithmetic = Arithmetic::kGiven;
 };
+std::span<const Converter> attention_converters();
+std::span<const Converter> control_converters();
+std::span<const Converter> einsum_converters();
+std::span<const Converter> image_converters();
+std::span<const Converter> linear_attention_converters();
+std::span<const Converter> loss_converters();
 std::span<const Converter> math_converters();
 std::span<const Converter> nn_converters();
 std::span<const Converter> quantize_converters();
+std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduce_converters();
 std::span<const Converter> shape_converters();
+std::span<const Converter> signal_converters();
 std::span<const Converter> tensor_converters();
 
 }  // namespace lathe::onnx

@@ -1,7 +1,7 @@
 // Element-wise operators.
 #include <cmath>
 
-#include "core/frontends/onnx_converter.h"
+#include "core/frontends/onnx_arithmetic.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -14,19 +14,31 @@ struct Name {
   const char* relay;
 };
 constexpr Name kUnary[] = {
-    {"Abs", "abs"},      {"Acos", "acos"},   {"Acosh", "acosh"},     {"Asin", "asin"},
-    {"Asinh", "asinh"},  {"Atan", "atan"},   {"Atanh", "atanh"},     {"Ceil", "ceil"},
-    {"Cos", "cos"},      {"Cosh", "cosh"},   {"Erf", "erf"},         {"Exp", "exp"},
-    {"Floor", "floor"},  {"Log", "log"},     {"Neg", "negative"},    {"Not", "logical_not"},
-    {"Relu", "nn.relu"}, {"Round", "round"}, {"Sigmoid", "sigmoid"}, {"Sign", "sign"},
-    {"Sin", "sin"},      {"Sinh", "sinh"},   {"Sqrt", "sqrt"},       {"Tan", "tan"},
-    {"Tanh", "tanh"},    {"IsNaN", "isnan"},
+    {"Abs", "abs"},         {"Acos", "acos"},    {"Acosh", "acosh"},
+    {"Asin", "asin"},       {"Asinh", "asinh"},  {"Atan", "atan"},
+    {"Atanh", "atanh"},     {"Ceil", "ceil"},    {"Cos", "cos"},
+    {"Cosh", "cosh"},       {"Erf", "erf"},      {"Exp", "exp"},
+    {"Floor", "floor"},     {"Log", "log"},      {"Neg", "negative"},
+    {"Not", "logical_not"}, {"Relu", "nn.relu"}, {"Round", "round"},
+    {"Sigmoid", "sigmoid"}, {"Sign", "sign"},    {"Sin", "sin"},
+    {"Sinh", "sinh"},       {"Sqrt", "sqrt"},    {"Tan", "tan"},
+    {"Tanh", "tanh"},       {"IsNaN", "isnan"},  {"BitwiseNot", "bitwise_not"},
 };
 constexpr Name kBinary[] = {
-    {"Add", "add"},       {"Sub", "subtract"},           {"Mul", "multiply"},
-    {"Equal", "equal"},   {"Greater", "greater"},        {"GreaterOrEqual", "greater_equal"},
-    {"Less", "less"},     {"LessOrEqual", "less_equal"}, {"And", "logical_and"},
-    {"Or", "logical_or"}, {"Xor", "logical_xor"},
+    {"Add", "add"},
+    {"Sub", "subtract"},
+    {"Mul", "multiply"},
+    {"Equal", "equal"},
+    {"Greater", "greater"},
+    {"GreaterOrEqual", "greater_equal"},
+    {"Less", "less"},
+    {"LessOrEqual", "less_equal"},
+    {"And", "logical_and"},
+    {"Or", "logical_or"},
+    {"Xor", "logical_xor"},
+    {"BitwiseAnd", "bitwise_and"},
+    {"BitwiseOr", "bitwise_or"},
+    {"BitwiseXor", "bitwise_xor"},
 };
 
 Values by_table(const Node& node, std::span<const Name> names) {
@@ -109,8 +121,9 @@ Values cast_like(const Node& node) { return {cast_to(node.in(0), node.dtype(1))}
 Values identity(const Node& node) { return {node.in(0)}; }
 
 Values dropout(const Node& node) {
-  if (node.has(2) && (!known(node.in(2)) || node.int_in(2) != 0))
-    node.reject("training mode is not supported");
+  bool keeps_all = node.has(1) && known(node.in(1)) && node.real_in(1) == 0;
+  if (!keeps_all && node.has(2) && (!known(node.in(2)) || node.int_in(2) != 0))
+    node.reject("training mode with a ratio other than 0 is not supported");
   if (node.outputs() < 2) return {node.in(0)};
   return {node.in(0), constant(full(node.constant_shape(node.shape(0)), kBool, 1))};
 }
@@ -135,11 +148,6 @@ Values bit_shift(const Node& node) {
 
 // Activations.
 Value number(const Node& node, double value) { return scalar(node.dtype(0), value); }
-Value times(const Value& a, const Value& b) { return emit("multiply", {a, b}); }
-Value plus(const Value& a, const Value& b) { return emit("add", {a, b}); }
-Value choose(const Value& condition, const Value& a, const Value& b) {
-  return emit("where", {condition, a, b});
-}
 
 Values leaky_relu(const Node& node) {
   return {emit("nn.leaky_relu", {node.in(0)}, make<relay::LeakyReluAttrs>(node.real("alpha", 0.01)))};
@@ -247,6 +255,7 @@ constexpr Converter kConverters[] = {
     {"Tan", unary_op},
     {"Tanh", unary_op},
     {"IsNaN", unary_op},
+    {"BitwiseNot", unary_op},
     {"Add", binary_op},
     {"Sub", binary_op},
     {"Mul", binary_op},
@@ -258,6 +267,9 @@ constexpr Converter kConverters[] = {
     {"And", binary_op},
     {"Or", binary_op},
     {"Xor", binary_op},
+    {"BitwiseAnd", binary_op},
+    {"BitwiseOr", binary_op},
+    {"BitwiseXor", binary_op},
     {"Div", divide},
     {"Pow", power},
     {"Mod", modulo},
@@ -277,16 +289,16 @@ constexpr Converter kConverters[] = {
     {"LeakyRelu", leaky_relu},
     {"PRelu", prelu},
     {"ThresholdedRelu", thresholded_relu},
-    {"Elu", elu},
-    {"Selu", selu},
-    {"Celu", celu},
-    {"HardSigmoid", hard_sigmoid},
-    {"HardSwish", hard_swish},
-    {"Swish", swish},
-    {"Gelu", gelu},
-    {"Softplus", softplus},
-    {"Softsign", softsign},
-    {"Mish", mish},
+    {"Elu", elu, Arithmetic::kWide},
+    {"Selu", selu, Arithmetic::kWide},
+    {"Celu", celu, Arithmetic::kWide},
+    {"HardSigmoid", hard_sigmoid, Arithmetic::kWide},
+    {"HardSwish", hard_swish, Arithmetic::kWide},
+    {"Swish", swish, Arithmetic::kWide},
+    {"Gelu", gelu, Arithmetic::kWide},
+    {"Softplus", softplus, Arithmetic::kWide},
+    {"Softsign", softsign, Arithmetic::kWide},
+    {"Mish", mish, Arithmetic::kWide},
     {"Shrink", shrink},
 };
 }  // namespace

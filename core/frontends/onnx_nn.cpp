@@ -1,7 +1,7 @@
 // Convolution, pooling, normalisation, matrix products.
 #include <numeric>
 
-#include "core/frontends/onnx_converter.h"
+#include "core/frontends/onnx_arithmetic.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -84,9 +84,15 @@ Value with_bias(const Node& node, Value value, size_t input) {
   return node.has(input) ? emit("nn.bias_add", {value, node.in(input)}, make<relay::ChannelAttrs>(1)) : value;
 }
 
+/// What products of a type are summed in: more than 16 bits.
+std::optional<DataType> sum_dtype(DataType dtype) {
+  return dtype.is_float() && dtype.bits < 32 ? std::optional(kFloat32) : std::nullopt;
+}
+
 Values conv(const Node& node) {
   const char* op = by_rank(window_rank(node), {"nn.conv1d", "nn.conv2d", "nn.conv3d"});
-  return {with_bias(node, emit(op, {node.in(0), node.in(1)}, conv_attrs(node, 1)), 2)};
+  Value result = emit(op, {node.in(0), node.in(1)}, conv_attrs(node, 1, sum_dtype(node.dtype(0))));
+  return {with_bias(node, cast_to(result, node.dtype(0)), 2)};
 }
 
 Values conv_transpose(const Node& node) {
@@ -126,6 +132,34 @@ Values pool(const Node& node) {
   return {emit(op, {node.in(0)}, attrs)};
 }
 
+/// x to the power p, for the p of norms.
+Value to_power(const Value& x, double p) {
+  if (p == 1) return x;
+  return p == 2 ? times(x, x) : emit("power", {x, number(x, p)});
+}
+Value root(const Value& x, double p) {
+  return p == 1 ? x : p == 2 ? emit("sqrt", {x}) : emit("power", {x, number(x, 1 / p)});
+}
+
+/// The p-norm of each window: the mean of powers times the size of the window, padding being zeros.
+Values lp_pool(const Node& node) {
+  if (node.integer("ceil_mode", 0) != 0) node.reject("ceil_mode is not supported");
+  Window w = window_of(node, std::nullopt);
+  auto p = static_cast<double>(node.integer("p", 2));
+  auto attrs = make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(),
+                                      std::string(), false, true);
+  const char* op = by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"});
+  Value mean = emit(op, {to_power(emit("abs", {node.in(0)}), p)}, attrs);
+  return {root(times(mean, number(mean, static_cast<double>(shape_size(w.kernel)))), p)};
+}
+
+Values global_lp_pool(const Node& node) {
+  Ints axes(static_cast<size_t>(std::max<int64_t>(node.rank(0) - 2, 0)));
+  std::iota(axes.begin(), axes.end(), 2);
+  auto p = static_cast<double>(node.integer("p", 2));
+  return {root(sum_over(to_power(emit("abs", {node.in(0)}), p), axes, true), p)};
+}
+
 Values global_pool(const Node& node) {
   if (node.rank(0) < 3) node.reject("data of rank {}, must be 3 or more", node.rank(0));
   Ints axes(static_cast<size_t>(node.rank(0) - 2));
@@ -136,8 +170,28 @@ Values global_pool(const Node& node) {
   return {emit(average ? "mean" : "max", {node.in(0)}, make<relay::ReduceAttrs>(axes, true))};
 }
 
+/// By the mean and variance of the batch, which also move the running ones.
+Values batch_normalization_in_training(const Node& node) {
+  Ints axes(static_cast<size_t>(node.rank(0)) - 1), channels(static_cast<size_t>(node.rank(0)), 1);
+  std::iota(axes.begin(), axes.end(), 1);
+  axes[0] = 0;
+  channels[1] = node.dim(0, 1);
+  auto mean_of = [&](const Value& x) { return emit("mean", {x}, make<relay::ReduceAttrs>(axes, true)); };
+  auto channel = [&](size_t i) { return reshape(node.in(i), channels); };
+  Value mean = mean_of(node.in(0)), centred = minus(node.in(0), mean),
+        variance = mean_of(times(centred, centred));
+  Value inverse = emit("rsqrt", {plus(variance, number(variance, node.real("epsilon", 1e-5)))});
+  double kept = node.real("momentum", 0.9);
+  auto moved = [&](size_t i, const Value& current) {
+    Value fresh = reshape(current, {channels[1]}), old = cast_to(node.in(i), type_of(fresh).dtype);
+    return cast_to(plus(times(old, number(old, kept)), times(fresh, number(fresh, 1 - kept))), node.dtype(i));
+  };
+  return {plus(times(times(centred, inverse), channel(1)), channel(2)), moved(3, mean), moved(4, variance)};
+}
+
 Values batch_normalization(const Node& node) {
-  if (node.integer("training_mode", 0) != 0) node.reject("training_mode is not supported");
+  if (node.rank(0) < 2) node.reject("data of rank {}, must be 2 or more", node.rank(0));
+  if (node.integer("training_mode", 0) != 0) return batch_normalization_in_training(node);
   auto attrs = make<relay::NormAttrs>(int64_t{0}, int64_t{1}, node.real("epsilon", 1e-5));
   Value result = emit("nn.batch_norm", {node.in(0), node.in(1), node.in(2), node.in(3), node.in(4)}, attrs);
   return {field_of(result, 0)};
@@ -148,19 +202,31 @@ Values instance_normalization(const Node& node) {
                make<relay::NormAttrs>(int64_t{0}, int64_t{1}, node.real("epsilon", 1e-5)))};
 }
 
+/// Normalises each group of channels; until opset 21 scale and bias are those of a group.
+Values group_normalization(const Node& node) {
+  int64_t groups = node.integer("num_groups", 0), channels = node.rank(0) < 2 ? 0 : node.dim(0, 1);
+  if (groups < 1 || channels % groups) node.reject("{} groups of {} channels", groups, channels);
+  auto parameter = [&](size_t i) {
+    if (node.opset() >= 21) return node.in(i);
+    return reshape(broadcast_to(reshape(node.in(i), {groups, 1}), {groups, channels / groups}), {channels});
+  };
+  return {emit("nn.group_norm", {node.in(0), parameter(1), parameter(2)},
+               make<relay::NormAttrs>(groups, int64_t{1}, node.real("epsilon", 1e-5)))};
+}
+
 /// Normalises over axes [axis, rank), then scale and bias. Mean and 1/deviation are outputs too.
 Values layer_normalization(const Node& node) {
   int64_t rank = node.rank(0), first = node.axis(node.integer("axis", -1), rank);
   Ints axes;
   for (int64_t d = first; d < rank; ++d) axes.push_back(d);
   auto over = make<relay::ReduceAttrs>(axes, true);
-  DataType dtype = node.dtype(0);
-  Value mean = emit("mean", {node.in(0)}, over), centred = emit("subtract", {node.in(0), mean});
-  Value variance = emit("mean", {emit("multiply", {centred, centred})}, over);
-  Value inverse = emit("rsqrt", {emit("add", {variance, scalar(dtype, node.real("epsilon", 1e-5))})});
-  Value result = emit("multiply", {emit("multiply", {centred, inverse}), node.in(1)});
-  if (node.has(2)) result = emit("add", {result, node.in(2)});
-  return {result, mean, inverse};
+  DataType dtype = node.dtype(0), sums = sum_dtype(dtype).value_or(dtype);
+  Value x = cast_to(node.in(0), sums), mean = emit("mean", {x}, over), centred = minus(x, mean);
+  Value variance = emit("mean", {times(centred, centred)}, over);
+  Value inverse = emit("rsqrt", {plus(variance, number(variance, node.real("epsilon", 1e-5)))});
+  Value result = times(times(centred, inverse), cast_to(node.in(1), sums));
+  if (node.has(2)) result = plus(result, cast_to(node.in(2), sums));
+  return {cast_to(result, dtype), mean, inverse};
 }
 
 /// Divides by the root of the mean square over axes [axis, rank), then scales.
@@ -200,10 +266,16 @@ Value transposed_last_two(const Value& value) {
   return emit("transpose", {value}, make<relay::TransposeAttrs>(axes));
 }
 
+/// rows times the transpose of weight, in the sum's type.
+Value dense(const Value& rows, const Value& weight) {
+  return emit("nn.dense", {rows, weight},
+              make<relay::DenseAttrs>(std::optional<int64_t>(), sum_dtype(type_of(rows).dtype)));
+}
+
 Values matmul(const Node& node) {
-  return {matrix_product(node, node.in(0), node.in(1), [](const Value& rows, const Value& weight) {
-    return emit("nn.dense", {rows, weight});
-  })};
+  Value product = matrix_product(node, node.in(0), node.in(1),
+                                 [](const Value& rows, const Value& weight) { return dense(rows, weight); });
+  return {cast_to(product, node.dtype(0))};
 }
 }  // namespace
 
@@ -229,7 +301,7 @@ Value matrix_product(const Node& node, Value a, Value b,
   if (sb.size() == 2) {  // one weight for all rows
     result = dense(reshape(a, {shape_size(sa) / std::max<int64_t>(k, 1), k}), transposed_last_two(b));
   } else {
-    result = emit("nn.matmul", {a, b}, make<relay::MatmulAttrs>());
+    result = emit("nn.matmul", {a, b}, make<relay::MatmulAttrs>(std::nullopt, sum_dtype(type_of(a).dtype)));
   }
   Ints shape = batch;
   if (!vector_a) shape.push_back(m);
@@ -241,33 +313,35 @@ namespace {
 
 Values gemm(const Node& node) {
   Value a = node.in(0), b = node.in(1);
-  DataType dtype = node.dtype(0);
   if (node.rank(0) != 2 || node.rank(1) != 2)
     node.reject("operands of shapes {} and {} are not matrices", shape_text(node.shape(0)),
                 shape_text(node.shape(1)));
   if (node.integer("transA", 0)) a = transposed_last_two(a);
   if (!node.integer("transB", 0)) b = transposed_last_two(b);
-  Value result = emit("nn.dense", {a, b});
+  Value result = dense(a, b);
   double alpha = node.real("alpha", 1), beta = node.real("beta", 1);
-  if (alpha != 1) result = emit("multiply", {result, scalar(dtype, alpha)});
-  if (!node.has(2)) return {result};
-  Value c = beta == 1 ? node.in(2) : emit("multiply", {node.in(2), scalar(dtype, beta)});
-  return {emit("add", {result, c})};
+  if (alpha != 1) result = times(result, number(result, alpha));
+  if (!node.has(2)) return {cast_to(result, node.dtype(0))};
+  Value c = cast_to(node.in(2), type_of(result).dtype);
+  return {cast_to(plus(result, beta == 1 ? c : times(c, number(c, beta))), node.dtype(0))};
 }
 
 constexpr Converter kConverters[] = {
     {"Conv", conv},
-    {"ConvTranspose", conv_transpose},
+    {"ConvTranspose", conv_transpose, Arithmetic::kWide},
     {"MaxPool", pool},
-    {"AveragePool", pool},
-    {"GlobalAveragePool", global_pool},
+    {"AveragePool", pool, Arithmetic::kWide},
+    {"GlobalAveragePool", global_pool, Arithmetic::kWide},
     {"GlobalMaxPool", global_pool},
-    {"BatchNormalization", batch_normalization},
-    {"InstanceNormalization", instance_normalization},
+    {"BatchNormalization", batch_normalization, Arithmetic::kWide},
+    {"InstanceNormalization", instance_normalization, Arithmetic::kWide},
+    {"LpPool", lp_pool, Arithmetic::kWide},
+    {"GlobalLpPool", global_lp_pool, Arithmetic::kWide},
+    {"GroupNormalization", group_normalization, Arithmetic::kWide},
     {"LayerNormalization", layer_normalization},
     {"RMSNormalization", rms_normalization},
-    {"LpNormalization", lp_normalization},
-    {"LRN", lrn},
+    {"LpNormalization", lp_normalization, Arithmetic::kWide},
+    {"LRN", lrn, Arithmetic::kWide},
     {"MatMul", matmul},
     {"Gemm", gemm},
 };

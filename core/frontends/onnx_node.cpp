@@ -100,6 +100,24 @@ std::vector<int64_t> Node::ints(const char* name, std::vector<int64_t> otherwise
   return values;
 }
 
+std::vector<double> Node::reals(const char* name) const {
+  const auto* attribute = find(name);
+  if (!attribute) return {};
+  return {attribute->floats().begin(), attribute->floats().end()};
+}
+
+std::vector<std::string> Node::texts(const char* name) const {
+  const auto* attribute = find(name);
+  if (!attribute) return {};
+  return {attribute->strings().begin(), attribute->strings().end()};
+}
+
+std::vector<Value> Node::run(const char* name, const std::vector<Value>& inputs) const {
+  const auto* attribute = find(name);
+  if (!attribute || !attribute->has_g()) reject("attribute {} is no graph", name);
+  return run_(attribute->g(), inputs);
+}
+
 std::optional<Tensor> Node::tensor(const char* name) const {
   const auto* attribute = find(name);
   if (!attribute || !attribute->has_t()) return std::nullopt;

@@ -100,12 +100,14 @@ Value integer_matmul(const Node& node, const Places& at) {
 Value rescaled(const Node& node, const Value& product, size_t y_scale, const Value& scale, int64_t axis) {
   Value y_zero = zero_point(node, y_scale + 1, kUInt8);
   auto attrs = make<relay::QuantizeAttrs>(type_of(y_zero).dtype, axis);
-  return call("qnn.requantize", {product, scale, scalar(kInt32, 0), parameter(node.in(y_scale)), y_zero},
+  return call("qnn.requantize",
+              {product, scale, scalar(kInt32, 0), cast_to(parameter(node.in(y_scale)), kFloat32), y_zero},
               attrs);
 }
 
 Value product_scale(const Node& node) {
-  return call("multiply", {parameter(node.in(1)), parameter(node.in(4))});
+  return call("multiply",
+              {cast_to(parameter(node.in(1)), kFloat32), cast_to(parameter(node.in(4)), kFloat32)});
 }
 
 Values q_linear_conv(const Node& node) {

@@ -94,12 +94,14 @@ Values hardmax(const Node& node) {
   return {cast_to(emit("equal", {first, reshape(int_constant(count), place)}), node.dtype(0))};
 }
 
-Values cumsum(const Node& node) {
+/// CumSum and CumProd.
+Values scan(const Node& node) {
+  const char* op = node.op() == "CumSum" ? "cumsum" : "cumprod";
   int64_t axis = node.axis(node.int_in(1), node.rank(0));
   auto attrs = make<relay::ScanAttrs>(axis, node.dtype(0), node.integer("exclusive", 0) != 0);
   auto flip = make<relay::ReverseAttrs>(axis);
-  if (!node.integer("reverse", 0)) return {emit("cumsum", {node.in(0)}, attrs)};
-  return {emit("reverse", {emit("cumsum", {emit("reverse", {node.in(0)}, flip)}, attrs)}, flip)};
+  if (!node.integer("reverse", 0)) return {emit(op, {node.in(0)}, attrs)};
+  return {emit("reverse", {emit(op, {emit("reverse", {node.in(0)}, flip)}, attrs)}, flip)};
 }
 
 Values topk(const Node& node) {
@@ -118,24 +120,25 @@ Values mean_variance_normalization(const Node& node) {
 }
 
 constexpr Converter kConverters[] = {
-    {"ReduceSum", reduction},
-    {"ReduceMean", reduction},
+    {"ReduceSum", reduction, Arithmetic::kWide},
+    {"ReduceMean", reduction, Arithmetic::kWide},
     {"ReduceMax", reduction},
     {"ReduceMin", reduction},
-    {"ReduceProd", reduction},
-    {"ReduceL1", reduction},
-    {"ReduceL2", reduction},
-    {"ReduceSumSquare", reduction},
-    {"ReduceLogSum", reduction},
-    {"ReduceLogSumExp", log_sum_exp},
+    {"ReduceProd", reduction, Arithmetic::kWide},
+    {"ReduceL1", reduction, Arithmetic::kWide},
+    {"ReduceL2", reduction, Arithmetic::kWide},
+    {"ReduceSumSquare", reduction, Arithmetic::kWide},
+    {"ReduceLogSum", reduction, Arithmetic::kWide},
+    {"ReduceLogSumExp", log_sum_exp, Arithmetic::kWide},
     {"ArgMax", arg_reduction},
     {"ArgMin", arg_reduction},
-    {"Softmax", softmax},
-    {"LogSoftmax", softmax},
+    {"Softmax", softmax, Arithmetic::kWide},
+    {"LogSoftmax", softmax, Arithmetic::kWide},
     {"Hardmax", hardmax},
-    {"CumSum", cumsum},
+    {"CumSum", scan, Arithmetic::kWide},
+    {"CumProd", scan, Arithmetic::kWide},
     {"TopK", topk},
-    {"MeanVarianceNormalization", mean_variance_normalization},
+    {"MeanVarianceNormalization", mean_variance_normalization, Arithmetic::kWide},
 };
 }  // namespace
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/frontends/onnx_converter.h"
+#include "core/frontends/onnx_arithmetic.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -126,6 +126,63 @@ Values scatter_nd(const Node& node) {
   return {emit("scatter_nd", {node.in(0), index_tuple_first(node.in(1)), node.in(2)}, attrs)};
 }
 
+/// Slices along an axis (of the flattened tensor without one) where known booleans say so.
+Values compress(const Node& node) {
+  Value data = node.has_attr("axis") ? node.in(0) : reshape(node.in(0), {shape_size(node.shape(0))});
+  int64_t axis = node.axis(node.integer("axis", 0), static_cast<int64_t>(shape_of(data).size()));
+  Ints kept, chosen = node.ints_in(1);
+  for (size_t i = 0; i < chosen.size(); ++i)
+    if (chosen[i]) kept.push_back(static_cast<int64_t>(i));
+  if (static_cast<int64_t>(chosen.size()) > shape_of(data)[static_cast<size_t>(axis)])
+    node.reject("{} conditions for {} elements", chosen.size(), shape_of(data)[static_cast<size_t>(axis)]);
+  return {emit("take", {data, int_constant(kept)},
+               make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")))};
+}
+
+/// The first elements of each sequence, as many as input 1 says, in reverse.
+Values reverse_sequence(const Node& node) {
+  int64_t time = node.integer("time_axis", 0), batch = node.integer("batch_axis", 1);
+  if (node.rank(0) < 2 || time + batch != 1) node.reject("axes {} and {}, must be 0 and 1", time, batch);
+  Ints along(static_cast<size_t>(node.rank(0)), 1), items = along;
+  along[static_cast<size_t>(time)] = node.dim(0, time);
+  items[static_cast<size_t>(batch)] = node.dim(0, batch);
+  Value at = counted(node.dim(0, time), along), lengths = reshape(cast_to(node.in(1), kInt64), items);
+  Value mirrored = minus(minus(lengths, scalar(kInt64, 1)), at);
+  Value index = broadcast_to(choose(less(at, lengths), mirrored, at), node.shape(0));
+  return {emit("gather", {node.in(0), index}, make<relay::GatherAttrs>(time))};
+}
+
+/// Cut or padded with zeros to a size, the same on both sides.
+Values center_crop_pad(const Node& node) {
+  Ints shape = node.shape(0), wanted = node.ints_in(1), axes(shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = node.ints("axes", axes);
+  if (axes.size() != wanted.size()) node.reject("{} sizes for {} axes", wanted.size(), axes.size());
+  Value value = node.in(0);
+  std::vector<Ints> width(shape.size(), Ints{0, 0});
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int64_t axis = node.axis(axes[i], node.rank(0)), more = wanted[i] - shape[static_cast<size_t>(axis)];
+    if (more < 0) value = sliced(value, axis, -more / 2, -more / 2 + wanted[i]);
+    if (more > 0) width[static_cast<size_t>(axis)] = {more / 2, more - more / 2};
+  }
+  return {emit("nn.pad", {value, scalar(node.dtype(0), 0)},
+               make<relay::PadAttrs>(width, std::string("constant")))};
+}
+
+/// Repeated as on a torus.
+Value wrapped(Value value, const std::vector<Ints>& width) {
+  for (size_t d = 0; d < width.size(); ++d) {
+    int64_t extent = shape_of(value)[d];
+    if (width[d] == Ints{0, 0} || extent == 0) continue;
+    Ints places(static_cast<size_t>(width[d][0] + extent + width[d][1]));
+    for (size_t i = 0; i < places.size(); ++i)
+      places[i] = ((static_cast<int64_t>(i) - width[d][0]) % extent + extent) % extent;
+    value = emit("take", {value, int_constant(places)},
+                 make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(d), std::string("clip")));
+  }
+  return value;
+}
+
 /// The pads of `axes` among zeros for the others.
 Ints pads_of_all_axes(const Node& node, const Ints& pads, const Ints& axes) {
   if (pads.size() != 2 * axes.size())
@@ -159,7 +216,7 @@ Values pad(const Node& node) {
   if (crops)
     value = emit("strided_slice", {value}, make<relay::StridedSliceAttrs>(begin, end, Ints(rank, 1)));
   std::string mode = node.text("mode", "constant");
-  if (mode == "wrap") node.reject("mode wrap is not supported");
+  if (mode == "wrap") return {wrapped(value, width)};
   auto attrs = make<relay::PadAttrs>(width, mode);
   return {emit("nn.pad", {value, scalar(node.dtype(0), fill)}, attrs)};
 }
@@ -220,15 +277,38 @@ std::vector<T> on_axes(const Node& node, const std::vector<T>& values, std::vect
   return otherwise;
 }
 
+/// The sizes asked for; where the ratio of sides is to be kept, all are scaled by one factor, noted in
+/// `scales`, so that none is larger (smaller) than asked for.
+Ints with_aspect_ratio(const Node& node, const Ints& dims, const Ints& wanted, std::vector<double>& scales) {
+  std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
+  Ints size = on_axes(node, wanted, dims);
+  if (policy == "stretch") return size;
+  if (policy != "not_larger" && policy != "not_smaller")
+    node.reject("keep_aspect_ratio_policy `{}` is unknown", policy);
+  Ints axes(dims.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = node.ints("axes", axes);
+  for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
+  std::optional<double> factor;
+  for (int64_t axis : axes) {
+    double ratio = static_cast<double>(size[axis]) / static_cast<double>(dims[axis]);
+    factor = !factor ? ratio : policy == "not_larger" ? std::min(*factor, ratio) : std::max(*factor, ratio);
+  }
+  scales.assign(dims.size(), 1);
+  for (int64_t axis : axes) {
+    size[axis] = static_cast<int64_t>(std::floor(*factor * static_cast<double>(dims[axis]) + 0.5));
+    scales[axis] = *factor;
+  }
+  return size;
+}
+
 Values resize(const Node& node) {
   Ints dims = node.shape(0), size;
   if (node.integer("antialias", 0)) node.reject("antialias is not supported");
-  if (node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
-    node.reject("keep_aspect_ratio_policy is not supported");
   bool upsample = node.op() == "Upsample";
   std::vector<double> scales;
   if (!upsample && node.opset() >= 11 && node.has(3) && !node.ints_in(3).empty())
-    size = on_axes(node, node.ints_in(3), dims);
+    size = with_aspect_ratio(node, dims, node.ints_in(3), scales);
   else
     size = resized(node, dims,
                    scales = on_axes(node, node.reals_in(upsample || node.opset() < 11 ? 1 : 2),
@@ -270,6 +350,9 @@ constexpr Converter kConverters[] = {
     {"ScatterElements", scatter_elements},
     {"Scatter", scatter_elements},
     {"ScatterND", scatter_nd},
+    {"Compress", compress},
+    {"ReverseSequence", reverse_sequence},
+    {"CenterCropPad", center_crop_pad},
     {"Pad", pad},
     {"Tile", tile},
     {"DepthToSpace", depth_to_space},

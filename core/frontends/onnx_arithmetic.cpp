@@ -1,0 +1,51 @@
+#include "core/frontends/onnx_arithmetic.h"
+
+#include <numeric>
+
+#include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+using relay::Ints;
+
+Value transposed(const Value& value, const Ints& axes) {
+  return emit("transpose", {value}, make<relay::TransposeAttrs>(axes));
+}
+
+Value sliced(const Value& value, int64_t axis, int64_t begin, int64_t end) {
+  if (begin == 0 && end == shape_of(value)[static_cast<size_t>(axis)]) return value;
+  return emit("strided_slice", {value},
+              make<relay::StridedSliceAttrs>(Ints{begin}, Ints{end}, Ints{1}, std::string("end"),
+                                             std::optional<Ints>(Ints{axis})));
+}
+
+Value concatenated(const std::vector<Value>& parts, int64_t axis) {
+  if (parts.size() == 1) return parts[0];
+  return emit("concatenate", {tuple_of(parts)}, make<relay::ConcatenateAttrs>(axis));
+}
+
+Value broadcast_to(const Value& value, const Ints& shape) {
+  return shape_of(value) == shape ? value : emit("broadcast_to", {value}, make<relay::InitAttrs>(shape));
+}
+
+Value sum_over(const Value& value, const Ints& axes, bool keepdims) {
+  return emit("sum", {value}, make<relay::ReduceAttrs>(axes, keepdims));
+}
+
+Value counted(int64_t count, const Ints& shape) {
+  Ints numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return reshape(int_constant(numbers), shape);
+}
+
+Value batched_product(const Value& rows, const Value& columns) {
+  Ints a = shape_of(rows), b = shape_of(columns);
+  int64_t m = a[a.size() - 2], n = b[b.size() - 2], k = a.back();
+  Ints result(a.begin(), a.end() - 2);
+  int64_t count = shape_size(result);
+  result.insert(result.end(), {m, n});
+  return reshape(emit("nn.batch_matmul", {reshape(rows, {count, m, k}), reshape(columns, {count, n, k})}),
+                 result);
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,35 @@
+// Arithmetic on values, for converters that compose an operator from others.
+#pragma once
+
+#include "core/frontends/onnx_converter.h"
+
+namespace lathe::onnx {
+
+inline Value plus(const Value& a, const Value& b) { return emit("add", {a, b}); }
+inline Value minus(const Value& a, const Value& b) { return emit("subtract", {a, b}); }
+inline Value times(const Value& a, const Value& b) { return emit("multiply", {a, b}); }
+inline Value over(const Value& a, const Value& b) { return emit("divide", {a, b}); }
+inline Value less(const Value& a, const Value& b) { return emit("less", {a, b}); }
+/// condition ? a : b, element by element.
+inline Value choose(const Value& condition, const Value& a, const Value& b) {
+  return emit("where", {condition, a, b});
+}
+/// A scalar of the element type of `like`.
+inline Value number(const Value& like, double value) { return scalar(type_of(like).dtype, value); }
+/// max(x, low), then min(x, high).
+inline Value clamped(const Value& x, double low, double high) {
+  return emit("minimum", {emit("maximum", {x, number(x, low)}), number(x, high)});
+}
+
+Value transposed(const Value& value, const std::vector<int64_t>& axes);
+/// Elements [begin, end) along one axis.
+Value sliced(const Value& value, int64_t axis, int64_t begin, int64_t end);
+Value concatenated(const std::vector<Value>& parts, int64_t axis);
+Value broadcast_to(const Value& value, const std::vector<int64_t>& shape);
+Value sum_over(const Value& value, const std::vector<int64_t>& axes, bool keepdims);
+/// 0, 1, ... count-1 as int64, of `shape`, which has one dimension of `count` and else ones.
+Value counted(int64_t count, const std::vector<int64_t>& shape);
+/// rows (.., m, k) times the transpose of columns (.., n, k), of equal leading dimensions: (.., m, n).
+Value batched_product(const Value& rows, const Value& columns);
+
+}  // namespace lathe::onnx

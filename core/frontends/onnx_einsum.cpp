@@ -1,0 +1,166 @@
+// Einsum: operands are multiplied in turn, each pair as one product of matrices.
+#include <algorithm>
+
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using Values = std::vector<Value>;
+using relay::Ints;
+
+/// A tensor whose dimensions have labels. The dimensions of an ellipsis are labelled by digits, the last '9'.
+struct Operand {
+  Value value;
+  std::string labels;
+
+  int64_t extent(char label) const { return shape_of(value)[labels.find(label)]; }
+  bool has(char label) const { return labels.find(label) != std::string::npos; }
+};
+
+/// The labels of one term for a tensor of `rank`; for the output, -1, an ellipsis has `broadcast` dimensions.
+std::string labels_of(const Node& node, std::string term, int64_t rank, int64_t& broadcast) {
+  std::erase(term, ' ');
+  size_t dots = term.find("...");
+  if (dots != std::string::npos) {
+    int64_t count = rank < 0 ? broadcast : rank - static_cast<int64_t>(term.size()) + 3;
+    if (count < 0 || count > 10) node.reject("term `{}` does not fit a tensor of rank {}", term, rank);
+    std::string digits = std::string("0123456789").substr(static_cast<size_t>(10 - count));
+    term.replace(dots, 3, digits);
+    broadcast = std::max(broadcast, count);
+  }
+  bool letters = std::all_of(term.begin(), term.end(),
+                             [](char c) { return std::isalnum(static_cast<unsigned char>(c)); });
+  if (!letters || (rank >= 0 && static_cast<int64_t>(term.size()) != rank))
+    node.reject("term `{}` does not fit a tensor of rank {}", term, rank);
+  return term;
+}
+
+/// Dimensions in the order of `labels`.
+Operand ordered(const Operand& operand, const std::string& labels) {
+  if (operand.labels == labels) return operand;
+  Ints axes;
+  for (char label : labels) axes.push_back(static_cast<int64_t>(operand.labels.find(label)));
+  return {transposed(operand.value, axes), labels};
+}
+
+/// A label that occurs twice names the diagonal.
+Operand without_repeats(Operand operand) {
+  for (size_t p = 0; p < operand.labels.size(); ++p) {
+    size_t q = operand.labels.find(operand.labels[p], p + 1);
+    if (q == std::string::npos) continue;
+    auto rank = static_cast<int64_t>(operand.labels.size());
+    Ints axes, shape = shape_of(operand.value), flat;
+    std::string labels;
+    for (int64_t d = 0; d < rank; ++d)
+      if (d != static_cast<int64_t>(p) && d != static_cast<int64_t>(q))
+        axes.push_back(d), flat.push_back(shape[d]), labels += operand.labels[static_cast<size_t>(d)];
+    axes.insert(axes.end(), {static_cast<int64_t>(p), static_cast<int64_t>(q)});
+    flat.push_back(shape[p] * shape[q]);
+    auto last = make<relay::StridedSliceAttrs>(Ints{0}, Ints{flat.back()}, Ints{shape[q] + 1},
+                                               std::string("end"), std::optional<Ints>(Ints{rank - 2}));
+    Value lines = reshape(transposed(operand.value, axes), flat);
+    return without_repeats({emit("strided_slice", {lines}, last), labels + operand.labels[p]});
+  }
+  return operand;
+}
+
+/// Sums over the labels that are not among `kept`.
+Operand summed(const Operand& operand, const std::string& kept) {
+  Ints axes;
+  std::string labels;
+  for (size_t d = 0; d < operand.labels.size(); ++d) {
+    if (kept.find(operand.labels[d]) == std::string::npos)
+      axes.push_back(static_cast<int64_t>(d));
+    else
+      labels += operand.labels[d];
+  }
+  return axes.empty() ? operand : Operand{sum_over(operand.value, axes, false), labels};
+}
+
+/// The operand as a stack of matrices: dimensions batch, own, shared, each a product; extents of 1 grow.
+Value as_matrices(const Operand& operand, const Operand& other, const std::string& batch,
+                  const std::string& own, const std::string& shared) {
+  Operand whole = ordered(operand, batch + own + shared);
+  Ints shape = shape_of(whole.value);
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (other.has(whole.labels[d])) shape[d] = std::max(shape[d], other.extent(whole.labels[d]));
+  std::span<const int64_t> dims(shape);
+  Ints matrices{shape_size(dims.first(batch.size())), shape_size(dims.subspan(batch.size(), own.size())),
+                shape_size(dims.last(shared.size()))};
+  return reshape(broadcast_to(whole.value, shape), matrices);
+}
+
+Operand product(const Operand& a, const Operand& b, const std::string& kept) {
+  std::string batch, shared, of_a, of_b;
+  for (char label : a.labels)
+    (!b.has(label) ? of_a : kept.find(label) != std::string::npos ? batch : shared) += label;
+  for (char label : b.labels)
+    if (!a.has(label)) of_b += label;
+  Ints shape;
+  for (char label : batch) shape.push_back(std::max(a.extent(label), b.extent(label)));
+  for (char label : of_a) shape.push_back(a.extent(label));
+  for (char label : of_b) shape.push_back(b.extent(label));
+  Value rows = as_matrices(a, b, batch, of_a, shared), columns = as_matrices(b, a, batch, of_b, shared);
+  Ints m = shape_of(rows), n = shape_of(columns);
+  Value result;
+  if (shared.empty() && of_a.empty() && of_b.empty())
+    result = times(rows, columns);
+  else if (batch.empty())  // a weight, perhaps
+    result = emit("nn.dense", {reshape(rows, {m[1], m[2]}), reshape(columns, {n[1], n[2]})});
+  else
+    result = batched_product(rows, columns);
+  return {reshape(result, shape), batch + of_a + of_b};
+}
+
+/// The labels of the output when the equation does not say: an ellipsis, then letters that occur once,
+/// sorted.
+std::string implied_output(const std::vector<Operand>& operands, int64_t broadcast) {
+  std::string all, once;
+  for (const Operand& operand : operands) all += operand.labels;
+  std::sort(all.begin(), all.end());
+  for (char label : all)
+    if (std::isalpha(static_cast<unsigned char>(label)) && std::count(all.begin(), all.end(), label) == 1)
+      once += label;
+  return std::string("0123456789").substr(static_cast<size_t>(10 - broadcast)) + once;
+}
+
+Values einsum(const Node& node) {
+  std::string equation = node.text("equation", ""), inputs = equation.substr(0, equation.find("->"));
+  std::vector<std::string> terms{""};
+  for (char c : inputs) {
+    if (c == ',')
+      terms.emplace_back();
+    else
+      terms.back() += c;
+  }
+  if (terms.size() != node.inputs()) node.reject("equation `{}` for {} operands", equation, node.inputs());
+  int64_t broadcast = 0;
+  std::vector<Operand> operands;
+  for (size_t i = 0; i < terms.size(); ++i)
+    operands.push_back(without_repeats({node.in(i), labels_of(node, terms[i], node.rank(i), broadcast)}));
+  std::string output = inputs.size() == equation.size()
+                           ? implied_output(operands, broadcast)
+                           : labels_of(node, equation.substr(inputs.size() + 2), -1, broadcast);
+  auto needed_after = [&](size_t i) {  // by the output and the operands after i
+    std::string labels = output;
+    for (size_t j = i + 1; j < operands.size(); ++j) labels += operands[j].labels;
+    return labels;
+  };
+  Operand result = summed(operands[0], needed_after(0));
+  for (size_t i = 1; i < operands.size(); ++i) {
+    Operand next = summed(operands[i], needed_after(i) + result.labels);
+    result = product(result, next, needed_after(i));
+    result = summed(result, needed_after(i));
+  }
+  for (char label : output)
+    if (!result.has(label)) node.reject("label `{}` of the output is in no operand", label);
+  return {ordered(result, output).value};
+}
+
+constexpr Converter kConverters[] = {{"Einsum", einsum, Arithmetic::kWide}};
+}  // namespace
+
+std::span<const Converter> einsum_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

@@ -1,0 +1,285 @@
+// Images read at computed places, and put together from patches.
+#include <cmath>
+#include <numeric>
+
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using Values = std::vector<Value>;
+using relay::Ints;
+
+Value floor(const Value& x) { return emit("floor", {x}); }
+Value whole(const Value& x) { return cast_to(x, kInt64); }
+Value both(const Value& a, const Value& b) { return a && b ? emit("logical_and", {a, b}) : a ? a : b; }
+
+/// One pixel of those that a place lies between, along one axis.
+struct Tap {
+  Value index;   // int64, inside the image
+  Value weight;  // null: 1
+  Value inside;  // null: always
+};
+
+/// How places outside the image are read.
+enum class Padding { kZeros, kBorder, kReflection };
+
+/// An axis of an image: its extent, and the ends at which it is mirrored.
+struct Axis {
+  int64_t extent;
+  bool align_corners;
+  Padding padding;
+
+  double low() const { return align_corners ? 0 : -0.5; }
+  double high() const { return static_cast<double>(extent) - (align_corners ? 1 : 0.5); }
+  double last() const { return static_cast<double>(extent - 1); }
+};
+
+/// x mirrored at both ends until it lies between them.
+Value reflected(const Value& x, const Axis& axis) {
+  double range = axis.high() - axis.low();
+  if (range == 0) return times(x, number(x, 0));
+  Value away = emit("abs", {minus(x, number(x, axis.low()))});
+  Value folded = minus(away, times(floor(over(away, number(x, 2 * range))), number(x, 2 * range)));
+  return plus(emit("minimum", {folded, minus(number(x, 2 * range), folded)}), number(x, axis.low()));
+}
+
+/// A place in -1..1 as a number of pixels, inside the image as far as the padding says so.
+Value pixels_of(const Value& place, const Axis& axis) {
+  Value x = plus(times(plus(place, number(place, 1)), number(place, (axis.high() - axis.low()) / 2)),
+                 number(place, axis.low()));
+  if (axis.padding == Padding::kBorder) return clamped(x, 0, axis.last());
+  return axis.padding == Padding::kReflection ? reflected(x, axis) : x;
+}
+
+Tap tap(const Value& at, const Value& weight, const Axis& axis) {
+  Value inside, index = at;
+  if (axis.padding == Padding::kZeros)
+    inside = both(emit("less_equal", {number(at, 0), at}), emit("less_equal", {at, number(at, axis.last())}));
+  if (axis.padding == Padding::kReflection) index = emit("round", {reflected(at, axis)});
+  return {whole(clamped(index, 0, axis.last())), weight, inside};
+}
+
+/// The cubic convolution kernel (Keys 1981, a = -0.75) for a pixel at distance 0 <= t <= 1, or 1 <= t <= 2.
+Value near_weight(const Value& t) {
+  const double a = -0.75;
+  return plus(times(times(minus(times(number(t, a + 2), t), number(t, a + 3)), t), t), number(t, 1));
+}
+Value far_weight(const Value& t) {
+  const double a = -0.75;
+  Value line = plus(times(minus(times(number(t, a), t), number(t, 5 * a)), t), number(t, 8 * a));
+  return minus(times(line, t), number(t, 4 * a));
+}
+
+std::vector<Tap> taps_of(const Value& x, const Axis& axis, const std::string& mode) {
+  if (mode == "nearest") return {tap(emit("round", {x}), Value(), axis)};
+  Value first = floor(x), t = minus(x, first), one = number(x, 1), rest = minus(one, t);
+  if (mode == "linear") return {tap(first, rest, axis), tap(plus(first, one), t, axis)};
+  return {tap(minus(first, one), far_weight(plus(t, one)), axis), tap(first, near_weight(t), axis),
+          tap(plus(first, one), near_weight(rest), axis),
+          tap(plus(first, number(x, 2)), far_weight(plus(rest, one)), axis)};
+}
+
+/// The sum over all combinations of taps, one of each axis from `axis` on; `chosen` is that of the axes
+/// before.
+Value sampled(const Value& image, const std::vector<std::vector<Tap>>& taps, const Ints& extents, size_t axis,
+              const Tap& chosen) {
+  if (axis == taps.size()) {  // image (n, channels, pixels), index (n, places)
+    Ints shape = shape_of(image), places = shape_of(chosen.index);
+    Value index =
+        broadcast_to(reshape(chosen.index, {places[0], 1, places[1]}), {places[0], shape[1], places[1]});
+    Value pixel = emit("gather", {image, index}, make<relay::GatherAttrs>(int64_t{2}));
+    auto aligned = [&](const Value& value) { return reshape(value, {places[0], 1, places[1]}); };
+    if (chosen.inside) pixel = choose(aligned(chosen.inside), pixel, number(pixel, 0));
+    return chosen.weight ? times(pixel, aligned(cast_to(chosen.weight, type_of(pixel).dtype))) : pixel;
+  }
+  Value sum;
+  for (const Tap& next : taps[axis]) {
+    Value stride = scalar(kInt64, static_cast<double>(extents[axis]));
+    Tap joined{chosen.index ? plus(times(chosen.index, stride), next.index) : next.index,
+               chosen.weight && next.weight ? times(chosen.weight, next.weight) : next.weight,
+               both(chosen.inside, next.inside)};
+    Value part = sampled(image, taps, extents, axis + 1, joined);
+    sum = sum ? plus(sum, part) : part;
+  }
+  return sum;
+}
+
+std::string sampling_mode(const Node& node) {
+  std::string mode = node.text("mode", "linear");
+  if (mode == "bilinear") mode = "linear";
+  if (mode == "bicubic") mode = "cubic";
+  if (mode != "linear" && mode != "nearest" && mode != "cubic") node.reject("mode `{}` is unknown", mode);
+  return mode;
+}
+
+/// Pixels of x (n, channels, spatial...) at places (n, out..., axes), each -1 to 1 from end to end, last axis
+/// first.
+Values grid_sample(const Node& node) {
+  Ints shape = node.shape(0), grid = node.shape(1);
+  size_t axes = shape.size() - 2;
+  if (shape.size() < 3 || grid.size() != shape.size() || grid[0] != shape[0] ||
+      grid.back() != static_cast<int64_t>(axes))
+    node.reject("a grid of shape {} for data of shape {}", shape_text(grid), shape_text(shape));
+  std::string outside = node.text("padding_mode", "zeros"), mode = sampling_mode(node);
+  Padding padding = outside == "border"       ? Padding::kBorder
+                    : outside == "reflection" ? Padding::kReflection
+                                              : Padding::kZeros;
+  int64_t places = shape_size(std::span(grid).subspan(1, axes));
+  Value flat = reshape(node.in(1), {grid[0], places, grid.back()});
+  std::vector<std::vector<Tap>> taps;
+  Ints extents(shape.begin() + 2, shape.end());
+  for (size_t d = 0; d < axes; ++d) {
+    auto column = static_cast<int64_t>(axes - 1 - d);
+    Value place = reshape(sliced(flat, 2, column, column + 1), {grid[0], places});
+    Axis axis{extents[d], node.integer("align_corners", 0) != 0, padding};
+    taps.push_back(taps_of(pixels_of(place, axis), axis, mode));
+  }
+  Value image = reshape(node.in(0), {shape[0], shape[1], shape_size(extents)});
+  std::copy_n(grid.begin() + 1, axes, shape.begin() + 2);
+  return {reshape(sampled(image, taps, extents, 0, {}), shape)};
+}
+
+/// Places (n, spatial..., axes) that matrices (n, axes, axes + 1) move the points of a regular grid to.
+Values affine_grid(const Node& node) {
+  Ints size = node.ints_in(1), theta = node.shape(0);
+  size_t axes = size.size() - 2;
+  if (size.size() < 4 || theta != Ints{size[0], static_cast<int64_t>(axes), static_cast<int64_t>(axes) + 1})
+    node.reject("theta of shape {} for size {}", shape_text(theta), shape_text(size));
+  Ints extents(size.begin() + 2, size.end());
+  int64_t points = shape_size(extents), width = static_cast<int64_t>(axes) + 1;
+  Tensor grid(node.constant_shape({points, width}), node.dtype(0));
+  for (int64_t p = 0; p < points; ++p) {
+    grid.set(p * width + width - 1, 1);
+    for (int64_t d = static_cast<int64_t>(axes) - 1, rest = p; d >= 0; --d) {
+      int64_t extent = extents[static_cast<size_t>(d)];
+      double i = static_cast<double>(rest % extent), n = static_cast<double>(extent);
+      bool corners = node.integer("align_corners", 0) != 0;
+      grid.set(p * width + width - 2 - d, !corners     ? (2 * i + 1) / n - 1
+                                          : extent > 1 ? 2 * i / (n - 1) - 1
+                                                       : -1);
+      rest /= extent;
+    }
+  }
+  Value rows = broadcast_to(reshape(constant(grid), {1, points, width}), {size[0], points, width});
+  Ints result{size[0]};
+  result.insert(result.end(), extents.begin(), extents.end());
+  result.push_back(static_cast<int64_t>(axes));
+  return {reshape(batched_product(rows, node.in(0)), result)};
+}
+
+/// The two rows (columns) of pixels that each sample of each region lies between: (regions, samples).
+std::vector<Tap> region_taps(const Value& start, const Value& bin, int64_t bins, int64_t samples,
+                             int64_t extent) {
+  Tensor offsets({1, bins * samples}, kFloat32);
+  for (int64_t i = 0; i < offsets.size(); ++i)
+    offsets.set(i, (static_cast<double>(i) + 0.5) / static_cast<double>(samples));
+  Value x = plus(start, times(bin, cast_to(constant(offsets), type_of(bin).dtype)));
+  Value inside = both(emit("less_equal", {number(x, -1), x}),
+                      emit("less_equal", {x, number(x, static_cast<double>(extent))}));
+  double last = static_cast<double>(extent - 1);
+  x = clamped(x, 0, last);
+  Value low = floor(x), high = emit("minimum", {plus(low, number(x, 1)), number(x, last)}), t = minus(x, low);
+  return {{whole(low), minus(number(x, 1), t), inside}, {whole(high), t, inside}};
+}
+
+/// Means (or maxima) of samples in the bins of regions (x1, y1, x2, y2) of images.
+Values roi_align(const Node& node) {
+  Ints shape = node.shape(0);
+  int64_t rows = node.integer("output_height", 1), columns = node.integer("output_width", 1),
+          regions = node.dim(1, 0);
+  int64_t samples = node.integer("sampling_ratio", 0);
+  if (shape.size() != 4 || node.shape(1) != Ints{regions, 4}) node.reject("data or regions of a wrong shape");
+  if (samples < 1) node.reject("sampling_ratio {} (of each region's own) is not supported", samples);
+  bool maximum = node.text("mode", "avg") == "max";
+  bool half = node.opset() >= 16 && node.text("coordinate_transformation_mode", "half_pixel") == "half_pixel";
+  double scale = node.real("spatial_scale", 1);
+  Value edges = minus(times(node.in(1), number(node.in(1), scale)), number(node.in(1), half ? 0.5 : 0));
+  auto edge = [&](int64_t i) { return sliced(edges, 1, i, i + 1); };
+  auto taps = [&](int64_t axis, int64_t bins, int64_t extent) {
+    Value size = minus(edge(axis + 2), edge(axis));
+    if (!half) size = emit("maximum", {size, number(size, 1)});
+    return region_taps(edge(axis), over(size, number(size, static_cast<double>(bins))), bins, samples,
+                       extent);
+  };
+  std::vector<Tap> down = taps(1, rows, shape[2]), across = taps(0, columns, shape[3]);
+  Value image = reshape(transposed(node.in(0), {1, 0, 2, 3}), {shape[1], shape[0] * shape[2] * shape[3]});
+  Value batch = reshape(cast_to(node.in(2), kInt64), {regions, 1, 1});
+  auto int_number = [](int64_t value) { return scalar(kInt64, static_cast<double>(value)); };
+  const int64_t high = rows * samples, wide = columns * samples;
+  Value result;
+  for (const Tap& y : down)
+    for (const Tap& x : across) {
+      auto pair = [&](const char* op, const Value& a, const Value& b) {
+        return emit(op, {reshape(a, {regions, high, 1}), reshape(b, {regions, 1, wide})});
+      };
+      Value line = plus(times(batch, int_number(shape[2])), reshape(y.index, {regions, high, 1}));
+      Value index = plus(times(line, int_number(shape[3])), reshape(x.index, {regions, 1, wide}));
+      Value pixel = emit("take", {image, index},
+                         make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(1), std::string("clip")));
+      Value part = choose(pair("logical_and", y.inside, x.inside),
+                          times(pixel, pair("multiply", y.weight, x.weight)), number(pixel, 0));
+      result = !result ? part : emit(maximum ? "maximum" : "add", {result, part});
+    }
+  auto bins = make<relay::ReduceAttrs>(Ints{3, 5}, false);
+  result = emit(maximum ? "max" : "mean",
+                {reshape(result, {shape[1], regions, rows, samples, columns, samples})}, bins);
+  return {transposed(result, {1, 0, 2, 3})};
+}
+
+/// Where element (block offset, block) of columns goes in the padded image.
+int64_t place_in_image(int64_t offset, int64_t block, const Ints& blocks, const Ints& kernel,
+                       const Ints& strides, const Ints& dilations, const Ints& padded) {
+  int64_t place = 0, stride = 1;
+  for (size_t d = kernel.size(); d-- > 0;) {
+    place += stride * (block % blocks[d] * strides[d] + offset % kernel[d] * dilations[d]);
+    block /= blocks[d], offset /= kernel[d], stride *= padded[d];
+  }
+  return place;
+}
+
+/// Adds up overlapping blocks (n, channels * block, blocks) in an image.
+Values col2im(const Node& node) {
+  Ints shape = node.shape(0), image = node.ints_in(1), kernel = node.ints_in(2);
+  size_t axes = image.size();
+  Ints strides = node.ints("strides", Ints(axes, 1)), dilations = node.ints("dilations", Ints(axes, 1)),
+       pads = node.ints("pads", Ints(2 * axes, 0)), padded, blocks;
+  if (kernel.size() != axes || strides.size() != axes || dilations.size() != axes || pads.size() != 2 * axes)
+    node.reject("image, block, strides, dilations or pads differ in length");
+  for (size_t d = 0; d < axes; ++d) {
+    if (kernel[d] < 1 || strides[d] < 1 || dilations[d] < 1)
+      node.reject("block, strides and dilations must be positive");
+    padded.push_back(image[d] + pads[d] + pads[axes + d]);
+    blocks.push_back((padded[d] - dilations[d] * (kernel[d] - 1) - 1) / strides[d] + 1);
+  }
+  int64_t offsets = shape_size(kernel), count = shape_size(blocks);
+  if (shape.size() != 3 || shape[1] % offsets || shape[2] != count)
+    node.reject("columns of shape {} for {} blocks of {}", shape_text(shape), count, offsets);
+  int64_t maps = shape[0] * shape[1] / offsets;
+  Tensor places(node.constant_shape({1, offsets * count}), kInt64);
+  for (int64_t i = 0; i < places.size(); ++i)
+    places.set_integer(i, place_in_image(i / count, i % count, blocks, kernel, strides, dilations, padded));
+  Value sums = emit(
+      "scatter_elements",
+      {constant(zeros(node.constant_shape({maps, shape_size(padded)}), node.dtype(0))),
+       broadcast_to(constant(places), {maps, offsets * count}), reshape(node.in(0), {maps, offsets * count})},
+      make<relay::ScatterElementsAttrs>(int64_t{1}, std::string("add")));
+  Ints result{shape[0], shape[1] / offsets};
+  result.insert(result.end(), padded.begin(), padded.end());
+  Value frame = reshape(sums, result);
+  for (size_t d = 0; d < axes; ++d)
+    frame = sliced(frame, static_cast<int64_t>(d) + 2, pads[d], pads[d] + image[d]);
+  return {frame};
+}
+
+constexpr Converter kConverters[] = {
+    {"GridSample", grid_sample, Arithmetic::kWide},
+    {"AffineGrid", affine_grid, Arithmetic::kWide},
+    {"RoiAlign", roi_align, Arithmetic::kWide},
+    {"Col2Im", col2im, Arithmetic::kWide},
+};
+}  // namespace
+
+std::span<const Converter> image_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

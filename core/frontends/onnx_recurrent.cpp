@@ -1,0 +1,251 @@
+// Recurrent networks, one step of the sequence after another: the graph has the steps of one given length.
+#include <cmath>
+
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using Values = std::vector<Value>;
+using relay::Ints;
+
+// Activations by the names of the standard, with two parameters that only some use.
+using Activate = Value (*)(const Value& x, double alpha, double beta);
+struct Activation {
+  const char* name;
+  Activate apply;
+  double alpha = 0, beta = 0;  // where the node says nothing
+};
+
+template <const char* kOp()>
+Value call(const Value& x, double, double) {
+  return emit(kOp(), {x});
+}
+constexpr const char* kRelu() { return "nn.relu"; }
+constexpr const char* kTanh() { return "tanh"; }
+constexpr const char* kSigmoid() { return "sigmoid"; }
+Value affine(const Value& x, double alpha, double beta) {
+  return plus(times(x, number(x, alpha)), number(x, beta));
+}
+Value leaky_relu(const Value& x, double alpha, double) {
+  return emit("nn.leaky_relu", {x}, make<relay::LeakyReluAttrs>(alpha));
+}
+Value thresholded_relu(const Value& x, double alpha, double) {
+  return choose(less(x, number(x, alpha)), number(x, 0), x);
+}
+Value scaled_tanh(const Value& x, double alpha, double beta) {
+  return times(number(x, alpha), emit("tanh", {times(x, number(x, beta))}));
+}
+Value hard_sigmoid(const Value& x, double alpha, double beta) {
+  return clamped(affine(x, alpha, beta), 0, 1);
+}
+Value elu(const Value& x, double alpha, double) {
+  Value below = minus(emit("exp", {emit("minimum", {x, number(x, 0)})}), number(x, 1));
+  return choose(less(x, number(x, 0)), times(number(x, alpha), below), x);
+}
+Value softsign(const Value& x, double, double) { return over(x, plus(number(x, 1), emit("abs", {x}))); }
+Value softplus(const Value& x, double, double) {  // no overflow
+  Value tail = emit("log", {plus(number(x, 1), emit("exp", {emit("negative", {emit("abs", {x})})}))});
+  return plus(emit("maximum", {x, number(x, 0)}), tail);
+}
+
+constexpr Activation kActivations[] = {
+    {"Relu", call<kRelu>},
+    {"Tanh", call<kTanh>},
+    {"Sigmoid", call<kSigmoid>},
+    {"Affine", affine, 1, 0},
+    {"LeakyRelu", leaky_relu, 0.01},
+    {"ThresholdedRelu", thresholded_relu, 1},
+    {"ScaledTanh", scaled_tanh, 1, 1},
+    {"HardSigmoid", hard_sigmoid, 0.2, 0.5},
+    {"Elu", elu, 1},
+    {"Softsign", softsign},
+    {"Softplus", softplus},
+};
+
+Activation activation(const Node& node, const std::string& name) {
+  for (const Activation& row : kActivations)
+    if (name == row.name) return row;
+  node.reject("activation `{}` is not supported", name);
+}
+
+/// (batch, hidden) each; a plain network and a GRU have no cell.
+struct State {
+  Value hidden, cell;
+};
+
+/// One direction of a network.
+struct Cell {
+  Value weight;     // (gates * hidden, hidden): from the state to the gates
+  Value bias;       // (gates * hidden) of it; null for none
+  Value peepholes;  // LSTM: (3 * hidden); null for none
+  int64_t hidden = 0;
+  double clip = 0;  // of what goes into an activation; 0: none
+  std::vector<Activation> activations;
+  bool reset_last = false, coupled = false;  // linear_before_reset, input_forget
+
+  Value activate(size_t i, const Value& x) const {
+    return activations[i].apply(clip > 0 ? clamped(x, -clip, clip) : x, activations[i].alpha,
+                                activations[i].beta);
+  }
+  /// Gate i of several side by side.
+  Value gate(const Value& gates, int64_t i) const {
+    return sliced(gates, static_cast<int64_t>(shape_of(gates).size()) - 1, i * hidden, (i + 1) * hidden);
+  }
+  /// What the state adds to gates [begin, end).
+  Value recurrent(const Value& state, int64_t begin, int64_t end) const {
+    Value sum = emit("nn.dense", {state, sliced(weight, 0, begin * hidden, end * hidden)});
+    return bias ? plus(sum, sliced(bias, 0, begin * hidden, end * hidden)) : sum;
+  }
+};
+
+/// The state after one step; `input`: what the step's input adds to the gates, (batch, gates * hidden).
+using Step = State (*)(const Cell& cell, const Value& input, const State& before);
+
+State rnn_step(const Cell& cell, const Value& input, const State& before) {
+  return {cell.activate(0, plus(input, cell.recurrent(before.hidden, 0, 1))), Value()};
+}
+
+State gru_step(const Cell& cell, const Value& input, const State& before) {  // gates: update, reset, new
+  Value gates = plus(sliced(input, 1, 0, 2 * cell.hidden), cell.recurrent(before.hidden, 0, 2));
+  Value update = cell.activate(0, cell.gate(gates, 0)), reset = cell.activate(0, cell.gate(gates, 1));
+  Value kept = cell.reset_last ? times(reset, cell.recurrent(before.hidden, 2, 3))
+                               : cell.recurrent(times(reset, before.hidden), 2, 3);
+  Value fresh = cell.activate(1, plus(cell.gate(input, 2), kept));
+  return {plus(times(minus(number(update, 1), update), fresh), times(update, before.hidden)), Value()};
+}
+
+State lstm_step(const Cell& cell, const Value& input, const State& before) {  // input, output, forget, new
+  Value gates = plus(input, cell.recurrent(before.hidden, 0, 4));
+  auto seeing = [&](int64_t gate, int64_t peephole, const Value& state) {
+    Value sum = cell.gate(gates, gate);
+    return cell.peepholes ? plus(sum, times(cell.gate(cell.peepholes, peephole), state)) : sum;
+  };
+  Value in = cell.activate(0, seeing(0, 0, before.cell));
+  Value forget = cell.coupled ? minus(number(in, 1), in) : cell.activate(0, seeing(2, 2, before.cell));
+  Value state = plus(times(forget, before.cell), times(in, cell.activate(1, cell.gate(gates, 3))));
+  Value out = cell.activate(0, seeing(1, 1, state));
+  return {times(out, cell.activate(2, state)), state};
+}
+
+struct Kind {
+  const char* op;
+  int64_t gates;
+  Step step;
+  std::vector<std::string> activations;
+};
+
+const Kind& kind_of(const Node& node) {
+  static const auto* kinds = new std::vector<Kind>{
+      {"RNN", 1, rnn_step, {"Tanh"}},
+      {"GRU", 3, gru_step, {"Sigmoid", "Tanh"}},
+      {"LSTM", 4, lstm_step, {"Sigmoid", "Tanh", "Tanh"}},
+  };
+  for (const Kind& kind : *kinds)
+    if (node.op() == kind.op) return kind;
+  CHECK(false, "{} is in the wrong table", node.op());
+  return kinds->front();
+}
+
+/// Element `direction` of input i along its first dimension, which vanishes; null when it is not given.
+Value of_direction(const Node& node, size_t i, int64_t direction) {
+  if (!node.has(i)) return Value();
+  Ints shape = node.shape(i);
+  if (shape.empty() || shape[0] <= direction) node.reject("input {} of shape {}", i, shape_text(shape));
+  return reshape(sliced(node.in(i), 0, direction, direction + 1), Ints(shape.begin() + 1, shape.end()));
+}
+
+Cell cell_of(const Node& node, const Kind& kind, int64_t direction, int64_t hidden) {
+  Cell cell{of_direction(node, 2, direction), Value(), of_direction(node, 7, direction), hidden};
+  if (Value bias = of_direction(node, 3, direction))
+    cell.bias = sliced(bias, 0, kind.gates * hidden, 2 * kind.gates * hidden);
+  cell.clip = node.real("clip", 0);
+  cell.reset_last = node.integer("linear_before_reset", 0) != 0;
+  cell.coupled = node.integer("input_forget", 0) != 0;
+  std::vector<std::string> names = node.texts("activations");
+  std::vector<double> alphas = node.reals("activation_alpha"), betas = node.reals("activation_beta");
+  for (size_t i = 0; i < kind.activations.size(); ++i) {
+    size_t at = static_cast<size_t>(direction) * kind.activations.size() + i;
+    Activation found = activation(node, at < names.size() ? names[at] : kind.activations[i]);
+    if (at < alphas.size()) found.alpha = alphas[at];
+    if (at < betas.size()) found.beta = betas[at];
+    cell.activations.push_back(found);
+  }
+  return cell;
+}
+
+/// What a direction gives: the hidden state of each step, in the order of time, and the last state.
+struct Run {
+  Values steps;
+  State last;
+};
+
+/// Steps of x (length, batch, size). Beyond an element's own length its state stays and its output is 0.
+Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Value& x, int64_t direction,
+                  bool backward, State state) {
+  Ints shape = shape_of(x);
+  Value gates =
+      emit("nn.dense", {reshape(x, {shape[0] * shape[1], shape[2]}), of_direction(node, 1, direction)});
+  if (Value bias = of_direction(node, 3, direction))
+    gates = plus(gates, sliced(bias, 0, 0, kind.gates * cell.hidden));
+  Value lengths = node.has(4) ? reshape(node.in(4), {shape[1], 1}) : Value();
+  Run run{Values(static_cast<size_t>(shape[0])), state};
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    int64_t t = backward ? shape[0] - 1 - i : i;
+    State next = kind.step(cell, sliced(gates, 0, t * shape[1], (t + 1) * shape[1]), run.last);
+    Value shown = next.hidden;
+    if (lengths) {
+      Value within = less(number(lengths, static_cast<double>(t)), lengths);
+      shown = choose(within, next.hidden, number(next.hidden, 0));
+      next.hidden = choose(within, next.hidden, run.last.hidden);
+      if (next.cell) next.cell = choose(within, next.cell, run.last.cell);
+    }
+    run.last = next;
+    run.steps[static_cast<size_t>(t)] = reshape(shown, {1, 1, shape[1], cell.hidden});
+  }
+  return run;
+}
+
+Values recurrent(const Node& node) {
+  const Kind& kind = kind_of(node);
+  bool batch_first = node.integer("layout", 0) != 0;
+  if (node.rank(0) != 3 || node.rank(2) != 3) node.reject("data and weights must be of rank 3");
+  Value x = batch_first ? transposed(node.in(0), {1, 0, 2}) : node.in(0);
+  int64_t batch = shape_of(x)[1], hidden = node.dim(2, 2);
+  std::string way = node.text("direction", "forward");
+  if (way != "forward" && way != "reverse" && way != "bidirectional")
+    node.reject("direction `{}` is unknown", way);
+  auto initial = [&](size_t i, int64_t direction) {
+    if (!node.has(i)) return constant(zeros(node.constant_shape({batch, hidden}), node.dtype(0)));
+    if (!batch_first) return of_direction(node, i, direction);
+    return reshape(sliced(node.in(i), 1, direction, direction + 1), {batch, hidden});
+  };
+  Values outputs, hiddens, cells;
+  for (int64_t direction = 0; direction < (way == "bidirectional" ? 2 : 1); ++direction) {
+    State start{initial(5, direction), kind.op == std::string("LSTM") ? initial(6, direction) : Value()};
+    Run run = run_direction(node, kind, cell_of(node, kind, direction, hidden), x, direction,
+                            way == "reverse" || direction == 1, start);
+    outputs.push_back(concatenated(run.steps, 0));
+    hiddens.push_back(reshape(run.last.hidden, {1, batch, hidden}));
+    if (run.last.cell) cells.push_back(reshape(run.last.cell, {1, batch, hidden}));
+  }
+  auto joined = [&](const Values& parts, int64_t axis, const Ints& batch_at_front) {
+    Value all = concatenated(parts, axis);
+    return batch_first ? transposed(all, batch_at_front) : all;
+  };
+  Values results{joined(outputs, 1, {2, 0, 1, 3}), joined(hiddens, 0, {1, 0, 2})};
+  if (!cells.empty()) results.push_back(joined(cells, 0, {1, 0, 2}));
+  return results;
+}
+
+constexpr Converter kConverters[] = {
+    {"RNN", recurrent, Arithmetic::kWide},
+    {"GRU", recurrent, Arithmetic::kWide},
+    {"LSTM", recurrent, Arithmetic::kWide},
+};
+}  // namespace
+
+std::span<const Converter> recurrent_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

@@ -1,0 +1,172 @@
+// Signals: windows, Fourier transforms as products with matrices of cosines and sines.
+#include <cmath>
+
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/relay/ops/attrs_tensor.h"
+
+namespace lathe::onnx {
+namespace {
+using Values = std::vector<Value>;
+using relay::Ints;
+
+/// A window as a sum of cosines of whole periods: sum of c_k cos(2 pi k n / size).
+struct Window {
+  const char* op;
+  double c0, c1, c2;
+};
+constexpr Window kWindows[] = {
+    {"HannWindow", 0.5, -0.5, 0},
+    {"HammingWindow", 25.0 / 46, -21.0 / 46, 0},
+    {"BlackmanWindow", 0.42, -0.5, 0.08},
+};
+
+Values window(const Node& node) {
+  int64_t size = node.int_in(0);
+  DataType dtype = dtype_from(static_cast<int32_t>(node.integer("output_datatype", 1)));
+  double period = static_cast<double>(node.integer("periodic", 1) ? size : size - 1);
+  Tensor result(node.constant_shape({size}), dtype);
+  for (const Window& w : kWindows)
+    for (int64_t i = 0; node.op() == w.op && i < size; ++i) {
+      double angle = 2 * M_PI * static_cast<double>(i) / period;
+      result.set(i, w.c0 + w.c1 * std::cos(angle) + w.c2 * std::cos(2 * angle));
+    }
+  return {constant(result)};
+}
+
+double to_mel(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
+double to_hertz(double mel) { return 700 * (std::pow(10, mel / 2595) - 1); }
+
+/// (dft_length / 2 + 1, bins): triangles, equally wide on the mel scale, over the bins of a spectrum.
+Values mel_weight_matrix(const Node& node) {
+  int64_t bins = node.int_in(0), length = node.int_in(1), rate = node.int_in(2), rows = length / 2 + 1;
+  double low = to_mel(node.real_in(3)),
+         step = (to_mel(node.real_in(4)) - low) / static_cast<double>(bins + 2);
+  if (rate < 1 || bins < 1 || length < 1) node.reject("{} bins, length {}, rate {}", bins, length, rate);
+  DataType dtype = dtype_from(static_cast<int32_t>(node.integer("output_datatype", 1)));
+  Tensor result = zeros(node.constant_shape({rows, bins}), dtype);
+  auto edge = [&](int64_t i) {
+    double hertz = to_hertz(low + step * static_cast<double>(i));
+    return static_cast<int64_t>(
+        std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate)));
+  };
+  for (int64_t i = 0; i < bins; ++i) {
+    int64_t from = edge(i), top = edge(i + 1), to = edge(i + 2);
+    if (from < 0 || to > rows) node.reject("frequencies beyond half the sample rate");
+    auto set = [&](int64_t j, int64_t part, int64_t whole) {
+      result.set(j * bins + i, whole == 0 ? 1 : static_cast<double>(part) / static_cast<double>(whole));
+    };
+    for (int64_t j = from; j <= top && j < rows; ++j) set(j, j - from, top - from);
+    for (int64_t j = top; j < to; ++j) set(j, to - j, to - top);
+  }
+  return {constant(result)};
+}
+
+/// A transform of complex numbers along the last axis but one.
+struct Fourier {
+  int64_t in, out;  // elements along the axis, before and after
+  int64_t length;   // of the whole period
+  bool inverse = false;
+  bool real_input = false;  // the other half of the input is its mirror image
+};
+
+/// cos or sin of 2 pi row column / length, (out, in), divided by the length if inverse. Elements that also
+/// stand for their mirror images count twice.
+Value table(const Node& node, const Fourier& f, double (*function)(double), DataType dtype) {
+  Tensor result(node.constant_shape({f.out, f.in}), dtype);
+  double unit = f.inverse ? 1 / static_cast<double>(f.length) : 1;
+  for (int64_t i = 0; i < f.out; ++i)
+    for (int64_t j = 0; j < f.in; ++j) {
+      bool mirrored = f.real_input && j > 0 && 2 * j != f.length;
+      double turn = static_cast<double>(i * j % f.length) / static_cast<double>(f.length);
+      result.set(i * f.in + j, (mirrored ? 2 : 1) * unit * function(2 * M_PI * turn));
+    }
+  return constant(result);
+}
+
+/// x (rows, in, 1 or 2): real numbers, or real and imaginary parts; (rows, out, 2), or 1 of a real result.
+Value transformed(const Node& node, const Value& x, const Fourier& f, bool real_result) {
+  Ints shape = shape_of(x);
+  DataType dtype = type_of(x).dtype;
+  Value cosine = table(
+            node, f, [](double a) { return std::cos(a); }, dtype),
+        sine = table(
+            node, f, [](double a) { return std::sin(a); }, dtype);
+  auto part = [&](int64_t i) { return reshape(sliced(x, 2, i, i + 1), {shape[0], shape[1]}); };
+  auto product = [&](int64_t i, const Value& matrix) { return emit("nn.dense", {part(i), matrix}); };
+  const char* turn = f.inverse ? "subtract" : "add";
+  Value real = product(0, cosine), imaginary;
+  if (shape[2] == 2) real = emit(turn, {real, product(1, sine)});
+  const Ints one{shape[0], f.out, 1};
+  if (real_result) return reshape(real, one);
+  imaginary = f.inverse ? product(0, sine) : emit("negative", {product(0, sine)});
+  if (shape[2] == 2) imaginary = plus(imaginary, product(1, cosine));
+  return concatenated({reshape(real, one), reshape(imaginary, one)}, 2);
+}
+
+/// Its first `count` elements along an axis, with zeros after them where it is shorter.
+Value resized(const Value& x, int64_t axis, int64_t count) {
+  Ints shape = shape_of(x);
+  int64_t extent = shape[static_cast<size_t>(axis)];
+  if (extent >= count) return sliced(x, axis, 0, count);
+  std::vector<Ints> width(shape.size(), Ints{0, 0});
+  width[static_cast<size_t>(axis)][1] = count - extent;
+  return emit("nn.pad", {x, number(x, 0)}, make<relay::PadAttrs>(width, std::string("constant")));
+}
+
+Values dft(const Node& node) {
+  int64_t rank = node.rank(0), last = node.opset() >= 20 ? -2 : 1;
+  if (rank < 3) node.reject("a signal of rank {}, must be 3 or more", rank);
+  int64_t axis = node.axis(node.opset() < 20 ? node.integer("axis", last)
+                           : node.has(2)     ? node.int_in(2)
+                                             : last,
+                           rank);
+  if (axis == rank - 1) node.reject("axis {} holds the parts of a number", axis);
+  bool inverse = node.integer("inverse", 0) != 0, onesided = node.integer("onesided", 0) != 0;
+  int64_t extent = node.dim(0, axis);
+  int64_t length = node.has(1) ? node.int_in(1) : inverse && onesided ? 2 * (extent - 1) : extent;
+  if (length < 1) node.reject("a transform of length {}", length);
+  Fourier f{length, length, length, inverse, inverse && onesided};
+  if (onesided) (inverse ? f.in : f.out) = length / 2 + 1;
+  Ints order, back(static_cast<size_t>(rank));
+  for (int64_t d = 0; d < rank; ++d)
+    if (d != axis && d != rank - 1) order.push_back(d);
+  order.insert(order.end(), {axis, rank - 1});
+  for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+  Value x = transposed(resized(node.in(0), axis, f.in), order);
+  Ints shape = shape_of(x);
+  Value flat = reshape(x, {shape_size(std::span(shape).first(shape.size() - 2)), f.in, shape.back()});
+  Value result = transformed(node, flat, f, inverse && onesided);
+  shape[shape.size() - 2] = f.out;
+  shape.back() = shape_of(result).back();
+  return {transposed(reshape(result, shape), back)};
+}
+
+/// Transforms of frames (batch, frames, elements) of a signal (batch, length, 1 or 2).
+Values stft(const Node& node) {
+  Ints signal = node.shape(0);
+  int64_t step = node.int_in(1);
+  if (signal.size() == 2) signal.push_back(1);
+  int64_t length = node.has(3) ? node.int_in(3) : node.has(2) ? node.dim(2, 0) : 0;
+  if (signal.size() != 3 || step < 1 || length < 1 || length > signal[1])
+    node.reject("frames of {} elements, each {}, of a signal of shape {}", length, step, shape_text(signal));
+  int64_t count = (signal[1] - length) / step + 1;
+  Tensor places(node.constant_shape({count, length}), kInt64);
+  for (int64_t i = 0; i < count * length; ++i) places.set_integer(i, i / length * step + i % length);
+  Value frames = emit("take", {reshape(node.in(0), signal), constant(places)},
+                      make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(1), std::string("clip")));
+  if (node.has(2)) frames = times(frames, reshape(node.in(2), {length, 1}));
+  Fourier f{length, node.integer("onesided", 1) ? length / 2 + 1 : length, length};
+  Value result = transformed(node, reshape(frames, {signal[0] * count, length, signal[2]}), f, false);
+  return {reshape(result, {signal[0], count, f.out, 2})};
+}
+
+constexpr Converter kConverters[] = {
+    {"HannWindow", window},          {"HammingWindow", window},
+    {"BlackmanWindow", window},      {"MelWeightMatrix", mel_weight_matrix},
+    {"DFT", dft, Arithmetic::kWide}, {"STFT", stft, Arithmetic::kWide},
+};
+}  // namespace
+
+std::span<const Converter> signal_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

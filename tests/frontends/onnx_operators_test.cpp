@@ -1,0 +1,269 @@
+// Operators that converters compose, on cases of Debian's libonnx-testdata (./run conformance has them all),
+// and on small models for what that release of the standard does not know.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/frontends/onnx.h"
+#include "core/relay/interpret_closed.h"
+#include "tests/frontends/onnx_bytes.h"
+
+namespace lathe::onnx {
+namespace {
+namespace fs = std::filesystem;
+
+std::vector<Tensor> outputs_of(const ImportedModel& model) {
+  const relay::Expr& body = model.module->functions.at("main")->body;
+  const auto* tuple = body.as<relay::Tuple>();
+  return relay::interpret_closed(tuple ? tuple->items : std::vector<relay::Expr>{body});
+}
+
+std::vector<Tensor> load_tensors(const fs::path& folder, const std::string& prefix) {
+  std::vector<Tensor> tensors;
+  for (fs::path path; fs::exists(path = folder / fmt::format("{}_{}.pb", prefix, tensors.size()));)
+    tensors.push_back(load_tensor(path.string()));
+  return tensors;
+}
+
+const char* const kCases[] = {
+    "test_blackmanwindow",
+    "test_compress_negative_axis",
+    "test_dft_inverse",
+    "test_einsum_batch_diagonal",
+    "test_einsum_batch_matmul",
+    "test_gridsample_bicubic",
+    "test_gridsample_reflection_padding",
+    "test_gru_batchwise",
+    "test_gru_seq_length",
+    "test_hannwindow_symmetric",
+    "test_if",
+    "test_lstm_batchwise",
+    "test_lstm_with_peepholes",
+    "test_melweightmatrix",
+    "test_nllloss_NCd1d2d3_sum_weight_high_ii",
+    "test_nllloss_NCd1d2_with_weight_reduction_mean",
+    "test_reduce_log_sum_exp_default_axes_keepdims_random",
+    "test_reversesequence_batch",
+    "test_rnn_seq_length",
+    "test_roialign_aligned_true",
+    "test_scan9_sum",
+    "test_sce_mean_weight_ii_3d_log_prob",
+    "test_simple_rnn_batchwise",
+    "test_stft_with_window",
+    "test_training_dropout_zero_ratio_mask",
+};
+
+TEST(OnnxOperators, ComputeWhatTheStandardSays) {
+  for (const std::string name : kCases) {
+    SCOPED_TRACE(name);
+    const fs::path folder = "/usr/share/libonnx-testdata/data/node/" + name, model = folder / "model.onnx";
+    std::vector<Tensor> inputs = load_tensors(folder / "test_data_set_0", "input"),
+                        expected = load_tensors(folder / "test_data_set_0", "output");
+    ImportOptions options;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      options.constants[declared_inputs(model.string())[i].name] = inputs[i];
+    std::vector<Tensor> outputs = outputs_of(import_file(model.string(), options));
+    ASSERT_EQ(outputs.size(), expected.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      EXPECT_EQ(outputs[i].dtype(), expected[i].dtype());
+      EXPECT_LT(max_relative_error(outputs[i], expected[i]), 1e-4) << "output " << i;
+    }
+  }
+}
+
+// One node, opset 24, on constants.
+
+Tensor floats(std::vector<float> values, std::vector<int64_t> shape) {
+  return tensor_of(values, shape, kFloat32);
+}
+Tensor longs(std::vector<int64_t> values) {
+  return tensor_of(values, {static_cast<int64_t>(values.size())}, kInt64);
+}
+
+std::vector<Tensor> run(const std::string& op, const std::vector<Tensor>& inputs,
+                        const std::string& attributes = "", int outputs = 1) {
+  std::vector<std::string> in, out;
+  std::string declared;
+  ImportOptions options;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) {  // left out
+      in.emplace_back();
+      continue;
+    }
+    in.push_back(fmt::format("in_{}", i));
+    options.constants[in.back()] = inputs[i];
+    declared += bytes::input(in.back());
+  }
+  for (int i = 0; i < outputs; ++i) out.push_back(fmt::format("out_{}", i));
+  return outputs_of(
+      import_bytes(bytes::model(bytes::node(op, in, out, attributes), declared, out, 24), "m.onnx", options));
+}
+
+std::vector<double> values(const Tensor& tensor) {
+  std::vector<double> result;
+  for (int64_t i = 0; i < tensor.size(); ++i) result.push_back(tensor.value(i));
+  return result;
+}
+
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::Pointwise;
+MATCHER(IsNear, "") { return std::fabs(std::get<0>(arg) - std::get<1>(arg)) < 1e-5; }
+
+/// softmax(scale * q k^T + bias) v of one head, the plain way.
+std::vector<double> plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                                    double cap, bool causal) {
+  int64_t queries = q.shape()[2], keys = k.shape()[2], size = q.shape()[3], width = v.shape()[3];
+  std::vector<double> result;
+  for (int64_t i = 0; i < queries; ++i) {
+    std::vector<double> share(static_cast<size_t>(keys));
+    double sum = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      double score = 0;
+      for (int64_t d = 0; d < size; ++d) score += scale * q.value(i * size + d) * k.value(j * size + d);
+      if (cap > 0) score = cap * std::tanh(score / cap);
+      share[static_cast<size_t>(j)] = causal && j > i ? 0 : std::exp(score);
+      sum += share[static_cast<size_t>(j)];
+    }
+    for (int64_t d = 0; d < width; ++d) {
+      double value = 0;
+      for (int64_t j = 0; j < keys; ++j)
+        value += share[static_cast<size_t>(j)] / sum * v.value(j * width + d);
+      result.push_back(value);
+    }
+  }
+  return result;
+}
+
+TEST(OnnxOperators, Attention) {
+  Tensor q = random_tensor({1, 1, 3, 4}, kFloat32, 1), k = random_tensor({1, 1, 5, 4}, kFloat32, 2),
+         v = random_tensor({1, 1, 5, 2}, kFloat32, 3);
+  EXPECT_THAT(values(run("Attention", {q, k, v})[0]),
+              Pointwise(IsNear(), plain_attention(q, k, v, 0.5, 0, false)));
+  std::string attributes =
+      bytes::integer("is_causal", 1) + bytes::real("scale", 0.25f) + bytes::real("softcap", 2);
+  EXPECT_THAT(values(run("Attention", {q, k, v}, attributes)[0]),
+              Pointwise(IsNear(), plain_attention(q, k, v, 0.25, 2, true)));
+}
+
+TEST(OnnxOperators, HeadsOfQueriesShareThoseOfKeys) {
+  Tensor q = random_tensor({2, 3, 8}, kFloat32, 1), k = random_tensor({2, 5, 4}, kFloat32, 2),
+         v = random_tensor({2, 5, 6}, kFloat32, 3);
+  Tensor y =
+      run("Attention", {q, k, v}, bytes::integer("q_num_heads", 4) + bytes::integer("kv_num_heads", 2))[0];
+  ASSERT_EQ(y.shape(), (std::vector<int64_t>{2, 3, 12}));
+  // Batch 1, head 3 of queries: head 1 of keys.
+  auto head = [](const Tensor& x, int64_t first, int64_t size) {
+    int64_t length = x.shape()[1], width = x.shape()[2];
+    Tensor part({1, 1, length, size}, kFloat32);
+    for (int64_t i = 0; i < length * size; ++i)
+      part.set(i, x.value((length + i / size) * width + first + i % size));
+    return part;
+  };
+  EXPECT_THAT(values(head(y, 9, 3)),
+              Pointwise(IsNear(), plain_attention(head(q, 6, 2), head(k, 2, 2), head(v, 3, 3), std::sqrt(0.5),
+                                                  0, false)));
+}
+
+TEST(OnnxOperators, AQueryThatSeesNothingGivesZeros) {
+  Tensor x = random_tensor({1, 1, 2, 2}, kFloat32, 1), mask({2, 2}, kBool);
+  mask.set(0, 0), mask.set(1, 0), mask.set(2, 1), mask.set(3, 0);
+  Tensor y = run("Attention", {x, x, x, mask})[0];
+  EXPECT_THAT(values(y), ElementsAre(0, 0, DoubleNear(x.value(0), 1e-6), DoubleNear(x.value(1), 1e-6)));
+}
+
+TEST(OnnxOperators, RotaryEmbeddingTurnsPairs) {
+  Tensor x = floats({1, 2, 3, 4}, {1, 1, 1, 4}), zeros = floats({0, 0}, {1, 1, 2}),
+         ones = floats({1, 1}, {1, 1, 2});
+  EXPECT_THAT(values(run("RotaryEmbedding", {x, ones, zeros})[0]), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(values(run("RotaryEmbedding", {x, zeros, ones})[0]), ElementsAre(-3, -4, 1, 2));
+  EXPECT_THAT(values(run("RotaryEmbedding", {x, zeros, ones}, bytes::integer("interleaved", 1))[0]),
+              ElementsAre(-2, 1, -4, 3));
+}
+
+TEST(OnnxOperators, TensorScatterWritesIntoACache) {
+  Tensor cache = floats({0, 0, 0, 0}, {1, 4, 1}), update = floats({7, 8}, {1, 2, 1});
+  EXPECT_THAT(values(run("TensorScatter", {cache, update, longs({1})})[0]), ElementsAre(0, 7, 8, 0));
+  EXPECT_THAT(values(run("TensorScatter", {cache, update, longs({3})}, bytes::text("mode", "circular"))[0]),
+              ElementsAre(8, 0, 0, 7));
+}
+
+TEST(OnnxOperators, CausalConvKeepsWhatItSaw) {
+  Tensor x = floats({1, 2, 3}, {1, 1, 3}), w = floats({1, 10, 100}, {1, 1, 3}),
+         past = floats({5, 6}, {1, 1, 2});
+  std::vector<Tensor> result = run("CausalConvWithState", {x, w, Tensor(), past}, "", 2);
+  EXPECT_THAT(values(result[0]), ElementsAre(165, 216, 321));
+  EXPECT_THAT(values(result[1]), ElementsAre(2, 3));
+}
+
+TEST(OnnxOperators, LinearAttentionUpdatesAState) {
+  Tensor q = floats({1, 1, 1, 1}, {1, 2, 2}), k = floats({1, 0, 0, 2}, {1, 2, 2}),
+         v = floats({3, 4}, {1, 2, 1});
+  std::string heads = bytes::integer("q_num_heads", 1) + bytes::integer("kv_num_heads", 1);
+  std::vector<Tensor> result = run("LinearAttention", {q, k, v},
+                                   heads + bytes::text("update_rule", "linear") + bytes::real("scale", 1), 2);
+  EXPECT_THAT(values(result[0]), ElementsAre(3, 11));
+  EXPECT_THAT(values(result[1]), ElementsAre(3, 8));
+}
+
+TEST(OnnxOperators, PoolingsAndNormsOfNewerOpsets) {
+  Tensor x = floats({3, 4, -6, 8}, {1, 1, 4});
+  EXPECT_THAT(
+      values(run("LpPool", {x}, bytes::integers("kernel_shape", {2}) + bytes::integers("strides", {2}))[0]),
+      Pointwise(IsNear(), {5.0, 10.0}));
+  EXPECT_THAT(values(run("GlobalLpPool", {x}, bytes::integer("p", 1))[0]), Pointwise(IsNear(), {21.0}));
+  Tensor y = floats({1, 3, 2, 6}, {1, 4, 1}), scale = floats({1, 1, 2, 2}, {4}),
+         bias = floats({0, 0, 0, 1}, {4});
+  EXPECT_THAT(values(run("GroupNormalization", {y, scale, bias},
+                         bytes::integer("num_groups", 2) + bytes::real("epsilon", 0))[0]),
+              Pointwise(IsNear(), {-1.0, 1.0, -2.0, 3.0}));
+}
+
+TEST(OnnxOperators, MovedAndFoldedTensors) {
+  Tensor x = floats({1, 2, 3, 4}, {4});
+  EXPECT_THAT(values(run("CenterCropPad", {x, longs({2})})[0]), ElementsAre(2, 3));
+  EXPECT_THAT(values(run("CenterCropPad", {x, longs({7})})[0]), ElementsAre(0, 1, 2, 3, 4, 0, 0));
+  EXPECT_THAT(values(run("Pad", {x, longs({1, 2})}, bytes::text("mode", "wrap"))[0]),
+              ElementsAre(4, 1, 2, 3, 4, 1, 2));
+  EXPECT_THAT(values(run("CumProd", {x, longs({0}).reshaped({})})[0]), ElementsAre(1, 2, 6, 24));
+  EXPECT_THAT(values(run("ReduceProd", {floats({}, {0, 2}), longs({0})})[0]), ElementsAre(1, 1))
+      << "of nothing";
+  EXPECT_THAT(values(run("BitwiseXor", {longs({5, 6}), longs({3, 6})})[0]), ElementsAre(6, 0));
+  Tensor columns = floats({1, 2, 3, 4, 5, 6}, {1, 2, 3});
+  EXPECT_THAT(values(run("Col2Im", {columns, longs({1, 4}), longs({1, 2})})[0]), ElementsAre(1, 6, 8, 6));
+  Tensor grid = run("AffineGrid", {floats({1, 0, 0.5f, 0, 1, 0}, {1, 2, 3}), longs({1, 1, 2, 2})})[0];
+  EXPECT_THAT(values(grid), ElementsAre(0, -0.5, 1, -0.5, 0, 0.5, 1, 0.5));
+}
+
+TEST(OnnxOperators, LoopsAreUnrolled) {
+  // total += i; gathers the totals; goes on while total < 4
+  std::string body = bytes::graph(
+      {bytes::node("Cast", {"i"}, {"f"}, bytes::integer("to", 1)),
+       bytes::node("Add", {"total", "f"}, {"next"}), bytes::node("Less", {"next", "limit"}, {"more"}),
+       bytes::node("Identity", {"next"}, {"seen"})},
+      bytes::input("i") + bytes::input("go") + bytes::input("total"), {"more", "next", "seen"});
+  Tensor yes({}, kBool);
+  yes.set(0, 1);
+  ImportOptions options{
+      .constants = {{"limit", floats({4}, {})}, {"go_first", yes}, {"start", floats({0}, {})}}};
+  std::string inputs = bytes::input("limit") + bytes::input("go_first") + bytes::input("start");
+  std::string loop =
+      bytes::node("Loop", {"", "go_first", "start"}, {"end", "all"}, bytes::subgraph("body", body));
+  std::vector<Tensor> result =
+      outputs_of(import_bytes(bytes::model(loop, inputs, {"end", "all"}, 24), "m.onnx", options));
+  EXPECT_THAT(values(result[0]), ElementsAre(6));
+  EXPECT_THAT(values(result[1]), ElementsAre(0, 1, 3, 6));
+}
+
+TEST(OnnxOperators, HalvesAreSummedWideAndRoundedOnce) {
+  Tensor x({1, 4096}, kFloat16), w({4096, 1}, kFloat16);
+  for (int64_t i = 0; i < 4096; ++i) x.set(i, 1), w.set(i, 1);
+  EXPECT_THAT(values(run("MatMul", {x, w})[0]), ElementsAre(4096)) << "2048 + 1 is 2048 in float16";
+  EXPECT_THAT(values(run("ReduceSum", {x, longs({1})})[0]), ElementsAre(4096));
+  EXPECT_EQ(run("ReduceSum", {x, longs({1})})[0].dtype(), kFloat16);
+}
+
+}  // namespace
+}  // namespace lathe::onnx
