@@ -51,6 +51,7 @@ std::span<const Primitive> location_primitives();
 std::span<const Primitive> cache_primitives();
 std::span<const Primitive> reduction_primitives();
 std::span<const Primitive> rfactor_primitives();
+std::span<const Primitive> lane_primitives();
 std::span<const Primitive> layout_primitives();
 std::span<const Primitive> blockize_primitives();
 std::span<const Primitive> padding_primitives();

@@ -221,6 +221,12 @@ BlockHandle Schedule::decompose_reduction(BlockHandle block, LoopHandle loop) {
 BlockHandle Schedule::rfactor(BlockHandle block, LoopHandle loop) {
   return run_blocks("rfactor", {block, loop})[0];
 }
+void Schedule::reduce_in_lanes(BlockHandle block, const Factor& vectors, const Factor& width) {
+  std::vector<Input> inputs{block};
+  for (const Factor& factor : {vectors, width})
+    std::visit([&](const auto& v) { inputs.emplace_back(v); }, factor);
+  run(primitive("reduce_in_lanes"), std::move(inputs));
+}
 std::vector<BlockHandle> Schedule::decompose_padding(BlockHandle block) {
   return run_blocks("decompose_padding", {block});
 }

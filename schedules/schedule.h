@@ -96,6 +96,7 @@ class Schedule {
   void reverse_compute_inline(BlockHandle block);
   BlockHandle decompose_reduction(BlockHandle block, LoopHandle loop);
   BlockHandle rfactor(BlockHandle block, LoopHandle loop);
+  void reduce_in_lanes(BlockHandle block, const Factor& vectors, const Factor& width);
   /// The border, and what is inside.
   std::vector<BlockHandle> decompose_padding(BlockHandle block);
   /// The block that computes what stands inside; `block` stays, and pads that.

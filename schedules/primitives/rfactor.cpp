@@ -1,21 +1,11 @@
 // Splitting a reduction into independent partial ones (Suriana, Adams, Kamil: "Parallel associative
 // reductions in Halide", 2017).
-#include "core/tir/builder.h"
 #include "schedules/coverage.h"
-#include "schedules/primitive.h"
+#include "schedules/primitives/accumulation.h"
 
 namespace lathe::schedule {
 
 using namespace tir;
-
-namespace {
-/// A block out[indices] = out[indices] (combiner) value.
-struct Accumulation {
-  Buffer out;
-  std::vector<Expr> indices;
-  Combiner combiner = Combiner::kSum;
-  Expr value;
-};
 
 Accumulation accumulation_of(const Application& a, const Block& block) {
   const Store* update = block.body.as<Store>();
@@ -30,6 +20,7 @@ Accumulation accumulation_of(const Application& a, const Block& block) {
   return {update->buffer, update->indices, *combiner, binary->b};
 }
 
+namespace {
 void check_shape(const Application& a, const Path& path, const For& factored) {
   const Block& block = *path.back().as<Block>();
   if (!is_int(block.predicate, 1))

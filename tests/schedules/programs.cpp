@@ -6,6 +6,7 @@
 #include "core/support/tensor.h"
 #include "core/tir/builder.h"
 #include "core/tir/interpret.h"
+#include "core/tir/lower.h"
 #include "core/tir/verify.h"
 
 namespace lathe::schedule {
@@ -311,6 +312,19 @@ Func pack_layout(int64_t blocks, int64_t size, DataType dtype) {
   return f.finish("pack_layout", {out});
 }
 
+Func reduction(const std::vector<int64_t>& shape, size_t reduced, Combiner combiner, DataType dtype) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {shape.begin(), shape.end()}, dtype);
+  std::vector<Expr> kept(shape.begin(), shape.end() - static_cast<int64_t>(reduced)),
+      terms(shape.end() - static_cast<int64_t>(reduced), shape.end());
+  Buffer out = f.reduce("reduce", kept, terms, combiner, [&](Vars i, Vars r) {
+    std::vector<Expr> at(i.begin(), i.end());
+    at.insert(at.end(), r.begin(), r.end());
+    return load(x, at);
+  });
+  return f.finish("reduction", {out});
+}
+
 std::string refusal_of(const Func& func, const std::function<void(Schedule&)>& apply) {
   Schedule s(func);
   try {
@@ -383,6 +397,12 @@ void expect_same_results(const Func& func, const Func& scheduled, double most) {
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_LE(max_relative_error(actual[i], expected[i]), expected[i].dtype().is_float() ? most : 0)
         << func->params[i]->name;
+}
+
+void expect_sound(const Func& func, const Schedule& s) {
+  expect_same_results(func, s.func());
+  EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(s.trace())), func), s.func()));
+  if (auto fault = find_lowered_fault(lower(s.func(), avx512_target()))) ADD_FAILURE() << *fault;
 }
 
 }  // namespace lathe::schedule

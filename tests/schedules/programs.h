@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tir/stmt.h"
+#include "core/tir/builder.h"
 #include "core/tir/target.h"
 #include "schedules/schedule.h"
 
@@ -65,6 +65,10 @@ tir::Func filter(int64_t length, int64_t taps, DataType dtype = kInt32);
 /// NCHW to NCHWc.
 tir::Func pack_layout(int64_t blocks, int64_t size, DataType dtype = kInt32);
 
+/// One reduction over the last `reduced` of the dimensions.
+tir::Func reduction(const std::vector<int64_t>& shape, size_t reduced, tir::Combiner combiner,
+                    DataType dtype = kInt32);
+
 std::vector<Program> small_programs();
 
 /// What `apply` says when it refuses `func`, which then is as it was; "accepted" when it does not.
@@ -73,5 +77,8 @@ std::string refusal_of(const tir::Func& func, const std::function<void(Schedule&
 /// Both programs give the same results on the same random inputs (floats within `most` of the largest), and
 /// `scheduled` has no fault.
 void expect_same_results(const tir::Func& func, const tir::Func& scheduled, double most = 1e-5);
+
+/// The same results, the same schedule again from its trace as JSON, and a lowered program without fault.
+void expect_sound(const tir::Func& func, const Schedule& schedule);
 
 }  // namespace lathe::schedule
