@@ -33,6 +33,14 @@ bool has_broadcast_reduction(const Func& func, const Target& target) {
   return reduction && reduction->broadcasts();
 }
 
+/// What one vectorized reduction computes, and no other, has a model of its own.
+bool has_rows_alone(const Func& func, const Target& target) {
+  if (!has_rows(func, target)) return false;
+  int64_t reductions = 0;
+  for (const Ref<Block>& block : all_blocks(func)) reductions += is_reduction(*block);
+  return reductions > 1 || !main_reduction(func, target);
+}
+
 bool has_vector_reduction(const Func& func, const Target& target) {
   auto reduction = main_reduction(func, target);
   return reduction && !reduction->broadcasts();
@@ -58,6 +66,10 @@ void generate_generic(Schedule& schedule, const Target& target, const Policy&) {
 constexpr DesignSpace kWinograd{
     "winograd", "convolutions with fewer multiplications: transformed tiles of data and weights",
     has_winograd, generate_winograd};
+constexpr DesignSpace kRows{"rows",
+                            "softmax, normalizations, means: all blocks row by row, in vectors along rows "
+                            "or across neighbouring ones",
+                            has_rows_alone, generate_rows};
 constexpr DesignSpace kContraction{
     "contraction", "convolutions and matrix products: a broadcast operand times vectors, in register tiles",
     has_broadcast_reduction, generate_tiled};
@@ -72,8 +84,8 @@ constexpr DesignSpace kVectorReduction{
 constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
-constexpr const DesignSpace* kSpaces[] = {&kWinograd, &kContraction, &kImplicitGemm, &kVectorReduction,
-                                          &kGeneric};
+constexpr const DesignSpace* kSpaces[] = {&kWinograd,        &kRows, &kContraction, &kImplicitGemm,
+                                          &kVectorReduction, &kGeneric};
 }  // namespace
 
 std::span<const DesignSpace* const> design_spaces() { return kSpaces; }

@@ -116,6 +116,10 @@ void generate_implicit_gemm(Schedule& schedule, const Target& target, const Poli
 
 /// A constant of the model, or computed from constants alone: when the model is built.
 bool is_constant(const tir::Func& func, const tir::Buffer& buffer);
+/// The space of schedules that go over rows (row_program.h).
+bool has_rows(const tir::Func& func, const Target& target);
+void generate_rows(Schedule& schedule, const Target& target, const Policy& policy);
+
 /// Constants this large come from memory, or from a cache that all cores share, in each run of a model: the
 /// others' are as many again and again.
 int64_t far_bytes(const Target& target);

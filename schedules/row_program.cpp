@@ -1,0 +1,209 @@
+#include "schedules/row_program.h"
+
+#include <algorithm>
+
+#include "core/tir/builder.h"
+#include "core/tir/regions.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+bool is_intermediate(const Func& func, const Block& block) {
+  return block.writes.size() == 1 && !is_param(func, block.writes[0].buffer);
+}
+
+std::optional<size_t> variable_along(const Block& block, const For& loop) {
+  std::optional<size_t> found;
+  for (size_t i = 0; i < block.iters.size(); ++i) {
+    const BlockIter& iter = block.iters[i];
+    if (!uses_var(iter.value, loop.var.get())) continue;
+    std::vector<Var> vars{loop.var};
+    auto form = linear_form(iter.value, vars);
+    if (found || !form || form->coefficients[loop.var.get()] != 1) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
+namespace {
+bool uses(const std::vector<Expr>& indices, const Var& v) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& index) { return uses_var(index, v.get()); });
+}
+
+/// Each index stays in its dimension for all values of the variables.
+bool in_bounds(const Load& load, const Analyzer& ranges) {
+  for (size_t d = 0; d < load.indices.size(); ++d)
+    if (!ranges.can_prove(less_equal(0, load.indices[d])) ||
+        !ranges.can_prove(less(load.indices[d], load.buffer->shape[d])))
+      return false;
+  return true;
+}
+
+void for_each_load(const Expr& value, FunctionRef<void(const Load&)> visit) {
+  post_order(value, [&](const NodeRef& node) {
+    if (const Load* load = node.as<Load>()) visit(*load);
+  });
+}
+
+int64_t element_count(const Buffer& buffer) {
+  int64_t count = 1;
+  for (const Expr& dim : buffer->shape) count *= as_int(dim) ? int_value(dim) : 0;
+  return count;
+}
+}  // namespace
+
+bool loads_in_lanes(const Block& block, const Expr& value, const Var& lane) {
+  if (loads_contiguously(value, lane)) return true;
+  Analyzer ranges = with_domain({}, domain_of(block.iters));
+  bool good = true;
+  for_each_load(value, [&](const Load& load) {
+    good &= (!uses(load.indices, lane) || is_contiguous(load.indices, lane)) && in_bounds(load, ranges);
+  });
+  return good;
+}
+
+namespace {
+/// What a reduction adds up, or takes the largest of.
+const Expr* reduced_value(const Block& block) {
+  const Store& update = *block.body.as<Store>();
+  const Binary* binary = update.value.as<Binary>();
+  return binary && combiner_of(binary->op) && accumulates(update) ? &binary->b : nullptr;
+}
+
+const Expr& without_casts(const Expr& e) {
+  const Expr* inner = &e;
+  while (const Cast* cast = inner->as<Cast>()) inner = &cast->value;
+  return *inner;
+}
+
+/// A product of two tensors that use different variables: a contraction.
+bool is_contraction(const Block& block, const Expr& value) {
+  const Binary* product = without_casts(value).as<Binary>();
+  if (!product || product->op != BinaryOp::kMul) return false;
+  auto used = [&](const Expr& side) {
+    std::set<size_t> variables;
+    for_each_load(side, [&](const Load& load) {
+      for (size_t i = 0; i < block.iters.size(); ++i)
+        if (uses(load.indices, block.iters[i].var)) variables.insert(i);
+    });
+    return variables;
+  };
+  std::set<size_t> x = used(product->a), y = used(product->b);
+  auto reduces = [&](const std::set<size_t>& variables) {
+    return std::any_of(variables.begin(), variables.end(),
+                       [&](size_t i) { return block.iters[i].kind == IterKind::kReduce; });
+  };
+  return reduces(x) && reduces(y) && x != y;
+}
+
+/// Each element of some tensor that it reads is read once.
+bool reads_once(const Block& block, const Expr& value) {
+  int64_t count = iterations(block), most = 0;
+  for_each_load(value, [&](const Load& load) { most = std::max(most, element_count(load.buffer)); });
+  return count > 0 && most >= count;
+}
+
+bool is_row_block(const Block& block) {
+  if (!is_int(block.predicate, 1) || !block.allocs.empty() || iterations(block) == 0) return false;
+  if (is_injective(block)) return true;
+  const Expr* value = is_reduction(block) ? reduced_value(block) : nullptr;
+  return value && !is_contraction(block, *value) && reads_once(block, *value);
+}
+
+/// Adds what `index`, into results of rows, says about the last block's variables; false when nothing can be
+/// said.
+bool add_rows(const Block& last, const Expr& index, std::vector<RowVariable>& rows) {
+  if (as_int(index)) return true;
+  const Binary* quotient = index.as<Binary>();
+  bool divides = quotient && quotient->op == BinaryOp::kFloorDiv && as_int(quotient->b);
+  const Expr& variable = divides ? quotient->a : index;
+  for (size_t i = 0; i < last.iters.size(); ++i) {
+    if (!variable.same_as(last.iters[i].var.get())) continue;
+    int64_t divisor = divides ? int_value(quotient->b) : 1;
+    auto known =
+        std::find_if(rows.begin(), rows.end(), [&](const RowVariable& r) { return r.variable == i; });
+    if (known != rows.end()) return known->divisor == divisor;
+    if (int_value(last.iters[i].extent) % divisor != 0) return false;
+    rows.push_back({i, divisor});
+    return true;
+  }
+  return false;
+}
+
+/// The variables of the last block that the results of reductions, or what is made of them, are indexed with.
+std::optional<std::vector<RowVariable>> row_variables(const Func& func, const Block& last) {
+  std::vector<RowVariable> rows;
+  if (is_reduction(last)) {
+    for (size_t i = 0; i < last.iters.size(); ++i)
+      if (last.iters[i].kind != IterKind::kReduce) rows.push_back({i, 1});
+    return rows;
+  }
+  bool good = true;
+  for_each_load(last.body.as<Store>()->value, [&](const Load& load) {
+    for (const Ref<Block>& producer : producers_of(func, Ref<Block>(&last))) {
+      if (producer->writes[0].buffer != load.buffer) continue;
+      if (!is_reduction(*producer) && iterations(*producer) >= iterations(last)) continue;
+      for (const Expr& index : load.indices) good &= add_rows(last, index, rows);
+    }
+  });
+  std::sort(rows.begin(), rows.end(),
+            [](const RowVariable& a, const RowVariable& b) { return a.variable < b.variable; });
+  return good ? std::optional(rows) : std::nullopt;
+}
+
+/// Neighbours along the reduction's innermost variable are neighbours in memory.
+bool runs_along_row(const Block& reduction) {
+  const BlockIter& innermost = reduction.iters.back();
+  return innermost.kind == IterKind::kReduce &&
+         loads_in_lanes(reduction, *reduced_value(reduction), innermost.var);
+}
+
+/// Neighbours along the last dimension of its result are neighbours in memory.
+bool runs_across_rows(const Block& reduction) {
+  const Store& store = *reduction.body.as<Store>();
+  for (const BlockIter& iter : reduction.iters)
+    if (iter.kind == IterKind::kSpatial && is_contiguous(store.indices, iter.var))
+      return loads_in_lanes(reduction, *reduced_value(reduction), iter.var);
+  return false;
+}
+
+int64_t intermediate_bytes(const Func& func) {
+  int64_t bytes = 0;
+  for (const Ref<Block>& block : all_blocks(func))
+    if (is_intermediate(func, *block)) bytes += byte_size(block->writes[0].buffer);
+  return bytes;
+}
+
+/// The program's last block when it alone writes results and all others write something that is read.
+const Block* last_block(const Func& func, const std::vector<Ref<Block>>& blocks) {
+  if (blocks.empty() || func->outputs != 1) return nullptr;
+  for (size_t i = 0; i < blocks.size(); ++i)
+    if (!is_row_block(*blocks[i]) || is_intermediate(func, *blocks[i]) != (i + 1 < blocks.size()))
+      return nullptr;
+  return blocks.back().get();
+}
+}  // namespace
+
+std::optional<RowProgram> row_program(const Func& func) {
+  std::vector<Ref<Block>> blocks = all_blocks(func);
+  const Block* last = last_block(func, blocks);
+  Ref<Block> reduction = last ? dominant_reduction(func) : Ref<Block>();
+  if (!reduction) return std::nullopt;
+  auto rows = row_variables(func, *last);
+  if (!rows) return std::nullopt;
+  RowProgram program{last->name, *rows, false, 0};
+  if (!runs_along_row(*reduction)) {
+    bool along_last = !rows->empty() && rows->back().divisor == 1 &&
+                      is_contiguous(last->body.as<Store>()->indices, last->iters[rows->back().variable].var);
+    if (!along_last || !runs_across_rows(*reduction)) return std::nullopt;
+    program.across = true;
+  }
+  int64_t count = 1;
+  for (const RowVariable& row : *rows) count *= int_value(last->iters[row.variable].extent) / row.divisor;
+  program.row_bytes = intermediate_bytes(func) / count;
+  return program;
+}
+
+}  // namespace lathe::schedule

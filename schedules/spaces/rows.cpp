@@ -1,0 +1,249 @@
+// Row by row: all blocks of a program of rows in turn inside the loop over rows, so that a row comes from
+// memory once and what is between the blocks stays in the first-level cache.
+#include <algorithm>
+#include <bit>
+
+#include "core/support/error.h"
+#include "schedules/row_program.h"
+#include "schedules/spaces/building_blocks.h"
+#include "schedules/tile_model.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// The loops below `place`, or all of the block's.
+std::vector<LoopHandle> loops_inside(Schedule& s, BlockHandle block, std::optional<LoopHandle> place) {
+  std::vector<LoopHandle> inside;
+  bool below = !place;
+  for (LoopHandle loop : s.get_loops(block)) {
+    if (below) inside.push_back(loop);
+    below |= place && s[loop]->var == s[*place]->var;
+  }
+  return inside;
+}
+
+bool carries_reduction(const Block& block, const For& loop) {
+  return std::any_of(block.iters.begin(), block.iters.end(), [&](const BlockIter& iter) {
+    return iter.kind == IterKind::kReduce && uses_var(iter.value, loop.var.get());
+  });
+}
+
+/// Cheap enough to be computed again for each use: no call, no division, one load of a tensor of its size.
+bool is_cheap(const Block& block) {
+  bool cheap = true;
+  int64_t whole = 0;
+  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
+    const Binary* binary = node.as<Binary>();
+    cheap &= !node.as<IntrinsicCall>() && !node.as<Select>() &&
+             !(binary && (binary->op == BinaryOp::kDiv || binary->op == BinaryOp::kPow));
+    const Load* load = node.as<Load>();
+    whole += load && byte_size(load->buffer) / load->buffer->dtype.bytes() >= iterations(block);
+  });
+  return cheap && whole <= 1;
+}
+
+/// Whether to compute `block` where it is used: once for each of its elements, or cheaply.
+bool worth_inlining(const Func& func, const Ref<Block>& block) {
+  if (!is_injective(*block) || !is_intermediate(func, *block)) return false;
+  std::vector<Ref<Block>> consumers = consumers_of(func, block);
+  bool once = !consumers.empty();
+  for (const Ref<Block>& consumer : consumers) once &= iterations(*consumer) <= iterations(*block);
+  return once && (consumers.size() == 1 || is_cheap(*block));
+}
+
+void inline_in_rows(Schedule& s) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Ref<Block>& block : all_blocks(s.func())) {
+      if (!worth_inlining(s.func(), block)) continue;
+      s.compute_inline(s.get_block(block->name));
+      changed = true;
+      break;
+    }
+  }
+}
+
+/// Lanes for that many neighbours: the target's, or as few as hold them all.
+int64_t lanes_for(int64_t extent, const Target& target) {
+  auto needed = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(extent, 1))));
+  return std::min<int64_t>(target.lanes(), needed);
+}
+
+/// `unit` times a power of 2 up to `most`; as a heuristic the largest up to `preferred`.
+IntHandle sample_count(Schedule& s, int64_t most, int64_t preferred, Decide decide, int64_t unit = 1) {
+  std::vector<int64_t> counts;
+  int64_t best = 0;
+  for (int64_t count = 1; count <= std::max<int64_t>(most, 1); count *= 2) {
+    if (count <= preferred) best = static_cast<int64_t>(counts.size());
+    counts.push_back(count * unit);
+  }
+  return s.sample_categorical(counts, decide == Decide::kHeuristic ? Decision{best} : Decision{});
+}
+
+/// The loops around rows, and the innermost of them, in which a row (or a vector of rows) is computed.
+struct RowLoops {
+  std::vector<LoopHandle> outer;
+  std::optional<LoopHandle> place;
+};
+
+/// Vectors of rows computed at once, where neighbours are neighbouring rows.
+constexpr int64_t kMostAcross = 4, kAcross = 2;
+
+RowLoops row_loops(Schedule& s, BlockHandle last, const RowProgram& rows, const Target& target,
+                   const Policy& policy) {
+  std::vector<LoopHandle> loops = s.get_loops(last), inside;
+  RowLoops result;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    auto row = std::find_if(rows.rows.begin(), rows.rows.end(),
+                            [&](const RowVariable& each) { return each.variable == i; });
+    if (row == rows.rows.end()) {
+      inside.push_back(loops[i]);
+      continue;
+    }
+    bool lanes = rows.across && i == rows.rows.back().variable;
+    if (!lanes && row->divisor == 1) {
+      result.outer.push_back(loops[i]);
+      continue;
+    }
+    std::vector<LoopHandle> parts;
+    if (lanes) {
+      int64_t extent = int_value(s[loops[i]]->extent), width = lanes_for(extent, target);
+      parts = s.split(loops[i], {kInferred, sample_count(s, std::min(kMostAcross, extent / width), kAcross,
+                                                         policy.decide, width)});
+    } else {
+      parts = s.split(loops[i], {kInferred, row->divisor});
+    }
+    result.outer.push_back(parts[0]);
+    inside.push_back(parts[1]);
+  }
+  std::vector<LoopHandle> order = result.outer;
+  order.insert(order.end(), inside.begin(), inside.end());
+  if (order.size() > 1) s.reorder(order);
+  if (!result.outer.empty()) result.place = result.outer.back();
+  return result;
+}
+
+/// All other blocks move to where a row is computed.
+void compute_in_rows(Schedule& s, const std::string& last, LoopHandle place) {
+  std::vector<Ref<Block>> blocks = all_blocks(s.func());
+  for (size_t i = blocks.size(); i-- > 0;)
+    if (blocks[i]->name != last) s.compute_at(s.get_block(blocks[i]->name), place);
+  for (const Ref<Block>& block : blocks)
+    if (block->name != last) s.set_scope(s.get_block(block->name), 0, Scope::kLocal);
+}
+
+/// The innermost of `loops` of more than one iteration along which the block runs through neighbours.
+std::optional<size_t> lane_loop(const Block& block, const std::vector<Ref<For>>& loops) {
+  const Store& store = *block.body.as<Store>();
+  for (size_t i = loops.size(); i-- > 0;) {
+    if (is_int(loops[i]->extent, 1)) continue;
+    std::optional<size_t> v = variable_along(block, *loops[i]);
+    if (!v || block.iters[*v].kind != IterKind::kSpatial) continue;
+    const Var& lane = block.iters[*v].var;
+    if (is_contiguous(store.indices, lane) && loads_in_lanes(block, store.value, lane)) return i;
+  }
+  return std::nullopt;
+}
+
+/// The lane loop goes innermost and is cut into vectors; `unrolled` of them, or all.
+void vectorize(Schedule& s, std::vector<LoopHandle> loops, size_t lanes, std::optional<IntHandle> unrolled,
+               const Target& target) {
+  LoopHandle along = loops[lanes];
+  loops.erase(loops.begin() + static_cast<int64_t>(lanes));
+  std::vector<LoopHandle> order = loops;
+  order.push_back(along);
+  if (order.size() > 1) s.reorder(order);
+  int64_t width = lanes_for(int_value(s[along]->extent), target);
+  auto parts = unrolled ? s.split(along, {kInferred, *unrolled, width}) : s.split(along, {kInferred, width});
+  s.unroll(parts[parts.size() - 2]);
+  s.vectorize(parts.back());
+}
+
+std::vector<Ref<For>> nodes_of(const Schedule& s, const std::vector<LoopHandle>& loops) {
+  std::vector<Ref<For>> nodes;
+  for (LoopHandle loop : loops) nodes.push_back(s[loop]);
+  return nodes;
+}
+
+/// Several vectors in flight hide what a call of an elementary function takes.
+constexpr int64_t kMostUnrolled = 4, kUnrolled = 2;
+
+void schedule_elements(Schedule& s, BlockHandle block, const std::vector<LoopHandle>& loops,
+                       const Target& target, const Policy& policy) {
+  std::optional<size_t> lanes = lane_loop(*s[block], nodes_of(s, loops));
+  if (!lanes) return;
+  int64_t extent = int_value(s[loops[*lanes]]->extent), width = lanes_for(extent, target);
+  IntHandle unrolled = sample_count(s, std::min(kMostUnrolled, extent / width), kUnrolled, policy.decide);
+  vectorize(s, loops, *lanes, unrolled, target);
+}
+
+/// A reduction of neighbouring rows: a vector of results each.
+void reduce_across(Schedule& s, BlockHandle block, const std::vector<LoopHandle>& loops,
+                   const Target& target) {
+  std::vector<LoopHandle> spatial, reduce;
+  for (LoopHandle loop : loops) (carries_reduction(*s[block], *s[loop]) ? reduce : spatial).push_back(loop);
+  std::vector<LoopHandle> order = spatial;
+  order.insert(order.end(), reduce.begin(), reduce.end());
+  if (order.size() > 1) s.reorder(order);
+  std::optional<size_t> lanes = lane_loop(*s[block], nodes_of(s, order));
+  if (lanes) vectorize(s, order, *lanes, std::nullopt, target);
+  if (reduce.empty()) return;  // of one term
+  s.decompose_reduction(block, reduce[0]);
+}
+
+/// Partial results enough to hide the latency of an addition where there are terms for that many.
+constexpr int64_t kMostVectors = 8, kVectors = 4;
+
+/// A reduction along the row: partial results along the lanes of several vectors.
+void reduce_along(Schedule& s, BlockHandle block, const std::vector<LoopHandle>& loops, const Target& target,
+                  const Policy& policy) {
+  std::vector<LoopHandle> reduce;
+  for (LoopHandle loop : loops)
+    if (carries_reduction(*s[block], *s[loop])) reduce.push_back(loop);
+  if (reduce.empty()) return;  // of one term
+  Ref<Block> reduction = s[block];
+  std::optional<size_t> innermost = variable_along(*reduction, *s[reduce.back()]);
+  const Store& update = *reduction->body.as<Store>();
+  if (!innermost ||
+      !loads_in_lanes(*reduction, update.value.as<Binary>()->b, reduction->iters[*innermost].var))
+    return;
+  int64_t extent = int_value(s[reduce.back()]->extent), width = lanes_for(extent, target);
+  IntHandle vectors = sample_count(s, std::min(kMostVectors, extent / width), kVectors, policy.decide);
+  s.reduce_in_lanes(block, vectors, width);
+}
+}  // namespace
+
+bool has_rows(const Func& func, const Target&) {
+  Schedule merged(func);
+  inline_in_rows(merged);
+  std::optional<RowProgram> rows = row_program(merged.func());
+  return rows && rows->row_bytes <= kStackBytes;
+}
+
+void generate_rows(Schedule& s, const Target& target, const Policy& policy) {
+  inline_in_rows(s);
+  std::optional<RowProgram> rows = row_program(s.func());
+  CHECK(rows, "a space for programs of rows was asked to schedule another program");
+  int64_t work = 0;
+  for (const Ref<Block>& block : all_blocks(s.func())) work += iterations(*block);
+  BlockHandle last = s.get_block(rows->last);
+  // Results in memory would be read and written for each term.
+  if (rows->across && is_reduction(*s[last])) last = s.cache_write(last, 0, Scope::kLocal);
+  RowLoops loops = row_loops(s, last, *rows, target, policy);
+  if (loops.place) compute_in_rows(s, s[last]->name, *loops.place);
+  for (const Ref<Block>& block : all_blocks(s.func())) {
+    BlockHandle handle = s.get_block(block->name);
+    std::vector<LoopHandle> inside = loops_inside(s, handle, loops.place);
+    if (is_injective(*block))
+      schedule_elements(s, handle, inside, target, policy);
+    else if (rows->across)
+      reduce_across(s, handle, inside, target);
+    else
+      reduce_along(s, handle, inside, target, policy);
+  }
+  if (work >= kParallelIterations) run_parallel(s, loops.outer, target);
+}
+
+}  // namespace lathe::schedule

@@ -1,0 +1,171 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/support/error.h"
+#include "core/tir/builder.h"
+#include "schedules/program.h"
+#include "schedules/row_program.h"
+#include "schedules/space.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+using tir::Buffer;
+using tir::Combiner;
+using tir::FuncBuilder;
+using tir::Vars;
+
+/// (x - mean) / sqrt(variance + 1) times a weight, of rows along dimension `axis` of three.
+tir::Func standardized(const std::vector<int64_t>& shape, size_t axis) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {shape.begin(), shape.end()}, kFloat32),
+         weight = f.input("weight", {shape[axis]}, kFloat32);
+  std::vector<Expr> kept;
+  for (size_t d = 0; d < 3; ++d)
+    if (d != axis) kept.emplace_back(shape[d]);
+  auto element = [&](Vars i, const Expr& r) {
+    std::vector<Expr> at(i.begin(), i.end());
+    at.insert(at.begin() + static_cast<int64_t>(axis), r);
+    return tir::load(x, at);
+  };
+  auto row = [&](const Buffer& b, Vars i) {
+    std::vector<Expr> at;
+    for (size_t d = 0; d < 3; ++d)
+      if (d != axis) at.push_back(i[d]);
+    return tir::load(b, at);
+  };
+  Expr count = constant(kFloat32, static_cast<double>(shape[axis]));
+  Buffer sum = f.reduce("sum", kept, {Expr(shape[axis])}, Combiner::kSum,
+                        [&](Vars i, Vars r) { return element(i, r[0]); });
+  Buffer mean = f.compute("mean", kept, [&](Vars i) {
+    return div(tir::load(sum, {i.begin(), i.end()}), count);
+  });
+  Buffer squares = f.reduce("squares", kept, {Expr(shape[axis])}, Combiner::kSum, [&](Vars i, Vars r) {
+    Expr difference = element(i, r[0]) - tir::load(mean, {i.begin(), i.end()});
+    return difference * difference;
+  });
+  Buffer scale = f.compute("scale", kept, [&](Vars i) {
+    Expr variance = div(tir::load(squares, {i.begin(), i.end()}), count);
+    return div(constant(kFloat32, 1), intrinsic(Intrinsic::kSqrt, variance + constant(kFloat32, 1)));
+  });
+  Buffer out = f.compute("out", {shape.begin(), shape.end()}, [&](Vars i) {
+    return (tir::load(x, {i.begin(), i.end()}) - row(mean, i)) * row(scale, i) * tir::load(weight, {i[axis]});
+  });
+  return f.finish("standardized", {out});
+}
+
+/// x less the mean of its group: dimension 1 counts `groups` of channels.
+tir::Func less_group_mean(int64_t batch, int64_t groups, int64_t channels, int64_t size) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {batch, groups * channels, size}, kInt32);
+  Buffer sum = f.reduce("sum", {batch, groups}, {channels, size}, Combiner::kSum, [&](Vars i, Vars r) {
+    return tir::load(x, {i[0], i[1] * channels + r[0], r[1]});
+  });
+  Buffer out = f.compute("out", {batch, groups * channels, size}, [&](Vars i) {
+    return tir::load(x, {i[0], i[1], i[2]}) - tir::load(sum, {i[0], floordiv(Expr(i[1]), channels)});
+  });
+  return f.finish("group", {out});
+}
+
+/// Position of the largest of each row.
+tir::Func arg_max(int64_t rows, int64_t columns) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {rows, columns}, kFloat32);
+  Buffer best = f.reduce("best", {rows}, {columns}, Combiner::kMax, [&](Vars i, Vars r) {
+    return tir::load(x, {i[0], r[0]});
+  });
+  Buffer place = f.reduce("place", {rows}, {columns}, Combiner::kMin, [&](Vars i, Vars r) {
+    return select(equal(tir::load(x, {i[0], r[0]}), tir::load(best, {i[0]})), cast(kInt32, r[0]),
+                  tir::identity_of(Combiner::kMin, kInt32));
+  });
+  return f.finish("arg_max", {place});
+}
+
+/// softmax of twice x where a mask allows it.
+tir::Func masked_softmax(int64_t rows, int64_t columns) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {rows, columns}, kFloat32), mask = f.input("mask", {columns}, kInt32);
+  Buffer scores = f.compute("scores", {rows, columns}, [&](Vars i) {
+    return select(less(constant(kInt32, 0), tir::load(mask, {i[1]})),
+                  tir::load(x, {i[0], i[1]}) * constant(kFloat32, 2), constant(kFloat32, -1e9));
+  });
+  Buffer largest = f.reduce("largest", {rows}, {columns}, Combiner::kMax, [&](Vars i, Vars r) {
+    return tir::load(scores, {i[0], r[0]});
+  });
+  Buffer exps = f.compute("exps", {rows, columns}, [&](Vars i) {
+    return intrinsic(Intrinsic::kExp, tir::load(scores, {i[0], i[1]}) - tir::load(largest, {i[0]}));
+  });
+  Buffer sum = f.reduce("sum", {rows}, {columns}, Combiner::kSum, [&](Vars i, Vars r) {
+    return tir::load(exps, {i[0], r[0]});
+  });
+  Buffer out = f.compute("out", {rows, columns}, [&](Vars i) {
+    return div(tir::load(exps, {i[0], i[1]}), tir::load(sum, {i[0]}));
+  });
+  return f.finish("masked_softmax", {out});
+}
+
+std::vector<Program> row_programs() {
+  std::vector<Program> programs;
+  for (int64_t length : {1, 5, 16, 23, 48, 77}) {
+    auto named = [&](const char* name) { return fmt::format("{} of {}", name, length); };
+    programs.push_back({named("softmax"), softmax(5, length)});
+    programs.push_back({named("masked softmax"), masked_softmax(3, length)});
+    programs.push_back({named("standardized rows"), standardized({3, 2, length}, 2)});
+    programs.push_back({named("standardized columns"), standardized({3, length, 19}, 1)});
+    programs.push_back({named("standardized short columns"), standardized({length, 2, 3}, 0)});
+    programs.push_back({named("group"), less_group_mean(2, 3, 2, length)});
+    programs.push_back({named("arg max"), arg_max(4, length)});
+    programs.push_back({named("sum of all"), reduction({3, length}, 2, Combiner::kSum)});
+    programs.push_back({named("largest"), reduction({3, 2, length}, 1, Combiner::kMax)});
+  }
+  return programs;
+}
+
+const DesignSpace* rows_space(const tir::Func& func) {
+  for (const DesignSpace* space : spaces_for(func, avx512_target()))
+    if (std::string_view(space->name) == "rows") return space;
+  return nullptr;
+}
+
+TEST(Rows, KeepMeaning) {
+  for (const Program& program : row_programs()) {
+    SCOPED_TRACE(program.name);
+    Schedule s(program.func);
+    const DesignSpace* space = rows_space(program.func);
+    ASSERT_TRUE(space);
+    space->generate(s, avx512_target(), {Decide::kHeuristic, Rounding::kNone});
+    SCOPED_TRACE(to_text(s.trace()));
+    expect_sound(program.func, s);
+    for (uint64_t seed = 0; seed < 3; ++seed)
+      expect_sound(program.func, sample(*space, program.func, avx512_target(), seed));
+  }
+}
+
+/// Statements of the program that hold blocks.
+size_t top_statements(const tir::Func& func) {
+  std::set<const Node*> tops;
+  for (const Ref<tir::Block>& block : all_blocks(func))
+    tops.insert(top_statement(*path_to_block(func, block->name)).get());
+  return tops.size();
+}
+
+TEST(Rows, AreReadOnce) {
+  for (const Program& program : row_programs()) {
+    SCOPED_TRACE(program.name);
+    if (program.name.starts_with("sum of all")) continue;  // there is one row
+    EXPECT_EQ(top_statements(replay(default_trace(program.func, avx512_target()), program.func)), 1u);
+  }
+}
+
+TEST(RowProgram, KnowsWhatIsNone) {
+  EXPECT_FALSE(row_program(matmul(16, 16, 16)));
+  EXPECT_FALSE(row_program(dense(1, 32, 32)));
+  EXPECT_FALSE(row_program(max_pool(1, 7)));
+  EXPECT_FALSE(row_program(elementwise(4, 6)));
+  EXPECT_FALSE(row_program(conv2d({})));
+}
+
+}  // namespace
+}  // namespace lathe::schedule
