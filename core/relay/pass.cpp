@@ -20,6 +20,7 @@
 #include "core/relay/passes/fuse_windows.h"
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/passes/normal_form.h"
+#include "core/relay/passes/recognize_norms.h"
 #include "core/relay/passes/simplify_expr.h"
 #include "core/relay/passes/simplify_inference.h"
 #include "core/relay/passes/to_float64.h"
@@ -53,6 +54,7 @@ constexpr Pass kPasses[] = {
     {kSimplifyInference, "simplify_inference", "batch norms become scale and shift, dropout vanishes", 0, kTypes, plain<simplify_inference>},
     {kSimplifyExpr, "simplify_expr", "x * 1, x + 0, reshape of reshape, transpose of transpose, cast of cast", 1, kTypes, nullptr, simplify_expr},
     {kConvTransposeToConv, "conv_transpose_to_conv", "transposed convolutions become convolutions of their phases", 1, kTypes, plain<conv_transpose_to_conv>},
+    {kRecognizeNorms, "recognize_norms", "normalizations written out in means and roots become one operator", 1, kTypes, nullptr, recognize_norms},
     {kCanonicalizeOps, "canonicalize_ops", "bias_add becomes a broadcasting add", 0, kTypes, plain<canonicalize_ops>},
     {kConv3dToConv2d, "conv3d_to_conv2d", "convolutions of volumes become convolutions of images", 1, kTypes, plain<conv3d_to_conv2d>},
     {kFakeQuantizationToInteger, "fake_quantization_to_integer", "operators between dequantize and quantize compute on integers", 1, kTypes, plain<fake_quantization_to_integer>},
@@ -75,7 +77,7 @@ constexpr Pass kPasses[] = {
 /// packed weights.
 constexpr PassId kInferencePipeline[] = {
     kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kSimplifyExpr,
-    kEliminateCommonSubexpr, kDeadCode, kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps, kFuseWindows,
+    kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on
 

@@ -16,6 +16,7 @@ enum class PassId : uint8_t {
   kSimplifyInference,
   kSimplifyExpr,
   kConvTransposeToConv,
+  kRecognizeNorms,
   kCanonicalizeOps,
   kConv3dToConv2d,
   kFakeQuantizationToInteger,

@@ -150,6 +150,18 @@ struct LayerNormAttrs final : AttrsOf<LayerNormAttrs> {
                  field("center", &LayerNormAttrs::center), field("scale", &LayerNormAttrs::scale)};
 };
 
+/// nn.standardize: statistics over `axes`; `center`: the mean is taken off.
+struct StandardizeAttrs final : AttrsOf<StandardizeAttrs> {
+  Ints axes;
+  double epsilon = 1e-5;
+  bool center = true;
+  static constexpr auto kName = "StandardizeAttrs";
+  static constexpr auto kKind = 0;
+  static constexpr auto fields =
+      std::tuple{field("axes", &StandardizeAttrs::axes), field("epsilon", &StandardizeAttrs::epsilon),
+                 field("center", &StandardizeAttrs::center)};
+};
+
 /// nn.softmax, nn.fast_softmax, nn.log_softmax.
 struct SoftmaxAttrs final : AttrsOf<SoftmaxAttrs> {
   int64_t axis = -1;

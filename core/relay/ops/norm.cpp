@@ -60,7 +60,7 @@ Relation group_norm_type(RelationContext& c, const Attrs& attrs) {
   return same_as_input(c, attrs);
 }
 
-/// gamma * (x - mean) / sqrt(variance + epsilon) + beta
+/// (x - mean) / sqrt(variance + epsilon)
 Expr normalized(const Expr& x, const Expr& mean, const Expr& variance, double epsilon) {
   return div(x - mean, intrinsic(Intrinsic::kSqrt, variance + real(x, epsilon)));
 }
@@ -80,29 +80,77 @@ Buffers batch_norm(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   return {y, copy(3), copy(4)};
 }
 
-/// Statistics over `axes` of x (kept as 1), then the affine map by vectors along `axis`.
-Buffer normalize(FuncBuilder& f, Inputs in, const Ints& axes, size_t axis, double epsilon, bool scale,
-                 bool center) {
-  const Buffer& x = in[0];
+/// 1 / sqrt(squares / count + epsilon): one division for all that it scales.
+Buffer scale_of(FuncBuilder& f, const Buffer& squares, const Expr& count, double epsilon) {
+  return f.compute("scale", squares->shape, [&](Vars i) {
+    Expr variance = div(at(squares, i), count);
+    return div(real(variance, 1), intrinsic(Intrinsic::kSqrt, variance + real(variance, epsilon)));
+  });
+}
+
+/// `indices` into a tensor of which the `axes` are kept as 1.
+Expr kept(const Buffer& b, std::vector<Expr> indices, const Ints& axes) {
+  for (int64_t d : axes) indices[static_cast<size_t>(d)] = 0;
+  return load(b, indices);
+}
+
+/// What standardizes x over its `axes`, which are kept as 1: the mean, null when it is not taken off, and
+/// what to multiply with.
+struct Statistics {
+  Buffer mean, scale;
+};
+
+Statistics statistics(FuncBuilder& f, const Buffer& x, const Ints& axes, double epsilon, bool center) {
   Expr count = cast(x->dtype, dims_count(x->shape, axes));
-  Buffer sum = reduce_over(f, "sum", x->shape, axes, true, tir::Combiner::kSum,
-                           [&](const std::vector<Expr>& i) { return load(x, i); });
-  Buffer mean = f.compute("mean", sum->shape, [&](Vars i) { return div(at(sum, i), count); });
-  auto kept = [&](const Buffer& b, std::vector<Expr> i) {
-    for (int64_t d : axes) i[d] = 0;
-    return load(b, i);
-  };
+  Buffer mean;
+  if (center) {
+    Buffer sum = reduce_over(f, "sum", x->shape, axes, true, tir::Combiner::kSum,
+                             [&](const std::vector<Expr>& i) { return load(x, i); });
+    mean = f.compute("mean", sum->shape, [&](Vars i) { return div(at(sum, i), count); });
+  }
   Buffer squares =
       reduce_over(f, "squares", x->shape, axes, true, tir::Combiner::kSum, [&](const std::vector<Expr>& i) {
-        Expr difference = load(x, i) - kept(mean, i);
+        Expr difference = center ? load(x, i) - kept(mean, i, axes) : load(x, i);
         return difference * difference;
       });
-  return f.compute("normalize", x->shape, [&](Vars i) {
-    Expr value =
-        normalized(at(x, i), kept(mean, as_indices(i)), div(kept(squares, as_indices(i)), count), epsilon);
+  return {mean, scale_of(f, squares, count, epsilon)};
+}
+
+Expr standardized(const Buffer& x, const Statistics& s, Vars i, const Ints& axes) {
+  Expr value = s.mean ? at(x, i) - kept(s.mean, as_indices(i), axes) : at(x, i);
+  return value * kept(s.scale, as_indices(i), axes);
+}
+
+/// Statistics over `axes` of x, then the affine map by vectors along `axis`.
+Buffer normalize(FuncBuilder& f, Inputs in, const Ints& axes, size_t axis, double epsilon, bool scale,
+                 bool center) {
+  Statistics s = statistics(f, in[0], axes, epsilon, true);
+  return f.compute("normalize", in[0]->shape, [&](Vars i) {
+    Expr value = standardized(in[0], s, i, axes);
     if (scale) value = value * load(in[1], {i[axis]});
     return center ? value + load(in[2], {i[axis]}) : value;
   });
+}
+
+Ints ascending(const Ints& given, const Buffer& x) {
+  Ints axes;
+  for (int64_t a : given) axes.push_back(static_cast<int64_t>(axis_of(a, x)));
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+Relation standardize_type(RelationContext& c, const Attrs& attrs) {
+  if (const TensorType* x = c.tensor(0))
+    for (int64_t axis : attrs_as<StandardizeAttrs>(attrs).axes)
+      front_axis(c, axis, static_cast<int64_t>(x->shape.size()));
+  return same_as_float_input(c, attrs);
+}
+
+Buffers standardize(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
+  const StandardizeAttrs& a = attrs_as<StandardizeAttrs>(attrs);
+  Ints axes = ascending(a.axes, in[0]);
+  Statistics s = statistics(f, in[0], axes, a.epsilon, a.center);
+  return {f.compute("standardize", in[0]->shape, [&](Vars i) { return standardized(in[0], s, i, axes); })};
 }
 
 Buffers layer_norm(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
@@ -140,10 +188,10 @@ Buffers group_norm(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
         Expr difference = element(i) - load(mean, {i[0], i[axis]});
         return difference * difference;
       });
+  Buffer factor = scale_of(f, squares, count, a.epsilon);
   return {f.compute("normalize", x->shape, [&](Vars i) {
     Expr group = floordiv(i[axis], per_group);
-    Expr value =
-        normalized(at(x, i), load(mean, {i[0], group}), div(load(squares, {i[0], group}), count), a.epsilon);
+    Expr value = (at(x, i) - load(mean, {i[0], group})) * load(factor, {i[0], group});
     if (a.scale) value = value * load(in[1], {i[axis]});
     return a.center ? value + load(in[2], {i[axis]}) : value;
   })};
@@ -190,44 +238,47 @@ Buffers lrn(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
 Buffers l2_normalize(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   const L2NormalizeAttrs& a = attrs_as<L2NormalizeAttrs>(attrs);
   const Buffer& x = in[0];
-  Ints axes;
-  for (int64_t axis : a.axis) axes.push_back(static_cast<int64_t>(axis_of(axis, x)));
-  std::sort(axes.begin(), axes.end());
+  Ints axes = ascending(a.axis, x);
   if (axes.empty()) axes = axes_from(0, x->shape.size());
   Buffer squares = reduce_over(f, "squares", x->shape, axes, true, tir::Combiner::kSum,
                                [&](const std::vector<Expr>& i) { return load(x, i) * load(x, i); });
-  return {f.compute("l2_normalize", x->shape, [&](Vars i) {
-    std::vector<Expr> kept = as_indices(i);
-    for (int64_t d : axes) kept[d] = 0;
-    Expr value = at(x, i);
-    return div(value, intrinsic(Intrinsic::kSqrt, max(load(squares, kept), real(value, a.eps))));
-  })};
+  Buffer scale = f.compute("scale", squares->shape, [&](Vars i) {
+    Expr sum = at(squares, i);
+    return div(real(sum, 1), intrinsic(Intrinsic::kSqrt, max(sum, real(sum, a.eps))));
+  });
+  return {f.compute("l2_normalize", x->shape,
+                    [&](Vars i) { return at(x, i) * kept(scale, as_indices(i), axes); })};
 }
 
 constexpr Op row(const char* name, const char* doc, int args, const NodeType* attrs, InferType infer,
-                 Compute compute) {
+                 Compute compute, Fusion fusion = Fusion::kAnchor) {
   return {.name = name,
           .doc = doc,
           .args = args,
           .attrs = attrs,
           .infer = infer,
           .compute = compute,
-          .fusion = Fusion::kOpaque};
+          .fusion = fusion};
 }
 
 constexpr Op kNormOps[] = {
     row("nn.batch_norm",
         "(gamma * (x - mean) / sqrt(var + epsilon) + beta, mean, var) from data, gamma, beta, mean, var; "
         "inference form.",
-        5, &NormAttrs::kType, batch_norm_type, batch_norm),
+        5, &NormAttrs::kType, batch_norm_type, batch_norm, Fusion::kOpaque),
     row("nn.layer_norm", "Normalizes along `axis`, then gamma * x + beta.", 3, &LayerNormAttrs::kType,
         norm_type<LayerNormAttrs>, layer_norm),
     row("nn.instance_norm", "Normalizes over the spatial axes of each channel, then gamma * x + beta.", 3,
         &NormAttrs::kType, norm_type<NormAttrs>, instance_norm),
     row("nn.group_norm", "Normalizes over groups of channels and the spatial axes, then gamma * x + beta.", 3,
         &NormAttrs::kType, group_norm_type, group_norm),
+    row("nn.standardize",
+        "(x - mean) / sqrt(variance + epsilon) with statistics over `axes`; without `center` x / sqrt(mean "
+        "of "
+        "squares + epsilon).",
+        1, &StandardizeAttrs::kType, standardize_type, standardize),
     row("nn.lrn", "x / (bias + alpha/size * sum of squares of `size` neighbours along axis) ^ beta.", 1,
-        &LrnAttrs::kType, lrn_type, lrn),
+        &LrnAttrs::kType, lrn_type, lrn, Fusion::kOpaque),
     row("nn.l2_normalize", "x / sqrt(max(sum of squares along axis, eps)).", 1, &L2NormalizeAttrs::kType,
         l2_normalize_type, l2_normalize),
 };

@@ -28,17 +28,20 @@ Buffers softmax(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
     Buffer sum = reduce_over(
         f, "sum", x->shape, {axis}, false, tir::Combiner::kSum,
         [&](const std::vector<Expr>& i) { return exp(load(x, i) - load(largest, without_axis(i))); });
+    Buffer log = f.compute("log", sum->shape, [&](Vars i) { return intrinsic(Intrinsic::kLog, at(sum, i)); });
     return {f.compute("log_softmax", x->shape, [&](Vars i) {
       std::vector<Expr> rest = without_axis(as_indices(i));
-      return at(x, i) - load(largest, rest) - intrinsic(Intrinsic::kLog, load(sum, rest));
+      return at(x, i) - load(largest, rest) - load(log, rest);
     })};
   }
   Buffer exps = f.compute("exp", x->shape,
                           [&](Vars i) { return exp(at(x, i) - load(largest, without_axis(as_indices(i)))); });
   Buffer sum = reduce_over(f, "sum", x->shape, {axis}, false, tir::Combiner::kSum,
                            [&](const std::vector<Expr>& i) { return load(exps, i); });
+  // One division a row.
+  Buffer scale = f.compute("scale", sum->shape, [&](Vars i) { return div(real(at(sum, i), 1), at(sum, i)); });
   return {f.compute("softmax", x->shape,
-                    [&](Vars i) { return div(at(exps, i), load(sum, without_axis(as_indices(i)))); })};
+                    [&](Vars i) { return at(exps, i) * load(scale, without_axis(as_indices(i))); })};
 }
 
 constexpr Op row(const char* name, const char* doc, Compute compute) {
@@ -48,7 +51,7 @@ constexpr Op row(const char* name, const char* doc, Compute compute) {
           .attrs = &SoftmaxAttrs::kType,
           .infer = softmax_type,
           .compute = compute,
-          .fusion = Fusion::kOpaque};
+          .fusion = Fusion::kAnchor};
 }
 
 constexpr Op kSoftmaxOps[] = {

@@ -98,6 +98,26 @@ TEST(NormOps, MatchTheDefinition) {
        [](const Values& x, const Index& i) {
          return affine(x, i, moments(x, [&](const Index& j) { return j[0] == i[0] && j[1] == i[1]; }), i[2]);
        }},
+      {"standardize",
+       "nn.standardize",
+       attrs<StandardizeAttrs>([](auto& a) {
+         a.axes = {-1, 1};
+       }),
+       {{2, 4, 3}},
+       {2, 4, 3},
+       [](const Values& x, const Index& i) {
+         Moments m = moments(x, [&](const Index& j) { return j[0] == i[0]; });
+         return (x(0, i) - m.mean) / std::sqrt(m.variance + 1e-5);
+       }},
+      {"standardize, not centred",
+       "nn.standardize",
+       attrs<StandardizeAttrs>([](auto& a) { a.axes = {1}, a.epsilon = 0.5, a.center = false; }),
+       {{2, 4, 3}},
+       {2, 4, 3},
+       [](const Values& x, const Index& i) {
+         double squares = dot(4, [&](int64_t k) { return std::pow(x(0, {i[0], k, i[2]}), 2); });
+         return x(0, i) / std::sqrt(squares / 4 + 0.5);
+       }},
       {"instance_norm",
        "nn.instance_norm",
        {},
