@@ -70,6 +70,8 @@ constexpr DesignSpace kRows{"rows",
                             "softmax, normalizations, means: all blocks row by row, in vectors along rows "
                             "or across neighbouring ones",
                             has_rows_alone, generate_rows};
+constexpr DesignSpace kScan{"scan", "running sums: vectors of neighbouring lines, or several lines in turn",
+                            has_scan, generate_scan};
 constexpr DesignSpace kContraction{
     "contraction", "convolutions and matrix products: a broadcast operand times vectors, in register tiles",
     has_broadcast_reduction, generate_tiled};
@@ -84,7 +86,7 @@ constexpr DesignSpace kVectorReduction{
 constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
-constexpr const DesignSpace* kSpaces[] = {&kWinograd,        &kRows, &kContraction, &kImplicitGemm,
+constexpr const DesignSpace* kSpaces[] = {&kWinograd,        &kRows,   &kScan, &kContraction, &kImplicitGemm,
                                           &kVectorReduction, &kGeneric};
 }  // namespace
 

@@ -165,6 +165,19 @@ Buffer FuncBuilder::reduce(const std::string& name, std::vector<Expr> shape, std
   return out;
 }
 
+Buffer FuncBuilder::ordered(const std::string& name, std::vector<Expr> shape, size_t axis, DataType dtype,
+                            const std::function<Expr(const Buffer& out, Vars)>& value) {
+  std::vector<BlockIter> iters;
+  append_iters(iters, shape, "i", IterKind::kSpatial);
+  iters[axis].kind = IterKind::kOpaque;
+  std::vector<Var> vars = vars_of(iters);
+  Buffer out = buffer(unique(name), std::move(shape), dtype);
+  Stmt body = store(out, indices_of(vars), value(out, vars));
+  nests_.push_back(nest(out->name, std::move(iters), {}, body));
+  intermediates_.push_back(out);
+  return out;
+}
+
 Buffer FuncBuilder::opaque(const std::string& name, std::vector<Expr> shape, DataType dtype,
                            std::vector<Buffer> reads, const std::function<Stmt(const Buffer& out)>& body) {
   Buffer out = buffer(unique(name), std::move(shape), dtype);

@@ -33,7 +33,10 @@ class FuncBuilder {
   /// identity.
   Buffer reduce(const std::string& name, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
                 Combiner combiner, const std::function<Expr(Vars, Vars)>& value);
-  /// A whole statement that writes `out` (scatter, sort, cumulative sums): one opaque block.
+  /// One block that writes out[i...] and may read what it wrote for smaller i[axis]: these run in order.
+  Buffer ordered(const std::string& name, std::vector<Expr> shape, size_t axis, DataType dtype,
+                 const std::function<Expr(const Buffer& out, Vars)>& value);
+  /// A whole statement that writes `out` (scatter, sort): one opaque block.
   Buffer opaque(const std::string& name, std::vector<Expr> shape, DataType dtype, std::vector<Buffer> reads,
                 const std::function<Stmt(const Buffer& out)>& body);
   /// Params are the inputs in order of creation, then `outputs` (a buffer may be given once only, and not an

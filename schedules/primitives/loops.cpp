@@ -1,4 +1,5 @@
 // The shape of loop nests: split, fuse, reorder.
+#include "schedules/coverage.h"
 #include "schedules/primitive.h"
 
 namespace lathe::schedule {
@@ -135,26 +136,33 @@ std::vector<Ref<For>> chain_of(const Application& a) {
   return chain;
 }
 
+/// Iterations along opaque variables stay in order: the loops that carry them keep theirs. Those of other
+/// variables are independent of each other, so they may come between.
+void require_order_kept(const Application& a, const std::vector<Ref<For>>& before,
+                        const std::vector<Ref<For>>& after) {
+  auto ordered = [](const Block& block, const std::vector<Ref<For>>& loops) {
+    std::vector<Ref<For>> carrying;
+    for (const Ref<For>& loop : loops)
+      if (carries(block, loop->var, IterKind::kOpaque)) carrying.push_back(loop);
+    return carrying;
+  };
+  for (const Ref<Block>& block : blocks_in(before.back()))
+    if (ordered(*block, before) != ordered(*block, after))
+      a.fail("block `{}` runs its iterations in order: the loops of its opaque variables keep theirs",
+             block->name);
+}
+
 void reorder(Application& a) {
   if (a.size() == 0) a.fail("no loops are given");
-  std::vector<Ref<For>> chain = chain_of(a);
-  for (const Ref<Block>& block : blocks_in(chain.back()))
-    for (const BlockIter& iter : block->iters)
-      for (const Ref<For>& loop : chain)
-        if (iter.kind == IterKind::kOpaque && uses_var(iter.value, loop->var.get()))
-          a.fail("block `{}` runs its iterations in order: its variable {} may not be reordered", block->name,
-                 iter.var->name);
-
+  std::vector<Ref<For>> chain = chain_of(a), order = chain;
   std::set<const Node*> wanted;
-  std::vector<Ref<For>> order;
-  for (size_t i = 0; i < a.size(); ++i) order.push_back(a.loop(i).back().cast<For>());
-  for (const Ref<For>& loop : order) wanted.insert(loop.get());
+  for (size_t i = 0; i < a.size(); ++i) wanted.insert(a.loop(i).back().get());
+  size_t next = 0;
+  for (Ref<For>& loop : order)
+    if (wanted.count(loop.get())) loop = a.loop(next++).back().cast<For>();
+  require_order_kept(a, chain, order);
   Stmt body = chain.back()->body;
-  size_t next = order.size();
-  for (size_t i = chain.size(); i-- > 0;) {
-    Ref<For> loop = wanted.count(chain[i].get()) ? order[--next] : chain[i];
-    body = changed(loop, [&](For& copy) { copy.body = body; });
-  }
+  for (size_t i = order.size(); i-- > 0;) body = changed(order[i], [&](For& copy) { copy.body = body; });
   a.func = replace(a.func, chain.front(), body);
 }
 

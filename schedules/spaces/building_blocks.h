@@ -120,6 +120,10 @@ bool is_constant(const tir::Func& func, const tir::Buffer& buffer);
 bool has_rows(const tir::Func& func, const Target& target);
 void generate_rows(Schedule& schedule, const Target& target, const Policy& policy);
 
+/// The space of schedules of running sums.
+bool has_scan(const tir::Func& func, const Target& target);
+void generate_scan(Schedule& schedule, const Target& target, const Policy& policy);
+
 /// Constants this large come from memory, or from a cache that all cores share, in each run of a model: the
 /// others' are as many again and again.
 int64_t far_bytes(const Target& target);

@@ -126,18 +126,14 @@ Buffers scan(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
       return load(in[0], indices);
     });
   size_t axis = a.axis ? wrapped(*a.axis, x->shape.size()) : 0;
-  return {f.opaque("scan", type.shape, type.dtype, {x}, [&](const Buffer& out) {
-    std::vector<Var> vars;
-    for (size_t d = 0; d < type.shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
-    std::vector<Expr> here{vars.begin(), vars.end()}, before = here;
+  return {f.ordered("scan", type.shape, axis, type.dtype, [&](const Buffer& out, Vars vars) {
+    std::vector<Expr> here = as_indices(vars), before = here;
     before[axis] = here[axis] - 1;
-    Expr start = identity_of(kCombiner, type.dtype);
-    Expr previous = select(equal(here[axis], Expr(0)), start, load(out, before));
+    Expr start = identity_of(kCombiner, type.dtype), first = less(here[axis], Expr(1));
+    Expr previous = select(first, start, load(out, before));
     Expr value = cast(type.dtype, load(x, a.exclusive ? before : here));
-    if (a.exclusive) value = select(equal(here[axis], Expr(0)), start, value);
-    tir::Stmt nest = tir::store(out, here, combine(kCombiner, previous, value));
-    for (size_t d = vars.size(); d-- > 0;) nest = tir::for_loop(vars[d], type.shape[d], nest);
-    return nest;
+    if (a.exclusive) value = select(first, start, value);
+    return combine(kCombiner, previous, value);
   })};
 }
 

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include "core/support/error.h"
+#include "core/tir/builder.h"
+#include "core/tir/lower.h"
+#include "core/tir/text.h"
+#include "core/tir/verify.h"
+#include "schedules/program.h"
+#include "schedules/space.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+/// Running sums of twice x along `axis`.
+tir::Func running_sums(const std::vector<int64_t>& shape, size_t axis) {
+  tir::FuncBuilder f;
+  tir::Buffer x = f.input("x", {shape.begin(), shape.end()}, kInt32);
+  tir::Buffer twice = f.compute("twice", x->shape, [&](tir::Vars i) {
+    return tir::load(x, {i.begin(), i.end()}) * constant(kInt32, 2);
+  });
+  tir::Buffer sums = f.ordered("sums", x->shape, axis, kInt32, [&](const tir::Buffer& out, tir::Vars i) {
+    std::vector<Expr> here(i.begin(), i.end()), before = here;
+    before[axis] = here[axis] - 1;
+    Expr first = less(here[axis], Expr(1));
+    return select(first, constant(kInt32, 0), tir::load(out, before)) + tir::load(twice, here);
+  });
+  return f.finish("running_sums", {sums});
+}
+
+TEST(Scan, KeepsMeaning) {
+  const Target target = avx512_target();
+  for (int64_t lines : {1, 5, 16, 37, 130})
+    for (auto [shape, axis] : {std::pair{std::vector<int64_t>{lines, 9}, 1},
+                               {{9, lines}, 0},
+                               {{3, 7, lines}, 1},
+                               {{3, lines, 7}, 2},
+                               {{lines}, 0}}) {
+      SCOPED_TRACE(fmt::format("{} lines, axis {} of {}", lines, axis, shape.size()));
+      tir::Func func = running_sums(shape, static_cast<size_t>(axis));
+      std::vector<const DesignSpace*> spaces = spaces_for(func, target);
+      ASSERT_STREQ(spaces[0]->name, "scan");
+      Trace trace = default_trace(func, target);
+      SCOPED_TRACE(to_text(trace));
+      tir::Func scheduled = replay(trace, func);
+      expect_same_results(func, scheduled);
+      if (auto fault = tir::find_lowered_fault(tir::lower(scheduled, target))) ADD_FAILURE() << *fault;
+      for (uint64_t seed = 0; seed < 3; ++seed)
+        expect_same_results(func, sample(*spaces[0], func, target, seed).func());
+    }
+}
+
+TEST(Scan, IterationsAlongTheAxisStayInOrder) {
+  tir::Func func = running_sums({3, 4, 5}, 1);
+  Schedule s(func);
+  auto loops = s.get_loops(s.get_block("sums"));
+  s.reorder({loops[2], loops[1], loops[0]});
+  auto parts = s.split(loops[1], {2, 2});
+  expect_same_results(func, s.func());
+  s.reorder({loops[0], parts[0], parts[1]});
+  expect_same_results(func, s.func());
+  auto refused = [&](const std::function<void()>& apply) -> std::string {
+    try {
+      apply();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(
+      refused([&] {
+        s.reorder({parts[1], parts[0]});
+      }),
+      "reorder: block `sums` runs its iterations in order: the loops of its opaque variables keep theirs");
+  EXPECT_EQ(refused([&] { s.vectorize(parts[1]); }).substr(0, 10), "vectorize:");
+  EXPECT_EQ(refused([&] { s.parallel(parts[0]); }).substr(0, 9), "parallel:");
+}
+
+}  // namespace
+}  // namespace lathe::schedule
