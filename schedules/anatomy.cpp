@@ -126,8 +126,12 @@ int64_t divisor_of(const Expr& e, BinaryOp op, const Var& v) {
   return matches ? int_value(binary->b) : 0;
 }
 
-/// The longest aligned run of values of `lane` along which the elements at `indices` are neighbours (`whole`:
-/// all are); 0 when they would have to be gathered.
+bool any_uses(const std::vector<Expr>& indices, const Var& v) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& index) { return uses_var(index, v.get()); });
+}
+}  // namespace
+
 int64_t run_of(const std::vector<Expr>& indices, const Var& lane, int64_t whole) {
   if (indices.empty()) return 0;
   int64_t packed = divisor_of(indices.back(), BinaryOp::kFloorMod, lane);
@@ -140,12 +144,6 @@ int64_t run_of(const std::vector<Expr>& indices, const Var& lane, int64_t whole)
   auto form = linear_form(indices.back(), vars);
   return form && form->coefficients[lane.get()] == 1 ? whole : 0;
 }
-
-bool any_uses(const std::vector<Expr>& indices, const Var& v) {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& index) { return uses_var(index, v.get()); });
-}
-}  // namespace
 
 void fit_to_loop(VectorReduction& reduction, size_t i, const Block& block, const For& loop) {
   int64_t extent = int_value(loop.extent);

@@ -1,5 +1,7 @@
 #include "core/codegen/registers.h"
 
+#include <algorithm>
+
 #include "core/codegen/address.h"
 
 namespace lathe::codegen {
@@ -8,40 +10,61 @@ class Planner {
  public:
   RegisterPlan run(const tir::Stmt& body) {
     visit(body);
-    RegisterPlan plan;
-    for (auto& [buffer, places] : places_)
-      if (!refused_.count(buffer) && disjoint(places)) plan.emplace(buffer, std::move(places));
-    return plan;
+    std::erase_if(buffers_, [&](const auto& each) {
+      return refused_.count(each.first) || !disjoint(each.second.places) || !is_matrix(each.second);
+    });
+    return std::move(buffers_);
   }
 
  private:
   void visit(const NodeRef& node) {
     if (const tir::Alloc* alloc = node.as<tir::Alloc>()) {
       if (alloc->buffer->scope == tir::Scope::kLocal) {
-        places_[alloc->buffer.get()];
-        depth_of_[alloc->buffer.get()] = parallel_depth_;
+        buffers_[alloc->buffer.get()];
+        depth_of_[alloc->buffer.get()] = {parallel_depth_, loop_depth_};
       }
       return visit(alloc->body);
     }
     const tir::For* loop = node.as<tir::For>();
     bool parallel = loop && loop->iteration == tir::Iteration::kParallel;
     parallel_depth_ += parallel;
-    if (const tir::Load* load = node.as<tir::Load>()) access(load->buffer, load->indices);
-    if (const tir::Store* store = node.as<tir::Store>()) access(store->buffer, store->indices);
+    loop_depth_ += loop != nullptr;
+    if (const tir::Load* load = node.as<tir::Load>()) access(load->buffer, load->indices, true);
+    if (const tir::Store* store = node.as<tir::Store>()) access(store->buffer, store->indices, false);
     node->for_each_child([&](const NodeRef& child) {
       if (!child.as<tir::BufferNode>()) visit(child);
     });
     parallel_depth_ -= parallel;
+    loop_depth_ -= loop != nullptr;
   }
 
-  void access(const tir::Buffer& buffer, const std::vector<Expr>& indices) {
-    auto found = places_.find(buffer.get());
-    if (found == places_.end()) return;
+  void access(const tir::Buffer& buffer, const std::vector<Expr>& indices, bool loads) {
+    auto found = buffers_.find(buffer.get());
+    if (found == buffers_.end()) return;
     FlatAccess at = flatten(buffer, indices);
-    if (!at.is_constant() || !at.is_dense() || depth_of_[buffer.get()] != parallel_depth_)
+    RegisterBuffer& place = found->second;
+    Depth depth = depth_of_[buffer.get()];
+    bool column =
+        loads && at.vector_terms.empty() && at.lane_stride > 1 && at.constant >= 0 &&
+        at.constant < at.lane_stride && depth.loops == loop_depth_ &&
+        (!place.column_lanes || (place.row_elements == at.lane_stride && place.column_lanes == at.lanes));
+    if (!at.is_constant() || !(at.is_dense() || column) || depth.parallel != parallel_depth_)
       refused_.insert(buffer.get());
+    else if (at.is_dense())
+      place.places.emplace(at.constant, at.lanes);
     else
-      found->second.emplace(at.constant, at.lanes);
+      place.row_elements = at.lane_stride, place.column_lanes = at.lanes;
+  }
+
+  /// Where it is read by columns: places are whole rows, in one register each, and columns no longer than
+  /// there are rows.
+  static bool is_matrix(const RegisterBuffer& buffer) {
+    constexpr int64_t kMost = 32;
+    if (!buffer.column_lanes) return true;
+    if (std::max<int64_t>(buffer.column_lanes, buffer.row_elements) > kMost) return false;
+    return std::all_of(buffer.places.begin(), buffer.places.end(), [&](const auto& place) {
+      return place.second == buffer.row_elements && place.first % buffer.row_elements == 0;
+    });
   }
 
   static bool disjoint(const std::set<std::pair<int64_t, int>>& places) {
@@ -53,10 +76,14 @@ class Planner {
     return true;
   }
 
-  RegisterPlan places_;
-  std::map<const tir::BufferNode*, int> depth_of_;
+  /// Loops around an allocation, all and parallel ones.
+  struct Depth {
+    int parallel = 0, loops = 0;
+  };
+  RegisterPlan buffers_;
+  std::map<const tir::BufferNode*, Depth> depth_of_;
   std::set<const tir::BufferNode*> refused_;
-  int parallel_depth_ = 0;
+  int parallel_depth_ = 0, loop_depth_ = 0;
 };
 }  // namespace
 

@@ -8,9 +8,16 @@
 
 namespace lathe::codegen {
 
-/// For each local buffer that is accessed at constant, dense places only, any two of them equal or disjoint:
-/// these places, as (first element, lanes). Such a buffer is a set of registers (as far as there are enough).
-using RegisterPlan = std::map<const tir::BufferNode*, std::set<std::pair<int64_t, int>>>;
+/// A local buffer as a set of registers (as far as there are enough): its accesses are at constant, dense
+/// places only, any two of them equal or disjoint.
+struct RegisterBuffer {
+  std::set<std::pair<int64_t, int>> places;  // (first element, lanes)
+  /// Vectors are also loaded across the places, which then are the rows of a matrix of as many elements each,
+  /// one after another: a column has an element of each of the first `column_lanes` rows. 0: they are not.
+  int64_t row_elements = 0;
+  int column_lanes = 0;
+};
+using RegisterPlan = std::map<const tir::BufferNode*, RegisterBuffer>;
 
 /// REQUIRES: lowered level. A buffer used in a parallel loop outside of which it was allocated is left out.
 RegisterPlan plan_registers(const tir::Stmt& body);

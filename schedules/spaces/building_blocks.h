@@ -25,6 +25,10 @@ bool prepare_operands(Schedule& schedule, const Target& target, const Policy& po
 /// Element-wise blocks: outer loops fused and parallel, innermost contiguous one vectorized.
 void schedule_injective(Schedule& schedule, BlockHandle block, const Target& target);
 
+/// The same for a block that reads along another dimension than it writes, in tiles that are transposed in
+/// registers; false, and nothing changed, for others.
+bool schedule_transposed(Schedule& schedule, BlockHandle block, const Target& target);
+
 /// Fuses as many of the outer loops as give every core some iterations and makes them parallel; the rest stay
 /// as they are, since taking a fused index apart costs divisions.
 void run_parallel(Schedule& schedule, const std::vector<LoopHandle>& loops, const Target& target);

@@ -161,6 +161,7 @@ void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Targe
 }
 
 void schedule_injective(Schedule& s, BlockHandle block, const Target& target) {
+  if (schedule_transposed(s, block, target)) return;
   std::vector<LoopHandle> loops = s.get_loops(block);
   int64_t work = iterations(*s[block]);
   vectorize_innermost(s, block, loops, target);

@@ -175,7 +175,7 @@ llvm::Value* Emitter::load(const tir::Load& e) {
   FlatAccess at = access(e.buffer, e.indices);
   const Storage& place = storage(e.buffer.get());
   if (!place.pointer) {
-    llvm::AllocaInst* slot = place.slots.at(at.constant);
+    llvm::AllocaInst* slot = (at.is_dense() ? place.slots : place.columns).at(at.constant);
     return from_memory(b_.CreateLoad(slot->getAllocatedType(), slot), e.dtype);
   }
   return from_memory(load_from(at, e.buffer), e.dtype);

@@ -8,7 +8,10 @@ namespace lathe::codegen {
 void Emitter::emit(const tir::Stmt& stmt) {
   switch (stmt->kind()) {
     case tir::StmtKind::kSeq:
-      for (const tir::Stmt& s : stmt.as<tir::Seq>()->stmts) emit(s);
+      for (const tir::Stmt& s : stmt.as<tir::Seq>()->stmts) {
+        transpose_before(s);
+        emit(s);
+      }
       return;
     case tir::StmtKind::kFor:
       return emit_for(*stmt.as<tir::For>());
@@ -100,10 +103,11 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
   Storage place;
   auto planned = state_.registers.find(buffer.get());
   if (planned != state_.registers.end()) {
-    for (const auto& [first, lanes] : planned->second) {
+    for (const auto& [first, lanes] : planned->second.places) {
       llvm::Type* type = memory_type(buffer->dtype.with_lanes(lanes));
       place.slots[first] = llvm::cast<llvm::AllocaInst>(stack_slot(type, llvm::Align(64), buffer->name));
     }
+    allocate_columns(buffer, place);
   } else {
     const int64_t bytes = tir::byte_size(buffer);
     stack_bytes_ += (bytes + 63) / 64 * 64;

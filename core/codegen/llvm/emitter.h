@@ -36,10 +36,12 @@ struct KernelState {
 };
 
 /// Where the elements of a buffer are: behind `pointer`, or in one register-to-be a slot (an alloca that
-/// becomes an SSA value), by the offset of the slot's first element.
+/// becomes an SSA value), by the offset of the slot's first element. Slots that are the rows of a matrix have
+/// its columns beside them, by the offset of their first elements, which hold what `transpose` made of them.
 struct Storage {
   llvm::Value* pointer = nullptr;
-  std::map<int64_t, llvm::AllocaInst*> slots;
+  std::map<int64_t, llvm::AllocaInst*> slots, columns;
+  bool transposed = false;  // the columns are those of the rows as they are now
 };
 
 /// An open loop (or the function): `head` holds what its iterations compute once, at their start. `pointers`
@@ -117,6 +119,11 @@ class Emitter {
   llvm::Align alignment_of(const FlatAccess& at, const tir::Buffer& buffer) const;
   llvm::Value* from_memory(llvm::Value* v, DataType dtype);
   llvm::Value* to_memory(llvm::Value* v, DataType dtype);
+
+  // emit_transpose.cpp
+  void transpose_before(const tir::Stmt& stmt);
+  void transpose(const tir::BufferNode* buffer, Storage& place);
+  void allocate_columns(const tir::Buffer& buffer, Storage& place);
 
   // types.cpp
   llvm::Type* value_type(DataType dtype);

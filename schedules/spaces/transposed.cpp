@@ -1,0 +1,141 @@
+// Element-wise blocks that read a tensor along another dimension than they write: permuted axes, changed
+// layouts. A tile of both dimensions is loaded into registers by rows, vectors of neighbours, and read there
+// by columns, which code generation makes of the rows by shuffles:
+//
+//   for tiles of i, for tiles of j:
+//     for ii: rows[ii, 0..16] = x[.., i + ii, .., j..j+16]
+//     for jj: y[.., j + jj, .., i..i+16] = f(rows[0..16, jj])
+#include <algorithm>
+#include <bit>
+
+#include "core/support/error.h"
+#include "schedules/spaces/building_blocks.h"
+
+namespace lathe::schedule {
+
+using namespace tir;
+
+namespace {
+/// Of a block's variables: along `written` neighbours are written, along `read` neighbours are loaded.
+struct Transposition {
+  Buffer buffer;
+  size_t written, read;
+  int64_t run;  // neighbours along `read` are those within aligned runs of this many
+};
+
+bool any_uses(const std::vector<Expr>& indices, const Var& v) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& index) { return uses_var(index, v.get()); });
+}
+
+/// The block's variable along which elements at `indices` are neighbours, in the longest runs, and their
+/// length.
+std::optional<std::pair<size_t, int64_t>> contiguous_variable(const Block& block,
+                                                              const std::vector<Expr>& indices) {
+  std::optional<std::pair<size_t, int64_t>> best;
+  for (size_t i = 0; i < block.iters.size(); ++i) {
+    const BlockIter& iter = block.iters[i];
+    const int64_t* extent = as_int(iter.extent);
+    if (!extent || *extent == 1 || !any_uses(indices, iter.var)) continue;
+    int64_t run = run_of(indices, iter.var, *extent);
+    if (run > 0 && (!best || run > best->second)) best = {i, run};
+  }
+  return best;
+}
+
+/// The loads of `value`, equal ones once.
+std::vector<Ref<Load>> loads_of(const Expr& value) {
+  std::vector<Ref<Load>> loads;
+  post_order(value, [&](const NodeRef& node) {
+    if (node.as<Load>() && std::none_of(loads.begin(), loads.end(), [&](const Ref<Load>& other) {
+          return structural_equal(other, node);
+        }))
+      loads.push_back(node.cast<Load>());
+  });
+  return loads;
+}
+
+/// Where `block` has one load that vectors along its output would gather, and that load has neighbours along
+/// another variable.
+std::optional<Transposition> transposition_of(const Block& block) {
+  const Store& store = *block.body.as<Store>();
+  auto written = contiguous_variable(block, store.indices);
+  if (!written) return std::nullopt;
+  const Var& lane = block.iters[written->first].var;
+  if (!is_contiguous(store.indices, lane)) return std::nullopt;
+  std::vector<Ref<Load>> loads = loads_of(store.value), gathered;
+  std::copy_if(loads.begin(), loads.end(), std::back_inserter(gathered), [&](const Ref<Load>& load) {
+    return any_uses(load->indices, lane) && !is_contiguous(load->indices, lane);
+  });
+  if (gathered.size() != 1) return std::nullopt;
+  const Buffer& buffer = gathered[0]->buffer;
+  auto read = contiguous_variable(block, gathered[0]->indices);
+  auto loads_buffer = [&](const Ref<Load>& load) { return load->buffer == buffer; };
+  if (!read || read->first == written->first || std::count_if(loads.begin(), loads.end(), loads_buffer) != 1)
+    return std::nullopt;
+  return Transposition{buffer, written->first, read->first, read->second};
+}
+
+/// Elements of a tile along a dimension of that extent: the lanes, or a power of two for a shorter one.
+int64_t tile_of(int64_t extent, const Target& target) {
+  return std::min<int64_t>(target.lanes(),
+                           static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
+}
+
+/// Its loops inside `around`: rows are vectors, one after another.
+void load_rows(Schedule& s, BlockHandle rows, LoopHandle around) {
+  std::vector<LoopHandle> inner;
+  bool below = false;
+  for (LoopHandle loop : s.get_loops(rows)) {
+    if (below) inner.push_back(loop);
+    below |= s[loop]->var == s[around]->var;
+  }
+  s.vectorize(inner.back());
+  inner.pop_back();
+  for (LoopHandle loop : inner) s.unroll(loop);
+}
+/// Throws Error where the block is no longer as it was built.
+void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& target) {
+  const Ref<Block> body = s[block];
+  const std::vector<Region>& reads = body->reads;
+  auto read = std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == t.buffer; });
+  BlockHandle rows = s.cache_read(block, read - reads.begin(), Scope::kLocal);
+  std::vector<LoopHandle> loops = s.get_loops(block), outer;
+  if (loops.size() != body->iters.size()) fail("block `{}` is scheduled already", body->name);
+  auto tiles = [&](size_t i) {
+    int64_t extent = int_value(body->iters[i].extent);
+    return s.split(loops[i], {kInferred, tile_of(i == t.read ? std::min(extent, t.run) : extent, target)});
+  };
+  for (size_t i = 0; i < loops.size(); ++i)
+    if (i != t.written && i != t.read) outer.push_back(loops[i]);
+  auto columns = tiles(t.written), lines = tiles(t.read);
+  outer.push_back(columns[0]);
+  std::vector<LoopHandle> order = outer;
+  order.insert(order.end(), {lines[0], lines[1], columns[1]});
+  s.reorder(order);
+  s.compute_at(rows, lines[0]);
+  load_rows(s, rows, lines[0]);
+  s.unroll(lines[1]);
+  s.vectorize(columns[1]);
+  if (iterations(*body) >= kParallelIterations) run_parallel(s, outer, target);
+}
+}  // namespace
+
+bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target) {
+  constexpr int64_t kFewest = 3;  // fewer elements a vector cost what single ones do
+  const Ref<Block> body = s[block];
+  std::optional<Transposition> t = transposition_of(*body);
+  if (!t || target.lanes() < 4) return false;
+  bool whole = t->run == int_value(body->iters[t->read].extent) || t->run % tile_of(t->run, target) == 0;
+  if (!whole || std::min(int_value(body->iters[t->written].extent), t->run) < kFewest) return false;
+  try {
+    Schedule trial = s;
+    tile(trial, block, *t, target);
+  } catch (const Error&) {
+    return false;  // what it reads cannot move into its loops
+  }
+  tile(s, block, *t, target);
+  return true;
+}
+
+}  // namespace lathe::schedule
