@@ -31,6 +31,12 @@ std::vector<std::string> seeds() {
       "  %0 = qnn.dequantize(%x, 0.5f, 3u8);\n  %1 = qnn.dequantize(%w, [0.5f, 1f], [0i8, 0i8], axis=0);\n"
       "  %2 = nn.relu(nn.conv2d(%0, %1, padding=[1, 1]) + [[[1f]], [[2f]]]);\n"
       "  qnn.quantize(nn.max_pool2d(%2, pool_size=[2, 2]), 0.25f, 0u8, out_dtype=\"uint8\")\n}\n",
+      "def @main(%x: Tensor[(1, 4, 5, 5), float32], %w: Tensor[(4, 2, 3, 3), float32]) {\n"
+      "  nn.conv2d_transpose(%x, %w, strides=[2, 3], padding=[1, 1], output_padding=[1, 0], dilation=[1, 2], "
+      "groups=2)\n}\n",
+      "def @main(%x: Tensor[(2, 4, 5, 5, 5), float32], %w: Tensor[(4, 2, 3, 3, 3), float32]) {\n"
+      "  nn.relu(nn.conv3d(%x, %w, strides=[2, 1, 1], padding=[1, 1, 1], dilation=[1, 2, 1], groups=2) + "
+      "1f)\n}\n",
       "def @main() { meta[relay.Constant][0] }\n#[metadata]\n{\"relay.Constant\": [{\"dtype\": \"int8\", "
       "\"shape\": [2, 1], "
       "\"data\": \"01ff\"}]}\n",

@@ -12,7 +12,7 @@
 namespace lathe::relay {
 namespace {
 
-/// Longer tables of taps are no model's.
+/// Longer kernels, zeros between their elements counted, and strides are no model's.
 constexpr int64_t kMostTaps = 1 << 16;
 
 /// One spatial axis of a transposed convolution.
@@ -102,9 +102,8 @@ class Rewriting {
   /// Null when it must stay.
   Expr run() {
     for (const Enlarged& e : axes_) {
-      if (e.kernel < 1 || e.stride < 1 || e.dilation < 1 || e.stride > kMostTaps ||
-          e.kernel * e.dilation > kMostTaps)
-        return nullptr;
+      bool positive = e.kernel > 0 && e.stride > 0 && e.dilation > 0;
+      if (!positive || e.stride > kMostTaps || e.kernel > kMostTaps / e.dilation) return nullptr;
       phases_.push_back(phases_of(e));
       if (phases_.back().before + e.extent <= 0 || phases_.back().after + e.extent <= 0) return nullptr;
     }
