@@ -10,7 +10,9 @@
 #include "core/support/error.h"
 #include "core/tir/lower.h"
 #include "schedules/space.h"
+#include "tests/codegen/run_kernel.h"
 #include "tests/schedules/programs.h"
+#include "tests/tir/random_func.h"
 
 namespace lathe::codegen {
 namespace {
@@ -113,7 +115,42 @@ TEST(PlanRegisters, RefusesPlacesThatOverlapOrVary) {
   RegisterPlan plan = plan_registers(body);
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_EQ(plan.begin()->first, apart.get());
-  EXPECT_EQ(plan.begin()->second, (std::set<std::pair<int64_t, int>>{{0, 16}, {16, 16}}));
+  EXPECT_EQ(plan.begin()->second.places, (std::set<std::pair<int64_t, int>>{{0, 16}, {16, 16}}));
+}
+
+/// y[j, i] = 2 x[i, j] by rows and columns of a local matrix.
+tir::Func transposition(int64_t rows, int64_t columns, DataType type) {
+  Buffer x = tir::buffer("x", {rows, columns}, type), y = tir::buffer("y", {columns, rows}, type);
+  Buffer tile = tir::buffer("tile", {rows, columns}, type, tir::Scope::kLocal);
+  std::vector<Stmt> stmts;
+  Expr row = ramp(Expr(0), Expr(1), static_cast<int>(columns)),
+       column = ramp(Expr(0), Expr(1), static_cast<int>(rows));
+  for (int64_t i = 0; i < rows; ++i) stmts.push_back(store(tile, {i, row}, load(x, {i, row})));
+  for (int64_t j = 0; j < columns; ++j) {
+    Expr value = load(tile, {column, j});
+    stmts.push_back(store(y, {j, column}, value + value));
+  }
+  return make<tir::FuncNode>("transposition", std::vector{x, y}, int64_t{1},
+                             Stmt(make<tir::Alloc>(tile, tir::seq(stmts))));
+}
+
+TEST(PlanRegisters, MatricesAreTransposedByShuffles) {
+  for (const char* target : {"cpu:mcpu=skylake-avx512", "cpu:mcpu=haswell"})
+    for (auto [rows, columns] : {std::pair{16, 16}, {8, 8}, {16, 7}, {4, 16}, {5, 3}}) {
+      tir::Func f = transposition(rows, columns, kFloat32);
+      RegisterPlan plan = plan_registers(f->body);
+      ASSERT_EQ(plan.size(), 1u) << rows << "x" << columns;
+      EXPECT_EQ(plan.begin()->second.row_elements, columns);
+      EXPECT_EQ(plan.begin()->second.column_lanes, rows);
+      EXPECT_NE(compile_to_assembly({&f, 1}, resolve_target(target)), "");
+    }
+  for (DataType type : {kFloat32, kFloat64, kInt8, kBFloat16})
+    for (auto [rows, columns] : {std::pair{16, 16}, {8, 8}, {16, 7}, {4, 16}, {5, 3}}) {
+      tir::Func f = transposition(rows, columns, type);
+      std::vector<Tensor> params = tir::random_params(f), expected = tir::interpreted_outputs(f);
+      run_kernel(f, host_target(), params);
+      EXPECT_LE(max_relative_error(params.back(), expected[0]), 1e-5) << rows << "x" << columns;
+    }
 }
 }  // namespace
 }  // namespace lathe::codegen
