@@ -16,7 +16,7 @@ enum class Fusion : uint8_t {
   kElementwise,  // out[i] from in[i]
   kBroadcast,    // out[i] from in[some of i]
   kInjective,    // out[i] from in[f(i)], f one to one: reshape, transpose, pad
-  kReduction,    // sums over axes
+  kReduction,    // over rows, with a fusable output: sums, softmax, norms; takes what comes before, too
   kAnchor,       // complex with a fusable output: conv2d, dense, pooling
   kTuple,
   kOpaque,  // never fused

@@ -251,7 +251,7 @@ Buffers l2_normalize(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&)
 }
 
 constexpr Op row(const char* name, const char* doc, int args, const NodeType* attrs, InferType infer,
-                 Compute compute, Fusion fusion = Fusion::kAnchor) {
+                 Compute compute, Fusion fusion = Fusion::kReduction) {
   return {.name = name,
           .doc = doc,
           .args = args,

@@ -51,7 +51,7 @@ constexpr Op row(const char* name, const char* doc, Compute compute) {
           .attrs = &SoftmaxAttrs::kType,
           .infer = softmax_type,
           .compute = compute,
-          .fusion = Fusion::kAnchor};
+          .fusion = Fusion::kReduction};
 }
 
 constexpr Op kSoftmaxOps[] = {

@@ -208,7 +208,7 @@ class Groups {
       return;
     }
     if (nodes_[entry.parent].pattern == Fusion::kTuple) return;
-    if (pattern == Fusion::kAnchor) {
+    if (pattern == Fusion::kAnchor || pattern == Fusion::kReduction) {
       if (phase == 0 && entry.pattern == Fusion::kElementwise) try_path(i, entry.parent, up_to_broadcast);
     } else if (pattern <= Fusion::kBroadcast) {
       if (entry.pattern <= Fusion::kReduction) try_path(i, entry.parent, into_sink);
@@ -221,8 +221,7 @@ class Groups {
   static bool up_to_injective(Fusion pattern, bool) { return pattern <= Fusion::kInjective; }
   /// Element-wise operators enter any group but one whose pattern forbids it.
   static bool into_sink(Fusion pattern, bool is_sink) {
-    return pattern <= Fusion::kInjective ||
-           (is_sink && (pattern == Fusion::kReduction || pattern == Fusion::kAnchor));
+    return pattern <= Fusion::kInjective || (is_sink && pattern <= Fusion::kAnchor);
   }
 
   void try_path(size_t source, size_t sink, Allowed allowed) {
