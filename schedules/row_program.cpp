@@ -64,6 +64,17 @@ bool loads_in_lanes(const Block& block, const Expr& value, const Var& lane) {
   return good;
 }
 
+bool joins(const Buffer& buffer, const std::vector<Expr>& indices, const BlockIter& outer,
+           const BlockIter& inner) {
+  if (!uses(indices, outer.var) && !uses(indices, inner.var)) return true;
+  size_t rank = indices.size();
+  if (rank < 2 || !indices[rank - 1].same_as(inner.var.get()) ||
+      !structural_equal(buffer->shape[rank - 1], inner.extent) ||
+      uses_var(indices[rank - 2], inner.var.get()))
+    return false;
+  return is_contiguous({indices.begin(), indices.end() - 1}, outer.var);
+}
+
 namespace {
 /// What a reduction adds up, or takes the largest of.
 const Expr* reduced_value(const Block& block) {
@@ -153,11 +164,26 @@ std::optional<std::vector<RowVariable>> row_variables(const Func& func, const Bl
   return good ? std::optional(rows) : std::nullopt;
 }
 
+/// Along the last dimension of a buffer that it reads, the reduction runs through a few elements of a row: a
+/// window.
+bool runs_through_windows(const Block& reduction, const Expr& value) {
+  constexpr int64_t kLongest = 8;
+  const BlockIter& innermost = reduction.iters.back();
+  bool windows = false;
+  for_each_load(value, [&](const Load& load) {
+    if (load.indices.empty() || !uses_var(load.indices.back(), innermost.var.get())) return;
+    for (const BlockIter& iter : reduction.iters)
+      windows |= iter.kind == IterKind::kSpatial && uses_var(load.indices.back(), iter.var.get());
+  });
+  return windows && int_value(innermost.extent) <= kLongest;
+}
+
 /// Neighbours along the reduction's innermost variable are neighbours in memory.
 bool runs_along_row(const Block& reduction) {
   const BlockIter& innermost = reduction.iters.back();
-  return innermost.kind == IterKind::kReduce &&
-         loads_in_lanes(reduction, *reduced_value(reduction), innermost.var);
+  const Expr& value = *reduced_value(reduction);
+  return innermost.kind == IterKind::kReduce && !runs_through_windows(reduction, value) &&
+         loads_in_lanes(reduction, value, innermost.var);
 }
 
 /// Neighbours along the last dimension of its result are neighbours in memory.

@@ -32,6 +32,11 @@ bool is_intermediate(const tir::Func& func, const tir::Block& block);
 /// The position of the block's variable that `loop` alone runs along, each iteration the next value.
 std::optional<size_t> variable_along(const tir::Block& block, const tir::For& loop);
 
+/// Whether each element at `indices` into `buffer` that depends on the two variables is the next one in
+/// memory when they count as one number, `inner` its last digit.
+bool joins(const tir::Buffer& buffer, const std::vector<Expr>& indices, const tir::BlockIter& outer,
+           const tir::BlockIter& inner);
+
 /// Whether the block's loads are contiguous along `lane` or the same for all, and none that a select guards
 /// could leave its buffer.
 bool loads_in_lanes(const tir::Block& block, const Expr& value, const Var& lane);

@@ -35,6 +35,33 @@ void accumulate(FlatAccess& sum, const Expr& e, int64_t coefficient) {
   }
   add_term(e.dtype().lanes > 1 ? sum.vector_terms : sum.terms, e, coefficient);
 }
+
+/// The c of e // c or e % c, in any number of lanes; 0 when `e` is none.
+int64_t divisor(const Expr& e, BinaryOp op) {
+  const Binary* binary = e.as<Binary>();
+  if (!binary || binary->op != op) return 0;
+  const Broadcast* all = binary->b.as<Broadcast>();
+  const int64_t* c = as_int(all ? all->value : binary->b);
+  return c && *c > 0 ? *c : 0;
+}
+
+/// k*c*(e // c) + k*(e % c) = k*e: what runs over the ends of rows is one line in memory. Whether there was
+/// such a pair.
+bool join_rows(FlatAccess& sum, std::vector<std::pair<Expr, int64_t>>& terms) {
+  for (size_t low = 0; low < terms.size(); ++low)
+    for (size_t high = 0; high < terms.size(); ++high) {
+      int64_t c = divisor(terms[low].first, BinaryOp::kFloorMod);
+      if (c == 0 || divisor(terms[high].first, BinaryOp::kFloorDiv) != c) continue;
+      int64_t k = terms[low].second;
+      const Expr line = terms[low].first.as<Binary>()->a;
+      if (terms[high].second != k * c || !structural_equal(line, terms[high].first.as<Binary>()->a)) continue;
+      terms.erase(terms.begin() + static_cast<int64_t>(std::max(low, high)));
+      terms.erase(terms.begin() + static_cast<int64_t>(std::min(low, high)));
+      accumulate(sum, line, k);
+      return true;
+    }
+  return false;
+}
 }  // namespace
 
 FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices) {
@@ -45,6 +72,8 @@ FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices) {
     // The index of a dimension of one element is 0; saying so keeps needless terms out.
     if (shape[d] != 1) accumulate(sum, indices[d], stride);
     sum.lanes = std::max<int>(sum.lanes, indices[d].dtype().lanes);
+  }
+  while (join_rows(sum, sum.terms) || join_rows(sum, sum.vector_terms)) {
   }
   std::erase_if(sum.terms, [](const auto& term) { return term.second == 0; });
   return sum;

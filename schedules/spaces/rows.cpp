@@ -147,6 +147,30 @@ std::optional<size_t> lane_loop(const Block& block, const std::vector<Ref<For>>&
   return std::nullopt;
 }
 
+/// Fuses the two innermost loops where what they run through is one line in memory, which vectors fill
+/// better: rows of an image, say. Whether it did.
+bool join_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loops, const Target& target) {
+  if (loops.size() < 2) return false;
+  LoopHandle &outer = loops[loops.size() - 2], &inner = loops.back();
+  const Block& b = *s[block];
+  std::optional<size_t> o = variable_along(b, *s[outer]), i = variable_along(b, *s[inner]);
+  bool whole = o && i && !is_int(s[outer]->extent, 1) &&
+               structural_equal(s[outer]->extent, b.iters[*o].extent) &&
+               structural_equal(s[inner]->extent, b.iters[*i].extent);
+  if (!whole || int_value(s[inner]->extent) % target.lanes() == 0) return false;
+  bool joined = true;
+  post_order(b.body, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    const Store* store = node.as<Store>();
+    if (load) joined &= joins(load->buffer, load->indices, b.iters[*o], b.iters[*i]);
+    if (store) joined &= joins(store->buffer, store->indices, b.iters[*o], b.iters[*i]);
+  });
+  if (!joined) return false;
+  outer = s.fuse({outer, inner});
+  loops.pop_back();
+  return true;
+}
+
 /// The lane loop goes innermost and is cut into vectors; `unrolled` of them, or all.
 void vectorize(Schedule& s, std::vector<LoopHandle> loops, size_t lanes, std::optional<IntHandle> unrolled,
                const Target& target) {
@@ -170,10 +194,11 @@ std::vector<Ref<For>> nodes_of(const Schedule& s, const std::vector<LoopHandle>&
 /// Several vectors in flight hide what a call of an elementary function takes.
 constexpr int64_t kMostUnrolled = 4, kUnrolled = 2;
 
-void schedule_elements(Schedule& s, BlockHandle block, const std::vector<LoopHandle>& loops,
-                       const Target& target, const Policy& policy) {
+void schedule_elements(Schedule& s, BlockHandle block, std::vector<LoopHandle> loops, const Target& target,
+                       const Policy& policy) {
   std::optional<size_t> lanes = lane_loop(*s[block], nodes_of(s, loops));
   if (!lanes) return;
+  if (*lanes + 1 == loops.size() && join_innermost(s, block, loops, target)) lanes = loops.size() - 1;
   int64_t extent = int_value(s[loops[*lanes]]->extent), width = lanes_for(extent, target);
   IntHandle unrolled = sample_count(s, std::min(kMostUnrolled, extent / width), kUnrolled, policy.decide);
   vectorize(s, loops, *lanes, unrolled, target);
@@ -209,6 +234,7 @@ void reduce_along(Schedule& s, BlockHandle block, const std::vector<LoopHandle>&
   if (!innermost ||
       !loads_in_lanes(*reduction, update.value.as<Binary>()->b, reduction->iters[*innermost].var))
     return;
+  join_innermost(s, block, reduce, target);
   int64_t extent = int_value(s[reduce.back()]->extent), width = lanes_for(extent, target);
   IntHandle vectors = sample_count(s, std::min(kMostVectors, extent / width), kVectors, policy.decide);
   s.reduce_in_lanes(block, vectors, width);

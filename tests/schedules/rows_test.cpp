@@ -116,6 +116,7 @@ std::vector<Program> row_programs() {
     programs.push_back({named("standardized columns"), standardized({3, length, 19}, 1)});
     programs.push_back({named("standardized short columns"), standardized({length, 2, 3}, 0)});
     programs.push_back({named("group"), less_group_mean(2, 3, 2, length)});
+    programs.push_back({named("images"), reduction({2, 3, 5, length}, 2, Combiner::kSum)});
     programs.push_back({named("arg max"), arg_max(4, length)});
     programs.push_back({named("sum of all"), reduction({3, length}, 2, Combiner::kSum)});
     programs.push_back({named("largest"), reduction({3, 2, length}, 1, Combiner::kMax)});
