@@ -57,6 +57,58 @@ Expr mean(const Expr& sum, const Expr& count) {
   return sum * div(lathe::constant(sum.dtype(), 1), count);
 }
 
+/// What windows take of an input that is padded already.
+struct Windows {
+  tir::Combiner combiner;
+  const Window& window;
+  const Ints& kernel;
+  std::vector<int> axes;  // of the spatial dimensions, in the layout
+};
+
+/// out[i] = the elements of window i along the spatial dimensions [first, last), combined.
+Buffer combined(FuncBuilder& f, const Buffer& x, const Shape& shape, const Windows& windows, size_t first,
+                size_t last) {
+  Shape extents(windows.kernel.begin() + static_cast<int64_t>(first),
+                windows.kernel.begin() + static_cast<int64_t>(last));
+  return f.reduce("pool", shape, extents, windows.combiner, [&](Vars i, Vars r) {
+    std::vector<Expr> indices = as_indices(i);
+    for (size_t s = first; s < last; ++s) {
+      Expr& index = indices[static_cast<size_t>(windows.axes[s])];
+      index = index * windows.window.strides[s] + Expr(r[s - first]) * windows.window.dilation[s];
+    }
+    return load(x, indices);
+  });
+}
+
+/// The same for one dimension with a short window, as an element-wise operator.
+Buffer combined_neighbours(FuncBuilder& f, const Buffer& x, const Shape& shape, const Windows& windows,
+                           size_t s) {
+  return f.compute("pool", shape, [&](Vars i) {
+    Expr result;
+    for (int64_t k = 0; k < windows.kernel[s]; ++k) {
+      std::vector<Expr> indices = as_indices(i);
+      Expr& index = indices[static_cast<size_t>(windows.axes[s])];
+      index = index * windows.window.strides[s] + k * windows.window.dilation[s];
+      result = result ? combine(windows.combiner, result, load(x, indices)) : load(x, indices);
+    }
+    return result;
+  });
+}
+
+/// Neighbouring windows of a stride are no neighbours in memory along the last dimension. Their rows are
+/// combined in vectors first, which leaves few elements to take one by one.
+Buffer pooled_windows(FuncBuilder& f, const Buffer& x, const Shape& shape, const Windows& windows) {
+  constexpr int64_t kLongest = 8;
+  size_t last = windows.axes.size() - 1;
+  auto axis = static_cast<size_t>(windows.axes[last]);
+  bool strided = axis + 1 == shape.size() && windows.window.strides[last] > 1;
+  if (last == 0 || !strided || windows.kernel[last] > kLongest)
+    return combined(f, x, shape, windows, 0, last + 1);
+  Shape rows = shape;
+  rows[axis] = x->shape[axis];
+  return combined_neighbours(f, combined(f, x, rows, windows, 0, last), shape, windows, last);
+}
+
 template <int kRank, PoolKind kKind>
 Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const PoolAttrs& a = attrs_as<PoolAttrs>(attrs);
@@ -75,15 +127,9 @@ Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   }
   tir::Combiner combiner = kKind == PoolKind::kMax ? tir::Combiner::kMax : tir::Combiner::kSum;
   Buffer x = padded_spatial(f, in[0], layout, w.before, after, identity_of(combiner, in[0]->dtype));
-  Buffer pooled =
-      f.reduce("pool", type.shape, Shape(kernel.begin(), kernel.end()), combiner, [&](Vars i, Vars r) {
-        std::vector<Expr> indices = as_indices(i);
-        for (size_t s = 0; s < letters.size(); ++s) {
-          Expr& index = indices[layout.position(letters[s])];
-          index = index * w.strides[s] + Expr(r[s]) * w.dilation[s];
-        }
-        return load(x, indices);
-      });
+  std::vector<int> axes;
+  for (char letter : letters) axes.push_back(layout.position(letter));
+  Buffer pooled = pooled_windows(f, x, type.shape, {combiner, w, kernel, axes});
   if (kKind == PoolKind::kMax) return {pooled};
   return {f.compute("average", type.shape, [&](Vars i) {
     Expr count = 1;
