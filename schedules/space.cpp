@@ -33,12 +33,17 @@ bool has_broadcast_reduction(const Func& func, const Target& target) {
   return reduction && reduction->broadcasts();
 }
 
-/// What one vectorized reduction computes, and no other, has a model of its own.
+/// A single reduction that vectorizes as it stands has a model of its own.
 bool has_rows_alone(const Func& func, const Target& target) {
   if (!has_rows(func, target)) return false;
-  int64_t reductions = 0;
-  for (const Ref<Block>& block : all_blocks(func)) reductions += is_reduction(*block);
-  return reductions > 1 || !main_reduction(func, target);
+  Ref<Block> single;
+  for (const Ref<Block>& block : all_blocks(func)) {
+    if (!is_reduction(*block)) continue;
+    if (single) return true;
+    single = block;
+  }
+  auto reduction = vector_reduction(single);
+  return !reduction || vector_width(*reduction, target) == 1;
 }
 
 bool has_vector_reduction(const Func& func, const Target& target) {

@@ -12,7 +12,7 @@ using namespace tir;
 
 namespace {
 /// Elements of neighbouring lines at once, and lines that are no neighbours in memory.
-constexpr int64_t kVectors = 4, kLines = 8;
+constexpr int64_t kVectors = 16, kLines = 8;
 
 /// The position of the variable that runs in order; nothing for other blocks.
 std::optional<size_t> ordered_variable(const Block& block) {
