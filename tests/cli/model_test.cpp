@@ -75,6 +75,29 @@ def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(n, 2), float32]) { nn.relu(ad
   EXPECT_EQ(tune("bench --untuned --time 0.1s --model " + model + " --shape x=3x2").code, 0);
 }
 
+TEST_F(ModelCommands, AnEncoderIsExportedAndQuantized) {
+  std::string model = folder_ + "/m.relay", onnx = folder_ + "/m.onnx", quantized = folder_ + "/q.onnx";
+  write_file(model, R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 8, 12), float32], %g: Tensor[(12), float32], %w: Tensor[(12, 12), float32]) {
+  %0 = nn.layer_norm(%x, %g, %g);
+  %1 = transpose(reshape(nn.dense(%0, %w), newshape=[0, 8, 3, 4]), axes=[0, 2, 1, 3]);
+  %2 = nn.softmax(nn.batch_matmul(multiply(%1, 0.5f), %1), axis=-1);
+  %3 = reshape(transpose(nn.matmul(%2, %1), axes=[0, 2, 1, 3]), newshape=[0, 8, 12]);
+  add(%x, multiply(%3, add(1f, erf(%3))))
+}
+)");
+  ASSERT_EQ(tune("export --model " + model + " --shape x=2x8x12 --out " + onnx).output,
+            "wrote " + onnx + "\n");
+  ASSERT_EQ(tune("quantize --model " + onnx + " --out " + quantized).output, "wrote " + quantized + "\n");
+  const std::string run = "run --untuned --seed 3 --model ";
+  EXPECT_EQ(tune(run + model + " --shape x=2x8x12 --out " + folder_ + "/a").code, 0);
+  EXPECT_EQ(tune(run + onnx + " --out " + folder_ + "/b").code, 0);
+  EXPECT_EQ(tune(run + quantized + " --out " + folder_ + "/c").code, 0);
+  Tensor text = load_npy(folder_ + "/a/output_0.npy");
+  EXPECT_LT(max_relative_error(load_npy(folder_ + "/b/output_0.npy"), text), 1e-5);
+  EXPECT_LT(max_relative_error(load_npy(folder_ + "/c/output_0.npy"), text), 0.1);
+}
+
 TEST_F(ModelCommands, ShapesThatDoNotFitAreOneMessageAndExitCode2) {
   std::string model = folder_ + "/m.relay", x = folder_ + "/x.npy", compiled = folder_ + "/m.lathe";
   write_file(model, R"(#[version = "0.0.5"]
