@@ -13,7 +13,11 @@ Value transposed(const Value& value, const Ints& axes) {
 }
 
 Value sliced(const Value& value, int64_t axis, int64_t begin, int64_t end) {
-  if (begin == 0 && end == shape_of(value)[static_cast<size_t>(axis)]) return value;
+  Ints shape = shape_of(value);
+  if (axis < 0 || axis >= static_cast<int64_t>(shape.size()) || begin < 0 || begin > end ||
+      end > shape[static_cast<size_t>(axis)])
+    fail("elements {} to {} of axis {} of a tensor of shape {}", begin, end, axis, shape_text(shape));
+  if (begin == 0 && end == shape[static_cast<size_t>(axis)]) return value;
   return emit("strided_slice", {value},
               make<relay::StridedSliceAttrs>(Ints{begin}, Ints{end}, Ints{1}, std::string("end"),
                                              std::optional<Ints>(Ints{axis})));
@@ -33,6 +37,8 @@ Value sum_over(const Value& value, const Ints& axes, bool keepdims) {
 }
 
 Value counted(int64_t count, const Ints& shape) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (count > kMost) fail("{} positions along an axis, at most {} are supported", count, kMost);
   Ints numbers(static_cast<size_t>(count));
   std::iota(numbers.begin(), numbers.end(), 0);
   return reshape(int_constant(numbers), shape);

@@ -22,12 +22,13 @@ inline Value clamped(const Value& x, double low, double high) {
 }
 
 Value transposed(const Value& value, const std::vector<int64_t>& axes);
-/// Elements [begin, end) along one axis.
+/// Elements [begin, end) along one axis. Throws Error when they are not all there.
 Value sliced(const Value& value, int64_t axis, int64_t begin, int64_t end);
 Value concatenated(const std::vector<Value>& parts, int64_t axis);
 Value broadcast_to(const Value& value, const std::vector<int64_t>& shape);
 Value sum_over(const Value& value, const std::vector<int64_t>& axes, bool keepdims);
-/// 0, 1, ... count-1 as int64, of `shape`, which has one dimension of `count` and else ones.
+/// 0, 1, ... count-1 as int64, of `shape`, which has one dimension of `count` and else ones. Throws Error
+/// beyond 2^24.
 Value counted(int64_t count, const std::vector<int64_t>& shape);
 /// rows (.., m, k) times the transpose of columns (.., n, k), of equal leading dimensions: (.., m, n).
 Value batched_product(const Value& rows, const Value& columns);

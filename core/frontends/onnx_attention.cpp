@@ -79,7 +79,8 @@ Values attention(const Node& node) {
   Value present_key = with_past(node, 4, heads_of(node, 1, "kv_num_heads")),
         present_value = with_past(node, 5, heads_of(node, 2, "kv_num_heads"));
   Ints queries = shape_of(q), keys = shape_of(present_key), values = shape_of(present_value);
-  if (queries[1] % keys[1]) node.reject("{} heads of queries for {} of keys", queries[1], keys[1]);
+  if (keys[1] < 1 || queries[1] % keys[1])
+    node.reject("{} heads of queries for {} of keys", queries[1], keys[1]);
   int64_t sharing = queries[1] / keys[1] * queries[2];  // rows of queries that see one head of keys
   double scale = node.real("scale", 1 / std::sqrt(static_cast<double>(queries[3]))),
          cap = node.real("softcap", 0);
@@ -105,7 +106,7 @@ Values attention(const Node& node) {
 /// Turns pairs of numbers by angles whose cosines and sines are given: the first and second half of each
 /// head, or neighbours.
 Values rotary_embedding(const Node& node) {
-  Value x = node.rank(0) == 3 ? heads_of(node, 0, "num_heads") : node.in(0);
+  Value x = heads_of(node, 0, "num_heads");
   Ints shape = shape_of(x);  // (batch, heads, length, size)
   int64_t batch = shape[0], length = shape[2], size = shape[3],
           turned = node.integer("rotary_embedding_dim", 0);
@@ -116,6 +117,7 @@ Values rotary_embedding(const Node& node) {
     if (node.has(3))
       cache = emit("take", {cache, node.in(3)},
                    make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
+    if (shape_of(cache).size() != 3) node.reject("angles of shape {}", shape_text(shape_of(cache)));
     return reshape(sliced(cache, 2, 0, turned / 2), {batch, 1, length, turned / 2});
   };
   Value cosine = angles(1), sine = angles(2), part = sliced(x, 3, 0, turned);
@@ -141,6 +143,7 @@ Values tensor_scatter(const Node& node) {
   int64_t rank = node.rank(0), axis = node.axis(node.integer("axis", -2), rank);
   auto d = static_cast<size_t>(axis);
   std::string mode = node.text("mode", "linear");
+  if (node.rank(1) != rank) node.reject("an update of rank {} for rank {}", node.rank(1), rank);
   if (axis == 0 || (mode != "linear" && mode != "circular")) node.reject("axis {}, mode `{}`", axis, mode);
   Ints along(static_cast<size_t>(rank), 1), batch = along;
   along[d] = shape[d];
@@ -149,6 +152,7 @@ Values tensor_scatter(const Node& node) {
   Value place = minus(counted(shape[d], along), start);
   if (mode == "circular") place = emit("floor_mod", {place, scalar(kInt64, static_cast<double>(shape[d]))});
   int64_t count = node.dim(1, axis);
+  if (count < 1) node.reject("an update of shape {}", shape_text(node.shape(1)));
   Value inside = emit("logical_and", {emit("less_equal", {scalar(kInt64, 0), place}),
                                       less(place, scalar(kInt64, static_cast<double>(count)))});
   Value index = broadcast_to(clamped(place, 0, static_cast<double>(count - 1)), shape);
@@ -158,7 +162,8 @@ Values tensor_scatter(const Node& node) {
 /// A convolution along time of each channel with itself, after what was seen before; SiLU if wanted.
 Values causal_conv_with_state(const Node& node) {
   Ints shape = node.shape(0), weight = node.shape(1);
-  if (shape.size() != 3 || weight.size() != 3) node.reject("data and weight must be of rank 3");
+  if (shape.size() != 3 || weight.size() != 3 || weight[2] < 1)
+    node.reject("data and weight must be of rank 3");
   DataType dtype = node.dtype(0);
   int64_t past = weight[2] - 1;
   Value before =

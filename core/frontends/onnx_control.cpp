@@ -7,8 +7,6 @@ namespace {
 using Values = std::vector<Value>;
 using relay::Ints;
 
-constexpr int64_t kMostSteps = 1 << 12;
-
 /// Both branches, and a choice between their values, when the condition is not known.
 Values if_op(const Node& node) {
   if (known(node.in(0))) return node.run(node.int_in(0) ? "then_branch" : "else_branch", {});
@@ -33,7 +31,7 @@ Value element(const Value& value, int64_t axis) {
 /// Inputs: the most steps, the first condition, what is carried. The body takes the step's number, the
 /// condition and what is carried, and gives the next condition, what is carried, and elements to gather.
 Values loop(const Node& node) {
-  int64_t steps = node.has(0) ? node.int_in(0) : kMostSteps + 1;
+  int64_t steps = node.has(0) ? node.int_in(0) : Node::kMostSteps + 1;
   Value condition = node.has(1) ? node.in(1) : constant(full({}, kBool, 1));
   Values carried;
   for (size_t i = 2; i < node.inputs(); ++i) carried.push_back(node.in(i));
@@ -44,7 +42,7 @@ Values loop(const Node& node) {
     const Tensor* go_on = known(condition);
     if (!go_on) node.reject("its condition must be known when the model is compiled");
     if (go_on->size() != 1 || go_on->value(0) == 0) break;
-    if (step >= kMostSteps) node.reject("more than {} steps are not supported", kMostSteps);
+    if (step >= Node::kMostSteps) node.reject("more than {} steps are not supported", Node::kMostSteps);
     Values inputs{constant(full({}, kInt64, static_cast<double>(step))), condition};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     Values outputs = node.run("body", inputs);
@@ -82,7 +80,7 @@ Values scan(const Node& node) {
   Values carried(node.all().begin(), node.all().begin() + static_cast<std::ptrdiff_t>(states));
   for (size_t i = 0; i < count; ++i) axes[i] = node.axis(axes[i], node.rank(states + i));
   int64_t steps = node.dim(states, axes[0]);
-  if (steps < 1 || steps > kMostSteps) node.reject("{} steps are not supported", steps);
+  if (steps < 1 || steps > Node::kMostSteps) node.reject("{} steps are not supported", steps);
   for (int64_t step = 0; step < steps; ++step) {
     Values inputs = carried;
     for (size_t i = 0; i < count; ++i) {

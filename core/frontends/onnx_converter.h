@@ -86,6 +86,8 @@ class Node {
 
   /// Larger sizes and offsets than these are in no model, and their products would overflow.
   static constexpr int64_t kLargest = int64_t{1} << 30;
+  /// Loops and recurrences are unrolled up to so many steps.
+  static constexpr int64_t kMostSteps = int64_t{1} << 12;
 
   /// An axis counted from the end when negative; rejects the node when it is outside, as all are of a scalar.
   int64_t axis(int64_t value, int64_t rank) const;

@@ -51,6 +51,7 @@ Operand without_repeats(Operand operand) {
     if (q == std::string::npos) continue;
     auto rank = static_cast<int64_t>(operand.labels.size());
     Ints axes, shape = shape_of(operand.value), flat;
+    if (shape[p] != shape[q]) fail("no diagonal of {} by {} elements", shape[p], shape[q]);
     std::string labels;
     for (int64_t d = 0; d < rank; ++d)
       if (d != static_cast<int64_t>(p) && d != static_cast<int64_t>(q))

@@ -80,6 +80,8 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
 
 Value reshape(const Value& value, const std::vector<int64_t>& shape) {
   if (shape_of(value) == shape) return value;
+  if (shape_size(shape_of(value)) != shape_size(shape))
+    fail("cannot reshape {} to {}", shape_text(shape_of(value)), shape_text(shape));
   if (const Tensor* tensor = known(value)) return constant(tensor->reshaped(shape));
   return emit("reshape", {value}, make<relay::ReshapeAttrs>(shape, true));
 }

@@ -119,7 +119,7 @@ Values grid_sample(const Node& node) {
   Ints shape = node.shape(0), grid = node.shape(1);
   size_t axes = shape.size() - 2;
   if (shape.size() < 3 || grid.size() != shape.size() || grid[0] != shape[0] ||
-      grid.back() != static_cast<int64_t>(axes))
+      grid.back() != static_cast<int64_t>(axes) || shape_size(std::span(shape).subspan(2)) == 0)
     node.reject("a grid of shape {} for data of shape {}", shape_text(grid), shape_text(shape));
   std::string outside = node.text("padding_mode", "zeros"), mode = sampling_mode(node);
   Padding padding = outside == "border"       ? Padding::kBorder
@@ -186,10 +186,12 @@ std::vector<Tap> region_taps(const Value& start, const Value& bin, int64_t bins,
 /// Means (or maxima) of samples in the bins of regions (x1, y1, x2, y2) of images.
 Values roi_align(const Node& node) {
   Ints shape = node.shape(0);
-  int64_t rows = node.integer("output_height", 1), columns = node.integer("output_width", 1),
-          regions = node.dim(1, 0);
+  int64_t rows = node.integer("output_height", 1), columns = node.integer("output_width", 1);
   int64_t samples = node.integer("sampling_ratio", 0);
-  if (shape.size() != 4 || node.shape(1) != Ints{regions, 4}) node.reject("data or regions of a wrong shape");
+  if (shape.size() != 4 || shape[2] < 1 || shape[3] < 1 || node.rank(1) != 2 || node.dim(1, 1) != 4)
+    node.reject("data of shape {} and regions of {}", shape_text(shape), shape_text(node.shape(1)));
+  const int64_t regions = node.dim(1, 0);
+  node.constant_shape({rows * samples, columns * samples});
   if (samples < 1) node.reject("sampling_ratio {} (of each region's own) is not supported", samples);
   bool maximum = node.text("mode", "avg") == "max";
   bool half = node.opset() >= 16 && node.text("coordinate_transformation_mode", "half_pixel") == "half_pixel";
@@ -252,7 +254,8 @@ Values col2im(const Node& node) {
     padded.push_back(image[d] + pads[d] + pads[axes + d]);
     blocks.push_back((padded[d] - dilations[d] * (kernel[d] - 1) - 1) / strides[d] + 1);
   }
-  int64_t offsets = shape_size(kernel), count = shape_size(blocks);
+  int64_t offsets = shape_size(node.constant_shape(kernel)), count = shape_size(node.constant_shape(blocks));
+  node.constant_shape(padded);
   if (shape.size() != 3 || shape[1] % offsets || shape[2] != count)
     node.reject("columns of shape {} for {} blocks of {}", shape_text(shape), count, offsets);
   int64_t maps = shape[0] * shape[1] / offsets;

@@ -38,6 +38,9 @@ Values linear_attention(const Node& node) {
   std::string rule = node.text("update_rule", "gated_delta");
   bool decays = rule == "gated" || rule == "gated_delta", corrects = rule == "delta" || rule == "gated_delta";
   if (!decays && !corrects && rule != "linear") node.reject("update_rule `{}` is not supported", rule);
+  if (node.rank(0) != 3 || node.dim(0, 1) < 1 || node.dim(0, 1) > Node::kMostSteps)
+    node.reject("queries of shape {}, must be of rank 3 and 1 to {} steps", shape_text(node.shape(0)),
+                Node::kMostSteps);
   if (q_heads < 1 || heads < 1 || q_heads % heads)
     node.reject("{} heads of queries for {} of keys", q_heads, heads);
   Value q = split_heads(node, 0, q_heads), k = split_heads(node, 1, heads), v = split_heads(node, 2, heads);

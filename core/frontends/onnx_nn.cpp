@@ -132,6 +132,11 @@ Values pool(const Node& node) {
   return {emit(op, {node.in(0)}, attrs)};
 }
 
+double norm_order(const Node& node) {
+  int64_t p = node.integer("p", 2);
+  if (p < 1) node.reject("p is {}, must be positive", p);
+  return static_cast<double>(p);
+}
 /// x to the power p, for the p of norms.
 Value to_power(const Value& x, double p) {
   if (p == 1) return x;
@@ -145,7 +150,7 @@ Value root(const Value& x, double p) {
 Values lp_pool(const Node& node) {
   if (node.integer("ceil_mode", 0) != 0) node.reject("ceil_mode is not supported");
   Window w = window_of(node, std::nullopt);
-  auto p = static_cast<double>(node.integer("p", 2));
+  double p = norm_order(node);
   auto attrs = make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(),
                                       std::string(), false, true);
   const char* op = by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"});
@@ -156,7 +161,7 @@ Values lp_pool(const Node& node) {
 Values global_lp_pool(const Node& node) {
   Ints axes(static_cast<size_t>(std::max<int64_t>(node.rank(0) - 2, 0)));
   std::iota(axes.begin(), axes.end(), 2);
-  auto p = static_cast<double>(node.integer("p", 2));
+  double p = norm_order(node);
   return {root(sum_over(to_power(emit("abs", {node.in(0)}), p), axes, true), p)};
 }
 

@@ -210,8 +210,11 @@ Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Va
 Values recurrent(const Node& node) {
   const Kind& kind = kind_of(node);
   bool batch_first = node.integer("layout", 0) != 0;
-  if (node.rank(0) != 3 || node.rank(2) != 3) node.reject("data and weights must be of rank 3");
+  if (node.rank(0) != 3 || node.rank(1) != 3 || node.rank(2) != 3)
+    node.reject("data and weights must be of rank 3");
   Value x = batch_first ? transposed(node.in(0), {1, 0, 2}) : node.in(0);
+  if (int64_t steps = shape_of(x)[0]; steps < 1 || steps > Node::kMostSteps)
+    node.reject("{} steps, must be 1 to {}", steps, Node::kMostSteps);
   int64_t batch = shape_of(x)[1], hidden = node.dim(2, 2);
   std::string way = node.text("direction", "forward");
   if (way != "forward" && way != "reverse" && way != "bidirectional")

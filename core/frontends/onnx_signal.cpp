@@ -51,7 +51,8 @@ Values mel_weight_matrix(const Node& node) {
   };
   for (int64_t i = 0; i < bins; ++i) {
     int64_t from = edge(i), top = edge(i + 1), to = edge(i + 2);
-    if (from < 0 || to > rows) node.reject("frequencies beyond half the sample rate");
+    if (from < 0 || top < from || to < top || to > rows)
+      node.reject("frequencies must rise, to half the sample rate at most");
     auto set = [&](int64_t j, int64_t part, int64_t whole) {
       result.set(j * bins + i, whole == 0 ? 1 : static_cast<double>(part) / static_cast<double>(whole));
     };
@@ -121,6 +122,8 @@ Values dft(const Node& node) {
                                              : last,
                            rank);
   if (axis == rank - 1) node.reject("axis {} holds the parts of a number", axis);
+  if (node.shape(0).back() != 1 && node.shape(0).back() != 2)
+    node.reject("numbers of {} parts, must be 1 or 2", node.shape(0).back());
   bool inverse = node.integer("inverse", 0) != 0, onesided = node.integer("onesided", 0) != 0;
   int64_t extent = node.dim(0, axis);
   int64_t length = node.has(1) ? node.int_in(1) : inverse && onesided ? 2 * (extent - 1) : extent;
@@ -146,8 +149,9 @@ Values stft(const Node& node) {
   Ints signal = node.shape(0);
   int64_t step = node.int_in(1);
   if (signal.size() == 2) signal.push_back(1);
-  int64_t length = node.has(3) ? node.int_in(3) : node.has(2) ? node.dim(2, 0) : 0;
-  if (signal.size() != 3 || step < 1 || length < 1 || length > signal[1])
+  int64_t length = node.has(3) ? node.int_in(3) : node.has(2) ? shape_size(node.shape(2)) : 0;
+  if (signal.size() != 3 || (signal[2] != 1 && signal[2] != 2) || step < 1 || length < 1 ||
+      length > signal[1])
     node.reject("frames of {} elements, each {}, of a signal of shape {}", length, step, shape_text(signal));
   int64_t count = (signal[1] - length) / step + 1;
   Tensor places(node.constant_shape({count, length}), kInt64);

@@ -158,6 +158,7 @@ Values center_crop_pad(const Node& node) {
   std::iota(axes.begin(), axes.end(), 0);
   axes = node.ints("axes", axes);
   if (axes.size() != wanted.size()) node.reject("{} sizes for {} axes", wanted.size(), axes.size());
+  node.constant_shape(wanted);
   Value value = node.in(0);
   std::vector<Ints> width(shape.size(), Ints{0, 0});
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -170,11 +171,11 @@ Values center_crop_pad(const Node& node) {
 }
 
 /// Repeated as on a torus.
-Value wrapped(Value value, const std::vector<Ints>& width) {
+Value wrapped(const Node& node, Value value, const std::vector<Ints>& width) {
   for (size_t d = 0; d < width.size(); ++d) {
     int64_t extent = shape_of(value)[d];
     if (width[d] == Ints{0, 0} || extent == 0) continue;
-    Ints places(static_cast<size_t>(width[d][0] + extent + width[d][1]));
+    Ints places(static_cast<size_t>(node.constant_shape({width[d][0] + extent + width[d][1]})[0]));
     for (size_t i = 0; i < places.size(); ++i)
       places[i] = ((static_cast<int64_t>(i) - width[d][0]) % extent + extent) % extent;
     value = emit("take", {value, int_constant(places)},
@@ -216,7 +217,7 @@ Values pad(const Node& node) {
   if (crops)
     value = emit("strided_slice", {value}, make<relay::StridedSliceAttrs>(begin, end, Ints(rank, 1)));
   std::string mode = node.text("mode", "constant");
-  if (mode == "wrap") return {wrapped(value, width)};
+  if (mode == "wrap") return {wrapped(node, value, width)};
   auto attrs = make<relay::PadAttrs>(width, mode);
   return {emit("nn.pad", {value, scalar(node.dtype(0), fill)}, attrs)};
 }
@@ -291,12 +292,15 @@ Ints with_aspect_ratio(const Node& node, const Ints& dims, const Ints& wanted, s
   for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
   std::optional<double> factor;
   for (int64_t axis : axes) {
+    if (dims[axis] < 1) node.reject("data of shape {}", shape_text(dims));
     double ratio = static_cast<double>(size[axis]) / static_cast<double>(dims[axis]);
     factor = !factor ? ratio : policy == "not_larger" ? std::min(*factor, ratio) : std::max(*factor, ratio);
   }
   scales.assign(dims.size(), 1);
   for (int64_t axis : axes) {
-    size[axis] = static_cast<int64_t>(std::floor(*factor * static_cast<double>(dims[axis]) + 0.5));
+    double extent = std::floor(*factor * static_cast<double>(dims[axis]) + 0.5);
+    if (!(extent < Node::kLargest)) node.reject("a size of {}", extent);
+    size[axis] = static_cast<int64_t>(extent);
     scales[axis] = *factor;
   }
   return size;

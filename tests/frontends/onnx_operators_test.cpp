@@ -257,6 +257,20 @@ TEST(OnnxOperators, LoopsAreUnrolled) {
   EXPECT_THAT(values(result[1]), ElementsAre(0, 1, 3, 6));
 }
 
+/// Found by fuzz_onnx, and by reading.
+TEST(OnnxOperators, InputsThatDoNotFitAreErrors) {
+  Tensor matrix = floats({1, 2, 3, 4, 5, 6}, {2, 3}), image = floats({1, 2, 3, 4}, {1, 1, 2, 2});
+  EXPECT_THROW(run("ReverseSequence", {matrix, longs({1, 2})}), Error) << "lengths of three sequences";
+  EXPECT_THROW(run("Attention", {matrix, matrix, matrix}), Error);
+  EXPECT_THROW(run("RotaryEmbedding", {image, image, image}), Error);
+  EXPECT_THROW(run("GridSample", {floats({}, {1, 1, 0, 2}), image}), Error);
+  EXPECT_THROW(run("RoiAlign", {image, longs({1}), longs({0})}), Error);
+  EXPECT_THROW(run("Einsum", {matrix}, bytes::text("equation", "ii")), Error) << "no square";
+  EXPECT_THROW(run("Col2Im", {image, longs({1 << 30, 1 << 30, 1 << 30}), longs({1, 1, 1})}), Error);
+  EXPECT_THROW(run("LpPool", {image}, bytes::integers("kernel_shape", {1, 1}) + bytes::integer("p", 0)),
+               Error);
+}
+
 TEST(OnnxOperators, HalvesAreSummedWideAndRoundedOnce) {
   Tensor x({1, 4096}, kFloat16), w({4096, 1}, kFloat16);
   for (int64_t i = 0; i < 4096; ++i) x.set(i, 1), w.set(i, 1);
