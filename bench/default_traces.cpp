@@ -1,0 +1,55 @@
+// The default schedules of whole models as digests: two builds that print the same lines decide the same.
+//
+//   ./run bench default-traces --models resnet18,dqn [--threads 1,2] [--target cpu] [--tasks]
+#include <fmt/core.h>
+
+#include "bench/main.h"
+#include "core/codegen/host_target.h"
+#include "core/support/text.h"
+#include "schedules/space.h"
+#include "tuner/load_model.h"
+#include "tuner/optimize.h"
+#include "tuner/tasks.h"
+
+namespace lathe::bench {
+namespace {
+
+struct Settings {
+  std::string models, threads = "1,2", target = "cpu";
+  bool tasks = false;
+};
+
+void print_model(const std::string& model, const Settings& settings) {
+  Target target = codegen::resolve_target(settings.target);
+  const std::vector<tuner::Task> tasks =
+      tuner::extract_tasks(tuner::optimize(tuner::load_model(model), target));
+  for (const std::string& threads : split_text(settings.threads, ',')) {
+    target.cores = std::stoi(threads);
+    std::string all;
+    for (const tuner::Task& task : tasks) {
+      const std::string trace = schedule::to_json(schedule::default_trace(task.workload, target));
+      all += task.digest + " " + trace + "\n";
+      if (settings.tasks)
+        fmt::print("  {} {} {}\n", task.digest.substr(0, 12), sha256(trace).substr(0, 12), task.name);
+    }
+    fmt::print("{} threads={} tasks={} {}\n", model, threads, tasks.size(), sha256(all).substr(0, 16));
+    std::fflush(stdout);
+  }
+}
+
+int run(int argc, char** argv) {
+  Settings settings;
+  CLI::App app("The default schedules of whole models as digests");
+  app.add_option("--models", settings.models, "models of the zoo or files, separated by commas")->required();
+  app.add_option("--threads", settings.threads, "numbers of threads, separated by commas");
+  app.add_option("--target", settings.target, "what to schedule for");
+  app.add_flag("--tasks", settings.tasks, "also the digests of each task and its trace");
+  parse_flags(app, argc, argv);
+  for (const std::string& model : split_text(settings.models, ',')) print_model(model, settings);
+  return 0;
+}
+
+}  // namespace
+}  // namespace lathe::bench
+
+int main(int argc, char** argv) { return lathe::bench::guarded_main(lathe::bench::run, argc, argv); }
