@@ -15,6 +15,7 @@
 #include "core/runtime/cores.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
+#include "core/tir/machine.h"
 #include "tracker/store_journal.h"
 #include "tracker/tracker.h"
 #include "tracker/tune_job.h"
@@ -29,10 +30,6 @@
 namespace lathe::cli {
 namespace {
 namespace fs = std::filesystem;
-
-/// Bytes of weights that a last-level cache, shared with whoever else runs, may be trusted to keep from one
-/// run of a model to the next.
-constexpr double kCachedWeights = 32 << 20;
 
 std::string options_text(const TuneJob& job) {
   return nlohmann::json{{"model", job.model},
@@ -145,7 +142,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                                  job.seconds,
                                  static_cast<uint64_t>(job.seed),
                                  job.max_relative_error,
-                                 tuner::constant_bytes(fused) > kCachedWeights,
+                                 tuner::constant_bytes(fused) > machine_of(target).kept_bytes,
                                  options_text(job),
                                  resumed};
     result = tracker::run_tune_job(

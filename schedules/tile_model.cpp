@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/tir/machine.h"
+
 namespace lathe::schedule {
 
 int64_t vector_width(int64_t extent, const Target& target) {
@@ -38,12 +40,11 @@ std::vector<size_t> tiled_variables(const VectorReduction& reduction, const Targ
 }
 
 namespace {
-constexpr double kLoadsPerCycle = 2, kMultiplyAddsPerCycle = 2, kLatency = 4;
 /// A tile costs this many cycles besides its reduction: storing the results, starting loops.
 constexpr double kTileOverhead = 20;
-/// Weights stream through the first-level cache: a vector of them costs as much as this many loads that hit
-/// it.
-constexpr double kWeightLoads = 4;
+/// Weights stream from the second-level cache through the first-level one: a load of them costs as many that
+/// hit it as that one is faster, times this (fitted): its lines have to be filled too.
+constexpr double kFills = 2;
 /// Loads get in the way of multiply-adds a little even when there is room for both.
 constexpr double kContention = 0.05;
 /// Tests at the edges, and more code.
@@ -59,7 +60,15 @@ class Model {
       : reduction_(reduction),
         target_(target),
         variables_(tiled_variables(reduction, target)),
-        steps_(reduction.steps()) {}
+        steps_(reduction.steps()) {
+    const MachineModel& machine = machine_of(target);
+    const auto bits = static_cast<int>(vector_width(reduction, target)) * 32;
+    const DataType operands = reduction.operands.empty() ? kFloat32 : reduction.operands[0].buffer->dtype;
+    multiply_adds_ = products_of(machine, operands, reduction.dot.has_value()).at(bits);
+    loads_ = machine.loads.at(bits);
+    latency_ = machine.latency;
+    weight_loads_ = kFills * machine.l1_bandwidth / machine.l2_bandwidth;
+  }
 
   std::vector<RegisterTile> tiles() {
     std::vector<int64_t> sizes(variables_.size(), 1);
@@ -133,9 +142,9 @@ class Model {
     double loaded = 0;
     for (size_t o = 0; o < reduction_.operands.size(); ++o)
       loaded += static_cast<double>(loads(reduction_.operands[o], sizes)) *
-                (reduction_.is_weight(o) ? kWeightLoads : 1);
-    double cycles = std::max({results / kMultiplyAddsPerCycle, loaded / kLoadsPerCycle, kLatency}) +
-                    kContention * loaded / kLoadsPerCycle;
+                (reduction_.is_weight(o) ? weight_loads_ : 1);
+    double cycles =
+        std::max({results / multiply_adds_, loaded / loads_, latency_}) + kContention * loaded / loads_;
     return (cycles + kTileOverhead / steps_) / results;
   }
 
@@ -143,6 +152,9 @@ class Model {
   const Target& target_;
   std::vector<size_t> variables_;
   double steps_;
+  double multiply_adds_, loads_;  // a cycle
+  double latency_;
+  double weight_loads_;  // that hit the first-level cache, for each of weights
   std::vector<RegisterTile> tiles_;
 };
 }  // namespace

@@ -28,8 +28,8 @@ std::vector<size_t> tiled_variables(const VectorReduction& reduction, const Targ
 /// Values that variable `i` takes, the vector variable in vectors.
 int64_t steps_of(const VectorReduction& reduction, size_t i, const Target& target);
 
-/// The promising tiles, the best first. Never empty. The model: two multiply-adds and two loads a cycle,
-/// results four cycles late, weights from the second-level cache, accumulators and operands within the vector
+/// The promising tiles, the best first. Never empty. The model: the machine's multiply-adds and loads a cycle
+/// and its latency, weights from the second-level cache, accumulators and operands within the vector
 /// registers.
 std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target);
 

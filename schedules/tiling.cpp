@@ -2,19 +2,13 @@
 
 #include <algorithm>
 
+#include "core/tir/machine.h"
+
 namespace lathe::schedule {
 
 namespace {
-/// From the third-level cache or memory, one core streaming.
-constexpr double kBytesPerCycle = 10;
-/// The same for weights, which lie further away: each run of a model reads them once.
-constexpr double kWeightBytesPerCycle = 7;
 /// Computing and waiting for data overlap by about half.
 constexpr double kOverlap = 0.5;
-/// Handing a task to a thread costs this many cycles.
-constexpr double kTaskOverhead = 200;
-/// From the second-level cache of another core that has just written the data.
-constexpr double kRemoteBytesPerCycle = 4;
 /// Of an element; most are 32 bits.
 constexpr double kResultBytes = 4;
 /// Copying a vector of padding.
@@ -40,7 +34,10 @@ struct Level {
 class Model {
  public:
   Model(const VectorReduction& reduction, const Target& target)
-      : reduction_(reduction), target_(target), variables_(tiled_variables(reduction, target)) {
+      : reduction_(reduction),
+        target_(target),
+        machine_(machine_of(target)),
+        variables_(tiled_variables(reduction, target)) {
     for (const Operand& operand : reduction.operands)
       bytes_.push_back(static_cast<double>(tir::byte_size(operand.buffer)));
     vectors_ = reduction.steps() / static_cast<double>(vector_width(reduction, target));
@@ -138,7 +135,8 @@ class Model {
     return false;
   }
 
-  /// Weights come in during the first pass over them; the others compute while the memory stands still.
+  /// Weights come in from memory, where each run of a model finds them, during the first pass over them; the
+  /// others compute while the memory stands still.
   double streaming(double compute, double weights, double passes) const {
     double first = compute / passes;
     return std::max(first, weights) + compute - first;
@@ -181,20 +179,20 @@ class Model {
       double bytes = result_bytes();
       for (size_t o = 0; o < bytes_.size(); ++o)
         if (!reduction_.is_weight(o)) bytes += bytes_[o];
-      return bytes * elsewhere / kRemoteBytesPerCycle;
+      return bytes * elsewhere / machine_.core_bandwidth;
     }
     size_t variable = nest[cut].variable;
     if (reduction_.read_along.value_or(variable) != variable)
-      cycles += result_bytes() * elsewhere / kRemoteBytesPerCycle;
+      cycles += result_bytes() * elsewhere / machine_.core_bandwidth;
     if (!reduction_.broadcasts()) {
       if (slides() && variable != home())
-        cycles += *std::max_element(bytes_.begin(), bytes_.end()) * elsewhere / kRemoteBytesPerCycle;
+        cycles += *std::max_element(bytes_.begin(), bytes_.end()) * elsewhere / machine_.core_bandwidth;
       return cycles;
     }
     for (size_t o = 0; o < bytes_.size(); ++o)
       if (!reduction_.operands[o].uses[variable])
         cycles += bytes_[o] * elsewhere /
-                  (reduction_.operands[o].contiguous ? kBytesPerCycle : kRemoteBytesPerCycle);
+                  (reduction_.operands[o].contiguous ? machine_.l3_bandwidth : machine_.core_bandwidth);
     return cycles;
   }
 
@@ -204,7 +202,7 @@ class Model {
     size_t channels = variables_[0], rows = variables_[1], columns = variables_[2];
     auto extent = [&](size_t i) { return static_cast<double>(reduction_.extents[i]); };
     double pixels = extent(rows) * extent(columns), count = extent(channels) * extent(reduction_.vector);
-    return count * kRemoteBytesPerCycle < pixels * kBytesPerCycle ? rows : channels;
+    return count * machine_.core_bandwidth < pixels * machine_.l3_bandwidth ? rows : channels;
   }
 
   double cost(const Tiling& tiling, double tile_cost) const {
@@ -212,10 +210,11 @@ class Model {
     double tasks = 1;
     for (size_t l = 0; l + variables_.size() < nest.size(); ++l) tasks *= nest[l].extent;
     Traffic memory = traffic(nest);
-    double compute = streaming(tile_cost * vectors_ + overlap(tiling), memory.weights / kWeightBytesPerCycle,
-                               memory.passes);
-    double data = memory.data / kBytesPerCycle;
-    double cycles = std::max(compute, data) + kOverlap * std::min(compute, data) + tasks * kTaskOverhead;
+    double compute = streaming(tile_cost * vectors_ + overlap(tiling),
+                               memory.weights / machine_.memory_bandwidth, memory.passes);
+    double data = memory.data / machine_.l3_bandwidth;
+    double cycles =
+        std::max(compute, data) + kOverlap * std::min(compute, data) + tasks * machine_.task_cycles;
     auto cores = static_cast<double>(target_.cores);
     // The last round of tasks leaves cores idle.
     double rounds = static_cast<double>((static_cast<int64_t>(tasks) + target_.cores - 1) / target_.cores);
@@ -224,6 +223,7 @@ class Model {
 
   const VectorReduction& reduction_;
   const Target& target_;
+  const MachineModel& machine_;
   std::vector<size_t> variables_;
   std::vector<double> bytes_;  // by operand
   double vectors_ = 1;

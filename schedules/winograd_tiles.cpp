@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/tir/machine.h"
 #include "schedules/spaces/building_blocks.h"
 
 namespace lathe::schedule {
@@ -11,8 +12,13 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// What one core does in a cycle, roughly: the choice among tile sizes needs no more.
-constexpr double kMultiplyAddsPerCycle = 2 * 0.85, kFarBytesPerCycle = 6, kNearBytesPerCycle = 40;
+/// Of the multiply-adds that a core can do, those that register tiles achieve.
+constexpr double kEfficiency = 0.85;
+/// Of the rate of one stream from memory, that of the weights of all points, each a stream of its own.
+constexpr double kManyStreams = 6.0 / 7;
+/// Of the rates of reading, those of tiles and products, which are written and read: in the second-level
+/// cache partly at the same time; beyond it, what is written is fetched first. (Fitted, as the one above.)
+constexpr double kWritesBeside = 1.25, kWritesFetch = 0.6;
 /// Vector instructions of a transform that a cycle sees, loads and stores included.
 constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h).
@@ -29,7 +35,7 @@ constexpr double kBandBytes = 2.0 * (1 << 20);
 class Model {
  public:
   Model(const Convolution& c, const Target& target, const Policy& policy)
-      : c_(c), target_(target), policy_(policy) {
+      : c_(c), target_(target), policy_(policy), machine_(machine_of(target)) {
     for (const BlockIter& iter : c.block->iters) {
       auto extent = static_cast<double>(int_value(iter.extent));
       bool windowed = false;
@@ -41,6 +47,8 @@ class Model {
     }
     if (dot_product(*c.block))
       products_at_once_ = static_cast<double>(int_value(c.block->iters.back().extent));
+    multiply_adds_ =
+        kEfficiency * products_of(machine_, c.data->dtype, products_at_once_ > 1).at(target.vector_bits);
   }
 
   /// Fastest first.
@@ -69,12 +77,20 @@ class Model {
     double products = in_ * out_ / products_at_once_;
     for (const Window& w : c_.windows) products *= static_cast<double>(w.positions * w.taps);
     double weights = in_ * out_ * bytes() * static_cast<double>(c_.windows[0].taps * c_.windows[1].taps);
-    return overlapped(products / lanes() / kMultiplyAddsPerCycle, weights / kFarBytesPerCycle);
+    return overlapped(products / lanes() / multiply_adds_, weights / weight_rate());
   }
 
  private:
   /// Computing and waiting for memory overlap by about half.
   static double overlapped(double a, double b) { return std::max(a, b) + 0.5 * std::min(a, b); }
+  /// Bytes a cycle.
+  double weight_rate() const { return machine_.memory_bandwidth * kManyStreams; }
+  /// The same for tiles and products of that size.
+  double tile_rate(double bytes) const {
+    return does_not_stay(bytes) ? machine_.l3_bandwidth * kWritesFetch
+                                : machine_.l2_bandwidth * kWritesBeside;
+  }
+  bool does_not_stay(double bytes) const { return bytes > static_cast<double>(target_.l2_bytes) * 0.8; }
   double lanes() const { return target_.lanes(); }
   double bytes() const { return c_.data->dtype.bytes(); }
   double sum_bytes() const { return c_.update->buffer->dtype.bytes(); }
@@ -97,7 +113,7 @@ class Model {
     double bands = std::ceil(tile_rows / static_cast<double>(band));
     double tiles = static_cast<double>(band) * tile_columns;  // of a band
     double points = high * wide, vectors = bands * tiles / lanes();
-    double multiply = vectors * points * in_ * out_ / products_at_once_ / kMultiplyAddsPerCycle;
+    double multiply = vectors * points * in_ * out_ / products_at_once_ / multiply_adds_;
     // A transform takes about half a product a row, of twice as many rows; phases have their own inputs.
     double phase_inputs =
         high / static_cast<double>(tile[0].stride) + wide / static_cast<double>(tile[1].stride);
@@ -112,11 +128,9 @@ class Model {
         may_be_half(c_.weight->dtype, static_cast<int64_t>(weights), target_, policy_))
       weights /= 2;
     if (bands > 1 && kept > kBandBytes) return {};
-    auto cache = static_cast<double>(target_.l2_bytes);
-    auto rate = [&](double size) { return size > cache * 0.8 ? kFarBytesPerCycle : kNearBytesPerCycle; };
-    double traffic = bands * kept * 2 / rate(kept);
-    double weight_times = bands > 1 && kept + weights > cache * 0.8 ? bands : 1;
-    traffic += weights * weight_times / kFarBytesPerCycle;
+    double traffic = bands * kept * 2 / tile_rate(kept);
+    double weight_times = bands > 1 && does_not_stay(kept + weights) ? bands : 1;
+    traffic += weights * weight_times / weight_rate();
     double total = overlapped(multiply, traffic) + input + output;
     auto cores = static_cast<double>(target_.cores);
     if (bands > 1) total *= std::ceil(bands / cores) * cores / bands;  // cores wait for the last band
@@ -126,7 +140,9 @@ class Model {
   const Convolution& c_;
   const Target& target_;
   const Policy& policy_;
-  double in_ = 1, out_ = 1;  // channels, and what else there is besides the windows
+  const MachineModel& machine_;
+  double multiply_adds_ = 1;  // vectors of them a cycle
+  double in_ = 1, out_ = 1;   // channels, and what else there is besides the windows
   double products_at_once_ = 1;
 };
 

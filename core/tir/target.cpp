@@ -64,6 +64,8 @@ void set_field(Target& target, const std::string& name, const std::string& value
 }
 }  // namespace
 
+bool Target::operator==(const Target& other) const { return to_text(*this) == to_text(other); }
+
 bool Target::converts_half() const { return vector_bits >= 256 || triple.starts_with("aarch64"); }
 
 std::string to_text(const Target& target) {

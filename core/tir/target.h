@@ -1,9 +1,12 @@
 // What a tensor program is compiled for: enough of the machine for schedules and code generation to decide.
 #pragma once
 
+#include <memory>
 #include <string>
 
 namespace lathe {
+
+struct MachineModel;  // core/tir/machine.h
 
 /// One line of text ("cpu:mcpu=sapphirerapids,vector=512,...") stands for it in the database and on the wire.
 /// core/codegen/host_target.h fills one in from "cpu" by looking at this machine.
@@ -21,12 +24,16 @@ struct Target {
   /// Lanes of a vector of float32.
   int lanes() const { return vector_bits / 32; }
   /// Lanes that an instruction costs by: a vector takes as long as one of the next multiple of it. All of
-  /// them, or half where 512 bits go through units of 256 ("Software Optimization Guide for the AMD Zen4
-  /// Microarchitecture").
-  int lanes_at_once() const { return cpu == "znver4" && vector_bits == 512 ? lanes() / 2 : lanes(); }
+  /// them, or half where 512 bits go through units of 256.
+  int lanes_at_once() const;
   /// Vectors of floats of 16 bits are widened by an instruction: AVX2 comes with F16C, AArch64 has it always.
   bool converts_half() const;
-  auto operator<=>(const Target&) const = default;
+  /// Of equal text.
+  bool operator==(const Target& other) const;
+
+  /// What was measured of this machine, when it is the one at hand; null: its row of the table counts
+  /// (machine_of). No part of the text: it decides which schedules are tried, not what they are schedules of.
+  std::shared_ptr<const MachineModel> measured;
 };
 
 /// Canonical text: equal targets give equal text. parse_target_text is its inverse and throws Error.

@@ -43,8 +43,8 @@ std::set<std::string> schedule_scalar_reduction(Schedule& schedule, BlockHandle 
 void finish_inner_loops(Schedule& schedule, BlockHandle block, std::optional<LoopHandle> outer,
                         const Target& target);
 
-/// A loop worth running on several cores: with at least that many block iterations in it.
-inline constexpr int64_t kParallelIterations = 1 << 15;
+/// Whether a loop with that many block iterations in it is worth running on several cores.
+bool pays_in_parallel(int64_t iterations, const Target& target);
 
 /// The block after a reduction whose loops are not scheduled yet that can be computed tile by tile as its
 /// tiles are done: bias, residual, activation.
@@ -128,9 +128,6 @@ void generate_rows(Schedule& schedule, const Target& target, const Policy& polic
 bool has_scan(const tir::Func& func, const Target& target);
 void generate_scan(Schedule& schedule, const Target& target, const Policy& policy);
 
-/// Constants this large come from memory, or from a cache that all cores share, in each run of a model: the
-/// others' are as many again and again.
-int64_t far_bytes(const Target& target);
 /// Samples whether what `block` writes is kept in half precision; `preferred`: the heuristic choice.
 /// REQUIRES: it writes float32.
 void sample_half_storage(Schedule& schedule, BlockHandle block, bool preferred, Decide decide);

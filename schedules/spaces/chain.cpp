@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 #include "core/tir/passes/skip_neutral_terms.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
@@ -65,12 +66,9 @@ class Places {
     }
     double bytes = elements * block.writes[0].buffer->dtype.bytes();
     if (loop && bytes > kStackBytes) return {};
-    double rate = bytes > static_cast<double>(target_.l2_bytes) / 2       ? kFarBytesPerCycle
-                  : bytes > static_cast<double>(target_.l1_bytes) * 3 / 4 ? kNearBytesPerCycle
-                                                                          : kNearestBytesPerCycle;
     double vectors = elements / static_cast<double>(vector_width(part, target_));
     double compute = vectors * part.steps() * register_tiles(part, target_)[0].cost;
-    return repeats * (compute + 2 * bytes / rate);
+    return repeats * (compute + 2 * bytes / bandwidth_within(target_, bytes));
   }
 
   void move(Schedule& schedule, LoopHandle loop) const {
@@ -79,8 +77,6 @@ class Places {
   }
 
  private:
-  static constexpr double kFarBytesPerCycle = 10, kNearBytesPerCycle = 32, kNearestBytesPerCycle = 64;
-
   const Schedule& schedule_;
   const VectorReduction& reduction_;
   BlockHandle block_, epilogue_;

@@ -1,5 +1,6 @@
 #include "core/arith/simplify.h"
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 
@@ -147,6 +148,11 @@ void inline_producers(Schedule& s, BlockHandle block) {
       s.compute_inline(s.get_block(producer->name));
 }
 
+bool pays_in_parallel(int64_t iterations, const Target& target) {
+  constexpr double kIterationsPerCycle = 8;  // of code that waits for data half of the time
+  return static_cast<double>(iterations) >= kIterationsPerCycle * machine_of(target).launch_cycles;
+}
+
 void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Target& target) {
   constexpr int64_t kIterationsPerCore = 8;
   if (loops.empty() || target.cores == 1) return;
@@ -165,7 +171,7 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target) {
   std::vector<LoopHandle> loops = s.get_loops(block);
   int64_t work = iterations(*s[block]);
   vectorize_innermost(s, block, loops, target);
-  if (work >= kParallelIterations) run_parallel(s, loops, target);
+  if (pays_in_parallel(work, target)) run_parallel(s, loops, target);
 }
 
 void finish_inner_loops(Schedule& s, BlockHandle block, std::optional<LoopHandle> outer,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tiling.h"
 
@@ -16,9 +17,9 @@ namespace {
 /// Gathering a vector: a load, a store, and where it comes from.
 constexpr double kGatherCycles = 12;
 /// Where windows overlap, tiles find the direct algorithm's data in the first-level cache, and each gathered
-/// copy of it in the second-level one, mostly while they multiply. Half the vectors of a position's results
-/// share what they read.
-constexpr double kCopyBytesPerCycle = 160, kResultsOfATile = 2;
+/// copy of it in the second-level one, mostly while they multiply: this share of the time shows. Half the
+/// vectors of a position's results share what they read.
+constexpr double kShown = 0.2, kResultsOfATile = 2;
 /// The model's error: with a measurement, a schedule need not be tried that is estimated this much slower.
 constexpr double kHopeless = 1.02;
 
@@ -73,7 +74,8 @@ double gathering(const Product& product, const VectorReduction& flat, const Targ
         results *= static_cast<double>(steps_of(flat, i, target));
   }
   double copies = std::max(product.copies, 0.0) * element * results / kResultsOfATile;
-  return (product.gathered / target.lanes() * kGatherCycles + copies / kCopyBytesPerCycle) / target.cores;
+  double reading = copies * kShown / machine_of(target).l2_bandwidth;
+  return (product.gathered / target.lanes() * kGatherCycles + reading) / target.cores;
 }
 
 /// Variables that a tile could extend along.

@@ -79,7 +79,7 @@ std::set<std::string> schedule_scalar_reduction(Schedule& s, BlockHandle block, 
     names = reduce_by_lanes(s, block, width, spatial, *only);
   else
     names.insert(s[s.decompose_reduction(block, reduce[0])]->name);
-  if (work >= kParallelIterations) run_parallel(s, spatial, target);
+  if (pays_in_parallel(work, target)) run_parallel(s, spatial, target);
   return names;
 }
 

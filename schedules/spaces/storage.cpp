@@ -1,4 +1,5 @@
 // In which type constants are kept.
+#include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "schedules/spaces/building_blocks.h"
 
@@ -15,8 +16,6 @@ bool is_constant(const Func& func, const Buffer& buffer) {
   }
   return true;
 }
-
-int64_t far_bytes(const Target& target) { return target.l2_bytes / 32; }
 
 bool may_be_half(DataType dtype, int64_t bytes, const Target& target, const Policy& policy) {
   return policy.rounding == Rounding::kHalfWeights && target.converts_half() && dtype == kFloat32 &&

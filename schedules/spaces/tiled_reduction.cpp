@@ -15,6 +15,7 @@
 
 #include "core/support/error.h"
 #include "core/tir/lower.h"
+#include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tiling.h"
@@ -199,7 +200,7 @@ class TiledReduction {
     outer_ = outer;
     if (!tile_loop_) tile_loop_ = outer_.back();
     int64_t work = iterations(*s_[block_]);
-    if (is_inside() || work < kParallelIterations || target_.cores == 1) return;
+    if (is_inside() || target_.cores == 1 || !pays_in_parallel(work, target_)) return;
     s_.parallel(banded_ ? *band_ : outer_.back());
     for (size_t i : outside_in())
       if (!cut_ && parts_[i].outer && iterations_[i] > 1) cut_ = i;
@@ -289,7 +290,6 @@ class TiledReduction {
   /// Elements computed when `producer` moves into `loop` (null: stays before), those beyond the first- and
   /// the second-level cache counted as more; nothing when it may not move there.
   std::optional<double> cost_inside(BlockHandle producer, std::optional<LoopHandle> loop) const {
-    constexpr double kFar = 2.5, kNear = 1.5;
     Schedule trial = s_;
     try {
       if (loop) trial.compute_at(producer, *loop);
@@ -308,8 +308,11 @@ class TiledReduction {
     }
     int64_t bytes = elements * trial[producer]->writes[0].buffer->dtype.bytes();
     if (loop && bytes > kStackBytes) return {};
-    double reach = bytes > target_.l2_bytes / 2 ? kFar : bytes > target_.l1_bytes * 3 / 4 ? kNear : 1;
-    return static_cast<double>(elements) * repeats * reach;
+    // Computing an element takes about as long as reading it from the first-level cache; lines that come
+    // from far away are fetched ahead.
+    constexpr double kMost = 2.5;
+    double reach = machine_of(target_).l1_bandwidth / bandwidth_within(target_, static_cast<double>(bytes));
+    return static_cast<double>(elements) * repeats * std::min((1 + reach) / 2, kMost);
   }
 
   /// Weights that no cache holds from one use to the next come from memory, each once: worth asking for

@@ -1,0 +1,111 @@
+#include "core/tir/machine.h"
+
+#include <algorithm>
+
+namespace lathe {
+namespace {
+
+/// "Software Optimization Guide for the AMD Zen4 Microarchitecture", 2.8 and 2.11: 512 bits go through units
+/// of 256, and a cycle loads one such vector or two of 256 bits; the second-level cache gives 32 bytes.
+constexpr MachineModel znver4() {
+  MachineModel model;
+  model.multiply_adds = model.bfloat16_dots = model.int8_dots = model.loads = {2, 2, 1};
+  return model;
+}
+
+constexpr MachineModel widest_256() {
+  MachineModel model;
+  model.multiply_adds = model.bfloat16_dots = model.int8_dots = model.loads = {2, 2, 0};
+  return model;
+}
+
+constexpr MachineModel widest_128() {
+  MachineModel model;
+  model.multiply_adds = model.bfloat16_dots = model.int8_dots = model.loads = {2, 0, 0};
+  return model;
+}
+
+constexpr char kFitted[] = "what the models of schedules were fitted to, on Zen 5";
+constexpr MachineRow kRows[] = {
+    {"znver5", "", "znver5", 0, {}, kFitted},
+    {"znver4", "", "znver4", 0, znver4(), "AMD's optimization guide for Zen 4; bandwidths as znver5"},
+    {"x86-64 with AVX-512", "x86_64", "", 512, {}, "two units of 512 bits; bandwidths as znver5"},
+    {"x86-64 with AVX2", "x86_64", "", 256, widest_256(), "two units of 256 bits; bandwidths as znver5"},
+    {"x86-64", "x86_64", "", 0, widest_128(), "two units of 128 bits; bandwidths as znver5"},
+    {"aarch64", "aarch64", "", 0, widest_128(), "two units of 128 bits (Neoverse N1); bandwidths as znver5"},
+    {"any", "", "", 0, {}, kFitted},
+};
+
+#define LATHE_FIELD(name, unit, doc, member)                             \
+  MachineField {                                                         \
+    name, unit, doc, [](MachineModel& m) -> double& { return m.member; } \
+  }
+constexpr MachineField kFields[] = {
+    LATHE_FIELD("multiply_adds_128", "a cycle", "float32, vectors of 128 bits", multiply_adds.bits128),
+    LATHE_FIELD("multiply_adds_256", "a cycle", "float32, vectors of 256 bits", multiply_adds.bits256),
+    LATHE_FIELD("multiply_adds_512", "a cycle", "float32, vectors of 512 bits", multiply_adds.bits512),
+    LATHE_FIELD("bfloat16_dots_128", "a cycle", "pairs of bfloat16, 128 bits", bfloat16_dots.bits128),
+    LATHE_FIELD("bfloat16_dots_256", "a cycle", "pairs of bfloat16, 256 bits", bfloat16_dots.bits256),
+    LATHE_FIELD("bfloat16_dots_512", "a cycle", "pairs of bfloat16, 512 bits", bfloat16_dots.bits512),
+    LATHE_FIELD("int8_dots_128", "a cycle", "fours of 8-bit integers, 128 bits", int8_dots.bits128),
+    LATHE_FIELD("int8_dots_256", "a cycle", "fours of 8-bit integers, 256 bits", int8_dots.bits256),
+    LATHE_FIELD("int8_dots_512", "a cycle", "fours of 8-bit integers, 512 bits", int8_dots.bits512),
+    LATHE_FIELD("loads_128", "a cycle", "from the first-level cache, 128 bits", loads.bits128),
+    LATHE_FIELD("loads_256", "a cycle", "from the first-level cache, 256 bits", loads.bits256),
+    LATHE_FIELD("loads_512", "a cycle", "from the first-level cache, 512 bits", loads.bits512),
+    LATHE_FIELD("latency", "cycles", "from one multiply-add of a sum to the next", latency),
+    LATHE_FIELD("l1_bandwidth", "bytes a cycle", "one core reads the first-level cache", l1_bandwidth),
+    LATHE_FIELD("l2_bandwidth", "bytes a cycle", "one core reads the second-level cache", l2_bandwidth),
+    LATHE_FIELD("l3_bandwidth", "bytes a cycle", "one core reads the third-level cache", l3_bandwidth),
+    LATHE_FIELD("memory_bandwidth", "bytes a cycle", "one core reads memory", memory_bandwidth),
+    LATHE_FIELD("core_bandwidth", "bytes a cycle", "what another core has just written", core_bandwidth),
+    LATHE_FIELD("launch_cycles", "cycles", "a parallel loop that does nothing", launch_cycles),
+    LATHE_FIELD("task_cycles", "cycles", "handing out a task of a parallel loop", task_cycles),
+    LATHE_FIELD("kept_bytes", "bytes", "kept by the last-level cache between runs", kept_bytes),
+};
+#undef LATHE_FIELD
+
+}  // namespace
+
+double RateByWidth::at(int bits) const {
+  if (bits > 256 && bits512 > 0) return bits512;
+  return bits > 128 && bits256 > 0 ? bits256 : bits128;
+}
+
+std::span<const MachineRow> machine_rows() { return kRows; }
+std::span<const MachineField> machine_fields() { return kFields; }
+
+const MachineRow& machine_row(const Target& target) {
+  return *std::find_if(std::begin(kRows), std::end(kRows) - 1, [&](const MachineRow& row) {
+    return target.triple.starts_with(row.triple) && (!*row.cpu || target.cpu == row.cpu) &&
+           target.vector_bits >= row.vector_bits;
+  });
+}
+
+const MachineModel& machine_of(const Target& target) {
+  return target.measured ? *target.measured : machine_row(target).model;
+}
+
+const RateByWidth& products_of(const MachineModel& machine, DataType operands, bool dot) {
+  if (!dot) return machine.multiply_adds;
+  return operands == kBFloat16 ? machine.bfloat16_dots : machine.int8_dots;
+}
+
+double bandwidth_within(const Target& target, double bytes) {
+  const MachineModel& machine = machine_of(target);
+  if (bytes > static_cast<double>(target.l2_bytes) / 2) return machine.l3_bandwidth;
+  return bytes > static_cast<double>(target.l1_bytes) * 3 / 4 ? machine.l2_bandwidth : machine.l1_bandwidth;
+}
+
+int64_t far_bytes(const Target& target) { return target.l2_bytes / 32; }
+
+// Layouts of tensors follow from this, and workloads that key the database from those: the table's number
+// counts, not a measurement of it.
+int Target::lanes_at_once() const {
+  const RateByWidth& rates = machine_row(*this).model.multiply_adds;
+  int bits = vector_bits;
+  while (bits > 128 && rates.at(bits / 2) >= 2 * rates.at(bits)) bits /= 2;
+  return bits / 32;
+}
+
+}  // namespace lathe

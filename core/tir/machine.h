@@ -1,0 +1,74 @@
+// What a machine does in a cycle: the numbers that schedules decide by, without measurements of their own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/support/dtype.h"
+#include "core/tir/target.h"
+
+namespace lathe {
+
+/// Vector instructions that one core begins in a cycle, by the bits of the vectors; 0: it has none so wide.
+struct RateByWidth {
+  double bits128 = 0, bits256 = 0, bits512 = 0;
+  /// For vectors of that many bits, or of the next of the three; what there is of narrower ones, where those
+  /// are none.
+  double at(int bits) const;
+};
+
+/// One core of a CPU; other kinds of devices will have numbers of their own. Cycles are the core's. Sizes of
+/// caches and registers are the target's (target.h). The defaults are what the models of schedules/ were made
+/// with (docs/decisions/014-machine-model.md).
+struct MachineModel {
+  RateByWidth multiply_adds{2, 2, 2};  // of float32
+  RateByWidth bfloat16_dots{2, 2, 2};  // adding two products to each float32
+  RateByWidth int8_dots{2, 2, 2};      // adding four products to each int32
+  RateByWidth loads{2, 2, 2};          // that the first-level cache answers
+  double latency = 4;                  // cycles from one multiply-add to the next of the same sum
+  // Bytes a cycle that one core reads, streaming.
+  double l1_bandwidth = 64, l2_bandwidth = 32, l3_bandwidth = 10, memory_bandwidth = 7;
+  double core_bandwidth = 4;    // of what another core has just written, from that one's caches
+  double launch_cycles = 4096;  // of a parallel loop, from its start to its end, when it does nothing
+  double task_cycles = 200;     // handing one of its tasks to a thread, and beginning that
+  /// Bytes of a model that the last-level cache, shared with whoever else runs, may be trusted to keep from
+  /// one run to the next.
+  double kept_bytes = 32 << 20;
+};
+
+/// The machines known by name or kind, the most specific first; the last one stands for any.
+struct MachineRow {
+  const char* name;
+  const char* triple;  // begins so
+  const char* cpu;     // LLVM's name; "" for any
+  int vector_bits;     // at least
+  MachineModel model;
+  const char* source;
+};
+std::span<const MachineRow> machine_rows();
+const MachineRow& machine_row(const Target& target);
+
+/// What was measured of the target's machine, else its row.
+const MachineModel& machine_of(const Target& target);
+
+/// The instructions that multiply and add operands of this type, several products at a time where `dot`.
+const RateByWidth& products_of(const MachineModel& machine, DataType operands, bool dot);
+
+/// Bytes a cycle from the cache that holds a working set of that size beside what else runs through it.
+double bandwidth_within(const Target& target, double bytes);
+
+/// Constants this large come from memory, or from a cache that all cores share, in each run of a model: the
+/// others' are as many again and again. All constants of a model together do when they are more than
+/// `kept_bytes`.
+int64_t far_bytes(const Target& target);
+
+/// A number of the model by its name, as in the file that keeps measurements.
+struct MachineField {
+  const char* name;
+  const char* unit;
+  const char* doc;
+  double& (*of)(MachineModel& model);
+};
+std::span<const MachineField> machine_fields();
+
+}  // namespace lathe

@@ -1,0 +1,98 @@
+#include "core/tir/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace lathe {
+namespace {
+
+Target target_of(const std::string& triple, const std::string& cpu, int vector_bits) {
+  Target target;
+  target.triple = triple;
+  target.cpu = cpu;
+  target.vector_bits = vector_bits;
+  return target;
+}
+
+TEST(MachineRows, FarIsNeverFasterThanNear) {
+  std::set<std::string> names;
+  for (const MachineRow& row : machine_rows()) {
+    const MachineModel& m = row.model;
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_GE(m.l1_bandwidth, m.l2_bandwidth) << row.name;
+    EXPECT_GE(m.l2_bandwidth, m.l3_bandwidth) << row.name;
+    EXPECT_GE(m.l3_bandwidth, m.memory_bandwidth) << row.name;
+    EXPECT_GE(m.l2_bandwidth, m.core_bandwidth) << row.name;
+    EXPECT_GE(m.launch_cycles, m.task_cycles) << row.name;
+    for (const RateByWidth& rates : {m.multiply_adds, m.bfloat16_dots, m.int8_dots, m.loads}) {
+      EXPECT_GT(rates.bits128, 0) << row.name;
+      EXPECT_GE(rates.bits128, rates.bits256) << row.name;
+      EXPECT_GE(rates.bits256, rates.bits512) << row.name;
+    }
+  }
+}
+
+TEST(MachineRows, TheMostSpecificOneCounts) {
+  auto row = [](const std::string& triple, const std::string& cpu, int vector_bits) {
+    return std::string(machine_row(target_of(triple, cpu, vector_bits)).name);
+  };
+  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "znver4", 512), "znver4");
+  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "znver5", 256), "znver5");
+  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "sapphirerapids", 512), "x86-64 with AVX-512");
+  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "haswell", 256), "x86-64 with AVX2");
+  EXPECT_EQ(row("x86_64-unknown-linux-gnu", "nehalem", 128), "x86-64");
+  EXPECT_EQ(row("aarch64-unknown-linux-gnu", "neoverse-n1", 128), "aarch64");
+  EXPECT_EQ(row("riscv64-unknown-linux-gnu", "", 128), "any");
+}
+
+TEST(MachineRows, HalfOfWideVectorsAtOnceWhereUnitsAreNarrower) {
+  EXPECT_EQ(target_of("", "znver4", 512).lanes_at_once(), 8);
+  EXPECT_EQ(target_of("", "znver4", 256).lanes_at_once(), 8);
+  EXPECT_EQ(target_of("", "znver5", 512).lanes_at_once(), 16);
+  EXPECT_EQ(target_of("x86_64-unknown-linux-gnu", "haswell", 256).lanes_at_once(), 8);
+  EXPECT_EQ(target_of("", "", 128).lanes_at_once(), 4);
+}
+
+TEST(Machine, RatesOfWidthsInBetween) {
+  EXPECT_EQ((RateByWidth{4, 2, 1}.at(64)), 4);
+  EXPECT_EQ((RateByWidth{4, 2, 1}.at(192)), 2);
+  EXPECT_EQ((RateByWidth{4, 2, 1}.at(384)), 1);
+  EXPECT_EQ((RateByWidth{4, 2, 0}.at(512)), 2) << "two of half the width";
+  EXPECT_EQ((RateByWidth{4, 0, 0}.at(512)), 4);
+}
+
+TEST(Machine, FieldsNameEachNumberOnce) {
+  EXPECT_EQ(machine_fields().size() * sizeof(double), sizeof(MachineModel));
+  MachineModel model;
+  std::set<std::string> names;
+  std::set<double*> numbers;
+  for (const MachineField& field : machine_fields()) {
+    EXPECT_TRUE(names.insert(field.name).second) << field.name;
+    EXPECT_TRUE(numbers.insert(&field.of(model)).second) << field.name;
+  }
+}
+
+TEST(Machine, WhatWasMeasuredCountsAndIsNoPartOfTheKey) {
+  Target target = target_of("x86_64-unknown-linux-gnu", "znver5", 512), measured = target;
+  MachineModel model;
+  model.l2_bandwidth = 57;
+  measured.measured = std::make_shared<const MachineModel>(model);
+  EXPECT_EQ(machine_of(target).l2_bandwidth, 32);
+  EXPECT_EQ(machine_of(measured).l2_bandwidth, 57);
+  EXPECT_EQ(to_text(measured), to_text(target));
+  EXPECT_EQ(measured, target);
+  EXPECT_EQ(measured.lanes_at_once(), target.lanes_at_once());
+}
+
+TEST(Machine, BandwidthOfWorkingSets) {
+  const Target target;  // 32 KiB and 1 MiB
+  EXPECT_EQ(bandwidth_within(target, 16 << 10), MachineModel{}.l1_bandwidth);
+  EXPECT_EQ(bandwidth_within(target, 32 << 10), MachineModel{}.l2_bandwidth);
+  EXPECT_EQ(bandwidth_within(target, 1 << 20), MachineModel{}.l3_bandwidth);
+  EXPECT_EQ(far_bytes(target), 32 << 10);
+}
+
+}  // namespace
+}  // namespace lathe
