@@ -12,7 +12,7 @@ constexpr Command kCommands[] = {
     {
         "",
         "--model M --target T [--shape NAME=1x3x224x224]... [--trials N] [--time 10m] [--threads N] "
-        "[--seed S] [--db FILE] [--out DIR] [--json]",
+        "[--seed S] [--db FILE] [--out DIR] [--decide] [--json]",
         "tune a model on this machine, report, and save a module to deploy",
         {"tune --model resnet18 --target cpu --trials 512",
          "tune --model net.onnx --shape x=1x3x48x192 --target cpu --time 10m --threads 2"},
@@ -72,7 +72,7 @@ constexpr Command kCommands[] = {
     },
     {
         "resume",
-        "JOB [--db FILE] [--out DIR] [--json]",
+        "JOB [--db FILE] [--out DIR] [--decide] [--json]",
         "go on with a job that was stopped or whose tracker died",
         {"tune resume 3f2a91c0", "tune resume 3f2a91c0 --db tuning.db --json"},
         resume_command,

@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/keys.h"
 #include "cli/progress.h"
+#include "cli/ship.h"
 #include "cli/tune_report.h"
 #include "core/codegen/host_target.h"
 #include "core/runtime/cores.h"
@@ -76,23 +77,56 @@ std::vector<std::string> admit_workers(const TuneJob& job, const std::string& fo
   return {"--key", folder + "/worker.key", "--tracker-key", tracker.public_key};
 }
 
-/// The last stage: a choice among the best schedules, made inside the model. Ctrl-C ends it early; what was
-/// found counts.
+/// A choice among the best schedules, made inside the model. Ctrl-C ends it early; what was found counts.
 tuner::WholeModelResult choose(const TuneJob& job, const relay::Module& fused, const Target& target,
-                               std::span<const tuner::Task> tasks, double search_seconds, db::Store& store) {
+                               const db::ChoiceKey& key, double search_seconds) {
   constexpr double kShare = 0.2, kMostSeconds = 60;
+  db::Store store(job.database);
   ChoiceProgress progress(job.json);
   InterruptScope interrupt;
   return tuner::choose_whole_model(
-      fused, target, store,
-      {.model_digest = tuner::tasks_digest(tasks),
-       .target = store.find_target(to_text(target)).value(),
-       .threads = static_cast<int>(job.threads),
-       .max_relative_error = job.max_relative_error},
+      fused, target, store, key,
       {.seconds =
            job.choice_seconds > 0 ? job.choice_seconds : std::min(kMostSeconds, kShare * search_seconds),
        .stop = [&] { return interrupt.interrupted(); },
        .on_change = [&](const tuner::ChoiceStatus& status) { progress.show(status); }});
+}
+
+ChoicePlace choice_place(const TuneJob& job, std::span<const tuner::Task> tasks, const Target& target,
+                         db::Store& store) {
+  ChoicePlace place{.key = {.model_digest = tuner::tasks_digest(tasks),
+                            .target = store.find_target(to_text(target)).value(),
+                            .threads = static_cast<int>(job.threads),
+                            .max_relative_error = job.max_relative_error}};
+  place.defaults = tuner::default_records(store, place.key, tasks, target);
+  return place;
+}
+
+/// Whether the tasks, each alone, are faster with their best schedules than with the default ones.
+bool tasks_favour_tuned(const tracker::TuneResult& result, std::span<const tuner::Task> tasks) {
+  double before = 0, after = 0;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const double by_default = result.status.tasks[i].default_seconds, best = result.winners[i].seconds;
+    if (by_default <= 0 || best <= 0) continue;
+    before += static_cast<double>(tasks[i].calls) * by_default;
+    after += static_cast<double>(tasks[i].calls) * best;
+  }
+  return after < before;
+}
+
+/// What follows the search: the choice, the race of what was chosen against the untuned build, the report.
+int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
+           std::span<const tuner::Task> tasks, const tracker::TuneResult& result) {
+  tuner::WholeModelResult choice;
+  std::optional<ChoicePlace> place;
+  if (!tasks.empty()) {
+    db::Store store(job.database);
+    place = choice_place(job, tasks, target, store);
+    tuner::forget_defaults(place->defaults, store, place->key);
+    choice = choose(job, fused, target, place->key, result.status.seconds);
+  }
+  const Shipment shipment = ship(job, target, fused, place, tasks_favour_tuned(result, tasks));
+  return report_tune_job(job, tasks, {result, choice, shipment});
 }
 
 /// Refuses what cannot end well before anything is spent on it.
@@ -154,9 +188,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                job.database);
     return kInterrupted;
   }
-  tuner::WholeModelResult choice;
-  if (!tasks.empty()) choice = choose(job, fused, target, tasks, result.status.seconds, store);
-  return report_tune_job(job, target, fused, tasks, {result, choice});
+  return finish(job, target, fused, tasks, result);
 }
 
 }  // namespace lathe::cli

@@ -22,13 +22,14 @@ struct TuneJob {
   std::string database;                                      // "": the default one
   std::string folder;                                        // where the module goes; "": lathe-out/MODEL
   bool json = false;
-  std::string listen;      // where workers of other machines may join; "": this machine's worker alone
+  bool decide = false;  // race longer, and end as inconclusive when that leaves it open which build is faster
+  std::string listen;   // where workers of other machines may join; "": this machine's worker alone
   std::string key, allow;  // files: the tracker's keys, and the public keys of those workers
 };
 
 /// Runs the job, with a tracker inside this process and a worker process beside it, and reports. `resume`:
 /// the uuid (or its beginning) of a job to go on with, whose model, shapes, target, budget, seed and accepted
-/// error replace those of `job`. Returns an ExitCode.
+/// error replace those of `job`. Returns an ExitCode (tune_report.h).
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume);
 
 }  // namespace lathe::cli

@@ -1,54 +1,14 @@
 #include "cli/tune_report.h"
 
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/best_build.h"
 #include "cli/exit_codes.h"
 #include "cli/progress.h"
 #include "cli/roofline.h"
-#include "core/runtime/executor.h"
-#include "core/runtime/thread_pool.h"
-#include "core/support/statistics.h"
-#include "tuner/final_build.h"
 
 namespace lathe::cli {
 namespace {
-namespace fs = std::filesystem;
-
 constexpr double kMost = 0.95;  // of the final speed: when it was reached is reported
-
-struct BeforeAfter {
-  double before = 0, after = 0;  // seconds
-};
-
-/// Both modules in turn on the same random inputs; the medians of the turns' medians.
-BeforeAfter time_in_turn(std::shared_ptr<const runtime::Module> before,
-                         std::shared_ptr<const runtime::Module> after, int threads) {
-  runtime::ThreadPool pool(threads);
-  runtime::Executor executors[] = {{std::move(before), pool.parallel()}, {std::move(after), pool.parallel()}};
-  for (runtime::Executor& executor : executors) {
-    runtime::set_random_inputs(executor, /*seed=*/0);
-    executor.run();
-  }
-  constexpr int kTurns = 7;
-  constexpr double kTurnSeconds = 0.15;
-  std::vector<double> medians[2];
-  for (int turn = 0; turn < kTurns; ++turn) {
-    for (int side : {turn % 2, 1 - turn % 2}) {
-      std::vector<double> samples;
-      for (double spent = 0; spent < kTurnSeconds || samples.size() < 3; spent += samples.back()) {
-        auto start = std::chrono::steady_clock::now();
-        executors[side].run();
-        samples.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-      }
-      medians[side].push_back(median(samples));
-    }
-  }
-  return {median(medians[0]), median(medians[1])};
-}
 
 struct Row {
   const tuner::Task& task;
@@ -94,15 +54,12 @@ void print_limits(const worker::MachineLimits& limits, int threads) {
 struct Report {
   const TuneJob& job;
   const TuneOutcome& outcome;
-  std::string module;  // the file
-  double rounding_error = 0;
-  BeforeAfter times;
   worker::MachineLimits limits;
   std::vector<Row> rows;
 };
 
 void print_text(const Report& report) {
-  const auto& [search, choice] = report.outcome;
+  const auto& [search, choice, shipment] = report.outcome;
   const tuner::SessionStatus& status = search.status;
   print_table(report.rows);
   print_limits(report.limits, static_cast<int>(report.job.threads));
@@ -118,12 +75,11 @@ void print_text(const Report& report) {
   if (choice.challengers > 0)
     fmt::print("whole model: {} of {} tasks exchanged, {} -> {} ({} exchanges tried)\n", choice.exchanged,
                choice.tasks, duration_text(choice.before), duration_text(choice.after), choice.challengers);
-  fmt::print("model: {} before, {} after ({:.2f}x)\n", duration_text(report.times.before),
-             duration_text(report.times.after), report.times.before / report.times.after);
-  if (report.rounding_error > 0)
+  fmt::print("{}", shipment_text(shipment));
+  if (shipment.rounding_error > 0)
     fmt::print("large constants are kept in half precision: outputs are off by {:.1e} of the largest\n",
-               report.rounding_error);
-  fmt::print("module:  {}\nrecords: {} (job {})\n", report.module, report.job.database, search.uuid);
+               shipment.rounding_error);
+  fmt::print("module:  {}\nrecords: {} (job {})\n", shipment.module, report.job.database, search.uuid);
 }
 
 nlohmann::json task_json(const Row& row, const worker::MachineLimits& limits) {
@@ -141,8 +97,22 @@ nlohmann::json task_json(const Row& row, const worker::MachineLimits& limits) {
           {"failures", failures_by_kind(row.state)}};
 }
 
+/// The interval has no ends (null) where there were too few turns for one.
+nlohmann::json race_json(const Shipment& shipment) {
+  constexpr const char* kVerdicts[] = {"tuned is faster", "untuned is faster", "equal", "undecided"};
+  const tuner::RaceResult& race = shipment.race;
+  return {{"shipped", shipment.tuned ? "tuned" : "untuned"},
+          {"verdict", kVerdicts[static_cast<size_t>(race.verdict)]},
+          {"untuned_ms", race.incumbent * 1e3},
+          {"tuned_ms", race.challenger * 1e3},
+          {"ratio", race.ratio},
+          {"low", race.low},
+          {"high", race.high},
+          {"pairs", race.turns}};
+}
+
 void print_json(const Report& report) {
-  const auto& [search, choice] = report.outcome;
+  const auto& [search, choice, shipment] = report.outcome;
   nlohmann::json tasks = nlohmann::json::array();
   for (const Row& row : report.rows) tasks.push_back(task_json(row, report.limits));
   nlohmann::json object = {{"model", report.job.model},
@@ -150,14 +120,15 @@ void print_json(const Report& report) {
                            {"threads", report.job.threads},
                            {"trials", search.status.trials},
                            {"seconds", search.status.seconds},
-                           {"before_ms", report.times.before * 1e3},
-                           {"after_ms", report.times.after * 1e3},
-                           {"rounding_error", report.rounding_error},
+                           {"before_ms", shipment.race.incumbent * 1e3},
+                           {"after_ms", shipment.seconds() * 1e3},
+                           {"race", race_json(shipment)},
+                           {"rounding_error", shipment.rounding_error},
                            {"tasks", tasks},
                            {"peak_gflops", report.limits.flops / 1e9},
                            {"memory_gbps", report.limits.bandwidth / 1e9},
                            {"rank_correlation", search.status.quality.spearman},
-                           {"module", report.module},
+                           {"module", shipment.module},
                            {"database", report.job.database},
                            {"job", search.uuid}};
   if (auto most = tuner::reached(search.milestones, kMost)) {
@@ -175,20 +146,8 @@ void print_json(const Report& report) {
 
 }  // namespace
 
-int report_tune_job(const TuneJob& job, const Target& target, const relay::Module& fused,
-                    std::span<const tuner::Task> tasks, const TuneOutcome& outcome) {
-  int threads = static_cast<int>(job.threads);
-  auto untuned =
-      runtime::Module::from_image(tuner::final_build(fused, target, tuner::default_schedules(target)));
-  BestBuild build = best_build(fused, target, {job.database, threads, job.max_relative_error});
-  build.image.plan.model = job.model;
-  fs::create_directories(job.folder);
-  Report report{job, outcome,
-                (fs::path(job.folder) / (fs::path(job.model).stem().string() + ".lathe")).string(),
-                build.difference};
-  runtime::write_module(report.module, build.image);
-  report.times = time_in_turn(untuned, runtime::Module::open(report.module), threads);
-  report.limits = worker::measure_limits(threads);
+int report_tune_job(const TuneJob& job, std::span<const tuner::Task> tasks, const TuneOutcome& outcome) {
+  Report report{job, outcome, worker::measure_limits(static_cast<int>(job.threads))};
   bool measured = tasks.empty();
   for (size_t i = 0; i < tasks.size(); ++i) {
     const auto& [seconds, relative_error] = outcome.search.winners[i];
@@ -197,8 +156,12 @@ int report_tune_job(const TuneJob& job, const Target& target, const relay::Modul
     measured |= seconds > 0;
   }
   (job.json ? print_json : print_text)(report);
-  if (!measured) fmt::print(stderr, "nothing was measured: every candidate failed\n");
-  return measured ? kSuccess : kNegative;
+  if (!measured) {
+    fmt::print(stderr, "nothing was measured: every candidate failed\n");
+    return kNegative;
+  }
+  const bool undecided = outcome.shipment.race.verdict == tuner::Verdict::kUndecided;
+  return job.decide && undecided ? kInconclusive : kSuccess;
 }
 
 }  // namespace lathe::cli

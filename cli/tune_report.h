@@ -1,11 +1,10 @@
-// What a tuning job ends with: the module file, the times before and after, a table by task.
+// What a tuning job ends with: a table by task, and what became of the model.
 #pragma once
 
 #include <span>
 
+#include "cli/ship.h"
 #include "cli/tune_job.h"
-#include "core/relay/expr.h"
-#include "core/tir/target.h"
 #include "tracker/tune_job.h"
 #include "tuner/whole_model.h"
 
@@ -14,11 +13,11 @@ namespace lathe::cli {
 struct TuneOutcome {
   const tracker::TuneResult& search;
   const tuner::WholeModelResult& choice;
+  const Shipment& shipment;
 };
 
-/// Builds the model with default and with best schedules, times both in turn, writes the module into the
-/// job's folder and prints the report. Returns an ExitCode: kNegative when nothing was measured.
-int report_tune_job(const TuneJob& job, const Target& target, const relay::Module& fused,
-                    std::span<const tuner::Task> tasks, const TuneOutcome& outcome);
+/// Prints the report. Returns an ExitCode: kNegative when nothing was measured, kInconclusive when the job
+/// was asked to decide which build is the faster and could not.
+int report_tune_job(const TuneJob& job, std::span<const tuner::Task> tasks, const TuneOutcome& outcome);
 
 }  // namespace lathe::cli

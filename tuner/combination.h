@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "tuner/race.h"
+
 namespace lathe::tuner {
 
 /// For each task the number of one of its alternatives.
@@ -14,26 +16,18 @@ using Combination = std::vector<size_t>;
 
 /// Runs a model as two combinations, the incumbent and a challenger: real ones (model_race.h), or a fake in
 /// tests.
-class ModelTimer {
+class ModelTimer : public TurnTimer {
  public:
-  virtual ~ModelTimer() = default;
   /// Makes the challenger ready, in place of the last one. Throws Error when it cannot be built.
   virtual void challenge(const Combination& challenger) = 0;
   /// The challenger is the incumbent from now on. REQUIRES: challenge().
   virtual void accept() = 0;
 
-  /// Seconds of one run of the model, both timed one after the other.
-  struct Turn {
-    double incumbent = 0, challenger = 0;
-  };
-  virtual Turn turn() = 0;
   /// Seconds that each task takes in one run.
   struct Profile {
     std::vector<double> incumbent, challenger;
   };
   virtual Profile profile() = 0;
-  /// Seconds since the timer was made.
-  virtual double elapsed() const = 0;
 };
 
 /// So far.

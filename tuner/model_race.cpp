@@ -29,6 +29,18 @@ std::vector<double> loop(double seconds, FunctionRef<void()> run) {
   return samples;
 }
 
+/// One turn of both; on odd ones the incumbent begins.
+TurnTimer::Turn take_turn(runtime::Executor& incumbent, runtime::Executor& challenger, bool odd) {
+  TurnTimer::Turn times;
+  const auto time = [](runtime::Executor& executor) {
+    return median(loop(kTurnSeconds, [&] { executor.run(); }));
+  };
+  if (odd) times.incumbent = time(incumbent);
+  times.challenger = time(challenger);
+  if (!odd) times.incumbent = time(incumbent);
+  return times;
+}
+
 }  // namespace
 
 struct ModelRace::Contender {
@@ -63,14 +75,7 @@ void ModelRace::challenge(const Combination& challenger) {
 void ModelRace::accept() { incumbent_ = std::exchange(challenger_, nullptr); }
 
 ModelTimer::Turn ModelRace::turn() {
-  Turn times;
-  const auto time = [](Contender& contender) {
-    return median(loop(kTurnSeconds, [&] { contender.executor.run(); }));
-  };
-  if (++turns_ % 2) times.incumbent = time(*incumbent_);
-  times.challenger = time(*challenger_);
-  if (turns_ % 2 == 0) times.incumbent = time(*incumbent_);
-  return times;
+  return take_turn(incumbent_->executor, challenger_->executor, ++turns_ % 2 != 0);
 }
 
 ModelTimer::Profile ModelRace::profile() {
@@ -104,5 +109,18 @@ std::vector<double> ModelRace::task_seconds(const Contender& contender,
 }
 
 double ModelRace::elapsed() const { return seconds_since(begun_); }
+
+ModulePair::ModulePair(std::shared_ptr<const runtime::Module> incumbent,
+                       std::shared_ptr<const runtime::Module> challenger, int threads)
+    : pool_(threads),
+      incumbent_(std::move(incumbent), pool_.parallel()),
+      challenger_(std::move(challenger), pool_.parallel()) {
+  for (runtime::Executor* executor : {&incumbent_, &challenger_})
+    runtime::set_random_inputs(*executor, /*seed=*/0);
+}
+
+TurnTimer::Turn ModulePair::turn() { return take_turn(incumbent_, challenger_, ++turns_ % 2 != 0); }
+
+double ModulePair::elapsed() const { return seconds_since(begun_); }
 
 }  // namespace lathe::tuner

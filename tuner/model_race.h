@@ -43,4 +43,20 @@ class ModelRace final : public ModelTimer {
   int turns_ = 0;
 };
 
+/// Two modules, timed in turn as ModelRace does it, on the same random inputs.
+class ModulePair final : public TurnTimer {
+ public:
+  ModulePair(std::shared_ptr<const runtime::Module> incumbent,
+             std::shared_ptr<const runtime::Module> challenger, int threads);
+
+  Turn turn() override;
+  double elapsed() const override;
+
+ private:
+  runtime::ThreadPool pool_;
+  runtime::Executor incumbent_, challenger_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  int turns_ = 0;
+};
+
 }  // namespace lathe::tuner

@@ -2,6 +2,7 @@
 // (docs/decisions/009-whole-model-choice.md).
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "core/tir/target.h"
 #include "db/store.h"
 #include "tuner/combination.h"
+#include "tuner/tasks.h"
 
 namespace lathe::tuner {
 
@@ -42,5 +44,21 @@ struct WholeModelResult {
 /// Error as ModelBuilder and the store do.
 WholeModelResult choose_whole_model(const relay::Module& fused, const Target& target, db::Store& store,
                                     const db::ChoiceKey& key, const ChoiceLimits& limits);
+
+/// The records of the default schedules, by workload: what was measured for the key's target and threads with
+/// results within its error. Workloads whose default schedule has no such record are left out.
+std::map<db::WorkloadId, db::MeasurementId> default_records(db::Store& store, const db::ChoiceKey& key,
+                                                            std::span<const Task> tasks,
+                                                            const Target& target);
+
+/// Stores for `key` that the default schedules are faster together than the best of each task: by `race`, of
+/// these as challenger against the defaults. A task whose default schedule was never measured keeps its best
+/// in later builds.
+void choose_defaults(const std::map<db::WorkloadId, db::MeasurementId>& defaults, db::Store& store,
+                     const db::ChoiceKey& key, const RaceResult& race);
+
+/// Takes back a choice of choose_defaults: the next race may end otherwise.
+void forget_defaults(const std::map<db::WorkloadId, db::MeasurementId>& defaults, db::Store& store,
+                     const db::ChoiceKey& key);
 
 }  // namespace lathe::tuner

@@ -14,6 +14,16 @@ void add_farm_flags(Flags& flags, TuneJob& job) {
   flags.add("--allow", job.allow, "file with the public keys of workers, one a line");
 }
 
+/// What a resumed job is asked anew.
+void add_ending_flags(Flags& flags, TuneJob& job) {
+  flags.add("--db", job.database, "the tuning database");
+  flags.add("--out", job.folder, "folder for the module file (lathe-out/MODEL)");
+  flags.add("--decide", job.decide,
+            "race the tuned against the untuned build for up to 5 minutes instead of half a one; exit code 3 "
+            "when that leaves it open which is faster");
+  flags.add("--json", job.json, "the last line of stdout is one JSON object");
+}
+
 }  // namespace
 
 int tune_command(Flags& flags) {
@@ -36,9 +46,7 @@ int tune_command(Flags& flags) {
   flags.add_share("--max-relative-error", job.max_relative_error,
                   "a schedule whose outputs are off by more, of the largest value, is wrong; from 0.0005 on "
                   "large weights may be kept in half precision");
-  flags.add("--db", job.database, "the tuning database");
-  flags.add("--out", job.folder, "folder for the module file (lathe-out/MODEL)");
-  flags.add("--json", job.json, "the last line of stdout is one JSON object");
+  add_ending_flags(flags, job);
   add_farm_flags(flags, job);
   if (!flags.parse()) return kSuccess;
   job.shapes = parse_shapes(shapes);
@@ -50,9 +58,7 @@ int resume_command(Flags& flags) {
   std::string uuid;
   flags.add("JOB", uuid, "the job's id, or its beginning, as `tune query jobs` shows it",
             Flags::Need::kRequired);
-  flags.add("--db", job.database, "the tuning database");
-  flags.add("--out", job.folder, "folder for the module file (lathe-out/MODEL)");
-  flags.add("--json", job.json, "the last line of stdout is one JSON object");
+  add_ending_flags(flags, job);
   add_farm_flags(flags, job);
   if (!flags.parse()) return kSuccess;
   return run_tune_job_here(std::move(job), uuid);

@@ -1,6 +1,7 @@
 // The main job as a user runs it: real tracker, real worker process, real compiler, real database.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -39,6 +40,14 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
   EXPECT_EQ(report["trials"], 28);
   EXPECT_GT(report["before_ms"].get<double>(), 0);
   EXPECT_GT(report["after_ms"].get<double>(), 0);
+  nlohmann::json race = report["race"];
+  ASSERT_TRUE(race.is_object()) << job.output;
+  EXPECT_THAT(race["shipped"], AnyOf("tuned", "untuned"));
+  EXPECT_THAT(race["verdict"], AnyOf("tuned is faster", "untuned is faster", "equal", "undecided"));
+  EXPECT_GE(race["pairs"], 10);
+  EXPECT_LE(race["low"].get<double>(), race["ratio"].get<double>());
+  EXPECT_LE(race["ratio"].get<double>(), race["high"].get<double>());
+  EXPECT_EQ(race[race["shipped"] == "tuned" ? "tuned_ms" : "untuned_ms"], report["after_ms"]);
   ASSERT_FALSE(report["tasks"].empty());
   for (const auto& task : report["tasks"]) {
     EXPECT_GE(task["weight"].get<int>(), 1);
@@ -82,6 +91,20 @@ TEST_F(TuneJobs, ChoosesOverTheWholeModel) {
       fmt::format("compile --model dqn --threads 1 --db {} --out {}", path("t.db"), path("again.lathe")));
   ASSERT_EQ(compiled.code, 0) << compiled.output;
   EXPECT_EQ(read_file(path("again.lathe")), read_file(report["module"]));
+}
+
+/// The default schedule of a sum is all that a job of one trial knows: there is nothing to be better than.
+TEST_F(TuneJobs, ABuildThatIsTheUntunedOneIsSaidToBe) {
+  std::ofstream(path("sum.relay")) << R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(4, 4096), float32]) { sum(%x, axis=[1]) })";
+  Finished job = tune(fmt::format("--model {} --target cpu --threads 1 --trials 1 --decide --db {} --out {}",
+                                  path("sum.relay"), path("t.db"), path("out")));
+  EXPECT_EQ(job.code, 0) << job.output;
+  EXPECT_THAT(job.output, HasSubstr("the two builds are the same"));
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path("out")))
+    files += entry.path().extension() == ".lathe";
+  EXPECT_EQ(files, 1) << "what lost is not left behind";
 }
 
 /// The large dense layer of dqn reads its weights from memory: in half precision in half the time.
@@ -172,6 +195,7 @@ TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
       {"--model dqn --target cpu --precision double", "must be given, bf16, int8 or float64"},
       {"--model dqn --target cpu --time soon", "--time"},
       {"--model dqn --target cpu --whole-model -1s", "--whole-model"},
+      {"--model dqn --target cpu --decide=perhaps", "--decide"},
       {"--model dqn --target cpu --max-relative-error 0", "`0` must be a number above 0 and below 1"},
       {"--model dqn --target cpu --max-relative-error 1", "--max-relative-error"},
       {"--model dqn --target cpu --max-relative-error nan", "--max-relative-error"},

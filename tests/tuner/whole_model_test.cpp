@@ -14,6 +14,7 @@
 #include "tuner/final_build.h"
 #include "tuner/model_race.h"
 #include "tuner/optimize.h"
+#include "tuner/search.h"
 #include "tuner/tasks.h"
 
 namespace lathe::tuner {
@@ -48,8 +49,9 @@ class WholeModel : public ::testing::Test {
     return found;
   }
 
-  db::MeasurementId measured(const std::string& trace, float seconds, double error = 0) {
-    db::NewTrial trial{.workload = workload_, .trace = trace};
+  db::MeasurementId measured(const std::string& trace, float seconds, double error = 0,
+                             const std::string& print = "") {
+    db::NewTrial trial{.workload = workload_, .trace = trace, .program = print};
     db::TrialId id = store_.add_trials(job_, std::span(&trial, 1)).at(0).trial;
     db::TrialResult result{.lease = store_.grant(id, "w", 1).value().id,
                            .device = device_,
@@ -138,6 +140,39 @@ TEST_F(WholeModel, BuildsFollowTheChoiceUntilABetterRecordComes) {
   now_ms_ += 1000;
   measured(direct[1], 0.5e-3f);
   EXPECT_EQ(built(), program(direct[1]));
+}
+
+TEST_F(WholeModel, BuildsFollowTheDefaultsWhereTheseWonUntilThatIsTakenBack) {
+  const schedule::Trace trace = schedule::default_trace(task_.workload, target_);
+  const std::string print = fingerprint(schedule::replay(trace, task_.workload));
+  std::string other = traces(true, 1).at(0);
+  if (program(other) == program(schedule::to_json(trace))) other = traces(false, 1).at(0);
+  EXPECT_TRUE(default_records(store_, key(), tasks_, target_).empty());
+  db::MeasurementId by_default = measured(schedule::to_json(trace), 1.3e-3f, /*error=*/0, print);
+  measured(other, 1e-3f);
+  const auto defaults = default_records(store_, key(), tasks_, target_);
+  EXPECT_EQ(defaults, (std::map<db::WorkloadId, db::MeasurementId>{{workload_, by_default}}));
+  EXPECT_EQ(built(), program(other));
+  choose_defaults(defaults, store_, key(), {.incumbent = 1, .challenger = 2});
+  EXPECT_EQ(built(), program(schedule::to_json(trace)));
+  EXPECT_EQ(store_.find_choice(key())->seconds_after, 1);
+  forget_defaults(defaults, store_, key());
+  EXPECT_EQ(built(), program(other));
+  // A choice of anything else is left alone.
+  store_.set_choice({.key = key(), .tasks = {{workload_, measured(traces(false, 3).at(2), 1.1e-3f)}}});
+  forget_defaults(defaults, store_, key());
+  EXPECT_EQ(store_.find_choice(key())->tasks.size(), 1u);
+}
+
+TEST_F(WholeModel, ModulesRaceAsFiles) {
+  const std::string path = folder_ / "m.lathe";
+  runtime::write_module(path, final_build(fused_, target_, default_schedules(target_)));
+  ModulePair pair(runtime::Module::open(path), runtime::Module::open(path), /*threads=*/1);
+  const RaceResult result = race(pair, {.seconds = 0});
+  EXPECT_EQ(result.turns, 10);
+  EXPECT_GT(result.incumbent, 0);
+  EXPECT_LE(result.low, result.ratio);
+  EXPECT_LE(result.ratio, result.high);
 }
 
 TEST_F(WholeModel, ChoosesOnThisMachineAndRemembers) {

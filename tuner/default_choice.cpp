@@ -1,0 +1,64 @@
+// Default schedules as the choice over a whole model: what they are faster than was tuned in vain.
+#include "schedules/schedule.h"
+#include "schedules/space.h"
+#include "tuner/search.h"
+#include "tuner/whole_model.h"
+
+namespace lathe::tuner {
+namespace {
+
+db::BestQuery query_of(const db::ChoiceKey& key, db::WorkloadId workload) {
+  return {.workload = workload,
+          .target = key.target,
+          .threads = key.threads,
+          .accept_unconfirmed = true,
+          .max_relative_error = key.max_relative_error};
+}
+
+/// Whether `record` is what builds of that workload use anyway.
+bool is_best(db::Store& store, const db::ChoiceKey& key, db::WorkloadId workload, db::MeasurementId record) {
+  auto best = store.best(query_of(key, workload));
+  return best && best->measurement.id == record;
+}
+
+}  // namespace
+
+std::map<db::WorkloadId, db::MeasurementId> default_records(db::Store& store, const db::ChoiceKey& key,
+                                                            std::span<const Task> tasks,
+                                                            const Target& target) {
+  std::map<db::WorkloadId, db::MeasurementId> found;
+  for (const Task& task : tasks) {
+    auto workload = store.find_workload(task.digest);
+    if (!workload) continue;
+    const std::string print =
+        fingerprint(schedule::replay(schedule::default_trace(task.workload, target), task.workload));
+    for (const db::Measurement& known : store.history(*workload, key.target))
+      if (known.program == print && known.threads == key.threads &&
+          known.relative_error <= key.max_relative_error)
+        found[*workload] = known.id;
+  }
+  return found;
+}
+
+void choose_defaults(const std::map<db::WorkloadId, db::MeasurementId>& defaults, db::Store& store,
+                     const db::ChoiceKey& key, const RaceResult& race) {
+  db::Choice choice{.key = key, .seconds_before = race.challenger, .seconds_after = race.incumbent};
+  for (const auto& [workload, record] : defaults)
+    if (!is_best(store, key, workload, record)) choice.tasks.push_back({workload, record});
+  store.set_choice(choice);
+}
+
+void forget_defaults(const std::map<db::WorkloadId, db::MeasurementId>& defaults, db::Store& store,
+                     const db::ChoiceKey& key) {
+  auto choice = store.find_choice(key);
+  if (!choice || choice->tasks.empty()) return;
+  std::map<db::WorkloadId, db::MeasurementId> chosen;
+  for (const db::Choice::Task& task : choice->tasks) chosen[task.workload] = task.measurement;
+  for (const auto& [workload, record] : chosen)
+    if (auto known = defaults.find(workload); known == defaults.end() || known->second != record) return;
+  for (const auto& [workload, record] : defaults)
+    if (!chosen.contains(workload) && !is_best(store, key, workload, record)) return;
+  store.set_choice({.key = key});
+}
+
+}  // namespace lathe::tuner

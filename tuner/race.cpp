@@ -1,0 +1,62 @@
+#include "tuner/race.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/support/signed_rank.h"
+#include "core/support/statistics.h"
+
+namespace lathe::tuner {
+namespace {
+
+/// Turns at which the race is looked at.
+constexpr int kLooks[] = {10, 16, 26, 42, 68, 110, 178, 288, 461, 737};
+constexpr double kError = 0.05;  // of the interval, over all looks
+constexpr double kEqual = 0.01;  // less is no difference to a user
+
+Verdict verdict_of(const Location& ln_ratio) {
+  if (ln_ratio.low > 0) return Verdict::kFaster;
+  if (ln_ratio.high < 0) return Verdict::kSlower;
+  const double equal = std::log(1 + kEqual);
+  return ln_ratio.low > -equal && ln_ratio.high < equal ? Verdict::kEqual : Verdict::kUndecided;
+}
+
+RaceResult look(std::span<const double> incumbent, std::span<const double> ln_ratios) {
+  const Location at = hodges_lehmann(ln_ratios, 1 - kError / std::size(kLooks));
+  RaceResult result{.verdict = verdict_of(at),
+                    .incumbent = median({incumbent.begin(), incumbent.end()}),
+                    .ratio = std::exp(at.centre),
+                    .low = std::exp(at.low),
+                    .high = std::exp(at.high),
+                    .turns = static_cast<int>(ln_ratios.size())};
+  result.challenger = result.incumbent / result.ratio;
+  return result;
+}
+
+}  // namespace
+
+RaceResult race(TurnTimer& timer, const RaceLimits& limits) {
+  const double begun = timer.elapsed();
+  std::vector<double> incumbent, ln_ratios;
+  RaceResult result;
+  for (int turns : kLooks) {
+    bool over = limits.stop();
+    while (static_cast<int>(ln_ratios.size()) < turns && !over) {
+      const TurnTimer::Turn turn = timer.turn();
+      incumbent.push_back(turn.incumbent);
+      ln_ratios.push_back(std::log(turn.incumbent / turn.challenger));
+      over = limits.stop() ||
+             (static_cast<int>(ln_ratios.size()) >= kLooks[0] && timer.elapsed() - begun >= limits.seconds);
+    }
+    if (!ln_ratios.empty()) result = look(incumbent, ln_ratios);
+    if (over || result.verdict != Verdict::kUndecided) break;
+  }
+  return result;
+}
+
+bool prefers_challenger(Verdict verdict, bool favoured) {
+  return verdict == Verdict::kFaster || (verdict != Verdict::kSlower && favoured);
+}
+
+}  // namespace lathe::tuner
