@@ -10,7 +10,6 @@
 #include "cli/progress.h"
 #include "tuner/final_build.h"
 #include "tuner/model_race.h"
-#include "tuner/whole_model.h"
 
 namespace lathe::cli {
 namespace {

@@ -1,7 +1,6 @@
 // What a job ships: the tuned build or, where it lost against that, the untuned one.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,13 +10,14 @@
 #include "core/tir/target.h"
 #include "db/store.h"
 #include "tuner/race.h"
+#include "tuner/whole_model.h"
 
 namespace lathe::cli {
 
 /// Where a choice for the job's model is kept.
 struct ChoicePlace {
   db::ChoiceKey key;
-  std::map<db::WorkloadId, db::MeasurementId> defaults;  // tuner::default_records
+  tuner::DefaultRecords defaults;
 };
 
 struct Shipment {

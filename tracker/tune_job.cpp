@@ -1,11 +1,12 @@
 #include "tracker/tune_job.h"
 
 #include <algorithm>
-#include <set>
 #include <unordered_map>
 
 #include "core/support/error.h"
 #include "core/support/statistics.h"
+#include "tracker/confirm.h"
+#include "tuner/whole_model.h"
 
 namespace lathe::tracker {
 namespace {
@@ -24,30 +25,6 @@ wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   return evaluation;
 }
 
-/// When a job of limited time waits no longer: `seconds` from now are over, the farm has no worker, and has
-/// been silent for long.
-class Patience {
- public:
-  Patience(const TuneRequest& request, double seconds)
-      : request_(request), seconds_(seconds), start_(Clock::now()), last_answer_(start_) {}
-
-  void answered() { last_answer_ = Clock::now(); }
-  bool is_over(FarmClient& farm) const {
-    auto since = [](Clock::time_point then) {
-      return std::chrono::duration<double>(Clock::now() - then).count();
-    };
-    return request_.seconds > 0 && since(start_) > seconds_ && since(last_answer_) > request_.patience &&
-           farm.status().slots == 0;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  const TuneRequest& request_;
-  double seconds_;
-  Clock::time_point start_, last_answer_;
-};
-
 /// The tuner's candidates as trials of one job of the farm.
 class FarmMeasurer final : public tuner::Measurer {
  public:
@@ -59,7 +36,7 @@ class FarmMeasurer final : public tuner::Measurer {
         target_(target),
         store_(store),
         farm_(farm),
-        patience_(request, request.seconds) {}
+        patience_({request.seconds > 0, request.seconds, request.patience}) {}
 
   size_t submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override {
     std::vector<Candidate> candidates;
@@ -181,34 +158,21 @@ db::BestQuery query_of(const TuneRequest& request, const Rows& rows, db::Workloa
           .max_relative_error = request.max_relative_error};
 }
 
-/// Measures the leaders of each task again, all of them interleaved, several times over; the median of a
-/// leader's samples replaces what the search measured.
-void confirm_leaders(const TuneRequest& request, const Rows& rows, db::Store& store, FarmClient& farm) {
-  constexpr int kLeaders = 3, kRounds = 2;
-  std::set<TrialId> open;
-  Patience patience(request, 0);
-  for (int round = 0; round < kRounds; ++round) {
-    for (int place = 0; place < kLeaders; ++place) {
-      for (db::WorkloadId workload : rows.workloads) {
-        db::BestQuery query = query_of(request, rows, workload);
-        std::vector<db::Measurement> leaders = store.top(query, kLeaders);
-        if (static_cast<size_t>(place) >= leaders.size()) continue;
-        Candidate again{workload, leaders[static_cast<size_t>(place)].trace,
-                        leaders[static_cast<size_t>(place)].program};
-        again.confirm = true;
-        again.evaluation = evaluation_of(request, true);
-        for (const Submission& answer : farm.submit(static_cast<JobId>(rows.job), std::span(&again, 1)))
-          if (answer.status == Submission::Status::kQueued) open.insert(answer.trial);
-      }
-    }
-    while (!open.empty()) {
-      for (const Finished& finished : farm.poll(static_cast<JobId>(rows.job), milliseconds(500))) {
-        open.erase(finished.trial);
-        patience.answered();
-      }
-      if (patience.is_over(farm)) return farm.cancel(static_cast<JobId>(rows.job));
-    }
-  }
+/// What the report compares the best with is measured as often, and beside it.
+void update_defaults(const tuner::DefaultRecords& defaults, const Rows& rows, tuner::SessionStatus& status) {
+  for (size_t i = 0; i < rows.workloads.size(); ++i)
+    if (auto known = defaults.find(rows.workloads[i]); known != defaults.end())
+      status.tasks[i].default_seconds = known->second.seconds;
+}
+
+/// Measures the leaders of each task and its default schedule again.
+void confirm(const TuneRequest& request, const Rows& rows, const tuner::DefaultRecords& defaults,
+             db::Store& store, FarmClient& farm) {
+  std::vector<Leader> leaders = find_leaders(
+      store, rows.workloads, [&](db::WorkloadId workload) { return query_of(request, rows, workload); },
+      defaults);
+  Patience patience({request.seconds > 0, 0, request.patience});
+  confirm_leaders(leaders, static_cast<JobId>(rows.job), evaluation_of(request, true), farm, patience);
 }
 
 }  // namespace
@@ -240,8 +204,13 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
   if (searches) session.run(on_change, stop);
   result.interrupted = stop();
-  if (!result.interrupted) confirm_leaders(request, rows, store, farm);
   result.status = session.status();
+  if (!result.interrupted) {
+    const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
+    const Target target = parse_target_text(request.target);
+    confirm(request, rows, tuner::default_records(store, key, tasks, target), store, farm);
+    update_defaults(tuner::default_records(store, key, tasks, target), rows, result.status);
+  }
   result.milestones = session.milestones();
   if (std::string model = session.saved_model(); !model.empty())
     store.add_cost_model({rows.job, rows.target, 0, result.status.trials, result.status.quality.spearman,

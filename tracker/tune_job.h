@@ -39,8 +39,8 @@ struct TuneResult {
   std::vector<Winner> winners;  // by task
 };
 
-/// Runs the job: trials until the budget is spent, then the leaders of each task are measured again and the
-/// best confirmed. `stop` asks for an early end: the job is then left stopped, to be resumed. Throws Error as
+/// Runs the job: trials until the budget is spent, then the leaders of each task and its default schedule are
+/// measured again and the best confirmed. `stop` asks for an early end: the job is then left stopped, to be resumed. Throws Error as
 /// the store and the farm do.
 TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store,
                         FarmClient& farm, const tuner::Session::OnChange& on_change,

@@ -23,10 +23,9 @@ bool is_best(db::Store& store, const db::ChoiceKey& key, db::WorkloadId workload
 
 }  // namespace
 
-std::map<db::WorkloadId, db::MeasurementId> default_records(db::Store& store, const db::ChoiceKey& key,
-                                                            std::span<const Task> tasks,
-                                                            const Target& target) {
-  std::map<db::WorkloadId, db::MeasurementId> found;
+DefaultRecords default_records(db::Store& store, const db::ChoiceKey& key, std::span<const Task> tasks,
+                               const Target& target) {
+  DefaultRecords found;
   for (const Task& task : tasks) {
     auto workload = store.find_workload(task.digest);
     if (!workload) continue;
@@ -35,29 +34,28 @@ std::map<db::WorkloadId, db::MeasurementId> default_records(db::Store& store, co
     for (const db::Measurement& known : store.history(*workload, key.target))
       if (known.program == print && known.threads == key.threads &&
           known.relative_error <= key.max_relative_error)
-        found[*workload] = known.id;
+        found[*workload] = known;
   }
   return found;
 }
 
-void choose_defaults(const std::map<db::WorkloadId, db::MeasurementId>& defaults, db::Store& store,
-                     const db::ChoiceKey& key, const RaceResult& race) {
+void choose_defaults(const DefaultRecords& defaults, db::Store& store, const db::ChoiceKey& key,
+                     const RaceResult& race) {
   db::Choice choice{.key = key, .seconds_before = race.challenger, .seconds_after = race.incumbent};
   for (const auto& [workload, record] : defaults)
-    if (!is_best(store, key, workload, record)) choice.tasks.push_back({workload, record});
+    if (!is_best(store, key, workload, record.id)) choice.tasks.push_back({workload, record.id});
   store.set_choice(choice);
 }
 
-void forget_defaults(const std::map<db::WorkloadId, db::MeasurementId>& defaults, db::Store& store,
-                     const db::ChoiceKey& key) {
+void forget_defaults(const DefaultRecords& defaults, db::Store& store, const db::ChoiceKey& key) {
   auto choice = store.find_choice(key);
   if (!choice || choice->tasks.empty()) return;
   std::map<db::WorkloadId, db::MeasurementId> chosen;
   for (const db::Choice::Task& task : choice->tasks) chosen[task.workload] = task.measurement;
   for (const auto& [workload, record] : chosen)
-    if (auto known = defaults.find(workload); known == defaults.end() || known->second != record) return;
+    if (auto known = defaults.find(workload); known == defaults.end() || known->second.id != record) return;
   for (const auto& [workload, record] : defaults)
-    if (!chosen.contains(workload) && !is_best(store, key, workload, record)) return;
+    if (!chosen.contains(workload) && !is_best(store, key, workload, record.id)) return;
   store.set_choice({.key = key});
 }
 

@@ -45,20 +45,21 @@ struct WholeModelResult {
 WholeModelResult choose_whole_model(const relay::Module& fused, const Target& target, db::Store& store,
                                     const db::ChoiceKey& key, const ChoiceLimits& limits);
 
-/// The records of the default schedules, by workload: what was measured for the key's target and threads with
-/// results within its error. Workloads whose default schedule has no such record are left out.
-std::map<db::WorkloadId, db::MeasurementId> default_records(db::Store& store, const db::ChoiceKey& key,
-                                                            std::span<const Task> tasks,
-                                                            const Target& target);
+/// By workload.
+using DefaultRecords = std::map<db::WorkloadId, db::Measurement>;
+
+/// The records of the default schedules: what was measured for the key's target and threads, with results
+/// within its error. Workloads whose default schedule has no such record are left out.
+DefaultRecords default_records(db::Store& store, const db::ChoiceKey& key, std::span<const Task> tasks,
+                               const Target& target);
 
 /// Stores for `key` that the default schedules are faster together than the best of each task: by `race`, of
 /// these as challenger against the defaults. A task whose default schedule was never measured keeps its best
 /// in later builds.
-void choose_defaults(const std::map<db::WorkloadId, db::MeasurementId>& defaults, db::Store& store,
-                     const db::ChoiceKey& key, const RaceResult& race);
+void choose_defaults(const DefaultRecords& defaults, db::Store& store, const db::ChoiceKey& key,
+                     const RaceResult& race);
 
 /// Takes back a choice of choose_defaults: the next race may end otherwise.
-void forget_defaults(const std::map<db::WorkloadId, db::MeasurementId>& defaults, db::Store& store,
-                     const db::ChoiceKey& key);
+void forget_defaults(const DefaultRecords& defaults, db::Store& store, const db::ChoiceKey& key);
 
 }  // namespace lathe::tuner

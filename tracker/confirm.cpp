@@ -1,0 +1,72 @@
+#include "tracker/confirm.h"
+
+#include <unordered_map>
+
+namespace lathe::tracker {
+namespace {
+
+constexpr int kLeaders = 3, kConfirmations = 2, kRounds = kConfirmations + 1;
+
+/// One more measurement of each that has too few. False when patience ended.
+bool confirm_once(std::span<Leader> leaders, JobId job, const wire::Evaluation& evaluation, FarmClient& farm,
+                  Patience& patience) {
+  std::unordered_map<TrialId, Leader*> open;
+  for (Leader& leader : leaders) {
+    if (leader.confirmed >= kConfirmations) continue;
+    Candidate again{leader.workload, leader.trace, leader.program};
+    again.confirm = true;
+    again.evaluation = evaluation;
+    for (const Submission& answer : farm.submit(job, std::span(&again, 1)))
+      if (answer.status == Submission::Status::kQueued) open[answer.trial] = &leader;
+  }
+  while (!open.empty()) {
+    for (const Finished& finished : farm.poll(job, std::chrono::milliseconds(500))) {
+      patience.answered();
+      auto leader = open.extract(finished.trial);
+      if (leader && finished.result.outcome == Outcome::kOk) ++leader.mapped()->confirmed;
+    }
+    if (patience.is_over(farm)) {
+      farm.cancel(job);
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Patience::is_over(FarmClient& farm) const {
+  const auto since = [](Clock::time_point then) {
+    return std::chrono::duration<double>(Clock::now() - then).count();
+  };
+  return limits_.limited && since(start_) > limits_.seconds && since(last_answer_) > limits_.silence &&
+         farm.status().slots == 0;
+}
+
+std::vector<Leader> find_leaders(db::Store& store, std::span<const db::WorkloadId> workloads,
+                                 const std::function<db::BestQuery(db::WorkloadId)>& query_of,
+                                 const tuner::DefaultRecords& defaults) {
+  std::vector<std::vector<Leader>> places(kLeaders + 1);
+  for (db::WorkloadId workload : workloads) {
+    const std::vector<db::Measurement> fastest = store.top(query_of(workload), kLeaders);
+    auto known = defaults.find(workload);
+    bool has_default = known == defaults.end();
+    for (size_t place = 0; place < fastest.size(); ++place) {
+      places[place].push_back({workload, fastest[place].trace, fastest[place].program});
+      has_default |= known != defaults.end() && fastest[place].id == known->second.id;
+    }
+    if (!has_default) places.back().push_back({workload, known->second.trace, known->second.program});
+  }
+  std::vector<Leader> leaders;
+  for (std::vector<Leader>& place : places)
+    std::move(place.begin(), place.end(), std::back_inserter(leaders));
+  return leaders;
+}
+
+void confirm_leaders(std::span<Leader> leaders, JobId job, const wire::Evaluation& evaluation,
+                     FarmClient& farm, Patience& patience) {
+  for (int round = 0; round < kRounds; ++round)
+    if (!confirm_once(leaders, job, evaluation, farm, patience)) return;
+}
+
+}  // namespace lathe::tracker

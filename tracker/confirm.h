@@ -1,0 +1,56 @@
+// The fastest schedules of each task measured again, before one of them is called the best: who leads after
+// one measurement each is in part who was lucky.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+#include "tracker/farm_client.h"
+#include "tuner/whole_model.h"
+
+namespace lathe::tracker {
+
+/// When a job of limited time waits no longer: its time is over, the farm has no worker, and has been silent
+/// for long.
+class Patience {
+ public:
+  struct Limits {
+    bool limited = false;  // else it never ends
+    double seconds = 0;    // from now on
+    double silence = 0;    // seconds since the last answer
+  };
+  explicit Patience(Limits limits) : limits_(limits) {}
+
+  void answered() { last_answer_ = Clock::now(); }
+  bool is_over(FarmClient& farm) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Limits limits_;
+  Clock::time_point start_ = Clock::now(), last_answer_ = start_;
+};
+
+/// A schedule to be measured again.
+struct Leader {
+  db::WorkloadId workload = 0;
+  std::string trace, program;
+  int confirmed = 0;  // times that it was measured again
+};
+
+/// The three fastest of each workload and its default schedule, as the store ranks them now; the fastest of
+/// all workloads first, then the second ones, so that measurements of one task are apart in time.
+std::vector<Leader> find_leaders(db::Store& store, std::span<const db::WorkloadId> workloads,
+                                 const std::function<db::BestQuery(db::WorkloadId)>& query_of,
+                                 const tuner::DefaultRecords& defaults);
+
+/// Measures the leaders, and nothing else, twice more each, in rounds of all of them; one that was not
+/// measured in a round, for its worker was lost, say, has one more chance. The store then ranks each by the
+/// median of these samples. When patience ends, the job's open trials are cancelled.
+void confirm_leaders(std::span<Leader> leaders, JobId job, const wire::Evaluation& evaluation,
+                     FarmClient& farm, Patience& patience);
+
+}  // namespace lathe::tracker
