@@ -8,6 +8,7 @@
 
 namespace lathe::cli {
 namespace {
+constexpr double kNoisy = 0.2;  // disturbed samples: what was found is worth less
 constexpr double kMost = 0.95;  // of the final speed: when it was reached is reported
 
 struct Row {
@@ -58,6 +59,16 @@ struct Report {
   std::vector<Row> rows;
 };
 
+/// A line, or nothing when no worker watched.
+std::string disturbance_text(const tracker::JobDisturbance& seen) {
+  if (seen.taken == 0) return "";
+  if (seen.disturbed == 0) return "no sample was disturbed by other programs\n";
+  return fmt::format(
+      "{:.1f}% of the samples were disturbed by other programs and taken again; canary {:.2f} x at worst{}\n",
+      100 * seen.share(), seen.canary,
+      seen.share() > kNoisy ? "\nthis machine was busy: tune again on a quiet one for better schedules" : "");
+}
+
 void print_text(const Report& report) {
   const auto& [search, choice, shipment] = report.outcome;
   const tuner::SessionStatus& status = search.status;
@@ -69,6 +80,7 @@ void print_text(const Report& report) {
         status.quality.spearman, status.quality.recall);
   fmt::print("{} trials in {:.1f} s ({:.1f}/s)\n", status.trials, status.seconds,
              status.seconds > 0 ? static_cast<double>(status.trials) / status.seconds : 0);
+  fmt::print("{}", disturbance_text(search.disturbance));
   if (auto most = tuner::reached(search.milestones, kMost))
     fmt::print("{:.0f}% of the speed found after {} trials, {:.1f} s\n", 100 * kMost, most->trials,
                most->seconds);
@@ -123,6 +135,11 @@ void print_json(const Report& report) {
                            {"before_ms", shipment.race.incumbent * 1e3},
                            {"after_ms", shipment.seconds() * 1e3},
                            {"race", race_json(shipment)},
+                           {"disturbance",
+                            {{"samples", search.disturbance.taken},
+                             {"disturbed", search.disturbance.disturbed},
+                             {"share", search.disturbance.share()},
+                             {"canary", search.disturbance.canary}}},
                            {"rounding_error", shipment.rounding_error},
                            {"tasks", tasks},
                            {"peak_gflops", report.limits.flops / 1e9},

@@ -23,7 +23,9 @@ bool confirm_once(std::span<Leader> leaders, JobId job, const wire::Evaluation& 
     for (const Finished& finished : farm.poll(job, std::chrono::milliseconds(500))) {
       patience.answered();
       auto leader = open.extract(finished.trial);
-      if (leader && finished.result.outcome == Outcome::kOk) ++leader.mapped()->confirmed;
+      if (!leader) continue;
+      leader.mapped()->disturbance.add(finished.result.disturbance);
+      if (finished.result.outcome == Outcome::kOk) ++leader.mapped()->confirmed;
     }
     if (patience.is_over(farm)) {
       farm.cancel(job);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "db/store.h"
+#include "tracker/disturbance.h"
 #include "tracker/farm_client.h"
 #include "tuner/whole_model.h"
 
@@ -39,6 +40,7 @@ struct Leader {
   db::WorkloadId workload = 0;
   std::string trace, program;
   int confirmed = 0;  // times that it was measured again
+  JobDisturbance disturbance;
 };
 
 /// The three fastest of each workload and its default schedule, as the store ranks them now; the fastest of

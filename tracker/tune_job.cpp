@@ -1,6 +1,7 @@
 #include "tracker/tune_job.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "core/support/error.h"
@@ -71,6 +72,7 @@ class FarmMeasurer final : public tuner::Measurer {
       if (found == waiting_.end()) continue;
       tuner::Measured answer = std::move(found->second);
       waiting_.erase(found);
+      disturbance_.add(finished.result.disturbance);
       answer.outcome = finished.result.outcome;
       answer.message = finished.result.message;
       if (answer.outcome == Outcome::kOk)
@@ -85,6 +87,7 @@ class FarmMeasurer final : public tuner::Measurer {
     return answers;
   }
 
+  const JobDisturbance& disturbance() const { return disturbance_; }
   size_t in_flight() const override { return waiting_.size() + recalled_.size(); }
   size_t capacity() const override { return std::max<size_t>(2 * farm_.status().slots, 16); }
 
@@ -108,6 +111,7 @@ class FarmMeasurer final : public tuner::Measurer {
   Patience patience_;
   std::unordered_map<TrialId, tuner::Measured> waiting_;
   std::vector<tuner::Measured> recalled_;
+  JobDisturbance disturbance_;
 };
 
 struct Rows {
@@ -166,13 +170,16 @@ void update_defaults(const tuner::DefaultRecords& defaults, const Rows& rows, tu
 }
 
 /// Measures the leaders of each task and its default schedule again.
-void confirm(const TuneRequest& request, const Rows& rows, const tuner::DefaultRecords& defaults,
-             db::Store& store, FarmClient& farm) {
+JobDisturbance confirm(const TuneRequest& request, const Rows& rows, const tuner::DefaultRecords& defaults,
+                       db::Store& store, FarmClient& farm) {
   std::vector<Leader> leaders = find_leaders(
       store, rows.workloads, [&](db::WorkloadId workload) { return query_of(request, rows, workload); },
       defaults);
   Patience patience({request.seconds > 0, 0, request.patience});
   confirm_leaders(leaders, static_cast<JobId>(rows.job), evaluation_of(request, true), farm, patience);
+  JobDisturbance sum;
+  for (const Leader& leader : leaders) sum.add(leader.disturbance);
+  return sum;
 }
 
 }  // namespace
@@ -205,10 +212,12 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   if (searches) session.run(on_change, stop);
   result.interrupted = stop();
   result.status = session.status();
+  result.disturbance = measurer.disturbance();
   if (!result.interrupted) {
     const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
     const Target target = parse_target_text(request.target);
-    confirm(request, rows, tuner::default_records(store, key, tasks, target), store, farm);
+    result.disturbance.add(
+        confirm(request, rows, tuner::default_records(store, key, tasks, target), store, farm));
     update_defaults(tuner::default_records(store, key, tasks, target), rows, result.status);
   }
   result.milestones = session.milestones();
@@ -222,6 +231,11 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     result.winners.emplace_back();
     if (best) result.winners.back() = {best->measurement.seconds, best->measurement.relative_error};
   }
+  store.add_event(rows.job, "disturbance",
+                  nlohmann::json{{"taken", result.disturbance.taken},
+                                 {"disturbed", result.disturbance.disturbed},
+                                 {"canary", result.disturbance.canary}}
+                      .dump());
   store.add_job_seconds(rows.job, result.status.seconds);
   store.set_job_state(rows.job, result.interrupted ? db::JobState::kStopped : db::JobState::kDone);
   return result;

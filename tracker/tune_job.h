@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "db/store.h"
+#include "tracker/disturbance.h"
 #include "tracker/farm_client.h"
 #include "tuner/session.h"
 
@@ -40,6 +41,7 @@ struct TuneResult {
 };
 
 /// Runs the job: trials until the budget is spent, then the leaders of each task and its default schedule are
+  JobDisturbance disturbance;   // of all measurements
 /// measured again and the best confirmed. `stop` asks for an early end: the job is then left stopped, to be resumed. Throws Error as
 /// the store and the farm do.
 TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store,

@@ -149,6 +149,10 @@ void put(const Result& from, pb::Envelope& envelope) {
   to.set_build_seconds(from.build_seconds);
   to.set_run_seconds(from.run_seconds);
   to.set_artifact(from.artifact);
+  if (from.disturbance == Disturbance{}) return;
+  to.mutable_disturbance()->set_taken(from.disturbance.taken);
+  to.mutable_disturbance()->set_disturbed(from.disturbance.disturbed);
+  to.mutable_disturbance()->set_canary(from.disturbance.canary);
 }
 
 Message get(const pb::Result& from) {
@@ -170,7 +174,10 @@ Message get(const pb::Result& from) {
                 .relative_error = outcome == Outcome::kOk ? finite(error, "result.relative_error") : error,
                 .build_seconds = finite(from.build_seconds(), "result.build_seconds"),
                 .run_seconds = finite(from.run_seconds(), "result.run_seconds"),
-                .artifact = text(from.artifact(), kNameLimit, "result.artifact")};
+                .artifact = text(from.artifact(), kNameLimit, "result.artifact"),
+                .disturbance = {.taken = from.disturbance().taken(),
+                                .disturbed = from.disturbance().disturbed(),
+                                .canary = finite(from.disturbance().canary(), "result.disturbance")}};
 }
 
 void put(const ResultAck& from, pb::Envelope& envelope) {

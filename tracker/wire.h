@@ -70,6 +70,15 @@ struct Lease {
   bool operator==(const Lease&) const = default;
 };
 
+/// What else ran while a candidate was timed (workers/disturbance.h). All 0 from a worker that does not
+/// watch.
+struct Disturbance {
+  uint32_t taken = 0;      // samples, those that were taken again included
+  uint32_t disturbed = 0;  // of these
+  double canary = 0;       // the slowest canary, times the best
+  bool operator==(const Disturbance&) const = default;
+};
+
 struct Result {
   uint64_t lease = 0;
   uint64_t trial = 0;
@@ -82,6 +91,7 @@ struct Result {
   double build_seconds = 0;
   double run_seconds = 0;
   std::string artifact;  // sha256 of the machine code
+  Disturbance disturbance;
   bool operator==(const Result&) const = default;
 };
 

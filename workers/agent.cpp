@@ -134,6 +134,7 @@ void Agent::measured(const Measured& event) {
   task.result.signal = report.signal;
   task.result.relative_error = report.relative_error;
   task.result.run_seconds = report.run_seconds;
+  task.result.disturbance = report.disturbance;
   spool(task);
 }
 

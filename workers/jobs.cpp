@@ -106,6 +106,7 @@ std::string encode(const RunJob& job) {
   message.set_evaluation(wire::encode(wire::Lease{.evaluation = job.evaluation}));
   message.set_seed(job.seed);
   message.set_reference(job.reference);
+  message.set_canary_seconds(job.canary_seconds);
   return message.SerializeAsString();
 }
 
@@ -114,7 +115,7 @@ RunJob decode_run_job(std::string_view bytes) {
   const wire::Message lease = wire::decode(message.evaluation());
   if (!std::holds_alternative<wire::Lease>(lease)) fail("run job: no evaluation");
   return {get(message.artifact()), std::get<wire::Lease>(lease).evaluation, message.seed(),
-          message.reference()};
+          message.reference(), message.canary_seconds()};
 }
 
 std::string encode(const Reply& reply) {
@@ -124,6 +125,10 @@ std::string encode(const Reply& reply) {
   message.mutable_samples()->Add(reply.samples.begin(), reply.samples.end());
   message.set_relative_error(reply.relative_error);
   put(reply.artifact, *message.mutable_artifact());
+  message.set_taken(reply.disturbance.taken);
+  message.set_disturbed(reply.disturbance.disturbed);
+  message.set_canary(reply.disturbance.canary);
+  message.set_canary_seconds(reply.canary_seconds);
   return message.SerializeAsString();
 }
 
@@ -134,7 +139,9 @@ Reply decode_reply(std::string_view bytes) {
           .message = message.message(),
           .samples = {message.samples().begin(), message.samples().end()},
           .relative_error = message.relative_error(),
-          .artifact = get(message.artifact())};
+          .artifact = get(message.artifact()),
+          .disturbance = {message.taken(), message.disturbed(), message.canary()},
+          .canary_seconds = message.canary_seconds()};
 }
 
 std::vector<int64_t> case_layout(const std::vector<BufferSpec>& buffers) {

@@ -52,8 +52,9 @@ struct BuildJob {
 struct RunJob {
   Artifact artifact;  // its object travels as a descriptor
   wire::Evaluation evaluation;
-  uint64_t seed = 0;       // of the inputs
-  bool reference = false;  // make the case instead of measuring against it
+  uint64_t seed = 0;          // of the inputs
+  bool reference = false;     // make the case instead of measuring against it
+  double canary_seconds = 0;  // the best known (disturbance.h); 0: none
 };
 
 /// Of a build: the artifact. Of a run: samples and error.
@@ -63,6 +64,8 @@ struct Reply {
   std::vector<float> samples;  // seconds
   double relative_error = 0;
   Artifact artifact;
+  wire::Disturbance disturbance;
+  double canary_seconds = 0;  // the best known now
 };
 
 // The decoders throw Error on anything malformed or absurd.

@@ -21,6 +21,7 @@
 #include "core/runtime/thread_pool.h"
 #include "core/support/error.h"
 #include "core/support/tensor.h"
+#include "workers/disturbance.h"
 #include "workers/jobs.h"
 #include "workers/packets.h"
 
@@ -252,7 +253,10 @@ Reply make_case(const RunJob& job, std::string_view object, int case_file) {
   return {};
 }
 
-Reply time_kernel(Bench& bench, const wire::Evaluation& evaluation, Child& child) {
+Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
+  const wire::Evaluation& evaluation = job.evaluation;
+  const std::unique_ptr<LoadProbe> load = system_load();
+  LoadWatch watch(*load, job.canary_seconds);
   child.open_window();
   const auto start = Clock::now();
   for (uint32_t i = 0; i < evaluation.warmup; ++i) bench.run();
@@ -260,13 +264,15 @@ Reply time_kernel(Bench& bench, const wire::Evaluation& evaluation, Child& child
   do {
     if (evaluation.far_weights) bench.flush_constants();
     if (evaluation.cold_cache) bench.evict_caches();
+    watch.begin();
     const auto before = Clock::now();
     const int32_t code = bench.run();
-    sampler.add(since(before));
+    const double seconds = since(before);
+    sampler.add(seconds, watch.end());
     if (code != 0) return returned(code);
   } while (!sampler.done(since(start)));
   child.close_window();
-  return {.samples = sampler.samples()};
+  return {.samples = sampler.samples(), .disturbance = watch.seen(), .canary_seconds = watch.best_canary()};
 }
 
 Reply measure(const RunJob& job, std::string_view object, int case_file, Child& child) {
@@ -291,7 +297,7 @@ Reply measure(const RunJob& job, std::string_view object, int case_file, Child& 
                     wrong.relative_error, job.evaluation.tolerance);
     return wrong;
   }
-  Reply reply = time_kernel(bench, job.evaluation, child);
+  Reply reply = time_kernel(bench, job, child);
   reply.relative_error = wrong.relative_error;
   return reply;
 }
@@ -309,11 +315,24 @@ double relative_interval(std::vector<float> samples) {
   return (samples[high] - samples[low]) / 2 / samples[samples.size() / 2];
 }
 
+void Sampler::add(double seconds, bool disturbed) {
+  const bool again = disturbed && retaken_.size() < std::max(evaluation_.max_samples, 1u);
+  (again ? retaken_ : samples_).push_back(static_cast<float>(seconds));
+}
+
+std::vector<float> Sampler::samples() const {
+  std::vector<float> samples = samples_, others = retaken_;
+  std::sort(others.begin(), others.end());
+  for (size_t i = 0; i < others.size() && samples.size() < std::max(evaluation_.min_samples, 1u); ++i)
+    samples.push_back(others[i]);
+  return samples;
+}
+
 bool Sampler::done(double elapsed) const {
   if (samples_.size() >= std::max(evaluation_.max_samples, 1u)) return true;
   // So slow that even the smallest number of samples is more than we want to spend.
   if (elapsed > 3 * evaluation_.budget_seconds) return true;
-  if (samples_.size() < evaluation_.min_samples) return false;
+  if (samples_.size() < std::max(evaluation_.min_samples, 1u)) return false;
   const float fastest = *std::min_element(samples_.begin(), samples_.end());
   if (evaluation_.incumbent_seconds > 0 && fastest > 2 * evaluation_.incumbent_seconds) return true;
   return elapsed > evaluation_.budget_seconds || relative_interval(samples_) <= evaluation_.relative_interval;

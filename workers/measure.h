@@ -26,19 +26,23 @@ namespace lathe::worker {
 /// all samples but the first find in the caches what fits.
 std::string run_body(std::string_view request, Child& child);
 
-/// When to stop sampling: the 95% interval of the median (by order statistics, so for any distribution) is
+/// Which samples count, and when to stop sampling. A disturbed sample is taken again, and counts only where
+/// time is over with fewer than the smallest number of others, the fastest first (a disturbance makes none
+/// faster), or when as many as the largest number were disturbed already: then that is how this machine is.
+/// It stops when the 95% interval of the median (by order statistics, so for any distribution) is
 /// narrower than asked for; or the budget is spent; or the candidate is surely more than twice as slow as the
 /// incumbent.
 class Sampler {
  public:
   explicit Sampler(const wire::Evaluation& evaluation) : evaluation_(evaluation) {}
-  void add(double seconds) { samples_.push_back(static_cast<float>(seconds)); }
+  void add(double seconds, bool disturbed);
   bool done(double elapsed_seconds) const;
-  const std::vector<float>& samples() const { return samples_; }
+  /// At least one when one was added.
+  std::vector<float> samples() const;
 
  private:
   const wire::Evaluation& evaluation_;
-  std::vector<float> samples_;
+  std::vector<float> samples_, retaken_;
 };
 
 /// Half the width of the 95% interval of the median, over the median; 1 for fewer than 6 samples.

@@ -8,6 +8,7 @@
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "tracker/defaults.h"
+#include "workers/disturbance.h"
 #include "workers/packets.h"
 #include "workers/quiet.h"
 
@@ -19,6 +20,9 @@ constexpr size_t kArtifactBytes = 128 << 20;
 constexpr uint64_t kBuildMemory = uint64_t{8} << 30;
 constexpr uint64_t kRunMemory = uint64_t{2} << 30;  // beyond the buffers
 constexpr double kReferenceRunSeconds = 120;        // the unscheduled program is slow
+constexpr double kMostStolen = 0.05;                // of the time of the cores; else it is measured again
+constexpr double kCanaryAges =
+    1.001;  // a measurement: a clock that became lower for good is not load for ever
 
 std::vector<std::string> with_role(std::vector<std::string> command, const char* role) {
   command.push_back(role);
@@ -61,6 +65,10 @@ uint64_t memory_for(const Artifact& artifact) {
   for (const auto* buffers : {&artifact.buffers, &artifact.made})
     for (const BufferSpec& buffer : *buffers) bytes += 3 * buffer.bytes();
   return kRunMemory + static_cast<uint64_t>(bytes);
+}
+
+wire::Disturbance together(const wire::Disturbance& a, const wire::Disturbance& b) {
+  return {a.taken + b.taken, a.disturbed + b.disturbed, std::max(a.canary, b.canary)};
 }
 
 }  // namespace
@@ -203,7 +211,10 @@ void Pipeline::start_measuring() {
   step_ = Step::kMeasure;
   const wire::Evaluation& evaluation = job.lease.evaluation;
   const CorePlan cores = plan_cores(static_cast<int>(evaluation.threads));
-  const RunJob request{.artifact = job.artifact, .evaluation = evaluation, .seed = job.lease.seed};
+  const RunJob request{
+      .artifact = job.artifact, .evaluation = evaluation, .seed = job.lease.seed, .canary_seconds = canary_};
+  cpus_ = cores.run;
+  stolen_ = stolen_seconds(cpus_);
   runner_.start({.request = encode(request),
                  .descriptors = {job.object, cases_.find(case_key(job.lease))->descriptor},
                  .limits = {.wall_seconds = evaluation.run_limit_seconds,
@@ -213,9 +224,21 @@ void Pipeline::start_measuring() {
                  .stop_builders = cores.stop_builders});
 }
 
+/// Whether the host of this virtual machine took much of the cores while the child ran on them.
+bool Pipeline::was_stolen_from(const Report& report) const {
+  const double had = report.wall_seconds * static_cast<double>(cpus_.size());
+  return stolen_seconds(cpus_) - stolen_ > kMostStolen * had;
+}
+
 void Pipeline::measured(const Report& report) {
   if (killed_from_outside(report) && !std::exchange(again_, true)) return start_measuring();
   Reply reply = reply_of(report, /*build=*/false);
+  if (reply.canary_seconds > 0) canary_ = kCanaryAges * reply.canary_seconds;
+  if (reply.outcome == Outcome::kOk && was_stolen_from(report) && !std::exchange(again_, true)) {
+    first_ = reply.disturbance;
+    first_.disturbed = first_.taken;
+    return start_measuring();
+  }
   if (reply.outcome == Outcome::kOk && reply.samples.empty())
     reply = {.outcome = Outcome::kCrashed, .message = "the child reported no samples"};
   end_run({.outcome = reply.outcome,
@@ -223,7 +246,8 @@ void Pipeline::measured(const Report& report) {
            .message = std::move(reply.message),
            .signal = signal_of(report),
            .relative_error = reply.relative_error,
-           .run_seconds = report.wall_seconds});
+           .run_seconds = report.wall_seconds,
+           .disturbance = together(reply.disturbance, std::exchange(first_, {}))});
 }
 
 void Pipeline::end_run(wire::Result report) {

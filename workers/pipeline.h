@@ -53,6 +53,7 @@ class Pipeline {
   void reference_ran(const Report& report);
   void case_failed(const std::string& why);
   void measured(const Report& report);
+  bool was_stolen_from(const Report& report) const;
   void end_run(wire::Result report);
   std::string case_key(const wire::Lease& lease) const;
 
@@ -63,6 +64,10 @@ class Pipeline {
   uint64_t running_ = 0;  // lease, or 0
   Step step_ = Step::kMeasure;
   bool again_ = false;       // this measurement is a second attempt
+  wire::Disturbance first_;  // of the first attempt, when it was stolen from
+  double canary_ = 0;        // the best known, in seconds; 0: none
+  std::vector<int> cpus_;    // that the measurement runs on
+  double stolen_ = 0;        // stolen_seconds() of them when it began
   Artifact reference_;       // being run
   int reference_case_ = -1;  // being filled
   CaseStore cases_;

@@ -47,6 +47,9 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
   EXPECT_GE(race["pairs"], 10);
   EXPECT_LE(race["low"].get<double>(), race["ratio"].get<double>());
   EXPECT_LE(race["ratio"].get<double>(), race["high"].get<double>());
+  EXPECT_GT(report["disturbance"]["samples"], 0);
+  EXPECT_LE(report["disturbance"]["disturbed"], report["disturbance"]["samples"]);
+  EXPECT_GE(report["disturbance"]["canary"], 1);
   EXPECT_EQ(race[race["shipped"] == "tuned" ? "tuned_ms" : "untuned_ms"], report["after_ms"]);
   ASSERT_FALSE(report["tasks"].empty());
   for (const auto& task : report["tasks"]) {

@@ -1,0 +1,136 @@
+#include "workers/disturbance.h"
+
+#include <gmock/gmock.h>
+
+#include <deque>
+
+#include "workers/jobs.h"
+#include "workers/measure.h"
+
+namespace lathe::worker {
+namespace {
+using testing::ElementsAre;
+using testing::SizeIs;
+
+class FakeLoad final : public LoadProbe {
+ public:
+  explicit FakeLoad(std::deque<LoadReading> readings) : readings_(std::move(readings)) {}
+  LoadReading read() override {
+    const LoadReading next = readings_.front();
+    readings_.pop_front();
+    return next;
+  }
+
+ private:
+  std::deque<LoadReading> readings_;
+};
+
+bool sample(LoadWatch& watch) {
+  watch.begin();
+  return watch.end();
+}
+
+TEST(LoadWatch, SeesWhoWasSwitchedOutAndASlowCanary) {
+  FakeLoad load({{7, 5e-6},
+                 {7, 5.1e-6},  // nothing
+                 {7, 5e-6},
+                 {8, 5e-6},  // another process had a core
+                 {8, 5e-6},
+                 {8, 5.6e-6},  // the canary sings late
+                 {8, 5.6e-6},
+                 {8, 5e-6},  // it did before
+                 {9, 5e-6},
+                 {9, 5e-6}});  // switches between samples do no harm
+  LoadWatch watch(load, /*best_canary=*/0);
+  EXPECT_FALSE(sample(watch));
+  EXPECT_TRUE(sample(watch));
+  EXPECT_TRUE(sample(watch));
+  EXPECT_TRUE(sample(watch));
+  EXPECT_FALSE(sample(watch));
+  EXPECT_EQ(watch.seen().taken, 5u);
+  EXPECT_EQ(watch.seen().disturbed, 3u);
+  EXPECT_NEAR(watch.seen().canary, 1.12, 1e-9);
+}
+
+TEST(LoadWatch, KnowsTheBestOfEarlierMeasurements) {
+  // Slow all the time: only who knew better times can tell.
+  FakeLoad load({{0, 6e-6}, {0, 6e-6}, {0, 6e-6}, {0, 6e-6}});
+  LoadWatch stranger(load, 0), old_hand(load, 5e-6);
+  EXPECT_FALSE(sample(stranger));
+  EXPECT_EQ(stranger.best_canary(), 6e-6);
+  EXPECT_TRUE(sample(old_hand));
+  EXPECT_EQ(old_hand.best_canary(), 5e-6);
+}
+
+TEST(LoadWatch, ReadsThisMachine) {
+  const auto load = system_load();
+  const LoadReading first = load->read(), second = load->read();
+  EXPECT_GT(first.canary, 0);
+  EXPECT_LT(first.canary, 0.1);
+  EXPECT_GE(second.switches, first.switches);
+  EXPECT_GE(stolen_seconds(std::vector{0}), 0);
+}
+
+TEST(Stolen, IsTheEighthColumnOfTheCpusAsked) {
+  const std::string stat =
+      "cpu  1 2 3 4 5 6 7 900 9 10\n"
+      "cpu0 1 2 3 4 5 6 7 100 9 10\n"
+      "cpu1 1 2 3 4 5 6 7 250 9 10\n"
+      "cpu11 1 2 3 4 5 6 7 400 9 10\n"
+      "intr 1 2 3\n";
+  const double tick = stolen_seconds(stat, std::vector{0}) / 100;
+  EXPECT_GT(tick, 0);
+  EXPECT_DOUBLE_EQ(stolen_seconds(stat, std::vector{1}), 250 * tick);
+  EXPECT_DOUBLE_EQ(stolen_seconds(stat, std::vector{0, 11}), 500 * tick);
+  EXPECT_EQ(stolen_seconds(stat, std::vector{5}), 0);
+  EXPECT_EQ(stolen_seconds("cpu0 1 2 3\n", std::vector{0}), 0);  // a kernel that does not tell
+  EXPECT_EQ(stolen_seconds("", std::vector{0}), 0);
+}
+
+constexpr wire::Evaluation kThree{
+    .min_samples = 3, .max_samples = 4, .budget_seconds = 1, .relative_interval = 0};
+
+TEST(Sampler, ADisturbedSampleIsTakenAgain) {
+  Sampler sampler(kThree);
+  for (double seconds : {1.0, 2.0, 3.0}) {
+    sampler.add(9, true);
+    EXPECT_FALSE(sampler.done(0.1));
+    sampler.add(seconds, false);
+  }
+  sampler.add(4, false);
+  EXPECT_TRUE(sampler.done(0.1));
+  EXPECT_THAT(sampler.samples(), ElementsAre(1, 2, 3, 4));
+}
+
+TEST(Sampler, WhereAllIsDisturbedThatIsTheMachine) {
+  Sampler sampler(kThree);
+  int taken = 0;
+  for (; !sampler.done(0.1); ++taken) sampler.add(taken, true);
+  EXPECT_EQ(taken, 8);  // four again, four that count
+  EXPECT_THAT(sampler.samples(), ElementsAre(4, 5, 6, 7));
+}
+
+TEST(Sampler, TakesTheFastestOfTheDisturbedWhenTimeIsOver) {
+  Sampler sampler(kThree);
+  for (double seconds : {9.0, 5.0, 7.0}) sampler.add(seconds, true);
+  sampler.add(6, false);
+  EXPECT_FALSE(sampler.done(2));
+  EXPECT_TRUE(sampler.done(3.1));
+  EXPECT_THAT(sampler.samples(), ElementsAre(6, 5, 7));
+  Sampler one(kThree);
+  one.add(8, true);
+  EXPECT_THAT(one.samples(), SizeIs(1));
+}
+
+TEST(Jobs, CarryTheDisturbance) {
+  Reply reply{
+      .samples = {1}, .disturbance = {.taken = 3, .disturbed = 2, .canary = 1.5}, .canary_seconds = 5e-6};
+  reply.artifact.prologue.reset();
+  const Reply read = decode_reply(encode(reply));
+  EXPECT_EQ(read.disturbance, reply.disturbance);
+  EXPECT_EQ(read.canary_seconds, 5e-6);
+  EXPECT_EQ(decode_run_job(encode(RunJob{.canary_seconds = 4e-6})).canary_seconds, 4e-6);
+}
+
+}  // namespace
+}  // namespace lathe::worker
