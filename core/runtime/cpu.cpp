@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <string_view>
 
@@ -16,51 +17,78 @@
 namespace lathe::runtime {
 namespace {
 
-struct Feature {
-  std::string_view name;  // of /proc/cpuinfo
-  bool (*present)();
-};
-
 #if defined(__x86_64__)
 // The CPU is asked, not /proc/cpuinfo, which an emulator passes through from its host.
-#define FEATURE(name, gcc)                                \
-  Feature {                                               \
-    name, [] { return __builtin_cpu_supports(gcc) != 0; } \
-  }
-const Feature kFeatures[] = {
-    FEATURE("pni", "sse3"),
-    FEATURE("ssse3", "ssse3"),
-    FEATURE("sse4_1", "sse4.1"),
-    FEATURE("sse4_2", "sse4.2"),
-    FEATURE("sse4a", "sse4a"),
-    FEATURE("popcnt", "popcnt"),
-    FEATURE("abm", "lzcnt"),
-    FEATURE("movbe", "movbe"),
-    FEATURE("bmi1", "bmi"),
-    FEATURE("bmi2", "bmi2"),
-    FEATURE("tbm", "tbm"),
-    FEATURE("gfni", "gfni"),
-    FEATURE("f16c", "f16c"),
-    FEATURE("fma", "fma"),
-    FEATURE("fma4", "fma4"),
-    FEATURE("xop", "xop"),
-    FEATURE("avx", "avx"),
-    FEATURE("avx2", "avx2"),
-    FEATURE("avx_vnni", "avxvnni"),
-    FEATURE("avx512f", "avx512f"),
-    FEATURE("avx512vl", "avx512vl"),
-    FEATURE("avx512bw", "avx512bw"),
-    FEATURE("avx512dq", "avx512dq"),
-    FEATURE("avx512cd", "avx512cd"),
-    FEATURE("avx512ifma", "avx512ifma"),
-    FEATURE("avx512vbmi", "avx512vbmi"),
-    FEATURE("avx512_vbmi2", "avx512vbmi2"),
-    FEATURE("avx512_vnni", "avx512vnni"),
-    FEATURE("avx512_bitalg", "avx512bitalg"),
-    FEATURE("avx512_vpopcntdq", "avx512vpopcntdq"),
-    FEATURE("avx512_bf16", "avx512bf16"),
-    FEATURE("avx512_fp16", "avx512fp16"),
+enum Register : uint8_t { kEax, kEbx, kEcx, kEdx };
+
+/// Bits of XCR0: the registers that the system saves, without which instructions fault all the same.
+constexpr uint32_t kNone = 0, kAvx = 0x06, kAvx512 = 0xe6;
+
+struct Feature {
+  std::string_view name;  // of /proc/cpuinfo
+  uint32_t leaf, subleaf;
+  Register in;
+  int bit;
+  uint32_t state = kNone;
+
+  bool present() const;
 };
+
+constexpr uint32_t kExtended = 0x80000001;
+constexpr Feature kFeatures[] = {
+    {"pni", 1, 0, kEcx, 0},
+    {"ssse3", 1, 0, kEcx, 9},
+    {"fma", 1, 0, kEcx, 12, kAvx},
+    {"sse4_1", 1, 0, kEcx, 19},
+    {"sse4_2", 1, 0, kEcx, 20},
+    {"movbe", 1, 0, kEcx, 22},
+    {"popcnt", 1, 0, kEcx, 23},
+    {"avx", 1, 0, kEcx, 28, kAvx},
+    {"f16c", 1, 0, kEcx, 29, kAvx},
+    {"bmi1", 7, 0, kEbx, 3},
+    {"avx2", 7, 0, kEbx, 5, kAvx},
+    {"bmi2", 7, 0, kEbx, 8},
+    {"avx512f", 7, 0, kEbx, 16, kAvx512},
+    {"avx512dq", 7, 0, kEbx, 17, kAvx512},
+    {"avx512ifma", 7, 0, kEbx, 21, kAvx512},
+    {"avx512cd", 7, 0, kEbx, 28, kAvx512},
+    {"avx512bw", 7, 0, kEbx, 30, kAvx512},
+    {"avx512vl", 7, 0, kEbx, 31, kAvx512},
+    {"avx512vbmi", 7, 0, kEcx, 1, kAvx512},
+    {"avx512_vbmi2", 7, 0, kEcx, 6, kAvx512},
+    {"gfni", 7, 0, kEcx, 8},
+    {"avx512_vnni", 7, 0, kEcx, 11, kAvx512},
+    {"avx512_bitalg", 7, 0, kEcx, 12, kAvx512},
+    {"avx512_vpopcntdq", 7, 0, kEcx, 14, kAvx512},
+    {"avx512_fp16", 7, 0, kEdx, 23, kAvx512},
+    {"avx_vnni", 7, 1, kEax, 4, kAvx},
+    {"avx512_bf16", 7, 1, kEax, 5, kAvx512},
+    {"abm", kExtended, 0, kEcx, 5},
+    {"sse4a", kExtended, 0, kEcx, 6},
+    {"xop", kExtended, 0, kEcx, 11, kAvx},
+    {"fma4", kExtended, 0, kEcx, 16, kAvx},
+    {"tbm", kExtended, 0, kEcx, 21},
+};
+
+bool has_bit(uint32_t leaf, uint32_t subleaf, Register in, int bit) {
+  std::array<uint32_t, 4> registers{};
+  return __get_cpuid_count(leaf, subleaf, &registers[kEax], &registers[kEbx], &registers[kEcx],
+                           &registers[kEdx]) &&
+         (registers[in] >> bit & 1);
+}
+
+/// XCR0; 0 on a system that does not say.
+uint32_t saved_state() {
+  constexpr int kOsxsave = 27;
+  if (!has_bit(1, 0, kEcx, kOsxsave)) return 0;
+  uint32_t low = 0, high = 0;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+bool Feature::present() const {
+  return has_bit(leaf, subleaf, in, bit) && (state == kNone || (saved_state() & state) == state);
+}
 
 /// 48 characters that three leaves of CPUID hold; "" where it has none.
 std::string brand() {
@@ -76,26 +104,33 @@ std::string brand() {
   return name;
 }
 #elif defined(__aarch64__)
-#define FEATURE(name, which, bit)                        \
-  Feature {                                              \
-    name, [] { return (getauxval(which) & (bit)) != 0; } \
-  }
-const Feature kFeatures[] = {
-    FEATURE("asimd", AT_HWCAP, HWCAP_ASIMD),     FEATURE("fphp", AT_HWCAP, HWCAP_FPHP),
-    FEATURE("asimdhp", AT_HWCAP, HWCAP_ASIMDHP), FEATURE("asimdrdm", AT_HWCAP, HWCAP_ASIMDRDM),
-    FEATURE("asimddp", AT_HWCAP, HWCAP_ASIMDDP), FEATURE("asimdfhm", AT_HWCAP, HWCAP_ASIMDFHM),
-    FEATURE("atomics", AT_HWCAP, HWCAP_ATOMICS), FEATURE("fcma", AT_HWCAP, HWCAP_FCMA),
-    FEATURE("sve", AT_HWCAP, HWCAP_SVE),         FEATURE("sve2", AT_HWCAP2, HWCAP2_SVE2),
-    FEATURE("i8mm", AT_HWCAP2, HWCAP2_I8MM),     FEATURE("bf16", AT_HWCAP2, HWCAP2_BF16),
+struct Feature {
+  std::string_view name;  // of /proc/cpuinfo
+  unsigned long which, bit;
+
+  bool present() const { return (getauxval(which) & bit) != 0; }
+};
+
+constexpr Feature kFeatures[] = {
+    {"asimd", AT_HWCAP, HWCAP_ASIMD},     {"fphp", AT_HWCAP, HWCAP_FPHP},
+    {"asimdhp", AT_HWCAP, HWCAP_ASIMDHP}, {"asimdrdm", AT_HWCAP, HWCAP_ASIMDRDM},
+    {"asimddp", AT_HWCAP, HWCAP_ASIMDDP}, {"asimdfhm", AT_HWCAP, HWCAP_ASIMDFHM},
+    {"atomics", AT_HWCAP, HWCAP_ATOMICS}, {"fcma", AT_HWCAP, HWCAP_FCMA},
+    {"sve", AT_HWCAP, HWCAP_SVE},         {"sve2", AT_HWCAP2, HWCAP2_SVE2},
+    {"i8mm", AT_HWCAP2, HWCAP2_I8MM},     {"bf16", AT_HWCAP2, HWCAP2_BF16},
 };
 
 std::string brand() { return ""; }
 #else
+struct Feature {
+  std::string_view name;
+
+  bool present() const { return false; }
+};
 const std::array<Feature, 0> kFeatures;
 
 std::string brand() { return ""; }
 #endif
-#undef FEATURE
 
 bool has(const std::string& name) {
   return std::any_of(std::begin(kFeatures), std::end(kFeatures),
