@@ -38,10 +38,10 @@ struct TuneResult {
     double relative_error = 0;  // of its outputs
   };
   std::vector<Winner> winners;  // by task
+  JobDisturbance disturbance;   // of all measurements
 };
 
 /// Runs the job: trials until the budget is spent, then the leaders of each task and its default schedule are
-  JobDisturbance disturbance;   // of all measurements
 /// measured again and the best confirmed. `stop` asks for an early end: the job is then left stopped, to be resumed. Throws Error as
 /// the store and the farm do.
 TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store,

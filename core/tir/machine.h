@@ -19,7 +19,7 @@ struct RateByWidth {
 
 /// One core of a CPU; other kinds of devices will have numbers of their own. Cycles are the core's. Sizes of
 /// caches and registers are the target's (target.h). The defaults are what the models of schedules/ were made
-/// with (docs/decisions/014-machine-model.md).
+/// with (docs/decisions/017-machine-model.md).
 struct MachineModel {
   RateByWidth multiply_adds{2, 2, 2};  // of float32
   RateByWidth bfloat16_dots{2, 2, 2};  // adding two products to each float32

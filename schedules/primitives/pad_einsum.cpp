@@ -131,6 +131,10 @@ void pad_einsum(Application& a) {
   const Store& update = *p.block->body.as<Store>();
   bool spatial = false;
   for (const Expr& index : update.indices) spatial |= p.padded.count(index.as<VarNode>()) > 0;
+  for (const Ref<Block>& other : all_blocks(a.func))
+    if (spatial && other != p.block && writes_buffer(*other, update.buffer.get()))
+      a.fail("buffer {} is written by block `{}` too; pad before decompose_reduction", update.buffer->name,
+             other->name);
   Buffer c = update.buffer, padded = spatial ? padded_buffer(a, p, update) : c;
   std::string name = fresh_block_name(a.func, p.block->name + "_valid");
   std::vector<Stmt> stmts{padded_nest(p, c, padded)};

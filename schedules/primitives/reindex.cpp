@@ -8,19 +8,31 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// The one load of `buffer` in `value`, or the select between that load and a constant around it.
+bool contains(const Expr& e, const Expr& part) {
+  bool found = false;
+  post_order(e, [&](const NodeRef& node) { found |= node == part; });
+  return found;
+}
+
+/// The one load of `buffer` in `value`, with the selects between it and a constant around it: they may keep
+/// it in bounds.
 Expr operand_of(const Application& a, const Expr& value, const Buffer& buffer) {
-  Expr load, guarded;
+  Expr operand;
   int loads = 0;
   post_order(value, [&](const NodeRef& node) {
     const Load* l = node.as<Load>();
-    if (l && l->buffer == buffer) load = node.cast<ExprNode>(), ++loads;
+    if (l && l->buffer == buffer) operand = node.cast<ExprNode>(), ++loads;
     const Select* s = node.as<Select>();
-    bool around = s && load && s->if_true == load && (as_int(s->if_false) || s->if_false.as<FloatImm>());
-    if (around) guarded = node.cast<ExprNode>();
+    if (s && operand && s->if_true == operand && (as_int(s->if_false) || s->if_false.as<FloatImm>()))
+      operand = node.cast<ExprNode>();
   });
   if (loads != 1) a.fail("{} is loaded at {} places, must be loaded at 1", buffer->name, loads);
-  return guarded ? guarded : load;
+  post_order(value, [&](const NodeRef& node) {
+    const Select* s = node.as<Select>();
+    if (s && (contains(s->if_true, operand) || contains(s->if_false, operand)))
+      a.fail("{} is loaded under a condition", buffer->name);
+  });
+  return operand;
 }
 
 void reindex(Application& a) {

@@ -269,7 +269,7 @@ void generate_rows(Schedule& s, const Target& target, const Policy& policy) {
     else
       reduce_along(s, handle, inside, target, policy);
   }
-  if (work >= kParallelIterations) run_parallel(s, loops.outer, target);
+  if (pays_in_parallel(work, target)) run_parallel(s, loops.outer, target);
 }
 
 }  // namespace lathe::schedule

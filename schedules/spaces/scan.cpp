@@ -88,7 +88,7 @@ void generate_scan(Schedule& s, const Target& target, const Policy& policy) {
       loops = scan_in_turn(s, loops, policy);
     else
       loops.resize(*ordered);
-    if (iterations(*block) >= kParallelIterations) run_parallel(s, loops, target);
+    if (pays_in_parallel(iterations(*block), target)) run_parallel(s, loops, target);
   }
   schedule_rest(s, target, done);
 }

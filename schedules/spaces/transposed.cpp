@@ -117,7 +117,7 @@ void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& 
   load_rows(s, rows, lines[0]);
   s.unroll(lines[1]);
   s.vectorize(columns[1]);
-  if (iterations(*body) >= kParallelIterations) run_parallel(s, outer, target);
+  if (pays_in_parallel(iterations(*body), target)) run_parallel(s, outer, target);
 }
 }  // namespace
 

@@ -43,7 +43,7 @@ TEST(DefaultTrace, VectorizesAwkwardRows) {
   using Lanes = std::vector<int64_t>;
   EXPECT_EQ(lanes_of(doubled_reshape(64, 64, kFloat32)), Lanes{16});
   EXPECT_EQ(lanes_of(leaky_relu(8, 64, kFloat32)), Lanes{16});
-  EXPECT_EQ(lanes_of(elementwise(64, 508, kFloat32)), Lanes{});  // transposes: rows of 64 are read as columns
+  EXPECT_EQ(lanes_of(elementwise(64, 508, kFloat32)), (Lanes{16, 16}));  // transposes: rows in, columns out
   Lanes filtered = lanes_of(filter(1000, 256, kFloat32));
   EXPECT_EQ(std::count(filtered.begin(), filtered.end(), 16), 3);  // partial sums: cleared, added to, stored
   Lanes soft = lanes_of(softmax(8, 508));

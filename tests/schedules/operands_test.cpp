@@ -1,0 +1,68 @@
+// pad_einsum and reindex: operands of any size and order.
+#include <gtest/gtest.h>
+
+#include "core/support/error.h"
+#include "core/tir/text.h"
+#include "schedules/program.h"
+#include "schedules/schedule.h"
+#include "tests/schedules/programs.h"
+
+namespace lathe::schedule {
+namespace {
+
+TEST(PadEinsum, SumsAsBeforeAndStoresWhatIsValid) {
+  tir::Func func = product({.batch = 2, .m = 3, .n = 11, .k = 5});
+  Schedule s(func);
+  BlockHandle block = s.get_block("product"), valid = s.pad_einsum(block, {1, 2, 8, 4});
+  EXPECT_EQ(s[valid]->name, "product_valid");
+  std::vector<int64_t> extents;
+  for (const tir::BlockIter& iter : s[block]->iters) extents.push_back(int_value(iter.extent));
+  EXPECT_EQ(extents, (std::vector<int64_t>{2, 4, 16, 8}));
+  expect_same_results(func, s.func());
+}
+
+TEST(PadEinsum, OnlyTheReduction) {
+  tir::Func func = product({.n = 8, .k = 7});
+  Schedule s(func);
+  BlockHandle block = s.get_block("product");
+  EXPECT_EQ(s[s.pad_einsum(block, {1, 1, 8, 4})]->name, "product");  // nothing sticks out of the results
+  expect_same_results(func, s.func());
+}
+
+TEST(PadEinsum, Refuses) {
+  tir::Func func = product({});
+  auto refusal = [&](const tir::Func& f, const char* name, const std::vector<int64_t>& multiples) {
+    return refusal_of(f, [&](Schedule& s) { s.pad_einsum(s.get_block(name), multiples); });
+  };
+  EXPECT_EQ(refusal(func, "product", {1, 1, 8}),
+            "pad_einsum: 3 multiples for the 4 variables of block `product`");
+  EXPECT_EQ(refusal(func, "product", {1, 1, 0, 1}), "pad_einsum: multiple is 0, must be from 1 to 65536");
+  EXPECT_EQ(refusal(func, "product", {1, 5, 11, 7}),
+            "pad_einsum: block `product` has whole multiples already");
+  EXPECT_EQ(refusal(max_pool(1, 9), "pool", {1, 1, 1, 1, 1, 2, 1}),
+            "pad_einsum: block `pool` does not sum products of what it loads at r0");
+  Schedule s(func);
+  BlockHandle block = s.get_block("product");
+  s.decompose_reduction(block, s.get_loops(block)[3]);
+  EXPECT_THROW(s.pad_einsum(block, {1, 1, 8, 1}), Error);  // the other part would clear what is not read
+}
+
+TEST(Reindex, PacksWhatIsReadByTheVariablesOfTheReader) {
+  tir::Func func = product({.n = 6, .k = 4, .transpose_y = true, .shared = true});
+  Schedule s(func);
+  BlockHandle block = s.get_block("product"), packed = s.reindex(block, 1);
+  EXPECT_EQ(s[packed]->name, "product_y_reindex");
+  EXPECT_EQ(tir::constant_shape(s[packed]->writes[0].buffer), (std::vector<int64_t>{6, 4}));
+  expect_same_results(func, s.func());
+}
+
+TEST(Reindex, Refuses) {
+  auto refusal = [](const tir::Func& f, const char* name, int64_t read) {
+    return refusal_of(f, [&](Schedule& s) { s.reindex(s.get_block(name), read); });
+  };
+  EXPECT_EQ(refusal(product({}), "product", 2), "reindex: buffer 2 of the 2 that block `product` reads");
+  tir::Func twice = elementwise(4, 6);  // a block that loads a buffer at two places is none to pack for
+  EXPECT_NE(refusal(twice, all_blocks(twice)[0]->name.c_str(), 7), "accepted");
+}
+}  // namespace
+}  // namespace lathe::schedule
