@@ -38,7 +38,9 @@ MachineFeatures features_of(const llvm::TargetMachine& machine) {
   const llvm::MCSubtargetInfo& info = *machine.getMCSubtargetInfo();
   if (!machine.getTargetTriple().isX86()) return {};
   auto has = [&](const char* features) { return info.checkFeatures(features); };
-  return {.vnni = has("+avx512vnni,+avx512vl"), .bfloat16 = has("+avx512bf16,+avx512vl")};
+  return {.avx512 = has("+avx512f,+avx512vl"),
+          .vnni = has("+avx512vnni,+avx512vl"),
+          .bfloat16 = has("+avx512bf16,+avx512vl")};
 }
 
 /// A module of one program, or of none, and the code made of it.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/codegen/llvm/emitter.h"
+#include "core/codegen/llvm/lanes.h"
 #include "core/support/error.h"
 
 namespace lathe::codegen {
@@ -76,14 +77,6 @@ std::optional<Product> dot_product_of(const std::vector<Expr>& terms) {
   return first;
 }
 
-llvm::Type* lanes_of(llvm::Type* element, unsigned lanes) {
-  return llvm::FixedVectorType::get(element, lanes);
-}
-
-unsigned lane_count(llvm::Value* v) {
-  return llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements();
-}
-
 /// Vectors of groups of four 8-bit integers, each group in an i32 lane.
 struct Bytes {
   llvm::Value* groups;
@@ -149,16 +142,6 @@ llvm::Intrinsic::ID for_lanes(unsigned lanes, llvm::Intrinsic::ID x4, llvm::Intr
                               llvm::Intrinsic::ID x16) {
   return lanes == 16 ? x16 : lanes == 8 ? x8 : lanes == 4 ? x4 : llvm::Intrinsic::not_intrinsic;
 }
-
-/// The first `lanes` lanes; further ones may hold anything.
-llvm::Value* with_lanes(llvm::IRBuilder<>& b, llvm::Value* v, unsigned lanes) {
-  std::vector<int> mask;
-  for (unsigned l = 0; l < lanes; ++l) mask.push_back(l < lane_count(v) ? static_cast<int>(l) : -1);
-  return lanes == lane_count(v) ? v : b.CreateShuffleVector(v, mask);
-}
-
-/// What registers hold: 4, 8 or 16 lanes.
-unsigned register_lanes(unsigned lanes) { return lanes <= 4 ? 4 : lanes <= 8 ? 8 : 16; }
 
 llvm::Value* add_bytes(llvm::IRBuilder<>& b, bool vnni, llvm::Value* acc, Bytes x, Bytes y) {
   llvm::Intrinsic::ID instruction =

@@ -20,6 +20,7 @@ inline constexpr int64_t kStackLimit = 4 << 20;
 
 /// Instructions that the emitter names itself.
 struct MachineFeatures {
+  bool avx512 = false;    // of 4, 8 and 16 lanes of 32 bits: vscalefps
   bool vnni = false;      // vpdpbusd for all widths of vectors that the target has
   bool bfloat16 = false;  // vdpbf16ps, vcvtneps2bf16
 };

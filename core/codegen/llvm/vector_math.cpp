@@ -1,9 +1,12 @@
 #include "core/codegen/llvm/vector_math.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
+#include <algorithm>
 #include <limits>
 
+#include "core/codegen/llvm/lanes.h"
 #include "core/support/error.h"
 
 namespace lathe::codegen {
@@ -13,8 +16,9 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 /// A float or vector of floats with the operators of arithmetic.
 class Math {
  public:
-  Math(llvm::IRBuilder<>& b, llvm::Type* type) : b_(b), type_(type) {
+  Math(llvm::IRBuilder<>& b, llvm::Type* type, bool avx512) : b_(b), type_(type), scales_(avx512) {
     auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+    scales_ &= vector != nullptr;
     int_type_ =
         vector
             ? static_cast<llvm::Type*>(llvm::FixedVectorType::get(b.getInt32Ty(), vector->getNumElements()))
@@ -44,12 +48,18 @@ class Math {
   V with_sign_of(V magnitude, V sign) {
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
   }
-  /// NaN has no integer value: 0 stands in, and the caller's arithmetic on x itself keeps the NaN.
-  V number_or_zero(V x) { return b_.CreateSelect(b_.CreateFCmpUNO(x, x), real(0), x); }
+  /// NaN has no integer value: where one is needed, 0 stands in and `or_nan` brings the NaN back.
+  V number_or_zero(V x) { return scales_ ? x : b_.CreateSelect(b_.CreateFCmpUNO(x, x), real(0), x); }
+  /// y, which is computed from x or from what number_or_zero made of it.
+  V or_nan(V x, V y) { return scales_ ? y : b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, y); }
   /// 2^n for -126 <= n <= 127.
   V power_of_two(V n) { return from_bits(b_.CreateShl(b_.CreateAdd(n, integer(127)), integer(23))); }
 
+  /// x 2^floor(n), and as that would be for a NaN or an infinite n, in one instruction.
+  V scaled(V x, V n);
+
   V exp(V x);
+  V exp_of_bounded(V x);  // -104 <= x <= 88.8
   V expm1(V x);
   V log(V x);
   V tanh(V x);
@@ -75,23 +85,52 @@ class Math {
 
   llvm::IRBuilder<>& b_;
   llvm::Type *type_, *int_type_;
+  bool scales_;  // there is an instruction for `scaled`
 };
 
-Math::V Math::exp(V x) {
-  V bounded = number_or_zero(clamp(x, -104.0f, 88.8f));
-  auto [n, r] = reduce_by_ln2(bounded);
+Math::V Math::scaled(V x, V n) {
+  const unsigned all = lane_count(x), lanes = register_lanes(all);
+  auto instruction = lanes == 16  ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
+                     : lanes == 8 ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256
+                                  : llvm::Intrinsic::x86_avx512_mask_scalef_ps_128;
+  llvm::Value* whole = b_.getIntN(std::max(lanes, 8u), ~uint64_t{0} >> (64 - std::max(lanes, 8u)));
+  V result = nullptr;
+  for (unsigned begin = 0; begin < all; begin += lanes) {
+    V part = with_lanes(b_, x, lanes, begin);
+    std::vector<V> args{part, with_lanes(b_, n, lanes, begin), llvm::PoisonValue::get(part->getType()),
+                        whole};
+    if (lanes == 16) args.push_back(b_.getInt32(4));  // rounded as the thread says
+    V scaled = b_.CreateIntrinsic(instruction, {}, args);
+    if (!result) {
+      result = with_lanes(b_, scaled, all);
+      continue;
+    }
+    std::vector<int> order(all);  // `begin` lanes so far, then these
+    for (unsigned l = 0; l < all; ++l)
+      order[l] = static_cast<int>(l < begin || l >= begin + lanes ? l : all + l);
+    std::vector<int> place(all, llvm::PoisonMaskElem);
+    for (unsigned l = begin; l < std::min(all, begin + lanes); ++l) place[l] = static_cast<int>(l - begin);
+    result = b_.CreateShuffleVector(result, b_.CreateShuffleVector(scaled, place), order);
+  }
+  return result;
+}
+
+Math::V Math::exp(V x) { return or_nan(x, exp_of_bounded(number_or_zero(clamp(x, -104.0f, 88.8f)))); }
+
+Math::V Math::exp_of_bounded(V x) {
+  auto [n, r] = reduce_by_ln2(x);
   V y = b_.CreateFAdd(fma(exp_tail(r), b_.CreateFMul(r, r), r), real(1));
+  if (scales_) return scaled(y, n);
   // 2^n in two steps: n reaches from -150 (subnormal results) to 128.
   V whole = to_int(n), half = b_.CreateAShr(whole, integer(1));
-  y = b_.CreateFMul(b_.CreateFMul(y, power_of_two(half)), power_of_two(b_.CreateSub(whole, half)));
-  return b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, y);
+  return b_.CreateFMul(b_.CreateFMul(y, power_of_two(half)), power_of_two(b_.CreateSub(whole, half)));
 }
 
 /// For |x| <= 88.
 Math::V Math::expm1(V x) {
   auto [n, r] = reduce_by_ln2(x);
   V tail = fma(exp_tail(r), b_.CreateFMul(r, r), r);  // e^r - 1
-  V scale = power_of_two(to_int(n));
+  V scale = scales_ ? scaled(real(1), n) : power_of_two(to_int(n));
   return fma(tail, scale, b_.CreateFSub(scale, real(1)));
 }
 
@@ -128,8 +167,7 @@ Math::V Math::tanh(V x) {
   V p = polynomial(square, {-5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f,
                             -3.33332819422e-1f});
   V small = fma(b_.CreateFMul(p, square), a, a);
-  V y = with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(0.625f)), small, large), x);
-  return b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, y);
+  return or_nan(x, with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(0.625f)), small, large), x));
 }
 
 Math::V Math::sigmoid(V x) { return b_.CreateFDiv(real(1), b_.CreateFAdd(real(1), exp(b_.CreateFNeg(x)))); }
@@ -147,9 +185,8 @@ Math::V Math::erf(V x) {
   r = fma(r, bounded_square, u);
   for (float c : {-1.06777877e-1f, -6.34846687e-1f, -1.28717512e-1f}) r = fma(r, bounded, real(c));
   r = fma(r, bounded, b_.CreateFNeg(bounded));
-  V large = b_.CreateFSub(real(1), exp(r));
-  V y = with_sign_of(b_.CreateSelect(b_.CreateFCmpOGT(a, real(0.921875f)), large, small), x);
-  return b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, y);
+  V large = b_.CreateFSub(real(1), exp_of_bounded(r));
+  return or_nan(x, with_sign_of(b_.CreateSelect(b_.CreateFCmpOGT(a, real(0.921875f)), large, small), x));
 }
 
 /// x = n pi/2 + r; the quadrant n picks the polynomial and the sign (coefficients of Cephes' sinf and cosf).
@@ -191,8 +228,8 @@ bool has_vector_math(Intrinsic f) {
   }
 }
 
-llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x) {
-  Math math(builder, x->getType());
+llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x, bool avx512) {
+  Math math(builder, x->getType(), avx512);
   switch (f) {
     case Intrinsic::kExp:
       return math.exp(x);
