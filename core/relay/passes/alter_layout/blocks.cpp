@@ -23,7 +23,7 @@ bool Blocks::is_better(int64_t channels, int64_t block, int64_t than) const {
 int64_t Blocks::best(int64_t channels, int64_t unit) const {
   int64_t best = 0;
   if (channels < 4) return 0;
-  for (int64_t block = lanes_; block >= 4; --block)
+  for (int64_t block = lanes_; block >= 4; block -= 4)
     if (block % unit == 0 && (!best || is_better(channels, block, best))) best = block;
   return best;
 }
