@@ -154,6 +154,17 @@ std::string standardized_over(Exporter& e, const Written& w, const std::string& 
   return standardized(e, w, {x, mean, mean_over(e, e.add("Mul", {difference, difference}), axes)}, epsilon);
 }
 
+void standardize(Exporter& e, const Written& w) {
+  const auto& a = w.attrs<relay::StandardizeAttrs>();
+  Ints axes = a.axes;
+  for (int64_t& axis : axes) axis = w.front(axis);
+  const std::string& x = w.args[0];
+  if (a.center) return (void)e.node("Identity", {standardized_over(e, w, x, axes, a.epsilon)}, w.output());
+  std::string squares = mean_over(e, e.add("Mul", {x, x}), axes);
+  std::string root = e.add("Sqrt", {e.add("Add", {squares, e.number(w.dtype(0), a.epsilon)})});
+  e.node("Div", {x, root}, w.output());
+}
+
 /// gamma * x + beta, arguments 1 and 2, as far as wanted.
 template <typename A>
 void affine(Exporter& e, const Written& w, std::string x, const A& a, int64_t axis) {
@@ -308,6 +319,7 @@ constexpr ExportRow kRows[] = {
     {"nn.layer_norm", layer_norm},
     {"nn.instance_norm", instance_norm},
     {"nn.group_norm", group_norm},
+    {"nn.standardize", standardize},
     {"nn.lrn", lrn},
     {"nn.l2_normalize", l2_normalize},
     {"image.resize2d", resize},

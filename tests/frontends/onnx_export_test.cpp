@@ -211,6 +211,8 @@ const Row kRows[] = {
     {kNorm, "nn.instance_norm(%x, %g, %b)"},
     {kNormLast, "nn.instance_norm(%x, %g, %b, axis=2)"},
     {kNorm, "nn.group_norm(%x, %g, %b, num_groups=2)"},
+    {kNormLast, "nn.standardize(%x, axes=[2])"},
+    {kImage, "nn.standardize(%x, axes=[2, 3], epsilon=0.01f, center=False)"},
     {kImage, "nn.lrn(%x, size=3)"},
     {kImage, "nn.l2_normalize(%x, eps=0.001f, axis=[1])"},
     {kImage, "image.resize2d(%x, size=[9, 5])"},
