@@ -30,6 +30,11 @@ int64_t iterations(const Block& block) {
   return count;
 }
 
+bool any_uses(const std::vector<Expr>& indices, const Var& v) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& index) { return uses_var(index, v.get()); });
+}
+
 bool is_contiguous(const std::vector<Expr>& indices, const Var& lane) {
   if (indices.empty()) return false;
   for (size_t d = 0; d + 1 < indices.size(); ++d)
@@ -126,10 +131,6 @@ int64_t divisor_of(const Expr& e, BinaryOp op, const Var& v) {
   return matches ? int_value(binary->b) : 0;
 }
 
-bool any_uses(const std::vector<Expr>& indices, const Var& v) {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& index) { return uses_var(index, v.get()); });
-}
 }  // namespace
 
 int64_t run_of(const std::vector<Expr>& indices, const Var& lane, int64_t whole) {

@@ -17,6 +17,7 @@ int64_t iterations(const tir::Block& block);
 
 /// The elements at `indices` for neighbouring values of `lane` are neighbours in memory.
 bool is_contiguous(const std::vector<Expr>& indices, const Var& lane);
+bool any_uses(const std::vector<Expr>& indices, const Var& v);
 /// The longest aligned run of values of `lane` along which the elements at `indices` are neighbours (`whole`:
 /// all are); 0 when they would have to be gathered.
 int64_t run_of(const std::vector<Expr>& indices, const Var& lane, int64_t whole);

@@ -46,9 +46,7 @@ class Splitter {
     decide();
     reads_ahead_ = reads_where(true), reads_later_ = reads_where(false);
     place_intermediates();
-    bool reads_constants = false;
-    for (size_t p = 0; p < inputs(); ++p) reads_constants |= reads_ahead_.count(func_->params[p].get()) > 0;
-    if (reads_constants && !shared_.empty()) return parts();
+    if (!shared_.empty()) return parts();
     SplitProgram whole{.main = with_constant_params(func_, 0)};
     for (size_t p = 0; p < func_->params.size(); ++p) whole.main_params.push_back({false, p});
     return whole;

@@ -6,8 +6,11 @@
 
 namespace lathe::schedule {
 
-/// Inlines each element-wise block whose users are all element-wise. Blocks that reductions read stay: they
-/// would be computed again for each use.
+/// Cheap enough to be computed again for each use: no call, no division, one load of an element of its own.
+bool is_cheap(const tir::Block& block);
+
+/// Inlines each element-wise block whose users are all element-wise. Blocks that reductions read stay, and
+/// those that users would compute many times: tables, sums of several elements.
 void inline_elementwise(Schedule& schedule);
 
 /// Element-wise blocks that `block` alone reads, padding above all; not those that belong to the loops of a

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/arith/simplify.h"
 #include "core/support/error.h"
 #include "core/tir/machine.h"
@@ -88,12 +90,53 @@ void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>
 }
 }  // namespace
 
+bool is_cheap(const Block& block) {
+  bool cheap = true;
+  int64_t whole = 0;
+  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
+    const Binary* binary = node.as<Binary>();
+    cheap &= !node.as<IntrinsicCall>() && !node.as<Select>() &&
+             !(binary && (binary->op == BinaryOp::kDiv || binary->op == BinaryOp::kPow));
+    const Load* load = node.as<Load>();
+    whole += load && std::all_of(block.iters.begin(), block.iters.end(), [&](const BlockIter& iter) {
+               return is_int(iter.extent, 1) || any_uses(load->indices, iter.var);
+             });
+  });
+  return cheap && whole <= 1;
+}
+
+namespace {
+/// The elements of `buffer` that one iteration of `block` reads.
+int64_t elements_read(const Block& block, const Buffer& buffer) {
+  std::vector<const Load*> distinct;
+  post_order(block.body, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    if (!load || load->buffer != buffer) return;
+    bool known = std::any_of(distinct.begin(), distinct.end(), [&](const Load* other) {
+      return std::equal(load->indices.begin(), load->indices.end(), other->indices.begin(),
+                        [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
+    });
+    if (!known) distinct.push_back(load);
+  });
+  return static_cast<int64_t>(distinct.size());
+}
+
+/// Computed where it is used, `block` would be computed again and again, and that takes long: tables, sums of
+/// several elements.
+bool repeats_work(const Func& func, const Ref<Block>& block) {
+  int64_t uses = 0;
+  for (const Ref<Block>& consumer : consumers_of(func, block))
+    uses += iterations(*consumer) * elements_read(*consumer, block->writes[0].buffer);
+  return uses > 2 * iterations(*block) && !is_cheap(*block);
+}
+}  // namespace
+
 void inline_elementwise(Schedule& s) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const Ref<Block>& block : all_blocks(s.func())) {
       if (!is_injective(*block) || !is_intermediate(s.func(), *block)) continue;
-      if (!all_elementwise(consumers_of(s.func(), block))) continue;
+      if (!all_elementwise(consumers_of(s.func(), block)) || repeats_work(s.func(), block)) continue;
       s.compute_inline(s.get_block(block->name));
       changed = true;
       break;

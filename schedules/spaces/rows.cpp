@@ -30,20 +30,6 @@ bool carries_reduction(const Block& block, const For& loop) {
   });
 }
 
-/// Cheap enough to be computed again for each use: no call, no division, one load of a tensor of its size.
-bool is_cheap(const Block& block) {
-  bool cheap = true;
-  int64_t whole = 0;
-  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
-    const Binary* binary = node.as<Binary>();
-    cheap &= !node.as<IntrinsicCall>() && !node.as<Select>() &&
-             !(binary && (binary->op == BinaryOp::kDiv || binary->op == BinaryOp::kPow));
-    const Load* load = node.as<Load>();
-    whole += load && byte_size(load->buffer) / load->buffer->dtype.bytes() >= iterations(block);
-  });
-  return cheap && whole <= 1;
-}
-
 /// Whether to compute `block` where it is used: once for each of its elements, or cheaply.
 bool worth_inlining(const Func& func, const Ref<Block>& block) {
   if (!is_injective(*block) || !is_intermediate(func, *block)) return false;

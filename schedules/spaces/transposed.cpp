@@ -23,11 +23,6 @@ struct Transposition {
   int64_t run;  // neighbours along `read` are those within aligned runs of this many
 };
 
-bool any_uses(const std::vector<Expr>& indices, const Var& v) {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& index) { return uses_var(index, v.get()); });
-}
-
 /// The block's variable along which elements at `indices` are neighbours, in the longest runs, and their
 /// length.
 std::optional<std::pair<size_t, int64_t>> contiguous_variable(const Block& block,

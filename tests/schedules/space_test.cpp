@@ -9,6 +9,7 @@
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
+#include "schedules/program.h"
 #include "tests/schedules/programs.h"
 #include "tests/tir/random_func.h"
 
@@ -78,6 +79,34 @@ TEST(DefaultTrace, PacksConstantsWhenTheModelIsBuilt) {
   tir::SplitProgram parts = tir::split_prologue(replay(default_trace(func, avx512_target()), func));
   ASSERT_TRUE(parts.prologue);
   EXPECT_EQ(tir::constant_shape(parts.prologue->params.back()), (std::vector<int64_t>{3, 1, 7, 16}));
+}
+
+TEST(DefaultTrace, ComputesTablesAndSharedSumsOnce) {
+  // A table by columns, sums of two neighbouring rows that each column's output uses twice.
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[9, 8]) -> (out: float32[8, 32]) {
+  block root {
+    alloc table: float32[32]
+    alloc sums: float32[8, 8]
+    for i in 0..32 {
+      block table(spatial v in 0..32 = i) { writes table[v] table[v] = exp(cast(float32, v) * -0.1) }
+    }
+    for i in 0..8 { for j in 0..8 {
+      block sums(spatial v in 0..8 = i, spatial w in 0..8 = j) {
+        reads x[v:2, w]
+        writes sums[v, w]
+        sums[v, w] = x[v, w] + x[v + 1, w]
+    } } }
+    for i in 0..8 { for j in 0..32 {
+      block out(spatial v in 0..8 = i, spatial w in 0..32 = j) {
+        reads sums[v, w // 4], table[w]
+        writes out[v, w]
+        out[v, w] = sums[v, w // 4] * table[w] + 1.0
+    } } }
+} })");
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_EQ(all_blocks(scheduled).size(), 3u) << tir::print(scheduled);
+  expect_same_results(func, scheduled);
 }
 
 TEST(DefaultTrace, FitsEveryProgram) {

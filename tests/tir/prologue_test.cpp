@@ -83,6 +83,21 @@ TEST(Prologue, IsNoneWhereNothingDependsOnConstantsAlone) {
   }
 }
 
+TEST(Prologue, HoldsTablesThatReadNothing) {
+  SplitProgram split = split_prologue(parse_func(R"(
+func scaled(x: float32[4]) -> (out: float32[4]) {
+  block root {
+    alloc t: float32[4]
+    for i in 0..4 { block t(spatial v in 0..4 = i) { writes t[v] t[v] = cast(float32, v) * 0.5 } }
+    for i in 0..4 {
+      block out(spatial v in 0..4 = i) { reads x[v], t[v] writes out[v] out[v] = x[v] * t[v] }
+} } })"));
+  expect_valid(split);
+  ASSERT_TRUE(split.prologue);
+  EXPECT_EQ(text(split.prologue_params), "m0");
+  EXPECT_EQ(text(split.main_params), "0 m0 1");
+}
+
 TEST(Prologue, AnyInputMayBeTheConstant) {
   SplitProgram split = split_prologue(parse_func(replaced(kScaled, "=6", "=1")));
   expect_valid(split);

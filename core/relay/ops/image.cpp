@@ -123,24 +123,32 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
     Expr at = coordinate(a.coordinate_transformation_mode, axis, i);
     return logical_or(less(at, f64(0)), less(f64(static_cast<double>(axis.in - 1)), at));
   };
-  return f.compute("resize", type.shape, [&](Vars i) {
-    auto pixel = [&](int64_t h, int64_t w) {
-      std::vector<Expr> indices = as_indices(i);
-      indices[row] = load(down.position, {i[row], Expr(h)});
-      indices[column] = load(across.position, {i[column], Expr(w)});
-      return load(x, indices);
-    };
-    if (method == Method::kNearest) return cast(type.dtype, pixel(0, 0));
+  auto outside_image = [&](Vars i) { return logical_or(outside(rows, i[row]), outside(columns, i[column])); };
+  auto source = [&](Vars i, int axis, const Taps& taps, int64_t tap) {
+    std::vector<Expr> indices = as_indices(i);
+    indices[axis] = load(taps.position, {i[axis], Expr(tap)});
+    return indices;
+  };
+  if (method == Method::kNearest)
+    return f.compute("resize", type.shape, [&](Vars i) {
+      std::vector<Expr> indices = source(i, row, down, 0);
+      indices[column] = load(across.position, {i[column], Expr(0)});
+      return cast(type.dtype, load(x, indices));
+    });
+  auto combined = [&](const Buffer& image, Vars i, int axis, const Taps& taps) {
     Expr sum = fimm(real, 0);
-    for (int64_t h = 0; h < down.count; ++h) {
-      Expr line = fimm(real, 0);
-      for (int64_t w = 0; w < across.count; ++w)
-        line = line + cast(real, pixel(h, w)) * load(across.weight, {i[column], Expr(w)});
-      sum = sum + line * load(down.weight, {i[row], Expr(h)});
-    }
-    if (crop)
-      sum = select(logical_or(outside(rows, i[row]), outside(columns, i[column])),
-                   fimm(real, a.extrapolation_value), sum);
+    for (int64_t tap = 0; tap < taps.count; ++tap)
+      sum =
+          sum + cast(real, load(image, source(i, axis, taps, tap))) * load(taps.weight, {i[axis], Expr(tap)});
+    return sum;
+  };
+  // Rows first: whole vectors of them, and few enough for the columns to find them in the cache.
+  Shape tall = x->shape;
+  tall[row] = type.shape[row];
+  Buffer lines = f.compute("lines", tall, [&](Vars i) { return combined(x, i, row, down); });
+  return f.compute("resize", type.shape, [&](Vars i) {
+    Expr sum = combined(lines, i, column, across);
+    if (crop) sum = select(outside_image(i), fimm(real, a.extrapolation_value), sum);
     return cast(type.dtype, sum);
   });
 }
