@@ -54,9 +54,9 @@ std::vector<relay::ValueRange> observe(const relay::Module& ranges, const Calibr
 }
 
 using enum relay::PassId;
-constexpr relay::PassId kFoldBatchNorms[] = {kInferType,       kSimplifyInference, kConvTransposeToConv,
-                                             kCanonicalizeOps, kConv3dToConv2d,    kSimplifyExpr,
-                                             kFoldConstant,    kFoldScaleAxis,     kFoldConstant};
+constexpr relay::PassId kFoldBatchNorms[] = {
+    kInferType,   kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d,
+    kCropKernels, kSimplifyExpr,      kFoldConstant,        kFoldScaleAxis,   kFoldConstant};
 
 relay::Module run(const relay::Module& module, std::span<const relay::PassId> passes) {
   return relay::run_passes(module, passes, {.evaluate = constant_evaluator()});

@@ -10,6 +10,7 @@
 #include "core/relay/passes/canonicalize_qnn.h"
 #include "core/relay/passes/conv3d_to_conv2d.h"
 #include "core/relay/passes/conv_transpose_to_conv.h"
+#include "core/relay/passes/crop_kernels.h"
 #include "core/relay/passes/dead_code.h"
 #include "core/relay/passes/defuse.h"
 #include "core/relay/passes/eliminate_common_subexpr.h"
@@ -57,6 +58,7 @@ constexpr Pass kPasses[] = {
     {kRecognizeNorms, "recognize_norms", "normalizations written out in means and roots become one operator", 1, kTypes, nullptr, recognize_norms},
     {kCanonicalizeOps, "canonicalize_ops", "bias_add becomes a broadcasting add", 0, kTypes, plain<canonicalize_ops>},
     {kConv3dToConv2d, "conv3d_to_conv2d", "convolutions of volumes become convolutions of images", 1, kTypes, plain<conv3d_to_conv2d>},
+    {kCropKernels, "crop_kernels", "taps of convolutions that meet padding alone vanish", 1, kTypes, nullptr, crop_kernels},
     {kFakeQuantizationToInteger, "fake_quantization_to_integer", "operators between dequantize and quantize compute on integers", 1, kTypes, plain<fake_quantization_to_integer>},
     {kCanonicalizeQnn, "canonicalize_qnn", "operators on quantized tensors become integer arithmetic and scales", 0, kTypes, plain<canonicalize_qnn>},
     {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, nullptr, to_mixed_precision},
@@ -76,7 +78,7 @@ constexpr Pass kPasses[] = {
 /// Quantized graphs first: folding would make their weights float. The second folding is for the scaled and
 /// packed weights.
 constexpr PassId kInferencePipeline[] = {
-    kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kSimplifyExpr,
+    kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
     kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on

@@ -19,6 +19,7 @@ enum class PassId : uint8_t {
   kRecognizeNorms,
   kCanonicalizeOps,
   kConv3dToConv2d,
+  kCropKernels,
   kFakeQuantizationToInteger,
   kCanonicalizeQnn,
   kToMixedPrecision,
