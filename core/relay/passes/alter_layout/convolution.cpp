@@ -62,8 +62,17 @@ int64_t block_of(const BlockedGraph& graph, const Expr& data, int64_t products, 
   return block && block % products == 0 && 2 * block >= graph.blocks.lanes() ? block : otherwise;
 }
 
+/// Results of fewer channels than a block are vectors along rows of NCHW, which strides and products of
+/// several channels at once do not allow: then the smallest block.
+int64_t block_of_results(const BlockedGraph& graph, const Call& e, int64_t channels, int64_t products) {
+  constexpr int64_t kLeast = 4;
+  if (int64_t block = graph.blocks.best(channels, products)) return block;
+  const Ints& strides = attrs_as<ConvAttrs>(e.attrs).strides;
+  return products > 1 || (!strides.empty() && strides.back() > 1) ? kLeast : 0;
+}
+
 Blocked whole_convolution(BlockedGraph& graph, const Call& e, const Channels& c, const Expr& kernel) {
-  int64_t products = products_at_once(e), out_block = graph.blocks.best(c.out, products);
+  int64_t products = products_at_once(e), out_block = block_of_results(graph, e, c.out, products);
   if (!out_block) return {};
   const Expr& original = e.args[0];
   // A convolution only broadcasts its data: few channels that are not blocked yet are read where they lie
