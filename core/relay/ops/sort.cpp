@@ -39,6 +39,41 @@ Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const
   });
 }
 
+/// The same for few ranks, by insertion: most elements are compared with the last of those kept so far alone.
+Buffer first_in_order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, int64_t count) {
+  Shape shape = x->shape;
+  shape[axis] = count;
+  return f.opaque("order", shape, kInt64, {x}, [&](const Buffer& out) {
+    std::vector<Var> vars;
+    for (size_t d = 0; d < x->shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
+    const Var &i = vars[axis], step = lathe::var("step");
+    auto slot = [&](const Expr& r) {
+      std::vector<Expr> indices{vars.begin(), vars.end()};
+      indices[axis] = r;
+      return indices;
+    };
+    auto kept = [&](const Expr& r) { return load(out, slot(r)); };
+    /// x[i] comes before the element in slot r: equal ones keep their order.
+    auto is_before = [&](const Expr& r) {
+      Expr mine = load(x, slot(i)), theirs = load(x, slot(kept(r)));
+      return ascending ? less(mine, theirs) : less(theirs, mine);
+    };
+    // From the last slot to the first: those behind x[i] move up by one, then it goes where the last one was.
+    Expr r = Expr(count - 1) - step;
+    tir::Stmt here = make<tir::If>(logical_or(equal(r, i), is_before(r)), tir::store(out, slot(r), i));
+    tir::Stmt moved = tir::store(out, slot(r), kept(r - 1));
+    tir::Stmt place = make<tir::If>(less(Expr(0), r), make<tir::If>(is_before(r - 1), moved, here), here);
+    tir::Stmt insert = tir::for_loop(step, count, make<tir::If>(less_equal(r, i), place));
+    // Slots beyond i are empty.
+    tir::Stmt nest =
+        make<tir::If>(less(i, Expr(count)), insert, make<tir::If>(is_before(Expr(count - 1)), insert));
+    nest = tir::for_loop(i, x->shape[axis], nest);
+    for (size_t d = vars.size(); d-- > 0;)
+      if (d != axis) nest = tir::for_loop(vars[d], x->shape[d], nest);
+    return nest;
+  });
+}
+
 Buffer picked(FuncBuilder& f, const Buffer& x, const Buffer& positions, size_t axis) {
   return f.compute("picked", positions->shape, [&](Vars i) {
     std::vector<Expr> indices = as_indices(i);
@@ -95,7 +130,12 @@ Relation topk_type(RelationContext& c, const Attrs& attrs) {
 Buffers topk(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const TopkAttrs& a = attrs_as<TopkAttrs>(attrs);
   size_t axis = wrapped(a.axis, in[0]->shape.size());
-  Buffer positions = order(f, in[0], axis, a.is_ascend, tensor_of(result).shape[axis]);
+  const Expr &all = in[0]->shape[axis], &count = tensor_of(result).shape[axis];
+  constexpr int64_t kShare =
+      4;  // keeping more of them sorted takes longer than comparing all with all, in vectors
+  bool few = as_int(all) && as_int(count) && kShare * int_value(count) <= int_value(all);
+  Buffer positions = few ? first_in_order(f, in[0], axis, a.is_ascend, int_value(count))
+                         : order(f, in[0], axis, a.is_ascend, count);
   if (a.ret_type == "indices") return {converted(f, positions, a.dtype)};
   Buffer values = picked(f, in[0], positions, axis);
   return a.ret_type == "values" ? Buffers{values} : Buffers{values, converted(f, positions, a.dtype)};

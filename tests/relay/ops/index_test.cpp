@@ -79,6 +79,23 @@ TEST(IndexOps, Orders) {
   EXPECT_EQ(values_of(low[0]), (Numbers{0, 1, 2, 3}));
 }
 
+TEST(IndexOps, TheFirstFewAreThoseOfTheWholeOrder) {
+  Tensor x({2, 41, 3}, kFloat32);
+  for (int64_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i * 37 % 23));  // with equal ones
+  for (bool ascending : {false, true}) {
+    Tensor order =
+        run_op("argsort", attrs<SortAttrs>([&](auto& a) { a.axis = 1, a.is_ascend = ascending; }), {x})[0];
+    for (int64_t k : {1, 2, 7, 10, 11}) {
+      Tensor few = run_op("topk", attrs<TopkAttrs>([&](auto& a) {
+                            a.axis = 1, a.k = k, a.is_ascend = ascending, a.ret_type = "indices";
+                          }),
+                          {x})[0];
+      for (int64_t i = 0; i < few.size(); ++i)
+        ASSERT_EQ(few.value(i), order.value((i / (3 * k) * 41 + i / 3 % k) * 3 + i % 3)) << k << " at " << i;
+    }
+  }
+}
+
 TEST(IndexOps, Scans) {
   auto scan = [](const char* op, std::optional<int64_t> axis, bool exclusive) {
     return values_of(run_op(op, attrs<ScanAttrs>([&](auto& a) { a.axis = axis, a.exclusive = exclusive; }),
