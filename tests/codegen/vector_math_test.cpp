@@ -95,5 +95,30 @@ TEST(VectorMath, KeepsSpecialValues) {
     }
   }
 }
+
+TEST(VectorMath, ConstantPowersAreThoseOfLibm) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(),
+                  kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> inputs{0.0f, -0.0f, kInf,  -kInf, kNan, 1.5f,  -1.5f, 1e-42f,
+                                  7.0f, 1.0f,  89.0f, -0.1f, 0.5f, -0.5f, 3.0f,  -3.0f};
+  for (double exponent : {1.0, 2.0, 3.0, 4.0, 7.0, 0.5, -0.5, -1.0, -2.0, -3.0, 0.0, 1.7, 33.0}) {
+    tir::Buffer x = tir::buffer("x", {16}, kFloat32), y = tir::buffer("y", {16}, kFloat32);
+    Var i = var("i");
+    Expr at = ramp(i * 16, Expr(1), 16);
+    Expr power = binary(BinaryOp::kPow, tir::load(x, {at}), broadcast(fimm(kFloat32, exponent), 16));
+    std::vector<Tensor> params{tensor_of(inputs, {16}, kFloat32), Tensor({16}, kFloat32)};
+    run_kernel(make<tir::FuncNode>("map", std::vector{x, y}, int64_t{1},
+                                   tir::for_loop(i, 1, tir::store(y, {at}, power))),
+               host_target(), params);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      float exact = std::pow(inputs[k], static_cast<float>(exponent)), got = params[1].as<float>()[k];
+      if (std::isnan(exact) || std::isinf(exact) || exact == 0)
+        EXPECT_TRUE(std::isnan(exact) ? std::isnan(got) : got == exact)
+            << inputs[k] << "^" << exponent << " = " << got << ", must be " << exact;
+      else
+        EXPECT_NEAR(got, exact, std::abs(exact) * 1e-6) << inputs[k] << "^" << exponent;
+    }
+  }
+}
 }  // namespace
 }  // namespace lathe::codegen

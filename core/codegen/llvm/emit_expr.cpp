@@ -1,6 +1,9 @@
 // Scalar and vector expressions.
 #include <llvm/IR/Intrinsics.h>
 
+#include <cmath>
+#include <optional>
+
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/vector_math.h"
 #include "core/support/error.h"
@@ -69,6 +72,41 @@ llvm::Value* Emitter::binary(const Binary& e) {
   return int_binary(e, a, b);
 }
 
+namespace {
+/// The number that `e`, or each lane of it, is.
+std::optional<double> constant_of(const Expr& e) {
+  const Broadcast* lanes = e.as<Broadcast>();
+  const FloatImm* number = (lanes ? lanes->value : e).as<FloatImm>();
+  return number ? std::optional(number->value) : std::nullopt;
+}
+}  // namespace
+
+/// x to a small whole power or a root, by multiplications: a call for each lane takes twenty times as long.
+/// Null for other exponents. Infinities, zeros and NaNs as in libm; each multiplication rounds.
+llvm::Value* Emitter::constant_power(llvm::Value* x, const Expr& exponent) {
+  constexpr double kLargest = 16;
+  std::optional<double> given = constant_of(exponent);
+  if (!given || *given == 0 || std::abs(*given) > kLargest) return nullptr;
+  llvm::Value* one = llvm::ConstantFP::get(x->getType(), 1);
+  double power = std::abs(*given);
+  llvm::Value* result = nullptr;
+  if (power == 0.5) {
+    llvm::Value* root = b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt,
+                                                b_.CreateFAdd(x, llvm::ConstantFP::get(x->getType(), 0)));
+    llvm::Value* infinity = llvm::ConstantFP::getInfinity(x->getType());
+    result = b_.CreateSelect(b_.CreateFCmpOEQ(x, b_.CreateFNeg(infinity)), infinity, root);
+  } else if (power == std::floor(power)) {
+    llvm::Value* square = x;
+    for (auto bits = static_cast<unsigned>(power); bits; bits >>= 1) {
+      if (bits & 1) result = result ? b_.CreateFMul(result, square) : square;
+      if (bits > 1) square = b_.CreateFMul(square, square);
+    }
+  } else {
+    return nullptr;
+  }
+  return *given < 0 ? b_.CreateFDiv(one, result) : result;
+}
+
 llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool is_double = e.a.dtype().bits == 64;
   switch (e.op) {
@@ -83,6 +121,7 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
     case BinaryOp::kMod:
       return per_lane_call(is_double ? "fmod" : "fmodf", {a, b});
     case BinaryOp::kPow:
+      if (llvm::Value* power = constant_power(a, e.b)) return power;
       return per_lane_call(is_double ? "pow" : "powf", {a, b});
     case BinaryOp::kFloorDiv:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));

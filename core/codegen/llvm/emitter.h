@@ -85,6 +85,7 @@ class Emitter {
   // emit_expr.cpp
   llvm::Value* value(const Expr& e);
   llvm::Value* binary(const Binary& e);
+  llvm::Value* constant_power(llvm::Value* x, const Expr& exponent);
   llvm::Value* float_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* floor_division(const Binary& e, llvm::Value* a, llvm::Value* b);
