@@ -1,8 +1,13 @@
 #include "core/relay/passes/simplify_expr.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
+#include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/rule.h"
 
 namespace lathe::relay {
 namespace {
@@ -37,17 +42,21 @@ Expr plus_zero(const Expr& e, const Call& call) { return drop_neutral(e, call, 0
 Expr minus_zero(const Expr& e, const Call& call) { return drop_neutral(e, call, 0, false); }
 Expr divided_by_one(const Expr& e, const Call& call) { return drop_neutral(e, call, 1, false); }
 
+/// x in the shape of `e`; null where that is not known, or 0 would mean something else.
+Expr as_reshape(const Expr& e, const Expr& x) {
+  const TensorType& type = *e->checked_type.as<TensorType>();
+  if (!has_constant_shape(type)) return nullptr;
+  std::vector<int64_t> shape = constant_shape(type);
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return nullptr;
+  return typed_call("reshape", {x}, make<ReshapeAttrs>(shape));
+}
+
 /// reshape(reshape(x)) has the elements of x in the order of x.
 Expr reshape(const Expr& e, const Call& call) {
   const Expr& x = call.args[0];
   if (same_type(e, x) && has_constant_shape(*e->checked_type.as<TensorType>())) return x;
   const Call* inner = call_of(x, "reshape");
-  const TensorType& type = *e->checked_type.as<TensorType>();
-  if (!inner || !has_constant_shape(type)) return nullptr;
-  std::vector<int64_t> shape = constant_shape(type);
-  for (int64_t dim : shape)
-    if (dim == 0) return nullptr;  // 0 has another meaning there
-  return typed_call("reshape", {inner->args[0]}, make<ReshapeAttrs>(shape));
+  return inner ? as_reshape(e, inner->args[0]) : nullptr;
 }
 
 std::vector<int64_t> axes_of(const Call& call) {
@@ -58,13 +67,25 @@ std::vector<int64_t> axes_of(const Call& call) {
   return axes;
 }
 
-Expr transpose(const Expr&, const Call& call) {
+/// Axes of one element alone change their places: the elements keep their order.
+bool moves_only_ones(const Call& call, const std::vector<int64_t>& axes) {
+  const TensorType& type = *call.args[0]->checked_type.as<TensorType>();
+  int64_t last = -1;
+  for (int64_t axis : axes) {
+    if (is_int(type.shape[static_cast<size_t>(axis)], 1)) continue;
+    if (axis < last) return false;
+    last = axis;
+  }
+  return true;
+}
+
+Expr transpose(const Expr& e, const Call& call) {
   std::vector<int64_t> axes = axes_of(call);
   bool identity = true;
   for (size_t i = 0; i < axes.size(); ++i) identity &= axes[i] == static_cast<int64_t>(i);
   if (identity) return call.args[0];
   const Call* inner = call_of(call.args[0], "transpose");
-  if (!inner) return nullptr;
+  if (!inner) return moves_only_ones(call, axes) ? as_reshape(e, call.args[0]) : nullptr;
   std::vector<int64_t> first = axes_of(*inner);
   for (int64_t& axis : axes) axis = first[axis];
   Expr composed = typed_call("transpose", {inner->args[0]}, make<TransposeAttrs>(std::optional(axes)));
@@ -93,13 +114,52 @@ Expr cast(const Expr& e, const Call& call) {
   return typed_call("cast", {inner->args[0]}, call.attrs);
 }
 
+/// The matrices before their last two axes were swapped; null when they were not, or are constants, which are
+/// swapped when the model is built.
+Expr unswapped(const Expr& e) {
+  const Call* call = call_of(e, "transpose");
+  if (!call || call->args[0].as<Constant>()) return nullptr;
+  std::vector<int64_t> axes = axes_of(*call), usual(axes.size());
+  std::iota(usual.begin(), usual.end(), 0);
+  if (axes.size() < 2) return nullptr;
+  std::swap(usual[usual.size() - 1], usual[usual.size() - 2]);
+  return axes == usual ? call->args[0] : Expr();
+}
+
+/// A product of transposes reads the matrices as they lie.
+template <typename A>
+Expr product_of_transposes(const Call& call, const char* op, A&& attrs) {
+  Expr a = unswapped(call.args[0]), b = unswapped(call.args[1]);
+  if (!a && !b) return nullptr;
+  attrs->transpose_a ^= static_cast<bool>(a);
+  attrs->transpose_b ^= static_cast<bool>(b);
+  return typed_call(op, {a ? a : call.args[0], b ? b : call.args[1]}, seal(std::move(attrs)));
+}
+Expr matmul(const Expr&, const Call& call) {
+  return product_of_transposes(call, "nn.matmul", mutate(ops::attrs_as<MatmulAttrs>(call.attrs)));
+}
+Expr batch_matmul(const Expr&, const Call& call) {
+  return product_of_transposes(call, "nn.batch_matmul", mutate(ops::attrs_as<BatchMatmulAttrs>(call.attrs)));
+}
+Expr dense(const Expr&, const Call& call) {
+  const DenseAttrs& given = ops::attrs_as<DenseAttrs>(call.attrs);
+  if (call.args[0]->checked_type.as<TensorType>()->shape.size() != 2 || !given.weight_layout.empty())
+    return nullptr;
+  auto attrs = std::make_unique<MatmulAttrs>();
+  attrs->units = given.units, attrs->out_dtype = given.out_dtype, attrs->transpose_b = true;
+  return product_of_transposes(call, "nn.matmul", std::move(attrs));
+}
+
 struct Rule {
   std::string_view op;
   Expr (*simpler)(const Expr& e, const Call& call);  // null: no
 };
 constexpr Rule kRules[] = {
-    {"multiply", times_one}, {"add", plus_zero},       {"subtract", minus_zero}, {"divide", divided_by_one},
-    {"reshape", reshape},    {"transpose", transpose}, {"cast", cast},
+    {"multiply", times_one},  {"add", plus_zero},
+    {"subtract", minus_zero}, {"divide", divided_by_one},
+    {"reshape", reshape},     {"transpose", transpose},
+    {"cast", cast},           {"nn.dense", dense},
+    {"nn.matmul", matmul},    {"nn.batch_matmul", batch_matmul},
 };
 
 class Simplify : public ExprMutator {
