@@ -71,18 +71,35 @@ int64_t dot_length(DataType product, DataType sum) {
   if (sum == kInt32 && (product == kInt8 || product == kUInt8)) return 4;
   return sum == kFloat32 && product == kBFloat16 ? 2 : 0;
 }
-}  // namespace
 
-std::optional<DotProduct> dot_product(const Block& block) {
+/// What `block` adds to its sum, when that is a product; or null.
+const Binary* summed_product(const Block& block) {
   const Store* update = block.body.as<Store>();
-  if (!update || block.iters.empty() || block.iters.back().kind != IterKind::kReduce) return std::nullopt;
-  const BlockIter& last = block.iters.back();
-  const Binary* sum = update->value.as<Binary>();
+  const Binary* sum = update ? update->value.as<Binary>() : nullptr;
   const Binary* product = sum && sum->op == BinaryOp::kAdd ? sum->b.as<Binary>() : nullptr;
   const Load* total = sum ? sum->a.as<Load>() : nullptr;
-  if (!product || product->op != BinaryOp::kMul || !total || total->buffer != update->buffer ||
-      !as_int(last.extent))
-    return std::nullopt;
+  bool sums = product && product->op == BinaryOp::kMul && total && total->buffer == update->buffer;
+  return sums ? product : nullptr;
+}
+}  // namespace
+
+int64_t products_at_once(const Block& block) {
+  const Binary* product = is_reduction(block) ? summed_product(block) : nullptr;
+  int64_t most = 1;
+  for (const Expr* operand : {product ? &product->a : nullptr, product ? &product->b : nullptr}) {
+    const Cast* widened = operand ? operand->as<Cast>() : nullptr;
+    int64_t length = widened ? dot_length(widened->value.dtype(), product->dtype) : 0;
+    if (length == 0 || (most > 1 && length != most)) return 1;
+    most = length;
+  }
+  return most;
+}
+
+std::optional<DotProduct> dot_product(const Block& block) {
+  const Binary* product = summed_product(block);
+  if (!product || block.iters.empty() || block.iters.back().kind != IterKind::kReduce) return std::nullopt;
+  const BlockIter& last = block.iters.back();
+  if (!as_int(last.extent)) return std::nullopt;
   int64_t extent = int_value(last.extent);
   const Load* x = widened_load(product->a, last.var, extent);
   const Load* y = widened_load(product->b, last.var, extent);

@@ -59,6 +59,7 @@ std::span<const Primitive> winograd_primitives();
 std::span<const Primitive> im2col_primitives();
 std::span<const Primitive> pad_einsum_primitives();
 std::span<const Primitive> reindex_primitives();
+std::span<const Primitive> split_variable_primitives();
 
 /// What a handle stands for. Blocks are known by name and loops by their variable; a null variable is the
 /// place outside all loops (sample_compute_location may choose it).

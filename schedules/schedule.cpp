@@ -252,6 +252,9 @@ BlockHandle Schedule::pad_einsum(BlockHandle block, const std::vector<int64_t>& 
 BlockHandle Schedule::reindex(BlockHandle block, int64_t read) {
   return run_blocks("reindex", {block, read})[0];
 }
+void Schedule::split_variable(BlockHandle block, int64_t variable, int64_t factor) {
+  run(primitive("split_variable"), {block, variable, factor});
+}
 void Schedule::transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes) {
   std::vector<Input> inputs{block, write};
   inputs.insert(inputs.end(), axes.begin(), axes.end());

@@ -108,6 +108,9 @@ class Schedule {
   BlockHandle pad_einsum(BlockHandle block, const std::vector<int64_t>& multiples);
   /// The block that copies what `block` reads, by the variables that it is read with, in their order.
   BlockHandle reindex(BlockHandle block, int64_t read);
+  /// Variable number `variable` of the block, of a reduction, as groups of `factor` and the place in a group,
+  /// which is the last variable then.
+  void split_variable(BlockHandle block, int64_t variable, int64_t factor);
   /// `axes`: pairs of a dimension of the buffer and an extent, outermost axis first.
   void transform_layout(BlockHandle block, int64_t write, const std::vector<int64_t>& axes);
   /// Floats of `bits` bits, rounded to nearest even when there are fewer than before. Sums of rounded values

@@ -10,7 +10,7 @@ std::span<const Primitive* const> primitives() {
           inline_primitives(), location_primitives(), cache_primitives(), reduction_primitives(),
           rfactor_primitives(), blockize_primitives(), layout_primitives(), padding_primitives(),
           winograd_primitives(), im2col_primitives(), pad_einsum_primitives(), reindex_primitives(),
-          lane_primitives()})
+          split_variable_primitives(), lane_primitives()})
       for (const Primitive& row : family) all.push_back(&row);
     return all;
   }();

@@ -3,7 +3,11 @@
 //   - results in whole vectors: the last dimension of the output is padded to a multiple of the lanes, what
 //     sticks out is computed from zeros and not stored (pad_einsum);
 //   - an operand that is not contiguous along the vectors, or whose vectors lie far apart, is packed into
-//     [n / lanes, .., n % lanes] (reindex): once, when the model is built, if it is a constant.
+//     [n / lanes, .., n % lanes] (reindex): once, when the model is built, if it is a constant;
+//   - where a lane takes several narrow products at a time (dot_product), a variable of the reduction is
+//     padded to whole groups of them and split into groups and places. The operand of vectors is packed into
+//     [n / lanes, .., k / 4, n % lanes, k % 4], the broadcast one is read where it lies when its groups are
+//     whole rows, else packed too.
 #include <algorithm>
 
 #include "core/support/error.h"
@@ -53,32 +57,47 @@ std::vector<Reading> readings_of(const Block& block, const Var& lane) {
   return readings;
 }
 
-/// The dimension of `buffer` that `block` reads at `lane` itself.
-size_t dimension_at(const Block& block, const Buffer& buffer, const Var& lane) {
+/// The dimension of `buffer` that `block` reads at `v` itself.
+size_t dimension_at(const Block& block, const Buffer& buffer, const Var& v) {
   std::optional<size_t> dimension;
   post_order(block.body, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
     for (size_t d = 0; load && load->buffer == buffer && d < load->indices.size(); ++d)
-      if (load->indices[d].same_as(lane.get())) dimension = d;
+      if (load->indices[d].same_as(v.get())) dimension = d;
   });
-  CHECK(dimension, "{} is not read at {}", buffer->name, lane->name);
+  CHECK(dimension, "{} is not read at {}", buffer->name, v->name);
   return *dimension;
 }
 
-/// Packs what `block` reads of `buffer`: vectors of neighbours along `lane`, one after another in the order
-/// in which the reduction takes them.
-void pack(Schedule& s, BlockHandle block, const Buffer& buffer, const Var& lane, int64_t width) {
+/// A variable that stands innermost in an operand's layout, in parts of `width`.
+struct Inner {
+  Var variable;
+  int64_t width;
+};
+
+/// Packs what `block` reads of `buffer`: the other dimensions in the order of its variables, then whole parts
+/// of the inner ones, then the places in these parts.
+void pack(Schedule& s, BlockHandle block, const Buffer& buffer, const std::vector<Inner>& inner) {
   const std::vector<Region>& reads = s[block]->reads;
   auto read = std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == buffer; });
   BlockHandle copy = s.reindex(block, read - reads.begin());
   const Buffer packed = s[copy]->writes[0].buffer;
-  size_t vectors = dimension_at(*s[block], packed, lane);
-  std::vector<int64_t> axes;
-  if (int64_t count = int_value(packed->shape[vectors]) / width; count > 1)
-    axes = {static_cast<int64_t>(vectors), count};
+  std::vector<int64_t> axes, parts, places;
+  std::vector<bool> is_inner(packed->shape.size());
+  for (const Inner& each : inner) {
+    size_t d = dimension_at(*s[block], packed, each.variable);
+    is_inner[d] = true;
+    auto dimension = static_cast<int64_t>(d);
+    int64_t count = int_value(packed->shape[d]) / each.width;
+    // Vectors of one column stand together, all of the next one after them.
+    std::vector<int64_t>& whole = &each == &inner[0] ? axes : parts;
+    if (count > 1) whole.insert(whole.end(), {dimension, count});
+    places.insert(places.end(), {dimension, each.width});
+  }
   for (size_t d = 0; d < packed->shape.size(); ++d)
-    if (d != vectors) axes.insert(axes.end(), {static_cast<int64_t>(d), int_value(packed->shape[d])});
-  axes.insert(axes.end(), {static_cast<int64_t>(vectors), width});
+    if (!is_inner[d]) axes.insert(axes.end(), {static_cast<int64_t>(d), int_value(packed->shape[d])});
+  axes.insert(axes.end(), parts.begin(), parts.end());
+  axes.insert(axes.end(), places.begin(), places.end());
   s.transform_layout(copy, 0, axes);
 }
 
@@ -94,6 +113,78 @@ bool repeats_elements(const Block& block, const Buffer& buffer) {
         copied *= static_cast<double>(int_value(iter.extent));
   return copied > kMost * elements;
 }
+
+/// The variable of a reduction whose neighbours a lane multiplies and adds together.
+struct Grouping {
+  size_t variable;
+  int64_t length;
+};
+
+/// Of the variables that all operands are read with, one that needs little padding; the last of those.
+/// Nothing where a lane takes one product at a time, or packing would copy elements many times.
+std::optional<Grouping> grouping_of(const Block& block, const std::vector<Reading>& readings) {
+  int64_t length = products_at_once(block);
+  if (length == 1) return std::nullopt;
+  std::optional<Grouping> best;
+  double least = 0;
+  for (size_t i = 0; i < block.iters.size(); ++i) {
+    const BlockIter& iter = block.iters[i];
+    if (iter.kind != IterKind::kReduce) continue;
+    bool everywhere = std::all_of(readings.begin(), readings.end(), [&](const Reading& reading) {
+      auto region = std::find_if(block.reads.begin(), block.reads.end(),
+                                 [&](const Region& r) { return r.buffer == reading.buffer; });
+      return std::any_of(region->ranges.begin(), region->ranges.end(),
+                         [&](const Range& r) { return uses_var(r.min, iter.var.get()); });
+    });
+    auto extent = static_cast<double>(int_value(iter.extent));
+    double padded = static_cast<double>((int_value(iter.extent) + length - 1) / length * length) / extent;
+    if (everywhere && (!best || padded <= least)) best = {i, length}, least = padded;
+  }
+  return best;
+}
+
+/// Groups along `k` are whole groups in memory.
+bool holds_groups(const Block& block, const Reading& reading, const Var& k, int64_t length) {
+  bool whole = int_value(reading.buffer->shape.back()) % length == 0;
+  post_order(block.body, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    if (!load || load->buffer != reading.buffer) return;
+    std::vector<Var> vars{k};
+    auto form = linear_form(load->indices.back(), vars);
+    // What else the index holds would have to begin at whole groups.
+    whole &= is_contiguous(load->indices, k) && form && is_int(form->rest, 0);
+  });
+  return whole;
+}
+
+/// Results that share each vector of the operand that is not broadcast.
+double rows_of(const Block& block, const std::vector<Reading>& readings, const Var& lane) {
+  double rows = 1;
+  for (const BlockIter& iter : block.iters) {
+    if (iter.kind == IterKind::kReduce || iter.var.same_as(lane.get())) continue;
+    bool shared = std::all_of(readings.begin(), readings.end(), [&](const Reading& reading) {
+      auto region = std::find_if(block.reads.begin(), block.reads.end(),
+                                 [&](const Region& r) { return r.buffer == reading.buffer; });
+      return !reading.varies || std::none_of(region->ranges.begin(), region->ranges.end(),
+                                             [&](const Range& r) { return uses_var(r.min, iter.var.get()); });
+    });
+    if (shared) rows *= static_cast<double>(int_value(iter.extent));
+  }
+  return rows;
+}
+
+/// Whether to group products, which needs both operands packed: of a constant always; a copy in each run has
+/// to pay by the rows of results that share it.
+bool chooses_groups(Schedule& s, const Block& block, const std::vector<Reading>& readings, const Var& lane,
+                    const Target& target, const Policy& policy) {
+  bool ahead = std::all_of(readings.begin(), readings.end(), [&](const Reading& reading) {
+    return !reading.varies || is_constant_param(s.func(), reading.buffer);
+  });
+  if (ahead) return true;
+  int64_t preferred = rows_of(block, readings, lane) >= static_cast<double>(target.lanes()) ? 1 : 0;
+  bool heuristic = policy.decide == Decide::kHeuristic;
+  return s[s.sample_categorical({0, 1}, heuristic ? Decision{preferred} : Decision{})] == 1;
+}
 }  // namespace
 
 bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
@@ -104,22 +195,45 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
   const Var lane = block->iters[*last].var;
   const std::string name = block->name;
   auto plain = vector_reduction(block);
-  if (plain && plain->run < plain->extents[plain->vector]) return true;  // packed already
+  if (plain && (plain->dot || plain->run < plain->extents[plain->vector])) return true;  // packed already
   int64_t extent = int_value(block->iters[*last].extent), width = row_width(extent, target);
   if (width == 1) return plain && vector_width(*plain, target) > 1;
   std::vector<Reading> readings = readings_of(*block, lane);
   bool broadcasts = std::any_of(readings.begin(), readings.end(), [](const Reading& r) { return !r.varies; });
-  for (Reading& reading : readings) reading.contiguous |= plain.has_value();  // groups of products in a lane
+  auto is_packable = [&](const Reading& reading) {
+    return broadcasts && !repeats_elements(*block, reading.buffer);
+  };
   for (const Reading& reading : readings)
-    if (!reading.contiguous && (!broadcasts || repeats_elements(*block, reading.buffer))) return false;
+    if (!reading.contiguous && !is_packable(reading)) return false;
+  std::optional<Grouping> groups = grouping_of(*block, readings);
+  auto in_place = [&](const Reading& reading) {
+    const BlockIter& iter = block->iters[groups->variable];
+    return !reading.varies && int_value(iter.extent) % groups->length == 0 &&
+           holds_groups(*block, reading, iter.var, groups->length);
+  };
+  for (const Reading& reading : readings)
+    if (groups && !in_place(reading) && !is_packable(reading)) groups.reset();
+  if (groups && !chooses_groups(s, *block, readings, lane, target, policy)) groups.reset();
+  std::vector<bool> stays;
+  for (const Reading& reading : readings) stays.push_back(groups && in_place(reading));
   BlockHandle handle = s.get_block(name);
-  if (extent % width != 0) {
-    std::vector<int64_t> multiples(block->iters.size(), 1);
-    multiples[*last] = width;
+  std::vector<int64_t> multiples(block->iters.size(), 1);
+  multiples[*last] = width;
+  if (groups) multiples[groups->variable] = groups->length;
+  if (extent % width != 0 || (groups && int_value(block->iters[groups->variable].extent) % groups->length)) {
     s.pad_einsum(handle, multiples);
     inline_elementwise(s);
   }
-  for (const Reading& reading : readings) {
+  for (size_t r = 0; r < readings.size(); ++r) {
+    const Reading& reading = readings[r];
+    if (groups) {
+      Inner group{block->iters[groups->variable].var, groups->length};
+      if (reading.varies)
+        pack(s, handle, reading.buffer, {{lane, width}, group});
+      else if (!stays[r])
+        pack(s, handle, reading.buffer, {group});
+      continue;
+    }
     if (!broadcasts || !reading.varies) continue;
     if (reading.contiguous) {
       // Rows of one vector lie one after another already.
@@ -129,8 +243,9 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
       IntHandle packs = s.sample_categorical({0, 1}, heuristic ? Decision{1} : Decision{});
       if (s[packs] == 0) continue;
     }
-    pack(s, handle, reading.buffer, lane, width);
+    pack(s, handle, reading.buffer, {{lane, width}});
   }
+  if (groups) s.split_variable(handle, static_cast<int64_t>(groups->variable), groups->length);
   return true;
 }
 

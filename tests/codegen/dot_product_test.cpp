@@ -45,6 +45,26 @@ TEST(DotProduct, BecomesTheInstructionOfTheTarget) {
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vfmadd"), 40);
 }
 
+/// No size and no order of the operands keeps a product from the instruction; nor does one that is not
+/// constant, where enough results share what is packed.
+TEST(DotProduct, OfAnySizeAndOrder) {
+  for (bool transpose_x : {false, true})
+    for (bool transpose_y : {false, true}) {
+      SCOPED_TRACE(fmt::format("transposed: {}, {}", transpose_x, transpose_y));
+      schedule::Product odd{
+          .m = 19, .n = 37, .k = 23, .transpose_x = transpose_x, .transpose_y = transpose_y};
+      tir::Func bytes = schedule::narrow_product(odd, kUInt8, kInt8, kInt32),
+                bfloats = schedule::narrow_product(odd, kBFloat16, kBFloat16, kFloat32);
+      EXPECT_GT(count(assembly(bytes, "cpu:mcpu=cascadelake"), "vpdpbusd"), 8);
+      EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cooperlake"), "vdpbf16ps"), 8);
+    }
+  schedule::Product row{.batch = 1, .m = 1, .n = 50, .k = 33, .shared = true};
+  tir::Func one = schedule::narrow_product(row, kUInt8, kInt8, kInt32);
+  EXPECT_EQ(count(assembly(one, "cpu:mcpu=cascadelake"), "vpdpbusd"), 0)
+      << "packing costs more than it saves";
+  EXPECT_GT(count(assembly(tir::with_constant_params(one, 0b10), "cpu:mcpu=cascadelake"), "vpdpbusd"), 2);
+}
+
 TEST(DotProduct, OfTransformedTilesToo) {
   tir::Func func = tir::with_constant_params(schedule::dot_conv2d(kBFloat16, kBFloat16, 28), 0b10);
   Target target = resolve_target("cpu:mcpu=cooperlake");

@@ -64,5 +64,27 @@ TEST(Reindex, Refuses) {
   tir::Func twice = elementwise(4, 6);  // a block that loads a buffer at two places is none to pack for
   EXPECT_NE(refusal(twice, all_blocks(twice)[0]->name.c_str(), 7), "accepted");
 }
+
+TEST(SplitVariable, PutsThePlaceInTheGroupLast) {
+  tir::Func func = product({.n = 6, .k = 12});
+  Schedule s(func);
+  BlockHandle block = s.get_block("product");
+  s.split_variable(block, 3, 4);
+  std::vector<int64_t> extents;
+  for (const tir::BlockIter& iter : s[block]->iters) extents.push_back(int_value(iter.extent));
+  EXPECT_EQ(extents, (std::vector<int64_t>{3, 5, 6, 3, 4}));
+  expect_same_results(func, s.func());
+}
+
+TEST(SplitVariable, Refuses) {
+  tir::Func func = product({.k = 12});
+  auto refusal = [&](int64_t variable, int64_t factor) {
+    return refusal_of(func, [&](Schedule& s) { s.split_variable(s.get_block("product"), variable, factor); });
+  };
+  EXPECT_EQ(refusal(4, 4), "split_variable: variable 4 of the 4 of block `product`");
+  EXPECT_EQ(refusal(2, 1), "split_variable: variable i2 of block `product` is no variable of a reduction");
+  EXPECT_EQ(refusal(3, 5), "split_variable: factor is 5, must divide the extent 12 of r0");
+  EXPECT_EQ(refusal(3, 0), "split_variable: factor is 0, must divide the extent 12 of r0");
+}
 }  // namespace
 }  // namespace lathe::schedule

@@ -190,9 +190,12 @@ Func matmul(int64_t m, int64_t n, int64_t k, DataType dtype) {
   return f.finish("matmul", {c});
 }
 
-Func product(const Product& p, DataType dtype) {
+Func product(const Product& p, DataType dtype) { return narrow_product(p, dtype, dtype, dtype); }
+
+Func narrow_product(const Product& p, DataType left, DataType right, DataType dtype) {
   FuncBuilder f;
-  auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, bool shared) {
+  auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, bool shared,
+                    DataType dtype) {
     std::vector<Expr> shape{rows, columns};
     if (transposed) std::swap(shape[0], shape[1]);
     if (!shared) shape.insert(shape.begin(), Expr(p.batch));
@@ -202,9 +205,11 @@ Func product(const Product& p, DataType dtype) {
     if (transposed) std::swap(row, column);
     return b->shape.size() == 3 ? load(b, {batch, row, column}) : load(b, {row, column});
   };
-  Buffer x = matrix("x", p.m, p.k, p.transpose_x, false), y = matrix("y", p.k, p.n, p.transpose_y, p.shared);
+  Buffer x = matrix("x", p.m, p.k, p.transpose_x, false, left),
+         y = matrix("y", p.k, p.n, p.transpose_y, p.shared, right);
   Buffer c = f.reduce("product", {p.batch, p.m, p.n}, {p.k}, Combiner::kSum, [&](Vars i, Vars r) {
-    return at(x, i[0], i[1], r[0], p.transpose_x) * at(y, i[0], r[0], i[2], p.transpose_y);
+    return cast(dtype, at(x, i[0], i[1], r[0], p.transpose_x)) *
+           cast(dtype, at(y, i[0], r[0], i[2], p.transpose_y));
   });
   if (!p.bias) return f.finish("product", {c});
   Buffer bias = f.input("bias", {p.n}, dtype);
@@ -361,6 +366,12 @@ std::vector<Program> small_programs() {
       {"products with one matrix, bias",
        product({.n = 21, .transpose_y = true, .shared = true, .bias = true})},
       {"product of a row", product({.batch = 1, .m = 1, .n = 50, .k = 33, .transpose_y = true})},
+      {"8-bit products, odd sizes",
+       narrow_product({.m = 17, .n = 21, .k = 11, .transpose_y = true, .bias = true}, kUInt8, kInt8, kInt32)},
+      {"8-bit products of whole groups, the left one transposed",
+       narrow_product({.m = 20, .n = 5, .k = 8, .transpose_x = true, .shared = true}, kInt8, kInt8, kInt32)},
+      {"bfloat16 products, odd sizes",
+       narrow_product({.m = 19, .n = 35, .k = 7}, kBFloat16, kBFloat16, kFloat32)},
       {"max pool", max_pool(2, 9)},
       {"global average", global_average(3, 7)},
       {"softmax", softmax(3, 20)},

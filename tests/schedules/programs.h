@@ -50,6 +50,8 @@ struct Product {
   bool transpose_x = false, transpose_y = false, shared = false, bias = false;
 };
 tir::Func product(const Product& shape, DataType dtype = kInt32);
+/// The same of operands of these types, widened to `sum`.
+tir::Func narrow_product(const Product& shape, DataType x, DataType y, DataType sum);
 tir::Func max_pool(int64_t blocks, int64_t size, DataType dtype = kInt32);
 tir::Func global_average(int64_t blocks, int64_t size);
 tir::Func softmax(int64_t rows, int64_t columns);

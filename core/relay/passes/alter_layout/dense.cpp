@@ -7,14 +7,6 @@
 namespace lathe::relay {
 namespace {
 
-/// Whole vectors of `lanes`; else 0: schedules pad the units and pack the weights themselves, which several
-/// `products` at once in a lane keep them from.
-int64_t dense_block_for(int64_t units, int64_t lanes, int64_t products) {
-  for (int64_t block = lanes; block >= (products > 1 ? 4 : lanes); block /= 2)
-    if (units % block == 0) return block;
-  return 0;
-}
-
 /// The operands of a dense layer whose data is a flattened image of blocked channels, in that order, and the
 /// columns of its constant weights with it.
 std::optional<std::pair<Expr, Expr>> flattened_in_blocks(BlockedGraph& graph, const Call& e) {
@@ -42,20 +34,20 @@ std::optional<std::pair<Expr, Expr>> flattened_in_blocks(BlockedGraph& graph, co
 
 Blocked pack_dense(BlockedGraph& graph, const Ref<Call>& e) {
   const TensorType* weight = tensor_type_of(e->args[1]);
-  int64_t products = products_at_once(*e), block = 0;
-  if (weight && has_constant_shape(*weight))
-    block = dense_block_for(int_value(weight->shape[0]), graph.blocks.lanes(), products);
   const DenseAttrs& a = ops::attrs_as<DenseAttrs>(e->attrs);
-  if (!a.weight_layout.empty()) return {};
+  if (!weight || !has_constant_shape(*weight) || !a.weight_layout.empty()) return {};
   std::optional<std::pair<Expr, Expr>> flattened = flattened_in_blocks(graph, *e);
-  if (!block && flattened) return {typed_call("nn.dense", {flattened->first, flattened->second}, e->attrs)};
-  if (!block) return {};
+  // Whole vectors of whole groups of products; schedules pad what is not, and pack it themselves.
+  int64_t lanes = graph.blocks.lanes(), products = products_at_once(*e);
+  if (int_value(weight->shape[0]) % lanes != 0 || int_value(weight->shape[1]) % products != 0) {
+    if (!flattened) return {};
+    return {typed_call("nn.dense", {flattened->first, flattened->second}, e->attrs)};
+  }
   auto altered = mutate(a);
-  altered->weight_layout = fmt::format("NC{}n", block);
+  altered->weight_layout =
+      products > 1 ? fmt::format("NC{}n{}c", lanes, products) : fmt::format("NC{}n", lanes);
   Expr data = flattened ? flattened->first : graph.visit(e->args[0]);
   Expr kernel = flattened ? flattened->second : graph.visit(e->args[1]);
-  if (products > 1 && int_value(weight->shape[1]) % products == 0)
-    altered->weight_layout += fmt::format("{}c", products);
   Expr packed = transform(kernel, "NC", altered->weight_layout);
   return {typed_call("nn.contrib_dense_pack", {data, packed}, seal(std::move(altered)))};
 }
