@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "core/relay/expr.h"
 #include "core/tir/builder.h"
@@ -67,6 +68,32 @@ enum class LayoutRule : uint8_t {
   kDense,          // packs its weights
 };
 
+/// What an operator is to passes that give it narrower numbers than float32: bfloat16
+/// (passes/to_mixed_precision), 8-bit integers (passes/quantize, passes/fake_quantization_to_integer).
+enum class NarrowRule : uint8_t {
+  kReal,     // computes on real numbers
+  kProduct,  // a sum of products of its two operands: these are narrow, the sum is wide (Op::product)
+  kChoice,   // results are elements of the first argument (of its tuple): moved, repeated, the largest
+  kMean,     // of the first argument; the sum is wide (Op::mean)
+  kSum,      // of two tensors: what is stored is narrow, the sum is wide
+};
+
+/// Axes of a product's operands and result, counted from the front.
+struct ProductAxes {
+  int64_t weight, result;          // its channels, in the second operand and in the result
+  std::vector<int64_t> summed;     // of the second operand
+  std::optional<int64_t> of_data;  // of the first one: the axis summed, where that is one, without windows
+};
+
+/// A sum of products of two operands, written for other element types.
+struct ProductRule {
+  const char* real;                               // on real numbers (and integers without zero points)
+  const char* quantized;                          // on quantized operands; null: there is none
+  Attrs (*with_sums_of)(const Attrs&, DataType);  // the same operator with sums of that type
+  /// From the ranks of the operands; nothing for layouts that the quantized operator does not know.
+  std::optional<ProductAxes> (*axes)(const Attrs&, size_t data_rank, size_t weight_rank);
+};
+
 struct Op {
   const char* name;                 // as in TVM's Relay: "nn.conv2d"
   const char* doc;                  // one or two sentences: formula, shapes
@@ -76,6 +103,10 @@ struct Op {
   Compute compute = nullptr;  // null: not executable (yet): on_device annotations and the like
   Fusion fusion = Fusion::kOpaque;
   LayoutRule layout = LayoutRule::kNone;
+  NarrowRule narrow = NarrowRule::kReal;
+  const ProductRule* product = nullptr;  // of a product, and of its form on quantized operands
+  /// The attributes of the `mean` that a kMean operator is on an operand of that rank; null: of no axes.
+  Attrs (*mean)(const Attrs&, size_t rank) = nullptr;
   bool stateful = false;  // has effects or randomness: not folded, not deduplicated
 };
 

@@ -55,14 +55,16 @@ Buffers where(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
   })};
 }
 
-constexpr Op row(const char* name, const char* doc, Compute compute, InferType infer = broadcast) {
+constexpr Op row(const char* name, const char* doc, Compute compute, InferType infer = broadcast,
+                 NarrowRule narrow = NarrowRule::kReal) {
   return {.name = name,
           .doc = doc,
           .args = 2,
           .infer = infer,
           .compute = compute,
           .fusion = Fusion::kBroadcast,
-          .layout = LayoutRule::kElementwise};
+          .layout = LayoutRule::kElementwise,
+          .narrow = narrow};
 }
 template <BinaryOp kOp>
 constexpr Op arithmetic(const char* name, const char* doc) {
@@ -82,7 +84,7 @@ constexpr Op comparison(const char* name, const char* doc) {
 }
 
 constexpr Op kBinaryOps[] = {
-    arithmetic<BinaryOp::kAdd>("add", "a + b."),
+    row("add", "a + b.", map2<apply<BinaryOp::kAdd>>, broadcast, NarrowRule::kSum),
     arithmetic<BinaryOp::kSub>("subtract", "a - b."),
     arithmetic<BinaryOp::kMul>("multiply", "a * b."),
     arithmetic<BinaryOp::kDiv>("divide", "a / b; integers truncate toward zero."),

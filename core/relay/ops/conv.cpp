@@ -161,6 +161,7 @@ Buffers depthwise_conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, co
 
 /// The arguments after data and weight: zero points, then scales, of both; the weight's scale and zero point
 /// may be one number a channel.
+template <int kRank>
 Relation quantized_conv_type(RelationContext& c, const Attrs& attrs) {
   const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
   const TensorType *data = c.tensor(0), *weight = c.tensor(1);
@@ -168,11 +169,34 @@ Relation quantized_conv_type(RelationContext& c, const Attrs& attrs) {
   require_integers(c, 0, *data);
   require_integers(c, 1, *weight);
   if (a.out_dtype != kInt32) mismatch(c, "out_dtype must be int32");
-  return conv_type<2>(c, attrs);
+  return conv_type<kRank>(c, attrs);
 }
 
+/// Channels second in data and result, first in the weight.
+template <int kRank>
+std::optional<ProductAxes> conv_axes(const Attrs& attrs, size_t, size_t) {
+  const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
+  std::string data = "NC" + spatial_letters(kRank), kernel = "OI" + spatial_letters(kRank);
+  auto is = [](const std::string& layout, const std::string& usual) {
+    return layout.empty() || layout == usual;
+  };
+  if (!is(a.data_layout, data) || !is(a.kernel_layout, kernel) || !is(a.out_layout, data))
+    return std::nullopt;
+  ProductAxes axes{.weight = 0, .result = 1};
+  for (int64_t axis = 1; axis < kRank + 2; ++axis) axes.summed.push_back(axis);
+  return axes;
+}
+
+template <int kRank>
+constexpr ProductRule product(const char* real, const char* quantized) {
+  return {real, quantized, with_sums_of<ConvAttrs>, conv_axes<kRank>};
+}
+constexpr ProductRule kProduct1d = product<1>("nn.conv1d", "qnn.conv1d"),
+                      kProduct2d = product<2>("nn.conv2d", "qnn.conv2d"),
+                      kProduct3d = product<3>("nn.conv3d", "qnn.conv3d");
+
 constexpr Op row(const char* name, const char* doc, InferType infer, Compute compute,
-                 LayoutRule layout = LayoutRule::kNone) {
+                 const ProductRule* product = nullptr, LayoutRule layout = LayoutRule::kNone) {
   return {.name = name,
           .doc = doc,
           .args = 2,
@@ -180,16 +204,31 @@ constexpr Op row(const char* name, const char* doc, InferType infer, Compute com
           .infer = infer,
           .compute = compute,
           .fusion = Fusion::kAnchor,
-          .layout = layout};
+          .layout = layout,
+          .narrow = product ? NarrowRule::kProduct : NarrowRule::kReal,
+          .product = product};
+}
+constexpr const char* kQuantizedDoc =
+    "The convolution of (data - input_zero_point) with (weight - kernel_zero_point) in int32, from data, "
+    "weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale.";
+constexpr Op quantized_row(const char* name, InferType infer, const ProductRule& product) {
+  return {.name = name,
+          .doc = kQuantizedDoc,
+          .args = 6,
+          .attrs = &ConvAttrs::kType,
+          .infer = infer,
+          .fusion = Fusion::kAnchor,
+          .product = &product};
 }
 
 constexpr Op kConvOps[] = {
-    row("nn.conv1d", "Convolution of data (N, C, W) with weight (O, I, W).", conv_type<1>, conv<1>),
+    row("nn.conv1d", "Convolution of data (N, C, W) with weight (O, I, W).", conv_type<1>, conv<1>,
+        &kProduct1d),
     row("nn.conv2d",
         "Convolution of data (N, C, H, W) with weight (O, I, H, W); `groups` groups of channels.",
-        conv_type<2>, conv<2>, LayoutRule::kConvolution),
+        conv_type<2>, conv<2>, &kProduct2d, LayoutRule::kConvolution),
     row("nn.conv3d", "Convolution of data (N, C, D, H, W) with weight (O, I, D, H, W).", conv_type<3>,
-        conv<3>),
+        conv<3>, &kProduct3d),
     row("nn.contrib_conv2d_NCHWc",
         "conv2d of blocked data (N, C/i, H, W, i) with weight (O/o, I/i, H, W, i, o), or (O/o, I/i, H, W, "
         "i/g, "
@@ -198,14 +237,9 @@ constexpr Op kConvOps[] = {
     row("nn.contrib_depthwise_conv2d_NCHWc",
         "Depthwise conv2d of (N, C/c, H, W, c) with weight (C/c, 1, H, W, 1, c).", conv_type<2>,
         depthwise_conv2d_nchwc),
-    {.name = "qnn.conv2d",
-     .doc =
-         "conv2d of (data - input_zero_point) with (weight - kernel_zero_point) in int32, from data, weight, "
-         "input_zero_point, kernel_zero_point, input_scale, kernel_scale.",
-     .args = 6,
-     .attrs = &ConvAttrs::kType,
-     .infer = quantized_conv_type,
-     .fusion = Fusion::kAnchor},
+    quantized_row("qnn.conv1d", quantized_conv_type<1>, kProduct1d),
+    quantized_row("qnn.conv2d", quantized_conv_type<2>, kProduct2d),
+    quantized_row("qnn.conv3d", quantized_conv_type<3>, kProduct3d),
 };
 }  // namespace
 

@@ -107,6 +107,10 @@ Buffers conv_transpose(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type
   })};
 }
 
+/// Quantized ones are the convolutions they become (passes/conv_transpose_to_conv).
+template <int kRank>
+constexpr ProductRule kProduct{nullptr, nullptr, with_sums_of<ConvTransposeAttrs>, nullptr};
+
 template <int kRank>
 constexpr Op row(const char* name) {
   return {.name = name,
@@ -115,7 +119,9 @@ constexpr Op row(const char* name) {
           .attrs = &ConvTransposeAttrs::kType,
           .infer = conv_transpose_type<kRank>,
           .compute = conv_transpose<kRank>,
-          .fusion = Fusion::kAnchor};
+          .fusion = Fusion::kAnchor,
+          .narrow = NarrowRule::kProduct,
+          .product = &kProduct<kRank>};
 }
 
 constexpr Op kConvTransposeOps[] = {row<1>("nn.conv1d_transpose"), row<2>("nn.conv2d_transpose"),

@@ -122,17 +122,38 @@ Buffers batch_matmul(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& 
   return product(f, in, result, a.transpose_a, a.transpose_b);
 }
 
-Relation quantized_dense_type(RelationContext& c, const Attrs& attrs) {
+template <Relation (*kType)(RelationContext&, const Attrs&), typename A>
+Relation quantized_type(RelationContext& c, const Attrs& attrs) {
   const TensorType *data = c.tensor(0), *weight = c.tensor(1);
   if (!data || !weight) return Relation::kWaits;
   require_integers(c, 0, *data);
   require_integers(c, 1, *weight);
-  if (attrs_as<DenseAttrs>(attrs).out_dtype != kInt32) mismatch(c, "out_dtype must be int32");
-  return dense_type(c, attrs);
+  if (attrs_as<A>(attrs).out_dtype != kInt32) mismatch(c, "out_dtype must be int32");
+  return kType(c, attrs);
 }
 
+std::optional<ProductAxes> dense_axes(const Attrs& attrs, size_t data_rank, size_t) {
+  if (!attrs_as<DenseAttrs>(attrs).weight_layout.empty()) return std::nullopt;
+  auto last = static_cast<int64_t>(data_rank) - 1;
+  return ProductAxes{.weight = 0, .result = last, .summed = {1}, .of_data = last};
+}
+template <typename A>
+std::optional<ProductAxes> matrix_axes(const Attrs& attrs, size_t data_rank, size_t weight_rank) {
+  const A& a = attrs_as<A>(attrs);
+  auto x = static_cast<int64_t>(data_rank), y = static_cast<int64_t>(weight_rank);
+  return ProductAxes{.weight = a.transpose_b ? y - 2 : y - 1,
+                     .result = std::max(x, y) - 1,
+                     .summed = {a.transpose_b ? y - 1 : y - 2},
+                     .of_data = a.transpose_a ? x - 2 : x - 1};
+}
+
+constexpr ProductRule kDenseProduct{"nn.dense", "qnn.dense", with_sums_of<DenseAttrs>, dense_axes},
+    kMatrixProduct{"nn.matmul", "qnn.matmul", with_sums_of<MatmulAttrs>, matrix_axes<MatmulAttrs>},
+    kBatchProduct{"nn.batch_matmul", "qnn.batch_matmul", with_sums_of<BatchMatmulAttrs>,
+                  matrix_axes<BatchMatmulAttrs>};
+
 constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
-                 LayoutRule layout) {
+                 const ProductRule* product, LayoutRule layout = LayoutRule::kNone) {
   return {.name = name,
           .doc = doc,
           .args = 2,
@@ -140,27 +161,39 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
           .infer = infer,
           .compute = compute,
           .fusion = Fusion::kAnchor,
-          .layout = layout};
+          .layout = layout,
+          .narrow = product ? NarrowRule::kProduct : NarrowRule::kReal,
+          .product = product};
+}
+constexpr const char* kQuantizedDoc =
+    "The product of (data - input_zero_point) with (weight - kernel_zero_point) in int32, from data, weight, "
+    "input_zero_point, kernel_zero_point, input_scale, kernel_scale.";
+constexpr Op quantized_row(const char* name, const NodeType* attrs, InferType infer,
+                           const ProductRule& product) {
+  return {.name = name,
+          .doc = kQuantizedDoc,
+          .args = 6,
+          .attrs = attrs,
+          .infer = infer,
+          .fusion = Fusion::kAnchor,
+          .product = &product};
 }
 
 constexpr Op kDenseOps[] = {
     row("nn.dense", "data (..., K) times the transpose of weight (N, K).", &DenseAttrs::kType, dense_type,
-        dense, LayoutRule::kDense),
+        dense, &kDenseProduct, LayoutRule::kDense),
     row("nn.contrib_dense_pack", "dense with a packed weight (N/x, K, x).", &DenseAttrs::kType, dense_type,
-        dense, LayoutRule::kNone),
+        dense, nullptr),
     row("nn.matmul", "Matrix product, either side stored transposed.", &MatmulAttrs::kType, matmul_type,
-        matmul, LayoutRule::kNone),
+        matmul, &kMatrixProduct),
     row("nn.batch_matmul",
         "Matrix products over leading dimensions that broadcast; the second is transposed by default.",
-        &BatchMatmulAttrs::kType, batch_matmul_type, batch_matmul, LayoutRule::kNone),
-    {.name = "qnn.dense",
-     .doc =
-         "dense of (data - input_zero_point) with (weight - kernel_zero_point) in int32, from data, weight, "
-         "input_zero_point, kernel_zero_point, input_scale, kernel_scale.",
-     .args = 6,
-     .attrs = &DenseAttrs::kType,
-     .infer = quantized_dense_type,
-     .fusion = Fusion::kAnchor},
+        &BatchMatmulAttrs::kType, batch_matmul_type, batch_matmul, &kBatchProduct),
+    quantized_row("qnn.dense", &DenseAttrs::kType, quantized_type<dense_type, DenseAttrs>, kDenseProduct),
+    quantized_row("qnn.matmul", &MatmulAttrs::kType, quantized_type<matmul_type, MatmulAttrs>,
+                  kMatrixProduct),
+    quantized_row("qnn.batch_matmul", &BatchMatmulAttrs::kType,
+                  quantized_type<batch_matmul_type, BatchMatmulAttrs>, kBatchProduct),
 };
 }  // namespace
 

@@ -235,7 +235,8 @@ constexpr Op row(const char* name, const char* doc, int args, const NodeType* at
           .attrs = attrs,
           .infer = infer,
           .compute = compute,
-          .fusion = fusion};
+          .fusion = fusion,
+          .narrow = args == 2 ? NarrowRule::kChoice : NarrowRule::kReal};  // scattering puts others between
 }
 
 constexpr Op kIndexingOps[] = {

@@ -282,7 +282,8 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
           .infer = infer,
           .compute = compute,
           .fusion = Fusion::kInjective,
-          .layout = layout};
+          .layout = layout,
+          .narrow = args == 1 ? NarrowRule::kChoice : NarrowRule::kReal};  // padding puts others between
 }
 
 constexpr Op kMoveOps[] = {

@@ -203,7 +203,17 @@ Buffers adaptive(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& resu
   })};
 }
 
-constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute) {
+/// A global average of channels second is the mean over all axes behind them.
+Attrs global_mean(const Attrs& attrs, size_t rank) {
+  const std::string& layout = attrs_as<AdaptivePoolAttrs>(attrs).layout;
+  if (!layout.empty() && layout != "NC" + spatial_letters(static_cast<int>(rank) - 2)) return nullptr;
+  Ints axes;
+  for (size_t axis = 2; axis < rank; ++axis) axes.push_back(static_cast<int64_t>(axis));
+  return make<ReduceAttrs>(std::optional(axes), true);
+}
+
+constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
+                 NarrowRule narrow) {
   return {.name = name,
           .doc = doc,
           .args = 1,
@@ -211,16 +221,27 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
           .infer = infer,
           .compute = compute,
           .fusion = Fusion::kAnchor,
-          .layout = LayoutRule::kAttribute};
+          .layout = LayoutRule::kAttribute,
+          .narrow = narrow,
+          .mean = narrow == NarrowRule::kMean ? global_mean : nullptr};
 }
 
+constexpr NarrowRule rule_of(PoolKind kind) {
+  return kind == PoolKind::kMax ? NarrowRule::kChoice : NarrowRule::kReal;
+}
 template <int kRank, PoolKind kKind>
 constexpr Op pool_row(const char* name, const char* doc) {
-  return row(name, doc, &PoolAttrs::kType, pool_type<kRank>, pool<kRank, kKind>);
+  return row(name, doc, &PoolAttrs::kType, pool_type<kRank>, pool<kRank, kKind>, rule_of(kKind));
 }
 template <int kRank, PoolKind kKind>
 constexpr Op adaptive_row(const char* name, const char* doc) {
-  return row(name, doc, &AdaptivePoolAttrs::kType, adaptive_type<kRank>, adaptive<kRank, kKind>);
+  return row(name, doc, &AdaptivePoolAttrs::kType, adaptive_type<kRank>, adaptive<kRank, kKind>,
+             rule_of(kKind));
+}
+template <int kRank>
+constexpr Op global_average_row(const char* name, const char* doc) {
+  return row(name, doc, &AdaptivePoolAttrs::kType, adaptive_type<kRank>, adaptive<kRank, PoolKind::kAvg>,
+             NarrowRule::kMean);
 }
 
 constexpr const char* kMaxDoc = "The largest element of each window; padding never wins.";
@@ -238,9 +259,9 @@ constexpr Op kPoolOps[] = {
     adaptive_row<1, PoolKind::kMax>("nn.global_max_pool1d", kGlobalDoc),
     adaptive_row<2, PoolKind::kMax>("nn.global_max_pool2d", kGlobalDoc),
     adaptive_row<3, PoolKind::kMax>("nn.global_max_pool3d", kGlobalDoc),
-    adaptive_row<1, PoolKind::kAvg>("nn.global_avg_pool1d", kGlobalDoc),
-    adaptive_row<2, PoolKind::kAvg>("nn.global_avg_pool2d", kGlobalDoc),
-    adaptive_row<3, PoolKind::kAvg>("nn.global_avg_pool3d", kGlobalDoc),
+    global_average_row<1>("nn.global_avg_pool1d", kGlobalDoc),
+    global_average_row<2>("nn.global_avg_pool2d", kGlobalDoc),
+    global_average_row<3>("nn.global_avg_pool3d", kGlobalDoc),
     adaptive_row<1, PoolKind::kMax>("nn.adaptive_max_pool1d", kAdaptiveDoc),
     adaptive_row<2, PoolKind::kMax>("nn.adaptive_max_pool2d", kAdaptiveDoc),
     adaptive_row<3, PoolKind::kMax>("nn.adaptive_max_pool3d", kAdaptiveDoc),

@@ -34,6 +34,14 @@ const A& attrs_as(const Attrs& attrs) {
   return a ? *a : *defaults;
 }
 
+/// ProductRule::with_sums_of, for attributes that name the type.
+template <typename A>
+Attrs with_sums_of(const Attrs& attrs, DataType dtype) {
+  auto copy = mutate(attrs_as<A>(attrs));
+  copy->out_dtype = dtype;
+  return seal(std::move(copy));
+}
+
 // Type relations.
 
 std::string describe(const Shape& shape);  // "(1, n, ?)"

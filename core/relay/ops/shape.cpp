@@ -275,7 +275,8 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
           .attrs = attrs,
           .infer = infer,
           .compute = compute,
-          .fusion = Fusion::kInjective};
+          .fusion = Fusion::kInjective,
+          .narrow = NarrowRule::kChoice};
 }
 
 constexpr Op kShapeOps[] = {
@@ -296,13 +297,15 @@ constexpr Op kShapeOps[] = {
      .attrs = &InitAttrs::kType,
      .infer = broadcast_to_type,
      .compute = broadcast_to,
-     .fusion = Fusion::kBroadcast},
+     .fusion = Fusion::kBroadcast,
+     .narrow = NarrowRule::kChoice},
     {.name = "broadcast_to_like",
      .doc = "Repeated to the shape of the second argument.",
      .args = 2,
      .infer = broadcast_to_like_type,
      .compute = broadcast_to,
-     .fusion = Fusion::kBroadcast},
+     .fusion = Fusion::kBroadcast,
+     .narrow = NarrowRule::kChoice},
 };
 }  // namespace
 

@@ -77,71 +77,95 @@ class Canonicalizer final : public ExprMutator {
 
   Expr visit_call(const Ref<Call>& e) override {
     static const std::pair<const char*, Handler> kHandlers[] = {
-        {"qnn.conv2d", &Canonicalizer::convolution},    {"qnn.dense", &Canonicalizer::dense},
         {"qnn.dequantize", &Canonicalizer::dequantize}, {"qnn.quantize", &Canonicalizer::quantize},
         {"qnn.requantize", &Canonicalizer::requantize}, {"qnn.add", &Canonicalizer::combination},
         {"qnn.mul", &Canonicalizer::combination},       {"add", &Canonicalizer::sum},
     };
     Expr rebuilt = visit_default(e);
     const auto* op = e->callee.as<OpNode>();
+    const ProductRule* rule = op ? op->row().product : nullptr;
+    if (rule && rule->quantized && op->name == rule->quantized) return product(*rebuilt.as<Call>(), *rule);
     for (const auto& [name, handler] : kHandlers)
       if (op && op->name == name)
         if (Expr plain = (this->*handler)(*rebuilt.as<Call>())) return plain;
     return rebuilt;
   }
 
-  /// Operands of an integer product with their zero points taken into account as far as they are known.
+  /// Operands of an integer product as the product takes them, and what they hold where they stand for 0.
   struct Operands {
     Expr x, w;
-    int64_t padding = 0;  // what x holds where it stands for 0
+    int64_t x_zero = 0, w_zero = 0;
   };
 
-  /// `plain`: the weight's axes are the channels of the output, then those that are summed over.
-  static Operands operands(const Call& call, bool plain) {
-    Operands o{call.args[0], call.args[1]};
-    std::optional<double> zx = plain || is_zero(call.args[2]) ? one_number(call.args[2]) : std::nullopt;
-    bool symmetric = is_zero(call.args[3]);
-    if (zx && type_of(o.w).dtype == kUInt8 && one_number(call.args[3]) == 128) {
-      o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8);
-      symmetric = true;
-    }
-    if (zx && symmetric) {
-      o.padding = static_cast<int64_t>(*zx);
-      if (type_of(o.x).dtype == kInt8) {
-        o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8);
-        o.padding += 128;
-      }
-      return o;
-    }
-    o.x = subtract(cast(o.x, kInt32), cast(along(call.args[2], 0, 0), kInt32));
-    size_t rank = type_of(o.w).shape.size();
-    o.w = subtract(cast(o.w, kInt32), cast(along(call.args[3], 0, rank), kInt32));
-    return o;
+  /// 8 bits each, data unsigned and weight signed, which a dot product takes; moved by 128 where they are
+  /// not. Nothing where a zero point is not known, or what it contributes is no sum over rows or columns.
+  static std::optional<Operands> in_8_bits(const Call& call, const std::optional<ProductAxes>& axes) {
+    auto known = [&](size_t i) {
+      return is_zero(call.args[i]) ? std::optional(0.0) : one_number(call.args[i]);
+    };
+    std::optional<double> x_zero = known(2), w_zero = known(3);
+    if (!x_zero || !w_zero || (!axes && (*x_zero != 0 || *w_zero != 0))) return std::nullopt;
+    Operands o{call.args[0], call.args[1], static_cast<int64_t>(*x_zero), static_cast<int64_t>(*w_zero)};
+    bool moves_x = axes && type_of(o.x).dtype == kInt8,
+         moves_w = type_of(o.w).dtype == kUInt8 && o.w_zero != 0;
+    if (moves_x) o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8), o.x_zero += 128;
+    if (moves_w) o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8), o.w_zero -= 128;
+    return o.w_zero == 0 || axes->of_data ? std::optional(o) : std::nullopt;
   }
 
-  /// `product` of o.x and o.w, less what the zero point contributes: padding * (sum of the weight over
-  /// `axes`).
-  Expr without_offset(const Operands& o, const Expr& product, const Ints& axes, int64_t axes_after) {
-    if (o.padding == 0) return product;
-    Expr weights = typed_call("sum", {cast(o.w, kInt32)}, make<ReduceAttrs>(std::optional(axes)));
-    if (axes_after > 0)
-      weights = typed_call("expand_dims", {weights}, make<ExpandDimsAttrs>(int64_t{1}, axes_after));
-    Expr offset = multiply(weights, number(kInt32, static_cast<double>(o.padding)));
-    Expr result = subtract(product, offset);
-    offsets_[result.get()] = {result, product, offset};
-    return result;
+  /// The same in differences of int32.
+  static Operands differences(const Call& call) {
+    size_t rank = type_of(call.args[1]).shape.size();
+    return {subtract(cast(call.args[0], kInt32), cast(along(call.args[2], 0, 0), kInt32)),
+            subtract(cast(call.args[1], kInt32), cast(along(call.args[3], 0, rank), kInt32))};
   }
 
-  Expr convolution(const Call& call) {
-    auto attrs = mutate(ops::attrs_as<ConvAttrs>(call.attrs));
-    Operands o = operands(call, ops::is_plain(*attrs));
-    attrs->pad_value = o.padding;
-    Expr product = typed_call("nn.conv2d", {o.x, o.w}, seal(std::move(attrs)));
-    return without_offset(o, product, {1, 2, 3}, 2);
+  /// Sums of int32 over `axes`.
+  static Expr sums(const Expr& e, const Ints& axes) {
+    return typed_call("sum", {cast(e, kInt32)}, make<ReduceAttrs>(std::optional(axes)));
   }
-  Expr dense(const Call& call) {
-    Operands o = operands(call, ops::attrs_as<DenseAttrs>(call.attrs).weight_layout.empty());
-    return without_offset(o, typed_call("nn.dense", {o.x, o.w}, call.attrs), {1}, 0);
+  /// With `count` dimensions of 1 from `axis` on.
+  static Expr expanded(const Expr& e, int64_t axis, int64_t count) {
+    return count > 0 ? typed_call("expand_dims", {e}, make<ExpandDimsAttrs>(axis, count)) : e;
+  }
+  static int64_t rank_of(const Expr& e) { return static_cast<int64_t>(type_of(e).shape.size()); }
+
+  /// The weight's sums as they broadcast against a result of rank `rank`.
+  static Expr channel_sums(const Operands& o, const ProductAxes& axes, int64_t rank) {
+    Expr all = sums(o.w, axes.summed);
+    if (rank_of(all) > 1) all = expanded(all, rank_of(all) - 1, 1);  // of each matrix: for all its rows
+    return expanded(all, 1, rank - 1 - axes.result);
+  }
+
+  /// sum (x - zx) (w - zw) = sum x w - zx sum w - zw (sum x - zx n), over n terms
+  Expr product(const Call& call, const ProductRule& rule) {
+    size_t x_rank = type_of(call.args[0]).shape.size(), w_rank = type_of(call.args[1]).shape.size();
+    std::optional<ProductAxes> axes = rule.axes(call.attrs, x_rank, w_rank);
+    std::optional<Operands> bytes = in_8_bits(call, axes);
+    Operands o = bytes ? *bytes : differences(call);
+    Attrs attrs = call.attrs;
+    if (const auto* conv = attrs.as<ConvAttrs>()) {
+      auto padded = mutate(*conv);
+      padded->pad_value = o.x_zero;
+      attrs = seal(std::move(padded));
+    }
+    Expr result = typed_call(rule.real, {o.x, o.w}, attrs);
+    int64_t rank = rank_of(result);
+    if (o.w_zero != 0) result = subtract(result, row_offset(o, *axes));
+    if (o.x_zero == 0) return result;
+    Expr offset = multiply(channel_sums(o, *axes, rank), number(kInt32, static_cast<double>(o.x_zero)));
+    Expr without = subtract(result, offset);
+    offsets_[without.get()] = {without, result, offset};
+    return without;
+  }
+
+  /// zw (sum x - zx n) of each row of x.
+  static Expr row_offset(const Operands& o, const ProductAxes& axes) {
+    const lathe::Expr& terms = type_of(o.x).shape[static_cast<size_t>(*axes.of_data)];
+    Expr rows = sums(o.x, {*axes.of_data});
+    rows = expanded(rows, rank_of(rows), 1);
+    double zero = static_cast<double>(o.x_zero) * static_cast<double>(int_value(terms));
+    return multiply(subtract(rows, number(kInt32, zero)), number(kInt32, static_cast<double>(o.w_zero)));
   }
 
   /// (product - offset) + bias -> product + (bias - offset), exact in integers.

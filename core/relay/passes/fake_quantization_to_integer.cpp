@@ -67,67 +67,54 @@ Tensor product(const Tensor& a, const Tensor& b) {
 }
 
 class ToInteger final : public ExprMutator {
-  /// Null: the call stays as it is.
-  using Handler = Expr (ToInteger::*)(const Call& call);
-
   Expr visit_call(const Ref<Call>& e) override {
-    static const std::pair<const char*, Handler> kHandlers[] = {
-        {"nn.conv2d", &ToInteger::convolution},
-        {"nn.dense", &ToInteger::dense},
-        {"nn.bias_add", &ToInteger::bias_add},
-        {"add", &ToInteger::add},
-        {"qnn.quantize", &ToInteger::quantize},
-        {"nn.max_pool2d", &ToInteger::any_scale},
-        {"nn.global_max_pool2d", &ToInteger::any_scale},
-        {"reshape", &ToInteger::any_scale},
-        {"squeeze", &ToInteger::any_scale},
-        {"expand_dims", &ToInteger::any_scale},
-        {"nn.batch_flatten", &ToInteger::any_scale},
-        {"transpose", &ToInteger::transpose},
-        {"nn.global_avg_pool2d", &ToInteger::global_average},
-        {"concatenate", &ToInteger::concatenate},
-    };
     Expr rebuilt = visit_default(e);
     const auto* op = e->callee.as<OpNode>();
-    for (const auto& [name, handler] : kHandlers)
-      if (op && op->name == name)
-        if (Expr integer = (this->*handler)(*rebuilt.as<Call>())) return integer;
-    return rebuilt;
+    Expr integer = op ? on_integers(*rebuilt.as<Call>(), op->row()) : Expr();
+    return integer ? integer : rebuilt;
   }
 
-  /// `op` on the integers of data and weight (whose channels are axis 0); the channels of the result are
-  /// `axis`.
-  static Expr integer_product(const char* op, const Call& call, const Attrs& attrs, int64_t axis) {
+  /// Null: the call stays as it is.
+  Expr on_integers(const Call& call, const Op& op) {
+    if (call_to(Expr(&call), "qnn.quantize")) return quantize(call);
+    if (op.layout == LayoutRule::kBias) return bias_add(call);
+    switch (op.narrow) {
+      case NarrowRule::kReal:
+        return {};
+      case NarrowRule::kProduct:
+        return product(call, *op.product);
+      case NarrowRule::kChoice:
+        if (call.attrs.as<TransposeAttrs>()) return transpose(call);
+        return call.args[0].as<Tuple>() ? joined(call) : chosen(call);
+      case NarrowRule::kMean:
+        return mean(call, op);
+      case NarrowRule::kSum:
+        return biased(call.args[0], call.args[1], rank_of(call.args[0]) - 1);
+    }
+    CHECK(false, "rule {}", static_cast<int>(op.narrow));
+  }
+
+  /// The product of the integers. Scales of the weight may differ by its channels.
+  static Expr product(const Call& call, const ProductRule& rule) {
+    if (!rule.quantized) return {};
     auto x = quantized(call.args[0]), w = quantized(call.args[1]);
     if (!x || !w || !x->is_uniform() || !x->is_8_bit() || !w->is_8_bit()) return {};
-    if (!w->is_uniform() && w->axis != 0) return {};
+    auto axes = rule.axes(call.attrs, type_of(call.args[0]).shape.size(), type_of(call.args[1]).shape.size());
+    if (!axes || (!w->is_uniform() && w->axis != axes->weight)) return {};
     std::vector<Expr> args{x->value,
                            w->value,
                            typed_constant(x->zero),
                            typed_constant(w->zero),
                            typed_constant(x->scale),
                            typed_constant(w->scale)};
-    return dequantized(typed_call(op, args, attrs), product(x->scale, w->scale), no_offset(), axis);
-  }
-
-  Expr convolution(const Call& call) {
-    auto attrs = mutate(ops::attrs_as<ConvAttrs>(call.attrs));
-    if (!ops::is_plain(*attrs)) return {};
-    attrs->out_dtype = kInt32;
-    return integer_product("qnn.conv2d", call, seal(std::move(attrs)), 1);
-  }
-  Expr dense(const Call& call) {
-    auto attrs = mutate(ops::attrs_as<DenseAttrs>(call.attrs));
-    if (!attrs->weight_layout.empty()) return {};
-    attrs->out_dtype = kInt32;
-    return integer_product("qnn.dense", call, seal(std::move(attrs)), rank_of(call.args[0]) - 1);
+    Expr sums = typed_call(rule.quantized, args, rule.with_sums_of(call.attrs, kInt32));
+    return dequantized(sums, lathe::relay::product(x->scale, w->scale), no_offset(), axes->result);
   }
 
   Expr bias_add(const Call& call) {
     int64_t axis = ops::attrs_as<ChannelAttrs>(call.attrs).axis;
     return biased(call.args[0], call.args[1], axis < 0 ? axis + rank_of(call.args[0]) : axis);
   }
-  Expr add(const Call& call) { return biased(call.args[0], call.args[1], rank_of(call.args[0]) - 1); }
 
   /// sum + bias (a vector along `axis`) for a dequantized int32 sum, or null when the bias is not whole at
   /// its scale.
@@ -176,12 +163,12 @@ class ToInteger final : public ExprMutator {
     return same && q->is_uniform() ? q->value : Expr();
   }
 
-  /// Operators that move or choose elements.
-  Expr any_scale(const Call& call) {
+  Expr chosen(const Call& call) {
     auto q = quantized(call.args[0]);
-    if (!q || !q->is_uniform() || !q->is_8_bit()) return {};
-    Expr moved = typed_call(call.callee.as<OpNode>()->name, {q->value}, call.attrs);
-    return dequantized(moved, q->scale, q->zero, 0);
+    if (!q || !q->is_uniform() || !q->is_8_bit() || !call.checked_type.as<TensorType>()) return {};
+    std::vector<Expr> args = call.args;
+    args[0] = q->value;
+    return dequantized(typed_call(call.callee.as<OpNode>()->name, args, call.attrs), q->scale, q->zero, 0);
   }
 
   Expr transpose(const Call& call) {
@@ -195,23 +182,26 @@ class ToInteger final : public ExprMutator {
   }
 
   /// The sum in int32; its zero point and scale make it the mean.
-  Expr global_average(const Call& call) {
+  Expr mean(const Call& call, const Op& op) {
     auto q = quantized(call.args[0]);
-    const std::string& layout = ops::attrs_as<AdaptivePoolAttrs>(call.attrs).layout;
-    if (!q || !q->is_uniform() || !q->is_8_bit() || (!layout.empty() && layout != "NCHW")) return {};
-    const auto& shape = type_of(call.args[0]).shape;
-    if (!as_int(shape[2]) || !as_int(shape[3])) return {};
-    int64_t count = int_value(shape[2]) * int_value(shape[3]);
+    Attrs attrs = op.mean(call.attrs, type_of(call.args[0]).shape.size());
+    if (!q || !q->is_uniform() || !q->is_8_bit() || !attrs) return {};
+    int64_t count = 1;
+    for (int64_t axis : ops::attrs_as<ReduceAttrs>(attrs).axis.value()) {
+      const lathe::Expr& extent = type_of(call.args[0]).shape[static_cast<size_t>(axis)];
+      if (!as_int(extent)) return {};
+      count *= int_value(extent);
+    }
     Expr wide = typed_call("cast", {q->value}, make<CastAttrs>(kInt32));
-    Expr sum = typed_call("sum", {wide}, make<ReduceAttrs>(std::optional(Ints{2, 3}), true));
+    Expr sum = typed_call("sum", {wide}, attrs);
     Tensor scale = full({}, kFloat32, q->scale.value(0) / static_cast<double>(count));
     Tensor zero = full({}, kInt32, static_cast<double>(q->zero.integer(0) * count));
     return dequantized(sum, scale, zero, 0);
   }
 
-  Expr concatenate(const Call& call) {
+  /// Of tensors of one scale.
+  Expr joined(const Call& call) {
     const auto* parts = call.args[0].as<Tuple>();
-    if (!parts) return {};
     std::vector<Expr> values;
     std::optional<Quantized> first;
     for (const Expr& part : parts->items) {
@@ -224,7 +214,7 @@ class ToInteger final : public ExprMutator {
       values.push_back(q->value);
     }
     if (!first) return {};
-    Expr joined = typed_call("concatenate", {typed_tuple(values)}, call.attrs);
+    Expr joined = typed_call(call.callee.as<OpNode>()->name, {typed_tuple(values)}, call.attrs);
     return dequantized(joined, first->scale, first->zero, 0);
   }
 };

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/rule.h"
 #include "core/support/error.h"
@@ -15,183 +17,213 @@ namespace {
 
 const TensorType* type_of(const Expr& e) { return e->checked_type.as<TensorType>(); }
 
-std::string_view op_name(const Expr& e) {
-  const auto* call = e.as<Call>();
-  const auto* op = call ? call->callee.as<OpNode>() : nullptr;
-  return op ? std::string_view(op->name) : std::string_view();
-}
-
-/// A convolution or dense layer of float32 with constant weights.
-bool is_product(const Expr& e) {
-  if (op_name(e) != "nn.conv2d" && op_name(e) != "nn.dense") return false;
-  const auto& args = e.as<Call>()->args;
-  if (op_name(e) == "nn.conv2d" && !ops::is_plain(ops::attrs_as<ConvAttrs>(e.as<Call>()->attrs)))
+/// A product that has a form on quantized operands, of a tensor with constant weights or with another tensor.
+bool is_product(const Call& call) {
+  const Op* op = operator_of(Expr(&call));
+  if (!op || op->narrow != NarrowRule::kProduct || !op->product->quantized || !is_real_tensor(Expr(&call)))
     return false;
-  return args[1].as<Constant>() && !args[0].as<Constant>() && type_of(args[0])->dtype == kFloat32 &&
-         type_of(e)->dtype == kFloat32;
+  return is_real_tensor(call.args[0]) && is_real_tensor(call.args[1]) && !call.args[0].as<Constant>() &&
+         op->product->axes(call.attrs, type_of(call.args[0])->shape.size(),
+                           type_of(call.args[1])->shape.size());
 }
 
-/// A product with a vector of constants added along its channels, one for each output channel.
+/// REQUIRES: is_product(call).
+ProductAxes axes_of(const Call& call) {
+  return *operator_of(Expr(&call))
+              ->product->axes(call.attrs, type_of(call.args[0])->shape.size(),
+                              type_of(call.args[1])->shape.size());
+}
+
+/// A product with constant weights and a vector of constants added along its channels, one for each.
 bool is_bias(const Call& call) {
-  if (op_name(Ref<Call>(&call)) != "add" || !is_product(call.args[0])) return false;
+  const Op* op = operator_of(Expr(&call));
+  if (!op || op->narrow != NarrowRule::kSum || !operator_of(call.args[0])) return false;
+  const Call& product = *call.args[0].as<Call>();
   const auto* bias = call.args[1].as<Constant>();
-  const auto* weight = call.args[0].as<Call>()->args[1].as<Constant>();
-  return bias && bias->value.size() == weight->value.shape()[0] &&
-         bias->value.shape()[0] == weight->value.shape()[0];
+  if (!bias || !is_product(product) || !product.args[1].as<Constant>()) return false;
+  ProductAxes axes = axes_of(product);
+  auto after = static_cast<int64_t>(type_of(call.args[0])->shape.size()) - 1 - axes.result;
+  const Tensor& weight = product.args[1].as<Constant>()->value;
+  std::vector<int64_t> shape{weight.shape()[static_cast<size_t>(axes.weight)]};
+  shape.insert(shape.end(), static_cast<size_t>(after), 1);
+  return bias->value.shape() == shape;
 }
 
-/// The arguments of a call that are to be quantized.
-std::vector<Expr> quantized_arguments(const Expr& e) {
-  std::vector<Expr> arguments;
-  const auto* call = e.as<Call>();
-  std::string_view name = op_name(e);
-  if (is_product(e) || name == "nn.max_pool2d" || name == "nn.global_avg_pool2d") arguments = {call->args[0]};
-  if (name == "add" && std::none_of(call->args.begin(), call->args.end(),
-                                    [](const Expr& arg) { return arg.as<Constant>() != nullptr; }))
-    arguments = call->args;
-  if (name == "concatenate" && call->args[0].as<Tuple>()) arguments = call->args[0].as<Tuple>()->items;
-  std::erase_if(arguments, [](const Expr& arg) {
-    return !type_of(arg) || type_of(arg)->dtype != kFloat32 || arg.as<Constant>();
-  });
-  return arguments;
+/// The tensor whose elements `e` is made of, by operators that move or choose them: quantized there, once.
+Expr source_of(Expr e) {
+  while (Expr from = chosen_from(e)) e = from;
+  return e;
 }
 
-std::vector<Expr> tensors_to_quantize(const Ref<Function>& function) {
-  std::vector<Expr> tensors;
-  std::unordered_set<const Node*> seen;
-  post_order(function->body, [&](const NodeRef& node) {
-    if (!node.as<Call>()) return;
-    for (const Expr& argument : quantized_arguments(node.cast<RelayNode>()))
-      if (seen.insert(argument.get()).second) tensors.push_back(argument);
-  });
-  return tensors;
+/// A tensor as it is quantized: to int8 about 0, as products take their second operand, or to uint8.
+using Key = std::pair<const Node*, bool>;
+
+/// Whether `e`, which is narrow, is int8: where it is the second operand of products and nothing else.
+bool is_symmetric(const NarrowTensors& tensors, const Expr& e) {
+  return tensors.readers(e).weight && !tensors.readers(e).data;
 }
 
 struct Scale {
+  DataType dtype;
   float scale;
   int64_t zero;
 };
 
-/// uint8 over the range and 0.
-Scale scale_of(const ValueRange& range) {
+/// uint8 over the range and 0; int8 about 0.
+Scale scale_of(const ValueRange& range, bool symmetric) {
   double low = std::min(range.low, 0.0), high = std::max(range.high, 0.0);
+  if (symmetric) {
+    double largest = std::max(-low, high);
+    return {kInt8, static_cast<float>(largest > 0 ? largest / 127 : 1), 0};
+  }
   auto scale = static_cast<float>(high > low ? (high - low) / 255 : 1);
-  return {scale, std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(-low / scale)), 0, 255)};
+  return {
+      kUInt8, scale,
+      std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(-low / static_cast<double>(scale))), 0, 255)};
 }
 
 class Quantizer final : public ExprMutator {
  public:
-  Quantizer(const std::vector<Expr>& tensors, const std::vector<ValueRange>& ranges) {
-    CHECK(tensors.size() == ranges.size(), "{} tensors, {} ranges", tensors.size(), ranges.size());
-    for (size_t i = 0; i < tensors.size(); ++i) scales_[tensors[i].get()] = scale_of(ranges[i]);
-    // Operands come first: a pooling takes over what its operand has.
-    for (const Expr& e : tensors) {
-      if (op_name(e) != "nn.max_pool2d") continue;
-      auto source = scales_.find(e.as<Call>()->args[0].get());
-      if (source != scales_.end()) scales_[e.get()] = source->second;
-    }
+  Quantizer(const NarrowTensors& tensors, const std::vector<Expr>& sources,
+            const std::vector<ValueRange>& ranges)
+      : tensors_(tensors) {
+    CHECK(sources.size() == ranges.size(), "{} tensors, {} ranges", sources.size(), ranges.size());
+    for (size_t i = 0; i < sources.size(); ++i) ranges_[sources[i].get()] = ranges[i];
   }
 
  private:
   Expr visit_call(const Ref<Call>& e) override {
     if (is_bias(*e)) return biased(*e);
-    if (is_product(e)) return product(*e);
-    std::vector<Expr> replaced = quantized_arguments(e);
-    if (replaced.empty()) return visit_default(e);
-    auto chosen = [&](const Expr& arg) {
-      bool quantize = std::find(replaced.begin(), replaced.end(), arg) != replaced.end();
-      return quantize ? quantized(arg) : visit(arg);
+    if (is_product(*e)) return product(*e);
+    const Op* op = operator_of(e);
+    if (!op) return visit_default(e);
+    if (op->narrow == NarrowRule::kChoice && tensors_.is_narrow(e)) {
+      if (chosen_from(e)) return quantized(e, is_symmetric(tensors_, e));
+      if (e->args[0].as<Tuple>()) return with_quantized_operands(*e);
+    }
+    bool willing = (op->narrow == NarrowRule::kSum && tensors_.sums_narrow(*e)) ||
+                   (op->narrow == NarrowRule::kMean && op->mean);
+    return willing ? with_quantized_operands(*e) : visit_default(e);
+  }
+
+  /// Those of them that are narrow.
+  Expr with_quantized_operands(const Call& call) {
+    auto read = [&](const Expr& e) {
+      return tensors_.is_narrow(e) && !e.as<Constant>() ? quantized(e, is_symmetric(tensors_, e)) : visit(e);
     };
-    auto copy = mutate(*e);
+    auto copy = mutate(call);
     for (Expr& arg : copy->args) {
-      if (const auto* tuple = arg.as<Tuple>()) {
-        std::vector<Expr> items;
-        for (const Expr& item : tuple->items) items.push_back(chosen(item));
-        arg = typed_tuple(items);
-      } else {
-        arg = chosen(arg);
-      }
+      const auto* tuple = arg.as<Tuple>();
+      std::vector<Expr> items;
+      for (size_t i = 0; tuple && i < tuple->items.size(); ++i) items.push_back(read(tuple->items[i]));
+      arg = tuple ? typed_tuple(items) : read(arg);
     }
     return seal(std::move(copy));
   }
 
-  /// `original` rewritten, through uint8 and back.
-  Expr quantized(const Expr& original) {
-    Expr& memo = quantized_[original.get()];
-    if (memo) return memo;
-    const Scale& s = scales_.at(original.get());
+  /// `original` rewritten, through 8 bits and back; of elements chosen from a tensor, those of that.
+  Expr quantized(const Expr& original, bool symmetric) {
+    if (Expr known = quantized_[{original.get(), symmetric}]) return known;
+    return quantized_[{original.get(), symmetric}] = quantized_anew(original, symmetric);
+  }
+  Expr quantized_anew(const Expr& original, bool symmetric) {
+    if (Expr from = chosen_from(original)) {
+      auto copy = mutate(*original.as<Call>());
+      for (size_t i = 0; i < copy->args.size(); ++i)
+        copy->args[i] = i == 0 ? quantized(from, symmetric) : visit(copy->args[i]);
+      return seal(std::move(copy));
+    }
+    Scale s = scale_of(ranges_.at(original.get()), symmetric);
     Expr scale = typed_constant(full({}, kFloat32, s.scale));
-    Expr zero = typed_constant(full({}, kUInt8, static_cast<double>(s.zero)));
-    auto attrs = make<QuantizeAttrs>(kUInt8, int64_t{0});
+    Expr zero = typed_constant(full({}, s.dtype, static_cast<double>(s.zero)));
+    auto attrs = make<QuantizeAttrs>(s.dtype, int64_t{0});
     Expr integers = typed_call("qnn.quantize", {visit(original), scale, zero}, attrs);
-    memo = typed_call("qnn.dequantize", {integers, scale, zero}, attrs);
-    return memo;
+    return typed_call("qnn.dequantize", {integers, scale, zero}, attrs);
   }
 
   struct Weights {
     Tensor integers, scale;
   };
 
-  /// int8, symmetric, one scale a channel (axis 0).
-  static Weights quantized_weights(const Tensor& weight) {
-    int64_t channels = weight.shape()[0], each = weight.size() / std::max<int64_t>(channels, 1);
+  /// int8, symmetric, one scale a channel along `axis`.
+  static Weights quantized_weights(const Tensor& weight, int64_t axis) {
+    int64_t channels = weight.shape()[static_cast<size_t>(axis)], inner = 1;
+    for (size_t d = static_cast<size_t>(axis) + 1; d < weight.shape().size(); ++d) inner *= weight.shape()[d];
     Weights result{Tensor(weight.shape(), kInt8), Tensor({channels}, kFloat32)};
     const float* values = weight.as<float>();
-    for (int64_t c = 0; c < channels; ++c) {
-      float largest = 0;
-      for (int64_t i = 0; i < each; ++i) largest = std::max(largest, std::abs(values[c * each + i]));
-      float scale = largest > 0 ? largest / 127 : 1;
-      result.scale.as<float>()[c] = scale;
-      for (int64_t i = 0; i < each; ++i)
-        result.integers.as<int8_t>()[c * each + i] =
-            static_cast<int8_t>(std::clamp(std::nearbyint(values[c * each + i] / scale), -127.0f, 127.0f));
-    }
+    float* scales = result.scale.as<float>();
+    std::fill(scales, scales + channels, 0.0f);
+    auto scale_at = [&](int64_t i) -> float& { return scales[i / inner % channels]; };
+    for (int64_t i = 0; i < weight.size(); ++i) scale_at(i) = std::max(scale_at(i), std::abs(values[i]));
+    for (int64_t c = 0; c < channels; ++c) scales[c] = scales[c] > 0 ? scales[c] / 127 : 1;
+    for (int64_t i = 0; i < weight.size(); ++i)
+      result.integers.as<int8_t>()[i] =
+          static_cast<int8_t>(std::clamp(std::nearbyint(values[i] / scale_at(i)), -127.0f, 127.0f));
     return result;
   }
 
-  static Expr dequantized_channels(const Tensor& integers, const Tensor& scale) {
+  static Expr dequantized_channels(const Tensor& integers, const Tensor& scale, int64_t axis) {
     Tensor zero = zeros(scale.shape(), integers.dtype());
     return typed_call("qnn.dequantize",
                       {typed_constant(integers), typed_constant(scale), typed_constant(zero)},
-                      make<QuantizeAttrs>(integers.dtype(), int64_t{0}));
+                      make<QuantizeAttrs>(integers.dtype(), axis));
   }
 
   Expr product(const Call& call) {
-    Weights weights = quantized_weights(call.args[1].as<Constant>()->value);
     auto copy = mutate(call);
-    copy->args = {quantized(call.args[0]), dequantized_channels(weights.integers, weights.scale)};
+    copy->args[0] = quantized(call.args[0], false);
+    if (const auto* constant = call.args[1].as<Constant>()) {
+      int64_t axis = axes_of(call).weight;
+      Weights weights = quantized_weights(constant->value, axis);
+      copy->args[1] = dequantized_channels(weights.integers, weights.scale, axis);
+    } else {
+      copy->args[1] = quantized(call.args[1], true);
+    }
     return seal(std::move(copy));
   }
 
   /// The bias at the scale of the sums it is added to.
   Expr biased(const Call& call) {
     const Call& inner = *call.args[0].as<Call>();
+    ProductAxes axes = axes_of(inner);
     const Tensor& bias = call.args[1].as<Constant>()->value;
-    Tensor scale = quantized_weights(inner.args[1].as<Constant>()->value).scale;
-    float data_scale = scales_.at(inner.args[0].get()).scale;
+    Tensor scale = quantized_weights(inner.args[1].as<Constant>()->value, axes.weight).scale;
+    float data_scale = scale_of(ranges_.at(source_of(inner.args[0]).get()), false).scale;
     Tensor integers({bias.size()}, kInt32);
     for (int64_t c = 0; c < bias.size(); ++c) {
       scale.as<float>()[c] *= data_scale;
       double value = std::nearbyint(bias.value(c) / scale.value(c));
       integers.set_integer(c, static_cast<int64_t>(std::clamp(value, -2147483647.0, 2147483647.0)));
     }
-    int64_t axis = op_name(call.args[0]) == "nn.conv2d" ? 1 : -1;
-    return typed_call("nn.bias_add", {visit(call.args[0]), dequantized_channels(integers, scale)},
-                      make<ChannelAttrs>(axis));
+    return typed_call("nn.bias_add", {visit(call.args[0]), dequantized_channels(integers, scale, 0)},
+                      make<ChannelAttrs>(axes.result));
   }
 
-  std::unordered_map<const Node*, Scale> scales_;    // of tensors before rewriting
-  std::unordered_map<const Node*, Expr> quantized_;  // by tensor before rewriting
+  const NarrowTensors& tensors_;
+  std::unordered_map<const Node*, ValueRange> ranges_;  // of sources before rewriting
+  std::map<Key, Expr> quantized_;                       // by tensor before rewriting
 };
+
+/// Each once, operands first.
+std::vector<Expr> sources_of(const NarrowTensors& tensors) {
+  std::vector<Expr> sources;
+  std::unordered_set<const Node*> seen;
+  for (const Expr& e : tensors.all()) {
+    Expr source = source_of(e);
+    if (!source.as<Constant>() && seen.insert(source.get()).second) sources.push_back(source);
+  }
+  return sources;
+}
 
 }  // namespace
 
 Module quantize(const Module& module, const Calibrate& calibrate) {
   auto main = module->functions.find("main");
   if (main == module->functions.end()) fail("quantize: the module has no function @main");
-  std::vector<Expr> tensors = tensors_to_quantize(main->second);
-  if (tensors.empty()) return module;
-  Quantizer quantizer(tensors, calibrate(main->second, tensors));
+  NarrowTensors tensors(main->second, is_product);
+  std::vector<Expr> sources = sources_of(tensors);
+  if (sources.empty()) return module;
+  Quantizer quantizer(tensors, sources, calibrate(main->second, sources));
   auto copy = mutate(*module);
   copy->functions["main"] = quantizer.visit_as(main->second);
   return seal(std::move(copy));

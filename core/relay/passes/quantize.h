@@ -16,11 +16,13 @@ struct ValueRange {
 using Calibrate =
     std::function<std::vector<ValueRange>(const Ref<Function>& function, const std::vector<Expr>& tensors)>;
 
-/// Puts quantize and dequantize around what nn.conv2d, nn.dense, pooling, concatenate and the sums of two
-/// tensors read, so that fake_quantization_to_integer finds integer operators, and other runtimes' QDQ passes
-/// do. Activations are uint8 over the calibrated range (which is made to include 0), weights int8, symmetric,
-/// with a scale for each output channel; biases int32 at the product of the two scales. Results of @main stay
-/// float32.
+/// Puts quantize and dequantize around what products read, and around tensors that only operators read which
+/// do as well on integers: sums of two tensors, means, choices of elements (analysis/narrow_tensors.h). So
+/// fake_quantization_to_integer finds integer operators, and other runtimes' QDQ passes do. What a tensor is
+/// moved or chosen from is quantized before. Data is uint8 over the calibrated range (which is made to
+/// include 0); constant weights are int8, symmetric, with a scale for each channel, the second operand of a
+/// product of two tensors with one scale; biases int32 at the product of the two scales. Results of @main
+/// stay float32.
 ///
 /// REQUIRES: types are inferred; batch norms are folded into weights (simplify_inference, fold_constant,
 /// fold_scale_axis), layouts are still NCHW. Throws Error for a module without @main.

@@ -4,85 +4,107 @@
 #include <unordered_map>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay {
 namespace {
 
-bool is_real(const Expr& e) {
-  const auto* type = e->checked_type ? e->checked_type.as<TensorType>() : nullptr;
-  return type && type->dtype == kFloat32;
+bool is_product(const Call& call) {
+  return is_real_tensor(Expr(&call)) && std::all_of(call.args.begin(), call.args.end(), is_real_tensor);
 }
 
 Expr cast(const Expr& e, DataType dtype) { return typed_call("cast", {e}, make<CastAttrs>(dtype)); }
 
 class ToMixedPrecision final : public ExprMutator {
-  /// Null: the call stays as it is, over rewritten operands.
-  using Handler = Expr (ToMixedPrecision::*)(const Call& call);
+ public:
+  explicit ToMixedPrecision(const Ref<Function>& function) : tensors_(function, is_product) {}
 
+ private:
   Expr visit_call(const Ref<Call>& e) override {
-    static const std::pair<const char*, Handler> kHandlers[] = {
-        {"nn.conv2d", &ToMixedPrecision::product<ConvAttrs>},
-        {"nn.dense", &ToMixedPrecision::product<DenseAttrs>},
-        {"nn.max_pool2d", &ToMixedPrecision::max_pool},
-        {"nn.global_avg_pool2d", &ToMixedPrecision::global_average},
-        {"add", &ToMixedPrecision::sum},
-    };
-    const auto* op = e->callee.as<OpNode>();
-    bool real = op && is_real(e) && std::all_of(e->args.begin(), e->args.end(), is_real);
-    for (const auto& [name, handler] : kHandlers)
-      if (real && op->name == name)
-        if (Expr mixed = (this->*handler)(*e)) return mixed;
-    return visit_default(e);
+    const Op* op = operator_of(e);
+    if (!op) return visit_default(e);
+    if (op->narrow == NarrowRule::kProduct && is_product(*e)) return product(*e, *op->product);
+    if (op->narrow == NarrowRule::kMean && op->mean && tensors_.is_narrow(e->args[0])) return mean(*e, *op);
+    if (op->narrow == NarrowRule::kChoice && tensors_.is_narrow(e)) return loaded(e);
+    std::vector<Expr> args;
+    for (const Expr& arg : e->args) args.push_back(read(arg));
+    if (args == e->args) return e;
+    auto copy = mutate(*e);
+    copy->args = std::move(args);
+    return seal(std::move(copy));
   }
 
-  /// `original` rewritten, as it is stored.
+  Expr visit_projection(const Ref<Projection>& e) override {
+    return tensors_.is_narrow(e) ? loaded(e) : visit_default(e);
+  }
+
+  /// `original` rewritten, as who reads it gets it.
+  Expr read(const Expr& original) {
+    if (const auto* tuple = original.as<Tuple>()) {
+      std::vector<Expr> items;
+      for (const Expr& item : tuple->items) items.push_back(read(item));
+      return items == tuple->items ? original : typed_tuple(items);
+    }
+    return tensors_.is_narrow(original) ? loaded(original) : visit(original);
+  }
+
+  /// As it is stored.
   Expr stored(const Expr& original) {
-    Expr& memo = stored_[original.get()];
-    if (!memo) memo = cast(visit(original), kBFloat16);
-    return memo;
+    if (Expr known = stored_[original.get()]) return known;
+    return stored_[original.get()] = narrowed(original);
   }
   Expr loaded(const Expr& original) {
-    Expr& memo = loaded_[original.get()];
-    if (!memo) memo = cast(stored(original), kFloat32);
-    return memo;
+    if (Expr known = loaded_[original.get()]) return known;
+    return loaded_[original.get()] = cast(stored(original), kFloat32);
   }
 
-  template <typename A>
-  Expr product(const Call& call) {
-    auto attrs = mutate(ops::attrs_as<A>(call.attrs));
-    attrs->out_dtype = kFloat32;
+  /// An operator that chooses elements chooses narrow ones.
+  Expr narrowed(const Expr& original) {
+    const auto* part = original.as<Projection>();
+    const Expr& source = part ? part->tuple : original;
+    const Op* op = operator_of(source);
+    if (!op || op->narrow != NarrowRule::kChoice) return cast(visit(original), kBFloat16);
+    Expr& chosen = chosen_[source.get()];
+    if (!chosen) {
+      std::vector<Expr> args = source.as<Call>()->args;
+      for (size_t i = 0; i < args.size(); ++i) args[i] = i == 0 ? stored_tensors(args[0]) : visit(args[i]);
+      chosen = typed_call(op->name, args, source.as<Call>()->attrs);
+    }
+    return part ? typed_projection(chosen, part->index) : chosen;
+  }
+
+  Expr stored_tensors(const Expr& original) {
+    const auto* tuple = original.as<Tuple>();
+    if (!tuple) return stored(original);
+    std::vector<Expr> items;
+    for (const Expr& item : tuple->items) items.push_back(stored(item));
+    return typed_tuple(items);
+  }
+
+  Expr product(const Call& call, const ProductRule& rule) {
     return typed_call(call.callee.as<OpNode>()->name, {stored(call.args[0]), stored(call.args[1])},
-                      seal(std::move(attrs)));
+                      rule.with_sums_of(call.attrs, kFloat32));
   }
 
-  Expr max_pool(const Call& call) {
-    return cast(typed_call("nn.max_pool2d", {stored(call.args[0])}, call.attrs), kFloat32);
+  /// Widens while it sums.
+  Expr mean(const Call& call, const Op& op) {
+    size_t rank = call.args[0]->checked_type.as<TensorType>()->shape.size();
+    Attrs attrs = op.mean(call.attrs, rank);
+    return attrs ? typed_call("mean", {loaded(call.args[0])}, attrs)
+                 : typed_call(op.name, {loaded(call.args[0])}, call.attrs);
   }
 
-  /// The mean, which widens while it sums.
-  Expr global_average(const Call& call) {
-    const std::string& layout = ops::attrs_as<AdaptivePoolAttrs>(call.attrs).layout;
-    if (!layout.empty() && layout != "NCHW") return {};
-    return typed_call("mean", {loaded(call.args[0])}, make<ReduceAttrs>(std::optional(Ints{2, 3}), true));
-  }
-
-  /// Of two tensors of one shape: a residual.
-  Expr sum(const Call& call) {
-    if (!structural_equal(call.args[0]->checked_type, call.args[1]->checked_type) ||
-        call.args[0].as<Constant>() || call.args[1].as<Constant>())
-      return {};
-    return typed_call("add", {loaded(call.args[0]), loaded(call.args[1])});
-  }
-
+  NarrowTensors tensors_;
   std::unordered_map<const Node*, Expr> stored_, loaded_;  // by expression before rewriting
+  std::unordered_map<const Node*, Expr> chosen_;           // calls that choose elements, tuples too
 };
 
 }  // namespace
 
 Ref<Function> to_mixed_precision(const Ref<Function>& function) {
-  return ToMixedPrecision().visit_as(function);
+  return ToMixedPrecision(function).visit_as(function);
 }
 
 }  // namespace lathe::relay

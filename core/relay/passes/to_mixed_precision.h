@@ -5,13 +5,15 @@
 
 namespace lathe::relay {
 
-/// nn.conv2d, nn.dense (x, w)  ->  the same of cast(x, bfloat16) and cast(w, bfloat16), summing in float32
-/// nn.max_pool2d (x)           ->  on cast(x, bfloat16), exact
-/// x of pooling and of sums of two tensors  ->  cast(cast(x, bfloat16), float32)
+/// Products (NarrowRule::kProduct) of two tensors of float32 become the same of both cast to bfloat16,
+/// summing in float32. What they read lies in memory as bfloat16, rounded to nearest even, and everyone else
+/// who reads it reads that, widened; so do tensors that only sums of two tensors, means and choices of
+/// elements read (analysis/narrow_tensors.h), and operators that move elements move narrow ones:
+///   nn.dense(transpose(x), w)  ->  nn.dense(transpose(cast(x, bfloat16)), cast(w, bfloat16); float32)
+/// What is fused into a product stays float32, as do results of functions and everything else.
 ///
-/// So tensors lie in memory as bfloat16 (rounded to nearest even) and weights take half as much; what is
-/// fused into a convolution stays float32, as do results of functions and everything else. REQUIRES: types
-/// are inferred; batch norms are scales and shifts already (simplify_inference), best folded into weights.
+/// REQUIRES: types are inferred; batch norms are scales and shifts already (simplify_inference), best folded
+/// into weights.
 Ref<Function> to_mixed_precision(const Ref<Function>& function);
 
 }  // namespace lathe::relay

@@ -1,0 +1,54 @@
+// Which tensors of a function lie in memory as narrower numbers, once its products multiply such.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/relay/op.h"
+
+namespace lathe::relay {
+
+/// The operator that `e` calls, or null.
+const Op* operator_of(const Expr& e);
+/// A tensor of float32.
+bool is_real_tensor(const Expr& e);
+/// Of an operator whose results are elements of one tensor: that, not its tuple or a constant; else null.
+Expr chosen_from(const Expr& e);
+
+/// A tensor is stored narrow where a product reads it, or where all who read it do as well on narrow numbers
+/// (NarrowRule); what an operator that only moves or chooses elements makes of it goes by the readers of the
+/// result. A sum takes both of its tensors narrow or none.
+class NarrowTensors {
+ public:
+  /// What reads a tensor.
+  struct Readers {
+    bool data = false;     // a product, as its first operand
+    bool weight = false;   // a product, as its second
+    bool willing = false;  // an operator that takes either
+    bool real = false;     // one that computes on real numbers, or the function's result
+    bool want_narrow() const { return data || weight || (willing && !real); }
+  };
+  using IsProduct = bool (*)(const Call& product);
+
+  /// `is_product`: the calls of kProduct operators that are to multiply narrow numbers.
+  NarrowTensors(const Ref<Function>& function, IsProduct is_product);
+
+  bool is_narrow(const Expr& e) const { return is_real_tensor(e) && readers(e).want_narrow(); }
+  Readers readers(const Expr& e) const;
+  /// Whether `call`, of a sum, takes its tensors narrow.
+  bool sums_narrow(const Call& call) const;
+  /// All that are narrow, operands first.
+  std::vector<Expr> all() const;
+
+ private:
+  void read_by(const Expr& user, IsProduct is_product);
+  void read_by_operator(const Call& call, const Op& op, IsProduct is_product);
+  void read_choice(const Call& call);
+  bool refuse_sums();
+
+  std::vector<Expr> order_;  // operands first
+  std::unordered_map<const Node*, Readers> readers_;
+  std::unordered_set<const Node*> refused_;  // sums of which one operand is real
+};
+
+}  // namespace lathe::relay

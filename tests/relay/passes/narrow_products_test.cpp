@@ -1,0 +1,178 @@
+// Products of two tensors in fewer bits, as attention has them: which tensors are narrow, and that results
+// are the float model's nearly. Sums of integers against their definition, in all orders of the operands.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/functor.h"
+#include "core/relay/interpret_closed.h"
+#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/pass.h"
+#include "core/relay/passes/canonicalize_qnn.h"
+#include "core/relay/passes/fake_quantization_to_integer.h"
+#include "core/relay/passes/quantize.h"
+#include "core/relay/passes/to_mixed_precision.h"
+#include "tests/relay/passes/closed.h"
+
+namespace lathe::relay {
+namespace {
+
+DataType type_of(const Expr& e) { return e->checked_type.as<TensorType>()->dtype; }
+
+/// All calls of `op`, operands first.
+std::vector<Ref<Call>> calls_of(const Module& module, std::string_view op) {
+  std::vector<Ref<Call>> calls;
+  post_order(module->functions.at("main")->body, [&](const NodeRef& node) {
+    const Call* call = node.as<Call>();
+    if (call && call->callee.as<OpNode>() && call->callee.as<OpNode>()->name == op)
+      calls.push_back(node.cast<Call>());
+  });
+  return calls;
+}
+
+Expr dense(const Expr& x, int64_t units, uint64_t seed) {
+  int64_t k = int_value(x->checked_type.as<TensorType>()->shape.back());
+  Expr y = typed_call("nn.dense",
+                      {x, typed_constant(random_tensor({units, k}, kFloat32, seed, 1 / std::sqrt(k)))});
+  return typed_call("add", {y, typed_constant(random_tensor({units}, kFloat32, seed + 50, 0.1))});
+}
+
+/// (tokens, heads * depth) as (heads, tokens, depth).
+Expr heads_of(const Expr& x, int64_t heads) {
+  const auto& shape = x->checked_type.as<TensorType>()->shape;
+  Ints apart{int_value(shape[0]), heads, int_value(shape[1]) / heads};
+  return typed_call("transpose", {typed_call("reshape", {x}, make<ReshapeAttrs>(apart))},
+                    make<TransposeAttrs>(std::optional(Ints{1, 0, 2})));
+}
+
+/// x + projected softmax(q k^T) v of x, and what a norm makes of that.
+Module attention(const Tensor& input) {
+  Expr x = typed_call("tanh", {typed_constant(input)});
+  Expr q = heads_of(dense(x, 10, 1), 2), k = heads_of(dense(x, 10, 2), 2), v = heads_of(dense(x, 10, 3), 2);
+  Expr scores = typed_call("nn.batch_matmul", {q, k});
+  Expr weights = typed_call("nn.softmax", {scores});
+  Expr mixed = typed_call("nn.matmul", {weights, v});
+  Expr joined = typed_call("transpose", {mixed}, make<TransposeAttrs>(std::optional(Ints{1, 0, 2})));
+  joined = typed_call("reshape", {joined}, make<ReshapeAttrs>(Ints{7, 10}));
+  return closed(typed_call("tanh", {typed_call("add", {dense(joined, 10, 4), x})}));
+}
+
+std::vector<ValueRange> interpreted_ranges(const Ref<Function>&, const std::vector<Expr>& tensors) {
+  std::vector<ValueRange> ranges;
+  for (const Tensor& value : interpret_closed(tensors)) {
+    ValueRange range{value.value(0), value.value(0)};
+    for (int64_t i = 0; i < value.size(); ++i) {
+      range.low = std::min(range.low, value.value(i));
+      range.high = std::max(range.high, value.value(i));
+    }
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+TEST(MixedPrecision, AttentionMultipliesBfloat16) {
+  Module network = attention(random_tensor({7, 10}, kFloat32, 42));
+  Module mixed = map_functions(network, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  for (const char* op : {"nn.dense", "nn.matmul", "nn.batch_matmul"})
+    for (const Ref<Call>& product : calls_of(mixed, op)) {
+      EXPECT_EQ(type_of(product->args[0]), kBFloat16) << op;
+      EXPECT_EQ(type_of(product->args[1]), kBFloat16) << op;
+      EXPECT_EQ(type_of(product), kFloat32) << op;
+    }
+  for (const Ref<Call>& move : calls_of(mixed, "transpose")) EXPECT_EQ(type_of(move), kBFloat16) << "a copy";
+  EXPECT_EQ(type_of(calls_of(mixed, "nn.softmax")[0]->args[0]), kFloat32);
+  double error = max_relative_error(value_of(mixed), value_of(network));
+  EXPECT_LT(error, 0.02);
+  EXPECT_GT(error, 0);
+}
+
+TEST(Quantization, AttentionMultipliesIntegers) {
+  Module network = attention(random_tensor({7, 10}, kFloat32, 43));
+  Module fake = quantize(network, interpreted_ranges);
+  EXPECT_LT(max_relative_error(value_of(fake), value_of(network)), 0.06);
+  Module integers = fake_quantization_to_integer(fake);
+  for (const char* op : {"nn.dense", "nn.matmul", "nn.batch_matmul"})
+    EXPECT_EQ(calls_of(integers, op).size(), 0u) << op;
+  ASSERT_EQ(calls_of(integers, "qnn.batch_matmul").size(), 1u);
+  const Ref<Call> scores = calls_of(integers, "qnn.batch_matmul")[0];
+  EXPECT_EQ(type_of(scores->args[0]), kUInt8);
+  EXPECT_EQ(type_of(scores->args[1]), kInt8) << "the second operand is symmetric";
+  for (const Ref<Call>& move : calls_of(integers, "transpose")) EXPECT_EQ(type_of(move).bits, 8);
+  Module plain = canonicalize_qnn(integers);
+  EXPECT_EQ(calls_of(plain, "qnn.batch_matmul").size(), 0u);
+  EXPECT_LT(max_relative_error(value_of(plain), value_of(fake)), 0.02) << "a step here and there may differ";
+}
+
+/// What a norm reads, and a sum that it shares a tensor with, stays real: only a product insists.
+TEST(Quantization, SumsOfTensorsThatANormReadsStayReal) {
+  Expr x = typed_call("tanh", {typed_constant(random_tensor({4, 8}, kFloat32, 5))});
+  Expr sum = typed_call("add", {dense(x, 8, 6), x});
+  Expr norm = typed_call("nn.standardize", {sum}, make<StandardizeAttrs>(Ints{1}));
+  Module fake = quantize(closed(typed_call("add", {sum, dense(norm, 8, 7)})), interpreted_ranges);
+  EXPECT_EQ(calls_of(fake, "qnn.quantize").size(), 3u) << "what products read, and what x is added to";
+  Module mixed = map_functions(closed(typed_call("add", {sum, dense(norm, 8, 7)})),
+                               [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  EXPECT_EQ(type_of(calls_of(mixed, "nn.standardize")[0]->args[0]), kFloat32);
+}
+
+struct ZeroPoints {
+  DataType x, y;
+  int64_t x_zero, y_zero;
+};
+
+/// 2 products of (5, 6) and (6, 4), either one stored transposed.
+TEST(CanonicalizeQnn, MatrixProductsAreTheirDefinition) {
+  const ZeroPoints kCases[] = {{kUInt8, kInt8, 0, 0},    {kUInt8, kInt8, 7, 0},  {kInt8, kInt8, -3, 2},
+                               {kUInt8, kUInt8, 5, 128}, {kUInt8, kUInt8, 5, 9}, {kInt8, kUInt8, 0, 3}};
+  for (const ZeroPoints& c : kCases)
+    for (bool transpose_a : {false, true})
+      for (bool transpose_b : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} - {} times {} - {}, transposed: {} {}", to_string(c.x), c.x_zero,
+                                 to_string(c.y), c.y_zero, transpose_a, transpose_b));
+        auto integers = [](std::vector<int64_t> shape, DataType type, uint64_t seed) {
+          Tensor wide = random_tensor(std::move(shape), kFloat32, seed, 30.0), result(wide.shape(), type);
+          for (int64_t i = 0; i < wide.size(); ++i)
+            result.set_integer(i, static_cast<int64_t>(wide.value(i)) + (type == kUInt8 ? 128 : 0));
+          return result;
+        };
+        Tensor x = integers(transpose_a ? Ints{2, 6, 5} : Ints{2, 5, 6}, c.x, 1);
+        Tensor y = integers(transpose_b ? Ints{2, 4, 6} : Ints{2, 6, 4}, c.y, 2);
+        auto zero = [](DataType type, int64_t value) {
+          return typed_constant(full({}, type, static_cast<double>(value)));
+        };
+        Expr one = typed_constant(full({}, kFloat32, 1));
+        Expr product = typed_call(
+            "qnn.batch_matmul",
+            {typed_constant(x), typed_constant(y), zero(c.x, c.x_zero), zero(c.y, c.y_zero), one, one},
+            make<BatchMatmulAttrs>(std::optional(kInt32), transpose_a, transpose_b));
+        Module plain = canonicalize_qnn(closed(product));
+        const Ref<Call> real = calls_of(plain, "nn.batch_matmul")[0];
+        EXPECT_EQ(type_of(real->args[0]), kUInt8) << "as one instruction multiplies them";
+        EXPECT_EQ(type_of(real->args[1]).bits, 8);
+        Tensor expected({2, 5, 4}, kInt32);
+        for (int64_t b = 0; b < 2; ++b)
+          for (int64_t m = 0; m < 5; ++m)
+            for (int64_t n = 0; n < 4; ++n) {
+              int64_t sum = 0;
+              for (int64_t k = 0; k < 6; ++k)
+                sum += (x.integer(b * 30 + (transpose_a ? k * 5 + m : m * 6 + k)) - c.x_zero) *
+                       (y.integer(b * 24 + (transpose_b ? n * 6 + k : k * 4 + n)) - c.y_zero);
+              expected.set_integer((b * 5 + m) * 4 + n, sum);
+            }
+        EXPECT_EQ(max_relative_error(value_of(plain), expected), 0);
+      }
+}
+
+/// A product without a form on quantized operands.
+TEST(CanonicalizeQnn, LeavesTransposedConvolutionsReal) {
+  Expr x = typed_constant(random_tensor({1, 2, 3, 3}, kFloat32, 1)),
+       w = typed_constant(random_tensor({2, 3, 2, 2}, kFloat32, 2));
+  Module given = closed(typed_call("tanh", {typed_call("nn.conv2d_transpose", {x, w})}));
+  EXPECT_EQ(calls_of(quantize(given, interpreted_ranges), "qnn.quantize").size(), 0u);
+  Module plain = canonicalize_qnn(fake_quantization_to_integer(given));
+  EXPECT_EQ(type_of(calls_of(plain, "nn.conv2d_transpose")[0]), kFloat32);
+}
+
+}  // namespace
+}  // namespace lathe::relay
