@@ -1,12 +1,9 @@
 #include "db/store.h"
 
-#include <pwd.h>
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 
 #include "core/support/error.h"
+#include "core/support/user_folder.h"
 #include "db/schema.h"
 
 namespace lathe::db {
@@ -67,17 +64,7 @@ std::pair<DeviceId, Device> read_device(Query& row) {
 
 }  // namespace
 
-std::string default_database_path() {
-  const char* data = std::getenv("XDG_DATA_HOME");
-  if (data && *data == '/') return fmt::format("{}/lathe/lathe.db", data);
-  const char* home = std::getenv("HOME");
-  if (!home || !*home) {
-    const passwd* user = getpwuid(getuid());
-    if (!user) fail("cannot tell the home folder: set HOME, or name the database");
-    home = user->pw_dir;
-  }
-  return fmt::format("{}/.local/share/lathe/lathe.db", home);
-}
+std::string default_database_path() { return data_folder() + "/lathe.db"; }
 
 Store::Store(const std::string& path, StoreOptions options)
     : now_ms_(options.now_ms ? options.now_ms : wall_clock_ms) {
