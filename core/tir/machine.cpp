@@ -1,6 +1,12 @@
 #include "core/tir/machine.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
 
 namespace lathe {
 namespace {
@@ -36,23 +42,31 @@ constexpr MachineRow kRows[] = {
     {"any", "", "", 0, {}, kFitted},
 };
 
-#define LATHE_FIELD(name, unit, doc, member)                             \
-  MachineField {                                                         \
-    name, unit, doc, [](MachineModel& m) -> double& { return m.member; } \
+#define LATHE_FIELD(name, unit, doc, member, ...)                                     \
+  MachineField {                                                                      \
+    name, unit, doc, [](MachineModel& m) -> double& { return m.member; }, __VA_ARGS__ \
   }
+// A machine may have no vectors so wide.
+constexpr bool kMayBeZero = true;
 constexpr MachineField kFields[] = {
     LATHE_FIELD("multiply_adds_128", "a cycle", "float32, vectors of 128 bits", multiply_adds.bits128),
-    LATHE_FIELD("multiply_adds_256", "a cycle", "float32, vectors of 256 bits", multiply_adds.bits256),
-    LATHE_FIELD("multiply_adds_512", "a cycle", "float32, vectors of 512 bits", multiply_adds.bits512),
+    LATHE_FIELD("multiply_adds_256", "a cycle", "float32, vectors of 256 bits", multiply_adds.bits256,
+                kMayBeZero),
+    LATHE_FIELD("multiply_adds_512", "a cycle", "float32, vectors of 512 bits", multiply_adds.bits512,
+                kMayBeZero),
     LATHE_FIELD("bfloat16_dots_128", "a cycle", "pairs of bfloat16, 128 bits", bfloat16_dots.bits128),
-    LATHE_FIELD("bfloat16_dots_256", "a cycle", "pairs of bfloat16, 256 bits", bfloat16_dots.bits256),
-    LATHE_FIELD("bfloat16_dots_512", "a cycle", "pairs of bfloat16, 512 bits", bfloat16_dots.bits512),
+    LATHE_FIELD("bfloat16_dots_256", "a cycle", "pairs of bfloat16, 256 bits", bfloat16_dots.bits256,
+                kMayBeZero),
+    LATHE_FIELD("bfloat16_dots_512", "a cycle", "pairs of bfloat16, 512 bits", bfloat16_dots.bits512,
+                kMayBeZero),
     LATHE_FIELD("int8_dots_128", "a cycle", "fours of 8-bit integers, 128 bits", int8_dots.bits128),
-    LATHE_FIELD("int8_dots_256", "a cycle", "fours of 8-bit integers, 256 bits", int8_dots.bits256),
-    LATHE_FIELD("int8_dots_512", "a cycle", "fours of 8-bit integers, 512 bits", int8_dots.bits512),
+    LATHE_FIELD("int8_dots_256", "a cycle", "fours of 8-bit integers, 256 bits", int8_dots.bits256,
+                kMayBeZero),
+    LATHE_FIELD("int8_dots_512", "a cycle", "fours of 8-bit integers, 512 bits", int8_dots.bits512,
+                kMayBeZero),
     LATHE_FIELD("loads_128", "a cycle", "from the first-level cache, 128 bits", loads.bits128),
-    LATHE_FIELD("loads_256", "a cycle", "from the first-level cache, 256 bits", loads.bits256),
-    LATHE_FIELD("loads_512", "a cycle", "from the first-level cache, 512 bits", loads.bits512),
+    LATHE_FIELD("loads_256", "a cycle", "from the first-level cache, 256 bits", loads.bits256, kMayBeZero),
+    LATHE_FIELD("loads_512", "a cycle", "from the first-level cache, 512 bits", loads.bits512, kMayBeZero),
     LATHE_FIELD("latency", "cycles", "from one multiply-add of a sum to the next", latency),
     LATHE_FIELD("l1_bandwidth", "bytes a cycle", "one core reads the first-level cache", l1_bandwidth),
     LATHE_FIELD("l2_bandwidth", "bytes a cycle", "one core reads the second-level cache", l2_bandwidth),
@@ -62,8 +76,23 @@ constexpr MachineField kFields[] = {
     LATHE_FIELD("launch_cycles", "cycles", "a parallel loop that does nothing", launch_cycles),
     LATHE_FIELD("task_cycles", "cycles", "handing out a task of a parallel loop", task_cycles),
     LATHE_FIELD("kept_bytes", "bytes", "kept by the last-level cache between runs", kept_bytes),
+    LATHE_FIELD("clock", "GHz", "cycles of a core", clock),
+    LATHE_FIELD("shared_arithmetic", "share", "of its arithmetic, while all cores compute",
+                shared_arithmetic),
+    LATHE_FIELD("shared_memory", "share", "of its memory bandwidth, while all cores read", shared_memory),
 };
 #undef LATHE_FIELD
+
+double parse_number(const MachineField& field, std::string_view text) {
+  constexpr double kMost = 1e12;
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool number = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+  if (!number || value > kMost || !(field.may_be_zero ? value >= 0 : value > 0))
+    fail("target: {}={} must be a number {} 0", field.name, text,
+         field.may_be_zero ? "of at least" : "above");
+  return value;
+}
 
 }  // namespace
 
@@ -82,8 +111,64 @@ const MachineRow& machine_row(const Target& target) {
   });
 }
 
+const MachineField* find_machine_field(std::string_view name) {
+  auto found = std::find_if(std::begin(kFields), std::end(kFields),
+                            [&](const MachineField& field) { return field.name == name; });
+  return found == std::end(kFields) ? nullptr : found;
+}
+
 const MachineModel& machine_of(const Target& target) {
   return target.measured ? *target.measured : machine_row(target).model;
+}
+
+std::string to_text(const MachineNumbers& numbers) {
+  std::vector<std::string> pairs;
+  for (const auto& [name, value] : numbers) pairs.push_back(fmt::format("{}={}", name, value));
+  return join_text(pairs, ",");
+}
+
+MachineNumbers parse_machine_numbers(std::string_view text) {
+  MachineNumbers numbers;
+  for (const std::string& pair : split_text(text, ',')) {
+    const std::string_view all = pair;
+    const size_t equals = all.find('=');
+    const MachineField* field = equals == all.npos ? nullptr : find_machine_field(all.substr(0, equals));
+    if (!field) fail("`{}` is no number of a machine", pair);
+    numbers[field->name] = parse_number(*field, all.substr(equals + 1));
+  }
+  return numbers;
+}
+
+MachineNumbers given_numbers(std::string_view target_text) {
+  MachineNumbers numbers;
+  const size_t colon = target_text.find(':');
+  if (colon == target_text.npos) return numbers;
+  for (const std::string& property : split_text(target_text.substr(colon + 1), ','))
+    if (find_machine_field(property.substr(0, property.find('='))))
+      for (const auto& [name, value] : parse_machine_numbers(property)) numbers[name] = value;
+  return numbers;
+}
+
+void set_machine(Target& target, const MachineNumbers& measured, const MachineNumbers& given) {
+  auto model = std::make_shared<MachineModel>(machine_row(target).model);
+  for (const MachineNumbers* numbers : {&measured, &given})
+    for (const auto& [name, value] : *numbers) {
+      const MachineField* field = find_machine_field(name);
+      CHECK(field, "a machine has no number {}", name);
+      field->of(*model) = value;
+    }
+  target.measured = std::move(model);
+}
+
+MachineLimits machine_limits(const MachineModel& machine, int cores, int threads) {
+  const auto& [bits128, bits256, bits512] = machine.multiply_adds;
+  const double lanes = std::max({bits128 * 4, bits256 * 8, bits512 * 16});
+  auto scaled = [&](double rate, double shared) {
+    const double all = rate * std::max(1.0, cores * shared);
+    return std::min(threads * rate, all) * machine.clock * 1e9;
+  };
+  return {scaled(2 * lanes, machine.shared_arithmetic),
+          scaled(machine.memory_bandwidth, machine.shared_memory)};
 }
 
 const RateByWidth& products_of(const MachineModel& machine, DataType operands, bool dot) {

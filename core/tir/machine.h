@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "core/support/dtype.h"
 #include "core/tir/target.h"
@@ -34,6 +37,10 @@ struct MachineModel {
   /// Bytes of a model that the last-level cache, shared with whoever else runs, may be trusted to keep from
   /// one run to the next.
   double kept_bytes = 32 << 20;
+  double clock = 3;  // cycles a nanosecond: only rates in seconds need it
+  // What a core keeps of its rates while all others work as well: less than 1 where cores are threads of one
+  // core, and where they share the way to memory.
+  double shared_arithmetic = 1, shared_memory = 1;
 };
 
 /// The machines known by name or kind, the most specific first; the last one stands for any.
@@ -48,8 +55,23 @@ struct MachineRow {
 std::span<const MachineRow> machine_rows();
 const MachineRow& machine_row(const Target& target);
 
-/// What was measured of the target's machine, else its row.
+/// What was measured of the target's machine or given in its text, else its row.
 const MachineModel& machine_of(const Target& target);
+
+/// Some numbers of a machine by the names of machine_fields(): those that were measured, or that a user gave.
+using MachineNumbers = std::map<std::string, double, std::less<>>;
+
+/// "l2_bandwidth=32,latency=4": what the store and the cache keep. parse_machine_numbers is its inverse and
+/// throws Error for what is no number of a machine.
+std::string to_text(const MachineNumbers& numbers);
+MachineNumbers parse_machine_numbers(std::string_view text);
+
+/// The numbers of a machine among the properties of a target's text ("cpu:vector=256,latency=5"): such count
+/// before what was measured. Throws Error for a value that cannot be.
+MachineNumbers given_numbers(std::string_view target_text);
+
+/// Gives the target its row with `measured` in place of the row's numbers, and `given` in place of those.
+void set_machine(Target& target, const MachineNumbers& measured, const MachineNumbers& given);
 
 /// The instructions that multiply and add operands of this type, several products at a time where `dot`.
 const RateByWidth& products_of(const MachineModel& machine, DataType operands, bool dot);
@@ -62,13 +84,22 @@ double bandwidth_within(const Target& target, double bytes);
 /// `kept_bytes`.
 int64_t far_bytes(const Target& target);
 
-/// A number of the model by its name, as in the file that keeps measurements.
+/// A number of the model by its name in texts and tables.
 struct MachineField {
   const char* name;
   const char* unit;
   const char* doc;
   double& (*of)(MachineModel& model);
+  bool may_be_zero = false;
 };
 std::span<const MachineField> machine_fields();
+/// Null when there is none of that name.
+const MachineField* find_machine_field(std::string_view name);
+
+/// What `threads` cores do at most, in operations (a multiply-add counts two) and bytes a second.
+struct MachineLimits {
+  double flops = 0, bandwidth = 0;
+};
+MachineLimits machine_limits(const MachineModel& machine, int cores, int threads);
 
 }  // namespace lathe

@@ -4,6 +4,7 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/tir/machine.h"
 
 namespace lathe {
 namespace {
@@ -29,6 +30,7 @@ std::vector<std::string> field_names() {
   std::vector<std::string> names;
   for (const TextField& f : kTexts) names.push_back(f.name);
   for (const NumberField& f : kNumbers) names.push_back(f.name);
+  for (const MachineField& f : machine_fields()) names.push_back(f.name);
   return names;
 }
 
@@ -60,7 +62,9 @@ void set_field(Target& target, const std::string& name, const std::string& value
       target.*f.small = static_cast<int>(number);
     return;
   }
-  fail("target: no property is called `{}`{}", name, did_you_mean(name, field_names()));
+  // Numbers of the machine (given_numbers) are no part of what code is generated for.
+  if (!find_machine_field(name))
+    fail("target: no property is called `{}`{}", name, did_you_mean(name, field_names()));
 }
 }  // namespace
 
@@ -95,6 +99,7 @@ Target parse_target_text(const std::string& text) {
   if (target.vector_bits < 32 || target.vector_registers < 1 || target.cores < 1)
     fail("target: vector={} registers={} cores={}: must be at least 32, 1 and 1", target.vector_bits,
          target.vector_registers, target.cores);
+  if (MachineNumbers given = given_numbers(text); !given.empty()) set_machine(target, {}, given);
   return target;
 }
 

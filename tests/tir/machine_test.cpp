@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "core/support/error.h"
+
 namespace lathe {
 namespace {
 
@@ -84,6 +86,54 @@ TEST(Machine, WhatWasMeasuredCountsAndIsNoPartOfTheKey) {
   EXPECT_EQ(to_text(measured), to_text(target));
   EXPECT_EQ(measured, target);
   EXPECT_EQ(measured.lanes_at_once(), target.lanes_at_once());
+}
+
+TEST(MachineNumbers, TextRoundTrip) {
+  const MachineNumbers numbers{{"latency", 4}, {"l3_bandwidth", 26.5}, {"loads_512", 0}};
+  EXPECT_EQ(to_text(numbers), "l3_bandwidth=26.5,latency=4,loads_512=0");
+  EXPECT_EQ(parse_machine_numbers(to_text(numbers)), numbers);
+  EXPECT_TRUE(parse_machine_numbers("").empty());
+}
+
+TEST(MachineNumbers, BadTextIsTheUsersError) {
+  auto error_of = [](const char* text) -> std::string {
+    try {
+      parse_machine_numbers(text);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of("speed=4"), "`speed=4` is no number of a machine");
+  EXPECT_EQ(error_of("latency"), "`latency` is no number of a machine");
+  for (const char* value : {"", "0", "-1", "nan", "inf", "1e30", "4x"})
+    EXPECT_EQ(error_of(fmt::format("latency={}", value).c_str()),
+              fmt::format("target: latency={} must be a number above 0", value));
+  EXPECT_EQ(error_of("loads_512=-1"), "target: loads_512=-1 must be a number of at least 0");
+}
+
+TEST(MachineNumbers, GivenOnesCountBeforeMeasuredOnesAndTheseBeforeTheRow) {
+  EXPECT_EQ(given_numbers("cpu:vector=256,latency=5,loads_128=3"),
+            (MachineNumbers{{"latency", 5}, {"loads_128", 3}}));
+  EXPECT_TRUE(given_numbers("cpu").empty());
+  Target target = target_of("x86_64-unknown-linux-gnu", "znver4", 512);
+  set_machine(target, {{"latency", 6}, {"l2_bandwidth", 30}}, {{"latency", 5}});
+  EXPECT_EQ(machine_of(target).latency, 5);
+  EXPECT_EQ(machine_of(target).l2_bandwidth, 30);
+  EXPECT_EQ(machine_of(target).loads.bits512, 1) << "the row's";
+}
+
+TEST(Machine, LimitsOfSeveralCores) {
+  MachineModel model;
+  model.multiply_adds = {2, 2, 1};
+  model.clock = 2;
+  model.memory_bandwidth = 10;
+  model.shared_memory = 0.5;
+  EXPECT_EQ(machine_limits(model, 8, 1).flops, 64e9) << "2 a cycle of 8 lanes or 1 of 16, at 2 GHz";
+  EXPECT_EQ(machine_limits(model, 8, 4).flops, 256e9);
+  EXPECT_EQ(machine_limits(model, 8, 1).bandwidth, 20e9);
+  EXPECT_EQ(machine_limits(model, 8, 8).bandwidth, 80e9) << "half of what each core has alone";
+  EXPECT_EQ(machine_limits(model, 8, 16).flops, 512e9) << "more threads than cores";
 }
 
 TEST(Machine, BandwidthOfWorkingSets) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/support/error.h"
+#include "core/tir/machine.h"
 
 namespace lathe {
 namespace {
@@ -25,6 +26,15 @@ TEST(Target, TextRoundTrip) {
   target.vector_bits = 512;
   EXPECT_EQ(parse_target_text(to_text(target)), target);
   EXPECT_EQ(parse_target_text("cpu"), Target());
+}
+
+TEST(Target, NumbersOfItsMachineAreNoPartOfTheCanonicalText) {
+  const Target target = parse_target_text("cpu:cores=2,latency=5");
+  EXPECT_EQ(machine_of(target).latency, 5);
+  EXPECT_EQ(to_text(target), to_text(parse_target_text("cpu:cores=2")));
+  EXPECT_EQ(error_of("cpu:latency=slow"), "target: latency=slow must be a number above 0");
+  EXPECT_EQ(error_of("cpu:latencies=5"),
+            "target: no property is called `latencies`; did you mean `latency`?");
 }
 
 TEST(Target, BadTextIsTheUsersError) {

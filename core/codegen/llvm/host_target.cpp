@@ -12,6 +12,7 @@
 #include "core/codegen/llvm/machine.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/tir/machine.h"
 
 namespace lathe::codegen {
 namespace {
@@ -185,6 +186,7 @@ Target resolve_target(const std::string& text) {
   if (names_property(text, "l1")) target.l1_bytes = given.l1_bytes;
   if (names_property(text, "l2")) target.l2_bytes = given.l2_bytes;
   if (names_property(text, "l3")) target.l3_bytes = given.l3_bytes;
+  if (MachineNumbers numbers = given_numbers(text); !numbers.empty()) set_machine(target, {}, numbers);
   return target;
 }
 
