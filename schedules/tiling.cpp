@@ -192,7 +192,7 @@ class Model {
     for (size_t o = 0; o < bytes_.size(); ++o)
       if (!reduction_.operands[o].uses[variable])
         cycles += bytes_[o] * elsewhere /
-                  (reduction_.operands[o].contiguous ? machine_.l3_bandwidth : machine_.core_bandwidth);
+                  (reduction_.operands[o].contiguous ? l3_rate(machine_) : machine_.core_bandwidth);
     return cycles;
   }
 
@@ -202,7 +202,7 @@ class Model {
     size_t channels = variables_[0], rows = variables_[1], columns = variables_[2];
     auto extent = [&](size_t i) { return static_cast<double>(reduction_.extents[i]); };
     double pixels = extent(rows) * extent(columns), count = extent(channels) * extent(reduction_.vector);
-    return count * machine_.core_bandwidth < pixels * machine_.l3_bandwidth ? rows : channels;
+    return count * machine_.core_bandwidth < pixels * l3_rate(machine_) ? rows : channels;
   }
 
   double cost(const Tiling& tiling, double tile_cost) const {
@@ -210,9 +210,9 @@ class Model {
     double tasks = 1;
     for (size_t l = 0; l + variables_.size() < nest.size(); ++l) tasks *= nest[l].extent;
     Traffic memory = traffic(nest);
-    double compute = streaming(tile_cost * vectors_ + overlap(tiling),
-                               memory.weights / machine_.memory_bandwidth, memory.passes);
-    double data = memory.data / machine_.l3_bandwidth;
+    double compute = streaming(tile_cost * vectors_ + overlap(tiling), memory.weights / memory_rate(target_),
+                               memory.passes);
+    double data = memory.data / l3_rate(machine_);
     double cycles =
         std::max(compute, data) + kOverlap * std::min(compute, data) + tasks * machine_.task_cycles;
     auto cores = static_cast<double>(target_.cores);

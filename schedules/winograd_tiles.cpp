@@ -84,11 +84,10 @@ class Model {
   /// Computing and waiting for memory overlap by about half.
   static double overlapped(double a, double b) { return std::max(a, b) + 0.5 * std::min(a, b); }
   /// Bytes a cycle.
-  double weight_rate() const { return machine_.memory_bandwidth * kManyStreams; }
+  double weight_rate() const { return memory_rate(target_) * kManyStreams; }
   /// The same for tiles and products of that size.
   double tile_rate(double bytes) const {
-    return does_not_stay(bytes) ? machine_.l3_bandwidth * kWritesFetch
-                                : machine_.l2_bandwidth * kWritesBeside;
+    return does_not_stay(bytes) ? l3_rate(machine_) * kWritesFetch : machine_.l2_bandwidth * kWritesBeside;
   }
   bool does_not_stay(double bytes) const { return bytes > static_cast<double>(target_.l2_bytes) * 0.8; }
   double lanes() const { return target_.lanes(); }

@@ -11,30 +11,35 @@
 namespace lathe {
 namespace {
 
-/// "Software Optimization Guide for the AMD Zen4 Microarchitecture", 2.8 and 2.11: 512 bits go through units
-/// of 256, and a cycle loads one such vector or two of 256 bits; the second-level cache gives 32 bytes.
+/// As measured, and as in "Software Optimization Guide for the AMD Zen4 Microarchitecture", 2.8 and 2.11: 512
+/// bits go through units of 256, and a cycle loads one such vector or two of 256 bits. Between cores it
+/// depends on whether they share a third-level cache (20 bytes a cycle, 600 cycles a launch) or not (7,
+/// 2400).
 constexpr MachineModel znver4() {
   MachineModel model;
   model.multiply_adds = model.bfloat16_dots = model.int8_dots = model.loads = {2, 2, 1};
+  model.l3_bandwidth = 27;
+  model.memory_bandwidth = 9;
+  model.core_bandwidth = 7;
+  model.clock = 3.7;
   return model;
 }
 
-constexpr MachineModel widest_256() {
+/// Without instructions for them, dot products are several others: rates as measured on Zen 4.
+constexpr MachineModel without_dots(RateByWidth units, RateByWidth bfloat16_dots, RateByWidth int8_dots) {
   MachineModel model;
-  model.multiply_adds = model.bfloat16_dots = model.int8_dots = model.loads = {2, 2, 0};
+  model.multiply_adds = model.loads = units;
+  model.bfloat16_dots = bfloat16_dots;
+  model.int8_dots = int8_dots;
   return model;
 }
-
-constexpr MachineModel widest_128() {
-  MachineModel model;
-  model.multiply_adds = model.bfloat16_dots = model.int8_dots = model.loads = {2, 0, 0};
-  return model;
-}
+constexpr MachineModel widest_256() { return without_dots({2, 2, 0}, {1, 1, 0}, {0.73, 0.73, 0}); }
+constexpr MachineModel widest_128() { return without_dots({2, 0, 0}, {1, 0, 0}, {0.73, 0, 0}); }
 
 constexpr char kFitted[] = "what the models of schedules were fitted to, on Zen 5";
 constexpr MachineRow kRows[] = {
     {"znver5", "", "znver5", 0, {}, kFitted},
-    {"znver4", "", "znver4", 0, znver4(), "AMD's optimization guide for Zen 4; bandwidths as znver5"},
+    {"znver4", "", "znver4", 0, znver4(), "measured on a virtual machine of two cores"},
     {"x86-64 with AVX-512", "x86_64", "", 512, {}, "two units of 512 bits; bandwidths as znver5"},
     {"x86-64 with AVX2", "x86_64", "", 256, widest_256(), "two units of 256 bits; bandwidths as znver5"},
     {"x86-64", "x86_64", "", 0, widest_128(), "two units of 128 bits; bandwidths as znver5"},
@@ -73,7 +78,7 @@ constexpr MachineField kFields[] = {
     LATHE_FIELD("l3_bandwidth", "bytes a cycle", "one core reads the third-level cache", l3_bandwidth),
     LATHE_FIELD("memory_bandwidth", "bytes a cycle", "one core reads memory", memory_bandwidth),
     LATHE_FIELD("core_bandwidth", "bytes a cycle", "what another core has just written", core_bandwidth),
-    LATHE_FIELD("launch_cycles", "cycles", "a parallel loop that does nothing", launch_cycles),
+    LATHE_FIELD("launch_cycles", "cycles", "a parallel loop besides its work", launch_cycles),
     LATHE_FIELD("task_cycles", "cycles", "handing out a task of a parallel loop", task_cycles),
     LATHE_FIELD("kept_bytes", "bytes", "kept by the last-level cache between runs", kept_bytes),
     LATHE_FIELD("clock", "GHz", "cycles of a core", clock),
@@ -176,9 +181,21 @@ const RateByWidth& products_of(const MachineModel& machine, DataType operands, b
   return operands == kBFloat16 ? machine.bfloat16_dots : machine.int8_dots;
 }
 
+double l3_rate(const MachineModel& machine) {
+  // Fitted. Where an operand is larger than the second-level cache, tiles read it in pieces that end before
+  // the processor has begun to fetch ahead.
+  constexpr double kOfAStream = 0.4;
+  return kOfAStream * machine.l3_bandwidth;
+}
+
+double memory_rate(const Target& target) {
+  const MachineModel& machine = machine_of(target);
+  return machine.memory_bandwidth * (target.cores > 1 ? machine.shared_memory : 1);
+}
+
 double bandwidth_within(const Target& target, double bytes) {
   const MachineModel& machine = machine_of(target);
-  if (bytes > static_cast<double>(target.l2_bytes) / 2) return machine.l3_bandwidth;
+  if (bytes > static_cast<double>(target.l2_bytes) / 2) return l3_rate(machine);
   return bytes > static_cast<double>(target.l1_bytes) * 3 / 4 ? machine.l2_bandwidth : machine.l1_bandwidth;
 }
 

@@ -29,10 +29,10 @@ struct MachineModel {
   RateByWidth int8_dots{2, 2, 2};      // adding four products to each int32
   RateByWidth loads{2, 2, 2};          // that the first-level cache answers
   double latency = 4;                  // cycles from one multiply-add to the next of the same sum
-  // Bytes a cycle that one core reads, streaming.
-  double l1_bandwidth = 64, l2_bandwidth = 32, l3_bandwidth = 10, memory_bandwidth = 7;
+  // Bytes a cycle that one core reads in one stream.
+  double l1_bandwidth = 64, l2_bandwidth = 32, l3_bandwidth = 25, memory_bandwidth = 7;
   double core_bandwidth = 4;    // of what another core has just written, from that one's caches
-  double launch_cycles = 4096;  // of a parallel loop, from its start to its end, when it does nothing
+  double launch_cycles = 2048;  // of a parallel loop, from its start to its end, besides its work
   double task_cycles = 200;     // handing one of its tasks to a thread, and beginning that
   /// Bytes of a model that the last-level cache, shared with whoever else runs, may be trusted to keep from
   /// one run to the next.
@@ -75,6 +75,13 @@ void set_machine(Target& target, const MachineNumbers& measured, const MachineNu
 
 /// The instructions that multiply and add operands of this type, several products at a time where `dot`.
 const RateByWidth& products_of(const MachineModel& machine, DataType operands, bool dot);
+
+/// Bytes a cycle from beyond the second-level cache, as tiles read: rows of some hundred bytes here and
+/// there.
+double l3_rate(const MachineModel& machine);
+
+/// Bytes a cycle that a core has from memory when all of the target's cores read.
+double memory_rate(const Target& target);
 
 /// Bytes a cycle from the cache that holds a working set of that size beside what else runs through it.
 double bandwidth_within(const Target& target, double bytes);

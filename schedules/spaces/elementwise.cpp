@@ -193,7 +193,8 @@ void inline_producers(Schedule& s, BlockHandle block) {
 
 bool pays_in_parallel(int64_t iterations, const Target& target) {
   constexpr double kIterationsPerCycle = 8;  // of code that waits for data half of the time
-  return static_cast<double>(iterations) >= kIterationsPerCycle * machine_of(target).launch_cycles;
+  const double saved = static_cast<double>(iterations) / kIterationsPerCycle * (1 - 1.0 / target.cores);
+  return target.cores > 1 && saved >= machine_of(target).launch_cycles;
 }
 
 void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Target& target) {

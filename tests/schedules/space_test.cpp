@@ -7,6 +7,7 @@
 #include "core/support/error.h"
 #include "core/tir/builder.h"
 #include "core/tir/lower.h"
+#include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "schedules/program.h"
@@ -51,6 +52,26 @@ TEST(DefaultTrace, VectorizesAwkwardRows) {
   // The element-wise steps; maximum and sum: partial ones cleared, added to, combined to one vector.
   EXPECT_EQ(std::count(soft.begin(), soft.end(), 16), 8);
   EXPECT_EQ(std::count(soft.begin(), soft.end(), 4), 2);  // which is then halved
+}
+
+/// By what the machine takes to start a loop, and by how much of the work the other cores can take off.
+TEST(DefaultTrace, RunsInParallelWhatSavesMoreThanTheStartOfALoop) {
+  auto is_parallel = [](int cores, double launch_cycles) {
+    Target target = avx512_target();
+    target.cores = cores;
+    set_machine(target, {{"launch_cycles", launch_cycles}}, {});
+    const tir::Func func = leaky_relu(128, 256, kFloat32);
+    bool parallel = false;
+    post_order(replay(default_trace(func, target), func)->body, [&](const NodeRef& node) {
+      const auto* loop = node.as<tir::For>();
+      parallel |= loop && loop->iteration == tir::Iteration::kParallel;
+    });
+    return parallel;
+  };
+  EXPECT_TRUE(is_parallel(2, 500));
+  EXPECT_FALSE(is_parallel(2, 2500)) << "half of 4096 cycles";
+  EXPECT_TRUE(is_parallel(4, 2500)) << "three quarters";
+  EXPECT_FALSE(is_parallel(1, 500));
 }
 
 TEST(DefaultTrace, VectorizesProductsOfAnySize) {

@@ -140,7 +140,7 @@ TEST(Machine, BandwidthOfWorkingSets) {
   const Target target;  // 32 KiB and 1 MiB
   EXPECT_EQ(bandwidth_within(target, 16 << 10), MachineModel{}.l1_bandwidth);
   EXPECT_EQ(bandwidth_within(target, 32 << 10), MachineModel{}.l2_bandwidth);
-  EXPECT_EQ(bandwidth_within(target, 1 << 20), MachineModel{}.l3_bandwidth);
+  EXPECT_EQ(bandwidth_within(target, 1 << 20), l3_rate(MachineModel{}));
   EXPECT_EQ(far_bytes(target), 32 << 10);
 }
 
