@@ -43,6 +43,13 @@ struct Device {
 /// The digest of what makes a device the same device.
 std::string fingerprint(const Device& device);
 
+/// What was measured of a device, as code for `target` (canonical text) uses it: opaque text here.
+struct Machine {
+  DeviceId device = 0;
+  std::string target, numbers;
+  int64_t measured_ms = 0;  // when the device told it
+};
+
 /// A tensor program to be tuned: its canonical text, sha256 of that text, and its work in one run.
 struct Workload {
   std::string digest, text;

@@ -245,9 +245,21 @@ CREATE TABLE choice_task(
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+constexpr char kMachines[] = R"sql(
+CREATE TABLE machine(
+  device INTEGER NOT NULL REFERENCES device,
+  target TEXT NOT NULL,
+  numbers TEXT NOT NULL,
+  measured_ms INTEGER NOT NULL,
+  PRIMARY KEY(device, target)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX machine_latest ON machine(target, measured_ms);
+)sql";
+
 constexpr Migration kMigrations[] = {
     {"the first schema", kFirstSchema},
     {"choices over whole models", kChoices},
+    {"numbers of machines", kMachines},
 };
 
 int64_t pragma(Database& database, const char* sql) {

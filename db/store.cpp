@@ -114,6 +114,24 @@ DeviceId Store::add_device(const Device& device) {
        device.memory_bytes, device.system, device.details, now_ms_()}));
 }
 
+void Store::set_machine(const Machine& machine) {
+  database_->run(
+      "INSERT INTO machine(device, target, numbers, measured_ms) VALUES(?, ?, ?, ?) ON CONFLICT(device, "
+      "target) "
+      "DO UPDATE SET numbers = excluded.numbers, measured_ms = excluded.measured_ms",
+      {machine.device, machine.target, machine.numbers, now_ms_()});
+}
+
+std::optional<Machine> Store::find_machine(const std::string& target) {
+  Query row = database_->query(
+      "SELECT device, target, numbers, measured_ms FROM machine WHERE target = ? "
+      "ORDER BY measured_ms DESC, device DESC LIMIT 1",
+      {target});
+  if (!row.step()) return {};
+  return Machine{
+      .device = row.integer(), .target = row.text(), .numbers = row.text(), .measured_ms = row.integer()};
+}
+
 WorkerId Store::add_worker(const std::string& name, std::optional<DeviceId> device) {
   return returned_id(
       database_->query("INSERT INTO worker(name, device, seen_ms) VALUES(?, ?, ?) "

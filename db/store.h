@@ -93,6 +93,8 @@ class Store {
   // ---- Catalogue: each call finds the row or adds it. ----
   TargetId add_target(const Target& target);
   DeviceId add_device(const Device& device);
+  /// Replaces what was known of the device and the target; the time is the store's.
+  void set_machine(const Machine& machine);
   WorkerId add_worker(const std::string& name, std::optional<DeviceId> device = {});
   WorkloadId add_workload(const Workload& workload);
   ModelId add_model(const std::string& name, const std::string& digest);
@@ -104,6 +106,8 @@ class Store {
   std::optional<ModelId> find_model(const std::string& name);  // the one added last
   Target target(TargetId id);
   Device device(DeviceId id);
+  /// The latest, of whichever device.
+  std::optional<Machine> find_machine(const std::string& target);
   Workload workload(WorkloadId id);
   std::vector<std::pair<DeviceId, Device>> devices();
   std::vector<std::string> model_names();

@@ -87,6 +87,12 @@ db::Device parse_device(const std::string& text) {
   return device;
 }
 
+/// What the worker measured of the device's machine, unread; empty when it does not say.
+db::Machine parse_machine(db::DeviceId device, const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return {.device = device, .target = word(json, "target"), .numbers = word(json, "machine")};
+}
+
 /// Who built what the device measured: compiler and revision.
 std::pair<std::string, std::string> provenance(const std::string& device) {
   const auto json = nlohmann::json::parse(device, nullptr, /*allow_exceptions=*/false);
@@ -190,6 +196,8 @@ class StoreJournal final : public Journal {
     const auto [it, added] = devices_.try_emplace({worker, device}, 0);
     if (added) {
       it->second = store_.add_device(parse_device(device));
+      if (db::Machine machine = parse_machine(it->second, device); !machine.numbers.empty())
+        store_.set_machine(machine);
       store_.add_worker(worker, it->second);
     }
     return it->second;

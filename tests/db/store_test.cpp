@@ -36,6 +36,23 @@ TEST_F(StoreTest, DeviceIsTheSameAfterAKernelUpdate) {
   EXPECT_EQ(store_.devices().size(), 2u);
 }
 
+TEST_F(StoreTest, MachineOfATargetIsTheLatestThatADeviceTold) {
+  EXPECT_FALSE(farm_.store.find_machine("cpu:x"));
+  DeviceId other = farm_.store.add_device({.host = "other", .model = "m", .architecture = "x86_64"});
+  farm_.store.set_machine({.device = farm_.device, .target = "cpu:x", .numbers = "latency=4"});
+  farm_.store.set_machine({.device = farm_.device, .target = "cpu:y", .numbers = "latency=5"});
+  farm_.now_ms += 1000;
+  farm_.store.set_machine({.device = other, .target = "cpu:x", .numbers = "latency=3"});
+  EXPECT_EQ(farm_.store.find_machine("cpu:x")->numbers, "latency=3");
+  EXPECT_EQ(farm_.store.find_machine("cpu:x")->device, other);
+  farm_.now_ms += 1000;
+  farm_.store.set_machine({.device = farm_.device, .target = "cpu:x", .numbers = "latency=4.5"});
+  EXPECT_EQ(farm_.store.find_machine("cpu:x")->numbers, "latency=4.5") << "in place of what it told before";
+  EXPECT_EQ(farm_.store.find_machine("cpu:x")->measured_ms, farm_.now_ms);
+  EXPECT_EQ(farm_.store.find_machine("cpu:y")->numbers, "latency=5");
+  EXPECT_TRUE(farm_.store.problems().empty());
+}
+
 TEST_F(StoreTest, ModelTasksKeepTheirOrder) {
   ModelId model = store_.add_model("resnet18", "d1");
   WorkloadId other = store_.add_workload({.digest = "o", .text = "o"});
