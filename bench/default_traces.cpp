@@ -1,26 +1,32 @@
 // The default schedules of whole models as digests: two builds that print the same lines decide the same.
 //
-//   ./run bench default-traces --models resnet18,dqn [--threads 1,2] [--target cpu] [--tasks]
+//   ./run bench default-traces --models resnet18,dqn [--threads 1,2] [--target cpu] [--measured] [--tasks]
 #include <fmt/core.h>
 
 #include "bench/main.h"
 #include "core/codegen/host_target.h"
 #include "core/support/text.h"
+#include "core/tir/machine.h"
+#include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/load_model.h"
 #include "tuner/optimize.h"
+#include "tuner/search.h"
 #include "tuner/tasks.h"
+#include "workers/machine_at_hand.h"
 
 namespace lathe::bench {
 namespace {
 
 struct Settings {
   std::string models, threads = "1,2", target = "cpu";
-  bool tasks = false;
+  bool tasks = false, measured = false;
 };
 
 void print_model(const std::string& model, const Settings& settings) {
   Target target = codegen::resolve_target(settings.target);
+  if (settings.measured)
+    set_machine(target, worker::recall_or_measure(target).reading.numbers, given_numbers(settings.target));
   const std::vector<tuner::Task> tasks =
       tuner::extract_tasks(tuner::optimize(tuner::load_model(model), target));
   for (const std::string& threads : split_text(settings.threads, ',')) {
@@ -30,7 +36,10 @@ void print_model(const std::string& model, const Settings& settings) {
       const std::string trace = schedule::to_json(schedule::default_trace(task.workload, target));
       all += task.digest + " " + trace + "\n";
       if (settings.tasks)
-        fmt::print("  {} {} {}\n", task.digest.substr(0, 12), sha256(trace).substr(0, 12), task.name);
+        fmt::print(
+            "  {} {} {} {}\n", task.digest.substr(0, 12), sha256(trace).substr(0, 12),
+            tuner::fingerprint(schedule::replay(schedule::parse_trace(trace), task.workload)).substr(0, 12),
+            task.name);
     }
     fmt::print("{} threads={} tasks={} {}\n", model, threads, tasks.size(), sha256(all).substr(0, 16));
     std::fflush(stdout);
@@ -43,7 +52,9 @@ int run(int argc, char** argv) {
   app.add_option("--models", settings.models, "models of the zoo or files, separated by commas")->required();
   app.add_option("--threads", settings.threads, "numbers of threads, separated by commas");
   app.add_option("--target", settings.target, "what to schedule for");
-  app.add_flag("--tasks", settings.tasks, "also the digests of each task and its trace");
+  app.add_flag("--measured", settings.measured, "by the numbers measured of this machine, not its row");
+  app.add_flag("--tasks", settings.tasks,
+               "also the digests of each task, its trace, and the program that this makes");
   parse_flags(app, argc, argv);
   for (const std::string& model : split_text(settings.models, ',')) print_model(model, settings);
   return 0;

@@ -35,6 +35,13 @@ constexpr Command kCommands[] = {
         compile_command,
     },
     {
+        "device",
+        "[--target T] [--measure] [--db FILE] [--json]",
+        "the numbers of the machine that schedules decide by: measured, by its kind, and used",
+        {"tune device", "tune device --target cpu:mcpu=haswell,latency=5"},
+        device_command,
+    },
+    {
         "export",
         "--model M [--shape NAME=DIMS]... --out FILE.onnx",
         "write a model as an ONNX file, weights included",

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "cli/shapes.h"
-#include "core/codegen/host_target.h"
+#include "cli/target.h"
 #include "core/support/error.h"
 #include "db/store.h"
 #include "tuner/load_model.h"
@@ -51,16 +51,14 @@ void ModelFlags::add_to(Flags& flags) {
 std::string module_name(const std::string& model) { return std::filesystem::path(model).stem().string(); }
 
 BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
-  Target target = codegen::resolve_target(flags.target);
+  std::string database = flags.database;
+  if (database.empty() && !flags.untuned && std::filesystem::exists(db::default_database_path()))
+    database = db::default_database_path();
+  Target target = target_of(flags.target, database);
   relay::Module module = tuner::at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs)),
                                              tuner::parse_precision(flags.precision));
-
-  std::string database = flags.database;
-  if (database.empty() && std::filesystem::exists(db::default_database_path()))
-    database = db::default_database_path();
-  BestBuild build =
-      best_build(tuner::optimize(module, target), target,
-                 {flags.untuned ? "" : database, static_cast<int>(flags.threads), flags.max_relative_error});
+  BestBuild build = best_build(tuner::optimize(module, target), target,
+                               {database, static_cast<int>(flags.threads), flags.max_relative_error});
   build.image.plan.model = module_name(flags.model);
   return build;
 }

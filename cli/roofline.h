@@ -1,7 +1,7 @@
 // How near a kernel is to what the machine allows (Williams, Waterman, Patterson 2009, "Roofline").
 #pragma once
 
-#include "workers/peak.h"
+#include "core/tir/machine.h"
 
 namespace lathe::cli {
 
@@ -17,7 +17,7 @@ struct Roofline {
   }
 };
 
-inline Roofline roofline(double flops, double bytes, const worker::MachineLimits& limits) {
+inline Roofline roofline(double flops, double bytes, const MachineLimits& limits) {
   double compute = flops / limits.flops, memory = bytes / limits.bandwidth;
   return memory > compute ? Roofline{memory, true} : Roofline{compute, false};
 }

@@ -11,8 +11,8 @@
 #include "cli/keys.h"
 #include "cli/progress.h"
 #include "cli/ship.h"
+#include "cli/target.h"
 #include "cli/tune_report.h"
-#include "core/codegen/host_target.h"
 #include "core/runtime/cores.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
@@ -145,7 +145,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   if (job.threads == 0) job.threads = runtime::available_cores();
   if (job.folder.empty()) job.folder = "lathe-out/" + model_file_name(job.model);
 
-  Target target = codegen::resolve_target(job.target);
+  Target target = target_of(job.target);
   if (!job.json) fmt::print(stderr, "{} for {}: reading the model\n", job.model, job.target);
   relay::Module model =
       tuner::at_precision(tuner::load_model(job.model, job.shapes), tuner::parse_precision(job.precision));
@@ -178,7 +178,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                                  job.max_relative_error,
                                  tuner::constant_bytes(fused) > machine_of(target).kept_bytes,
                                  options_text(job),
-                                 resumed};
+                                 resumed,
+                                 target.measured};
     result = tracker::run_tune_job(
         request, tasks, store, tracker, [&](const tuner::SessionStatus& status) { progress.show(status); },
         [&] { return interrupt.interrupted(); });

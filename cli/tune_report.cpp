@@ -1,10 +1,12 @@
 #include "cli/tune_report.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_codes.h"
 #include "cli/progress.h"
 #include "cli/roofline.h"
+#include "cli/target.h"
 
 namespace lathe::cli {
 namespace {
@@ -44,7 +46,7 @@ void print_table(std::span<const Row> rows) {
   }
 }
 
-void print_limits(const worker::MachineLimits& limits, int threads) {
+void print_limits(const MachineLimits& limits, int threads) {
   fmt::print(
       "\nmachine's measured limits on {} thread{}: {:.1f} GFLOP/s, {:.1f} GB/s from memory\n"
       "share: the least time these allow the direct algorithm, over the time taken "
@@ -55,7 +57,7 @@ void print_limits(const worker::MachineLimits& limits, int threads) {
 struct Report {
   const TuneJob& job;
   const TuneOutcome& outcome;
-  worker::MachineLimits limits;
+  MachineLimits limits;
   std::vector<Row> rows;
 };
 
@@ -94,7 +96,7 @@ void print_text(const Report& report) {
   fmt::print("module:  {}\nrecords: {} (job {})\n", shipment.module, report.job.database, search.uuid);
 }
 
-nlohmann::json task_json(const Row& row, const worker::MachineLimits& limits) {
+nlohmann::json task_json(const Row& row, const MachineLimits& limits) {
   return {{"name", row.task.name},
           {"weight", row.task.calls},
           {"before_us", row.state.default_seconds * 1e6},
@@ -164,7 +166,9 @@ void print_json(const Report& report) {
 }  // namespace
 
 int report_tune_job(const TuneJob& job, std::span<const tuner::Task> tasks, const TuneOutcome& outcome) {
-  Report report{job, outcome, worker::measure_limits(static_cast<int>(job.threads))};
+  const Target target = target_of(job.target);
+  const int threads = static_cast<int>(job.threads);
+  Report report{job, outcome, machine_limits(machine_of(target), std::max(target.cores, threads), threads)};
   bool measured = tasks.empty();
   for (size_t i = 0; i < tasks.size(); ++i) {
     const auto& [seconds, relative_error] = outcome.search.winners[i];

@@ -29,7 +29,7 @@ constexpr int64_t kMostProductsBfloat16 = 4;
 /// The model's error: without a measurement, the direct algorithm stays unless this is much faster, and with
 /// one it need not be asked when this is much slower.
 constexpr double kWorthwhile = 0.85, kHopeless = 1.25;
-/// Bytes of tiles and products in a band: they are to stay in the second-level cache, and on the stack.
+/// Bytes of tiles and products in a band, which are on the stack.
 constexpr double kBandBytes = 2.0 * (1 << 20);
 
 class Model {

@@ -14,6 +14,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// The target with its machine, which the text that keys the store leaves out.
+Target target_of(const TuneRequest& request) {
+  Target target = parse_target_text(request.target);
+  target.measured = request.machine;
+  return target;
+}
+
 /// How a candidate is measured while searching, and how a winner is confirmed.
 wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   wire::Evaluation evaluation;
@@ -202,7 +209,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
       searches = options.trials > 0;
     }
   }
-  tuner::Session session(tasks, parse_target_text(request.target), measurer, options);
+  tuner::Session session(tasks, target_of(request), measurer, options);
   for (size_t i = 0; i < tasks.size(); ++i)
     for (const db::Measurement& known : store.history(rows.workloads[i], rows.target))
       if (known.threads == request.threads && !known.suspect &&
@@ -215,7 +222,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   result.disturbance = measurer.disturbance();
   if (!result.interrupted) {
     const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
-    const Target target = parse_target_text(request.target);
+    const Target target = target_of(request);
     result.disturbance.add(
         confirm(request, rows, tuner::default_records(store, key, tasks, target), store, farm));
     update_defaults(tuner::default_records(store, key, tasks, target), rows, result.status);

@@ -21,9 +21,10 @@ struct TuneRequest {
   double seconds = 0;  // 0: no limit
   uint64_t seed = 0;
   double max_relative_error = wire::Evaluation{}.tolerance;  // of a candidate's outputs; beyond: wrong
-  bool far_weights = false;         // measure with weights in memory (wire::Evaluation)
-  std::string options = "{}";       // JSON: what `tune resume` needs to make the tasks again
-  std::optional<db::JobId> resume;  // go on with this job
+  bool far_weights = false;                     // measure with weights in memory (wire::Evaluation)
+  std::string options = "{}";                   // JSON: what `tune resume` needs to make the tasks again
+  std::optional<db::JobId> resume;              // go on with this job
+  std::shared_ptr<const MachineModel> machine;  // what the search decides by; null: the target's row
   double patience = 30;  // seconds; when the time is over, a farm without workers is waited for this long
 };
 
@@ -42,8 +43,8 @@ struct TuneResult {
 };
 
 /// Runs the job: trials until the budget is spent, then the leaders of each task and its default schedule are
-/// measured again and the best confirmed. `stop` asks for an early end: the job is then left stopped, to be resumed. Throws Error as
-/// the store and the farm do.
+/// measured again and the best confirmed. `stop` asks for an early end: the job is then left stopped, to be
+/// resumed. Throws Error as the store and the farm do.
 TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store,
                         FarmClient& farm, const tuner::Session::OnChange& on_change,
                         const std::function<bool()>& stop);

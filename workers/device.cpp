@@ -13,7 +13,6 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
-#include "workers/peak.h"
 
 namespace lathe::worker {
 namespace {
@@ -66,7 +65,7 @@ int usable_cores() {
 
 }  // namespace
 
-DeviceInfo probe_device(bool measure) {
+DeviceInfo probe_device() {
   DeviceInfo device;
   utsname system{};
   uname(&system);
@@ -82,10 +81,6 @@ DeviceInfo probe_device(bool measure) {
   device.caches = probe_caches();
   device.governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   device.simultaneous_threads = first_line("/sys/devices/system/cpu/smt/active") == "1";
-  if (measure) {
-    device.limits_core = measure_limits(1);
-    device.limits = device.cores == 1 ? device.limits_core : measure_limits(device.cores);
-  }
   return device;
 }
 
@@ -105,6 +100,8 @@ std::string to_json(const DeviceInfo& device) {
     json["caches"].push_back(
         {{"level", cache.level}, {"bytes", cache.bytes}, {"line_bytes", cache.line_bytes}});
   if (device.limits.flops > 0) {
+    json["target"] = device.target;
+    json["machine"] = device.machine;
     json["peak_flops_core"] = device.limits_core.flops;
     json["peak_flops"] = device.limits.flops;
     json["memory_bandwidth_core"] = device.limits_core.bandwidth;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "workers/peak.h"
+#include "core/tir/machine.h"
 
 namespace lathe::worker {
 
@@ -28,12 +28,13 @@ struct DeviceInfo {
   std::string kernel;              // the system's name and release
   std::string governor;  // of the first core; "" when the machine does not say (virtual ones do not)
   bool simultaneous_threads = false;
-  MachineLimits limits_core, limits;  // measured, of one core and of all; 0 when not asked for
+  std::string target, machine;  // what it compiles for, and the numbers measured of it (core/tir/machine.h)
+  MachineLimits limits_core, limits;  // by these, of one core and of all; 0 when nothing was measured
   std::string revision;  // of this program, which builds what is measured; filled in by whoever knows
 };
 
-/// Never fails: what the system does not tell stays empty. `measure` takes about 0.2 s of all cores.
-DeviceInfo probe_device(bool measure);
+/// Never fails: what the system does not tell stays empty, and nothing is measured.
+DeviceInfo probe_device();
 
 /// One JSON object, the form on the wire and in the database.
 std::string to_json(const DeviceInfo& device);

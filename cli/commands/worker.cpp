@@ -7,8 +7,8 @@
 #include "cli/keys.h"
 #include "core/support/error.h"
 #include "tracker/defaults.h"
-#include "workers/device.h"
 #include "workers/local_worker.h"
+#include "workers/machine_at_hand.h"
 
 namespace lathe::cli {
 
@@ -33,7 +33,7 @@ int worker_command(Flags& flags) {
     wire::check_key(tracker_key, "--tracker-key");
     settings.keys = wire::ClientKeys{.server_key = tracker_key, .own = load_keys(key)};
   }
-  worker::DeviceInfo device = worker::probe_device(/*measure=*/true);
+  worker::DeviceInfo device = worker::measured_device();
   device.revision = revision();
   settings.device = worker::to_json(device);
   if (!quiet) settings.log = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };

@@ -9,6 +9,8 @@
 #include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
 #include "core/support/text.h"
+#include "core/tir/machine.h"
+#include "db/store.h"
 #include "tests/cli/tune.h"
 
 namespace lathe::cli {
@@ -77,6 +79,16 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
   EXPECT_LE(max_relative_error(load_npy(path("tuned") + "/output_0.npy"),
                                load_npy(path("untuned") + "/output_0.npy")),
             1e-4);
+}
+
+/// Builds for such a machine elsewhere decide by it.
+TEST_F(TuneJobs, TheWorkerTellsWhatItsMachineCanDo) {
+  ASSERT_EQ(tune(job_flags(2)).code, 0);
+  db::Store store(path("t.db"), {.read_only = true});
+  const auto machine = store.find_machine(to_text(codegen::host_target()));
+  ASSERT_TRUE(machine);
+  EXPECT_FALSE(parse_machine_numbers(machine->numbers).empty());
+  EXPECT_EQ(store.devices().at(0).first, machine->device);
 }
 
 /// What is chosen inside the model lasts: later builds of the model use it.

@@ -46,7 +46,7 @@ constexpr worker::Role kRoles[] = {
 int worker_main(const std::string& endpoint, const std::string& name) {
   worker::serve({.tracker = endpoint,
                  .name = name,
-                 .device = to_json(worker::probe_device(false)),
+                 .device = to_json(worker::probe_device()),
                  .builders = 2,
                  .log = [&](const std::string& line) { fmt::print(stderr, "[{}] {}\n", name, line); }});
   return 0;
