@@ -76,6 +76,52 @@ bool joins(const Buffer& buffer, const std::vector<Expr>& indices, const BlockIt
 }
 
 namespace {
+/// The variable of the block that runs with `loop` through all of its values, or null.
+const BlockIter* whole_variable(const Block& block, const For& loop) {
+  std::optional<size_t> i = variable_along(block, loop);
+  bool whole = i && block.iters[*i].value.same_as(loop.var.get()) &&
+               structural_equal(loop.extent, block.iters[*i].extent);
+  return whole ? &block.iters[*i] : nullptr;
+}
+
+/// Whether the last dimensions of the buffer are indexed by `line` in its order, the inner ones whole.
+bool ends_in(const Buffer& buffer, const std::vector<Expr>& indices,
+             const std::vector<const BlockIter*>& line) {
+  if (indices.size() < line.size()) return false;
+  size_t first = indices.size() - line.size();
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (d < first) {
+      for (const BlockIter* iter : line)
+        if (uses_var(indices[d], iter->var.get())) return false;
+    } else if (!indices[d].same_as(line[d - first]->var.get()) ||
+               (d > first && !structural_equal(buffer->shape[d], line[d - first]->extent))) {
+      return false;
+    }
+  }
+  return true;
+}
+}  // namespace
+
+bool is_line(const Block& block, const std::vector<Ref<For>>& loops) {
+  std::vector<const BlockIter*> line;
+  for (const Ref<For>& loop : loops) {
+    line.push_back(whole_variable(block, *loop));
+    if (!line.back()) return false;
+  }
+  bool good = true;
+  const auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices) {
+    bool moves = std::any_of(line.begin(), line.end(),
+                             [&](const BlockIter* iter) { return uses(indices, iter->var); });
+    good &= !moves || ends_in(buffer, indices, line);
+  };
+  post_order(block.body, [&](const NodeRef& node) {
+    if (const Load* load = node.as<Load>()) check(load->buffer, load->indices);
+    if (const Store* store = node.as<Store>()) check(store->buffer, store->indices);
+  });
+  return good;
+}
+
+namespace {
 /// What a reduction adds up, or takes the largest of.
 const Expr* reduced_value(const Block& block) {
   const Store& update = *block.body.as<Store>();

@@ -37,6 +37,10 @@ std::optional<size_t> variable_along(const tir::Block& block, const tir::For& lo
 bool joins(const tir::Buffer& buffer, const std::vector<Expr>& indices, const tir::BlockIter& outer,
            const tir::BlockIter& inner);
 
+/// Whether everything that the block reads or writes and that moves in the innermost loops `line` is one line
+/// in memory in their order, which they run through from end to end.
+bool is_line(const tir::Block& block, const std::vector<Ref<tir::For>>& line);
+
 /// Whether the block's loads are contiguous along `lane` or the same for all, and none that a select guards
 /// could leave its buffer.
 bool loads_in_lanes(const tir::Block& block, const Expr& value, const Var& lane);

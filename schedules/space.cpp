@@ -1,6 +1,7 @@
 #include "schedules/space.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/support/error.h"
 #include "schedules/primitive.h"
@@ -53,19 +54,29 @@ bool has_vector_reduction(const Func& func, const Target& target) {
 
 bool always(const Func&, const Target&) { return true; }
 
+/// Vectors half as wide; as a heuristic as wide as the target's.
+void choose_width(Schedule& schedule, VectorReduction& reduction, const Target& target,
+                  const Policy& policy) {
+  constexpr int64_t kFewest = 8;
+  int64_t width = vector_width(reduction, target);
+  if (width < kFewest || width % 2 != 0) return;
+  reduction.run = choose_one_of(schedule, {reduction.run, width / 2}, reduction.run, policy);
+}
+
 void generate_tiled(Schedule& schedule, const Target& target, const Policy& policy) {
   auto reduction = main_reduction(schedule, target, policy);
   CHECK(reduction, "a space for reductions was asked to schedule another program");
+  if (!reduction->broadcasts()) choose_width(schedule, *reduction, target, policy);
   Chain chain = reduction_chain(schedule.func(), target);
   bool dominates = std::any_of(chain.begin(), chain.end(),
                                [&](const VectorReduction& each) { return each.block == reduction->block; });
-  schedule_rest(schedule, target,
-                schedule_chain(schedule, dominates ? chain : Chain{*reduction}, target, policy));
+  if (!dominates || chain.size() == 1) chain = {*reduction};
+  schedule_rest(schedule, target, schedule_chain(schedule, chain, target, policy));
 }
 
-void generate_generic(Schedule& schedule, const Target& target, const Policy&) {
-  inline_elementwise(schedule);
-  schedule_rest(schedule, target, {});
+void generate_generic(Schedule& schedule, const Target& target, const Policy& policy) {
+  inline_elementwise(schedule, choose_kept(schedule, policy));
+  schedule_rest(schedule, target, {}, policy);
 }
 
 constexpr DesignSpace kWinograd{
@@ -123,10 +134,30 @@ Schedule sample(const DesignSpace& space, const Func& func, const Target& target
   }
 }
 
+namespace {
+/// The sampling steps whose results later steps take. Others chose between structures: with another choice
+/// the steps would be others.
+std::vector<size_t> renewable_steps(const Trace& trace) {
+  std::set<int> taken;
+  for (const Step& step : trace.steps)
+    for (const Input& input : step.inputs)
+      if (const auto* number = std::get_if<IntHandle>(&input)) taken.insert(number->id);
+  std::vector<size_t> steps;
+  for (size_t i = 0; i < trace.steps.size(); ++i) {
+    const Step& step = trace.steps[i];
+    bool renews = false;
+    for (const Output& output : step.outputs) {
+      const auto* number = std::get_if<IntHandle>(&output);
+      renews |= !number || taken.contains(number->id);
+    }
+    if (step.primitive->samples && renews) steps.push_back(i);
+  }
+  return steps;
+}
+}  // namespace
+
 std::optional<Schedule> mutate(const Trace& trace, const Func& func, Random& random) {
-  std::vector<size_t> sampling;
-  for (size_t i = 0; i < trace.steps.size(); ++i)
-    if (trace.steps[i].primitive->samples) sampling.push_back(i);
+  std::vector<size_t> sampling = renewable_steps(trace);
   if (sampling.empty()) return std::nullopt;
   constexpr int kAttempts = 4;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

@@ -15,8 +15,9 @@ constexpr double kResultBytes = 4;
 constexpr double kPaddingCycles = 6;
 /// Cores are never quite equally fast: this share of a task is waited for at the end.
 constexpr double kRaggedEnd = 0.2;
-constexpr size_t kCandidates = 48;
-/// The model knows less than a measurement: candidates may be this much worse than the best.
+constexpr size_t kCandidates = 64, kFewest = 56;
+/// The model knows less than a measurement: candidates may be this much worse than the best, and more where
+/// there are few.
 constexpr double kTolerance = 1.3;
 
 /// Bytes read past the second-level cache.
@@ -53,7 +54,8 @@ class Model {
     std::stable_sort(tilings_.begin(), tilings_.end(),
                      [](const Tiling& a, const Tiling& b) { return a.cost < b.cost; });
     double limit = tilings_[0].cost * kTolerance;
-    while (tilings_.size() > kCandidates || tilings_.back().cost > limit) tilings_.pop_back();
+    while (tilings_.size() > kCandidates || (tilings_.size() > kFewest && tilings_.back().cost > limit))
+      tilings_.pop_back();
     return std::move(tilings_);
   }
 

@@ -93,10 +93,14 @@ void dot_product(Application& a) {
   a.func = replace(a.func, path.back(), changed(loop, [](For& copy) { copy.annotations[kDotProduct] = 1; }));
 }
 
+/// A hint of 0 is none: a sampled one may be left out.
 void annotate_loop(Application& a) {
   Path path = a.loop(0);
   a.func = replace(a.func, path.back(), changed(path.back().cast<For>(), [&](For& copy) {
-                     copy.annotations[a.text(1)] = a.number(2);
+                     if (a.number(2) == 0)
+                       copy.annotations.erase(a.text(1));
+                     else
+                       copy.annotations[a.text(1)] = a.number(2);
                    }));
 }
 
@@ -117,7 +121,7 @@ constexpr Primitive kPrimitives[] = {
      "cast(x[0]) * cast(y[i, 0]) + ... + cast(x[3]) * cast(y[i, 3])",
      {{kLoop}},
      dot_product},
-    {"annotate_loop", "for i: S  ->  for i {key: value}: S", {{kLoop, kText, kInt}}, annotate_loop},
+    {"annotate_loop", "for i: S  ->  for i {key: value}: S, for value 0 without the key", {{kLoop, kText, kInt}}, annotate_loop},
     {"annotate_block", "block b: S  ->  block b {key: value}: S", {{kBlock, kText, kInt}}, annotate_block},
 };
 }  // namespace

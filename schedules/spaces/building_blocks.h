@@ -6,12 +6,38 @@
 
 namespace lathe::schedule {
 
+/// One of `values`, sampled; `preferred` as a heuristic. No step where there is no choice.
+Factor sample_one_of(Schedule& schedule, const std::vector<int64_t>& values, int64_t preferred,
+                     const Policy& policy);
+int64_t value_of(const Schedule& schedule, const Factor& factor);
+/// The same for choices between structures, which are made once: the steps that follow differ, so mutation
+/// cannot make them anew.
+int64_t choose_one_of(Schedule& schedule, const std::vector<int64_t>& values, int64_t preferred,
+                      const Policy& policy);
+/// 1, 2, 4 and so on; 1 at least.
+std::vector<int64_t> powers_of_two(int64_t most);
+/// How many copies of its body a loop of `iterations` may be unrolled to, up to `most`; 1 among them.
+std::vector<int64_t> copies_of(int64_t iterations, int64_t most = 8);
+
+/// Another of the loops may run inside the others: what one iteration of it reads, the next may find in the
+/// cache.
+void choose_innermost(Schedule& schedule, std::vector<LoopHandle>& loops, const Policy& policy);
+
+/// Samples how far ahead the loop's vectors are asked for, where what they run through (so many bytes) comes
+/// from beyond the second-level cache; as a heuristic not at all.
+void sample_prefetch(Schedule& schedule, LoopHandle loop, int64_t bytes, const Target& target,
+                     const Policy& policy);
+
+/// Inlines each element-wise block whose users are all element-wise. Blocks that reductions read stay, and
+/// those that users would compute many times: tables, sums of several elements; so does the one named
+/// `kept`.
+void inline_elementwise(Schedule& schedule, const std::string& kept = "");
+
 /// Cheap enough to be computed again for each use: no call, no division, one load of an element of its own.
 bool is_cheap(const tir::Block& block);
 
-/// Inlines each element-wise block whose users are all element-wise. Blocks that reductions read stay, and
-/// those that users would compute many times: tables, sums of several elements.
-void inline_elementwise(Schedule& schedule);
+/// An element-wise block that costs something, to be kept for its users; "" for none, the heuristic choice.
+std::string choose_kept(Schedule& schedule, const Policy& policy);
 
 /// Element-wise blocks that `block` alone reads, padding above all; not those that belong to the loops of a
 /// reduction that they read.
@@ -26,20 +52,23 @@ void inline_producers(Schedule& schedule, BlockHandle block);
 bool prepare_operands(Schedule& schedule, const Target& target, const Policy& policy);
 
 /// Element-wise blocks: outer loops fused and parallel, innermost contiguous one vectorized.
-void schedule_injective(Schedule& schedule, BlockHandle block, const Target& target);
+void schedule_injective(Schedule& schedule, BlockHandle block, const Target& target,
+                        const Policy& policy = {Decide::kHeuristic});
 
 /// The same for a block that reads along another dimension than it writes, in tiles that are transposed in
-/// registers; false, and nothing changed, for others.
-bool schedule_transposed(Schedule& schedule, BlockHandle block, const Target& target);
+/// registers; false, and no loop changed, for others, or when the policy chooses plain loops.
+bool schedule_transposed(Schedule& schedule, BlockHandle block, const Target& target, const Policy& policy);
 
-/// Fuses as many of the outer loops as give every core some iterations and makes them parallel; the rest stay
-/// as they are, since taking a fused index apart costs divisions.
-void run_parallel(Schedule& schedule, const std::vector<LoopHandle>& loops, const Target& target);
+/// Fuses some of the outer loops and makes them parallel; as a heuristic as many as give every core some
+/// iterations, for taking a fused index apart costs divisions.
+void run_parallel(Schedule& schedule, const std::vector<LoopHandle>& loops, const Target& target,
+                  const Policy& policy = {Decide::kHeuristic});
 
 /// Reductions without a vectorizable output: spatial loops outside, parallel. Where neighbours along the
 /// innermost reduction variable are neighbours in memory, partial results in several vectors (rfactor),
 /// combined at the end. Names of the blocks it dealt with.
-std::set<std::string> schedule_scalar_reduction(Schedule& schedule, BlockHandle block, const Target& target);
+std::set<std::string> schedule_scalar_reduction(Schedule& schedule, BlockHandle block, const Target& target,
+                                                const Policy& policy);
 
 /// Vectorizes the innermost loop of an element-wise block when neighbours are neighbours in memory; gives
 /// whether it did. The other loops below `outer` are unrolled when they are few.
@@ -139,6 +168,7 @@ void sample_half_storage(Schedule& schedule, BlockHandle block, bool preferred, 
 bool may_be_half(DataType dtype, int64_t bytes, const Target& target, const Policy& policy);
 
 /// Every block that is not in `done`, by the parts above.
-void schedule_rest(Schedule& schedule, const Target& target, std::set<std::string> done);
+void schedule_rest(Schedule& schedule, const Target& target, std::set<std::string> done,
+                   const Policy& policy = {Decide::kHeuristic});
 
 }  // namespace lathe::schedule

@@ -1,8 +1,14 @@
+// Element-wise blocks: into which other blocks they go, and the loops of those that stand alone.
+//
+//   parallel for outer loops:
+//     for parts of a column, for parts of a row:
+//       unrolled for some rows, for some vectors: a vector of results
 #include <algorithm>
+#include <numeric>
 
 #include "core/arith/simplify.h"
 #include "core/support/error.h"
-#include "core/tir/machine.h"
+#include "schedules/row_program.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
 
@@ -11,10 +17,6 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-bool is_intermediate(const Func& func, const Block& block) {
-  return block.writes.size() == 1 && !is_param(func, block.writes[0].buffer);
-}
-
 bool all_elementwise(const std::vector<Ref<Block>>& blocks) {
   for (const Ref<Block>& block : blocks)
     if (!is_injective(*block)) return false;
@@ -46,15 +48,30 @@ bool loads_contiguously_by_vectors(const Block& block, const Expr& value, const 
   return loads_contiguously(analyzer.simplify(split), part);
 }
 
-/// How many vectors to compute at a time: functions that are long chains of dependent instructions leave the
-/// units idle otherwise.
+/// A function computed by a long chain of dependent instructions.
+bool is_chain(const NodeRef& node) {
+  const IntrinsicCall* call = node.as<IntrinsicCall>();
+  return call && call->intrinsic < Intrinsic::kFloor && call->intrinsic != Intrinsic::kSqrt;
+}
+
+/// How many vectors to compute at a time: chains leave the units idle otherwise.
 int64_t vectors_at_once(const Expr& value) {
   bool chains = false;
-  post_order(value, [&](const NodeRef& node) {
-    const IntrinsicCall* call = node.as<IntrinsicCall>();
-    chains |= call && call->intrinsic < Intrinsic::kFloor && call->intrinsic != Intrinsic::kSqrt;
-  });
+  post_order(value, [&](const NodeRef& node) { chains |= is_chain(node); });
   return chains ? 2 : 1;
+}
+
+/// How many copies of a body that computes `value` are worth their instructions.
+int64_t copies_worth(const Expr& value) {
+  constexpr int64_t kMostInstructions = 1024, kOfChain = 24;
+  int64_t instructions = 1;
+  post_order(value, [&](const NodeRef& node) {
+    if (is_chain(node))
+      instructions += kOfChain;
+    else
+      instructions += node.as<Load>() || node.as<Binary>() || node.as<Select>();
+  });
+  return std::max<int64_t>(1, kMostInstructions / instructions);
 }
 
 /// Lanes to vectorize the innermost loop with; 1: it cannot be. A row whose length they do not divide ends in
@@ -131,17 +148,31 @@ bool repeats_work(const Func& func, const Ref<Block>& block) {
 }
 }  // namespace
 
-void inline_elementwise(Schedule& s) {
+void inline_elementwise(Schedule& s, const std::string& kept) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const Ref<Block>& block : all_blocks(s.func())) {
-      if (!is_injective(*block) || !is_intermediate(s.func(), *block)) continue;
+      if (!is_injective(*block) || !is_intermediate(s.func(), *block) || block->name == kept) continue;
       if (!all_elementwise(consumers_of(s.func(), block)) || repeats_work(s.func(), block)) continue;
       s.compute_inline(s.get_block(block->name));
       changed = true;
       break;
     }
   }
+}
+
+std::string choose_kept(Schedule& s, const Policy& policy) {
+  std::vector<std::string> names;
+  for (const Ref<Block>& block : all_blocks(s.func()))
+    if (is_injective(*block) && is_intermediate(s.func(), *block) && !is_cheap(*block) &&
+        all_elementwise(consumers_of(s.func(), block)))
+      names.push_back(block->name);
+  // As often none as any.
+  std::vector<int64_t> choices(names.size(), 0);
+  for (size_t i = 0; i < names.size(); ++i) choices.push_back(static_cast<int64_t>(i) + 1);
+  if (names.empty()) return "";
+  int64_t choice = choose_one_of(s, choices, 0, policy);
+  return choice == 0 ? "" : names[static_cast<size_t>(choice) - 1];
 }
 
 std::optional<std::string> epilogue_of(const Schedule& schedule, const Block& reduction) {
@@ -191,31 +222,106 @@ void inline_producers(Schedule& s, BlockHandle block) {
       s.compute_inline(s.get_block(producer->name));
 }
 
-bool pays_in_parallel(int64_t iterations, const Target& target) {
-  constexpr double kIterationsPerCycle = 8;  // of code that waits for data half of the time
-  const double saved = static_cast<double>(iterations) / kIterationsPerCycle * (1 - 1.0 / target.cores);
-  return target.cores > 1 && saved >= machine_of(target).launch_cycles;
-}
+namespace {
+/// Shorter vectors cost what single elements do.
+constexpr int64_t kFewestLanes = 4;
 
-void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Target& target) {
-  constexpr int64_t kIterationsPerCore = 8;
-  if (loops.empty() || target.cores == 1) return;
+/// What is left to decide about the loops of a block that stands alone.
+struct ElementLoops {
   std::vector<LoopHandle> outer;
-  int64_t iterations = 1;
-  for (LoopHandle loop : loops) {
-    if (iterations >= kIterationsPerCore * target.cores) break;
-    iterations *= int_value(s[loop]->extent);
-    outer.push_back(loop);
+  LoopHandle inner;   // over a row, or several that are one line in memory
+  int64_t width = 1;  // lanes it is vectorized with as a heuristic
+  bool gathers = false;
+};
+
+/// How many of the innermost loops run along one line in memory, whatever the block reads or writes.
+int64_t loops_of_line(const Schedule& s, const Block& block, const std::vector<LoopHandle>& loops) {
+  size_t count = 1;
+  for (; count < loops.size(); ++count) {
+    std::vector<Ref<For>> line;
+    for (size_t i = loops.size() - count - 1; i < loops.size(); ++i) line.push_back(s[loops[i]]);
+    if (!is_line(block, line)) break;
   }
-  s.parallel(outer.size() > 1 ? s.fuse(outer) : outer[0]);
+  return static_cast<int64_t>(count);
 }
 
-void schedule_injective(Schedule& s, BlockHandle block, const Target& target) {
-  if (schedule_transposed(s, block, target)) return;
+ElementLoops element_loops(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   std::vector<LoopHandle> loops = s.get_loops(block);
-  int64_t work = iterations(*s[block]);
-  vectorize_innermost(s, block, loops, target);
-  if (pays_in_parallel(work, target)) run_parallel(s, loops, target);
+  const Ref<Block> body = s[block];
+  ElementLoops result;
+  std::vector<int64_t> counts(static_cast<size_t>(loops_of_line(s, *body, loops)));
+  std::iota(counts.begin(), counts.end(), 1);
+  int64_t joined = choose_one_of(s, counts, 1, policy);
+  result.inner = loops.back();
+  if (joined > 1) result.inner = s.fuse({loops.end() - joined, loops.end()});
+  result.outer.assign(loops.begin(), loops.end() - joined);
+  if (joined == 1) choose_innermost(s, result.outer, policy);
+  const For& row = *s[result.inner];
+  result.width = joined > 1 ? row_width(int_value(row.extent), target) : lanes_for(*body, row, target);
+  if (result.width > 1) return result;
+  Var lane = variable_of(*body, row);
+  const Store* store = body->body.as<Store>();
+  bool writes_vectors = joined == 1 && lane && store && is_contiguous(store->indices, lane) &&
+                        int_value(row.extent) >= kFewestLanes && target.lanes() >= kFewestLanes;
+  if (!writes_vectors) return result;
+  result.gathers = choose_one_of(s, {0, 1}, 0, policy) == 1;
+  if (result.gathers) result.width = target.lanes();
+  return result;
+}
+
+/// Half of `width` to `most` times as much, within what a row of `extent` fills.
+std::vector<int64_t> widths_near(int64_t width, int64_t extent, int64_t most) {
+  std::vector<int64_t> widths{width};
+  if (width % 2 == 0 && width / 2 >= kFewestLanes) widths.insert(widths.begin(), width / 2);
+  for (int64_t times : {2, 4})
+    if (times <= most && times * width <= extent) widths.push_back(times * width);
+  return widths;
+}
+
+int64_t bytes_touched(const Block& block) {
+  int64_t bytes = 0;
+  for (const auto* regions : {&block.reads, &block.writes})
+    for (const Region& region : *regions) bytes += byte_size(region.buffer);
+  return bytes;
+}
+}  // namespace
+
+void schedule_injective(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
+  constexpr int64_t kMostVectors = 16, kMostRows = 8, kMostColumns = 4;
+  if (s.get_loops(block).empty() || schedule_transposed(s, block, target, policy)) return;
+  const Ref<Block> body = s[block];
+  ElementLoops loops = element_loops(s, block, target, policy);
+  int64_t extent = int_value(s[loops.inner]->extent), width = loops.width;
+  const int64_t copies = copies_worth(body->body.as<Store>()->value),
+                most_vectors = std::min(kMostVectors, copies);
+  std::vector<LoopHandle> tasks = loops.outer, tile;
+  std::vector<Factor> row{kInferred, sample_one_of(s, copies_of(extent / width, most_vectors), 1, policy)};
+  if (width > 1) row.push_back(sample_one_of(s, widths_near(width, extent, copies / 8), width, policy));
+  // Rows of a vector or two leave room for more of them at once.
+  bool short_rows = extent <= 2 * width;
+  const int64_t most_rows = std::min(short_rows ? kMostVectors : kMostRows, copies / 8);
+  size_t columns = std::min<size_t>(tasks.size(), short_rows ? 2 : 1);
+  for (size_t i = tasks.size() - columns; i < tasks.size(); ++i) {
+    bool next = i + 1 == tasks.size();
+    std::vector<int64_t> rows =
+        copies_of(int_value(s[tasks[i]]->extent), next ? most_rows : std::min(kMostColumns, copies / 64));
+    auto column = s.split(tasks[i], {kInferred, sample_one_of(s, rows, 1, policy)});
+    tasks[i] = column[0];
+    tile.push_back(column[1]);
+  }
+  auto parts = s.split(loops.inner, row);
+  tasks.push_back(parts[0]);
+  tile.insert(tile.end(), parts.begin() + 1, parts.end());
+  std::vector<LoopHandle> order = tasks;
+  order.insert(order.end(), tile.begin(), tile.end());
+  s.reorder(order);
+  if (width > 1) {
+    s.vectorize(tile.back());
+    tile.pop_back();
+    sample_prefetch(s, parts[0], bytes_touched(*body), target, policy);
+  }
+  for (LoopHandle loop : tile) s.unroll(loop);
+  if (pays_in_parallel(iterations(*body), target)) run_parallel(s, tasks, target, policy);
 }
 
 void finish_inner_loops(Schedule& s, BlockHandle block, std::optional<LoopHandle> outer,
@@ -234,16 +340,29 @@ void finish_inner_loops(Schedule& s, BlockHandle block, std::optional<LoopHandle
   for (LoopHandle loop : inner) s.unroll(loop);
 }
 
-void schedule_rest(Schedule& s, const Target& target, std::set<std::string> done) {
+namespace {
+/// Its loops are what they are to be: it came with another block, rows that a tile is transposed from.
+bool is_finished(Schedule& s, BlockHandle block) {
+  const std::vector<LoopHandle> loops = s.get_loops(block);
+  return std::any_of(loops.begin(), loops.end(), [&](LoopHandle loop) {
+    return s[loop]->iteration == Iteration::kVectorized || s[loop]->iteration == Iteration::kUnrolled;
+  });
+}
+}  // namespace
+
+void schedule_rest(Schedule& s, const Target& target, std::set<std::string> done, const Policy& policy) {
   for (const Ref<Block>& block : all_blocks(s.func())) {
     if (done.count(block->name) || block->iters.empty() || iterations(*block) == 0) continue;
     BlockHandle handle = s.get_block(block->name);
+    if (is_finished(s, handle)) continue;
+    // What is computed when the model is built takes no time.
+    Policy own = is_constant(s.func(), block->writes[0].buffer) ? Policy{Decide::kHeuristic} : policy;
     if (is_injective(*block)) {
-      schedule_injective(s, handle, target);
+      schedule_injective(s, handle, target, own);
     } else if (auto reduction = vector_reduction(block); reduction && vector_width(*reduction, target) > 1) {
-      done.merge(schedule_tiled_reduction(s, *reduction, target, {Decide::kHeuristic}).done);
+      done.merge(schedule_tiled_reduction(s, *reduction, target, own).done);
     } else if (is_reduction(*block)) {
-      done.merge(schedule_scalar_reduction(s, handle, target));
+      done.merge(schedule_scalar_reduction(s, handle, target, own));
     }
   }
 }

@@ -30,20 +30,29 @@ bool carries_reduction(const Block& block, const For& loop) {
   });
 }
 
-/// Whether to compute `block` where it is used: once for each of its elements, or cheaply.
-bool worth_inlining(const Func& func, const Ref<Block>& block) {
+/// Whether `block` may be computed where it is used with no element computed more often than now by each
+/// user.
+bool is_used_once(const Func& func, const Ref<Block>& block) {
   if (!is_injective(*block) || !is_intermediate(func, *block)) return false;
   std::vector<Ref<Block>> consumers = consumers_of(func, block);
-  bool once = !consumers.empty();
-  for (const Ref<Block>& consumer : consumers) once &= iterations(*consumer) <= iterations(*block);
-  return once && (consumers.size() == 1 || is_cheap(*block));
+  return !consumers.empty() && std::all_of(consumers.begin(), consumers.end(), [&](const Ref<Block>& user) {
+    return iterations(*user) <= iterations(*block);
+  });
 }
 
-void inline_in_rows(Schedule& s) {
+/// Blocks computed where they are used; as a heuristic those with one user, and cheap ones. What costs
+/// something may also be kept for its users.
+void inline_in_rows(Schedule& s, const Policy& policy) {
+  std::set<std::string> kept;
   for (bool changed = true; changed;) {
     changed = false;
     for (const Ref<Block>& block : all_blocks(s.func())) {
-      if (!worth_inlining(s.func(), block)) continue;
+      if (kept.count(block->name) || !is_used_once(s.func(), block)) continue;
+      bool cheap = is_cheap(*block), single = consumers_of(s.func(), block).size() == 1;
+      if (!cheap && choose_one_of(s, {0, 1}, single ? 1 : 0, policy) == 0) {
+        kept.insert(block->name);
+        continue;
+      }
       s.compute_inline(s.get_block(block->name));
       changed = true;
       break;
@@ -57,15 +66,19 @@ int64_t lanes_for(int64_t extent, const Target& target) {
   return std::min<int64_t>(target.lanes(), needed);
 }
 
-/// `unit` times a power of 2 up to `most`; as a heuristic the largest up to `preferred`.
-IntHandle sample_count(Schedule& s, int64_t most, int64_t preferred, Decide decide, int64_t unit = 1) {
-  std::vector<int64_t> counts;
-  int64_t best = 0;
-  for (int64_t count = 1; count <= std::max<int64_t>(most, 1); count *= 2) {
-    if (count <= preferred) best = static_cast<int64_t>(counts.size());
-    counts.push_back(count * unit);
-  }
-  return s.sample_categorical(counts, decide == Decide::kHeuristic ? Decision{best} : Decision{});
+/// The lanes for so many neighbours, as a heuristic; half as many, or two vectors of them.
+std::vector<int64_t> widths_for(int64_t extent, const Target& target) {
+  constexpr int64_t kFewest = 4;
+  int64_t width = lanes_for(extent, target);
+  std::vector<int64_t> widths{width};
+  if (width / 2 >= kFewest) widths.push_back(width / 2);
+  if (width >= kFewest && 2 * width <= extent) widths.push_back(2 * width);
+  return widths;
+}
+
+/// A power of 2 up to `most`; as a heuristic the largest up to `preferred`.
+Factor sample_count(Schedule& s, int64_t most, int64_t preferred, const Policy& policy) {
+  return sample_one_of(s, powers_of_two(most), powers_of_two(std::min(most, preferred)).back(), policy);
 }
 
 /// The loops around rows, and the innermost of them, in which a row (or a vector of rows) is computed.
@@ -74,8 +87,20 @@ struct RowLoops {
   std::optional<LoopHandle> place;
 };
 
-/// Vectors of rows computed at once, where neighbours are neighbouring rows.
-constexpr int64_t kMostAcross = 4, kAcross = 2;
+/// Vectors of rows computed at once, where neighbours are neighbouring rows; rows computed step by step
+/// together, so that one does not wait for the other.
+constexpr int64_t kMostAcross = 8, kAcross = 2, kMostTogether = 8;
+
+/// Of the innermost loop over several rows, the part inside the place where all blocks are computed.
+std::optional<LoopHandle> rows_together(Schedule& s, std::vector<LoopHandle>& rows, const Policy& policy) {
+  auto several =
+      std::find_if(rows.rbegin(), rows.rend(), [&](LoopHandle loop) { return !is_int(s[loop]->extent, 1); });
+  if (several == rows.rend()) return std::nullopt;
+  std::vector<int64_t> counts = copies_of(int_value(s[*several]->extent), kMostTogether);
+  auto parts = s.split(*several, {kInferred, sample_one_of(s, counts, 1, policy)});
+  *several = parts[0];
+  return parts[1];
+}
 
 RowLoops row_loops(Schedule& s, BlockHandle last, const RowProgram& rows, const Target& target,
                    const Policy& policy) {
@@ -96,14 +121,18 @@ RowLoops row_loops(Schedule& s, BlockHandle last, const RowProgram& rows, const 
     std::vector<LoopHandle> parts;
     if (lanes) {
       int64_t extent = int_value(s[loops[i]]->extent), width = lanes_for(extent, target);
-      parts = s.split(loops[i], {kInferred, sample_count(s, std::min(kMostAcross, extent / width), kAcross,
-                                                         policy.decide, width)});
+      std::vector<int64_t> counts = powers_of_two(std::min(kMostAcross, extent / width));
+      int64_t preferred = std::min(kAcross, counts.back());
+      for (int64_t& count : counts) count *= width;
+      parts = s.split(loops[i], {kInferred, sample_one_of(s, counts, preferred * width, policy)});
     } else {
       parts = s.split(loops[i], {kInferred, row->divisor});
     }
     result.outer.push_back(parts[0]);
     inside.push_back(parts[1]);
   }
+  choose_innermost(s, result.outer, policy);
+  if (auto together = rows_together(s, result.outer, policy)) inside.insert(inside.begin(), *together);
   std::vector<LoopHandle> order = result.outer;
   order.insert(order.end(), inside.begin(), inside.end());
   if (order.size() > 1) s.reorder(order);
@@ -133,9 +162,10 @@ std::optional<size_t> lane_loop(const Block& block, const std::vector<Ref<For>>&
   return std::nullopt;
 }
 
-/// Fuses the two innermost loops where what they run through is one line in memory, which vectors fill
-/// better: rows of an image, say. Whether it did.
-bool join_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loops, const Target& target) {
+/// Fuses the two innermost loops where what they run through is one line in memory; as a heuristic where
+/// vectors fill that better: rows of an image, say. Whether it did.
+bool join_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loops, const Target& target,
+                    const Policy& policy) {
   if (loops.size() < 2) return false;
   LoopHandle &outer = loops[loops.size() - 2], &inner = loops.back();
   const Block& b = *s[block];
@@ -143,7 +173,7 @@ bool join_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loo
   bool whole = o && i && !is_int(s[outer]->extent, 1) &&
                structural_equal(s[outer]->extent, b.iters[*o].extent) &&
                structural_equal(s[inner]->extent, b.iters[*i].extent);
-  if (!whole || int_value(s[inner]->extent) % target.lanes() == 0) return false;
+  if (!whole) return false;
   bool joined = true;
   post_order(b.body, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
@@ -152,20 +182,21 @@ bool join_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loo
     if (store) joined &= joins(store->buffer, store->indices, b.iters[*o], b.iters[*i]);
   });
   if (!joined) return false;
+  int64_t fills_better = int_value(s[inner]->extent) % target.lanes() != 0;
+  if (choose_one_of(s, {0, 1}, fills_better, policy) == 0) return false;
   outer = s.fuse({outer, inner});
   loops.pop_back();
   return true;
 }
 
-/// The lane loop goes innermost and is cut into vectors; `unrolled` of them, or all.
-void vectorize(Schedule& s, std::vector<LoopHandle> loops, size_t lanes, std::optional<IntHandle> unrolled,
-               const Target& target) {
+/// The lane loop goes innermost and is cut into vectors of `width`; `unrolled` of them, or all.
+void vectorize(Schedule& s, std::vector<LoopHandle> loops, size_t lanes, const Factor& width,
+               std::optional<Factor> unrolled) {
   LoopHandle along = loops[lanes];
   loops.erase(loops.begin() + static_cast<int64_t>(lanes));
   std::vector<LoopHandle> order = loops;
   order.push_back(along);
   if (order.size() > 1) s.reorder(order);
-  int64_t width = lanes_for(int_value(s[along]->extent), target);
   auto parts = unrolled ? s.split(along, {kInferred, *unrolled, width}) : s.split(along, {kInferred, width});
   s.unroll(parts[parts.size() - 2]);
   s.vectorize(parts.back());
@@ -178,34 +209,43 @@ std::vector<Ref<For>> nodes_of(const Schedule& s, const std::vector<LoopHandle>&
 }
 
 /// Several vectors in flight hide what a call of an elementary function takes.
-constexpr int64_t kMostUnrolled = 4, kUnrolled = 2;
+constexpr int64_t kMostUnrolled = 8, kUnrolled = 2;
 
 void schedule_elements(Schedule& s, BlockHandle block, std::vector<LoopHandle> loops, const Target& target,
                        const Policy& policy) {
   std::optional<size_t> lanes = lane_loop(*s[block], nodes_of(s, loops));
   if (!lanes) return;
-  if (*lanes + 1 == loops.size() && join_innermost(s, block, loops, target)) lanes = loops.size() - 1;
-  int64_t extent = int_value(s[loops[*lanes]]->extent), width = lanes_for(extent, target);
-  IntHandle unrolled = sample_count(s, std::min(kMostUnrolled, extent / width), kUnrolled, policy.decide);
-  vectorize(s, loops, *lanes, unrolled, target);
+  if (*lanes + 1 == loops.size() && join_innermost(s, block, loops, target, policy)) lanes = loops.size() - 1;
+  int64_t extent = int_value(s[loops[*lanes]]->extent), lanes_preferred = lanes_for(extent, target);
+  Factor width = sample_one_of(s, widths_for(extent, target), lanes_preferred, policy);
+  Factor unrolled = sample_count(s, std::min(kMostUnrolled, extent / lanes_preferred), kUnrolled, policy);
+  vectorize(s, loops, *lanes, width, unrolled);
 }
 
 /// A reduction of neighbouring rows: a vector of results each.
-void reduce_across(Schedule& s, BlockHandle block, const std::vector<LoopHandle>& loops,
-                   const Target& target) {
+void reduce_across(Schedule& s, BlockHandle block, const std::vector<LoopHandle>& loops, const Target& target,
+                   const Policy& policy) {
   std::vector<LoopHandle> spatial, reduce;
   for (LoopHandle loop : loops) (carries_reduction(*s[block], *s[loop]) ? reduce : spatial).push_back(loop);
+  if (!reduce.empty()) {
+    int64_t terms = int_value(s[reduce.back()]->extent);
+    auto parts = s.split(reduce.back(), {kInferred, sample_one_of(s, copies_of(terms), 1, policy)});
+    s.unroll(parts[1]);
+    reduce.back() = parts[0];
+    reduce.push_back(parts[1]);
+  }
   std::vector<LoopHandle> order = spatial;
   order.insert(order.end(), reduce.begin(), reduce.end());
   if (order.size() > 1) s.reorder(order);
   std::optional<size_t> lanes = lane_loop(*s[block], nodes_of(s, order));
-  if (lanes) vectorize(s, order, *lanes, std::nullopt, target);
+  if (lanes)
+    vectorize(s, order, *lanes, lanes_for(int_value(s[order[*lanes]]->extent), target), std::nullopt);
   if (reduce.empty()) return;  // of one term
   s.decompose_reduction(block, reduce[0]);
 }
 
 /// Partial results enough to hide the latency of an addition where there are terms for that many.
-constexpr int64_t kMostVectors = 8, kVectors = 4;
+constexpr int64_t kMostVectors = 16, kVectors = 4;
 
 /// A reduction along the row: partial results along the lanes of several vectors.
 void reduce_along(Schedule& s, BlockHandle block, const std::vector<LoopHandle>& loops, const Target& target,
@@ -220,24 +260,25 @@ void reduce_along(Schedule& s, BlockHandle block, const std::vector<LoopHandle>&
   if (!innermost ||
       !loads_in_lanes(*reduction, update.value.as<Binary>()->b, reduction->iters[*innermost].var))
     return;
-  join_innermost(s, block, reduce, target);
-  int64_t extent = int_value(s[reduce.back()]->extent), width = lanes_for(extent, target);
-  IntHandle vectors = sample_count(s, std::min(kMostVectors, extent / width), kVectors, policy.decide);
+  join_innermost(s, block, reduce, target, policy);
+  int64_t extent = int_value(s[reduce.back()]->extent), preferred = lanes_for(extent, target);
+  Factor width = sample_one_of(s, widths_for(extent, target), preferred, policy);
+  Factor vectors = sample_count(s, std::min(kMostVectors, extent / preferred), kVectors, policy);
   s.reduce_in_lanes(block, vectors, width);
 }
 }  // namespace
 
 bool has_rows(const Func& func, const Target&) {
   Schedule merged(func);
-  inline_in_rows(merged);
+  inline_in_rows(merged, {Decide::kHeuristic});
   std::optional<RowProgram> rows = row_program(merged.func());
   return rows && rows->row_bytes <= kStackBytes;
 }
 
 void generate_rows(Schedule& s, const Target& target, const Policy& policy) {
-  inline_in_rows(s);
+  inline_in_rows(s, policy);
   std::optional<RowProgram> rows = row_program(s.func());
-  CHECK(rows, "a space for programs of rows was asked to schedule another program");
+  if (!rows || rows->row_bytes > kStackBytes) fail("with these blocks kept, it does not go row by row");
   int64_t work = 0;
   for (const Ref<Block>& block : all_blocks(s.func())) work += iterations(*block);
   BlockHandle last = s.get_block(rows->last);
@@ -251,11 +292,11 @@ void generate_rows(Schedule& s, const Target& target, const Policy& policy) {
     if (is_injective(*block))
       schedule_elements(s, handle, inside, target, policy);
     else if (rows->across)
-      reduce_across(s, handle, inside, target);
+      reduce_across(s, handle, inside, target, policy);
     else
       reduce_along(s, handle, inside, target, policy);
   }
-  if (pays_in_parallel(work, target)) run_parallel(s, loops.outer, target);
+  if (pays_in_parallel(work, target)) run_parallel(s, loops.outer, target, policy);
 }
 
 }  // namespace lathe::schedule

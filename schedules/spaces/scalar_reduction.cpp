@@ -7,7 +7,7 @@ using namespace tir;
 
 namespace {
 /// Partial results per result: enough vectors to hide the latency of an addition.
-constexpr int64_t kMostVectors = 4;
+constexpr int64_t kMostVectors = 8, kVectors = 4;
 
 /// Lanes to run along the block's innermost reduction variable; 1 when that is not contiguous, or short. They
 /// divide its extent, for a partial result cannot end early; so they may be few.
@@ -31,11 +31,23 @@ std::optional<LoopHandle> only_reduction(Schedule& s, const std::vector<LoopHand
   return reduce.size() == 1 ? reduce[0] : s.fuse(reduce);
 }
 
+/// How many vectors of partial results, a divisor of `count`.
+int64_t sample_vectors(Schedule& s, int64_t count, const Policy& policy) {
+  std::vector<int64_t> divisors;
+  int64_t preferred = 1;
+  for (int64_t vectors = 1; vectors <= kMostVectors; ++vectors) {
+    if (count % vectors != 0) continue;
+    divisors.push_back(vectors);
+    if (vectors <= kVectors) preferred = vectors;
+  }
+  return choose_one_of(s, divisors, preferred, policy);
+}
+
 /// The partial results of `block` along lanes of its innermost loop, in registers; then their sum.
 std::set<std::string> reduce_by_lanes(Schedule& s, BlockHandle block, int64_t width,
-                                      const std::vector<LoopHandle>& spatial, LoopHandle innermost) {
-  int64_t count = int_value(s[innermost]->extent) / width, vectors = kMostVectors;
-  while (count % vectors != 0) --vectors;
+                                      const std::vector<LoopHandle>& spatial, LoopHandle innermost,
+                                      const Policy& policy) {
+  int64_t vectors = sample_vectors(s, int_value(s[innermost]->extent) / width, policy);
   auto parts = s.split(innermost, {kInferred, vectors * width});
   BlockHandle partial = s.rfactor(block, parts[1]);
   BlockHandle spill = s.cache_write(partial, 0, Scope::kLocal);
@@ -58,7 +70,8 @@ std::set<std::string> reduce_by_lanes(Schedule& s, BlockHandle block, int64_t wi
 }
 }  // namespace
 
-std::set<std::string> schedule_scalar_reduction(Schedule& s, BlockHandle block, const Target& target) {
+std::set<std::string> schedule_scalar_reduction(Schedule& s, BlockHandle block, const Target& target,
+                                                const Policy& policy) {
   std::vector<LoopHandle> loops = s.get_loops(block), spatial, reduce;
   Ref<Block> body = s[block];
   int64_t work = iterations(*body);
@@ -76,10 +89,10 @@ std::set<std::string> schedule_scalar_reduction(Schedule& s, BlockHandle block, 
   int64_t width = reduction_lanes(*body, target);
   std::optional<LoopHandle> only = width > 1 ? only_reduction(s, reduce) : std::nullopt;
   if (only)
-    names = reduce_by_lanes(s, block, width, spatial, *only);
+    names = reduce_by_lanes(s, block, width, spatial, *only, policy);
   else
     names.insert(s[s.decompose_reduction(block, reduce[0])]->name);
-  if (pays_in_parallel(work, target)) run_parallel(s, spatial, target);
+  if (pays_in_parallel(work, target)) run_parallel(s, spatial, target, policy);
   return names;
 }
 

@@ -26,26 +26,31 @@ std::optional<size_t> ordered_variable(const Block& block) {
   return found && block.body.as<Store>() && !block.init ? found : std::nullopt;
 }
 
-IntHandle sample_one_of(Schedule& s, const std::vector<int64_t>& counts, int64_t preferred, Decide decide) {
-  auto best = std::find(counts.begin(), counts.end(), preferred) - counts.begin();
-  return s.sample_categorical(counts, decide == Decide::kHeuristic ? Decision{best} : Decision{});
+/// The steps along a line that one iteration takes.
+Factor steps_at_once(Schedule& s, LoopHandle along, const Policy& policy) {
+  return sample_one_of(s, copies_of(int_value(s[along]->extent)), 1, policy);
 }
 
 /// Lines are neighbours along the last loop: vectors of them, inside the loop along the lines.
 std::vector<LoopHandle> scan_in_vectors(Schedule& s, std::vector<LoopHandle> loops, size_t ordered,
                                         const Target& target, const Policy& policy) {
   int64_t width = target.lanes();
-  IntHandle lines =
-      sample_one_of(s, {width, 2 * width, 4 * width, 16 * width}, kVectors * width, policy.decide);
+  std::vector<int64_t> counts;
+  for (int64_t vectors : {1, 2, 3, 4, 6, 8, 16}) {
+    bool longer = vectors > 1 && (vectors - 1) * width >= int_value(s[loops.back()]->extent);
+    if (!longer || vectors == kVectors) counts.push_back(vectors * width);
+  }
+  Factor lines = sample_one_of(s, counts, kVectors * width, policy);
   auto tiles = s.split(loops.back(), {kInferred, lines});
-  auto lanes = s.split(tiles[1], {kInferred, width});
-  LoopHandle along = loops[ordered];
+  auto lanes = s.split(tiles[1], {kInferred, sample_one_of(s, {width / 2, width}, width, policy)});
+  auto steps = s.split(loops[ordered], {kInferred, steps_at_once(s, loops[ordered], policy)});
   loops.pop_back();
   loops.erase(loops.begin() + static_cast<int64_t>(ordered));
   loops.push_back(tiles[0]);
   std::vector<LoopHandle> order = loops;
-  order.insert(order.end(), {along, lanes[0], lanes[1]});
+  order.insert(order.end(), {steps[0], steps[1], lanes[0], lanes[1]});
   s.reorder(order);
+  s.unroll(steps[1]);
   s.unroll(lanes[0]);
   s.vectorize(lanes[1]);
   return loops;
@@ -53,12 +58,13 @@ std::vector<LoopHandle> scan_in_vectors(Schedule& s, std::vector<LoopHandle> loo
 
 /// Several lines in turn.
 std::vector<LoopHandle> scan_in_turn(Schedule& s, std::vector<LoopHandle> loops, const Policy& policy) {
-  LoopHandle along = loops.back();
+  auto steps = s.split(loops.back(), {kInferred, steps_at_once(s, loops.back(), policy)});
+  s.unroll(steps[1]);
   loops.pop_back();
   if (loops.empty()) return loops;
-  IntHandle lines = sample_one_of(s, {1, 4, 8, 16}, kLines, policy.decide);
+  Factor lines = sample_one_of(s, {1, 2, 3, 4, 5, 6, 8, 12, 16}, kLines, policy);
   auto parts = s.split(loops.back(), {kInferred, lines});
-  s.reorder({along, parts[1]});
+  s.reorder({steps[0], steps[1], parts[1]});
   s.unroll(parts[1]);
   loops.back() = parts[0];
   return loops;
@@ -88,9 +94,9 @@ void generate_scan(Schedule& s, const Target& target, const Policy& policy) {
       loops = scan_in_turn(s, loops, policy);
     else
       loops.resize(*ordered);
-    if (pays_in_parallel(iterations(*block), target)) run_parallel(s, loops, target);
+    if (pays_in_parallel(iterations(*block), target)) run_parallel(s, loops, target, policy);
   }
-  schedule_rest(s, target, done);
+  schedule_rest(s, target, done, policy);
 }
 
 }  // namespace lathe::schedule

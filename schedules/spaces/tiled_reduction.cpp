@@ -11,6 +11,7 @@
 // Blocks of the reduction (reduction_blocks.cpp) are a loop around the middle parts: what ends a tile adds
 // its block to the sums of the task, and the epilogue follows that loop.
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "core/support/error.h"
@@ -182,7 +183,7 @@ class TiledReduction {
     for (size_t i = 0; i < loops_.size(); ++i)
       if (reduction_.reduces[i] && i != reduction_.dot && i != window) reduce_.push_back(loops_[i]);
     unroll_reduction();
-    if (window) unrolled_ = {loops_[*window]};
+    if (window) unrolled_.push_back(loops_[*window]);
     order.insert(order.end(), reduce_.begin(), reduce_.end());
     for (bool held : {false, true})
       for (size_t i = 0; i < parts_.size(); ++i)
@@ -219,11 +220,12 @@ class TiledReduction {
   bool is_inside() const { return !around_.empty(); }
 
   /// The innermost reduction loop is unrolled by a sampled factor; reductions of few steps (windows) wholly.
+  /// What has no broadcast operand waits for memory rather than for loops.
   void unroll_reduction() {
-    if (!reduction_.broadcasts()) return;
     int64_t steps = 1;
     for (LoopHandle loop : reduce_) steps *= extent(loop);
-    if (steps * tile_results_ * 2 <= kMostInstructions) {
+    if (reduction_.broadcasts() && steps * tile_results_ * 2 <= kMostInstructions &&
+        choose_one_of(s_, {0, 1}, 1, policy_) == 1) {
       unrolled_ = reduce_;
       return;
     }
@@ -232,14 +234,14 @@ class TiledReduction {
       std::swap(reduce_.back(), reduce_[i - 1]);
     LoopHandle last = reduce_.back();
     std::vector<int64_t> factors;
-    size_t preferred = 0;
-    for (int64_t factor : {1, 2, 4, 8, 16}) {
+    int64_t preferred = 1;
+    for (int64_t factor : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
       if (extent(last) % factor != 0 || (factor > 1 && factor * tile_results_ > kMostInstructions)) continue;
-      if (factor <= 4) preferred = factors.size();
+      if (reduction_.broadcasts() && factor <= 4 && std::has_single_bit(static_cast<uint64_t>(factor)))
+        preferred = factor;
       factors.push_back(factor);
     }
-    IntHandle factor = s_.sample_categorical(factors, heuristic({static_cast<int64_t>(preferred)}));
-    auto parts = s_.split(last, {kInferred, factor});
+    auto parts = s_.split(last, {kInferred, sample_one_of(s_, factors, preferred, policy_)});
     reduce_.back() = parts[0];
     reduce_.push_back(parts[1]);
     unrolled_ = {parts[1]};

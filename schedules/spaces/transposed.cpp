@@ -2,7 +2,7 @@
 // layouts. A tile of both dimensions is loaded into registers by rows, vectors of neighbours, and read there
 // by columns, which code generation makes of the rows by shuffles:
 //
-//   for tiles of i, for tiles of j:
+//   for blocks of tiles of i and j, for tiles of i, for tiles of j:
 //     for ii: rows[ii, 0..16] = x[.., i + ii, .., j..j+16]
 //     for jj: y[.., j + jj, .., i..i+16] = f(rows[0..16, jj])
 #include <algorithm>
@@ -89,34 +89,55 @@ void load_rows(Schedule& s, BlockHandle rows, LoopHandle around) {
   inner.pop_back();
   for (LoopHandle loop : inner) s.unroll(loop);
 }
+
+/// What the sizes of a tile may be: as many elements as a vector has, or half of them.
+std::vector<int64_t> tile_sizes(int64_t whole) {
+  return whole >= 8 ? std::vector<int64_t>{whole / 2, whole} : std::vector<int64_t>{whole};
+}
+
+/// Loops over tiles, over those of a block that stays in the cache, over the elements of one.
+std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, const Target& target,
+                            const Policy& policy) {
+  constexpr int64_t kMostTiles = 8;
+  int64_t size = tile_of(extent, target);
+  Factor elements = sample_one_of(s, tile_sizes(size), size, policy);
+  return s.split(
+      loop,
+      {kInferred, sample_one_of(s, powers_of_two(std::min(kMostTiles, extent / size)), 1, policy), elements});
+}
+
 /// Throws Error where the block is no longer as it was built.
-void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& target) {
+void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& target,
+          const Policy& policy) {
   const Ref<Block> body = s[block];
   const std::vector<Region>& reads = body->reads;
   auto read = std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == t.buffer; });
   BlockHandle rows = s.cache_read(block, read - reads.begin(), Scope::kLocal);
   std::vector<LoopHandle> loops = s.get_loops(block), outer;
   if (loops.size() != body->iters.size()) fail("block `{}` is scheduled already", body->name);
-  auto tiles = [&](size_t i) {
-    int64_t extent = int_value(body->iters[i].extent);
-    return s.split(loops[i], {kInferred, tile_of(i == t.read ? std::min(extent, t.run) : extent, target)});
-  };
+  auto extent_of = [&](size_t i) { return int_value(body->iters[i].extent); };
   for (size_t i = 0; i < loops.size(); ++i)
     if (i != t.written && i != t.read) outer.push_back(loops[i]);
-  auto columns = tiles(t.written), lines = tiles(t.read);
+  auto columns = cut(s, loops[t.written], extent_of(t.written), target, policy);
+  auto lines = cut(s, loops[t.read], std::min(extent_of(t.read), t.run), target, policy);
   outer.push_back(columns[0]);
   std::vector<LoopHandle> order = outer;
-  order.insert(order.end(), {lines[0], lines[1], columns[1]});
+  if (choose_one_of(s, {0, 1}, 0, policy) == 0)
+    order.insert(order.end(), {lines[0], columns[1], lines[1]});
+  else
+    order.insert(order.end(), {lines[0], lines[1], columns[1]});
+  LoopHandle around = order.back();
+  order.insert(order.end(), {lines[2], columns[2]});
   s.reorder(order);
-  s.compute_at(rows, lines[0]);
-  load_rows(s, rows, lines[0]);
-  s.unroll(lines[1]);
-  s.vectorize(columns[1]);
-  if (pays_in_parallel(iterations(*body), target)) run_parallel(s, outer, target);
+  s.compute_at(rows, around);
+  load_rows(s, rows, around);
+  s.unroll(lines[2]);
+  s.vectorize(columns[2]);
+  if (pays_in_parallel(iterations(*body), target)) run_parallel(s, outer, target, policy);
 }
 }  // namespace
 
-bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target) {
+bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   constexpr int64_t kFewest = 3;  // fewer elements a vector cost what single ones do
   const Ref<Block> body = s[block];
   std::optional<Transposition> t = transposition_of(*body);
@@ -125,11 +146,12 @@ bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target) {
   if (!whole || std::min(int_value(body->iters[t->written].extent), t->run) < kFewest) return false;
   try {
     Schedule trial = s;
-    tile(trial, block, *t, target);
+    tile(trial, block, *t, target, {Decide::kHeuristic});
   } catch (const Error&) {
     return false;  // what it reads cannot move into its loops
   }
-  tile(s, block, *t, target);
+  if (choose_one_of(s, {0, 1}, 1, policy) == 0) return false;
+  tile(s, block, *t, target, policy);
   return true;
 }
 

@@ -143,7 +143,7 @@ TEST(DesignSpace, SamplesKeepMeaning) {
   for (const Program& program : small_programs()) {
     SCOPED_TRACE(program.name);
     for (const DesignSpace* space : spaces_for(program.func, avx512_target())) {
-      for (uint64_t seed = 0; seed < 3; ++seed) {
+      for (uint64_t seed = 0; seed < 6; ++seed) {
         Trace trace = sample(*space, program.func, avx512_target(), seed).trace();
         SCOPED_TRACE(to_text(trace));
         expect_same_results(program.func, replay(trace, program.func));
