@@ -175,11 +175,17 @@ bool join_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loo
                structural_equal(s[inner]->extent, b.iters[*i].extent);
   if (!whole) return false;
   bool joined = true;
+  VarMap single;  // variables of one value
+  for (const BlockIter& iter : b.iters)
+    if (is_int(iter.extent, 1)) single[iter.var.get()] = 0;
+  Analyzer simple;
+  const auto check = [&](const Buffer& buffer, std::vector<Expr> indices) {
+    for (Expr& index : indices) index = simple.simplify(substitute(index, single));
+    joined &= joins(buffer, indices, b.iters[*o], b.iters[*i]);
+  };
   post_order(b.body, [&](const NodeRef& node) {
-    const Load* load = node.as<Load>();
-    const Store* store = node.as<Store>();
-    if (load) joined &= joins(load->buffer, load->indices, b.iters[*o], b.iters[*i]);
-    if (store) joined &= joins(store->buffer, store->indices, b.iters[*o], b.iters[*i]);
+    if (const Load* load = node.as<Load>()) check(load->buffer, load->indices);
+    if (const Store* store = node.as<Store>()) check(store->buffer, store->indices);
   });
   if (!joined) return false;
   int64_t fills_better = int_value(s[inner]->extent) % target.lanes() != 0;

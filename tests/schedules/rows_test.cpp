@@ -4,6 +4,7 @@
 
 #include "core/support/error.h"
 #include "core/tir/builder.h"
+#include "schedules/primitive.h"
 #include "schedules/program.h"
 #include "schedules/row_program.h"
 #include "schedules/space.h"
@@ -158,6 +159,26 @@ TEST(Rows, AreReadOnce) {
     if (program.name.starts_with("sum of all")) continue;  // there is one row
     EXPECT_EQ(top_statements(replay(default_trace(program.func, avx512_target()), program.func)), 1u);
   }
+}
+
+/// The mean of each image, as pooling to one value leaves it: indices hold variables of one value.
+tir::Func image_means(int64_t channels, int64_t height, int64_t width) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {channels, height, width}, kFloat32);
+  Buffer sum = f.reduce("sum", {channels, 1, 1}, {height, width}, Combiner::kSum, [&](Vars i, Vars r) {
+    return tir::load(x, {i[0], i[1] * height + r[0], i[2] * width + r[1]});
+  });
+  return f.finish("means", {sum});
+}
+
+TEST(Rows, AnImageIsOneLine) {
+  tir::Func func = image_means(4, 7, 9);
+  Trace trace = default_trace(func, avx512_target());
+  const bool fuses = std::any_of(trace.steps.begin(), trace.steps.end(), [](const Step& step) {
+    return std::string(step.primitive->name) == "fuse";
+  });
+  EXPECT_TRUE(fuses) << to_text(trace);
+  expect_same_results(func, replay(trace, func));
 }
 
 TEST(RowProgram, KnowsWhatIsNone) {
