@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <limits>
 
 #include "cli/command.h"
 #include "core/support/error.h"
@@ -68,13 +69,28 @@ void Flags::add(const char* name, bool& value, const char* help) {
   parser_->app.add_flag(name, value, help);
 }
 
+namespace {
+/// Whether the text is a number, and nothing else, between the two.
+bool is_between(const std::string& text, double low, double high) {
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  return end != text.c_str() && *end == '\0' && value > low && value < high;
+}
+}  // namespace
+
+void Flags::add_positive(const char* name, double& value, const char* help) {
+  parser_->names.emplace_back(name);
+  const auto check = [](const std::string& text) -> std::string {
+    bool good = is_between(text, 0, std::numeric_limits<double>::infinity());
+    return good ? "" : fmt::format("`{}` must be a number above 0", text);
+  };
+  parser_->app.add_option(name, value, help)->check(check, "NUMBER");
+}
+
 void Flags::add_share(const char* name, double& share, const char* help) {
   parser_->names.emplace_back(name);
   const auto check = [](const std::string& text) -> std::string {
-    char* end = nullptr;
-    double value = std::strtod(text.c_str(), &end);
-    bool good = end != text.c_str() && *end == '\0' && value > 0 && value < 1;
-    return good ? "" : fmt::format("`{}` must be a number above 0 and below 1", text);
+    return is_between(text, 0, 1) ? "" : fmt::format("`{}` must be a number above 0 and below 1", text);
   };
   parser_->app.add_option(name, share, help)->default_str(fmt::format("{:g}", share))->check(check, "0..1");
 }

@@ -24,6 +24,8 @@ class Flags {
   void add(const char* name, std::vector<std::string>& values, const char* help);
   void add(const char* name, int64_t& value, int64_t least, int64_t most, const char* help);
   void add(const char* name, bool& value, const char* help);
+  /// A number above 0.
+  void add_positive(const char* name, double& value, const char* help);
   /// A number above 0 and below 1.
   void add_share(const char* name, double& share, const char* help);
   /// Seconds, given as 90, 90s, 10m or 1h.

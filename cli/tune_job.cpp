@@ -33,11 +33,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string options_text(const TuneJob& job) {
-  return nlohmann::json{{"model", job.model},
-                        {"shapes", job.shapes},
-                        {"target", job.target},
-                        {"precision", job.precision},
-                        {"max_relative_error", job.max_relative_error}}
+  return nlohmann::json{{"model", job.model},         {"shapes", job.shapes},
+                        {"target", job.target},       {"precision", job.precision},
+                        {"target_ms", job.target_ms}, {"max_relative_error", job.max_relative_error}}
       .dump();
 }
 
@@ -58,6 +56,7 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   job.seconds = found->second_budget > 0 ? std::max(1.0, found->second_budget - found->seconds_used) : 0;
   job.seed = found->seed;
   job.precision = options.value("precision", job.precision);
+  job.target_ms = options.value("target_ms", job.target_ms);
   job.max_relative_error = options.value("max_relative_error", job.max_relative_error);
   return found->id;
 }
@@ -114,9 +113,15 @@ bool tasks_favour_tuned(const tracker::TuneResult& result, std::span<const tuner
   return after < before;
 }
 
+struct Searched {
+  const tracker::TuneResult& result;
+  MachineLimits limits;  // of this machine
+};
+
 /// What follows the search: the choice, the race of what was chosen against the untuned build, the report.
 int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
-           std::span<const tuner::Task> tasks, const tracker::TuneResult& result) {
+           std::span<const tuner::Task> tasks, const Searched& searched) {
+  const tracker::TuneResult& result = searched.result;
   tuner::WholeModelResult choice;
   std::optional<ChoicePlace> place;
   if (!tasks.empty()) {
@@ -126,7 +131,7 @@ int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
     choice = choose(job, fused, target, place->key, result.status.seconds);
   }
   const Shipment shipment = ship(job, target, fused, place, tasks_favour_tuned(result, tasks));
-  return report_tune_job(job, tasks, {result, choice, shipment});
+  return report_tune_job(job, tasks, {result, choice, shipment, searched.limits});
 }
 
 /// Refuses what cannot end well before anything is spent on it.
@@ -155,6 +160,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   for (const tuner::Task& task : tasks) calls += task.calls;
   if (!job.json) fmt::print(stderr, "{} kernels, {} distinct tuning tasks\n", calls, tasks.size());
 
+  const auto threads = static_cast<int>(job.threads);
+  const MachineLimits limits = machine_limits(machine_of(target), std::max(target.cores, threads), threads);
   tracker::TuneResult result;
   if (!tasks.empty()) {
     TemporaryFolder folder;  // of the tracker's socket
@@ -174,6 +181,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                                  static_cast<int>(job.threads),
                                  job.trials,
                                  job.seconds,
+                                 job.target_ms * 1e-3,
+                                 limits,
                                  static_cast<uint64_t>(job.seed),
                                  job.max_relative_error,
                                  tuner::constant_bytes(fused) > machine_of(target).kept_bytes,
@@ -189,7 +198,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                job.database);
     return kInterrupted;
   }
-  return finish(job, target, fused, tasks, result);
+  return finish(job, target, fused, tasks, {result, limits});
 }
 
 }  // namespace lathe::cli

@@ -15,6 +15,7 @@ struct TuneJob {
   tuner::InputShapes shapes;  // of inputs with dynamic dimensions
   int64_t trials = 512;
   double seconds = 0;
+  double target_ms = 0;       // latency of one run of the model to end the search at; 0: none
   double choice_seconds = 0;  // of choosing over the whole model; 0: a share of the search's
   int64_t threads = 0;        // 0: all cores
   int64_t seed = 0;

@@ -5,8 +5,6 @@
 
 #include "cli/exit_codes.h"
 #include "cli/progress.h"
-#include "cli/roofline.h"
-#include "cli/target.h"
 
 namespace lathe::cli {
 namespace {
@@ -29,20 +27,23 @@ nlohmann::json failures_by_kind(const tuner::TaskState& state) {
   return failures;
 }
 
+std::string short_name(const tuner::Task& task) {
+  return task.name.size() > 40 ? task.name.substr(0, 37) + "..." : task.name;
+}
+
 void print_table(std::span<const Row> rows) {
   fmt::print("\n{:<40} {:>4} {:>10} {:>10} {:>6} {:>8} {:>7} {:>6} {:>7} {:>6}  {}\n", "task", "uses",
              "before", "after", "gain", "GFLOP/s", "limit", "share", "error", "trials", "failures");
   for (const Row& row : rows) {
-    std::string name = row.task.name.size() > 40 ? row.task.name.substr(0, 37) + "..." : row.task.name;
     double gain = row.after > 0 ? row.state.default_seconds / row.after : 0;
     std::string failures;
     const nlohmann::json kinds = failures_by_kind(row.state);
     for (const auto& [kind, count] : kinds.items())
       failures += fmt::format("{} {} ", count.get<int64_t>(), kind);
-    fmt::print("{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>7} {:>5.0f}% {:>7.0e} {:>6}  {}\n", name,
-               row.task.calls, duration_text(row.state.default_seconds), duration_text(row.after),
-               gain > 0 ? fmt::format("{:.2f}x", gain) : "-", row.gflops(), row.limit.name(),
-               100 * row.limit.share(row.after), row.error, row.state.trials, failures);
+    fmt::print("{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>7} {:>5.0f}% {:>7.0e} {:>6}  {}\n",
+               short_name(row.task), row.task.calls, duration_text(row.state.default_seconds),
+               duration_text(row.after), gain > 0 ? fmt::format("{:.2f}x", gain) : "-", row.gflops(),
+               row.limit.name(), 100 * row.limit.share(row.after), row.error, row.state.trials, failures);
   }
 }
 
@@ -57,9 +58,36 @@ void print_limits(const MachineLimits& limits, int threads) {
 struct Report {
   const TuneJob& job;
   const TuneOutcome& outcome;
-  MachineLimits limits;
   std::vector<Row> rows;
 };
+
+constexpr const char* kEndings[] = {"budget spent", "stopped", "target reached", "no candidate left",
+                                    "nothing to gain"};  // by Ending
+
+/// Why the search ended before its budget did, as a line; nothing when it did not.
+std::string ending_text(const Report& report) {
+  const tuner::SessionStatus& status = report.outcome.search.status;
+  switch (status.ending) {
+    case tuner::Ending::kTarget:
+      return fmt::format("ended early: the kernels together take {}, the target is {}\n",
+                         duration_text(status.model_seconds), duration_text(report.job.target_ms * 1e-3));
+    case tuner::Ending::kExhausted:
+      return "ended early: no task has a candidate left\n";
+    case tuner::Ending::kNoGain:
+      return "ended early: no further round was expected to gain 0.01% of the model's time\n";
+    default:
+      return "";
+  }
+}
+
+/// What became of the target, as a line: the model itself counts.
+std::string target_text(const Report& report) {
+  const double target = report.job.target_ms * 1e-3, model = report.outcome.shipment.seconds();
+  if (target <= 0) return "";
+  if (model <= 0) return fmt::format("target {}: the model was not timed\n", duration_text(target));
+  return fmt::format("target {}: the model takes {}, {}\n", duration_text(target), duration_text(model),
+                     model <= target ? "which meets it" : "which misses it");
+}
 
 /// A line, or nothing when no worker watched.
 std::string disturbance_text(const tracker::JobDisturbance& seen) {
@@ -72,24 +100,24 @@ std::string disturbance_text(const tracker::JobDisturbance& seen) {
 }
 
 void print_text(const Report& report) {
-  const auto& [search, choice, shipment] = report.outcome;
+  const auto& [search, choice, shipment, limits] = report.outcome;
   const tuner::SessionStatus& status = search.status;
   print_table(report.rows);
-  print_limits(report.limits, static_cast<int>(report.job.threads));
+  print_limits(limits, static_cast<int>(report.job.threads));
   if (status.quality.samples > 0)
     fmt::print(
         "cost model on held-out candidates: rank correlation {:.2f}, recall of the fastest fifth {:.2f}\n",
         status.quality.spearman, status.quality.recall);
   fmt::print("{} trials in {:.1f} s ({:.1f}/s)\n", status.trials, status.seconds,
              status.seconds > 0 ? static_cast<double>(status.trials) / status.seconds : 0);
-  fmt::print("{}", disturbance_text(search.disturbance));
+  fmt::print("{}{}", ending_text(report), disturbance_text(search.disturbance));
   if (auto most = tuner::reached(search.milestones, kMost))
     fmt::print("{:.0f}% of the speed found after {} trials, {:.1f} s\n", 100 * kMost, most->trials,
                most->seconds);
   if (choice.challengers > 0)
     fmt::print("whole model: {} of {} tasks exchanged, {} -> {} ({} exchanges tried)\n", choice.exchanged,
                choice.tasks, duration_text(choice.before), duration_text(choice.after), choice.challengers);
-  fmt::print("{}", shipment_text(shipment));
+  fmt::print("{}{}", shipment_text(shipment), target_text(report));
   if (shipment.rounding_error > 0)
     fmt::print("large constants are kept in half precision: outputs are off by {:.1e} of the largest\n",
                shipment.rounding_error);
@@ -126,14 +154,15 @@ nlohmann::json race_json(const Shipment& shipment) {
 }
 
 void print_json(const Report& report) {
-  const auto& [search, choice, shipment] = report.outcome;
+  const auto& [search, choice, shipment, limits] = report.outcome;
   nlohmann::json tasks = nlohmann::json::array();
-  for (const Row& row : report.rows) tasks.push_back(task_json(row, report.limits));
+  for (const Row& row : report.rows) tasks.push_back(task_json(row, limits));
   nlohmann::json object = {{"model", report.job.model},
                            {"target", report.job.target},
                            {"threads", report.job.threads},
                            {"trials", search.status.trials},
                            {"seconds", search.status.seconds},
+                           {"ended", kEndings[static_cast<size_t>(search.status.ending)]},
                            {"before_ms", shipment.race.incumbent * 1e3},
                            {"after_ms", shipment.seconds() * 1e3},
                            {"race", race_json(shipment)},
@@ -144,8 +173,8 @@ void print_json(const Report& report) {
                              {"canary", search.disturbance.canary}}},
                            {"rounding_error", shipment.rounding_error},
                            {"tasks", tasks},
-                           {"peak_gflops", report.limits.flops / 1e9},
-                           {"memory_gbps", report.limits.bandwidth / 1e9},
+                           {"peak_gflops", limits.flops / 1e9},
+                           {"memory_gbps", limits.bandwidth / 1e9},
                            {"rank_correlation", search.status.quality.spearman},
                            {"module", shipment.module},
                            {"database", report.job.database},
@@ -154,6 +183,12 @@ void print_json(const Report& report) {
     object["trials_to_95"] = most->trials;
     object["seconds_to_95"] = most->seconds;
   }
+  if (report.job.target_ms > 0)
+    object["target_latency"] = {
+        {"ms", report.job.target_ms},
+        {"kernels_ms", search.status.model_seconds * 1e3},
+        {"met", shipment.seconds() > 0 ? nlohmann::json(shipment.seconds() * 1e3 <= report.job.target_ms)
+                                       : nlohmann::json()}};
   if (choice.challengers > 0)
     object["whole_model"] = {{"tasks", choice.tasks},
                              {"exchanged", choice.exchanged},
@@ -163,19 +198,25 @@ void print_json(const Report& report) {
   fmt::print("{}\n", object.dump());
 }
 
+std::vector<Row> rows_of(std::span<const tuner::Task> tasks, const TuneOutcome& outcome) {
+  std::vector<Row> rows;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const auto& [seconds, relative_error] = outcome.search.winners[i];
+    rows.push_back({.task = tasks[i],
+                    .state = outcome.search.status.tasks[i],
+                    .after = seconds,
+                    .error = relative_error,
+                    .limit = roofline(tasks[i].flops, tasks[i].bytes, outcome.limits)});
+  }
+  return rows;
+}
+
 }  // namespace
 
 int report_tune_job(const TuneJob& job, std::span<const tuner::Task> tasks, const TuneOutcome& outcome) {
-  const Target target = target_of(job.target);
-  const int threads = static_cast<int>(job.threads);
-  Report report{job, outcome, machine_limits(machine_of(target), std::max(target.cores, threads), threads)};
-  bool measured = tasks.empty();
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    const auto& [seconds, relative_error] = outcome.search.winners[i];
-    report.rows.push_back({tasks[i], outcome.search.status.tasks[i], seconds, relative_error,
-                           roofline(tasks[i].flops, tasks[i].bytes, report.limits)});
-    measured |= seconds > 0;
-  }
+  Report report{job, outcome, rows_of(tasks, outcome)};
+  const bool measured = tasks.empty() || std::any_of(report.rows.begin(), report.rows.end(),
+                                                     [](const Row& row) { return row.after > 0; });
   (job.json ? print_json : print_text)(report);
   if (!measured) {
     fmt::print(stderr, "nothing was measured: every candidate failed\n");

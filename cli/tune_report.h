@@ -14,6 +14,7 @@ struct TuneOutcome {
   const tracker::TuneResult& search;
   const tuner::WholeModelResult& choice;
   const Shipment& shipment;
+  MachineLimits limits;
 };
 
 /// Prints the report. Returns an ExitCode: kNegative when nothing was measured, kInconclusive when the job

@@ -197,8 +197,12 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   Rows rows = prepare(request, tasks, store);
   TuneResult result{.job = rows.job, .uuid = store.job(rows.job).uuid};
   FarmMeasurer measurer(request, rows.job, rows.workloads, rows.target, store, farm);
-  tuner::SessionOptions options{request.trials, request.seconds, request.seed,
-                                schedule::rounding_within(request.max_relative_error)};
+  tuner::SessionOptions options{.trials = request.trials,
+                                .seconds = request.seconds,
+                                .target_seconds = request.target_seconds,
+                                .limits = request.limits,
+                                .seed = request.seed,
+                                .rounding = schedule::rounding_within(request.max_relative_error)};
   bool searches = true;
   if (request.resume) {
     // Trials open since the job's earlier life end first: the search learns from them, and they count.

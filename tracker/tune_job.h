@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/tir/roofline.h"
 #include "db/store.h"
 #include "tracker/disturbance.h"
 #include "tracker/farm_client.h"
@@ -18,7 +19,9 @@ struct TuneRequest {
   std::string target;               // complete text
   int threads = 1;                  // a kernel is measured with
   int64_t trials = 512;
-  double seconds = 0;  // 0: no limit
+  double seconds = 0;         // 0: no limit
+  double target_seconds = 0;  // of one run of the model: the search ends when its kernels come to that
+  MachineLimits limits;       // of those threads; 0: not known
   uint64_t seed = 0;
   double max_relative_error = wire::Evaluation{}.tolerance;  // of a candidate's outputs; beyond: wrong
   bool far_weights = false;                     // measure with weights in memory (wire::Evaluation)

@@ -10,12 +10,12 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The best throughput (flops per second) of the task's family, or 0.
-double family_throughput(std::span<const TaskProgress> tasks, size_t i) {
+/// The best share of its limit that another task of the family reached, or 0.
+double family_share(std::span<const TaskProgress> tasks, size_t i) {
   double best = 0;
   for (size_t k = 0; k < tasks.size(); ++k)
     if (k != i && tasks[k].family == tasks[i].family && std::isfinite(tasks[k].best()))
-      best = std::max(best, tasks[k].flops / tasks[k].best());
+      best = std::max(best, tasks[k].limit / tasks[k].best());
   return best;
 }
 
@@ -30,6 +30,12 @@ size_t idle_rounds(const TaskProgress& task) {
 
 double TaskProgress::best() const { return best_after.empty() ? kInfinity : best_after.back(); }
 
+double headroom(const TaskProgress& task) {
+  constexpr double kBeyond = 0.05;
+  double now = task.best();
+  return std::max(now - task.limit, kBeyond * now);
+}
+
 double expected_gain(std::span<const TaskProgress> tasks, size_t i, const BudgetOptions& options) {
   const TaskProgress& task = tasks[i];
   size_t rounds = task.best_after.size();
@@ -39,16 +45,17 @@ double expected_gain(std::span<const TaskProgress> tasks, size_t i, const Budget
   size_t window = std::min<size_t>(options.window, rounds - 1);
   double before = task.best_after[rounds - 1 - window];
   double slope = window && std::isfinite(before) ? (before - now) / window : 0;
-  // Optimism: one more round helps as much as the average of all rounds would if they led to nothing; and a
-  // task much slower than its family has at least that far to go. The paper has no doubt of the latter; here
-  // each round in vain takes from it, for kernels of one family may not have the same algorithms open to
-  // them.
-  double optimistic = now / rounds;
-  if (double throughput = family_throughput(tasks, i); throughput > 0)
-    optimistic = std::max(optimistic, (now - options.similarity * task.flops / throughput) /
-                                          static_cast<double>(1 + idle_rounds(task)));
+  // Optimism: one more round helps as much as the average of all rounds would if they led to the limit; and
+  // a task much further from its own than its family has at least that far to go. The paper's optimism ends
+  // at 0 seconds, and no round in vain makes it doubt; here each takes from it, for kernels of one family may
+  // not have the same algorithms open to them, and no limit is reached by all.
+  const auto doubt = static_cast<double>(1 + idle_rounds(task));
+  double optimistic = headroom(task) / static_cast<double>(rounds);
+  if (double share = family_share(tasks, i); share > 0)
+    optimistic = std::max(optimistic, (now - options.similarity * task.limit / share) / doubt);
+  optimistic /= doubt;
   double gain = options.trust_in_past * slope + (1 - options.trust_in_past) * optimistic;
-  return task.weight * gain;
+  return task.weight * std::min(gain, headroom(task));
 }
 
 std::optional<size_t> next_task(std::span<const TaskProgress> tasks, schedule::Random& random,
@@ -64,6 +71,14 @@ std::optional<size_t> next_task(std::span<const TaskProgress> tasks, schedule::R
   if (std::isfinite(best_gain) && random.unit() < options.random_choice)
     return open[random.below(open.size())];
   return best;
+}
+
+bool nothing_to_gain(std::span<const TaskProgress> tasks, double model_seconds,
+                     const BudgetOptions& options) {
+  constexpr double kWorthARound = 1e-4;
+  for (size_t i = 0; i < tasks.size(); ++i)
+    if (!tasks[i].exhausted && expected_gain(tasks, i, options) > kWorthARound * model_seconds) return false;
+  return true;
 }
 
 int round_size(int64_t trials, size_t tasks) {

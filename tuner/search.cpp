@@ -113,6 +113,11 @@ std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, cons
   return pool;
 }
 
+bool TaskSearch::has_new(const std::vector<Proposal>& proposals) const {
+  return std::any_of(proposals.begin(), proposals.end(),
+                     [&](const Proposal& proposal) { return !seen_.contains(proposal.fingerprint); });
+}
+
 std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   std::vector<Proposal> chosen;
   auto choose = [&](Proposal proposal) {
@@ -128,6 +133,9 @@ std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   if (chosen.size() == count) return chosen;
   bool blind = !score || elite_.empty();
   std::vector<Proposal> pool = blind ? sampled(2 * count) : evolved(first_population(), score);
+  // A small space is exhausted when chance shows nothing new several times.
+  constexpr int kPatience = 4;
+  for (int more = 0; more < kPatience && !has_new(pool); ++more) pool = sampled(2 * count);
   size_t random_picks =
       blind ? 0 : static_cast<size_t>(std::lround(settings_.explore * static_cast<double>(count)));
   size_t by_score = count - std::min(count, random_picks);

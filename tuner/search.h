@@ -61,6 +61,7 @@ class TaskSearch {
     double seconds;
   };
   std::optional<Proposal> made(const schedule::Trace& trace) const;
+  bool has_new(const std::vector<Proposal>& proposals) const;
   std::vector<Proposal> sampled(size_t count);
   std::vector<Proposal> first_population();
   std::vector<Proposal> evolved(std::vector<Proposal> population, const Score& score);

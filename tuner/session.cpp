@@ -45,6 +45,7 @@ struct Session::Impl {
   std::vector<std::string> default_fingerprint;
   int64_t submitted = 0, answered = 0;
   std::vector<Milestone> milestones;
+  Ending ending = Ending::kBudget;
   Clock::time_point start = Clock::now();
 
   Impl(std::span<const Task> t, const Target& target_, Measurer& m, SessionOptions o)
@@ -55,8 +56,9 @@ struct Session::Impl {
                             SearchSettings{.rounding = options.rounding});
       std::string family = tasks[i].name.substr(0, tasks[i].name.find_last_not_of("_0123456789") + 1);
       int number = families.emplace(family, static_cast<int>(families.size())).first->second;
-      progress.push_back(
-          {.weight = static_cast<double>(tasks[i].calls), .flops = tasks[i].flops, .family = number});
+      double limit =
+          options.limits.flops > 0 ? roofline(tasks[i].flops, tasks[i].bytes, options.limits).seconds : 0;
+      progress.push_back({.weight = static_cast<double>(tasks[i].calls), .limit = limit, .family = number});
     }
     states.resize(tasks.size());
     for (const Task& task : tasks)
@@ -68,6 +70,28 @@ struct Session::Impl {
   bool spent() const {
     return (options.trials > 0 && submitted >= options.trials) ||
            (options.seconds > 0 && elapsed() >= options.seconds);
+  }
+
+  /// The sum of calls x `of` over the tasks; 0 until every task has one.
+  double sum_of(double TaskState::*of) const {
+    double sum = 0;
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (states[i].*of <= 0) return 0;
+      sum += static_cast<double>(tasks[i].calls) * states[i].*of;
+    }
+    return sum;
+  }
+
+  /// Why no more is to be proposed; nothing while the search goes on.
+  std::optional<Ending> ended(const std::function<bool()>& stop) const {
+    if (stop()) return Ending::kStopped;
+    double model = sum_of(&TaskState::best_seconds);
+    if (model > 0 && model <= options.target_seconds) return Ending::kTarget;
+    if (spent()) return Ending::kBudget;
+    if (std::all_of(progress.begin(), progress.end(), [](const TaskProgress& p) { return p.exhausted; }))
+      return Ending::kExhausted;
+    if (model > 0 && nothing_to_gain(progress, model)) return Ending::kNoGain;
+    return std::nullopt;
   }
 
   static std::string key(size_t task, const std::string& fingerprint) {
@@ -84,18 +108,17 @@ struct Session::Impl {
     };
   }
 
-  /// Sends a round of candidates for one task; false when no task has anything new.
-  bool propose_round() {
+  /// Sends a round of candidates for one task. REQUIRES: not ended.
+  void propose_round() {
     auto task = next_task(progress, random);
-    if (!task) return false;
     auto count = static_cast<size_t>(round_size(options.trials > 0 ? options.trials : 1000, tasks.size()));
     // Every task has its first results early, however short the job.
     if (progress[*task].best_after.empty()) count = std::min(count, kFirstRound);
     if (options.trials > 0) count = std::min(count, static_cast<size_t>(options.trials - submitted));
     std::vector<Proposal> proposals = searches[*task].propose(count, scorer());
     if (proposals.empty()) {
-      progress[*task].exhausted = true;
-      return true;
+      progress[*task].exhausted = states[*task].exhausted = true;
+      return;
     }
     for (const Proposal& proposal : proposals)
       features[key(*task, proposal.fingerprint)] = extract_features(proposal.program, target);
@@ -103,13 +126,13 @@ struct Session::Impl {
     // Until answers come, the round counts as one that changed nothing: other tasks get their turn.
     progress[*task].best_after.push_back(states[*task].best_seconds > 0 ? states[*task].best_seconds
                                                                         : kNever);
-    return true;
   }
 
   void learn(const Measured& answer) {
     TaskState& state = states[answer.task];
     ++answered;
     ++state.trials;
+    ++state.since_best;
     ++state.outcomes[static_cast<size_t>(answer.outcome)];
     bool ok = answer.outcome == Outcome::kOk;
     searches[answer.task].report(answer.trace, answer.fingerprint,
@@ -125,6 +148,7 @@ struct Session::Impl {
     if (state.best_seconds == 0 || answer.seconds < state.best_seconds) {
       state.best_seconds = answer.seconds;
       state.best = answer.trace;
+      state.since_best = 0;
       if (!progress[answer.task].best_after.empty()) progress[answer.task].best_after.back() = answer.seconds;
     }
   }
@@ -145,6 +169,7 @@ struct Session::Impl {
     s.budget = options.trials;
     s.seconds = elapsed();
     s.quality = quality;
+    s.ending = ending;
     s.tasks = states;
     double by_trials = options.trials > 0 && answered > 0
                            ? s.seconds / static_cast<double>(answered) *
@@ -152,15 +177,8 @@ struct Session::Impl {
                            : kNever;
     double by_time = options.seconds > 0 ? std::max(0.0, options.seconds - s.seconds) : kNever;
     s.seconds_left = std::min(by_trials, by_time);
-    bool all = true, all_defaults = true;
-    for (size_t i = 0; i < states.size(); ++i) {
-      all &= states[i].best_seconds > 0;
-      all_defaults &= states[i].default_seconds > 0;
-      s.model_seconds += static_cast<double>(tasks[i].calls) * states[i].best_seconds;
-      s.default_model_seconds += static_cast<double>(tasks[i].calls) * states[i].default_seconds;
-    }
-    if (!all) s.model_seconds = 0;
-    if (!all_defaults) s.default_model_seconds = 0;
+    s.model_seconds = sum_of(&TaskState::best_seconds);
+    s.default_model_seconds = sum_of(&TaskState::default_seconds);
     return s;
   }
 };
@@ -206,12 +224,18 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop) 
   Impl& s = *impl_;
   s.start = Clock::now();
   s.train();
-  bool more = true;
+  std::optional<Ending> ended;
   while (true) {
-    more = more && !s.spent() && !stop();
-    // Search goes on while others build and run; the next round is ready before the last one ends.
-    while (more && s.measurer.in_flight() < s.measurer.capacity() && !s.spent()) more = s.propose_round();
-    if (s.measurer.in_flight() == 0 && (!more || s.spent())) break;
+    // Search goes on while others build and run; the next round is ready before the last one ends. What is in
+    // flight may still show that there is more to gain.
+    while (!ended && s.measurer.in_flight() < s.measurer.capacity()) {
+      std::optional<Ending> reason = s.ended(stop);
+      if (reason == Ending::kNoGain && s.measurer.in_flight() > 0) break;
+      if (!reason) s.propose_round();
+      ended = reason;
+    }
+    if (ended && s.measurer.in_flight() == 0) break;
+    if (stop()) ended = Ending::kStopped;
     for (const Measured& answer : s.measurer.wait(std::chrono::milliseconds(200))) s.learn(answer);
     s.train();
     SessionStatus status = s.status();
@@ -220,6 +244,7 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop) 
       s.milestones.push_back({status.trials, status.seconds, status.model_seconds});
     on_change(status);
   }
+  s.ending = *ended;
 }
 
 SessionStatus Session::status() const { return impl_->status(); }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/support/outcome.h"
+#include "core/tir/roofline.h"
 #include "core/tir/target.h"
 #include "tuner/cost_model.h"
 #include "tuner/search.h"
@@ -43,10 +44,21 @@ class Measurer {
 
 struct SessionOptions {
   int64_t trials = 512;
-  double seconds = 0;  // 0: no limit
+  double seconds = 0;         // 0: no limit
+  double target_seconds = 0;  // of one run of the model: it is fast enough then; 0: as fast as can be
+  MachineLimits limits;       // of the threads that a kernel runs on; 0: not known
   uint64_t seed = 0;
   schedule::Rounding rounding = schedule::Rounding::kNone;
   bool guided = true;  // by the cost model; else every candidate is a random sample of the space
+};
+
+/// Why a session ended.
+enum class Ending : uint8_t {
+  kBudget,     // trials or time are spent
+  kStopped,    // as asked
+  kTarget,     // the model is as fast as was asked for
+  kExhausted,  // no task has a candidate left
+  kNoGain,     // no round is expected to gain what it costs
 };
 
 struct TaskState {
@@ -55,6 +67,8 @@ struct TaskState {
   schedule::Trace best;
   int64_t trials = 0;
   std::array<int64_t, kOutcomeNames.size()> outcomes{};  // by Outcome
+  int64_t since_best = 0;                                // trials in vain after the best
+  bool exhausted = false;                                // no new candidate was found
 };
 
 /// A moment at which the model's estimated latency had come down.
@@ -74,6 +88,7 @@ struct SessionStatus {
   double model_seconds = 0,
          default_model_seconds = 0;  // sum of calls x best; 0 until every task has a measurement
   RankQuality quality;               // of the cost model, last time it was trained
+  Ending ending = Ending::kBudget;   // once it has ended
   std::vector<TaskState> tasks;
 };
 
@@ -92,8 +107,8 @@ class Session {
   /// Ranks by a model that was saved for later until there is enough to learn one of this job's own. Ignored
   /// when it is damaged or of a version whose features differ.
   void know_model(const std::string& saved);
-  /// Spends the budget. `on_change` is called after each batch of answers; `stop` ends the job early (what is
-  /// in flight is waited for).
+  /// Spends the budget, or ends before when there is nothing left to gain. `on_change` is called after each
+  /// batch of answers; `stop` ends the job early (what is in flight is waited for).
   void run(const OnChange& on_change, const std::function<bool()>& stop);
 
   SessionStatus status() const;

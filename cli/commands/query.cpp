@@ -6,9 +6,9 @@
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
-#include "cli/roofline.h"
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
+#include "core/tir/roofline.h"
 #include "db/store.h"
 #include "workers/device.h"
 

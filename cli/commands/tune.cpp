@@ -37,6 +37,8 @@ int tune_command(Flags& flags) {
   flags.add("--trials", job.trials, 0, int64_t{1} << 40,
             "candidates to measure; 0: no limit (give --time then)");
   flags.add_duration("--time", job.seconds, "stop searching after this long");
+  flags.add_positive("--target-latency", job.target_ms,
+                     "stop searching once the model's kernels together take no more milliseconds than this");
   flags.add_duration(
       "--whole-model", job.choice_seconds,
       "choose among the best schedules by timing the whole model for this long (a fifth of the "

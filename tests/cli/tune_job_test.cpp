@@ -108,6 +108,24 @@ TEST_F(TuneJobs, ChoosesOverTheWholeModel) {
   EXPECT_EQ(read_file(path("again.lathe")), read_file(report["module"]));
 }
 
+/// A target that the default schedules meet ends the search as soon as all tasks were measured.
+TEST_F(TuneJobs, EndsWhenTheTargetLatencyIsReached) {
+  Finished job = tune(job_flags(400) + " --target-latency 1000");
+  ASSERT_EQ(job.code, 0) << job.output;
+  nlohmann::json report = last_line(job.output);
+  EXPECT_EQ(report["ended"], "target reached");
+  EXPECT_LT(report["trials"].get<int>(), 200);
+  EXPECT_EQ(report["target_latency"]["ms"], 1000);
+  EXPECT_EQ(report["target_latency"]["met"], true);
+  EXPECT_LE(report["target_latency"]["kernels_ms"].get<double>(), 1000);
+  job = tune(
+      fmt::format("--model dqn --target cpu --threads 1 --trials 8 --target-latency 0.001 --db {} --out {}",
+                  path("t.db"), path("out")));
+  ASSERT_EQ(job.code, 0) << job.output;
+  EXPECT_THAT(job.output, HasSubstr("target 1.0 us: the model takes "));
+  EXPECT_THAT(job.output, HasSubstr(", which misses it"));
+}
+
 /// The default schedule of a sum is all that a job of one trial knows: there is nothing to be better than.
 TEST_F(TuneJobs, ABuildThatIsTheUntunedOneIsSaidToBe) {
   std::ofstream(path("sum.relay")) << R"(#[version = "0.0.5"]
@@ -209,6 +227,9 @@ TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
       {"--model dqn --target cpu --shape data", "--shape data: must be NAME=1x3x224x224"},
       {"--model dqn --target cpu --precision double", "must be given, bf16, int8 or float64"},
       {"--model dqn --target cpu --time soon", "--time"},
+      {"--model dqn --target cpu --target-latency 0", "--target-latency: `0` must be a number above 0"},
+      {"--model dqn --target cpu --target-latency 5ms", "--target-latency: `5ms` must be a number above 0"},
+      {"--model dqn --target cpu --target-latency nan", "--target-latency: `nan` must be a number above 0"},
       {"--model dqn --target cpu --whole-model -1s", "--whole-model"},
       {"--model dqn --target cpu --decide=perhaps", "--decide"},
       {"--model dqn --target cpu --max-relative-error 0", "`0` must be a number above 0 and below 1"},

@@ -25,19 +25,52 @@ TEST(Budget, EachTaskHasAFirstRound) {
   EXPECT_EQ(choose(tasks), 2u);
 }
 
-TEST(Budget, GainIsTheGradientOfThePaper) {
-  // alpha * slope + (1 - alpha) * best / rounds, times the weight; the slope over the last three rounds is 2.
-  std::vector<TaskProgress> tasks = {{.weight = 3, .family = 1, .best_after = {20, 12, 10, 8, 6}}};
-  EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 3 * (0.2 * 2 + 0.8 * 6.0 / 5));
-  // Its family runs at 10 flops per second: at half of that its 40 flops take 8 seconds, no hope from there.
-  tasks[0].flops = 40;
-  tasks.push_back({.flops = 10, .family = 1, .best_after = {1}});
-  EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 3 * (0.2 * 2 + 0.8 * 6.0 / 5));
-  // With 10 flops it should take 2 seconds, 4 less than now.
-  tasks[0].flops = 10;
+TEST(Budget, GainIsTheGradientOfThePaperDownToTheLimit) {
+  // alpha * slope + (1 - alpha) * headroom / rounds, times the weight; the slope over the last three rounds
+  // is 2.
+  std::vector<TaskProgress> tasks = {
+      {.weight = 3, .limit = 1, .family = 1, .best_after = {20, 12, 10, 8, 6}}};
+  EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 3 * (0.2 * 2 + 0.8 * 5.0 / 5));
+  // Its family reaches its own limit: at half of that the task would take 2 seconds, 4 less than now.
+  tasks.push_back({.limit = 7, .family = 1, .best_after = {7}});
   EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 3 * (0.2 * 2 + 0.8 * 4));
-  tasks[1].family = 2;
-  EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 3 * (0.2 * 2 + 0.8 * 6.0 / 5));
+  // A third of it: no hope from there.
+  tasks[1].best_after = {21};
+  EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 3 * (0.2 * 2 + 0.8 * 5.0 / 5));
+  tasks[1] = {.limit = 7, .family = 2, .best_after = {7}};
+  EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 3 * (0.2 * 2 + 0.8 * 5.0 / 5));
+}
+
+TEST(Budget, RoundsInVainTakeFromHopeAndTheLimitBoundsIt) {
+  std::vector<TaskProgress> tasks = {{.limit = 2, .best_after = {10, 10, 10, 10}}};
+  EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 0.8 * 8.0 / 4 / 4);
+  // It fell by 90 in three rounds and can fall by 1 more.
+  tasks = {{.limit = 9, .best_after = {100, 70, 40, 10}}};
+  EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 1);
+  // Faster than the limit: another algorithm. A twentieth is taken to be left.
+  tasks = {{.limit = 12, .best_after = {10}}};
+  EXPECT_DOUBLE_EQ(headroom(tasks[0]), 0.5);
+  EXPECT_DOUBLE_EQ(expected_gain(tasks, 0), 0.4);
+}
+
+TEST(Budget, TimeGoesWhereTheHeadroomIs) {
+  // Equal in time; the second is at 90% of its limit.
+  EXPECT_EQ(choose({{.limit = 1, .best_after = {10}}, {.limit = 9, .best_after = {10}}}), 0u);
+  EXPECT_EQ(choose({{.limit = 9, .best_after = {10}}, {.limit = 1, .best_after = {10}}}), 1u);
+  // Ten times the time and near the limit, or far from it.
+  EXPECT_EQ(choose({{.limit = 99, .best_after = {100}}, {.limit = 1, .best_after = {20}}}), 1u);
+}
+
+TEST(Budget, EndsWhenNoRoundIsWorthIt) {
+  std::vector<double> flat(400, 10.0);
+  std::vector<TaskProgress> tasks = {{.limit = 1, .best_after = flat}, {.limit = 9, .best_after = flat}};
+  EXPECT_TRUE(nothing_to_gain(tasks, 20));
+  tasks[0].best_after.back() = 9.5;  // it has just become faster
+  EXPECT_FALSE(nothing_to_gain(tasks, 19.5));
+  tasks[0].exhausted = true;
+  EXPECT_TRUE(nothing_to_gain(tasks, 19.5));
+  tasks[1].best_after.clear();  // never tried
+  EXPECT_FALSE(nothing_to_gain(tasks, 19.5));
 }
 
 TEST(Budget, WeightAndLatencyDecide) {
@@ -49,8 +82,8 @@ TEST(Budget, TaskThatStoppedImprovingYields) {
   std::vector<double> flat(20, 10.0);
   EXPECT_EQ(choose({{.best_after = flat}, {.best_after = {3, 2}}}), 1u);
   // Even when its family is ten times faster.
-  EXPECT_EQ(choose({{.flops = 1, .family = 1, .best_after = flat},
-                    {.flops = 10, .family = 1, .best_after = {10, 10}},
+  EXPECT_EQ(choose({{.limit = 1, .family = 1, .best_after = flat},
+                    {.limit = 3, .family = 1, .best_after = {10, 10}},
                     {.family = 2, .best_after = {3, 2}}}),
             1u);
 }

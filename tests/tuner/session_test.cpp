@@ -195,6 +195,57 @@ TEST(Session, EndsWhenTheTimeIsSpent) {
   EXPECT_EQ(session.status().seconds_left, 0);
 }
 
+TEST(Session, EndsWhenTheModelIsFastEnough) {
+  std::vector<Task> tasks = two_tasks();
+  FakeMeasurer free(tasks), aimed(tasks);
+  Session whole(tasks, avx512_target(), free, {.trials = 120, .seed = 1});
+  whole.run(kQuiet, kNever);
+  EXPECT_EQ(whole.status().ending, Ending::kBudget);
+  // Half of what there is to gain.
+  const SessionStatus end = whole.status();
+  double target = (end.model_seconds + end.default_model_seconds) / 2;
+  Session session(tasks, avx512_target(), aimed, {.trials = 120, .target_seconds = target, .seed = 1});
+  session.run(kQuiet, kNever);
+  EXPECT_EQ(session.status().ending, Ending::kTarget);
+  EXPECT_LE(session.status().model_seconds, target);
+  EXPECT_LT(session.status().trials, 120);
+  EXPECT_EQ(aimed.in_flight(), 0u);
+  // What is known already may be fast enough.
+  FakeMeasurer idle(tasks);
+  Session known(tasks, avx512_target(), idle, {.target_seconds = target});
+  for (size_t i = 0; i < tasks.size(); ++i) known.know(i, end.tasks[i].best, end.tasks[i].best_seconds);
+  known.run(kQuiet, kNever);
+  EXPECT_EQ(known.status().ending, Ending::kTarget);
+  EXPECT_TRUE(idle.measured.empty());
+}
+
+TEST(Session, EndsWhenThereIsNothingLeftToTry) {
+  std::vector<Task> tasks = {
+      task_of("sum_0", schedule::reduction({1, 6}, 1, tir::Combiner::kSum, kFloat32), 1)};
+  FakeMeasurer measurer(tasks);
+  Session session(tasks, avx512_target(), measurer, {.trials = 100'000});
+  session.run(kQuiet, kNever);
+  EXPECT_EQ(session.status().ending, Ending::kExhausted);
+  EXPECT_TRUE(session.status().tasks[0].exhausted);
+  EXPECT_LT(session.status().trials, 1000);
+}
+
+TEST(Session, TrialsGoWhereTheLimitsLeaveSomethingToGain) {
+  std::vector<Task> tasks = {task_of("one_0", schedule::conv2d({.height = 14, .width = 14}, kFloat32), 1),
+                             task_of("two_0", schedule::conv2d({.height = 15, .width = 14}, kFloat32), 1)};
+  const MachineLimits limits{1e12, 1e12};
+  const auto trials_of_first = [&](double first, double second) {
+    tasks[0].flops = first, tasks[1].flops = second;
+    FakeMeasurer measurer(tasks);
+    Session session(tasks, avx512_target(), measurer, {.trials = 120, .limits = limits, .seed = 1});
+    session.run(kQuiet, kNever);
+    return session.status().tasks[0].trials;
+  };
+  double most = 1e12 * 1e3;  // beyond what is measured: nothing is left but another algorithm
+  EXPECT_GT(trials_of_first(0, most), 70);
+  EXPECT_LT(trials_of_first(most, 0), 50);
+}
+
 TEST(Fingerprint, LeavesOutWhatRunsAhead) {
   tir::Func dense = tir::with_constant_params(schedule::dense(4, 32, 16, kFloat32), 0b10);
   schedule::Schedule plain(dense);

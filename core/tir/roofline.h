@@ -3,7 +3,7 @@
 
 #include "core/tir/machine.h"
 
-namespace lathe::cli {
+namespace lathe {
 
 /// The least seconds that `flops` operations and `bytes` moved to or from memory can take, and which of the
 /// two it is.
@@ -22,4 +22,4 @@ inline Roofline roofline(double flops, double bytes, const MachineLimits& limits
   return memory > compute ? Roofline{memory, true} : Roofline{compute, false};
 }
 
-}  // namespace lathe::cli
+}  // namespace lathe
