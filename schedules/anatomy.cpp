@@ -35,26 +35,35 @@ bool any_uses(const std::vector<Expr>& indices, const Var& v) {
                      [&](const Expr& index) { return uses_var(index, v.get()); });
 }
 
-bool is_contiguous(const std::vector<Expr>& indices, const Var& lane) {
-  if (indices.empty()) return false;
+namespace {
+/// How far apart the elements at `indices` are in memory for neighbouring values of `lane`; 0 when that is
+/// not the same everywhere.
+int64_t stride_of(const std::vector<Expr>& indices, const Var& lane) {
+  if (indices.empty()) return 0;
   for (size_t d = 0; d + 1 < indices.size(); ++d)
-    if (uses_var(indices[d], lane.get())) return false;
+    if (uses_var(indices[d], lane.get())) return 0;
   std::vector<Var> vars{lane};
   auto form = linear_form(indices.back(), vars);
-  return form && form->coefficients[lane.get()] == 1;
+  return form ? form->coefficients[lane.get()] : 0;
+}
+}  // namespace
+
+bool is_contiguous(const std::vector<Expr>& indices, const Var& lane) {
+  return stride_of(indices, lane) == 1;
 }
 
-bool loads_contiguously(const Expr& value, const Var& lane) {
+bool loads_in_strides(const Expr& value, const Var& lane, int64_t most) {
   bool good = true;
   post_order(value, [&](const NodeRef& node) {
-    if (const Load* load = node.as<Load>()) {
-      bool used = std::any_of(load->indices.begin(), load->indices.end(),
-                              [&](const Expr& index) { return uses_var(index, lane.get()); });
-      good &= !used || is_contiguous(load->indices, lane);
-    }
+    const Load* load = node.as<Load>();
+    if (!load || !any_uses(load->indices, lane)) return;
+    const int64_t stride = stride_of(load->indices, lane);
+    good &= stride >= 1 && stride <= most;
   });
   return good;
 }
+
+bool loads_contiguously(const Expr& value, const Var& lane) { return loads_in_strides(value, lane, 1); }
 
 namespace {
 /// cast(load) with the load contiguous along `k`, which its last dimension holds whole multiples of; or null.

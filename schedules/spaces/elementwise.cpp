@@ -82,9 +82,10 @@ int64_t lanes_for(const Block& block, const For& innermost, const Target& target
   if (!lane || !store || !as_int(innermost.extent) || !is_contiguous(store->indices, lane)) return 1;
   int64_t width = row_width(int_value(innermost.extent), target);
   if (width == 1) return 1;
-  bool contiguous = loads_contiguously(store->value, lane) ||
+  constexpr int64_t kMostStride = 4;  // that many dense loads and shuffles give every fourth element
+  bool in_vectors = loads_in_strides(store->value, lane, kMostStride) ||
                     loads_contiguously_by_vectors(block, store->value, lane, width);
-  if (!contiguous) return 1;
+  if (!in_vectors) return 1;
   int64_t together = vectors_at_once(store->value), extent = int_value(innermost.extent);
   return extent >= 2 * together * width ? together * width : width;
 }

@@ -229,5 +229,23 @@ TEST(Compile, MasksKeepWhatTheyHoldBack) {
       EXPECT_EQ(rest[i], 0) << to_string(type);
   }
 }
+/// The last vector ends with the last element of the buffer: nothing behind it is read.
+TEST(Compile, VectorsOfEveryNthElement) {
+  for (DataType type : {kFloat32, kInt8, kInt64})
+    for (int lanes : {4, 8, 16})
+      for (int64_t stride = 1; stride <= 5; ++stride) {
+        const int64_t vectors = 3, from = (vectors * lanes - 1) * stride + 1;
+        tir::Buffer x = tir::buffer("x", {from}, type), y = tir::buffer("y", {vectors * lanes}, type);
+        Var i = var("i");
+        Expr every = ramp(i * (lanes * stride), Expr(stride), lanes);
+        tir::Stmt store = tir::store(y, {ramp(i * lanes, Expr(1), lanes)}, tir::load(x, {every}));
+        auto func =
+            make<tir::FuncNode>("pick", std::vector{x, y}, int64_t{1}, tir::for_loop(i, vectors, store));
+        std::vector<Tensor> params{random_tensor({from}, type, 3), Tensor({vectors * lanes}, type)};
+        run_kernel(func, host_target(), params);
+        for (int64_t k = 0; k < vectors * lanes; ++k)
+          ASSERT_EQ(params[1].value(k), params[0].value(k * stride)) << lanes << " lanes, stride " << stride;
+      }
+}
 }  // namespace
 }  // namespace lathe::codegen

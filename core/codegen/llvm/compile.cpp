@@ -34,11 +34,11 @@ void keep_error(const llvm::DiagnosticInfo* diagnostic, void* error) {
   diagnostic->print(printer);
 }
 
-MachineFeatures features_of(const llvm::TargetMachine& machine) {
+MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& target) {
   const llvm::MCSubtargetInfo& info = *machine.getMCSubtargetInfo();
   if (!machine.getTargetTriple().isX86()) return {};
   auto has = [&](const char* features) { return info.checkFeatures(features); };
-  return {.avx512 = has("+avx512f,+avx512vl"),
+  return {.avx512_lanes = has("+avx512f,+avx512vl") ? static_cast<unsigned>(target.lanes()) : 0,
           .vnni = has("+avx512vnni,+avx512vl"),
           .bfloat16 = has("+avx512bf16,+avx512vl")};
 }
@@ -54,7 +54,7 @@ class Compilation {
   }
   Compilation(const tir::Func& func, const Target& target) : Compilation(target) {
     vectorized_ = is_vectorized(func);
-    KernelState state{module_, target, func, plan_registers(func->body), features_of(*machine_)};
+    KernelState state{module_, target, func, plan_registers(func->body), features_of(*machine_, target)};
     Emitter::emit_kernel(state);
     kernel_ = {func->name, state.workspace_bytes};
   }

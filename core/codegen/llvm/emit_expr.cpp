@@ -328,7 +328,7 @@ llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtyp
       break;
   }
   bool is_double = dtype.bits == 64;
-  if (!is_double && has_vector_math(f)) return vector_math(b_, f, a, state_.features.avx512);
+  if (!is_double && has_vector_math(f)) return vector_math(b_, f, a, state_.features.avx512_lanes);
   if (f == Intrinsic::kSigmoid) {
     llvm::Value* e = per_lane_call("exp", {b_.CreateFNeg(a)});
     return b_.CreateFDiv(one, b_.CreateFAdd(one, e));

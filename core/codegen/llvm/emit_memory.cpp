@@ -94,7 +94,34 @@ llvm::Value* Emitter::lane_offsets(const FlatAccess& at) {
   return sum;
 }
 
+/// Every second, third or fourth element: as many dense loads, the last one ending with the last element, and
+/// shuffles that pick the lanes from them.
+llvm::Value* Emitter::load_strided(const FlatAccess& at, const tir::Buffer& buffer) {
+  const auto lanes = static_cast<int64_t>(at.lanes), span = (lanes - 1) * at.lane_stride + 1;
+  llvm::Type* element = memory_type(buffer->dtype);
+  llvm::Type* type = memory_type(buffer->dtype.with_lanes(at.lanes));
+  llvm::Value *pointer = pointer_to(at, buffer), *result = nullptr;
+  for (int64_t part = 0; part < at.lane_stride; ++part) {
+    const int64_t begin = std::min(part * lanes, span - lanes);
+    llvm::Value* loaded =
+        b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(element, pointer, b_.getInt64(begin)),
+                             llvm::Align(static_cast<uint64_t>(buffer->dtype.bytes())));
+    std::vector<int> order;  // of the result so far, then of what was loaded
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const int64_t at_element = lane * at.lane_stride;
+      bool here = at_element >= part * lanes && at_element < (part + 1) * lanes;
+      order.push_back(static_cast<int>(here ? lanes + at_element - begin : lane));
+    }
+    result = b_.CreateShuffleVector(result ? result : llvm::PoisonValue::get(type), loaded, order);
+  }
+  return result;
+}
+
 llvm::Value* Emitter::gather(const FlatAccess& at, const tir::Buffer& buffer) {
+  constexpr int64_t kMostStride = 4;
+  if (!mask_ && at.vector_terms.empty() && at.lanes >= 4 && at.lane_stride > 1 &&
+      at.lane_stride <= kMostStride)
+    return load_strided(at, buffer);
   llvm::Type* element = memory_type(buffer->dtype);
   llvm::Value* base = storage(buffer.get()).pointer;
   llvm::Value* pointers = b_.CreateInBoundsGEP(element, base, lane_offsets(at));

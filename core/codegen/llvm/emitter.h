@@ -20,9 +20,9 @@ inline constexpr int64_t kStackLimit = 4 << 20;
 
 /// Instructions that the emitter names itself.
 struct MachineFeatures {
-  bool avx512 = false;    // of 4, 8 and 16 lanes of 32 bits: vscalefps
-  bool vnni = false;      // vpdpbusd for all widths of vectors that the target has
-  bool bfloat16 = false;  // vdpbf16ps, vcvtneps2bf16
+  unsigned avx512_lanes = 0;  // floats in a vector that AVX-512 instructions may use; 0: there are none
+  bool vnni = false;          // vpdpbusd for all widths of vectors that the target has
+  bool bfloat16 = false;      // vdpbf16ps, vcvtneps2bf16
 };
 
 /// What the functions of one kernel share: the kernel and the bodies of its parallel loops.
@@ -110,6 +110,7 @@ class Emitter {
   llvm::Value* load_from(const FlatAccess& at, const tir::Buffer& buffer);
   void prefetch(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* pointer);
   void store_in_register(llvm::AllocaInst* slot, llvm::Value* v);
+  llvm::Value* load_strided(const FlatAccess& at, const tir::Buffer& buffer);
   llvm::Value* gather(const FlatAccess& at, const tir::Buffer& buffer);
   void scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* v);
   llvm::Value* lane_offsets(const FlatAccess& at);

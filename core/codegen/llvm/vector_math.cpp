@@ -16,7 +16,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 /// A float or vector of floats with the operators of arithmetic.
 class Math {
  public:
-  Math(llvm::IRBuilder<>& b, llvm::Type* type, bool avx512) : b_(b), type_(type), scales_(avx512) {
+  Math(llvm::IRBuilder<>& b, llvm::Type* type, unsigned avx512_lanes)
+      : b_(b), type_(type), most_lanes_(avx512_lanes), scales_(avx512_lanes > 0) {
     auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
     scales_ &= vector != nullptr;
     int_type_ =
@@ -85,11 +86,12 @@ class Math {
 
   llvm::IRBuilder<>& b_;
   llvm::Type *type_, *int_type_;
+  unsigned most_lanes_;
   bool scales_;  // there is an instruction for `scaled`
 };
 
 Math::V Math::scaled(V x, V n) {
-  const unsigned all = lane_count(x), lanes = register_lanes(all);
+  const unsigned all = lane_count(x), lanes = std::min(register_lanes(all), most_lanes_);
   auto instruction = lanes == 16  ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
                      : lanes == 8 ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256
                                   : llvm::Intrinsic::x86_avx512_mask_scalef_ps_128;
@@ -228,8 +230,8 @@ bool has_vector_math(Intrinsic f) {
   }
 }
 
-llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x, bool avx512) {
-  Math math(builder, x->getType(), avx512);
+llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x, unsigned avx512_lanes) {
+  Math math(builder, x->getType(), avx512_lanes);
   switch (f) {
     case Intrinsic::kExp:
       return math.exp(x);
