@@ -9,6 +9,8 @@ namespace lathe::schedule {
 namespace {
 /// Computing and waiting for data overlap by about half.
 constexpr double kOverlap = 0.5;
+/// Of the shorter of computing and weights that come in beside it, which are asked for early.
+constexpr double kUnhidden = 0.05;
 /// Of an element; most are 32 bits.
 constexpr double kResultBytes = 4;
 /// Copying a vector of padding.
@@ -141,7 +143,25 @@ class Model {
   /// others compute while the memory stands still.
   double streaming(double compute, double weights, double passes) const {
     double first = compute / passes;
-    return std::max(first, weights) + compute - first;
+    return std::max(first, weights) + kUnhidden * std::min(first, weights) + compute - first;
+  }
+
+  /// Places that a step of the tile's reduction reads weights from, each place going on from there: vectors
+  /// beside each other in a row are one.
+  double streams(const Tiling& tiling) const {
+    double most = 1;
+    for (size_t o = 0; o < bytes_.size(); ++o) {
+      if (!reduction_.is_weight(o)) continue;
+      double count = 1;
+      for (size_t i = 0; i < variables_.size(); ++i) {
+        const bool in_a_row =
+            variables_[i] == reduction_.vector && reduction_.run == reduction_.extents[variables_[i]];
+        if (reduction_.operands[o].uses[variables_[i]] && !in_a_row)
+          count *= static_cast<double>(tiling.sizes[i]);
+      }
+      most = std::max(most, count);
+    }
+    return most;
   }
 
   /// Windows over an image in blocks of channels: the tiled variables are channel blocks, rows and columns.
@@ -212,8 +232,8 @@ class Model {
     double tasks = 1;
     for (size_t l = 0; l + variables_.size() < nest.size(); ++l) tasks *= nest[l].extent;
     Traffic memory = traffic(nest);
-    double compute = streaming(tile_cost * vectors_ + overlap(tiling), memory.weights / memory_rate(target_),
-                               memory.passes);
+    double compute = streaming(tile_cost * vectors_ + overlap(tiling),
+                               memory.weights / memory_rate(target_, streams(tiling)), memory.passes);
     double data = memory.data / l3_rate(machine_);
     double cycles =
         std::max(compute, data) + kOverlap * std::min(compute, data) + tasks * machine_.task_cycles;

@@ -26,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kWidths[] = {128, 256, 512};
 /// Beyond most caches; where one is larger, it is this machine's memory.
 constexpr int64_t kFarBytes = int64_t{128} << 20;
+constexpr int kStreams = 24;  // more than processors are known to follow, fewer than tiles may have
 constexpr int64_t kChunk = int64_t{1} << 20;  // of a buffer beyond the second-level cache: read in one sample
 
 /// Pages full of a byte that is a small number in any type.
@@ -87,8 +88,8 @@ struct Form {
   }
 };
 constexpr Form kInstructions{0.03, true, true, 3}, kLatency{0.03, false, true, 3},
-    kClock{0.03, true, false, 3}, kBandwidth{0.1, true, false, 2}, kBetweenCores{0.25, true, false, 2},
-    kLaunch{0.25, false, false, 2};
+    kClock{0.03, true, false, 3}, kBandwidth{0.1, true, false, 2}, kFollowed{0.25, true, false, 2},
+    kBetweenCores{0.25, true, false, 2}, kLaunch{0.25, false, false, 2};
 
 /// One number of the machine. A round says what it costs, less being better, unless it was disturbed.
 struct Probe {
@@ -129,6 +130,7 @@ class Laboratory {
     kernels_.push_back(latency_probe("latency", widest()));
     kernels_.push_back(reading_probe("half_l2", widest(), target_.l2_bytes / 2));
     kernels_.push_back(reading_probe("chunk", widest(), kChunk));
+    kernels_.push_back(streams_probe("streams", widest(), kChunk, kStreams));
     std::vector<tir::Func> funcs;
     for (const ProbeKernel& kernel : kernels_) funcs.push_back(kernel.func);
     object_.emplace(codegen::compile(funcs, target_).bytes);
@@ -182,8 +184,9 @@ class Laboratory {
   }
 
   /// Reads a chunk of these bytes each time.
-  std::function<void()> walk(const std::shared_ptr<void>& memory, int64_t begin, int64_t bytes) const {
-    return [run = runner("chunk"), walk = Walk(memory, begin, bytes)]() mutable { run.on(walk.next()); };
+  std::function<void()> walk(const std::shared_ptr<void>& memory, int64_t begin, int64_t bytes,
+                             const char* kernel = "chunk") const {
+    return [run = runner(kernel), walk = Walk(memory, begin, bytes)]() mutable { run.on(walk.next()); };
   }
 
   void add_memory() {
@@ -194,6 +197,22 @@ class Laboratory {
       add_reading("l3_bandwidth", "chunk", kLeast, walk(filled(in_l3), 0, in_l3));
     // The least would be that of a chunk which another probe has left in a cache.
     add_reading("memory_bandwidth", "chunk", kMedian, walk(far_, 0, kFarBytes));
+    add_streams();
+  }
+
+  /// Many streams take as many times longer than one as they are more than the processor fetches ahead for.
+  void add_streams() {
+    probes_.push_back({"streams", kFollowed,
+                       [one = walk(far_, 0, kFarBytes), many = walk(far_, 0, kFarBytes, "streams"),
+                        chunk = kernel("chunk").bytes_read,
+                        streams = kernel("streams").bytes_read](Stopwatch& watch) -> std::optional<double> {
+                         auto alone = watch.cycles(kMedian, [&] { return seconds_of(one); });
+                         auto together = watch.cycles(kMedian, [&] { return seconds_of(many); });
+                         if (!alone || !together) return {};
+                         constexpr double kAsFast = 1.1;
+                         const double longer = *together / streams / (*alone / chunk);
+                         return longer < kAsFast ? 1 / MachineModel{}.streams : longer / kStreams;
+                       }});
   }
 
   void add_cores() {

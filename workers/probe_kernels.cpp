@@ -56,34 +56,44 @@ ProbeKernel sums_probe(std::string name, const ProductKind& kind, int lanes, con
   return probe;
 }
 
-ProbeKernel additions_probe(std::string name, int lanes, int64_t bytes, int64_t passes, Iteration iteration) {
+/// What is added up, and how often.
+struct Reading {
+  int lanes;
+  int64_t bytes;
+  int64_t streams = 1, passes = 1;
+  Iteration iteration = Iteration::kSerial;
+};
+
+ProbeKernel additions_probe(std::string name, const Reading& reading) {
   constexpr int kSums = 8;
-  const int64_t groups = bytes / (int64_t{kSums} * lanes * 4);
-  Buffer data = tir::buffer("data", {groups, kSums, lanes}, kInt32),
+  const auto& [lanes, bytes, streams, passes, iteration] = reading;
+  const int64_t of_each = streams == 1 ? kSums : 1;
+  int64_t groups = bytes / (streams * of_each * lanes * 4);
+  if (streams > 1 && groups % 2 == 0) --groups;  // they should not meet in one set of a cache
+  Buffer data = tir::buffer("data", {streams, groups, of_each, lanes}, kInt32),
          out = tir::buffer("out", {kSums, lanes}, kInt32),
          sums = tir::buffer("sums", {kSums, lanes}, kInt32, tir::Scope::kLocal);
   const Expr vector = ramp(Expr(0), Expr(1), lanes);
-  auto each_sum = [](auto value) {
+  auto each = [](int64_t count, auto value) {
     std::vector<Stmt> stmts;
-    for (int i = 0; i < kSums; ++i) stmts.push_back(value(i));
+    for (int64_t i = 0; i < count; ++i) stmts.push_back(value(i));
     return tir::seq(stmts);
   };
   auto add = [&](const Expr& group) {
-    return each_sum([&](int i) {
-      return store(sums, {i, vector}, load(sums, {i, vector}) + load(data, {group, i, vector}));
+    return each(streams * of_each, [&](int64_t i) {
+      const Expr read = load(data, {i / of_each, group, i % of_each, vector});
+      return store(sums, {i % kSums, vector}, load(sums, {i % kSums, vector}) + read);
     });
   };
-  Stmt init = each_sum([&](int i) { return store(sums, {i, vector}, load(out, {i, vector})); });
-  Stmt finish = each_sum([&](int i) { return store(out, {i, vector}, load(sums, {i, vector})); });
+  Stmt init = each(kSums, [&](int64_t i) { return store(sums, {i, vector}, load(out, {i, vector})); });
+  Stmt finish = each(kSums, [&](int64_t i) { return store(out, {i, vector}, load(sums, {i, vector})); });
   Var pass = var("pass"), group = var("group");
-  std::vector<Stmt> unrolled;
-  if (iteration == Iteration::kUnrolled)
-    for (int64_t g = 0; g < groups; ++g) unrolled.push_back(add(g));
-  Stmt once = unrolled.empty() ? for_loop(group, groups, add(group)) : tir::seq(unrolled);
+  Stmt once = iteration == Iteration::kUnrolled ? each(groups, [&](int64_t g) { return add(g); })
+                                                : for_loop(group, groups, add(group));
   Stmt body = make<tir::Alloc>(sums, tir::seq({init, for_loop(pass, passes, once), finish}));
   ProbeKernel probe{.func = make<tir::FuncNode>(std::move(name), std::vector{data, out}, int64_t{1}, body)};
-  probe.instructions = static_cast<double>(passes * groups * kSums);
-  probe.bytes_read = static_cast<double>(passes * groups * kSums * lanes * 4);
+  probe.instructions = static_cast<double>(passes * groups * streams * of_each);
+  probe.bytes_read = probe.instructions * lanes * 4;
   return probe;
 }
 }  // namespace
@@ -99,11 +109,15 @@ ProbeKernel latency_probe(std::string name, int bits) {
 }
 
 ProbeKernel reading_probe(std::string name, int bits, int64_t bytes) {
-  return additions_probe(std::move(name), bits / 32, bytes, 1, Iteration::kSerial);
+  return additions_probe(std::move(name), {bits / 32, bytes});
+}
+
+ProbeKernel streams_probe(std::string name, int bits, int64_t bytes, int streams) {
+  return additions_probe(std::move(name), {bits / 32, bytes, streams});
 }
 
 ProbeKernel loads_probe(std::string name, int bits) {
-  return additions_probe(std::move(name), bits / 32, 2048, 128, Iteration::kUnrolled);
+  return additions_probe(std::move(name), {bits / 32, 2048, 1, 128, Iteration::kUnrolled});
 }
 
 }  // namespace lathe::worker

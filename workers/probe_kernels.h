@@ -36,7 +36,10 @@ ProbeKernel latency_probe(std::string name, int bits);
 /// Adds up a buffer of that many bytes, once, as integers, for there are more units for these than for loads.
 /// Buffers: data, out.
 ProbeKernel reading_probe(std::string name, int bits, int64_t bytes);
-/// The same over and over with a few bytes and without a loop over them, whose end would be guessed wrong.
+/// The same in so many streams, a vector of each in turn.
+ProbeKernel streams_probe(std::string name, int bits, int64_t bytes, int streams);
+/// As the first, over and over with a few bytes and without a loop over them, whose end would be guessed
+/// wrong.
 ProbeKernel loads_probe(std::string name, int bits);
 
 }  // namespace lathe::worker

@@ -20,6 +20,7 @@ constexpr MachineModel znver4() {
   model.multiply_adds = model.bfloat16_dots = model.int8_dots = model.loads = {2, 2, 1};
   model.l3_bandwidth = 27;
   model.memory_bandwidth = 9;
+  model.streams = 20;
   model.core_bandwidth = 7;
   model.clock = 3.7;
   return model;
@@ -77,6 +78,7 @@ constexpr MachineField kFields[] = {
     LATHE_FIELD("l2_bandwidth", "bytes a cycle", "one core reads the second-level cache", l2_bandwidth),
     LATHE_FIELD("l3_bandwidth", "bytes a cycle", "one core reads the third-level cache", l3_bandwidth),
     LATHE_FIELD("memory_bandwidth", "bytes a cycle", "one core reads memory", memory_bandwidth),
+    LATHE_FIELD("streams", "streams", "one core reads memory in, a piece of each in turn", streams),
     LATHE_FIELD("core_bandwidth", "bytes a cycle", "what another core has just written", core_bandwidth),
     LATHE_FIELD("launch_cycles", "cycles", "a parallel loop besides its work", launch_cycles),
     LATHE_FIELD("task_cycles", "cycles", "handing out a task of a parallel loop", task_cycles),
@@ -188,9 +190,10 @@ double l3_rate(const MachineModel& machine) {
   return kOfAStream * machine.l3_bandwidth;
 }
 
-double memory_rate(const Target& target) {
+double memory_rate(const Target& target, double streams) {
   const MachineModel& machine = machine_of(target);
-  return machine.memory_bandwidth * (target.cores > 1 ? machine.shared_memory : 1);
+  const double one = machine.memory_bandwidth * (target.cores > 1 ? machine.shared_memory : 1);
+  return one * std::min(1.0, machine.streams / streams);
 }
 
 double bandwidth_within(const Target& target, double bytes) {

@@ -31,6 +31,7 @@ struct MachineModel {
   double latency = 4;                  // cycles from one multiply-add to the next of the same sum
   // Bytes a cycle that one core reads in one stream.
   double l1_bandwidth = 64, l2_bandwidth = 32, l3_bandwidth = 25, memory_bandwidth = 7;
+  double streams = 32;          // that may be read from memory at once, a piece of each in turn, at its rate
   double core_bandwidth = 4;    // of what another core has just written, from that one's caches
   double launch_cycles = 2048;  // of a parallel loop, from its start to its end, besides its work
   double task_cycles = 200;     // handing one of its tasks to a thread, and beginning that
@@ -80,8 +81,9 @@ const RateByWidth& products_of(const MachineModel& machine, DataType operands, b
 /// there.
 double l3_rate(const MachineModel& machine);
 
-/// Bytes a cycle that a core has from memory when all of the target's cores read.
-double memory_rate(const Target& target);
+/// Bytes a cycle that a core has from memory when all of the target's cores read, in so many streams: a
+/// processor fetches ahead for a limited number, and the others wait for each of their lines.
+double memory_rate(const Target& target, double streams = 1);
 
 /// Bytes a cycle from the cache that holds a working set of that size beside what else runs through it.
 double bandwidth_within(const Target& target, double bytes);

@@ -136,6 +136,16 @@ TEST(Machine, LimitsOfSeveralCores) {
   EXPECT_EQ(machine_limits(model, 8, 16).flops, 512e9) << "more threads than cores";
 }
 
+TEST(Machine, MemoryIsSharedByCoresAndByStreams) {
+  Target target;
+  set_machine(target, {{"memory_bandwidth", 8}, {"shared_memory", 0.5}, {"streams", 16}}, {});
+  EXPECT_EQ(memory_rate(target), 8);
+  EXPECT_EQ(memory_rate(target, 16), 8);
+  EXPECT_EQ(memory_rate(target, 32), 4);
+  target.cores = 2;
+  EXPECT_EQ(memory_rate(target), 4);
+}
+
 TEST(Machine, BandwidthOfWorkingSets) {
   const Target target;  // 32 KiB and 1 MiB
   EXPECT_EQ(bandwidth_within(target, 16 << 10), MachineModel{}.l1_bandwidth);

@@ -36,13 +36,16 @@ TEST(ProbeKernels, ProductsAreAddedUpStepByStep) {
 
 TEST(ProbeKernels, BytesAreReadOnce) {
   const Target host = codegen::host_target();
-  const ProbeKernel probe = reading_probe("probe", 128, 4096);
-  EXPECT_EQ(probe.bytes_read, 4096);
-  std::vector<Tensor> params{filled(probe.func->params[0], 1), filled(probe.func->params[1], 0)};
-  codegen::run_kernel(probe.func, host, params);
-  double sum = 0;
-  for (int64_t i = 0; i < params[1].size(); ++i) sum += params[1].value(i);
-  EXPECT_EQ(sum, 4096 / 4);
+  EXPECT_EQ(reading_probe("probe", 128, 4096).bytes_read, 4096);
+  EXPECT_EQ(streams_probe("probe", 128, 4096, 3).bytes_read, 3 * 85 * 16) << "an odd number of each stream";
+  for (const ProbeKernel& probe :
+       {reading_probe("probe", 128, 4096), streams_probe("probe", 128, 4096, 3), loads_probe("probe", 128)}) {
+    std::vector<Tensor> params{filled(probe.func->params[0], 1), filled(probe.func->params[1], 0)};
+    codegen::run_kernel(probe.func, host, params);
+    double sum = 0;
+    for (int64_t i = 0; i < params[1].size(); ++i) sum += params[1].value(i);
+    EXPECT_EQ(sum, probe.bytes_read / 4);
+  }
 }
 
 /// One instruction for each sum and nothing beside it in the loop that would take its unit.
