@@ -2,6 +2,7 @@
 // decide the same, whatever steps their traces take.
 //
 //   ./run bench default-traces --models resnet18,dqn [--threads 1,2] [--target cpu] [--measured] [--tasks]
+//   [--traces]
 #include <fmt/core.h>
 
 #include "bench/main.h"
@@ -21,7 +22,7 @@ namespace {
 
 struct Settings {
   std::string models, threads = "1,2", target = "cpu";
-  bool tasks = false, measured = false;
+  bool tasks = false, traces = false, measured = false;
 };
 
 void print_model(const std::string& model, const Settings& settings) {
@@ -34,10 +35,11 @@ void print_model(const std::string& model, const Settings& settings) {
     target.cores = std::stoi(threads);
     std::string all;
     for (const tuner::Task& task : tasks) {
-      const tir::Func scheduled =
-          schedule::replay(schedule::default_trace(task.workload, target), task.workload);
+      const schedule::Trace trace = schedule::default_trace(task.workload, target);
+      const tir::Func scheduled = schedule::replay(trace, task.workload);
       const std::string program = fmt::format("{:016x}", structural_hash(tir::lower(scheduled, target)));
       all += task.digest + " " + program + "\n";
+      if (settings.traces) fmt::print("{}\n", schedule::to_json(trace));
       if (settings.tasks) fmt::print("  {} {} {}\n", task.digest.substr(0, 12), program, task.name);
     }
     fmt::print("{} threads={} tasks={} {}\n", model, threads, tasks.size(), sha256(all).substr(0, 16));
@@ -53,6 +55,7 @@ int run(int argc, char** argv) {
   app.add_option("--target", settings.target, "what to schedule for");
   app.add_flag("--measured", settings.measured, "by the numbers measured of this machine, not its row");
   app.add_flag("--tasks", settings.tasks, "also the digests of each task and its program");
+  app.add_flag("--traces", settings.traces, "also the traces, each before its task");
   parse_flags(app, argc, argv);
   for (const std::string& model : split_text(settings.models, ',')) print_model(model, settings);
   return 0;
