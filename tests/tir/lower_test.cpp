@@ -218,6 +218,31 @@ TEST(PlaceAllocations, StaysOutsideLoopsThatAccumulate) {
 )");
 }
 
+/// A vector of pairs, as packing an operand for dot products makes them.
+TEST(SpecializeBoundaries, SeesPartsOfATileLoop) {
+  EXPECT_EQ(after({specialize_boundaries, simplify_program},
+                  R"(func f(x: float32[11]) -> (y: float32[3, 8]) {
+  for i in 0..3 {
+    for v in 0..8 vectorized {
+      y[i, v] = select(i * 4 + v // 2 < 11, x[i * 4 + v // 2], 0.0)
+    }
+  }
+}
+)"),
+            R"(  for i in 0..3 {
+    if i < 2 {
+      for v in 0..8 vectorized {
+        y[i, v] = x[i * 4 + v // 2]
+      }
+    } else {
+      for v_1 in 0..8 vectorized {
+        y[2, v_1] = select(v_1 // 2 < 3, x[v_1 // 2 + 8], 0.0)
+      }
+    }
+  }
+)");
+}
+
 TEST(SpecializeBoundaries, SplitsOffTheLastTile) {
   EXPECT_EQ(after({specialize_boundaries, simplify_program, unroll_loops, simplify_program},
                   R"(func f(x: float32[7]) -> (y: float32[7]) {

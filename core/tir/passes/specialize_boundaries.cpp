@@ -48,6 +48,26 @@ void add_terms(const Expr& e, int64_t factor, Terms& terms, int64_t& constant) {
 using Extents =
     std::map<const VarNode*, int64_t>;  // of loops inside the statement looked at; -1: not a tile's
 
+/// What values `term` takes within a tile: that of one of its loops, or a part of it, as f // 4 and f % 4.
+/// Unbounded where a loop inside, but not of the tile, has a say; nothing where none of them has.
+std::optional<Bound> bound_within(const Expr& term, const Extents& inner) {
+  Analyzer analyzer;
+  bool varies = false, only_tile = true;
+  post_order(term, [&](const NodeRef& node) {
+    auto loop = inner.find(node.as<VarNode>());
+    if (!node.as<VarNode>()) return;
+    if (loop == inner.end()) {
+      only_tile = false;
+      return;
+    }
+    varies = true;
+    only_tile &= loop->second >= 0;
+    analyzer.bind_range(node.cast<VarNode>(), Expr(loop->second));
+  });
+  if (!varies) return std::nullopt;
+  return only_tile ? analyzer.bound(term) : Bound{};
+}
+
 /// The test when it has the form above for a statement inside which the loops `inner` are.
 std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner) {
   const Binary* compare = condition.as<Binary>();
@@ -60,15 +80,11 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner) {
   add_terms(compare->a, 1, terms, test.largest);
   add_terms(compare->b, -1, terms, test.largest);
   for (const auto& [term, coefficient] : terms) {
-    const VarNode* v = term.as<VarNode>();
-    auto tile = v ? inner.find(v) : inner.end();
-    if (tile != inner.end()) {
-      if (tile->second < 0) return {};
-      test.largest += coefficient > 0 ? coefficient * (tile->second - 1) : 0;
+    if (auto bound = bound_within(term, inner)) {
+      if (*bound == Bound{} || bound->max == INT64_MAX || bound->min == INT64_MIN) return {};
+      test.largest += coefficient * (coefficient > 0 ? bound->max : bound->min);
       continue;
     }
-    for (const auto& [w, extent] : inner)
-      if (uses_var(term, w)) return {};
     if (coefficient == 0) continue;
     if (test.atom) return {};
     test.atom = term;

@@ -9,9 +9,9 @@ namespace lathe::tir {
 ///   ->  for t: if (t < 1) { ... for i: S } else { ... for i: if (6 + i < 7) S }
 ///
 /// Where a condition (of a select too, if it chooses by lanes) depends on loops outside and on the loops of a
-/// tile, the test moves out of the tile to where the outer ones are known, and each side is simplified by
-/// what it then knows; often the second side is one known tile, and unrolling it leaves no condition at all.
-/// Runs before vectorizing and unrolling; simplify afterwards.
+/// tile (or on i // 4 and i % 4 of one), the test moves out of the tile to where the outer ones are known,
+/// and each side is simplified by what it then knows; often the second side is one known tile, and unrolling
+/// it leaves no condition at all. Runs before vectorizing and unrolling; simplify afterwards.
 Stmt specialize_boundaries(const Stmt& body);
 
 }  // namespace lathe::tir
