@@ -90,11 +90,65 @@ int64_t lanes_for(const Block& block, const For& innermost, const Target& target
   return extent >= 2 * together * width ? together * width : width;
 }
 
+/// Where a packed operand ends in [.., lane, k % group]: two loops of the block whose innermost parts are one
+/// line in memory, no longer than a vector.
+struct PackedLine {
+  size_t lanes, group;      // positions among the loops
+  int64_t width, of_group;  // of these parts
+};
+
+/// `index` as v % extent, or as v where that is all of its dimension.
+Var place_in(const Expr& index, const Expr& extent) {
+  const Binary* place = index.as<Binary>();
+  if (place && place->op == BinaryOp::kFloorMod && structural_equal(place->b, extent))
+    return place->a.as<VarNode>() ? place->a.cast<VarNode>() : Var();
+  return index.as<VarNode>() ? index.cast<VarNode>() : Var();
+}
+
+std::optional<PackedLine> packed_line(const Schedule& s, const Block& block,
+                                      const std::vector<LoopHandle>& loops, const Target& target) {
+  const Store* store = block.body.as<Store>();
+  if (!store || store->indices.size() < 2) return std::nullopt;
+  const std::vector<Expr>& shape = store->buffer->shape;
+  size_t rank = shape.size();
+  const int64_t *width = as_int(shape[rank - 2]), *of_group = as_int(shape[rank - 1]);
+  Var lane = place_in(store->indices[rank - 2], shape[rank - 2]),
+      place = place_in(store->indices[rank - 1], shape[rank - 1]);
+  bool wraps = store->indices[rank - 1].as<Binary>();  // else a vector along the last dimension will do
+  if (!wraps || !lane || !place || lane == place || !width || !of_group) return std::nullopt;
+  if (*width * *of_group * store->buffer->dtype.bytes() > target.lanes() * kFloat32.bytes())
+    return std::nullopt;
+  std::optional<size_t> along_lane, along_place;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    Var v = variable_of(block, *s[loops[i]]);
+    const int64_t* extent = as_int(s[loops[i]]->extent);
+    if (v && extent && v == lane && *extent % *width == 0) along_lane = i;
+    if (v && extent && v == place && *extent % *of_group == 0) along_place = i;
+  }
+  if (!along_lane || !along_place) return std::nullopt;
+  return PackedLine{*along_lane, *along_place, *width, *of_group};
+}
+
+/// Vectors of whole lines, where there are any; what is loaded for them lies in as many runs as a line has
+/// groups or a group places, which code generation puts together in registers.
+bool vectorize_packed(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loops, const Target& target) {
+  std::optional<PackedLine> line = packed_line(s, *s[block], loops, target);
+  if (!line) return false;
+  auto lanes = s.split(loops[line->lanes], {kInferred, line->width});
+  auto groups = s.split(loops[line->group], {kInferred, line->of_group});
+  loops[line->lanes] = lanes[0], loops[line->group] = groups[0];
+  std::vector<LoopHandle> order = loops;
+  order.insert(order.end(), {lanes[1], groups[1]});
+  s.reorder(order);
+  s.vectorize(s.fuse({lanes[1], groups[1]}));
+  return true;
+}
+
 /// Vectorizes the innermost of `loops`, splitting it when it is no single vector; the loop that then is
 /// innermost of the rest replaces it.
 void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loops,
                          const Target& target) {
-  if (loops.empty()) return;
+  if (loops.empty() || vectorize_packed(s, block, loops, target)) return;
   int64_t width = lanes_for(*s[block], *s[loops.back()], target);
   if (width == 1) return;
   LoopHandle lanes = loops.back();

@@ -69,35 +69,51 @@ size_t dimension_at(const Block& block, const Buffer& buffer, const Var& v) {
   return *dimension;
 }
 
+BlockHandle reindexed(Schedule& s, BlockHandle block, const Buffer& buffer) {
+  const std::vector<Region>& reads = s[block]->reads;
+  auto read = std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == buffer; });
+  return s.reindex(block, read - reads.begin());
+}
+
 /// A variable that stands innermost in an operand's layout, in parts of `width`.
 struct Inner {
   Var variable;
   int64_t width;
 };
 
-/// Packs what `block` reads of `buffer`: the other dimensions in the order of its variables, then whole parts
-/// of the inner ones, then the places in these parts.
+/// Packs what `block` reads of `buffer`: vectors of neighbours along the first of `inner`, one after another
+/// in the order in which the reduction takes them; along the second, groups of neighbours in each lane.
 void pack(Schedule& s, BlockHandle block, const Buffer& buffer, const std::vector<Inner>& inner) {
-  const std::vector<Region>& reads = s[block]->reads;
-  auto read = std::find_if(reads.begin(), reads.end(), [&](const Region& r) { return r.buffer == buffer; });
-  BlockHandle copy = s.reindex(block, read - reads.begin());
+  BlockHandle copy = reindexed(s, block, buffer);
   const Buffer packed = s[copy]->writes[0].buffer;
   std::vector<int64_t> axes, parts, places;
   std::vector<bool> is_inner(packed->shape.size());
-  for (const Inner& each : inner) {
-    size_t d = dimension_at(*s[block], packed, each.variable);
+  for (size_t i = 0; i < inner.size(); ++i) {
+    size_t d = dimension_at(*s[block], packed, inner[i].variable);
     is_inner[d] = true;
     auto dimension = static_cast<int64_t>(d);
-    int64_t count = int_value(packed->shape[d]) / each.width;
-    // Vectors of one column stand together, all of the next one after them.
-    std::vector<int64_t>& whole = &each == &inner[0] ? axes : parts;
+    int64_t count = int_value(packed->shape[d]) / inner[i].width;
+    std::vector<int64_t>& whole = i == 0 ? axes : parts;
     if (count > 1) whole.insert(whole.end(), {dimension, count});
-    places.insert(places.end(), {dimension, each.width});
+    places.insert(places.end(), {dimension, inner[i].width});
   }
   for (size_t d = 0; d < packed->shape.size(); ++d)
     if (!is_inner[d]) axes.insert(axes.end(), {static_cast<int64_t>(d), int_value(packed->shape[d])});
   axes.insert(axes.end(), parts.begin(), parts.end());
   axes.insert(axes.end(), places.begin(), places.end());
+  s.transform_layout(copy, 0, axes);
+}
+
+/// Copies what `block` reads of `buffer` into rows along `row`.
+void copy_rows(Schedule& s, BlockHandle block, const Buffer& buffer, const Var& row) {
+  BlockHandle copy = reindexed(s, block, buffer);
+  const Buffer rows = s[copy]->writes[0].buffer;
+  size_t along = dimension_at(*s[block], rows, row);
+  if (along + 1 == rows->shape.size()) return;
+  std::vector<int64_t> axes;
+  for (size_t d = 0; d < rows->shape.size(); ++d)
+    if (d != along) axes.insert(axes.end(), {static_cast<int64_t>(d), int_value(rows->shape[d])});
+  axes.insert(axes.end(), {static_cast<int64_t>(along), int_value(rows->shape[along])});
   s.transform_layout(copy, 0, axes);
 }
 
@@ -231,7 +247,7 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
       if (reading.varies)
         pack(s, handle, reading.buffer, {{lane, width}, group});
       else if (!stays[r])
-        pack(s, handle, reading.buffer, {group});
+        copy_rows(s, handle, reading.buffer, group.variable);
       continue;
     }
     if (!broadcasts || !reading.varies) continue;

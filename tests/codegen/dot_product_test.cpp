@@ -65,6 +65,24 @@ TEST(DotProduct, OfAnySizeAndOrder) {
   EXPECT_GT(count(assembly(tir::with_constant_params(one, 0b10), "cpu:mcpu=cascadelake"), "vpdpbusd"), 2);
 }
 
+/// Groups of neighbours are put together from whole runs, never element by element, at the edges neither.
+TEST(DotProduct, PacksByWholeRuns) {
+  for (bool transposed : {false, true})
+    for (int64_t rest : {0, 5}) {
+      SCOPED_TRACE(fmt::format("transposed: {}, {} more", transposed, rest));
+      schedule::Product sizes{.m = 32, .n = 64 + rest, .k = 64, .transpose_y = transposed};
+      std::string bfloats = assembly(schedule::narrow_product(sizes, kBFloat16, kBFloat16, kFloat32),
+                                     "cpu:mcpu=cooperlake"),
+                  bytes = assembly(schedule::narrow_product(sizes, kUInt8, kInt8, kInt32),
+                                   "cpu:mcpu=cascadelake");
+      EXPECT_LE(count(bfloats, "vpinsrw"), rest && transposed ? 32 : 0) << "of parts of pairs";
+      EXPECT_LE(count(bytes, "vpinsrb"), rest && transposed ? 64 : 0);
+      if (transposed) {
+        EXPECT_GT(count(bytes, "vpinsrd"), 8);
+      }
+    }
+}
+
 TEST(DotProduct, OfTransformedTilesToo) {
   tir::Func func = tir::with_constant_params(schedule::dot_conv2d(kBFloat16, kBFloat16, 28), 0b10);
   Target target = resolve_target("cpu:mcpu=cooperlake");

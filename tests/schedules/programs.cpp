@@ -7,6 +7,7 @@
 #include "core/tir/builder.h"
 #include "core/tir/interpret.h"
 #include "core/tir/lower.h"
+#include "core/tir/prologue.h"
 #include "core/tir/verify.h"
 
 namespace lathe::schedule {
@@ -370,6 +371,9 @@ std::vector<Program> small_programs() {
        narrow_product({.m = 17, .n = 21, .k = 11, .transpose_y = true, .bias = true}, kUInt8, kInt8, kInt32)},
       {"8-bit products of whole groups, the left one transposed",
        narrow_product({.m = 20, .n = 5, .k = 8, .transpose_x = true, .shared = true}, kInt8, kInt8, kInt32)},
+      {"product with a constant of long rows",
+       tir::with_constant_params(
+           product({.batch = 1, .m = 3, .n = 40, .k = 100, .transpose_y = true, .shared = true}), 0b10)},
       {"bfloat16 products, odd sizes",
        narrow_product({.m = 19, .n = 35, .k = 7}, kBFloat16, kBFloat16, kFloat32)},
       {"max pool", max_pool(2, 9)},

@@ -122,6 +122,7 @@ llvm::Value* Emitter::gather(const FlatAccess& at, const tir::Buffer& buffer) {
   if (!mask_ && at.vector_terms.empty() && at.lanes >= 4 && at.lane_stride > 1 &&
       at.lane_stride <= kMostStride)
     return load_strided(at, buffer);
+  if (llvm::Value* runs = load_runs(at, buffer)) return runs;
   llvm::Type* element = memory_type(buffer->dtype);
   llvm::Value* base = storage(buffer.get()).pointer;
   llvm::Value* pointers = b_.CreateInBoundsGEP(element, base, lane_offsets(at));

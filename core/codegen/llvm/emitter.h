@@ -112,6 +112,11 @@ class Emitter {
   void store_in_register(llvm::AllocaInst* slot, llvm::Value* v);
   llvm::Value* load_strided(const FlatAccess& at, const tir::Buffer& buffer);
   llvm::Value* gather(const FlatAccess& at, const tir::Buffer& buffer);
+  // emit_runs.cpp
+  llvm::Value* load_runs(const FlatAccess& at, const tir::Buffer& buffer);
+  llvm::Value* masked_scalar_runs(const FlatAccess& at, const tir::Buffer& buffer, int64_t length,
+                                  FunctionRef<llvm::Value*(int64_t)> start,
+                                  const std::vector<int64_t>& starts);
   void scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* v);
   llvm::Value* lane_offsets(const FlatAccess& at);
   llvm::Value* pointer_to(const FlatAccess& at, const tir::Buffer& buffer);

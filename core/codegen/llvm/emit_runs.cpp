@@ -1,0 +1,206 @@
+// Loads of lanes that lie at known distances from each other: a few runs of neighbours, each loaded whole,
+// put together in registers. Packing an operand for dot products is made of these: lanes in pairs from two
+// rows, or a pair from each of 16.
+#include <algorithm>
+
+#include "core/arith/simplify.h"
+#include "core/codegen/llvm/emitter.h"
+
+namespace lathe::codegen {
+namespace {
+
+/// The lanes of an expression of constants; nothing for others.
+std::optional<std::vector<int64_t>> lanes_of_constants(const Expr& e) {
+  if (const int64_t* c = as_int(e)) return std::vector<int64_t>{*c};
+  auto repeated = [](std::vector<int64_t> one, int lanes) {
+    return one.size() == 1 ? std::vector<int64_t>(static_cast<size_t>(lanes), one[0]) : one;
+  };
+  if (const Broadcast* b = e.as<Broadcast>()) {
+    auto value = lanes_of_constants(b->value);
+    return value ? std::optional(repeated(*value, e.dtype().lanes)) : std::nullopt;
+  }
+  if (const Ramp* r = e.as<Ramp>()) {
+    const int64_t *base = as_int(r->base), *stride = as_int(r->stride);
+    if (!base || !stride) return std::nullopt;
+    std::vector<int64_t> lanes;
+    for (int l = 0; l < e.dtype().lanes; ++l) lanes.push_back(*base + l * *stride);
+    return lanes;
+  }
+  const Binary* b = e.as<Binary>();
+  auto x = b ? lanes_of_constants(b->a) : std::nullopt, y = x ? lanes_of_constants(b->b) : std::nullopt;
+  if (!y) return std::nullopt;
+  std::vector<int64_t> left = repeated(*x, e.dtype().lanes), right = repeated(*y, e.dtype().lanes);
+  for (size_t l = 0; l < left.size(); ++l) {
+    const Expr result = simplify(binary(b->op, Expr(left[l]), Expr(right[l])));
+    if (!as_int(result)) return std::nullopt;
+    left[l] = int_value(result);
+  }
+  return left;
+}
+
+/// `count` runs of `length` neighbours each, in rising order of `starts`; lane l is element places[l] of all.
+struct Runs {
+  std::vector<int64_t> starts;
+  int64_t length = 0;
+  std::vector<int> places;
+  /// The lanes of a run are neighbours, in its order, as the runs are.
+  bool are_in_order() const {
+    for (size_t l = 0; l < places.size(); ++l)
+      if (places[l] != static_cast<int>(l)) return false;
+    return true;
+  }
+};
+
+/// Nothing where runs differ in length, or are of one element.
+std::optional<Runs> runs_of(const std::vector<int64_t>& offsets) {
+  std::vector<int64_t> sorted = offsets;
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  Runs runs;
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (i == 0 || sorted[i] != sorted[i - 1] + 1) runs.starts.push_back(sorted[i]);
+  runs.length = static_cast<int64_t>(sorted.size() / runs.starts.size());
+  if (runs.length < 2 || sorted.size() % runs.starts.size() != 0) return std::nullopt;
+  for (size_t r = 0; r < runs.starts.size(); ++r)
+    if (sorted[r * static_cast<size_t>(runs.length)] != runs.starts[r]) return std::nullopt;
+  for (int64_t offset : offsets)
+    runs.places.push_back(
+        static_cast<int>(std::lower_bound(sorted.begin(), sorted.end(), offset) - sorted.begin()));
+  return runs;
+}
+
+llvm::Value* joined(llvm::IRBuilder<>& b, llvm::Value* left, llvm::Value* right) {
+  auto count = [](llvm::Value* v) {
+    return static_cast<int>(llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements());
+  };
+  llvm::SmallVector<int> pattern;
+  int wide = std::max(count(left), count(right));
+  auto widened = [&](llvm::Value* v) {
+    llvm::SmallVector<int> lanes;
+    for (int i = 0; i < wide; ++i) lanes.push_back(i < count(v) ? i : -1);
+    return count(v) == wide ? v : b.CreateShuffleVector(v, lanes);
+  };
+  for (int i = 0; i < count(left); ++i) pattern.push_back(i);
+  for (int i = 0; i < count(right); ++i) pattern.push_back(wide + i);
+  return b.CreateShuffleVector(widened(left), widened(right), pattern);
+}
+
+llvm::Value* joined(llvm::IRBuilder<>& b, llvm::ArrayRef<llvm::Value*> parts) {
+  if (parts.size() == 1) return parts[0];
+  size_t half = parts.size() / 2;
+  return joined(b, joined(b, parts.take_front(half)), joined(b, parts.drop_front(half)));
+}
+
+constexpr int64_t kScalarBytes = 8, kVectorBytes = 16;
+
+}  // namespace
+
+/// Null where the lanes are no such runs.
+llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer) {
+  std::vector<int64_t> offsets;
+  for (int l = 0; l < at.lanes; ++l) offsets.push_back(at.constant + l * at.lane_stride);
+  for (const auto& [term, coefficient] : at.vector_terms) {
+    auto lanes = lanes_of_constants(term);
+    if (!lanes || lanes->size() != offsets.size()) return nullptr;
+    for (size_t l = 0; l < offsets.size(); ++l) offsets[l] += coefficient * (*lanes)[l];
+  }
+  std::optional<Runs> runs = runs_of(offsets);
+  if (!runs) return nullptr;
+  int64_t bytes = runs->length * buffer->dtype.bytes();
+  bool scalars = bytes <= kScalarBytes && (bytes & (bytes - 1)) == 0 && runs->are_in_order();
+  if (!scalars && bytes < kVectorBytes) return nullptr;
+  FlatAccess base;
+  base.terms = at.terms;
+  llvm::Value* pointer = pointer_to(base, buffer);
+  auto start = [&](int64_t offset) {
+    return b_.CreateInBoundsGEP(memory_type(buffer->dtype), pointer, b_.getInt64(offset));
+  };
+  llvm::Align align(static_cast<uint64_t>(buffer->dtype.bytes()));
+  llvm::Type* result_type = memory_type(buffer->dtype.with_lanes(at.lanes));
+  llvm::Type* element = b_.getIntNTy(static_cast<unsigned>(8 * buffer->dtype.bytes()));
+  if (scalars) {
+    if (mask_) return masked_scalar_runs(at, buffer, runs->length, start, runs->starts);
+    auto* type = llvm::FixedVectorType::get(b_.getIntNTy(static_cast<unsigned>(8 * bytes)),
+                                            static_cast<unsigned>(runs->starts.size()));
+    llvm::Value* all = llvm::PoisonValue::get(type);
+    for (size_t r = 0; r < runs->starts.size(); ++r)
+      all = b_.CreateInsertElement(
+          all, b_.CreateAlignedLoad(type->getElementType(), start(runs->starts[r]), align), r);
+    return b_.CreateBitCast(all, result_type);
+  }
+  auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(runs->length));
+  std::vector<llvm::Value*> parts;
+  for (size_t r = 0; r < runs->starts.size(); ++r) {
+    if (!mask_) {
+      parts.push_back(b_.CreateAlignedLoad(type, start(runs->starts[r]), align));
+      continue;
+    }
+    llvm::SmallVector<int> wanted(static_cast<size_t>(runs->length), -1);
+    for (size_t l = 0; l < runs->places.size(); ++l) {
+      int64_t place = runs->places[l] - static_cast<int64_t>(r) * runs->length;
+      if (place < 0 || place >= runs->length) continue;
+      if (wanted[static_cast<size_t>(place)] >= 0) return nullptr;  // two lanes want it
+      wanted[static_cast<size_t>(place)] = static_cast<int>(l);
+    }
+    llvm::Value* mask = b_.CreateShuffleVector(mask_, wanted);
+    parts.push_back(
+        b_.CreateMaskedLoad(type, start(runs->starts[r]), align, mask, llvm::Constant::getNullValue(type)));
+  }
+  llvm::Value* all = joined(b_, parts);
+  if (!runs->are_in_order()) all = b_.CreateShuffleVector(all, runs->places);
+  return b_.CreateBitCast(all, result_type);
+}
+
+/// Where every run is wanted whole or not at all, those that are; the others are read from a place of zeros.
+/// Lane by lane where some are wanted in part.
+llvm::Value* Emitter::masked_scalar_runs(const FlatAccess& at, const tir::Buffer& buffer, int64_t length,
+                                         FunctionRef<llvm::Value*(int64_t)> start,
+                                         const std::vector<int64_t>& starts) {
+  llvm::Align align(static_cast<uint64_t>(buffer->dtype.bytes()));
+  llvm::Type* result_type = memory_type(buffer->dtype.with_lanes(at.lanes));
+  auto lanes = static_cast<unsigned>(at.lanes);
+  llvm::Type* bits_type = b_.getIntNTy(lanes);
+  llvm::Value* bits = b_.CreateBitCast(mask_, bits_type);
+  llvm::APInt firsts(lanes, 0);
+  for (unsigned l = 0; l < lanes; l += static_cast<unsigned>(length)) firsts.setBit(l);
+  llvm::Value* differ = llvm::ConstantInt::get(bits_type, 0);
+  for (int64_t place = 1; place < length; ++place)
+    differ = b_.CreateOr(differ, b_.CreateXor(bits, b_.CreateLShr(bits, static_cast<uint64_t>(place))));
+  differ = b_.CreateAnd(differ, llvm::ConstantInt::get(bits_type, firsts));
+  llvm::Value* whole = b_.CreateICmpEQ(differ, llvm::ConstantInt::get(bits_type, 0));
+  llvm::Value* zeros = stack_slot(b_.getInt64Ty(), llvm::Align(8), "zeros");
+  b_.CreateStore(b_.getInt64(0), zeros);
+  auto read = [&](llvm::Type* type, llvm::Value* pointer, unsigned lane) {
+    llvm::Value* wanted = b_.CreateExtractElement(mask_, lane);
+    return b_.CreateAlignedLoad(type, b_.CreateSelect(wanted, pointer, zeros), align);
+  };
+  llvm::Value* mask = mask_;
+  auto in_runs = [&]() -> llvm::Value* {
+    mask_ = mask;
+    unsigned bytes = static_cast<unsigned>(length) * static_cast<unsigned>(buffer->dtype.bytes());
+    auto* type = llvm::FixedVectorType::get(b_.getIntNTy(8 * bytes), static_cast<unsigned>(starts.size()));
+    llvm::Value* all = llvm::PoisonValue::get(type);
+    for (unsigned r = 0; r < starts.size(); ++r)
+      all = b_.CreateInsertElement(
+          all, read(type->getElementType(), start(starts[r]), r * static_cast<unsigned>(length)), r);
+    return b_.CreateBitCast(all, result_type);
+  };
+  auto one_by_one = [&]() -> llvm::Value* {
+    mask_ = mask;
+    llvm::Type* element = memory_type(buffer->dtype);
+    llvm::Value* all = llvm::PoisonValue::get(result_type);
+    for (unsigned l = 0; l < lanes; ++l) {
+      int64_t offset = starts[l / static_cast<unsigned>(length)] + l % static_cast<unsigned>(length);
+      all = b_.CreateInsertElement(all, read(element, start(offset), l), l);
+    }
+    return all;
+  };
+  mask_ = nullptr;
+  llvm::Value* fast = guarded(whole, result_type, in_runs);
+  mask_ = nullptr;
+  llvm::Value* slow = guarded(b_.CreateNot(whole), result_type, one_by_one);
+  mask_ = mask;
+  return b_.CreateSelect(whole, fast, slow);
+}
+
+}  // namespace lathe::codegen
