@@ -73,7 +73,7 @@ enum class LayoutRule : uint8_t {
 enum class NarrowRule : uint8_t {
   kReal,     // computes on real numbers
   kProduct,  // a sum of products of its two operands: these are narrow, the sum is wide (Op::product)
-  kChoice,   // results are elements of the first argument (of its tuple): moved, repeated, the largest
+  kChoice,   // results are elements of the first argument (of its tuple): moved, repeated, the largest; or 0
   kMean,     // of the first argument; the sum is wide (Op::mean)
   kSum,      // of two tensors: what is stored is narrow, the sum is wide
 };

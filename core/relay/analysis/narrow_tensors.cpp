@@ -20,6 +20,16 @@ std::vector<Expr> tensors_in(const Expr& e) {
   return {e};
 }
 
+/// Elements of a tensor that is an input, or moved from one; 0 for others, and where they are not known.
+double input_elements(Expr e) {
+  while (Expr from = chosen_from(e)) e = from;
+  const auto* type = e->checked_type.as<TensorType>();
+  if (!e.as<VarNode>() || !type || !has_constant_shape(*type)) return 0;
+  double count = 1;
+  for (int64_t extent : constant_shape(*type)) count *= static_cast<double>(extent);
+  return count;
+}
+
 }  // namespace
 
 const Op* operator_of(const Expr& e) {
@@ -33,11 +43,38 @@ bool is_real_tensor(const Expr& e) {
   return type && type->dtype == kFloat32;
 }
 
+bool is_choice(const Call& call) {
+  const Op* op = operator_of(Expr(&call));
+  if (!op || op->narrow != NarrowRule::kChoice) return false;
+  return std::all_of(call.args.begin() + 1, call.args.end(), [](const Expr& arg) {
+    const auto* constant = arg.as<Constant>();
+    bool zero = constant != nullptr;
+    for (int64_t i = 0; zero && i < constant->value.size(); ++i) zero = constant->value.value(i) == 0;
+    return !is_real_tensor(arg) || zero;
+  });
+}
+
 Expr chosen_from(const Expr& e) {
-  const Op* op = operator_of(e);
-  if (!op || op->narrow != NarrowRule::kChoice || !is_real_tensor(e)) return {};
+  if (!e.as<Call>() || !is_choice(*e.as<Call>()) || !is_real_tensor(e)) return {};
   const Expr& from = e.as<Call>()->args[0];
   return is_real_tensor(from) && !from.as<Constant>() ? from : Expr();
+}
+
+bool pays_narrow(const Call& product) {
+  // Loading, converting and storing a vector, against half of the multiply-adds of it.
+  constexpr double kFewest = 24;
+  double elements = input_elements(product.args[0]) + input_elements(product.args[1]);
+  const ProductRule& rule = *operator_of(Expr(&product))->product;
+  const auto *result = product.checked_type.as<TensorType>(),
+             *data = product.args[0]->checked_type.as<TensorType>(),
+             *weight = product.args[1]->checked_type.as<TensorType>();
+  auto axes = rule.axes ? rule.axes(product.attrs, data->shape.size(), weight->shape.size()) : std::nullopt;
+  if (elements == 0 || !axes || !has_constant_shape(*result) || !has_constant_shape(*weight)) return true;
+  double products = 1;
+  for (int64_t extent : constant_shape(*result)) products *= static_cast<double>(extent);
+  for (int64_t axis : axes->summed)
+    products *= static_cast<double>(constant_shape(*weight)[static_cast<size_t>(axis)]);
+  return products >= kFewest * elements;
 }
 
 NarrowTensors::NarrowTensors(const Ref<Function>& function, IsProduct is_product) {
@@ -83,7 +120,7 @@ void NarrowTensors::read_by(const Expr& user, IsProduct is_product) {
 }
 
 void NarrowTensors::read_by_operator(const Call& call, const Op& op, IsProduct is_product) {
-  if (op.narrow == NarrowRule::kChoice) return read_choice(call);
+  if (is_choice(call)) return read_choice(call);
   if (op.narrow == NarrowRule::kProduct && is_product(call)) {
     readers_[call.args[0].get()].data = true;
     readers_[call.args[1].get()].weight = true;

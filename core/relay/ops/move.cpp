@@ -283,7 +283,7 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
           .compute = compute,
           .fusion = Fusion::kInjective,
           .layout = layout,
-          .narrow = args == 1 ? NarrowRule::kChoice : NarrowRule::kReal};  // padding puts others between
+          .narrow = NarrowRule::kChoice};
 }
 
 constexpr Op kMoveOps[] = {

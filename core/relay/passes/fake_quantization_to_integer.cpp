@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/narrow_tensors.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/rule.h"
 
@@ -84,6 +85,7 @@ class ToInteger final : public ExprMutator {
       case NarrowRule::kProduct:
         return product(call, *op.product);
       case NarrowRule::kChoice:
+        if (!is_choice(call)) return {};
         if (call.attrs.as<TransposeAttrs>()) return transpose(call);
         return call.args[0].as<Tuple>() ? joined(call) : chosen(call);
       case NarrowRule::kMean:
@@ -168,6 +170,10 @@ class ToInteger final : public ExprMutator {
     if (!q || !q->is_uniform() || !q->is_8_bit() || !call.checked_type.as<TensorType>()) return {};
     std::vector<Expr> args = call.args;
     args[0] = q->value;
+    for (size_t i = 1; i < args.size(); ++i)
+      if (is_real_tensor(args[i]))  // 0 between the elements
+        args[i] = typed_constant(full(constant_shape(type_of(args[i])), type_of(q->value).dtype,
+                                      static_cast<double>(q->zero.integer(0))));
     return dequantized(typed_call(call.callee.as<OpNode>()->name, args, call.attrs), q->scale, q->zero, 0);
   }
 

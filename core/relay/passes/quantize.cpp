@@ -24,7 +24,8 @@ bool is_product(const Call& call) {
     return false;
   return is_real_tensor(call.args[0]) && is_real_tensor(call.args[1]) && !call.args[0].as<Constant>() &&
          op->product->axes(call.attrs, type_of(call.args[0])->shape.size(),
-                           type_of(call.args[1])->shape.size());
+                           type_of(call.args[1])->shape.size()) &&
+         pays_narrow(call);
 }
 
 /// REQUIRES: is_product(call).
@@ -97,10 +98,8 @@ class Quantizer final : public ExprMutator {
     if (is_product(*e)) return product(*e);
     const Op* op = operator_of(e);
     if (!op) return visit_default(e);
-    if (op->narrow == NarrowRule::kChoice && tensors_.is_narrow(e)) {
-      if (chosen_from(e)) return quantized(e, is_symmetric(tensors_, e));
-      if (e->args[0].as<Tuple>()) return with_quantized_operands(*e);
-    }
+    bool chosen = chosen_from(e) || (is_choice(*e) && e->args[0].as<Tuple>());
+    if (chosen && tensors_.is_narrow(e)) return quantized(e, is_symmetric(tensors_, e));
     bool willing = (op->narrow == NarrowRule::kSum && tensors_.sums_narrow(*e)) ||
                    (op->narrow == NarrowRule::kMean && op->mean);
     return willing ? with_quantized_operands(*e) : visit_default(e);
@@ -112,12 +111,7 @@ class Quantizer final : public ExprMutator {
       return tensors_.is_narrow(e) && !e.as<Constant>() ? quantized(e, is_symmetric(tensors_, e)) : visit(e);
     };
     auto copy = mutate(call);
-    for (Expr& arg : copy->args) {
-      const auto* tuple = arg.as<Tuple>();
-      std::vector<Expr> items;
-      for (size_t i = 0; tuple && i < tuple->items.size(); ++i) items.push_back(read(tuple->items[i]));
-      arg = tuple ? typed_tuple(items) : read(arg);
-    }
+    for (Expr& arg : copy->args) arg = read(arg);
     return seal(std::move(copy));
   }
 
@@ -127,17 +121,34 @@ class Quantizer final : public ExprMutator {
     return quantized_[{original.get(), symmetric}] = quantized_anew(original, symmetric);
   }
   Expr quantized_anew(const Expr& original, bool symmetric) {
-    if (Expr from = chosen_from(original)) {
-      auto copy = mutate(*original.as<Call>());
-      for (size_t i = 0; i < copy->args.size(); ++i)
-        copy->args[i] = i == 0 ? quantized(from, symmetric) : visit(copy->args[i]);
-      return seal(std::move(copy));
-    }
-    Scale s = scale_of(ranges_.at(original.get()), symmetric);
+    if (Expr from = chosen_from(original)) return chosen_anew(original, quantized(from, symmetric));
+    return at_scale(original, scale_of(ranges_.at(original.get()), symmetric));
+  }
+
+  /// The operator that made `original` from another tensor, of `from` instead.
+  Expr chosen_anew(const Expr& original, const Expr& from) {
+    auto copy = mutate(*original.as<Call>());
+    copy->args[0] = from;
+    for (size_t i = 1; i < copy->args.size(); ++i) copy->args[i] = visit(copy->args[i]);
+    return seal(std::move(copy));
+  }
+
+  /// What is made of several tensors: of all at one scale, so that integers are put together.
+  Expr at_scale(const Expr& original, const Scale& s) {
+    if (Expr from = chosen_from(original)) return chosen_anew(original, at_scale(from, s));
+    const auto* call = original.as<Call>();
+    const auto* tuple = call && is_choice(*call) ? call->args[0].as<Tuple>() : nullptr;
+    if (!tuple) return through_8_bits(visit(original), s);
+    std::vector<Expr> items;
+    for (const Expr& item : tuple->items) items.push_back(at_scale(item, s));
+    return chosen_anew(original, typed_tuple(items));
+  }
+
+  static Expr through_8_bits(const Expr& e, const Scale& s) {
     Expr scale = typed_constant(full({}, kFloat32, s.scale));
     Expr zero = typed_constant(full({}, s.dtype, static_cast<double>(s.zero)));
     auto attrs = make<QuantizeAttrs>(s.dtype, int64_t{0});
-    Expr integers = typed_call("qnn.quantize", {visit(original), scale, zero}, attrs);
+    Expr integers = typed_call("qnn.quantize", {e, scale, zero}, attrs);
     return typed_call("qnn.dequantize", {integers, scale, zero}, attrs);
   }
 

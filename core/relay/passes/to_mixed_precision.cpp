@@ -12,7 +12,8 @@ namespace lathe::relay {
 namespace {
 
 bool is_product(const Call& call) {
-  return is_real_tensor(Expr(&call)) && std::all_of(call.args.begin(), call.args.end(), is_real_tensor);
+  return is_real_tensor(Expr(&call)) && std::all_of(call.args.begin(), call.args.end(), is_real_tensor) &&
+         pays_narrow(call);
 }
 
 Expr cast(const Expr& e, DataType dtype) { return typed_call("cast", {e}, make<CastAttrs>(dtype)); }
@@ -27,7 +28,7 @@ class ToMixedPrecision final : public ExprMutator {
     if (!op) return visit_default(e);
     if (op->narrow == NarrowRule::kProduct && is_product(*e)) return product(*e, *op->product);
     if (op->narrow == NarrowRule::kMean && op->mean && tensors_.is_narrow(e->args[0])) return mean(*e, *op);
-    if (op->narrow == NarrowRule::kChoice && tensors_.is_narrow(e)) return loaded(e);
+    if (is_choice(*e) && tensors_.is_narrow(e)) return loaded(e);
     std::vector<Expr> args;
     for (const Expr& arg : e->args) args.push_back(read(arg));
     if (args == e->args) return e;
@@ -65,11 +66,12 @@ class ToMixedPrecision final : public ExprMutator {
     const auto* part = original.as<Projection>();
     const Expr& source = part ? part->tuple : original;
     const Op* op = operator_of(source);
-    if (!op || op->narrow != NarrowRule::kChoice) return cast(visit(original), kBFloat16);
+    if (!op || !is_choice(*source.as<Call>())) return cast(visit(original), kBFloat16);
     Expr& chosen = chosen_[source.get()];
     if (!chosen) {
       std::vector<Expr> args = source.as<Call>()->args;
-      for (size_t i = 0; i < args.size(); ++i) args[i] = i == 0 ? stored_tensors(args[0]) : visit(args[i]);
+      for (size_t i = 0; i < args.size(); ++i)
+        args[i] = i == 0 || is_real_tensor(args[i]) ? stored_tensors(args[i]) : visit(args[i]);
       chosen = typed_call(op->name, args, source.as<Call>()->attrs);
     }
     return part ? typed_projection(chosen, part->index) : chosen;

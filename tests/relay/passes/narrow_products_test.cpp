@@ -174,5 +174,49 @@ TEST(CanonicalizeQnn, LeavesTransposedConvolutionsReal) {
   EXPECT_EQ(type_of(calls_of(plain, "nn.conv2d_transpose")[0]), kFloat32);
 }
 
+/// dense of tanh x, padded with `border` and put behind another tensor.
+Module padded_and_joined(double border) {
+  Expr x = typed_call("tanh", {typed_constant(random_tensor({6, 40}, kFloat32, 8))});
+  Expr y = typed_call("sigmoid", {typed_constant(random_tensor({6, 3}, kFloat32, 9, 4.0))});
+  Expr fill = typed_constant(full({}, kFloat32, border));
+  Expr padded = typed_call("nn.pad", {x, fill}, make<PadAttrs>(std::vector<Ints>{{0, 0}, {2, 1}}));
+  Expr joined = typed_call("concatenate", {typed_tuple({y, padded})}, make<ConcatenateAttrs>(int64_t{1}));
+  return closed(dense(joined, 20, 10));
+}
+
+TEST(Quantization, PadsWithTheZeroPointAndJoinsAtOneScale) {
+  Module given = padded_and_joined(0), fake = quantize(given, interpreted_ranges);
+  Module integers = fake_quantization_to_integer(fake);
+  for (const char* op : {"nn.pad", "concatenate"})
+    EXPECT_EQ(calls_of(integers, op)[0]->checked_type.as<TensorType>()->dtype.bits, 8) << op;
+  EXPECT_EQ(calls_of(integers, "qnn.quantize").size(), 2u) << "one for each tensor";
+  EXPECT_LT(max_relative_error(value_of(canonicalize_qnn(integers)), value_of(fake)), 1e-5);
+  EXPECT_LT(max_relative_error(value_of(fake), value_of(given)), 0.05);
+  integers = fake_quantization_to_integer(quantize(padded_and_joined(0.3), interpreted_ranges));
+  EXPECT_EQ(type_of(calls_of(integers, "nn.pad")[0]), kFloat32) << "0.3 is no element of x";
+}
+
+TEST(MixedPrecision, PadsBfloat16) {
+  Module given = padded_and_joined(0);
+  Module mixed = map_functions(given, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  EXPECT_EQ(type_of(calls_of(mixed, "nn.pad")[0]), kBFloat16);
+  EXPECT_LT(max_relative_error(value_of(mixed), value_of(given)), 0.02);
+}
+
+/// A kernel to narrow an input costs more than few products of each element save.
+TEST(MixedPrecision, LeavesProductsThatDoNotPayForNarrowInputs) {
+  auto products_of = [](int64_t rows, int64_t columns) {
+    auto x = mutate(*make_var("x", tensor_type(Ints{rows, 32}, kFloat32)));
+    x->checked_type = x->annotation;
+    Expr input = Var(seal(std::move(x)));
+    Expr weight = typed_constant(random_tensor({columns, 32}, kFloat32, 3));
+    Module module = closed(typed_call("nn.dense", {input, weight}));
+    module = map_functions(module, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+    return type_of(calls_of(module, "nn.dense")[0]->args[0]);
+  };
+  EXPECT_EQ(products_of(100, 8), kFloat32);
+  EXPECT_EQ(products_of(1, 40), kBFloat16);
+}
+
 }  // namespace
 }  // namespace lathe::relay
