@@ -6,6 +6,8 @@
 
 #include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
@@ -92,6 +94,46 @@ TEST(Precision, Float64IsNearFloat32) {
 TEST(Precision, Float64OfAQuantizedModelIsRefused) {
   relay::Module bytes = at_precision(models::build_model("dqn"), Precision::kInt8);
   EXPECT_THROW(at_precision(bytes, Precision::kFloat64), Error);
+}
+
+/// softmax(q k^T) v of three layers of x, five tokens of 2 heads of 7: no size is a multiple of a group.
+relay::Module attention() {
+  using namespace relay;
+  auto x = mutate(*make_var("x", tensor_type(Ints{5, 14}, kFloat32)));
+  x->checked_type = x->annotation;
+  relay::Var input(seal(std::move(x)));
+  auto layer = [&](const relay::Expr& e, uint64_t seed) {
+    return typed_call("nn.dense", {e, typed_constant(random_tensor({14, 14}, kFloat32, seed, 0.3))});
+  };
+  auto heads = [&](uint64_t seed) {
+    relay::Expr apart = typed_call("reshape", {layer(input, seed)}, make<ReshapeAttrs>(Ints{5, 2, 7}));
+    return typed_call("transpose", {apart}, make<TransposeAttrs>(std::optional(Ints{1, 0, 2})));
+  };
+  relay::Expr weights = typed_call("nn.softmax", {typed_call("nn.batch_matmul", {heads(1), heads(2)})});
+  relay::Expr mixed = typed_call("transpose", {typed_call("nn.matmul", {weights, heads(3)})},
+                                 make<TransposeAttrs>(std::optional(Ints{1, 0, 2})));
+  relay::Expr joined = typed_call("reshape", {mixed}, make<ReshapeAttrs>(Ints{5, 14}));
+  auto function = std::make_unique<Function>();
+  function->params = {input};
+  function->body = typed_call("add", {layer(joined, 4), input});
+  function->result_type = function->body->checked_type;
+  return make_module(seal(std::move(function)));
+}
+
+/// As kernels, which pad and pack what attention multiplies.
+TEST(Precision, AttentionOfOddSizes) {
+  std::vector<Tensor> outputs;
+  for (Precision precision : {Precision::kGiven, Precision::kBFloat16, Precision::kInt8}) {
+    auto module = runtime::Module::from_image(
+        compile_model(at_precision(attention(), precision), codegen::host_target()));
+    runtime::Executor executor(module, runtime::serial_parallel());
+    executor.set_input(0, random_tensor({5, 14}, kFloat32, /*seed=*/3));
+    executor.run();
+    outputs.push_back(executor.output(0).clone());
+  }
+  EXPECT_LT(max_relative_error(outputs[1], outputs[0]), 0.02);
+  EXPECT_GT(max_relative_error(outputs[1], outputs[0]), 0);
+  EXPECT_LT(max_relative_error(outputs[2], outputs[0]), 0.06);
 }
 
 TEST(Precision, NamesAreKnownOrRefused) {
