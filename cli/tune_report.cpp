@@ -5,17 +5,23 @@
 
 #include "cli/exit_codes.h"
 #include "cli/progress.h"
+#include "schedules/schedule.h"
+#include "tuner/shortfall.h"
 
 namespace lathe::cli {
 namespace {
 constexpr double kNoisy = 0.2;  // disturbed samples: what was found is worth less
 constexpr double kMost = 0.95;  // of the final speed: when it was reached is reported
 
+constexpr size_t kMostRows = 12;  // of the tasks far below their limits
+
 struct Row {
   const tuner::Task& task;
   const tuner::TaskState& state;
-  double after = 0;  // seconds, confirmed
-  double error = 0;  // relative, of the outputs
+  double after = 0;        // seconds, confirmed
+  double error = 0;        // relative, of the outputs
+  double model_share = 0;  // of the kernels' time in one run of the model
+  std::string why;         // it is far below its limit; "" when it is not
   Roofline limit;
   double gflops() const { return after > 0 ? task.flops / after / 1e9 : 0; }
 };
@@ -53,6 +59,36 @@ void print_limits(const MachineLimits& limits, int threads) {
       "share: the least time these allow the direct algorithm, over the time taken "
       "(docs/reading-a-report.md)\n",
       threads, threads == 1 ? "" : "s", limits.flops / 1e9, limits.bandwidth / 1e9);
+}
+
+/// Those far below their limits, the most of the model's time first.
+std::vector<const Row*> rows_below(std::span<const Row> rows) {
+  std::vector<const Row*> below;
+  for (const Row& row : rows)
+    if (!row.why.empty()) below.push_back(&row);
+  std::stable_sort(below.begin(), below.end(),
+                   [](const Row* a, const Row* b) { return a->model_share > b->model_share; });
+  return below;
+}
+
+double model_share(std::span<const Row* const> rows) {
+  double share = 0;
+  for (const Row* row : rows) share += row->model_share;
+  return share;
+}
+
+void print_below(std::span<const Row> rows) {
+  const std::vector<const Row*> below = rows_below(rows);
+  if (below.empty()) {
+    fmt::print("no task is below {:.0f}% of its own limit\n", 100 * tuner::kFarBelow);
+    return;
+  }
+  fmt::print("{} of {} tasks, {:.1f}% of the kernels' time, are below {:.0f}% of their own limits:\n",
+             below.size(), rows.size(), 100 * model_share(below), 100 * tuner::kFarBelow);
+  for (const Row* row : std::span(below).first(std::min(below.size(), kMostRows)))
+    fmt::print("  {:<40} {:>5.1f}% of the time, {:>3.0f}% of {}: {}\n", short_name(row->task),
+               100 * row->model_share, 100 * row->limit.share(row->after), row->limit.name(), row->why);
+  if (below.size() > kMostRows) fmt::print("  and {} more\n", below.size() - kMostRows);
 }
 
 struct Report {
@@ -104,6 +140,7 @@ void print_text(const Report& report) {
   const tuner::SessionStatus& status = search.status;
   print_table(report.rows);
   print_limits(limits, static_cast<int>(report.job.threads));
+  print_below(report.rows);
   if (status.quality.samples > 0)
     fmt::print(
         "cost model on held-out candidates: rank correlation {:.2f}, recall of the fastest fifth {:.2f}\n",
@@ -134,6 +171,8 @@ nlohmann::json task_json(const Row& row, const MachineLimits& limits) {
           {"limit", row.limit.name()},
           {"limit_us", row.limit.seconds * 1e6},
           {"limit_share", row.limit.share(row.after)},
+          {"model_share", row.model_share},
+          {"why_below_limit", row.why},
           {"relative_error", row.error},
           {"trials", row.state.trials},
           {"failures", failures_by_kind(row.state)}};
@@ -173,6 +212,7 @@ void print_json(const Report& report) {
                              {"canary", search.disturbance.canary}}},
                            {"rounding_error", shipment.rounding_error},
                            {"tasks", tasks},
+                           {"share_far_below_limit", model_share(rows_below(report.rows))},
                            {"peak_gflops", limits.flops / 1e9},
                            {"memory_gbps", limits.bandwidth / 1e9},
                            {"rank_correlation", search.status.quality.spearman},
@@ -198,8 +238,18 @@ void print_json(const Report& report) {
   fmt::print("{}\n", object.dump());
 }
 
+/// Why the task stays far below its limit; "" when it does not, or was not measured.
+std::string why_below(const Row& row) {
+  if (row.after <= 0 || row.limit.share(row.after) >= tuner::kFarBelow || row.state.best_seconds <= 0)
+    return "";
+  return tuner::shortfall_text(
+      schedule::replay(row.state.best, row.task.workload), row.after,
+      {.trials = row.state.trials, .since_best = row.state.since_best, .exhausted = row.state.exhausted});
+}
+
 std::vector<Row> rows_of(std::span<const tuner::Task> tasks, const TuneOutcome& outcome) {
   std::vector<Row> rows;
+  double model = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
     const auto& [seconds, relative_error] = outcome.search.winners[i];
     rows.push_back({.task = tasks[i],
@@ -207,6 +257,11 @@ std::vector<Row> rows_of(std::span<const tuner::Task> tasks, const TuneOutcome& 
                     .after = seconds,
                     .error = relative_error,
                     .limit = roofline(tasks[i].flops, tasks[i].bytes, outcome.limits)});
+    model += static_cast<double>(tasks[i].calls) * seconds;
+  }
+  for (Row& row : rows) {
+    if (model > 0) row.model_share = static_cast<double>(row.task.calls) * row.after / model;
+    row.why = why_below(row);
   }
   return rows;
 }

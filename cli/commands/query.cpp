@@ -2,6 +2,7 @@
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -9,7 +10,10 @@
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "core/tir/roofline.h"
+#include "core/tir/text.h"
 #include "db/store.h"
+#include "schedules/schedule.h"
+#include "tuner/shortfall.h"
 #include "workers/device.h"
 
 namespace lathe::cli {
@@ -84,6 +88,60 @@ Answer best(db::Store& store, const Question& question) {
   return answer;
 }
 
+/// What is measured by the best record of each task, against the roofline of its device.
+struct Standing {
+  const db::Coverage* task;
+  Roofline limit;
+  double model_share = 0;
+};
+
+std::vector<Standing> standings(db::Store& store, std::span<const db::Coverage> tasks) {
+  std::vector<Standing> result;
+  double model = 0;
+  for (const db::Coverage& task : tasks) {
+    if (!task.best) continue;
+    const db::Measurement& measurement = task.best->measurement;
+    auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
+    if (!limits) continue;
+    result.push_back({&task, roofline(task.flops, store.workload(task.task.workload).bytes, *limits)});
+    result.back().model_share = static_cast<double>(task.task.calls) * measurement.seconds;
+    model += result.back().model_share;
+  }
+  for (Standing& standing : result) standing.model_share /= model;
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Standing& a, const Standing& b) { return a.model_share > b.model_share; });
+  return result;
+}
+
+/// "" when the record is of a version whose schedules no longer apply.
+std::string why_below(db::Store& store, const db::Coverage& task) {
+  const db::Measurement& measurement = task.best->measurement;
+  try {
+    tir::Func workload = tir::parse_func(store.workload(task.task.workload).text);
+    return tuner::shortfall_text(schedule::replay(schedule::parse_trace(measurement.trace), workload),
+                                 measurement.seconds, {.trials = task.measured});
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+Answer below_limit(db::Store& store, const Question& question) {
+  db::ModelId model = required_model(store, question);
+  Answer answer{{"task", "calls", "us", "model_share", "limit", "share", "measured", "why"}, {}, false};
+  const std::vector<db::Coverage> tasks = store.coverage(model, query_for(store, question));
+  for (const Standing& standing : standings(store, tasks)) {
+    answer.found = true;
+    const db::Measurement& measurement = standing.task->best->measurement;
+    double share = standing.limit.share(measurement.seconds);
+    if (share >= tuner::kFarBelow) continue;
+    answer.rows.push_back({standing.task->task.name, standing.task->task.calls,
+                           microseconds(measurement.seconds), std::round(standing.model_share * 1e3) / 1e3,
+                           standing.limit.name(), std::round(share * 1e3) / 1e3, standing.task->measured,
+                           why_below(store, *standing.task)});
+  }
+  return answer;
+}
+
 Answer history(db::Store& store, const Question& question) {
   db::ModelId model = required_model(store, question);
   db::BestQuery query = query_for(store, question);
@@ -126,7 +184,8 @@ struct Kind {
   const char* name;
   Answer (*answer)(db::Store&, const Question&);
 };
-constexpr Kind kAnswers[] = {{"best", best}, {"history", history}, {"jobs", jobs}, {"devices", devices}};
+constexpr Kind kAnswers[] = {
+    {"best", best}, {"below-limit", below_limit}, {"history", history}, {"jobs", jobs}, {"devices", devices}};
 
 const Kind& kind_of(const std::string& what) {
   std::vector<std::string> names;
@@ -135,7 +194,7 @@ const Kind& kind_of(const std::string& what) {
     names.emplace_back(kind.name);
   }
   std::string hint = did_you_mean(what, names);
-  fail("tune query: `{}` is not one of best, history, jobs, devices{}", what, hint);
+  fail("tune query: `{}` is not one of best, below-limit, history, jobs, devices{}", what, hint);
 }
 
 std::string cell_text(const nlohmann::json& cell) {
@@ -177,10 +236,13 @@ void print_json(const Answer& answer) {
 
 int query_command(Flags& flags) {
   Question question;
-  flags.add("WHAT", question.what, "best, history, jobs or devices", Flags::Need::kRequired);
-  flags.add("--model", question.model, "the model asked about (best, history)");
-  flags.add("--target", question.target, "the target asked about (best, history)");
-  flags.add("--threads", question.threads, 0, 1024, "prefer results with this many threads; 0: any (best)");
+  flags.add("WHAT", question.what,
+            "best, below-limit (tasks below 30% of their own limits, and why), history, jobs or devices",
+            Flags::Need::kRequired);
+  flags.add("--model", question.model, "the model asked about (best, below-limit, history)");
+  flags.add("--target", question.target, "the target asked about (best, below-limit, history)");
+  flags.add("--threads", question.threads, 0, 1024,
+            "prefer results with this many threads; 0: any (best, below-limit)");
   flags.add("--limit", question.limit, 1, 1'000'000, "rows, or rows a task (jobs, history)");
   flags.add("--db", question.database, "the tuning database");
   flags.add("--json", question.json, "print a JSON array");

@@ -165,7 +165,8 @@ TEST_F(ModelCommands, MistakesAreOneMessageAndExitCode2) {
   expect_error("compile --untuned --db x --model dqn", "tune compile: ");
   expect_error("compile --untuned --precision fp64 --model dqn", "--precision fp64: must be given, ");
   expect_error("query best --model dqn --db " + folder_ + "/none.db", "");
-  expect_error("query bets --db " + folder_ + "/none.db", "tune query: `bets` is not one of best, history, ");
+  expect_error("query bets --db " + folder_ + "/none.db",
+               "tune query: `bets` is not one of best, below-limit, history, ");
 }
 
 TEST_F(ModelCommands, AnInterruptIsExitCode130) {

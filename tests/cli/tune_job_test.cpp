@@ -126,6 +126,31 @@ TEST_F(TuneJobs, EndsWhenTheTargetLatencyIsReached) {
   EXPECT_THAT(job.output, HasSubstr(", which misses it"));
 }
 
+TEST_F(TuneJobs, SaysWhichTasksAreFarBelowTheirLimits) {
+  Finished job = tune(job_flags(12));
+  ASSERT_EQ(job.code, 0) << job.output;
+  nlohmann::json report = last_line(job.output);
+  double share = 0, all = 0;
+  size_t below = 0;
+  for (const auto& task : report["tasks"]) {
+    all += task["model_share"].get<double>();
+    bool far = task["after_us"] > 0 && task["limit_share"] < 0.3;
+    EXPECT_EQ(far, task["why_below_limit"] != "") << task;
+    below += far;
+    if (far) share += task["model_share"].get<double>();
+  }
+  EXPECT_NEAR(all, 1, 1e-6);
+  EXPECT_NEAR(report["share_far_below_limit"].get<double>(), share, 1e-6);
+  Finished known = tune("query below-limit --model dqn --json --db " + path("t.db"));
+  ASSERT_EQ(known.code, 0) << known.output;
+  for (const auto& task : last_line(known.output)) {
+    EXPECT_LT(task["share"].get<double>(), 0.3);
+    EXPECT_GT(task["model_share"].get<double>(), 0);
+    EXPECT_THAT(task["limit"], AnyOf("compute", "memory"));
+    EXPECT_TRUE(task["why"].is_string());
+  }
+}
+
 /// The default schedule of a sum is all that a job of one trial knows: there is nothing to be better than.
 TEST_F(TuneJobs, ABuildThatIsTheUntunedOneIsSaidToBe) {
   std::ofstream(path("sum.relay")) << R"(#[version = "0.0.5"]
