@@ -15,6 +15,7 @@
 
 #include "bench/main.h"
 #include "bench/pipeline_measurer.h"
+#include "bench/ranking.h"
 #include "core/codegen/host_target.h"
 #include "core/support/statistics.h"
 #include "schedules/schedule.h"
@@ -218,53 +219,6 @@ json speed_curve(std::span<const Search> searches, Kind kind, const std::map<std
   return curve;
 }
 
-// ---- The cost model on tasks it has not seen ----
-
-struct Ranking {
-  std::string task;
-  size_t candidates = 0;
-  double spearman = 0, top1_in_1 = 0, top1_in_10 = 0;  // shares of the truly fastest hundredth found
-};
-
-/// The `count` largest, as indices.
-std::vector<size_t> largest(const std::vector<float>& values, size_t count) {
-  std::vector<size_t> order(values.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] > values[b]; });
-  order.resize(std::min(order.size(), count));
-  return order;
-}
-
-/// The share of the fastest hundredth of `speeds` that is among the best-scored `share` of all.
-double recall_of_top(const std::vector<float>& scores, const std::vector<float>& speeds, double share) {
-  const auto part = [&](double of) {
-    return static_cast<size_t>(std::ceil(of * static_cast<double>(speeds.size())));
-  };
-  std::vector<size_t> wanted = largest(speeds, part(0.01)), found = largest(scores, part(share));
-  size_t hits = 0;
-  for (size_t i : wanted) hits += std::count(found.begin(), found.end(), i) > 0;
-  return static_cast<double>(hits) / static_cast<double>(wanted.size());
-}
-
-Ranking rank_unseen(const std::vector<tuner::Sample>& samples, int held_out, const std::string& name) {
-  std::vector<tuner::Sample> seen;
-  std::vector<tuner::Features> unseen;
-  std::vector<float> speeds;
-  for (const tuner::Sample& sample : samples) {
-    if (sample.task != held_out) {
-      seen.push_back(sample);
-    } else if (std::isfinite(sample.seconds)) {
-      unseen.push_back(sample.features);
-      speeds.push_back(static_cast<float>(1 / sample.seconds));
-    }
-  }
-  tuner::CostModel model;
-  model.train(seen);
-  std::vector<float> scores = model.predict(unseen);
-  return {name, speeds.size(), spearman(scores, speeds), recall_of_top(scores, speeds, 0.01),
-          recall_of_top(scores, speeds, 0.1)};
-}
-
 // ---- The report ----
 
 void print_tables(const json& report) {
@@ -311,8 +265,11 @@ json report_of(const Settings& settings, std::span<const Search> searches, std::
                                {"gflops", task.flops / fastest.at(task.digest) / 1e9}});
   const std::vector<tuner::Sample> samples = samples_of(searches, tasks, target);
   for (size_t i = 0; i < tasks.size() && tasks.size() > 1; ++i) {
-    Ranking r = rank_unseen(samples, static_cast<int>(i), tasks[i].name);
-    report["unseen_tasks"].push_back({{"task", r.task},
+    std::vector<tuner::Sample> seen, unseen;
+    for (const tuner::Sample& sample : samples)
+      (sample.task == static_cast<int>(i) ? unseen : seen).push_back(sample);
+    Ranking r = rank_unseen(seen, unseen);
+    report["unseen_tasks"].push_back({{"task", tasks[i].name},
                                       {"candidates", r.candidates},
                                       {"spearman", r.spearman},
                                       {"top1_in_1", r.top1_in_1},

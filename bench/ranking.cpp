@@ -1,0 +1,47 @@
+#include "bench/ranking.h"
+
+#include <algorithm>
+
+#include "core/support/statistics.h"
+
+namespace lathe::bench {
+namespace {
+
+/// The `count` largest, as indices.
+std::vector<size_t> largest(const std::vector<float>& values, size_t count) {
+  std::vector<size_t> order(values.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] > values[b]; });
+  order.resize(std::min(order.size(), count));
+  return order;
+}
+
+/// The share of the fastest hundredth of `speeds` that is among the best-scored `share` of all.
+double recall_of_top(const std::vector<float>& scores, const std::vector<float>& speeds, double share) {
+  const auto part = [&](double of) {
+    return static_cast<size_t>(std::ceil(of * static_cast<double>(speeds.size())));
+  };
+  std::vector<size_t> wanted = largest(speeds, part(0.01)), found = largest(scores, part(share));
+  size_t hits = 0;
+  for (size_t i : wanted) hits += std::count(found.begin(), found.end(), i) > 0;
+  return static_cast<double>(hits) / static_cast<double>(wanted.size());
+}
+
+}  // namespace
+
+Ranking rank_unseen(std::span<const tuner::Sample> seen, std::span<const tuner::Sample> unseen) {
+  std::vector<tuner::Features> features;
+  std::vector<float> speeds;
+  for (const tuner::Sample& sample : unseen) {
+    if (!std::isfinite(sample.seconds)) continue;
+    features.push_back(sample.features);
+    speeds.push_back(static_cast<float>(1 / sample.seconds));
+  }
+  tuner::CostModel model;
+  model.train(seen);
+  std::vector<float> scores = model.predict(features);
+  return {speeds.size(), spearman(scores, speeds), recall_of_top(scores, speeds, 0.01),
+          recall_of_top(scores, speeds, 0.1)};
+}
+
+}  // namespace lathe::bench
