@@ -142,21 +142,6 @@ std::vector<BlockHandle> Schedule::run_blocks(const char* name, std::vector<Inpu
 
 BlockHandle Schedule::get_block(const std::string& name) { return run_blocks("get_block", {name})[0]; }
 std::vector<LoopHandle> Schedule::get_loops(BlockHandle block) { return run_loops("get_loops", {block}); }
-std::vector<BlockHandle> Schedule::get_child_blocks(BlockHandle block) {
-  return run_blocks("get_child_blocks", {block});
-}
-std::vector<BlockHandle> Schedule::get_producers(BlockHandle block) {
-  return run_blocks("get_producers", {block});
-}
-std::vector<BlockHandle> Schedule::get_consumers(BlockHandle block) {
-  return run_blocks("get_consumers", {block});
-}
-
-std::vector<IntHandle> Schedule::sample_perfect_tile(LoopHandle loop, int64_t parts, int64_t max_innermost,
-                                                     Decision decision) {
-  return all_of<IntHandle>(
-      run(primitive("sample_perfect_tile"), {loop, parts, max_innermost}, std::move(decision)));
-}
 IntHandle Schedule::sample_categorical(const std::vector<int64_t>& candidates, Decision decision) {
   return std::get<IntHandle>(
       run(primitive("sample_categorical"), inputs_of(candidates), std::move(decision))[0]);
@@ -192,9 +177,6 @@ void Schedule::annotate(LoopHandle loop, const std::string& key, const Factor& v
   std::vector<Input> inputs{loop, key};
   std::visit([&](const auto& v) { inputs.emplace_back(v); }, value);
   run(primitive("annotate_loop"), std::move(inputs));
-}
-void Schedule::annotate(BlockHandle block, const std::string& key, int64_t value) {
-  run(primitive("annotate_block"), {block, key, value});
 }
 
 BlockHandle Schedule::cache_read(BlockHandle block, int64_t read, Scope scope) {

@@ -68,11 +68,6 @@ class Schedule {
   // The primitives, one line each; primitives/*.cpp say what they do.
   BlockHandle get_block(const std::string& name);
   std::vector<LoopHandle> get_loops(BlockHandle block);
-  std::vector<BlockHandle> get_child_blocks(BlockHandle block);
-  std::vector<BlockHandle> get_producers(BlockHandle block);
-  std::vector<BlockHandle> get_consumers(BlockHandle block);
-  std::vector<IntHandle> sample_perfect_tile(LoopHandle loop, int64_t parts, int64_t max_innermost,
-                                             Decision decision = {});
   IntHandle sample_categorical(const std::vector<int64_t>& candidates, Decision decision = {});
   std::vector<IntHandle> sample_tuple(int64_t width, const std::vector<int64_t>& values,
                                       Decision decision = {});
@@ -86,7 +81,6 @@ class Schedule {
   void unroll(LoopHandle loop);
   void dot_product(LoopHandle loop);
   void annotate(LoopHandle loop, const std::string& key, const Factor& value);
-  void annotate(BlockHandle block, const std::string& key, int64_t value);
   BlockHandle cache_read(BlockHandle block, int64_t read, tir::Scope scope);
   BlockHandle cache_write(BlockHandle block, int64_t write, tir::Scope scope);
   void set_scope(BlockHandle block, int64_t write, tir::Scope scope);

@@ -3,8 +3,8 @@
 //
 //   b0 = get_block("conv2d")
 //   l1, l2 = get_loops(b0)
-//   v3, v4 = sample_perfect_tile(l1, 2, 16) -> 8, 4
-//   l5, l6 = split(l1, v3, v4)
+//   v3 = sample_categorical(8, 16, 32) -> 1
+//   l4, l5 = split(l1, 0, v3)
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How loops run, and hints on loops and blocks.
+// How loops run, and hints on them.
 #include "core/tir/passes/vectorize_loops.h"
 #include "schedules/anatomy.h"
 #include "schedules/coverage.h"
@@ -104,13 +104,6 @@ void annotate_loop(Application& a) {
                    }));
 }
 
-void annotate_block(Application& a) {
-  Path path = a.block(0);
-  a.func = replace(a.func, path.back(), changed(path.back().cast<Block>(), [&](Block& copy) {
-                     copy.annotations[a.text(1)] = a.number(2);
-                   }));
-}
-
 using enum InputKind;
 constexpr Primitive kPrimitives[] = {
     {"parallel", "for i: S  ->  parallel for i: S", {{kLoop}}, parallel},
@@ -121,8 +114,10 @@ constexpr Primitive kPrimitives[] = {
      "cast(x[0]) * cast(y[i, 0]) + ... + cast(x[3]) * cast(y[i, 3])",
      {{kLoop}},
      dot_product},
-    {"annotate_loop", "for i: S  ->  for i {key: value}: S, for value 0 without the key", {{kLoop, kText, kInt}}, annotate_loop},
-    {"annotate_block", "block b: S  ->  block b {key: value}: S", {{kBlock, kText, kInt}}, annotate_block},
+    {"annotate_loop",
+     "for i: S  ->  for i {key: value}: S, for value 0 without the key",
+     {{kLoop, kText, kInt}},
+     annotate_loop},
 };
 }  // namespace
 

@@ -25,7 +25,7 @@ std::vector<std::string> seeds() {
   schedule::Schedule s(dense(), 1);
   auto block = s.get_block("dense");
   auto loops = s.get_loops(block);
-  auto tiles = s.sample_perfect_tile(loops[1], 2, 8);
+  auto tiles = s.sample_tuple(2, {8, 2, 4, 4, 2, 8});
   auto parts = s.split(loops[1], {tiles[0], tiles[1]});
   s.reorder({parts[0], loops[2], parts[1]});
   s.decompose_reduction(block, loops[2]);

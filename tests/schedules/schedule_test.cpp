@@ -23,13 +23,13 @@ std::string message_of(const std::function<void()>& action) {
 TEST(Trace, ReadsAsText) {
   Schedule s(matmul(5, 48, 12));
   auto loops = s.get_loops(s.get_block("matmul"));
-  auto sizes = s.sample_perfect_tile(loops[1], 2, 16, {3, 16});
+  auto sizes = s.sample_tuple(2, {6, 8, 3, 16}, {1});
   s.vectorize(s.split(loops[1], {sizes[0], sizes[1]})[1]);
   s.annotate(loops[0], "key", 7);
   EXPECT_EQ(to_text(s.trace()),
             "b0 = get_block(\"matmul\")\n"
             "l1, l2, l3 = get_loops(b0)\n"
-            "v4, v5 = sample_perfect_tile(l2, 2, 16) -> 3, 16\n"
+            "v4, v5 = sample_tuple(2, 6, 8, 3, 16) -> 1\n"
             "l6, l7 = split(l2, v4, v5)\n"
             "vectorize(l7)\n"
             "annotate_loop(l1, \"key\", 7)\n");
