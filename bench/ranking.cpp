@@ -16,12 +16,14 @@ std::vector<size_t> largest(const std::vector<float>& values, size_t count) {
   return order;
 }
 
+size_t part_of(const std::vector<float>& all, double share) {
+  return static_cast<size_t>(std::ceil(share * static_cast<double>(all.size())));
+}
+
 /// The share of the fastest hundredth of `speeds` that is among the best-scored `share` of all.
 double recall_of_top(const std::vector<float>& scores, const std::vector<float>& speeds, double share) {
-  const auto part = [&](double of) {
-    return static_cast<size_t>(std::ceil(of * static_cast<double>(speeds.size())));
-  };
-  std::vector<size_t> wanted = largest(speeds, part(0.01)), found = largest(scores, part(share));
+  std::vector<size_t> wanted = largest(speeds, part_of(speeds, 0.01)),
+                      found = largest(scores, part_of(speeds, share));
   size_t hits = 0;
   for (size_t i : wanted) hits += std::count(found.begin(), found.end(), i) > 0;
   return static_cast<double>(hits) / static_cast<double>(wanted.size());
@@ -40,8 +42,10 @@ Ranking rank_unseen(std::span<const tuner::Sample> seen, std::span<const tuner::
   tuner::CostModel model;
   model.train(seen);
   std::vector<float> scores = model.predict(features);
+  float of_first = 0;
+  for (size_t i : largest(scores, part_of(speeds, 0.1))) of_first = std::max(of_first, speeds[i]);
   return {speeds.size(), spearman(scores, speeds), recall_of_top(scores, speeds, 0.01),
-          recall_of_top(scores, speeds, 0.1)};
+          recall_of_top(scores, speeds, 0.1), of_first / *std::max_element(speeds.begin(), speeds.end())};
 }
 
 }  // namespace lathe::bench

@@ -151,29 +151,31 @@ std::vector<tuner::Sample> seen_by(const Model& model, std::span<const Row> rows
 
 void print_group(const char* name, const std::vector<Ranking>& rankings) {
   if (rankings.empty()) return;
-  double in_1 = 0, in_10 = 0, rank = 0;
+  double in_1 = 0, in_10 = 0, rank = 0, speed = 0;
   size_t candidates = 0;
   for (const Ranking& each : rankings) {
-    in_1 += each.top1_in_1, in_10 += each.top1_in_10, rank += each.spearman;
+    in_1 += each.top1_in_1, in_10 += each.top1_in_10, rank += each.spearman, speed += each.speed_of_10;
     candidates += each.candidates;
   }
   const auto count = static_cast<double>(rankings.size());
-  fmt::print("| **{}, {} tasks** | | {} | {:.2f} | {:.2f} | {:.2f} |\n", name, rankings.size(), candidates,
-             rank / count, in_1 / count, in_10 / count);
+  fmt::print("| **{}, {} tasks** | | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} |\n", name, rankings.size(),
+             candidates, rank / count, in_1 / count, in_10 / count, speed / count);
 }
 
 void print_report(std::span<const Row> rows) {
   fmt::print(
-      "| model | task | candidates | rank correlation | fastest 1% in the first 1% | in the first 10% |\n"
-      "|---|---|---|---|---|---|\n");
+      "| model | task | candidates | rank correlation | fastest 1% in the first 1% | in the first 10% | "
+      "speed of the first 10% |\n"
+      "|---|---|---|---|---|---|---|\n");
   std::vector<Ranking> of_kind[2];
   for (const Row& row : rows) {
     std::vector<tuner::Sample> seen = seen_by(*row.model, rows);
     if (seen.empty() || row.samples.size() < kFewest) continue;
     Ranking ranking = rank_unseen(seen, row.samples);
     of_kind[row.model->transformer].push_back(ranking);
-    fmt::print("| {} | {} | {} | {:.2f} | {:.2f} | {:.2f} |\n", row.model->name, row.task->name,
-               ranking.candidates, ranking.spearman, ranking.top1_in_1, ranking.top1_in_10);
+    fmt::print("| {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} |\n", row.model->name, row.task->name,
+               ranking.candidates, ranking.spearman, ranking.top1_in_1, ranking.top1_in_10,
+               ranking.speed_of_10);
   }
   print_group("CNNs", of_kind[0]);
   print_group("transformers", of_kind[1]);
