@@ -110,6 +110,8 @@ void Flags::add_duration(const char* name, double& seconds, const char* help) {
 
 void Flags::exclude(const char* a, const char* b) { parser_->app.get_option(a)->excludes(b); }
 
+bool Flags::given(const char* name) const { return parser_->app.get_option(name)->count() > 0; }
+
 bool Flags::parse() {
   CLI::App& app = parser_->app;
   std::vector<std::string> reversed(arguments_.rbegin(), arguments_.rend());  // as CLI11 wants it

@@ -36,6 +36,8 @@ class Flags {
   /// True when the command is to go on; false after --help has been printed. Throws Error with the nearest
   /// name for an unknown flag.
   bool parse();
+  /// Whether the flag was on the command line. REQUIRES: parsed; it was added.
+  bool given(const char* name) const;
 
  private:
   struct Parser;

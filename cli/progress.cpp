@@ -97,7 +97,7 @@ ChoiceProgress::~ChoiceProgress() {
 void ChoiceProgress::show(const tuner::ChoiceStatus& status) {
   using namespace std::chrono_literals;
   auto now = std::chrono::steady_clock::now();
-  if (quiet_ || now - last_ < (terminal_ ? 0ms : 5000ms)) return;
+  if (quiet_ || status.before <= 0 || now - last_ < (terminal_ ? 0ms : 5000ms)) return;
   last_ = now;
   fmt::print(stderr, "{}[{:>5.0f} s] whole model: {} exchanges tried, {} -> {}{}",
              terminal_ ? "\r\x1b[2K" : "", std::chrono::duration<double>(now - begun_).count(),

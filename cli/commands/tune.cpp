@@ -35,7 +35,7 @@ int tune_command(Flags& flags) {
   flags.add("--precision", job.precision,
             "given, bf16, int8 (calibrated on random inputs), or float64 (slow: for comparisons)");
   flags.add("--trials", job.trials, 0, int64_t{1} << 40,
-            "candidates to measure; 0: no limit (give --time then)");
+            "candidates to measure; 0: no limit (give --time then), as where --time alone is given");
   flags.add_duration("--time", job.seconds, "stop searching after this long");
   flags.add_positive("--target-latency", job.target_ms,
                      "stop searching once the model's kernels together take no more milliseconds than this");
@@ -52,6 +52,7 @@ int tune_command(Flags& flags) {
   add_farm_flags(flags, job);
   if (!flags.parse()) return kSuccess;
   job.shapes = parse_shapes(shapes);
+  if (flags.given("--time") && !flags.given("--trials")) job.trials = 0;
   return run_tune_job_here(std::move(job), std::nullopt);
 }
 

@@ -108,6 +108,14 @@ TEST_F(TuneJobs, ChoosesOverTheWholeModel) {
   EXPECT_EQ(read_file(path("again.lathe")), read_file(report["module"]));
 }
 
+TEST_F(TuneJobs, ATimeAloneIsTheWholeBudget) {
+  Finished job = tune(fmt::format("--model dqn --target cpu --threads 1 --time 1s --db {} --out {}",
+                                  path("t.db"), path("out")));
+  ASSERT_EQ(job.code, 0) << job.output;
+  EXPECT_THAT(tune("query jobs --json --db " + path("t.db")).output, HasSubstr("\"state\":\"done\""));
+  EXPECT_THAT(job.output, ::testing::Not(HasSubstr("/512 trials")));
+}
+
 /// A target that the default schedules meet ends the search as soon as all tasks were measured.
 TEST_F(TuneJobs, EndsWhenTheTargetLatencyIsReached) {
   Finished job = tune(job_flags(400) + " --target-latency 1000");
