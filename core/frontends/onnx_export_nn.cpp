@@ -120,6 +120,15 @@ void matmul(Exporter& e, const Written& w) {
   e.node("MatMul", names, w.output());
 }
 
+template <typename A>
+void quantized_matmul(Exporter& e, const Written& w) {
+  const A& a = w.attrs<A>();
+  Names names{w.args[0], w.args[1], w.args[2], w.args[3]};
+  if (a.transpose_a) names[0] = last_two_swapped(e, names[0], w.rank(0));
+  if (a.transpose_b) names[1] = last_two_swapped(e, names[1], w.rank(1));
+  e.node("MatMulInteger", names, w.output());
+}
+
 /// A vector along an axis, shaped to broadcast against the first argument.
 std::string along(Exporter& e, const Written& w, size_t arg, int64_t axis) {
   Ints shape(static_cast<size_t>(w.rank(0) - axis), 1);
@@ -291,8 +300,12 @@ constexpr ExportRow kRows[] = {
     {"nn.conv1d_transpose", conv_transpose},
     {"nn.conv2d_transpose", conv_transpose},
     {"nn.conv3d_transpose", conv_transpose},
+    {"qnn.conv1d", quantized_conv},
     {"qnn.conv2d", quantized_conv},
+    {"qnn.conv3d", quantized_conv},
     {"qnn.dense", quantized_dense},
+    {"qnn.matmul", quantized_matmul<relay::MatmulAttrs>},
+    {"qnn.batch_matmul", quantized_matmul<relay::BatchMatmulAttrs>},
     {"nn.max_pool1d", pool, "MaxPool"},
     {"nn.max_pool2d", pool, "MaxPool"},
     {"nn.max_pool3d", pool, "MaxPool"},
