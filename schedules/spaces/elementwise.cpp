@@ -345,6 +345,11 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target, co
   constexpr int64_t kMostVectors = 16, kMostRows = 8, kMostColumns = 4;
   if (s.get_loops(block).empty() || schedule_transposed(s, block, target, policy)) return;
   const Ref<Block> body = s[block];
+  std::vector<LoopHandle> lines = s.get_loops(block);
+  if (vectorize_packed(s, block, lines, target)) {
+    if (pays_in_parallel(iterations(*body), target)) run_parallel(s, lines, target);
+    return;
+  }
   ElementLoops loops = element_loops(s, block, target, policy);
   int64_t extent = int_value(s[loops.inner]->extent), width = loops.width;
   const int64_t copies = copies_worth(body->body.as<Store>()->value),
