@@ -173,31 +173,19 @@ bool holds_groups(const Block& block, const Reading& reading, const Var& k, int6
   return whole;
 }
 
-/// Results that share each vector of the operand that is not broadcast.
-double rows_of(const Block& block, const std::vector<Reading>& readings, const Var& lane) {
-  double rows = 1;
-  for (const BlockIter& iter : block.iters) {
-    if (iter.kind == IterKind::kReduce || iter.var.same_as(lane.get())) continue;
-    bool shared = std::all_of(readings.begin(), readings.end(), [&](const Reading& reading) {
-      auto region = std::find_if(block.reads.begin(), block.reads.end(),
-                                 [&](const Region& r) { return r.buffer == reading.buffer; });
-      return !reading.varies || std::none_of(region->ranges.begin(), region->ranges.end(),
-                                             [&](const Range& r) { return uses_var(r.min, iter.var.get()); });
-    });
-    if (shared) rows *= static_cast<double>(int_value(iter.extent));
-  }
-  return rows;
-}
-
-/// Whether to group products, which needs both operands packed: of a constant always; a copy in each run has
-/// to pay by the rows of results that share it.
-bool chooses_groups(Schedule& s, const Block& block, const std::vector<Reading>& readings, const Var& lane,
-                    const Target& target, const Policy& policy) {
-  bool ahead = std::all_of(readings.begin(), readings.end(), [&](const Reading& reading) {
-    return !reading.varies || is_constant_param(s.func(), reading.buffer);
-  });
-  if (ahead) return true;
-  int64_t preferred = rows_of(block, readings, lane) >= static_cast<double>(target.lanes()) ? 1 : 0;
+/// Whether to group products, which needs both operands packed. Those that are not constant are copied in
+/// each run: enough products of each element have to pay for that.
+bool chooses_groups(Schedule& s, const Block& block, const Grouping& groups,
+                    const std::vector<Reading>& copied, const Target& target, const Policy& policy) {
+  constexpr double kCopyCycles = 1;  // of an element; vectors of products take one as well
+  double elements = 0;
+  for (const Reading& reading : copied)
+    if (!is_constant_param(s.func(), reading.buffer))
+      elements += static_cast<double>(byte_size(reading.buffer) / reading.buffer->dtype.bytes());
+  if (elements == 0) return true;
+  auto length = static_cast<double>(groups.length), products = static_cast<double>(iterations(block));
+  double saved = products * (1 - 1 / length) / static_cast<double>(target.lanes());
+  int64_t preferred = saved >= kCopyCycles * elements ? 1 : 0;
   bool heuristic = policy.decide == Decide::kHeuristic;
   return s[s.sample_categorical({0, 1}, heuristic ? Decision{preferred} : Decision{})] == 1;
 }
@@ -227,9 +215,11 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
     return !reading.varies && int_value(iter.extent) % groups->length == 0 &&
            holds_groups(*block, reading, iter.var, groups->length);
   };
+  std::vector<Reading> copied;
   for (const Reading& reading : readings)
-    if (groups && !in_place(reading) && !is_packable(reading)) groups.reset();
-  if (groups && !chooses_groups(s, *block, readings, lane, target, policy)) groups.reset();
+    if (groups && !in_place(reading)) copied.push_back(reading);
+  if (!std::all_of(copied.begin(), copied.end(), is_packable)) groups.reset();
+  if (groups && !chooses_groups(s, *block, *groups, copied, target, policy)) groups.reset();
   std::vector<bool> stays;
   for (const Reading& reading : readings) stays.push_back(groups && in_place(reading));
   BlockHandle handle = s.get_block(name);

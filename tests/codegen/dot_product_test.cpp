@@ -52,7 +52,7 @@ TEST(DotProduct, OfAnySizeAndOrder) {
     for (bool transpose_y : {false, true}) {
       SCOPED_TRACE(fmt::format("transposed: {}, {}", transpose_x, transpose_y));
       schedule::Product odd{
-          .m = 19, .n = 37, .k = 23, .transpose_x = transpose_x, .transpose_y = transpose_y};
+          .m = 75, .n = 83, .k = 41, .transpose_x = transpose_x, .transpose_y = transpose_y};
       tir::Func bytes = schedule::narrow_product(odd, kUInt8, kInt8, kInt32),
                 bfloats = schedule::narrow_product(odd, kBFloat16, kBFloat16, kFloat32);
       EXPECT_GT(count(assembly(bytes, "cpu:mcpu=cascadelake"), "vpdpbusd"), 8);
@@ -70,7 +70,7 @@ TEST(DotProduct, PacksByWholeRuns) {
   for (bool transposed : {false, true})
     for (int64_t rest : {0, 5}) {
       SCOPED_TRACE(fmt::format("transposed: {}, {} more", transposed, rest));
-      schedule::Product sizes{.m = 32, .n = 64 + rest, .k = 64, .transpose_y = transposed};
+      schedule::Product sizes{.m = 40, .n = 64 + rest, .k = 64, .transpose_y = transposed};
       std::string bfloats = assembly(schedule::narrow_product(sizes, kBFloat16, kBFloat16, kFloat32),
                                      "cpu:mcpu=cooperlake"),
                   bytes = assembly(schedule::narrow_product(sizes, kUInt8, kInt8, kInt32),
