@@ -10,11 +10,11 @@
 #include <set>
 
 #include "bench/main.h"
+#include "bench/model_argument.h"
 #include "bench/pipeline_measurer.h"
 #include "core/codegen/host_target.h"
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
-#include "tuner/load_model.h"
 #include "tuner/optimize.h"
 #include "tuner/search.h"
 #include "tuner/tasks.h"
@@ -83,7 +83,7 @@ double measure_default(const tuner::Task& task, const Target& target) {
 int print_model(const std::string& model, const Settings& settings, const Target& target) {
   int poor = 0, small = 0;
   const std::vector<tuner::Task> tasks =
-      tuner::extract_tasks(tuner::optimize(tuner::load_model(model), target));
+      tuner::extract_tasks(tuner::optimize(load(parse_model(model)), target));
   for (const tuner::Task& task : tasks) {
     Count count = count_programs(task, target, settings.want);
     if (count.enough) continue;
@@ -103,7 +103,7 @@ int print_model(const std::string& model, const Settings& settings, const Target
 int run(int argc, char** argv) {
   Settings settings;
   CLI::App app("How many different programs the search has to choose from, by task");
-  app.add_option("models", settings.models, "models of the zoo, or files")->required();
+  app.add_option("models", settings.models, "models of the zoo, or files; MODEL:NAME=1x3x64x64")->required();
   app.add_option("--want", settings.want, "programs that are enough")->check(CLI::Range(1, 100000));
   app.add_option("--threads", settings.threads, "to schedule for")->check(CLI::Range(1, 1024));
   app.add_option("--small-us", settings.small_us, "tasks that take less need no choice");

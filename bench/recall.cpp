@@ -16,6 +16,7 @@
 #include <set>
 
 #include "bench/main.h"
+#include "bench/model_argument.h"
 #include "bench/pipeline_measurer.h"
 #include "bench/ranking.h"
 #include "core/codegen/host_target.h"
@@ -23,7 +24,6 @@
 #include "core/support/text.h"
 #include "schedules/schedule.h"
 #include "tuner/features.h"
-#include "tuner/load_model.h"
 #include "tuner/optimize.h"
 #include "tuner/tasks.h"
 #include "workers/build.h"
@@ -48,25 +48,10 @@ struct Model {
   std::vector<tuner::Task> tasks;
 };
 
-/// "x=1x3x64x64" as a name and dimensions.
-std::pair<std::string, std::vector<int64_t>> parse_shape(const std::string& text) {
-  size_t equals = text.find('=');
-  if (equals == std::string::npos) fail("`{}` must be NAME=1x3x64x64", text);
-  std::vector<int64_t> dims;
-  for (const std::string& dim : split_text(text.substr(equals + 1), 'x')) {
-    dims.push_back(std::atoll(dim.c_str()));
-    if (dims.back() < 1) fail("`{}` must be NAME=1x3x64x64", text);
-  }
-  return {text.substr(0, equals), dims};
-}
-
-/// MODEL or MODEL:NAME=DIMS:NAME=DIMS, the heaviest tasks of it.
+/// The heaviest tasks of a model, written as model_argument.h says.
 Model load(const std::string& text, bool transformer, size_t tasks, const Target& target) {
-  std::vector<std::string> parts = split_text(text, ':');
-  tuner::InputShapes shapes;
-  for (size_t i = 1; i < parts.size(); ++i) shapes.insert(parse_shape(parts[i]));
-  Model model{parts[0], transformer,
-              tuner::extract_tasks(tuner::optimize(tuner::load_model(parts[0], shapes), target))};
+  ModelArgument model_text = parse_model(text);
+  Model model{model_text.name, transformer, tuner::extract_tasks(tuner::optimize(load(model_text), target))};
   model.tasks.resize(std::min(model.tasks.size(), tasks));
   return model;
 }
