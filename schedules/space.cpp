@@ -47,6 +47,11 @@ bool has_rows_alone(const Func& func, const Target& target) {
   return !reduction || vector_width(*reduction, target) == 1;
 }
 
+/// One that has its model, and may go row by row all the same.
+bool has_other_rows(const Func& func, const Target& target) {
+  return has_rows(func, target) && !has_rows_alone(func, target);
+}
+
 bool has_vector_reduction(const Func& func, const Target& target) {
   auto reduction = main_reduction(func, target);
   return reduction && !reduction->broadcasts();
@@ -99,11 +104,14 @@ constexpr DesignSpace kVectorReduction{
     "vector-reduction",
     "depthwise convolutions, poolings, sums: vectors combined with vectors, in register tiles",
     has_vector_reduction, generate_tiled};
+constexpr DesignSpace kOtherRows{
+    "other-rows", "reductions that have register tiles of their own, row by row as an alternative",
+    has_other_rows, generate_rows};
 constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
-constexpr const DesignSpace* kSpaces[] = {&kWinograd,        &kRows,   &kScan, &kContraction, &kImplicitGemm,
-                                          &kVectorReduction, &kGeneric};
+constexpr const DesignSpace* kSpaces[] = {
+    &kWinograd, &kRows, &kScan, &kContraction, &kImplicitGemm, &kVectorReduction, &kOtherRows, &kGeneric};
 }  // namespace
 
 std::span<const DesignSpace* const> design_spaces() { return kSpaces; }

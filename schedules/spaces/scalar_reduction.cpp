@@ -82,12 +82,19 @@ std::set<std::string> schedule_scalar_reduction(Schedule& s, BlockHandle block, 
     (reduces ? reduce : spatial).push_back(loop);
   }
   if (spatial.empty() || reduce.empty()) return {body->name};
+  choose_innermost(s, spatial, policy);
   std::vector<LoopHandle> order = spatial;
   order.insert(order.end(), reduce.begin(), reduce.end());
   s.reorder(order);
   std::set<std::string> names{body->name};
   int64_t width = reduction_lanes(*body, target);
   std::optional<LoopHandle> only = width > 1 ? only_reduction(s, reduce) : std::nullopt;
+  if (!only) {
+    int64_t terms = int_value(s[reduce.back()]->extent);
+    auto parts = s.split(reduce.back(), {kInferred, sample_one_of(s, copies_of(terms), 1, policy)});
+    s.unroll(parts[1]);
+    if (reduce.size() == 1) reduce[0] = parts[0];
+  }
   if (only)
     names = reduce_by_lanes(s, block, width, spatial, *only, policy);
   else

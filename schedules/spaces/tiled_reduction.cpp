@@ -182,6 +182,8 @@ class TiledReduction {
     std::optional<size_t> window = reduction_.window();
     for (size_t i = 0; i < loops_.size(); ++i)
       if (reduction_.reduces[i] && i != reduction_.dot && i != window) reduce_.push_back(loops_[i]);
+    // What is read once may come in another order.
+    if (!reduction_.broadcasts() && !window) choose_innermost(s_, reduce_, policy_);
     unroll_reduction();
     if (window) unrolled_.push_back(loops_[*window]);
     order.insert(order.end(), reduce_.begin(), reduce_.end());
@@ -222,6 +224,7 @@ class TiledReduction {
   /// The innermost reduction loop is unrolled by a sampled factor; reductions of few steps (windows) wholly.
   /// What has no broadcast operand waits for memory rather than for loops.
   void unroll_reduction() {
+    constexpr int64_t kMostCopies = 16;
     int64_t steps = 1;
     for (LoopHandle loop : reduce_) steps *= extent(loop);
     if (reduction_.broadcasts() && steps * tile_results_ * 2 <= kMostInstructions &&
@@ -235,7 +238,8 @@ class TiledReduction {
     LoopHandle last = reduce_.back();
     std::vector<int64_t> factors;
     int64_t preferred = 1;
-    for (int64_t factor : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
+    const int64_t most = reduction_.broadcasts() ? kMostCopies : 2 * kMostCopies;
+    for (int64_t factor = 1; factor <= std::min(most, extent(last)); ++factor) {
       if (extent(last) % factor != 0 || (factor > 1 && factor * tile_results_ > kMostInstructions)) continue;
       if (reduction_.broadcasts() && factor <= 4 && std::has_single_bit(static_cast<uint64_t>(factor)))
         preferred = factor;

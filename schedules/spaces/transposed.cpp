@@ -101,9 +101,8 @@ std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, const 
   constexpr int64_t kMostTiles = 8;
   int64_t size = tile_of(extent, target);
   Factor elements = sample_one_of(s, tile_sizes(size), size, policy);
-  return s.split(
-      loop,
-      {kInferred, sample_one_of(s, powers_of_two(std::min(kMostTiles, extent / size)), 1, policy), elements});
+  return s.split(loop,
+                 {kInferred, sample_one_of(s, copies_of(extent / size, kMostTiles), 1, policy), elements});
 }
 
 /// Throws Error where the block is no longer as it was built.
@@ -120,6 +119,7 @@ void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& 
     if (i != t.written && i != t.read) outer.push_back(loops[i]);
   auto columns = cut(s, loops[t.written], extent_of(t.written), target, policy);
   auto lines = cut(s, loops[t.read], std::min(extent_of(t.read), t.run), target, policy);
+  choose_innermost(s, outer, policy);
   outer.push_back(columns[0]);
   std::vector<LoopHandle> order = outer;
   if (choose_one_of(s, {0, 1}, 0, policy) == 0)
@@ -127,11 +127,13 @@ void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& 
   else
     order.insert(order.end(), {lines[0], lines[1], columns[1]});
   LoopHandle around = order.back();
+  const bool unrolls = choose_one_of(s, {0, 1}, 0, policy) == 1;
   order.insert(order.end(), {lines[2], columns[2]});
   s.reorder(order);
   s.compute_at(rows, around);
   load_rows(s, rows, around);
   s.unroll(lines[2]);
+  if (unrolls) s.unroll(around);
   s.vectorize(columns[2]);
   if (pays_in_parallel(iterations(*body), target)) run_parallel(s, outer, target, policy);
 }
