@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/support/error.h"
+#include "core/tir/lower.h"
 #include "core/tir/prologue.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
@@ -113,15 +114,18 @@ std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, cons
   return pool;
 }
 
-bool TaskSearch::has_new(const std::vector<Proposal>& proposals) const {
-  return std::any_of(proposals.begin(), proposals.end(),
-                     [&](const Proposal& proposal) { return !seen_.contains(proposal.fingerprint); });
+bool TaskSearch::is_new_code(const tir::Func& program) {
+  try {
+    return codes_.insert(structural_hash(tir::lower(tir::split_prologue(program).main, target_))).second;
+  } catch (const Error&) {
+    return false;  // it cannot be built
+  }
 }
 
 std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   std::vector<Proposal> chosen;
   auto choose = [&](Proposal proposal) {
-    if (chosen.size() < count && seen_.insert(proposal.fingerprint).second)
+    if (chosen.size() < count && seen_.insert(proposal.fingerprint).second && is_new_code(proposal.program))
       chosen.push_back(std::move(proposal));
   };
   if (!proposed_default_) {
@@ -133,9 +137,6 @@ std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   if (chosen.size() == count) return chosen;
   bool blind = !score || elite_.empty();
   std::vector<Proposal> pool = blind ? sampled(2 * count) : evolved(first_population(), score);
-  // A small space is exhausted when chance shows nothing new several times.
-  constexpr int kPatience = 4;
-  for (int more = 0; more < kPatience && !has_new(pool); ++more) pool = sampled(2 * count);
   size_t random_picks =
       blind ? 0 : static_cast<size_t>(std::lround(settings_.explore * static_cast<double>(count)));
   size_t by_score = count - std::min(count, random_picks);
@@ -151,6 +152,10 @@ std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
     choose(std::move(rest[pick]));
     rest.erase(rest.begin() + static_cast<long>(pick));
   }
+  // A small space is exhausted when chance shows nothing new several times.
+  constexpr int kPatience = 4;
+  for (int more = 0; more < kPatience && chosen.empty(); ++more)
+    for (Proposal& proposal : sampled(2 * count)) choose(std::move(proposal));
   return chosen;
 }
 

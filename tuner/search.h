@@ -61,7 +61,8 @@ class TaskSearch {
     double seconds;
   };
   std::optional<Proposal> made(const schedule::Trace& trace) const;
-  bool has_new(const std::vector<Proposal>& proposals) const;
+  /// Whether no proposal before was lowered to the same code; another schedule may be.
+  bool is_new_code(const tir::Func& program);
   std::vector<Proposal> sampled(size_t count);
   std::vector<Proposal> first_population();
   std::vector<Proposal> evolved(std::vector<Proposal> population, const Score& score);
@@ -72,6 +73,7 @@ class TaskSearch {
   schedule::Random random_;
   std::vector<Known> elite_;    // fastest first, at most settings_.parents
   std::set<std::string> seen_;  // fingerprints proposed or reported
+  std::set<uint64_t> codes_;    // of what was proposed, lowered
   size_t reported_ = 0;
   bool proposed_default_ = false;
 };

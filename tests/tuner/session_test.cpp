@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "core/tir/lower.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "schedules/schedule.h"
@@ -217,6 +218,21 @@ TEST(Session, EndsWhenTheModelIsFastEnough) {
   known.run(kQuiet, kNever);
   EXPECT_EQ(known.status().ending, Ending::kTarget);
   EXPECT_TRUE(idle.measured.empty());
+}
+
+/// Schedules whose loops differ may leave the same code.
+TEST(Search, ProposesEachCodeOnce) {
+  tir::Func func = schedule::elementwise(24, 49, kFloat32);
+  TaskSearch search(func, avx512_target(), /*seed=*/1);
+  std::set<uint64_t> codes;
+  size_t proposed = 0;
+  for (int round = 0; round < 8; ++round)
+    for (const Proposal& proposal : search.propose(16, {})) {
+      ++proposed;
+      codes.insert(structural_hash(tir::lower(tir::split_prologue(proposal.program).main, avx512_target())));
+    }
+  EXPECT_GT(proposed, 50u);
+  EXPECT_EQ(codes.size(), proposed);
 }
 
 TEST(Session, EndsWhenThereIsNothingLeftToTry) {
