@@ -103,6 +103,24 @@ TEST(Candidates, KeepMeaning) {
   }
 }
 
+/// The mask of a row's end belongs to the function that stores it: a parallel loop becomes one of its own.
+TEST(Candidates, MaskLanesInsideParallelLoops) {
+  tir::Func func = squares(4000, 10);
+  Target target = avx512_target();
+  tir::Func lowered = tir::lower(replay(default_trace(func, target), func), target);
+  int parallel = 0, masked = 0;
+  post_order(lowered->body, [&](const NodeRef& node) {
+    const auto* branch = node.as<tir::If>();
+    const auto* loop = node.as<tir::For>();
+    parallel += loop && loop->iteration == tir::Iteration::kParallel;
+    if (!branch || branch->condition.dtype().lanes == 1) return;
+    ++masked;
+    post_order(branch->then_case, [&](const NodeRef& inner) { EXPECT_FALSE(inner.as<tir::For>()); });
+  });
+  EXPECT_EQ(parallel, 1);
+  EXPECT_EQ(masked, 1);
+}
+
 /// What is on several cores, and how finely it is cut, is chosen too.
 TEST(Candidates, DifferInTheLoopsThatAreParallel) {
   tir::Func func = squares(512, 512);

@@ -139,6 +139,7 @@ void Emitter::emit_kernel(KernelState& state) {
 
 /// Packs what the body uses in a closure on the stack and hands the body to the host's `launch`.
 void Emitter::emit_parallel(const tir::For& loop) {
+  CHECK(!mask_, "a mask is set around a parallel loop, whose function does not know it");
   llvm::LLVMContext& context = b_.getContext();
   llvm::Type *pointer = b_.getPtrTy(), *int64 = b_.getInt64Ty();
   Captures captures = captures_of(loop.body, vars_, buffers_);

@@ -20,7 +20,9 @@ class SimplifyProgram final : public StmtMutator {
     if (const If* branch = body.as<If>(); branch && !branch->else_case) {
       Expr outside, inside;
       for (const Expr& test : conjuncts(branch->condition)) {
-        Expr& where = uses_var(test, loop->var.get()) || !is_fixed(test) ? inside : outside;
+        // Lanes are masked by the function that stores them, and a parallel loop is one of its own.
+        bool masks = loop->iteration == Iteration::kParallel && test.dtype().lanes > 1;
+        Expr& where = uses_var(test, loop->var.get()) || !is_fixed(test) || masks ? inside : outside;
         where = where ? logical_and(where, test) : test;
       }
       Stmt rest = inside ? if_then(inside, branch->then_case) : branch->then_case;
