@@ -328,6 +328,6 @@ function printRows(rows, { json }, header, line) {
 }
 
 module.exports = {
-  bin, compileModule, errorText, exitWith, median, onnxFile, parseArguments, precisions, printRows, raceAll, raceModel, racePrecisions, ratioOf,
-  reasonIn, rowOrReason,
+  Side, bin, compileModule, errorText, exitWith, median, onnxFile, parseArguments, precisions, printRows, raceAll, raceModel, racePrecisions,
+  ratioOf, reasonIn, rowOrReason, startOnnxRuntime, takeTurns,
 };

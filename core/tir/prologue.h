@@ -35,11 +35,11 @@ struct SplitProgram {
 };
 
 /// The statements of the root block that depend on constants alone, as a function of their own. A statement
-/// is one of those when it reads nothing but constant params and intermediates, writes only intermediates, and no
-/// other kind of statement writes these. The prologue's params are the constants it reads, then, as outputs,
-/// the intermediates that the other statements read; main's are the inputs it still reads, then these
-/// intermediates, then the outputs. Whatever the schedule, main(prologue(constants), others) computes what
-/// `scheduled` computes. Both parts are without mask. Intermediates that become params move to global
+/// is one of those when it reads nothing but constant params and intermediates, writes only intermediates,
+/// and no other kind of statement writes these. The prologue's params are the constants it reads, then, as
+/// outputs, the intermediates that the other statements read; main's are the inputs it still reads, then
+/// these intermediates, then the outputs. Whatever the schedule, main(prologue(constants), others) computes
+/// what `scheduled` computes. Both parts are without mask. Intermediates that become params move to global
 /// memory. REQUIRES: the scheduled level, constant shapes.
 SplitProgram split_prologue(const Func& scheduled);
 

@@ -16,8 +16,8 @@ class Blocks {
 
   /// The block, a multiple of 4 and of `unit`, that pays for the fewest lanes when the channels are filled up
   /// to whole blocks. Of those one that divides them, or fills up clearly less: 24 channels are two blocks of
-  /// 12 lanes, 100 seven of 16. Where a vector takes several instructions, 24 are three of 8. Vectors of other
-  /// lengths would fill up less still, but each load and store of them is several. 0 for less than 4.
+  /// 12 lanes, 100 seven of 16. Where a vector takes several instructions, 24 are three of 8. Vectors of
+  /// other lengths would fill up less still, but each load and store of them is several. 0 for less than 4.
   int64_t best(int64_t channels, int64_t unit = 1) const;
 
   /// The same among blocks that divide the channels, of half a vector or whole quarters; 0 when there is
