@@ -33,6 +33,20 @@ constexpr FunctionCase kFunctions[] = {
     {Intrinsic::kSin, std::sin, -8192, 8192, 2, 1e-3},
     {Intrinsic::kCos, std::cos, -8192, 8192, 2, 1e-3},
     {Intrinsic::kSin, std::sin, -3.2f, 3.2f, 2},
+    {Intrinsic::kTan, std::tan, -1.5f, 1.5f, 4},
+    {Intrinsic::kTan, std::tan, -100, 100, 5},
+    {Intrinsic::kAsin, std::asin, -1, 1, 3},
+    {Intrinsic::kAcos, std::acos, -1, 1, 3},
+    {Intrinsic::kAtan, std::atan, -5, 5, 3},
+    {Intrinsic::kAtan, std::atan, -1e6f, 1e6f, 3},
+    {Intrinsic::kSinh, std::sinh, -89.4f, 89.4f, 4},
+    {Intrinsic::kSinh, std::sinh, -1.5f, 1.5f, 4},
+    {Intrinsic::kCosh, std::cosh, -89.4f, 89.4f, 3},
+    {Intrinsic::kAsinh, std::asinh, -3000, 3000, 4},
+    {Intrinsic::kAsinh, std::asinh, -1, 1, 4},
+    {Intrinsic::kAcosh, std::acosh, 1, 2.2f, 3},
+    {Intrinsic::kAcosh, std::acosh, 2, 1e38f, 3},
+    {Intrinsic::kAtanh, std::atanh, -0.9999999f, 0.9999999f, 3},
 };
 
 double ulp_error(float got, double exact, double floor) {
@@ -83,7 +97,8 @@ TEST(VectorMath, KeepsSpecialValues) {
     std::vector<Tensor> params{tensor_of(inputs, {16}, kFloat32), Tensor({16}, kFloat32)};
     run_kernel(map_func(c.function, 16, 16), host_target(), params);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      bool periodic = c.function == Intrinsic::kSin || c.function == Intrinsic::kCos;
+      bool periodic =
+          c.function == Intrinsic::kSin || c.function == Intrinsic::kCos || c.function == Intrinsic::kTan;
       if (periodic && std::abs(inputs[i]) == 1e30f) continue;
       auto exact = static_cast<float>(c.exact(inputs[i]));
       float got = params[1].as<float>()[i];
@@ -117,6 +132,49 @@ TEST(VectorMath, ConstantPowersAreThoseOfLibm) {
             << inputs[k] << "^" << exponent << " = " << got << ", must be " << exact;
       else
         EXPECT_NEAR(got, exact, std::abs(exact) * 1e-6) << inputs[k] << "^" << exponent;
+    }
+  }
+}
+/// Any numbers with any numbers.
+TEST(VectorMath, PowersAreThoseOfLibm) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(),
+                  kNan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> numbers{0.0f,   -0.0f,  kInf,    -kInf,       kNan,      1.0f,   -1.0f,   2.0f,
+                             -2.0f,  3.0f,   -3.0f,   0.5f,        -0.5f,     1e-42f, -1e-42f, 1e38f,
+                             3e-39f, 127.5f, -149.0f, 16777217.0f, 0.999999f, 7.7f};
+  std::vector<float> bases, exponents;
+  for (float x : numbers)
+    for (float y : numbers) bases.push_back(x), exponents.push_back(y);
+  for (int i = 0; i < 20000; ++i) {
+    bases.push_back(std::exp2(static_cast<float>(i % 173) - 86) * (1 + static_cast<float>(i) / 20000));
+    exponents.push_back((static_cast<float>(i * 7919 % 20001) - 10000) / 7000);
+  }
+  bases.resize(bases.size() / 16 * 16), exponents.resize(bases.size());
+  auto n = static_cast<int64_t>(bases.size());
+  for (const char* text : {"cpu", "cpu:mcpu=nehalem"}) {
+    tir::Buffer x = tir::buffer("x", {n}, kFloat32), y = tir::buffer("y", {n}, kFloat32),
+                z = tir::buffer("z", {n}, kFloat32);
+    Var i = var("i");
+    Expr at = ramp(i * 16, Expr(1), 16);
+    std::vector<Tensor> params{tensor_of(bases, {n}, kFloat32), tensor_of(exponents, {n}, kFloat32),
+                               Tensor({n}, kFloat32)};
+    Expr power = binary(BinaryOp::kPow, tir::load(x, {at}), tir::load(y, {at}));
+    run_kernel(make<tir::FuncNode>("map", std::vector{x, y, z}, int64_t{1},
+                                   tir::for_loop(i, n / 16, tir::store(z, {at}, power))),
+               resolve_target(text), params);
+    for (size_t k = 0; k < bases.size(); ++k) {
+      double exact = std::pow(static_cast<double>(bases[k]), static_cast<double>(exponents[k]));
+      auto nearest = static_cast<float>(exact);
+      float got = params[2].as<float>()[k];
+      bool special = std::isnan(nearest) || std::isinf(nearest) || nearest == 0;
+      bool right = std::isnan(nearest) ? std::isnan(got)
+                   : special           ? got == nearest
+                                       : ulp_error(std::abs(got), std::abs(exact), 0) <= 1;
+      EXPECT_TRUE(right) << bases[k] << "^" << exponents[k] << " = " << got << ", must be " << nearest
+                         << " on " << text;
+      if (!std::isnan(nearest)) {
+        EXPECT_EQ(std::signbit(got), std::signbit(nearest)) << bases[k] << "^" << exponents[k];
+      }
     }
   }
 }

@@ -122,7 +122,7 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
       return per_lane_call(is_double ? "fmod" : "fmodf", {a, b});
     case BinaryOp::kPow:
       if (llvm::Value* power = constant_power(a, e.b)) return power;
-      return per_lane_call(is_double ? "pow" : "powf", {a, b});
+      return is_double ? per_lane_call("pow", {a, b}) : vector_power(b_, a, b);
     case BinaryOp::kFloorDiv:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
     case BinaryOp::kFloorMod: {

@@ -12,6 +12,7 @@
 namespace lathe::codegen {
 namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kHalfPi = 1.5707963267948966, kLn2 = 0.6931471805599453;
 
 /// A float or vector of floats with the operators of arithmetic.
 class Math {
@@ -27,13 +28,13 @@ class Math {
   }
   using V = llvm::Value*;
 
-  V real(float v) { return llvm::ConstantFP::get(type_, v); }
+  V real(double v) { return llvm::ConstantFP::get(type_, v); }
   V integer(uint32_t v) { return llvm::ConstantInt::get(int_type_, v); }
   V fma(V a, V b, V c) { return b_.CreateFAdd(b_.CreateFMul(a, b), c); }
   /// Horner's rule; the coefficient of the highest power first.
-  V polynomial(V x, std::initializer_list<float> coefficients) {
+  V polynomial(V x, std::initializer_list<double> coefficients) {
     V sum = nullptr;
-    for (float c : coefficients) sum = sum ? fma(sum, x, real(c)) : real(c);
+    for (double c : coefficients) sum = sum ? fma(sum, x, real(c)) : real(c);
     return sum;
   }
   V call(llvm::Intrinsic::ID f, V a) { return b_.CreateUnaryIntrinsic(f, a); }
@@ -42,7 +43,7 @@ class Math {
   V to_int(V x) { return b_.CreateFPToSI(x, int_type_); }
   V to_real(V x) { return b_.CreateSIToFP(x, type_); }
   /// low <= x <= high; NaN stays.
-  V clamp(V x, float low, float high) {
+  V clamp(V x, double low, double high) {
     x = b_.CreateSelect(b_.CreateFCmpOLT(x, real(low)), real(low), x);
     return b_.CreateSelect(b_.CreateFCmpOGT(x, real(high)), real(high), x);
   }
@@ -67,12 +68,49 @@ class Math {
   V sigmoid(V x);
   V erf(V x);
   V sin_or_cos(V x, bool cosine);
+  V tan(V x);
+  V asin(V x);
+  V acos(V x);
+  V atan(V x);
+  V sinh(V x);
+  V cosh(V x);
+  V asinh(V x);
+  V acosh(V x);
+  V atanh(V x);
+  V pow(V x, V y);
 
  private:
   struct Reduced {
-    V n, r;  // x = n ln 2 + r, |r| <= ln 2 / 2
+    V n, r;
   };
-  /// ln 2 in two parts, the first short enough that n times it is exact (Cody and Waite).
+  /// x = n pi/2 + r, |r| <= pi/4; of 0 for what is no number or a giant, for which no digit would be right.
+  Reduced reduce_by_half_pi(V x) {
+    V finite = b_.CreateFCmpOLT(call(llvm::Intrinsic::fabs, x), real(1e9f));
+    V bounded = b_.CreateSelect(finite, x, real(0));
+    V n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(bounded, real(0.636619772f)));
+    V r = bounded;
+    for (float part : {-1.5703125f, -4.837512969970703125e-4f, -7.54978995489188216e-8f})
+      r = fma(n, real(part), r);
+    return {n, r};
+  }
+  /// y, and NaN where x is NaN or infinite.
+  V where_finite(V x, V y) {
+    V is_number = b_.CreateFCmpOLT(call(llvm::Intrinsic::fabs, x), real(kInfinity));
+    return b_.CreateSelect(is_number, y, real(std::numeric_limits<float>::quiet_NaN()));
+  }
+  /// asin of a magnitude: up to 1/2 `value`; above it pi/2 - 2 `value`.
+  struct Asin {
+    V is_large, value;
+  };
+  Asin asin_of_magnitude(V a);
+  /// x = 2^exponent mantissa, with the mantissa in [sqrt(1/2), sqrt(2)), for positive finite x.
+  struct Parts {
+    V exponent, mantissa;
+  };
+  Parts take_apart(V x);
+
+  /// x = n ln 2 + r, |r| <= ln 2 / 2. ln 2 in two parts, the first short enough that n times it is exact
+  /// (Cody and Waite).
   Reduced reduce_by_ln2(V x) {
     V n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(x, real(1.44269504f)));
     V r = fma(n, real(-0.693359375f), x);
@@ -136,15 +174,18 @@ Math::V Math::expm1(V x) {
   return fma(tail, scale, b_.CreateFSub(scale, real(1)));
 }
 
-Math::V Math::log(V x) {
+Math::Parts Math::take_apart(V x) {
   // Subnormals are scaled up first.
   V tiny = b_.CreateFCmpOLT(x, real(std::numeric_limits<float>::min()));
   V scaled = b_.CreateSelect(tiny, b_.CreateFMul(x, real(0x1p23f)), x);
-  // x = 2^n m with m in [sqrt(1/2), sqrt(2)).
   V offset = b_.CreateSub(bits(scaled), integer(0x3f3504f3));
   V n = b_.CreateAShr(offset, integer(23));
   V m = from_bits(b_.CreateSub(bits(scaled), b_.CreateShl(n, integer(23))));
-  n = b_.CreateSub(n, b_.CreateSelect(tiny, integer(23), integer(0)));
+  return {b_.CreateSub(n, b_.CreateSelect(tiny, integer(23), integer(0))), m};
+}
+
+Math::V Math::log(V x) {
+  auto [n, m] = take_apart(x);
   V f = b_.CreateFSub(m, real(1)), square = b_.CreateFMul(f, f), e = to_real(n);
   // Coefficients of Cephes' logf.
   V p = polynomial(
@@ -191,14 +232,9 @@ Math::V Math::erf(V x) {
   return or_nan(x, with_sign_of(b_.CreateSelect(b_.CreateFCmpOGT(a, real(0.921875f)), large, small), x));
 }
 
-/// x = n pi/2 + r; the quadrant n picks the polynomial and the sign (coefficients of Cephes' sinf and cosf).
+/// The quadrant picks the polynomial and the sign (coefficients of Cephes' sinf and cosf).
 Math::V Math::sin_or_cos(V x, bool cosine) {
-  V finite = b_.CreateFCmpOLT(call(llvm::Intrinsic::fabs, x), real(1e9f));
-  V bounded = b_.CreateSelect(finite, x, real(0));
-  V n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(bounded, real(0.636619772f)));
-  V r = bounded;
-  for (float part : {-1.5703125f, -4.837512969970703125e-4f, -7.54978995489188216e-8f})
-    r = fma(n, real(part), r);
+  auto [n, r] = reduce_by_half_pi(x);
   V square = b_.CreateFMul(r, r);
   V s = polynomial(square, {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f});
   s = fma(b_.CreateFMul(s, square), r, r);
@@ -208,10 +244,155 @@ Math::V Math::sin_or_cos(V x, bool cosine) {
   if (cosine) quadrant = b_.CreateAdd(quadrant, integer(1));
   V odd = b_.CreateICmpNE(b_.CreateAnd(quadrant, integer(1)), integer(0));
   V negative = b_.CreateShl(b_.CreateAnd(quadrant, integer(2)), integer(30));
-  V y = from_bits(b_.CreateXor(bits(b_.CreateSelect(odd, c, s)), negative));
-  // Infinities and NaN give NaN; finite giants, for which no digit would be right, give the value of 0.
-  V is_number = b_.CreateFCmpOLT(call(llvm::Intrinsic::fabs, x), real(kInfinity));
-  return b_.CreateSelect(is_number, y, real(std::numeric_limits<float>::quiet_NaN()));
+  return where_finite(x, from_bits(b_.CreateXor(bits(b_.CreateSelect(odd, c, s)), negative)));
+}
+
+/// Cephes' tanf; -1 / tan r in odd quadrants.
+Math::V Math::tan(V x) {
+  auto [n, r] = reduce_by_half_pi(x);
+  V square = b_.CreateFMul(r, r);
+  V t = polynomial(square, {9.38540185543e-3f, 3.11992232697e-3f, 2.44301354525e-2f, 5.34112807005e-2f,
+                            1.33387994085e-1f, 3.33331568548e-1f});
+  t = fma(b_.CreateFMul(t, square), r, r);
+  V odd = b_.CreateICmpNE(b_.CreateAnd(to_int(n), integer(1)), integer(0));
+  return where_finite(x, b_.CreateSelect(odd, b_.CreateFDiv(real(-1), t), t));
+}
+
+/// Cephes' asinf: above 1/2 by the half angle, whose sine is sqrt((1 - a) / 2).
+Math::Asin Math::asin_of_magnitude(V a) {
+  V is_large = b_.CreateFCmpOGT(a, real(0.5f));
+  V square =
+      b_.CreateSelect(is_large, b_.CreateFMul(b_.CreateFSub(real(1), a), real(0.5f)), b_.CreateFMul(a, a));
+  V sine = b_.CreateSelect(is_large, call(llvm::Intrinsic::sqrt, square), a);
+  V p = polynomial(
+      square, {4.2163199048e-2f, 2.4181311049e-2f, 4.5470025998e-2f, 7.4953002686e-2f, 1.6666752422e-1f});
+  return {is_large, fma(b_.CreateFMul(p, square), sine, sine)};
+}
+
+Math::V Math::asin(V x) {
+  auto [is_large, value] = asin_of_magnitude(call(llvm::Intrinsic::fabs, x));
+  V large = fma(value, real(-2), real(kHalfPi));
+  return with_sign_of(b_.CreateSelect(is_large, large, value), x);
+}
+
+Math::V Math::acos(V x) {
+  auto [is_large, value] = asin_of_magnitude(call(llvm::Intrinsic::fabs, x));
+  V twice = b_.CreateFMul(value, real(2));
+  V large = b_.CreateSelect(b_.CreateFCmpOLT(x, real(0)), b_.CreateFSub(real(2 * kHalfPi), twice), twice);
+  return b_.CreateSelect(is_large, large, b_.CreateFSub(real(kHalfPi), with_sign_of(value, x)));
+}
+
+/// Cephes' atanf: beyond tan(3 pi/8) of -1/a, beyond tan(pi/8) of (a - 1) / (a + 1).
+Math::V Math::atan(V x) {
+  V a = call(llvm::Intrinsic::fabs, x);
+  V large = b_.CreateFCmpOGT(a, real(2.414213562373095f)),
+    medium = b_.CreateFCmpOGT(a, real(0.4142135623730950f));
+  auto choose = [&](V if_large, V if_medium, V if_small) {
+    return b_.CreateSelect(large, if_large, b_.CreateSelect(medium, if_medium, if_small));
+  };
+  V t = b_.CreateFDiv(choose(real(-1), b_.CreateFSub(a, real(1)), a),
+                      choose(a, b_.CreateFAdd(a, real(1)), real(1)));
+  V square = b_.CreateFMul(t, t);
+  V p = polynomial(square, {8.05374449538e-2f, -1.38776856032e-1f, 1.99777106478e-1f, -3.33329491539e-1f});
+  V y = fma(b_.CreateFMul(p, square), t, t);
+  return with_sign_of(b_.CreateFAdd(choose(real(kHalfPi), real(kHalfPi / 2), real(0)), y), x);
+}
+
+/// By e^(a/2), which is finite where the result is; an odd polynomial below 1 (Cephes' sinhf).
+Math::V Math::sinh(V x) {
+  V a = call(llvm::Intrinsic::fabs, x), root = exp(b_.CreateFMul(a, real(0.5f)));
+  V large = b_.CreateFSub(b_.CreateFMul(b_.CreateFMul(root, real(0.5f)), root),
+                          b_.CreateFDiv(real(0.5f), b_.CreateFMul(root, root)));
+  V square = b_.CreateFMul(a, a);
+  V p = polynomial(square, {2.03721912945e-4f, 8.33028376239e-3f, 1.66667160211e-1f});
+  V small = fma(b_.CreateFMul(p, square), a, a);
+  return with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(1)), small, large), x);
+}
+
+Math::V Math::cosh(V x) {
+  V root = exp(b_.CreateFMul(call(llvm::Intrinsic::fabs, x), real(0.5f)));
+  return b_.CreateFAdd(b_.CreateFMul(b_.CreateFMul(root, real(0.5f)), root),
+                       b_.CreateFDiv(real(0.5f), b_.CreateFMul(root, root)));
+}
+
+/// log(a + sqrt(a^2 + 1)), log(2a) for large a, an odd polynomial below 1/2 (Cephes' asinhf).
+Math::V Math::asinh(V x) {
+  V a = call(llvm::Intrinsic::fabs, x), square = b_.CreateFMul(a, a);
+  V huge = b_.CreateFCmpOGT(a, real(1500));
+  V root = call(llvm::Intrinsic::sqrt, b_.CreateFAdd(square, real(1)));
+  V large = b_.CreateFAdd(log(b_.CreateSelect(huge, a, b_.CreateFAdd(a, root))),
+                          b_.CreateSelect(huge, real(kLn2), real(0)));
+  V p = polynomial(square, {2.0122003309e-2f, -4.2699340972e-2f, 7.4847586088e-2f, -1.6666288134e-1f});
+  V small = fma(b_.CreateFMul(p, square), a, a);
+  return with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(0.5f)), small, large), x);
+}
+
+/// The same for x - 1 (Cephes' acoshf); NaN below 1, as its root is.
+Math::V Math::acosh(V x) {
+  V z = b_.CreateFSub(x, real(1)), huge = b_.CreateFCmpOGT(x, real(1500));
+  V root = call(llvm::Intrinsic::sqrt, b_.CreateFMul(z, b_.CreateFAdd(x, real(1))));
+  V large = b_.CreateFAdd(log(b_.CreateSelect(huge, x, b_.CreateFAdd(x, root))),
+                          b_.CreateSelect(huge, real(kLn2), real(0)));
+  V p = polynomial(
+      z, {1.7596881071e-3f, -7.5272886713e-3f, 2.6454905019e-2f, -1.1784741703e-1f, 1.4142135263e0f});
+  V small = b_.CreateFMul(p, call(llvm::Intrinsic::sqrt, z));
+  return b_.CreateSelect(b_.CreateFCmpOLT(z, real(0.5f)), small, large);
+}
+
+/// log((1 + a) / (1 - a)) / 2; an odd polynomial below 1/2 (Cephes' atanhf).
+Math::V Math::atanh(V x) {
+  V a = call(llvm::Intrinsic::fabs, x), square = b_.CreateFMul(a, a);
+  V large =
+      b_.CreateFMul(log(b_.CreateFDiv(b_.CreateFAdd(real(1), a), b_.CreateFSub(real(1), a))), real(0.5f));
+  V p = polynomial(square, {1.81740078349e-1f, 8.24370301058e-2f, 1.46691431730e-1f, 1.99782164500e-1f,
+                            3.33337300303e-1f});
+  V small = fma(b_.CreateFMul(p, square), a, a);
+  return with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(0.5f)), small, large), x);
+}
+
+/// 2^(y log2 |x|) in float64: y log2 |x| reaches 150, whose last bits in float32 would be most of the
+/// result's.
+Math::V Math::pow(V x, V y) {
+  Math wide(b_, type_->getWithNewType(b_.getDoubleTy()), 0);
+  auto widened = [&](V v) { return b_.CreateFPExt(v, wide.type_); };
+  V a = call(llvm::Intrinsic::fabs, x), exponent = widened(y);
+  // log2 m = 2 / ln 2 (s + s^3/3 + s^5/5 + ...) with s = (m - 1) / (m + 1), |s| <= 0.172.
+  auto [n, mantissa] = take_apart(a);
+  V m = widened(mantissa);
+  V s = b_.CreateFDiv(b_.CreateFSub(m, wide.real(1)), b_.CreateFAdd(m, wide.real(1)));
+  V square = b_.CreateFMul(s, s);
+  V series = wide.polynomial(square, {1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0});
+  V log2 =
+      wide.fma(b_.CreateFMul(s, series), wide.real(2 * 1.4426950408889634), b_.CreateSIToFP(n, wide.type_));
+  log2 = b_.CreateSelect(b_.CreateFCmpOEQ(a, real(0)), wide.real(-kInfinity), log2);
+  log2 = b_.CreateSelect(b_.CreateFCmpUGE(a, real(kInfinity)), widened(a), log2);
+  // 2^t = 2^round(t) e^(r ln 2), which float32 rounds, overflows and underflows as it should.
+  V t = wide.clamp(b_.CreateFMul(exponent, log2), -200, 200);
+  V is_nan = b_.CreateFCmpUNO(t, t);
+  t = b_.CreateSelect(is_nan, wide.real(0), t);
+  V whole = wide.call(llvm::Intrinsic::roundeven, t);
+  V r = b_.CreateFMul(b_.CreateFSub(t, whole), wide.real(0.6931471805599453));
+  V fraction = wide.polynomial(
+      r, {1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0});
+  llvm::Type* long_type = type_->getWithNewType(b_.getInt64Ty());
+  V biased = b_.CreateSExt(b_.CreateAdd(b_.CreateFPToSI(whole, int_type_), integer(1023)), long_type);
+  V scale = b_.CreateBitCast(b_.CreateShl(biased, llvm::ConstantInt::get(long_type, 52)), wide.type_);
+  V magnitude = b_.CreateFPTrunc(b_.CreateFMul(fraction, scale), type_);
+  V nan = real(std::numeric_limits<float>::quiet_NaN());
+  magnitude = b_.CreateSelect(is_nan, nan, magnitude);
+  magnitude = b_.CreateSelect(b_.CreateFCmpOEQ(a, real(1)), real(1), magnitude);
+  // Of a negative x: the sign of odd powers, no real number for broken ones.
+  V is_whole = b_.CreateFCmpOEQ(call(llvm::Intrinsic::floor, y), y);
+  V half = b_.CreateFMul(y, real(0.5f));
+  V is_odd = b_.CreateAnd(is_whole, b_.CreateFCmpUNE(call(llvm::Intrinsic::floor, half), half));
+  V has_sign = b_.CreateICmpSLT(bits(x), integer(0));
+  V result = b_.CreateSelect(b_.CreateAnd(has_sign, is_odd), b_.CreateFNeg(magnitude), magnitude);
+  V broken = b_.CreateAnd(b_.CreateFCmpOLT(x, real(0)), b_.CreateNot(is_whole));
+  broken = b_.CreateAnd(broken, b_.CreateFCmpOLT(a, real(kInfinity)));
+  result = b_.CreateSelect(broken, nan, result);
+  V is_one = b_.CreateOr(b_.CreateFCmpOEQ(x, real(1)), b_.CreateFCmpOEQ(y, real(0)));
+  V not_numbers = b_.CreateFCmpUNO(x, y);
+  return b_.CreateSelect(is_one, real(1), b_.CreateSelect(not_numbers, nan, result));
 }
 }  // namespace
 
@@ -224,6 +405,15 @@ bool has_vector_math(Intrinsic f) {
     case Intrinsic::kErf:
     case Intrinsic::kSin:
     case Intrinsic::kCos:
+    case Intrinsic::kTan:
+    case Intrinsic::kAsin:
+    case Intrinsic::kAcos:
+    case Intrinsic::kAtan:
+    case Intrinsic::kSinh:
+    case Intrinsic::kCosh:
+    case Intrinsic::kAsinh:
+    case Intrinsic::kAcosh:
+    case Intrinsic::kAtanh:
       return true;
     default:
       return false;
@@ -247,10 +437,32 @@ llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x
       return math.sin_or_cos(x, false);
     case Intrinsic::kCos:
       return math.sin_or_cos(x, true);
+    case Intrinsic::kTan:
+      return math.tan(x);
+    case Intrinsic::kAsin:
+      return math.asin(x);
+    case Intrinsic::kAcos:
+      return math.acos(x);
+    case Intrinsic::kAtan:
+      return math.atan(x);
+    case Intrinsic::kSinh:
+      return math.sinh(x);
+    case Intrinsic::kCosh:
+      return math.cosh(x);
+    case Intrinsic::kAsinh:
+      return math.asinh(x);
+    case Intrinsic::kAcosh:
+      return math.acosh(x);
+    case Intrinsic::kAtanh:
+      return math.atanh(x);
     default:
       break;
   }
   CHECK(false, "no vector form of {}", spelling(f));
+}
+
+llvm::Value* vector_power(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Value* y) {
+  return Math(builder, x->getType(), 0).pow(x, y);
 }
 
 }  // namespace lathe::codegen

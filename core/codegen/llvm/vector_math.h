@@ -10,9 +10,13 @@ namespace lathe::codegen {
 bool has_vector_math(Intrinsic f);
 
 /// f(x) for a float or vector of float. Errors against the exact value, in units in the last place: exp, log
-/// 1; tanh, sigmoid, erf 3; sin, cos 2 for |x| <= 8192 (beyond it the absolute error grows with |x|).
-/// Infinities and NaNs as in libm. `avx512_lanes`: with its instructions for
-/// vectors of that many floats and fewer; 0: without. REQUIRES: has_vector_math(f).
+/// 1; sinh, asinh 4; sin, cos 2, tan 4 for |x| <= 8192 (beyond it the absolute error grows with |x|); the
+/// others 3. Infinities and NaNs as in libm. `avx512_lanes`: with its instructions for vectors of that many
+/// floats and fewer; 0: without. REQUIRES: has_vector_math(f).
 llvm::Value* vector_math(llvm::IRBuilder<>& builder, Intrinsic f, llvm::Value* x, unsigned avx512_lanes);
+
+/// x^y for floats or vectors of floats, within 1 unit in the last place; zeros, infinities and NaNs as libm's
+/// powf.
+llvm::Value* vector_power(llvm::IRBuilder<>& builder, llvm::Value* x, llvm::Value* y);
 
 }  // namespace lathe::codegen
