@@ -1,5 +1,6 @@
 #include "cli/shapes.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/support/error.h"
@@ -17,7 +18,7 @@ int64_t parse_dim(const std::string& flag, std::string_view text) {
   if (error == std::errc::invalid_argument || stop != end)
     fail("--shape {}: `{}` is not a dimension; write NAME=1x3x224x224", flag, text);
   if (error == std::errc::result_out_of_range) fail("--shape {}: dimension {} is out of range", flag, text);
-  if (dim < 1) fail("--shape {}: dimension {} must be at least 1", flag, text);
+  if (dim < 0) fail("--shape {}: dimension {} must not be negative", flag, text);
   return dim;
 }
 
@@ -41,7 +42,8 @@ tuner::InputShapes parse_shapes(const std::vector<std::string>& shapes) {
     for (size_t start = 0; start <= dims.size();) {
       size_t end = std::min(dims.find('x', start), dims.size());
       place->second.push_back(parse_dim(flag, std::string_view(dims).substr(start, end - start)));
-      if (__builtin_mul_overflow(elements, place->second.back(), &elements) || elements > kLargest)
+      if (__builtin_mul_overflow(elements, std::max<int64_t>(place->second.back(), 1), &elements) ||
+          elements > kLargest)
         fail("--shape {}: the tensor is too large", flag);
       start = end + 1;
     }

@@ -98,6 +98,20 @@ def @main(%x: Tensor[(n, 8, 12), float32], %g: Tensor[(12), float32], %w: Tensor
   EXPECT_LT(max_relative_error(load_npy(folder_ + "/c/output_0.npy"), text), 0.1);
 }
 
+/// As the past of a language model is before its first token.
+TEST_F(ModelCommands, AnInputMayBeEmpty) {
+  std::string model = folder_ + "/m.relay", out = folder_ + "/out";
+  write_file(model, R"(#[version = "0.0.5"]
+def @main(%past: Tensor[(n, 2), float32], %x: Tensor[(3, 2), float32]) { concatenate((%past, nn.relu(%x))) }
+)");
+  for (int64_t rows : {0, 2}) {
+    Finished finished =
+        tune(fmt::format("run --untuned --model {} --shape past={}x2 --out {}", model, rows, out));
+    ASSERT_EQ(finished.code, 0) << finished.output;
+    EXPECT_EQ(load_npy(out + "/output_0.npy").shape(), (std::vector<int64_t>{3 + rows, 2}));
+  }
+}
+
 TEST_F(ModelCommands, ShapesThatDoNotFitAreOneMessageAndExitCode2) {
   std::string model = folder_ + "/m.relay", x = folder_ + "/x.npy", compiled = folder_ + "/m.lathe";
   write_file(model, R"(#[version = "0.0.5"]
@@ -112,8 +126,7 @@ def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(n, 2), float32]) { nn.relu(ad
       {"--shape x=3,2", "--shape x=3,2: `3,2` is not a dimension; write NAME=1x3x224x224"},
       {"--shape x=3x", "--shape x=3x: `` is not a dimension; write NAME=1x3x224x224"},
       {"--shape x=3x2.5", "--shape x=3x2.5: `2.5` is not a dimension; write NAME=1x3x224x224"},
-      {"--shape x=0x2", "--shape x=0x2: dimension 0 must be at least 1"},
-      {"--shape x=-3x2", "--shape x=-3x2: dimension -3 must be at least 1"},
+      {"--shape x=-3x2", "--shape x=-3x2: dimension -3 must not be negative"},
       {"--shape x=99999999999999999999x2",
        "--shape x=99999999999999999999x2: dimension 99999999999999999999 is out of range"},
       {"--shape x=1099511627776x2", "--shape x=1099511627776x2: the tensor is too large"},
