@@ -1,14 +1,26 @@
 #!/usr/bin/env bash
-# Format, clang-tidy and include directions over the tracked sources. Exit 1 when one of them finds something.
+# check.sh [--changed]: format, include directions and clang-tidy over the tracked sources. With --changed clang-tidy
+# looks only at what differs from the branch that this one is to join (origin/main; on it, from its last commit;
+# LATHE_CHECK_BASE names another). Exit 1 when one of them finds something.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 status=0
 mapfile -t sources < <(git ls-files '*.cpp' '*.h' | grep -v tests/house/offending_tree)
 clang-format --dry-run -Werror "${sources[@]}" || status=1
 python3 tests/house/include_directions.py . || status=1
+
+changed_units() {
+  local base=${LATHE_CHECK_BASE:-$(git merge-base HEAD origin/main 2>/dev/null)}
+  [[ -n $base && $(git rev-parse "$base") != $(git rev-parse HEAD) ]] || base=HEAD~1
+  git diff --name-only --diff-filter=d "$base" -- '*.cpp' 2>/dev/null || git ls-files '*.cpp'
+}
+if [[ ${1:-} == --changed ]]; then mapfile -t units < <(changed_units); else mapfile -t units < <(git ls-files '*.cpp'); fi
 # What this machine builds: comparisons with a peer only where it is installed.
-mapfile -t units < <(git ls-files '*.cpp' | grep -vE '^tests/' |
+mapfile -t units < <(printf '%s\n' "${units[@]}" | grep -vE '^tests/' |
   while read -r unit; do grep -qF "$PWD/$unit\"" build/release/compile_commands.json && echo "$unit"; done)
-printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/release 2>/dev/null || status=1
+if ((${#units[@]})); then
+  echo "clang-tidy: ${#units[@]} files" >&2
+  printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/release 2>/dev/null || status=1
+fi
 ((status == 0)) && echo "check: ok"
 exit $status
