@@ -58,8 +58,9 @@ constexpr Command kCommands[] = {
     {
         "opt",
         "FILE [--passes=A,B,...] [--print-after-all] [--timing]",
-        "run passes over a model in Relay text and print the result",
-        {"tune opt model.relay --passes=infer_type,fuse_ops --types", "tune opt --list"},
+        "run passes over a model or tensor programs, as text, and print the result",
+        {"tune opt model.relay --passes=infer_type,fuse_ops --types",
+         "tune opt program.tir --schedule --pipeline"},
         opt_command,
     },
     {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/relay/expr.h"
+#include "core/support/pass_instrument.h"
 #include "core/tir/target.h"
 
 namespace lathe::relay {
@@ -38,13 +39,7 @@ enum class PassId : uint8_t {
 
 struct Pass;
 
-/// Looks on while passes run.
-class PassInstrument {
- public:
-  virtual ~PassInstrument() = default;
-  virtual void before(const Pass&, const Module&) {}
-  virtual void after(const Pass&, const Module&) {}
-};
+using PassInstrument = lathe::PassInstrument<Pass, Module>;
 
 /// What the passes of one run share.
 struct PassContext {

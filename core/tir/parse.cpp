@@ -186,6 +186,7 @@ std::vector<Buffer> Parser::params() {
 }
 
 Func Parser::func() {
+  size_t mark = enter();
   expect("func");
   std::string name = name_or_quoted("a function");
   if (accept("[")) {
@@ -198,13 +199,17 @@ Func Parser::func() {
   std::vector<Buffer> outputs = params();
   Annotations notes = annotations();
   Stmt body = braces();
-  if (peek().kind != TokenKind::kEnd) fail_here("expected the end of the text after the function");
+  leave(mark);
   auto count = static_cast<int64_t>(outputs.size());
   inputs.insert(inputs.end(), outputs.begin(), outputs.end());
   Func result = make<FuncNode>(name, inputs, count, body, notes);
   if (depth_of(result) > kMaxDepth)
     fail("{}: error: expressions nested more than {} deep", source_.name, kMaxDepth);
   return result;
+}
+
+void Parser::end() const {
+  if (!at_end()) fail_here("expected the end of the text after the function");
 }
 
 Stmt Parser::braces() {
@@ -372,7 +377,18 @@ Stmt Parser::store() {
 
 Func parse_func(std::string_view text, const std::string& source) {
   Source from{text, source};
-  return Parser(from).func();
+  Parser parser(from);
+  Func func = parser.func();
+  parser.end();
+  return func;
+}
+
+std::vector<Func> parse_funcs(std::string_view text, const std::string& source) {
+  Source from{text, source};
+  Parser parser(from);
+  std::vector<Func> funcs = {parser.func()};
+  while (!parser.at_end()) funcs.push_back(parser.func());
+  return funcs;
 }
 
 }  // namespace lathe::tir

@@ -18,6 +18,9 @@ class Parser {
  public:
   explicit Parser(const Source& source);
   Func func();
+  bool at_end() const { return peek().kind == TokenKind::kEnd; }
+  /// Throws Error when text is left.
+  void end() const;
 
  private:
   // Tokens.

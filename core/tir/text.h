@@ -32,6 +32,8 @@ std::string print(const Expr& expr);
 /// Builds exactly what is written: no folding. Throws Error with file:line:column and a caret. Any bytes are
 /// safe to parse: nesting and size are limited.
 Func parse_func(std::string_view text, const std::string& source = "<text>");
+/// The same for a text of one or more functions.
+std::vector<Func> parse_funcs(std::string_view text, const std::string& source = "<text>");
 
 /// The same function with names that depend on structure alone: parameters p0.., allocations t0.., loops
 /// i0.., block iterators v0.., dimensions n0.., blocks b0.. (the root keeps its name), function main. Equal

@@ -25,7 +25,7 @@ template <typename... Args>
 
 class Verifier {
  public:
-  explicit Verifier(bool lowered) : lowered_(lowered) {}
+  explicit Verifier(Level level) : level_(level), lowered_(level != Level::kScheduled) {}
 
   void func(const FuncNode& f) {
     if (f.outputs < 0 || f.outputs > static_cast<int64_t>(f.params.size()))
@@ -117,7 +117,7 @@ class Verifier {
     bool needs_constant = loop.iteration == Iteration::kVectorized || loop.iteration == Iteration::kUnrolled;
     if (needs_constant && !constant)
       report("loop {} is {} but its extent is not constant", loop.var->name, spelling(loop.iteration));
-    if (lowered_ && loop.iteration == Iteration::kVectorized)
+    if (level_ == Level::kVectors && loop.iteration == Iteration::kVectorized)
       report("loop {} is vectorized at the lowered level", loop.var->name);
     for (const For* outer : loops_)
       if (loop.iteration == Iteration::kVectorized && outer->iteration == Iteration::kVectorized)
@@ -126,7 +126,10 @@ class Verifier {
     analyzer_.bind_range(loop.var, loop.extent);
     loops_.push_back(&loop);
     domain_.emplace_back(loop.var, loop.extent);
+    bool never = is_int(loop.extent, 0);  // over an empty tensor: no access is one
+    guards_ += never;
     stmt(loop.body);
+    guards_ -= never;
     domain_.pop_back();
     loops_.pop_back();
     visible_.erase(loop.var.get());
@@ -275,7 +278,7 @@ class Verifier {
       report("{}variable {} is {}", where(), e.as<VarNode>()->name,
              outer ? "used outside its scope" : "not defined");
     }
-    if (auto fault = find_type_fault(e, lowered_)) report("{}{}", where(), *fault);
+    if (auto fault = find_type_fault(e, level_ == Level::kVectors)) report("{}{}", where(), *fault);
     if (const Load* load = e.as<Load>()) {
       use(load->buffer);
       for (const Expr& i : load->indices)
@@ -300,6 +303,7 @@ class Verifier {
     }
   }
 
+  Level level_;
   bool lowered_;
   Analyzer analyzer_;
   std::unordered_set<const Node*> defined_, visible_, written_;
@@ -310,21 +314,57 @@ class Verifier {
   int guards_ = 0;  // selects and conditions around
 };
 
-std::optional<std::string> find(const Func& func, bool lowered) {
+bool has_vectors(const Stmt& stmt) {
+  if (!stmt) return false;
+  switch (stmt->kind()) {
+    case StmtKind::kFor:
+      return has_vectors(stmt.as<For>()->body);
+    case StmtKind::kBlock:
+      return false;
+    case StmtKind::kStore:
+      return lanes_of(stmt.as<Store>()->indices) > 1;
+    case StmtKind::kSeq: {
+      const std::vector<Stmt>& stmts = stmt.as<Seq>()->stmts;
+      return std::any_of(stmts.begin(), stmts.end(), has_vectors);
+    }
+    case StmtKind::kIf:
+      return has_vectors(stmt.as<If>()->then_case) || has_vectors(stmt.as<If>()->else_case);
+    case StmtKind::kAlloc:
+      return has_vectors(stmt.as<Alloc>()->body);
+  }
+  CHECK(false, "a statement of no kind");
+  return false;
+}
+}  // namespace
+
+Level level_of(const Func& func) {
+  if (func->body.as<Block>()) return Level::kScheduled;
+  return has_vectors(func->body) ? Level::kVectors : Level::kLoops;
+}
+
+const char* spelling(Level level) {
+  constexpr const char* kNames[] = {"blocks", "loops", "vectors"};
+  return kNames[static_cast<size_t>(level)];
+}
+
+std::optional<std::string> find_fault(const Func& func, Level level) {
   try {
-    Verifier(lowered).func(*func);
+    Verifier(level).func(*func);
   } catch (const Found& found) {
     return found.fault;
   }
   return std::nullopt;
 }
-}  // namespace
 
-std::optional<std::string> find_fault(const Func& func) { return find(func, false); }
-std::optional<std::string> find_lowered_fault(const Func& func) { return find(func, true); }
+void verify(const Func& func, Level level) {
+  if (auto fault = find_fault(func, level)) fail("invalid tensor program: {}\n{}", *fault, print(func));
+}
 
-void verify(const Func& func) {
-  if (auto fault = find_fault(func)) fail("invalid tensor program: {}\n{}", *fault, print(func));
+void require_constant_shapes(const Func& func) {
+  for (const Buffer& param : func->params)
+    for (const Expr& dim : param->shape)
+      if (!as_int(dim))
+        fail("{}: a dimension of {} is not constant; bind it before lowering", func->name, param->name);
 }
 
 }  // namespace lathe::tir

@@ -23,8 +23,8 @@ class Oracle : public testing::TestWithParam<const char*> {
 
   void expect_same(const tir::Func& func, const tir::Func& lowered, uint32_t seed,
                    const LatheParallel* parallel = nullptr) {
-    ASSERT_EQ(tir::find_lowered_fault(lowered), std::nullopt) << "seed " << seed << "\n"
-                                                              << tir::print(lowered);
+    ASSERT_EQ(tir::find_fault(lowered, tir::Level::kVectors), std::nullopt) << "seed " << seed << "\n"
+                                                                            << tir::print(lowered);
     std::vector<Tensor> params = tir::random_params(func), expected = tir::interpreted_outputs(func);
     run_kernel(lowered, target_, params, parallel);
     for (size_t i = 0; i < expected.size(); ++i)

@@ -68,7 +68,7 @@ void run_one(std::string_view bytes) {
   CHECK(tir::print(again) == text, "{}\nprints as\n{}", text, tir::print(again));
   tir::workload_digest(func);
   // The verifier takes anything that parses, and what it accepts other passes may take.
-  tir::find_lowered_fault(func);
+  tir::find_fault(func, tir::Level::kVectors);
   if (!tir::find_fault(func) && has_constant_shapes(func)) split(func);
 }
 

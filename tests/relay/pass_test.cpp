@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "core/relay/analysis/well_formed.h"
-#include "core/relay/instruments.h"
 #include "core/relay/text.h"
 
 namespace lathe::relay {
@@ -46,7 +45,7 @@ TEST(RunPasses, NothingToDoGivesTheSameModule) {
 }
 
 TEST(RunPasses, TimesAreReported) {
-  PassTimes times;
+  PassTimes<Pass, Module> times;
   PassId sequence[] = {kDeadCode, kDeadCode};
   run_passes(example(), sequence, {.instruments = {&times}});
   EXPECT_NE(times.report().find("ms  dead_code\n"), std::string::npos) << times.report();

@@ -80,7 +80,7 @@ TEST(Candidates, AreManyDifferentProgramsForEachKindOfTask) {
     for (uint64_t seed = 0; seed < kMostSamples && programs.size() < kWanted; ++seed) {
       tir::Func scheduled = sample(*spaces[seed % spaces.size()], program.func, target, seed).func();
       tir::Func lowered = tir::lower(scheduled, target);
-      if (auto fault = tir::find_lowered_fault(lowered)) FAIL() << *fault;
+      if (auto fault = tir::find_fault(lowered, tir::Level::kVectors)) FAIL() << *fault;
       programs.insert(structural_hash(lowered));
     }
     EXPECT_GE(programs.size(), kWanted);

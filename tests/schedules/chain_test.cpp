@@ -54,7 +54,7 @@ TEST(Chain, EverySampleKeepsMeaningAndLowers) {
       SCOPED_TRACE(to_text(s.trace()));
       expect_same_results(func, s.func());
       tir::Func lowered = tir::lower(s.func(), target);
-      if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+      if (auto fault = tir::find_fault(lowered, tir::Level::kVectors)) ADD_FAILURE() << *fault;
       Schedule of_task = sample(*space, tir::canonical(func), target, seed);
       EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(of_task.trace())), tir::canonical(func)),
                                    of_task.func()));

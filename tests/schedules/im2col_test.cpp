@@ -135,7 +135,7 @@ TEST(ImplicitGemm, EverySampleKeepsMeaningAndLowers) {
       SCOPED_TRACE(to_text(s.trace()));
       expect_same_results(func, s.func());
       tir::Func lowered = tir::lower(s.func(), target);
-      if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+      if (auto fault = tir::find_fault(lowered, tir::Level::kVectors)) ADD_FAILURE() << *fault;
     }
   }
 }
@@ -198,7 +198,7 @@ TEST(ReductionBlocks, KeepMeaningInBothSpacesAndLower) {
         SCOPED_TRACE(to_text(s.trace()));
         expect_same_results(func, s.func());
         tir::Func lowered = tir::lower(s.func(), target);
-        if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+        if (auto fault = tir::find_fault(lowered, tir::Level::kVectors)) ADD_FAILURE() << *fault;
       }
       EXPECT_GE(cut, 1) << space->name;
     }

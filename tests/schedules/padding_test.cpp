@@ -30,7 +30,8 @@ TEST(DecomposePadding, KeepsMeaning) {
     EXPECT_EQ(s[parts[1]]->name, "pad_inside");
     expect_same_results(func, s.func());
     EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(s.trace())), func), s.func()));
-    if (auto fault = tir::find_lowered_fault(tir::lower(s.func(), avx512_target()))) ADD_FAILURE() << *fault;
+    if (auto fault = tir::find_fault(tir::lower(s.func(), avx512_target()), tir::Level::kVectors))
+      ADD_FAILURE() << *fault;
   }
 }
 
@@ -68,7 +69,8 @@ TEST(SeparatePadding, KeepsMeaning) {
     s.compute_inline(s.get_block("pad"));
     expect_same_results(func, s.func());
     EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(s.trace())), func), s.func()));
-    if (auto fault = tir::find_lowered_fault(tir::lower(s.func(), avx512_target()))) ADD_FAILURE() << *fault;
+    if (auto fault = tir::find_fault(tir::lower(s.func(), avx512_target()), tir::Level::kVectors))
+      ADD_FAILURE() << *fault;
   }
 }
 

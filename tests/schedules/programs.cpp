@@ -417,7 +417,7 @@ void expect_same_results(const Func& func, const Func& scheduled, double most) {
 void expect_sound(const Func& func, const Schedule& s) {
   expect_same_results(func, s.func());
   EXPECT_TRUE(structural_equal(replay(parse_trace(to_json(s.trace())), func), s.func()));
-  if (auto fault = find_lowered_fault(lower(s.func(), avx512_target()))) ADD_FAILURE() << *fault;
+  if (auto fault = find_fault(lower(s.func(), avx512_target()), Level::kVectors)) ADD_FAILURE() << *fault;
 }
 
 }  // namespace lathe::schedule

@@ -212,7 +212,8 @@ void expect_lowers(const tir::Func& func, const tir::Func& scheduled) {
   } catch (const Error&) {
     return;
   }
-  if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault << "\n" << tir::print(lowered);
+  if (auto fault = tir::find_fault(lowered, tir::Level::kVectors))
+    ADD_FAILURE() << *fault << "\n" << tir::print(lowered);
   std::vector<Tensor> expected = tir::random_params(func), actual = tir::random_params(func);
   tir::interpret(func, expected);
   EXPECT_NO_THROW(tir::interpret(lowered, actual));

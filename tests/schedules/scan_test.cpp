@@ -44,7 +44,8 @@ TEST(Scan, KeepsMeaning) {
       SCOPED_TRACE(to_text(trace));
       tir::Func scheduled = replay(trace, func);
       expect_same_results(func, scheduled);
-      if (auto fault = tir::find_lowered_fault(tir::lower(scheduled, target))) ADD_FAILURE() << *fault;
+      if (auto fault = tir::find_fault(tir::lower(scheduled, target), tir::Level::kVectors))
+        ADD_FAILURE() << *fault;
       for (uint64_t seed = 0; seed < 3; ++seed)
         expect_same_results(func, sample(*spaces[0], func, target, seed).func());
     }

@@ -159,7 +159,7 @@ TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
       SCOPED_TRACE(to_text(s.trace()));
       expect_same_results(func, s.func());
       tir::Func lowered = tir::lower(s.func(), target);
-      if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+      if (auto fault = tir::find_fault(lowered, tir::Level::kVectors)) ADD_FAILURE() << *fault;
     }
   }
 }
@@ -184,7 +184,7 @@ TEST(Winograd, KeepsTheTypeOfItsOperands) {
     }
     EXPECT_EQ(stored, 2);
     tir::Func lowered = tir::lower(s.func(), target);
-    if (auto fault = tir::find_lowered_fault(lowered)) ADD_FAILURE() << *fault;
+    if (auto fault = tir::find_fault(lowered, tir::Level::kVectors)) ADD_FAILURE() << *fault;
   }
 }
 

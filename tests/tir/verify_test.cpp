@@ -116,18 +116,24 @@ TEST(Verify, Levels) {
             "two blocks are named b");
   Func lowered = parse_func(
       "func f() -> (out: float32[8]) { alloc s: float32[4] { out[ramp(0, 2, 4)] = broadcast(1.0, 4) } }");
-  EXPECT_EQ(find_lowered_fault(lowered), std::nullopt);
+  EXPECT_EQ(find_fault(lowered, Level::kVectors), std::nullopt);
   Func column =
       parse_func("func f(a: int32[4, 4]) -> (o: int32[4]) { o[ramp(0, 1, 4)] = a[ramp(0, 1, 4), 2] }");
-  EXPECT_EQ(find_lowered_fault(column), std::nullopt);
-  EXPECT_EQ(find_lowered_fault(parse_func("func f() -> () { block root { } }")),
+  EXPECT_EQ(find_fault(column, Level::kVectors), std::nullopt);
+  EXPECT_EQ(find_fault(parse_func("func f() -> () { block root { } }"), Level::kVectors),
             "block root at the lowered level");
-  EXPECT_EQ(find_lowered_fault(
-                parse_func("func f() -> (o: int32[4]) { for i in 0..4 vectorized { o[i] = 1i32 } }")),
+  EXPECT_EQ(find_fault(parse_func("func f() -> (o: int32[4]) { for i in 0..4 vectorized { o[i] = 1i32 } }"),
+                       Level::kVectors),
             "loop i is vectorized at the lowered level");
+  EXPECT_EQ(find_fault(parse_func("func f(a: int32[0]) -> (o: int32[0]) { for i in 0..0 { o[0] = a[0] } }"),
+                       Level::kLoops),
+            std::nullopt)
+      << "over an empty tensor nothing is accessed";
   auto masked = [](const char* stmt) {
-    return find_lowered_fault(parse_func(fmt::format(
-        "func f(a: int32[4]) -> (o: int32[4]) {{ if ramp(0, 1, 4) < broadcast(3, 4) {{ {} }} }}", stmt)));
+    return find_fault(
+        parse_func(fmt::format(
+            "func f(a: int32[4]) -> (o: int32[4]) {{ if ramp(0, 1, 4) < broadcast(3, 4) {{ {} }} }}", stmt)),
+        Level::kVectors);
   };
   EXPECT_EQ(masked("o[ramp(0, 1, 4)] = a[ramp(0, 1, 4)]"), std::nullopt);
   EXPECT_EQ(masked("o[0] = a[0]"), "a mask of 4 lanes is around a store of 1");
@@ -136,8 +142,9 @@ TEST(Verify, Levels) {
 TEST(Verify, Types) {
   Buffer out = buffer("out", {8}, kFloat32);
   auto lowered = [&](const Expr& value) {
-    return find_lowered_fault(make<FuncNode>("f", std::vector<Buffer>{out}, int64_t{1},
-                                             Stmt(make<Store>(out, std::vector<Expr>{0}, value))));
+    return find_fault(make<FuncNode>("f", std::vector<Buffer>{out}, int64_t{1},
+                                     Stmt(make<Store>(out, std::vector<Expr>{0}, value))),
+                      Level::kVectors);
   };
   EXPECT_EQ(lowered(imm(kInt32, 1)), "out holds float32, the stored value is int32");
   EXPECT_EQ(lowered(make<Binary>(BinaryOp::kAdd, fimm(kFloat32, 1), fimm(kFloat16, 1), kFloat32)),
