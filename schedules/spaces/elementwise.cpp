@@ -341,6 +341,28 @@ int64_t bytes_touched(const Block& block) {
 }
 }  // namespace
 
+namespace {
+/// Whether what it computes is chosen, or read from where a division says, by the row's variable: a number
+/// each when the row is unrolled.
+bool is_chosen_along(const Block& block, const For& row) {
+  Var lane = variable_of(block, row);
+  bool chosen = false;
+  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
+    const Select* select = node.as<Select>();
+    const Binary* binary = node.as<Binary>();
+    bool divides = binary && (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod);
+    chosen |= lane && ((select && uses_var(select->condition, lane.get())) ||
+                       (divides && uses_var(node.cast<ExprNode>(), lane.get())));
+  });
+  return chosen;
+}
+
+/// The most copies of `counts` that are a whole row, or 1.
+int64_t whole_row(const std::vector<int64_t>& counts, int64_t extent) {
+  return std::find(counts.begin(), counts.end(), extent) != counts.end() ? extent : 1;
+}
+}  // namespace
+
 void schedule_injective(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   constexpr int64_t kMostVectors = 16, kMostRows = 8, kMostColumns = 4;
   if (s.get_loops(block).empty() || schedule_transposed(s, block, target, policy)) return;
@@ -355,7 +377,10 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target, co
   const int64_t copies = copies_worth(body->body.as<Store>()->value),
                 most_vectors = std::min(kMostVectors, copies);
   std::vector<LoopHandle> tasks = loops.outer, tile;
-  std::vector<Factor> row{kInferred, sample_one_of(s, copies_of(extent / width, most_vectors), 1, policy)};
+  const std::vector<int64_t> row_copies = copies_of(extent / width, most_vectors);
+  const bool whole = width == 1 && is_chosen_along(*body, *s[loops.inner]);
+  std::vector<Factor> row{kInferred,
+                          sample_one_of(s, row_copies, whole ? whole_row(row_copies, extent) : 1, policy)};
   if (width > 1) row.push_back(sample_one_of(s, widths_near(width, extent, copies / 8), width, policy));
   // Rows of a vector or two leave room for more of them at once.
   bool short_rows = extent <= 2 * width;

@@ -95,12 +95,14 @@ std::vector<int64_t> tile_sizes(int64_t whole) {
   return whole >= 8 ? std::vector<int64_t>{whole / 2, whole} : std::vector<int64_t>{whole};
 }
 
-/// Loops over tiles, over those of a block that stays in the cache, over the elements of one.
-std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, const Target& target,
+/// Loops over tiles, over those of a block that stays in the cache, over the elements of one; `most` of them
+/// as a heuristic.
+std::vector<LoopHandle> cut(Schedule& s, LoopHandle loop, int64_t extent, int64_t most, const Target& target,
                             const Policy& policy) {
   constexpr int64_t kMostTiles = 8;
   int64_t size = tile_of(extent, target);
-  Factor elements = sample_one_of(s, tile_sizes(size), size, policy);
+  std::vector<int64_t> sizes = tile_sizes(size);
+  Factor elements = sample_one_of(s, sizes, sizes.front() >= most ? sizes.front() : size, policy);
   return s.split(loop,
                  {kInferred, sample_one_of(s, copies_of(extent / size, kMostTiles), 1, policy), elements});
 }
@@ -117,8 +119,10 @@ void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& 
   auto extent_of = [&](size_t i) { return int_value(body->iters[i].extent); };
   for (size_t i = 0; i < loops.size(); ++i)
     if (i != t.written && i != t.read) outer.push_back(loops[i]);
-  auto columns = cut(s, loops[t.written], extent_of(t.written), target, policy);
-  auto lines = cut(s, loops[t.read], std::min(extent_of(t.read), t.run), target, policy);
+  const int64_t width = tile_of(extent_of(t.written), target);
+  auto columns = cut(s, loops[t.written], extent_of(t.written), width, target, policy);
+  // A square tile is the cheapest to turn: each of its vectors is full.
+  auto lines = cut(s, loops[t.read], std::min(extent_of(t.read), t.run), width, target, policy);
   choose_innermost(s, outer, policy);
   outer.push_back(columns[0]);
   std::vector<LoopHandle> order = outer;
@@ -152,7 +156,11 @@ bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, c
   } catch (const Error&) {
     return false;  // what it reads cannot move into its loops
   }
-  if (choose_one_of(s, {0, 1}, 1, policy) == 0) return false;
+  // Code generation interleaves rows of few channels in whole vectors, of which columns would be a part each.
+  constexpr int64_t kInterleaved = 4;
+  const bool interleaves =
+      int_value(body->iters[t->written].extent) <= kInterleaved && t->run >= target.lanes();
+  if (choose_one_of(s, {0, 1}, interleaves ? 0 : 1, policy) == 0) return false;
   tile(s, block, *t, target, policy);
   return true;
 }

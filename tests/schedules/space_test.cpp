@@ -1,5 +1,6 @@
 #include "schedules/space.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -127,6 +128,24 @@ func main(x: float32[9, 8]) -> (out: float32[8, 32]) {
 } })");
   tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
   EXPECT_EQ(all_blocks(scheduled).size(), 3u) << tir::print(scheduled);
+  expect_same_results(func, scheduled);
+}
+
+/// A shuffle of channels in blocks of four: which tensor an element comes from is a number once the block is
+/// unrolled.
+TEST(DefaultTrace, UnrollsRowsWhoseElementsAreChosen) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[8, 30], y: float32[8, 30]) -> (out: float32[4, 30, 4]) {
+  block root {
+    for c in 0..4 { for i in 0..30 { for l in 0..4 {
+      block out(spatial vc in 0..4 = c, spatial vi in 0..30 = i, spatial vl in 0..4 = l) {
+        reads x[(vc * 4 + vl) // 2, vi], y[(vc * 4 + vl) // 2, vi]
+        writes out[vc, vi, vl]
+        out[vc, vi, vl] = select((vc * 4 + vl) % 2 == 0, x[(vc * 4 + vl) // 2, vi], y[(vc * 4 + vl) // 2, vi])
+    } } } }
+} })");
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_THAT(tir::print(tir::lower(scheduled, avx512_target())), testing::Not(testing::HasSubstr("select")));
   expect_same_results(func, scheduled);
 }
 
