@@ -179,6 +179,26 @@ void fit_to_loop(VectorReduction& reduction, size_t i, const Block& block, const
   reduction.extents[i] = extent;
 }
 
+namespace {
+/// By block variable.
+std::vector<int64_t> strides_of(const Load& load, const Block& block) {
+  std::vector<Var> vars;
+  for (const BlockIter& iter : block.iters) vars.push_back(iter.var);
+  std::vector<int64_t> strides(vars.size(), 0);
+  int64_t elements = 1;  // of the dimensions inside
+  for (size_t d = load.indices.size(); d-- > 0;) {
+    auto linear = linear_form(load.indices[d], vars);
+    const int64_t* extent = as_int(load.buffer->shape[d]);
+    if (!linear || !extent) return std::vector<int64_t>(vars.size(), 0);
+    for (size_t i = 0; i < vars.size(); ++i)
+      if (auto found = linear->coefficients.find(vars[i].get()); found != linear->coefficients.end())
+        strides[i] += found->second * elements;
+    elements *= *extent;
+  }
+  return strides;
+}
+}  // namespace
+
 std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
   if (!is_reduction(*block)) return std::nullopt;
   const Store& update = *block->body.as<Store>();
@@ -204,7 +224,7 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
   post_order(update.value, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
     if (!load || load->buffer == update.buffer) return;
-    Operand operand{load->buffer, {}, any_uses(load->indices, lane)};
+    Operand operand{load->buffer, {}, strides_of(*load, *block), any_uses(load->indices, lane)};
     for (const BlockIter& iter : block->iters) operand.uses.push_back(any_uses(load->indices, iter.var));
     if (operand.contiguous) {
       // Lanes of a dot product are neighbours when their groups are: the last dimension is one group.

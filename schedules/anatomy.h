@@ -44,6 +44,8 @@ int64_t products_at_once(const tir::Block& block);
 struct Operand {
   tir::Buffer buffer;
   std::vector<bool> uses;  // by block variable
+  /// Elements between neighbours in memory, by block variable; 0 where they are not equally far apart.
+  std::vector<int64_t> strides;
   /// Neighbours along the vector variable are neighbours in memory; else it is the same element for all.
   bool contiguous = false;
 };

@@ -67,7 +67,8 @@ class Model {
     multiply_adds_ = products_of(machine, operands, reduction.dot.has_value()).at(bits);
     loads_ = machine.loads.at(bits);
     latency_ = machine.latency;
-    weight_loads_ = kFills * machine.l1_bandwidth / machine.l2_bandwidth;
+    line_loads_ = machine.l1_bandwidth / machine.l2_bandwidth;
+    weight_loads_ = kFills * line_loads_;
   }
 
   std::vector<RegisterTile> tiles() {
@@ -111,6 +112,21 @@ class Model {
     return result;
   }
 
+  /// Of the elements that a step takes of a broadcast operand, those that are not in the first-level cache
+  /// when a later step comes to their lines: rows whose length is a multiple of a large power of two.
+  double conflicting(const Operand& operand, const std::vector<int64_t>& sizes) const {
+    if (operand.contiguous) return 0;
+    std::vector<int64_t> addresses{0};
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const int64_t stride = operand.strides[variables_[i]] * operand.buffer->dtype.bytes();
+      if (stride == 0) continue;
+      const size_t before = addresses.size();
+      for (int64_t row = 1; row < sizes[i]; ++row)
+        for (size_t a = 0; a < before; ++a) addresses.push_back(addresses[a] + row * stride);
+    }
+    return conflicting_lines(target_, addresses);
+  }
+
   /// Accumulators, the operand with fewest vectors held, one more for the others.
   int64_t registers(const std::vector<int64_t>& sizes) const {
     int64_t held = INT64_MAX;
@@ -142,7 +158,8 @@ class Model {
     double loaded = 0;
     for (size_t o = 0; o < reduction_.operands.size(); ++o)
       loaded += static_cast<double>(loads(reduction_.operands[o], sizes)) *
-                (reduction_.is_weight(o) ? weight_loads_ : 1);
+                    (reduction_.is_weight(o) ? weight_loads_ : 1) +
+                conflicting(reduction_.operands[o], sizes) * (line_loads_ - 1);
     double cycles =
         std::max({results / multiply_adds_, loaded / loads_, latency_}) + kContention * loaded / loads_;
     return (cycles + kTileOverhead / steps_) / results;
@@ -154,7 +171,8 @@ class Model {
   double steps_;
   double multiply_adds_, loads_;  // a cycle
   double latency_;
-  double weight_loads_;  // that hit the first-level cache, for each of weights
+  double line_loads_;    // that hit the first-level cache, for one that brings in its line
+  double weight_loads_;  // for each of weights
   std::vector<RegisterTile> tiles_;
 };
 }  // namespace

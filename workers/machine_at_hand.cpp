@@ -20,7 +20,7 @@
 namespace lathe::worker {
 namespace {
 
-constexpr int kProbes = 2;  // counted up when a probe joins, or changes what its number means
+constexpr int kProbes = 3;  // counted up when a probe joins, or changes what its number means
 
 /// This machine, its code generated as for `target`: caches that a user gave are not the machine's.
 Target probed_target(const Target& target) {

@@ -1,5 +1,7 @@
 #include "workers/machine_probe.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -304,6 +306,8 @@ MachineReading measure_machine(const Target& target) {
   if (auto loads = reading.numbers.find(fmt::format("loads_{}", laboratory.widest()));
       loads != reading.numbers.end())
     reading.numbers["l1_bandwidth"] = loads->second * laboratory.widest() / 8;
+  if (const long ways = sysconf(_SC_LEVEL1_DCACHE_ASSOC); ways > 0)
+    reading.numbers["l1_ways"] = static_cast<double>(ways);
   return reading;
 }
 

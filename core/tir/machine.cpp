@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include "core/support/error.h"
@@ -37,6 +38,13 @@ constexpr MachineModel without_dots(RateByWidth units, RateByWidth bfloat16_dots
 constexpr MachineModel widest_256() { return without_dots({2, 2, 0}, {1, 1, 0}, {0.73, 0.73, 0}); }
 constexpr MachineModel widest_128() { return without_dots({2, 0, 0}, {1, 0, 0}, {0.73, 0, 0}); }
 
+/// Neoverse N1: 64 KiB in four ways.
+constexpr MachineModel aarch64() {
+  MachineModel model = widest_128();
+  model.l1_ways = 4;
+  return model;
+}
+
 constexpr char kFitted[] = "what the models of schedules were fitted to, on Zen 5";
 constexpr MachineRow kRows[] = {
     {"znver5", "", "znver5", 0, {}, kFitted},
@@ -44,7 +52,7 @@ constexpr MachineRow kRows[] = {
     {"x86-64 with AVX-512", "x86_64", "", 512, {}, "two units of 512 bits; bandwidths as znver5"},
     {"x86-64 with AVX2", "x86_64", "", 256, widest_256(), "two units of 256 bits; bandwidths as znver5"},
     {"x86-64", "x86_64", "", 0, widest_128(), "two units of 128 bits; bandwidths as znver5"},
-    {"aarch64", "aarch64", "", 0, widest_128(), "two units of 128 bits (Neoverse N1); bandwidths as znver5"},
+    {"aarch64", "aarch64", "", 0, aarch64(), "two units of 128 bits (Neoverse N1); bandwidths as znver5"},
     {"any", "", "", 0, {}, kFitted},
 };
 
@@ -74,6 +82,7 @@ constexpr MachineField kFields[] = {
     LATHE_FIELD("loads_256", "a cycle", "from the first-level cache, 256 bits", loads.bits256, kMayBeZero),
     LATHE_FIELD("loads_512", "a cycle", "from the first-level cache, 512 bits", loads.bits512, kMayBeZero),
     LATHE_FIELD("latency", "cycles", "from one multiply-add of a sum to the next", latency),
+    LATHE_FIELD("l1_ways", "lines", "a set of the first-level cache", l1_ways),
     LATHE_FIELD("l1_bandwidth", "bytes a cycle", "one core reads the first-level cache", l1_bandwidth),
     LATHE_FIELD("l2_bandwidth", "bytes a cycle", "one core reads the second-level cache", l2_bandwidth),
     LATHE_FIELD("l3_bandwidth", "bytes a cycle", "one core reads the third-level cache", l3_bandwidth),
@@ -194,6 +203,23 @@ double memory_rate(const Target& target, double streams) {
   const MachineModel& machine = machine_of(target);
   const double one = machine.memory_bandwidth * (target.cores > 1 ? machine.shared_memory : 1);
   return one * std::min(1.0, machine.streams / streams);
+}
+
+double conflicting_lines(const Target& target, std::span<const int64_t> addresses) {
+  constexpr int64_t kLine = 64;
+  // More than fit put out each other, not only the ones that came first: twice as many as are too many, at
+  // most all (8 to 14 rows of a product on Zen 4: bench/results/2026-11-22-any-model.md).
+  constexpr double kPutOut = 2;
+  const double ways = machine_of(target).l1_ways;
+  const int64_t sets = std::max<int64_t>(target.l1_bytes / kLine / static_cast<int64_t>(ways), 1);
+  std::set<int64_t> lines;
+  for (int64_t address : addresses) lines.insert(address / kLine);
+  std::map<int64_t, double> in_set;
+  for (int64_t line : lines) ++in_set[line % sets];
+  double conflicting = 0;
+  for (const auto& [set, count] : in_set)
+    if (count > ways) conflicting += std::min(count, kPutOut * (count - ways));
+  return conflicting;
 }
 
 double bandwidth_within(const Target& target, double bytes) {

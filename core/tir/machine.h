@@ -29,6 +29,9 @@ struct MachineModel {
   RateByWidth int8_dots{2, 2, 2};      // adding four products to each int32
   RateByWidth loads{2, 2, 2};          // that the first-level cache answers
   double latency = 4;                  // cycles from one multiply-add to the next of the same sum
+  /// Places that the first-level cache has for lines whose addresses differ by a multiple of its size over
+  /// them.
+  double l1_ways = 8;
   // Bytes a cycle that one core reads in one stream.
   double l1_bandwidth = 64, l2_bandwidth = 32, l3_bandwidth = 25, memory_bandwidth = 7;
   double streams = 32;          // that may be read from memory at once, a piece of each in turn, at its rate
@@ -84,6 +87,10 @@ double l3_rate(const MachineModel& machine);
 /// Bytes a cycle that a core has from memory when all of the target's cores read, in so many streams: a
 /// processor fetches ahead for a limited number, and the others wait for each of their lines.
 double memory_rate(const Target& target, double streams = 1);
+
+/// Of lines at these addresses, read again and again in turn, those that the first-level cache does not keep
+/// although it is large enough: more than it has places for fall into one set.
+double conflicting_lines(const Target& target, std::span<const int64_t> addresses);
 
 /// Bytes a cycle from the cache that holds a working set of that size beside what else runs through it.
 double bandwidth_within(const Target& target, double bytes);

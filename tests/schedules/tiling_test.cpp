@@ -52,6 +52,17 @@ TEST(Anatomy, FindsWindows) {
   EXPECT_FALSE(main_of(global_average(2, 9)).window()) << "too many columns to unroll";
 }
 
+TEST(RegisterTiles, TakeFewRowsThatFallIntoOneSetOfTheCache) {
+  Target target = avx512_target();
+  auto rows = [&](int64_t terms) {
+    return register_tiles(main_of(dense(127, 32, terms)), target)[0].sizes[0];
+  };
+  EXPECT_GT(rows(3056), 10);
+  for (int64_t terms : {1024, 2048, 3072, 4096}) EXPECT_LE(rows(terms), 10) << terms;
+  set_machine(target, {{"l1_ways", 16}}, {});
+  EXPECT_GT(rows(1024), 10);
+}
+
 TEST(Anatomy, CountsResultsThatShareWeights) {
   EXPECT_EQ(main_of(dense(1, 64, 8)).positions(), 1);
   EXPECT_EQ(main_of(dense(4, 64, 8)).positions(), 4);

@@ -146,6 +146,21 @@ TEST(Machine, MemoryIsSharedByCoresAndByStreams) {
   EXPECT_EQ(memory_rate(target), 4);
 }
 
+TEST(Machine, LinesOfOneSetPutOutEachOther) {
+  const Target target;  // 64 sets of 8 lines
+  auto rows = [](int64_t count, int64_t stride) {
+    std::vector<int64_t> addresses;
+    for (int64_t row = 0; row < count; ++row) addresses.push_back(row * stride);
+    return addresses;
+  };
+  EXPECT_EQ(conflicting_lines(target, rows(8, 4096)), 0);
+  EXPECT_EQ(conflicting_lines(target, rows(10, 4096)), 4);
+  EXPECT_EQ(conflicting_lines(target, rows(20, 3 * 4096)), 20);
+  EXPECT_EQ(conflicting_lines(target, rows(20, 4096 + 64)), 0);
+  EXPECT_EQ(conflicting_lines(target, rows(20, 2048)), 8) << "ten in each of two sets";
+  EXPECT_EQ(conflicting_lines(target, rows(40, 4)), 0) << "three lines";
+}
+
 TEST(Machine, BandwidthOfWorkingSets) {
   const Target target;  // 32 KiB and 1 MiB
   EXPECT_EQ(bandwidth_within(target, 16 << 10), MachineModel{}.l1_bandwidth);
