@@ -133,8 +133,8 @@ Chain reduction_chain(const tir::Func& func, const Target& target);
 std::set<std::string> schedule_chain(Schedule& schedule, Chain chain, const Target& target,
                                      const Policy& policy);
 
-/// The same for a reduction whose producers are scheduled by the caller. `banded`: the loop of its first
-/// variable, `band`, stays outside the others, parallel.
+/// The same for a reduction whose producers and consumers are scheduled by the caller. `banded`: the loop of
+/// its first variable, `band`, stays outside the others, parallel.
 struct ProductNest {
   std::set<std::string> done;
   std::optional<LoopHandle> band;

@@ -199,15 +199,13 @@ struct Scheduled {
   TaskLoops tasks;
 };
 
-/// `producers`: what it reads and may move into its loops.
+/// `producers`: what it reads and may move into its loops. `next`: what its tiles end with.
 Scheduled schedule_steps(const TiledProblem& problem, const VectorReduction& reduction,
-                         const std::vector<BlockHandle>& producers) {
+                         const std::vector<BlockHandle>& producers, const std::optional<std::string>& next) {
   Schedule& s = problem.schedule;
   std::set<std::string> done = {s[problem.block]->name};
   // Accumulators go to a buffer of their own, which becomes registers; its reader is the epilogue.
-  BlockHandle epilogue = stage_accumulators(
-      s, problem.block,
-      problem.blocks ? std::optional(s[problem.blocks->sum]->name) : epilogue_of(s, *s[problem.block]));
+  BlockHandle epilogue = stage_accumulators(s, problem.block, next);
   done.insert(s[epilogue]->name);
   TiledLoops tiles = split_into_tiles(problem, reduction);
   TermLoops terms = choose_term_loops(problem, reduction, tiles);
@@ -233,7 +231,9 @@ Nest schedule_tiled_reduction(Schedule& schedule, const VectorReduction& whole, 
   problem.blocks = std::move(blocks);
   std::vector<BlockHandle> producers = movable_producers(schedule, problem.block);
   halve_weights(problem, reduction);
-  Scheduled result = schedule_steps(problem, reduction, producers);
+  std::optional<std::string> next =
+      problem.blocks ? schedule[problem.blocks->sum]->name : epilogue_of(schedule, *schedule[problem.block]);
+  Scheduled result = schedule_steps(problem, reduction, producers, next);
   return {std::move(result.done), std::move(result.places), result.tasks.cut};
 }
 
@@ -242,7 +242,7 @@ ProductNest schedule_product(Schedule& schedule, const VectorReduction& product,
   VectorReduction reduction = product;
   TiledProblem problem = problem_of(schedule, reduction, target, policy);
   problem.banded = banded;
-  Scheduled result = schedule_steps(problem, reduction, {});
+  Scheduled result = schedule_steps(problem, reduction, {}, {});
   return {std::move(result.done), result.tasks.band};
 }
 

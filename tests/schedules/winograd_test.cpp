@@ -6,6 +6,7 @@
 #include "core/tir/interpret.h"
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
+#include "core/tir/text.h"
 #include "core/tir/verify.h"
 #include "schedules/cook_toom.h"
 #include "schedules/program.h"
@@ -162,6 +163,36 @@ TEST(Winograd, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
       if (auto fault = tir::find_fault(lowered, tir::Level::kVectors)) ADD_FAILURE() << *fault;
     }
   }
+}
+
+/// Of one dimension too, where the output's transform along the other is a copy that might end the tiles.
+TEST(Winograd, AddsUpProductsInRegisters) {
+  const Target target = avx512_target();
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[1, 8, 1, 130, 16], w: float32[8, 8, 1, 3, 16, 16]) -> (y: float32[1, 8, 1, 128, 16]) {
+  block root {
+    for b in 0..1 { for c in 0..8 { for j in 0..1 { for i in 0..128 { for l in 0..16 {
+    for d in 0..8 { for e in 0..1 { for k in 0..3 { for m in 0..16 {
+      block conv(spatial n in 0..1 = b, spatial vc in 0..8 = c, spatial h in 0..1 = j, spatial vi in 0..128 = i, spatial vl in 0..16 = l, reduce rd in 0..8 = d, reduce rh in 0..1 = e, reduce rk in 0..3 = k, reduce rm in 0..16 = m) {
+        reads x[n, rd, h + rh, vi + rk, rm], w[vc, rd, rh, rk, rm, vl]
+        writes y[n, vc, h, vi, vl]
+        init { y[n, vc, h, vi, vl] = 0.0 }
+        y[n, vc, h, vi, vl] = y[n, vc, h, vi, vl] + x[n, rd, h + rh, vi + rk, rm] * w[vc, rd, rh, rk, rm, vl]
+    } } } } } } } } } }
+  }
+})");
+  func = tir::with_constant_params(func, 2);
+  tir::Func scheduled = replay(default_trace(func, target), func);
+  expect_same_results(func, scheduled);
+  int buffers = 0;
+  post_order(tir::lower(scheduled, target)->body, [&](const NodeRef& node) {
+    const tir::Alloc* alloc = node.as<tir::Alloc>();
+    if (!alloc || alloc->buffer->scope != tir::Scope::kLocal) return;
+    EXPECT_LE(tir::byte_size(alloc->buffer), target.vector_registers * target.vector_bits / 8)
+        << alloc->buffer->name;
+    ++buffers;
+  });
+  EXPECT_GE(buffers, 2) << "of the products, and of a transform";
 }
 
 /// Transformed in float32, stored as bfloat16, multiplied in pairs: two outputs of 3 taps keep 8 binary
