@@ -275,7 +275,7 @@ double rounded(double value, int digits) {
 }
 
 double snapped(double rate, int digits) {
-  constexpr double kNear = 0.07;
+  constexpr double kNear = 0.1;
   const double half = std::round(rate * 2) / 2;
   return half > 0 && std::abs(rate - half) <= kNear * half ? half : rounded(rate, digits);
 }
