@@ -76,10 +76,10 @@ constexpr Pass kPasses[] = {
 };
 
 /// Quantized graphs first: folding would make their weights float. The second folding is for the scaled and
-/// packed weights.
+/// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
     kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
-    kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kAlterLayout, kFoldConstant, kFuseOps, kFuseWindows,
+    kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on
 

@@ -1,6 +1,7 @@
 #include "core/runtime/plan_builder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -19,9 +20,14 @@ int64_t PlanBuilder::input(std::string name, TensorType type) {
 
 int64_t PlanBuilder::constant(Tensor data) {
   TensorType type{data.shape(), data.dtype()};
-  for (const ModuleImage::Constant& known : image_.constants)
-    if (known.data.data() == data.data() && known.data.bytes() == data.bytes())
-      return add_value(std::move(type), Place::kConstant, known.at);
+  auto [begin, end] = constants_of_size_.equal_range(data.bytes());
+  for (auto known = begin; known != end; ++known) {
+    const ModuleImage::Constant& other = image_.constants[known->second];
+    if (other.data.data() == data.data() ||
+        std::memcmp(other.data.data(), data.data(), static_cast<size_t>(data.bytes())) == 0)
+      return add_value(std::move(type), Place::kConstant, other.at);
+  }
+  constants_of_size_.emplace(data.bytes(), image_.constants.size());
   int64_t at = image_.plan.constant_bytes;
   image_.plan.constant_bytes += align_up(data.bytes());
   image_.constants.push_back({at, std::move(data)});

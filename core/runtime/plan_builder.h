@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/runtime/memory_plan.h"
@@ -30,7 +31,7 @@ struct Call {
 class PlanBuilder {
  public:
   int64_t input(std::string name, TensorType type);
-  /// The same data (by address) is kept once.
+  /// Equal bytes are kept once: a weight of several names, or packed for each step of a recurrence.
   int64_t constant(Tensor data);
   /// `value` under another shape of the same size.
   int64_t view(int64_t value, std::vector<int64_t> shape);
@@ -47,6 +48,7 @@ class PlanBuilder {
   std::vector<Block> live_blocks() const;
   std::vector<size_t> merge_reused(std::vector<Block>& blocks) const;
 
+  std::unordered_multimap<int64_t, size_t> constants_of_size_;  // in bytes; places in image_.constants
   ModuleImage image_;  // until finish(), `at` of a value in the arena is the number of its block
   std::vector<int64_t> block_bytes_;         // one a block: a result of a call, with all its views
   std::vector<std::vector<int64_t>> reuse_;  // one a step

@@ -127,11 +127,12 @@ TEST(PlanBuilder, KeepsTheSameDataOnce) {
   PlanBuilder builder;
   Tensor data = floats({1, 2, 3});
   int64_t a = builder.constant(data), b = builder.constant(data.reshaped({3, 1})),
-          c = builder.constant(data.clone());
+          c = builder.constant(data.clone()), d = builder.constant(floats({1, 2, 4}));
   builder.output("a", a);
   Plan plan = builder.finish().plan;
   EXPECT_EQ(plan.values[a].at, plan.values[b].at);
-  EXPECT_NE(plan.values[a].at, plan.values[c].at);
+  EXPECT_EQ(plan.values[a].at, plan.values[c].at);
+  EXPECT_NE(plan.values[a].at, plan.values[d].at);
   EXPECT_EQ(plan.constant_bytes, 128);
 }
 
