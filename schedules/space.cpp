@@ -80,7 +80,7 @@ void generate_tiled(Schedule& schedule, const Target& target, const Policy& poli
 }
 
 void generate_generic(Schedule& schedule, const Target& target, const Policy& policy) {
-  inline_elementwise(schedule, choose_kept(schedule, policy));
+  inline_elementwise(schedule, choose_kept(schedule, target, policy));
   schedule_rest(schedule, target, {}, policy);
 }
 

@@ -36,8 +36,9 @@ void inline_elementwise(Schedule& schedule, const std::string& kept = "");
 /// Cheap enough to be computed again for each use: no call, no division, one load of an element of its own.
 bool is_cheap(const tir::Block& block);
 
-/// An element-wise block that costs something, to be kept for its users; "" for none, the heuristic choice.
-std::string choose_kept(Schedule& schedule, const Policy& policy);
+/// An element-wise block that costs something, to be kept for its users; "" for none. As a heuristic what
+/// joins tensors before they are turned.
+std::string choose_kept(Schedule& schedule, const Target& target, const Policy& policy);
 
 /// Element-wise blocks that `block` alone reads, padding above all; not those that belong to the loops of a
 /// reduction that they read.
@@ -54,6 +55,10 @@ bool prepare_operands(Schedule& schedule, const Target& target, const Policy& po
 /// Element-wise blocks: outer loops fused and parallel, innermost contiguous one vectorized.
 void schedule_injective(Schedule& schedule, BlockHandle block, const Target& target,
                         const Policy& policy = {Decide::kHeuristic});
+
+/// Whether tiles of what the block reads may be turned in registers: it writes neighbours along another
+/// dimension than it reads them.
+bool is_transposition(const tir::Block& block, const Target& target);
 
 /// The same for a block that reads along another dimension than it writes, in tiles that are transposed in
 /// registers; false, and no loop changed, for others, or when the policy chooses plain loops.

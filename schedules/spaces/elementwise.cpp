@@ -216,16 +216,37 @@ void inline_elementwise(Schedule& s, const std::string& kept) {
   }
 }
 
-std::string choose_kept(Schedule& s, const Policy& policy) {
+namespace {
+/// Whether tiles of what the program ends with are turned in registers once the rest is inlined, `kept`
+/// aside.
+bool ends_turning(const Schedule& s, const std::string& kept, const Target& target) {
+  Schedule trial = s;
+  inline_elementwise(trial, kept);
+  return is_transposition(*all_blocks(trial.func()).back(), target);
+}
+
+/// What joins tensors before they are turned: of one tensor that is done by tiles, of a choice element by
+/// element.
+std::string joined_before_turning(const Schedule& s, const std::vector<std::string>& names,
+                                  const Target& target) {
+  if (names.empty() || ends_turning(s, "", target)) return "";
+  auto found = std::find_if(names.begin(), names.end(),
+                            [&](const std::string& name) { return ends_turning(s, name, target); });
+  return found == names.end() ? "" : *found;
+}
+}  // namespace
+
+std::string choose_kept(Schedule& s, const Target& target, const Policy& policy) {
   std::vector<std::string> names;
   for (const Ref<Block>& block : all_blocks(s.func()))
     if (is_injective(*block) && is_intermediate(s.func(), *block) && !is_cheap(*block) &&
         all_elementwise(consumers_of(s.func(), block)))
       names.push_back(block->name);
+  if (names.empty()) return "";
+  if (policy.decide == Decide::kHeuristic) return joined_before_turning(s, names, target);
   // As often none as any.
   std::vector<int64_t> choices(names.size(), 0);
   for (size_t i = 0; i < names.size(); ++i) choices.push_back(static_cast<int64_t>(i) + 1);
-  if (names.empty()) return "";
   int64_t choice = choose_one_of(s, choices, 0, policy);
   return choice == 0 ? "" : names[static_cast<size_t>(choice) - 1];
 }
@@ -357,7 +378,15 @@ bool is_chosen_along(const Block& block, const For& row) {
   return chosen;
 }
 
-/// The most copies of `counts` that are a whole row, or 1.
+/// The most copies of `counts` that divide `extent`.
+int64_t most_whole(const std::vector<int64_t>& counts, int64_t extent) {
+  int64_t most = 1;
+  for (int64_t count : counts)
+    if (extent % count == 0) most = std::max(most, count);
+  return most;
+}
+
+/// As many copies as the row has elements, or 1 where `counts` has no such number.
 int64_t whole_row(const std::vector<int64_t>& counts, int64_t extent) {
   return std::find(counts.begin(), counts.end(), extent) != counts.end() ? extent : 1;
 }
@@ -378,9 +407,9 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target, co
                 most_vectors = std::min(kMostVectors, copies);
   std::vector<LoopHandle> tasks = loops.outer, tile;
   const std::vector<int64_t> row_copies = copies_of(extent / width, most_vectors);
-  const bool whole = width == 1 && is_chosen_along(*body, *s[loops.inner]);
-  std::vector<Factor> row{kInferred,
-                          sample_one_of(s, row_copies, whole ? whole_row(row_copies, extent) : 1, policy)};
+  const bool chosen = width == 1 && is_chosen_along(*body, *s[loops.inner]);
+  const int64_t whole = chosen ? whole_row(row_copies, extent) : 1;
+  std::vector<Factor> row{kInferred, sample_one_of(s, row_copies, whole, policy)};
   if (width > 1) row.push_back(sample_one_of(s, widths_near(width, extent, copies / 8), width, policy));
   // Rows of a vector or two leave room for more of them at once.
   bool short_rows = extent <= 2 * width;
@@ -390,7 +419,12 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target, co
     bool next = i + 1 == tasks.size();
     std::vector<int64_t> rows =
         copies_of(int_value(s[tasks[i]]->extent), next ? most_rows : std::min(kMostColumns, copies / 64));
-    auto column = s.split(tasks[i], {kInferred, sample_one_of(s, rows, 1, policy)});
+    // What a row's elements are chosen by is the same in the rows beside it.
+    const bool shares = next && chosen && whole == 1;
+    auto column = s.split(
+        tasks[i],
+        {kInferred,
+         sample_one_of(s, rows, shares ? most_whole(rows, int_value(s[tasks[i]]->extent)) : 1, policy)});
     tasks[i] = column[0];
     tile.push_back(column[1]);
   }

@@ -50,6 +50,13 @@ std::vector<Ref<Load>> loads_of(const Expr& value) {
   return loads;
 }
 
+/// Neighbours along `lane` are not equally far apart: some are the same element, or in other tensors' places.
+bool divides_by_lane(const Load& load, const Var& lane) {
+  return std::any_of(load.indices.begin(), load.indices.end(), [&](const Expr& index) {
+    return uses_var(index, lane.get()) && !linear_form(index, {&lane, 1});
+  });
+}
+
 /// Where `block` has one load that vectors along its output would gather, and that load has neighbours along
 /// another variable.
 std::optional<Transposition> transposition_of(const Block& block) {
@@ -62,7 +69,7 @@ std::optional<Transposition> transposition_of(const Block& block) {
   std::copy_if(loads.begin(), loads.end(), std::back_inserter(gathered), [&](const Ref<Load>& load) {
     return any_uses(load->indices, lane) && !is_contiguous(load->indices, lane);
   });
-  if (gathered.size() != 1) return std::nullopt;
+  if (gathered.size() != 1 || divides_by_lane(*gathered[0], lane)) return std::nullopt;
   const Buffer& buffer = gathered[0]->buffer;
   auto read = contiguous_variable(block, gathered[0]->indices);
   auto loads_buffer = [&](const Ref<Load>& load) { return load->buffer == buffer; };
@@ -143,13 +150,19 @@ void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& 
 }
 }  // namespace
 
-bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
+bool is_transposition(const Block& block, const Target& target) {
   constexpr int64_t kFewest = 3;  // fewer elements a vector cost what single ones do
-  const Ref<Block> body = s[block];
-  std::optional<Transposition> t = transposition_of(*body);
+  const Store* store = block.body.as<Store>();
+  std::optional<Transposition> t = store && is_injective(block) ? transposition_of(block) : std::nullopt;
   if (!t || target.lanes() < 4) return false;
-  bool whole = t->run == int_value(body->iters[t->read].extent) || t->run % tile_of(t->run, target) == 0;
-  if (!whole || std::min(int_value(body->iters[t->written].extent), t->run) < kFewest) return false;
+  bool whole = t->run == int_value(block.iters[t->read].extent) || t->run % tile_of(t->run, target) == 0;
+  return whole && std::min(int_value(block.iters[t->written].extent), t->run) >= kFewest;
+}
+
+bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
+  const Ref<Block> body = s[block];
+  if (!is_transposition(*body, target)) return false;
+  std::optional<Transposition> t = transposition_of(*body);
   try {
     Schedule trial = s;
     tile(trial, block, *t, target, {Decide::kHeuristic});

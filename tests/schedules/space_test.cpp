@@ -149,6 +149,44 @@ func main(x: float32[8, 30], y: float32[8, 30]) -> (out: float32[4, 30, 4]) {
   expect_same_results(func, scheduled);
 }
 
+/// Two tensors, one after the other by channels, then in blocks of 16 of them.
+TEST(DefaultTrace, JoinsTensorsBeforeItTurnsThem) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[8, 40], y: float32[56, 40]) -> (out: float32[4, 40, 16]) {
+  block root {
+    alloc all: float32[64, 40]
+    for c in 0..64 { for i in 0..40 {
+      block all(spatial vc in 0..64 = c, spatial vi in 0..40 = i) {
+        reads x[vc, vi], y[vc - 8, vi]
+        writes all[vc, vi]
+        all[vc, vi] = select(vc < 8, x[vc, vi], y[vc - 8, vi])
+    } } }
+    for c in 0..4 { for i in 0..40 { for l in 0..16 {
+      block out(spatial vc in 0..4 = c, spatial vi in 0..40 = i, spatial vl in 0..16 = l) {
+        reads all[vc * 16 + vl, vi]
+        writes out[vc, vi, vl]
+        out[vc, vi, vl] = all[vc * 16 + vl, vi]
+    } } } }
+} })");
+  Target target = avx512_target();
+  tir::Func scheduled = replay(default_trace(func, target), func);
+  EXPECT_EQ(all_blocks(scheduled).size(), 3u) << "joined, rows of a tile, the tile";
+  expect_same_results(func, scheduled);
+  tir::Func repeated = tir::parse_func(R"(
+func main(x: float32[24, 40]) -> (out: float32[9, 40, 8]) {
+  block root {
+    for c in 0..9 { for i in 0..40 { for l in 0..8 {
+      block out(spatial vc in 0..9 = c, spatial vi in 0..40 = i, spatial vl in 0..8 = l) {
+        reads x[(vc * 8 + vl) // 3, vi]
+        writes out[vc, vi, vl]
+        out[vc, vi, vl] = x[(vc * 8 + vl) // 3, vi]
+    } } } }
+} })");
+  scheduled = replay(default_trace(repeated, target), repeated);
+  EXPECT_EQ(all_blocks(scheduled).size(), 1u) << "some lanes are the same element: no rows to turn";
+  expect_same_results(repeated, scheduled);
+}
+
 TEST(DefaultTrace, FitsEveryProgram) {
   for (uint32_t seed = 1; seed <= 150; ++seed) {
     tir::Func func = tir::random_func(seed);
