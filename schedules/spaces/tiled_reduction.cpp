@@ -158,7 +158,10 @@ void prefetch_weights(const TiledProblem& problem, const VectorReduction& reduct
     if (reduction.is_weight(o) && is_constant(s.func(), reduction.operands[o].buffer))
       weights += byte_size(reduction.operands[o].buffer);
   if (weights < far_bytes(problem.target)) return;
-  IntHandle ahead = s.sample_categorical({0, 1024, 4096, 16384, 65536}, problem.heuristic({2}));
+  // Of one row there is a load for each product, and nothing to do meanwhile: the processor fetches as far
+  // ahead itself, and asking takes the place of a load.
+  const bool one_row = problem.positions == 1;
+  IntHandle ahead = s.sample_categorical({0, 1024, 4096, 16384, 65536}, problem.heuristic({one_row ? 0 : 2}));
   for (LoopHandle loop : terms.loops)
     if (std::find(terms.unrolled.begin(), terms.unrolled.end(), loop) == terms.unrolled.end())
       s.annotate(loop, kPrefetch, ahead);
