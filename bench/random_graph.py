@@ -10,8 +10,8 @@ class RandomGraph:
     """Draws sizes and weights, collects nodes. Every draw comes from one generator, so the order of calls matters:
     another order gives other models for the same seed."""
 
-    def __init__(self, rng):
-        self.rng = rng
+    def __init__(self, rng, round_sizes=False):
+        self.rng, self.round_sizes = rng, round_sizes
         self.inputs, self.nodes, self.initializers = [], [], []
         self.names_given = 0
 
@@ -21,7 +21,12 @@ class RandomGraph:
 
     def size(self, low, high):
         """An integer from low to high: the larger of two that are uniform in the logarithm, and half of the time
-        rounded down to a multiple of 8, as the sizes of other people's models are."""
+        rounded down to a multiple of 8, as the sizes of other people's models are. With `round_sizes` a power of two or three
+        times one, where there is one."""
+        if self.round_sizes:
+            rounds = [n for k in range(20) for n in (2 ** k, 3 * 2 ** k) if low <= n <= high]
+            if rounds:
+                return int(max(self.pick(*rounds), self.pick(*rounds)))
         n = round(math.exp(max(self.rng.uniform(math.log(low), math.log(high + 1)) for _ in range(2))))
         if self.rng.random() >= .5 and n >= 8:
             n = n // 8 * 8

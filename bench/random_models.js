@@ -1,17 +1,17 @@
 // Random small models, Lathe (untuned unless --db is given) and ONNX Runtime in turn on each; prints the ratios of their times.
-//   ./run bench random-models --seed S [--count N] [--kinds classic|all | --kind K] [--threads N] [--precision bf16|int8]
-//                             [--rounds R] [--db FILE] [--max-relative-error E] [--json]
+//   ./run bench random-models --seed S [--count N] [--kinds classic|all | --kind K] [--sizes any|round] [--threads N]
+//                             [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]
 // A ratio is peer / ours: above 1, Lathe is faster. With --precision it is the time of our own float32 over that of the
 // precision, and errors are from our float32. Errors are the largest difference of an output over its largest value.
 // A block that fails, or whose result is wrong, is a row that says so; the ratios of the others make up the summary.
 // Exit code 1 when a block failed on our side or was wrong, or when none could be raced. To have the files of a seed:
-//   python3 bench/random_models.py FOLDER --seed S [--count N] [--kinds classic|all | --kind K]
+//   python3 bench/random_models.py FOLDER --seed S [--count N] [--kinds classic|all | --kind K] [--sizes any|round]
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
 const { spawnSync } = require('child_process');
 const { errorText, exitWith, parseArguments, raceModel, racePrecisions, reasonIn, rowOrReason } = require('./race.js');
 
-const usage = 'random-models --seed S [--count N] [--kinds classic|all | --kind K] [--threads N] [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]';
+const usage = 'random-models --seed S [--count N] [--kinds classic|all | --kind K] [--sizes any|round] [--threads N] [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]';
 const mostRatio = 10; // what a ratio counts at most: one block that a peer does badly should not carry the mean
 const turn = { ms: 90, mostRuns: 8000 }; // 9 rounds of both sides take some two seconds; a block of 10 us gets thousands of runs
 
@@ -21,8 +21,8 @@ const bounds = { float32: 1e-3, bfloat16: 5e-2, int8: 0.3 };
 const precisionNames = { bf16: 'bfloat16', int8: 'int8' };
 
 /** Writes the models into `folder`; exits with the generator's complaint. */
-function generate({ seed, count, kinds, kind }, folder) {
-  const args = [path.join(__dirname, 'random_models.py'), folder, '--seed', seed, '--count', count, '--kinds', kinds, ...(kind ? ['--kind', kind] : [])];
+function generate({ seed, count, kinds, kind, sizes }, folder) {
+  const args = [path.join(__dirname, 'random_models.py'), folder, '--seed', seed, '--count', count, '--kinds', kinds, '--sizes', sizes, ...(kind ? ['--kind', kind] : [])];
   const { status, stdout, stderr, error } = spawnSync('/usr/bin/python3', args.map(String), { encoding: 'utf8', maxBuffer: 1 << 26 });
   if (status !== 0) throw error || new Error(reasonIn(stderr));
   return stdout.split('\n').filter(Boolean);
@@ -84,11 +84,12 @@ const flags = {
   '--count': (options, text) => /^[1-9]\d{0,4}$/.test(text) && ((options.count = Number(text)), true),
   '--kinds': (options, text) => ['classic', 'all'].includes(text) && ((options.kinds = text), true),
   '--kind': (options, text) => ((options.kind = text), true),
+  '--sizes': (options, text) => ['any', 'round'].includes(text) && ((options.sizes = text), true),
   '--precision': (options, text) => (options.precision = precisionNames[text]) !== undefined,
 };
 
 async function main() {
-  const options = parseArguments(process.argv.slice(2), usage, flags, { models: null, rounds: 9, count: 50, kinds: 'all', turn, float64: false });
+  const options = parseArguments(process.argv.slice(2), usage, flags, { models: null, rounds: 9, count: 50, kinds: 'all', sizes: 'any', turn, float64: false });
   if (options.seed === undefined) throw new Error('--seed is missing');
   if (options.threads.length > 1) throw new Error('--threads is one number here');
   options.threads = options.threads[0];
@@ -106,8 +107,8 @@ async function main() {
   } finally {
     fs.rmSync(folder, { recursive: true, force: true });
   }
-  const summary = summaryOf(rows), { seed, count, kinds, kind, threads, precision, rounds } = options;
-  if (options.json) console.log(JSON.stringify({ seed, count, kinds, kind, threads, precision: precision || 'float32', rounds, rows, summary }));
+  const summary = summaryOf(rows), { seed, count, kinds, kind, sizes, threads, precision, rounds } = options;
+  if (options.json) console.log(JSON.stringify({ seed, count, kinds, kind, sizes, threads, precision: precision || 'float32', rounds, rows, summary }));
   else printSummary(summary);
   if (summary.failed || summary.wrong || !summary.raced) process.exitCode = 1;
 }

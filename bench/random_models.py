@@ -1,7 +1,8 @@
 """Writes small random ONNX models (opset 13, float32): one block each, sizes round and odd, as other people's have them.
 
-usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|all | --kind K]    needs python3-onnx, python3-numpy
+usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|all | --kind K] [--sizes any|round]    needs python3-onnx, python3-numpy
 
+Sizes are any, half of them multiples of 8, or round: powers of two and three times those, as hidden sizes and images mostly are.
 Kinds take turns: with all of them, the first 25 files are the classic ones of that seed. A file's name says its number,
 kind and sizes; the paths are printed. The same arguments give the same files, byte for byte. Exit code 2: bad usage.
 """
@@ -33,6 +34,7 @@ def parse_arguments():
     parser.add_argument('--count', type=int, default=50)
     parser.add_argument('--kinds', choices=['classic', 'all'], default='all')
     parser.add_argument('--kind')
+    parser.add_argument('--sizes', choices=['any', 'round'], default='any')
     arguments = parser.parse_args()
     if arguments.seed < 0 or arguments.count < 1:
         parser.error('--seed must be at least 0 and --count at least 1')
@@ -49,7 +51,7 @@ def main():
     os.makedirs(arguments.folder, exist_ok=True)
     for i in range(arguments.count):
         kind = names[i % len(names)]
-        graph = RandomGraph(rng)
+        graph = RandomGraph(rng, arguments.sizes == 'round')
         output, label, *dtype = ALL[kind](graph)
         model = graph.model(kind, output, *(dtype or [onnx.TensorProto.FLOAT]))
         path = os.path.join(arguments.folder, f'{i:03d}_{kind}_{label}.onnx')

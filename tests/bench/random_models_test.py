@@ -5,6 +5,7 @@ usage: random_models_test.py BENCH_FOLDER BIN_FOLDER      exit code 77: python3-
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -65,8 +66,15 @@ class Generator(Folder):
         everything = generate(self.folder / 'b', '--seed', '5')
         self.assertEqual(classic, {name: data for name, data in everything.items() if name < '025'})
 
+    def test_round_sizes(self):
+        for name in generate(self.folder, '--seed', '7', '--kind', 'matmul', '--count', '20', '--sizes', 'round'):
+            for size in map(int, re.findall(r'\d+', name)[1:]):
+                while size % 2 == 0:
+                    size //= 2
+                self.assertIn(size, (1, 3), name)
+
     def test_models_are_valid(self):
-        for name in generate(self.folder, '--seed', '7'):
+        for name in [*generate(self.folder, '--seed', '7'), *generate(self.folder, '--seed', '7', '--sizes', 'round')]:
             with self.subTest(name):
                 onnx.checker.check_model(str(self.folder / name), full_check=True)
 
@@ -75,7 +83,7 @@ class BadFlags(Folder):
     @needs_node
     def test_one_line_and_exit_code_2(self):
         seed = ['--seed', '1']
-        for flags in ([], ['--seed', 'x'], ['--sead', '1'], [*seed, '--kind', 'conv4'], [*seed, '--kinds', 'odd'],
+        for flags in ([], ['--seed', 'x'], ['--sead', '1'], [*seed, '--kind', 'conv4'], [*seed, '--kinds', 'odd'], [*seed, '--sizes', 'odd'],
                       [*seed, '--count', '0'], [*seed, '--rounds', '2'], [*seed, '--threads', '1,2'],
                       [*seed, '--precision', 'fp4'], [*seed, '--models', 'resnet18'], ['--seed']):
             with self.subTest(flags):
