@@ -217,22 +217,39 @@ void inline_elementwise(Schedule& s, const std::string& kept) {
 }
 
 namespace {
-/// Whether tiles of what the program ends with are turned in registers once the rest is inlined, `kept`
-/// aside.
-bool ends_turning(const Schedule& s, const std::string& kept, const Target& target) {
+/// What the program ends with once the rest is inlined, `kept` aside.
+struct Ending {
+  Ref<Block> block;
+  int64_t lanes;                   // that its rows are computed in
+  bool computes, computes_before;  // functions, in it and in what is kept
+};
+Ending ending(const Schedule& s, const std::string& kept, const Target& target) {
   Schedule trial = s;
   inline_elementwise(trial, kept);
-  return is_transposition(*all_blocks(trial.func()).back(), target);
+  Ref<Block> block = all_blocks(trial.func()).back();
+  std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(block->name));
+  auto computes = [](const Block& each) {
+    const Store* store = each.body.as<Store>();
+    bool found = false;
+    if (store) post_order(store->value, [&](const NodeRef& node) { found |= is_chain(node); });
+    return found;
+  };
+  return {block, loops.empty() ? 1 : lanes_for(*block, *trial[loops.back()], target), computes(*block),
+          !kept.empty() && computes(*trial[trial.get_block(kept)])};
 }
 
 /// What joins tensors before they are turned: of one tensor that is done by tiles, of a choice element by
-/// element.
-std::string joined_before_turning(const Schedule& s, const std::vector<std::string>& names,
-                                  const Target& target) {
-  if (names.empty() || ends_turning(s, "", target)) return "";
-  auto found = std::find_if(names.begin(), names.end(),
-                            [&](const std::string& name) { return ends_turning(s, name, target); });
-  return found == names.end() ? "" : *found;
+/// element. And what chooses the elements of which functions are computed, in vectors then.
+std::string preferred_kept(const Schedule& s, const std::vector<std::string>& names, const Target& target) {
+  if (names.empty()) return "";
+  const Ending merged = ending(s, "", target);
+  if (is_transposition(*merged.block, target)) return "";
+  for (const std::string& name : names)
+    if (is_transposition(*ending(s, name, target).block, target)) return name;
+  if (!merged.computes || merged.lanes > 1) return "";
+  for (auto name = names.rbegin(); name != names.rend(); ++name)
+    if (Ending end = ending(s, *name, target); end.lanes > 1 && !end.computes_before) return *name;
+  return "";
 }
 }  // namespace
 
@@ -243,7 +260,7 @@ std::string choose_kept(Schedule& s, const Target& target, const Policy& policy)
         all_elementwise(consumers_of(s.func(), block)))
       names.push_back(block->name);
   if (names.empty()) return "";
-  if (policy.decide == Decide::kHeuristic) return joined_before_turning(s, names, target);
+  if (policy.decide == Decide::kHeuristic) return preferred_kept(s, names, target);
   // As often none as any.
   std::vector<int64_t> choices(names.size(), 0);
   for (size_t i = 0; i < names.size(); ++i) choices.push_back(static_cast<int64_t>(i) + 1);
@@ -386,9 +403,27 @@ int64_t most_whole(const std::vector<int64_t>& counts, int64_t extent) {
   return most;
 }
 
-/// As many copies as the row has elements, or 1 where `counts` has no such number.
-int64_t whole_row(const std::vector<int64_t>& counts, int64_t extent) {
-  return std::find(counts.begin(), counts.end(), extent) != counts.end() ? extent : 1;
+/// After how many elements of a row divisions of its variable begin anew, the remainders of all of them.
+int64_t period_along(const Block& block, const For& row) {
+  Var lane = variable_of(block, row);
+  int64_t period = 1;
+  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
+    const Binary* binary = node.as<Binary>();
+    if (!binary || (binary->op != BinaryOp::kFloorDiv && binary->op != BinaryOp::kFloorMod)) return;
+    const int64_t* divisor = as_int(binary->b);
+    constexpr int64_t kMost = 1 << 20;
+    if (divisor && *divisor > 0 && *divisor < kMost && period < kMost && uses_var(binary->a, lane.get()))
+      period = std::lcm(period, *divisor);
+  });
+  return period;
+}
+
+/// Copies that leave no choice and no division to the row's variable: the whole row, or a period of it; 1
+/// where `counts` has neither.
+int64_t whole_row(const std::vector<int64_t>& counts, const Block& block, const For& row) {
+  for (int64_t copies : {int_value(row.extent), period_along(block, row)})
+    if (std::find(counts.begin(), counts.end(), copies) != counts.end()) return copies;
+  return 1;
 }
 }  // namespace
 
@@ -408,7 +443,7 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target, co
   std::vector<LoopHandle> tasks = loops.outer, tile;
   const std::vector<int64_t> row_copies = copies_of(extent / width, most_vectors);
   const bool chosen = width == 1 && is_chosen_along(*body, *s[loops.inner]);
-  const int64_t whole = chosen ? whole_row(row_copies, extent) : 1;
+  const int64_t whole = chosen ? whole_row(row_copies, *body, *s[loops.inner]) : 1;
   std::vector<Factor> row{kInferred, sample_one_of(s, row_copies, whole, policy)};
   if (width > 1) row.push_back(sample_one_of(s, widths_near(width, extent, copies / 8), width, policy));
   // Rows of a vector or two leave room for more of them at once.

@@ -149,6 +149,32 @@ func main(x: float32[8, 30], y: float32[8, 30]) -> (out: float32[4, 30, 4]) {
   expect_same_results(func, scheduled);
 }
 
+TEST(DefaultTrace, ChoosesElementsBeforeItComputesFunctionsOfThem) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[8, 40]) -> (out: float32[8, 44]) {
+  block root {
+    alloc padded: float32[8, 44]
+    for c in 0..8 { for i in 0..44 {
+      block padded(spatial vc in 0..8 = c, spatial vi in 0..44 = i) {
+        reads x[vc, select(vi < 2, 2 - vi, select(vi < 42, vi - 2, 80 - vi))]
+        writes padded[vc, vi]
+        padded[vc, vi] = select(vi < 42, x[vc, select(vi < 2, 2 - vi, select(vi < 42, vi - 2, 80 - vi))], 0.5)
+    } } }
+    for c in 0..8 { for i in 0..44 {
+      block out(spatial vc in 0..8 = c, spatial vi in 0..44 = i) {
+        reads padded[vc, vi]
+        writes out[vc, vi]
+        out[vc, vi] = tanh(padded[vc, vi])
+    } } }
+} })");
+  Target target = avx512_target();
+  tir::Func scheduled = replay(default_trace(func, target), func);
+  EXPECT_EQ(all_blocks(scheduled).size(), 2u);
+  EXPECT_THAT(tir::print(tir::lower(scheduled, target)),
+              testing::ContainsRegex("= tanh\\(padded\\[[^]]*ramp"));
+  expect_same_results(func, scheduled);
+}
+
 /// Two tensors, one after the other by channels, then in blocks of 16 of them.
 TEST(DefaultTrace, JoinsTensorsBeforeItTurnsThem) {
   tir::Func func = tir::parse_func(R"(
