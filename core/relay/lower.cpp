@@ -129,33 +129,11 @@ class Lowering final : public ExprFunctor<Buffers> {
   Buffers params_;
 };
 
-/// Axes longer than 1 in order with their extents, an inner block joined to its outer part before it.
-std::vector<std::pair<char, int64_t>> moving_axes(const Layout& layout, const TensorType& type) {
-  std::vector<std::pair<char, int64_t>> moving;
-  for (size_t d = 0; d < layout.rank(); ++d) {
-    char letter = layout.axes()[d].letter;
-    int64_t extent = int_value(type.shape[d]);
-    if (extent == 1) continue;
-    if (!moving.empty() && moving.back().first == letter)
-      moving.back().second *= extent;
-    else
-      moving.emplace_back(letter, extent);
-  }
-  return moving;
-}
-
 bool keeps_order(const Call& call) {
-  static constexpr std::string_view kAlways[] = {"reshape", "reshape_like",     "expand_dims",
-                                                 "squeeze", "nn.batch_flatten", "copy"};
   const OpNode* op = call.callee.as<OpNode>();
-  if (!op) return false;
-  if (std::find(std::begin(kAlways), std::end(kAlways), op->name) != std::end(kAlways)) return true;
-  const TensorType* from = call.args[0]->checked_type.as<TensorType>();
-  const TensorType* to = call.checked_type.as<TensorType>();
-  if (op->name != "layout_transform" || !from || !to) return false;
-  if (!has_constant_shape(*from) || !has_constant_shape(*to)) return false;
-  const auto& a = ops::attrs_as<LayoutTransformAttrs>(call.attrs);
-  return moving_axes(Layout::parse(a.src_layout), *from) == moving_axes(Layout::parse(a.dst_layout), *to);
+  return op && op->row().keeps_order &&
+         op->row().keeps_order(call.attrs, call.args[0]->checked_type.as<TensorType>(),
+                               call.checked_type.as<TensorType>());
 }
 }  // namespace
 

@@ -107,6 +107,9 @@ struct Op {
   const ProductRule* product = nullptr;  // of a product, and of its form on quantized operands
   /// The attributes of the `mean` that a kMean operator is on an operand of that rank; null: of no axes.
   Attrs (*mean)(const Attrs&, size_t rank) = nullptr;
+  /// Whether the result is the elements of the first argument in their order in memory, which no kernel is
+  /// needed for; null: it never is. Types are null where they are not known.
+  bool (*keeps_order)(const Attrs&, const TensorType* from, const TensorType* to) = nullptr;
   bool stateful = false;  // has effects or randomness: not folded, not deduplicated
 };
 

@@ -42,6 +42,13 @@ Attrs with_sums_of(const Attrs& attrs, DataType dtype) {
   return seal(std::move(copy));
 }
 
+/// Op::keeps_order, of all calls.
+inline bool always_keeps_order(const Attrs&, const TensorType*, const TensorType*) { return true; }
+constexpr Op in_order(Op op, decltype(Op::keeps_order) keeps_order = always_keeps_order) {
+  op.keeps_order = keeps_order;
+  return op;
+}
+
 // Type relations.
 
 std::string describe(const Shape& shape);  // "(1, n, ?)"

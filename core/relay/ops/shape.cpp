@@ -267,6 +267,27 @@ Buffers broadcast_to(FuncBuilder& f, const Attrs&, Inputs in, const Type& result
   return {f.compute("broadcast", tensor_of(result).shape, [&](Vars i) { return at_broadcast(in[0], i); })};
 }
 
+/// Axes longer than 1 in order with their extents, an inner block joined to its outer part before it.
+std::vector<std::pair<char, int64_t>> moving_axes(const Layout& layout, const TensorType& type) {
+  std::vector<std::pair<char, int64_t>> moving;
+  for (size_t d = 0; d < layout.rank(); ++d) {
+    char letter = layout.axes()[d].letter;
+    int64_t extent = int_value(type.shape[d]);
+    if (extent == 1) continue;
+    if (!moving.empty() && moving.back().first == letter)
+      moving.back().second *= extent;
+    else
+      moving.emplace_back(letter, extent);
+  }
+  return moving;
+}
+
+bool keeps_order_of_axes(const Attrs& attrs, const TensorType* from, const TensorType* to) {
+  if (!from || !to || !has_constant_shape(*from) || !has_constant_shape(*to)) return false;
+  const auto& a = attrs_as<LayoutTransformAttrs>(attrs);
+  return moving_axes(Layout::parse(a.src_layout), *from) == moving_axes(Layout::parse(a.dst_layout), *to);
+}
+
 constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
                  int args = 1) {
   return {.name = name,
@@ -280,17 +301,20 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
 }
 
 constexpr Op kShapeOps[] = {
-    row("reshape", "The elements in row-major order under `newshape` (codes 0, -1 .. -4: see ReshapeAttrs).",
-        &ReshapeAttrs::kType, reshape_type, reshape),
-    row("reshape_like", "The elements under the shape of the second argument.", nullptr, reshape_like_type,
-        reshape, 2),
-    row("nn.batch_flatten", "(N, d...) to (N, product of d).", nullptr, batch_flatten_type, reshape),
-    row("expand_dims", "Dimensions of 1 put in at `axis`.", &ExpandDimsAttrs::kType, expand_dims_type,
-        reshape),
-    row("squeeze", "Dimensions of 1 dropped.", &SqueezeAttrs::kType, squeeze_type, reshape),
+    in_order(row("reshape",
+                 "The elements in row-major order under `newshape` (codes 0, -1 .. -4: see ReshapeAttrs).",
+                 &ReshapeAttrs::kType, reshape_type, reshape)),
+    in_order(row("reshape_like", "The elements under the shape of the second argument.", nullptr,
+                 reshape_like_type, reshape, 2)),
+    in_order(
+        row("nn.batch_flatten", "(N, d...) to (N, product of d).", nullptr, batch_flatten_type, reshape)),
+    in_order(row("expand_dims", "Dimensions of 1 put in at `axis`.", &ExpandDimsAttrs::kType,
+                 expand_dims_type, reshape)),
+    in_order(row("squeeze", "Dimensions of 1 dropped.", &SqueezeAttrs::kType, squeeze_type, reshape)),
     row("transpose", "out[i] = in[i permuted by axes].", &TransposeAttrs::kType, transpose_type, transpose),
-    row("layout_transform", "From src_layout to dst_layout, both over the same axes.",
-        &LayoutTransformAttrs::kType, layout_transform_type, layout_transform),
+    in_order(row("layout_transform", "From src_layout to dst_layout, both over the same axes.",
+                 &LayoutTransformAttrs::kType, layout_transform_type, layout_transform),
+             keeps_order_of_axes),
     {.name = "broadcast_to",
      .doc = "Repeated to `shape` by NumPy's rule.",
      .args = 1,

@@ -116,7 +116,7 @@ constexpr Op kUnaryOps[] = {
     row("abs", "Absolute value.", map1<absolute>),
     row("sign", "-1, 0 or 1.", map1<sign>),
     row("negative", "-x.", map1<negative>),
-    row("copy", "x.", map1<identity>),
+    in_order(row("copy", "x.", map1<identity>)),
     row("zeros_like", "Zeros of the shape and type of x.", map1<zero_like>),
     row("ones_like", "Ones of the shape and type of x.", map1<one_like>),
     row("isnan", "True where x is not a number.", map1<apply<Intrinsic::kIsNan>>, classified_type),
