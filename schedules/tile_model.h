@@ -9,8 +9,8 @@ namespace lathe::schedule {
 /// Lanes to vectorize a dimension of that extent with: the target's, or a divisor of the extent that comes
 /// near; 1 when there is none.
 int64_t vector_width(int64_t extent, const Target& target);
-/// Lanes to vectorize a row of that length with: as above where that takes no more vectors, else the target's,
-/// or the next power of two for a shorter row, its end masked; 1 for rows of a few elements.
+/// Lanes to vectorize a row of that length with: as above where that takes no more vectors, else the
+/// target's, or the next power of two for a shorter row, its end masked; 1 for rows of a few elements.
 int64_t row_width(int64_t extent, const Target& target);
 /// The lanes a reduction is vectorized with; 1 when it is not worth it.
 int64_t vector_width(const VectorReduction& reduction, const Target& target);
