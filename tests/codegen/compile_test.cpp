@@ -229,6 +229,26 @@ TEST(Compile, MasksKeepWhatTheyHoldBack) {
       EXPECT_EQ(rest[i], 0) << to_string(type);
   }
 }
+
+/// The lanes held back are 0, and dividing by that ends a process.
+TEST(Compile, MasksKeepDivisorsThatTheyHoldBack) {
+  for (DataType type : {kInt8, kUInt8, kInt32, kInt64})
+    for (BinaryOp op : {BinaryOp::kDiv, BinaryOp::kMod, BinaryOp::kFloorDiv, BinaryOp::kFloorMod}) {
+      Buffer x = tir::buffer("x", {5}, type), y = tir::buffer("y", {5}, type),
+             z = tir::buffer("z", {5}, type);
+      Expr lanes = ramp(Expr(0), Expr(1), 16);
+      Expr quotient = binary(op, load(x, {lanes}), load(y, {lanes}));
+      auto masked = make<tir::If>(less(lanes, broadcast(Expr(5), 16)), store(z, {lanes}, quotient));
+      std::vector<Tensor> params{full({5}, type, 7), full({5}, type, 4), zeros({5}, type)};
+      run_kernel(func("divide", {x, y, z}, masked), host_target(), params);
+      bool divides = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
+      EXPECT_EQ(std::memcmp(params[2].data(), full({5}, type, divides ? 1 : 3).data(),
+                            static_cast<size_t>(params[2].bytes())),
+                0)
+          << to_string(type);
+    }
+}
+
 /// The last vector ends with the last element of the buffer: nothing behind it is read.
 TEST(Compile, VectorsOfEveryNthElement) {
   for (DataType type : {kFloat32, kInt8, kInt64})

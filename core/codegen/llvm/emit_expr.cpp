@@ -151,6 +151,12 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
 llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool sign = is_signed(e.a.dtype());
   bool index = e.a.dtype().element() == kInt64;  // index arithmetic does not overflow
+  // Lanes that a mask leaves out are 0, and dividing by that ends the process: their quotients are not
+  // stored.
+  bool divides = e.op == BinaryOp::kDiv || e.op == BinaryOp::kMod || e.op == BinaryOp::kFloorDiv ||
+                 e.op == BinaryOp::kFloorMod;
+  if (divides && b->getType()->isVectorTy() && !llvm::isa<llvm::Constant>(b))
+    b = b_.CreateSelect(b_.CreateIsNull(b), llvm::ConstantInt::get(b->getType(), 1), b);
   switch (e.op) {
     case BinaryOp::kAdd:
       return b_.CreateAdd(a, b, "", false, index);
