@@ -219,10 +219,28 @@ Region relax(const Region& region, const Domain& domain, const Analyzer& analyze
   return result;
 }
 
+namespace {
+bool reads_memory(const Range& range) {
+  bool found = false;
+  for (const Expr& e : {range.min, range.extent})
+    post_order(e, [&](const NodeRef& node) { found |= node.as<Load>() != nullptr; });
+  return found;
+}
+}  // namespace
+
 Region unite(const Region& a, const Region& b, const Analyzer& analyzer) {
   Region result{a.buffer, {}};
   for (size_t i = 0; i < a.ranges.size(); ++i) {
     const Range &x = a.ranges[i], &y = b.ranges[i];
+    if (structural_equal(x.min, y.min) && structural_equal(x.extent, y.extent)) {
+      result.ranges.push_back(x);
+      continue;
+    }
+    if (reads_memory(x) || reads_memory(y)) {
+      // What indices in memory reach is known to nobody, and sixteen taps of them double an expression each.
+      result.ranges.push_back({imm(kInt64, 0), a.buffer->shape[i]});
+      continue;
+    }
     Expr low = analyzer.simplify(min(x.min, y.min));
     Expr high = analyzer.simplify(max(x.min + x.extent, y.min + y.extent));
     result.ranges.push_back({low, analyzer.simplify(high - low)});

@@ -26,7 +26,7 @@ std::optional<Interval> interval_over(const Expr& e, const Domain& domain, const
 /// The box around `region` for all values of `domain`; a dimension with no known interval becomes the whole
 /// dimension.
 Region relax(const Region& region, const Domain& domain, const Analyzer& analyzer);
-/// The box around two boxes of one buffer.
+/// The box around two boxes of one buffer; of two places that lie in memory, the whole dimension.
 Region unite(const Region& a, const Region& b, const Analyzer& analyzer);
 /// The part of `region` inside the buffer. Declared regions may reach beyond it where a select guards the
 /// access.

@@ -240,8 +240,9 @@ Ending ending(const Schedule& s, const std::string& kept, const Target& target) 
 
 /// What joins tensors before they are turned: of one tensor that is done by tiles, of a choice element by
 /// element. And what chooses the elements of which functions are computed, in vectors then.
-std::string preferred_kept(const Schedule& s, const std::vector<std::string>& names, const Target& target) {
-  if (names.empty()) return "";
+std::string preferred_kept(const Schedule& s, std::vector<std::string> names, const Target& target) {
+  constexpr size_t kTried = 8;  // each tries to inline the rest, and sixteen taps are a hundred blocks
+  if (names.size() > kTried) names.erase(names.begin(), names.end() - kTried);
   const Ending merged = ending(s, "", target);
   if (is_transposition(*merged.block, target)) return "";
   for (const std::string& name : names)

@@ -37,6 +37,17 @@ const Block* block_named(const Func& func, const std::string& name) {
   return found;
 }
 
+TEST(Regions, PlacesThatLieInMemoryReachTheWholeDimension) {
+  Buffer table = buffer("table", {100, 8}, kFloat32), places = buffer("places", {4}, kInt64);
+  Expr row = load(places, {Expr(0)}), other = load(places, {Expr(1)}), zero = imm(kInt64, 0);
+  auto at = [&](const Expr& index) { return Region{table, {{index, Expr(1)}, {zero, Expr(8)}}}; };
+  Region same = unite(at(row), at(row), {}), both = unite(at(row), at(other), {});
+  EXPECT_TRUE(structural_equal(same.ranges[0].min, row));
+  EXPECT_TRUE(structural_equal(both.ranges[0].min, zero));
+  EXPECT_TRUE(structural_equal(both.ranges[0].extent, Expr(100)));
+  EXPECT_TRUE(structural_equal(both.ranges[1].extent, Expr(8)));
+}
+
 TEST(Builder, ParamsAllocationsAndBlocks) {
   Func func = conv();
   ASSERT_EQ(func->params.size(), 3u);
