@@ -69,11 +69,16 @@ struct BoundKernel {
   }
 };
 
-/// From a number to the next, relative to it, at most: by so much two right results may differ that were
-/// rounded to 16 bits. Of wider types: 0.
-double relative_step(DataType dtype) {
-  if (dtype.element() == kBFloat16) return 0x1p-7;
-  return dtype.element() == kFloat16 ? 0x1p-10 : 0;
+/// From a number to the next, relative to it, at most, in the coarsest type of `buffers`: by so much two
+/// right results may differ. Inputs count like outputs: what is computed from 16 bits may be rounded to 16
+/// bits on its way to a wider result (tiles of Winograd's algorithm are). Of 32 bits and more: 0.
+double relative_step(const std::vector<BufferSpec>& buffers) {
+  double step = 0;
+  for (const BufferSpec& buffer : buffers) {
+    if (buffer.dtype.element() == kBFloat16) step = std::max(step, 0x1p-7);
+    if (buffer.dtype.element() == kFloat16) step = std::max(step, 0x1p-10);
+  }
+  return step;
 }
 
 /// The loaded kernels with their own copies of the buffers, laid out one after the other as the runtime's
@@ -170,14 +175,14 @@ class Bench {
     return changed;
   }
 
-  /// The largest over all outputs; of those in 16 bits, what is beyond relative_step.
+  /// The largest over all outputs, beyond relative_step.
   double error(const Case& reference) const {
+    const double step = relative_step(buffers_);
     double worst = 0;
     for_each(true, [&](size_t i, size_t) {
       const Tensor got(buffers_[i].shape, buffers_[i].dtype, nullptr, pointers_[i]);
       const Tensor want(buffers_[i].shape, buffers_[i].dtype, nullptr, reference.buffer(i));
       double e = max_relative_error(got, want);
-      const double step = relative_step(buffers_[i].dtype);
       e = e <= step ? 0 : e - step;
       if (!(e <= worst)) worst = e;  // a NaN stays
     });

@@ -86,6 +86,17 @@ int32_t beyond_the_next(void* const* buffers, void*, const LatheParallel*) {
   return 0;
 }
 
+int32_t wide_ones(void* const* buffers, void*, const LatheParallel*) {
+  std::fill_n(static_cast<float*>(buffers[2]), kSize, 1.0F);
+  return 0;
+}
+
+int32_t near_wide_ones(void* const* buffers, void*, const LatheParallel*) {
+  std::fill_n(static_cast<float*>(buffers[2]), kSize, 1.0F);
+  static_cast<float*>(buffers[2])[1234] = 1 + 0x1p-8F;
+  return 0;
+}
+
 int32_t forgets_the_end(void* const* buffers, void*, const LatheParallel*) {
   const Buffers it(buffers);
   for (int64_t i = 0; i < kSize - 1; ++i) it.y[i] = it.a[i] + it.b[i];

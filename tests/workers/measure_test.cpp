@@ -115,6 +115,19 @@ TEST_F(MeasureTest, AResultIn16BitsMayBeTheNextNumber) {
   EXPECT_NEAR(beyond.relative_error, 0x1p-7, 1e-4);
 }
 
+TEST_F(MeasureTest, AWideResultOfInputsIn16BitsMayBeRoundedToThem) {
+  auto with_input = [](const std::string& kernel, DataType type) {
+    Artifact result = artifact(kernel);
+    result.buffers[0].dtype = type;
+    return result;
+  };
+  for (DataType type : {kBFloat16, kFloat32}) {
+    ASSERT_EQ(run(with_input("wide_ones", type), {}, /*reference=*/true).end, Report::End::kReplied);
+    const Reply near = decode_reply(run(with_input("near_wide_ones", type), {}).reply);
+    EXPECT_EQ(near.outcome, type == kBFloat16 ? Outcome::kOk : Outcome::kWrongResult) << near.message;
+  }
+}
+
 /// y = a + b by a prologue that makes m of b, and a kernel that takes a and m.
 TEST_F(MeasureTest, APrologueRunsOnceAndIsNotTimed) {
   struct Row {
