@@ -230,7 +230,8 @@ class Importer {
   ValueInfo bound_input(const ::onnx::ValueInfoProto& input) const {
     ValueInfo value = declared(input, name_);
     value.shape.clear();
-    for (const relay::StatedDim& dim : *stated(input).dims) value.shape.push_back(dim.extent);
+    const relay::StatedInput settled = stated(input);
+    for (const relay::StatedDim& dim : *settled.dims) value.shape.push_back(dim.extent);
     return value;
   }
 
