@@ -110,7 +110,8 @@ struct Op {
   /// Whether the result is the elements of the first argument in their order in memory, which no kernel is
   /// needed for; null: it never is. Types are null where they are not known.
   bool (*keeps_order)(const Attrs&, const TensorType* from, const TensorType* to) = nullptr;
-  bool stateful = false;  // has effects or randomness: not folded, not deduplicated
+  bool slides_window = false;  // over height and width, each channel by itself: may be computed by its reader
+  bool stateful = false;       // has effects or randomness: not folded, not deduplicated
 };
 
 /// All rows; each family is one span (ops/tables.cpp lists them, a line each).

@@ -234,9 +234,9 @@ constexpr Op kConvOps[] = {
         "i/g, "
         "o, g) with groups of g input channels innermost.",
         conv_type<2>, conv2d_nchwc),
-    row("nn.contrib_depthwise_conv2d_NCHWc",
-        "Depthwise conv2d of (N, C/c, H, W, c) with weight (C/c, 1, H, W, 1, c).", conv_type<2>,
-        depthwise_conv2d_nchwc),
+    window(row("nn.contrib_depthwise_conv2d_NCHWc",
+               "Depthwise conv2d of (N, C/c, H, W, c) with weight (C/c, 1, H, W, 1, c).", conv_type<2>,
+               depthwise_conv2d_nchwc)),
     quantized_row("qnn.conv1d", quantized_conv_type<1>, kProduct1d),
     quantized_row("qnn.conv2d", quantized_conv_type<2>, kProduct2d),
     quantized_row("qnn.conv3d", quantized_conv_type<3>, kProduct3d),

@@ -251,10 +251,10 @@ constexpr const char* kAdaptiveDoc = "Windows chosen so that the spatial axes be
 
 constexpr Op kPoolOps[] = {
     pool_row<1, PoolKind::kMax>("nn.max_pool1d", kMaxDoc),
-    pool_row<2, PoolKind::kMax>("nn.max_pool2d", kMaxDoc),
+    window(pool_row<2, PoolKind::kMax>("nn.max_pool2d", kMaxDoc)),
     pool_row<3, PoolKind::kMax>("nn.max_pool3d", kMaxDoc),
     pool_row<1, PoolKind::kAvg>("nn.avg_pool1d", kAvgDoc),
-    pool_row<2, PoolKind::kAvg>("nn.avg_pool2d", kAvgDoc),
+    window(pool_row<2, PoolKind::kAvg>("nn.avg_pool2d", kAvgDoc)),
     pool_row<3, PoolKind::kAvg>("nn.avg_pool3d", kAvgDoc),
     adaptive_row<1, PoolKind::kMax>("nn.global_max_pool1d", kGlobalDoc),
     adaptive_row<2, PoolKind::kMax>("nn.global_max_pool2d", kGlobalDoc),

@@ -49,6 +49,11 @@ constexpr Op in_order(Op op, decltype(Op::keeps_order) keeps_order = always_keep
   return op;
 }
 
+constexpr Op window(Op op) {
+  op.slides_window = true;
+  return op;
+}
+
 // Type relations.
 
 std::string describe(const Shape& shape);  // "(1, n, ?)"

@@ -4,7 +4,7 @@
 
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
-#include "core/relay/ops/rule.h"
+#include "core/relay/ops/attrs_nn.h"
 
 namespace lathe::relay {
 namespace {
@@ -24,16 +24,13 @@ const Function* primitive_callee(const Expr& e) {
   return function && function->attrs.primitive ? function : nullptr;
 }
 
-/// Each channel by itself.
-bool slides_window(const Call& call) {
-  constexpr std::string_view kWindows[] = {"nn.contrib_depthwise_conv2d_NCHWc", "nn.max_pool2d",
-                                           "nn.avg_pool2d"};
-  return std::find(std::begin(kWindows), std::end(kWindows), op_of(call)->name) != std::end(kWindows);
-}
+bool slides_window(const Call& call) { return op_of(call)->slides_window; }
 
+/// A convolution of blocked channels that sums over all of them.
 bool is_dense_convolution(const Call& call) {
-  return std::string_view(op_of(call)->name) == "nn.contrib_conv2d_NCHWc" &&
-         ops::attrs_as<ConvAttrs>(call.attrs).groups == 1;
+  const auto* attrs = call.attrs.as<ConvAttrs>();
+  const bool blocked = attrs && call.args[1]->checked_type.as<TensorType>()->shape.size() >= 6;
+  return blocked && attrs->groups == 1 && !slides_window(call);
 }
 
 /// Of a weight OIHW{i}{o}, or with groups of input channels innermost: 1x1; then, input channels.
