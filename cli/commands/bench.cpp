@@ -56,9 +56,12 @@ std::vector<Layer> profile(runtime::Executor& executor) {
 
 void print_text(const ModelFlags& flags, const runtime::Plan& plan, const runtime::Timing& timing,
                 const std::vector<Layer>& layers) {
-  fmt::print("{}, {} thread{}: {:.3f} ms  (95% interval {:.3f} .. {:.3f}, least {:.3f}, {} runs)\n",
-             flags.model, flags.threads, flags.threads == 1 ? "" : "s", timing.median * 1e3, timing.low * 1e3,
-             timing.high * 1e3, timing.least * 1e3, timing.runs);
+  const bool short_run = timing.median < 1e-4;
+  const double scale = short_run ? 1e6 : 1e3;
+  fmt::print("{}, {} thread{}: {:.3f} {}  (95% interval {:.3f} .. {:.3f}, least {:.3f}, {} runs)\n",
+             flags.model, flags.threads, flags.threads == 1 ? "" : "s", timing.median * scale,
+             short_run ? "us" : "ms", timing.low * scale, timing.high * scale, timing.least * scale,
+             timing.runs);
   fmt::print("memory: {:.1f} MB of weights, {:.1f} MB of tensors (no plan needs less than {:.1f})\n",
              static_cast<double>(plan.constant_bytes) / 1e6, static_cast<double>(plan.arena_bytes) / 1e6,
              static_cast<double>(plan.arena_lower_bound) / 1e6);

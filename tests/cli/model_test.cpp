@@ -72,7 +72,9 @@ def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(n, 2), float32]) { nn.relu(ad
     EXPECT_EQ(finished.code, 0) << finished.output;
     EXPECT_THAT(finished.output, HasSubstr(": float32 (3, 2), min ")) << settled;
   }
-  EXPECT_EQ(tune("bench --untuned --time 0.1s --model " + model + " --shape x=3x2").code, 0);
+  Finished timed = tune("bench --untuned --time 0.1s --model " + model + " --shape x=3x2");
+  EXPECT_EQ(timed.code, 0);
+  EXPECT_THAT(timed.output, HasSubstr(" us  (95% interval")) << "six additions take no 0.000 ms";
 }
 
 TEST_F(ModelCommands, AnEncoderIsExportedAndQuantized) {
