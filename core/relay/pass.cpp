@@ -65,6 +65,7 @@ constexpr Pass kPasses[] = {
     {kToFloat64, "to_float64", "all real numbers become float64, those given to main by casts", 0, {}, plain<to_float64>},
     {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants},
     {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>},
+    {kSplitConvolutions, "split_convolutions", "results of dilated convolutions that see the same taps are computed with these", 3, kTypes, nullptr, split_convolutions},
     {kAlterLayout, "alter_layout", "NCHW becomes NCHWc, weights are packed", 3, kTypes, alter_layouts},
     {kEliminateCommonSubexpr, "eliminate_common_subexpr", "equal calls become one", 2, {}, nullptr, eliminate_common_subexpr},
     {kDeadCode, "dead_code", "bindings without use and without effect vanish", 1, {}, nullptr, dead_code},
@@ -79,7 +80,7 @@ constexpr Pass kPasses[] = {
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
     kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
-    kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
+    kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on
 

@@ -27,6 +27,7 @@ enum class PassId : uint8_t {
   kToFloat64,
   kFoldConstant,
   kFoldScaleAxis,
+  kSplitConvolutions,
   kAlterLayout,
   kEliminateCommonSubexpr,
   kDeadCode,

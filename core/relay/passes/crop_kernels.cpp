@@ -1,6 +1,7 @@
 #include "core/relay/passes/crop_kernels.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
@@ -12,6 +13,13 @@ namespace {
 /// The taps of one axis that see the image, and the padding that is left for them.
 struct Taps {
   int64_t begin, end, before, after;
+};
+
+/// Results first..end of one axis: each sees these taps of the kernel. The padding is of the part alone, and
+/// negative where it does not reach the ends of the image.
+struct Band {
+  int64_t first, end;
+  Taps taps;
 };
 
 struct Line {
@@ -35,37 +43,131 @@ struct Line {
     if (taps.begin == taps.end || taps.before < 0 || !as_many) return std::nullopt;
     return taps;
   }
+
+  /// In order; empty where a result sees no tap.
+  std::vector<Band> bands() const {
+    std::vector<Band> bands;
+    for (int64_t i = 0; i < result; ++i) {
+      Taps taps{0, kernel, 0, 0};
+      while (taps.begin < kernel && taps.begin * dilation - before + i * stride < 0) ++taps.begin;
+      while (taps.end > taps.begin && (taps.end - 1) * dilation - before + i * stride >= image) --taps.end;
+      if (taps.begin == taps.end) return {};
+      if (bands.empty() || bands.back().taps.begin != taps.begin || bands.back().taps.end != taps.end)
+        bands.push_back({i, i, taps});
+      bands.back().end = i + 1;
+    }
+    for (Band& b : bands) {
+      b.taps.before = before - b.taps.begin * dilation - b.first * stride;
+      b.taps.after = (b.end - b.first - 1) * stride + dilation * (b.taps.end - b.taps.begin - 1) + 1 - image -
+                     b.taps.before;
+    }
+    return bands;
+  }
 };
+
+int64_t products_of(const std::vector<Band>& bands) {
+  int64_t sum = 0;
+  for (const Band& b : bands) sum += (b.end - b.first) * (b.taps.end - b.taps.begin);
+  return sum;
+}
 
 Ints shape_of(const Expr& e) {
   const TensorType* type = e->checked_type ? e->checked_type.as<TensorType>() : nullptr;
   return type && has_constant_shape(*type) ? constant_shape(*type) : Ints{};
 }
 
-Expr cropped(const Call& e, const Expr& data, const Expr& weight) {
-  const ConvAttrs& given = ops::attrs_as<ConvAttrs>(e.attrs);
+/// What the call computes along each spatial axis.
+std::vector<Line> lines_of(const Call& e) {
+  const ConvAttrs& a = ops::attrs_as<ConvAttrs>(e.attrs);
   Ints image = shape_of(e.args[0]), kernel = shape_of(e.args[1]), result = shape_of(Expr(&e));
   const size_t rank = image.size() - 2;
-  const ops::Window window =
-      ops::window_of(given.strides, given.dilation, given.padding, static_cast<int>(rank));
-  auto a = mutate(given);
+  const ops::Window window = ops::window_of(a.strides, a.dilation, a.padding, static_cast<int>(rank));
+  std::vector<Line> lines;
+  for (size_t s = 0; s < rank; ++s)
+    lines.push_back({image[s + 2], kernel[s + 2], result[s + 2], window.strides[s], window.dilation[s],
+                     window.before[s]});
+  return lines;
+}
+
+/// The convolution `e` of these operands with some taps alone.
+Expr with_taps(const Call& e, const Expr& data, const Expr& weight, const std::vector<Taps>& taps) {
+  const std::vector<Line> lines = lines_of(e);
+  const size_t rank = lines.size();
+  auto a = mutate(ops::attrs_as<ConvAttrs>(e.attrs));
   auto cut = std::make_unique<StridedSliceAttrs>();
-  a->padding.assign(2 * rank, 0), a->dilation = window.dilation, a->kernel_size.clear();
+  a->padding.assign(2 * rank, 0), a->dilation.clear(), a->kernel_size.clear();
   for (size_t s = 0; s < rank; ++s) {
-    Line line{image[s + 2],      kernel[s + 2],      result[s + 2],
-              window.strides[s], window.dilation[s], window.before[s]};
-    Taps taps = line.seen().value_or(Taps{0, kernel[s + 2], window.before[s], window.after[s]});
-    a->padding[s] = taps.before, a->padding[rank + s] = taps.after;
-    a->kernel_size.push_back(taps.end - taps.begin);
-    if (a->kernel_size[s] == 1) a->dilation[s] = 1;
-    if (a->kernel_size[s] == kernel[s + 2]) continue;
-    cut->begin.push_back(taps.begin), cut->end.push_back(taps.end), cut->strides.push_back(1);
+    a->padding[s] = taps[s].before, a->padding[rank + s] = taps[s].after;
+    a->kernel_size.push_back(taps[s].end - taps[s].begin);
+    a->dilation.push_back(a->kernel_size[s] == 1 ? 1 : lines[s].dilation);
+    if (a->kernel_size[s] == lines[s].kernel) continue;
+    cut->begin.push_back(taps[s].begin), cut->end.push_back(taps[s].end), cut->strides.push_back(1);
     if (!cut->axes) cut->axes.emplace();
     cut->axes->push_back(static_cast<int64_t>(s) + 2);
   }
-  if (cut->begin.empty()) return nullptr;
-  Expr part = typed_call("strided_slice", {weight}, seal(std::move(cut)));
+  Expr part = cut->begin.empty() ? weight : typed_call("strided_slice", {weight}, seal(std::move(cut)));
   return typed_call(e.callee.as<OpNode>()->name, {data, part}, seal(std::move(a)));
+}
+
+/// All taps of an axis, as the call pads it.
+Taps all_taps(const Call& e, size_t s) {
+  const ConvAttrs& a = ops::attrs_as<ConvAttrs>(e.attrs);
+  const std::vector<Line> lines = lines_of(e);
+  const ops::Window window = ops::window_of(a.strides, a.dilation, a.padding, static_cast<int>(lines.size()));
+  return {0, lines[s].kernel, window.before[s], window.after[s]};
+}
+
+/// Null where all taps see the image.
+Expr cropped(const Call& e, const Expr& data, const Expr& weight) {
+  const std::vector<Line> lines = lines_of(e);
+  std::vector<Taps> taps;
+  bool all = true;
+  for (size_t s = 0; s < lines.size(); ++s) {
+    taps.push_back(lines[s].seen().value_or(all_taps(e, s)));
+    all &= taps[s].end - taps[s].begin == lines[s].kernel;
+  }
+  return all ? nullptr : with_taps(e, data, weight, taps);
+}
+
+/// Costs of splitting, in multiply-adds: of an element that is stored, read again and stored at its place,
+/// and of a kernel more.
+constexpr int64_t kJoinedElement = 48, kKernel = 100'000;
+
+Expr joined(const std::vector<Expr>& parts, int64_t axis) {
+  if (parts.size() == 1) return parts[0];
+  return typed_call("concatenate", {typed_tuple(parts)}, make<ConcatenateAttrs>(axis));
+}
+
+/// Null where one convolution is no slower.
+Expr split(const Call& e, const Expr& data, const Expr& weight) {
+  const std::vector<Line> lines = lines_of(e);
+  if (lines.size() != 2) return nullptr;
+  const Ints kernel = shape_of(e.args[1]), result = shape_of(Expr(&e));
+  const int64_t channels = result[0] * result[1], elements = channels * result[2] * result[3];
+  std::array<std::vector<Band>, 2> whole, bands;
+  for (size_t s = 0; s < 2; ++s) {
+    whole[s] = bands[s] = {{0, lines[s].result, all_taps(e, s)}};
+    if (lines[s].dilation > 1) bands[s] = lines[s].bands();
+    if (bands[s].empty()) bands[s] = whole[s];
+  }
+  auto cost = [&](const std::vector<Band>& rows, const std::vector<Band>& columns) {
+    const auto parts = static_cast<int64_t>(rows.size() * columns.size());
+    const int64_t joins = (rows.size() > 1) + (columns.size() > 1);
+    return channels * kernel[1] * products_of(rows) * products_of(columns) +
+           kJoinedElement * elements * joins + kKernel * parts;
+  };
+  const std::vector<Band>*rows = &whole[0], *columns = &whole[1];
+  for (const auto* r : {&whole[0], &bands[0]})
+    for (const auto* c : {&whole[1], &bands[1]})
+      if (cost(*r, *c) < cost(*rows, *columns)) rows = r, columns = c;
+  if (rows->size() * columns->size() == 1) return nullptr;
+  std::vector<Expr> lying;
+  for (const Band& r : *rows) {
+    std::vector<Expr> beside;
+    for (const Band& c : *columns) beside.push_back(with_taps(e, data, weight, {r.taps, c.taps}));
+    lying.push_back(joined(beside, 3));
+  }
+  return joined(lying, 2);
 }
 
 bool is_convolution(const Call& e) {
@@ -81,18 +183,27 @@ bool is_convolution(const Call& e) {
   return is(a.data_layout, "NC") && is(a.kernel_layout, "OI") && is(a.out_layout, "NC");
 }
 
-class Cropper final : public ExprMutator {
+/// What `change` makes of a convolution and its operands; null: it stays.
+class Changer final : public ExprMutator {
+ public:
+  explicit Changer(Expr (*change)(const Call&, const Expr&, const Expr&)) : change_(change) {}
+
+ private:
   Expr visit_call(const Ref<Call>& e) override {
     Expr same = visit_default(e);
     if (!is_convolution(*e)) return same;
     const auto* call = same.as<Call>();
-    Expr result = cropped(*e, call->args[0], call->args[1]);
+    Expr result = change_(*e, call->args[0], call->args[1]);
     return result ? result : same;
   }
+
+  Expr (*change_)(const Call&, const Expr&, const Expr&);
 };
 
 }  // namespace
 
-Ref<Function> crop_kernels(const Ref<Function>& function) { return Cropper().visit_as(function); }
+Ref<Function> crop_kernels(const Ref<Function>& function) { return Changer(cropped).visit_as(function); }
+
+Ref<Function> split_convolutions(const Ref<Function>& function) { return Changer(split).visit_as(function); }
 
 }  // namespace lathe::relay

@@ -48,5 +48,36 @@ TEST(CropKernels, ComputesTheSameWhateverTheAttributes) {
   EXPECT_GT(cropped, 50);
 }
 
+TEST(SplitConvolutions, ComputesTheSameWhateverTheAttributes) {
+  int split = 0;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    std::mt19937_64 engine(seed);
+    auto upto = [&](int64_t low, int64_t high) {
+      return low + static_cast<int64_t>(engine() % static_cast<uint64_t>(high - low + 1));
+    };
+    auto a = std::make_unique<ConvAttrs>();
+    Index data{1, 128}, weight{24, 128}, after;
+    for (int64_t s = 0; s < 2; ++s) {
+      weight.push_back(upto(2, 3));
+      a->strides.push_back(upto(1, 2)), a->dilation.push_back(upto(1, 8));
+      int64_t span = (weight.back() - 1) * a->dilation.back() + 1;
+      data.push_back(upto(14, 20));
+      a->padding.push_back(upto(0, span - 1)), after.push_back(upto(0, span - 1));
+    }
+    a->padding.insert(a->padding.end(), after.begin(), after.end());
+    Expr x = typed_constant(random_tensor(data, kFloat32, engine(), 0.5));
+    Expr body = typed_call("nn.conv2d", {x, typed_constant(random_tensor(weight, kFloat32, engine(), 0.5))},
+                           seal(std::move(a)));
+    Module module = closed(body);
+    Module result = map_functions(module, [](const Ref<Function>& f) { return split_convolutions(f); });
+    if (result == module) continue;
+    ++split;
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, print(module, {.metadata = false})));
+    EXPECT_TRUE(structural_equal(result->functions.at("main")->body->checked_type, body->checked_type));
+    ASSERT_LT(max_relative_error(value_of(result), value_of(module)), 1e-5);
+  }
+  EXPECT_GE(split, 3);
+}
+
 }  // namespace
 }  // namespace lathe::relay
