@@ -7,7 +7,7 @@
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
 const { spawn, spawnSync } = require('child_process');
-const { bin, compileModule, exitWith, median, onnxFile, parseArguments, printRows, ratioOf, reasonIn, rowOrReason, Side, startOnnxRuntime, takeTurns } = require('./race.js');
+const { bin, compileModule, exitWith, median, onnxFile, parseArguments, printRows, raceModules, ratioOf, reasonIn, rowOrReason } = require('./race.js');
 
 const usage = 'noise --models A [--time 60s] [--loads quiet,1,3,compiler] [--threads N] [--shape NAME=1x3x48x192] [--rounds R] [--json]';
 const claimed = 1.05; // a report may be this far beyond what the race finds
@@ -55,26 +55,15 @@ async function raceJobs(model, options, folder) {
     if (!options.json) console.error(`${model}: a job of ${options.time} beside: ${load} ...`);
     jobs.push(tuneBeside(load, onnx, options, folder));
   }
-  const untuned = path.join(folder, 'untuned.lathe'), sides = [];
+  const untuned = path.join(folder, 'untuned.lathe');
   compileModule(onnx, { ...options, tuning: ['--untuned'] }, untuned);
-  const { side: peer, inputs } = await startOnnxRuntime(onnx, options.threads, folder, options.shapes);
-  peer.close(); // it made the inputs
-  try {
-    for (const [name, module] of [['untuned', untuned], ...jobs.map(({ load, module }) => [load, module])]) {
-      const side = new Side(name, path.join(bin, 'lathe-module-server'), [module, options.threads, ...inputs]);
-      sides.push(side);
-      await side.answer();
-    }
-    const times = await takeTurns(sides, options.rounds, options.turn);
-    return jobs.map(({ load, report }) => {
-      const is = ratioOf(times[load], times.untuned), quiet = ratioOf(times[load], times[options.loads[0]]);
-      const { verdict, ratio: said, low, high } = report.race;
-      return { model, threads: options.threads, load, verdict, said, said_low: low, said_high: high, disturbed: report.disturbance.share, ms: median(times[load]),
-        is: is.ratio, is_low: is.low, is_high: is.high, of_quiet: quiet.ratio, false_claim: low > claimed * Math.max(is.high, 1) };
-    });
-  } finally {
-    for (const side of sides) side.close();
-  }
+  const times = await raceModules(onnx, [{ name: 'untuned', module: untuned }, ...jobs.map(({ load, module }) => ({ name: load, module }))], options, folder);
+  return jobs.map(({ load, report }) => {
+    const is = ratioOf(times[load], times.untuned), quiet = ratioOf(times[load], times[options.loads[0]]);
+    const { verdict, ratio: said, low, high } = report.race;
+    return { model, threads: options.threads, load, verdict, said, said_low: low, said_high: high, disturbed: report.disturbance.share, ms: median(times[load]),
+      is: is.ratio, is_low: is.low, is_high: is.high, of_quiet: quiet.ratio, false_claim: low > claimed * Math.max(is.high, 1) };
+  });
 }
 
 const isLoad = (load) => load === 'quiet' || load === 'compiler' || Number(load) >= 1;

@@ -251,6 +251,26 @@ async function racePrecisions(model, options, folder) {
 }
 
 /**
+ * Compiled modules of one model in turn, on the same inputs: what takeTurns gives. Each is {name, module, server}; server:
+ * the lathe-module-server that runs it, null for this build's. Throws SideError.
+ */
+async function raceModules(onnx, modules, options, folder) {
+  const { side: peer, inputs } = await startOnnxRuntime(onnx, options.threads, folder, options.shapes);
+  peer.close(); // it made the inputs
+  const sides = [];
+  try {
+    for (const { name, module, server } of modules) {
+      const side = new Side(name, server || path.join(bin, 'lathe-module-server'), [module, options.threads, ...inputs]);
+      sides.push(side);
+      await side.answer();
+    }
+    return await takeTurns(sides, options.rounds, options.turn);
+  } finally {
+    for (const side of sides) side.close();
+  }
+}
+
+/**
  * The flags of a race. `threads` is a list. `more` has flags of one command alone: {'--flag': (options, value) => true
  * when the value will do}; `defaults` replaces those of the options; `models: null` for a command that takes none.
  */
@@ -328,6 +348,6 @@ function printRows(rows, { json }, header, line) {
 }
 
 module.exports = {
-  Side, bin, compileModule, errorText, exitWith, median, onnxFile, parseArguments, precisions, printRows, raceAll, raceModel, racePrecisions,
+  Side, bin, compileModule, errorText, exitWith, median, onnxFile, parseArguments, precisions, printRows, raceAll, raceModel, raceModules, racePrecisions,
   ratioOf, reasonIn, rowOrReason, startOnnxRuntime, takeTurns,
 };
