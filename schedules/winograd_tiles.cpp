@@ -21,8 +21,9 @@ constexpr double kManyStreams = 6.0 / 7;
 constexpr double kWritesBeside = 1.25, kWritesFetch = 0.6;
 /// Vector instructions of a transform that a cycle sees, loads and stores included.
 constexpr double kTransformsPerCycle = 1.2;
-/// Larger tiles lose more digits than a default should (cook_toom.h).
-constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8;
+/// Larger tiles lose more digits than a default should (cook_toom.h). Along one axis alone errors grow once,
+/// not once an axis: eight products lose no more than six by six.
+constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8, kMostProductsOfOneAxis = 8;
 /// Of operands in bfloat16, whose tiles are rounded again: two outputs of 3 taps are off by about as much as
 /// the result is for being stored, three by several times that (decision 005).
 constexpr int64_t kMostProductsBfloat16 = 4;
@@ -53,14 +54,19 @@ class Model {
 
   /// Fastest first.
   std::vector<WinogradTiles> ranked(int64_t most_products) const {
-    if (c_.data->dtype == kBFloat16 || c_.weight->dtype == kBFloat16)
-      most_products = std::min(most_products, kMostProductsBfloat16);
+    const bool narrow = c_.data->dtype == kBFloat16 || c_.weight->dtype == kBFloat16;
+    if (narrow) most_products = std::min(most_products, kMostProductsBfloat16);
     std::vector<WinogradTiles> result;
-    std::vector<int64_t> rows = sizes(c_.windows[0], most_products),
-                         columns = sizes(c_.windows[1], most_products);
+    const int64_t most_of_one = narrow ? most_products : std::max(most_products, kMostProductsOfOneAxis);
+    std::vector<int64_t> rows = sizes(c_.windows[0], most_of_one),
+                         columns = sizes(c_.windows[1], most_of_one);
     for (int64_t r : rows)
       for (int64_t m : columns) {
         if (r == 1 && m == 1) continue;
+        const std::array<Filtering, 2> tile = tile_of(c_, r, m);
+        if (r > 1 && m > 1 &&
+            std::max(tile[0].products_of_a_phase(), tile[1].products_of_a_phase()) > most_products)
+          continue;
         int64_t tiles = (c_.windows[0].positions + r - 1) / r;
         for (int64_t band = 1; band <= tiles; ++band) {
           // The fewest rows of tiles for each number of bands.

@@ -220,33 +220,38 @@ namespace {
 /// What the program ends with once the rest is inlined, `kept` aside.
 struct Ending {
   Ref<Block> block;
-  int64_t lanes;                   // that its rows are computed in
+  int64_t lanes, kept_lanes;       // that its rows, and those of what is kept, are computed in
   bool computes, computes_before;  // functions, in it and in what is kept
 };
 Ending ending(const Schedule& s, const std::string& kept, const Target& target) {
   Schedule trial = s;
   inline_elementwise(trial, kept);
   Ref<Block> block = all_blocks(trial.func()).back();
-  std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(block->name));
   auto computes = [](const Block& each) {
     const Store* store = each.body.as<Store>();
     bool found = false;
     if (store) post_order(store->value, [&](const NodeRef& node) { found |= is_chain(node); });
     return found;
   };
-  return {block, loops.empty() ? 1 : lanes_for(*block, *trial[loops.back()], target), computes(*block),
-          !kept.empty() && computes(*trial[trial.get_block(kept)])};
+  auto lanes = [&](const Block& each) {
+    std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(each.name));
+    return loops.empty() ? 1 : lanes_for(each, *trial[loops.back()], target);
+  };
+  if (kept.empty()) return {block, lanes(*block), 1, computes(*block), false};
+  const Block& before = *trial[trial.get_block(kept)];
+  return {block, lanes(*block), lanes(before), computes(*block), computes(before)};
 }
 
-/// What joins tensors before they are turned: of one tensor that is done by tiles, of a choice element by
-/// element. And what chooses the elements of which functions are computed, in vectors then.
+/// What joins tensors, in vectors, before they are turned: of one tensor that is done by tiles, of a choice
+/// element by element. And what chooses the elements of which functions are computed, in vectors then.
 std::string preferred_kept(const Schedule& s, std::vector<std::string> names, const Target& target) {
   constexpr size_t kTried = 8;  // each tries to inline the rest, and sixteen taps are a hundred blocks
   if (names.size() > kTried) names.erase(names.begin(), names.end() - kTried);
   const Ending merged = ending(s, "", target);
   if (is_transposition(*merged.block, target)) return "";
   for (const std::string& name : names)
-    if (is_transposition(*ending(s, name, target).block, target)) return name;
+    if (Ending end = ending(s, name, target); end.kept_lanes > 1 && is_transposition(*end.block, target))
+      return name;
   if (!merged.computes || merged.lanes > 1) return "";
   for (auto name = names.rbegin(); name != names.rend(); ++name)
     if (Ending end = ending(s, *name, target); end.lanes > 1 && !end.computes_before) return *name;

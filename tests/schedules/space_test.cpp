@@ -211,6 +211,26 @@ func main(x: float32[24, 40]) -> (out: float32[9, 40, 8]) {
   scheduled = replay(default_trace(repeated, target), repeated);
   EXPECT_EQ(all_blocks(scheduled).size(), 1u) << "some lanes are the same element: no rows to turn";
   expect_same_results(repeated, scheduled);
+  tir::Func regrouped = tir::parse_func(R"(
+func main(x: float32[7, 40, 4]) -> (out: float32[2, 40, 16]) {
+  block root {
+    alloc all: float32[32, 40]
+    for c in 0..32 { for i in 0..40 {
+      block all(spatial vc in 0..32 = c, spatial vi in 0..40 = i) {
+        reads x[vc // 4, vi, vc %% 4]
+        writes all[vc, vi]
+        all[vc, vi] = select(vc < 28, x[vc // 4, vi, vc %% 4], 0.0)
+    } } }
+    for c in 0..2 { for i in 0..40 { for l in 0..16 {
+      block out(spatial vc in 0..2 = c, spatial vi in 0..40 = i, spatial vl in 0..16 = l) {
+        reads all[vc * 16 + vl, vi]
+        writes out[vc, vi, vl]
+        out[vc, vi, vl] = all[vc * 16 + vl, vi]
+    } } } }
+} })");
+  scheduled = replay(default_trace(regrouped, target), regrouped);
+  EXPECT_EQ(all_blocks(scheduled).size(), 1u) << "one row across blocks of channels is no vector";
+  expect_same_results(regrouped, scheduled);
 }
 
 TEST(DefaultTrace, FitsEveryProgram) {
