@@ -129,6 +129,16 @@ TEST_F(MeasureTest, AWideResultOfInputsIn16BitsMayBeRoundedToThem) {
 }
 
 /// y = a + b by a prologue that makes m of b, and a kernel that takes a and m.
+TEST_F(MeasureTest, AReferenceHasAPrologueToo) {
+  Artifact parts = artifact("adds_half");
+  parts.made = {parts.buffers[1]};
+  parts.prologue = {"doubles", /*workspace_bytes=*/64, {1, 3}};
+  parts.main.params = {0, 3, 2};
+  ASSERT_EQ(run(parts, {}, /*reference=*/true).end, Report::End::kReplied);
+  const Reply reply = measure("good");
+  EXPECT_EQ(reply.outcome, Outcome::kOk) << reply.message;
+}
+
 TEST_F(MeasureTest, APrologueRunsOnceAndIsNotTimed) {
   struct Row {
     const char *prologue, *main;

@@ -23,7 +23,9 @@ struct Band {
 };
 
 struct Line {
-  int64_t image, kernel, result, stride, dilation, before;
+  int64_t image, kernel, result, stride, dilation, before, after;
+
+  Taps all() const { return {0, kernel, before, after}; }
 
   bool is_seen(int64_t tap) const {
     for (int64_t i = 0; i < result; ++i)
@@ -85,7 +87,7 @@ std::vector<Line> lines_of(const Call& e) {
   std::vector<Line> lines;
   for (size_t s = 0; s < rank; ++s)
     lines.push_back({image[s + 2], kernel[s + 2], result[s + 2], window.strides[s], window.dilation[s],
-                     window.before[s]});
+                     window.before[s], window.after[s]});
   return lines;
 }
 
@@ -109,22 +111,14 @@ Expr with_taps(const Call& e, const Expr& data, const Expr& weight, const std::v
   return typed_call(e.callee.as<OpNode>()->name, {data, part}, seal(std::move(a)));
 }
 
-/// All taps of an axis, as the call pads it.
-Taps all_taps(const Call& e, size_t s) {
-  const ConvAttrs& a = ops::attrs_as<ConvAttrs>(e.attrs);
-  const std::vector<Line> lines = lines_of(e);
-  const ops::Window window = ops::window_of(a.strides, a.dilation, a.padding, static_cast<int>(lines.size()));
-  return {0, lines[s].kernel, window.before[s], window.after[s]};
-}
-
 /// Null where all taps see the image.
 Expr cropped(const Call& e, const Expr& data, const Expr& weight) {
   const std::vector<Line> lines = lines_of(e);
   std::vector<Taps> taps;
   bool all = true;
-  for (size_t s = 0; s < lines.size(); ++s) {
-    taps.push_back(lines[s].seen().value_or(all_taps(e, s)));
-    all &= taps[s].end - taps[s].begin == lines[s].kernel;
+  for (const Line& line : lines) {
+    taps.push_back(line.seen().value_or(line.all()));
+    all &= taps.back().end - taps.back().begin == line.kernel;
   }
   return all ? nullptr : with_taps(e, data, weight, taps);
 }
@@ -146,7 +140,7 @@ Expr split(const Call& e, const Expr& data, const Expr& weight) {
   const int64_t channels = result[0] * result[1], elements = channels * result[2] * result[3];
   std::array<std::vector<Band>, 2> whole, bands;
   for (size_t s = 0; s < 2; ++s) {
-    whole[s] = bands[s] = {{0, lines[s].result, all_taps(e, s)}};
+    whole[s] = bands[s] = {{0, lines[s].result, lines[s].all()}};
     if (lines[s].dilation > 1) bands[s] = lines[s].bands();
     if (bands[s].empty()) bands[s] = whole[s];
   }
