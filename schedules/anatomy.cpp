@@ -52,12 +52,16 @@ bool is_contiguous(const std::vector<Expr>& indices, const Var& lane) {
   return stride_of(indices, lane) == 1;
 }
 
-bool loads_in_strides(const Expr& value, const Var& lane, int64_t most) {
+bool loads_in_strides(const Expr& value, const Var& lane, int64_t most, bool past_ones) {
   bool good = true;
   post_order(value, [&](const NodeRef& node) {
     const Load* load = node.as<Load>();
     if (!load || !any_uses(load->indices, lane)) return;
-    const int64_t stride = stride_of(load->indices, lane);
+    std::vector<Expr> indices = load->indices;
+    while (past_ones && indices.size() > 1 && is_int(load->buffer->shape[indices.size() - 1], 1) &&
+           !uses_var(indices.back(), lane.get()))
+      indices.pop_back();
+    const int64_t stride = stride_of(indices, lane);
     good &= stride >= 1 && stride <= most;
   });
   return good;

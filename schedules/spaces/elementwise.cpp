@@ -45,7 +45,7 @@ bool loads_contiguously_by_vectors(const Block& block, const Expr& value, const 
   }
   analyzer.bind_range(part, width);
   Expr split = substitute(value, {{lane.get(), vector * width + part}}, {});
-  return loads_contiguously(analyzer.simplify(split), part);
+  return loads_in_strides(analyzer.simplify(split), part, 1, /*past_ones=*/true);
 }
 
 /// A function computed by a long chain of dependent instructions.
@@ -83,7 +83,7 @@ int64_t lanes_for(const Block& block, const For& innermost, const Target& target
   int64_t width = row_width(int_value(innermost.extent), target);
   if (width == 1) return 1;
   constexpr int64_t kMostStride = 4;  // that many dense loads and shuffles give every fourth element
-  bool in_vectors = loads_in_strides(store->value, lane, kMostStride) ||
+  bool in_vectors = loads_in_strides(store->value, lane, kMostStride, /*past_ones=*/true) ||
                     loads_contiguously_by_vectors(block, store->value, lane, width);
   if (!in_vectors) return 1;
   int64_t together = vectors_at_once(store->value), extent = int_value(innermost.extent);

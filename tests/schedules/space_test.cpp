@@ -56,6 +56,24 @@ TEST(DefaultTrace, VectorizesAwkwardRows) {
 }
 
 /// By what the machine takes to start a loop, and by how much of the work the other cores can take off.
+/// Pixels made of channels, plus one number a channel: (24, 1, 1) is as contiguous as (24).
+TEST(DefaultTrace, VectorizesAlongAxesBeforeThoseOfOneElement) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[6, 10, 10, 16], bias: float32[24, 1, 1]) -> (out: float32[3, 20, 20, 8]) {
+  block root {
+    for c in 0..3 { for i in 0..20 { for j in 0..20 { for l in 0..8 {
+      block out(spatial vc in 0..3 = c, spatial vi in 0..20 = i, spatial vj in 0..20 = j, spatial vl in 0..8 = l) {
+        reads x[0, vi // 2, vj // 2, 0], bias[vc * 8 + vl, 0, 0]
+        writes out[vc, vi, vj, vl]
+        out[vc, vi, vj, vl] = x[(vi %% 2 * 48 + vj %% 2 * 24 + vc * 8 + vl) // 16, vi // 2, vj // 2, (vi %% 2 * 48 + vj %% 2 * 24 + vc * 8 + vl) %% 16] + bias[vc * 8 + vl, 0, 0]
+    } } } } }
+  }
+})");
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_THAT(tir::print(scheduled), testing::HasSubstr("in 0..8 vectorized"));
+  expect_same_results(func, scheduled);
+}
+
 TEST(DefaultTrace, RunsInParallelWhatSavesMoreThanTheStartOfALoop) {
   auto is_parallel = [](int cores, double launch_cycles) {
     Target target = avx512_target();
