@@ -223,16 +223,16 @@ struct Ending {
   int64_t lanes, kept_lanes;       // that its rows, and those of what is kept, are computed in
   bool computes, computes_before;  // functions, in it and in what is kept
 };
+bool computes(const Block& block) {
+  const Store* store = block.body.as<Store>();
+  bool found = false;
+  if (store) post_order(store->value, [&](const NodeRef& node) { found |= is_chain(node); });
+  return found;
+}
 Ending ending(const Schedule& s, const std::string& kept, const Target& target) {
   Schedule trial = s;
   inline_elementwise(trial, kept);
   Ref<Block> block = all_blocks(trial.func()).back();
-  auto computes = [](const Block& each) {
-    const Store* store = each.body.as<Store>();
-    bool found = false;
-    if (store) post_order(store->value, [&](const NodeRef& node) { found |= is_chain(node); });
-    return found;
-  };
   auto lanes = [&](const Block& each) {
     std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(each.name));
     return loops.empty() ? 1 : lanes_for(each, *trial[loops.back()], target);
@@ -242,31 +242,49 @@ Ending ending(const Schedule& s, const std::string& kept, const Target& target) 
   return {block, lanes(*block), lanes(before), computes(*block), computes(before)};
 }
 
-/// What joins tensors, in vectors, before they are turned: of one tensor that is done by tiles, of a choice
-/// element by element. And what chooses the elements of which functions are computed, in vectors then.
-std::string preferred_kept(const Schedule& s, std::vector<std::string> names, const Target& target) {
-  constexpr size_t kTried = 8;  // each tries to inline the rest, and sixteen taps are a hundred blocks
+/// The last ones: each is tried, which inlines the rest, and sixteen taps are a hundred blocks.
+std::vector<std::string> last_of(std::vector<std::string> names) {
+  constexpr size_t kTried = 8;
   if (names.size() > kTried) names.erase(names.begin(), names.end() - kTried);
+  return names;
+}
+
+/// What joins tensors, in vectors, before they are turned: of one tensor that is done by tiles, of a choice
+/// element by element. And what chooses the elements of which functions are computed, in vectors then: a copy
+/// alone, too.
+std::string preferred_kept(const Schedule& s, const std::vector<std::string>& joins,
+                           const std::vector<std::string>& all, const Target& target) {
+  if (all.empty()) return "";
   const Ending merged = ending(s, "", target);
   if (is_transposition(*merged.block, target)) return "";
-  for (const std::string& name : names)
+  for (const std::string& name : last_of(joins))
     if (Ending end = ending(s, name, target); end.kept_lanes > 1 && is_transposition(*end.block, target))
       return name;
   if (!merged.computes || merged.lanes > 1) return "";
-  for (auto name = names.rbegin(); name != names.rend(); ++name)
+  const std::vector<std::string> choosing = last_of(all);
+  for (auto name = choosing.rbegin(); name != choosing.rend(); ++name)
     if (Ending end = ending(s, *name, target); end.lanes > 1 && !end.computes_before) return *name;
   return "";
 }
 }  // namespace
 
 std::string choose_kept(Schedule& s, const Target& target, const Policy& policy) {
-  std::vector<std::string> names;
-  for (const Ref<Block>& block : all_blocks(s.func()))
-    if (is_injective(*block) && is_intermediate(s.func(), *block) && !is_cheap(*block) &&
-        all_elementwise(consumers_of(s.func(), block)))
-      names.push_back(block->name);
+  std::vector<std::string> joins, all;
+  std::string last_copy;
+  for (const Ref<Block>& block : all_blocks(s.func())) {
+    if (!is_injective(*block) || !is_intermediate(s.func(), *block) ||
+        !all_elementwise(consumers_of(s.func(), block)))
+      continue;
+    all.push_back(block->name);
+    if (!is_cheap(*block))
+      joins.push_back(block->name);
+    else if (!computes(*block))
+      last_copy = block->name;
+  }
+  if (policy.decide == Decide::kHeuristic) return preferred_kept(s, joins, all, target);
+  std::vector<std::string> names = joins;
+  if (!last_copy.empty() && computes(*all_blocks(s.func()).back())) names.push_back(last_copy);
   if (names.empty()) return "";
-  if (policy.decide == Decide::kHeuristic) return preferred_kept(s, names, target);
   // As often none as any.
   std::vector<int64_t> choices(names.size(), 0);
   for (size_t i = 0; i < names.size(); ++i) choices.push_back(static_cast<int64_t>(i) + 1);

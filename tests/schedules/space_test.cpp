@@ -193,6 +193,31 @@ func main(x: float32[8, 40]) -> (out: float32[8, 44]) {
   expect_same_results(func, scheduled);
 }
 
+/// A copy that no row of is contiguous, of phases as a transposed convolution's.
+TEST(DefaultTrace, CopiesElementsBeforeItComputesFunctionsOfThem) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[4, 11, 11, 9]) -> (out: float32[4, 31, 31]) {
+  block root {
+    alloc copy: float32[4, 31, 31]
+    for c in 0..4 { for i in 0..31 { for j in 0..31 {
+      block copy(spatial vc in 0..4 = c, spatial vi in 0..31 = i, spatial vj in 0..31 = j) {
+        reads x[vc, (vi + 1) // 3, (vj + 1) // 3, (vi + 1) %% 3 * 3 + (vj + 1) %% 3]
+        writes copy[vc, vi, vj]
+        copy[vc, vi, vj] = x[vc, (vi + 1) // 3, (vj + 1) // 3, (vi + 1) %% 3 * 3 + (vj + 1) %% 3]
+    } } } }
+    for c in 0..4 { for i in 0..31 { for j in 0..31 {
+      block out(spatial vc in 0..4 = c, spatial vi in 0..31 = i, spatial vj in 0..31 = j) {
+        reads copy[vc, vi, vj]
+        writes out[vc, vi, vj]
+        out[vc, vi, vj] = sigmoid(copy[vc, vi, vj])
+    } } } }
+} })");
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_EQ(all_blocks(scheduled).size(), 2u);
+  EXPECT_NE(tir::print(scheduled).find("vectorized"), std::string::npos);
+  expect_same_results(func, scheduled);
+}
+
 /// Two tensors, one after the other by channels, then in blocks of 16 of them.
 TEST(DefaultTrace, JoinsTensorsBeforeItTurnsThem) {
   tir::Func func = tir::parse_func(R"(
