@@ -77,6 +77,20 @@ double model_share(std::span<const Row* const> rows) {
   return share;
 }
 
+/// Tasks that have no measurement at all: nothing is known about their speed.
+void print_unmeasured(std::span<const Row> rows) {
+  std::vector<const Row*> unmeasured;
+  for (const Row& row : rows)
+    if (row.state.trials > 0 && row.state.best_seconds <= 0) unmeasured.push_back(&row);
+  if (unmeasured.empty()) return;
+  fmt::print(
+      "{} of {} tasks could not be measured, all their candidates failed; their default schedules stay:\n",
+      unmeasured.size(), rows.size());
+  for (const Row* row : std::span(unmeasured).first(std::min(unmeasured.size(), kMostRows)))
+    fmt::print("  {}\n", short_name(row->task));
+  if (unmeasured.size() > kMostRows) fmt::print("  and {} more\n", unmeasured.size() - kMostRows);
+}
+
 void print_below(std::span<const Row> rows) {
   const std::vector<const Row*> below = rows_below(rows);
   if (below.empty()) {
@@ -140,6 +154,7 @@ void print_text(const Report& report) {
   const tuner::SessionStatus& status = search.status;
   print_table(report.rows);
   print_limits(limits, static_cast<int>(report.job.threads));
+  print_unmeasured(report.rows);
   print_below(report.rows);
   if (status.quality.samples > 0)
     fmt::print(

@@ -286,5 +286,19 @@ TEST_F(TuneJobs, ADatabaseThatIsNoneIsLeftAlone) {
   EXPECT_EQ(read_file(path("t.db")), "this is no database, and somebody's only copy of it");
 }
 
+/// A bound that no sum of 960 numbers in another order keeps.
+TEST_F(TuneJobs, SaysWhichTasksHaveNoMeasurement) {
+  const std::string model = path("m.relay");
+  write_file(model, R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(31, 960), float32]) { (sum(%x, axis=[1]), nn.relu(%x)) }
+)");
+  Finished job = tune(fmt::format(
+      "--model {} --target cpu --threads 1 --trials 24 --max-relative-error 1e-12 --db {} --out {}", model,
+      path("t.db"), path("out")));
+  EXPECT_EQ(job.code, 0) << job.output;
+  EXPECT_THAT(job.output, HasSubstr("1 of 2 tasks could not be measured, all their candidates failed"));
+  EXPECT_THAT(job.output, HasSubstr("wrong_result"));
+}
+
 }  // namespace
 }  // namespace lathe::cli
