@@ -152,7 +152,7 @@ llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b
   bool sign = is_signed(e.a.dtype());
   bool index = e.a.dtype().element() == kInt64;  // index arithmetic does not overflow
   // Lanes that a mask leaves out are 0, and dividing by that ends the process: their quotients are not
-  // stored.
+  // stored. Vectors of integers are divided one by one in any case, so a select costs nothing beside that.
   bool divides = e.op == BinaryOp::kDiv || e.op == BinaryOp::kMod || e.op == BinaryOp::kFloorDiv ||
                  e.op == BinaryOp::kFloorMod;
   if (divides && b->getType()->isVectorTy() && !llvm::isa<llvm::Constant>(b))

@@ -49,6 +49,7 @@ constexpr Op in_order(Op op, decltype(Op::keeps_order) keeps_order = always_keep
   return op;
 }
 
+/// Op::slides_window.
 constexpr Op window(Op op) {
   op.slides_window = true;
   return op;
