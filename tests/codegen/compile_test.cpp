@@ -10,6 +10,7 @@
 #include "core/runtime/shared_object.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/error.h"
+#include "tests/codegen/assembly.h"
 #include "tests/codegen/run_kernel.h"
 
 namespace lathe::codegen {
@@ -266,6 +267,29 @@ TEST(Compile, VectorsOfEveryNthElement) {
         for (int64_t k = 0; k < vectors * lanes; ++k)
           ASSERT_EQ(params[1].value(k), params[0].value(k * stride)) << lanes << " lanes, stride " << stride;
       }
+}
+
+/// Held back by a constant or by a loop's variable; neither takes a gather, which is slower than its parts.
+TEST(Compile, MasksOfEveryNthElement) {
+  const Target target = resolve_target("cpu:mcpu=x86-64-v4");
+  for (int64_t stride = 2; stride <= 4; ++stride)
+    for (bool constant : {true, false}) {
+      const int64_t rows = constant ? 1 : 16, columns = 15 * stride + 1;
+      Buffer x = tir::buffer("x", {rows, columns}, kFloat32), y = tir::buffer("y", {rows, 16}, kFloat32);
+      Var i = var("i");
+      Expr lanes = ramp(Expr(0), Expr(1), 16), bound = constant ? Expr(9) : Expr(i);
+      Stmt copy = store(y, {i, lanes}, load(x, {i, ramp(Expr(0), Expr(stride), 16)}));
+      tir::Func f =
+          func("pick", {x, y}, for_loop(i, rows, make<tir::If>(less(lanes, broadcast(bound, 16)), copy)));
+      EXPECT_EQ(count(assembly_of(f, target), "gather"), 0) << "stride " << stride;
+      std::vector<Tensor> params{random_tensor({rows, columns}, kFloat32, 3), zeros({rows, 16}, kFloat32)};
+      run_kernel(f, host_target(), params);
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t k = 0; k < 16; ++k)
+          ASSERT_EQ(params[1].value(row * 16 + k),
+                    k < (constant ? 9 : row) ? params[0].value(row * columns + k * stride) : 0)
+              << "stride " << stride << ", row " << row << ", lane " << k;
+    }
 }
 }  // namespace
 }  // namespace lathe::codegen

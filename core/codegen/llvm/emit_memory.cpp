@@ -94,24 +94,35 @@ llvm::Value* Emitter::lane_offsets(const FlatAccess& at) {
   return sum;
 }
 
+/// The mask of elements that these lanes want, where a lane that does not exist wants none.
+llvm::Value* Emitter::mask_of(llvm::ArrayRef<int> lanes) {
+  return b_.CreateShuffleVector(mask_, llvm::Constant::getNullValue(mask_->getType()), lanes);
+}
+
 /// Every second, third or fourth element: as many dense loads, the last one ending with the last element, and
-/// shuffles that pick the lanes from them.
+/// shuffles that pick the lanes from them. Under a mask each load reads the elements of its wanted lanes.
 llvm::Value* Emitter::load_strided(const FlatAccess& at, const tir::Buffer& buffer) {
   const auto lanes = static_cast<int64_t>(at.lanes), span = (lanes - 1) * at.lane_stride + 1;
   llvm::Type* element = memory_type(buffer->dtype);
   llvm::Type* type = memory_type(buffer->dtype.with_lanes(at.lanes));
   llvm::Value *pointer = pointer_to(at, buffer), *result = nullptr;
+  llvm::Align align(static_cast<uint64_t>(buffer->dtype.bytes()));
   for (int64_t part = 0; part < at.lane_stride; ++part) {
     const int64_t begin = std::min(part * lanes, span - lanes);
-    llvm::Value* loaded =
-        b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(element, pointer, b_.getInt64(begin)),
-                             llvm::Align(static_cast<uint64_t>(buffer->dtype.bytes())));
-    std::vector<int> order;  // of the result so far, then of what was loaded
+    // Of the result so far, then of what is loaded; and the lane that wants an element, if any.
+    std::vector<int> order, wanting(lanes, at.lanes);
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const int64_t at_element = lane * at.lane_stride;
       bool here = at_element >= part * lanes && at_element < (part + 1) * lanes;
       order.push_back(static_cast<int>(here ? lanes + at_element - begin : lane));
+      if (here) wanting[at_element - begin] = static_cast<int>(lane);
     }
+    llvm::Value* start = b_.CreateInBoundsGEP(element, pointer, b_.getInt64(begin));
+    llvm::Value* loaded;
+    if (mask_)
+      loaded = b_.CreateMaskedLoad(type, start, align, mask_of(wanting), llvm::Constant::getNullValue(type));
+    else
+      loaded = b_.CreateAlignedLoad(type, start, align);
     result = b_.CreateShuffleVector(result ? result : llvm::PoisonValue::get(type), loaded, order);
   }
   return result;
@@ -119,8 +130,7 @@ llvm::Value* Emitter::load_strided(const FlatAccess& at, const tir::Buffer& buff
 
 llvm::Value* Emitter::gather(const FlatAccess& at, const tir::Buffer& buffer) {
   constexpr int64_t kMostStride = 4;
-  if (!mask_ && at.vector_terms.empty() && at.lanes >= 4 && at.lane_stride > 1 &&
-      at.lane_stride <= kMostStride)
+  if (at.vector_terms.empty() && at.lanes >= 4 && at.lane_stride > 1 && at.lane_stride <= kMostStride)
     return load_strided(at, buffer);
   if (llvm::Value* runs = load_runs(at, buffer)) return runs;
   llvm::Type* element = memory_type(buffer->dtype);

@@ -135,16 +135,15 @@ llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer)
       parts.push_back(b_.CreateAlignedLoad(type, start(runs->starts[r]), align));
       continue;
     }
-    llvm::SmallVector<int> wanted(static_cast<size_t>(runs->length), -1);
+    llvm::SmallVector<int> wanted(static_cast<size_t>(runs->length), at.lanes);
     for (size_t l = 0; l < runs->places.size(); ++l) {
       int64_t place = runs->places[l] - static_cast<int64_t>(r) * runs->length;
       if (place < 0 || place >= runs->length) continue;
-      if (wanted[static_cast<size_t>(place)] >= 0) return nullptr;  // two lanes want it
+      if (wanted[static_cast<size_t>(place)] != at.lanes) return nullptr;  // two lanes want it
       wanted[static_cast<size_t>(place)] = static_cast<int>(l);
     }
-    llvm::Value* mask = b_.CreateShuffleVector(mask_, wanted);
-    parts.push_back(
-        b_.CreateMaskedLoad(type, start(runs->starts[r]), align, mask, llvm::Constant::getNullValue(type)));
+    parts.push_back(b_.CreateMaskedLoad(type, start(runs->starts[r]), align, mask_of(wanted),
+                                        llvm::Constant::getNullValue(type)));
   }
   llvm::Value* all = joined(b_, parts);
   if (!runs->are_in_order()) all = b_.CreateShuffleVector(all, runs->places);
