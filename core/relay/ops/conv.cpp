@@ -143,18 +143,20 @@ Buffers conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& 
   })};
 }
 
-/// out[n, co, oh, ow, ci] = sum over kh, kw of data[n, co, oh*s + kh*d, ow*s + kw*d, ci] * weight[co, 0, kh,
-/// kw, 0, ci]
+/// out[n, co, oh, ow, ci] = sum over kh, kw of
+///   data[n, co / m, oh*s + kh*d, ow*s + kw*d, ci] * weight[co, 0, kh, kw, 0, ci]
+/// with m blocks of results for one of data.
 Buffers depthwise_conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const ConvAttrs& a = attrs_as<ConvAttrs>(attrs);
   const TensorType& type = tensor_of(result);
   Window w = window_of(a.strides, a.dilation, a.padding, 2);
   Buffer x = padded_spatial(f, in[0], Layout::parse(a.data_layout), w.before, w.after, padding_of(a, in[0]));
+  Expr times = floordiv(in[1]->shape[0], in[0]->shape[1]);
   return {f.reduce("conv", type.shape, {in[1]->shape[2], in[1]->shape[3]}, tir::Combiner::kSum,
                    [&](Vars i, Vars r) {
                      Expr row = Expr(i[2]) * w.strides[0] + Expr(r[0]) * w.dilation[0];
                      Expr column = Expr(i[3]) * w.strides[1] + Expr(r[1]) * w.dilation[1];
-                     return cast(type.dtype, load(x, {i[0], i[1], row, column, i[4]})) *
+                     return cast(type.dtype, load(x, {i[0], floordiv(i[1], times), row, column, i[4]})) *
                             cast(type.dtype, load(in[1], {i[1], 0, r[0], r[1], 0, i[4]}));
                    })};
 }
@@ -235,8 +237,9 @@ constexpr Op kConvOps[] = {
         "o, g) with groups of g input channels innermost.",
         conv_type<2>, conv2d_nchwc),
     window(row("nn.contrib_depthwise_conv2d_NCHWc",
-               "Depthwise conv2d of (N, C/c, H, W, c) with weight (C/c, 1, H, W, 1, c).", conv_type<2>,
-               depthwise_conv2d_nchwc)),
+               "Depthwise conv2d of (N, C/c, H, W, c) with weight (m*C/c, 1, H, W, 1, c): m blocks of "
+               "results for each block of data.",
+               conv_type<2>, depthwise_conv2d_nchwc)),
     quantized_row("qnn.conv1d", quantized_conv_type<1>, kProduct1d),
     quantized_row("qnn.conv2d", quantized_conv_type<2>, kProduct2d),
     quantized_row("qnn.conv3d", quantized_conv_type<3>, kProduct3d),

@@ -164,6 +164,20 @@ TEST(ConvOps, PackedFormsMatchTheDefinition) {
        {{1, 2, 5, 5, 4}, {2, 1, 3, 3, 1, 4}},
        {1, 2, 3, 3, 4},
        blocked(depthwise, 4)},
+      {"depthwise, two blocks of results for one of data",
+       "nn.contrib_depthwise_conv2d_NCHWc",
+       conv_attrs(depthwise, "NCHW4c", "OIHW1i4o", "NCHW4c"),
+       {{1, 2, 5, 5, 4}, {4, 1, 3, 3, 1, 4}},
+       {1, 4, 3, 3, 4},
+       [=](const Values& x, const Index& i) {
+         double sum = 0;
+         for (int64_t k = 0; k < 9; ++k) {
+           int64_t h = i[2] * 2 + k / 3 - 1, w = i[3] * 2 + k % 3 - 1;
+           if (h >= 0 && h < 5 && w >= 0 && w < 5)
+             sum += x(0, {0, i[1] / 2, h, w, i[4]}) * x(1, {i[1], 0, k / 3, k % 3, 0, i[4]});
+         }
+         return sum;
+       }},
   });
 }
 

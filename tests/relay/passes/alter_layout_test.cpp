@@ -270,6 +270,18 @@ TEST(AlterLayout, GroupsOfAnySize) {
   }
 }
 
+/// The data is copied, or, where a stride makes the results fewer, they are put in order.
+TEST(AlterLayout, DepthwiseOfSeveralResults) {
+  for (auto [channels, results] : {std::pair{16, 2}, {17, 3}, {5, 4}})
+    for (int64_t stride : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{} channels, {} results, stride {}", channels, results, stride));
+      Net n({1, channels, 6, 7});
+      Ref<Function> f = altered(n.main(n.conv(n.data(), channels * results, 3, stride, channels)), 16);
+      EXPECT_EQ(count(f, "nn.contrib_depthwise_conv2d_NCHWc"), 1);
+      EXPECT_EQ(count(f, "repeat"), stride == 1 ? 1 : 0);
+    }
+}
+
 TEST(AlterLayout, ProductsAtOnceFillUpTheInputChannels) {
   for (DataType type : {kInt8, kBFloat16})
     for (auto [groups, in, out] : {std::tuple{1, 10, 10}, {1, 50, 17}, {2, 9, 20}, {2, 35, 35}, {6, 1, 1}}) {

@@ -1,5 +1,6 @@
 // Convolutions of blocked channels: whole, in groups, and depthwise.
 #include <algorithm>
+#include <numeric>
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/passes/alter_layout/blocked_graph.h"
@@ -141,21 +142,45 @@ Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
   return {with_group_channels(transform(result, data_layout(out_block), "NCHW"), c.groups, c.out)};
 }
 
-/// Each channel by itself. Several results of a channel are results of as many copies.
-Blocked depthwise_convolution(BlockedGraph& graph, const Call& e, const Channels& c) {
-  int64_t channels = c.groups * c.out, block = graph.blocks.best(channels);
+/// `axis` in places (i, j, k) of an extent of three factors, now in places (i, k, j).
+Expr swapped(const Expr& e, size_t axis, const Ints& factors) {
+  Ints shape = constant_shape(*tensor_type_of(e)), apart = shape, order(shape.size() + 2);
+  apart.erase(apart.begin() + axis);
+  apart.insert(apart.begin() + axis, factors.begin(), factors.end());
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[axis + 1], order[axis + 2]);
+  return reshaped(typed_call("transpose", {reshaped(e, apart)}, make<TransposeAttrs>(std::optional(order))),
+                  shape);
+}
+
+/// Results of as many copies of each channel as it has results.
+Blocked convolution_of_copies(BlockedGraph& graph, const Call& e, const Channels& c) {
+  int64_t block = graph.blocks.best(c.groups * c.out);
   if (!block) return {};
-  if (c.out == 1) block = block_of(graph, e.args[0], 1, block);
-  Blocked result{{}, block, channels};
-  Expr kernel = extended(graph.visit(e.args[1]), 0, result.padded()), data;
-  if (c.out == 1) {
-    data = graph.as_blocked(e.args[0], block).expr;
-  } else {
-    Expr copies = typed_call("repeat", {graph.visit(e.args[0])}, make<RepeatAttrs>(c.out, int64_t{1}));
-    data = transform(extended(copies, 1, result.padded()), "NCHW", data_layout(block));
-  }
+  Blocked result{{}, block, c.groups * c.out};
+  Expr copies = typed_call("repeat", {graph.visit(e.args[0])}, make<RepeatAttrs>(c.out, int64_t{1}));
+  Expr data = transform(extended(copies, 1, result.padded()), "NCHW", data_layout(block));
+  Expr kernel = extended(graph.visit(e.args[1]), 0, result.padded());
   result.expr = packed(e, data, kernel, 0, block, 1, result.padded());
   return result;
+}
+
+/// Each channel by itself. Where a channel has several results, either the data is copied first or the
+/// results, a block of them for each of a channel, are put in order: whatever is less, which strides say.
+Blocked depthwise_convolution(BlockedGraph& graph, const Call& e, const Channels& c) {
+  const Ints& strides = attrs_as<ConvAttrs>(e.attrs).strides;
+  bool fewer = std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 1; });
+  if (c.out > 1 && (!fewer || !has_constant_shape(*tensor_type_of(e.args[0]))))
+    return convolution_of_copies(graph, e, c);
+  int64_t best = graph.blocks.best(c.groups);
+  if (!best) return {};
+  int64_t block = block_of(graph, e.args[0], 1, best), groups = round_up(c.groups, block);
+  Expr kernel = extended(graph.visit(e.args[1]), 0, groups * c.out);
+  if (c.out > 1) kernel = swapped(kernel, 0, {groups / block, block, c.out});
+  Expr result = packed(e, graph.as_blocked(e.args[0], block).expr, kernel, 0, block, 1, groups);
+  if (c.out == 1) return {result, block, c.groups};
+  Expr plain = swapped(transform(result, data_layout(block), "NCHW"), 1, {groups / block, c.out, block});
+  return {first_of(plain, 1, c.groups * c.out)};
 }
 
 }  // namespace
