@@ -123,8 +123,9 @@ class Model {
     double phase_inputs =
         high / static_cast<double>(tile[0].stride) + wide / static_cast<double>(tile[1].stride);
     double input = vectors * in_ * points * phase_inputs * 0.4 / kTransformsPerCycle;
-    // They are vectors along the data's last dimension, which may be short.
-    input *= lanes() / std::min(lanes(), static_cast<double>(int_value(c_.data->buffer->shape.back())));
+    // They are vectors along the data's last dimension, the last of which may be short.
+    auto last = static_cast<double>(int_value(c_.data->buffer->shape.back()));
+    input *= std::ceil(last / lanes()) * lanes() / last;
     double output = vectors * out_ * high * (wide + static_cast<double>(columns)) * 0.4 *
                     static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
     double kept = points * tiles * (in_ * bytes() + out_ * sum_bytes());

@@ -77,12 +77,18 @@ class WinogradSchedule {
     note(block);
   }
 
-  /// second[i, j, rest.., lanes] from first[i, k, rest.., lanes]: both for one point of `rest` at a time.
+  /// second[i, j, rest.., lanes] from first[i, k, rest.., lanes]: both for one vector of one point of `rest`
+  /// at a time.
   void fuse_transform(BlockHandle first, BlockHandle second, size_t leading, bool parallel) {
     size_t rank = s_[second]->iters.size();
     std::vector<LoopHandle> loops = own_loops(second, rank);
     std::vector<LoopHandle> order, outer(loops.begin(), loops.begin() + static_cast<int64_t>(leading));
     outer.insert(outer.end(), loops.begin() + static_cast<int64_t>(leading) + 2, loops.end() - 1);
+    if (int64_t extent = int_value(s_[loops.back()]->extent); extent > target_.lanes()) {
+      std::vector<LoopHandle> parts = s_.split(loops.back(), {kInferred, row_width(extent, target_)});
+      outer.push_back(parts[0]);
+      loops.back() = parts[1];
+    }
     order = outer;
     order.insert(order.end(), {loops[leading], loops[leading + 1], loops.back()});
     s_.reorder(order);
