@@ -189,6 +189,21 @@ bool chooses_groups(Schedule& s, const Block& block, const Grouping& groups,
   bool heuristic = policy.decide == Decide::kHeuristic;
   return s[s.sample_categorical({0, 1}, heuristic ? Decision{preferred} : Decision{})] == 1;
 }
+/// Groups of products that are packed already, for lanes that do not fill a vector: the constant operand with
+/// zeros for the lanes beyond.
+void fill_lanes(Schedule& s, const Block& block, size_t last, size_t group, int64_t width) {
+  const Var &lane = block.iters[last].var, &place = block.iters[group].var;
+  for (const Reading& reading : readings_of(block, lane)) {
+    if (!reading.varies) continue;
+    if (!is_constant_param(s.func(), reading.buffer)) return;
+    std::vector<int64_t> multiples(block.iters.size(), 1);
+    multiples[last] = width;
+    BlockHandle handle = s.get_block(block.name);
+    s.pad_einsum(handle, multiples);
+    inline_elementwise(s);
+    return pack(s, handle, reading.buffer, {{lane, width}, {place, int_value(block.iters[group].extent)}});
+  }
+}
 }  // namespace
 
 bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
@@ -199,8 +214,11 @@ bool prepare_operands(Schedule& s, const Target& target, const Policy& policy) {
   const Var lane = block->iters[*last].var;
   const std::string name = block->name;
   auto plain = vector_reduction(block);
-  if (plain && (plain->dot || plain->run < plain->extents[plain->vector])) return true;  // packed already
   int64_t extent = int_value(block->iters[*last].extent), width = row_width(extent, target);
+  if (plain && (plain->dot || plain->run < plain->extents[plain->vector])) {  // packed already
+    if (plain->dot && width > 1 && extent % width != 0) fill_lanes(s, *block, *last, *plain->dot, width);
+    return true;
+  }
   if (width == 1) return plain && vector_width(*plain, target) > 1;
   std::vector<Reading> readings = readings_of(*block, lane);
   bool broadcasts = std::any_of(readings.begin(), readings.end(), [](const Reading& r) { return !r.varies; });

@@ -11,9 +11,10 @@ int64_t Blocks::lanes_paid(int64_t channels, int64_t block) const {
   return round_up(channels, block) / block * round_up(block, lanes_at_once_);
 }
 
+/// Smaller blocks are more instructions, and their vectors lie across cache lines.
+static bool is_worthwhile(int64_t less, int64_t more) { return 115 * less < 100 * more; }
+
 bool Blocks::is_better(int64_t channels, int64_t block, int64_t than) const {
-  // Smaller blocks are more instructions, and their vectors lie across cache lines.
-  auto is_worthwhile = [](int64_t less, int64_t more) { return 115 * less < 100 * more; };
   int64_t paid = lanes_paid(channels, block), paid_else = lanes_paid(channels, than);
   if (is_worthwhile(paid, paid_else)) return true;
   bool fits = channels % block == 0 && channels % than != 0;
@@ -35,6 +36,12 @@ int64_t Blocks::exact(int64_t channels, int64_t unit) const {
         (!best || is_better(channels, block, best)))
       best = block;
   return best;
+}
+
+int64_t Blocks::exact_results(int64_t channels, int64_t unit) const {
+  int64_t any = exact(channels), whole = exact(channels, unit);
+  bool fewer = any && (!whole || is_worthwhile(lanes_paid(channels, any), lanes_paid(channels, whole)));
+  return fewer ? any : whole;
 }
 
 int64_t Blocks::read(int64_t channels, int64_t unit) const {

@@ -24,6 +24,9 @@ class Blocks {
   /// none.
   int64_t exact(int64_t channels, int64_t unit = 1) const;
 
+  /// exact() for results, which are in whole units only where that does not cost many lanes.
+  int64_t exact_results(int64_t channels, int64_t unit) const;
+
   /// For channels that are only read, each broadcast to a vector: one that divides them, all of them when
   /// they are few, or else the best.
   int64_t read(int64_t channels, int64_t unit = 1) const;

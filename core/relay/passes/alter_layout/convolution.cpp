@@ -123,7 +123,7 @@ Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
     c = {c.groups / count, c.in * count, c.out * count};
   }
   if (c.groups == 1) return whole_convolution(graph, e, c, kernel);
-  int64_t products = products_at_once(e), out_block = graph.blocks.exact(c.out, products);
+  int64_t products = products_at_once(e), out_block = graph.blocks.exact_results(c.out, products);
   if (!out_block) out_block = graph.blocks.best(c.out, products);
   if (!out_block || !has_constant_shape(*tensor_type_of(e.args[0]))) return {};
   int64_t usual = graph.blocks.read(c.in, products), in_block = block_of(graph, e.args[0], products, usual);
