@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/tir/stmt.h"
+#include "schedules/cook_toom.h"
 
 namespace lathe::schedule {
 
@@ -27,5 +28,20 @@ struct Convolution {
 
 /// Throws Error saying in what `block` is none. REQUIRES: constant extents.
 Convolution convolution_of(const Ref<tir::Block>& block);
+
+/// The filtering of tiles of rows x columns outputs, along rows and along columns.
+std::array<Filtering, 2> tile_of(const Convolution& c, int64_t rows, int64_t columns);
+
+/// Whether tiles keep enough digits when transformed data or weights are rounded to 16 bits: the output
+/// transform of larger ones multiplies the errors by 8 (decision 005).
+inline bool bears_rounding(const std::array<Filtering, 2>& tile) {
+  return tile[0].products_of_a_phase() <= 4 && tile[1].products_of_a_phase() <= 4;
+}
+
+/// What transformed elements of an operand are stored as: its own type, or that of the sum where tiles do not
+/// bear rounding to bfloat16.
+inline DataType stored_type(DataType operand, DataType sum, const std::array<Filtering, 2>& tile) {
+  return operand == kBFloat16 && !bears_rounding(tile) ? sum : operand;
+}
 
 }  // namespace lathe::schedule

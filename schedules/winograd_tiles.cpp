@@ -12,8 +12,9 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Of the multiply-adds that a core can do, those that register tiles achieve.
-constexpr double kEfficiency = 0.85;
+/// Of the multiply-adds that a core can do, those that register tiles achieve; of several products at once,
+/// which take fewer steps between loading and storing their sums.
+constexpr double kEfficiency = 0.85, kEfficiencyOfDots = 0.72;
 /// Of the rate of one stream from memory, that of the weights of all points, each a stream of its own.
 constexpr double kManyStreams = 6.0 / 7;
 /// Of the rates of reading, those of tiles and products, which are written and read: in the second-level
@@ -24,9 +25,6 @@ constexpr double kTransformsPerCycle = 1.2;
 /// Larger tiles lose more digits than a default should (cook_toom.h). Along one axis alone errors grow once,
 /// not once an axis: eight products lose no more than six by six.
 constexpr int64_t kMostProductsByDefault = 6, kMostProductsTried = 8, kMostProductsOfOneAxis = 8;
-/// Of operands in bfloat16, whose tiles are rounded again: two outputs of 3 taps are off by about as much as
-/// the result is for being stored, three by several times that (decision 005).
-constexpr int64_t kMostProductsBfloat16 = 4;
 /// The model's error: without a measurement, the direct algorithm stays unless this is much faster, and with
 /// one it need not be asked when this is much slower.
 constexpr double kWorthwhile = 0.85, kHopeless = 1.25;
@@ -48,16 +46,12 @@ class Model {
     }
     if (dot_product(*c.block))
       products_at_once_ = static_cast<double>(int_value(c.block->iters.back().extent));
-    multiply_adds_ =
-        kEfficiency * products_of(machine_, c.data->dtype, products_at_once_ > 1).at(target.vector_bits);
   }
 
   /// Fastest first.
   std::vector<WinogradTiles> ranked(int64_t most_products) const {
-    const bool narrow = c_.data->dtype == kBFloat16 || c_.weight->dtype == kBFloat16;
-    if (narrow) most_products = std::min(most_products, kMostProductsBfloat16);
     std::vector<WinogradTiles> result;
-    const int64_t most_of_one = narrow ? most_products : std::max(most_products, kMostProductsOfOneAxis);
+    const int64_t most_of_one = std::max(most_products, kMostProductsOfOneAxis);
     std::vector<int64_t> rows = sizes(c_.windows[0], most_of_one),
                          columns = sizes(c_.windows[1], most_of_one);
     for (int64_t r : rows)
@@ -83,7 +77,8 @@ class Model {
     double products = in_ * out_ / products_at_once_;
     for (const Window& w : c_.windows) products *= static_cast<double>(w.positions * w.taps);
     double weights = in_ * out_ * bytes() * static_cast<double>(c_.windows[0].taps * c_.windows[1].taps);
-    return overlapped(products / lanes() / multiply_adds_, weights / weight_rate());
+    return overlapped(products / lanes() / rate_of(c_.data->dtype, products_at_once_),
+                      weights / weight_rate());
   }
 
  private:
@@ -96,9 +91,13 @@ class Model {
     return does_not_stay(bytes) ? l3_rate(machine_) * kWritesFetch : machine_.l2_bandwidth * kWritesBeside;
   }
   bool does_not_stay(double bytes) const { return bytes > static_cast<double>(target_.l2_bytes) * 0.8; }
+  /// Vectors of multiply-adds a cycle.
+  double rate_of(DataType operand, double at_once) const {
+    const double efficiency = at_once > 1 ? kEfficiencyOfDots : kEfficiency;
+    return efficiency * products_of(machine_, operand, at_once > 1).at(target_.vector_bits);
+  }
   double lanes() const { return target_.lanes(); }
   double bytes() const { return c_.data->dtype.bytes(); }
-  double sum_bytes() const { return c_.update->buffer->dtype.bytes(); }
 
   std::vector<int64_t> sizes(const Window& w, int64_t most_products) const {
     std::vector<int64_t> result;
@@ -118,7 +117,10 @@ class Model {
     double bands = std::ceil(tile_rows / static_cast<double>(band));
     double tiles = static_cast<double>(band) * tile_columns;  // of a band
     double points = high * wide, vectors = bands * tiles / lanes();
-    double multiply = vectors * points * in_ * out_ / products_at_once_ / multiply_adds_;
+    const DataType sum = c_.update->buffer->dtype, data = stored_type(c_.data->dtype, sum, tile),
+                   weight = stored_type(c_.weight->dtype, sum, tile);
+    const double at_once = data == c_.data->dtype ? products_at_once_ : 1;
+    double multiply = vectors * points * in_ * out_ / at_once / rate_of(data, at_once);
     // A transform takes about half a product a row, of twice as many rows; phases have their own inputs.
     double phase_inputs =
         high / static_cast<double>(tile[0].stride) + wide / static_cast<double>(tile[1].stride);
@@ -128,10 +130,9 @@ class Model {
     input *= std::ceil(last / lanes()) * lanes() / last;
     double output = vectors * out_ * high * (wide + static_cast<double>(columns)) * 0.4 *
                     static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
-    double kept = points * tiles * (in_ * bytes() + out_ * sum_bytes());
-    double weights = points * in_ * out_ * bytes();
-    if (half_weights_suffice(tile) &&
-        may_be_half(c_.weight->dtype, static_cast<int64_t>(weights), target_, policy_))
+    double kept = points * tiles * (in_ * data.bytes() + out_ * sum.bytes());
+    double weights = points * in_ * out_ * weight.bytes();
+    if (bears_rounding(tile) && may_be_half(weight, static_cast<int64_t>(weights), target_, policy_))
       weights /= 2;
     if (bands > 1 && kept > kBandBytes) return {};
     double traffic = bands * kept * 2 / tile_rate(kept);
@@ -147,8 +148,7 @@ class Model {
   const Target& target_;
   const Policy& policy_;
   const MachineModel& machine_;
-  double multiply_adds_ = 1;  // vectors of them a cycle
-  double in_ = 1, out_ = 1;   // channels, and what else there is besides the windows
+  double in_ = 1, out_ = 1;  // channels, and what else there is besides the windows
   double products_at_once_ = 1;
 };
 

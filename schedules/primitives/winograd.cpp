@@ -87,7 +87,7 @@ class Winograd {
   Winograd(const Application& a, Convolution convolution, const std::array<int64_t, 2>& tile, int64_t band)
       : a_(a), c_(std::move(convolution)), tile_(tile), band_(band) {
     for (size_t w = 0; w < 2; ++w) {
-      Filtering filtering{tile[w], c_.windows[w].taps, c_.windows[w].stride};
+      Filtering filtering = tile_of(c_, tile[0], tile[1])[w];
       if (tile[w] < 1 || filtering.products() > kMostProducts)
         a.fail("tiles of {} outputs of {} taps need {} products, must be from 1 output to {} products",
                tile[w], filtering.taps, filtering.products(), kMostProducts);
@@ -97,6 +97,11 @@ class Winograd {
       step_[w] = tile[w] * filtering.stride;
       tiles_[w] = (c_.windows[w].positions + tile[w] - 1) / tile[w];
     }
+    const std::array<Filtering, 2> filtering = tile_of(c_, tile[0], tile[1]);
+    const DataType sum = c_.update->buffer->dtype;
+    data_type_ = stored_type(c_.data->dtype, sum, filtering);
+    weight_type_ = stored_type(c_.weight->dtype, sum, filtering);
+    order_weight_dims();
     if (band < 1 || band > tiles_[0])
       a.fail("a band has {} rows of tiles, must be 1 to all {}", band, tiles_[0]);
   }
@@ -123,7 +128,7 @@ class Winograd {
     return names_.back();
   }
   const std::vector<Expr>& shape_of(const Ref<Load>& load) const { return load->buffer->shape; }
-  /// An element as transforms compute with it; what they make is stored in the operand's own type.
+  /// An element as transforms compute with it.
   Expr widened(const Expr& e) const { return cast(c_.update->buffer->dtype, e); }
   size_t dim(size_t w) const { return c_.windows[w].data_dim; }
 
@@ -171,37 +176,45 @@ class Winograd {
         at[2 + dim(0)] = v[0] * band_ + at[2 + dim(0)];
         x.push_back(load(rows, at));
       }
-      return cast(frame->dtype, element(product(transforms_[1].input, x), v[2]));
+      return cast(data_type_, element(product(transforms_[1].input, x), v[2]));
+    });
+  }
+
+  /// The weight's dimensions but for the taps. Groups of narrow products stand innermost; widened ones are
+  /// multiplied one by one, in vectors along the last dimension of the output.
+  void order_weight_dims() {
+    for (size_t d = 0; d < c_.weight->indices.size(); ++d)
+      if (d != c_.windows[0].weight_dim && d != c_.windows[1].weight_dim) weight_dims_.push_back(d);
+    if (weight_type_ == c_.weight->dtype) return;
+    std::stable_partition(weight_dims_.begin(), weight_dims_.end(), [&](size_t d) {
+      return !c_.weight->indices[d].same_as(c_.update->indices.back().get());
     });
   }
 
   /// The weight with its taps replaced by products: first along rows, then along columns.
   Buffer kernel_blocks() {
     size_t row = c_.windows[0].weight_dim, column = c_.windows[1].weight_dim;
-    std::vector<Expr> shape{products_[0]};
-    for (size_t d = 0; d < shape_of(c_.weight).size(); ++d)
-      if (d != row) shape.push_back(shape_of(c_.weight)[d]);
+    // kernel_rows[i, l, dims..] for a tap l of a row; kernel[i, j, dims..].
+    std::vector<Expr> shape{products_[0], c_.windows[1].taps};
+    for (size_t d : weight_dims_) shape.push_back(shape_of(c_.weight)[d]);
     Buffer rows = f_.compute(name("kernel_rows"), shape, [&](Vars v) {
-      std::vector<Expr> g;
+      std::vector<Expr> g, at(shape_of(c_.weight).size());
+      for (size_t i = 0; i < weight_dims_.size(); ++i) at[weight_dims_[i]] = v[2 + i];
+      at[column] = v[1];
       for (int64_t k = 0; k < c_.windows[0].taps; ++k) {
-        std::vector<Expr> at = as_exprs(v.subspan(1));
-        at.insert(at.begin() + static_cast<int64_t>(row), Expr(k));
+        at[row] = k;
         g.push_back(widened(load(c_.weight->buffer, at)));
       }
       return element(product(transforms_[0].kernel, g), v[0]);
     });
-    size_t left = 1 + column - (column > row);  // where columns stand now
-    shape.erase(shape.begin() + static_cast<int64_t>(left));
-    shape.insert(shape.begin() + 1, products_[1]);
+    shape[1] = products_[1];
     return f_.compute(name("kernel"), shape, [&](Vars v) {
-      std::vector<Expr> g;
+      std::vector<Expr> g, at = as_exprs(v);
       for (int64_t k = 0; k < c_.windows[1].taps; ++k) {
-        std::vector<Expr> at{v[0]};
-        for (const Var& each : v.subspan(2)) at.emplace_back(each);
-        at.insert(at.begin() + static_cast<int64_t>(left), Expr(k));
+        at[1] = k;
         g.push_back(load(rows, at));
       }
-      return cast(c_.weight->buffer->dtype, element(product(transforms_[1].kernel, g), v[1]));
+      return cast(weight_type_, element(product(transforms_[1].kernel, g), v[1]));
     });
   }
 
@@ -228,9 +241,7 @@ class Winograd {
         size_t w = d == dim(0) ? 0 : d == dim(1) ? 1 : 2;
         tile.push_back(w < 2 ? Expr(v[3 + c_.windows[w].out_dim]) : substitute(c_.data->indices[d], at));
       }
-      for (size_t d = 0; d < c_.weight->indices.size(); ++d)
-        if (d != c_.windows[0].weight_dim && d != c_.windows[1].weight_dim)
-          weight.push_back(substitute(c_.weight->indices[d], at));
+      for (size_t d : weight_dims_) weight.push_back(substitute(c_.weight->indices[d], at));
       return widened(load(input, tile)) * widened(load(kernel, weight));
     });
   }
@@ -271,6 +282,8 @@ class Winograd {
   std::array<int64_t, 2> products_{}, inputs_{}, step_{};  // of a tile; from one tile's inputs to the next's
   int64_t band_;
   std::array<CookToom, 2> transforms_;
+  DataType data_type_, weight_type_;  // of what the transforms store
+  std::vector<size_t> weight_dims_;
   FuncBuilder f_;
   std::vector<std::string> names_;
 };

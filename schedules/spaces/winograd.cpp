@@ -38,7 +38,7 @@ class WinogradSchedule {
     b_ = s_.winograd(convolution, sizes);
     fuse_transform(b_.kernel_rows, b_.kernel, 0, /*parallel=*/true);
     const Buffer& kernel = s_[b_.kernel]->writes[0].buffer;
-    if (half_weights_suffice(tile_of(c, s_[rows_], s_[columns_])) &&
+    if (bears_rounding(tile_of(c, s_[rows_], s_[columns_])) &&
         may_be_half(kernel->dtype, byte_size(kernel), target_, policy))
       sample_half_storage(s_, b_.kernel, /*preferred=*/true, policy.decide);
     merge_neighbours();

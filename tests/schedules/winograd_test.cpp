@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "core/support/error.h"
 #include "core/support/tensor.h"
 #include "core/tir/builder.h"
@@ -195,28 +197,31 @@ func main(x: float32[1, 8, 1, 130, 16], w: float32[8, 8, 1, 3, 16, 16]) -> (y: f
   EXPECT_GE(buffers, 2) << "of the products, and of a transform";
 }
 
-/// Transformed in float32, stored as bfloat16, multiplied in pairs: two outputs of 3 taps keep 8 binary
-/// digits.
-TEST(Winograd, KeepsTheTypeOfItsOperands) {
+/// Transformed in float32. Two outputs of 3 taps keep 8 binary digits stored as bfloat16 and multiplied in
+/// pairs; more do not, and are float32 in vectors along the channels of the output.
+TEST(Winograd, RoundsTilesThatBearIt) {
   const Target target = avx512_target();
   tir::Func func = tir::with_constant_params(dot_conv2d(kBFloat16, kBFloat16, 14), 0b10);
   std::vector<const DesignSpace*> spaces = spaces_for(func, target);
   ASSERT_STREQ(spaces[0]->name, "winograd");
-  for (uint64_t seed = 1; seed <= 6; ++seed) {
+  std::map<DataType, int> stored;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
     Schedule s = sample(*spaces[0], func, target, seed);
     SCOPED_TRACE(to_text(s.trace()));
     expect_same_results(func, s.func(), 0x1p-7);
-    int stored = 0;
     for (const Ref<tir::Block>& block : all_blocks(s.func())) {
       if (block->name != "conv_tiles" && block->name != "conv_kernel") continue;
-      EXPECT_EQ(block->writes[0].buffer->dtype, kBFloat16);
-      EXPECT_LE(int_value(block->writes[0].buffer->shape[block->name == "conv_tiles" ? 1 : 0]), 4);
-      ++stored;
+      const tir::Buffer& made = block->writes[0].buffer;
+      const size_t first = block->name == "conv_tiles" ? 1 : 0;
+      bool small = int_value(made->shape[first]) <= 4 && int_value(made->shape[first + 1]) <= 4;
+      EXPECT_EQ(made->dtype, small ? kBFloat16 : kFloat32);
+      ++stored[made->dtype];
     }
-    EXPECT_EQ(stored, 2);
     tir::Func lowered = tir::lower(s.func(), target);
     if (auto fault = tir::find_fault(lowered, tir::Level::kVectors)) ADD_FAILURE() << *fault;
   }
+  EXPECT_GT(stored[kBFloat16], 0);
+  EXPECT_GT(stored[kFloat32], 0);
 }
 
 TEST(Winograd, IsOfferedWhereItMayPay) {
