@@ -81,7 +81,7 @@ enum class NarrowRule : uint8_t {
 /// Axes of a product's operands and result, counted from the front.
 struct ProductAxes {
   int64_t weight, result;          // its channels, in the second operand and in the result
-  std::vector<int64_t> summed;     // of the second operand
+  std::vector<int64_t> summed;     // of the second operand, its channels first
   std::optional<int64_t> of_data;  // of the first one: the axis summed, where that is one, without windows
 };
 

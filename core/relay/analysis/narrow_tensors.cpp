@@ -70,6 +70,8 @@ bool pays_narrow(const Call& product) {
              *weight = product.args[1]->checked_type.as<TensorType>();
   auto axes = rule.axes ? rule.axes(product.attrs, data->shape.size(), weight->shape.size()) : std::nullopt;
   if (elements == 0 || !axes || !has_constant_shape(*result) || !has_constant_shape(*weight)) return true;
+  // Several products at once are of several channels: those of each channel by itself cost what they did.
+  if (constant_shape(*weight)[static_cast<size_t>(axes->summed.front())] == 1) return false;
   double products = 1;
   for (int64_t extent : constant_shape(*result)) products *= static_cast<double>(extent);
   for (int64_t axis : axes->summed)

@@ -203,19 +203,32 @@ TEST(MixedPrecision, PadsBfloat16) {
   EXPECT_LT(max_relative_error(value_of(mixed), value_of(given)), 0.02);
 }
 
+/// The type of the data of op(x, weight) in mixed precision, where x is an input.
+DataType data_type_of(const char* op, const Ints& data, const Ints& weight, const Attrs& attrs = nullptr) {
+  auto x = mutate(*make_var("x", tensor_type(data, kFloat32)));
+  x->checked_type = x->annotation;
+  Expr input = Var(seal(std::move(x)));
+  Expr constant = typed_constant(random_tensor(weight, kFloat32, 3));
+  Module module = closed(typed_call(op, {input, constant}, attrs));
+  module = map_functions(module, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+  return type_of(calls_of(module, op)[0]->args[0]);
+}
+
 /// A kernel to narrow an input costs more than few products of each element save.
 TEST(MixedPrecision, LeavesProductsThatDoNotPayForNarrowInputs) {
-  auto products_of = [](int64_t rows, int64_t columns) {
-    auto x = mutate(*make_var("x", tensor_type(Ints{rows, 32}, kFloat32)));
-    x->checked_type = x->annotation;
-    Expr input = Var(seal(std::move(x)));
-    Expr weight = typed_constant(random_tensor({columns, 32}, kFloat32, 3));
-    Module module = closed(typed_call("nn.dense", {input, weight}));
-    module = map_functions(module, [](const Ref<Function>& f) { return to_mixed_precision(f); });
-    return type_of(calls_of(module, "nn.dense")[0]->args[0]);
+  EXPECT_EQ(data_type_of("nn.dense", {100, 32}, {8, 32}), kFloat32);
+  EXPECT_EQ(data_type_of("nn.dense", {1, 32}, {40, 32}), kBFloat16);
+}
+
+/// No instruction sums products of one channel.
+TEST(MixedPrecision, LeavesChannelsByThemselves) {
+  auto grouped = [](int64_t groups) {
+    auto attrs = std::make_unique<ConvAttrs>();
+    attrs->groups = groups;
+    return data_type_of("nn.conv2d", {1, 8, 9, 9}, {16, 8 / groups, 5, 5}, seal(std::move(attrs)));
   };
-  EXPECT_EQ(products_of(100, 8), kFloat32);
-  EXPECT_EQ(products_of(1, 40), kBFloat16);
+  EXPECT_EQ(grouped(8), kFloat32);
+  EXPECT_EQ(grouped(4), kBFloat16);
 }
 
 }  // namespace
