@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "core/support/service_error.h"
 #include "core/support/unfit.h"
 #include "workers/build.h"
 
@@ -21,6 +22,9 @@ int main(int argc, char** argv) {
   } catch (const Unfit& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return cli::kUnfit;
+  } catch (const ServiceError& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return cli::kService;
   } catch (const Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return cli::kBadInput;

@@ -37,10 +37,14 @@ inline constexpr size_t kWorkersToRisk = 2;
 inline constexpr size_t kQueueLimit = 100000;
 inline constexpr size_t kRecentLeases = 65536;
 inline constexpr uint32_t kWorkerSlotsLimit = 1024;
+inline constexpr size_t kWorkersLimit = 1024;
+inline constexpr size_t kNamesRemembered = 4096;  // of workers, with the keys they came with
 
 // Sizes on the wire, in bytes. A larger frame never reaches the decoder.
 inline constexpr size_t kFrameLimit = 16 << 20;
-inline constexpr size_t kTextLimit = 8 << 20;      // workload, trace, device
+inline constexpr size_t kTextLimit = 8 << 20;     // workload, trace
+inline constexpr size_t kDeviceLimit = 64 << 10;  // a device's JSON, of this depth
+inline constexpr int kDeviceDepth = 16;
 inline constexpr size_t kNameLimit = 256;          // worker, backend
 inline constexpr size_t kTargetLimit = 16 << 10;   // target: LLVM feature lists are long
 inline constexpr size_t kMessageLimit = 16 << 10;  // error text

@@ -62,7 +62,7 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
   last_step_ = now_;
   struct Dispatch {
     Farm& farm;
-    void operator()(const Received& e) { farm.receive(e.peer, e.message); }
+    void operator()(const Received& e) { farm.receive(e); }
     void operator()(const Submit& e) { farm.submit(e); }
     void operator()(const CancelJob& e) { farm.cancel(e.job); }
     void operator()(const Tick&) { farm.tick(); }

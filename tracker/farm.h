@@ -40,6 +40,7 @@ using Peer = std::string;
 struct Received {
   Peer peer;
   wire::Message message;
+  std::string key;  // the public key that the peer proved to hold; "" without keys
 };
 
 /// REQUIRES: open trials stay within defaults::kQueueLimit (see room()).
@@ -110,7 +111,7 @@ class Farm {
     LeaseId lease = 0;  // the one in force, or 0: pending
   };
   struct Worker {
-    std::string name, device;
+    std::string name, device, key;
     std::vector<std::string> backends;
     uint32_t slots = 0;
     Time heard{0};
@@ -125,8 +126,11 @@ class Farm {
   };
 
   // farm_peers.cpp: what workers say.
-  void receive(const Peer& peer, const wire::Message& message);
-  void on(const Peer& peer, const wire::Hello& hello);
+  void receive(const Received& event);
+  void greet(const Peer& peer, const wire::Hello& hello, const std::string& key);
+  bool owns_name(const std::string& name, const std::string& key);
+  bool believes(const Trial& trial, const wire::Result& result) const;
+  void suspect(const Peer& peer, const std::string& reason);
   void on(const Peer& peer, const wire::Credit& credit);
   void on(const Peer& peer, const wire::Result& result);
   void on(const Peer& peer, const wire::Heartbeat& heartbeat);
@@ -167,6 +171,9 @@ class Farm {
   std::map<TrialId, Trial> trials_;
   std::unordered_map<LeaseId, LeaseState> leases_;
   std::map<Peer, Worker> workers_;
+  std::map<std::string, std::string> keys_;  // by name of a worker: the first that came with it
+  std::deque<std::string> named_;            // in the order they came
+  std::set<std::string> suspects_;           // names among them that get no more leases
   std::unordered_map<JobId, size_t> open_;
   std::map<std::string, std::deque<TrialId>> pending_;  // by backend, never tried; may name closed trials
   std::list<TrialId> retries_;                          // tried before; few, so searched in order

@@ -10,11 +10,14 @@ namespace lathe::tracker {
 using namespace defaults;
 using Verdict = wire::ResultAck::Verdict;
 
-void Farm::receive(const Peer& peer, const wire::Message& message) {
+void Farm::receive(const Received& event) {
+  const Peer& peer = event.peer;
+  const wire::Message& message = event.message;
   const auto known = workers_.find(peer);
-  if (known != workers_.end()) known->second.heard = now_;
-  const bool hello = std::holds_alternative<wire::Hello>(message);
-  if (!hello && known == workers_.end()) {
+  const bool is_known = known != workers_.end() && known->second.key == event.key;
+  if (is_known) known->second.heard = now_;
+  if (const auto* hello = std::get_if<wire::Hello>(&message)) return greet(peer, *hello, event.key);
+  if (!is_known) {
     if (!std::holds_alternative<wire::Bye>(message))
       send(peer, wire::Refusal{wire::Refusal::Code::kHelloFirst, "say HELLO first"});
     return;
@@ -31,7 +34,28 @@ void Farm::receive(const Peer& peer, const wire::Message& message) {
       message);
 }
 
-void Farm::on(const Peer& peer, const wire::Hello& hello) {
+/// A name belongs to the first key that comes with it: nobody acts under another's.
+bool Farm::owns_name(const std::string& name, const std::string& key) {
+  const auto [owner, added] = keys_.try_emplace(name, key);
+  if (!added) return owner->second == key;
+  named_.push_back(name);
+  const auto is_connected = [&](const std::string& former) {
+    return std::any_of(workers_.begin(), workers_.end(),
+                       [&](const auto& entry) { return entry.second.name == former; });
+  };
+  // Those of connected workers stay; there are fewer of them than are remembered.
+  while (named_.size() > kNamesRemembered) {
+    const std::string oldest = std::move(named_.front());
+    named_.pop_front();
+    if (oldest == name || is_connected(oldest))
+      named_.push_back(oldest);
+    else
+      keys_.erase(oldest), suspects_.erase(oldest);
+  }
+  return true;
+}
+
+void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& key) {
   const uint32_t version = std::min(hello.newest_version, wire::kNewestVersion);
   if (version < std::max(hello.oldest_version, wire::kOldestVersion)) {
     send(peer,
@@ -40,6 +64,19 @@ void Farm::on(const Peer& peer, const wire::Hello& hello) {
                                    wire::kNewestVersion, hello.oldest_version, hello.newest_version)});
     return;
   }
+  const auto refuse = [&](wire::Refusal::Code code, std::string text) {
+    send(peer, wire::Refusal{code, std::move(text)});
+  };
+  const auto known = workers_.find(peer);
+  if (known == workers_.end() && workers_.size() >= kWorkersLimit)
+    return refuse(wire::Refusal::Code::kFull,
+                  fmt::format("the tracker has {} workers already", kWorkersLimit));
+  if ((known != workers_.end() && known->second.key != key) || !owns_name(hello.worker, key))
+    return refuse(wire::Refusal::Code::kNameTaken,
+                  fmt::format("the name `{}` belongs to a worker with another key", hello.worker));
+  if (suspects_.contains(hello.worker))
+    return refuse(wire::Refusal::Code::kSuspect,
+                  fmt::format("the worker `{}` sent a result that cannot be", hello.worker));
   // The same name from another process: the worker was restarted, and what its last life held is lost with
   // it.
   std::vector<Peer> former;
@@ -49,6 +86,7 @@ void Farm::on(const Peer& peer, const wire::Hello& hello) {
 
   Worker& worker = workers_[peer];
   worker.name = hello.worker;
+  worker.key = key;
   worker.device = hello.device;
   worker.backends = hello.backends;
   worker.heard = now_;
@@ -112,7 +150,11 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
     const bool granted = std::any_of(trial.grants.begin(), trial.grants.end(), [&](const Grant& grant) {
       return grant.lease == result.lease && grant.attempt == result.attempt && grant.worker == worker.name;
     });
-    if (granted && result.outcome != Outcome::kWorkerLost) {
+    if (granted && !believes(trial, result)) {
+      suspect(peer, fmt::format("{:g} s for what takes {:g} s at least",
+                                *std::min_element(result.samples.begin(), result.samples.end()),
+                                trial.spec->fastest_seconds));
+    } else if (granted && result.outcome != Outcome::kWorkerLost) {
       if (trial.lease != 0 && trial.lease != result.lease && !leases_.at(trial.lease).peer.empty())
         send(leases_.at(trial.lease).peer, wire::Cancel{trial.lease});
       finish(trial, worker.name, worker.device, result);
@@ -120,6 +162,19 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
     }
   }
   send(peer, wire::ResultAck{result.lease, verdict});
+}
+
+bool Farm::believes(const Trial& trial, const wire::Result& result) const {
+  return std::all_of(result.samples.begin(), result.samples.end(),
+                     [&](float sample) { return sample >= trial.spec->fastest_seconds; });
+}
+
+/// A worker that says what cannot be is believed nothing more: its leases go to others, who are not blamed.
+void Farm::suspect(const Peer& peer, const std::string& reason) {
+  suspects_.insert(workers_.at(peer).name);
+  send(peer,
+       wire::Refusal{wire::Refusal::Code::kSuspect, fmt::format("a result that cannot be: {}", reason)});
+  forget_worker(peer, /*lost=*/false);
 }
 
 void Farm::on(const Peer& peer, const wire::Drain& drain) {

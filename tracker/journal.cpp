@@ -27,7 +27,7 @@ std::vector<Submission> MemoryJournal::add(JobId job, std::span<const Candidate>
   return submissions;
 }
 
-void MemoryJournal::commit(std::span<const Record> records) {
+std::vector<LeaseId> MemoryJournal::commit(std::span<const Record> records) {
   const auto open = [&](TrialId id) -> Entry& {
     CHECK(id >= 1 && id <= entries_.size(), "trial {} was never submitted", id);
     CHECK(entries_[id - 1].terminal == 0, "trial {} is closed", id);
@@ -55,6 +55,7 @@ void MemoryJournal::commit(std::span<const Record> records) {
     void operator()(const Cancelled& r) { entry(r.trial).terminal++; }
   };
   for (const Record& record : records) std::visit(Write{open}, record);
+  return {};
 }
 
 }  // namespace lathe::tracker

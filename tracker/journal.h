@@ -24,6 +24,7 @@ struct TrialSpec {
   std::string trace, target;
   wire::Evaluation evaluation;
   uint64_t seed = 0;
+  double fastest_seconds = 0;  // what takes less was not measured (fastest_believable, core/tir/roofline.h)
 };
 
 /// A lease that was given out, ever, for a trial still open. A result counts when it names one of these.
@@ -112,8 +113,9 @@ class Journal {
   /// Writes down new trials; on disk when it returns. Throws Error.
   virtual std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) = 0;
   /// All of `records` or none; on disk when it returns. Throws Error (a full disk, say): then nothing that
-  /// rests on the records may be sent.
-  virtual void commit(std::span<const Record> records) = 0;
+  /// rests on the records may be sent. Returns the leases whose results were not written down, since somebody
+  /// else had ended their trials.
+  virtual std::vector<LeaseId> commit(std::span<const Record> records) = 0;
 };
 
 /// Keeps everything in memory; survives a tracker destroyed and made again, not the process.
@@ -123,7 +125,7 @@ class MemoryJournal final : public Journal {
   /// The workload's text is its number.
   std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override;
   /// CHECKs that each trial's records come in a legal order, with at most one terminal.
-  void commit(std::span<const Record> records) override;
+  std::vector<LeaseId> commit(std::span<const Record> records) override;
 
   struct Entry {
     OpenTrial trial;

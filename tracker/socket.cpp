@@ -64,8 +64,10 @@ class Gatekeeper {
       // version, request id, domain, address, identity, mechanism, credentials
       const bool known = request.size() == 7 && request[5] == "CURVE" && allowed_.contains(request[6]);
       const std::string id = request.size() > 1 ? request[1] : "";
+      char name[41] = "";  // the key is who the messages that follow are from
+      if (known) zmq_z85_encode(name, reinterpret_cast<const uint8_t*>(request[6].data()), 32);
       const std::string reply[] = {"1.0", id, known ? "200" : "400", known ? "" : "key not in the allow-list",
-                                   "",    ""};
+                                   name,  ""};
       for (size_t i = 0; i < 6; ++i)
         socket_.send(zmq::buffer(reply[i]), i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
     }
@@ -176,12 +178,14 @@ std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int desc
     if (!(items[0].revents & ZMQ_POLLIN)) return std::nullopt;
     zmq::message_t part;
     std::vector<std::string> parts;
+    std::string key;
     do {
       if (!sockets_->router->recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
       parts.push_back(part.to_string());
+      if (const char* id = zmq_msg_gets(part.handle(), "User-Id")) key = id;
     } while (part.more());
-    if (parts.size() != 2) return Frame{parts[0], ""};  // malformed; the decoder says so
-    return Frame{std::move(parts[0]), std::move(parts[1])};
+    if (parts.size() != 2) return Frame{parts[0], "", key};  // malformed; the decoder says so
+    return Frame{std::move(parts[0]), std::move(parts[1]), std::move(key)};
   } catch (const zmq::error_t& error) {
     if (error.num() == EINTR) return std::nullopt;
     throw Error(fmt::format("tracker socket: {}", error.what()));

@@ -34,6 +34,7 @@ struct ClientKeys {
 struct Frame {
   std::string peer;  // the sender's routing id
   std::string bytes;
+  std::string key;  // of what was received: the sender's public key; "" without keys
 };
 
 /// The tracker's end (ROUTER). One thread.

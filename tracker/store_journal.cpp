@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/tir/roofline.h"
 #include "db/store.h"
+#include "tracker/claims.h"
 
 namespace lathe::tracker {
 namespace {
@@ -101,9 +104,14 @@ std::pair<std::string, std::string> provenance(const std::string& device) {
 
 class StoreJournal final : public Journal {
  public:
-  StoreJournal(const std::string& path, std::optional<JobId> only) : store_(path), only_(only) {}
+  StoreJournal(const std::string& path, std::optional<JobId> only)
+      : store_(path), only_(only), claims_(path) {}
 
   JournalState start() override {
+    if (!only_)
+      claims_.claim_all();
+    else
+      *only_ == 0 ? claims_.claim_new() : claim(*only_);
     epoch_ = store_.begin_epoch();
     JournalState state{.epoch = static_cast<uint64_t>(epoch_)};
     for (const db::Trial& trial : store_.open_trials()) {
@@ -121,6 +129,7 @@ class StoreJournal final : public Journal {
   }
 
   std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
+    claim(job);
     std::vector<db::NewTrial> trials;
     for (const Candidate& candidate : candidates)
       trials.push_back({.workload = candidate.workload,
@@ -138,21 +147,25 @@ class StoreJournal final : public Journal {
                             .trial = static_cast<TrialId>(added[i].trial),
                             .measurement = added[i].measurement};
       if (submission.status == Submission::Status::kQueued)
-        submission.spec = std::make_shared<TrialSpec>(TrialSpec{.job = job,
-                                                                .workload = workload(candidates[i].workload),
-                                                                .trace = candidates[i].trace,
-                                                                .target = target_text(target),
-                                                                .evaluation = candidates[i].evaluation,
-                                                                .seed = kInputSeed});
+        submission.spec = std::make_shared<TrialSpec>(TrialSpec{
+            .job = job,
+            .workload = workload(candidates[i].workload),
+            .trace = candidates[i].trace,
+            .target = target_text(target),
+            .evaluation = candidates[i].evaluation,
+            .seed = kInputSeed,
+            .fastest_seconds = fastest_seconds(candidates[i].workload, target, candidates[i].evaluation)});
       submissions.push_back(std::move(submission));
     }
     return submissions;
   }
 
-  void commit(std::span<const Record> records) override {
+  std::vector<LeaseId> commit(std::span<const Record> records) override {
     db::Transaction transaction = store_.begin();
+    refused_.clear();
     for (const Record& record : records) std::visit([this](const auto& r) { write(r); }, record);
     transaction.commit();
+    return std::exchange(refused_, {});
   }
 
  private:
@@ -162,6 +175,10 @@ class StoreJournal final : public Journal {
                     static_cast<int>(db::Enqueued::kMeasured) &&
                 static_cast<int>(Submission::Status::kDuplicate) ==
                     static_cast<int>(db::Enqueued::kDuplicate));
+
+  void claim(JobId job) {
+    if (only_ && claimed_.insert(job).second) claims_.claim_job(job);
+  }
 
   void write(const Leased& r) {
     device_id(r.grant.worker, r.device);  // adds the worker with its device
@@ -187,7 +204,7 @@ class StoreJournal final : public Journal {
                            .compiler = compiler,
                            .revision = revision};
     if (!r.device.empty()) result.device = device_id(r.worker, r.device);
-    store_.record({&result, 1});
+    if (store_.record({&result, 1})[0] == db::Recorded::kStale) refused_.push_back(r.result.lease);
   }
 
   void write(const Cancelled& r) { store_.cancel_trial(static_cast<db::TrialId>(r.trial)); }
@@ -201,6 +218,13 @@ class StoreJournal final : public Journal {
       store_.add_worker(worker, it->second);
     }
     return it->second;
+  }
+
+  double fastest_seconds(int64_t workload, db::TargetId target, const wire::Evaluation& evaluation) {
+    const auto [flops, added] = flops_.try_emplace(workload, 0);
+    if (added) flops->second = store_.workload(workload).flops;
+    return fastest_believable(flops->second, parse_target_text(target_text(target)),
+                              static_cast<int>(evaluation.threads));
   }
 
   std::shared_ptr<const std::string> workload(int64_t id) {
@@ -224,15 +248,20 @@ class StoreJournal final : public Journal {
     spec.evaluation.threads = static_cast<uint32_t>(trial.threads);
     spec.seed = kInputSeed;
     from_settings(trial.settings, spec);
+    spec.fastest_seconds = fastest_seconds(trial.workload, trial.target, spec.evaluation);
     return std::make_shared<TrialSpec>(std::move(spec));
   }
 
   db::Store store_;
   std::optional<JobId> only_;
+  Claims claims_;
+  std::set<JobId> claimed_;
   int64_t epoch_ = 0;
+  std::vector<LeaseId> refused_;  // of the commit under way
   std::map<std::pair<std::string, std::string>, db::DeviceId> devices_;
   std::map<int64_t, std::weak_ptr<const std::string>> workloads_;
   std::map<db::TargetId, std::string> targets_;
+  std::map<int64_t, double> flops_;  // of workloads
 };
 
 }  // namespace

@@ -172,7 +172,7 @@ class Tracker::Loop {
 
   void hear(const wire::Frame& frame) {
     try {
-      step(Received{frame.peer, wire::decode(frame.bytes)});
+      step(Received{frame.peer, wire::decode(frame.bytes), frame.key});
     } catch (const Error& error) {
       server_->send({frame.peer, wire::encode(wire::Refusal{wire::Refusal::Code::kMalformed, error.what()})});
     }
@@ -192,7 +192,8 @@ class Tracker::Loop {
   /// First what must be on disk, then what rests on it.
   void settle() {
     Effects effects = std::exchange(effects_, {});
-    if (!effects.records.empty()) journal_->commit(effects.records);
+    if (!effects.records.empty())
+      for (LeaseId lease : journal_->commit(effects.records)) acknowledge_as_stale(lease, effects.messages);
     for (const Outgoing& out : effects.messages) server_->send({out.peer, wire::encode(out.message)});
     if (effects.finished.empty()) return;
     std::lock_guard lock(mutex_);
@@ -200,6 +201,12 @@ class Tracker::Loop {
       if (const auto box = mailboxes_.find(finished.job); box != mailboxes_.end())
         box->second.push_back(std::move(finished));
     arrived_.notify_all();
+  }
+
+  static void acknowledge_as_stale(LeaseId lease, std::vector<Outgoing>& messages) {
+    for (Outgoing& out : messages)
+      if (auto* ack = std::get_if<wire::ResultAck>(&out.message); ack && ack->lease == lease)
+        ack->verdict = wire::ResultAck::Verdict::kStale;
   }
 
   void log(const std::string& line) {

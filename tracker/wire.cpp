@@ -1,7 +1,9 @@
 #include "tracker/wire.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "tracker/defaults.h"
 #include "wire.pb.h"
@@ -87,9 +89,10 @@ Message get(const pb::Hello& from) {
   Hello hello{.oldest_version = from.oldest_version(),
               .newest_version = from.newest_version(),
               .worker = text(from.worker(), kNameLimit, "hello.worker"),
-              .device = text(from.device(), kTextLimit, "hello.device"),
+              .device = text(from.device(), kDeviceLimit, "hello.device"),
               .holding = leases(from.holding(), "hello.holding")};
   if (hello.worker.empty()) fail("hello.worker is empty, must name the worker");
+  parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
   if (from.backends_size() > 16) fail("hello.backends has {} entries, more than 16", from.backends_size());
   for (const auto& backend : from.backends())
     hello.backends.push_back(text(backend, kNameLimit, "hello.backends"));
@@ -222,7 +225,7 @@ void put(const Refusal& from, pb::Envelope& envelope) {
 }
 
 Message get(const pb::Error& from) {
-  return Refusal{.code = enumerator(from.code(), Refusal::Code::kShuttingDown, "error.code"),
+  return Refusal{.code = enumerator(from.code(), Refusal::Code::kSuspect, "error.code"),
                  .text = text(from.text(), kMessageLimit, "error.text")};
 }
 

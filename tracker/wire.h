@@ -134,6 +134,9 @@ struct Refusal {
     kVersion,       // no common version: give up
     kHelloFirst,    // the tracker does not know this peer: say HELLO
     kShuttingDown,  // the tracker is on its way out: come back later
+    kNameTaken,     // the worker's name belongs to another key: give up
+    kFull,          // as many workers as the tracker takes: come back later
+    kSuspect,       // a result of this worker cannot be: give up
   };
   Code code = Code::kMalformed;
   std::string text;

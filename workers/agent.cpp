@@ -83,11 +83,14 @@ void Agent::on(const wire::Refusal& refusal) {
       if (now_ - greeted_ >= kHelloAgain) say_hello();
       break;
     case wire::Refusal::Code::kVersion:
+    case wire::Refusal::Code::kNameTaken:
+    case wire::Refusal::Code::kSuspect:
       actions_->exit = true;
-      actions_->refused = refusal.text;
-      break;
+      [[fallthrough]];
     case wire::Refusal::Code::kMalformed:
     case wire::Refusal::Code::kShuttingDown:
+    case wire::Refusal::Code::kFull:
+      actions_->refused = refusal.text;
       break;
   }
 }

@@ -56,7 +56,7 @@ struct Actions {
   std::vector<wire::Message> send;
   bool reconnect = false;  // the connection seems dead: make a new one
   bool exit = false;
-  std::string refused;  // why the tracker will never take us, with exit
+  std::string refused;  // why the tracker does not take us: never, with exit, or not now
 };
 
 class Agent {

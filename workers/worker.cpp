@@ -10,7 +10,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "core/support/error.h"
+#include "core/support/service_error.h"
 #include "tracker/defaults.h"
 #include "workers/agent.h"
 #include "workers/pipeline.h"
@@ -99,7 +99,9 @@ class Worker {
       }
     }
     client_.flush(std::chrono::milliseconds(1000));
-    if (!refused_.empty()) fail("the tracker at {} refuses this worker: {}", settings_.tracker, refused_);
+    if (!refused_.empty())
+      throw ServiceError(
+          fmt::format("the tracker at {} refuses this worker: {}", settings_.tracker, refused_));
   }
 
  private:
@@ -127,10 +129,12 @@ class Worker {
     for (uint64_t lease : actions.discard) pipeline_.discard(lease);
     for (const wire::Lease& lease : actions.build) pipeline_.build(lease);
     for (uint64_t lease : actions.run) pipeline_.run(lease);
-    if (actions.exit) {
-      exit_ = true;
+    exit_ |= actions.exit;
+    if (actions.exit)
       refused_ = actions.refused;
-    }
+    else if (!actions.refused.empty() && actions.refused != said_)
+      log(fmt::format("the tracker at {} refuses: {}", settings_.tracker, actions.refused));
+    if (!actions.refused.empty()) said_ = actions.refused;
     if (agent_.serving() != served) log(served ? "lost the tracker" : "connected");
   }
 
@@ -147,7 +151,8 @@ class Worker {
   wire::Client client_;
   Time next_tick_{0};
   bool exit_ = false;
-  std::string refused_;
+  std::string refused_;  // for good
+  std::string said_;     // of what it refuses, last: the same is not said again
 };
 
 }  // namespace

@@ -1,7 +1,10 @@
 // How near a kernel is to what the machine allows (Williams, Waterman, Patterson 2009, "Roofline").
 #pragma once
 
+#include <algorithm>
+
 #include "core/tir/machine.h"
+#include "core/tir/target.h"
 
 namespace lathe {
 
@@ -20,6 +23,18 @@ struct Roofline {
 inline Roofline roofline(double flops, double bytes, const MachineLimits& limits) {
   double compute = flops / limits.flops, memory = bytes / limits.bandwidth;
   return memory > compute ? Roofline{memory, true} : Roofline{compute, false};
+}
+
+/// A bound from below on the seconds of `flops` operations that holds for any machine of the target's row,
+/// however fast its clock and whatever the algorithm: a result below it was not measured.
+inline double fastest_believable(double flops, const Target& target, int threads) {
+  // No call takes less; no clock is faster; the most products that one instruction adds up at a time, and the
+  // factor by which minimal filtering of 5x5 taps saves multiplications.
+  constexpr double kCall = 2e-9, kClock = 6.5e9, kProductsAtOnce = 4, kSaved = 8;
+  if (target.kind != "cpu") return kCall;
+  const double lanes = target.vector_bits / 32.0;
+  const double a_cycle = 2 * lanes * machine_row(target).model.multiply_adds.at(target.vector_bits);
+  return std::max(kCall, flops / (a_cycle * kProductsAtOnce * kSaved * kClock * threads));
 }
 
 }  // namespace lathe

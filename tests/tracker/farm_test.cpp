@@ -288,6 +288,69 @@ TEST(Farm, RefusesStrangeVersionsAndMessages) {
               ElementsAre(wire::Refusal{wire::Refusal::Code::kMalformed, "WELCOME is not for a tracker"}));
 }
 
+/// Nobody acts under another's name: neither evicts it nor ends its leases.
+TEST(Farm, ANameBelongsToTheFirstKey) {
+  Bench b;
+  const auto hello = [&](const Peer& peer, const std::string& key) {
+    b.step(Received{peer, wire::Hello{.worker = "w", .device = "{}", .backends = {"cpu"}}, key});
+  };
+  const wire::Refusal taken{wire::Refusal::Code::kNameTaken,
+                            "the name `w` belongs to a worker with another key"};
+  hello("p", "mine");
+  b.step(Received{"p", wire::Credit{1}, "mine"});
+  b.submit(1);
+  const wire::Lease lease = b.lease("p");
+  hello("q", "another");
+  EXPECT_THAT(b.sent<wire::Refusal>("q"), ElementsAre(taken));
+  hello("p", "another");
+  EXPECT_THAT(b.sent<wire::Refusal>("p"), ElementsAre(taken)) << "under its connection's name too";
+  b.step(Received{"p", b.ok(lease), "another"});
+  EXPECT_EQ(b.sent<wire::Refusal>("p")[0].code, wire::Refusal::Code::kHelloFirst);
+  EXPECT_EQ(b.farm->open(1), 1);
+  b.step(Received{"p", wire::Bye{}, "mine"});
+  hello("q", "another");
+  EXPECT_THAT(b.sent<wire::Refusal>("q"), ElementsAre(taken)) << "its leases may still be open";
+  hello("r", "mine");
+  EXPECT_THAT(b.sent<wire::Welcome>("r"), SizeIs(1)) << "restarted";
+}
+
+TEST(Farm, TakesSoManyWorkers) {
+  Bench b;
+  for (size_t i = 0; i < defaults::kWorkersLimit; ++i)
+    b.join(fmt::format("p{}", i), fmt::format("w{}", i), 0);
+  b.join("late", "late", 1);
+  EXPECT_EQ(b.farm->status(b.now).workers.size(), defaults::kWorkersLimit);
+  b.say("late", wire::Hello{.worker = "late"});
+  EXPECT_THAT(b.sent<wire::Refusal>("late"),
+              ElementsAre(wire::Refusal{wire::Refusal::Code::kFull, "the tracker has 1024 workers already"}));
+  b.say("p7", wire::Bye{});
+  b.join("late", "late", 1);
+  EXPECT_EQ(b.farm->status(b.now).workers.size(), defaults::kWorkersLimit);
+}
+
+/// A time below any machine's was not measured: it is not recorded, and who sent it gets nothing more.
+TEST(Farm, BelievesNoImpossibleTimes) {
+  Bench b;
+  b.join("p", "liar", 1);
+  std::vector<Submission> trials = b.journal.add(1, std::vector<Candidate>(1));
+  TrialSpec spec = *trials[0].spec;
+  spec.fastest_seconds = 1e-6;
+  trials[0].spec = std::make_shared<TrialSpec>(spec);
+  b.step(Submit{trials});
+  wire::Result result = b.ok(b.lease("p"));
+  result.samples = {1e-3f, 1e-9f};
+  b.say("p", result);
+  EXPECT_THAT(b.sent<wire::Refusal>("p"),
+              ElementsAre(wire::Refusal{wire::Refusal::Code::kSuspect,
+                                        "a result that cannot be: 1e-09 s for what takes 1e-06 s at least"}));
+  EXPECT_EQ(b.farm->open(1), 1);
+  b.join("q", "liar", 1);
+  EXPECT_THAT(b.sent<wire::Lease>("q"), IsEmpty());
+  b.join("r", "honest", 1);
+  b.say("r", b.ok(b.lease("r")));
+  EXPECT_EQ(b.farm->open(1), 0);
+}
+
 TEST(Farm, ClosedGivesNoLeases) {
   Bench b;
   b.step(Close{});

@@ -85,6 +85,7 @@ TEST(Socket, AdmitsOnlyListedKeys) {
   const auto frame = wait_for(server);
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->peer, "known");
+  EXPECT_EQ(frame->key, friendly.public_key);
   EXPECT_FALSE(wait_for(server, 300ms));
 }
 

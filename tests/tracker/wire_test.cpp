@@ -75,6 +75,10 @@ TEST(Wire, NamesTheFault) {
   EXPECT_EQ(message_of(encode(Hello{})), "hello.worker is empty, must name the worker");
   EXPECT_EQ(message_of(encode(Hello{.worker = std::string(300, 'x')})),
             "hello.worker has 300 bytes, more than the limit of 256");
+  EXPECT_EQ(message_of(encode(Hello{.worker = "w", .device = std::string(70000, ' ')})),
+            "hello.device has 70000 bytes, more than the limit of 65536");
+  EXPECT_EQ(message_of(encode(Hello{.worker = "w", .device = std::string(30000, '[')})),
+            "hello.device is nested more than 16 deep");
   EXPECT_EQ(message_of(encode(Credit{1000000})), "credit.slots is 1000000, at most 1024");
   EXPECT_EQ(message_of(encode(Result{.outcome = static_cast<Outcome>(99)})),
             "result.outcome is 99, the last known is 6");

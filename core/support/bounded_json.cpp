@@ -1,0 +1,19 @@
+#include "core/support/bounded_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/support/error.h"
+
+namespace lathe {
+
+nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_view what) {
+  using nlohmann::json;
+  auto bounded = [&](int at, json::parse_event_t event, json&) {
+    bool opens = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    if (opens && at >= depth) fail("{} is nested more than {} deep", what, depth);
+    return true;
+  };
+  return json::parse(text, bounded, /*allow_exceptions=*/false);
+}
+
+}  // namespace lathe

@@ -1,0 +1,14 @@
+// JSON from strangers: parsed with a bound on its depth, which what walks the value relies on (nlohmann::json
+// writes and compares recursively).
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace lathe {
+
+/// The value that `text` holds; a discarded one when it is no JSON. Throws Error, with `what` in the message,
+/// when arrays and objects stand in each other more than `depth` deep.
+nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_view what);
+
+}  // namespace lathe
