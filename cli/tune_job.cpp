@@ -26,6 +26,7 @@
 #include "tuner/optimize.h"
 #include "tuner/precision.h"
 #include "tuner/whole_model.h"
+#include "workers/confine.h"
 #include "workers/local_worker.h"
 
 namespace lathe::cli {
@@ -142,6 +143,7 @@ void check(const TuneJob& job) {
 }  // namespace
 
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
+  worker::require_confinement();
   if (job.database.empty()) job.database = db::default_database_path();
   db::Store store(job.database);
   std::optional<db::JobId> resumed;

@@ -7,6 +7,7 @@
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -18,6 +19,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <string_view>
+
+#include "core/support/unfit.h"
 
 namespace lathe::worker {
 namespace {
@@ -56,15 +61,15 @@ void set_limits(const Limits& limits) {
 
 // --- files: only what the loader needs, read-only
 
+int landlock_version() {
+  return static_cast<int>(syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION));
+}
+
 void deny_files() {
-  const auto create = [](const void* attr, size_t size, uint32_t flags) {
-    return static_cast<int>(syscall(SYS_landlock_create_ruleset, attr, size, flags));
-  };
-  const int abi = create(nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
-  if (abi < 1) return;  // a kernel without it; seccomp still refuses opening for writing
+  if (landlock_version() < 1) return;  // as was agreed to; seccomp still refuses opening for writing
   landlock_ruleset_attr attr{};
   attr.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;  // all of version 1
-  const int rules = create(&attr, sizeof attr, 0);
+  const int rules = static_cast<int>(syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0));
   if (rules < 0) give_up("landlock_create_ruleset");
   for (const char* folder : {"/lib", "/lib64", "/usr/lib", "/usr/local/lib", "/etc/ld.so.cache"}) {
     const int fd = open(folder, O_PATH | O_CLOEXEC);
@@ -113,10 +118,7 @@ constexpr int kAllowed[] = {
     SYS_statx,
     SYS_readlinkat,
     SYS_faccessat,
-    SYS_memfd_create,
     SYS_ftruncate,
-    SYS_fcntl,
-    SYS_ioctl,
     SYS_ppoll,
     // threads and time
     SYS_futex,
@@ -126,7 +128,6 @@ constexpr int kAllowed[] = {
     SYS_getpid,
     SYS_sched_yield,
     SYS_sched_getaffinity,
-    SYS_sched_setaffinity,
     SYS_getcpu,
     SYS_clock_gettime,
     SYS_clock_getres,
@@ -153,6 +154,8 @@ constexpr int kAllowed[] = {
     SYS_arch_prctl,
 #endif
 };
+
+constexpr int kDescriptorCommands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL};
 
 constexpr uint32_t argument(int index) {  // the low half: little-endian, both architectures
   return static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * index);
@@ -212,6 +215,24 @@ void deny_calls() {
   filter.if_equal(static_cast<uint32_t>(getpid()), 1);
   filter.allow();
   filter.kill();
+  // Copies of descriptors and their flags; an owner and its signal (F_SETOWN, F_SETSIG) reach any process.
+  filter.if_equal(SYS_fcntl, 2 * std::size(kDescriptorCommands) + 2);
+  filter.load(argument(1));
+  for (int command : kDescriptorCommands) {
+    filter.if_equal(static_cast<uint32_t>(command), 1);
+    filter.allow();
+  }
+  filter.refuse(EPERM);
+  filter.if_equal(SYS_ioctl, 4);  // isatty()
+  filter.load(argument(1));
+  filter.if_equal(TCGETS, 1);
+  filter.allow();
+  filter.refuse(EPERM);
+  filter.if_equal(SYS_sched_setaffinity, 4);  // of the calling thread
+  filter.load(argument(0));
+  filter.if_equal(0, 1);
+  filter.allow();
+  filter.refuse(EPERM);
   filter.if_equal(SYS_prlimit64, 4);  // reading one's own limits: pthread_create's
   filter.load(argument(2));
   filter.if_equal(0, 1);
@@ -227,6 +248,22 @@ void deny_calls() {
 }
 
 }  // namespace
+
+std::string missing_confinement() {
+  if (!kConfines) return "";
+  if (kArchitecture == 0) return "a list of system calls for this architecture";
+  return landlock_version() < 1 ? "Landlock (Linux 5.13)" : "";
+}
+
+void require_confinement() {
+  const char* agreed = getenv("LATHE_UNCONFINED");
+  if (agreed && std::string_view(agreed) == "1") return;
+  if (const std::string missing = missing_confinement(); !missing.empty())
+    throw Unfit(
+        fmt::format("this system lacks {}, so that candidates would run unconfined\n"
+                    "  hint: with LATHE_UNCONFINED=1 in the environment they do",
+                    missing));
+}
 
 void confine(const Limits& limits, Confinement confinement) {
   set_limits(limits);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace lathe::worker {
@@ -28,6 +29,13 @@ inline constexpr bool kConfines = false;
 #else
 inline constexpr bool kConfines = true;
 #endif
+
+/// What kConfines promises and this system does not give: "Landlock (Linux 5.13)", say; "" when it gives all.
+std::string missing_confinement();
+
+/// Throws Unfit when something is missing, unless the environment's LATHE_UNCONFINED=1 says that candidates
+/// may run with what there is.
+void require_confinement();
 
 /// Applies both to the calling process, for good. REQUIRES: a single thread. Ends the process with a message
 /// on stderr when the kernel refuses a limit.

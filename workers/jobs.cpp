@@ -1,7 +1,10 @@
 #include "workers/jobs.h"
 
+#include <cmath>
+
 #include "core/support/error.h"
 #include "jobs.pb.h"
+#include "tracker/defaults.h"
 
 namespace lathe::worker {
 namespace {
@@ -134,9 +137,19 @@ std::string encode(const Reply& reply) {
 
 Reply decode_reply(std::string_view bytes) {
   const auto message = parse<pb::Reply>(bytes);
+  // A child runs code that nobody has vetted: what a tracker would refuse goes no further.
   if (message.outcome() >= kOutcomeNames.size()) fail("reply: outcome {}", message.outcome());
+  if (static_cast<size_t>(message.samples_size()) > defaults::kSamplesLimit)
+    fail("reply: {} samples", message.samples_size());
+  for (float sample : message.samples())
+    if (!(sample >= 0) || !std::isfinite(sample)) fail("reply: a sample of {} s", sample);
+  const bool is_ok = message.outcome() == static_cast<uint32_t>(Outcome::kOk);
+  if (is_ok && !(message.relative_error() >= 0 && std::isfinite(message.relative_error())))
+    fail("reply: a relative error of {}", message.relative_error());
+  for (double number : {message.canary(), message.canary_seconds()})
+    if (!(number >= 0) || !std::isfinite(number)) fail("reply: a canary of {}", number);
   return {.outcome = static_cast<Outcome>(message.outcome()),
-          .message = message.message(),
+          .message = message.message().substr(0, defaults::kMessageLimit),
           .samples = {message.samples().begin(), message.samples().end()},
           .relative_error = message.relative_error(),
           .artifact = get(message.artifact()),

@@ -85,11 +85,11 @@ double relative_step(const std::vector<BufferSpec>& buffers) {
 /// arena would.
 class Bench {
  public:
-  Bench(const RunJob& job, std::string_view object)
+  Bench(const RunJob& job, int object)
       : artifact_(job.artifact),
         buffers_(job.artifact.buffers),
         made_(job.artifact.made),
-        object_(object),
+        object_(runtime::SharedObject::from_file(object)),
         threads_(static_cast<int>(job.evaluation.threads)) {
     const Artifact& artifact = job.artifact;
     allocate(
@@ -243,7 +243,7 @@ Reply returned(int32_t code) {
   return {.outcome = Outcome::kCrashed, .message = fmt::format("the kernel's check {} failed", code)};
 }
 
-Reply make_case(const RunJob& job, std::string_view object, int case_file) {
+Reply make_case(const RunJob& job, int object, int case_file) {
   const Case file(case_file, job.artifact.buffers, /*writable=*/true);
   for (size_t i = 0; i < job.artifact.buffers.size(); ++i) {
     const BufferSpec& buffer = job.artifact.buffers[i];
@@ -282,7 +282,7 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
   return {.samples = sampler.samples(), .disturbance = watch.seen(), .canary_seconds = watch.best_canary()};
 }
 
-Reply measure(const RunJob& job, std::string_view object, int case_file, Child& child) {
+Reply measure(const RunJob& job, int object, int case_file, Child& child) {
   const Case file(case_file, job.artifact.buffers, /*writable=*/false);
   Bench bench(job, object);
   bench.fill_inputs(file);
@@ -348,8 +348,7 @@ bool Sampler::done(double elapsed) const {
 std::string run_body(std::string_view request, Child& child) {
   const RunJob job = decode_run_job(request);
   if (child.descriptors().size() != 2) fail("run: {} descriptors, must be 2", child.descriptors().size());
-  const std::string object = read_descriptor(child.descriptors()[0]);
-  const int case_file = child.descriptors()[1];
+  const int object = child.descriptors()[0], case_file = child.descriptors()[1];
   return encode(job.reference ? make_case(job, object, case_file) : measure(job, object, case_file, child));
 }
 

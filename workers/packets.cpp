@@ -1,5 +1,6 @@
 #include "workers/packets.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -52,7 +53,7 @@ bool receive_packet(int socket, void* packet, size_t size, std::vector<int>& des
 }
 
 int memory_file(const char* name, std::string_view bytes) {
-  const int fd = memfd_create(name, MFD_CLOEXEC);
+  const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) fail("cannot make the memory file {}: {}", name, strerror(errno));
   if (!write_all(fd, bytes)) {
     const int error = errno;
@@ -60,6 +61,11 @@ int memory_file(const char* name, std::string_view bytes) {
     fail("cannot write {} bytes to the memory file {}: {}", bytes.size(), name, strerror(error));
   }
   return fd;
+}
+
+void seal(int memory_file) {
+  if (fcntl(memory_file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+    fail("cannot seal a memory file: {}", strerror(errno));
 }
 
 std::string read_descriptor(int descriptor) {

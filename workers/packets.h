@@ -31,6 +31,8 @@ bool receive_packet(int socket, void* packet, size_t size, std::vector<int>& des
 
 /// An anonymous file with these bytes. Throws Error.
 int memory_file(const char* name, std::string_view bytes);
+/// From now on nobody changes it, whoever has it open. REQUIRES: nobody maps it for writing. Throws Error.
+void seal(int memory_file);
 /// All of a file, from its start. Throws Error.
 std::string read_descriptor(int descriptor);
 /// Writes all at the current position. False on error.

@@ -85,6 +85,7 @@ struct Pipeline::Job {
   }
   void keep(Artifact built) {
     object = memory_file("object", std::exchange(built.object, ""));
+    seal(object);
     artifact = std::move(built);
   }
 };
@@ -178,6 +179,7 @@ void Pipeline::start_reference_run() {
   step_ = Step::kReferenceRun;
   if (reference_case_ < 0) reference_case_ = memory_file("case", "");
   const int object = memory_file("object", reference_.object);
+  seal(object);
   RunJob job{.artifact = reference_, .seed = lease.seed, .reference = true};
   job.artifact.object.clear();
   const uint64_t file_bytes = static_cast<uint64_t>(case_layout(reference_.buffers).back()) + (64u << 20);
@@ -195,6 +197,7 @@ void Pipeline::reference_ran(const Report& report) {
   again_ = false;
   const Reply reply = reply_of(report, /*build=*/false);
   if (reply.outcome != Outcome::kOk) return case_failed(reply.message);
+  seal(reference_case_);  // candidates get it
   cases_.add({.key = case_key(jobs_.at(running_)->lease),
               .descriptor = std::exchange(reference_case_, -1),
               .bytes = case_layout(reference_.buffers).back()});

@@ -5,10 +5,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -153,6 +155,13 @@ class Supervision {
         (void)!write(gate_, &kGranted, 1);
       }
       const bool still = building && quiet_.obey();
+      const bool crowded = !ended && !building && threads() > most_threads();
+      if (crowded) {
+        tail_ += fmt::format("[killed: more than {} threads]\n", most_threads());
+        reap(/*kill=*/true);
+        drain_errors();
+        return true;
+      }
       const auto now = Clock::now();
       if (!waiting_ && !still) used_ += std::chrono::duration<double>(now - last_).count();
       last_ = now;
@@ -202,6 +211,17 @@ class Supervision {
       written_ += static_cast<uint64_t>(got);
       if (tail_.size() > 2 * kStderrTail) tail_.erase(0, tail_.size() - kStderrTail);
     }
+  }
+
+  /// No cgroup counts them for every user: a process that makes more than any pool of ours is found here.
+  static size_t most_threads() {
+    static const long cores = sysconf(_SC_NPROCESSORS_CONF);
+    return 64 + 2 * static_cast<size_t>(std::max(cores, 1L));
+  }
+  size_t threads() const {
+    struct stat folder {};
+    // Besides itself and its parent a folder has a link for each folder in it.
+    return stat(fmt::format("/proc/{}/task", pid_).c_str(), &folder) == 0 ? folder.st_nlink - 2 : 0;
   }
 
   void reap(bool kill_it) {

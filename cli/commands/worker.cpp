@@ -7,6 +7,7 @@
 #include "cli/keys.h"
 #include "core/support/error.h"
 #include "tracker/defaults.h"
+#include "workers/confine.h"
 #include "workers/local_worker.h"
 #include "workers/machine_at_hand.h"
 
@@ -26,6 +27,7 @@ int worker_command(Flags& flags) {
   flags.add("--quiet", quiet, "say nothing on stderr");
   if (!flags.parse()) return kSuccess;
 
+  worker::require_confinement();
   if (with_parent) worker::die_with_parent();
   settings.builders = static_cast<int>(builders);
   if (key.empty() != tracker_key.empty()) fail("--key and --tracker-key belong together");

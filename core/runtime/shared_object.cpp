@@ -30,12 +30,23 @@ SharedObject::SharedObject(std::string_view bytes) {
     }
     bytes.remove_prefix(static_cast<size_t>(written));
   }
-  handle_ = dlopen(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle_) {
-    std::string reason = dlerror();
+  try {
+    load(descriptor_);
+  } catch (...) {
     close(descriptor_);
-    fail("shared object: the system cannot load it: {}", reason);
+    throw;
   }
+}
+
+SharedObject SharedObject::from_file(int descriptor) {
+  SharedObject object;
+  object.load(descriptor);
+  return object;
+}
+
+void SharedObject::load(int descriptor) {
+  handle_ = dlopen(fmt::format("/proc/self/fd/{}", descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle_) fail("shared object: the system cannot load it: {}", dlerror());
 }
 
 SharedObject::~SharedObject() {

@@ -11,6 +11,9 @@ class SharedObject {
  public:
   /// Throws Error when the system loader refuses the bytes (not ELF, another machine, a missing library).
   explicit SharedObject(std::string_view bytes);
+  /// The same of an open file that holds them, which stays the caller's and outlives this object. Makes no
+  /// file of its own.
+  static SharedObject from_file(int descriptor);
   ~SharedObject();
   SharedObject(SharedObject&& other) noexcept;
   SharedObject& operator=(SharedObject&& other) noexcept;
@@ -19,6 +22,9 @@ class SharedObject {
   void* find(const char* symbol) const;
 
  private:
+  SharedObject() = default;
+  void load(int descriptor);
+
   // The descriptor stays open as long as the library: the loader knows libraries by their path
   // (/proc/self/fd/N here), and would take another library under a reused number for this one.
   int descriptor_ = -1;

@@ -50,11 +50,12 @@ bool spin_until(Done done) {
   return false;
 }
 
-void bind_to_core(pthread_t thread, int core) {
+/// The calling thread, by the id 0: a sandbox allows no other.
+void bind_to_core(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(core, &set);
-  pthread_setaffinity_np(thread, sizeof set, &set);  // a refusal only costs speed
+  sched_setaffinity(0, sizeof set, &set);  // a refusal only costs speed
 }
 
 /// Sleeps until `word` is not `expected`; may return early. The other side stores the word, then looks at
@@ -177,19 +178,21 @@ class ThreadPool::Team {
     std::vector<int> cores = allowed_cores();
     spin_ = threads <= available_cores();
     pinned_ = pin && static_cast<size_t>(threads) <= cores.size() &&
-              pthread_getaffinity_np(pthread_self(), sizeof(cpu_set_t), &caller_affinity_) == 0;
+              sched_getaffinity(0, sizeof(cpu_set_t), &caller_affinity_) == 0;
     workers_.reserve(threads - 1);
     for (int i = 0; i + 1 < threads; ++i) {
-      workers_.emplace_back([this, i] { work(i + 1); });
-      if (pinned_) bind_to_core(workers_.back().native_handle(), cores[i + 1]);
+      workers_.emplace_back([this, i, core = pinned_ ? cores[i + 1] : 0] {
+        if (pinned_) bind_to_core(core);
+        work(i + 1);
+      });
     }
-    if (pinned_) bind_to_core(pthread_self(), cores[0]);
+    if (pinned_) bind_to_core(cores[0]);
   }
 
   ~Team() {
     for (size_t i = 1; i < seats_.size(); ++i) seats_[i].stop();
     for (std::thread& worker : workers_) worker.join();
-    if (pinned_) pthread_setaffinity_np(pthread_self(), sizeof(cpu_set_t), &caller_affinity_);
+    if (pinned_) sched_setaffinity(0, sizeof(cpu_set_t), &caller_affinity_);
   }
 
   void launch(void (*body)(void*, int64_t, int64_t), void* closure, int64_t iterations) {

@@ -4,12 +4,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +24,8 @@
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "tests/workers/roles.h"
+#include "tracker/defaults.h"
+#include "workers/jobs.h"
 #include "workers/measure.h"
 #include "workers/packets.h"
 
@@ -48,6 +54,20 @@ int overflow_stack(int depth) {
 std::string exhaust_memory() {
   std::vector<std::string> hoard;
   for (;;) hoard.emplace_back(64 << 20, 'x');
+}
+
+/// One that sleeps, on a small stack: memory does not bound how many there are.
+void start_thread() {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 16384);
+  pthread_t thread;
+  const auto body = [](void*) -> void* {
+    std::this_thread::sleep_for(std::chrono::hours(1));
+    return nullptr;
+  };
+  if (pthread_create(&thread, &attributes, body, nullptr) != 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
 struct Deed {
@@ -141,12 +161,19 @@ const Deed kDeeds[] = {
     {"mounts", [] { return std::to_string(chroot("/tmp")); }, Report::End::kSignalled, SIGSYS},
     {"fills a file",
      [] {
-       const int fd = memory_file("big", std::string(1 << 20, 'x'));
-       while (write_all(fd, std::string(1 << 20, 'x'))) {
+       while (write_all(4, std::string(1 << 20, 'x'))) {  // its reply's
        }
        return std::string();
      },
      Report::End::kSignalled, SIGXFSZ},
+    {"makes memory files", [] { return std::to_string(memory_file("more", "")); }, Report::End::kSignalled,
+     SIGSYS},
+    {"makes threads for ever",
+     [] {
+       for (;;) start_thread();
+       return std::string();
+     },
+     Report::End::kSignalled, SIGKILL},
 };
 
 std::string commit_deed(std::string_view request, Child&) {
@@ -164,6 +191,25 @@ std::string behave(std::string_view request, Child& child) {
   if (request == "write file")
     return std::to_string(open(kOutside.c_str(), O_CREAT | O_WRONLY, 0600) < 0 ? errno : 0);
   if (request == "read file") return std::to_string(open("/etc/passwd", O_RDONLY) < 0 ? errno : 0);
+  // Each of these reached other processes of the same user.
+  if (request == "signal by descriptor") {
+    const bool owned = fcntl(4, F_SETOWN, 1) == 0, chosen = fcntl(4, F_SETSIG, SIGKILL) == 0,
+               armed = fcntl(4, F_SETFL, O_ASYNC) == 0;
+    const int owner = 1;
+    return fmt::format("{}{}{}{}", owned, chosen, armed, ioctl(4, FIOSETOWN, &owner) == 0);
+  }
+  if (request == "move another process") {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    return std::to_string(sched_setaffinity(1, sizeof set, &set) == 0);
+  }
+  if (request == "change what it was passed") {
+    const int fd = child.descriptors()[0];
+    const bool wrote = pwrite(fd, "x", 1, 0) == 1, cut = ftruncate(fd, 0) == 0;
+    void* mapped = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return fmt::format("{}{}{}", wrote, cut, mapped != MAP_FAILED);
+  }
   if (request == "pid") return std::to_string(getpid());
   if (request == "descriptors") {
     int open_ones = 0;
@@ -225,6 +271,47 @@ TEST(Sandbox, KeepsFilesAway) {
   EXPECT_EQ(sandbox.run(task("write file")).reply, std::to_string(EACCES));
   EXPECT_EQ(sandbox.run(task("read file")).reply, std::to_string(EACCES));
   EXPECT_FALSE(std::filesystem::exists(kOutside));
+}
+
+TEST(Sandbox, ReachesNoOtherProcess) {
+  if (!kConfines) GTEST_SKIP();
+  Sandbox sandbox(sandbox_command("decent"));
+  EXPECT_EQ(sandbox.run(task("signal by descriptor")).reply, "falsefalsefalsefalse");
+  EXPECT_EQ(sandbox.run(task("move another process")).reply, "0");
+}
+
+/// References are kept for the candidates that follow.
+TEST(Sandbox, ChangesNothingSealed) {
+  Sandbox sandbox(sandbox_command("decent"));
+  Task passing = task("change what it was passed");
+  passing.descriptors = {memory_file("reference", std::string(4096, 'r'))};
+  seal(passing.descriptors[0]);
+  EXPECT_EQ(sandbox.run(passing).reply, "falsefalsefalse");
+  EXPECT_EQ(read_descriptor(passing.descriptors[0]), std::string(4096, 'r'));
+  close(passing.descriptors[0]);
+}
+
+/// A tracker refuses such a result, and a worker would send it for ever.
+TEST(Sandbox, RepliesThatCannotBeGoNoFurther) {
+  const auto refused = [](const Reply& reply) {
+    try {
+      decode_reply(encode(reply));
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  };
+  const float nan = std::nanf("");
+  EXPECT_FALSE(refused({.samples = {1e-3f}}));
+  EXPECT_TRUE(refused({.samples = {1e-3f, nan}}));
+  EXPECT_TRUE(refused({.samples = {-1}}));
+  EXPECT_TRUE(refused({.samples = std::vector<float>(200000, 1.0f)}));
+  EXPECT_TRUE(refused({.samples = {1}, .relative_error = nan}));
+  EXPECT_TRUE(refused({.samples = {1}, .canary_seconds = nan}));
+  EXPECT_FALSE(refused({.outcome = Outcome::kWrongResult, .relative_error = nan}));
+  EXPECT_THAT(
+      decode_reply(encode(Reply{.outcome = Outcome::kCrashed, .message = std::string(20000, 'm')})).message,
+      SizeIs(defaults::kMessageLimit));
 }
 
 class Hostile : public testing::TestWithParam<Deed> {};
