@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <zmq.hpp>
@@ -27,6 +29,47 @@ void set_common_options(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::ipv6, true);
 }
 
+/// The handshakes of a socket that fail, as ZeroMQ reports them. On the thread of the socket.
+class Handshakes {
+ public:
+  Handshakes(zmq::context_t& context, zmq::socket_t& socket) : watched_(socket), events_(context, ZMQ_PAIR) {
+    static std::atomic<uint64_t> count{0};
+    const std::string address = fmt::format("inproc://handshakes-{}", count++);
+    CHECK(zmq_socket_monitor(watched_.handle(), address.c_str(),
+                             ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) == 0);
+    events_.set(zmq::sockopt::linger, 0);
+    events_.connect(address);
+  }
+  ~Handshakes() { zmq_socket_monitor(watched_.handle(), nullptr, 0); }
+
+  struct Failure {
+    uint16_t event;  // ZMQ_EVENT_...
+    uint32_t value;  // a status of the authentication, or a protocol error
+  };
+  std::optional<Failure> take() {
+    zmq::message_t part;
+    std::vector<std::string> parts;
+    try {
+      do {
+        if (!events_.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
+        parts.push_back(part.to_string());
+      } while (part.more());
+    } catch (const zmq::error_t&) {
+      return std::nullopt;
+    }
+    Failure failure{};
+    if (parts[0].size() != sizeof failure.event + sizeof failure.value) return std::nullopt;
+    memcpy(&failure.event, parts[0].data(), sizeof failure.event);
+    memcpy(&failure.value, parts[0].data() + sizeof failure.event, sizeof failure.value);
+    return failure;
+  }
+
+ private:
+  zmq::socket_t& watched_;
+  zmq::socket_t events_;
+};
+
 /// Answers ZeroMQ's question who may connect (ZAP, RFC 27): the keys of the list.
 class Gatekeeper {
  public:
@@ -47,6 +90,11 @@ class Gatekeeper {
     thread_.join();
   }
 
+  std::set<std::string> take_refused() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(refused_, {});
+  }
+
  private:
   void serve() {
     while (!stop_) {
@@ -64,6 +112,7 @@ class Gatekeeper {
       // version, request id, domain, address, identity, mechanism, credentials
       const bool known = request.size() == 7 && request[5] == "CURVE" && allowed_.contains(request[6]);
       const std::string id = request.size() > 1 ? request[1] : "";
+      if (!known && request.size() == 7) refuse(request[3], request[6]);
       char name[41] = "";  // the key is who the messages that follow are from
       if (known) zmq_z85_encode(name, reinterpret_cast<const uint8_t*>(request[6].data()), 32);
       const std::string reply[] = {"1.0", id, known ? "200" : "400", known ? "" : "key not in the allow-list",
@@ -73,7 +122,17 @@ class Gatekeeper {
     }
   }
 
+  void refuse(const std::string& address, const std::string& key) {
+    constexpr size_t kMost = 64;  // between two calls of take_refused
+    char name[41] = "";
+    if (key.size() == 32) zmq_z85_encode(name, reinterpret_cast<const uint8_t*>(key.data()), 32);
+    std::lock_guard lock(mutex_);
+    if (refused_.size() < kMost) refused_.insert(fmt::format("{}: the key {} is not listed", address, name));
+  }
+
   std::set<std::string> allowed_;
+  std::mutex mutex_;
+  std::set<std::string> refused_;  // under mutex_
   zmq::socket_t socket_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
@@ -131,7 +190,9 @@ struct Server::Sockets {
   zmq::context_t context;
   std::unique_ptr<Gatekeeper> gatekeeper;
   std::unique_ptr<zmq::socket_t> router;
+  std::unique_ptr<Handshakes> handshakes;
   ~Sockets() {
+    handshakes.reset();
     router.reset();
     gatekeeper.reset();
   }
@@ -161,9 +222,26 @@ Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& key
     fail("cannot listen on {}: {}", endpoint, error.what());
   }
   endpoint_ = router.get(zmq::sockopt::last_endpoint);
+  sockets_->handshakes = std::make_unique<Handshakes>(sockets_->context, router);
 }
 
 Server::~Server() = default;
+
+std::vector<std::string> Server::refusals() {
+  std::set<std::string> refused;
+  if (sockets_->gatekeeper) refused = sockets_->gatekeeper->take_refused();
+  while (const auto failure = sockets_->handshakes->take()) {
+    if (failure->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) continue;  // the gatekeeper's own
+    // Whoever notices first that one side has keys and the other none hangs up.
+    const bool hung_up = failure->event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
+                         failure->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH;
+    refused.insert(!hung_up ? "a peer that has another key for this tracker, or does not speak its protocol"
+                   : sockets_->gatekeeper
+                       ? "a peer without keys, or that hung up"
+                       : "a peer with keys, of which this tracker has none, or that hung up");
+  }
+  return {refused.begin(), refused.end()};
+}
 
 void Server::send(const Frame& frame) {
   if (try_send(*sockets_->router, frame.peer, zmq::send_flags::sndmore))
@@ -197,6 +275,8 @@ std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int desc
 struct Client::Sockets {
   zmq::context_t context;
   std::unique_ptr<zmq::socket_t> dealer;
+  std::unique_ptr<Handshakes> handshakes;
+  ~Sockets() { handshakes.reset(); }
 };
 
 Client::Client(std::string endpoint, std::string peer, std::optional<ClientKeys> keys)
@@ -209,7 +289,21 @@ Client::Client(std::string endpoint, std::string peer, std::optional<ClientKeys>
 
 Client::~Client() = default;
 
+std::optional<std::string> Client::refusal() {
+  std::optional<Handshakes::Failure> last;
+  while (const auto failure = sockets_->handshakes->take()) last = failure;
+  if (!last) return std::nullopt;
+  if (last->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+    return fmt::format("it does not list the key {}", keys_ ? keys_->own.public_key : "");
+  if (!keys_) return "it wants keys (--key and --tracker-key), or is no tracker";
+  const bool plain = last->event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL &&
+                     last->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH;
+  return plain ? "it has no keys: leave --key and --tracker-key out"
+               : "its key is not the one that --tracker-key says";
+}
+
 void Client::reconnect() {
+  sockets_->handshakes.reset();
   sockets_->dealer = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::dealer);
   zmq::socket_t& dealer = *sockets_->dealer;
   set_common_options(dealer);
@@ -221,6 +315,7 @@ void Client::reconnect() {
     dealer.set(zmq::sockopt::curve_publickey, keys_->own.public_key);
     dealer.set(zmq::sockopt::curve_secretkey, keys_->own.secret_key);
   }
+  sockets_->handshakes = std::make_unique<Handshakes>(sockets_->context, dealer);
   try {
     dealer.connect(endpoint_);
   } catch (const zmq::error_t& error) {
@@ -249,6 +344,7 @@ int Client::descriptor() const { return sockets_->dealer->get(zmq::sockopt::fd);
 
 void Client::flush(std::chrono::milliseconds timeout) {
   sockets_->dealer->set(zmq::sockopt::linger, static_cast<int>(timeout.count()));
+  sockets_->handshakes.reset();
   sockets_->dealer.reset();
   sockets_ =
       std::make_unique<Sockets>();  // ending the old context waits for the queue, at most the linger time

@@ -50,6 +50,8 @@ class Server {
   void send(const Frame& frame);
   /// Waits for a frame, for `descriptor` to be readable, or for the time to pass.
   std::optional<Frame> receive(std::chrono::milliseconds timeout, int descriptor = -1);
+  /// What peers were refused at the handshake since the last call, and why, in words; repeated ones once.
+  std::vector<std::string> refusals();
 
  private:
   struct Sockets;
@@ -66,6 +68,8 @@ class Client {
 
   void send(const std::string& bytes);
   std::optional<std::string> receive();  // without waiting
+  /// Why the tracker refused the handshake, in words, when it has since the last call.
+  std::optional<std::string> refusal();
   /// Readable when receive() may have something; call receive() until it has nothing, then poll again.
   int descriptor() const;
   /// Drops the connection, and what was not sent, and begins a new one.

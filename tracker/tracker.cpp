@@ -9,6 +9,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "core/support/error.h"
@@ -33,6 +34,8 @@ void check_size(const TrialSpec& spec) {
     fail("a target's text has {} bytes, more than the limit of {}", spec.target.size(), kTargetLimit);
 }
 
+constexpr size_t kMostSaid =
+    1000;  // different refusals in a tracker's log: strangers make as many as they like
 constexpr int kFramesTogether = 256;  // committed at once, so that a busy tracker waits less for its disk
 
 }  // namespace
@@ -166,6 +169,8 @@ class Tracker::Loop {
     if (monotonic_now() >= next_tick_) {
       next_tick_ = monotonic_now() + kTick;
       step(Tick{});
+      for (const std::string& refused : server_->refusals())
+        if (said_.size() < kMostSaid && said_.insert(refused).second) log("refused " + refused);
     }
     settle();
   }
@@ -222,6 +227,7 @@ class Tracker::Loop {
   std::unique_ptr<Farm> farm_;
   Effects effects_;
   Time next_tick_{0};
+  std::set<std::string> said_;
   bool stop_ = false;
 
   // Everyone's, under mutex_.

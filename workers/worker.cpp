@@ -96,6 +96,10 @@ class Worker {
       if (monotonic_now() >= next_tick_) {
         next_tick_ = monotonic_now() + defaults::kTick;
         step(Tick{});
+        if (const auto refusal = client_.refusal(); refusal && *refusal != said_) {
+          said_ = *refusal;
+          log(fmt::format("the tracker at {} refuses this worker: {}", settings_.tracker, said_));
+        }
       }
     }
     client_.flush(std::chrono::milliseconds(1000));

@@ -89,6 +89,31 @@ TEST(Socket, AdmitsOnlyListedKeys) {
   EXPECT_FALSE(wait_for(server, 300ms));
 }
 
+/// Both sides say why they do not come together.
+TEST(Socket, SaysWhatIsRefused) {
+  const KeyPair tracker = make_keys(), friendly = make_keys(), stranger = make_keys();
+  Server server("tcp://127.0.0.1:*", ServerKeys{tracker.secret_key, {friendly.public_key}});
+  const auto refused = [&](const std::optional<ClientKeys>& keys) {
+    Client client(server.endpoint(), "me", keys);
+    std::pair<std::string, std::vector<std::string>> said;
+    for (int i = 0; i < 200 && (said.first.empty() || said.second.empty()); ++i) {
+      server.receive(10ms);
+      if (const auto refusal = client.refusal()) said.first = *refusal;
+      for (std::string& refusal : server.refusals()) said.second.push_back(std::move(refusal));
+    }
+    return said;
+  };
+  const auto unlisted = refused(ClientKeys{tracker.public_key, stranger});
+  EXPECT_EQ(unlisted.first, "it does not list the key " + stranger.public_key);
+  EXPECT_THAT(unlisted.second,
+              testing::Contains(testing::EndsWith("the key " + stranger.public_key + " is not listed")));
+  EXPECT_EQ(refused(ClientKeys{stranger.public_key, friendly}).first,
+            "its key is not the one that --tracker-key says");
+  const auto bare = refused(std::nullopt);
+  EXPECT_EQ(bare.first, "it wants keys (--key and --tracker-key), or is no tracker");
+  EXPECT_THAT(bare.second, testing::Contains("a peer without keys, or that hung up"));
+}
+
 TEST(Socket, ChecksKeys) {
   EXPECT_NO_THROW(check_key(make_keys().public_key, "--key"));
   try {
