@@ -42,6 +42,13 @@ constexpr Command kCommands[] = {
         device_command,
     },
     {
+        "doctor",
+        "[--watch DURATION] [--json]",
+        "whether this machine is fit to measure on, and what to do about it",
+        {"tune doctor", "tune doctor --watch 10s --json"},
+        doctor_command,
+    },
+    {
         "export",
         "--model M [--shape NAME=DIMS]... --out FILE.onnx",
         "write a model as an ONNX file, weights included",

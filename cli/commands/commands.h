@@ -11,6 +11,7 @@ namespace lathe::cli {
 int bench_command(Flags& flags);
 int compile_command(Flags& flags);
 int device_command(Flags& flags);
+int doctor_command(Flags& flags);
 int export_command(Flags& flags);
 int keygen_command(Flags& flags);
 int opt_command(Flags& flags);

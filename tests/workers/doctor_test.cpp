@@ -1,0 +1,80 @@
+#include "workers/doctor.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/support/error.h"
+#include "core/support/temporary_folder.h"
+
+namespace lathe::worker {
+namespace {
+
+/// A system of files as a test wants it.
+class Doctor : public testing::Test {
+ protected:
+  void put(const std::string& path, const std::string& line) {
+    const std::filesystem::path file = folder_.path() + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << line << "\n";
+  }
+  Finding finding(const std::string& check, const ForeignLoad& load = {}) {
+    for (const Finding& found : examine(folder_.path(), load))
+      if (found.check == check) return found;
+    fail("no check {}", check);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Doctor, SaysWhatASystemDoesNotTell) {
+  for (const Finding& found : examine(folder_.path(), {})) {
+    if (found.check == "isolated cores") continue;  // no file, no such cores
+    EXPECT_EQ(found.verdict, Verdict::kGood) << found.check << ": " << found.found;
+    EXPECT_EQ(found.fix, "") << found.check;
+  }
+  EXPECT_EQ(finding("governor").found, "the system does not say");
+}
+
+TEST_F(Doctor, KnowsClocksThatVary) {
+  put("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
+  put("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave");
+  EXPECT_EQ(finding("governor").found, "performance, powersave");
+  EXPECT_EQ(finding("governor").verdict, Verdict::kBad);
+  EXPECT_EQ(finding("governor").fix, "cpupower frequency-set -g performance");
+  put("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance");
+  EXPECT_EQ(finding("governor").verdict, Verdict::kGood);
+  put("/sys/devices/system/cpu/intel_pstate/no_turbo", "0");
+  EXPECT_EQ(finding("boost").verdict, Verdict::kNote);
+  EXPECT_EQ(finding("boost").fix, "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo");
+  put("/sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm");
+  EXPECT_EQ(finding("clock").verdict, Verdict::kBad);
+}
+
+TEST_F(Doctor, KnowsWhatElseDisturbs) {
+  put("/sys/devices/system/cpu/smt/active", "1");
+  EXPECT_EQ(finding("threads of a core").found, "several");
+  put("/proc/sys/kernel/randomize_va_space", "2");
+  EXPECT_EQ(finding("random addresses").verdict, Verdict::kNote);
+  put("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
+  EXPECT_EQ(finding("huge pages").found, "never");
+  put("/sys/fs/cgroup/cpu.max", "150000 100000");
+  EXPECT_EQ(finding("quota").found, "1.50 cores: threads stand still when it is spent");
+  EXPECT_EQ(finding("quota").verdict, Verdict::kBad);
+  put("/sys/fs/cgroup/cpu.max", "max 100000");
+  EXPECT_EQ(finding("quota").verdict, Verdict::kGood);
+  EXPECT_EQ(finding("other programs", {.busy = 0.5}).verdict, Verdict::kBad);
+  EXPECT_EQ(finding("stolen by the host", {.stolen = 0.25}).found, "25.0% of the cores");
+}
+
+TEST(ForeignLoad, IsTheTimeOfOthers) {
+  const std::string before = "cpu  100 0 100 1000 0 0 0 0 0 0\ncpu0 1 2 3\n";
+  const ForeignLoad load = foreign_load(before, "cpu  150 0 120 1100 0 10 0 20 0 0\n", 0.3);
+  EXPECT_DOUBLE_EQ(load.busy, 50.0 / 200) << "of 80 busy ticks 30 are ours";
+  EXPECT_DOUBLE_EQ(load.stolen, 20.0 / 200);
+  for (const char* text : {"", "nonsense", "cpu 1 2", "cpu  100 0 100 1000 0 0 0 0 0 0"})
+    EXPECT_EQ(foreign_load(before, text, 0).busy, 0) << text;
+}
+
+}  // namespace
+}  // namespace lathe::worker

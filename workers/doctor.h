@@ -1,0 +1,42 @@
+// Whether this machine is fit to measure on, and what to do where it is not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lathe::worker {
+
+enum class Verdict : uint8_t {
+  kGood,
+  kNote,  // measurements vary more than they have to
+  kBad,   // they say little
+};
+constexpr const char* to_string(Verdict verdict) {
+  return verdict == Verdict::kGood ? "good" : verdict == Verdict::kNote ? "note" : "bad";
+}
+
+struct Finding {
+  std::string check, found;
+  Verdict verdict = Verdict::kGood;
+  std::string fix;  // a command or what else to do; "" when there is nothing to
+};
+
+/// Shares of the time of all cores, 0 to 1.
+struct ForeignLoad {
+  double busy = 0;    // with other programs
+  double stolen = 0;  // the host of a virtual machine ran others
+};
+
+/// Of two texts of /proc/stat, and the seconds of CPU that this process used in between. Nothing when they
+/// are no such texts, or no time passed.
+ForeignLoad foreign_load(const std::string& before, const std::string& after, double own_seconds);
+
+/// Watches this machine for so long.
+ForeignLoad watch_load(double seconds);
+
+/// What the system tells of itself below `root`: clocks, threads of cores, interrupts of others. Never fails:
+/// what it does not tell is said to be so.
+std::vector<Finding> examine(const std::string& root, const ForeignLoad& load);
+
+}  // namespace lathe::worker
