@@ -13,7 +13,7 @@ namespace lathe::tuner {
 
 namespace {
 
-constexpr std::string_view kMagic = "lathe-cost-model 1 ";
+constexpr std::string_view kMagic = "lathe-cost-model 2 ";
 
 /// A candidate is compared with at most about this many others of its task for each tree.
 constexpr size_t kPartners = 64;
@@ -169,11 +169,21 @@ RankQuality CostModel::train(std::span<const Sample> samples) {
     quality = judge(trees, held_out, width_, options_.threads);
   }
   trees_ = learn(samples, width_, options_);
+  forest_.reset();
   return quality;
 }
 
 std::vector<float> CostModel::predict(std::span<const Features> candidates) const {
   CHECK(trained());
+  if (forest_) {
+    std::vector<float> scores;
+    for (const Features& features : candidates) {
+      CHECK(features.width == width_, "rows of width {}, expected {}", features.width, width_);
+      float& sum = scores.emplace_back();
+      for (size_t row = 0; row < features.rows(); ++row) sum += forest_->at(&features.values[row * width_]);
+    }
+    return scores;
+  }
   std::vector<const Features*> pointers;
   for (const Features& features : candidates) pointers.push_back(&features);
   return score(*trees_, pointers, width_, options_.threads);
@@ -181,7 +191,7 @@ std::vector<float> CostModel::predict(std::span<const Features> candidates) cons
 
 std::string CostModel::save() const {
   CHECK(trained());
-  return fmt::format("{}{}\n{}", kMagic, width_, trees_->save());
+  return fmt::format("{}{}\n{}", kMagic, width_, (forest_ ? *forest_ : trees_->forest()).save());
 }
 
 CostModel CostModel::load(const std::string& bytes, const CostModelOptions& options) {
@@ -191,7 +201,7 @@ CostModel CostModel::load(const std::string& bytes, const CostModelOptions& opti
       std::from_chars(bytes.data() + kMagic.size(), bytes.data() + end, model.width_).ec != std::errc() ||
       model.width_ == 0)
     fail("cannot read the cost model: it does not begin with `{}` and a width", kMagic);
-  model.trees_ = Trees::load(bytes.substr(end + 1), {.threads = options.threads, .seed = options.seed});
+  model.forest_ = Forest::load(bytes.substr(end + 1), model.width_);
   return model;
 }
 

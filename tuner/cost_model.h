@@ -48,7 +48,9 @@ class CostModel {
  public:
   explicit CostModel(const CostModelOptions& options = {}) : options_(options) {}
 
-  bool trained() const { return trees_.has_value(); }
+  bool trained() const { return trees_ || forest_; }
+  /// Of the rows it learnt from; 0 before.
+  size_t width() const { return width_; }
 
   /// Learns anew from everything measured so far. Judges itself first, by learning from four fifths and
   /// ranking the rest. REQUIRES: at least one sample; all rows of one width.
@@ -59,13 +61,14 @@ class CostModel {
 
   /// REQUIRES: trained().
   std::string save() const;
-  /// Throws Error when `bytes` is not what save() wrote.
+  /// Throws Error when `bytes`, which may come from anywhere, is not what save() writes.
   static CostModel load(const std::string& bytes, const CostModelOptions& options = {});
 
  private:
   CostModelOptions options_;
   size_t width_ = 0;
-  std::optional<Trees> trees_;
+  std::optional<Trees> trees_;    // as learnt
+  std::optional<Forest> forest_;  // as loaded
 };
 
 }  // namespace lathe::tuner

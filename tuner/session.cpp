@@ -211,7 +211,8 @@ void Session::know_model(const std::string& saved) {
   const std::string header = feature_version();
   if (!saved.starts_with(header)) return;
   try {
-    impl_->model = CostModel::load(saved.substr(header.size()), {.seed = impl_->options.seed});
+    CostModel model = CostModel::load(saved.substr(header.size()), {.seed = impl_->options.seed});
+    if (model.width() == feature_names().size()) impl_->model = std::move(model);
   } catch (const Error&) {  // as the header says
   }
 }
@@ -234,8 +235,9 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop) 
       if (!reason) s.propose_round();
       ended = reason;
     }
-    if (ended && s.measurer.in_flight() == 0) break;
+    // Who stops does not wait: what is in flight stays open for the job to be resumed.
     if (stop()) ended = Ending::kStopped;
+    if (ended && (ended == Ending::kStopped || s.measurer.in_flight() == 0)) break;
     for (const Measured& answer : s.measurer.wait(std::chrono::milliseconds(200))) s.learn(answer);
     s.train();
     SessionStatus status = s.status();

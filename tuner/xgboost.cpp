@@ -69,19 +69,12 @@ std::vector<float> Trees::predict(const TreeRows& rows) const {
   return std::vector<float>(result, result + rows.size());
 }
 
-std::string Trees::save() const {
+Forest Trees::forest() const {
+  CHECK(grown_);
   bst_ulong size = 0;
   const char* bytes = nullptr;
-  check(XGBoosterSaveModelToBuffer(handle_, R"({"format": "ubj"})", &size, &bytes));
-  return std::string(bytes, size);
-}
-
-Trees Trees::load(const std::string& bytes, const TreeOptions& options) {
-  Trees trees(options);
-  if (XGBoosterLoadModelFromBuffer(trees.handle_, bytes.data(), bytes.size()) != 0)
-    fail("cannot read the cost model: {}", XGBGetLastError());
-  trees.grown_ = true;
-  return trees;
+  check(XGBoosterSaveModelToBuffer(handle_, R"({"format": "json"})", &size, &bytes));
+  return Forest::of_xgboost(std::string(bytes, size));
 }
 
 }  // namespace lathe::tuner

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tuner/forest.h"
+
 namespace lathe::tuner {
 
 /// Rows of numbers, all of one width, row after row.
@@ -45,9 +47,8 @@ class Trees {
   /// One value a row; 0 before the first tree.
   std::vector<float> predict(const TreeRows& rows) const;
 
-  std::string save() const;
-  /// Throws Error when `bytes` is not what save() wrote.
-  static Trees load(const std::string& bytes, const TreeOptions& options);
+  /// The same trees without XGBoost, for keeping. REQUIRES: grown.
+  Forest forest() const;
 
  private:
   void* handle_ = nullptr;

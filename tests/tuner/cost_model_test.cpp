@@ -118,8 +118,51 @@ TEST(CostModel, ForeignBytesAreAnError) {
     return "nothing was thrown";
   };
   EXPECT_EQ(message("junk"),
-            "cannot read the cost model: it does not begin with `lathe-cost-model 1 ` and a width");
-  EXPECT_THAT(message("lathe-cost-model 1 12\nnot trees"), HasSubstr("cannot read the cost model: "));
+            "cannot read the cost model: it does not begin with `lathe-cost-model 2 ` and a width");
+  const auto of_trees = [&](const std::string& trees) { return message("lathe-cost-model 2 12\n" + trees); };
+  EXPECT_EQ(of_trees("not trees"), "cost model: no list of trees");
+  EXPECT_EQ(of_trees("[]"), "cost model: no list of trees");
+  EXPECT_EQ(of_trees("[3]"), "cost model: a tree of 0 nodes");
+  EXPECT_EQ(of_trees(std::string(100000, '[')), "cost model is nested more than 4 deep");
+  const auto of_root = [&](int feature, int left, int right) {
+    return of_trees(fmt::format(
+        R"([{{"feature":[{},-1,-1],"value":[0,1,2],"left":[{},0,0],"right":[{},0,0],"missing_left":[1,0,0]}}])",
+        feature, left, right));
+  };
+  EXPECT_EQ(of_root(11, 1, 2), "nothing was thrown");
+  EXPECT_EQ(of_root(12, 1, 2), "cost model: node 0 of 3 asks for feature 12 of 12 and leads to 1 and 2");
+  EXPECT_EQ(of_root(0, 0, 2), "cost model: node 0 of 3 asks for feature 0 of 12 and leads to 0 and 2")
+      << "for ever";
+  EXPECT_EQ(of_root(0, 1, 3), "cost model: node 0 of 3 asks for feature 0 of 12 and leads to 1 and 3");
+}
+
+/// A database may come from anywhere: what is loaded gives scores, or an Error.
+TEST(CostModel, DamagedModelsDoNoHarm) {
+  std::vector<Sample> samples = make_samples(2, 50, 1);
+  CostModel model({.trees = 6});
+  model.train(samples);
+  const std::string saved = model.save();
+  schedule::Random random(11);
+  int loaded = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string bytes = saved;
+    for (uint64_t damage = 1 + random.below(4); damage > 0; --damage) {
+      const size_t at = random.below(bytes.size());
+      if (random.below(8) == 0)
+        bytes.resize(at + 1);
+      else
+        bytes[at] = random.below(2) ? static_cast<char>('0' + random.below(10))
+                                    : static_cast<char>(random.below(256));
+    }
+    try {
+      CostModel damaged = CostModel::load(bytes);
+      if (damaged.width() != samples[0].features.width) continue;
+      EXPECT_EQ(scores(damaged, samples).size(), samples.size());
+      ++loaded;
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_GT(loaded, 40) << "or nothing was tried";
 }
 
 }  // namespace
