@@ -16,7 +16,9 @@
 #include "core/runtime/cores.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
+#include "core/support/unfit.h"
 #include "core/tir/machine.h"
+#include "tracker/farm.h"
 #include "tracker/store_journal.h"
 #include "tracker/tracker.h"
 #include "tracker/tune_job.h"
@@ -27,6 +29,7 @@
 #include "tuner/precision.h"
 #include "tuner/whole_model.h"
 #include "workers/confine.h"
+#include "workers/device.h"
 #include "workers/local_worker.h"
 
 namespace lathe::cli {
@@ -140,6 +143,16 @@ void check(const TuneJob& job) {
   if (job.trials == 0 && job.seconds <= 0) fail("--trials 0 needs a --time");
 }
 
+/// The only worker of a job that does not listen is this machine.
+void require_worker_here(const Target& target) {
+  const std::string platform = tracker::platform_of(to_text(target)),
+                    here = "cpu/" + worker::probe_device().architecture;
+  if (platform != here && platform != "cpu")
+    throw Unfit(
+        fmt::format("no worker is {}, for this machine is {}\n"
+                    "  hint: with --listen tcp://HOST:PORT workers of such machines join the job",
+                    platform, here));
+}
 }  // namespace
 
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
@@ -153,6 +166,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   if (job.folder.empty()) job.folder = "lathe-out/" + model_file_name(job.model);
 
   Target target = target_of(job.target);
+  if (job.listen.empty()) require_worker_here(target);
   if (!job.json) fmt::print(stderr, "{} for {}: reading the model\n", job.model, job.target);
   relay::Module model =
       tuner::at_precision(tuner::load_model(job.model, job.shapes), tuner::parse_precision(job.precision));
@@ -190,7 +204,8 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                                  tuner::constant_bytes(fused) > machine_of(target).kept_bytes,
                                  options_text(job),
                                  resumed,
-                                 target.measured};
+                                 target.measured,
+                                 [](const std::string& line) { fmt::print(stderr, "{}\n", line); }};
     result = tracker::run_tune_job(
         request, tasks, store, tracker, [&](const tuner::SessionStatus& status) { progress.show(status); },
         [&] { return interrupt.interrupted(); });

@@ -10,7 +10,14 @@ namespace lathe::tracker {
 
 using namespace defaults;
 
-std::string backend_of(const std::string& target) { return target.substr(0, target.find(':')); }
+std::string platform_of(const std::string& target) {
+  constexpr std::string_view kTriple = "triple=";
+  const std::string backend = target.substr(0, target.find(':'));
+  const size_t triple = target.find(kTriple);
+  if (triple == std::string::npos) return backend;
+  const size_t start = triple + kTriple.size();
+  return fmt::format("{}/{}", backend, target.substr(start, target.find_first_of("-,", start) - start));
+}
 
 namespace {
 
@@ -44,7 +51,7 @@ Farm::Farm(JournalState state, Time now) : epoch_(state.epoch), now_(now), last_
                              .sent = now,
                              .deadline = now + std::min(kSilence + kHeartbeat, kLeaseLimit)};
     } else if (trial.grants.empty()) {
-      pending_[backend_of(trial.spec->target)].push_back(trial.id);
+      pending_[platform_of(trial.spec->target)].push_back(trial.id);
     } else {
       retries_.push_back(trial.id);
     }
@@ -80,7 +87,7 @@ void Farm::submit(const Submit& event) {
     const TrialId id = submission.trial;
     trials_[id] = {.id = id, .spec = submission.spec, .pending_since = now_};
     open_[submission.spec->job]++;
-    pending_[backend_of(submission.spec->target)].push_back(id);
+    pending_[platform_of(submission.spec->target)].push_back(id);
   }
 }
 
@@ -98,8 +105,8 @@ void Farm::cancel(JobId job) {
 // --- trials out to workers
 
 bool Farm::serves(const Worker& worker, const Trial& trial) const {
-  const std::string backend = backend_of(trial.spec->target);
-  return std::find(worker.backends.begin(), worker.backends.end(), backend) != worker.backends.end();
+  const std::string platform = platform_of(trial.spec->target);
+  return std::find(worker.platforms.begin(), worker.platforms.end(), platform) != worker.platforms.end();
 }
 
 /// A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk.
@@ -129,8 +136,8 @@ TrialId Farm::take_pending(const Worker& worker) {
       ++it;
     }
   }
-  for (const std::string& backend : worker.backends) {
-    const auto queue = pending_.find(backend);
+  for (const std::string& platform : worker.platforms) {
+    const auto queue = pending_.find(platform);
     if (queue == pending_.end()) continue;
     while (!queue->second.empty()) {
       const TrialId id = queue->second.front();
@@ -291,8 +298,8 @@ std::vector<std::string> Farm::unserved() const {
     const bool wanted =
         std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); });
     const bool served = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
-      const auto& backends = entry.second.backends;
-      return std::find(backends.begin(), backends.end(), pending.first) != backends.end();
+      const auto& platforms = entry.second.platforms;
+      return std::find(platforms.begin(), platforms.end(), pending.first) != platforms.end();
     });
     if (wanted && !served) result.push_back(pending.first);
   }

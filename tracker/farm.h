@@ -86,7 +86,7 @@ struct FarmStatus {
   size_t pending = 0, leased = 0, room = 0;
   uint32_t slots = 0;  // leases all workers together are willing to hold
   std::vector<WorkerStatus> workers;
-  std::vector<std::string> unserved;  // backends of pending trials that no worker up serves
+  std::vector<std::string> unserved;  // platforms of pending trials that no worker up is
 };
 
 class Farm {
@@ -112,7 +112,7 @@ class Farm {
   };
   struct Worker {
     std::string name, device, key;
-    std::vector<std::string> backends;
+    std::vector<std::string> backends, platforms;  // platforms: each backend alone and with the architecture
     uint32_t slots = 0;
     Time heard{0};
     std::set<LeaseId> leases;
@@ -175,13 +175,14 @@ class Farm {
   std::deque<std::string> named_;            // in the order they came
   std::set<std::string> suspects_;           // names among them that get no more leases
   std::unordered_map<JobId, size_t> open_;
-  std::map<std::string, std::deque<TrialId>> pending_;  // by backend, never tried; may name closed trials
+  std::map<std::string, std::deque<TrialId>> pending_;  // by platform, never tried; may name closed trials
   std::list<TrialId> retries_;                          // tried before; few, so searched in order
   std::deque<LeaseId> recent_;                          // recorded lately, oldest first
   std::set<LeaseId> recent_set_;
 };
 
-/// What a target text starts with: "cpu" of "cpu:mcpu=...".
-std::string backend_of(const std::string& target);
+/// What a worker must be to run code for a target: "cpu/aarch64" of "cpu:triple=aarch64-linux-gnu,...", "cpu"
+/// of one that names no architecture.
+std::string platform_of(const std::string& target);
 
 }  // namespace lathe::tracker

@@ -1,6 +1,8 @@
 // What workers say to the farm, and what it makes of it.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
@@ -9,6 +11,19 @@ namespace lathe::tracker {
 
 using namespace defaults;
 using Verdict = wire::ResultAck::Verdict;
+
+namespace {
+/// A worker that does not say its architecture takes what names none.
+std::vector<std::string> platforms_of(const wire::Hello& hello) {
+  const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
+  const auto architecture = device.is_object() ? device.find("architecture") : device.end();
+  std::vector<std::string> platforms = hello.backends;
+  if (device.is_object() && architecture != device.end() && architecture->is_string())
+    for (const std::string& backend : hello.backends)
+      platforms.push_back(fmt::format("{}/{}", backend, architecture->get<std::string>()));
+  return platforms;
+}
+}  // namespace
 
 void Farm::receive(const Received& event) {
   const Peer& peer = event.peer;
@@ -89,6 +104,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.key = key;
   worker.device = hello.device;
   worker.backends = hello.backends;
+  worker.platforms = platforms_of(hello);
   worker.heard = now_;
   send(peer, wire::Welcome{version, epoch_});
   for (LeaseId id : hello.holding) adopt(peer, worker, id);

@@ -6,6 +6,7 @@
 
 #include "core/support/error.h"
 #include "core/support/statistics.h"
+#include "core/support/text.h"
 #include "tracker/confirm.h"
 #include "tuner/whole_model.h"
 
@@ -87,6 +88,7 @@ class FarmMeasurer final : public tuner::Measurer {
       answers.push_back(std::move(answer));
     }
     if (!answers.empty()) patience_.answered();
+    if (answers.empty() && !waiting_.empty()) complain();
     if (!waiting_.empty() && patience_.is_over(farm_)) {
       farm_.cancel(static_cast<JobId>(job_));
       waiting_.clear();
@@ -99,6 +101,24 @@ class FarmMeasurer final : public tuner::Measurer {
   size_t capacity() const override { return std::max<size_t>(2 * farm_.status().slots, 16); }
 
  private:
+  /// Says so when for a while no worker could take what waits.
+  void complain() {
+    constexpr auto kAwhile = std::chrono::seconds(4);
+    const auto now = std::chrono::steady_clock::now();
+    if (complained_ || !request_.say) return;
+    const std::vector<std::string> unserved = farm_.status().unserved;
+    if (unserved.empty()) {
+      unserved_since_ = {};
+    } else if (unserved_since_ == std::chrono::steady_clock::time_point{}) {
+      unserved_since_ = now;
+    } else if (now - unserved_since_ > kAwhile) {
+      complained_ = true;
+      request_.say(
+          fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
+                      join_text(unserved, " or ")));
+    }
+  }
+
   /// Another job may have accepted what is too far off for this one.
   void recall(tuner::Measured pending, int64_t measurement) {
     for (const db::Measurement& known : store_.history(workloads_[pending.task], target_)) {
@@ -119,6 +139,8 @@ class FarmMeasurer final : public tuner::Measurer {
   std::unordered_map<TrialId, tuner::Measured> waiting_;
   std::vector<tuner::Measured> recalled_;
   JobDisturbance disturbance_;
+  std::chrono::steady_clock::time_point unserved_since_;
+  bool complained_ = false;
 };
 
 struct Rows {

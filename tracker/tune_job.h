@@ -28,6 +28,7 @@ struct TuneRequest {
   std::string options = "{}";                   // JSON: what `tune resume` needs to make the tasks again
   std::optional<db::JobId> resume;              // go on with this job
   std::shared_ptr<const MachineModel> machine;  // what the search decides by; null: the target's row
+  std::function<void(const std::string&)> say;  // what a person should know, once; may be empty
   double patience = 30;  // seconds; when the time is over, a farm without workers is waited for this long
 };
 

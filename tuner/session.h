@@ -108,7 +108,7 @@ class Session {
   /// when it is damaged or of a version whose features differ.
   void know_model(const std::string& saved);
   /// Spends the budget, or ends before when there is nothing left to gain. `on_change` is called after each
-  /// batch of answers; `stop` ends the job early (what is in flight is waited for).
+  /// batch of answers; `stop` ends the job early (what is in flight stays open).
   void run(const OnChange& on_change, const std::function<bool()>& stop);
 
   SessionStatus status() const;

@@ -25,7 +25,7 @@ class StatusLine {
                                    status.workers.size(), status.slots, status.pending, status.leased);
     for (const std::string& backend : status.unserved)
       line += fmt::format(
-          "; no worker serves {}: start one with `tune worker --tracker ...` on such a machine", backend);
+          "; no worker is {}: start one with `tune worker --tracker ...` on such a machine", backend);
     if (line != last_) fmt::print(stderr, "{}\n", line);
     last_ = std::move(line);
   }

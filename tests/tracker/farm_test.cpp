@@ -328,6 +328,25 @@ TEST(Farm, TakesSoManyWorkers) {
   EXPECT_EQ(b.farm->status(b.now).workers.size(), defaults::kWorkersLimit);
 }
 
+TEST(Farm, ATrialWaitsForItsPlatform) {
+  Bench b;
+  const auto join = [&](const Peer& peer, const std::string& architecture) {
+    b.say(peer, wire::Hello{.worker = peer,
+                            .device = fmt::format(R"({{"architecture":"{}"}})", architecture),
+                            .backends = {"cpu"}});
+    b.say(peer, wire::Credit{2});
+  };
+  join("here", "x86_64");
+  b.submit(1, "cpu:triple=aarch64-linux-gnu,mcpu=cortex-a72");
+  EXPECT_THAT(b.sent<wire::Lease>("here"), IsEmpty());
+  EXPECT_THAT(b.farm->status(b.now).unserved, ElementsAre("cpu/aarch64"));
+  b.submit(1, "cpu:triple=x86_64-pc-linux-gnu");
+  EXPECT_THAT(b.sent<wire::Lease>("here"), SizeIs(1));
+  join("board", "aarch64");
+  EXPECT_THAT(b.sent<wire::Lease>("board"), SizeIs(1));
+  EXPECT_THAT(b.farm->status(b.now).unserved, IsEmpty());
+}
+
 /// A time below any machine's was not measured: it is not recorded, and who sent it gets nothing more.
 TEST(Farm, BelievesNoImpossibleTimes) {
   Bench b;

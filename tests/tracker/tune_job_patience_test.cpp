@@ -1,6 +1,8 @@
 // Jobs on a farm that nobody works for.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/tir/text.h"
@@ -19,24 +21,31 @@ class SilentFarm final : public FarmClient {
     for (Submission& answer : answers) answer.trial = ++trials;
     return answers;
   }
-  std::vector<Finished> poll(JobId, std::chrono::milliseconds) override { return {}; }
+  std::vector<Finished> poll(JobId, std::chrono::milliseconds) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return {};
+  }
   size_t in_flight(JobId) override { return cancelled ? 0 : trials; }
-  FarmStatus status() override { return {}; }
+  FarmStatus status() override { return {.unserved = unserved}; }
   void cancel(JobId) override { cancelled = true; }
 
   TrialId trials = 0;
   bool cancelled = false;
+  std::vector<std::string> unserved;
 };
 
-TuneResult tune(SilentFarm& farm, double seconds) {
+TuneResult tune(
+    SilentFarm& farm, double seconds, const std::function<bool()>& stop = [] { return false; },
+    const std::function<void(const std::string&)>& say = {}) {
   TemporaryFolder folder;
   db::Store store(folder / "tuning.db");
   tir::Func workload = tir::canonical(schedule::dense(1, 64, 256, kFloat32));
   tuner::Task task{"dense", workload, tir::print(workload), tir::workload_digest(workload), 1, 1e6, 1e4};
   TuneRequest request{.model = "dense", .target = to_text(schedule::avx512_target()), .seconds = seconds};
   request.patience = 0.2;
+  request.say = say;
   return run_tune_job(
-      request, std::span(&task, 1), store, farm, [](const tuner::SessionStatus&) {}, [] { return false; });
+      request, std::span(&task, 1), store, farm, [](const tuner::SessionStatus&) {}, stop);
 }
 
 TEST(TuneJobPatience, AJobWhoseTimeIsOverDoesNotWaitForWorkersThatAreGone) {
@@ -46,6 +55,19 @@ TEST(TuneJobPatience, AJobWhoseTimeIsOverDoesNotWaitForWorkersThatAreGone) {
   EXPECT_TRUE(farm.cancelled);
   EXPECT_FALSE(result.interrupted);
   EXPECT_EQ(result.winners.at(0).seconds, 0);
+}
+
+TEST(TuneJobPatience, SaysWhatNoWorkerCanRunAndStopsWithoutWaiting) {
+  SilentFarm farm;
+  farm.unserved = {"cpu/aarch64"};
+  std::string said;
+  const auto start = std::chrono::steady_clock::now();
+  TuneResult result = tune(
+      farm, 0, [&] { return !said.empty(); }, [&](const std::string& line) { said += line; });
+  EXPECT_EQ(said, "no worker is cpu/aarch64: start one with `tune worker --tracker ...` on such a machine");
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_FALSE(farm.cancelled) << "the job can be resumed";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
 }
 
 }  // namespace

@@ -174,14 +174,15 @@ TEST(Session, FailuresAreCountedAndLeaveTheRestAlone) {
   EXPECT_EQ(status.model_seconds, 0);
 }
 
-TEST(Session, StopsWhenAskedAndWaitsForWhatIsInFlight) {
+TEST(Session, StopsWhenAskedWithoutWaitingForWhatIsInFlight) {
   std::vector<Task> tasks = two_tasks();
   FakeMeasurer measurer(tasks);
   Session session(tasks, avx512_target(), measurer, {.trials = 1000});
   session.run(kQuiet, [&] { return session.status().trials >= 20; });
-  EXPECT_EQ(measurer.in_flight(), 0u);
-  EXPECT_EQ(session.status().trials, static_cast<int64_t>(measurer.measured.size()));
-  EXPECT_LT(session.status().trials, 100);
+  EXPECT_GT(measurer.in_flight(), 0u);
+  EXPECT_EQ(session.status().trials + static_cast<int64_t>(measurer.in_flight()),
+            static_cast<int64_t>(measurer.measured.size()));
+  EXPECT_LT(session.status().trials, 40);
 }
 
 TEST(Session, EndsWhenTheTimeIsSpent) {
