@@ -130,7 +130,8 @@ class Examination {
     const bool none = quota == "max" || period <= 0;
     note("quota",
          none ? "none"
-              : fmt::format("{:.2f} cores: threads stand still when it is spent", std::strtod(quota.c_str(), nullptr) / period),
+              : fmt::format("{:.2f} cores: threads stand still when it is spent",
+                            std::strtod(quota.c_str(), nullptr) / period),
          none ? Verdict::kGood : Verdict::kBad,
          "run outside the control group, or with cpuset instead of a quota");
   }

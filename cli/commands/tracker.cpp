@@ -24,8 +24,8 @@ class StatusLine {
     std::string line = fmt::format("{} workers with {} slots, {} trials waiting, {} leased",
                                    status.workers.size(), status.slots, status.pending, status.leased);
     for (const std::string& backend : status.unserved)
-      line += fmt::format(
-          "; no worker is {}: start one with `tune worker --tracker ...` on such a machine", backend);
+      line += fmt::format("; no worker is {}: start one with `tune worker --tracker ...` on such a machine",
+                          backend);
     if (line != last_) fmt::print(stderr, "{}\n", line);
     last_ = std::move(line);
   }
