@@ -146,13 +146,14 @@ void check(const TuneJob& job) {
 /// The only worker of a job that does not listen is this machine.
 void require_worker_here(const Target& target) {
   const std::string platform = tracker::platform_of(to_text(target)),
-                    here = "cpu/" + worker::probe_device().architecture;
-  if (platform != here && platform != "cpu")
+                    here = tracker::platform_name(target.kind, worker::probe_device().architecture);
+  if (platform != here)
     throw Unfit(
         fmt::format("no worker is {}, for this machine is {}\n"
                     "  hint: with --listen tcp://HOST:PORT workers of such machines join the job",
                     platform, here));
 }
+
 }  // namespace
 
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {

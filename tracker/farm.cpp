@@ -16,7 +16,17 @@ std::string platform_of(const std::string& target) {
   const size_t triple = target.find(kTriple);
   if (triple == std::string::npos) return backend;
   const size_t start = triple + kTriple.size();
-  return fmt::format("{}/{}", backend, target.substr(start, target.find_first_of("-,", start) - start));
+  return platform_name(backend, target.substr(start, target.find_first_of("-,", start) - start));
+}
+
+std::string platform_name(const std::string& backend, const std::string& architecture) {
+  return fmt::format("{}/{}", backend, architecture);
+}
+
+std::string unserved_text(const FarmStatus& status) {
+  if (status.unserved.empty()) return "";
+  return fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
+                     join_text(status.unserved, " or "));
 }
 
 namespace {

@@ -173,7 +173,7 @@ class Farm {
   std::map<Peer, Worker> workers_;
   std::map<std::string, std::string> keys_;  // by name of a worker: the first that came with it
   std::deque<std::string> named_;            // in the order they came
-  std::set<std::string> suspects_;           // names among them that get no more leases
+  std::set<std::string> suspects_;           // keys that get no more leases; without keys, names
   std::unordered_map<JobId, size_t> open_;
   std::map<std::string, std::deque<TrialId>> pending_;  // by platform, never tried; may name closed trials
   std::list<TrialId> retries_;                          // tried before; few, so searched in order
@@ -184,5 +184,9 @@ class Farm {
 /// What a worker must be to run code for a target: "cpu/aarch64" of "cpu:triple=aarch64-linux-gnu,...", "cpu"
 /// of one that names no architecture.
 std::string platform_of(const std::string& target);
+std::string platform_name(const std::string& backend, const std::string& architecture);
+
+/// What to do about trials that no worker up can take, as people read it; "" when there are none.
+std::string unserved_text(const FarmStatus& status);
 
 }  // namespace lathe::tracker

@@ -20,7 +20,7 @@ std::vector<std::string> platforms_of(const wire::Hello& hello) {
   std::vector<std::string> platforms = hello.backends;
   if (device.is_object() && architecture != device.end() && architecture->is_string())
     for (const std::string& backend : hello.backends)
-      platforms.push_back(fmt::format("{}/{}", backend, architecture->get<std::string>()));
+      platforms.push_back(platform_name(backend, architecture->get<std::string>()));
   return platforms;
 }
 }  // namespace
@@ -65,7 +65,7 @@ bool Farm::owns_name(const std::string& name, const std::string& key) {
     if (oldest == name || is_connected(oldest))
       named_.push_back(oldest);
     else
-      keys_.erase(oldest), suspects_.erase(oldest);
+      keys_.erase(oldest), suspects_.erase(oldest);  // a key stays suspect
   }
   return true;
 }
@@ -89,9 +89,11 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   if ((known != workers_.end() && known->second.key != key) || !owns_name(hello.worker, key))
     return refuse(wire::Refusal::Code::kNameTaken,
                   fmt::format("the name `{}` belongs to a worker with another key", hello.worker));
-  if (suspects_.contains(hello.worker))
-    return refuse(wire::Refusal::Code::kSuspect,
-                  fmt::format("the worker `{}` sent a result that cannot be", hello.worker));
+  if (suspects_.contains(key.empty() ? hello.worker : key))
+    return refuse(
+        wire::Refusal::Code::kSuspect,
+        fmt::format("{} sent a result that cannot be",
+                    key.empty() ? fmt::format("the worker `{}`", hello.worker) : "a worker of this key"));
   // The same name from another process: the worker was restarted, and what its last life held is lost with
   // it.
   std::vector<Peer> former;
@@ -185,12 +187,19 @@ bool Farm::believes(const Trial& trial, const wire::Result& result) const {
                      [&](float sample) { return sample >= trial.spec->fastest_seconds; });
 }
 
-/// A worker that says what cannot be is believed nothing more: its leases go to others, who are not blamed.
+/// Who says what cannot be is believed nothing more: the leases of this worker, and of all of its key, go to
+/// others, without blame for their candidates.
 void Farm::suspect(const Peer& peer, const std::string& reason) {
-  suspects_.insert(workers_.at(peer).name);
-  send(peer,
-       wire::Refusal{wire::Refusal::Code::kSuspect, fmt::format("a result that cannot be: {}", reason)});
-  forget_worker(peer, /*lost=*/false);
+  const std::string key = workers_.at(peer).key;
+  suspects_.insert(key.empty() ? workers_.at(peer).name : key);
+  std::vector<Peer> suspected;
+  for (const auto& [other, worker] : workers_)
+    if (other == peer || (!key.empty() && worker.key == key)) suspected.push_back(other);
+  for (const Peer& other : suspected) {
+    send(other,
+         wire::Refusal{wire::Refusal::Code::kSuspect, fmt::format("a result that cannot be: {}", reason)});
+    forget_worker(other, /*lost=*/false);
+  }
 }
 
 void Farm::on(const Peer& peer, const wire::Drain& drain) {

@@ -70,6 +70,13 @@ class Handshakes {
   zmq::socket_t events_;
 };
 
+/// 32 bytes as 40 characters; "" for others.
+std::string text_of_key(const std::string& raw) {
+  char text[41] = "";
+  if (raw.size() == 32) zmq_z85_encode(text, reinterpret_cast<const uint8_t*>(raw.data()), raw.size());
+  return text;
+}
+
 /// Answers ZeroMQ's question who may connect (ZAP, RFC 27): the keys of the list.
 class Gatekeeper {
  public:
@@ -112,11 +119,11 @@ class Gatekeeper {
       // version, request id, domain, address, identity, mechanism, credentials
       const bool known = request.size() == 7 && request[5] == "CURVE" && allowed_.contains(request[6]);
       const std::string id = request.size() > 1 ? request[1] : "";
-      if (!known && request.size() == 7) refuse(request[3], request[6]);
-      char name[41] = "";  // the key is who the messages that follow are from
-      if (known) zmq_z85_encode(name, reinterpret_cast<const uint8_t*>(request[6].data()), 32);
-      const std::string reply[] = {"1.0", id, known ? "200" : "400", known ? "" : "key not in the allow-list",
-                                   name,  ""};
+      const std::string key = request.size() == 7 ? text_of_key(request[6]) : "";
+      if (!known && !key.empty()) refuse(request[3], key);
+      // The user's id, which the messages that follow carry: the key.
+      const std::string reply[] = {
+          "1.0", id, known ? "200" : "400", known ? "" : "key not in the allow-list", known ? key : "", ""};
       for (size_t i = 0; i < 6; ++i)
         socket_.send(zmq::buffer(reply[i]), i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
     }
@@ -124,10 +131,8 @@ class Gatekeeper {
 
   void refuse(const std::string& address, const std::string& key) {
     constexpr size_t kMost = 64;  // between two calls of take_refused
-    char name[41] = "";
-    if (key.size() == 32) zmq_z85_encode(name, reinterpret_cast<const uint8_t*>(key.data()), 32);
     std::lock_guard lock(mutex_);
-    if (refused_.size() < kMost) refused_.insert(fmt::format("{}: the key {} is not listed", address, name));
+    if (refused_.size() < kMost) refused_.insert(fmt::format("{}: the key {} is not listed", address, key));
   }
 
   std::set<std::string> allowed_;
@@ -186,16 +191,11 @@ bool is_local(const std::string& endpoint) {
 
 // --- the tracker's end
 
-struct Server::Sockets {
+struct Server::Sockets {  // the last one ends first
   zmq::context_t context;
   std::unique_ptr<Gatekeeper> gatekeeper;
   std::unique_ptr<zmq::socket_t> router;
   std::unique_ptr<Handshakes> handshakes;
-  ~Sockets() {
-    handshakes.reset();
-    router.reset();
-    gatekeeper.reset();
-  }
 };
 
 Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& keys)
@@ -272,11 +272,10 @@ std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int desc
 
 // --- a worker's end
 
-struct Client::Sockets {
+struct Client::Sockets {  // the last one ends first
   zmq::context_t context;
   std::unique_ptr<zmq::socket_t> dealer;
   std::unique_ptr<Handshakes> handshakes;
-  ~Sockets() { handshakes.reset(); }
 };
 
 Client::Client(std::string endpoint, std::string peer, std::optional<ClientKeys> keys)

@@ -110,8 +110,10 @@ class StoreJournal final : public Journal {
   JournalState start() override {
     if (!only_)
       claims_.claim_all();
+    else if (*only_ == 0)
+      claims_.claim_new();
     else
-      *only_ == 0 ? claims_.claim_new() : claim(*only_);
+      claim(*only_);
     epoch_ = store_.begin_epoch();
     JournalState state{.epoch = static_cast<uint64_t>(epoch_)};
     for (const db::Trial& trial : store_.open_trials()) {
@@ -204,7 +206,9 @@ class StoreJournal final : public Journal {
                            .compiler = compiler,
                            .revision = revision};
     if (!r.device.empty()) result.device = device_id(r.worker, r.device);
-    if (store_.record({&result, 1})[0] == db::Recorded::kStale) refused_.push_back(r.result.lease);
+    const db::Recorded recorded = store_.record({&result, 1})[0];
+    if (recorded == db::Recorded::kStale || recorded == db::Recorded::kUnknown)
+      refused_.push_back(r.result.lease);
   }
 
   void write(const Cancelled& r) { store_.cancel_trial(static_cast<db::TrialId>(r.trial)); }

@@ -6,7 +6,6 @@
 
 #include "core/support/error.h"
 #include "core/support/statistics.h"
-#include "core/support/text.h"
 #include "tracker/confirm.h"
 #include "tuner/whole_model.h"
 
@@ -106,16 +105,14 @@ class FarmMeasurer final : public tuner::Measurer {
     constexpr auto kAwhile = std::chrono::seconds(4);
     const auto now = std::chrono::steady_clock::now();
     if (complained_ || !request_.say) return;
-    const std::vector<std::string> unserved = farm_.status().unserved;
+    const std::string unserved = unserved_text(farm_.status());
     if (unserved.empty()) {
       unserved_since_ = {};
     } else if (unserved_since_ == std::chrono::steady_clock::time_point{}) {
       unserved_since_ = now;
     } else if (now - unserved_since_ > kAwhile) {
       complained_ = true;
-      request_.say(
-          fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
-                      join_text(unserved, " or ")));
+      request_.say(unserved);
     }
   }
 

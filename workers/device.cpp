@@ -13,16 +13,10 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "workers/system_files.h"
 
 namespace lathe::worker {
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 /// The value of the first line "key : value" of /proc/cpuinfo with one of these keys.
 std::string cpuinfo(const std::set<std::string>& keys) {

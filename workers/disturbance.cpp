@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <limits>
 #include <set>
 #include <sstream>
 #include <string>
+
+#include "workers/system_files.h"
 
 namespace lathe::worker {
 namespace {
@@ -84,11 +85,6 @@ double stolen_seconds(std::string_view proc_stat, std::span<const int> cpus) {
   return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-double stolen_seconds(std::span<const int> cpus) {
-  std::ifstream file("/proc/stat");
-  std::stringstream text;
-  text << file.rdbuf();
-  return stolen_seconds(text.str(), cpus);
-}
+double stolen_seconds(std::span<const int> cpus) { return stolen_seconds(whole_text("/proc/stat"), cpus); }
 
 }  // namespace lathe::worker

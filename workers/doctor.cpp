@@ -1,32 +1,86 @@
 #include "workers/doctor.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
+#include "core/runtime/cores.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "workers/confine.h"
+#include "workers/system_files.h"
 
 namespace lathe::worker {
 namespace {
 
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
+constexpr Verdict note_if(bool is_so) { return is_so ? Verdict::kNote : Verdict::kGood; }
+constexpr Verdict bad_if(bool is_so) { return is_so ? Verdict::kBad : Verdict::kGood; }
+
+struct Judgement {
+  std::string found;
+  Verdict verdict = Verdict::kGood;
+};
+
+/// A line of one file and what it means; of several rows of one check the first whose file exists counts.
+struct Check {
+  const char *name, *path;
+  Judgement (*judge)(const std::string& line);
+  const char* fix;
+};
+
+Judgement boost(bool on) {
+  return {on ? "on: the clock varies with heat and other cores" : "off", note_if(on)};
 }
 
-std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+/// The choice in brackets: "always [madvise] never".
+std::string chosen(const std::string& choices) {
+  const size_t open = choices.find('['), close = choices.find(']');
+  return open == std::string::npos || close < open ? choices : choices.substr(open + 1, close - open - 1);
+}
+
+constexpr Check kChecks[] = {
+    {"boost", "/sys/devices/system/cpu/cpufreq/boost",
+     [](const std::string& line) { return boost(line == "1"); },
+     "echo 0 > /sys/devices/system/cpu/cpufreq/boost"},
+    {"boost", "/sys/devices/system/cpu/intel_pstate/no_turbo",
+     [](const std::string& line) { return boost(line == "0"); },
+     "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"},
+    {"threads of a core", "/sys/devices/system/cpu/smt/active",
+     [](const std::string& line) {
+       return Judgement{line == "1" ? "several" : "one", note_if(line == "1")};
+     },
+     "echo off > /sys/devices/system/cpu/smt/control"},
+    {"random addresses", "/proc/sys/kernel/randomize_va_space",
+     [](const std::string& line) {
+       const bool on = line != "0";
+       return Judgement{on ? "on: each process lies elsewhere in the caches" : "off", note_if(on)};
+     },
+     "setarch -R tune ..."},
+    {"huge pages", "/sys/kernel/mm/transparent_hugepage/enabled",
+     [](const std::string& line) {
+       return Judgement{chosen(line), note_if(chosen(line) == "never")};
+     },
+     "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"},
+    {"clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+     [](const std::string& line) {
+       return Judgement{line, bad_if(line == "hpet" || line == "acpi_pm" || line == "jiffies")};
+     },
+     "boot with clocksource=tsc tsc=reliable"},
+    {"counters", "/proc/sys/kernel/perf_event_paranoid",
+     [](const std::string& line) {
+       const bool kept = std::atoi(line.c_str()) > 2;
+       return Judgement{kept ? "kept from users" : "readable", note_if(kept)};
+     },
+     "sysctl kernel.perf_event_paranoid=2"},
+};
 
 class Examination {
  public:
@@ -34,120 +88,70 @@ class Examination {
 
   std::vector<Finding> run(const ForeignLoad& load) {
     governor();
-    boost();
-    threads_of_cores();
+    for (const Check& check : kChecks) judge(check);
     isolated();
-    addresses();
-    huge_pages();
-    clock();
     quota();
-    counters();
-    confinement();
-    note("other programs", percent(load.busy) + " of the cores",
-         load.busy > 0.1 ? Verdict::kBad : Verdict::kGood, "stop them, or measure when they are done");
-    note("stolen by the host", percent(load.stolen) + " of the cores",
-         load.stolen > 0.02 ? Verdict::kBad : Verdict::kGood, "a machine, or cores, of one's own");
+    const std::string missing = missing_confinement();
+    add("sandbox", {missing.empty() ? "complete" : "lacks " + missing, bad_if(!missing.empty())},
+        "a newer kernel, or one built with it");
+    add("other programs", {share(load.busy), bad_if(load.busy > 0.1)},
+        "stop them, or measure when they are done");
+    add("stolen by the host", {share(load.stolen), bad_if(load.stolen > 0.02)},
+        "a machine, or cores, of one's own");
     return std::move(findings_);
   }
 
  private:
-  std::string read(const std::string& path) const { return first_line(root_ + path); }
-
-  void note(const char* check, std::string found, Verdict verdict, std::string fix) {
-    if (verdict == Verdict::kGood) fix.clear();
-    findings_.push_back({check, std::move(found), verdict, std::move(fix)});
+  static std::string share(double of_the_cores) {
+    return fmt::format("{:.1f}% of the cores", 100 * of_the_cores);
   }
-  void untold(const char* check) { note(check, "the system does not say", Verdict::kGood, ""); }
+
+  void add(const char* check, Judgement judgement, const char* fix) {
+    findings_.push_back({check, std::move(judgement.found), judgement.verdict,
+                         judgement.verdict == Verdict::kGood ? "" : fix});
+  }
+  void add_untold(const char* check) { add(check, {"the system does not say"}, ""); }
+
+  void judge(const Check& check) {
+    const bool again = !findings_.empty() && findings_.back().check == check.name;
+    const std::string line = first_line(root_ + check.path);
+    if (line.empty()) {
+      if (!again) add_untold(check.name);
+      return;
+    }
+    if (again) findings_.pop_back();
+    add(check.name, check.judge(line), check.fix);
+  }
 
   void governor() {
     std::map<std::string, int> governors;
     for (int cpu = 0;; ++cpu) {
-      const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}", cpu);
-      if (!std::filesystem::exists(root_ + folder)) break;
-      if (std::string name = read(folder + "/cpufreq/scaling_governor"); !name.empty()) ++governors[name];
+      const std::string folder = fmt::format("{}/sys/devices/system/cpu/cpu{}", root_, cpu);
+      if (!std::filesystem::exists(folder)) break;
+      if (std::string name = first_line(folder + "/cpufreq/scaling_governor"); !name.empty())
+        ++governors[name];
     }
-    if (governors.empty()) return untold("governor");
+    if (governors.empty()) return add_untold("governor");
     std::vector<std::string> names;
     for (const auto& [name, count] : governors) names.push_back(name);
-    const bool fixed = names == std::vector<std::string>{"performance"};
-    note("governor", join_text(names, ", "), fixed ? Verdict::kGood : Verdict::kBad,
-         "cpupower frequency-set -g performance");
+    add("governor", {join_text(names, ", "), bad_if(names != std::vector<std::string>{"performance"})},
+        "cpupower frequency-set -g performance");
   }
 
-  void boost() {
-    const std::string boost = read("/sys/devices/system/cpu/cpufreq/boost"),
-                      no_turbo = read("/sys/devices/system/cpu/intel_pstate/no_turbo");
-    if (boost.empty() && no_turbo.empty()) return untold("boost");
-    const bool on = boost == "1" || no_turbo == "0";
-    note("boost", on ? "on: the clock varies with heat and other cores" : "off",
-         on ? Verdict::kNote : Verdict::kGood,
-         no_turbo.empty() ? "echo 0 > /sys/devices/system/cpu/cpufreq/boost"
-                          : "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo");
-  }
-
-  void threads_of_cores() {
-    const std::string active = read("/sys/devices/system/cpu/smt/active");
-    if (active.empty()) return untold("threads of a core");
-    note("threads of a core", active == "1" ? "several" : "one",
-         active == "1" ? Verdict::kNote : Verdict::kGood, "echo off > /sys/devices/system/cpu/smt/control");
-  }
-
+  /// No line means that there are none.
   void isolated() {
-    const std::string cpus = read("/sys/devices/system/cpu/isolated");
-    note("isolated cores", cpus.empty() ? "none" : cpus, cpus.empty() ? Verdict::kNote : Verdict::kGood,
-         "boot with isolcpus=LIST and run with taskset -c LIST");
-  }
-
-  void addresses() {
-    const std::string random = read("/proc/sys/kernel/randomize_va_space");
-    if (random.empty()) return untold("random addresses");
-    note("random addresses", random == "0" ? "off" : "on: each process lies elsewhere in the caches",
-         random == "0" ? Verdict::kGood : Verdict::kNote, "setarch -R tune ...");
-  }
-
-  void huge_pages() {
-    const std::string choices = read("/sys/kernel/mm/transparent_hugepage/enabled");
-    const size_t open = choices.find('['), close = choices.find(']');
-    if (open == std::string::npos || close == std::string::npos) return untold("huge pages");
-    const std::string chosen = choices.substr(open + 1, close - open - 1);
-    note("huge pages", chosen, chosen == "never" ? Verdict::kNote : Verdict::kGood,
-         "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
-  }
-
-  void clock() {
-    const std::string source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    if (source.empty()) return untold("clock");
-    const bool slow = source == "hpet" || source == "acpi_pm" || source == "jiffies";
-    note("clock", source, slow ? Verdict::kBad : Verdict::kGood, "boot with clocksource=tsc tsc=reliable");
+    const std::string cpus = first_line(root_ + "/sys/devices/system/cpu/isolated");
+    add("isolated cores", {cpus.empty() ? "none" : cpus, note_if(cpus.empty())},
+        "boot with isolcpus=LIST and run with taskset -c LIST");
   }
 
   void quota() {
-    std::istringstream limit(read("/sys/fs/cgroup/cpu.max"));
-    std::string quota;
-    double period = 0;
-    limit >> quota >> period;
-    if (quota.empty()) return untold("quota");
-    const bool none = quota == "max" || period <= 0;
-    note("quota",
-         none ? "none"
-              : fmt::format("{:.2f} cores: threads stand still when it is spent",
-                            std::strtod(quota.c_str(), nullptr) / period),
-         none ? Verdict::kGood : Verdict::kBad,
-         "run outside the control group, or with cpuset instead of a quota");
-  }
-
-  void counters() {
-    const std::string level = read("/proc/sys/kernel/perf_event_paranoid");
-    if (level.empty()) return untold("counters");
-    const bool open = std::atoi(level.c_str()) <= 2;
-    note("counters", open ? "readable" : "kept from users", open ? Verdict::kGood : Verdict::kNote,
-         "sysctl kernel.perf_event_paranoid=2");
-  }
-
-  void confinement() {
-    const std::string missing = missing_confinement();
-    note("sandbox", missing.empty() ? "complete" : "lacks " + missing,
-         missing.empty() ? Verdict::kGood : Verdict::kBad, "a newer kernel, or one built with it");
+    const double cores =
+        runtime::cgroup_core_limit(whole_text(root_ + "/proc/self/cgroup"), root_ + "/sys/fs/cgroup");
+    add("quota",
+        {cores > 0 ? fmt::format("{:.2f} cores: threads stand still when it is spent", cores) : "none",
+         bad_if(cores > 0)},
+        "run outside the control group, or with cpuset instead of a quota");
   }
 
   const std::string root_;
@@ -162,20 +166,6 @@ std::vector<double> ticks(const std::string& text) {
   std::vector<double> numbers;
   for (double number; numbers.size() < 8 && stream >> number;) numbers.push_back(number);
   return name == "cpu" && numbers.size() == 8 ? numbers : std::vector<double>();
-}
-
-std::string whole(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-double own_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 }  // namespace
@@ -193,10 +183,11 @@ ForeignLoad foreign_load(const std::string& before, const std::string& after, do
 }
 
 ForeignLoad watch_load(double seconds) {
-  const std::string before = whole("/proc/stat");
-  const double own = own_seconds();
+  const std::string before = whole_text("/proc/stat");
+  const std::clock_t own = std::clock();  // of the processor's time of this process
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  return foreign_load(before, whole("/proc/stat"), own_seconds() - own);
+  return foreign_load(before, whole_text("/proc/stat"),
+                      static_cast<double>(std::clock() - own) / CLOCKS_PER_SEC);
 }
 
 std::vector<Finding> examine(const std::string& root, const ForeignLoad& load) {

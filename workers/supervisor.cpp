@@ -155,20 +155,14 @@ class Supervision {
         (void)!write(gate_, &kGranted, 1);
       }
       const bool still = building && quiet_.obey();
-      const bool crowded = !ended && !building && threads() > most_threads();
-      if (crowded) {
-        tail_ += fmt::format("[killed: more than {} threads]\n", most_threads());
-        reap(/*kill=*/true);
-        drain_errors();
-        return true;
-      }
       const auto now = Clock::now();
       if (!waiting_ && !still) used_ += std::chrono::duration<double>(now - last_).count();
       last_ = now;
       timed_out_ = !ended && used_ > packet_.wall_seconds;
-      if (ended || timed_out_) break;
+      crowded_ = !ended && !building && threads() > most_threads();
+      if (ended || timed_out_ || crowded_) break;
     }
-    reap(timed_out_);
+    reap(timed_out_ || crowded_);
     drain_errors();
     return true;
   }
@@ -235,6 +229,10 @@ class Supervision {
 
   Report::End classify(int32_t& code, std::string& reply) const {
     if (timed_out_) return Report::End::kTimedOut;
+    if (crowded_) {  // as for a call that is not allowed
+      code = SIGSYS;
+      return Report::End::kSignalled;
+    }
     if (WIFSIGNALED(status_)) {
       code = WTERMSIG(status_);
       // The kernel ends one over its CPU limit by SIGXCPU, a second later by SIGKILL.
@@ -254,6 +252,7 @@ class Supervision {
   }
 
   std::string tail() const {
+    if (crowded_) return fmt::format("more than {} threads\n{}", most_threads(), tail_);
     if (written_ <= kStderrTail) return tail_;
     return fmt::format("[{} bytes, the last {}:]\n{}", written_, kStderrTail,
                        tail_.substr(tail_.size() - kStderrTail));
@@ -270,6 +269,7 @@ class Supervision {
   bool window_ = false;   // asked for
   bool waiting_ = false;  // and not yet granted
   bool timed_out_ = false;
+  bool crowded_ = false;  // with threads
   int status_ = 0;
   rusage usage_{};
   std::string tail_;

@@ -23,9 +23,8 @@ class StatusLine {
   void show(const tracker::FarmStatus& status) {
     std::string line = fmt::format("{} workers with {} slots, {} trials waiting, {} leased",
                                    status.workers.size(), status.slots, status.pending, status.leased);
-    for (const std::string& backend : status.unserved)
-      line += fmt::format("; no worker is {}: start one with `tune worker --tracker ...` on such a machine",
-                          backend);
+    if (const std::string unserved = tracker::unserved_text(status); !unserved.empty())
+      line += "; " + unserved;
     if (line != last_) fmt::print(stderr, "{}\n", line);
     last_ = std::move(line);
   }

@@ -86,8 +86,9 @@ class Winograd {
  public:
   Winograd(const Application& a, Convolution convolution, const std::array<int64_t, 2>& tile, int64_t band)
       : a_(a), c_(std::move(convolution)), tile_(tile), band_(band) {
+    const std::array<Filtering, 2> filterings = tile_of(c_, tile[0], tile[1]);
     for (size_t w = 0; w < 2; ++w) {
-      Filtering filtering = tile_of(c_, tile[0], tile[1])[w];
+      const Filtering& filtering = filterings[w];
       if (tile[w] < 1 || filtering.products() > kMostProducts)
         a.fail("tiles of {} outputs of {} taps need {} products, must be from 1 output to {} products",
                tile[w], filtering.taps, filtering.products(), kMostProducts);
@@ -97,10 +98,9 @@ class Winograd {
       step_[w] = tile[w] * filtering.stride;
       tiles_[w] = (c_.windows[w].positions + tile[w] - 1) / tile[w];
     }
-    const std::array<Filtering, 2> filtering = tile_of(c_, tile[0], tile[1]);
     const DataType sum = c_.update->buffer->dtype;
-    data_type_ = stored_type(c_.data->dtype, sum, filtering);
-    weight_type_ = stored_type(c_.weight->dtype, sum, filtering);
+    data_type_ = stored_type(c_.data->dtype, sum, filterings);
+    weight_type_ = stored_type(c_.weight->dtype, sum, filterings);
     order_weight_dims();
     if (band < 1 || band > tiles_[0])
       a.fail("a band has {} rows of tiles, must be 1 to all {}", band, tiles_[0]);

@@ -189,6 +189,7 @@ bool chooses_groups(Schedule& s, const Block& block, const Grouping& groups,
   bool heuristic = policy.decide == Decide::kHeuristic;
   return s[s.sample_categorical({0, 1}, heuristic ? Decision{preferred} : Decision{})] == 1;
 }
+
 /// Groups of products that are packed already, for lanes that do not fill a vector: the constant operand with
 /// zeros for the lanes beyond.
 void fill_lanes(Schedule& s, const Block& block, size_t last, size_t group, int64_t width) {

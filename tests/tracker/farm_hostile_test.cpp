@@ -19,7 +19,7 @@ class Chaos {
     now_ += Time(pick(400));
     switch (pick(12)) {
       case 0:
-        return feed(Submit{journal_.add(1 + pick(2), std::vector<Candidate>(pick(3)))});
+        return feed(Submit{believable(journal_.add(1 + pick(2), std::vector<Candidate>(pick(3))))});
       case 1:
         return feed(Tick{});
       case 2:
@@ -29,7 +29,8 @@ class Chaos {
         if (pick(50) == 0) farm_ = std::make_unique<Farm>(journal_.start(), now_);
         return;
       default:
-        return feed(Received{std::string(1, static_cast<char>('a' + pick(5))), message()});
+        return feed(Received{std::string(1, static_cast<char>('a' + pick(5))), message(),
+                             pick(10) == 0 ? "another key" : ""});
     }
   }
 
@@ -43,6 +44,16 @@ class Chaos {
 
  private:
   uint64_t pick(uint64_t bound) { return random_() % bound; }
+
+  /// Some times are too short for them.
+  static std::vector<Submission> believable(std::vector<Submission> trials) {
+    for (Submission& trial : trials) {
+      TrialSpec spec = *trial.spec;
+      spec.fastest_seconds = 0.5;
+      trial.spec = std::make_shared<TrialSpec>(spec);
+    }
+    return trials;
+  }
 
   void feed(const Event& event) {
     Effects effects;
@@ -86,8 +97,10 @@ class Chaos {
                             .attempt = lease.attempt,
                             .outcome = static_cast<Outcome>(1 + pick(6))};
       default:
-        return wire::Result{
-            .lease = lease.lease, .trial = lease.trial, .attempt = lease.attempt, .samples = {1.0f}};
+        return wire::Result{.lease = lease.lease,
+                            .trial = lease.trial,
+                            .attempt = lease.attempt,
+                            .samples = {pick(500) == 0 ? 0.1f : 1.0f}};
     }
   }
 

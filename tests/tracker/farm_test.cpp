@@ -35,11 +35,12 @@ struct Bench {
         wire::Hello{.worker = name, .device = "{}", .backends = {"cpu"}, .holding = std::move(holding)});
     say(peer, wire::Credit{slots});
   }
-  void submit(int count, const std::string& target = "cpu", JobId job = 1) {
+  void submit(int count, const std::string& target = "cpu", JobId job = 1, double fastest_seconds = 0) {
     std::vector<Submission> trials = journal.add(job, std::vector<Candidate>(count));
     for (Submission& trial : trials) {
       TrialSpec spec = *trial.spec;
       spec.target = target;
+      spec.fastest_seconds = fastest_seconds;
       trial.spec = std::make_shared<TrialSpec>(spec);
     }
     step(Submit{trials});
@@ -351,11 +352,7 @@ TEST(Farm, ATrialWaitsForItsPlatform) {
 TEST(Farm, BelievesNoImpossibleTimes) {
   Bench b;
   b.join("p", "liar", 1);
-  std::vector<Submission> trials = b.journal.add(1, std::vector<Candidate>(1));
-  TrialSpec spec = *trials[0].spec;
-  spec.fastest_seconds = 1e-6;
-  trials[0].spec = std::make_shared<TrialSpec>(spec);
-  b.step(Submit{trials});
+  b.submit(1, "cpu", 1, /*fastest_seconds=*/1e-6);
   wire::Result result = b.ok(b.lease("p"));
   result.samples = {1e-3f, 1e-9f};
   b.say("p", result);
@@ -368,6 +365,29 @@ TEST(Farm, BelievesNoImpossibleTimes) {
   b.join("r", "honest", 1);
   b.say("r", b.ok(b.lease("r")));
   EXPECT_EQ(b.farm->open(1), 0);
+}
+
+/// Under another name neither.
+TEST(Farm, AKeyThatLiedStaysOut) {
+  Bench b;
+  const auto hello = [&](const Peer& peer, const std::string& name, const std::string& key) {
+    b.step(Received{peer, wire::Hello{.worker = name, .device = "{}", .backends = {"cpu"}}, key});
+  };
+  hello("p", "liar", "k");
+  b.step(Received{"p", wire::Credit{1}, "k"});
+  hello("o", "its friend", "k");
+  b.submit(1, "cpu", 1, /*fastest_seconds=*/1e-6);
+  wire::Result result = b.ok(b.lease("p"));
+  result.samples = {1e-9f};
+  b.step(Received{"p", result, "k"});
+  EXPECT_THAT(b.sent<wire::Refusal>("o"), SizeIs(1));
+  EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty());
+  hello("q", "saint", "k");
+  EXPECT_THAT(b.sent<wire::Refusal>("q"),
+              ElementsAre(wire::Refusal{wire::Refusal::Code::kSuspect,
+                                        "a worker of this key sent a result that cannot be"}));
+  hello("r", "other", "l");
+  EXPECT_THAT(b.sent<wire::Welcome>("r"), SizeIs(1));
 }
 
 TEST(Farm, ClosedGivesNoLeases) {

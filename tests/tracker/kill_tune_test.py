@@ -91,13 +91,17 @@ def main():
 
         worker = children(tune.pid, "worker")[0]
 
-        def measuring_child():
+        def kill_measuring_child():
             for supervisor in children(worker, "internal-sandbox", "run"):
                 for child in children(supervisor):
-                    return child
-            return None
+                    try:
+                        os.kill(child, signal.SIGKILL)
+                    except ProcessLookupError:  # it ended between the two looks
+                        continue
+                    return True
+            return False
 
-        os.kill(wait_for("a measuring child", measuring_child), signal.SIGKILL)
+        wait_for("a measuring child", kill_measuring_child)
         print(f"killed a measuring child after {len(job.measured())} results")
         before = job.measured()
         wait_for("results after it", lambda: len(job.measured()) >= len(before) + 3)

@@ -44,6 +44,7 @@ TEST_F(Doctor, KnowsClocksThatVary) {
   EXPECT_EQ(finding("governor").fix, "cpupower frequency-set -g performance");
   put("/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance");
   EXPECT_EQ(finding("governor").verdict, Verdict::kGood);
+  EXPECT_EQ(finding("boost").found, "the system does not say");
   put("/sys/devices/system/cpu/intel_pstate/no_turbo", "0");
   EXPECT_EQ(finding("boost").verdict, Verdict::kNote);
   EXPECT_EQ(finding("boost").fix, "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo");
@@ -58,10 +59,11 @@ TEST_F(Doctor, KnowsWhatElseDisturbs) {
   EXPECT_EQ(finding("random addresses").verdict, Verdict::kNote);
   put("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
   EXPECT_EQ(finding("huge pages").found, "never");
-  put("/sys/fs/cgroup/cpu.max", "150000 100000");
+  put("/proc/self/cgroup", "0::/service/tune");
+  put("/sys/fs/cgroup/service/cpu.max", "150000 100000");
   EXPECT_EQ(finding("quota").found, "1.50 cores: threads stand still when it is spent");
   EXPECT_EQ(finding("quota").verdict, Verdict::kBad);
-  put("/sys/fs/cgroup/cpu.max", "max 100000");
+  put("/sys/fs/cgroup/service/cpu.max", "max 100000");
   EXPECT_EQ(finding("quota").verdict, Verdict::kGood);
   EXPECT_EQ(finding("other programs", {.busy = 0.5}).verdict, Verdict::kBad);
   EXPECT_EQ(finding("stolen by the host", {.stolen = 0.25}).found, "25.0% of the cores");

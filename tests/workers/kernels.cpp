@@ -1,6 +1,7 @@
 // Good and bad kernels with the ABI of generated code: y[i] = a[i] + b[i], 4096 floats.
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -149,6 +150,15 @@ int32_t adds_half_and_spoils(void* const* buffers, void*, const LatheParallel*) 
   const Buffers it(buffers);
   for (int64_t i = 0; i < kSize; ++i) it.y[i] = it.a[i] + it.b[i] / 2;
   it.b[7] = 0;
+  return 0;
+}
+
+/// Would have its reference, and that of those after it, be other numbers (descriptor 6: inputs, then
+/// outputs).
+int32_t rewrites_the_reference(void* const* buffers, void*, const LatheParallel*) {
+  add(Buffers(buffers));
+  const float other[kSize] = {};
+  (void)!pwrite(6, other, sizeof other, 2 * sizeof other);
   return 0;
 }
 

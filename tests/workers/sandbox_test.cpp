@@ -4,11 +4,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,8 +28,10 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/support/unfit.h"
 #include "tests/workers/roles.h"
 #include "tracker/defaults.h"
+#include "workers/confine.h"
 #include "workers/jobs.h"
 #include "workers/measure.h"
 #include "workers/packets.h"
@@ -173,7 +180,7 @@ const Deed kDeeds[] = {
        for (;;) start_thread();
        return std::string();
      },
-     Report::End::kSignalled, SIGKILL},
+     Report::End::kSignalled, SIGSYS},
 };
 
 std::string commit_deed(std::string_view request, Child&) {
@@ -191,18 +198,19 @@ std::string behave(std::string_view request, Child& child) {
   if (request == "write file")
     return std::to_string(open(kOutside.c_str(), O_CREAT | O_WRONLY, 0600) < 0 ? errno : 0);
   if (request == "read file") return std::to_string(open("/etc/passwd", O_RDONLY) < 0 ? errno : 0);
-  // Each of these reached other processes of the same user.
-  if (request == "signal by descriptor") {
-    const bool owned = fcntl(4, F_SETOWN, 1) == 0, chosen = fcntl(4, F_SETSIG, SIGKILL) == 0,
+  // Each of these reached other processes of the same user; the request ends with whose number.
+  if (request.starts_with("signal by descriptor ")) {
+    const int owner = std::stoi(std::string(request.substr(request.rfind(' '))));
+    const bool owned = fcntl(4, F_SETOWN, owner) == 0, chosen = fcntl(4, F_SETSIG, SIGCONT) == 0,
                armed = fcntl(4, F_SETFL, O_ASYNC) == 0;
-    const int owner = 1;
     return fmt::format("{}{}{}{}", owned, chosen, armed, ioctl(4, FIOSETOWN, &owner) == 0);
   }
-  if (request == "move another process") {
+  if (request.starts_with("move ")) {
+    const int moved = std::stoi(std::string(request.substr(request.rfind(' '))));
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(0, &set);
-    return std::to_string(sched_setaffinity(1, sizeof set, &set) == 0);
+    return std::to_string(sched_setaffinity(moved, sizeof set, &set) == 0);
   }
   if (request == "change what it was passed") {
     const int fd = child.descriptors()[0];
@@ -276,8 +284,38 @@ TEST(Sandbox, KeepsFilesAway) {
 TEST(Sandbox, ReachesNoOtherProcess) {
   if (!kConfines) GTEST_SKIP();
   Sandbox sandbox(sandbox_command("decent"));
-  EXPECT_EQ(sandbox.run(task("signal by descriptor")).reply, "falsefalsefalsefalse");
-  EXPECT_EQ(sandbox.run(task("move another process")).reply, "0");
+  sandbox.run(task("echo"));  // which starts the supervisor
+  EXPECT_EQ(sandbox.run(task(fmt::format("signal by descriptor {}", sandbox.supervisor()))).reply,
+            "falsefalsefalsefalse");
+  EXPECT_EQ(sandbox.run(task(fmt::format("move {}", sandbox.supervisor()))).reply, "0");
+}
+
+/// What a kernel without Landlock answers, by a filter of a process that ends with the question.
+TEST(Confinement, IsRequired) {
+  if (!kConfines) GTEST_SKIP();
+  EXPECT_EQ(missing_confinement(), "");
+  for (const char* agreed : {"", "1"}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      setenv("LATHE_UNCONFINED", agreed, 1);
+      sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_landlock_create_ruleset, 0, 1),
+                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+      const sock_fprog program{std::size(code), code};
+      prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+      try {
+        require_confinement();
+        _exit(0);
+      } catch (const Unfit& error) {
+        _exit(std::string(error.what()).starts_with("this system lacks Landlock (Linux 5.13)") ? 4 : 1);
+      }
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), *agreed ? 0 : 4);
+  }
 }
 
 /// References are kept for the candidates that follow.

@@ -3,6 +3,10 @@
 #include <algorithm>
 
 namespace lathe::relay {
+namespace {
+/// Smaller blocks are more instructions, and their vectors lie across cache lines.
+bool is_worthwhile(int64_t less, int64_t more) { return 115 * less < 100 * more; }
+}  // namespace
 
 Blocks::Blocks(const Target& target)
     : lanes_(std::clamp(target.lanes(), 4, 16)), lanes_at_once_(std::clamp(target.lanes_at_once(), 4, 16)) {}
@@ -10,9 +14,6 @@ Blocks::Blocks(const Target& target)
 int64_t Blocks::lanes_paid(int64_t channels, int64_t block) const {
   return round_up(channels, block) / block * round_up(block, lanes_at_once_);
 }
-
-/// Smaller blocks are more instructions, and their vectors lie across cache lines.
-static bool is_worthwhile(int64_t less, int64_t more) { return 115 * less < 100 * more; }
 
 bool Blocks::is_better(int64_t channels, int64_t block, int64_t than) const {
   int64_t paid = lanes_paid(channels, block), paid_else = lanes_paid(channels, than);
