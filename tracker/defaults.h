@@ -37,6 +37,7 @@ inline constexpr size_t kWorkersToRisk = 2;
 inline constexpr size_t kQueueLimit = 100000;
 inline constexpr size_t kRecentLeases = 65536;
 inline constexpr uint32_t kWorkerSlotsLimit = 1024;
+inline constexpr size_t kBuildsFetched = 8;  // by the tracker at once, each held in memory meanwhile
 inline constexpr size_t kWorkersLimit = 1024;
 inline constexpr size_t kNamesRemembered = 4096;  // of workers, with the keys they came with
 
@@ -50,5 +51,12 @@ inline constexpr size_t kTargetLimit = 16 << 10;   // target: LLVM feature lists
 inline constexpr size_t kMessageLimit = 16 << 10;  // error text
 inline constexpr size_t kSamplesLimit = 100000;
 inline constexpr size_t kHoldingLimit = 4096;
+inline constexpr size_t kBlobLimit = 16 << 20;  // a built candidate
+inline constexpr size_t kChunkBytes = 256 << 10;
+
+// Stores of built candidates: the tracker's, on disk, and a runner's, in memory. The least recently used go
+// first.
+inline constexpr uint64_t kTrackerStoreBytes = uint64_t{10} << 30;
+inline constexpr uint64_t kRunnerStoreBytes = 64 << 20;
 
 }  // namespace lathe::defaults

@@ -24,12 +24,20 @@ std::string platform_name(const std::string& backend, const std::string& archite
 }
 
 std::string unserved_text(const FarmStatus& status) {
-  if (status.unserved.empty()) return "";
-  return fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
-                     join_text(status.unserved, " or "));
+  if (!status.unserved.empty())
+    return fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
+                       join_text(status.unserved, " or "));
+  if (!status.unbuilt.empty())
+    return fmt::format("no worker builds for {}: start one with `tune worker --tracker ...` on any machine",
+                       join_text(status.unbuilt, " or "));
+  return "";
 }
 
 namespace {
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 /// Lease ids never repeat: the epoch is in the high half.
 LeaseId lease_id(uint64_t epoch, uint32_t count) { return epoch << 32 | count; }
@@ -48,7 +56,8 @@ std::set<std::string> workers_lost(const std::vector<Grant>& grants) {
 
 }  // namespace
 
-Farm::Farm(JournalState state, Time now) : epoch_(state.epoch), now_(now), last_step_(now) {
+Farm::Farm(JournalState state, Time now, uint64_t store_bytes)
+    : epoch_(state.epoch), now_(now), last_step_(now), builds_(store_bytes) {
   for (OpenTrial& open : state.open) {
     Trial& trial = trials_[open.trial];
     trial = {.id = open.trial, .spec = open.spec, .grants = std::move(open.grants), .pending_since = now};
@@ -114,75 +123,98 @@ void Farm::cancel(JobId job) {
 
 // --- trials out to workers
 
-bool Farm::serves(const Worker& worker, const Trial& trial) const {
+/// What the worker may do about the trial now.
+std::optional<wire::Part> Farm::part_for(const Worker& worker, const Trial& trial) const {
   const std::string platform = platform_of(trial.spec->target);
-  return std::find(worker.platforms.begin(), worker.platforms.end(), platform) != worker.platforms.end();
+  const bool runs = this->runs(worker, trial);
+  if (runs && !worker.runner_only) return wire::Part::kWhole;
+  if (is_built(trial)) return runs ? std::optional(wire::Part::kRun) : std::nullopt;
+  if (contains(worker.builds, platform) && wants_builds(platform)) return wire::Part::kBuild;
+  return std::nullopt;
 }
 
 /// A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk.
 /// When there is none of that kind, or it stays busy for a while, any will do.
 bool Farm::suits(const Trial& trial, const Worker& worker) const {
-  if (!serves(worker, trial)) return false;
+  if (!part_for(worker, trial)) return false;
   const std::set<std::string> lost = workers_lost(trial.grants);
   if (lost.empty() || now_ - trial.pending_since >= kPreferOther) return true;
   const auto preferred = [&](const Worker& candidate) {
-    return candidate.slots > 0 && serves(candidate, trial) &&
+    return candidate.slots > 0 && part_for(candidate, trial) &&
            lost.contains(candidate.name) == (lost.size() >= kWorkersToRisk);
   };
   return preferred(worker) || std::none_of(workers_.begin(), workers_.end(),
                                            [&](const auto& entry) { return preferred(entry.second); });
 }
 
-TrialId Farm::take_pending(const Worker& worker) {
+std::optional<Farm::Offer> Farm::take_pending(const Worker& worker) {
   for (auto it = retries_.begin(); it != retries_.end();) {
     const auto trial = trials_.find(*it);
     if (trial == trials_.end() || trial->second.lease != 0) {  // closed meanwhile by a late result
       it = retries_.erase(it);
     } else if (suits(trial->second, worker)) {
-      const TrialId id = *it;
+      const Offer offer{*it, *part_for(worker, trial->second)};
       retries_.erase(it);
-      return id;
+      return offer;
     } else {
       ++it;
     }
   }
+  // First what others wait for; they want no more than they can take.
+  if (const std::optional<Offer> offer = take_unbuilt(worker)) return offer;
+  const wire::Part part = worker.runner_only ? wire::Part::kRun : wire::Part::kWhole;
   for (const std::string& platform : worker.platforms) {
-    const auto queue = pending_.find(platform);
-    if (queue == pending_.end()) continue;
-    while (!queue->second.empty()) {
-      const TrialId id = queue->second.front();
-      queue->second.pop_front();
-      if (trials_.contains(id)) return id;
-    }
-    pending_.erase(queue);
+    if (const TrialId id = take_ready(platform)) return Offer{id, part};
+    if (worker.runner_only) continue;
+    if (const TrialId id = pop(pending_, platform)) return Offer{id, part};
   }
+  return std::nullopt;
+}
+
+/// The next of the queue that is still open, or 0.
+TrialId Farm::pop(std::map<std::string, std::deque<TrialId>>& queues, const std::string& platform) {
+  const auto queue = queues.find(platform);
+  if (queue == queues.end()) return 0;
+  while (!queue->second.empty()) {
+    const TrialId id = queue->second.front();
+    queue->second.pop_front();
+    if (trials_.contains(id)) return id;
+  }
+  queues.erase(queue);
   return 0;
 }
 
 void Farm::assign() {
-  if (closed_ || (retries_.empty() && pending_.empty())) return;
+  if (closed_ || (retries_.empty() && pending_.empty() && ready_.empty())) return;
   // One lease a worker and round, so that a short queue is spread over all of them.
   for (bool progress = true; progress;) {
     progress = false;
     for (auto& [peer, worker] : workers_) {
       if (worker.leases.size() >= worker.slots) continue;
-      const TrialId id = take_pending(worker);
-      if (id == 0) continue;
-      grant(trials_.at(id), peer);
+      const std::optional<Offer> offer = take_pending(worker);
+      if (!offer) continue;
       progress = true;
+      Trial& trial = trials_.at(offer->trial);
+      if (offer->part != wire::Part::kBuild || !recall_build(trial, worker.revision))
+        grant(trial, peer, offer->part);
     }
   }
 }
 
-void Farm::grant(Trial& trial, const Peer& peer) {
+void Farm::grant(Trial& trial, const Peer& peer, wire::Part part) {
   Worker& worker = workers_.at(peer);
   const LeaseId id = lease_id(epoch_, next_lease_++);
   const uint32_t attempt = static_cast<uint32_t>(trial.grants.size()) + 1;
   trial.grants.push_back({.lease = id, .attempt = attempt, .worker = worker.name});
   trial.lease = id;
   worker.leases.insert(id);
-  leases_[id] = {
-      .trial = trial.id, .peer = peer, .worker = worker.name, .sent = now_, .deadline = now_ + kLeaseLimit};
+  leases_[id] = {.trial = trial.id,
+                 .peer = peer,
+                 .worker = worker.name,
+                 .sent = now_,
+                 .deadline = now_ + kLeaseLimit,
+                 .part = part};
+  if (part == wire::Part::kBuild) building_[platform_of(trial.spec->target)]++;
   effects_->records.push_back(Leased{trial.id, trial.grants.back(), worker.device});
   send_lease(trial, id);
 }
@@ -190,31 +222,64 @@ void Farm::grant(Trial& trial, const Peer& peer) {
 void Farm::send_lease(const Trial& trial, LeaseId id) {
   LeaseState& lease = leases_.at(id);
   lease.sent = now_;
-  send(lease.peer, wire::Lease{.lease = id,
-                               .trial = trial.id,
-                               .attempt = trial.grants.back().attempt,
-                               .limit_ms = static_cast<uint32_t>((lease.deadline - now_).count()),
-                               .workload = *trial.spec->workload,
-                               .trace = trial.spec->trace,
-                               .target = trial.spec->target,
-                               .evaluation = trial.spec->evaluation,
-                               .seed = trial.spec->seed});
+  wire::Lease message{.lease = id,
+                      .trial = trial.id,
+                      .attempt = trial.grants.back().attempt,
+                      .limit_ms = static_cast<uint32_t>((lease.deadline - now_).count()),
+                      .evaluation = trial.spec->evaluation,
+                      .seed = trial.spec->seed,
+                      .part = lease.part};
+  if (lease.part == wire::Part::kRun) {
+    message.artifact = trial.build->artifact;
+    message.reference = trial.build->reference;
+  } else {
+    message.workload = *trial.spec->workload;
+    message.trace = trial.spec->trace;
+    message.target = trial.spec->target;
+  }
+  send(lease.peer, std::move(message));
+}
+
+/// As send_lease, for a lease that its worker does not hold. What it was to run may be gone, with the tracker
+/// that stored it.
+void Farm::renew_lease(LeaseId id) {
+  const LeaseState& lease = leases_.at(id);
+  const Trial& trial = trials_.at(lease.trial);
+  if (lease.part == wire::Part::kRun && !trial.build)
+    release(id, /*lost=*/false);
+  else
+    send_lease(trial, id);
 }
 
 // --- and back
 
-void Farm::release(LeaseId id, bool lost) {
-  const LeaseState lease = leases_.at(id);
-  leases_.erase(id);
-  if (const auto worker = workers_.find(lease.peer); worker != workers_.end())
-    worker->second.leases.erase(id);
-  Trial& trial = trials_.at(lease.trial);
+/// The lease is in force no more.
+void Farm::take_back(LeaseId id) {
+  const auto lease = leases_.find(id);
+  Trial& trial = trials_.at(lease->second.trial);
   CHECK(trial.lease == id && trial.grants.back().lease == id, "trial {} has lost its lease", trial.id);
   trial.lease = 0;
+  if (lease->second.part == wire::Part::kBuild) building_[platform_of(trial.spec->target)]--;
+  if (const auto worker = workers_.find(lease->second.peer); worker != workers_.end())
+    worker->second.leases.erase(id);
+  fetches_.erase(id);
+  leases_.erase(lease);
+}
+
+/// The lease ends without a result.
+Farm::Trial& Farm::end_lease(LeaseId id, bool lost) {
+  Trial& trial = trials_.at(leases_.at(id).trial);
+  take_back(id);
   trial.grants.back().lost = lost;
   trial.pending_since = now_;
-  const size_t times = losses(trial.grants);
   effects_->records.push_back(Released{trial.id, id, lost});
+  return trial;
+}
+
+void Farm::release(LeaseId id, bool lost) {
+  const std::string worker = leases_.at(id).worker;
+  Trial& trial = end_lease(id, lost);
+  const size_t times = losses(trial.grants);
   if (times < kLossesToQuarantine) {
     retries_.push_back(trial.id);
     return;
@@ -226,11 +291,12 @@ void Farm::release(LeaseId id, bool lost) {
                       .outcome = Outcome::kWorkerLost,
                       .message = fmt::format("quarantined: its worker went away {} times ({})", times,
                                              join_text({names.begin(), names.end()}, ", "))};
-  finish(trial, lease.worker, "", std::move(result));
+  finish(trial, worker, "", std::move(result));
 }
 
 void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Result result) {
   Finished record{trial.id, trial.spec->job, std::move(worker), std::move(device), std::move(result)};
+  if (trial.build) record.revision = trial.build->revision;
   remember(record.result.lease);
   effects_->records.push_back(record);
   effects_->finished.push_back(std::move(record));
@@ -238,12 +304,7 @@ void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Re
 }
 
 void Farm::close_trial(Trial& trial) {
-  if (trial.lease != 0) {
-    const auto lease = leases_.find(trial.lease);
-    if (const auto worker = workers_.find(lease->second.peer); worker != workers_.end())
-      worker->second.leases.erase(trial.lease);
-    leases_.erase(lease);
-  }
+  if (trial.lease != 0) take_back(trial.lease);
   if (const auto open = open_.find(trial.spec->job); --open->second == 0) open_.erase(open);
   trials_.erase(trial.id);
 }
@@ -272,6 +333,7 @@ void Farm::tick() {
     // Unclaimed after a restart of ours, a lease says nothing against its candidate.
     release(id, /*lost=*/!peer.empty());
   }
+  drop_idle_fetches();
 }
 
 // --- what others may ask
@@ -288,7 +350,8 @@ FarmStatus Farm::status(Time now) const {
                     .pending = trials_.size() - leases_.size(),
                     .leased = leases_.size(),
                     .room = room(),
-                    .unserved = unserved()};
+                    .unserved = unserved(),
+                    .unbuilt = unbuilt()};
   for (const auto& [peer, worker] : workers_) {
     status.slots += worker.slots;
     status.workers.push_back({.name = worker.name,
@@ -301,17 +364,35 @@ FarmStatus Farm::status(Time now) const {
   return status;
 }
 
+/// Of trials that no worker has had.
+std::set<std::string> Farm::waiting_platforms() const {
+  std::set<std::string> platforms;
+  for (const auto* queues : {&pending_, &ready_})
+    for (const auto& [platform, queue] : *queues)
+      if (std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); }))
+        platforms.insert(platform);
+  return platforms;
+}
+
 std::vector<std::string> Farm::unserved() const {
   std::vector<std::string> result;
-  for (const auto& pending : pending_) {
-    const auto& queue = pending.second;
-    const bool wanted =
-        std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); });
-    const bool served = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
-      const auto& platforms = entry.second.platforms;
-      return std::find(platforms.begin(), platforms.end(), pending.first) != platforms.end();
-    });
-    if (wanted && !served) result.push_back(pending.first);
+  for (const std::string& platform : waiting_platforms())
+    if (std::none_of(workers_.begin(), workers_.end(),
+                     [&](const auto& entry) { return contains(entry.second.platforms, platform); }))
+      result.push_back(platform);
+  return result;
+}
+
+std::vector<std::string> Farm::unbuilt() const {
+  std::vector<std::string> result;
+  for (const std::string& platform : waiting_platforms()) {
+    bool runs = false, builds = false;
+    for (const auto& [peer, worker] : workers_) {
+      const bool here = contains(worker.platforms, platform);
+      runs |= here;
+      builds |= contains(worker.builds, platform) || (here && !worker.runner_only);
+    }
+    if (runs && !builds) result.push_back(platform);
   }
   return result;
 }

@@ -8,6 +8,10 @@
 //   pending -> leased -> finished | cancelled
 //      ^---------'  lost with its worker, handed back, or never arrived
 //
+// in one lease where a worker both builds and measures. Where only runners are that link no compiler, it is
+// leased to a builder first, of any architecture, and then with what that built to a runner
+// (farm_builds.cpp).
+//
 // and leaves the farm when it is finished or cancelled. One that took three workers away is finished as
 // kWorkerLost (quarantined).
 #pragma once
@@ -18,12 +22,16 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <variant>
 #include <vector>
 
+#include "tracker/blob.h"
+#include "tracker/build_index.h"
+#include "tracker/defaults.h"
 #include "tracker/journal.h"
 #include "tracker/wire.h"
 
@@ -60,17 +68,31 @@ struct Close {};
 
 using Event = std::variant<Received, Submit, CancelJob, Tick, Close>;
 
-// --- what is to be done, in this order: commit all records; then send and tell
+// --- what is to be done, in this order: store what is built; commit all records; then send and tell
 
 struct Outgoing {
   Peer peer;
   wire::Message message;
 };
 
+/// Of the content store.
+struct StoreChange {
+  std::string digest;
+  std::optional<std::string> bytes;  // none: it goes
+};
+
+/// A piece of a stored blob, for a runner.
+struct Wanted {
+  Peer peer;
+  wire::BlobGet get;
+};
+
 struct Effects {
+  std::vector<StoreChange> stored;
   std::vector<Record> records;
   std::vector<Outgoing> messages;
   std::vector<Finished> finished;
+  std::vector<Wanted> wanted;
 };
 
 struct WorkerStatus {
@@ -87,13 +109,14 @@ struct FarmStatus {
   uint32_t slots = 0;  // leases all workers together are willing to hold
   std::vector<WorkerStatus> workers;
   std::vector<std::string> unserved;  // platforms of pending trials that no worker up is
+  std::vector<std::string> unbuilt;   // that runners are, and no worker up builds for
 };
 
 class Farm {
  public:
   /// Takes up the open trials. Leases found are kept for their workers to claim by HELLO, for as long as a
   /// silent worker would be waited for.
-  Farm(JournalState state, Time now);
+  Farm(JournalState state, Time now, uint64_t store_bytes = defaults::kTrackerStoreBytes);
 
   /// Adds to `effects` what follows from `event`. Effects of several steps may be committed together.
   void step(const Event& event, Time now, Effects& effects);
@@ -108,11 +131,14 @@ class Farm {
     std::shared_ptr<const TrialSpec> spec;
     std::vector<Grant> grants;
     Time pending_since{0};
-    LeaseId lease = 0;  // the one in force, or 0: pending
+    LeaseId lease = 0;           // the one in force, or 0: pending
+    std::optional<Build> build;  // made for runners
   };
   struct Worker {
-    std::string name, device, key;
+    std::string name, device, key, revision;
     std::vector<std::string> backends, platforms;  // platforms: each backend alone and with the architecture
+    std::vector<std::string> builds;               // platforms that it builds for others
+    bool runner_only = false;
     uint32_t slots = 0;
     Time heard{0};
     std::set<LeaseId> leases;
@@ -123,16 +149,27 @@ class Farm {
     std::string worker;
     Time sent{0};
     Time deadline{0};
+    wire::Part part = wire::Part::kWhole;
+  };
+  /// Of what a builder built, on its way here.
+  struct Fetch {
+    wire::Built built;
+    std::optional<wire::BlobFetch> coming;
+    std::map<std::string, std::string> here;  // bytes by digest
+    Time progress{0};
   };
 
   // farm_peers.cpp: what workers say.
   void receive(const Received& event);
   void greet(const Peer& peer, const wire::Hello& hello, const std::string& key);
   bool owns_name(const std::string& name, const std::string& key);
-  bool believes(const Trial& trial, const wire::Result& result) const;
+  std::string disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const;
   void suspect(const Peer& peer, const std::string& reason);
   void on(const Peer& peer, const wire::Credit& credit);
   void on(const Peer& peer, const wire::Result& result);
+  void on(const Peer& peer, const wire::Built& built);
+  void on(const Peer& peer, const wire::BlobGet& get);
+  void on(const Peer& peer, const wire::BlobChunk& chunk);
   void on(const Peer& peer, const wire::Heartbeat& heartbeat);
   void on(const Peer& peer, const wire::Drain& drain);
   void on(const Peer& peer, const wire::Bye& bye);
@@ -147,16 +184,38 @@ class Farm {
   void cancel(JobId job);
   void tick();
   void assign();
-  TrialId take_pending(const Worker& worker);
-  bool serves(const Worker& worker, const Trial& trial) const;
+  struct Offer {
+    TrialId trial = 0;
+    wire::Part part = wire::Part::kWhole;
+  };
+  std::optional<Offer> take_pending(const Worker& worker);
+  TrialId pop(std::map<std::string, std::deque<TrialId>>& queues, const std::string& platform);
+  bool runs(const Worker& worker, const Trial& trial) const;
+  std::optional<wire::Part> part_for(const Worker& worker, const Trial& trial) const;
   bool suits(const Trial& trial, const Worker& worker) const;
-  void grant(Trial& trial, const Peer& peer);
+  void grant(Trial& trial, const Peer& peer, wire::Part part);
   void send_lease(const Trial& trial, LeaseId id);
+  void renew_lease(LeaseId id);
+  Trial& end_lease(LeaseId id, bool lost);
+  void take_back(LeaseId id);
   void release(LeaseId id, bool lost);
   void finish(Trial& trial, std::string worker, std::string device, wire::Result result);
   void close_trial(Trial& trial);
   void remember(LeaseId id);
+
+  // farm_builds.cpp: what is built for runners elsewhere.
+  TrialId take_ready(const std::string& platform);
+  std::optional<Offer> take_unbuilt(const Worker& worker);
+  bool recall_build(Trial& trial, const std::string& revision);
+  bool wants_builds(const std::string& platform) const;
+  bool is_built(const Trial& trial) const { return trial.build && builds_.holds(*trial.build); }
+  void advance(const Peer& peer, LeaseId id);
+  void complete(const Peer& peer, LeaseId id);
+  void drop_idle_fetches();
+
   std::vector<std::string> unserved() const;
+  std::vector<std::string> unbuilt() const;
+  std::set<std::string> waiting_platforms() const;
   void send(const Peer& peer, wire::Message message) {
     effects_->messages.push_back({peer, std::move(message)});
   }
@@ -177,7 +236,11 @@ class Farm {
   std::unordered_map<JobId, size_t> open_;
   std::map<std::string, std::deque<TrialId>> pending_;  // by platform, never tried; may name closed trials
   std::list<TrialId> retries_;                          // tried before; few, so searched in order
-  std::deque<LeaseId> recent_;                          // recorded lately, oldest first
+  std::map<std::string, std::deque<TrialId>> ready_;    // by platform, built for runners; as pending_
+  std::map<std::string, size_t> building_;              // leases of builds, by platform
+  BuildIndex builds_;
+  std::map<LeaseId, Fetch> fetches_;
+  std::deque<LeaseId> recent_;  // recorded lately, oldest first
   std::set<LeaseId> recent_set_;
 };
 

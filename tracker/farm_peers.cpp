@@ -13,14 +13,19 @@ using namespace defaults;
 using Verdict = wire::ResultAck::Verdict;
 
 namespace {
+std::string device_text(const nlohmann::json& device, const char* key) {
+  if (!device.is_object()) return "";
+  const auto found = device.find(key);
+  return found != device.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 /// A worker that does not say its architecture takes what names none.
-std::vector<std::string> platforms_of(const wire::Hello& hello) {
-  const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
-  const auto architecture = device.is_object() ? device.find("architecture") : device.end();
-  std::vector<std::string> platforms = hello.backends;
-  if (device.is_object() && architecture != device.end() && architecture->is_string())
-    for (const std::string& backend : hello.backends)
-      platforms.push_back(platform_name(backend, architecture->get<std::string>()));
+std::vector<std::string> platforms_of(const std::vector<std::string>& backends,
+                                      const nlohmann::json& device) {
+  const std::string architecture = device_text(device, "architecture");
+  std::vector<std::string> platforms = backends;
+  if (!architecture.empty())
+    for (const std::string& backend : backends) platforms.push_back(platform_name(backend, architecture));
   return platforms;
 }
 }  // namespace
@@ -106,7 +111,11 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.key = key;
   worker.device = hello.device;
   worker.backends = hello.backends;
-  worker.platforms = platforms_of(hello);
+  const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
+  worker.revision = device_text(device, "revision");
+  worker.platforms = platforms_of(hello.backends, device);
+  worker.builds = hello.builds;
+  worker.runner_only = hello.runner_only;
   worker.heard = now_;
   send(peer, wire::Welcome{version, epoch_});
   for (LeaseId id : hello.holding) adopt(peer, worker, id);
@@ -123,7 +132,7 @@ void Farm::renew_unclaimed(const Peer& peer, Worker& worker) {
   std::sort(unclaimed.begin(), unclaimed.end());
   for (LeaseId id : unclaimed) {
     adopt(peer, worker, id);
-    send_lease(trials_.at(leases_.at(id).trial), id);
+    renew_lease(id);
   }
 }
 
@@ -139,6 +148,13 @@ void Farm::adopt(const Peer& peer, Worker& worker, LeaseId id) {
   if (lease->second.worker != worker.name || !lease->second.peer.empty()) return;
   lease->second.peer = peer;
   lease->second.deadline = now_ + kLeaseLimit;
+  // Which part it was is not written down: the worker's roles say, and where it has both, it may say BUILT
+  // too.
+  const Trial& trial = trials_.at(lease->second.trial);
+  lease->second.part = worker.runner_only    ? wire::Part::kRun
+                       : runs(worker, trial) ? wire::Part::kWhole
+                                             : wire::Part::kBuild;
+  if (lease->second.part == wire::Part::kBuild) building_[platform_of(trial.spec->target)]++;
   worker.leases.insert(id);
 }
 
@@ -151,11 +167,10 @@ void Farm::on(const Peer& peer, const wire::Heartbeat& heartbeat) {
 
 /// What we gave the worker and it does not list never reached it, unless it is still under way: say it again.
 void Farm::reconcile(const Peer& peer, const std::vector<uint64_t>& holding) {
-  const Worker& worker = workers_.at(peer);
-  for (LeaseId id : worker.leases) {
+  const std::set<LeaseId> leases = workers_.at(peer).leases;
+  for (LeaseId id : leases) {
     if (std::find(holding.begin(), holding.end(), id) != holding.end()) continue;
-    const LeaseState& lease = leases_.at(id);
-    if (now_ - lease.sent >= kLeaseSettles) send_lease(trials_.at(lease.trial), id);
+    if (now_ - leases_.at(id).sent >= kLeaseSettles) renew_lease(id);
   }
 }
 
@@ -168,23 +183,31 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
     const bool granted = std::any_of(trial.grants.begin(), trial.grants.end(), [&](const Grant& grant) {
       return grant.lease == result.lease && grant.attempt == result.attempt && grant.worker == worker.name;
     });
-    if (granted && !believes(trial, result)) {
-      suspect(peer, fmt::format("{:g} s for what takes {:g} s at least",
-                                *std::min_element(result.samples.begin(), result.samples.end()),
-                                trial.spec->fastest_seconds));
+    if (const std::string reason = disbelief(trial, worker, result); granted && !reason.empty()) {
+      suspect(peer, reason);
     } else if (granted && result.outcome != Outcome::kWorkerLost) {
       if (trial.lease != 0 && trial.lease != result.lease && !leases_.at(trial.lease).peer.empty())
         send(leases_.at(trial.lease).peer, wire::Cancel{trial.lease});
-      finish(trial, worker.name, worker.device, result);
+      // A build that fails is the candidate's, and says nothing of the builder's machine.
+      finish(trial, worker.name, runs(worker, trial) ? worker.device : "", result);
       verdict = Verdict::kRecorded;
     }
   }
   send(peer, wire::ResultAck{result.lease, verdict});
 }
 
-bool Farm::believes(const Trial& trial, const wire::Result& result) const {
-  return std::all_of(result.samples.begin(), result.samples.end(),
-                     [&](float sample) { return sample >= trial.spec->fastest_seconds; });
+bool Farm::runs(const Worker& worker, const Trial& trial) const {
+  const std::string platform = platform_of(trial.spec->target);
+  return std::find(worker.platforms.begin(), worker.platforms.end(), platform) != worker.platforms.end();
+}
+
+/// Why the result cannot be; "" when it can.
+std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const {
+  if (result.samples.empty()) return "";
+  if (!runs(worker, trial)) return "times on a machine that it is not";
+  const float fastest = *std::min_element(result.samples.begin(), result.samples.end());
+  if (fastest >= trial.spec->fastest_seconds) return "";
+  return fmt::format("{:g} s for what takes {:g} s at least", fastest, trial.spec->fastest_seconds);
 }
 
 /// Who says what cannot be is believed nothing more: the leases of this worker, and of all of its key, go to

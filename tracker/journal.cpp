@@ -18,7 +18,7 @@ std::vector<Submission> MemoryJournal::add(JobId job, std::span<const Candidate>
         TrialSpec{.job = job,
                   .workload = std::make_shared<std::string>(std::to_string(candidate.workload)),
                   .trace = candidate.trace,
-                  .target = "cpu",
+                  .target = targets_[entries_.size() % targets_.size()],
                   .evaluation = candidate.evaluation});
     const TrialId id = entries_.size() + 1;
     entries_.push_back({.trial = {.trial = id, .spec = spec}});

@@ -83,6 +83,7 @@ struct Finished {
   std::string worker;
   std::string device;  // JSON fingerprint
   wire::Result result;
+  std::string revision;  // of the program that built it, where that was another than the worker's
 };
 
 /// The other terminal record: nobody waits for the trial any more.
@@ -121,6 +122,8 @@ class Journal {
 /// Keeps everything in memory; survives a tracker destroyed and made again, not the process.
 class MemoryJournal final : public Journal {
  public:
+  /// The trials' targets, in turn.
+  explicit MemoryJournal(std::vector<std::string> targets = {"cpu"}) : targets_(std::move(targets)) {}
   JournalState start() override;
   /// The workload's text is its number.
   std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override;
@@ -135,6 +138,7 @@ class MemoryJournal final : public Journal {
   const std::vector<Entry>& entries() const { return entries_; }  // trial id - 1 is the index
 
  private:
+  std::vector<std::string> targets_;
   uint64_t epoch_ = 0;
   std::vector<Entry> entries_;
 };

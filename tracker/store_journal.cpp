@@ -195,7 +195,8 @@ class StoreJournal final : public Journal {
   }
 
   void write(const Finished& r) {
-    const auto [compiler, revision] = provenance(r.device);
+    auto [compiler, revision] = provenance(r.device);
+    if (!r.revision.empty()) revision = r.revision;
     db::TrialResult result{.lease = static_cast<db::LeaseId>(r.result.lease),
                            .outcome = r.result.outcome,
                            .samples = r.result.samples,

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/support/error.h"
+#include "tracker/content_store.h"
 #include "tracker/defaults.h"
 
 namespace lathe::tracker {
@@ -44,7 +45,9 @@ constexpr int kFramesTogether = 256;  // committed at once, so that a busy track
 class Tracker::Loop {
  public:
   explicit Loop(TrackerSettings settings)
-      : settings_(std::move(settings)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      : settings_(std::move(settings)),
+        wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        content_(settings_.artifacts) {
     CHECK(wake_ >= 0, "eventfd");
     std::promise<void> started;
     auto ready = started.get_future();
@@ -134,7 +137,7 @@ class Tracker::Loop {
       journal_ = settings_.open_journal();
       JournalState state = journal_->start();
       log(fmt::format("epoch {}, {} open trials, listening on {}", state.epoch, state.open.size(), endpoint));
-      farm_ = std::make_unique<Farm>(std::move(state), monotonic_now());
+      farm_ = std::make_unique<Farm>(std::move(state), monotonic_now(), settings_.artifact_bytes);
     } catch (...) {
       started.set_exception(std::current_exception());
       return;
@@ -197,15 +200,25 @@ class Tracker::Loop {
   /// First what must be on disk, then what rests on it.
   void settle() {
     Effects effects = std::exchange(effects_, {});
+    for (const StoreChange& change : effects.stored)
+      change.bytes ? content_.keep(change.digest, *change.bytes) : content_.forget(change.digest);
     if (!effects.records.empty())
       for (LeaseId lease : journal_->commit(effects.records)) acknowledge_as_stale(lease, effects.messages);
     for (const Outgoing& out : effects.messages) server_->send({out.peer, wire::encode(out.message)});
+    for (const Wanted& wanted : effects.wanted) send_piece(wanted);
     if (effects.finished.empty()) return;
     std::lock_guard lock(mutex_);
     for (Finished& finished : effects.finished)
       if (const auto box = mailboxes_.find(finished.job); box != mailboxes_.end())
         box->second.push_back(std::move(finished));
     arrived_.notify_all();
+  }
+
+  void send_piece(const Wanted& wanted) {
+    const auto& [peer, get] = wanted;
+    std::string bytes = content_.read(get.digest, get.offset, kChunkBytes);
+    if (bytes.empty()) return;  // beyond its end
+    server_->send({peer, wire::encode(wire::BlobChunk{get.digest, get.offset, std::move(bytes)})});
   }
 
   static void acknowledge_as_stale(LeaseId lease, std::vector<Outgoing>& messages) {
@@ -225,6 +238,7 @@ class Tracker::Loop {
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<Farm> farm_;
+  ContentStore content_;
   Effects effects_;
   Time next_tick_{0};
   std::set<std::string> said_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "tracker/defaults.h"
 #include "tracker/farm_client.h"
 #include "tracker/journal.h"
 #include "tracker/socket.h"
@@ -18,6 +19,9 @@ struct TrackerSettings {
   std::optional<wire::ServerKeys> keys;
   /// Called once, on the tracker's thread, which is the only one to use what it returns.
   std::function<std::unique_ptr<Journal>()> open_journal;
+  /// Folder of its own for what is built for runners; "": a temporary one. What it holds at most, in bytes.
+  std::string artifacts;
+  uint64_t artifact_bytes = defaults::kTrackerStoreBytes;
   /// Told what happens, a line at a time, on the tracker's thread. May be empty.
   std::function<void(const std::string& line)> log;
 };

@@ -32,6 +32,13 @@ double finite(double value, const char* field) {
   return value;
 }
 
+/// A blob's name becomes the name of a file.
+std::string digest(const std::string& value, const char* field) {
+  if (value.size() != 64 || value.find_first_not_of("0123456789abcdef") != std::string::npos)
+    fail("{} is not 64 hexadecimal digits", field);
+  return value;
+}
+
 template <typename Enum>
 Enum enumerator(uint32_t value, Enum last, const char* field) {
   if (value > static_cast<uint32_t>(last))
@@ -75,6 +82,17 @@ Evaluation get(const pb::Evaluation& from) {
           .far_weights = from.far_weights()};
 }
 
+void put(const Blob& from, pb::Blob& to) {
+  to.set_digest(from.digest);
+  to.set_size(from.size);
+}
+
+Blob get(const pb::Blob& from, const char* field) {
+  if (from.size() < 1 || from.size() > kBlobLimit)
+    fail("{} has {} bytes, must be 1..{}", field, from.size(), kBlobLimit);
+  return {digest(from.digest(), field), from.size()};
+}
+
 void put(const Hello& from, pb::Envelope& envelope) {
   auto& to = *envelope.mutable_hello();
   to.set_oldest_version(from.oldest_version);
@@ -83,6 +101,16 @@ void put(const Hello& from, pb::Envelope& envelope) {
   to.set_device(from.device);
   for (const auto& backend : from.backends) to.add_backends(backend);
   to.mutable_holding()->Add(from.holding.begin(), from.holding.end());
+  for (const auto& platform : from.builds) to.add_builds(platform);
+  to.set_runner_only(from.runner_only);
+}
+
+std::vector<std::string> names(const google::protobuf::RepeatedPtrField<std::string>& list,
+                               const char* field) {
+  if (list.size() > 16) fail("{} has {} entries, more than 16", field, list.size());
+  std::vector<std::string> result;
+  for (const std::string& name : list) result.push_back(text(name, kNameLimit, field));
+  return result;
 }
 
 Message get(const pb::Hello& from) {
@@ -90,12 +118,12 @@ Message get(const pb::Hello& from) {
               .newest_version = from.newest_version(),
               .worker = text(from.worker(), kNameLimit, "hello.worker"),
               .device = text(from.device(), kDeviceLimit, "hello.device"),
-              .holding = leases(from.holding(), "hello.holding")};
+              .backends = names(from.backends(), "hello.backends"),
+              .holding = leases(from.holding(), "hello.holding"),
+              .builds = names(from.builds(), "hello.builds"),
+              .runner_only = from.runner_only()};
   if (hello.worker.empty()) fail("hello.worker is empty, must name the worker");
   parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
-  if (from.backends_size() > 16) fail("hello.backends has {} entries, more than 16", from.backends_size());
-  for (const auto& backend : from.backends())
-    hello.backends.push_back(text(backend, kNameLimit, "hello.backends"));
   return hello;
 }
 
@@ -125,9 +153,16 @@ void put(const Lease& from, pb::Envelope& envelope) {
   to.set_target(from.target);
   put(from.evaluation, *to.mutable_evaluation());
   to.set_seed(from.seed);
+  if (from.part == Part::kWhole) return;
+  to.set_part(static_cast<uint32_t>(from.part));
+  if (from.part == Part::kBuild) return;
+  put(from.artifact, *to.mutable_artifact());
+  put(from.reference, *to.mutable_reference());
 }
 
 Message get(const pb::Lease& from) {
+  const Part part = enumerator(from.part(), Part::kRun, "lease.part");
+  const bool is_built = part == Part::kRun;
   return Lease{.lease = from.lease(),
                .trial = from.trial(),
                .attempt = from.attempt(),
@@ -136,7 +171,10 @@ Message get(const pb::Lease& from) {
                .trace = text(from.trace(), kTextLimit, "lease.trace"),
                .target = text(from.target(), kTargetLimit, "lease.target"),
                .evaluation = get(from.evaluation()),
-               .seed = from.seed()};
+               .seed = from.seed(),
+               .part = part,
+               .artifact = is_built ? get(from.artifact(), "lease.artifact") : Blob(),
+               .reference = is_built ? get(from.reference(), "lease.reference") : Blob()};
 }
 
 void put(const Result& from, pb::Envelope& envelope) {
@@ -181,6 +219,47 @@ Message get(const pb::Result& from) {
                 .disturbance = {.taken = from.disturbance().taken(),
                                 .disturbed = from.disturbance().disturbed(),
                                 .canary = finite(from.disturbance().canary(), "result.disturbance")}};
+}
+
+void put(const Built& from, pb::Envelope& envelope) {
+  auto& to = *envelope.mutable_built();
+  to.set_lease(from.lease);
+  to.set_trial(from.trial);
+  to.set_attempt(from.attempt);
+  put(from.artifact, *to.mutable_artifact());
+  put(from.reference, *to.mutable_reference());
+}
+
+Message get(const pb::Built& from) {
+  return Built{.lease = from.lease(),
+               .trial = from.trial(),
+               .attempt = from.attempt(),
+               .artifact = get(from.artifact(), "built.artifact"),
+               .reference = get(from.reference(), "built.reference")};
+}
+
+void put(const BlobGet& from, pb::Envelope& envelope) {
+  envelope.mutable_blob_get()->set_lease(from.lease);
+  envelope.mutable_blob_get()->set_digest(from.digest);
+  envelope.mutable_blob_get()->set_offset(from.offset);
+}
+
+Message get(const pb::BlobGet& from) {
+  return BlobGet{
+      .lease = from.lease(), .digest = digest(from.digest(), "blob_get.digest"), .offset = from.offset()};
+}
+
+void put(const BlobChunk& from, pb::Envelope& envelope) {
+  auto& to = *envelope.mutable_blob_chunk();
+  to.set_digest(from.digest);
+  to.set_offset(from.offset);
+  to.set_bytes(from.bytes);
+}
+
+Message get(const pb::BlobChunk& from) {
+  return BlobChunk{.digest = digest(from.digest(), "blob_chunk.digest"),
+                   .offset = from.offset(),
+                   .bytes = text(from.bytes(), kChunkBytes, "blob_chunk.bytes")};
 }
 
 void put(const ResultAck& from, pb::Envelope& envelope) {
@@ -266,6 +345,12 @@ Message decode(std::string_view frame) {
       return get(envelope.bye());
     case pb::Envelope::kError:
       return get(envelope.error());
+    case pb::Envelope::kBuilt:
+      return get(envelope.built());
+    case pb::Envelope::kBlobGet:
+      return get(envelope.blob_get());
+    case pb::Envelope::kBlobChunk:
+      return get(envelope.blob_chunk());
     case pb::Envelope::BODY_NOT_SET:
       break;
   }
@@ -273,9 +358,9 @@ Message decode(std::string_view frame) {
 }
 
 std::string_view name_of(const Message& message) {
-  static constexpr std::string_view kNames[] = {"HELLO",  "WELCOME",    "CREDIT",    "LEASE",
-                                                "RESULT", "RESULT_ACK", "HEARTBEAT", "CANCEL",
-                                                "DRAIN",  "BYE",        "ERROR"};
+  static constexpr std::string_view kNames[] = {"HELLO",      "WELCOME",   "CREDIT",   "LEASE",     "RESULT",
+                                                "RESULT_ACK", "HEARTBEAT", "CANCEL",   "DRAIN",     "BYE",
+                                                "ERROR",      "BUILT",     "BLOB_GET", "BLOB_CHUNK"};
   static_assert(std::size(kNames) == std::variant_size_v<Message>);
   return kNames[message.index()];
 }

@@ -13,8 +13,10 @@
 namespace lathe::wire {
 
 /// Versions this build can speak. HELLO carries the worker's range; WELCOME names the one both will use.
-inline constexpr uint32_t kNewestVersion = 1;
+inline constexpr uint32_t kNewestVersion = 2;
 inline constexpr uint32_t kOldestVersion = 1;
+/// From here on a lease may be of one part, and code travels between builders and runners.
+inline constexpr uint32_t kPartsVersion = 2;
 
 /// How a candidate is to be measured. Times are seconds.
 struct Evaluation {
@@ -44,6 +46,8 @@ struct Hello {
   std::string device;                 // JSON fingerprint (workers/device.h)
   std::vector<std::string> backends;  // what target texts may start with: "cpu"
   std::vector<uint64_t> holding;
+  std::vector<std::string> builds;  // platforms ("cpu/aarch64") that it builds for others' runners
+  bool runner_only = false;         // it links no compiler: what it runs is built elsewhere
   bool operator==(const Hello&) const = default;
 };
 
@@ -59,6 +63,20 @@ struct Credit {
   bool operator==(const Credit&) const = default;
 };
 
+/// Bytes by their name: the SHA-256 of them, in 64 hexadecimal digits.
+struct Blob {
+  std::string digest;
+  uint64_t size = 0;
+  bool operator==(const Blob&) const = default;
+};
+
+/// What a lease asks for.
+enum class Part : uint8_t {
+  kWhole,  // build and measure
+  kBuild,  // for a runner elsewhere: BUILT says what came of it, or RESULT why nothing did
+  kRun,    // measure what was built elsewhere: `artifact`, against the outputs of `reference`
+};
+
 struct Lease {
   uint64_t lease = 0;  // unique for ever
   uint64_t trial = 0;
@@ -67,6 +85,8 @@ struct Lease {
   std::string workload, trace, target;
   Evaluation evaluation;
   uint64_t seed = 0;  // of the inputs
+  Part part = Part::kWhole;
+  Blob artifact, reference;  // for kRun: the candidate and the unscheduled program (workers/jobs.h)
   bool operator==(const Lease&) const = default;
 };
 
@@ -93,6 +113,32 @@ struct Result {
   std::string artifact;  // sha256 of the machine code
   Disturbance disturbance;
   bool operator==(const Result&) const = default;
+};
+
+/// Worker -> tracker: the lease's candidate and its reference are built, and the worker has them until this
+/// is acknowledged. The tracker gets what it lacks by BLOB_GET.
+struct Built {
+  uint64_t lease = 0;
+  uint64_t trial = 0;
+  uint32_t attempt = 1;
+  Blob artifact, reference;
+  bool operator==(const Built&) const = default;
+};
+
+/// Both ways: the next piece of a blob of the lease is wanted.
+struct BlobGet {
+  uint64_t lease = 0;
+  std::string digest;
+  uint64_t offset = 0;
+  bool operator==(const BlobGet&) const = default;
+};
+
+/// Both ways: the piece that was wanted. What nobody asked for is ignored.
+struct BlobChunk {
+  std::string digest;
+  uint64_t offset = 0;
+  std::string bytes;
+  bool operator==(const BlobChunk&) const = default;
 };
 
 /// Sent after the commit; only then does a result leave the worker's spool.
@@ -143,8 +189,8 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
-using Message =
-    std::variant<Hello, Welcome, Credit, Lease, Result, ResultAck, Heartbeat, Cancel, Drain, Bye, Refusal>;
+using Message = std::variant<Hello, Welcome, Credit, Lease, Result, ResultAck, Heartbeat, Cancel, Drain, Bye,
+                             Refusal, Built, BlobGet, BlobChunk>;
 
 std::string encode(const Message& message);
 

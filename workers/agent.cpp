@@ -53,6 +53,7 @@ void Agent::on(const wire::Welcome&) {
   if (draining_) send(wire::Drain{returned_});
   for (auto& [id, task] : tasks_)
     if (task.stage == Stage::kSpooled) spool(task);
+  if (coming_) ask();
 }
 
 void Agent::on(const wire::Lease& lease) {
@@ -100,6 +101,8 @@ void Agent::on(const wire::Refusal& refusal) {
 void Agent::start_stages() {
   size_t building = count(Stage::kBuilding), running = count(Stage::kRunning);
   for (auto& [id, task] : tasks_) {
+    if (task.stage == Stage::kQueued && task.lease.part == wire::Part::kRun) task.stage = Stage::kFetching;
+    if (task.stage == Stage::kFetching && is_here(task)) task.stage = Stage::kBuilt;
     if (task.stage == Stage::kQueued && building < settings_.builders) {
       task.stage = Stage::kBuilding;
       building++;
@@ -107,9 +110,58 @@ void Agent::start_stages() {
     } else if (task.stage == Stage::kBuilt && running == 0) {
       task.stage = Stage::kRunning;
       running++;
-      actions_->run.push_back(id);
+      actions_->run.push_back({task.lease, task.artifact, task.reference});
     }
   }
+  fetch_more();
+}
+
+// --- what was built elsewhere, one blob at a time
+
+bool Agent::is_here(Task& task) {
+  if (!task.artifact) task.artifact = blobs_.find(task.lease.artifact.digest);
+  if (!task.reference) task.reference = blobs_.find(task.lease.reference.digest);
+  return task.artifact && task.reference;
+}
+
+/// Goes on with what the first lease that waits lacks.
+void Agent::fetch_more() {
+  for (const auto& [id, task] : tasks_) {
+    if (task.stage != Stage::kFetching) continue;
+    const wire::Blob& wanted = task.artifact ? task.lease.reference : task.lease.artifact;
+    coming_for_ = id;
+    if (coming_ && coming_->blob() == wanted) return;
+    coming_.emplace(wanted);
+    return ask();
+  }
+  coming_.reset();
+}
+
+void Agent::ask() {
+  asked_ = now_;
+  if (serving_) send(coming_->next(coming_for_));
+}
+
+void Agent::on(const wire::BlobChunk& chunk) {
+  if (!coming_ || !coming_->add(chunk)) return;
+  if (coming_->complete() && coming_->verify()) {
+    const std::string digest = coming_->blob().digest;
+    const auto bytes = std::make_shared<const std::string>(coming_->take());
+    coming_.reset();
+    blobs_.add(digest, bytes);
+  } else {
+    ask();
+  }
+}
+
+/// The tracker wants what was built for it.
+void Agent::on(const wire::BlobGet& get) {
+  const auto found = tasks_.find(get.lease);
+  if (found == tasks_.end() || !found->second.built) return;
+  const Task& task = found->second;
+  const auto& bytes = get.digest == task.built->artifact.digest ? task.artifact : task.reference;
+  wire::BlobChunk chunk = wire::chunk_of(*bytes, get);
+  if (!chunk.bytes.empty()) send(std::move(chunk));
 }
 
 void Agent::built(const Built& event) {
@@ -123,7 +175,26 @@ void Agent::built(const Built& event) {
   task.result.build_seconds = report.build_seconds;
   task.result.artifact = report.artifact;
   task.stage = Stage::kBuilt;
-  if (report.outcome != Outcome::kOk) spool(task);
+  if (task.lease.part == wire::Part::kBuild && report.outcome == Outcome::kOk) hold(task, event);
+  if (task.lease.part == wire::Part::kBuild || task.result.outcome != Outcome::kOk) spool(task);
+}
+
+/// Keeps what was built for the tracker to get.
+void Agent::hold(Task& task, const Built& event) {
+  for (const std::string* bytes : {&event.artifact, &event.reference})
+    if (bytes->size() > kBlobLimit) {
+      task.result.outcome = Outcome::kBuildFailed;
+      task.result.message =
+          fmt::format("its code has {} bytes, more than the limit of {}", bytes->size(), kBlobLimit);
+      return;
+    }
+  task.artifact = std::make_shared<const std::string>(event.artifact);
+  task.reference = std::make_shared<const std::string>(event.reference);
+  task.built = wire::Built{.lease = task.lease.lease,
+                           .trial = task.lease.trial,
+                           .attempt = task.lease.attempt,
+                           .artifact = wire::blob_of(event.artifact),
+                           .reference = wire::blob_of(event.reference)};
 }
 
 void Agent::measured(const Measured& event) {
@@ -137,15 +208,20 @@ void Agent::measured(const Measured& event) {
   task.result.signal = report.signal;
   task.result.relative_error = report.relative_error;
   task.result.run_seconds = report.run_seconds;
+  task.result.artifact = report.artifact;
   task.result.disturbance = report.disturbance;
   spool(task);
 }
 
-/// Sends the result, for the first time or again; it stays until the tracker says that it has it.
+/// Sends what came of it, for the first time or again; it stays until the tracker says that it has it.
 void Agent::spool(Task& task) {
   task.stage = Stage::kSpooled;
   task.sent = now_;
-  if (serving_) send(task.result);
+  if (!serving_) return;
+  if (task.built)
+    send(*task.built);
+  else
+    send(task.result);
 }
 
 void Agent::drop(LeaseId id) {
@@ -177,6 +253,7 @@ void Agent::tick() {
     }
   }
   for (LeaseId id : late) drop(id);
+  if (coming_ && now_ - asked_ >= kResultAgain) ask();
 
   if (now_ - heard_ >= kSilence) {
     serving_ = false;
@@ -222,10 +299,19 @@ void Agent::terminate() {
 
 void Agent::say_hello() {
   greeted_ = now_;
-  send(wire::Hello{.worker = settings_.name,
+  const bool has_both_roles = !settings_.runner_only && !settings_.backends.empty();
+  send(wire::Hello{.oldest_version = has_both_roles ? wire::kOldestVersion : wire::kPartsVersion,
+                   .worker = settings_.name,
                    .device = settings_.device,
                    .backends = settings_.backends,
-                   .holding = holding()});
+                   .holding = holding(),
+                   .builds = settings_.builds,
+                   .runner_only = settings_.runner_only});
+}
+
+uint32_t Agent::slots() const {
+  if (draining_) return 0;
+  return settings_.builders + (settings_.backends.empty() ? 0 : 1) + settings_.ahead;
 }
 
 void Agent::say_credit() { send(wire::Credit{slots()}); }

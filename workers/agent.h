@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "tracker/blob.h"
+#include "tracker/defaults.h"
 #include "tracker/wire.h"
 
 namespace lathe::worker {
@@ -21,18 +24,21 @@ using LeaseId = uint64_t;
 
 struct AgentSettings {
   std::string name;
-  std::string device;  // JSON fingerprint
-  std::vector<std::string> backends;
-  uint32_t builders = 1;  // builds at once
-  uint32_t ahead = 2;     // leases held beyond those being built and run, so that neither stage waits
+  std::string device;                 // JSON fingerprint
+  std::vector<std::string> backends;  // none: it measures nothing
+  std::vector<std::string> builds;    // platforms that it builds for others' runners
+  bool runner_only = false;           // it has no compiler
+  uint32_t builders = 1;              // builds at once
+  uint32_t ahead = 2;  // leases held beyond those being built and run, so that neither stage waits
 };
 
 // --- what may happen
 
-/// The build ended. `failure` has the outcome when it failed; else kOk, and what is known so far.
+/// The build ended. `report` has the outcome when it failed; else kOk, and what is known so far.
 struct Built {
   LeaseId lease = 0;
   wire::Result report;
+  std::string artifact, reference;  // for a runner elsewhere
 };
 
 struct Measured {
@@ -49,9 +55,15 @@ using Event = std::variant<wire::Message, Built, Measured, Tick, Terminate>;
 
 // --- what is to be done
 
+/// A lease to be measured.
+struct Run {
+  wire::Lease lease;
+  wire::BlobCache::Bytes artifact, reference;  // what was built elsewhere; else null
+};
+
 struct Actions {
   std::vector<wire::Lease> build;  // start building
-  std::vector<LeaseId> run;        // start measuring what was built
+  std::vector<Run> run;            // start measuring what was built
   std::vector<LeaseId> discard;    // stop building or measuring, drop the artifact
   std::vector<wire::Message> send;
   bool reconnect = false;  // the connection seems dead: make a new one
@@ -65,18 +77,20 @@ class Agent {
 
   Actions step(const Event& event, Time now);
 
-  uint32_t slots() const { return draining_ ? 0 : settings_.builders + 1 + settings_.ahead; }
+  uint32_t slots() const;
   bool serving() const { return serving_; }
   size_t held() const { return tasks_.size(); }
 
  private:
-  enum class Stage { kQueued, kBuilding, kBuilt, kRunning, kSpooled };
+  enum class Stage { kQueued, kBuilding, kFetching, kBuilt, kRunning, kSpooled };
   struct Task {
     wire::Lease lease;
     Stage stage = Stage::kQueued;
     Time deadline{0};
     wire::Result result;  // grows from stage to stage
-    Time sent{0};         // the result, last
+    std::optional<wire::Built> built;
+    wire::BlobCache::Bytes artifact, reference;  // for a runner, or from a builder
+    Time sent{0};                                // the result, last
   };
 
   void receive(const wire::Message& message);
@@ -86,11 +100,17 @@ class Agent {
   void on(const wire::Heartbeat&) {}
   void on(const wire::Cancel& cancel) { drop(cancel.lease); }
   void on(const wire::Refusal& refusal);
+  void on(const wire::BlobGet& get);
+  void on(const wire::BlobChunk& chunk);
   void built(const Built& event);
+  void hold(Task& task, const Built& event);
   void measured(const Measured& event);
   void tick();
   void terminate();
   void start_stages();
+  bool is_here(Task& task);
+  void fetch_more();
+  void ask();
   void spool(Task& task);
   void drop(LeaseId id);
   void remember(LeaseId id);
@@ -111,6 +131,10 @@ class Agent {
   std::map<LeaseId, Task> tasks_;   // in the order leased
   std::set<LeaseId> done_;          // late copies of these leases are ignored
   std::deque<LeaseId> done_order_;
+  std::optional<wire::BlobFetch> coming_;
+  LeaseId coming_for_ = 0;
+  Time asked_{0};  // for its next piece, last
+  wire::BlobCache blobs_{defaults::kRunnerStoreBytes};
   Actions* actions_ = nullptr;  // of the step in progress
 };
 

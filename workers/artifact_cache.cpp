@@ -5,8 +5,9 @@
 
 namespace lathe::worker {
 
-std::string ArtifactCache::key_of(const wire::Lease& lease) {
-  return sha256(fmt::format("{} {} {}", sha256(lease.workload), sha256(lease.trace), lease.target));
+std::string ArtifactCache::key_of(const wire::Lease& lease, bool unscheduled) {
+  const std::string trace = unscheduled ? "unscheduled" : sha256(lease.trace);
+  return sha256(fmt::format("{} {} {}", sha256(lease.workload), trace, lease.target));
 }
 
 const Artifact* ArtifactCache::find(const std::string& key) {

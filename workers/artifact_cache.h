@@ -20,8 +20,9 @@ class ArtifactCache {
   /// Drops the least recently used ones beyond the limit.
   void add(const std::string& key, const Artifact& artifact);
 
-  /// Of a build; the program that builds is the same throughout.
-  static std::string key_of(const wire::Lease& lease);
+  /// Of a build; the program that builds is the same throughout. That of the unscheduled program is the same
+  /// for all traces.
+  static std::string key_of(const wire::Lease& lease, bool unscheduled);
 
  private:
   struct Entry {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/support/error.h"
+#include "core/support/text.h"
 #include "jobs.pb.h"
 #include "tracker/defaults.h"
 
@@ -155,6 +156,18 @@ Reply decode_reply(std::string_view bytes) {
           .artifact = get(message.artifact()),
           .disturbance = {message.taken(), message.disturbed(), message.canary()},
           .canary_seconds = message.canary_seconds()};
+}
+
+std::string encode(const Artifact& artifact) {
+  pb::Artifact message;
+  put(artifact, message);
+  return message.SerializeAsString();
+}
+
+Artifact decode_artifact(std::string_view bytes) {
+  Artifact artifact = get(parse<pb::Artifact>(bytes));
+  artifact.digest = sha256(artifact.object);
+  return artifact;
 }
 
 std::vector<int64_t> case_layout(const std::vector<BufferSpec>& buffers) {

@@ -72,9 +72,11 @@ struct Reply {
 std::string encode(const BuildJob& job);
 std::string encode(const RunJob& job);
 std::string encode(const Reply& reply);
+std::string encode(const Artifact& artifact);  // as it travels from a builder to a runner
 BuildJob decode_build_job(std::string_view bytes);
 RunJob decode_run_job(std::string_view bytes);
 Reply decode_reply(std::string_view bytes);
+Artifact decode_artifact(std::string_view bytes);
 
 /// A case file holds the inputs and the reference outputs of a workload, in the order of the buffers, each at
 /// the next multiple of 4096 bytes. Its offsets, and at the end its size.

@@ -1,5 +1,6 @@
 #include "workers/pipeline.h"
 
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,8 @@ constexpr double kReferenceRunSeconds = 120;        // the unscheduled program i
 constexpr double kMostStolen = 0.05;                // of the time of the cores; else it is measured again
 constexpr double kCanaryAges =
     1.001;  // a measurement: a clock that became lower for good is not load for ever
+
+const std::string kUnscheduled = "the unscheduled program: ";
 
 std::vector<std::string> with_role(std::vector<std::string> command, const char* role) {
   command.push_back(role);
@@ -67,6 +70,15 @@ uint64_t memory_for(const Artifact& artifact) {
   return kRunMemory + static_cast<uint64_t>(bytes);
 }
 
+/// What others have built asks for no more than this machine has.
+void check_memory(const Artifact& artifact) {
+  struct sysinfo memory {};
+  if (sysinfo(&memory) != 0) return;
+  const uint64_t has = memory.totalram * memory.mem_unit;
+  if (const uint64_t wants = memory_for(artifact) - kRunMemory; wants > has)
+    fail("it takes {} bytes of memory, and this machine has {}", wants, has);
+}
+
 wire::Disturbance together(const wire::Disturbance& a, const wire::Disturbance& b) {
   return {a.taken + b.taken, a.disturbed + b.disturbed, std::max(a.canary, b.canary)};
 }
@@ -76,9 +88,10 @@ wire::Disturbance together(const wire::Disturbance& a, const wire::Disturbance& 
 /// A lease from its build to the end of its run.
 struct Pipeline::Job {
   wire::Lease lease;
-  Artifact artifact;  // without its object
-  int object = -1;    // memory file of the shared object
-  std::string reference_failure;
+  Artifact artifact;   // without its object, once it may run here
+  int object = -1;     // memory file of the shared object
+  Artifact reference;  // where the lease is of one part
+  double build_seconds = 0;
 
   ~Job() {
     if (object >= 0) close(object);
@@ -108,33 +121,77 @@ Pipeline::~Pipeline() {
 void Pipeline::build(const wire::Lease& lease) {
   jobs_[lease.lease] = std::make_unique<Job>();
   jobs_[lease.lease]->lease = lease;
-  if (const Artifact* known = artifacts_.find(ArtifactCache::key_of(lease))) {
-    jobs_[lease.lease]->keep(*known);
-    ended_.push_back({lease.lease, true, {.artifact = known->digest}});
-    return;
+  next_build(lease.lease);
+}
+
+/// Builds what the lease lacks: the candidate, and for a runner elsewhere the unscheduled program.
+void Pipeline::next_build(uint64_t id) {
+  Job& job = *jobs_.at(id);
+  const bool for_another = job.lease.part == wire::Part::kBuild;
+  for (const bool unscheduled : {false, true}) {
+    if (unscheduled && !for_another) break;
+    Artifact& wanted = unscheduled ? job.reference : job.artifact;
+    if (!wanted.object.empty()) continue;
+    const Artifact* known = artifacts_.find(ArtifactCache::key_of(job.lease, unscheduled));
+    if (!known) return start_build(job.lease, unscheduled);
+    wanted = *known;
   }
+  Ended ended{id, true, {.build_seconds = job.build_seconds, .artifact = job.artifact.digest}};
+  if (for_another) {
+    ended.artifact = encode(job.artifact);
+    ended.reference = encode(job.reference);
+    jobs_.erase(id);
+  } else {
+    job.keep(std::move(job.artifact));
+  }
+  ended_.push_back(std::move(ended));
+}
+
+void Pipeline::start_build(const wire::Lease& lease, bool unscheduled) {
   const auto idle =
       std::find_if(builders_.begin(), builders_.end(), [](const auto& b) { return !b->busy(); });
   CHECK(idle != builders_.end(), "no builder is idle");
   try {
-    const CorePlan cores = plan_cores(static_cast<int>(lease.evaluation.threads));
+    // The machine that runs it may have more cores.
+    const bool here = lease.part == wire::Part::kWhole;
+    const CorePlan cores = plan_cores(here ? static_cast<int>(lease.evaluation.threads) : 1);
     const double limit = lease.evaluation.build_limit_seconds;
-    (*idle)->start({.request = encode(BuildJob{lease.workload, lease.trace, lease.target}),
+    (*idle)->start({.request = encode(BuildJob{lease.workload, lease.trace, lease.target, unscheduled}),
                     .limits = {.wall_seconds = limit,
                                .cpu_seconds = 2 * limit,
                                .memory_bytes = kBuildMemory,
                                .file_bytes = 256u << 20,
                                .cpus = cores.build}});
-    building_[idle->get()] = lease.lease;
+    building_[idle->get()] = {lease.lease, unscheduled};
   } catch (const Error& error) {  // more threads than cores, say
     ended_.push_back({lease.lease, true, {.outcome = Outcome::kBuildFailed, .message = error.what()}});
     jobs_.erase(lease.lease);
   }
 }
 
+void Pipeline::built(uint64_t lease, bool unscheduled, const Report& report) {
+  Job& job = *jobs_.at(lease);
+  Reply reply = reply_of(report, /*build=*/true);
+  if (reply.outcome == Outcome::kOk) {
+    artifacts_.add(ArtifactCache::key_of(job.lease, unscheduled), reply.artifact);
+    (unscheduled ? job.reference : job.artifact) = std::move(reply.artifact);
+    job.build_seconds += report.wall_seconds;
+    return next_build(lease);
+  }
+  if (unscheduled) reply.message = kUnscheduled + reply.message;
+  ended_.push_back({lease,
+                    true,
+                    {.outcome = reply.outcome,
+                     .message = std::move(reply.message),
+                     .signal = signal_of(report),
+                     .build_seconds = job.build_seconds + report.wall_seconds}});
+  jobs_.erase(lease);
+}
+
 // --- run
 
 std::string Pipeline::case_key(const wire::Lease& lease) const {
+  if (lease.part == wire::Part::kRun) return fmt::format("{} {}", lease.reference.digest, lease.seed);
   return fmt::format("{} {} {}", sha256(lease.workload), lease.target, lease.seed);
 }
 
@@ -145,21 +202,42 @@ void Pipeline::run(uint64_t lease) {
   next_step();
 }
 
+void Pipeline::run(const wire::Lease& lease, const std::string& artifact, const std::string& reference) {
+  CHECK(running_ == 0, "lease {} cannot run now", lease.lease);
+  auto job = std::make_unique<Job>();
+  job->lease = lease;
+  try {
+    Artifact candidate = decode_artifact(artifact);
+    job->reference = decode_artifact(reference);
+    check_memory(candidate);
+    check_memory(job->reference);
+    job->keep(std::move(candidate));
+  } catch (const Error& error) {
+    ended_.push_back({lease.lease, false, {.outcome = Outcome::kCrashed, .message = error.what()}});
+    return;
+  }
+  jobs_[lease.lease] = std::move(job);
+  run(lease.lease);
+}
+
 void Pipeline::next_step() {
   try {
     const CaseStore::Case* made = cases_.find(case_key(jobs_.at(running_)->lease));
-    if (!made) return start_reference_build();
+    if (!made) return start_reference();
     if (!made->failure.empty())
-      return end_run(
-          {.outcome = Outcome::kBuildFailed, .message = "the unscheduled program: " + made->failure});
+      return end_run({.outcome = Outcome::kBuildFailed, .message = kUnscheduled + made->failure});
     start_measuring();
   } catch (const Error& error) {
     end_run({.outcome = Outcome::kCrashed, .message = error.what()});
   }
 }
 
-void Pipeline::start_reference_build() {
+void Pipeline::start_reference() {
   const wire::Lease& lease = jobs_.at(running_)->lease;
+  if (lease.part == wire::Part::kRun) {
+    reference_ = jobs_.at(running_)->reference;
+    return start_reference_run();
+  }
   step_ = Step::kReferenceBuild;
   reference_builder_.start(
       {.request = encode(BuildJob{lease.workload, "", lease.target, /*unscheduled=*/true}),
@@ -255,6 +333,7 @@ void Pipeline::measured(const Report& report) {
 
 void Pipeline::end_run(wire::Result report) {
   const uint64_t lease = std::exchange(running_, 0);
+  report.artifact = jobs_.at(lease)->artifact.digest;
   jobs_.erase(lease);
   ended_.push_back({lease, false, std::move(report)});
 }
@@ -263,7 +342,7 @@ void Pipeline::end_run(wire::Result report) {
 
 void Pipeline::discard(uint64_t lease) {
   for (auto it = building_.begin(); it != building_.end(); ++it) {
-    if (it->second != lease) continue;
+    if (it->second.lease != lease) continue;
     it->first->abort();
     building_.erase(it);
     break;
@@ -281,24 +360,8 @@ std::vector<Pipeline::Ended> Pipeline::collect() {
     if (!builder->busy()) continue;
     const std::optional<Report> report = builder->finish();
     if (!report) continue;
-    const auto entry = building_.extract(builder.get());
-    const uint64_t lease = entry.mapped();
-    Job& job = *jobs_.at(lease);
-    Reply reply = reply_of(*report, /*build=*/true);
-    Ended ended{lease,
-                true,
-                {.outcome = reply.outcome,
-                 .message = reply.message,
-                 .signal = signal_of(*report),
-                 .build_seconds = report->wall_seconds,
-                 .artifact = reply.artifact.digest}};
-    if (reply.outcome == Outcome::kOk) {
-      artifacts_.add(ArtifactCache::key_of(job.lease), reply.artifact);
-      job.keep(std::move(reply.artifact));
-    } else {
-      jobs_.erase(lease);
-    }
-    ended_.push_back(std::move(ended));
+    const Building building = building_.extract(builder.get()).mapped();
+    built(building.lease, building.unscheduled, *report);
   }
   if (reference_builder_.busy())
     if (const auto report = reference_builder_.finish()) reference_built(*report);

@@ -17,7 +17,8 @@
 namespace lathe::worker {
 
 /// The two stages of a worker. For the first candidate of each workload, the run stage also builds and runs
-/// the unscheduled program, to have its outputs to compare with.
+/// the unscheduled program, to have its outputs to compare with. For a runner elsewhere the build stage
+/// builds both, and what that runs here was built by others.
 class Pipeline {
  public:
   Pipeline(std::vector<std::string> sandbox_command, int builders);
@@ -25,14 +26,17 @@ class Pipeline {
 
   /// What was built lately is not built again. REQUIRES: fewer than `builders` builds in progress.
   void build(const wire::Lease& lease);
-  /// REQUIRES: the lease was built, and nothing runs.
+  /// REQUIRES: the lease was built here, and nothing runs.
   void run(uint64_t lease);
+  /// `artifact` and `reference` were built elsewhere (encoded, jobs.h). REQUIRES: nothing runs.
+  void run(const wire::Lease& lease, const std::string& artifact, const std::string& reference);
   void discard(uint64_t lease);
 
   struct Ended {
     uint64_t lease = 0;
     bool built = false;  // by the build stage; else by the run stage
     wire::Result report;
+    std::string artifact, reference;  // of a build for a runner elsewhere, encoded
   };
   /// What ended since the last call.
   std::vector<Ended> collect();
@@ -45,8 +49,11 @@ class Pipeline {
   struct Job;
   enum class Step { kReferenceBuild, kReferenceRun, kMeasure };
 
+  void next_build(uint64_t lease);
+  void start_build(const wire::Lease& lease, bool unscheduled);
+  void built(uint64_t lease, bool unscheduled, const Report& report);
   void next_step();
-  void start_reference_build();
+  void start_reference();
   void start_reference_run();
   void start_measuring();
   void reference_built(const Report& report);
@@ -59,7 +66,11 @@ class Pipeline {
 
   std::vector<std::unique_ptr<Sandbox>> builders_;
   Sandbox reference_builder_, runner_;
-  std::map<Sandbox*, uint64_t> building_;
+  struct Building {
+    uint64_t lease = 0;
+    bool unscheduled = false;
+  };
+  std::map<Sandbox*, Building> building_;
   std::map<uint64_t, std::unique_ptr<Job>> jobs_;
   uint64_t running_ = 0;  // lease, or 0
   Step step_ = Step::kMeasure;

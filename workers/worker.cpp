@@ -62,23 +62,33 @@ class Signals {
   int descriptor_ = -1;
 };
 
+using Names = std::vector<std::string>;
+
+int builders_of(const WorkerSettings& settings) {
+  if (settings.duty == Duty::kRun) return 0;
+  return settings.builders > 0 ? settings.builders : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 class Worker {
  public:
   explicit Worker(const WorkerSettings& settings)
       : settings_(settings),
-        builders_(settings.builders > 0 ? settings.builders
-                                        : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))),
+        builders_(builders_of(settings)),
         name_(settings.name.empty() ? default_name() : settings.name),
         agent_({.name = name_,
                 .device = settings.device,
-                .backends = {"cpu"},
+                .backends = settings.duty == Duty::kBuild ? Names() : Names{"cpu"},
+                .builds = settings.builds,
+                .runner_only = settings.duty == Duty::kRun,
                 .builders = static_cast<uint32_t>(builders_)},
                monotonic_now()),
         pipeline_(settings.sandbox, builders_),
         client_(settings.tracker, wire::random_peer(), settings.keys) {}
 
   void serve() {
-    log(fmt::format("worker {} serves {}", name_, settings_.tracker));
+    constexpr const char* kWhat[] = {"", ", builds only", ", runs only"};
+    log(fmt::format("worker {} serves {}{}", name_, settings_.tracker,
+                    kWhat[static_cast<int>(settings_.duty)]));
     step(Tick{});
     while (!exit_) {
       while (const auto frame = client_.receive()) hear(*frame);
@@ -89,7 +99,7 @@ class Worker {
       }
       for (const Pipeline::Ended& ended : pipeline_.collect()) {
         if (ended.built)
-          step(Built{ended.lease, ended.report});
+          step(Built{ended.lease, ended.report, ended.artifact, ended.reference});
         else
           step(Measured{ended.lease, ended.report});
       }
@@ -132,7 +142,12 @@ class Worker {
     for (const wire::Message& message : actions.send) client_.send(wire::encode(message));
     for (uint64_t lease : actions.discard) pipeline_.discard(lease);
     for (const wire::Lease& lease : actions.build) pipeline_.build(lease);
-    for (uint64_t lease : actions.run) pipeline_.run(lease);
+    for (const Run& run : actions.run) {
+      if (run.artifact)
+        pipeline_.run(run.lease, *run.artifact, *run.reference);
+      else
+        pipeline_.run(run.lease.lease);
+    }
     exit_ |= actions.exit;
     if (actions.exit)
       refused_ = actions.refused;

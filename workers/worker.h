@@ -12,13 +12,18 @@
 
 namespace lathe::worker {
 
+/// Of a worker. One that only runs has no compiler: its sandbox needs no "build" role.
+enum class Duty : uint8_t { kBoth, kBuild, kRun };
+
 struct WorkerSettings {
   std::string tracker;  // endpoint
   std::optional<wire::ClientKeys> keys;
   std::string
       name;  // stable across restarts, and nobody else's; "": the host's name and the first free number
   std::string device;  // JSON (workers/device.h)
-  int builders = 0;    // builds at once; 0: one for each core
+  Duty duty = Duty::kBoth;
+  int builders = 0;                 // builds at once; 0: one for each core
+  std::vector<std::string> builds;  // platforms ("cpu/aarch64") that it builds for runners elsewhere
   /// The program and first arguments that lead to supervise(); the role's name is appended.
   std::vector<std::string> sandbox = {"/proc/self/exe", "internal-sandbox"};
   /// Told what happens, a line at a time. May be empty.

@@ -48,6 +48,7 @@ int tracker_command(Flags& flags) {
   if (!key.empty())
     settings.keys = wire::ServerKeys{.secret_key = load_keys(key).secret_key, .allowed = load_allowed(allow)};
   if (database.empty()) database = db::default_database_path();
+  settings.artifacts = database + "-artifacts";
   settings.open_journal = [&] { return tracker::open_store_journal(database); };
   settings.log = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   InterruptScope interrupt;

@@ -14,14 +14,18 @@ std::vector<std::string> seeds() {
                                   .prologue = worker::KernelSpec{.symbol = "p", .params = {1}},
                                   .buffers = {{.shape = {2, 3}, .dtype = kFloat32, .output = true}},
                                   .made = {{.shape = {6}, .dtype = kFloat32, .constant = true}}};
-  return {encode(Hello{.worker = "w", .device = "{}", .backends = {"cpu"}, .holding = {1, 2}}),
-          encode(Lease{.lease = 1, .trial = 2, .workload = "w", .trace = "t", .target = "cpu", .seed = 3}),
-          encode(Result{.lease = 1, .trial = 2, .samples = {1e-3f, 2e-3f}, .message = "m", .artifact = "a"}),
-          encode(Heartbeat{.holding = {1, 2, 3}, .epoch = 4}),
-          encode(Refusal{Refusal::Code::kVersion, "no"}),
-          worker::encode(worker::Reply{.samples = {1.0f}, .artifact = artifact}),
-          worker::encode(worker::RunJob{.artifact = artifact}),
-          worker::encode(worker::BuildJob{"w", "t", "cpu"})};
+  return {
+      encode(Hello{.worker = "w", .device = "{}", .backends = {"cpu"}, .holding = {1, 2}}),
+      encode(Lease{.lease = 1, .trial = 2, .workload = "w", .trace = "t", .target = "cpu", .seed = 3}),
+      encode(Lease{
+          .part = Part::kRun, .artifact = {std::string(64, 'a'), 9}, .reference = {std::string(64, 'b'), 9}}),
+      encode(BlobChunk{std::string(64, 'a'), 0, "bytes"}),
+      encode(Result{.lease = 1, .trial = 2, .samples = {1e-3f, 2e-3f}, .message = "m", .artifact = "a"}),
+      encode(Heartbeat{.holding = {1, 2, 3}, .epoch = 4}),
+      encode(Refusal{Refusal::Code::kVersion, "no"}),
+      worker::encode(worker::Reply{.samples = {1.0f}, .artifact = artifact}),
+      worker::encode(worker::RunJob{.artifact = artifact}),
+      worker::encode(worker::BuildJob{"w", "t", "cpu"})};
 }
 
 void run_one(std::string_view bytes) {

@@ -29,7 +29,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 # core/runtime/kernel.h is the only thing code generation may see of the runtime: the calling convention.
 ONLY = {("core/codegen", "core/runtime"): "core/runtime/kernel.h"}
 # What the target lathe_wire holds: the part of the tracker that workers see.
-WIRE = ("tracker/wire", "tracker/socket", "tracker/defaults.h")
+WIRE = ("tracker/wire", "tracker/blob", "tracker/socket", "tracker/defaults.h")
 # Third-party headers that stop at one room (file name prefix -> folders that may include them).
 THIRD_PARTY = {
     "llvm/": ("core/codegen/llvm/",),

@@ -1,5 +1,6 @@
 // Peers that say anything at any time: well-formed messages in no sensible order. MemoryJournal aborts when
 // the farm writes down what cannot be, and the farm's own CHECKs when it loses its way.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -13,7 +14,8 @@ namespace {
 
 class Chaos {
  public:
-  explicit Chaos(uint32_t seed) : random_(seed), farm_(std::make_unique<Farm>(journal_.start(), now_)) {}
+  explicit Chaos(uint32_t seed)
+      : random_(seed), farm_(std::make_unique<Farm>(journal_.start(), now_, /*store_bytes=*/10)) {}
 
   void step() {
     now_ += Time(pick(400));
@@ -26,7 +28,7 @@ class Chaos {
         if (pick(20) == 0) feed(CancelJob{1 + pick(2)});
         return;
       case 3:
-        if (pick(50) == 0) farm_ = std::make_unique<Farm>(journal_.start(), now_);
+        if (pick(50) == 0) farm_ = std::make_unique<Farm>(journal_.start(), now_, /*store_bytes=*/10);
         return;
       default:
         return feed(Received{std::string(1, static_cast<char>('a' + pick(5))), message(),
@@ -75,14 +77,18 @@ class Chaos {
     return ids;
   }
 
+  std::string some_code() { return fmt::format("cod{}", pick(4)); }
+
   wire::Message message() {
     const wire::Lease lease = some_lease();
-    switch (pick(9)) {
+    switch (pick(13)) {
       case 0:
         return wire::Hello{.worker = std::string(1, static_cast<char>('v' + pick(3))),
-                           .device = "{}",
+                           .device = pick(2) == 0 ? "{}" : R"({"architecture":"aarch64"})",
                            .backends = {pick(5) == 0 ? "cuda" : "cpu"},
-                           .holding = some_leases()};
+                           .holding = some_leases(),
+                           .builds = {pick(2) == 0 ? "cpu" : "cpu/aarch64"},
+                           .runner_only = pick(2) == 0};
       case 1:
         return wire::Credit{static_cast<uint32_t>(pick(4))};
       case 2:
@@ -96,6 +102,18 @@ class Chaos {
                             .trial = lease.trial,
                             .attempt = lease.attempt,
                             .outcome = static_cast<Outcome>(1 + pick(6))};
+      case 6:
+      case 7:
+        return wire::Built{lease.lease, lease.trial, lease.attempt, wire::blob_of(some_code()),
+                           wire::blob_of(some_code())};
+      case 8:
+        return wire::BlobGet{lease.lease, wire::blob_of(some_code()).digest, pick(3)};
+      case 9: {
+        const std::string code = some_code();
+        wire::BlobChunk chunk{wire::blob_of(code).digest, pick(20) == 0 ? 1u : 0u, code};
+        if (pick(500) == 0) chunk.bytes = "xxxx";
+        return chunk;
+      }
       default:
         return wire::Result{.lease = lease.lease,
                             .trial = lease.trial,
@@ -106,7 +124,7 @@ class Chaos {
 
   std::mt19937 random_;
   Time now_{0};
-  MemoryJournal journal_;
+  MemoryJournal journal_{{"cpu", "cpu:triple=aarch64-linux-gnu"}};
   std::unique_ptr<Farm> farm_;
   std::vector<wire::Lease> leases_;
 };

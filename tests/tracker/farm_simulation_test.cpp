@@ -1,7 +1,7 @@
 // The whole farm in one thread and virtual time: a Farm on a MemoryJournal, several Agents, and a network
 // that drops, doubles, delays and reorders, while trackers and workers crash. MemoryJournal itself aborts on
 // a second terminal record; the checks below see that none is missing and that what the tuner was told is
-// what was written.
+// what was written. Every other trial is for boards, which only run what workers of the other kind build.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -23,10 +23,27 @@ using namespace std::chrono_literals;
 struct Faults {
   int drop = 5, twice = 5, delay = 10;  // percent of messages
   int worker_crashes = 6, tracker_crashes = 4, partitions = 3, drains = 2;
-  Time until = 60s;  // faults stop; the job must end
+  bool killers = true;                               // candidates that take their workers away
+  uint64_t store_bytes = 2 * defaults::kChunkBytes;  // less than all builds
+  Time until = 60s;                                  // faults stop; the job must end
 };
 
-constexpr int kTrials = 60, kWorkers = 4;
+constexpr int kTrials = 60, kWorkers = 6;
+
+/// Of worker i: the first builds for itself alone, the next two also for boards, the fourth for them alone.
+bool is_board(int i) { return i >= 4; }
+bool builds_for_boards(int i) { return i >= 1 && i <= 3; }
+bool only_builds(int i) { return i == 3; }
+bool is_for_board(TrialId id) { return id % 2 == 0; }
+const std::vector<std::string> kTargets = {"cpu", "cpu:triple=aarch64-linux-gnu"};
+
+/// What is built of trial `id`: for some more than one piece.
+std::string code_of(TrialId id) {
+  std::string code = fmt::format("code of trial {}", id);
+  if (id % 20 == 0) code.resize(defaults::kChunkBytes + 1000, 'x');
+  return code;
+}
+const std::string kReference = "the reference";
 
 /// What measuring trial `id` gives: the same on every worker, so that results can be checked.
 wire::Result truth(TrialId id) {
@@ -35,7 +52,8 @@ wire::Result truth(TrialId id) {
   return result;
 }
 
-bool kills_its_worker(TrialId id) { return id == 17; }
+bool kills_its_worker(TrialId id) { return id == 17 || id == 18; }
+bool kills_its_builder(TrialId id) { return id == 20; }
 
 class Simulation {
  public:
@@ -64,6 +82,9 @@ class Simulation {
   const std::map<TrialId, int>& told() const { return told_; }
   Time now() const { return now_; }
   uint64_t acks_before_commit() const { return early_acks_; }
+  uint64_t runs_of_wrong_code() const { return wrong_code_; }
+  uint64_t builds() const { return builds_; }
+  bool has_killers() const { return faults_.killers; }
 
  private:
   struct Node {
@@ -88,9 +109,16 @@ class Simulation {
 
   // --- tracker
   // ----------------------------------------------------------------------------------------------------
-  void start_tracker() { farm_.emplace(journal_.start(), now_); }
+  void start_tracker() {
+    content_.clear();
+    farm_.emplace(journal_.start(), now_, faults_.store_bytes);
+  }
 
-  void submit() { step_farm(Submit{journal_.add(/*job=*/1, std::vector<Candidate>(kTrials))}); }
+  void submit() {
+    std::vector<Candidate> candidates(kTrials);
+    for (int i = 0; i < kTrials; ++i) candidates[i].trace = fmt::format("trace {}", i);
+    step_farm(Submit{journal_.add(/*job=*/1, candidates)});
+  }
 
   void step_farm(const Event& event) {
     if (!farm_) return;
@@ -100,6 +128,12 @@ class Simulation {
     const bool crashing = crash_tracker_;
     crash_tracker_ = false;
     if (crashing && random_() % 2) return restart_tracker();
+    for (const StoreChange& change : effects.stored) {
+      if (change.bytes)
+        content_[change.digest] = *change.bytes;
+      else
+        content_.erase(change.digest);
+    }
     journal_.commit(effects.records);
     if (crashing) return restart_tracker();
     for (const Finished& finished : effects.finished) told_[finished.trial]++;
@@ -109,12 +143,20 @@ class Simulation {
       const std::string frame = wire::encode(out.message);
       transmit(out.peer, [this, peer = out.peer, frame] { deliver_to_worker(peer, frame); });
     }
+    for (const Wanted& wanted : effects.wanted) {
+      const auto bytes = content_.find(wanted.get.digest);
+      if (bytes == content_.end()) continue;
+      const std::string frame = wire::encode(wire::chunk_of(bytes->second, wanted.get));
+      transmit(wanted.peer, [this, peer = wanted.peer, frame] { deliver_to_worker(peer, frame); });
+    }
   }
 
+  /// Whether what was done under the lease is over: the trial, or its build.
   bool closed(LeaseId lease) const {
     for (const auto& entry : journal_.entries())
       for (const Grant& grant : entry.trial.grants)
-        if (grant.lease == lease) return entry.terminal == 1;
+        if (grant.lease == lease)
+          return entry.terminal == 1 || !entry.trial.leased || entry.trial.grants.back().lease != lease;
     return false;
   }
 
@@ -129,10 +171,15 @@ class Simulation {
     Node& node = nodes_[i];
     node.life++;
     node.peer = fmt::format("{}.{}", i, node.life);
-    node.agent = std::make_unique<worker::Agent>(
-        worker::AgentSettings{
-            .name = fmt::format("w{}", i), .device = "{}", .backends = {"cpu"}, .builders = 1 + i % 2u},
-        now_);
+    worker::AgentSettings settings{
+        .name = fmt::format("w{}", i),
+        .device = fmt::format(R"({{"architecture":"{}"}})", is_board(i) ? "aarch64" : "x86_64"),
+        .backends = {"cpu"},
+        .runner_only = is_board(i),
+        .builders = is_board(i) ? 0 : 1 + i % 2u};
+    if (only_builds(i)) settings.backends.clear();
+    if (builds_for_boards(i)) settings.builds = {"cpu/x86_64", "cpu/aarch64"};
+    node.agent = std::make_unique<worker::Agent>(settings, now_);
   }
 
   void crash_worker(int i) {
@@ -150,19 +197,30 @@ class Simulation {
       transmit(peer, [this, peer, frame] { step_farm(Received{peer, wire::decode(frame)}); });
     }
     for (const wire::Lease& lease : actions.build) {
-      trial_of_[lease.lease] = lease.trial;
-      later(i, between(50ms, 500ms), worker::Built{lease.lease, {.build_seconds = 0.1}});
+      builds_++;
+      worker::Built built{lease.lease, {.build_seconds = 0.1}};
+      if (lease.part == wire::Part::kBuild)
+        built.artifact = code_of(lease.trial), built.reference = kReference;
+      if (faults_.killers && kills_its_builder(lease.trial))
+        crash_soon(i);
+      else
+        later(i, between(50ms, 500ms), built);
     }
-    for (LeaseId id : actions.run) {
-      if (kills_its_worker(trial_of_[id])) {
-        at(now_ + 50ms, [this, i, peer] {
-          if (nodes_[i].agent && nodes_[i].peer == peer) crash_worker(i);
-        });
-      } else {
-        later(i, between(50ms, 300ms), worker::Measured{id, truth(trial_of_[id])});
-      }
+    for (const worker::Run& run : actions.run) {
+      const TrialId trial = run.lease.trial;
+      if (is_board(i)) wrong_code_ += *run.artifact != code_of(trial) || *run.reference != kReference;
+      if (faults_.killers && kills_its_worker(trial))
+        crash_soon(i);
+      else
+        later(i, between(50ms, 300ms), worker::Measured{run.lease.lease, truth(trial)});
     }
     if (actions.exit) crash_worker(i);
+  }
+
+  void crash_soon(int i) {
+    at(now_ + 50ms, [this, i, peer = nodes_[i].peer] {
+      if (nodes_[i].agent && nodes_[i].peer == peer) crash_worker(i);
+    });
   }
 
   void later(int i, Time delay, worker::Event event) {
@@ -214,13 +272,13 @@ class Simulation {
   Time now_ = 0s;
   uint64_t serial_ = 0;
   std::map<std::pair<Time, uint64_t>, std::function<void()>> queue_;
-  MemoryJournal journal_;
+  MemoryJournal journal_{kTargets};
   std::optional<Farm> farm_;
   bool crash_tracker_ = false;
   Node nodes_[kWorkers];
-  std::map<LeaseId, TrialId> trial_of_;
+  std::map<std::string, std::string> content_;  // the tracker's store
   std::map<TrialId, int> told_;
-  uint64_t early_acks_ = 0;
+  uint64_t early_acks_ = 0, wrong_code_ = 0, builds_ = 0;
 };
 
 void expect_each_recorded_once(const Simulation& simulation) {
@@ -233,13 +291,15 @@ void expect_each_recorded_once(const Simulation& simulation) {
       const auto& grants = entry.trial.grants;
       EXPECT_EQ(std::count_if(grants.begin(), grants.end(), [](const Grant& g) { return g.lost; }), 3) << id;
     } else {
-      EXPECT_FALSE(kills_its_worker(id));
+      EXPECT_FALSE(simulation.has_killers() && (kills_its_worker(id) || kills_its_builder(id)));
+      EXPECT_EQ(is_board(entry.finished.worker[1] - '0'), is_for_board(id)) << "trial " << id;
       EXPECT_EQ(result.outcome, truth(id).outcome) << "trial " << id;
       EXPECT_EQ(result.samples, truth(id).samples) << "trial " << id;
     }
   }
   for (const auto& [id, times] : simulation.told()) EXPECT_EQ(times, 1) << "trial " << id;
   EXPECT_EQ(simulation.acks_before_commit(), 0u);
+  EXPECT_EQ(simulation.runs_of_wrong_code(), 0u);
 }
 
 TEST(FarmSimulation, CalmSeas) {
@@ -249,10 +309,13 @@ TEST(FarmSimulation, CalmSeas) {
                             .worker_crashes = 0,
                             .tracker_crashes = 0,
                             .partitions = 0,
-                            .drains = 0});
+                            .drains = 0,
+                            .killers = false,
+                            .store_bytes = defaults::kTrackerStoreBytes});
   ASSERT_TRUE(simulation.run());
   expect_each_recorded_once(simulation);
   EXPECT_EQ(simulation.told().size(), static_cast<size_t>(kTrials));
+  EXPECT_EQ(simulation.builds(), static_cast<uint64_t>(kTrials));
 }
 
 // LATHE_SIMULATION_SEED=n runs that seed alone; LATHE_SIMULATION_SEEDS=n runs as many.

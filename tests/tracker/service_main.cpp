@@ -22,6 +22,9 @@
 namespace lathe {
 namespace {
 
+std::string kernels;  // a builder may not read them where they are
+void load_kernels() { kernels = read_file(TEST_KERNELS); }
+
 /// Stands for the compiler: the first word of the trace is the kernel of tests/workers/kernels.cpp to
 /// "build".
 std::string fake_build(std::string_view request, worker::Child&) {
@@ -31,7 +34,7 @@ std::string fake_build(std::string_view request, worker::Child&) {
     return encode(worker::Reply{.outcome = Outcome::kBuildFailed, .message = "no such thing"});
   if (kernel == "compiler_crash") abort();
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  worker::Artifact artifact{.object = read_file(TEST_KERNELS), .main = {kernel, 0, {0, 1, 2}}};
+  worker::Artifact artifact{.object = kernels, .main = {kernel, 0, {0, 1, 2}}};
   for (int i = 0; i < 3; ++i)
     artifact.buffers.push_back({.shape = {4096}, .dtype = kFloat32, .output = i == 2});
   artifact.digest = sha256(artifact.object);
@@ -39,15 +42,20 @@ std::string fake_build(std::string_view request, worker::Child&) {
 }
 
 constexpr worker::Role kRoles[] = {
-    {"build", worker::Confinement::kBuild, nullptr, fake_build},
+    {"build", worker::Confinement::kBuild, load_kernels, fake_build},
     {"run", worker::Confinement::kRun, nullptr, worker::run_body},
 };
 
-int worker_main(const std::string& endpoint, const std::string& name) {
+/// `role`: "build" for runners elsewhere, "run" what others build, or "" for both.
+int worker_main(const std::string& endpoint, const std::string& name, const std::string& role) {
   worker::serve({.tracker = endpoint,
                  .name = name,
                  .device = to_json(worker::probe_device()),
+                 .duty = role == "build" ? worker::Duty::kBuild
+                         : role == "run" ? worker::Duty::kRun
+                                         : worker::Duty::kBoth,
                  .builders = 2,
+                 .builds = role == "build" ? std::vector<std::string>{"cpu"} : std::vector<std::string>(),
                  .log = [&](const std::string& line) { fmt::print(stderr, "[{}] {}\n", name, line); }});
   return 0;
 }
@@ -69,7 +77,7 @@ int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   try {
     if (command == "internal-sandbox") return lathe::worker::supervise(lathe::kRoles, {argv, argv + argc});
-    if (command == "worker") return lathe::worker_main(argv[2], argv[3]);
+    if (command == "worker") return lathe::worker_main(argv[2], argv[3], argv[4]);
     if (command == "job") return lathe::job_main(argv[2], argv[3]);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

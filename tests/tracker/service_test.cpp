@@ -128,8 +128,8 @@ class ServiceTest : public ::testing::Test {
   }
   ~ServiceTest() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<Process> worker(const std::string& name) {
-    return std::make_unique<Process>(std::vector<std::string>{"worker", endpoint_, name});
+  std::unique_ptr<Process> worker(const std::string& name, const std::string& role = "") {
+    return std::make_unique<Process>(std::vector<std::string>{"worker", endpoint_, name, role});
   }
   std::unique_ptr<Process> job() {
     return std::make_unique<Process>(std::vector<std::string>{"job", endpoint_, database_});
@@ -200,6 +200,20 @@ TEST_F(ServiceTest, RunsAJob) {
   wait_for(*j);
   expect_complete();
   EXPECT_EQ(w->end(SIGTERM), 0);  // drains
+}
+
+TEST_F(ServiceTest, RunnersRunWhatBuildersBuild) {
+  auto j = job();
+  auto builder = worker("b", "build"), runner = worker("r", "run");
+  for (int round = 0; round < 3; ++round) {
+    wait_until_ended(5 + 15 * round);
+    auto& unlucky = round % 2 == 0 ? builder : runner;
+    unlucky->end(SIGKILL);
+    unlucky = worker(round % 2 == 0 ? "b" : "r", round % 2 == 0 ? "build" : "run");
+  }
+  wait_for(*j);
+  expect_complete(/*lost_at_most=*/2);
+  EXPECT_EQ(runner->end(SIGTERM), 0);
 }
 
 TEST_F(ServiceTest, SurvivesKilledWorkers) {

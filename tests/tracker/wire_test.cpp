@@ -47,6 +47,16 @@ std::vector<Message> one_of_each() {
              .outcome = Outcome::kCrashed,
              .message = "\xff\x80 not UTF-8",
              .signal = 11},
+      Hello{.worker = "board/1", .device = "{}", .builds = {"cpu/aarch64"}, .runner_only = true},
+      Lease{.lease = 5, .trial = 6, .workload = "func", .trace = "[]", .target = "cpu", .part = Part::kBuild},
+      Lease{.lease = 5,
+            .trial = 6,
+            .part = Part::kRun,
+            .artifact = {std::string(64, 'a'), 1000},
+            .reference = {std::string(64, '0'), 1}},
+      Built{5, 6, 2, {std::string(64, 'a'), 1000}, {std::string(64, '0'), 1}},
+      BlobGet{5, std::string(64, 'a'), 512},
+      BlobChunk{std::string(64, 'a'), 512, std::string("\0\1", 2)},
       ResultAck{5, ResultAck::Verdict::kStale},
       Heartbeat{{1, 2, 3}, 4},
       Cancel{5},
@@ -88,6 +98,13 @@ TEST(Wire, NamesTheFault) {
             "result.samples is nan, must be a finite number, at least 0");
   EXPECT_EQ(message_of(encode(Lease{.evaluation = {.threads = 0}})),
             "evaluation.threads is 0, must be 1..4096");
+  EXPECT_EQ(message_of(encode(BlobGet{1, "../../etc/passwd"})),
+            "blob_get.digest is not 64 hexadecimal digits");
+  EXPECT_EQ(message_of(encode(Lease{.part = static_cast<Part>(3)})), "lease.part is 3, the last known is 2");
+  EXPECT_EQ(message_of(encode(Built{.artifact = {std::string(64, 'a'), 1 << 30}})),
+            "built.artifact has 1073741824 bytes, must be 1..16777216");
+  EXPECT_EQ(message_of(encode(BlobChunk{std::string(64, 'a'), 0, std::string(300000, 'x')})),
+            "blob_chunk.bytes has 300000 bytes, more than the limit of 262144");
   EXPECT_EQ(message_of(encode(Heartbeat{std::vector<uint64_t>(5000)})),
             "heartbeat.holding lists 5000 leases, more than the limit of 4096");
   EXPECT_EQ(message_of(std::string(defaults::kFrameLimit + 1, 'x')),

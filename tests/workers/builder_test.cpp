@@ -15,7 +15,9 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
+#include "tracker/blob.h"
 #include "workers/build.h"
+#include "workers/jobs.h"
 #include "workers/pipeline.h"
 
 namespace lathe::worker {
@@ -122,6 +124,84 @@ TEST_F(BuilderTest, BuildsNothingTwice) {
   EXPECT_EQ(build_seconds_, 0);
   EXPECT_EQ(second.outcome, Outcome::kOk) << second.message;
   EXPECT_FALSE(second.samples.empty());
+}
+
+/// What a runner without a compiler does: it measures code that came from elsewhere, against a reference that
+/// did too.
+class RunnerTest : public BuilderTest {
+ protected:
+  const std::string kUnscheduled = to_json(schedule::Trace());
+  Pipeline::Ended end(Pipeline& pipeline) {
+    for (;;) {
+      std::vector<pollfd> ready;
+      for (int descriptor : pipeline.descriptors()) ready.push_back({descriptor, POLLIN, 0});
+      if (!pipeline.has_ended()) poll(ready.data(), ready.size(), 1000);
+      if (std::vector<Pipeline::Ended> ended = pipeline.collect(); !ended.empty()) return ended[0];
+    }
+  }
+  Pipeline::Ended build(const tir::Func& func, const std::string& trace) {
+    wire::Lease build = lease(1, func, trace);
+    build.part = wire::Part::kBuild;
+    build.evaluation.threads = 64;  // more than any builder has: the board may have them
+    pipeline_.build(build);
+    return end(pipeline_);
+  }
+  wire::Result run(const std::string& artifact, const std::string& reference) {
+    const wire::Lease run{.lease = 2,
+                          .trial = 2,
+                          .evaluation = {.max_samples = 5, .budget_seconds = 0.02},
+                          .seed = 1,
+                          .part = wire::Part::kRun,
+                          .artifact = wire::blob_of(artifact),
+                          .reference = wire::blob_of(reference)};
+    runner_.run(run, artifact, reference);
+    return end(runner_).report;
+  }
+
+  Pipeline runner_{{"/proc/self/exe", "internal-sandbox"}, /*builders=*/0};
+};
+
+TEST_F(RunnerTest, MeasuresWhatWasBuiltElsewhere) {
+  const tir::Func func = tir::canonical(schedule::dense(8, 32, 8, kFloat32));
+  const Pipeline::Ended built = build(func, to_json(schedule::default_trace(func, target_)));
+  ASSERT_EQ(built.report.outcome, Outcome::kOk) << built.report.message;
+  const wire::Result result = run(built.artifact, built.reference);
+  EXPECT_EQ(result.outcome, Outcome::kOk) << result.message;
+  EXPECT_FALSE(result.samples.empty());
+  EXPECT_EQ(result.artifact, built.report.artifact);
+  // The reference is built once for all candidates of the program.
+  const Pipeline::Ended again = build(func, kUnscheduled);
+  EXPECT_EQ(again.reference, built.reference);
+  EXPECT_NE(again.artifact, built.artifact);
+}
+
+TEST_F(RunnerTest, ComparesWithTheReferenceThatCame) {
+  const auto dense = [](int64_t k) { return tir::canonical(schedule::dense(8, k, 8, kFloat32)); };
+  const std::string right = build(dense(32), kUnscheduled).artifact, other = build(dense(32), kUnscheduled).reference;
+  EXPECT_EQ(run(right, other).outcome, Outcome::kOk);
+  tir::Func sum = tir::parse_func(
+      "func f(a: float32[8, 32], b: float32[8, 32]) -> (out: float32[8, 8]) { block root { for i in 0..8 { "
+      "for "
+      "j in 0..8 { block b(spatial x in 0..8 = i, spatial y in 0..8 = j) { reads a[x, y], b[x, y] writes "
+      "out[x, "
+      "y] out[x, y] = a[x, y] + b[x, y] } } } } }",
+      "sum");
+  const Pipeline::Ended wrong = build(sum, kUnscheduled);
+  ASSERT_EQ(wrong.report.outcome, Outcome::kOk) << wrong.report.message;
+  EXPECT_EQ(run(wrong.artifact, other).outcome, Outcome::kWrongResult);
+}
+
+TEST_F(RunnerTest, RefusesWhatCannotBe) {
+  const tir::Func func = tir::canonical(schedule::dense(8, 32, 8, kFloat32));
+  const Pipeline::Ended built = build(func, kUnscheduled);
+  EXPECT_EQ(run("garbage", built.reference).outcome, Outcome::kCrashed);
+  Artifact huge = decode_artifact(built.artifact);
+  huge.main.workspace_bytes = int64_t{1} << 36;
+  huge.made.assign(64, {.shape = {int64_t{1} << 34}, .dtype = kFloat32});
+  huge.prologue = huge.main;
+  const wire::Result result = run(encode(huge), built.reference);
+  EXPECT_EQ(result.outcome, Outcome::kCrashed);
+  EXPECT_THAT(result.message, HasSubstr("bytes of memory, and this machine has"));
 }
 
 TEST_F(BuilderTest, FailuresHaveTheirClass) {

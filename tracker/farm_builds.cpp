@@ -1,0 +1,130 @@
+// What runners without a compiler need: candidates built elsewhere. Builds are kept, measurements never.
+#include <algorithm>
+
+#include "tracker/defaults.h"
+#include "tracker/farm.h"
+
+namespace lathe::tracker {
+
+using namespace defaults;
+using Verdict = wire::ResultAck::Verdict;
+
+/// Runners are to find something built whenever they are free, and no more than that is built ahead.
+bool Farm::wants_builds(const std::string& platform) const {
+  size_t slots = 0;
+  for (const auto& [peer, worker] : workers_)
+    if (worker.runner_only &&
+        std::find(worker.platforms.begin(), worker.platforms.end(), platform) != worker.platforms.end())
+      slots += worker.slots;
+  const auto ready = ready_.find(platform);
+  const auto building = building_.find(platform);
+  return (ready == ready_.end() ? 0 : ready->second.size()) +
+             (building == building_.end() ? 0 : building->second) <
+         slots;
+}
+
+std::optional<Farm::Offer> Farm::take_unbuilt(const Worker& worker) {
+  for (const std::string& platform : worker.builds) {
+    if (!pending_.contains(platform) || !wants_builds(platform)) continue;
+    if (const TrialId id = pop(pending_, platform)) return Offer{id, wire::Part::kBuild};
+  }
+  return std::nullopt;
+}
+
+/// The next trial whose build is there, or 0. One whose build had to go meanwhile is to be built again.
+TrialId Farm::take_ready(const std::string& platform) {
+  while (const TrialId id = pop(ready_, platform)) {
+    if (is_built(trials_.at(id))) return id;
+    pending_[platform].push_front(id);
+  }
+  return 0;
+}
+
+/// Whether such a program has built the same before; then runners may have the trial.
+bool Farm::recall_build(Trial& trial, const std::string& revision) {
+  const Build* known = builds_.find(BuildIndex::key_of(*trial.spec, revision));
+  if (!known) return false;
+  trial.build = *known;
+  ready_[platform_of(trial.spec->target)].push_back(trial.id);
+  return true;
+}
+
+void Farm::on(const Peer& peer, const wire::Built& built) {
+  const Worker& worker = workers_.at(peer);
+  const auto lease = leases_.find(built.lease);
+  const bool in_force = lease != leases_.end() && lease->second.peer == peer &&
+                        lease->second.trial == built.trial &&
+                        std::find(worker.builds.begin(), worker.builds.end(),
+                                  platform_of(trials_.at(built.trial).spec->target)) != worker.builds.end();
+  if (!in_force) {
+    send(peer, wire::ResultAck{built.lease,
+                               recent_set_.contains(built.lease) ? Verdict::kDuplicate : Verdict::kStale});
+    return;
+  }
+  if (!fetches_.contains(built.lease)) {
+    if (fetches_.size() >= kBuildsFetched) return;  // the worker says it again
+    fetches_[built.lease] = {.built = built, .progress = now_};
+  }
+  advance(peer, built.lease);
+}
+
+/// Asks for the next piece of what the store lacks.
+void Farm::advance(const Peer& peer, LeaseId id) {
+  Fetch& fetch = fetches_.at(id);
+  for (const wire::Blob& blob : {fetch.built.artifact, fetch.built.reference})
+    if (!fetch.coming && !builds_.holds(blob.digest) && !fetch.here.contains(blob.digest))
+      fetch.coming.emplace(blob);
+  if (fetch.coming)
+    send(peer, fetch.coming->next(id));
+  else
+    complete(peer, id);
+}
+
+void Farm::on(const Peer& peer, const wire::BlobChunk& chunk) {
+  for (auto& [id, fetch] : fetches_) {
+    if (leases_.at(id).peer != peer || !fetch.coming || !fetch.coming->add(chunk)) continue;
+    fetch.progress = now_;
+    if (fetch.coming->complete()) {
+      if (!fetch.coming->verify()) return suspect(peer, "bytes that are not what their digest says");
+      fetch.here[chunk.digest] = fetch.coming->take();
+      fetch.coming.reset();
+    }
+    return advance(peer, id);
+  }
+}
+
+void Farm::complete(const Peer& peer, LeaseId id) {
+  Fetch fetch = std::move(fetches_.at(id));
+  Trial& trial = end_lease(id, /*lost=*/false);
+  const std::string& revision = workers_.at(peer).revision;
+  trial.build = Build{fetch.built.artifact, fetch.built.reference, revision};
+  for (auto& [digest, bytes] : fetch.here) effects_->stored.push_back({digest, std::move(bytes)});
+  for (std::string& digest : builds_.add(BuildIndex::key_of(*trial.spec, revision), *trial.build))
+    effects_->stored.push_back({std::move(digest), std::nullopt});
+  ready_[platform_of(trial.spec->target)].push_back(trial.id);
+  remember(id);
+  send(peer, wire::ResultAck{id, Verdict::kRecorded});
+}
+
+void Farm::on(const Peer& peer, const wire::BlobGet& get) {
+  const bool in_force = workers_.at(peer).leases.contains(get.lease);
+  if (in_force) {
+    const Trial& trial = trials_.at(leases_.at(get.lease).trial);
+    const bool is_its = is_built(trial) && (get.digest == trial.build->artifact.digest ||
+                                            get.digest == trial.build->reference.digest);
+    if (is_its) {
+      effects_->wanted.push_back({peer, get});
+      return;
+    }
+  }
+  // The lease is void; or the build went while the lease was on its way, or with the tracker's last life.
+  send(peer, wire::Cancel{get.lease});
+  if (in_force) release(get.lease, /*lost=*/false);
+}
+
+/// A builder that does not go on leaves its place to others.
+void Farm::drop_idle_fetches() {
+  std::erase_if(fetches_, [&](const auto& entry) { return now_ - entry.second.progress >= kSilence; });
+}
+
+}  // namespace lathe::tracker
