@@ -14,16 +14,20 @@ struct Limits {
   uint64_t memory_bytes = 0;        // of address space
   uint64_t file_bytes = 64u << 20;  // of any file it writes
   std::vector<int> cpus;            // it may run on; none: anywhere
+  std::string folder;               // where a build may write; "": nowhere
 };
 
 enum class Confinement : uint8_t {
-  kBuild,  // a compiler of ours: limits only, for it may call a linker
-  kRun,    // generated code: also no file it could write or secret it could read, no network, no new process,
-           // no signal to others (Landlock and seccomp, as far as the kernel has them)
+  // Both: no network, no signal to others, no file but the system's libraries, which it reads (Landlock and
+  // seccomp, as far as the kernel has them).
+  kBuild,  // a compiler of ours, that parses what others sent: it also runs the system's programs, for it
+           // calls a
+           // linker, and has a folder of its own
+  kRun,    // generated code: also no file it could write, no new process
 };
 
 /// False in sanitizer builds: sanitizers reserve terabytes of addresses and make system calls of their own,
-/// so that memory is not limited there and kRun confines no more than kBuild.
+/// so that memory is not limited there and nothing else confined.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kConfines = false;
 #else

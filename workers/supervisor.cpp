@@ -16,8 +16,10 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <optional>
 
 #include "core/support/error.h"
+#include "core/support/temporary_folder.h"
 #include "workers/packets.h"
 #include "workers/quiet.h"
 #include "workers/sandbox.h"
@@ -71,6 +73,7 @@ struct ChildPlan {
   for (int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_DFL);
   const std::vector<int> descriptors =
       arrange_descriptors(plan.error_pipe, plan.gate, plan.reply, plan.passed);
+  if (!plan.limits.folder.empty()) setenv("TMPDIR", plan.limits.folder.c_str(), 1);
   confine(plan.limits, plan.role->confinement);
   Child child(3, descriptors);
   std::string reply;
@@ -116,6 +119,7 @@ class Supervision {
                   .file_bytes = packet_.file_bytes};
     for (int cpu = 0; cpu < 1024; ++cpu)
       if (packet_.cpus[cpu / 64] >> cpu % 64 & 1) limits.cpus.push_back(cpu);
+    if (role_.confinement == Confinement::kBuild) limits.folder = folder_.emplace().path();
     const ChildPlan plan{&role_,
                          limits,
                          read_descriptor(descriptors_[0]),
@@ -262,6 +266,7 @@ class Supervision {
   const TaskPacket& packet_;
   std::vector<int> descriptors_;
   Quiet quiet_;
+  std::optional<TemporaryFolder> folder_;  // of a build, which may end before it has tidied up
   pid_t pid_ = -1;
   int pid_fd_ = -1, errors_ = -1, gate_ = -1, reply_ = -1;
   Clock::time_point started_, last_;

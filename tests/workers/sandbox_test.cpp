@@ -189,6 +189,73 @@ std::string commit_deed(std::string_view request, Child&) {
   fail("no such deed");
 }
 
+// --- hostile builds: who finds a hole in the compiler
+
+/// A file that only this user may read, as keys are.
+const std::string kKeyFile = "/tmp/lathe-sandbox-test-key";
+
+std::string result_of(bool done) { return done ? "done" : strerror(errno); }
+
+int run_shell(const std::string& script) {
+  const int status = system(script.c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+struct BuildDeed {
+  const char* name;
+  std::string (*act)();
+  const char* reply;  // "" when it ends with SIGSYS
+};
+
+const BuildDeed kBuildDeeds[] = {
+    {"reads a key", [] { return result_of(open(kKeyFile.c_str(), O_RDONLY) >= 0); }, "Permission denied"},
+    {"reads its parent's memory",
+     [] { return result_of(open(fmt::format("/proc/{}/mem", getppid()).c_str(), O_RDONLY) >= 0); },
+     "Permission denied"},
+    {"reads its parent's environment",
+     [] { return result_of(open(fmt::format("/proc/{}/environ", getppid()).c_str(), O_RDONLY) >= 0); },
+     "Permission denied"},
+    {"lists a home", [] { return result_of(open("/root", O_RDONLY | O_DIRECTORY) >= 0); },
+     "Permission denied"},
+    {"reads a key by a program",
+     [] { return std::to_string(run_shell("exec 2>/dev/null; cat " + kKeyFile)); }, "1"},
+    {"links to a key",
+     [] {
+       return result_of(symlink(kKeyFile.c_str(), (std::string(getenv("TMPDIR")) + "/link").c_str()) == 0);
+     },
+     ""},
+    {"writes outside", [] { return result_of(open(kOutside.c_str(), O_CREAT | O_WRONLY, 0600) >= 0); },
+     "Permission denied"},
+    {"removes a key", [] { return result_of(unlink(kKeyFile.c_str()) == 0); }, "Permission denied"},
+    {"moves a key",
+     [] {
+       return result_of(rename(kKeyFile.c_str(), (std::string(getenv("TMPDIR")) + "/key").c_str()) == 0);
+     },
+     "Permission denied"},
+    {"writes inside",
+     [] {
+       const std::string path = std::string(getenv("TMPDIR")) + "/file";
+       write_file(path, "text");
+       return read_file(path);
+     },
+     "text"},
+    {"runs a linker", [] { return std::to_string(run_shell("ld --version >/dev/null")); }, "0"},
+    {"opens a socket", [] { return result_of(socket(AF_INET, SOCK_STREAM, 0) >= 0); }, ""},
+    {"opens a local socket", [] { return result_of(socket(AF_UNIX, SOCK_STREAM, 0) >= 0); }, ""},
+    {"kills its parent", [] { return result_of(kill(getppid(), SIGKILL) == 0); }, ""},
+    {"traces its parent", [] { return result_of(ptrace(PTRACE_ATTACH, getppid(), 0, 0) == 0); }, ""},
+    {"leaves its group", [] { return result_of(setsid() >= 0); }, ""},
+    {"takes namespaces", [] { return result_of(unshare(CLONE_NEWUSER) == 0); }, ""},
+    {"takes namespaces with a child",
+     [] { return result_of(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) >= 0); }, ""},
+};
+
+std::string commit_build_deed(std::string_view request, Child&) {
+  for (const BuildDeed& deed : kBuildDeeds)
+    if (deed.name == request) return deed.act();
+  fail("no such deed");
+}
+
 // --- decent ones
 
 std::string behave(std::string_view request, Child& child) {
@@ -217,6 +284,10 @@ std::string behave(std::string_view request, Child& child) {
     const bool wrote = pwrite(fd, "x", 1, 0) == 1, cut = ftruncate(fd, 0) == 0;
     void* mapped = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return fmt::format("{}{}{}", wrote, cut, mapped != MAP_FAILED);
+  }
+  if (request == "folder") {
+    write_file(std::string(getenv("TMPDIR")) + "/file", "left behind");
+    return getenv("TMPDIR");
   }
   if (request == "pid") return std::to_string(getpid());
   if (request == "descriptors") {
@@ -248,6 +319,7 @@ std::string behave(std::string_view request, Child& child) {
 
 constexpr Role kRoles[] = {
     {"deed", Confinement::kRun, nullptr, commit_deed},
+    {"build-deed", Confinement::kBuild, nullptr, commit_build_deed},
     {"decent", Confinement::kRun, nullptr, behave},
     {"builder", Confinement::kBuild, nullptr, behave},
     {"run", Confinement::kRun, nullptr, run_body},
@@ -372,6 +444,49 @@ INSTANTIATE_TEST_SUITE_P(Deeds, Hostile, testing::ValuesIn(kDeeds), [](const aut
   return name;
 });
 
+bool soon(const std::function<bool()>& condition) {
+  for (int i = 0; i < 300; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+class HostileBuild : public testing::TestWithParam<BuildDeed> {};
+
+TEST_P(HostileBuild, IsContained) {
+  if (!kConfines) GTEST_SKIP();
+  static Sandbox sandbox(sandbox_command("build-deed"));
+  write_file(kKeyFile, "secret");
+  const Report report = sandbox.run(task(GetParam().name, 20));
+  if (*GetParam().reply) {
+    EXPECT_EQ(report.end, Report::End::kReplied) << describe(report) << "\n" << report.stderr_tail;
+    EXPECT_EQ(report.reply, GetParam().reply);
+  } else {
+    EXPECT_EQ(report.end, Report::End::kSignalled) << report.reply;
+    EXPECT_EQ(report.code, SIGSYS);
+  }
+  EXPECT_FALSE(std::filesystem::exists(kOutside));
+  EXPECT_EQ(read_file(kKeyFile), "secret");
+  std::filesystem::remove(kKeyFile);
+}
+
+INSTANTIATE_TEST_SUITE_P(Deeds, HostileBuild, testing::ValuesIn(kBuildDeeds), [](const auto& info) {
+  std::string name = info.param.name;
+  for (char& c : name)
+    if (!isalnum(c)) c = '_';
+  return name;
+});
+
+/// Also when it was killed before it could tidy up.
+TEST(Sandbox, NothingOfABuildStays) {
+  if (!kConfines) GTEST_SKIP();
+  Sandbox sandbox(sandbox_command("builder"));
+  const std::string folder = sandbox.run(task("folder")).reply;
+  EXPECT_THAT(folder, HasSubstr("lathe-"));
+  EXPECT_TRUE(soon([&] { return !std::filesystem::exists(folder); }));
+}
+
 TEST(Sandbox, SaysHowItEnded) {
   EXPECT_EQ(describe({.end = Report::End::kSignalled, .code = 11}),
             "killed by signal 11 (Segmentation fault)");
@@ -440,14 +555,6 @@ char state_of_child(pid_t parent) {
   if (children.empty()) return ' ';
   const std::string stat = read_file(fmt::format("/proc/{}/stat", std::stoi(children)));
   return stat[stat.rfind(')') + 2];
-}
-
-bool soon(const std::function<bool()>& condition) {
-  for (int i = 0; i < 300; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
 }
 
 TEST(Sandbox, BuildersStandStillInATimedWindow) {
