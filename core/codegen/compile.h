@@ -37,6 +37,9 @@ struct Object {
 /// that is a C identifier.
 Object compile_object(const tir::Func& lowered, const Target& target);
 
+/// The architectures, as triples begin, that this machine has a linker for: its own, and with lld others.
+std::vector<std::string> architectures();
+
 /// Objects compiled for `target` as one artifact. Thread-safe. Throws Error without a linker for the target.
 /// REQUIRES: distinct names.
 Artifact link(std::span<const Object> objects, const Target& target);

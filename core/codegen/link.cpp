@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/support/error.h"
@@ -29,13 +30,22 @@ int run_program(std::vector<std::string> argv, const std::string& log) {
   pid_t child = 0;
   int error = posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error) fail("cannot run `{}`: {}; install binutils for this target", argv[0], std::strerror(error));
+  if (error)
+    fail("cannot run `{}`: {}; install binutils, or lld-19 for other CPUs than this machine's", argv[0],
+         std::strerror(error));
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 }  // namespace
+
+bool has_program(const std::string& name) {
+  const char* path = getenv("PATH");
+  for (const std::string& folder : split_text(path ? path : "", ':'))
+    if (access((folder + "/" + name).c_str(), X_OK) == 0) return true;
+  return false;
+}
 
 std::string link_shared_object(std::span<const std::string_view> objects, const std::string& linker) {
   TemporaryFolder folder;

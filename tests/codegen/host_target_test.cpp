@@ -28,6 +28,18 @@ TEST(ResolveTarget, FillsInWhatTheCpuImplies) {
   EXPECT_EQ(resolve_target("cpu:mcpu=skylake-avx512,mattr=-avx512f").vector_bits, 256);
 }
 
+TEST(ResolveTarget, FindsTheArchitectureOfACpu) {
+  const Target board = resolve_target("cpu:mcpu=cortex-a72,cores=4");
+  EXPECT_EQ(board.triple, "aarch64-linux-gnu");
+  EXPECT_EQ(board.vector_bits, 128);
+  EXPECT_EQ(board.cores, 4);
+  EXPECT_EQ(resolve_target("cpu:mcpu=cortex-a72"),
+            resolve_target("cpu:triple=aarch64-linux-gnu,mcpu=cortex-a72"))
+      << "nothing of this machine";
+  EXPECT_EQ(resolve_target("cpu:mcpu=sifive-u74").triple, "riscv64-linux-gnu");
+  EXPECT_EQ(resolve_target(to_text(board)), board);
+}
+
 TEST(ResolveTarget, OverridesWhatIsGiven) {
   Target t = resolve_target("cpu:mcpu=skylake-avx512,vector=256,cores=3,l2=12345");
   EXPECT_EQ(t.vector_bits, 256);

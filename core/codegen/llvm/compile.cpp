@@ -80,12 +80,23 @@ class Compilation {
   Kernel kernel_;
 };
 
-/// The system's own linker links for its own architecture only.
+constexpr const char* kCrossLinker = "ld.lld-19";
+
+std::string architecture_of(const Target& target) { return target.triple.substr(0, target.triple.find('-')); }
+
+/// The system's own linker links for its own architecture only; lld for all.
 std::string linker_for(const Target& target) {
-  std::string architecture = target.triple.substr(0, target.triple.find('-'));
-  return host_target().triple.starts_with(architecture + "-") ? "ld" : architecture + "-linux-gnu-ld";
+  return architecture_of(target) == architecture_of(host_target()) ? "ld" : kCrossLinker;
 }
 }  // namespace
+
+std::vector<std::string> architectures() {
+  std::vector<std::string> result = {architecture_of(host_target())};
+  if (!has_program(kCrossLinker)) return result;
+  for (const char* other : {"aarch64", "riscv64", "x86_64"})
+    if (other != result[0]) result.emplace_back(other);
+  return result;
+}
 
 Object compile_object(const tir::Func& lowered, const Target& target) {
   Compilation compilation(lowered, target);

@@ -167,9 +167,34 @@ Target host_target() {
   return host;
 }
 
+/// A machine of `triple` about which nothing else is known; this one, if it is of its kind.
+Target base_target(const std::string& triple) {
+  Target base = host_target();
+  if (triple.substr(0, triple.find('-')) != base.triple.substr(0, base.triple.find('-'))) base = Target();
+  base.triple = triple;
+  return base;
+}
+
+/// Of the first architecture that has such a CPU; the host's when none has.
+std::string triple_with(const std::string& cpu) {
+  const std::string host = host_target().triple;
+  for (const std::string& triple : {host, std::string("aarch64-linux-gnu"), std::string("riscv64-linux-gnu"),
+                                    std::string("x86_64-linux-gnu")}) {
+    std::string error;
+    const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
+    if (!target) continue;
+    std::unique_ptr<llvm::MCSubtargetInfo> any(target->createMCSubtargetInfo(triple, "", ""));
+    if (any->isCPUStringValid(cpu)) return triple;
+  }
+  return host;
+}
+
 Target resolve_target(const std::string& text) {
   Target given = parse_target_text(text), target = host_target();
-  if (names_property(text, "triple")) target.triple = given.triple;
+  if (names_property(text, "triple"))
+    target = base_target(given.triple);
+  else if (names_property(text, "mcpu"))
+    target = base_target(triple_with(given.cpu));
   if (names_property(text, "mcpu") && given.cpu != target.cpu) {
     target.cpu = given.cpu;
     target.features.clear();
