@@ -1,9 +1,7 @@
 #include "cli/command.h"
 
-#include <fmt/core.h>
-
 #include "cli/commands/commands.h"
-#include "core/support/error.h"
+#include "cli/program.h"
 
 namespace lathe::cli {
 namespace {
@@ -118,7 +116,7 @@ constexpr Command kCommands[] = {
     },
     {
         "worker",
-        "[--tracker ENDPOINT] [--name NAME] [--builders N] [--key FILE --tracker-key KEY]",
+        "[--tracker ENDPOINT] [--name NAME] [--role ROLE] [--builders N] [--key FILE --tracker-key KEY]",
         "build and measure candidates for a tracker on this machine",
         {"tune worker --tracker tcp://127.0.0.1:9190",
          "tune worker --tracker tcp://farm:9190 --key worker.key --tracker-key 'TRACKER PUBLIC KEY'"},
@@ -126,48 +124,13 @@ constexpr Command kCommands[] = {
     },
 };
 
-void print_help() {
-  fmt::print("tune: compile deep-learning models and tune them on this hardware\n\nUsage:\n");
-  size_t width = 0;
-  for (const Command& command : kCommands) width = std::max(width, command.name.size());
-  for (const Command& command : kCommands)
-    if (command.name.empty()) fmt::print("  tune {}\n      {}\n", command.arguments, command.summary);
-  fmt::print("\nCommands:\n");
-  for (const Command& command : kCommands)
-    if (!command.name.empty()) fmt::print("  {:{}}  {}\n", command.name, width, command.summary);
-  fmt::print("\nExamples:\n");
-  for (const Command& command : kCommands) fmt::print("  {}\n", command.examples[0]);
-  fmt::print("\n`tune COMMAND --help` explains a command.\n");
-}
-
-const Command* find_command(std::string_view name) {
-  for (const Command& command : kCommands)
-    if (command.name == name) return &command;
-  return nullptr;
-}
-
 }  // namespace
 
 std::span<const Command> commands() { return kCommands; }
 
 int run_command(const std::vector<std::string>& arguments) {
-  std::string first = arguments.empty() ? "--help" : arguments[0];
-  if (first == "--help" || first == "-h" || first == "help") {
-    print_help();
-    return kSuccess;
-  }
-  if (first == "--version") first = "version";
-  bool named = first[0] != '-';
-  const Command* command = find_command(named ? first : "");
-  if (!command) {
-    std::vector<std::string> names;
-    for (const Command& known : kCommands)
-      if (!known.name.empty()) names.emplace_back(known.name);
-    std::string hint = did_you_mean(first, names);
-    fail("unknown {} `{}`{}", named ? "command" : "flag", first, hint.empty() ? "; see tune --help" : hint);
-  }
-  Flags flags(*command, {arguments.begin() + (named ? 1 : 0), arguments.end()});
-  return command->run(flags);
+  return run_program({"tune", "compile deep-learning models and tune them on this hardware", kCommands},
+                     arguments);
 }
 
 }  // namespace lathe::cli

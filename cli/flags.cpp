@@ -10,8 +10,8 @@
 namespace lathe::cli {
 namespace {
 
-std::string full_name(const Command& command) {
-  return command.name.empty() ? "tune" : fmt::format("tune {}", command.name);
+std::string full_name(std::string_view program, const Command& command) {
+  return command.name.empty() ? std::string(program) : fmt::format("{} {}", program, command.name);
 }
 
 /// Seconds of "90", "90s", "10m", "1h", or "" when it is none.
@@ -33,10 +33,12 @@ struct Flags::Parser {
   std::vector<std::string> names;
 };
 
-Flags::Flags(const Command& command, std::vector<std::string> arguments)
-    : command_(command), arguments_(std::move(arguments)), parser_(std::make_unique<Parser>()) {
+Flags::Flags(std::string_view program, const Command& command, std::vector<std::string> arguments)
+    : name_(full_name(program, command)),
+      arguments_(std::move(arguments)),
+      parser_(std::make_unique<Parser>()) {
   CLI::App& app = parser_->app;
-  app.name(full_name(command));
+  app.name(name_);
   app.description(std::string(command.summary));
   app.footer(fmt::format("\nExamples:\n  {}\n  {}", command.examples[0], command.examples[1]));
   app.allow_extras();
@@ -129,10 +131,10 @@ bool Flags::parse() {
     std::string flag = extra.substr(0, extra.find('='));
     bool is_flag = extra.size() > 1 && extra[0] == '-';
     std::string hint = is_flag ? did_you_mean(flag, parser_->names) : "";
-    fail("{}: {} `{}`{}", full_name(command_), is_flag ? "unknown flag" : "unexpected argument", flag,
-         hint.empty() ? fmt::format("; see {} --help", full_name(command_)) : hint);
+    fail("{}: {} `{}`{}", name_, is_flag ? "unknown flag" : "unexpected argument", flag,
+         hint.empty() ? fmt::format("; see {} --help", name_) : hint);
   }
-  if (!problem.empty()) fail("{}: {}; see {} --help", full_name(command_), problem, full_name(command_));
+  if (!problem.empty()) fail("{}: {}; see {} --help", name_, problem, name_);
   return true;
 }
 

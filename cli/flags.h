@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lathe::cli {
@@ -15,7 +16,7 @@ class Flags {
  public:
   enum class Need : bool { kOptional, kRequired };
 
-  Flags(const Command& command, std::vector<std::string> arguments);
+  Flags(std::string_view program, const Command& command, std::vector<std::string> arguments);
   ~Flags();
 
   /// `name` is "--model", or "FILE" for a positional argument.
@@ -41,7 +42,7 @@ class Flags {
 
  private:
   struct Parser;
-  const Command& command_;
+  std::string name_;  // "tune bench"
   std::vector<std::string> arguments_;
   std::unique_ptr<Parser> parser_;
 };

@@ -1,14 +1,10 @@
-#include <fmt/core.h>
-
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "core/support/service_error.h"
-#include "core/support/unfit.h"
+#include "cli/program.h"
 #include "workers/build.h"
 
 int main(int argc, char** argv) {
@@ -17,19 +13,5 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "internal-sandbox")
     return worker::internal_sandbox_main(argc, argv);
   cli::install_interrupt_handler();
-  try {
-    return cli::run_command(std::vector<std::string>(argv + 1, argv + argc));
-  } catch (const Unfit& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return cli::kUnfit;
-  } catch (const ServiceError& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return cli::kService;
-  } catch (const Error& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return cli::kBadInput;
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
-    return cli::kUnfit;
-  }
+  return cli::exit_code_of([&] { return cli::run_command(std::vector<std::string>(argv + 1, argv + argc)); });
 }

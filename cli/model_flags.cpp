@@ -63,34 +63,12 @@ BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   return build;
 }
 
-Inputs load_inputs(const std::vector<std::string>& files) {
-  Inputs inputs;
-  for (const std::string& file : files) {
-    size_t equals = file.find('=');
-    if (equals == std::string::npos) fail("--input {}: must be NAME=FILE.npy", file);
-    std::string name = file.substr(0, equals);
-    if (inputs.count(name)) fail("--input {}: the input is given twice", name);
-    inputs[name] = load_npy(file.substr(equals + 1));
-  }
-  return inputs;
-}
-
 RunningModel start_model(const ModelFlags& flags, const Inputs& inputs, uint64_t seed) {
   bool compiled = flags.model.ends_with(".lathe");
   if (compiled) require_plain(flags);
   auto module = compiled ? runtime::Module::open(flags.model)
                          : runtime::Module::from_image(compile(flags, inputs).image);
-  RunningModel running{.pool = std::make_unique<runtime::ThreadPool>(static_cast<int>(flags.threads))};
-  running.executor = std::make_unique<runtime::Executor>(module, running.pool->parallel());
-  const runtime::Plan& plan = module->plan();
-  for (const auto& [name, tensor] : inputs)
-    running.executor->set_input(runtime::find_input(plan, name), tensor);
-  for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    const runtime::Value& value = plan.values[plan.inputs[i].value];
-    if (!inputs.count(plan.inputs[i].name))
-      running.executor->set_input(i, random_tensor(value.shape, value.dtype, seed + i));
-  }
-  return running;
+  return start_module(module, inputs, seed, static_cast<int>(flags.threads));
 }
 
 }  // namespace lathe::cli

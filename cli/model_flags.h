@@ -1,15 +1,12 @@
 // The flags that name a model and how to run it, shared by the commands that do.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/best_build.h"
 #include "cli/flags.h"
-#include "core/runtime/executor.h"
-#include "core/runtime/thread_pool.h"
+#include "cli/running_model.h"
 #include "tracker/wire.h"
 
 namespace lathe::cli {
@@ -28,22 +25,10 @@ struct ModelFlags {
 /// The model's name without folder and ending.
 std::string module_name(const std::string& model);
 
-/// Inputs given on the command line, by name.
-using Inputs = std::map<std::string, Tensor>;
-
 /// Compiles the model for the shapes given by --shape and by `inputs` with the best schedules of the
 /// database. Throws Error for an unknown model or target, shapes that do not fit, or a database that is named
 /// and cannot be read.
 BestBuild compile(const ModelFlags& flags, const Inputs& inputs);
-
-/// Reads NAME=FILE.npy, each.
-Inputs load_inputs(const std::vector<std::string>& files);
-
-/// A module ready to run, with the threads it runs on.
-struct RunningModel {
-  std::unique_ptr<runtime::ThreadPool> pool;
-  std::unique_ptr<runtime::Executor> executor;
-};
 
 /// Loads a module file or compiles the model, starts its threads, and binds its inputs: those given, and
 /// seeded random numbers for the others.

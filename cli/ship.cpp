@@ -8,6 +8,7 @@
 #include "cli/best_build.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "cli/target.h"
 #include "tuner/final_build.h"
 #include "tuner/model_race.h"
 
@@ -68,6 +69,12 @@ Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fus
     runtime::write_module(tuned.path, build.image);
   }
   shipment.same = same_bytes(untuned.path, tuned.path);
+  shipment.elsewhere = !runs_here(target);
+  if (shipment.elsewhere) {
+    shipment.tuned = favoured;
+    fs::rename((favoured ? tuned : untuned).path, shipment.module);
+    return shipment;
+  }
   if (!job.json && !shipment.same) fmt::print(stderr, "racing the tuned build against the untuned one\n");
   const double seconds = shipment.same ? 0 : job.decide ? kDecideSeconds : kRaceSeconds;
   shipment.race = race_files(untuned.path, tuned.path, threads, seconds);
@@ -84,6 +91,9 @@ Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fus
 }
 
 std::string shipment_text(const Shipment& shipment) {
+  if (shipment.elsewhere)
+    return fmt::format("shipped: the {} build, for which the kernels' times speak: it is for another CPU\n",
+                       shipment.tuned ? "tuned" : "untuned");
   const tuner::RaceResult& race = shipment.race;
   const std::string times =
       fmt::format("{} untuned, {} tuned", duration_text(race.incumbent), duration_text(race.challenger));

@@ -24,6 +24,7 @@ struct Shipment {
   std::string module;         // the file
   bool tuned = true;          // else it is the untuned build
   bool same = false;          // both builds are the same bytes
+  bool elsewhere = false;     // they are for another CPU, and were not raced
   tuner::RaceResult race;     // the untuned build as incumbent, the tuned one as challenger
   double rounding_error = 0;  // of what is shipped
   double seconds() const { return tuned ? race.challenger : race.incumbent; }
@@ -31,7 +32,8 @@ struct Shipment {
 
 /// Builds the model with default and with best schedules, races the two and leaves the faster in the job's
 /// folder; where neither is clearly faster, the tuned one if `favoured`. When the untuned one is shipped it
-/// is also stored as the choice for the model, if there is a place: later builds follow. Ctrl-C ends the race
+/// is also stored as the choice for the model, if there is a place: later builds follow. Code for another CPU
+/// than this machine's is not raced: the kernels' times, measured where it runs, decide. Ctrl-C ends the race
 /// early. Throws Error as best_build and the store do.
 Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
               const std::optional<ChoicePlace>& place, bool favoured);

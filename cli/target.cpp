@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/codegen/host_target.h"
+#include "core/runtime/cpu.h"
 #include "core/support/error.h"
 #include "db/store.h"
 #include "workers/machine_at_hand.h"
@@ -67,6 +68,12 @@ TargetKnowledge know_target(const std::string& text, const std::string& database
   if (!knowledge.measured.empty() || !knowledge.given.empty())
     set_machine(knowledge.target, knowledge.measured, knowledge.given);
   return knowledge;
+}
+
+bool runs_here(const Target& target) {
+  const std::string host = codegen::host_target().triple;
+  return target.triple.starts_with(host.substr(0, host.find('-') + 1)) &&
+         runtime::missing_cpu_features(codegen::cpu_features(target)).empty();
 }
 
 Target target_of(const std::string& text, const std::string& database) {

@@ -24,6 +24,9 @@ enum class Measure : uint8_t { kIfNeeded, kAgain };
 /// bad text, for a database that cannot be read, and when another machine is to be measured again.
 TargetKnowledge know_target(const std::string& text, const std::string& database, Measure measure);
 
+/// Whether this machine's CPU runs code for the target.
+bool runs_here(const Target& target);
+
 /// The same for those who only compile for it. `database` may be empty.
 Target target_of(const std::string& text, const std::string& database = "");
 

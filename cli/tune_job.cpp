@@ -132,7 +132,7 @@ int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
     db::Store store(job.database);
     place = choice_place(job, tasks, target, store);
     tuner::forget_defaults(place->defaults, store, place->key);
-    choice = choose(job, fused, target, place->key, result.status.seconds);
+    if (runs_here(target)) choice = choose(job, fused, target, place->key, result.status.seconds);
   }
   const Shipment shipment = ship(job, target, fused, place, tasks_favour_tuned(result, tasks));
   return report_tune_job(job, tasks, {result, choice, shipment, searched.limits});
@@ -163,10 +163,10 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   std::optional<db::JobId> resumed;
   if (resume) resumed = recall(job, *resume, store);
   check(job);
-  if (job.threads == 0) job.threads = runtime::available_cores();
   if (job.folder.empty()) job.folder = "lathe-out/" + model_file_name(job.model);
 
   Target target = target_of(job.target);
+  if (job.threads == 0) job.threads = runs_here(target) ? runtime::available_cores() : target.cores;
   if (job.listen.empty()) require_worker_here(target);
   if (!job.json) fmt::print(stderr, "{} for {}: reading the model\n", job.model, job.target);
   relay::Module model =

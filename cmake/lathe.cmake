@@ -27,6 +27,7 @@ endif()
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
+set(LATHE_FMT fmt::fmt)
 find_package(nlohmann_json 3.11 REQUIRED)
 
 # A room is a folder with a CMakeLists.txt; rooms not written yet are skipped.

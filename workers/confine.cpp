@@ -107,7 +107,8 @@ void deny_files(const Limits& limits, Confinement confinement) {
 std::string missing_confinement() {
   if (!kConfines) return "";
   if (!filters_calls()) return "a list of system calls for this architecture";
-  return landlock_version() < 1 ? "Landlock (Linux 5.13)" : "";
+  if (landlock_version() < 1) return "Landlock (Linux 5.13)";
+  return has_seccomp() ? "" : "seccomp";
 }
 
 void require_confinement() {

@@ -1,0 +1,37 @@
+// A module with its inputs, run: what needs the runtime alone.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/runtime/executor.h"
+#include "core/runtime/thread_pool.h"
+
+namespace lathe::cli {
+
+/// Inputs given on the command line, by name.
+using Inputs = std::map<std::string, Tensor>;
+
+/// Reads NAME=FILE.npy, each.
+Inputs load_inputs(const std::vector<std::string>& files);
+
+/// A module ready to run, with the threads it runs on.
+struct RunningModel {
+  std::unique_ptr<runtime::ThreadPool> pool;
+  std::unique_ptr<runtime::Executor> executor;
+};
+
+/// Starts the threads and binds the inputs: those given, and seeded random numbers for the others.
+RunningModel start_module(std::shared_ptr<const runtime::Module> module, const Inputs& inputs, uint64_t seed,
+                          int threads);
+
+/// Makes `folder`, when it is not "".
+void make_output_folder(const std::string& folder);
+
+/// Runs it once, prints a line for each output, and saves them as output_0.npy, ... of `folder`, when it is
+/// not "".
+void run_and_print(RunningModel& running, const std::string& folder);
+
+}  // namespace lathe::cli
