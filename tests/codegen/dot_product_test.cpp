@@ -40,6 +40,9 @@ TEST(DotProduct, BecomesTheInstructionOfTheTarget) {
   EXPECT_EQ(count(assembly(bytes, "cpu:mcpu=skylake-avx512"), "vpdpbusd"), 0);
   EXPECT_GT(count(assembly(bytes, "cpu:mcpu=skylake-avx512"), "vpmaddwd"), 20);
   EXPECT_GT(count(assembly(bytes, "cpu:mcpu=haswell"), "vpmaddwd"), 8);
+  EXPECT_GT(count(assembly(bytes, "cpu:mcpu=neoverse-n1"), "sdot"), 8);
+  EXPECT_GT(count(assembly(schedule::dot_conv2d(kUInt8, kUInt8, 14), "cpu:mcpu=neoverse-n1"), "udot"), 8);
+  EXPECT_EQ(count(assembly(bytes, "cpu:mcpu=cortex-a72"), "sdot"), 0);
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cooperlake"), "vdpbf16ps"), 20);
   EXPECT_EQ(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vdpbf16ps"), 0);
   EXPECT_GT(count(assembly(bfloats, "cpu:mcpu=cascadelake"), "vfmadd"), 40);

@@ -36,8 +36,9 @@ void keep_error(const llvm::DiagnosticInfo* diagnostic, void* error) {
 
 MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& target) {
   const llvm::MCSubtargetInfo& info = *machine.getMCSubtargetInfo();
-  if (!machine.getTargetTriple().isX86()) return {};
   auto has = [&](const char* features) { return info.checkFeatures(features); };
+  if (machine.getTargetTriple().isAArch64()) return {.neon_dot = has("+dotprod")};
+  if (!machine.getTargetTriple().isX86()) return {};
   return {.avx512_lanes = has("+avx512f,+avx512vl") ? static_cast<unsigned>(target.lanes()) : 0,
           .vnni = has("+avx512vnni,+avx512vl"),
           .bfloat16 = has("+avx512bf16,+avx512vl")};

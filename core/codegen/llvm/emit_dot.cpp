@@ -1,4 +1,5 @@
 // Dot products: sums of 4 products of 8-bit integers, or of 2 of bfloat16, in the lanes of 32-bit results.
+#include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
@@ -113,6 +114,24 @@ class Vnni {
   llvm::Intrinsic::ID instruction_;
 };
 
+/// acc + x . y in sdot or udot, for the lanes of one register: of one sign, exact. An unsigned operand beside
+/// a signed one is moved by 128.
+llvm::Value* neon_dot(llvm::IRBuilder<>& b, llvm::Value* acc, Bytes x, Bytes y) {
+  llvm::Type* bytes = lanes_of(b.getInt8Ty(), 4 * lane_count(acc));
+  const auto dot = [&](bool is_signed, llvm::Value* sum, llvm::Value* v, llvm::Value* w) {
+    return b.CreateIntrinsic(
+        is_signed ? llvm::Intrinsic::aarch64_neon_sdot : llvm::Intrinsic::aarch64_neon_udot,
+        {acc->getType(), bytes}, {sum, b.CreateBitCast(v, bytes), b.CreateBitCast(w, bytes)});
+  };
+  if (x.is_signed == y.is_signed) return dot(x.is_signed, acc, x.groups, y.groups);
+  if (x.is_signed) std::swap(x, y);
+  // (x - 128) . y + 128 * (1 . y)
+  const auto all = [&](uint32_t group) { return llvm::ConstantInt::get(acc->getType(), group); };
+  llvm::Value* moved = dot(true, acc, b.CreateXor(x.groups, all(0x80808080)), y.groups);
+  llvm::Value* sum = dot(true, llvm::Constant::getNullValue(acc->getType()), all(0x01010101), y.groups);
+  return b.CreateAdd(moved, b.CreateShl(sum, 7));
+}
+
 /// The even bytes of each i16, extended.
 llvm::Value* even_bytes(llvm::IRBuilder<>& b, Bytes v) {
   llvm::Value* halves = b.CreateBitCast(v.groups, lanes_of(b.getInt16Ty(), 2 * lane_count(v.groups)));
@@ -143,11 +162,14 @@ llvm::Intrinsic::ID for_lanes(unsigned lanes, llvm::Intrinsic::ID x4, llvm::Intr
   return lanes == 16 ? x16 : lanes == 8 ? x8 : lanes == 4 ? x4 : llvm::Intrinsic::not_intrinsic;
 }
 
-llvm::Value* add_bytes(llvm::IRBuilder<>& b, bool vnni, llvm::Value* acc, Bytes x, Bytes y) {
+llvm::Value* add_bytes(llvm::IRBuilder<>& b, const MachineFeatures& features, llvm::Value* acc, Bytes x,
+                       Bytes y) {
   llvm::Intrinsic::ID instruction =
       for_lanes(lane_count(acc), llvm::Intrinsic::x86_avx512_vpdpbusd_128,
                 llvm::Intrinsic::x86_avx512_vpdpbusd_256, llvm::Intrinsic::x86_avx512_vpdpbusd_512);
-  if (vnni && instruction != llvm::Intrinsic::not_intrinsic) return Vnni(b, instruction).add(acc, x, y);
+  if (features.neon_dot && lane_count(acc) == 4) return neon_dot(b, acc, x, y);
+  if (features.vnni && instruction != llvm::Intrinsic::not_intrinsic)
+    return Vnni(b, instruction).add(acc, x, y);
   acc = add_pairs(b, acc, even_bytes(b, x), even_bytes(b, y));
   return add_pairs(b, acc, odd_bytes(b, x), odd_bytes(b, y));
 }
@@ -198,7 +220,7 @@ llvm::Value* Emitter::dot_product(const Binary& e) {
   llvm::Value* y = loaded(lanes_of(b_.getInt32Ty(), lanes), dot->each_at, dot->each->buffer);
   if (lanes <= 16)
     for (llvm::Value** v : {&acc, &x, &y}) *v = with_lanes(b_, *v, register_lanes(lanes));
-  llvm::Value* sum = ints ? add_bytes(b_, state_.features.vnni, acc, {x, same == kInt8}, {y, each == kInt8})
+  llvm::Value* sum = ints ? add_bytes(b_, state_.features, acc, {x, same == kInt8}, {y, each == kInt8})
                           : add_bfloats(b_, state_.features.bfloat16, acc, x, y);
   return with_lanes(b_, sum, lanes);
 }

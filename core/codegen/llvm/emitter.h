@@ -23,6 +23,7 @@ struct MachineFeatures {
   unsigned avx512_lanes = 0;  // floats in a vector that AVX-512 instructions may use; 0: there are none
   bool vnni = false;          // vpdpbusd for all widths of vectors that the target has
   bool bfloat16 = false;      // vdpbf16ps, vcvtneps2bf16
+  bool neon_dot = false;      // sdot, udot
 };
 
 /// What the functions of one kernel share: the kernel and the bodies of its parallel loops.
