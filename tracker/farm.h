@@ -16,6 +16,7 @@
 // kWorkerLost (quarantined).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -142,6 +143,13 @@ class Farm {
     uint32_t slots = 0;
     Time heard{0};
     std::set<LeaseId> leases;
+
+    bool runs(const std::string& platform) const {
+      return std::find(platforms.begin(), platforms.end(), platform) != platforms.end();
+    }
+    bool builds_for(const std::string& platform) const {
+      return std::find(builds.begin(), builds.end(), platform) != builds.end();
+    }
   };
   struct LeaseState {
     TrialId trial = 0;
@@ -190,7 +198,6 @@ class Farm {
   };
   std::optional<Offer> take_pending(const Worker& worker);
   TrialId pop(std::map<std::string, std::deque<TrialId>>& queues, const std::string& platform);
-  bool runs(const Worker& worker, const Trial& trial) const;
   std::optional<wire::Part> part_for(const Worker& worker, const Trial& trial) const;
   bool suits(const Trial& trial, const Worker& worker) const;
   void grant(Trial& trial, const Peer& peer, wire::Part part);
@@ -213,9 +220,11 @@ class Farm {
   void complete(const Peer& peer, LeaseId id);
   void drop_idle_fetches();
 
+  // farm_status.cpp
   std::vector<std::string> unserved() const;
   std::vector<std::string> unbuilt() const;
   std::set<std::string> waiting_platforms() const;
+
   void send(const Peer& peer, wire::Message message) {
     effects_->messages.push_back({peer, std::move(message)});
   }

@@ -1,6 +1,4 @@
 // What runners without a compiler need: candidates built elsewhere. Builds are kept, measurements never.
-#include <algorithm>
-
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
 
@@ -13,9 +11,7 @@ using Verdict = wire::ResultAck::Verdict;
 bool Farm::wants_builds(const std::string& platform) const {
   size_t slots = 0;
   for (const auto& [peer, worker] : workers_)
-    if (worker.runner_only &&
-        std::find(worker.platforms.begin(), worker.platforms.end(), platform) != worker.platforms.end())
-      slots += worker.slots;
+    if (worker.runner_only && worker.runs(platform)) slots += worker.slots;
   const auto ready = ready_.find(platform);
   const auto building = building_.find(platform);
   return (ready == ready_.end() ? 0 : ready->second.size()) +
@@ -54,8 +50,7 @@ void Farm::on(const Peer& peer, const wire::Built& built) {
   const auto lease = leases_.find(built.lease);
   const bool in_force = lease != leases_.end() && lease->second.peer == peer &&
                         lease->second.trial == built.trial &&
-                        std::find(worker.builds.begin(), worker.builds.end(),
-                                  platform_of(trials_.at(built.trial).spec->target)) != worker.builds.end();
+                        worker.builds_for(platform_of(trials_.at(built.trial).spec->target));
   if (!in_force) {
     send(peer, wire::ResultAck{built.lease,
                                recent_set_.contains(built.lease) ? Verdict::kDuplicate : Verdict::kStale});

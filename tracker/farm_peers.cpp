@@ -151,9 +151,9 @@ void Farm::adopt(const Peer& peer, Worker& worker, LeaseId id) {
   // Which part it was is not written down: the worker's roles say, and where it has both, it may say BUILT
   // too.
   const Trial& trial = trials_.at(lease->second.trial);
-  lease->second.part = worker.runner_only    ? wire::Part::kRun
-                       : runs(worker, trial) ? wire::Part::kWhole
-                                             : wire::Part::kBuild;
+  lease->second.part = worker.runner_only                             ? wire::Part::kRun
+                       : worker.runs(platform_of(trial.spec->target)) ? wire::Part::kWhole
+                                                                      : wire::Part::kBuild;
   if (lease->second.part == wire::Part::kBuild) building_[platform_of(trial.spec->target)]++;
   worker.leases.insert(id);
 }
@@ -189,22 +189,17 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       if (trial.lease != 0 && trial.lease != result.lease && !leases_.at(trial.lease).peer.empty())
         send(leases_.at(trial.lease).peer, wire::Cancel{trial.lease});
       // A build that fails is the candidate's, and says nothing of the builder's machine.
-      finish(trial, worker.name, runs(worker, trial) ? worker.device : "", result);
+      finish(trial, worker.name, worker.runs(platform_of(trial.spec->target)) ? worker.device : "", result);
       verdict = Verdict::kRecorded;
     }
   }
   send(peer, wire::ResultAck{result.lease, verdict});
 }
 
-bool Farm::runs(const Worker& worker, const Trial& trial) const {
-  const std::string platform = platform_of(trial.spec->target);
-  return std::find(worker.platforms.begin(), worker.platforms.end(), platform) != worker.platforms.end();
-}
-
 /// Why the result cannot be; "" when it can.
 std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const {
   if (result.samples.empty()) return "";
-  if (!runs(worker, trial)) return "times on a machine that it is not";
+  if (!worker.runs(platform_of(trial.spec->target))) return "times on a machine that it is not";
   const float fastest = *std::min_element(result.samples.begin(), result.samples.end());
   if (fastest >= trial.spec->fastest_seconds) return "";
   return fmt::format("{:g} s for what takes {:g} s at least", fastest, trial.spec->fastest_seconds);

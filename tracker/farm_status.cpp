@@ -1,0 +1,94 @@
+// What others may ask the farm, and how platforms are called.
+#include <algorithm>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "tracker/defaults.h"
+#include "tracker/farm.h"
+
+namespace lathe::tracker {
+
+using namespace defaults;
+
+std::string platform_of(const std::string& target) {
+  constexpr std::string_view kTriple = "triple=";
+  const std::string backend = target.substr(0, target.find(':'));
+  const size_t triple = target.find(kTriple);
+  if (triple == std::string::npos) return backend;
+  const size_t start = triple + kTriple.size();
+  return platform_name(backend, target.substr(start, target.find_first_of("-,", start) - start));
+}
+
+std::string platform_name(const std::string& backend, const std::string& architecture) {
+  return fmt::format("{}/{}", backend, architecture);
+}
+
+std::string unserved_text(const FarmStatus& status) {
+  if (!status.unserved.empty())
+    return fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
+                       join_text(status.unserved, " or "));
+  if (!status.unbuilt.empty())
+    return fmt::format("no worker builds for {}: start one with `tune worker --tracker ...` on any machine",
+                       join_text(status.unbuilt, " or "));
+  return "";
+}
+
+size_t Farm::room() const { return trials_.size() < kQueueLimit ? kQueueLimit - trials_.size() : 0; }
+
+size_t Farm::open(JobId job) const {
+  const auto found = open_.find(job);
+  return found == open_.end() ? 0 : found->second;
+}
+
+FarmStatus Farm::status(Time now) const {
+  FarmStatus status{.epoch = epoch_,
+                    .pending = trials_.size() - leases_.size(),
+                    .leased = leases_.size(),
+                    .room = room(),
+                    .unserved = unserved(),
+                    .unbuilt = unbuilt()};
+  for (const auto& [peer, worker] : workers_) {
+    status.slots += worker.slots;
+    status.workers.push_back({.name = worker.name,
+                              .device = worker.device,
+                              .backends = worker.backends,
+                              .slots = worker.slots,
+                              .leases = static_cast<uint32_t>(worker.leases.size()),
+                              .silent = now - worker.heard});
+  }
+  return status;
+}
+
+/// Of trials that no worker has had.
+std::set<std::string> Farm::waiting_platforms() const {
+  std::set<std::string> platforms;
+  for (const auto* queues : {&pending_, &ready_})
+    for (const auto& [platform, queue] : *queues)
+      if (std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); }))
+        platforms.insert(platform);
+  return platforms;
+}
+
+std::vector<std::string> Farm::unserved() const {
+  std::vector<std::string> result;
+  for (const std::string& platform : waiting_platforms())
+    if (std::none_of(workers_.begin(), workers_.end(),
+                     [&](const auto& entry) { return entry.second.runs(platform); }))
+      result.push_back(platform);
+  return result;
+}
+
+std::vector<std::string> Farm::unbuilt() const {
+  std::vector<std::string> result;
+  for (const std::string& platform : waiting_platforms()) {
+    bool runs = false, builds = false;
+    for (const auto& [peer, worker] : workers_) {
+      runs |= worker.runs(platform);
+      builds |= worker.builds_for(platform) || (worker.runs(platform) && !worker.runner_only);
+    }
+    if (runs && !builds) result.push_back(platform);
+  }
+  return result;
+}
+
+}  // namespace lathe::tracker
