@@ -177,7 +177,8 @@ TEST_F(RunnerTest, MeasuresWhatWasBuiltElsewhere) {
 
 TEST_F(RunnerTest, ComparesWithTheReferenceThatCame) {
   const auto dense = [](int64_t k) { return tir::canonical(schedule::dense(8, k, 8, kFloat32)); };
-  const std::string right = build(dense(32), kUnscheduled).artifact, other = build(dense(32), kUnscheduled).reference;
+  const std::string right = build(dense(32), kUnscheduled).artifact,
+                    other = build(dense(32), kUnscheduled).reference;
   EXPECT_EQ(run(right, other).outcome, Outcome::kOk);
   tir::Func sum = tir::parse_func(
       "func f(a: float32[8, 32], b: float32[8, 32]) -> (out: float32[8, 8]) { block root { for i in 0..8 { "
