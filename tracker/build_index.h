@@ -35,7 +35,6 @@ class BuildIndex {
   }
   /// Returns the digests of the blobs that must go: of the least recently used builds beyond the limit.
   std::vector<std::string> add(const std::string& key, const Build& build);
-  uint64_t bytes() const { return bytes_; }
 
  private:
   struct Entry {
