@@ -12,8 +12,8 @@ constexpr Command kCommands[] = {
     {
         "",
         "--model M --target T [--shape NAME=1x3x224x224]... [--trials N] [--time 10m] [--threads N] "
-        "[--seed S] [--db FILE] [--out DIR] [--decide] [--json]",
-        "tune a model on this machine, report, and save a module to deploy",
+        "[--seed S] [--db FILE] [--out DIR] [--decide] [--json] [--tracker URL]",
+        "tune a model on this machine or by a tracker, report, and save a module to deploy",
         {"tune --model resnet18 --target cpu --trials 512",
          "tune --model net.onnx --shape x=1x3x48x192 --target cpu --time 10m --threads 2"},
         tune_command,
@@ -25,6 +25,14 @@ constexpr Command kCommands[] = {
         {"tune bench --model resnet18 --target cpu --threads 2",
          "tune bench --model resnet18.lathe --profile"},
         bench_command,
+    },
+    {
+        "cancel",
+        "JOB --tracker URL [--token FILE]",
+        "end a tracker's job for good",
+        {"tune cancel 3f2a91c0 --tracker http://farm:9191",
+         "tune cancel 3f2a91c0 --tracker https://farm:9191 --token alice.token --ca farm.pem"},
+        cancel_command,
     },
     {
         "compile",
@@ -56,6 +64,22 @@ constexpr Command kCommands[] = {
         export_command,
     },
     {
+        "fetch",
+        "JOB --tracker URL [--out DIR]",
+        "get the module of a tracker's job that is done",
+        {"tune fetch 3f2a91c0 --tracker http://farm:9191",
+         "tune fetch 3f2a91c0 --tracker http://farm:9191 --out modules"},
+        fetch_command,
+    },
+    {
+        "jobs",
+        "--tracker URL [--state STATE] [--owner NAME] [--limit N] [--devices] [--json]",
+        "what a tracker works on, and on which devices",
+        {"tune jobs --tracker http://farm:9191 --state running",
+         "tune jobs --tracker http://farm:9191 --devices"},
+        jobs_command,
+    },
+    {
         "keygen",
         "[--out FILE]",
         "make a key pair for a tracker or a worker; prints the public key",
@@ -69,6 +93,13 @@ constexpr Command kCommands[] = {
         {"tune opt model.relay --passes=infer_type,fuse_ops --types",
          "tune opt program.tir --schedule --pipeline"},
         opt_command,
+    },
+    {
+        "pause",
+        "JOB --tracker URL [--token FILE]",
+        "stop the search of a tracker's job for now; `tune resume` goes on",
+        {"tune pause 3f2a91c0 --tracker http://farm:9191", "tune resume 3f2a91c0 --tracker http://farm:9191"},
+        pause_command,
     },
     {
         "quantize",
@@ -87,9 +118,9 @@ constexpr Command kCommands[] = {
     },
     {
         "resume",
-        "JOB [--db FILE] [--out DIR] [--decide] [--json]",
-        "go on with a job that was stopped or whose tracker died",
-        {"tune resume 3f2a91c0", "tune resume 3f2a91c0 --db tuning.db --json"},
+        "JOB [--db FILE] [--out DIR] [--decide] [--json] | JOB --tracker URL",
+        "go on with a job that was stopped or whose tracker died, or with one that a tracker holds",
+        {"tune resume 3f2a91c0 --db tuning.db", "tune resume 3f2a91c0 --tracker http://farm:9191"},
         resume_command,
     },
     {
@@ -102,11 +133,30 @@ constexpr Command kCommands[] = {
         run_model_command,
     },
     {
+        "submit",
+        "--model M --tracker URL [the flags of tune] [--device NAME] [--priority N] [--key KEY]",
+        "hand a job to a tracker and print its id",
+        {"tune submit --model resnet18 --trials 512 --tracker http://farm:9191",
+         "tune submit --model net.onnx --time 10m --device EPYC --tracker https://farm:9191 --token "
+         "my.token"},
+        submit_command,
+    },
+    {
+        "token",
+        "--name NAME [--role ROLE] [--weight W] [--jobs N] [--out FILE]",
+        "make a token for a user of a tracker; prints the line for its --principals file",
+        {"tune token --name alice --out alice.token >> principals",
+         "tune token --name ci --role viewer --out ci.token >> principals"},
+        token_command,
+    },
+    {
         "tracker",
-        "[--listen ENDPOINT] [--db FILE] [--key FILE --allow FILE]",
-        "serve workers from the jobs of a database",
+        "[--listen ENDPOINT] [--http HOST:PORT] [--db FILE] [--key FILE --allow FILE] [--principals FILE] "
+        "[--tls-certificate FILE --tls-key FILE] [--searches N]",
+        "serve workers, and jobs that users submit over HTTP",
         {"tune tracker --db tuning.db",
-         "tune tracker --listen tcp://*:9190 --key tracker.key --allow allowed-workers"},
+         "tune tracker --listen 'tcp://*:9190' --key tracker.key --allow allowed-workers "
+         "--http '*:9191' --principals principals"},
         tracker_command,
     },
     {
@@ -115,6 +165,14 @@ constexpr Command kCommands[] = {
         "print the version and the revision it was built from",
         {"tune version", "tune version --help"},
         version_command,
+    },
+    {
+        "watch",
+        "JOB --tracker URL [--token FILE]",
+        "see a tracker's job live, and its report",
+        {"tune watch 3f2a91c0 --tracker http://farm:9191",
+         "tune watch 3f2a91c0 --tracker https://farm:9191 --token alice.token --ca farm.pem"},
+        watch_command,
     },
     {
         "worker",

@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/search_job.h"
 #include "core/support/service_error.h"
 #include "core/support/unfit.h"
 #include "workers/build.h"
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
     return worker::internal_sandbox_main(argc, argv);
   cli::install_interrupt_handler();
   try {
+    if (argc == 2 && std::string_view(argv[1]) == "internal-search") return cli::internal_search_main();
     return cli::run_command(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const Unfit& error) {
     fmt::print(stderr, "error: {}\n", error.what());

@@ -46,27 +46,49 @@ tuner::RaceResult race_files(const std::string& untuned, const std::string& tune
   return tuner::race(pair, {.seconds = seconds, .stop = [&] { return interrupt.interrupted(); }});
 }
 
+/// Of the files in the job's folder, which is made.
+std::string stem_of(const TuneJob& job) {
+  fs::create_directories(job.folder);
+  return (fs::path(job.folder) / fs::path(job.model).stem()).string();
+}
+
+void write_untuned(const std::string& path, const TuneJob& job, const Target& target,
+                   const relay::Module& fused) {
+  runtime::ModuleImage image = tuner::final_build(fused, target, tuner::default_schedules(target));
+  image.plan.model = job.model;
+  runtime::write_module(path, image);
+}
+
+/// Returns how far the outputs are off, where constants are kept in half precision.
+double write_tuned(const std::string& path, const TuneJob& job, const Target& target,
+                   const relay::Module& fused) {
+  BestBuild build =
+      best_build(fused, target, {job.database, static_cast<int>(job.threads), job.max_relative_error});
+  build.image.plan.model = job.model;
+  runtime::write_module(path, build.image);
+  return build.difference;
+}
+
 }  // namespace
+
+Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Module& fused, bool favoured) {
+  Shipment shipment{.module = stem_of(job) + ".lathe", .tuned = favoured, .raced = false};
+  if (favoured)
+    shipment.rounding_error = write_tuned(shipment.module, job, target, fused);
+  else
+    write_untuned(shipment.module, job, target, fused);
+  return shipment;
+}
 
 Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
               const std::optional<ChoicePlace>& place, bool favoured) {
   const int threads = static_cast<int>(job.threads);
-  fs::create_directories(job.folder);
-  const std::string stem = (fs::path(job.folder) / fs::path(job.model).stem()).string();
+  const std::string stem = stem_of(job);
   Shipment shipment{.module = stem + ".lathe"};
   // Both are files while they race: constants of a file are mapped, and may lie in smaller pages.
   const DiscardedFile untuned{stem + ".untuned.lathe"}, tuned{stem + ".tuned.lathe"};
-  {
-    runtime::ModuleImage image = tuner::final_build(fused, target, tuner::default_schedules(target));
-    image.plan.model = job.model;
-    runtime::write_module(untuned.path, image);
-  }
-  {
-    BestBuild build = best_build(fused, target, {job.database, threads, job.max_relative_error});
-    build.image.plan.model = job.model;
-    shipment.rounding_error = build.difference;
-    runtime::write_module(tuned.path, build.image);
-  }
+  write_untuned(untuned.path, job, target, fused);
+  shipment.rounding_error = write_tuned(tuned.path, job, target, fused);
   shipment.same = same_bytes(untuned.path, tuned.path);
   if (!job.json && !shipment.same) fmt::print(stderr, "racing the tuned build against the untuned one\n");
   const double seconds = shipment.same ? 0 : job.decide ? kDecideSeconds : kRaceSeconds;
@@ -85,13 +107,15 @@ Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fus
 
 std::string shipment_text(const Shipment& shipment) {
   const tuner::RaceResult& race = shipment.race;
+  const char* ours = shipment.tuned ? "tuned" : "untuned";
+  if (!shipment.raced)
+    return fmt::format("shipped: the {} build, for which the kernels' times speak\n", ours);
   const std::string times =
       fmt::format("{} untuned, {} tuned", duration_text(race.incumbent), duration_text(race.challenger));
   if (shipment.same) return fmt::format("model: {}: the two builds are the same\n", times);
   if (race.turns == 0) return "model: the race of the tuned build against the untuned one was interrupted\n";
   const std::string ratio = fmt::format("ratio {:.2f} ({:.2f} .. {:.2f}), {} turns of each", race.ratio,
                                         race.low, race.high, race.turns);
-  const char* ours = shipment.tuned ? "tuned" : "untuned";
   switch (race.verdict) {
     case tuner::Verdict::kFaster:
     case tuner::Verdict::kSlower:

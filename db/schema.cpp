@@ -256,10 +256,41 @@ CREATE TABLE machine(
 CREATE INDEX machine_latest ON machine(target, measured_ms);
 )sql";
 
+// A served job is what was asked for; `job` is its search's. Events are the outbox of the event stream.
+constexpr char kServedJobs[] = R"sql(
+CREATE TABLE served_job(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  uuid TEXT NOT NULL UNIQUE,
+  owner TEXT NOT NULL,
+  model_name TEXT NOT NULL,
+  request TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  weight REAL NOT NULL CHECK(weight > 0),
+  state TEXT NOT NULL CHECK(state IN ('queued', 'running', 'stopped', 'done', 'failed', 'cancelled')),
+  message TEXT NOT NULL DEFAULT '',
+  device_class TEXT NOT NULL DEFAULT '',
+  report TEXT NOT NULL DEFAULT '',
+  job INTEGER UNIQUE REFERENCES job,
+  crashes INTEGER NOT NULL DEFAULT 0,
+  idempotency_key TEXT,
+  created_ms INTEGER NOT NULL,
+  started_ms INTEGER NOT NULL DEFAULT 0,
+  ended_ms INTEGER NOT NULL DEFAULT 0,
+  UNIQUE(owner, idempotency_key)
+) STRICT;
+CREATE INDEX served_job_open ON served_job(state, owner) WHERE state IN ('queued', 'running', 'stopped');
+CREATE TRIGGER served_job_is_final BEFORE UPDATE OF state ON served_job
+  WHEN OLD.state IN ('done', 'failed', 'cancelled')
+  BEGIN SELECT RAISE(ABORT, 'a finished job never changes'); END;
+ALTER TABLE event ADD COLUMN served_job INTEGER REFERENCES served_job;
+CREATE INDEX event_of_served_job ON event(served_job, id) WHERE served_job IS NOT NULL;
+)sql";
+
 constexpr Migration kMigrations[] = {
     {"the first schema", kFirstSchema},
     {"choices over whole models", kChoices},
     {"numbers of machines", kMachines},
+    {"jobs that a tracker owns", kServedJobs},
 };
 
 int64_t pragma(Database& database, const char* sql) {

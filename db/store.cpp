@@ -264,10 +264,12 @@ int64_t Store::add_event(std::optional<JobId> job, const std::string& kind, cons
 std::vector<Event> Store::events_after(int64_t id, int limit) {
   std::vector<Event> events;
   for (Query row = database_->query(
-           "SELECT id, job, kind, body, created_ms FROM event WHERE id > ? ORDER BY id LIMIT ?", {id, limit});
+           "SELECT id, job, served_job, kind, body, created_ms FROM event WHERE id > ? ORDER BY id LIMIT ?",
+           {id, limit});
        row.step();)
     events.push_back({.id = row.integer(),
                       .job = row.maybe_integer(),
+                      .served_job = row.maybe_integer(),
                       .kind = row.text(),
                       .body = row.text(),
                       .created_ms = row.integer()});

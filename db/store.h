@@ -72,6 +72,7 @@ struct CostModelRecord {
 struct Event {
   int64_t id = 0;
   std::optional<JobId> job;
+  std::optional<ServedJobId> served_job;
   std::string kind, body;
   int64_t created_ms = 0;
 };
@@ -126,6 +127,30 @@ class Store {
   /// Keeps what the search needs to go on after a crash.
   void checkpoint_task(JobId id, WorkloadId workload, int round, const std::string& checkpoint);
   void add_job_seconds(JobId id, double seconds);
+
+  // ---- Jobs that a tracker owns (store_served.cpp) ----
+  /// Queued; or the one that the owner made with this idempotency key, as it is now.
+  ServedJob add_served_job(const NewServedJob& job);
+  std::optional<ServedJob> find_served_job(const std::string& uuid);  // or a unique beginning of one
+  ServedJob served_job(ServedJobId id);
+  std::vector<ServedJob> served_jobs(const ServedJobQuery& query);  // newest first
+  std::optional<ServedJob> served_job_of(JobId search);
+  std::vector<std::pair<JobState, int64_t>> count_served_jobs();  // of each state that there are
+  int64_t count_open_served_jobs(const std::string& owner);       // queued, running or stopped
+  /// False, and nothing changes, when its state is final. Ends its search's job alike when the state is.
+  bool set_served_state(ServedJobId id, JobState state, const std::string& message = "");
+  void set_served_device_class(ServedJobId id, const std::string& device_class);
+  void set_served_report(ServedJobId id, const std::string& report);
+  void set_served_search(ServedJobId id, JobId search);
+  /// One more crash of its searcher; returns how many there were.
+  int count_served_crash(ServedJobId id);
+  int64_t add_served_event(ServedJobId id, const std::string& kind, const std::string& body);
+  /// Of one served job, or of all (0), after an event, oldest first.
+  std::vector<Event> served_events_after(ServedJobId id, int64_t after, int limit);
+  /// The last one of a kind that was told about a served job.
+  std::optional<Event> last_served_event(ServedJobId id, const std::string& kind);
+  int64_t last_event();                                                   // 0: none
+  std::vector<TrialRow> trial_rows(JobId job, TrialId after, int limit);  // in order of id
 
   // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING; CANCELLED from either.
   // ---- Policy (who gets what, how many attempts) is the tracker's; that no final state changes and nothing

@@ -1,6 +1,7 @@
 #include "tracker/farm.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
@@ -61,7 +62,7 @@ Farm::Farm(JournalState state, Time now) : epoch_(state.epoch), now_(now), last_
                              .sent = now,
                              .deadline = now + std::min(kSilence + kHeartbeat, kLeaseLimit)};
     } else if (trial.grants.empty()) {
-      pending_[platform_of(trial.spec->target)].push_back(trial.id);
+      queue(trial);
     } else {
       retries_.push_back(trial.id);
     }
@@ -97,8 +98,32 @@ void Farm::submit(const Submit& event) {
     const TrialId id = submission.trial;
     trials_[id] = {.id = id, .spec = submission.spec, .pending_since = now_};
     open_[submission.spec->job]++;
-    pending_[platform_of(submission.spec->target)].push_back(id);
+    queue(trials_[id]);
   }
+}
+
+/// An owner who had nothing waiting has saved nothing up meanwhile.
+void Farm::queue(const Trial& trial) {
+  const TrialSpec& spec = *trial.spec;
+  std::optional<double> least;
+  bool waits = false;
+  for (const auto& [lane, trials] : pending_) {
+    const double others = shares_[lane.owner].virtual_ms;
+    least = least ? std::min(*least, others) : others;
+    waits |= lane.owner == spec.owner;
+  }
+  Share& share = shares_[spec.owner];
+  share.weight = spec.weight;
+  if (!waits && least) share.virtual_ms = std::max(share.virtual_ms, *least);
+  pending_[{platform_of(spec.target), spec.device_class, spec.owner}].push_back(trial.id);
+}
+
+/// A lease has ended: its owner has had the device for so long.
+void Farm::charge(const LeaseState& lease) {
+  const auto trial = trials_.find(lease.trial);
+  if (lease.peer.empty() || trial == trials_.end()) return;
+  Share& share = shares_[trial->second.spec->owner];
+  share.virtual_ms += static_cast<double>(std::max<int64_t>(1, (now_ - lease.sent).count())) / share.weight;
 }
 
 void Farm::cancel(JobId job) {
@@ -116,6 +141,7 @@ void Farm::cancel(JobId job) {
 
 bool Farm::serves(const Worker& worker, const Trial& trial) const {
   const std::string platform = platform_of(trial.spec->target);
+  if (!trial.spec->device_class.empty() && trial.spec->device_class != worker.device_class) return false;
   return std::find(worker.platforms.begin(), worker.platforms.end(), platform) != worker.platforms.end();
 }
 
@@ -133,7 +159,7 @@ bool Farm::suits(const Trial& trial, const Worker& worker) const {
                                            [&](const auto& entry) { return preferred(entry.second); });
 }
 
-TrialId Farm::take_pending(const Worker& worker) {
+TrialId Farm::take_retry(const Worker& worker) {
   for (auto it = retries_.begin(); it != retries_.end();) {
     const auto trial = trials_.find(*it);
     if (trial == trials_.end() || trial->second.lease != 0) {  // closed meanwhile by a late result
@@ -146,17 +172,32 @@ TrialId Farm::take_pending(const Worker& worker) {
       ++it;
     }
   }
-  for (const std::string& platform : worker.platforms) {
-    const auto queue = pending_.find(platform);
-    if (queue == pending_.end()) continue;
-    while (!queue->second.empty()) {
-      const TrialId id = queue->second.front();
-      queue->second.pop_front();
-      if (trials_.contains(id)) return id;
-    }
-    pending_.erase(queue);
-  }
   return 0;
+}
+
+/// The next of the owner who has had the least.
+TrialId Farm::take_pending(const Worker& worker) {
+  for (;;) {
+    auto best = pending_.end();
+    for (auto it = pending_.begin(); it != pending_.end(); ++it) {
+      const Lane& lane = it->first;
+      if (!lane.device_class.empty() && lane.device_class != worker.device_class) continue;
+      if (std::find(worker.platforms.begin(), worker.platforms.end(), lane.platform) ==
+          worker.platforms.end())
+        continue;
+      if (best == pending_.end() || shares_[lane.owner].virtual_ms < shares_[best->first.owner].virtual_ms)
+        best = it;
+    }
+    if (best == pending_.end()) return 0;
+    std::deque<TrialId>& trials = best->second;
+    TrialId id = 0;
+    while (!trials.empty() && id == 0) {
+      if (trials_.contains(trials.front())) id = trials.front();
+      trials.pop_front();
+    }
+    if (trials.empty()) pending_.erase(best);
+    if (id != 0) return id;
+  }
 }
 
 void Farm::assign() {
@@ -166,7 +207,8 @@ void Farm::assign() {
     progress = false;
     for (auto& [peer, worker] : workers_) {
       if (worker.leases.size() >= worker.slots) continue;
-      const TrialId id = take_pending(worker);
+      TrialId id = take_retry(worker);
+      if (id == 0) id = take_pending(worker);
       if (id == 0) continue;
       grant(trials_.at(id), peer);
       progress = true;
@@ -205,6 +247,7 @@ void Farm::send_lease(const Trial& trial, LeaseId id) {
 
 void Farm::release(LeaseId id, bool lost) {
   const LeaseState lease = leases_.at(id);
+  charge(lease);
   leases_.erase(id);
   if (const auto worker = workers_.find(lease.peer); worker != workers_.end())
     worker->second.leases.erase(id);
@@ -240,6 +283,7 @@ void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Re
 void Farm::close_trial(Trial& trial) {
   if (trial.lease != 0) {
     const auto lease = leases_.find(trial.lease);
+    charge(lease->second);
     if (const auto worker = workers_.find(lease->second.peer); worker != workers_.end())
       worker->second.leases.erase(trial.lease);
     leases_.erase(lease);
@@ -293,6 +337,7 @@ FarmStatus Farm::status(Time now) const {
     status.slots += worker.slots;
     status.workers.push_back({.name = worker.name,
                               .device = worker.device,
+                              .device_class = worker.device_class,
                               .backends = worker.backends,
                               .slots = worker.slots,
                               .leases = static_cast<uint32_t>(worker.leases.size()),
@@ -309,9 +354,10 @@ std::vector<std::string> Farm::unserved() const {
         std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); });
     const bool served = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
       const auto& platforms = entry.second.platforms;
-      return std::find(platforms.begin(), platforms.end(), pending.first) != platforms.end();
+      return std::find(platforms.begin(), platforms.end(), pending.first.platform) != platforms.end();
     });
-    if (wanted && !served) result.push_back(pending.first);
+    if (wanted && !served && (result.empty() || result.back() != pending.first.platform))
+      result.push_back(pending.first.platform);
   }
   return result;
 }

@@ -74,7 +74,7 @@ struct Effects {
 };
 
 struct WorkerStatus {
-  std::string name, device;
+  std::string name, device, device_class;
   std::vector<std::string> backends;
   uint32_t slots = 0;
   uint32_t leases = 0;
@@ -111,11 +111,21 @@ class Farm {
     LeaseId lease = 0;  // the one in force, or 0: pending
   };
   struct Worker {
-    std::string name, device, key;
+    std::string name, device, device_class, key;
     std::vector<std::string> backends, platforms;  // platforms: each backend alone and with the architecture
     uint32_t slots = 0;
     Time heard{0};
     std::set<LeaseId> leases;
+  };
+  /// Trials that may go to the same workers on behalf of the same owner.
+  struct Lane {
+    std::string platform, device_class, owner;
+    auto operator<=>(const Lane&) const = default;
+  };
+  /// What an owner has had of the devices: fair queueing by virtual time, which is device-seconds by weight.
+  struct Share {
+    double weight = 1;
+    double virtual_ms = 0;
   };
   struct LeaseState {
     TrialId trial = 0;
@@ -147,7 +157,10 @@ class Farm {
   void cancel(JobId job);
   void tick();
   void assign();
+  TrialId take_retry(const Worker& worker);
   TrialId take_pending(const Worker& worker);
+  void queue(const Trial& trial);
+  void charge(const LeaseState& lease);
   bool serves(const Worker& worker, const Trial& trial) const;
   bool suits(const Trial& trial, const Worker& worker) const;
   void grant(Trial& trial, const Peer& peer);
@@ -175,9 +188,10 @@ class Farm {
   std::deque<std::string> named_;            // in the order they came
   std::set<std::string> suspects_;           // keys that get no more leases; without keys, names
   std::unordered_map<JobId, size_t> open_;
-  std::map<std::string, std::deque<TrialId>> pending_;  // by platform, never tried; may name closed trials
-  std::list<TrialId> retries_;                          // tried before; few, so searched in order
-  std::deque<LeaseId> recent_;                          // recorded lately, oldest first
+  std::map<Lane, std::deque<TrialId>> pending_;  // never tried; may name closed trials
+  std::map<std::string, Share> shares_;          // by owner
+  std::list<TrialId> retries_;                   // tried before; few, so searched in order
+  std::deque<LeaseId> recent_;                   // recorded lately, oldest first
   std::set<LeaseId> recent_set_;
 };
 

@@ -5,6 +5,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "tracker/defaults.h"
+#include "tracker/device_class.h"
 #include "tracker/farm.h"
 
 namespace lathe::tracker {
@@ -105,6 +106,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.name = hello.worker;
   worker.key = key;
   worker.device = hello.device;
+  worker.device_class = device_class_of(hello.device).name;
   worker.backends = hello.backends;
   worker.platforms = platforms_of(hello);
   worker.heard = now_;

@@ -6,6 +6,7 @@
 namespace lathe::cli {
 
 std::string_view revision() { return LATHE_REVISION; }
+std::string_view version() { return LATHE_VERSION; }
 
 int version_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
