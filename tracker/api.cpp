@@ -8,7 +8,6 @@
 #include "core/support/file_digest.h"
 #include "core/support/text.h"
 #include "tracker/api_json.h"
-#include "tracker/job_request.h"
 
 namespace lathe::tracker {
 namespace {
@@ -246,6 +245,7 @@ Response Api::Impl::submit(const Call& call) {
   JobRequest request;
   try {
     request = parse_job_request(call.request.body);
+    if (settings.check) settings.check(request);
   } catch (const Error& error) {
     throw Refused{400, error.what(), {}};
   }

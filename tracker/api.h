@@ -9,6 +9,7 @@
 #include "tracker/farm_client.h"
 #include "tracker/http_server.h"
 #include "tracker/job_keeper.h"
+#include "tracker/job_request.h"
 #include "tracker/principals.h"
 
 namespace lathe::tracker {
@@ -17,6 +18,7 @@ struct ApiSettings {
   std::string database;
   std::string principals;  // file; "": everybody may do everything
   std::string version, revision;
+  std::function<void(const JobRequest&)> check;  // throws Error for one that cannot end well; may be empty
   std::function<std::optional<std::string_view>(std::string_view path)> page;  // bytes of an embedded file
 };
 

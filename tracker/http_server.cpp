@@ -238,6 +238,9 @@ struct Server::Impl {
       }
       parser.get().body().close();
     } else {
+      // A length was compared with the limit when the head was read, which was that of uploads.
+      if (const auto length = head.content_length(); length && *length > kBodyBytes)
+        co_return error_response(413, "the body is too long");
       bhttp::request_parser<bhttp::string_body> parser(std::move(head));
       parser.body_limit(kBodyBytes);
       clock.expires_after(kIdleTime);

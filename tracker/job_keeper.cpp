@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
@@ -106,7 +107,7 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
   const std::string backend = target.substr(0, target.find(':'));
   const bool any_processor = target == backend;
   std::map<std::string, std::pair<uint32_t, DeviceClass>> classes;  // by name, with their slots
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (const WorkerStatus& worker : farm.workers) {
     DeviceClass device = device_class_of(worker.device);
     if (device.name.empty()) continue;
@@ -114,7 +115,7 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
     if (any_processor ? device.target.empty()
                       : platform_of(target) != platform_name(backend, device.architecture))
       continue;
-    names.push_back(device.name);
+    names.insert(device.name);
     if (device.name.find(wanted) == std::string::npos) continue;
     const std::string name = device.name;
     const auto known = classes.try_emplace(name, 0, std::move(device)).first;
@@ -126,8 +127,8 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
       why = fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
                         platform);
     else
-      why = fmt::format("no device is called `{}`{}; there are: {}", wanted, did_you_mean(wanted, names),
-                        join_text(names, "; "));
+      why = fmt::format("no device is called `{}`; there are: {}", wanted,
+                        join_text({names.begin(), names.end()}, "; "));
     return std::nullopt;
   }
   return std::max_element(classes.begin(), classes.end(),
@@ -192,37 +193,38 @@ std::string JobKeeper::blob_path(const std::string& digest) const {
   return settings_.folder + "/blobs/" + digest;
 }
 
-/// Ends the job's search, if it has one, and waits for that.
-void JobKeeper::stop(db::ServedJobId id, db::JobState wanted, int signal) {
+/// Gives the job that state, ends its search, if it has one, and waits for that. False when the state it has
+/// is final.
+bool JobKeeper::end(db::ServedJobId id, db::JobState state, int signal) {
+  std::lock_guard deciding(deciding_);
+  db::Store store(settings_.database);
+  if (!store.set_served_state(id, state)) return false;
   std::unique_lock lock(mutex_);
   const auto found = searches_.find(id);
-  if (found == searches_.end() || found->second->ended) return;
+  if (found == searches_.end() || found->second->ended) return true;
   Search& search = *found->second;
-  search.wanted = wanted;
+  search.wanted = state;
   if (search.pid > 0) kill(search.pid, signal);
   changed_.notify_all();
   const auto ended = [&] { return search.ended; };
-  if (changed_.wait_for(lock, kStopWait, ended)) return;
+  if (changed_.wait_for(lock, kStopWait, ended)) return true;
   if (search.pid > 0) kill(search.pid, SIGKILL);
   changed_.wait(lock, ended);
+  return true;
 }
 
 bool JobKeeper::cancel(db::ServedJobId id) {
-  stop(id, db::JobState::kCancelled, SIGKILL);
+  if (!end(id, db::JobState::kCancelled, SIGKILL)) return false;
   db::Store store(settings_.database);
-  const bool done = store.set_served_state(id, db::JobState::kCancelled);
   if (auto search = store.served_job(id).job) farm_.cancel(static_cast<JobId>(*search));
   wake();
-  return done;
+  return true;
 }
 
-bool JobKeeper::pause(db::ServedJobId id) {
-  stop(id, db::JobState::kStopped, SIGTERM);
-  db::Store store(settings_.database);
-  return store.set_served_state(id, db::JobState::kStopped);
-}
+bool JobKeeper::pause(db::ServedJobId id) { return end(id, db::JobState::kStopped, SIGTERM); }
 
 bool JobKeeper::resume(db::ServedJobId id) {
+  std::lock_guard deciding(deciding_);
   db::Store store(settings_.database);
   if (store.served_job(id).state != db::JobState::kStopped) return false;
   const bool done = store.set_served_state(id, db::JobState::kQueued);
@@ -257,6 +259,7 @@ void JobKeeper::keep() {
 /// Those that ran when a tracker ended go first; then whose owner has the fewest running; then by priority,
 /// and the oldest.
 void JobKeeper::start_some(db::Store& store) {
+  std::lock_guard deciding(deciding_);
   std::vector<db::ServedJob> waiting;
   std::map<std::string, size_t> running;  // by owner
   size_t free = 0;
@@ -348,7 +351,6 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   SearchOrder order{.request = search.job.request,
                     .target = search.device.target,
                     .machine = search.device.machine,
-                    .file = request.model_digest.empty() ? "" : blob_path(request.model_digest),
                     .database = settings_.database,
                     .folder = job_folder(search.job.uuid),
                     .resume = search.job.job};
@@ -358,6 +360,11 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     order.seconds_used = known.seconds_used;
   }
   fs::create_directories(order.folder);
+  if (!request.model_digest.empty()) {  // under its own name, whose ending says what it is
+    order.file = order.folder + "/" + fs::path(request.model).filename().string();
+    fs::remove(order.file);
+    fs::create_symlink(blob_path(request.model_digest), order.file);
+  }
   const std::string log_file = order.folder + "/search.log";
   SearchEnding ending;
   std::string nonsense;
@@ -377,7 +384,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     lock.lock();
     search.pid = -1;
     status = searcher.wait();
-    if (search.wanted != db::JobState::kDone) return true;
+    if (search.wanted != db::JobState::kDone && ending.state != db::JobState::kDone) return true;
   }
   if (ending.state == db::JobState::kDone && WIFEXITED(status)) {
     store.set_served_report(id, ending.report);
@@ -385,7 +392,10 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     store.set_served_state(id, db::JobState::kDone);
     return true;
   }
-  const std::string said = tail_of(log_file);
+  std::string said = tail_of(log_file);
+  // Where a file lies here is nothing that its owner could know.
+  for (const std::string prefix = job_folder(search.job.uuid) + "/"; said.find(prefix) != std::string::npos;)
+    said.erase(said.find(prefix), prefix.size());
   if (nonsense.empty() && WIFEXITED(status) && WEXITSTATUS(status) != 0) {  // it says why, and would again
     store.set_served_state(id, db::JobState::kFailed, said);
     return true;

@@ -59,12 +59,13 @@ class JobKeeper {
                                          std::string& why) const;
   void run(Search& search, db::Store& store);
   bool run_once(Search& search, db::Store& store);
-  void stop(db::ServedJobId id, db::JobState wanted, int signal);
+  bool end(db::ServedJobId id, db::JobState state, int signal);
   void log(const std::string& line) const;
 
   const KeeperSettings settings_;
   FarmClient& farm_;
 
+  std::mutex deciding_;  // what state a job has next; taken before mutex_
   std::mutex mutex_;
   std::condition_variable changed_;
   bool awake_ = false, closing_ = false;

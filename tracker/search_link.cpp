@@ -1,5 +1,6 @@
 #include "tracker/search_link.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -50,7 +51,7 @@ void write_search_frame(int socket, const std::string& bytes) {
   for (int i = 0; i < 4; ++i) frame[i] = static_cast<char>(bytes.size() >> (8 * i) & 0xff);
   frame += bytes;
   for (size_t done = 0; done < frame.size();) {
-    const ssize_t count = write(socket, frame.data() + done, frame.size() - done);
+    const ssize_t count = send(socket, frame.data() + done, frame.size() - done, MSG_NOSIGNAL);
     if (count > 0)
       done += static_cast<size_t>(count);
     else if (errno != EINTR)

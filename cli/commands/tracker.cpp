@@ -12,13 +12,14 @@
 #include "cli/interrupt.h"
 #include "cli/keys.h"
 #include "core/codegen/host_target.h"
+#include "core/models/zoo.h"
 #include "core/support/error.h"
 #include "db/store.h"
 #include "tracker/api.h"
 #include "tracker/defaults.h"
 #include "tracker/job_keeper.h"
 #include "tracker/store_journal.h"
-#include "workers/confine.h"
+#include "tuner/precision.h"
 
 namespace lathe::cli {
 namespace {
@@ -90,6 +91,13 @@ tracker::KeeperSettings keeper_settings(const TrackerFlags& flags) {
           .log = log_line};
 }
 
+/// What can be said of a job before its model is read.
+void check_job(const tracker::JobRequest& request) {
+  codegen::resolve_target(request.target);
+  tuner::parse_precision(request.precision);
+  if (request.model_digest.empty()) models::find_model(request.model);
+}
+
 /// Jobs and the API, while a tracker runs.
 class Service {
  public:
@@ -98,7 +106,8 @@ class Service {
         api_({.database = flags.database,
               .principals = flags.principals,
               .version = std::string(version()),
-              .revision = std::string(revision())},
+              .revision = std::string(revision()),
+              .check = check_job},
              keeper_, farm) {
     settings.upload_folder = keeper_.job_folder("");
     settings.admit = [this](const http::Request& request) { return api_.admit(request); };
