@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "cli/commands/commands.h"
+#include "cli/overview.h"
 #include "core/support/error.h"
 
 namespace lathe::cli {
@@ -28,10 +29,10 @@ constexpr Command kCommands[] = {
     },
     {
         "cancel",
-        "JOB --tracker URL [--token FILE]",
+        "JOB --tracker URL [--token-file FILE]",
         "end a tracker's job for good",
         {"tune cancel 3f2a91c0 --tracker http://farm:9191",
-         "tune cancel 3f2a91c0 --tracker https://farm:9191 --token alice.token --ca farm.pem"},
+         "tune cancel 3f2a91c0 --tracker https://farm:9191 --token-file alice.token --ca farm.pem"},
         cancel_command,
     },
     {
@@ -41,6 +42,23 @@ constexpr Command kCommands[] = {
         {"tune compile --model resnet18 --target cpu --out resnet18.lathe",
          "tune compile --model net.onnx --untuned"},
         compile_command,
+    },
+    {
+        "completion",
+        "bash|zsh|fish",
+        "print the completions of a shell, to be kept where it looks for them",
+        {"tune completion bash > ~/.local/share/bash-completion/completions/tune",
+         "tune completion fish > ~/.config/fish/completions/tune.fish"},
+        completion_command,
+        /*takes_config=*/false,
+    },
+    {
+        "config",
+        "show [--origin] [--json] [COMMAND [-- FLAG...]]",
+        "the values that flags have, and which of command line, environment and files they come from",
+        {"tune config show --origin", "tune config show bench --origin -- --threads 2"},
+        config_command,
+        /*takes_config=*/false,
     },
     {
         "device",
@@ -72,6 +90,14 @@ constexpr Command kCommands[] = {
         fetch_command,
     },
     {
+        "help",
+        "[COMMAND | exit-codes | environment]",
+        "explain a command, the exit codes, or the variables of the environment",
+        {"tune help bench", "tune help exit-codes"},
+        help_command,
+        /*takes_config=*/false,
+    },
+    {
         "jobs",
         "--tracker URL [--state STATE] [--owner NAME] [--limit N] [--devices] [--json]",
         "what a tracker works on, and on which devices",
@@ -87,6 +113,14 @@ constexpr Command kCommands[] = {
         keygen_command,
     },
     {
+        "man",
+        "[COMMAND] [--out DIR]",
+        "print the manual page of `tune` or of a command, or write all of them",
+        {"tune man bench | man -l -", "tune man --out ~/.local/share/man/man1"},
+        man_command,
+        /*takes_config=*/false,
+    },
+    {
         "opt",
         "FILE [--passes=A,B,...] [--print-after-all] [--timing]",
         "run passes over a model or tensor programs, as text, and print the result",
@@ -96,7 +130,7 @@ constexpr Command kCommands[] = {
     },
     {
         "pause",
-        "JOB --tracker URL [--token FILE]",
+        "JOB --tracker URL [--token-file FILE]",
         "stop the search of a tracker's job for now; `tune resume` goes on",
         {"tune pause 3f2a91c0 --tracker http://farm:9191", "tune resume 3f2a91c0 --tracker http://farm:9191"},
         pause_command,
@@ -161,17 +195,18 @@ constexpr Command kCommands[] = {
     },
     {
         "version",
-        "",
+        "[--json]",
         "print the version and the revision it was built from",
-        {"tune version", "tune version --help"},
+        {"tune version", "tune version --json"},
         version_command,
+        /*takes_config=*/false,
     },
     {
         "watch",
-        "JOB --tracker URL [--token FILE]",
+        "JOB --tracker URL [--token-file FILE]",
         "see a tracker's job live, and its report",
         {"tune watch 3f2a91c0 --tracker http://farm:9191",
-         "tune watch 3f2a91c0 --tracker https://farm:9191 --token alice.token --ca farm.pem"},
+         "tune watch 3f2a91c0 --tracker https://farm:9191 --token-file alice.token --ca farm.pem"},
         watch_command,
     },
     {
@@ -184,48 +219,52 @@ constexpr Command kCommands[] = {
     },
 };
 
-void print_help() {
-  fmt::print("tune: compile deep-learning models and tune them on this hardware\n\nUsage:\n");
-  size_t width = 0;
-  for (const Command& command : kCommands) width = std::max(width, command.name.size());
-  for (const Command& command : kCommands)
-    if (command.name.empty()) fmt::print("  tune {}\n      {}\n", command.arguments, command.summary);
-  fmt::print("\nCommands:\n");
-  for (const Command& command : kCommands)
-    if (!command.name.empty()) fmt::print("  {:{}}  {}\n", command.name, width, command.summary);
-  fmt::print("\nExamples:\n");
-  for (const Command& command : kCommands) fmt::print("  {}\n", command.examples[0]);
-  fmt::print("\n`tune COMMAND --help` explains a command.\n");
+/// Every row has what help and manual pages show of it.
+constexpr bool rows_are_complete() {
+  for (const Command& command : kCommands) {
+    if (command.summary.empty() || !command.run) return false;
+    for (std::string_view example : command.examples)
+      if (!example.starts_with("tune ")) return false;
+  }
+  return true;
 }
-
-const Command* find_command(std::string_view name) {
-  for (const Command& command : kCommands)
-    if (command.name == name) return &command;
-  return nullptr;
-}
+static_assert(rows_are_complete(), "a command lacks its summary, function, or one of two examples");
 
 }  // namespace
 
 std::span<const Command> commands() { return kCommands; }
 
+const Command& find_command(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    if (command.name == name) return command;
+    if (!command.name.empty()) names.emplace_back(command.name);
+  }
+  std::string hint = did_you_mean(name, names);
+  fail("unknown command `{}`{}", name, hint.empty() ? "; see tune --help" : hint);
+}
+
+std::string full_name(const Command& command) {
+  return command.name.empty() ? "tune" : fmt::format("tune {}", command.name);
+}
+
+std::vector<Flag> flags_of(const Command& command) {
+  Flags flags(command, {}, Flags::Purpose::kDeclare);
+  command.run(flags);
+  return flags.table();
+}
+
 int run_command(const std::vector<std::string>& arguments) {
   std::string first = arguments.empty() ? "--help" : arguments[0];
-  if (first == "--help" || first == "-h" || first == "help") {
-    print_help();
+  if (first == "--help" || first == "-h") {
+    print_overview();
     return kSuccess;
   }
   if (first == "--version") first = "version";
-  bool named = first[0] != '-';
-  const Command* command = find_command(named ? first : "");
-  if (!command) {
-    std::vector<std::string> names;
-    for (const Command& known : kCommands)
-      if (!known.name.empty()) names.emplace_back(known.name);
-    std::string hint = did_you_mean(first, names);
-    fail("unknown {} `{}`{}", named ? "command" : "flag", first, hint.empty() ? "; see tune --help" : hint);
-  }
-  Flags flags(*command, {arguments.begin() + (named ? 1 : 0), arguments.end()});
-  return command->run(flags);
+  const bool named = !first.starts_with('-');
+  const Command& command = find_command(named ? first : "");
+  Flags flags(command, {arguments.begin() + (named ? 1 : 0), arguments.end()});
+  return command.run(flags);
 }
 
 }  // namespace lathe::cli

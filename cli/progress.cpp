@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/terminal.h"
+
 namespace lathe::cli {
 namespace {
 
@@ -42,7 +44,7 @@ std::string duration_text(double seconds) {
 }
 
 TuneProgress::TuneProgress(std::span<const tuner::Task> tasks, bool quiet)
-    : tasks_(tasks), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+    : tasks_(tasks), quiet_(quiet), terminal_(can_redraw(STDERR_FILENO)) {}
 
 TuneProgress::~TuneProgress() {
   if (drawn_lines_ > 0) std::fputc('\n', stderr);
@@ -88,7 +90,7 @@ void TuneProgress::draw(const tuner::SessionStatus& status) {
   std::fflush(stderr);
 }
 
-ChoiceProgress::ChoiceProgress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+ChoiceProgress::ChoiceProgress(bool quiet) : quiet_(quiet), terminal_(can_redraw(STDERR_FILENO)) {}
 
 ChoiceProgress::~ChoiceProgress() {
   if (drawn_) std::fputc('\n', stderr);

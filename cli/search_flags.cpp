@@ -5,11 +5,11 @@
 namespace lathe::cli {
 
 SearchFlags::SearchFlags(Flags& flags, TuneJob& job) : job_(job) {
-  flags.add("--model", job.model, "a zoo name, or an .onnx or .relay file", Flags::Need::kRequired);
+  flags.add("--model MODEL", job.model, "a zoo name, or an .onnx or .relay file", Flags::Need::kRequired);
   add_shape_flag(flags, shapes_);
-  flags.add("--target", job.target, "cpu, or cpu:mcpu=NAME,vector=BITS,...");
-  flags.add("--precision", job.precision,
-            "given, bf16, int8 (calibrated on random inputs), or float64 (slow: for comparisons)");
+  flags.add("--target TARGET", job.target, "cpu, or cpu:mcpu=NAME,vector=BITS,...");
+  flags.add("--precision given|bf16|int8|float64", job.precision,
+            "int8 is calibrated on random inputs, float64 is slow: for comparisons");
   flags.add("--trials", job.trials, 0, int64_t{1} << 40,
             "candidates to measure; 0: no limit (give --time then), as where --time alone is given");
   flags.add_duration("--time", job.seconds, "stop searching after this long");

@@ -50,9 +50,10 @@ size_t append_body(char* bytes, size_t, size_t count, void* body) {
 }  // namespace
 
 void ServicePlace::add_to(Flags& flags, Flags::Need need) {
-  flags.add("--tracker", url, "the tracker's HTTP address: http://HOST:9191 or https://...", need);
-  flags.add("--token", token_file, "file with your token, from `tune token`; else LATHE_TOKEN has it");
-  flags.add("--ca", authority, "file with the certificate that vouches for an https tracker");
+  flags.add("--tracker URL", url, "the tracker's HTTP address: http://HOST:9191 or https://...", need);
+  flags.add("--token-file FILE", token_file,
+            "file with your token, from `tune token`; else LATHE_TOKEN holds the token");
+  flags.add("--ca FILE", authority, "file with the certificate that vouches for an https tracker");
 }
 
 struct ServiceClient::Impl {

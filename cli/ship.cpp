@@ -7,6 +7,7 @@
 
 #include "cli/best_build.h"
 #include "cli/interrupt.h"
+#include "cli/messages.h"
 #include "cli/progress.h"
 #include "tuner/final_build.h"
 #include "tuner/model_race.h"
@@ -90,7 +91,7 @@ Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fus
   write_untuned(untuned.path, job, target, fused);
   shipment.rounding_error = write_tuned(tuned.path, job, target, fused);
   shipment.same = same_bytes(untuned.path, tuned.path);
-  if (!job.json && !shipment.same) fmt::print(stderr, "racing the tuned build against the untuned one\n");
+  if (!job.json && !shipment.same) say("racing the tuned build against the untuned one");
   const double seconds = shipment.same ? 0 : job.decide ? kDecideSeconds : kRaceSeconds;
   shipment.race = race_files(untuned.path, tuned.path, threads, seconds);
   if (shipment.same) shipment.race.verdict = tuner::Verdict::kEqual;

@@ -1,5 +1,7 @@
 #include "cli/tune_job.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
 #include "cli/keys.h"
+#include "cli/messages.h"
 #include "cli/progress.h"
 #include "cli/ship.h"
 #include "cli/target.h"
@@ -70,7 +73,7 @@ tuner::WholeModelResult choose(const TuneJob& job, const relay::Module& fused, c
                                const db::ChoiceKey& key, double search_seconds) {
   constexpr double kShare = 0.2, kMostSeconds = 60;
   db::Store store(job.database);
-  ChoiceProgress progress(job.json);
+  ChoiceProgress progress(job.json || is_quiet());
   InterruptScope interrupt;
   return tuner::choose_whole_model(
       fused, target, store, key,
@@ -95,10 +98,22 @@ struct Searched {
   MachineLimits limits;  // of this machine
 };
 
+/// The command that builds from what the job has measured.
+std::string compile_text(const TuneJob& job) {
+  std::string text = fmt::format(
+      "tune compile --model {} --target {} --precision {} --threads {} --max-relative-error {} --db {}",
+      job.model, job.target, job.precision, job.threads, job.max_relative_error, job.database);
+  for (const auto& [input, shape] : job.shapes)
+    text += fmt::format(" --shape {}={}", input, fmt::join(shape, "x"));
+  return text;
+}
+
 /// What follows the search: the choice, the race of what was chosen against the untuned build, the report.
 int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
            std::span<const tuner::Task> tasks, const Searched& searched) {
   const tracker::TuneResult& result = searched.result;
+  const InterruptHint hint(
+      fmt::format("stopped after the search; nothing measured is lost. Build with: {}", compile_text(job)));
   tuner::WholeModelResult choice;
   std::optional<ChoicePlace> place;
   if (!tasks.empty()) {
@@ -125,7 +140,7 @@ void require_worker_here(const Target& target) {
 }  // namespace
 
 PreparedJob prepare_job(const TuneJob& job, Target target) {
-  if (!job.json) fmt::print(stderr, "{} for {}: reading the model\n", job.model, job.target);
+  if (!job.json) say("{} for {}: reading the model", job.model, job.target);
   const std::string& source = job.file.empty() ? job.model : job.file;
   const relay::Module model =
       tuner::at_precision(tuner::load_model(source, job.shapes), tuner::parse_precision(job.precision));
@@ -134,7 +149,7 @@ PreparedJob prepare_job(const TuneJob& job, Target target) {
   prepared.tasks = tuner::extract_tasks(prepared.fused);
   int64_t calls = 0;
   for (const tuner::Task& task : prepared.tasks) calls += task.calls;
-  if (!job.json) fmt::print(stderr, "{} kernels, {} distinct tuning tasks\n", calls, prepared.tasks.size());
+  if (!job.json) say("{} kernels, {} distinct tuning tasks", calls, prepared.tasks.size());
   const auto threads = static_cast<int>(job.threads);
   const MachineModel& machine = machine_of(prepared.target);
   prepared.limits = machine_limits(machine, std::max(prepared.target.cores, threads), threads);
@@ -158,7 +173,7 @@ tracker::TuneRequest search_request(const TuneJob& job, const PreparedJob& prepa
           .options = tracker::to_json(job),
           .resume = resumed,
           .machine = prepared.target.measured,
-          .say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); }};
+          .say = [](const std::string& line) { say("{}", line); }};
 }
 
 bool tasks_favour_tuned(const tracker::TuneResult& result, std::span<const tuner::Task> tasks) {
@@ -198,7 +213,11 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
     tracker::Tracker tracker(std::move(settings));
     worker::LocalWorker worker(tracker.endpoint(), std::move(worker_keys));
     tracker::StoreJobWriter writer(store);
-    TuneProgress progress(tasks, job.json);
+    TuneProgress progress(tasks, job.json || is_quiet());
+    const InterruptHint hint(
+        fmt::format("stopped at once; what was recorded is kept. Go on with: tune resume JOB --db {0} (tune "
+                    "query jobs --db {0})",
+                    job.database));
     InterruptScope interrupt;
     result = tracker::run_tune_job(
         search_request(job, prepared, resumed), tasks, {store, writer, tracker},

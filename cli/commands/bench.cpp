@@ -105,8 +105,8 @@ int bench_command(Flags& flags) {
   bool as_json = false, with_profile = false;
   double seconds = 5;
   model.add_to(flags);
-  flags.add("--input", inputs, "NAME=FILE.npy, once for each input; others are random");
-  flags.add_duration("--time", seconds, "measure at most this long (5s)");
+  flags.add("--input NAME=FILE", inputs, "a .npy file, once for each input; others are random");
+  flags.add_duration("--time", seconds, "measure at most this long");
   flags.add("--profile", with_profile, "also time each kernel; GB/s counts its arguments, each once");
   flags.add("--json", as_json, "print one JSON object");
   if (!flags.parse()) return kSuccess;

@@ -61,9 +61,10 @@ int submit_command(Flags& flags) {
   SearchFlags search(flags, job);
   ServicePlace place;
   std::string key;
-  flags.add("--device", job.device, "measure on devices whose name contains this; `tune jobs --devices`");
+  flags.add("--device NAME", job.device,
+            "measure on devices whose name contains this; `tune jobs --devices`");
   flags.add("--priority", job.priority, -1000, 1000, "among your own jobs: the highest is started first");
-  flags.add("--key", key, "said twice with the same key, the job is submitted once");
+  flags.add("--key KEY", key, "said twice with the same key, the job is submitted once");
   place.add_to(flags, Flags::Need::kRequired);
   if (!flags.parse()) return kSuccess;
   search.settle(flags);
@@ -78,8 +79,8 @@ int jobs_command(Flags& flags) {
   int64_t limit = 20;
   bool devices = false, as_json = false;
   place.add_to(flags, Flags::Need::kRequired);
-  flags.add("--state", state, "only those that are queued, running, stopped, done, failed or cancelled");
-  flags.add("--owner", owner, "only this user's");
+  flags.add("--state queued|running|stopped|done|failed|cancelled", state, "only those in this state");
+  flags.add("--owner NAME", owner, "only this user's");
   flags.add("--limit", limit, 1, 500, "the newest so many");
   flags.add("--devices", devices, "list the workers and their devices instead");
   flags.add("--json", as_json, "one JSON object");
@@ -124,7 +125,7 @@ int fetch_command(Flags& flags) {
   JobFlags job;
   std::string folder;
   job.add_to(flags);
-  flags.add("--out", folder, "folder for the module file (lathe-out/MODEL)");
+  flags.add("--out DIR", folder, "folder for the module file (lathe-out/MODEL)");
   if (!flags.parse()) return kSuccess;
   ServiceClient service(job.place);
   fmt::print("{}\n", fetch_module(job.id, folder, service));

@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
+#include "core/support/text.h"
 #include "core/tir/roofline.h"
 #include "core/tir/text.h"
 #include "db/store.h"
@@ -20,7 +21,7 @@ namespace lathe::cli {
 namespace {
 
 struct Question {
-  std::string what, model, target = "cpu", database = db::default_database_path();
+  std::string what, model, target = "cpu", database;
   int64_t threads = 0, limit = 20;
   bool json = false;
 };
@@ -187,14 +188,17 @@ struct Kind {
 constexpr Kind kAnswers[] = {
     {"best", best}, {"below-limit", below_limit}, {"history", history}, {"jobs", jobs}, {"devices", devices}};
 
-const Kind& kind_of(const std::string& what) {
+/// "best|history|..."
+std::string kinds_of_answers() {
   std::vector<std::string> names;
-  for (const Kind& kind : kAnswers) {
-    if (what == kind.name) return kind;
-    names.emplace_back(kind.name);
-  }
-  std::string hint = did_you_mean(what, names);
-  fail("tune query: `{}` is not one of best, below-limit, history, jobs, devices{}", what, hint);
+  for (const Kind& kind : kAnswers) names.emplace_back(kind.name);
+  return join_text(names, "|");
+}
+
+/// REQUIRES: it is one.
+const Kind& kind_of(const std::string& what) {
+  return *std::find_if(std::begin(kAnswers), std::end(kAnswers),
+                       [&](const Kind& kind) { return what == kind.name; });
 }
 
 std::string cell_text(const nlohmann::json& cell) {
@@ -236,19 +240,20 @@ void print_json(const Answer& answer) {
 
 int query_command(Flags& flags) {
   Question question;
-  flags.add("WHAT", question.what,
+  flags.add("WHAT " + kinds_of_answers(), question.what,
             "best, below-limit (tasks below 30% of their own limits, and why), history, jobs or devices",
             Flags::Need::kRequired);
-  flags.add("--model", question.model, "the model asked about (best, below-limit, history)");
-  flags.add("--target", question.target, "the target asked about (best, below-limit, history)");
+  flags.add("--model MODEL", question.model, "the model asked about (best, below-limit, history)");
+  flags.add("--target TARGET", question.target, "the target asked about (best, below-limit, history)");
   flags.add("--threads", question.threads, 0, 1024,
             "prefer results with this many threads; 0: any (best, below-limit)");
   flags.add("--limit", question.limit, 1, 1'000'000, "rows, or rows a task (jobs, history)");
-  flags.add("--db", question.database, "the tuning database");
+  flags.add("--db FILE", question.database, "the tuning database");
   flags.add("--json", question.json, "print a JSON array");
   if (!flags.parse()) return kSuccess;
 
   const Kind& kind = kind_of(question.what);
+  if (question.database.empty()) question.database = db::default_database_path();
   db::Store store(question.database, {.read_only = true});
   Answer answer = kind.answer(store, question);
   (question.json ? print_json : print_text)(answer);

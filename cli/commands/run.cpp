@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -18,22 +19,44 @@ void make_folder(const std::string& path) {
   if (error) fail("cannot make the folder {}: {}", path, error.message());
 }
 
-void print_output(const std::string& name, const Tensor& tensor) {
+struct Summary {
+  double least = INFINITY, most = -INFINITY, mean = 0;
+  int64_t place = 0;  // of the largest element
+};
+
+/// REQUIRES: the tensor is not empty.
+Summary summary_of(const Tensor& tensor) {
+  Summary summary;
+  double sum = 0;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    double value = tensor.value(i);
+    if (value > summary.most) summary.place = i;
+    summary.least = std::min(summary.least, value);
+    summary.most = std::max(summary.most, value);
+    sum += value;
+  }
+  summary.mean = sum / static_cast<double>(tensor.size());
+  return summary;
+}
+
+void print_text(const std::string& name, const Tensor& tensor) {
   fmt::print("{}: {} {}", name, to_string(tensor.dtype()), shape_text(tensor.shape()));
   if (tensor.size() > 0) {
-    double least = INFINITY, most = -INFINITY, sum = 0;
-    int64_t place = 0;
-    for (int64_t i = 0; i < tensor.size(); ++i) {
-      double value = tensor.value(i);
-      if (value > most) place = i;
-      least = std::min(least, value);
-      most = std::max(most, value);
-      sum += value;
-    }
-    fmt::print(", min {:.6g}, mean {:.6g}, max {:.6g} at {}", least, sum / static_cast<double>(tensor.size()),
-               most, place);
+    const Summary summary = summary_of(tensor);
+    fmt::print(", min {:.6g}, mean {:.6g}, max {:.6g} at {}", summary.least, summary.mean, summary.most,
+               summary.place);
   }
   fmt::print("\n");
+}
+
+nlohmann::json output_json(const std::string& name, const Tensor& tensor) {
+  nlohmann::json output = {{"name", name}, {"dtype", to_string(tensor.dtype())}, {"shape", tensor.shape()}};
+  if (tensor.size() > 0) {
+    const Summary summary = summary_of(tensor);
+    output.update(
+        {{"min", summary.least}, {"mean", summary.mean}, {"max", summary.most}, {"max_at", summary.place}});
+  }
+  return output;
 }
 
 }  // namespace
@@ -43,12 +66,13 @@ int run_model_command(Flags& flags) {
   std::vector<std::string> inputs;
   std::string folder;
   int64_t seed = 0;
-  bool verify = false;
+  bool verify = false, as_json = false;
   model.add_to(flags);
-  flags.add("--input", inputs, "NAME=FILE.npy, once for each input; others are random");
+  flags.add("--input NAME=FILE", inputs, "a .npy file, once for each input; others are random");
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
   flags.add("--verify", verify, "first compare all bytes of a .lathe file with its checksums");
-  flags.add("--out", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
+  flags.add("--out DIR", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
+  flags.add("--json", as_json, "print one JSON array, of the outputs");
   if (!flags.parse()) return kSuccess;
 
   if (verify) {
@@ -58,11 +82,17 @@ int run_model_command(Flags& flags) {
   if (!folder.empty()) make_folder(folder);
   RunningModel running = start_model(model, load_inputs(inputs), static_cast<uint64_t>(seed));
   running.executor->run();
+  nlohmann::json outputs = nlohmann::json::array();
   for (size_t i = 0; i < running.executor->plan().outputs.size(); ++i) {
     Tensor output = running.executor->output(i);
-    print_output(running.executor->plan().outputs[i].name, output);
+    const std::string& name = running.executor->plan().outputs[i].name;
+    if (as_json)
+      outputs.push_back(output_json(name, output));
+    else
+      print_text(name, output);
     if (!folder.empty()) save_npy(fmt::format("{}/output_{}.npy", folder, i), output);
   }
+  if (as_json) fmt::print("{}\n", outputs.dump());
   return kSuccess;
 }
 

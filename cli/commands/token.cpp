@@ -14,11 +14,11 @@ int token_command(Flags& flags) {
   tracker::Principal principal;
   std::string role = "submitter", path = "lathe.token";
   double weight = principal.weight;
-  flags.add("--name", principal.name, "whose it is", Flags::Need::kRequired);
-  flags.add("--role", role, "viewer, submitter or admin: each may do what those before it may");
+  flags.add("--name NAME", principal.name, "whose it is", Flags::Need::kRequired);
+  flags.add("--role viewer|submitter|admin", role, "each may do what those before it may");
   flags.add_positive("--weight", weight, "of the owner, when devices are shared");
   flags.add("--jobs", principal.open_jobs, 0, 1'000'000, "as many may be open at once");
-  flags.add("--out", path, "file for the token; only you can read it");
+  flags.add("--out FILE", path, "file for the token; only you can read it");
   if (!flags.parse()) return kSuccess;
   if (principal.name.find_first_of(" \t\n#") != std::string::npos)
     fail("--name {}: must be one word without #", principal.name);

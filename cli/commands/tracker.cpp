@@ -1,7 +1,5 @@
 #include "tracker/tracker.h"
 
-#include <fmt/core.h>
-
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/interrupt.h"
 #include "cli/keys.h"
+#include "cli/messages.h"
 #include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
 #include "core/support/error.h"
@@ -38,7 +37,7 @@ class StatusLine {
                                    status.workers.size(), status.slots, status.pending, status.leased);
     if (const std::string unserved = tracker::unserved_text(status); !unserved.empty())
       line += "; " + unserved;
-    if (line != last_) fmt::print(stderr, "{}\n", line);
+    if (line != last_) say("{}", line);
     last_ = std::move(line);
   }
 
@@ -46,7 +45,7 @@ class StatusLine {
   std::string last_;
 };
 
-void log_line(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+void log_line(const std::string& line) { say("{}", line); }
 
 /// HOST:PORT, where HOST may be * and [::1] is one.
 http::Settings http_place(const std::string& text) {
@@ -129,17 +128,18 @@ class Service {
 
 int tracker_command(Flags& flags) {
   TrackerFlags given;
-  flags.add("--listen", given.listen, "for workers: tcp://HOST:PORT or ipc://PATH; other hosts need keys");
-  flags.add("--http", given.http, "for users and pages: HOST:PORT; other hosts need --principals");
-  flags.add("--db", given.database, "the tuning database");
-  flags.add("--key", given.key, "file with the tracker's keys, from `tune keygen`");
-  flags.add("--allow", given.allow, "file with the public keys of workers, one a line");
-  flags.add("--principals", given.principals,
+  flags.add("--listen ENDPOINT", given.listen,
+            "for workers: tcp://HOST:PORT or ipc://PATH; other hosts need keys");
+  flags.add("--http HOST:PORT", given.http, "for users and pages: HOST:PORT; other hosts need --principals");
+  flags.add("--db FILE", given.database, "the tuning database");
+  flags.add("--key FILE", given.key, "file with the tracker's keys, from `tune keygen`");
+  flags.add("--allow FILE", given.allow, "file with the public keys of workers, one a line");
+  flags.add("--principals FILE", given.principals,
             "file with users and the digests of their tokens, from `tune token`");
-  flags.add("--tls-certificate", given.certificate,
+  flags.add("--tls-certificate FILE", given.certificate,
             "file with a certificate chain (PEM): --http serves https");
-  flags.add("--tls-key", given.certificate_key, "file with its private key (PEM)");
-  flags.add("--files", given.files, "folder for uploaded models and results (beside the database)");
+  flags.add("--tls-key FILE", given.certificate_key, "file with its private key (PEM)");
+  flags.add("--files DIR", given.files, "folder for uploaded models and results (beside the database)");
   flags.add("--searches", given.searches, 1, 256, "jobs searched at once");
   if (!flags.parse()) return kSuccess;
 

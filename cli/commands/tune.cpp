@@ -11,15 +11,16 @@ namespace lathe::cli {
 namespace {
 
 void add_farm_flags(Flags& flags, TuneJob& job) {
-  flags.add("--listen", job.listen, "also take workers from here: tcp://HOST:PORT (see `tune worker`)");
-  flags.add("--key", job.key, "file with this tracker's keys, from `tune keygen`");
-  flags.add("--allow", job.allow, "file with the public keys of workers, one a line");
+  flags.add("--listen ENDPOINT", job.listen,
+            "also take workers from here: tcp://HOST:PORT (see `tune worker`)");
+  flags.add("--key FILE", job.key, "file with this tracker's keys, from `tune keygen`");
+  flags.add("--allow FILE", job.allow, "file with the public keys of workers, one a line");
 }
 
 /// What a resumed job is asked anew.
 void add_ending_flags(Flags& flags, TuneJob& job) {
-  flags.add("--db", job.database, "the tuning database");
-  flags.add("--out", job.folder, "folder for the module file (lathe-out/MODEL)");
+  flags.add("--db FILE", job.database, "the tuning database");
+  flags.add("--out DIR", job.folder, "folder for the module file (lathe-out/MODEL)");
   flags.add("--decide", job.decide,
             "race the tuned against the untuned build for up to 5 minutes instead of half a one; exit code 3 "
             "when that leaves it open which is faster");

@@ -1,10 +1,9 @@
 #include "workers/worker.h"
 
-#include <fmt/core.h>
-
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/keys.h"
+#include "cli/messages.h"
 #include "core/support/error.h"
 #include "tracker/defaults.h"
 #include "workers/confine.h"
@@ -17,14 +16,14 @@ int worker_command(Flags& flags) {
   worker::WorkerSettings settings{.tracker = defaults::kTrackerEndpoint};
   int64_t builders = 0;
   std::string key, tracker_key;
-  bool with_parent = false, quiet = false;
-  flags.add("--tracker", settings.tracker, "its address: tcp://HOST:PORT or ipc://PATH");
-  flags.add("--name", settings.name, "this worker's name, nobody else's; HOST/0, HOST/1, ... when not given");
+  bool with_parent = false;
+  flags.add("--tracker ENDPOINT", settings.tracker, "its address: tcp://HOST:PORT or ipc://PATH");
+  flags.add("--name NAME", settings.name,
+            "this worker's name, nobody else's; HOST/0, HOST/1, ... when not given");
   flags.add("--builders", builders, 0, 1024, "candidates built at once; 0: one for each core");
-  flags.add("--key", key, "file with this worker's keys, from `tune keygen`");
-  flags.add("--tracker-key", tracker_key, "the tracker's public key");
+  flags.add("--key FILE", key, "file with this worker's keys, from `tune keygen`");
+  flags.add("--tracker-key KEY", tracker_key, "the tracker's public key");
   flags.add("--with-parent", with_parent, "end when the process that started this one ends");
-  flags.add("--quiet", quiet, "say nothing on stderr");
   if (!flags.parse()) return kSuccess;
 
   worker::require_confinement();
@@ -38,7 +37,7 @@ int worker_command(Flags& flags) {
   worker::DeviceInfo device = worker::measured_device();
   device.revision = revision();
   settings.device = worker::to_json(device);
-  if (!quiet) settings.log = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  settings.log = [](const std::string& line) { say("{}", line); };
   worker::serve(settings);
   return kSuccess;
 }

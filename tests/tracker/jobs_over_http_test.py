@@ -112,7 +112,7 @@ class Service:
             return answer.status, text
 
     def as_user(self, name):
-        return ["--tracker", self.url, "--token", self.path(name + ".token")]
+        return ["--tracker", self.url, "--token-file", self.path(name + ".token")]
 
     def job(self, job):
         return self.call("GET", "/v1/jobs/" + job, "alice")[1]
@@ -302,7 +302,7 @@ def revocation(service):
 
 
 def bad_flags(service):
-    url = ["--tracker", service.url, "--token", service.path("alice.token")]
+    url = ["--tracker", service.url, "--token-file", service.path("alice.token")]
     cases = [
         (2, ["tracker", "--db", service.path("x.db"), "--http", "*:0"], "users need tokens"),
         (2, ["tracker", "--db", service.path("x.db"), "--http", "nowhere"], "must be HOST:PORT"),
