@@ -21,9 +21,6 @@ class Table {
     for (const Command& command : commands())
       for (Flag& flag : flags_of(command)) {
         if (!flag.configurable) continue;
-        for (const Row& row : rows_)
-          CHECK(row.flag.name != flag.name || row.flag.kind == flag.kind, "{} takes values of two kinds",
-                flag.name);
         for (const Variable& variable : kVariables)
           CHECK(variable.name != flag.variable(), "{} sets no flag, but {} is one", variable.name, flag.name);
         rows_.push_back({&command, std::move(flag)});
@@ -80,7 +77,8 @@ const char* expected(Flag::Kind kind, ConfigFile::Type type) {
   return nullptr;
 }
 
-/// A key before all sections is for the commands that share the flag.
+/// A key before all sections is for the commands that share the flag. Where these take different values, one
+/// that takes this one.
 const Flag& find_shared(const Table& table, const std::string& place, const ConfigFile::Entry& entry) {
   const auto named = table.find([&](const Table::Row& row) { return row.flag.key() == entry.key; });
   if (named.empty()) {
@@ -93,6 +91,8 @@ const Flag& find_shared(const Table& table, const std::string& place, const Conf
   if (named.size() == 1)
     fail("{}: `{}` is of `{}` alone: it belongs into the section [{}]", place, entry.key,
          full_name(*named[0]->command), section_of(*named[0]->command));
+  for (const Table::Row* row : named)
+    if (!expected(row->flag.kind, entry.type)) return row->flag;
   return named[0]->flag;
 }
 
