@@ -31,7 +31,7 @@ class Table {
     const Command* command;
     Flag flag;
   };
-  /// Those of `section`, or of all commands for "", that `is_asked` holds for.
+  /// Those that `is_asked` holds for, in the order of the commands.
   template <typename Asked>
   std::vector<const Row*> find(const Asked& is_asked) const {
     std::vector<const Row*> found;
