@@ -118,7 +118,7 @@ std::string page_name(const Command& command) {
 
 std::string manual_page(const Command& command) {
   const std::vector<Flag> flags = flags_of(command);
-  std::string text = fmt::format(".TH {} 1 {} \"lathe {}\" \"User Commands\"\n",
+  std::string text = fmt::format(".TH {} 1 \"{}\" \"lathe {}\" \"User Commands\"\n",
                                  upper(escaped(page_name(command))), revision_date(), version());
   text += fmt::format(".SH NAME\n{} \\-\n{}", escaped(page_name(command)), filled(command.summary));
   text += fmt::format(".SH SYNOPSIS\n{}\n{}", bold(full_name(command)), filled(command.arguments));
