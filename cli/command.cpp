@@ -61,6 +61,13 @@ constexpr Command kCommands[] = {
         /*takes_config=*/false,
     },
     {
+        "db",
+        "export|import|backup|check|migrate [PATH] [--model M] [--target T] [--db FILE] [--json]",
+        "share, copy and check a tuning database",
+        {"tune db export resnet18.pack --model resnet18", "tune db backup nightly.db --db tuning.db"},
+        db_command,
+    },
+    {
         "device",
         "[--target T] [--measure] [--db FILE] [--json]",
         "the numbers of the machine that schedules decide by: measured, by its kind, and used",
@@ -145,7 +152,8 @@ constexpr Command kCommands[] = {
     },
     {
         "query",
-        "best|history|jobs|devices [--model M] [--target T] [--db FILE] [--json]",
+        "best|below-limit|coverage|history|transfer|foreign|jobs|devices [--model M] [--target T] [--strict] "
+        "[--db FILE] [--json]",
         "what the tuning database knows",
         {"tune query best --model resnet18 --target cpu", "tune query jobs --limit 5 --json"},
         query_command,

@@ -1,6 +1,7 @@
 #include "cli/ship.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -70,6 +71,20 @@ double write_tuned(const std::string& path, const TuneJob& job, const Target& ta
   return build.difference;
 }
 
+/// What one run of the shipped build took, for `tune query coverage`.
+void record_latency(const Shipment& shipment, const db::ChoiceKey& key, const std::string& database) {
+  const Location& run = shipment.tuned ? shipment.race.challenger_run : shipment.race.incumbent_run;
+  if (!std::isfinite(run.low) || run.centre <= 0) return;  // too few turns
+  db::Store store(database);
+  store.add_model_latency({.model_digest = key.model_digest,
+                           .target = key.target,
+                           .threads = key.threads,
+                           .seconds = run.centre,
+                           .low = run.low,
+                           .high = run.high,
+                           .n = shipment.race.turns});
+}
+
 }  // namespace
 
 Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Module& fused, bool favoured) {
@@ -97,6 +112,7 @@ Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fus
   if (shipment.same) shipment.race.verdict = tuner::Verdict::kEqual;
   shipment.tuned = shipment.same || tuner::prefers_challenger(shipment.race.verdict, favoured);
   fs::rename((shipment.tuned ? tuned : untuned).path, shipment.module);
+  if (place) record_latency(shipment, place->key, job.database);
   if (shipment.tuned) return shipment;
   shipment.rounding_error = 0;
   if (place) {

@@ -293,7 +293,51 @@ struct Measurement {
   double relative_error = 0;
   std::string compiler, revision;
   int64_t recorded_ms = 0;
+  std::optional<int64_t> imported_ms;  // of one that was made elsewhere: when it became known here
   bool confirmed = false, suspect = false;
+
+  int64_t known_ms() const { return imported_ms.value_or(recorded_ms); }
+};
+
+/// A second, interleaved measurement of a winner.
+struct Confirmation {
+  std::vector<float> samples;
+  int64_t recorded_ms = 0;
+};
+
+/// A measurement of another database: its ids are this one's, the summary is computed.
+struct Adopted {
+  Measurement measurement;
+  std::vector<Confirmation> confirmations;
+};
+
+struct AdoptedModel {
+  std::string name, digest;
+  int64_t added_ms = 0;
+  TargetId target = 0;
+  std::vector<ModelTask> tasks;
+};
+
+/// What another tuner says it measured, in its own words: never compared with what was measured here.
+struct ForeignRecord {
+  std::string digest;        // of all it says
+  std::string format;        // "autotvm" or "metaschedule"
+  std::string workload;      // its name there
+  std::string workload_key;  // what tells it from others of that name there, besides its arguments
+  std::string arguments, target, schedule;  // as there; JSON, or the target's text
+  std::optional<double> seconds;            // the mean of n samples; nothing: the candidate failed
+  int64_t n = 0;
+  std::optional<int64_t> measured_ms;
+};
+
+/// One run of a whole model, as it was shipped, with the interval of 95%.
+struct ModelLatency {
+  std::string model_digest;  // of the model's tasks
+  TargetId target = 0;
+  int threads = 1;
+  double seconds = 0, low = 0, high = 0;
+  int64_t n = 0;
+  int64_t recorded_ms = 0;
 };
 
 /// What a choice over a whole model holds for.

@@ -286,11 +286,53 @@ ALTER TABLE event ADD COLUMN served_job INTEGER REFERENCES served_job;
 CREATE INDEX event_of_served_job ON event(served_job, id) WHERE served_job IS NOT NULL;
 )sql";
 
+// Records of other tuners are kept apart: what they measured is not what our candidates are. `seconds` is
+// null where the candidate failed. `imported_ms` is when a measurement made elsewhere became known here.
+constexpr char kExchange[] = R"sql(
+ALTER TABLE measurement ADD COLUMN imported_ms INTEGER;
+
+DROP INDEX measurement_rank;
+CREATE INDEX measurement_rank ON measurement(
+    workload, target, seconds, device, threads, confirmed, relative_error) WHERE suspect = 0;
+CREATE INDEX measurement_history ON measurement(workload, target) WHERE suspect = 0;
+
+CREATE TABLE foreign_record(
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL UNIQUE,
+  format TEXT NOT NULL CHECK(format IN ('autotvm', 'metaschedule')),
+  workload TEXT NOT NULL,
+  workload_key TEXT NOT NULL,
+  arguments TEXT NOT NULL,
+  target TEXT NOT NULL,
+  schedule TEXT NOT NULL,
+  seconds REAL CHECK(seconds > 0),
+  n INTEGER NOT NULL,
+  measured_ms INTEGER,
+  imported_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX foreign_record_rank ON foreign_record(workload, target, seconds);
+
+CREATE TABLE model_latency(
+  id INTEGER PRIMARY KEY,
+  model_digest TEXT NOT NULL,
+  target INTEGER NOT NULL REFERENCES target,
+  threads INTEGER NOT NULL,
+  seconds REAL NOT NULL CHECK(seconds > 0),
+  low REAL NOT NULL,
+  high REAL NOT NULL,
+  n INTEGER NOT NULL CHECK(n > 0),
+  recorded_ms INTEGER NOT NULL,
+  CHECK(low <= seconds AND seconds <= high)
+) STRICT;
+CREATE INDEX model_latency_latest ON model_latency(model_digest, target, threads, id);
+)sql";
+
 constexpr Migration kMigrations[] = {
     {"the first schema", kFirstSchema},
     {"choices over whole models", kChoices},
     {"numbers of machines", kMachines},
     {"jobs that a tracker owns", kServedJobs},
+    {"exchange with other databases, latencies of models, indexes for a million trials", kExchange},
 };
 
 int64_t pragma(Database& database, const char* sql) {
@@ -331,9 +373,9 @@ void require_version(Database& database, int version, Access access) {
   if (found > version) fail_newer(database, found, version);
   if (access == Access::kReadOnly && found < version)
     fail(
-        "database {} has schema version {}, older than version {} of this program; `tune` with this program "
-        "migrates "
-        "it",
+        "database {0} has schema version {1}, older than version {2} of this program; `tune db migrate --db "
+        "{0}` "
+        "brings it up",
         database.path(), found, version);
 }
 

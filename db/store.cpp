@@ -4,6 +4,7 @@
 
 #include "core/support/error.h"
 #include "core/support/user_folder.h"
+#include "db/backup.h"
 #include "db/schema.h"
 
 namespace lathe::db {
@@ -85,16 +86,7 @@ Store::Store(Store&&) noexcept = default;
 
 Transaction Store::begin() { return database_->transaction(); }
 
-std::vector<std::string> Store::problems() {
-  std::vector<std::string> problems;
-  for (Query row = database_->query("PRAGMA integrity_check"); row.step();)
-    if (std::string line = row.text(); line != "ok") problems.push_back(line);
-  for (Query row = database_->query("PRAGMA foreign_key_check"); row.step();) {
-    std::string table = row.text();
-    problems.push_back(fmt::format("row {} of table {} refers to nothing", row.integer(), table));
-  }
-  return problems;
-}
+std::vector<std::string> Store::problems() { return problems_of(*database_); }
 
 TargetId Store::add_target(const Target& target) {
   return returned_id(
@@ -217,6 +209,21 @@ std::vector<ModelTask> Store::model_tasks(ModelId model, TargetId target) {
        row.step();)
     tasks.push_back({.workload = row.integer(), .name = row.text(), .calls = row.integer()});
   return tasks;
+}
+
+std::string Store::model_digest(ModelId id) {
+  return the_row(database_->query("SELECT digest FROM model WHERE id = ?", {id}), "model", id).text();
+}
+
+std::vector<WorkloadId> Store::measured_workloads(TargetId target) {
+  std::vector<WorkloadId> workloads;
+  for (Query row =
+           database_->query("SELECT id FROM workload WHERE EXISTS(SELECT 1 FROM measurement "
+                            "WHERE workload = workload.id AND target = ? AND suspect = 0) ORDER BY id",
+                            {target});
+       row.step();)
+    workloads.push_back(row.integer());
+  return workloads;
 }
 
 void Store::add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest) {

@@ -17,8 +17,7 @@ constexpr std::string_view kSelectMeasurement =
     "SELECT m.id, m.workload, m.target, m.device, m.threads, m.seconds, m.median, m.p25, m.min, m.mad, "
     "m.samples, "
     "candidate.trace, candidate.program, m.relative_error, m.compiler, m.revision, m.recorded_ms, "
-    "m.confirmed, "
-    "m.suspect FROM measurement m JOIN candidate ON candidate.id = m.candidate ";
+    "m.imported_ms, m.confirmed, m.suspect FROM measurement m JOIN candidate ON candidate.id = m.candidate ";
 
 Measurement read_measurement(Query& row) {
   return Measurement{
@@ -36,6 +35,7 @@ Measurement read_measurement(Query& row) {
       .compiler = row.text(),
       .revision = row.text(),
       .recorded_ms = row.integer(),
+      .imported_ms = row.maybe_integer(),
       .confirmed = row.boolean(),
       .suspect = row.boolean()};
 }
@@ -128,6 +128,43 @@ std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, in
   return found;
 }
 
+std::vector<Measurement> Store::latest(WorkloadId workload, TargetId target, int limit) {
+  std::vector<Measurement> found;
+  for (Query row = database_->query(
+           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id DESC LIMIT ?",
+                       kSelectMeasurement),
+           {workload, target, limit});
+       row.step();)
+    found.push_back(read_measurement(row));
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+std::vector<float> Store::ranking_samples(MeasurementId id) {
+  std::vector<float> all;
+  for (Query row = database_->query("SELECT samples FROM confirmation WHERE measurement = ?1 UNION ALL "
+                                    "SELECT samples FROM measurement WHERE id = ?1 AND confirmed = 0",
+                                    {id});
+       row.step();) {
+    const std::vector<float> samples = row.floats();
+    all.insert(all.end(), samples.begin(), samples.end());
+  }
+  return all;
+}
+
+std::vector<MeasuredTwice> Store::measured_on_both(WorkloadId workload, TargetId target, DeviceId first,
+                                                   DeviceId second) {
+  std::vector<MeasuredTwice> pairs;
+  for (Query row = database_->query(
+           "SELECT a.threads, a.seconds, b.seconds FROM measurement a JOIN measurement b "
+           "ON b.candidate = a.candidate AND b.device = ? AND b.threads = a.threads AND b.suspect = 0 "
+           "WHERE a.workload = ? AND a.target = ? AND a.suspect = 0 AND a.device = ?",
+           {second, workload, target, first});
+       row.step();)
+    pairs.push_back({static_cast<int>(row.integer()), row.real(), row.real()});
+  return pairs;
+}
+
 std::vector<Coverage> Store::coverage(ModelId model, BestQuery query) {
   std::vector<Coverage> tasks;
   for (const ModelTask& task : model_tasks(model, query.target)) {
@@ -149,7 +186,7 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
   if (task == choice.tasks.end()) return std::nullopt;
   auto alone = best(query);
   if (!alone || alone->measurement.id == task->measurement ||
-      alone->measurement.recorded_ms > choice.chosen_ms)
+      alone->measurement.known_ms() > choice.chosen_ms)
     return std::nullopt;
   Query row = database_->query(fmt::format("{}WHERE m.id = ?", kSelectMeasurement), {task->measurement});
   if (!row.step()) return std::nullopt;
@@ -159,9 +196,14 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
 }
 
 void Store::confirm(MeasurementId id, std::span<const float> samples) {
-  Summary summary = summarize(samples);
   Transaction transaction = begin();
-  std::vector<float> all(samples.begin(), samples.end());
+  add_confirmation(id, {{samples.begin(), samples.end()}, now_ms_()});
+  transaction.commit();
+}
+
+void Store::add_confirmation(MeasurementId id, const Confirmation& confirmation) {
+  const Summary summary = summarize(confirmation.samples);
+  std::vector<float> all = confirmation.samples;
   for (Query row = database_->query("SELECT samples FROM confirmation WHERE measurement = ?", {id});
        row.step();) {
     std::vector<float> earlier = row.floats();
@@ -170,11 +212,11 @@ void Store::confirm(MeasurementId id, std::span<const float> samples) {
   database_->run(
       "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms) "
       "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-      {id, summary.median, summary.p25, summary.min, summary.mad, static_cast<int64_t>(samples.size()),
-       as_blob(samples), now_ms_()});
+      {id, summary.median, summary.p25, summary.min, summary.mad,
+       static_cast<int64_t>(confirmation.samples.size()), as_blob(confirmation.samples),
+       confirmation.recorded_ms});
   database_->run("UPDATE measurement SET confirmed = 1, seconds = ? WHERE id = ?",
                  {summarize(all).median, id});
-  transaction.commit();
 }
 
 int64_t Store::set_suspect(WorkerId worker, int64_t since_ms, bool suspect) {

@@ -116,8 +116,8 @@ JobRequest parse_job_request(std::string_view text) {
   if (!r.model_digest.empty() && (r.model_digest.size() != 64 ||
                                   r.model_digest.find_first_not_of("0123456789abcdef") != std::string::npos))
     fail("`model_digest` must be the sha256 of the uploaded file, 64 hexadecimal digits");
-  if (!r.model_digest.empty() &&
-      (r.model.find('/') != std::string::npos || !(r.model.ends_with(".onnx") || r.model.ends_with(".relay"))))
+  if (!r.model_digest.empty() && (r.model.find('/') != std::string::npos ||
+                                  !(r.model.ends_with(".onnx") || r.model.ends_with(".relay"))))
     fail("`model` is `{}`: an uploaded one is called by its file's name, without a folder, .onnx or .relay",
          r.model);
   check_request(r);

@@ -1,18 +1,13 @@
 #include "tracker/job_writer.h"
 
-#include <fmt/core.h>
-
-#include "core/tir/target.h"
+#include "tuner/record_meaning.h"
 
 namespace lathe::tracker {
 
 JobRows StoreJobWriter::begin(const JobStart& start) {
   auto transaction = store_.begin();
   JobRows rows;
-  const Target target = parse_target_text(start.target);
-  // Code for one target runs on another when all of this is equal: cores and caches may differ.
-  const std::string instructions = fmt::format("{} {} {}", target.triple, target.cpu, target.features);
-  rows.target = store_.add_target({.name = start.target, .architecture = instructions, .features = ""});
+  rows.target = store_.add_target(tuner::target_row(start.target));
   std::vector<db::ModelTask> model_tasks;
   db::NewJob job{.uuid = uuid_};
   for (const JobStart::Task& task : start.tasks) {

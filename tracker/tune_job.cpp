@@ -7,6 +7,8 @@
 #include "core/support/error.h"
 #include "core/support/statistics.h"
 #include "tracker/confirm.h"
+#include "tuner/nearest_shape.h"
+#include "tuner/record_meaning.h"
 #include "tuner/whole_model.h"
 
 namespace lathe::tracker {
@@ -163,6 +165,15 @@ db::BestQuery query_of(const TuneRequest& request, const JobRows& rows, db::Work
           .max_relative_error = request.max_relative_error};
 }
 
+/// A search that knows nothing of its task starts from what is best for the nearest shape.
+void suggest_nearest(const TuneRequest& request, const JobRows& rows, size_t task, db::Store& store,
+                     tuner::Session& session) {
+  db::BestQuery query = query_of(request, rows, rows.workloads[task]);
+  query.accept_unconfirmed = true;
+  if (auto nearest = tuner::nearest_shape(store, query); nearest && nearest->applies)
+    session.suggest(task, nearest->trace);
+}
+
 /// What the report compares the best with is measured as often, and beside it.
 void update_defaults(const tuner::DefaultRecords& defaults, const JobRows& rows,
                      tuner::SessionStatus& status) {
@@ -210,11 +221,14 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     }
   }
   tuner::Session session(tasks, target_of(request), measurer, options);
-  for (size_t i = 0; i < tasks.size(); ++i)
-    for (const db::Measurement& known : store.history(rows.workloads[i], rows.target))
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const std::vector<db::Measurement> history = store.history(rows.workloads[i], rows.target);
+    for (const db::Measurement& known : history)
       if (known.threads == request.threads && !known.suspect &&
           known.relative_error <= request.max_relative_error)
         session.know(i, schedule::parse_trace(known.trace), known.seconds);
+    if (history.empty()) suggest_nearest(request, rows, i, store, session);
+  }
   if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
   if (searches) session.run(on_change, stop);
   result.interrupted = stop();

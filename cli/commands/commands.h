@@ -13,6 +13,7 @@ int cancel_command(Flags& flags);
 int compile_command(Flags& flags);
 int completion_command(Flags& flags);
 int config_command(Flags& flags);
+int db_command(Flags& flags);
 int device_command(Flags& flags);
 int doctor_command(Flags& flags);
 int export_command(Flags& flags);
