@@ -14,11 +14,21 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return is_digit(c) || std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
 
-/// Whether the digits that end at `end` are those of a float: "1.5", "1e-5", but not the range "0..8".
-bool is_float(std::string_view text, size_t end) {
-  if (end >= text.size()) return false;
-  if (text[end] == 'e') return true;
-  return text[end] == '.' && end + 1 < text.size() && is_digit(text[end + 1]);
+size_t end_of_digits(std::string_view text, size_t begin) {
+  while (begin < text.size() && is_digit(text[begin])) ++begin;
+  return begin;
+}
+
+/// Where the number that begins at `begin` ends: "64", "1.5", "1e-05"; of the range "0..8" after the 0.
+size_t end_of_number(std::string_view text, size_t begin) {
+  const auto at = [&](size_t i) { return i < text.size() ? text[i] : '\0'; };
+  size_t end = end_of_digits(text, begin);
+  if (at(end) == '.' && is_digit(at(end + 1))) end = end_of_digits(text, end + 1);
+  if (at(end) == 'e') {
+    const size_t digits = end + (at(end + 1) == '-' || at(end + 1) == '+' ? 2 : 1);
+    if (is_digit(at(digits))) end = end_of_digits(text, digits);
+  }
+  return end;
 }
 
 }  // namespace
@@ -26,19 +36,20 @@ bool is_float(std::string_view text, size_t end) {
 Shape shape_of(const std::string& text) {
   Shape shape;
   for (size_t i = 0; i < text.size();) {
-    const bool begins = is_digit(text[i]) && (i == 0 || (!is_word(text[i - 1]) && text[i - 1] != '.'));
-    const bool after_range = is_digit(text[i]) && i >= 2 && text[i - 1] == '.' && text[i - 2] == '.';
-    size_t end = i;
-    while (end < text.size() && is_digit(text[end])) ++end;
-    if ((begins || after_range) && !is_float(text, end)) {
+    if (!is_digit(text[i]) || (i > 0 && is_word(text[i - 1]))) {
+      shape.structure += text[i++];
+      continue;
+    }
+    const size_t end = end_of_number(text, i);
+    if (end == end_of_digits(text, i)) {
       int64_t number = 0;
       std::from_chars(text.data() + i, text.data() + end, number);
       shape.numbers.push_back(number);
       shape.structure += '#';
-      i = end;
     } else {
-      shape.structure += text[i++];
+      shape.structure.append(text, i, end - i);
     }
+    i = end;
   }
   return shape;
 }

@@ -150,8 +150,8 @@ const Part& part_of(const std::string& name) {
 void check_use(const Request& request, const Part& part) {
   if (part.path && request.path.empty()) fail("tune db {}: PATH is missing: {}", part.name, part.path);
   if (!part.path && !request.path.empty()) fail("tune db {}: unexpected `{}`", part.name, request.path);
-  if (!part.filters && !(request.model.empty() && request.target.empty()))
-    fail("tune db {}: --model and --target are for export alone", part.name);
+  // A target may come from a configuration file, where it is meant for other commands.
+  if (!part.filters && !request.model.empty()) fail("tune db {}: --model is for export alone", part.name);
 }
 
 }  // namespace

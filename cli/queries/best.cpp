@@ -20,7 +20,7 @@ std::vector<nlohmann::json> achieved(db::Store& store, const db::Coverage& task)
   auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
   if (!limits) return {nullptr, nullptr};
   Roofline limit = roofline(task.flops, store.workload(task.task.workload).bytes, *limits);
-  return {limit.name(), rounded(limit.share(measurement.seconds), 1e-3)};
+  return {limit.name(), thousandths(limit.share(measurement.seconds))};
 }
 
 std::vector<nlohmann::json> best_row(db::Store& store, const db::Coverage& task) {
@@ -120,8 +120,8 @@ Answer answer_below_limit(db::Store& store, const Question& question) {
     double share = standing.limit.share(measurement.seconds);
     if (share >= tuner::kFarBelow) continue;
     answer.rows.push_back({standing.task->task.name, standing.task->task.calls,
-                           microseconds(measurement.seconds), rounded(standing.model_share, 1e-3),
-                           standing.limit.name(), rounded(share, 1e-3), standing.task->measured,
+                           microseconds(measurement.seconds), thousandths(standing.model_share),
+                           standing.limit.name(), thousandths(share), standing.task->measured,
                            why_below(store, *standing.task)});
   }
   return answer;

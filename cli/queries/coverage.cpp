@@ -70,7 +70,7 @@ Answer answer_coverage(db::Store& store, const Question& question) {
                  "measured_ms", "measured_low", "measured_high", "measured"},
                 {},
                 known.tuned > 0};
-  std::vector<nlohmann::json> row{known.tasks, known.tuned, rounded(known.share(), 1e-3)};
+  std::vector<nlohmann::json> row{known.tasks, known.tuned, thousandths(known.share())};
   if (known.tuned > 0)
     for (double seconds : {known.model.seconds, known.model.low, known.model.high})
       row.push_back(milliseconds(seconds));

@@ -31,7 +31,7 @@ std::string time_text(int64_t milliseconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<time_t>(milliseconds / 1000)));
 }
 
-nlohmann::json rounded(double value, double unit) { return std::round(value / unit) * unit; }
+nlohmann::json thousandths(double value) { return std::round(value * 1e3) / 1e3; }
 nlohmann::json microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
 
 db::ModelId required_model(db::Store& store, const Question& question) {

@@ -48,7 +48,7 @@ db::DeviceId find_device(db::Store& store, const char* flag, const std::string& 
 
 /// Rounded, so that text and JSON show the digits that mean something.
 nlohmann::json microseconds(double seconds);
-nlohmann::json rounded(double value, double unit);
+nlohmann::json thousandths(double value);
 std::string time_text(int64_t milliseconds);
 
 }  // namespace lathe::cli

@@ -35,8 +35,8 @@ std::vector<nlohmann::json> row_of(const db::ModelTask& task, std::span<const db
   }
   const size_t taken = std::min_element(from.begin(), from.end()) - from.begin();
   const float best = *std::min_element(to.begin(), to.end());
-  row.insert(row.end(), {rounded(spearman(from, to), 1e-3), microseconds(to[taken]), microseconds(best),
-                         rounded(to[taken] / best, 1e-3)});
+  row.insert(row.end(), {thousandths(spearman(from, to)), microseconds(to[taken]), microseconds(best),
+                         thousandths(to[taken] / best)});
   return row;
 }
 

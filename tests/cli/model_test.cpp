@@ -186,7 +186,7 @@ TEST_F(ModelCommands, MistakesAreOneMessageAndExitCode2) {
                "tune compile: --precision: `fp64` is not one of given, ");
   expect_error("query best --model dqn --db " + folder_ + "/none.db", "");
   expect_error("query bets --db " + folder_ + "/none.db",
-               "tune query: WHAT: `bets` is not one of best, below-limit, history, ");
+               "tune query: WHAT: `bets` is not one of best, below-limit, coverage, ");
 }
 
 TEST_F(ModelCommands, AnInterruptIsExitCode130) {
