@@ -71,8 +71,7 @@ Database::Database(const std::string& path, Access access, std::chrono::millisec
   if (std::string_view kind = network_file_system(path); access != Access::kAlone && !kind.empty())
     fail(
         "database {} is on a network file system ({}), where its log is not safe; put it on a local disk "
-        "(for "
-        "several machines see docs/database.md, PostgreSQL)",
+        "(for several machines see docs/database.md, PostgreSQL)",
         path, kind);
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) fail("cannot open database {}: it is a folder", path);

@@ -56,8 +56,8 @@ bool Lines::next(std::string& line) {
 
 std::string Lines::place() const { return fmt::format("{}:{}", path_, number_); }
 
-void Tolerance::bad(const std::string& place, const std::string& why) {
-  ++bad_;
+void Tolerance::bad(const std::string& place, const std::string& why, int64_t count) {
+  bad_ += count;
   if (reasons_.size() < kReasons) reasons_.push_back(fmt::format("{}: {}", place, why));
 }
 

@@ -38,8 +38,8 @@ class Lines {
 class Tolerance {
  public:
   void good() { ++good_; }
-  /// `why` is said of the first bad lines.
-  void bad(const std::string& place, const std::string& why);
+  /// `why` is said of the first bad lines; of `count` that are bad for one reason once.
+  void bad(const std::string& place, const std::string& why, int64_t count = 1);
 
   /// Throws Error when more are bad than may be, or none is good.
   void settle(const std::string& what) const;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,6 +17,7 @@ namespace {
 
 constexpr size_t kTextLimit = 2 << 20, kDetailsLimit = 64 << 10, kTargetLimit = 16 << 10;
 constexpr int64_t kDay = 24 * 3600 * 1000;
+constexpr int64_t kMostLines = int64_t{1} << 40;
 /// Rows a transaction: another writer waits for milliseconds.
 constexpr int kGroup = 500;
 
@@ -129,7 +129,7 @@ class Checker {
              kPackVersion, schema_version());
       for (const std::string& file : manifest.object("files").keys()) {
         const Fields entry = manifest.object("files").object(file.c_str());
-        manifest_[file] = {entry.integer("lines", 0, INT64_MAX), entry.digest("sha256")};
+        manifest_[file] = {entry.integer("lines", 0, kMostLines), entry.digest("sha256")};
       }
     } catch (const Error& error) {
       fail("{}: {}", path, error.what());
@@ -154,7 +154,7 @@ class Checker {
         tolerance.bad(lines.place(), error.what());
       }
     }
-    for (; count < expected; ++count) tolerance.bad(lines.place(), "the file is cut off here");
+    if (count < expected) tolerance.bad(lines.place(), "the file is cut off here", expected - count);
     if (lines.digest() != digest && tolerance.bad() == bad_before)
       fail("{} was changed after the pack was written: its sha256 is not the manifest's", path(file));
   }

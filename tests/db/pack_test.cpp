@@ -298,6 +298,10 @@ TEST_F(PackTest, PacksOfNewerProgramsAndFilesThatAreNoneAreRefused) {
   EXPECT_THAT(with("schema", 999), HasSubstr("it is of a newer program"));
   EXPECT_THAT(with("format", "zip"), HasSubstr("`format` must be \"lathe pack\""));
   EXPECT_THAT(with("files", nlohmann::json::object()), HasSubstr("does not name devices.jsonl"));
+  auto cut = nlohmann::json::parse(sound);
+  cut["files"]["models.jsonl"]["lines"] = int64_t{1} << 40;
+  write_file(manifest, cut.dump());
+  EXPECT_THAT(refusal(pack), HasSubstr("models.jsonl:1: the file is cut off here"));
   write_file(manifest, "");
   EXPECT_THAT(refusal(pack), HasSubstr("manifest.json: must be a JSON object"));
   write_file(manifest, sound);
