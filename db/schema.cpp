@@ -292,10 +292,11 @@ constexpr char kExchange[] = R"sql(
 ALTER TABLE measurement ADD COLUMN imported_ms INTEGER;
 
 DROP INDEX measurement_rank;
-CREATE INDEX measurement_rank ON measurement(workload, target, threads, seconds, relative_error)
-  WHERE confirmed = 0 AND suspect = 0;
-CREATE INDEX measurement_device ON measurement(
-    workload, target, device, threads, seconds, confirmed, relative_error, suspect, candidate);
+DROP INDEX measurement_best;
+CREATE INDEX measurement_rank ON measurement(workload, target, confirmed, threads, seconds, relative_error)
+  WHERE suspect = 0;
+CREATE INDEX measurement_best ON measurement(
+    workload, target, confirmed, device, threads, seconds, relative_error, candidate) WHERE suspect = 0;
 CREATE INDEX measurement_history ON measurement(workload, target) WHERE suspect = 0;
 
 CREATE TABLE foreign_record(

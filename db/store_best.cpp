@@ -45,18 +45,18 @@ Measurement read_measurement(Query& row) {
       .suspect = row.boolean()};
 }
 
-/// The least number of threads above `above` with an unconfirmed result on the rung.
-std::optional<int64_t> next_threads(Database& database, const BestQuery& query, int64_t above) {
-  Query row =
-      query.device
-          ? database.query(
-                "SELECT min(threads) FROM measurement INDEXED BY measurement_device WHERE workload = ? "
-                "AND target = ? AND device = ? AND threads > ? AND confirmed = 0 AND suspect = 0",
-                {query.workload, query.target, *query.device, above})
-          : database.query(
-                "SELECT min(threads) FROM measurement INDEXED BY measurement_rank WHERE workload = ? "
-                "AND target = ? AND threads > ? AND confirmed = 0 AND suspect = 0",
-                {query.workload, query.target, above});
+/// The least number of threads above `above` with a result on the rung.
+std::optional<int64_t> next_threads(Database& database, const BestQuery& query, bool confirmed,
+                                    int64_t above) {
+  Query row = query.device
+                  ? database.query(
+                        "SELECT min(threads) FROM measurement INDEXED BY measurement_best WHERE workload = ? "
+                        "AND target = ? AND confirmed = ? AND device = ? AND threads > ? AND suspect = 0",
+                        {query.workload, query.target, confirmed, *query.device, above})
+                  : database.query(
+                        "SELECT min(threads) FROM measurement INDEXED BY measurement_rank WHERE workload = ? "
+                        "AND target = ? AND confirmed = ? AND threads > ? AND suspect = 0",
+                        {query.workload, query.target, confirmed, above});
   CHECK(row.step());
   return row.maybe_integer();
 }
@@ -68,30 +68,28 @@ void keep_fastest(std::vector<Measurement>& found, int limit) {
   if (found.size() > static_cast<size_t>(limit)) found.resize(static_cast<size_t>(limit));
 }
 
-/// The fastest first. Confirmed results are few, and sorted; the others are read off an index in their order,
-/// for each number of threads: among a million results no more than the answer is looked at. The index is
-/// named, for without statistics SQLite takes the one that covers most.
+/// The fastest first, read off an index in their order for each number of threads: among a million results no
+/// more than the answer is looked at. The index is named, for without statistics SQLite takes the one that
+/// covers most.
 std::vector<Measurement> fastest(Database& database, BestQuery query, bool confirmed, int limit) {
   std::vector<Measurement> found;
-  if (!confirmed && query.threads == 0) {
-    for (auto threads = next_threads(database, query, 0); threads;
-         threads = next_threads(database, query, *threads)) {
+  if (query.threads == 0) {
+    for (auto threads = next_threads(database, query, confirmed, 0); threads;
+         threads = next_threads(database, query, confirmed, *threads)) {
       query.threads = static_cast<int>(*threads);
       for (Measurement& each : fastest(database, query, confirmed, limit)) found.push_back(std::move(each));
     }
     keep_fastest(found, limit);
     return found;
   }
-  std::string_view index = confirmed      ? "INDEXED BY measurement_best"
-                           : query.device ? "INDEXED BY measurement_device"
-                                          : "INDEXED BY measurement_rank";
-  // The conditions are spelled out (no "? = 0 OR ...") so that the partial indexes serve them.
+  std::string_view index = query.device ? "INDEXED BY measurement_best" : "INDEXED BY measurement_rank";
+  // The conditions are spelled out (no "? = 0 OR ...") so that the indexes serve them.
   std::string sql =
       fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 AND m.confirmed = {:d}",
                   select_measurement(index), confirmed);
   std::vector<Value> values = {query.workload, query.target};
   if (query.device) sql += " AND m.device = ?", values.emplace_back(*query.device);
-  if (query.threads) sql += " AND m.threads = ?", values.emplace_back(query.threads);
+  sql += " AND m.threads = ?", values.emplace_back(query.threads);
   if (std::isfinite(query.max_relative_error))
     sql += " AND m.relative_error <= ?", values.emplace_back(query.max_relative_error);
   sql += " ORDER BY m.seconds, m.id LIMIT ?";
@@ -202,8 +200,8 @@ std::vector<MeasuredTwice> Store::measured_on_both(WorkloadId workload, TargetId
   // Each read is one range of an index that covers it; a join in SQL would look up rows one by one.
   const auto on = [&](DeviceId device) {
     return database_->query(
-        "SELECT candidate, threads, seconds FROM measurement INDEXED BY measurement_device "
-        "WHERE workload = ? AND target = ? AND device = ? AND suspect = 0",
+        "SELECT candidate, threads, seconds FROM measurement INDEXED BY measurement_best "
+        "WHERE workload = ? AND target = ? AND confirmed IN (0, 1) AND device = ? AND suspect = 0",
         {workload, target, device});
   };
   std::map<std::pair<CandidateId, int64_t>, double> known;
