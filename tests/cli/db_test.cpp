@@ -119,7 +119,7 @@ TEST_F(DatabaseCommands, MistakesAreOneMessageAndExitCode2) {
       {"db exprt", "`exprt` is not one of export, import, backup, check, migrate; did you mean `export`?"},
       {"db export", "tune db export: PATH is missing: the folder to write"},
       {"db check extra", "tune db check: unexpected `extra`"},
-      {"db backup x.db --model net", "--model and --target are for export alone"},
+      {"db backup x.db --model net", "--model is for export alone"},
       {"db import /dev/null", "/dev/null: it is not a regular file"},
       {"db import " + folder_.path(), "holds neither a pack (manifest.json) nor a database of MetaSchedule"},
       {"db import none", "cannot read none: there is no such file or folder"},
