@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -20,14 +19,6 @@ struct Layer {
   double gflops() const { return flops / microseconds / 1e3; }
   double gigabytes() const { return bytes / microseconds / 1e3; }
 };
-
-/// What the step must at least move: its arguments, each once.
-double bytes_of(const runtime::Plan& plan, const runtime::Step& step) {
-  double bytes = 0;
-  for (int64_t arg : std::set<int64_t>(step.args.begin(), step.args.end()))
-    bytes += static_cast<double>(plan.values[static_cast<size_t>(arg)].bytes());
-  return bytes;
-}
 
 /// The time of each kernel, longest first: the median over 20 runs of each step, summed over the steps it
 /// runs in.
@@ -47,7 +38,7 @@ std::vector<Layer> profile(runtime::Executor& executor) {
     ++layer->calls;
     layer->microseconds += static_cast<double>(samples[kRuns / 2]) / 1e3;
     layer->flops += steps[i].flops;
-    layer->bytes += bytes_of(executor.plan(), steps[i]);
+    layer->bytes += static_cast<double>(runtime::bytes_of(executor.plan(), steps[i]));
   }
   std::sort(layers.begin(), layers.end(),
             [](const Layer& a, const Layer& b) { return a.microseconds > b.microseconds; });

@@ -127,16 +127,6 @@ struct ModuleFile {
   }
 };
 
-/// Code for another CPU would end the process by SIGILL. `module`: for the message.
-void require_cpu(const Plan& plan, const std::string& module) {
-  std::vector<std::string> missing = missing_cpu_features(plan.cpu_features);
-  if (!missing.empty())
-    throw Unfit(fmt::format(
-        "{}: built for a CPU with {}, which this one ({}) lacks; compile the model on this machine, or "
-        "for it: --target cpu:mcpu=NAME",
-        module, join_text(missing, ", "), cpu_name()));
-}
-
 }  // namespace
 
 void write_module(const std::string& path, const ModuleImage& image) {
@@ -187,6 +177,24 @@ void verify_module(const std::string& path) {
   for (const auto& [offset, bytes] : at) constants.push_back(bytes);
   if (constants_checksum(constants) != std::string_view(module.header.constants_checksum, 64))
     fail("{} is damaged: the checksum of its constants does not match", path);
+}
+
+ModuleHead read_module_head(const std::string& path) {
+  ModuleFile module(path);
+  const Header& header = module.header;
+  return {.plan = std::move(module.plan),
+          .digest = std::string(header.checksum, sizeof header.checksum),
+          .code_bytes = executable_bytes(module.file.piece(header.library_at, header.library_bytes))};
+}
+
+// Code for another CPU would end the process by SIGILL.
+void require_cpu(const Plan& plan, const std::string& module) {
+  std::vector<std::string> missing = missing_cpu_features(plan.cpu_features);
+  if (!missing.empty())
+    throw Unfit(fmt::format(
+        "{}: built for a CPU with {}, which this one ({}) lacks; compile the model on this machine, or "
+        "for it: --target cpu:mcpu=NAME",
+        module, join_text(missing, ", "), cpu_name()));
 }
 
 Module::Module(Plan plan, std::string_view library)

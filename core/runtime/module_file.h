@@ -31,6 +31,19 @@ void write_module(const std::string& path, const ModuleImage& image);
 /// all but the constants, which it does not read.
 void verify_module(const std::string& path);
 
+/// What a module file says of itself.
+struct ModuleHead {
+  Plan plan;
+  std::string digest;      // names plan, code and constants: equal digests, equal modules
+  int64_t code_bytes = 0;  // machine instructions in its library
+};
+
+/// Loads no code, so that the module may be for another machine. Throws Error as Module::open does.
+ModuleHead read_module_head(const std::string& path);
+
+/// Throws Unfit, naming the module, this CPU and what it lacks, when the plan's kernels would not run on it.
+void require_cpu(const Plan& plan, const std::string& module);
+
 /// A loaded model, immutable: executors in several threads may share one. Constants of a file are mapped, not
 /// read or copied, so processes that load the same file share their memory (docs/decisions/007).
 class Module {

@@ -95,6 +95,13 @@ Plan parse_plan(std::string_view text) {
   return plan;
 }
 
+int64_t bytes_of(const Plan& plan, const Step& step) {
+  int64_t bytes = 0;
+  for (int64_t arg : std::set<int64_t>(step.args.begin(), step.args.end()))
+    bytes += plan.values[static_cast<size_t>(arg)].bytes();
+  return bytes;
+}
+
 size_t find_input(const Plan& plan, std::string_view name) {
   std::vector<std::string> names;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {

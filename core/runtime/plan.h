@@ -80,6 +80,9 @@ void check_plan(const Plan& plan);
 std::string plan_text(const Plan& plan);
 Plan parse_plan(std::string_view text);
 
+/// What a step must at least move: its arguments, each once.
+int64_t bytes_of(const Plan& plan, const Step& step);
+
 /// The number of the input called `name`. Throws Error with the nearest name when there is none.
 size_t find_input(const Plan& plan, std::string_view name);
 
