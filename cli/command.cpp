@@ -97,6 +97,15 @@ constexpr Command kCommands[] = {
         fetch_command,
     },
     {
+        "gate",
+        "--baseline FILE|DIR --candidate FILE|DIR | --baseline DB [--candidate DB] --model M...  "
+        "[--margin SHARE] [--json] [--junit FILE] [--sarif FILE] [--markdown FILE]",
+        "is the candidate slower than the baseline? exit code 0 no, 1 yes, 3 too noisy to tell",
+        {"tune gate --baseline main/resnet18.lathe --candidate resnet18.lathe",
+         "tune gate --baseline main.db --candidate branch.db --model resnet18 --model dqn --junit gate.xml"},
+        gate_command,
+    },
+    {
         "help",
         "[COMMAND | exit-codes | environment]",
         "explain a command, the exit codes, or the variables of the environment",
@@ -179,9 +188,16 @@ constexpr Command kCommands[] = {
         "--model M --tracker URL [the flags of tune] [--device NAME] [--priority N] [--key KEY]",
         "hand a job to a tracker and print its id",
         {"tune submit --model resnet18 --trials 512 --tracker http://farm:9191",
-         "tune submit --model net.onnx --time 10m --device EPYC --tracker https://farm:9191 --token "
+         "tune submit --model net.onnx --time 10m --device EPYC --tracker https://farm:9191 --token-file "
          "my.token"},
         submit_command,
+    },
+    {
+        "timeline",
+        "FILE [--unit NAME] [--least-change SHARE] [--json]",
+        "where the times that `tune gate --history` kept changed their level; annotates, never gates",
+        {"tune timeline gate.jsonl", "tune timeline gate.jsonl --unit resnet18 --json"},
+        timeline_command,
     },
     {
         "token",

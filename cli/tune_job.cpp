@@ -73,14 +73,14 @@ tuner::WholeModelResult choose(const TuneJob& job, const relay::Module& fused, c
                                const db::ChoiceKey& key, double search_seconds) {
   constexpr double kShare = 0.2, kMostSeconds = 60;
   db::Store store(job.database);
-  ChoiceProgress progress(job.json || is_quiet());
+  ProgressLine progress(job.json || is_quiet());
   InterruptScope interrupt;
   return tuner::choose_whole_model(
       fused, target, store, key,
       {.seconds =
            job.choice_seconds > 0 ? job.choice_seconds : std::min(kMostSeconds, kShare * search_seconds),
        .stop = [&] { return interrupt.interrupted(); },
-       .on_change = [&](const tuner::ChoiceStatus& status) { progress.show(status); }});
+       .on_change = [&](const tuner::ChoiceStatus& status) { progress.show(choice_text(status)); }});
 }
 
 ChoicePlace choice_place(const TuneJob& job, std::span<const tuner::Task> tasks, const Target& target,
