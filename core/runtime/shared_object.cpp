@@ -77,7 +77,7 @@ int64_t executable_bytes(std::string_view elf) {
     const uint64_t at = i * sizeof segment;
     if (header.e_phoff > elf.size() || elf.size() - header.e_phoff < at + sizeof segment) break;
     std::memcpy(&segment, elf.data() + header.e_phoff + at, sizeof segment);
-    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0)
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && segment.p_filesz <= elf.size())
       bytes += static_cast<int64_t>(segment.p_filesz);
   }
   return bytes;

@@ -49,6 +49,22 @@ TEST_F(ModuleFile, RunsAsTheImageDoes) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(executor.output(2).data()) % 4096, 0u) << "constants start at a page";
 }
 
+TEST_F(ModuleFile, ItsHeadSaysWhatItIs) {
+  ModuleImage image = test_image();
+  write_module(path_, image);
+  const ModuleHead head = read_module_head(path_);
+  EXPECT_EQ(head.plan.model, "test");
+  EXPECT_EQ(head.code_bytes, executable_bytes(image.library));
+  write_module(folder_ + "/same.lathe", image);
+  EXPECT_EQ(read_module_head(folder_ + "/same.lathe").digest, head.digest);
+  image.constants[0].data = floats({1, 2, 4});  // one weight
+  write_module(folder_ + "/other.lathe", image);
+  EXPECT_NE(read_module_head(folder_ + "/other.lathe").digest, head.digest);
+  image.plan.cpu_features = {"of_another_machine"};
+  write_module(folder_ + "/foreign.lathe", image);
+  EXPECT_EQ(read_module_head(folder_ + "/foreign.lathe").plan.cpu_features[0], "of_another_machine");
+}
+
 TEST_F(ModuleFile, APlanSurvivesItsText) {
   Plan plan = test_image().plan;
   EXPECT_EQ(plan_text(parse_plan(plan_text(plan))), plan_text(plan));
