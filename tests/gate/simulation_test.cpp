@@ -23,9 +23,9 @@ class NoisyMachine {
     ++processes_;
     load_ = 0.9 * load_ + 0.01 * normal_(random_);
     const double drift = 0.05 * std::sin(processes_ * std::numbers::pi / 400);
-    const double scatter = 0.005 * student_(random_);
+    const double scatter = 0.006 * student_(random_);
     double slowdown = 0;
-    if (uniform_(random_) < 0.1) slowdown = 0.03 / std::sqrt(1 - uniform_(random_));  // of infinite variance
+    if (uniform_(random_) < 0.1) slowdown = 0.07 / std::sqrt(1 - uniform_(random_));  // of infinite variance
     return seconds * std::exp(load_ + drift + scatter + std::min(slowdown, 3.0));
   }
 
@@ -55,6 +55,19 @@ Gate simulate(uint64_t seed, double slower) {
 
 bool fails(const Gate& gate, int unit) { return gate.trial(unit).verdict() == Verdict::kFail; }
 
+/// What many gates do: alarm when the mean of the first ten processes is larger by 5%.
+bool alarms_by_means(const Gate& gate) {
+  for (int unit = 0; unit < kUnits; ++unit) {
+    double baseline = 0, candidate = 0;
+    for (size_t i = 0; i < 10; ++i) {
+      baseline += gate.trial(unit).baseline()[i];
+      candidate += gate.trial(unit).candidate()[i];
+    }
+    if (candidate > 1.05 * baseline) return true;
+  }
+  return false;
+}
+
 bool any_fails(const Gate& gate) {
   for (int unit = 0; unit < kUnits; ++unit)
     if (fails(gate, unit)) return true;
@@ -62,18 +75,21 @@ bool any_fails(const Gate& gate) {
 }
 
 TEST(GateSimulation, UnchangedUnitsRaiseHardlyAnyAlarm) {
-  int failed = 0, undecided = 0, passed = 0;
+  int failed = 0, undecided = 0, passed = 0, by_means = 0;
   for (int i = 0; i < kGates; ++i) {
     const Gate gate = simulate(static_cast<uint64_t>(i), 0);
     failed += any_fails(gate);
+    by_means += alarms_by_means(gate);
     for (int unit = 0; unit < kUnits; ++unit) {
       undecided += gate.trial(unit).verdict() == Verdict::kInconclusive;
       passed += gate.trial(unit).verdict() == Verdict::kPass;
     }
   }
   RecordProperty("failed", failed);
+  RecordProperty("by_means", by_means);
+  EXPECT_GE(by_means, kGates / 2);  // the noise is worth the name
   EXPECT_LE(failed, 6);
-  EXPECT_GE(passed, kGates * kUnits * 95 / 100) << undecided << " undecided";  // and not by saying nothing
+  EXPECT_GE(passed, kGates * kUnits * 85 / 100) << undecided << " undecided";  // and not by saying nothing
 }
 
 TEST(GateSimulation, OneSlowerUnitIsFound) {
