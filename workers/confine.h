@@ -18,9 +18,9 @@ struct Limits {
 
 enum class Confinement : uint8_t {
   kTrusted,  // code that the user names, as `tune run` would run it: limits only
-  kBuild,  // a compiler of ours: limits only, for it may call a linker
-  kRun,    // generated code: also no file it could write or secret it could read, no network, no new process,
-           // no signal to others (Landlock and seccomp, as far as the kernel has them)
+  kBuild,    // a compiler of ours: limits only, for it may call a linker
+  kRun,  // generated code: also no file it could write or secret it could read, no network, no new process,
+         // no signal to others (Landlock and seccomp, as far as the kernel has them)
 };
 
 /// False in sanitizer builds: sanitizers reserve terabytes of addresses and make system calls of their own,
