@@ -2,9 +2,8 @@
 //   ./run bench gate [--models dqn] [--gates 100] [--share 0.03] [--margin 0.02] [--time 0.1s] [--minutes M] [--threads N] [--json]
 // A gate of each kind in turn, so that both meet the same machine: "unchanged" compares a module with one of the same
 // kernels under another name (other bytes, so it is measured), "slower" with one in which one kernel repeats until the
-// whole model takes the share longer. The seed of gate i is i. After the minutes no new
-// one is begun. Exit code 1 when more than 2% of the unchanged fail or more than 5%
-// of the slower pass.
+// whole model takes the share longer. The seed of gate i is i. After the minutes no new one is begun. Exit code 1 when
+// more than 2% of the unchanged fail or more than 5% of the slower pass.
 'use strict';
 const fs = require('fs'), os = require('os'), path = require('path');
 const { spawnSync } = require('child_process');
