@@ -77,7 +77,7 @@ int run_model_command(Flags& flags) {
 
   if (verify) {
     if (!model.model.ends_with(".lathe")) fail("--verify is for .lathe files, --model is {}", model.model);
-    runtime::verify_module(model.model);
+    runtime::verify_module(runtime::map_module(model.model));
   }
   if (!folder.empty()) make_folder(folder);
   RunningModel running = start_model(model, load_inputs(inputs), static_cast<uint64_t>(seed));

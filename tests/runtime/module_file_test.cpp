@@ -1,6 +1,7 @@
 #include "core/runtime/module_file.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -90,6 +91,8 @@ TEST_F(ModuleFile, SaysWhatIsWrong) {
   EXPECT_EQ(error_of(changed), " is damaged: its checksum does not match");
   EXPECT_THROW(Module::open("/nowhere/m.lathe"), Error);
   EXPECT_THROW(Module::open("/tmp"), Error);
+  ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
+  EXPECT_THROW(Module::open(folder_ + "/pipe"), Error) << "and does not wait for a writer";
 }
 
 TEST_F(ModuleFile, AChangedByteBeforeTheConstantsIsAlwaysFound) {
@@ -108,18 +111,18 @@ TEST_F(ModuleFile, AChangedByteBeforeTheConstantsIsAlwaysFound) {
 
 TEST_F(ModuleFile, OnlyVerifyingReadsTheConstants) {
   write_module(path_, test_image());
-  EXPECT_NO_THROW(verify_module(path_));
+  EXPECT_NO_THROW(verify_module(map_module(path_)));
   std::string bytes = read_file(path_);
   bytes[bytes.size() - 64] ^= 1;  // in the constant
   EXPECT_EQ(error_of(bytes), "no error");
   try {
-    verify_module(path_);
+    verify_module(map_module(path_));
     FAIL() << "the change was not found";
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), path_ + " is damaged: the checksum of its constants does not match");
   }
   write_file(path_, bytes.substr(0, 100));
-  EXPECT_THROW(verify_module(path_), Error);
+  EXPECT_THROW(verify_module(map_module(path_)), Error);
 }
 
 TEST_F(ModuleFile, ConstantsAreSharedPagesOfTheFile) {
