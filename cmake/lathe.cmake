@@ -25,6 +25,7 @@ if(LATHE_FUZZ)
   add_compile_options(-fsanitize-coverage=trace-pc)
 endif()
 
+include(GNUInstallDirs)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
