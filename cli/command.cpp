@@ -1,7 +1,8 @@
 #include "cli/command.h"
 
+#include <fmt/core.h>
+
 #include "cli/commands/commands.h"
-#include "cli/program.h"
 
 namespace lathe::cli {
 namespace {
@@ -10,8 +11,8 @@ constexpr Command kCommands[] = {
     {
         "",
         "--model M --target T [--shape NAME=1x3x224x224]... [--trials N] [--time 10m] [--threads N] "
-        "[--seed S] [--db FILE] [--out DIR] [--decide] [--json]",
-        "tune a model on this machine, report, and save a module to deploy",
+        "[--seed S] [--db FILE] [--out DIR] [--decide] [--json] [--tracker URL]",
+        "tune a model on this machine or by a tracker, report, and save a module to deploy",
         {"tune --model resnet18 --target cpu --trials 512",
          "tune --model net.onnx --shape x=1x3x48x192 --target cpu --time 10m --threads 2"},
         tune_command,
@@ -25,12 +26,44 @@ constexpr Command kCommands[] = {
         bench_command,
     },
     {
+        "cancel",
+        "JOB --tracker URL [--token-file FILE]",
+        "end a tracker's job for good",
+        {"tune cancel 3f2a91c0 --tracker http://farm:9191",
+         "tune cancel 3f2a91c0 --tracker https://farm:9191 --token-file alice.token --ca farm.pem"},
+        cancel_command,
+    },
+    {
         "compile",
         "--model M [--shape NAME=DIMS]... [--target T] [--db FILE | --untuned] [--out FILE]",
         "compile a model with the best known schedules into a module file",
         {"tune compile --model resnet18 --target cpu --out resnet18.lathe",
          "tune compile --model net.onnx --untuned"},
         compile_command,
+    },
+    {
+        "completion",
+        "bash|zsh|fish",
+        "print the completions of a shell, to be kept where it looks for them",
+        {"tune completion bash > ~/.local/share/bash-completion/completions/tune",
+         "tune completion fish > ~/.config/fish/completions/tune.fish"},
+        completion_command,
+        /*takes_config=*/false,
+    },
+    {
+        "config",
+        "show [--origin] [--json] [COMMAND [-- FLAG...]]",
+        "the values that flags have, and which of command line, environment and files they come from",
+        {"tune config show --origin", "tune config show bench --origin -- --threads 2"},
+        config_command,
+        /*takes_config=*/false,
+    },
+    {
+        "db",
+        "export|import|backup|check|migrate [PATH] [--model M] [--target T] [--db FILE] [--json]",
+        "share, copy and check a tuning database",
+        {"tune db export resnet18.pack --model resnet18", "tune db backup nightly.db --db tuning.db"},
+        db_command,
     },
     {
         "device",
@@ -54,11 +87,52 @@ constexpr Command kCommands[] = {
         export_command,
     },
     {
+        "fetch",
+        "JOB --tracker URL [--out DIR]",
+        "get the module of a tracker's job that is done",
+        {"tune fetch 3f2a91c0 --tracker http://farm:9191",
+         "tune fetch 3f2a91c0 --tracker http://farm:9191 --out modules"},
+        fetch_command,
+    },
+    {
+        "gate",
+        "--baseline FILE|DIR --candidate FILE|DIR | --baseline DB [--candidate DB] --model M...  "
+        "[--margin SHARE] [--json] [--junit FILE] [--sarif FILE] [--markdown FILE]",
+        "is the candidate slower than the baseline? exit code 0 no, 1 yes, 3 too noisy to tell",
+        {"tune gate --baseline main/resnet18.lathe --candidate resnet18.lathe",
+         "tune gate --baseline main.db --candidate branch.db --model resnet18 --model dqn --junit gate.xml"},
+        gate_command,
+    },
+    {
+        "help",
+        "[COMMAND | exit-codes | environment]",
+        "explain a command, the exit codes, or the variables of the environment",
+        {"tune help bench", "tune help exit-codes"},
+        help_command,
+        /*takes_config=*/false,
+    },
+    {
+        "jobs",
+        "--tracker URL [--state STATE] [--owner NAME] [--limit N] [--devices] [--json]",
+        "what a tracker works on, and on which devices",
+        {"tune jobs --tracker http://farm:9191 --state running",
+         "tune jobs --tracker http://farm:9191 --devices"},
+        jobs_command,
+    },
+    {
         "keygen",
         "[--out FILE]",
         "make a key pair for a tracker or a worker; prints the public key",
         {"tune keygen --out tracker.key", "tune keygen --out worker.key >> allowed-workers"},
         keygen_command,
+    },
+    {
+        "man",
+        "[COMMAND] [--out DIR]",
+        "print the manual page of `tune` or of a command, or write all of them",
+        {"tune man bench | man -l -", "tune man --out ~/.local/share/man/man1"},
+        man_command,
+        /*takes_config=*/false,
     },
     {
         "opt",
@@ -67,6 +141,13 @@ constexpr Command kCommands[] = {
         {"tune opt model.relay --passes=infer_type,fuse_ops --types",
          "tune opt program.tir --schedule --pipeline"},
         opt_command,
+    },
+    {
+        "pause",
+        "JOB --tracker URL [--token-file FILE]",
+        "stop the search of a tracker's job for now; `tune resume` goes on",
+        {"tune pause 3f2a91c0 --tracker http://farm:9191", "tune resume 3f2a91c0 --tracker http://farm:9191"},
+        pause_command,
     },
     {
         "quantize",
@@ -78,16 +159,17 @@ constexpr Command kCommands[] = {
     },
     {
         "query",
-        "best|history|jobs|devices [--model M] [--target T] [--db FILE] [--json]",
+        "best|below-limit|coverage|history|transfer|foreign|jobs|devices [--model M] [--target T] [--strict] "
+        "[--db FILE] [--json]",
         "what the tuning database knows",
         {"tune query best --model resnet18 --target cpu", "tune query jobs --limit 5 --json"},
         query_command,
     },
     {
         "resume",
-        "JOB [--db FILE] [--out DIR] [--decide] [--json]",
-        "go on with a job that was stopped or whose tracker died",
-        {"tune resume 3f2a91c0", "tune resume 3f2a91c0 --db tuning.db --json"},
+        "JOB [--db FILE] [--out DIR] [--decide] [--json] | JOB --tracker URL",
+        "go on with a job that was stopped or whose tracker died, or with one that a tracker holds",
+        {"tune resume 3f2a91c0 --db tuning.db", "tune resume 3f2a91c0 --tracker http://farm:9191"},
         resume_command,
     },
     {
@@ -100,19 +182,54 @@ constexpr Command kCommands[] = {
         run_model_command,
     },
     {
+        "submit",
+        "--model M --tracker URL [the flags of tune] [--device NAME] [--priority N] [--key KEY]",
+        "hand a job to a tracker and print its id",
+        {"tune submit --model resnet18 --trials 512 --tracker http://farm:9191",
+         "tune submit --model net.onnx --time 10m --device EPYC --tracker https://farm:9191 --token-file "
+         "my.token"},
+        submit_command,
+    },
+    {
+        "timeline",
+        "FILE [--unit NAME] [--least-change SHARE] [--json]",
+        "where the times that `tune gate --history` kept changed their level; annotates, never gates",
+        {"tune timeline gate.jsonl", "tune timeline gate.jsonl --unit resnet18 --json"},
+        timeline_command,
+    },
+    {
+        "token",
+        "--name NAME [--role ROLE] [--weight W] [--jobs N] [--out FILE]",
+        "make a token for a user of a tracker; prints the line for its --principals file",
+        {"tune token --name alice --out alice.token >> principals",
+         "tune token --name ci --role viewer --out ci.token >> principals"},
+        token_command,
+    },
+    {
         "tracker",
-        "[--listen ENDPOINT] [--db FILE] [--key FILE --allow FILE]",
-        "serve workers from the jobs of a database",
+        "[--listen ENDPOINT] [--http HOST:PORT] [--db FILE] [--key FILE --allow FILE] [--principals FILE] "
+        "[--tls-certificate FILE --tls-key FILE] [--searches N]",
+        "serve workers, and jobs that users submit over HTTP",
         {"tune tracker --db tuning.db",
-         "tune tracker --listen tcp://*:9190 --key tracker.key --allow allowed-workers"},
+         "tune tracker --listen 'tcp://*:9190' --key tracker.key --allow allowed-workers "
+         "--http '*:9191' --principals principals"},
         tracker_command,
     },
     {
         "version",
-        "",
+        "[--json]",
         "print the version and the revision it was built from",
-        {"tune version", "tune version --help"},
+        {"tune version", "tune version --json"},
         version_command,
+        /*takes_config=*/false,
+    },
+    {
+        "watch",
+        "JOB --tracker URL [--token-file FILE]",
+        "see a tracker's job live, and its report",
+        {"tune watch 3f2a91c0 --tracker http://farm:9191",
+         "tune watch 3f2a91c0 --tracker https://farm:9191 --token-file alice.token --ca farm.pem"},
+        watch_command,
     },
     {
         "worker",
@@ -124,13 +241,25 @@ constexpr Command kCommands[] = {
     },
 };
 
+/// Every row has what help and manual pages show of it.
+constexpr bool rows_are_complete() {
+  for (const Command& command : kCommands) {
+    if (command.summary.empty() || !command.run) return false;
+    for (std::string_view example : command.examples)
+      if (!example.starts_with("tune ")) return false;
+  }
+  return true;
+}
+static_assert(rows_are_complete(), "a command lacks its summary, function, or one of two examples");
+
 }  // namespace
 
-std::span<const Command> commands() { return kCommands; }
-
-int run_command(const std::vector<std::string>& arguments) {
-  return run_program({"tune", "compile deep-learning models and tune them on this hardware", kCommands},
-                     arguments);
+const Program& program() {
+  static constexpr Program kProgram = {"tune", "compile deep-learning models and tune them on this hardware",
+                                       kCommands,
+                                       "`tune help tune` explains the flags of the main job.\n"
+                                       "`tune help` also knows: exit-codes, environment."};
+  return kProgram;
 }
 
 }  // namespace lathe::cli

@@ -1,16 +1,32 @@
-// The exit codes of `tune`: scripts rely on them.
+// The exit codes of `tune`: scripts rely on them. `tune help exit-codes` and the manual pages print the
+// table.
 #pragma once
 
 namespace lathe::cli {
 
 enum ExitCode : int {
   kSuccess = 0,
-  kNegative = 1,      // the answer is no: a regression, a mismatch, nothing measured
-  kBadInput = 2,      // usage, a bad file, an unknown name
-  kInconclusive = 3,  // measured, but too noisy to decide
-  kUnfit = 4,         // this machine cannot do it: memory, its CPU, a missing device
-  kService = 5,       // the tracker refuses or cannot be reached
+  kNegative = 1,
+  kBadInput = 2,
+  kInconclusive = 3,
+  kUnfit = 4,
+  kService = 5,
   kInterrupted = 130,
+};
+
+struct ExitCodeRow {
+  ExitCode code;
+  const char* meaning;
+};
+
+inline constexpr ExitCodeRow kExitCodes[] = {
+    {kSuccess, "success"},
+    {kNegative, "the answer is no: a regression, a mismatch, nothing measured, nothing known"},
+    {kBadInput, "usage, a bad or unwritable file, an unknown name, a wrong configuration"},
+    {kInconclusive, "measured, but too noisy to decide"},
+    {kUnfit, "this machine cannot do it: memory, its CPU, a missing device, no fitting worker"},
+    {kService, "the tracker refuses or cannot be reached"},
+    {kInterrupted, "stopped by SIGINT or SIGTERM; what was measured is kept"},
 };
 
 }  // namespace lathe::cli

@@ -1,18 +1,20 @@
 #include "cli/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/configuration.h"
+#include "cli/messages.h"
 #include "core/support/error.h"
+#include "core/support/text.h"
 
 namespace lathe::cli {
 namespace {
-
-std::string full_name(std::string_view program, const Command& command) {
-  return command.name.empty() ? std::string(program) : fmt::format("{} {}", program, command.name);
-}
 
 /// Seconds of "90", "90s", "10m", "1h", or "" when it is none.
 std::string check_duration(const std::string& text, double* seconds) {
@@ -26,115 +28,266 @@ std::string check_duration(const std::string& text, double* seconds) {
   return "";
 }
 
-}  // namespace
-
-struct Flags::Parser {
-  CLI::App app;
-  std::vector<std::string> names;
-};
-
-Flags::Flags(std::string_view program, const Command& command, std::vector<std::string> arguments)
-    : name_(full_name(program, command)),
-      arguments_(std::move(arguments)),
-      parser_(std::make_unique<Parser>()) {
-  CLI::App& app = parser_->app;
-  app.name(name_);
-  app.description(std::string(command.summary));
-  app.footer(fmt::format("\nExamples:\n  {}\n  {}", command.examples[0], command.examples[1]));
-  app.allow_extras();
-  app.get_formatter()->column_width(28);
-  app.set_help_flag("--help,-h", "print this and exit");
-  parser_->names.emplace_back("--help");
-}
-
-Flags::~Flags() = default;
-
-void Flags::add(const char* name, std::string& value, const char* help, Need need) {
-  parser_->names.emplace_back(name);
-  CLI::Option* option = parser_->app.add_option(name, value, help)->required(need == Need::kRequired);
-  if (!value.empty()) option->capture_default_str();
-}
-
-void Flags::add(const char* name, std::vector<std::string>& values, const char* help) {
-  parser_->names.emplace_back(name);
-  CLI::Option* option = parser_->app.add_option(name, values, help);
-  if (name[0] == '-') option->expected(1)->take_all();
-}
-
-void Flags::add(const char* name, int64_t& value, int64_t least, int64_t most, const char* help) {
-  parser_->names.emplace_back(name);
-  parser_->app.add_option(name, value, help)->capture_default_str()->check(CLI::Range(least, most));
-}
-
-void Flags::add(const char* name, bool& value, const char* help) {
-  parser_->names.emplace_back(name);
-  parser_->app.add_flag(name, value, help);
-}
-
-namespace {
 /// Whether the text is a number, and nothing else, between the two.
 bool is_between(const std::string& text, double low, double high) {
   char* end = nullptr;
   double value = std::strtod(text.c_str(), &end);
   return end != text.c_str() && *end == '\0' && value > low && value < high;
 }
+
+std::string literal(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Flag flag_of(const std::string& spelling, Flag::Kind kind, const char* value_name, const char* help) {
+  const size_t blank = spelling.find(' ');
+  Flag flag{.name = spelling.substr(0, blank), .kind = kind, .value_name = value_name, .help = help};
+  flag.configurable = !flag.is_positional();
+  if (flag.is_positional()) flag.value_name = flag.name;
+  if (blank != std::string::npos) flag.value_name = spelling.substr(blank + 1);
+  return flag;
+}
+
 }  // namespace
 
-void Flags::add_positive(const char* name, double& value, const char* help) {
-  parser_->names.emplace_back(name);
-  const auto check = [](const std::string& text) -> std::string {
-    bool good = is_between(text, 0, std::numeric_limits<double>::infinity());
-    return good ? "" : fmt::format("`{}` must be a number above 0", text);
+struct Flags::Parser {
+  struct Declared {
+    Flag flag;
+    CLI::Option* option;
+    std::function<std::string()> value;  // what the variable holds, as Flag::value
   };
-  parser_->app.add_option(name, value, help)->check(check, "NUMBER");
-}
-
-void Flags::add_share(const char* name, double& share, const char* help) {
-  parser_->names.emplace_back(name);
-  const auto check = [](const std::string& text) -> std::string {
-    return is_between(text, 0, 1) ? "" : fmt::format("`{}` must be a number above 0 and below 1", text);
+  struct Configured {
+    Declared* declared;
+    Setting setting;
   };
-  parser_->app.add_option(name, share, help)->default_str(fmt::format("{:g}", share))->check(check, "0..1");
+  CLI::App app;
+  std::vector<Declared> all;
+  bool help = false, no_config = false, quiet = false;
+
+  std::vector<Configured> without_excluded(const std::vector<Configured>& all);
+
+  Declared& find(std::string_view name) {
+    auto found = std::find_if(all.begin(), all.end(), [&](const Declared& d) { return d.flag.name == name; });
+    CHECK(found != all.end(), "no flag {}", name);
+    return *found;
+  }
+  bool has(std::string_view name) const {
+    return std::any_of(all.begin(), all.end(), [&](const Declared& d) { return d.flag.name == name; });
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Declared& declared : all)
+      if (!declared.flag.is_positional()) names.push_back(declared.flag.name);
+    return names;
+  }
+
+  /// The flags of every command, where the command has not taken the name.
+  void add_common_flags() {
+    const auto add = [&](const char* name, const char* spelling, bool& value, const char* help) {
+      if (has(name)) return;
+      Flag flag{.name = name, .kind = Flag::Kind::kSwitch, .help = help};
+      flag.configurable = &value == &quiet;
+      all.push_back({flag, app.add_flag(spelling, value), [&value] { return literal(value); }});
+    };
+    add("--quiet", "--quiet", quiet, "no messages on stderr but errors");
+    add("--no-config", "--no-config", no_config, "take nothing from LATHE_ variables and lathe.toml");
+    add("--help", "--help,-h", help, "print this and exit");
+  }
+
+  /// Also where other arguments are wrong.
+  bool asks_for_help() { return find("--help").option->count() > 0; }
+
+  std::string help_text() {
+    for (Declared& declared : all) {
+      Flag& flag = declared.flag;
+      flag.value = declared.value();
+      const bool shows_value = flag.value_name != flag.name;
+      declared.option->option_text(shows_value ? flag.value_name
+                                               : " ");  // "" stands for what CLI11 would say
+      declared.option->description(flag.description());
+      if (flag.is_positional()) declared.option->required(flag.required);  // as the line of usage shows it
+    }
+    return app.help();
+  }
+};
+
+Flags::Flags(const Command& command, std::vector<std::string> arguments, Purpose purpose)
+    : command_(command),
+      arguments_(std::move(arguments)),
+      purpose_(purpose),
+      parser_(std::make_unique<Parser>()) {
+  CLI::App& app = parser_->app;
+  app.name(full_name(command));
+  app.description(std::string(command.summary));
+  app.footer(fmt::format("\nExamples:\n  {}\n  {}", command.examples[0], command.examples[1]));
+  app.allow_extras();
+  app.get_formatter()->column_width(28);
+  app.set_help_flag();  // ours is a row of the table
 }
 
-void Flags::add_duration(const char* name, double& seconds, const char* help) {
-  parser_->names.emplace_back(name);
-  parser_->app
-      .add_option_function<std::string>(
-          name,
-          [&seconds, name](const std::string& text) {
-            if (std::string problem = check_duration(text, &seconds); !problem.empty())
-              fail("{}: {}", name, problem);
-          },
-          help)
-      ->type_name("DURATION");
+Flags::~Flags() = default;
+
+void Flags::add(const std::string& spelling, std::string& value, const char* help, Need need) {
+  Flag flag = flag_of(spelling, Flag::Kind::kText, "TEXT", help);
+  flag.required = need == Need::kRequired;
+  CLI::Option* option = parser_->app.add_option(flag.name, value);
+  if (auto choices = flag.choices(); !choices.empty())
+    option->check([choices](const std::string& text) -> std::string {
+      if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+      return fmt::format("`{}` is not one of {}{}", text, join_text(choices, ", "),
+                         did_you_mean(text, choices));
+    });
+  parser_->all.push_back({flag, option, [&value] { return value.empty() ? "" : literal(value); }});
 }
 
-void Flags::exclude(const char* a, const char* b) { parser_->app.get_option(a)->excludes(b); }
+void Flags::add(const std::string& spelling, std::vector<std::string>& values, const char* help) {
+  Flag flag = flag_of(spelling, Flag::Kind::kTexts, "TEXT", help);
+  CLI::Option* option = parser_->app.add_option(flag.name, values);
+  if (!flag.is_positional()) option->expected(1)->take_all();
+  parser_->all.push_back({flag, option, [&values] { return values.empty() ? "" : literal(values); }});
+}
 
-bool Flags::given(const char* name) const { return parser_->app.get_option(name)->count() > 0; }
+void Flags::add(const std::string& spelling, int64_t& value, int64_t least, int64_t most, const char* help) {
+  const std::string range =
+      most <= std::numeric_limits<int32_t>::max() ? fmt::format("{}..{}", least, most) : "N";
+  Flag flag = flag_of(spelling, Flag::Kind::kInteger, range.c_str(), help);
+  CLI::Option* option = parser_->app.add_option(flag.name, value)->check(CLI::Range(least, most));
+  parser_->all.push_back({flag, option, [&value] { return literal(value); }});
+}
 
-bool Flags::parse() {
+void Flags::add(const std::string& spelling, bool& value, const char* help) {
+  Flag flag = flag_of(spelling, Flag::Kind::kSwitch, "", help);
+  CLI::Option* option = parser_->app.add_flag(flag.name, value);
+  parser_->all.push_back({flag, option, [&value] { return literal(value); }});
+}
+
+void Flags::add_positive(const std::string& spelling, double& value, const char* help) {
+  Flag flag = flag_of(spelling, Flag::Kind::kNumber, "NUMBER", help);
+  CLI::Option* option =
+      parser_->app.add_option(flag.name, value)->check([](const std::string& text) -> std::string {
+        bool good = is_between(text, 0, std::numeric_limits<double>::infinity());
+        return good ? "" : fmt::format("`{}` must be a number above 0", text);
+      });
+  parser_->all.push_back({flag, option, [&value] { return value > 0 ? literal(value) : ""; }});
+}
+
+void Flags::add_share(const std::string& spelling, double& share, const char* help) {
+  Flag flag = flag_of(spelling, Flag::Kind::kNumber, "0..1", help);
+  CLI::Option* option =
+      parser_->app.add_option(flag.name, share)->check([](const std::string& text) -> std::string {
+        return is_between(text, 0, 1) ? "" : fmt::format("`{}` must be a number above 0 and below 1", text);
+      });
+  parser_->all.push_back({flag, option, [&share] { return literal(share); }});
+}
+
+void Flags::add_duration(const std::string& spelling, double& seconds, const char* help) {
+  Flag flag = flag_of(spelling, Flag::Kind::kDuration, "DURATION", help);
+  const auto read = [&seconds, name = flag.name](const std::string& text) {
+    if (std::string problem = check_duration(text, &seconds); !problem.empty()) fail("{}: {}", name, problem);
+  };
+  CLI::Option* option = parser_->app.add_option_function<std::string>(flag.name, read);
+  const auto value = [&seconds] { return seconds > 0 ? literal(fmt::format("{:g}s", seconds)) : ""; };
+  parser_->all.push_back({flag, option, value});
+}
+
+void Flags::exclude(const char* a, const char* b) {
+  Parser::Declared &one = parser_->find(a), &other = parser_->find(b);
+  one.option->excludes(other.option);
+  one.flag.excludes.emplace_back(b);
+  other.flag.excludes.emplace_back(a);
+}
+
+bool Flags::given(const char* name) const { return !parser_->find(name).flag.origin.empty(); }
+
+std::vector<Flag> Flags::table() const {
+  std::vector<Flag> table;
+  for (const Parser::Declared& declared : parser_->all) table.push_back(declared.flag);
+  return table;
+}
+
+void Flags::parse_arguments() {
   CLI::App& app = parser_->app;
   std::vector<std::string> reversed(arguments_.rbegin(), arguments_.rend());  // as CLI11 wants it
   std::string problem;
   try {
     app.parse(reversed);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return false;
   } catch (const CLI::ParseError& error) {
     problem = error.what();
   }
+  if (parser_->asks_for_help()) return;
   // A misspelt flag explains a missing one: it comes first.
+  const std::string name = full_name(command_);
   for (const std::string& extra : app.remaining()) {
     std::string flag = extra.substr(0, extra.find('='));
+    if (extra == "--") continue;  // CLI11 has taken it for what it is
     bool is_flag = extra.size() > 1 && extra[0] == '-';
-    std::string hint = is_flag ? did_you_mean(flag, parser_->names) : "";
-    fail("{}: {} `{}`{}", name_, is_flag ? "unknown flag" : "unexpected argument", flag,
-         hint.empty() ? fmt::format("; see {} --help", name_) : hint);
+    std::string hint = is_flag ? did_you_mean(flag, parser_->names()) : "";
+    fail("{}: {} `{}`{}", name, is_flag ? "unknown flag" : "unexpected argument", flag,
+         hint.empty() ? fmt::format("; see {} --help", name) : hint);
   }
-  if (!problem.empty()) fail("{}: {}; see {} --help", name_, problem, name_);
+  if (problem.ends_with('?')) fail("{}: {}", name, problem);
+  if (!problem.empty()) fail("{}: {}; see {} --help", name, problem, name);
+  for (Parser::Declared& declared : parser_->all)
+    if (declared.option->count() > 0) declared.flag.origin = declared.flag.name;
+}
+
+/// Leaves out what something nearer excludes. Throws Error for two of the same distance.
+std::vector<Flags::Parser::Configured> Flags::Parser::without_excluded(const std::vector<Configured>& all) {
+  std::vector<Configured> left;
+  for (const Configured& one : all) {
+    const Flag& flag = one.declared->flag;
+    bool excluded = false;
+    for (const std::string& partner : flag.excludes) {
+      excluded |= find(partner).option->count() > 0;
+      for (const Configured& other : all) {
+        if (other.declared->flag.name != partner || one.setting.is_off() || other.setting.is_off()) continue;
+        if (other.setting.distance == one.setting.distance)
+          fail("{} and {}: {} excludes {}", one.setting.origin, other.setting.origin, flag.name, partner);
+        excluded |= other.setting.distance < one.setting.distance;
+      }
+    }
+    if (!excluded) left.push_back(one);
+  }
+  return left;
+}
+
+void Flags::configure() {
+  const Configuration configuration = Configuration::load();
+  std::vector<Parser::Configured> all;
+  for (Parser::Declared& declared : parser_->all)
+    if (declared.flag.configurable && declared.flag.origin.empty())
+      if (auto setting = configuration.find(command_, declared.flag)) all.push_back({&declared, *setting});
+  for (const Parser::Configured& one : parser_->without_excluded(all)) {
+    try {
+      if (!one.setting.values.empty()) {  // an empty list is the default
+        one.declared->option->add_result(one.setting.values);
+        one.declared->option->run_callback();
+      }
+    } catch (const std::runtime_error& error) {  // of CLI11, or an Error
+      fail("{}: {}", one.setting.origin, error.what());
+    }
+    one.declared->flag.origin = one.setting.origin;
+  }
+}
+
+bool Flags::parse() {
+  parser_->add_common_flags();
+  if (!command_.takes_config)
+    for (Parser::Declared& declared : parser_->all) declared.flag.configurable = false;
+  if (purpose_ != Purpose::kDeclare) {
+    parse_arguments();
+    if (parser_->asks_for_help()) {
+      fmt::print("{}", parser_->help_text());
+      return false;
+    }
+    if (!parser_->no_config && command_.takes_config) configure();
+  }
+  for (Parser::Declared& declared : parser_->all) declared.flag.value = declared.value();
+  if (purpose_ != Purpose::kRun) return false;
+  for (const Parser::Declared& declared : parser_->all)
+    if (declared.flag.required && declared.flag.origin.empty())
+      fail("{}: {} is required; see {} --help", full_name(command_), declared.flag.name, full_name(command_));
+  set_quiet(parser_->quiet);
   return true;
 }
 

@@ -11,9 +11,12 @@ namespace lathe::cli {
 namespace {
 
 std::atomic<bool> deferred = false, seen = false;
+std::atomic<const std::string*> hint = nullptr;
 
 extern "C" void on_signal(int) {
-  if (!deferred.load() || seen.exchange(true)) _exit(kInterrupted);
+  if (deferred.load() && !seen.exchange(true)) return;
+  if (const std::string* line = hint.load()) (void)!write(STDERR_FILENO, line->data(), line->size());
+  _exit(kInterrupted);
 }
 
 }  // namespace
@@ -28,5 +31,8 @@ void install_interrupt_handler() {
 InterruptScope::InterruptScope() { deferred = true; }
 InterruptScope::~InterruptScope() { deferred = false; }
 bool InterruptScope::interrupted() const { return seen.load(); }
+
+InterruptHint::InterruptHint(const std::string& text) : line_(text + "\n") { hint = &line_; }
+InterruptHint::~InterruptHint() { hint = nullptr; }
 
 }  // namespace lathe::cli

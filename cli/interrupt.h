@@ -1,6 +1,8 @@
 // Ctrl-C.
 #pragma once
 
+#include <string>
+
 namespace lathe::cli {
 
 /// From here on SIGINT and SIGTERM end the process with exit code 130, or are told to a live InterruptScope.
@@ -13,6 +15,19 @@ class InterruptScope {
   InterruptScope();
   ~InterruptScope();
   bool interrupted() const;
+};
+
+/// While one lives, a signal that ends the process prints `text` and a newline to stderr: how to go on. One
+/// at a time.
+class InterruptHint {
+ public:
+  explicit InterruptHint(const std::string& text);
+  ~InterruptHint();
+  InterruptHint(const InterruptHint&) = delete;
+  InterruptHint& operator=(const InterruptHint&) = delete;
+
+ private:
+  std::string line_;
 };
 
 }  // namespace lathe::cli

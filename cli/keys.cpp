@@ -12,13 +12,16 @@
 
 namespace lathe::cli {
 
-void save_keys(const std::string& path, const wire::KeyPair& keys) {
+void save_secret(const std::string& path, const std::string& text) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) fail("cannot write {}: {}", path, strerror(errno));
-  const std::string text = keys.public_key + "\n" + keys.secret_key + "\n";
   const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int error = errno;
   if (close(file) != 0 || !written) fail("cannot write {}: {}", path, strerror(error));
+}
+
+void save_keys(const std::string& path, const wire::KeyPair& keys) {
+  save_secret(path, keys.public_key + "\n" + keys.secret_key + "\n");
 }
 
 wire::KeyPair load_keys(const std::string& path) {

@@ -8,8 +8,9 @@
 
 namespace lathe::cli {
 
-/// A new file that only its owner can read: the public key on the first line, the secret one on the second.
-/// Throws Error when it exists.
+/// A new file that only its owner can read. Throws Error when it exists.
+void save_secret(const std::string& path, const std::string& text);
+/// The same for keys: the public key on the first line, the secret one on the second.
 void save_keys(const std::string& path, const wire::KeyPair& keys);
 /// Throws Error when the file is malformed, or others may read it.
 wire::KeyPair load_keys(const std::string& path);

@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/program.h"
+#include "cli/search_job.h"
 #include "workers/build.h"
 
 int main(int argc, char** argv) {
@@ -13,5 +13,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "internal-sandbox")
     return worker::internal_sandbox_main(argc, argv);
   cli::install_interrupt_handler();
-  return cli::exit_code_of([&] { return cli::run_command(std::vector<std::string>(argv + 1, argv + argc)); });
+  return cli::exit_code_of([&] {
+    if (argc == 2 && std::string_view(argv[1]) == "internal-search") return cli::internal_search_main();
+    return cli::run_command(std::vector<std::string>(argv + 1, argv + argc));
+  });
 }

@@ -35,17 +35,21 @@ void require_plain(const ModelFlags& flags) {
 }  // namespace
 
 void ModelFlags::add_to(Flags& flags) {
-  flags.add("--model", model, "a zoo model, or a .onnx, .relay or .lathe file", Flags::Need::kRequired);
-  add_shape_flag(flags, shapes);
-  flags.add("--target", target, "what to compile for");
-  flags.add("--precision", precision,
-            "given, bf16, int8 (calibrated on random inputs), or float64 (slow: for comparisons)");
-  flags.add("--db", database, "tuning database whose best schedules to use");
+  flags.add("--model MODEL", model, "a zoo model, or a .onnx, .relay or .lathe file", Flags::Need::kRequired);
+  add_build_to(flags);
+  flags.add("--db FILE", database, "tuning database whose best schedules to use");
   flags.add("--untuned", untuned, "use the default schedules");
+  flags.exclude("--db", "--untuned");
+}
+
+void ModelFlags::add_build_to(Flags& flags) {
+  add_shape_flag(flags, shapes);
+  flags.add("--target TARGET", target, "what to compile for");
+  flags.add("--precision given|bf16|int8|float64", precision,
+            "int8 is calibrated on random inputs, float64 is slow: for comparisons");
   flags.add("--threads", threads, 1, 1024, "threads to run on");
   flags.add_share("--max-relative-error", max_relative_error,
                   "results may be off by this at most, of the largest value");
-  flags.exclude("--db", "--untuned");
 }
 
 std::string module_name(const std::string& model) { return std::filesystem::path(model).stem().string(); }

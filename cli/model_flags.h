@@ -20,6 +20,8 @@ struct ModelFlags {
   double max_relative_error = wire::Evaluation{}.tolerance;  // of the schedules used, as measured
 
   void add_to(Flags& flags);
+  /// Those that say how to build and run it, without which model and from which database.
+  void add_build_to(Flags& flags);
 };
 
 /// The model's name without folder and ending.

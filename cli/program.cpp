@@ -1,10 +1,14 @@
-#include "cli/program.h"
-
 #include <fmt/core.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <new>
+#include <system_error>
 
+#include "cli/command.h"
+#include "cli/overview.h"
+#include "cli/terminal.h"
 #include "core/support/error.h"
 #include "core/support/service_error.h"
 #include "core/support/unfit.h"
@@ -12,65 +16,69 @@
 namespace lathe::cli {
 namespace {
 
-void print_help(const Program& program) {
-  fmt::print("{}: {}\n\nUsage:\n", program.name, program.summary);
-  size_t width = 0;
-  for (const Command& command : program.commands) width = std::max(width, command.name.size());
-  for (const Command& command : program.commands)
-    if (command.name.empty())
-      fmt::print("  {} {}\n      {}\n", program.name, command.arguments, command.summary);
-  fmt::print("\nCommands:\n");
-  for (const Command& command : program.commands)
-    if (!command.name.empty()) fmt::print("  {:{}}  {}\n", command.name, width, command.summary);
-  fmt::print("\nExamples:\n");
-  for (const Command& command : program.commands) fmt::print("  {}\n", command.examples[0]);
-  fmt::print("\n`{} COMMAND --help` explains a command.\n", program.name);
+int refuse(ExitCode code, std::string_view message) {
+  fmt::print(stderr, "{} {}\n", colored("error:", Color::kRed, STDERR_FILENO), message);
+  return code;
 }
 
-const Command* find_command(const Program& program, std::string_view name) {
-  for (const Command& command : program.commands)
-    if (command.name == name) return &command;
-  return nullptr;
+/// Data that did not arrive is no success.
+int flush_stdout(int code) {
+  if (fflush(stdout) != 0 && code == kSuccess)
+    throw std::system_error(errno, std::generic_category(), "cannot write to stdout");
+  return code;
 }
 
 }  // namespace
 
-int run_program(const Program& program, const std::vector<std::string>& arguments) {
+std::span<const Command> commands() { return program().commands; }
+
+const Command& find_command(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) {
+    if (command.name == name) return command;
+    if (!command.name.empty()) names.emplace_back(command.name);
+  }
+  std::string hint = did_you_mean(name, names);
+  fail("unknown command `{}`{}", name, hint.empty() ? fmt::format("; see {} --help", program().name) : hint);
+}
+
+std::string full_name(const Command& command) {
+  return command.name.empty() ? std::string(program().name)
+                              : fmt::format("{} {}", program().name, command.name);
+}
+
+std::vector<Flag> flags_of(const Command& command) {
+  Flags flags(command, {}, Flags::Purpose::kDeclare);
+  command.run(flags);
+  return flags.table();
+}
+
+int run_command(const std::vector<std::string>& arguments) {
   std::string first = arguments.empty() ? "--help" : arguments[0];
-  if (first == "--help" || first == "-h" || first == "help") {
-    print_help(program);
+  if (first == "--help" || first == "-h") {
+    print_overview();
     return kSuccess;
   }
   if (first == "--version") first = "version";
-  bool named = first[0] != '-';
-  const Command* command = find_command(program, named ? first : "");
-  if (!command) {
-    std::vector<std::string> names;
-    for (const Command& known : program.commands)
-      if (!known.name.empty()) names.emplace_back(known.name);
-    std::string hint = did_you_mean(first, names);
-    fail("unknown {} `{}`{}", named ? "command" : "flag", first,
-         hint.empty() ? fmt::format("; see {} --help", program.name) : hint);
-  }
-  Flags flags(program.name, *command, {arguments.begin() + (named ? 1 : 0), arguments.end()});
-  return command->run(flags);
+  const bool named = !first.starts_with('-');
+  const Command& command = find_command(named ? first : "");
+  Flags flags(command, {arguments.begin() + (named ? 1 : 0), arguments.end()});
+  return command.run(flags);
 }
 
 int exit_code_of(const std::function<int()>& body) {
   try {
-    return body();
+    return flush_stdout(body());
   } catch (const Unfit& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return kUnfit;
+    return refuse(kUnfit, error.what());
   } catch (const ServiceError& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return kService;
+    return refuse(kService, error.what());
   } catch (const Error& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return kBadInput;
+    return refuse(kBadInput, error.what());
+  } catch (const std::system_error& error) {  // of std::filesystem, and of a full stdout
+    return refuse(kBadInput, error.what());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
-    return kUnfit;
+    return refuse(kUnfit, "out of memory");
   }
 }
 

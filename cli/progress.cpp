@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/terminal.h"
+
 namespace lathe::cli {
 namespace {
 
@@ -42,7 +44,7 @@ std::string duration_text(double seconds) {
 }
 
 TuneProgress::TuneProgress(std::span<const tuner::Task> tasks, bool quiet)
-    : tasks_(tasks), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+    : tasks_(tasks), quiet_(quiet), terminal_(can_redraw(STDERR_FILENO)) {}
 
 TuneProgress::~TuneProgress() {
   if (drawn_lines_ > 0) std::fputc('\n', stderr);
@@ -88,23 +90,27 @@ void TuneProgress::draw(const tuner::SessionStatus& status) {
   std::fflush(stderr);
 }
 
-ChoiceProgress::ChoiceProgress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+ProgressLine::ProgressLine(bool quiet) : quiet_(quiet), terminal_(can_redraw(STDERR_FILENO)) {}
 
-ChoiceProgress::~ChoiceProgress() {
+ProgressLine::~ProgressLine() {
   if (drawn_) std::fputc('\n', stderr);
 }
 
-void ChoiceProgress::show(const tuner::ChoiceStatus& status) {
+void ProgressLine::show(const std::string& text) {
   using namespace std::chrono_literals;
   auto now = std::chrono::steady_clock::now();
-  if (quiet_ || status.before <= 0 || now - last_ < (terminal_ ? 0ms : 5000ms)) return;
+  if (quiet_ || text.empty() || now - last_ < (terminal_ ? 0ms : 5000ms)) return;
   last_ = now;
-  fmt::print(stderr, "{}[{:>5.0f} s] whole model: {} exchanges tried, {} -> {}{}",
-             terminal_ ? "\r\x1b[2K" : "", std::chrono::duration<double>(now - begun_).count(),
-             status.challengers, duration_text(status.before), duration_text(status.incumbent),
-             terminal_ ? "" : "\n");
+  fmt::print(stderr, "{}[{:>5.0f} s] {}{}", terminal_ ? "\r\x1b[2K" : "",
+             std::chrono::duration<double>(now - begun_).count(), text, terminal_ ? "" : "\n");
   drawn_ = terminal_;
   std::fflush(stderr);
+}
+
+std::string choice_text(const tuner::ChoiceStatus& status) {
+  if (status.before <= 0) return "";
+  return fmt::format("whole model: {} exchanges tried, {} -> {}", status.challengers,
+                     duration_text(status.before), duration_text(status.incumbent));
 }
 
 }  // namespace lathe::cli

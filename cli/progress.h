@@ -28,18 +28,21 @@ class TuneProgress {
   std::chrono::steady_clock::time_point last_{};
 };
 
-/// The line about a choice over the whole model while it is made.
-class ChoiceProgress {
+/// One line about what is going on.
+class ProgressLine {
  public:
   /// Writes to stderr.
-  explicit ChoiceProgress(bool quiet);
-  ~ChoiceProgress();
-  void show(const tuner::ChoiceStatus& status);
+  explicit ProgressLine(bool quiet);
+  ~ProgressLine();
+  void show(const std::string& text);
 
  private:
   bool quiet_, terminal_, drawn_ = false;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now(), last_{};
 };
+
+/// The line about a choice over the whole model while it is made; "" before there is one.
+std::string choice_text(const tuner::ChoiceStatus& status);
 
 /// 12.3 us, 4.56 ms, 1.2 s; "-" for 0.
 std::string duration_text(double seconds);

@@ -5,28 +5,51 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "core/support/error.h"
 
 namespace lathe::cli {
 namespace {
 
-void print_output(const std::string& name, const Tensor& tensor) {
+struct Summary {
+  double least = INFINITY, most = -INFINITY, mean = 0;
+  int64_t place = 0;  // of the largest element
+};
+
+/// REQUIRES: the tensor is not empty.
+Summary summary_of(const Tensor& tensor) {
+  Summary summary;
+  double sum = 0;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    double value = tensor.value(i);
+    if (value > summary.most) summary.place = i;
+    summary.least = std::min(summary.least, value);
+    summary.most = std::max(summary.most, value);
+    sum += value;
+  }
+  summary.mean = sum / static_cast<double>(tensor.size());
+  return summary;
+}
+
+void print_text(const std::string& name, const Tensor& tensor) {
   fmt::print("{}: {} {}", name, to_string(tensor.dtype()), shape_text(tensor.shape()));
   if (tensor.size() > 0) {
-    double least = INFINITY, most = -INFINITY, sum = 0;
-    int64_t place = 0;
-    for (int64_t i = 0; i < tensor.size(); ++i) {
-      double value = tensor.value(i);
-      if (value > most) place = i;
-      least = std::min(least, value);
-      most = std::max(most, value);
-      sum += value;
-    }
-    fmt::print(", min {:.6g}, mean {:.6g}, max {:.6g} at {}", least, sum / static_cast<double>(tensor.size()),
-               most, place);
+    const Summary summary = summary_of(tensor);
+    fmt::print(", min {:.6g}, mean {:.6g}, max {:.6g} at {}", summary.least, summary.mean, summary.most,
+               summary.place);
   }
   fmt::print("\n");
+}
+
+nlohmann::json output_json(const std::string& name, const Tensor& tensor) {
+  nlohmann::json output = {{"name", name}, {"dtype", to_string(tensor.dtype())}, {"shape", tensor.shape()}};
+  if (tensor.size() > 0) {
+    const Summary summary = summary_of(tensor);
+    output.update(
+        {{"min", summary.least}, {"mean", summary.mean}, {"max", summary.most}, {"max_at", summary.place}});
+  }
+  return output;
 }
 
 }  // namespace
@@ -65,13 +88,19 @@ void make_output_folder(const std::string& folder) {
   if (error) fail("cannot make the folder {}: {}", folder, error.message());
 }
 
-void run_and_print(RunningModel& running, const std::string& folder) {
+void run_and_print(RunningModel& running, const std::string& folder, bool as_json) {
   running.executor->run();
+  nlohmann::json outputs = nlohmann::json::array();
   for (size_t i = 0; i < running.executor->plan().outputs.size(); ++i) {
     Tensor output = running.executor->output(i);
-    print_output(running.executor->plan().outputs[i].name, output);
+    const std::string& name = running.executor->plan().outputs[i].name;
+    if (as_json)
+      outputs.push_back(output_json(name, output));
+    else
+      print_text(name, output);
     if (!folder.empty()) save_npy(fmt::format("{}/output_{}.npy", folder, i), output);
   }
+  if (as_json) fmt::print("{}\n", outputs.dump());
 }
 
 }  // namespace lathe::cli

@@ -30,8 +30,8 @@ RunningModel start_module(std::shared_ptr<const runtime::Module> module, const I
 /// Makes `folder`, when it is not "".
 void make_output_folder(const std::string& folder);
 
-/// Runs it once, prints a line for each output, and saves them as output_0.npy, ... of `folder`, when it is
-/// not "".
-void run_and_print(RunningModel& running, const std::string& folder);
+/// Runs it once, prints a line for each output, or one JSON array of all, and saves them as output_0.npy, ...
+/// of `folder`, when it is not "".
+void run_and_print(RunningModel& running, const std::string& folder, bool as_json = false);
 
 }  // namespace lathe::cli

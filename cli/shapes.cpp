@@ -25,8 +25,8 @@ int64_t parse_dim(const std::string& flag, std::string_view text) {
 }  // namespace
 
 void add_shape_flag(Flags& flags, std::vector<std::string>& shapes) {
-  flags.add("--shape", shapes,
-            "NAME=1x3x224x224, the shape of an input with dynamic dimensions; once for each");
+  flags.add("--shape NAME=1x3x224x224", shapes,
+            "the shape of an input with dynamic dimensions; once for each");
 }
 
 tuner::InputShapes parse_shapes(const std::vector<std::string>& shapes) {

@@ -1,12 +1,14 @@
 #include "cli/ship.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <vector>
 
 #include "cli/best_build.h"
 #include "cli/interrupt.h"
+#include "cli/messages.h"
 #include "cli/progress.h"
 #include "cli/target.h"
 #include "tuner/final_build.h"
@@ -47,40 +49,72 @@ tuner::RaceResult race_files(const std::string& untuned, const std::string& tune
   return tuner::race(pair, {.seconds = seconds, .stop = [&] { return interrupt.interrupted(); }});
 }
 
+/// Of the files in the job's folder, which is made.
+std::string stem_of(const TuneJob& job) {
+  fs::create_directories(job.folder);
+  return (fs::path(job.folder) / fs::path(job.model).stem()).string();
+}
+
+void write_untuned(const std::string& path, const TuneJob& job, const Target& target,
+                   const relay::Module& fused) {
+  runtime::ModuleImage image = tuner::final_build(fused, target, tuner::default_schedules(target));
+  image.plan.model = job.model;
+  runtime::write_module(path, image);
+}
+
+/// Returns how far the outputs are off, where constants are kept in half precision.
+double write_tuned(const std::string& path, const TuneJob& job, const Target& target,
+                   const relay::Module& fused) {
+  BestBuild build =
+      best_build(fused, target, {job.database, static_cast<int>(job.threads), job.max_relative_error});
+  build.image.plan.model = job.model;
+  runtime::write_module(path, build.image);
+  return build.difference;
+}
+
+/// What one run of the shipped build took, for `tune query coverage`.
+void record_latency(const Shipment& shipment, const db::ChoiceKey& key, const std::string& database) {
+  const Location& run = shipment.tuned ? shipment.race.challenger_run : shipment.race.incumbent_run;
+  if (!std::isfinite(run.low) || run.centre <= 0) return;  // too few turns
+  db::Store store(database);
+  store.add_model_latency({.model_digest = key.model_digest,
+                           .target = key.target,
+                           .threads = key.threads,
+                           .seconds = run.centre,
+                           .low = run.low,
+                           .high = run.high,
+                           .n = shipment.race.turns});
+}
+
 }  // namespace
+
+Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Module& fused, bool favoured) {
+  Shipment shipment{.module = stem_of(job) + ".lathe", .tuned = favoured, .raced = false};
+  if (favoured)
+    shipment.rounding_error = write_tuned(shipment.module, job, target, fused);
+  else
+    write_untuned(shipment.module, job, target, fused);
+  return shipment;
+}
 
 Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
               const std::optional<ChoicePlace>& place, bool favoured) {
+  if (!runs_here(target)) return ship_unraced(job, target, fused, favoured);
   const int threads = static_cast<int>(job.threads);
-  fs::create_directories(job.folder);
-  const std::string stem = (fs::path(job.folder) / fs::path(job.model).stem()).string();
+  const std::string stem = stem_of(job);
   Shipment shipment{.module = stem + ".lathe"};
   // Both are files while they race: constants of a file are mapped, and may lie in smaller pages.
   const DiscardedFile untuned{stem + ".untuned.lathe"}, tuned{stem + ".tuned.lathe"};
-  {
-    runtime::ModuleImage image = tuner::final_build(fused, target, tuner::default_schedules(target));
-    image.plan.model = job.model;
-    runtime::write_module(untuned.path, image);
-  }
-  {
-    BestBuild build = best_build(fused, target, {job.database, threads, job.max_relative_error});
-    build.image.plan.model = job.model;
-    shipment.rounding_error = build.difference;
-    runtime::write_module(tuned.path, build.image);
-  }
+  write_untuned(untuned.path, job, target, fused);
+  shipment.rounding_error = write_tuned(tuned.path, job, target, fused);
   shipment.same = same_bytes(untuned.path, tuned.path);
-  shipment.elsewhere = !runs_here(target);
-  if (shipment.elsewhere) {
-    shipment.tuned = favoured;
-    fs::rename((favoured ? tuned : untuned).path, shipment.module);
-    return shipment;
-  }
-  if (!job.json && !shipment.same) fmt::print(stderr, "racing the tuned build against the untuned one\n");
+  if (!job.json && !shipment.same) say("racing the tuned build against the untuned one");
   const double seconds = shipment.same ? 0 : job.decide ? kDecideSeconds : kRaceSeconds;
   shipment.race = race_files(untuned.path, tuned.path, threads, seconds);
   if (shipment.same) shipment.race.verdict = tuner::Verdict::kEqual;
   shipment.tuned = shipment.same || tuner::prefers_challenger(shipment.race.verdict, favoured);
   fs::rename((shipment.tuned ? tuned : untuned).path, shipment.module);
+  if (place) record_latency(shipment, place->key, job.database);
   if (shipment.tuned) return shipment;
   shipment.rounding_error = 0;
   if (place) {
@@ -91,17 +125,16 @@ Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fus
 }
 
 std::string shipment_text(const Shipment& shipment) {
-  if (shipment.elsewhere)
-    return fmt::format("shipped: the {} build, for which the kernels' times speak: it is for another CPU\n",
-                       shipment.tuned ? "tuned" : "untuned");
   const tuner::RaceResult& race = shipment.race;
+  const char* ours = shipment.tuned ? "tuned" : "untuned";
+  if (!shipment.raced)
+    return fmt::format("shipped: the {} build, for which the kernels' times speak\n", ours);
   const std::string times =
       fmt::format("{} untuned, {} tuned", duration_text(race.incumbent), duration_text(race.challenger));
   if (shipment.same) return fmt::format("model: {}: the two builds are the same\n", times);
   if (race.turns == 0) return "model: the race of the tuned build against the untuned one was interrupted\n";
   const std::string ratio = fmt::format("ratio {:.2f} ({:.2f} .. {:.2f}), {} turns of each", race.ratio,
                                         race.low, race.high, race.turns);
-  const char* ours = shipment.tuned ? "tuned" : "untuned";
   switch (race.verdict) {
     case tuner::Verdict::kFaster:
     case tuner::Verdict::kSlower:

@@ -24,7 +24,7 @@ struct Shipment {
   std::string module;         // the file
   bool tuned = true;          // else it is the untuned build
   bool same = false;          // both builds are the same bytes
-  bool elsewhere = false;     // they are for another CPU, and were not raced
+  bool raced = true;          // else they run elsewhere, and only their kernels were timed
   tuner::RaceResult race;     // the untuned build as incumbent, the tuned one as challenger
   double rounding_error = 0;  // of what is shipped
   double seconds() const { return tuned ? race.challenger : race.incumbent; }
@@ -37,6 +37,10 @@ struct Shipment {
 /// early. Throws Error as best_build and the store do.
 Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
               const std::optional<ChoicePlace>& place, bool favoured);
+
+/// For a device that is elsewhere: builds the model with its best schedules or, unless `favoured`, with the
+/// default ones.
+Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Module& fused, bool favoured);
 
 /// The lines of a report about the race and its outcome, each with its newline.
 std::string shipment_text(const Shipment& shipment);

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "cli/messages.h"
 #include "core/codegen/host_target.h"
 #include "core/runtime/cpu.h"
 #include "core/support/error.h"
@@ -31,11 +32,11 @@ void learn_at_hand(TargetKnowledge& knowledge) {
     auto known = worker::recall_machine(knowledge.target);
     if (!known) {
       known = worker::recall_or_measure(knowledge.target);
-      if (isatty(STDERR_FILENO)) fmt::print(stderr, "machine {}; `tune device` shows it\n", describe(*known));
+      if (isatty(STDERR_FILENO)) say("machine {}; `tune device` shows it", describe(*known));
     }
     learn(knowledge, *known);
   } catch (const Error& error) {
-    fmt::print(stderr, "this machine's numbers are those of its kind: {}\n", error.what());
+    say("this machine's numbers are those of its kind: {}", error.what());
   }
 }
 

@@ -1,14 +1,16 @@
 #include "cli/tune_job.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
 #include "cli/keys.h"
+#include "cli/messages.h"
 #include "cli/progress.h"
 #include "cli/ship.h"
 #include "cli/target.h"
@@ -36,32 +38,18 @@ namespace lathe::cli {
 namespace {
 namespace fs = std::filesystem;
 
-std::string options_text(const TuneJob& job) {
-  return nlohmann::json{{"model", job.model},         {"shapes", job.shapes},
-                        {"target", job.target},       {"precision", job.precision},
-                        {"target_ms", job.target_ms}, {"max_relative_error", job.max_relative_error}}
-      .dump();
-}
-
 /// The job as it was asked for when it was started.
 db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   auto found = store.find_job(uuid);
   if (!found) fail("no job `{}` in {}; `tune query jobs` lists them", uuid, job.database);
   if (found->kind != "tune" || found->state == db::JobState::kDone)
     fail("job {} is {}: nothing to resume", found->uuid, std::string(db::to_string(found->state)));
-  nlohmann::json options = nlohmann::json::parse(found->options, nullptr, false);
-  if (!options.is_object() || !options.contains("model"))
-    fail("job {} does not say which model it tunes", found->uuid);
-  job.model = options.at("model").get<std::string>();
-  job.shapes = options.value("shapes", job.shapes);
-  job.target = options.at("target").get<std::string>();
+  // What the database says of a job may be older than this program, or damaged: the request is checked again.
+  static_cast<tracker::JobRequest&>(job) = tracker::parse_job_request(found->options);
   job.threads = found->threads;
   job.trials = found->trial_budget;
   job.seconds = found->second_budget > 0 ? std::max(1.0, found->second_budget - found->seconds_used) : 0;
   job.seed = found->seed;
-  job.precision = options.value("precision", job.precision);
-  job.target_ms = options.value("target_ms", job.target_ms);
-  job.max_relative_error = options.value("max_relative_error", job.max_relative_error);
   return found->id;
 }
 
@@ -85,14 +73,14 @@ tuner::WholeModelResult choose(const TuneJob& job, const relay::Module& fused, c
                                const db::ChoiceKey& key, double search_seconds) {
   constexpr double kShare = 0.2, kMostSeconds = 60;
   db::Store store(job.database);
-  ChoiceProgress progress(job.json);
+  ProgressLine progress(job.json || is_quiet());
   InterruptScope interrupt;
   return tuner::choose_whole_model(
       fused, target, store, key,
       {.seconds =
            job.choice_seconds > 0 ? job.choice_seconds : std::min(kMostSeconds, kShare * search_seconds),
        .stop = [&] { return interrupt.interrupted(); },
-       .on_change = [&](const tuner::ChoiceStatus& status) { progress.show(status); }});
+       .on_change = [&](const tuner::ChoiceStatus& status) { progress.show(choice_text(status)); }});
 }
 
 ChoicePlace choice_place(const TuneJob& job, std::span<const tuner::Task> tasks, const Target& target,
@@ -105,27 +93,27 @@ ChoicePlace choice_place(const TuneJob& job, std::span<const tuner::Task> tasks,
   return place;
 }
 
-/// Whether the tasks, each alone, are faster with their best schedules than with the default ones.
-bool tasks_favour_tuned(const tracker::TuneResult& result, std::span<const tuner::Task> tasks) {
-  double before = 0, after = 0;
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    const double by_default = result.status.tasks[i].default_seconds, best = result.winners[i].seconds;
-    if (by_default <= 0 || best <= 0) continue;
-    before += static_cast<double>(tasks[i].calls) * by_default;
-    after += static_cast<double>(tasks[i].calls) * best;
-  }
-  return after < before;
-}
-
 struct Searched {
   const tracker::TuneResult& result;
   MachineLimits limits;  // of this machine
 };
 
+/// The command that builds from what the job has measured.
+std::string compile_text(const TuneJob& job) {
+  std::string text = fmt::format(
+      "tune compile --model {} --target {} --precision {} --threads {} --max-relative-error {} --db {}",
+      job.model, job.target, job.precision, job.threads, job.max_relative_error, job.database);
+  for (const auto& [input, shape] : job.shapes)
+    text += fmt::format(" --shape {}={}", input, fmt::join(shape, "x"));
+  return text;
+}
+
 /// What follows the search: the choice, the race of what was chosen against the untuned build, the report.
 int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
            std::span<const tuner::Task> tasks, const Searched& searched) {
   const tracker::TuneResult& result = searched.result;
+  const InterruptHint hint(
+      fmt::format("stopped after the search; nothing measured is lost. Build with: {}", compile_text(job)));
   tuner::WholeModelResult choice;
   std::optional<ChoicePlace> place;
   if (!tasks.empty()) {
@@ -135,12 +123,7 @@ int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
     if (runs_here(target)) choice = choose(job, fused, target, place->key, result.status.seconds);
   }
   const Shipment shipment = ship(job, target, fused, place, tasks_favour_tuned(result, tasks));
-  return report_tune_job(job, tasks, {result, choice, shipment, searched.limits});
-}
-
-/// Refuses what cannot end well before anything is spent on it.
-void check(const TuneJob& job) {
-  if (job.trials == 0 && job.seconds <= 0) fail("--trials 0 needs a --time");
+  return print_report(report_tune_job(job, tasks, {result, choice, shipment, searched.limits}), job.json);
 }
 
 /// The only worker of a job that does not listen is this machine.
@@ -156,29 +139,68 @@ void require_worker_here(const Target& target) {
 
 }  // namespace
 
+PreparedJob prepare_job(const TuneJob& job, Target target) {
+  if (!job.json) say("{} for {}: reading the model", job.model, job.target);
+  const std::string& source = job.file.empty() ? job.model : job.file;
+  const relay::Module model =
+      tuner::at_precision(tuner::load_model(source, job.shapes), tuner::parse_precision(job.precision));
+  PreparedJob prepared{.target = std::move(target)};
+  prepared.fused = tuner::optimize(model, prepared.target);
+  prepared.tasks = tuner::extract_tasks(prepared.fused);
+  int64_t calls = 0;
+  for (const tuner::Task& task : prepared.tasks) calls += task.calls;
+  if (!job.json) say("{} kernels, {} distinct tuning tasks", calls, prepared.tasks.size());
+  const auto threads = static_cast<int>(job.threads);
+  const MachineModel& machine = machine_of(prepared.target);
+  prepared.limits = machine_limits(machine, std::max(prepared.target.cores, threads), threads);
+  prepared.far_weights = tuner::constant_bytes(prepared.fused) > machine.kept_bytes;
+  return prepared;
+}
+
+tracker::TuneRequest search_request(const TuneJob& job, const PreparedJob& prepared,
+                                    std::optional<db::JobId> resumed) {
+  return {.model = job.model,
+          .model_digest = tuner::tasks_digest(prepared.tasks),
+          .target = to_text(prepared.target),
+          .threads = static_cast<int>(job.threads),
+          .trials = job.trials,
+          .seconds = job.seconds,
+          .target_seconds = job.target_ms * 1e-3,
+          .limits = prepared.limits,
+          .seed = static_cast<uint64_t>(job.seed),
+          .max_relative_error = job.max_relative_error,
+          .far_weights = prepared.far_weights,
+          .options = tracker::to_json(job),
+          .resume = resumed,
+          .machine = prepared.target.measured,
+          .say = [](const std::string& line) { say("{}", line); }};
+}
+
+bool tasks_favour_tuned(const tracker::TuneResult& result, std::span<const tuner::Task> tasks) {
+  double before = 0, after = 0;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const double by_default = result.status.tasks[i].default_seconds, best = result.winners[i].seconds;
+    if (by_default <= 0 || best <= 0) continue;
+    before += static_cast<double>(tasks[i].calls) * by_default;
+    after += static_cast<double>(tasks[i].calls) * best;
+  }
+  return after < before;
+}
+
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   worker::require_confinement();
   if (job.database.empty()) job.database = db::default_database_path();
   db::Store store(job.database);
   std::optional<db::JobId> resumed;
   if (resume) resumed = recall(job, *resume, store);
-  check(job);
+  tracker::check_request(job);
   if (job.folder.empty()) job.folder = "lathe-out/" + model_file_name(job.model);
-
   Target target = target_of(job.target);
   if (job.threads == 0) job.threads = runs_here(target) ? runtime::available_cores() : target.cores;
   if (job.listen.empty()) require_worker_here(target);
-  if (!job.json) fmt::print(stderr, "{} for {}: reading the model\n", job.model, job.target);
-  relay::Module model =
-      tuner::at_precision(tuner::load_model(job.model, job.shapes), tuner::parse_precision(job.precision));
-  relay::Module fused = tuner::optimize(model, target);
-  std::vector<tuner::Task> tasks = tuner::extract_tasks(fused);
-  int64_t calls = 0;
-  for (const tuner::Task& task : tasks) calls += task.calls;
-  if (!job.json) fmt::print(stderr, "{} kernels, {} distinct tuning tasks\n", calls, tasks.size());
+  const PreparedJob prepared = prepare_job(job, std::move(target));
+  const std::span<const tuner::Task> tasks = prepared.tasks;
 
-  const auto threads = static_cast<int>(job.threads);
-  const MachineLimits limits = machine_limits(machine_of(target), std::max(target.cores, threads), threads);
   tracker::TuneResult result;
   if (!tasks.empty()) {
     TemporaryFolder folder;  // of the tracker's socket
@@ -190,25 +212,16 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
     std::vector<std::string> worker_keys = admit_workers(job, folder.path(), settings);
     tracker::Tracker tracker(std::move(settings));
     worker::LocalWorker worker(tracker.endpoint(), std::move(worker_keys));
-    TuneProgress progress(tasks, job.json);
+    tracker::StoreJobWriter writer(store);
+    TuneProgress progress(tasks, job.json || is_quiet());
+    const InterruptHint hint(
+        fmt::format("stopped at once; what was recorded is kept. Go on with: tune resume JOB --db {0} (tune "
+                    "query jobs --db {0})",
+                    job.database));
     InterruptScope interrupt;
-    tracker::TuneRequest request{job.model,
-                                 tuner::tasks_digest(tasks),
-                                 to_text(target),
-                                 static_cast<int>(job.threads),
-                                 job.trials,
-                                 job.seconds,
-                                 job.target_ms * 1e-3,
-                                 limits,
-                                 static_cast<uint64_t>(job.seed),
-                                 job.max_relative_error,
-                                 tuner::constant_bytes(fused) > machine_of(target).kept_bytes,
-                                 options_text(job),
-                                 resumed,
-                                 target.measured,
-                                 [](const std::string& line) { fmt::print(stderr, "{}\n", line); }};
     result = tracker::run_tune_job(
-        request, tasks, store, tracker, [&](const tuner::SessionStatus& status) { progress.show(status); },
+        search_request(job, prepared, resumed), tasks, {store, writer, tracker},
+        [&](const tuner::SessionStatus& status) { progress.show(status); },
         [&] { return interrupt.interrupted(); });
   }
   if (result.interrupted) {
@@ -216,7 +229,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                job.database);
     return kInterrupted;
   }
-  return finish(job, target, fused, tasks, {result, limits});
+  return finish(job, prepared.target, prepared.fused, tasks, {result, prepared.limits});
 }
 
 }  // namespace lathe::cli

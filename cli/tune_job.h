@@ -4,33 +4,48 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "tracker/wire.h"
-#include "tuner/bind_shapes.h"
+#include "core/relay/expr.h"
+#include "core/tir/target.h"
+#include "tracker/job_request.h"
+#include "tracker/tune_job.h"
 
 namespace lathe::cli {
 
-struct TuneJob {
-  std::string model, target = "cpu", precision = "given";
-  tuner::InputShapes shapes;  // of inputs with dynamic dimensions
-  int64_t trials = 512;
-  double seconds = 0;
-  double target_ms = 0;       // latency of one run of the model to end the search at; 0: none
-  double choice_seconds = 0;  // of choosing over the whole model; 0: a share of the search's
-  int64_t threads = 0;        // 0: all cores
-  int64_t seed = 0;
-  double max_relative_error = wire::Evaluation{}.tolerance;  // of a candidate's outputs
-  std::string database;                                      // "": the default one
-  std::string folder;                                        // where the module goes; "": lathe-out/MODEL
+/// A request, and how this process goes about it.
+struct TuneJob : tracker::JobRequest {
+  std::string file;      // of the model, where `model` is only its name; "": the same
+  std::string database;  // "": the default one
+  std::string folder;    // where the module goes; "": lathe-out/MODEL
+  bool served = false;   // by a tracker: where its files lie is no matter of the client's
   bool json = false;
   bool decide = false;  // race longer, and end as inconclusive when that leaves it open which build is faster
   std::string listen;   // where workers of other machines may join; "": this machine's worker alone
   std::string key, allow;  // files: the tracker's keys, and the public keys of those workers
 };
 
+/// What a search needs to know of a job's model. A pass over the whole model: seconds.
+struct PreparedJob {
+  Target target;
+  relay::Module fused;
+  std::vector<tuner::Task> tasks;
+  MachineLimits limits;      // of the job's threads
+  bool far_weights = false;  // they lie in memory, not in a cache
+};
+
+/// Throws Error for a model that cannot be read or does not fit the request. REQUIRES: `job.threads` above 0.
+PreparedJob prepare_job(const TuneJob& job, Target target);
+
+tracker::TuneRequest search_request(const TuneJob& job, const PreparedJob& prepared,
+                                    std::optional<db::JobId> resumed);
+
+/// Whether the tasks, each alone, are faster with their best schedules than with the default ones.
+bool tasks_favour_tuned(const tracker::TuneResult& result, std::span<const tuner::Task> tasks);
+
 /// Runs the job, with a tracker inside this process and a worker process beside it, and reports. `resume`:
-/// the uuid (or its beginning) of a job to go on with, whose model, shapes, target, budget, seed and accepted
-/// error replace those of `job`. Returns an ExitCode (tune_report.h).
+/// the uuid (or its beginning) of a job to go on with, whose request replaces that of `job`. Returns an
+/// ExitCode (tune_report.h).
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume);
 
 }  // namespace lathe::cli

@@ -26,6 +26,11 @@ struct Row {
   double gflops() const { return after > 0 ? task.flops / after / 1e9 : 0; }
 };
 
+template <typename... Args>
+void append(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+}
+
 nlohmann::json failures_by_kind(const tuner::TaskState& state) {
   nlohmann::json failures = nlohmann::json::object();
   for (size_t kind = 1; kind < state.outcomes.size(); ++kind)
@@ -37,28 +42,28 @@ std::string short_name(const tuner::Task& task) {
   return task.name.size() > 40 ? task.name.substr(0, 37) + "..." : task.name;
 }
 
-void print_table(std::span<const Row> rows) {
-  fmt::print("\n{:<40} {:>4} {:>10} {:>10} {:>6} {:>8} {:>7} {:>6} {:>7} {:>6}  {}\n", "task", "uses",
-             "before", "after", "gain", "GFLOP/s", "limit", "share", "error", "trials", "failures");
+void add_table(std::string& out, std::span<const Row> rows) {
+  append(out, "\n{:<40} {:>4} {:>10} {:>10} {:>6} {:>8} {:>7} {:>6} {:>7} {:>6}  {}\n", "task", "uses",
+         "before", "after", "gain", "GFLOP/s", "limit", "share", "error", "trials", "failures");
   for (const Row& row : rows) {
     double gain = row.after > 0 ? row.state.default_seconds / row.after : 0;
     std::string failures;
     const nlohmann::json kinds = failures_by_kind(row.state);
     for (const auto& [kind, count] : kinds.items())
       failures += fmt::format("{} {} ", count.get<int64_t>(), kind);
-    fmt::print("{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>7} {:>5.0f}% {:>7.0e} {:>6}  {}\n",
-               short_name(row.task), row.task.calls, duration_text(row.state.default_seconds),
-               duration_text(row.after), gain > 0 ? fmt::format("{:.2f}x", gain) : "-", row.gflops(),
-               row.limit.name(), 100 * row.limit.share(row.after), row.error, row.state.trials, failures);
+    append(out, "{:<40} {:>4} {:>10} {:>10} {:>6} {:>8.1f} {:>7} {:>5.0f}% {:>7.0e} {:>6}  {}\n",
+           short_name(row.task), row.task.calls, duration_text(row.state.default_seconds),
+           duration_text(row.after), gain > 0 ? fmt::format("{:.2f}x", gain) : "-", row.gflops(),
+           row.limit.name(), 100 * row.limit.share(row.after), row.error, row.state.trials, failures);
   }
 }
 
-void print_limits(const MachineLimits& limits, int threads) {
-  fmt::print(
-      "\nmachine's measured limits on {} thread{}: {:.1f} GFLOP/s, {:.1f} GB/s from memory\n"
-      "share: the least time these allow the direct algorithm, over the time taken "
-      "(docs/reading-a-report.md)\n",
-      threads, threads == 1 ? "" : "s", limits.flops / 1e9, limits.bandwidth / 1e9);
+void add_limits(std::string& out, const MachineLimits& limits, int threads) {
+  append(out,
+         "\nmachine's measured limits on {} thread{}: {:.1f} GFLOP/s, {:.1f} GB/s from memory\n"
+         "share: the least time these allow the direct algorithm, over the time taken "
+         "(docs/reading-a-report.md)\n",
+         threads, threads == 1 ? "" : "s", limits.flops / 1e9, limits.bandwidth / 1e9);
 }
 
 /// Those far below their limits, the most of the model's time first.
@@ -78,31 +83,31 @@ double model_share(std::span<const Row* const> rows) {
 }
 
 /// Tasks that have no measurement at all: nothing is known about their speed.
-void print_unmeasured(std::span<const Row> rows) {
+void add_unmeasured(std::string& out, std::span<const Row> rows) {
   std::vector<const Row*> unmeasured;
   for (const Row& row : rows)
     if (row.state.trials > 0 && row.state.best_seconds <= 0) unmeasured.push_back(&row);
   if (unmeasured.empty()) return;
-  fmt::print(
-      "{} of {} tasks could not be measured, all their candidates failed; their default schedules stay:\n",
-      unmeasured.size(), rows.size());
+  append(out,
+         "{} of {} tasks could not be measured, all their candidates failed; their default schedules stay:\n",
+         unmeasured.size(), rows.size());
   for (const Row* row : std::span(unmeasured).first(std::min(unmeasured.size(), kMostRows)))
-    fmt::print("  {}\n", short_name(row->task));
-  if (unmeasured.size() > kMostRows) fmt::print("  and {} more\n", unmeasured.size() - kMostRows);
+    append(out, "  {}\n", short_name(row->task));
+  if (unmeasured.size() > kMostRows) append(out, "  and {} more\n", unmeasured.size() - kMostRows);
 }
 
-void print_below(std::span<const Row> rows) {
+void add_below(std::string& out, std::span<const Row> rows) {
   const std::vector<const Row*> below = rows_below(rows);
   if (below.empty()) {
-    fmt::print("no task is below {:.0f}% of its own limit\n", 100 * tuner::kFarBelow);
+    append(out, "no task is below {:.0f}% of its own limit\n", 100 * tuner::kFarBelow);
     return;
   }
-  fmt::print("{} of {} tasks, {:.1f}% of the kernels' time, are below {:.0f}% of their own limits:\n",
-             below.size(), rows.size(), 100 * model_share(below), 100 * tuner::kFarBelow);
+  append(out, "{} of {} tasks, {:.1f}% of the kernels' time, are below {:.0f}% of their own limits:\n",
+         below.size(), rows.size(), 100 * model_share(below), 100 * tuner::kFarBelow);
   for (const Row* row : std::span(below).first(std::min(below.size(), kMostRows)))
-    fmt::print("  {:<40} {:>5.1f}% of the time, {:>3.0f}% of {}: {}\n", short_name(row->task),
-               100 * row->model_share, 100 * row->limit.share(row->after), row->limit.name(), row->why);
-  if (below.size() > kMostRows) fmt::print("  and {} more\n", below.size() - kMostRows);
+    append(out, "  {:<40} {:>5.1f}% of the time, {:>3.0f}% of {}: {}\n", short_name(row->task),
+           100 * row->model_share, 100 * row->limit.share(row->after), row->limit.name(), row->why);
+  if (below.size() > kMostRows) append(out, "  and {} more\n", below.size() - kMostRows);
 }
 
 struct Report {
@@ -149,31 +154,34 @@ std::string disturbance_text(const tracker::JobDisturbance& seen) {
       seen.share() > kNoisy ? "\nthis machine was busy: tune again on a quiet one for better schedules" : "");
 }
 
-void print_text(const Report& report) {
+std::string text_of(const Report& report) {
+  std::string out;
   const auto& [search, choice, shipment, limits] = report.outcome;
   const tuner::SessionStatus& status = search.status;
-  print_table(report.rows);
-  print_limits(limits, static_cast<int>(report.job.threads));
-  print_unmeasured(report.rows);
-  print_below(report.rows);
+  add_table(out, report.rows);
+  add_limits(out, limits, static_cast<int>(report.job.threads));
+  add_unmeasured(out, report.rows);
+  add_below(out, report.rows);
   if (status.quality.samples > 0)
-    fmt::print(
-        "cost model on held-out candidates: rank correlation {:.2f}, recall of the fastest fifth {:.2f}\n",
-        status.quality.spearman, status.quality.recall);
-  fmt::print("{} trials in {:.1f} s ({:.1f}/s)\n", status.trials, status.seconds,
-             status.seconds > 0 ? static_cast<double>(status.trials) / status.seconds : 0);
-  fmt::print("{}{}", ending_text(report), disturbance_text(search.disturbance));
+    append(out,
+           "cost model on held-out candidates: rank correlation {:.2f}, recall of the fastest fifth {:.2f}\n",
+           status.quality.spearman, status.quality.recall);
+  append(out, "{} trials in {:.1f} s ({:.1f}/s)\n", status.trials, status.seconds,
+         status.seconds > 0 ? static_cast<double>(status.trials) / status.seconds : 0);
+  append(out, "{}{}", ending_text(report), disturbance_text(search.disturbance));
   if (auto most = tuner::reached(search.milestones, kMost))
-    fmt::print("{:.0f}% of the speed found after {} trials, {:.1f} s\n", 100 * kMost, most->trials,
-               most->seconds);
+    append(out, "{:.0f}% of the speed found after {} trials, {:.1f} s\n", 100 * kMost, most->trials,
+           most->seconds);
   if (choice.challengers > 0)
-    fmt::print("whole model: {} of {} tasks exchanged, {} -> {} ({} exchanges tried)\n", choice.exchanged,
-               choice.tasks, duration_text(choice.before), duration_text(choice.after), choice.challengers);
-  fmt::print("{}{}", shipment_text(shipment), target_text(report));
+    append(out, "whole model: {} of {} tasks exchanged, {} -> {} ({} exchanges tried)\n", choice.exchanged,
+           choice.tasks, duration_text(choice.before), duration_text(choice.after), choice.challengers);
+  append(out, "{}{}", shipment_text(shipment), target_text(report));
   if (shipment.rounding_error > 0)
-    fmt::print("large constants are kept in half precision: outputs are off by {:.1e} of the largest\n",
-               shipment.rounding_error);
-  fmt::print("module:  {}\nrecords: {} (job {})\n", shipment.module, report.job.database, search.uuid);
+    append(out, "large constants are kept in half precision: outputs are off by {:.1e} of the largest\n",
+           shipment.rounding_error);
+  if (!report.job.served)
+    append(out, "module:  {}\nrecords: {} (job {})\n", shipment.module, report.job.database, search.uuid);
+  return out;
 }
 
 nlohmann::json task_json(const Row& row, const MachineLimits& limits) {
@@ -207,19 +215,22 @@ nlohmann::json race_json(const Shipment& shipment) {
           {"pairs", race.turns}};
 }
 
-void print_json(const Report& report) {
+std::string json_of(const Report& report) {
   const auto& [search, choice, shipment, limits] = report.outcome;
   nlohmann::json tasks = nlohmann::json::array();
   for (const Row& row : report.rows) tasks.push_back(task_json(row, limits));
+  // Where the model was not raced, its kernels together.
+  const double before = shipment.raced ? shipment.race.incumbent : search.status.default_model_seconds;
+  const double after = shipment.raced ? shipment.seconds() : search.status.model_seconds;
   nlohmann::json object = {{"model", report.job.model},
                            {"target", report.job.target},
                            {"threads", report.job.threads},
                            {"trials", search.status.trials},
                            {"seconds", search.status.seconds},
                            {"ended", kEndings[static_cast<size_t>(search.status.ending)]},
-                           {"before_ms", shipment.race.incumbent * 1e3},
-                           {"after_ms", shipment.seconds() * 1e3},
-                           {"race", race_json(shipment)},
+                           {"before_ms", before * 1e3},
+                           {"after_ms", after * 1e3},
+                           {"race", shipment.raced ? race_json(shipment) : nlohmann::json()},
                            {"disturbance",
                             {{"samples", search.disturbance.taken},
                              {"disturbed", search.disturbance.disturbed},
@@ -231,9 +242,11 @@ void print_json(const Report& report) {
                            {"peak_gflops", limits.flops / 1e9},
                            {"memory_gbps", limits.bandwidth / 1e9},
                            {"rank_correlation", search.status.quality.spearman},
-                           {"module", shipment.module},
-                           {"database", report.job.database},
                            {"job", search.uuid}};
+  if (!report.job.served) {
+    object["module"] = shipment.module;
+    object["database"] = report.job.database;
+  }
   if (auto most = tuner::reached(search.milestones, kMost)) {
     object["trials_to_95"] = most->trials;
     object["seconds_to_95"] = most->seconds;
@@ -250,7 +263,7 @@ void print_json(const Report& report) {
                              {"tried", choice.challengers},
                              {"before_ms", choice.before * 1e3},
                              {"after_ms", choice.after * 1e3}};
-  fmt::print("{}\n", object.dump());
+  return object.dump();
 }
 
 /// Why the task stays far below its limit; "" when it does not, or was not measured.
@@ -283,17 +296,28 @@ std::vector<Row> rows_of(std::span<const tuner::Task> tasks, const TuneOutcome& 
 
 }  // namespace
 
-int report_tune_job(const TuneJob& job, std::span<const tuner::Task> tasks, const TuneOutcome& outcome) {
-  Report report{job, outcome, rows_of(tasks, outcome)};
+TuneReport report_tune_job(const TuneJob& job, std::span<const tuner::Task> tasks,
+                           const TuneOutcome& outcome) {
+  const Report report{job, outcome, rows_of(tasks, outcome)};
   const bool measured = tasks.empty() || std::any_of(report.rows.begin(), report.rows.end(),
                                                      [](const Row& row) { return row.after > 0; });
-  (job.json ? print_json : print_text)(report);
-  if (!measured) {
+  const bool undecided = outcome.shipment.race.verdict == tuner::Verdict::kUndecided;
+  return {.text = text_of(report),
+          .json = json_of(report),
+          .measured = measured,
+          .undecided = job.decide && undecided};
+}
+
+int print_report(const TuneReport& report, bool json) {
+  if (json)
+    fmt::print("{}\n", report.json);
+  else
+    fmt::print("{}", report.text);
+  if (!report.measured) {
     fmt::print(stderr, "nothing was measured: every candidate failed\n");
     return kNegative;
   }
-  const bool undecided = outcome.shipment.race.verdict == tuner::Verdict::kUndecided;
-  return job.decide && undecided ? kInconclusive : kSuccess;
+  return report.undecided ? kInconclusive : kSuccess;
 }
 
 }  // namespace lathe::cli

@@ -17,8 +17,17 @@ struct TuneOutcome {
   MachineLimits limits;
 };
 
-/// Prints the report. Returns an ExitCode: kNegative when nothing was measured, kInconclusive when the job
-/// was asked to decide which build is the faster and could not.
-int report_tune_job(const TuneJob& job, std::span<const tuner::Task> tasks, const TuneOutcome& outcome);
+struct TuneReport {
+  std::string text, json;  // for people, with its newlines; one line
+  bool measured = true;    // else every candidate failed
+  bool undecided = false;  // the job was asked to decide which build is the faster and could not
+};
+
+TuneReport report_tune_job(const TuneJob& job, std::span<const tuner::Task> tasks,
+                           const TuneOutcome& outcome);
+
+/// Prints it to stdout, as text or JSON. Returns an ExitCode: kNegative when nothing was measured,
+/// kInconclusive when it could not be decided.
+int print_report(const TuneReport& report, bool json);
 
 }  // namespace lathe::cli

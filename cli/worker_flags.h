@@ -11,7 +11,6 @@ namespace lathe::cli {
 struct WorkerFlags {
   worker::WorkerSettings settings;
   std::string key, tracker_key;
-  bool quiet = false;
 
   WorkerFlags();
   void add_to(Flags& flags);

@@ -25,6 +25,7 @@ if(LATHE_FUZZ)
   add_compile_options(-fsanitize-coverage=trace-pc)
 endif()
 
+include(GNUInstallDirs)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 set(LATHE_FMT fmt::fmt)

@@ -1,7 +1,6 @@
 #include "db/database.h"
 
 #include <sqlite3.h>
-#include <sys/vfs.h>
 
 #include <bit>
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/support/error.h"
+#include "db/file_system.h"
 
 namespace lathe::db {
 
@@ -23,25 +23,14 @@ struct Database::Cache {
 
 namespace {
 
-/// Names of the file systems on which a write-ahead log can't work: its index is shared memory.
-std::string_view network_file_system(const std::string& path) {
-  struct statfs info;
-  std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  if (statfs(folder.c_str(), &info) != 0) return "";
-  switch (static_cast<uint32_t>(info.f_type)) {
-    case 0x6969:
-      return "NFS";
-    case 0xff534d42:
-    case 0xfe534d42:
-    case 0x517b:
-      return "SMB";
-    case 0x01021997:
-      return "9P";
-    case 0x5346414f:
-      return "AFS";
-    default:
-      return "";
+/// SQLite's way to say that a file does not change.
+std::string immutable_uri(const std::string& path) {
+  std::string uri = "file:";
+  for (char c : path) {
+    const bool has_meaning = c == '%' || c == '?' || c == '#';
+    uri += has_meaning ? fmt::format("%{:02x}", static_cast<unsigned>(c)) : std::string(1, c);
   }
+  return uri + "?immutable=1";
 }
 
 /// A quota or a limit on file sizes shows as a failed write.
@@ -79,14 +68,18 @@ void Database::raise(int code) const {
 
 Database::Database(const std::string& path, Access access, std::chrono::milliseconds busy_timeout)
     : path_(path), busy_timeout_(busy_timeout), cache_(std::make_unique<Cache>()) {
-  if (std::string_view kind = network_file_system(path); !kind.empty())
-    fail("database {} is on a network file system ({}), where its log is not safe; put it on a local disk",
-         path, kind);
+  if (std::string_view kind = network_file_system(path); access != Access::kAlone && !kind.empty())
+    fail(
+        "database {} is on a network file system ({}), where its log is not safe; put it on a local disk "
+        "(for several machines see docs/database.md, PostgreSQL)",
+        path, kind);
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) fail("cannot open database {}: it is a folder", path);
-  int flags = access == Access::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-  int code =
-      sqlite3_open_v2(path.c_str(), &handle_, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
+  int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  flags |= access == Access::kReadWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+  if (access == Access::kAlone) flags |= SQLITE_OPEN_URI;
+  const std::string name = access == Access::kAlone ? immutable_uri(path) : path;
+  int code = sqlite3_open_v2(name.c_str(), &handle_, flags, nullptr);
   try {
     if (code != SQLITE_OK) raise(code);
     sqlite3_busy_timeout(handle_, static_cast<int>(busy_timeout.count()));
@@ -218,9 +211,10 @@ std::optional<double> Query::maybe_real() {
   return real();
 }
 
-Transaction::Transaction(Database& database) : database_(&database), depth_(database.transaction_depth_) {
+Transaction::Transaction(Database& database, const char* begin)
+    : database_(&database), depth_(database.transaction_depth_) {
   if (depth_ == 0)
-    database.run("BEGIN IMMEDIATE");
+    database.run(begin);
   else
     database.run_script(fmt::format("SAVEPOINT level{}", depth_));
   ++database.transaction_depth_;

@@ -86,12 +86,16 @@ class Transaction {
 
  private:
   friend class Database;
-  explicit Transaction(Database& database);
+  Transaction(Database& database, const char* begin);
   Database* database_;  // null once committed
   int depth_;
 };
 
-enum class Access : uint8_t { kReadOnly, kReadWrite };
+enum class Access : uint8_t {
+  kReadOnly,
+  kReadWrite,
+  kAlone,  // to read a file that nobody writes: without locks, so on any file system
+};
 
 /// One connection; not thread-safe: a connection belongs to one thread. Several processes may hold one each.
 /// Write-ahead log, synchronous=FULL (a committed transaction survives power loss), foreign keys on.
@@ -117,7 +121,9 @@ class Database {
   /// Runs a script of several statements without values.
   void run_script(const std::string& sql);
 
-  Transaction transaction() { return Transaction(*this); }
+  Transaction transaction() { return Transaction(*this, "BEGIN IMMEDIATE"); }
+  /// What is read while it lives is of one moment. It writes nothing, so there is nothing to commit.
+  Transaction snapshot() { return Transaction(*this, "BEGIN"); }
 
   int64_t last_insert_id() const;
   const std::string& path() const { return path_; }

@@ -1,9 +1,11 @@
 #include "db/records.h"
 
 #include <fmt/core.h>
+#include <sys/random.h>
 
 #include <numeric>
 
+#include "core/support/error.h"
 #include "core/support/text.h"
 
 namespace lathe::db {
@@ -17,6 +19,23 @@ constexpr std::string_view kTrialStateNames[kTrialStates] = {"pending", "leased"
 
 std::string_view to_string(JobState state) { return kJobStateNames[static_cast<int>(state)]; }
 std::string_view to_string(TrialState state) { return kTrialStateNames[static_cast<int>(state)]; }
+
+JobState job_state_named(std::string_view name) {
+  for (int i = 0; i < kJobStates; ++i)
+    if (kJobStateNames[i] == name) return static_cast<JobState>(i);
+  fail("no job is in state `{}`", name);
+}
+
+std::string new_uuid() {
+  uint8_t bytes[16];
+  CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  std::string text;
+  for (int i = 0; i < 16; ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", bytes[i]);
+  return text;
+}
 
 std::string fingerprint(const Device& device) {
   return sha256(fmt::format("{}\n{}\n{}\n{}\n{}", device.host, device.model, device.architecture,

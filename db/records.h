@@ -76,6 +76,11 @@ inline constexpr int kJobStates = 6;
 /// The last three never change again.
 inline bool is_final(JobState state) { return state >= JobState::kDone; }
 std::string_view to_string(JobState state);
+/// Throws Error for a name that is none of them.
+JobState job_state_named(std::string_view name);
+
+/// A random (version 4) UUID.
+std::string new_uuid();
 
 enum class TrialState : uint8_t {
   kPending,
@@ -93,6 +98,7 @@ std::string_view to_string(TrialState state);
 
 /// A job to create. Budgets of 0 mean "no limit of that kind".
 struct NewJob {
+  std::string uuid;  // "": a new one
   std::string kind = "tune";
   std::optional<ModelId> model;
   TargetId target = 0;
@@ -134,6 +140,40 @@ struct JobTask {
   std::string checkpoint;              // the search's own bytes
 };
 
+using ServedJobId = int64_t;
+
+/// A job that a tracker owns: what somebody asked for, before anything is known of its model. The job of its
+/// search (Job) begins once a searcher has read the model.
+struct NewServedJob {
+  std::string owner;                           // the principal that submitted it
+  std::string model_name;                      // as people call it
+  std::string request = "{}";                  // JSON: opaque here
+  int priority = 0;                            // of its owner's jobs the highest is started first
+  double weight = 1;                           // of its owner, when devices are shared
+  std::optional<std::string> idempotency_key;  // the same key of the same owner gives the same job
+};
+
+struct ServedJob {
+  ServedJobId id = 0;
+  std::string uuid, owner, model_name, request;
+  int priority = 0;
+  double weight = 1;
+  JobState state = JobState::kQueued;
+  std::string message;       // why it waits, or how it failed
+  std::string device_class;  // of the devices that may measure for it; "" until its search begins
+  std::string report;        // JSON, once it is done
+  std::optional<JobId> job;  // of its search
+  int crashes = 0;           // of its searcher
+  int64_t created_ms = 0, started_ms = 0, ended_ms = 0;  // 0: not yet
+};
+
+struct ServedJobQuery {
+  std::optional<JobState> state;
+  std::string owner;       // "": anybody's
+  ServedJobId before = 0;  // 0: from the newest
+  int limit = 100;
+};
+
 /// How many of a job's trials for searching are in each state, and how those that ended ended.
 struct JobProgress {
   int64_t states[kTrialStates] = {};
@@ -145,6 +185,21 @@ struct JobProgress {
 enum class Purpose : uint8_t {
   kSearch,   // the candidate's first measurement
   kConfirm,  // another one of a winner: see Store::confirm
+};
+
+/// A trial as people look at it.
+struct TrialRow {
+  TrialId id = 0;
+  WorkloadId workload = 0;
+  Purpose purpose = Purpose::kSearch;
+  TrialState state = TrialState::kPending;
+  std::optional<Outcome> outcome;
+  double predicted = 0;
+  std::optional<double> seconds, relative_error;  // of the measurement, if there is one
+  int attempts = 0;
+  std::string worker;  // of the last lease
+  std::string error;
+  int64_t created_ms = 0, ended_ms = 0;
 };
 
 /// A candidate to measure. `program` is the structural hash of the scheduled program: two traces that give
@@ -238,7 +293,51 @@ struct Measurement {
   double relative_error = 0;
   std::string compiler, revision;
   int64_t recorded_ms = 0;
+  std::optional<int64_t> imported_ms;  // of one that was made elsewhere: when it became known here
   bool confirmed = false, suspect = false;
+
+  int64_t known_ms() const { return imported_ms.value_or(recorded_ms); }
+};
+
+/// A second, interleaved measurement of a winner.
+struct Confirmation {
+  std::vector<float> samples;
+  int64_t recorded_ms = 0;
+};
+
+/// A measurement of another database: its ids are this one's, the summary is computed.
+struct Adopted {
+  Measurement measurement;
+  std::vector<Confirmation> confirmations;
+};
+
+struct AdoptedModel {
+  std::string name, digest;
+  int64_t added_ms = 0;
+  TargetId target = 0;
+  std::vector<ModelTask> tasks;
+};
+
+/// What another tuner says it measured, in its own words: never compared with what was measured here.
+struct ForeignRecord {
+  std::string digest;        // of all it says
+  std::string format;        // "autotvm" or "metaschedule"
+  std::string workload;      // its name there
+  std::string workload_key;  // what tells it from others of that name there, besides its arguments
+  std::string arguments, target, schedule;  // as there; JSON, or the target's text
+  std::optional<double> seconds;            // the mean of n samples; nothing: the candidate failed
+  int64_t n = 0;
+  std::optional<int64_t> measured_ms;
+};
+
+/// One run of a whole model, as it was shipped, with the interval of 95%.
+struct ModelLatency {
+  std::string model_digest;  // of the model's tasks
+  TargetId target = 0;
+  int threads = 1;
+  double seconds = 0, low = 0, high = 0;
+  int64_t n = 0;
+  int64_t recorded_ms = 0;
 };
 
 /// What a choice over a whole model holds for.

@@ -256,10 +256,86 @@ CREATE TABLE machine(
 CREATE INDEX machine_latest ON machine(target, measured_ms);
 )sql";
 
+// A served job is what was asked for; `job` is its search's. Events are the outbox of the event stream.
+constexpr char kServedJobs[] = R"sql(
+CREATE TABLE served_job(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  uuid TEXT NOT NULL UNIQUE,
+  owner TEXT NOT NULL,
+  model_name TEXT NOT NULL,
+  request TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  weight REAL NOT NULL CHECK(weight > 0),
+  state TEXT NOT NULL CHECK(state IN ('queued', 'running', 'stopped', 'done', 'failed', 'cancelled')),
+  message TEXT NOT NULL DEFAULT '',
+  device_class TEXT NOT NULL DEFAULT '',
+  report TEXT NOT NULL DEFAULT '',
+  job INTEGER UNIQUE REFERENCES job,
+  crashes INTEGER NOT NULL DEFAULT 0,
+  idempotency_key TEXT,
+  created_ms INTEGER NOT NULL,
+  started_ms INTEGER NOT NULL DEFAULT 0,
+  ended_ms INTEGER NOT NULL DEFAULT 0,
+  UNIQUE(owner, idempotency_key)
+) STRICT;
+CREATE INDEX served_job_open ON served_job(state, owner) WHERE state IN ('queued', 'running', 'stopped');
+CREATE TRIGGER served_job_is_final BEFORE UPDATE OF state ON served_job
+  WHEN OLD.state IN ('done', 'failed', 'cancelled')
+  BEGIN SELECT RAISE(ABORT, 'a finished job never changes'); END;
+ALTER TABLE event ADD COLUMN served_job INTEGER REFERENCES served_job;
+CREATE INDEX event_of_served_job ON event(served_job, id) WHERE served_job IS NOT NULL;
+)sql";
+
+// Records of other tuners are kept apart: what they measured is not what our candidates are. `seconds` is
+// null where the candidate failed. `imported_ms` is when a measurement made elsewhere became known here.
+constexpr char kExchange[] = R"sql(
+ALTER TABLE measurement ADD COLUMN imported_ms INTEGER;
+
+DROP INDEX measurement_rank;
+DROP INDEX measurement_best;
+CREATE INDEX measurement_rank ON measurement(workload, target, confirmed, threads, seconds, relative_error)
+  WHERE suspect = 0;
+CREATE INDEX measurement_best ON measurement(
+    workload, target, confirmed, device, threads, seconds, relative_error, candidate) WHERE suspect = 0;
+CREATE INDEX measurement_history ON measurement(workload, target) WHERE suspect = 0;
+
+CREATE TABLE foreign_record(
+  id INTEGER PRIMARY KEY,
+  digest TEXT NOT NULL UNIQUE,
+  format TEXT NOT NULL CHECK(format IN ('autotvm', 'metaschedule')),
+  workload TEXT NOT NULL,
+  workload_key TEXT NOT NULL,
+  arguments TEXT NOT NULL,
+  target TEXT NOT NULL,
+  schedule TEXT NOT NULL,
+  seconds REAL CHECK(seconds > 0),
+  n INTEGER NOT NULL,
+  measured_ms INTEGER,
+  imported_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX foreign_record_rank ON foreign_record(workload, target, seconds);
+
+CREATE TABLE model_latency(
+  id INTEGER PRIMARY KEY,
+  model_digest TEXT NOT NULL,
+  target INTEGER NOT NULL REFERENCES target,
+  threads INTEGER NOT NULL,
+  seconds REAL NOT NULL CHECK(seconds > 0),
+  low REAL NOT NULL,
+  high REAL NOT NULL,
+  n INTEGER NOT NULL CHECK(n > 0),
+  recorded_ms INTEGER NOT NULL,
+  CHECK(low <= seconds AND seconds <= high)
+) STRICT;
+CREATE INDEX model_latency_latest ON model_latency(model_digest, target, threads, id);
+)sql";
+
 constexpr Migration kMigrations[] = {
     {"the first schema", kFirstSchema},
     {"choices over whole models", kChoices},
     {"numbers of machines", kMachines},
+    {"jobs that a tracker owns", kServedJobs},
+    {"exchange with other databases, latencies of models, indexes for a million trials", kExchange},
 };
 
 int64_t pragma(Database& database, const char* sql) {
@@ -300,9 +376,9 @@ void require_version(Database& database, int version, Access access) {
   if (found > version) fail_newer(database, found, version);
   if (access == Access::kReadOnly && found < version)
     fail(
-        "database {} has schema version {}, older than version {} of this program; `tune` with this program "
-        "migrates "
-        "it",
+        "database {0} has schema version {1}, older than version {2} of this program; `tune db migrate --db "
+        "{0}` "
+        "brings it up",
         database.path(), found, version);
 }
 

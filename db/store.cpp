@@ -4,6 +4,7 @@
 
 #include "core/support/error.h"
 #include "core/support/user_folder.h"
+#include "db/backup.h"
 #include "db/schema.h"
 
 namespace lathe::db {
@@ -85,16 +86,7 @@ Store::Store(Store&&) noexcept = default;
 
 Transaction Store::begin() { return database_->transaction(); }
 
-std::vector<std::string> Store::problems() {
-  std::vector<std::string> problems;
-  for (Query row = database_->query("PRAGMA integrity_check"); row.step();)
-    if (std::string line = row.text(); line != "ok") problems.push_back(line);
-  for (Query row = database_->query("PRAGMA foreign_key_check"); row.step();) {
-    std::string table = row.text();
-    problems.push_back(fmt::format("row {} of table {} refers to nothing", row.integer(), table));
-  }
-  return problems;
-}
+std::vector<std::string> Store::problems() { return problems_of(*database_); }
 
 TargetId Store::add_target(const Target& target) {
   return returned_id(
@@ -219,6 +211,21 @@ std::vector<ModelTask> Store::model_tasks(ModelId model, TargetId target) {
   return tasks;
 }
 
+std::string Store::model_digest(ModelId id) {
+  return the_row(database_->query("SELECT digest FROM model WHERE id = ?", {id}), "model", id).text();
+}
+
+std::vector<WorkloadId> Store::measured_workloads(TargetId target) {
+  std::vector<WorkloadId> workloads;
+  for (Query row =
+           database_->query("SELECT id FROM workload WHERE EXISTS(SELECT 1 FROM measurement "
+                            "WHERE workload = workload.id AND target = ? AND suspect = 0) ORDER BY id",
+                            {target});
+       row.step();)
+    workloads.push_back(row.integer());
+  return workloads;
+}
+
 void Store::add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest) {
   database_->run(
       "INSERT INTO artifact(candidate, compiler, digest, used_ms) VALUES(?, ?, ?, ?) "
@@ -264,10 +271,12 @@ int64_t Store::add_event(std::optional<JobId> job, const std::string& kind, cons
 std::vector<Event> Store::events_after(int64_t id, int limit) {
   std::vector<Event> events;
   for (Query row = database_->query(
-           "SELECT id, job, kind, body, created_ms FROM event WHERE id > ? ORDER BY id LIMIT ?", {id, limit});
+           "SELECT id, job, served_job, kind, body, created_ms FROM event WHERE id > ? ORDER BY id LIMIT ?",
+           {id, limit});
        row.step();)
     events.push_back({.id = row.integer(),
                       .job = row.maybe_integer(),
+                      .served_job = row.maybe_integer(),
                       .kind = row.text(),
                       .body = row.text(),
                       .created_ms = row.integer()});

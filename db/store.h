@@ -60,6 +60,12 @@ struct Coverage {
   std::optional<Best> best;
 };
 
+/// A candidate that was measured on two devices with the same threads.
+struct MeasuredTwice {
+  int threads = 1;
+  double first_seconds = 0, second_seconds = 0;
+};
+
 struct CostModelRecord {
   std::optional<JobId> job;
   TargetId target = 0;
@@ -72,6 +78,7 @@ struct CostModelRecord {
 struct Event {
   int64_t id = 0;
   std::optional<JobId> job;
+  std::optional<ServedJobId> served_job;
   std::string kind, body;
   int64_t created_ms = 0;
 };
@@ -87,7 +94,7 @@ class Store {
   /// Groups what follows; see the top of this file. Nested calls are part of the outer one.
   Transaction begin();
 
-  /// What `PRAGMA integrity_check` and the foreign keys say; empty when all is well. Reads the whole file.
+  /// problems_of the database (backup.h).
   std::vector<std::string> problems();
 
   // ---- Catalogue: each call finds the row or adds it. ----
@@ -112,6 +119,9 @@ class Store {
   std::vector<std::pair<DeviceId, Device>> devices();
   std::vector<std::string> model_names();
   std::vector<ModelTask> model_tasks(ModelId model, TargetId target);
+  std::string model_digest(ModelId id);
+  /// Those with a result for the target that is not suspect.
+  std::vector<WorkloadId> measured_workloads(TargetId target);
 
   // ---- Jobs ----
   /// Creates a queued job with its tasks; a known idempotency key gives the job made with it.
@@ -126,6 +136,30 @@ class Store {
   /// Keeps what the search needs to go on after a crash.
   void checkpoint_task(JobId id, WorkloadId workload, int round, const std::string& checkpoint);
   void add_job_seconds(JobId id, double seconds);
+
+  // ---- Jobs that a tracker owns (store_served.cpp) ----
+  /// Queued; or the one that the owner made with this idempotency key, as it is now.
+  ServedJob add_served_job(const NewServedJob& job);
+  std::optional<ServedJob> find_served_job(const std::string& uuid);  // or a unique beginning of one
+  ServedJob served_job(ServedJobId id);
+  std::vector<ServedJob> served_jobs(const ServedJobQuery& query);  // newest first
+  std::optional<ServedJob> served_job_of(JobId search);
+  std::vector<std::pair<JobState, int64_t>> count_served_jobs();  // of each state that there are
+  int64_t count_open_served_jobs(const std::string& owner);       // queued, running or stopped
+  /// False, and nothing changes, when its state is final. Ends its search's job alike when the state is.
+  bool set_served_state(ServedJobId id, JobState state, const std::string& message = "");
+  void set_served_device_class(ServedJobId id, const std::string& device_class);
+  void set_served_report(ServedJobId id, const std::string& report);
+  void set_served_search(ServedJobId id, JobId search);
+  /// One more crash of its searcher; returns how many there were.
+  int count_served_crash(ServedJobId id);
+  int64_t add_served_event(ServedJobId id, const std::string& kind, const std::string& body);
+  /// Of one served job, or of all (0), after an event, oldest first.
+  std::vector<Event> served_events_after(ServedJobId id, int64_t after, int limit);
+  /// The last one of a kind that was told about a served job.
+  std::optional<Event> last_served_event(ServedJobId id, const std::string& kind);
+  int64_t last_event();                                                   // 0: none
+  std::vector<TrialRow> trial_rows(JobId job, TrialId after, int limit);  // in order of id
 
   // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING; CANCELLED from either.
   // ---- Policy (who gets what, how many attempts) is the tracker's; that no final state changes and nothing
@@ -165,7 +199,32 @@ class Store {
   std::vector<Measurement> top(const BestQuery& query, int limit);
   /// Everything measured for (workload, target), oldest first: training data and warm starts.
   std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000);
+  /// The last `limit` of them.
+  std::vector<Measurement> latest(WorkloadId workload, TargetId target, int limit);
+  /// What a measurement's `seconds` are the median of.
+  std::vector<float> ranking_samples(MeasurementId id);
   std::vector<Coverage> coverage(ModelId model, BestQuery query);
+  std::vector<MeasuredTwice> measured_on_both(WorkloadId workload, TargetId target, DeviceId first,
+                                              DeviceId second);
+
+  // ---- What was measured elsewhere (pack.h, foreign.h). Known rows stay as they are. ----
+  /// The id, and whether it is new.
+  std::pair<DeviceId, bool> adopt_device(const Device& device);
+  /// False when the model's tasks for the target are known.
+  bool adopt_model(const AdoptedModel& model);
+  /// False when the candidate has a measurement on the device with these threads.
+  bool adopt(const Adopted& adopted);
+  /// False when it is known.
+  bool add_foreign(const ForeignRecord& record);
+  /// Of a workload's name there, or of all ("").
+  std::vector<ForeignRecord> foreign_records(const std::string& workload, int limit);
+
+  // ---- Whole models ----
+  /// The time is the store's.
+  void add_model_latency(const ModelLatency& latency);
+  /// The latest.
+  std::optional<ModelLatency> find_model_latency(const std::string& model_digest, TargetId target,
+                                                 int threads);
 
   // ---- Choices over whole models ----
   /// Replaces what was chosen for the key before; the time is the store's.
@@ -184,12 +243,14 @@ class Store {
   std::vector<Event> events_after(int64_t id, int limit);
 
   Database& database() { return *database_; }
+  int64_t now_ms() const { return now_ms_(); }
 
  private:
   CandidateId add_candidate(TargetId target, const NewTrial& trial);
   Recorded record_one(const TrialResult& result);
   void add_measurement(TrialId trial, const TrialResult& result);
   void end_trial(TrialId trial, TrialState state, const TrialResult& result);
+  void add_confirmation(MeasurementId id, const Confirmation& confirmation);
   std::optional<Measurement> best_on(BestQuery query);
 
   std::unique_ptr<Database> database_;

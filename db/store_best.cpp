@@ -1,6 +1,7 @@
 // Measurements: what is best, and how well a model is covered.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
@@ -13,12 +14,15 @@ namespace {
 constexpr std::string_view kRungNames[] = {"this device", "this target, another device",
                                            "a compatible target"};
 
-constexpr std::string_view kSelectMeasurement =
-    "SELECT m.id, m.workload, m.target, m.device, m.threads, m.seconds, m.median, m.p25, m.min, m.mad, "
-    "m.samples, "
-    "candidate.trace, candidate.program, m.relative_error, m.compiler, m.revision, m.recorded_ms, "
-    "m.confirmed, "
-    "m.suspect FROM measurement m JOIN candidate ON candidate.id = m.candidate ";
+/// `index`: "INDEXED BY NAME", or "".
+std::string select_measurement(std::string_view index = "") {
+  return fmt::format(
+      "SELECT m.id, m.workload, m.target, m.device, m.threads, m.seconds, m.median, m.p25, m.min, m.mad, "
+      "m.samples, candidate.trace, candidate.program, m.relative_error, m.compiler, m.revision, "
+      "m.recorded_ms, m.imported_ms, m.confirmed, m.suspect FROM measurement m {} "
+      "JOIN candidate ON candidate.id = m.candidate ",
+      index);
+}
 
 Measurement read_measurement(Query& row) {
   return Measurement{
@@ -36,24 +40,60 @@ Measurement read_measurement(Query& row) {
       .compiler = row.text(),
       .revision = row.text(),
       .recorded_ms = row.integer(),
+      .imported_ms = row.maybe_integer(),
       .confirmed = row.boolean(),
       .suspect = row.boolean()};
 }
 
-/// The fastest first. The conditions are spelled out (no "? = 0 OR ...") so that the partial indexes serve
-/// them.
-std::vector<Measurement> fastest(Database& database, const BestQuery& query, bool confirmed, int limit) {
+/// The least number of threads above `above` with a result on the rung.
+std::optional<int64_t> next_threads(Database& database, const BestQuery& query, bool confirmed,
+                                    int64_t above) {
+  Query row = query.device
+                  ? database.query(
+                        "SELECT min(threads) FROM measurement INDEXED BY measurement_best WHERE workload = ? "
+                        "AND target = ? AND confirmed = ? AND device = ? AND threads > ? AND suspect = 0",
+                        {query.workload, query.target, confirmed, *query.device, above})
+                  : database.query(
+                        "SELECT min(threads) FROM measurement INDEXED BY measurement_rank WHERE workload = ? "
+                        "AND target = ? AND confirmed = ? AND threads > ? AND suspect = 0",
+                        {query.workload, query.target, confirmed, above});
+  CHECK(row.step());
+  return row.maybe_integer();
+}
+
+void keep_fastest(std::vector<Measurement>& found, int limit) {
+  std::sort(found.begin(), found.end(), [](const Measurement& a, const Measurement& b) {
+    return std::pair(a.seconds, a.id) < std::pair(b.seconds, b.id);
+  });
+  if (found.size() > static_cast<size_t>(limit)) found.resize(static_cast<size_t>(limit));
+}
+
+/// The fastest first, read off an index in their order for each number of threads: among a million results no
+/// more than the answer is looked at. The index is named, for without statistics SQLite takes the one that
+/// covers most.
+std::vector<Measurement> fastest(Database& database, BestQuery query, bool confirmed, int limit) {
+  std::vector<Measurement> found;
+  if (query.threads == 0) {
+    for (auto threads = next_threads(database, query, confirmed, 0); threads;
+         threads = next_threads(database, query, confirmed, *threads)) {
+      query.threads = static_cast<int>(*threads);
+      for (Measurement& each : fastest(database, query, confirmed, limit)) found.push_back(std::move(each));
+    }
+    keep_fastest(found, limit);
+    return found;
+  }
+  std::string_view index = query.device ? "INDEXED BY measurement_best" : "INDEXED BY measurement_rank";
+  // The conditions are spelled out (no "? = 0 OR ...") so that the indexes serve them.
   std::string sql =
-      fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0", kSelectMeasurement);
+      fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 AND m.confirmed = {:d}",
+                  select_measurement(index), confirmed);
   std::vector<Value> values = {query.workload, query.target};
-  if (confirmed) sql += " AND m.confirmed = 1";
   if (query.device) sql += " AND m.device = ?", values.emplace_back(*query.device);
-  if (query.threads) sql += " AND m.threads = ?", values.emplace_back(query.threads);
+  sql += " AND m.threads = ?", values.emplace_back(query.threads);
   if (std::isfinite(query.max_relative_error))
     sql += " AND m.relative_error <= ?", values.emplace_back(query.max_relative_error);
   sql += " ORDER BY m.seconds, m.id LIMIT ?";
   values.emplace_back(limit);
-  std::vector<Measurement> found;
   for (Query row = database.query(sql, values); row.step();) found.push_back(read_measurement(row));
   return found;
 }
@@ -114,18 +154,70 @@ std::optional<Best> Store::best(const BestQuery& query) {
 }
 
 std::vector<Measurement> Store::top(const BestQuery& query, int limit) {
-  return fastest(*database_, query, false, limit);
+  std::vector<Measurement> found = fastest(*database_, query, true, limit);
+  for (Measurement& each : fastest(*database_, query, false, limit)) found.push_back(std::move(each));
+  keep_fastest(found, limit);
+  return found;
 }
 
 std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, int limit) {
   std::vector<Measurement> found;
   for (Query row = database_->query(
            fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id LIMIT ?",
-                       kSelectMeasurement),
+                       select_measurement("INDEXED BY measurement_history")),
            {workload, target, limit});
        row.step();)
     found.push_back(read_measurement(row));
   return found;
+}
+
+std::vector<Measurement> Store::latest(WorkloadId workload, TargetId target, int limit) {
+  std::vector<Measurement> found;
+  for (Query row = database_->query(
+           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id DESC LIMIT ?",
+                       select_measurement("INDEXED BY measurement_history")),
+           {workload, target, limit});
+       row.step();)
+    found.push_back(read_measurement(row));
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+std::vector<float> Store::ranking_samples(MeasurementId id) {
+  std::vector<float> all;
+  for (Query row = database_->query("SELECT samples FROM confirmation WHERE measurement = ?1 UNION ALL "
+                                    "SELECT samples FROM measurement WHERE id = ?1 AND confirmed = 0",
+                                    {id});
+       row.step();) {
+    const std::vector<float> samples = row.floats();
+    all.insert(all.end(), samples.begin(), samples.end());
+  }
+  return all;
+}
+
+std::vector<MeasuredTwice> Store::measured_on_both(WorkloadId workload, TargetId target, DeviceId first,
+                                                   DeviceId second) {
+  // Each read is one range of an index that covers it; a join in SQL would look up rows one by one.
+  const auto on = [&](DeviceId device) {
+    return database_->query(
+        "SELECT candidate, threads, seconds FROM measurement INDEXED BY measurement_best "
+        "WHERE workload = ? AND target = ? AND confirmed IN (0, 1) AND device = ? AND suspect = 0",
+        {workload, target, device});
+  };
+  std::map<std::pair<CandidateId, int64_t>, double> known;
+  for (Query row = on(first); row.step();) {
+    const CandidateId candidate = row.integer();
+    const int64_t threads = row.integer();
+    known[{candidate, threads}] = row.real();
+  }
+  std::vector<MeasuredTwice> pairs;
+  for (Query row = on(second); row.step();) {
+    const CandidateId candidate = row.integer();
+    const int64_t threads = row.integer();
+    if (const auto found = known.find({candidate, threads}); found != known.end())
+      pairs.push_back({static_cast<int>(threads), found->second, row.real()});
+  }
+  return pairs;
 }
 
 std::vector<Coverage> Store::coverage(ModelId model, BestQuery query) {
@@ -134,7 +226,8 @@ std::vector<Coverage> Store::coverage(ModelId model, BestQuery query) {
     query.workload = task.workload;
     Query counts = database_->query(
         "SELECT (SELECT flops FROM workload WHERE id = ?1), "
-        "(SELECT count(*) FROM measurement WHERE workload = ?1 AND target = ?2 AND suspect = 0)",
+        "(SELECT count(*) FROM measurement INDEXED BY measurement_history "
+        "WHERE workload = ?1 AND target = ?2 AND suspect = 0)",
         {task.workload, query.target});
     CHECK(counts.step());
     tasks.push_back(
@@ -149,9 +242,9 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
   if (task == choice.tasks.end()) return std::nullopt;
   auto alone = best(query);
   if (!alone || alone->measurement.id == task->measurement ||
-      alone->measurement.recorded_ms > choice.chosen_ms)
+      alone->measurement.known_ms() > choice.chosen_ms)
     return std::nullopt;
-  Query row = database_->query(fmt::format("{}WHERE m.id = ?", kSelectMeasurement), {task->measurement});
+  Query row = database_->query(fmt::format("{}WHERE m.id = ?", select_measurement()), {task->measurement});
   if (!row.step()) return std::nullopt;
   Measurement found = read_measurement(row);
   if (found.suspect || found.relative_error > query.max_relative_error) return std::nullopt;
@@ -159,9 +252,14 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
 }
 
 void Store::confirm(MeasurementId id, std::span<const float> samples) {
-  Summary summary = summarize(samples);
   Transaction transaction = begin();
-  std::vector<float> all(samples.begin(), samples.end());
+  add_confirmation(id, {{samples.begin(), samples.end()}, now_ms_()});
+  transaction.commit();
+}
+
+void Store::add_confirmation(MeasurementId id, const Confirmation& confirmation) {
+  const Summary summary = summarize(confirmation.samples);
+  std::vector<float> all = confirmation.samples;
   for (Query row = database_->query("SELECT samples FROM confirmation WHERE measurement = ?", {id});
        row.step();) {
     std::vector<float> earlier = row.floats();
@@ -170,11 +268,11 @@ void Store::confirm(MeasurementId id, std::span<const float> samples) {
   database_->run(
       "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms) "
       "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
-      {id, summary.median, summary.p25, summary.min, summary.mad, static_cast<int64_t>(samples.size()),
-       as_blob(samples), now_ms_()});
+      {id, summary.median, summary.p25, summary.min, summary.mad,
+       static_cast<int64_t>(confirmation.samples.size()), as_blob(confirmation.samples),
+       confirmation.recorded_ms});
   database_->run("UPDATE measurement SET confirmed = 1, seconds = ? WHERE id = ?",
                  {summarize(all).median, id});
-  transaction.commit();
 }
 
 int64_t Store::set_suspect(WorkerId worker, int64_t since_ms, bool suspect) {

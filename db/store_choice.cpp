@@ -1,8 +1,33 @@
-// Choices over whole models.
+// Whole models: how long they take, and choices over them.
 
 #include "db/store.h"
 
 namespace lathe::db {
+
+void Store::add_model_latency(const ModelLatency& latency) {
+  database_->run(
+      "INSERT INTO model_latency(model_digest, target, threads, seconds, low, high, n, recorded_ms) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+      {latency.model_digest, latency.target, latency.threads, latency.seconds, latency.low, latency.high,
+       latency.n, now_ms_()});
+}
+
+std::optional<ModelLatency> Store::find_model_latency(const std::string& model_digest, TargetId target,
+                                                      int threads) {
+  Query row = database_->query(
+      "SELECT seconds, low, high, n, recorded_ms FROM model_latency "
+      "WHERE model_digest = ? AND target = ? AND threads = ? ORDER BY id DESC LIMIT 1",
+      {model_digest, target, threads});
+  if (!row.step()) return std::nullopt;
+  return ModelLatency{.model_digest = model_digest,
+                      .target = target,
+                      .threads = threads,
+                      .seconds = row.real(),
+                      .low = row.real(),
+                      .high = row.real(),
+                      .n = row.integer(),
+                      .recorded_ms = row.integer()};
+}
 
 void Store::set_choice(const Choice& choice) {
   const ChoiceKey& key = choice.key;

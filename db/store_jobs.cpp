@@ -1,30 +1,10 @@
 // Jobs and their tasks.
-#include <sys/random.h>
-
 #include "core/support/error.h"
 #include "db/store.h"
 
 namespace lathe::db {
 
 namespace {
-
-/// A random (version 4) UUID.
-std::string new_uuid() {
-  uint8_t bytes[16];
-  CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
-  bytes[6] = (bytes[6] & 0x0f) | 0x40;
-  bytes[8] = (bytes[8] & 0x3f) | 0x80;
-  std::string text;
-  for (int i = 0; i < 16; ++i)
-    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", bytes[i]);
-  return text;
-}
-
-JobState job_state_named(std::string_view name) {
-  for (int i = 0; i < kJobStates; ++i)
-    if (to_string(static_cast<JobState>(i)) == name) return static_cast<JobState>(i);
-  fail("the database has a job in state `{}`, unknown to this program", name);
-}
 
 constexpr std::string_view kSelectJob =
     "SELECT job.id, uuid, kind, state, model, coalesce(model.name, ''), target, target.name, threads, "
@@ -65,8 +45,8 @@ JobId Store::create_job(const NewJob& job) {
       "INSERT INTO job(uuid, kind, state, model, target, threads, trial_budget, second_budget, seed, "
       "options, "
       "idempotency_key, created_ms, updated_ms) VALUES(?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      {new_uuid(), job.kind, job.model, job.target, job.threads, job.trial_budget, job.second_budget,
-       job.seed, job.options, job.idempotency_key, now, now});
+      {job.uuid.empty() ? new_uuid() : job.uuid, job.kind, job.model, job.target, job.threads,
+       job.trial_budget, job.second_budget, job.seed, job.options, job.idempotency_key, now, now});
   JobId id = database_->last_insert_id();
   int position = 0;
   for (const NewJob::Task& task : job.tasks)

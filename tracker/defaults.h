@@ -11,6 +11,7 @@ using std::chrono::milliseconds;
 
 inline constexpr const char* kTrackerEndpoint = "tcp://127.0.0.1:9190";
 inline constexpr uint16_t kTrackerPort = 9190;
+inline constexpr uint16_t kHttpPort = 9191;
 
 // Liveness. A worker is lost after kMissedHeartbeats periods of silence; its leases are then handed out
 // again.

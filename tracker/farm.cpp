@@ -43,7 +43,7 @@ Farm::Farm(JournalState state, Time now, uint64_t store_bytes)
                              .sent = now,
                              .deadline = now + std::min(kSilence + kHeartbeat, kLeaseLimit)};
     } else if (trial.grants.empty()) {
-      pending_[platform_of(trial.spec->target)].push_back(trial.id);
+      queue(trial);
     } else {
       retries_.push_back(trial.id);
     }
@@ -79,8 +79,40 @@ void Farm::submit(const Submit& event) {
     const TrialId id = submission.trial;
     trials_[id] = {.id = id, .spec = submission.spec, .pending_since = now_};
     open_[submission.spec->job]++;
-    pending_[platform_of(submission.spec->target)].push_back(id);
+    queue(trials_[id]);
   }
+}
+
+Farm::Lane Farm::lane_of(const TrialSpec& spec) {
+  return {platform_of(spec.target), spec.device_class, spec.owner};
+}
+
+bool Farm::runs(const Worker& worker, const Lane& lane) {
+  return worker.runs(lane.platform) &&
+         (lane.device_class.empty() || lane.device_class == worker.device_class);
+}
+
+/// An owner who had nothing waiting has saved nothing up meanwhile.
+void Farm::queue(const Trial& trial) {
+  const TrialSpec& spec = *trial.spec;
+  std::optional<double> least;
+  bool waits = false;
+  for (const auto& [lane, trials] : pending_) {
+    const double others = shares_[lane.owner].virtual_ms;
+    least = least ? std::min(*least, others) : others;
+    waits |= lane.owner == spec.owner;
+  }
+  Share& share = shares_[spec.owner];
+  share.weight = spec.weight;
+  if (!waits && least) share.virtual_ms = std::max(share.virtual_ms, *least);
+  pending_[lane_of(spec)].push_back(trial.id);
+}
+
+/// A lease has ended: its owner has had the device for so long. Whoever builds is no device.
+void Farm::charge(const LeaseState& lease) {
+  if (lease.peer.empty() || lease.part == wire::Part::kBuild) return;
+  Share& share = shares_[trials_.at(lease.trial).spec->owner];
+  share.virtual_ms += static_cast<double>(std::max<int64_t>(1, (now_ - lease.sent).count())) / share.weight;
 }
 
 void Farm::cancel(JobId job) {
@@ -98,11 +130,11 @@ void Farm::cancel(JobId job) {
 
 /// What the worker may do about the trial now.
 std::optional<wire::Part> Farm::part_for(const Worker& worker, const Trial& trial) const {
-  const std::string platform = platform_of(trial.spec->target);
-  const bool runs = worker.runs(platform);
+  const Lane lane = lane_of(*trial.spec);
+  const bool runs = this->runs(worker, lane);
   if (runs && !worker.runner_only) return wire::Part::kWhole;
   if (is_built(trial)) return runs ? std::optional(wire::Part::kRun) : std::nullopt;
-  if (worker.builds_for(platform) && wants_builds(platform)) return wire::Part::kBuild;
+  if (worker.builds_for(lane.platform) && wants_builds(lane)) return wire::Part::kBuild;
   return std::nullopt;
 }
 
@@ -120,7 +152,7 @@ bool Farm::suits(const Trial& trial, const Worker& worker) const {
                                            [&](const auto& entry) { return preferred(entry.second); });
 }
 
-std::optional<Farm::Offer> Farm::take_pending(const Worker& worker) {
+std::optional<Farm::Offer> Farm::take_retry(const Worker& worker) {
   for (auto it = retries_.begin(); it != retries_.end();) {
     const auto trial = trials_.find(*it);
     if (trial == trials_.end() || trial->second.lease != 0) {  // closed meanwhile by a late result
@@ -133,28 +165,39 @@ std::optional<Farm::Offer> Farm::take_pending(const Worker& worker) {
       ++it;
     }
   }
-  // First what others wait for; they want no more than they can take.
-  if (const std::optional<Offer> offer = take_unbuilt(worker)) return offer;
-  const wire::Part part = worker.runner_only ? wire::Part::kRun : wire::Part::kWhole;
-  for (const std::string& platform : worker.platforms) {
-    if (const TrialId id = take_ready(platform)) return Offer{id, part};
-    if (worker.runner_only) continue;
-    if (const TrialId id = pop(pending_, platform)) return Offer{id, part};
-  }
   return std::nullopt;
 }
 
-/// The next of the queue that is still open, or 0.
-TrialId Farm::pop(std::map<std::string, std::deque<TrialId>>& queues, const std::string& platform) {
-  const auto queue = queues.find(platform);
-  if (queue == queues.end()) return 0;
-  while (!queue->second.empty()) {
-    const TrialId id = queue->second.front();
-    queue->second.pop_front();
-    if (trials_.contains(id)) return id;
+std::optional<Farm::Offer> Farm::take_pending(const Worker& worker) {
+  if (const std::optional<Offer> offer = take_retry(worker)) return offer;
+  // First what others wait for; they want no more than they can take.
+  if (const std::optional<Offer> offer = take_unbuilt(worker)) return offer;
+  const wire::Part part = worker.runner_only ? wire::Part::kRun : wire::Part::kWhole;
+  if (const TrialId id = take_ready(worker)) return Offer{id, part};
+  if (worker.runner_only) return std::nullopt;
+  if (const TrialId id = pop(pending_, [&](const Lane& lane) { return runs(worker, lane); }))
+    return Offer{id, part};
+  return std::nullopt;
+}
+
+/// Of the lanes that fit, the next open trial of the owner who has had the least; or 0.
+TrialId Farm::pop(Queues& queues, const std::function<bool(const Lane&)>& fits) {
+  for (;;) {
+    auto best = queues.end();
+    for (auto it = queues.begin(); it != queues.end(); ++it)
+      if (fits(it->first) && (best == queues.end() ||
+                              shares_[it->first.owner].virtual_ms < shares_[best->first.owner].virtual_ms))
+        best = it;
+    if (best == queues.end()) return 0;
+    std::deque<TrialId>& trials = best->second;
+    TrialId id = 0;
+    while (!trials.empty() && id == 0) {
+      if (trials_.contains(trials.front())) id = trials.front();
+      trials.pop_front();
+    }
+    if (trials.empty()) queues.erase(best);
+    if (id != 0) return id;
   }
-  queues.erase(queue);
-  return 0;
 }
 
 void Farm::assign() {
@@ -187,7 +230,7 @@ void Farm::grant(Trial& trial, const Peer& peer, wire::Part part) {
                  .sent = now_,
                  .deadline = now_ + kLeaseLimit,
                  .part = part};
-  if (part == wire::Part::kBuild) building_[platform_of(trial.spec->target)]++;
+  if (part == wire::Part::kBuild) building_[lane_of(*trial.spec)]++;
   effects_->records.push_back(Leased{trial.id, trial.grants.back(), worker.device});
   send_lease(trial, id);
 }
@@ -232,7 +275,8 @@ void Farm::take_back(LeaseId id) {
   Trial& trial = trials_.at(lease->second.trial);
   CHECK(trial.lease == id && trial.grants.back().lease == id, "trial {} has lost its lease", trial.id);
   trial.lease = 0;
-  if (lease->second.part == wire::Part::kBuild) building_[platform_of(trial.spec->target)]--;
+  charge(lease->second);
+  if (lease->second.part == wire::Part::kBuild) building_[lane_of(*trial.spec)]--;
   if (const auto worker = workers_.find(lease->second.peer); worker != workers_.end())
     worker->second.leases.erase(id);
   fetches_.erase(id);

@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -97,7 +98,7 @@ struct Effects {
 };
 
 struct WorkerStatus {
-  std::string name, device;
+  std::string name, device, device_class;
   std::vector<std::string> backends;
   uint32_t slots = 0;
   uint32_t leases = 0;
@@ -136,7 +137,7 @@ class Farm {
     std::optional<Build> build;  // made for runners
   };
   struct Worker {
-    std::string name, device, key, revision;
+    std::string name, device, device_class, key, revision;
     std::vector<std::string> backends, platforms;  // platforms: each backend alone and with the architecture
     std::vector<std::string> builds;               // platforms that it builds for others
     bool runner_only = false;
@@ -150,6 +151,17 @@ class Farm {
     bool builds_for(const std::string& platform) const {
       return std::find(builds.begin(), builds.end(), platform) != builds.end();
     }
+  };
+  /// Trials that may go to the same workers on behalf of the same owner.
+  struct Lane {
+    std::string platform, device_class, owner;
+    auto operator<=>(const Lane&) const = default;
+  };
+  using Queues = std::map<Lane, std::deque<TrialId>>;
+  /// What an owner has had of the devices: fair queueing by virtual time, which is device-seconds by weight.
+  struct Share {
+    double weight = 1;
+    double virtual_ms = 0;
   };
   struct LeaseState {
     TrialId trial = 0;
@@ -197,7 +209,12 @@ class Farm {
     wire::Part part = wire::Part::kWhole;
   };
   std::optional<Offer> take_pending(const Worker& worker);
-  TrialId pop(std::map<std::string, std::deque<TrialId>>& queues, const std::string& platform);
+  std::optional<Offer> take_retry(const Worker& worker);
+  TrialId pop(Queues& queues, const std::function<bool(const Lane&)>& fits);
+  void queue(const Trial& trial);
+  void charge(const LeaseState& lease);
+  static Lane lane_of(const TrialSpec& spec);
+  static bool runs(const Worker& worker, const Lane& lane);
   std::optional<wire::Part> part_for(const Worker& worker, const Trial& trial) const;
   bool suits(const Trial& trial, const Worker& worker) const;
   void grant(Trial& trial, const Peer& peer, wire::Part part);
@@ -211,10 +228,10 @@ class Farm {
   void remember(LeaseId id);
 
   // farm_builds.cpp: what is built for runners elsewhere.
-  TrialId take_ready(const std::string& platform);
+  TrialId take_ready(const Worker& worker);
   std::optional<Offer> take_unbuilt(const Worker& worker);
   bool recall_build(Trial& trial, const std::string& revision);
-  bool wants_builds(const std::string& platform) const;
+  bool wants_builds(const Lane& lane) const;
   bool is_built(const Trial& trial) const { return trial.build && builds_.holds(*trial.build); }
   void advance(const Peer& peer, LeaseId id);
   void complete(const Peer& peer, LeaseId id);
@@ -243,10 +260,11 @@ class Farm {
   std::deque<std::string> named_;            // in the order they came
   std::set<std::string> suspects_;           // keys that get no more leases; without keys, names
   std::unordered_map<JobId, size_t> open_;
-  std::map<std::string, std::deque<TrialId>> pending_;  // by platform, never tried; may name closed trials
-  std::list<TrialId> retries_;                          // tried before; few, so searched in order
-  std::map<std::string, std::deque<TrialId>> ready_;    // by platform, built for runners; as pending_
-  std::map<std::string, size_t> building_;              // leases of builds, by platform
+  Queues pending_;                       // never tried; may name closed trials
+  Queues ready_;                         // built for runners; as pending_
+  std::map<std::string, Share> shares_;  // by owner
+  std::list<TrialId> retries_;           // tried before; few, so searched in order
+  std::map<Lane, size_t> building_;      // leases of builds
   BuildIndex builds_;
   std::map<LeaseId, Fetch> fetches_;
   std::deque<LeaseId> recent_;  // recorded lately, oldest first

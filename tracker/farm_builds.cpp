@@ -8,30 +8,32 @@ using namespace defaults;
 using Verdict = wire::ResultAck::Verdict;
 
 /// Runners are to find something built whenever they are free, and no more than that is built ahead.
-bool Farm::wants_builds(const std::string& platform) const {
-  size_t slots = 0;
+bool Farm::wants_builds(const Lane& lane) const {
+  size_t slots = 0, ahead = 0;
   for (const auto& [peer, worker] : workers_)
-    if (worker.runner_only && worker.runs(platform)) slots += worker.slots;
-  const auto ready = ready_.find(platform);
-  const auto building = building_.find(platform);
-  return (ready == ready_.end() ? 0 : ready->second.size()) +
-             (building == building_.end() ? 0 : building->second) <
-         slots;
+    if (worker.runner_only && runs(worker, lane)) slots += worker.slots;
+  const auto same_runners = [&](const Lane& other) {
+    return other.platform == lane.platform && other.device_class == lane.device_class;
+  };
+  for (const auto& [other, trials] : ready_)
+    if (same_runners(other)) ahead += trials.size();
+  for (const auto& [other, leases] : building_)
+    if (same_runners(other)) ahead += leases;
+  return ahead < slots;
 }
 
 std::optional<Farm::Offer> Farm::take_unbuilt(const Worker& worker) {
-  for (const std::string& platform : worker.builds) {
-    if (!pending_.contains(platform) || !wants_builds(platform)) continue;
-    if (const TrialId id = pop(pending_, platform)) return Offer{id, wire::Part::kBuild};
-  }
-  return std::nullopt;
+  const TrialId id =
+      pop(pending_, [&](const Lane& lane) { return worker.builds_for(lane.platform) && wants_builds(lane); });
+  return id != 0 ? std::optional(Offer{id, wire::Part::kBuild}) : std::nullopt;
 }
 
 /// The next trial whose build is there, or 0. One whose build had to go meanwhile is to be built again.
-TrialId Farm::take_ready(const std::string& platform) {
-  while (const TrialId id = pop(ready_, platform)) {
-    if (is_built(trials_.at(id))) return id;
-    pending_[platform].push_front(id);
+TrialId Farm::take_ready(const Worker& worker) {
+  while (const TrialId id = pop(ready_, [&](const Lane& lane) { return runs(worker, lane); })) {
+    const Trial& trial = trials_.at(id);
+    if (is_built(trial)) return id;
+    pending_[lane_of(*trial.spec)].push_front(id);
   }
   return 0;
 }
@@ -41,7 +43,7 @@ bool Farm::recall_build(Trial& trial, const std::string& revision) {
   const Build* known = builds_.find(BuildIndex::key_of(*trial.spec, revision));
   if (!known) return false;
   trial.build = *known;
-  ready_[platform_of(trial.spec->target)].push_back(trial.id);
+  ready_[lane_of(*trial.spec)].push_back(trial.id);
   return true;
 }
 
@@ -96,7 +98,7 @@ void Farm::complete(const Peer& peer, LeaseId id) {
   for (auto& [digest, bytes] : fetch.here) effects_->stored.push_back({digest, std::move(bytes)});
   for (std::string& digest : builds_.add(BuildIndex::key_of(*trial.spec, revision), *trial.build))
     effects_->stored.push_back({std::move(digest), std::nullopt});
-  ready_[platform_of(trial.spec->target)].push_back(trial.id);
+  ready_[lane_of(*trial.spec)].push_back(trial.id);
   remember(id);
   send(peer, wire::ResultAck{id, Verdict::kRecorded});
 }

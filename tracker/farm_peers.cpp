@@ -5,6 +5,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "tracker/defaults.h"
+#include "tracker/device_class.h"
 #include "tracker/farm.h"
 
 namespace lathe::tracker {
@@ -110,6 +111,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.name = hello.worker;
   worker.key = key;
   worker.device = hello.device;
+  worker.device_class = device_class_of(hello.device).name;
   worker.backends = hello.backends;
   const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
   worker.revision = device_text(device, "revision");
@@ -151,10 +153,10 @@ void Farm::adopt(const Peer& peer, Worker& worker, LeaseId id) {
   // Which part it was is not written down: the worker's roles say, and where it has both, it may say BUILT
   // too.
   const Trial& trial = trials_.at(lease->second.trial);
-  lease->second.part = worker.runner_only                             ? wire::Part::kRun
-                       : worker.runs(platform_of(trial.spec->target)) ? wire::Part::kWhole
-                                                                      : wire::Part::kBuild;
-  if (lease->second.part == wire::Part::kBuild) building_[platform_of(trial.spec->target)]++;
+  lease->second.part = worker.runner_only                   ? wire::Part::kRun
+                       : runs(worker, lane_of(*trial.spec)) ? wire::Part::kWhole
+                                                            : wire::Part::kBuild;
+  if (lease->second.part == wire::Part::kBuild) building_[lane_of(*trial.spec)]++;
   worker.leases.insert(id);
 }
 
@@ -189,7 +191,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       if (trial.lease != 0 && trial.lease != result.lease && !leases_.at(trial.lease).peer.empty())
         send(leases_.at(trial.lease).peer, wire::Cancel{trial.lease});
       // A build that fails is the candidate's, and says nothing of the builder's machine.
-      finish(trial, worker.name, worker.runs(platform_of(trial.spec->target)) ? worker.device : "", result);
+      finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", result);
       verdict = Verdict::kRecorded;
     }
   }
@@ -199,7 +201,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
 /// Why the result cannot be; "" when it can.
 std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const {
   if (result.samples.empty()) return "";
-  if (!worker.runs(platform_of(trial.spec->target))) return "times on a machine that it is not";
+  if (!runs(worker, lane_of(*trial.spec))) return "times on a machine that it is not";
   const float fastest = *std::min_element(result.samples.begin(), result.samples.end());
   if (fastest >= trial.spec->fastest_seconds) return "";
   return fmt::format("{:g} s for what takes {:g} s at least", fastest, trial.spec->fastest_seconds);

@@ -51,6 +51,7 @@ FarmStatus Farm::status(Time now) const {
     status.slots += worker.slots;
     status.workers.push_back({.name = worker.name,
                               .device = worker.device,
+                              .device_class = worker.device_class,
                               .backends = worker.backends,
                               .slots = worker.slots,
                               .leases = static_cast<uint32_t>(worker.leases.size()),
@@ -63,9 +64,9 @@ FarmStatus Farm::status(Time now) const {
 std::set<std::string> Farm::waiting_platforms() const {
   std::set<std::string> platforms;
   for (const auto* queues : {&pending_, &ready_})
-    for (const auto& [platform, queue] : *queues)
+    for (const auto& [lane, queue] : *queues)
       if (std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); }))
-        platforms.insert(platform);
+        platforms.insert(lane.platform);
   return platforms;
 }
 

@@ -25,6 +25,9 @@ struct TrialSpec {
   wire::Evaluation evaluation;
   uint64_t seed = 0;
   double fastest_seconds = 0;  // what takes less was not measured (fastest_believable, core/tir/roofline.h)
+  std::string device_class;    // of the devices that may measure it (device_class.h); "": any that can run it
+  std::string owner;           // of its job, with whom devices are shared by weight
+  double weight = 1;
 };
 
 /// A lease that was given out, ever, for a trial still open. A result counts when it names one of these.

@@ -11,50 +11,23 @@
 #include "core/tir/roofline.h"
 #include "db/store.h"
 #include "tracker/claims.h"
+#include "tracker/evaluation_json.h"
 
 namespace lathe::tracker {
 namespace {
 
 // --- JSON of the opaque columns
 
-std::string to_settings(const wire::Evaluation& e, uint64_t seed) {
-  return nlohmann::json{{"threads", e.threads},
-                        {"warmup", e.warmup},
-                        {"min_samples", e.min_samples},
-                        {"max_samples", e.max_samples},
-                        {"budget_seconds", e.budget_seconds},
-                        {"relative_interval", e.relative_interval},
-                        {"incumbent_seconds", e.incumbent_seconds},
-                        {"tolerance", e.tolerance},
-                        {"build_limit_seconds", e.build_limit_seconds},
-                        {"run_limit_seconds", e.run_limit_seconds},
-                        {"cold_cache", e.cold_cache},
-                        {"far_weights", e.far_weights},
-                        {"seed", seed}}
-      .dump();
+std::string to_settings(const wire::Evaluation& evaluation, uint64_t seed) {
+  nlohmann::json json = evaluation_json(evaluation);
+  json["seed"] = seed;
+  return json.dump();
 }
 
 void from_settings(const std::string& text, TrialSpec& spec) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return;  // the defaults, then
-  wire::Evaluation& e = spec.evaluation;
-  const auto read = [&](const char* key, auto& value) {
-    if (const auto it = json.find(key); it != json.end() && (it->is_number() || it->is_boolean()))
-      it->get_to(value);
-  };
-  read("threads", e.threads);
-  read("warmup", e.warmup);
-  read("min_samples", e.min_samples);
-  read("max_samples", e.max_samples);
-  read("budget_seconds", e.budget_seconds);
-  read("relative_interval", e.relative_interval);
-  read("incumbent_seconds", e.incumbent_seconds);
-  read("tolerance", e.tolerance);
-  read("build_limit_seconds", e.build_limit_seconds);
-  read("run_limit_seconds", e.run_limit_seconds);
-  read("cold_cache", e.cold_cache);
-  read("far_weights", e.far_weights);
-  read("seed", spec.seed);
+  read_evaluation(json, spec.evaluation);
+  if (json.is_object() && json.contains("seed") && json["seed"].is_number()) json["seed"].get_to(spec.seed);
 }
 
 std::string word(const nlohmann::json& json, const char* key) {
@@ -156,7 +129,10 @@ class StoreJournal final : public Journal {
             .target = target_text(target),
             .evaluation = candidates[i].evaluation,
             .seed = kInputSeed,
-            .fastest_seconds = fastest_seconds(candidates[i].workload, target, candidates[i].evaluation)});
+            .fastest_seconds = fastest_seconds(candidates[i].workload, target, candidates[i].evaluation),
+            .device_class = asker(owner).device_class,
+            .owner = asker(owner).owner,
+            .weight = asker(owner).weight});
       submissions.push_back(std::move(submission));
     }
     return submissions;
@@ -239,6 +215,14 @@ class StoreJournal final : public Journal {
     return text;
   }
 
+  /// For whom a job's trials are, if a tracker owns it; all of it is settled before its first trial.
+  const db::ServedJob& asker(db::JobId job) {
+    const auto [it, added] = askers_.try_emplace(job);
+    if (added)
+      if (auto served = store_.served_job_of(job)) it->second = std::move(*served);
+    return it->second;
+  }
+
   const std::string& target_text(db::TargetId id) {
     const auto [it, added] = targets_.try_emplace(id);
     if (added) it->second = store_.target(id).name;
@@ -254,6 +238,9 @@ class StoreJournal final : public Journal {
     spec.seed = kInputSeed;
     from_settings(trial.settings, spec);
     spec.fastest_seconds = fastest_seconds(trial.workload, trial.target, spec.evaluation);
+    spec.device_class = asker(trial.job).device_class;
+    spec.owner = asker(trial.job).owner;
+    spec.weight = asker(trial.job).weight;
     return std::make_shared<TrialSpec>(std::move(spec));
   }
 
@@ -267,6 +254,7 @@ class StoreJournal final : public Journal {
   std::map<int64_t, std::weak_ptr<const std::string>> workloads_;
   std::map<db::TargetId, std::string> targets_;
   std::map<int64_t, double> flops_;  // of workloads
+  std::map<db::JobId, db::ServedJob> askers_;
 };
 
 }  // namespace

@@ -168,6 +168,7 @@ class Tracker::Loop {
       frame = server_->receive(Time(0));
     }
     if (frame) hear(*frame);
+    settle();  // whoever is told that nothing is in flight finds all results in the database
     obey_commands();
     if (monotonic_now() >= next_tick_) {
       next_tick_ = monotonic_now() + kTick;

@@ -7,6 +7,8 @@
 #include "core/support/error.h"
 #include "core/support/statistics.h"
 #include "tracker/confirm.h"
+#include "tuner/nearest_shape.h"
+#include "tuner/record_meaning.h"
 #include "tuner/whole_model.h"
 
 namespace lathe::tracker {
@@ -140,63 +142,48 @@ class FarmMeasurer final : public tuner::Measurer {
   bool complained_ = false;
 };
 
-struct Rows {
-  db::TargetId target = 0;
-  std::vector<db::WorkloadId> workloads;
-  db::JobId job = 0;
-};
-
-/// The job's rows: found when resuming, else made.
-Rows prepare(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store) {
-  auto transaction = store.begin();
-  Rows rows;
-  Target target = parse_target_text(request.target);
-  // Code for one target runs on another when all of this is equal: cores and caches may differ.
-  std::string instructions = fmt::format("{} {} {}", target.triple, target.cpu, target.features);
-  rows.target = store.add_target({.name = request.target, .architecture = instructions, .features = ""});
-  std::vector<db::ModelTask> model_tasks;
-  db::NewJob job;
-  for (const tuner::Task& task : tasks) {
-    db::WorkloadId id = store.add_workload({task.digest, task.text, task.flops, task.bytes});
-    rows.workloads.push_back(id);
-    model_tasks.push_back({id, task.name, task.calls});
-    job.tasks.push_back({id, static_cast<double>(task.calls)});
-  }
-  if (request.resume) {
-    rows.job = *request.resume;
-  } else {
-    job.model = store.add_model(request.model, request.model_digest);
-    store.set_model_tasks(*job.model, rows.target, model_tasks);
-    job.target = rows.target;
-    job.threads = request.threads;
-    job.trial_budget = request.trials;
-    job.second_budget = request.seconds;
-    job.seed = static_cast<int64_t>(request.seed);
-    job.options = request.options;
-    rows.job = store.create_job(job);
-  }
-  store.set_job_state(rows.job, db::JobState::kRunning);
-  transaction.commit();
-  return rows;
+JobStart start_of(const TuneRequest& request, std::span<const tuner::Task> tasks) {
+  JobStart start{.model = request.model,
+                 .model_digest = request.model_digest,
+                 .target = request.target,
+                 .threads = request.threads,
+                 .trials = request.trials,
+                 .seconds = request.seconds,
+                 .seed = static_cast<int64_t>(request.seed),
+                 .options = request.options,
+                 .resume = request.resume};
+  for (const tuner::Task& task : tasks)
+    start.tasks.push_back({{task.digest, task.text, task.flops, task.bytes}, task.name, task.calls});
+  return start;
 }
 
 /// What this job may call best.
-db::BestQuery query_of(const TuneRequest& request, const Rows& rows, db::WorkloadId workload) {
+db::BestQuery query_of(const TuneRequest& request, const JobRows& rows, db::WorkloadId workload) {
   return {.workload = workload,
           .target = rows.target,
           .threads = request.threads,
           .max_relative_error = request.max_relative_error};
 }
 
+/// A search that knows nothing of its task starts from what is best for the nearest shape.
+void suggest_nearest(const TuneRequest& request, const JobRows& rows, size_t task, db::Store& store,
+                     tuner::Session& session) {
+  db::BestQuery query = query_of(request, rows, rows.workloads[task]);
+  query.accept_unconfirmed = true;
+  if (auto nearest = tuner::nearest_shape(store, query); nearest && nearest->applies)
+    session.suggest(task, nearest->trace);
+}
+
 /// What the report compares the best with is measured as often, and beside it.
-void update_defaults(const tuner::DefaultRecords& defaults, const Rows& rows, tuner::SessionStatus& status) {
+void update_defaults(const tuner::DefaultRecords& defaults, const JobRows& rows,
+                     tuner::SessionStatus& status) {
   for (size_t i = 0; i < rows.workloads.size(); ++i)
     if (auto known = defaults.find(rows.workloads[i]); known != defaults.end())
       status.tasks[i].default_seconds = known->second.seconds;
 }
 
 /// Measures the leaders of each task and its default schedule again.
-JobDisturbance confirm(const TuneRequest& request, const Rows& rows, const tuner::DefaultRecords& defaults,
+JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tuner::DefaultRecords& defaults,
                        db::Store& store, FarmClient& farm) {
   std::vector<Leader> leaders = find_leaders(
       store, rows.workloads, [&](db::WorkloadId workload) { return query_of(request, rows, workload); },
@@ -210,11 +197,12 @@ JobDisturbance confirm(const TuneRequest& request, const Rows& rows, const tuner
 
 }  // namespace
 
-TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks, db::Store& store,
-                        FarmClient& farm, const tuner::Session::OnChange& on_change,
+TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks,
+                        const JobPlaces& places, const tuner::Session::OnChange& on_change,
                         const std::function<bool()>& stop) {
-  Rows rows = prepare(request, tasks, store);
-  TuneResult result{.job = rows.job, .uuid = store.job(rows.job).uuid};
+  const auto& [store, writer, farm] = places;
+  const JobRows rows = writer.begin(start_of(request, tasks));
+  TuneResult result{.job = rows.job, .uuid = rows.uuid};
   FarmMeasurer measurer(request, rows.job, rows.workloads, rows.target, store, farm);
   tuner::SessionOptions options{.trials = request.trials,
                                 .seconds = request.seconds,
@@ -233,11 +221,14 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     }
   }
   tuner::Session session(tasks, target_of(request), measurer, options);
-  for (size_t i = 0; i < tasks.size(); ++i)
-    for (const db::Measurement& known : store.history(rows.workloads[i], rows.target))
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const std::vector<db::Measurement> history = store.history(rows.workloads[i], rows.target);
+    for (const db::Measurement& known : history)
       if (known.threads == request.threads && !known.suspect &&
           known.relative_error <= request.max_relative_error)
         session.know(i, schedule::parse_trace(known.trace), known.seconds);
+    if (history.empty()) suggest_nearest(request, rows, i, store, session);
+  }
   if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
   if (searches) session.run(on_change, stop);
   result.interrupted = stop();
@@ -252,8 +243,8 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   }
   result.milestones = session.milestones();
   if (std::string model = session.saved_model(); !model.empty())
-    store.add_cost_model({rows.job, rows.target, 0, result.status.trials, result.status.quality.spearman,
-                          result.status.quality.recall, model});
+    writer.save_cost_model({rows.job, rows.target, 0, result.status.trials, result.status.quality.spearman,
+                            result.status.quality.recall, model});
   for (db::WorkloadId workload : rows.workloads) {
     db::BestQuery query = query_of(request, rows, workload);
     query.accept_unconfirmed = true;
@@ -261,13 +252,13 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     result.winners.emplace_back();
     if (best) result.winners.back() = {best->measurement.seconds, best->measurement.relative_error};
   }
-  store.add_event(rows.job, "disturbance",
-                  nlohmann::json{{"taken", result.disturbance.taken},
-                                 {"disturbed", result.disturbance.disturbed},
-                                 {"canary", result.disturbance.canary}}
-                      .dump());
-  store.add_job_seconds(rows.job, result.status.seconds);
-  store.set_job_state(rows.job, result.interrupted ? db::JobState::kStopped : db::JobState::kDone);
+  writer.add_event(rows.job, "disturbance",
+                   nlohmann::json{{"taken", result.disturbance.taken},
+                                  {"disturbed", result.disturbance.disturbed},
+                                  {"canary", result.disturbance.canary}}
+                       .dump());
+  writer.end(rows.job, result.interrupted ? db::JobState::kStopped : db::JobState::kDone,
+             result.status.seconds);
   return result;
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "core/support/signed_rank.h"
 #include "core/support/statistics.h"
 
 namespace lathe::tuner {
@@ -22,13 +21,16 @@ Verdict verdict_of(const Location& ln_ratio) {
   return ln_ratio.low > -equal && ln_ratio.high < equal ? Verdict::kEqual : Verdict::kUndecided;
 }
 
-RaceResult look(std::span<const double> incumbent, std::span<const double> ln_ratios) {
+RaceResult look(std::span<const double> incumbent, std::span<const double> challenger,
+                std::span<const double> ln_ratios) {
   const Location at = hodges_lehmann(ln_ratios, 1 - kError / std::size(kLooks));
   RaceResult result{.verdict = verdict_of(at),
                     .incumbent = median({incumbent.begin(), incumbent.end()}),
                     .ratio = std::exp(at.centre),
                     .low = std::exp(at.low),
                     .high = std::exp(at.high),
+                    .incumbent_run = hodges_lehmann(incumbent, 1 - kError),
+                    .challenger_run = hodges_lehmann(challenger, 1 - kError),
                     .turns = static_cast<int>(ln_ratios.size())};
   result.challenger = result.incumbent / result.ratio;
   return result;
@@ -38,18 +40,19 @@ RaceResult look(std::span<const double> incumbent, std::span<const double> ln_ra
 
 RaceResult race(TurnTimer& timer, const RaceLimits& limits) {
   const double begun = timer.elapsed();
-  std::vector<double> incumbent, ln_ratios;
+  std::vector<double> incumbent, challenger, ln_ratios;
   RaceResult result;
   for (int turns : kLooks) {
     bool over = limits.stop();
     while (static_cast<int>(ln_ratios.size()) < turns && !over) {
       const TurnTimer::Turn turn = timer.turn();
       incumbent.push_back(turn.incumbent);
+      challenger.push_back(turn.challenger);
       ln_ratios.push_back(std::log(turn.incumbent / turn.challenger));
       over = limits.stop() ||
              (static_cast<int>(ln_ratios.size()) >= kLooks[0] && timer.elapsed() - begun >= limits.seconds);
     }
-    if (!ln_ratios.empty()) result = look(incumbent, ln_ratios);
+    if (!ln_ratios.empty()) result = look(incumbent, challenger, ln_ratios);
     if (over || result.verdict != Verdict::kUndecided) break;
   }
   return result;

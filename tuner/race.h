@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "core/support/signed_rank.h"
+
 namespace lathe::tuner {
 
 /// Runs a model as two builds, the incumbent and a challenger: real ones (model_race.h), or a fake in tests.
@@ -33,8 +35,9 @@ enum class Verdict : uint8_t {
 
 struct RaceResult {
   Verdict verdict = Verdict::kUndecided;
-  double incumbent = 0, challenger = 0;  // seconds of one run; their quotient is the ratio
-  double ratio = 1, low = 0, high = 0;   // incumbent / challenger, and its interval
+  double incumbent = 0, challenger = 0;    // seconds of one run; their quotient is the ratio
+  double ratio = 1, low = 0, high = 0;     // incumbent / challenger, and its interval
+  Location incumbent_run, challenger_run;  // seconds of one run, each side alone, with 95%
   int turns = 0;
 };
 

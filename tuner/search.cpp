@@ -134,6 +134,8 @@ std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
       if (auto proposal = made(schedule::default_trace(workload_, target_, rounding)))
         choose(std::move(*proposal));
   }
+  for (const schedule::Trace& trace : std::exchange(suggested_, {}))
+    if (auto proposal = made(trace)) choose(std::move(*proposal));
   if (chosen.size() == count) return chosen;
   bool blind = !score || elite_.empty();
   std::vector<Proposal> pool = blind ? sampled(2 * count) : evolved(first_population(), score);

@@ -47,6 +47,9 @@ class TaskSearch {
   /// default schedule is the very first. Fewer, or none, when the space seems to be exhausted.
   std::vector<Proposal> propose(size_t count, const Score& score);
 
+  /// A schedule of another workload, to be proposed right after the default one if it applies to this.
+  void suggest(const schedule::Trace& trace) { suggested_.push_back(trace); }
+
   /// A measured latency (none: the candidate failed) of a trace, proposed here or known from the database.
   void report(const schedule::Trace& trace, const std::string& fingerprint, std::optional<double> seconds);
 
@@ -74,6 +77,7 @@ class TaskSearch {
   std::vector<Known> elite_;    // fastest first, at most settings_.parents
   std::set<std::string> seen_;  // fingerprints proposed or reported
   std::set<uint64_t> codes_;    // of what was proposed, lowered
+  std::vector<schedule::Trace> suggested_;
   size_t reported_ = 0;
   bool proposed_default_ = false;
 };

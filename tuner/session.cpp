@@ -189,6 +189,8 @@ Session::Session(std::span<const Task> tasks, const Target& target, Measurer& me
 
 Session::~Session() = default;
 
+void Session::suggest(size_t task, const schedule::Trace& trace) { impl_->searches[task].suggest(trace); }
+
 void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
   tir::Func program;
   try {

@@ -104,6 +104,8 @@ class Session {
 
   /// Tells a task what is known of it already: its search starts from there.
   void know(size_t task, const schedule::Trace& trace, double seconds);
+  /// Has a schedule of a similar task measured early (nearest_shape.h).
+  void suggest(size_t task, const schedule::Trace& trace);
   /// Ranks by a model that was saved for later until there is enough to learn one of this job's own. Ignored
   /// when it is damaged or of a version whose features differ.
   void know_model(const std::string& saved);

@@ -111,8 +111,14 @@ std::vector<Task> extract_tasks(const relay::Module& fused) {
 }
 
 std::string tasks_digest(std::span<const Task> tasks) {
+  std::vector<std::pair<int64_t, std::string>> what_counts;
+  for (const Task& task : tasks) what_counts.emplace_back(task.calls, task.digest);
+  return tasks_digest(what_counts);
+}
+
+std::string tasks_digest(std::span<const std::pair<int64_t, std::string>> tasks) {
   std::string digests;
-  for (const Task& task : tasks) digests += fmt::format("{} {}\n", task.calls, task.digest);
+  for (const auto& [calls, digest] : tasks) digests += fmt::format("{} {}\n", calls, digest);
   return sha256(digests);
 }
 

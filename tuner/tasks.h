@@ -28,6 +28,8 @@ std::vector<Task> extract_tasks(const relay::Module& fused);
 
 /// Tells models apart by what is tuned for them: two with equal tasks, called equally often, are one.
 std::string tasks_digest(std::span<const Task> tasks);
+/// The same by what counts of each: its calls and its digest.
+std::string tasks_digest(std::span<const std::pair<int64_t, std::string>> tasks);
 
 /// What a kernel does, for people: the operators of a primitive function in order, without prefixes and
 /// layouts ("conv2d_add_relu"), those that dominate it where there are several ("depthwise_conv2d_conv2d");

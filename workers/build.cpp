@@ -10,6 +10,7 @@
 #include "schedules/schedule.h"
 #include "workers/jobs.h"
 #include "workers/measure.h"
+#include "workers/module_run.h"
 
 namespace lathe::worker {
 namespace {
@@ -92,6 +93,7 @@ int internal_sandbox_main(int argc, char** argv) {
   static constexpr Role kRoles[] = {
       {"build", Confinement::kBuild, warm_up_compiler, build_body},
       {"run", Confinement::kRun, nullptr, run_body},
+      {"module", Confinement::kTrusted, nullptr, module_run_body},
   };
   try {
     return supervise(kRoles, {argv, argv + argc});

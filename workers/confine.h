@@ -18,11 +18,11 @@ struct Limits {
 };
 
 enum class Confinement : uint8_t {
-  // Both: no network, no signal to others, no file but the system's libraries, which it reads (Landlock and
-  // seccomp, as far as the kernel has them).
+  kTrusted,  // code that the user names, as `tune run` would run it: limits only
+  // The others: no network, no signal to others, no file but the system's libraries, which they read
+  // (Landlock and seccomp, as far as the kernel has them).
   kBuild,  // a compiler of ours, that parses what others sent: it also runs the system's programs, for it
-           // calls a
-           // linker, and has a folder of its own
+           // calls a linker, and has a folder of its own
   kRun,    // generated code: also no file it could write, no new process
 };
 

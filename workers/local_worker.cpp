@@ -21,7 +21,8 @@ namespace lathe::worker {
 using Clock = std::chrono::steady_clock;
 
 LocalWorker::LocalWorker(const std::string& endpoint, std::vector<std::string> more_flags)
-    : command_({"/proc/self/exe", "worker", "--tracker", endpoint, "--with-parent", "--quiet"}) {
+    : command_(
+          {"/proc/self/exe", "worker", "--tracker", endpoint, "--with-parent", "--quiet", "--no-config"}) {
   command_.insert(command_.end(), more_flags.begin(), more_flags.end());
   // The thread starts every one of them: a child dies with the thread that made it, and this one stays.
   std::promise<void> started;

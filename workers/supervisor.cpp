@@ -163,7 +163,7 @@ class Supervision {
       if (!waiting_ && !still) used_ += std::chrono::duration<double>(now - last_).count();
       last_ = now;
       timed_out_ = !ended && used_ > packet_.wall_seconds;
-      crowded_ = !ended && !building && threads() > most_threads();
+      crowded_ = !ended && role_.confinement == Confinement::kRun && threads() > most_threads();
       if (ended || timed_out_ || crowded_) break;
     }
     reap(timed_out_ || crowded_);

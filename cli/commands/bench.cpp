@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
@@ -20,14 +19,6 @@ struct Layer {
   double gflops() const { return flops / microseconds / 1e3; }
   double gigabytes() const { return bytes / microseconds / 1e3; }
 };
-
-/// What the step must at least move: its arguments, each once.
-double bytes_of(const runtime::Plan& plan, const runtime::Step& step) {
-  double bytes = 0;
-  for (int64_t arg : std::set<int64_t>(step.args.begin(), step.args.end()))
-    bytes += static_cast<double>(plan.values[static_cast<size_t>(arg)].bytes());
-  return bytes;
-}
 
 /// The time of each kernel, longest first: the median over 20 runs of each step, summed over the steps it
 /// runs in.
@@ -47,7 +38,7 @@ std::vector<Layer> profile(runtime::Executor& executor) {
     ++layer->calls;
     layer->microseconds += static_cast<double>(samples[kRuns / 2]) / 1e3;
     layer->flops += steps[i].flops;
-    layer->bytes += bytes_of(executor.plan(), steps[i]);
+    layer->bytes += static_cast<double>(runtime::bytes_of(executor.plan(), steps[i]));
   }
   std::sort(layers.begin(), layers.end(),
             [](const Layer& a, const Layer& b) { return a.microseconds > b.microseconds; });
@@ -105,8 +96,8 @@ int bench_command(Flags& flags) {
   bool as_json = false, with_profile = false;
   double seconds = 5;
   model.add_to(flags);
-  flags.add("--input", inputs, "NAME=FILE.npy, once for each input; others are random");
-  flags.add_duration("--time", seconds, "measure at most this long (5s)");
+  flags.add("--input NAME=FILE", inputs, "a .npy file, once for each input; others are random");
+  flags.add_duration("--time", seconds, "measure at most this long");
   flags.add("--profile", with_profile, "also time each kernel; GB/s counts its arguments, each once");
   flags.add("--json", as_json, "print one JSON object");
   if (!flags.parse()) return kSuccess;

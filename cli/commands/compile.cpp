@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/command.h"
@@ -11,8 +12,10 @@ namespace lathe::cli {
 int compile_command(Flags& flags) {
   ModelFlags model;
   std::string out;
+  bool as_json = false;
   model.add_to(flags);
-  flags.add("--out", out, "the module file to write (MODEL.lathe)");
+  flags.add("--out FILE", out, "the module file to write (MODEL.lathe)");
+  flags.add("--json", as_json, "print one JSON object");
   if (!flags.parse()) return kSuccess;
 
   BestBuild compiled = compile(model, {});
@@ -21,10 +24,20 @@ int compile_command(Flags& flags) {
   const runtime::Plan& plan = compiled.image.plan;
   std::set<std::string_view> kernels;
   for (const runtime::Step& step : plan.steps) kernels.insert(step.kernel);
-  fmt::print(
-      "{}: {} steps, {:.1f} MB of weights, {:.1f} MB of tensors, {} of {} kernels scheduled by measurement\n",
-      out, plan.steps.size(), static_cast<double>(plan.constant_bytes) / 1e6,
-      static_cast<double>(plan.arena_bytes) / 1e6, compiled.measured, kernels.size());
+  if (as_json)
+    fmt::print("{}\n", nlohmann::json{{"module", out},
+                                      {"steps", plan.steps.size()},
+                                      {"kernels", kernels.size()},
+                                      {"kernels_measured", compiled.measured},
+                                      {"weight_bytes", plan.constant_bytes},
+                                      {"arena_bytes", plan.arena_bytes}}
+                           .dump());
+  else
+    fmt::print(
+        "{}: {} steps, {:.1f} MB of weights, {:.1f} MB of tensors, {} of {} kernels scheduled by "
+        "measurement\n",
+        out, plan.steps.size(), static_cast<double>(plan.constant_bytes) / 1e6,
+        static_cast<double>(plan.arena_bytes) / 1e6, compiled.measured, kernels.size());
   return kSuccess;
 }
 

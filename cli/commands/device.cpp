@@ -76,9 +76,9 @@ void print_json(const TargetKnowledge& knowledge) {
 int device_command(Flags& flags) {
   std::string target = "cpu", database;
   bool again = false, as_json = false;
-  flags.add("--target", target, "the target asked about; numbers in it count before all others");
+  flags.add("--target TARGET", target, "the target asked about; numbers in it count before all others");
   flags.add("--measure", again, "measure this machine again, and keep that");
-  flags.add("--db", database, "tuning database, for what workers have told of other machines");
+  flags.add("--db FILE", database, "tuning database, for what workers have told of other machines");
   flags.add("--json", as_json, "print a JSON object");
   if (!flags.parse()) return kSuccess;
 

@@ -2,14 +2,26 @@
 #include "workers/doctor.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
+#include "cli/terminal.h"
 
 namespace lathe::cli {
+namespace {
+
+/// In a column of seven.
+std::string verdict_text(worker::Verdict verdict) {
+  constexpr Color kColors[] = {Color::kGreen, Color::kYellow, Color::kRed};  // by Verdict
+  return colored(fmt::format("{:<7}", to_string(verdict)), kColors[static_cast<size_t>(verdict)],
+                 STDOUT_FILENO);
+}
+
+}  // namespace
 
 int doctor_command(Flags& flags) {
   double seconds = 1;
@@ -33,7 +45,7 @@ int doctor_command(Flags& flags) {
   } else {
     fmt::print("{:<18}  {:<48}  {:<7}  {}\n", "check", "found", "verdict", "fix");
     for (const worker::Finding& finding : findings)
-      fmt::print("{:<18}  {:<48}  {:<7}  {}\n", finding.check, finding.found, to_string(finding.verdict),
+      fmt::print("{:<18}  {:<48}  {}  {}\n", finding.check, finding.found, verdict_text(finding.verdict),
                  finding.fix);
     fmt::print("\n{}\n", fit ? "fit to measure on" : "not fit to measure on: see what is bad");
   }

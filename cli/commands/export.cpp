@@ -1,7 +1,6 @@
-#include <fmt/core.h>
-
 #include "cli/command.h"
 #include "cli/commands/commands.h"
+#include "cli/messages.h"
 #include "cli/shapes.h"
 #include "core/frontends/onnx_export.h"
 #include "core/relay/passes/infer_type.h"
@@ -12,12 +11,12 @@ namespace lathe::cli {
 int export_command(Flags& flags) {
   std::string model, path;
   std::vector<std::string> shapes;
-  flags.add("--model", model, "a zoo name, or a .relay or .onnx file", Flags::Need::kRequired);
+  flags.add("--model MODEL", model, "a zoo name, or a .relay or .onnx file", Flags::Need::kRequired);
   add_shape_flag(flags, shapes);
-  flags.add("--out", path, "the ONNX file to write", Flags::Need::kRequired);
+  flags.add("--out FILE", path, "the ONNX file to write", Flags::Need::kRequired);
   if (!flags.parse()) return kSuccess;
   onnx::export_file(relay::infer_type(tuner::load_model(model, parse_shapes(shapes))), path);
-  fmt::print("wrote {}\n", path);
+  say("wrote {}", path);
   return kSuccess;
 }
 

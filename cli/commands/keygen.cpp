@@ -8,7 +8,7 @@ namespace lathe::cli {
 
 int keygen_command(Flags& flags) {
   std::string path = "lathe.key";
-  flags.add("--out", path, "file for the keys; only you can read it");
+  flags.add("--out FILE", path, "file for the keys; only you can read it");
   if (!flags.parse()) return kSuccess;
   const wire::KeyPair keys = wire::make_keys();
   save_keys(path, keys);

@@ -129,14 +129,14 @@ int opt_command(Flags& flags) {
   std::string target;
   bool list = false;
   flags.add("FILE", options.file, "Relay or tensor programs, as text; /dev/stdin for the standard input");
-  flags.add("--passes", options.names, "names of passes, with commas between, in order");
+  flags.add("--passes LIST", options.names, "names of passes, with commas between, in order");
   flags.add("--pipeline", options.pipeline,
             "run the passes of an inference build; of tensor programs, those to vectors");
   flags.add("--schedule", options.schedule, "tensor programs: by the default schedule for the target first");
   flags.add("--list", list, "list the passes and exit");
-  flags.add("--disable", options.disabled, "names of passes to leave out");
+  flags.add("--disable LIST", options.disabled, "names of passes to leave out");
   flags.add("--opt-level", options.opt_level, 0, 4, "leave out passes of a higher level");
-  flags.add("--target", target, "target text, for layouts and schedules, as in cpu:vector=512");
+  flags.add("--target TARGET", target, "target text, for layouts and schedules, as in cpu:vector=512");
   flags.add("--types", options.types, "print the type of every expression");
   flags.add("--no-metadata", options.no_metadata, "leave out the values of large constants");
   flags.add("--print-before-all", options.before, "print the program before each pass, to stderr");

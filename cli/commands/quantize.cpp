@@ -1,7 +1,6 @@
-#include <fmt/core.h>
-
 #include "cli/command.h"
 #include "cli/commands/commands.h"
+#include "cli/messages.h"
 #include "cli/shapes.h"
 #include "core/frontends/onnx_export.h"
 #include "core/relay/passes/infer_type.h"
@@ -15,16 +14,16 @@ int quantize_command(Flags& flags) {
   std::vector<std::string> shapes;
   tuner::CalibrationOptions options;
   int64_t seed = 0;
-  flags.add("--model", model, "a zoo name, or a .relay or .onnx file", Flags::Need::kRequired);
+  flags.add("--model MODEL", model, "a zoo name, or a .relay or .onnx file", Flags::Need::kRequired);
   add_shape_flag(flags, shapes);
-  flags.add("--out", path, "the ONNX file to write", Flags::Need::kRequired);
+  flags.add("--out FILE", path, "the ONNX file to write", Flags::Need::kRequired);
   flags.add("--samples", options.samples, 1, 10000, "random inputs to calibrate on");
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
   if (!flags.parse()) return kSuccess;
   options.seed = static_cast<uint64_t>(seed);
   relay::Module module = tuner::quantize_model(tuner::load_model(model, parse_shapes(shapes)), options);
   onnx::export_file(relay::infer_type(module), path);
-  fmt::print("wrote {}\n", path);
+  say("wrote {}", path);
   return kSuccess;
 }
 

@@ -10,21 +10,22 @@ int run_model_command(Flags& flags) {
   std::vector<std::string> inputs;
   std::string folder;
   int64_t seed = 0;
-  bool verify = false;
+  bool verify = false, as_json = false;
   model.add_to(flags);
-  flags.add("--input", inputs, "NAME=FILE.npy, once for each input; others are random");
+  flags.add("--input NAME=FILE", inputs, "a .npy file, once for each input; others are random");
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
   flags.add("--verify", verify, "first compare all bytes of a .lathe file with its checksums");
-  flags.add("--out", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
+  flags.add("--out DIR", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
+  flags.add("--json", as_json, "print one JSON array, of the outputs");
   if (!flags.parse()) return kSuccess;
 
   if (verify) {
     if (!model.model.ends_with(".lathe")) fail("--verify is for .lathe files, --model is {}", model.model);
-    runtime::verify_module(model.model);
+    runtime::verify_module(runtime::map_module(model.model));
   }
   make_output_folder(folder);
   RunningModel running = start_model(model, load_inputs(inputs), static_cast<uint64_t>(seed));
-  run_and_print(running, folder);
+  run_and_print(running, folder, as_json);
   return kSuccess;
 }
 

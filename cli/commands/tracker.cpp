@@ -1,21 +1,33 @@
 #include "tracker/tracker.h"
 
-#include <fmt/core.h>
-
+#include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/interrupt.h"
 #include "cli/keys.h"
+#include "cli/messages.h"
+#include "core/codegen/host_target.h"
+#include "core/models/zoo.h"
 #include "core/support/error.h"
 #include "db/store.h"
+#include "tracker/api.h"
 #include "tracker/defaults.h"
+#include "tracker/job_keeper.h"
 #include "tracker/store_journal.h"
+#include "tuner/precision.h"
 
 namespace lathe::cli {
 namespace {
+
+struct TrackerFlags {
+  std::string listen = defaults::kTrackerEndpoint, database, key, allow;
+  std::string http, principals, certificate, certificate_key, files;
+  int64_t searches = 4;
+};
 
 /// One line whenever the picture changes.
 class StatusLine {
@@ -25,7 +37,7 @@ class StatusLine {
                                    status.workers.size(), status.slots, status.pending, status.leased);
     if (const std::string unserved = tracker::unserved_text(status); !unserved.empty())
       line += "; " + unserved;
-    if (line != last_) fmt::print(stderr, "{}\n", line);
+    if (line != last_) say("{}", line);
     last_ = std::move(line);
   }
 
@@ -33,26 +45,120 @@ class StatusLine {
   std::string last_;
 };
 
+void log_line(const std::string& line) { say("{}", line); }
+
+/// HOST:PORT, where HOST may be * and [::1] is one.
+http::Settings http_place(const std::string& text) {
+  http::Settings settings;
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) fail("--http {}: must be HOST:PORT", text);
+  settings.host = text.substr(0, colon);
+  if (settings.host.starts_with('[') && settings.host.ends_with(']'))
+    settings.host = settings.host.substr(1, settings.host.size() - 2);
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, settings.port);
+  if (error != std::errc() || stop != end || settings.host.empty())
+    fail("--http {}: must be HOST:PORT, as in 127.0.0.1:{}", text, defaults::kHttpPort);
+  return settings;
+}
+
+/// Whoever can reach the service over a network must say who they are.
+http::Settings check_http(const TrackerFlags& flags) {
+  http::Settings settings = http_place(flags.http);
+  if (flags.certificate.empty() != flags.certificate_key.empty())
+    fail("--tls-certificate and --tls-key belong together");
+  settings.certificate = flags.certificate;
+  settings.key = flags.certificate_key;
+  const bool local =
+      settings.host == "localhost" || settings.host == "::1" || settings.host.starts_with("127.");
+  if (!local && flags.principals.empty())
+    fail(
+        "--http {}: other machines can reach it, so users need tokens\n"
+        "  hint: tune token --name alice --out alice.token >> principals, then --principals principals",
+        flags.http);
+  if (!local && flags.certificate.empty())
+    log_line("HTTP without TLS: whoever sees the network's traffic sees the tokens; see --tls-certificate");
+  return settings;
+}
+
+tracker::KeeperSettings keeper_settings(const TrackerFlags& flags) {
+  return {.database = flags.database,
+          .folder = flags.files.empty() ? flags.database + "-files" : flags.files,
+          .searches = static_cast<size_t>(flags.searches),
+          .searcher = {"/proc/self/exe", "internal-search"},
+          .resolve_target = [](const std::string& text) { return to_text(codegen::resolve_target(text)); },
+          .log = log_line};
+}
+
+/// What can be said of a job before its model is read.
+void check_job(const tracker::JobRequest& request) {
+  codegen::resolve_target(request.target);
+  tuner::parse_precision(request.precision);
+  if (request.model_digest.empty()) models::find_model(request.model);
+}
+
+/// Jobs and the API, while a tracker runs.
+class Service {
+ public:
+  Service(const TrackerFlags& flags, http::Settings settings, tracker::FarmClient& farm)
+      : keeper_(keeper_settings(flags), farm),
+        api_({.database = flags.database,
+              .principals = flags.principals,
+              .version = std::string(version()),
+              .revision = std::string(revision()),
+              .check = check_job},
+             keeper_, farm) {
+    settings.upload_folder = keeper_.job_folder("");
+    settings.admit = [this](const http::Request& request) { return api_.admit(request); };
+    settings.handle = [this](const http::Request& request) { return api_.handle(request); };
+    settings.is_upload = [this](const http::Request& request) { return api_.is_upload(request); };
+    const bool tls = !settings.certificate.empty();
+    const std::string host = settings.host;
+    server_.emplace(std::move(settings));
+    log_line(fmt::format("jobs and pages at {}://{}:{}", tls ? "https" : "http", host, server_->port()));
+  }
+
+ private:
+  tracker::JobKeeper keeper_;
+  tracker::Api api_;
+  std::optional<http::Server> server_;  // gone first
+};
+
 }  // namespace
 
 int tracker_command(Flags& flags) {
-  std::string database, key, allow;
-  tracker::TrackerSettings settings{.endpoint = defaults::kTrackerEndpoint};
-  flags.add("--listen", settings.endpoint, "tcp://HOST:PORT or ipc://PATH; other hosts need keys");
-  flags.add("--db", database, "the tuning database");
-  flags.add("--key", key, "file with the tracker's keys, from `tune keygen`");
-  flags.add("--allow", allow, "file with the public keys of workers, one a line");
+  TrackerFlags given;
+  flags.add("--listen ENDPOINT", given.listen,
+            "for workers: tcp://HOST:PORT or ipc://PATH; other hosts need keys");
+  flags.add("--http HOST:PORT", given.http, "for users and pages: HOST:PORT; other hosts need --principals");
+  flags.add("--db FILE", given.database, "the tuning database");
+  flags.add("--key FILE", given.key, "file with the tracker's keys, from `tune keygen`");
+  flags.add("--allow FILE", given.allow, "file with the public keys of workers, one a line");
+  flags.add("--principals FILE", given.principals,
+            "file with users and the digests of their tokens, from `tune token`");
+  flags.add("--tls-certificate FILE", given.certificate,
+            "file with a certificate chain (PEM): --http serves https");
+  flags.add("--tls-key FILE", given.certificate_key, "file with its private key (PEM)");
+  flags.add("--files DIR", given.files, "folder for uploaded models and results (beside the database)");
+  flags.add("--searches", given.searches, 1, 256, "jobs searched at once");
   if (!flags.parse()) return kSuccess;
 
-  if (key.empty() != allow.empty()) fail("--key and --allow belong together");
-  if (!key.empty())
-    settings.keys = wire::ServerKeys{.secret_key = load_keys(key).secret_key, .allowed = load_allowed(allow)};
-  if (database.empty()) database = db::default_database_path();
-  settings.artifacts = database + "-artifacts";
-  settings.open_journal = [&] { return tracker::open_store_journal(database); };
-  settings.log = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  tracker::TrackerSettings settings{.endpoint = given.listen};
+  if (given.key.empty() != given.allow.empty()) fail("--key and --allow belong together");
+  if (!given.key.empty())
+    settings.keys =
+        wire::ServerKeys{.secret_key = load_keys(given.key).secret_key, .allowed = load_allowed(given.allow)};
+  if (given.database.empty()) given.database = db::default_database_path();
+  given.database = std::filesystem::absolute(given.database);
+  std::optional<http::Settings> http;
+  if (!given.http.empty()) http = check_http(given);
+  settings.artifacts = given.database + "-artifacts";
+  settings.open_journal = [&] { return tracker::open_store_journal(given.database); };
+  settings.log = log_line;
   InterruptScope interrupt;
   tracker::Tracker tracker(std::move(settings));
+  std::optional<Service> service;
+  if (http) service.emplace(given, std::move(*http), tracker);
   StatusLine line;
   while (!interrupt.interrupted()) {
     line.show(tracker.status());

@@ -7,7 +7,6 @@
 #include "cli/commands/commands.h"
 #include "cli/worker_flags.h"
 #include "core/codegen/compile.h"
-#include "core/support/error.h"
 #include "tracker/farm.h"
 #include "workers/confine.h"
 #include "workers/local_worker.h"
@@ -16,12 +15,11 @@
 namespace lathe::cli {
 namespace {
 
+/// REQUIRES: it is one.
 worker::Duty parse_duty(const std::string& role) {
   static const std::map<std::string, worker::Duty> kDuties = {
       {"both", worker::Duty::kBoth}, {"build", worker::Duty::kBuild}, {"run", worker::Duty::kRun}};
-  const auto duty = kDuties.find(role);
-  if (duty == kDuties.end()) fail("--role {} must be both, build or run", role);
-  return duty->second;
+  return kDuties.at(role);
 }
 
 }  // namespace
@@ -32,7 +30,8 @@ int worker_command(Flags& flags) {
   std::string role = "both";
   bool with_parent = false;
   common.add_to(flags);
-  flags.add("--role", role, "both; or build, for runners elsewhere; or run, what others build");
+  flags.add("--role both|build|run", role,
+            "both; or build, for runners elsewhere; or run, what others build");
   flags.add("--builders", builders, 0, 1024, "candidates built at once; 0: one for each core");
   flags.add("--with-parent", with_parent, "end when the process that started this one ends");
   if (!flags.parse()) return kSuccess;

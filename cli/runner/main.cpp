@@ -7,7 +7,6 @@
 
 #include "cli/commands/commands.h"
 #include "cli/interrupt.h"
-#include "cli/program.h"
 #include "cli/running_model.h"
 #include "cli/worker_flags.h"
 #include "core/support/error.h"
@@ -22,7 +21,8 @@ int serve_command(Flags& flags) {
   WorkerFlags common;
   std::string emulator;
   common.add_to(flags);
-  flags.add("--emulator", emulator, "path of the program that runs this one, and is to run its children");
+  flags.add("--emulator PATH", emulator,
+            "path of the program that runs this one, and is to run its children");
   if (!flags.parse()) return kSuccess;
   worker::require_confinement();
   worker::WorkerSettings settings = common.finish();
@@ -41,11 +41,11 @@ int run_module_command(Flags& flags) {
   std::string model, folder;
   std::vector<std::string> inputs;
   int64_t seed = 0, threads = 1;
-  flags.add("--model", model, "a .lathe file for this machine", Flags::Need::kRequired);
-  flags.add("--input", inputs, "NAME=FILE.npy, once for each input; others are random");
+  flags.add("--model FILE", model, "a .lathe file for this machine", Flags::Need::kRequired);
+  flags.add("--input NAME=FILE", inputs, "a .npy file, once for each input; others are random");
   flags.add("--seed", seed, 0, INT64_MAX, "of the random inputs");
   flags.add("--threads", threads, 1, 1024, "threads to run on");
-  flags.add("--out", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
+  flags.add("--out DIR", folder, "folder for output_0.npy, output_1.npy, ... in the model's order");
   if (!flags.parse()) return kSuccess;
   make_output_folder(folder);
   RunningModel running = start_module(runtime::Module::open(model), load_inputs(inputs),
@@ -62,6 +62,7 @@ constexpr Command kCommands[] = {
         {"lathe-runner --tracker tcp://192.168.0.2:9190 --key board.key --tracker-key 'TRACKER PUBLIC KEY'",
          "lathe-runner --tracker tcp://127.0.0.1:9190 --name board/0"},
         serve_command,
+        /*takes_config=*/false,
     },
     {
         "keygen",
@@ -69,6 +70,7 @@ constexpr Command kCommands[] = {
         "make a key pair for a connection to a tracker; prints the public key",
         {"lathe-runner keygen --out board.key", "lathe-runner keygen --out board.key >> allowed-workers"},
         keygen_command,
+        /*takes_config=*/false,
     },
     {
         "run",
@@ -77,6 +79,7 @@ constexpr Command kCommands[] = {
         {"lathe-runner run --model resnet18.lathe",
          "lathe-runner run --model net.lathe --input x=x.npy --out ."},
         run_module_command,
+        /*takes_config=*/false,
     },
     {
         "version",
@@ -84,10 +87,18 @@ constexpr Command kCommands[] = {
         "print the version and the revision it was built from",
         {"lathe-runner version", "lathe-runner --version"},
         version_command,
+        /*takes_config=*/false,
     },
 };
 
 }  // namespace
+
+const Program& program() {
+  static constexpr Program kProgram = {"lathe-runner", "run on this board what builders elsewhere build",
+                                       kCommands};
+  return kProgram;
+}
+
 }  // namespace lathe::cli
 
 int main(int argc, char** argv) {
@@ -98,8 +109,6 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::string_view(argv[1]) == "internal-sandbox")
       return worker::supervise(kRoles, {argv, argv + argc});
     cli::install_interrupt_handler();
-    return cli::run_program(
-        {"lathe-runner", "run on this board what builders elsewhere build", cli::kCommands},
-        std::vector<std::string>(argv + 1, argv + argc));
+    return cli::run_command(std::vector<std::string>(argv + 1, argv + argc));
   });
 }

@@ -1,13 +1,31 @@
 #include "core/runtime/executor.h"
 
 #include <chrono>
+#include <cstring>
 
+#include "core/runtime/output_arguments.h"
 #include "core/runtime/pages.h"
 
 namespace lathe::runtime {
 namespace {
 
-bool aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAlignment == 0; }
+bool aligned(const Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.data()) % kAlignment == 0; }
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto first = reinterpret_cast<uintptr_t>(a.data()), second = reinterpret_cast<uintptr_t>(b.data());
+  return a.bytes() > 0 && b.bytes() > 0 && first < second + static_cast<uintptr_t>(b.bytes()) &&
+         second < first + static_cast<uintptr_t>(a.bytes());
+}
+
+void copy(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+void require_type(const char* kind, const Port& port, const Value& value, const Tensor& tensor) {
+  if (tensor.shape() != value.shape || tensor.dtype() != value.dtype)
+    fail("{} `{}` is {} {}, must be {} {}", kind, port.name, to_string(tensor.dtype()),
+         shape_text(tensor.shape()), to_string(value.dtype), shape_text(value.shape));
+}
 
 }  // namespace
 
@@ -18,42 +36,112 @@ Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* pa
       inputs_(plan().inputs.size()) {
   for (const Step& step : plan().steps) {
     first_buffer_.push_back(buffers_.size());
-    for (int64_t arg : step.args) buffers_.push_back(address(plan().values[arg], static_cast<size_t>(arg)));
+    for (int64_t arg : step.args) buffers_.push_back(address(arg));
   }
+  for (const Port& port : plan().outputs)
+    outputs_.push_back({.arguments = output_arguments(plan(), value_of(port))});
 }
 
-void* Executor::address(const Value& value, size_t index) const {
-  switch (value.place) {
+/// Where a value lies, unless it is an output that kernels write to the caller's memory.
+void* Executor::address(int64_t value) const {
+  const Value& tensor = plan().values[value];
+  switch (tensor.place) {
     case Place::kInput:
-      return inputs_[value.at].data();
+      return inputs_[tensor.at].read.data();
     case Place::kConstant:
-      return module_->constant(index);
+      return module_->constant(static_cast<size_t>(value));
     case Place::kArena:
-      return static_cast<char*>(arena_.get()) + value.at;
+      return static_cast<char*>(arena_.get()) + tensor.at;
   }
   return nullptr;
 }
 
 void Executor::set_input(size_t i, Tensor tensor) {
   const Port& port = plan().inputs.at(i);
-  const Value& value = plan().values[port.value];
-  if (tensor.shape() != value.shape || tensor.dtype() != value.dtype)
-    fail("input `{}` is {} {}, must be {} {}", port.name, to_string(tensor.dtype()),
-         shape_text(tensor.shape()), to_string(value.dtype), shape_text(value.shape));
-  inputs_[i] = aligned(tensor.data()) ? std::move(tensor) : tensor.clone();
+  require_type("input", port, value_of(port), tensor);
+  Input& input = inputs_[i];
+  if (aligned(tensor)) {
+    input.read = tensor;
+  } else if (!input.read.defined() || input.read.data() == input.bound.data()) {
+    input.read = Tensor(tensor.shape(), tensor.dtype());
+  }
+  input.bound = std::move(tensor);
+  checked_ = false;
   for (size_t s = 0; s < plan().steps.size(); ++s) {
     const std::vector<int64_t>& args = plan().steps[s].args;
     for (size_t a = 0; a < args.size(); ++a) {
       const Value& arg = plan().values[args[a]];
       if (arg.place == Place::kInput && arg.at == static_cast<int64_t>(i))
-        buffers_[first_buffer_[s] + a] = inputs_[i].data();
+        buffers_[first_buffer_[s] + a] = input.read.data();
     }
   }
 }
 
-void Executor::require_inputs() const {
+void Executor::set_output(size_t i, Tensor tensor) {
+  const Port& port = plan().outputs.at(i);
+  if (tensor.defined()) require_type("output", port, value_of(port), tensor);
+  outputs_[i].bound = std::move(tensor);
+  checked_ = false;
+}
+
+void Executor::check_bindings() {
+  if (checked_) return;
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (!inputs_[i].defined()) fail("input `{}` is not set", plan().inputs[i].name);
+    if (!inputs_[i].bound.defined()) fail("input `{}` is not set", plan().inputs[i].name);
+  refuse_overlaps();
+  place_outputs();
+  checked_ = true;
+}
+
+void Executor::refuse_overlaps() const {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].bound.defined()) continue;
+    auto refuse = [&](const char* kind, const Port& other, const Tensor& memory) {
+      if (memory.defined() && overlap(outputs_[i].bound, memory))
+        fail("the memory of output `{}` overlaps that of {} `{}`", plan().outputs[i].name, kind, other.name);
+    };
+    for (size_t j = 0; j < inputs_.size(); ++j) refuse("input", plan().inputs[j], inputs_[j].bound);
+    for (size_t j = 0; j < i; ++j) refuse("output", plan().outputs[j], outputs_[j].bound);
+  }
+}
+
+/// The output that kernels write to the caller's memory and that `output` is, too; or nullptr.
+const Executor::Output* Executor::same_tensor(const Output& output) const {
+  for (const Output& other : outputs_)
+    if (other.direct && other.arguments == output.arguments) return &other;
+  return nullptr;
+}
+
+void Executor::place_outputs() {
+  auto pass = [&](const Output& output, void* memory) {
+    for (size_t argument : output.arguments) buffers_[argument] = memory;
+  };
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].direct = false;
+    pass(outputs_[i], address(plan().outputs[i].value));
+  }
+  for (Output& output : outputs_) {
+    if (output.arguments.empty() || !output.bound.defined() || !aligned(output.bound) || same_tensor(output))
+      continue;
+    output.direct = true;
+    pass(output, output.bound.data());
+  }
+}
+
+void Executor::copy_inputs() {
+  for (const Input& input : inputs_)
+    if (input.read.data() != input.bound.data())
+      copy(input.read.data(), input.bound.data(), input.bound.bytes());
+}
+
+void Executor::copy_outputs() {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Output& output = outputs_[i];
+    if (!output.bound.defined() || output.direct) continue;
+    const Output* written = same_tensor(output);
+    copy(output.bound.data(), written ? written->bound.data() : address(plan().outputs[i].value),
+         output.bound.bytes());
+  }
 }
 
 void Executor::call(size_t step) {
@@ -63,13 +151,16 @@ void Executor::call(size_t step) {
 }
 
 void Executor::run() {
-  require_inputs();
+  check_bindings();
+  copy_inputs();
   for (size_t step = 0; step < first_buffer_.size(); ++step) call(step);
+  copy_outputs();
 }
 
 void Executor::run_timed(std::span<int64_t> spent) {
   CHECK(spent.size() == plan().steps.size(), "{} clocks for {} steps", spent.size(), plan().steps.size());
-  require_inputs();
+  check_bindings();
+  copy_inputs();
   auto before = std::chrono::steady_clock::now();
   for (size_t step = 0; step < first_buffer_.size(); ++step) {
     call(step);
@@ -77,15 +168,19 @@ void Executor::run_timed(std::span<int64_t> spent) {
     spent[step] += std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
     before = after;
   }
+  copy_outputs();
 }
 
 Tensor Executor::output(size_t i) const {
-  int64_t index = plan().outputs.at(i).value;
+  const Output& output = outputs_.at(i);
+  if (output.bound.defined()) return output.bound;
+  const int64_t index = plan().outputs[i].value;
   const Value& value = plan().values[index];
-  void* data = address(value, static_cast<size_t>(index));
+  if (const Output* written = same_tensor(output)) return written->bound.reshaped(value.shape);
+  void* data = address(index);
   switch (value.place) {
     case Place::kInput:
-      return inputs_[value.at].reshaped(value.shape);
+      return inputs_[value.at].read.reshaped(value.shape);
     case Place::kConstant:
       return Tensor(value.shape, value.dtype, std::const_pointer_cast<Module>(module_), data);
     case Place::kArena:

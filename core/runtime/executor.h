@@ -1,4 +1,4 @@
-// Runs a module: binds inputs, calls the kernels of the plan in order, hands out outputs.
+// Runs a module: binds inputs and outputs, calls the kernels of the plan in order.
 #pragma once
 
 #include <memory>
@@ -16,27 +16,53 @@ class Executor {
   /// REQUIRES: `parallel` (a ThreadPool's, or serial_parallel()) lives as long as the executor.
   Executor(std::shared_ptr<const Module> module, const LatheParallel* parallel);
 
-  /// Binds input i without copying (unless misaligned): later changes of the data are seen by the next run.
-  /// Throws Error when shape or element type differ from the plan's.
+  /// Binds input i: kernels read the caller's memory, or a copy that each run makes when it is misaligned. So
+  /// later changes of the data are seen by the next run. Throws Error when shape or element type differ from
+  /// the plan's.
   void set_input(size_t i, Tensor tensor);
-  /// Throws Error when an input is not set, or a kernel reports a failed check.
+  /// Binds output i: kernels write to the caller's memory, or each run copies to it at its end (when it is
+  /// misaligned, and for an output that is an input, a constant, or the same tensor as another bound output).
+  /// An undefined tensor takes the binding back. Throws Error as set_input() does.
+  void set_output(size_t i, Tensor tensor);
+  /// What run() does first. Throws Error when an input is not set, or when the memory of a bound output
+  /// overlaps that of an input or of another output.
+  void check_bindings();
+  /// Throws Error as check_bindings() does, or when a kernel reports a failed check.
   void run();
   /// run(), adding the nanoseconds that step i took to spent[i].
   void run_timed(std::span<int64_t> spent);
-  /// Output i, in the memory of the arena (or of the input or constant it is): the next run overwrites it.
+  /// Output i where it is bound, else in the memory of the arena (or of the input, constant or bound output
+  /// it is), which the next run overwrites.
   Tensor output(size_t i) const;
 
   const Plan& plan() const { return module_->plan(); }
 
  private:
-  void* address(const Value& value, size_t index) const;
-  void require_inputs() const;
+  struct Input {
+    Tensor bound;  // undefined: not set
+    Tensor read;   // by kernels: the same, or an aligned copy
+  };
+  struct Output {
+    std::vector<size_t> arguments;  // output_arguments() of it
+    Tensor bound;                   // undefined: not set
+    bool direct = false;            // kernels write to `bound`
+  };
+
+  const Value& value_of(const Port& port) const { return plan().values[static_cast<size_t>(port.value)]; }
+  void* address(int64_t value) const;
+  const Output* same_tensor(const Output& output) const;
+  void refuse_overlaps() const;
+  void place_outputs();
+  void copy_inputs();
+  void copy_outputs();
   void call(size_t step);
 
   std::shared_ptr<const Module> module_;
   const LatheParallel* parallel_;
   std::shared_ptr<void> arena_;
-  std::vector<Tensor> inputs_;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  bool checked_ = false;              // the bindings, since they changed
   std::vector<void*> buffers_;        // the arguments of all steps, one after another
   std::vector<size_t> first_buffer_;  // where those of step i begin
 };

@@ -50,42 +50,13 @@ std::string constants_checksum(std::span<const std::string_view> constants) {
   return sha256(digests);
 }
 
-/// A file mapped read-only. The mapping lives as long as a copy of `bytes` does.
-struct MappedFile {
-  std::shared_ptr<void> bytes;
-  uint64_t size = 0;
-
-  explicit MappedFile(const std::string& path) {
-    int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat status {};
-    if (fd < 0 || fstat(fd, &status) != 0) {
-      int error = errno;
-      if (fd >= 0) close(fd);
-      fail("cannot read {}: {}", path, std::strerror(error));
-    }
-    if (!S_ISREG(status.st_mode) || status.st_size < static_cast<off_t>(sizeof(Header))) {
-      close(fd);
-      fail("{} is not a module file: it is {}", path,
-           S_ISREG(status.st_mode) ? "too short" : "not a regular file");
-    }
-    size = static_cast<uint64_t>(status.st_size);
-    try {
-      bytes = map_file(fd, size);
-    } catch (const Error& error) {
-      close(fd);
-      fail("{}: {}", path, error.what());
-    }
-    close(fd);
-  }
-  std::string_view piece(uint64_t at, uint64_t length) const {
-    return {static_cast<const char*>(bytes.get()) + at, length};
-  }
-};
-
 /// The header, when it describes a file of this size with the right checksum.
-Header checked_header(const std::string& path, const MappedFile& file) {
+Header checked_header(const ModuleBytes& file) {
+  const std::string& path = file.name;
+  const uint64_t size = file.bytes.size();
   Header header;
-  std::memcpy(&header, file.bytes.get(), sizeof header);
+  if (size < sizeof header) fail("{} is not a module file: it is too short", path);
+  std::memcpy(&header, file.bytes.data(), sizeof header);
   if (std::string_view(header.magic, sizeof header.magic) != kMagic) fail("{} is not a module file", path);
   if (header.version > kVersion)
     fail(
@@ -96,14 +67,13 @@ Header checked_header(const std::string& path, const MappedFile& file) {
     fail("{} is a module of format {}, this program reads {}; compile the model again", path, header.version,
          kVersion);
   bool fits = header.version == kVersion && header.header_bytes == sizeof header &&
-              header.plan_bytes <= file.size &&
-              header.library_at == page_up(sizeof header + header.plan_bytes) &&
-              header.library_at <= file.size && header.library_bytes <= file.size - header.library_at &&
+              header.plan_bytes <= size && header.library_at == page_up(sizeof header + header.plan_bytes) &&
+              header.library_at <= size && header.library_bytes <= size - header.library_at &&
               header.constants_at == page_up(header.library_at + header.library_bytes) &&
-              header.constants_at <= file.size && header.constants_bytes == file.size - header.constants_at;
-  if (!fits) fail("{} is damaged or cut short: its {} bytes do not match its header", path, file.size);
-  if (checksum(header, file.piece(sizeof header, header.plan_bytes),
-               file.piece(header.library_at, header.library_bytes)) !=
+              header.constants_at <= size && header.constants_bytes == size - header.constants_at;
+  if (!fits) fail("{} is damaged or cut short: its {} bytes do not match its header", path, size);
+  if (checksum(header, file.bytes.substr(sizeof header, header.plan_bytes),
+               file.bytes.substr(header.library_at, header.library_bytes)) !=
       std::string_view(header.checksum, sizeof header.checksum))
     fail("{} is damaged: its checksum does not match", path);
   return header;
@@ -111,31 +81,20 @@ Header checked_header(const std::string& path, const MappedFile& file) {
 
 /// A file whose header, plan and library are as they were written.
 struct ModuleFile {
-  MappedFile file;
   Header header;
   Plan plan;
 
-  explicit ModuleFile(const std::string& path) : file(path), header(checked_header(path, file)) {
+  explicit ModuleFile(const ModuleBytes& file) : header(checked_header(file)) {
     try {
-      plan = parse_plan(file.piece(sizeof header, header.plan_bytes));
+      plan = parse_plan(file.bytes.substr(sizeof header, header.plan_bytes));
       if (plan.constant_bytes != static_cast<int64_t>(header.constants_bytes))
         fail("module: {} bytes of constants, the header says {}", plan.constant_bytes,
              header.constants_bytes);
     } catch (const Error& error) {
-      fail("{}: {}", path, error.what());
+      fail("{}: {}", file.name, error.what());
     }
   }
 };
-
-/// Code for another CPU would end the process by SIGILL. `module`: for the message.
-void require_cpu(const Plan& plan, const std::string& module) {
-  std::vector<std::string> missing = missing_cpu_features(plan.cpu_features);
-  if (!missing.empty())
-    throw Unfit(fmt::format(
-        "{}: built for a CPU with {}, which this one ({}) lacks; compile the model on this machine, or "
-        "for it: --target cpu:mcpu=NAME",
-        module, join_text(missing, ", "), cpu_name()));
-}
 
 }  // namespace
 
@@ -176,17 +135,54 @@ void write_module(const std::string& path, const ModuleImage& image) {
   write_file(path, pieces);
 }
 
-void verify_module(const std::string& path) {
-  ModuleFile module(path);
+ModuleBytes map_module(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is refused, not awaited
+  if (fd < 0) fail("cannot read {}: {}", path, std::strerror(errno));
+  ModuleBytes file{.name = path};
+  try {
+    struct stat status {};
+    if (fstat(fd, &status) != 0) fail("{}", std::strerror(errno));
+    if (!S_ISREG(status.st_mode)) fail("it is not a regular file");
+    const auto size = static_cast<uint64_t>(status.st_size);
+    if (size > 0) file.owner = map_file(fd, size);
+    file.bytes = {static_cast<const char*>(file.owner.get()), size};
+  } catch (const Error& error) {
+    close(fd);
+    fail("cannot read {}: {}", path, error.what());
+  }
+  close(fd);
+  return file;
+}
+
+void verify_module(const ModuleBytes& file) {
+  ModuleFile module(file);
   std::map<int64_t, std::string_view> at;
   for (const Value& value : module.plan.values)
     if (value.place == Place::kConstant && value.bytes() > 0)
-      at[value.at] = module.file.piece(module.header.constants_at + static_cast<uint64_t>(value.at),
+      at[value.at] = file.bytes.substr(module.header.constants_at + static_cast<uint64_t>(value.at),
                                        static_cast<uint64_t>(value.bytes()));
   std::vector<std::string_view> constants;
   for (const auto& [offset, bytes] : at) constants.push_back(bytes);
   if (constants_checksum(constants) != std::string_view(module.header.constants_checksum, 64))
-    fail("{} is damaged: the checksum of its constants does not match", path);
+    fail("{} is damaged: the checksum of its constants does not match", file.name);
+}
+
+ModuleHead read_module_head(const std::string& path) {
+  ModuleFile module(path);
+  const Header& header = module.header;
+  return {.plan = std::move(module.plan),
+          .digest = std::string(header.checksum, sizeof header.checksum),
+          .code_bytes = executable_bytes(module.file.piece(header.library_at, header.library_bytes))};
+}
+
+// Code for another CPU would end the process by SIGILL.
+void require_cpu(const Plan& plan, const std::string& module) {
+  std::vector<std::string> missing = missing_cpu_features(plan.cpu_features);
+  if (!missing.empty())
+    throw Unfit(fmt::format(
+        "{}: built for a CPU with {}, which this one ({}) lacks; compile the model on this machine, or "
+        "for it: --target cpu:mcpu=NAME",
+        module, join_text(missing, ", "), cpu_name()));
 }
 
 Module::Module(Plan plan, std::string_view library)
@@ -197,20 +193,22 @@ Module::Module(Plan plan, std::string_view library)
   }
 }
 
-std::shared_ptr<const Module> Module::open(const std::string& path) {
-  ModuleFile file(path);
-  require_cpu(file.plan, path);
+std::shared_ptr<const Module> Module::load(const ModuleBytes& file) {
+  ModuleFile parsed(file);
+  const Header& header = parsed.header;
+  require_cpu(parsed.plan, file.name);
   try {
     std::shared_ptr<Module> module(
-        new Module(std::move(file.plan), file.file.piece(file.header.library_at, file.header.library_bytes)));
-    char* constants = static_cast<char*>(file.file.bytes.get()) + file.header.constants_at;
+        new Module(std::move(parsed.plan), file.bytes.substr(header.library_at, header.library_bytes)));
+    // Kernels take every buffer as void*; check_plan() has seen that none writes to a constant.
+    char* constants = const_cast<char*>(file.bytes.data()) + header.constants_at;
     for (size_t i = 0; i < module->constants_.size(); ++i)
       if (const Value& value = module->plan_.values[i]; value.place == Place::kConstant)
         module->constants_[i] = constants + value.at;
-    module->owners_.push_back(file.file.bytes);
+    module->owners_.push_back(file.owner);
     return module;
   } catch (const Error& error) {
-    fail("{}: {}", path, error.what());
+    fail("{}: {}", file.name, error.what());
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/runtime/kernel.h"
@@ -27,17 +28,41 @@ struct ModuleImage {
 /// Writes the file through a temporary and a rename. Throws Error "cannot write PATH: reason".
 void write_module(const std::string& path, const ModuleImage& image);
 
-/// Reads the whole file and throws Error, naming it, when it is not what write_module() wrote. Opening checks
-/// all but the constants, which it does not read.
-void verify_module(const std::string& path);
+/// The bytes of a module file, wherever they lie.
+struct ModuleBytes {
+  std::string name;             // of the file, for messages
+  std::shared_ptr<void> owner;  // keeps them alive, and unchanged
+  std::string_view bytes;       // REQUIRES: at a multiple of kAlignment
+};
+
+/// The file, mapped. Throws Error "cannot read PATH: reason".
+ModuleBytes map_module(const std::string& path);
+
+/// Reads all of it and throws Error, naming it, when it is not what write_module() wrote. Loading checks all
+/// but the constants, which it does not read.
+void verify_module(const ModuleBytes& file);
+
+/// What a module file says of itself.
+struct ModuleHead {
+  Plan plan;
+  std::string digest;      // names plan, code and constants: equal digests, equal modules
+  int64_t code_bytes = 0;  // machine instructions in its library
+};
+
+/// Loads no code, so that the module may be for another machine. Throws Error as Module::open does.
+ModuleHead read_module_head(const std::string& path);
+
+/// Throws Unfit, naming the module, this CPU and what it lacks, when the plan's kernels would not run on it.
+void require_cpu(const Plan& plan, const std::string& module);
 
 /// A loaded model, immutable: executors in several threads may share one. Constants of a file are mapped, not
 /// read or copied, so processes that load the same file share their memory (docs/decisions/007).
 class Module {
  public:
   /// Throws Error, naming the file, when it is damaged, truncated or of a newer version; Unfit, naming the
-  /// CPU and what it lacks, when the kernels would not run on it.
-  static std::shared_ptr<const Module> open(const std::string& path);
+  /// CPU and what it lacks, when the kernels would not run on it. Keeps file.owner.
+  static std::shared_ptr<const Module> load(const ModuleBytes& file);
+  static std::shared_ptr<const Module> open(const std::string& path) { return load(map_module(path)); }
   /// The same without a file; keeps the image's constants.
   static std::shared_ptr<const Module> from_image(ModuleImage image);
 

@@ -95,14 +95,28 @@ Plan parse_plan(std::string_view text) {
   return plan;
 }
 
-size_t find_input(const Plan& plan, std::string_view name) {
+int64_t bytes_of(const Plan& plan, const Step& step) {
+  int64_t bytes = 0;
+  for (int64_t arg : std::set<int64_t>(step.args.begin(), step.args.end()))
+    bytes += plan.values[static_cast<size_t>(arg)].bytes();
+  return bytes;
+}
+
+namespace {
+size_t find_port(const char* kind, const std::vector<Port>& ports, std::string_view name) {
   std::vector<std::string> names;
-  for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    if (plan.inputs[i].name == name) return i;
-    names.push_back(plan.inputs[i].name);
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (ports[i].name == name) return i;
+    names.push_back(ports[i].name);
   }
   std::string hint = did_you_mean(name, names);
-  fail("the model has no input `{}`{}", name, hint.empty() ? "; it has " + join_text(names, ", ") : hint);
+  fail("the model has no {} `{}`{}", kind, name, hint.empty() ? "; it has " + join_text(names, ", ") : hint);
+}
+}  // namespace
+
+size_t find_input(const Plan& plan, std::string_view name) { return find_port("input", plan.inputs, name); }
+size_t find_output(const Plan& plan, std::string_view name) {
+  return find_port("output", plan.outputs, name);
 }
 
 }  // namespace lathe::runtime

@@ -80,7 +80,11 @@ void check_plan(const Plan& plan);
 std::string plan_text(const Plan& plan);
 Plan parse_plan(std::string_view text);
 
-/// The number of the input called `name`. Throws Error with the nearest name when there is none.
+/// What a step must at least move: its arguments, each once.
+int64_t bytes_of(const Plan& plan, const Step& step);
+
+/// The number of the input, or output, called `name`. Throws Error with the nearest name when there is none.
 size_t find_input(const Plan& plan, std::string_view name);
+size_t find_output(const Plan& plan, std::string_view name);
 
 }  // namespace lathe::runtime

@@ -1,6 +1,7 @@
 #include "core/runtime/shared_object.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -64,5 +65,22 @@ SharedObject& SharedObject::operator=(SharedObject&& other) noexcept {
 }
 
 void* SharedObject::find(const char* symbol) const { return dlsym(handle_, symbol); }
+
+int64_t executable_bytes(std::string_view elf) {
+  Elf64_Ehdr header;
+  if (elf.size() < sizeof header) return 0;
+  std::memcpy(&header, elf.data(), sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return 0;
+  int64_t bytes = 0;
+  for (uint64_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    const uint64_t at = i * sizeof segment;
+    if (header.e_phoff > elf.size() || elf.size() - header.e_phoff < at + sizeof segment) break;
+    std::memcpy(&segment, elf.data() + header.e_phoff + at, sizeof segment);
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && segment.p_filesz <= elf.size())
+      bytes += static_cast<int64_t>(segment.p_filesz);
+  }
+  return bytes;
+}
 
 }  // namespace lathe::runtime

@@ -1,6 +1,7 @@
 // A shared object (ELF .so) loaded from memory.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace lathe::runtime {
@@ -30,5 +31,8 @@ class SharedObject {
   int descriptor_ = -1;
   void* handle_ = nullptr;
 };
+
+/// How many bytes of a 64-bit ELF file the loader makes executable; 0 when it is none.
+int64_t executable_bytes(std::string_view elf);
 
 }  // namespace lathe::runtime

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -180,18 +181,22 @@ class ThreadPool::Team {
     pinned_ = pin && static_cast<size_t>(threads) <= cores.size() &&
               sched_getaffinity(0, sizeof(cpu_set_t), &caller_affinity_) == 0;
     workers_.reserve(threads - 1);
-    for (int i = 0; i + 1 < threads; ++i) {
-      workers_.emplace_back([this, i, core = pinned_ ? cores[i + 1] : 0] {
-        if (pinned_) bind_to_core(core);
-        work(i + 1);
-      });
+    try {
+      for (int i = 0; i + 1 < threads; ++i) {
+        workers_.emplace_back([this, i, core = pinned_ ? cores[i + 1] : 0] {
+          if (pinned_) bind_to_core(core);
+          work(i + 1);
+        });
+      }
+    } catch (const std::exception& error) {
+      stop();
+      fail("cannot start {} threads: {}", threads, error.what());
     }
     if (pinned_) bind_to_core(cores[0]);
   }
 
   ~Team() {
-    for (size_t i = 1; i < seats_.size(); ++i) seats_[i].stop();
-    for (std::thread& worker : workers_) worker.join();
+    stop();
     if (pinned_) sched_setaffinity(0, sizeof(cpu_set_t), &caller_affinity_);
   }
 
@@ -215,6 +220,11 @@ class ThreadPool::Team {
   }
 
  private:
+  void stop() {
+    for (size_t i = 1; i < seats_.size(); ++i) seats_[i].stop();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
   void work(uint32_t index) {
     Seat& seat = seats_[index];
     while (seat.accept(spin_)) {

@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-constexpr size_t kMostExact = 50;
+constexpr size_t kMostExact = 200;  // beyond, tails of the normal distribution are as good
 
 /// The largest k for which a sum of ranks below k has a probability of `tail` at most, from the sum's
 /// distribution: each rank counts or does not, with a chance of one half.

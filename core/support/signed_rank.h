@@ -14,7 +14,8 @@ struct Location {
 /// symmetric distribution with at least `confidence` (Hodges and Lehmann, The Annals of Mathematical
 /// Statistics 34, 1963; Hollander and Wolfe, Nonparametric Statistical Methods, section 3.3). A quarter of
 /// the values may be wild. The interval is infinite when there are too few values for the confidence; exact
-/// up to 50 values. Time and memory O(n^2). REQUIRES: at least one value, none of them NaN.
+/// up to 200 values. Time O(n^3) where it is exact, memory O(n^2). REQUIRES: at least one value, none of them
+/// NaN.
 Location hodges_lehmann(std::span<const double> values, double confidence);
 
 }  // namespace lathe

@@ -1,7 +1,7 @@
 #include "core/support/text.h"
 
 #include <fcntl.h>
-#include <openssl/sha.h>
+#include <openssl/evp.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,12 +13,29 @@
 
 namespace lathe {
 
-std::string sha256(std::string_view bytes) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+Sha256::Sha256() : state_(EVP_MD_CTX_new()) {
+  CHECK(state_ && EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_), EVP_sha256(), nullptr) == 1);
+}
+
+Sha256::~Sha256() { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(state_)); }
+
+void Sha256::add(std::string_view bytes) {
+  CHECK(EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(state_), bytes.data(), bytes.size()) == 1);
+}
+
+std::string Sha256::digest() {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  CHECK(EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(state_), digest, &size) == 1);
   std::string text;
-  for (unsigned char byte : digest) text += fmt::format("{:02x}", byte);
+  for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
   return text;
+}
+
+std::string sha256(std::string_view bytes) {
+  Sha256 sum;
+  sum.add(bytes);
+  return sum.digest();
 }
 
 std::vector<std::string> split_text(std::string_view text, char separator) {

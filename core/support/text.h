@@ -11,6 +11,21 @@ namespace lathe {
 /// SHA-256 of `bytes` as 64 hexadecimal digits. The digest of workloads, artifacts and messages.
 std::string sha256(std::string_view bytes);
 
+/// The same of bytes that come in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+  void add(std::string_view bytes);
+  /// Of all that was added. REQUIRES: not asked before.
+  std::string digest();
+
+ private:
+  void* state_;  // OpenSSL's
+};
+
 /// Pieces of `text` between `separator`s; "" gives no pieces.
 std::vector<std::string> split_text(std::string_view text, char separator);
 

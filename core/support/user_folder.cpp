@@ -32,4 +32,6 @@ std::string cache_folder() {
 
 std::string data_folder() { return folder_of("XDG_DATA_HOME", ".local/share"); }
 
+std::string config_folder() { return folder_of("XDG_CONFIG_HOME", ".config"); }
+
 }  // namespace lathe

@@ -1,11 +1,18 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "core/support/text.h"
 #include "tests/cli/tune.h"
 
 namespace lathe::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Tune, HelpListsTheCommands) {
   for (const char* arguments : {"", "--help", "help"}) {
@@ -20,12 +27,78 @@ TEST(Tune, VersionIsPrinted) {
   EXPECT_EQ(tune("--version").output, tune("version").output);
 }
 
-TEST(Tune, EveryCommandHasHelpWithExamples) {
-  for (std::string name : {"bench", "run", "version"}) {
-    Finished finished = tune(name + " --help");
+/// As `tune --help` lists them; "tune" is the main job.
+std::vector<std::string> command_names() {
+  const std::string list = tune("--help | sed -n '/^Commands:/,/^$/p' | grep '^  ' | cut -d' ' -f3").output;
+  std::vector<std::string> names = split_text(list, '\n');
+  std::erase(names, "");
+  EXPECT_GT(names.size(), 15U);
+  names.emplace_back("tune");
+  return names;
+}
+
+TEST(Tune, EveryCommandHasHelpWithTwoExamples) {
+  for (const std::string& name : command_names()) {
+    Finished finished = tune("help " + name);
     EXPECT_EQ(finished.code, 0);
-    EXPECT_THAT(finished.output, HasSubstr("Examples:\n  tune " + name));
+    const size_t examples = finished.output.find("\nExamples:\n");
+    ASSERT_NE(examples, std::string::npos) << name;
+    const std::string start = name == "tune" ? "  tune --" : "  tune " + name;
+    const std::vector<std::string> lines = split_text(finished.output.substr(examples), '\n');
+    EXPECT_GE(
+        std::count_if(lines.begin(), lines.end(), [&](const auto& line) { return line.starts_with(start); }),
+        2)
+        << finished.output;
+    if (name != "tune") {
+      EXPECT_EQ(tune(name + " --help").output, finished.output);
+    }
   }
+}
+
+/// Synopsis and examples are written by hand.
+TEST(Tune, SynopsesAndExamplesNameFlagsThatExist) {
+  const std::regex flag("--[a-z][a-z-]*");
+  for (const std::string& name : command_names()) {
+    const std::string help = tune("help " + name).output;
+    std::string text = tune("man " + name + " | sed -n '/SYNOPSIS/,/\\.SH/p;/EXAMPLES/,/\\.SH/p'").output;
+    std::erase(text, '\\');                                         // as roff escapes hyphens
+    text = std::regex_replace(text, std::regex(" -- [^\n]*"), "");  // another command's
+    for (std::sregex_iterator at(text.begin(), text.end(), flag), end; at != end; ++at)
+      EXPECT_THAT(help, testing::ContainsRegex("\n  (-h,)?" + at->str() + "[ \n]")) << name;
+  }
+}
+
+TEST(Tune, OutputThatDoesNotArriveIsAnError) {
+  const Finished finished = run_command(std::string("(") + TUNE + " version > /dev/full)");
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.output, "error: cannot write to stdout: No space left on device\n");
+}
+
+TEST(Tune, MessagesAreOnStderrAndDataIsOnStdout) {
+  EXPECT_EQ(run_command(std::string("(") + TUNE + " benhc 2>/dev/null)").output, "");
+  EXPECT_THAT(run_command(std::string("(") + TUNE + " version 2>/dev/null)").output,
+              testing::StartsWith("lathe "));
+}
+
+TEST(Tune, EscapesGoToTerminalsAloneAndColoursAreRefusable) {
+  EXPECT_THAT(tune("benhc").output, Not(HasSubstr("\x1b")));
+  const auto on_terminal = [](const std::string& variables) {
+    return run_command(fmt::format("env TERM=xterm {} script -qec '{} benhc' /dev/null", variables, TUNE))
+        .output;
+  };
+  EXPECT_THAT(on_terminal("NO_COLOR="), testing::StartsWith("\x1b[31merror:\x1b[0m unknown command"));
+  EXPECT_THAT(on_terminal("NO_COLOR=1"), testing::StartsWith("error: unknown command"));
+  EXPECT_THAT(on_terminal("TERM=dumb"), testing::StartsWith("error: unknown command"));
+}
+
+TEST(Tune, ExitCodesAreATable) {
+  const std::string table = tune("help exit-codes").output;
+  for (const char* code : {"   0  ", "   1  ", "   2  ", "   3  ", "   4  ", "   5  ", " 130  "})
+    EXPECT_THAT(table, HasSubstr(code));
+}
+
+TEST(Tune, VersionIsJsonWhenAsked) {
+  EXPECT_EQ(nlohmann::json::parse(tune("version --json").output)["version"], "0.1.0");
 }
 
 struct BadUse {
@@ -46,6 +119,8 @@ constexpr BadUse kBadUses[] = {
     {"zzz", "unknown command `zzz`; see tune --help"},
     {"version --halp", "tune version: unknown flag `--halp`; did you mean `--help`?"},
     {"version --zzz=3", "tune version: unknown flag `--zzz`; see tune version --help"},
+    {"help benhc", "tune help: nothing is known about `benhc`; did you mean `bench`?"},
+    {"bench", "tune bench: --model is required; see tune bench --help"},
     {"version now", "tune version: unexpected argument `now`; see tune version --help"},
 };
 INSTANTIATE_TEST_SUITE_P(, BadUses, ::testing::ValuesIn(kBadUses));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
@@ -21,9 +22,11 @@ class ModelCommands : public ::testing::Test {
 };
 
 TEST_F(ModelCommands, AModuleFileComputesWhatTheModelDoes) {
-  Finished compiled = tune("compile --model dqn --untuned --out " + folder_ + "/m.lathe");
+  Finished compiled = tune("compile --model dqn --untuned --json --out " + folder_ + "/m.lathe");
   EXPECT_EQ(compiled.code, 0) << compiled.output;
-  EXPECT_THAT(compiled.output, HasSubstr("0 of "));
+  EXPECT_EQ(nlohmann::json::parse(compiled.output)["kernels_measured"], 0);
+  const nlohmann::json ran = nlohmann::json::parse(tune("run --json --model " + folder_ + "/m.lathe").output);
+  EXPECT_EQ(ran[0]["shape"], (std::vector<int64_t>{1, 6}));
   EXPECT_EQ(tune("run --model " + folder_ + "/m.lathe --threads 2 --out " + folder_ + "/a").code, 0);
   EXPECT_EQ(tune("run --model dqn --untuned --out " + folder_ + "/b").code, 0);
   Tensor a = load_npy(folder_ + "/a/output_0.npy"), b = load_npy(folder_ + "/b/output_0.npy");
@@ -90,6 +93,7 @@ def @main(%x: Tensor[(n, 8, 12), float32], %g: Tensor[(12), float32], %w: Tensor
 )");
   ASSERT_EQ(tune("export --model " + model + " --shape x=2x8x12 --out " + onnx).output,
             "wrote " + onnx + "\n");
+  ASSERT_EQ(tune("export --quiet --model " + model + " --shape x=2x8x12 --out " + onnx).output, "");
   ASSERT_EQ(tune("quantize --model " + onnx + " --out " + quantized).output, "wrote " + quantized + "\n");
   const std::string run = "run --untuned --seed 3 --model ";
   EXPECT_EQ(tune(run + model + " --shape x=2x8x12 --out " + folder_ + "/a").code, 0);
@@ -178,10 +182,11 @@ TEST_F(ModelCommands, MistakesAreOneMessageAndExitCode2) {
   expect_error("compile --untuned --model dqn --out /nowhere/m.lathe", "cannot write /nowhere/m.lathe: ");
   expect_error("compile --model dqn --db " + folder_ + "/not.onnx", "");
   expect_error("compile --untuned --db x --model dqn", "tune compile: ");
-  expect_error("compile --untuned --precision fp64 --model dqn", "--precision fp64: must be given, ");
+  expect_error("compile --untuned --precision fp64 --model dqn",
+               "tune compile: --precision: `fp64` is not one of given, ");
   expect_error("query best --model dqn --db " + folder_ + "/none.db", "");
   expect_error("query bets --db " + folder_ + "/none.db",
-               "tune query: `bets` is not one of best, below-limit, history, ");
+               "tune query: WHAT: `bets` is not one of best, below-limit, coverage, ");
 }
 
 TEST_F(ModelCommands, AnInterruptIsExitCode130) {

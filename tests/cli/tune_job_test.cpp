@@ -81,6 +81,15 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
             1e-4);
 }
 
+/// What workers of a farm are told is not meant for the job's own.
+TEST_F(TuneJobs, TheWorkerBesideAJobTakesNoConfiguration) {
+  setenv("LATHE_TRACKER_KEY", "of another tracker", 1);
+  const Finished job = tune(job_flags(2));
+  unsetenv("LATHE_TRACKER_KEY");
+  EXPECT_EQ(job.code, 0) << job.output;
+  EXPECT_EQ(last_line(job.output)["trials"], 2);
+}
+
 /// Builds for such a machine elsewhere decide by it.
 TEST_F(TuneJobs, TheWorkerTellsWhatItsMachineCanDo) {
   ASSERT_EQ(tune(job_flags(2)).code, 0);

@@ -22,6 +22,7 @@ MAY = {
     "db": {"core/support"},
     "tuner": CORE | {"schedules", "db"},
     "workers": CORE | {"schedules", "tracker/wire"},
+    "gate": {"core/support", "core/runtime", "workers"},
     "tracker": CORE | {"tuner", "db", "schedules", "tracker/wire"},
 }
 ALL = {"cli", "bench", "tests"}

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "core/runtime/output_arguments.h"
 #include "core/runtime/thread_pool.h"
 #include "tests/runtime/test_module.h"
 
@@ -64,6 +65,76 @@ TEST(Executor, TakesMisalignedInputs) {
   EXPECT_THAT(values(executor.output(3)), ElementsAre(45, 90, 135));
 }
 
+TEST(Executor, ReadsMisalignedInputsAnewInEachRun) {
+  Tensor memory = floats({0, 10, 20, 30});
+  Executor executor(Module::from_image(test_image()), serial_parallel());
+  executor.set_input(0, Tensor({3}, kFloat32, nullptr, memory.as<float>() + 1));
+  executor.run();
+  memory.as<float>()[1] = 0;
+  executor.run();
+  EXPECT_THAT(values(executor.output(3)), ElementsAre(5, 90, 135));
+  executor.set_input(0, floats({0, 0, 0}));
+  executor.run();
+  EXPECT_THAT(values(executor.output(3)), ElementsAre(5, 10, 15));
+}
+
+TEST(Executor, WorksInAlignedMemoryOfTheCallers) {
+  Executor executor(Module::from_image(places_image()), serial_parallel());
+  Tensor x = floats({1, 2, 3, 4}), out({4}, kInt64);
+  auto place = [](const Tensor& tensor, size_t bytes) {
+    return reinterpret_cast<int64_t>(static_cast<char*>(tensor.data()) + bytes);
+  };
+  executor.set_input(0, Tensor({3}, kFloat32, nullptr, x.data()));
+  executor.set_output(0, Tensor({2}, kInt64, nullptr, out.data()));
+  executor.run();
+  EXPECT_EQ(out.integer(0), place(x, 0));
+  EXPECT_EQ(out.integer(1), place(out, 0));
+  EXPECT_EQ(executor.output(0).data(), out.data());
+
+  executor.set_input(0, Tensor({3}, kFloat32, nullptr, x.as<float>() + 1));
+  executor.set_output(0, Tensor({2}, kInt64, nullptr, out.as<int64_t>() + 1));
+  executor.run();
+  EXPECT_NE(out.integer(1), place(x, 4)) << "kernels may rely on the alignment";
+  EXPECT_NE(out.integer(2), place(out, 8));
+
+  executor.set_output(0, Tensor());
+  executor.run();
+  EXPECT_EQ(executor.output(0).integer(1), place(executor.output(0), 0));
+  EXPECT_NE(executor.output(0).data(), out.data());
+}
+
+TEST(Executor, WritesBoundOutputsThatAreInputsConstantsOrGivenTwice) {
+  Executor executor(Module::from_image(test_image()), serial_parallel());
+  executor.set_input(0, floats({10, 20, 30}));
+  Tensor column({3, 1}, kFloat32), x({3}, kFloat32), c({3}, kFloat32), y({3}, kFloat32);
+  for (int bound = 0; bound < 16; ++bound) {  // all ways of binding some of the four
+    const Tensor* outputs[] = {&column, &x, &c, &y};
+    for (size_t i = 0; i < 4; ++i) executor.set_output(i, bound >> i & 1 ? *outputs[i] : Tensor());
+    for (Tensor tensor : {column, x, c, y}) std::fill_n(tensor.as<float>(), 3, -1.0f);
+    executor.run();
+    EXPECT_THAT(values(executor.output(0)), ElementsAre(45, 90, 135)) << bound;
+    EXPECT_THAT(values(executor.output(1)), ElementsAre(10, 20, 30)) << bound;
+    EXPECT_THAT(values(executor.output(2)), ElementsAre(1, 2, 3)) << bound;
+    EXPECT_THAT(values(executor.output(3)), ElementsAre(45, 90, 135)) << bound;
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_EQ(executor.output(i).data() == outputs[i]->data(), (bound >> i & 1) != 0) << bound << " " << i;
+  }
+}
+
+TEST(Executor, RefusesOutputsThatOverlap) {
+  Executor executor(Module::from_image(test_image()), serial_parallel());
+  Tensor x = floats({10, 20, 30}), y = floats({0, 0, 0, 0, 0, 0});
+  executor.set_input(0, x);
+  executor.set_output(3, x);
+  EXPECT_EQ(message([&] { executor.run(); }), "the memory of output `y` overlaps that of input `x`");
+  executor.set_output(3, Tensor({3}, kFloat32, nullptr, y.as<float>() + 2));
+  executor.set_output(2, Tensor({3}, kFloat32, nullptr, y.data()));
+  EXPECT_EQ(message([&] { executor.run(); }), "the memory of output `y` overlaps that of output `c`");
+  executor.set_output(3, Tensor({3}, kFloat32, nullptr, y.as<float>() + 3));
+  executor.run();
+  EXPECT_THAT(values(y), ElementsAre(1, 2, 3, 45, 90, 135));
+}
+
 TEST(Executor, TimesEachStep) {
   Executor executor(Module::from_image(test_image()), serial_parallel());
   executor.set_input(0, floats({1, 2, 3}));
@@ -79,17 +150,46 @@ TEST(Executor, SaysWhatIsWrong) {
               executor.set_input(0, floats({1, 2}));
             }),
             "input `x` is float32 (2), must be float32 (3)");
+  EXPECT_EQ(message([&] {
+              executor.set_output(0, floats({1, 2}));
+            }),
+            "output `column` is float32 (2), must be float32 (3, 1)");
   EXPECT_EQ(message([&] { find_input(executor.plan(), "xs"); }),
             "the model has no input `xs`; did you mean `x`?");
   EXPECT_EQ(message([&] { find_input(executor.plan(), "image"); }),
             "the model has no input `image`; it has x");
+  EXPECT_EQ(message([&] { find_output(executor.plan(), "colum"); }),
+            "the model has no output `colum`; did you mean `column`?");
 
-  PlanBuilder builder;
-  builder.output("y", builder.call({.kernel = "refuse", .args = {}, .results = {kThree}})[0]);
-  ModuleImage image = builder.finish();
-  image.library = test_kernels();
-  Executor refusing(Module::from_image(image), serial_parallel());
+  Executor refusing(Module::from_image(refusing_image()), serial_parallel());
   EXPECT_EQ(message([&] { refusing.run(); }), "kernel refuse reports that its check 7 failed");
+}
+
+/// add(sum, c) takes the place of `four`, which it reads: only what it writes is the output.
+TEST(OutputArguments, AreThoseFromTheStepThatWritesItOn) {
+  Plan plan = test_image().plan;  // add x c sum | twice sum two | twice two four | add four c y
+  auto arguments_of = [&](size_t output) {
+    return output_arguments(plan, plan.values[plan.outputs[output].value]);
+  };
+  EXPECT_THAT(arguments_of(3), ElementsAre(9));
+  EXPECT_THAT(arguments_of(0), ElementsAre(9)) << "a view";
+  EXPECT_THAT(arguments_of(1), ElementsAre()) << "an input";
+  EXPECT_THAT(arguments_of(2), ElementsAre()) << "a constant";
+  plan.outputs[3].value = plan.steps[2].args[1];  // `four`, which the last step overwrites
+  EXPECT_THAT(arguments_of(3), ElementsAre(9));
+  plan.outputs[3].value = plan.steps[1].args[1];  // `two`, which the third step reads
+  EXPECT_THAT(arguments_of(3), ElementsAre(5, 4));
+  plan.steps[2].workspace_at = plan.values[plan.outputs[3].value].at;
+  EXPECT_THAT(arguments_of(3), ElementsAre()) << "scribbled over";
+}
+
+TEST(OutputArguments, StayWhereOtherTensorsShareTheirMemory) {
+  Plan plan = test_image().plan;
+  const int64_t y = plan.outputs[3].value;
+  plan.values.push_back(plan.values[y]);
+  plan.values.back().shape = {2};  // a part of y
+  plan.steps.push_back({.kernel = "twice", .args = {static_cast<int64_t>(plan.values.size()) - 1, 3}});
+  EXPECT_THAT(output_arguments(plan, plan.values[y]), ElementsAre());
 }
 
 TEST(PlanBuilder, ReusesMemoryInPlaceOnlyWhenNobodyElseNeedsIt) {

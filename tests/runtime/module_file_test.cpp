@@ -1,6 +1,7 @@
 #include "core/runtime/module_file.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -49,6 +50,22 @@ TEST_F(ModuleFile, RunsAsTheImageDoes) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(executor.output(2).data()) % 4096, 0u) << "constants start at a page";
 }
 
+TEST_F(ModuleFile, ItsHeadSaysWhatItIs) {
+  ModuleImage image = test_image();
+  write_module(path_, image);
+  const ModuleHead head = read_module_head(path_);
+  EXPECT_EQ(head.plan.model, "test");
+  EXPECT_EQ(head.code_bytes, executable_bytes(image.library));
+  write_module(folder_ + "/same.lathe", image);
+  EXPECT_EQ(read_module_head(folder_ + "/same.lathe").digest, head.digest);
+  image.constants[0].data = floats({1, 2, 4});  // one weight
+  write_module(folder_ + "/other.lathe", image);
+  EXPECT_NE(read_module_head(folder_ + "/other.lathe").digest, head.digest);
+  image.plan.cpu_features = {"of_another_machine"};
+  write_module(folder_ + "/foreign.lathe", image);
+  EXPECT_EQ(read_module_head(folder_ + "/foreign.lathe").plan.cpu_features[0], "of_another_machine");
+}
+
 TEST_F(ModuleFile, APlanSurvivesItsText) {
   Plan plan = test_image().plan;
   EXPECT_EQ(plan_text(parse_plan(plan_text(plan))), plan_text(plan));
@@ -74,6 +91,8 @@ TEST_F(ModuleFile, SaysWhatIsWrong) {
   EXPECT_EQ(error_of(changed), " is damaged: its checksum does not match");
   EXPECT_THROW(Module::open("/nowhere/m.lathe"), Error);
   EXPECT_THROW(Module::open("/tmp"), Error);
+  ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
+  EXPECT_THROW(Module::open(folder_ + "/pipe"), Error) << "and does not wait for a writer";
 }
 
 TEST_F(ModuleFile, AChangedByteBeforeTheConstantsIsAlwaysFound) {
@@ -92,18 +111,18 @@ TEST_F(ModuleFile, AChangedByteBeforeTheConstantsIsAlwaysFound) {
 
 TEST_F(ModuleFile, OnlyVerifyingReadsTheConstants) {
   write_module(path_, test_image());
-  EXPECT_NO_THROW(verify_module(path_));
+  EXPECT_NO_THROW(verify_module(map_module(path_)));
   std::string bytes = read_file(path_);
   bytes[bytes.size() - 64] ^= 1;  // in the constant
   EXPECT_EQ(error_of(bytes), "no error");
   try {
-    verify_module(path_);
+    verify_module(map_module(path_));
     FAIL() << "the change was not found";
   } catch (const Error& error) {
     EXPECT_EQ(error.what(), path_ + " is damaged: the checksum of its constants does not match");
   }
   write_file(path_, bytes.substr(0, 100));
-  EXPECT_THROW(verify_module(path_), Error);
+  EXPECT_THROW(verify_module(map_module(path_)), Error);
 }
 
 TEST_F(ModuleFile, ConstantsAreSharedPagesOfTheFile) {

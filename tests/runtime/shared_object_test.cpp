@@ -41,5 +41,14 @@ TEST(SharedObject, RefusesWhatIsNotALibrary) {
               ::testing::StartsWith("shared object: the system cannot load it: "));
 }
 
+TEST(SharedObject, CountsTheBytesOfItsCode) {
+  const std::string bytes = test_kernels();
+  EXPECT_GT(executable_bytes(bytes), 100);
+  EXPECT_LT(executable_bytes(bytes), static_cast<int64_t>(bytes.size()));
+  EXPECT_EQ(executable_bytes("hello"), 0);
+  for (size_t size = 0; size < bytes.size(); size += 61)
+    EXPECT_LE(executable_bytes(std::string_view(bytes).substr(0, size)), executable_bytes(bytes));
+}
+
 }  // namespace
 }  // namespace lathe::runtime

@@ -35,4 +35,23 @@ inline ModuleImage test_image() {
   return image;
 }
 
+/// One kernel that says where its buffers are: the input `x`, and the output `places` itself.
+inline ModuleImage places_image() {
+  PlanBuilder builder;
+  int64_t x = builder.input("x", kThree);
+  builder.output("places", builder.call({.kernel = "places", .args = {x}, .results = {{{2}, kInt64}}})[0]);
+  ModuleImage image = builder.finish();
+  image.library = test_kernels();
+  return image;
+}
+
+/// A kernel whose check number 7 fails.
+inline ModuleImage refusing_image() {
+  PlanBuilder builder;
+  builder.output("y", builder.call({.kernel = "refuse", .args = {}, .results = {kThree}})[0]);
+  ModuleImage image = builder.finish();
+  image.library = test_kernels();
+  return image;
+}
+
 }  // namespace lathe::runtime

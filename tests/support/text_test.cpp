@@ -18,6 +18,7 @@ TEST(Error, CaretPointsAtTheColumn) {
 
 TEST(Error, NearestName) {
   EXPECT_EQ(nearest("resnet81", {"vgg16", "resnet18", "dqn"}), "resnet18");
+  EXPECT_EQ(nearest("bnech", {"batch", "bench"}), "bench") << "neighbours exchanged are one mistake";
   EXPECT_EQ(nearest("zzz", {"vgg16"}), "");
 }
 

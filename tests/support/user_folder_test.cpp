@@ -24,12 +24,15 @@ class Environment {
 
 TEST(UserFolder, TheMostParticularVariableCounts) {
   Environment home("HOME", "/home/somebody"), cache("XDG_CACHE_HOME", nullptr),
-      data("XDG_DATA_HOME", nullptr), own("LATHE_CACHE", nullptr);
+      data("XDG_DATA_HOME", nullptr), config("XDG_CONFIG_HOME", nullptr), own("LATHE_CACHE", nullptr);
   EXPECT_EQ(cache_folder(), "/home/somebody/.cache/lathe");
   EXPECT_EQ(data_folder(), "/home/somebody/.local/share/lathe");
+  EXPECT_EQ(config_folder(), "/home/somebody/.config/lathe");
   Environment xdg_cache("XDG_CACHE_HOME", "/cache"), xdg_data("XDG_DATA_HOME", "relative");
   EXPECT_EQ(cache_folder(), "/cache/lathe");
   EXPECT_EQ(data_folder(), "/home/somebody/.local/share/lathe") << "the specification takes no relative path";
+  Environment xdg_config("XDG_CONFIG_HOME", "/etc");
+  EXPECT_EQ(config_folder(), "/etc/lathe");
   Environment lathe("LATHE_CACHE", "/mine");
   EXPECT_EQ(cache_folder(), "/mine");
 }

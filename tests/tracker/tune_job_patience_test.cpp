@@ -44,8 +44,9 @@ TuneResult tune(
   TuneRequest request{.model = "dense", .target = to_text(schedule::avx512_target()), .seconds = seconds};
   request.patience = 0.2;
   request.say = say;
+  StoreJobWriter writer(store);
   return run_tune_job(
-      request, std::span(&task, 1), store, farm, [](const tuner::SessionStatus&) {}, stop);
+      request, std::span(&task, 1), {store, writer, farm}, [](const tuner::SessionStatus&) {}, stop);
 }
 
 TEST(TuneJobPatience, AJobWhoseTimeIsOverDoesNotWaitForWorkersThatAreGone) {

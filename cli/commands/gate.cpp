@@ -1,0 +1,241 @@
+// `tune gate`: is the candidate slower than the baseline? docs/gate.md explains the verdicts.
+#include <fmt/chrono.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+#include "cli/interrupt.h"
+#include "cli/messages.h"
+#include "cli/model_flags.h"
+#include "cli/progress.h"
+#include "core/support/temporary_folder.h"
+#include "core/support/text.h"
+#include "db/store.h"
+#include "gate/report.h"
+#include "gate/run.h"
+#include "workers/device.h"
+#include "workers/doctor.h"
+#include "workers/module_run.h"
+
+namespace lathe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct GateFlags {
+  std::string baseline, candidate, database;
+  std::vector<std::string> models;
+  ModelFlags build;
+  gate::Rule rule;
+  double seconds = worker::ModuleRun{}.seconds;
+  int64_t seed = -1;  // below 0: drawn
+  std::string junit, sarif, markdown, history, revision;
+  bool as_json = false;
+
+  void add_to(Flags& flags);
+};
+
+void GateFlags::add_to(Flags& flags) {
+  flags.add("--baseline PATH", baseline,
+            "a module (.lathe), a folder of them, or with --model a tuning database", Flags::Need::kRequired);
+  flags.add("--candidate PATH", candidate,
+            "what is compared with it; with --model the default database if not given");
+  flags.add("--db FILE", database, "the same as --candidate, of a database");
+  flags.add("--model MODEL", models,
+            "build this model by the best schedules of both databases; may be repeated");
+  build.add_build_to(flags);
+  flags.add_share("--margin", rule.margin, "a slowdown below this share passes");
+  flags.add_share("--alpha", rule.alpha, "the chance of a false alarm, over all units");
+  flags.add_duration("--time", seconds, "time the runs of each process so long (0.3s)");
+  flags.add("--seed", seed, 0, INT64_MAX, "of the order within pairs (drawn, and printed)");
+  flags.add("--json", as_json, "print one JSON object instead of the table");
+  flags.add("--junit FILE", junit, "also write JUnit's XML to this file");
+  flags.add("--sarif FILE", sarif, "also write SARIF to this file");
+  flags.add("--markdown FILE", markdown, "also write Markdown to this file (and to $GITHUB_STEP_SUMMARY)");
+  flags.add("--history FILE", history, "append a line of JSON for each measured unit, for `tune timeline`");
+  flags.add("--revision TEXT", revision, "of what is measured ($GITHUB_SHA, $CI_COMMIT_SHA)");
+  flags.exclude("--candidate", "--db");
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code unreadable;
+  return fs::is_directory(path, unreadable);
+}
+
+bool is_there(const std::string& path) {
+  std::error_code unreadable;
+  return fs::exists(path, unreadable);
+}
+
+/// The modules of a folder, by name.
+std::map<std::string, std::string> modules_in(const std::string& folder) {
+  std::map<std::string, std::string> modules;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (entry->path().extension() == ".lathe") modules[entry->path().stem()] = entry->path();
+  if (error) fail("cannot read the folder {}: {}", folder, error.message());
+  if (modules.empty()) fail("{} has no modules (.lathe)", folder);
+  return modules;
+}
+
+gate::Unit unit_of_files(const std::string& name, const std::string& baseline, const std::string& candidate) {
+  return gate::make_unit(name, {.file = baseline, .of = baseline}, {.file = candidate, .of = candidate});
+}
+
+/// Every module of the baseline's folder must be in the candidate's; new ones have nothing to be compared
+/// with.
+std::vector<gate::Unit> units_of_folders(const std::string& baseline, const std::string& candidate) {
+  std::vector<gate::Unit> units;
+  const std::map<std::string, std::string> baselines = modules_in(baseline),
+                                           candidates = modules_in(candidate);
+  for (const auto& [name, file] : baselines) {
+    const auto found = candidates.find(name);
+    if (found == candidates.end()) fail("{} has no {}.lathe, which {} has", candidate, name, baseline);
+    units.push_back(unit_of_files(name, file, found->second));
+  }
+  for (const auto& [name, file] : candidates)
+    if (!baselines.contains(name)) say("{} is new: it has no baseline", file);
+  return units;
+}
+
+std::vector<gate::Unit> units_of_modules(const Flags& flags, const GateFlags& gate) {
+  for (const char* flag : {"--db", "--shape", "--target", "--precision", "--max-relative-error"})
+    if (flags.given(flag))
+      fail("tune gate: {} is for databases, with --model; modules are built already", flag);
+  if (gate.candidate.empty()) fail("tune gate: --candidate is required; see tune gate --help");
+  const bool folder = is_folder(gate.baseline);
+  if (folder != is_folder(gate.candidate))
+    fail("tune gate: {} is a folder, {} is not", folder ? gate.baseline : gate.candidate,
+         folder ? gate.candidate : gate.baseline);
+  if (folder) return units_of_folders(gate.baseline, gate.candidate);
+  for (const std::string& file : {gate.baseline, gate.candidate})
+    if (file.ends_with(".db")) fail("tune gate: {} is a database: which model is to be built? --model", file);
+  return {unit_of_files(module_name(gate.candidate), gate.baseline, gate.candidate)};
+}
+
+/// The model built by the best schedules of the database, in a file of the folder.
+gate::Side build_side(ModelFlags flags, const std::string& database, const std::string& file) {
+  if (!is_there(database)) fail("{}: no such database", database);
+  flags.database = database;
+  runtime::write_module(file, compile(flags, {}).image);
+  return {.file = file, .of = database};
+}
+
+std::vector<gate::Unit> units_of_databases(const GateFlags& gate, const TemporaryFolder& folder) {
+  std::string candidate = gate.candidate.empty() ? gate.database : gate.candidate;
+  if (candidate.empty()) candidate = db::default_database_path();
+  std::vector<gate::Unit> units;
+  for (const std::string& model : gate.models) {
+    if (model.ends_with(".lathe"))
+      fail("tune gate: --model {} is built already; modules are compared by --baseline and --candidate",
+           model);
+    const std::string name = module_name(model), number = fmt::format("{}", units.size());
+    for (const gate::Unit& unit : units)
+      if (unit.name == name) fail("tune gate: --model {}: there is a unit {} already", model, name);
+    ModelFlags build = gate.build;
+    build.model = model;
+    units.push_back(gate::make_unit(name,
+                                    build_side(build, gate.baseline, folder / (number + ".baseline.lathe")),
+                                    build_side(build, candidate, folder / (number + ".candidate.lathe"))));
+  }
+  return units;
+}
+
+std::string describe(const worker::DeviceInfo& device) {
+  return fmt::format("{} ({} core{} of {})", device.host, device.cores, device.cores == 1 ? "" : "s",
+                     device.model.empty() ? device.architecture : device.model);
+}
+
+std::string status_text(const gate::GateStatus& status) {
+  return fmt::format("{} of {} units decided, {} pairs of at most {}", status.decided, status.units,
+                     status.pairs, status.most_pairs);
+}
+
+gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
+  gate::Report report{.rule = flags.rule,
+                      .seed = flags.seed >= 0 ? static_cast<uint64_t>(flags.seed) : std::random_device()(),
+                      .threads = static_cast<int>(flags.build.threads),
+                      .device = describe(worker::probe_device()),
+                      .revision = flags.revision,
+                      .findings = worker::examine("", worker::watch_load(1))};
+  for (const char* name : {"GITHUB_SHA", "CI_COMMIT_SHA"})
+    if (report.revision.empty()) report.revision = environment(name);
+  const auto begun = std::chrono::steady_clock::now();
+  InterruptScope interrupt;
+  ProgressLine progress(is_quiet());
+  const gate::RunModule run_module = [&](const std::string& file, bool count) {
+    return worker::run_module({"/proc/self/exe", "internal-sandbox", "module"},
+                              {file, report.threads, flags.seconds, count},
+                              [&] { return interrupt.interrupted(); });
+  };
+  report.result = gate::run_gate(units, report.rule, report.seed, run_module,
+                                 [&](const gate::GateStatus& status) { progress.show(status_text(status)); });
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  return report;
+}
+
+/// So that a misspelt path is told before the minutes of measuring.
+void require_folder(const std::string& file) {
+  const std::string folder = fs::path(file).parent_path();
+  if (!folder.empty() && !is_folder(folder)) fail("cannot write {}: there is no folder {}", file, folder);
+}
+
+void append(const std::string& file, const std::string& text) {
+  std::ofstream stream(file, std::ios::app);
+  if (!(stream << text).flush()) fail("cannot append to {}", file);
+}
+
+void write_reports(const gate::Report& report, const GateFlags& flags) {
+  if (!flags.junit.empty()) write_file(flags.junit, gate::junit_text(report));
+  if (!flags.sarif.empty()) write_file(flags.sarif, gate::sarif_text(report));
+  if (!flags.markdown.empty()) write_file(flags.markdown, gate::markdown_text(report));
+  if (const std::string summary = environment("GITHUB_STEP_SUMMARY"); !summary.empty())
+    append(summary, gate::markdown_text(report));
+  if (!flags.history.empty())
+    append(flags.history,
+           gate::history_text(report, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))));
+}
+
+ExitCode exit_code(gate::Answer answer) {
+  switch (answer) {
+    case gate::Answer::kPass:
+      return kSuccess;
+    case gate::Answer::kFail:
+      return kNegative;
+    case gate::Answer::kInconclusive:
+      return kInconclusive;
+    case gate::Answer::kUnfit:
+      return kUnfit;
+  }
+  return kUnfit;
+}
+
+}  // namespace
+
+int gate_command(Flags& flags) {
+  GateFlags gate;
+  gate.add_to(flags);
+  if (!flags.parse()) return kSuccess;
+
+  for (const std::string& file : {gate.junit, gate.sarif, gate.markdown, gate.history}) require_folder(file);
+  const TemporaryFolder folder;  // for what is built here
+  const std::vector<gate::Unit> units =
+      gate.models.empty() ? units_of_modules(flags, gate) : units_of_databases(gate, folder);
+  const gate::Report report = run(units, gate);
+  fmt::print("{}", gate.as_json ? gate::json_text(report) : gate::table_text(report));
+  write_reports(report, gate);
+  return report.result.interrupted ? kInterrupted : exit_code(report.result.answer());
+}
+
+}  // namespace lathe::cli

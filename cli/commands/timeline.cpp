@@ -1,0 +1,128 @@
+// `tune timeline`: where a model's time changed over the nights. It annotates, and never gates.
+#include <fmt/core.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+#include "cli/progress.h"
+#include "core/support/bounded_json.h"
+#include "core/support/error.h"
+#include "gate/change_points.h"
+
+namespace lathe::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+/// One line of a history (`tune gate --history`).
+struct Point {
+  std::string when, revision;
+  double seconds = 0;
+};
+
+/// What must be the same for times to be compared.
+struct SeriesName {
+  std::string unit, target, device;
+  int64_t threads = 1;
+  auto operator<=>(const SeriesName&) const = default;
+};
+
+using History = std::map<SeriesName, std::vector<Point>>;
+
+/// Throws Error or Json::exception for a line that is none of a history's.
+void add_line(const std::string& line, History& history) {
+  const Json json = parse_bounded_json(line, /*depth=*/4, "the line");
+  if (json.is_discarded()) fail("it is no JSON");
+  Point point{.when = json.at("when"), .revision = json.at("revision"), .seconds = json.at("seconds")};
+  if (!(point.seconds > 0) || !std::isfinite(point.seconds)) fail("seconds is {}", point.seconds);
+  history[{json.at("unit"), json.at("target"), json.at("device"), json.at("threads")}].push_back(point);
+}
+
+/// In the order of the lines. A line torn by a crash is told of, and left out.
+History read_history(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) fail("cannot read {}: {}", file, strerror(errno));
+  History history;
+  int number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++number;
+    try {
+      add_line(line, history);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "{}:{}: left out: {}\n", file, number, error.what());
+    }
+  }
+  if (history.empty()) fail("{} has no line of a history; `tune gate --history {}` writes them", file, file);
+  return history;
+}
+
+std::string revision_text(const Point& point) {
+  return point.revision.empty() ? "" : " " + point.revision.substr(0, 12);
+}
+
+void print_text(const SeriesName& name, const std::vector<Point>& points,
+                const std::vector<gate::ChangePoint>& changes) {
+  fmt::print("{}, {}, {} thread{}, {}\n  {} points, {} .. {}, now {}\n", name.unit, name.target, name.threads,
+             name.threads == 1 ? "" : "s", name.device, points.size(), points.front().when,
+             points.back().when, duration_text(points.back().seconds));
+  for (const gate::ChangePoint& change : changes)
+    fmt::print("  {}{}: {} -> {}, {:+.1f}%, p {:.1e}\n", points[change.at].when,
+               revision_text(points[change.at]), duration_text(change.before), duration_text(change.after),
+               100 * (change.after / change.before - 1), change.p);
+  if (changes.empty()) fmt::print("  no change\n");
+}
+
+Json series_json(const SeriesName& name, const std::vector<Point>& points,
+                 const std::vector<gate::ChangePoint>& changes) {
+  Json json = {{"unit", name.unit},       {"target", name.target},   {"device", name.device},
+               {"threads", name.threads}, {"points", points.size()}, {"changes", Json::array()}};
+  for (const gate::ChangePoint& change : changes)
+    json["changes"].push_back({{"at", change.at},
+                               {"when", points[change.at].when},
+                               {"revision", points[change.at].revision},
+                               {"before", change.before},
+                               {"after", change.after},
+                               {"p", change.p}});
+  return json;
+}
+
+}  // namespace
+
+int timeline_command(Flags& flags) {
+  std::string file, unit;
+  gate::ChangeRule rule;
+  bool as_json = false;
+  flags.add("FILE", file, "a history that `tune gate --history` wrote", Flags::Need::kRequired);
+  flags.add("--unit NAME", unit, "only this one");
+  flags.add_share("--least-change", rule.least_change, "a change below this share is none");
+  flags.add_share("--alpha", rule.alpha, "the chance that a series without a change shows one");
+  flags.add("--json", as_json, "print a JSON array");
+  if (!flags.parse()) return kSuccess;
+
+  Json all = Json::array();
+  std::vector<std::string> units;
+  bool found = false;
+  for (const auto& [name, points] : read_history(file)) {
+    units.push_back(name.unit);
+    if (!unit.empty() && name.unit != unit) continue;
+    found = true;
+    std::vector<double> seconds;
+    for (const Point& point : points) seconds.push_back(point.seconds);
+    const std::vector<gate::ChangePoint> changes = gate::change_points(seconds, rule);
+    if (as_json)
+      all.push_back(series_json(name, points, changes));
+    else
+      print_text(name, points, changes);
+  }
+  if (!found) fail("{} has no unit {}{}", file, unit, did_you_mean(unit, units));
+  if (as_json) fmt::print("{}\n", all.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return kSuccess;
+}
+
+}  // namespace lathe::cli

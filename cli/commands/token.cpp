@@ -1,0 +1,33 @@
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+#include "cli/keys.h"
+#include "core/support/error.h"
+#include "tracker/principals.h"
+
+namespace lathe::cli {
+
+int token_command(Flags& flags) {
+  tracker::Principal principal;
+  std::string role = "submitter", path = "lathe.token";
+  double weight = principal.weight;
+  flags.add("--name NAME", principal.name, "whose it is", Flags::Need::kRequired);
+  flags.add("--role viewer|submitter|admin", role, "each may do what those before it may");
+  flags.add_positive("--weight", weight, "of the owner, when devices are shared");
+  flags.add("--jobs", principal.open_jobs, 0, 1'000'000, "as many may be open at once");
+  flags.add("--out FILE", path, "file for the token; only you can read it");
+  if (!flags.parse()) return kSuccess;
+  if (principal.name.find_first_of(" \t\n#") != std::string::npos)
+    fail("--name {}: must be one word without #", principal.name);
+  principal.role = tracker::parse_role(role, "--role");
+  principal.weight = weight;
+  const std::string token = tracker::make_token();
+  save_secret(path, token + "\n");
+  fmt::print("{}\n", principal_line(principal, token));
+  return kSuccess;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,83 @@
+#include "cli/config_file.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+
+namespace lathe::cli {
+namespace {
+namespace fs = std::filesystem;
+
+using Entry = ConfigFile::Entry;
+using Type = ConfigFile::Type;
+
+constexpr uintmax_t kMostBytes = 1 << 20;
+
+int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+/// Type and values of an array: of texts, or nothing a flag could take.
+void read_array(const toml::array& array, Entry& entry) {
+  entry.type = Type::kTexts;
+  for (const toml::node& item : array) {
+    const auto* text = item.as_string();
+    if (!text) {
+      entry.type = Type::kOther;
+      entry.values.clear();
+      return;
+    }
+    entry.values.push_back(text->get());
+  }
+}
+
+Entry entry_of(const std::string& section, const std::string& key, const toml::node& node) {
+  Entry entry{section, key, Type::kOther, {}, line_of(node)};
+  const auto one = [&](Type type, std::string value) {
+    entry.type = type;
+    entry.values = {std::move(value)};
+  };
+  if (const auto* text = node.as_string()) one(Type::kText, text->get());
+  if (const auto* number = node.as_integer()) one(Type::kInteger, fmt::format("{}", number->get()));
+  if (const auto* number = node.as_floating_point()) one(Type::kNumber, fmt::format("{}", number->get()));
+  if (const auto* truth = node.as_boolean()) one(Type::kSwitch, truth->get() ? "true" : "false");
+  if (const auto* array = node.as_array()) read_array(*array, entry);
+  return entry;
+}
+
+toml::table parse(const std::string& path) {
+  std::error_code error;
+  if (fs::status(path, error).type() != fs::file_type::regular) fail("{} is not a file", path);
+  if (fs::file_size(path, error) > kMostBytes) fail("{} is larger than {} bytes", path, kMostBytes);
+  try {
+    return toml::parse(read_file(path));
+  } catch (const toml::parse_error& problem) {
+    fail("{}:{}:{}: {}", path, problem.source().begin.line, problem.source().begin.column,
+         problem.description());
+  }
+}
+
+}  // namespace
+
+ConfigFile read_config_file(const std::string& path) {
+  ConfigFile file;
+  if (std::error_code error; !fs::exists(path, error)) return file;
+  for (const auto& [name, node] : parse(path)) {
+    const std::string key(name.str());
+    const toml::table* section = node.as_table();
+    if (!section) {
+      file.entries.push_back(entry_of("", key, node));
+      continue;
+    }
+    file.sections.push_back({key, line_of(node)});
+    for (const auto& [inner, value] : *section)
+      file.entries.push_back(entry_of(key, std::string(inner.str()), value));
+  }
+  std::stable_sort(file.entries.begin(), file.entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.line < b.line; });
+  return file;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,130 @@
+// The best known schedule of each task of a model, and those far below their limits.
+#include <algorithm>
+#include <cmath>
+
+#include "cli/queries/question.h"
+#include "core/support/error.h"
+#include "core/tir/roofline.h"
+#include "core/tir/text.h"
+#include "schedules/schedule.h"
+#include "tuner/nearest_shape.h"
+#include "tuner/shortfall.h"
+#include "workers/device.h"
+
+namespace lathe::cli {
+namespace {
+
+/// The limit that binds and the share of it achieved, on the device and the threads of the measurement.
+std::vector<nlohmann::json> achieved(db::Store& store, const db::Coverage& task) {
+  const db::Measurement& measurement = task.best->measurement;
+  auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
+  if (!limits) return {nullptr, nullptr};
+  Roofline limit = roofline(task.flops, store.workload(task.task.workload).bytes, *limits);
+  return {limit.name(), thousandths(limit.share(measurement.seconds))};
+}
+
+std::vector<nlohmann::json> best_row(db::Store& store, const db::Coverage& task) {
+  const db::Measurement& measurement = task.best->measurement;
+  std::vector<nlohmann::json> row{microseconds(measurement.seconds),
+                                  std::round(task.flops / measurement.seconds / 1e7) / 1e2};
+  for (nlohmann::json& cell : achieved(store, task)) row.push_back(std::move(cell));
+  row.insert(row.end(), {task.measured, measurement.confirmed, std::string(db::to_string(task.best->rung)),
+                         time_text(measurement.recorded_ms), nullptr});
+  return row;
+}
+
+/// The last rung is for information and for a search to start from: its time is another task's.
+std::vector<nlohmann::json> nearest_row(const db::Coverage& task,
+                                        const std::optional<tuner::NearestShape>& nearest) {
+  std::vector<nlohmann::json> row{nullptr, nullptr, nullptr, nullptr, task.measured, nullptr};
+  if (!nearest) {
+    row.insert(row.end(), {nullptr, nullptr, nullptr});
+    return row;
+  }
+  row.insert(row.end(),
+             {nearest->applies ? "nearest shape, whose schedule applies"
+                               : "nearest shape, whose schedule does not apply",
+              time_text(nearest->measurement.recorded_ms), microseconds(nearest->measurement.seconds)});
+  return row;
+}
+
+/// What is measured by the best record of each task, against the roofline of its device.
+struct Standing {
+  const db::Coverage* task;
+  Roofline limit;
+  double model_share = 0;
+};
+
+std::vector<Standing> standings(db::Store& store, std::span<const db::Coverage> tasks) {
+  std::vector<Standing> result;
+  double model = 0;
+  for (const db::Coverage& task : tasks) {
+    if (!task.best) continue;
+    const db::Measurement& measurement = task.best->measurement;
+    auto limits = worker::limits_of(store.device(measurement.device).details, measurement.threads);
+    if (!limits) continue;
+    result.push_back({&task, roofline(task.flops, store.workload(task.task.workload).bytes, *limits)});
+    result.back().model_share = static_cast<double>(task.task.calls) * measurement.seconds;
+    model += result.back().model_share;
+  }
+  for (Standing& standing : result) standing.model_share /= model;
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Standing& a, const Standing& b) { return a.model_share > b.model_share; });
+  return result;
+}
+
+/// "" when the record is of a version whose schedules no longer apply.
+std::string why_below(db::Store& store, const db::Coverage& task) {
+  const db::Measurement& measurement = task.best->measurement;
+  try {
+    tir::Func workload = tir::parse_func(store.workload(task.task.workload).text);
+    return tuner::shortfall_text(schedule::replay(schedule::parse_trace(measurement.trace), workload),
+                                 measurement.seconds, {.trials = task.measured});
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+Answer answer_best(db::Store& store, const Question& question) {
+  db::ModelId model = required_model(store, question);
+  db::BestQuery query = query_for(store, question);
+  Answer answer{{"task", "calls", "us", "gflops", "limit", "share", "measured", "confirmed", "from",
+                 "recorded", "nearest_us"},
+                {},
+                false};
+  for (const db::Coverage& task : store.coverage(model, query)) {
+    std::vector<nlohmann::json> row{task.task.name, task.task.calls};
+    std::vector<nlohmann::json> rest;
+    if (task.best) {
+      rest = best_row(store, task);
+    } else {
+      query.workload = task.task.workload;
+      rest = nearest_row(task, question.strict ? std::nullopt : tuner::nearest_shape(store, query));
+    }
+    row.insert(row.end(), rest.begin(), rest.end());
+    answer.found |= task.best.has_value();
+    answer.rows.push_back(std::move(row));
+  }
+  return answer;
+}
+
+Answer answer_below_limit(db::Store& store, const Question& question) {
+  db::ModelId model = required_model(store, question);
+  Answer answer{{"task", "calls", "us", "model_share", "limit", "share", "measured", "why"}, {}, false};
+  const std::vector<db::Coverage> tasks = store.coverage(model, query_for(store, question));
+  for (const Standing& standing : standings(store, tasks)) {
+    answer.found = true;
+    const db::Measurement& measurement = standing.task->best->measurement;
+    double share = standing.limit.share(measurement.seconds);
+    if (share >= tuner::kFarBelow) continue;
+    answer.rows.push_back({standing.task->task.name, standing.task->task.calls,
+                           microseconds(measurement.seconds), thousandths(standing.model_share),
+                           standing.limit.name(), thousandths(share), standing.task->measured,
+                           why_below(store, *standing.task)});
+  }
+  return answer;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,153 @@
+#include "cli/remote_job.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_codes.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "core/support/error.h"
+#include "core/support/file_digest.h"
+#include "db/records.h"
+
+namespace lathe::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// What the events of a job add up to, as TuneProgress shows it.
+class RemoteProgress {
+ public:
+  RemoteProgress(std::string id, bool quiet) : id_(std::move(id)), quiet_(quiet) {}
+
+  /// False when the job has ended.
+  bool take(const ServiceClient::Event& event) {
+    const json body = json::parse(event.data, nullptr, /*allow_exceptions=*/false);
+    if (event.name == "state") return take_state(body);
+    if (event.name == "tasks") take_tasks(body);
+    if (event.name == "progress") take_progress(body);
+    if (event.name == "task_state") take_task_state(body);
+    return true;
+  }
+  const std::string& state() const { return state_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  bool take_state(const json& body) {
+    const std::string state = body.value("state", ""), message = body.value("message", "");
+    if (!quiet_ && (state != state_ || message != message_))
+      fmt::print(stderr, "job {}: {}{}{}\n", id_.substr(0, 8), state, message.empty() ? "" : ": ", message);
+    state_ = state;
+    message_ = message;
+    return !db::is_final(db::job_state_named(state));
+  }
+  void take_tasks(const json& body) {
+    progress_.reset();
+    tasks_.clear();
+    for (const json& one : body.at("tasks")) {
+      tuner::Task& task = tasks_.emplace_back();
+      task.name = one.value("name", "");
+      task.calls = one.value("calls", int64_t{1});
+      task.flops = one.value("flops", 0.0);
+    }
+    status_ = {};
+    status_.tasks.resize(tasks_.size());
+    progress_.emplace(tasks_, quiet_);
+  }
+  void take_progress(const json& body) {
+    status_.seconds = body.value("seconds", 0.0);
+    status_.trials = body.value("trials", int64_t{0});
+    status_.budget = body.value("budget", int64_t{0});
+    status_.seconds_left =
+        body.at("seconds_left").is_number() ? body.at("seconds_left").get<double>() : INFINITY;
+    status_.model_seconds = body.value("model_seconds", 0.0);
+    status_.default_model_seconds = body.value("default_model_seconds", 0.0);
+    if (body.at("rank_correlation").is_number()) {
+      status_.quality.samples = body.value("samples", 0);
+      status_.quality.spearman = body.at("rank_correlation");
+    }
+    if (progress_) progress_->show(status_);
+  }
+  void take_task_state(const json& body) {
+    if (body.size() != status_.tasks.size()) return;
+    for (size_t i = 0; i < body.size(); ++i) {
+      tuner::TaskState& state = status_.tasks[i];
+      state.trials = body[i].at(0);
+      state.best_seconds = body[i].at(1);
+      state.default_seconds = body[i].at(2);
+      state.outcomes[static_cast<size_t>(Outcome::kOk)] = state.trials - body[i].at(3).get<int64_t>();
+    }
+  }
+
+  const std::string id_;
+  const bool quiet_;
+  std::string state_, message_;
+  std::vector<tuner::Task> tasks_;
+  tuner::SessionStatus status_;
+  std::optional<TuneProgress> progress_;
+};
+
+bool is_file(const std::string& model) { return model.ends_with(".onnx") || model.ends_with(".relay"); }
+
+}  // namespace
+
+std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient& service) {
+  tracker::JobRequest request = job;
+  if (is_file(job.model)) {
+    request.model_digest = file_digest(job.model);
+    request.model = fs::path(job.model).filename();
+    const std::string blob = "/v1/blobs/" + request.model_digest;
+    if (!service.exists(blob)) service.upload(blob, job.model);
+  }
+  return service.post("/v1/jobs?key=" + (key.empty() ? db::new_uuid() : key), to_json(request)).at("id");
+}
+
+int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
+  RemoteProgress progress(id, quiet);
+  InterruptScope interrupt;
+  try {
+    service.follow(
+        "/v1/jobs/" + id + "/events", [&](const ServiceClient::Event& event) { return progress.take(event); },
+        [&] { return interrupt.interrupted(); });
+  } catch (const json::exception& error) {
+    fail("the tracker tells of job {} in words of another version: {}", id, error.what());
+  }
+  if (interrupt.interrupted()) {
+    fmt::print(
+        stderr,
+        "job {0} goes on without you. See it again with: tune watch {0}; end it with: tune cancel {0}\n", id);
+    return kInterrupted;
+  }
+  if (progress.state() != "done") fail("job {} {}: {}", id, progress.state(), progress.message());
+  return kSuccess;
+}
+
+std::string fetch_module(const std::string& id, const std::string& folder, ServiceClient& service) {
+  const std::string model = fs::path(service.get("/v1/jobs/" + id).at("model").get<std::string>()).filename();
+  const std::string into = folder.empty() ? "lathe-out/" + model : folder;
+  fs::create_directories(into);
+  std::string file = into + "/" + model + ".lathe";
+  service.download("/v1/jobs/" + id + "/module", file);
+  return file;
+}
+
+int run_tune_job_there(const TuneJob& job, const ServicePlace& place) {
+  ServiceClient service(place);
+  const std::string id = submit_job(job, "", service);
+  if (!job.json) fmt::print(stderr, "job {} of {} at {}\n", id, job.model, place.url);
+  if (const int code = watch_job(id, job.json, service); code != kSuccess) return code;
+  const std::string module = fetch_module(id, job.folder, service);
+  if (job.json) {
+    json report = service.get("/v1/jobs/" + id).at("report");
+    report["module"] = module;
+    report["tracker"] = place.url;
+    fmt::print("{}\n", report.dump());
+  } else {
+    fmt::print("{}module:  {}\nrecords: {} (job {})\n", service.get_text("/v1/jobs/" + id + "/report"),
+               module, place.url, id);
+  }
+  return kSuccess;
+}
+
+}  // namespace lathe::cli

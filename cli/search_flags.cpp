@@ -1,0 +1,34 @@
+#include "cli/search_flags.h"
+
+#include "cli/shapes.h"
+
+namespace lathe::cli {
+
+SearchFlags::SearchFlags(Flags& flags, TuneJob& job) : job_(job) {
+  flags.add("--model MODEL", job.model, "a zoo name, or an .onnx or .relay file", Flags::Need::kRequired);
+  add_shape_flag(flags, shapes_);
+  flags.add("--target TARGET", job.target, "cpu, or cpu:mcpu=NAME,vector=BITS,...");
+  flags.add("--precision given|bf16|int8|float64", job.precision,
+            "int8 is calibrated on random inputs, float64 is slow: for comparisons");
+  flags.add("--trials", job.trials, 0, int64_t{1} << 40,
+            "candidates to measure; 0: no limit (give --time then), as where --time alone is given");
+  flags.add_duration("--time", job.seconds, "stop searching after this long");
+  flags.add_positive("--target-latency", job.target_ms,
+                     "stop searching once the model's kernels together take no more milliseconds than this");
+  flags.add_duration(
+      "--whole-model", job.choice_seconds,
+      "choose among the best schedules by timing the whole model for this long (a fifth of the "
+      "search's time, at most 60s)");
+  flags.add("--threads", job.threads, 0, 1024, "threads a kernel runs on; 0: all cores");
+  flags.add("--seed", job.seed, 0, INT64_MAX, "the same seed searches the same way");
+  flags.add_share("--max-relative-error", job.max_relative_error,
+                  "a schedule whose outputs are off by more, of the largest value, is wrong; from 0.0005 on "
+                  "large weights may be kept in half precision");
+}
+
+void SearchFlags::settle(const Flags& flags) {
+  job_.shapes = parse_shapes(shapes_);
+  if (flags.given("--time") && !flags.given("--trials")) job_.trials = 0;
+}
+
+}  // namespace lathe::cli

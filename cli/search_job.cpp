@@ -1,0 +1,149 @@
+#include "cli/search_job.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_codes.h"
+#include "cli/interrupt.h"
+#include "cli/ship.h"
+#include "cli/tune_job.h"
+#include "cli/tune_report.h"
+#include "core/codegen/host_target.h"
+#include "core/support/error.h"
+#include "core/tir/machine.h"
+#include "tracker/search_link.h"
+#include "workers/local_worker.h"
+
+namespace lathe::cli {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLinkDescriptor = 3;
+
+/// JSON has no infinity.
+json finite(double value) { return std::isfinite(value) ? json(value) : json(); }
+
+/// The job as ordered. An earlier life of it has spent a part of its time.
+TuneJob job_of(const tracker::SearchOrder& order, const Target& target) {
+  TuneJob job;
+  static_cast<tracker::JobRequest&>(job) = tracker::parse_job_request(order.request);
+  job.file = order.file;
+  job.database = order.database;
+  job.folder = order.folder;
+  job.served = true;
+  job.json = true;
+  if (job.threads == 0) job.threads = target.cores;
+  if (job.seconds > 0) job.seconds = std::max(1.0, job.seconds - order.seconds_used);
+  return job;
+}
+
+Target target_of(const tracker::SearchOrder& order) {
+  Target target = codegen::resolve_target(order.target);
+  const MachineNumbers given = given_numbers(order.target);
+  const MachineNumbers measured =
+      order.machine.empty() ? MachineNumbers{} : parse_machine_numbers(order.machine);
+  if (!measured.empty() || !given.empty()) set_machine(target, measured, given);
+  return target;
+}
+
+json tasks_json(const PreparedJob& prepared) {
+  json list = json::array();
+  for (const tuner::Task& task : prepared.tasks) {
+    const Roofline limit = roofline(task.flops, task.bytes, prepared.limits);
+    list.push_back({{"name", task.name},
+                    {"digest", task.digest},
+                    {"calls", task.calls},
+                    {"flops", task.flops},
+                    {"bytes", task.bytes},
+                    {"limit", limit.name()},
+                    {"limit_seconds", finite(limit.seconds)}});
+  }
+  return {{"tasks", std::move(list)},
+          {"peak_flops", prepared.limits.flops},
+          {"bandwidth", prepared.limits.bandwidth}};
+}
+
+json progress_json(const tuner::SessionStatus& status) {
+  return {{"seconds", status.seconds},
+          {"trials", status.trials},
+          {"budget", status.budget},
+          {"seconds_left", finite(status.seconds_left)},
+          {"model_seconds", status.model_seconds},
+          {"default_model_seconds", status.default_model_seconds},
+          {"samples", status.quality.samples},
+          {"rank_correlation", finite(status.quality.spearman)},
+          {"recall", finite(status.quality.recall)}};
+}
+
+/// By task: trials, best and default seconds (0: not measured), trials that failed, whether none is left.
+json task_state_json(const tuner::SessionStatus& status) {
+  json list = json::array();
+  for (const tuner::TaskState& state : status.tasks)
+    list.push_back({state.trials, state.best_seconds, state.default_seconds,
+                    state.trials - state.outcomes[static_cast<size_t>(Outcome::kOk)], state.exhausted});
+  return list;
+}
+
+/// Tells whoever watches: the figures twice a second, the tasks every other second.
+class Teller {
+ public:
+  explicit Teller(tracker::SearchLink& link) : link_(link) {}
+
+  void show(const tuner::SessionStatus& status, bool last = false) {
+    using namespace std::chrono_literals;
+    const auto now = Clock::now();
+    if (last || now - figures_ >= 500ms) {
+      figures_ = now;
+      link_.tell("progress", progress_json(status).dump());
+    }
+    if (last || now - tasks_ >= 2s) {
+      tasks_ = now;
+      link_.tell("task_state", task_state_json(status).dump());
+    }
+  }
+
+ private:
+  tracker::SearchLink& link_;
+  Clock::time_point figures_{}, tasks_{};
+};
+
+}  // namespace
+
+int internal_search_main() {
+  worker::die_with_parent();
+  tracker::SearchLink link(kLinkDescriptor);
+  const tracker::SearchOrder order = link.order();
+  const Target target = target_of(order);
+  const TuneJob job = job_of(order, target);
+  const PreparedJob prepared = prepare_job(job, target);
+  link.tell("tasks", tasks_json(prepared).dump());
+
+  tracker::TuneResult result;
+  if (!prepared.tasks.empty()) {
+    db::Store store(order.database, {.read_only = true});
+    Teller teller(link);
+    InterruptScope interrupt;
+    tracker::TuneRequest request = search_request(job, prepared, order.resume);
+    // Whether it can be served is the tracker's to see: it started us for devices that were there.
+    request.patience = std::max(request.patience, 60.0);
+    result = tracker::run_tune_job(
+        request, prepared.tasks, {store, link, link},
+        [&](const tuner::SessionStatus& status) { teller.show(status); },
+        [&] { return interrupt.interrupted(); });
+    if (result.interrupted) return kSuccess;
+    teller.show(result.status, /*last=*/true);
+  }
+  const Shipment shipment =
+      ship_unraced(job, prepared.target, prepared.fused, tasks_favour_tuned(result, prepared.tasks));
+  const TuneReport report =
+      report_tune_job(job, prepared.tasks, {result, tuner::WholeModelResult{}, shipment, prepared.limits});
+  if (!report.measured) fail("nothing was measured: every candidate failed");
+  link.deliver(report.json, report.text, std::filesystem::path(shipment.module).filename());
+  return kSuccess;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,280 @@
+#include "cli/service_client.h"
+
+#include <curl/curl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/support/bounded_json.h"
+#include "core/support/error.h"
+#include "core/support/service_error.h"
+#include "core/support/text.h"
+
+namespace lathe::cli {
+namespace {
+
+using nlohmann::json;
+constexpr int kAnswerDepth = 64;
+constexpr auto kPatience = std::chrono::seconds(30);  // with a service that restarts
+
+struct FileCloser {
+  void operator()(FILE* file) const { fclose(file); }
+};
+using File = std::unique_ptr<FILE, FileCloser>;
+
+std::string read_token(const std::string& file) {
+  if (file.empty()) {
+    const char* token = getenv("LATHE_TOKEN");
+    return token ? token : "";
+  }
+  struct stat status {};
+  if (stat(file.c_str(), &status) == 0 && (status.st_mode & 077) != 0)
+    fail("{} can be read by others; make it yours alone with chmod 600 {}", file, file);
+  std::string token = read_file(file);
+  while (!token.empty() && isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
+  if (token.find_first_of("\r\n") != std::string::npos) fail("{} must hold one token, on one line", file);
+  return token;
+}
+
+size_t append_body(char* bytes, size_t, size_t count, void* body) {
+  static_cast<std::string*>(body)->append(bytes, count);
+  return count;
+}
+
+}  // namespace
+
+void ServicePlace::add_to(Flags& flags, Flags::Need need) {
+  flags.add("--tracker URL", url, "the tracker's HTTP address: http://HOST:9191 or https://...", need);
+  flags.add("--token-file FILE", token_file,
+            "file with your token, from `tune token`; else LATHE_TOKEN holds the token");
+  flags.add("--ca FILE", authority, "file with the certificate that vouches for an https tracker");
+}
+
+struct ServiceClient::Impl {
+  std::string url, token, authority;
+
+  /// One request. Destroys its handle with it.
+  struct Call {
+    CURL* curl = curl_easy_init();
+    curl_slist* headers = nullptr;
+    char error[CURL_ERROR_SIZE] = {};
+    Call() { CHECK(curl); }
+    ~Call() {
+      curl_slist_free_all(headers);
+      curl_easy_cleanup(curl);
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+    void header(const std::string& line) { headers = curl_slist_append(headers, line.c_str()); }
+    template <typename Value>
+    void set(CURLoption option, Value value) {
+      CHECK(curl_easy_setopt(curl, option, value) == CURLE_OK);
+    }
+  };
+
+  void prepare(Call& call, const std::string& path) const {
+    call.set(CURLOPT_URL, (url + path).c_str());
+    call.set(CURLOPT_PROTOCOLS_STR, "http,https");
+    call.set(CURLOPT_ERRORBUFFER, call.error);
+    call.set(CURLOPT_NOSIGNAL, 1L);
+    call.set(CURLOPT_CONNECTTIMEOUT, 10L);
+    call.set(CURLOPT_LOW_SPEED_LIMIT, 1L);  // bytes a second
+    call.set(CURLOPT_LOW_SPEED_TIME, 60L);
+    if (!authority.empty()) call.set(CURLOPT_CAINFO, authority.c_str());
+    if (!token.empty()) call.header("Authorization: Bearer " + token);
+    call.header("Expect:");
+  }
+
+  /// Returns the status. Throws ServiceError when there is no answer.
+  long perform(Call& call) const {
+    call.set(CURLOPT_HTTPHEADER, call.headers);
+    const CURLcode code = curl_easy_perform(call.curl);
+    if (code != CURLE_OK)
+      throw ServiceError(fmt::format("{}: {}", url, *call.error ? call.error : curl_easy_strerror(code)));
+    long status = 0;
+    curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+  }
+
+  void require_success(long status, const std::string& body) const {
+    if (status >= 200 && status < 300) return;
+    const json answer = parse_bounded_json(body, kAnswerDepth, "an answer");
+    const std::string text = answer.is_object() && answer.contains("error") && answer["error"].is_string()
+                                 ? answer["error"].get<std::string>()
+                                 : fmt::format("HTTP status {}", status);
+    const bool asked_badly = status == 400 || status == 404 || status == 409 || status == 413;
+    if (asked_badly) throw Error(text);
+    throw ServiceError(fmt::format("{}: {}", url, text));
+  }
+
+  std::string request(Call& call, const std::string& path) const {
+    prepare(call, path);
+    std::string body;
+    call.set(CURLOPT_WRITEFUNCTION, append_body);
+    call.set(CURLOPT_WRITEDATA, &body);
+    const long status = perform(call);
+    require_success(status, body);
+    return body;
+  }
+};
+
+ServiceClient::ServiceClient(const ServicePlace& place) : impl_(std::make_unique<Impl>()) {
+  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
+  CHECK(started == CURLE_OK);
+  if (!place.url.starts_with("http://") && !place.url.starts_with("https://"))
+    fail("--tracker {}: must be http://HOST:PORT or https://HOST:PORT", place.url);
+  impl_->url = place.url;
+  while (impl_->url.ends_with('/')) impl_->url.pop_back();
+  impl_->token = read_token(place.token_file);
+  impl_->authority = place.authority;
+}
+ServiceClient::~ServiceClient() = default;
+
+std::string ServiceClient::get_text(const std::string& path) {
+  Impl::Call call;
+  return impl_->request(call, path);
+}
+
+namespace {
+json parse_answer(const std::string& body, const std::string& url) {
+  json answer = parse_bounded_json(body, kAnswerDepth, "an answer");
+  if (!answer.is_object())
+    throw ServiceError(fmt::format("{}: its answer is no JSON: is it a tracker?", url));
+  return answer;
+}
+}  // namespace
+
+json ServiceClient::get(const std::string& path) { return parse_answer(get_text(path), impl_->url); }
+
+json ServiceClient::post(const std::string& path, const std::string& body) {
+  Impl::Call call;
+  call.set(CURLOPT_POST, 1L);
+  call.set(CURLOPT_POSTFIELDS, body.c_str());
+  call.set(CURLOPT_POSTFIELDSIZE, static_cast<long>(body.size()));
+  call.header("Content-Type: application/json");
+  return parse_answer(impl_->request(call, path), impl_->url);
+}
+
+bool ServiceClient::exists(const std::string& path) {
+  Impl::Call call;
+  impl_->prepare(call, path);
+  call.set(CURLOPT_NOBODY, 1L);
+  const long status = impl_->perform(call);
+  if (status == 404) return false;
+  impl_->require_success(status, "");
+  return true;
+}
+
+void ServiceClient::upload(const std::string& path, const std::string& file) {
+  const File bytes(fopen(file.c_str(), "rb"));
+  if (!bytes) fail("cannot read {}: {}", file, strerror(errno));
+  Impl::Call call;
+  call.set(CURLOPT_UPLOAD, 1L);
+  call.set(CURLOPT_READDATA, bytes.get());
+  call.set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(std::filesystem::file_size(file)));
+  impl_->request(call, path);
+}
+
+void ServiceClient::download(const std::string& path, const std::string& file) {
+  const std::string partial = fmt::format("{}.{}.partial", file, getpid());
+  try {
+    const File bytes(fopen(partial.c_str(), "wb"));
+    if (!bytes) fail("cannot write {}: {}", partial, strerror(errno));
+    Impl::Call call;
+    impl_->prepare(call, path);
+    call.set(CURLOPT_WRITEDATA, bytes.get());
+    const long status = impl_->perform(call);
+    if (status != 200) {
+      if (fflush(bytes.get()) != 0) fail("cannot write {}: {}", partial, strerror(errno));
+      impl_->require_success(status, read_file(partial));
+    }
+    if (fflush(bytes.get()) != 0) fail("cannot write {}: {}", partial, strerror(errno));
+    std::filesystem::rename(partial, file);
+  } catch (...) {
+    unlink(partial.c_str());
+    throw;
+  }
+}
+
+namespace {
+
+/// Lines of an event stream (WHATWG HTML, 9.2) become events.
+struct EventReader {
+  const std::function<bool(const ServiceClient::Event&)>& on_event;
+  const std::function<bool()>& stop;
+  std::string rest, last_id, error_body;
+  ServiceClient::Event event;
+  bool over = false, heard = false;
+
+  void take(std::string_view bytes) {
+    rest += bytes;
+    for (size_t end; !over && (end = rest.find('\n')) != std::string::npos;) {
+      take_line(rest.substr(0, end));
+      rest.erase(0, end + 1);
+    }
+  }
+  void take_line(const std::string& line) {
+    heard = true;
+    if (line.empty()) {
+      if (!event.name.empty() && !on_event(event)) over = true;
+      event = {};
+    } else if (line.starts_with("id: ")) {
+      last_id = line.substr(4);
+    } else if (line.starts_with("event: ")) {
+      event.name = line.substr(7);
+    } else if (line.starts_with("data: ")) {
+      event.data = line.substr(6);
+    }
+  }
+};
+
+size_t read_events(char* bytes, size_t, size_t count, void* reader) {
+  auto& self = *static_cast<EventReader*>(reader);
+  self.take({bytes, count});
+  return self.over ? 0 : count;
+}
+
+int ask_to_stop(void* reader, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<EventReader*>(reader)->stop() ? 1 : 0;
+}
+
+}  // namespace
+
+void ServiceClient::follow(const std::string& path, const std::function<bool(const Event&)>& on_event,
+                           const std::function<bool()>& stop) {
+  using Clock = std::chrono::steady_clock;
+  EventReader reader{.on_event = on_event, .stop = stop};
+  for (auto heard = Clock::now();;) {
+    Impl::Call call;
+    impl_->prepare(call, path);
+    if (!reader.last_id.empty()) call.header("Last-Event-ID: " + reader.last_id);
+    call.set(CURLOPT_WRITEFUNCTION, read_events);
+    call.set(CURLOPT_WRITEDATA, &reader);
+    call.set(CURLOPT_NOPROGRESS, 0L);
+    call.set(CURLOPT_XFERINFOFUNCTION, ask_to_stop);
+    call.set(CURLOPT_XFERINFODATA, &reader);
+    call.set(CURLOPT_HTTPHEADER, call.headers);
+    reader.rest.clear();
+    reader.event = {};
+    reader.heard = false;
+    const CURLcode code = curl_easy_perform(call.curl);
+    if (reader.over || stop()) return;
+    long status = 0;
+    curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status >= 400) impl_->require_success(status, reader.rest);
+    if (code == CURLE_OK && status == 200) return;  // the service said all there is
+    if (reader.heard) heard = Clock::now();
+    if (Clock::now() - heard > kPatience)
+      throw ServiceError(
+          fmt::format("{}: {}", impl_->url, *call.error ? call.error : curl_easy_strerror(code)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,47 @@
+#include "core/runtime/output_arguments.h"
+
+namespace lathe::runtime {
+namespace {
+
+/// A part of the arena.
+struct Range {
+  int64_t at = 0, bytes = 0;
+
+  bool operator==(const Range&) const = default;
+  bool overlaps(const Range& other) const {
+    return bytes > 0 && other.bytes > 0 && at < other.at + other.bytes && other.at < at + bytes;
+  }
+};
+
+Range range_of(const Value& value) {
+  return value.place == Place::kArena ? Range{value.at, value.bytes()} : Range{};
+}
+
+}  // namespace
+
+std::vector<size_t> output_arguments(const Plan& plan, const Value& output) {
+  const Range wanted = range_of(output);
+  std::vector<size_t> found;
+  size_t end = 0;
+  for (const Step& step : plan.steps) end += step.args.size();
+  // From the last step back: those that read the output, then the one that writes it.
+  for (size_t s = plan.steps.size(); s-- > 0;) {
+    const Step& step = plan.steps[s];
+    const size_t begin = end - step.args.size(), first_result = end - static_cast<size_t>(step.results);
+    if (wanted.overlaps({step.workspace_at, step.workspace_bytes})) return {};
+    bool written = false;
+    for (size_t i = end; i-- > begin;) {
+      if (written && i < first_result) break;  // an operand that the output takes the place of
+      const Range range = range_of(plan.values[step.args[i - begin]]);
+      if (!wanted.overlaps(range)) continue;
+      if (range != wanted) return {};
+      found.push_back(i);
+      written = written || i >= first_result;
+    }
+    if (written) return found;
+    end = begin;
+  }
+  return {};
+}
+
+}  // namespace lathe::runtime

@@ -1,0 +1,83 @@
+#include "db/backup.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/support/error.h"
+#include "db/database.h"
+#include "db/schema.h"
+
+namespace lathe::db {
+namespace {
+
+namespace fs = std::filesystem;
+
+void require_file(const std::string& path) {
+  if (!fs::exists(path)) fail("there is no database {}", path);
+}
+
+void require_ours(Database& database) {
+  if (version_of(database) == 0) fail("{} is an empty file, not a database of lathe", database.path());
+  require_version(database, schema_version(), Access::kReadWrite);
+}
+
+/// A name, or what stands in a file, is safe from a loss of power after this.
+void sync(const fs::path& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool done = file >= 0 && fsync(file) == 0;
+  if (file >= 0) close(file);
+  if (!done) fail("cannot write {} to its disk", path.string());
+}
+
+constexpr std::chrono::seconds kPatience(10);
+
+void require_sound(const std::string& copy, const std::string& of) {
+  Database database(copy, Access::kAlone, kPatience);
+  if (const auto problems = problems_of(database); !problems.empty())
+    fail("the copy of {} is damaged: {}; `tune db check` says whether {} itself is", of, problems.front(),
+         of);
+}
+
+}  // namespace
+
+std::vector<std::string> problems_of(Database& database) {
+  std::vector<std::string> problems;
+  for (Query row = database.query("PRAGMA integrity_check"); row.step();)
+    if (std::string line = row.text(); line != "ok") problems.push_back(line);
+  for (Query row = database.query("PRAGMA foreign_key_check"); row.step();) {
+    std::string table = row.text();
+    problems.push_back(fmt::format("row {} of table {} refers to nothing", row.integer(), table));
+  }
+  return problems;
+}
+
+std::vector<std::string> problems_of(const std::string& path) {
+  require_file(path);
+  Database database(path, Access::kReadOnly, kPatience);
+  require_ours(database);
+  return problems_of(database);
+}
+
+void back_up(const std::string& path, const std::string& copy) {
+  require_file(path);
+  Database database(path, Access::kReadOnly, kPatience);
+  require_ours(database);
+  std::error_code error;
+  if (fs::exists(copy, error)) fail("{} exists; a backup is a new file", copy);
+  const fs::path partial = fmt::format("{}.partial", copy);
+  fs::remove(partial, error);
+  try {
+    database.run("VACUUM INTO ?", {partial.string()});
+    require_sound(partial.string(), path);
+    sync(partial);
+    fs::rename(partial, copy);
+    sync(fs::absolute(copy).parent_path());
+  } catch (...) {
+    fs::remove(partial, error);
+    throw;
+  }
+}
+
+}  // namespace lathe::db

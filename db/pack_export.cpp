@@ -1,0 +1,210 @@
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/support/error.h"
+#include "db/pack.h"
+#include "db/pack_files.h"
+#include "db/schema.h"
+
+namespace lathe::db {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// ?1: a target's name or "", ?2: a model's name or "".
+constexpr std::string_view kChosen =
+    "WITH chosen_task AS (SELECT model, model_task.target, position, workload FROM model_task "
+    "JOIN model ON model.id = model JOIN target ON target.id = model_task.target "
+    "WHERE (?1 = '' OR target.name = ?1) AND (?2 = '' OR model.name = ?2)), "
+    "chosen AS (SELECT measurement.id, workload, device FROM measurement "
+    "JOIN target ON target.id = target WHERE suspect = 0 AND (?1 = '' OR target.name = ?1) "
+    "AND (?2 = '' OR workload IN (SELECT workload FROM chosen_task))) ";
+
+/// One file of JSON lines.
+class LineFile {
+ public:
+  LineFile(const fs::path& folder, const char* name) : name_(name), path_(folder / name), file_(path_) {}
+
+  void add(const json& line) {
+    const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    digest_.add(text);
+    file_ << text;
+    ++lines_;
+  }
+
+  /// Closes it and enters it into the manifest. Throws Error when not all could be written.
+  int64_t finish(json& manifest) {
+    file_.close();
+    if (!file_) fail("cannot write {}: is the disk full?", path_.string());
+    manifest["files"][name_] = {{"lines", lines_}, {"sha256", digest_.digest()}};
+    return lines_;
+  }
+
+ private:
+  const char* name_;
+  fs::path path_;
+  std::ofstream file_;
+  Sha256 digest_;
+  int64_t lines_ = 0;
+};
+
+json samples_json(const std::vector<float>& samples) {
+  json list = json::array();
+  for (float seconds : samples) list.push_back(static_cast<double>(seconds));
+  return list;
+}
+
+class Exporter {
+ public:
+  Exporter(Store& store, const fs::path& folder, const PackFilter& filter)
+      : database_(store.database()), folder_(folder), filter_(filter) {}
+
+  PackCounts run() {
+    const Transaction snapshot = database_.snapshot();
+    PackCounts counts{devices(), workloads(), models(), measurements()};
+    manifest_["format"] = kPackFormat;
+    manifest_["version"] = kPackVersion;
+    manifest_["schema"] = version_of(database_);
+    write_file((folder_ / kManifestFile).string(), manifest_.dump(2) + "\n");
+    return counts;
+  }
+
+ private:
+  Query select(const std::string& sql) {
+    return database_.query(fmt::format("{}{}", kChosen, sql), {filter_.target, filter_.model});
+  }
+
+  int64_t devices() {
+    LineFile file(folder_, kDevicesFile);
+    for (Query row = select("SELECT fingerprint, host, model, architecture, features, cores, memory_bytes, "
+                            "system, details FROM device WHERE id IN (SELECT device FROM chosen) "
+                            "ORDER BY fingerprint");
+         row.step();) {
+      json line{{"fingerprint", row.text()}, {"host", row.text()}};
+      line["model"] = row.text();
+      line["architecture"] = row.text();
+      line["features"] = row.text();
+      line["cores"] = row.integer();
+      line["memory_bytes"] = row.integer();
+      line["system"] = row.text();
+      line["details"] = row.text();
+      file.add(line);
+    }
+    return file.finish(manifest_);
+  }
+
+  int64_t workloads() {
+    LineFile file(folder_, kWorkloadsFile);
+    for (Query row = select("SELECT digest, text FROM workload WHERE id IN (SELECT workload FROM chosen) "
+                            "OR id IN (SELECT workload FROM chosen_task) ORDER BY digest");
+         row.step();) {
+      json line{{"digest", row.text()}};
+      line["text"] = row.text();
+      file.add(line);
+    }
+    return file.finish(manifest_);
+  }
+
+  int64_t models() {
+    LineFile file(folder_, kModelsFile);
+    for (Query row = select("SELECT DISTINCT model.id, target.id, model.name, model.digest, target.name, "
+                            "added_ms FROM chosen_task JOIN model ON model.id = model "
+                            "JOIN target ON target.id = target "
+                            "ORDER BY model.name, model.digest, target.name");
+         row.step();) {
+      const ModelId model = row.integer();
+      const TargetId target = row.integer();
+      json line{{"name", row.text()}, {"tasks", json::array()}};
+      line["digest"] = row.text();
+      line["target"] = row.text();
+      line["added_ms"] = row.integer();
+      for (Query task = database_.query("SELECT workload.digest, name, calls FROM model_task "
+                                        "JOIN workload ON workload.id = workload "
+                                        "WHERE model = ? AND target = ? ORDER BY position",
+                                        {model, target});
+           task.step();) {
+        json each{{"workload", task.text()}};
+        each["name"] = task.text();
+        each["calls"] = task.integer();
+        line["tasks"].push_back(std::move(each));
+      }
+      file.add(line);
+    }
+    return file.finish(manifest_);
+  }
+
+  int64_t measurements() {
+    LineFile file(folder_, kMeasurementsFile);
+    for (Query row = select(
+             "SELECT m.id, workload.digest, target.name, device.fingerprint, m.threads, candidate.trace, "
+             "m.samples, m.relative_error, m.compiler, m.revision, m.recorded_ms FROM measurement m "
+             "JOIN candidate ON candidate.id = m.candidate JOIN workload ON workload.id = m.workload "
+             "JOIN target ON target.id = m.target JOIN device ON device.id = m.device "
+             "WHERE m.id IN (SELECT id FROM chosen) ORDER BY workload.digest, target.name, "
+             "device.fingerprint, m.threads, m.recorded_ms, candidate.trace");
+         row.step();) {
+      const MeasurementId id = row.integer();
+      json line{{"workload", row.text()}};
+      line["target"] = row.text();
+      line["device"] = row.text();
+      line["threads"] = row.integer();
+      line["trace"] = row.text();
+      line["samples"] = samples_json(row.floats());
+      line["relative_error"] = row.real();
+      line["compiler"] = row.text();
+      line["revision"] = row.text();
+      line["recorded_ms"] = row.integer();
+      line["confirmations"] = confirmations(id);
+      file.add(line);
+    }
+    return file.finish(manifest_);
+  }
+
+  json confirmations(MeasurementId id) {
+    json list = json::array();
+    for (Query row = database_.query(
+             "SELECT samples, recorded_ms FROM confirmation WHERE measurement = ? ORDER BY id", {id});
+         row.step();) {
+      json each{{"samples", samples_json(row.floats())}};
+      each["recorded_ms"] = row.integer();
+      list.push_back(std::move(each));
+    }
+    return list;
+  }
+
+  Database& database_;
+  fs::path folder_;
+  const PackFilter& filter_;
+  json manifest_;
+};
+
+void require_known(Store& store, const PackFilter& filter) {
+  if (!filter.model.empty() && !store.find_model(filter.model))
+    fail("the database {} has no model `{}`{}", store.database().path(), filter.model,
+         did_you_mean(filter.model, store.model_names()));
+  if (!filter.target.empty() && !store.find_target(filter.target))
+    fail("the database {} has nothing for the target {}", store.database().path(), filter.target);
+}
+
+}  // namespace
+
+PackCounts export_pack(Store& store, const std::string& folder, const PackFilter& filter) {
+  require_known(store, filter);
+  std::error_code error;
+  if (fs::exists(folder, error)) fail("{} exists; a pack is a new folder", folder);
+  const fs::path partial = fmt::format("{}.partial", folder);
+  fs::remove_all(partial, error);
+  if (!fs::create_directory(partial, error)) fail("cannot write {}: {}", folder, error.message());
+  try {
+    const PackCounts counts = Exporter(store, partial, filter).run();
+    fs::rename(partial, folder);
+    return counts;
+  } catch (...) {
+    fs::remove_all(partial, error);
+    throw;
+  }
+}
+
+}  // namespace lathe::db

@@ -1,0 +1,232 @@
+// Jobs that a tracker owns, and what is told about them.
+#include "core/support/error.h"
+#include "db/store.h"
+
+namespace lathe::db {
+
+namespace {
+
+constexpr std::string_view kSelectServed =
+    "SELECT id, uuid, owner, model_name, request, priority, weight, state, message, device_class, report, "
+    "job, "
+    "crashes, created_ms, started_ms, ended_ms FROM served_job ";
+
+ServedJob read_served(Query& row) {
+  return ServedJob{.id = row.integer(),
+                   .uuid = row.text(),
+                   .owner = row.text(),
+                   .model_name = row.text(),
+                   .request = row.text(),
+                   .priority = static_cast<int>(row.integer()),
+                   .weight = row.real(),
+                   .state = job_state_named(row.text()),
+                   .message = row.text(),
+                   .device_class = row.text(),
+                   .report = row.text(),
+                   .job = row.maybe_integer(),
+                   .crashes = static_cast<int>(row.integer()),
+                   .created_ms = row.integer(),
+                   .started_ms = row.integer(),
+                   .ended_ms = row.integer()};
+}
+
+Event read_event(Query& row) {
+  return Event{.id = row.integer(),
+               .job = row.maybe_integer(),
+               .served_job = row.maybe_integer(),
+               .kind = row.text(),
+               .body = row.text(),
+               .created_ms = row.integer()};
+}
+
+TrialRow read_trial(Query& row) {
+  TrialRow trial{.id = row.integer(), .workload = row.integer()};
+  trial.purpose = row.text() == "confirm" ? Purpose::kConfirm : Purpose::kSearch;
+  const std::string state = row.text();
+  for (int i = 0; i < kTrialStates; ++i)
+    if (to_string(static_cast<TrialState>(i)) == state) trial.state = static_cast<TrialState>(i);
+  trial.outcome = parse_outcome(row.text());
+  trial.predicted = row.real();
+  trial.seconds = row.maybe_real();
+  trial.relative_error = row.maybe_real();
+  trial.attempts = static_cast<int>(row.integer());
+  trial.worker = row.text();
+  trial.error = row.text();
+  trial.created_ms = row.integer();
+  trial.ended_ms = row.maybe_integer().value_or(0);
+  return trial;
+}
+
+}  // namespace
+
+ServedJob Store::add_served_job(const NewServedJob& job) {
+  Transaction transaction = begin();
+  ServedJobId id = 0;
+  if (job.idempotency_key) {
+    Query row = database_->query("SELECT id FROM served_job WHERE owner = ? AND idempotency_key = ?",
+                                 {job.owner, job.idempotency_key});
+    if (row.step()) id = row.integer();
+  }
+  if (id == 0) {
+    database_->run(
+        "INSERT INTO served_job(uuid, owner, model_name, request, priority, weight, state, idempotency_key, "
+        "created_ms) VALUES(?, ?, ?, ?, ?, ?, 'queued', ?, ?)",
+        {new_uuid(), job.owner, job.model_name, job.request, job.priority, job.weight, job.idempotency_key,
+         now_ms_()});
+    id = database_->last_insert_id();
+    add_served_event(id, "state", "{}");
+  }
+  ServedJob made = served_job(id);
+  transaction.commit();
+  return made;
+}
+
+std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {
+  std::vector<ServedJob> found;
+  for (Query row = database_->query(
+           fmt::format("{}WHERE substr(uuid, 1, length(?1)) = ?1 LIMIT 2", kSelectServed), {uuid});
+       row.step();)
+    found.push_back(read_served(row));
+  if (uuid.empty() || found.empty()) return std::nullopt;
+  if (found.size() > 1) fail("several jobs begin with `{}`; give more of the name", uuid);
+  return found.front();
+}
+
+ServedJob Store::served_job(ServedJobId id) {
+  Query row = database_->query(fmt::format("{}WHERE id = ?", kSelectServed), {id});
+  if (!row.step()) fail("the database has no served job {}", id);
+  return read_served(row);
+}
+
+std::vector<ServedJob> Store::served_jobs(const ServedJobQuery& query) {
+  std::vector<ServedJob> jobs;
+  const std::string state(query.state ? to_string(*query.state) : "");
+  for (Query row = database_->query(fmt::format("{}WHERE (?1 = '' OR state = ?1) AND (?2 = '' OR owner = ?2) "
+                                                "AND (?3 = 0 OR id < ?3) ORDER BY id DESC LIMIT ?4",
+                                                kSelectServed),
+                                    {state, query.owner, query.before, query.limit});
+       row.step();)
+    jobs.push_back(read_served(row));
+  return jobs;
+}
+
+std::optional<ServedJob> Store::served_job_of(JobId search) {
+  Query row = database_->query(fmt::format("{}WHERE job = ?", kSelectServed), {search});
+  if (!row.step()) return std::nullopt;
+  return read_served(row);
+}
+
+std::vector<std::pair<JobState, int64_t>> Store::count_served_jobs() {
+  std::vector<std::pair<JobState, int64_t>> counts;
+  for (Query row = database_->query("SELECT state, count(*) FROM served_job GROUP BY state"); row.step();) {
+    const JobState state = job_state_named(row.text());
+    counts.emplace_back(state, row.integer());
+  }
+  return counts;
+}
+
+int64_t Store::count_open_served_jobs(const std::string& owner) {
+  Query row = database_->query(
+      "SELECT count(*) FROM served_job WHERE state IN ('queued', 'running', 'stopped') AND owner = ?",
+      {owner});
+  row.step();
+  return row.integer();
+}
+
+bool Store::set_served_state(ServedJobId id, JobState state, const std::string& message) {
+  Transaction transaction = begin();
+  const ServedJob job = served_job(id);
+  if (is_final(job.state)) return false;
+  if (job.state == state && job.message == message) return true;
+  const int64_t now = now_ms_();
+  const bool starts = state == JobState::kRunning && job.started_ms == 0;
+  database_->run("UPDATE served_job SET state = ?, message = ?, started_ms = ?, ended_ms = ? WHERE id = ?",
+                 {to_string(state), message, starts ? now : job.started_ms, is_final(state) ? now : 0, id});
+  if (job.job && is_final(state)) set_job_state(*job.job, state, message);
+  add_served_event(id, "state", "{}");
+  transaction.commit();
+  return true;
+}
+
+void Store::set_served_device_class(ServedJobId id, const std::string& device_class) {
+  database_->run("UPDATE served_job SET device_class = ? WHERE id = ?", {device_class, id});
+}
+
+void Store::set_served_report(ServedJobId id, const std::string& report) {
+  database_->run("UPDATE served_job SET report = ? WHERE id = ?", {report, id});
+}
+
+void Store::set_served_search(ServedJobId id, JobId search) {
+  database_->run("UPDATE served_job SET job = ? WHERE id = ?", {search, id});
+}
+
+int Store::count_served_crash(ServedJobId id) {
+  Query row =
+      database_->query("UPDATE served_job SET crashes = crashes + 1 WHERE id = ? RETURNING crashes", {id});
+  CHECK(row.step());
+  const auto crashes = static_cast<int>(row.integer());
+  while (row.step()) {
+  }
+  return crashes;
+}
+
+int64_t Store::add_served_event(ServedJobId id, const std::string& kind, const std::string& body) {
+  database_->run(
+      "INSERT INTO event(job, served_job, kind, body, created_ms) "
+      "VALUES((SELECT job FROM served_job WHERE id = ?1), ?1, ?2, ?3, ?4)",
+      {id, kind, body, now_ms_()});
+  return database_->last_insert_id();
+}
+
+std::optional<Event> Store::last_served_event(ServedJobId id, const std::string& kind) {
+  Query row = database_->query(
+      "SELECT id, job, served_job, kind, body, created_ms FROM event "
+      "WHERE served_job = ? AND kind = ? ORDER BY id DESC LIMIT 1",
+      {id, kind});
+  if (!row.step()) return std::nullopt;
+  return read_event(row);
+}
+
+std::vector<Event> Store::served_events_after(ServedJobId id, int64_t after, int limit) {
+  std::vector<Event> events;
+  const auto read = [&](Query row) {
+    while (row.step()) events.push_back(read_event(row));
+  };
+  if (id != 0)
+    read(
+        database_->query("SELECT id, job, served_job, kind, body, created_ms FROM event "
+                         "WHERE served_job = ? AND id > ? ORDER BY id LIMIT ?",
+                         {id, after, limit}));
+  else
+    read(
+        database_->query("SELECT id, job, served_job, kind, body, created_ms FROM event "
+                         "WHERE id > ? AND served_job IS NOT NULL ORDER BY id LIMIT ?",
+                         {after, limit}));
+  return events;
+}
+
+int64_t Store::last_event() {
+  Query row = database_->query("SELECT coalesce(max(id), 0) FROM event");
+  row.step();
+  return row.integer();
+}
+
+std::vector<TrialRow> Store::trial_rows(JobId job, TrialId after, int limit) {
+  std::vector<TrialRow> rows;
+  for (Query row = database_->query(
+           "SELECT trial.id, candidate.workload, purpose, state, coalesce(outcome, ''), predicted, "
+           "measurement.seconds, measurement.relative_error, "
+           "(SELECT count(*) FROM lease WHERE lease.trial = trial.id), "
+           "coalesce((SELECT worker.name FROM lease JOIN worker ON worker.id = lease.worker "
+           "          WHERE lease.trial = trial.id ORDER BY lease.id DESC LIMIT 1), ''), "
+           "error, trial.created_ms, trial.ended_ms "
+           "FROM trial JOIN candidate ON candidate.id = trial.candidate "
+           "LEFT JOIN measurement ON measurement.trial = trial.id "
+           "WHERE trial.job = ? AND trial.id > ? ORDER BY trial.id LIMIT ?",
+           {job, after, limit});
+       row.step();)
+    rows.push_back(read_trial(row));
+  return rows;
+}
+
+}  // namespace lathe::db

@@ -1,0 +1,22 @@
+#include "gate/gate.h"
+
+#include "core/support/error.h"
+
+namespace lathe::gate {
+
+Gate::Gate(const Rule& rule, int units, uint64_t seed)
+    : trials_(static_cast<size_t>(units), Trial(rule, units)), dropped_(trials_.size()), coin_(seed) {}
+
+std::optional<Gate::Pair> Gate::next() {
+  for (size_t tried = 0; tried < trials_.size(); ++tried) {
+    const size_t unit = turn_++ % trials_.size();
+    if (open(unit)) return Pair{static_cast<int>(unit), (coin_() & 1) != 0};
+  }
+  return std::nullopt;
+}
+
+void Gate::record(const Pair& pair, double baseline_seconds, double candidate_seconds) {
+  trials_.at(static_cast<size_t>(pair.unit)).add(baseline_seconds, candidate_seconds);
+}
+
+}  // namespace lathe::gate

@@ -1,0 +1,151 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/support/statistics.h"
+#include "gate/report.h"
+
+namespace lathe::gate {
+namespace {
+
+using Json = nlohmann::json;
+
+/// File names may be no UTF-8.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// A bound that is not known is null.
+Json ratio_json(double ln_ratio) { return std::isfinite(ln_ratio) ? Json(std::exp(ln_ratio)) : Json(); }
+
+Json side_json(const Side& side, std::vector<double> seconds) {
+  Json json = {{"from", side.of}, {"digest", side.head.digest}};
+  if (seconds.empty()) return json;
+  json["ms"] = median(seconds) * 1e3;
+  for (double& sample : seconds) sample *= 1e3;
+  json["samples_ms"] = seconds;
+  return json;
+}
+
+Json unit_json(const UnitResult& result, const Rule& rule) {
+  const Unit& unit = result.unit;
+  Json json = {{"unit", unit.name},
+               {"target", unit.target()},
+               {"verdict", to_string(result.verdict)},
+               {"why", explain(result, rule)},
+               {"baseline", side_json(unit.baseline, result.baseline_seconds)},
+               {"candidate", side_json(unit.candidate, result.candidate_seconds)},
+               {"pairs", result.pairs},
+               {"counters", Json::object()}};
+  for (const Counter& counter : result.counters)
+    json["counters"][counter.name] = {{"baseline", counter.baseline}, {"candidate", counter.candidate}};
+  if (!result.uncounted.empty()) json["uncounted"] = result.uncounted;
+  if (result.pairs == 0) return json;
+  json["ratio"] = ratio_json(result.ln_ratio.centre);
+  json["low"] = ratio_json(result.ln_ratio.low);
+  json["high"] = ratio_json(result.ln_ratio.high);
+  return json;
+}
+
+/// As SARIF calls it; nullptr for what is no result.
+const char* level_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFail:
+    case Verdict::kBroken:
+      return "error";
+    case Verdict::kInconclusive:
+      return "warning";
+    default:
+      return nullptr;
+  }
+}
+
+struct SarifRule {
+  Verdict verdict;
+  const char *id, *text;
+};
+constexpr SarifRule kSarifRules[] = {
+    {Verdict::kFail, "slower", "The candidate is slower than the baseline by the margin"},
+    {Verdict::kBroken, "broken", "The candidate does not run"},
+    {Verdict::kInconclusive, "inconclusive", "The machine was too noisy to tell"},
+};
+
+const SarifRule& sarif_rule(Verdict verdict) {
+  for (const SarifRule& rule : kSarifRules)
+    if (rule.verdict == verdict) return rule;
+  CHECK(false, "{}", to_string(verdict));
+}
+
+/// A relative reference (RFC 3986), or a file URI for an absolute path.
+std::string uri_of(const std::string& path) {
+  constexpr std::string_view kPlain = "-._~/";
+  std::string uri = path.starts_with('/') ? "file://" : "";
+  for (char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte < 128 && (std::isalnum(byte) != 0 || kPlain.find(c) != std::string_view::npos);
+    uri += plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return uri;
+}
+
+}  // namespace
+
+std::string json_text(const Report& report) {
+  Json json = {{"answer", to_string(report.result.answer())},
+               {"interrupted", report.result.interrupted},
+               {"units", Json::array()},
+               {"margin", report.rule.margin},
+               {"alpha", report.rule.alpha},
+               {"seed", report.seed},
+               {"threads", report.threads},
+               {"seconds", report.seconds},
+               {"device", report.device},
+               {"revision", report.revision},
+               {"doctor", Json::array()}};
+  for (const UnitResult& unit : report.result.units) json["units"].push_back(unit_json(unit, report.rule));
+  if (report.result.control) json["control"] = unit_json(*report.result.control, report.rule);
+  for (const worker::Finding& finding : report.findings)
+    json["doctor"].push_back({{"check", finding.check},
+                              {"found", finding.found},
+                              {"verdict", worker::to_string(finding.verdict)},
+                              {"fix", finding.fix}});
+  return dump(json) + "\n";
+}
+
+std::string sarif_text(const Report& report) {
+  Json rules = Json::array(), results = Json::array();
+  for (const SarifRule& rule : kSarifRules)
+    rules.push_back({{"id", rule.id}, {"shortDescription", {{"text", rule.text}}}});
+  for (const UnitResult& unit : report.result.units) {
+    const char* level = level_of(unit.verdict);
+    if (!level) continue;
+    const Json file = {{"artifactLocation", {{"uri", uri_of(unit.unit.candidate.of)}}}};
+    results.push_back(
+        {{"ruleId", sarif_rule(unit.verdict).id},
+         {"level", level},
+         {"message", {{"text", fmt::format("{}: {}", unit.unit.name, explain(unit, report.rule))}}},
+         {"locations", Json::array({Json{{"physicalLocation", file}}})},
+         {"partialFingerprints", {{"unit/v1", fmt::format("{} {}", unit.unit.name, unit.unit.target())}}}});
+  }
+  const Json driver = {{"name", "tune gate"}, {"rules", rules}};
+  const Json run = {{"tool", {{"driver", driver}}}, {"results", results}};
+  return dump({{"version", "2.1.0"},
+               {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+               {"runs", Json::array({run})}}) +
+         "\n";
+}
+
+std::string history_text(const Report& report, const std::string& when) {
+  std::string text;
+  for (const UnitResult& unit : report.result.units)
+    if (unit.pairs > 0)
+      text += dump({{"when", when},
+                    {"revision", report.revision},
+                    {"unit", unit.unit.name},
+                    {"target", unit.unit.target()},
+                    {"device", report.device},
+                    {"threads", report.threads},
+                    {"seconds", median(unit.candidate_seconds)},
+                    {"verdict", to_string(unit.verdict)}}) +
+              "\n";
+  return text;
+}
+
+}  // namespace lathe::gate

@@ -1,0 +1,166 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/support/statistics.h"
+#include "gate/report.h"
+
+namespace lathe::gate {
+namespace {
+
+std::string milliseconds(const std::vector<double>& seconds) {
+  return fmt::format("{:.4g} ms", median(seconds) * 1e3);
+}
+
+std::string bounds_text(const Location& ln_ratio) {
+  return fmt::format("{} .. {}", change_text(ln_ratio.low), change_text(ln_ratio.high));
+}
+
+/// "1.2 MB, +3.0%".
+std::string counter_text(const Counter& counter) {
+  const bool bytes = counter.name.ends_with("bytes");
+  const std::string now = bytes ? fmt::format("{:.4g} MB", static_cast<double>(counter.candidate) / 1e6)
+                                : fmt::format("{:.6g}", static_cast<double>(counter.candidate));
+  if (counter.candidate == counter.baseline) return now + ", equal";
+  if (counter.baseline == 0) return now + ", from 0";
+  return fmt::format(
+      "{}, {}", now,
+      change_text(std::log(static_cast<double>(counter.candidate) / static_cast<double>(counter.baseline))));
+}
+
+using Row = std::vector<std::string>;
+
+const Row kHeader = {"unit", "verdict", "change", "bounds", "pairs", "baseline", "candidate"};
+
+Row row_of(const UnitResult& unit, const std::string& suffix) {
+  Row row = {unit.unit.name + suffix, to_string(unit.verdict)};
+  if (unit.pairs == 0) {
+    row.resize(kHeader.size(), "-");
+    return row;
+  }
+  row.insert(row.end(),
+             {change_text(unit.ln_ratio.centre), bounds_text(unit.ln_ratio), fmt::format("{}", unit.pairs),
+              milliseconds(unit.baseline_seconds), milliseconds(unit.candidate_seconds)});
+  return row;
+}
+
+std::vector<Row> rows_of(const GateResult& result) {
+  std::vector<Row> rows = {kHeader};
+  for (const UnitResult& unit : result.units) rows.push_back(row_of(unit, ""));
+  if (result.control) rows.push_back(row_of(*result.control, " (control: against itself)"));
+  return rows;
+}
+
+/// Columns that line up.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<size_t> widths(rows[0].size());
+  for (const Row& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string how_text(const Report& report) {
+  return fmt::format("{}; {} thread{}, margin {:g}%, family alpha {:g}%, seed {}, {:.0f} s", report.device,
+                     report.threads, report.threads == 1 ? "" : "s", 100 * report.rule.margin,
+                     100 * report.rule.alpha, report.seed, report.seconds);
+}
+
+/// One line for each unit whose artifacts differ.
+std::string counters_text(const UnitResult& unit) {
+  std::string text;
+  for (const Counter& counter : unit.counters)
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", counter.name, counter_text(counter));
+  if (!unit.uncounted.empty()) text += fmt::format("; no instructions: {}", unit.uncounted);
+  return text;
+}
+
+}  // namespace
+
+std::string change_text(double ln_ratio) {
+  if (!std::isfinite(ln_ratio)) return "unbounded";
+  const double percent = 100 * std::expm1(ln_ratio);
+  return fmt::format("{:+.1f}%", std::abs(percent) < 0.05 ? 0 : percent);
+}
+
+std::string explain(const UnitResult& unit, const Rule& rule) {
+  const std::string margin = fmt::format("margin {:g}%, {} pairs", 100 * rule.margin, unit.pairs);
+  const std::string change =
+      fmt::format("{} ({})", change_text(unit.ln_ratio.centre), bounds_text(unit.ln_ratio));
+  switch (unit.verdict) {
+    case Verdict::kSame:
+      return "the two artifacts are the same bytes";
+    case Verdict::kBroken:
+      return unit.broken;
+    case Verdict::kPass:
+      return fmt::format("time {}: not slower by the margin; {}", change, margin);
+    case Verdict::kImproved:
+      return fmt::format("time {}: faster; {}", change, margin);
+    case Verdict::kFail:
+      return fmt::format("time {}: slower; {}", change, margin);
+    case Verdict::kInconclusive:
+      break;
+  }
+  if (unit.pairs == 0) return "not measured";
+  return fmt::format("time {}: too noisy to tell; {}; `tune doctor` says what disturbs", change, margin);
+}
+
+std::string table_text(const Report& report) {
+  std::string text = aligned(rows_of(report.result));
+  text += "\n";
+  for (const UnitResult& unit : report.result.units) {
+    if (unit.verdict == Verdict::kSame) continue;
+    text += fmt::format("{}: {}\n  {}\n", unit.unit.name, explain(unit, report.rule), counters_text(unit));
+  }
+  text += fmt::format("{}\n", how_text(report));
+  for (const worker::Finding& finding : report.findings)
+    if (finding.verdict == worker::Verdict::kBad)
+      text += fmt::format("doctor: {}: {}; {}\n", finding.check, finding.found, finding.fix);
+  return text + fmt::format("gate: {}\n", to_string(report.result.answer()));
+}
+
+namespace {
+
+/// A cell of a Markdown table: no line breaks, and bars that are no borders.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (char c : text) {
+    if (c == '|' || c == '`' || c == '<' || c == '*' || c == '_' || c == '[') escaped += '\\';
+    escaped += c == '\n' ? ' ' : c;
+  }
+  return escaped;
+}
+
+std::string line(const Row& row) {
+  std::string text = "|";
+  for (const std::string& each : row) text += fmt::format(" {} |", cell(each));
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string markdown_text(const Report& report) {
+  const std::vector<Row> rows = rows_of(report.result);
+  std::string text = fmt::format("### Performance gate: {}\n\n", to_string(report.result.answer()));
+  text += line(rows[0]) + line(Row(kHeader.size(), "---"));
+  for (size_t i = 1; i < rows.size(); ++i) text += line(rows[i]);
+  text += "\n";
+  for (const UnitResult& unit : report.result.units)
+    if (unit.verdict != Verdict::kSame)
+      text += fmt::format("- {}: {}. {}\n", cell(unit.unit.name), cell(explain(unit, report.rule)),
+                          cell(counters_text(unit)));
+  text += fmt::format("\n{}\n\n<details><summary>tune doctor</summary>\n\n", cell(how_text(report)));
+  text += line({"check", "found", "verdict", "fix"}) + line(Row(4, "---"));
+  for (const worker::Finding& finding : report.findings)
+    text += line({finding.check, finding.found, to_string(finding.verdict), finding.fix});
+  return text + "\n</details>\n";
+}
+
+}  // namespace lathe::gate

@@ -1,0 +1,62 @@
+#include "gate/unit.h"
+
+#include <algorithm>
+
+#include "core/support/error.h"
+
+namespace lathe::gate {
+namespace {
+
+using runtime::ModuleHead;
+using runtime::Plan;
+using runtime::Port;
+
+bool same_ports(const Plan& a, const Plan& b, std::vector<Port> Plan::*ports) {
+  return std::equal((a.*ports).begin(), (a.*ports).end(), (b.*ports).begin(), (b.*ports).end(),
+                    [&](const Port& x, const Port& y) {
+                      const runtime::Value &of_x = a.values[static_cast<size_t>(x.value)],
+                                           &of_y = b.values[static_cast<size_t>(y.value)];
+                      return x.name == y.name && of_x.shape == of_y.shape && of_x.dtype == of_y.dtype;
+                    });
+}
+
+int64_t moved_bytes(const ModuleHead& head) {
+  int64_t bytes = 0;
+  for (const runtime::Step& step : head.plan.steps) bytes += runtime::bytes_of(head.plan, step);
+  return bytes;
+}
+
+struct CounterRow {
+  const char* name;
+  int64_t (*of)(const ModuleHead& head);
+};
+constexpr CounterRow kCounters[] = {
+    {"code bytes", [](const ModuleHead& head) { return head.code_bytes; }},
+    {"constant bytes", [](const ModuleHead& head) { return head.plan.constant_bytes; }},
+    {"arena bytes", [](const ModuleHead& head) { return head.plan.arena_bytes; }},
+    {"moved bytes", moved_bytes},
+};
+
+}  // namespace
+
+Unit make_unit(std::string name, Side baseline, Side candidate) {
+  for (Side* side : {&baseline, &candidate}) {
+    side->head = runtime::read_module_head(side->file);
+    runtime::require_cpu(side->head.plan, side->of);
+  }
+  const Plan &a = baseline.head.plan, &b = candidate.head.plan;
+  for (auto ports : {&Plan::inputs, &Plan::outputs})
+    if (!same_ports(a, b, ports))
+      fail("{}: {} and {} are not builds of one model: their {} differ", name, baseline.of, candidate.of,
+           ports == &Plan::inputs ? "inputs" : "outputs");
+  return {std::move(name), std::move(baseline), std::move(candidate)};
+}
+
+std::vector<Counter> counters_of(const Unit& unit) {
+  std::vector<Counter> counters;
+  for (const CounterRow& row : kCounters)
+    counters.push_back({row.name, row.of(unit.baseline.head), row.of(unit.candidate.head)});
+  return counters;
+}
+
+}  // namespace lathe::gate

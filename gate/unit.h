@@ -1,0 +1,39 @@
+// What a gate compares: two builds of one model for one target.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/runtime/module_file.h"
+
+namespace lathe::gate {
+
+struct Side {
+  std::string file;  // the module
+  std::string of;    // the file that it comes from, for people: itself, or a database
+  runtime::ModuleHead head;
+};
+
+struct Unit {
+  std::string name;
+  Side baseline, candidate;
+
+  bool same() const { return baseline.head.digest == candidate.head.digest; }
+  const std::string& target() const { return candidate.head.plan.target; }
+};
+
+/// Throws Error when a file is no module, or the two take or give different tensors; Unfit when this machine
+/// cannot run them.
+Unit make_unit(std::string name, Side baseline, Side candidate);
+
+/// A number that is the same in each run.
+struct Counter {
+  std::string name;
+  int64_t baseline = 0, candidate = 0;
+};
+
+/// Of the files: the size of the code, bytes of constants, of the arena, and that the steps at least move.
+std::vector<Counter> counters_of(const Unit& unit);
+
+}  // namespace lathe::gate

@@ -1,0 +1,139 @@
+// `tune db` and the queries that go with it, from the outside.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/codegen/host_target.h"
+#include "core/support/temporary_folder.h"
+#include "core/support/text.h"
+#include "db/store.h"
+#include "tests/cli/tune.h"
+
+namespace lathe::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DatabaseCommands : public ::testing::Test {
+ protected:
+  DatabaseCommands() {
+    db::Store store(path("a.db"));
+    const db::TargetId target =
+        store.add_target({.name = to_text(codegen::host_target()), .architecture = "here"});
+    std::vector<db::ModelTask> tasks;
+    for (const char* name : {"dense", "relu"}) {
+      const db::WorkloadId id = store.add_workload({.digest = sha256(name), .text = name, .flops = 1e6});
+      tasks.push_back({.workload = id, .name = name, .calls = 2});
+    }
+    store.set_model_tasks(store.add_model("net", "d"), target, tasks);
+    for (const char* host : {"first", "second"}) {
+      const db::DeviceId device = store.add_device({.host = host, .model = "m", .architecture = "here"});
+      for (int i = 1; i <= 4; ++i) {
+        // What is fast on the first is slow on the second.
+        const float seconds = 1e-3f * static_cast<float>(host[0] == 'f' ? i : 5 - i);
+        store.adopt({.measurement = {.workload = tasks[0].workload,
+                                     .target = target,
+                                     .device = device,
+                                     .samples = std::vector<float>(9, seconds),
+                                     .trace = std::to_string(i),
+                                     .program = std::to_string(i),
+                                     .recorded_ms = 1000}});
+      }
+    }
+    store.add_model_latency({.model_digest = "d",
+                             .target = target,
+                             .threads = 1,
+                             .seconds = 3e-3,
+                             .low = 2.5e-3,
+                             .high = 4e-3,
+                             .n = 10});
+  }
+
+  std::string path(const std::string& name) const { return folder_ / name; }
+  nlohmann::json query(const std::string& what) {
+    Finished finished = tune("query " + what + " --json --db " + path("a.db"));
+    EXPECT_EQ(finished.code, 0) << finished.output;
+    return nlohmann::json::parse(finished.output, nullptr, false);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(DatabaseCommands, TheRungIsSaidAndMayBeForbidden) {
+  const auto rows = query("best --model net --device second");
+  EXPECT_EQ(rows[0]["from"], "this device");
+  EXPECT_EQ(rows[0]["us"], 1000);
+  EXPECT_TRUE(rows[1]["us"].is_null());
+  EXPECT_TRUE(rows[1]["from"].is_null());
+  EXPECT_EQ(query("best --model net")[0]["from"], "this target, another device");
+  EXPECT_EQ(query("best --model net --strict --device first --threads 1")[0]["us"], 1000);
+  Finished none = tune("query best --model net --strict --device first --threads 7 --db " + path("a.db"));
+  EXPECT_EQ(none.code, 1) << none.output;
+  Finished unknown = tune("query best --model net --strict --db " + path("a.db"));
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.output, HasSubstr("does not know this machine; name a device with --device"));
+}
+
+TEST_F(DatabaseCommands, CoverageWeighsByTimeAndComparesWithTheModel) {
+  const auto row = query("coverage --model net --threads 1")[0];
+  EXPECT_EQ(row["tasks"], 2);
+  EXPECT_EQ(row["tuned"], 1);
+  EXPECT_EQ(row["time_share"], 0.5);
+  EXPECT_EQ(row["estimated_ms"], 2);
+  EXPECT_LE(row["estimated_low"], row["estimated_ms"]);
+  EXPECT_LE(row["estimated_ms"], row["estimated_high"]);
+  EXPECT_EQ(row["measured_ms"], 3);
+  EXPECT_EQ(row["measured_low"], 2.5);
+  EXPECT_EQ(row["measured_high"], 4);
+}
+
+TEST_F(DatabaseCommands, TransferTellsWhatOneDeviceKnowsOfAnother) {
+  const auto rows = query("transfer --model net --from first --to second");
+  EXPECT_EQ(rows[0]["shared"], 4);
+  EXPECT_EQ(rows[0]["rank_correlation"], -1);
+  EXPECT_EQ(rows[0]["taken_us"], 4000);
+  EXPECT_EQ(rows[0]["best_us"], 1000);
+  EXPECT_EQ(rows[0]["slowdown"], 4);
+  EXPECT_EQ(rows[1]["shared"], 0);
+}
+
+TEST_F(DatabaseCommands, ExportBackupAndForeignRecords) {
+  const std::string db = " --db " + path("a.db");
+  EXPECT_EQ(tune("db export " + path("a.pack") + db).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(path("a.pack/manifest.json")));
+  Finished hostile = tune("db import " + path("a.pack") + " --db " + path("b.db"));
+  EXPECT_EQ(hostile.code, 2) << "its workloads are no programs";
+  EXPECT_THAT(hostile.output, HasSubstr("nothing was imported"));
+  EXPECT_EQ(tune("db backup " + path("copy.db") + db).code, 0);
+  EXPECT_EQ(tune("db check --db " + path("copy.db")).output, path("copy.db") + ": sound\n");
+  EXPECT_EQ(tune("db import " FOREIGN_FIXTURES "/autotvm.json" + db).code, 0);
+  EXPECT_EQ(tune("db import " FOREIGN_FIXTURES "/metaschedule" + db).code, 0);
+  EXPECT_EQ(query("foreign").size(), 7u);
+  EXPECT_EQ(query("foreign --workload matmul")[0]["us"], 250);
+  EXPECT_EQ(query("best --model net --device first")[0]["us"], 1000);
+}
+
+TEST_F(DatabaseCommands, MistakesAreOneMessageAndExitCode2) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"db exprt", "`exprt` is not one of export, import, backup, check, migrate; did you mean `export`?"},
+      {"db export", "tune db export: PATH is missing: the folder to write"},
+      {"db check extra", "tune db check: unexpected `extra`"},
+      {"db backup x.db --model net", "--model is for export alone"},
+      {"db import /dev/null", "/dev/null: it is not a regular file"},
+      {"db import " + folder_.path(), "holds neither a pack (manifest.json) nor a database of MetaSchedule"},
+      {"db import none", "cannot read none: there is no such file or folder"},
+      {"db export p --model nett", "has no model `nett`; did you mean `net`?"},
+      {"query transfer --model net --from first", "--to is required"},
+      {"query transfer --model net --from first --to first", "--from and --to are the same device"},
+      {"query best --model net --device firs", "has no device `firs`; did you mean `first`?"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    Finished finished = tune(arguments + " --db " + path("a.db"));
+    EXPECT_EQ(finished.code, 2) << arguments << "\n" << finished.output;
+    EXPECT_THAT(finished.output, HasSubstr(message));
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cli

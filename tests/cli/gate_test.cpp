@@ -1,0 +1,232 @@
+// The performance gate and its timeline, from the outside.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/support/temporary_folder.h"
+#include "db/store.h"
+#include "tests/cli/tune.h"
+#include "tests/runtime/test_module.h"
+
+namespace lathe::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// Slow enough that a process's start does not matter, quick enough for a test; a margin that no load of this
+/// machine makes up.
+constexpr char kQuick[] = " --time 0.02s --margin 0.5 --quiet";
+
+class GateCommand : public ::testing::Test {
+ protected:
+  /// Writes the test's model to FOLDER/NAME, with its second step `times` times.
+  void write(const std::string& name, int times) const {
+    runtime::ModuleImage image = runtime::test_image();
+    image.plan.model = name;
+    image.plan.steps.insert(image.plan.steps.begin() + 1, static_cast<size_t>(times - 1),
+                            image.plan.steps[1]);
+    std::filesystem::create_directories(std::filesystem::path(folder_ + name).parent_path());
+    runtime::write_module(folder_ + name, image);
+  }
+
+  Finished gate(const std::string& baseline, const std::string& candidate,
+                const std::string& more = "") const {
+    return tune("gate --baseline " + folder_ + baseline + " --candidate " + folder_ + candidate + kQuick +
+                more);
+  }
+
+  TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path() + "/";
+};
+
+TEST_F(GateCommand, EqualModulesAreTheSame) {
+  write("a.lathe", 1);
+  std::filesystem::copy(folder_ + "a.lathe", folder_ + "b.lathe");
+  const Finished finished = gate("a.lathe", "b.lathe");
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_THAT(finished.output, AllOf(HasSubstr("\nb     SAME"), EndsWith("gate: pass\n")));
+}
+
+TEST_F(GateCommand, OtherBytesOfTheSameSpeedPass) {
+  write("a.lathe", 1);
+  write("b.lathe", 1);
+  const Finished finished = gate("a.lathe", "b.lathe");
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("\nb     PASS"));
+}
+
+TEST_F(GateCommand, ASlowerModuleIsExitCode1InEveryReport) {
+  write("a.lathe", 1);
+  write("b.lathe", 100);
+  const std::string reports = temporary_.path() + "/gate";
+  setenv("GITHUB_STEP_SUMMARY", (reports + ".summary").c_str(), 1);
+  const Finished finished =
+      gate("a.lathe", "b.lathe",
+           " --seed 5 --junit " + reports + ".xml --sarif " + reports + ".sarif --markdown " + reports +
+               ".md --history " + reports + ".jsonl --revision 3f2a91c");
+  unsetenv("GITHUB_STEP_SUMMARY");
+  EXPECT_EQ(finished.code, 1) << finished.output;
+  EXPECT_THAT(finished.output,
+              AllOf(HasSubstr("\nb     FAIL"), HasSubstr("seed 5"), EndsWith("gate: fail\n")));
+  EXPECT_THAT(read_file(reports + ".xml"), HasSubstr("<failure type=\"slower\""));
+  EXPECT_THAT(read_file(reports + ".sarif"), HasSubstr("\"ruleId\":\"slower\""));
+  EXPECT_THAT(read_file(reports + ".md"), StartsWith("### Performance gate: fail\n"));
+  EXPECT_EQ(read_file(reports + ".md"), read_file(reports + ".summary"));
+  EXPECT_THAT(read_file(reports + ".jsonl"), HasSubstr("\"revision\":\"3f2a91c\""));
+}
+
+TEST_F(GateCommand, FoldersAreUnitsAndASameOneIsTheControl) {
+  write("old/same.lathe", 1);
+  std::filesystem::create_directories(folder_ + "new");
+  std::filesystem::copy(folder_ + "old/same.lathe", folder_ + "new/same.lathe");
+  write("old/slower.lathe", 1);
+  write("new/slower.lathe", 100);
+  const Finished finished = gate("old", "new", " --json");
+  EXPECT_EQ(finished.code, 1) << finished.output;
+  const nlohmann::json report = nlohmann::json::parse(finished.output);
+  EXPECT_EQ(report["units"][0]["verdict"], "SAME");
+  EXPECT_EQ(report["units"][1]["verdict"], "FAIL");
+  EXPECT_EQ(report["control"]["verdict"], "PASS");
+  EXPECT_GT(report["doctor"].size(), 5u);
+  EXPECT_GT(report["units"][1]["counters"]["moved bytes"]["candidate"],
+            report["units"][1]["counters"]["moved bytes"]["baseline"]);
+  EXPECT_EQ(tune("gate --baseline " + folder_ + "new --candidate " + folder_ + "old/missing").code, 2);
+}
+
+TEST_F(GateCommand, ACandidateThatDoesNotRunIsExitCode1) {
+  write("a.lathe", 1);
+  runtime::ModuleImage image = runtime::test_image();
+  image.plan.steps[0].kernel = "nothing";
+  runtime::write_module(folder_ + "b.lathe", image);
+  Finished finished = gate("a.lathe", "b.lathe");
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.output, HasSubstr("b.lathe does not run: exited with status 1: "));
+  EXPECT_THAT(finished.output, HasSubstr("the module has no kernel nothing"));
+  finished = gate("b.lathe", "a.lathe");  // nothing to compare with
+  EXPECT_EQ(finished.code, 2);
+}
+
+TEST_F(GateCommand, AnInterruptTellsWhatThereIs) {
+  write("a.lathe", 1);
+  write("b.lathe", 1);
+  const Finished finished =
+      run_command("timeout --preserve-status --signal INT 5 " TUNE " gate --time 60s --baseline " + folder_ +
+                  "a.lathe --candidate " + folder_ + "b.lathe");
+  EXPECT_EQ(finished.code, 130);
+  EXPECT_THAT(finished.output, HasSubstr("\nb     INCONCLUSIVE  -"));
+}
+
+TEST_F(GateCommand, DatabasesAreBuiltFrom) {
+  for (const char* name : {"old.db", "new.db"}) db::Store store(folder_ + name);
+  const Finished finished =
+      tune("gate --model dqn --baseline " + folder_ + "old.db --db " + folder_ + "new.db" + kQuick);
+  EXPECT_EQ(finished.code, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("\ndqn   SAME"));
+}
+
+TEST_F(GateCommand, MistakesAreOneMessageAndExitCode2) {
+  write("a.lathe", 1);
+  write("b.lathe", 1);
+  write("folder/c.lathe", 1);
+  write("other/d.lathe", 1);
+  write_file(folder_ + "text.lathe", std::string(300, 'x'));
+  std::filesystem::create_directories(folder_ + "empty");
+  const std::string a = " --baseline " + folder_ + "a.lathe", ab = a + " --candidate " + folder_ + "b.lathe";
+  const auto expect_error = [](const std::string& arguments, const std::string& message) {
+    const Finished finished = tune("gate" + arguments);
+    EXPECT_EQ(finished.code, 2) << arguments;
+    EXPECT_EQ(finished.output, "error: " + message + "\n");
+  };
+  expect_error("", "tune gate: --baseline is required; see tune gate --help");
+  expect_error(a, "tune gate: --candidate is required; see tune gate --help");
+  expect_error(ab + " --margin 3",
+               "tune gate: --margin: `3` must be a number above 0 and below 1; see tune gate --help");
+  expect_error(ab + " --shape x=3",
+               "tune gate: --shape is for databases, with --model; modules are built already");
+  expect_error(ab + " --junit " + folder_ + "none/x.xml",
+               "cannot write " + folder_ + "none/x.xml: there is no folder " + folder_ + "none");
+  expect_error(a + " --candidate " + folder_ + "none.lathe",
+               "cannot read " + folder_ + "none.lathe: No such file or directory");
+  expect_error(a + " --candidate " + folder_ + "text.lathe", folder_ + "text.lathe is not a module file");
+  expect_error(a + " --candidate " + folder_ + "folder",
+               "tune gate: " + folder_ + "folder is a folder, " + folder_ + "a.lathe is not");
+  expect_error(" --baseline " + folder_ + "empty --candidate " + folder_ + "folder",
+               folder_ + "empty has no modules (.lathe)");
+  expect_error(" --baseline " + folder_ + "folder --candidate " + folder_ + "other",
+               folder_ + "other has no c.lathe, which " + folder_ + "folder has");
+  expect_error(a + " --candidate main.db",
+               "tune gate: main.db is a database: which model is to be built? --model");
+  expect_error(" --model dqn --baseline " + folder_ + "none.db", folder_ + "none.db: no such database");
+}
+
+TEST_F(GateCommand, BuildsOfOtherModelsAreNotCompared) {
+  write("a.lathe", 1);
+  runtime::ModuleImage image = runtime::test_image();
+  image.plan.inputs[0].name = "z";
+  runtime::write_module(folder_ + "b.lathe", image);
+  const Finished finished = gate("a.lathe", "b.lathe");
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_EQ(finished.output, "error: b: " + folder_ + "a.lathe and " + folder_ +
+                                 "b.lathe are not builds of one model: their inputs differ\n");
+}
+
+class TimelineCommand : public GateCommand {
+ protected:
+  /// Nights of a unit at these levels, in seconds.
+  static std::string nights(const std::string& unit, const std::vector<std::pair<int, double>>& levels) {
+    std::string text;
+    int night = 0;
+    for (const auto& [count, level] : levels)
+      for (int i = 0; i < count; ++i, ++night)
+        text += nlohmann::json{{"unit", unit},
+                               {"target", "cpu"},
+                               {"device", "host"},
+                               {"threads", 1},
+                               {"when", "night " + std::to_string(night)},
+                               {"revision", "r" + std::to_string(night)},
+                               {"seconds", level * (1 + 0.001 * (night % 7))}}
+                    .dump() +
+                "\n";
+    return text;
+  }
+};
+
+TEST_F(TimelineCommand, FindsTheNightOfAChange) {
+  write_file(folder_ + "h.jsonl", nights("dqn", {{30, 0.002}, {30, 0.0022}}) + "{\"unit\": \"torn" + "\n" +
+                                      nights("still", {{40, 1}}));
+  const Finished finished = tune("timeline " + folder_ + "h.jsonl");
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_THAT(finished.output, HasSubstr("h.jsonl:61: left out: it is no JSON\n"));
+  EXPECT_THAT(finished.output,
+              HasSubstr("dqn, cpu, 1 thread, host\n  60 points, night 0 .. night 59, now 2.21 ms\n"
+                        "  night 30 r30: 2.01 ms -> 2.21 ms, +10.0%, p "));
+  EXPECT_THAT(
+      finished.output,
+      HasSubstr("still, cpu, 1 thread, host\n  40 points, night 0 .. night 39, now 1.0 s\n  no change\n"));
+}
+
+TEST_F(TimelineCommand, GivesOneUnitAsJson) {
+  write_file(folder_ + "h.jsonl", nights("dqn", {{30, 0.002}, {30, 0.0022}}) + nights("still", {{40, 1}}));
+  const Finished finished = tune("timeline " + folder_ + "h.jsonl --unit dqn --json");
+  const nlohmann::json series = nlohmann::json::parse(finished.output);
+  ASSERT_EQ(series.size(), 1u);
+  EXPECT_EQ(series[0]["changes"][0]["at"], 30);
+  EXPECT_EQ(series[0]["changes"][0]["revision"], "r30");
+}
+
+TEST_F(TimelineCommand, MistakesAreOneMessageAndExitCode2) {
+  write_file(folder_ + "h.jsonl", nights("dqn", {{10, 1}}));
+  EXPECT_EQ(tune("timeline " + folder_ + "h.jsonl --unit dqm").output,
+            "error: " + folder_ + "h.jsonl has no unit dqm; did you mean `dqn`?\n");
+  EXPECT_EQ(tune("timeline " + folder_ + "none").output,
+            "error: cannot read " + folder_ + "none: No such file or directory\n");
+  write_file(folder_ + "h.jsonl", "");
+  EXPECT_EQ(tune("timeline " + folder_ + "h.jsonl").code, 2);
+}
+
+}  // namespace
+}  // namespace lathe::cli

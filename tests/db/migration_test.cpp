@@ -1,0 +1,152 @@
+// Databases as programs of each released schema version left them (schemas/vN.sql), brought to this
+// version's; and killed on the way. Whoever appends a migration adds the file of the version before it.
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "db/schema.h"
+#include "tests/db/fixture.h"
+
+namespace lathe::db {
+namespace {
+
+std::string fixture(int version) { return fmt::format("{}/v{}.sql", SCHEMA_FIXTURES, version); }
+
+void load(int version, const std::string& path) {
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle, read_file(fixture(version)).c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(handle);
+  ASSERT_EQ(sqlite3_exec(handle, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr), SQLITE_OK);
+  ASSERT_EQ(sqlite3_close(handle), SQLITE_OK);
+}
+
+Database open(const std::string& path, Access access = Access::kReadOnly) {
+  return Database(path, access, std::chrono::seconds(5));
+}
+
+std::vector<std::string> schema_of(Database& database) {
+  std::vector<std::string> all;
+  for (Query row = database.query("SELECT coalesce(sql, name) FROM sqlite_schema ORDER BY type, name");
+       row.step();)
+    all.push_back(row.text());
+  return all;
+}
+
+/// What the fixtures hold, as this program reads it.
+void expect_content(Store& store, int version) {
+  EXPECT_TRUE(store.problems().empty());
+  const TargetId target = store.find_target("cpu:x").value();
+  const WorkloadId workload = store.find_workload("mm").value();
+  EXPECT_EQ(store.best({.workload = workload, .target = target})->measurement.trace, "fast");
+  EXPECT_EQ(store.best({.workload = workload, .target = target})->measurement.imported_ms, std::nullopt);
+  EXPECT_EQ(store.history(workload, target).size(), 2u);
+  EXPECT_EQ(store.model_tasks(store.find_model("net").value(), target).at(0).calls, 2);
+  EXPECT_EQ(store.jobs().at(0).state, JobState::kRunning);
+  EXPECT_EQ(store.open_trials().at(0).trace, "open");
+  EXPECT_EQ(store.latest_cost_model(target)->spearman, 0.5);
+  if (version >= 2) {
+    EXPECT_EQ(store.find_choice({"d", target, 1, 1e-4})->tasks.at(0).measurement, 2);
+  }
+  if (version >= 3) {
+    EXPECT_EQ(store.find_machine("cpu:x")->numbers, "latency=4");
+  }
+}
+
+TEST(Fixtures, ThereIsOneOfEachReleasedVersion) {
+  for (int version = 1; version < schema_version(); ++version)
+    EXPECT_TRUE(std::filesystem::exists(fixture(version)))
+        << "make it with a program of that version and `sqlite3 FILE .dump`";
+}
+
+TEST(Fixtures, AReleasedMigrationIsNeverEdited) {
+  TemporaryFolder folder;
+  for (int version = 1; version < schema_version(); ++version) {
+    const std::string path = folder / fmt::format("v{}.db", version), fresh = path + ".fresh";
+    load(version, path);
+    Database then = open(path), now = open(fresh, Access::kReadWrite);
+    migrate(now, migrations().first(version));
+    EXPECT_EQ(schema_of(then), schema_of(now)) << "version " << version;
+  }
+}
+
+TEST(Fixtures, EachReleasedVersionIsBroughtToThisOne) {
+  TemporaryFolder folder;
+  Store fresh(folder / "fresh.db");
+  for (int version = 1; version < schema_version(); ++version) {
+    const std::string path = folder / fmt::format("v{}.db", version);
+    load(version, path);
+    Store store(path);
+    EXPECT_EQ(version_of(store.database()), schema_version());
+    EXPECT_EQ(schema_of(store.database()), schema_of(fresh.database()));
+    expect_content(store, version);
+    Database copy = open(fmt::format("{}.v{}.backup", path, version));
+    EXPECT_EQ(version_of(copy), version);
+  }
+}
+
+// --- Killed between any two statements
+
+std::vector<std::string> statements_of(const char* sql) {
+  std::vector<std::string> statements(1);
+  for (const char* c = sql; *c; ++c) {
+    statements.back() += *c;
+    if (*c == ';' && sqlite3_complete(statements.back().c_str())) statements.emplace_back();
+  }
+  statements.pop_back();  // the white space after the last one
+  return statements;
+}
+
+void die(sqlite3_context*, int, sqlite3_value**) { kill(getpid(), SIGKILL); }
+int define_die(sqlite3* handle, char**, const void*) {
+  return sqlite3_create_function(handle, "die", 0, SQLITE_UTF8, nullptr, die, nullptr, nullptr);
+}
+
+/// Brings `path` up in a child that is killed before statement `at` of step `step`.
+void migrate_and_die(const std::string& path, int step, size_t at) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    sqlite3_auto_extension(reinterpret_cast<void (*)()>(define_die));
+    std::vector<std::string> statements = statements_of(migrations()[step].sql);
+    statements.insert(statements.begin() + static_cast<std::ptrdiff_t>(at), "SELECT die();");
+    const std::string sql = join_text(statements, "\n");
+    std::vector<Migration> steps(migrations().begin(), migrations().end());
+    steps[step].sql = sql.c_str();
+    Database database = open(path, Access::kReadWrite);
+    migrate(database, steps);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "step " << step << " statement " << at;
+}
+
+TEST(KilledMigration, LeavesTheOldVersionOrTheNew) {
+  TemporaryFolder folder;
+  int kills = 0;
+  for (int version = 0; version < schema_version(); ++version) {
+    std::vector<std::string> before;
+    for (size_t at = 0; at <= statements_of(migrations()[version].sql).size(); ++at) {
+      const std::string path = folder / fmt::format("{}.db", kills++);
+      if (version > 0) load(version, path);
+      ASSERT_NO_FATAL_FAILURE(migrate_and_die(path, version, at));
+      {
+        Database database = open(path);
+        EXPECT_EQ(version_of(database), version);
+        if (at == 0) before = schema_of(database);
+        EXPECT_EQ(schema_of(database), before);
+      }
+      Store store(path);
+      EXPECT_EQ(version_of(store.database()), schema_version());
+      if (version > 0) expect_content(store, version);
+    }
+  }
+  EXPECT_GT(kills, 30);
+}
+
+}  // namespace
+}  // namespace lathe::db

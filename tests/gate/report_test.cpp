@@ -1,0 +1,129 @@
+#include "gate/report.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace lathe::gate {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Unit unit(const std::string& name) {
+  return {.name = name,
+          .baseline = {.of = "main.db", .head = {.plan = {.target = "cpu:x"}, .digest = "1"}},
+          .candidate = {.of = "new 1.db", .head = {.plan = {.target = "cpu:x"}, .digest = "2"}}};
+}
+
+UnitResult measured(const std::string& name, Verdict verdict, double ratio) {
+  return {.unit = unit(name),
+          .verdict = verdict,
+          .pairs = 12,
+          .ln_ratio = {std::log(ratio), std::log(ratio - 0.02), std::log(ratio + 0.02)},
+          .baseline_seconds = {0.001, 0.002, 0.003},
+          .candidate_seconds = {0.001, 0.002 * ratio, 0.004},
+          .counters = {{"code bytes", 1000, 1100}, {"arena bytes", 64, 64}},
+          .uncounted = "no counter"};
+}
+
+Report report() {
+  Report report{.seed = 7, .seconds = 12, .device = "host (2 cores of X)", .revision = "abc"};
+  report.result.units = {measured("slow", Verdict::kFail, 1.05), measured("fine", Verdict::kPass, 1),
+                         measured("noisy<&>", Verdict::kInconclusive, 1.03)};
+  report.result.units.push_back({.unit = unit("same"), .verdict = Verdict::kSame});
+  report.result.units.push_back(
+      {.unit = unit("broken"), .verdict = Verdict::kBroken, .broken = "it \"crashed\""});
+  report.result.control = measured("same", Verdict::kPass, 1);
+  report.findings = {{"governor", "powersave", worker::Verdict::kBad, "cpupower"},
+                     {"quota", "none", worker::Verdict::kGood, ""}};
+  return report;
+}
+
+TEST(GateReport, ATableForPeople) {
+  const std::string text = table_text(report());
+  EXPECT_THAT(text, HasSubstr("\nslow                            FAIL          +5.0%   +3.0% .. +7.0%  12    "
+                              " 2 ms      2.1 ms\n"));
+  EXPECT_THAT(text, HasSubstr("\nsame                            SAME          -       -"));
+  EXPECT_THAT(text, HasSubstr("\nsame (control: against itself)  PASS"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "\nslow: time +5.0% (+3.0% .. +7.0%): slower; margin 3%, 12 pairs\n"
+          "  code bytes 0.0011 MB, +10.0%; arena bytes 6.4e-05 MB, equal; no instructions: no counter\n"));
+  EXPECT_THAT(text, HasSubstr("\nbroken: it \"crashed\"\n"));
+  EXPECT_THAT(text, HasSubstr("\ndoctor: governor: powersave; cpupower\n"));
+  EXPECT_THAT(text, Not(HasSubstr("quota")));
+  EXPECT_THAT(text, HasSubstr("seed 7"));
+  EXPECT_THAT(text, ::testing::EndsWith("gate: fail\n"));
+}
+
+TEST(GateReport, BoundsThatAreNotKnownAreSaidToBe) {
+  UnitResult result = measured("a", Verdict::kInconclusive, 1);
+  result.ln_ratio.low = -std::numeric_limits<double>::infinity();
+  result.ln_ratio.high = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(explain(result, {}), HasSubstr("+0.0% (unbounded .. unbounded): too noisy to tell"));
+  Report one{.result = {.units = {result}}};
+  EXPECT_TRUE(nlohmann::json::parse(json_text(one))["units"][0]["low"].is_null());
+}
+
+TEST(GateReport, JsonHoldsAllOfIt) {
+  const nlohmann::json json = nlohmann::json::parse(json_text(report()));
+  EXPECT_EQ(json["answer"], "fail");
+  EXPECT_EQ(json["seed"], 7);
+  EXPECT_EQ(json["doctor"].size(), 2u);
+  EXPECT_EQ(json["control"]["verdict"], "PASS");
+  const nlohmann::json& slow = json["units"][0];
+  EXPECT_EQ(slow["verdict"], "FAIL");
+  EXPECT_NEAR(slow["ratio"], 1.05, 1e-9);
+  EXPECT_NEAR(slow["low"], 1.03, 1e-9);
+  EXPECT_NEAR(slow["candidate"]["ms"], 2.1, 1e-9);
+  EXPECT_NEAR(slow["candidate"]["samples_ms"][2], 4, 1e-9);
+  EXPECT_EQ(slow["counters"]["code bytes"]["candidate"], 1100);
+  EXPECT_FALSE(json["units"][3].contains("ratio"));
+}
+
+TEST(GateReport, JUnitHasACaseForEachUnit) {
+  const std::string xml = junit_text(report());
+  EXPECT_THAT(xml, HasSubstr("tests=\"5\" failures=\"1\" errors=\"1\" skipped=\"1\" time=\"12.0\""));
+  EXPECT_THAT(
+      xml,
+      HasSubstr(
+          "<testcase classname=\"gate.cpu:x\" name=\"slow\"><failure type=\"slower\" message=\"time +5.0%"));
+  EXPECT_THAT(xml, HasSubstr("name=\"noisy&lt;&amp;&gt;\"><skipped message="));
+  EXPECT_THAT(xml, HasSubstr("<error type=\"broken\" message=\"it &quot;crashed&quot;\"/>"));
+  EXPECT_THAT(xml, HasSubstr("<property name=\"doctor: governor\" value=\"powersave (bad)\"/>"));
+}
+
+TEST(GateReport, SarifHasWhatIsWrong) {
+  const nlohmann::json run = nlohmann::json::parse(sarif_text(report()))["runs"][0];
+  ASSERT_EQ(run["results"].size(), 3u);
+  EXPECT_EQ(run["results"][0]["ruleId"], "slower");
+  EXPECT_EQ(run["results"][0]["level"], "error");
+  EXPECT_EQ(run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "new%201.db");
+  EXPECT_EQ(run["results"][1]["level"], "warning");
+  EXPECT_EQ(run["tool"]["driver"]["rules"].size(), 3u);
+}
+
+TEST(GateReport, MarkdownIsATableWithoutBrokenCells) {
+  Report one = report();
+  one.result.units = {measured("a|b\nc", Verdict::kFail, 1.05)};
+  const std::string text = markdown_text(one);
+  EXPECT_THAT(text, HasSubstr("### Performance gate: fail\n"));
+  EXPECT_THAT(text, HasSubstr("\n| a\\|b c | FAIL | +5.0% |"));
+  EXPECT_THAT(text, HasSubstr("\n| governor | powersave | bad | cpupower |\n"));
+}
+
+TEST(GateReport, HistoryHasALineForEachMeasuredUnit) {
+  const std::string text = history_text(report(), "2026-11-23T08:00:00Z");
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+  const nlohmann::json line = nlohmann::json::parse(text.substr(0, text.find('\n')));
+  EXPECT_EQ(line["unit"], "slow");
+  EXPECT_EQ(line["when"], "2026-11-23T08:00:00Z");
+  EXPECT_NEAR(line["seconds"], 0.0021, 1e-12);
+}
+
+}  // namespace
+}  // namespace lathe::gate

@@ -1,0 +1,343 @@
+#include <gmock/gmock.h>
+#include <lathe.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "core/support/temporary_folder.h"
+#include "tests/runtime/test_module.h"
+
+extern "C" float run_from_c(const char* path, lathe_error* error);
+
+namespace lathe::runtime {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+using ModulePtr = std::unique_ptr<lathe_module, decltype(&lathe_module_close)>;
+using ExecutorPtr = std::unique_ptr<lathe_executor, decltype(&lathe_executor_destroy)>;
+
+class CApi : public ::testing::Test {
+ protected:
+  CApi() { write_module(path_, test_image()); }
+
+  ModulePtr open(const std::string& path, uint32_t flags = 0) {
+    lathe_module* module = nullptr;
+    status_ = lathe_module_open(path.c_str(), flags, &module, &error_);
+    return {module, &lathe_module_close};
+  }
+  ModulePtr load(const std::string& bytes, uint32_t flags = 0) {
+    lathe_module* module = nullptr;
+    status_ = lathe_module_load(bytes.data(), bytes.size(), flags, &module, &error_);
+    return {module, &lathe_module_close};
+  }
+  ExecutorPtr executor(const ModulePtr& module, uint32_t threads = 1) {
+    lathe_executor* executor = nullptr;
+    status_ = lathe_executor_create(module.get(), threads, &executor, &error_);
+    return {executor, &lathe_executor_destroy};
+  }
+  /// y for {10 * scale, ...}, or {} when anything fails.
+  std::vector<float> run(lathe_executor* executor, float scale = 1) {
+    const std::vector<float> x = {10 * scale, 20 * scale, 30 * scale};
+    const void* y = nullptr;
+    lathe_executor_set_input(executor, 0, x.data(), 12, nullptr);
+    status_ = lathe_executor_run(executor, &error_);
+    if (status_ == LATHE_OK) status_ = lathe_executor_output(executor, 3, &y, &error_);
+    const float* values = static_cast<const float*>(y);
+    return y ? std::vector<float>(values, values + 3) : std::vector<float>{};
+  }
+
+  TemporaryFolder temporary_;
+  const std::string path_ = temporary_ / "m.lathe";
+  lathe_status status_ = LATHE_OK;
+  lathe_error error_{};
+};
+
+TEST_F(CApi, RunsModulesOfFilesAndOfMemory) {
+  EXPECT_EQ(lathe_version(), LATHE_VERSION);
+  std::string bytes = read_file(path_);
+  Tensor in_place({static_cast<int64_t>(bytes.size())}, kUInt8);
+  std::memcpy(in_place.data(), bytes.data(), bytes.size());
+  lathe_module* borrowed = nullptr;
+  ASSERT_EQ(lathe_module_load(in_place.data(), bytes.size(), LATHE_BORROW, &borrowed, nullptr), LATHE_OK);
+
+  std::vector<ModulePtr> modules;
+  modules.push_back(open(path_));
+  modules.push_back(open(path_, LATHE_VERIFY));
+  modules.push_back(load(bytes, LATHE_VERIFY));
+  modules.emplace_back(borrowed, &lathe_module_close);
+  bytes.assign(bytes.size(), 'x');  // was copied
+  for (const ModulePtr& module : modules) {
+    ExecutorPtr runs = executor(module, 2);
+    EXPECT_THAT(run(runs.get()), ElementsAre(45, 90, 135));
+    EXPECT_STREQ(error_.message, "");
+  }
+  ExecutorPtr left = executor(modules[2]);
+  modules.clear();
+  EXPECT_THAT(run(left.get()), ElementsAre(45, 90, 135)) << "executors outlive the handle";
+}
+
+TEST_F(CApi, RunsFromC) {
+  EXPECT_EQ(run_from_c(path_.c_str(), &error_), 45);
+  EXPECT_EQ(run_from_c("/nowhere", &error_), -LATHE_CANNOT_READ);
+  EXPECT_EQ(error_.status, LATHE_CANNOT_READ);
+  EXPECT_STREQ(error_.message, "cannot read /nowhere: No such file or directory");
+}
+
+TEST_F(CApi, DescribesModules) {
+  ModulePtr module = open(path_);
+  lathe_module_info info{};
+  ASSERT_EQ(lathe_module_describe(module.get(), &info, nullptr), LATHE_OK);
+  EXPECT_STREQ(info.model, "test");
+  EXPECT_EQ(info.inputs, 1u);
+  EXPECT_EQ(info.outputs, 4u);
+  EXPECT_EQ(info.constant_bytes, 64u);
+  EXPECT_EQ(info.executor_bytes, 192u);
+
+  lathe_tensor_info tensor{};
+  ASSERT_EQ(lathe_module_output(module.get(), 0, &tensor, nullptr), LATHE_OK);
+  EXPECT_STREQ(tensor.name, "column");
+  EXPECT_EQ(tensor.type, LATHE_FLOAT);
+  EXPECT_EQ(tensor.bits, 32u);
+  EXPECT_THAT(std::vector<int64_t>(tensor.shape, tensor.shape + tensor.rank), ElementsAre(3, 1));
+  EXPECT_EQ(tensor.bytes, 12u);
+  ASSERT_EQ(lathe_module_input(module.get(), 0, &tensor, nullptr), LATHE_OK);
+  EXPECT_STREQ(tensor.name, "x");
+
+  write_module(path_, places_image());
+  module = open(path_);
+  ASSERT_EQ(lathe_module_output(module.get(), 0, &tensor, nullptr), LATHE_OK);
+  EXPECT_EQ(tensor.type, LATHE_INT);
+  EXPECT_EQ(tensor.bits, 64u);
+}
+
+TEST_F(CApi, WorksInTheCallersMemory) {
+  write_module(path_, places_image());
+  ExecutorPtr runs = executor(open(path_));
+  alignas(LATHE_ALIGNMENT) char memory[256];
+  auto places = [&](size_t in, size_t out) {
+    EXPECT_EQ(lathe_executor_set_input(runs.get(), 0, memory + in, 12, nullptr), LATHE_OK);
+    EXPECT_EQ(lathe_executor_set_output(runs.get(), 0, memory + out, 16, nullptr), LATHE_OK);
+    EXPECT_EQ(lathe_executor_run(runs.get(), nullptr), LATHE_OK);
+    const void* data = nullptr;
+    EXPECT_EQ(lathe_executor_output(runs.get(), 0, &data, nullptr), LATHE_OK);
+    EXPECT_EQ(data, memory + out);
+    std::array<const char*, 2> found;
+    std::memcpy(found.data(), memory + out, 16);
+    return found;
+  };
+  EXPECT_THAT(places(64, 128), ElementsAre(memory + 64, memory + 128));
+  const auto copied = places(65, 129);
+  EXPECT_NE(copied[0], memory + 65) << "kernels may rely on the alignment";
+  EXPECT_NE(copied[1], memory + 129);
+}
+
+/// The same weights in memory once: the output that is a constant lies at one address.
+TEST_F(CApi, ExecutorsInSeveralThreadsShareOneModule) {
+  ModulePtr module = open(path_);
+  std::vector<const void*> constants(4);
+  std::vector<int> right(4);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < constants.size(); ++t) {
+      threads.emplace_back([&, t] {
+        lathe_executor* runs = nullptr;
+        if (lathe_executor_create(module.get(), 2, &runs, nullptr) != LATHE_OK) return;
+        alignas(LATHE_ALIGNMENT) float x[3], y[3];
+        lathe_executor_set_input(runs, 0, x, sizeof x, nullptr);
+        lathe_executor_set_output(runs, 3, y, sizeof y, nullptr);
+        for (int i = 0; i < 200; ++i) {
+          for (int j = 0; j < 3; ++j) x[j] = static_cast<float>(i + static_cast<int>(100 * t) + j);
+          if (lathe_executor_run(runs, nullptr) != LATHE_OK) break;
+          bool same = true;
+          for (int j = 0; j < 3; ++j) same = same && y[j] == 4 * (x[j] + j + 1) + j + 1;
+          right[t] += same;
+        }
+        lathe_executor_output(runs, 2, &constants[t], nullptr);
+        lathe_executor_destroy(runs);
+      });
+    }
+  }
+  EXPECT_THAT(right, ::testing::Each(200));
+  EXPECT_THAT(constants, ::testing::Each(constants[0]));
+  EXPECT_NE(constants[0], nullptr);
+}
+
+TEST_F(CApi, ErrorsAreValues) {
+  auto says = [&](lathe_status status, const std::string& message) {
+    EXPECT_EQ(status_, status);
+    EXPECT_EQ(error_.status, status);
+    EXPECT_EQ(error_.message, message);
+  };
+  ModulePtr module = open(path_);
+  says(LATHE_OK, "");
+  open(path_, 8);
+  says(LATHE_INVALID_ARGUMENT, "flags are 0x8, those known here 0x1");
+  open("/tmp");
+  says(LATHE_CANNOT_READ, "cannot read /tmp: it is not a regular file");
+  load("short");
+  says(LATHE_BAD_MODULE, "the module in memory is not a module file: it is too short");
+
+  executor(module, 1025);
+  says(LATHE_INVALID_ARGUMENT, "1025 threads, must be 0 to 1024");
+  EXPECT_NE(executor(module, 0), nullptr) << "as many as there are cores";
+  ExecutorPtr runs = executor(module);
+  const void* data = nullptr;
+  status_ = lathe_executor_output(runs.get(), 1, &data, &error_);
+  says(LATHE_NOT_READY, "nothing has been run since the bindings changed");
+  status_ = lathe_executor_run(runs.get(), &error_);
+  says(LATHE_NOT_READY, "input `x` is not set");
+  float x[3] = {};
+  status_ = lathe_executor_set_input(runs.get(), 0, x, 8, &error_);
+  says(LATHE_INVALID_ARGUMENT, "input `x` takes 12 bytes, 8 were given");
+  status_ = lathe_executor_set_input(runs.get(), 1, x, 12, &error_);
+  says(LATHE_INVALID_ARGUMENT, "input 1 of 1");
+  status_ = lathe_executor_set_output(runs.get(), 4, x, 12, &error_);
+  says(LATHE_INVALID_ARGUMENT, "output 4 of 4");
+  lathe_executor_set_input(runs.get(), 0, x, 12, nullptr);
+  lathe_executor_set_output(runs.get(), 0, x, 12, nullptr);
+  status_ = lathe_executor_run(runs.get(), &error_);
+  says(LATHE_NOT_READY, "the memory of output `column` overlaps that of input `x`");
+  lathe_executor_set_output(runs.get(), 0, nullptr, 0, nullptr);
+  EXPECT_THAT(run(runs.get()), ElementsAre(45, 90, 135)) << "goes on after a mistake";
+
+  size_t index = 7;
+  status_ = lathe_module_find_input(module.get(), "xs", &index, &error_);
+  says(LATHE_INVALID_ARGUMENT, "the model has no input `xs`; did you mean `x`?");
+  EXPECT_EQ(index, 0u);
+
+  write_module(path_, refusing_image());
+  ExecutorPtr refusing = executor(open(path_));
+  status_ = lathe_executor_run(refusing.get(), &error_);
+  says(LATHE_RUN_FAILED, "kernel refuse reports that its check 7 failed");
+  status_ = lathe_executor_output(refusing.get(), 0, &data, &error_);
+  says(LATHE_NOT_READY, "nothing has been run since the bindings changed");
+}
+
+TEST_F(CApi, BorrowedBytesMustBeAligned) {
+  alignas(LATHE_ALIGNMENT) static const char bytes[512] = {};
+  lathe_module* module = nullptr;
+  EXPECT_EQ(lathe_module_load(bytes + 8, 500, LATHE_BORROW, &module, &error_), LATHE_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, EndsWith(" is not a multiple of 64"));
+}
+
+TEST_F(CApi, AModuleForALargerCpuIsUnfit) {
+  ModuleImage image = test_image();
+  image.plan.cpu_features = {"warp_drive"};
+  write_module(path_, image);
+  EXPECT_EQ(open(path_), nullptr);
+  EXPECT_EQ(status_, LATHE_UNFIT);
+  EXPECT_THAT(error_.message, HasSubstr("built for a CPU with warp_drive, which this one ("));
+  EXPECT_EQ(load(read_file(path_)), nullptr);
+  EXPECT_EQ(status_, LATHE_UNFIT);
+}
+
+TEST_F(CApi, DamageIsAlwaysFound) {
+  const std::string good = read_file(path_);
+  for (size_t at = 0; at < 600; ++at) {  // the header, and most of the plan
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ (1 + at % 255));
+    EXPECT_EQ(load(bad), nullptr) << "byte " << at;
+    EXPECT_EQ(status_, LATHE_BAD_MODULE) << "byte " << at;
+    EXPECT_THAT(error_.message, StartsWith("the module in memory is ")) << "byte " << at;
+  }
+  for (size_t length = 1; length < good.size(); length += 61) {
+    EXPECT_EQ(load(good.substr(0, length)), nullptr);
+    EXPECT_EQ(status_, LATHE_BAD_MODULE) << length << " bytes";
+  }
+  std::string bad = good;
+  bad[bad.size() - 64] ^= 1;  // in a weight
+  EXPECT_NE(load(bad), nullptr);
+  EXPECT_EQ(load(bad, LATHE_VERIFY), nullptr);
+  EXPECT_EQ(status_, LATHE_BAD_MODULE);
+  EXPECT_STREQ(error_.message,
+               "the module in memory is damaged: the checksum of its constants does not match");
+  write_file(path_, bad);
+  EXPECT_EQ(open(path_, LATHE_VERIFY), nullptr);
+  EXPECT_EQ(status_, LATHE_BAD_MODULE);
+}
+
+TEST_F(CApi, EveryFunctionSurvivesNull) {
+  ModulePtr module = open(path_);
+  ExecutorPtr runs = executor(module);
+  lathe_module* no_module = nullptr;
+  lathe_executor* no_executor = nullptr;
+  lathe_module_info info{};
+  lathe_tensor_info tensor{};
+  size_t index = 0;
+  const void* data = nullptr;
+  float x[3] = {};
+  lathe_module* m = module.get();
+  lathe_executor* e = runs.get();
+  const std::vector<std::pair<std::string, std::function<lathe_status(lathe_error*)>>> calls = {
+      {"path", [&](lathe_error* error) { return lathe_module_open(nullptr, 0, &no_module, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_open("x", 0, nullptr, error); }},
+      {"bytes", [&](lathe_error* error) { return lathe_module_load(nullptr, 9, 0, &no_module, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_load(x, 9, 0, nullptr, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_describe(nullptr, &info, error); }},
+      {"info", [&](lathe_error* error) { return lathe_module_describe(m, nullptr, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_input(nullptr, 0, &tensor, error); }},
+      {"info", [&](lathe_error* error) { return lathe_module_input(m, 0, nullptr, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_output(nullptr, 0, &tensor, error); }},
+      {"info", [&](lathe_error* error) { return lathe_module_output(m, 0, nullptr, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_find_input(nullptr, "x", &index, error); }},
+      {"name", [&](lathe_error* error) { return lathe_module_find_input(m, nullptr, &index, error); }},
+      {"index", [&](lathe_error* error) { return lathe_module_find_input(m, "x", nullptr, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_find_output(nullptr, "y", &index, error); }},
+      {"name", [&](lathe_error* error) { return lathe_module_find_output(m, nullptr, &index, error); }},
+      {"index", [&](lathe_error* error) { return lathe_module_find_output(m, "y", nullptr, error); }},
+      {"module", [&](lathe_error* error) { return lathe_executor_create(nullptr, 1, &no_executor, error); }},
+      {"executor", [&](lathe_error* error) { return lathe_executor_create(m, 1, nullptr, error); }},
+      {"executor", [&](lathe_error* error) { return lathe_executor_set_input(nullptr, 0, x, 12, error); }},
+      {"data", [&](lathe_error* error) { return lathe_executor_set_input(e, 0, nullptr, 12, error); }},
+      {"executor", [&](lathe_error* error) { return lathe_executor_set_output(nullptr, 0, x, 12, error); }},
+      {"data", [&](lathe_error* error) { return lathe_executor_set_output(e, 0, nullptr, 12, error); }},
+      {"executor", [&](lathe_error* error) { return lathe_executor_run(nullptr, error); }},
+      {"executor", [&](lathe_error* error) { return lathe_executor_output(nullptr, 0, &data, error); }},
+      {"data", [&](lathe_error* error) { return lathe_executor_output(e, 0, nullptr, error); }},
+  };
+  for (const auto& [name, call] : calls) {
+    EXPECT_EQ(call(nullptr), LATHE_INVALID_ARGUMENT) << name;
+    error_.message[0] = '\0';
+    EXPECT_EQ(call(&error_), LATHE_INVALID_ARGUMENT);
+    EXPECT_EQ(error_.message, name + " is NULL");
+  }
+  lathe_module_close(nullptr);
+  lathe_executor_destroy(nullptr);
+}
+
+TEST_F(CApi, LongMessagesAreCutBetweenCharacters) {
+  std::string path;
+  while (path.size() < 3000) path += "ü";
+  open(path);
+  EXPECT_EQ(status_, LATHE_CANNOT_READ);
+  const std::string message = error_.message;
+  const std::string expected = "cannot read " + path;
+  EXPECT_EQ(message, expected.substr(0, 1018));  // 12 and 503 of two bytes; 1019 would halve one
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need address space of their own
+/// In a child: the limit stays.
+TEST_F(CApi, RunningOutOfThreadsOrMemoryIsAnError) {
+  ModulePtr module = open(path_);
+  auto limited = [&] {
+    const rlimit little{uint64_t{1} << 30, uint64_t{1} << 30};  // 8 MiB of stack a thread
+    setrlimit(RLIMIT_AS, &little);
+    ExecutorPtr many = executor(module, 1000);
+    const bool refused =
+        !many && status_ == LATHE_OUT_OF_RESOURCES &&
+        std::string(error_.message) == "cannot start 1000 threads: Resource temporarily unavailable";
+    ExecutorPtr few = executor(module, 2);
+    std::_Exit(refused && run(few.get()) == std::vector<float>{45, 90, 135} ? 0 : 1);
+  };
+  EXPECT_EXIT(limited(), ::testing::ExitedWithCode(0), "");
+}
+#endif
+
+}  // namespace
+}  // namespace lathe::runtime

@@ -1,0 +1,158 @@
+// Who gets the devices: owners by weight, jobs by class of devices.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tracker/defaults.h"
+#include "tracker/farm.h"
+#include "tracker/job_keeper.h"
+
+namespace lathe::tracker {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Workers that take their time over each lease, and owners whose queues never run dry.
+struct Fleet {
+  MemoryJournal journal;
+  Time now = 1s;
+  Farm farm{journal.start(), now};
+  struct Held {
+    Peer peer;
+    wire::Lease lease;
+    Time until;
+  };
+  std::vector<Held> held;
+  std::map<std::string, Time> had;  // device time by owner
+  std::map<TrialId, std::string> owners;
+  std::map<Peer, Time> pace;  // of a lease
+
+  void step(const Event& event) {
+    Effects effects;
+    farm.step(event, now, effects);
+    journal.commit(effects.records);
+    for (const Outgoing& out : effects.messages)
+      if (const auto* lease = std::get_if<wire::Lease>(&out.message))
+        held.push_back({out.peer, *lease, now + pace[out.peer]});
+  }
+  void join(const Peer& peer, uint32_t slots, Time time, const std::string& model) {
+    pace[peer] = time;
+    const std::string device = fmt::format(
+        R"({{"model": "{}", "cores": 8, "architecture": "x86_64", "target": "cpu:mcpu={}"}})", model, model);
+    step(Received{peer, wire::Hello{.worker = peer, .device = device, .backends = {"cpu"}}});
+    step(Received{peer, wire::Credit{slots}});
+  }
+  void submit(const std::string& owner, double weight, int count, const std::string& device_class = "") {
+    std::vector<Submission> trials = journal.add(1, std::vector<Candidate>(static_cast<size_t>(count)));
+    for (Submission& trial : trials) {
+      TrialSpec spec = *trial.spec;
+      spec.target = "cpu";
+      spec.owner = owner;
+      spec.weight = weight;
+      spec.device_class = device_class;
+      trial.spec = std::make_shared<TrialSpec>(spec);
+      owners[trial.trial] = owner;
+    }
+    step(Submit{trials});
+  }
+  void pass(Time time) {
+    for (const Time end = now + time; now < end;) {
+      now += 10ms;
+      for (const auto& [peer, lease_time] : pace)
+        step(Received{peer, wire::Heartbeat{.holding = holding(peer)}});
+      std::vector<Held> due;
+      std::erase_if(held, [&](const Held& one) {
+        if (one.until > now) return false;
+        due.push_back(one);
+        return true;
+      });
+      for (const Held& one : due) {
+        had[owners[one.lease.trial]] += pace[one.peer];
+        step(Received{one.peer, wire::Result{.lease = one.lease.lease,
+                                             .trial = one.lease.trial,
+                                             .attempt = one.lease.attempt,
+                                             .samples = {1e-3f}}});
+      }
+    }
+  }
+  std::vector<uint64_t> holding(const Peer& peer) const {
+    std::vector<uint64_t> leases;
+    for (const Held& one : held)
+      if (one.peer == peer) leases.push_back(one.lease.lease);
+    return leases;
+  }
+  double ratio(const std::string& a, const std::string& b) {
+    return static_cast<double>(had[a].count()) / static_cast<double>(had[b].count());
+  }
+};
+
+TEST(FarmShares, EqualOwnersHaveHalfEachWhateverTheyQueue) {  // F9
+  Fleet fleet;
+  fleet.join("p", 2, 300ms, "Zen");
+  fleet.join("q", 1, 70ms, "Zen");
+  fleet.submit("alice", 1, 5000);
+  fleet.pass(1s);
+  fleet.submit("bob", 1, 1500);  // later, and behind all of alice's
+  fleet.had.clear();
+  fleet.pass(60s);
+  EXPECT_NEAR(fleet.ratio("alice", "bob"), 1, 0.05);
+}
+
+TEST(FarmShares, WeightTwoHasTwiceAsMuch) {  // F9
+  Fleet fleet;
+  fleet.join("p", 3, 200ms, "Zen");
+  fleet.submit("alice", 2, 3000);
+  fleet.submit("bob", 1, 3000);
+  fleet.pass(60s);
+  EXPECT_NEAR(fleet.ratio("alice", "bob"), 2, 0.2);
+}
+
+TEST(FarmShares, WhoHadNothingToDoHasSavedNothingUp) {
+  Fleet fleet;
+  fleet.join("p", 1, 100ms, "Zen");
+  fleet.submit("bob", 1, 1);
+  fleet.submit("alice", 1, 3000);
+  fleet.pass(100s);
+  fleet.had.clear();
+  fleet.submit("bob", 1, 3000);
+  fleet.pass(20s);
+  EXPECT_NEAR(fleet.ratio("alice", "bob"), 1, 0.05);
+}
+
+TEST(FarmShares, AJobIsMeasuredByItsClassOfDevicesAlone) {
+  Fleet fleet;
+  fleet.join("p", 2, 100ms, "Zen");
+  fleet.join("q", 2, 100ms, "Core");
+  fleet.submit("alice", 1, 20, "Core, 8 cores");
+  EXPECT_EQ(fleet.holding("p").size(), 0u);
+  EXPECT_EQ(fleet.holding("q").size(), 2u);
+  fleet.submit("bob", 1, 20);
+  EXPECT_EQ(fleet.holding("p").size(), 2u);  // any will do
+  fleet.pass(10s);
+  EXPECT_EQ(fleet.farm.open(1), 0u);
+}
+
+TEST(DeviceClass, OfTheWorkersThatFitTheOneWithTheMostSlots) {
+  Fleet fleet;
+  std::string why;
+  const auto choose = [&](const std::string& target, const std::string& wanted) {
+    const auto found = choose_device_class(fleet.farm.status(fleet.now), target, wanted, why);
+    return found ? found->name : "";
+  };
+  EXPECT_EQ(choose("cpu", ""), "");
+  EXPECT_EQ(why, "no worker is cpu: start one with `tune worker --tracker ...` on such a machine");
+  fleet.join("p", 2, 100ms, "Zen");
+  fleet.join("q", 3, 100ms, "Core");
+  fleet.join("r", 2, 100ms, "Zen");
+  EXPECT_EQ(choose("cpu", ""), "Zen, 8 cores");
+  EXPECT_EQ(choose("cpu", "Core"), "Core, 8 cores");
+  EXPECT_EQ(choose("cpu:triple=x86_64-linux-gnu,mcpu=haswell", "Core"), "Core, 8 cores");
+  EXPECT_EQ(choose("cpu", "Coer"), "");
+  EXPECT_EQ(why, "no device is called `Coer`; there are: Core, 8 cores; Zen, 8 cores");
+  EXPECT_EQ(choose("cpu:triple=aarch64-linux-gnu", ""), "");
+  EXPECT_EQ(why, "no worker is cpu/aarch64: start one with `tune worker --tracker ...` on such a machine");
+}
+
+}  // namespace
+}  // namespace lathe::tracker

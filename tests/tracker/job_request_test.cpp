@@ -1,0 +1,64 @@
+#include "tracker/job_request.h"
+
+#include <gtest/gtest.h>
+
+#include "core/support/error.h"
+
+namespace lathe::tracker {
+namespace {
+
+std::string message_of(const std::string& json) {
+  try {
+    parse_job_request(json);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(JobRequest, IsWhatItWasAfterAJourney) {
+  JobRequest request{.model = "net.onnx",
+                     .model_digest = std::string(64, 'a'),
+                     .shapes = {{"x", {1, 3, 224, 224}}, {"y", {}}},
+                     .target = "cpu:mcpu=haswell",
+                     .precision = "bf16",
+                     .device = "EPYC",
+                     .trials = 7,
+                     .seconds = 1.5,
+                     .target_ms = 2,
+                     .choice_seconds = 3,
+                     .threads = 4,
+                     .seed = INT64_MAX,
+                     .max_relative_error = 0.125,
+                     .priority = -3};
+  EXPECT_EQ(to_json(parse_job_request(to_json(request))), to_json(request));
+}
+
+TEST(JobRequest, SaysWhatIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "a job is one JSON object"},
+      {"[]", "a job is one JSON object"},
+      {R"({"target": "cpu"})", "`model` is missing: a zoo name, or the name of an uploaded file"},
+      {R"({"model": 3})", "`model` must be a string"},
+      {R"({"model": "m", "trails": 3})", "unknown key `trails`; did you mean `trials`?"},
+      {R"({"model": "m", "trials": 1.5})", "`trials` must be a whole number"},
+      {R"({"model": "m", "trials": -1})", "`trials` is -1, must be 0 to 1099511627776"},
+      {R"({"model": "m", "trials": 18446744073709551615})", "`trials` is -1, must be 0 to 1099511627776"},
+      {R"({"model": "m", "trials": 0})", "--trials 0 needs a --time"},
+      {R"({"model": "m", "max_relative_error": 2})", "`max_relative_error` is 2, must be 0 to 1"},
+      {R"({"model": "m", "shapes": {"x": [1, -2]}})",
+       "`shapes`: a dimension of `x` is no whole number of 0 or more"},
+      {R"({"model": "m", "model_digest": "../../etc/passwd"})",
+       "`model_digest` must be the sha256 of the uploaded file, 64 hexadecimal digits"},
+      {R"({"model": "m", "shapes": {"a": [[[[[[[[[[1]]]]]]]]]]}})", "a job is nested more than 8 deep"},
+  };
+  for (const auto& [json, message] : cases) EXPECT_EQ(message_of(json), message) << json;
+  const std::string digest(64, '0');
+  for (const char* name : {"../net.onnx", "net", "a/", "/etc/passwd", "net.lathe"})
+    EXPECT_NE(message_of(R"({"model": ")" + std::string(name) + R"(", "model_digest": ")" + digest + R"("})"),
+              "")
+        << name;
+}
+
+}  // namespace
+}  // namespace lathe::tracker

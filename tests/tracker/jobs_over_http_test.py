@@ -1,0 +1,353 @@
+#!/usr/bin/env python3
+"""A tracker with users, keys and jobs, as processes: jobs_over_http_test.py TUNE
+
+What people do (three jobs of two users at once, on two workers), what breaks (the tracker, a searcher, a worker,
+each killed in the midst of it) and what strangers try.
+"""
+
+import hashlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+TUNE = sys.argv[1]
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
+
+
+def wait_for(what, condition, seconds=120):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    sys.exit(f"waited {seconds} s for {what}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run(*words, code=0, **more):
+    done = subprocess.run([TUNE, *words], capture_output=True, text=True, timeout=180, **more)
+    check(done.returncode == code, f"tune {' '.join(words)} ended with {done.returncode}, not {code}:\n"
+          f"{done.stdout}{done.stderr}")
+    return done.stdout.strip() if code == 0 else done.stderr.strip()
+
+
+class Service:
+    """The processes of one farm, in a folder of their own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.farm, self.http = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.http}"
+        self.log = open(folder + "/log", "w")
+        self.tokens = {}
+        self.processes = []
+
+    def path(self, name):
+        return f"{self.folder}/{name}"
+
+    def add_user(self, name, role="submitter", *more):
+        file = self.path(name + ".token")
+        line = run("token", "--name", name, "--role", role, "--out", file, *more)
+        with open(self.path("principals"), "a") as principals:
+            principals.write(line + "\n")
+        with open(file) as token:
+            self.tokens[name] = token.read().strip()
+
+    def start(self, *words):
+        process = subprocess.Popen([TUNE, *words], stdout=self.log, stderr=self.log)
+        self.processes.append(process)
+        return process
+
+    def start_tracker(self):
+        self.tracker = self.start(
+            "tracker", "--db", self.path("tuning.db"), "--listen", f"tcp://127.0.0.1:{self.farm}", "--http",
+            f"127.0.0.1:{self.http}", "--key", self.path("tracker.key"), "--allow", self.path("allowed"),
+            "--principals", self.path("principals"), "--searches", "3")
+        wait_for("the tracker", lambda: self.call("GET", "/v1/status", "alice")[0] == 200)
+
+    def start_worker(self, name):
+        return self.start("worker", "--tracker", f"tcp://127.0.0.1:{self.farm}", "--name", name, "--builders", "1",
+                          "--key", self.path(name + ".key"), "--tracker-key", self.tracker_key)
+
+    def make_keys(self):
+        self.tracker_key = run("keygen", "--out", self.path("tracker.key"))
+        with open(self.path("allowed"), "w") as allowed:
+            for name in ("w1", "w2"):
+                allowed.write(run("keygen", "--out", self.path(name + ".key")) + f" # {name}\n")
+
+    def call(self, method, path, user=None, body=None, headers=None):
+        """(status, JSON or text); (0, reason) when there is no answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=30)
+        headers = dict(headers or {})
+        if user:
+            headers["Authorization"] = "Bearer " + self.tokens.get(user, user)
+        try:
+            connection.request(method, path, body=body, headers=headers)
+            answer = connection.getresponse()
+            text = answer.read().decode(errors="replace")
+        except OSError as error:
+            return 0, str(error)
+        finally:
+            connection.close()
+        self.headers = dict(answer.getheaders())
+        try:
+            return answer.status, json.loads(text)
+        except ValueError:
+            return answer.status, text
+
+    def as_user(self, name):
+        return ["--tracker", self.url, "--token-file", self.path(name + ".token")]
+
+    def job(self, job):
+        return self.call("GET", "/v1/jobs/" + job, "alice")[1]
+
+    def stop(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                sys.exit("FAILED: a process did not end within 20 s")
+
+
+def searchers(tracker):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline") as line, open(f"/proc/{pid}/stat") as stat:
+                text = stat.read()
+                parent, state = int(text[text.rindex(")") + 2:].split()[1]), text[text.rindex(")") + 2]
+                if "internal-search" in line.read() and parent == tracker and state != "Z":
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def three_jobs_through_crashes(service):
+    """Two users, three jobs at once; a searcher, a worker and the tracker are killed meanwhile."""
+    model = service.path("net.relay")
+    with open(model, "w") as file:
+        file.write("def @main(%data: Tensor[(8, 64), float32]) -> Tensor[(8, 64), float32] { nn.relu(%data) }\n")
+    jobs = [run("submit", "--model", "dqn", "--trials", "60", "--threads", "1", *service.as_user("alice")),
+            run("submit", "--model", "dqn", "--trials", "40", "--threads", "1", "--seed", "2", "--key", "night",
+                *service.as_user("bob")),
+            run("submit", "--model", model, "--trials", "8", "--threads", "1", *service.as_user("bob"))]
+    again = run("submit", "--model", "dqn", "--trials", "40", "--threads", "1", "--seed", "2", "--key", "night",
+                *service.as_user("bob"))
+    check(again == jobs[1], "the same key made another job")
+    wait_for("first results", lambda: service.job(jobs[0])["trials"] >= 5)
+    os.kill(wait_for("a searcher", lambda: searchers(service.tracker.pid))[0], signal.SIGKILL)
+    wait_for("a crash to be counted", lambda: sum(service.job(job)["crashes"] for job in jobs) == 1)
+    service.workers[0].kill()
+    service.workers[0].wait()
+    before = service.job(jobs[0])["trials"]
+    service.tracker.kill()
+    service.tracker.wait()
+    service.workers[0] = service.start_worker("w1")
+    service.start_tracker()
+    for job in jobs:
+        state = wait_for("a job to end", lambda: (lambda j: j if j["state"] not in ("queued", "running") else None)(
+            service.job(job)), 240)
+        check(state["state"] == "done", f"a job is {state['state']}: {state['message']}")
+    check(service.job(jobs[0])["trials"] >= before, "results were lost")
+    for job, budget in zip(jobs, (60, 40, 8)):
+        details = service.job(job)
+        check(details["trials"] == budget, f"{details['trials']} trials of {budget}")
+        check(details["report"]["trials"] <= budget and len(details["tasks"]["tasks"]) > 0, "a strange report")
+        trials = service.call("GET", f"/v1/jobs/{job}/trials?limit=1000", "alice")[1]["trials"]
+        search = [t for t in trials if t["purpose"] == "search"]
+        check(len(search) == budget and len({t["id"] for t in trials}) == len(trials), "trials lost or doubled")
+    out = service.path("out")
+    module = run("fetch", jobs[1], "--out", out, *service.as_user("alice"))
+    check("dqn" in run("run", "--model", module, "--out", out + "/results") or os.path.exists(out),
+          "the module does not run")
+    listed = json.loads(run("jobs", "--json", *service.as_user("alice")))["jobs"]
+    check([j["owner"] for j in listed] == ["bob", "bob", "alice"], "a strange list of jobs")
+    print(f"three jobs through three kills: {[service.job(job)['trials'] for job in jobs]} trials")
+    return jobs
+
+
+def pause_and_cancel(service):
+    job = run("submit", "--model", "resnet18", "--trials", "5000", "--threads", "1", *service.as_user("alice"))
+    wait_for("results", lambda: service.job(job)["trials"] >= 3)
+    run("pause", job, *service.as_user("alice"))
+    check(service.job(job)["state"] == "stopped", "a paused job is not stopped")
+    time.sleep(1.5)
+    check(service.job(job)["state"] == "stopped" and not searchers(service.tracker.pid), "a paused job goes on")
+    check(service.call("POST", f"/v1/jobs/{job}/resume", "alice")[0] == 200, "a paused job cannot go on")
+    before = service.job(job)["trials"]
+    wait_for("more results", lambda: service.job(job)["trials"] > before + 3)
+    check(service.call("POST", f"/v1/jobs/{job}/cancel", "bob")[0] == 403, "bob ended alice's job")
+    check(service.call("POST", f"/v1/jobs/{job}/cancel", "root")[0] == 200, "an admin could not end a job")
+    check(service.call("POST", f"/v1/jobs/{job}/cancel", "root")[0] == 409, "a job ended twice")
+    wait_for("an idle farm", lambda: service.call("GET", "/v1/status", "alice")[1]["pending"] == 0)
+    print("paused, resumed, cancelled")
+
+
+def refusals(service, done):
+    job = json.dumps({"model": "dqn"})
+    cases = [
+        ("no token", 401, ("GET", "/v1/jobs", None)),
+        ("a wrong token", 401, ("GET", "/v1/jobs", "lathe_0000")),
+        ("a digest as token", 401,
+         ("GET", "/v1/jobs", hashlib.sha256(service.tokens["alice"].encode()).hexdigest())),
+        ("a viewer submits", 403, ("POST", "/v1/jobs", "ci", job)),
+        ("a viewer uploads", 403, ("PUT", "/v1/blobs/" + "0" * 64, "ci", b"x" * 100)),
+        ("no such job", 404, ("GET", "/v1/jobs/ffffffff", "alice")),
+        ("no such route", 404, ("GET", "/v1/../../etc/passwd", "alice")),
+        ("no such method", 405, ("DELETE", "/v1/jobs", "alice")),
+        ("no JSON", 400, ("POST", "/v1/jobs", "alice", "{")),
+        ("deep JSON", 400, ("POST", "/v1/jobs", "alice", "[" * 100000)),
+        ("an unknown key", 400, ("POST", "/v1/jobs", "alice", '{"model": "dqn", "trails": 1}')),
+        ("an unknown model", 400, ("POST", "/v1/jobs", "alice", '{"model": "dqm"}')),
+        ("an unknown target", 400, ("POST", "/v1/jobs", "alice", '{"model": "dqn", "target": "cpu:mcpu=zen9"}')),
+        ("a path as model", 400, ("POST", "/v1/jobs", "alice", '{"model": "/etc/passwd"}')),
+        ("a model never uploaded", 400,
+         ("POST", "/v1/jobs", "alice", json.dumps({"model": "a.onnx", "model_digest": "0" * 64}))),
+        ("a path in an upload's name", 400,
+         ("POST", "/v1/jobs", "alice", json.dumps({"model": "../a.onnx", "model_digest": "0" * 64}))),
+        ("a wrong digest", 400, ("PUT", "/v1/blobs/" + "0" * 64, "alice", b"bytes")),
+        ("a path as digest", 404, ("PUT", "/v1/blobs/..%2f..%2fetc", "alice", b"bytes")),
+        ("a long body", 413, ("POST", "/v1/jobs", "alice", None, {"Content-Length": str(2 << 20)})),
+        ("a strange number", 400, ("GET", f"/v1/jobs/{done}/trials?limit=1e9", "alice")),
+        ("a strange event id", 400, ("GET", "/v1/events", "alice", None, {"Last-Event-ID": "x"})),
+        ("the module of a job without", 409, ("GET", "/v1/jobs/{cancelled}/module", "alice")),
+    ]
+    cancelled = service.call("GET", "/v1/jobs?state=cancelled", "alice")[1]["jobs"][0]["id"]
+    for what, status, arguments in cases:
+        arguments = tuple(a.replace("{cancelled}", cancelled) if isinstance(a, str) and a.startswith("/") else a
+                          for a in arguments)
+        found, body = service.call(*arguments)
+        check(found == status, f"{what}: {found} {body}, not {status}")
+        check(isinstance(body, dict) and body.get("error"), f"{what}: says nothing but {body}")
+    for _ in range(2):
+        check(service.call("POST", "/v1/jobs", "poor", job)[0] == 201, "poor may not have two jobs")
+    found, body = service.call("POST", "/v1/jobs", "poor", job)
+    check(found == 429 and "Retry-After" in service.headers, f"a third job: {found} {body}")
+    for job in service.call("GET", "/v1/jobs?owner=poor", "alice")[1]["jobs"]:
+        service.call("POST", f"/v1/jobs/{job['id']}/cancel", "poor")
+    print(f"{len(cases) + 1} refusals")
+
+
+def strangers(service):
+    """Sockets that send nonsense or nothing; the service goes on beside them."""
+    slow = []
+    for _ in range(200):  # each sends one byte and waits
+        stranger = socket.create_connection(("127.0.0.1", service.http))
+        stranger.sendall(b"G")
+        slow.append(stranger)
+    for nonsense in (b"\x00" * 5000, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 100000, os.urandom(4096),
+                     b"POST /v1/jobs HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
+                     b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n",
+                     b"GET /v1/status HTTP/1.1\r\n" + b"A: b\r\n" * 10000 + b"\r\n"):
+        with socket.create_connection(("127.0.0.1", service.http)) as stranger:
+            try:
+                stranger.sendall(nonsense)
+                stranger.settimeout(5)
+                stranger.recv(1000)
+            except OSError:
+                pass
+    begun = time.monotonic()
+    for _ in range(20):
+        check(service.call("GET", "/v1/status", "alice")[0] == 200, "the service answers no more")
+    check(time.monotonic() - begun < 5, "the service is slow beside idle strangers")
+    for stranger in slow:
+        stranger.settimeout(15)
+        try:
+            while stranger.recv(1000):
+                pass
+        except socket.timeout:
+            sys.exit("FAILED: a silent connection is kept for ever")
+        except OSError:
+            pass
+    print("200 silent strangers were shown out")
+
+
+def revocation(service):
+    """A token taken out of the file is cut off, its event stream too."""
+    stream = http.client.HTTPConnection("127.0.0.1", service.http, timeout=10)
+    stream.request("GET", "/v1/events", headers={"Authorization": "Bearer " + service.tokens["ci"]})
+    answer = stream.getresponse()
+    check(answer.status == 200 and answer.getheader("Content-Type") == "text/event-stream", "no event stream")
+    with open(service.path("principals")) as file:
+        lines = file.readlines()
+    time.sleep(0.02)
+    with open(service.path("principals"), "w") as file:
+        file.writelines(line for line in lines if not line.startswith("ci "))
+    begun = time.monotonic()
+    answer.read()
+    check(time.monotonic() - begun < 5, "a revoked reader is not cut off")
+    check(service.call("GET", "/v1/jobs", "ci")[0] == 401, "a revoked token works")
+    print("a revoked token was cut off")
+
+
+def bad_flags(service):
+    url = ["--tracker", service.url, "--token-file", service.path("alice.token")]
+    cases = [
+        (2, ["tracker", "--db", service.path("x.db"), "--http", "*:0"], "users need tokens"),
+        (2, ["tracker", "--db", service.path("x.db"), "--http", "nowhere"], "must be HOST:PORT"),
+        (2, ["tracker", "--db", service.path("x.db"), "--listen", "ipc://" + service.path("s"), "--http",
+             f"127.0.0.1:{service.http}"], "cannot serve HTTP"),
+        (5, ["jobs", "--tracker", f"http://127.0.0.1:{free_port()}"], "127.0.0.1"),
+        (5, ["jobs", "--tracker", service.url], "bearer token"),
+        (2, ["jobs", "--tracker", "tcp://127.0.0.1:1"], "must be http://"),
+        (2, ["watch", "ffffffff", *url], "no job `ffffffff`"),
+        (2, ["submit", "--model", "no.onnx", *url], "cannot read no.onnx"),
+        (2, ["--model", "dqn", "--db", "x.db", *url], "--tracker"),
+    ]
+    with open(service.path("junk.onnx"), "wb") as file:
+        file.write(os.urandom(30000))
+    cases.append((2, ["--model", service.path("junk.onnx"), *url], "junk.onnx"))
+    for code, words, text in cases:
+        said = run(*words, code=code)
+        check(text in said, f"tune {' '.join(words)} says {said!r} without {text!r}")
+        check(service.folder + "/tuning.db" not in said, f"a path of the service in {said!r}")
+    os.chmod(service.path("bob.token"), 0o644)
+    check("can be read by others" in run("jobs", *service.as_user("bob"), code=2), "an open token file was taken")
+    os.chmod(service.path("bob.token"), 0o600)
+    print(f"{len(cases) + 1} mistakes")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(folder)
+        service.make_keys()
+        service.add_user("alice")
+        service.add_user("bob")
+        service.add_user("root", "admin")
+        service.add_user("ci", "viewer")
+        service.add_user("poor", "submitter", "--jobs", "2")
+        service.start_tracker()
+        service.workers = [service.start_worker("w1"), service.start_worker("w2")]
+        jobs = three_jobs_through_crashes(service)
+        pause_and_cancel(service)
+        refusals(service, jobs[0])
+        strangers(service)
+        bad_flags(service)
+        revocation(service)
+        service.stop()
+        check(service.tracker.returncode == 0, f"the tracker ended with {service.tracker.returncode}")
+
+
+if __name__ == "__main__":
+    main()

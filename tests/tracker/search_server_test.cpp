@@ -1,0 +1,181 @@
+// What a searcher may ask, and what one that has become hostile gets.
+#include "tracker/search_server.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/support/error.h"
+#include "core/support/temporary_folder.h"
+#include "core/support/text.h"
+
+namespace lathe::tracker {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kTarget = "cpu:triple=x86_64-pc-linux-gnu,mcpu=haswell,vector=256";
+
+/// Remembers what it was asked; answers at once.
+class EchoFarm final : public FarmClient {
+ public:
+  std::vector<Submission> submit(JobId job, std::span<const Candidate> candidates) override {
+    jobs.push_back(job);
+    asked.insert(asked.end(), candidates.begin(), candidates.end());
+    std::vector<Submission> answers(candidates.size());
+    for (Submission& answer : answers) answer.trial = ++trials;
+    return answers;
+  }
+  std::vector<Finished> poll(JobId job, std::chrono::milliseconds) override {
+    Finished finished{.trial = trials, .job = job};
+    finished.result.samples = {0.25f, 0.5f};
+    finished.result.message = "\xff is no UTF-8";
+    return {finished};
+  }
+  size_t in_flight(JobId) override { return 3; }
+  FarmStatus status() override { return {.slots = 5, .unserved = {"cpu/aarch64"}}; }
+  void cancel(JobId job) override { jobs.push_back(job); }
+
+  std::vector<JobId> jobs;
+  std::vector<Candidate> asked;
+  TrialId trials = 0;
+};
+
+struct Desk {
+  TemporaryFolder folder;
+  db::Store store{folder / "tuning.db"};
+  EchoFarm farm;
+  db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net"});
+  int ends[2] = {-1, -1};
+  std::thread thread;
+  SearchEnding ending;
+  std::string error;
+
+  Desk() {
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    thread = std::thread([this] {
+      try {
+        db::Store own(folder / "tuning.db");
+        ending = SearchServer(ends[1], {.request = "{}", .target = kTarget}, job, own, farm).serve();
+      } catch (const Error& caught) {
+        error = caught.what();
+      }
+      close(ends[1]);
+    });
+  }
+  ~Desk() { leave(); }
+  void leave() {
+    if (ends[0] >= 0) close(std::exchange(ends[0], -1));
+    if (thread.joinable()) thread.join();
+  }
+  /// Sends bytes as one frame and waits until the desk has had enough.
+  std::string refusal(const std::string& bytes) {
+    write_search_frame(ends[0], bytes);
+    std::string answer;
+    read_search_frame(ends[0], answer);
+    leave();
+    return error;
+  }
+};
+
+JobStart start_of(const std::string& text) {
+  return {.model = "net",
+          .model_digest = "d",
+          .target = kTarget,
+          .tasks = {{{sha256(text), text, 1e6, 1e3}, "dense", 2}},
+          .trials = 10};
+}
+
+TEST(SearchServer, DoesWhatASearcherMay) {
+  Desk desk;
+  SearchLink link(desk.ends[0]);
+  EXPECT_EQ(link.order().target, kTarget);
+  const JobRows rows = link.begin(start_of("a workload"));
+  EXPECT_EQ(rows.uuid, desk.job.uuid);
+  Candidate candidate{.workload = rows.workloads.at(0), .trace = "trace", .program = "p", .predicted = NAN};
+  candidate.evaluation.run_limit_seconds = 1e9;
+  candidate.evaluation.threads = 1 << 30;
+  EXPECT_EQ(link.submit(0, std::span(&candidate, 1)).at(0).trial, 1u);
+  EXPECT_EQ(desk.farm.asked.at(0).evaluation.run_limit_seconds, 60);
+  EXPECT_EQ(desk.farm.asked.at(0).evaluation.threads, 1024u);
+  EXPECT_EQ(link.poll(0, std::chrono::milliseconds(1)).at(0).result.samples.at(1), 0.5f);
+  EXPECT_EQ(link.in_flight(0), 3u);
+  EXPECT_EQ(link.status().unserved.at(0), "cpu/aarch64");
+  link.cancel(77);  // whatever it says, its own job
+  EXPECT_EQ(desk.farm.jobs, (std::vector<JobId>{static_cast<JobId>(rows.job), static_cast<JobId>(rows.job)}));
+  link.tell("progress", "{}");
+  link.save_cost_model({{}, 0, 0, 5, 0.5, 0.5, "model"});
+  link.deliver("{}", "text", "net.lathe");
+  desk.leave();
+  EXPECT_EQ(desk.error, "");
+  EXPECT_EQ(desk.ending.state, db::JobState::kDone);
+  EXPECT_EQ(desk.store.served_job(desk.job.id).job, rows.job);
+  EXPECT_EQ(desk.store.latest_cost_model(rows.target)->model, "model");
+  EXPECT_EQ(desk.store.last_served_event(desk.job.id, "progress")->body, "{}");
+}
+
+TEST(SearchServer, EndsWithWhoeverSendsNonsense) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "a searcher's call is no JSON"},
+      {"[1]", "a searcher's call is no JSON"},
+      {R"({"call": "rm"})", "a searcher calls before its job has begun"},
+      {R"({"call": "submit", "candidates": []})", "a searcher calls before its job has begun"},
+      {R"({"call": "begin", "model": 3})", "a searcher's call is malformed"},
+      {R"({"call": "tell", "kind": "state"})", "a searcher's call is malformed"},
+      {std::string(100'000, '['), "a searcher's call is nested more than 16 deep"},
+  };
+  for (const auto& [bytes, message] : cases) {
+    Desk desk;
+    EXPECT_EQ(desk.refusal(bytes).substr(0, message.size()), message);
+  }
+}
+
+TEST(SearchServer, BelievesNoDigestAndNoOtherTarget) {
+  const auto refusal = [](JobStart start) {
+    Desk desk;
+    SearchLink link(desk.ends[0]);
+    EXPECT_THROW(link.begin(start), Error);
+    desk.leave();
+    return desk.error;
+  };
+  JobStart other = start_of("a workload");
+  other.tasks[0].workload.digest = sha256("another");  // whose measurements it would spoil
+  EXPECT_EQ(refusal(other), "a task's digest is not that of its text");
+  JobStart elsewhere = start_of("a workload");
+  elsewhere.target = "cpu:mcpu=znver4";
+  EXPECT_EQ(refusal(elsewhere), "a searcher begins for another target than it was given");
+}
+
+TEST(SearchServer, MeasuresNoWorkloadOfOthers) {
+  Desk desk;
+  SearchLink link(desk.ends[0]);
+  link.begin(start_of("a workload"));
+  const Candidate candidate{.workload = 4711, .trace = "t", .program = "p"};
+  EXPECT_THROW(link.submit(0, std::span(&candidate, 1)), Error);
+  desk.leave();
+  EXPECT_EQ(desk.error, "a candidate is of no task of its job");
+}
+
+TEST(SearchLink, SaysThatTheTrackerIsGone) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  close(ends[1]);
+  SearchLink link(ends[0]);
+  EXPECT_THROW(link.status(), Error);
+  close(ends[0]);
+}
+
+TEST(SearchLink, TakesNoFrameOverTheLimit) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  ASSERT_EQ(write(ends[1], "\xff\xff\xff\xff", 4), 4);
+  std::string bytes;
+  EXPECT_THROW(read_search_frame(ends[0], bytes), Error);
+  close(ends[0]), close(ends[1]);
+}
+
+}  // namespace
+}  // namespace lathe::tracker

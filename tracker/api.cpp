@@ -1,0 +1,422 @@
+#include "tracker/api.h"
+
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/support/error.h"
+#include "core/support/file_digest.h"
+#include "core/support/text.h"
+#include "tracker/api_json.h"
+
+namespace lathe::tracker {
+namespace {
+
+namespace fs = std::filesystem;
+using http::Request;
+using http::Response;
+using nlohmann::json;
+
+/// A refusal with its status.
+struct Refused {
+  int status;
+  std::string text;
+  std::map<std::string, std::string> headers;
+};
+
+Response json_response(const json& value, int status = 200) {
+  return {.status = status, .body = value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+}
+
+Response refusal(const Refused& refused) {
+  Response response = json_response({{"error", refused.text}}, refused.status);
+  response.headers = refused.headers;
+  return response;
+}
+
+int64_t number(const Request& request, const std::string& key, int64_t otherwise, int64_t least,
+               int64_t most) {
+  const auto found = request.query.find(key);
+  if (found == request.query.end()) return otherwise;
+  const std::string& text = found->second;
+  int64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || stop != text.data() + text.size() || value < least || value > most)
+    throw Refused{400, fmt::format("{}={}: must be a number from {} to {}", key, text, least, most), {}};
+  return value;
+}
+
+std::string word(const Request& request, const std::string& key) {
+  const auto found = request.query.find(key);
+  return found == request.query.end() ? "" : found->second;
+}
+
+bool is_digest(const std::string& text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+}  // namespace
+
+struct Api::Impl {
+  ApiSettings settings;
+  JobKeeper& keeper;
+  FarmClient& farm;
+  Principals principals;
+  db::Store store;
+
+  struct Call {
+    const Request& request;
+    Principal principal;
+    std::string part;  // what stood for {id} in the path
+  };
+  struct Route {
+    const char *method, *path, *summary;
+    Role role;
+    Response (Impl::*handle)(const Call&);
+  };
+  static const Route kRoutes[];
+
+  Impl(ApiSettings s, JobKeeper& k, FarmClient& f)
+      : settings(std::move(s)),
+        keeper(k),
+        farm(f),
+        principals(settings.principals),
+        store(settings.database) {}
+
+  static bool matches(std::string_view pattern, std::string_view path, std::string& part);
+  const Route* find(const Request& request, std::string& part, bool& known_path) const;
+  Response dispatch(const Request& request);
+
+  db::ServedJob job_of(const Call& call) {
+    auto job = store.find_served_job(call.part);
+    if (!job) throw Refused{404, fmt::format("no job `{}`", call.part), {}};
+    return *job;
+  }
+  /// Of somebody who may change it.
+  db::ServedJob own_job(const Call& call) {
+    db::ServedJob job = job_of(call);
+    if (call.principal.role != Role::kAdmin && job.owner != call.principal.name)
+      throw Refused{403, fmt::format("job {} is {}'s", job.uuid, job.owner), {}};
+    return job;
+  }
+  Response changed(const db::ServedJob& job, bool done, const char* what) {
+    if (!done)
+      throw Refused{409,
+                    fmt::format("job {} is {}: it cannot be {}", job.uuid,
+                                db::to_string(store.served_job(job.id).state), what),
+                    {}};
+    return json_response(job_json(store.served_job(job.id), store));
+  }
+
+  Response status(const Call& call);
+  Response workers(const Call&);
+  Response list_jobs(const Call& call);
+  Response submit(const Call& call);
+  Response get_job(const Call& call) { return json_response(job_details_json(job_of(call), store)); }
+  Response cancel(const Call& call) {
+    const db::ServedJob job = own_job(call);
+    return changed(job, keeper.cancel(job.id), "cancelled");
+  }
+  Response pause(const Call& call) {
+    const db::ServedJob job = own_job(call);
+    return changed(job, keeper.pause(job.id), "paused");
+  }
+  Response resume(const Call& call) {
+    const db::ServedJob job = own_job(call);
+    return changed(job, keeper.resume(job.id), "resumed");
+  }
+  Response module(const Call& call);
+  Response report(const Call& call);
+  Response trials(const Call& call);
+  Response curve(const Call& call);
+  Response job_events(const Call& call);
+  Response all_events(const Call& call) { return events(call, 0); }
+  Response events(const Call& call, db::ServedJobId id);
+  Response has_blob(const Call& call);
+  Response put_blob(const Call& call);
+  Response metrics(const Call&) {
+    return {.type = "text/plain; version=0.0.4", .body = metrics_text(farm.status(), store)};
+  }
+  Response openapi(const Call&);
+};
+
+const Api::Impl::Route Api::Impl::kRoutes[] = {
+    {"GET", "/v1/status", "the service: version, queue, who asks", Role::kViewer, &Impl::status},
+    {"GET", "/v1/workers", "workers and their devices", Role::kViewer, &Impl::workers},
+    {"GET", "/v1/jobs", "jobs, newest first; ?state= ?owner= ?before= ?limit=", Role::kViewer,
+     &Impl::list_jobs},
+    {"POST", "/v1/jobs", "submit a job; ?key= makes saying it twice harmless", Role::kSubmitter,
+     &Impl::submit},
+    {"GET", "/v1/jobs/{id}", "a job with its tasks and, when done, its report", Role::kViewer,
+     &Impl::get_job},
+    {"POST", "/v1/jobs/{id}/cancel", "end a job for good", Role::kSubmitter, &Impl::cancel},
+    {"POST", "/v1/jobs/{id}/pause", "stop a job's search for now", Role::kSubmitter, &Impl::pause},
+    {"POST", "/v1/jobs/{id}/resume", "go on with a paused job", Role::kSubmitter, &Impl::resume},
+    {"GET", "/v1/jobs/{id}/module", "the module file of a job that is done", Role::kViewer, &Impl::module},
+    {"GET", "/v1/jobs/{id}/report", "the report of a job that is done, as text", Role::kViewer,
+     &Impl::report},
+    {"GET", "/v1/jobs/{id}/trials", "its trials by id; ?after= ?limit=", Role::kViewer, &Impl::trials},
+    {"GET", "/v1/jobs/{id}/curve", "the model's estimate over time; ?points=", Role::kViewer, &Impl::curve},
+    {"GET", "/v1/jobs/{id}/events", "what happens to it, as server-sent events", Role::kViewer,
+     &Impl::job_events},
+    {"GET", "/v1/events", "what happens to all jobs, as server-sent events", Role::kViewer,
+     &Impl::all_events},
+    {"GET", "/v1/blobs/{id}", "whether a model is here, by the sha256 of its bytes", Role::kSubmitter,
+     &Impl::has_blob},
+    {"PUT", "/v1/blobs/{id}", "upload a model under the sha256 of its bytes", Role::kSubmitter,
+     &Impl::put_blob},
+    {"GET", "/metrics", "for Prometheus", Role::kViewer, &Impl::metrics},
+    {"GET", "/openapi.json", "this list", Role::kViewer, &Impl::openapi},
+};
+
+/// `{id}` is one part of a path.
+bool Api::Impl::matches(std::string_view pattern, std::string_view path, std::string& part) {
+  const size_t hole = pattern.find("{id}");
+  if (hole == std::string_view::npos) return pattern == path;
+  const std::string_view before = pattern.substr(0, hole), after = pattern.substr(hole + 4);
+  if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))
+    return false;
+  part = path.substr(hole, path.size() - before.size() - after.size());
+  return part.find('/') == std::string::npos;
+}
+
+const Api::Impl::Route* Api::Impl::find(const Request& request, std::string& part, bool& known_path) const {
+  known_path = false;
+  for (const Route& route : kRoutes) {
+    if (!matches(route.path, request.path, part)) continue;
+    known_path = true;
+    if (request.method == route.method) return &route;
+  }
+  return nullptr;
+}
+
+Response Api::Impl::dispatch(const Request& request) {
+  std::string part;
+  bool known_path = false;
+  const Route* route = find(request, part, known_path);
+  if (!route)
+    throw Refused{known_path ? 405 : 404, "there is nothing here; GET /openapi.json lists what is", {}};
+  return (this->*route->handle)({request, *principals.find(request.token), part});
+}
+
+Response Api::Impl::status(const Call& call) {
+  const FarmStatus farm_status = farm.status();
+  json jobs = json::object();
+  for (const auto& [state, count] : store.count_served_jobs())
+    jobs[std::string(db::to_string(state))] = count;
+  return json_response({{"version", settings.version},
+                        {"revision", settings.revision},
+                        {"you", {{"name", call.principal.name}, {"role", to_string(call.principal.role)}}},
+                        {"epoch", farm_status.epoch},
+                        {"workers", farm_status.workers.size()},
+                        {"slots", farm_status.slots},
+                        {"pending", farm_status.pending},
+                        {"leased", farm_status.leased},
+                        {"unserved", farm_status.unserved},
+                        {"jobs", jobs}});
+}
+
+Response Api::Impl::workers(const Call&) {
+  json list = json::array();
+  for (const WorkerStatus& worker : farm.status().workers) list.push_back(worker_json(worker));
+  return json_response({{"workers", std::move(list)}});
+}
+
+Response Api::Impl::list_jobs(const Call& call) {
+  db::ServedJobQuery query{.owner = word(call.request, "owner"),
+                           .limit = static_cast<int>(number(call.request, "limit", 50, 1, 500))};
+  try {
+    if (const std::string state = word(call.request, "state"); !state.empty())
+      query.state = db::job_state_named(state);
+  } catch (const Error& error) {
+    throw Refused{400, error.what(), {}};
+  }
+  if (const std::string before = word(call.request, "before"); !before.empty()) {
+    const auto job = store.find_served_job(before);
+    if (!job) throw Refused{404, fmt::format("no job `{}`", before), {}};
+    query.before = job->id;
+  }
+  json list = json::array();
+  for (const db::ServedJob& job : store.served_jobs(query)) list.push_back(job_json(job, store));
+  return json_response({{"jobs", std::move(list)}});
+}
+
+Response Api::Impl::submit(const Call& call) {
+  JobRequest request;
+  try {
+    request = parse_job_request(call.request.body);
+    if (settings.check) settings.check(request);
+  } catch (const Error& error) {
+    throw Refused{400, error.what(), {}};
+  }
+  if (!request.model_digest.empty() && !fs::exists(keeper.blob_path(request.model_digest)))
+    throw Refused{400,
+                  fmt::format("no model {} was uploaded: PUT /v1/blobs/{} first", request.model_digest,
+                              request.model_digest),
+                  {}};
+  if (store.count_open_served_jobs(call.principal.name) >= call.principal.open_jobs)
+    throw Refused{429,
+                  fmt::format("{} has {} open jobs, which is as many as may be", call.principal.name,
+                              call.principal.open_jobs),
+                  {{"Retry-After", "30"}}};
+  db::NewServedJob job{.owner = call.principal.name,
+                       .model_name = fs::path(request.model).stem().string(),
+                       .request = to_json(request),
+                       .priority = static_cast<int>(request.priority),
+                       .weight = call.principal.weight};
+  if (const std::string key = word(call.request, "key"); !key.empty()) job.idempotency_key = key;
+  const db::ServedJob made = store.add_served_job(job);
+  keeper.wake();
+  Response response = json_response(job_json(made, store), 201);
+  response.headers["Location"] = "/v1/jobs/" + made.uuid;
+  return response;
+}
+
+Response Api::Impl::module(const Call& call) {
+  const db::ServedJob job = job_of(call);
+  const std::string file = keeper.job_folder(job.uuid) + "/" + job.model_name + ".lathe";
+  if (job.state != db::JobState::kDone || !fs::exists(file))
+    throw Refused{409, fmt::format("job {} is {} and has no module", job.uuid, db::to_string(job.state)), {}};
+  return {.type = "application/octet-stream", .file = file};
+}
+
+Response Api::Impl::report(const Call& call) {
+  const db::ServedJob job = job_of(call);
+  const std::string file = keeper.job_folder(job.uuid) + "/report.txt";
+  if (job.state != db::JobState::kDone || !fs::exists(file))
+    throw Refused{409, fmt::format("job {} is {} and has no report", job.uuid, db::to_string(job.state)), {}};
+  return {.type = "text/plain; charset=utf-8", .file = file};
+}
+
+Response Api::Impl::trials(const Call& call) {
+  const db::ServedJob job = job_of(call);
+  const int64_t after = number(call.request, "after", 0, 0, INT64_MAX);
+  const auto limit = static_cast<int>(number(call.request, "limit", 1000, 1, 10'000));
+  json list = json::array();
+  if (job.job)
+    for (const db::TrialRow& trial : store.trial_rows(*job.job, after, limit))
+      list.push_back(trial_json(trial));
+  return json_response({{"trials", std::move(list)}});
+}
+
+Response Api::Impl::curve(const Call& call) {
+  const auto points = static_cast<int>(number(call.request, "points", 500, 2, 5000));
+  return json_response({{"columns", {"seconds", "trials", "model_seconds"}},
+                        {"points", curve_json(job_of(call), store, points)}});
+}
+
+Response Api::Impl::job_events(const Call& call) { return events(call, job_of(call).id); }
+
+/// From the beginning for one job, from now on for all, or from where the client was when it lost us.
+Response Api::Impl::events(const Call& call, db::ServedJobId id) {
+  Response response;
+  response.first_event = id == 0 ? store.last_event() : 0;
+  if (const std::string& last = call.request.last_event_id; !last.empty()) {
+    const auto [stop, error] = std::from_chars(last.data(), last.data() + last.size(), response.first_event);
+    if (error != std::errc() || stop != last.data() + last.size())
+      throw Refused{400, fmt::format("Last-Event-ID: {} is no number", last), {}};
+  }
+  response.events = [this, id, token = call.request.token](int64_t after, bool& last) {
+    std::vector<http::Event> list;
+    last = !principals.find(token);  // revoked meanwhile
+    if (last) return list;
+    // Whether it is over is asked first: what was told before that is then in the list.
+    last = id != 0 && db::is_final(store.served_job(id).state);
+    constexpr int kAtOnce = 200;
+    for (db::Event& event : store.served_events_after(id, after, kAtOnce)) {
+      std::string data = std::move(event.body);
+      if (event.kind == "state" && event.served_job)
+        data = job_json(store.served_job(*event.served_job), store)
+                   .dump(-1, ' ', false, json::error_handler_t::replace);
+      std::erase(data, '\n');
+      list.push_back({event.id, event.kind, std::move(data)});
+    }
+    return list;
+  };
+  return response;
+}
+
+Response Api::Impl::has_blob(const Call& call) {
+  if (!is_digest(call.part)) throw Refused{400, "a model is named by its sha256, 64 hexadecimal digits", {}};
+  if (!fs::exists(keeper.blob_path(call.part))) throw Refused{404, "it is not here", {}};
+  return json_response({{"digest", call.part}, {"bytes", fs::file_size(keeper.blob_path(call.part))}});
+}
+
+Response Api::Impl::put_blob(const Call& call) {
+  if (!is_digest(call.part)) throw Refused{400, "a model is named by its sha256, 64 hexadecimal digits", {}};
+  if (const std::string found = file_digest(call.request.body_file); found != call.part)
+    throw Refused{400, fmt::format("the bytes have the sha256 {}, not {}", found, call.part), {}};
+  std::error_code error;
+  fs::rename(call.request.body_file, keeper.blob_path(call.part), error);
+  if (error) throw Refused{507, "cannot keep the model: " + error.message(), {}};
+  return json_response({{"digest", call.part}}, 201);
+}
+
+Response Api::Impl::openapi(const Call&) {
+  json paths = json::object();
+  for (const Route& route : kRoutes) {
+    std::string method = route.method;
+    for (char& c : method) c = static_cast<char>(tolower(c));
+    json& operation = paths[route.path][method];
+    operation = {{"summary", route.summary},
+                 {"description", fmt::format("Role: {}.", to_string(route.role))},
+                 {"responses", {{"200", {{"description", "as docs/http-api.md says"}}}}}};
+    if (std::string_view(route.path).find("{id}") != std::string_view::npos)
+      operation["parameters"] = json::array(
+          {{{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}});
+  }
+  return json_response(
+      {{"openapi", "3.0.3"},
+       {"info", {{"title", "Lathe"}, {"version", settings.version}}},
+       {"components", {{"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}}}}},
+       {"security", json::array({{{"bearer", json::array()}}})},
+       {"paths", std::move(paths)}});
+}
+
+Api::Api(ApiSettings settings, JobKeeper& keeper, FarmClient& farm)
+    : impl_(std::make_unique<Impl>(std::move(settings), keeper, farm)) {}
+Api::~Api() = default;
+
+bool Api::is_upload(const http::Request& request) const {
+  return request.method == "PUT" && request.path.starts_with("/v1/blobs/");
+}
+
+/// Pages are for everybody: what they show, they ask for with a token.
+std::optional<Response> Api::admit(const Request& request) {
+  if (request.method == "GET" && impl_->settings.page && impl_->settings.page(request.path))
+    return std::nullopt;
+  const auto principal = impl_->principals.find(request.token);
+  if (!principal)
+    return refusal({401,
+                    request.token.empty() ? "a bearer token is needed" : "the token is not known here",
+                    {{"WWW-Authenticate", "Bearer"}}});
+  std::string part;
+  bool known_path = false;
+  const Impl::Route* route = impl_->find(request, part, known_path);
+  if (route && principal->role < route->role)
+    return refusal({403,
+                    fmt::format("{} is a {}, and this needs a {}", principal->name,
+                                to_string(principal->role), to_string(route->role)),
+                    {}});
+  return std::nullopt;
+}
+
+Response Api::handle(const Request& request) {
+  try {
+    if (request.method == "GET" && impl_->settings.page)
+      if (const auto page = impl_->settings.page(request.path)) {
+        const std::string ending = fs::path(request.path).extension();
+        return {.type = ending == ".js"    ? "text/javascript"
+                        : ending == ".css" ? "text/css"
+                                           : "text/html; charset=utf-8",
+                .body = std::string(*page)};
+      }
+    return impl_->dispatch(request);
+  } catch (const Refused& refused) {
+    return refusal(refused);
+  } catch (const Error& error) {
+    return refusal({500, error.what(), {}});
+  }
+}
+
+}  // namespace lathe::tracker

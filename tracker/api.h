@@ -1,0 +1,41 @@
+// The service as programs and pages see it: HTTP and JSON. One row a route; docs/http-api.md explains them
+// and GET /openapi.json lists them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tracker/farm_client.h"
+#include "tracker/http_server.h"
+#include "tracker/job_keeper.h"
+#include "tracker/job_request.h"
+#include "tracker/principals.h"
+
+namespace lathe::tracker {
+
+struct ApiSettings {
+  std::string database;
+  std::string principals;  // file; "": everybody may do everything
+  std::string version, revision;
+  std::function<void(const JobRequest&)> check;  // throws Error for one that cannot end well; may be empty
+  std::function<std::optional<std::string_view>(std::string_view path)> page;  // bytes of an embedded file
+};
+
+/// Use it on one thread, the server's.
+class Api {
+ public:
+  /// Throws Error for a principals file that cannot be read. `keeper` and `farm` outlive it.
+  Api(ApiSettings settings, JobKeeper& keeper, FarmClient& farm);
+  ~Api();
+
+  std::optional<http::Response> admit(const http::Request& request);
+  http::Response handle(const http::Request& request);
+  bool is_upload(const http::Request& request) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lathe::tracker

@@ -1,0 +1,20 @@
+// Devices whose times can be compared: the same kind of processor, of the same size, that code is compiled
+// for in the same way. One search is measured by one class alone.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lathe::tracker {
+
+struct DeviceClass {
+  std::string name;          // for people and for matching: "AMD EPYC 9R14, 2 cores"; "" for what is none
+  std::string architecture;  // of the processor: "x86_64"
+  std::string target;        // what its workers compile for by themselves, complete; may be ""
+  std::string machine;       // the numbers measured of one of them, as text; may be ""
+};
+
+/// Of the JSON that a worker says HELLO with (workers/device.h), which may be anything.
+DeviceClass device_class_of(std::string_view device_json);
+
+}  // namespace lathe::tracker

@@ -1,0 +1,329 @@
+#include "tracker/http_server.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
+#include <filesystem>
+#include <thread>
+
+#include "core/support/error.h"
+
+namespace lathe::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
+using asio::use_awaitable;
+using asio::ip::tcp;
+using beast::error_code;
+
+constexpr auto kEventPause = std::chrono::milliseconds(200);
+constexpr auto kStreamBeat =
+    std::chrono::seconds(15);  // a comment, so that proxies keep a silent stream open
+constexpr size_t kMostQueries = 32;
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// What is no valid escape stays as it is.
+std::string percent_decoded(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0) {
+      result += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    } else {
+      result += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return result;
+}
+
+template <typename Fields>
+Request read_head(const bhttp::request_header<Fields>& head) {
+  Request request;
+  request.method = std::string(head.method_string());
+  const std::string target(head.target());
+  const size_t question = target.find('?');
+  request.path = percent_decoded(target.substr(0, question));
+  if (question != std::string::npos) {
+    std::string_view rest = std::string_view(target).substr(question + 1);
+    while (!rest.empty() && request.query.size() < kMostQueries) {
+      const std::string_view pair = rest.substr(0, rest.find('&'));
+      rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
+      const size_t equals = std::min(pair.find('='), pair.size());
+      request.query[percent_decoded(pair.substr(0, equals))] =
+          equals < pair.size() ? percent_decoded(pair.substr(equals + 1)) : "";
+    }
+  }
+  constexpr std::string_view kBearer = "Bearer ";
+  if (const std::string value(head[bhttp::field::authorization]); value.starts_with(kBearer))
+    request.token = value.substr(kBearer.size());
+  request.last_event_id = std::string(head["Last-Event-ID"]);
+  return request;
+}
+
+template <typename Message>
+void add_headers(Message& message, const Response& response, bool keep_alive) {
+  message.set(bhttp::field::server, "lathe");
+  message.set(bhttp::field::content_type, response.type);
+  message.set("X-Content-Type-Options", "nosniff");
+  message.set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'");
+  message.set("Referrer-Policy", "no-referrer");
+  message.set(bhttp::field::cache_control, "no-store");
+  for (const auto& [name, value] : response.headers) message.set(name, value);
+  message.keep_alive(keep_alive);
+}
+
+Response error_response(int status, std::string_view text) {
+  return {.status = status, .body = fmt::format("{{\"error\": \"{}\"}}", text)};
+}
+
+std::string event_text(const Event& event) {
+  return fmt::format("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.name, event.data);
+}
+
+}  // namespace
+
+struct Server::Impl {
+  Settings settings;
+  asio::io_context context{1};
+  std::optional<asio::ssl::context> tls;
+  tcp::acceptor acceptor{context};
+  size_t connections = 0;
+  uint64_t uploads = 0;
+  std::thread thread;
+
+  explicit Impl(Settings s) : settings(std::move(s)) {
+    try {
+      if (!settings.certificate.empty()) {
+        tls.emplace(asio::ssl::context::tls_server);
+        tls->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
+                         asio::ssl::context::no_tlsv1_1);
+        tls->use_certificate_chain_file(settings.certificate);
+        tls->use_private_key_file(settings.key, asio::ssl::context::pem);
+      }
+      const std::string host = settings.host == "*" ? "0.0.0.0" : settings.host;
+      const tcp::endpoint endpoint =
+          *tcp::resolver(context).resolve(host, std::to_string(settings.port)).begin();
+      acceptor.open(endpoint.protocol());
+      acceptor.set_option(asio::socket_base::reuse_address(true));
+      acceptor.bind(endpoint);
+      acceptor.listen();
+    } catch (const boost::system::system_error& error) {
+      fail("cannot serve HTTP on {}:{}: {}", settings.host, settings.port, error.what());
+    }
+    asio::co_spawn(context, accept(), asio::detached);
+    thread = std::thread([this] { context.run(); });
+  }
+
+  ~Impl() {
+    context.stop();
+    thread.join();
+  }
+
+  asio::awaitable<void> accept() {
+    for (;;) {
+      error_code error;
+      tcp::socket socket = co_await acceptor.async_accept(asio::redirect_error(use_awaitable, error));
+      if (error) {  // out of descriptors, say: later there may be some
+        asio::steady_timer pause(context, std::chrono::milliseconds(100));
+        co_await pause.async_wait(asio::redirect_error(use_awaitable, error));
+        continue;
+      }
+      if (connections >= kConnections) continue;  // closed at once
+      ++connections;
+      asio::co_spawn(context, connection(std::move(socket)), [this](const std::exception_ptr&) {
+        --connections;  // whatever ended it: a reset, a time that ran out
+      });
+    }
+  }
+
+  asio::awaitable<void> connection(tcp::socket socket) {
+    socket.set_option(tcp::no_delay(true));
+    beast::tcp_stream stream(std::move(socket));
+    if (!tls) {
+      co_await converse(stream, stream);
+      error_code ignored;
+      stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+      co_return;
+    }
+    beast::ssl_stream<beast::tcp_stream> secure(std::move(stream), *tls);
+    beast::get_lowest_layer(secure).expires_after(kHeadTime);
+    co_await secure.async_handshake(asio::ssl::stream_base::server, use_awaitable);
+    co_await converse(secure, beast::get_lowest_layer(secure));
+    error_code ignored;
+    co_await secure.async_shutdown(asio::redirect_error(use_awaitable, ignored));
+  }
+
+  /// Requests and responses, one after the other, until the client has had enough.
+  template <typename Stream>
+  asio::awaitable<void> converse(Stream& stream, beast::tcp_stream& clock) {
+    beast::flat_buffer buffer;
+    for (bool keep_alive = true; keep_alive;) {
+      clock.expires_after(kHeadTime);
+      bhttp::request_parser<bhttp::empty_body> head;
+      head.header_limit(kHeadBytes);
+      head.body_limit(kUploadBytes);
+      error_code error;
+      co_await bhttp::async_read_header(stream, buffer, head, asio::redirect_error(use_awaitable, error));
+      if (error == bhttp::error::end_of_stream) co_return;
+      if (error) {
+        if (error != beast::error::timeout && clock.socket().is_open())
+          co_await respond(stream, clock, error_response(400, error.message()), false, false);
+        co_return;
+      }
+      const bool head_only = head.get().method() == bhttp::verb::head;
+      Request request = read_head(head.get());
+      if (head_only) request.method = "GET";
+      keep_alive = head.get().keep_alive();
+      Response response;
+      if (std::optional<Response> refused = settings.admit(request)) {
+        response = std::move(*refused);
+        keep_alive = keep_alive && head.is_done();  // its body was not read
+      } else {
+        if (head.get()[bhttp::field::expect] == "100-continue")
+          co_await asio::async_write(stream, asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")),
+                                     use_awaitable);
+        std::optional<Response> too_much = co_await read_body(stream, clock, buffer, head, request);
+        if (too_much) {
+          response = std::move(*too_much);
+          keep_alive = false;
+        } else {
+          response = settings.handle(request);
+        }
+        if (!request.body_file.empty()) unlink(request.body_file.c_str());
+      }
+      if (response.events) {
+        co_await stream_events(stream, clock, response);
+        co_return;
+      }
+      co_await respond(stream, clock, response, keep_alive, head_only);
+    }
+  }
+
+  /// A response when the body is no good.
+  template <typename Stream>
+  asio::awaitable<std::optional<Response>> read_body(Stream& stream, beast::tcp_stream& clock,
+                                                     beast::flat_buffer& buffer,
+                                                     bhttp::request_parser<bhttp::empty_body>& head,
+                                                     Request& request) {
+    error_code error;
+    if (settings.is_upload(request)) {
+      bhttp::request_parser<bhttp::file_body> parser(std::move(head));
+      request.body_file = fmt::format("{}/upload-{}-{}", settings.upload_folder, getpid(), ++uploads);
+      parser.get().body().open(request.body_file.c_str(), beast::file_mode::write, error);
+      if (error) co_return error_response(507, "cannot write the upload: " + error.message());
+      while (!parser.is_done() && !error) {
+        clock.expires_after(kIdleTime);
+        co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
+      }
+      parser.get().body().close();
+    } else {
+      // A length was compared with the limit when the head was read, which was that of uploads.
+      if (const auto length = head.content_length(); length && *length > kBodyBytes)
+        co_return error_response(413, "the body is too long");
+      bhttp::request_parser<bhttp::string_body> parser(std::move(head));
+      parser.body_limit(kBodyBytes);
+      clock.expires_after(kIdleTime);
+      co_await bhttp::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
+      request.body = std::move(parser.get().body());
+    }
+    if (error == bhttp::error::body_limit) co_return error_response(413, "the body is too long");
+    if (error) co_return error_response(400, error.message());
+    co_return std::nullopt;
+  }
+
+  template <typename Stream>
+  asio::awaitable<void> respond(Stream& stream, beast::tcp_stream& clock, const Response& response,
+                                bool keep_alive, bool head_only) {
+    clock.expires_after(kIdleTime);
+    const auto status = static_cast<bhttp::status>(response.status);
+    if (!response.file.empty()) {
+      bhttp::response<bhttp::file_body> message{status, 11};
+      error_code error;
+      message.body().open(response.file.c_str(), beast::file_mode::scan, error);
+      if (!error) {
+        add_headers(message, response, keep_alive);
+        message.prepare_payload();
+        bhttp::response_serializer<bhttp::file_body> serializer(message);
+        serializer.split(head_only);
+        if (head_only) {
+          co_await bhttp::async_write_header(stream, serializer, use_awaitable);
+          co_return;
+        }
+        while (!serializer.is_done()) {
+          clock.expires_after(kIdleTime);
+          co_await bhttp::async_write_some(stream, serializer, use_awaitable);
+        }
+        co_return;
+      }
+    }
+    bhttp::response<bhttp::string_body> message{status, 11};
+    message.body() = response.file.empty() ? response.body : "{\"error\": \"the file is gone\"}";
+    if (!response.file.empty()) message.result(bhttp::status::not_found);
+    add_headers(message, response, keep_alive);
+    message.prepare_payload();
+    bhttp::response_serializer<bhttp::string_body> serializer(message);
+    serializer.split(head_only);
+    if (head_only)
+      co_await bhttp::async_write_header(stream, serializer, use_awaitable);
+    else
+      co_await bhttp::async_write(stream, serializer, use_awaitable);
+  }
+
+  template <typename Stream>
+  asio::awaitable<void> stream_events(Stream& stream, beast::tcp_stream& clock, const Response& response) {
+    bhttp::response<bhttp::empty_body> message{bhttp::status::ok, 11};
+    add_headers(message, response, false);
+    message.set(bhttp::field::content_type, "text/event-stream");
+    bhttp::response_serializer<bhttp::empty_body> serializer(message);
+    clock.expires_after(kIdleTime);
+    co_await bhttp::async_write_header(stream, serializer, use_awaitable);
+    int64_t after = response.first_event;
+    auto spoke = std::chrono::steady_clock::now();
+    for (bool last = false; !last;) {
+      std::string text;
+      for (const Event& event : response.events(after, last)) {
+        text += event_text(event);
+        after = std::max(after, event.id);
+      }
+      if (text.empty() && std::chrono::steady_clock::now() - spoke > kStreamBeat) text = ": still here\n\n";
+      if (!text.empty()) {
+        clock.expires_after(kIdleTime);
+        co_await asio::async_write(stream, asio::buffer(text), use_awaitable);
+        spoke = std::chrono::steady_clock::now();
+        last = false;  // there may be more
+        continue;
+      }
+      if (last) break;
+      clock.expires_never();
+      asio::steady_timer pause(context, kEventPause);
+      co_await pause.async_wait(use_awaitable);
+    }
+  }
+};
+
+Server::Server(Settings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
+Server::~Server() = default;
+uint16_t Server::port() const { return impl_->acceptor.local_endpoint().port(); }
+
+}  // namespace lathe::http

@@ -1,0 +1,75 @@
+// The only place that knows HTTP's wire: requests in, responses and event streams out, over TCP or TLS.
+// Boost.Asio and Beast are behind it and stay there (one file of them takes half a minute to compile).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>  // for Boost 1.74, whose awaitable.hpp forgets it
+#include <vector>
+
+namespace lathe::http {
+
+struct Request {
+  std::string method, path;  // path: without the query, percent-decoded
+  std::map<std::string, std::string> query;
+  std::string token;          // of "Authorization: Bearer ..."; "": none
+  std::string last_event_id;  // Last-Event-ID
+  std::string body;           // of what is not a file
+  std::string body_file;      // where an upload was written; it is gone afterwards unless moved
+};
+
+struct Event {
+  int64_t id = 0;
+  std::string name, data;  // one line each
+};
+
+struct Response {
+  int status = 200;
+  std::string type = "application/json";
+  std::string body;
+  std::string file;                            // sent instead of the body, if not ""
+  std::map<std::string, std::string> headers;  // beyond those of every response
+  /// For an event stream (text/event-stream) instead of a body: those that came since, oldest first; asked
+  /// again and again, on the server's thread, until the client leaves. `last` becomes true on the final call.
+  std::function<std::vector<Event>(int64_t after, bool& last)> events;
+  int64_t first_event = 0;  // those after this one
+};
+
+struct Settings {
+  std::string host = "127.0.0.1";
+  uint16_t port = 0;             // 0: any free one
+  std::string certificate, key;  // files, PEM; "": without TLS
+  std::string upload_folder;     // for bodies of uploads
+  /// Called with method, path and token when the head has come, before any body is read: a response refuses
+  /// it. Then `handle` with all of it. Both on the server's thread.
+  std::function<std::optional<Response>(const Request&)> admit;
+  std::function<Response(const Request&)> handle;
+  /// Whether a request's body goes to a file, and how many bytes it may have.
+  std::function<bool(const Request&)> is_upload;
+};
+
+/// Limits of what strangers may use up.
+inline constexpr size_t kConnections = 1024, kHeadBytes = 16 << 10, kBodyBytes = 1 << 20;
+inline constexpr uint64_t kUploadBytes = uint64_t{8} << 30;
+inline constexpr std::chrono::seconds kHeadTime{10}, kIdleTime{30};
+
+class Server {
+ public:
+  /// Serves on a thread of its own. Throws Error when it cannot listen, or cannot read the certificate.
+  explicit Server(Settings settings);
+  /// Closes all connections.
+  ~Server();
+
+  uint16_t port() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lathe::http

@@ -1,0 +1,416 @@
+#include "tracker/job_keeper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "core/support/error.h"
+#include "core/support/text.h"
+#include "tracker/farm.h"
+#include "tracker/job_request.h"
+#include "tracker/search_server.h"
+
+extern char** environ;
+
+namespace lathe::tracker {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr int kCrashes = 3;  // of a searcher, before its job has failed
+constexpr milliseconds kLook{500}, kStopWait{4000};
+
+/// The last lines of a searcher's stderr, which say what went wrong.
+std::string tail_of(const std::string& path) {
+  constexpr std::streamoff kTail = 2000;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  const std::streamoff size = file.tellg(), from = std::max<std::streamoff>(0, size - kTail);
+  std::string text(static_cast<size_t>(size - from), '\0');
+  file.seekg(from);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (const size_t error = text.rfind("error: "); error != std::string::npos) text = text.substr(error + 7);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+/// A searcher process with its socket; killed and waited for when it goes.
+class Searcher {
+ public:
+  Searcher(const std::vector<std::string>& command, const std::string& log) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      fail("cannot make a socket: {}", strerror(errno));
+    socket_ = ends[0];
+    std::vector<char*> arguments;
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 3);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 2, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addclosefrom_np(&actions, 4);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETPGROUP);  // a terminal's interrupt is ours to pass on
+    posix_spawnattr_setpgroup(&attributes, 0);
+    const int error = posix_spawn(&pid_, arguments[0], &actions, &attributes, arguments.data(), environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (error != 0) {
+      close(socket_);
+      fail("cannot start a searcher: {}", strerror(error));
+    }
+  }
+  ~Searcher() {
+    close(socket_);
+    if (pid_ < 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  Searcher(const Searcher&) = delete;
+  Searcher& operator=(const Searcher&) = delete;
+
+  int socket() const { return socket_; }
+  pid_t pid() const { return pid_; }
+  /// Its wait status.
+  int wait() {
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return status;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int socket_ = -1;
+};
+
+}  // namespace
+
+std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std::string& target,
+                                               const std::string& wanted, std::string& why) {
+  const std::string backend = target.substr(0, target.find(':'));
+  const bool any_processor = target == backend;
+  std::map<std::string, std::pair<uint32_t, DeviceClass>> classes;  // by name, with their slots
+  std::set<std::string> names;
+  for (const WorkerStatus& worker : farm.workers) {
+    DeviceClass device = device_class_of(worker.device);
+    if (device.name.empty()) continue;
+    if (std::find(worker.backends.begin(), worker.backends.end(), backend) == worker.backends.end()) continue;
+    if (any_processor ? device.target.empty()
+                      : platform_of(target) != platform_name(backend, device.architecture))
+      continue;
+    names.insert(device.name);
+    if (device.name.find(wanted) == std::string::npos) continue;
+    const std::string name = device.name;
+    const auto known = classes.try_emplace(name, 0, std::move(device)).first;
+    known->second.first += worker.slots;
+  }
+  if (classes.empty()) {
+    const std::string platform = any_processor ? backend : platform_of(target);
+    if (names.empty())
+      why = fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
+                        platform);
+    else
+      why = fmt::format("no device is called `{}`; there are: {}", wanted,
+                        join_text({names.begin(), names.end()}, "; "));
+    return std::nullopt;
+  }
+  return std::max_element(classes.begin(), classes.end(),
+                          [](const auto& a, const auto& b) { return a.second.first < b.second.first; })
+      ->second.second;
+}
+
+struct JobKeeper::Search {
+  db::ServedJob job;
+  DeviceClass device;
+  db::JobState wanted = db::JobState::kDone;  // else what it is stopped for; kRunning: the tracker ends
+  pid_t pid = -1;
+  bool ended = false;
+  std::thread thread;
+};
+
+JobKeeper::JobKeeper(KeeperSettings settings, FarmClient& farm)
+    : settings_(std::move(settings)), farm_(farm) {
+  fs::create_directories(settings_.folder + "/jobs");
+  fs::create_directories(settings_.folder + "/blobs");
+  db::Store store(settings_.database);  // throws here, not on the thread
+  thread_ = std::thread([this] { keep(); });
+}
+
+JobKeeper::~JobKeeper() {
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+    for (auto& [id, search] : searches_) {
+      if (search->wanted == db::JobState::kDone) search->wanted = db::JobState::kRunning;
+      if (search->pid > 0) kill(search->pid, SIGTERM);
+    }
+    changed_.notify_all();
+  }
+  thread_.join();
+  {
+    std::unique_lock lock(mutex_);
+    const auto all_ended = [&] {
+      return std::all_of(searches_.begin(), searches_.end(), [](const auto& s) { return s.second->ended; });
+    };
+    if (!changed_.wait_for(lock, kStopWait, all_ended))
+      for (auto& [id, search] : searches_)
+        if (search->pid > 0) kill(search->pid, SIGKILL);
+  }
+  for (auto& [id, search] : searches_) search->thread.join();
+}
+
+void JobKeeper::log(const std::string& line) const {
+  if (settings_.log) settings_.log(line);
+}
+
+void JobKeeper::wake() {
+  std::lock_guard lock(mutex_);
+  awake_ = true;
+  changed_.notify_all();
+}
+
+std::string JobKeeper::job_folder(const std::string& uuid) const {
+  return settings_.folder + "/jobs/" + uuid;
+}
+std::string JobKeeper::blob_path(const std::string& digest) const {
+  return settings_.folder + "/blobs/" + digest;
+}
+
+/// Gives the job that state, ends its search, if it has one, and waits for that. False when the state it has
+/// is final.
+bool JobKeeper::end(db::ServedJobId id, db::JobState state, int signal) {
+  std::lock_guard deciding(deciding_);
+  db::Store store(settings_.database);
+  if (!store.set_served_state(id, state)) return false;
+  std::unique_lock lock(mutex_);
+  const auto found = searches_.find(id);
+  if (found == searches_.end() || found->second->ended) return true;
+  Search& search = *found->second;
+  search.wanted = state;
+  if (search.pid > 0) kill(search.pid, signal);
+  changed_.notify_all();
+  const auto ended = [&] { return search.ended; };
+  if (changed_.wait_for(lock, kStopWait, ended)) return true;
+  if (search.pid > 0) kill(search.pid, SIGKILL);
+  changed_.wait(lock, ended);
+  return true;
+}
+
+bool JobKeeper::cancel(db::ServedJobId id) {
+  if (!end(id, db::JobState::kCancelled, SIGKILL)) return false;
+  db::Store store(settings_.database);
+  if (auto search = store.served_job(id).job) farm_.cancel(static_cast<JobId>(*search));
+  wake();
+  return true;
+}
+
+bool JobKeeper::pause(db::ServedJobId id) { return end(id, db::JobState::kStopped, SIGTERM); }
+
+bool JobKeeper::resume(db::ServedJobId id) {
+  std::lock_guard deciding(deciding_);
+  db::Store store(settings_.database);
+  if (store.served_job(id).state != db::JobState::kStopped) return false;
+  const bool done = store.set_served_state(id, db::JobState::kQueued);
+  wake();
+  return done;
+}
+
+void JobKeeper::keep() {
+  db::Store store(settings_.database);
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    awake_ = false;
+    for (auto it = searches_.begin(); it != searches_.end();) {
+      if (!it->second->ended) {
+        ++it;
+        continue;
+      }
+      it->second->thread.join();
+      it = searches_.erase(it);
+    }
+    lock.unlock();
+    try {
+      start_some(store);
+    } catch (const std::exception& error) {  // a full disk, say: another time, perhaps
+      log(fmt::format("jobs wait: {}", error.what()));
+    }
+    lock.lock();
+    changed_.wait_for(lock, kLook, [&] { return closing_ || awake_; });
+  }
+}
+
+/// Those that ran when a tracker ended go first; then whose owner has the fewest running; then by priority,
+/// and the oldest.
+void JobKeeper::start_some(db::Store& store) {
+  std::lock_guard deciding(deciding_);
+  std::vector<db::ServedJob> waiting;
+  std::map<std::string, size_t> running;  // by owner
+  size_t free = 0;
+  {
+    std::lock_guard lock(mutex_);
+    free = settings_.searches - std::min(settings_.searches, searches_.size());
+    for (const auto& [id, search] : searches_) ++running[search->job.owner];
+    if (free == 0) return;
+    for (const db::JobState state : {db::JobState::kRunning, db::JobState::kQueued})
+      for (db::ServedJob& job : store.served_jobs({.state = state, .limit = 1000}))
+        if (!searches_.contains(job.id)) waiting.push_back(std::move(job));
+  }
+  if (waiting.empty()) return;
+  const FarmStatus farm = farm_.status();
+  while (free > 0 && !waiting.empty()) {
+    const auto next =
+        std::min_element(waiting.begin(), waiting.end(), [&](const db::ServedJob& a, const db::ServedJob& b) {
+          const auto rank = [&](const db::ServedJob& job) {
+            return std::tuple(job.state != db::JobState::kRunning, running[job.owner], -job.priority, job.id);
+          };
+          return rank(a) < rank(b);
+        });
+    db::ServedJob job = std::move(*next);
+    waiting.erase(next);
+    std::string why;
+    std::optional<DeviceClass> device = find_device(job, farm, why);
+    if (!device) {
+      store.set_served_state(job.id, job.state, why);
+      continue;
+    }
+    store.set_served_device_class(job.id, device->name);
+    store.set_served_state(job.id, db::JobState::kRunning);
+    ++running[job.owner];
+    --free;
+    std::lock_guard lock(mutex_);
+    if (closing_) return;
+    Search& search = *(searches_[job.id] = std::make_unique<Search>());
+    search.job = store.served_job(job.id);
+    search.device = std::move(*device);
+    search.thread = std::thread([this, &search] {
+      try {
+        db::Store own(settings_.database);
+        run(search, own);
+      } catch (const std::exception& error) {  // the disk: it runs again when there is room
+        log(fmt::format("job {}: {}", search.job.uuid, error.what()));
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+      }
+      std::lock_guard ended(mutex_);
+      search.ended = true;
+      awake_ = true;
+      changed_.notify_all();
+    });
+  }
+}
+
+/// A job that has begun stays with its class of devices.
+std::optional<DeviceClass> JobKeeper::find_device(const db::ServedJob& job, const FarmStatus& farm,
+                                                  std::string& why) const {
+  try {
+    const JobRequest request = parse_job_request(job.request);
+    const bool any_processor = request.target.find(':') == std::string::npos;
+    const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
+    auto device = choose_device_class(farm, target, job.job ? job.device_class : request.device, why);
+    if (device && !any_processor) {
+      if (device->target != target) device->machine = "";
+      device->target = target;
+    }
+    return device;
+  } catch (const Error& error) {
+    why = error.what();
+    return std::nullopt;
+  }
+}
+
+void JobKeeper::run(Search& search, db::Store& store) {
+  log(fmt::format("job {} of {}: {} on {}", search.job.uuid, search.job.owner, search.job.model_name,
+                  search.device.name));
+  while (!run_once(search, store)) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(1), [&] { return search.wanted != db::JobState::kDone; });
+  }
+}
+
+/// One life of the searcher. True when the job needs no other one now.
+bool JobKeeper::run_once(Search& search, db::Store& store) {
+  const db::ServedJobId id = search.job.id;
+  search.job = store.served_job(id);
+  const JobRequest request = parse_job_request(search.job.request);
+  SearchOrder order{.request = search.job.request,
+                    .target = search.device.target,
+                    .machine = search.device.machine,
+                    .database = settings_.database,
+                    .folder = job_folder(search.job.uuid),
+                    .resume = search.job.job};
+  if (order.resume) {
+    const db::Job known = store.job(*order.resume);
+    order.trials = known.trial_budget;
+    order.seconds_used = known.seconds_used;
+  }
+  fs::create_directories(order.folder);
+  if (!request.model_digest.empty()) {  // under its own name, whose ending says what it is
+    order.file = order.folder + "/" + fs::path(request.model).filename().string();
+    fs::remove(order.file);
+    fs::create_symlink(blob_path(request.model_digest), order.file);
+  }
+  const std::string log_file = order.folder + "/search.log";
+  SearchEnding ending;
+  std::string nonsense;
+  int status = 0;
+  {
+    std::unique_lock lock(mutex_);
+    if (search.wanted != db::JobState::kDone) return true;
+    Searcher searcher(settings_.searcher, log_file);
+    search.pid = searcher.pid();
+    lock.unlock();
+    try {
+      ending = SearchServer(searcher.socket(), std::move(order), search.job, store, farm_).serve();
+    } catch (const Error& error) {
+      nonsense = error.what();
+      kill(searcher.pid(), SIGKILL);
+    }
+    lock.lock();
+    search.pid = -1;
+    status = searcher.wait();
+    if (search.wanted != db::JobState::kDone && ending.state != db::JobState::kDone) return true;
+  }
+  if (ending.state == db::JobState::kDone && WIFEXITED(status)) {
+    store.set_served_report(id, ending.report);
+    write_file(job_folder(search.job.uuid) + "/report.txt", ending.text);
+    store.set_served_state(id, db::JobState::kDone);
+    return true;
+  }
+  std::string said = tail_of(log_file);
+  // Where a file lies here is nothing that its owner could know.
+  for (const std::string prefix = job_folder(search.job.uuid) + "/"; said.find(prefix) != std::string::npos;)
+    said.erase(said.find(prefix), prefix.size());
+  if (nonsense.empty() && WIFEXITED(status) && WEXITSTATUS(status) != 0) {  // it says why, and would again
+    store.set_served_state(id, db::JobState::kFailed, said);
+    return true;
+  }
+  const std::string how = !nonsense.empty()     ? nonsense
+                          : WIFSIGNALED(status) ? fmt::format("killed by signal {} ({})", WTERMSIG(status),
+                                                              strsignal(WTERMSIG(status)))
+                                                : "ended early";
+  const int crashes = store.count_served_crash(id);
+  log(fmt::format("job {}: its searcher {}, for the {}. time", search.job.uuid, how, crashes));
+  if (crashes < kCrashes) return false;
+  store.set_served_state(id, db::JobState::kFailed,
+                         fmt::format("its searcher ended {} times; the last: {}{}{}", crashes, how,
+                                     said.empty() ? "" : "\n", said));
+  return true;
+}
+
+}  // namespace lathe::tracker

@@ -1,0 +1,81 @@
+// The jobs that a tracker owns (D16): starts a searcher process for each, as many as are allowed at once, and
+// sees them through crashes, pauses, cancellation and restarts of the tracker itself.
+//
+//   queued -> running -> done | failed | cancelled
+//      ^---- stopped <-'
+//
+// All that decides what happens next is in the database: a tracker killed at any moment goes on where it was.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "db/store.h"
+#include "tracker/device_class.h"
+#include "tracker/farm_client.h"
+
+namespace lathe::tracker {
+
+struct KeeperSettings {
+  std::string database;
+  std::string folder;                 // of models and results
+  size_t searches = 4;                // at once
+  std::vector<std::string> searcher;  // the command; its descriptor 3 is the link (search_link.h)
+  /// The complete text of a target that names a processor. Throws Error for one that does not exist.
+  std::function<std::string(const std::string&)> resolve_target;
+  std::function<void(const std::string& line)> log;  // from any thread; may be empty
+};
+
+class JobKeeper {
+ public:
+  /// Takes up the jobs of the database that are queued or running. `farm` outlives it.
+  JobKeeper(KeeperSettings settings, FarmClient& farm);
+  /// Stops the searchers; their jobs go on with the next tracker.
+  ~JobKeeper();
+
+  /// A job was added.
+  void wake();
+  // Each is false when the job's state does not allow it. Done when they return, in the database.
+  bool cancel(db::ServedJobId id);
+  bool pause(db::ServedJobId id);
+  bool resume(db::ServedJobId id);
+
+  std::string job_folder(const std::string& uuid) const;
+  /// Where an uploaded model lies, under the digest of its bytes.
+  std::string blob_path(const std::string& digest) const;
+
+ private:
+  struct Search;
+
+  void keep();
+  void start_some(db::Store& store);
+  std::optional<DeviceClass> find_device(const db::ServedJob& job, const FarmStatus& farm,
+                                         std::string& why) const;
+  void run(Search& search, db::Store& store);
+  bool run_once(Search& search, db::Store& store);
+  bool end(db::ServedJobId id, db::JobState state, int signal);
+  void log(const std::string& line) const;
+
+  const KeeperSettings settings_;
+  FarmClient& farm_;
+
+  std::mutex deciding_;  // what state a job has next; taken before mutex_
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool awake_ = false, closing_ = false;
+  std::map<db::ServedJobId, std::unique_ptr<Search>> searches_;
+  std::thread thread_;
+};
+
+/// Why no device fits, or "" and the class that does: of those whose name contains `wanted` and that can run
+/// code for the target, the one with the most slots. `target` is "cpu" or a complete text.
+std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std::string& target,
+                                               const std::string& wanted, std::string& why);
+
+}  // namespace lathe::tracker

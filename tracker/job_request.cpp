@@ -1,0 +1,131 @@
+#include "tracker/job_request.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/support/bounded_json.h"
+#include "core/support/error.h"
+
+namespace lathe::tracker {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kDepth = 8;
+constexpr int64_t kMostThreads = 1024, kMostTrials = int64_t{1} << 40, kMostPriority = 1000;
+
+/// Takes the members of an object one after the other; what is left in the end was asked for in vain.
+class Reader {
+ public:
+  explicit Reader(const json& object) : object_(object) {}
+
+  void read(const char* key, std::string& value) {
+    if (const json* found = find(key)) {
+      if (!found->is_string()) fail("`{}` must be a string", key);
+      value = found->get<std::string>();
+    }
+  }
+  void read(const char* key, int64_t& value, int64_t least, int64_t most) {
+    if (const json* found = find(key)) {
+      if (!found->is_number_integer()) fail("`{}` must be a whole number", key);
+      value = found->get<int64_t>();
+      if (value < least || value > most) fail("`{}` is {}, must be {} to {}", key, value, least, most);
+    }
+  }
+  void read(const char* key, double& value, double least, double most) {
+    if (const json* found = find(key)) {
+      if (!found->is_number()) fail("`{}` must be a number", key);
+      value = found->get<double>();
+      if (!(value >= least && value <= most)) fail("`{}` is {}, must be {} to {}", key, value, least, most);
+    }
+  }
+  void read(const char* key, std::map<std::string, std::vector<int64_t>>& shapes) {
+    const json* found = find(key);
+    if (!found) return;
+    if (!found->is_object()) fail("`{}` must be an object of lists of dimensions by input", key);
+    for (const auto& [input, dims] : found->items()) {
+      if (!dims.is_array()) fail("`{}`: the shape of `{}` must be a list of dimensions", key, input);
+      std::vector<int64_t>& shape = shapes[input];
+      for (const json& dim : dims) {
+        if (!dim.is_number_integer() || dim.get<int64_t>() < 0)
+          fail("`{}`: a dimension of `{}` is no whole number of 0 or more", key, input);
+        shape.push_back(dim.get<int64_t>());
+      }
+    }
+  }
+  /// Throws Error for a key that nobody read.
+  void end() const {
+    for (const auto& [key, value] : object_.items())
+      if (std::find(known_.begin(), known_.end(), key) == known_.end())
+        fail("unknown key `{}`{}", key, did_you_mean(key, known_));
+  }
+
+ private:
+  const json* find(const char* key) {
+    known_.emplace_back(key);
+    const auto found = object_.find(key);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+  const json& object_;
+  std::vector<std::string> known_;
+};
+
+}  // namespace
+
+std::string to_json(const JobRequest& r) {
+  return json{{"model", r.model},
+              {"model_digest", r.model_digest},
+              {"shapes", r.shapes},
+              {"target", r.target},
+              {"precision", r.precision},
+              {"device", r.device},
+              {"trials", r.trials},
+              {"seconds", r.seconds},
+              {"target_ms", r.target_ms},
+              {"choice_seconds", r.choice_seconds},
+              {"threads", r.threads},
+              {"seed", r.seed},
+              {"max_relative_error", r.max_relative_error},
+              {"priority", r.priority}}
+      .dump();
+}
+
+JobRequest parse_job_request(std::string_view text) {
+  const json object = parse_bounded_json(text, kDepth, "a job");
+  if (!object.is_object()) fail("a job is one JSON object");
+  JobRequest r;
+  Reader reader(object);
+  reader.read("model", r.model);
+  reader.read("model_digest", r.model_digest);
+  reader.read("shapes", r.shapes);
+  reader.read("target", r.target);
+  reader.read("precision", r.precision);
+  reader.read("device", r.device);
+  reader.read("trials", r.trials, 0, kMostTrials);
+  constexpr double kMostSeconds = 1e9;
+  reader.read("seconds", r.seconds, 0, kMostSeconds);
+  reader.read("target_ms", r.target_ms, 0, kMostSeconds);
+  reader.read("choice_seconds", r.choice_seconds, 0, kMostSeconds);
+  reader.read("threads", r.threads, 0, kMostThreads);
+  reader.read("seed", r.seed, 0, INT64_MAX);
+  reader.read("max_relative_error", r.max_relative_error, 0, 1);
+  reader.read("priority", r.priority, -kMostPriority, kMostPriority);
+  reader.end();
+  if (r.model.empty()) fail("`model` is missing: a zoo name, or the name of an uploaded file");
+  if (!r.model_digest.empty() && (r.model_digest.size() != 64 ||
+                                  r.model_digest.find_first_not_of("0123456789abcdef") != std::string::npos))
+    fail("`model_digest` must be the sha256 of the uploaded file, 64 hexadecimal digits");
+  if (!r.model_digest.empty() && (r.model.find('/') != std::string::npos ||
+                                  !(r.model.ends_with(".onnx") || r.model.ends_with(".relay"))))
+    fail("`model` is `{}`: an uploaded one is called by its file's name, without a folder, .onnx or .relay",
+         r.model);
+  check_request(r);
+  return r;
+}
+
+void check_request(const JobRequest& request) {
+  if (request.trials == 0 && request.seconds <= 0) fail("--trials 0 needs a --time");
+}
+
+}  // namespace lathe::tracker

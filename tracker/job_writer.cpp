@@ -1,0 +1,45 @@
+#include "tracker/job_writer.h"
+
+#include "tuner/record_meaning.h"
+
+namespace lathe::tracker {
+
+JobRows StoreJobWriter::begin(const JobStart& start) {
+  auto transaction = store_.begin();
+  JobRows rows;
+  rows.target = store_.add_target(tuner::target_row(start.target));
+  std::vector<db::ModelTask> model_tasks;
+  db::NewJob job{.uuid = uuid_};
+  for (const JobStart::Task& task : start.tasks) {
+    const db::WorkloadId id = store_.add_workload(task.workload);
+    rows.workloads.push_back(id);
+    model_tasks.push_back({id, task.name, task.calls});
+    job.tasks.push_back({id, static_cast<double>(task.calls)});
+  }
+  if (start.resume) {
+    rows.job = *start.resume;
+  } else {
+    job.model = store_.add_model(start.model, start.model_digest);
+    store_.set_model_tasks(*job.model, rows.target, model_tasks);
+    job.target = rows.target;
+    job.threads = start.threads;
+    job.trial_budget = start.trials;
+    job.second_budget = start.seconds;
+    job.seed = start.seed;
+    job.options = start.options;
+    rows.job = store_.create_job(job);
+  }
+  store_.set_job_state(rows.job, db::JobState::kRunning);
+  rows.uuid = store_.job(rows.job).uuid;
+  transaction.commit();
+  return rows;
+}
+
+void StoreJobWriter::end(db::JobId job, db::JobState state, double seconds) {
+  auto transaction = store_.begin();
+  store_.add_job_seconds(job, seconds);
+  store_.set_job_state(job, state);
+  transaction.commit();
+}
+
+}  // namespace lathe::tracker

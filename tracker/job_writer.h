@@ -1,0 +1,68 @@
+// What a search writes down about its job. It reads the database by itself; the tracker that owns the
+// database writes for it (D16), in this process or in another one.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "db/store.h"
+
+namespace lathe::tracker {
+
+struct JobStart {
+  std::string model, model_digest;  // name for people; sha256 of what the tasks came from
+  std::string target;               // complete text
+  struct Task {
+    db::Workload workload;
+    std::string name;
+    int64_t calls = 1;
+  };
+  std::vector<Task> tasks;
+  int threads = 1;
+  int64_t trials = 0;
+  double seconds = 0;
+  int64_t seed = 0;
+  std::string options = "{}";
+  std::optional<db::JobId> resume;  // go on with this job: its row stays
+};
+
+/// The rows of a job that has begun.
+struct JobRows {
+  db::JobId job = 0;
+  std::string uuid;
+  db::TargetId target = 0;
+  std::vector<db::WorkloadId> workloads;  // by task
+};
+
+/// Each call is on disk when it returns, and throws Error as db::Store does.
+class JobWriter {
+ public:
+  virtual ~JobWriter() = default;
+  /// The job's rows, found when resuming, else made; it is running from here on.
+  virtual JobRows begin(const JobStart& start) = 0;
+  virtual void save_cost_model(const db::CostModelRecord& record) = 0;
+  virtual void add_event(db::JobId job, const std::string& kind, const std::string& body) = 0;
+  /// The search has ended, or stops for now; `seconds` of searching are added to what the job has used.
+  virtual void end(db::JobId job, db::JobState state, double seconds) = 0;
+};
+
+/// Writes into a store of this thread's.
+class StoreJobWriter final : public JobWriter {
+ public:
+  /// `uuid`: of the job that it makes; "": a new one.
+  explicit StoreJobWriter(db::Store& store, std::string uuid = "") : store_(store), uuid_(std::move(uuid)) {}
+
+  JobRows begin(const JobStart& start) override;
+  void save_cost_model(const db::CostModelRecord& record) override { store_.add_cost_model(record); }
+  void add_event(db::JobId job, const std::string& kind, const std::string& body) override {
+    store_.add_event(job, kind, body);
+  }
+  void end(db::JobId job, db::JobState state, double seconds) override;
+
+ private:
+  db::Store& store_;
+  const std::string uuid_;
+};
+
+}  // namespace lathe::tracker

@@ -1,0 +1,67 @@
+// The searcher's end of what ties it to its tracker: one socket, over which it asks for all that it may not
+// do itself. A searcher parses a stranger's model, so it runs in a process of its own, confined, reads the
+// database, and writes nothing. The tracker's end is search_server.h.
+//
+// A frame is four bytes of length (little-endian) and that many bytes of JSON. The searcher calls, the
+// tracker answers, one at a time: {"call": "submit", ...} -> {...} or {"error": "..."}.
+#pragma once
+
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "tracker/farm_client.h"
+#include "tracker/job_writer.h"
+
+namespace lathe::tracker {
+
+inline constexpr size_t kSearchFrameLimit = 256 << 20;  // a round of candidates, a model's workloads
+inline constexpr int kSearchDepth = 16;
+
+/// Blocking. False at the end of the stream. Throws Error for a frame over the limit, or a broken socket.
+bool read_search_frame(int socket, std::string& bytes);
+void write_search_frame(int socket, const std::string& bytes);
+
+/// What a searcher is to do.
+struct SearchOrder {
+  std::string request;              // JobRequest, JSON
+  std::string target;               // complete text, of the devices that will measure
+  std::string machine;              // the numbers of that target's machine, as a device told them; or ""
+  std::string file;                 // of the model; "": it is of the zoo
+  std::string database, folder;     // to read; to write the module into
+  std::optional<db::JobId> resume;  // the search's job, if there was an earlier life
+  int64_t trials = 0;               // of that job in all
+  double seconds_used = 0;
+};
+
+/// Thread-safe. Calls throw Error with the tracker's words, and when the tracker is gone.
+class SearchLink final : public FarmClient, public JobWriter {
+ public:
+  explicit SearchLink(int socket) : socket_(socket) {}
+
+  SearchOrder order();
+  /// For whoever watches the job: `body` is JSON.
+  void tell(const std::string& kind, const std::string& body);
+  /// The job is done: its module is in the folder.
+  void deliver(const std::string& report, const std::string& text, const std::string& module);
+
+  std::vector<Submission> submit(JobId job, std::span<const Candidate> candidates) override;
+  std::vector<Finished> poll(JobId job, std::chrono::milliseconds timeout) override;
+  size_t in_flight(JobId job) override;
+  FarmStatus status() override;
+  void cancel(JobId job) override;
+
+  JobRows begin(const JobStart& start) override;
+  void save_cost_model(const db::CostModelRecord& record) override;
+  void add_event(db::JobId job, const std::string& kind, const std::string& body) override;
+  void end(db::JobId job, db::JobState state, double seconds) override;
+
+ private:
+  nlohmann::json call(const char* name, nlohmann::json arguments);
+
+  const int socket_;
+  std::mutex mutex_;
+};
+
+}  // namespace lathe::tracker

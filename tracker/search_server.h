@@ -1,0 +1,48 @@
+// The tracker's end of a searcher's socket (search_link.h): does for the job what the searcher asks, and for
+// no other job, whatever the searcher has become by reading its model.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <set>
+#include <string>
+
+#include "db/store.h"
+#include "tracker/farm_client.h"
+#include "tracker/search_link.h"
+
+namespace lathe::tracker {
+
+/// How a searcher's life ended, by its own words: "" where it said nothing.
+struct SearchEnding {
+  db::JobState state = db::JobState::kRunning;  // kDone with a module, kStopped, or as it was
+  std::string report, text, module;             // module: the file's name in the folder
+};
+
+class SearchServer {
+ public:
+  /// REQUIRES: store and farm outlive it; the thread's own store.
+  SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, FarmClient& farm);
+
+  /// Answers until the searcher closes its end. Throws Error for a searcher that sends nonsense, and when the
+  /// store or the farm fails.
+  SearchEnding serve();
+
+ private:
+  nlohmann::json answer(const nlohmann::json& question);
+  nlohmann::json begin(const nlohmann::json& question);
+  nlohmann::json submit(const nlohmann::json& question);
+  nlohmann::json poll(const nlohmann::json& question);
+  void require_begun() const;
+
+  const int socket_;
+  const SearchOrder order_;
+  const db::ServedJob served_;
+  db::Store& store_;
+  FarmClient& farm_;
+  db::JobId job_ = 0;  // of the search, once it has begun
+  db::TargetId target_ = 0;
+  std::set<db::WorkloadId> workloads_;
+  SearchEnding ending_;
+};
+
+}  // namespace lathe::tracker

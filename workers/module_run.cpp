@@ -1,0 +1,130 @@
+#include "workers/module_run.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "core/runtime/executor.h"
+#include "core/runtime/thread_pool.h"
+#include "jobs.pb.h"
+#include "workers/instruction_counter.h"
+
+namespace lathe::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kLeastSamples = 3;
+constexpr double kSampleSeconds = 20e-6;                // at least, of as many runs as that takes
+constexpr double kWarmUpShare = 0.3;                    // of the time of the runs that count
+constexpr double kWallSeconds = 120, kWallFactor = 10;  // a process may take so long, and its runs so often
+constexpr uint64_t kFileBytes = uint64_t{1} << 30;      // of the module's code, which is loaded from memory
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// On one thread, for how several share the work varies.
+void count_instructions(const std::shared_ptr<const runtime::Module>& module, ModuleTimes& times) {
+  runtime::Executor executor(module, runtime::serial_parallel());
+  runtime::set_random_inputs(executor, /*seed=*/0);
+  executor.run();
+  InstructionCounter counter;
+  times.uncounted = counter.missing();
+  if (times.uncounted.empty()) times.instructions = counter.count([&] { executor.run(); });
+}
+
+ModuleTimes time_module(const ModuleRun& run, Child& child) {
+  const auto module = runtime::Module::open(run.module);
+  ModuleTimes times;
+  if (run.count) count_instructions(module, times);
+  runtime::ThreadPool pool(run.threads);
+  runtime::Executor executor(module, pool.parallel());
+  runtime::set_random_inputs(executor, /*seed=*/0);
+  child.open_window();
+  const auto begun = Clock::now();
+  int64_t warm_ups = 0;
+  do executor.run();
+  while (++warm_ups, since(begun) < kWarmUpShare * run.seconds);
+  const auto batch =
+      static_cast<int64_t>(std::ceil(kSampleSeconds * static_cast<double>(warm_ups) / since(begun)));
+  int64_t samples = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto start = Clock::now(); samples < kLeastSamples || since(start) < run.seconds; ++samples) {
+    const auto before = Clock::now();
+    for (int64_t i = 0; i < batch; ++i) executor.run();
+    least = std::min(least, since(before));
+  }
+  child.close_window();
+  times.seconds = least / static_cast<double>(batch);
+  times.runs = batch * samples;
+  return times;
+}
+
+std::string encode(const ModuleRun& run) {
+  pb::ModuleRun message;
+  message.set_module(run.module);
+  message.set_threads(static_cast<uint32_t>(run.threads));
+  message.set_seconds(run.seconds);
+  message.set_count(run.count);
+  return message.SerializeAsString();
+}
+
+ModuleRun decode_run(std::string_view bytes) {
+  pb::ModuleRun message;
+  CHECK(message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));  // our own
+  return {message.module(), static_cast<int>(message.threads()), message.seconds(), message.count()};
+}
+
+std::string encode(const ModuleTimes& times) {
+  pb::ModuleTimes message;
+  message.set_seconds(times.seconds);
+  message.set_runs(times.runs);
+  message.set_instructions(times.instructions);
+  message.set_uncounted(times.uncounted);
+  return message.SerializeAsString();
+}
+
+/// Nothing when these are no times: the module's code may have written over them.
+std::optional<ModuleTimes> decode_times(std::string_view bytes) {
+  pb::ModuleTimes message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return std::nullopt;
+  if (!(message.seconds() > 0) || !std::isfinite(message.seconds())) return std::nullopt;
+  return ModuleTimes{message.seconds(), message.runs(), message.instructions(), message.uncounted()};
+}
+
+/// The report, or nothing when `stop` said so first.
+std::optional<Report> await(Sandbox& sandbox, const std::function<bool()>& stop) {
+  for (;;) {
+    pollfd ready{.fd = sandbox.descriptor(), .events = POLLIN};
+    poll(&ready, 1, /*milliseconds=*/100);
+    if (std::optional<Report> report = sandbox.finish()) return report;
+    if (stop()) return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string module_run_body(std::string_view request, Child& child) {
+  return encode(time_module(decode_run(request), child));
+}
+
+std::optional<ModuleTimes> run_module(const std::vector<std::string>& command, const ModuleRun& run,
+                                      const std::function<bool()>& stop) {
+  Task task{.request = encode(run)};
+  task.limits.wall_seconds = kWallSeconds + kWallFactor * run.seconds;
+  task.limits.file_bytes = kFileBytes;
+  Sandbox sandbox(command);
+  sandbox.start(task);
+  const std::optional<Report> report = await(sandbox, stop);
+  if (!report) return std::nullopt;
+  if (report->end == Report::End::kReplied) {
+    if (std::optional<ModuleTimes> times = decode_times(report->reply)) return times;
+    fail("{} does not run: its process gave no valid times", run.module);
+  }
+  const std::string said = report->stderr_tail.substr(0, report->stderr_tail.find('\n'));
+  fail("{} does not run: {}{}", run.module, describe(*report), said.empty() ? "" : ": " + said);
+}
+
+}  // namespace lathe::worker
