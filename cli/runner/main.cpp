@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/interrupt.h"
 #include "cli/running_model.h"

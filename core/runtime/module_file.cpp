@@ -168,11 +168,12 @@ void verify_module(const ModuleBytes& file) {
 }
 
 ModuleHead read_module_head(const std::string& path) {
-  ModuleFile module(path);
+  const ModuleBytes file = map_module(path);
+  ModuleFile module(file);
   const Header& header = module.header;
   return {.plan = std::move(module.plan),
           .digest = std::string(header.checksum, sizeof header.checksum),
-          .code_bytes = executable_bytes(module.file.piece(header.library_at, header.library_bytes))};
+          .code_bytes = executable_bytes(file.bytes.substr(header.library_at, header.library_bytes))};
 }
 
 // Code for another CPU would end the process by SIGILL.

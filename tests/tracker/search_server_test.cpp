@@ -11,13 +11,15 @@
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
+#include "core/tir/target.h"
 
 namespace lathe::tracker {
 namespace {
 
 using nlohmann::json;
 
-constexpr const char* kTarget = "cpu:triple=x86_64-pc-linux-gnu,mcpu=haswell,vector=256";
+const std::string kTarget =
+    to_text(parse_target_text("cpu:triple=x86_64-pc-linux-gnu,mcpu=haswell,vector=256"));
 
 /// Remembers what it was asked; answers at once.
 class EchoFarm final : public FarmClient {
