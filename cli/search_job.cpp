@@ -13,6 +13,9 @@
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
 #include "core/tir/machine.h"
+#include "core/tir/text.h"
+#include "schedules/schedule.h"
+#include "schedules/space.h"
 #include "tracker/search_link.h"
 #include "workers/local_worker.h"
 
@@ -88,10 +91,16 @@ json task_state_json(const tuner::SessionStatus& status) {
   return list;
 }
 
-/// Tells whoever watches: the figures twice a second, the tasks every other second.
+json schedule_json(const schedule::Trace& trace, const tuner::Task& task) {
+  return {{"trace", to_text(trace)}, {"program", tir::print(schedule::replay(trace, task.workload))}};
+}
+
+/// Tells whoever watches: the figures twice a second, the tasks every other second, the best schedules that
+/// are new every ten.
 class Teller {
  public:
-  explicit Teller(tracker::SearchLink& link) : link_(link) {}
+  Teller(tracker::SearchLink& link, const PreparedJob& prepared)
+      : link_(link), prepared_(prepared), told_(prepared.tasks.size()) {}
 
   void show(const tuner::SessionStatus& status, bool last = false) {
     using namespace std::chrono_literals;
@@ -104,11 +113,27 @@ class Teller {
       tasks_ = now;
       link_.tell("task_state", task_state_json(status).dump());
     }
+    if (last || now - schedules_ >= 10s) {
+      schedules_ = now;
+      for (size_t i = 0; i < told_.size(); ++i) show_schedules(i, status.tasks[i]);
+    }
   }
 
  private:
+  void show_schedules(size_t i, const tuner::TaskState& state) {
+    if (state.best_seconds <= 0 || state.best == told_[i]) return;
+    told_[i] = state.best;
+    const tuner::Task& task = prepared_.tasks[i];
+    const schedule::Trace untuned = schedule::default_trace(task.workload, prepared_.target);
+    const json body = {
+        {"task", i}, {"default", schedule_json(untuned, task)}, {"best", schedule_json(state.best, task)}};
+    link_.tell(fmt::format("{}{}", tracker::kScheduleEvent, i), body.dump());
+  }
+
   tracker::SearchLink& link_;
-  Clock::time_point figures_{}, tasks_{};
+  const PreparedJob& prepared_;
+  std::vector<schedule::Trace> told_;  // the best of each task, when it was told
+  Clock::time_point figures_{}, tasks_{}, schedules_{};
 };
 
 }  // namespace
@@ -125,7 +150,7 @@ int internal_search_main() {
   tracker::TuneResult result;
   if (!prepared.tasks.empty()) {
     db::Store store(order.database, {.read_only = true});
-    Teller teller(link);
+    Teller teller(link, prepared);
     InterruptScope interrupt;
     tracker::TuneRequest request = search_request(job, prepared, order.resume);
     // Whether it can be served is the tracker's to see: it started us for devices that were there.

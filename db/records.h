@@ -170,6 +170,7 @@ struct ServedJob {
 struct ServedJobQuery {
   std::optional<JobState> state;
   std::string owner;       // "": anybody's
+  std::string model;       // "": any
   ServedJobId before = 0;  // 0: from the newest
   int limit = 100;
 };
@@ -200,6 +201,46 @@ struct TrialRow {
   std::string worker;  // of the last lease
   std::string error;
   int64_t created_ms = 0, ended_ms = 0;
+};
+
+/// Which of a job's trials, in order of id.
+struct TrialQuery {
+  JobId job = 0;
+  TrialId after = 0, before = 0;   // 0: from the end
+  WorkloadId workload = 0;         // 0: any
+  std::optional<Outcome> outcome;  // none: any, and those that have none yet
+  bool newest_first = false;
+  int limit = 1000;
+};
+
+/// A trial that was measured, as one point of a chart.
+struct TrialPoint {
+  TrialId id = 0;
+  WorkloadId workload = 0;
+  int64_t recorded_ms = 0;
+  double predicted = 0, seconds = 0;
+};
+
+/// A worker's hold on a trial, from when to when: `ended_ms` 0 and `ending` "" while it lasts.
+struct LeaseSpan {
+  LeaseId id = 0;
+  TrialId trial = 0;
+  int attempt = 0;
+  std::string worker;
+  int64_t epoch = 0, granted_ms = 0, ended_ms = 0;
+  std::string ending;
+};
+
+/// All that is known of one trial.
+struct TrialLife {
+  TrialRow row;
+  JobId job = 0;
+  std::string trace;
+  int signal = 0;
+  std::vector<LeaseSpan> leases;
+  std::vector<float> samples;      // empty when it was not measured
+  std::string compiler, revision;  // of the measurement
+  bool confirmed = false, suspect = false;
 };
 
 /// A candidate to measure. `program` is the structural hash of the scheduled program: two traces that give

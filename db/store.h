@@ -158,8 +158,13 @@ class Store {
   std::vector<Event> served_events_after(ServedJobId id, int64_t after, int limit);
   /// The last one of a kind that was told about a served job.
   std::optional<Event> last_served_event(ServedJobId id, const std::string& kind);
-  int64_t last_event();                                                   // 0: none
-  std::vector<TrialRow> trial_rows(JobId job, TrialId after, int limit);  // in order of id
+  int64_t last_event();  // 0: none
+
+  // ---- Trials as people look at them (store_views.cpp) ----
+  std::vector<TrialRow> trial_rows(const TrialQuery& query);
+  std::vector<TrialPoint> trial_points(JobId job, WorkloadId workload);  // 0: of any; in order of id
+  std::optional<TrialLife> trial_life(TrialId id);
+  std::vector<LeaseSpan> open_leases();
 
   // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING; CANCELLED from either.
   // ---- Policy (who gets what, how many attempts) is the tracker's; that no final state changes and nothing

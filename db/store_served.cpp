@@ -39,24 +39,6 @@ Event read_event(Query& row) {
                .created_ms = row.integer()};
 }
 
-TrialRow read_trial(Query& row) {
-  TrialRow trial{.id = row.integer(), .workload = row.integer()};
-  trial.purpose = row.text() == "confirm" ? Purpose::kConfirm : Purpose::kSearch;
-  const std::string state = row.text();
-  for (int i = 0; i < kTrialStates; ++i)
-    if (to_string(static_cast<TrialState>(i)) == state) trial.state = static_cast<TrialState>(i);
-  trial.outcome = parse_outcome(row.text());
-  trial.predicted = row.real();
-  trial.seconds = row.maybe_real();
-  trial.relative_error = row.maybe_real();
-  trial.attempts = static_cast<int>(row.integer());
-  trial.worker = row.text();
-  trial.error = row.text();
-  trial.created_ms = row.integer();
-  trial.ended_ms = row.maybe_integer().value_or(0);
-  return trial;
-}
-
 }  // namespace
 
 ServedJob Store::add_served_job(const NewServedJob& job) {
@@ -102,9 +84,10 @@ std::vector<ServedJob> Store::served_jobs(const ServedJobQuery& query) {
   std::vector<ServedJob> jobs;
   const std::string state(query.state ? to_string(*query.state) : "");
   for (Query row = database_->query(fmt::format("{}WHERE (?1 = '' OR state = ?1) AND (?2 = '' OR owner = ?2) "
-                                                "AND (?3 = 0 OR id < ?3) ORDER BY id DESC LIMIT ?4",
+                                                "AND (?3 = '' OR model_name = ?3) AND (?4 = 0 OR id < ?4) "
+                                                "ORDER BY id DESC LIMIT ?5",
                                                 kSelectServed),
-                                    {state, query.owner, query.before, query.limit});
+                                    {state, query.owner, query.model, query.before, query.limit});
        row.step();)
     jobs.push_back(read_served(row));
   return jobs;
@@ -209,24 +192,6 @@ int64_t Store::last_event() {
   Query row = database_->query("SELECT coalesce(max(id), 0) FROM event");
   row.step();
   return row.integer();
-}
-
-std::vector<TrialRow> Store::trial_rows(JobId job, TrialId after, int limit) {
-  std::vector<TrialRow> rows;
-  for (Query row = database_->query(
-           "SELECT trial.id, candidate.workload, purpose, state, coalesce(outcome, ''), predicted, "
-           "measurement.seconds, measurement.relative_error, "
-           "(SELECT count(*) FROM lease WHERE lease.trial = trial.id), "
-           "coalesce((SELECT worker.name FROM lease JOIN worker ON worker.id = lease.worker "
-           "          WHERE lease.trial = trial.id ORDER BY lease.id DESC LIMIT 1), ''), "
-           "error, trial.created_ms, trial.ended_ms "
-           "FROM trial JOIN candidate ON candidate.id = trial.candidate "
-           "LEFT JOIN measurement ON measurement.trial = trial.id "
-           "WHERE trial.job = ? AND trial.id > ? ORDER BY trial.id LIMIT ?",
-           {job, after, limit});
-       row.step();)
-    rows.push_back(read_trial(row));
-  return rows;
 }
 
 }  // namespace lathe::db

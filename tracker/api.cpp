@@ -1,5 +1,7 @@
 #include "tracker/api.h"
 
+#include <fmt/ranges.h>
+
 #include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,6 +10,7 @@
 #include "core/support/file_digest.h"
 #include "core/support/text.h"
 #include "tracker/api_json.h"
+#include "tracker/search_link.h"
 
 namespace lathe::tracker {
 namespace {
@@ -129,6 +132,9 @@ struct Api::Impl {
   Response report(const Call& call);
   Response trials(const Call& call);
   Response curve(const Call& call);
+  Response points(const Call& call);
+  Response schedules(const Call& call);
+  Response trial(const Call& call);
   Response job_events(const Call& call);
   Response all_events(const Call& call) { return events(call, 0); }
   Response events(const Call& call, db::ServedJobId id);
@@ -143,7 +149,7 @@ struct Api::Impl {
 const Api::Impl::Route Api::Impl::kRoutes[] = {
     {"GET", "/v1/status", "the service: version, queue, who asks", Role::kViewer, &Impl::status},
     {"GET", "/v1/workers", "workers and their devices", Role::kViewer, &Impl::workers},
-    {"GET", "/v1/jobs", "jobs, newest first; ?state= ?owner= ?before= ?limit=", Role::kViewer,
+    {"GET", "/v1/jobs", "jobs, newest first; ?state= ?owner= ?model= ?before= ?limit=", Role::kViewer,
      &Impl::list_jobs},
     {"POST", "/v1/jobs", "submit a job; ?key= makes saying it twice harmless", Role::kSubmitter,
      &Impl::submit},
@@ -155,8 +161,16 @@ const Api::Impl::Route Api::Impl::kRoutes[] = {
     {"GET", "/v1/jobs/{id}/module", "the module file of a job that is done", Role::kViewer, &Impl::module},
     {"GET", "/v1/jobs/{id}/report", "the report of a job that is done, as text", Role::kViewer,
      &Impl::report},
-    {"GET", "/v1/jobs/{id}/trials", "its trials by id; ?after= ?limit=", Role::kViewer, &Impl::trials},
-    {"GET", "/v1/jobs/{id}/curve", "the model's estimate over time; ?points=", Role::kViewer, &Impl::curve},
+    {"GET", "/v1/jobs/{id}/trials",
+     "its trials by id; ?after= ?before= ?workload= ?outcome= ?newest=1 ?limit=", Role::kViewer,
+     &Impl::trials},
+    {"GET", "/v1/jobs/{id}/curve",
+     "the model's estimate and the cost model's quality over time; ?points=", Role::kViewer, &Impl::curve},
+    {"GET", "/v1/jobs/{id}/points",
+     "its measurements, thinned out, extremes kept; ?workload= ?points=", Role::kViewer, &Impl::points},
+    {"GET", "/v1/jobs/{id}/schedules",
+     "of a task the default schedule and the best, as text; ?task=", Role::kViewer, &Impl::schedules},
+    {"GET", "/v1/trials/{id}", "one trial's life: leases, samples, schedule", Role::kViewer, &Impl::trial},
     {"GET", "/v1/jobs/{id}/events", "what happens to it, as server-sent events", Role::kViewer,
      &Impl::job_events},
     {"GET", "/v1/events", "what happens to all jobs, as server-sent events", Role::kViewer,
@@ -204,6 +218,11 @@ Response Api::Impl::status(const Call& call) {
   json jobs = json::object();
   for (const auto& [state, count] : store.count_served_jobs())
     jobs[std::string(db::to_string(state))] = count;
+  json owners = json::array();
+  for (const OwnerStatus& owner : farm_status.owners)
+    owners.push_back({{"name", owner.name},
+                      {"weight", owner.weight},
+                      {"device_seconds", static_cast<double>(owner.device_time.count()) * 1e-3}});
   return json_response({{"version", settings.version},
                         {"revision", settings.revision},
                         {"you", {{"name", call.principal.name}, {"role", to_string(call.principal.role)}}},
@@ -212,18 +231,21 @@ Response Api::Impl::status(const Call& call) {
                         {"slots", farm_status.slots},
                         {"pending", farm_status.pending},
                         {"leased", farm_status.leased},
+                        {"owners", std::move(owners)},
                         {"unserved", farm_status.unserved},
                         {"jobs", jobs}});
 }
 
 Response Api::Impl::workers(const Call&) {
   json list = json::array();
-  for (const WorkerStatus& worker : farm.status().workers) list.push_back(worker_json(worker));
+  const std::vector<db::LeaseSpan> leases = store.open_leases();
+  for (const WorkerStatus& worker : farm.status().workers) list.push_back(worker_json(worker, leases));
   return json_response({{"workers", std::move(list)}});
 }
 
 Response Api::Impl::list_jobs(const Call& call) {
   db::ServedJobQuery query{.owner = word(call.request, "owner"),
+                           .model = word(call.request, "model"),
                            .limit = static_cast<int>(number(call.request, "limit", 50, 1, 500))};
   try {
     if (const std::string state = word(call.request, "state"); !state.empty())
@@ -290,19 +312,51 @@ Response Api::Impl::report(const Call& call) {
 
 Response Api::Impl::trials(const Call& call) {
   const db::ServedJob job = job_of(call);
-  const int64_t after = number(call.request, "after", 0, 0, INT64_MAX);
-  const auto limit = static_cast<int>(number(call.request, "limit", 1000, 1, 10'000));
+  db::TrialQuery query{.job = job.job.value_or(0),
+                       .after = number(call.request, "after", 0, 0, INT64_MAX),
+                       .before = number(call.request, "before", 0, 0, INT64_MAX),
+                       .workload = number(call.request, "workload", 0, 0, INT64_MAX),
+                       .newest_first = number(call.request, "newest", 0, 0, 1) == 1,
+                       .limit = static_cast<int>(number(call.request, "limit", 1000, 1, 10'000))};
+  if (const std::string outcome = word(call.request, "outcome"); !outcome.empty()) {
+    query.outcome = parse_outcome(outcome);
+    if (!query.outcome)
+      throw Refused{
+          400, fmt::format("outcome={}: must be one of {}", outcome, fmt::join(kOutcomeNames, ", ")), {}};
+  }
   json list = json::array();
   if (job.job)
-    for (const db::TrialRow& trial : store.trial_rows(*job.job, after, limit))
-      list.push_back(trial_json(trial));
+    for (const db::TrialRow& trial : store.trial_rows(query)) list.push_back(trial_json(trial));
   return json_response({{"trials", std::move(list)}});
 }
 
 Response Api::Impl::curve(const Call& call) {
   const auto points = static_cast<int>(number(call.request, "points", 500, 2, 5000));
-  return json_response({{"columns", {"seconds", "trials", "model_seconds"}},
-                        {"points", curve_json(job_of(call), store, points)}});
+  return json_response(curve_json(job_of(call), store, points));
+}
+
+Response Api::Impl::points(const Call& call) {
+  const auto points = static_cast<int>(number(call.request, "points", 2000, 2, 20'000));
+  return json_response(
+      points_json(job_of(call), store, number(call.request, "workload", 0, 0, INT64_MAX), points));
+}
+
+Response Api::Impl::schedules(const Call& call) {
+  const db::ServedJob job = job_of(call);
+  const int64_t task = number(call.request, "task", 0, 0, 1'000'000);
+  const auto told = store.last_served_event(job.id, fmt::format("{}{}", kScheduleEvent, task));
+  if (!told) throw Refused{404, fmt::format("no schedule of task {} is known yet", task), {}};
+  return {.body = told->body + "\n"};
+}
+
+Response Api::Impl::trial(const Call& call) {
+  db::TrialId id = 0;
+  const auto [stop, error] = std::from_chars(call.part.data(), call.part.data() + call.part.size(), id);
+  const bool whole = error == std::errc() && stop == call.part.data() + call.part.size();
+  const auto life = whole ? store.trial_life(id) : std::nullopt;
+  if (!life) throw Refused{404, fmt::format("no trial `{}`", call.part), {}};
+  const auto job = store.served_job_of(life->job);
+  return json_response(trial_life_json(*life, job ? job->uuid : ""));
 }
 
 Response Api::Impl::job_events(const Call& call) { return events(call, job_of(call).id); }
@@ -328,6 +382,7 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
       if (event.kind == "state" && event.served_job)
         data = job_json(store.served_job(*event.served_job), store)
                    .dump(-1, ' ', false, json::error_handler_t::replace);
+      if (event.kind.starts_with(kScheduleEvent)) data = "{}";  // long: its route has it
       std::erase(data, '\n');
       list.push_back({event.id, event.kind, std::move(data)});
     }
@@ -408,6 +463,7 @@ Response Api::handle(const Request& request) {
         const std::string ending = fs::path(request.path).extension();
         return {.type = ending == ".js"    ? "text/javascript"
                         : ending == ".css" ? "text/css"
+                        : ending == ".svg" ? "image/svg+xml"
                                            : "text/html; charset=utf-8",
                 .body = std::string(*page)};
       }

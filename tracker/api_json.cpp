@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/support/text.h"
@@ -19,6 +20,45 @@ json or_null(int64_t milliseconds) { return milliseconds > 0 ? json(milliseconds
 json parse_own(const std::string& text) {
   json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
   return value.is_discarded() ? json() : value;
+}
+
+constexpr const char* kCurveColumns[] = {"seconds",          "trials", "model_seconds",
+                                         "rank_correlation", "recall", "samples"};
+
+/// At most so many of them: of each of equal stretches the highest and the lowest, in their order.
+template <typename T>
+std::vector<const T*> thinned(const std::vector<T>& all, int most, double T::*value) {
+  std::vector<const T*> kept;
+  const size_t stretches = std::max<size_t>(1, static_cast<size_t>(most) / 2);
+  const size_t width = std::max<size_t>(1, (all.size() + stretches - 1) / stretches);
+  for (size_t start = 0; start < all.size(); start += width) {
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(start);
+    const auto last = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), start + width));
+    auto [low, high] =
+        std::minmax_element(first, last, [&](const T& a, const T& b) { return a.*value < b.*value; });
+    if (high < low) std::swap(low, high);
+    kept.push_back(&*low);
+    if (high != low) kept.push_back(&*high);
+  }
+  return kept;
+}
+
+/// One run of the model by the best that was measured of each task, with the 95% interval that the spread of
+/// their samples gives its sum; null until every task has a measurement.
+json estimate_json(db::JobId search, db::Store& store) {
+  const db::Job job = store.job(search);
+  double seconds = 0, variance = 0;
+  for (const db::JobTask& task : store.job_tasks(search)) {
+    const auto best = store.top({.workload = task.workload, .target = job.target, .threads = job.threads}, 1);
+    if (best.empty()) return {};
+    const db::Measurement& one = best.front();
+    // Of a median of n samples, where the median absolute deviation stands for the standard one.
+    const double deviation = 1.2533 * 1.4826 * one.summary.mad / std::sqrt(one.samples.size());
+    seconds += task.weight * one.seconds;
+    variance += task.weight * task.weight * deviation * deviation;
+  }
+  const double half = 1.96 * std::sqrt(variance);
+  return {{"seconds", seconds}, {"low", seconds - half}, {"high", seconds + half}};
 }
 
 json last_of(db::Store& store, const db::ServedJob& job, const char* kind) {
@@ -62,7 +102,12 @@ json job_details_json(const db::ServedJob& job, db::Store& store) {
     for (size_t i = 0; i < kOutcomeNames.size(); ++i)
       if (progress.outcomes[i] > 0) outcomes[std::string(kOutcomeNames[i])] = progress.outcomes[i];
     result["outcomes"] = outcomes;
+    json workloads = json::array();
+    for (const db::JobTask& task : store.job_tasks(*job.job)) workloads.push_back(task.workload);
+    result["workloads"] = workloads;  // of `tasks`, in their order
+    result["estimate"] = estimate_json(*job.job, store);
   }
+  result["last_event"] = store.last_event();  // a stream after it tells what is new
   return result;
 }
 
@@ -82,19 +127,45 @@ json trial_json(const db::TrialRow& trial) {
           {"ended_ms", or_null(trial.ended_ms)}};
 }
 
-json worker_json(const WorkerStatus& worker) {
+json trial_life_json(const db::TrialLife& life, const std::string& job) {
+  json result = trial_json(life.row);
+  result["job"] = job;
+  result["trace"] = parse_own(life.trace);
+  result["signal"] = life.signal;
+  result["samples"] = life.samples;
+  result["compiler"] = life.compiler;
+  result["revision"] = life.revision;
+  result["confirmed"] = life.confirmed;
+  result["suspect"] = life.suspect;
+  json leases = json::array();
+  for (const db::LeaseSpan& lease : life.leases)
+    leases.push_back({{"attempt", lease.attempt},
+                      {"worker", lease.worker},
+                      {"epoch", lease.epoch},
+                      {"granted_ms", lease.granted_ms},
+                      {"ended_ms", or_null(lease.ended_ms)},
+                      {"ending", lease.ending}});
+  result["leases"] = std::move(leases);
+  return result;
+}
+
+json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases) {
   json device = parse_own(worker.device);
   if (device.is_object()) device.erase("machine");
+  json holding = json::array();
+  for (const db::LeaseSpan& lease : leases)
+    if (lease.worker == worker.name)
+      holding.push_back({{"trial", lease.trial}, {"since_ms", lease.granted_ms}});
   return {{"name", worker.name},         {"device_class", worker.device_class},
           {"backends", worker.backends}, {"slots", worker.slots},
           {"leases", worker.leases},     {"silent_ms", worker.silent.count()},
-          {"device", std::move(device)}};
+          {"device", std::move(device)}, {"holding", std::move(holding)}};
 }
 
 json curve_json(const db::ServedJob& job, db::Store& store, int points) {
   struct Point {
-    double seconds, model_seconds;
-    int64_t trials;
+    double model_seconds;
+    json row;
   };
   std::vector<Point> all;
   constexpr int kPage = 1000;
@@ -105,26 +176,26 @@ json curve_json(const db::ServedJob& job, db::Store& store, int points) {
       if (event.kind != "progress") continue;
       const json body = parse_own(event.body);
       if (!body.is_object() || body.value("model_seconds", 0.0) <= 0) continue;
-      all.push_back(
-          {body.value("seconds", 0.0), body.value("model_seconds", 0.0), body.value("trials", int64_t{0})});
+      json row = json::array();
+      for (const char* column : kCurveColumns) row.push_back(body.value(column, json()));
+      all.push_back({body.value("model_seconds", 0.0), std::move(row)});
     }
     if (events.size() < kPage) break;
   }
-  json curve = json::array();
-  const auto add = [&](const Point& p) { curve.push_back({p.seconds, p.trials, p.model_seconds}); };
-  // Of each bucket the highest and the lowest, in their order.
-  const size_t buckets = std::max<size_t>(1, static_cast<size_t>(points) / 2);
-  const size_t width = (all.size() + buckets - 1) / buckets;
-  for (size_t start = 0; start < all.size(); start += std::max<size_t>(width, 1)) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(start);
-    const auto last = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), start + width));
-    auto [low, high] = std::minmax_element(
-        first, last, [](const Point& a, const Point& b) { return a.model_seconds < b.model_seconds; });
-    if (high < low) std::swap(low, high);
-    add(*low);
-    if (high != low) add(*high);
-  }
-  return curve;
+  json rows = json::array();
+  for (const Point* point : thinned(all, points, &Point::model_seconds)) rows.push_back(point->row);
+  return {{"columns", kCurveColumns}, {"points", std::move(rows)}};
+}
+
+json points_json(const db::ServedJob& job, db::Store& store, db::WorkloadId workload, int points) {
+  std::vector<db::TrialPoint> all;
+  if (job.job) all = store.trial_points(*job.job, workload);
+  json rows = json::array();
+  for (const db::TrialPoint* point : thinned(all, points, &db::TrialPoint::seconds))
+    rows.push_back({point->id, point->workload, point->recorded_ms, point->predicted, point->seconds});
+  return {{"columns", {"id", "workload", "recorded_ms", "predicted", "seconds"}},
+          {"measured", all.size()},
+          {"points", std::move(rows)}};
 }
 
 std::string metrics_text(const FarmStatus& farm, db::Store& store) {

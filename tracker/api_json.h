@@ -12,9 +12,14 @@ nlohmann::json job_json(const db::ServedJob& job, db::Store& store);
 /// With its tasks, what is known of each now, and the report.
 nlohmann::json job_details_json(const db::ServedJob& job, db::Store& store);
 nlohmann::json trial_json(const db::TrialRow& trial);
-nlohmann::json worker_json(const WorkerStatus& worker);
-/// Best estimate of the model's latency over time, at most so many points, extremes kept.
+/// With its leases, its samples and its schedule. `job` is the served job's uuid, or "".
+nlohmann::json trial_life_json(const db::TrialLife& life, const std::string& job);
+/// `leases` are those open now, of all workers.
+nlohmann::json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases);
+/// The model's latency and the cost model's quality over time, at most so many points, extremes kept.
 nlohmann::json curve_json(const db::ServedJob& job, db::Store& store, int points);
+/// What was measured for a job, of one workload or of all (0), at most so many points, extremes kept.
+nlohmann::json points_json(const db::ServedJob& job, db::Store& store, db::WorkloadId workload, int points);
 /// Prometheus' text format.
 std::string metrics_text(const FarmStatus& farm, db::Store& store);
 

@@ -112,7 +112,9 @@ void Farm::queue(const Trial& trial) {
 void Farm::charge(const LeaseState& lease) {
   if (lease.peer.empty() || lease.part == wire::Part::kBuild) return;
   Share& share = shares_[trials_.at(lease.trial).spec->owner];
-  share.virtual_ms += static_cast<double>(std::max<int64_t>(1, (now_ - lease.sent).count())) / share.weight;
+  const Time held = std::max(Time(1), now_ - lease.sent);
+  share.device_time += held;
+  share.virtual_ms += static_cast<double>(held.count()) / share.weight;
 }
 
 void Farm::cancel(JobId job) {

@@ -105,11 +105,19 @@ struct WorkerStatus {
   Time silent{0};
 };
 
+/// What an owner of jobs has had of the devices since the tracker's start.
+struct OwnerStatus {
+  std::string name;
+  double weight = 1;
+  Time device_time{0};
+};
+
 struct FarmStatus {
   uint64_t epoch = 0;
   size_t pending = 0, leased = 0, room = 0;
   uint32_t slots = 0;  // leases all workers together are willing to hold
   std::vector<WorkerStatus> workers;
+  std::vector<OwnerStatus> owners;
   std::vector<std::string> unserved;  // platforms of pending trials that no worker up is
   std::vector<std::string> unbuilt;   // that runners are, and no worker up builds for
 };
@@ -162,6 +170,7 @@ class Farm {
   struct Share {
     double weight = 1;
     double virtual_ms = 0;
+    Time device_time{0};
   };
   struct LeaseState {
     TrialId trial = 0;

@@ -57,6 +57,7 @@ FarmStatus Farm::status(Time now) const {
                               .leases = static_cast<uint32_t>(worker.leases.size()),
                               .silent = now - worker.heard});
   }
+  for (const auto& [name, share] : shares_) status.owners.push_back({name, share.weight, share.device_time});
   return status;
 }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tracker/farm_client.h"
 #include "tracker/job_writer.h"
@@ -18,6 +19,8 @@ namespace lathe::tracker {
 
 inline constexpr size_t kSearchFrameLimit = 256 << 20;  // a round of candidates, a model's workloads
 inline constexpr int kSearchDepth = 16;
+/// What is told of a task's schedules is an event of this kind with the task's index after it.
+inline constexpr std::string_view kScheduleEvent = "schedule/";
 
 /// Blocking. False at the end of the stream. Throws Error for a frame over the limit, or a broken socket.
 bool read_search_frame(int socket, std::string& bytes);

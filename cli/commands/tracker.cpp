@@ -13,6 +13,7 @@
 #include "core/codegen/host_target.h"
 #include "core/models/zoo.h"
 #include "core/support/error.h"
+#include "dashboards/pages.h"
 #include "db/store.h"
 #include "tracker/api.h"
 #include "tracker/defaults.h"
@@ -106,7 +107,8 @@ class Service {
               .principals = flags.principals,
               .version = std::string(version()),
               .revision = std::string(revision()),
-              .check = check_job},
+              .check = check_job,
+              .page = dashboards::page},
              keeper_, farm) {
     settings.upload_folder = keeper_.job_folder("");
     settings.admit = [this](const http::Request& request) { return api_.admit(request); };

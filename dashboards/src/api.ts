@@ -1,0 +1,245 @@
+// What the tracker tells (docs/http-api.md), and how it is asked. A token lives in this tab's session.
+import { signal } from '@preact/signals';
+
+export interface Progress {
+  seconds: number;
+  trials: number;
+  budget: number;
+  seconds_left: number | null;
+  model_seconds: number;
+  default_model_seconds: number;
+  samples: number;
+  rank_correlation: number | null;
+  recall: number | null;
+}
+
+export interface Job {
+  id: string;
+  owner: string;
+  model: string;
+  target: string;
+  device_class: string;
+  state: string;
+  message: string;
+  priority: number;
+  created_ms: number;
+  started_ms: number | null;
+  ended_ms: number | null;
+  crashes: number;
+  trial_budget: number;
+  second_budget: number;
+  trials: number;
+  progress: Progress | null;
+}
+
+export interface Task {
+  name: string;
+  digest: string;
+  calls: number;
+  flops: number;
+  bytes: number;
+  limit: string;
+  limit_seconds: number | null;
+}
+
+/** Trials, best and default seconds (0: not measured), failed trials, whether no candidate is left. */
+export type TaskState = [number, number, number, number, boolean];
+
+export interface JobDetails extends Job {
+  request: { threads: number; seed: number; precision: string };
+  tasks: { tasks: Task[]; peak_flops: number; bandwidth: number } | null;
+  task_state: TaskState[] | null;
+  outcomes?: Record<string, number>;
+  workloads?: number[];
+  estimate?: { seconds: number; low: number; high: number } | null;
+  report: { after_ms: number } | null;
+  last_event: number;
+}
+
+export interface Trial {
+  id: number;
+  workload: number;
+  purpose: string;
+  state: string;
+  outcome: string | null;
+  predicted: number;
+  seconds: number | null;
+  relative_error: number | null;
+  attempts: number;
+  worker: string;
+  error: string;
+  created_ms: number;
+  ended_ms: number | null;
+}
+
+export interface Lease {
+  attempt: number;
+  worker: string;
+  epoch: number;
+  granted_ms: number;
+  ended_ms: number | null;
+  ending: string;
+}
+
+export interface TrialLife extends Trial {
+  job: string;
+  trace: Trace | null;
+  signal: number;
+  samples: number[];
+  compiler: string;
+  revision: string;
+  confirmed: boolean;
+  suspect: boolean;
+  leases: Lease[];
+}
+
+export interface Trace {
+  steps: { do: string; in: (string | number | string[])[]; out?: string[]; decision?: number[] }[];
+}
+
+export interface Worker {
+  name: string;
+  device_class: string;
+  backends: string[];
+  slots: number;
+  leases: number;
+  silent_ms: number;
+  device: Record<string, unknown> | null;
+  holding: { trial: number; since_ms: number }[];
+}
+
+export interface Status {
+  version: string;
+  revision: string;
+  you: { name: string; role: string };
+  epoch: number;
+  workers: number;
+  slots: number;
+  pending: number;
+  leased: number;
+  unserved: string[];
+  owners: { name: string; weight: number; device_seconds: number }[];
+  jobs: Record<string, number>;
+}
+
+/** Rows of numbers under named columns. */
+export interface Columns {
+  columns: string[];
+  points: (number | null)[][];
+}
+
+export interface Schedules {
+  task: number;
+  default: { trace: string; program: string };
+  best: { trace: string; program: string };
+}
+
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    text: string,
+  ) {
+    super(text);
+  }
+}
+
+const kToken = 'lathe-token';
+let token = sessionStorage.getItem(kToken) ?? '';
+/** Why a token is asked for; null while none is. */
+export const tokenWanted = signal<string | null>(null);
+export const hasToken = signal(token !== '');
+
+export function setToken(text: string): void {
+  token = text;
+  hasToken.value = text !== '';
+  if (text) sessionStorage.setItem(kToken, text);
+  else sessionStorage.removeItem(kToken);
+  tokenWanted.value = null;
+}
+
+async function ask(path: string, options: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(options.headers);
+  if (token) headers.set('Authorization', `Bearer ${token}`);
+  const response = await fetch(path, { ...options, headers, cache: 'no-store' });
+  if (response.ok) return response;
+  const text = await response.text();
+  let said = text || response.statusText;
+  try {
+    said = JSON.parse(text).error ?? said;
+  } catch {
+    // no JSON: the text itself
+  }
+  if (response.status === 401) tokenWanted.value = said;
+  throw new Refused(response.status, said);
+}
+
+export async function get<T>(path: string, abort?: AbortSignal): Promise<T> {
+  return (await ask(path, { signal: abort })).json();
+}
+
+export async function getText(path: string): Promise<string> {
+  return (await ask(path)).text();
+}
+
+export async function post<T>(path: string): Promise<T> {
+  return (await ask(path, { method: 'POST' })).json();
+}
+
+/** Asks with the token, which a link cannot carry, and hands the bytes to the browser as a file. */
+export async function download(path: string, name: string): Promise<void> {
+  saveAs(await (await ask(path)).blob(), name);
+}
+
+export function saveAs(blob: Blob, name: string): void {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Whether a stream of events is up: a page that shows old figures says so. */
+export const connected = signal(true);
+
+/**
+ * Server-sent events after `last` (all that the server would send by itself when undefined), until the server says that
+ * there will be no more or `abort` fires. EventSource cannot send a token, hence this. A lost connection is taken up
+ * after the last event that came.
+ */
+export async function follow(
+  path: string,
+  last: number | undefined,
+  onEvent: (kind: string, data: string) => void,
+  abort: AbortSignal,
+): Promise<void> {
+  for (let pause = 500; !abort.aborted; pause = Math.min(pause * 2, 10_000)) {
+    try {
+      const headers: Record<string, string> = last === undefined ? {} : { 'Last-Event-ID': String(last) };
+      const response = await ask(path, { headers, signal: abort });
+      connected.value = true;
+      pause = 500;
+      const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = '';
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        const blocks = (rest + value).split('\n\n');
+        rest = blocks.pop()!;
+        for (const block of blocks) {
+          const fields = new Map(block.split('\n').map((line) => splitOnce(line)));
+          if (fields.has('id')) last = Number(fields.get('id'));
+          if (fields.has('data')) onEvent(fields.get('event') ?? 'message', fields.get('data')!);
+        }
+      }
+    } catch (error) {
+      if (abort.aborted || error instanceof Refused) return;
+      connected.value = false;
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}
+
+function splitOnce(line: string): [string, string] {
+  const colon = line.indexOf(':');
+  return colon < 0 ? [line, ''] : [line.slice(0, colon), line.slice(colon + 1).replace(/^ /, '')];
+}

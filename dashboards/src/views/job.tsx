@@ -1,0 +1,169 @@
+// One job: its figures, kept up to date by the tracker's events, and tabs for what one may want to know of it.
+import { useEffect, useState } from 'preact/hooks';
+import { type Columns, download, follow, get, type Job, type JobDetails, post, type Progress, type TaskState } from '../api';
+import { ago, count, day, duration, latency, percent, times } from '../format';
+import { textOf } from '../live';
+import { to } from '../route';
+import { Badge, Bar, Failed, Figure } from '../parts/pieces';
+import { CostModel } from './cost_model';
+import { Overview } from './overview';
+import { Report } from './report';
+import { SchedulesTab } from './schedules';
+import { Tasks } from './tasks';
+import { Trials } from './trials';
+
+export const isFinal = (job: Job) => ['done', 'failed', 'cancelled'].includes(job.state);
+
+const kTabs: [string, string][] = [
+  ['overview', 'Overview'],
+  ['tasks', 'Where the time goes'],
+  ['trials', 'Trials'],
+  ['model', 'Cost model'],
+  ['schedules', 'Schedules'],
+  ['report', 'Report'],
+];
+
+/** The job, and its curve as rows under /curve's columns, from one question each and then from events. */
+function useJob(id: string) {
+  const [job, setJob] = useState<JobDetails | null>(null);
+  const [curve, setCurve] = useState<Columns>({ columns: [], points: [] });
+  const [error, setError] = useState('');
+  useEffect(() => {
+    const abort = new AbortController();
+    const load = async () => {
+      const details = await get<JobDetails>(`/v1/jobs/${id}`, abort.signal);
+      setJob(details);
+      setCurve(await get<Columns>(`/v1/jobs/${id}/curve?points=1000`, abort.signal));
+      return details;
+    };
+    const told = (kind: string, text: string) => {
+      const data = JSON.parse(text);
+      if (kind === 'state') setJob((old) => old && { ...old, ...(data as Job) });
+      if (kind === 'tasks') setJob((old) => old && { ...old, tasks: data });
+      if (kind === 'task_state') setJob((old) => old && { ...old, task_state: data as TaskState[] });
+      if (kind === 'progress') {
+        const progress = data as Progress;
+        setJob((old) => old && { ...old, progress, trials: progress.trials });
+        if (progress.model_seconds > 0)
+          setCurve((old) => ({ ...old, points: [...old.points, old.columns.map((name) => data[name] ?? null)] }));
+      }
+    };
+    const live = async () => {
+      try {
+        const details = await load();
+        if (isFinal(details)) return;
+        await follow(`/v1/jobs/${id}/events`, details.last_event, told, abort.signal);
+        if (!abort.signal.aborted) await load(); // it is over: the report is there
+      } catch (failed) {
+        if (!abort.signal.aborted) setError(textOf(failed));
+      }
+    };
+    live();
+    return () => abort.abort();
+  }, [id]);
+  return { job, curve, error };
+}
+
+export function JobPage({ id, tab }: { id: string; tab: string }) {
+  const { job, curve, error } = useJob(id);
+  useEffect(() => {
+    document.title = job ? `${job.model} · Lathe` : 'Lathe';
+    return () => {
+      document.title = 'Lathe';
+    };
+  }, [job?.model]);
+  if (!job) return error ? <Failed text={error} /> : <p class="empty">asking the tracker …</p>;
+  const threads = job.request.threads;
+  return (
+    <>
+      <div class="title">
+        <h1>{job.model}</h1>
+        <Badge state={job.state} />
+        <Actions job={job} />
+      </div>
+      <p class="facts">
+        <code>{job.id.slice(0, 8)}</code> · {job.owner} · {job.device_class || `target ${job.target}`} ·{' '}
+        {threads === 0 ? 'all cores' : threads === 1 ? '1 thread' : `${threads} threads`} · submitted <time title={day(job.created_ms)}>{ago(job.created_ms)}</time>
+        {job.crashes > 0 && ` · its searcher crashed ${job.crashes}×`}
+        {' · '}
+        <a href={to('history', job.model)}>history</a>
+      </p>
+      {job.message && <p class={job.state === 'failed' ? 'failed' : 'note'}>{job.message}</p>}
+      <Failed text={error} />
+      <Figures job={job} />
+      <nav class="tabs" aria-label="About this job">
+        {kTabs.map(([key, text]) => (
+          <a href={to('jobs', id, key)} aria-current={tab === key ? 'page' : undefined}>
+            {text}
+          </a>
+        ))}
+      </nav>
+      {tab === 'overview' && <Overview job={job} curve={curve} />}
+      {tab === 'tasks' && <Tasks job={job} />}
+      {tab === 'trials' && <Trials job={job} />}
+      {tab === 'model' && <CostModel job={job} curve={curve} />}
+      {tab === 'schedules' && <SchedulesTab job={job} />}
+      {tab === 'report' && <Report job={job} />}
+    </>
+  );
+}
+
+function Figures({ job }: { job: JobDetails }) {
+  const progress = job.progress;
+  const untuned = progress?.default_model_seconds ?? 0;
+  const confirmed = job.report ? job.report.after_ms / 1000 : 0;
+  const best = confirmed || (progress?.model_seconds ?? 0);
+  const budget = job.trial_budget;
+  const spread = job.estimate ? (job.estimate.high - job.estimate.low) / 2 / job.estimate.seconds : null;
+  return (
+    <dl class="figures" aria-live="off">
+      <Figure label="Untuned" value={latency(untuned)} />
+      <Figure label={confirmed ? 'Best, confirmed' : 'Best so far'} value={latency(best)} note={spread !== null && best > 0 && `± ${percent(spread)}`} />
+      <Figure label="Gain" value={best > 0 ? times(untuned / best) : '–'} />
+      <Figure label="Trials" value={budget ? <Bar share={job.trials / budget} text={`${count(job.trials)} / ${count(budget)}`} /> : count(job.trials)} />
+      <Figure
+        label="Searched for"
+        value={duration(progress?.seconds)}
+        note={!isFinal(job) && progress?.seconds_left ? `about ${duration(progress.seconds_left)} left` : undefined}
+      />
+    </dl>
+  );
+}
+
+function Actions({ job }: { job: JobDetails }) {
+  const [error, setError] = useState('');
+  const act = async (doing: () => Promise<unknown>) => {
+    try {
+      setError('');
+      await doing();
+    } catch (failed) {
+      setError(textOf(failed));
+    }
+  };
+  const change = (verb: string) => act(() => post(`/v1/jobs/${job.id}/${verb}`));
+  return (
+    <span class="buttons">
+      {job.state === 'done' && (
+        <button type="button" onClick={() => act(() => download(`/v1/jobs/${job.id}/module`, `${job.model}.lathe`))}>
+          Download module
+        </button>
+      )}
+      {(job.state === 'running' || job.state === 'queued') && (
+        <button type="button" onClick={() => change('pause')}>
+          Pause
+        </button>
+      )}
+      {job.state === 'stopped' && (
+        <button type="button" onClick={() => change('resume')}>
+          Resume
+        </button>
+      )}
+      {!isFinal(job) && (
+        <button type="button" onClick={() => confirm(`Cancel ${job.model} for good?`) && change('cancel')}>
+          Cancel
+        </button>
+      )}
+      <Failed text={error} />
+    </span>
+  );
+}

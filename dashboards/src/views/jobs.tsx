@@ -1,0 +1,139 @@
+// All jobs, newest first, and who has had how much of the devices.
+import { useEffect, useState } from 'preact/hooks';
+import { follow, get, type Job, Refused, type Status } from '../api';
+import { ago, count, duration, latency, percent, times } from '../format';
+import { textOf } from '../live';
+import { to } from '../route';
+import { Badge, Bar, Best, Choice, Failed, Figure } from '../parts/pieces';
+import { type Column, CsvButton, Table } from '../parts/table';
+
+const kStates = ['queued', 'running', 'stopped', 'done', 'failed', 'cancelled'];
+
+const kColumns: Column<Job>[] = [
+  { head: 'Model', text: true, value: (job) => job.model, show: (job) => <a href={to('jobs', job.id)}>{job.model}</a> },
+  { head: 'Job', text: true, value: (job) => job.id, show: (job) => <code>{job.id.slice(0, 8)}</code> },
+  { head: 'Owner', text: true, value: (job) => job.owner },
+  { head: 'State', text: true, value: (job) => job.state, show: (job) => <State job={job} /> },
+  { head: 'Trials', value: (job) => job.trials, show: (job) => <Trials job={job} /> },
+  { head: 'Untuned', csv: 'untuned_seconds', value: (job) => job.progress?.default_model_seconds, show: (job) => latency(job.progress?.default_model_seconds) },
+  { head: 'Best', csv: 'best_seconds', value: (job) => job.progress?.model_seconds, show: (job) => <Best seconds={job.progress?.model_seconds} /> },
+  { head: 'Gain', csv: 'gain', value: gain, show: (job) => times(gain(job)) },
+  { head: 'Priority', value: (job) => job.priority },
+  { head: 'Device', text: true, value: (job) => job.device_class || '–' },
+  { head: 'Submitted', csv: 'created_ms', value: (job) => job.created_ms, show: (job) => ago(job.created_ms) },
+];
+
+function gain(job: Job): number {
+  return (job.progress?.default_model_seconds ?? 0) / (job.progress?.model_seconds ?? 0);
+}
+
+function State({ job }: { job: Job }) {
+  return (
+    <>
+      <Badge state={job.state} />
+      {job.message && <small class="message">{job.message}</small>}
+    </>
+  );
+}
+
+function Trials({ job }: { job: Job }) {
+  if (!job.trial_budget) return <>{count(job.trials)}</>;
+  return <Bar share={job.trials / job.trial_budget} text={`${count(job.trials)} / ${count(job.trial_budget)}`} />;
+}
+
+/** The list, asked for anew when something happens to a job, at most once a second. */
+function useJobs(query: string): { jobs: Job[] | null; error: string } {
+  const [asked, setAsked] = useState<{ jobs: Job[] | null; error: string }>({ jobs: null, error: '' });
+  useEffect(() => {
+    const abort = new AbortController();
+    let timer = 0;
+    let again = false;
+    const ask = async () => {
+      try {
+        const { jobs } = await get<{ jobs: Job[] }>(`/v1/jobs?limit=100${query}`, abort.signal);
+        if (!abort.signal.aborted) setAsked({ jobs, error: '' });
+      } catch (error) {
+        if (!abort.signal.aborted) setAsked((old) => ({ jobs: error instanceof Refused ? null : old.jobs, error: textOf(error) }));
+      }
+      timer = setTimeout(() => {
+        timer = 0;
+        if (again) wake();
+      }, 1000);
+      again = false;
+    };
+    const wake = () => {
+      if (timer) again = true;
+      else {
+        timer = -1;
+        ask();
+      }
+    };
+    wake();
+    follow('/v1/events', undefined, wake, abort.signal);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [query]);
+  return asked;
+}
+
+export function Jobs({ status }: { status: Status | null }) {
+  const [state, setState] = useState('');
+  const [owner, setOwner] = useState('');
+  const { jobs, error } = useJobs(`&state=${state}&owner=${encodeURIComponent(owner)}`);
+  const owners = [...new Set([...(status?.owners.map((one) => one.name) ?? []), ...(jobs ?? []).map((job) => job.owner)])].sort();
+  return (
+    <>
+      <div class="title">
+        <h1>Jobs</h1>
+        <Choice label="State" value={state} onChange={setState} choices={[['', 'all'], ...kStates.map((one): [string, string] => [one, one])]} />
+        <Choice label="Owner" value={owner} onChange={setOwner} choices={[['', 'everybody'], ...owners.map((one): [string, string] => [one, one])]} />
+        <CsvButton name="Jobs" columns={kColumns} rows={jobs ?? []} />
+      </div>
+      <Failed text={error} />
+      {status && <Queue status={status} />}
+      {jobs && (
+        <Table name="Jobs" columns={kColumns} rows={jobs} rowKey={(job) => job.id} empty="no job: tune submit --model resnet18 --tracker …" />
+      )}
+      {status && status.owners.length > 0 && <Shares status={status} />}
+    </>
+  );
+}
+
+function Queue({ status }: { status: Status }) {
+  const open = (status.jobs.queued ?? 0) + (status.jobs.running ?? 0);
+  return (
+    <>
+      <dl class="figures">
+        <Figure label="Open jobs" value={count(open)} note={`${status.jobs.running ?? 0} running`} />
+        <Figure label="Trials waiting" value={count(status.pending)} />
+        <Figure label="Being measured" value={count(status.leased)} note={`of ${count(status.slots)} slots`} />
+        <Figure label="Workers" value={count(status.workers)} />
+      </dl>
+      {status.unserved.length > 0 && <p class="failed">No worker serves {status.unserved.join(', ')}: trials for it wait.</p>}
+    </>
+  );
+}
+
+type Owner = Status['owners'][number];
+
+function Shares({ status }: { status: Status }) {
+  const all = status.owners.reduce((sum, owner) => sum + owner.device_seconds, 0);
+  const columns: Column<Owner>[] = [
+    { head: 'Owner', text: true, value: (owner) => owner.name },
+    { head: 'Weight', value: (owner) => owner.weight },
+    { head: 'Device time', csv: 'device_seconds', value: (owner) => owner.device_seconds, show: (owner) => duration(owner.device_seconds) },
+    { head: 'Share', csv: 'share', value: (owner) => owner.device_seconds / all, show: (owner) => <Bar share={owner.device_seconds / all} text={percent(owner.device_seconds / all)} /> },
+  ];
+  return (
+    <section class="narrow">
+      <div class="title">
+        <h2>Shares of the devices</h2>
+        <CsvButton name="Shares" columns={columns} rows={status.owners} />
+      </div>
+      <Table name="Shares of the devices" columns={columns} rows={status.owners} rowKey={(owner) => owner.name} />
+      <p class="note">Time that leases held a device since the tracker’s start. While several owners have work, devices are shared by weight.</p>
+    </section>
+  );
+}

@@ -1,0 +1,117 @@
+// Trials as people look at them: lists, points of charts, one trial's life.
+#include <fmt/core.h>
+
+#include "db/store.h"
+
+namespace lathe::db {
+
+namespace {
+
+constexpr std::string_view kSelectTrialRow =
+    "SELECT trial.id, candidate.workload, purpose, state, coalesce(outcome, ''), predicted, "
+    "measurement.seconds, measurement.relative_error, "
+    "(SELECT count(*) FROM lease WHERE lease.trial = trial.id), "
+    "coalesce((SELECT worker.name FROM lease JOIN worker ON worker.id = lease.worker "
+    "          WHERE lease.trial = trial.id ORDER BY lease.id DESC LIMIT 1), ''), "
+    "error, trial.created_ms, trial.ended_ms "
+    "FROM trial JOIN candidate ON candidate.id = trial.candidate "
+    "LEFT JOIN measurement ON measurement.trial = trial.id ";
+
+TrialRow read_trial_row(Query& row) {
+  TrialRow trial{.id = row.integer(), .workload = row.integer()};
+  trial.purpose = row.text() == "confirm" ? Purpose::kConfirm : Purpose::kSearch;
+  const std::string state = row.text();
+  for (int i = 0; i < kTrialStates; ++i)
+    if (to_string(static_cast<TrialState>(i)) == state) trial.state = static_cast<TrialState>(i);
+  trial.outcome = parse_outcome(row.text());
+  trial.predicted = row.real();
+  trial.seconds = row.maybe_real();
+  trial.relative_error = row.maybe_real();
+  trial.attempts = static_cast<int>(row.integer());
+  trial.worker = row.text();
+  trial.error = row.text();
+  trial.created_ms = row.integer();
+  trial.ended_ms = row.maybe_integer().value_or(0);
+  return trial;
+}
+
+constexpr std::string_view kSelectLeaseSpan =
+    "SELECT lease.id, trial, attempt, worker.name, epoch, granted_ms, coalesce(ended_ms, 0), "
+    "coalesce(ending, '') FROM lease JOIN worker ON worker.id = lease.worker ";
+
+std::vector<LeaseSpan> read_lease_spans(Query row) {
+  std::vector<LeaseSpan> spans;
+  while (row.step())
+    spans.push_back({.id = row.integer(),
+                     .trial = row.integer(),
+                     .attempt = static_cast<int>(row.integer()),
+                     .worker = row.text(),
+                     .epoch = row.integer(),
+                     .granted_ms = row.integer(),
+                     .ended_ms = row.integer(),
+                     .ending = row.text()});
+  return spans;
+}
+
+}  // namespace
+
+std::vector<TrialRow> Store::trial_rows(const TrialQuery& query) {
+  std::vector<TrialRow> rows;
+  const std::string outcome(query.outcome ? to_string(*query.outcome) : "");
+  for (Query row = database_->query(
+           fmt::format("{}WHERE trial.job = ?1 AND trial.id > ?2 AND (?3 = 0 OR trial.id < ?3) "
+                       "AND (?4 = 0 OR candidate.workload = ?4) AND (?5 = '' OR outcome = ?5) "
+                       "ORDER BY trial.id {} LIMIT ?6",
+                       kSelectTrialRow, query.newest_first ? "DESC" : "ASC"),
+           {query.job, query.after, query.before, query.workload, outcome, query.limit});
+       row.step();)
+    rows.push_back(read_trial_row(row));
+  return rows;
+}
+
+std::vector<TrialPoint> Store::trial_points(JobId job, WorkloadId workload) {
+  std::vector<TrialPoint> points;
+  for (Query row = database_->query("SELECT trial.id, workload, recorded_ms, predicted, seconds FROM trial "
+                                    "JOIN measurement ON measurement.trial = trial.id "
+                                    "WHERE job = ?1 AND (?2 = 0 OR workload = ?2) ORDER BY trial.id",
+                                    {job, workload});
+       row.step();)
+    points.push_back({.id = row.integer(),
+                      .workload = row.integer(),
+                      .recorded_ms = row.integer(),
+                      .predicted = row.real(),
+                      .seconds = row.real()});
+  return points;
+}
+
+std::optional<TrialLife> Store::trial_life(TrialId id) {
+  TrialLife life;
+  {
+    Query row = database_->query(fmt::format("{}WHERE trial.id = ?", kSelectTrialRow), {id});
+    if (!row.step()) return std::nullopt;
+    life.row = read_trial_row(row);
+  }
+  Trial trial = this->trial(id);
+  life.job = trial.job;
+  life.trace = std::move(trial.trace);
+  life.signal = trial.signal;
+  life.leases = read_lease_spans(
+      database_->query(fmt::format("{}WHERE trial = ? ORDER BY lease.id", kSelectLeaseSpan), {id}));
+  Query row = database_->query(
+      "SELECT samples, compiler, revision, confirmed, suspect FROM measurement WHERE trial = ?", {id});
+  if (row.step()) {
+    life.samples = row.floats();
+    life.compiler = row.text();
+    life.revision = row.text();
+    life.confirmed = row.integer() != 0;
+    life.suspect = row.integer() != 0;
+  }
+  return life;
+}
+
+std::vector<LeaseSpan> Store::open_leases() {
+  return read_lease_spans(
+      database_->query(fmt::format("{}WHERE ended_ms IS NULL ORDER BY lease.id", kSelectLeaseSpan)));
+}
+
+}  // namespace lathe::db
