@@ -221,6 +221,15 @@ struct TrialPoint {
   double predicted = 0, seconds = 0;
 };
 
+/// A task of a job and the fastest that is known for the job's target and threads, whoever measured it.
+struct TaskBest {
+  WorkloadId workload = 0;
+  double weight = 1;
+  std::optional<double> seconds;  // none: nothing is known
+  double mad = 0;                 // of its samples
+  int64_t samples = 0;
+};
+
 /// A worker's hold on a trial, from when to when: `ended_ms` 0 and `ending` "" while it lasts.
 struct LeaseSpan {
   LeaseId id = 0;

@@ -109,6 +109,30 @@ std::optional<TrialLife> Store::trial_life(TrialId id) {
   return life;
 }
 
+int64_t Store::ended_trials(JobId job) {
+  Query row = database_->query("SELECT coalesce(sum(trials), 0) FROM job_task WHERE job = ?", {job});
+  row.step();
+  return row.integer();
+}
+
+std::vector<TaskBest> Store::task_bests(JobId job) {
+  std::vector<TaskBest> bests;
+  for (Query row = database_->query(
+           "SELECT job_task.workload, weight, seconds, coalesce(mad, 0), coalesce(n, 0) FROM job_task "
+           "JOIN job ON job.id = job_task.job LEFT JOIN measurement ON measurement.id = "
+           "(SELECT m.id FROM measurement m WHERE m.workload = job_task.workload AND m.target = job.target "
+           " AND m.threads = job.threads AND m.suspect = 0 ORDER BY m.seconds LIMIT 1) "
+           "WHERE job_task.job = ? ORDER BY position",
+           {job});
+       row.step();)
+    bests.push_back({.workload = row.integer(),
+                     .weight = row.real(),
+                     .seconds = row.maybe_real(),
+                     .mad = row.real(),
+                     .samples = row.integer()});
+  return bests;
+}
+
 std::vector<LeaseSpan> Store::open_leases() {
   return read_lease_spans(
       database_->query(fmt::format("{}WHERE ended_ms IS NULL ORDER BY lease.id", kSelectLeaseSpan)));

@@ -25,36 +25,25 @@ json parse_own(const std::string& text) {
 constexpr const char* kCurveColumns[] = {"seconds",          "trials", "model_seconds",
                                          "rank_correlation", "recall", "samples"};
 
-/// At most so many of them: of each of equal stretches the highest and the lowest, in their order.
-template <typename T>
-std::vector<const T*> thinned(const std::vector<T>& all, int most, double T::*value) {
-  std::vector<const T*> kept;
-  const size_t stretches = std::max<size_t>(1, static_cast<size_t>(most) / 2);
-  const size_t width = std::max<size_t>(1, (all.size() + stretches - 1) / stretches);
-  for (size_t start = 0; start < all.size(); start += width) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(start);
-    const auto last = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), start + width));
-    auto [low, high] =
-        std::minmax_element(first, last, [&](const T& a, const T& b) { return a.*value < b.*value; });
-    if (high < low) std::swap(low, high);
-    kept.push_back(&*low);
-    if (high != low) kept.push_back(&*high);
-  }
-  return kept;
+/// `all` cut into half so many equal stretches, as [begin, end).
+std::vector<std::pair<size_t, size_t>> stretches(size_t all, int points) {
+  std::vector<std::pair<size_t, size_t>> result;
+  const size_t count = std::max<size_t>(1, static_cast<size_t>(points) / 2);
+  const size_t width = std::max<size_t>(1, (all + count - 1) / count);
+  for (size_t begin = 0; begin < all; begin += width)
+    result.emplace_back(begin, std::min(all, begin + width));
+  return result;
 }
 
 /// One run of the model by the best that was measured of each task, with the 95% interval that the spread of
 /// their samples gives its sum; null until every task has a measurement.
-json estimate_json(db::JobId search, db::Store& store) {
-  const db::Job job = store.job(search);
+json estimate_json(std::span<const db::TaskBest> tasks) {
   double seconds = 0, variance = 0;
-  for (const db::JobTask& task : store.job_tasks(search)) {
-    const auto best = store.top({.workload = task.workload, .target = job.target, .threads = job.threads}, 1);
-    if (best.empty()) return {};
-    const db::Measurement& one = best.front();
+  for (const db::TaskBest& task : tasks) {
+    if (!task.seconds) return {};
     // Of a median of n samples, where the median absolute deviation stands for the standard one.
-    const double deviation = 1.2533 * 1.4826 * one.summary.mad / std::sqrt(one.samples.size());
-    seconds += task.weight * one.seconds;
+    const double deviation = 1.2533 * 1.4826 * task.mad / std::sqrt(task.samples);
+    seconds += task.weight * *task.seconds;
     variance += task.weight * task.weight * deviation * deviation;
   }
   const double half = 1.96 * std::sqrt(variance);
@@ -86,7 +75,7 @@ json job_json(const db::ServedJob& job, db::Store& store) {
                  {"second_budget", request.value("seconds", 0.0)},
                  {"progress", last_of(store, job, "progress")},
                  {"trials", 0}};
-  if (job.job) result["trials"] = store.job_progress(*job.job).ended();
+  if (job.job) result["trials"] = store.ended_trials(*job.job);
   return result;
 }
 
@@ -103,9 +92,10 @@ json job_details_json(const db::ServedJob& job, db::Store& store) {
       if (progress.outcomes[i] > 0) outcomes[std::string(kOutcomeNames[i])] = progress.outcomes[i];
     result["outcomes"] = outcomes;
     json workloads = json::array();
-    for (const db::JobTask& task : store.job_tasks(*job.job)) workloads.push_back(task.workload);
+    const std::vector<db::TaskBest> bests = store.task_bests(*job.job);
+    for (const db::TaskBest& task : bests) workloads.push_back(task.workload);
     result["workloads"] = workloads;  // of `tasks`, in their order
-    result["estimate"] = estimate_json(*job.job, store);
+    result["estimate"] = estimate_json(bests);
   }
   result["last_event"] = store.last_event();  // a stream after it tells what is new
   return result;
@@ -162,28 +152,31 @@ json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leas
           {"device", std::move(device)}, {"holding", std::move(holding)}};
 }
 
+/// The estimate only falls, so the first and the last of a stretch are its extremes, and only these are
+/// parsed.
 json curve_json(const db::ServedJob& job, db::Store& store, int points) {
-  struct Point {
-    double model_seconds;
-    json row;
-  };
-  std::vector<Point> all;
+  std::vector<std::string> all;
   constexpr int kPage = 1000;
   for (int64_t after = 0;;) {
-    const std::vector<db::Event> events = store.served_events_after(job.id, after, kPage);
-    for (const db::Event& event : events) {
+    std::vector<db::Event> events = store.served_events_after(job.id, after, kPage);
+    for (db::Event& event : events) {
       after = event.id;
-      if (event.kind != "progress") continue;
-      const json body = parse_own(event.body);
-      if (!body.is_object() || body.value("model_seconds", 0.0) <= 0) continue;
-      json row = json::array();
-      for (const char* column : kCurveColumns) row.push_back(body.value(column, json()));
-      all.push_back({body.value("model_seconds", 0.0), std::move(row)});
+      if (event.kind == "progress") all.push_back(std::move(event.body));
     }
     if (events.size() < kPage) break;
   }
   json rows = json::array();
-  for (const Point* point : thinned(all, points, &Point::model_seconds)) rows.push_back(point->row);
+  const auto add = [&](const std::string& text) {
+    const json body = parse_own(text);
+    if (!body.is_object() || body.value("model_seconds", 0.0) <= 0) return;
+    json row = json::array();
+    for (const char* column : kCurveColumns) row.push_back(body.value(column, json()));
+    rows.push_back(std::move(row));
+  };
+  for (const auto& [begin, end] : stretches(all.size(), points)) {
+    add(all[begin]);
+    if (end - begin > 1) add(all[end - 1]);
+  }
   return {{"columns", kCurveColumns}, {"points", std::move(rows)}};
 }
 
@@ -191,8 +184,16 @@ json points_json(const db::ServedJob& job, db::Store& store, db::WorkloadId work
   std::vector<db::TrialPoint> all;
   if (job.job) all = store.trial_points(*job.job, workload);
   json rows = json::array();
-  for (const db::TrialPoint* point : thinned(all, points, &db::TrialPoint::seconds))
-    rows.push_back({point->id, point->workload, point->recorded_ms, point->predicted, point->seconds});
+  const auto add = [&](const db::TrialPoint& point) {
+    rows.push_back({point.id, point.workload, point.recorded_ms, point.predicted, point.seconds});
+  };
+  const auto faster = [](const db::TrialPoint& a, const db::TrialPoint& b) { return a.seconds < b.seconds; };
+  for (const auto& [begin, end] : stretches(all.size(), points)) {
+    auto [low, high] = std::minmax_element(all.data() + begin, all.data() + end, faster);
+    if (high < low) std::swap(low, high);
+    add(*low);
+    if (high != low) add(*high);
+  }
   return {{"columns", {"id", "workload", "recorded_ms", "predicted", "seconds"}},
           {"measured", all.size()},
           {"points", std::move(rows)}};

@@ -25,13 +25,14 @@ export class Service {
   }
 
   /** With names of `users`, each gets a token and nobody comes in without one. */
-  async start({ users = [], flags = [] } = {}) {
+  async start({ users = [], worker = true } = {}) {
     const endpoint = `ipc://${this.folder}/workers`;
     this.tokens = users.map((name, i) => this.#makeToken(name, i));
     const principals = users.length ? ['--principals', path.join(this.folder, 'principals')] : [];
-    const tracker = this.#spawn(['tracker', '--db', path.join(this.folder, 't.db'), '--listen', endpoint, '--http', '127.0.0.1:0', ...principals, ...flags]);
+    const tracker = this.#spawn(['tracker', '--db', path.join(this.folder, 't.db'), '--listen', endpoint, '--http', '127.0.0.1:0', ...principals]);
     this.url = await eventually('tracker serves', () => /jobs and pages at (\S+)/.exec(tracker.said)?.[1]);
-    this.worker = this.#spawn(['worker', '--tracker', endpoint]);
+    if (!worker) return this;
+    this.#spawn(['worker', '--tracker', endpoint]);
     await eventually('worker connects', async () => (await this.get('/v1/status')).workers === 1);
     return this;
   }
