@@ -415,7 +415,7 @@ Response Api::Impl::openapi(const Call&) {
     json& operation = paths[route.path][method];
     operation = {{"summary", route.summary},
                  {"description", fmt::format("Role: {}.", to_string(route.role))},
-                 {"responses", {{"200", {{"description", "as docs/http-api.md says"}}}}}};
+                 {"responses", {{"200", {{"description", "as docs/jobs.md says"}}}}}};
     if (std::string_view(route.path).find("{id}") != std::string_view::npos)
       operation["parameters"] = json::array(
           {{{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}});

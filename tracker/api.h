@@ -1,4 +1,4 @@
-// The service as programs and pages see it: HTTP and JSON. One row a route; docs/http-api.md explains them
+// The service as programs and pages see it: HTTP and JSON. One row a route; docs/jobs.md explains them
 // and GET /openapi.json lists them.
 #pragma once
 

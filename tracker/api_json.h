@@ -1,4 +1,4 @@
-// What the API tells, as JSON. docs/http-api.md has the fields.
+// What the API tells, as JSON. docs/jobs.md has the fields.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

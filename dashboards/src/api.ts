@@ -1,4 +1,4 @@
-// What the tracker tells (docs/http-api.md), and how it is asked. A token lives in this tab's session.
+// What the tracker tells (docs/jobs.md), and how it is asked. A token lives in this tab's session.
 import { signal } from '@preact/signals';
 
 export interface Progress {
@@ -202,14 +202,15 @@ export function saveAs(blob: Blob, name: string): void {
 export const connected = signal(true);
 
 /**
- * Server-sent events after `last` (all that the server would send by itself when undefined), until the server says that
- * there will be no more or `abort` fires. EventSource cannot send a token, hence this. A lost connection is taken up
- * after the last event that came.
+ * Server-sent events after `last` (all that the server would send by itself when undefined), until `isOver` where a
+ * stream ends, or `abort` fires. EventSource cannot send a token, hence this. Any other end is a connection lost or a tracker
+ * that stopped: it is taken up after the last event that came.
  */
 export async function follow(
   path: string,
   last: number | undefined,
   onEvent: (kind: string, data: string) => void,
+  isOver: () => boolean,
   abort: AbortSignal,
 ): Promise<void> {
   for (let pause = 500; !abort.aborted; pause = Math.min(pause * 2, 10_000)) {
@@ -222,7 +223,7 @@ export async function follow(
       let rest = '';
       for (;;) {
         const { done, value } = await reader.read();
-        if (done) return;
+        if (done) break;
         const blocks = (rest + value).split('\n\n');
         rest = blocks.pop()!;
         for (const block of blocks) {
@@ -231,6 +232,7 @@ export async function follow(
           if (fields.has('data')) onEvent(fields.get('event') ?? 'message', fields.get('data')!);
         }
       }
+      if (isOver()) return;
     } catch (error) {
       if (abort.aborted || error instanceof Refused) return;
       connected.value = false;

@@ -33,15 +33,17 @@ function Frame() {
           <Tab at="fleet" now={place}>Fleet</Tab>
           <Tab at="history" now={place}>History</Tab>
         </nav>
-        <p class="service" role="status">
+        <div class="service">
           {status && <ServiceLine status={status} />}
-          {(error || !connected.value) && <strong class="lost">{error || 'connection lost, trying again'}</strong>}
+          <strong class="lost" role="status">
+            {error || (connected.value ? '' : 'connection lost, trying again')}
+          </strong>
           {hasToken.value && (
             <button type="button" class="small" onClick={() => { setToken(''); location.reload(); }}>
               Forget token
             </button>
           )}
-        </p>
+        </div>
       </header>
       <main id="main" tabIndex={-1}>
         {place === 'jobs' && !id && <Jobs status={status} />}

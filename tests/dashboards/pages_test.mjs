@@ -52,9 +52,13 @@ async function savedText(page, click) {
   return readFileSync(await download.path(), 'utf8');
 }
 
-async function seriousFaults(page) {
-  const session = await page.context().newCDPSession(page); // a script tag would be against the page's policy
+/** Past the page's policy, which forbids a script of another origin. */
+async function loadAxe(page) {
+  const session = await page.context().newCDPSession(page);
   await session.send('Runtime.evaluate', { expression: readFileSync(axe, 'utf8') });
+}
+
+async function seriousFaults(page) {
   const found = await page.evaluate(() => axe.run());
   return found.violations
     .filter((one) => one.impact === 'serious' || one.impact === 'critical')
@@ -212,14 +216,30 @@ try {
 
   await test('axe finds nothing serious, light or dark', async () => {
     const places = ['/jobs', '/fleet', '/history', '/trials/1', ...['overview', 'tasks', 'trials', 'model', 'schedules', 'report'].map((tab) => `/jobs/${job}/${tab}`)];
-    for (const scheme of ['light', 'dark'])
+    for (const scheme of ['light', 'dark']) {
+      const page = await open('/jobs', { scheme });
+      await loadAxe(page);
       for (const place of places) {
-        const page = await open(place, { scheme });
+        await page.evaluate((hash) => (location.hash = hash), place);
         await page.locator('h1').waitFor();
-        await page.waitForTimeout(300);
+        await page.waitForTimeout(400); // for what the view asks
         assert.deepEqual(await seriousFaults(page), [], `${scheme} ${place}`);
-        await close(page);
       }
+      await close(page);
+    }
+  });
+
+  await test('a tracker that comes back is followed again', async () => {
+    const again = service.submit(['--model', 'dqn', '--trials', '40', '--threads', '1', '--seed', '3']);
+    const page = await open(`/jobs/${again}`);
+    await page.locator('h1 + .badge.running').waitFor();
+    await service.killTracker();
+    await page.getByRole('status').filter({ hasText: /\S/ }).waitFor();
+    await service.startTracker();
+    await page.locator('h1 + .badge.done').waitFor({ timeout: 90_000 });
+    await page.locator('.figures').getByText('40 / 40').waitFor();
+    assert.ok(page.complaints.every((text) => /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY|ERR_CONNECTION_RESET/.test(text)), `${page.complaints}`);
+    await page.context().close();
   });
 
   await test('dark where the system is dark', async () => {

@@ -1,6 +1,7 @@
 // A real tracker with a worker, in a folder of its own, for tests of the pages.
 import { spawn, execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -14,9 +15,20 @@ export async function eventually(what, ask, seconds = 60) {
   throw new Error(`after ${seconds} s still not: ${what}`);
 }
 
+function freePort() {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
 export class Service {
   #tune;
   #children = [];
+  #tracker;
+  #trackerArgs;
   tokens = [];
 
   constructor(tune) {
@@ -29,17 +41,29 @@ export class Service {
     const endpoint = `ipc://${this.folder}/workers`;
     this.tokens = users.map((name, i) => this.#makeToken(name, i));
     const principals = users.length ? ['--principals', path.join(this.folder, 'principals')] : [];
-    const tracker = this.#spawn(['tracker', '--db', path.join(this.folder, 't.db'), '--listen', endpoint, '--http', '127.0.0.1:0', ...principals]);
-    this.url = await eventually('tracker serves', () => /jobs and pages at (\S+)/.exec(tracker.said)?.[1]);
+    const place = `127.0.0.1:${await freePort()}`;
+    this.url = `http://${place}`;
+    this.#trackerArgs = ['tracker', '--db', path.join(this.folder, 't.db'), '--listen', endpoint, '--http', place, ...principals];
+    await this.startTracker();
     if (!worker) return this;
     this.#spawn(['worker', '--tracker', endpoint]);
     await eventually('worker connects', async () => (await this.get('/v1/status')).workers === 1);
     return this;
   }
 
+  async startTracker() {
+    this.#tracker = this.#spawn(this.#trackerArgs);
+    await eventually('tracker serves', () => this.#tracker.said.includes('jobs and pages at'));
+  }
+
+  async killTracker() {
+    this.#tracker.kill('SIGKILL');
+    await this.#tracker.ended;
+  }
+
   /** Returns the job's id. `user` counts from 0, where there are users. */
   submit(flags, user = 0) {
-    const token = this.tokens.length ? ['--token', path.join(this.folder, `token-${user}`)] : [];
+    const token = this.tokens.length ? ['--token-file', path.join(this.folder, `token-${user}`)] : [];
     return execFileSync(this.#tune, ['submit', '--tracker', this.url, ...token, ...flags], { encoding: 'utf8' }).trim();
   }
 

@@ -23,6 +23,8 @@ const kTabs: [string, string][] = [
   ['report', 'Report'],
 ];
 
+const kRefreshMs = 5000; // of what no event tells: outcomes, the estimate's interval
+
 /** The job, and its curve as rows under /curve's columns, from one question each and then from events. */
 function useJob(id: string) {
   const [job, setJob] = useState<JobDetails | null>(null);
@@ -30,15 +32,21 @@ function useJob(id: string) {
   const [error, setError] = useState('');
   useEffect(() => {
     const abort = new AbortController();
+    let over = false;
+    let timer = 0;
+    const path = `/v1/jobs/${id}`;
     const load = async () => {
-      const details = await get<JobDetails>(`/v1/jobs/${id}`, abort.signal);
+      const details = await get<JobDetails>(path, abort.signal);
       setJob(details);
-      setCurve(await get<Columns>(`/v1/jobs/${id}/curve?points=1000`, abort.signal));
+      setCurve(await get<Columns>(`${path}/curve?points=1000`, abort.signal));
       return details;
     };
     const told = (kind: string, text: string) => {
       const data = JSON.parse(text);
-      if (kind === 'state') setJob((old) => old && { ...old, ...(data as Job) });
+      if (kind === 'state') {
+        over = isFinal(data as Job);
+        setJob((old) => old && { ...old, ...(data as Job) });
+      }
       if (kind === 'tasks') setJob((old) => old && { ...old, tasks: data });
       if (kind === 'task_state') setJob((old) => old && { ...old, task_state: data as TaskState[] });
       if (kind === 'progress') {
@@ -48,18 +56,23 @@ function useJob(id: string) {
           setCurve((old) => ({ ...old, points: [...old.points, old.columns.map((name) => data[name] ?? null)] }));
       }
     };
+    const refresh = () => get<JobDetails>(path, abort.signal).then(setJob, () => {}); // the events say when it is lost
     const live = async () => {
       try {
         const details = await load();
         if (isFinal(details)) return;
-        await follow(`/v1/jobs/${id}/events`, details.last_event, told, abort.signal);
+        timer = setInterval(refresh, kRefreshMs);
+        await follow(`${path}/events`, details.last_event, told, () => over, abort.signal);
         if (!abort.signal.aborted) await load(); // it is over: the report is there
       } catch (failed) {
         if (!abort.signal.aborted) setError(textOf(failed));
       }
     };
-    live();
-    return () => abort.abort();
+    live().finally(() => clearInterval(timer));
+    return () => {
+      abort.abort();
+      clearInterval(timer);
+    };
   }, [id]);
   return { job, curve, error };
 }
@@ -116,7 +129,7 @@ function Figures({ job }: { job: JobDetails }) {
   const budget = job.trial_budget;
   const spread = job.estimate ? (job.estimate.high - job.estimate.low) / 2 / job.estimate.seconds : null;
   return (
-    <dl class="figures" aria-live="off">
+    <dl class="figures">
       <Figure label="Untuned" value={latency(untuned)} />
       <Figure label={confirmed ? 'Best, confirmed' : 'Best so far'} value={latency(best)} note={spread !== null && best > 0 && `± ${percent(spread)}`} />
       <Figure label="Gain" value={best > 0 ? times(untuned / best) : '–'} />

@@ -69,7 +69,7 @@ function useJobs(query: string): { jobs: Job[] | null; error: string } {
       }
     };
     wake();
-    follow('/v1/events', undefined, wake, abort.signal);
+    follow('/v1/events', undefined, wake, () => false, abort.signal);
     return () => {
       abort.abort();
       clearTimeout(timer);

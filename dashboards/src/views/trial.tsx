@@ -75,7 +75,8 @@ function stepsOf(trial: TrialLife): Step[] {
     steps.push({ what: attempt(lease), from: lease.granted_ms, to: lease.ended_ms, worker: lease.worker });
     since = lease.ended_ms ?? since;
   }
-  if (trial.leases.every((lease) => lease.ended_ms !== null && lease.ending !== 'result') && trial.leases.length === 0)
+  const last = trial.leases.at(-1);
+  if (!last || (last.ended_ms !== null && last.ending !== 'result'))
     steps.push({ what: 'waiting in the queue', from: since, to: trial.ended_ms, worker: '' });
   return steps;
 }

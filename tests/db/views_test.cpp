@@ -1,0 +1,88 @@
+// Trials as people look at them.
+#include "tests/db/fixture.h"
+
+namespace lathe::db {
+namespace {
+
+using ::testing::ElementsAre;
+
+class ViewsTest : public ::testing::Test {
+ protected:
+  ViewsTest() {
+    farm_.measured("a", {2e-3f, 2e-3f});
+    fail("b");
+    farm_.measured("c", {1e-3f, 1e-3f, 3e-3f});
+    open_ = farm_.leased("d").trial;
+  }
+
+  void fail(const std::string& trace) {
+    TrialResult result{
+        .lease = farm_.leased(trace).id, .outcome = Outcome::kCrashed, .error = "it fell", .signal = 11};
+    store_.record(std::span(&result, 1));
+  }
+  std::vector<TrialId> ids(TrialQuery query) {
+    query.job = farm_.job;
+    std::vector<TrialId> ids;
+    for (const TrialRow& row : store_.trial_rows(query)) ids.push_back(row.id);
+    return ids;
+  }
+
+  TemporaryFolder folder_;
+  Farm farm_{folder_ / "lathe.db"};
+  Store& store_ = farm_.store;
+  TrialId open_ = 0;
+};
+
+TEST_F(ViewsTest, RowsAreFilteredAndTurnedByPages) {
+  EXPECT_THAT(ids({}), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(ids({.newest_first = true, .limit = 2}), ElementsAre(4, 3));
+  EXPECT_THAT(ids({.before = 3, .newest_first = true}), ElementsAre(2, 1));
+  EXPECT_THAT(ids({.after = 2}), ElementsAre(3, 4));
+  EXPECT_THAT(ids({.outcome = Outcome::kCrashed}), ElementsAre(2));
+  EXPECT_THAT(ids({.workload = farm_.workload}), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(ids({.workload = farm_.workload + 1}), ElementsAre());
+}
+
+TEST_F(ViewsTest, PointsAreWhatWasMeasured) {
+  const std::vector<TrialPoint> points = store_.trial_points(farm_.job, 0);
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_EQ(points[0].id, 1);
+  EXPECT_FLOAT_EQ(points[1].seconds, 1e-3f);
+  EXPECT_TRUE(store_.trial_points(farm_.job, farm_.workload + 1).empty());
+}
+
+TEST_F(ViewsTest, ALifeHasLeasesSamplesAndFailure) {
+  const TrialLife measured = store_.trial_life(3).value();
+  EXPECT_EQ(measured.job, farm_.job);
+  EXPECT_EQ(measured.trace, "c");
+  EXPECT_THAT(measured.samples, ElementsAre(1e-3f, 1e-3f, 3e-3f));
+  ASSERT_EQ(measured.leases.size(), 1u);
+  EXPECT_EQ(measured.leases[0].ending, "result");
+  const TrialLife failed = store_.trial_life(2).value();
+  EXPECT_EQ(failed.signal, 11);
+  EXPECT_EQ(failed.row.error, "it fell");
+  EXPECT_TRUE(failed.samples.empty());
+  EXPECT_FALSE(store_.trial_life(99));
+}
+
+TEST_F(ViewsTest, OpenLeasesAreThoseThatWorkersHold) {
+  const std::vector<LeaseSpan> leases = store_.open_leases();
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_EQ(leases[0].trial, open_);
+  EXPECT_EQ(leases[0].worker, "w");
+  EXPECT_EQ(leases[0].ended_ms, 0);
+}
+
+TEST_F(ViewsTest, TasksAreCountedAndTheirFastestFound) {
+  EXPECT_EQ(store_.ended_trials(farm_.job), 3);
+  const std::vector<TaskBest> bests = store_.task_bests(farm_.job);
+  ASSERT_EQ(bests.size(), 1u);
+  EXPECT_EQ(bests[0].workload, farm_.workload);
+  EXPECT_FLOAT_EQ(bests[0].seconds.value(), 1e-3f);
+  EXPECT_EQ(bests[0].samples, 3);
+  const JobId threads = farm_.add_job(farm_.target, 2);
+  EXPECT_FALSE(store_.task_bests(threads)[0].seconds) << "other threads were never measured";
+}
+
+}  // namespace
+}  // namespace lathe::db
