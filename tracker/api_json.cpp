@@ -50,6 +50,19 @@ json estimate_json(std::span<const db::TaskBest> tasks) {
   return {{"seconds", seconds}, {"low", seconds - half}, {"high", seconds + half}};
 }
 
+/// One run of the model by what each task's winner took when it was measured again; null while that is not
+/// known.
+json confirmed_json(const json& report) {
+  if (!report.is_object()) return {};
+  double seconds = 0;
+  for (const json& task : report.value("tasks", json::array())) {
+    const double after = task.value("after_us", 0.0) * 1e-6;
+    if (after <= 0) return {};
+    seconds += task.value("weight", 0.0) * after;
+  }
+  return seconds;
+}
+
 json last_of(db::Store& store, const db::ServedJob& job, const char* kind) {
   const auto event = store.last_served_event(job.id, kind);
   return event ? parse_own(event->body) : json();
@@ -74,6 +87,7 @@ json job_json(const db::ServedJob& job, db::Store& store) {
                  {"trial_budget", request.value("trials", int64_t{0})},
                  {"second_budget", request.value("seconds", 0.0)},
                  {"progress", last_of(store, job, "progress")},
+                 {"confirmed_seconds", confirmed_json(parse_own(job.report))},
                  {"trials", 0}};
   if (job.job) result["trials"] = store.ended_trials(*job.job);
   return result;

@@ -30,6 +30,13 @@ export interface Job {
   second_budget: number;
   trials: number;
   progress: Progress | null;
+  /** One run of the model by the winners' second measurements; null until the job is done. */
+  confirmed_seconds: number | null;
+}
+
+/** The best that is known of a job: the search's own estimate is too good, as each winner was also lucky. */
+export function bestSeconds(job: Job): number {
+  return job.confirmed_seconds ?? job.progress?.model_seconds ?? 0;
 }
 
 export interface Task {
@@ -52,7 +59,7 @@ export interface JobDetails extends Job {
   outcomes?: Record<string, number>;
   workloads?: number[];
   estimate?: { seconds: number; low: number; high: number } | null;
-  report: { after_ms: number } | null;
+  report: { tasks: { after_us: number }[] } | null;
   last_event: number;
 }
 

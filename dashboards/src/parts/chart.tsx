@@ -10,6 +10,7 @@ export interface Axis {
   log?: boolean;
   time?: boolean; // milliseconds since 1970
   show?: (value: number) => string; // under the cursor
+  tick?: (value: number) => string; // beside the axis; as a number unless given
   range?: [number, number];
 }
 
@@ -107,7 +108,7 @@ function optionsOf(x: Axis, y: Axis, series: Series[], width: number, height: nu
     grid: { stroke: css('--grid'), width: 1 },
     ticks: { show: false },
     // uPlot leaves out ticks between the powers of ten as null.
-    ...(one.time ? {} : { values: (_: uPlot, ticks: (number | null)[]) => ticks.map((tick) => (tick === null ? '' : axisNumber(tick))) }),
+    ...(one.time ? {} : { values: (_: uPlot, ticks: (number | null)[]) => ticks.map((tick) => (tick === null ? '' : (one.tick ?? axisNumber)(tick))) }),
   });
   const scale = (one: Axis): uPlot.Scale => ({
     time: one.time ?? false,
@@ -123,7 +124,7 @@ function optionsOf(x: Axis, y: Axis, series: Series[], width: number, height: nu
     cursor: { points: { size: 7 }, drag: { x: true, y: false } },
     legend: { live: true },
     scales: { x: scale(x), y: scale(y) },
-    axes: [axis(x, 28), axis(y, 60)],
+    axes: [axis(x, x.time ? 46 : 28), axis(y, 60)],
     series: [
       { label: x.label, ...(x.time ? {} : { value: value(x) }) },
       ...series.map((one): uPlot.Series => {

@@ -1,5 +1,5 @@
 // The jobs of one model over time: has it become faster, or slower?
-import type { Job } from '../api';
+import { bestSeconds, type Job } from '../api';
 import { ago, day, digits, latency, latencyUnit, times } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
@@ -13,7 +13,7 @@ export function History({ model }: { model: string }) {
   const models = [...new Set((all?.jobs ?? []).map((job) => job.model))].sort();
   const chosen = model || models[0] || '';
   const { data } = useAsked<{ jobs: Job[] }>(chosen ? `/v1/jobs?state=done&limit=500&model=${encodeURIComponent(chosen)}` : null);
-  const jobs = (data?.jobs ?? []).filter((job) => job.progress && job.progress.model_seconds > 0).sort((a, b) => a.created_ms - b.created_ms);
+  const jobs = (data?.jobs ?? []).filter((job) => job.progress && bestSeconds(job) > 0).sort((a, b) => a.created_ms - b.created_ms);
   return (
     <>
       <div class="title">
@@ -40,19 +40,19 @@ const kColumns: Column<Job>[] = [
   { head: 'Device', text: true, value: (job) => job.device_class },
   { head: 'Trials', value: (job) => job.trials },
   { head: 'Untuned', csv: 'untuned_seconds', value: (job) => job.progress!.default_model_seconds, show: (job) => latency(job.progress!.default_model_seconds) },
-  { head: 'Best', csv: 'best_seconds', value: (job) => job.progress!.model_seconds, show: (job) => <strong>{latency(job.progress!.model_seconds)}</strong> },
-  { head: 'Gain', csv: 'gain', value: (job) => job.progress!.default_model_seconds / job.progress!.model_seconds, show: (job) => times(job.progress!.default_model_seconds / job.progress!.model_seconds) },
+  { head: 'Best', csv: 'best_seconds', value: (job) => bestSeconds(job), show: (job) => <strong>{latency(bestSeconds(job))}</strong> },
+  { head: 'Gain', csv: 'gain', value: (job) => job.progress!.default_model_seconds / bestSeconds(job), show: (job) => times(job.progress!.default_model_seconds / bestSeconds(job)) },
 ];
 
 /** A line for each class of devices: their latencies are never compared. */
 function Timeline({ model, jobs }: { model: string; jobs: Job[] }) {
   const classes = [...new Set(jobs.map((job) => job.device_class))].sort();
-  const [scale, unit] = latencyUnit(jobs[0].progress!.model_seconds);
+  const [scale, unit] = latencyUnit(bestSeconds(jobs[0]));
   return (
     <>
       <Chart
         title={`${model} over time`}
-        note="The best estimate of each job that is done, by class of devices. Changes of a few percent are noise: tune gate decides, this shows."
+        note="What the winners of each job that is done took when they were measured again, by class of devices. Changes of a few percent are noise: tune gate decides, this shows."
         x={{ label: 'submitted', time: true }}
         y={{ label: `latency (${unit})`, show: (value) => digits(value, 4) }}
         xs={jobs.map((job) => job.created_ms)}
@@ -61,7 +61,7 @@ function Timeline({ model, jobs }: { model: string; jobs: Job[] }) {
           kind: 'line',
           marks: true,
           color: (i % 3) + 1,
-          values: jobs.map((job) => (job.device_class === name ? job.progress!.model_seconds * scale : null)),
+          values: jobs.map((job) => (job.device_class === name ? bestSeconds(job) * scale : null)),
         }))}
         rows={jobs}
         columns={kColumns}

@@ -1,6 +1,6 @@
 // One job: its figures, kept up to date by the tracker's events, and tabs for what one may want to know of it.
 import { useEffect, useState } from 'preact/hooks';
-import { type Columns, download, follow, get, type Job, type JobDetails, post, type Progress, type TaskState } from '../api';
+import { bestSeconds, type Columns, download, follow, get, type Job, type JobDetails, post, type Progress, type TaskState } from '../api';
 import { ago, count, day, duration, latency, percent, times } from '../format';
 import { textOf } from '../live';
 import { to } from '../route';
@@ -124,14 +124,13 @@ export function JobPage({ id, tab }: { id: string; tab: string }) {
 function Figures({ job }: { job: JobDetails }) {
   const progress = job.progress;
   const untuned = progress?.default_model_seconds ?? 0;
-  const confirmed = job.report ? job.report.after_ms / 1000 : 0;
-  const best = confirmed || (progress?.model_seconds ?? 0);
+  const best = bestSeconds(job);
   const budget = job.trial_budget;
   const spread = job.estimate ? (job.estimate.high - job.estimate.low) / 2 / job.estimate.seconds : null;
   return (
     <dl class="figures">
       <Figure label="Untuned" value={latency(untuned)} />
-      <Figure label={confirmed ? 'Best, confirmed' : 'Best so far'} value={latency(best)} note={spread !== null && best > 0 && `± ${percent(spread)}`} />
+      <Figure label={job.confirmed_seconds ? 'Best, confirmed' : 'Best so far'} value={latency(best)} note={spread !== null && best > 0 && `± ${percent(spread)}`} />
       <Figure label="Gain" value={best > 0 ? times(untuned / best) : '–'} />
       <Figure label="Trials" value={budget ? <Bar share={job.trials / budget} text={`${count(job.trials)} / ${count(budget)}`} /> : count(job.trials)} />
       <Figure

@@ -1,6 +1,6 @@
 // All jobs, newest first, and who has had how much of the devices.
 import { useEffect, useState } from 'preact/hooks';
-import { follow, get, type Job, Refused, type Status } from '../api';
+import { bestSeconds, follow, get, type Job, Refused, type Status } from '../api';
 import { ago, count, duration, latency, percent, times } from '../format';
 import { textOf } from '../live';
 import { to } from '../route';
@@ -16,7 +16,7 @@ const kColumns: Column<Job>[] = [
   { head: 'State', text: true, value: (job) => job.state, show: (job) => <State job={job} /> },
   { head: 'Trials', value: (job) => job.trials, show: (job) => <Trials job={job} /> },
   { head: 'Untuned', csv: 'untuned_seconds', value: (job) => job.progress?.default_model_seconds, show: (job) => latency(job.progress?.default_model_seconds) },
-  { head: 'Best', csv: 'best_seconds', value: (job) => job.progress?.model_seconds, show: (job) => <Best seconds={job.progress?.model_seconds} /> },
+  { head: 'Best', csv: 'best_seconds', value: (job) => bestSeconds(job) || null, show: (job) => <Best seconds={bestSeconds(job)} /> },
   { head: 'Gain', csv: 'gain', value: gain, show: (job) => times(gain(job)) },
   { head: 'Priority', value: (job) => job.priority },
   { head: 'Device', text: true, value: (job) => job.device_class || '–' },
@@ -24,7 +24,7 @@ const kColumns: Column<Job>[] = [
 ];
 
 function gain(job: Job): number {
-  return (job.progress?.default_model_seconds ?? 0) / (job.progress?.model_seconds ?? 0);
+  return (job.progress?.default_model_seconds ?? 0) / bestSeconds(job);
 }
 
 function State({ job }: { job: Job }) {

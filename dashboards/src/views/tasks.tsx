@@ -19,9 +19,12 @@ interface Row extends Task {
 function rowsOf(job: JobDetails): Row[] {
   const tasks = job.tasks?.tasks ?? [];
   const states = job.task_state ?? [];
-  const all = tasks.reduce((sum, task, i) => sum + task.calls * (states[i]?.[1] ?? 0), 0);
+  const confirmed = job.report?.tasks ?? [];
+  const bestOf = (i: number) => (confirmed[i] ? confirmed[i].after_us * 1e-6 : (states[i]?.[1] ?? 0));
+  const all = tasks.reduce((sum, task, i) => sum + task.calls * bestOf(i), 0);
   return tasks.map((task, index) => {
-    const [trials = 0, best = 0, untuned = 0, failed = 0, exhausted = false] = states[index] ?? [];
+    const [trials = 0, , untuned = 0, failed = 0, exhausted = false] = states[index] ?? [];
+    const best = bestOf(index);
     return { ...task, index, trials, best, untuned, failed, exhausted, share: (task.calls * best) / all, intensity: task.flops / task.bytes };
   });
 }

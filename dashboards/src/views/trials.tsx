@@ -79,9 +79,9 @@ export function Trials({ job }: { job: JobDetails }) {
         title="Measured latencies"
         note={points.length < measured ? `${count(points.length)} of ${count(measured)} measurements: of each stretch the slowest and the fastest.` : `${count(measured)} measurements.`}
         x={{ label: 'trial', show: (value) => String(value) }}
-        y={{ label: 'latency (µs)', log: true, show: (value) => digits(value, 2) }}
+        y={{ label: 'latency', log: true, show: latency, tick: latency }}
         xs={points.map((point) => point.id)}
-        series={[{ label: 'measured', kind: 'points', color: 1, values: points.map((point) => point.seconds * 1e6) }]}
+        series={[{ label: 'measured', kind: 'points', color: 1, values: points.map((point) => point.seconds) }]}
         rows={points}
         columns={pointColumns}
         rowKey={(point) => point.id}
