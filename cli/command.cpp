@@ -146,7 +146,8 @@ constexpr Command kCommands[] = {
         "pause",
         "JOB --tracker URL [--token-file FILE]",
         "stop the search of a tracker's job for now; `tune resume` goes on",
-        {"tune pause 3f2a91c0 --tracker http://farm:9191", "tune resume 3f2a91c0 --tracker http://farm:9191"},
+        {"tune pause 3f2a91c0 --tracker http://farm:9191",
+         "tune pause 3f2a91c0 --tracker https://farm:9191 --token-file alice.token --ca farm.pem"},
         pause_command,
     },
     {

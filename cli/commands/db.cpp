@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Request {
-  std::string part, path, model, target, database = db::default_database_path();
+  std::string part, path, model, target, database;
   bool json = false;
 };
 
@@ -170,6 +170,7 @@ int db_command(Flags& flags) {
   flags.add("--db FILE", request.database, "the tuning database");
   flags.add("--json", request.json, "print a JSON object");
   if (!flags.parse()) return kSuccess;
+  if (request.database.empty()) request.database = db::default_database_path();
   const Part& part = part_of(request.part);
   check_use(request, part);
   return part.run(request);

@@ -145,8 +145,8 @@ std::vector<gate::Unit> units_of_databases(const GateFlags& gate, const Temporar
       if (unit.name == name) fail("tune gate: --model {}: there is a unit {} already", model, name);
     ModelFlags build = gate.build;
     build.model = model;
-    units.push_back(gate::make_unit(name,
-                                    build_side(build, gate.baseline, folder / (number + ".baseline.lathe")),
+    gate::Side baseline = build_side(build, gate.baseline, folder / (number + ".baseline.lathe"));
+    units.push_back(gate::make_unit(name, std::move(baseline),
                                     build_side(build, candidate, folder / (number + ".candidate.lathe"))));
   }
   return units;

@@ -10,7 +10,7 @@
 namespace lathe::cli {
 
 struct Question {
-  std::string what, model, target = "cpu", database = db::default_database_path();
+  std::string what, model, target = "cpu", database;
   std::string device, from, to;  // as users name devices: see find_device
   std::string workload;          // of foreign records, by the name there
   int64_t threads = 0, limit = 20;

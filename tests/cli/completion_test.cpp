@@ -104,7 +104,7 @@ TEST_F(Completion, ZshSpecifiesCommandsFlagsAndValues) {
               Contains("--profile[also time each kernel; GB/s counts its arguments, each once]"));
   EXPECT_THAT(zsh("tune bench ''", 3), Not(Contains(HasSubstr("--trials"))));
   EXPECT_THAT(zsh("tune query ''", 3),
-              Contains(":WHAT:{ compadd -- best below-limit history jobs devices }"));
+              Contains(":WHAT:{ compadd -- best below-limit coverage history transfer foreign jobs devices }"));
   EXPECT_THAT(zsh("tune --x ''", 3), Contains(HasSubstr("--trials=[")));
 }
 

@@ -267,7 +267,7 @@ TEST_F(TuneJobs, BadInputIsOneMessageAndExitCode2) {
       {"--model dqn --target cpu --trials -3", "--trials"},
       {"--model dqn --target cpu --shape data=2x4x84x84", "dimension 0 must be 1"},
       {"--model dqn --target cpu --shape data", "--shape data: must be NAME=1x3x224x224"},
-      {"--model dqn --target cpu --precision double", "must be given, bf16, int8 or float64"},
+      {"--model dqn --target cpu --precision double", "is not one of given, bf16, int8, float64"},
       {"--model dqn --target cpu --time soon", "--time"},
       {"--model dqn --target cpu --target-latency 0", "--target-latency: `0` must be a number above 0"},
       {"--model dqn --target cpu --target-latency 5ms", "--target-latency: `5ms` must be a number above 0"},
