@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -80,11 +81,26 @@ int write_all(int fd, std::string_view bytes) {
   }
   return 0;
 }
+
+void write_special(const std::string& path, std::span<const std::string_view> pieces) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));
+  int error = 0;
+  for (size_t i = 0; i < pieces.size() && !error; ++i) error = write_all(fd, pieces[i]);
+  if (close(fd) != 0 && !error) error = errno;
+  if (error) fail("cannot write {}: {}", path, std::strerror(error));
+}
 }  // namespace
 
 void write_file(const std::string& path, std::string_view bytes) { write_file(path, {&bytes, 1}); }
 
 void write_file(const std::string& path, std::span<const std::string_view> pieces) {
+  // A device or a pipe is written to; a file renamed over it would take its place.
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    write_special(path, pieces);
+    return;
+  }
   std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));

@@ -22,6 +22,15 @@ TEST(Error, NearestName) {
   EXPECT_EQ(nearest("zzz", {"vgg16"}), "");
 }
 
+TEST(WriteFile, ADeviceStaysADevice) {
+  const std::filesystem::path full = "/dev/full";
+  if (!std::filesystem::is_character_file(full)) GTEST_SKIP() << "no /dev/full";
+  EXPECT_THROW(write_file(full, "x"), Error);
+  EXPECT_TRUE(std::filesystem::is_character_file(full));
+  write_file("/dev/null", "x");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
 TEST(DataTypeText, RoundTrip) {
   for (const char* text : {"float32", "bfloat16", "bool", "uint8", "int64", "handle", "float32x16"})
     EXPECT_EQ(to_string(parse_dtype(text).value()), text);
