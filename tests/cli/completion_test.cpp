@@ -103,8 +103,9 @@ TEST_F(Completion, ZshSpecifiesCommandsFlagsAndValues) {
   EXPECT_THAT(zsh("tune bench ''", 3),
               Contains("--profile[also time each kernel; GB/s counts its arguments, each once]"));
   EXPECT_THAT(zsh("tune bench ''", 3), Not(Contains(HasSubstr("--trials"))));
-  EXPECT_THAT(zsh("tune query ''", 3),
-              Contains(":WHAT:{ compadd -- best below-limit coverage history transfer foreign jobs devices }"));
+  EXPECT_THAT(
+      zsh("tune query ''", 3),
+      Contains(":WHAT:{ compadd -- best below-limit coverage history transfer foreign jobs devices }"));
   EXPECT_THAT(zsh("tune --x ''", 3), Contains(HasSubstr("--trials=[")));
 }
 

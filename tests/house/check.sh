@@ -15,8 +15,9 @@ changed_units() {
   git diff --name-only --diff-filter=d "$base" -- '*.cpp' 2>/dev/null || git ls-files '*.cpp'
 }
 if [[ ${1:-} == --changed ]]; then mapfile -t units < <(changed_units); else mapfile -t units < <(git ls-files '*.cpp'); fi
-# What this machine builds: comparisons with a peer only where it is installed.
-mapfile -t units < <(printf '%s\n' "${units[@]}" | grep -vE '^tests/' |
+# What this machine builds: comparisons with a peer only where it is installed. Clang 14 cannot read the coroutines of
+# Boost 1.74 with g++ 12's library, which the HTTP server is made of.
+mapfile -t units < <(printf '%s\n' "${units[@]}" | grep -vE '^tests/|^tracker/http_server.cpp$' |
   while read -r unit; do grep -qF "$PWD/$unit\"" build/release/compile_commands.json && echo "$unit"; done)
 if ((${#units[@]})); then
   echo "clang-tidy: ${#units[@]} files" >&2
