@@ -328,25 +328,33 @@ def bad_flags(service):
     print(f"{len(cases) + 1} mistakes")
 
 
+def try_everything(service):
+    service.make_keys()
+    service.add_user("alice")
+    service.add_user("bob")
+    service.add_user("root", "admin")
+    service.add_user("ci", "viewer")
+    service.add_user("poor", "submitter", "--jobs", "2")
+    service.start_tracker()
+    service.workers = [service.start_worker("w1"), service.start_worker("w2")]
+    jobs = three_jobs_through_crashes(service)
+    pause_and_cancel(service)
+    refusals(service, jobs[0])
+    strangers(service)
+    bad_flags(service)
+    revocation(service)
+    service.stop()
+    check(service.tracker.returncode == 0, f"the tracker ended with {service.tracker.returncode}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         service = Service(folder)
-        service.make_keys()
-        service.add_user("alice")
-        service.add_user("bob")
-        service.add_user("root", "admin")
-        service.add_user("ci", "viewer")
-        service.add_user("poor", "submitter", "--jobs", "2")
-        service.start_tracker()
-        service.workers = [service.start_worker("w1"), service.start_worker("w2")]
-        jobs = three_jobs_through_crashes(service)
-        pause_and_cancel(service)
-        refusals(service, jobs[0])
-        strangers(service)
-        bad_flags(service)
-        revocation(service)
-        service.stop()
-        check(service.tracker.returncode == 0, f"the tracker ended with {service.tracker.returncode}")
+        try:
+            try_everything(service)
+        finally:  # what fails leaves nothing running
+            for process in service.processes:
+                process.kill()
 
 
 if __name__ == "__main__":
