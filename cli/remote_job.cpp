@@ -6,8 +6,8 @@
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/file_digest.h"
 #include "db/records.h"
 
 namespace lathe::cli {

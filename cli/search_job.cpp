@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_codes.h"
@@ -167,7 +166,7 @@ int internal_search_main() {
   const TuneReport report =
       report_tune_job(job, prepared.tasks, {result, tuner::WholeModelResult{}, shipment, prepared.limits});
   if (!report.measured) fail("nothing was measured: every candidate failed");
-  link.deliver(report.json, report.text, std::filesystem::path(shipment.module).filename());
+  link.deliver(report.json, report.text);
   return kSuccess;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/best_build.h"
 #include "cli/interrupt.h"
 #include "cli/messages.h"
+#include "cli/model_flags.h"
 #include "cli/progress.h"
 #include "cli/target.h"
 #include "tuner/final_build.h"
@@ -52,7 +53,7 @@ tuner::RaceResult race_files(const std::string& untuned, const std::string& tune
 /// Of the files in the job's folder, which is made.
 std::string stem_of(const TuneJob& job) {
   fs::create_directories(job.folder);
-  return (fs::path(job.folder) / fs::path(job.model).stem()).string();
+  return (fs::path(job.folder) / module_name(job.model)).string();
 }
 
 void write_untuned(const std::string& path, const TuneJob& job, const Target& target,

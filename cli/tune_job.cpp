@@ -11,6 +11,7 @@
 #include "cli/interrupt.h"
 #include "cli/keys.h"
 #include "cli/messages.h"
+#include "cli/model_flags.h"
 #include "cli/progress.h"
 #include "cli/ship.h"
 #include "cli/target.h"
@@ -52,8 +53,6 @@ db::JobId recall(TuneJob& job, const std::string& uuid, db::Store& store) {
   job.seed = found->seed;
   return found->id;
 }
-
-std::string model_file_name(const std::string& model) { return fs::path(model).stem().string(); }
 
 /// Gives the tracker its keys, if it is to have some, and the local worker a pair of its own. Returns the
 /// worker's flags for them.
@@ -194,7 +193,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   std::optional<db::JobId> resumed;
   if (resume) resumed = recall(job, *resume, store);
   tracker::check_request(job);
-  if (job.folder.empty()) job.folder = "lathe-out/" + model_file_name(job.model);
+  if (job.folder.empty()) job.folder = "lathe-out/" + module_name(job.model);
   Target target = target_of(job.target);
   if (job.threads == 0) job.threads = runs_here(target) ? runtime::available_cores() : target.cores;
   if (job.listen.empty()) require_worker_here(target);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/support/bounded_json.h"
+#include "core/support/digest.h"
 #include "core/support/error.h"
 
 namespace lathe::db {
@@ -45,8 +46,7 @@ std::string Fields::name(const char* key, size_t limit) const {
 
 std::string Fields::digest(const char* key) const {
   std::string digest = text(key, 64);
-  if (digest.size() != 64 || digest.find_first_not_of("0123456789abcdef") != std::string::npos)
-    fail("`{}` must be 64 hexadecimal digits", key);
+  if (!is_digest(digest)) fail("`{}` must be 64 hexadecimal digits", key);
   return digest;
 }
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
-#include "core/support/file_digest.h"
 #include "core/support/text.h"
 #include "tracker/api_json.h"
 #include "tracker/search_link.h"
@@ -37,25 +37,27 @@ Response refusal(const Refused& refused) {
   return response;
 }
 
+std::optional<int64_t> whole_number(const std::string& text) {
+  int64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && stop == text.data() + text.size();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
 int64_t number(const Request& request, const std::string& key, int64_t otherwise, int64_t least,
                int64_t most) {
   const auto found = request.query.find(key);
   if (found == request.query.end()) return otherwise;
-  const std::string& text = found->second;
-  int64_t value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size() || value < least || value > most)
-    throw Refused{400, fmt::format("{}={}: must be a number from {} to {}", key, text, least, most), {}};
-  return value;
+  const std::optional<int64_t> value = whole_number(found->second);
+  if (!value || *value < least || *value > most)
+    throw Refused{
+        400, fmt::format("{}={}: must be a number from {} to {}", key, found->second, least, most), {}};
+  return *value;
 }
 
 std::string word(const Request& request, const std::string& key) {
   const auto found = request.query.find(key);
   return found == request.query.end() ? "" : found->second;
-}
-
-bool is_digest(const std::string& text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 }  // namespace
@@ -88,6 +90,7 @@ struct Api::Impl {
 
   static bool matches(std::string_view pattern, std::string_view path, std::string& part);
   const Route* find(const Request& request, std::string& part, bool& known_path) const;
+  Principal authorize(const Request& request, const Route* route);
   Response dispatch(const Request& request);
 
   db::ServedJob job_of(const Call& call) {
@@ -204,13 +207,30 @@ const Api::Impl::Route* Api::Impl::find(const Request& request, std::string& par
   return nullptr;
 }
 
+/// Who asks. Throws Refused for somebody unknown, and where the route needs another role; without a route,
+/// whoever is known will do.
+Principal Api::Impl::authorize(const Request& request, const Route* route) {
+  const std::optional<Principal> principal = principals.find(request.token);
+  if (!principal)
+    throw Refused{401,
+                  request.token.empty() ? "a bearer token is needed" : "the token is not known here",
+                  {{"WWW-Authenticate", "Bearer"}}};
+  if (route && principal->role < route->role)
+    throw Refused{403,
+                  fmt::format("{} is a {}, and this needs a {}", principal->name, to_string(principal->role),
+                              to_string(route->role)),
+                  {}};
+  return *principal;
+}
+
 Response Api::Impl::dispatch(const Request& request) {
   std::string part;
   bool known_path = false;
   const Route* route = find(request, part, known_path);
   if (!route)
     throw Refused{known_path ? 405 : 404, "there is nothing here; GET /openapi.json lists what is", {}};
-  return (this->*route->handle)({request, *principals.find(request.token), part});
+  // Asked again: a token may have been revoked while a body came.
+  return (this->*route->handle)({request, authorize(request, route), part});
 }
 
 Response Api::Impl::status(const Call& call) {
@@ -350,10 +370,8 @@ Response Api::Impl::schedules(const Call& call) {
 }
 
 Response Api::Impl::trial(const Call& call) {
-  db::TrialId id = 0;
-  const auto [stop, error] = std::from_chars(call.part.data(), call.part.data() + call.part.size(), id);
-  const bool whole = error == std::errc() && stop == call.part.data() + call.part.size();
-  const auto life = whole ? store.trial_life(id) : std::nullopt;
+  const std::optional<db::TrialId> id = whole_number(call.part);
+  const auto life = id ? store.trial_life(*id) : std::nullopt;
   if (!life) throw Refused{404, fmt::format("no trial `{}`", call.part), {}};
   const auto job = store.served_job_of(life->job);
   return json_response(trial_life_json(*life, job ? job->uuid : ""));
@@ -366,9 +384,9 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
   Response response;
   response.first_event = id == 0 ? store.last_event() : 0;
   if (const std::string& last = call.request.last_event_id; !last.empty()) {
-    const auto [stop, error] = std::from_chars(last.data(), last.data() + last.size(), response.first_event);
-    if (error != std::errc() || stop != last.data() + last.size())
-      throw Refused{400, fmt::format("Last-Event-ID: {} is no number", last), {}};
+    const std::optional<int64_t> id_told = whole_number(last);
+    if (!id_told) throw Refused{400, fmt::format("Last-Event-ID: {} is no number", last), {}};
+    response.first_event = *id_told;
   }
   response.events = [this, id, token = call.request.token](int64_t after, bool& last) {
     std::vector<http::Event> list;
@@ -440,20 +458,14 @@ bool Api::is_upload(const http::Request& request) const {
 std::optional<Response> Api::admit(const Request& request) {
   if (request.method == "GET" && impl_->settings.page && impl_->settings.page(request.path))
     return std::nullopt;
-  const auto principal = impl_->principals.find(request.token);
-  if (!principal)
-    return refusal({401,
-                    request.token.empty() ? "a bearer token is needed" : "the token is not known here",
-                    {{"WWW-Authenticate", "Bearer"}}});
   std::string part;
   bool known_path = false;
-  const Impl::Route* route = impl_->find(request, part, known_path);
-  if (route && principal->role < route->role)
-    return refusal({403,
-                    fmt::format("{} is a {}, and this needs a {}", principal->name,
-                                to_string(principal->role), to_string(route->role)),
-                    {}});
-  return std::nullopt;
+  try {
+    impl_->authorize(request, impl_->find(request, part, known_path));
+    return std::nullopt;
+  } catch (const Refused& refused) {
+    return refusal(refused);
+  }
 }
 
 Response Api::handle(const Request& request) {

@@ -4,22 +4,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/support/bounded_json.h"
+
 namespace lathe::tracker {
 
 DeviceClass device_class_of(std::string_view device_json) {
   const auto json = nlohmann::json::parse(device_json, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return {};
-  const auto word = [&](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
+  const std::string model = string_member(json, "model");
   const auto cores = json.find("cores");
-  if (word("model").empty() || cores == json.end() || !cores->is_number_integer()) return {};
+  if (model.empty() || cores == json.end() || !cores->is_number_integer()) return {};
   const auto count = cores->get<int64_t>();
-  return {.name = fmt::format("{}, {} {}", word("model"), count, count == 1 ? "core" : "cores"),
-          .architecture = word("architecture"),
-          .target = word("target"),
-          .machine = word("machine")};
+  return {.name = fmt::format("{}, {} {}", model, count, count == 1 ? "core" : "cores"),
+          .architecture = string_member(json, "architecture"),
+          .target = string_member(json, "target"),
+          .machine = string_member(json, "machine")};
 }
 
 }  // namespace lathe::tracker

@@ -14,16 +14,10 @@ using namespace defaults;
 using Verdict = wire::ResultAck::Verdict;
 
 namespace {
-std::string device_text(const nlohmann::json& device, const char* key) {
-  if (!device.is_object()) return "";
-  const auto found = device.find(key);
-  return found != device.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 /// A worker that does not say its architecture takes what names none.
 std::vector<std::string> platforms_of(const std::vector<std::string>& backends,
                                       const nlohmann::json& device) {
-  const std::string architecture = device_text(device, "architecture");
+  const std::string architecture = string_member(device, "architecture");
   std::vector<std::string> platforms = backends;
   if (!architecture.empty())
     for (const std::string& backend : backends) platforms.push_back(platform_name(backend, architecture));
@@ -114,7 +108,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.device_class = device_class_of(hello.device).name;
   worker.backends = hello.backends;
   const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
-  worker.revision = device_text(device, "revision");
+  worker.revision = string_member(device, "revision");
   worker.platforms = platforms_of(hello.backends, device);
   worker.builds = hello.builds;
   worker.runner_only = hello.runner_only;

@@ -27,8 +27,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
 
-constexpr int kCrashes = 3;  // of a searcher, before its job has failed
+constexpr int kWaiting = 1'000'000;  // jobs in the queue that are looked at
+constexpr int kCrashes = 3;          // of a searcher, before its job has failed
 constexpr milliseconds kLook{500}, kStopWait{4000};
 
 /// The last lines of a searcher's stderr, which say what went wrong.
@@ -140,6 +142,7 @@ struct JobKeeper::Search {
   db::ServedJob job;
   DeviceClass device;
   db::JobState wanted = db::JobState::kDone;  // else what it is stopped for; kRunning: the tracker ends
+  Clock::time_point kill_at = Clock::time_point::max();  // it was asked to end, and has not
   pid_t pid = -1;
   bool ended = false;
   std::thread thread;
@@ -193,34 +196,32 @@ std::string JobKeeper::blob_path(const std::string& digest) const {
   return settings_.folder + "/blobs/" + digest;
 }
 
-/// Gives the job that state, ends its search, if it has one, and waits for that. False when the state it has
-/// is final.
+/// Gives the job that state and asks its search, if it has one, to end; keep() sees to it. False when the
+/// state it has is final.
 bool JobKeeper::end(db::ServedJobId id, db::JobState state, int signal) {
   std::lock_guard deciding(deciding_);
   db::Store store(settings_.database);
   if (!store.set_served_state(id, state)) return false;
-  std::unique_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   const auto found = searches_.find(id);
-  if (found == searches_.end() || found->second->ended) return true;
-  Search& search = *found->second;
-  search.wanted = state;
-  if (search.pid > 0) kill(search.pid, signal);
-  changed_.notify_all();
-  const auto ended = [&] { return search.ended; };
-  if (changed_.wait_for(lock, kStopWait, ended)) return true;
-  if (search.pid > 0) kill(search.pid, SIGKILL);
-  changed_.wait(lock, ended);
+  const bool searched = found != searches_.end() && !found->second->ended;
+  if (searched) {
+    Search& search = *found->second;
+    search.wanted = state;
+    search.kill_at = Clock::now() + kStopWait;
+    if (search.pid > 0) kill(search.pid, signal);
+    changed_.notify_all();
+  } else if (state == db::JobState::kCancelled) {
+    cancel_trials(store, id);
+  }
   return true;
 }
 
-bool JobKeeper::cancel(db::ServedJobId id) {
-  if (!end(id, db::JobState::kCancelled, SIGKILL)) return false;
-  db::Store store(settings_.database);
+void JobKeeper::cancel_trials(db::Store& store, db::ServedJobId id) {
   if (auto search = store.served_job(id).job) farm_.cancel(static_cast<JobId>(*search));
-  wake();
-  return true;
 }
 
+bool JobKeeper::cancel(db::ServedJobId id) { return end(id, db::JobState::kCancelled, SIGKILL); }
 bool JobKeeper::pause(db::ServedJobId id) { return end(id, db::JobState::kStopped, SIGTERM); }
 
 bool JobKeeper::resume(db::ServedJobId id) {
@@ -238,11 +239,13 @@ void JobKeeper::keep() {
   while (!closing_) {
     awake_ = false;
     for (auto it = searches_.begin(); it != searches_.end();) {
-      if (!it->second->ended) {
+      Search& search = *it->second;
+      if (!search.ended) {
+        if (search.pid > 0 && Clock::now() >= search.kill_at) kill(search.pid, SIGKILL);
         ++it;
         continue;
       }
-      it->second->thread.join();
+      search.thread.join();
       it = searches_.erase(it);
     }
     lock.unlock();
@@ -269,7 +272,7 @@ void JobKeeper::start_some(db::Store& store) {
     for (const auto& [id, search] : searches_) ++running[search->job.owner];
     if (free == 0) return;
     for (const db::JobState state : {db::JobState::kRunning, db::JobState::kQueued})
-      for (db::ServedJob& job : store.served_jobs({.state = state, .limit = 1000}))
+      for (db::ServedJob& job : store.served_jobs({.state = state, .limit = kWaiting}))
         if (!searches_.contains(job.id)) waiting.push_back(std::move(job));
   }
   if (waiting.empty()) return;
@@ -287,7 +290,7 @@ void JobKeeper::start_some(db::Store& store) {
     std::string why;
     std::optional<DeviceClass> device = find_device(job, farm, why);
     if (!device) {
-      store.set_served_state(job.id, job.state, why);
+      if (job.message != why) store.set_served_state(job.id, job.state, why);
       continue;
     }
     store.set_served_device_class(job.id, device->name);
@@ -303,6 +306,8 @@ void JobKeeper::start_some(db::Store& store) {
       try {
         db::Store own(settings_.database);
         run(search, own);
+        if (own.served_job(search.job.id).state == db::JobState::kCancelled)
+          cancel_trials(own, search.job.id);
       } catch (const std::exception& error) {  // the disk: it runs again when there is room
         log(fmt::format("job {}: {}", search.job.uuid, error.what()));
         std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -354,11 +359,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
                     .database = settings_.database,
                     .folder = job_folder(search.job.uuid),
                     .resume = search.job.job};
-  if (order.resume) {
-    const db::Job known = store.job(*order.resume);
-    order.trials = known.trial_budget;
-    order.seconds_used = known.seconds_used;
-  }
+  if (order.resume) order.seconds_used = store.job(*order.resume).seconds_used;
   fs::create_directories(order.folder);
   if (!request.model_digest.empty()) {  // under its own name, whose ending says what it is
     order.file = order.folder + "/" + fs::path(request.model).filename().string();
@@ -384,9 +385,9 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     lock.lock();
     search.pid = -1;
     status = searcher.wait();
-    if (search.wanted != db::JobState::kDone && ending.state != db::JobState::kDone) return true;
+    if (search.wanted != db::JobState::kDone && !ending.done) return true;
   }
-  if (ending.state == db::JobState::kDone && WIFEXITED(status)) {
+  if (ending.done && WIFEXITED(status)) {
     store.set_served_report(id, ending.report);
     write_file(job_folder(search.job.uuid) + "/report.txt", ending.text);
     store.set_served_state(id, db::JobState::kDone);

@@ -41,7 +41,8 @@ class JobKeeper {
 
   /// A job was added.
   void wake();
-  // Each is false when the job's state does not allow it. Done when they return, in the database.
+  // Each is false when the job's state does not allow it. In the database when they return; a searcher ends a
+  // little later, of itself or by SIGKILL.
   bool cancel(db::ServedJobId id);
   bool pause(db::ServedJobId id);
   bool resume(db::ServedJobId id);
@@ -60,6 +61,7 @@ class JobKeeper {
   void run(Search& search, db::Store& store);
   bool run_once(Search& search, db::Store& store);
   bool end(db::ServedJobId id, db::JobState state, int signal);
+  void cancel_trials(db::Store& store, db::ServedJobId id);
   void log(const std::string& line) const;
 
   const KeeperSettings settings_;

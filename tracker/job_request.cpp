@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
+#include "core/support/digest.h"
 #include "core/support/error.h"
 
 namespace lathe::tracker {
@@ -113,8 +114,7 @@ JobRequest parse_job_request(std::string_view text) {
   reader.read("priority", r.priority, -kMostPriority, kMostPriority);
   reader.end();
   if (r.model.empty()) fail("`model` is missing: a zoo name, or the name of an uploaded file");
-  if (!r.model_digest.empty() && (r.model_digest.size() != 64 ||
-                                  r.model_digest.find_first_not_of("0123456789abcdef") != std::string::npos))
+  if (!r.model_digest.empty() && !is_digest(r.model_digest))
     fail("`model_digest` must be the sha256 of the uploaded file, 64 hexadecimal digits");
   if (!r.model_digest.empty() && (r.model.find('/') != std::string::npos ||
                                   !(r.model.ends_with(".onnx") || r.model.ends_with(".relay"))))

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <vector>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 
@@ -39,8 +40,7 @@ Principal parse_principal(const std::vector<std::string>& words, const std::stri
     fail("{}: must be NAME ROLE SHA256-OF-THE-TOKEN; `tune token` makes such lines", place);
   Principal principal{.name = words[0]};
   principal.role = parse_role(words[1], place);
-  if (words[2].size() != 64 || words[2].find_first_not_of("0123456789abcdef") != std::string::npos)
-    fail("{}: the third word must be the sha256 of a token", place);
+  if (!is_digest(words[2])) fail("{}: the third word must be the sha256 of a token", place);
   for (size_t i = 3; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
     const std::string key = words[i].substr(0, equals);

@@ -79,7 +79,6 @@ SearchOrder SearchLink::order() {
                     .file = answer.at("file"),
                     .database = answer.at("database"),
                     .folder = answer.at("folder"),
-                    .trials = answer.at("trials"),
                     .seconds_used = answer.at("seconds_used")};
   if (!answer.at("resume").is_null()) order.resume = answer.at("resume").get<db::JobId>();
   return order;
@@ -89,8 +88,8 @@ void SearchLink::tell(const std::string& kind, const std::string& body) {
   call("tell", {{"kind", kind}, {"body", body}});
 }
 
-void SearchLink::deliver(const std::string& report, const std::string& text, const std::string& module) {
-  call("deliver", {{"report", report}, {"text", text}, {"module", module}});
+void SearchLink::deliver(const std::string& report, const std::string& text) {
+  call("deliver", {{"report", report}, {"text", text}});
 }
 
 std::vector<Submission> SearchLink::submit(JobId, std::span<const Candidate> candidates) {

@@ -34,7 +34,6 @@ struct SearchOrder {
   std::string file;                 // of the model; "": it is of the zoo
   std::string database, folder;     // to read; to write the module into
   std::optional<db::JobId> resume;  // the search's job, if there was an earlier life
-  int64_t trials = 0;               // of that job in all
   double seconds_used = 0;
 };
 
@@ -46,8 +45,8 @@ class SearchLink final : public FarmClient, public JobWriter {
   SearchOrder order();
   /// For whoever watches the job: `body` is JSON.
   void tell(const std::string& kind, const std::string& body);
-  /// The job is done: its module is in the folder.
-  void deliver(const std::string& report, const std::string& text, const std::string& module);
+  /// The job is done: its module is in the folder, called as the model is.
+  void deliver(const std::string& report, const std::string& text);
 
   std::vector<Submission> submit(JobId job, std::span<const Candidate> candidates) override;
   std::vector<Finished> poll(JobId job, std::chrono::milliseconds timeout) override;

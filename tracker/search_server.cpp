@@ -59,22 +59,17 @@ void SearchServer::require_begun() const {
 json SearchServer::answer(const json& question) {
   const std::string& call = question.at("call").get_ref<const std::string&>();
   if (call == "order")
-    return {{"request", order_.request},
-            {"target", order_.target},
-            {"machine", order_.machine},
-            {"file", order_.file},
-            {"database", order_.database},
-            {"folder", order_.folder},
-            {"trials", order_.trials},
-            {"seconds_used", order_.seconds_used},
-            {"resume", order_.resume ? json(*order_.resume) : json()}};
+    return {{"request", order_.request},           {"target", order_.target},
+            {"machine", order_.machine},           {"file", order_.file},
+            {"database", order_.database},         {"folder", order_.folder},
+            {"seconds_used", order_.seconds_used}, {"resume", order_.resume ? json(*order_.resume) : json()}};
   if (call == "begin") return begin(question);
   if (call == "tell") {
     store_.add_served_event(served_.id, question.at("kind"), question.at("body"));
     return json::object();
   }
   if (call == "deliver") {
-    ending_ = {db::JobState::kDone, question.at("report"), question.at("text"), question.at("module")};
+    ending_ = {true, question.at("report"), question.at("text")};
     return json::object();
   }
   require_begun();
@@ -98,7 +93,8 @@ json SearchServer::answer(const json& question) {
   if (call == "end") {
     const db::JobState state = db::job_state_named(question.at("state").get_ref<const std::string&>());
     store_.add_job_seconds(job_, question.at("seconds"));
-    if (state == db::JobState::kStopped) ending_.state = state;
+    // A search that is over is no job that is done: its module is still to be built.
+    if (state == db::JobState::kStopped) store_.set_job_state(job_, state);
     return json::object();
   }
   fail("a searcher calls `{}`, which is unknown", call);

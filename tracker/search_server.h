@@ -12,10 +12,10 @@
 
 namespace lathe::tracker {
 
-/// How a searcher's life ended, by its own words: "" where it said nothing.
+/// What a searcher left behind: nothing, unless it came to the end of its job.
 struct SearchEnding {
-  db::JobState state = db::JobState::kRunning;  // kDone with a module, kStopped, or as it was
-  std::string report, text, module;             // module: the file's name in the folder
+  bool done = false;
+  std::string report, text;  // JSON, and for people
 };
 
 class SearchServer {

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "core/tir/roofline.h"
@@ -30,12 +31,6 @@ void from_settings(const std::string& text, TrialSpec& spec) {
   if (json.is_object() && json.contains("seed") && json["seed"].is_number()) json["seed"].get_to(spec.seed);
 }
 
-std::string word(const nlohmann::json& json, const char* key) {
-  if (!json.is_object()) return "";
-  const auto it = json.find(key);
-  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
 /// A device as a worker describes it (workers/device.h) and as the store wants it. What a peer sends may be
 /// anything: whatever is missing stays empty.
 db::Device parse_device(const std::string& text) {
@@ -46,10 +41,10 @@ db::Device parse_device(const std::string& text) {
     const auto it = json.find(key);
     return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
   };
-  device.host = word(json, "host");
-  device.model = word(json, "model");
-  device.architecture = word(json, "architecture");
-  device.system = word(json, "kernel");
+  device.host = string_member(json, "host");
+  device.model = string_member(json, "model");
+  device.architecture = string_member(json, "architecture");
+  device.system = string_member(json, "kernel");
   device.cores = static_cast<int>(std::clamp<int64_t>(number("cores", 1), 1, 1 << 20));
   device.memory_bytes = number("memory_bytes", 0);
   if (const auto it = json.find("features"); it != json.end() && it->is_array()) {
@@ -66,13 +61,14 @@ db::Device parse_device(const std::string& text) {
 /// What the worker measured of the device's machine, unread; empty when it does not say.
 db::Machine parse_machine(db::DeviceId device, const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return {.device = device, .target = word(json, "target"), .numbers = word(json, "machine")};
+  return {
+      .device = device, .target = string_member(json, "target"), .numbers = string_member(json, "machine")};
 }
 
 /// Who built what the device measured: compiler and revision.
 std::pair<std::string, std::string> provenance(const std::string& device) {
   const auto json = nlohmann::json::parse(device, nullptr, /*allow_exceptions=*/false);
-  return {word(json, "compiler"), word(json, "revision")};
+  return {string_member(json, "compiler"), string_member(json, "revision")};
 }
 
 class StoreJournal final : public Journal {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/support/bounded_json.h"
+#include "core/support/digest.h"
 #include "core/support/error.h"
 #include "tracker/defaults.h"
 #include "wire.pb.h"
@@ -34,8 +35,7 @@ double finite(double value, const char* field) {
 
 /// A blob's name becomes the name of a file.
 std::string digest(const std::string& value, const char* field) {
-  if (value.size() != 64 || value.find_first_not_of("0123456789abcdef") != std::string::npos)
-    fail("{} is not 64 hexadecimal digits", field);
+  if (!is_digest(value)) fail("{} is not 64 hexadecimal digits", field);
   return value;
 }
 

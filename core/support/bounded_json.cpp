@@ -16,4 +16,10 @@ nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_
   return json::parse(text, bounded, /*allow_exceptions=*/false);
 }
 
+std::string string_member(const nlohmann::json& json, const char* key) {
+  if (!json.is_object()) return "";
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 }  // namespace lathe

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 namespace lathe {
@@ -10,5 +11,8 @@ namespace lathe {
 /// The value that `text` holds; a discarded one when it is no JSON. Throws Error, with `what` in the message,
 /// when arrays and objects stand in each other more than `depth` deep.
 nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_view what);
+
+/// The string under `key`; "" where `json` is no object, has none, or something else there.
+std::string string_member(const nlohmann::json& json, const char* key);
 
 }  // namespace lathe

@@ -1,4 +1,4 @@
-#include "core/support/file_digest.h"
+#include "core/support/digest.h"
 
 #include <fmt/core.h>
 #include <openssl/evp.h>
@@ -30,6 +30,10 @@ std::string file_digest(const std::string& path) {
   std::string text;
   for (unsigned i = 0; i < size; ++i) text += fmt::format("{:02x}", digest[i]);
   return text;
+}
+
+bool is_digest(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 }  // namespace lathe
