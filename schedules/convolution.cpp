@@ -72,9 +72,10 @@ Window window_along(const Convolution& c, size_t d) {
   return window;
 }
 
-/// data * weight, of the sum that the block accumulates from 0.
-Convolution sum_of_products(const Ref<Block>& block) {
-  Convolution c{.block = block};
+}  // namespace
+
+SumOfProducts sum_of_products(const Ref<Block>& block) {
+  SumOfProducts c{.block = block};
   const Store* update = block->body.as<Store>();
   const Store* init = block->init.as<Store>();
   const Binary* sum = update ? update->value.as<Binary>() : nullptr;
@@ -85,16 +86,15 @@ Convolution sum_of_products(const Ref<Block>& block) {
     fail("block `{}` is no sum of products of two elements", block->name);
   if (!update->buffer->dtype.is_float()) fail("block `{}` does not compute with floats", block->name);
   c.update = block->body.cast<Store>();
-  for (const std::vector<Expr>* indices : {&c.update->indices, &c.weight->indices})
-    for (const Expr& index : *indices)
-      if (!is_plain(index))
-        fail("block `{}` indexes its weight or result by more than variables", block->name);
+  if (!std::all_of(c.update->indices.begin(), c.update->indices.end(), is_plain))
+    fail("block `{}` indexes its result by more than variables", block->name);
   return c;
 }
-}  // namespace
 
 Convolution convolution_of(const Ref<Block>& block) {
-  Convolution c = sum_of_products(block);
+  Convolution c{sum_of_products(block), {}};
+  if (!std::all_of(c.weight->indices.begin(), c.weight->indices.end(), is_plain))
+    fail("block `{}` indexes its weight by more than variables", block->name);
   size_t windows = 0;
   for (size_t d = 0; d < c.data->indices.size(); ++d) {
     if (is_plain(c.data->indices[d]) || is_summed(c, c.data->indices[d])) continue;

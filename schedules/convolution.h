@@ -16,13 +16,20 @@ struct Window {
   int64_t positions = 0, taps = 0, stride = 1;
 };
 
-/// A block that computes out[..] = sum of data[..] * weight[..] of floats with two windows of dilation 1.
-/// Either may be bfloat16, widened to the type of the sum. All other dimensions are indexed by
-/// variables of the block alone, or by 0; of the data also by a sum of variables that are summed over.
-struct Convolution {
+/// A block that computes out[..] = sum of data[..] * weight[..] of floats. Either may be bfloat16, widened to
+/// the type of the sum. The output's dimensions are indexed by variables of the block alone, or by 0.
+struct SumOfProducts {
   Ref<tir::Block> block;
   Ref<tir::Load> data, weight;
   Ref<tir::Store> update;
+};
+
+/// Throws Error saying in what `block` is none. REQUIRES: constant extents.
+SumOfProducts sum_of_products(const Ref<tir::Block>& block);
+
+/// One with two windows of dilation 1. All other dimensions, and the weight's, are indexed by variables of
+/// the block alone, or by 0; the data's also by a sum of variables that are summed over.
+struct Convolution : SumOfProducts {
   std::array<Window, 2> windows;  // in the order of the data's dimensions: rows, columns
 };
 

@@ -34,6 +34,8 @@ struct Primitive {
   void (*run)(Application& application);
   /// Makes a random decision that mutation may make anew.
   bool samples = false;
+  /// Computes a block by another algorithm; with its numbers it tells schedules of one operator apart.
+  bool is_algorithm = false;
 };
 
 /// All primitives, one row each.
@@ -56,6 +58,7 @@ std::span<const Primitive> layout_primitives();
 std::span<const Primitive> blockize_primitives();
 std::span<const Primitive> padding_primitives();
 std::span<const Primitive> winograd_primitives();
+std::span<const Primitive> strassen_primitives();
 std::span<const Primitive> im2col_primitives();
 std::span<const Primitive> pad_einsum_primitives();
 std::span<const Primitive> reindex_primitives();

@@ -222,6 +222,10 @@ WinogradBlocks Schedule::winograd(BlockHandle block, const std::vector<IntHandle
   std::vector<BlockHandle> b = run_blocks("winograd", std::move(inputs));
   return {b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]};
 }
+StrassenBlocks Schedule::strassen(BlockHandle block, IntHandle half) {
+  std::vector<BlockHandle> b = run_blocks("strassen", {block, half});
+  return {b[0], b[1], b[2], b[3]};
+}
 Im2colBlocks Schedule::im2col(BlockHandle block) {
   std::vector<BlockHandle> b = run_blocks("im2col", {block});
   return {b[0], b[1], b[2]};

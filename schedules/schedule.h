@@ -39,6 +39,13 @@ struct WinogradBlocks {
   BlockHandle columns, result;  // output transform: along one dimension, then both
 };
 
+/// What `strassen` makes of a matrix product, in the order in which it runs.
+struct StrassenBlocks {
+  BlockHandle data, weight;  // sums of quadrants
+  BlockHandle products;
+  BlockHandle result;  // the products added up
+};
+
 /// What `im2col` makes of a convolution, in the order in which it runs.
 struct Im2colBlocks {
   BlockHandle columns;  // what each position needs of the data, gathered
@@ -97,6 +104,8 @@ class Schedule {
   BlockHandle separate_padding(BlockHandle block);
   BlockHandle blockize(LoopHandle loop);
   WinogradBlocks winograd(BlockHandle block, const std::vector<IntHandle>& rows_columns_band);
+  /// `half`: columns of half a band.
+  StrassenBlocks strassen(BlockHandle block, IntHandle half);
   Im2colBlocks im2col(BlockHandle block);
   /// One multiple for each variable of the block. Gives the block that copies what is valid.
   BlockHandle pad_einsum(BlockHandle block, const std::vector<int64_t>& multiples);

@@ -96,6 +96,9 @@ constexpr DesignSpace kScan{"scan", "running sums: vectors of neighbouring lines
 constexpr DesignSpace kContraction{
     "contraction", "convolutions and matrix products: a broadcast operand times vectors, in register tiles",
     has_broadcast_reduction, generate_tiled};
+constexpr DesignSpace kStrassen{
+    "strassen", "large matrix products with fewer multiplications: seven products of sums of quadrants",
+    has_strassen, generate_strassen};
 constexpr DesignSpace kImplicitGemm{
     "implicit-gemm",
     "convolutions as one matrix product over all positions: windows gathered, in register tiles",
@@ -110,8 +113,9 @@ constexpr DesignSpace kOtherRows{
 constexpr DesignSpace kGeneric{"generic",
                                "any program: blocks one by one, outer loops parallel, inner ones vectorized",
                                always, generate_generic};
-constexpr const DesignSpace* kSpaces[] = {
-    &kWinograd, &kRows, &kScan, &kContraction, &kImplicitGemm, &kVectorReduction, &kOtherRows, &kGeneric};
+constexpr const DesignSpace* kSpaces[] = {&kWinograd,        &kRows,      &kScan,
+                                          &kContraction,     &kStrassen,  &kImplicitGemm,
+                                          &kVectorReduction, &kOtherRows, &kGeneric};
 }  // namespace
 
 std::span<const DesignSpace* const> design_spaces() { return kSpaces; }

@@ -23,16 +23,14 @@ constexpr size_t kMostAlternatives = 4;
 constexpr double kNearAlgorithm = 1.4, kNearStructure = 1.1,
                  kNear = 1.05;  // times the best's time
 
-/// What tells algorithms of one operator apart: each winograd with its sizes, im2col; "" for the direct one.
+/// What tells algorithms of one operator apart: its name with its sizes; "" for the direct one.
 std::string algorithm_of(const schedule::Trace& trace) {
   std::map<int, const schedule::Step*> sampled_by;
   std::string text;
   for (const schedule::Step& step : trace.steps) {
     for (const schedule::Output& output : step.outputs)
       if (const auto* number = std::get_if<schedule::IntHandle>(&output)) sampled_by[number->id] = &step;
-    if (step.primitive != &schedule::primitive("winograd") &&
-        step.primitive != &schedule::primitive("im2col"))
-      continue;
+    if (!step.primitive->is_algorithm) continue;
     text += step.primitive->name;
     for (const schedule::Input& input : step.inputs)
       if (const auto* number = std::get_if<schedule::IntHandle>(&input))

@@ -199,11 +199,13 @@ void im2col(Application& a) {
 
 using enum InputKind;
 constexpr Primitive kPrimitives[] = {
-    {"im2col",
-     "y[i, j] += d[i+k, j+l] * g[k, l]  ->  c[k, l, p] = d[p//J + k, p%J + l]; z[p] += c[k, l, p] * g[k, l]; "
-     "y[p//J, p%J] = z[p]",
-     {{kBlock}},
-     im2col},
+    {.name = "im2col",
+     .doc = "y[i, j] += d[i+k, j+l] * g[k, l]  ->  c[k, l, p] = d[p//J + k, p%J + l]; z[p] += c[k, l, p] * "
+            "g[k, l]; "
+            "y[p//J, p%J] = z[p]",
+     .inputs = {{kBlock}},
+     .run = im2col,
+     .is_algorithm = true},
 };
 }  // namespace
 

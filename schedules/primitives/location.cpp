@@ -209,27 +209,36 @@ Region written_box(const Application& a, Move& move, const std::vector<Ref<Block
   return *box;
 }
 
-/// A variable read as v // n along one dimension and, unless all remainders read the same, v % n along
-/// another.
+/// A variable read as v // n along one dimension, v % n along another, or both.
 struct Divided {
-  std::optional<Range> quotient, remainder;
-  int64_t divisor = 0;
+  struct Part {
+    Range range;
+    int64_t divisor;
+    /// Tiles may stick out.
+    bool is_whole() const {
+      return is_int(range.min, 0) && as_int(range.extent) && int_value(range.extent) >= divisor;
+    }
+  };
+  std::optional<Part> quotient, remainder;
+  /// Not all remainders are read.
+  bool is_cut() const { return remainder && !remainder->is_whole(); }
 };
 
-Range undivided(const Application& a, const Block& block, const Divided& parts, const Analyzer& context) {
-  if (parts.quotient && parts.remainder) {
-    const Range &high = *parts.quotient, &low = *parts.remainder;
-    // A predicate of the writer may cut the box: beyond the divisor it would reach into the next quotient.
-    bool within = context.can_prove(less_equal(0, low.min)) &&
-                  context.can_prove(less_equal(low.min + low.extent, parts.divisor));
-    if (is_int(high.extent, 1) && within)
-      return {context.simplify(high.min * parts.divisor + low.min), low.extent};
-    if (is_int(low.extent, parts.divisor) && is_int(low.min, 0))
-      return {context.simplify(high.min * parts.divisor), context.simplify(high.extent * parts.divisor)};
-  } else if (parts.quotient) {
-    const Range& high = *parts.quotient;
-    return {context.simplify(high.min * parts.divisor), context.simplify(high.extent * parts.divisor)};
+/// The values that the variable may have; nothing when that is all of them.
+std::optional<Range> undivided(const Application& a, const Block& block, const Divided& parts,
+                               const Analyzer& context) {
+  if (!parts.is_cut()) {
+    if (!parts.quotient) return std::nullopt;
+    const auto& [high, divisor] = *parts.quotient;
+    return Range{context.simplify(high.min * divisor), context.simplify(high.extent * divisor)};
   }
+  const auto& [low, divisor] = *parts.remainder;
+  // A predicate of the writer may cut the box: beyond the divisor it would reach into the next quotient.
+  bool within = context.can_prove(less_equal(0, low.min)) &&
+                context.can_prove(less_equal(low.min + low.extent, divisor));
+  if (within && parts.quotient && parts.quotient->divisor == divisor &&
+      is_int(parts.quotient->range.extent, 1))
+    return Range{context.simplify(parts.quotient->range.min * divisor + low.min), low.extent};
   a.fail("block `{}` reads a quotient and a remainder that together cover no range", block.name);
 }
 
@@ -238,15 +247,18 @@ Range undivided(const Application& a, const Block& block, const Divided& parts, 
 void require_covered_extents(const Application& a, const Block& block, const Region& read,
                              const std::map<const VarNode*, Divided>& divided) {
   for (const BlockIter& iter : block.iters) {
-    Expr covered = 1;
+    auto found = divided.find(iter.var.get());
+    const Divided* parts = found == divided.end() || found->second.is_cut() ? nullptr : &found->second;
+    Expr covered = parts && parts->quotient ? parts->quotient->divisor : 1;
     bool follows = false;
     for (size_t d = 0; d < read.ranges.size(); ++d) {
-      if (is_int(read.buffer->shape[d], 1) || !uses_var(read.ranges[d].min, iter.var.get())) continue;
+      const Expr& index = read.ranges[d].min;
+      if (is_int(read.buffer->shape[d], 1) || !uses_var(index, iter.var.get())) continue;
+      const Binary* binary = index.as<Binary>();
+      if (parts && binary && binary->op == BinaryOp::kFloorMod) continue;
       covered = covered * read.buffer->shape[d];
       follows = true;
     }
-    auto parts = divided.find(iter.var.get());
-    if (parts != divided.end() && !parts->second.remainder) covered = covered * parts->second.divisor;
     if (follows && !Analyzer().can_prove(less_equal(iter.extent, covered)))
       a.fail("variable {} of block `{}` does not take the values that {} has", iter.var->name, block.name,
              read.buffer->name);
@@ -275,14 +287,15 @@ Domains domains_of_reads(const Application& a, const Block& block, const Region&
     } else if (point && binary && binary->a.as<VarNode>() && as_int(binary->b) &&
                (binary->op == BinaryOp::kFloorDiv || binary->op == BinaryOp::kFloorMod)) {
       Divided& parts = divided[binary->a.as<VarNode>()];
-      (binary->op == BinaryOp::kFloorDiv ? parts.quotient : parts.remainder) = box.ranges[d];
-      parts.divisor = int_value(binary->b);
+      (binary->op == BinaryOp::kFloorDiv ? parts.quotient : parts.remainder) =
+          Divided::Part{box.ranges[d], int_value(binary->b)};
     } else if (!lies_in(read.ranges[d], box.ranges[d], context)) {
       a.fail("block `{}` does not read dimension {} of {} at a variable of its own", block.name, d,
              read.buffer->name);
     }
   }
-  for (const auto& [v, parts] : divided) domains[v] = undivided(a, block, parts, context);
+  for (const auto& [v, parts] : divided)
+    if (auto range = undivided(a, block, parts, context)) domains[v] = *range;
   require_covered_extents(a, block, read, divided);
   return domains;
 }

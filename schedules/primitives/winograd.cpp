@@ -1,84 +1,17 @@
 // Another algorithm for convolutions: fewer multiplications, more memory (cook_toom.h).
 #include <algorithm>
-#include <cmath>
 
 #include "core/tir/builder.h"
 #include "schedules/convolution.h"
 #include "schedules/cook_toom.h"
 #include "schedules/primitives/algorithm.h"
+#include "schedules/primitives/transform.h"
 
 namespace lathe::schedule {
 
 using namespace tir;
 
 namespace {
-Expr sum_of(const std::vector<std::pair<double, Expr>>& terms, DataType dtype) {
-  auto scaled = [&](double factor, const Expr& e) { return factor == 1 ? e : constant(dtype, factor) * e; };
-  auto first = std::find_if(terms.begin(), terms.end(), [](const auto& term) { return term.first > 0; });
-  if (first == terms.end()) first = terms.begin();
-  if (first == terms.end()) return constant(dtype, 0);
-  Expr sum = scaled(first->first, first->second);
-  for (auto term = terms.begin(); term != terms.end(); ++term) {
-    if (term == first) continue;
-    Expr part = scaled(std::abs(term->first), term->second);
-    sum = term->first < 0 ? sum - part : sum + part;
-  }
-  return sum;
-}
-
-/// Columns k, l of which each row holds the same factor up to its sign: x[k] + x[l] and x[k] - x[l] serve all
-/// rows.
-bool columns_pair(const Matrix& m, size_t k, size_t l) {
-  return std::all_of(m.begin(), m.end(),
-                     [&](const auto& row) { return std::abs(row[k]) == std::abs(row[l]); });
-}
-
-/// matrix * x, an expression a row. Points come as p and -p, so rows differ from others in signs only, or
-/// columns do; their common parts are the same expressions, which code generation computes once.
-std::vector<Expr> product(const Matrix& matrix, const std::vector<Expr>& x) {
-  DataType dtype = x[0].dtype();
-  std::vector<size_t> partner(x.size(), x.size());
-  for (size_t k = 0; k < x.size(); ++k)
-    for (size_t l = k + 1; l < x.size() && partner[k] == x.size(); ++l)
-      if (partner[l] == x.size() && columns_pair(matrix, k, l)) partner[k] = l, partner[l] = k;
-  std::vector<Expr> result;
-  for (const std::vector<double>& row : matrix) {
-    // Where a row of the other signs exists, the terms that keep theirs come first.
-    auto mirrored = [&](const std::vector<double>& other) {
-      for (size_t k = 0; k < row.size(); ++k)
-        if (std::abs(row[k]) != std::abs(other[k])) return false;
-      return &other != &row;
-    };
-    auto mirror = std::find_if(matrix.begin(), matrix.end(), mirrored);
-    std::vector<std::pair<double, Expr>> same, opposite;
-    for (size_t k = 0; k < row.size(); ++k) {
-      if (row[k] == 0 || partner[k] < k) continue;
-      bool paired = partner[k] < row.size(), flips = mirror != matrix.end() && (*mirror)[k] != row[k];
-      Expr term = !paired ? x[k] : row[k] == row[partner[k]] ? x[k] + x[partner[k]] : x[k] - x[partner[k]];
-      (flips && !paired ? opposite : same).emplace_back(row[k], term);
-    }
-    if (same.empty()) std::swap(same, opposite);
-    Expr value = sum_of(same, dtype);
-    if (!opposite.empty()) {
-      // The mirror's part is this one times -1: both read the same sum.
-      bool negate = opposite.front().first < 0;
-      for (auto& term : opposite) term.first = negate ? -term.first : term.first;
-      Expr part = sum_of(opposite, dtype);
-      value = negate ? value - part : value + part;
-    }
-    result.push_back(value);
-  }
-  return result;
-}
-
-/// values[index]; a single one once the index is a constant.
-Expr element(const std::vector<Expr>& values, const Expr& index) {
-  Expr result = values.back();
-  for (size_t i = values.size() - 1; i-- > 0;)
-    result = select(equal(index, static_cast<int64_t>(i)), values[i], result);
-  return result;
-}
-
 std::vector<Expr> as_exprs(Vars vars) { return {vars.begin(), vars.end()}; }
 
 /// The blocks, in the order of `names`.
@@ -163,7 +96,7 @@ class Winograd {
         at[dim(1)] = at[dim(1)] * step_[1] + v[1];
         x.push_back(widened(load(frame, at)));
       }
-      return element(product(transforms_[0].input, x), v[0]);
+      return element(transformed(transforms_[0].input, x), v[0]);
     });
     dims[dim(0)] = band_;
     std::vector<Expr> banded{(tiles_[0] + band_ - 1) / band_, products_[0], products_[1]};
@@ -176,7 +109,7 @@ class Winograd {
         at[2 + dim(0)] = v[0] * band_ + at[2 + dim(0)];
         x.push_back(load(rows, at));
       }
-      return cast(data_type_, element(product(transforms_[1].input, x), v[2]));
+      return cast(data_type_, element(transformed(transforms_[1].input, x), v[2]));
     });
   }
 
@@ -205,7 +138,7 @@ class Winograd {
         at[row] = k;
         g.push_back(widened(load(c_.weight->buffer, at)));
       }
-      return element(product(transforms_[0].kernel, g), v[0]);
+      return element(transformed(transforms_[0].kernel, g), v[0]);
     });
     shape[1] = products_[1];
     return f_.compute(name("kernel"), shape, [&](Vars v) {
@@ -214,7 +147,7 @@ class Winograd {
         at[1] = k;
         g.push_back(load(rows, at));
       }
-      return cast(weight_type_, element(product(transforms_[1].kernel, g), v[1]));
+      return cast(weight_type_, element(transformed(transforms_[1].kernel, g), v[1]));
     });
   }
 
@@ -261,7 +194,7 @@ class Winograd {
         at[3 + row] = floormod(v[2 + row], band_);
         x.push_back(load(products, at));
       }
-      return element(product(transforms_[0].output, x), v[0]);
+      return element(transformed(transforms_[0].output, x), v[0]);
     });
     return f_.compute(name("result"), c_.update->buffer->shape, [&](Vars v) {
       std::vector<Expr> x;
@@ -272,7 +205,7 @@ class Winograd {
         at[2 + column] = floordiv(v[column], tile_[1]);
         x.push_back(load(columns, at));
       }
-      return element(product(transforms_[1].output, x), floormod(v[column], tile_[1]));
+      return element(transformed(transforms_[1].output, x), floormod(v[column], tile_[1]));
     });
   }
 
@@ -307,12 +240,14 @@ void winograd(Application& a) {
 
 using enum InputKind;
 constexpr Primitive kPrimitives[] = {
-    {"winograd",
-     "y[i, j] += d[i+k, j+l] * g[k, l]  ->  tiles of d and g transformed, multiplied, transformed back: "
-     "tiles "
-     "of rows x columns outputs, rows of tiles in bands",
-     {{kBlock, kInt, kInt, kInt}},
-     winograd},
+    {.name = "winograd",
+     .doc =
+         "y[i, j] += d[i+k, j+l] * g[k, l]  ->  tiles of d and g transformed, multiplied, transformed back: "
+         "tiles "
+         "of rows x columns outputs, rows of tiles in bands",
+     .inputs = {{kBlock, kInt, kInt, kInt}},
+     .run = winograd,
+     .is_algorithm = true},
 };
 }  // namespace
 

@@ -47,6 +47,10 @@ std::vector<BlockHandle> movable_producers(Schedule& schedule, BlockHandle block
 /// Inlines what `block` alone reads of element-wise blocks: padding.
 void inline_producers(Schedule& schedule, BlockHandle block);
 
+/// The element-wise block that alone reads `result`, in the same order of dimensions, with `result` inlined;
+/// `result` itself where there is none.
+BlockHandle join_consumer(Schedule& schedule, BlockHandle result);
+
 /// Makes a program's dominant reduction one that vectorizes along the last dimension of its output: pads that
 /// to whole vectors and packs operands that need it (operands.cpp). False when it cannot be.
 /// REQUIRES: element-wise blocks are inlined.
@@ -154,6 +158,10 @@ void generate_winograd(Schedule& schedule, const Target& target, const Policy& p
 /// The space of schedules that begin with `im2col`; of the program's dominant reduction.
 bool has_implicit_gemm(const tir::Func& func, const Target& target);
 void generate_implicit_gemm(Schedule& schedule, const Target& target, const Policy& policy);
+
+/// The space of schedules that begin with `strassen`; of the program's dominant reduction.
+bool has_strassen(const tir::Func& func, const Target& target);
+void generate_strassen(Schedule& schedule, const Target& target, const Policy& policy);
 
 /// A constant of the model, or computed from constants alone: when the model is built.
 bool is_constant(const tir::Func& func, const tir::Buffer& buffer);

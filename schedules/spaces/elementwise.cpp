@@ -340,6 +340,34 @@ void inline_producers(Schedule& s, BlockHandle block) {
 }
 
 namespace {
+/// `next` is element-wise, in the same order of dimensions.
+bool continues(const Block& result, const Block& next) {
+  const Store* store = next.body.as<Store>();
+  const Buffer& buffer = result.writes[0].buffer;
+  if (!is_injective(next) || next.iters.size() != result.iters.size()) return false;
+  bool same = store->indices.size() == buffer->shape.size() && next.iters.size() == store->indices.size();
+  for (size_t d = 0; same && d < store->indices.size(); ++d)
+    same = store->indices[d].same_as(next.iters[d].var.get()) &&
+           structural_equal(next.iters[d].extent, buffer->shape[d]);
+  post_order(store->value, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    for (size_t d = 0; same && load && load->buffer == buffer && d < load->indices.size(); ++d)
+      same = load->indices[d].same_as(store->indices[d].get()) ||
+             (is_int(load->indices[d], 0) && is_int(buffer->shape[d], 1));
+  });
+  return same;
+}
+}  // namespace
+
+BlockHandle join_consumer(Schedule& s, BlockHandle result) {
+  std::vector<Ref<Block>> consumers = consumers_of(s.func(), s[result]);
+  if (consumers.size() != 1 || !continues(*s[result], *consumers[0])) return result;
+  BlockHandle next = s.get_block(consumers[0]->name);
+  s.compute_inline(result);
+  return next;
+}
+
+namespace {
 /// Shorter vectors cost what single elements do.
 constexpr int64_t kFewestLanes = 4;
 

@@ -104,31 +104,7 @@ class WinogradSchedule {
     inline_producers(s_, b_.frame);
     framed_ = !s_[b_.frame]->body.as<Store>()->value.as<Load>();
     if (!framed_) s_.compute_inline(b_.frame);
-    Ref<Block> result = s_[b_.result];
-    std::vector<Ref<Block>> consumers = consumers_of(s_.func(), result);
-    if (consumers.size() == 1 && continues(*result, *consumers[0])) {
-      BlockHandle next = s_.get_block(consumers[0]->name);
-      s_.compute_inline(b_.result);
-      b_.result = next;
-    }
-  }
-
-  /// `next` is element-wise, in the same order of dimensions.
-  static bool continues(const Block& result, const Block& next) {
-    const Store* store = next.body.as<Store>();
-    const Buffer& buffer = result.writes[0].buffer;
-    if (!is_injective(next) || next.iters.size() != result.iters.size()) return false;
-    bool same = store->indices.size() == buffer->shape.size() && next.iters.size() == store->indices.size();
-    for (size_t d = 0; same && d < store->indices.size(); ++d)
-      same = store->indices[d].same_as(next.iters[d].var.get()) &&
-             structural_equal(next.iters[d].extent, buffer->shape[d]);
-    post_order(store->value, [&](const NodeRef& node) {
-      const Load* load = node.as<Load>();
-      for (size_t d = 0; same && load && load->buffer == buffer && d < load->indices.size(); ++d)
-        same = load->indices[d].same_as(store->indices[d].get()) ||
-               (is_int(load->indices[d], 0) && is_int(buffer->shape[d], 1));
-    });
-    return same;
+    b_.result = join_consumer(s_, b_.result);
   }
 
   void move_into_band() {
