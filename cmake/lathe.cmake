@@ -12,7 +12,8 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # The compiler says what a file includes; to preprocess it for that as well makes a first build a tenth slower.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_DEPEND=1 ${CCACHE})
 endif()
 
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -Wno-restrict -fno-semantic-interposition)
@@ -62,6 +63,8 @@ function(lathe_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  # A test spends its time in what it tests; compiling it is what its build spends.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
