@@ -81,10 +81,13 @@ relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes
   for (const relay::Var& param : main->params) {
     const TensorType* type = param->annotation.as<TensorType>();
     auto shape = shapes.find(param->name);
+    // A shape that was not given is no mistake yet: its dimensions may be constant, or be settled by other
+    // inputs.
     if (!type || shape == shapes.end()) continue;
     match(param->name, *type, shape->second, dims);
     params[param.get()] = relay::make_var(param->name, filled(*type, shape->second));
   }
+  // Two passes: the second also has to reach the symbolic dimensions in the types of the new parameters.
   NodeRef with_params = rewrite(module, [&](const NodeRef& node) {
     auto found = params.find(node.get());
     return found == params.end() ? node : found->second;
