@@ -41,6 +41,7 @@ CheckedBuild checked_build(const relay::Module& fused, const Target& target, con
   std::atomic<bool> rounds = false;
   CheckedBuild build{final_build(fused, target, [&](const tir::Func& workload) {
     tir::Func scheduled = best(workload);
+    // Called from several threads; only ever set.
     if (keeps_half(scheduled) && !keeps_half(workload)) rounds = true;
     return scheduled;
   })};

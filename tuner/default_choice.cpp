@@ -29,6 +29,7 @@ DefaultRecords default_records(db::Store& store, const db::ChoiceKey& key, std::
   for (const Task& task : tasks) {
     auto workload = store.find_workload(task.digest);
     if (!workload) continue;
+    // By program and not by trace: another trace may have been measured as the same program.
     const std::string print =
         fingerprint(schedule::replay(schedule::default_trace(task.workload, target), task.workload));
     for (const db::Measurement& known : store.history(*workload, key.target))

@@ -32,6 +32,7 @@ relay::Module ranges_of(const Ref<relay::Function>& function, const std::vector<
   return relay::make_module(seal(std::move(copy)));
 }
 
+/// The union of the ranges over all samples.
 std::vector<relay::ValueRange> observe(const relay::Module& ranges, const CalibrationOptions& options) {
   auto module = runtime::Module::from_image(compile_model(ranges, codegen::host_target()));
   runtime::Executor executor(module, runtime::serial_parallel());
@@ -54,6 +55,8 @@ std::vector<relay::ValueRange> observe(const relay::Module& ranges, const Calibr
 }
 
 using enum relay::PassId;
+// Batch norms become scales and shifts, these fold into the weights before them: what is quantized or
+// narrowed are then the weights that run.
 constexpr relay::PassId kFoldBatchNorms[] = {
     kInferType,   kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d,
     kCropKernels, kSimplifyExpr,      kFoldConstant,        kFoldScaleAxis,   kFoldConstant};

@@ -23,6 +23,7 @@ db::Workload workload_row(const std::string& text) {
 class Replayer {
  public:
   std::optional<std::string> operator()(const db::Workload& workload, const std::string& trace) {
+    // What is no trace throws; a trace that does not apply to the workload is an answer: no program.
     const schedule::Trace parsed = schedule::parse_trace(trace);
     if (workload.digest != digest_) {
       func_ = tir::parse_func(workload.text, "workload");
@@ -44,6 +45,7 @@ class Replayer {
 
 db::Target target_row(const std::string& text) {
   const Target target = parse_target_text(text);
+  // Texts are keys: another spelling would be another target, with records of its own.
   if (to_text(target) != text) fail("the target `{}` is not canonical", text);
   return {.name = text,
           .architecture = fmt::format("{} {} {}", target.triple, target.cpu, target.features),

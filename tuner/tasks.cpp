@@ -23,6 +23,8 @@ double operations(const NodeRef& root) {
   return count;
 }
 
+/// By loops and not by blocks: the workload is unscheduled, so its loops run each operation as often as it is
+/// needed. A reduction's init counts nothing.
 double flops_of(const tir::Stmt& stmt) {
   if (const auto* s = stmt.as<tir::Seq>()) {
     double sum = 0;
@@ -59,6 +61,7 @@ std::string kernel_name(const relay::Expr& callee) {
     if (op->row().fusion == relay::Fusion::kAnchor) anchors.push_back(op);
   });
   std::string name;
+  // Of several convolutions in one function the glue between them would only hide what it is.
   for (const relay::OpNode* op : anchors.size() > 1 ? anchors : ops)
     if (name.size() <= 60) name += fmt::format("{}{}", name.empty() ? "" : "_", short_name(op->name));
   return name.empty() ? "copy" : name;
@@ -89,6 +92,7 @@ double constant_bytes(const relay::Module& fused) {
 }
 
 std::vector<Task> extract_tasks(const relay::Module& fused) {
+  // By digest, so tasks keep the order of their first call before they are sorted.
   std::map<std::string, size_t> known;
   std::vector<Task> tasks;
   for (const KernelCall& call : kernel_calls(fused)) {
