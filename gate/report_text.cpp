@@ -85,6 +85,7 @@ std::string counters_text(const UnitResult& unit) {
 }  // namespace
 
 std::string change_text(double ln_ratio) {
+  // A bound is infinite where there are too few pairs for its confidence.
   if (!std::isfinite(ln_ratio)) return "unbounded";
   const double percent = 100 * std::expm1(ln_ratio);
   return fmt::format("{:+.1f}%", std::abs(percent) < 0.05 ? 0 : percent);

@@ -11,6 +11,7 @@ using runtime::ModuleHead;
 using runtime::Plan;
 using runtime::Port;
 
+/// Names, shapes and types, in order: what a caller of either module has to know.
 bool same_ports(const Plan& a, const Plan& b, std::vector<Port> Plan::*ports) {
   return std::equal((a.*ports).begin(), (a.*ports).end(), (b.*ports).begin(), (b.*ports).end(),
                     [&](const Port& x, const Port& y) {
