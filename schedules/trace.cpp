@@ -43,6 +43,8 @@ std::string to_text(const Trace& trace) {
 namespace {
 using nlohmann::json;
 
+/// Numbers are numbers, handles are strings such as "b0", and texts are arrays of one string, so that they
+/// cannot be taken for handles.
 json input_json(const Input& input) {
   if (const int64_t* number = std::get_if<int64_t>(&input)) return *number;
   if (const std::string* text = std::get_if<std::string>(&input)) return json::array({*text});
@@ -80,6 +82,7 @@ class TraceReader {
 
   Output read_output(const std::string& name) {
     int id = number_in(name);
+    // Results are numbered in order: the number says nothing that the place does not, and is only checked.
     if (id != static_cast<int>(kinds_.size()))
       fail("trace: result `{}` must be number {}", name, kinds_.size());
     Output output = handle(name[0], id);
@@ -95,12 +98,14 @@ class TraceReader {
   }
 
   static int number_in(const std::string& name) {
+    // At most seven digits: std::stoi cannot overflow.
     bool digits = name.size() >= 2 && name.size() <= 8;
     for (size_t i = 1; i < name.size(); ++i) digits &= name[i] >= '0' && name[i] <= '9';
     if (!digits) fail("trace: `{}` is no handle", name);
     return std::stoi(name.substr(1));
   }
 
+  // By id, the letter of each handle that a step has given so far.
   std::vector<char> kinds_;
 };
 }  // namespace
