@@ -42,6 +42,8 @@ void cache_write(Application& a) {
   a.require_outermost(path);
   auto block = path.back().cast<Block>();
   Buffer buffer = region_buffer(a, block->writes, "writes");
+  // The copy is made once, after this block: another writer would have its elements overwritten by what the
+  // cache holds there.
   for (const Ref<Block>& other : all_blocks(a.func))
     if (other != block && writes_buffer(*other, buffer.get()))
       a.fail("buffer {} is written by block `{}` too; cache before decompose_reduction", buffer->name,
@@ -84,6 +86,7 @@ void set_scope(Application& a) {
   auto block = path.back().cast<Block>();
   Buffer buffer = region_buffer(a, block->writes, "writes");
   if (is_param(a.func, buffer)) a.fail("{} is a parameter; it stays in main memory", buffer->name);
+  // A buffer's scope is part of it, so each node that names the old buffer names a new one afterwards.
   Buffer moved = tir::buffer(buffer->name, buffer->shape, buffer->dtype, scope_named(a, a.text(2)));
   a.func = with_body(a.func, substitute(a.func->body, {}, {{buffer.get(), moved}}));
 }

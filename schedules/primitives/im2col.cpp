@@ -48,11 +48,13 @@ void find_data(const Application& a, Positions& p) {
     if (node.as<Load>()) loads.push_back(node.cast<Load>());
   });
   std::vector<const BlockIter*> variables = result_variables(a, p);
+  // The variable moves this load and no other: weights must be the same at all positions.
   auto only_in = [&](const BlockIter* iter, const Ref<Load>& load) {
     return iter && std::all_of(loads.begin(), loads.end(), [&](const Ref<Load>& each) {
              return uses(*each, iter->var) == (each == load);
            });
   };
+  // The innermost such pair: rows and columns of an image, not images and rows.
   for (size_t column = variables.size(); column-- > 1;)
     for (const Ref<Load>& load : loads) {
       if (!only_in(variables[column], load) || !only_in(variables[column - 1], load)) continue;
@@ -146,6 +148,8 @@ class Im2col {
     return f_.reduce(name("product"), extents, reduced_extents, Combiner::kSum, [&](Vars v, Vars r) {
       VarMap at;
       for (size_t d = 0; d < p_.update->indices.size(); ++d)
+        // Dimensions after the row have moved up by one. What rows and columns become does not matter: the
+        // data alone depends on them, and is replaced.
         if (const VarNode* own = p_.update->indices[d].as<VarNode>()) at[own] = v[d - (d > p_.row)];
       for (size_t k = 0; k < reduced.size(); ++k) at[reduced[k]->var.get()] = r[k];
       std::vector<Expr> gathered;

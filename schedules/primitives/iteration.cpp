@@ -32,6 +32,7 @@ void require_constant(const Application& a, const For& loop) {
   if (!as_int(loop.extent)) a.fail("loop {} has no constant extent", loop.var->name);
 }
 
+/// Not inside a parallel loop, whose cores are busy already, nor in a vectorized one.
 void parallel(Application& a) {
   Path path = a.loop(0);
   require_data_parallel(a, *path.back().as<For>());
@@ -58,11 +59,13 @@ void vectorize(Application& a) {
     if (!body.as<For>()) a.fail("loop {} has several statements in it, must hold one block", loop->var->name);
     others.push_back(body.cast<For>());
   }
+  // The lanes would have to go through the inner block's loops.
   if (!blocks_in(body.as<Block>()->body).empty())
     a.fail("block `{}` holds blocks; vectorize a loop inside it", body.as<Block>()->name);
   for (const Ref<For>& other : others)
     if (other != loop && other->iteration == Iteration::kVectorized)
       a.fail("loop {} is vectorized already in the nest of loop {}", other->var->name, loop->var->name);
+  // Lanes that all store one element would be a race between them.
   for (const Ref<Block>& block : blocks_in(loop))
     if (!carries(*block, loop->var, IterKind::kSpatial))
       a.fail("block `{}` does the same in all iterations of loop {}", block->name, loop->var->name);

@@ -59,6 +59,7 @@ void split(Application& a) {
   int64_t extent = constant_extent(a, loop);
   std::vector<int64_t> factors = split_factors(a, loop, extent);
 
+  // The new loops are the digits of the old one's value, the outermost first.
   std::vector<std::pair<Var, Expr>> loops;
   Expr index = 0;
   int64_t product = 1;
@@ -72,6 +73,8 @@ void split(Application& a) {
   if (product != extent && scope_of(path)->name != "root")
     a.fail("loop {} stands inside block `{}`, so the factors must multiply to its extent {}", loop.var->name,
            scope_of(path)->name, extent);
+  // A product beyond the extent gives iterations that the old loop did not have: the predicate leaves them
+  // out.
   Stmt body = substitute(loop.body, {{loop.var.get(), index}});
   if (product != extent) body = guarded(body, less(index, extent));
   Stmt result = simplify_bindings(nest(loops, body), analyzer_at(path));
@@ -101,6 +104,7 @@ void fuse(Application& a) {
   Var fused = var(name + "_fused");
   VarMap values;
   int64_t inner = 1;
+  // From the innermost, the last digit, outwards; the outermost needs no remainder.
   for (size_t i = loops.size(); i-- > 0;) {
     int64_t extent = int_value(loops[i]->extent);
     Expr value = floordiv(Expr(fused), inner);
@@ -115,6 +119,7 @@ void fuse(Application& a) {
 /// The loops of the inputs and those between them, outermost first; all on one path, each but the last having
 /// just the next as its body.
 std::vector<Ref<For>> chain_of(const Application& a) {
+  // The deepest loop's path leads through all others, if they are nested at all.
   Path longest;
   for (size_t i = 0; i < a.size(); ++i) {
     Path path = a.loop(i);
@@ -159,6 +164,8 @@ void reorder(Application& a) {
   for (size_t i = 0; i < a.size(); ++i) wanted.insert(a.loop(i).back().get());
   size_t next = 0;
   for (Ref<For>& loop : order)
+    // Loops that are not named keep their places; the named ones take the places of the named, in the order
+    // given.
     if (wanted.count(loop.get())) loop = a.loop(next++).back().cast<For>();
   require_order_kept(a, chain, order);
   Stmt body = chain.back()->body;

@@ -21,6 +21,8 @@ Accumulation accumulation_of(const Application& a, const Block& block) {
 }
 
 namespace {
+/// Throws Error unless the block accumulates without a predicate, `factored` carries its reduction, and
+/// nothing reads the result in the same loops, where it is not added up yet.
 void check_shape(const Application& a, const Path& path, const For& factored) {
   const Block& block = *path.back().as<Block>();
   if (!is_int(block.predicate, 1))
@@ -50,6 +52,8 @@ Block partial_block(const Path& path, const For& factored, const Accumulation& s
     own[iter.var.get()] = result.iters.back().var;
   }
   Var f = var(factored.var->name);
+  // The factored loop no longer reduces: each of its iterations has a partial result of its own, so it may
+  // run in any way.
   result.iters.push_back({f, factored.extent, IterKind::kSpatial, factored.var});
   by_loop[factored.var.get()] = f;
   for (const Ref<For>& loop : loops_around(path)) {
@@ -104,6 +108,7 @@ void rfactor(Application& a) {
   check_shape(a, path, *factored);
   std::vector<Expr> shape = sum.out->shape;
   shape.push_back(factored->extent);
+  // The factored dimension comes last: lanes along it are neighbours.
   Buffer partial = buffer(fresh_buffer_name(a.func, sum.out->name + "_rf"), shape, sum.out->dtype);
   Block rf = partial_block(path, *factored, sum, partial);
   rf.name = fresh_block_name(a.func, block->name + "_rf");
