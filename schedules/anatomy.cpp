@@ -248,7 +248,7 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
                                            : run_of({load->indices.begin(), load->indices.begin() + dims},
                                                     lane, result.extents[*vector]);
       gathers |= run == 0;
-      // Vectors may not cross the end of a run of any operand: the gcd ends where each of them does.
+      // Vectors may not cross the end of a run of any operand: the gcd divides all of them.
       result.run = std::gcd(result.run, run);
     }
     result.operands.push_back(std::move(operand));

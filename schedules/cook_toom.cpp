@@ -7,7 +7,7 @@
 namespace lathe::schedule {
 
 namespace {
-// Small, and exact in binary with all their powers.
+/// Small, and exact in binary with all their powers.
 constexpr std::array kPoints = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 4.0, -4.0};
 static_assert(kPoints.size() + 1 == kMostProducts);
 

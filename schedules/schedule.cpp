@@ -123,9 +123,9 @@ int64_t Schedule::operator[](IntHandle number) const {
 }
 
 namespace {
-template <typename H>
 /// The results as handles of one kind. Throws std::bad_variant_access for another, which would be a mistake
 /// in a primitive's row.
+template <typename H>
 std::vector<H> all_of(const std::vector<Output>& outputs) {
   std::vector<H> handles;
   for (const Output& output : outputs) handles.push_back(std::get<H>(output));

@@ -106,14 +106,14 @@ Trees learn(std::span<const Sample> samples, size_t width, const CostModelOption
   Trees trees({.threads = options.threads, .seed = options.seed});
   std::vector<float> gradients(rows.size()), hessians(rows.size());
   for (int tree = 0; tree < options.trees; ++tree) {
-    // The loss is of candidates, the trees are of rows: the derivative of a sum by a term is that of the sum,
-    // so each row of a candidate takes its candidate's.
+    // The loss is of candidates, the trees are of rows: the derivative by a term is the one by the sum, so
+    // each row of a candidate takes its candidate's.
     std::vector<float> scores = sum_rows(trees.predict(rows), packed.owner, samples.size());
     std::vector<Slope> slopes(samples.size());
     for (const auto& [id, members] : tasks) compare_all(members, tree, scores, truth, slopes);
     for (size_t row = 0; row < rows.size(); ++row) {
       gradients[row] = slopes[packed.owner[row]].first;
-      // XGBoost divides by the sum of these in a leaf: it must not be 0 for rows that no pair moves.
+      // Positive for rows that no pair moves too: XGBoost divides by sums of these.
       hessians[row] = std::max(slopes[packed.owner[row]].second, 1e-6f);
     }
     trees.grow(rows, gradients, hessians);

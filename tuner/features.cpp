@@ -13,8 +13,8 @@ using namespace tir;
 
 namespace {
 
-// Each row has room for so many; programs that read fewer have zeros there, and what is read least widely
-// beyond is left out.
+/// Each row has room for so many. Programs that read fewer have zeros there; of more, the smallest are left
+/// out.
 constexpr int kBuffers = 5;  // the written one and the four that are read most widely
 constexpr int kCaches = 3;
 constexpr double kLineBytes = 64;
@@ -144,8 +144,8 @@ void add_vector(const Context& c, Columns& columns) {
   double lanes = c.target.lanes();
   columns.add("vector length", log2_of(extent - 1));
   columns.add("lanes used", extent / (std::ceil(extent / lanes) * lanes));
+  // Beyond 16 floats, a cache line, each lane takes a line of its own: larger strides are alike.
   columns.add("stride of the written vector",
-              // Beyond 16 floats, a cache line, each lane takes a line of its own: larger strides are alike.
               static_cast<double>(std::clamp<int64_t>(c.vector_stride(c.store.accesses[0]), -1, 17)));
   int contiguous = 0, broadcast = 0, strided = 0;
   for (const PatternAccess& access : c.store.accesses) {

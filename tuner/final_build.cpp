@@ -137,8 +137,8 @@ std::shared_ptr<ModelBuilder::Compiled> ModelBuilder::Impl::compile(size_t progr
   codegen::Object object = codegen::compile_object(lowered, target);
   GraphKernel kernel{name, object.kernel.workspace_bytes, count_flops(workload),
                      in_place_arguments(*lowered)};
-  // What the prologue itself takes are the call's own constants; main's inputs are some of these, its
-  // outputs, or the call's other arguments. Without a prologue main takes what the call gives.
+  // What the prologue itself takes are the call's own constants; main's inputs are some of these, the
+  // prologue's outputs, or the call's other arguments. Without a prologue main takes what the call gives.
   if (parts.prologue) {
     for (auto [from_prologue, number] : parts.prologue_params)
       if (!from_prologue) kernel.prologue_arguments.push_back(number);

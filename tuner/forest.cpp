@@ -9,8 +9,8 @@
 namespace lathe::tuner {
 namespace {
 
-// Far beyond what is learnt (80 trees of depth 5, at most 63 nodes each): bounds what a damaged text can ask
-// for.
+/// Far beyond what is learnt (80 trees of depth 5, at most 63 nodes each): bounds what a damaged text can ask
+/// for.
 constexpr size_t kMostTrees = 4096, kMostNodes = 1 << 16;
 
 /// The numbers of a field of a tree, as many as it has nodes.

@@ -55,8 +55,8 @@ std::vector<relay::ValueRange> observe(const relay::Module& ranges, const Calibr
 }
 
 using enum relay::PassId;
-// Batch norms become scales and shifts, these fold into the weights before them: what is quantized or
-// narrowed are then the weights that run.
+/// Batch norms become scales and shifts, these fold into the weights before them: what is quantized or
+/// narrowed are then the weights that run.
 constexpr relay::PassId kFoldBatchNorms[] = {
     kInferType,   kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d,
     kCropKernels, kSimplifyExpr,      kFoldConstant,        kFoldScaleAxis,   kFoldConstant};

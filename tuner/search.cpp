@@ -125,8 +125,8 @@ std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, cons
   return pool;
 }
 
-// Schedules that differ may be lowered to one program (a loop of one iteration, say); measuring it again
-// would teach nothing. Lowering takes longer than hashing, so this comes after the fingerprint.
+/// Schedules that differ may be lowered to one program (a loop of one iteration, say); measuring it again
+/// would teach nothing. Lowering takes longer than hashing, so this comes after the fingerprint.
 bool TaskSearch::is_new_code(const tir::Func& program) {
   try {
     return codes_.insert(structural_hash(tir::lower(tir::split_prologue(program).main, target_))).second;

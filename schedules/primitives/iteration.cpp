@@ -65,7 +65,7 @@ void vectorize(Application& a) {
   for (const Ref<For>& other : others)
     if (other != loop && other->iteration == Iteration::kVectorized)
       a.fail("loop {} is vectorized already in the nest of loop {}", other->var->name, loop->var->name);
-  // Lanes that all store one element would be a race between them.
+  // Each lane needs elements of its own.
   for (const Ref<Block>& block : blocks_in(loop))
     if (!carries(*block, loop->var, IterKind::kSpatial))
       a.fail("block `{}` does the same in all iterations of loop {}", block->name, loop->var->name);
