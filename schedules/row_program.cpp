@@ -56,6 +56,8 @@ int64_t element_count(const Buffer& buffer) {
 
 bool loads_in_lanes(const Block& block, const Expr& value, const Var& lane) {
   if (loads_contiguously(value, lane)) return true;
+  // A select that chooses by the lane guards its loads. Without masks all lanes load, so each index must be
+  // in its dimension whatever the select says.
   Analyzer ranges = with_domain({}, domain_of(block.iters));
   bool good = true;
   for_each_load(value, [&](const Load& load) {
@@ -88,6 +90,8 @@ const BlockIter* whole_variable(const Block& block, const For& loop) {
 bool ends_in(const Buffer& buffer, const std::vector<Expr>& indices,
              const std::vector<const BlockIter*>& line) {
   if (indices.size() < line.size()) return false;
+  // Dimensions outside the line must stand still while the line runs; the outermost one of the line may be a
+  // part of its dimension.
   size_t first = indices.size() - line.size();
   for (size_t d = 0; d < indices.size(); ++d) {
     if (d < first) {
@@ -153,6 +157,8 @@ bool is_contraction(const Block& block, const Expr& value) {
     return std::any_of(variables.begin(), variables.end(),
                        [&](size_t i) { return block.iters[i].kind == IterKind::kReduce; });
   };
+  // A square or a product of two rows that use the same variables reads each element once; so does one with a
+  // factor that no term depends on.
   return reduces(x) && reduces(y) && x != y;
 }
 

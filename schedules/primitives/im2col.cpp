@@ -116,6 +116,7 @@ class Im2col {
   Buffer columns_block() {
     std::vector<const BlockIter*> inner;
     for (const BlockIter& iter : p_.block->iters) {
+      // Variables of one value are 0; those that do not move the data have no place in the copy of it.
       if (is_position(iter) || is_int(iter.extent, 1) || !uses(*p_.data, iter.var)) continue;
       (uses_var(p_.data->indices.back(), iter.var.get()) ? inner : outer_).push_back(&iter);
     }

@@ -19,6 +19,7 @@ void require_data_parallel(const Application& a, const For& loop) {
                block->name);
 }
 
+/// Loops change their kind once: what another step relied on stays so. The same kind again is no error.
 void set_iteration(Application& a, Iteration iteration) {
   Path path = a.loop(0);
   const For& loop = *path.back().as<For>();

@@ -335,6 +335,8 @@ void reverse_compute_at(Application& a) {
   Analyzer context = analyzer_at(move.loop_path);
   std::vector<Ref<Block>> inside;
   std::optional<Domains> domains;
+  // Each tensor that blocks in the loop write says which values of this block's variables an iteration
+  // completes; all of them have to agree, for the block runs once there.
   for (const Region& region : block->reads) {
     std::vector<Ref<Block>> writers;
     for (const Ref<Block>& producer : producers_of(a.func, block))

@@ -83,6 +83,7 @@ Stmt inner_nest(const Padding& p, const std::string& name, const Buffer& apart =
   block.name = name;
   std::vector<std::pair<Var, Expr>> loops;
   std::vector<Expr> indices, own;
+  // The old variables, by the new ones: moved by the border.
   VarMap places;
   Analyzer analyzer;
   for (size_t i = 0; i < p.inside.size(); ++i) {

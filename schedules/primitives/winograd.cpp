@@ -162,6 +162,7 @@ class Winograd {
     for (const Expr& extent : c_.update->buffer->shape) shape.push_back(extent);
     shape[3 + c_.windows[0].out_dim] = band_;
     shape[3 + c_.windows[1].out_dim] = tiles_[1];
+    // Taps have become products: what is left of the sum are channels.
     std::vector<const BlockIter*> reduced;
     std::vector<Expr> extents;
     for (const BlockIter& iter : c_.block->iters)
