@@ -199,6 +199,7 @@ std::vector<int64_t> strides_of(const Load& load, const Block& block) {
   for (const BlockIter& iter : block.iters) vars.push_back(iter.var);
   std::vector<int64_t> strides(vars.size(), 0);
   int64_t elements = 1;  // of the dimensions inside
+  // From the innermost dimension, whose elements are neighbours, outwards.
   for (size_t d = load.indices.size(); d-- > 0;) {
     auto linear = linear_form(load.indices[d], vars);
     const int64_t* extent = as_int(load.buffer->shape[d]);

@@ -48,6 +48,7 @@ void check_kinds(const Primitive& primitive, const std::vector<Input>& inputs) {
       continue;
     }
     InputKind given = kind_of(inputs[i]);
+    // Beyond the fixed inputs; where a primitive takes no more, `rest` is none and any input is one too many.
     if (wanted == InputKind::kNone) wanted = primitive.inputs.rest;
     if (given != wanted)
       fail("{}: input {} is {}, must be {}", primitive.name, i, describe(given), describe(wanted));
@@ -64,6 +65,7 @@ int handle_id(const Input& input) {
       input);
 }
 
+/// Block, loop and number handles are the first alternatives of the variant.
 bool is_handle(const Input& input) { return input.index() < 3; }
 }  // namespace
 

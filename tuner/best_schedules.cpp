@@ -25,6 +25,7 @@ BestSchedules::~BestSchedules() = default;
 
 /// As JSON; "" when nothing was measured.
 std::string BestSchedules::best_trace(const std::string& digest) {
+  // The store is one connection; builds ask from several threads.
   std::lock_guard lock(mutex_);
   std::optional<db::WorkloadId> workload = store_->find_workload(digest);
   std::optional<db::TargetId> target = store_->find_target(to_text(target_));

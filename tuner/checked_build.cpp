@@ -26,6 +26,7 @@ bool keeps_half(const tir::Func& scheduled) {
 double output_difference(std::shared_ptr<const runtime::Module> a, std::shared_ptr<const runtime::Module> b) {
   runtime::ThreadPool pool(runtime::available_cores());
   runtime::Executor first(std::move(a), pool.parallel()), second(std::move(b), pool.parallel());
+  // Equal seeds give equal inputs.
   runtime::set_random_inputs(first, /*seed=*/0);
   runtime::set_random_inputs(second, /*seed=*/0);
   first.run();

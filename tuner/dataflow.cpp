@@ -67,6 +67,7 @@ Expr Dataflow::bound(const Expr& var) const {
 
 Expr Dataflow::callee(const Call& call) const {
   Expr callee = call.callee;
+  // A let may bind a global function's name: variables are resolved before globals.
   if (Expr value = bound(callee)) callee = value;
   if (const auto* global = callee.as<relay::GlobalVarNode>()) {
     auto function = module_->functions.find(global->name);

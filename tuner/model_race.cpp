@@ -44,6 +44,7 @@ TurnTimer::Turn take_turn(runtime::Executor& incumbent, runtime::Executor& chall
 
 }  // namespace
 
+/// One build, ready to run. Shared: the start may be the incumbent, and the incumbent once was a challenger.
 struct ModelRace::Contender {
   Combination combination;
   std::vector<std::shared_ptr<const ModelBuilder::Compiled>> kernels;  // for the next one to share
@@ -81,6 +82,8 @@ ModelTimer::Turn ModelRace::turn() {
   return take_turn(incumbent_->executor, challenger_->executor, ++turns_ % 2 != 0);
 }
 
+/// Loops of both sides in turn, in an order (0 1 1 0) in which a steady drift of the machine's speed falls on
+/// both alike. Clocks around every step are read here alone: a turn has none.
 ModelTimer::Profile ModelRace::profile() {
   std::vector<std::vector<int64_t>> runs[2];
   Contender* sides[] = {incumbent_.get(), challenger_.get()};

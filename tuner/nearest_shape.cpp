@@ -59,6 +59,7 @@ Shape shape_of(const std::string& text) {
 double distance(const Shape& a, const Shape& b) {
   double sum = 0;
   for (size_t i = 0; i < a.numbers.size(); ++i)
+    // One more than each, so that 0 has a logarithm.
     sum += std::abs(
         std::log2((1.0 + static_cast<double>(a.numbers[i])) / (1.0 + static_cast<double>(b.numbers[i]))));
   return sum;

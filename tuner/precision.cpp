@@ -28,6 +28,7 @@ relay::Module ranges_of(const Ref<relay::Function>& function, const std::vector<
   auto copy = mutate(*function);
   copy->body = relay::typed_tuple(results);
   copy->result_type = copy->body->checked_type;
+  // The old type is of the old result; type inference sets the new one.
   copy->checked_type = nullptr;
   return relay::make_module(seal(std::move(copy)));
 }
@@ -42,6 +43,7 @@ std::vector<relay::ValueRange> observe(const relay::Module& ranges, const Calibr
   for (int64_t sample = 0; sample < options.samples; ++sample) {
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
       const runtime::Value& value = plan.values[plan.inputs[i].value];
+      // Another seed for each sample and input, the same in each run.
       auto seed = options.seed + static_cast<uint64_t>(sample) * plan.inputs.size() + i;
       executor.set_input(i, random_tensor(value.shape, value.dtype, seed));
     }

@@ -32,6 +32,7 @@ std::vector<Tensor> PrologueKernels::run(size_t index, std::span<const Tensor> i
   for (size_t i = 0; i < params.size(); ++i) {
     std::vector<int64_t> shape = tir::constant_shape(params[i]);
     if (i >= inputs.size()) {
+      // Zeros, for a prologue may leave elements unwritten: padding of transformed weights.
       tensors.push_back(zeros(shape, params[i]->dtype));
       outputs.push_back(tensors.back());
       continue;

@@ -174,6 +174,7 @@ class PatternBuilder {
   PatternBuilder(const Site& site, const Lifetimes& lifetimes, const std::set<const BufferNode*>& params)
       : site_(site), lifetimes_(lifetimes), params_(params) {}
 
+  /// To be called once. The store comes first among the accesses, and the origin before all probes.
   StorePattern build() {
     pattern_.predicated = site_.predicated;
     for (const For* loop : site_.loops) {
@@ -205,6 +206,8 @@ class PatternBuilder {
       pattern_.accesses[i].reads = true;
       return;
     }
+    // Parameters live as long as the program; an intermediate is allocated inside the loops that all its
+    // accesses share, and begins anew with each iteration of these.
     bool intermediate = !params_.count(buffer.get());
     size_t loops = site_.loops.size();
     pattern_.accesses.push_back({.buffer = buffer,

@@ -67,6 +67,8 @@ std::string kernel_name(const relay::Expr& callee) {
   return name.empty() ? "copy" : name;
 }
 
+/// Canonical, so that names do not tell equal programs apart; with the mask of its constants, since a kernel
+/// whose weights are known when the model is built may be scheduled otherwise.
 tir::Func workload_of(const KernelCall& call) {
   const auto* program = call.callee.as<relay::PrimFunc>();
   tir::Func func =
@@ -121,6 +123,7 @@ std::string tasks_digest(std::span<const Task> tasks) {
 }
 
 std::string tasks_digest(std::span<const std::pair<int64_t, std::string>> tasks) {
+  // In the order of the tasks, which extract_tasks has fixed: equal models give equal lists.
   std::string digests;
   for (const auto& [calls, digest] : tasks) digests += fmt::format("{} {}\n", calls, digest);
   return sha256(digests);

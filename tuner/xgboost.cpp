@@ -46,6 +46,7 @@ Trees::~Trees() {
 }
 
 Trees::Trees(Trees&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), grown_(other.grown_) {}
+/// Swaps, so that what this one held is freed with `other`.
 Trees& Trees::operator=(Trees&& other) noexcept {
   std::swap(handle_, other.handle_);
   std::swap(grown_, other.grown_);
