@@ -84,6 +84,7 @@ class Walk {
     return !std::exchange(problem.bias, true);
   }
 
+  /// The end of the walk. Shapes and layouts are the function's; what oneDNN is given are plain ones.
   std::optional<ConvLayer> convolution(const Call& call) {
     const auto& attrs = *call.attrs.as<relay::ConvAttrs>();
     layer_.data = parameter(call.args[0]);

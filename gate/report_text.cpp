@@ -33,6 +33,7 @@ using Row = std::vector<std::string>;
 
 const Row kHeader = {"unit", "verdict", "change", "bounds", "pairs", "baseline", "candidate"};
 
+/// Dashes where nothing was measured. `suffix` follows the unit's name.
 Row row_of(const UnitResult& unit, const std::string& suffix) {
   Row row = {unit.unit.name + suffix, to_string(unit.verdict)};
   if (unit.pairs == 0) {

@@ -27,6 +27,7 @@ int64_t moved_bytes(const ModuleHead& head) {
   return bytes;
 }
 
+/// What is in the module's head: no process has to run for it.
 struct CounterRow {
   const char* name;
   int64_t (*of)(const ModuleHead& head);

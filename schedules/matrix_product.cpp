@@ -43,6 +43,7 @@ MatrixProduct matrix_product_of(const Ref<Block>& block) {
   }
   if (!p.column || !p.depth || rows.empty())
     fail("block `{}` has no rows, no columns, or nothing to sum over", block->name);
+  // Rows are the data's alone: a variable of both factors is a batch, and each of its values another product.
   auto is_rows = [&](const BlockIter* iter) {
     return indexes(*p.data, iter->var) && !indexes(*p.weight, iter->var);
   };

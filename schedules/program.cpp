@@ -212,6 +212,7 @@ Stmt simplify_bindings(const Stmt& stmt, Analyzer context) {
   return stmt;
 }
 
+/// Primitives that rewrite a body call this last: verify() compares what is declared with what is there.
 void declare_accesses(Block& block) {
   Accesses accesses = block_accesses(block.iters, block.init, block.body);
   block.reads = std::move(accesses.reads);

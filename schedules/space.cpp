@@ -190,6 +190,7 @@ std::optional<Schedule> mutate(const Trace& trace, const Func& func, Random& ran
 }
 
 Trace default_trace(const Func& func, const Target& target, Rounding rounding) {
+  // The first that applies is the most specific; a later one is asked only where it fails.
   for (const DesignSpace* space : kSpaces) {
     if (!space->applies(func, target)) continue;
     try {

@@ -26,6 +26,7 @@ std::string names_of(const std::vector<Variant>& values) {
 }
 }  // namespace
 
+/// "v2 = sample_categorical(4, 8, 16) -> 1": results, primitive, inputs, and the decision of one that samples.
 std::string to_text(const Step& step) {
   std::string text = step.outputs.empty() ? "" : names_of(step.outputs) + " = ";
   text += fmt::format("{}({})", step.primitive->name, names_of(step.inputs));
@@ -64,6 +65,7 @@ class TraceReader {
   Step read_step(const json& each) {
     Step step{&primitive(each.at("do").get<std::string>()), {}, {}, {}};
     for (const json& input : each.at("in")) step.inputs.push_back(read_input(input));
+    // Whether a decision fits is what replaying finds out: here its primitive is not asked.
     if (each.contains("decision")) step.decision = each.at("decision").get<std::vector<int64_t>>();
     if (each.contains("out"))
       for (const json& name : each.at("out")) step.outputs.push_back(read_output(name.get<std::string>()));
@@ -123,6 +125,7 @@ std::string to_json(const Trace& trace) {
   return json{{"steps", std::move(steps)}}.dump();
 }
 
+/// Texts come from databases and files of others: whatever is no trace ends as an Error.
 Trace parse_trace(std::string_view text) {
   try {
     return TraceReader().read(json::parse(text).at("steps"));

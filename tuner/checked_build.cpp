@@ -46,11 +46,13 @@ CheckedBuild checked_build(const relay::Module& fused, const Target& target, con
     if (keeps_half(scheduled) && !keeps_half(workload)) rounds = true;
     return scheduled;
   })};
+  // Nothing rounds: no reference has to be built.
   if (!rounds) return build;
   try {
     auto reference = runtime::Module::from_image(final_build(fused, target, default_schedules(target)));
     build.difference = output_difference(runtime::Module::from_image(build.image), reference);
   } catch (const Error&) {  // a build for another machine
+    // What cannot be checked is not trusted.
     build.difference = std::numeric_limits<double>::infinity();
   }
   build.refused = build.difference > max_relative_error;

@@ -23,6 +23,7 @@ using relay::Expr;
 relay::Module ranges_of(const Ref<relay::Function>& function, const std::vector<Expr>& tensors) {
   auto attrs = make<relay::ReduceAttrs>(std::optional<relay::Ints>());
   std::vector<Expr> results;
+  // Two results a tensor, in order: outputs 2 i and 2 i + 1 are the range of tensor i.
   for (const Expr& tensor : tensors)
     for (const char* op : {"min", "max"}) results.push_back(relay::typed_call(op, {tensor}, attrs));
   auto copy = mutate(*function);

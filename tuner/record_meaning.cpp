@@ -15,6 +15,7 @@ namespace {
 
 db::Workload workload_row(const std::string& text) {
   const tir::Func func = tir::parse_func(text, "workload");
+  // Digests are of the text: one that prints otherwise would be a second record of the same program.
   if (tir::print(tir::canonical(func)) != text) fail("the workload's text is not canonical");
   return {sha256(text), text, count_flops(func), parameter_bytes(func)};
 }
@@ -56,6 +57,7 @@ db::Meaning record_meaning() {
   return {.target = target_row,
           .workload = workload_row,
           .model_digest = [](const db::TaskList& tasks) { return tasks_digest(tasks); },
+          // A shared one: std::function copies what it holds.
           .program = [replayer = std::make_shared<Replayer>()](
                          const db::Workload& workload,
                          const std::string& trace) { return (*replayer)(workload, trace); },

@@ -74,6 +74,7 @@ std::vector<float> Trees::predict(const TreeRows& rows) const {
   return std::vector<float>(result, result + rows.size());
 }
 
+/// By way of JSON, whose fields XGBoost documents; `bytes` is XGBoost's until the next call.
 Forest Trees::forest() const {
   CHECK(grown_);
   bst_ulong size = 0;

@@ -37,6 +37,8 @@ Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
   return nest(loops, seal(std::make_unique<Block>(block)));
 }
 
+/// The block writes a new buffer, and a copy behind its loops what it wrote before. reverse_compute_at moves
+/// that in.
 void cache_write(Application& a) {
   Path path = a.block(0);
   a.require_outermost(path);
@@ -62,6 +64,8 @@ void cache_write(Application& a) {
   a.give_block(name);
 }
 
+/// The copy stands before all loops of the block, and holds all of the buffer: compute_at moves it in, part
+/// by part.
 void cache_read(Application& a) {
   Path path = a.block(0);
   a.require_outermost(path);
@@ -81,6 +85,7 @@ void cache_read(Application& a) {
   a.give_block(name);
 }
 
+/// Every access to what the block writes, all over the program: the buffer itself moves.
 void set_scope(Application& a) {
   Path path = a.block(0);
   auto block = path.back().cast<Block>();

@@ -47,6 +47,8 @@ void parallel(Application& a) {
   set_iteration(a, Iteration::kParallel);
 }
 
+/// The loop may stand around others, which the lanes go through together; in the end there is one block, and
+/// one vectorized loop in its nest.
 void vectorize(Application& a) {
   Path path = a.loop(0);
   const Ref<For> loop = path.back().cast<For>();

@@ -87,6 +87,7 @@ void replace_buffer(Application& a, const Buffer& old, const Buffer& made,
     bool allocates = std::count(other->allocs.begin(), other->allocs.end(), old) > 0;
     bool touches = reads_buffer(*other, old.get()) || writes_buffer(*other, old.get());
     if (!touches && !allocates) continue;
+    // The outer block's regions speak of the old dimensions.
     if (!blocks_in(other->body).empty())
       a.fail("block `{}` holds blocks; do this before blockize", other->name);
     func = change_block(func, other->name, [&](Block& copy) {

@@ -13,6 +13,7 @@ int64_t constant_extent(const Application& a, const For& loop) {
   return *extent;
 }
 
+/// A parallel or vectorized loop that is split or fused would leave the question which part keeps the kind.
 void require_serial(const Application& a, const For& loop) {
   if (loop.iteration != Iteration::kSerial)
     a.fail("loop {} is {}, must be serial; change the shape of loops before their kind", loop.var->name,
@@ -78,6 +79,7 @@ void split(Application& a) {
   Stmt body = substitute(loop.body, {{loop.var.get(), index}});
   if (product != extent) body = guarded(body, less(index, extent));
   Stmt result = simplify_bindings(nest(loops, body), analyzer_at(path));
+  // Hints stay on the outermost part.
   if (!loop.annotations.empty())
     result = changed(result.cast<For>(), [&](For& outer) { outer.annotations = loop.annotations; });
   a.func = replace(a.func, path.back(), result);

@@ -68,6 +68,7 @@ void reindex(Application& a) {
   copy.body = store(packed, own, substitute(operand, at));
   declare_accesses(copy);
   Stmt reader = changed(block, [&](Block& changed) {
+    // By identity of the node: the operand was found to occur once.
     changed.body = rewrite(block->body, [&](const NodeRef& node) -> NodeRef {
                      return node == operand ? NodeRef(load(packed, theirs)) : node;
                    }).cast<StmtNode>();

@@ -58,6 +58,8 @@ Block partial_block(const Path& path, const For& factored, const Accumulation& s
   by_loop[factored.var.get()] = f;
   for (const Ref<For>& loop : loops_around(path)) {
     if (loop->var == factored.var || !carries(block, loop->var, IterKind::kReduce)) continue;
+    // Each loop of the reduction becomes a variable of the new block: the old one's variable may mix it with
+    // the factored loop.
     result.iters.push_back({var(loop->var->name), loop->extent, IterKind::kReduce, loop->var});
     by_loop[loop->var.get()] = result.iters.back().var;
   }
@@ -114,6 +116,7 @@ void rfactor(Application& a) {
   rf.name = fresh_block_name(a.func, block->name + "_rf");
   std::string name = rf.name;
   Stmt top = top_statement(path);
+  // The partial results are computed where the reduction was; the sum stands behind all of its loops.
   Stmt partials = replace(top, block, seal(std::make_unique<Block>(std::move(rf))));
   a.func = with_alloc(replace(a.func, top, seq({partials, final_nest(*block, *factored, sum, partial)})),
                       scope_of(path)->name, partial);

@@ -51,6 +51,7 @@ std::vector<int64_t> copies_of(int64_t iterations, int64_t most) {
 void choose_innermost(Schedule& s, std::vector<LoopHandle>& loops, const Policy& policy) {
   if (loops.size() < 2) return;
   auto last = static_cast<int64_t>(loops.size()) - 1;
+  // The last place leaves the order as it is; a loop of one iteration would change nothing inside.
   std::vector<int64_t> places;
   for (int64_t i = 0; i <= last; ++i)
     if (i == last || int_value(s[loops[static_cast<size_t>(i)]]->extent) > 1) places.push_back(i);
@@ -67,6 +68,7 @@ void sample_prefetch(Schedule& s, LoopHandle loop, int64_t bytes, const Target& 
 
 bool pays_in_parallel(int64_t iterations, const Target& target) {
   constexpr double kIterationsPerCycle = 8;  // of code that waits for data half of the time
+  // What the other cores take off this one has to outweigh starting them.
   const double saved = static_cast<double>(iterations) / kIterationsPerCycle * (1 - 1.0 / target.cores);
   return target.cores > 1 && saved >= machine_of(target).launch_cycles;
 }
