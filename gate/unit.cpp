@@ -21,6 +21,7 @@ bool same_ports(const Plan& a, const Plan& b, std::vector<Port> Plan::*ports) {
                     });
 }
 
+/// What all steps read and write at least, each argument once.
 int64_t moved_bytes(const ModuleHead& head) {
   int64_t bytes = 0;
   for (const runtime::Step& step : head.plan.steps) bytes += runtime::bytes_of(head.plan, step);

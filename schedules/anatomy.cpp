@@ -213,6 +213,8 @@ std::vector<int64_t> strides_of(const Load& load, const Block& block) {
 }
 }  // namespace
 
+/// Reads the block's one store: which variable lanes lie along, which operands are vectors and which are the
+/// same for all lanes. Nothing when an operand would have to be gathered.
 std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
   if (!is_reduction(*block)) return std::nullopt;
   const Store& update = *block->body.as<Store>();

@@ -268,6 +268,8 @@ const Block* last_block(const Func& func, const std::vector<Ref<Block>>& blocks)
 }
 }  // namespace
 
+/// By the last block, whose results all others serve, and by the largest reduction, which takes most of the
+/// time.
 std::optional<RowProgram> row_program(const Func& func) {
   std::vector<Ref<Block>> blocks = all_blocks(func);
   const Block* last = last_block(func, blocks);

@@ -67,6 +67,8 @@ class Model {
     return (steps + tiling.sizes[i] - 1) / tiling.sizes[i];
   }
 
+  /// For one register tile, all cuts of its tiles into tasks: the variables from `position` on, those before
+  /// being fixed in `tiling`.
   void enumerate(size_t position, double tile_cost, Tiling& tiling) {
     if (position == variables_.size()) {
       tilings_.push_back(tiling);
@@ -202,8 +204,10 @@ class Model {
   /// written by the operator before, by rows or by channels as is best there, and partly by other cores. What
   /// is not cut is one core's, and all it reads and writes is shared out among all before and after.
   double exchange(const std::vector<Level>& nest) const {
+    // The outermost task loop of more than one iteration is the one that neighbouring cores share out.
     size_t cut = 0;
     while (cut + variables_.size() < nest.size() && nest[cut].extent == 1) ++cut;
+    // What a core needs was written by another one with this chance.
     double elsewhere = 1 - 1 / static_cast<double>(target_.cores), cycles = 0;
     if (cut + variables_.size() == nest.size()) {
       double bytes = result_bytes();

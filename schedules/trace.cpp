@@ -26,7 +26,7 @@ std::string names_of(const std::vector<Variant>& values) {
 }
 }  // namespace
 
-/// "v2 = sample_categorical(4, 8, 16) -> 1": results, primitive, inputs, and the decision of one that samples.
+/// "v2 = sample_categorical(4, 8, 16) -> 1": results, primitive, inputs, and the decision where it samples.
 std::string to_text(const Step& step) {
   std::string text = step.outputs.empty() ? "" : names_of(step.outputs) + " = ";
   text += fmt::format("{}({})", step.primitive->name, names_of(step.inputs));

@@ -46,6 +46,7 @@ std::vector<runtime::TensorType> flat_types(const relay::Type& type) {
   return types;
 }
 
+/// The order first, then constants along it, each expression once: O(expressions).
 Dataflow::Dataflow(const relay::Module& module) : module_(module) {
   auto main = module->functions.find("main");
   if (main == module->functions.end()) fail("the module has no function @main");

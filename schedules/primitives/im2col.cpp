@@ -85,6 +85,8 @@ Positions positions_of(const Application& a, const Ref<Block>& block) {
   return p;
 }
 
+/// Builds the three blocks with a FuncBuilder, as if they were a program of their own, and puts them in the
+/// place of the convolution's loops.
 class Im2col {
  public:
   Im2col(const Application& a, Positions positions) : a_(a), p_(std::move(positions)) {
