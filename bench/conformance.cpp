@@ -64,6 +64,7 @@ std::string difference(const Tensor& ours, const Tensor& expected) {
   double relative = expected.dtype() == kBFloat16 ? 1.0 / 128 : 1e-3;
   for (int64_t i = 0; i < ours.size(); ++i) {
     double x = ours.value(i), y = expected.value(i);
+    // Equal first: that covers infinities, whose difference is no number.
     bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
                 (std::isfinite(y) && std::fabs(x - y) <= 1e-5 + relative * std::fabs(y));
     if (!same) return fmt::format("element {} is {}, expected {}", i, x, y);
@@ -139,6 +140,7 @@ Result run_case(const fs::path& folder, const Target& target) {
     return {Verdict::kPassed, ""};
   } catch (const Error& e) {
     std::string text = e.what();
+    // What Lathe says it cannot do, by the words it says it with; any other error is a failure.
     for (const char* sign : {"unsupported", "not supported", "must be known when", "is not a tensor",
                              "not a tensor file", "only the last two"})
       if (text.find(sign) != std::string::npos) return {Verdict::kUnsupported, text};
@@ -154,12 +156,14 @@ Result run_isolated(const fs::path& folder, const Target& target) {
   CHECK(child >= 0);
   if (child == 0) {
     close(ends[0]);
+    // Its signal ends the child, which the parent sees as a failure.
     alarm(kSecondsACase);
     Result result = run_case(folder, target);
     std::string text = fmt::format("{}{}", static_cast<int>(result.verdict), result.detail);
     [[maybe_unused]] ssize_t written = write(ends[1], text.data(), text.size());
     _exit(0);
   }
+  // Or reading would never end: this end is the child's.
   close(ends[1]);
   std::string text;
   char buffer[4096];

@@ -25,6 +25,7 @@ struct Convolution {
     return 2.0 * static_cast<double>(in * out * kernel * kernel) * pixels;
   }
 };
+// Those of ResNets: 3x3 of each stage, those with a stride, and 1x1.
 constexpr Convolution kConvolutions[] = {
     {64, 64, 56, 3, 1},   {64, 128, 56, 3, 2},  {64, 128, 56, 1, 2},  {128, 128, 28, 3, 1},
     {128, 256, 28, 3, 2}, {256, 256, 14, 3, 1}, {256, 512, 14, 3, 2}, {512, 512, 7, 3, 1},
@@ -46,6 +47,8 @@ constexpr Types kTypes[] = {{"float32", kFloat32, kFloat32, kFloat32, 1},
 Func convolution(const Convolution& c, int64_t lanes, const Types& types) {
   FuncBuilder f;
   int64_t pad = c.kernel / 2, padded = c.size + 2 * pad, out_size = c.size / c.stride;
+  // The sum's variables: blocks of channels, rows and columns of the window, groups within a block, the place
+  // within a group.
   std::vector<Expr> taps{c.in / lanes, c.kernel, c.kernel, lanes / types.group};
   std::vector<Expr> weights{c.out / lanes, taps[0], taps[1], taps[2], taps[3], lanes};
   if (types.group > 1) taps.emplace_back(types.group), weights.emplace_back(types.group);
@@ -147,6 +150,7 @@ void report(benchmark::State& state, double flops) {
   state.counters["OP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
 }
 
+/// What multiply-adds reach with no load in their way: what the convolutions are measured against.
 void bench_peak(benchmark::State& state, const Types& types) {
   Target target = codegen::host_target();
   constexpr int64_t kSteps = 100000;

@@ -24,6 +24,7 @@ Shape shape_of(const relay::Expr& e) {
   return relay::constant_shape(*e->checked_type.as<relay::TensorType>());
 }
 
+/// The extents of blocked `layout` along the axes `letters`: NCHW16c of 64 channels is 64 along C.
 Shape plain_shape(const Shape& shape, const std::string& layout, std::string_view letters) {
   std::vector<Expr> extents(shape.begin(), shape.end());
   Shape plain;
@@ -64,11 +65,13 @@ class Walk {
     const auto* op = call.callee.as<relay::OpNode>();
     if (!op) return false;
     ConvProblem& problem = layer_.problem;
+    // Backwards: relu stands last, then the residual, then the bias next to the convolution. Each once.
     if (op->name == "nn.relu") {
       next = call.args[0];
       return !problem.bias && !problem.residual && !std::exchange(problem.relu, true);
     }
     if (op->name != "add" && op->name != "nn.bias_add") return false;
+    // One argument goes on towards the convolution, the other has to be a parameter.
     const size_t chain = call.args[0].as<Call>() ? 0 : 1;
     const int other = parameter(call.args[1 - chain]);
     next = call.args[chain];
@@ -81,6 +84,7 @@ class Walk {
     return !std::exchange(problem.bias, true);
   }
 
+  /// The end of the walk. Shapes and layouts are the function's; what oneDNN is given are plain ones.
   std::optional<ConvLayer> convolution(const Call& call) {
     const auto& attrs = *call.attrs.as<relay::ConvAttrs>();
     layer_.data = parameter(call.args[0]);
@@ -99,6 +103,7 @@ class Walk {
     p.pad_begin = both(attrs.padding, 0);
     p.pad_end = attrs.padding.size() == 4 ? Shape{attrs.padding[2], attrs.padding[3]} : p.pad_begin;
     p.dilation = both(attrs.dilation, 1);
+    // oneDNN counts the gaps between taps, Relay the steps.
     for (int64_t& d : p.dilation) --d;
     return layer_;
   }
@@ -138,6 +143,7 @@ std::string ConvProblem::text() const {
 }
 
 std::vector<ConvLayer> find_conv_layers(const relay::Module& model, const Target& target) {
+  // Fused with other windows a convolution would be no layer that oneDNN could compute.
   const relay::Module fused = relay::run_passes(
       model, relay::inference_pipeline(),
       {.disabled = {relay::PassId::kFuseWindows}, .target = target, .evaluate = tuner::constant_evaluator()});
@@ -160,6 +166,7 @@ std::vector<ConvLayer> find_conv_layers(const relay::Module& model, const Target
   return layers;
 }
 
+/// Constants stay constants, so that weights are transformed ahead as in the model itself.
 LayerModule::LayerModule(const ConvLayer& layer, const Target& target,
                          const tuner::ScheduleWorkload& schedule)
     : layer_(layer) {

@@ -20,11 +20,13 @@ dnnl::memory::desc plain_desc(const Shape& shape) {
   return {shape, kF32, shape.size() == 1 ? Tag::a : Tag::abcd};
 }
 
+/// Each implementation says which layout it wants.
 dnnl::memory::desc any_layout(const Shape& shape) { return {shape, kF32, dnnl::memory::format_tag::any}; }
 
 /// All but the reference implementations, which take seconds.
 std::vector<Described> implementations(const ConvProblem& p, const dnnl::engine& engine) {
   dnnl::post_ops after;
+  // The sum adds to what the output holds: the residual is put there before.
   if (p.residual) after.append_sum(1.0f);
   if (p.relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
   dnnl::primitive_attr attributes;
@@ -59,6 +61,7 @@ struct OneDnnConv::Impl {
   std::unordered_map<int, dnnl::memory> arguments;
   std::string implementation;
 
+  /// A copy of `plain` in that layout. Made before anything is timed.
   dnnl::memory in_layout(const Tensor& plain, const dnnl::memory::desc& wanted) {
     dnnl::memory from(plain_desc(plain.shape()), engine, plain.data()), to(wanted, engine);
     dnnl::reorder(from, to).execute(stream, from, to);
@@ -83,6 +86,7 @@ struct OneDnnConv::Impl {
 
 OneDnnConv::OneDnnConv(const ConvProblem& problem, const ConvValues& values, FunctionRef<void()> evict)
     : impl_(std::make_unique<Impl>()) {
+  // oneDNN runs on OpenMP's threads; ours is one too.
   omp_set_num_threads(1);
   Impl& s = *impl_;
   s.problem = problem;
@@ -98,6 +102,7 @@ OneDnnConv::OneDnnConv(const ConvProblem& problem, const ConvValues& values, Fun
       const auto start = std::chrono::steady_clock::now();
       s.run();
       const auto spent = std::chrono::steady_clock::now() - start;
+      // The first run pays for what an implementation prepares once.
       if (i > 0 && spent < best) best = spent, fastest = described;
     }
   }
@@ -114,6 +119,7 @@ const std::string& OneDnnConv::implementation() const { return impl_->implementa
 Tensor OneDnnConv::output() {
   Impl& s = *impl_;
   dnnl::memory& dst = s.arguments.at(DNNL_ARG_DST);
+  // The runs so far have added to the output again and again: it gets the residual anew.
   dst = s.in_layout(s.before, dst.get_desc());
   s.run();
   Tensor plain(s.problem.out, kFloat32);

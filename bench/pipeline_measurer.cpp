@@ -12,6 +12,7 @@ PipelineMeasurer::PipelineMeasurer(std::span<const tuner::Task> tasks, const Tar
       builders_(static_cast<size_t>(builders)),
       pipeline_({"/proc/self/exe", "internal-sandbox"}, builders) {}
 
+/// Nothing is known beforehand here: all proposals are new.
 size_t PipelineMeasurer::submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent) {
   for (const tuner::Proposal& proposal : proposals) {
     wire::Lease lease{.lease = ++last_lease_,
@@ -31,6 +32,7 @@ size_t PipelineMeasurer::submit(size_t task, std::span<const tuner::Proposal> pr
   return proposals.size();
 }
 
+/// As many builds as there are builders, and one run at a time: two would slow each other down.
 void PipelineMeasurer::start() {
   for (; building_ < builders_ && !to_build_.empty(); ++building_, to_build_.pop_front())
     pipeline_.build(to_build_.front());
@@ -43,10 +45,12 @@ void PipelineMeasurer::start() {
 std::vector<tuner::Measured> PipelineMeasurer::wait(std::chrono::milliseconds timeout) {
   std::vector<pollfd> ready;
   for (int descriptor : pipeline_.descriptors()) ready.push_back({descriptor, POLLIN, 0});
+  // What has ended is told by no descriptor any more.
   if (!pipeline_.has_ended()) poll(ready.data(), ready.size(), static_cast<int>(timeout.count()));
   std::vector<tuner::Measured> answers;
   for (worker::Pipeline::Ended& ended : pipeline_.collect()) {
     (ended.built ? building_ -= 1 : running_ = false);
+    // A build that succeeded is half the way: the candidate is answered when it has run.
     if (ended.built && ended.report.outcome == Outcome::kOk) {
       to_run_.push_back(ended.lease);
       continue;

@@ -60,6 +60,7 @@ void fill(db::Store& store, int64_t trials) {
       "SELECT i, printf('%064d', i), 1 + i % ?2, 1, printf('%016x', i), printf('%.*c', 2000, 'x') FROM n",
       {candidates, kWorkloads});
   for (int device : {1, 2}) {
+    // Trials of the second device follow those of the first: ids are candidate ids beyond `first`.
     const int64_t first = (device - 1) * candidates;
     database.run(
         "INSERT INTO trial(id, job, candidate, purpose, threads, settings, state, predicted, outcome, lease, "
@@ -82,6 +83,7 @@ void fill(db::Store& store, int64_t trials) {
         {first, device});
   }
   transaction.commit();
+  // Queries read the database itself, and not a log of all that was inserted.
   database.run("PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
@@ -118,6 +120,7 @@ Timing time_query(const char* name, double limit_ms, int runs, const std::functi
   }
   std::sort(cpu.begin(), cpu.end());
   std::sort(wall.begin(), wall.end());
+  // The 99th percentile of fewer runs would be their slowest.
   return {name, limit_ms, quantile(cpu, 0.5), quantile(cpu, 0.99), quantile(wall, 0.5), runs >= 100};
 }
 

@@ -77,6 +77,7 @@ void measure(const tuner::Task& task, const Target& target, size_t wanted, Clock
   if (known.size() >= wanted) return;
   PipelineMeasurer machine(std::span(&task, 1), target, /*builders=*/1);
   tuner::TaskSearch search(task.workload, target, /*seed=*/1);
+  // What was measured before is not proposed again. Without times, which a random search does not use.
   for (const auto& [trace, seconds] : known) {
     schedule::Trace parsed = schedule::parse_trace(trace);
     search.report(parsed, tuner::fingerprint(schedule::replay(parsed, task.workload)), std::nullopt);
@@ -84,8 +85,11 @@ void measure(const tuner::Task& task, const Target& target, size_t wanted, Clock
   std::ofstream file(kRecords, std::ios::app);
   size_t asked = known.size();
   while (Clock::now() < end) {
+    // A few in flight: building one and running another keeps the machine busy, and little is lost when time
+    // is over.
     while (asked < wanted && machine.in_flight() < 4) {
       std::vector<tuner::Proposal> proposals = search.propose(4, {});
+      // The space is exhausted.
       if (proposals.empty()) asked = wanted;
       asked += proposals.size();
       machine.submit(0, proposals, 0);
@@ -152,6 +156,7 @@ void print_report(std::span<const Row> rows) {
       "| model | task | candidates | rank correlation | fastest 1% in the first 1% | in the first 10% | "
       "speed of the first 10% |\n"
       "|---|---|---|---|---|---|---|\n");
+  // CNNs, transformers.
   std::vector<Ranking> of_kind[2];
   for (const Row& row : rows) {
     std::vector<tuner::Sample> seen = seen_by(*row.model, rows);

@@ -54,6 +54,8 @@ class Recorder {
   const std::vector<Loop>& loops() const { return loops_; }
 
  private:
+  // Two cache lines, which processors fetch in pairs: threads that write their own times do not slow each
+  // other down.
   struct alignas(128) Share {
     double work = 0;
   };
@@ -77,6 +79,8 @@ class Recorder {
     launch.shares.at(slot()).work += now() - before;
   }
 
+  /// Called by one thread at a time, in the order of the plan: the number of a launch within a run names its
+  /// loop.
   void launch(Body body, void* closure, int64_t iterations) {
     for (int time = 1; time < times_; ++time) launcher_->launch(launcher_->pool, body, closure, iterations);
     for (Share& share : shares_) share.work = 0;
@@ -85,6 +89,8 @@ class Recorder {
     launcher_->launch(launcher_->pool, part, &launch, iterations);
     double wall = now() - before, work = 0;
     for (const Share& share : shares_) work += share.work;
+    // The first run makes the list. The executor writes a step's time when the step has ended, so the first 0
+    // is the step that runs.
     if (next_ == loops_.size()) {
       auto step = static_cast<size_t>(std::find(spent_.begin(), spent_.end(), 0) - spent_.begin());
       loops_.push_back({.step = step, .iterations = iterations});
@@ -120,6 +126,7 @@ class Side {
         repeated_(module, twice_.parallel()) {
     for (runtime::Executor* each : {&executor_, &recorded_, &repeated_})
       runtime::set_random_inputs(*each, /*seed=*/0);
+    // The run that makes the list of loops.
     recorded_.run_timed(spent_);
   }
 
@@ -163,6 +170,8 @@ void report(const std::string& model, int threads, const Side& alone, const Side
   for (size_t i = 0; i < alone.loops().size(); ++i) {
     const Loop &one = alone.loops()[i], &many = together.loops()[i];
     double wall = median(many.wall), work = median(many.work), before = median(one.wall);
+    // More work: what all threads together take beyond one alone, a thread's share of it. Waiting: wall time
+    // in which a thread on the average does not run the body.
     rows.push_back({&one, before, wall, (work - before) / threads, wall - work / threads,
                     median(alone.again()[i].wall), median(together.again()[i].wall)});
     for (double Row::*part :
@@ -204,6 +213,7 @@ int run(int argc, char** argv) {
   auto module = runtime::Module::open(model);
   runtime::ThreadPool pool(threads, /*pin=*/true);
   Side alone(module, runtime::serial_parallel(), threads), together(module, pool.parallel(), threads);
+  // In turn, so that both sides meet the same machine.
   for (int round = 0; round < kRounds; ++round) {
     alone.run_round();
     together.run_round();

@@ -58,6 +58,7 @@ struct Search {
   std::vector<Trial> trials;  // in the order they ended
 };
 
+/// A failure is null: JSON has no infinity.
 json to_json(const Search& search) {
   json trials = json::array();
   for (const Trial& trial : search.trials)
@@ -131,6 +132,7 @@ Search run_search(const tuner::Task& task, const Target& target, Kind kind, uint
 std::vector<tuner::Sample> samples_of(std::span<const Search> searches, std::span<const tuner::Task> tasks,
                                       const Target& target) {
   std::vector<tuner::Sample> samples;
+  // Searches of several seeds meet the same candidates: each counts once, or frequent ones would weigh more.
   std::set<std::pair<std::string, std::string>> seen;
   for (const Search& search : searches) {
     if (search.kind == Kind::kInherited) continue;
@@ -178,6 +180,8 @@ std::vector<Search> searches_of(Kind kind, const Settings& settings, std::span<c
   return wanted;
 }
 
+/// The order matters: what the searches without an inherited model measured is what the inherited ones learn
+/// from.
 std::vector<Search> all_searches(const Settings& settings, std::span<const tuner::Task> tasks,
                                  const Target& target) {
   std::vector<std::string> models(tasks.size());
@@ -208,6 +212,7 @@ json speed_curve(std::span<const Search> searches, Kind kind, const std::map<std
     int count = 0;
     for (const Search& search : searches) {
       if (search.kind != kind) continue;
+      // A search that ended early keeps the speed it had.
       double share = fastest.at(search.digest) / best_so_far(search)[std::min(n, search.trials.size() - 1)];
       sum += share;
       low = std::min(low, share);
@@ -244,6 +249,7 @@ void print_tables(const json& report) {
 
 json report_of(const Settings& settings, std::span<const Search> searches, std::span<const tuner::Task> tasks,
                const Target& target) {
+  // By task, of all kinds and seeds: the best that is known stands for the best there is.
   std::map<std::string, double> fastest;
   for (const Search& search : searches) {
     auto [best, fresh] = fastest.emplace(search.digest, INFINITY);
@@ -288,6 +294,7 @@ int run(int argc, char** argv) {
   parse_flags(app, argc, argv);
 
   Target target = codegen::resolve_target("cpu");
+  // Kernels are built for one core, as they are measured.
   target.cores = 1;
   std::vector<tuner::Task> tasks =
       tuner::extract_tasks(tuner::optimize(tuner::load_model(settings.model), target));

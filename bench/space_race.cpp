@@ -12,6 +12,7 @@
 namespace lathe::bench {
 namespace {
 
+/// The space, told apart by whether the reduction is cut in blocks of terms.
 std::string kind_of(const schedule::DesignSpace& space, const schedule::Trace& trace) {
   const bool blocks = std::any_of(trace.steps.begin(), trace.steps.end(), [](const schedule::Step& step) {
     return step.primitive == &schedule::primitive("rfactor");
@@ -33,6 +34,7 @@ bool is_faster(const Candidate& a, const Candidate& b) { return median(a.times) 
 void add_best(Best& all, const schedule::DesignSpace& space, const SpaceRace& race,
               const tir::Func& workload) {
   constexpr int kRuns = 7;
+  // Of a few runs the fastest is mostly luck: several go on to the final race.
   constexpr size_t kKept = 3;
   Evictor evict;
   std::set<std::string> seen;
@@ -46,6 +48,7 @@ void add_best(Best& all, const schedule::DesignSpace& space, const SpaceRace& ra
       std::vector<Candidate>& best = all[kind_of(space, s.trace())];
       best.push_back(std::move(candidate));
       std::stable_sort(best.begin(), best.end(), is_faster);
+      // Built code is dropped with its candidate.
       if (best.size() > kKept) best.pop_back();
     } catch (const Error&) {
       continue;  // a sample that cannot be compiled
@@ -57,6 +60,7 @@ void add_best(Best& all, const schedule::DesignSpace& space, const SpaceRace& ra
 std::map<std::string, RacedSchedule> race_spaces(const SpaceRace& race) {
   constexpr int kRounds = 60;
   tir::Func workload;
+  // Building is the only way to see the program that is asked for.
   race.build([&](const tir::Func& asked) {
     workload = asked;
     return schedule::replay(schedule::default_trace(asked, race.target), asked);
@@ -67,6 +71,8 @@ std::map<std::string, RacedSchedule> race_spaces(const SpaceRace& race) {
   Evictor evict;
   for (auto& [kind, candidates] : best)
     for (Candidate& each : candidates) each.times.clear();
+  // All candidates of all spaces in turn: a slow minute of the machine hits each alike. What chose them is
+  // forgotten, for the chosen were lucky.
   for (int round = 0; round < kRounds; ++round)
     for (auto& [kind, candidates] : best)
       for (Candidate& each : candidates) each.times.push_back(timed_run(each, evict));

@@ -53,11 +53,14 @@ Row race(const ConvLayer& layer, const Target& target, const tuner::ScheduleWork
   OneDnnConv peer(layer.problem, ours.values(), evict);
   ours.run();
   Row row{.implementation = peer.implementation(), .problem = layer.problem, .uses = layer.uses};
+  // Before anything is timed: what is fast and wrong is no result.
   row.error = max_relative_error(ours.output(), peer.output());
   std::vector<double> our_times, peer_times, ratios;
   const auto end = std::chrono::steady_clock::now() + kTime;
   while (ratios.size() < kLeastPairs ||
          (ratios.size() < kMostPairs && std::chrono::steady_clock::now() < end)) {
+    // Each side goes first in every other pair. A ratio is of one pair, so that a disturbance of the machine
+    // hits both sides of it.
     const bool peer_first = ratios.size() % 2;
     if (peer_first) peer_times.push_back(timed_run(peer, evict));
     our_times.push_back(timed_run(ours, evict));

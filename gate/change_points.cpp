@@ -14,12 +14,14 @@ constexpr size_t kLeastPoints = 4;  // of a segment
 
 using Values = std::span<const double>;
 
+/// The sum of the distances from `value` to each of the others.
 double distance(double value, Values others) {
   return std::accumulate(others.begin(), others.end(), 0.0,
                          [&](double sum, double other) { return sum + std::abs(value - other); });
 }
 
 /// Where the energy distance between what is before and after, weighted by their sizes, is largest.
+/// O(n^2): moving one value to the left changes the three sums by its distances alone.
 size_t best_split(Values values) {
   const size_t n = values.size();
   double left = 0, right = 0, across = 0;  // sums of |x - y| over pairs within and between the sides
@@ -33,6 +35,8 @@ size_t best_split(Values values) {
     right -= to_right;
     across += to_right - to_left;
     if (at < kLeastPoints) continue;
+    // Twice the mean distance between the sides less the mean distances within them, times ab / (a + b); it
+    // estimates 0 where both are of one distribution.
     const auto a = static_cast<double>(at), b = static_cast<double>(n - at);
     const double energy =
         a * b / (a + b) * (2 * across / (a * b) - 2 * left / (a * (a - 1)) - 2 * right / (b * (b - 1)));
@@ -41,6 +45,8 @@ size_t best_split(Values values) {
   return best;
 }
 
+/// Splits down to the least segments, without asking whether a change is clear: change_points() judges that
+/// afterwards. Points come in ascending order.
 void split(Values values, size_t offset, std::vector<size_t>& points) {
   if (values.size() < 2 * kLeastPoints) return;
   const size_t at = best_split(values);
@@ -65,6 +71,7 @@ Level level_of(Values values) {
 double p_value(const Level& a, const Level& b) {
   const double of_a = a.variance / a.count, of_b = b.variance / b.count;
   if (a.mean == b.mean) return 1;
+  // Two levels without any scatter: no chance makes them differ.
   if (of_a + of_b == 0) return 0;
   const double t = std::abs(a.mean - b.mean) / std::sqrt(of_a + of_b);
   const double freedom =
@@ -72,6 +79,7 @@ double p_value(const Level& a, const Level& b) {
   return 2 * boost::math::cdf(boost::math::complement(boost::math::students_t(freedom), t));
 }
 
+/// The point at `at` between the segments [begin, at) and [at, end).
 ChangePoint judge(Values logarithms, size_t begin, size_t at, size_t end) {
   const Level before = level_of(logarithms.subspan(begin, at - begin)),
               after = level_of(logarithms.subspan(at, end - at));
@@ -102,6 +110,8 @@ std::vector<ChangePoint> change_points(std::span<const double> series, const Cha
   const auto doubt = [&](const ChangePoint& point) {
     return std::abs(point.after / point.before - 1) < rule.least_change ? 2 : point.p;
   };
+  // One point goes at a time, the least clear one, for its neighbours' segments grow by it and have to be
+  // judged anew.
   for (;;) {
     std::vector<ChangePoint> judged = judge_all(logarithms, points);
     const auto weakest = std::max_element(judged.begin(), judged.end(),

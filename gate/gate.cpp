@@ -9,6 +9,7 @@ Gate::Gate(const Rule& rule, int units, uint64_t seed)
 
 std::optional<Gate::Pair> Gate::next() {
   for (size_t tried = 0; tried < trials_.size(); ++tried) {
+    // Decided units are passed over; the turn goes on behind the unit that is given.
     const size_t unit = turn_++ % trials_.size();
     if (open(unit)) return Pair{static_cast<int>(unit), (coin_() & 1) != 0};
   }

@@ -37,6 +37,7 @@ Json unit_json(const UnitResult& result, const Rule& rule) {
   for (const Counter& counter : result.counters)
     json["counters"][counter.name] = {{"baseline", counter.baseline}, {"candidate", counter.candidate}};
   if (!result.uncounted.empty()) json["uncounted"] = result.uncounted;
+  // Nothing was measured: no ratio.
   if (result.pairs == 0) return json;
   json["ratio"] = ratio_json(result.ln_ratio.centre);
   json["low"] = ratio_json(result.ln_ratio.low);

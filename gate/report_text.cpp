@@ -33,6 +33,7 @@ using Row = std::vector<std::string>;
 
 const Row kHeader = {"unit", "verdict", "change", "bounds", "pairs", "baseline", "candidate"};
 
+/// Dashes where nothing was measured. `suffix` follows the unit's name.
 Row row_of(const UnitResult& unit, const std::string& suffix) {
   Row row = {unit.unit.name + suffix, to_string(unit.verdict)};
   if (unit.pairs == 0) {
@@ -85,6 +86,7 @@ std::string counters_text(const UnitResult& unit) {
 }  // namespace
 
 std::string change_text(double ln_ratio) {
+  // A bound is infinite where there are too few pairs for its confidence.
   if (!std::isfinite(ln_ratio)) return "unbounded";
   const double percent = 100 * std::expm1(ln_ratio);
   return fmt::format("{:+.1f}%", std::abs(percent) < 0.05 ? 0 : percent);

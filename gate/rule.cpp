@@ -52,11 +52,15 @@ void Trial::add(double baseline_seconds, double candidate_seconds) {
   candidate_.push_back(candidate_seconds);
   ln_ratios_.push_back(std::log(candidate_seconds / baseline_seconds));
   if (pairs() < looks_[looked_].pairs) return;
+  // Between looks nothing is judged: deciding after every pair would spend alpha each time.
   const double tail = looks_[looked_++].tail;
   look(tail, looked_ == looks_.size());
 }
 
+/// FAIL and IMPROVED need both, a bound clear of 0 and an estimate at the margin: else a large but uncertain
+/// change would count, or a certain but small one. PASS needs the upper bound alone.
 void Trial::look(double tail, bool last) {
+  // The interval is wrong at either end with a chance of `tail`.
   at_look_ = hodges_lehmann(ln_ratios_, 1 - 2 * tail);
   if (at_look_.low > 0 && at_look_.centre >= ln_margin_)
     verdict_ = Verdict::kFail;

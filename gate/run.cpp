@@ -18,6 +18,7 @@ class Run {
     const std::optional<Gate::Pair> pair = gate_.next();
     if (!pair) return false;
     const std::optional<Times> times = measure(*pair);
+    // A pair of which one side is missing is no pair: it leaves no trace.
     if (interrupted_) return false;
     if (times) gate_.record(*pair, times->baseline.seconds, times->candidate.seconds);
     write_down(pair->unit);
@@ -46,12 +47,14 @@ class Run {
   /// Nothing when the candidate does not run, or it was interrupted.
   std::optional<Times> measure(const Gate::Pair& pair) {
     UnitResult& unit = *units_[static_cast<size_t>(pair.unit)];
+    // Instructions are the same in each run: they are counted with the first pair only.
     const bool count = unit.pairs == 0;
     Times times;
     for (const bool candidate : {pair.candidate_first, !pair.candidate_first}) {
       const std::optional<worker::ModuleTimes> found =
           candidate ? run_candidate(pair.unit, count) : run_(unit.unit.baseline.file, count);
       if (!found) {
+        // Without times either the candidate broke, which run_candidate() has noted, or somebody stopped it.
         interrupted_ = unit.broken.empty();
         return std::nullopt;
       }
@@ -61,6 +64,8 @@ class Run {
     return times;
   }
 
+  /// A candidate that does not run is a verdict about it. An Error of the baseline is not caught here:
+  /// nothing can be said then.
   std::optional<worker::ModuleTimes> run_candidate(int number, bool count) {
     UnitResult& unit = *units_[static_cast<size_t>(number)];
     try {
@@ -80,6 +85,8 @@ class Run {
       unit.uncounted = times.candidate.uncounted;
   }
 
+  /// The result of a unit is complete after every pair, so that an interrupted gate can be printed as it
+  /// stands.
   void write_down(int number) {
     UnitResult& unit = *units_[static_cast<size_t>(number)];
     const Trial& trial = gate_.trial(number);
@@ -97,12 +104,14 @@ class Run {
   bool interrupted_ = false;
 };
 
+/// Inconclusive until it is measured: a gate that is interrupted before has not passed it.
 UnitResult unmeasured(const Unit& unit) {
   return {.unit = unit,
           .verdict = unit.same() ? Verdict::kSame : Verdict::kInconclusive,
           .counters = counters_of(unit)};
 }
 
+/// Of a unit against itself: undecided is no difference either.
 bool is_equal(Verdict verdict) { return verdict == Verdict::kPass || verdict == Verdict::kInconclusive; }
 
 }  // namespace
@@ -137,6 +146,8 @@ GateResult run_gate(const std::vector<Unit>& units, const Rule& rule, uint64_t s
   for (const Unit& unit : units) result.units.push_back(unmeasured(unit));
   std::vector<UnitResult*> measured;
   const UnitResult* same = nullptr;
+  // Equal bytes run equally fast: such a unit costs no measurement, and the last of them serves as the
+  // control.
   for (UnitResult& unit : result.units) {
     if (unit.verdict == Verdict::kSame)
       same = &unit;
@@ -145,6 +156,7 @@ GateResult run_gate(const std::vector<Unit>& units, const Rule& rule, uint64_t s
   }
   if (measured.empty()) return result;
   if (same) {
+    // The control is a unit like the others, with its share of alpha and its turns.
     result.control = *same;
     result.control->verdict = Verdict::kInconclusive;
     measured.push_back(&*result.control);

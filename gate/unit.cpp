@@ -11,6 +11,7 @@ using runtime::ModuleHead;
 using runtime::Plan;
 using runtime::Port;
 
+/// Names, shapes and types, in order: what a caller of either module has to know.
 bool same_ports(const Plan& a, const Plan& b, std::vector<Port> Plan::*ports) {
   return std::equal((a.*ports).begin(), (a.*ports).end(), (b.*ports).begin(), (b.*ports).end(),
                     [&](const Port& x, const Port& y) {
@@ -20,12 +21,14 @@ bool same_ports(const Plan& a, const Plan& b, std::vector<Port> Plan::*ports) {
                     });
 }
 
+/// What all steps read and write at least, each argument once.
 int64_t moved_bytes(const ModuleHead& head) {
   int64_t bytes = 0;
   for (const runtime::Step& step : head.plan.steps) bytes += runtime::bytes_of(head.plan, step);
   return bytes;
 }
 
+/// What is in the module's head: no process has to run for it.
 struct CounterRow {
   const char* name;
   int64_t (*of)(const ModuleHead& head);

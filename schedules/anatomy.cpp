@@ -43,6 +43,7 @@ int64_t stride_of(const std::vector<Expr>& indices, const Var& lane) {
   for (size_t d = 0; d + 1 < indices.size(); ++d)
     if (uses_var(indices[d], lane.get())) return 0;
   std::vector<Var> vars{lane};
+  // Only the last dimension: a variable that moves another one as well, or is divided, has no single stride.
   auto form = linear_form(indices.back(), vars);
   return form ? form->coefficients[lane.get()] : 0;
 }
@@ -58,6 +59,7 @@ bool loads_in_strides(const Expr& value, const Var& lane, int64_t most, bool pas
     const Load* load = node.as<Load>();
     if (!load || !any_uses(load->indices, lane)) return;
     std::vector<Expr> indices = load->indices;
+    // Axes of one element do not change where an element lies.
     while (past_ones && indices.size() > 1 && is_int(load->buffer->shape[indices.size() - 1], 1) &&
            !uses_var(indices.back(), lane.get()))
       indices.pop_back();
@@ -99,6 +101,7 @@ const Binary* summed_product(const Block& block) {
 int64_t products_at_once(const Block& block) {
   const Binary* product = is_reduction(block) ? summed_product(block) : nullptr;
   int64_t most = 1;
+  // Both operands have to be widened from types of one length; a null product gives 1.
   for (const Expr* operand : {product ? &product->a : nullptr, product ? &product->b : nullptr}) {
     const Cast* widened = operand ? operand->as<Cast>() : nullptr;
     int64_t length = widened ? dot_length(widened->value.dtype(), product->dtype) : 0;
@@ -129,6 +132,7 @@ double VectorReduction::steps() const {
   return result;
 }
 
+/// The innermost of several reduction variables, where it has few values and nothing is broadcast.
 std::optional<size_t> VectorReduction::window() const {
   constexpr int64_t kLargest = 8;
   if (broadcasts() || dot || std::count(reduces.begin(), reduces.end(), true) < 2) return std::nullopt;
@@ -137,6 +141,7 @@ std::optional<size_t> VectorReduction::window() const {
   return std::nullopt;
 }
 
+/// The product of the result's extents that no weight is indexed with.
 double VectorReduction::positions() const {
   double count = 1;
   for (size_t i = 0; i < extents.size(); ++i) {
@@ -165,6 +170,7 @@ int64_t divisor_of(const Expr& e, BinaryOp op, const Var& v) {
 
 int64_t run_of(const std::vector<Expr>& indices, const Var& lane, int64_t whole) {
   if (indices.empty()) return 0;
+  // A lane that is cut in two, [.., lane // n, .., lane % n]: neighbours within n are neighbours in memory.
   int64_t packed = divisor_of(indices.back(), BinaryOp::kFloorMod, lane);
   for (size_t d = 0; d + 1 < indices.size(); ++d)
     if (uses_var(indices[d], lane.get()) &&
@@ -178,6 +184,9 @@ int64_t run_of(const std::vector<Expr>& indices, const Var& lane, int64_t whole)
 
 void fit_to_loop(VectorReduction& reduction, size_t i, const Block& block, const For& loop) {
   int64_t extent = int_value(loop.extent);
+  // A part of the values: what lies beyond belongs to another iteration of the loops around, so tiles may not
+  // stick out into it. With a predicate some of the part's values do not exist, and a tile could be cut
+  // anywhere.
   if (extent < reduction.extents[i]) reduction.fits[i] = Fit::kExact;
   if (uses_var(block.predicate, loop.var.get())) reduction.fits[i] = Fit::kSingle;
   reduction.extents[i] = extent;
@@ -190,6 +199,7 @@ std::vector<int64_t> strides_of(const Load& load, const Block& block) {
   for (const BlockIter& iter : block.iters) vars.push_back(iter.var);
   std::vector<int64_t> strides(vars.size(), 0);
   int64_t elements = 1;  // of the dimensions inside
+  // From the innermost dimension, whose elements are neighbours, outwards.
   for (size_t d = load.indices.size(); d-- > 0;) {
     auto linear = linear_form(load.indices[d], vars);
     const int64_t* extent = as_int(load.buffer->shape[d]);
@@ -203,6 +213,8 @@ std::vector<int64_t> strides_of(const Load& load, const Block& block) {
 }
 }  // namespace
 
+/// Reads the block's one store: which variable lanes lie along, which operands are vectors and which are the
+/// same for all lanes. Nothing when an operand would have to be gathered.
 std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
   if (!is_reduction(*block)) return std::nullopt;
   const Store& update = *block->body.as<Store>();
@@ -217,6 +229,7 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
     result.fits.push_back(Fit::kAny);
     if (!update.indices.empty() && update.indices.back() == iter.var) vector = i;
   }
+  // Without a variable of its own along the last dimension of the result there is nothing to lay lanes along.
   if (!vector || result.extents[*vector] == 1) return std::nullopt;
   result.vector = *vector;
   const Var& lane = block->iters[*vector].var;
@@ -238,6 +251,7 @@ std::optional<VectorReduction> vector_reduction(const Ref<Block>& block) {
                                            : run_of({load->indices.begin(), load->indices.begin() + dims},
                                                     lane, result.extents[*vector]);
       gathers |= run == 0;
+      // Vectors may not cross the end of a run of any operand: the gcd divides all of them.
       result.run = std::gcd(result.run, run);
     }
     result.operands.push_back(std::move(operand));

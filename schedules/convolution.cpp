@@ -39,6 +39,8 @@ bool is_summed(const Convolution& c, const Expr& index) {
   });
 }
 
+/// Dimension `d` of the data as position * stride + tap, one variable of the result and one of the sum.
+/// Throws Error for any other index.
 Window window_along(const Convolution& c, size_t d) {
   std::vector<Var> vars;
   for (const BlockIter& iter : c.block->iters) vars.push_back(iter.var);
@@ -50,6 +52,7 @@ Window window_along(const Convolution& c, size_t d) {
       auto found = form->coefficients.find(iter.var.get());
       if (found == form->coefficients.end()) continue;
       bool reduces = iter.kind == IterKind::kReduce;
+      // Neither windows that run backwards nor dilated ones.
       if (found->second < 1 || (reduces && found->second != 1)) continue;
       if (!reduces) window.stride = found->second;
       (reduces ? window.tap : window.position) = iter.var;
@@ -59,6 +62,7 @@ Window window_along(const Convolution& c, size_t d) {
   if (!window.position || !window.tap)
     fail("block `{}` does not index dimension {} of {} by a position times a stride plus a tap", name, d,
          c.data->buffer->name);
+  // The result as if it were loaded, to ask which dimension a variable indexes.
   Load out;
   out.buffer = c.update->buffer;
   out.indices = c.update->indices;
@@ -81,6 +85,7 @@ SumOfProducts sum_of_products(const Ref<Block>& block) {
   const Binary* sum = update ? update->value.as<Binary>() : nullptr;
   const Load* old = sum && sum->op == BinaryOp::kAdd ? sum->a.as<Load>() : nullptr;
   const Binary* product = old && old->buffer == update->buffer ? sum->b.as<Binary>() : nullptr;
+  // The first factor is taken for the data, as operators write them.
   if (product && product->op == BinaryOp::kMul) c.data = factor(product->a), c.weight = factor(product->b);
   if (!init || !c.data || !c.weight || !structural_equal(init->value, constant(update->buffer->dtype, 0)))
     fail("block `{}` is no sum of products of two elements", block->name);
@@ -97,6 +102,7 @@ Convolution convolution_of(const Ref<Block>& block) {
     fail("block `{}` indexes its weight by more than variables", block->name);
   size_t windows = 0;
   for (size_t d = 0; d < c.data->indices.size(); ++d) {
+    // A plain index or one of channels alone slides no window.
     if (is_plain(c.data->indices[d]) || is_summed(c, c.data->indices[d])) continue;
     if (windows == c.windows.size()) fail("block `{}` slides more than two windows", block->name);
     c.windows[windows++] = window_along(c, d);

@@ -7,6 +7,7 @@
 namespace lathe::schedule {
 
 namespace {
+/// Small, and exact in binary with all their powers.
 constexpr std::array kPoints = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 4.0, -4.0};
 static_assert(kPoints.size() + 1 == kMostProducts);
 
@@ -15,6 +16,7 @@ std::vector<double> product_of_roots(size_t count, size_t skipped) {
   std::vector<double> result{1};
   for (size_t i = 0; i < count; ++i) {
     if (i == skipped) continue;
+    // Times (x - p): from the highest coefficient down, so that each still finds the old one below it.
     result.push_back(0);
     for (size_t k = result.size() - 1; k > 0; --k) result[k] = result[k - 1] - kPoints[i] * result[k];
     result[0] *= -kPoints[i];
@@ -33,6 +35,11 @@ CookToom phase(size_t m, size_t r) {
     for (size_t k = 0; k < products; ++k) result.kernel[k][k] = result.input[k][k] = 1;
     return result;
   }
+  // Toom and Cook multiply polynomials by evaluating both at points, multiplying, and interpolating; a
+  // correlation is the transpose of that with one factor fixed. So the kernel is evaluated (and takes
+  // Lagrange's denominators, so that the other factors are exact), the data goes through the transposed
+  // interpolation, whose rows are the coefficients of the product of all other roots, and the output is the
+  // transposed evaluation.
   for (size_t j = 0; j < finite; ++j) {
     double power = 1, scale = 1;
     for (size_t other = 0; other < finite; ++other)
@@ -44,6 +51,7 @@ CookToom phase(size_t m, size_t r) {
     std::vector<double> row = product_of_roots(finite, j);
     for (size_t k = 0; k < row.size(); ++k) result.input[j][k] = row[k];
   }
+  // At infinity a polynomial is its highest coefficient.
   result.output[m - 1][finite] = 1;
   result.kernel[finite][r - 1] = 1;
   result.input[finite] = product_of_roots(finite, finite);
@@ -58,6 +66,8 @@ CookToom cook_toom(const Filtering& f) {
   auto inputs = static_cast<size_t>(f.inputs());
   CookToom result;
   result.output.resize(m);
+  // Phases stand one after the other among the products; `spread` puts the taps and data of one back to every
+  // s-th place.
   for (size_t first = 0; first < std::min(r, s); ++first) {
     CookToom part = phase(m, (r - first + s - 1) / s);
     for (size_t i = 0; i < m; ++i)

@@ -18,6 +18,8 @@ Domain loops_below(const Path& path, const Stmt& loop, bool inclusive) {
 }
 
 Region relaxed(const Region& region, const Path& path, const Domain& domain, const Analyzer& context) {
+  // Regions are declared in the block's own variables: first these become loops, then the loops of `domain`
+  // run.
   VarMap bindings;
   for (const BlockIter& iter : path.back().as<Block>()->iters) bindings[iter.var.get()] = iter.value;
   return relax(tir::substitute(region, bindings), domain, context);
@@ -26,6 +28,9 @@ Region relaxed(const Region& region, const Path& path, const Domain& domain, con
 bool writes_once(const Path& path, const Domain& domain) {
   const Block& block = *path.back().as<Block>();
   Analyzer context = analyzer_at(path);
+  // As many iterations as the box has elements stands for each of them once: loops that were split and fused
+  // run through a variable's values one to one. Reduction loops repeat elements by intent. An extent that is
+  // not constant makes the product 0, which only an empty box has.
   int64_t points = 1;
   for (const auto& [loop, extent] : domain)
     if (!carries(block, loop, IterKind::kReduce)) points *= as_int(extent) ? int_value(extent) : 0;
@@ -52,6 +57,9 @@ bool writes_outside(const Block& block, const Region& box) {
   Analyzer analyzer;
   VarMap values;
   for (const BlockIter& iter : block.iters) {
+    // The predicate speaks of loops; where a variable is a loop as it is, it can speak of the variable
+    // instead, whose range in the box is known. A predicate that keeps a loop proves nothing, and the answer
+    // is no.
     if (const VarNode* loop = iter.value.as<VarNode>()) values[loop] = iter.var;
     for (size_t d = 0; d < store->indices.size(); ++d)
       if (store->indices[d].same_as(iter.var.get()) && as_int(box.ranges[d].min) &&

@@ -25,9 +25,12 @@ MatrixProduct matrix_product_of(const Ref<Block>& block) {
   MatrixProduct p{sum_of_products(block)};
   const std::vector<Expr>& out = p.update->indices;
   std::vector<const BlockIter*> rows;
+  // Each variable has one part: the result's last dimension is the columns, the one that is summed over the
+  // depth, and all others are rows.
   for (const BlockIter& iter : block->iters) {
     if (is_int(iter.extent, 1)) continue;
     const bool last = !out.empty() && out.back().same_as(iter.var.get());
+    // The weight is the factor with columns, on whichever side it was written.
     if (last && indexes(*p.data, iter.var)) std::swap(p.data, p.weight);
     if (last)
       p.column = iter.var, p.columns = int_value(iter.extent);
@@ -40,12 +43,14 @@ MatrixProduct matrix_product_of(const Ref<Block>& block) {
   }
   if (!p.column || !p.depth || rows.empty())
     fail("block `{}` has no rows, no columns, or nothing to sum over", block->name);
+  // Rows are the data's alone: a variable of both factors is a batch, and each of its values another product.
   auto is_rows = [&](const BlockIter* iter) {
     return indexes(*p.data, iter->var) && !indexes(*p.weight, iter->var);
   };
   if (indexes(*p.data, p.column) || !indexes(*p.data, p.depth) || !indexes(*p.weight, p.depth) ||
       !std::all_of(rows.begin(), rows.end(), is_rows))
     fail("block `{}` is no product of rows and columns", block->name);
+  // One dimension is cut in halves; the other rows only repeat the product.
   const BlockIter* row =
       *std::min_element(rows.begin(), rows.end(),
                         [](const BlockIter* a, const BlockIter* b) { return makes_better_rows(*a, *b); });

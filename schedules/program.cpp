@@ -20,6 +20,8 @@ std::vector<Stmt> below(const Stmt& stmt) {
   return {};
 }
 
+/// Depth first, in program order; `path` grows down to the first statement that is wanted, and is as before
+/// when there is none. O(statements).
 bool find(Path& path, FunctionRef<bool(const Stmt&)> wanted) {
   if (wanted(path.back())) return true;
   for (const Stmt& child : below(path.back())) {
@@ -36,6 +38,7 @@ std::optional<Path> find_path(const Func& func, FunctionRef<bool(const Stmt&)> w
   return path;
 }
 
+/// Appends the blocks in `stmt` in program order; those inside other blocks too when `nested`.
 void collect_blocks(const Stmt& stmt, bool nested, std::vector<Ref<Block>>& blocks) {
   if (stmt.as<Block>()) {
     blocks.push_back(stmt.cast<Block>());
@@ -44,6 +47,8 @@ void collect_blocks(const Stmt& stmt, bool nested, std::vector<Ref<Block>>& bloc
   for (const Stmt& child : below(stmt)) collect_blocks(child, nested, blocks);
 }
 
+/// `wish`, or it with the least number that makes it new: names, and with them traces, are the same in each
+/// run.
 std::string fresh(const std::set<std::string>& taken, const std::string& wish) {
   std::string name = wish;
   for (int i = 1; taken.count(name); ++i) name = fmt::format("{}_{}", wish, i);
@@ -96,10 +101,13 @@ std::vector<Ref<Block>> blocks_in(const Stmt& stmt) {
 std::vector<Ref<Block>> all_blocks(const Func& func) {
   std::vector<Ref<Block>> blocks;
   collect_blocks(func->body, true, blocks);
+  // The root.
   blocks.erase(blocks.begin());
   return blocks;
 }
 
+/// Null stands for "nothing left" on the way up: a loop around nothing vanishes with it, a block stays as an
+/// empty one. Only what stands above `old` is copied; all else is shared with the program before.
 Stmt replace(const Stmt& root, const Stmt& old, const Stmt& replacement) {
   if (root == old) return replacement;
   if (const For* loop = root.as<For>()) {
@@ -117,6 +125,7 @@ Stmt replace(const Stmt& root, const Stmt& old, const Stmt& replacement) {
     std::vector<Stmt> stmts;
     bool same = true;
     for (const Stmt& stmt : sequence->stmts) {
+      // Once found it is not searched for again: a statement stands in the tree once.
       Stmt next = same ? replace(stmt, old, replacement) : stmt;
       same &= next == stmt;
       if (next) stmts.push_back(next);
@@ -143,6 +152,7 @@ Func with_body(const Func& func, Stmt body) {
 
 Func replace(const Func& func, const Stmt& old, const Stmt& replacement) {
   Stmt body = replace(func->body, old, replacement);
+  // Nodes are shared when nothing changed, so an equal body means that `old` was not found.
   CHECK(body != func->body || old == replacement, "a statement to replace is not in the program");
   return with_body(func, body);
 }
@@ -166,6 +176,7 @@ Func change_block(const Func& func, const std::string& name, FunctionRef<void(Bl
 }
 
 namespace {
+/// The range of what `stmt` itself binds: a loop's variable, or a block's.
 void bind_vars(const Stmt& stmt, Analyzer& context) {
   if (const For* loop = stmt.as<For>()) context.bind_range(loop->var, loop->extent);
   if (const Block* block = stmt.as<Block>())
@@ -179,6 +190,8 @@ Analyzer analyzer_at(const Path& path) {
   return context;
 }
 
+/// `context` is taken by value: what a loop binds is known inside it alone. Bodies of blocks need nothing,
+/// since they speak of the blocks' own variables.
 Stmt simplify_bindings(const Stmt& stmt, Analyzer context) {
   if (const For* loop = stmt.as<For>()) {
     bind_vars(stmt, context);
@@ -199,6 +212,7 @@ Stmt simplify_bindings(const Stmt& stmt, Analyzer context) {
   return stmt;
 }
 
+/// Primitives that rewrite a body call this last: verify() compares what is declared with what is there.
 void declare_accesses(Block& block) {
   Accesses accesses = block_accesses(block.iters, block.init, block.body);
   block.reads = std::move(accesses.reads);
@@ -206,6 +220,7 @@ void declare_accesses(Block& block) {
 }
 
 std::string fresh_block_name(const Func& func, const std::string& wish) {
+  // The root block is not among all_blocks().
   std::set<std::string> taken{"root"};
   for (const Ref<Block>& block : all_blocks(func)) taken.insert(block->name);
   return fresh(taken, wish);
@@ -239,6 +254,8 @@ bool is_param(const Func& func, const Buffer& buffer) {
 }
 
 namespace {
+/// The other blocks right in the scope of `block` that touch one of the buffers of `regions`. The whole scope
+/// is looked at, before and after the block: who comes first is the caller's question.
 std::vector<Ref<Block>> related(const Func& func, const Ref<Block>& block, const std::vector<Region>& regions,
                                 bool (*touches)(const Block&, const BufferNode*)) {
   std::vector<Ref<Block>> result;
@@ -261,6 +278,8 @@ std::vector<Ref<Block>> consumers_of(const Func& func, const Ref<Block>& block) 
 
 Stmt top_statement(const Path& path) {
   size_t i = path.size() - 1;
+  // Up to the child of the nearest block; when that is the block's sequence, the statement in it that leads
+  // on.
   while (!path[i - 1].as<Block>()) --i;
   return path[i].as<Seq>() ? path[i + 1] : path[i];
 }

@@ -56,6 +56,8 @@ int64_t element_count(const Buffer& buffer) {
 
 bool loads_in_lanes(const Block& block, const Expr& value, const Var& lane) {
   if (loads_contiguously(value, lane)) return true;
+  // A select that chooses by the lane guards its loads. Without masks all lanes load, so each index must be
+  // in its dimension whatever the select says.
   Analyzer ranges = with_domain({}, domain_of(block.iters));
   bool good = true;
   for_each_load(value, [&](const Load& load) {
@@ -88,6 +90,8 @@ const BlockIter* whole_variable(const Block& block, const For& loop) {
 bool ends_in(const Buffer& buffer, const std::vector<Expr>& indices,
              const std::vector<const BlockIter*>& line) {
   if (indices.size() < line.size()) return false;
+  // Dimensions outside the line must stand still while the line runs; the outermost one of the line may be a
+  // part of its dimension.
   size_t first = indices.size() - line.size();
   for (size_t d = 0; d < indices.size(); ++d) {
     if (d < first) {
@@ -139,6 +143,7 @@ const Expr& without_casts(const Expr& e) {
 bool is_contraction(const Block& block, const Expr& value) {
   const Binary* product = without_casts(value).as<Binary>();
   if (!product || product->op != BinaryOp::kMul) return false;
+  // The variables, by position, that loads on one side are indexed with.
   auto used = [&](const Expr& side) {
     std::set<size_t> variables;
     for_each_load(side, [&](const Load& load) {
@@ -152,6 +157,8 @@ bool is_contraction(const Block& block, const Expr& value) {
     return std::any_of(variables.begin(), variables.end(),
                        [&](size_t i) { return block.iters[i].kind == IterKind::kReduce; });
   };
+  // A square or a product of two rows that use the same variables reads each element once; so does one with a
+  // factor that no term depends on.
   return reduces(x) && reduces(y) && x != y;
 }
 
@@ -181,6 +188,7 @@ bool add_rows(const Block& last, const Expr& index, std::vector<RowVariable>& ro
     int64_t divisor = divides ? int_value(quotient->b) : 1;
     auto known =
         std::find_if(rows.begin(), rows.end(), [&](const RowVariable& r) { return r.variable == i; });
+    // Two results that cut one variable into rows of different lengths share no loop.
     if (known != rows.end()) return known->divisor == divisor;
     if (int_value(last.iters[i].extent) % divisor != 0) return false;
     rows.push_back({i, divisor});
@@ -192,6 +200,7 @@ bool add_rows(const Block& last, const Expr& index, std::vector<RowVariable>& ro
 /// The variables of the last block that the results of reductions, or what is made of them, are indexed with.
 std::optional<std::vector<RowVariable>> row_variables(const Func& func, const Block& last) {
   std::vector<RowVariable> rows;
+  // Each of its results is a row.
   if (is_reduction(last)) {
     for (size_t i = 0; i < last.iters.size(); ++i)
       if (last.iters[i].kind != IterKind::kReduce) rows.push_back({i, 1});
@@ -201,6 +210,7 @@ std::optional<std::vector<RowVariable>> row_variables(const Func& func, const Bl
   for_each_load(last.body.as<Store>()->value, [&](const Load& load) {
     for (const Ref<Block>& producer : producers_of(func, Ref<Block>(&last))) {
       if (producer->writes[0].buffer != load.buffer) continue;
+      // Something about each element, not about rows.
       if (!is_reduction(*producer) && iterations(*producer) >= iterations(last)) continue;
       for (const Expr& index : load.indices) good &= add_rows(last, index, rows);
     }
@@ -258,6 +268,8 @@ const Block* last_block(const Func& func, const std::vector<Ref<Block>>& blocks)
 }
 }  // namespace
 
+/// By the last block, whose results all others serve, and by the largest reduction, which takes most of the
+/// time.
 std::optional<RowProgram> row_program(const Func& func) {
   std::vector<Ref<Block>> blocks = all_blocks(func);
   const Block* last = last_block(func, blocks);
@@ -266,6 +278,7 @@ std::optional<RowProgram> row_program(const Func& func) {
   auto rows = row_variables(func, *last);
   if (!rows) return std::nullopt;
   RowProgram program{last->name, *rows, false, 0};
+  // Vectors along the row if the largest reduction can have them, else across rows.
   if (!runs_along_row(*reduction)) {
     bool along_last = !rows->empty() && rows->back().divisor == 1 &&
                       is_contiguous(last->body.as<Store>()->indices, last->iters[rows->back().variable].var);

@@ -48,12 +48,14 @@ void check_kinds(const Primitive& primitive, const std::vector<Input>& inputs) {
       continue;
     }
     InputKind given = kind_of(inputs[i]);
+    // Beyond the fixed inputs; where a primitive takes no more, `rest` is none and any input is one too many.
     if (wanted == InputKind::kNone) wanted = primitive.inputs.rest;
     if (given != wanted)
       fail("{}: input {} is {}, must be {}", primitive.name, i, describe(given), describe(wanted));
   }
 }
 
+/// -1 for what is no handle.
 int handle_id(const Input& input) {
   return std::visit(
       [](const auto& value) {
@@ -63,9 +65,12 @@ int handle_id(const Input& input) {
       input);
 }
 
+/// Block, loop and number handles are the first alternatives of the variant.
 bool is_handle(const Input& input) { return input.index() < 3; }
 }  // namespace
 
+/// The one place where programs change. Inputs are looked up, the primitive checks and rewrites a copy, and
+/// only when it returned are program, trace and handles committed: an Error leaves the schedule as it was.
 std::vector<Output> Schedule::run(const Primitive& primitive, std::vector<Input> inputs, Decision decision) {
   check_kinds(primitive, inputs);
   std::vector<Application::Resolved> resolved;
@@ -120,6 +125,8 @@ int64_t Schedule::operator[](IntHandle number) const {
 }
 
 namespace {
+/// The results as handles of one kind. Throws std::bad_variant_access for another, which would be a mistake
+/// in a primitive's row.
 template <typename H>
 std::vector<H> all_of(const std::vector<Output>& outputs) {
   std::vector<H> handles;
@@ -263,6 +270,8 @@ std::vector<Output> rerun(Schedule& schedule, const Step& step, bool flexible) {
   }
 }
 
+/// The steps of `trace` anew on `func`. Step `renewed` decides by chance; later steps may have to, as their
+/// choices may no longer be among the candidates. Earlier ones are the same, so they have to fit.
 Schedule replayed(const Trace& trace, const Func& func, std::optional<size_t> renewed, uint64_t seed) {
   Schedule schedule(func, seed);
   for (size_t i = 0; i < trace.steps.size(); ++i) {
@@ -274,6 +283,8 @@ Schedule replayed(const Trace& trace, const Func& func, std::optional<size_t> re
     } catch (const Error& e) {
       fail("trace step {}: {}: {}", i, to_text(step), e.what());
     }
+    // Handles are numbered in the order of their making, so another number of results shifts all that follow:
+    // the steps after it would mean other loops.
     if (outputs != step.outputs)
       fail("trace step {}: {}: gives {} results, recorded are {}; the trace is of another program", i,
            to_text(step), outputs.size(), step.outputs.size());

@@ -24,6 +24,7 @@ std::optional<VectorReduction> main_reduction(Schedule& schedule, const Target& 
   return reduction;
 }
 
+/// On a copy: asking whether a space applies changes nothing.
 std::optional<VectorReduction> main_reduction(const Func& func, const Target& target) {
   Schedule prepared(func);
   return main_reduction(prepared, target, {Decide::kHeuristic});
@@ -73,6 +74,8 @@ void generate_tiled(Schedule& schedule, const Target& target, const Policy& poli
   CHECK(reduction, "a space for reductions was asked to schedule another program");
   if (!reduction->broadcasts()) choose_width(schedule, *reduction, target, policy);
   Chain chain = reduction_chain(schedule.func(), target);
+  // The chain ends with the program's last reduction; the largest one may stand apart from it, and is then
+  // scheduled alone.
   bool dominates = std::any_of(chain.begin(), chain.end(),
                                [&](const VectorReduction& each) { return each.block == reduction->block; });
   if (!dominates || chain.size() == 1) chain = {*reduction};
@@ -133,6 +136,7 @@ std::vector<const DesignSpace*> spaces_for(const Func& func, const Target& targe
 Schedule sample(const DesignSpace& space, const Func& func, const Target& target, uint64_t seed,
                 Rounding rounding) {
   constexpr int kAttempts = 8;
+  // A seed for each attempt: the same seed gives the same schedule however many attempts it took.
   Random seeds(seed);
   for (int attempt = 1;; ++attempt) {
     Schedule schedule(func, seeds.next());
@@ -176,6 +180,7 @@ std::optional<Schedule> mutate(const Trace& trace, const Func& func, Random& ran
     size_t step = sampling[static_cast<size_t>(random.below(static_cast<int64_t>(sampling.size())))];
     try {
       Schedule mutated = replay_renewing(trace, func, step, random.next());
+      // The new decision may be the old one.
       if (!(mutated.trace() == trace)) return mutated;
     } catch (const Error&) {
       // The rest of the trace does not fit the new decision; try another one.
@@ -185,6 +190,7 @@ std::optional<Schedule> mutate(const Trace& trace, const Func& func, Random& ran
 }
 
 Trace default_trace(const Func& func, const Target& target, Rounding rounding) {
+  // The first that applies is the most specific; a later one is asked only where it fails.
   for (const DesignSpace* space : kSpaces) {
     if (!space->applies(func, target)) continue;
     try {

@@ -7,6 +7,8 @@
 
 namespace lathe::schedule {
 
+/// The largest divisor of `extent` that fits, if it fills half of a vector or is the extent itself; less is
+/// not worth vectors.
 int64_t vector_width(int64_t extent, const Target& target) {
   int64_t lanes = target.lanes();
   for (int64_t width = std::min(lanes, extent); width > 1; --width)
@@ -17,6 +19,8 @@ int64_t vector_width(int64_t extent, const Target& target) {
 int64_t row_width(int64_t extent, const Target& target) {
   constexpr int64_t kFewest = 4;
   int64_t lanes = target.lanes(), width = vector_width(extent, target);
+  // A row that needs as many vectors exactly as with a masked end is better off without the mask; a width
+  // that is no multiple of 4 takes several instructions to load (docs/decisions/018-lanes-that-fit.md).
   bool as_few_vectors = extent / width <= (extent + lanes - 1) / lanes;
   if ((width % kFewest == 0 && as_few_vectors) || extent < kFewest || lanes < kFewest) return width;
   return std::min(lanes, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))));
@@ -76,14 +80,18 @@ class Model {
     enumerate(0, sizes);
     std::stable_sort(tiles_.begin(), tiles_.end(),
                      [](const RegisterTile& a, const RegisterTile& b) { return a.cost < b.cost; });
+    // Never empty: the tile of one value each is always among them.
     double limit = tiles_[0].cost * kTolerance;
     while (tiles_.size() > kCandidates || tiles_.back().cost > limit) tiles_.pop_back();
     return std::move(tiles_);
   }
 
  private:
+  /// All sizes of the variables from `position` on, those before being fixed in `sizes`. Sizes only grow the
+  /// product, so the first that does not fit the registers ends the loop.
   void enumerate(size_t position, std::vector<int64_t>& sizes) {
     if (position == variables_.size()) {
+      // A tile of one vector is allowed on any machine, for something has to be.
       if (registers(sizes) <= target_.vector_registers || product(sizes) == 1)
         tiles_.push_back({sizes, cost(sizes)});
       return;
@@ -116,6 +124,7 @@ class Model {
   /// when a later step comes to their lines: rows whose length is a multiple of a large power of two.
   double conflicting(const Operand& operand, const std::vector<int64_t>& sizes) const {
     if (operand.contiguous) return 0;
+    // The addresses of one step, for all combinations of the tile's rows along which the operand moves.
     std::vector<int64_t> addresses{0};
     for (size_t i = 0; i < sizes.size(); ++i) {
       const int64_t stride = operand.strides[variables_[i]] * operand.buffer->dtype.bytes();
@@ -140,6 +149,9 @@ class Model {
     return mean_cost(0, actual);
   }
 
+  /// The mean over a variable's whole tiles and the one at its edge, weighted by the values they cover;
+  /// recursively over the variables from `position` on. At most 2^3 leaves, as there are three tiled
+  /// variables at most.
   double mean_cost(size_t position, std::vector<int64_t>& sizes) const {
     if (position == variables_.size()) return tile_cost(sizes);
     int64_t extent = steps_of(reduction_, variables_[position], target_), size = sizes[position];
@@ -153,6 +165,8 @@ class Model {
     return cost;
   }
 
+  /// Cycles for one vector of results and one step. The slowest of three counts: multiply-adds, loads, and
+  /// the latency of an accumulator's chain of additions, which a tile of too few results waits for.
   double tile_cost(const std::vector<int64_t>& sizes) const {
     auto results = static_cast<double>(product(sizes));
     double loaded = 0;

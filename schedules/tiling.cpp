@@ -67,6 +67,8 @@ class Model {
     return (steps + tiling.sizes[i] - 1) / tiling.sizes[i];
   }
 
+  /// For one register tile, all cuts of its tiles into tasks: the variables from `position` on, those before
+  /// being fixed in `tiling`.
   void enumerate(size_t position, double tile_cost, Tiling& tiling) {
     if (position == variables_.size()) {
       tilings_.push_back(tiling);
@@ -76,6 +78,7 @@ class Model {
     int64_t count = tiles(tiling, position);
     bool sticks_out = steps_of(reduction_, variables_[position], target_) % tiling.sizes[position] != 0;
     for (int64_t middle = 1; middle <= count; ++middle) {
+      // All tasks have equally many register tiles.
       if (count % middle != 0) continue;
       // One loop must tell the tile at the edge, so that lowering can give it code of its own.
       if (sticks_out && middle != 1 && middle != count) continue;
@@ -84,6 +87,8 @@ class Model {
     }
   }
 
+  /// The loops outside the register tile, outermost first: those over tasks in the order of variables, then
+  /// those over the tiles of a task. Callers count on the last variables_.size() of them being the latter.
   std::vector<Level> levels(const Tiling& tiling) const {
     std::vector<Level> result;
     if (auto first = reduction_.outermost)
@@ -113,6 +118,8 @@ class Model {
       for (double each : part) sum += each;
       return sum;
     };
+    // From outside in: entering a loop fixes its variable, and divides the part of each operand that it
+    // moves.
     while (fitting < levels.size() && total() > static_cast<double>(target_.l2_bytes) * 0.75) {
       for (size_t o = 0; o < part.size(); ++o)
         if (reduction_.operands[o].uses[levels[fitting].variable]) part[o] /= levels[fitting].extent;
@@ -124,6 +131,8 @@ class Model {
     for (size_t o = 0; o < part.size(); ++o) {
       double times = 1;
       bool kept = true;
+      // Going outwards from the level that fits: loops that do not move the operand find it in the cache,
+      // until one that does has brought in another part.
       for (size_t l = fitting; l-- > 0;) {
         if (levels[l].extent > 1) kept &= !reduction_.operands[o].uses[levels[l].variable];
         if (!kept) times *= levels[l].extent;
@@ -176,6 +185,7 @@ class Model {
     double cycles = 0, results = vectors_ / reduction_.steps();
     for (size_t i : {variables_.size() - 2, variables_.size() - 1}) {
       auto parts = static_cast<double>(tiles(tiling, i) / tiling.middle[i]);
+      // Results of one row (or column): as many as lie along the cut.
       double line = results / static_cast<double>(reduction_.extents[variables_[i]]);
       cycles += (parts - 1) * (window - 1) * line * kPaddingCycles;
     }
@@ -194,8 +204,10 @@ class Model {
   /// written by the operator before, by rows or by channels as is best there, and partly by other cores. What
   /// is not cut is one core's, and all it reads and writes is shared out among all before and after.
   double exchange(const std::vector<Level>& nest) const {
+    // The outermost task loop of more than one iteration is the one that neighbouring cores share out.
     size_t cut = 0;
     while (cut + variables_.size() < nest.size() && nest[cut].extent == 1) ++cut;
+    // What a core needs was written by another one with this chance.
     double elsewhere = 1 - 1 / static_cast<double>(target_.cores), cycles = 0;
     if (cut + variables_.size() == nest.size()) {
       double bytes = result_bytes();

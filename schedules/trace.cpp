@@ -26,6 +26,7 @@ std::string names_of(const std::vector<Variant>& values) {
 }
 }  // namespace
 
+/// "v2 = sample_categorical(4, 8, 16) -> 1": results, primitive, inputs, and the decision where it samples.
 std::string to_text(const Step& step) {
   std::string text = step.outputs.empty() ? "" : names_of(step.outputs) + " = ";
   text += fmt::format("{}({})", step.primitive->name, names_of(step.inputs));
@@ -43,6 +44,8 @@ std::string to_text(const Trace& trace) {
 namespace {
 using nlohmann::json;
 
+/// Numbers are numbers, handles are strings such as "b0", and texts are arrays of one string, so that they
+/// cannot be taken for handles.
 json input_json(const Input& input) {
   if (const int64_t* number = std::get_if<int64_t>(&input)) return *number;
   if (const std::string* text = std::get_if<std::string>(&input)) return json::array({*text});
@@ -62,6 +65,7 @@ class TraceReader {
   Step read_step(const json& each) {
     Step step{&primitive(each.at("do").get<std::string>()), {}, {}, {}};
     for (const json& input : each.at("in")) step.inputs.push_back(read_input(input));
+    // Whether a decision fits is what replaying finds out: here its primitive is not asked.
     if (each.contains("decision")) step.decision = each.at("decision").get<std::vector<int64_t>>();
     if (each.contains("out"))
       for (const json& name : each.at("out")) step.outputs.push_back(read_output(name.get<std::string>()));
@@ -80,6 +84,7 @@ class TraceReader {
 
   Output read_output(const std::string& name) {
     int id = number_in(name);
+    // Results are numbered in order: the number says nothing that the place does not, and is only checked.
     if (id != static_cast<int>(kinds_.size()))
       fail("trace: result `{}` must be number {}", name, kinds_.size());
     Output output = handle(name[0], id);
@@ -95,12 +100,14 @@ class TraceReader {
   }
 
   static int number_in(const std::string& name) {
+    // At most seven digits: std::stoi cannot overflow.
     bool digits = name.size() >= 2 && name.size() <= 8;
     for (size_t i = 1; i < name.size(); ++i) digits &= name[i] >= '0' && name[i] <= '9';
     if (!digits) fail("trace: `{}` is no handle", name);
     return std::stoi(name.substr(1));
   }
 
+  // By id, the letter of each handle that a step has given so far.
   std::vector<char> kinds_;
 };
 }  // namespace
@@ -118,6 +125,7 @@ std::string to_json(const Trace& trace) {
   return json{{"steps", std::move(steps)}}.dump();
 }
 
+/// Texts come from databases and files of others: whatever is no trace ends as an Error.
 Trace parse_trace(std::string_view text) {
   try {
     return TraceReader().read(json::parse(text).at("steps"));

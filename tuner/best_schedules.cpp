@@ -15,6 +15,7 @@ BestSchedules::BestSchedules(const std::string& database, const Target& target, 
       threads_(threads),
       max_relative_error_(max_relative_error) {
   auto known = store_->find_target(to_text(target));
+  // Nothing measured for the target, or no model to have a choice: the best of each workload is all there is.
   if (!known || model_digest.empty()) return;
   if (auto choice = store_->find_choice({model_digest, *known, threads, max_relative_error}))
     choice_ = std::make_unique<db::Choice>(*std::move(choice));
@@ -24,6 +25,7 @@ BestSchedules::~BestSchedules() = default;
 
 /// As JSON; "" when nothing was measured.
 std::string BestSchedules::best_trace(const std::string& digest) {
+  // The store is one connection; builds ask from several threads.
   std::lock_guard lock(mutex_);
   std::optional<db::WorkloadId> workload = store_->find_workload(digest);
   std::optional<db::TargetId> target = store_->find_target(to_text(target_));

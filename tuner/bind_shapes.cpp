@@ -29,6 +29,7 @@ void match(const std::string& name, const TensorType& type, const std::vector<in
     const VarNode* dim = type.shape[i].as<VarNode>();
     if (!dim) continue;
     auto [known, fresh] = dims.try_emplace(dim, Bound{shape[i], name});
+    // One dimension of the model, given twice: both must agree.
     if (!fresh && known->second.value != shape[i])
       fail("dimension {} is {} in input `{}` and {} in input `{}`", dim->name, known->second.value,
            known->second.input, shape[i], name);
@@ -53,6 +54,7 @@ relay::StatedInput stated(const relay::Var& param, const TensorType& type) {
   return input;
 }
 
+/// After binding, so that the message is about what is still open.
 void require_known(const Function& main) {
   std::vector<relay::StatedInput> inputs;
   for (const relay::Var& param : main.params)
@@ -60,6 +62,7 @@ void require_known(const Function& main) {
   if (std::string message = relay::open_shapes_message(inputs); !message.empty()) throw Error(message);
 }
 
+/// A misspelt name would otherwise leave a dimension open, and the message would be about that.
 void require_names(const Function& main, const InputShapes& shapes) {
   std::vector<std::string> names;
   for (const relay::Var& param : main.params) names.push_back(param->name);
@@ -81,10 +84,13 @@ relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes
   for (const relay::Var& param : main->params) {
     const TensorType* type = param->annotation.as<TensorType>();
     auto shape = shapes.find(param->name);
+    // A shape that was not given is no mistake yet: its dimensions may be constant, or be settled by other
+    // inputs.
     if (!type || shape == shapes.end()) continue;
     match(param->name, *type, shape->second, dims);
     params[param.get()] = relay::make_var(param->name, filled(*type, shape->second));
   }
+  // Two passes: the second also has to reach the symbolic dimensions in the types of the new parameters.
   NodeRef with_params = rewrite(module, [&](const NodeRef& node) {
     auto found = params.find(node.get());
     return found == params.end() ? node : found->second;

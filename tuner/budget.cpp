@@ -40,9 +40,11 @@ double expected_gain(std::span<const TaskProgress> tasks, size_t i, const Budget
   const TaskProgress& task = tasks[i];
   size_t rounds = task.best_after.size();
   double now = task.best();
+  // Every task has a round before any has a second.
   if (rounds == 0) return kInfinity;
   if (std::isinf(now)) return 0;  // nothing it tried runs; a random choice may still come back to it
   size_t window = std::min<size_t>(options.window, rounds - 1);
+  // Failed rounds leave infinity behind: a slope from there would be one.
   double before = task.best_after[rounds - 1 - window];
   double slope = window && std::isfinite(before) ? (before - now) / window : 0;
   // Optimism: one more round helps as much as the average of all rounds would if they led to the limit; and
@@ -55,6 +57,7 @@ double expected_gain(std::span<const TaskProgress> tasks, size_t i, const Budget
     optimistic = std::max(optimistic, (now - options.similarity * task.limit / share) / doubt);
   optimistic /= doubt;
   double gain = options.trust_in_past * slope + (1 - options.trust_in_past) * optimistic;
+  // No forecast goes beyond what the machine leaves to gain.
   return task.weight * std::min(gain, headroom(task));
 }
 
@@ -68,6 +71,7 @@ std::optional<size_t> next_task(std::span<const TaskProgress> tasks, schedule::R
   double best_gain = -1;
   for (size_t i : open)
     if (double gain = expected_gain(tasks, i, options); gain > best_gain) best = i, best_gain = gain;
+  // Chance has no say while tasks wait for their first round.
   if (std::isfinite(best_gain) && random.unit() < options.random_choice)
     return open[random.below(open.size())];
   return best;

@@ -26,6 +26,7 @@ bool keeps_half(const tir::Func& scheduled) {
 double output_difference(std::shared_ptr<const runtime::Module> a, std::shared_ptr<const runtime::Module> b) {
   runtime::ThreadPool pool(runtime::available_cores());
   runtime::Executor first(std::move(a), pool.parallel()), second(std::move(b), pool.parallel());
+  // Equal seeds give equal inputs.
   runtime::set_random_inputs(first, /*seed=*/0);
   runtime::set_random_inputs(second, /*seed=*/0);
   first.run();
@@ -41,14 +42,17 @@ CheckedBuild checked_build(const relay::Module& fused, const Target& target, con
   std::atomic<bool> rounds = false;
   CheckedBuild build{final_build(fused, target, [&](const tir::Func& workload) {
     tir::Func scheduled = best(workload);
+    // Called from several threads; only ever set.
     if (keeps_half(scheduled) && !keeps_half(workload)) rounds = true;
     return scheduled;
   })};
+  // Nothing rounds: no reference has to be built.
   if (!rounds) return build;
   try {
     auto reference = runtime::Module::from_image(final_build(fused, target, default_schedules(target)));
     build.difference = output_difference(runtime::Module::from_image(build.image), reference);
   } catch (const Error&) {  // a build for another machine
+    // What cannot be checked is not trusted.
     build.difference = std::numeric_limits<double>::infinity();
   }
   build.refused = build.difference > max_relative_error;

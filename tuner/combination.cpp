@@ -26,6 +26,8 @@ constexpr Risks kLastRace{0.05, 0.02};  // of what won a race already
 /// single turns down by half, to either side.
 class WinsTest {
  public:
+  /// Wald's bounds: the logarithm of the likelihood ratio at which one of the two is taken for true with the
+  /// wanted risk of being wrong.
   explicit WinsTest(Risks risks)
       : pass_(std::log((1 - risks.missed) / risks.equal)),
         give_up_(std::log(risks.missed / (1 - risks.equal))) {}
@@ -55,6 +57,7 @@ class Choosing {
     for (size_t count : counts) cost_.emplace_back(count, 0.0);
   }
 
+  /// The steps of choose_combination (combination.h). What is accepted is the incumbent of all that follows.
   Chosen run(std::span<const Combination> proposals) {
     for (const Combination& proposal : proposals) attempt(proposal);
     profile_rounds();
@@ -69,6 +72,8 @@ class Choosing {
 
   /// Whether the challenger could be made ready, for the first time.
   bool challenge(const Combination& challenger) {
+    // A combination that lost once is not raced again, though the incumbent may be another by now: each
+    // challenger costs a build.
     if (over() || !tried_.insert(challenger).second) return false;
     try {
       timer_.challenge(challenger);
@@ -86,9 +91,13 @@ class Choosing {
     std::vector<double> seconds, ratios;
     while (!test.decided()) {
       ModelTimer::Turn turn = timer_.turn();
+      // "Before" is the side whose place the other wants. The last race is reversed because the timer has the
+      // start as challenger then.
       double before = reversed ? turn.challenger : turn.incumbent;
       seconds.push_back(before);
       ratios.push_back((reversed ? turn.incumbent : turn.challenger) / before);
+      // A turn that is better by less than the least gain counts as lost: equals then lose a little more
+      // often than they win, and the test gives up sooner.
       test.add(ratios.back() < 1 - kLeastGain);
     }
     raced_ = {median(seconds), median(seconds) * median(ratios)};
@@ -97,6 +106,7 @@ class Choosing {
 
   bool attempt(const Combination& challenger) { return challenge(challenger) && settle(challenger); }
 
+  /// Races the challenger that stands ready and makes it the incumbent when it wins.
   bool settle(const Combination& challenger) {
     bool won = race(kRace);
     if (status_.before == 0) status_.before = raced_.incumbent;
@@ -109,6 +119,8 @@ class Choosing {
     return won;
   }
 
+  /// Round r runs of each task the alternative that stands r / rounds on the way from its leanest to its
+  /// fattest: each alternative comes at least once, in as many rounds as the longest list has.
   void profile_rounds() {
     size_t rounds = 1;
     for (size_t count : counts_) rounds = std::max(rounds, count);
@@ -119,6 +131,7 @@ class Choosing {
       ModelTimer::Profile profile = timer_.profile();
       learn(challenger, profile);
       if (status_.before == 0) status_.before = status_.incumbent = sum(profile.incumbent);
+      // What looks faster as it stands is raced at once, while it is built.
       if (sum(profile.challenger) < sum(profile.incumbent)) settle(challenger);
     }
   }
@@ -135,10 +148,14 @@ class Choosing {
     }
   }
 
+  /// Both have a cost, in shares of one run. What was never profiled, because it cannot be built or time was
+  /// over, is not proposed.
   bool known(size_t i, size_t a) const { return cost_[i][a] > 0 && cost_[i][incumbent_[i]] > 0; }
   /// What a run is expected to save, as a share, by alternative a of task i. REQUIRES: known.
   double gain(size_t i, size_t a) const { return cost_[i][incumbent_[i]] - cost_[i][a]; }
 
+  /// The best of each task by the profiles, as if they did not touch each other; the race tells whether that
+  /// holds. Differences below a quarter of the least gain are noise.
   Combination fastest_apart() const {
     Combination fastest = incumbent_;
     for (size_t i = 0; i < counts_.size(); ++i)
@@ -154,6 +171,8 @@ class Choosing {
 
   /// Races single exchanges until one wins; false when none does.
   bool exchange_one() {
+    // An exchange that looks a little worse is tried too: profiles see a task's own time, not what it does to
+    // the caches of others.
     std::vector<Exchange> exchanges;
     for (size_t i = 0; i < counts_.size(); ++i)
       for (size_t a = 0; a < counts_[i]; ++a)
@@ -173,6 +192,7 @@ class Choosing {
   Chosen compare_with_start() {
     Chosen chosen{start_, status_.before, status_.before, status_.challengers};
     if (incumbent_ == start_) return chosen;
+    // However the time stands: what is returned has to rest on turns that chose nothing.
     timer_.challenge(start_);
     if (race(kLastRace, /*reversed=*/true)) chosen.combination = incumbent_;
     chosen.before = chosen.after = raced_.incumbent;

@@ -24,6 +24,8 @@ struct Packed {
   std::vector<size_t> owner;
 };
 
+/// Candidates have one row for each of their stores; the trees see rows, and `owner` says whose sum a row
+/// enters.
 void append(Packed& packed, const Features& features, size_t width, size_t candidate) {
   CHECK(features.width == width && features.rows() > 0, "{} rows of width {}, expected {}", features.rows(),
         features.width, width);
@@ -31,6 +33,7 @@ void append(Packed& packed, const Features& features, size_t width, size_t candi
   packed.owner.insert(packed.owner.end(), features.rows(), candidate);
 }
 
+/// A candidate's score is the sum of what its rows are given.
 std::vector<float> sum_rows(const std::vector<float>& rows, const std::vector<size_t>& owner,
                             size_t candidates) {
   std::vector<float> sums(candidates);
@@ -60,8 +63,11 @@ struct Slope {
 /// The loss of a pair is log(1 + exp(slower score - faster score)), times the difference of their speeds.
 void compare(size_t a, size_t b, const std::vector<float>& scores, const std::vector<float>& truth,
              float importance, std::vector<Slope>& slopes) {
+  // Two failures, say: there is no order to learn.
   if (truth[a] == truth[b]) return;
   size_t faster = truth[a] > truth[b] ? a : b, slower = faster == a ? b : a;
+  // The probability that the model gives to the wrong order; the loss has the derivatives -doubt and doubt *
+  // (1 - doubt) by the faster one's score, and the opposite first one by the slower one's.
   float doubt = 1 / (1 + std::exp(scores[faster] - scores[slower]));
   float weight = importance * (truth[faster] - truth[slower]);
   slopes[faster].first -= weight * doubt;
@@ -74,6 +80,9 @@ void compare(size_t a, size_t b, const std::vector<float>& scores, const std::ve
 /// depend on `round`.
 void compare_all(const std::vector<size_t>& members, size_t round, const std::vector<float>& scores,
                  const std::vector<float>& truth, std::vector<Slope>& slopes) {
+  // Partners stand at distances d, d + step, ... in the order of measuring. The first distance moves on with
+  // each tree, so that in `step` trees every pair is compared once: O(n * kPartners) a tree instead of
+  // O(n^2).
   size_t n = members.size(), step = std::max<size_t>(1, n / (2 * kPartners));
   float importance =
       static_cast<float>(step) / static_cast<float>(n);  // a candidate's pairs weigh the same in all tasks
@@ -92,15 +101,19 @@ Trees learn(std::span<const Sample> samples, size_t width, const CostModelOption
     append(packed, samples[i].features, width, i);
     tasks[samples[i].task].push_back(i);
   }
+  // Binned once; each tree is then grown on the same rows.
   TreeRows rows(packed.values, width, options.threads);
   Trees trees({.threads = options.threads, .seed = options.seed});
   std::vector<float> gradients(rows.size()), hessians(rows.size());
   for (int tree = 0; tree < options.trees; ++tree) {
+    // The loss is of candidates, the trees are of rows: the derivative by a term is the one by the sum, so
+    // each row of a candidate takes its candidate's.
     std::vector<float> scores = sum_rows(trees.predict(rows), packed.owner, samples.size());
     std::vector<Slope> slopes(samples.size());
     for (const auto& [id, members] : tasks) compare_all(members, tree, scores, truth, slopes);
     for (size_t row = 0; row < rows.size(); ++row) {
       gradients[row] = slopes[packed.owner[row]].first;
+      // Positive for rows that no pair moves too: XGBoost divides by sums of these.
       hessians[row] = std::max(slopes[packed.owner[row]].second, 1e-6f);
     }
     trees.grow(rows, gradients, hessians);
@@ -108,6 +121,7 @@ Trees learn(std::span<const Sample> samples, size_t width, const CostModelOption
   return trees;
 }
 
+/// Of each candidate, by trees that XGBoost holds. All rows in one matrix: one call.
 std::vector<float> score(const Trees& trees, std::span<const Features* const> candidates, size_t width,
                          int threads) {
   if (candidates.empty()) return {};
@@ -126,6 +140,7 @@ std::vector<size_t> largest(const std::vector<float>& values, size_t count) {
   return order;
 }
 
+/// Ranks within each task, as the search does, and weights a task's mean by its candidates.
 RankQuality judge(const Trees& trees, std::span<const Sample> held_out, size_t width, int threads) {
   struct OfTask {
     std::vector<float> predicted, truth;
@@ -143,6 +158,7 @@ RankQuality judge(const Trees& trees, std::span<const Sample> held_out, size_t w
   for (const auto& [id, task] : tasks) {
     size_t n = task.truth.size();
     if (n < 4) continue;  // too few to rank
+    // The fastest fifth, rounded up; both lists are sorted, as std::set_intersection needs.
     std::vector<size_t> wanted = largest(task.truth, (n + 4) / 5),
                         found = largest(task.predicted, (n + 4) / 5), both;
     std::set_intersection(wanted.begin(), wanted.end(), found.begin(), found.end(), std::back_inserter(both));
@@ -160,6 +176,8 @@ RankQuality CostModel::train(std::span<const Sample> samples) {
   CHECK(!samples.empty());
   width_ = samples.front().features.width;
   std::vector<Sample> shuffled(samples.begin(), samples.end());
+  // Drawn by the seed (Fisher and Yates), so the same samples are judged the same. What is measured late in a
+  // job is better than what came first: the fifth has to be of all times.
   schedule::Random random(options_.seed);
   for (size_t i = shuffled.size(); i > 1; --i) std::swap(shuffled[i - 1], shuffled[random.below(i)]);
   std::span<const Sample> held_out(shuffled.data(), shuffled.size() / 5);
@@ -168,6 +186,7 @@ RankQuality CostModel::train(std::span<const Sample> samples) {
     Trees trees = learn(std::span(shuffled).subspan(held_out.size()), width_, options_);
     quality = judge(trees, held_out, width_, options_.threads);
   }
+  // The judged trees are thrown away: the model to use learns from all there is.
   trees_ = learn(samples, width_, options_);
   forest_.reset();
   return quality;
@@ -175,6 +194,7 @@ RankQuality CostModel::train(std::span<const Sample> samples) {
 
 std::vector<float> CostModel::predict(std::span<const Features> candidates) const {
   CHECK(trained());
+  // A model from the store is walked by our own code (forest.h): the bytes were never given to XGBoost.
   if (forest_) {
     std::vector<float> scores;
     for (const Features& features : candidates) {

@@ -14,6 +14,7 @@ using relay::Function;
 
 namespace {
 
+/// Appends the tensors of a type, those of nested tuples in order.
 void flatten(const relay::Type& type, std::vector<runtime::TensorType>& into) {
   CHECK(type, "the final build needs inferred types");
   if (const auto* tuple = type.as<relay::TupleType>()) {
@@ -45,14 +46,17 @@ std::vector<runtime::TensorType> flat_types(const relay::Type& type) {
   return types;
 }
 
+/// The order first, then constants along it, each expression once: O(expressions).
 Dataflow::Dataflow(const relay::Module& module) : module_(module) {
   auto main = module->functions.find("main");
   if (main == module->functions.end()) fail("the module has no function @main");
   main_ = main->second;
   for (const relay::Var& param : main_->params)
+    // Undefined tensors: parameters are no constants.
     constants_[param.get()].resize(
         flat_types(param->checked_type ? param->checked_type : param->annotation).size());
   visit(main_->body);
+  // In the order of execution, so what an expression needs has its constants already.
   for (const Expr& expr : order_)
     if (!constants_.count(expr.get())) constants_[expr.get()] = find_constants(expr);
 }
@@ -64,6 +68,7 @@ Expr Dataflow::bound(const Expr& var) const {
 
 Expr Dataflow::callee(const Call& call) const {
   Expr callee = call.callee;
+  // A let may bind a global function's name: variables are resolved before globals.
   if (Expr value = bound(callee)) callee = value;
   if (const auto* global = callee.as<relay::GlobalVarNode>()) {
     auto function = module_->functions.find(global->name);
@@ -73,6 +78,8 @@ Expr Dataflow::callee(const Call& call) const {
   return callee;
 }
 
+/// What has to be evaluated before `expr`. Notes what lets bind on the way: a let is met before its body, so
+/// variables are bound when they are asked for.
 std::vector<Expr> Dataflow::needs(const Expr& expr) {
   switch (expr->kind()) {
     case ExprKind::kCall:
@@ -98,6 +105,8 @@ std::vector<Expr> Dataflow::needs(const Expr& expr) {
   }
 }
 
+/// Depth first, in postorder, with a stack of its own: graphs of thousands of operators in a row would
+/// overflow the thread's. Each expression once, however often it is shared.
 void Dataflow::visit(const Expr& root) {
   struct Frame {
     Expr expr;
@@ -107,6 +116,7 @@ void Dataflow::visit(const Expr& root) {
   std::unordered_set<const lathe::Node*> seen{root.get()};
   std::vector<Frame> stack{{root, needs(root)}};
   while (!stack.empty()) {
+    // Not to be used after a push, which may move it.
     Frame& frame = stack.back();
     if (frame.next == frame.needs.size()) {
       order_.push_back(frame.expr);
@@ -168,6 +178,8 @@ KernelCall kernel_call(const Dataflow& flow, const Ref<Call>& call) {
   int64_t mask = 0;
   size_t tensor = 0;
   for (const Expr& arg : call->args)
+    // Numbered like the parameters of the program: tensors of all arguments, tuples flattened. Those beyond
+    // the mask's bits count as variable, which is safe: only a chance to transform them ahead is missed.
     for (const Tensor& value : flow.constants(arg)) {
       if (tensor < tir::kMaxMarkedParams && value.defined()) mask |= int64_t{1} << tensor;
       ++tensor;

@@ -29,6 +29,7 @@ DefaultRecords default_records(db::Store& store, const db::ChoiceKey& key, std::
   for (const Task& task : tasks) {
     auto workload = store.find_workload(task.digest);
     if (!workload) continue;
+    // By program and not by trace: another trace may have been measured as the same program.
     const std::string print =
         fingerprint(schedule::replay(schedule::default_trace(task.workload, target), task.workload));
     for (const db::Measurement& known : store.history(*workload, key.target))
@@ -53,8 +54,10 @@ void forget_defaults(const DefaultRecords& defaults, db::Store& store, const db:
   std::map<db::WorkloadId, db::MeasurementId> chosen;
   for (const db::Choice::Task& task : choice->tasks) chosen[task.workload] = task.measurement;
   for (const auto& [workload, record] : chosen)
+    // A choice with any other record in it was not made by choose_defaults.
     if (auto known = defaults.find(workload); known == defaults.end() || known->second.id != record) return;
   for (const auto& [workload, record] : defaults)
+    // The defaults that are not chosen have to be those that builds use anyway, or the choice was another.
     if (!chosen.contains(workload) && !is_best(store, key, workload, record.id)) return;
   store.set_choice({.key = key});
 }

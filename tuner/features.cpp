@@ -13,10 +13,14 @@ using namespace tir;
 
 namespace {
 
+/// Each row has room for so many. Programs that read fewer have zeros there; of more, the smallest are left
+/// out.
 constexpr int kBuffers = 5;  // the written one and the four that are read most widely
 constexpr int kCaches = 3;
 constexpr double kLineBytes = 64;
 
+/// Quantities range over ten decimal powers. The 1 keeps an absent quantity at 0; callers pass one less where
+/// 1 means none.
 double log2_of(double x) { return std::log2(1 + std::max(x, 0.0)); }
 
 /// Takes the columns of a row one by one. Subclasses keep the values or the names.
@@ -63,6 +67,8 @@ struct Context {
   }
 };
 
+/// The tile is the longest innermost run of loops that leave no loop in the code: unrolled, vectorized, or of
+/// one iteration.
 Context context_of(const StorePattern& store, const Target& target, double program_flops, size_t stores) {
   size_t loops = store.loops.size(), vector_loop = loops, tile_from = loops;
   for (size_t l = 0; l < loops; ++l)
@@ -76,6 +82,7 @@ Context context_of(const StorePattern& store, const Target& target, double progr
   return {store, target, program_flops, stores, vector_loop, tile_from};
 }
 
+/// What is computed, however the loops are arranged.
 void add_work(const Context& c, Columns& columns) {
   const OperationCounts& counts = c.store.operations;
   columns.add("executions", log2_of(c.store.iterations()));
@@ -93,6 +100,8 @@ void add_work(const Context& c, Columns& columns) {
   columns.add("loads", counts.loads);
   columns.add("predicated", c.store.predicated);
   const PatternAccess& written = c.store.accesses[0];
+  // Executions divided by the reduction's steps and by the elements written: how often each result is
+  // computed anew.
   double steps = 1;
   for (const PatternLoop& loop : c.store.loops)
     if (loop.reduces) steps *= static_cast<double>(loop.extent);
@@ -101,6 +110,7 @@ void add_work(const Context& c, Columns& columns) {
               log2_of(c.store.iterations() / steps / std::max<int64_t>(1, written.elements(0))));
 }
 
+/// Only the outermost parallel loop runs on several cores; the loops around it launch it again and again.
 void add_parallel(const Context& c, Columns& columns) {
   double launches = 1, extent = 1, inside = c.store.iterations();
   for (size_t l = 0; l < c.store.loops.size(); ++l) {
@@ -115,6 +125,7 @@ void add_parallel(const Context& c, Columns& columns) {
   bool parallel = extent > 1;
   double cores = c.target.cores;
   columns.add("parallel iterations", log2_of(extent - 1));
+  // 17 iterations on 16 cores take two rounds, and keep 17 of 32 busy.
   columns.add("cores kept busy", parallel ? extent / (std::ceil(extent / cores) * cores) : 1 / cores);
   columns.add("parallel launches", parallel ? log2_of(launches) : 0);
   columns.add("executions an iteration", log2_of(inside));
@@ -126,12 +137,14 @@ double tile_vectors(const Context& c, const PatternAccess& access) {
   return c.vector_stride(access) == 1 ? std::ceil(elements / c.target.lanes()) : elements;
 }
 
+/// How full the vectors are, and what it takes to load and store them.
 void add_vector(const Context& c, Columns& columns) {
   bool vectorized = c.vector_loop < c.store.loops.size();
   double extent = vectorized ? static_cast<double>(c.store.loops[c.vector_loop].extent) : 1;
   double lanes = c.target.lanes();
   columns.add("vector length", log2_of(extent - 1));
   columns.add("lanes used", extent / (std::ceil(extent / lanes) * lanes));
+  // Beyond 16 floats, a cache line, each lane takes a line of its own: larger strides are alike.
   columns.add("stride of the written vector",
               static_cast<double>(std::clamp<int64_t>(c.vector_stride(c.store.accesses[0]), -1, 17)));
   int contiguous = 0, broadcast = 0, strided = 0;
@@ -145,6 +158,7 @@ void add_vector(const Context& c, Columns& columns) {
   columns.add("strided loads", vectorized ? strided : 0);
 }
 
+/// The register tile: its size in vectors, what it needs in registers, and the loop that runs it.
 void add_tile(const Context& c, Columns& columns) {
   double body = c.store.iterations(c.tile_from);
   double vectors = body / (c.vector_loop < c.store.loops.size() ? c.target.lanes() : 1);
@@ -165,10 +179,12 @@ void add_tile(const Context& c, Columns& columns) {
                                                 [](const PatternLoop& loop) { return loop.extent > 1; })));
 }
 
+/// Bytes of the cache lines that `access` touches while the loops from `depth` on run.
 double line_bytes(const PatternAccess& access, size_t depth) {
   return static_cast<double>(access.lines(depth)) * kLineBytes;
 }
 
+/// The same of all accesses. Lines that two of them share count twice.
 double footprint(const StorePattern& store, size_t depth) {
   double bytes = 0;
   for (const PatternAccess& access : store.accesses) bytes += line_bytes(access, depth);
@@ -186,6 +202,7 @@ size_t fitting_depth(const StorePattern& store, double bytes) {
 /// iteration of the loops around, but for those directly around that do not move it.
 double traffic(const StorePattern& store, const PatternAccess& access, size_t depth) {
   double bytes = line_bytes(access, depth);
+  // Going outwards, a loop whose iterations touch no other lines finds them in the cache still.
   size_t l = depth;
   while (l > 0 && line_bytes(access, l - 1) <= bytes) --l;
   for (size_t outer = 0; outer < l; ++outer) bytes *= static_cast<double>(store.loops[outer].extent);
@@ -193,6 +210,8 @@ double traffic(const StorePattern& store, const PatternAccess& access, size_t de
 }
 
 void add_caches(const Context& c, const size_t (&depths)[kCaches], Columns& columns) {
+  // Of each cache: the outermost loops whose data it holds, the work done on that data once it is there, and
+  // what enters.
   constexpr const char* kNames[kCaches] = {"L1", "L2", "L3"};
   for (int level = 0; level < kCaches; ++level) {
     double bytes = 0;
@@ -200,6 +219,7 @@ void add_caches(const Context& c, const size_t (&depths)[kCaches], Columns& colu
     columns.add(kNames[level], 0, "bytes that fit", log2_of(footprint(c.store, depths[level])));
     columns.add(kNames[level], 0, "executions on them", log2_of(c.store.iterations(depths[level])));
     columns.add(kNames[level], 0, "traffic", log2_of(bytes));
+    // Executions for each cache line that enters; at least one does.
     columns.add(kNames[level], 0, "executions a byte", log2_of(64 * c.store.iterations() / bytes));
   }
   // How much memory a given amount of work touches.
@@ -210,6 +230,7 @@ void add_caches(const Context& c, const size_t (&depths)[kCaches], Columns& colu
   }
 }
 
+/// One access of the row, or zeros when the store has none of that number: all rows are of one width.
 void add_buffer(const Context& c, const PatternAccess* access, int number, const size_t (&depths)[kCaches],
                 Columns& columns) {
   auto add = [&](const char* name, double value) {
@@ -219,6 +240,7 @@ void add_buffer(const Context& c, const PatternAccess* access, int number, const
   const PatternAccess& a = access ? *access : kNone;
   double size = access ? static_cast<double>(a.buffer->dtype.bytes()) : 0,
          all = access ? static_cast<double>(a.elements(0)) : 1;
+  // The stride of the innermost loop that moves it at all.
   int64_t innermost = 0;
   for (size_t l = a.stride.size(); l-- > 0 && innermost == 0;)
     if (c.store.loops[l].extent > 1) innermost = a.stride[l];
@@ -249,10 +271,13 @@ void add_row(const Context& c, Columns& columns) {
   add_caches(c, depths, columns);
   std::vector<const PatternAccess*> reads;
   for (size_t i = 1; i < c.store.accesses.size(); ++i) reads.push_back(&c.store.accesses[i]);
+  // By size, so that a column means the same in all programs: the first read is the widest, whatever its
+  // buffer.
   std::stable_sort(reads.begin(), reads.end(), [](const PatternAccess* a, const PatternAccess* b) {
     return a->elements(0) > b->elements(0);
   });
   reads.insert(reads.begin(), &c.store.accesses[0]);
+  // Null where there are fewer.
   reads.resize(kBuffers);
   for (int i = 0; i < kBuffers; ++i) add_buffer(c, reads[i], i, depths, columns);
 }
@@ -270,6 +295,7 @@ Features extract_features(const Func& scheduled, const Target& target) {
 }
 
 std::vector<std::string> feature_names() {
+  // The columns do not depend on the store: the simplest one tells their names.
   StorePattern store{.accesses = {{.buffer = buffer("x", {1}, kFloat32), .writes = true}}};
   Target target;
   Names names;

@@ -32,6 +32,8 @@ struct Program {
 
 /// f(0) .. f(n-1) on all cores; the first exception is thrown on.
 void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f) {
+  // One closure for the pool's workers, which take the next index when they are done with one: programs
+  // differ much in how long they take.
   struct Shared {
     FunctionRef<void(int64_t)> f;
     int64_t n;
@@ -49,6 +51,7 @@ void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f) {
       } catch (...) {
         std::lock_guard lock(shared.mutex);
         if (!shared.failure) shared.failure = std::current_exception();
+        // What was not begun stays so; what runs in other threads is waited for.
         shared.next = shared.n;
       }
     }
@@ -83,6 +86,8 @@ struct DistinctPrograms {
   size_t of(const KernelCall& call) const { return program_of.at(callee_of(call)); }
 };
 
+/// Lowers each callee once and joins those whose programs print alike: the text of a canonical program is the
+/// key that tuning records have. Order and names follow the calls, so builds of one module agree.
 DistinctPrograms distinct_programs(const relay::Module& fused) {
   DistinctPrograms result;
   std::vector<KernelCall> calls;
@@ -95,6 +100,7 @@ DistinctPrograms distinct_programs(const relay::Module& fused) {
   for (size_t i = 0; i < calls.size(); ++i) {
     auto [known, fresh] = by_text.try_emplace(tir::print(workloads[i]), result.programs.size());
     if (fresh) result.programs.push_back({symbol_name(calls[i].callee, known->second), workloads[i]});
+    // Until here a callee stood for itself; now for the first of its equals.
     result.program_of[callee_of(calls[i])] = known->second;
   }
   return result;
@@ -115,8 +121,10 @@ struct ModelBuilder::Impl {
   relay::Module fused;
   Target target;
   DistinctPrograms distinct;
+  // Weak: builds own what they use, and what none of them uses any more is freed.
   std::map<std::pair<size_t, const Node*>, std::weak_ptr<Compiled>> known = {};  // by program, scheduled
 
+  /// Touches nothing of the Impl that changes: called from several threads at once.
   std::shared_ptr<Compiled> compile(size_t program, const tir::Func& scheduled) const;
   std::vector<std::shared_ptr<Compiled>> compile_new(std::span<const tir::Func> scheduled);
 };
@@ -129,6 +137,8 @@ std::shared_ptr<ModelBuilder::Compiled> ModelBuilder::Impl::compile(size_t progr
   codegen::Object object = codegen::compile_object(lowered, target);
   GraphKernel kernel{name, object.kernel.workspace_bytes, count_flops(workload),
                      in_place_arguments(*lowered)};
+  // What the prologue itself takes are the call's own constants; main's inputs are some of these, the
+  // prologue's outputs, or the call's other arguments. Without a prologue main takes what the call gives.
   if (parts.prologue) {
     for (auto [from_prologue, number] : parts.prologue_params)
       if (!from_prologue) kernel.prologue_arguments.push_back(number);
@@ -164,6 +174,9 @@ const std::string& ModelBuilder::kernel_name(size_t i) const { return impl_->dis
 ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> scheduled) {
   CHECK(scheduled.size() == size(), "{} schedules for {} programs", scheduled.size(), size());
   std::vector<std::shared_ptr<Compiled>> kernels = impl_->compile_new(scheduled);
+  // Prologues are compiled together and for this machine; those of kernels whose constants an earlier build
+  // transformed need not run. All calls of a kernel are planned in one build, so `transformed` has either all
+  // of its constants or none.
   std::vector<tir::Func> prologues;
   std::vector<size_t> prologue_of(kernels.size());
   std::vector<codegen::Object> objects;
@@ -178,6 +191,8 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> scheduled) {
   for (size_t i = 0; i < kernels.size(); ++i) {
     graph_kernels.push_back(kernels[i]->kernel);
     if (!kernels[i]->parts.prologue) continue;
+    // Runs while plan_graph() below does: what it captures is still there. The constants belong to the
+    // module, which the builder keeps, so an address names one tensor.
     graph_kernels[i].prologue = [&, i](std::span<const Tensor> constants) {
       std::vector<const void*> key;
       for (const Tensor& constant : constants) key.push_back(constant.data());

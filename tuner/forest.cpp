@@ -9,6 +9,8 @@
 namespace lathe::tuner {
 namespace {
 
+/// Far beyond what is learnt (80 trees of depth 5, at most 63 nodes each): bounds what a damaged text can ask
+/// for.
 constexpr size_t kMostTrees = 4096, kMostNodes = 1 << 16;
 
 /// The numbers of a field of a tree, as many as it has nodes.
@@ -31,6 +33,8 @@ std::vector<T> numbers(const nlohmann::json& tree, const char* field, size_t nod
 Forest Forest::of_xgboost(const std::string& json) {
   Forest forest;
   const nlohmann::json model = nlohmann::json::parse(json);
+  // XGBoost keeps a tree as arrays with one number for each node; a left child of -1 marks a leaf, whose
+  // value then stands among the split conditions. Written by XGBoost a moment ago, so nothing is checked.
   for (const nlohmann::json& tree : model["learner"]["gradient_booster"]["model"]["trees"]) {
     std::vector<Node>& nodes = forest.trees_.emplace_back(tree["left_children"].size());
     for (size_t i = 0; i < nodes.size(); ++i) {
@@ -71,12 +75,14 @@ Forest Forest::load(const std::string& text, size_t width) {
   for (const nlohmann::json& tree : trees) {
     const size_t size = tree.is_object() && tree.contains("feature") ? tree["feature"].size() : 0;
     if (size == 0 || size > kMostNodes) fail("cost model: a tree of {} nodes", size);
+    // Read as wide numbers, so that what does not fit 32 bits is refused and not cut.
     const auto features = numbers<int64_t>(tree, "feature", size),
                left = numbers<int64_t>(tree, "left", size), right = numbers<int64_t>(tree, "right", size),
                missing_left = numbers<int64_t>(tree, "missing_left", size);
     const auto values = numbers<double>(tree, "value", size);
     std::vector<Node>& nodes = forest.trees_.emplace_back(size);
     for (size_t i = 0; i < size; ++i) {
+      // A double may be finite and overflow as a float.
       if (!std::isfinite(static_cast<float>(values[i]))) fail("cost model: a value of {}", values[i]);
       nodes[i].value = static_cast<float>(values[i]);
       if (features[i] < 0) continue;
@@ -94,6 +100,8 @@ Forest Forest::load(const std::string& text, size_t width) {
 }
 
 float Forest::at(const float* row) const {
+  // In the order in which they grew: floats added in another order would give other scores than the trees
+  // they were learnt as.
   float sum = 0;
   for (const std::vector<Node>& nodes : trees_) {
     const Node* node = nodes.data();

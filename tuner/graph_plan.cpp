@@ -29,6 +29,8 @@ class Planner {
   using Values = std::vector<int64_t>;      // of the plan; a tuple's are those of its items
   static constexpr int64_t kUnplaced = -1;  // a constant that has no value in the plan yet
 
+  /// A parameter of a tuple type is an input for each tensor of it. A parameter without an annotation gets
+  /// numbered names too.
   void add_input(const relay::VarNode& param, const relay::Type& annotation) {
     std::vector<runtime::TensorType> types = flat_types(param.checked_type ? param.checked_type : annotation);
     bool tuple = !annotation || annotation.as<relay::TupleType>();
@@ -38,6 +40,8 @@ class Planner {
     values_.emplace(&param, values);
   }
 
+  /// The values of one expression. Dataflow::order() has brought those of what it needs. Lets, tuples and
+  /// projections make no step of the plan: they only name values that there are.
   Values evaluate(const Expr& expr) {
     switch (expr->kind()) {
       case ExprKind::kConstant:
@@ -86,6 +90,7 @@ class Planner {
     std::vector<runtime::TensorType> results =
         flat_types(call->checked_type ? call->checked_type : call->out_type);
     KernelCall kernel_call = tuner::kernel_call(flow_, call);
+    // A function that only reshapes shares the bytes of its argument.
     if (!kernel_call.callee) return {builder_.view(placed(call->args.at(0), 0), results.at(0).shape)};
     const GraphKernel& kernel = kernel_(kernel_call);
     return builder_.call({.kernel = kernel.name,
@@ -115,6 +120,7 @@ class Planner {
     std::vector<Item> items;
     for (const Expr& arg : call.args)
       for (size_t i = 0; i < values_.at(arg.get()).size(); ++i) items.push_back({arg, i});
+    // Numbers of arguments count tensors, so tuples are flattened before anything is looked up.
     const std::vector<Tensor>& made = made_ahead(items, kernel);
     Values values;
     for (const tir::PartParam& argument : kernel.arguments) {
@@ -136,6 +142,7 @@ class Planner {
       const Item& item = items.at(number);
       constants.push_back(flow_.constants(item.expr)[item.index]);
       CHECK(constants.back().defined(), "argument {} of {} is no constant", number, kernel.name);
+      // The module keeps its constants while it is planned: equal addresses are equal tensors.
       key.second.push_back(constants.back().data());
     }
     auto [found, fresh] = made_ahead_.try_emplace(std::move(key));

@@ -27,6 +27,7 @@ class Walk {
  public:
   explicit Walk(const FuncNode& func) : result_(func.params.back()) {
     for (size_t i = 0; i + 1 < func.params.size(); ++i)
+      // Sharing means byte for byte: another type or shape puts elements elsewhere.
       if (func.params[i]->dtype == result_->dtype &&
           constant_shape(func.params[i]) == constant_shape(result_))
         candidates_.insert(func.params[i].get());
@@ -38,6 +39,7 @@ class Walk {
   }
 
  private:
+  /// `loops_` holds the loops around `stmt` that run more than once.
   void visit(const Stmt& stmt) {
     if (const For* loop = stmt.as<For>()) {
       read(loop->extent, nullptr);
@@ -54,10 +56,13 @@ class Walk {
     } else if (const Alloc* alloc = stmt.as<Alloc>()) {
       visit(alloc->body);
     } else if (const Store* store = stmt.as<Store>()) {
+      // A loop that no index of the store uses writes its element again in each iteration, when the input
+      // that lay there is gone.
       bool final = store->buffer == result_;
       for (const Var& loop : loops_)
         if (final && !uses(store->indices, loop)) candidates_.clear();  // stores an element again and again
       read(store->value, final ? &store->indices : nullptr);
+      // An index that is loaded is read apart from any element.
       for (const Expr& index : store->indices) read(index, nullptr);
     }
   }
@@ -67,6 +72,8 @@ class Walk {
     post_order(expr, [&](const NodeRef& node) {
       const Load* load = node.as<Load>();
       if (!load) return;
+      // A result that is read, a partial sum say, was stored before: the input's element would be gone by
+      // then.
       if (load->buffer == result_) candidates_.clear();
       if (!allowed || !same_indices(load->indices, *allowed)) candidates_.erase(load->buffer.get());
     });

@@ -18,6 +18,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 /// Calls `run` once, then again until the time is over; seconds of each call but the first.
+/// The uncounted first call meets the caches as whoever ran before left them.
 std::vector<double> loop(double seconds, FunctionRef<void()> run) {
   run();
   std::vector<double> samples;
@@ -43,6 +44,7 @@ TurnTimer::Turn take_turn(runtime::Executor& incumbent, runtime::Executor& chall
 
 }  // namespace
 
+/// One build, ready to run. Shared: the start may be the incumbent, and the incumbent once was a challenger.
 struct ModelRace::Contender {
   Combination combination;
   std::vector<std::shared_ptr<const ModelBuilder::Compiled>> kernels;  // for the next one to share
@@ -56,6 +58,7 @@ ModelRace::ModelRace(ModelBuilder& builder, std::vector<std::vector<tir::Func>> 
 }
 
 std::shared_ptr<ModelRace::Contender> ModelRace::contender(const Combination& combination) {
+  // The last race is against the start, which is still built.
   if (start_ && combination == start_->combination) return start_;
   std::vector<tir::Func> scheduled;
   for (size_t i = 0; i < combination.size(); ++i) scheduled.push_back(scheduled_.at(i).at(combination[i]));
@@ -63,6 +66,7 @@ std::shared_ptr<ModelRace::Contender> ModelRace::contender(const Combination& co
   auto made = std::make_shared<Contender>(
       Contender{combination, std::move(build.kernels),
                 runtime::Executor(runtime::Module::from_image(std::move(build.image)), pool_.parallel())});
+  // The same inputs for all contenders: the time of some kernels depends on data.
   runtime::set_random_inputs(made->executor, /*seed=*/0);
   return made;
 }
@@ -78,6 +82,8 @@ ModelTimer::Turn ModelRace::turn() {
   return take_turn(incumbent_->executor, challenger_->executor, ++turns_ % 2 != 0);
 }
 
+/// Loops of both sides in turn, in an order (0 1 1 0) in which a steady drift of the machine's speed falls on
+/// both alike. Clocks around every step are read here alone: a turn has none.
 ModelTimer::Profile ModelRace::profile() {
   std::vector<std::vector<int64_t>> runs[2];
   Contender* sides[] = {incumbent_.get(), challenger_.get()};
@@ -88,6 +94,7 @@ ModelTimer::Profile ModelRace::profile() {
       spent.emplace_back(sides[side]->executor.plan().steps.size());
       sides[side]->executor.run_timed(spent.back());
     });
+    // Without the first run, as `loop` counts.
     runs[side].insert(runs[side].end(), spent.begin() + 1, spent.end());
   }
   return {task_seconds(*sides[0], runs[0]), task_seconds(*sides[1], runs[1])};
@@ -96,6 +103,7 @@ ModelTimer::Profile ModelRace::profile() {
 /// The median of each step over the runs, summed over the steps of a task.
 std::vector<double> ModelRace::task_seconds(const Contender& contender,
                                             const std::vector<std::vector<int64_t>>& runs) const {
+  // By kernel names: contenders differ in schedules alone, so the steps of each name the builder's kernels.
   std::unordered_map<std::string, size_t> task_of;
   for (size_t i = 0; i < builder_.size(); ++i) task_of[builder_.kernel_name(i)] = i;
   std::vector<double> seconds(builder_.size());

@@ -36,11 +36,13 @@ size_t end_of_number(std::string_view text, size_t begin) {
 Shape shape_of(const std::string& text) {
   Shape shape;
   for (size_t i = 0; i < text.size();) {
+    // Digits of a name (conv2d) are no number.
     if (!is_digit(text[i]) || (i > 0 && is_word(text[i - 1]))) {
       shape.structure += text[i++];
       continue;
     }
     const size_t end = end_of_number(text, i);
+    // Only integers are extents; a float is a value, and part of the structure.
     if (end == end_of_digits(text, i)) {
       int64_t number = 0;
       std::from_chars(text.data() + i, text.data() + end, number);
@@ -57,11 +59,14 @@ Shape shape_of(const std::string& text) {
 double distance(const Shape& a, const Shape& b) {
   double sum = 0;
   for (size_t i = 0; i < a.numbers.size(); ++i)
+    // One more than each, so that 0 has a logarithm.
     sum += std::abs(
         std::log2((1.0 + static_cast<double>(a.numbers[i])) / (1.0 + static_cast<double>(b.numbers[i]))));
   return sum;
 }
 
+/// One pass over the texts of all workloads. The nearest without a best by the query is passed over for one
+/// farther away that has it.
 std::optional<NearestShape> nearest_shape(db::Store& store, const db::BestQuery& query) {
   const std::string asked = store.workload(query.workload).text;
   const Shape shape = shape_of(asked);
@@ -69,8 +74,10 @@ std::optional<NearestShape> nearest_shape(db::Store& store, const db::BestQuery&
   for (db::WorkloadId id : store.measured_workloads(query.target)) {
     if (id == query.workload) continue;
     const Shape other = shape_of(store.workload(id).text);
+    // Equal structure means equally many numbers, in the same places: distance() may compare them one by one.
     if (other.structure != shape.structure) continue;
     const double away = distance(shape, other);
+    // Asking for the best comes last: it is the slowest question.
     if (nearest && away >= nearest->distance) continue;
     db::BestQuery there = query;
     there.workload = id;
@@ -80,6 +87,7 @@ std::optional<NearestShape> nearest_shape(db::Store& store, const db::BestQuery&
   if (!nearest) return nearest;
   try {
     nearest->trace = schedule::parse_trace(nearest->measurement.trace);
+    // Only to see whether it applies; whoever uses the trace replays it anew.
     schedule::replay(nearest->trace, tir::parse_func(asked));
     nearest->applies = true;
   } catch (const Error&) {  // of another version, or its decisions do not fit these extents

@@ -15,6 +15,8 @@ namespace {
 /// Compiling takes some 50 ms a kernel; the interpreter, some 20 ns an element and operator.
 constexpr int64_t kInterpretedElements = 1 << 16;
 
+/// Elements of all results on the way, as a measure of what interpreting costs. What several expressions
+/// share counts in each of them.
 int64_t elements_of(const std::vector<relay::Expr>& exprs) {
   int64_t sum = 0;
   for (const relay::Expr& expr : exprs) {
@@ -44,6 +46,7 @@ std::vector<Tensor> compiled_values(const std::vector<relay::Expr>& closed) {
   runtime::Executor executor(module, runtime::serial_parallel());
   executor.run();
   std::vector<Tensor> values;
+  // Outputs live in the executor's memory, which goes with it.
   for (size_t i = 0; i < closed.size(); ++i) values.push_back(executor.output(i).clone());
   return values;
 }

@@ -23,15 +23,18 @@ using relay::Expr;
 relay::Module ranges_of(const Ref<relay::Function>& function, const std::vector<Expr>& tensors) {
   auto attrs = make<relay::ReduceAttrs>(std::optional<relay::Ints>());
   std::vector<Expr> results;
+  // Two results a tensor, in order: outputs 2 i and 2 i + 1 are the range of tensor i.
   for (const Expr& tensor : tensors)
     for (const char* op : {"min", "max"}) results.push_back(relay::typed_call(op, {tensor}, attrs));
   auto copy = mutate(*function);
   copy->body = relay::typed_tuple(results);
   copy->result_type = copy->body->checked_type;
+  // The old type is of the old result; type inference sets the new one.
   copy->checked_type = nullptr;
   return relay::make_module(seal(std::move(copy)));
 }
 
+/// The union of the ranges over all samples.
 std::vector<relay::ValueRange> observe(const relay::Module& ranges, const CalibrationOptions& options) {
   auto module = runtime::Module::from_image(compile_model(ranges, codegen::host_target()));
   runtime::Executor executor(module, runtime::serial_parallel());
@@ -41,6 +44,7 @@ std::vector<relay::ValueRange> observe(const relay::Module& ranges, const Calibr
   for (int64_t sample = 0; sample < options.samples; ++sample) {
     for (size_t i = 0; i < plan.inputs.size(); ++i) {
       const runtime::Value& value = plan.values[plan.inputs[i].value];
+      // Another seed for each sample and input, the same in each run.
       auto seed = options.seed + static_cast<uint64_t>(sample) * plan.inputs.size() + i;
       executor.set_input(i, random_tensor(value.shape, value.dtype, seed));
     }
@@ -54,6 +58,8 @@ std::vector<relay::ValueRange> observe(const relay::Module& ranges, const Calibr
 }
 
 using enum relay::PassId;
+/// Batch norms become scales and shifts, these fold into the weights before them: what is quantized or
+/// narrowed are then the weights that run.
 constexpr relay::PassId kFoldBatchNorms[] = {
     kInferType,   kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d,
     kCropKernels, kSimplifyExpr,      kFoldConstant,        kFoldScaleAxis,   kFoldConstant};

@@ -9,6 +9,7 @@ namespace lathe::tuner {
 
 PrologueKernels::PrologueKernels(const std::vector<tir::Func>& prologues) {
   if (prologues.empty()) return;
+  // For this machine even where the model is built for another: its results are data.
   const Target host = codegen::host_target();
   std::vector<tir::Func> lowered;
   for (const tir::Func& prologue : prologues) lowered.push_back(tir::lower(prologue, host));
@@ -31,12 +32,14 @@ std::vector<Tensor> PrologueKernels::run(size_t index, std::span<const Tensor> i
   for (size_t i = 0; i < params.size(); ++i) {
     std::vector<int64_t> shape = tir::constant_shape(params[i]);
     if (i >= inputs.size()) {
+      // Zeros, for a prologue may leave elements unwritten: padding of transformed weights.
       tensors.push_back(zeros(shape, params[i]->dtype));
       outputs.push_back(tensors.back());
       continue;
     }
     CHECK(tensors[i].shape() == shape && tensors[i].dtype() == params[i]->dtype, "input {} of {}", i,
           prologue.func->name);
+    // Kernels assume aligned arguments; a model's constants need not be.
     if (reinterpret_cast<uintptr_t>(tensors[i].data()) % runtime::kAlignment) tensors[i] = tensors[i].clone();
   }
   std::vector<void*> buffers;

@@ -14,6 +14,8 @@ constexpr int kLooks[] = {10, 16, 26, 42, 68, 110, 178, 288, 461, 737};
 constexpr double kError = 0.05;  // of the interval, over all looks
 constexpr double kEqual = 0.01;  // less is no difference to a user
 
+/// Two one-sided conclusions from one interval: clear of 0 it says who is faster, within the margin that
+/// nobody is.
 Verdict verdict_of(const Location& ln_ratio) {
   if (ln_ratio.low > 0) return Verdict::kFaster;
   if (ln_ratio.high < 0) return Verdict::kSlower;
@@ -21,6 +23,8 @@ Verdict verdict_of(const Location& ln_ratio) {
   return ln_ratio.low > -equal && ln_ratio.high < equal ? Verdict::kEqual : Verdict::kUndecided;
 }
 
+/// Logarithms, so that a ratio and its inverse weigh alike. The challenger's time is the incumbent's by the
+/// ratio: medians of both sides apart would disagree with it where the machine drifted.
 RaceResult look(std::span<const double> incumbent, std::span<const double> challenger,
                 std::span<const double> ln_ratios) {
   const Location at = hodges_lehmann(ln_ratios, 1 - kError / std::size(kLooks));
@@ -43,6 +47,8 @@ RaceResult race(TurnTimer& timer, const RaceLimits& limits) {
   std::vector<double> incumbent, challenger, ln_ratios;
   RaceResult result;
   for (int turns : kLooks) {
+    // A race cut short is looked at where it stands, in place of the look it was on the way to: there are
+    // never more looks than the error is shared among.
     bool over = limits.stop();
     while (static_cast<int>(ln_ratios.size()) < turns && !over) {
       const TurnTimer::Turn turn = timer.turn();

@@ -15,6 +15,7 @@ namespace {
 
 db::Workload workload_row(const std::string& text) {
   const tir::Func func = tir::parse_func(text, "workload");
+  // Digests are of the text: one that prints otherwise would be a second record of the same program.
   if (tir::print(tir::canonical(func)) != text) fail("the workload's text is not canonical");
   return {sha256(text), text, count_flops(func), parameter_bytes(func)};
 }
@@ -23,6 +24,7 @@ db::Workload workload_row(const std::string& text) {
 class Replayer {
  public:
   std::optional<std::string> operator()(const db::Workload& workload, const std::string& trace) {
+    // What is no trace throws; a trace that does not apply to the workload is an answer: no program.
     const schedule::Trace parsed = schedule::parse_trace(trace);
     if (workload.digest != digest_) {
       func_ = tir::parse_func(workload.text, "workload");
@@ -44,6 +46,7 @@ class Replayer {
 
 db::Target target_row(const std::string& text) {
   const Target target = parse_target_text(text);
+  // Texts are keys: another spelling would be another target, with records of its own.
   if (to_text(target) != text) fail("the target `{}` is not canonical", text);
   return {.name = text,
           .architecture = fmt::format("{} {} {}", target.triple, target.cpu, target.features),
@@ -54,6 +57,7 @@ db::Meaning record_meaning() {
   return {.target = target_row,
           .workload = workload_row,
           .model_digest = [](const db::TaskList& tasks) { return tasks_digest(tasks); },
+          // A shared one: std::function copies what it holds.
           .program = [replayer = std::make_shared<Replayer>()](
                          const db::Workload& workload,
                          const std::string& trace) { return (*replayer)(workload, trace); },

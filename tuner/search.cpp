@@ -12,11 +12,14 @@
 namespace lathe::tuner {
 namespace {
 
+/// Stable, so that without a score the order in which they were made is kept.
 void sort_by_score(std::vector<Proposal>& proposals) {
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.score > b.score; });
 }
 
+/// All programs in one call: the model predicts a batch much faster than its members. Without a model scores
+/// stay 0.
 void rescore(std::vector<Proposal>& proposals, const Score& score) {
   if (!score || proposals.empty()) return;
   std::vector<tir::Func> programs;
@@ -48,6 +51,7 @@ Proposal proposal_of(const schedule::Schedule& schedule) {
 
 }  // namespace
 
+/// Of the main part alone: what a prologue does costs nothing when the model runs.
 std::string fingerprint(const tir::Func& program) {
   return fmt::format("{:016x}", structural_hash(tir::split_prologue(program).main));
 }
@@ -64,6 +68,7 @@ std::optional<Proposal> TaskSearch::made(const schedule::Trace& trace) const {
   }
 }
 
+/// Takes the spaces in turn, so that each has its share whatever the others do.
 std::vector<Proposal> TaskSearch::sampled(size_t count) {
   std::vector<Proposal> result;
   auto spaces = schedule::spaces_for(workload_, target_);
@@ -79,6 +84,8 @@ std::vector<Proposal> TaskSearch::sampled(size_t count) {
   return result;
 }
 
+/// The measured elite and random schedules. A quarter at least is random however many were measured: mutants
+/// of the elite alone would never leave the structures that came first.
 std::vector<Proposal> TaskSearch::first_population() {
   std::vector<Proposal> population;
   for (const Known& known : elite_)
@@ -89,6 +96,9 @@ std::vector<Proposal> TaskSearch::first_population() {
   return population;
 }
 
+/// Parents and all their descendants, the highest score first. `present` holds every program of this call, so
+/// a generation never pays for one that an earlier one made; nothing leaves the pool, as a parent may be
+/// better than its children and was perhaps never measured.
 std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, const Score& score) {
   std::set<std::string> present;
   std::vector<Proposal> pool;
@@ -99,6 +109,7 @@ std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, cons
   rescore(pool, score);
   sort_by_score(pool);
   for (int generation = 0; generation < settings_.generations && !pool.empty(); ++generation) {
+    // Chances go by rank: scores of the ranking loss have no scale.
     std::vector<double> weights = rank_weights(std::min(pool.size(), settings_.population));
     std::vector<Proposal> children;
     for (size_t i = 0; i < settings_.population; ++i) {
@@ -114,6 +125,8 @@ std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, cons
   return pool;
 }
 
+/// Schedules that differ may be lowered to one program (a loop of one iteration, say); measuring it again
+/// would teach nothing. Lowering takes longer than hashing, so this comes after the fingerprint.
 bool TaskSearch::is_new_code(const tir::Func& program) {
   try {
     return codes_.insert(structural_hash(tir::lower(tir::split_prologue(program).main, target_))).second;
@@ -124,12 +137,15 @@ bool TaskSearch::is_new_code(const tir::Func& program) {
 
 std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   std::vector<Proposal> chosen;
+  // Whatever enters `seen_` here is never proposed again, also what proves to be old code. What no longer
+  // fits is left out before it is seen, and may come back in a later round.
   auto choose = [&](Proposal proposal) {
     if (chosen.size() < count && seen_.insert(proposal.fingerprint).second && is_new_code(proposal.program))
       chosen.push_back(std::move(proposal));
   };
   if (!proposed_default_) {
     proposed_default_ = true;
+    // The exact default is the one that others are compared with; the rounding one may be the same program.
     for (schedule::Rounding rounding : {schedule::Rounding::kNone, settings_.rounding})
       if (auto proposal = made(schedule::default_trace(workload_, target_, rounding)))
         choose(std::move(*proposal));
@@ -137,11 +153,15 @@ std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   for (const schedule::Trace& trace : std::exchange(suggested_, {}))
     if (auto proposal = made(trace)) choose(std::move(*proposal));
   if (chosen.size() == count) return chosen;
+  // Without a model there is nothing to rank by, and without an elite nothing to start from: the round is a
+  // sample. It is twice as large as needed, since many are repetitions.
   bool blind = !score || elite_.empty();
   std::vector<Proposal> pool = blind ? sampled(2 * count) : evolved(first_population(), score);
   size_t random_picks =
       blind ? 0 : static_cast<size_t>(std::lround(settings_.explore * static_cast<double>(count)));
   size_t by_score = count - std::min(count, random_picks);
+  // Best scores first, up to the share of the round that they have; the random picks come out of what is
+  // left.
   std::vector<Proposal> rest;
   for (Proposal& proposal : pool) {
     if (chosen.size() < by_score)
@@ -166,6 +186,7 @@ void TaskSearch::report(const schedule::Trace& trace, const std::string& print,
   seen_.insert(print);
   ++reported_;
   if (!seconds) return;
+  // Sorted insertion: `elite_` stays in order of time, and of two equals the earlier stays in front.
   auto slower = std::upper_bound(elite_.begin(), elite_.end(), *seconds,
                                  [](double s, const Known& k) { return s < k.seconds; });
   elite_.insert(slower, Known{trace, *seconds});

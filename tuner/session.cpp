@@ -29,6 +29,7 @@ std::string feature_version() {
 }  // namespace
 
 struct Session::Impl {
+  // The vectors below are by task, in its order, except for `samples` and `milestones`.
   std::span<const Task> tasks;
   Target target;
   Measurer& measurer;
@@ -40,6 +41,7 @@ struct Session::Impl {
   std::vector<TaskProgress> progress;
   std::vector<TaskState> states;
   std::vector<Sample> samples;
+  // How many of `samples` the model has learnt from; 0 while it is another job's or none.
   size_t trained_on = 0;
   std::unordered_map<std::string, Features> features;  // of candidates in flight, by task and fingerprint
   std::vector<std::string> default_fingerprint;
@@ -54,6 +56,7 @@ struct Session::Impl {
     for (size_t i = 0; i < tasks.size(); ++i) {
       searches.emplace_back(tasks[i].workload, target, random.next(),
                             SearchSettings{.rounding = options.rounding});
+      // "conv2d_add_1" and "conv2d_add" are of one family: the number tells shapes apart (extract_tasks).
       std::string family = tasks[i].name.substr(0, tasks[i].name.find_last_not_of("_0123456789") + 1);
       int number = families.emplace(family, static_cast<int>(families.size())).first->second;
       double limit =
@@ -62,11 +65,15 @@ struct Session::Impl {
     }
     states.resize(tasks.size());
     for (const Task& task : tasks)
+      // A default that is measured under whatever trace has this fingerprint, so it is told by the program
+      // and not by the steps.
       default_fingerprint.push_back(
           fingerprint(schedule::replay(schedule::default_trace(task.workload, target), task.workload)));
   }
 
+  /// Seconds since run() began.
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+  /// Counts what was submitted, not what was answered: nothing beyond the budget is ever sent.
   bool spent() const {
     return (options.trials > 0 && submitted >= options.trials) ||
            (options.seconds > 0 && elapsed() >= options.seconds);
@@ -84,6 +91,8 @@ struct Session::Impl {
 
   /// Why no more is to be proposed; nothing while the search goes on.
   std::optional<Ending> ended(const std::function<bool()>& stop) const {
+    // Who stops comes first, then what was asked for, then what it may cost: of several reasons the first is
+    // told.
     if (stop()) return Ending::kStopped;
     double model = sum_of(&TaskState::best_seconds);
     if (model > 0 && model <= options.target_seconds) return Ending::kTarget;
@@ -94,10 +103,12 @@ struct Session::Impl {
     return std::nullopt;
   }
 
+  /// A fingerprint names a candidate within its task.
   static std::string key(size_t task, const std::string& fingerprint) {
     return std::to_string(task) + ":" + fingerprint;
   }
 
+  /// Empty without a model: the search then samples at random.
   Score scorer() {
     if (!options.guided || !model.trained()) return {};
     return [this](std::span<const tir::Func> programs) {
@@ -111,6 +122,7 @@ struct Session::Impl {
   /// Sends a round of candidates for one task. REQUIRES: not ended.
   void propose_round() {
     auto task = next_task(progress, random);
+    // Without a limit on trials rounds are as large as in a job of 1000.
     auto count = static_cast<size_t>(round_size(options.trials > 0 ? options.trials : 1000, tasks.size()));
     // Every task has its first results early, however short the job.
     if (progress[*task].best_after.empty()) count = std::min(count, kFirstRound);
@@ -122,12 +134,15 @@ struct Session::Impl {
     }
     for (const Proposal& proposal : proposals)
       features[key(*task, proposal.fingerprint)] = extract_features(proposal.program, target);
+    // Those that the store answers cost no trial.
     submitted += static_cast<int64_t>(measurer.submit(*task, proposals, states[*task].best_seconds));
     // Until answers come, the round counts as one that changed nothing: other tasks get their turn.
     progress[*task].best_after.push_back(states[*task].best_seconds > 0 ? states[*task].best_seconds
                                                                         : kNever);
   }
 
+  /// Passes one answer on to the task's search, to the data of the cost model and to the budget's view of the
+  /// task. Answers come in any order.
   void learn(const Measured& answer) {
     TaskState& state = states[answer.task];
     ++answered;
@@ -138,6 +153,8 @@ struct Session::Impl {
     searches[answer.task].report(answer.trace, answer.fingerprint,
                                  ok ? std::optional(answer.seconds) : std::nullopt);
     auto found = features.find(key(answer.task, answer.fingerprint));
+    // A worker that was lost says nothing about the candidate; any other failure does, and is a sample of
+    // speed 0.
     if (found != features.end() && answer.outcome != Outcome::kWorkerLost) {
       samples.push_back(
           {static_cast<int>(answer.task), std::move(found->second), ok ? answer.seconds : kNever});
@@ -149,12 +166,14 @@ struct Session::Impl {
       state.best_seconds = answer.seconds;
       state.best = answer.trace;
       state.since_best = 0;
+      // An answer may be of an earlier round than the last; it counts for the last one all the same.
       if (!progress[answer.task].best_after.empty()) progress[answer.task].best_after.back() = answer.seconds;
     }
   }
 
   /// Retrains when the data has grown by a quarter: the cost stays in proportion.
   void train() {
+    // A model that is another job's stays until there is more to learn from than it takes to beat none.
     bool inherited = trained_on == 0 && model.trained();
     if (samples.size() < kEnough + (inherited ? kMoreOfEachTask * tasks.size() : 0) ||
         samples.size() < trained_on + std::max(kEnough, trained_on / 4))
@@ -171,6 +190,7 @@ struct Session::Impl {
     s.quality = quality;
     s.ending = ending;
     s.tasks = states;
+    // Of two budgets the one that ends first tells how long it takes.
     double by_trials = options.trials > 0 && answered > 0
                            ? s.seconds / static_cast<double>(answered) *
                                  static_cast<double>(std::max<int64_t>(0, options.trials - answered))
@@ -191,6 +211,7 @@ Session::~Session() = default;
 
 void Session::suggest(size_t task, const schedule::Trace& trace) { impl_->searches[task].suggest(trace); }
 
+// What is known is no trial of this session: it enters the search, the data and the best, but no count.
 void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
   tir::Func program;
   try {
@@ -226,6 +247,7 @@ std::string save_for_later(const CostModel& model) { return feature_version() + 
 void Session::run(const OnChange& on_change, const std::function<bool()>& stop) {
   Impl& s = *impl_;
   s.start = Clock::now();
+  // What know() brought may be enough to learn from before anything is measured.
   s.train();
   std::optional<Ending> ended;
   while (true) {
@@ -243,6 +265,7 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop) 
     for (const Measured& answer : s.measurer.wait(std::chrono::milliseconds(200))) s.learn(answer);
     s.train();
     SessionStatus status = s.status();
+    // A milestone needs a time of each task; the first is when the last of them had one.
     if (status.model_seconds > 0 &&
         (s.milestones.empty() || status.model_seconds < s.milestones.back().model_seconds))
       s.milestones.push_back({status.trials, status.seconds, status.model_seconds});

@@ -43,6 +43,7 @@ Work work_of(const tir::Func& scheduled) {
   return work;
 }
 
+/// How much of its space the search has seen; "" when that says nothing about the time.
 std::string search_text(const SearchFacts& search) {
   constexpr int64_t kFew = 16, kRecent = 4;
   if (search.trials == 0) return "nothing new tried";

@@ -58,6 +58,8 @@ struct Site {
   bool predicated;
 };
 
+/// Finds the stores in program order. `around_` is what stands around the statement that is visited; each
+/// store takes a copy. A block's init is not visited: it runs once for many executions of the body.
 class SiteFinder {
  public:
   std::vector<Site> sites;
@@ -156,6 +158,7 @@ void collect(const Expr& e, OperationCounts& counts, std::vector<const Load*>& l
 /// How many outer loops all accesses of each buffer share: where lowering will allocate an intermediate.
 using Lifetimes = std::unordered_map<const BufferNode*, std::vector<const For*>>;
 
+/// Cuts the shared loops down to the common prefix of what was known and `loops`.
 void live_here(Lifetimes& lifetimes, const Buffer& buffer, const std::vector<const For*>& loops) {
   auto [found, added] = lifetimes.emplace(buffer.get(), loops);
   if (added) return;
@@ -163,11 +166,15 @@ void live_here(Lifetimes& lifetimes, const Buffer& buffer, const std::vector<con
   shared.erase(std::mismatch(shared.begin(), shared.end(), loops.begin(), loops.end()).first, shared.end());
 }
 
+/// Evaluates all index expressions with every loop at 0, then with one loop at a time at 1 and at its last
+/// value: the differences are that loop's stride and span. Costs two evaluations an index and loop, however
+/// large the loops are.
 class PatternBuilder {
  public:
   PatternBuilder(const Site& site, const Lifetimes& lifetimes, const std::set<const BufferNode*>& params)
       : site_(site), lifetimes_(lifetimes), params_(params) {}
 
+  /// To be called once. The store comes first among the accesses, and the origin before all probes.
   StorePattern build() {
     pattern_.predicated = site_.predicated;
     for (const For* loop : site_.loops) {
@@ -188,6 +195,8 @@ class PatternBuilder {
  private:
   using Positions = std::vector<std::vector<int64_t>>;  // [access][dimension]
 
+  /// The same element read and written, as a sum's is, is one access with both flags: it takes one register
+  /// and one line.
   void add_access(const Buffer& buffer, const std::vector<Expr>& indices, bool writes) {
     for (size_t i = 0; i < indices_.size(); ++i) {
       if (pattern_.accesses[i].buffer != buffer) continue;
@@ -197,6 +206,8 @@ class PatternBuilder {
       pattern_.accesses[i].reads = true;
       return;
     }
+    // Parameters live as long as the program; an intermediate is allocated inside the loops that all its
+    // accesses share, and begins anew with each iteration of these.
     bool intermediate = !params_.count(buffer.get());
     size_t loops = site_.loops.size();
     pattern_.accesses.push_back({.buffer = buffer,
@@ -225,6 +236,7 @@ class PatternBuilder {
     return values;
   }
 
+  /// Where each access stands for the values that the loops have now.
   Positions positions() const {
     Positions result;
     for (const std::vector<Expr>* indices : indices_) {
@@ -234,6 +246,8 @@ class PatternBuilder {
     return result;
   }
 
+  /// The offset in elements, row-major. A dimension that is not constant counts as 1: what lies outside it is
+  /// too close then.
   static int64_t flat(const Buffer& buffer, const std::vector<int64_t>& position) {
     int64_t offset = 0;
     for (size_t d = 0; d < position.size(); ++d) {
@@ -249,14 +263,19 @@ class PatternBuilder {
     const VarNode* var = site_.loops[l]->var.get();
     evaluate_.set(var, 1);
     bind_iters();
+    // The second iteration tells the stride, the last one the span. Along a quotient such as i // 8 the
+    // former is 0; along a remainder the last may be no farther than the second, so the span is the larger of
+    // both.
     Positions first = positions();
     evaluate_.set(var, loop.extent - 1);
     bind_iters();
     Positions last = positions();
     std::vector<int64_t> iters = iter_values();
     for (size_t i = 0; i < iters.size(); ++i)
+      // A loop that moves a reduction variable adds to elements again instead of writing others.
       loop.reduces |= site_.iters[i]->kind == IterKind::kReduce && iters[i] != iters_at_origin[i];
     pattern_.reduction |= loop.reduces;
+    // Back to the origin, for the next loop. The block's variables need not be: bind_iters() sets them all.
     evaluate_.set(var, 0);
     for (size_t a = 0; a < pattern_.accesses.size(); ++a) {
       PatternAccess& access = pattern_.accesses[a];
@@ -279,6 +298,8 @@ class PatternBuilder {
 
 /// Elements touched in dimension `d` while the loops from `depth` on run.
 int64_t width(const PatternAccess& access, size_t d, size_t depth) {
+  // Spans of several loops add up, as they do for i * 8 + j and for a window's i + k. The count of elements
+  // between the first and the last is an upper bound where steps skip some.
   int64_t elements = 1;
   for (size_t l = depth; l < access.spans.size(); ++l) elements += access.spans[l][d];
   const int64_t* size = as_int(access.buffer->shape[d]);
@@ -299,6 +320,8 @@ int64_t PatternAccess::lines(size_t depth) const {
   bool contiguous = true;
   for (size_t d = buffer->shape.size(); d-- > 0;) {
     int64_t touched = width(*this, d, depth);
+    // The dimension itself still belongs to the run when it is not touched as a whole; those outside of it no
+    // longer do.
     (contiguous ? run : runs) *= touched;
     const int64_t* size = as_int(buffer->shape[d]);
     contiguous &= size && touched == *size;
@@ -316,6 +339,7 @@ double StorePattern::iterations(size_t depth) const {
 std::vector<StorePattern> store_patterns(const Func& scheduled) {
   SiteFinder finder;
   finder.visit(scheduled->body);
+  // All stores first: where a buffer lives depends on every access to it.
   Lifetimes lifetimes;
   for (const Site& site : finder.sites) {
     OperationCounts unused;

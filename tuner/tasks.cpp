@@ -23,6 +23,8 @@ double operations(const NodeRef& root) {
   return count;
 }
 
+/// By loops and not by blocks: the workload is unscheduled, so its loops run each operation as often as it is
+/// needed. A reduction's init counts nothing.
 double flops_of(const tir::Stmt& stmt) {
   if (const auto* s = stmt.as<tir::Seq>()) {
     double sum = 0;
@@ -59,11 +61,14 @@ std::string kernel_name(const relay::Expr& callee) {
     if (op->row().fusion == relay::Fusion::kAnchor) anchors.push_back(op);
   });
   std::string name;
+  // Of several convolutions in one function the glue between them would only hide what it is.
   for (const relay::OpNode* op : anchors.size() > 1 ? anchors : ops)
     if (name.size() <= 60) name += fmt::format("{}{}", name.empty() ? "" : "_", short_name(op->name));
   return name.empty() ? "copy" : name;
 }
 
+/// Canonical, so that names do not tell equal programs apart; with the mask of its constants, since a kernel
+/// whose weights are known when the model is built may be scheduled otherwise.
 tir::Func workload_of(const KernelCall& call) {
   const auto* program = call.callee.as<relay::PrimFunc>();
   tir::Func func =
@@ -89,6 +94,7 @@ double constant_bytes(const relay::Module& fused) {
 }
 
 std::vector<Task> extract_tasks(const relay::Module& fused) {
+  // By digest, so tasks keep the order of their first call before they are sorted.
   std::map<std::string, size_t> known;
   std::vector<Task> tasks;
   for (const KernelCall& call : kernel_calls(fused)) {
@@ -117,6 +123,7 @@ std::string tasks_digest(std::span<const Task> tasks) {
 }
 
 std::string tasks_digest(std::span<const std::pair<int64_t, std::string>> tasks) {
+  // In the order of the tasks, which extract_tasks has fixed: equal models give equal lists.
   std::string digests;
   for (const auto& [calls, digest] : tasks) digests += fmt::format("{} {}\n", calls, digest);
   return sha256(digests);

@@ -25,6 +25,8 @@ constexpr double kNearAlgorithm = 1.4, kNearStructure = 1.1,
 
 /// What tells algorithms of one operator apart: its name with its sizes; "" for the direct one.
 std::string algorithm_of(const schedule::Trace& trace) {
+  // Which step gave each handle: an algorithm's sizes are sampled numbers, and the decisions behind them tell
+  // them apart.
   std::map<int, const schedule::Step*> sampled_by;
   std::string text;
   for (const schedule::Step& step : trace.steps) {
@@ -46,6 +48,7 @@ std::string structure_of(const schedule::Trace& trace) {
   return text;
 }
 
+/// Of what the main part reads in each run: constants as they are, and what a prologue made of others.
 double constant_bytes(const tir::Func& scheduled) {
   tir::SplitProgram parts = tir::split_prologue(scheduled);
   double bytes = 0;
@@ -68,6 +71,8 @@ class Collector {
       schedule::Trace trace = schedule::parse_trace(record.trace);
       if (kinds_.contains(kind(trace))) return;
       tir::Func scheduled = schedule::replay(trace, workload_);
+      // All three kinds of each that is kept, so that a later round with a finer kind does not take the same
+      // record again.
       kinds_.insert(algorithm_of(trace));
       kinds_.insert(structure_of(trace));
       kinds_.insert(schedule::to_json(trace));
@@ -110,11 +115,15 @@ Alternatives find_alternatives(db::Store& store, const db::BestQuery& query, con
     Collector collector(workload, best->measurement.seconds);
     std::vector<db::Measurement> records = store.top(query, kRecords);
     collector.offer(best->measurement, algorithm_of, kNearAlgorithm);
+    // From the coarsest difference to the finest: places are few, and another algorithm is the most likely to
+    // behave otherwise inside a model.
     for (const db::Measurement& record : records) collector.offer(record, algorithm_of, kNearAlgorithm);
     for (const db::Measurement& record : records) collector.offer(record, structure_of, kNearStructure);
     for (const db::Measurement& record : records) collector.offer(record, schedule::to_json, kNear);
     found.list = collector.take();
   }
+  // Without the best first in the list the times of the others mean nothing: it no longer replays, and the
+  // task is taken as untuned.
   bool applies = best && !found.list.empty() && found.list[0].measurement == best->measurement.id;
   if (!applies)
     found.list = {{std::nullopt, schedule::replay(schedule::default_trace(workload, target), workload)}};
@@ -122,6 +131,7 @@ Alternatives find_alternatives(db::Store& store, const db::BestQuery& query, con
   std::stable_sort(found.list.begin(), found.list.end(), [](const Alternative& a, const Alternative& b) {
     return a.constant_bytes < b.constant_bytes;
   });
+  // Where sorting put what was first.
   while (found.list[found.best].measurement != first) ++found.best;
   return found;
 }
@@ -162,6 +172,7 @@ WholeModelResult choose_whole_model(const relay::Module& fused, const Target& ta
   db::Choice choice{.key = key, .seconds_before = chosen.before, .seconds_after = chosen.after};
   for (size_t i = 0; i < tasks.size(); ++i)
     if (chosen.combination[i] != best[i])
+      // Only a task with a record has alternatives, so what differs from the best is a measurement.
       choice.tasks.push_back({workloads[i], *tasks[i].list[chosen.combination[i]].measurement});
   result.exchanged = static_cast<int>(choice.tasks.size());
   store.set_choice(choice);

@@ -16,6 +16,7 @@ void check(int status) { CHECK(status == 0, "xgboost: {}", XGBGetLastError()); }
 TreeRows::TreeRows(std::span<const float> values, size_t width, int threads)
     : size_(width ? values.size() / width : 0), width_(width) {
   CHECK(size_ > 0 && values.size() == size_ * width, "{} values in rows of {}", values.size(), width);
+  // NaN stands for a missing value.
   check(XGDMatrixCreateFromMat_omp(values.data(), size_, width, std::numeric_limits<float>::quiet_NaN(),
                                    &handle_, threads));
 }
@@ -45,6 +46,7 @@ Trees::~Trees() {
 }
 
 Trees::Trees(Trees&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), grown_(other.grown_) {}
+/// Swaps, so that what this one held is freed with `other`.
 Trees& Trees::operator=(Trees&& other) noexcept {
   std::swap(handle_, other.handle_);
   std::swap(grown_, other.grown_);
@@ -53,6 +55,7 @@ Trees& Trees::operator=(Trees&& other) noexcept {
 
 void Trees::grow(const TreeRows& rows, std::vector<float> gradients, std::vector<float> hessians) {
   CHECK(gradients.size() == rows.size() && hessians.size() == rows.size());
+  // A booster that was made without data does not know the width of its rows.
   if (!grown_) check(XGBoosterSetParam(handle_, "num_feature", std::to_string(rows.width_).c_str()));
   check(XGBoosterBoostOneIter(handle_, rows.handle_, gradients.data(), hessians.data(), gradients.size()));
   grown_ = true;
@@ -60,15 +63,18 @@ void Trees::grow(const TreeRows& rows, std::vector<float> gradients, std::vector
 
 std::vector<float> Trees::predict(const TreeRows& rows) const {
   if (!grown_) return std::vector<float>(rows.size());
+  // Type 1 is the margin, the plain sum of the trees; both iterations 0 are all of them.
   constexpr char kMargins[] =
       R"({"type": 1, "training": false, "iteration_begin": 0, "iteration_end": 0, "strict_shape": false})";
   const bst_ulong* shape = nullptr;
   bst_ulong dimensions = 0;
   const float* result = nullptr;
   check(XGBoosterPredictFromDMatrix(handle_, rows.handle_, kMargins, &shape, &dimensions, &result));
+  // XGBoost owns `result` until the next call.
   return std::vector<float>(result, result + rows.size());
 }
 
+/// By way of JSON, whose fields XGBoost documents; `bytes` is XGBoost's until the next call.
 Forest Trees::forest() const {
   CHECK(grown_);
   bst_ulong size = 0;

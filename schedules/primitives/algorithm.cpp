@@ -8,6 +8,7 @@ void require_unscheduled(const Application& a, const Path& path) {
   a.require_outermost(path);
   const Block& block = *path.back().as<Block>();
   std::vector<Ref<For>> loops = loops_around(path);
+  // Variable i is loop i over the same values: a new algorithm then need not know of any loop.
   bool plain = loops.size() == block.iters.size() && is_int(block.predicate, 1) && block.allocs.empty();
   for (size_t i = 0; plain && i < loops.size(); ++i)
     plain = block.iters[i].value.same_as(loops[i]->var.get()) && as_int(loops[i]->extent) &&

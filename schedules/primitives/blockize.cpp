@@ -15,6 +15,9 @@ struct Parts {
   int64_t size = 1;
 };
 
+/// Takes the binding of `iter` apart. The loops of the tile that move it must be digits of one number, inner
+/// = sum of loop * step: as many combinations as values from 0 to the largest, which is tested by counts
+/// alone. Steps that no split or fuse makes would pass too: 2 * i + 2 * j over three values each.
 Parts parts_of(const Application& a, const Block& block, const BlockIter& iter, const Domain& tile,
                const Analyzer& context) {
   std::vector<Var> vars;
@@ -31,10 +34,13 @@ Parts parts_of(const Application& a, const Block& block, const BlockIter& iter, 
       a.fail("variable {} of block `{}` runs backwards", iter.var->name, block.name);
     if (int_value(extent) < 1) a.fail("loop {} of the tile is empty", v->name);
     parts.inner = parts.inner + Expr(v) * step;
+    // The largest value of the digits so far, and one.
     parts.size += step * (int_value(extent) - 1);
     values *= int_value(extent);
   }
   parts.outer = context.simplify(floordiv(form->rest, parts.size));
+  // The outer part has to be a multiple of the tile, and the extent too: else tiles would overlap, or one
+  // would stick out.
   bool aligned = context.can_prove_equal(parts.outer * parts.size, form->rest) &&
                  int_value(iter.extent) % parts.size == 0;
   if (values != parts.size || !aligned)
@@ -58,6 +64,7 @@ void blockize(Application& a) {
   Path loop_path = a.loop(0);
   Stmt loop = loop_path.back();
   Domain tile = tile_loops(a, loop);
+  // tile_loops() has seen to it that it is the only one.
   auto block = blocks_in(loop)[0];
   if (!is_int(block->predicate, 1))
     a.fail("block `{}` has a predicate; its tiles are not all alike", block->name);
@@ -80,6 +87,7 @@ void blockize(Application& a) {
     }
     bindings[iter.var.get()] = inner_values.back();
   }
+  // Regions of the outer block are in terms of its variables, with the tile's loops run through.
   Analyzer inside = with_domain(with_domain({}, domain_of(outer.iters)), tile);
   auto relaxed = [&](const std::vector<Region>& regions) {
     std::vector<Region> boxes;

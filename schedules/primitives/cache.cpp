@@ -37,11 +37,15 @@ Stmt copy_nest(const std::string& name, const Buffer& from, const Buffer& to) {
   return nest(loops, seal(std::make_unique<Block>(block)));
 }
 
+/// The block writes a new buffer, and a copy behind its loops what it wrote before. reverse_compute_at moves
+/// that in.
 void cache_write(Application& a) {
   Path path = a.block(0);
   a.require_outermost(path);
   auto block = path.back().cast<Block>();
   Buffer buffer = region_buffer(a, block->writes, "writes");
+  // The copy is made once, after this block: another writer would have its elements overwritten by what the
+  // cache holds there.
   for (const Ref<Block>& other : all_blocks(a.func))
     if (other != block && writes_buffer(*other, buffer.get()))
       a.fail("buffer {} is written by block `{}` too; cache before decompose_reduction", buffer->name,
@@ -60,6 +64,8 @@ void cache_write(Application& a) {
   a.give_block(name);
 }
 
+/// The copy stands before all loops of the block, and holds all of the buffer: compute_at moves it in, part
+/// by part.
 void cache_read(Application& a) {
   Path path = a.block(0);
   a.require_outermost(path);
@@ -79,11 +85,13 @@ void cache_read(Application& a) {
   a.give_block(name);
 }
 
+/// Every access to what the block writes, all over the program: the buffer itself moves.
 void set_scope(Application& a) {
   Path path = a.block(0);
   auto block = path.back().cast<Block>();
   Buffer buffer = region_buffer(a, block->writes, "writes");
   if (is_param(a.func, buffer)) a.fail("{} is a parameter; it stays in main memory", buffer->name);
+  // A buffer's scope is part of it, so each node that names the old buffer names a new one afterwards.
   Buffer moved = tir::buffer(buffer->name, buffer->shape, buffer->dtype, scope_named(a, a.text(2)));
   a.func = with_body(a.func, substitute(a.func->body, {}, {{buffer.get(), moved}}));
 }

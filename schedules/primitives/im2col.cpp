@@ -48,11 +48,13 @@ void find_data(const Application& a, Positions& p) {
     if (node.as<Load>()) loads.push_back(node.cast<Load>());
   });
   std::vector<const BlockIter*> variables = result_variables(a, p);
+  // The variable moves this load and no other: weights must be the same at all positions.
   auto only_in = [&](const BlockIter* iter, const Ref<Load>& load) {
     return iter && std::all_of(loads.begin(), loads.end(), [&](const Ref<Load>& each) {
              return uses(*each, iter->var) == (each == load);
            });
   };
+  // The innermost such pair: rows and columns of an image, not images and rows.
   for (size_t column = variables.size(); column-- > 1;)
     for (const Ref<Load>& load : loads) {
       if (!only_in(variables[column], load) || !only_in(variables[column - 1], load)) continue;
@@ -83,6 +85,8 @@ Positions positions_of(const Application& a, const Ref<Block>& block) {
   return p;
 }
 
+/// Builds the three blocks with a FuncBuilder, as if they were a program of their own, and puts them in the
+/// place of the convolution's loops.
 class Im2col {
  public:
   Im2col(const Application& a, Positions positions) : a_(a), p_(std::move(positions)) {
@@ -114,6 +118,7 @@ class Im2col {
   Buffer columns_block() {
     std::vector<const BlockIter*> inner;
     for (const BlockIter& iter : p_.block->iters) {
+      // Variables of one value are 0; those that do not move the data have no place in the copy of it.
       if (is_position(iter) || is_int(iter.extent, 1) || !uses(*p_.data, iter.var)) continue;
       (uses_var(p_.data->indices.back(), iter.var.get()) ? inner : outer_).push_back(&iter);
     }
@@ -146,6 +151,8 @@ class Im2col {
     return f_.reduce(name("product"), extents, reduced_extents, Combiner::kSum, [&](Vars v, Vars r) {
       VarMap at;
       for (size_t d = 0; d < p_.update->indices.size(); ++d)
+        // Dimensions after the row have moved up by one. What rows and columns become does not matter: the
+        // data alone depends on them, and is replaced.
         if (const VarNode* own = p_.update->indices[d].as<VarNode>()) at[own] = v[d - (d > p_.row)];
       for (size_t k = 0; k < reduced.size(); ++k) at[reduced[k]->var.get()] = r[k];
       std::vector<Expr> gathered;

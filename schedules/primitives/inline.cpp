@@ -16,6 +16,7 @@ struct PointStore {
 
 /// `vars` of indices that are all different variables of the block, covering all of its iterations.
 std::optional<std::vector<const VarNode*>> index_vars(const Block& block, const std::vector<Expr>& indices) {
+  // Variables of one value need no index.
   std::map<const VarNode*, int64_t> unused;
   for (const BlockIter& iter : block.iters)
     if (!is_int(iter.extent, 1)) unused[iter.var.get()] = 1;
@@ -78,6 +79,7 @@ Ref<Store> divided_point_store(const Application& a, const Block& block) {
   return store;
 }
 
+/// A second writer's elements would be lost with the buffer.
 void require_single_writer(const Application& a, const Block& block, const Buffer& buffer) {
   for (const Ref<Block>& other : all_blocks(a.func))
     if (other->name != block.name && writes_buffer(*other, buffer.get()))
@@ -93,6 +95,7 @@ NodeRef replace_loads(const NodeRef& node, const Buffer& buffer, FunctionRef<Exp
   });
 }
 
+/// Removes the allocation, in whichever block it stands.
 Func without_buffer(const Func& func, const Buffer& buffer) {
   Func result = func;
   for (const Ref<Block>& block : all_blocks(func))
@@ -112,6 +115,7 @@ void compute_inline(Application& a) {
   if (reads_buffer(*block, buffer.get())) a.fail("block `{}` reads what it writes", block->name);
   std::vector<Ref<Block>> consumers = consumers_of(a.func, block);
   if (consumers.empty()) a.fail("nothing reads what block `{}` writes", block->name);
+  // The element's variables are the load's indices, dimension by dimension; variables of one value are 0.
   auto value_at = [&](const Load& load) {
     VarMap at;
     for (const BlockIter& iter : block->iters) at[iter.var.get()] = 0;
@@ -120,6 +124,7 @@ void compute_inline(Application& a) {
     return substitute(point.store->value, at, BufferMap{});
   };
   Func func = replace(a.func, block, nullptr);
+  // By name: each change makes new nodes, and the old consumers are of the program before.
   for (const Ref<Block>& consumer : consumers) {
     if (!blocks_in(consumer->body).empty())
       a.fail("block `{}` holds blocks; inline before blockize", consumer->name);
@@ -157,6 +162,8 @@ Expr extent_of(const Block& block, const VarNode* v) {
       ->extent;
 }
 
+/// The block runs in the loops of its producer, one element an iteration: each variable becomes the index at
+/// which the producer writes.
 void reverse_compute_inline(Application& a) {
   auto block = a.block(0).back().cast<Block>();
   point_store(a, *block);
@@ -174,9 +181,13 @@ void reverse_compute_inline(Application& a) {
     if (!vars) a.fail("block `{}` does not read {} element by element", block->name, buffer->name);
     for (size_t d = 0; d < vars->size(); ++d) {
       const VarNode* own = (*vars)[d];
+      // Elements that the producer computes and the block does not would be stored where there is no place
+      // for them.
       if (!prove_equal(own ? extent_of(*block, own) : Expr(1), buffer->shape[d]))
         a.fail("block `{}` does not use all of {}", block->name, buffer->name);
       if (!own) continue;
+      // A second load has to put the variable at the same place, or the element would be needed before it is
+      // computed.
       Expr& known = at[own];
       if (!is_int(known, 0) && !structural_equal(known, source->indices[d]))
         a.fail("block `{}` reads {} at several places", block->name, buffer->name);

@@ -19,6 +19,7 @@ void require_data_parallel(const Application& a, const For& loop) {
                block->name);
 }
 
+/// Loops change their kind once: what another step relied on stays so. The same kind again is no error.
 void set_iteration(Application& a, Iteration iteration) {
   Path path = a.loop(0);
   const For& loop = *path.back().as<For>();
@@ -32,6 +33,7 @@ void require_constant(const Application& a, const For& loop) {
   if (!as_int(loop.extent)) a.fail("loop {} has no constant extent", loop.var->name);
 }
 
+/// Not inside a parallel loop, whose cores are busy already, nor in a vectorized one.
 void parallel(Application& a) {
   Path path = a.loop(0);
   require_data_parallel(a, *path.back().as<For>());
@@ -45,6 +47,8 @@ void parallel(Application& a) {
   set_iteration(a, Iteration::kParallel);
 }
 
+/// The loop may stand around others, which the lanes go through together; in the end there is one block, and
+/// one vectorized loop in its nest.
 void vectorize(Application& a) {
   Path path = a.loop(0);
   const Ref<For> loop = path.back().cast<For>();
@@ -58,11 +62,13 @@ void vectorize(Application& a) {
     if (!body.as<For>()) a.fail("loop {} has several statements in it, must hold one block", loop->var->name);
     others.push_back(body.cast<For>());
   }
+  // The lanes would have to go through the inner block's loops.
   if (!blocks_in(body.as<Block>()->body).empty())
     a.fail("block `{}` holds blocks; vectorize a loop inside it", body.as<Block>()->name);
   for (const Ref<For>& other : others)
     if (other != loop && other->iteration == Iteration::kVectorized)
       a.fail("loop {} is vectorized already in the nest of loop {}", other->var->name, loop->var->name);
+  // Each lane needs elements of its own.
   for (const Ref<Block>& block : blocks_in(loop))
     if (!carries(*block, loop->var, IterKind::kSpatial))
       a.fail("block `{}` does the same in all iterations of loop {}", block->name, loop->var->name);

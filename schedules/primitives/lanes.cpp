@@ -29,6 +29,7 @@ struct Lanes {
 void find_loops(const Application& a, const Path& path, Lanes& lanes) {
   const Block& block = *lanes.block;
   std::vector<Ref<For>> loops = loops_around(path);
+  // From the innermost loop outwards: first those that reduce, then the others.
   bool inside = true;
   for (size_t i = loops.size(); i-- > 0;) {
     const Ref<For>& loop = loops[i];
@@ -42,6 +43,7 @@ void find_loops(const Application& a, const Path& path, Lanes& lanes) {
              block.name);
     inside &= reduces;
     if (!reduces) continue;
+    // The next statement of the path is the loop's whole body.
     if (loop->iteration != Iteration::kSerial || loop->body != path[path.size() - (loops.size() - i)])
       a.fail("loop {} is not a serial loop around block `{}` alone", loop->var->name, block.name);
     if (uses_var(block.predicate, loop->var.get()))
@@ -83,6 +85,7 @@ struct Spatial {
   VarMap own;
   std::vector<Expr> indices;  // of the reduction's result
 
+  /// The variables of the reduction that are no reduction variables, each bound as before.
   Spatial(const Lanes& lanes, std::string name) {
     block.name = std::move(name);
     block.predicate = lanes.block->predicate;
@@ -119,6 +122,7 @@ Buffer partial_buffer(const Application& a, const Lanes& lanes, const std::strin
                 Scope::kLocal);
 }
 
+/// All vectors unrolled, so that each keeps its partial results in a register of its own.
 Stmt in_lanes(const Var& vector, int64_t vectors, const Var& lane, int64_t width, Stmt body) {
   return for_loop(vector, vectors, for_loop(lane, width, std::move(body), Iteration::kVectorized),
                   Iteration::kUnrolled);
@@ -139,6 +143,8 @@ Stmt partial_nest(const Application& a, const Lanes& lanes, const Buffer& partia
   Spatial part(lanes, fresh_block_name(a.func, lanes.block->name + "_lanes"));
   Var v = part.add("v", lanes.vectors, IterKind::kSpatial, lanes.vector);
   Var l = part.add("l", lanes.width, IterKind::kSpatial, lanes.lane);
+  // Reduction loops as variables of the block: bindings of the old variables, which speak of the loops, are
+  // rewritten in these.
   VarMap by_loop;
   for (const Ref<For>& loop : lanes.outer)
     by_loop[loop->var.get()] = part.add(loop->var->name, loop->extent, IterKind::kReduce, loop->var);
@@ -146,6 +152,8 @@ Stmt partial_nest(const Application& a, const Lanes& lanes, const Buffer& partia
   by_loop[lanes.innermost->var.get()] = lanes.place(s, v, l);
   for (const BlockIter& iter : lanes.block->iters)
     if (iter.kind == IterKind::kReduce) part.own[iter.var.get()] = substitute(iter.value, by_loop);
+  // The last step may be shorter; its lanes without a term keep what they have, which at worst is the neutral
+  // element.
   if (lanes.extent() % (lanes.vectors * lanes.width) != 0)
     part.block.predicate = logical_and(
         part.block.predicate, less(lanes.place(lanes.step, lanes.vector, lanes.lane), lanes.extent()));
@@ -204,6 +212,8 @@ void reduce_in_lanes(Application& a) {
   std::vector<Stmt> stmts{clear_nest(a, lanes, buffers[0]), partial_nest(a, lanes, buffers[0]),
                           vectors_nest(a, lanes, buffers[0], buffers[1])};
   int64_t width = lanes.width;
+  // A tree of halves: log2(width) vector operations in place of as many single ones as there are lanes. The
+  // last two lanes are added with the store of the result.
   for (; width > 2; width /= 2) {
     int64_t half = width / 2;
     Buffer from = buffers.back();

@@ -27,6 +27,8 @@ std::vector<Axis> axes_of(const Application& a, const Buffer& buffer) {
   if (a.size() % 2 != 0 || pairs == 0) a.fail("the layout must be pairs of a dimension and an extent");
   std::vector<int64_t> inner(rank, 1);
   std::vector<Axis> axes(pairs);
+  // From the innermost axis outwards: `inner` counts the places of each dimension that the axes so far can
+  // tell apart.
   for (size_t i = pairs; i-- > 0;) {
     int64_t d = a.number(2 + 2 * i), extent = a.number(3 + 2 * i);
     if (d < 0 || d >= static_cast<int64_t>(rank)) a.fail("{} has no dimension {}", buffer->name, d);
@@ -35,6 +37,7 @@ std::vector<Axis> axes_of(const Application& a, const Buffer& buffer) {
     if (__builtin_mul_overflow(inner[static_cast<size_t>(d)], extent, &inner[static_cast<size_t>(d)]))
       a.fail("the extents of dimension {} are too large", d);
   }
+  // Exactly all places: a layout is a bijection, so nothing is lost and no store needs a guard.
   for (size_t d = 0; d < rank; ++d)
     if (inner[d] != extent_of(a, buffer, d))
       a.fail("the axes of dimension {} have {} places, {} has {}", d, inner[d], buffer->name,
@@ -42,6 +45,8 @@ std::vector<Axis> axes_of(const Application& a, const Buffer& buffer) {
   return axes;
 }
 
+/// `indices` into `old` as indices into the new buffer. The outermost axis of a dimension needs no remainder:
+/// the index is below its extent.
 std::vector<Expr> mapped(const std::vector<Axis>& axes, const std::vector<Expr>& indices, const Buffer& old) {
   std::vector<Expr> result;
   for (const Axis& axis : axes) {
@@ -82,6 +87,7 @@ void replace_buffer(Application& a, const Buffer& old, const Buffer& made,
     bool allocates = std::count(other->allocs.begin(), other->allocs.end(), old) > 0;
     bool touches = reads_buffer(*other, old.get()) || writes_buffer(*other, old.get());
     if (!touches && !allocates) continue;
+    // The outer block's regions speak of the old dimensions.
     if (!blocks_in(other->body).empty())
       a.fail("block `{}` holds blocks; do this before blockize", other->name);
     func = change_block(func, other->name, [&](Block& copy) {
@@ -123,6 +129,7 @@ void store_as(Application& a) {
   for (const Ref<Block>& block : all_blocks(a.func))
     if (writes_buffer(*block, old.get()) && loads(block->body, old))
       a.fail("block `{}` sums in {}: it would round at each step", block->name, old->name);
+  // Also a step that was sampled: choosing the type as it is has to be possible.
   if (bits >= old->dtype.bits) return;
   DataType wide = old->dtype, narrow = wide;
   narrow.bits = static_cast<uint8_t>(bits);

@@ -56,6 +56,7 @@ Move movable(const Application& a) {
              move.block->name);
   if (move.block->writes.size() != 1)
     a.fail("block `{}` writes {} buffers, must write 1", move.block->name, move.block->writes.size());
+  // Blocks that write the border of a padded buffer may stay: they never touch what moves.
   Region written = written_in_all(path_to(a.func, move.block));
   for (const Ref<Block>& other : all_blocks(a.func))
     if (other != move.block && writes_buffer(*other, written.buffer.get()) &&
@@ -75,6 +76,7 @@ Stmt placed(const Application& a, const Move& move, const Domains& domains, cons
     for (BlockIter& iter : copy.iters) {
       auto found = domains.find(iter.var.get());
       Range domain = found == domains.end() ? Range{Expr(0), iter.extent} : found->second;
+      // Boxes are over-approximations: where they say more than the variable has, it runs through all it has.
       int64_t whole = as_int(iter.extent) ? int_value(iter.extent) : INT64_MAX;
       int64_t extent = upper_bound(domain.extent, context);
       if (extent > whole) {
@@ -140,6 +142,8 @@ void compute_at(Application& a) {
   if (is_param(a.func, buffer)) a.fail("block `{}` writes the output {}", block->name, buffer->name);
   std::vector<Ref<Block>> consumers = consumers_of(a.func, block);
   if (consumers.empty()) a.fail("nothing reads what block `{}` writes", block->name);
+  // What all consumers together read in one iteration of the loop; computing more than each needs is allowed,
+  // less is not.
   std::optional<Region> box;
   for (const Ref<Block>& consumer : consumers) {
     if (!contains(move.loop, consumer))
@@ -151,6 +155,7 @@ void compute_at(Application& a) {
         grow(box, relaxed(region, path, loops_below(path, move.loop), context), context);
   }
   Stmt nest = placed(a, move, domains_of_writes(a, *block, *box), analyzer_at(move.loop_path));
+  // The removal made new nodes of all that was around the block: the loop is looked up by its variable.
   Func func = replace(a.func, own_nest(move.block_path), nullptr);
   auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();
   a.func = replace(func, loop, with_inserted(loop, nest, consumers, true));
@@ -330,6 +335,8 @@ void reverse_compute_at(Application& a) {
   Analyzer context = analyzer_at(move.loop_path);
   std::vector<Ref<Block>> inside;
   std::optional<Domains> domains;
+  // Each tensor that blocks in the loop write says which values of this block's variables an iteration
+  // completes; all of them have to agree, for the block runs once there.
   for (const Region& region : block->reads) {
     std::vector<Ref<Block>> writers;
     for (const Ref<Block>& producer : producers_of(a.func, block))

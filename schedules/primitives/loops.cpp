@@ -13,6 +13,7 @@ int64_t constant_extent(const Application& a, const For& loop) {
   return *extent;
 }
 
+/// A parallel or vectorized loop that is split or fused would leave the question which part keeps the kind.
 void require_serial(const Application& a, const For& loop) {
   if (loop.iteration != Iteration::kSerial)
     a.fail("loop {} is {}, must be serial; change the shape of loops before their kind", loop.var->name,
@@ -59,6 +60,7 @@ void split(Application& a) {
   int64_t extent = constant_extent(a, loop);
   std::vector<int64_t> factors = split_factors(a, loop, extent);
 
+  // The new loops are the digits of the old one's value, the outermost first.
   std::vector<std::pair<Var, Expr>> loops;
   Expr index = 0;
   int64_t product = 1;
@@ -72,9 +74,12 @@ void split(Application& a) {
   if (product != extent && scope_of(path)->name != "root")
     a.fail("loop {} stands inside block `{}`, so the factors must multiply to its extent {}", loop.var->name,
            scope_of(path)->name, extent);
+  // A product beyond the extent gives iterations that the old loop did not have: the predicate leaves them
+  // out.
   Stmt body = substitute(loop.body, {{loop.var.get(), index}});
   if (product != extent) body = guarded(body, less(index, extent));
   Stmt result = simplify_bindings(nest(loops, body), analyzer_at(path));
+  // Hints stay on the outermost part.
   if (!loop.annotations.empty())
     result = changed(result.cast<For>(), [&](For& outer) { outer.annotations = loop.annotations; });
   a.func = replace(a.func, path.back(), result);
@@ -101,6 +106,7 @@ void fuse(Application& a) {
   Var fused = var(name + "_fused");
   VarMap values;
   int64_t inner = 1;
+  // From the innermost, the last digit, outwards; the outermost needs no remainder.
   for (size_t i = loops.size(); i-- > 0;) {
     int64_t extent = int_value(loops[i]->extent);
     Expr value = floordiv(Expr(fused), inner);
@@ -115,6 +121,7 @@ void fuse(Application& a) {
 /// The loops of the inputs and those between them, outermost first; all on one path, each but the last having
 /// just the next as its body.
 std::vector<Ref<For>> chain_of(const Application& a) {
+  // The deepest loop's path leads through all others, if they are nested at all.
   Path longest;
   for (size_t i = 0; i < a.size(); ++i) {
     Path path = a.loop(i);
@@ -159,6 +166,8 @@ void reorder(Application& a) {
   for (size_t i = 0; i < a.size(); ++i) wanted.insert(a.loop(i).back().get());
   size_t next = 0;
   for (Ref<For>& loop : order)
+    // Loops that are not named keep their places; the named ones take the places of the named, in the order
+    // given.
     if (wanted.count(loop.get())) loop = a.loop(next++).back().cast<For>();
   require_order_kept(a, chain, order);
   Stmt body = chain.back()->body;

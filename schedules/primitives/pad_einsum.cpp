@@ -23,6 +23,8 @@ bool vanishes(const Expr& e, const VarNode* v) {
   return e.as<Load>() && uses_var(e, v);
 }
 
+/// Terms beyond the extent of a reduction variable are added like all others, so they have to be 0: a sum, of
+/// products one factor of which is loaded at the variable and is 0 there.
 void require_neutral(const Application& a, const Block& block, const BlockIter& iter) {
   const Store& update = *block.body.as<Store>();
   const Binary* sum = update.value.as<Binary>();
@@ -43,6 +45,7 @@ Padding padding_of(const Application& a) {
     const BlockIter& iter = block.iters[i];
     int64_t multiple = a.number(i + 1), extent = int_value(iter.extent);
     if (multiple < 1 || multiple > 1 << 16) a.fail("multiple is {}, must be from 1 to 65536", multiple);
+    // A multiple of 1 leaves the variable as it is.
     if (extent % multiple == 0) continue;
     if (iter.kind == IterKind::kReduce) require_neutral(a, block, iter);
     if (iter.kind == IterKind::kOpaque) a.fail("variable {} is opaque", iter.var->name);
@@ -50,6 +53,8 @@ Padding padding_of(const Application& a) {
   }
   if (p.padded.empty()) a.fail("block `{}` has whole multiples already", block.name);
   for (const Expr& index : update->indices) {
+    // Where the result is indexed by a variable alone, what sticks out has a place of its own, behind the
+    // others.
     bool plain = index.as<VarNode>();
     for (const auto& [v, sizes] : p.padded)
       if (!plain && uses_var(index, v))
@@ -63,6 +68,7 @@ Expr within_extents(const Padding& p, const Expr& value, const Buffer& written) 
   return rewrite(value,
                  [&](const NodeRef& node) -> NodeRef {
                    const Load* l = node.as<Load>();
+                   // The accumulator itself has room for what sticks out.
                    if (!l || l->buffer == written) return node;
                    std::vector<Expr> inside;
                    for (const BlockIter& iter : p.block->iters) {
@@ -129,6 +135,8 @@ Stmt valid_part(const std::string& name, const Buffer& padded, const Buffer& c) 
 void pad_einsum(Application& a) {
   Padding p = padding_of(a);
   const Store& update = *p.block->body.as<Store>();
+  // False when reduction variables alone are padded: then the result is as large as before, and nothing is to
+  // be copied.
   bool spatial = false;
   for (const Expr& index : update.indices) spatial |= p.padded.count(index.as<VarNode>()) > 0;
   for (const Ref<Block>& other : all_blocks(a.func))

@@ -58,12 +58,15 @@ Padding padding_of(const Application& a) {
   p.border_value = select->if_false;
   for (size_t i = 0; i < p.block->iters.size(); ++i) {
     const BlockIter& iter = p.block->iters[i];
+    // Variable i is dimension i: then the box of values is the box that is written, and the border is all
+    // outside of it.
     bool plain = iter.kind == IterKind::kSpatial && as_int(iter.extent) && i < p.store->indices.size() &&
                  p.store->indices[i].same_as(iter.var.get()) && !uses_var(p.border_value, iter.var.get());
     if (!plain || p.block->iters.size() != p.store->indices.size())
       a.fail("block `{}` does not write each dimension at a variable of its own", name);
     p.inside.push_back({0, int_value(iter.extent)});
   }
+  // Bounds that always hold disappear here, so that a constant is left when there is nothing to decompose.
   p.condition = with_domain({}, domain_of(p.block->iters)).simplify(select->condition);
   if (as_int(p.condition))
     a.fail("block `{}` has nothing {} its border", name, int_value(p.condition) ? "outside" : "inside");
@@ -80,6 +83,7 @@ Stmt inner_nest(const Padding& p, const std::string& name, const Buffer& apart =
   block.name = name;
   std::vector<std::pair<Var, Expr>> loops;
   std::vector<Expr> indices, own;
+  // The old variables, by the new ones: moved by the border.
   VarMap places;
   Analyzer analyzer;
   for (size_t i = 0; i < p.inside.size(); ++i) {
@@ -109,6 +113,7 @@ Stmt border_nest(const Padding& p, const std::string& name) {
     for (BlockIter& iter : copy.iters) {
       loops.emplace_back(var(iter.var->name + "_border"), iter.extent);
       iter.value = loops.back().first;
+      // A predicate speaks of loops, the condition of the block's variables.
       copy.predicate = substitute(copy.predicate, {{iter.var.get(), iter.value}});
     }
     declare_accesses(copy);
@@ -120,6 +125,7 @@ void decompose_padding(Application& a) {
   Padding p = padding_of(a);
   std::string border = fresh_block_name(a.func, p.block->name + "_border"),
               inner = fresh_block_name(a.func, p.block->name + "_inside");
+  // Both nests write the same buffer at different elements, so their order does not matter.
   Stmt parts = seq({border_nest(p, border), inner_nest(p, inner)});
   a.func = replace(a.func, top_statement(a.block(0)), parts);
   a.give_block(border);
@@ -131,6 +137,7 @@ void separate_padding(Application& a) {
   std::vector<Expr> shape, places;
   for (size_t i = 0; i < p.inside.size(); ++i) {
     shape.emplace_back(p.inside[i].high - p.inside[i].low);
+    // The element that is written at index i comes from i less the border before it.
     places.push_back(p.store->indices[i] - p.inside[i].low);
   }
   const Buffer& padded = p.store->buffer;

@@ -25,6 +25,8 @@ InitLoops init_loops(const Application& a, const Path& path, const Stmt& outermo
     if (!below && reduces)
       a.fail("loop {} outside loop {} carries the reduction; the initial value must be stored before it",
              loop->var->name, outermost.as<For>()->var->name);
+    // Such a loop could not be left out around the initial value, nor kept: it would store elements too often
+    // or not at all.
     if (reduces && spatial)
       a.fail("loop {} carries spatial and reduction variables of block `{}`", loop->var->name, block.name);
     if (reduces) result.reduce.insert(loop->var.get());
@@ -33,6 +35,7 @@ InitLoops init_loops(const Application& a, const Path& path, const Stmt& outermo
       if (!is_int(loop->extent, 1))
         a.fail("loop {} repeats block `{}`; the initial value must be stored inside it", loop->var->name,
                block.name);
+      // One iteration: the loop can go.
       result.renamed[loop->var.get()] = Expr(0);
       continue;
     }
@@ -52,6 +55,8 @@ void decompose_reduction(Application& a) {
     if (iter.kind == IterKind::kOpaque)
       a.fail("variable {} of block `{}` is opaque", iter.var->name, block->name);
   InitLoops loops = init_loops(a, path, outermost);
+  // An element that is computed again would add to its old sum, if the initial value were stored outside of
+  // the repetition.
   if (!writes_once(path, loops_below(path, outermost, true)))
     a.fail("block `{}` computes some elements several times in loop {}; the initial value belongs inside it",
            block->name, outermost.as<For>()->var->name);
@@ -66,6 +71,8 @@ void decompose_reduction(Application& a) {
     own[iter.var.get()] = init.iters.back().var;
   }
   init.body = substitute(block->init, own);
+  // What depends on reduction loops says which terms there are, and not which results: the initial value is
+  // stored whatever it says.
   for (const Expr& condition : conjuncts(block->predicate)) {
     bool reduce = false, spatial = false;
     for (const VarNode* v : loops.reduce) reduce |= uses_var(condition, v);

@@ -49,6 +49,8 @@ void reindex(Application& a) {
   Block copy;
   copy.name = fresh_block_name(a.func, block->name + "_" + source->name + "_reindex");
   std::vector<std::pair<Var, Expr>> loops;
+  // The packed buffer has a dimension for each variable that the operand depends on, in the block's order;
+  // `own` are its indices in the copy, `theirs` in the reader.
   std::vector<Expr> shape, own, theirs;
   VarMap at;
   for (const BlockIter& iter : block->iters) {
@@ -66,6 +68,7 @@ void reindex(Application& a) {
   copy.body = store(packed, own, substitute(operand, at));
   declare_accesses(copy);
   Stmt reader = changed(block, [&](Block& changed) {
+    // By identity of the node: the operand was found to occur once.
     changed.body = rewrite(block->body, [&](const NodeRef& node) -> NodeRef {
                      return node == operand ? NodeRef(load(packed, theirs)) : node;
                    }).cast<StmtNode>();

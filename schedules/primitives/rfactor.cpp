@@ -21,6 +21,8 @@ Accumulation accumulation_of(const Application& a, const Block& block) {
 }
 
 namespace {
+/// Throws Error unless the block accumulates without a predicate, `factored` carries its reduction, and
+/// nothing reads the result in the same loops, where it is not added up yet.
 void check_shape(const Application& a, const Path& path, const For& factored) {
   const Block& block = *path.back().as<Block>();
   if (!is_int(block.predicate, 1))
@@ -50,10 +52,14 @@ Block partial_block(const Path& path, const For& factored, const Accumulation& s
     own[iter.var.get()] = result.iters.back().var;
   }
   Var f = var(factored.var->name);
+  // The factored loop no longer reduces: each of its iterations has a partial result of its own, so it may
+  // run in any way.
   result.iters.push_back({f, factored.extent, IterKind::kSpatial, factored.var});
   by_loop[factored.var.get()] = f;
   for (const Ref<For>& loop : loops_around(path)) {
     if (loop->var == factored.var || !carries(block, loop->var, IterKind::kReduce)) continue;
+    // Each loop of the reduction becomes a variable of the new block: the old one's variable may mix it with
+    // the factored loop.
     result.iters.push_back({var(loop->var->name), loop->extent, IterKind::kReduce, loop->var});
     by_loop[loop->var.get()] = result.iters.back().var;
   }
@@ -104,11 +110,13 @@ void rfactor(Application& a) {
   check_shape(a, path, *factored);
   std::vector<Expr> shape = sum.out->shape;
   shape.push_back(factored->extent);
+  // The factored dimension comes last: lanes along it are neighbours.
   Buffer partial = buffer(fresh_buffer_name(a.func, sum.out->name + "_rf"), shape, sum.out->dtype);
   Block rf = partial_block(path, *factored, sum, partial);
   rf.name = fresh_block_name(a.func, block->name + "_rf");
   std::string name = rf.name;
   Stmt top = top_statement(path);
+  // The partial results are computed where the reduction was; the sum stands behind all of its loops.
   Stmt partials = replace(top, block, seal(std::make_unique<Block>(std::move(rf))));
   a.func = with_alloc(replace(a.func, top, seq({partials, final_nest(*block, *factored, sum, partial)})),
                       scope_of(path)->name, partial);

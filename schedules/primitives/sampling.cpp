@@ -12,6 +12,8 @@ void sample_categorical(Application& a) {
   if (a.decision.empty()) a.decision = {a.random->below(count)};
   if (a.decision.size() != 1 || a.decision[0] < 0 || a.decision[0] >= count)
     a.fail("recorded choice {} is not among {} candidates", a.decision[0], count);
+  // Decisions are places and not values, so that a mutation may draw any of them without knowing what they
+  // are.
   a.give_number(a.number(static_cast<size_t>(a.decision[0])));
 }
 

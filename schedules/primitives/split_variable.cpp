@@ -37,6 +37,7 @@ void split_variable(Application& a) {
   Stmt taken_apart = changed(block, [&](Block& copy) {
     copy.iters[static_cast<size_t>(number)] = {group, int_value(whole.extent) / factor, whole.kind,
                                                group_loop};
+    // Last, since a dot product's terms are the last variable (anatomy.h).
     copy.iters.push_back({place, factor, whole.kind, place_loop});
     copy.body = substitute(copy.body, {{whole.var.get(), Expr(group) * factor + place}}, {});
     copy.body = simplified(copy);

@@ -81,6 +81,8 @@ class Rewrite {
       for (int64_t q = 0; q < 4; ++q) {
         VarMap at;
         for (size_t i = 0; i < p_.others.size(); ++i) at[p_.others[i]->var.get()] = v[1 + i];
+        // Quadrant q is row q / 2, column q % 2; of odd sizes the second ones end in a row or column of
+        // zeros.
         const Expr row = v[v.size() - 2] + q / 2 * rows_, depth = v.back() + q % 2 * depths_;
         at[p_.row.get()] = row;
         at[p_.depth.get()] = depth;
@@ -122,6 +124,8 @@ class Rewrite {
     });
   }
 
+  /// result[.., row, .., column] of the quadrant that they lie in: rows in halves, columns in bands and their
+  /// halves.
   Buffer result_block(const Buffer& products) {
     return f_.compute(name("result"), p_.update->buffer->shape, [&](Vars v) {
       const Expr row = v[p_.out_row], column = v.back();

@@ -10,6 +10,8 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
+/// The sum of factor * value; subtracts what has a negative factor, and begins with a positive one where
+/// there is any, so that no value has to be negated.
 Expr sum_of(const std::vector<std::pair<double, Expr>>& terms, DataType dtype) {
   auto scaled = [&](double factor, const Expr& e) { return factor == 1 ? e : constant(dtype, factor) * e; };
   auto first = std::find_if(terms.begin(), terms.end(), [](const auto& term) { return term.first > 0; });
@@ -34,6 +36,7 @@ bool columns_pair(const Matrix& m, size_t k, size_t l) {
 
 std::vector<Expr> transformed(const Matrix& matrix, const std::vector<Expr>& x) {
   DataType dtype = x[0].dtype();
+  // By column, the one it is paired with; x.size() for none.
   std::vector<size_t> partner(x.size(), x.size());
   for (size_t k = 0; k < x.size(); ++k)
     for (size_t l = k + 1; l < x.size() && partner[k] == x.size(); ++l)

@@ -29,6 +29,8 @@ class Winograd {
       products_[w] = filtering.products();
       inputs_[w] = filtering.inputs();
       step_[w] = tile[w] * filtering.stride;
+      // The last tile may stick out of the result; the frame gives it zeros to read, and what it makes there
+      // is dropped.
       tiles_[w] = (c_.windows[w].positions + tile[w] - 1) / tile[w];
     }
     const DataType sum = c_.update->buffer->dtype;
@@ -41,6 +43,7 @@ class Winograd {
 
   /// Replaces the convolution in a.func and gives the names of the new blocks.
   std::vector<std::string> apply(Func& func) {
+    // A transform in two dimensions is one along rows and then one along columns, each a block of its own.
     Buffer frame = frame_block();
     Buffer input = input_blocks(frame), kernel = kernel_blocks();
     Buffer products = product_block(input, kernel);
@@ -74,6 +77,8 @@ class Winograd {
     return f_.compute(name("frame"), shape, [&](Vars i) {
       Expr value = load(c_.data->buffer, as_exprs(i)), inside = imm(kBool, 1);
       for (size_t w = 0; w < 2; ++w)
+        // Only where the frame is larger than the data: without a condition it is a copy, which is inlined
+        // later.
         if (int_value(shape[dim(w)]) > int_value(shape_of(c_.data)[dim(w)]))
           inside = logical_and(inside, less(i[dim(w)], shape_of(c_.data)[dim(w)]));
       return is_int(inside, 1) ? value : select(inside, value, constant(value.dtype(), 0));
@@ -157,6 +162,7 @@ class Winograd {
     for (const Expr& extent : c_.update->buffer->shape) shape.push_back(extent);
     shape[3 + c_.windows[0].out_dim] = band_;
     shape[3 + c_.windows[1].out_dim] = tiles_[1];
+    // Taps have become products: what is left of the sum are channels.
     std::vector<const BlockIter*> reduced;
     std::vector<Expr> extents;
     for (const BlockIter& iter : c_.block->iters)
@@ -171,6 +177,8 @@ class Winograd {
       for (size_t k = 0; k < reduced.size(); ++k) at[reduced[k]->var.get()] = r[k];
       std::vector<Expr> tile{v[0], v[1], v[2]}, weight{v[1], v[2]};
       for (size_t d = 0; d < c_.data->indices.size(); ++d) {
+        // Rows and columns of the data become the tile's number; 2 stands for all other dimensions, indexed
+        // as before.
         size_t w = d == dim(0) ? 0 : d == dim(1) ? 1 : 2;
         tile.push_back(w < 2 ? Expr(v[3 + c_.windows[w].out_dim]) : substitute(c_.data->indices[d], at));
       }
@@ -191,6 +199,7 @@ class Winograd {
       for (int64_t k = 0; k < products_[0]; ++k) {
         std::vector<Expr> at{floordiv(v[2 + row], band_), Expr(k)};
         for (const Var& each : v.subspan(1)) at.emplace_back(each);
+        // A row of tiles as its band and its place in the band.
         at[3 + row] = floormod(v[2 + row], band_);
         x.push_back(load(products, at));
       }

@@ -14,6 +14,7 @@ Factor sample_one_of(Schedule& s, const std::vector<int64_t>& values, int64_t pr
                      const Policy& policy) {
   auto place = std::find(values.begin(), values.end(), preferred);
   CHECK(place != values.end(), "{} is preferred and not among the choices", preferred);
+  // No step is recorded for what has no choice: a mutation of it would change nothing.
   if (values.size() == 1) return preferred;
   bool heuristic = policy.decide == Decide::kHeuristic;
   return s.sample_categorical(values, heuristic ? Decision{place - values.begin()} : Decision{});
@@ -26,6 +27,7 @@ int64_t value_of(const Schedule& s, const Factor& factor) {
 
 int64_t choose_one_of(Schedule& s, const std::vector<int64_t>& values, int64_t preferred,
                       const Policy& policy) {
+  // No step is recorded: the trace has the steps that followed from the choice, and a replay needs no more.
   if (policy.decide == Decide::kHeuristic) return preferred;
   return value_of(s, sample_one_of(s, values, preferred, policy));
 }
@@ -39,6 +41,8 @@ std::vector<int64_t> powers_of_two(int64_t most) {
 std::vector<int64_t> copies_of(int64_t iterations, int64_t most) {
   std::vector<int64_t> counts;
   for (int64_t count : {1, 2, 3, 4, 5, 6, 8, 12, 16})
+    // A count that does not divide leaves a shorter end, which costs little where there are enough whole
+    // ones.
     if (count == 1 || (count <= most && (iterations % count == 0 || iterations > 2 * count)))
       counts.push_back(count);
   return counts;
@@ -47,6 +51,7 @@ std::vector<int64_t> copies_of(int64_t iterations, int64_t most) {
 void choose_innermost(Schedule& s, std::vector<LoopHandle>& loops, const Policy& policy) {
   if (loops.size() < 2) return;
   auto last = static_cast<int64_t>(loops.size()) - 1;
+  // The last place leaves the order as it is; a loop of one iteration would change nothing inside.
   std::vector<int64_t> places;
   for (int64_t i = 0; i <= last; ++i)
     if (i == last || int_value(s[loops[static_cast<size_t>(i)]]->extent) > 1) places.push_back(i);
@@ -56,12 +61,14 @@ void choose_innermost(Schedule& s, std::vector<LoopHandle>& loops, const Policy&
 
 void sample_prefetch(Schedule& s, LoopHandle loop, int64_t bytes, const Target& target,
                      const Policy& policy) {
+  // What the second-level cache holds need not be asked for.
   if (bytes <= target.l2_bytes) return;
   s.annotate(loop, kPrefetch, sample_one_of(s, {0, 512, 2048, 8192}, 0, policy));
 }
 
 bool pays_in_parallel(int64_t iterations, const Target& target) {
   constexpr double kIterationsPerCycle = 8;  // of code that waits for data half of the time
+  // What the other cores take off this one has to outweigh starting them.
   const double saved = static_cast<double>(iterations) / kIterationsPerCycle * (1 - 1.0 / target.cores);
   return target.cores > 1 && saved >= machine_of(target).launch_cycles;
 }

@@ -44,6 +44,8 @@ bool loads_contiguously_by_vectors(const Block& block, const Expr& value, const 
     analyzer.bind_range(iter.var, iter.extent);
   }
   analyzer.bind_range(part, width);
+  // Simplified with the ranges of both, a quotient and a remainder that a vector does not cross lose `part`
+  // or become linear in it.
   Expr split = substitute(value, {{lane.get(), vector * width + part}}, {});
   return loads_in_strides(analyzer.simplify(split), part, 1, /*past_ones=*/true);
 }
@@ -203,6 +205,8 @@ bool repeats_work(const Func& func, const Ref<Block>& block) {
 }
 }  // namespace
 
+/// One block at a time, until none is left: each change makes new nodes, and may make its neighbours
+/// inlinable.
 void inline_elementwise(Schedule& s, const std::string& kept) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -229,6 +233,7 @@ bool computes(const Block& block) {
   if (store) post_order(store->value, [&](const NodeRef& node) { found |= is_chain(node); });
   return found;
 }
+/// On a copy, with all that is element-wise inlined but `kept`.
 Ending ending(const Schedule& s, const std::string& kept, const Target& target) {
   Schedule trial = s;
   inline_elementwise(trial, kept);
@@ -256,6 +261,7 @@ std::string preferred_kept(const Schedule& s, const std::vector<std::string>& jo
                            const std::vector<std::string>& all, const Target& target) {
   if (all.empty()) return "";
   const Ending merged = ending(s, "", target);
+  // Turned as it is: nothing has to be kept.
   if (is_transposition(*merged.block, target)) return "";
   for (const std::string& name : last_of(joins))
     if (Ending end = ending(s, name, target); end.kept_lanes > 1 && is_transposition(*end.block, target))
@@ -297,6 +303,8 @@ std::optional<std::string> epilogue_of(const Schedule& schedule, const Block& re
   if (consumers.size() != 1 || !is_injective(*consumers[0]) ||
       is_param(schedule.func(), reduction.writes[0].buffer))
     return std::nullopt;
+  // Whether the block can follow is what reverse_compute_at finds out: it is tried on a copy, at the
+  // innermost spatial loop, where a tile of one result would end.
   Schedule trial = schedule;
   std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(reduction.name));
   size_t first = loops.size() - reduction.iters.size(), innermost = first;  // of the spatial loops
@@ -409,6 +417,7 @@ ElementLoops element_loops(Schedule& s, BlockHandle block, const Target& target,
   bool writes_vectors = joined == 1 && lane && store && is_contiguous(store->indices, lane) &&
                         int_value(row.extent) >= kFewestLanes && target.lanes() >= kFewestLanes;
   if (!writes_vectors) return result;
+  // Lanes that load elements one by one and store them as a vector may still pay, where computing takes long.
   result.gathers = choose_one_of(s, {0, 1}, 0, policy) == 1;
   if (result.gathers) result.width = target.lanes();
   return result;
@@ -464,6 +473,7 @@ int64_t period_along(const Block& block, const For& row) {
     if (!binary || (binary->op != BinaryOp::kFloorDiv && binary->op != BinaryOp::kFloorMod)) return;
     const int64_t* divisor = as_int(binary->b);
     constexpr int64_t kMost = 1 << 20;
+    // Bounded, so that the least common multiple cannot overflow: both are below 2^20.
     if (divisor && *divisor > 0 && *divisor < kMost && period < kMost && uses_var(binary->a, lane.get()))
       period = std::lcm(period, *divisor);
   });
@@ -502,6 +512,7 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target, co
   bool short_rows = extent <= 2 * width;
   const int64_t most_rows = std::min(short_rows ? kMostVectors : kMostRows, copies / 8);
   size_t columns = std::min<size_t>(tasks.size(), short_rows ? 2 : 1);
+  // The innermost loops around the row give some rows to the tile; of short rows two of them.
   for (size_t i = tasks.size() - columns; i < tasks.size(); ++i) {
     bool next = i + 1 == tasks.size();
     std::vector<int64_t> rows =

@@ -38,6 +38,8 @@ std::vector<int64_t> block_counts(const VectorReduction& reduction, const Target
   int64_t terms = reduction.extents[first_reduced(reduction)];
   double nearest = kTolerance;
   for (int64_t count = 2; count < terms; ++count) {
+    // Blocks are equal, so a count has to divide the terms; of those near half of the cache the nearest is
+    // taken.
     double distance = std::abs(bytes / static_cast<double>(count) / cache - kPart);
     if (terms % count != 0 || distance > nearest) continue;
     nearest = distance;
@@ -77,19 +79,23 @@ std::optional<ReductionBlocks> sample_reduction_blocks(Schedule& s, const Vector
 
 ReductionBlocks cut_reduction(Schedule& s, const VectorReduction& reduction, IntHandle count) {
   BlockHandle sum = s.get_block(reduction.block);
+  // The blocks are parts of the outermost reduction variable: each then has all terms of the inner ones.
   LoopHandle block_loop = s.split(s.get_loops(sum)[first_reduced(reduction)], {count, kInferred})[0];
   fuse_single_steps(s, sum, block_loop);
   BlockHandle partial = s.rfactor(sum, block_loop);
   const std::vector<Expr> shape = s[partial]->writes[0].buffer->shape;
   std::vector<int64_t> axes;  // the number of the block first, vectors stay last
   for (size_t i = 0; i < shape.size(); ++i) {
+    // rfactor put the block's number last; the others move up by one.
     size_t d = (i + shape.size() - 1) % shape.size();
     axes.insert(axes.end(), {static_cast<int64_t>(d), int_value(shape[d])});
   }
   s.transform_layout(partial, 0, axes);
   auto of_block = vector_reduction(s[partial]);
   CHECK(of_block, "a part of a vectorized reduction vectorizes too");
+  // rfactor adds the block's number behind the spatial variables.
   size_t variable = first_reduced(*of_block) - 1;
+  // A register tile takes one block at a time.
   of_block->fits[variable] = Fit::kSingle;
   return ReductionBlocks{*of_block, variable, sum};
 }

@@ -43,6 +43,8 @@ bool is_used_once(const Func& func, const Ref<Block>& block) {
 /// Blocks computed where they are used; as a heuristic those with one user, and cheap ones. What costs
 /// something may also be kept for its users.
 void inline_in_rows(Schedule& s, const Policy& policy) {
+  // What was decided to stay is not asked about again, though the search for blocks begins anew after each
+  // change.
   std::set<std::string> kept;
   for (bool changed = true; changed;) {
     changed = false;
@@ -113,6 +115,8 @@ RowLoops row_loops(Schedule& s, BlockHandle last, const RowProgram& rows, const 
       inside.push_back(loops[i]);
       continue;
     }
+    // Loops over whole rows stay outside; a loop that counts rows and what lies in them is split where a row
+    // ends, and the one along neighbouring rows into vectors.
     bool lanes = rows.across && i == rows.rows.back().variable;
     if (!lanes && row->divisor == 1) {
       result.outer.push_back(loops[i]);
@@ -143,6 +147,7 @@ RowLoops row_loops(Schedule& s, BlockHandle last, const RowProgram& rows, const 
 /// All other blocks move to where a row is computed.
 void compute_in_rows(Schedule& s, const std::string& last, LoopHandle place) {
   std::vector<Ref<Block>> blocks = all_blocks(s.func());
+  // From the last to the first: a block moves to where its readers already are.
   for (size_t i = blocks.size(); i-- > 0;)
     if (blocks[i]->name != last) s.compute_at(s.get_block(blocks[i]->name), place);
   for (const Ref<Block>& block : blocks)
@@ -179,6 +184,7 @@ bool join_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>& loo
   for (const BlockIter& iter : b.iters)
     if (is_int(iter.extent, 1)) single[iter.var.get()] = 0;
   Analyzer simple;
+  // Loops of one value would keep two dimensions apart that are neighbours in memory: their variables are 0.
   const auto check = [&](const Buffer& buffer, std::vector<Expr> indices) {
     for (Expr& index : indices) index = simple.simplify(substitute(index, single));
     joined &= joins(buffer, indices, b.iters[*o], b.iters[*i]);
@@ -284,6 +290,7 @@ bool has_rows(const Func& func, const Target&) {
 void generate_rows(Schedule& s, const Target& target, const Policy& policy) {
   inline_in_rows(s, policy);
   std::optional<RowProgram> rows = row_program(s.func());
+  // Which blocks are kept is sampled, and one that is kept can make rows too long or leave none.
   if (!rows || rows->row_bytes > kStackBytes) fail("with these blocks kept, it does not go row by row");
   int64_t work = 0;
   for (const Ref<Block>& block : all_blocks(s.func())) work += iterations(*block);

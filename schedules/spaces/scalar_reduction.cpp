@@ -49,15 +49,19 @@ std::set<std::string> reduce_by_lanes(Schedule& s, BlockHandle block, int64_t wi
                                       const Policy& policy) {
   int64_t vectors = sample_vectors(s, int_value(s[innermost]->extent) / width, policy);
   auto parts = s.split(innermost, {kInferred, vectors * width});
+  // Each lane of each vector has a partial result: rfactor makes the block of these, and `block` adds them
+  // up. They are accumulated in registers and spilled once, for the final sum to read as single elements.
   BlockHandle partial = s.rfactor(block, parts[1]);
   BlockHandle spill = s.cache_write(partial, 0, Scope::kLocal);
   s.set_scope(spill, 0, Scope::kLocal);
   LoopHandle place = spatial.back();
+  // For each result: its partial ones, the spill, their sum.
   s.reverse_compute_at(spill, place);
   s.reverse_compute_at(block, place);
   auto lanes = s.split(parts[1], {vectors, width});
   s.unroll(lanes[0]);
   s.vectorize(lanes[1]);
+  // Only after its loops have their shape and kind: the loops of the initial value are made from them.
   BlockHandle init = s.decompose_reduction(partial, parts[0]);
   auto spilled = s.split(s.get_loops(spill).back(), {vectors, width});
   s.unroll(spilled[0]);
@@ -74,6 +78,7 @@ std::set<std::string> schedule_scalar_reduction(Schedule& s, BlockHandle block, 
                                                 const Policy& policy) {
   std::vector<LoopHandle> loops = s.get_loops(block), spatial, reduce;
   Ref<Block> body = s[block];
+  // Counted before anything is split: later blocks have parts of it.
   int64_t work = iterations(*body);
   for (LoopHandle loop : loops) {
     bool reduces = false;
@@ -81,6 +86,7 @@ std::set<std::string> schedule_scalar_reduction(Schedule& s, BlockHandle block, 
       reduces |= iter.kind != IterKind::kSpatial && uses_var(iter.value, s[loop]->var.get());
     (reduces ? reduce : spatial).push_back(loop);
   }
+  // One result, or no terms: the loops stay as they are.
   if (spatial.empty() || reduce.empty()) return {body->name};
   choose_innermost(s, spatial, policy);
   std::vector<LoopHandle> order = spatial;

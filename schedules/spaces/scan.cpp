@@ -37,12 +37,16 @@ std::vector<LoopHandle> scan_in_vectors(Schedule& s, std::vector<LoopHandle> loo
   int64_t width = target.lanes();
   std::vector<int64_t> counts;
   for (int64_t vectors : {1, 2, 3, 4, 6, 8, 16}) {
+    // Vectors that the line count does not fill are left out, but for the preferred number, which has to be a
+    // choice.
     bool longer = vectors > 1 && (vectors - 1) * width >= int_value(s[loops.back()]->extent);
     if (!longer || vectors == kVectors) counts.push_back(vectors * width);
   }
   Factor lines = sample_one_of(s, counts, kVectors * width, policy);
   auto tiles = s.split(loops.back(), {kInferred, lines});
   auto lanes = s.split(tiles[1], {kInferred, sample_one_of(s, {width / 2, width}, width, policy)});
+  // The loop along the lines stands between the loop over groups of vectors and the vectors: each step goes
+  // over one group, and finds the last sums of it just made.
   auto steps = s.split(loops[ordered], {kInferred, steps_at_once(s, loops[ordered], policy)});
   loops.pop_back();
   loops.erase(loops.begin() + static_cast<int64_t>(ordered));
@@ -64,6 +68,7 @@ std::vector<LoopHandle> scan_in_turn(Schedule& s, std::vector<LoopHandle> loops,
   if (loops.empty()) return loops;
   Factor lines = sample_one_of(s, {1, 2, 3, 4, 5, 6, 8, 12, 16}, kLines, policy);
   auto parts = s.split(loops.back(), {kInferred, lines});
+  // Steps of different lines do not depend on each other, so the lines are innermost.
   s.reorder({steps[0], steps[1], parts[1]});
   s.unroll(parts[1]);
   loops.back() = parts[0];
@@ -93,6 +98,8 @@ void generate_scan(Schedule& s, const Target& target, const Policy& policy) {
     else if (*ordered + 1 == loops.size())
       loops = scan_in_turn(s, loops, policy);
     else
+      // Dimensions inside the ordered one that do not vectorize stay as they are; what is outside may run in
+      // parallel.
       loops.resize(*ordered);
     if (pays_in_parallel(iterations(*block), target)) run_parallel(s, loops, target, policy);
   }

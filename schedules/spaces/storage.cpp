@@ -9,6 +9,8 @@ using namespace tir;
 
 bool is_constant(const Func& func, const Buffer& buffer) {
   if (is_param(func, buffer)) return is_constant_param(func, buffer);
+  // Every block that writes it must read constants alone, or what is constant by that rule; a reduction's own
+  // result, which it reads too, does not count.
   for (const Ref<Block>& block : all_blocks(func)) {
     if (!writes_buffer(*block, buffer.get())) continue;
     for (const Region& read : block->reads)

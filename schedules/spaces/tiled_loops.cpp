@@ -21,6 +21,7 @@ std::vector<IntHandle> sample_tiling(const TiledProblem& problem, const VectorRe
   if (variables == 0) return {};
   std::vector<int64_t> table;
   Target target = problem.target;
+  // The loops around are parallel already: here the work of one core is tiled.
   if (problem.is_inside()) target.cores = 1;
   for (const Tiling& tiling : tilings(reduction, target)) {
     table.insert(table.end(), tiling.sizes.begin(), tiling.sizes.end());
@@ -92,6 +93,7 @@ TiledLoops split_into_tiles(const TiledProblem& problem, const VectorReduction& 
   TiledLoops tiles{.whole = problem.loops};
   tiles.parts.resize(variables);
   tiles.outer_iterations.resize(variables, 1);
+  // Vectors first: register tiles count in them.
   auto vectors = s.split(tiles.whole[reduction.vector], {kInferred, vector_width(reduction, problem.target)});
   tiles.whole[reduction.vector] = vectors[0];
   tiles.lanes = vectors[1];
@@ -133,6 +135,8 @@ TaskLoops order_loops(const TiledProblem& problem, const VectorReduction& reduct
   for (size_t i : variables)
     if (tiles.parts[i].outer && !(problem.blocks && i == problem.blocks->variable))
       outer.push_back(*tiles.parts[i].outer);
+  // From here on `order` is what loops are nested in: tasks, blocks of terms, tiles of a task, terms, the
+  // register tile, lanes, and the products within a lane.
   std::vector<LoopHandle> order = outer;
   if (problem.blocks) {
     tasks.tile = tiles.parts[problem.blocks->variable].outer;
@@ -142,6 +146,7 @@ TaskLoops order_loops(const TiledProblem& problem, const VectorReduction& reduct
     if (part.middle) order.push_back(*part.middle), tasks.tile = *part.middle;
   order.insert(order.end(), terms.loops.begin(), terms.loops.end());
   const Operand& held = held_operand(problem, reduction, tiles);
+  // First the loops that do not move the held operand, then, inside, those that do.
   for (bool inner : {false, true})
     for (size_t i = 0; i < tiles.parts.size(); ++i)
       if (tiles.parts[i].tile && held.uses[i] == inner) tile.push_back(*tiles.parts[i].tile);
@@ -158,6 +163,8 @@ TaskLoops order_loops(const TiledProblem& problem, const VectorReduction& reduct
     tasks.band = outer[0];
     outer.erase(outer.begin());
   }
+  // Fused, all tasks are one parallel loop: cores get equal shares however the extents of single loops
+  // divide.
   if (!problem.is_inside()) outer = {outer.size() > 1 ? s.fuse(outer) : outer[0]};
   tasks.outer = outer;
   if (!tasks.tile) tasks.tile = outer.back();
@@ -165,6 +172,7 @@ TaskLoops order_loops(const TiledProblem& problem, const VectorReduction& reduct
   if (problem.is_inside() || problem.target.cores == 1 || !pays_in_parallel(work, problem.target))
     return tasks;
   s.parallel(tasks.band ? *tasks.band : outer.back());
+  // The outermost with several tasks is the one whose parts are different cores' work.
   for (size_t i : variables)
     if (!tasks.cut && tiles.parts[i].outer && tiles.outer_iterations[i] > 1) tasks.cut = i;
   return tasks;

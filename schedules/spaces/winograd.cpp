@@ -36,6 +36,7 @@ class WinogradSchedule {
     rows_ = sizes[0];
     columns_ = sizes[1];
     b_ = s_.winograd(convolution, sizes);
+    // The weight's transform is scheduled alone: it goes to the prologue, and the rest reads what it made.
     fuse_transform(b_.kernel_rows, b_.kernel, 0, /*parallel=*/true);
     const Buffer& kernel = s_[b_.kernel]->writes[0].buffer;
     if (bears_rounding(tile_of(c, s_[rows_], s_[columns_])) &&
@@ -45,6 +46,7 @@ class WinogradSchedule {
     auto reduction = vector_reduction(s_[b_.products]);
     if (!reduction || vector_width(*reduction, target_) == 1)
       fail("winograd: the products do not vectorize along their last dimension");
+    // One band is no loop to compute anything in.
     bool banded = int_value(s_[s_.get_loops(b_.tiles)[0]]->extent) > 1;
     ProductNest products = schedule_product(s_, *reduction, target_, policy, banded);
     done_.merge(products.done);
@@ -82,6 +84,7 @@ class WinogradSchedule {
   void fuse_transform(BlockHandle first, BlockHandle second, size_t leading, bool parallel) {
     size_t rank = s_[second]->iters.size();
     std::vector<LoopHandle> loops = own_loops(second, rank);
+    // All but the transform's own two dimensions and the lanes are outside.
     std::vector<LoopHandle> order, outer(loops.begin(), loops.begin() + static_cast<int64_t>(leading));
     outer.insert(outer.end(), loops.begin() + static_cast<int64_t>(leading) + 2, loops.end() - 1);
     if (int64_t extent = int_value(s_[loops.back()]->extent); extent > target_.lanes()) {
@@ -92,6 +95,7 @@ class WinogradSchedule {
     order = outer;
     order.insert(order.end(), {loops[leading], loops[leading + 1], loops.back()});
     s_.reorder(order);
+    // The first stage computes what the second needs of it there, in registers: both matrices are unrolled.
     s_.compute_at(first, outer.back());
     s_.set_scope(first, 0, Scope::kLocal);
     finish_stage(first, own_loops(first, s_[first]->iters.size()), 2);
@@ -107,6 +111,8 @@ class WinogradSchedule {
     b_.result = join_consumer(s_, b_.result);
   }
 
+  /// From the products outwards: what they read moves before what that reads in turn, and likewise behind
+  /// them, since each move needs its readers (or writers) in the band already.
   void move_into_band() {
     s_.compute_at(b_.tiles, *band_);
     if (framed_) s_.compute_at(b_.rows, *band_), s_.compute_at(b_.frame, *band_);
@@ -132,6 +138,7 @@ class WinogradSchedule {
         outer.push_back(loops[d]);
         continue;
       }
+      // A row of results is a tile and its place in the tile; the loops over tiles stand outside.
       std::vector<LoopHandle> parts = s_.split(loops[d], {kInferred, d == out_dims_[0] ? rows_ : columns_});
       outer.push_back(parts[0]);
       inner.push_back(parts[1]);
@@ -170,6 +177,7 @@ std::optional<Convolution> main_convolution(const Func& func) {
     for (size_t i = 0; i < func->params.size(); ++i)
       if (func->params[i] == c.weight->buffer && !is_constant_param(func, i)) return std::nullopt;
     auto last = [](const std::vector<Expr>& indices) { return indices.size() - 1; };
+    // The last dimension is where lanes run: it has to be one of channels, of all three tensors.
     for (const Window& w : c.windows)
       if (w.data_dim == last(c.data->indices) || w.out_dim == last(c.update->indices) ||
           w.weight_dim == last(c.weight->indices))
