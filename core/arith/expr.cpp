@@ -75,6 +75,7 @@ namespace {
 bool is_comparison(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr; }
 
 /// The identities that hold with one constant operand, or null.
+/// Of floats none: x + 0 changes -0, x * 0 loses NaN.
 Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
   bool integer = a.dtype().is_int();
   switch (op) {
@@ -104,7 +105,7 @@ Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
   }
 }
 
-/// Wraps to the width of `dtype`, or nothing when the value does not fit (folding would change it).
+/// Whether `dtype` holds the value. Where it does not, the operation stays, and wraps when it is evaluated.
 bool fits(DataType dtype, int64_t value) {
   if (dtype.bits >= 64 || dtype.is_bool()) return true;
   if (dtype.code == TypeCode::kUInt) return value >= 0 && value < (int64_t{1} << dtype.bits);

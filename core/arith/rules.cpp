@@ -11,6 +11,8 @@ using Matches = VarMap;
 /// A node without the builders' folding: patterns are written as they must be found.
 Expr raw(BinaryOp op, Expr a, Expr b) { return make<Binary>(op, a, b, a.dtype()); }
 
+/// Floats get only what is exact for all of them, infinities and NaN included: x + 0 is none (it makes 0 of
+/// -0), nor is x * 0.
 std::vector<Rule> make_rules() {
   Expr x = var("x"), y = var("y"), z = var("z"), c = var("c", kBool), d = var("d", kBool);
   Expr yes = imm(kBool, 1), no = imm(kBool, 0), zero = imm(kInt64, 0), one = fimm(kFloat32, 1);
@@ -44,6 +46,8 @@ std::vector<Rule> make_rules() {
   };
 }
 
+/// Whether `e` is `pattern` with its variables replaced; `found` gets by what. After a failure `found` holds
+/// whatever matched before it.
 bool match(const Expr& pattern, const Expr& e, Matches& found) {
   if (const VarNode* wildcard = pattern.as<VarNode>()) {
     if (wildcard->dtype.is_bool() && !e.dtype().is_bool()) return false;
