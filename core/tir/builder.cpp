@@ -13,6 +13,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The lowest (highest) value of a type.
 Expr extreme(DataType dtype, bool highest) {
+  // Not the lowest finite number: the maximum of -infinity alone is that.
   if (dtype.is_float()) return fimm(dtype, highest ? kInfinity : -kInfinity);
   if (dtype.is_bool()) return imm(dtype, highest);
   if (dtype.code == TypeCode::kUInt) {
@@ -26,6 +27,7 @@ Expr extreme(DataType dtype, bool highest) {
 /// One loop an iterator around a block whose iterators are bound to the loops.
 Stmt nest(std::string name, std::vector<BlockIter> iters, const Stmt& init, const Stmt& body) {
   auto [reads, writes] = block_accesses(iters, init, body);
+  // Loops have variables of their own: schedules rewrite loops and leave iterators alone.
   std::vector<Var> loops;
   for (BlockIter& iter : iters) {
     loops.push_back(var(iter.var->name));
@@ -125,6 +127,7 @@ Expr combine(Combiner combiner, Expr a, Expr b) {
 }
 
 std::string FuncBuilder::unique(const std::string& name) {
+  // The root block has this name.
   std::string candidate = name == "root" ? "root_block" : name;
   while (names_.count(candidate)) candidate = fmt::format("{}_{}", name, names_[name]++);
   names_[candidate] = 1;
@@ -169,6 +172,7 @@ Buffer FuncBuilder::ordered(const std::string& name, std::vector<Expr> shape, si
                             const std::function<Expr(const Buffer& out, Vars)>& value) {
   std::vector<BlockIter> iters;
   append_iters(iters, shape, "i", IterKind::kSpatial);
+  // It reads what it wrote: neither parallel nor reordered.
   iters[axis].kind = IterKind::kOpaque;
   std::vector<Var> vars = vars_of(iters);
   Buffer out = buffer(unique(name), std::move(shape), dtype);

@@ -7,6 +7,7 @@
 namespace lathe::tir {
 namespace {
 /// New names for what a function defines, in the order of definition.
+/// Programs that differ by names alone get equal text, of which the digest of a workload is taken.
 class Renaming {
  public:
   explicit Renaming(const FuncNode& f) {
@@ -19,6 +20,7 @@ class Renaming {
     visit(f.body);
   }
 
+  /// The node under its new name: a new variable for each old one, the same everywhere.
   NodeRef renamed(const NodeRef& node) const {
     if (const VarNode* v = node.as<VarNode>()) {
       auto found = vars_.find(v);

@@ -54,6 +54,7 @@ class Lexer {
     }
   }
 
+  /// Dots join names (block.x), but do not end one: `n..` is a range.
   std::string_view take_name() {
     size_t begin = at_++;
     while (continues_name(peek()) || (peek() == '.' && continues_name(peek(1)))) ++at_;
@@ -67,6 +68,7 @@ class Lexer {
   Token number() {
     Token token{TokenKind::kInt, "", at_, ""};
     take_digits();
+    // One dot with a digit behind it: in `0..8` there is none.
     if (peek() == '.' && is_digit(peek(1))) {
       token.kind = TokenKind::kFloat;
       ++at_;
@@ -79,6 +81,7 @@ class Lexer {
       take_digits();
     }
     token.text = text_.substr(token.offset, at_ - token.offset);
+    // Whatever letters follow directly are a type, which the parser knows or rejects.
     size_t suffix = at_;
     while (continues_name(peek())) ++at_;
     token.suffix = text_.substr(suffix, at_ - suffix);

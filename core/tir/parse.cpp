@@ -12,6 +12,7 @@ constexpr int kIterations = static_cast<int>(Iteration::kThreadZ) + 1;
 constexpr int kIterKinds = static_cast<int>(IterKind::kOpaque) + 1;
 constexpr int kScopes = static_cast<int>(Scope::kShared) + 1;
 
+/// The value that is spelled so, of the first `count`.
 template <typename Enum>
 std::optional<Enum> enum_named(std::string_view name, int count) {
   for (int i = 0; i < count; ++i)
@@ -24,6 +25,7 @@ Stmt one_or_sequence(std::vector<Stmt> list) {
   return list.size() == 1 ? list[0] : Stmt(make<Seq>(std::move(list)));
 }
 
+/// The longest path from the root, without recursion: the point is to find trees too deep for it.
 int depth_of(const NodeRef& root) {
   std::unordered_map<const Node*, int> depths;
   post_order(root, [&](const NodeRef& node) {
@@ -48,6 +50,7 @@ Parser::Nesting::Nesting(Parser& p) : parser(p) {
   }
 }
 
+/// Beyond the end the last token, kEnd, again and again.
 const Token& Parser::peek(size_t ahead) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
 
 Token Parser::take() {
@@ -56,6 +59,7 @@ Token Parser::take() {
   return token;
 }
 
+/// A quoted name is no keyword, whatever it says.
 bool Parser::at(std::string_view text) const {
   const Token& token = peek();
   return (token.kind == TokenKind::kSymbol || token.kind == TokenKind::kName) && token.text == text;
@@ -130,6 +134,7 @@ Var Parser::variable() {
   Token name = peek();
   if (name.kind != TokenKind::kName || is_reserved(name.text)) fail_here("expected the name of a variable");
   take();
+  // The type, if there is one: where its error is reported.
   Token place = peek(1);
   DataType dtype = accept(":") ? type() : kInt64;
   if (!dtype.is_int() || dtype.lanes != 1)
@@ -340,6 +345,8 @@ Stmt Parser::block() {
   }
   block->annotations = annotations();
   expect("{");
+  // An alloc with braces is a statement, one without is the block's: what follows the declaration tells, so a
+  // declaration read for nothing is taken back.
   while (at("alloc") && peek(2).text == ":") {
     size_t start = at_;
     take();

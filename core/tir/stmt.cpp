@@ -92,6 +92,7 @@ Stmt for_loop(Var var, Expr extent, Stmt body, Iteration iteration) {
 }
 
 namespace {
+/// Through the builders of operations: an index of which a variable becomes a constant folds at once.
 NodeRef substitute_node(const NodeRef& root, const VarMap& vars, const BufferMap& buffers) {
   if (!root || (vars.empty() && buffers.empty())) return root;
   return rewrite(root, [&](const NodeRef& node) -> NodeRef {

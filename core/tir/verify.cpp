@@ -23,6 +23,8 @@ template <typename... Args>
   throw Found{fmt::format(format, std::forward<Args>(args)...)};
 }
 
+/// One walk over the program with what is visible, and the loops and guards around, at hand. A check passes
+/// what it cannot decide: a fault is reported only where it is sure.
 class Verifier {
  public:
   explicit Verifier(Level level) : level_(level), lowered_(level != Level::kScheduled) {}
@@ -45,15 +47,18 @@ class Verifier {
   }
 
  private:
+  /// The annotation is a mask of inputs: positive, and without bits beyond them.
   void constants(const FuncNode& f) {
     auto found = f.annotations.find(kConstantsKey);
     if (found == f.annotations.end()) return;
+    // The subtraction is safe: func() has compared the two.
     size_t markable = std::min(f.params.size() - static_cast<size_t>(f.outputs), kMaxMarkedParams);
     if (found->second <= 0 || found->second >> markable)
       report("function {} marks constants {} among {} inputs", f.name, found->second,
              f.params.size() - static_cast<size_t>(f.outputs));
   }
 
+  /// `name` can be used from here on.
   void define(const Node* node, const std::string& name) {
     bool is_new = defined_.insert(node).second;
     // Lowering copies statements, so one loop may stand in several branches, though not inside itself.
@@ -119,6 +124,7 @@ class Verifier {
       report("loop {} is {} but its extent is not constant", loop.var->name, spelling(loop.iteration));
     if (level_ == Level::kVectors && loop.iteration == Iteration::kVectorized)
       report("loop {} is vectorized at the lowered level", loop.var->name);
+    // Lanes have one dimension: code generation knows no vectors of vectors.
     for (const For* outer : loops_)
       if (loop.iteration == Iteration::kVectorized && outer->iteration == Iteration::kVectorized)
         report("vectorized loop {} is inside vectorized loop {}", loop.var->name, outer->var->name);
@@ -135,6 +141,8 @@ class Verifier {
     visible_.erase(loop.var.get());
   }
 
+  /// What belongs to the loops around (bindings, the reduction's initial value) is checked outside, the rest
+  /// with nothing but the block's own iterators in sight.
   void block(const Block& b) {
     if (!names_.insert(b.name).second) report("two blocks are named {}", b.name);
     expr(b.predicate, "a predicate");
@@ -149,6 +157,7 @@ class Verifier {
     // Inside, the loops around are out of sight.
     std::vector<const For*> outer_loops = std::exchange(loops_, {});
     Domain outer_domain = std::exchange(domain_, {});
+    // A predicate limits what the iterators are, so accesses inside prove nothing.
     int outer_guards = std::exchange(guards_, is_int(b.predicate, 1) ? 0 : 1);
     std::string outer_name = std::exchange(block_, b.name);
     for (const For* loop : outer_loops) visible_.erase(loop->var.get());
@@ -172,6 +181,7 @@ class Verifier {
     loops_ = std::move(outer_loops);
   }
 
+  /// Blocks are met in program order, so `written_` holds what has a value when the block begins.
   void reductions(const Block& b) {
     bool reduces = false;
     for (const BlockIter& iter : b.iters) {
@@ -188,6 +198,7 @@ class Verifier {
     for (const Region& region : b.writes) written_.insert(region.buffer.get());
   }
 
+  /// Only its form; whether it covers the accesses is for declared_accesses.
   void check_region(const Region& region) {
     use(region.buffer);
     if (region.ranges.size() != region.buffer->shape.size())
@@ -212,6 +223,8 @@ class Verifier {
     covered(b, actual.writes, b.writes, "writes");
   }
 
+  /// Each of `actual` lies in the region declared for its buffer, as far as can be told: a part that provably
+  /// sticks out is a fault.
   void covered(const Block& b, const std::vector<Region>& actual, const std::vector<Region>& declared,
                const char* verb) {
     for (const Region& access : actual) {
@@ -254,12 +267,14 @@ class Verifier {
     in_bounds(s.buffer, s.indices);
   }
 
+  /// An integer expression in a place that takes nothing else.
   void index(const Expr& e, const char* what) {
     expr(e, what);
     if (!e.dtype().is_int())
       report("{}{} is {}, not an integer: {}", where(), what, to_string(e.dtype()), print(e));
   }
 
+  /// `what` names the place in messages.
   void expr(const Expr& e, const char* what) {
     if (!e) report("{}{} is missing", where(), what);
     if (const Select* s = e.as<Select>()) {
@@ -274,6 +289,7 @@ class Verifier {
       });
     }
     if (e.as<VarNode>() && !visible_.count(e.get())) {
+      // It was seen, but not from here.
       bool outer = defined_.count(e.get());
       report("{}variable {} is {}", where(), e.as<VarNode>()->name,
              outer ? "used outside its scope" : "not defined");
@@ -314,6 +330,7 @@ class Verifier {
   int guards_ = 0;  // selects and conditions around
 };
 
+/// Vectors show in stores: a load of several lanes is stored in the end.
 bool has_vectors(const Stmt& stmt) {
   if (!stmt) return false;
   switch (stmt->kind()) {

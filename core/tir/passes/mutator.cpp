@@ -23,6 +23,7 @@ Stmt StmtMutator::visit(const Stmt& stmt) {
   return stmt;
 }
 
+// The range holds inside the loop only: a copy of a loop may define the same variable elsewhere.
 Stmt StmtMutator::visit_for(const Ref<For>& loop) {
   Analyzer outside = analyzer_;
   analyzer_.bind_range(loop->var, loop->extent);
@@ -55,6 +56,7 @@ Stmt StmtMutator::visit_seq(const Ref<Seq>& seq) {
     changed |= stmts.back() != stmt;
   }
   if (!changed) return seq;
+  // Statements that have vanished.
   std::erase_if(stmts, [](const Stmt& s) { return !s; });
   return stmts.empty() ? Stmt() : tir::seq(std::move(stmts));
 }
@@ -73,6 +75,8 @@ Stmt if_then(const Expr& condition, Stmt then_case, Stmt else_case) {
   return make<If>(condition, then_case, else_case);
 }
 
+/// Variables and buffers are compared by identity: of two copies with the same loops, what a pass learns of
+/// one would count for the other.
 Stmt fresh_copy(const Stmt& stmt, VarMap vars) {
   BufferMap buffers;
   post_order(stmt, [&](const NodeRef& node) {
