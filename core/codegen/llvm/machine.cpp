@@ -42,6 +42,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
   const llvm::Target* llvm_target = llvm::TargetRegistry::lookupTarget(target.triple, error);
   if (!llvm_target) fail("target: LLVM does not know the triple `{}`: {}", target.triple, error);
   llvm::TargetOptions options;
+  // Only where the instructions carry the flag `contract`, which the emitter sets.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   options.TrapUnreachable = false;
   std::unique_ptr<llvm::TargetMachine> machine(

@@ -11,11 +11,11 @@ namespace {
 constexpr size_t kMostPieces = 3;
 
 /// The conjuncts of the conditions of all selects below, each once.
-// Lanes are the concern of specialize_boundaries and vectorize_loops.
 std::vector<Expr> tests_of(const Stmt& body) {
   std::vector<Expr> tests;
   post_order(body, [&](const NodeRef& node) {
     const Select* select = node.as<Select>();
+    // Conditions by lanes are masks, which no cut of a loop removes.
     if (!select || select->condition.dtype().lanes > 1) return;
     for (const Expr& test : conjuncts(select->condition)) {
       bool known = !test.as<Binary>();
