@@ -101,6 +101,7 @@ const Port& require_port(const char* kind, const std::vector<Port>& ports, size_
 
 const Value& value_of(const Plan& plan, const Port& port) { return plan.values[port.value]; }
 
+/// The caller owns the result.
 lathe_module* load(const ModuleBytes& file, uint32_t flags) {
   if (flags & LATHE_VERIFY) verify_module(file);
   return new lathe_module{Module::load(file)};
@@ -112,6 +113,7 @@ ModuleBytes borrowed(const void* bytes, size_t size) {
   return {.name = "the module in memory", .bytes = {static_cast<const char*>(bytes), size}};
 }
 
+/// The copy is aligned, whatever the caller's memory is.
 ModuleBytes copied(const void* bytes, size_t size) {
   ModuleBytes copy = {.name = "the module in memory", .owner = allocate_pages(size)};
   std::memcpy(copy.owner.get(), bytes, size);
@@ -155,6 +157,7 @@ Tensor wrap(const Plan& plan, const char* kind, const Port& port, void* data, si
   alignas(kAlignment) static char nothing[kAlignment];  // of an empty tensor
   if (bytes == 0 && !data) data = nothing;
   require(static_cast<char*>(data), "data");
+  // Without an owner: the caller keeps the memory, as lathe.h says.
   return Tensor(value.shape, value.dtype, nullptr, data);
 }
 
