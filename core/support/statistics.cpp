@@ -17,6 +17,7 @@ double quantile(const std::vector<double>& sorted, double fraction) {
   return sorted[below] + (position - below) * (sorted[above] - sorted[below]);
 }
 
+/// The rank of each value from 0; equal ones share the mean of theirs.
 std::vector<double> ranks(std::span<const float> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
