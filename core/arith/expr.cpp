@@ -88,6 +88,7 @@ Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
       if (integer && (is_int(a, 0) || is_int(b, 1))) return a;
       if (integer && (is_int(b, 0) || is_int(a, 1))) return b;
       return {};
+    // 0 over anything is 0: what divides by 0 has no value, so any will do.
     case BinaryOp::kDiv:
     case BinaryOp::kFloorDiv:
       return integer && (is_int(b, 1) || is_int(a, 0)) ? a : Expr();
@@ -127,6 +128,7 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
   DataType dtype = is_comparison(op) ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
   const int64_t *x = as_int(a), *y = as_int(b);
   if (x && y) {
+    // Where the result wraps or is undefined the operation stays as it is.
     auto value = fold(op, *x, *y);
     if (value && fits(dtype, *value)) return imm(dtype, *value);
   }

@@ -52,6 +52,7 @@ int compare_nodes(const Node* a, const Node* b) {
   return a->type().identity == Identity::kName ? three_way(std::less<>()(b, a), std::less<>()(a, b)) : 0;
 }
 
+/// Lexicographic; a product comes before those that it begins.
 int compare_factors(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
     if (int order = compare(a[i], b[i])) return order;
@@ -64,6 +65,7 @@ bool mergeable(const Term& a, const Term& b) {
          std::none_of(a.factors.begin(), a.factors.end(), contains_any);
 }
 
+/// The factors times `coefficient`, which may differ from the term's in sign.
 Expr product(const Term& term, int64_t coefficient) {
   Expr result;
   for (const Expr& factor : term.factors) result = result ? result * factor : factor;
@@ -142,6 +144,7 @@ Poly scale(const Poly& p, int64_t factor) { return add({}, p, factor); }
 Poly multiply(const Poly& a, const Poly& b) {
   if (a.is_constant()) return scale(b, a.constant);
   if (b.is_constant()) return scale(a, b.constant);
+  // The order of the two must not depend on how the product was written.
   if (a.terms.size() * b.terms.size() >= kMaxProductTerms) {
     Term opaque{1, {compose(a), compose(b)}};
     if (compare(opaque.factors[1], opaque.factors[0]) < 0) std::swap(opaque.factors[0], opaque.factors[1]);
@@ -175,6 +178,7 @@ Expr compose(const Poly& p) {
     return magnitude(a) > magnitude(b);
   });
   Expr result;
+  // 5 - x, not -1*x + 5.
   bool constant_first = !order.empty() && order[0]->coefficient < 0 && p.constant > 0;
   if (constant_first) result = Expr(p.constant);
   for (const Term* term : order) {

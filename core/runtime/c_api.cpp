@@ -46,6 +46,7 @@ template <typename... Args>
   throw Misuse(fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// Fills in `error`, where the caller wants one, and gives the status back.
 lathe_status report(lathe_error* error, lathe_status status, std::string_view message) {
   if (!error) return status;
   error->status = status;
@@ -169,6 +170,8 @@ uint32_t lathe_version(void) { return LATHE_VERSION; }
 
 lathe_status lathe_module_open(const char* path, uint32_t flags, lathe_module** module, lathe_error* error) {
   ModuleBytes file;
+  // Two steps, because what an Error means differs: first a file that cannot be read, then one that is no
+  // module.
   const lathe_status status = guarded(error, LATHE_CANNOT_READ, [&] {
     require_place(module, "module");
     require(path, "path");
@@ -276,6 +279,7 @@ lathe_status lathe_executor_set_output(lathe_executor* executor, size_t index, v
 
 lathe_status lathe_executor_run(lathe_executor* executor, lathe_error* error) {
   const lathe_status status = guarded(error, LATHE_NOT_READY, [&] {
+    // Until this run is through there is no output to ask for.
     require(executor, "executor").ran = false;
     executor->executor.check_bindings();
   });

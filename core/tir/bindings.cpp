@@ -92,6 +92,7 @@ class Enumeration {
 /// of results come after this.
 Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& analyzer) {
   Domain used;
+  // Iterations of the loops that take part, and points of the reduction.
   int64_t steps = 1, wanted = 1;
   for (const auto& [v, extent] : loops) {
     bool reduces = false, spatial = false;
@@ -103,6 +104,7 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
     if (!n || *n < 1 || spatial)
       return {};  // of symbolic extent, empty, or one loop for both: not decided here
     used.emplace_back(v, Expr(*n));
+    // Too many to count: not decided here.
     if (__builtin_mul_overflow(steps, *n, &steps)) return {};
   }
   for (const BlockIter& iter : block.iters) {

@@ -17,6 +17,7 @@ Expr extreme(DataType dtype, bool highest) {
   if (dtype.is_float()) return fimm(dtype, highest ? kInfinity : -kInfinity);
   if (dtype.is_bool()) return imm(dtype, highest);
   if (dtype.code == TypeCode::kUInt) {
+    // A constant of 64 unsigned bits is kept in int64: all ones are -1 there.
     int64_t all_ones = dtype.bits >= 64 ? -1 : (int64_t{1} << dtype.bits) - 1;
     return imm(dtype, highest ? all_ones : 0);
   }
@@ -42,17 +43,20 @@ Stmt nest(std::string name, std::vector<BlockIter> iters, const Stmt& init, cons
   block->writes = std::move(writes);
   block->init = init;
   block->body = body;
+  // From the inside out: the first iterator is the outermost loop.
   Stmt result = seal(std::move(block));
   for (size_t i = loops.size(); i-- > 0;) result = for_loop(loops[i], extents[i], result);
   return result;
 }
 
+/// One iterator of `kind` for each extent, named prefix0, prefix1, ...; nest() gives them their values.
 void append_iters(std::vector<BlockIter>& iters, const std::vector<Expr>& extents, const char* prefix,
                   IterKind kind) {
   for (size_t i = 0; i < extents.size(); ++i)
     iters.push_back({var(fmt::format("{}{}", prefix, i)), extents[i], kind, {}});
 }
 
+/// In the order of the iterators.
 std::vector<Var> vars_of(std::span<const BlockIter> iters) {
   std::vector<Var> vars;
   for (const BlockIter& iter : iters) vars.push_back(iter.var);
@@ -101,6 +105,7 @@ std::optional<Combiner> combiner_of(BinaryOp op) {
 
 bool accumulates(const Store& store) {
   const Binary* update = store.value.as<Binary>();
+  // The old value stands on the left, as reduce() and the schedules write it.
   const Load* old = update ? update->a.as<Load>() : nullptr;
   if (!old || old->buffer != store.buffer) return false;
   for (size_t d = 0; d < store.indices.size(); ++d)
@@ -144,6 +149,7 @@ Buffer FuncBuilder::compute(const std::string& name, std::vector<Expr> shape,
   std::vector<BlockIter> iters;
   append_iters(iters, shape, "i", IterKind::kSpatial);
   std::vector<Var> vars = vars_of(iters);
+  // First, since its type is that of the buffer.
   Expr element = value(vars);
   Buffer out = buffer(unique(name), std::move(shape), element.dtype());
   nests_.push_back(nest(out->name, std::move(iters), {}, store(out, indices_of(vars), element)));
@@ -175,6 +181,7 @@ Buffer FuncBuilder::ordered(const std::string& name, std::vector<Expr> shape, si
   // It reads what it wrote: neither parallel nor reordered.
   iters[axis].kind = IterKind::kOpaque;
   std::vector<Var> vars = vars_of(iters);
+  // Before the value, which may read it.
   Buffer out = buffer(unique(name), std::move(shape), dtype);
   Stmt body = store(out, indices_of(vars), value(out, vars));
   nests_.push_back(nest(out->name, std::move(iters), {}, body));
@@ -187,6 +194,7 @@ Buffer FuncBuilder::opaque(const std::string& name, std::vector<Expr> shape, Dat
   Buffer out = buffer(unique(name), std::move(shape), dtype);
   auto block = std::make_unique<Block>();
   block->name = out->name;
+  // Nobody looks into the statement: it may touch everything.
   for (const Buffer& read : reads) block->reads.push_back(whole(read));
   block->writes.push_back(whole(out));
   block->body = body(out);
@@ -207,6 +215,7 @@ Func FuncBuilder::finish(std::string name, const std::vector<Buffer>& outputs) {
   auto root = std::make_unique<Block>();
   root->name = "root";
   root->allocs = std::move(allocs);
+  // In the order in which they were made, so each reads what those before it have written.
   root->body = seq(nests_);
   return make<FuncNode>(std::move(name), std::move(params), static_cast<int64_t>(outputs.size()),
                         Stmt(seal(std::move(root))));

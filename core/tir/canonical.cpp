@@ -51,6 +51,7 @@ class Renaming {
         return visit(stmt.as<For>()->body);
       case StmtKind::kBlock: {
         const Block& block = *stmt.as<Block>();
+        // The root is known by its name.
         if (!blocks_.count(block.name)) blocks_[block.name] = block.name == "root" ? "root" : name("b");
         for (const BlockIter& iter : block.iters) rename_var(iter.var, "v");
         for (const Buffer& b : block.allocs) buffers_.emplace(b.get(), name("t"));

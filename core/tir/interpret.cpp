@@ -148,6 +148,7 @@ struct AllocStmtCode final : StmtCode {
   StmtPtr body;
 };
 
+/// Checks what a schedule could get wrong: iterators outside of their extents.
 struct BlockCode final : StmtCode {
   struct Iter {
     int slot;
@@ -230,6 +231,7 @@ class Compiler {
     return code;
   }
 
+  /// A condition of several lanes.
   StmtPtr compile_mask(const If& branch) {
     auto code = std::make_unique<MaskCode>();
     code->lanes = branch.condition.dtype().lanes;
@@ -253,6 +255,7 @@ class Compiler {
 
   StmtPtr compile_store(const Store& store) {
     auto code = std::make_unique<StoreCode>(exprs.compile_address(store.buffer, store.indices));
+    // Floats and integers have code of their own: one of the two pointers is set.
     code->type = store.value.dtype().element();
     code->lanes = store.value.dtype().lanes;
     if (code->type.is_float())
@@ -276,6 +279,7 @@ void bind_params(const Func& func, std::span<const Tensor> params, ExprCompiler&
     for (size_t d = 0; d < buffer.shape.size(); ++d)
       // Dimensions that are expressions (4 * n) are checked by check_shapes, when the variables have values.
       if (const VarNode* v = buffer.shape[d].as<VarNode>()) dims.emplace(v, params[p].shape()[d]);
+    // Inputs come with values; outputs have none until they are written.
     size_t inputs = func->params.size() - static_cast<size_t>(func->outputs);
     Memory& memory = state.buffers[exprs.slot_of(&buffer)];
     memory = {&buffer, params[p].shape(), params[p], p >= inputs, {}};

@@ -134,6 +134,7 @@ void fail_read_before_write(const Memory& memory, int64_t offset) {
   fail("interpret: {}[{}] is read before it is written", memory.buffer->name, place);
 }
 
+/// By way of float32 for 16 bits.
 double round_to(DataType type, double value) {
   if (type.bits == 64) return value;
   auto narrow = static_cast<float>(value);
@@ -142,6 +143,7 @@ double round_to(DataType type, double value) {
                                         : half_to_float(float_to_half(narrow));
 }
 
+/// Row-major, each index checked on its own: one too large may still be inside the buffer as a whole.
 int64_t Address::offset(State& state, int lane) const {
   const Memory& memory = state.buffers[buffer_];
   int64_t offset = 0;
@@ -182,6 +184,7 @@ FloatPtr ExprCompiler::compile_float(const Expr& e) {
       const Expr& value = e.as<Cast>()->value;
       if (value.dtype().is_float())
         return mapped<FloatToFloat>(compile_float(value), [type](double x) { return round_to(type, x); });
+      // Integers are int64 here, and only those of 64 unsigned bits may look negative.
       bool is_unsigned = is_unsigned_64(value.dtype().element());
       return mapped<IntToFloat>(compile_int(value), [type, is_unsigned](int64_t x) {
         return round_to(type,

@@ -66,6 +66,7 @@ struct IntBinary final : IntCode {
     if constexpr (op == kBitAnd) return x & y;
     if constexpr (op == kBitOr) return x | y;
     if constexpr (op == kBitXor) return x ^ y;
+    // Shifts by the width or more push out all bits; of signed numbers the sign bit comes in.
     if constexpr (op == kShiftLeft)
       return uy >= type.bits ? 0 : wrap_to(type, static_cast<int64_t>(ux << uy));
     if constexpr (op == kShiftRight) {
@@ -136,6 +137,7 @@ int64_t truncate(DataType type, double x) {
   return wrap_to(type, value);
 }
 
+/// The functions that take and give integers.
 IntPtr int_intrinsic(const IntrinsicCall& e, IntPtr a) {
   DataType type = e.dtype.element();
   switch (e.intrinsic) {
@@ -194,6 +196,7 @@ IntPtr int_binary(BinaryOp op, IntPtr a, IntPtr b, DataType type) {
   return nullptr;
 }
 
+/// By the width in memory; bools are bytes.
 IntPtr int_load(DataType type, Address address) {
   bool is_unsigned = type.code == TypeCode::kUInt || type.is_bool();
   switch (type.bytes()) {
@@ -250,6 +253,7 @@ IntPtr ExprCompiler::compile_int(const Expr& e) {
       const Expr& value = e.as<Cast>()->value;
       if (!value.dtype().is_float())
         return mapped<IntToInt>(compile_int(value), [type](int64_t x) { return wrap_to(type, x); });
+      // Anything but 0 is true, NaN too.
       if (type.is_bool())
         return mapped<FloatToInt>(compile_float(value), [](double x) -> int64_t { return x != 0; });
       return mapped<FloatToInt>(compile_float(value), [type](double x) { return truncate(type, x); });

@@ -43,6 +43,7 @@ class Lexer {
  private:
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
+  /// Blanks, line ends and comments.
   void skip_blanks() {
     while (at_ < text_.size()) {
       if (text_[at_] == '#')
@@ -74,6 +75,7 @@ class Lexer {
       ++at_;
       take_digits();
     }
+    // Where the exponent's digits begin; an `e` without any begins a suffix.
     size_t sign = peek(1) == '+' || peek(1) == '-' ? 2 : 1;
     if (peek() == 'e' && is_digit(peek(sign))) {
       token.kind = TokenKind::kFloat;

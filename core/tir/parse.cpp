@@ -50,7 +50,6 @@ Parser::Nesting::Nesting(Parser& p) : parser(p) {
   }
 }
 
-/// Beyond the end the last token, kEnd, again and again.
 const Token& Parser::peek(size_t ahead) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
 
 Token Parser::take() {
@@ -108,6 +107,8 @@ void Parser::define(const Token& name, NodeRef node) {
   defined_.push_back(name.text);
 }
 
+/// What `name` stands for, when it is of that type. Suggestions come from the names of the same kind in
+/// sight.
 NodeRef Parser::lookup(const Token& name, const NodeType& type, const char* what) const {
   auto found = names_.find(name.text);
   if (found != names_.end() && &found->second->type() == &type) return found->second;
@@ -207,6 +208,8 @@ Func Parser::func() {
   leave(mark);
   auto count = static_cast<int64_t>(outputs.size());
   inputs.insert(inputs.end(), outputs.begin(), outputs.end());
+  // Nesting is limited while parsing, but chains grow to the left without nesting: the tree is looked at once
+  // more.
   Func result = make<FuncNode>(name, inputs, count, body, notes);
   if (depth_of(result) > kMaxDepth)
     fail("{}: error: expressions nested more than {} deep", source_.name, kMaxDepth);

@@ -110,6 +110,7 @@ Expr Parser::number(bool negative) {
   Token token = take();
   bool real = token.kind == TokenKind::kFloat;
   DataType type = real ? kFloat32 : kInt64;
+  // int64 and float32 have none.
   if (!token.suffix.empty()) {
     auto named = parse_number_suffix(token.suffix);
     if (!named)
@@ -117,6 +118,7 @@ Expr Parser::number(bool negative) {
                       fmt::format("`{}` is not a type of numbers; as in 3i32, 1u8, 0.5f16", token.suffix));
     type = *named;
   }
+  // from_chars, not strtod: no locale, and the nearest number always.
   std::string digits = (negative ? "-" : "") + std::string(token.text);
   if (type.is_float()) {
     double value = 0;
@@ -143,6 +145,7 @@ Expr Parser::special_float(bool negative) {
     if (!type.is_float()) source_.fail_at(place, fmt::format("{} is not a float type", to_string(type)));
     if (token.text == "nan" && accept(",")) {
       place = peek();
+      // The bits of the NaN, as the printer writes those of an unusual one.
       value = std::bit_cast<double>(integer());
       if (!std::isnan(value) || std::signbit(value)) source_.fail_at(place, "not the bits of a nan");
     }
@@ -207,6 +210,7 @@ Expr Parser::call(const Token& name) {
   return result;
 }
 
+/// An int64, or a vector of them.
 Expr Parser::index_expression(const char* what) {
   Token place = peek();
   Expr e = expression();

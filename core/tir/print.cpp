@@ -15,6 +15,7 @@ constexpr uint64_t kUsualNan = 0x7ff8000000000000;
 /// What is no plain name, such as some operators of models have, is quoted.
 std::string written_name(const std::string& name) { return is_plain_name(name) ? name : "\"" + name + "\""; }
 
+/// Appends to one text; expressions come as strings, since where parentheses stand depends on what is around.
 class Printer {
  public:
   std::string text() { return std::move(out_); }
@@ -65,6 +66,7 @@ class Printer {
     }
   }
 
+  /// `outer`: how tightly the operator around binds, for parentheses.
   std::string expr(const Expr& e, int outer = 0) {
     switch (e->kind()) {
       case ExprKind::kVar:
@@ -127,6 +129,7 @@ class Printer {
     return names_[node] = name;
   }
 
+  /// A variable where it is defined: with its type, unless that is int64.
   std::string definition(const Var& v) {
     std::string type = v->dtype == kInt64 ? "" : ": " + to_string(v->dtype);
     return name_of(v.get(), v->name) + type;
@@ -160,6 +163,7 @@ class Printer {
     uint64_t magnitude = std::bit_cast<uint64_t>(f.value) & ~(uint64_t{1} << 63);
     if (std::isinf(f.value)) return sign + "inf" + type;
     if (magnitude == kUsualNan) return sign + "nan" + type;
+    // Its bits, which no other text tells.
     if (std::isnan(f.value)) return fmt::format("{}nan({}, {})", sign, to_string(f.dtype), magnitude);
     std::string digits = fmt::format("{}", f.value);  // the shortest that give the same number
     if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
@@ -230,6 +234,7 @@ class Printer {
     if (b.init) begin_line(), out_ += "init", braces(b.init);
     --depth_;
     const Seq* seq = b.body.as<Seq>();
+    // As in braces().
     seq && seq->stmts.size() != 1 ? statements(seq->stmts) : statements({b.body});
   }
 

@@ -21,6 +21,7 @@ struct Touched {
   BufferSet reads, writes;
 };
 
+/// By accesses and by what blocks declare: a block of which the body was not looked at may declare more.
 Touched touched_by(const Stmt& stmt) {
   Touched touched;
   post_order(stmt, [&](const NodeRef& node) {
@@ -41,6 +42,7 @@ class Splitter {
   explicit Splitter(const Func& func)
       : func_(func), root_(*func->body.as<Block>()), stmts_(statements_of(root_)) {
     for (const Stmt& stmt : stmts_) touched_.push_back(touched_by(stmt));
+    // All, until decide() takes some away.
     ahead_.assign(stmts_.size(), true);
   }
 

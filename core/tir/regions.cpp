@@ -24,6 +24,7 @@ class Relaxation {
     // Not taken apart: the corner names it as it is.
     if (is_free(e)) return Interval{e, e};
     if (const Binary* b = e.as<Binary>()) return over_binary(*b);
+    // Whatever the condition is.
     if (const Select* s = e.as<Select>()) return joined(over(s->if_true), over(s->if_false));
     return std::nullopt;
   }
@@ -65,6 +66,7 @@ class Relaxation {
       case BinaryOp::kMul:
         if (fixed_b) return over_product(*a, b->min);
         return fixed_a ? over_product(*b, a->min) : std::nullopt;
+      // Rounding down is monotone for a positive divisor.
       case BinaryOp::kFloorDiv:
         if (!fixed_b || !analyzer_.can_prove(less(0, b->min))) return std::nullopt;
         return Interval{floordiv(a->min, b->min), floordiv(a->max, b->min)};
@@ -124,11 +126,13 @@ class Collector {
       case StmtKind::kSeq:
         for (const Stmt& s : stmt.as<Seq>()->stmts) visit(s);
         return;
+      // Both cases count, as if both always happened.
       case StmtKind::kIf:
         visit(stmt.as<If>()->condition);
         visit(stmt.as<If>()->then_case);
         return visit(stmt.as<If>()->else_case);
       case StmtKind::kAlloc:
+        // Of no concern outside.
         local_.push_back(stmt.as<Alloc>()->buffer);
         return visit(stmt.as<Alloc>()->body);
     }
@@ -249,6 +253,7 @@ Region unite(const Region& a, const Region& b, const Analyzer& analyzer) {
   Region result{a.buffer, {}};
   for (size_t i = 0; i < a.ranges.size(); ++i) {
     const Range &x = a.ranges[i], &y = b.ranges[i];
+    // The usual case of several accesses: without a min and a max that would have to be simplified away.
     if (structural_equal(x.min, y.min) && structural_equal(x.extent, y.extent)) {
       result.ranges.push_back(x);
       continue;

@@ -75,6 +75,7 @@ Stmt store(Buffer buffer, std::vector<Expr> indices, Expr value) {
   return make<Store>(std::move(buffer), std::move(indices), std::move(value));
 }
 
+/// So that passes meet one level of statements, however they were put together.
 Stmt seq(std::vector<Stmt> stmts) {
   std::vector<Stmt> flat;
   for (Stmt& stmt : stmts) {

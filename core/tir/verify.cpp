@@ -40,6 +40,7 @@ class Verifier {
       });
       define(param.get(), param->name);
     }
+    // What schedules and the prologue take for granted.
     const Block* root = f.body.as<Block>();
     if (!lowered_ && (!root || root->name != "root" || !root->iters.empty()))
       report("the body of {} is not a block named root without iterators", f.name);
@@ -84,6 +85,7 @@ class Verifier {
         if (!branch.condition.dtype().is_bool())
           report("a condition is {}", to_string(branch.condition.dtype()));
         if (int lanes = branch.condition.dtype().lanes; lanes > 1) masked(branch, lanes);
+        // A condition may keep its statements from running: what they access out of bounds proves nothing.
         ++guards_;
         stmt(branch.then_case);
         if (branch.else_case) stmt(branch.else_case);
@@ -152,6 +154,7 @@ class Verifier {
       index(iter.extent, "the extent of an iterator");
       index(iter.value, "the value of an iterator");
     }
+    // Here, while the loops around are still known.
     if (auto fault = find_binding_fault(b, domain_, analyzer_)) throw Found{*fault};
     reductions(b);
     // Inside, the loops around are out of sight.
@@ -195,6 +198,7 @@ class Verifier {
       if (reduces && !b.init && !written_.count(region.buffer.get()))
         report("block {} reduces into {}, which has no initial value", b.name, region.buffer->name);
     }
+    // After the check: a block does not initialise its own reduction.
     for (const Region& region : b.writes) written_.insert(region.buffer.get());
   }
 
@@ -228,6 +232,7 @@ class Verifier {
   void covered(const Block& b, const std::vector<Region>& actual, const std::vector<Region>& declared,
                const char* verb) {
     for (const Region& access : actual) {
+      // Its own buffers are nobody else's concern.
       if (std::find(b.allocs.begin(), b.allocs.end(), access.buffer) != b.allocs.end()) continue;
       auto found = std::find_if(declared.begin(), declared.end(),
                                 [&](const Region& r) { return r.buffer == access.buffer; });
@@ -312,6 +317,7 @@ class Verifier {
     for (size_t d = 0; d < indices.size(); ++d) {
       const int64_t* dim = as_int(buffer->shape[d]);
       if (!dim || indices[d].dtype() != kInt64) continue;
+      // Exact ranges only: an interval that is too wide would report accesses that never happen.
       auto range = exact_range(indices[d], domain_);
       if (range && (range->min < 0 || range->max >= *dim))
         report("{}index {} of {} takes values {}..{}, outside 0..{}", where(), print(indices[d]),

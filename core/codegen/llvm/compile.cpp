@@ -50,6 +50,7 @@ MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& ta
 class Compilation {
  public:
   explicit Compilation(const Target& target) : machine_(make_machine(target)), module_("lathe", context_) {
+    // Names of values are for people who read LLVM's text.
     context_.setDiscardValueNames(true);
     context_.setDiagnosticHandlerCallBack(keep_error, &error_);
     module_.setTargetTriple(target.triple);

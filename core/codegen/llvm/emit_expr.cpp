@@ -115,6 +115,7 @@ llvm::Value* Emitter::constant_power(llvm::Value* x, const Expr& exponent) {
   return *given < 0 ? b_.CreateFDiv(one, result) : result;
 }
 
+/// Values of 16-bit floats are float32; `binary` rounds the result.
 llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool is_double = e.a.dtype().bits == 64;
   switch (e.op) {
@@ -231,6 +232,7 @@ llvm::Value* Emitter::floor_division(const Binary& e, llvm::Value* a, llvm::Valu
   if (!is_signed(e.dtype) || (is_non_negative(e.a) && is_non_negative(e.b)))
     return quotient ? b_.CreateUDiv(a, b) : b_.CreateURem(a, b);
   llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
+  // Quotient and remainder become one instruction where the processor has one for both.
   llvm::Value* remainder = b_.CreateSRem(a, b);
   llvm::Value* signs_differ = b_.CreateICmpSLT(b_.CreateXor(a, b), zero);
   llvm::Value* adjust = b_.CreateAnd(b_.CreateICmpNE(remainder, zero), signs_differ);
@@ -256,6 +258,8 @@ llvm::Value* Emitter::guarded(llvm::Value* condition, llvm::Type* type,
   return phi;
 }
 
+/// One condition for all lanes. A side that may fail where it is not chosen goes behind a branch; the other
+/// is computed in any case.
 llvm::Value* Emitter::select(const Select& e) {
   if (e.condition.dtype().lanes > 1) return vector_select(e);
   llvm::Value* condition = value(e.condition);
@@ -321,6 +325,7 @@ llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {
   CHECK(false, "{} of an integer", spelling(e.intrinsic));
 }
 
+/// An instruction where there is one, else the functions of vector_math.cpp, else the C library.
 llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype) {
   llvm::Value* one = llvm::ConstantFP::get(a->getType(), 1.0);
   switch (f) {

@@ -106,6 +106,7 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
   const tir::Buffer& buffer = alloc.buffer;
   if (buffers_.count(buffer.get())) return emit(alloc.body);  // in the workspace
   Storage place;
+  // In registers where that is possible, else on the stack.
   auto planned = state_.registers.find(buffer.get());
   if (planned != state_.registers.end()) {
     // A slot for each place: all accesses are whole slots, so LLVM's SROA makes each a value without memory.
@@ -116,6 +117,8 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
     allocate_columns(buffer, place);
   } else {
     const int64_t bytes = tir::byte_size(buffer);
+    // All allocations of the function count, also those that never live together: LLVM is not asked to
+    // overlay them.
     stack_bytes_ += (bytes + 63) / 64 * 64;
     if (stack_bytes_ > kStackLimit)
       fail(

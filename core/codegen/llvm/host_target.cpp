@@ -39,6 +39,7 @@ std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Target& target) {
   std::string error;
   const llvm::Target* llvm_target = llvm::TargetRegistry::lookupTarget(target.triple, error);
   if (!llvm_target) fail("target: LLVM does not know the triple `{}`: {}", target.triple, error);
+  // Of no CPU in particular: to look names up in.
   std::unique_ptr<llvm::MCSubtargetInfo> any(llvm_target->createMCSubtargetInfo(target.triple, "", ""));
   if (!target.cpu.empty() && !any->isCPUStringValid(target.cpu))
     fail("target: no CPU is called `{}`{}", target.cpu, did_you_mean(target.cpu, known_cpus(*any)));
@@ -79,6 +80,7 @@ std::string withheld_features(const Target& host) {
     if (!feature.second && contains(known_features(*info), feature.first().str()) &&
         info->checkFeatures("+" + feature.first().str()))
       withheld.push_back("-" + feature.first().str());
+  // The map has no order, and the target's text is a key.
   std::sort(withheld.begin(), withheld.end());
   return join_text(withheld, ",");
 }
@@ -214,6 +216,7 @@ Target resolve_target(const std::string& text) {
     if (given.vector_bits != 128 && given.vector_bits != 256 && given.vector_bits != 512)
       fail("target: vector={} must be 128, 256 or 512", given.vector_bits);
   }
+  // Single numbers last: they override whatever the CPU implies.
   if (names_property(text, "registers")) target.vector_registers = given.vector_registers;
   if (names_property(text, "cores")) target.cores = given.cores;
   if (names_property(text, "l1")) target.l1_bytes = given.l1_bytes;

@@ -71,6 +71,7 @@ Stmt with_body(const Ref<For>& loop, Stmt body) {
 Stmt if_then(const Expr& condition, Stmt then_case, Stmt else_case) {
   if (const int64_t* value = as_int(condition)) return *value ? then_case : else_case;
   if (!then_case && !else_case) return {};
+  // An If has a first case always.
   if (!then_case) return make<If>(logical_not(condition), else_case);
   return make<If>(condition, then_case, else_case);
 }
