@@ -111,10 +111,12 @@ void Analyzer::bind_range(const Var& v, const Expr& extent) {
 
 void Analyzer::bind(const Var& v, Bound bound) {
   facts_.bounds[v.get()] = {v, bound};
+  // What was known before is forgotten: the variable has a new range.
   facts_.extents.erase(v.get());
 }
 
 Bound Analyzer::bound(const Expr& e) const {
+  // Bounds are asked of simplified forms only: more terms cancel in them.
   Simplifier s(facts_);
   Expr simple = s.simplify(e);
   return e.dtype() == kInt64 ? s.bound(decompose(simple)) : s.bound(simple);

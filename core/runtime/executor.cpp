@@ -13,6 +13,7 @@ namespace {
 bool aligned(const Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.data()) % kAlignment == 0; }
 
 bool overlap(const Tensor& a, const Tensor& b) {
+  // As numbers: pointers into different objects have no order.
   const auto first = reinterpret_cast<uintptr_t>(a.data()), second = reinterpret_cast<uintptr_t>(b.data());
   return a.bytes() > 0 && b.bytes() > 0 && first < second + static_cast<uintptr_t>(b.bytes()) &&
          second < first + static_cast<uintptr_t>(a.bytes());
@@ -185,6 +186,8 @@ void Executor::run_timed(std::span<int64_t> spent) {
   copy_outputs();
 }
 
+/// Without a copy: in order, the caller's memory, that of another output which is the same tensor, or where
+/// the value lies.
 Tensor Executor::output(size_t i) const {
   const Output& output = outputs_.at(i);
   if (output.bound.defined()) return output.bound;

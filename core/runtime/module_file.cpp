@@ -38,6 +38,7 @@ static_assert(sizeof(Header) == 192);
 
 constexpr uint64_t page_up(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
+/// Covers all that decides what runs; it is also the digest by which modules are told apart.
 std::string checksum(const Header& header, std::string_view plan, std::string_view library) {
   std::string covered(reinterpret_cast<const char*>(&header), offsetof(Header, checksum));
   return sha256(covered.append(plan).append(library));
@@ -195,6 +196,7 @@ void require_cpu(const Plan& plan, const std::string& module) {
         module, join_text(missing, ", "), cpu_name()));
 }
 
+/// Looks up all kernels at once: a run finds pointers.
 Module::Module(Plan plan, std::string_view library)
     : plan_(std::move(plan)), library_(library), constants_(plan_.values.size()) {
   for (const Step& step : plan_.steps) {

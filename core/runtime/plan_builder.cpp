@@ -37,6 +37,7 @@ int64_t PlanBuilder::constant(Tensor data) {
 
 int64_t PlanBuilder::view(int64_t value, std::vector<int64_t> shape) {
   const Value& viewed = image_.plan.values.at(value);
+  // A view has a shape of its own and the same place.
   CHECK(shape_size(shape) == shape_size(viewed.shape), "{} as {}", shape_text(viewed.shape),
         shape_text(shape));
   return add_value({std::move(shape), viewed.dtype}, viewed.place, viewed.at);
@@ -108,6 +109,8 @@ std::vector<size_t> PlanBuilder::merge_reused(std::vector<Block>& blocks) const 
                         [&](int64_t arg) { return in_arena(arg) && home[plan.values[arg].at] == source; });
       bool last_reader = blocks[source].last == static_cast<int64_t>(s);
       if (readers != 1 || !last_reader || blocks[source].bytes != blocks[result].bytes) continue;
+      // `source` is nobody's guest, and as an older block does not become one: one look at `home` finds the
+      // memory.
       home[result] = source;
       blocks[source].last = blocks[result].last;
       blocks[result].bytes = 0;

@@ -53,6 +53,7 @@ Summary summarize(std::span<const float> samples) {
 double spearman(std::span<const float> a, std::span<const float> b) {
   CHECK(a.size() == b.size(), "{} against {} values", a.size(), b.size());
   std::vector<double> x = ranks(a), y = ranks(b);
+  // Ranks sum up to the same whatever the values are, shared ones too.
   double mean = (a.size() - 1) / 2.0, xy = 0, xx = 0, yy = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     xy += (x[i] - mean) * (y[i] - mean);

@@ -205,6 +205,7 @@ double max_relative_error(const Tensor& a, const Tensor& reference) {
   double difference = 0, largest = 0;
   for (int64_t i = 0; i < a.size(); ++i) {
     double x = a.value(i), y = reference.value(i);
+    // Equal infinities and NaN where NaN belongs are no error.
     if (x == y || (std::isnan(x) && std::isnan(y))) {
       if (std::isfinite(y)) largest = std::max(largest, std::fabs(y));
       continue;

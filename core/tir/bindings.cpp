@@ -48,6 +48,7 @@ class Enumeration {
   }
 
  private:
+  /// Copies the values for each iteration: there are at most kEnumeratedSteps.
   Fault visit(size_t loop, const VarMap& values) {
     if (loop == loops_.size()) return step(values);
     for (int64_t i = 0; i < int_value(loops_[loop].second); ++i) {
@@ -97,6 +98,7 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
   for (const auto& [v, extent] : loops) {
     bool reduces = false, spatial = false;
     for (const BlockIter& iter : block.iters)
+      // A loop that moves both (fused, say) visits other steps for each place.
       (iter.kind == IterKind::kReduce ? reduces : spatial) |= uses_var(iter.value, v.get());
     if (!reduces) continue;
     Expr size = analyzer.simplify(extent);
@@ -122,8 +124,8 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
       return {};  // which steps run depends on where the block is: not decided here
     conditions.push_back(part);
   }
-  // Too few iterations, or too many with nothing to cut them, cannot be right whatever they visit.
   if (steps <= kEnumeratedSteps) return Enumeration(block, used, conditions).find_fault();
+  // Too few iterations, or too many with nothing to cut them, cannot be right whatever they visit.
   if (steps < wanted || (steps != wanted && conditions.empty()))
     return fmt::format("block {}: {} loop iterations for {} reduction steps", block.name, steps, wanted);
   return {};

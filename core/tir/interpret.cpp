@@ -72,6 +72,7 @@ void put(const Memory& memory, int64_t at, T value) {
 struct StoreCode final : StmtCode {
   void run(State& state) const override {
     Memory& memory = address.memory(state);
+    // The usual case, without memory for lanes. A mask is never around it (verify.h).
     if (lanes == 1)
       return integer ? write(memory, address.offset(state, 0), integer->run(state, 0))
                      : write(memory, address.offset(state, 0), real->run(state, 0));

@@ -128,7 +128,8 @@ struct RampCode final : IntCode {
   IntPtr base, stride;
 };
 
-/// Truncation toward zero; what does not fit becomes the nearest value, NaN zero.
+/// Truncation toward zero by way of 64 bits: what these do not hold becomes the nearest value, NaN zero.
+/// Narrower types wrap.
 int64_t truncate(DataType type, double x) {
   if (std::isnan(x)) return 0;
   if (is_unsigned_64(type))

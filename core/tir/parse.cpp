@@ -12,7 +12,6 @@ constexpr int kIterations = static_cast<int>(Iteration::kThreadZ) + 1;
 constexpr int kIterKinds = static_cast<int>(IterKind::kOpaque) + 1;
 constexpr int kScopes = static_cast<int>(Scope::kShared) + 1;
 
-/// The value that is spelled so, of the first `count`.
 template <typename Enum>
 std::optional<Enum> enum_named(std::string_view name, int count) {
   for (int i = 0; i < count; ++i)
@@ -107,8 +106,7 @@ void Parser::define(const Token& name, NodeRef node) {
   defined_.push_back(name.text);
 }
 
-/// What `name` stands for, when it is of that type. Suggestions come from the names of the same kind in
-/// sight.
+/// What `name` stands for, when it is of that type.
 NodeRef Parser::lookup(const Token& name, const NodeType& type, const char* what) const {
   auto found = names_.find(name.text);
   if (found != names_.end() && &found->second->type() == &type) return found->second;
@@ -135,7 +133,6 @@ Var Parser::variable() {
   Token name = peek();
   if (name.kind != TokenKind::kName || is_reserved(name.text)) fail_here("expected the name of a variable");
   take();
-  // The type, if there is one: where its error is reported.
   Token place = peek(1);
   DataType dtype = accept(":") ? type() : kInt64;
   if (!dtype.is_int() || dtype.lanes != 1)
@@ -208,8 +205,7 @@ Func Parser::func() {
   leave(mark);
   auto count = static_cast<int64_t>(outputs.size());
   inputs.insert(inputs.end(), outputs.begin(), outputs.end());
-  // Nesting is limited while parsing, but chains grow to the left without nesting: the tree is looked at once
-  // more.
+  // Nesting is limited while parsing, but chains grow to the left without nesting.
   Func result = make<FuncNode>(name, inputs, count, body, notes);
   if (depth_of(result) > kMaxDepth)
     fail("{}: error: expressions nested more than {} deep", source_.name, kMaxDepth);

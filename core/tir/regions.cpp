@@ -64,6 +64,7 @@ class Relaxation {
       case BinaryOp::kMax:
         return Interval{max(a->min, b->min), max(a->max, b->max)};
       case BinaryOp::kMul:
+        // One factor must be the same for the whole domain; of two that vary nothing is said.
         if (fixed_b) return over_product(*a, b->min);
         return fixed_a ? over_product(*b, a->min) : std::nullopt;
       // Rounding down is monotone for a positive divisor.
@@ -92,6 +93,7 @@ class Relaxation {
 };
 
 /// Collects accesses in statement order, relaxing over loops on the way out.
+/// Ranges stay bound in `analyzer_` after their loop: variables are distinct, and the analyzer is a copy.
 class Collector {
  public:
   explicit Collector(Analyzer analyzer) : analyzer_(std::move(analyzer)) {}
@@ -318,6 +320,7 @@ Expr element_count(const Region& region) {
 Accesses accesses_of(const Stmt& stmt, const Analyzer& analyzer) { return Collector(analyzer).collect(stmt); }
 
 Accesses block_accesses(const std::vector<BlockIter>& iters, const Stmt& init, const Stmt& body) {
+  // Nothing is known but the iterators: what a block declares must hold wherever a schedule moves it.
   Analyzer analyzer = with_domain({}, domain_of(iters));
   Accesses accesses = accesses_of(seq({init, body}), analyzer);
   // The body's read of what init has written is the accumulator.

@@ -215,6 +215,7 @@ class Verifier {
 
   /// A leaf block declares what it touches. A block of blocks may leave it to them (the root does).
   void declared_accesses(const Block& b) {
+    // Loops and conditions inside do not matter, blocks do: they declare for themselves.
     bool leaf = true;
     post_order(b.body, [&](const NodeRef& node) { leaf &= node.as<Block>() == nullptr; });
     if (!leaf && b.reads.empty() && b.writes.empty()) return;
@@ -328,6 +329,7 @@ class Verifier {
   Level level_;
   bool lowered_;
   Analyzer analyzer_;
+  // What was defined anywhere so far; what is in scope here; buffers that blocks so far have written.
   std::unordered_set<const Node*> defined_, visible_, written_;
   std::set<std::string> names_;
   std::vector<const For*> loops_;  // since the innermost block

@@ -61,6 +61,7 @@ llvm::ModulePassManager clean_up_pipeline() {
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::InstCombinePass());
+  // Once more: InstCombine makes equal what was written differently.
   passes.addPass(llvm::EarlyCSEPass());
   llvm::ModulePassManager module_passes;
   module_passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
