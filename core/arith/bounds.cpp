@@ -9,13 +9,16 @@ constexpr int64_t kMin = INT64_MIN, kMax = INT64_MAX;
 
 bool infinite(int64_t x) { return x == kMin || x == kMax; }
 
+/// A limit outside int64 is none: index expressions are taken not to overflow.
 int64_t clamp(__int128 x) { return x < kMin ? kMin : x > kMax ? kMax : static_cast<int64_t>(x); }
 
+/// Of two limits of one side (both lower or both upper): an infinite one says that there is no limit.
 int64_t sum(int64_t a, int64_t b) {
   if (infinite(a)) return a;
   return infinite(b) ? b : clamp(static_cast<__int128>(a) + b);
 }
 
+/// 0 times infinity is 0: the infinity stands for a number that is large, not for one that is none.
 int64_t times(int64_t a, int64_t b) {
   if (a == 0 || b == 0) return 0;
   if (infinite(a) || infinite(b)) return (a < 0) == (b < 0) ? kMax : kMin;
@@ -24,17 +27,21 @@ int64_t times(int64_t a, int64_t b) {
 
 Bound operator+(Bound a, Bound b) { return {sum(a.min, b.min), sum(a.max, b.max)}; }
 
+/// A product is monotone in each factor, so its extremes are among the products of the ends.
 Bound operator*(Bound a, Bound b) {
   auto [low, high] =
       std::minmax({times(a.min, b.min), times(a.min, b.max), times(a.max, b.min), times(a.max, b.max)});
   return {low, high};
 }
 
+/// Bounds that contradict each other belong to code that never runs, as a loop of no iterations. Whatever is
+/// said there is true; `a` is said, so that min <= max holds everywhere.
 Bound meet(Bound a, Bound b) {
   Bound both{std::max(a.min, b.min), std::min(a.max, b.max)};
   return both.min <= both.max ? both : a;
 }
 
+/// All a type holds. What int64 cannot express of uint64 is infinity.
 Bound range_of(DataType type) {
   if (type.is_bool()) return {0, 1};
   if (!type.is_int() || type.bits >= 64) return type.code == TypeCode::kUInt ? Bound{0, kMax} : Bound{};
@@ -42,6 +49,8 @@ Bound range_of(DataType type) {
   return type.code == TypeCode::kUInt ? Bound{0, 2 * half - 1} : Bound{-half, half - 1};
 }
 
+/// A larger divisor brings a quotient nearer to 0, or to -1 from below: which end of b makes an extreme
+/// depends on the sign of a there. Nothing is said of divisors that may be 0 or negative.
 Bound floor_div(Bound a, Bound b) {
   if (b.min < 1) return {};
   int64_t low = a.min < 0 ? b.min : b.max, high = a.max < 0 ? b.max : b.min;
@@ -51,6 +60,7 @@ Bound floor_div(Bound a, Bound b) {
   return {divided(a.min, low), divided(a.max, high)};
 }
 
+/// Numbers below the divisor are their own remainders; of numbers that are not negative none grows.
 Bound floor_mod(Bound a, Bound b) {
   if (b.min < 1) return {};
   if (a.min >= 0 && a.max < b.min) return a;
@@ -64,6 +74,8 @@ int64_t floor_div(int64_t a, int64_t b) {
   return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 
+/// Terms and factors are taken for independent of each other: a variable that occurs in two of them makes the
+/// interval wider than the values are, never narrower.
 Bound Simplifier::interval(const Poly& p) const {
   Bound total{p.constant, p.constant};
   for (const Term& term : p.terms) {
@@ -86,6 +98,7 @@ std::optional<Poly> Simplifier::relax(const Poly& p, bool upward) const {
       if (found == facts_.extents.end()) continue;
       Term others = term;
       others.factors.erase(others.factors.begin() + static_cast<long>(i));
+      // With another factor that may be negative a larger v could move the term the other way.
       bool monotone = std::all_of(others.factors.begin(), others.factors.end(),
                                   [&](const Expr& f) { return bound(f).min >= 0; });
       if (!monotone) continue;
@@ -97,6 +110,8 @@ std::optional<Poly> Simplifier::relax(const Poly& p, bool upward) const {
   return std::nullopt;
 }
 
+/// The interval of the sum, narrowed by the intervals of its relaxed forms: of n - 1 - i with i < n the
+/// interval alone says nothing, the relaxed form n - 1 - (n - 1) is 0.
 Bound Simplifier::bound(const Poly& p) const {
   Bound result = interval(p);
   if (facts_.extents.empty()) return result;
@@ -117,6 +132,7 @@ Bound Simplifier::binary_bound(const Binary& e) const {
     case BinaryOp::kAdd:
     case BinaryOp::kSub:
     case BinaryOp::kMul:
+      // As one sum: what cancels must do so before bounds are added.
       return bound(decompose(Expr(Ref<Binary>(&e))));
     case BinaryOp::kFloorDiv:
       return floor_div(bound(e.a), bound(e.b));
@@ -131,11 +147,13 @@ Bound Simplifier::binary_bound(const Binary& e) const {
       return {std::min(a.min, b.min), std::min(a.max, b.max)};
     case BinaryOp::kMax:
       return {std::max(a.min, b.min), std::max(a.max, b.max)};
+    // Truncation is rounding down where nothing is negative.
     case BinaryOp::kDiv:
       return a.min >= 0 ? floor_div(a, b) : Bound{};
     case BinaryOp::kMod:
       return a.min >= 0 ? floor_mod(a, b) : Bound{};
     case BinaryOp::kBitAnd:
+      // Clearing bits makes no number that is not negative larger.
       return a.min >= 0 && b.min >= 0 ? Bound{0, std::min(a.max, b.max)} : Bound{};
     default:
       return {};
@@ -168,6 +186,7 @@ Bound Simplifier::bound(const Expr& e) const {
       Bound range = range_of(e.dtype());
       if (!value.dtype().is_int() && !value.dtype().is_bool()) return range;
       Bound inner = bound(value);
+      // What does not fit wraps, and may become anything of the type.
       return inner.min >= range.min && inner.max <= range.max ? inner : range;
     }
     default:

@@ -14,17 +14,21 @@ std::pair<Expr, Expr> sides(const Poly& d) {
   return {compose(scale(left, -1)), compose(right)};
 }
 
+/// The sum of the sizes of all coefficients.
 uint64_t magnitude(const Poly& p) {
   uint64_t sum = 0;
   for (const Term& term : p.terms) sum += static_cast<uint64_t>(std::abs(term.coefficient));
   return sum;
 }
 
+/// A strict order without endless descents, which is what ends the loop in `less`: no more divisions and no
+/// more terms, and fewer terms or smaller coefficients.
 bool simpler(const Poly& a, const Poly& b) {
   if (count_divisions(a) > count_divisions(b) || a.terms.size() > b.terms.size()) return false;
   return a.terms.size() < b.terms.size() || magnitude(a) < magnitude(b);
 }
 
+/// The operands of a tree of one associative operation, from left to right.
 void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& parts) {
   const Binary* b = e.as<Binary>();
   if (!b || b->op != op) return parts.push_back(e);
@@ -49,6 +53,8 @@ bool implies(const Expr& a, const Expr& b) {
 }
 }  // namespace
 
+/// a < b as 0 < d, where d = b - a: decided by the bounds of d, or written with small coefficients and each
+/// term on the side where it is added, so that equal comparisons get equal forms.
 Expr Simplifier::less(const Poly& a, const Poly& b) const {
   Poly d = recombine(add(b, a, -1));
   for (bool changed = true; changed;) {
@@ -71,6 +77,8 @@ Expr Simplifier::less(const Poly& a, const Poly& b) const {
   return lathe::less(left, right);
 }
 
+/// a == b (or !=) as 0 == b - a, divided by what divides all coefficients: when that does not divide the
+/// constant, no integers solve it.
 Expr Simplifier::equality(BinaryOp op, const Poly& a, const Poly& b) const {
   bool if_equal = op == BinaryOp::kEq;
   Poly d = recombine(add(b, a, -1));
@@ -81,11 +89,14 @@ Expr Simplifier::equality(BinaryOp op, const Poly& a, const Poly& b) const {
   if (range.min > 0 || range.max < 0 || d.constant % divisor != 0) return imm(kBool, !if_equal);
   for (Term& term : d.terms) term.coefficient /= divisor;
   d.constant /= divisor;
+  // d and -d are one equation: the first term stands on the left in both.
   if (d.terms[0].coefficient > 0) d = scale(d, -1);
   auto [left, right] = sides(d);
   return binary(op, left, right);
 }
 
+/// min (max) of all operands, without those that another one provably beats. Quadratic in the operands, of
+/// which index expressions have a handful.
 Expr Simplifier::extremum(BinaryOp op, const Expr& a, const Expr& b) const {
   std::vector<Expr> parts, kept;
   flatten(op, a, parts);
@@ -101,12 +112,15 @@ Expr Simplifier::extremum(BinaryOp op, const Expr& a, const Expr& b) const {
     std::erase_if(kept, [&](const Expr& k) { return beats(p, decompose(k)); });
     kept.push_back(part);
   }
+  // One order, however the operands were nested.
   std::sort(kept.begin(), kept.end(), [](const Expr& x, const Expr& y) { return compare(y, x) < 0; });
   Expr result = kept[0];
   for (size_t i = 1; i < kept.size(); ++i) result = binary(op, result, kept[i]);
   return result;
 }
 
+/// && (||) of all operands, without those that others make redundant; a constant when two contradict each
+/// other (one of two always holds). Operands keep their order.
 Expr Simplifier::logic(BinaryOp op, const Expr& a, const Expr& b) const {
   std::vector<Expr> parts, kept;
   flatten(op, a, parts);
@@ -117,6 +131,7 @@ Expr Simplifier::logic(BinaryOp op, const Expr& a, const Expr& b) const {
     if (is_int(part, conjunction ? 1 : 0)) continue;
     // In `x && y`, y may go when x implies it; in `x || y`, when it implies x.
     auto covers = [&](const Expr& x, const Expr& y) { return conjunction ? implies(x, y) : implies(y, x); };
+    // x && y is false when x implies !y; x || y is true when !y implies x.
     Expr opposite = negation(part);
     for (const Expr& k : kept)
       if (conjunction ? implies(k, opposite) : implies(opposite, k)) return imm(kBool, !conjunction);
@@ -130,6 +145,8 @@ Expr Simplifier::logic(BinaryOp op, const Expr& a, const Expr& b) const {
   return result;
 }
 
+/// !e with the `not` moved inward as far as it goes, by De Morgan's laws, so that `logic` meets comparisons
+/// it can compare.
 Expr Simplifier::negation(const Expr& e) const {
   if (const Not* n = e.as<Not>()) return n->a;
   const Binary* b = e.as<Binary>();
@@ -140,6 +157,7 @@ Expr Simplifier::negation(const Expr& e) const {
       if (index) return less(decompose(b->b), add(decompose(b->a), constant_poly(1)));
       return logical_not(e);  // not `>=`: NaN
     case BinaryOp::kEq:
+      // Right for NaN too: it is unequal to everything.
       return binary(BinaryOp::kNe, b->a, b->b);
     case BinaryOp::kNe:
       return binary(BinaryOp::kEq, b->a, b->b);

@@ -11,6 +11,8 @@ struct Split {
   Poly quotient, rest;
 };
 
+/// Coefficients are truncated, not rounded down: -x stays -x, which rounding down would make (divisor - 1) *
+/// x.
 Split split_by(const Poly& p, int64_t divisor) {
   Split result;
   result.quotient.constant = floor_div(p.constant, divisor);
@@ -38,6 +40,7 @@ Split split_multiples(const Poly& p, int64_t step) {
 }
 
 /// Common divisors of the divisor and of some coefficients, largest first.
+/// The largest one leaves the smallest division to do.
 std::vector<int64_t> steps_of(const Poly& p, int64_t divisor) {
   std::vector<int64_t> steps;
   for (const Term& term : p.terms) {
@@ -56,6 +59,7 @@ std::optional<int64_t> common_quotient(Bound b, int64_t divisor) {
   return k == floor_div(b.max, divisor) ? std::optional(k) : std::nullopt;
 }
 
+/// The division as it stands, for when nothing is known that removes it.
 Poly division_atom(BinaryOp op, const Poly& p, const Poly& divisor) {
   return atom_poly(binary(op, compose(p), compose(divisor)));
 }
@@ -105,8 +109,12 @@ size_t count_divisions(const Poly& p) {
   }));
 }
 
+/// p // divisor. Multiples of the divisor come out of any floor division exactly; the steps after that look
+/// for a reason why what is left divides to a constant, to less, or by less. Each recursion has fewer
+/// divisions, fewer terms or a smaller divisor in it.
 Poly Simplifier::quotient(const Poly& p, int64_t divisor) const {
   if (divisor == 0 || divisor == INT64_MIN)
+    // Division by 0 is undefined, and -INT64_MIN is no int64: both stay as they are written.
     return division_atom(BinaryOp::kFloorDiv, p, constant_poly(divisor));
   if (divisor < 0) return quotient(scale(p, -1), -divisor);
   auto [whole, rest] = split_by(p, divisor);
@@ -116,6 +124,7 @@ Poly Simplifier::quotient(const Poly& p, int64_t divisor) const {
   if (auto k = common_quotient(bound(rest), divisor)) return add(whole, constant_poly(*k));
   // (8x + y)//16 = x//2 when 0 <= y < 8.
   for (int64_t step : steps_of(rest, divisor)) {
+    // rest = step * high + low and low // step = k, so rest // step = high + k.
     auto [high, low] = split_multiples(rest, step);
     if (auto k = common_quotient(bound(low), step))
       return add(whole, quotient(add(high, constant_poly(*k)), divisor / step));
@@ -135,6 +144,7 @@ Poly Simplifier::quotient(const Poly& p, int64_t divisor) const {
   return add(whole, division_atom(BinaryOp::kFloorDiv, rest, constant_poly(divisor)));
 }
 
+/// p % divisor, of the divisor's sign. Multiples of the divisor vanish; then as for the quotient.
 Poly Simplifier::remainder(const Poly& p, int64_t divisor) const {
   if (divisor == 0 || divisor == INT64_MIN)
     return division_atom(BinaryOp::kFloorMod, p, constant_poly(divisor));
@@ -155,12 +165,14 @@ Poly Simplifier::remainder(const Poly& p, int64_t divisor) const {
     auto [high, low] = split_multiples(rest, step);
     auto k = common_quotient(bound(low), step);
     if (!k) continue;
+    // What is below the step stays, the rest is a remainder of multiples of the step.
     Poly upper = remainder(add(high, constant_poly(*k)), divisor / step);
     return add(add(low, constant_poly(-*k * step)), upper, step);
   }
   return division_atom(BinaryOp::kFloorMod, rest, constant_poly(divisor));
 }
 
+/// By a symbolic divisor: (n*x + y) // n is x when 0 <= y < n.
 Poly Simplifier::quotient(const Poly& p, const Poly& divisor) const {
   if (divisor.is_constant()) return quotient(p, divisor.constant);
   auto [whole, rest] = split_by_product(p, divisor);

@@ -75,6 +75,7 @@ namespace {
 bool is_comparison(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr; }
 
 /// The identities that hold with one constant operand, or null.
+/// Of floats none: x + 0 changes -0, x * 0 loses NaN.
 Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
   bool integer = a.dtype().is_int();
   switch (op) {
@@ -87,6 +88,7 @@ Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
       if (integer && (is_int(a, 0) || is_int(b, 1))) return a;
       if (integer && (is_int(b, 0) || is_int(a, 1))) return b;
       return {};
+    // 0 over anything is 0: what divides by 0 has no value, so any will do.
     case BinaryOp::kDiv:
     case BinaryOp::kFloorDiv:
       return integer && (is_int(b, 1) || is_int(a, 0)) ? a : Expr();
@@ -104,7 +106,7 @@ Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
   }
 }
 
-/// Wraps to the width of `dtype`, or nothing when the value does not fit (folding would change it).
+/// Whether `dtype` holds the value. Where it does not, the operation stays, and wraps when it is evaluated.
 bool fits(DataType dtype, int64_t value) {
   if (dtype.bits >= 64 || dtype.is_bool()) return true;
   if (dtype.code == TypeCode::kUInt) return value >= 0 && value < (int64_t{1} << dtype.bits);
@@ -126,6 +128,7 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
   DataType dtype = is_comparison(op) ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
   const int64_t *x = as_int(a), *y = as_int(b);
   if (x && y) {
+    // Where the result wraps or is undefined the operation stays as it is.
     auto value = fold(op, *x, *y);
     if (value && fits(dtype, *value)) return imm(dtype, *value);
   }

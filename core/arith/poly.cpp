@@ -5,6 +5,7 @@
 
 namespace lathe {
 namespace {
+// Unsigned, because C++ leaves the overflow of signed numbers undefined.
 int64_t wrap_add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
@@ -19,6 +20,7 @@ int three_way(const T& a, const T& b) {
 
 int compare_nodes(const Node* a, const Node* b);
 
+/// Any total order does, as long as equal expressions compare equal: bytes will do for floats.
 int compare_cells(const Cell& a, const Cell& b) {
   if (int order = three_way(a.tag, b.tag)) return order;
   switch (a.tag) {
@@ -34,6 +36,8 @@ int compare_cells(const Cell& a, const Cell& b) {
   return 0;
 }
 
+/// By type, then field by field; nodes with an identity (variables, buffers) at last by address, where `<`
+/// promises an order within one array only and std::less always.
 int compare_nodes(const Node* a, const Node* b) {
   if (a == b) return 0;
   if (!a || !b) return a ? 1 : -1;
@@ -48,23 +52,28 @@ int compare_nodes(const Node* a, const Node* b) {
   return a->type().identity == Identity::kName ? three_way(std::less<>()(b, a), std::less<>()(a, b)) : 0;
 }
 
+/// Lexicographic; a product comes before those that it begins.
 int compare_factors(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
     if (int order = compare(a[i], b[i])) return order;
   return three_way(a.size(), b.size());
 }
 
+/// `?` is not equal to itself: two terms with it must not become 2 * ? or cancel.
 bool mergeable(const Term& a, const Term& b) {
   return compare_factors(a.factors, b.factors) == 0 &&
          std::none_of(a.factors.begin(), a.factors.end(), contains_any);
 }
 
+/// The factors times `coefficient`, which may differ from the term's in sign.
 Expr product(const Term& term, int64_t coefficient) {
   Expr result;
   for (const Expr& factor : term.factors) result = result ? result * factor : factor;
   return result * Expr(coefficient);
 }
 
+/// a * t. Different factors stay different when multiplied by the same ones, so no terms merge, but their
+/// order may change. A coefficient becomes 0 only by wrapping.
 Poly multiply_terms(const Poly& a, const Term& t) {
   Poly result;
   if (a.constant != 0) result.terms.push_back({wrap_mul(a.constant, t.coefficient), t.factors});
@@ -105,6 +114,7 @@ Poly atom_poly(Expr atom) {
   return result;
 }
 
+/// Merges two sorted lists of terms, in time linear in their lengths.
 Poly add(const Poly& a, const Poly& b, int64_t scale_of_b) {
   Poly result;
   result.constant = wrap_add(a.constant, wrap_mul(b.constant, scale_of_b));
@@ -129,9 +139,12 @@ Poly add(const Poly& a, const Poly& b, int64_t scale_of_b) {
 
 Poly scale(const Poly& p, int64_t factor) { return add({}, p, factor); }
 
+/// Products of long sums stay one opaque term of two factors: multiplied out, powers of a sum grow
+/// exponentially.
 Poly multiply(const Poly& a, const Poly& b) {
   if (a.is_constant()) return scale(b, a.constant);
   if (b.is_constant()) return scale(a, b.constant);
+  // The order of the two must not depend on how the product was written.
   if (a.terms.size() * b.terms.size() >= kMaxProductTerms) {
     Term opaque{1, {compose(a), compose(b)}};
     if (compare(opaque.factors[1], opaque.factors[0]) < 0) std::swap(opaque.factors[0], opaque.factors[1]);
@@ -165,6 +178,7 @@ Expr compose(const Poly& p) {
     return magnitude(a) > magnitude(b);
   });
   Expr result;
+  // 5 - x, not -1*x + 5.
   bool constant_first = !order.empty() && order[0]->coefficient < 0 && p.constant > 0;
   if (constant_first) result = Expr(p.constant);
   for (const Term* term : order) {
@@ -178,6 +192,7 @@ Expr compose(const Poly& p) {
   }
   if (!result) return Expr(p.constant);
   if (constant_first || p.constant == 0) return result;
+  // INT64_MIN has no negative to subtract.
   return p.constant > 0 || p.constant == INT64_MIN ? result + Expr(p.constant) : result - Expr(-p.constant);
 }
 

@@ -3,6 +3,10 @@
 #include "core/arith/simplifier.h"
 
 namespace lathe {
+/// A partner that would complete a term is not searched for. It is subtracted, and the number it would make
+/// is added: where the partner was there it cancels, and the sum has fewer parts than before. Divisions are
+/// built by `quotient` and `remainder`, since only then they are the ones that stand in a simplified sum.
+/// Each change leaves fewer parts, so the loop ends.
 Poly Simplifier::recombine(Poly p) const {
   for (bool changed = count_divisions(p) > 0; changed;) {
     changed = false;

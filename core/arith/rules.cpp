@@ -11,7 +11,10 @@ using Matches = VarMap;
 /// A node without the builders' folding: patterns are written as they must be found.
 Expr raw(BinaryOp op, Expr a, Expr b) { return make<Binary>(op, a, b, a.dtype()); }
 
+/// Floats get only what is exact for all of them, infinities and NaN included: x + 0 is none (it makes 0 of
+/// -0), nor is x * 0.
 std::vector<Rule> make_rules() {
+  // These stand for expressions of any type; only bools are told apart.
   Expr x = var("x"), y = var("y"), z = var("z"), c = var("c", kBool), d = var("d", kBool);
   Expr yes = imm(kBool, 1), no = imm(kBool, 0), zero = imm(kInt64, 0), one = fimm(kFloat32, 1);
   using enum BinaryOp;
@@ -44,6 +47,8 @@ std::vector<Rule> make_rules() {
   };
 }
 
+/// Whether `e` is `pattern` with its variables replaced; `found` gets by what. After a failure `found` holds
+/// whatever matched before it.
 bool match(const Expr& pattern, const Expr& e, Matches& found) {
   if (const VarNode* wildcard = pattern.as<VarNode>()) {
     if (wildcard->dtype.is_bool() && !e.dtype().is_bool()) return false;
@@ -71,6 +76,7 @@ std::span<const Rule> simplification_rules() {
 }
 
 Expr apply_rules(const Expr& e) {
+  // Constants in the rules are scalars.
   if (e.dtype().lanes > 1) return e;
   for (const Rule& rule : simplification_rules()) {
     Matches found;

@@ -21,6 +21,7 @@ Expr rebuilt(const NodeRef& node) {
 }
 }  // namespace
 
+/// Memoised by node: expressions share their parts, and a walk without memory takes exponential time on some.
 Expr Simplifier::simplify(const Expr& e) {
   switch (e->kind()) {
     case ExprKind::kInt:
@@ -38,11 +39,14 @@ Expr Simplifier::simplify(const Expr& e) {
   auto found = memo_.find(e.get());
   if (found != memo_.end()) return found->second.second;
   Expr result = simplify_new(e);
+  // The old node for an equal new one, so that callers see by `==` that nothing changed.
   if (compare(result, e) == 0 && result.dtype() == e.dtype()) result = e;
   memo_[e.get()] = {e, result};
   return result;
 }
 
+/// What has a normal form gets it; everything else is rebuilt from simplified parts and goes through the
+/// table of rules, again as long as one matches.
 Expr Simplifier::simplify_new(const Expr& e) {
   if (const Binary* b = e.as<Binary>()) {
     if (Expr result = simplify_binary(*b)) return result;
@@ -50,6 +54,7 @@ Expr Simplifier::simplify_new(const Expr& e) {
   if (const Not* n = e.as<Not>(); n && e.dtype() == kBool) return negation(simplify(n->a));
   if (const Select* s = e.as<Select>()) {
     Expr condition = simplify(s->condition);
+    // First, since the other side need not be looked at.
     if (const int64_t* known = as_int(condition)) return simplify(*known ? s->if_true : s->if_false);
   }
   NodeRef mapped = e->map_children([&](const NodeRef& child) -> NodeRef {
@@ -67,6 +72,7 @@ Expr Simplifier::simplify_binary(const Binary& e) {
     bool truncating = e.op == kDiv || e.op == kMod;
     if (truncating || e.op == kFloorDiv || e.op == kFloorMod) {
       Poly a = poly(e.a), b = poly(e.b);
+      // Only there does truncating equal rounding down, of which the rest of this room knows.
       if (truncating && (bound(a).min < 0 || bound(b).min < 1)) return {};
       return compose(recombine(e.op == kDiv || e.op == kFloorDiv ? quotient(a, b) : remainder(a, b)));
     }
@@ -77,6 +83,7 @@ Expr Simplifier::simplify_binary(const Binary& e) {
   if (e.op == kAnd || e.op == kOr) return logic(e.op, simplify(e.a), simplify(e.b));
   if (e.a.dtype() != kInt64) return {};
   if (e.op == kLt) return less(poly(e.a), poly(e.b));
+  // Of integers a <= b is a < b + 1, so one comparison needs rules.
   if (e.op == kLe) return less(poly(e.a), add(poly(e.b), constant_poly(1)));
   return equality(e.op, poly(e.a), poly(e.b));
 }
@@ -84,6 +91,8 @@ Expr Simplifier::simplify_binary(const Binary& e) {
 Poly Simplifier::poly(const Expr& e) { return decompose(simplify(e)); }
 
 /// The sum e with simplified atoms, before recombination.
+/// Through nested sums without a simplified expression in between: each would be composed and taken apart
+/// again.
 Poly Simplifier::sum_of(const Expr& e) {
   const Binary* b = e.as<Binary>();
   if (!b || !is_arithmetic(b->op)) return poly(e);
@@ -93,6 +102,7 @@ Poly Simplifier::sum_of(const Expr& e) {
 
 void Analyzer::bind_range(const Var& v, const Expr& extent) {
   Expr size = simplify(extent);
+  // A loop without iterations counts as one with one: its body never runs, and bounds keep min <= max.
   if (const int64_t* n = as_int(size)) return bind(v, {0, std::max<int64_t>(*n, 1) - 1});
   facts_.bounds[v.get()] = {v, Bound{0, std::max<int64_t>(bound(size).max, 1) - 1}};
   if (bound(size).max == INT64_MAX) facts_.bounds[v.get()].second.max = INT64_MAX;
@@ -101,10 +111,12 @@ void Analyzer::bind_range(const Var& v, const Expr& extent) {
 
 void Analyzer::bind(const Var& v, Bound bound) {
   facts_.bounds[v.get()] = {v, bound};
+  // What was known before is forgotten: the variable has a new range.
   facts_.extents.erase(v.get());
 }
 
 Bound Analyzer::bound(const Expr& e) const {
+  // Bounds are asked of simplified forms only: more terms cancel in them.
   Simplifier s(facts_);
   Expr simple = s.simplify(e);
   return e.dtype() == kInt64 ? s.bound(decompose(simple)) : s.bound(simple);
@@ -132,6 +144,7 @@ std::vector<Expr> conjuncts(const Expr& condition) {
   return parts;
 }
 
+/// By the simplified sum: its terms are the variables alone, or free of them, or the form is not linear.
 std::optional<LinearForm> linear_form(const Expr& e, std::span<const Var> vars) {
   Facts none;
   LinearForm form;

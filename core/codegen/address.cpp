@@ -4,6 +4,8 @@
 
 namespace lathe::codegen {
 namespace {
+/// Merges by node. Equal terms in nodes of their own stay apart here; the emitter finds them
+/// (Emitter::access).
 void add_term(std::vector<std::pair<Expr, int64_t>>& terms, const Expr& e, int64_t coefficient) {
   for (auto& [term, c] : terms)
     if (term == e) {
@@ -13,6 +15,8 @@ void add_term(std::vector<std::pair<Expr, int64_t>>& terms, const Expr& e, int64
   terms.emplace_back(e, coefficient);
 }
 
+/// Adds coefficient * e: through sums, products with constants, ramps and broadcasts; whatever else there is
+/// becomes a term.
 void accumulate(FlatAccess& sum, const Expr& e, int64_t coefficient) {
   if (const int64_t* constant = as_int(e)) {
     sum.constant += coefficient * *constant;
@@ -67,12 +71,14 @@ bool join_rows(FlatAccess& sum, std::vector<std::pair<Expr, int64_t>>& terms) {
 FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices) {
   FlatAccess sum;
   std::vector<int64_t> shape = tir::constant_shape(buffer);
+  // Row-major: from the last dimension on, each stride is the product of the dimensions behind it.
   int64_t stride = 1;
   for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
     // The index of a dimension of one element is 0; saying so keeps needless terms out.
     if (shape[d] != 1) accumulate(sum, indices[d], stride);
     sum.lanes = std::max<int>(sum.lanes, indices[d].dtype().lanes);
   }
+  // A joined pair may be one half of another.
   while (join_rows(sum, sum.terms) || join_rows(sum, sum.vector_terms)) {
   }
   std::erase_if(sum.terms, [](const auto& term) { return term.second == 0; });
@@ -81,13 +87,16 @@ FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices) {
 
 AddressKey key_of(const FlatAccess& access, const tir::Buffer& buffer) {
   AddressKey key{buffer.get(), {}};
+  // Without the constant: accesses that differ by it share a pointer.
   for (const auto& [term, coefficient] : access.terms) key.terms.emplace_back(term.get(), coefficient);
+  // By address, which decides nothing but where the key is found.
   std::sort(key.terms.begin(), key.terms.end());
   return key;
 }
 
 bool is_non_negative(const Expr& e) {
   if (const int64_t* constant = as_int(e)) return *constant >= 0;
+  // Loop indices start at 0.
   if (e.as<VarNode>()) return true;
   if (const Broadcast* b = e.as<Broadcast>()) return is_non_negative(b->value);
   if (const Ramp* r = e.as<Ramp>()) return is_non_negative(r->base) && is_non_negative(r->stride);

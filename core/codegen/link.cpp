@@ -34,6 +34,7 @@ int run_program(std::vector<std::string> argv, const std::string& log) {
     fail("cannot run `{}`: {}; install binutils, or lld-19 for other CPUs than this machine's", argv[0],
          std::strerror(error));
   int status = 0;
+  // A signal to this process is no end of the child.
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -50,6 +51,8 @@ bool has_program(const std::string& name) {
 std::string link_shared_object(std::span<const std::string_view> objects, const std::string& linker) {
   TemporaryFolder folder;
   std::string output = folder / "kernels.so", log = folder / "log";
+  // Small files whose bytes depend on the objects alone: no local symbols, no build id, no padding between
+  // segments.
   std::vector<std::string> command{
       linker, "-shared", "-z",  "noexecstack", "-z", "noseparate-code", "--build-id=none", "--hash-style=gnu",
       "-x",   "-o",      output};

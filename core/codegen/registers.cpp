@@ -6,11 +6,14 @@
 
 namespace lathe::codegen {
 namespace {
+/// Registers have no addresses: every access must be at a place known now, and two accesses must mean the
+/// same register or different ones. One access that does not fit puts the whole buffer on the stack.
 class Planner {
  public:
   RegisterPlan run(const tir::Stmt& body) {
     visit(body);
     std::erase_if(buffers_, [&](const auto& each) {
+      // Overlaps show only when all places are known.
       return refused_.count(each.first) || !disjoint(each.second.places) || !is_matrix(each.second);
     });
     return std::move(buffers_);
@@ -26,6 +29,7 @@ class Planner {
       return visit(alloc->body);
     }
     const tir::For* loop = node.as<tir::For>();
+    // Its body is a function of its own, which has other registers.
     bool parallel = loop && loop->iteration == tir::Iteration::kParallel;
     parallel_depth_ += parallel;
     loop_depth_ += loop != nullptr;
@@ -44,6 +48,8 @@ class Planner {
     FlatAccess at = flatten(buffer, indices);
     RegisterBuffer& place = found->second;
     Depth depth = depth_of_[buffer.get()];
+    // Elements a row apart, read in no loop inside the allocation: there the emitter transposes
+    // (emit_transpose.cpp).
     bool column =
         loads && at.vector_terms.empty() && at.lane_stride > 1 && at.constant >= 0 &&
         at.constant < at.lane_stride && depth.loops == loop_depth_ &&
@@ -67,6 +73,8 @@ class Planner {
     });
   }
 
+  /// In rising order of their first elements, as a set holds them: each begins where the last one ends or
+  /// later.
   static bool disjoint(const std::set<std::pair<int64_t, int>>& places) {
     int64_t end = 0;
     for (const auto& [first, lanes] : places) {

@@ -46,6 +46,7 @@ template <typename... Args>
   throw Misuse(fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// Fills in `error`, where the caller wants one, and gives the status back.
 lathe_status report(lathe_error* error, lathe_status status, std::string_view message) {
   if (!error) return status;
   error->status = status;
@@ -101,6 +102,7 @@ const Port& require_port(const char* kind, const std::vector<Port>& ports, size_
 
 const Value& value_of(const Plan& plan, const Port& port) { return plan.values[port.value]; }
 
+/// The caller owns the result.
 lathe_module* load(const ModuleBytes& file, uint32_t flags) {
   if (flags & LATHE_VERIFY) verify_module(file);
   return new lathe_module{Module::load(file)};
@@ -112,6 +114,7 @@ ModuleBytes borrowed(const void* bytes, size_t size) {
   return {.name = "the module in memory", .bytes = {static_cast<const char*>(bytes), size}};
 }
 
+/// The copy is aligned, whatever the caller's memory is.
 ModuleBytes copied(const void* bytes, size_t size) {
   ModuleBytes copy = {.name = "the module in memory", .owner = allocate_pages(size)};
   std::memcpy(copy.owner.get(), bytes, size);
@@ -155,6 +158,7 @@ Tensor wrap(const Plan& plan, const char* kind, const Port& port, void* data, si
   alignas(kAlignment) static char nothing[kAlignment];  // of an empty tensor
   if (bytes == 0 && !data) data = nothing;
   require(static_cast<char*>(data), "data");
+  // Without an owner: the caller keeps the memory, as lathe.h says.
   return Tensor(value.shape, value.dtype, nullptr, data);
 }
 
@@ -166,6 +170,8 @@ uint32_t lathe_version(void) { return LATHE_VERSION; }
 
 lathe_status lathe_module_open(const char* path, uint32_t flags, lathe_module** module, lathe_error* error) {
   ModuleBytes file;
+  // Two steps, because what an Error means differs: first a file that cannot be read, then one that is no
+  // module.
   const lathe_status status = guarded(error, LATHE_CANNOT_READ, [&] {
     require_place(module, "module");
     require(path, "path");
@@ -273,6 +279,7 @@ lathe_status lathe_executor_set_output(lathe_executor* executor, size_t index, v
 
 lathe_status lathe_executor_run(lathe_executor* executor, lathe_error* error) {
   const lathe_status status = guarded(error, LATHE_NOT_READY, [&] {
+    // Until this run is through there is no output to ask for.
     require(executor, "executor").ran = false;
     executor->executor.check_bindings();
   });

@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 double limit_of(const fs::path& group) {
   double quota = 0, period = 0;
   if (std::ifstream both(group / "cpu.max"); both >> quota >> period) return period > 0 ? quota / period : 0;
+  // Version 1. In version 2 `cpu.max` begins with "max" where there is no limit, and reading that as a number
+  // fails.
   std::ifstream(group / "cpu.cfs_quota_us") >> quota;  // -1: none
   std::ifstream(group / "cpu.cfs_period_us") >> period;
   return quota > 0 && period > 0 ? quota / period : 0;
@@ -60,6 +62,7 @@ int available_cores() {
   std::ostringstream groups;
   groups << file.rdbuf();
   double limit = cgroup_core_limit(groups.str(), "/sys/fs/cgroup");
+  // A part of a core counts as one.
   return limit > 0 ? std::clamp(static_cast<int>(std::ceil(limit)), 1, cores) : cores;
 }
 

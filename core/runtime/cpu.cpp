@@ -72,6 +72,7 @@ constexpr Feature kFeatures[] = {
 
 bool has_bit(uint32_t leaf, uint32_t subleaf, Register in, int bit) {
   std::array<uint32_t, 4> registers{};
+  // Leaves that the CPU does not have hold nothing.
   return __get_cpuid_count(leaf, subleaf, &registers[kEax], &registers[kEbx], &registers[kEcx],
                            &registers[kEdx]) &&
          (registers[in] >> bit & 1);
@@ -139,6 +140,7 @@ bool has(const std::string& name) {
 
 }  // namespace
 
+/// For messages.
 std::string cpu_name() {
   if (std::string name = brand(); !name.empty()) return name;
   utsname system{};

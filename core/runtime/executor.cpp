@@ -9,14 +9,17 @@
 namespace lathe::runtime {
 namespace {
 
+/// Kernels rely on it.
 bool aligned(const Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.data()) % kAlignment == 0; }
 
 bool overlap(const Tensor& a, const Tensor& b) {
+  // As numbers: pointers into different objects have no order.
   const auto first = reinterpret_cast<uintptr_t>(a.data()), second = reinterpret_cast<uintptr_t>(b.data());
   return a.bytes() > 0 && b.bytes() > 0 && first < second + static_cast<uintptr_t>(b.bytes()) &&
          second < first + static_cast<uintptr_t>(a.bytes());
 }
 
+/// An empty tensor may have no memory, and memcpy of a null pointer is undefined even of no bytes.
 void copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
@@ -35,6 +38,8 @@ Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* pa
       arena_(allocate_pages(static_cast<uint64_t>(plan().arena_bytes))),
       inputs_(plan().inputs.size()) {
   for (const Step& step : plan().steps) {
+    // The arguments of all steps stand one after another: a step's are a part of that list, which kernels are
+    // handed.
     first_buffer_.push_back(buffers_.size());
     for (int64_t arg : step.args) buffers_.push_back(address(arg));
   }
@@ -60,6 +65,7 @@ void Executor::set_input(size_t i, Tensor tensor) {
   const Port& port = plan().inputs.at(i);
   require_type("input", port, value_of(port), tensor);
   Input& input = inputs_[i];
+  // A misaligned tensor is read through a copy; one made for an earlier tensor serves this one too.
   if (aligned(tensor)) {
     input.read = tensor;
   } else if (!input.read.defined() || input.read.data() == input.bound.data()) {
@@ -67,6 +73,7 @@ void Executor::set_input(size_t i, Tensor tensor) {
   }
   input.bound = std::move(tensor);
   checked_ = false;
+  // Views of the input are arguments too: found by their place.
   for (size_t s = 0; s < plan().steps.size(); ++s) {
     const std::vector<int64_t>& args = plan().steps[s].args;
     for (size_t a = 0; a < args.size(); ++a) {
@@ -84,6 +91,7 @@ void Executor::set_output(size_t i, Tensor tensor) {
   checked_ = false;
 }
 
+/// Once after each change of a binding; runs in between find `checked_`.
 void Executor::check_bindings() {
   if (checked_) return;
   for (size_t i = 0; i < inputs_.size(); ++i)
@@ -93,6 +101,7 @@ void Executor::check_bindings() {
   checked_ = true;
 }
 
+/// Kernels are compiled for buffers that do not alias: a shared byte would give wrong results silently.
 void Executor::refuse_overlaps() const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (!outputs_[i].bound.defined()) continue;
@@ -112,6 +121,9 @@ const Executor::Output* Executor::same_tensor(const Output& output) const {
   return nullptr;
 }
 
+/// First every output goes back to the arena, then those that can be written to the caller's memory go there:
+/// the bindings of the last run must leave no trace. Of several outputs that are one tensor the first is
+/// written, the others are copies of it.
 void Executor::place_outputs() {
   auto pass = [&](const Output& output, void* memory) {
     for (size_t argument : output.arguments) buffers_[argument] = memory;
@@ -121,6 +133,7 @@ void Executor::place_outputs() {
     pass(outputs_[i], address(plan().outputs[i].value));
   }
   for (Output& output : outputs_) {
+    // No arguments: an input, a constant, or a tensor whose memory others use too (output_arguments).
     if (output.arguments.empty() || !output.bound.defined() || !aligned(output.bound) || same_tensor(output))
       continue;
     output.direct = true;
@@ -145,6 +158,7 @@ void Executor::copy_outputs() {
 }
 
 void Executor::call(size_t step) {
+  // Planned with the tensors, so that it does not overlap one that the step needs.
   void* workspace = static_cast<char*>(arena_.get()) + plan().steps[step].workspace_at;
   int32_t code = module_->kernel(step)(buffers_.data() + first_buffer_[step], workspace, parallel_);
   if (code != 0) fail("kernel {} reports that its check {} failed", plan().steps[step].kernel, code);
@@ -161,6 +175,7 @@ void Executor::run_timed(std::span<int64_t> spent) {
   CHECK(spent.size() == plan().steps.size(), "{} clocks for {} steps", spent.size(), plan().steps.size());
   check_bindings();
   copy_inputs();
+  // One look at the clock a step: where one ends the next begins.
   auto before = std::chrono::steady_clock::now();
   for (size_t step = 0; step < first_buffer_.size(); ++step) {
     call(step);
@@ -171,6 +186,8 @@ void Executor::run_timed(std::span<int64_t> spent) {
   copy_outputs();
 }
 
+/// Without a copy: in order, the caller's memory, that of another output which is the same tensor, or where
+/// the value lies.
 Tensor Executor::output(size_t i) const {
   const Output& output = outputs_.at(i);
   if (output.bound.defined()) return output.bound;
@@ -181,6 +198,7 @@ Tensor Executor::output(size_t i) const {
   switch (value.place) {
     case Place::kInput:
       return inputs_[value.at].read.reshaped(value.shape);
+    // The tensor keeps the module, or the arena, alive: it may outlive the executor.
     case Place::kConstant:
       return Tensor(value.shape, value.dtype, std::const_pointer_cast<Module>(module_), data);
     case Place::kArena:

@@ -11,6 +11,7 @@
 namespace lathe::runtime {
 namespace {
 
+/// There is a step that needs both: the first and the last steps count.
 bool live_together(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
 
 /// The start of the smallest gap of at least `bytes` between `taken` ranges (sorted by start), or the end of
@@ -28,10 +29,13 @@ int64_t best_fit(const std::vector<std::pair<int64_t, int64_t>>& taken, int64_t 
   return best >= 0 ? best : end;
 }
 
+/// A bound from below on any plan: what lives at one step cannot share memory. By sweeping over the steps at
+/// which blocks begin and end.
 int64_t most_bytes_live(std::span<const Block> blocks) {
   std::map<int64_t, int64_t> change;  // at the start of a step
   for (const Block& block : blocks) {
     change[block.first] += align_up(block.bytes);
+    // After the last step, so that a block which ends where another begins counts with it.
     change[block.last + 1] -= align_up(block.bytes);
   }
   int64_t live = 0, most = 0;
@@ -44,6 +48,8 @@ int64_t most_bytes_live(std::span<const Block> blocks) {
 MemoryPlan plan_memory(std::span<const Block> blocks) {
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
+  // Large blocks first, while there is room to choose; equal ones in the order given, so that plans are the
+  // same on every machine.
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
   MemoryPlan plan{.offsets = std::vector<int64_t>(blocks.size()), .lower_bound = most_bytes_live(blocks)};
@@ -53,7 +59,10 @@ MemoryPlan plan_memory(std::span<const Block> blocks) {
     const Block& block = blocks[i];
     CHECK(block.bytes >= 0 && block.first <= block.last, "block {}: {} bytes, steps {}..{}", i, block.bytes,
           block.first, block.last);
+    // Needs no place: it stays at 0. So do blocks that another one took over (plan_builder.cpp).
     if (block.bytes == 0) continue;
+    // The ranges that this block must avoid: those of placed blocks that live at one of its steps. They may
+    // overlap each other.
     taken.clear();
     for (size_t j : placed)
       if (live_together(block, blocks[j]))

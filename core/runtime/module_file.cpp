@@ -38,11 +38,14 @@ static_assert(sizeof(Header) == 192);
 
 constexpr uint64_t page_up(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
+/// Covers all that decides what runs; it is also the digest by which modules are told apart.
 std::string checksum(const Header& header, std::string_view plan, std::string_view library) {
   std::string covered(reinterpret_cast<const char*>(&header), offsetof(Header, checksum));
   return sha256(covered.append(plan).append(library));
 }
 
+/// Apart from the checksum of the rest: weights are most of the file, and reading all of them would cost what
+/// mapping them saves. verify_module() does it.
 std::string constants_checksum(std::span<const std::string_view> constants) {
   std::string digests;
   for (std::string_view constant : constants)
@@ -57,6 +60,8 @@ Header checked_header(const ModuleBytes& file) {
   Header header;
   if (size < sizeof header) fail("{} is not a module file: it is too short", path);
   std::memcpy(&header, file.bytes.data(), sizeof header);
+  // Magic, version, sizes, checksum, in this order: the message names the first thing that is wrong, and the
+  // checksum reads no further than sizes that fit.
   if (std::string_view(header.magic, sizeof header.magic) != kMagic) fail("{} is not a module file", path);
   if (header.version > kVersion)
     fail(
@@ -66,6 +71,7 @@ Header checked_header(const ModuleBytes& file) {
   if (header.version >= 1 && header.version < kVersion)
     fail("{} is a module of format {}, this program reads {}; compile the model again", path, header.version,
          kVersion);
+  // Differences, not sums, on the side of the file: numbers from the file may be as large as they like.
   bool fits = header.version == kVersion && header.header_bytes == sizeof header &&
               header.plan_bytes <= size && header.library_at == page_up(sizeof header + header.plan_bytes) &&
               header.library_at <= size && header.library_bytes <= size - header.library_at &&
@@ -116,6 +122,7 @@ void write_module(const std::string& path, const ModuleImage& image) {
   std::memcpy(header.constants_checksum, constants_checksum(constants).data(), 64);
   std::memcpy(header.checksum, checksum(header, plan, image.library).data(), sizeof header.checksum);
 
+  // The file in pieces, so that weights are not copied to be written.
   const std::string zeros(kPage, '\0');
   std::vector<std::string_view> pieces{{reinterpret_cast<const char*>(&header), sizeof header}, plan};
   auto pad = [&](uint64_t bytes) { pieces.push_back(std::string_view(zeros).substr(0, bytes)); };
@@ -125,6 +132,7 @@ void write_module(const std::string& path, const ModuleImage& image) {
   int64_t written = 0;
   for (size_t i = 0; i < constants.size(); ++i) {
     const ModuleImage::Constant& constant = image.constants[i];
+    // The plan has put constants one after another, aligned.
     CHECK(constant.at >= written && constant.at - written < kAlignment, "constant at {}, {} written",
           constant.at, written);
     pad(static_cast<uint64_t>(constant.at - written));
@@ -150,12 +158,14 @@ ModuleBytes map_module(const std::string& path) {
     close(fd);
     fail("cannot read {}: {}", path, error.what());
   }
+  // The mapping stays.
   close(fd);
   return file;
 }
 
 void verify_module(const ModuleBytes& file) {
   ModuleFile module(file);
+  // Values that share a constant are one here.
   std::map<int64_t, std::string_view> at;
   for (const Value& value : module.plan.values)
     if (value.place == Place::kConstant && value.bytes() > 0)
@@ -186,6 +196,7 @@ void require_cpu(const Plan& plan, const std::string& module) {
         module, join_text(missing, ", "), cpu_name()));
 }
 
+/// Looks up all kernels at once: a run finds pointers.
 Module::Module(Plan plan, std::string_view library)
     : plan_(std::move(plan)), library_(library), constants_(plan_.values.size()) {
   for (const Step& step : plan_.steps) {
@@ -194,6 +205,8 @@ Module::Module(Plan plan, std::string_view library)
   }
 }
 
+/// Kernels are copied into a library of their own; constants stay where the file's bytes are, which the
+/// module keeps alive.
 std::shared_ptr<const Module> Module::load(const ModuleBytes& file) {
   ModuleFile parsed(file);
   const Header& header = parsed.header;
@@ -213,6 +226,7 @@ std::shared_ptr<const Module> Module::load(const ModuleBytes& file) {
   }
 }
 
+/// As `load`, of what was never a file: constants are the image's tensors.
 std::shared_ptr<const Module> Module::from_image(ModuleImage image) {
   require_cpu(image.plan, image.plan.model.empty() ? "the module" : image.plan.model);
   std::shared_ptr<Module> module(new Module(std::move(image.plan), image.library));

@@ -28,16 +28,19 @@ std::vector<size_t> output_arguments(const Plan& plan, const Value& output) {
   for (size_t s = plan.steps.size(); s-- > 0;) {
     const Step& step = plan.steps[s];
     const size_t begin = end - step.args.size(), first_result = end - static_cast<size_t>(step.results);
+    // A step that works in the output's memory would do so in the caller's.
     if (wanted.overlaps({step.workspace_at, step.workspace_bytes})) return {};
     bool written = false;
     for (size_t i = end; i-- > begin;) {
       if (written && i < first_result) break;  // an operand that the output takes the place of
       const Range range = range_of(plan.values[step.args[i - begin]]);
       if (!wanted.overlaps(range)) continue;
+      // A part of it is another tensor.
       if (range != wanted) return {};
       found.push_back(i);
       written = written || i >= first_result;
     }
+    // What steps before it have there is gone when the output is written.
     if (written) return found;
     end = begin;
   }

@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint64_t huge_up(uint64_t at) { return (at + kHugePage - 1) / kHugePage * kHugePage; }
 
+/// Gives the pages back with the last reference.
 std::shared_ptr<void> owned(void* memory, uint64_t bytes) {
   return {memory, [bytes](void* pages) { munmap(pages, bytes); }};
 }
@@ -34,6 +35,7 @@ void* map_aligned(uint64_t bytes, int protection, int flags, int descriptor) {
     return MAP_FAILED;
   }
   uint64_t end = (at + bytes + 4095) / 4096 * 4096;
+  // Before it and behind it.
   if (at > begin) munmap(space, at - begin);
   if (begin + reserved > end) munmap(reinterpret_cast<void*>(end), begin + reserved - end);
   madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
@@ -43,6 +45,7 @@ void* map_aligned(uint64_t bytes, int protection, int flags, int descriptor) {
 }  // namespace
 
 std::shared_ptr<void> allocate_pages(uint64_t bytes) {
+  // Half a huge page and more is rounded up to whole ones; less to small pages, one at least.
   uint64_t size = bytes >= kHugePage / 2 ? huge_up(bytes) : (bytes + 4095) / 4096 * 4096 + 4096 * !bytes;
   void* memory = map_aligned(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   if (memory == MAP_FAILED) fail("cannot allocate {} bytes: {}", size, std::strerror(errno));
@@ -57,6 +60,7 @@ std::shared_ptr<void> map_file(int descriptor, uint64_t bytes) {
 
 void collapse_to_huge_pages(void* memory, uint64_t bytes) {
   auto begin = reinterpret_cast<uint64_t>(memory), from = huge_up(begin);
+  // Whole huge pages inside the range only.
   uint64_t to = (begin + bytes) / kHugePage * kHugePage;
   if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_COLLAPSE);
 }

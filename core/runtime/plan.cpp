@@ -13,11 +13,13 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1}
                                << 46;  // beyond what a process can map; keeps sums from overflowing
 
+/// An aligned range inside `size` bytes; the difference cannot overflow where a sum could.
 void check_range(std::string_view what, int64_t at, int64_t bytes, int64_t size) {
   if (at < 0 || bytes < 0 || at % kAlignment != 0 || at > size || bytes > size - at)
     fail("module: {} lies at {}..{} of {} bytes", what, at, at + bytes, size);
 }
 
+/// The bytes of a value whose shape was read from a file.
 int64_t checked_bytes(const Value& value) {
   if (value.dtype.lanes != 1 || value.dtype.code == TypeCode::kHandle)
     fail("module: a tensor of {}", to_string(value.dtype));
@@ -34,6 +36,7 @@ const Value& value_at(const Plan& plan, int64_t index) {
   return plan.values[index];
 }
 
+/// A value lies inside what it lies in, and a view of an input is as large as the input.
 void check_value(const Plan& plan, const Value& value) {
   int64_t bytes = checked_bytes(value);
   switch (value.place) {
@@ -53,6 +56,7 @@ void check_value(const Plan& plan, const Value& value) {
   fail("module: a tensor of place {}", static_cast<int>(value.place));
 }
 
+/// Results come last among the arguments; kernels write these alone, and all of them are in the arena.
 void check_step(const Plan& plan, const Step& step) {
   if (step.results < 1 || step.results > static_cast<int64_t>(step.args.size()))
     fail("module: kernel {} has {} arguments and {} results", step.kernel, step.args.size(), step.results);
@@ -68,6 +72,7 @@ void check_step(const Plan& plan, const Step& step) {
 void check_plan(const Plan& plan) {
   for (int64_t bytes : {plan.arena_bytes, plan.constant_bytes})
     if (bytes < 0 || bytes > kMostBytes) fail("module: {} bytes of memory", bytes);
+  // Inputs first: check_value relies on them.
   std::set<std::string_view> names;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const Value& value = value_at(plan, plan.inputs[i].value);

@@ -20,6 +20,7 @@ int64_t PlanBuilder::input(std::string name, TensorType type) {
 
 int64_t PlanBuilder::constant(Tensor data) {
   TensorType type{data.shape(), data.dtype()};
+  // Equal constants are stored once, whatever their types: a place holds bytes.
   auto [begin, end] = constants_of_size_.equal_range(data.bytes());
   for (auto known = begin; known != end; ++known) {
     const ModuleImage::Constant& other = image_.constants[known->second];
@@ -36,6 +37,7 @@ int64_t PlanBuilder::constant(Tensor data) {
 
 int64_t PlanBuilder::view(int64_t value, std::vector<int64_t> shape) {
   const Value& viewed = image_.plan.values.at(value);
+  // A view has a shape of its own and the same place.
   CHECK(shape_size(shape) == shape_size(viewed.shape), "{} as {}", shape_text(viewed.shape),
         shape_text(shape));
   return add_value({std::move(shape), viewed.dtype}, viewed.place, viewed.at);
@@ -49,6 +51,7 @@ std::vector<int64_t> PlanBuilder::call(Call call) {
             .flops = call.flops};
   std::vector<int64_t> results;
   for (TensorType& type : call.results) {
+    // Until finish() `at` is the number of a block, then its offset.
     results.push_back(add_value(std::move(type), Place::kArena, static_cast<int64_t>(block_bytes_.size())));
     block_bytes_.push_back(image_.plan.values.back().bytes());
   }
@@ -78,6 +81,7 @@ std::vector<Block> PlanBuilder::live_blocks() const {
   int64_t end = static_cast<int64_t>(plan.steps.size());
   for (int64_t step = 0; step < end; ++step)
     for (int64_t arg : plan.steps[step].args) touch(arg, step);
+  // One step after the last, so that nothing takes the place of an output.
   for (const Port& output : plan.outputs) touch(output.value, end);
   for (int64_t step = 0; step < end; ++step) blocks.push_back({plan.steps[step].workspace_bytes, step, step});
   return blocks;
@@ -98,11 +102,15 @@ std::vector<size_t> PlanBuilder::merge_reused(std::vector<Block>& blocks) const 
       if (!in_arena(source_value)) continue;
       size_t source = home[plan.values[source_value].at];
       size_t result = static_cast<size_t>(plan.values[step.args[inputs]].at);
+      // Only when nobody else reads the block, in this step or later, and the sizes are equal, can the kernel
+      // write where it reads.
       auto readers =
           std::count_if(step.args.begin(), step.args.begin() + static_cast<int64_t>(inputs),
                         [&](int64_t arg) { return in_arena(arg) && home[plan.values[arg].at] == source; });
       bool last_reader = blocks[source].last == static_cast<int64_t>(s);
       if (readers != 1 || !last_reader || blocks[source].bytes != blocks[result].bytes) continue;
+      // `source` is nobody's guest, and as an older block does not become one: one look at `home` finds the
+      // memory.
       home[result] = source;
       blocks[source].last = blocks[result].last;
       blocks[result].bytes = 0;

@@ -14,6 +14,8 @@
 
 namespace lathe::runtime {
 
+/// The loader takes files only: the bytes go to one in memory, of which
+/// nothing is left when the process ends.
 SharedObject::SharedObject(std::string_view bytes) {
   if (bytes.substr(0, 4) !=
       "\x7f"
@@ -46,6 +48,7 @@ SharedObject SharedObject::from_file(int descriptor) {
 }
 
 void SharedObject::load(int descriptor) {
+  // RTLD_NOW: a missing symbol is an error here, not in the midst of a run.
   handle_ = dlopen(fmt::format("/proc/self/fd/{}", descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle_) fail("shared object: the system cannot load it: {}", dlerror());
 }
@@ -59,6 +62,7 @@ SharedObject::SharedObject(SharedObject&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)), handle_(std::exchange(other.handle_, nullptr)) {}
 
 SharedObject& SharedObject::operator=(SharedObject&& other) noexcept {
+  // What this one held is given back with `other`.
   std::swap(descriptor_, other.descriptor_);
   std::swap(handle_, other.handle_);
   return *this;
@@ -75,6 +79,7 @@ int64_t executable_bytes(std::string_view elf) {
   for (uint64_t i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     const uint64_t at = i * sizeof segment;
+    // The bytes are from a file that may be damaged: no sum that could overflow.
     if (header.e_phoff > elf.size() || elf.size() - header.e_phoff < at + sizeof segment) break;
     std::memcpy(&segment, elf.data() + header.e_phoff + at, sizeof segment);
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && segment.p_filesz <= elf.size())

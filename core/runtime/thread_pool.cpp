@@ -19,9 +19,11 @@
 namespace lathe::runtime {
 namespace {
 
+// How long a thread waits awake, for the next loop or the end of one. One that sleeps is woken by the system.
 constexpr std::chrono::microseconds kSpin{200};
 constexpr size_t kCacheLine = 64;
 
+/// Tells the core that it waits: the other thread of the core gets more of it.
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -30,6 +32,7 @@ void pause() {
 #endif
 }
 
+/// Sleeps if `word` is still `expected`, as the system sees it: a wake-up before that is not lost.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
 }
@@ -43,6 +46,7 @@ template <typename Done>
 bool spin_until(Done done) {
   auto end = std::chrono::steady_clock::now() + kSpin;
   do {
+    // The clock is looked at now and then only.
     for (int i = 0; i < 64; ++i) {
       if (done()) return true;
       pause();
@@ -87,9 +91,12 @@ class Share {
   int64_t own_end() const { return first_ + own_; }
 
   bool take(bool owner, int64_t& begin, int64_t& end) {
+    // Begin and end change together, in one word, so an iteration is taken once. Nothing else is published by
+    // it: `offer` and `finish` order what the bodies read and write.
     uint64_t seen = left_.load(std::memory_order_relaxed);
     for (;;) {
       auto from = static_cast<uint32_t>(seen), to = static_cast<uint32_t>(seen >> 32);
+      // Whoever fails stays away: shares only shrink until the next `fill`.
       if (from >= to) return false;
       uint32_t piece = (to - from + 1) / 2;
       uint32_t new_from = owner ? from + piece : from, new_to = owner ? to : to - piece;
@@ -177,6 +184,7 @@ class ThreadPool::Team {
  public:
   Team(int threads, bool pin) : seats_(threads) {
     std::vector<int> cores = allowed_cores();
+    // With more threads than cores a thread that spins keeps one from working.
     spin_ = threads <= available_cores();
     pinned_ = pin && static_cast<size_t>(threads) <= cores.size() &&
               sched_getaffinity(0, sizeof(cpu_set_t), &caller_affinity_) == 0;
@@ -201,14 +209,17 @@ class ThreadPool::Team {
   }
 
   void launch(void (*body)(void*, int64_t, int64_t), void* closure, int64_t iterations) {
+    // A share counts in 32 bits.
     auto count = static_cast<uint64_t>(std::clamp<int64_t>(iterations, 0, int64_t{1} << 31));
     auto shares = static_cast<uint32_t>(std::min<uint64_t>(count, seats_.size()));
+    // Also where a launch is running, from this thread or another: its caller does the loop alone.
     if (shares <= 1 || count != static_cast<uint64_t>(iterations) ||
         busy_.exchange(true, std::memory_order_acquire)) {
       if (iterations > 0) body(closure, 0, iterations);
       return;
     }
     Job job{body, closure, shares, (count + shares - 1) / shares >= kDivisible};
+    // All shares before the first offer: a worker that is done at once looks at the others'.
     for (uint64_t i = 0; i < shares; ++i) {
       uint64_t begin = count * i / shares, end = count * (i + 1) / shares;
       seats_[i].share.fill(static_cast<int64_t>(begin), static_cast<uint32_t>(end - begin));

@@ -31,6 +31,7 @@ Timing summarize(std::vector<double> samples) {
 
 Timing time_runs(FunctionRef<void()> run, const TimingPlan& plan) {
   auto start = Clock::now();
+  // Once at least, however little time is given.
   do run();
   while (seconds_since(start) < plan.warm_up_seconds);
 
@@ -45,6 +46,8 @@ Timing time_runs(FunctionRef<void()> run, const TimingPlan& plan) {
     if (samples.size() < next_look && !spent) continue;
     Timing timing = summarize(samples);
     if (spent || timing.high - timing.low <= plan.wanted_width * timing.median) return timing;
+    // Sorting after each run would cost more than short runs do: the samples grow by an eighth between two
+    // looks.
     next_look = samples.size() + samples.size() / 8 + 1;
   }
 }

@@ -8,6 +8,7 @@ namespace lathe {
 
 nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_view what) {
   using nlohmann::json;
+  // While parsing, so that a value too deep to be walked by recursion never exists.
   auto bounded = [&](int at, json::parse_event_t event, json&) {
     bool opens = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
     if (opens && at >= depth) fail("{} is nested more than {} deep", what, depth);

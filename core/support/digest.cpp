@@ -18,6 +18,7 @@ std::string file_digest(const std::string& path) {
   if (!file) fail("cannot read {}: {}", path, strerror(errno));
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   CHECK(context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
+  // In pieces: files may be larger than memory.
   std::vector<char> chunk(1 << 20);
   while (file) {
     file.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));

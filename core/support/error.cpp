@@ -45,6 +45,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
+  // A third of the letters may be wrong, one at least: what differs more is another name.
   size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
   std::string best;
   for (const std::string& candidate : candidates) {
@@ -63,6 +64,7 @@ void check_failed(const char* file, int line, const char* condition, const std::
   std::fprintf(stderr, "%s:%d: internal error: CHECK(%s)%s%s\n", file, line, condition,
                message.empty() ? "" : ": ", message.c_str());
   void* frames[64];
+  // To the descriptor, without memory: the heap may be what is broken.
   backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
   std::abort();
 }

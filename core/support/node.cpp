@@ -10,6 +10,9 @@
 namespace lathe {
 
 namespace detail {
+/// The last reference to a node is gone. Deleting it may take the last references to its children: they wait
+/// in the list of the outermost call, so that a chain of 100,000 nodes needs no deeper stack than one. One
+/// list a thread.
 void destroy(const Node* node) {
   thread_local std::vector<const Node*>* draining = nullptr;
   if (draining) {
@@ -48,6 +51,8 @@ class Correspondence {
   std::unordered_set<const Node*> backward_;
 };
 
+/// Compares pairs of fields from a list instead of by recursion. Nodes with an identity are equal when they
+/// stand for each other everywhere; those without are compared anew wherever they occur.
 class Equality {
  public:
   explicit Equality(bool map_free) : map_free_(map_free) {}
@@ -78,9 +83,12 @@ class Equality {
     if (!a || !b) return a == b;
     if (&a->type() != &b->type()) return false;
     Identity identity = a->type().identity;
+    // One node on both sides is equal to itself only while nothing in it can stand for something else.
     if (identity == Identity::kTree) return (a == b && known_.empty()) || push_fields(*a, *b);
     if (int holds = known_.holds(a, b)) return holds > 0;
+    // A free name: defined outside, so only itself.
     if (identity == Identity::kName && x.role != FieldRole::kDef && !map_free_ && a != b) return false;
+    // Before the fields, in which the two may occur again.
     known_.add(a, b);
     return push_fields(*a, *b);
   }
@@ -100,6 +108,7 @@ class Equality {
       stack_.emplace_back(x[i], y[j]);
     }
     if (i != x.size() || j != y.size()) return false;
+    // The first field on top: fields are compared in the order in which they are declared.
     std::reverse(stack_.begin() + static_cast<long>(mark), stack_.end());
     return true;
   }
@@ -109,12 +118,14 @@ class Equality {
   std::vector<std::pair<Cell, Cell>> stack_;
 };
 
+/// Combines as Boost does, and spreads by a step of MurmurHash3's finalizer.
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
   hash *= 0xff51afd7ed558ccdull;
   return hash ^ (hash >> 33);
 }
 
+/// FNV-1a: std::hash may differ between libraries.
 uint64_t hash_text(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3ull;
@@ -128,6 +139,7 @@ void post_order(const NodeRef& root, FunctionRef<void(const NodeRef&)> f) {
     const Node* node;  // alive: the root holds it
     bool entered;
   };
+  // A node stays on the stack while its children are visited, and is called when it is met again.
   std::vector<Pending> stack{{root.get(), false}};
   std::unordered_set<const Node*> seen;
   while (!stack.empty()) {
@@ -156,6 +168,8 @@ bool structural_equal(const NodeRef& a, const NodeRef& b, bool map_free) {
 }
 
 uint64_t structural_hash(const NodeRef& root) {
+  // Nodes with an identity count as their number, in order of first occurrence: names and addresses have no
+  // say.
   std::unordered_map<const Node*, uint64_t> ordinals;
   std::vector<Cell> stack{{.tag = Cell::Tag::kNode, .role = FieldRole::kValue, .node = root.get()}};
   uint64_t hash = 0;

@@ -14,6 +14,7 @@ std::string save_json(const NodeRef& root) {
     if (is_new) order.push_back(node);
     return found->second;
   };
+  // The root gets number 0.
   if (root) id(root.get());
   nlohmann::json nodes = nlohmann::json::array();
   for (size_t next = 0; next < order.size();
@@ -32,6 +33,7 @@ NodeRef load_json(std::string_view text, const NodeTable& types) {
     nlohmann::json json = nlohmann::json::parse(text);
     const nlohmann::json& fields = json.at("nodes");
     std::vector<Node*> nodes;
+    // All nodes are made first and filled then, so that fields may refer to any of them.
     std::vector<NodeRef> owners;
     for (const nlohmann::json& each : fields) {
       auto found = by_name.find(each.at("type").get<std::string>());

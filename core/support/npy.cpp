@@ -20,6 +20,7 @@ Tensor load_npy(const std::string& path) {
   std::string bytes = read_file(path);
   auto malformed = [&](const char* why) { fail("{}: not a .npy file: {}", path, why); };
   if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) malformed("no magic number");
+  // Version 1 has two bytes for the length of the header, later ones four.
   size_t length_size = bytes[6] == 1 ? 2 : 4;
   uint32_t length = 0;
   std::memcpy(&length, bytes.data() + 8, length_size);
@@ -58,8 +59,10 @@ void save_npy(const std::string& path, const Tensor& tensor) {
     if (known.dtype == tensor.dtype()) descr = known.text;
   if (!descr) fail("{}: NumPy has no element type for {}", path, to_string(tensor.dtype()));
   std::string shape = shape_text(tensor.shape());
+  // Python's tuple of one.
   if (tensor.shape().size() == 1) shape.insert(shape.size() - 1, ",");
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape);
+  // The data begins at a multiple of 64 bytes: 10 bytes before the header, and a line feed at its end.
   header.append((64 - (10 + header.size() + 1) % 64) % 64, ' ');
   header += '\n';
   std::string bytes("\x93NUMPY\x01\x00", 8);

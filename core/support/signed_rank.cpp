@@ -19,6 +19,7 @@ size_t exact_critical(size_t n, double tail) {
   chance[0] = 1;
   for (size_t rank = 1, most = 0; rank <= n; ++rank) {
     most += rank;
+    // Downward, so that chance[sum - rank] is still that without this rank.
     for (size_t sum = most + 1; sum-- > 0;)
       chance[sum] = 0.5 * (chance[sum] + (sum >= rank ? chance[sum - rank] : 0));
   }
@@ -58,6 +59,7 @@ Location hodges_lehmann(std::span<const double> values, double confidence) {
     for (size_t j = i; j < values.size(); ++j) means.push_back((values[i] + values[j]) / 2);
   const size_t n = values.size(), middle = means.size() / 2;
   const double tail = (1 - confidence) / 2;
+  // So many means on either side are outside of the interval.
   const size_t outside = n <= kMostExact ? exact_critical(n, tail) : normal_critical(n, tail);
   const double centre = (ranked(means, middle) + ranked(means, means.size() - 1 - middle)) / 2;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -17,6 +17,7 @@ double quantile(const std::vector<double>& sorted, double fraction) {
   return sorted[below] + (position - below) * (sorted[above] - sorted[below]);
 }
 
+/// The rank of each value from 0; equal ones share the mean of theirs.
 std::vector<double> ranks(std::span<const float> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -52,6 +53,7 @@ Summary summarize(std::span<const float> samples) {
 double spearman(std::span<const float> a, std::span<const float> b) {
   CHECK(a.size() == b.size(), "{} against {} values", a.size(), b.size());
   std::vector<double> x = ranks(a), y = ranks(b);
+  // Ranks sum up to the same whatever the values are, shared ones too.
   double mean = (a.size() - 1) / 2.0, xy = 0, xx = 0, yy = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     xy += (x[i] - mean) * (y[i] - mean);

@@ -12,9 +12,11 @@ float half_to_float(uint16_t h) {
   uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16, exponent = (h >> 10) & 31, mantissa = h & 1023,
            bits;
   if (exponent == 0) {
+    // Zero and subnormal numbers: multiples of 2^-24.
     float value = std::ldexp(static_cast<float>(mantissa), -24);
     return sign ? -value : value;
   }
+  // The exponents' biases are 15 and 127.
   bits = exponent == 31 ? sign | 0x7f800000 | mantissa << 13 : sign | (exponent + 112) << 23 | mantissa << 13;
   float value;
   std::memcpy(&value, &bits, 4);
@@ -25,12 +27,15 @@ uint16_t float_to_half(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
   uint32_t sign = (bits >> 16) & 0x8000, magnitude = bits & 0x7fffffff;
+  // NaN: a quiet one.
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // rounds to infinity
   if (magnitude < 0x38800000) {                                              // subnormal half
     float scaled = std::ldexp(std::fabs(value), 24);
     return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(scaled)));
   }
+  // To nearest even: of the 13 bits that go, half a unit rounds up when the last bit that stays is odd. A
+  // carry out of the mantissa is the next exponent, as it should be.
   uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
   return static_cast<uint16_t>(sign | ((rounded >> 13) - (112 << 10)));
 }
@@ -45,6 +50,7 @@ float bfloat_to_float(uint16_t b) {
 uint16_t float_to_bfloat(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
+  // A NaN keeps a bit: rounding could carry it over.
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(bits >> 16 | 64);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
@@ -104,6 +110,7 @@ double Tensor::value(int64_t i) const {
 
 int64_t Tensor::integer(int64_t i) const {
   if (is_half(dtype_)) return static_cast<int64_t>(value(i));
+  // Not by way of a double, which has no room for 64 bits.
   return with_type(dtype_, data_, [i](auto* p) { return static_cast<int64_t>(p[i]); });
 }
 
@@ -163,6 +170,7 @@ struct SplitMix {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
     return z ^ (z >> 31);
   }
+  /// In [0, 1), in steps of 2^-53.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 };
 }  // namespace
@@ -189,12 +197,15 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + ")";
 }
 
+/// Of the largest difference over the largest value: elements near 0 may be wrong by what the large ones
+/// round by.
 double max_relative_error(const Tensor& a, const Tensor& reference) {
   const double infinity = std::numeric_limits<double>::infinity();
   if (a.shape() != reference.shape()) return infinity;
   double difference = 0, largest = 0;
   for (int64_t i = 0; i < a.size(); ++i) {
     double x = a.value(i), y = reference.value(i);
+    // Equal infinities and NaN where NaN belongs are no error.
     if (x == y || (std::isnan(x) && std::isnan(y))) {
       if (std::isfinite(y)) largest = std::max(largest, std::fabs(y));
       continue;

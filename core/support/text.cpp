@@ -63,6 +63,7 @@ std::string read_file(const std::string& path) {
   if (!file) fail("cannot read {}: {}", path, std::strerror(errno));
   std::ostringstream bytes;
   bytes << file.rdbuf();
+  // Inserting nothing counts as a failure: an empty file is none.
   if (file.bad() || bytes.fail()) {
     if (file.peek() == EOF && !file.bad()) return "";
     fail("cannot read {}: {}", path, errno ? std::strerror(errno) : "is it a folder?");
@@ -82,6 +83,7 @@ int write_all(int fd, std::string_view bytes) {
   return 0;
 }
 
+/// In place, without a file beside it.
 void write_special(const std::string& path, std::span<const std::string_view> pieces) {
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));
@@ -101,6 +103,8 @@ void write_file(const std::string& path, std::span<const std::string_view> piece
     write_special(path, pieces);
     return;
   }
+  // Whoever reads the path finds the old file or the whole new one; fsync before the rename, so that this
+  // holds after a crash of the system too.
   std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));

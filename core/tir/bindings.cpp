@@ -10,6 +10,7 @@ namespace lathe::tir {
 namespace {
 using Fault = std::optional<std::string>;
 
+/// An iterator that provably leaves its extent. What is not linear, or of symbolic extent, is let pass.
 Fault range_fault(const Block& block, const Domain& loops) {
   if (!is_int(block.predicate, 1)) return {};  // it may cut the values
   for (const BlockIter& iter : block.iters) {
@@ -23,6 +24,7 @@ Fault range_fault(const Block& block, const Domain& loops) {
   return {};
 }
 
+/// Whether a variable of `loops` occurs.
 bool uses_one_of(const Expr& e, const Domain& loops) {
   return std::any_of(loops.begin(), loops.end(),
                      [&](const auto& loop) { return uses_var(e, loop.first.get()); });
@@ -35,6 +37,7 @@ class Enumeration {
       : block_(block), loops_(loops), conditions_(std::move(conditions)) {}
 
   Fault find_fault() {
+    // No step twice (`step`) and as many as there are: each exactly once.
     int64_t wanted = 1;
     for (const BlockIter& iter : block_.iters)
       if (iter.kind == IterKind::kReduce) wanted *= int_value(iter.extent);
@@ -45,6 +48,7 @@ class Enumeration {
   }
 
  private:
+  /// Copies the values for each iteration: there are at most kEnumeratedSteps.
   Fault visit(size_t loop, const VarMap& values) {
     if (loop == loops_.size()) return step(values);
     for (int64_t i = 0; i < int_value(loops_[loop].second); ++i) {
@@ -55,11 +59,13 @@ class Enumeration {
     return {};
   }
 
+  /// Substitution folds constants, so no simplifier is needed for each of thousands of steps.
   static std::optional<int64_t> value_of(const Expr& e, const VarMap& values) {
     Expr result = substitute(e, values);
     return as_int(result) ? std::optional(*as_int(result)) : std::nullopt;
   }
 
+  /// One iteration of these loops: the point of the reduction that it visits, in `seen_`.
   Fault step(const VarMap& values) {
     for (const Expr& condition : conditions_)
       if (auto runs = value_of(condition, values); !runs || !*runs) return {};
@@ -82,12 +88,17 @@ class Enumeration {
   std::set<std::vector<int64_t>> seen_;
 };
 
+/// Only the loops that the reduction's iterators use take part: for every value of the others they must visit
+/// the whole reduction once. What cannot be decided is let pass, since the interpreter and the worker's check
+/// of results come after this.
 Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& analyzer) {
   Domain used;
+  // Iterations of the loops that take part, and points of the reduction.
   int64_t steps = 1, wanted = 1;
   for (const auto& [v, extent] : loops) {
     bool reduces = false, spatial = false;
     for (const BlockIter& iter : block.iters)
+      // A loop that moves both (fused, say) visits other steps for each place.
       (iter.kind == IterKind::kReduce ? reduces : spatial) |= uses_var(iter.value, v.get());
     if (!reduces) continue;
     Expr size = analyzer.simplify(extent);
@@ -95,6 +106,7 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
     if (!n || *n < 1 || spatial)
       return {};  // of symbolic extent, empty, or one loop for both: not decided here
     used.emplace_back(v, Expr(*n));
+    // Too many to count: not decided here.
     if (__builtin_mul_overflow(steps, *n, &steps)) return {};
   }
   for (const BlockIter& iter : block.iters) {
@@ -103,6 +115,7 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
     if (!n || __builtin_mul_overflow(wanted, *n, &wanted)) return {};
   }
   std::vector<Expr> conditions;
+  // The loops that only say where the block is.
   Domain others = loops;
   std::erase_if(others, [&](const auto& loop) { return uses_one_of(loop.first, used); });
   for (const Expr& part : conjuncts(block.predicate)) {
@@ -112,6 +125,7 @@ Fault reduction_fault(const Block& block, const Domain& loops, const Analyzer& a
     conditions.push_back(part);
   }
   if (steps <= kEnumeratedSteps) return Enumeration(block, used, conditions).find_fault();
+  // Too few iterations, or too many with nothing to cut them, cannot be right whatever they visit.
   if (steps < wanted || (steps != wanted && conditions.empty()))
     return fmt::format("block {}: {} loop iterations for {} reduction steps", block.name, steps, wanted);
   return {};
@@ -130,6 +144,7 @@ std::optional<Bound> exact_range(const Expr& e, const Domain& domain) {
     if (found == form->coefficients.end()) continue;
     const int64_t* n = as_int(extent);
     if (!n || *n < 1) return std::nullopt;
+    // Variables are independent, so each contributes its own end.
     (found->second > 0 ? range.max : range.min) += found->second * (*n - 1);
   }
   return range;

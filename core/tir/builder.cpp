@@ -13,9 +13,11 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The lowest (highest) value of a type.
 Expr extreme(DataType dtype, bool highest) {
+  // Not the lowest finite number: the maximum of -infinity alone is that.
   if (dtype.is_float()) return fimm(dtype, highest ? kInfinity : -kInfinity);
   if (dtype.is_bool()) return imm(dtype, highest);
   if (dtype.code == TypeCode::kUInt) {
+    // A constant of 64 unsigned bits is kept in int64: all ones are -1 there.
     int64_t all_ones = dtype.bits >= 64 ? -1 : (int64_t{1} << dtype.bits) - 1;
     return imm(dtype, highest ? all_ones : 0);
   }
@@ -26,6 +28,7 @@ Expr extreme(DataType dtype, bool highest) {
 /// One loop an iterator around a block whose iterators are bound to the loops.
 Stmt nest(std::string name, std::vector<BlockIter> iters, const Stmt& init, const Stmt& body) {
   auto [reads, writes] = block_accesses(iters, init, body);
+  // Loops have variables of their own: schedules rewrite loops and leave iterators alone.
   std::vector<Var> loops;
   for (BlockIter& iter : iters) {
     loops.push_back(var(iter.var->name));
@@ -40,17 +43,20 @@ Stmt nest(std::string name, std::vector<BlockIter> iters, const Stmt& init, cons
   block->writes = std::move(writes);
   block->init = init;
   block->body = body;
+  // From the inside out: the first iterator is the outermost loop.
   Stmt result = seal(std::move(block));
   for (size_t i = loops.size(); i-- > 0;) result = for_loop(loops[i], extents[i], result);
   return result;
 }
 
+/// One iterator of `kind` for each extent, named prefix0, prefix1, ...; nest() gives them their values.
 void append_iters(std::vector<BlockIter>& iters, const std::vector<Expr>& extents, const char* prefix,
                   IterKind kind) {
   for (size_t i = 0; i < extents.size(); ++i)
     iters.push_back({var(fmt::format("{}{}", prefix, i)), extents[i], kind, {}});
 }
 
+/// In the order of the iterators.
 std::vector<Var> vars_of(std::span<const BlockIter> iters) {
   std::vector<Var> vars;
   for (const BlockIter& iter : iters) vars.push_back(iter.var);
@@ -99,6 +105,7 @@ std::optional<Combiner> combiner_of(BinaryOp op) {
 
 bool accumulates(const Store& store) {
   const Binary* update = store.value.as<Binary>();
+  // The old value stands on the left, as reduce() and the schedules write it.
   const Load* old = update ? update->a.as<Load>() : nullptr;
   if (!old || old->buffer != store.buffer) return false;
   for (size_t d = 0; d < store.indices.size(); ++d)
@@ -125,6 +132,7 @@ Expr combine(Combiner combiner, Expr a, Expr b) {
 }
 
 std::string FuncBuilder::unique(const std::string& name) {
+  // The root block has this name.
   std::string candidate = name == "root" ? "root_block" : name;
   while (names_.count(candidate)) candidate = fmt::format("{}_{}", name, names_[name]++);
   names_[candidate] = 1;
@@ -141,6 +149,7 @@ Buffer FuncBuilder::compute(const std::string& name, std::vector<Expr> shape,
   std::vector<BlockIter> iters;
   append_iters(iters, shape, "i", IterKind::kSpatial);
   std::vector<Var> vars = vars_of(iters);
+  // First, since its type is that of the buffer.
   Expr element = value(vars);
   Buffer out = buffer(unique(name), std::move(shape), element.dtype());
   nests_.push_back(nest(out->name, std::move(iters), {}, store(out, indices_of(vars), element)));
@@ -169,8 +178,10 @@ Buffer FuncBuilder::ordered(const std::string& name, std::vector<Expr> shape, si
                             const std::function<Expr(const Buffer& out, Vars)>& value) {
   std::vector<BlockIter> iters;
   append_iters(iters, shape, "i", IterKind::kSpatial);
+  // It reads what it wrote: neither parallel nor reordered.
   iters[axis].kind = IterKind::kOpaque;
   std::vector<Var> vars = vars_of(iters);
+  // Before the value, which may read it.
   Buffer out = buffer(unique(name), std::move(shape), dtype);
   Stmt body = store(out, indices_of(vars), value(out, vars));
   nests_.push_back(nest(out->name, std::move(iters), {}, body));
@@ -183,6 +194,7 @@ Buffer FuncBuilder::opaque(const std::string& name, std::vector<Expr> shape, Dat
   Buffer out = buffer(unique(name), std::move(shape), dtype);
   auto block = std::make_unique<Block>();
   block->name = out->name;
+  // Nobody looks into the statement: it may touch everything.
   for (const Buffer& read : reads) block->reads.push_back(whole(read));
   block->writes.push_back(whole(out));
   block->body = body(out);
@@ -203,6 +215,7 @@ Func FuncBuilder::finish(std::string name, const std::vector<Buffer>& outputs) {
   auto root = std::make_unique<Block>();
   root->name = "root";
   root->allocs = std::move(allocs);
+  // In the order in which they were made, so each reads what those before it have written.
   root->body = seq(nests_);
   return make<FuncNode>(std::move(name), std::move(params), static_cast<int64_t>(outputs.size()),
                         Stmt(seal(std::move(root))));

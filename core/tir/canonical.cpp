@@ -7,6 +7,7 @@
 namespace lathe::tir {
 namespace {
 /// New names for what a function defines, in the order of definition.
+/// Programs that differ by names alone get equal text, of which the digest of a workload is taken.
 class Renaming {
  public:
   explicit Renaming(const FuncNode& f) {
@@ -19,6 +20,7 @@ class Renaming {
     visit(f.body);
   }
 
+  /// The node under its new name: a new variable for each old one, the same everywhere.
   NodeRef renamed(const NodeRef& node) const {
     if (const VarNode* v = node.as<VarNode>()) {
       auto found = vars_.find(v);
@@ -49,6 +51,7 @@ class Renaming {
         return visit(stmt.as<For>()->body);
       case StmtKind::kBlock: {
         const Block& block = *stmt.as<Block>();
+        // The root is known by its name.
         if (!blocks_.count(block.name)) blocks_[block.name] = block.name == "root" ? "root" : name("b");
         for (const BlockIter& iter : block.iters) rename_var(iter.var, "v");
         for (const Buffer& b : block.allocs) buffers_.emplace(b.get(), name("t"));

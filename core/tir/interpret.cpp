@@ -12,6 +12,8 @@ struct StmtCode {
 };
 using StmtPtr = std::unique_ptr<StmtCode>;
 
+/// All kinds of loops, in order: a program whose meaning depended on the order of a parallel loop would be
+/// wrong anyway. The extent is asked for once, before the first iteration.
 struct ForCode final : StmtCode {
   void run(State& state) const override {
     int64_t n = extent->run(state, 0);
@@ -48,9 +50,11 @@ struct MaskCode final : StmtCode {
   void run(State& state) const override {
     std::vector<uint8_t> mask(lanes);
     for (int lane = 0; lane < lanes; ++lane)
+      // A lane held back outside is not evaluated: what its condition loads may be out of bounds.
       mask[lane] = (state.mask.empty() || state.mask[lane]) && condition->run(state, lane);
     std::swap(state.mask, mask);
     then_case->run(state);
+    // The mask from before is back.
     std::swap(state.mask, mask);
   }
   int lanes = 1;
@@ -58,6 +62,7 @@ struct MaskCode final : StmtCode {
   StmtPtr then_case;
 };
 
+/// Offsets are checked by Address, and T is as wide as the elements.
 template <typename T>
 void put(const Memory& memory, int64_t at, T value) {
   static_cast<T*>(memory.tensor.data())[at] = value;
@@ -67,6 +72,7 @@ void put(const Memory& memory, int64_t at, T value) {
 struct StoreCode final : StmtCode {
   void run(State& state) const override {
     Memory& memory = address.memory(state);
+    // The usual case, without memory for lanes. A mask is never around it (verify.h).
     if (lanes == 1)
       return integer ? write(memory, address.offset(state, 0), integer->run(state, 0))
                      : write(memory, address.offset(state, 0), real->run(state, 0));
@@ -87,6 +93,7 @@ struct StoreCode final : StmtCode {
   static bool writes(const State& state, int lane) { return state.mask.empty() || state.mask[lane]; }
   void write(Memory& memory, int64_t at, int64_t value) const {
     if (memory.tracked) memory.written[at] = 1;
+    // The bits are the same for signed and unsigned integers.
     switch (type.bytes()) {
       case 1:
         return put(memory, at, static_cast<int8_t>(value));
@@ -119,6 +126,7 @@ struct AllocCode {
     Memory& memory = state.buffers[slot];
     std::vector<int64_t> sizes;
     for (const IntPtr& dim : shape) sizes.push_back(dim->run(state, 0));
+    // An allocation in a loop finds its tensor of the iteration before; its elements count as unwritten.
     if (!memory.tensor.defined() || memory.shape != sizes) {
       memory.buffer = buffer.get();
       memory.shape = sizes;
@@ -141,6 +149,7 @@ struct AllocStmtCode final : StmtCode {
   StmtPtr body;
 };
 
+/// Checks what a schedule could get wrong: iterators outside of their extents.
 struct BlockCode final : StmtCode {
   struct Iter {
     int slot;
@@ -148,6 +157,7 @@ struct BlockCode final : StmtCode {
     bool reduces;
   };
   void run(State& state) const override {
+    // First: where it does not hold, iterators may be out of their extents.
     if (!predicate->run(state, 0)) return;
     bool first = true;
     for (const Iter& iter : iters) {
@@ -157,6 +167,7 @@ struct BlockCode final : StmtCode {
       state.vars[iter.slot] = value;
       first &= !iter.reduces || value == 0;
     }
+    // Before the init, which may write to them.
     for (const AllocCode& alloc : allocs) alloc.run(state);
     if (init && first) init->run(state);
     body->run(state);
@@ -168,6 +179,7 @@ struct BlockCode final : StmtCode {
   StmtPtr init, body;
 };
 
+/// Turns a program into objects once, so that an iteration costs virtual calls and no look-ups by name.
 class Compiler {
  public:
   StmtPtr compile(const Stmt& stmt) {
@@ -220,6 +232,7 @@ class Compiler {
     return code;
   }
 
+  /// A condition of several lanes.
   StmtPtr compile_mask(const If& branch) {
     auto code = std::make_unique<MaskCode>();
     code->lanes = branch.condition.dtype().lanes;
@@ -243,6 +256,7 @@ class Compiler {
 
   StmtPtr compile_store(const Store& store) {
     auto code = std::make_unique<StoreCode>(exprs.compile_address(store.buffer, store.indices));
+    // Floats and integers have code of their own: one of the two pointers is set.
     code->type = store.value.dtype().element();
     code->lanes = store.value.dtype().lanes;
     if (code->type.is_float())
@@ -264,7 +278,9 @@ void bind_params(const Func& func, std::span<const Tensor> params, ExprCompiler&
       fail("interpret: {} is {} of rank {}, got {} {}", buffer.name, to_string(buffer.dtype),
            buffer.shape.size(), to_string(params[p].dtype()), shape_text(params[p].shape()));
     for (size_t d = 0; d < buffer.shape.size(); ++d)
+      // Dimensions that are expressions (4 * n) are checked by check_shapes, when the variables have values.
       if (const VarNode* v = buffer.shape[d].as<VarNode>()) dims.emplace(v, params[p].shape()[d]);
+    // Inputs come with values; outputs have none until they are written.
     size_t inputs = func->params.size() - static_cast<size_t>(func->outputs);
     Memory& memory = state.buffers[exprs.slot_of(&buffer)];
     memory = {&buffer, params[p].shape(), params[p], p >= inputs, {}};
@@ -273,11 +289,14 @@ void bind_params(const Func& func, std::span<const Tensor> params, ExprCompiler&
   for (auto [v, value] : dims) state.vars[exprs.slot_of(v)] = value;
 }
 
+/// Compares every dimension with what the values of the symbolic ones make of it: two parameters may name
+/// one.
 void check_shapes(const Func& func, std::span<const Tensor> params, ExprCompiler& exprs, State& state) {
   for (size_t p = 0; p < params.size(); ++p) {
     const BufferNode& buffer = *func->params[p];
     for (size_t d = 0; d < buffer.shape.size(); ++d) {
       IntPtr dim = exprs.compile_int(buffer.shape[d]);
+      // Compiling may have met variables that the body does not use.
       state.vars.resize(exprs.var_count());
       int64_t expected = dim->run(state, 0);
       if (expected != params[p].shape()[d])
@@ -290,6 +309,7 @@ void check_shapes(const Func& func, std::span<const Tensor> params, ExprCompiler
 
 void interpret(const Func& func, std::span<const Tensor> params) {
   Compiler compiler;
+  // Parameters have slots even where the body does not touch them: bind_params fills all.
   for (const Buffer& param : func->params) {
     compiler.exprs.slot_of(param.get());
     for (const Expr& dim : param->shape)

@@ -6,6 +6,7 @@
 
 namespace lathe::tir {
 namespace {
+/// Apart, so that the check itself stays small.
 [[noreturn, gnu::cold]] void out_of_bounds(const Memory& memory, size_t dimension, int64_t index) {
   fail("interpret: index {} of dimension {} of {} is outside 0..{}", index, dimension, memory.buffer->name,
        memory.shape[dimension]);
@@ -16,6 +17,8 @@ struct FloatConstant final : FloatCode {
   double run(State&, int) const override { return value; }
   double value;
 };
+/// One class an operation: the operation is known when the interpreter is compiled, not asked for each
+/// element.
 template <BinaryOp op>
 struct FloatBinary final : FloatCode {
   FloatBinary(FloatPtr x, FloatPtr y, DataType t) : a(std::move(x)), b(std::move(y)), type(t) {}
@@ -30,6 +33,7 @@ struct FloatBinary final : FloatCode {
     if constexpr (op == kMod) return round_to(type, std::fmod(x, y));
     if constexpr (op == kFloorDiv) return round_to(type, std::floor(x / y));
     if constexpr (op == kFloorMod) return round_to(type, x - std::floor(x / y) * y);
+    // A NaN in the first operand stays (BinaryOp).
     if constexpr (op == kMin) return y < x ? y : x;
     if constexpr (op == kMax) return y > x ? y : x;
     if constexpr (op == kPow) return round_to(type, std::pow(x, y));
@@ -39,6 +43,7 @@ struct FloatBinary final : FloatCode {
 };
 
 using FloatFunction = double (*)(double);
+/// In float64, of which the result is rounded to the type.
 FloatFunction function_of(Intrinsic f) {
   switch (f) {
     case Intrinsic::kExp:
@@ -82,12 +87,14 @@ FloatFunction function_of(Intrinsic f) {
     case Intrinsic::kCeil:
       return std::ceil;
     case Intrinsic::kRound:
+      // To nearest even: nobody changes the rounding mode.
       return std::nearbyint;
     case Intrinsic::kTrunc:
       return std::trunc;
     case Intrinsic::kAbs:
       return std::fabs;
     case Intrinsic::kSign:
+      // 0, -0 and NaN are their own signs.
       return [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; };
     default:
       fail("interpret: {} is not a function of floats", spelling(f));
@@ -118,6 +125,7 @@ FloatPtr float_binary(BinaryOp op, FloatPtr a, FloatPtr b, DataType type) {
 }  // namespace
 
 void fail_read_before_write(const Memory& memory, int64_t offset) {
+  // From the innermost dimension outward: the remainders of a row-major offset are its indices.
   std::string place;
   for (size_t d = memory.shape.size(); d-- > 0;) {
     place = fmt::format("{}{}{}", offset % memory.shape[d], place.empty() ? "" : ", ", place);
@@ -126,6 +134,7 @@ void fail_read_before_write(const Memory& memory, int64_t offset) {
   fail("interpret: {}[{}] is read before it is written", memory.buffer->name, place);
 }
 
+/// By way of float32 for 16 bits.
 double round_to(DataType type, double value) {
   if (type.bits == 64) return value;
   auto narrow = static_cast<float>(value);
@@ -134,11 +143,13 @@ double round_to(DataType type, double value) {
                                         : half_to_float(float_to_half(narrow));
 }
 
+/// Row-major, each index checked on its own: one too large may still be inside the buffer as a whole.
 int64_t Address::offset(State& state, int lane) const {
   const Memory& memory = state.buffers[buffer_];
   int64_t offset = 0;
   for (size_t d = 0; d < indices_.size(); ++d) {
     int64_t index = indices_[d]->run(state, lane);
+    // As unsigned numbers, negative indices are large ones.
     if (static_cast<uint64_t>(index) >= static_cast<uint64_t>(memory.shape[d]))
       out_of_bounds(memory, d, index);
     offset = offset * memory.shape[d] + index;
@@ -173,6 +184,7 @@ FloatPtr ExprCompiler::compile_float(const Expr& e) {
       const Expr& value = e.as<Cast>()->value;
       if (value.dtype().is_float())
         return mapped<FloatToFloat>(compile_float(value), [type](double x) { return round_to(type, x); });
+      // Integers are int64 here, and only those of 64 unsigned bits may look negative.
       bool is_unsigned = is_unsigned_64(value.dtype().element());
       return mapped<IntToFloat>(compile_int(value), [type, is_unsigned](int64_t x) {
         return round_to(type,

@@ -18,6 +18,8 @@ struct VarCode final : IntCode {
   int slot;
 };
 
+/// Quotient or remainder of all four divisions. By -1 apart: INT64_MIN / -1 is a trap of the processor, the
+/// result wraps here.
 int64_t divide(BinaryOp op, int64_t a, int64_t b, bool is_unsigned) {
   if (b == 0) fail("interpret: division by zero");
   bool quotient = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
@@ -31,6 +33,7 @@ int64_t divide(BinaryOp op, int64_t a, int64_t b, bool is_unsigned) {
   return quotient ? q - adjust : r + (adjust ? b : 0);
 }
 
+/// By repeated squaring, wrapping; to a negative power 1 over that, truncated (of 0 too).
 int64_t power(int64_t base, int64_t exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
   uint64_t result = 1, square = static_cast<uint64_t>(base);
@@ -45,6 +48,7 @@ struct IntBinary final : IntCode {
       : a(std::move(x)), b(std::move(y)), type(t), is_unsigned(is_unsigned_64(t)) {}
   int64_t run(State& state, int lane) const override {
     int64_t x = a->run(state, lane), y = b->run(state, lane);
+    // Sums and products of unsigned numbers have the same bits, and may wrap.
     auto ux = static_cast<uint64_t>(x), uy = static_cast<uint64_t>(y);
     using enum BinaryOp;
     if constexpr (op == kAdd) return wrap_to(type, static_cast<int64_t>(ux + uy));
@@ -62,6 +66,7 @@ struct IntBinary final : IntCode {
     if constexpr (op == kBitAnd) return x & y;
     if constexpr (op == kBitOr) return x | y;
     if constexpr (op == kBitXor) return x ^ y;
+    // Shifts by the width or more push out all bits; of signed numbers the sign bit comes in.
     if constexpr (op == kShiftLeft)
       return uy >= type.bits ? 0 : wrap_to(type, static_cast<int64_t>(ux << uy));
     if constexpr (op == kShiftRight) {
@@ -69,6 +74,7 @@ struct IntBinary final : IntCode {
       return x >> std::min<uint64_t>(uy, 63);
     }
   }
+  /// Narrower unsigned numbers are not negative as int64; those of 64 bits may look it.
   bool less(int64_t x, int64_t y) const {
     return is_unsigned ? static_cast<uint64_t>(x) < static_cast<uint64_t>(y) : x < y;
   }
@@ -77,6 +83,7 @@ struct IntBinary final : IntCode {
   bool is_unsigned;
 };
 
+/// Leaves out the second operand where the first one decides.
 struct Logic final : IntCode {
   Logic(IntPtr x, IntPtr y, bool stop) : a(std::move(x)), b(std::move(y)), stops_at(stop) {}
   int64_t run(State& state, int lane) const override {
@@ -115,12 +122,14 @@ struct FloatCompare final : IntCode {
 struct RampCode final : IntCode {
   RampCode(IntPtr b, IntPtr s) : base(std::move(b)), stride(std::move(s)) {}
   int64_t run(State& state, int lane) const override {
+    // Both are scalars, which have no other lane.
     return base->run(state, 0) + lane * stride->run(state, 0);
   }
   IntPtr base, stride;
 };
 
-/// Truncation toward zero; what does not fit becomes the nearest value, NaN zero.
+/// Truncation toward zero by way of 64 bits: what these do not hold becomes the nearest value, NaN zero.
+/// Narrower types wrap.
 int64_t truncate(DataType type, double x) {
   if (std::isnan(x)) return 0;
   if (is_unsigned_64(type))
@@ -129,6 +138,7 @@ int64_t truncate(DataType type, double x) {
   return wrap_to(type, value);
 }
 
+/// The functions that take and give integers.
 IntPtr int_intrinsic(const IntrinsicCall& e, IntPtr a) {
   DataType type = e.dtype.element();
   switch (e.intrinsic) {
@@ -187,6 +197,7 @@ IntPtr int_binary(BinaryOp op, IntPtr a, IntPtr b, DataType type) {
   return nullptr;
 }
 
+/// By the width in memory; bools are bytes.
 IntPtr int_load(DataType type, Address address) {
   bool is_unsigned = type.code == TypeCode::kUInt || type.is_bool();
   switch (type.bytes()) {
@@ -205,6 +216,7 @@ IntPtr int_load(DataType type, Address address) {
 }
 }  // namespace
 
+/// Shifted up and down again: the second shift copies the sign bit or zeros.
 int64_t wrap_to(DataType type, int64_t value) {
   if (type.bits >= 64) return value;
   if (type.is_bool()) return value != 0;
@@ -214,6 +226,8 @@ int64_t wrap_to(DataType type, int64_t value) {
                                       : static_cast<int64_t>(shifted) >> shift;
 }
 
+/// Any operation that gives an integer or a bool; by the type of its operands, since a comparison of floats
+/// gives a bool too.
 IntPtr ExprCompiler::compile_compare(const Binary& e) {
   DataType type = e.a.dtype().element();
   if (type.is_float()) return std::make_unique<FloatCompare>(e.op, compile_float(e.a), compile_float(e.b));
@@ -240,6 +254,7 @@ IntPtr ExprCompiler::compile_int(const Expr& e) {
       const Expr& value = e.as<Cast>()->value;
       if (!value.dtype().is_float())
         return mapped<IntToInt>(compile_int(value), [type](int64_t x) { return wrap_to(type, x); });
+      // Anything but 0 is true, NaN too.
       if (type.is_bool())
         return mapped<FloatToInt>(compile_float(value), [](double x) -> int64_t { return x != 0; });
       return mapped<FloatToInt>(compile_float(value), [type](double x) { return truncate(type, x); });

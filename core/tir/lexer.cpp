@@ -43,6 +43,7 @@ class Lexer {
  private:
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
+  /// Blanks, line ends and comments.
   void skip_blanks() {
     while (at_ < text_.size()) {
       if (text_[at_] == '#')
@@ -54,6 +55,7 @@ class Lexer {
     }
   }
 
+  /// Dots join names (block.x), but do not end one: `n..` is a range.
   std::string_view take_name() {
     size_t begin = at_++;
     while (continues_name(peek()) || (peek() == '.' && continues_name(peek(1)))) ++at_;
@@ -67,11 +69,13 @@ class Lexer {
   Token number() {
     Token token{TokenKind::kInt, "", at_, ""};
     take_digits();
+    // One dot with a digit behind it: in `0..8` there is none.
     if (peek() == '.' && is_digit(peek(1))) {
       token.kind = TokenKind::kFloat;
       ++at_;
       take_digits();
     }
+    // Where the exponent's digits begin; an `e` without any begins a suffix.
     size_t sign = peek(1) == '+' || peek(1) == '-' ? 2 : 1;
     if (peek() == 'e' && is_digit(peek(sign))) {
       token.kind = TokenKind::kFloat;
@@ -79,6 +83,7 @@ class Lexer {
       take_digits();
     }
     token.text = text_.substr(token.offset, at_ - token.offset);
+    // Whatever letters follow directly are a type, which the parser knows or rejects.
     size_t suffix = at_;
     while (continues_name(peek())) ++at_;
     token.suffix = text_.substr(suffix, at_ - suffix);

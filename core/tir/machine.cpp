@@ -99,6 +99,7 @@ constexpr MachineField kFields[] = {
 };
 #undef LATHE_FIELD
 
+/// Positive and finite, 0 where a field may be: models divide by these.
 double parse_number(const MachineField& field, std::string_view text) {
   constexpr double kMost = 1e12;
   double value = 0;
@@ -120,6 +121,7 @@ double RateByWidth::at(int bits) const {
 std::span<const MachineRow> machine_rows() { return kRows; }
 std::span<const MachineField> machine_fields() { return kFields; }
 
+/// The first row that fits; the last one fits all and need not be asked.
 const MachineRow& machine_row(const Target& target) {
   return *std::find_if(std::begin(kRows), std::end(kRows) - 1, [&](const MachineRow& row) {
     return target.triple.starts_with(row.triple) && (!*row.cpu || target.cpu == row.cpu) &&
@@ -167,6 +169,7 @@ MachineNumbers given_numbers(std::string_view target_text) {
 
 void set_machine(Target& target, const MachineNumbers& measured, const MachineNumbers& given) {
   auto model = std::make_shared<MachineModel>(machine_row(target).model);
+  // In this order: what the user gave replaces what was measured.
   for (const MachineNumbers* numbers : {&measured, &given})
     for (const auto& [name, value] : *numbers) {
       const MachineField* field = find_machine_field(name);
@@ -178,8 +181,10 @@ void set_machine(Target& target, const MachineNumbers& measured, const MachineNu
 
 MachineLimits machine_limits(const MachineModel& machine, int cores, int threads) {
   const auto& [bits128, bits256, bits512] = machine.multiply_adds;
+  // By the width that computes fastest, which need not be the widest.
   const double lanes = std::max({bits128 * 4, bits256 * 8, bits512 * 16});
   auto scaled = [&](double rate, double shared) {
+    // What all cores have together: `cores * shared` times the rate of one, and not less than that.
     const double all = rate * std::max(1.0, cores * shared);
     return std::min(threads * rate, all) * machine.clock * 1e9;
   };
@@ -205,6 +210,7 @@ double memory_rate(const Target& target, double streams) {
   return one * std::min(1.0, machine.streams / streams);
 }
 
+/// A set of the cache is chosen by the line's address modulo the number of sets.
 double conflicting_lines(const Target& target, std::span<const int64_t> addresses) {
   constexpr int64_t kLine = 64;
   // More than fit put out each other, not only the ones that came first: twice as many as are too many, at
@@ -222,6 +228,8 @@ double conflicting_lines(const Target& target, std::span<const int64_t> addresse
   return conflicting;
 }
 
+/// A working set is given the share of a cache that streams through it leave: three quarters of the first
+/// level, half of the second.
 double bandwidth_within(const Target& target, double bytes) {
   const MachineModel& machine = machine_of(target);
   if (bytes > static_cast<double>(target.l2_bytes) / 2) return l3_rate(machine);

@@ -24,6 +24,7 @@ Stmt one_or_sequence(std::vector<Stmt> list) {
   return list.size() == 1 ? list[0] : Stmt(make<Seq>(std::move(list)));
 }
 
+/// The longest path from the root, without recursion: the point is to find trees too deep for it.
 int depth_of(const NodeRef& root) {
   std::unordered_map<const Node*, int> depths;
   post_order(root, [&](const NodeRef& node) {
@@ -56,6 +57,7 @@ Token Parser::take() {
   return token;
 }
 
+/// A quoted name is no keyword, whatever it says.
 bool Parser::at(std::string_view text) const {
   const Token& token = peek();
   return (token.kind == TokenKind::kSymbol || token.kind == TokenKind::kName) && token.text == text;
@@ -104,6 +106,7 @@ void Parser::define(const Token& name, NodeRef node) {
   defined_.push_back(name.text);
 }
 
+/// What `name` stands for, when it is of that type.
 NodeRef Parser::lookup(const Token& name, const NodeType& type, const char* what) const {
   auto found = names_.find(name.text);
   if (found != names_.end() && &found->second->type() == &type) return found->second;
@@ -202,6 +205,7 @@ Func Parser::func() {
   leave(mark);
   auto count = static_cast<int64_t>(outputs.size());
   inputs.insert(inputs.end(), outputs.begin(), outputs.end());
+  // Nesting is limited while parsing, but chains grow to the left without nesting.
   Func result = make<FuncNode>(name, inputs, count, body, notes);
   if (depth_of(result) > kMaxDepth)
     fail("{}: error: expressions nested more than {} deep", source_.name, kMaxDepth);
@@ -340,6 +344,8 @@ Stmt Parser::block() {
   }
   block->annotations = annotations();
   expect("{");
+  // An alloc with braces is a statement, one without is the block's: what follows the declaration tells, so a
+  // declaration read for nothing is taken back.
   while (at("alloc") && peek(2).text == ":") {
     size_t start = at_;
     take();

@@ -11,6 +11,7 @@ namespace {
 constexpr int kIntrinsics = static_cast<int>(Intrinsic::kPopcount) + 1;
 constexpr std::string_view kFunctions[] = {"select", "cast", "ramp", "broadcast", "min", "max", "pow"};
 
+/// The operator that is spelled so and binds so tightly.
 std::optional<BinaryOp> operator_at(std::string_view symbol, int level) {
   for (int i = 0; i < kBinaryOps; ++i) {
     auto op = static_cast<BinaryOp>(i);
@@ -35,6 +36,7 @@ bool of_bools(BinaryOp op) { return op == BinaryOp::kAnd || op == BinaryOp::kOr;
 bool of_integers(BinaryOp op) { return op >= BinaryOp::kBitAnd; }
 bool gives_bool(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr; }
 
+/// The functions of integers are few, the others are of floats.
 bool takes(Intrinsic f, DataType type) {
   if (f == Intrinsic::kAbs || f == Intrinsic::kSign) return type.is_float() || type.is_int();
   if (f == Intrinsic::kBitNot || f == Intrinsic::kPopcount) return type.is_int();
@@ -42,6 +44,7 @@ bool takes(Intrinsic f, DataType type) {
 }
 }  // namespace
 
+/// Builds the node itself: the builders fold constants, and text must come back as it was written.
 Expr Parser::combine(const Token& op, BinaryOp kind, Expr a, Expr b) const {
   DataType type = a.dtype();
   if (type != b.dtype())
@@ -54,6 +57,8 @@ Expr Parser::combine(const Token& op, BinaryOp kind, Expr a, Expr b) const {
   return make<Binary>(kind, std::move(a), std::move(b), result);
 }
 
+/// Precedence climbing: a level is a chain of operands of the next tighter one, joined from the left. Loops
+/// over long chains, which so need no stack.
 Expr Parser::expression(int level) {
   if (level == kUnaryPrecedence) return unary();
   Expr left = expression(level + 1);
@@ -66,6 +71,7 @@ Expr Parser::expression(int level) {
   return left;
 }
 
+/// Every recursion of expressions passes here, so counting here limits the stack.
 Expr Parser::unary() {
   Nesting nesting(*this);
   Token first = peek();
@@ -85,6 +91,7 @@ Expr Parser::primary() {
     return inner;
   }
   if (accept("?")) return any_dim();
+  // Part of the number, so that the smallest integer can be written.
   bool negative = accept("-");
   if (peek().kind == TokenKind::kInt || peek().kind == TokenKind::kFloat) return number(negative);
   if (at("inf") || at("nan")) return special_float(negative);
@@ -103,6 +110,7 @@ Expr Parser::number(bool negative) {
   Token token = take();
   bool real = token.kind == TokenKind::kFloat;
   DataType type = real ? kFloat32 : kInt64;
+  // int64 and float32 have none.
   if (!token.suffix.empty()) {
     auto named = parse_number_suffix(token.suffix);
     if (!named)
@@ -110,6 +118,7 @@ Expr Parser::number(bool negative) {
                       fmt::format("`{}` is not a type of numbers; as in 3i32, 1u8, 0.5f16", token.suffix));
     type = *named;
   }
+  // from_chars, not strtod: no locale, and the nearest number always.
   std::string digits = (negative ? "-" : "") + std::string(token.text);
   if (type.is_float()) {
     double value = 0;
@@ -136,6 +145,7 @@ Expr Parser::special_float(bool negative) {
     if (!type.is_float()) source_.fail_at(place, fmt::format("{} is not a float type", to_string(type)));
     if (token.text == "nan" && accept(",")) {
       place = peek();
+      // The bits of the NaN, as the printer writes those of an unusual one.
       value = std::bit_cast<double>(integer());
       if (!std::isnan(value) || std::signbit(value)) source_.fail_at(place, "not the bits of a nan");
     }
@@ -151,6 +161,7 @@ int Parser::lanes() {
   return static_cast<int>(n);
 }
 
+/// Types are checked here: what the parser returns satisfies what nodes require of their operands.
 Expr Parser::call(const Token& name) {
   expect("(");
   std::string_view function = name.text;
@@ -199,6 +210,7 @@ Expr Parser::call(const Token& name) {
   return result;
 }
 
+/// An int64, or a vector of them.
 Expr Parser::index_expression(const char* what) {
   Token place = peek();
   Expr e = expression();

@@ -20,6 +20,7 @@ using enum Level;
 /// A pass that looks at the statements alone.
 template <Stmt (*kPass)(const Stmt&)>
 Func on_body(const Func& func, const Target&) {
+  // Null when nothing is left to do.
   Stmt body = kPass(func->body);
   if (body == func->body) return func;
   auto changed = mutate(*func);
@@ -47,6 +48,7 @@ constexpr Pass kPasses[] = {
 // clang-format on
 
 /// Each header says why its pass stands where it does.
+// simplify_program comes again after passes that leave conditions and indices to it.
 constexpr PassId kLowering[] = {
     kLowerBlocks,     kSkipNeutralTerms, kSimplifyProgram, kPlaceAllocations, kSpecializeBoundaries,
     kSimplifyProgram, kSplitConditions,  kVectorizeLoops,  kUnrollLoops,      kSimplifyProgram,
@@ -91,6 +93,7 @@ Func run_passes(Func func, std::span<const PassId> sequence, const PassContext& 
     require_level(next, func);
     for (PassInstrument* each : context.instruments) each->before(next, func);
     Func result = next.run(func, context.target);
+    // What a pass returned unchanged was valid before.
     if (context.verify && result != func) {
       auto fault = find_fault(result, level_of(result));
       CHECK(!fault, "pass {} left the program invalid: {}\n{}", next.name, *fault, print(result));

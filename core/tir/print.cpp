@@ -12,8 +12,10 @@ namespace lathe::tir {
 namespace {
 constexpr uint64_t kUsualNan = 0x7ff8000000000000;
 
+/// What is no plain name, such as some operators of models have, is quoted.
 std::string written_name(const std::string& name) { return is_plain_name(name) ? name : "\"" + name + "\""; }
 
+/// Appends to one text; expressions come as strings, since where parentheses stand depends on what is around.
 class Printer {
  public:
   std::string text() { return std::move(out_); }
@@ -64,6 +66,7 @@ class Printer {
     }
   }
 
+  /// `outer`: how tightly the operator around binds, for parentheses.
   std::string expr(const Expr& e, int outer = 0) {
     switch (e->kind()) {
       case ExprKind::kVar:
@@ -99,6 +102,7 @@ class Printer {
   }
 
  private:
+  /// The variables of the params' shapes, in order of first use: what stands in brackets behind the name.
   static std::vector<Var> symbolic_dims(const FuncNode& f) {
     std::vector<Var> dims;
     std::unordered_set<const Node*> seen;
@@ -113,6 +117,7 @@ class Printer {
   const std::string& name_of(const Node* node, const std::string& wanted) {
     auto found = names_.find(node);
     if (found != names_.end()) return found->second;
+    // Characters that a name cannot have become `_`; two names that are one then get numbers.
     std::string base;
     for (char c : wanted)
       base += std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' ? c : '_';
@@ -124,6 +129,7 @@ class Printer {
     return names_[node] = name;
   }
 
+  /// A variable where it is defined: with its type, unless that is int64.
   std::string definition(const Var& v) {
     std::string type = v->dtype == kInt64 ? "" : ": " + to_string(v->dtype);
     return name_of(v.get(), v->name) + type;
@@ -145,6 +151,7 @@ class Printer {
   }
 
   static std::string integer(const IntImm& i) {
+    // A bool of another value would be read back as one of these two.
     if (i.dtype == kBool && (i.value == 0 || i.value == 1)) return i.value ? "true" : "false";
     return fmt::format("{}{}", i.value, number_suffix(i.dtype));
   }
@@ -152,9 +159,11 @@ class Printer {
   static std::string real(const FloatImm& f) {
     std::string sign = std::signbit(f.value) ? "-" : "",
                 type = f.dtype == kFloat32 ? "" : "(" + to_string(f.dtype) + ")";
+    // The sign is written apart, so that of -0.0 and of NaN survives.
     uint64_t magnitude = std::bit_cast<uint64_t>(f.value) & ~(uint64_t{1} << 63);
     if (std::isinf(f.value)) return sign + "inf" + type;
     if (magnitude == kUsualNan) return sign + "nan" + type;
+    // Its bits, which no other text tells.
     if (std::isnan(f.value)) return fmt::format("{}nan({}, {})", sign, to_string(f.dtype), magnitude);
     std::string digits = fmt::format("{}", f.value);  // the shortest that give the same number
     if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
@@ -164,6 +173,7 @@ class Printer {
   std::string binary(const Binary& b, int outer) {
     int level = precedence(b.op);
     if (level == 0) return fmt::format("{}({}, {})", spelling(b.op), expr(b.a), expr(b.b));
+    // All operators are left-associative: on the right an operator of the same level needs parentheses.
     std::string text = fmt::format("{} {} {}", expr(b.a, level), spelling(b.op), expr(b.b, level + 1));
     return level < outer ? "(" + text + ")" : text;
   }
@@ -224,6 +234,7 @@ class Printer {
     if (b.init) begin_line(), out_ += "init", braces(b.init);
     --depth_;
     const Seq* seq = b.body.as<Seq>();
+    // As in braces().
     seq && seq->stmts.size() != 1 ? statements(seq->stmts) : statements({b.body});
   }
 

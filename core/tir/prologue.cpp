@@ -21,6 +21,7 @@ struct Touched {
   BufferSet reads, writes;
 };
 
+/// By accesses and by what blocks declare: a block of which the body was not looked at may declare more.
 Touched touched_by(const Stmt& stmt) {
   Touched touched;
   post_order(stmt, [&](const NodeRef& node) {
@@ -34,11 +35,14 @@ Touched touched_by(const Stmt& stmt) {
   return touched;
 }
 
+/// Statements are taken whole: one moves into the prologue or stays. Their order within a part is that of the
+/// program.
 class Splitter {
  public:
   explicit Splitter(const Func& func)
       : func_(func), root_(*func->body.as<Block>()), stmts_(statements_of(root_)) {
     for (const Stmt& stmt : stmts_) touched_.push_back(touched_by(stmt));
+    // All, until decide() takes some away.
     ahead_.assign(stmts_.size(), true);
   }
 
@@ -47,6 +51,7 @@ class Splitter {
     reads_ahead_ = reads_where(true), reads_later_ = reads_where(false);
     place_intermediates();
     if (!shared_.empty()) return parts();
+    // Nothing that the other statements read can be made ahead.
     SplitProgram whole{.main = with_constant_params(func_, 0)};
     for (size_t p = 0; p < func_->params.size(); ++p) whole.main_params.push_back({false, p});
     return whole;
@@ -63,6 +68,8 @@ class Splitter {
     for (size_t p = 0; p < func_->params.size(); ++p)
       if (!is_constant_param(func_, p)) late.insert(func_->params[p].get());
     auto is_late = [&](const BufferNode* buffer) { return late.count(buffer) > 0; };
+    // A statement that stays makes what it writes late, and with that others that read or write it. Each
+    // round takes one away at least, so there are no more rounds than statements.
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t s = 0; s < stmts_.size(); ++s) {
@@ -78,6 +85,7 @@ class Splitter {
     }
   }
 
+  /// What the statements of one part read.
   BufferSet reads_where(bool ahead) const {
     BufferSet reads;
     for (size_t s = 0; s < stmts_.size(); ++s)
@@ -85,6 +93,8 @@ class Splitter {
     return reads;
   }
 
+  /// Each intermediate belongs to the part that alone uses it; what the prologue writes and others read
+  /// becomes a param of both. `decide` has seen to it that none is written by both.
   void place_intermediates() {
     for (const Buffer& buffer : root_.allocs) {
       if (!written_ahead(buffer)) {
@@ -95,11 +105,14 @@ class Splitter {
         shared_.push_back(buffer);
       } else {
         shared_.push_back(tir::buffer(buffer->name, buffer->shape, buffer->dtype));
+        // Local memory does not outlive the prologue.
         moves_[buffer.get()] = shared_.back();
       }
     }
   }
 
+  /// Params of the prologue: constants that it reads, then what it makes; of main: inputs that it reads, then
+  /// what the prologue made, then the outputs. An input may be a param of both, or of none.
   SplitProgram parts() const {
     SplitProgram result;
     std::vector<Buffer> early, late;

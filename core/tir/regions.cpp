@@ -15,28 +15,34 @@ class Relaxation {
     if (const VarNode* v = e.as<VarNode>()) {
       for (const auto& [var, extent] : domain_) {
         if (var.get() != v) continue;
+        // Of a loop of no iterations the interval is empty, and any will do.
         auto last = over(extent - 1);  // the extent of an inner loop may depend on an outer one
         return last ? std::optional(Interval{0, last->max}) : std::nullopt;
       }
       return Interval{e, e};
     }
+    // Not taken apart: the corner names it as it is.
     if (is_free(e)) return Interval{e, e};
     if (const Binary* b = e.as<Binary>()) return over_binary(*b);
+    // Whatever the condition is.
     if (const Select* s = e.as<Select>()) return joined(over(s->if_true), over(s->if_false));
     return std::nullopt;
   }
 
  private:
+  /// No variable of the domain occurs.
   bool is_free(const Expr& e) {
     return std::none_of(domain_.begin(), domain_.end(),
                         [&](const auto& d) { return uses_var(e, d.first.get()); });
   }
 
+  /// Around both.
   std::optional<Interval> joined(const std::optional<Interval>& a, const std::optional<Interval>& b) {
     if (!a || !b) return std::nullopt;
     return Interval{min(a->min, b->min), max(a->max, b->max)};
   }
 
+  /// A factor of unknown sign might turn the interval around.
   std::optional<Interval> over_product(const Interval& a, const Expr& factor) {
     if (analyzer_.can_prove(less_equal(0, factor))) return Interval{a.min * factor, a.max * factor};
     if (analyzer_.can_prove(less_equal(factor, 0))) return Interval{a.max * factor, a.min * factor};
@@ -48,6 +54,7 @@ class Relaxation {
     if (!a || !b) return over_remainder(e);
     bool fixed_a = a->min == a->max, fixed_b = b->min == b->max;
     switch (e.op) {
+      // Tight only where a and b share no variable; else wider than the values are.
       case BinaryOp::kAdd:
         return Interval{a->min + b->min, a->max + b->max};
       case BinaryOp::kSub:
@@ -57,12 +64,15 @@ class Relaxation {
       case BinaryOp::kMax:
         return Interval{max(a->min, b->min), max(a->max, b->max)};
       case BinaryOp::kMul:
+        // One factor must be the same for the whole domain; of two that vary nothing is said.
         if (fixed_b) return over_product(*a, b->min);
         return fixed_a ? over_product(*b, a->min) : std::nullopt;
+      // Rounding down is monotone for a positive divisor.
       case BinaryOp::kFloorDiv:
         if (!fixed_b || !analyzer_.can_prove(less(0, b->min))) return std::nullopt;
         return Interval{floordiv(a->min, b->min), floordiv(a->max, b->min)};
       case BinaryOp::kFloorMod: {
+        // Where both ends have one quotient the remainder does not wrap in between.
         Expr first = floordiv(a->min, b->min), last = floordiv(a->max, b->min);
         if (!fixed_b || !analyzer_.can_prove_equal(first, last)) return over_remainder(e);
         return Interval{floormod(a->min, b->min), floormod(a->max, b->min)};
@@ -72,6 +82,7 @@ class Relaxation {
     }
   }
 
+  /// Whatever is divided, or nothing is known of it: 0 to divisor - 1.
   std::optional<Interval> over_remainder(const Binary& e) {
     bool bounded = e.op == BinaryOp::kFloorMod && is_free(e.b) && analyzer_.can_prove(less(0, e.b));
     return bounded ? std::optional(Interval{imm(e.dtype, 0), e.b - imm(e.dtype, 1)}) : std::nullopt;
@@ -82,6 +93,7 @@ class Relaxation {
 };
 
 /// Collects accesses in statement order, relaxing over loops on the way out.
+/// Ranges stay bound in `analyzer_` after their loop: variables are distinct, and the analyzer is a copy.
 class Collector {
  public:
   explicit Collector(Analyzer analyzer) : analyzer_(std::move(analyzer)) {}
@@ -98,6 +110,7 @@ class Collector {
       case StmtKind::kFor: {
         const For& loop = *stmt.as<For>();
         visit(loop.extent);
+        // After the extent, which is evaluated outside.
         domain_.emplace_back(loop.var, loop.extent);
         analyzer_.bind_range(loop.var, loop.extent);
         visit(loop.body);
@@ -115,11 +128,13 @@ class Collector {
       case StmtKind::kSeq:
         for (const Stmt& s : stmt.as<Seq>()->stmts) visit(s);
         return;
+      // Both cases count, as if both always happened.
       case StmtKind::kIf:
         visit(stmt.as<If>()->condition);
         visit(stmt.as<If>()->then_case);
         return visit(stmt.as<If>()->else_case);
       case StmtKind::kAlloc:
+        // Of no concern outside.
         local_.push_back(stmt.as<Alloc>()->buffer);
         return visit(stmt.as<Alloc>()->body);
     }
@@ -131,6 +146,7 @@ class Collector {
     });
   }
 
+  /// By what it declares, with the values of its iterators: nobody looks inside.
   void visit_block(const Block& block) {
     VarMap values;
     for (const BlockIter& iter : block.iters) {
@@ -149,9 +165,11 @@ class Collector {
       const Ramp* ramp = index.as<Ramp>();
       const int64_t* stride = ramp ? as_int(ramp->stride) : nullptr;
       if (stride) {
+        // The box from the first lane to the last, gaps included.
         int64_t last = *stride * (ramp->dtype.lanes - 1);
         region.ranges.push_back({last < 0 ? ramp->base + last : ramp->base, imm(kInt64, std::abs(last) + 1)});
       } else if (index.dtype().lanes > 1) {
+        // Lanes anywhere (gathered): the whole dimension.
         size_t dimension = region.ranges.size();
         region.ranges.push_back({imm(kInt64, 0), buffer->shape[dimension]});
       } else {
@@ -163,6 +181,8 @@ class Collector {
 
   void add(std::vector<Region>& list, Region region) {
     if (std::find(local_.begin(), local_.end(), region.buffer) != local_.end()) return;
+    // At once, not when the loop ends: the boxes in the list speak of variables outside of `stmt` alone, and
+    // can be united.
     region = relax(region, domain_, analyzer_);
     auto same =
         std::find_if(list.begin(), list.end(), [&](const Region& r) { return r.buffer == region.buffer; });
@@ -178,6 +198,7 @@ class Collector {
   std::vector<Region> reads_, writes_;
 };
 
+/// Provably the same box of the same buffer.
 bool same_region(const Region& a, const Region& b) {
   if (!(a.buffer == b.buffer)) return false;
   for (size_t i = 0; i < a.ranges.size(); ++i)
@@ -214,12 +235,14 @@ Region relax(const Region& region, const Domain& domain, const Analyzer& analyze
       result.ranges.push_back({imm(kInt64, 0), region.buffer->shape[i]});
       continue;
     }
+    // The last start and the largest size together: an upper limit when both vary.
     result.ranges.push_back({low->min, analyzer.simplify(low->max - low->min + size->max)});
   }
   return result;
 }
 
 namespace {
+/// A corner was itself loaded.
 bool reads_memory(const Range& range) {
   bool found = false;
   for (const Expr& e : {range.min, range.extent})
@@ -232,6 +255,7 @@ Region unite(const Region& a, const Region& b, const Analyzer& analyzer) {
   Region result{a.buffer, {}};
   for (size_t i = 0; i < a.ranges.size(); ++i) {
     const Range &x = a.ranges[i], &y = b.ranges[i];
+    // The usual case of several accesses: without a min and a max that would have to be simplified away.
     if (structural_equal(x.min, y.min) && structural_equal(x.extent, y.extent)) {
       result.ranges.push_back(x);
       continue;
@@ -296,8 +320,10 @@ Expr element_count(const Region& region) {
 Accesses accesses_of(const Stmt& stmt, const Analyzer& analyzer) { return Collector(analyzer).collect(stmt); }
 
 Accesses block_accesses(const std::vector<BlockIter>& iters, const Stmt& init, const Stmt& body) {
+  // Nothing is known but the iterators: what a block declares must hold wherever a schedule moves it.
   Analyzer analyzer = with_domain({}, domain_of(iters));
   Accesses accesses = accesses_of(seq({init, body}), analyzer);
+  // The body's read of what init has written is the accumulator.
   if (init) {
     std::erase_if(accesses.reads, [&](const Region& read) {
       return std::any_of(accesses.writes.begin(), accesses.writes.end(),

@@ -75,6 +75,7 @@ Stmt store(Buffer buffer, std::vector<Expr> indices, Expr value) {
   return make<Store>(std::move(buffer), std::move(indices), std::move(value));
 }
 
+/// So that passes meet one level of statements, however they were put together.
 Stmt seq(std::vector<Stmt> stmts) {
   std::vector<Stmt> flat;
   for (Stmt& stmt : stmts) {
@@ -92,6 +93,7 @@ Stmt for_loop(Var var, Expr extent, Stmt body, Iteration iteration) {
 }
 
 namespace {
+/// Through the builders of operations: an index of which a variable becomes a constant folds at once.
 NodeRef substitute_node(const NodeRef& root, const VarMap& vars, const BufferMap& buffers) {
   if (!root || (vars.empty() && buffers.empty())) return root;
   return rewrite(root, [&](const NodeRef& node) -> NodeRef {

@@ -76,6 +76,7 @@ std::string to_text(const Target& target) {
   std::vector<std::string> fields;
   for (const TextField& f : kTexts) {
     std::string value = target.*f.member;
+    // The inverse of what set_field does.
     for (char& c : value)
       if (c == ',') c = ';';
     if (!value.empty()) fields.push_back(fmt::format("{}={}", f.name, value));

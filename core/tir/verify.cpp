@@ -23,6 +23,8 @@ template <typename... Args>
   throw Found{fmt::format(format, std::forward<Args>(args)...)};
 }
 
+/// One walk over the program with what is visible, and the loops and guards around, at hand. A check passes
+/// what it cannot decide: a fault is reported only where it is sure.
 class Verifier {
  public:
   explicit Verifier(Level level) : level_(level), lowered_(level != Level::kScheduled) {}
@@ -38,6 +40,7 @@ class Verifier {
       });
       define(param.get(), param->name);
     }
+    // What schedules and the prologue take for granted.
     const Block* root = f.body.as<Block>();
     if (!lowered_ && (!root || root->name != "root" || !root->iters.empty()))
       report("the body of {} is not a block named root without iterators", f.name);
@@ -45,15 +48,18 @@ class Verifier {
   }
 
  private:
+  /// The annotation is a mask of inputs: positive, and without bits beyond them.
   void constants(const FuncNode& f) {
     auto found = f.annotations.find(kConstantsKey);
     if (found == f.annotations.end()) return;
+    // The subtraction is safe: func() has compared the two.
     size_t markable = std::min(f.params.size() - static_cast<size_t>(f.outputs), kMaxMarkedParams);
     if (found->second <= 0 || found->second >> markable)
       report("function {} marks constants {} among {} inputs", f.name, found->second,
              f.params.size() - static_cast<size_t>(f.outputs));
   }
 
+  /// `name` can be used from here on.
   void define(const Node* node, const std::string& name) {
     bool is_new = defined_.insert(node).second;
     // Lowering copies statements, so one loop may stand in several branches, though not inside itself.
@@ -79,6 +85,7 @@ class Verifier {
         if (!branch.condition.dtype().is_bool())
           report("a condition is {}", to_string(branch.condition.dtype()));
         if (int lanes = branch.condition.dtype().lanes; lanes > 1) masked(branch, lanes);
+        // A condition may keep its statements from running: what they access out of bounds proves nothing.
         ++guards_;
         stmt(branch.then_case);
         if (branch.else_case) stmt(branch.else_case);
@@ -119,6 +126,7 @@ class Verifier {
       report("loop {} is {} but its extent is not constant", loop.var->name, spelling(loop.iteration));
     if (level_ == Level::kVectors && loop.iteration == Iteration::kVectorized)
       report("loop {} is vectorized at the lowered level", loop.var->name);
+    // Lanes have one dimension: code generation knows no vectors of vectors.
     for (const For* outer : loops_)
       if (loop.iteration == Iteration::kVectorized && outer->iteration == Iteration::kVectorized)
         report("vectorized loop {} is inside vectorized loop {}", loop.var->name, outer->var->name);
@@ -135,6 +143,8 @@ class Verifier {
     visible_.erase(loop.var.get());
   }
 
+  /// What belongs to the loops around (bindings, the reduction's initial value) is checked outside, the rest
+  /// with nothing but the block's own iterators in sight.
   void block(const Block& b) {
     if (!names_.insert(b.name).second) report("two blocks are named {}", b.name);
     expr(b.predicate, "a predicate");
@@ -144,11 +154,13 @@ class Verifier {
       index(iter.extent, "the extent of an iterator");
       index(iter.value, "the value of an iterator");
     }
+    // Here, while the loops around are still known.
     if (auto fault = find_binding_fault(b, domain_, analyzer_)) throw Found{*fault};
     reductions(b);
     // Inside, the loops around are out of sight.
     std::vector<const For*> outer_loops = std::exchange(loops_, {});
     Domain outer_domain = std::exchange(domain_, {});
+    // A predicate limits what the iterators are, so accesses inside prove nothing.
     int outer_guards = std::exchange(guards_, is_int(b.predicate, 1) ? 0 : 1);
     std::string outer_name = std::exchange(block_, b.name);
     for (const For* loop : outer_loops) visible_.erase(loop->var.get());
@@ -172,6 +184,7 @@ class Verifier {
     loops_ = std::move(outer_loops);
   }
 
+  /// Blocks are met in program order, so `written_` holds what has a value when the block begins.
   void reductions(const Block& b) {
     bool reduces = false;
     for (const BlockIter& iter : b.iters) {
@@ -185,9 +198,11 @@ class Verifier {
       if (reduces && !b.init && !written_.count(region.buffer.get()))
         report("block {} reduces into {}, which has no initial value", b.name, region.buffer->name);
     }
+    // After the check: a block does not initialise its own reduction.
     for (const Region& region : b.writes) written_.insert(region.buffer.get());
   }
 
+  /// Only its form; whether it covers the accesses is for declared_accesses.
   void check_region(const Region& region) {
     use(region.buffer);
     if (region.ranges.size() != region.buffer->shape.size())
@@ -200,6 +215,7 @@ class Verifier {
 
   /// A leaf block declares what it touches. A block of blocks may leave it to them (the root does).
   void declared_accesses(const Block& b) {
+    // Loops and conditions inside do not matter, blocks do: they declare for themselves.
     bool leaf = true;
     post_order(b.body, [&](const NodeRef& node) { leaf &= node.as<Block>() == nullptr; });
     if (!leaf && b.reads.empty() && b.writes.empty()) return;
@@ -212,9 +228,12 @@ class Verifier {
     covered(b, actual.writes, b.writes, "writes");
   }
 
+  /// Each of `actual` lies in the region declared for its buffer, as far as can be told: a part that provably
+  /// sticks out is a fault.
   void covered(const Block& b, const std::vector<Region>& actual, const std::vector<Region>& declared,
                const char* verb) {
     for (const Region& access : actual) {
+      // Its own buffers are nobody else's concern.
       if (std::find(b.allocs.begin(), b.allocs.end(), access.buffer) != b.allocs.end()) continue;
       auto found = std::find_if(declared.begin(), declared.end(),
                                 [&](const Region& r) { return r.buffer == access.buffer; });
@@ -254,12 +273,14 @@ class Verifier {
     in_bounds(s.buffer, s.indices);
   }
 
+  /// An integer expression in a place that takes nothing else.
   void index(const Expr& e, const char* what) {
     expr(e, what);
     if (!e.dtype().is_int())
       report("{}{} is {}, not an integer: {}", where(), what, to_string(e.dtype()), print(e));
   }
 
+  /// `what` names the place in messages.
   void expr(const Expr& e, const char* what) {
     if (!e) report("{}{} is missing", where(), what);
     if (const Select* s = e.as<Select>()) {
@@ -274,6 +295,7 @@ class Verifier {
       });
     }
     if (e.as<VarNode>() && !visible_.count(e.get())) {
+      // It was seen, but not from here.
       bool outer = defined_.count(e.get());
       report("{}variable {} is {}", where(), e.as<VarNode>()->name,
              outer ? "used outside its scope" : "not defined");
@@ -296,6 +318,7 @@ class Verifier {
     for (size_t d = 0; d < indices.size(); ++d) {
       const int64_t* dim = as_int(buffer->shape[d]);
       if (!dim || indices[d].dtype() != kInt64) continue;
+      // Exact ranges only: an interval that is too wide would report accesses that never happen.
       auto range = exact_range(indices[d], domain_);
       if (range && (range->min < 0 || range->max >= *dim))
         report("{}index {} of {} takes values {}..{}, outside 0..{}", where(), print(indices[d]),
@@ -306,6 +329,7 @@ class Verifier {
   Level level_;
   bool lowered_;
   Analyzer analyzer_;
+  // What was defined anywhere so far; what is in scope here; buffers that blocks so far have written.
   std::unordered_set<const Node*> defined_, visible_, written_;
   std::set<std::string> names_;
   std::vector<const For*> loops_;  // since the innermost block
@@ -314,6 +338,7 @@ class Verifier {
   int guards_ = 0;  // selects and conditions around
 };
 
+/// Vectors show in stores: a load of several lanes is stored in the end.
 bool has_vectors(const Stmt& stmt) {
   if (!stmt) return false;
   switch (stmt->kind()) {

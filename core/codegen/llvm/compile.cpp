@@ -16,6 +16,7 @@
 
 namespace lathe::codegen {
 namespace {
+/// Whether a schedule made vectors: then the auto-vectorizers have nothing to add, and could undo its tiles.
 bool is_vectorized(const tir::Func& func) {
   bool found = false;
   post_order(func->body, [&](const NodeRef& node) {
@@ -34,6 +35,7 @@ void keep_error(const llvm::DiagnosticInfo* diagnostic, void* error) {
   diagnostic->print(printer);
 }
 
+/// Named by LLVM for the target, not asked of this machine: code may be for another one.
 MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& target) {
   const llvm::MCSubtargetInfo& info = *machine.getMCSubtargetInfo();
   auto has = [&](const char* features) { return info.checkFeatures(features); };
@@ -48,6 +50,7 @@ MachineFeatures features_of(const llvm::TargetMachine& machine, const Target& ta
 class Compilation {
  public:
   explicit Compilation(const Target& target) : machine_(make_machine(target)), module_("lathe", context_) {
+    // Names of values are for people who read LLVM's text.
     context_.setDiscardValueNames(true);
     context_.setDiagnosticHandlerCallBack(keep_error, &error_);
     module_.setTargetTriple(target.triple);
@@ -65,6 +68,7 @@ class Compilation {
   std::string code(llvm::CodeGenFileType type) {
     std::string fault;
     llvm::raw_string_ostream stream(fault);
+    // LLVM crashes on invalid code, or compiles it to something: neither names the fault.
     CHECK(!llvm::verifyModule(module_, &stream), "code generation made invalid LLVM IR: {}", fault);
     optimize(module_, *machine_, vectorized_ ? Effort::kCleanUp : Effort::kAutoVectorize);
     std::string result = emit_code(module_, *machine_, type);

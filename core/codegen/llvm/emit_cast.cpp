@@ -46,6 +46,7 @@ std::optional<Interval> bounds_of(const Expr& e) {
   if (!sum || sum->op != BinaryOp::kAdd) return std::nullopt;
   const Broadcast* b = sum->b.as<Broadcast>();
   const int64_t* constant = as_int(b ? b->value : sum->b);
+  // A zero point, added after rounding.
   std::optional<Interval> moved = constant ? bounds_of(sum->a) : std::nullopt;
   if (!moved) return std::nullopt;
   auto by = static_cast<double>(*constant);
@@ -68,6 +69,7 @@ Expr through_byte(const Cast& e) {
 /// A vector of floats as int32, toward zero; those beyond its range become the nearest, NaNs 0. LLVM's own
 /// saturating conversion takes vectors apart. Of a NaN that was clipped any number may come.
 llvm::Value* Emitter::vector_int32(const Expr& e) {
+  // Well inside of int32, so that rounding cannot leave it.
   constexpr double kSurely = 1e9;
   llvm::Type* type = value_type(kInt32.with_lanes(e.dtype().lanes));
   Expr inside = rounded_value(e);

@@ -18,11 +18,14 @@ struct Product {
   FlatAccess same_at, each_at;
 };
 
+/// The load whose value is converted to the type of the sum; null for others.
 const Load* widened(const Expr& e, DataType to) {
   const Cast* cast = e.as<Cast>();
   return cast && cast->dtype.element() == to ? cast->value.as<Load>() : nullptr;
 }
 
+/// One term of the sum, when its operands are such loads and lane l of the second one reads element terms *
+/// l: the groups of neighbouring lanes lie one after another.
 std::optional<Product> product_of(const Expr& e, int terms) {
   const Binary* product = e.as<Binary>();
   if (!product || product->op != BinaryOp::kMul) return std::nullopt;
@@ -41,6 +44,7 @@ std::optional<Product> product_of(const Expr& e, int terms) {
   return grouped ? std::optional(std::move(result)) : std::nullopt;
 }
 
+/// The terms of a sum, from left to right.
 void collect_terms(const Expr& e, std::vector<Expr>& terms) {
   const Binary* sum = e.as<Binary>();
   if (!sum || sum->op != BinaryOp::kAdd) return terms.push_back(e);
@@ -54,6 +58,7 @@ bool is_behind(const Load* load_a, const FlatAccess& a, const Load* load_b, cons
   if (load_a->buffer != load_b->buffer || b.constant != a.constant + distance ||
       a.terms.size() != b.terms.size())
     return false;
+  // Sums of as many terms are equal when each term of one is found in the other: terms are distinct.
   for (const auto& [term, coefficient] : a.terms) {
     bool found = false;
     for (const auto& [other, factor] : b.terms)
@@ -91,6 +96,7 @@ class Vnni {
       : b_(builder), instruction_(instruction) {}
 
   llvm::Value* add(llvm::Value* acc, Bytes x, Bytes y) {
+    // The instruction takes the unsigned operand first.
     if (x.is_signed && !y.is_signed) std::swap(x, y);
     llvm::Value* zero = llvm::Constant::getNullValue(acc->getType());
     if (!x.is_signed && y.is_signed) return dot(acc, x.groups, y.groups);
@@ -108,6 +114,7 @@ class Vnni {
   static llvm::Constant* bytes(llvm::Value* like, uint32_t group) {
     return llvm::ConstantInt::get(like->getType(), group);
   }
+  /// Each byte by 128: to flip its top bit is to add 128 to a signed one, or take it from an unsigned one.
   llvm::Value* shifted(llvm::Value* groups) { return b_.CreateXor(groups, bytes(groups, 0x80808080)); }
 
   llvm::IRBuilder<>& b_;
@@ -135,6 +142,7 @@ llvm::Value* neon_dot(llvm::IRBuilder<>& b, llvm::Value* acc, Bytes x, Bytes y) 
 /// The even bytes of each i16, extended.
 llvm::Value* even_bytes(llvm::IRBuilder<>& b, Bytes v) {
   llvm::Value* halves = b.CreateBitCast(v.groups, lanes_of(b.getInt16Ty(), 2 * lane_count(v.groups)));
+  // Up and down again: the second shift extends by the sign or by zeros.
   llvm::Value* low = b.CreateShl(halves, 8);
   return v.is_signed ? b.CreateAShr(low, 8) : b.CreateLShr(low, 8);
 }
@@ -157,11 +165,14 @@ llvm::Value* add_pairs(llvm::IRBuilder<>& b, llvm::Value* acc, llvm::Value* x, l
   return b.CreateAdd(acc, sum);
 }
 
+/// The instruction for so many 32-bit lanes; none for widths that the machine does not have.
 llvm::Intrinsic::ID for_lanes(unsigned lanes, llvm::Intrinsic::ID x4, llvm::Intrinsic::ID x8,
                               llvm::Intrinsic::ID x16) {
   return lanes == 16 ? x16 : lanes == 8 ? x8 : lanes == 4 ? x4 : llvm::Intrinsic::not_intrinsic;
 }
 
+/// acc + x . y: one instruction where the machine has it. Else products of 16 bits, even and odd bytes apart:
+/// sums of products of 8 bits fit 32, so this is exact too.
 llvm::Value* add_bytes(llvm::IRBuilder<>& b, const MachineFeatures& features, llvm::Value* acc, Bytes x,
                        Bytes y) {
   llvm::Intrinsic::ID instruction =
@@ -184,6 +195,7 @@ llvm::Value* add_bfloats(llvm::IRBuilder<>& b, bool native, llvm::Value* acc, ll
     llvm::Type* pairs = lanes_of(b.getBFloatTy(), 2 * lane_count(acc));
     return b.CreateIntrinsic(instruction, {}, {acc, b.CreateBitCast(x, pairs), b.CreateBitCast(y, pairs)});
   }
+  // A bfloat16 is the upper half of a float32.
   auto low = [&](llvm::Value* v) { return b.CreateBitCast(b.CreateShl(v, 16), acc->getType()); };
   auto high = [&](llvm::Value* v) {
     return b.CreateBitCast(b.CreateAnd(v, llvm::ConstantInt::get(v->getType(), 0xffff0000)), acc->getType());
@@ -195,6 +207,8 @@ llvm::Value* add_bfloats(llvm::IRBuilder<>& b, bool native, llvm::Value* acc, ll
 
 /// One group of the operand that is the same for all lanes is one 32-bit load and a broadcast; a vector of
 /// groups of the other one is one dense load.
+/// Null where `e` is not acc + such a sum: then it is emitted as the additions and products that it is.
+/// Vectors of other widths than registers are filled up, and cut again.
 llvm::Value* Emitter::dot_product(const Binary& e) {
   if (e.op != BinaryOp::kAdd || e.dtype.lanes == 1 || mask_ ||
       !state_.module.getDataLayout().isLittleEndian())
@@ -218,6 +232,7 @@ llvm::Value* Emitter::dot_product(const Binary& e) {
   llvm::Value* acc = value(e.a);
   llvm::Value* x = b_.CreateVectorSplat(lanes, loaded(b_.getInt32Ty(), dot->same_at, dot->same->buffer));
   llvm::Value* y = loaded(lanes_of(b_.getInt32Ty(), lanes), dot->each_at, dot->each->buffer);
+  // Beyond 16 lanes no instruction fits, and the general way takes any number of them.
   if (lanes <= 16)
     for (llvm::Value** v : {&acc, &x, &y}) *v = with_lanes(b_, *v, register_lanes(lanes));
   llvm::Value* sum = ints ? add_bytes(b_, state_.features, acc, {x, same == kInt8}, {y, each == kInt8})

@@ -25,6 +25,8 @@ bool needs_guard(const Expr& branch, const Expr& condition) {
 }
 }  // namespace
 
+/// Emits `e` anew each time it is asked for: equal computations become one by LLVM's common subexpression
+/// elimination.
 llvm::Value* Emitter::value(const Expr& e) {
   switch (e->kind()) {
     case ExprKind::kVar: {
@@ -51,6 +53,7 @@ llvm::Value* Emitter::value(const Expr& e) {
     case ExprKind::kRamp: {
       const Ramp& r = *e.as<Ramp>();
       int lanes = r.dtype.lanes;
+      // 0, 1, 2, ...
       llvm::Value* steps = b_.CreateStepVector(value_type(r.dtype));
       llvm::Value* offsets = b_.CreateMul(steps, b_.CreateVectorSplat(lanes, value(r.stride)));
       return b_.CreateAdd(b_.CreateVectorSplat(lanes, value(r.base)), offsets);
@@ -64,8 +67,10 @@ llvm::Value* Emitter::value(const Expr& e) {
 }
 
 llvm::Value* Emitter::binary(const Binary& e) {
+  // Before the operands are emitted, which would be for nothing.
   if (llvm::Value* dot = dot_product(e)) return dot;
   llvm::Value *a = value(e.a), *b = value(e.b);
+  // Both sides are computed: neither has effects, and a branch would cost more.
   if (e.op == BinaryOp::kAnd) return b_.CreateAnd(a, b);
   if (e.op == BinaryOp::kOr) return b_.CreateOr(a, b);
   if (e.a.dtype().is_float()) return rounded(float_binary(e, a, b), e.dtype);
@@ -93,9 +98,12 @@ llvm::Value* Emitter::constant_power(llvm::Value* x, const Expr& exponent) {
   if (power == 0.5) {
     llvm::Value* root = b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt,
                                                 b_.CreateFAdd(x, llvm::ConstantFP::get(x->getType(), 0)));
+    // pow(-0, 0.5) is 0, not -0 (hence the addition), and pow(-infinity, 0.5) is infinity, of which the root
+    // is NaN.
     llvm::Value* infinity = llvm::ConstantFP::getInfinity(x->getType());
     result = b_.CreateSelect(b_.CreateFCmpOEQ(x, b_.CreateFNeg(infinity)), infinity, root);
   } else if (power == std::floor(power)) {
+    // By repeated squaring: `square` is x^1, x^2, x^4, ...
     llvm::Value* square = x;
     for (auto bits = static_cast<unsigned>(power); bits; bits >>= 1) {
       if (bits & 1) result = result ? b_.CreateFMul(result, square) : square;
@@ -107,6 +115,7 @@ llvm::Value* Emitter::constant_power(llvm::Value* x, const Expr& exponent) {
   return *given < 0 ? b_.CreateFDiv(one, result) : result;
 }
 
+/// Values of 16-bit floats are float32; `binary` rounds the result.
 llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool is_double = e.a.dtype().bits == 64;
   switch (e.op) {
@@ -216,11 +225,14 @@ llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b
   CHECK(false, "operator {} on integers", spelling(e.op));
 }
 
+/// From the truncating division of the processor: one less where there is a remainder and the signs differ.
+/// Most indices are not negative, and unsigned division needs no correction and is a shift for powers of two.
 llvm::Value* Emitter::floor_division(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool quotient = e.op == BinaryOp::kFloorDiv;
   if (!is_signed(e.dtype) || (is_non_negative(e.a) && is_non_negative(e.b)))
     return quotient ? b_.CreateUDiv(a, b) : b_.CreateURem(a, b);
   llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
+  // Quotient and remainder become one instruction where the processor has one for both.
   llvm::Value* remainder = b_.CreateSRem(a, b);
   llvm::Value* signs_differ = b_.CreateICmpSLT(b_.CreateXor(a, b), zero);
   llvm::Value* adjust = b_.CreateAnd(b_.CreateICmpNE(remainder, zero), signs_differ);
@@ -236,6 +248,7 @@ llvm::Value* Emitter::guarded(llvm::Value* condition, llvm::Type* type,
   b_.CreateCondBr(condition, wanted, end);
   b_.SetInsertPoint(wanted);
   llvm::Value* v = emit_value();
+  // Emitting the value may have opened blocks of its own.
   llvm::BasicBlock* from = b_.GetInsertBlock();
   b_.CreateBr(end);
   b_.SetInsertPoint(end);
@@ -245,10 +258,13 @@ llvm::Value* Emitter::guarded(llvm::Value* condition, llvm::Type* type,
   return phi;
 }
 
+/// One condition for all lanes. A side that may fail where it is not chosen goes behind a branch; the other
+/// is computed in any case.
 llvm::Value* Emitter::select(const Select& e) {
   if (e.condition.dtype().lanes > 1) return vector_select(e);
   llvm::Value* condition = value(e.condition);
   bool guard_true = needs_guard(e.if_true, e.condition), guard_false = needs_guard(e.if_false, e.condition);
+  // Without a branch where nothing can fail.
   if (!guard_true && !guard_false) return b_.CreateSelect(condition, value(e.if_true), value(e.if_false));
   llvm::Type* type = value_type(e.dtype);
   llvm::Value* a = guard_true ? guarded(condition, type, [&] { return value(e.if_true); }) : value(e.if_true);
@@ -264,6 +280,7 @@ llvm::Value* Emitter::vector_select(const Select& e) {
   auto side = [&](const Expr& v, bool if_true) {
     if (needs_guard(v, e.condition)) {
       llvm::Value* lanes = if_true ? condition : b_.CreateNot(condition);
+      // Loads inside look at the mask.
       mask_ = outer ? b_.CreateAnd(outer, lanes) : lanes;
     }
     llvm::Value* result = value(v);
@@ -308,6 +325,7 @@ llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {
   CHECK(false, "{} of an integer", spelling(e.intrinsic));
 }
 
+/// An instruction where there is one, else the functions of vector_math.cpp, else the C library.
 llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtype) {
   llvm::Value* one = llvm::ConstantFP::get(a->getType(), 1.0);
   switch (f) {
@@ -334,7 +352,9 @@ llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtyp
       break;
   }
   bool is_double = dtype.bits == 64;
+  // float16 and bfloat16 are float32 here (types.cpp).
   if (!is_double && has_vector_math(f)) return vector_math(b_, f, a, state_.features.avx512_lanes);
+  // libm has none.
   if (f == Intrinsic::kSigmoid) {
     llvm::Value* e = per_lane_call("exp", {b_.CreateFNeg(a)});
     return b_.CreateFDiv(one, b_.CreateFAdd(one, e));
@@ -342,6 +362,8 @@ llvm::Value* Emitter::float_intrinsic(Intrinsic f, llvm::Value* a, DataType dtyp
   return per_lane_call(std::string(spelling(f)) + (is_double ? "" : "f"), {a});
 }
 
+/// Calls the C library once for each lane. It is said to touch no memory (errno is nobody's business), so
+/// that equal calls can be one.
 llvm::Value* Emitter::per_lane_call(const std::string& libm_name, llvm::ArrayRef<llvm::Value*> args) {
   llvm::Type* type = args[0]->getType();
   std::vector<llvm::Type*> types(args.size(), type->getScalarType());

@@ -19,6 +19,7 @@ void set_target_attributes(llvm::Function& f, const Target& target) {
   f.addFnAttr(llvm::Attribute::NoUnwind);
 }
 
+/// A function compiled for the target's CPU; only what is exported can be found in the shared object.
 llvm::Function* make_function(KernelState& state, llvm::FunctionType* type, const std::string& name,
                               bool exported) {
   auto linkage = exported ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage;
@@ -27,6 +28,7 @@ llvm::Function* make_function(KernelState& state, llvm::FunctionType* type, cons
   return f;
 }
 
+/// What callers promise of buffers (core/runtime/kernel.h): each its own memory, aligned, of that size.
 void describe_buffer_argument(llvm::Argument& argument, int64_t bytes) {
   llvm::AttrBuilder attributes(argument.getContext());
   attributes.addAttribute(llvm::Attribute::NoAlias).addAttribute(llvm::Attribute::NoUndef);
@@ -39,6 +41,7 @@ struct Captures {
   std::vector<const VarNode*> vars;
   std::vector<tir::Buffer> buffers;
 };
+/// Each once, since post_order visits a node once.
 Captures captures_of(const tir::Stmt& body, const std::map<const VarNode*, llvm::Value*>& vars,
                      const std::map<const tir::BufferNode*, Storage>& buffers) {
   Captures result;
@@ -58,11 +61,13 @@ Emitter::Emitter(KernelState& state, llvm::Function* function, bool in_parallel)
       allocas_(llvm::BasicBlock::Create(b_.getContext(), "entry", function)),
       in_parallel_(in_parallel) {
   open_loop("start");
+  // The one liberty with floats: a * b + c may be one instruction.
   llvm::FastMathFlags contract;
   contract.setAllowContract(true);
   b_.setFastMathFlags(contract);
 }
 
+/// In the entry block, where LLVM turns slots into registers and where a loop does not allocate them again.
 llvm::Value* Emitter::stack_slot(llvm::Type* type, llvm::Align align, const std::string& name) {
   llvm::IRBuilder<> at(allocas_);
   llvm::AllocaInst* slot = at.CreateAlloca(type, nullptr, name);
@@ -74,6 +79,8 @@ llvm::BasicBlock* Emitter::block(const std::string& name) {
   return llvm::BasicBlock::Create(b_.getContext(), name, function_);
 }
 
+/// Leaves the insertion point in the loop's body, behind a head in which pointers are computed. Loops inherit
+/// the prefetch distance of those around.
 void Emitter::open_loop(const std::string& name) {
   llvm::BasicBlock *head = block(name), *body = block(name + ".body");
   b_.SetInsertPoint(head);
@@ -82,6 +89,7 @@ void Emitter::open_loop(const std::string& name) {
   loops_.push_back({head, {}, loops_.empty() ? 0 : loops_.back().prefetch, {}});
 }
 
+/// Allocations are done, so the entry block may end.
 void Emitter::finish() { llvm::IRBuilder<>(allocas_).CreateBr(allocas_->getNextNode()); }
 
 namespace {
@@ -109,6 +117,7 @@ void Emitter::emit_kernel(KernelState& state) {
   auto* inner =
       make_function(state, llvm::FunctionType::get(llvm::Type::getVoidTy(context), inner_types, false),
                     func.name + ".compute", false);
+  // Inlined, its parameters would lose what they say about aliases.
   inner->addFnAttr(llvm::Attribute::NoInline);
   Emitter emitter(state, inner, false);
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -130,6 +139,7 @@ void Emitter::emit_kernel(KernelState& state) {
     arguments.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, outer->getArg(0), i)));
   for (size_t i = func.params.size(); i < buffers.size(); ++i) {
     arguments.push_back(b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), outer->getArg(1), state.workspace_bytes));
+    // All of them beside each other: each begins aligned as buffers are.
     state.workspace_bytes += (tir::byte_size(buffers[i]) + 63) / 64 * 64;
   }
   arguments.push_back(outer->getArg(2));
@@ -177,11 +187,13 @@ void Emitter::emit_parallel(const tir::For& loop) {
   b.CreateCall(inner, arguments);
   b.CreateRetVoid();
 
+  // The stack will do: `launch` returns after the last iteration.
   llvm::Value* closure = stack_slot(closure_type, llvm::Align(64), name + ".closure");
   for (size_t i = 0; i < n_buffers; ++i)
     b_.CreateStore(storage(captures.buffers[i].get()).pointer, b_.CreateStructGEP(closure_type, closure, i));
   for (size_t i = 0; i < n_vars; ++i)
     b_.CreateStore(vars_[captures.vars[i]], b_.CreateStructGEP(closure_type, closure, n_buffers + i));
+  // LatheParallel: the function, then the pool that it is handed.
   llvm::Value* launch = b_.CreateLoad(pointer, parallel_);
   llvm::Value* pool = b_.CreateLoad(pointer, b_.CreateConstInBoundsGEP1_64(pointer, parallel_, 1));
   auto* launch_type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, int64}, false);

@@ -15,6 +15,8 @@ const Storage& Emitter::storage(const tir::BufferNode* buffer) const {
   return found->second;
 }
 
+/// Buffers begin at a multiple of 64 bytes; the largest power of two that divides every step from there is
+/// certain, whatever the loop variables are.
 llvm::Align Emitter::alignment_of(const FlatAccess& at, const tir::Buffer& buffer) const {
   int64_t step = at.constant;
   for (const auto& [term, coefficient] : at.terms) step = std::gcd(step, coefficient);
@@ -48,6 +50,7 @@ size_t Emitter::depth_of(const Expr& e) const {
 
 llvm::Value* Emitter::advanced(llvm::Value* pointer, llvm::Type* element,
                                const std::pair<Expr, int64_t>& term) {
+  // Without wrapping, as all index arithmetic.
   llvm::Value* offset = b_.CreateMul(value(term.first), b_.getInt64(term.second), "", true, true);
   return b_.CreateInBoundsGEP(element, pointer, offset);
 }
@@ -61,10 +64,12 @@ llvm::Value* Emitter::pointer_to(const FlatAccess& at, const tir::Buffer& buffer
   std::vector<std::vector<std::pair<Expr, int64_t>>> by_loop(loops_.size());
   std::vector<std::pair<Expr, int64_t>> here;
   for (const auto& term : at.terms)
+    // Terms that read memory or may fail stay where the program has them.
     (is_movable(term.first) ? by_loop[depth_of(term.first)] : here).push_back(term);
   FlatAccess part;
   for (size_t d = 0; d < loops_.size(); ++d) {
     if (by_loop[d].empty()) continue;
+    // The sum down to this loop: what its pointer is found by.
     part.terms.insert(part.terms.end(), by_loop[d].begin(), by_loop[d].end());
     llvm::Value*& known = loops_[d].pointers[key_of(part, buffer)];
     if (!known) {
@@ -108,6 +113,7 @@ llvm::Value* Emitter::load_strided(const FlatAccess& at, const tir::Buffer& buff
   llvm::Value *pointer = pointer_to(at, buffer), *result = nullptr;
   llvm::Align align(static_cast<uint64_t>(buffer->dtype.bytes()));
   for (int64_t part = 0; part < at.lane_stride; ++part) {
+    // No load reaches beyond the last element that a lane wants, which may be the last of the buffer.
     const int64_t begin = std::min(part * lanes, span - lanes);
     // Of the result so far, then of what is loaded; and the lane that wants an element, if any.
     std::vector<int> order, wanting(lanes, at.lanes);
@@ -128,6 +134,8 @@ llvm::Value* Emitter::load_strided(const FlatAccess& at, const tir::Buffer& buff
   return result;
 }
 
+/// Lanes that are no neighbours, in the cheapest of four ways: dense loads and shuffles for short strides,
+/// runs of neighbours, the gather instruction under a mask, else a load for each lane.
 llvm::Value* Emitter::gather(const FlatAccess& at, const tir::Buffer& buffer) {
   constexpr int64_t kMostStride = 4;
   if (at.vector_terms.empty() && at.lanes >= 4 && at.lane_stride > 1 && at.lane_stride <= kMostStride)
@@ -149,6 +157,8 @@ llvm::Value* Emitter::gather(const FlatAccess& at, const tir::Buffer& buffer) {
   return result;
 }
 
+/// A store for each lane, in the order of lanes: of two that hit one element the last one counts, as in a
+/// loop.
 void Emitter::scatter(const FlatAccess& at, const tir::Buffer& buffer, llvm::Value* v) {
   llvm::Type* element = memory_type(buffer->dtype);
   llvm::Value* pointers = b_.CreateInBoundsGEP(element, storage(buffer.get()).pointer, lane_offsets(at));
@@ -183,7 +193,10 @@ llvm::Value* Emitter::load_from(const FlatAccess& at, const tir::Buffer& buffer)
   if (!mask_) return b_.CreateAlignedLoad(type, pointer, align);
   if (at.lanes > 1)
     return b_.CreateMaskedLoad(type, pointer, align, mask_, llvm::Constant::getNullValue(type));
+  // A branch around the statement has seen to it that a lane is wanted (emit_masked).
   if (mask_ == statement_mask_) return b_.CreateAlignedLoad(type, pointer, align);
+  // Wanted by some lane or by none: then the address may be out of bounds. The branch is scalar, so no mask
+  // holds inside.
   llvm::Value* mask = mask_;
   mask_ = nullptr;
   llvm::Value* result =
@@ -221,6 +234,7 @@ llvm::Value* Emitter::load(const tir::Load& e) {
 
 void Emitter::emit_store(const tir::Store& e) {
   FlatAccess at = access(e.buffer, e.indices);
+  // Before the value is emitted, whose loads of the same buffer are not to be prefetched.
   stored_ = e.buffer.get();
   llvm::Value* v = value(e.value);
   if (at.lanes > 1 && e.value.dtype().lanes == 1) v = b_.CreateVectorSplat(at.lanes, v);
@@ -228,6 +242,7 @@ void Emitter::emit_store(const tir::Store& e) {
         "{} lanes stored in {} of {}", e.value.dtype().lanes, at.lanes, e.buffer->name);
   v = to_memory(v, e.buffer->dtype.with_lanes(at.lanes));
   const Storage& place = storage(e.buffer.get());
+  // Registers; `at` is constant then (plan_registers).
   if (!place.pointer)
     store_in_register(place.slots.at(at.constant), v);
   else if (!at.is_dense())

@@ -55,11 +55,13 @@ struct Runs {
 std::optional<Runs> runs_of(const std::vector<int64_t>& offsets) {
   std::vector<int64_t> sorted = offsets;
   std::sort(sorted.begin(), sorted.end());
+  // Several lanes may want one element.
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   Runs runs;
   for (size_t i = 0; i < sorted.size(); ++i)
     if (i == 0 || sorted[i] != sorted[i - 1] + 1) runs.starts.push_back(sorted[i]);
   runs.length = static_cast<int64_t>(sorted.size() / runs.starts.size());
+  // Of equal length when that is a whole number and runs begin so many elements apart in the sorted list.
   if (runs.length < 2 || sorted.size() % runs.starts.size() != 0) return std::nullopt;
   for (size_t r = 0; r < runs.starts.size(); ++r)
     if (sorted[r * static_cast<size_t>(runs.length)] != runs.starts[r]) return std::nullopt;
@@ -69,6 +71,8 @@ std::optional<Runs> runs_of(const std::vector<int64_t>& offsets) {
   return runs;
 }
 
+/// The lanes of both, one after another. A shuffle takes two vectors of one length, so the shorter one is
+/// filled up with lanes of no value.
 llvm::Value* joined(llvm::IRBuilder<>& b, llvm::Value* left, llvm::Value* right) {
   auto count = [](llvm::Value* v) {
     return static_cast<int>(llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements());
@@ -85,12 +89,15 @@ llvm::Value* joined(llvm::IRBuilder<>& b, llvm::Value* left, llvm::Value* right)
   return b.CreateShuffleVector(widened(left), widened(right), pattern);
 }
 
+/// By halves: a tree of shuffles, as deep as the logarithm of the parts.
 llvm::Value* joined(llvm::IRBuilder<>& b, llvm::ArrayRef<llvm::Value*> parts) {
   if (parts.size() == 1) return parts[0];
   size_t half = parts.size() / 2;
   return joined(b, joined(b, parts.take_front(half)), joined(b, parts.drop_front(half)));
 }
 
+// Runs up to the first are loaded as one integer each, from the second on as a vector; others take a load for
+// each lane.
 constexpr int64_t kScalarBytes = 8, kVectorBytes = 16;
 
 }  // namespace
@@ -106,9 +113,12 @@ llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer)
   }
   std::optional<Runs> runs = runs_of(offsets);
   if (!runs) return nullptr;
+  // Whole runs as integers of up to 8 bytes go straight into the lanes of a vector, when no shuffle must
+  // follow.
   int64_t bytes = runs->length * buffer->dtype.bytes();
   bool scalars = bytes <= kScalarBytes && (bytes & (bytes - 1)) == 0 && runs->are_in_order();
   if (!scalars && bytes < kVectorBytes) return nullptr;
+  // The scalar part of the address: distances of runs from there are constants.
   FlatAccess base;
   base.terms = at.terms;
   llvm::Value* pointer = pointer_to(base, buffer);
@@ -117,6 +127,7 @@ llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer)
   };
   llvm::Align align(static_cast<uint64_t>(buffer->dtype.bytes()));
   llvm::Type* result_type = memory_type(buffer->dtype.with_lanes(at.lanes));
+  // The bits of an element, whatever it is: shuffles need not know.
   llvm::Type* element = b_.getIntNTy(static_cast<unsigned>(8 * buffer->dtype.bytes()));
   if (scalars) {
     if (mask_) return masked_scalar_runs(at, buffer, runs->length, start, runs->starts);
@@ -135,6 +146,7 @@ llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer)
       parts.push_back(b_.CreateAlignedLoad(type, start(runs->starts[r]), align));
       continue;
     }
+    // For each element of the run the lane whose mask decides whether it is read.
     llvm::SmallVector<int> wanted(static_cast<size_t>(runs->length), at.lanes);
     for (size_t l = 0; l < runs->places.size(); ++l) {
       int64_t place = runs->places[l] - static_cast<int64_t>(r) * runs->length;
@@ -160,6 +172,8 @@ llvm::Value* Emitter::masked_scalar_runs(const FlatAccess& at, const tir::Buffer
   auto lanes = static_cast<unsigned>(at.lanes);
   llvm::Type* bits_type = b_.getIntNTy(lanes);
   llvm::Value* bits = b_.CreateBitCast(mask_, bits_type);
+  // The mask as bits, one a lane. Each is compared with those behind it in its run, at the run's first lane:
+  // where one differs, the run is wanted in part.
   llvm::APInt firsts(lanes, 0);
   for (unsigned l = 0; l < lanes; l += static_cast<unsigned>(length)) firsts.setBit(l);
   llvm::Value* differ = llvm::ConstantInt::get(bits_type, 0);
@@ -167,6 +181,7 @@ llvm::Value* Emitter::masked_scalar_runs(const FlatAccess& at, const tir::Buffer
     differ = b_.CreateOr(differ, b_.CreateXor(bits, b_.CreateLShr(bits, static_cast<uint64_t>(place))));
   differ = b_.CreateAnd(differ, llvm::ConstantInt::get(bits_type, firsts));
   llvm::Value* whole = b_.CreateICmpEQ(differ, llvm::ConstantInt::get(bits_type, 0));
+  // A load needs an address even when nobody wants its value.
   llvm::Value* zeros = stack_slot(b_.getInt64Ty(), llvm::Align(8), "zeros");
   b_.CreateStore(b_.getInt64(0), zeros);
   auto read = [&](llvm::Type* type, llvm::Value* pointer, unsigned lane) {
@@ -174,6 +189,7 @@ llvm::Value* Emitter::masked_scalar_runs(const FlatAccess& at, const tir::Buffer
     return b_.CreateAlignedLoad(type, b_.CreateSelect(wanted, pointer, zeros), align);
   };
   llvm::Value* mask = mask_;
+  // Two ways behind branches, of which one runs. The mask is off where the branches are emitted, on inside.
   auto in_runs = [&]() -> llvm::Value* {
     mask_ = mask;
     unsigned bytes = static_cast<unsigned>(length) * static_cast<unsigned>(buffer->dtype.bytes());

@@ -30,10 +30,12 @@ void Emitter::emit(const tir::Stmt& stmt) {
 void Emitter::emit_for(const tir::For& loop) {
   const int64_t* extent = as_int(loop.extent);
   if (extent && *extent <= 0) return;
+  // No loop, and no function for a parallel one.
   if (extent && *extent == 1) {
     vars_[loop.var.get()] = b_.getInt64(0);
     return emit(loop.body);
   }
+  // Inside of a parallel loop another one runs serially: all cores are busy.
   if (loop.iteration == tir::Iteration::kParallel && !in_parallel_) return emit_parallel(loop);
   emit_serial(loop, b_.getInt64(0), value(loop.extent));
 }
@@ -47,6 +49,7 @@ void Emitter::emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value*
     loops_.back().prefetch = ahead->second;
   llvm::BasicBlock* head = loops_.back().head;
   llvm::IRBuilder<> before(entry);
+  // Extents of 1 and less have been dealt with.
   if (llvm::isa<llvm::ConstantInt>(end)) {
     before.CreateBr(head);
   } else {
@@ -63,6 +66,7 @@ void Emitter::emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value*
   index->addIncoming(next, b_.GetInsertBlock());
   if (!exit) exit = block(name + ".exit");
   b_.CreateCondBr(b_.CreateICmpSLT(next, end), head, exit);
+  // Blocks stay in the order of the program.
   exit->moveAfter(b_.GetInsertBlock());
   b_.SetInsertPoint(exit);
 }
@@ -73,6 +77,7 @@ void Emitter::emit_if(const tir::If& branch) {
   llvm::BasicBlock *then_block = block("then"), *end = block("endif");
   llvm::BasicBlock* else_block = branch.else_case ? block("else") : end;
   b_.CreateCondBr(condition, then_block, else_block);
+  // A case may open blocks of its own; the branch comes from the one that it ends in.
   auto emit_case = [&](llvm::BasicBlock* at, const tir::Stmt& stmt) {
     b_.SetInsertPoint(at);
     emit(stmt);
@@ -101,8 +106,10 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
   const tir::Buffer& buffer = alloc.buffer;
   if (buffers_.count(buffer.get())) return emit(alloc.body);  // in the workspace
   Storage place;
+  // In registers where that is possible, else on the stack.
   auto planned = state_.registers.find(buffer.get());
   if (planned != state_.registers.end()) {
+    // A slot for each place: all accesses are whole slots, so LLVM's SROA makes each a value without memory.
     for (const auto& [first, lanes] : planned->second.places) {
       llvm::Type* type = memory_type(buffer->dtype.with_lanes(lanes));
       place.slots[first] = llvm::cast<llvm::AllocaInst>(stack_slot(type, llvm::Align(64), buffer->name));
@@ -110,6 +117,8 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
     allocate_columns(buffer, place);
   } else {
     const int64_t bytes = tir::byte_size(buffer);
+    // All allocations of the function count, also those that never live together: LLVM is not asked to
+    // overlay them.
     stack_bytes_ += (bytes + 63) / 64 * 64;
     if (stack_bytes_ > kStackLimit)
       fail(

@@ -34,6 +34,7 @@ llvm::Value* with_lanes(llvm::IRBuilder<>& b, llvm::Value* vector, int lanes) {
   return has == lanes ? vector : b.CreateShuffleVector(vector, pattern);
 }
 
+/// Buffers that a statement stores to, and local ones of which it loads columns.
 struct Uses {
   std::set<const tir::BufferNode*> stored, loaded_by_column;
 };
@@ -50,6 +51,7 @@ Uses uses_in(const tir::Stmt& stmt) {
 }
 }  // namespace
 
+/// Slots for the columns, beside those of the rows.
 void Emitter::allocate_columns(const tir::Buffer& buffer, Storage& place) {
   const RegisterBuffer& plan = state_.registers.at(buffer.get());
   if (!plan.column_lanes) return;
@@ -61,6 +63,7 @@ void Emitter::allocate_columns(const tir::Buffer& buffer, Storage& place) {
 /// Where `stmt` loads columns of what statements before it have stored: computed here, once for all loads,
 /// those inside conditions too.
 void Emitter::transpose_before(const tir::Stmt& stmt) {
+  // The usual case, without a walk over the statement.
   if (std::none_of(buffers_.begin(), buffers_.end(),
                    [](const auto& each) { return !each.second.columns.empty(); }))
     return;
@@ -69,10 +72,13 @@ void Emitter::transpose_before(const tir::Stmt& stmt) {
     if (place.columns.empty()) continue;
     bool stores = uses.stored.count(buffer) > 0;
     if (!stores && !place.transposed && uses.loaded_by_column.count(buffer)) transpose(buffer, place);
+    // The columns are of rows as they were.
     if (stores) place.transposed = false;
   }
 }
 
+/// Computes all columns from the rows. The network takes squares of powers of two: rows and columns are
+/// filled up with lanes of no value.
 void Emitter::transpose(const tir::BufferNode* buffer, Storage& place) {
   const RegisterBuffer& plan = state_.registers.at(buffer);
   auto size = std::max<uint64_t>(plan.column_lanes, static_cast<uint64_t>(plan.row_elements));

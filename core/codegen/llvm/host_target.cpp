@@ -28,6 +28,7 @@ std::vector<std::string> known_features(const llvm::MCSubtargetInfo& info) {
   return names;
 }
 
+/// Linear: lists of some hundred names, asked a few times a process.
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -38,6 +39,7 @@ std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Target& target) {
   std::string error;
   const llvm::Target* llvm_target = llvm::TargetRegistry::lookupTarget(target.triple, error);
   if (!llvm_target) fail("target: LLVM does not know the triple `{}`: {}", target.triple, error);
+  // Of no CPU in particular: to look names up in.
   std::unique_ptr<llvm::MCSubtargetInfo> any(llvm_target->createMCSubtargetInfo(target.triple, "", ""));
   if (!target.cpu.empty() && !any->isCPUStringValid(target.cpu))
     fail("target: no CPU is called `{}`{}", target.cpu, did_you_mean(target.cpu, known_cpus(*any)));
@@ -57,11 +59,13 @@ std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Target& target) {
 void set_vectors(Target& target) {
   std::unique_ptr<llvm::MCSubtargetInfo> info = subtarget(target);
   auto has = [&](const char* feature) { return info->checkFeatures(feature); };
+  // NEON: 32 registers of 128 bits. For other architectures it is a guess.
   if (!target.triple.starts_with("x86_64")) {
     target.vector_bits = 128;
     target.vector_registers = 32;
     return;
   }
+  // avx512f alone has neither narrower vectors nor lanes of 8 and 16 bits.
   bool avx512 = has("+avx512f") && has("+avx512vl") && has("+avx512bw") && has("+avx512dq");
   target.vector_bits = avx512 ? 512 : has("+avx") ? 256 : 128;
   target.vector_registers = avx512 ? 32 : 16;
@@ -76,10 +80,12 @@ std::string withheld_features(const Target& host) {
     if (!feature.second && contains(known_features(*info), feature.first().str()) &&
         info->checkFeatures("+" + feature.first().str()))
       withheld.push_back("-" + feature.first().str());
+  // The map has no order, and the target's text is a key.
   std::sort(withheld.begin(), withheld.end());
   return join_text(withheld, ",");
 }
 
+/// What the system does not tell (in a container, on other architectures) stays as the target has it.
 void set_caches(Target& target) {
   auto read = [](int name, int64_t& bytes) {
     if (int64_t found = sysconf(name); found > 0) bytes = found;
@@ -89,6 +95,7 @@ void set_caches(Target& target) {
   read(_SC_LEVEL3_CACHE_SIZE, target.l3_bytes);
 }
 
+/// Whether the text gives the property, and not its default.
 bool names_property(const std::string& text, const std::string& property) {
   return text.find(":" + property + "=") != std::string::npos ||
          text.find("," + property + "=") != std::string::npos;
@@ -154,6 +161,7 @@ std::vector<std::string> cpu_features(const Target& target) {
 }
 
 Target host_target() {
+  // Once: the machine does not change.
   static const Target host = [] {
     Target target;
     target.triple = llvm::sys::getProcessTriple();
@@ -197,15 +205,18 @@ Target resolve_target(const std::string& text) {
     target = base_target(triple_with(given.cpu));
   if (names_property(text, "mcpu") && given.cpu != target.cpu) {
     target.cpu = given.cpu;
+    // They were this machine's, or of the CPU named before.
     target.features.clear();
   }
   if (names_property(text, "mattr")) target.features = given.features;
   set_vectors(target);
+  // After the CPU and its features, which imply one.
   if (names_property(text, "vector")) {
     target.vector_bits = given.vector_bits;
     if (given.vector_bits != 128 && given.vector_bits != 256 && given.vector_bits != 512)
       fail("target: vector={} must be 128, 256 or 512", given.vector_bits);
   }
+  // Single numbers last: they override whatever the CPU implies.
   if (names_property(text, "registers")) target.vector_registers = given.vector_registers;
   if (names_property(text, "cores")) target.cores = given.cores;
   if (names_property(text, "l1")) target.l1_bytes = given.l1_bytes;

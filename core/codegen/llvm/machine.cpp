@@ -42,6 +42,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
   const llvm::Target* llvm_target = llvm::TargetRegistry::lookupTarget(target.triple, error);
   if (!llvm_target) fail("target: LLVM does not know the triple `{}`: {}", target.triple, error);
   llvm::TargetOptions options;
+  // Only where the instructions carry the flag `contract`, which the emitter sets.
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   options.TrapUnreachable = false;
   std::unique_ptr<llvm::TargetMachine> machine(
@@ -60,6 +61,7 @@ llvm::ModulePassManager clean_up_pipeline() {
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::InstCombinePass());
+  // Once more: InstCombine makes equal what was written differently.
   passes.addPass(llvm::EarlyCSEPass());
   llvm::ModulePassManager module_passes;
   module_passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));

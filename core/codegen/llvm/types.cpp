@@ -5,10 +5,12 @@
 
 namespace lathe::codegen {
 namespace {
+/// A vector of one lane is a scalar.
 llvm::Type* with_lanes(llvm::Type* element, int lanes) {
   return lanes == 1 ? element : llvm::FixedVectorType::get(element, lanes);
 }
 
+/// What arithmetic is done in: floats of 16 bits in float32.
 llvm::Type* number_type(llvm::LLVMContext& context, DataType dtype) {
   if (dtype.is_float())
     return dtype.bits == 64 ? llvm::Type::getDoubleTy(context) : llvm::Type::getFloatTy(context);
@@ -43,6 +45,7 @@ llvm::Value* bfloat_bits(llvm::IRBuilder<>& b, llvm::Value* v) {
   llvm::Value* bits = b.CreateBitCast(v, wide);
   llvm::Value* odd = b.CreateAnd(b.CreateLShr(bits, number(16)), number(1));
   llvm::Value* up = b.CreateLShr(b.CreateAdd(bits, b.CreateAdd(odd, number(0x7fff))), number(16));
+  // Rounding could carry a NaN over to a number: it is cut off, and made quiet so that a bit of it is left.
   llvm::Value* nan = b.CreateOr(b.CreateLShr(bits, number(16)), number(0x40));
   llvm::Value* is_nan = b.CreateFCmpUNO(v, v);
   return b.CreateTrunc(b.CreateSelect(is_nan, nan, up), like(b.getInt16Ty(), v->getType()));
@@ -69,6 +72,7 @@ llvm::Value* known_bits(llvm::Value* v) {
 }
 }  // namespace
 
+/// From the type in memory to that of values, for loads.
 llvm::Value* Emitter::from_memory(llvm::Value* v, DataType dtype) {
   if (dtype.is_bool()) return b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
   if (dtype.code == TypeCode::kBFloat) return bfloat_value(b_, v);
@@ -76,6 +80,7 @@ llvm::Value* Emitter::from_memory(llvm::Value* v, DataType dtype) {
   return v;
 }
 
+/// The other way, for stores.
 llvm::Value* Emitter::to_memory(llvm::Value* v, DataType dtype) {
   if (dtype.is_bool()) return b_.CreateZExt(v, memory_type(dtype));
   if (dtype.code == TypeCode::kBFloat) {
@@ -86,6 +91,7 @@ llvm::Value* Emitter::to_memory(llvm::Value* v, DataType dtype) {
   return v;
 }
 
+/// The value as it would come back from memory: what was computed in float32 for a type of 16 bits.
 llvm::Value* Emitter::rounded(llvm::Value* v, DataType dtype) {
   if (!dtype.is_float() || dtype.bits != 16) return v;
   return from_memory(to_memory(v, dtype), dtype);

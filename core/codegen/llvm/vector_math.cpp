@@ -30,6 +30,7 @@ class Math {
 
   V real(double v) { return llvm::ConstantFP::get(type_, v); }
   V integer(uint32_t v) { return llvm::ConstantInt::get(int_type_, v); }
+  /// One instruction where the target has it: the flag `contract` allows that.
   V fma(V a, V b, V c) { return b_.CreateFAdd(b_.CreateFMul(a, b), c); }
   /// Horner's rule; the coefficient of the highest power first.
   V polynomial(V x, std::initializer_list<double> coefficients) {
@@ -89,6 +90,8 @@ class Math {
     V bounded = b_.CreateSelect(finite, x, real(0));
     V n = call(llvm::Intrinsic::roundeven, b_.CreateFMul(bounded, real(0.636619772f)));
     V r = bounded;
+    // pi/2 in three parts, the first ones short, so that their products with n are exact while n is small
+    // (Cody and Waite).
     for (float part : {-1.5703125f, -4.837512969970703125e-4f, -7.54978995489188216e-8f})
       r = fma(n, real(part), r);
     return {n, r};
@@ -129,10 +132,13 @@ class Math {
 };
 
 Math::V Math::scaled(V x, V n) {
+  // The instruction has a form for each width of registers: a longer vector goes through in pieces, a shorter
+  // one is filled up.
   const unsigned all = lane_count(x), lanes = std::min(register_lanes(all), most_lanes_);
   auto instruction = lanes == 16  ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_512
                      : lanes == 8 ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256
                                   : llvm::Intrinsic::x86_avx512_mask_scalef_ps_128;
+  // Its mask operand: all lanes. It is 8 bits for 4 lanes too.
   llvm::Value* whole = b_.getIntN(std::max(lanes, 8u), ~uint64_t{0} >> (64 - std::max(lanes, 8u)));
   V result = nullptr;
   for (unsigned begin = 0; begin < all; begin += lanes) {
@@ -155,8 +161,10 @@ Math::V Math::scaled(V x, V n) {
   return result;
 }
 
+/// Beyond these bounds the result is 0 or infinity; within them the power of two can be made.
 Math::V Math::exp(V x) { return or_nan(x, exp_of_bounded(number_or_zero(clamp(x, -104.0f, 88.8f)))); }
 
+/// e^x = 2^n e^r.
 Math::V Math::exp_of_bounded(V x) {
   auto [n, r] = reduce_by_ln2(x);
   V y = b_.CreateFAdd(fma(exp_tail(r), b_.CreateFMul(r, r), r), real(1));
@@ -178,12 +186,15 @@ Math::Parts Math::take_apart(V x) {
   // Subnormals are scaled up first.
   V tiny = b_.CreateFCmpOLT(x, real(std::numeric_limits<float>::min()));
   V scaled = b_.CreateSelect(tiny, b_.CreateFMul(x, real(0x1p23f)), x);
+  // 0x3f3504f3 are the bits of sqrt(1/2): counted from there, exponents change where the mantissa's interval
+  // ends.
   V offset = b_.CreateSub(bits(scaled), integer(0x3f3504f3));
   V n = b_.CreateAShr(offset, integer(23));
   V m = from_bits(b_.CreateSub(bits(scaled), b_.CreateShl(n, integer(23))));
   return {b_.CreateSub(n, b_.CreateSelect(tiny, integer(23), integer(0))), m};
 }
 
+/// log x = e ln 2 + log m, by a polynomial in f = m - 1; e ln 2 is added in two parts, the small one first.
 Math::V Math::log(V x) {
   auto [n, m] = take_apart(x);
   V f = b_.CreateFSub(m, real(1)), square = b_.CreateFMul(f, f), e = to_real(n);
@@ -195,6 +206,7 @@ Math::V Math::log(V x) {
   y = fma(e, real(-2.12194440e-4f), y);
   y = fma(square, real(-0.5f), y);
   y = fma(e, real(0.693359375f), b_.CreateFAdd(f, y));
+  // "Unordered or less": NaN is invalid too.
   V zero = b_.CreateFCmpOEQ(x, real(0)), invalid = b_.CreateFCmpULT(x, real(0));
   y = b_.CreateSelect(b_.CreateFCmpOEQ(x, real(kInfinity)), x, y);
   y = b_.CreateSelect(zero, real(-kInfinity), y);
@@ -213,6 +225,7 @@ Math::V Math::tanh(V x) {
   return or_nan(x, with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(0.625f)), small, large), x));
 }
 
+/// Where e^-x overflows, 1 over infinity is 0, as it should be.
 Math::V Math::sigmoid(V x) { return b_.CreateFDiv(real(1), b_.CreateFAdd(real(1), exp(b_.CreateFNeg(x)))); }
 
 /// A polynomial up to 1; beyond it 1 - e^-(polynomial).
@@ -240,6 +253,8 @@ Math::V Math::sin_or_cos(V x, bool cosine) {
   s = fma(b_.CreateFMul(s, square), r, r);
   V c = polynomial(square, {2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f});
   c = b_.CreateFAdd(fma(b_.CreateFMul(c, square), square, b_.CreateFMul(square, real(-0.5f))), real(1));
+  // cos x = sin(x + pi/2): the next quadrant. Odd ones take the other polynomial, quadrants 2 and 3 the other
+  // sign.
   V quadrant = to_int(n);
   if (cosine) quadrant = b_.CreateAdd(quadrant, integer(1));
   V odd = b_.CreateICmpNE(b_.CreateAnd(quadrant, integer(1)), integer(0));
@@ -275,6 +290,7 @@ Math::V Math::asin(V x) {
   return with_sign_of(b_.CreateSelect(is_large, large, value), x);
 }
 
+/// pi/2 - asin x, and for large magnitudes straight from the half angle, where the subtraction would cancel.
 Math::V Math::acos(V x) {
   auto [is_large, value] = asin_of_magnitude(call(llvm::Intrinsic::fabs, x));
   V twice = b_.CreateFMul(value, real(2));
@@ -287,6 +303,7 @@ Math::V Math::atan(V x) {
   V a = call(llvm::Intrinsic::fabs, x);
   V large = b_.CreateFCmpOGT(a, real(2.414213562373095f)),
     medium = b_.CreateFCmpOGT(a, real(0.4142135623730950f));
+  // One division for all three cases: its operands are chosen, not its results.
   auto choose = [&](V if_large, V if_medium, V if_small) {
     return b_.CreateSelect(large, if_large, b_.CreateSelect(medium, if_medium, if_small));
   };
@@ -309,6 +326,7 @@ Math::V Math::sinh(V x) {
   return with_sign_of(b_.CreateSelect(b_.CreateFCmpOLT(a, real(1)), small, large), x);
 }
 
+/// (e^a + e^-a) / 2, by e^(a/2) for the reason given at sinh.
 Math::V Math::cosh(V x) {
   V root = exp(b_.CreateFMul(call(llvm::Intrinsic::fabs, x), real(0.5f)));
   return b_.CreateFAdd(b_.CreateFMul(b_.CreateFMul(root, real(0.5f)), root),
@@ -353,6 +371,7 @@ Math::V Math::atanh(V x) {
 /// 2^(y log2 |x|) in float64: y log2 |x| reaches 150, whose last bits in float32 would be most of the
 /// result's.
 Math::V Math::pow(V x, V y) {
+  // 0: the instruction for `scaled` is one of float32.
   Math wide(b_, type_->getWithNewType(b_.getDoubleTy()), 0);
   auto widened = [&](V v) { return b_.CreateFPExt(v, wide.type_); };
   V a = call(llvm::Intrinsic::fabs, x), exponent = widened(y);
@@ -365,6 +384,7 @@ Math::V Math::pow(V x, V y) {
   V log2 =
       wide.fma(b_.CreateFMul(s, series), wide.real(2 * 1.4426950408889634), b_.CreateSIToFP(n, wide.type_));
   log2 = b_.CreateSelect(b_.CreateFCmpOEQ(a, real(0)), wide.real(-kInfinity), log2);
+  // Infinity and NaN are their own logarithms.
   log2 = b_.CreateSelect(b_.CreateFCmpUGE(a, real(kInfinity)), widened(a), log2);
   // 2^t = 2^round(t) e^(r ln 2), which float32 rounds, overflows and underflows as it should.
   V t = wide.clamp(b_.CreateFMul(exponent, log2), -200, 200);

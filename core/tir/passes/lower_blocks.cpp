@@ -4,6 +4,8 @@
 
 namespace lathe::tir {
 namespace {
+/// Visits what is inside a block before its iterators are replaced: blocks inside compute theirs from them,
+/// and get the values together with it.
 class LowerBlocks final : public StmtMutator {
  protected:
   Stmt visit_block(const Ref<Block>& block) override {
@@ -19,6 +21,7 @@ class LowerBlocks final : public StmtMutator {
       stmts.push_back(if_then(analyzer_.simplify(first), substitute(visit(block->init), values)));
     stmts.push_back(substitute(visit(block->body), values));
     Stmt result = if_then(analyzer_.simplify(block->predicate), seq(std::move(stmts)));
+    // Around the predicate too: what places buffers later moves them in again.
     for (size_t i = block->allocs.size(); i-- > 0 && result;) result = make<Alloc>(block->allocs[i], result);
     return result;
   }

@@ -23,6 +23,7 @@ Stmt StmtMutator::visit(const Stmt& stmt) {
   return stmt;
 }
 
+// The range holds inside the loop only: a copy of a loop may define the same variable elsewhere.
 Stmt StmtMutator::visit_for(const Ref<For>& loop) {
   Analyzer outside = analyzer_;
   analyzer_.bind_range(loop->var, loop->extent);
@@ -55,6 +56,7 @@ Stmt StmtMutator::visit_seq(const Ref<Seq>& seq) {
     changed |= stmts.back() != stmt;
   }
   if (!changed) return seq;
+  // Statements that have vanished.
   std::erase_if(stmts, [](const Stmt& s) { return !s; });
   return stmts.empty() ? Stmt() : tir::seq(std::move(stmts));
 }
@@ -69,10 +71,13 @@ Stmt with_body(const Ref<For>& loop, Stmt body) {
 Stmt if_then(const Expr& condition, Stmt then_case, Stmt else_case) {
   if (const int64_t* value = as_int(condition)) return *value ? then_case : else_case;
   if (!then_case && !else_case) return {};
+  // An If has a first case always.
   if (!then_case) return make<If>(logical_not(condition), else_case);
   return make<If>(condition, then_case, else_case);
 }
 
+/// Variables and buffers are compared by identity: of two copies with the same loops, what a pass learns of
+/// one would count for the other.
 Stmt fresh_copy(const Stmt& stmt, VarMap vars) {
   BufferMap buffers;
   post_order(stmt, [&](const NodeRef& node) {

@@ -19,6 +19,7 @@ bool same_indices(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   return true;
 }
 
+/// Whether an index depends on `v`.
 bool uses_var(const std::vector<Expr>& indices, const Var& v) {
   for (const Expr& index : indices)
     if (lathe::uses_var(index, v.get())) return true;
@@ -35,6 +36,7 @@ bool carries(const For& loop, const Buffer& buffer) {
     post_order(store->value, [&](const NodeRef& inner) {
       const Load* load = inner.as<Load>();
       if (!load || load->buffer != buffer) return;
+      // The same element, and another one in each iteration: what it reads was written in this iteration.
       found |= !same_indices(load->indices, store->indices) || !uses_var(store->indices, loop.var);
     });
   });
@@ -77,12 +79,15 @@ bool outlives_iterations(const For& loop, const Buffer& buffer) {
   return found;
 }
 
+/// Whether the buffer may live inside one iteration, as iterations of a parallel loop need it. Vectorized and
+/// unrolled loops become copies of their body and would copy the buffer too.
 bool may_hold(const For& loop, const Buffer& buffer) {
   bool copies = loop.iteration == Iteration::kVectorized || loop.iteration == Iteration::kUnrolled;
   return !copies && !carries(loop, buffer) && !outlives_iterations(loop, buffer);
 }
 
 /// Gives `buffer` a place in `body`.
+/// The walk goes straight inward, so the ranges it has bound all hold where it ends.
 class Placer {
  public:
   Placer(Buffer buffer, Analyzer analyzer) : buffer_(std::move(buffer)), analyzer_(std::move(analyzer)) {}
@@ -97,6 +102,7 @@ class Placer {
       size_t last = 0, users = 0;
       for (size_t i = 0; i < stmts.size(); ++i)
         if (uses(stmts[i], buffer_)) last = i, ++users;
+      // Of two users neither can hold the buffer: it stays around the sequence.
       if (users == 1) {
         stmts[last] = place(stmts[last]);
         return tir::seq(std::move(stmts));
@@ -109,6 +115,9 @@ class Placer {
   }
 
  private:
+  /// Here, around `stmt`, as large as the box of all its accesses and with indices counted from the corner of
+  /// that box. A dimension shrinks only where a constant bounds the box: memory needs a constant size. Where
+  /// the extent varies, its largest value counts.
   Stmt allocate(const Stmt& stmt) {
     Accesses accesses = accesses_of(stmt, analyzer_);
     std::optional<Region> box;
@@ -153,6 +162,8 @@ class Placer {
 class PlaceAllocations final : public StmtMutator {
  protected:
   Stmt visit_alloc(const Ref<Alloc>& alloc) override {
+    // From the inside out: the innermost buffers have their places before the box of an outer one is asked
+    // for.
     Stmt body = visit(alloc->body);
     if (!body || !uses(body, alloc->buffer)) return body;
     return Placer(alloc->buffer, analyzer_).place(body);

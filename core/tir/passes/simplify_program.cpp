@@ -4,12 +4,16 @@
 
 namespace lathe::tir {
 namespace {
+/// One walk: on the way in expressions are simplified under the ranges of the loops around, on the way out
+/// conditions leave the loops that do not change them. A condition deep inside climbs as far as it can, since
+/// each loop passes it to the next.
 class SimplifyProgram final : public StmtMutator {
  protected:
   Stmt visit_for(const Ref<For>& loop) override {
     Expr extent = analyzer_.simplify(loop->extent);
     Bound bound = analyzer_.bound(extent);
     if (bound.max <= 0) return {};
+    // Whatever the loop was (parallel, unrolled): its variable is 0.
     if (is_int(extent, 1)) return visit(substitute(loop->body, {{loop->var.get(), Expr(0)}}));
     Analyzer outside = analyzer_;
     analyzer_.bind_range(loop->var, extent);
@@ -18,6 +22,7 @@ class SimplifyProgram final : public StmtMutator {
     analyzer_ = std::move(outside);
     if (!body) return {};
     if (const If* branch = body.as<If>(); branch && !branch->else_case) {
+      // The conjuncts that the loop does not change, and those that it does.
       Expr outside, inside;
       for (const Expr& test : conjuncts(branch->condition)) {
         // Lanes are masked by the function that stores them, and a parallel loop is one of its own.
@@ -41,6 +46,7 @@ class SimplifyProgram final : public StmtMutator {
     std::vector<Stmt> stmts;
     for (const Stmt& each : now->stmts) {
       const If *next = each.as<If>(), *last = stmts.empty() ? nullptr : stmts.back().as<If>();
+      // The first statement must not change the condition of the second.
       bool joins = next && last && !next->else_case && !last->else_case && is_fixed(last->condition) &&
                    structural_equal(last->condition, next->condition);
       if (joins)

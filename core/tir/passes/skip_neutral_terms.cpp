@@ -5,6 +5,7 @@
 
 namespace lathe::tir {
 namespace {
+/// A condition that reads memory is no border of an image, and a statement might change it.
 bool loads(const Expr& e) {
   bool found = false;
   post_order(e, [&](const NodeRef& node) { found |= node.as<Load>() != nullptr; });
@@ -16,6 +17,8 @@ struct Guarded {
   Expr condition, value;
 };
 
+/// The term as a guarded one: a select that else gives `nothing` (the neutral element), or, where that is 0,
+/// a product with such a factor or such a value widened. Null for others.
 std::optional<Guarded> guarded(const Expr& term, const Expr& nothing) {
   if (const Select* select = term.as<Select>()) {
     if (!structural_equal(select->if_false, nothing) || loads(select->condition)) return {};
@@ -34,6 +37,7 @@ std::optional<Guarded> guarded(const Expr& term, const Expr& nothing) {
 
 /// Of a statement c[i] = c[i] op term.
 std::optional<Guarded> guarded_term(const Store& store) {
+  // A store of a first value must happen anyway: c would stay undefined.
   if (!accumulates(store)) return {};
   const Binary& update = *store.value.as<Binary>();
   auto combiner = combiner_of(update.op);
@@ -54,6 +58,7 @@ class SkipNeutralTerms final : public StmtMutator {
     auto term = guarded_term(*store);
     if (!term) return store;
     for (const Var& lane : lanes_)
+      // A condition by lanes would make the whole statement a masked one.
       if (uses_var(term->condition, lane.get())) return store;
     const Binary& update = *store->value.as<Binary>();
     return if_then(term->condition,

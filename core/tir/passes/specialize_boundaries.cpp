@@ -17,11 +17,14 @@ struct EdgeTest {
   int64_t largest = 0;  // of the tile's terms and the constant
 };
 
+/// Loops that become straight code or vectors.
 bool is_tile(const For& loop) {
   return loop.iteration == Iteration::kUnrolled || loop.iteration == Iteration::kVectorized;
 }
 
+// Different expressions that are no sums and no multiples, with their coefficients.
 using Terms = std::vector<std::pair<Expr, int64_t>>;
+/// Adds factor * e to the sum of `terms` and `constant`.
 void add_terms(const Expr& e, int64_t factor, Terms& terms, int64_t& constant) {
   if (const int64_t* value = as_int(e)) {
     constant += factor * *value;
@@ -75,6 +78,7 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner) {
       compare->a.dtype() != kInt64)
     return {};
   EdgeTest test;
+  // a <= b is a - b - 1 < 0.
   if (compare->op == BinaryOp::kLe) test.largest = -1;
   Terms terms;
   add_terms(compare->a, 1, terms, test.largest);
@@ -82,10 +86,12 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner) {
   for (const auto& [term, coefficient] : terms) {
     if (auto bound = bound_within(term, inner)) {
       if (*bound == Bound{} || bound->max == INT64_MAX || bound->min == INT64_MIN) return {};
+      // The largest value of the tile's part: when the test passes with it, the whole tile passes.
       test.largest += coefficient * (coefficient > 0 ? bound->max : bound->min);
       continue;
     }
     if (coefficient == 0) continue;
+    // Two of them leave no single place where the edge is.
     if (test.atom) return {};
     test.atom = term;
     test.coefficient = coefficient;
@@ -94,6 +100,7 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner) {
   return test;
 }
 
+/// Rounds toward minus infinity.
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
 /// The values of the atom for which the whole tile is inside.
@@ -104,6 +111,8 @@ Bound inside_values(const EdgeTest& test) {
   return {-floor_div(limit, -test.coefficient), INT64_MAX};
 }
 
+/// At each loop that is no tile's, what its iterations do is split by the tests inside whose atom the loops
+/// down to here decide. From the outside in: a test moves out as far as it can.
 class SpecializeBoundaries final : public StmtMutator {
  protected:
   Stmt visit_for(const Ref<For>& loop) override {
@@ -118,6 +127,9 @@ class SpecializeBoundaries final : public StmtMutator {
   Stmt visit_if(const Ref<If>& branch) override { return StmtMutator::visit_if(branch); }
 
  private:
+  /// `body` as: if the whole tile is inside, a copy without the conditions that then hold, else a copy with
+  /// all of them. While `splits` are left the first side is split again by another test; so is the edge when
+  /// one value of the atom remains for it, which then stands in its place.
   Stmt split(const Stmt& body, int splits) {
     std::optional<EdgeTest> test = splits > 0 ? find_test(body) : std::nullopt;
     if (!test) return body;
@@ -127,6 +139,7 @@ class SpecializeBoundaries final : public StmtMutator {
     Stmt whole = split(without(body, *test), splits - 1);
     Bound left = test->coefficient > 0 ? Bound{std::max(values.min, inside.max + 1), values.max}
                                        : Bound{values.min, std::min(values.max, inside.min - 1)};
+    // The two copies stand side by side in one function.
     Stmt edge = fresh_copy(body);
     if (left.is_point()) edge = split(with_value(edge, test->atom, left.min), splits - 1);
     return if_then(analyzer_.simplify(is_inside), whole, edge);
@@ -140,6 +153,8 @@ class SpecializeBoundaries final : public StmtMutator {
     return found;
   }
 
+  /// The first test in the order of statements. `inner`: the loops between the statement that is to be split
+  /// and `stmt`.
   void search(const Stmt& stmt, Extents& inner, bool in_tile, std::optional<EdgeTest>& found) {
     if (!stmt || found) return;
     if (const For* loop = stmt.as<For>()) {
@@ -172,6 +187,7 @@ class SpecializeBoundaries final : public StmtMutator {
       Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
       if (values.min >= inside.min && values.max <= inside.max)
         continue;  // always inside: simplification sees it
+      // Nothing is known of the atom, a loaded value say.
       if (values.min == INT64_MIN || values.max == INT64_MAX) continue;
       if (values.max < inside.min || values.min > inside.max) continue;  // never
       found = test;
@@ -216,6 +232,7 @@ class SpecializeBoundaries final : public StmtMutator {
         }
         return rest;
       }
+      // Both limit the same atom from the same side; the narrower limit gives the wider one.
       bool implied(const EdgeTest& other) const {
         if (!structural_equal(other.atom, test.atom) || (other.coefficient > 0) != (test.coefficient > 0))
           return false;
@@ -228,6 +245,7 @@ class SpecializeBoundaries final : public StmtMutator {
     return Dropper(test).visit(body);
   }
 
+  /// `body` where the atom, a variable or an operation, has this value.
   static Stmt with_value(const Stmt& body, const Expr& atom, int64_t value) {
     if (const VarNode* v = atom.as<VarNode>()) return substitute(body, {{v, Expr(value)}});
     NodeRef result = rewrite(body, [&](const NodeRef& node) -> NodeRef {

@@ -15,6 +15,7 @@ std::vector<Expr> tests_of(const Stmt& body) {
   std::vector<Expr> tests;
   post_order(body, [&](const NodeRef& node) {
     const Select* select = node.as<Select>();
+    // Conditions by lanes are masks, which no cut of a loop removes.
     if (!select || select->condition.dtype().lanes > 1) return;
     for (const Expr& test : conjuncts(select->condition)) {
       bool known = !test.as<Binary>();
@@ -42,6 +43,7 @@ std::vector<Expr> alternatives_of(const Stmt& body) {
   return found;
 }
 
+/// All variables that occur.
 std::set<const Node*> variables_of(const NodeRef& root) {
   std::set<const Node*> vars;
   post_order(root, [&](const NodeRef& node) {
@@ -63,6 +65,7 @@ std::optional<std::set<const Node*>> tile_variables(const Stmt& body) {
   return innermost ? std::optional(vars) : std::nullopt;
 }
 
+/// What memory decides may change between two iterations.
 bool has_load(const Expr& test) {
   bool found = false;
   post_order(test, [&](const NodeRef& node) { found |= node.as<Load>() != nullptr; });
@@ -92,12 +95,16 @@ Stmt knowing_not_all(const Stmt& body, const std::vector<Expr>& tests) {
   return result.cast<StmtNode>();
 }
 
+/// For an innermost loop (but for those of a tile): tests that the loop does not change become an If around
+/// it, and the loop is cut where tests of its variable alone change. Cutting a loop that is to be unrolled
+/// gains nothing: each of its iterations is decided then.
 class SplitConditions final : public StmtMutator {
  protected:
   Stmt visit_for(const Ref<For>& loop) override {
     std::optional<std::set<const Node*>> inner = tile_variables(loop->body);
     bool unrolled = loop->iteration == Iteration::kUnrolled;
     if (!inner || (loop->iteration != Iteration::kSerial && !unrolled)) return StmtMutator::visit_for(loop);
+    // From here on: the loop and those of the tile inside.
     inner->insert(loop->var.get());
     Expr outside = imm(kBool, 1);
     std::vector<Expr> tests = tests_of(loop->body), fixed;
@@ -108,6 +115,7 @@ class SplitConditions final : public StmtMutator {
       fixed.push_back(test);
       outside = logical_and(outside, test);
     }
+    // The conditions of statements count only where selects leave nothing to test outside.
     if (fixed.empty()) {
       for (const Expr& each : alternatives_of(loop->body)) tests.push_back(each);
       return unrolled ? Stmt(loop) : cut(loop, tests);
@@ -115,12 +123,15 @@ class SplitConditions final : public StmtMutator {
     Stmt inside = loop->body;
     for (const Expr& test : fixed) inside = knowing(inside, test, true);
     Ref<For> known = with_body(loop, inside).cast<For>();
+    // One else case for all ways to fail: it is not cut, and selects of some of the tests keep them.
     return if_then(outside, unrolled ? Stmt(known) : cut(known, tests_of(inside)),
                    fresh_copy(with_body(loop, knowing_not_all(loop->body, fixed))));
   }
 
  private:
   /// The loop in pieces in which each test of its variable alone is the same.
+  /// [0, extent) is cut at the iterations where a test changes. Within a piece every test is what it is at
+  /// the piece's first iteration, since a linear comparison changes once.
   Stmt cut(const Ref<For>& loop, const std::vector<Expr>& tests) {
     const int64_t* extent = as_int(loop->extent);
     if (!extent) return loop;
@@ -133,6 +144,7 @@ class SplitConditions final : public StmtMutator {
       decided.push_back(test);
       starts.insert(*change);
     }
+    // What never changes is decided without a cut.
     starts.erase(*extent);
     if (decided.empty() || starts.size() > kMostPieces) return loop;
     std::vector<Stmt> pieces;
@@ -147,6 +159,7 @@ class SplitConditions final : public StmtMutator {
     return seq(std::move(pieces));
   }
 
+  /// The test at one value of the variable; nothing when that does not decide it.
   std::optional<bool> holds(const Expr& test, const Var& var, int64_t value) {
     const Expr known = analyzer_.simplify(substitute(test, {{var.get(), Expr(value)}}));
     const int64_t* result = as_int(known);
@@ -161,6 +174,7 @@ class SplitConditions final : public StmtMutator {
     std::optional<bool> first = holds(test, var, 0), last = holds(test, var, extent - 1);
     if (!first || !last) return {};
     if (*first == *last) return extent;
+    // At `same` the test is what it is at first, at `other` it is not.
     int64_t same = 0, other = extent - 1;
     while (other - same > 1) {
       int64_t middle = (same + other) / 2;

@@ -7,6 +7,7 @@ namespace lathe::tir {
 namespace {
 constexpr int64_t kMostStatements = 16384;
 
+/// Stores, loops and conditions.
 int64_t statements_in(const Stmt& stmt) {
   int64_t count = 0;
   if (const Seq* seq = stmt.as<Seq>()) {
@@ -26,6 +27,7 @@ class UnrollLoops final : public StmtMutator {
     if (loop->iteration != Iteration::kUnrolled) return StmtMutator::visit_for(loop);
     const int64_t* extent = as_int(loop->extent);
     if (!extent) fail("unroll: the extent of loop {} is not constant", loop->var->name);
+    // Loops inside first, so that the size of the copies is known.
     Stmt body = visit(loop->body);
     if (!body) return body;
     if (statements_in(body) * *extent > kMostStatements)

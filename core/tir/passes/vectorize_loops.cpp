@@ -8,6 +8,7 @@ namespace {
 constexpr int64_t kMostLanes = 1024;
 
 int lanes_of(const Expr& e) { return e.dtype().lanes; }
+/// A scalar as equal lanes; a vector as it is.
 Expr widened(const Expr& e, int lanes) { return lanes_of(e) == lanes ? e : broadcast(e, lanes); }
 
 /// Sums of ramps and products with scalars stay ramps, so that code generation sees consecutive addresses.
@@ -28,6 +29,7 @@ Expr vector_binary(BinaryOp op, const Expr& a, const Expr& b) {
   return binary(op, widened(a, lanes), widened(b, lanes));
 }
 
+/// A scalar condition stays one: it chooses between whole vectors.
 Expr vector_select(const Expr& condition, const Expr& a, const Expr& b) {
   int lanes = std::max(lanes_of(condition), std::max(lanes_of(a), lanes_of(b)));
   return select(condition, widened(a, lanes), widened(b, lanes));
@@ -49,17 +51,21 @@ Expr vector_of(const Expr& e, const Var& v, int lanes) {
 }
 
 /// The body of one vectorized loop; fails (null) where it must stay scalar.
+/// Statements become vectors one after another, each for all lanes before the next: the iterations of a
+/// vectorized loop are taken for independent, as the primitive `vectorize` demands.
 class VectorBody {
  public:
   VectorBody(const Var& v, int lanes) : v_(v), lanes_(lanes) {}
 
   Stmt convert(const Stmt& stmt) {
+    // The same in each iteration.
     if (!uses_var(stmt, v_.get())) return idempotent(stmt) ? stmt : nullptr;
     switch (stmt->kind()) {
       case StmtKind::kStore:
         return convert_store(*stmt.as<Store>());
       case StmtKind::kFor: {
         const For& loop = *stmt.as<For>();
+        // Before the loop is seen as one of vector statements: its terms are to be one expression.
         if (Stmt sum = one_sum(loop)) return convert(sum);
         Stmt body = uses_var(loop.extent, v_.get()) ? Stmt() : convert(loop.body);
         return body ? with_body(stmt.cast<For>(), body) : body;
@@ -104,6 +110,7 @@ class VectorBody {
     if (!total || total->buffer != store->buffer || uses_var(update->a, loop.var.get())) return {};
     for (size_t d = 0; d < total->indices.size(); ++d)
       if (!structural_equal(total->indices[d], store->indices[d])) return {};
+    // Without the old value in between: the sum of the terms is added to it at once.
     Expr sum;
     for (int64_t i = 0; i < *extent; ++i) {
       Expr term = substitute(update->b, {{loop.var.get(), Expr(i)}});
@@ -119,11 +126,14 @@ class VectorBody {
       indices.push_back(vector_of(index, v_, lanes_));
       moves |= lanes_of(indices.back()) > 1;
     }
+    // All iterations store to one element: a reduction along v, or nothing but the last one counts.
     if (!moves) return {};
+    // The value has the lanes of the store even where it is the same for all.
     return tir::store(store.buffer, std::move(indices), widened(vector_of(store.value, v_, lanes_), lanes_));
   }
 
   Stmt convert_if(const If& branch) {
+    // A mask holds stores back and has no other side.
     if (uses_var(branch.condition, v_.get())) return branch.else_case ? Stmt() : masked(branch);
     Stmt then_case = convert(branch.then_case);
     Stmt else_case = branch.else_case && then_case ? convert(branch.else_case) : Stmt();
@@ -136,6 +146,7 @@ class VectorBody {
     Stmt vector = convert(branch.then_case);
     if (!vector || !stores_vectors(vector)) return {};
     Expr condition = vector_of(branch.condition, v_, lanes_);
+    // It did not become a vector, though it names v.
     if (lanes_of(condition) != lanes_) return {};
     Stmt some = make<If>(condition, vector);
     std::optional<Expr> whole = holds_for_all_lanes(branch.condition);
@@ -183,6 +194,7 @@ class VectorizeLoops final : public StmtMutator {
       fail("vectorize: loop {} has {} iterations, at most {} fit in vectors; split it", loop->var->name,
            *extent, kMostLanes);
     if (Stmt vector = VectorBody(loop->var, static_cast<int>(*extent)).convert(loop->body)) return vector;
+    // What cannot become vectors is slow, not an error.
     return make<For>(loop->var, loop->extent, Iteration::kSerial, visit(loop->body), loop->annotations);
   }
 };
