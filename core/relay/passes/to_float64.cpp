@@ -81,6 +81,7 @@ NodeRef widened_node(const NodeRef& node) {
 /// `wide`, the function `given` widened, on tensors of the types that `given` takes.
 Ref<Function> taking(const Function& given, const Ref<Function>& wide) {
   auto copy = mutate(*wide);
+  // The parameters that the caller gives keep their types; inside, a cast stands for each.
   std::unordered_map<const Node*, Expr> casts;
   for (size_t i = 0; i < given.params.size(); ++i) {
     const auto* type = given.params[i]->annotation.as<TensorType>();
@@ -89,6 +90,7 @@ Ref<Function> taking(const Function& given, const Ref<Function>& wide) {
     casts[wide->params[i].get()] = call("cast", {copy->params[i]}, make<CastAttrs>(kFloat64));
   }
   copy->body = substitute(wide->body, casts);
+  // It is of other parameters now; inference is to find it anew.
   copy->checked_type = nullptr;
   return seal(std::move(copy));
 }
