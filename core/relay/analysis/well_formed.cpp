@@ -43,6 +43,7 @@ class Checker {
 
  private:
   template <typename... Args>
+  /// The first problem alone: others often follow from it.
   void report(fmt::format_string<Args...> format, Args&&... args) {
     if (problem_.empty()) problem_ = fmt::format(format, std::forward<Args>(args)...);
   }
@@ -59,6 +60,7 @@ class Checker {
       for (const Pattern& each : constructor->items) bind_pattern(each, scope);
   }
 
+  /// All variables are bound before any use is checked: members of scopes come in no order of nesting.
   void bind(const Expr& e) {
     const GraphScopes::Place& place = scopes_.places.at(e.get());
     if (const auto* function = e.as<Function>())
@@ -75,6 +77,7 @@ class Checker {
     const GraphScopes::Place& place = scopes_.places.at(e.get());
     size_t next_body = 0;
     for_each_operand(e, [&](const Expr& operand, bool in_scope) {
+      // Others than leaves have no scope to leave: they belong where all their uses are.
       check_leaf(operand, in_scope ? place.scope : place.bodies[next_body++]);
     });
     const Call* call = e.as<Call>();

@@ -40,6 +40,7 @@ std::optional<std::map<char, Expr>> kernel_extents(RelationContext& c, const Con
   return extents;
 }
 
+/// Channels of data and kernel agree: compared here where they are numbers, else left to unification.
 void check_channels(RelationContext& c, const ConvAttrs& a, const Shape& data, const Expr& in_channels,
                     std::map<char, Expr>& kernel) {
   if (!as_int(in_channels) || !as_int(kernel['I']) || !as_int(kernel['O'])) {
@@ -103,6 +104,7 @@ Buffers conv(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   for (char letter : letters) reduce.push_back(l.kernel.extent(letter, in[1]->shape));
   return {f.reduce("conv", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
     std::vector<Expr> o = as_indices(i);
+    // Layouts may cut an axis into blocks: whole_index() is the index along all of it.
     Expr oc = l.out.whole_index('C', o), ic = per_channel ? Expr(0) : Expr(r[0]);
     Expr group = a.groups == 1 ? Expr(0) : floordiv(oc, floordiv(out_channels, Expr(a.groups)));
     std::map<char, Expr> data{{'N', l.out.whole_index('N', o)}, {'C', group * channels + ic}},
@@ -129,6 +131,7 @@ Buffers conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& 
   Buffer x = padded_spatial(f, in[0], Layout::parse(a.data_layout), w.before, w.after, padding_of(a, in[0]));
   Expr blocks_per_group = floordiv(weight[0], Expr(a.groups));
   Shape reduce{weight[1], weight[2], weight[3], weight[4]};
+  // OIHW{i}{o}{i}, as above.
   bool grouped = weight.size() == 7;
   if (grouped) reduce.push_back(weight[6]);
   return {f.reduce("conv", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {

@@ -54,6 +54,7 @@ Expr coordinate(const std::string& mode, const Axis& axis, const Expr& i) {
 Expr rounded(const std::string& rounding, const std::string& mode, const Expr& x) {
   auto call = [](Intrinsic f, const Expr& e) { return intrinsic(f, e); };
   std::string how = !rounding.empty() ? rounding : mode == "align_corners" ? "round_prefer_ceil" : "floor";
+  // Coordinates that are whole but for the last bits of their computation stay there.
   if (how == "floor") return call(Intrinsic::kFloor, x + f64(1e-9));
   if (how == "ceil") return call(Intrinsic::kCeil, x - f64(1e-9));
   if (how == "round_prefer_floor") return call(Intrinsic::kCeil, x - f64(0.5));
@@ -92,6 +93,7 @@ Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& 
   if (method == Method::kNearest) return {count, position, nullptr};
   auto weight = [&](Vars i, const Expr& tap) {
     Expr x = coordinate(mode, axis, i[0]);
+    // By the coordinate before clamping: at the border a tap outside has the weight it would have inside.
     Expr distance = intrinsic(Intrinsic::kAbs, x - first(x) - cast(kFloat64, tap));
     if (method == Method::kLinear) return max(f64(0), f64(1) - distance);
     Expr at = cast(kInt64, first(x)) + tap;
@@ -100,6 +102,7 @@ Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& 
                            : cubic(distance, a.cubic_alpha);
   };
   return {count, position, f.compute("weight", shape, [&](Vars i) {
+            // Taps outside are left out, and the weights of the others add up to 1 again.
             Expr total = f64(0);
             for (int64_t tap = 0; tap < count; ++tap) total = total + weight(i, tap);
             return cast(weights, a.cubic_exclude ? div(weight(i, i[1]), total) : weight(i, i[1]));

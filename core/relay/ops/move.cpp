@@ -31,6 +31,7 @@ std::vector<std::optional<Slice>> slices_of(const StridedSliceAttrs& a, const Sh
   std::vector<std::optional<Slice>> slices(shape.size());
   for (size_t k = 0; k < a.begin.size(); ++k) {
     size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
+    // Of an extent that is not known nothing can be normalized.
     if (!as_int(shape[d])) continue;
     int64_t extent = int_value(shape[d]), begin = a.begin[k], end = k < a.end.size() ? a.end[k] : extent;
     int64_t stride = a.strides.empty() ? 1 : a.strides.size() == 1 ? a.strides[0] : a.strides[k];
@@ -61,6 +62,7 @@ Relation strided_slice_type(RelationContext& c, const Attrs& attrs) {
   std::vector<std::optional<Slice>> slices = slices_of(a, shape);
   for (size_t k = 0; k < a.begin.size(); ++k) {
     size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
+    // Exporters write "to the end" as a very large number; such a slice keeps even an unknown extent.
     bool whole = a.begin[k] == 0 && k < a.end.size() && a.end[k] >= INT32_MAX && a.strides.empty();
     if (slices[d])
       shape[d] = slices[d]->count;
@@ -196,6 +198,8 @@ Buffer pad_by(FuncBuilder& f, const Buffer& x, const std::vector<Ints>& widths, 
   });
 }
 
+/// Positions beyond the ends: the nearest element; reflected about the last element; about the edge behind
+/// it.
 Expr nearest_inside(const Expr& at, const Expr& extent) { return min(max(at, Expr(0)), extent - 1); }
 Expr reflected(const Expr& at, const Expr& extent) {
   return select(less(at, Expr(0)), Expr(0) - at, select(less(at, extent), at, (extent - 1) * 2 - at));
@@ -237,6 +241,7 @@ Relation sub_pixel_type(RelationContext& c, const Attrs& attrs) {
   if (b < 1) mismatch(c, "block_size is {}, must be at least 1", b);
   for (char letter : {'C', 'H', 'W'}) {
     Expr& dim = shape[layout.position(letter)];
+    // The axes that become smaller.
     int64_t divisor = (letter == 'C') == kToSpace ? (letter == 'C' ? b * b : b) : 1;
     if (as_int(dim) && int_value(dim) % divisor != 0)
       mismatch(c, "{} of {} is not a multiple of {}", letter, describe(x->shape), divisor);

@@ -27,6 +27,7 @@ Shape decode(RelationContext& c, const Shape& in, const ReshapeAttrs& a) {
     } else if (code == -1) {
       if (std::count_if(out.begin(), out.end(), [](const Expr& e) { return !e; }))
         mismatch(c, "newshape has more than one -1");
+      // To be computed from the number of elements; it stands for one dimension of the input.
       out.push_back({});
       ++source;
     } else if (code == -2) {
@@ -38,6 +39,7 @@ Shape decode(RelationContext& c, const Shape& in, const ReshapeAttrs& a) {
       if (i + 2 >= a.newshape.size()) mismatch(c, "-4 in newshape must be followed by two dimensions");
       Expr whole = next();
       Expr first = a.newshape[i + 1], second = a.newshape[i + 2];
+      // -4 splits a dimension in two, one of which may be left open.
       if (is_int(first, -1))
         first = floordiv(whole, second);
       else if (is_int(second, -1))
@@ -62,6 +64,7 @@ Relation reshape_type(RelationContext& c, const Attrs& attrs) {
   if (open != shape.end()) {
     *open = 1;
     Expr rest = dims_product(shape, 0, shape.size());
+    // A shape that has 0 elements anyway says nothing about the open dimension: 0 is as good as any.
     if (total.as<Any>() || rest.as<Any>())
       *open = any_dim();
     else if (is_int(rest, 0))
@@ -112,16 +115,20 @@ std::vector<Expr> reshaped_indices(const Shape& from, const Shape& to, Vars i) {
     auto grow = [](size_t& end, int64_t& size, const Shape& shape) { size *= int_value(shape[end++]); };
     if (a_end < from.size()) grow(a_end, a_size, from);
     if (b_end < to.size()) grow(b_end, b_size, to);
+    // Whichever side has fewer elements takes its next dimension.
     while (a_size != b_size && (a_end < from.size() || b_end < to.size())) {
       bool left = b_end == to.size() || (a_end < from.size() && a_size < b_size);
       left ? grow(a_end, a_size, from) : grow(b_end, b_size, to);
     }
     Expr flat = 0;
+    // Only within the group is an index computed by divisions, which analysis and code generation know less
+    // of than of a plain variable.
     for (size_t d = b; d < b_end; ++d) flat = flat * to[d] + (is_int(to[d], 1) ? Expr(0) : Expr(i[d]));
     int64_t inner = a_size, before = 1;
     for (size_t d = a; d < a_end; ++d) {
       int64_t extent = int_value(from[d]);
       inner /= std::max<int64_t>(extent, 1);
+      // The first dimension of a group needs no remainder: `flat` stays below the group's size.
       Expr index = floordiv(flat, Expr(inner));
       result[d] = extent == 1 ? Expr(0) : before == 1 ? index : floormod(index, Expr(extent));
       before *= extent;

@@ -31,7 +31,9 @@ Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const
     for (size_t d = 0; d < x->shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
     std::vector<Expr> from{vars.begin(), vars.end()}, to = from;
     to[axis] = load(rank, from);
+    // Ranks are a permutation where all elements compare: each position is written once.
     tir::Stmt nest = tir::store(out, to, from[axis]);
+    // Those of later ranks have no place.
     if (!(is_int(count, int_value(x->shape[axis]))))
       nest = make<tir::If>(less(load(rank, from), count), nest);
     for (size_t d = vars.size(); d-- > 0;) nest = tir::for_loop(vars[d], x->shape[d], nest);
@@ -131,6 +133,7 @@ Buffers topk(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   const TopkAttrs& a = attrs_as<TopkAttrs>(attrs);
   size_t axis = wrapped(a.axis, in[0]->shape.size());
   const Expr &all = in[0]->shape[axis], &count = tensor_of(result).shape[axis];
+  // Ranks take n comparisons an element, insertion up to `count` for those that are kept.
   constexpr int64_t kShare =
       4;  // keeping more of them sorted takes longer than comparing all with all, in vectors
   bool few = as_int(all) && as_int(count) && kShare * int_value(count) <= int_value(all);

@@ -16,11 +16,13 @@ Expr BlockedGraph::plain(const Blocked& value) {
 }
 
 Blocked BlockedGraph::as_blocked(const Expr& original, int64_t block) {
+  // As it was computed, as it was converted for somebody before, or converted now.
   Blocked known = found(original);
   if (known.block == block) return known;
   Blocked& memo = converted_[{original.get(), block}];
   if (memo.expr) return memo;
   Blocked result{{}, block, channels_of(original)};
+  // From block to block without NCHW between. Channels beyond stand in the way: their number differs.
   if (known.block && known.is_whole() && result.is_whole())
     result.expr = transform(known.expr, data_layout(known.block), data_layout(block));
   else
@@ -67,6 +69,7 @@ Expr reshaped(const Expr& e, const Ints& shape) {
 }
 
 namespace {
+/// Row by row, where a row is all bytes of `axis` and the axes behind it.
 Tensor extended_tensor(const Tensor& tensor, int64_t axis, int64_t extent) {
   Ints shape = tensor.shape();
   int64_t rows = 1, given = tensor.dtype().bytes(), wanted;
