@@ -71,6 +71,7 @@ Value field_of(const Value& tuple, int64_t index) {
 Value tuple_of(const std::vector<Value>& items) { return relay::typed_tuple(items); }
 
 Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
+  // Calls without arguments (zeros, ranges) may be of any size and are left as calls.
   bool known_args = !args.empty() && std::all_of(args.begin(), args.end(), small_constant);
   Value call = relay::typed_call(name, std::move(args), std::move(attrs));
   const relay::Op& op = *relay::find_op(name);
@@ -82,6 +83,7 @@ Value reshape(const Value& value, const std::vector<int64_t>& shape) {
   if (shape_of(value) == shape) return value;
   if (shape_size(shape_of(value)) != shape_size(shape))
     fail("cannot reshape {} to {}", shape_text(shape_of(value)), shape_text(shape));
+  // Of any size: a reshaped tensor shares its elements with the given one.
   if (const Tensor* tensor = known(value)) return constant(tensor->reshaped(shape));
   return emit("reshape", {value}, make<relay::ReshapeAttrs>(shape, true));
 }

@@ -143,6 +143,7 @@ void Exporter::run(const relay::Function& main) {
   for (const relay::Expr& output : outputs)
     for (size_t i = 0; i < names_of(output).size(); ++i) {
       std::string name = fmt::format("output_{}", count++);
+      // A name of its own for each output: one value may be several of them, or an input.
       node("Identity", {names_of(output)[i]}, name);
       const auto* tuple = output->checked_type.as<relay::TupleType>();
       describe(graph_->add_output(), name, tuple ? tuple->items[i] : output->checked_type);
@@ -150,6 +151,7 @@ void Exporter::run(const relay::Function& main) {
 }
 
 void Exporter::find_biased(const relay::Expr& body) {
+  // A product that somebody else reads too must be written without the bias.
   std::unordered_map<const lathe::Node*, int> uses;
   post_order(body, [&](const NodeRef& node) {
     if (const auto* tuple = node.as<relay::Tuple>())

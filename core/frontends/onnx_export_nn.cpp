@@ -217,6 +217,7 @@ void group_norm(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::NormAttrs>();
   Ints shape = w.shape(0);
   if (w.front(a.axis) != 1) w.reject("along axis {}", a.axis);
+  // ONNX has the operator from opset 18 on.
   std::string groups = e.reshaped(w.args[0], {shape[0], a.num_groups, -1});
   affine(e, w, e.reshaped(standardized_over(e, w, groups, {2}, a.epsilon), shape), a, 1);
 }

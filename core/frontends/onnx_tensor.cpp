@@ -23,6 +23,7 @@ Values split(const Node& node) {
   int64_t extent = node.dim(0, axis), parts = static_cast<int64_t>(node.outputs());
   Ints sizes = node.has(1) ? node.ints_in(1) : node.ints("split", {});
   if (sizes.empty()) {
+    // Equal parts; where they do not divide, the last ones are smaller.
     int64_t each = (extent + parts - 1) / parts;
     for (int64_t left = extent; static_cast<int64_t>(sizes.size()) < parts; left -= sizes.back())
       sizes.push_back(std::min(each, left));
@@ -95,6 +96,7 @@ Values gather_elements(const Node& node) {
 Value index_tuple_first(const Value& indices) {
   Ints axes(shape_of(indices).size());
   std::iota(axes.begin(), axes.end(), -1);
+  // (last, 0, 1, 2, ...)
   axes[0] = static_cast<int64_t>(axes.size()) - 1;
   return emit("transpose", {indices}, make<relay::TransposeAttrs>(axes));
 }
@@ -146,6 +148,7 @@ Values reverse_sequence(const Node& node) {
   Ints along(static_cast<size_t>(node.rank(0)), 1), items = along;
   along[static_cast<size_t>(time)] = node.dim(0, time);
   items[static_cast<size_t>(batch)] = node.dim(0, batch);
+  // Element t of a sequence of n is element n - 1 - t where t < n, else itself.
   Value at = counted(node.dim(0, time), along), lengths = reshape(cast_to(node.in(1), kInt64), items);
   Value mirrored = minus(minus(lengths, scalar(kInt64, 1)), at);
   Value index = broadcast_to(choose(less(at, lengths), mirrored, at), node.shape(0));
@@ -175,6 +178,7 @@ Value wrapped(const Node& node, Value value, const std::vector<Ints>& width) {
   for (size_t d = 0; d < width.size(); ++d) {
     int64_t extent = shape_of(value)[d];
     if (width[d] == Ints{0, 0} || extent == 0) continue;
+    // Each position of the result, brought into the tensor by its remainder.
     Ints places(static_cast<size_t>(node.constant_shape({width[d][0] + extent + width[d][1]})[0]));
     for (size_t i = 0; i < places.size(); ++i)
       places[i] = ((static_cast<int64_t>(i) - width[d][0]) % extent + extent) % extent;
@@ -209,6 +213,7 @@ Values pad(const Node& node) {
   bool crops = false;
   std::vector<Ints> width(rank);
   for (size_t d = 0; d < rank; ++d) {
+    // Negative pads cut off; these first, since modes look at the edge that is left.
     width[d] = {std::max<int64_t>(pads[d], 0), std::max<int64_t>(pads[rank + d], 0)};
     begin[d] = std::max<int64_t>(-pads[d], 0);
     end[d] -= std::max<int64_t>(-pads[rank + d], 0);
@@ -290,6 +295,7 @@ Ints with_aspect_ratio(const Node& node, const Ints& dims, const Ints& wanted, s
   std::iota(axes.begin(), axes.end(), 0);
   axes = node.ints("axes", axes);
   for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
+  // The smallest ratio fits inside all sizes asked for, the largest covers them.
   std::optional<double> factor;
   for (int64_t axis : axes) {
     if (dims[axis] < 1) node.reject("data of shape {}", shape_text(dims));
@@ -321,6 +327,7 @@ Values resize(const Node& node) {
     node.reject("only the last two of four dimensions can be resized, {} to {}", shape_text(dims),
                 shape_text(size));
   std::string mode = node.text("mode", "nearest");
+  // The standard had no choice of coordinates before, and this one behaviour.
   bool old = upsample || node.opset() < 11;
   std::string coordinates = old ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
   std::string nearest = old ? "floor" : node.text("nearest_mode", "round_prefer_floor");
@@ -333,6 +340,7 @@ Values resize(const Node& node) {
   attrs->cubic_exclude = node.integer("exclude_outside", 0);
   attrs->extrapolation_value = node.real("extrapolation_value", 0);
   if (coordinates == "tf_crop_and_resize") {
+    // All starts, then all ends, for each axis or those named.
     std::vector<double> roi = node.reals_in(1);
     auto half = roi.begin() + static_cast<int64_t>(roi.size() / 2);
     std::vector<double> start = on_axes(node, {roi.begin(), half}, std::vector<double>(dims.size(), 0)),
