@@ -77,6 +77,7 @@ Relation shape_of_type(RelationContext& c, const Attrs& attrs) {
 Buffers shape_of(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
   const TensorType& type = tensor_of(result);
   return {f.compute("shape", type.shape, [&](Vars i) {
+    // A chain of selects, as an expression cannot index the list of dimensions.
     Expr value = lathe::constant(type.dtype, 0);
     for (size_t d = in[0]->shape.size(); d-- > 0;)
       value = select(equal(i[0], Expr(static_cast<int64_t>(d))), cast(type.dtype, in[0]->shape[d]), value);

@@ -46,6 +46,7 @@ Buffers concatenate(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& r
     };
     std::vector<Expr> starts{Expr(0)};
     for (const Buffer& part : in) starts.push_back(starts.back() + part->shape[axis]);
+    // select evaluates one side for each element, so a part is only read where it has one.
     Expr value = from(in.size() - 1, starts[in.size() - 1]);
     for (size_t part = in.size() - 1; part-- > 0;)
       value = select(less(i[axis], starts[part + 1]), from(part, starts[part]), value);

@@ -23,6 +23,7 @@ class Lexer {
       if (rest().starts_with("#[version")) {
         skip_version();
       } else if (rest().starts_with("#[metadata]")) {
+        // The rest of the text, which is JSON; the token leaves out "#[metadata]".
         add(TokenKind::kMetadata, text_.size() - at_, 11);
       } else {
         next();
@@ -82,6 +83,7 @@ class Lexer {
 
   void next() {
     char c = peek();
+    // %0 is a graph binding, %x a variable; names of variables may hold dots, slashes and `::`.
     if (c == '%' && is_digit(peek(1))) {
       size_t length = 1;
       while (is_digit(peek(length))) ++length;
@@ -105,6 +107,7 @@ class Lexer {
 
   void identifier() {
     size_t length = 0;
+    // nn.conv2d is one word; the dot before a digit belongs to a projection.
     while (is_word(peek(length)) || (peek(length) == '.' && is_letter(peek(length + 1)))) ++length;
     add(TokenKind::kIdentifier, length);
   }
@@ -129,6 +132,7 @@ class Lexer {
     size_t length = 1;
     while (peek(length) != '"') {
       if (at_ + length >= text_.size() || peek(length) == '\n') error(length, "string without end");
+      // An escaped quote does not end the string. Escapes are read by the parser.
       length += peek(length) == '\\' && at_ + length + 1 < text_.size() ? 2 : 1;
     }
     size_t line = line_;
@@ -160,6 +164,7 @@ class Lexer {
 size_t variable_name_length(std::string_view text) {
   auto word_at = [&](size_t i) { return i < text.size() && (is_word(text[i]) || text[i] == '.'); };
   size_t length = 0;
+  // A separator counts only with a part behind it: `%x.` is `%x` and an error, not a name that ends in a dot.
   while (length < text.size()) {
     if (is_letter(text[length]) || (length > 0 && is_digit(text[length])))
       ++length;

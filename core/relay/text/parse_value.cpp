@@ -54,6 +54,7 @@ std::optional<DataType> literal_type(const Number& number) {
   return type && type->lanes == 1 && (type->is_float() || !number.is_float) ? type : std::nullopt;
 }
 
+/// Whether an integer type holds the value, as the literal must say what it is.
 bool fits(int64_t value, DataType type) {
   if (type.bits >= 64 || type.is_float()) return true;
   if (type.code == TypeCode::kUInt) return value >= 0 && value < int64_t{1} << type.bits;
@@ -69,6 +70,8 @@ std::vector<int64_t> read_shape(const nlohmann::json& json) {
   return shape;
 }
 
+/// {"dtype": .., "shape": .., "data": ..}: the bytes in hexadecimal. The digits must be there before that
+/// much memory is asked for.
 Tensor read_tensor(const nlohmann::json& json) {
   auto dtype = parse_dtype(json.at("dtype").get<std::string>());
   if (!dtype) fail("metadata: `{}` is not an element type", json.at("dtype").get<std::string>());
@@ -146,6 +149,7 @@ Expr Parser::literal() {
                                to_string(*type)));
     if (!is_bool && !fits(number->integer, *type))
       error(token, fmt::format("{} does not fit {}", number->integer, to_string(*type)));
+    // The first item's type is that of all; the shape is known, as all items are read by now.
     if (!dtype) tensor = Tensor(shape, *type);
     dtype = type;
     if (type->is_float())

@@ -18,6 +18,7 @@ Parser::Nesting::Nesting(Parser& parser) : parser_(parser) {
 
 Parser::Parser(std::string_view text, const std::string& source)
     : text_(text), source_(source), tokens_(tokenize(text, source_)) {
+  // Metadata stands at the end of the text but is read first: what refers to it comes before.
   if (tokens_.size() < 2 || tokens_[tokens_.size() - 2].kind != TokenKind::kMetadata) return;
   Token token = tokens_[tokens_.size() - 2];
   tokens_.erase(tokens_.end() - 2);
@@ -55,6 +56,7 @@ const Token& Parser::expect(TokenKind kind, std::string_view what) {
 
 std::string_view Parser::text_at(const Token& token) const {
   if (token.kind == TokenKind::kMetadata) return "#[metadata]";
+  // Tokens of other kinds leave out their first character, a %, @, quote or dot.
   size_t lead = token.kind == TokenKind::kPunctuation || token.kind == TokenKind::kIdentifier ||
                         token.kind == TokenKind::kNumber
                     ? 0
@@ -76,6 +78,7 @@ void Parser::end() {
   check_names();
 }
 
+/// Functions and types may be used before they are defined: their names are checked when all is read.
 void Parser::check_names() const {
   for (const auto& [token, name] : type_uses_) {
     if (types_.count(name)) continue;
@@ -148,6 +151,7 @@ void Parser::definition() {
   const Token& name = expect(TokenKind::kGlobal, "the name of a function, as in @main");
   if (functions_.count(std::string(name.text)))
     error(name, fmt::format("function `@{}` is defined twice", name.text));
+  // A dimension `n` means the same in all types of one definition, and another in the next.
   dims_.clear();
   functions_[std::string(name.text)] = function(start).cast<Function>();
 }
@@ -167,6 +171,7 @@ Expr Parser::meta() {
   size_t size = is_constant ? metadata_.constants.size() : metadata_.funcs.size();
   size_t at = 0;
   for (char c : index.text)
+    // A suffix or too many digits give an index beyond any table.
     at = c >= '0' && c <= '9' && at < 1'000'000'000 ? at * 10 + (c - '0') : SIZE_MAX / 100;
   if (at >= size)
     error(index, fmt::format("meta[{}] has {} entries; is #[metadata] missing?", key.text, size));
