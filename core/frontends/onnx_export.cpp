@@ -136,6 +136,7 @@ void Exporter::run(const relay::Function& main) {
     describe(graph_->add_input(), param->name, param->checked_type);
   }
   std::vector<relay::Expr> outputs{main.body};
+  // A tuple as the result gives one output for each item.
   if (const auto* t = main.body.as<relay::Tuple>()) outputs = t->items;
   find_biased(main.body);
   post_order(main.body, [&](const NodeRef& node) { visit(node); });
@@ -204,6 +205,7 @@ void Exporter::visit(const NodeRef& ref) {
 void Exporter::write(const relay::Call& call) {
   const auto* op = call.callee.as<relay::OpNode>();
   if (!op) fail("only calls of operators have an ONNX form");
+  // Its bias_add comes later and writes both; an empty name must not be read by anybody else.
   if (biased_.count(&call)) {
     names_[&call] = {""};  // written with its bias
     return;
@@ -213,6 +215,7 @@ void Exporter::write(const relay::Call& call) {
   Names outputs{fresh()};
   if (const auto* tuple = call.checked_type.as<relay::TupleType>())
     while (outputs.size() < tuple->items.size()) outputs.push_back(fresh());
+  // Results that no node made have no name, so that reading them is refused.
   int before = graph_->node_size();
   row->write(*this, {call, names_of_args(call), outputs});
   std::unordered_set<std::string> made;
