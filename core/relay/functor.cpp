@@ -20,6 +20,7 @@ void walk(const Expr& root, FunctionRef<bool(const Expr&)> is_done, FunctionRef<
   };
   std::vector<Frame> stack{{root}};
   while (!stack.empty()) {
+    // A copy: pushing below moves the frames.
     Frame frame = stack.back();
     if (is_done(frame.e)) {
       stack.pop_back();

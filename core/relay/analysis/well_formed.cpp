@@ -22,6 +22,7 @@ class ScopeIntervals {
       leave_[i] = enter_[i] + sizes[i];
     }
   }
+  /// O(1) a question, after O(scopes) of preparation.
   bool inside(int a, int b) const { return enter_[b] <= enter_[a] && enter_[a] < leave_[b]; }
 
  private:

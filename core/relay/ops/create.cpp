@@ -51,6 +51,7 @@ Relation arange_type(RelationContext& c, const Attrs& attrs) {
       if (each->value.size() != 1) mismatch(c, "start, stop and step must be scalars");
     double by = step->value.value(0);
     if (by == 0) mismatch(c, "step is 0");
+    // Written so that NaN is refused too, and the number fits an integer.
     if (double steps = (stop->value.value(0) - start->value.value(0)) / by; !(steps < 1e12))
       mismatch(c, "from {} to {} by {} is no range", start->value.value(0), stop->value.value(0), by);
     count = std::max<int64_t>(

@@ -121,6 +121,7 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   };
   Axis rows = axis_of(0, row), columns = axis_of(1, column);
   const DataType real = sum_dtype(x);
+  // The weights of a row are those of all its pixels: computed once, in tables, not at each pixel.
   Taps down = taps_of(f, a, method, rows, real), across = taps_of(f, a, method, columns, real);
   auto outside = [&](const Axis& axis, const Expr& i) {
     Expr at = coordinate(a.coordinate_transformation_mode, axis, i);

@@ -20,6 +20,7 @@ Expr from_end(const Expr& index, const Expr& extent) {
 void require_within(RelationContext& c, const TensorType& inner, const TensorType& outer, int64_t axis) {
   for (size_t d = 0; d < outer.shape.size(); ++d) {
     const int64_t *small = as_int(inner.shape[d]), *large = as_int(outer.shape[d]);
+    // Along `axis` indices choose, as often as they like; along others they stand for themselves.
     if (static_cast<int64_t>(d) != axis && small && large && *small > *large)
       mismatch(c, "indices of {} reach beyond {} along axis {}", describe(inner.shape), describe(outer.shape),
                d);
@@ -110,6 +111,7 @@ Relation gather_nd_type(RelationContext& c, const Attrs& attrs) {
   const TensorType *x = c.tensor(0), *indices = c.tensor(1);
   if (!x || !indices) return Relation::kWaits;
   require_integers(c, 1, *indices);
+  // The rank of the result depends on it.
   if (indices->shape.empty() || !as_int(indices->shape[0]))
     mismatch(c, "the first dimension of indices {} must be known", describe(indices->shape));
   if (a.batch_dims < 0 || a.batch_dims > static_cast<int64_t>(indices->shape.size()) - 1)

@@ -21,6 +21,7 @@ Slice slice_of(int64_t begin, int64_t end, int64_t stride, int64_t extent) {
   };
   // An end before -extent means "past the front", not a position counted from the back.
   int64_t first = clamp(begin), last = clamp(end < -extent ? -extent - 1 : end);
+  // The step's absolute value is INT64_MAX for INT64_MIN, which has none.
   int64_t span = stride > 0 ? last - first : first - last;
   int64_t step = stride > 0 ? stride : stride == INT64_MIN ? INT64_MAX : -stride;
   return {first, stride, span <= 0 ? 0 : (span - 1) / step + 1};
@@ -87,6 +88,7 @@ Relation tile_type(RelationContext& c, const Attrs& attrs) {
   const Ints& reps = attrs_as<TileAttrs>(attrs).reps;
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
+  // Aligned at the end: the shorter of shape and reps gets ones in front.
   size_t rank = std::max(reps.size(), x->shape.size());
   Shape shape(rank, Expr(1));
   std::copy(x->shape.begin(), x->shape.end(), shape.end() - static_cast<int64_t>(x->shape.size()));
@@ -155,6 +157,8 @@ Relation padded_type(RelationContext& c, const std::vector<Ints>& widths, std::o
   Shape shape = x->shape;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (widths[d].size() != 2) mismatch(c, "pad_width[{}] must be a pair: before and after", d);
+    // A reflection reads as many elements as it adds, all inside the tensor; the edge is not among them where
+    // it is not repeated.
     if (int64_t most = std::max(widths[d][0], widths[d][1]); spare && most > 0 && as_int(shape[d]))
       if (most > int_value(shape[d]) - *spare)
         mismatch(c, "pad_width[{}] reflects {} elements, {} has fewer", d, most, describe(x->shape));
@@ -173,6 +177,7 @@ Relation pad_type(RelationContext& c, const Attrs& attrs) {
   const TensorType *x = c.tensor(0), *value = c.tensor(1);
   if (!x || !value) return Relation::kWaits;
   require_dtype(c, 1, *value, x->dtype);
+  // One number, of whatever rank.
   demand(c, 1, Shape(value->shape.size(), Expr(1)), x->dtype);
   if (a.pad_mode == "constant") return padded_type(c, a.pad_width, std::nullopt);
   if (a.pad_mode == "reflect") return padded_type(c, a.pad_width, 1);
@@ -266,6 +271,7 @@ Buffers sub_pixel(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
   return {f.compute("sub_pixel", shape, [&](Vars i) {
     std::vector<Expr> at = as_indices(i);
     if (kToSpace) {
+      // The pixel inside its block, which chooses among the channels.
       Expr y = floormod(i[row], b), x = floormod(i[column], b);
       at[ch] = a.mode == "CRD" ? Expr(i[ch]) * b * b + y * b + x : (y * b + x) * shape[ch] + i[ch];
       at[row] = floordiv(i[row], b), at[column] = floordiv(i[column], b);

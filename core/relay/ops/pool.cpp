@@ -47,6 +47,7 @@ Expr elements_inside(const Expr& o, int64_t stride, int64_t dilation, int64_t ke
   Expr start = o * stride - first;
   Expr from = max(Expr(0), ceildiv(low - start, Expr(dilation))),
        to = min(Expr(kernel), ceildiv(high - start, Expr(dilation)));
+  // A window that sees padding alone sums nothing: 0 / 1.
   return max(to - from, Expr(1));
 }
 

@@ -48,6 +48,7 @@ Relation float_type(RelationContext& c, const Attrs& attrs) {
   if (const TensorType* x = c.tensor(0)) require_float(c, 0, *x);
   return reduce_type(c, attrs);
 }
+/// The mean has the shape of x with 1 for the reduced axes.
 Relation variance_type(RelationContext& c, const Attrs& attrs) {
   const TensorType *x = c.tensor(0), *mean = c.tensor(1);
   if (!x || !mean) return Relation::kWaits;

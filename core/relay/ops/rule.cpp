@@ -57,6 +57,7 @@ void require_axes(RelationContext& c, const Layout& layout, const std::string& l
 
 void demand(RelationContext& c, size_t arg, const Shape& shape, DataType dtype) {
   const TensorType* type = c.tensor(arg);
+  // A hole becomes what is demanded: a weight without annotation gets its type from the operator.
   if (!type) return c.unify_arg(arg, tensor_type(shape, dtype));
   require_dtype(c, arg, *type, dtype);
   bool agrees = type->shape.size() == shape.size();
@@ -207,6 +208,7 @@ Buffer padded(FuncBuilder& f, const Buffer& x, const Ints& before, const Ints& a
     std::vector<Expr> indices, inside;
     for (size_t d = 0; d < shape.size(); ++d) {
       indices.push_back(Expr(i[d]) - before[d]);
+      // Only sides that grow need a test; one that is cut off (negative) needs none, but holds in any case.
       if (before[d]) inside.push_back(less_equal(Expr(before[d]), i[d]));
       if (after[d]) inside.push_back(less(i[d], x->shape[d] + before[d]));
     }

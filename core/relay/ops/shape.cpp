@@ -124,6 +124,7 @@ std::vector<Expr> reshaped_indices(const Shape& from, const Shape& to, Vars i) {
     // Only within the group is an index computed by divisions, which analysis and code generation know less
     // of than of a plain variable.
     for (size_t d = b; d < b_end; ++d) flat = flat * to[d] + (is_int(to[d], 1) ? Expr(0) : Expr(i[d]));
+    // `inner`: elements of the group behind dimension d; `before`: those of it in front.
     int64_t inner = a_size, before = 1;
     for (size_t d = a; d < a_end; ++d) {
       int64_t extent = int_value(from[d]);
@@ -179,6 +180,7 @@ Relation squeeze_type(RelationContext& c, const Attrs& attrs) {
 Ints permutation(const TransposeAttrs& a, size_t rank) {
   Ints axes(rank);
   if (!a.axes || (a.axes->empty() && rank)) {
+    // No axes: all reversed.
     std::iota(axes.rbegin(), axes.rend(), 0);
     return axes;
   }
@@ -233,6 +235,7 @@ Buffers layout_transform(FuncBuilder& f, const Attrs& attrs, Inputs in, const Ty
   Layout from = Layout::parse(a.src_layout), to = Layout::parse(a.dst_layout);
   return {f.compute("layout_transform", tensor_of(result).shape, [&](Vars i) {
     std::map<char, Expr> whole;
+    // From the indices of the result to those of whole axes, and on to those of the input.
     for (char letter : to.letters()) whole[letter] = to.whole_index(letter, as_indices(i));
     std::vector<Expr> indices = from.indices(whole);
     for (size_t d = 0; d < indices.size(); ++d)  // one block holds the whole axis
@@ -249,6 +252,7 @@ Relation broadcast_to_type(RelationContext& c, const Attrs& attrs) {
   for (int64_t dim : a.shape)
     if (dim < 0) mismatch(c, "shape has {}, must not be negative", dim);
   Shape joined = broadcast_shape(c, shape, x->shape);
+  // What broadcasts together with the shape must come out as the shape itself: nothing else may grow.
   if (joined.size() != shape.size() ||
       !std::equal(joined.begin(), joined.end(), shape.begin(), [](const Expr& p, const Expr& q) {
         return !as_int(p) || !as_int(q) || int_value(p) == int_value(q);
@@ -292,6 +296,7 @@ std::vector<std::pair<char, int64_t>> moving_axes(const Layout& layout, const Te
 bool keeps_order_of_axes(const Attrs& attrs, const TensorType* from, const TensorType* to) {
   if (!from || !to || !has_constant_shape(*from) || !has_constant_shape(*to)) return false;
   const auto& a = attrs_as<LayoutTransformAttrs>(attrs);
+  // Axes of 1 may stand anywhere: they move no element.
   return moving_axes(Layout::parse(a.src_layout), *from) == moving_axes(Layout::parse(a.dst_layout), *to);
 }
 

@@ -18,6 +18,7 @@ struct Number {
 
 /// Nothing when the digits do not fit.
 std::optional<Number> read_number(std::string_view text, bool negative) {
+  // Digits, an exponent with its sign, and what is left is the suffix.
   size_t end = text.find_first_not_of("0123456789.");
   if (end < text.size() && text[end] == 'e') end = text.find_first_not_of("0123456789", end + 2);
   end = std::min(end, text.size());
@@ -250,6 +251,7 @@ Attrs Parser::attributes(const Expr& callee, const Token& start) {
     const Token& name = expect(TokenKind::kIdentifier, "an attribute");
     std::string key(name.text);
     if (!op) error(name, "only a call of an operator has attributes");
+    // Names are checked while they are read, so that the message points at the one that is wrong.
     if (std::find(names.begin(), names.end(), key) == names.end())
       error(name, fmt::format("{} has no attribute `{}`{}", op->name, key, did_you_mean(key, names)));
     if (fields.contains(key)) error(name, fmt::format("attribute `{}` is given twice", key));

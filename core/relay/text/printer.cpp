@@ -14,6 +14,7 @@ namespace {
 class MetadataWriter {
  public:
   std::string constant(const Constant& e) {
+    // Copies of a tensor share their storage: a weight that is used twice is written once.
     auto [found, is_new] =
         constant_index_.emplace(std::pair(e.value.data(), e.value.shape()), metadata_.constants.size());
     if (is_new) metadata_.constants.push_back(e.value);

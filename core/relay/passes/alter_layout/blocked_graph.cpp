@@ -12,6 +12,7 @@ Blocked BlockedGraph::found(const Expr& original) const {
 }
 
 Expr BlockedGraph::plain(const Blocked& value) {
+  // Channels beyond are cut off once they are one axis again.
   return first_of(transform(value.expr, data_layout(value.block), "NCHW"), 1, value.channels);
 }
 
@@ -53,6 +54,7 @@ int64_t products_at_once(const Call& product) {
   auto is_8_bit = [](DataType type) { return type == kInt8 || type == kUInt8; };
   DataType data = type(product.args[0]), weight = type(product.args[1]);
   DataType sum = product.checked_type.as<TensorType>()->dtype;
+  // As vpdpbusd and vdpbf16ps do, and their kin on other processors (docs/decisions/006-low-precision.md).
   if (is_8_bit(data) && is_8_bit(weight) && sum == kInt32) return 4;
   return data == kBFloat16 && weight == kBFloat16 && sum == kFloat32 ? 2 : 1;
 }
