@@ -63,6 +63,7 @@ ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model
   int64_t elements = 1;
   for (const auto& dim : input.type().tensor_type().shape().dim()) {
     value.shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value() : -1);
+    // Open dimensions count as 1 until they are settled.
     if (__builtin_mul_overflow(elements, std::max<int64_t>(value.shape.back(), 1), &elements) ||
         elements > Node::kLargest)
       fail("{}: input `{}`: its shape is out of range", model, value.name);
@@ -122,6 +123,7 @@ class Importer {
     for (const auto& input : graph_.input()) {
       // Files before IR version 4 list initializers among the inputs.
       if (scopes_.back().count(input.name())) continue;
+      // An input whose value is given is no input of the compiled module any more.
       auto given = options_.constants.find(input.name());
       if (given != options_.constants.end()) {
         scopes_.back()[input.name()] = constant(given->second);
@@ -186,6 +188,7 @@ class Importer {
       for (size_t i = 0; i < std::min(given->second.size(), static_cast<size_t>(dims.size())); ++i) {
         const std::string& symbol = dims.Get(static_cast<int>(i)).dim_param();
         if (symbol.empty()) continue;
+        // One name is one extent in all inputs; so one given shape may settle others.
         auto [bound, fresh] = symbols_.emplace(symbol, given->second[i]);
         if (fresh) input_of[symbol] = input.name();
         if (bound->second != given->second[i])
@@ -202,6 +205,7 @@ class Importer {
     auto found = options_.shapes.find(input.name());
     const std::vector<int64_t>* given = found == options_.shapes.end() ? nullptr : &found->second;
     std::vector<int64_t> extents = declared(input, name_).shape;
+    // Not even the rank is stated: the shape given stands for all of it.
     if (!input.type().tensor_type().has_shape()) {
       if (!given) return result;
       extents = *given;
@@ -220,6 +224,7 @@ class Importer {
       if (given && !dim.open() && dim.extent != (*given)[i])
         fail("{}: input `{}`: dimension {} is {}, given {}", name_, result.name, i, dim.extent, (*given)[i]);
       if (given) dim.extent = (*given)[i];
+      // Settled by another input's shape.
       if (auto bound = symbols_.find(symbol); dim.named() && bound != symbols_.end())
         dim.extent = bound->second;
       result.dims->push_back(std::move(dim));
@@ -249,6 +254,7 @@ class Importer {
       scopes_.back()[each.name()] = constant(tensor_from(each, folder_));
   }
 
+  /// The value of that name; `user` is who asks, for the message.
   Value value(const std::string& name, const std::string& user) const {
     // From the innermost graph outwards.
     for (size_t i = scopes_.size(); i-- > 0;)
@@ -276,6 +282,7 @@ class Importer {
   void convert(const ::onnx::NodeProto& proto) {
     std::vector<Value> inputs;
     for (const std::string& name : proto.input())
+      // An empty name is an optional input that is left out.
       inputs.push_back(name.empty() ? Value() : value(name, describe(proto)));
     std::vector<Value> outputs;
     try {

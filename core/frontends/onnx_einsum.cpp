@@ -154,6 +154,7 @@ Values einsum(const Node& node) {
     for (size_t j = i + 1; j < operands.size(); ++j) labels += operands[j].labels;
     return labels;
   };
+  // Left to right: no better order of products is looked for.
   Operand result = summed(operands[0], needed_after(0));
   for (size_t i = 1; i < operands.size(); ++i) {
     Operand next = summed(operands[i], needed_after(i) + result.labels);

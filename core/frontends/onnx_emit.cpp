@@ -21,6 +21,7 @@ bool small_constant(const Value& value) {
   return c && c->value.size() <= kFoldLimit;
 }
 
+/// Of a tensor, or of all tensors in a tuple.
 int64_t elements_of(const relay::Type& type) {
   if (const auto* tensor = type.as<relay::TensorType>()) return shape_size(relay::constant_shape(*tensor));
   int64_t sum = 0;
@@ -75,6 +76,7 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   bool known_args = !args.empty() && std::all_of(args.begin(), args.end(), small_constant);
   Value call = relay::typed_call(name, std::move(args), std::move(attrs));
   const relay::Op& op = *relay::find_op(name);
+  // Small arguments may still give a large result (a broadcast): that is left as a call.
   bool fold = known_args && op.compute && !op.stateful && elements_of(call->checked_type) <= kFoldLimit;
   return fold ? folded(call) : call;
 }

@@ -47,6 +47,7 @@ int64_t bias_axis(const Written& w) { return w.front(w.attrs<relay::ChannelAttrs
 }  // namespace
 
 int32_t onnx_dtype(DataType dtype) {
+  // The inverse of dtype_from(), found by trying: one table of types is enough.
   for (int32_t type = 1; type <= Proto::BFLOAT16; ++type) {
     if (type == Proto::STRING || type == Proto::COMPLEX64 || type == Proto::COMPLEX128) continue;
     if (dtype_from(type) == dtype) return type;
@@ -55,6 +56,7 @@ int32_t onnx_dtype(DataType dtype) {
 }
 
 void set_ints(::onnx::NodeProto* node, const char* name, const std::vector<int64_t>& values) {
+  // An empty list would be a list of nothing, not the default.
   if (values.empty()) return;
   auto* attribute = add_attribute(node, name, ::onnx::AttributeProto::INTS);
   for (int64_t value : values) attribute->add_ints(value);
@@ -90,6 +92,7 @@ void plain(Exporter& e, const Written& w) { e.node(find_export(w.op())->onnx, w.
 ::onnx::NodeProto* Exporter::node(const char* op, const Names& inputs, const std::string& output) {
   auto* proto = graph_->add_node();
   proto->set_op_type(op);
+  // Output names are unique, so they name nodes too.
   proto->set_name(output);
   for (const std::string& input : inputs) proto->add_input(input);
   proto->add_output(output);
@@ -196,6 +199,7 @@ void Exporter::visit(const NodeRef& ref) {
   if (const auto* p = ref.as<relay::Projection>()) {
     const Names& names = names_of(p->tuple);
     auto index = static_cast<size_t>(p->index);
+    // Names of fields are flat, which is right for tuples of tensors.
     if (index >= names.size() || names[index].empty()) fail("field {} of a tuple has no ONNX form", p->index);
     names_[p] = {names[index]};
   }

@@ -51,6 +51,7 @@ Window window_of(const Node& node, std::optional<size_t> weight) {
   Window w;
   w.rank = window_rank(node);
   Ints of_weight = weight ? node.shape(*weight) : Ints{};
+  // Behind channels of results and of data come the spatial axes.
   if (of_weight.size() > 2) of_weight.erase(of_weight.begin(), of_weight.begin() + 2);
   w.kernel = node.ints("kernel_shape", of_weight);
   w.strides = node.ints("strides", Ints(w.rank, 1));
@@ -112,6 +113,7 @@ Values conv_transpose(const Node& node) {
   // The padding follows from the output's size. Where even none leaves too few elements, the output is padded
   // at its end instead.
   for (size_t d = 0; d < w.rank && !wanted.empty(); ++d) {
+    // Elements of the output without padding, less those wanted.
     int64_t total = w.strides[d] * (shape[2 + d] - 1) + output_padding[d] +
                     (w.kernel[d] - 1) * w.dilation[d] + 1 - wanted[wanted.size() - w.rank + d];
     if (total < 0) output_padding[d] -= total, total = 0;
@@ -160,6 +162,7 @@ Values lp_pool(const Node& node) {
   auto attrs = make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(),
                                       std::string(), false, true);
   const char* op = by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"});
+  // count_include_pad: each mean is over the whole window, so times its size it is the sum.
   Value mean = emit(op, {to_power(emit("abs", {node.in(0)}), p)}, attrs);
   return {root(times(mean, number(mean, static_cast<double>(shape_size(w.kernel)))), p)};
 }
@@ -186,6 +189,7 @@ Values global_pool(const Node& node) {
 Values batch_normalization_in_training(const Node& node) {
   Ints axes(static_cast<size_t>(node.rank(0)) - 1), channels(static_cast<size_t>(node.rank(0)), 1);
   std::iota(axes.begin(), axes.end(), 1);
+  // All axes but the channels.
   axes[0] = 0;
   channels[1] = node.dim(0, 1);
   auto mean_of = [&](const Value& x) { return emit("mean", {x}, make<relay::ReduceAttrs>(axes, true)); };
@@ -317,6 +321,7 @@ Value matrix_product(const Node& node, Value a, Value b,
     batch.push_back(dim(sa) == 1 ? dim(sb) : dim(sa));
   }
   if (sb.size() == 2) {  // one weight for all rows
+    // Rows of all batches are one matrix, and constant weights can be packed ahead.
     result = dense(reshape(a, {shape_size(sa) / std::max<int64_t>(k, 1), k}), transposed_last_two(b));
   } else {
     result = emit("nn.matmul", {a, b}, make<relay::MatmulAttrs>(std::nullopt, sum_dtype(type_of(a).dtype)));

@@ -95,6 +95,7 @@ struct Cell {
   }
   /// What the state adds to gates [begin, end).
   Value recurrent(const Value& state, int64_t begin, int64_t end) const {
+    // Slices of a constant weight are folded when the model is built.
     Value sum = emit("nn.dense", {state, sliced(weight, 0, begin * hidden, end * hidden)});
     return bias ? plus(sum, sliced(bias, 0, begin * hidden, end * hidden)) : sum;
   }
@@ -204,6 +205,8 @@ Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Va
     if (lengths) {
       Value within = less(number(lengths, static_cast<double>(t)), lengths);
       shown = choose(within, next.hidden, number(next.hidden, 0));
+      // Backwards this skips the padding at the end of short sequences: the state starts at their last
+      // element.
       next.hidden = choose(within, next.hidden, run.last.hidden);
       if (next.cell) next.cell = choose(within, next.cell, run.last.cell);
     }
@@ -228,6 +231,7 @@ Values recurrent(const Node& node) {
     node.reject("direction `{}` is unknown", way);
   auto initial = [&](size_t i, int64_t direction) {
     if (!node.has(i)) return constant(zeros(node.constant_shape({batch, hidden}), node.dtype(0)));
+    // (directions, batch, hidden), or (batch, directions, hidden) with the batch first.
     if (!batch_first) return of_direction(node, i, direction);
     return reshape(sliced(node.in(i), 1, direction, direction + 1), {batch, hidden});
   };
@@ -236,6 +240,7 @@ Values recurrent(const Node& node) {
     State start{initial(5, direction), kind.op == std::string("LSTM") ? initial(6, direction) : Value()};
     Run run = run_direction(node, kind, cell_of(node, kind, direction, hidden), x, direction,
                             way == "reverse" || direction == 1, start);
+    // (length, 1, batch, hidden) of this direction.
     outputs.push_back(concatenated(run.steps, 0));
     hiddens.push_back(reshape(run.last.hidden, {1, batch, hidden}));
     if (run.last.cell) cells.push_back(reshape(run.last.cell, {1, batch, hidden}));

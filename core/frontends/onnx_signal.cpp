@@ -34,6 +34,7 @@ Values window(const Node& node) {
   return {constant(result)};
 }
 
+/// The mel scale of O'Shaughnessy 1987, as the standard defines the operator.
 double to_mel(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
 double to_hertz(double mel) { return 700 * (std::pow(10, mel / 2595) - 1); }
 
@@ -159,6 +160,7 @@ Values stft(const Node& node) {
       length > signal[1])
     node.reject("frames of {} elements, each {}, of a signal of shape {}", length, step, shape_text(signal));
   int64_t count = (signal[1] - length) / step + 1;
+  // Frame i, element j is element i * step + j of the signal; frames may overlap.
   Tensor places(node.constant_shape({count, length}), kInt64);
   for (int64_t i = 0; i < count * length; ++i) places.set_integer(i, i / length * step + i % length);
   Value frames = emit("take", {reshape(node.in(0), signal), constant(places)},

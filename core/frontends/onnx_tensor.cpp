@@ -33,6 +33,7 @@ Values split(const Node& node) {
     node.reject("sizes {} do not split {} into {} parts", shape_text(sizes), extent, parts);
   if (parts == 1) return {node.in(0)};
   Ints indices(sizes.size() - 1);
+  // Relay is told where the parts begin, not how long they are.
   std::partial_sum(sizes.begin(), sizes.end() - 1, indices.begin());
   Value pieces = emit("split", {node.in(0)}, make<relay::SplitAttrs>(indices, int64_t{0}, axis));
   Values results;
@@ -41,6 +42,7 @@ Values split(const Node& node) {
 }
 
 Values slice(const Node& node) {
+  // Attributes before opset 10, inputs since.
   bool inputs = node.opset() >= 10;
   Ints dims = node.shape(0);
   Ints starts = inputs ? node.positions_in(1) : node.positions("starts"),
@@ -161,11 +163,13 @@ Values center_crop_pad(const Node& node) {
   std::iota(axes.begin(), axes.end(), 0);
   axes = node.ints("axes", axes);
   if (axes.size() != wanted.size()) node.reject("{} sizes for {} axes", wanted.size(), axes.size());
+  // Refused before anything of that size is made.
   node.constant_shape(wanted);
   Value value = node.in(0);
   std::vector<Ints> width(shape.size(), Ints{0, 0});
   for (size_t i = 0; i < axes.size(); ++i) {
     int64_t axis = node.axis(axes[i], node.rank(0)), more = wanted[i] - shape[static_cast<size_t>(axis)];
+    // Cut off here, padded all at once below.
     if (more < 0) value = sliced(value, axis, -more / 2, -more / 2 + wanted[i]);
     if (more > 0) width[static_cast<size_t>(axis)] = {more / 2, more - more / 2};
   }
@@ -255,6 +259,7 @@ Values trilu(const Node& node) {
   if (dims.size() < 2) node.reject("an input of rank {}, must be 2 or more", dims.size());
   int64_t k = node.has(1) ? node.int_in(1) : 0, rows = dims[dims.size() - 2], columns = dims.back();
   bool upper = node.integer("upper", 1) != 0;
+  // The mask is a constant of one matrix, which broadcasts over the batch.
   Tensor mask(node.constant_shape({rows, columns}), kBool);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) mask.set_integer(i * columns + j, upper ? j - i >= k : j - i <= k);
@@ -265,6 +270,7 @@ Ints resized(const Node& node, const Ints& dims, const std::vector<double>& scal
   if (scales.size() != dims.size()) node.reject("{} scales for rank {}", scales.size(), dims.size());
   Ints size;
   for (size_t d = 0; d < dims.size(); ++d) {
+    // The standard rounds sizes down; the factor that coordinates are computed with stays as given.
     double extent = std::floor(static_cast<double>(dims[d]) * scales[d]);
     if (!(extent >= 0 && extent < Node::kLargest)) node.reject("a scale of {}", scales[d]);
     size.push_back(static_cast<int64_t>(extent));
