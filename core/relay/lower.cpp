@@ -155,6 +155,7 @@ LiftedConstants lift_constants(const Ref<Function>& function) {
   NodeRef body = rewrite(function->body, [&](const NodeRef& node) -> NodeRef {
     const Constant* constant = node.as<Constant>();
     if (!constant || constant->value.size() == 1) return node;
+    // rewrite() visits a shared constant once, so it becomes one parameter.
     auto param = mutate(*make_var("constant", tensor_type(constant->value.shape(), constant->value.dtype())));
     param->checked_type = param->annotation;
     lifted->params.push_back(seal(std::move(param)));

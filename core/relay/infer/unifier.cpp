@@ -84,6 +84,7 @@ bool Unifier::bind(const Ref<HoleType>& hole, const Type& type) {
   unsolved(type, inside);
   for (const HoleType* each : inside)
     if (each == hole.get()) return false;  // it would be infinite
+  // Triangular: the type may hold other holes, which shallow() and resolve() follow when asked.
   holes_[hole.get()] = type;
   on_solved_(hole.get());
   return true;

@@ -33,6 +33,7 @@ std::optional<std::map<char, Expr>> kernel_extents(RelationContext& c, const Con
   }
   if (!a.channels || a.kernel_size.size() != static_cast<size_t>(rank) || in_channels.as<Any>())
     return std::nullopt;
+  // The weight is a hole so far: what the attributes say of it becomes its type.
   extents['O'] = *a.channels;
   extents['I'] = floordiv(in_channels, Expr(a.groups));
   for (int s = 0; s < rank; ++s) extents[letters[s + 2]] = a.kernel_size[s];
@@ -135,6 +136,7 @@ Buffers conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& 
   bool grouped = weight.size() == 7;
   if (grouped) reduce.push_back(weight[6]);
   return {f.reduce("conv", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
+    // The first block of data that the group of this block of results reads.
     Expr first = a.groups == 1 ? Expr(0) : floordiv(i[1], blocks_per_group) * weight[1];
     Expr row = Expr(i[2]) * w.strides[0] + Expr(r[1]) * w.dilation[0];
     Expr column = Expr(i[3]) * w.strides[1] + Expr(r[2]) * w.dilation[1];

@@ -116,6 +116,7 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && a.roi.size() == 4;
   auto axis_of = [&](size_t k, int d) {
     int64_t in = int_value(x->shape[d]), out = int_value(type.shape[d]);
+    // Given factors are what coordinates are computed with; without them the ratio of sizes is.
     double scaled = a.scales.size() == 2 ? a.scales[k] * static_cast<double>(in) : static_cast<double>(out);
     return Axis{in, out, scaled, crop ? a.roi[k] : 0, crop ? a.roi[k + 2] : 1};
   };
@@ -128,6 +129,7 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
     return logical_or(less(at, f64(0)), less(f64(static_cast<double>(axis.in - 1)), at));
   };
   auto outside_image = [&](Vars i) { return logical_or(outside(rows, i[row]), outside(columns, i[column])); };
+  // `i` with the position of a tap for its index along `axis`.
   auto source = [&](Vars i, int axis, const Taps& taps, int64_t tap) {
     std::vector<Expr> indices = as_indices(i);
     indices[axis] = load(taps.position, {i[axis], Expr(tap)});
@@ -157,6 +159,7 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   });
 }
 
+/// The image's type with `size(axis, extent)` for its height (0) and width (1).
 Relation resized_type(RelationContext& c, const std::string& layout_text,
                       const std::optional<DataType>& out_dtype,
                       const std::function<Expr(int axis, const Expr& extent)>& size) {

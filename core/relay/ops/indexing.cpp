@@ -172,6 +172,7 @@ Buffer scattered(FuncBuilder& f, const Buffer& x, const Buffer& indices, const B
   return f.opaque("scatter", x->shape, x->dtype, {x, indices, updates}, [&](const Buffer& out) {
     tir::Stmt copy =
         loops_over(x->shape, "i", [&](const std::vector<Expr>& i) { return tir::store(out, i, load(x, i)); });
+    // In the order of `updates`: where two go to one place, the last stays.
     tir::Stmt update = loops_over(updates->shape, "u", [&](const std::vector<Expr>& u) {
       std::vector<Expr> to = target(u);
       return tir::store(out, to, reduced(reduction, load(out, to), load(updates, u)));

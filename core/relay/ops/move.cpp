@@ -14,6 +14,7 @@ struct Slice {
   int64_t begin = 0, stride = 1, count = 0;
 };
 
+/// Backwards the last position may be -1, "past the front".
 Slice slice_of(int64_t begin, int64_t end, int64_t stride, int64_t extent) {
   auto clamp = [&](int64_t at) {
     return std::clamp(at < 0 ? at + extent : at, stride < 0 ? int64_t{-1} : 0,
@@ -36,6 +37,7 @@ std::vector<std::optional<Slice>> slices_of(const StridedSliceAttrs& a, const Sh
     if (!as_int(shape[d])) continue;
     int64_t extent = int_value(shape[d]), begin = a.begin[k], end = k < a.end.size() ? a.end[k] : extent;
     int64_t stride = a.strides.empty() ? 1 : a.strides.size() == 1 ? a.strides[0] : a.strides[k];
+    // `end` is a number of elements then; a negative one means all that follow.
     if (a.slice_mode == "size") {
       int64_t first = begin < 0 ? begin + extent : begin;
       end = end < 0 || end > extent ? extent : first + end;

@@ -79,6 +79,7 @@ Buffers batch_norm(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   auto copy = [&](size_t arg) {
     return f.compute("copy", in[arg]->shape, [&](Vars i) { return at(in[arg], i); });
   };
+  // The statistics are results too; copies, since a buffer is not both an input and an output.
   return {y, copy(3), copy(4)};
 }
 
@@ -120,6 +121,7 @@ Statistics statistics(FuncBuilder& f, const Buffer& x, const Ints& axes, double 
   return {mean, scale_of(f, squares, count, epsilon)};
 }
 
+/// (x - mean) * scale, or x * scale.
 Expr standardized(const Buffer& x, const Statistics& s, Vars i, const Ints& axes) {
   Expr value = s.mean ? at(x, i) - kept(s.mean, as_indices(i), axes) : at(x, i);
   return value * kept(s.scale, as_indices(i), axes);

@@ -103,6 +103,7 @@ Buffer pooled_windows(FuncBuilder& f, const Buffer& x, const Shape& shape, const
   size_t last = windows.axes.size() - 1;
   auto axis = static_cast<size_t>(windows.axes[last]);
   bool strided = axis + 1 == shape.size() && windows.window.strides[last] > 1;
+  // A long window written out would be a long expression.
   if (last == 0 || !strided || windows.kernel[last] > kLongest)
     return combined(f, x, shape, windows, 0, last + 1);
   Shape rows = shape;

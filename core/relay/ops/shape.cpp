@@ -109,6 +109,7 @@ Relation batch_flatten_type(RelationContext& c, const Attrs&) {
 std::vector<Expr> reshaped_indices(const Shape& from, const Shape& to, Vars i) {
   std::vector<Expr> result(from.size());
   size_t a = 0, b = 0;
+  // A group: the fewest dimensions of both sides from (a, b) on whose products are equal.
   while (a < from.size() || b < to.size()) {
     size_t a_end = a, b_end = b;
     int64_t a_size = 1, b_size = 1;

@@ -14,6 +14,7 @@ constexpr int64_t kLargestLiteral = 16;  // elements
 
 constexpr const char* kKindNames[] = {"Type", "Shape", "BaseType", "Constraint", "AdtHandle"};
 
+/// Types whose elements can be told by a number and a suffix.
 bool has_literal(DataType type) {
   return type.lanes == 1 && (type.is_float() || type.is_bool() || (type.is_int() && type.bits >= 8));
 }
@@ -83,6 +84,7 @@ std::string print_literal(const Tensor& value) {
 }
 
 std::string UniqueNames::add(std::string wanted, bool is_variable) {
+  // %0 is a graph binding, so no variable's name begins with a digit.
   if (wanted.empty() || std::isdigit(static_cast<unsigned char>(wanted[0]))) wanted = "v" + wanted;
   if (!is_variable)
     for (char& c : wanted)
@@ -105,6 +107,7 @@ std::string TypeNames::list(const std::vector<Type>& types) {
 std::string TypeNames::type_var(const TypeVarNode* variable) {
   auto [found, is_new] = named_.try_emplace(variable);
   if (is_new) {
+    // These words mean something where a type is expected.
     for (const char* keyword : {"Tensor", "fn", "ref", "_"}) type_names_.reserve(keyword);
     // A variable named float32 would be read as the type.
     bool is_dtype = parse_dtype(variable->name).has_value();

@@ -9,6 +9,7 @@ constexpr int kMaxDepth =
     200;  // of nested types, functions, branches; keeps hostile text off the machine's stack
 }
 
+/// An object of this type stands in each function that the grammar nests by.
 Parser::Nesting::Nesting(Parser& parser) : parser_(parser) {
   if (++parser_.depth_ > kMaxDepth) {
     --parser_.depth_;

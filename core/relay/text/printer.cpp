@@ -167,6 +167,7 @@ class Printer : public ExprFunctor<std::string> {
     return text;
   }
 
+  /// Leaves count as used once: they are written where they are used.
   bool used_once(const Expr& e) const { return is_leaf(e) || scopes_.places.at(e.get()).uses == 1; }
 
   std::string binder(const Var& variable) {
