@@ -72,7 +72,7 @@ Value field_of(const Value& tuple, int64_t index) {
 Value tuple_of(const std::vector<Value>& items) { return relay::typed_tuple(items); }
 
 Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
-  // Calls without arguments (zeros, ranges) may be of any size and are left as calls.
+  // Calls without arguments (zeros, ones) may be of any size and are left as calls.
   bool known_args = !args.empty() && std::all_of(args.begin(), args.end(), small_constant);
   Value call = relay::typed_call(name, std::move(args), std::move(attrs));
   const relay::Op& op = *relay::find_op(name);

@@ -77,7 +77,7 @@ void pool(Exporter& e, const Written& w) {
   const std::string op = find_export(w.op())->onnx;
   size_t axes = spatial_axes(w);
   bool dilated = std::any_of(a.dilation.begin(), a.dilation.end(), [](int64_t d) { return d != 1; });
-  // From opset 19 on.
+  // ONNX has it from opset 19 on.
   if (op == "AveragePool" && dilated) w.reject("with dilation");
   auto* node = e.node(op.c_str(), w.args, w.output());
   set_ints(node, "kernel_shape", each_axis(a.pool_size, axes, 1));

@@ -72,7 +72,7 @@ class Coverage {
     if (!values) return values;
     std::string items;
     for (size_t i = 0; i < arity; ++i) items += (i ? ", " : "") + (*values)[i];
-    // With neither name nor items ("_" of a dropped column is a name) nothing would be written.
+    // An empty tuple is written (), a constructor without fields by its name alone.
     bool is_tuple = name.empty();
     values->erase(values->begin(), values->begin() + static_cast<long>(arity));
     values->insert(values->begin(), arity || is_tuple ? fmt::format("{}({})", name, items) : name);

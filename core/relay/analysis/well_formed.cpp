@@ -61,7 +61,7 @@ class Checker {
       for (const Pattern& each : constructor->items) bind_pattern(each, scope);
   }
 
-  /// All variables are bound before any use is checked: members of scopes come in no order of nesting.
+  /// All variables are bound before any use is checked, so the order of members does not matter.
   void bind(const Expr& e) {
     const GraphScopes::Place& place = scopes_.places.at(e.get());
     if (const auto* function = e.as<Function>())

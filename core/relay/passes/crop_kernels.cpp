@@ -22,8 +22,8 @@ struct Band {
   Taps taps;
 };
 
-/// A convolution along one spatial axis, in elements: result i sees at * of tap * dilation - before + i *
-/// stride.
+/// A convolution along one spatial axis: tap t of result i meets element t * dilation - before + i * stride
+/// of the image.
 struct Line {
   int64_t image, kernel, result, stride, dilation, before, after;
 
