@@ -40,7 +40,7 @@ const Converter* find_converter(const std::string& op) {
   google::protobuf::io::ArrayInputStream array(bytes.data(),
                                                static_cast<int>(std::min<size_t>(bytes.size(), INT32_MAX)));
   google::protobuf::io::CodedInputStream stream(&array);
-  // Protobuf stops at 64 MiB by itself, to protect from hostile messages; models are larger.
+  // Older versions of protobuf stop at 64 MiB by themselves; models are larger.
   stream.SetTotalBytesLimit(INT32_MAX);
   bool parsed =
       bytes.size() < INT32_MAX && model.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();

@@ -144,6 +144,7 @@ void bias_add(Exporter& e, const Written& w) {
     Written inner{product, e.names_of_args(product), w.outputs};
     return inner.op() == "nn.dense" ? write_dense(e, inner, w.args[1]) : write_conv(e, inner, w.args[1]);
   }
+  // Of no product, along other axes, or of a product that others read: an Add of its own.
   int64_t axis = w.front(w.attrs<relay::ChannelAttrs>().axis);
   e.node("Add", {w.args[0], along(e, w, 1, axis)}, w.output());
 }
@@ -198,6 +199,7 @@ void batch_norm(Exporter& e, const Written& w) {
 void layer_norm(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::LayerNormAttrs>();
   int64_t axis = w.front(a.axis);
+  // The standard's operator has scale and bias, and normalizes all axes from its own on: the last one alone.
   if (axis == w.rank(0) - 1 && a.scale && a.center) {
     auto* node = e.node("LayerNormalization", w.args, w.output());
     set_int(node, "axis", axis);
@@ -351,6 +353,7 @@ void write_conv(Exporter& e, const Written& w, const std::string& bias) {
   const auto& a = w.attrs<relay::ConvAttrs>();
   require_layout(w, a.data_layout);
   if (a.pad_value != 0) w.reject("with padding of {}", a.pad_value);
+  // ConvInteger takes no bias: with one the operands are cast, and the convolution is of the result's type.
   bool integers = in_8_bits(w) && bias.empty();
   Names inputs = integers ? Names{w.args[0], w.args[1]} : operands(e, w);
   if (!bias.empty()) inputs.push_back(bias);

@@ -55,6 +55,7 @@ Value placed(const Node& node, const Value& b) {
   std::vector<int64_t> shape = shape_of(b);
   int64_t axis = node.integer("axis", 0), after = node.rank(0) - axis - node.rank(1);
   if (axis < 0 || after < 0) node.reject("axis {} for {} of {} dimensions", axis, node.rank(1), node.rank(0));
+  // Aligned at `axis` by dimensions of 1 behind.
   shape.insert(shape.end(), static_cast<size_t>(after), 1);
   return reshape(b, shape);
 }

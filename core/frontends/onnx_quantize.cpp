@@ -26,6 +26,7 @@ Value zero_point(const Node& node, size_t i, DataType otherwise) {
 relay::Attrs scale_attrs(const Node& node, DataType out_dtype) {
   if (node.integer("block_size", 0) != 0) node.reject("block_size is not supported");
   int64_t rank = node.rank(0), axis = node.integer("axis", 1);
+  // One number needs no axis, and the default may not exist in a vector.
   if (shape_size(node.shape(1)) == 1) axis = 0;
   if (node.rank(1) > 1)
     node.reject("a scale of shape {}, must be a number or a vector", shape_text(node.shape(1)));

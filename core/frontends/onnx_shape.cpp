@@ -16,6 +16,7 @@ Values shape(const Node& node) {
   auto rank = static_cast<int64_t>(dims.size());
   auto bound = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
   int64_t begin = bound(node.position("start", 0)), end = bound(node.position("end", rank));
+  // An empty range is an empty vector.
   if (end < begin) end = begin;
   return {int_constant(Ints(dims.begin() + begin, dims.begin() + end))};
 }
@@ -80,6 +81,7 @@ Values unsqueeze(const Node& node) {
   Ints from = node.shape(0), axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
   int64_t rank = node.rank(0) + static_cast<int64_t>(axes.size());
   for (int64_t& axis : axes) axis = node.axis(axis, rank);
+  // The new axes get their 1 first, the dimensions of the input go to the places that are left.
   Ints to(static_cast<size_t>(rank), -1);
   for (int64_t axis : axes) {
     if (to[static_cast<size_t>(axis)] == 1) node.reject("axis {} is named twice", axis);

@@ -10,6 +10,7 @@ bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return is_letter(c) || is_digit(c); }
 
+/// Longer ones first: the first that fits is taken.
 constexpr std::string_view kPunctuations[] = {"->", "=>", "==", "!=", "<=", ">=", "(", ")",
                                               "{",  "}",  "[",  "]",  ",",  ";",  ":", "=",
                                               "?",  "+",  "-",  "*",  "/",  "<",  ">"};
@@ -37,6 +38,7 @@ class Lexer {
   std::string_view rest() const { return text_.substr(at_); }
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
+  /// Keeps count of lines: comments and blanks may go beyond one.
   void advance(size_t count) {
     for (size_t i = 0; i < count; ++i) {
       if (text_[at_++] == '\n') ++line_, line_start_ = at_;

@@ -33,12 +33,14 @@ Expr Parser::expr(int precedence) {
     if (infix == std::end(kInfixes)) return left;
     if (!find_op(infix->op)) error(token, fmt::format("there is no operator `{}`", infix->op));
     next();
+    // Only what binds tighter than this operator belongs to its right side: a - b - c is (a - b) - c.
     Expr right = expr(infix->precedence);
     // The span is the operator's own: types that do not fit are reported there.
     left = with_span(call(infix->op, {left, right}).cast<Call>(), span(token));
   }
 }
 
+/// Items and calls behind an atom: f(x)(y).0
 Expr Parser::postfix() {
   const Token& start = peek();
   Expr e = atom();
@@ -57,6 +59,7 @@ Expr Parser::postfix() {
   }
 }
 
+/// What no operator stands in: a name, a literal, a form, or something in parentheses or braces.
 Expr Parser::atom() {
   const Token& token = peek();
   switch (token.kind) {
@@ -283,6 +286,7 @@ Expr Parser::match() {
   std::vector<Clause> clauses;
   while (!accept("}")) {
     size_t mark = locals_.mark();
+    // Its variables are seen in this clause alone.
     Pattern left = pattern();
     expect("=>");
     clauses.push_back({std::move(left), is("{") ? block() : expr()});
@@ -342,6 +346,7 @@ Expr Parser::foreign_call() {
       span(start));
 }
 
+/// The expressions up to `close`, which is read. A comma may follow the last.
 std::vector<Expr> Parser::expr_list(std::string_view close) {
   std::vector<Expr> items;
   while (!accept(close)) {

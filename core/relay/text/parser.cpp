@@ -30,6 +30,7 @@ Parser::Parser(std::string_view text, const std::string& source)
   }
 }
 
+/// By text alone, but not for tokens whose text leaves a character out: the string "def" is no `def`.
 bool Parser::is(std::string_view text, size_t ahead) const {
   const Token& token = peek(ahead);
   return token.text == text &&
@@ -108,6 +109,7 @@ Module Parser::module() {
   return make<ModuleNode>(std::move(types_), std::move(functions_));
 }
 
+/// An expression without a module, graph bindings before it included.
 Expr Parser::only_expr() {
   Expr result = scope();
   end();

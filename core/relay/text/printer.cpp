@@ -180,6 +180,8 @@ class Printer : public ExprFunctor<std::string> {
     return is_leaf(e) || !used_once(e) ? operand(e) : dispatch(e) + type_comment(e);
   }
 
+  /// `let %x = value;` and the begin of the next line. The variable is named first: a recursive function uses
+  /// it.
   std::string let_line(const Ref<Let>& let) {
     std::string variable = binder(let->var);
     return fmt::format("let {} = {};", variable, in_place(let->value)) + new_line();
