@@ -24,6 +24,7 @@ void for_each_converter(F&& f) {
     for (const Converter& row : family) f(row);
 }
 
+/// Built at the first call and never freed: no order of destruction to think of.
 const Converter* find_converter(const std::string& op) {
   static const auto* table = [] {
     auto* rows = new std::unordered_map<std::string, const Converter*>;
@@ -39,6 +40,7 @@ const Converter* find_converter(const std::string& op) {
   google::protobuf::io::ArrayInputStream array(bytes.data(),
                                                static_cast<int>(std::min<size_t>(bytes.size(), INT32_MAX)));
   google::protobuf::io::CodedInputStream stream(&array);
+  // Older versions of protobuf stop at 64 MiB by themselves; models are larger.
   stream.SetTotalBytesLimit(INT32_MAX);
   bool parsed =
       bytes.size() < INT32_MAX && model.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();
@@ -47,18 +49,21 @@ const Converter* find_converter(const std::string& op) {
   return model;
 }
 
+/// Many exporters name outputs but not nodes.
 std::string describe(const ::onnx::NodeProto& node) {
   return fmt::format("node `{}` ({})",
                      node.name().empty() && node.output_size() ? node.output(0) : node.name(),
                      node.op_type());
 }
 
+/// What the file says of an input; -1 for an open dimension.
 ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model) {
   if (!input.type().has_tensor_type()) fail("{}: input `{}` is not a tensor", model, input.name());
   ValueInfo value{input.name(), {}, dtype_from(input.type().tensor_type().elem_type())};
   int64_t elements = 1;
   for (const auto& dim : input.type().tensor_type().shape().dim()) {
     value.shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value() : -1);
+    // Open dimensions count as 1 until they are settled.
     if (__builtin_mul_overflow(elements, std::max<int64_t>(value.shape.back(), 1), &elements) ||
         elements > Node::kLargest)
       fail("{}: input `{}`: its shape is out of range", model, value.name);
@@ -82,6 +87,7 @@ bool is_narrow(const Value& value) {
 /// The node as its row converts it.
 std::vector<Value> converted(const Converter& row, const ::onnx::NodeProto& proto, int64_t opset,
                              std::vector<Value> inputs, const std::string& folder, RunGraph run) {
+  // Of kWide rows the inputs are widened, and results in float32 rounded to the first narrow input's type.
   auto narrow = std::find_if(inputs.begin(), inputs.end(), is_narrow);
   if (row.arithmetic == Arithmetic::kGiven || narrow == inputs.end())
     return row.convert(Node(proto, opset, std::move(inputs), folder, run));
@@ -105,6 +111,8 @@ class Importer {
   }
 
   ImportedModel run() {
+    // The refusals come before any conversion, so that a model gets one message about all its operators, or
+    // all its inputs.
     refuse_unsupported();
     refuse_unknown_inputs();
     bind_symbols();
@@ -113,7 +121,9 @@ class Importer {
     ImportedModel result;
     std::vector<relay::Var> params;
     for (const auto& input : graph_.input()) {
+      // Files before IR version 4 list initializers among the inputs.
       if (scopes_.back().count(input.name())) continue;
+      // An input whose value is given is no input of the compiled module any more.
       auto given = options_.constants.find(input.name());
       if (given != options_.constants.end()) {
         scopes_.back()[input.name()] = constant(given->second);
@@ -144,6 +154,7 @@ class Importer {
     return seal(std::move(node));
   }
 
+  /// Names all operators that are missing at once, those of branches and loop bodies too.
   void refuse_unsupported() const {
     std::set<std::string> unknown;
     for_each_graph(graph_, [&](const ::onnx::GraphProto& graph) {
@@ -177,6 +188,7 @@ class Importer {
       for (size_t i = 0; i < std::min(given->second.size(), static_cast<size_t>(dims.size())); ++i) {
         const std::string& symbol = dims.Get(static_cast<int>(i)).dim_param();
         if (symbol.empty()) continue;
+        // One name is one extent in all inputs; so one given shape may settle others.
         auto [bound, fresh] = symbols_.emplace(symbol, given->second[i]);
         if (fresh) input_of[symbol] = input.name();
         if (bound->second != given->second[i])
@@ -193,6 +205,7 @@ class Importer {
     auto found = options_.shapes.find(input.name());
     const std::vector<int64_t>* given = found == options_.shapes.end() ? nullptr : &found->second;
     std::vector<int64_t> extents = declared(input, name_).shape;
+    // Not even the rank is stated: the shape given stands for all of it.
     if (!input.type().tensor_type().has_shape()) {
       if (!given) return result;
       extents = *given;
@@ -211,6 +224,7 @@ class Importer {
       if (given && !dim.open() && dim.extent != (*given)[i])
         fail("{}: input `{}`: dimension {} is {}, given {}", name_, result.name, i, dim.extent, (*given)[i]);
       if (given) dim.extent = (*given)[i];
+      // Settled by another input's shape.
       if (auto bound = symbols_.find(symbol); dim.named() && bound != symbols_.end())
         dim.extent = bound->second;
       result.dims->push_back(std::move(dim));
@@ -240,7 +254,9 @@ class Importer {
       scopes_.back()[each.name()] = constant(tensor_from(each, folder_));
   }
 
+  /// The value of that name; `user` is who asks, for the message.
   Value value(const std::string& name, const std::string& user) const {
+    // From the innermost graph outwards.
     for (size_t i = scopes_.size(); i-- > 0;)
       if (auto found = scopes_[i].find(name); found != scopes_[i].end()) return found->second;
     fail("{}: {} uses `{}`, which nothing defines before it", name_, user, name);
@@ -248,6 +264,7 @@ class Importer {
 
   /// The outputs of a graph inside this one, whose names hide those around it.
   std::vector<Value> run_graph(const ::onnx::GraphProto& graph, const std::vector<Value>& inputs) {
+    // Called for each step of a loop: names inside are converted anew, with other values each time.
     scopes_.emplace_back();
     add_initializers(graph);
     if (static_cast<size_t>(graph.input_size()) != inputs.size())
@@ -265,6 +282,7 @@ class Importer {
   void convert(const ::onnx::NodeProto& proto) {
     std::vector<Value> inputs;
     for (const std::string& name : proto.input())
+      // An empty name is an optional input that is left out.
       inputs.push_back(name.empty() ? Value() : value(name, describe(proto)));
     std::vector<Value> outputs;
     try {
@@ -276,6 +294,7 @@ class Importer {
       fail("{}{}: {}", scopes_.size() > 1 ? "" : name_ + ": ", describe(proto), e.what());
     }
     for (int i = 0; i < proto.output_size(); ++i) {
+      // An optional output that the model does not take.
       if (proto.output(i).empty()) continue;
       if (static_cast<size_t>(i) >= outputs.size() || !outputs[static_cast<size_t>(i)])
         fail("{}: {}: output {} is not supported", name_, describe(proto), i);

@@ -37,6 +37,7 @@ Value given_mask(const Node& node, int64_t keys, DataType dtype) {
   if (shape.empty() || shape.back() > keys)
     node.reject("a mask of shape {} for {} keys", shape_text(shape), keys);
   if (shape.back() == 1 || shape.back() == keys) return mask;
+  // Padded with minus infinity at the end, for keys that the mask does not reach.
   std::vector<Ints> width(shape.size(), Ints{0, 0});
   width.back()[1] = keys - shape.back();
   return emit("nn.pad", {mask, scalar(dtype, -INFINITY)},
@@ -54,6 +55,8 @@ Value bias_of(const Node& node, int64_t queries, int64_t keys, DataType dtype) {
   Value lengths =
       node.has(6) ? reshape(cast_to(node.in(6), kInt64), {shape_size(node.shape(6)), 1, 1, 1}) : Value();
   if (node.integer("is_causal", 0)) {
+    // A query sees the keys up to its own position, which counts what was before: the past, or the part of a
+    // cache that is filled.
     Value offset = node.has(4) ? scalar(kInt64, static_cast<double>(node.dim(4, 2)))
                    : lengths   ? minus(lengths, scalar(kInt64, static_cast<double>(queries)))
                                : scalar(kInt64, 0);
@@ -68,6 +71,7 @@ Value probabilities(const Value& scores, const Value& bias) {
   Value shares = emit("nn.softmax", {scores}, make<relay::SoftmaxAttrs>(int64_t{-1}));
   if (!bias) return shares;
   auto last = make<relay::ReduceAttrs>(Ints{static_cast<int64_t>(shape_of(bias).size()) - 1}, true);
+  // Softmax over minus infinity alone gives NaN.
   Value blind = emit("equal", {emit("max", {bias}, last), number(bias, -INFINITY)});
   return choose(blind, number(shares, 0), shares);
 }
@@ -84,6 +88,7 @@ Values attention(const Node& node) {
   int64_t sharing = queries[1] / keys[1] * queries[2];  // rows of queries that see one head of keys
   double scale = node.real("scale", 1 / std::sqrt(static_cast<double>(queries[3]))),
          cap = node.real("softcap", 0);
+  // Queries that share keys become rows of one product, rather than the keys being repeated.
   q = times(reshape(q, {queries[0], keys[1], sharing, queries[3]}), scalar(dtype, scale));
   const Ints square{queries[0], queries[1], queries[2], keys[2]};
   Value scores = reshape(batched_product(q, present_key), square);
@@ -97,6 +102,7 @@ Values attention(const Node& node) {
   Value result = reshape(sums, {queries[0], queries[1], queries[2], values[3]});
   if (node.rank(0) == 3)
     result = reshape(transposed(result, {0, 2, 1, 3}), {queries[0], queries[2], queries[1] * values[3]});
+  // The fourth output is one of the steps in between, by qk_matmul_output_mode.
   const Value stages[] = {scores, capped, biased, shares};
   int64_t mode = node.integer("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) node.reject("qk_matmul_output_mode is {}, must be 0 to 3", mode);
@@ -124,6 +130,7 @@ Values rotary_embedding(const Node& node) {
   bool interleaved = node.integer("interleaved", 0) != 0;
   const Ints half{batch, shape[1], length, turned / 2};
   Ints pairs = half;
+  // (.., size / 2, 2) has neighbours side by side, (.., 2, size / 2) the halves.
   pairs.insert(interleaved ? pairs.end() : pairs.end() - 1, 2);
   int64_t axis = interleaved ? 4 : 3;
   Value paired = reshape(part, pairs);
@@ -149,6 +156,7 @@ Values tensor_scatter(const Node& node) {
   along[d] = shape[d];
   batch[0] = shape[0];
   Value start = node.has(2) ? reshape(cast_to(node.in(2), kInt64), batch) : scalar(kInt64, 0);
+  // Seen from the result: which element of the update each place gets, if any. A gather is all that it needs.
   Value place = minus(counted(shape[d], along), start);
   if (mode == "circular") place = emit("floor_mod", {place, scalar(kInt64, static_cast<double>(shape[d]))});
   int64_t count = node.dim(1, axis);
@@ -165,6 +173,7 @@ Values causal_conv_with_state(const Node& node) {
   if (shape.size() != 3 || weight.size() != 3 || weight[2] < 1)
     node.reject("data and weight must be of rank 3");
   DataType dtype = node.dtype(0);
+  // As many elements before the first as the kernel looks back, so nothing is padded.
   int64_t past = weight[2] - 1;
   Value before =
       node.has(3) ? node.in(3) : constant(zeros(node.constant_shape({shape[0], shape[1], past}), dtype));

@@ -12,6 +12,7 @@ Values if_op(const Node& node) {
   if (known(node.in(0))) return node.run(node.int_in(0) ? "then_branch" : "else_branch", {});
   Values yes = node.run("then_branch", {}), no = node.run("else_branch", {}), results;
   for (size_t i = 0; i < std::min(yes.size(), no.size()); ++i) {
+    // Both are computed, and elements chosen: that needs one shape.
     if (!structural_equal(yes[i]->checked_type, no[i]->checked_type))
       node.reject(
           "the condition must be known when the model is compiled, since its branches give tensors of "
@@ -31,6 +32,7 @@ Value element(const Value& value, int64_t axis) {
 /// Inputs: the most steps, the first condition, what is carried. The body takes the step's number, the
 /// condition and what is carried, and gives the next condition, what is carried, and elements to gather.
 Values loop(const Node& node) {
+  // Without a count the condition ends the loop, or kMostSteps does with a message.
   int64_t steps = node.has(0) ? node.int_in(0) : Node::kMostSteps + 1;
   Value condition = node.has(1) ? node.in(1) : constant(full({}, kBool, 1));
   Values carried;
@@ -39,6 +41,7 @@ Values loop(const Node& node) {
     node.reject("{} outputs for {} carried values", node.outputs(), carried.size());
   std::vector<Values> gathered(node.outputs() - carried.size());
   for (int64_t step = 0; step < steps; ++step) {
+    // Constants fold while they are imported, so a condition of counters and shapes is known at each step.
     const Tensor* go_on = known(condition);
     if (!go_on) node.reject("its condition must be known when the model is compiled");
     if (go_on->size() != 1 || go_on->value(0) == 0) break;
@@ -85,6 +88,7 @@ Values scan(const Node& node) {
     Values inputs = carried;
     for (size_t i = 0; i < count; ++i) {
       if (node.dim(states + i, axes[i]) != steps) node.reject("scanned inputs differ in length");
+      // Direction 1 runs from the end.
       int64_t at = backward[i] ? steps - 1 - step : step;
       Ints shape = node.shape(states + i);
       shape.erase(shape.begin() + axes[i]);
@@ -95,6 +99,7 @@ Values scan(const Node& node) {
     std::copy_n(outputs.begin(), states, carried.begin());
     for (size_t i = 0; i < gathered.size(); ++i) {
       const Value& value = outputs[states + i];
+      // Gathered at a new axis, counted among those of the result: one more than the value has.
       Value part =
           element(value, node.axis(output_axes[i], static_cast<int64_t>(shape_of(value).size()) + 1));
       gathered[i].insert(output_backward[i] ? gathered[i].begin() : gathered[i].end(), part);

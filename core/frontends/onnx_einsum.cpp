@@ -25,6 +25,7 @@ std::string labels_of(const Node& node, std::string term, int64_t rank, int64_t&
   if (dots != std::string::npos) {
     int64_t count = rank < 0 ? broadcast : rank - static_cast<int64_t>(term.size()) + 3;
     if (count < 0 || count > 10) node.reject("term `{}` does not fit a tensor of rank {}", term, rank);
+    // Aligned at the end, as broadcasting aligns: an ellipsis of two is "89", of three "789".
     std::string digits = std::string("0123456789").substr(static_cast<size_t>(10 - count));
     term.replace(dots, 3, digits);
     broadcast = std::max(broadcast, count);
@@ -50,6 +51,7 @@ Operand without_repeats(Operand operand) {
     size_t q = operand.labels.find(operand.labels[p], p + 1);
     if (q == std::string::npos) continue;
     auto rank = static_cast<int64_t>(operand.labels.size());
+    // Both axes go last and become one of extent n * n, where the diagonal is every (n + 1)th element.
     Ints axes, shape = shape_of(operand.value), flat;
     if (shape[p] != shape[q]) fail("no diagonal of {} by {} elements", shape[p], shape[q]);
     std::string labels;
@@ -92,6 +94,8 @@ Value as_matrices(const Operand& operand, const Operand& other, const std::strin
   return reshape(broadcast_to(whole.value, shape), matrices);
 }
 
+/// Of two operands. A label of both is a batch dimension when it is `kept`, and summed in the product when it
+/// is not; a label of one makes rows or columns.
 Operand product(const Operand& a, const Operand& b, const std::string& kept) {
   std::string batch, shared, of_a, of_b;
   for (char label : a.labels)
@@ -105,6 +109,7 @@ Operand product(const Operand& a, const Operand& b, const std::string& kept) {
   Value rows = as_matrices(a, b, batch, of_a, shared), columns = as_matrices(b, a, batch, of_b, shared);
   Ints m = shape_of(rows), n = shape_of(columns);
   Value result;
+  // Element by element: products of matrices would be of 1 by 1.
   if (shared.empty() && of_a.empty() && of_b.empty())
     result = times(rows, columns);
   else if (batch.empty())  // a weight, perhaps
@@ -143,11 +148,13 @@ Values einsum(const Node& node) {
   std::string output = inputs.size() == equation.size()
                            ? implied_output(operands, broadcast)
                            : labels_of(node, equation.substr(inputs.size() + 2), -1, broadcast);
+  // A label is summed as soon as nobody needs it, before the product where it is in one operand alone.
   auto needed_after = [&](size_t i) {  // by the output and the operands after i
     std::string labels = output;
     for (size_t j = i + 1; j < operands.size(); ++j) labels += operands[j].labels;
     return labels;
   };
+  // Left to right: no better order of products is looked for.
   Operand result = summed(operands[0], needed_after(0));
   for (size_t i = 1; i < operands.size(); ++i) {
     Operand next = summed(operands[i], needed_after(i) + result.labels);

@@ -21,6 +21,7 @@ bool small_constant(const Value& value) {
   return c && c->value.size() <= kFoldLimit;
 }
 
+/// Of a tensor, or of all tensors in a tuple.
 int64_t elements_of(const relay::Type& type) {
   if (const auto* tensor = type.as<relay::TensorType>()) return shape_size(relay::constant_shape(*tensor));
   int64_t sum = 0;
@@ -71,9 +72,11 @@ Value field_of(const Value& tuple, int64_t index) {
 Value tuple_of(const std::vector<Value>& items) { return relay::typed_tuple(items); }
 
 Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
+  // Calls without arguments (zeros, ones) may be of any size and are left as calls.
   bool known_args = !args.empty() && std::all_of(args.begin(), args.end(), small_constant);
   Value call = relay::typed_call(name, std::move(args), std::move(attrs));
   const relay::Op& op = *relay::find_op(name);
+  // Small arguments may still give a large result (a broadcast): that is left as a call.
   bool fold = known_args && op.compute && !op.stateful && elements_of(call->checked_type) <= kFoldLimit;
   return fold ? folded(call) : call;
 }
@@ -82,6 +85,7 @@ Value reshape(const Value& value, const std::vector<int64_t>& shape) {
   if (shape_of(value) == shape) return value;
   if (shape_size(shape_of(value)) != shape_size(shape))
     fail("cannot reshape {} to {}", shape_text(shape_of(value)), shape_text(shape));
+  // Of any size: a reshaped tensor shares its elements with the given one.
   if (const Tensor* tensor = known(value)) return constant(tensor->reshaped(shape));
   return emit("reshape", {value}, make<relay::ReshapeAttrs>(shape, true));
 }

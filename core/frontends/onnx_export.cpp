@@ -47,6 +47,7 @@ int64_t bias_axis(const Written& w) { return w.front(w.attrs<relay::ChannelAttrs
 }  // namespace
 
 int32_t onnx_dtype(DataType dtype) {
+  // The inverse of dtype_from(), found by trying: one table of types is enough.
   for (int32_t type = 1; type <= Proto::BFLOAT16; ++type) {
     if (type == Proto::STRING || type == Proto::COMPLEX64 || type == Proto::COMPLEX128) continue;
     if (dtype_from(type) == dtype) return type;
@@ -55,6 +56,7 @@ int32_t onnx_dtype(DataType dtype) {
 }
 
 void set_ints(::onnx::NodeProto* node, const char* name, const std::vector<int64_t>& values) {
+  // An empty list would be a list of nothing, not the default.
   if (values.empty()) return;
   auto* attribute = add_attribute(node, name, ::onnx::AttributeProto::INTS);
   for (int64_t value : values) attribute->add_ints(value);
@@ -90,6 +92,7 @@ void plain(Exporter& e, const Written& w) { e.node(find_export(w.op())->onnx, w.
 ::onnx::NodeProto* Exporter::node(const char* op, const Names& inputs, const std::string& output) {
   auto* proto = graph_->add_node();
   proto->set_op_type(op);
+  // Output names are unique, so they name nodes too.
   proto->set_name(output);
   for (const std::string& input : inputs) proto->add_input(input);
   proto->add_output(output);
@@ -136,6 +139,7 @@ void Exporter::run(const relay::Function& main) {
     describe(graph_->add_input(), param->name, param->checked_type);
   }
   std::vector<relay::Expr> outputs{main.body};
+  // A tuple as the result gives one output for each item.
   if (const auto* t = main.body.as<relay::Tuple>()) outputs = t->items;
   find_biased(main.body);
   post_order(main.body, [&](const NodeRef& node) { visit(node); });
@@ -143,6 +147,7 @@ void Exporter::run(const relay::Function& main) {
   for (const relay::Expr& output : outputs)
     for (size_t i = 0; i < names_of(output).size(); ++i) {
       std::string name = fmt::format("output_{}", count++);
+      // A name of its own for each output: one value may be several of them, or an input.
       node("Identity", {names_of(output)[i]}, name);
       const auto* tuple = output->checked_type.as<relay::TupleType>();
       describe(graph_->add_output(), name, tuple ? tuple->items[i] : output->checked_type);
@@ -150,6 +155,7 @@ void Exporter::run(const relay::Function& main) {
 }
 
 void Exporter::find_biased(const relay::Expr& body) {
+  // A product that somebody else reads too must be written without the bias.
   std::unordered_map<const lathe::Node*, int> uses;
   post_order(body, [&](const NodeRef& node) {
     if (const auto* tuple = node.as<relay::Tuple>())
@@ -193,6 +199,7 @@ void Exporter::visit(const NodeRef& ref) {
   if (const auto* p = ref.as<relay::Projection>()) {
     const Names& names = names_of(p->tuple);
     auto index = static_cast<size_t>(p->index);
+    // Names of fields are flat, which is right for tuples of tensors.
     if (index >= names.size() || names[index].empty()) fail("field {} of a tuple has no ONNX form", p->index);
     names_[p] = {names[index]};
   }
@@ -202,6 +209,7 @@ void Exporter::visit(const NodeRef& ref) {
 void Exporter::write(const relay::Call& call) {
   const auto* op = call.callee.as<relay::OpNode>();
   if (!op) fail("only calls of operators have an ONNX form");
+  // Its bias_add comes later and writes both; an empty name must not be read by anybody else.
   if (biased_.count(&call)) {
     names_[&call] = {""};  // written with its bias
     return;
@@ -211,6 +219,7 @@ void Exporter::write(const relay::Call& call) {
   Names outputs{fresh()};
   if (const auto* tuple = call.checked_type.as<relay::TupleType>())
     while (outputs.size() < tuple->items.size()) outputs.push_back(fresh());
+  // Results that no node made have no name, so that reading them is refused.
   int before = graph_->node_size();
   row->write(*this, {call, names_of_args(call), outputs});
   std::unordered_set<std::string> made;

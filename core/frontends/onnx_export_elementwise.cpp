@@ -27,6 +27,7 @@ std::string truncated(Exporter& e, const std::string& x) {
 }
 void trunc(Exporter& e, const Written& w) {
   std::string result = w.dtype(0).is_float() ? truncated(e, w.args[0]) : w.args[0];
+  // ONNX has no truncation; integers have no fraction.
   e.node("Identity", {result}, w.output());
 }
 
@@ -70,10 +71,12 @@ std::string floored_quotient(Exporter& e, const Written& w) { return e.add("Floo
 /// The remainder with the sign of b.
 void floor_mod(Exporter& e, const Written& w) {
   if (!w.dtype(0).is_float()) return (void)e.node("Mod", w.args, w.output());
+  // Mod of floats has the sign of the dividend; this one must have the divisor's.
   e.node("Sub", {w.args[0], e.add("Mul", {floored_quotient(e, w), w.args[1]})}, w.output());
 }
 void floor_divide(Exporter& e, const Written& w) {
   if (w.dtype(0).is_float()) return (void)e.node("Floor", {e.add("Div", w.args)}, w.output());
+  // Integer Div rounds toward zero. Less its remainder by floor, the dividend divides evenly.
   std::string rest = e.add("Mod", w.args);
   e.node("Div", {e.add("Sub", {w.args[0], rest}), w.args[1]}, w.output());
 }
@@ -83,6 +86,7 @@ void trunc_divide(Exporter& e, const Written& w) {
 }
 
 void shift(Exporter& e, const Written& w) {
+  // BitShift is of unsigned integers.
   if (w.dtype(0).code != TypeCode::kUInt) w.reject("of {}", to_string(w.dtype(0)));
   set_text(e.node("BitShift", w.args, w.output()), "direction", w.op() == "left_shift" ? "LEFT" : "RIGHT");
 }

@@ -45,6 +45,7 @@ Names operands(Exporter& e, const Written& w) {
   return names;
 }
 
+/// Products of these have operators of their own, which sum in int32.
 bool in_8_bits(const Written& w) { return w.dtype(0).is_int() && w.dtype(0).bits == 8; }
 
 void conv(Exporter& e, const Written& w) { write_conv(e, w, ""); }
@@ -76,6 +77,7 @@ void pool(Exporter& e, const Written& w) {
   const std::string op = find_export(w.op())->onnx;
   size_t axes = spatial_axes(w);
   bool dilated = std::any_of(a.dilation.begin(), a.dilation.end(), [](int64_t d) { return d != 1; });
+  // ONNX has it from opset 19 on.
   if (op == "AveragePool" && dilated) w.reject("with dilation");
   auto* node = e.node(op.c_str(), w.args, w.output());
   set_ints(node, "kernel_shape", each_axis(a.pool_size, axes, 1));
@@ -142,6 +144,7 @@ void bias_add(Exporter& e, const Written& w) {
     Written inner{product, e.names_of_args(product), w.outputs};
     return inner.op() == "nn.dense" ? write_dense(e, inner, w.args[1]) : write_conv(e, inner, w.args[1]);
   }
+  // Of no product, along other axes, or of a product that others read: an Add of its own.
   int64_t axis = w.front(w.attrs<relay::ChannelAttrs>().axis);
   e.node("Add", {w.args[0], along(e, w, 1, axis)}, w.output());
 }
@@ -154,6 +157,7 @@ std::string mean_over(Exporter& e, const std::string& x, const Ints& axes) {
 
 /// (x - mean) / sqrt(variance + epsilon)
 std::string standardized(Exporter& e, const Written& w, const Names& x_mean_variance, double epsilon) {
+  // Names are of x, its mean and its variance.
   std::string deviation = e.add("Sqrt", {e.add("Add", {x_mean_variance[2], e.number(w.dtype(0), epsilon)})});
   return e.add("Div", {e.add("Sub", {x_mean_variance[0], x_mean_variance[1]}), deviation});
 }
@@ -169,6 +173,7 @@ void standardize(Exporter& e, const Written& w) {
   for (int64_t& axis : axes) axis = w.front(axis);
   const std::string& x = w.args[0];
   if (a.center) return (void)e.node("Identity", {standardized_over(e, w, x, axes, a.epsilon)}, w.output());
+  // Not centred: the root of the mean square.
   std::string squares = mean_over(e, e.add("Mul", {x, x}), axes);
   std::string root = e.add("Sqrt", {e.add("Add", {squares, e.number(w.dtype(0), a.epsilon)})});
   e.node("Div", {x, root}, w.output());
@@ -194,6 +199,7 @@ void batch_norm(Exporter& e, const Written& w) {
 void layer_norm(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::LayerNormAttrs>();
   int64_t axis = w.front(a.axis);
+  // The standard's operator has scale and bias, and normalizes all axes from its own on: the last one alone.
   if (axis == w.rank(0) - 1 && a.scale && a.center) {
     auto* node = e.node("LayerNormalization", w.args, w.output());
     set_int(node, "axis", axis);
@@ -217,6 +223,7 @@ void group_norm(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::NormAttrs>();
   Ints shape = w.shape(0);
   if (w.front(a.axis) != 1) w.reject("along axis {}", a.axis);
+  // ONNX has the operator from opset 18 on.
   std::string groups = e.reshaped(w.args[0], {shape[0], a.num_groups, -1});
   affine(e, w, e.reshaped(standardized_over(e, w, groups, {2}, a.epsilon), shape), a, 1);
 }
@@ -262,6 +269,7 @@ void write_resize(Exporter& e, const Written& w, const relay::Resize2dAttrs& a) 
   };
   if (coordinates == "tf_crop_and_resize" && a.roi.size() == 4) {
     std::vector<float> roi(a.roi.begin(), a.roi.end());
+    // ONNX gives all four axes: all starts, then all ends, in units of the whole extent.
     inputs[1] = floats({0, 0, roi[0], roi[1], 1, 1, roi[2], roi[3]});
   }
   if (a.scales.size() == 2)
@@ -277,6 +285,7 @@ void write_resize(Exporter& e, const Written& w, const relay::Resize2dAttrs& a) 
   set_float(node, "cubic_coeff_a", a.cubic_alpha);
   set_int(node, "exclude_outside", a.cubic_exclude);
   set_float(node, "extrapolation_value", a.extrapolation_value);
+  // Relay's resize may give another type than its data's; ONNX's keeps it.
   set_int(e.node("Cast", {resized}, w.output()), "to", onnx_dtype(w.type().dtype));
 }
 
@@ -344,6 +353,7 @@ void write_conv(Exporter& e, const Written& w, const std::string& bias) {
   const auto& a = w.attrs<relay::ConvAttrs>();
   require_layout(w, a.data_layout);
   if (a.pad_value != 0) w.reject("with padding of {}", a.pad_value);
+  // ConvInteger takes no bias: with one the operands are cast, and the convolution is of the result's type.
   bool integers = in_8_bits(w) && bias.empty();
   Names inputs = integers ? Names{w.args[0], w.args[1]} : operands(e, w);
   if (!bias.empty()) inputs.push_back(bias);
@@ -356,6 +366,7 @@ void write_dense(Exporter& e, const Written& w, const std::string& bias) {
   if (in_8_bits(w) && bias.empty())
     return (void)e.node("MatMulInteger", {w.args[0], e.transposed(w.args[1], {1, 0})}, w.output());
   Names inputs = operands(e, w);
+  // Gemm takes matrices alone; find_biased() leaves the bias of others to an Add.
   if (w.rank(0) != 2) return (void)e.node("MatMul", {inputs[0], e.transposed(inputs[1], {1, 0})}, w.output());
   if (!bias.empty()) inputs.push_back(bias);
   set_int(e.node("Gemm", inputs, w.output()), "transB", 1);

@@ -15,6 +15,7 @@ Ints axes_of(const Written& w, const A& a) {
   for (int64_t& axis : named) axis = w.front(axis);
   for (int64_t d = 0; d < w.rank(0); ++d) {
     bool is_named = !a.axis || std::find(named.begin(), named.end(), d) != named.end();
+    // With `exclude` the named axes are those that stay.
     if (is_named != (a.exclude && a.axis)) axes.push_back(d);
   }
   return axes;
@@ -24,6 +25,7 @@ Ints axes_of(const Written& w, const A& a) {
 void reduce_into(Exporter& e, const std::string& op, const std::string& x, const Ints& axes, bool keepdims,
                  const std::string& output) {
   if (axes.empty()) return (void)e.node("Identity", {x}, output);
+  // Opset 17: of the reductions this one alone takes its axes as an input.
   bool as_input = op == "ReduceSum";
   auto* node = e.node(op.c_str(), as_input ? Names{x, e.ints(axes)} : Names{x}, output);
   if (!as_input) set_ints(node, "axes", axes);
@@ -63,6 +65,7 @@ void arg_reduction(Exporter& e, const Written& w) {
       order.push_back(d), kept.push_back(shape[static_cast<size_t>(d)]);
   order.insert(order.end(), axes.begin(), axes.end());
   kept.push_back(-1);
+  // ONNX knows one axis: the reduced ones go last and become one, so that positions count over all of them.
   std::string rows = e.reshaped(e.transposed(w.args[0], order), kept), place = e.fresh();
   auto* node = e.node(find_export(w.op())->onnx, {rows}, place);
   set_int(node, "axis", static_cast<int64_t>(kept.size()) - 1);
@@ -96,6 +99,7 @@ void top(Exporter& e, const Written& w, int64_t k, int64_t axis, bool ascending,
 void sort(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::SortAttrs>();
   int64_t extent = w.shape(0)[static_cast<size_t>(w.front(a.axis))];
+  // TopK of all elements is a sort.
   if (w.op() == "sort") return top(e, w, extent, a.axis, a.is_ascend, w.output(), "");
   std::string places = e.fresh();
   top(e, w, extent, a.axis, a.is_ascend, "", places);

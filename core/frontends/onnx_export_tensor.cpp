@@ -10,6 +10,7 @@ using relay::Ints;
 
 /// Any pure change of shape.
 void reshape_to(Exporter& e, const Written& w) {
+  // Else a dimension of 0 would mean that of the input.
   set_int(e.node("Reshape", {w.args[0], e.ints(w.result_shape())}, w.output()), "allowzero", 1);
 }
 
@@ -44,6 +45,7 @@ void split(Exporter& e, const Written& w) {
   Ints sizes;
   for (const relay::Type& part : w.call.checked_type.as<relay::TupleType>()->items)
     sizes.push_back(relay::constant_shape(*part.as<relay::TensorType>())[static_cast<size_t>(axis)]);
+  // Sizes of the parts, where Relay has the places of the cuts.
   auto* node = e.node("Split", {w.args[0], e.ints(sizes)}, w.output());
   for (size_t i = 1; i < w.outputs.size(); ++i) node->add_output(w.outputs[i]);
   set_int(node, "axis", axis);
@@ -63,6 +65,7 @@ void strided_slice(Exporter& e, const Written& w) {
     if (k >= ends.size()) ends.push_back(sizes ? -1 : extent);
     if (!sizes) continue;
     int64_t begin = a.begin[k] < 0 ? a.begin[k] + extent : a.begin[k];
+    // Mode "size": the number of elements, or all that follow.
     ends[k] = ends[k] < 0 ? extent : begin + ends[k];
   }
   e.node("Slice", {w.args[0], e.ints(a.begin), e.ints(ends), e.ints(axes), e.ints(strides)}, w.output());
@@ -70,6 +73,7 @@ void strided_slice(Exporter& e, const Written& w) {
 
 /// Positions as `take` reads them: the nearest one where they lie outside, or counted around.
 std::string placed(Exporter& e, const Written& w, const std::string& mode, int64_t extent) {
+  // Gather wants positions inside, and leaves others undefined as "fast" does.
   if (mode == "fast") return w.args[1];
   std::string wide = e.cast(w.args[1], kInt64);
   if (mode == "wrap") return e.add("Mod", {wide, e.number(kInt64, static_cast<double>(extent))});
@@ -133,12 +137,14 @@ void repeat(Exporter& e, const Written& w) {
   Ints single = wide;
   single.insert(single.begin() + (after - wide.begin()), 1);
   wide.insert(after, a.repeats);
+  // A new axis behind the repeated one is spread and merged with it.
   std::string spread = e.add("Expand", {e.reshaped(w.args[0], single), e.ints(wide)});
   e.node("Reshape", {spread, e.ints(w.result_shape())}, w.output());
 }
 
 void reverse(Exporter& e, const Written& w) {
   int64_t axis = w.front(w.attrs<relay::ReverseAttrs>().axis);
+  // From the last element backwards, past the first.
   e.node("Slice", {w.args[0], e.ints({-1}), e.ints({INT64_MIN + 1}), e.ints({axis}), e.ints({-1})},
          w.output());
 }
@@ -172,6 +178,7 @@ void sub_pixel(Exporter& e, const Written& w) {
 void one_hot(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::OneHotAttrs>();
   Names values;
+  // ONNX has off before on, in one tensor.
   for (size_t arg : {size_t{2}, size_t{1}})
     values.push_back(e.reshaped(e.cast(w.args[arg], w.type().dtype), {1}));
   std::string both = e.fresh();

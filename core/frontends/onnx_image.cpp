@@ -30,6 +30,7 @@ struct Axis {
   bool align_corners;
   Padding padding;
 
+  // Corners aligned: -1 and 1 are the centres of the first and last pixel, else their outer edges.
   double low() const { return align_corners ? 0 : -0.5; }
   double high() const { return static_cast<double>(extent) - (align_corners ? 1 : 0.5); }
   double last() const { return static_cast<double>(extent - 1); }
@@ -38,8 +39,10 @@ struct Axis {
 /// x mirrored at both ends until it lies between them.
 Value reflected(const Value& x, const Axis& axis) {
   double range = axis.high() - axis.low();
+  // An image of one pixel: all places are that one.
   if (range == 0) return times(x, number(x, 0));
   Value away = emit("abs", {minus(x, number(x, axis.low()))});
+  // The mirrored image repeats every two ranges; of these the second runs backwards.
   Value folded = minus(away, times(floor(over(away, number(x, 2 * range))), number(x, 2 * range)));
   return plus(emit("minimum", {folded, minus(number(x, 2 * range), folded)}), number(x, axis.low()));
 }
@@ -52,6 +55,8 @@ Value pixels_of(const Value& place, const Axis& axis) {
   return axis.padding == Padding::kReflection ? reflected(x, axis) : x;
 }
 
+/// The pixel at a whole place, which may lie outside. The index is clamped in any case, so that a pixel that
+/// counts as 0 is not read outside the image.
 Tap tap(const Value& at, const Value& weight, const Axis& axis) {
   Value inside, index = at;
   if (axis.padding == Padding::kZeros)
@@ -75,6 +80,7 @@ std::vector<Tap> taps_of(const Value& x, const Axis& axis, const std::string& mo
   if (mode == "nearest") return {tap(emit("round", {x}), Value(), axis)};
   Value first = floor(x), t = minus(x, first), one = number(x, 1), rest = minus(one, t);
   if (mode == "linear") return {tap(first, rest, axis), tap(plus(first, one), t, axis)};
+  // Distances 1 + t, t, 1 - t and 2 - t.
   return {tap(minus(first, one), far_weight(plus(t, one)), axis), tap(first, near_weight(t), axis),
           tap(plus(first, one), near_weight(rest), axis),
           tap(plus(first, number(x, 2)), far_weight(plus(rest, one)), axis)};
@@ -96,6 +102,7 @@ Value sampled(const Value& image, const std::vector<std::vector<Tap>>& taps, con
   Value sum;
   for (const Tap& next : taps[axis]) {
     Value stride = scalar(kInt64, static_cast<double>(extents[axis]));
+    // Row-major: the index so far times this axis's extent, plus the place along it.
     Tap joined{chosen.index ? plus(times(chosen.index, stride), next.index) : next.index,
                chosen.weight && next.weight ? times(chosen.weight, next.weight) : next.weight,
                both(chosen.inside, next.inside)};
@@ -130,6 +137,7 @@ Values grid_sample(const Node& node) {
   std::vector<std::vector<Tap>> taps;
   Ints extents(shape.begin() + 2, shape.end());
   for (size_t d = 0; d < axes; ++d) {
+    // A grid names the last spatial axis first: (x, y) of an image (H, W).
     auto column = static_cast<int64_t>(axes - 1 - d);
     Value place = reshape(sliced(flat, 2, column, column + 1), {grid[0], places});
     Axis axis{extents[d], node.integer("align_corners", 0) != 0, padding};
@@ -150,6 +158,7 @@ Values affine_grid(const Node& node) {
   int64_t points = shape_size(extents), width = static_cast<int64_t>(axes) + 1;
   Tensor grid(node.constant_shape({points, width}), node.dtype(0));
   for (int64_t p = 0; p < points; ++p) {
+    // Homogeneous coordinates (x, y, .., 1): the last column of theta is added.
     grid.set(p * width + width - 1, 1);
     for (int64_t d = static_cast<int64_t>(axes) - 1, rest = p; d >= 0; --d) {
       int64_t extent = extents[static_cast<size_t>(d)];
@@ -171,6 +180,7 @@ Values affine_grid(const Node& node) {
 /// The two rows (columns) of pixels that each sample of each region lies between: (regions, samples).
 std::vector<Tap> region_taps(const Value& start, const Value& bin, int64_t bins, int64_t samples,
                              int64_t extent) {
+  // Samples lie in the middles of equal parts of the bins.
   Tensor offsets({1, bins * samples}, kFloat32);
   for (int64_t i = 0; i < offsets.size(); ++i)
     offsets.set(i, (static_cast<double>(i) + 0.5) / static_cast<double>(samples));
@@ -205,6 +215,8 @@ Values roi_align(const Node& node) {
                        extent);
   };
   std::vector<Tap> down = taps(1, rows, shape[2]), across = taps(0, columns, shape[3]);
+  // Channels first, then the pixels of all images in one axis: a region's place names image, row and column
+  // in one number.
   Value image = reshape(transposed(node.in(0), {1, 0, 2, 3}), {shape[1], shape[0] * shape[2] * shape[3]});
   Value batch = reshape(cast_to(node.in(2), kInt64), {regions, 1, 1});
   auto int_number = [](int64_t value) { return scalar(kInt64, static_cast<double>(value)); };
@@ -223,6 +235,7 @@ Values roi_align(const Node& node) {
                           times(pixel, pair("multiply", y.weight, x.weight)), number(pixel, 0));
       result = !result ? part : emit(maximum ? "maximum" : "add", {result, part});
     }
+  // (channels, regions, rows, samples, columns, samples)
   auto bins = make<relay::ReduceAttrs>(Ints{3, 5}, false);
   result = emit(maximum ? "max" : "mean",
                 {reshape(result, {shape[1], regions, rows, samples, columns, samples})}, bins);
@@ -233,6 +246,7 @@ Values roi_align(const Node& node) {
 int64_t place_in_image(int64_t offset, int64_t block, const Ints& blocks, const Ints& kernel,
                        const Ints& strides, const Ints& dilations, const Ints& padded) {
   int64_t place = 0, stride = 1;
+  // Digits of block and offset, from the last axis.
   for (size_t d = kernel.size(); d-- > 0;) {
     place += stride * (block % blocks[d] * strides[d] + offset % kernel[d] * dilations[d]);
     block /= blocks[d], offset /= kernel[d], stride *= padded[d];
@@ -262,6 +276,7 @@ Values col2im(const Node& node) {
   Tensor places(node.constant_shape({1, offsets * count}), kInt64);
   for (int64_t i = 0; i < places.size(); ++i)
     places.set_integer(i, place_in_image(i / count, i % count, blocks, kernel, strides, dilations, padded));
+  // One row an image and channel; all rows have the same places.
   Value sums = emit(
       "scatter_elements",
       {constant(zeros(node.constant_shape({maps, shape_size(padded)}), node.dtype(0))),
@@ -271,6 +286,7 @@ Values col2im(const Node& node) {
   result.insert(result.end(), padded.begin(), padded.end());
   Value frame = reshape(sums, result);
   for (size_t d = 0; d < axes; ++d)
+    // What fell on the padding is dropped.
     frame = sliced(frame, static_cast<int64_t>(d) + 2, pads[d], pads[d] + image[d]);
   return {frame};
 }

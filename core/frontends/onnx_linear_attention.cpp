@@ -22,6 +22,7 @@ Value step_of(const Value& all, int64_t t) {
   return reshape(sliced(all, 1, t, t + 1), {shape[0], shape[2], shape[3]});
 }
 
+/// (.., n) as (.., n, 1), and as (.., 1, n).
 Value column(const Value& x) {
   Ints shape = shape_of(x);
   shape.push_back(1);
@@ -33,6 +34,9 @@ Value row(const Value& x) {
   return reshape(x, shape);
 }
 
+/// Of each head: state *= decay; state += key (rate * (value - state^T key))^T; result = state^T query *
+/// scale. Without decay or correction these are left out, by `update_rule`. Unrolled: each step reads the
+/// last one's state.
 Values linear_attention(const Node& node) {
   int64_t q_heads = node.integer("q_num_heads", 0), heads = node.integer("kv_num_heads", 0);
   std::string rule = node.text("update_rule", "gated_delta");
@@ -61,6 +65,7 @@ Values linear_attention(const Node& node) {
       fresh = times(step_of(rate, t), minus(fresh, known));
     }
     state = plus(state, times(column(key), row(fresh)));
+    // Query heads that share a state are rows of one product.
     Value query = reshape(step_of(q, t), {batch, heads, q_heads / heads, keys});
     Value read = batched_product(query, transposed(state, {0, 1, 3, 2}));
     outputs.push_back(reshape(times(read, number(read, scale)), {batch, 1, q_heads * values}));

@@ -30,6 +30,7 @@ Value negative_log_likelihood(const Node& node, const Value& scores) {
   Value labels = cast_to(node.in(1), kInt64), kept = constant(full({}, kBool, 1));
   if (node.has_attr("ignore_index")) {
     kept = emit("not_equal", {labels, number(labels, static_cast<double>(node.integer("ignore_index", 0)))});
+    // An ignored label may name no class; it reads class 0 and gets the weight 0.
     labels = choose(kept, labels, number(labels, 0));
   }
   Ints one_class = shape;
@@ -42,6 +43,7 @@ Value negative_log_likelihood(const Node& node, const Value& scores) {
   if (reduction == "none") return losses;
   if (reduction == "sum") return total(losses);
   if (reduction != "mean") node.reject("reduction `{}` is not none, sum or mean", reduction);
+  // The mean is weighted: by the sum of weights, not the number of labels.
   return over(total(losses), total(weights));
 }
 

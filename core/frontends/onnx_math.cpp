@@ -55,6 +55,7 @@ Value placed(const Node& node, const Value& b) {
   std::vector<int64_t> shape = shape_of(b);
   int64_t axis = node.integer("axis", 0), after = node.rank(0) - axis - node.rank(1);
   if (axis < 0 || after < 0) node.reject("axis {} for {} of {} dimensions", axis, node.rank(1), node.rank(0));
+  // Aligned at `axis` by dimensions of 1 behind.
   shape.insert(shape.end(), static_cast<size_t>(after), 1);
   return reshape(b, shape);
 }
@@ -108,6 +109,8 @@ Values clip(const Node& node) {
     if (low && low->size() == 1) a = low->value(0);
     if (high && high->size() == 1) b = high->value(0);
   }
+  // Known numbers become attributes of one clip, which quantized graphs are looked through for; other bounds
+  // are operands.
   if (a && b && dtype == kFloat32) return {emit("clip", {node.in(0)}, make<relay::ClipAttrs>(*a, *b))};
   if (node.opset() < 11)
     return {clipped(node.in(0), a ? scalar(dtype, *a) : Value(), b ? scalar(dtype, *b) : Value())};
@@ -121,6 +124,7 @@ Values cast_like(const Node& node) { return {cast_to(node.in(0), node.dtype(1))}
 Values identity(const Node& node) { return {node.in(0)}; }
 
 Values dropout(const Node& node) {
+  // Input 1 is the ratio, input 2 says whether the model is in training.
   bool keeps_all = node.has(1) && known(node.in(1)) && node.real_in(1) == 0;
   if (!keeps_all && node.has(2) && (!known(node.in(2)) || node.int_in(2) != 0))
     node.reject("training mode with a ratio other than 0 is not supported");
@@ -171,11 +175,13 @@ Value exp_minus_one(const Node& node, const Value& x) {
 }
 Values elu(const Node& node) {
   Value x = node.in(0), zero = number(node, 0);
+  // Of min(x, 0): both sides of the choice are computed, and exp of a large x would overflow.
   Value below = times(number(node, node.real("alpha", 1)), exp_minus_one(node, emit("minimum", {x, zero})));
   return {choose(emit("less", {x, zero}), below, x)};
 }
 Values selu(const Node& node) {
   Value x = node.in(0), zero = number(node, 0);
+  // The defaults of the standard, which are float32 numbers.
   double alpha = node.real("alpha", 1.67326319217681884765625),
          gamma = node.real("gamma", 1.05070102214813232421875);
   Value below = times(number(node, alpha), exp_minus_one(node, emit("minimum", {x, zero})));
@@ -203,6 +209,7 @@ Values swish(const Node& node) {
 Values gelu(const Node& node) {
   Value x = node.in(0), share;
   if (node.text("approximate", "none") == "tanh") {
+    // The approximation of Hendrycks and Gimpel 2016: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
     Value cube = times(times(x, x), times(x, number(node, 0.044715)));
     share = emit("tanh", {times(plus(x, cube), number(node, std::sqrt(2 / M_PI)))});
   } else {

@@ -21,6 +21,8 @@ Ints window_padding(const Node& node, const Ints& input, const Ints& kernel, con
   if (mode == "NOTSET") return pads;
   if (mode != "SAME_UPPER" && mode != "SAME_LOWER") node.reject("auto_pad `{}` is unknown", mode);
   for (size_t d = 0; d < n; ++d) {
+    // SAME: as many windows as input elements per stride, rounded up; an odd element of padding goes behind
+    // (SAME_UPPER) or before.
     int64_t out = (input[d] + strides[d] - 1) / strides[d];
     int64_t total =
         std::max<int64_t>(0, (out - 1) * strides[d] + (kernel[d] - 1) * dilation[d] + 1 - input[d]);
@@ -49,6 +51,7 @@ Window window_of(const Node& node, std::optional<size_t> weight) {
   Window w;
   w.rank = window_rank(node);
   Ints of_weight = weight ? node.shape(*weight) : Ints{};
+  // Behind channels of results and of data come the spatial axes.
   if (of_weight.size() > 2) of_weight.erase(of_weight.begin(), of_weight.begin() + 2);
   w.kernel = node.ints("kernel_shape", of_weight);
   w.strides = node.ints("strides", Ints(w.rank, 1));
@@ -78,6 +81,7 @@ relay::Attrs conv_attrs(const Node& node, size_t weight, std::optional<DataType>
 }
 
 namespace {
+/// Of names for 1, 2 and 3 spatial dimensions.
 const char* by_rank(size_t rank, std::array<const char*, 3> names) { return names[rank - 1]; }
 
 Value with_bias(const Node& node, Value value, size_t input) {
@@ -91,6 +95,7 @@ std::optional<DataType> sum_dtype(DataType dtype) {
 
 Values conv(const Node& node) {
   const char* op = by_rank(window_rank(node), {"nn.conv1d", "nn.conv2d", "nn.conv3d"});
+  // Rounded to the data's type once, before the bias, which has that type.
   Value result = emit(op, {node.in(0), node.in(1)}, conv_attrs(node, 1, sum_dtype(node.dtype(0))));
   return {with_bias(node, cast_to(result, node.dtype(0)), 2)};
 }
@@ -105,7 +110,10 @@ Values conv_transpose(const Node& node) {
     node.reject("output_padding or output_shape does not have {} numbers", w.rank);
   if (wanted.empty() && mode.starts_with("SAME"))
     for (size_t d = 0; d < w.rank; ++d) wanted.push_back(shape[2 + d] * w.strides[d]);
+  // The padding follows from the output's size. Where even none leaves too few elements, the output is padded
+  // at its end instead.
   for (size_t d = 0; d < w.rank && !wanted.empty(); ++d) {
+    // Elements of the output without padding, less those wanted.
     int64_t total = w.strides[d] * (shape[2 + d] - 1) + output_padding[d] +
                     (w.kernel[d] - 1) * w.dilation[d] + 1 - wanted[wanted.size() - w.rank + d];
     if (total < 0) output_padding[d] -= total, total = 0;
@@ -154,6 +162,7 @@ Values lp_pool(const Node& node) {
   auto attrs = make<relay::PoolAttrs>(w.kernel, w.strides, w.padding, w.dilation, std::string(),
                                       std::string(), false, true);
   const char* op = by_rank(w.rank, {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"});
+  // count_include_pad: each mean is over the whole window, so times its size it is the sum.
   Value mean = emit(op, {to_power(emit("abs", {node.in(0)}), p)}, attrs);
   return {root(times(mean, number(mean, static_cast<double>(shape_size(w.kernel)))), p)};
 }
@@ -165,6 +174,7 @@ Values global_lp_pool(const Node& node) {
   return {root(sum_over(to_power(emit("abs", {node.in(0)}), p), axes, true), p)};
 }
 
+/// Images have an operator of their own, which layouts know; other ranks are reductions.
 Values global_pool(const Node& node) {
   if (node.rank(0) < 3) node.reject("data of rank {}, must be 3 or more", node.rank(0));
   Ints axes(static_cast<size_t>(node.rank(0) - 2));
@@ -179,6 +189,7 @@ Values global_pool(const Node& node) {
 Values batch_normalization_in_training(const Node& node) {
   Ints axes(static_cast<size_t>(node.rank(0)) - 1), channels(static_cast<size_t>(node.rank(0)), 1);
   std::iota(axes.begin(), axes.end(), 1);
+  // All axes but the channels.
   axes[0] = 0;
   channels[1] = node.dim(0, 1);
   auto mean_of = [&](const Value& x) { return emit("mean", {x}, make<relay::ReduceAttrs>(axes, true)); };
@@ -187,6 +198,7 @@ Values batch_normalization_in_training(const Node& node) {
         variance = mean_of(times(centred, centred));
   Value inverse = emit("rsqrt", {plus(variance, number(variance, node.real("epsilon", 1e-5)))});
   double kept = node.real("momentum", 0.9);
+  // Running statistic i, moved towards the batch's.
   auto moved = [&](size_t i, const Value& current) {
     Value fresh = reshape(current, {channels[1]}), old = cast_to(node.in(i), type_of(fresh).dtype);
     return cast_to(plus(times(old, number(old, kept)), times(fresh, number(fresh, 1 - kept))), node.dtype(i));
@@ -213,6 +225,7 @@ Values group_normalization(const Node& node) {
   if (groups < 1 || channels % groups) node.reject("{} groups of {} channels", groups, channels);
   auto parameter = [&](size_t i) {
     if (node.opset() >= 21) return node.in(i);
+    // (groups) -> (channels), each as often as a group has channels.
     return reshape(broadcast_to(reshape(node.in(i), {groups, 1}), {groups, channels / groups}), {channels});
   };
   return {emit("nn.group_norm", {node.in(0), parameter(1), parameter(2)},
@@ -225,6 +238,7 @@ Values layer_normalization(const Node& node) {
   Ints axes;
   for (int64_t d = first; d < rank; ++d) axes.push_back(d);
   auto over = make<relay::ReduceAttrs>(axes, true);
+  // Mean and deviation are outputs in the type of the sums, so the row is kGiven and widens by itself.
   DataType dtype = node.dtype(0), sums = sum_dtype(dtype).value_or(dtype);
   Value x = cast_to(node.in(0), sums), mean = emit("mean", {x}, over), centred = minus(x, mean);
   Value variance = emit("mean", {times(centred, centred)}, over);
@@ -243,6 +257,7 @@ Values rms_normalization(const Node& node) {
   Value x = cast_to(node.in(0), kFloat32);
   Value mean = emit("mean", {emit("multiply", {x, x})}, make<relay::ReduceAttrs>(axes, true));
   Value inverse = emit("rsqrt", {emit("add", {mean, scalar(kFloat32, node.real("epsilon", 1e-5))})});
+  // Rounded before the scale, as the standard's function body has it.
   return {emit("multiply", {cast_to(emit("multiply", {x, inverse}), dtype), node.in(1)})};
 }
 
@@ -288,6 +303,7 @@ Value matrix_product(const Node& node, Value a, Value b,
                      FunctionRef<Value(const Value&, const Value&)> dense) {
   Ints sa = shape_of(a), sb = shape_of(b);
   if (sa.empty() || sb.empty()) node.reject("a scalar operand");
+  // Vectors become a row and a column; their dimension vanishes from the result.
   bool vector_a = sa.size() == 1, vector_b = sb.size() == 1;
   if (vector_a) sa.insert(sa.begin(), 1);
   if (vector_b) sb.push_back(1);
@@ -298,12 +314,14 @@ Value matrix_product(const Node& node, Value a, Value b,
   Value result;
   size_t rank = std::max(sa.size(), sb.size());
   for (size_t d = 0; d + 2 < rank; ++d) {
+    // Dimension d of the result as `s` has it, aligned at the end.
     auto dim = [&](const Ints& s) { return d + s.size() < rank ? 1 : s[d + s.size() - rank]; };
     if (dim(sa) != dim(sb) && dim(sa) != 1 && dim(sb) != 1)
       node.reject("shapes {} and {} do not broadcast", shape_text(sa), shape_text(sb));
     batch.push_back(dim(sa) == 1 ? dim(sb) : dim(sa));
   }
   if (sb.size() == 2) {  // one weight for all rows
+    // Rows of all batches are one matrix, and constant weights can be packed ahead.
     result = dense(reshape(a, {shape_size(sa) / std::max<int64_t>(k, 1), k}), transposed_last_two(b));
   } else {
     result = emit("nn.matmul", {a, b}, make<relay::MatmulAttrs>(std::nullopt, sum_dtype(type_of(a).dtype)));

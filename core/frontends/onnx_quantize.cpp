@@ -26,6 +26,7 @@ Value zero_point(const Node& node, size_t i, DataType otherwise) {
 relay::Attrs scale_attrs(const Node& node, DataType out_dtype) {
   if (node.integer("block_size", 0) != 0) node.reject("block_size is not supported");
   int64_t rank = node.rank(0), axis = node.integer("axis", 1);
+  // One number needs no axis, and the default may not exist in a vector.
   if (shape_size(node.shape(1)) == 1) axis = 0;
   if (node.rank(1) > 1)
     node.reject("a scale of shape {}, must be a number or a vector", shape_text(node.shape(1)));
@@ -71,6 +72,7 @@ Value integer_conv(const Node& node, const Places& at) {
   Value x_zero = zero_point(node, at.x_zero, type_of(x).dtype),
         w_zero = zero_point(node, at.w_zero, type_of(w).dtype);
   relay::Attrs attrs = conv_attrs(node, at.w, kInt32);
+  // Scales are 1: the product itself does not depend on them.
   if (node.rank(at.x) == 4)
     return call("qnn.conv2d", {x, w, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)}, attrs);
   const char* op = node.rank(at.x) == 3 ? "nn.conv1d" : "nn.conv3d";
@@ -82,6 +84,8 @@ Value integer_matmul(const Node& node, const Places& at) {
   Value x_zero = zero_point(node, at.x_zero, type_of(x).dtype),
         w_zero = zero_point(node, at.w_zero, type_of(w).dtype);
   auto attrs = make<relay::DenseAttrs>(std::optional<int64_t>(), std::optional(kInt32));
+  // qnn.dense takes one zero point for the data and one for each column of the weight; the rest is
+  // differences.
   bool matrix = node.rank(at.w) == 2 && shape_of(x_zero).empty() && shape_of(w_zero).size() < 2;
   if (matrix)
     return matrix_product(node, x, w, [&](const Value& rows, const Value& weight) {

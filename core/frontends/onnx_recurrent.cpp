@@ -95,6 +95,7 @@ struct Cell {
   }
   /// What the state adds to gates [begin, end).
   Value recurrent(const Value& state, int64_t begin, int64_t end) const {
+    // Slices of a constant weight are folded when the model is built.
     Value sum = emit("nn.dense", {state, sliced(weight, 0, begin * hidden, end * hidden)});
     return bias ? plus(sum, sliced(bias, 0, begin * hidden, end * hidden)) : sum;
   }
@@ -110,6 +111,7 @@ State rnn_step(const Cell& cell, const Value& input, const State& before) {
 State gru_step(const Cell& cell, const Value& input, const State& before) {  // gates: update, reset, new
   Value gates = plus(sliced(input, 1, 0, 2 * cell.hidden), cell.recurrent(before.hidden, 0, 2));
   Value update = cell.activate(0, cell.gate(gates, 0)), reset = cell.activate(0, cell.gate(gates, 1));
+  // linear_before_reset: the reset acts on what the state gives, not on the state.
   Value kept = cell.reset_last ? times(reset, cell.recurrent(before.hidden, 2, 3))
                                : cell.recurrent(times(reset, before.hidden), 2, 3);
   Value fresh = cell.activate(1, plus(cell.gate(input, 2), kept));
@@ -118,6 +120,7 @@ State gru_step(const Cell& cell, const Value& input, const State& before) {  // 
 
 State lstm_step(const Cell& cell, const Value& input, const State& before) {  // input, output, forget, new
   Value gates = plus(input, cell.recurrent(before.hidden, 0, 4));
+  // A gate with its view of the cell. Peepholes lie in the order input, output, forget.
   auto seeing = [&](int64_t gate, int64_t peephole, const Value& state) {
     Value sum = cell.gate(gates, gate);
     return cell.peepholes ? plus(sum, times(cell.gate(cell.peepholes, peephole), state)) : sum;
@@ -125,6 +128,7 @@ State lstm_step(const Cell& cell, const Value& input, const State& before) {  //
   Value in = cell.activate(0, seeing(0, 0, before.cell));
   Value forget = cell.coupled ? minus(number(in, 1), in) : cell.activate(0, seeing(2, 2, before.cell));
   Value state = plus(times(forget, before.cell), times(in, cell.activate(1, cell.gate(gates, 3))));
+  // The output gate sees the new cell, the others the one before.
   Value out = cell.activate(0, seeing(1, 1, state));
   return {times(out, cell.activate(2, state)), state};
 }
@@ -159,6 +163,7 @@ Value of_direction(const Node& node, size_t i, int64_t direction) {
 Cell cell_of(const Node& node, const Kind& kind, int64_t direction, int64_t hidden) {
   Cell cell{of_direction(node, 2, direction), Value(), of_direction(node, 7, direction), hidden};
   if (Value bias = of_direction(node, 3, direction))
+    // Biases of the input and of the state lie one behind the other: (2 * gates * hidden).
     cell.bias = sliced(bias, 0, kind.gates * hidden, 2 * kind.gates * hidden);
   cell.clip = node.real("clip", 0);
   cell.reset_last = node.integer("linear_before_reset", 0) != 0;
@@ -166,6 +171,7 @@ Cell cell_of(const Node& node, const Kind& kind, int64_t direction, int64_t hidd
   std::vector<std::string> names = node.texts("activations");
   std::vector<double> alphas = node.reals("activation_alpha"), betas = node.reals("activation_beta");
   for (size_t i = 0; i < kind.activations.size(); ++i) {
+    // Those of the second direction follow those of the first.
     size_t at = static_cast<size_t>(direction) * kind.activations.size() + i;
     Activation found = activation(node, at < names.size() ? names[at] : kind.activations[i]);
     if (at < alphas.size()) found.alpha = alphas[at];
@@ -185,6 +191,7 @@ struct Run {
 Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Value& x, int64_t direction,
                   bool backward, State state) {
   Ints shape = shape_of(x);
+  // What the inputs add is one large product for all steps; only the product with the state is left to each.
   Value gates =
       emit("nn.dense", {reshape(x, {shape[0] * shape[1], shape[2]}), of_direction(node, 1, direction)});
   if (Value bias = of_direction(node, 3, direction))
@@ -198,10 +205,13 @@ Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Va
     if (lengths) {
       Value within = less(number(lengths, static_cast<double>(t)), lengths);
       shown = choose(within, next.hidden, number(next.hidden, 0));
+      // Backwards this skips the padding at the end of short sequences: the state starts at their last
+      // element.
       next.hidden = choose(within, next.hidden, run.last.hidden);
       if (next.cell) next.cell = choose(within, next.cell, run.last.cell);
     }
     run.last = next;
+    // (length, directions, batch, hidden), as the output has it.
     run.steps[static_cast<size_t>(t)] = reshape(shown, {1, 1, shape[1], cell.hidden});
   }
   return run;
@@ -221,6 +231,7 @@ Values recurrent(const Node& node) {
     node.reject("direction `{}` is unknown", way);
   auto initial = [&](size_t i, int64_t direction) {
     if (!node.has(i)) return constant(zeros(node.constant_shape({batch, hidden}), node.dtype(0)));
+    // (directions, batch, hidden), or (batch, directions, hidden) with the batch first.
     if (!batch_first) return of_direction(node, i, direction);
     return reshape(sliced(node.in(i), 1, direction, direction + 1), {batch, hidden});
   };
@@ -229,6 +240,7 @@ Values recurrent(const Node& node) {
     State start{initial(5, direction), kind.op == std::string("LSTM") ? initial(6, direction) : Value()};
     Run run = run_direction(node, kind, cell_of(node, kind, direction, hidden), x, direction,
                             way == "reverse" || direction == 1, start);
+    // (length, 1, batch, hidden) of this direction.
     outputs.push_back(concatenated(run.steps, 0));
     hiddens.push_back(reshape(run.last.hidden, {1, batch, hidden}));
     if (run.last.cell) cells.push_back(reshape(run.last.cell, {1, batch, hidden}));

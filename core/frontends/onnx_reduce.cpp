@@ -50,6 +50,7 @@ Values reduction(const Node& node) {
 Values log_sum_exp(const Node& node) {
   auto axes = axes_of(node);
   if (!axes) return {node.in(0)};
+  // Kept axes broadcast against x; the wanted shape is made at the end.
   Value largest = emit("max", {node.in(0)}, make<relay::ReduceAttrs>(*axes, true));
   Value sum = emit("sum", {emit("exp", {emit("subtract", {node.in(0), largest})})},
                    make<relay::ReduceAttrs>(*axes, true));
@@ -77,6 +78,7 @@ Values softmax(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", matrix ? 1 : -1), node.rank(0));
   const char* op = node.op() == "Softmax" ? "nn.softmax" : "nn.log_softmax";
   if (!matrix) return {emit(op, {node.in(0)}, make<relay::SoftmaxAttrs>(axis))};
+  // Axes before `axis` are rows, all others are normalized together.
   int64_t rows = shape_size(std::span(shape).first(static_cast<size_t>(axis)));
   Value flat = reshape(node.in(0), {rows, shape_size(shape) / std::max<int64_t>(rows, 1)});
   return {reshape(emit(op, {flat}, make<relay::SoftmaxAttrs>(int64_t{1})), shape)};
@@ -101,6 +103,7 @@ Values scan(const Node& node) {
   auto attrs = make<relay::ScanAttrs>(axis, node.dtype(0), node.integer("exclusive", 0) != 0);
   auto flip = make<relay::ReverseAttrs>(axis);
   if (!node.integer("reverse", 0)) return {emit(op, {node.in(0)}, attrs)};
+  // From the end: there and back.
   return {emit("reverse", {emit(op, {emit("reverse", {node.in(0)}, flip)}, attrs)}, flip)};
 }
 

@@ -16,6 +16,7 @@ Values shape(const Node& node) {
   auto rank = static_cast<int64_t>(dims.size());
   auto bound = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
   int64_t begin = bound(node.position("start", 0)), end = bound(node.position("end", rank));
+  // An empty range is an empty vector.
   if (end < begin) end = begin;
   return {int_constant(Ints(dims.begin() + begin, dims.begin() + end))};
 }
@@ -29,6 +30,7 @@ Values reshape_op(const Node& node) {
   bool allow_zero = node.integer("allowzero", 0) != 0;
   int64_t unknown = -1, product = 1;
   for (size_t i = 0; i < wanted.size(); ++i) {
+    // 0 copies the input's dimension at the same place.
     if (wanted[i] == 0 && !allow_zero) {
       if (i >= from.size())
         node.reject("shape {} copies dimension {} of {}", shape_text(wanted), i, shape_text(from));
@@ -43,6 +45,7 @@ Values reshape_op(const Node& node) {
   }
   int64_t total = shape_size(from);
   if (unknown >= 0) {
+    // With a dimension of 0 any extent would fit.
     if (product == 0 || total % product)
       node.reject("cannot reshape {} to {}", shape_text(from), shape_text(wanted));
     wanted[static_cast<size_t>(unknown)] = total / product;
@@ -78,6 +81,7 @@ Values unsqueeze(const Node& node) {
   Ints from = node.shape(0), axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
   int64_t rank = node.rank(0) + static_cast<int64_t>(axes.size());
   for (int64_t& axis : axes) axis = node.axis(axis, rank);
+  // The new axes get their 1 first, the dimensions of the input go to the places that are left.
   Ints to(static_cast<size_t>(rank), -1);
   for (int64_t axis : axes) {
     if (to[static_cast<size_t>(axis)] == 1) node.reject("axis {} is named twice", axis);
@@ -100,6 +104,7 @@ Values expand(const Node& node) {
   while (wanted.size() < from.size()) wanted.insert(wanted.begin(), 1);
   for (size_t i = 0; i < from.size(); ++i) {
     int64_t& to = wanted[wanted.size() - from.size() + i];
+    // Expand broadcasts both ways: a 1 asked for leaves a larger dimension as it is.
     if (to == 1) to = from[i];
   }
   return {emit("broadcast_to", {node.in(0)}, make<relay::InitAttrs>(wanted))};
@@ -129,6 +134,7 @@ Values constant_of_shape(const Node& node) {
 Values range(const Node& node) {
   double start = node.real_in(0), limit = node.real_in(1), delta = node.real_in(2);
   double count = std::ceil((limit - start) / delta);
+  // Written so that NaN, from a step of 0, is rejected too.
   if (!(std::abs(count) < Node::kLargest)) node.reject("{} elements", count);
   Tensor result(node.constant_shape({std::max<int64_t>(0, static_cast<int64_t>(count))}), node.dtype(0));
   for (int64_t i = 0; i < result.size(); ++i) result.set(i, start + static_cast<double>(i) * delta);

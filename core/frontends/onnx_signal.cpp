@@ -23,6 +23,7 @@ constexpr Window kWindows[] = {
 Values window(const Node& node) {
   int64_t size = node.int_in(0);
   DataType dtype = dtype_from(static_cast<int32_t>(node.integer("output_datatype", 1)));
+  // A periodic window continues into its next period; a symmetric one ends as it begins.
   double period = static_cast<double>(node.integer("periodic", 1) ? size : size - 1);
   Tensor result(node.constant_shape({size}), dtype);
   for (const Window& w : kWindows)
@@ -33,6 +34,7 @@ Values window(const Node& node) {
   return {constant(result)};
 }
 
+/// The mel scale of O'Shaughnessy 1987, as the standard defines the operator.
 double to_mel(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
 double to_hertz(double mel) { return 700 * (std::pow(10, mel / 2595) - 1); }
 
@@ -44,6 +46,7 @@ Values mel_weight_matrix(const Node& node) {
   if (rate < 1 || bins < 1 || length < 1) node.reject("{} bins, length {}, rate {}", bins, length, rate);
   DataType dtype = dtype_from(static_cast<int32_t>(node.integer("output_datatype", 1)));
   Tensor result = zeros(node.constant_shape({rows, bins}), dtype);
+  // The bin of the spectrum in which triangle i begins; it peaks where the next one begins.
   auto edge = [&](int64_t i) {
     double hertz = to_hertz(low + step * static_cast<double>(i));
     return static_cast<int64_t>(
@@ -78,6 +81,7 @@ Value table(const Node& node, const Fourier& f, double (*function)(double), Data
   for (int64_t i = 0; i < f.out; ++i)
     for (int64_t j = 0; j < f.in; ++j) {
       bool mirrored = f.real_input && j > 0 && 2 * j != f.length;
+      // The remainder keeps the angle below a full turn: cos and sin lose digits with large ones.
       double turn = static_cast<double>(i * j % f.length) / static_cast<double>(f.length);
       result.set(i * f.in + j, (mirrored ? 2 : 1) * unit * function(2 * M_PI * turn));
     }
@@ -94,6 +98,7 @@ Value transformed(const Node& node, const Value& x, const Fourier& f, bool real_
             node, f, [](double a) { return std::sin(a); }, dtype);
   auto part = [&](int64_t i) { return reshape(sliced(x, 2, i, i + 1), {shape[0], shape[1]}); };
   auto product = [&](int64_t i, const Value& matrix) { return emit("nn.dense", {part(i), matrix}); };
+  // exp(-i t) = cos t - i sin t, and the other sign for the inverse.
   const char* turn = f.inverse ? "subtract" : "add";
   Value real = product(0, cosine), imaginary;
   if (shape[2] == 2) real = emit(turn, {real, product(1, sine)});
@@ -130,6 +135,7 @@ Values dft(const Node& node) {
   if (length < 1) node.reject("a transform of length {}", length);
   Fourier f{length, length, length, inverse, inverse && onesided};
   if (onesided) (inverse ? f.in : f.out) = length / 2 + 1;
+  // The transformed axis goes next to the last, the parts of numbers stay last; `back` undoes it.
   Ints order, back(static_cast<size_t>(rank));
   for (int64_t d = 0; d < rank; ++d)
     if (d != axis && d != rank - 1) order.push_back(d);
@@ -154,6 +160,7 @@ Values stft(const Node& node) {
       length > signal[1])
     node.reject("frames of {} elements, each {}, of a signal of shape {}", length, step, shape_text(signal));
   int64_t count = (signal[1] - length) / step + 1;
+  // Frame i, element j is element i * step + j of the signal; frames may overlap.
   Tensor places(node.constant_shape({count, length}), kInt64);
   for (int64_t i = 0; i < count * length; ++i) places.set_integer(i, i / length * step + i % length);
   Value frames = emit("take", {reshape(node.in(0), signal), constant(places)},

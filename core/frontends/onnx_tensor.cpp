@@ -23,6 +23,7 @@ Values split(const Node& node) {
   int64_t extent = node.dim(0, axis), parts = static_cast<int64_t>(node.outputs());
   Ints sizes = node.has(1) ? node.ints_in(1) : node.ints("split", {});
   if (sizes.empty()) {
+    // Equal parts; where they do not divide, the last ones are smaller.
     int64_t each = (extent + parts - 1) / parts;
     for (int64_t left = extent; static_cast<int64_t>(sizes.size()) < parts; left -= sizes.back())
       sizes.push_back(std::min(each, left));
@@ -32,6 +33,7 @@ Values split(const Node& node) {
     node.reject("sizes {} do not split {} into {} parts", shape_text(sizes), extent, parts);
   if (parts == 1) return {node.in(0)};
   Ints indices(sizes.size() - 1);
+  // Relay is told where the parts begin, not how long they are.
   std::partial_sum(sizes.begin(), sizes.end() - 1, indices.begin());
   Value pieces = emit("split", {node.in(0)}, make<relay::SplitAttrs>(indices, int64_t{0}, axis));
   Values results;
@@ -40,6 +42,7 @@ Values split(const Node& node) {
 }
 
 Values slice(const Node& node) {
+  // Attributes before opset 10, inputs since.
   bool inputs = node.opset() >= 10;
   Ints dims = node.shape(0);
   Ints starts = inputs ? node.positions_in(1) : node.positions("starts"),
@@ -95,6 +98,7 @@ Values gather_elements(const Node& node) {
 Value index_tuple_first(const Value& indices) {
   Ints axes(shape_of(indices).size());
   std::iota(axes.begin(), axes.end(), -1);
+  // (last, 0, 1, 2, ...)
   axes[0] = static_cast<int64_t>(axes.size()) - 1;
   return emit("transpose", {indices}, make<relay::TransposeAttrs>(axes));
 }
@@ -146,6 +150,7 @@ Values reverse_sequence(const Node& node) {
   Ints along(static_cast<size_t>(node.rank(0)), 1), items = along;
   along[static_cast<size_t>(time)] = node.dim(0, time);
   items[static_cast<size_t>(batch)] = node.dim(0, batch);
+  // Element t of a sequence of n is element n - 1 - t where t < n, else itself.
   Value at = counted(node.dim(0, time), along), lengths = reshape(cast_to(node.in(1), kInt64), items);
   Value mirrored = minus(minus(lengths, scalar(kInt64, 1)), at);
   Value index = broadcast_to(choose(less(at, lengths), mirrored, at), node.shape(0));
@@ -158,11 +163,13 @@ Values center_crop_pad(const Node& node) {
   std::iota(axes.begin(), axes.end(), 0);
   axes = node.ints("axes", axes);
   if (axes.size() != wanted.size()) node.reject("{} sizes for {} axes", wanted.size(), axes.size());
+  // Refused before anything of that size is made.
   node.constant_shape(wanted);
   Value value = node.in(0);
   std::vector<Ints> width(shape.size(), Ints{0, 0});
   for (size_t i = 0; i < axes.size(); ++i) {
     int64_t axis = node.axis(axes[i], node.rank(0)), more = wanted[i] - shape[static_cast<size_t>(axis)];
+    // Cut off here, padded all at once below.
     if (more < 0) value = sliced(value, axis, -more / 2, -more / 2 + wanted[i]);
     if (more > 0) width[static_cast<size_t>(axis)] = {more / 2, more - more / 2};
   }
@@ -175,6 +182,7 @@ Value wrapped(const Node& node, Value value, const std::vector<Ints>& width) {
   for (size_t d = 0; d < width.size(); ++d) {
     int64_t extent = shape_of(value)[d];
     if (width[d] == Ints{0, 0} || extent == 0) continue;
+    // Each position of the result, brought into the tensor by its remainder.
     Ints places(static_cast<size_t>(node.constant_shape({width[d][0] + extent + width[d][1]})[0]));
     for (size_t i = 0; i < places.size(); ++i)
       places[i] = ((static_cast<int64_t>(i) - width[d][0]) % extent + extent) % extent;
@@ -209,6 +217,7 @@ Values pad(const Node& node) {
   bool crops = false;
   std::vector<Ints> width(rank);
   for (size_t d = 0; d < rank; ++d) {
+    // Negative pads cut off; these first, since modes look at the edge that is left.
     width[d] = {std::max<int64_t>(pads[d], 0), std::max<int64_t>(pads[rank + d], 0)};
     begin[d] = std::max<int64_t>(-pads[d], 0);
     end[d] -= std::max<int64_t>(-pads[rank + d], 0);
@@ -250,6 +259,7 @@ Values trilu(const Node& node) {
   if (dims.size() < 2) node.reject("an input of rank {}, must be 2 or more", dims.size());
   int64_t k = node.has(1) ? node.int_in(1) : 0, rows = dims[dims.size() - 2], columns = dims.back();
   bool upper = node.integer("upper", 1) != 0;
+  // The mask is a constant of one matrix, which broadcasts over the batch.
   Tensor mask(node.constant_shape({rows, columns}), kBool);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) mask.set_integer(i * columns + j, upper ? j - i >= k : j - i <= k);
@@ -260,6 +270,7 @@ Ints resized(const Node& node, const Ints& dims, const std::vector<double>& scal
   if (scales.size() != dims.size()) node.reject("{} scales for rank {}", scales.size(), dims.size());
   Ints size;
   for (size_t d = 0; d < dims.size(); ++d) {
+    // The standard rounds sizes down; the factor that coordinates are computed with stays as given.
     double extent = std::floor(static_cast<double>(dims[d]) * scales[d]);
     if (!(extent >= 0 && extent < Node::kLargest)) node.reject("a scale of {}", scales[d]);
     size.push_back(static_cast<int64_t>(extent));
@@ -290,6 +301,7 @@ Ints with_aspect_ratio(const Node& node, const Ints& dims, const Ints& wanted, s
   std::iota(axes.begin(), axes.end(), 0);
   axes = node.ints("axes", axes);
   for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
+  // The smallest ratio fits inside all sizes asked for, the largest covers them.
   std::optional<double> factor;
   for (int64_t axis : axes) {
     if (dims[axis] < 1) node.reject("data of shape {}", shape_text(dims));
@@ -321,6 +333,7 @@ Values resize(const Node& node) {
     node.reject("only the last two of four dimensions can be resized, {} to {}", shape_text(dims),
                 shape_text(size));
   std::string mode = node.text("mode", "nearest");
+  // The standard had no choice of coordinates before, and this one behaviour.
   bool old = upsample || node.opset() < 11;
   std::string coordinates = old ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
   std::string nearest = old ? "floor" : node.text("nearest_mode", "round_prefer_floor");
@@ -333,6 +346,7 @@ Values resize(const Node& node) {
   attrs->cubic_exclude = node.integer("exclude_outside", 0);
   attrs->extrapolation_value = node.real("extrapolation_value", 0);
   if (coordinates == "tf_crop_and_resize") {
+    // All starts, then all ends, for each axis or those named.
     std::vector<double> roi = node.reals_in(1);
     auto half = roi.begin() + static_cast<int64_t>(roi.size() / 2);
     std::vector<double> start = on_axes(node, {roi.begin(), half}, std::vector<double>(dims.size(), 0)),

@@ -20,9 +20,11 @@ std::string external_bytes(const Proto& proto, const std::string& folder, int64_
   }
   std::filesystem::path relative(location),
       path = std::filesystem::path(folder.empty() ? "." : folder) / relative;
+  // A model from elsewhere must not read the user's other files into its weights.
   if (location.empty() || relative.is_absolute() || location.find("..") != std::string::npos)
     fail("tensor `{}`: external data `{}` lies outside the model's folder", proto.name(), location);
   std::error_code error;
+  // Compared with what the shape needs before that much memory is asked for.
   auto size = std::filesystem::file_size(path, error);
   if (error || offset < 0 || wanted > static_cast<int64_t>(size) - offset)
     fail("tensor `{}`: cannot read {} bytes of external data `{}` at {}", proto.name(), wanted, location,
@@ -64,6 +66,7 @@ int64_t typed_values(const Proto& proto, Tensor* tensor) {
       for (int i = 0; tensor && i < proto.int32_data_size(); ++i)
         static_cast<uint16_t*>(tensor->data())[i] = static_cast<uint16_t>(proto.int32_data(i));
       return proto.int32_data_size();
+    // INT32 and all smaller types share one field.
     default:
       return from(proto.int32_data());
   }
@@ -110,6 +113,7 @@ Tensor tensor_from(const Proto& proto, const std::string& folder) {
   DataType dtype = dtype_from(proto.data_type());
   std::vector<int64_t> shape(proto.dims().begin(), proto.dims().end());
   int64_t bytes = dtype.bytes();
+  // Up to a terabyte, so that the product stays far from overflow.
   for (int64_t dim : shape)
     if (dim < 0 || dim > Node::kLargest || __builtin_mul_overflow(bytes, dim, &bytes) ||
         bytes > (int64_t{1} << 40))
@@ -125,6 +129,7 @@ Tensor tensor_from(const Proto& proto, const std::string& folder) {
     std::memcpy(tensor.data(), raw.data(), raw.size());
     return tensor;
   }
+  // Counted first: the tensor is allocated when there is as much data.
   if (int64_t given = typed_values(proto, nullptr); given != bytes / dtype.bytes())
     fail("tensor `{}`: shape {} has {} elements, the data {}", proto.name(), shape_text(shape),
          bytes / dtype.bytes(), given);

@@ -55,6 +55,7 @@ Expr op_expr(std::string_view name) {
 
 Expr call(std::string_view op, std::vector<Expr> args, Attrs attrs) {
   Ref<OpNode> callee = op_expr(op).cast<OpNode>();
+  // The defaults, written out.
   if (const NodeType* type = callee->row().attrs; !attrs && type)
     attrs = Attrs(static_cast<AttrsNode*>(type->create()));
   return make<Call>(std::move(callee), std::move(args), std::move(attrs));

@@ -20,11 +20,14 @@ void walk(const Expr& root, FunctionRef<bool(const Expr&)> is_done, FunctionRef<
   };
   std::vector<Frame> stack{{root}};
   while (!stack.empty()) {
+    // A copy: pushing below moves the frames.
     Frame frame = stack.back();
     if (is_done(frame.e)) {
       stack.pop_back();
       continue;
     }
+    // Stages of a let: operands (its value), then enter_let and the body, then itself. Others: operands,
+    // itself. finish() may walk on its own (bodies of functions), and finds their operands done.
     stack.back().stage += 1;
     const Let* let = frame.e.as<Let>();
     int last_stage = let ? 2 : 1;
@@ -35,6 +38,7 @@ void walk(const Expr& root, FunctionRef<bool(const Expr&)> is_done, FunctionRef<
       enter_let(frame.e.cast<Let>());
       stack.push_back({let->body});
     } else {
+      // Pushed in reverse, so that they are finished in the order of evaluation.
       size_t first = stack.size();
       for_each_operand(frame.e, [&](const Expr& operand, bool in_scope) {
         if (in_scope && !is_done(operand)) stack.push_back({operand});
@@ -119,6 +123,8 @@ void ExprVisitor::visit(const Expr& e) {
       [&](const Ref<Let>& let) { enter_let(let); });
 }
 
+/// Of what walk() has on its stack the operands are done already; functions, branches and matches recurse
+/// here.
 void ExprVisitor::visit_default(const Expr& e) {
   for_each_operand(e, [&](const Expr& operand, bool) { visit(operand); });
 }
@@ -138,6 +144,7 @@ Expr ExprMutator::visit_default(const Expr& e) {
   std::function<NodeRef(const NodeRef&)> map = [&](const NodeRef& child) -> NodeRef {
     if (dynamic_cast<const RelayNode*>(child.get())) return visit(child.cast<RelayNode>());
     if (dynamic_cast<const TypeNode*>(child.get())) return visit_type(child.cast<TypeNode>());
+    // Patterns bind variables, which an override may replace.
     if (dynamic_cast<const PatternNode*>(child.get())) return child->map_children(map);
     return child;
   };
@@ -149,6 +156,7 @@ Module map_functions(const Module& module, FunctionRef<Ref<Function>(const Ref<F
   bool changed = false;
   for (auto& [name, function] : result->functions) {
     Ref<Function> mapped = f(function);
+    // Pointer comparison: passes give back the same function when nothing changed.
     changed |= !(mapped == function);
     function = std::move(mapped);
   }

@@ -27,10 +27,13 @@ class Lowering final : public ExprFunctor<Buffers> {
       append_inputs(param->name, type, done_[param.get()]);
     }
     Buffers results = visit(function.body), outputs;
+    // Each output needs memory of its own, which the caller gives.
     for (const tir::Buffer& result : results) outputs.push_back(own(result, outputs));
     return inline_scalars(builder_.finish(name, outputs));
   }
 
+  /// Once for each node: sharing in the graph is a buffer with several readers. Fused functions are small, so
+  /// recursion is no problem.
   Buffers visit(const Expr& e) override {
     auto found = done_.find(e.get());
     if (found != done_.end()) return found->second;
@@ -40,6 +43,7 @@ class Lowering final : public ExprFunctor<Buffers> {
   }
 
  protected:
+  /// A buffer stands for the number, since an operator's meaning is written over buffers.
   Buffers visit_constant(const Ref<Constant>& e) override {
     const Tensor& value = e->value;
     if (value.size() != 1)
@@ -61,6 +65,7 @@ class Lowering final : public ExprFunctor<Buffers> {
     return buffers;
   }
 
+  /// Tuples of tensors alone: item i is buffer i.
   Buffers visit_projection(const Ref<Projection>& e) override {
     Buffers all = visit(e->tuple);
     CHECK(e->index >= 0 && e->index < static_cast<int64_t>(all.size()), "projection {} of {} tensors",
@@ -87,6 +92,7 @@ class Lowering final : public ExprFunctor<Buffers> {
   }
 
  private:
+  /// Tuples flattened, in order, as lower_function's contract says.
   void append_inputs(const std::string& name, const Type& type, Buffers& inputs) {
     if (const TupleType* tuple = type.as<TupleType>()) {
       for (const Type& item : tuple->items) append_inputs(name, item, inputs);
@@ -106,6 +112,7 @@ class Lowering final : public ExprFunctor<Buffers> {
     return builder_.compute("copy", result->shape, [&](tir::Vars i) { return ops::at(result, i); });
   }
 
+  /// Loads of scalars become their values; blocks no longer say that they read them.
   tir::Func inline_scalars(const tir::Func& func) const {
     if (scalars_.empty()) return func;
     NodeRef result = rewrite(func, [&](const NodeRef& node) -> NodeRef {
@@ -129,6 +136,7 @@ class Lowering final : public ExprFunctor<Buffers> {
   Buffers params_;
 };
 
+/// Whether the call's result is its first argument's elements as they lie in memory.
 bool keeps_order(const Call& call) {
   const OpNode* op = call.callee.as<OpNode>();
   return op && op->row().keeps_order &&
@@ -147,6 +155,7 @@ LiftedConstants lift_constants(const Ref<Function>& function) {
   NodeRef body = rewrite(function->body, [&](const NodeRef& node) -> NodeRef {
     const Constant* constant = node.as<Constant>();
     if (!constant || constant->value.size() == 1) return node;
+    // rewrite() visits a shared constant once, so it becomes one parameter.
     auto param = mutate(*make_var("constant", tensor_type(constant->value.shape(), constant->value.dtype())));
     param->checked_type = param->annotation;
     lifted->params.push_back(seal(std::move(param)));
@@ -160,6 +169,7 @@ LiftedConstants lift_constants(const Ref<Function>& function) {
 
 bool is_view(const Ref<Function>& function) {
   if (function->params.size() != 1) return false;
+  // Arguments beyond the first (a shape, say) don't matter to the order.
   Expr e = function->body;
   while (const Call* call = e.as<Call>()) {
     if (!keeps_order(*call)) return false;

@@ -74,6 +74,7 @@ std::string open_shapes_message(const std::vector<StatedInput>& inputs) {
   std::vector<std::string> stated;
   for (const StatedInput& input : open)
     stated.push_back(fmt::format("`{}` is {}", input.name, stated_shape(input)));
+  // From the last, so that of two inputs that settle each other the first is the one to be told.
   std::vector<StatedInput> needed = open;
   for (size_t i = needed.size(); i-- > 0;)
     if (follows_from(needed[i], needed)) needed.erase(needed.begin() + static_cast<std::ptrdiff_t>(i));

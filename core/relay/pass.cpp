@@ -36,9 +36,11 @@ using enum PassId;
 constexpr PassId kTypes[] = {kInferType};
 
 template <auto kPass>
+/// A pass that needs nothing of the context, as a row takes it.
 Module plain(const Module& module, const PassContext&) {
   return kPass(module);
 }
+/// Names one of the two overloads.
 constexpr Module (*kInfer)(const Module&) = infer_type;
 
 Module fold_constants(const Module& module, const PassContext& context) {
@@ -91,6 +93,7 @@ constexpr bool in_order() {
 }
 static_assert(in_order(), "rows stand in the order of PassId");
 
+/// Primitive functions are finished kernels: passes on functions leave them.
 Module apply(const Pass& pass, const Module& module, const PassContext& context) {
   if (pass.on_module) return pass.on_module(module, context);
   return map_functions(module, [&](const Ref<Function>& function) {
@@ -101,6 +104,7 @@ Module apply(const Pass& pass, const Module& module, const PassContext& context)
 Module run_pass(const Module& module, const Pass& pass, const PassContext& context) {
   for (PassInstrument* each : context.instruments) each->before(pass, module);
   Module result = apply(pass, module, context);
+  // The bug is reported at the pass that made it, not where it is found out later.
   if (context.verify && !(result == module)) {
     std::string problem = find_ill_formed(result);
     CHECK(problem.empty(), "pass {} left the module ill-formed: {}\n{}", pass.name, problem,
@@ -132,6 +136,8 @@ Module run_passes(Module module, std::span<const PassId> sequence, const PassCon
     const Pass& next = pass(id);
     bool disabled = std::find(context.disabled.begin(), context.disabled.end(), id) != context.disabled.end();
     if (disabled || next.opt_level > context.opt_level) continue;
+    // Each time: a pass may leave expressions without types. Where all have theirs, inference gives the same
+    // module.
     for (PassId required : next.required) module = run_pass(module, pass(required), context);
     module = run_pass(module, next, context);
   }

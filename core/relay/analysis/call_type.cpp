@@ -25,6 +25,7 @@ class KnownTypes final : public RelationContext {
       fail("{}: argument {} has another type than the others demand", op_.name, arg);
   }
   void equal_dims(const lathe::Expr& a, const lathe::Expr& b) override {
+    // Symbolic dimensions pass: full inference has compared them, or will.
     const int64_t *x = as_int(a), *y = as_int(b);
     if (x && y && *x != *y) fail("{}: dimensions {} and {} must be equal", op_.name, *x, *y);
   }
@@ -59,6 +60,7 @@ Expr typed_call(std::string_view name, std::vector<Expr> args, Attrs attrs) {
     fail("{}: {} arguments, must be {}", name, args.size(), op->args);
   for (size_t i = 0; i < args.size(); ++i)
     if (!args[i]) fail("{}: argument {} is missing", name, i);
+  // The defaults, written out: calls with and without them are then equal.
   if (!attrs && op->attrs) attrs = NodeRef(op->attrs->create()).cast<AttrsNode>();
   Type type = call_type(*op, args, attrs);
   return typed(make<Call>(op_expr(name), std::move(args), std::move(attrs)), type);

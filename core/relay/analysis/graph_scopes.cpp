@@ -13,6 +13,8 @@ std::vector<Expr> operands_first(const Expr& root) {
   std::unordered_map<const Node*, bool> finished;
   std::vector<Expr> stack{root};
   while (!stack.empty()) {
+    // A node is met twice: first it puts its operands above itself, then, when they are done, it is next in
+    // order.
     Expr top = stack.back();
     auto [state, is_new] = finished.emplace(top.get(), false);
     if (!is_new || is_leaf(top)) {
@@ -40,10 +42,14 @@ class ScopeTree {
     }
     const Scope& p = nodes_[parent];
     const Scope& jump = nodes_[p.jump];
+    // Two jumps of the same length above the parent become one of both and the step to it, as carries do in
+    // skew binary numbers (Myers 1983, "An applicative random-access stack").
     bool doubles = p.depth - jump.depth == jump.depth - nodes_[jump.jump].depth;
     nodes_.push_back({parent, doubles ? jump.jump : parent, p.depth + 1});
     return id;
   }
+  /// First to the same depth, then up together: jumps of nodes of one depth are equally long, so a jump is
+  /// safe as long as it leads to different scopes.
   int common(int a, int b) const {
     if (nodes_[a].depth < nodes_[b].depth) std::swap(a, b);
     while (nodes_[a].depth > nodes_[b].depth)
@@ -100,6 +106,7 @@ GraphScopes graph_scopes(const Expr& root) {
       int used_in = scope;
       if (!in_scope) bodies.push_back(used_in = tree.add(scope));
       if (is_leaf(operand)) return;
+      // The innermost scope that holds all uses is the nearest common ancestor of theirs.
       auto [found, is_new] = result.places.try_emplace(operand.get(), GraphScopes::Place{used_in, 0, {}});
       if (!is_new) found->second.scope = tree.common(found->second.scope, used_in);
       found->second.uses += 1;

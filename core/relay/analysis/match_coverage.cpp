@@ -6,6 +6,7 @@
 namespace lathe::relay {
 namespace {
 
+// The problem is NP-complete in the patterns, and tuples widen the table: beyond this it gives up.
 constexpr size_t kMaxColumns = 500;
 constexpr int kMaxSteps = 10'000;
 
@@ -20,6 +21,7 @@ class Coverage {
   std::optional<Witness> uncovered(const std::vector<Row>& rows, size_t columns) {
     if (rows.empty()) return Witness(columns, "_");
     if (columns == 0 || columns > kMaxColumns || ++steps_ > kMaxSteps) return std::nullopt;
+    // A column of wildcards alone decides nothing and is dropped. Tuples have one constructor.
     const Pattern* head = nullptr;
     for (const Row& row : rows)
       if (row.back().as<ConstructorPattern>() || row.back().as<TuplePattern>()) head = &row.back();
@@ -31,6 +33,7 @@ class Coverage {
     const Constructor& any = head->as<ConstructorPattern>()->constructor;
     auto data = module_->types.find(any->belongs_to->name);
     if (data == module_->types.end()) return std::nullopt;
+    // Each constructor in turn, also those that no row names: only wildcards match them.
     for (const Constructor& each : data->second->constructors) {
       size_t arity = each->inputs.size();
       auto found = uncovered(specialized(rows, each.get(), arity), columns - 1 + arity);
@@ -54,6 +57,7 @@ class Coverage {
         items = &pattern->items;
       }
       if (items && items->size() == arity)
+        // In reverse, so that the first item is the next column.
         rest.insert(rest.end(), items->rbegin(), items->rend());
       else
         rest.insert(rest.end(), arity, make<WildcardPattern>());
@@ -68,6 +72,7 @@ class Coverage {
     if (!values) return values;
     std::string items;
     for (size_t i = 0; i < arity; ++i) items += (i ? ", " : "") + (*values)[i];
+    // An empty tuple is written (), a constructor without fields by its name alone.
     bool is_tuple = name.empty();
     values->erase(values->begin(), values->begin() + static_cast<long>(arity));
     values->insert(values->begin(), arity || is_tuple ? fmt::format("{}({})", name, items) : name);

@@ -69,6 +69,7 @@ bool pays_narrow(const Call& product) {
              *data = product.args[0]->checked_type.as<TensorType>(),
              *weight = product.args[1]->checked_type.as<TensorType>();
   auto axes = rule.axes ? rule.axes(product.attrs, data->shape.size(), weight->shape.size()) : std::nullopt;
+  // Where nothing is an input, what made the operand stores it narrow in passing.
   if (elements == 0 || !axes || !has_constant_shape(*result) || !has_constant_shape(*weight)) return true;
   // Several products at once are of several channels: those of each channel by itself cost what they did.
   if (constant_shape(*weight)[static_cast<size_t>(axes->summed.front())] == 1) return false;
@@ -84,8 +85,11 @@ NarrowTensors::NarrowTensors(const Ref<Function>& function, IsProduct is_product
     if (dynamic_cast<const RelayNode*>(node.get())) order_.push_back(node.cast<RelayNode>());
   });
   do {
+    // Sums are taken as willing at first. One that turns out to have a real operand is refused for good,
+    // which may make other tensors real: again, until no sum is refused. Refusals only grow, so it ends.
     readers_.clear();
     readers_[function->body.get()].real = true;
+    // Users before what they read.
     for (size_t i = order_.size(); i-- > 0;) read_by(order_[i], is_product);
   } while (refuse_sums());
 }
@@ -138,6 +142,7 @@ void NarrowTensors::read_choice(const Call& call) {
   Readers own = readers(Expr(&call));
   if (own.want_narrow()) own.real = false;
   for (size_t i = 0; i < call.args.size(); ++i) {
+    // Indices, borders and the like are read as they are.
     readers_[call.args[i].get()].real |= i > 0;
     if (i > 0) continue;
     if (call.args[0].as<Tuple>()) readers_[call.args[0].get()];
@@ -149,6 +154,7 @@ void NarrowTensors::read_choice(const Call& call) {
   }
 }
 
+/// Refuses sums that would read one tensor narrow and one real; true when there were any.
 bool NarrowTensors::refuse_sums() {
   size_t before = refused_.size();
   for (const Expr& e : order_) {

@@ -22,6 +22,7 @@ class ScopeIntervals {
       leave_[i] = enter_[i] + sizes[i];
     }
   }
+  /// O(1) a question, after O(scopes) of preparation.
   bool inside(int a, int b) const { return enter_[b] <= enter_[a] && enter_[a] < leave_[b]; }
 
  private:
@@ -43,6 +44,7 @@ class Checker {
 
  private:
   template <typename... Args>
+  /// The first problem alone: others often follow from it.
   void report(fmt::format_string<Args...> format, Args&&... args) {
     if (problem_.empty()) problem_ = fmt::format(format, std::forward<Args>(args)...);
   }
@@ -59,6 +61,7 @@ class Checker {
       for (const Pattern& each : constructor->items) bind_pattern(each, scope);
   }
 
+  /// All variables are bound before any use is checked, so the order of members does not matter.
   void bind(const Expr& e) {
     const GraphScopes::Place& place = scopes_.places.at(e.get());
     if (const auto* function = e.as<Function>())
@@ -75,6 +78,7 @@ class Checker {
     const GraphScopes::Place& place = scopes_.places.at(e.get());
     size_t next_body = 0;
     for_each_operand(e, [&](const Expr& operand, bool in_scope) {
+      // Others than leaves have no scope to leave: they belong where all their uses are.
       check_leaf(operand, in_scope ? place.scope : place.bodies[next_body++]);
     });
     const Call* call = e.as<Call>();

@@ -8,6 +8,8 @@
 namespace lathe::relay {
 namespace {
 
+/// Leaves of a tuple type written out in full, shared parts counted each time: walking, comparing and
+/// printing a type take as long as that.
 constexpr size_t kMaxTupleParts = 1'000'000;
 
 /// Declares the type of let-bound functions before their bodies are typed: they may be recursive and
@@ -23,6 +25,8 @@ class LetFunctions : public ExprVisitor {
   FunctionRef<void(const Ref<Let>&)> f_;
 };
 
+/// What the relation of one call sees of the inference under way. It lives for one try: a relation that waits
+/// is asked anew, with another of these.
 class Context : public RelationContext {
  public:
   Context(Unifier& unifier, const Call& call, const Op& op, const std::vector<Type>& args, const Type& result)
@@ -31,6 +35,7 @@ class Context : public RelationContext {
   const Op& op() const override { return op_; }
   size_t args() const override { return args_.size(); }
   Type type(size_t arg) override { return unifier_.resolve(args_.at(arg)); }
+  // The resolved type may be a new node that nobody else holds; the relation keeps a plain pointer to it.
   const TensorType* tensor(size_t arg) override {
     Type resolved = type(arg);
     if (resolved.as<HoleType>()) return nullptr;
@@ -51,6 +56,8 @@ class Context : public RelationContext {
       fail("{}: argument {} has type {}, {} is expected", op_.name, arg + 1, print(before), print(wanted));
   }
   void equal_dims(const lathe::Expr& a, const lathe::Expr& b) override {
+    // Symbolic dimensions that merely can't be shown to agree pass: only a difference that is a constant
+    // other than 0 is wrong whatever the symbols stand for.
     if (unifier_.unify_dims(a, b)) return;
     lathe::Expr difference = simplify(unifier_.resolve_dim(a) - unifier_.resolve_dim(b));
     if (as_int(difference) && !is_int(difference, 0))
@@ -72,6 +79,8 @@ class Context : public RelationContext {
 void type_error(const Expr& e, std::string_view message) { throw TypeError(e->span, std::string(message)); }
 
 TypeCollector::TypeCollector(const Module& module)
+    // Only queues: a relation that ran from inside unify() would see types half unified. A relation that
+    // still waits afterwards registers again, with the holes that are left.
     : module_(module), unifier_([this](const HoleType* hole) {
         auto found = dependents_.find(hole);
         if (found == dependents_.end()) return;
@@ -79,15 +88,20 @@ TypeCollector::TypeCollector(const Module& module)
           if (!each->solved && !std::exchange(each->queued, true)) queue_.push_back(each);
         dependents_.erase(found);
       }) {
+  // Signatures of all before the body of any, for functions that call each other in a circle.
   for (const auto& [name, function] : module_->functions) globals_[name] = signature(function);
 }
 
 void TypeCollector::add(const std::string& name) {
+  // What calls inside the function itself (recursion) unifies with its own dimensions; callers that come
+  // later get dimensions of their own, as generalization of Hindley-Milner does for type variables.
   visit(module_->functions.at(name));
   run_queue();
   generalized_.insert(name);
 }
 
+/// A relation that waits although nothing is unknown about its arguments leaves its result a hole: type_of
+/// reports that one.
 void TypeCollector::finish() {
   run_queue();
   for (const Waiting& each : waiting_) {
@@ -126,6 +140,8 @@ Type TypeCollector::annotated(const Type& annotation) {
   return annotation ? annotation : unifier_.fresh_hole();
 }
 
+/// The type of `e`, perhaps a hole. Operators and library functions have none on their own: their calls are
+/// typed by visit_call, which does not ask here.
 Type TypeCollector::known(const Expr& e) {
   visit(e);
   auto found = types_.find(e.get());
@@ -133,6 +149,7 @@ Type TypeCollector::known(const Expr& e) {
   return found->second;
 }
 
+/// Makes the two types equal or throws at the place of `e`. `what` is the subject of the message.
 void TypeCollector::demand(const Expr& e, const Type& found, const Type& wanted, std::string_view what) {
   if (!unifier_.unify(found, wanted))
     type_error(e, fmt::format("{} has type {}, {} is expected", what, text(found), text(wanted)));
@@ -151,11 +168,13 @@ Type TypeCollector::signature(const Ref<Function>& function) {
              make<FuncType>(function->type_params, std::move(params), annotated(function->result_type));
 }
 
+/// Most relations are solved here at once, since operands are visited first; the queue is for the others.
 void TypeCollector::wait(const Expr& e, std::vector<Type> types, std::function<bool()> solve) {
   waiting_.push_back({e, std::move(types), std::move(solve)});
   try_solve(waiting_.back());
 }
 
+/// One try. A hole that stands in the way calls this one again, once, when it is bound.
 void TypeCollector::try_solve(Waiting& waiting) {
   waiting.queued = false;
   try {
@@ -169,6 +188,7 @@ void TypeCollector::try_solve(Waiting& waiting) {
   for (const HoleType* hole : holes) dependents_[hole].push_back(&waiting);
 }
 
+/// Ends: each entry was put there by the binding of a hole, and a hole is bound once.
 void TypeCollector::run_queue() {
   while (!queue_.empty()) {
     Waiting* next = queue_.front();
@@ -190,9 +210,13 @@ void TypeCollector::visit_var(const Var& e) {
 void TypeCollector::visit_global_var(const GlobalVar& e) {
   auto found = globals_.find(e->name);
   if (found == globals_.end()) type_error(e, fmt::format("there is no function `@{}`", e->name));
+  // A function that is under way is monomorphic in its dimensions: with fresh ones at each use, its own
+  // recursive calls would determine nothing.
   set(e, generalized_.count(e->name) ? unifier_.with_flexible_dims(found->second) : found->second);
 }
 
+/// A constructor is a polymorphic function from its fields to the data type: Cons: fn<A>(A, List[A]) ->
+/// List[A].
 void TypeCollector::visit_constructor(const Constructor& e) {
   auto found = module_->types.find(e->belongs_to->name);
   if (found == module_->types.end())
@@ -205,6 +229,7 @@ void TypeCollector::visit_constructor(const Constructor& e) {
 
 void TypeCollector::visit_let(const Ref<Let>& e) { set(e, known(e->body)); }
 
+/// Between value and body, so that the body sees the variable's type; long chains of lets stay off the stack.
 void TypeCollector::enter_let(const Ref<Let>& let) {
   visit(let->var);
   demand(let->value, known(let->value), types_.at(let->var.get()),
@@ -236,6 +261,8 @@ void TypeCollector::visit_tuple(const Ref<Tuple>& e) {
 }
 
 void TypeCollector::visit_projection(const Ref<Projection>& e) {
+  // The tuple may be a hole yet (a parameter without annotation): how many items it has, nobody can guess, so
+  // the projection waits as an operator does.
   Type tuple = known(e->tuple), item = unifier_.fresh_hole();
   set(e, item);
   wait(e, {tuple}, [=, this] {
@@ -256,6 +283,7 @@ void TypeCollector::visit_if(const Ref<If>& e) {
   set(e, type);
 }
 
+/// All clauses give one type. Coverage is checked on patterns alone, which needs no types.
 void TypeCollector::visit_match(const Ref<Match>& e) {
   Type value = known(e->value), result = unifier_.fresh_hole();
   for (const Clause& clause : e->clauses) {
@@ -268,6 +296,7 @@ void TypeCollector::visit_match(const Ref<Match>& e) {
   set(e, result);
 }
 
+/// Types the variables of `pattern`, which is matched with a value of `type`.
 void TypeCollector::bind_pattern(const Expr& match, const Pattern& pattern, const Type& type) {
   switch (pattern->kind()) {
     case PatternKind::kWildcard:
@@ -291,6 +320,7 @@ void TypeCollector::bind_pattern(const Expr& match, const Pattern& pattern, cons
       break;
   }
   const ConstructorPattern& constructor = *pattern.as<ConstructorPattern>();
+  // The data type's arguments come out of the matched value: its type unified with the constructor's result.
   Ref<FuncType> instance = unifier_.instantiate(*known(constructor.constructor).as<FuncType>());
   demand(match, type, instance->result, "the matched value");
   if (constructor.items.size() != instance->params.size())
@@ -322,12 +352,14 @@ void TypeCollector::visit_grad(const Ref<Grad>& e) {
       make<FuncType>(type->type_params, type->params, tuple_type({type->result, tuple_type(type->params)})));
 }
 
+/// Destination-passing: results are parameters too, and nothing is returned.
 void TypeCollector::visit_prim_func(const Ref<PrimFunc>& e) {
   std::vector<Type> params;
   for (const tir::Buffer& each : e->func->params) params.push_back(tensor_type(each->shape, each->dtype));
   set(e, make<FuncType>(std::vector<TypeVar>{}, std::move(params), tuple_type({})));
 }
 
+/// Checked at run time: the type is what the cast says, whatever is known of the value.
 void TypeCollector::visit_match_cast(const Ref<MatchCast>& e) {
   known(e->value);
   set(e, e->type);
@@ -339,6 +371,7 @@ void TypeCollector::visit_call(const Ref<Call>& e) {
   call_function(e, known(e->callee));
 }
 
+/// The result is a hole until the relation gives it; others unify with that meanwhile.
 void TypeCollector::call_operator(const Ref<Call>& e, const OpNode& op) {
   const Op& row = op.row();
   if (row.args >= 0 && static_cast<size_t>(row.args) != e->args.size())
@@ -361,6 +394,7 @@ void TypeCollector::call_tensor_program(const Ref<Call>& e) {
     type_error(e, "a call of a tensor program or library function needs the type of its result");
   for (const Expr& arg : e->args) known(arg);
   if (e->callee.as<PrimFunc>()) {
+    // Each call may be of other extents.
     Type callee = unifier_.with_flexible_dims(known(e->callee));
     const std::vector<Type>& params = callee.as<FuncType>()->params;
     if (e->args.size() >= params.size())
@@ -372,6 +406,8 @@ void TypeCollector::call_tensor_program(const Ref<Call>& e) {
   set(e, e->out_type);
 }
 
+/// A call of a function value. Of a callee that is a hole yet, it is only known that it takes these
+/// arguments: such a function is monomorphic.
 void TypeCollector::call_function(const Ref<Call>& e, const Type& callee) {
   std::vector<Type> args;
   for (const Expr& arg : e->args) args.push_back(known(arg));

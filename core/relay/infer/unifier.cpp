@@ -16,6 +16,7 @@ Type map_type(const Type& type, FunctionRef<Type(const Type&)> f,
       .cast<TypeNode>();
 }
 
+/// `dim` with its variables replaced, rebuilt by binary(), which folds what has become constant.
 lathe::Expr substitute_dims(const lathe::Expr& dim,
                             FunctionRef<lathe::Expr(const lathe::Expr&)> of_variable) {
   if (as_int(dim)) return dim;
@@ -30,6 +31,7 @@ lathe::Expr substitute_dims(const lathe::Expr& dim,
 
 }  // namespace
 
+/// Type variables differ by identity, so nothing is captured under the type parameters of a function type.
 Type substitute_types(const Type& type, const std::unordered_map<const Node*, Type>& values) {
   if (values.empty()) return type;
   auto found = values.find(type.get());
@@ -48,6 +50,7 @@ Type Unifier::shallow(Type type) const {
   return type;
 }
 
+/// An unbound hole stays itself: it is bound later, in all types that hold it.
 Type Unifier::resolve(const Type& type) const {
   Type top = shallow(type);
   if (top.as<HoleType>()) return top;
@@ -75,11 +78,13 @@ void Unifier::unsolved(const Type& type, std::vector<const HoleType*>& holes) co
   });
 }
 
+/// With the occurs check, which makes every chain of bindings end.
 bool Unifier::bind(const Ref<HoleType>& hole, const Type& type) {
   std::vector<const HoleType*> inside;
   unsolved(type, inside);
   for (const HoleType* each : inside)
     if (each == hole.get()) return false;  // it would be infinite
+  // Triangular: the type may hold other holes, which shallow() and resolve() follow when asked.
   holes_[hole.get()] = type;
   on_solved_(hole.get());
   return true;
@@ -111,6 +116,7 @@ bool Unifier::unify(const Type& left, const Type& right) {
     case TypeKind::kFunction: {
       const FuncType &x = *a.as<FuncType>(), &y = *b.as<FuncType>();
       if (x.type_params.size() != y.type_params.size()) return false;
+      // Equal up to the names of type parameters: those of y become those of x.
       Ref<FuncType> renamed = instantiate(y, {x.type_params.begin(), x.type_params.end()});
       return unify_lists(x.params, renamed->params) && unify(x.result, renamed->result);
     }
@@ -131,6 +137,7 @@ bool Unifier::unify(const Type& left, const Type& right) {
 
 bool Unifier::is_flexible(const lathe::Expr& dim) const { return flexible_.count(dim.get()) > 0; }
 
+/// n = n + 1 has no solution, and would make resolve_dim run forever.
 bool Unifier::bind_dim(const lathe::Expr& variable, const lathe::Expr& value) {
   if (uses_var(value, variable.as<lathe::VarNode>())) return false;
   dims_[variable.get()] = value;
@@ -150,6 +157,8 @@ bool Unifier::solve_linear(const lathe::Expr& a, const lathe::Expr& b) {
   return sum->op == BinaryOp::kSub && right && unify_dims(sum->a, *value + *right);
 }
 
+/// Decides what it can, cheapest first. Complete for constants and for what simplification proves; beyond
+/// that, one unknown in a linear expression and expressions of the same form. False is "can't be shown".
 bool Unifier::unify_dims(const lathe::Expr& left, const lathe::Expr& right) {
   lathe::Expr a = resolve_dim(left), b = resolve_dim(right);
   if (a == b || a.as<Any>() || b.as<Any>()) return true;
@@ -158,10 +167,12 @@ bool Unifier::unify_dims(const lathe::Expr& left, const lathe::Expr& right) {
   if (as_int(a) && as_int(b)) return int_value(a) == int_value(b);
   if (prove_equal(a, b)) return true;
   if (solve_linear(a, b) || solve_linear(b, a)) return true;
+  // The same operator: part by part. Sufficient, not necessary: n + 2 and m + 1 fail here.
   const Binary *x = a.as<Binary>(), *y = b.as<Binary>();
   return x && y && x->op == y->op && unify_dims(x->a, y->a) && unify_dims(x->b, y->b);
 }
 
+/// A copy for one use, so that two calls of a polymorphic function do not bind each other's type variables.
 Ref<FuncType> Unifier::instantiate(const FuncType& type, const std::vector<Type>& args) {
   std::unordered_map<const Node*, Type> values;
   for (size_t i = 0; i < type.type_params.size(); ++i)
@@ -171,6 +182,8 @@ Ref<FuncType> Unifier::instantiate(const FuncType& type, const std::vector<Type>
   return make<FuncType>(std::vector<TypeVar>{}, std::move(params), substitute_types(type.result, values));
 }
 
+/// One fresh variable for each old one: what was equal in the type stays equal. Holes are shared with the
+/// original, since what they become is not known yet.
 Type Unifier::with_flexible_dims(const Type& type) {
   std::unordered_map<const Node*, lathe::Expr> fresh;
   auto flexible = [&](const lathe::Expr& variable) -> lathe::Expr {
@@ -191,6 +204,8 @@ Type Unifier::with_flexible_dims(const Type& type) {
   return map(type);
 }
 
+/// An expression over a dimension that nothing determined is `?` as a whole: the variable was made here and
+/// means nothing to a reader.
 Type Unifier::close(const Type& type) const {
   if (flexible_.empty()) return type;
   return map_type(

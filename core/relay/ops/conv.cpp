@@ -33,6 +33,7 @@ std::optional<std::map<char, Expr>> kernel_extents(RelationContext& c, const Con
   }
   if (!a.channels || a.kernel_size.size() != static_cast<size_t>(rank) || in_channels.as<Any>())
     return std::nullopt;
+  // The weight is a hole so far: what the attributes say of it becomes its type.
   extents['O'] = *a.channels;
   extents['I'] = floordiv(in_channels, Expr(a.groups));
   for (int s = 0; s < rank; ++s) extents[letters[s + 2]] = a.kernel_size[s];
@@ -40,6 +41,7 @@ std::optional<std::map<char, Expr>> kernel_extents(RelationContext& c, const Con
   return extents;
 }
 
+/// Channels of data and kernel agree: compared here where they are numbers, else left to unification.
 void check_channels(RelationContext& c, const ConvAttrs& a, const Shape& data, const Expr& in_channels,
                     std::map<char, Expr>& kernel) {
   if (!as_int(in_channels) || !as_int(kernel['I']) || !as_int(kernel['O'])) {
@@ -103,6 +105,7 @@ Buffers conv(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   for (char letter : letters) reduce.push_back(l.kernel.extent(letter, in[1]->shape));
   return {f.reduce("conv", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
     std::vector<Expr> o = as_indices(i);
+    // Layouts may cut an axis into blocks: whole_index() is the index along all of it.
     Expr oc = l.out.whole_index('C', o), ic = per_channel ? Expr(0) : Expr(r[0]);
     Expr group = a.groups == 1 ? Expr(0) : floordiv(oc, floordiv(out_channels, Expr(a.groups)));
     std::map<char, Expr> data{{'N', l.out.whole_index('N', o)}, {'C', group * channels + ic}},
@@ -129,9 +132,11 @@ Buffers conv2d_nchwc(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& 
   Buffer x = padded_spatial(f, in[0], Layout::parse(a.data_layout), w.before, w.after, padding_of(a, in[0]));
   Expr blocks_per_group = floordiv(weight[0], Expr(a.groups));
   Shape reduce{weight[1], weight[2], weight[3], weight[4]};
+  // OIHW{i}{o}{i}, as above.
   bool grouped = weight.size() == 7;
   if (grouped) reduce.push_back(weight[6]);
   return {f.reduce("conv", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
+    // The first block of data that the group of this block of results reads.
     Expr first = a.groups == 1 ? Expr(0) : floordiv(i[1], blocks_per_group) * weight[1];
     Expr row = Expr(i[2]) * w.strides[0] + Expr(r[1]) * w.dilation[0];
     Expr column = Expr(i[3]) * w.strides[1] + Expr(r[2]) * w.dilation[1];

@@ -66,6 +66,7 @@ Buffer spread(FuncBuilder& f, const Buffer& x, const Geometry& g, const Shape& o
     int64_t reach = (int_value(kernel[s]) - 1) * g.window.dilation[s];
     axes.push_back(axis);
     offsets.push_back(reach - g.window.before[s]);
+    // As much as a convolution without padding needs for `out` results.
     shape[axis] = out[axis] + reach;
   }
   return f.compute("spread", shape, [&](Vars i) {
@@ -75,6 +76,7 @@ Buffer spread(FuncBuilder& f, const Buffer& x, const Geometry& g, const Shape& o
       indices[axes[s]] = floordiv(at, stride);
       present.push_back(less_equal(Expr(0), at));
       present.push_back(less(floordiv(at, stride), x->shape[axes[s]]));
+      // Zeros between the elements, and before and behind them.
       if (!is_int(stride, 1)) present.push_back(equal(floormod(at, stride), Expr(0)));
     }
     return select(and_all(present), load(x, indices), lathe::constant(x->dtype, 0));
@@ -95,6 +97,7 @@ Buffers conv_transpose(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type
   return {f.reduce("conv", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
     std::vector<Expr> data = as_indices(i);
     Expr oc = i[g.data.position('C')];
+    // Result channel oc belongs to group oc / out_per_group, which reads `per_group` channels.
     Expr ic = a.groups == 1 ? Expr(r[0]) : floordiv(oc, out_per_group) * per_group + r[0];
     data[g.data.position('C')] = ic;
     std::vector<Expr> weight{ic, a.groups == 1 ? oc : floormod(oc, out_per_group)};

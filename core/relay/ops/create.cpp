@@ -51,6 +51,7 @@ Relation arange_type(RelationContext& c, const Attrs& attrs) {
       if (each->value.size() != 1) mismatch(c, "start, stop and step must be scalars");
     double by = step->value.value(0);
     if (by == 0) mismatch(c, "step is 0");
+    // Written so that NaN is refused too, and the number fits an integer.
     if (double steps = (stop->value.value(0) - start->value.value(0)) / by; !(steps < 1e12))
       mismatch(c, "from {} to {} by {} is no range", start->value.value(0), stop->value.value(0), by);
     count = std::max<int64_t>(
@@ -77,6 +78,7 @@ Relation shape_of_type(RelationContext& c, const Attrs& attrs) {
 Buffers shape_of(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
   const TensorType& type = tensor_of(result);
   return {f.compute("shape", type.shape, [&](Vars i) {
+    // A chain of selects, as an expression cannot index the list of dimensions.
     Expr value = lathe::constant(type.dtype, 0);
     for (size_t d = in[0]->shape.size(); d-- > 0;)
       value = select(equal(i[0], Expr(static_cast<int64_t>(d))), cast(type.dtype, in[0]->shape[d]), value);

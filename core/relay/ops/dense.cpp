@@ -21,6 +21,7 @@ Relation dense_type(RelationContext& c, const Attrs& attrs) {
   if (data->shape.empty()) mismatch(c, "data is a scalar, must have at least rank 1");
   Layout layout = Layout::parse(a.weight_layout.empty() ? "NC" : a.weight_layout);
   require_axes(c, layout, "NC");
+  // dense() below indexes groups of products in this order of axes alone.
   if (layout.block('C') > 1 && (layout.rank() != 4 || layout.axes()[2].letter != 'N'))
     mismatch(c, "weight_layout {} must be NC, NC<x>n or NC<x>n<y>c", a.weight_layout);
   Shape shape = data->shape;
@@ -31,6 +32,7 @@ Relation dense_type(RelationContext& c, const Attrs& attrs) {
     if (a.units && as_int(shape.back()) && int_value(shape.back()) != *a.units)
       mismatch(c, "weight has shape {}, but units is {}", describe(weight->shape), *a.units);
   } else {
+    // The weight is a hole: `units` and the data's depth say what it must be.
     if (!a.units) return Relation::kWaits;
     c.unify_arg(1, tensor_type(layout.shape({{'N', *a.units}, {'C', shape.back()}}), data->dtype));
     shape.back() = *a.units;
@@ -50,6 +52,7 @@ Buffers dense(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result)
   if (group > 1) reduce = {floordiv(in[0]->shape.back(), Expr(group)), Expr(group)};
   return {f.reduce("dense", type.shape, reduce, tir::Combiner::kSum, [&](Vars i, Vars r) {
     std::vector<Expr> row = as_indices(i), each;
+    // Two variables of the reduction for groups, so that the inner one is the neighbours an instruction sums.
     row.back() = group > 1 ? Expr(r[0]) * group + r[1] : Expr(r[0]);
     if (group > 1)
       each = {floordiv(i.back(), Expr(layout.block('N'))), r[0], floormod(i.back(), Expr(layout.block('N'))),
@@ -94,6 +97,7 @@ Relation batch_matmul_type(RelationContext& c, const Attrs& attrs) {
 
 /// buffer[batch..., row, column], or its transpose; batch dimensions broadcast.
 Expr element(const Buffer& buffer, Vars batch, const Expr& row, const Expr& column, bool transposed) {
+  // Batch dimensions are aligned at their end; `offset` are those that this operand lacks.
   size_t rank = buffer->shape.size(), offset = batch.size() - (rank - 2);
   std::vector<Expr> indices;
   for (size_t d = 0; d + 2 < rank; ++d)
@@ -141,6 +145,7 @@ template <typename A>
 std::optional<ProductAxes> matrix_axes(const Attrs& attrs, size_t data_rank, size_t weight_rank) {
   const A& a = attrs_as<A>(attrs);
   auto x = static_cast<int64_t>(data_rank), y = static_cast<int64_t>(weight_rank);
+  // The second operand is (.., K, N), or (.., N, K) transposed; the first (.., M, K), or (.., K, M).
   return ProductAxes{.weight = a.transpose_b ? y - 2 : y - 1,
                      .result = std::max(x, y) - 1,
                      .summed = {a.transpose_b ? y - 1 : y - 2},

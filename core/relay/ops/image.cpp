@@ -54,6 +54,7 @@ Expr coordinate(const std::string& mode, const Axis& axis, const Expr& i) {
 Expr rounded(const std::string& rounding, const std::string& mode, const Expr& x) {
   auto call = [](Intrinsic f, const Expr& e) { return intrinsic(f, e); };
   std::string how = !rounding.empty() ? rounding : mode == "align_corners" ? "round_prefer_ceil" : "floor";
+  // Coordinates that are whole but for the last bits of their computation stay there.
   if (how == "floor") return call(Intrinsic::kFloor, x + f64(1e-9));
   if (how == "ceil") return call(Intrinsic::kCeil, x - f64(1e-9));
   if (how == "round_prefer_floor") return call(Intrinsic::kCeil, x - f64(0.5));
@@ -92,6 +93,7 @@ Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& 
   if (method == Method::kNearest) return {count, position, nullptr};
   auto weight = [&](Vars i, const Expr& tap) {
     Expr x = coordinate(mode, axis, i[0]);
+    // By the coordinate before clamping: at the border a tap outside has the weight it would have inside.
     Expr distance = intrinsic(Intrinsic::kAbs, x - first(x) - cast(kFloat64, tap));
     if (method == Method::kLinear) return max(f64(0), f64(1) - distance);
     Expr at = cast(kInt64, first(x)) + tap;
@@ -100,6 +102,7 @@ Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& 
                            : cubic(distance, a.cubic_alpha);
   };
   return {count, position, f.compute("weight", shape, [&](Vars i) {
+            // Taps outside are left out, and the weights of the others add up to 1 again.
             Expr total = f64(0);
             for (int64_t tap = 0; tap < count; ++tap) total = total + weight(i, tap);
             return cast(weights, a.cubic_exclude ? div(weight(i, i[1]), total) : weight(i, i[1]));
@@ -113,17 +116,20 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && a.roi.size() == 4;
   auto axis_of = [&](size_t k, int d) {
     int64_t in = int_value(x->shape[d]), out = int_value(type.shape[d]);
+    // Given factors are what coordinates are computed with; without them the ratio of sizes is.
     double scaled = a.scales.size() == 2 ? a.scales[k] * static_cast<double>(in) : static_cast<double>(out);
     return Axis{in, out, scaled, crop ? a.roi[k] : 0, crop ? a.roi[k + 2] : 1};
   };
   Axis rows = axis_of(0, row), columns = axis_of(1, column);
   const DataType real = sum_dtype(x);
+  // The weights of a row are those of all its pixels: computed once, in tables, not at each pixel.
   Taps down = taps_of(f, a, method, rows, real), across = taps_of(f, a, method, columns, real);
   auto outside = [&](const Axis& axis, const Expr& i) {
     Expr at = coordinate(a.coordinate_transformation_mode, axis, i);
     return logical_or(less(at, f64(0)), less(f64(static_cast<double>(axis.in - 1)), at));
   };
   auto outside_image = [&](Vars i) { return logical_or(outside(rows, i[row]), outside(columns, i[column])); };
+  // `i` with the position of a tap for its index along `axis`.
   auto source = [&](Vars i, int axis, const Taps& taps, int64_t tap) {
     std::vector<Expr> indices = as_indices(i);
     indices[axis] = load(taps.position, {i[axis], Expr(tap)});
@@ -153,6 +159,7 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   });
 }
 
+/// The image's type with `size(axis, extent)` for its height (0) and width (1).
 Relation resized_type(RelationContext& c, const std::string& layout_text,
                       const std::optional<DataType>& out_dtype,
                       const std::function<Expr(int axis, const Expr& extent)>& size) {

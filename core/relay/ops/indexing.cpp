@@ -20,6 +20,7 @@ Expr from_end(const Expr& index, const Expr& extent) {
 void require_within(RelationContext& c, const TensorType& inner, const TensorType& outer, int64_t axis) {
   for (size_t d = 0; d < outer.shape.size(); ++d) {
     const int64_t *small = as_int(inner.shape[d]), *large = as_int(outer.shape[d]);
+    // Along `axis` indices choose, as often as they like; along others they stand for themselves.
     if (static_cast<int64_t>(d) != axis && small && large && *small > *large)
       mismatch(c, "indices of {} reach beyond {} along axis {}", describe(inner.shape), describe(outer.shape),
                d);
@@ -60,6 +61,7 @@ Buffers take(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   const Shape& shape = tensor_of(result).shape;
   if (!a.axis)
     return {f.compute("take", shape, [&](Vars i) {
+      // Without an axis x is seen as one row.
       Expr flat = placed(a.mode, at(positions, i), dims_product(x->shape, 0, x->shape.size()));
       std::vector<Expr> indices(x->shape.size());
       for (size_t d = indices.size(); d-- > 0;) {
@@ -71,6 +73,8 @@ Buffers take(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   size_t axis = wrapped(*a.axis, x->shape.size()), batch = static_cast<size_t>(a.batch_dims);
   size_t width = positions->shape.size() - batch;
   return {f.compute("take", shape, [&](Vars i) {
+    // Result axes: those of x before `axis` (batch dimensions among them), those of the indices but the batch
+    // dimensions, those of x behind.
     std::vector<Expr> position(i.begin(), i.begin() + static_cast<int64_t>(batch));
     position.insert(position.end(), i.begin() + static_cast<int64_t>(axis),
                     i.begin() + static_cast<int64_t>(axis + width));
@@ -107,6 +111,7 @@ Relation gather_nd_type(RelationContext& c, const Attrs& attrs) {
   const TensorType *x = c.tensor(0), *indices = c.tensor(1);
   if (!x || !indices) return Relation::kWaits;
   require_integers(c, 1, *indices);
+  // The rank of the result depends on it.
   if (indices->shape.empty() || !as_int(indices->shape[0]))
     mismatch(c, "the first dimension of indices {} must be known", describe(indices->shape));
   if (a.batch_dims < 0 || a.batch_dims > static_cast<int64_t>(indices->shape.size()) - 1)
@@ -126,6 +131,7 @@ Buffers gather_nd(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
          width = in[1]->shape.size() - 1;
   int64_t depth = int_value(in[1]->shape[0]);
   return {f.compute("gather_nd", tensor_of(result).shape, [&](Vars i) {
+    // Result axes: those of the tuples of indices, then those of x that the tuples do not name.
     std::vector<Expr> indices(i.begin(), i.begin() + static_cast<int64_t>(batch)), position{Expr(0)};
     position.insert(position.end(), i.begin(), i.begin() + static_cast<int64_t>(width));
     for (int64_t m = 0; m < depth; ++m) {
@@ -162,9 +168,11 @@ tir::Stmt loops_over(const Shape& shape, const char* name,
 Buffer scattered(FuncBuilder& f, const Buffer& x, const Buffer& indices, const Buffer& updates,
                  const std::string& reduction,
                  const std::function<std::vector<Expr>(const std::vector<Expr>&)>& target) {
+  // Opaque: which elements are written is known when it runs, so schedules must not split or reorder it.
   return f.opaque("scatter", x->shape, x->dtype, {x, indices, updates}, [&](const Buffer& out) {
     tir::Stmt copy =
         loops_over(x->shape, "i", [&](const std::vector<Expr>& i) { return tir::store(out, i, load(x, i)); });
+    // In the order of `updates`: where two go to one place, the last stays.
     tir::Stmt update = loops_over(updates->shape, "u", [&](const std::vector<Expr>& u) {
       std::vector<Expr> to = target(u);
       return tir::store(out, to, reduced(reduction, load(out, to), load(updates, u)));

@@ -7,6 +7,7 @@ namespace {
 
 int64_t wrapped(int64_t axis, size_t rank) { return axis < 0 ? axis + static_cast<int64_t>(rank) : axis; }
 
+/// Joined parts agree in element type and in all dimensions but `axis` (-1: in all).
 void same_except(RelationContext& c, const TensorType& a, const TensorType& b, int64_t axis) {
   bool same = a.shape.size() == b.shape.size() && a.dtype == b.dtype;
   for (size_t d = 0; same && d < a.shape.size(); ++d) {
@@ -28,6 +29,7 @@ Relation concatenate_type(RelationContext& c, const Attrs& attrs) {
   int64_t axis = front_axis(c, attrs_as<ConcatenateAttrs>(attrs).axis, static_cast<int64_t>(shape.size()));
   for (size_t p = 1; p < parts.size(); ++p) {
     same_except(c, *parts[0], *parts[p], axis);
+    // `?` and a number may add up to anything.
     bool unknown = shape[axis].as<Any>() || parts[p]->shape[axis].as<Any>();
     shape[axis] = unknown ? any_dim() : shape[axis] + parts[p]->shape[axis];
   }
@@ -46,6 +48,7 @@ Buffers concatenate(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& r
     };
     std::vector<Expr> starts{Expr(0)};
     for (const Buffer& part : in) starts.push_back(starts.back() + part->shape[axis]);
+    // select evaluates one side for each element, so a part is only read where it has one.
     Expr value = from(in.size() - 1, starts[in.size() - 1]);
     for (size_t part = in.size() - 1; part-- > 0;)
       value = select(less(i[axis], starts[part + 1]), from(part, starts[part]), value);
@@ -70,6 +73,7 @@ Buffers stack(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result)
   return {f.compute("stack", tensor_of(result).shape, [&](Vars i) {
     std::vector<Expr> indices = as_indices(i);
     indices.erase(indices.begin() + axis);
+    // The last part needs no comparison: the index is inside the axis.
     Expr value = load(in.back(), indices);
     for (size_t part = in.size() - 1; part-- > 0;)
       value = select(equal(i[axis], Expr(static_cast<int64_t>(part))), load(in[part], indices), value);
@@ -93,6 +97,7 @@ Relation split_type(RelationContext& c, const Attrs& attrs) {
   if (!x) return Relation::kWaits;
   int64_t axis = front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
   const Expr& extent = x->shape[axis];
+  // Each part is a buffer: a hostile count must not make a million of them.
   if (a.sections < 0 || a.sections > (1 << 16) ||
       (a.sections > 0 && as_int(extent) && int_value(extent) % a.sections != 0))
     mismatch(c, "axis {} of {} does not divide into {} parts", axis, describe(x->shape), a.sections);

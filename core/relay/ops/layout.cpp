@@ -51,6 +51,8 @@ int64_t Layout::block(char letter) const {
   return product;
 }
 
+/// How far one step along axis i moves in the whole axis of its letter: an outer axis by all blocks of it, a
+/// block by those inside it. An axis may be cut several times (OIHW4i16o4i).
 int64_t Layout::step(size_t i) const {
   if (!axes_[i].block) return block(axes_[i].letter);
   int64_t inner = 1;
@@ -67,6 +69,7 @@ std::string Layout::letters() const {
 }
 
 lathe::Expr Layout::extent(char letter, const std::vector<lathe::Expr>& shape) const {
+  // The outer axis times all blocks of the letter.
   lathe::Expr result = shape[position(letter)];
   for (size_t i = 0; i < axes_.size(); ++i)
     if (axes_[i].letter == letter && axes_[i].block) result = result * shape[i];
@@ -97,6 +100,7 @@ std::vector<lathe::Expr> Layout::shape(const std::map<char, lathe::Expr>& extent
 std::vector<lathe::Expr> Layout::indices(const std::map<char, lathe::Expr>& whole) const {
   std::vector<lathe::Expr> result;
   for (size_t i = 0; i < axes_.size(); ++i) {
+    // The inverse of whole_index(), digit by digit.
     lathe::Expr index = floordiv(whole.at(axes_[i].letter), lathe::Expr(step(i)));
     result.push_back(axes_[i].block ? floormod(index, lathe::Expr(axes_[i].block)) : index);
   }

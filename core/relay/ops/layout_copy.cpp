@@ -15,6 +15,7 @@ Ints row_major_strides(const Ints& shape) {
 /// For each axis of `walked`, how far a step moves in `flat`, whose axes are whole.
 Ints steps_in(const Layout& walked, const Layout& flat, const Ints& flat_strides) {
   Ints steps;
+  // An axis of a block moves less than one of the outer part: by its step in the whole axis.
   for (size_t i = 0; i < walked.rank(); ++i)
     steps.push_back(flat_strides[flat.position(walked.axes()[i].letter)] * walked.step(i));
   return steps;
@@ -30,6 +31,8 @@ void walk(const Ints& shape, const Ints& steps, F&& copy) {
   for (;;) {
     for (int64_t i = 0; i < last; ++i) copy(at++, other + i * last_step);
     size_t d = shape.size();
+    // Counts up like an odometer, `other` along with it: no multiplication in the loop. The last axis has its
+    // loop above.
     for (d = d ? d - 1 : 0; d-- > 0;) {
       other += steps[d];
       if (++index[d] < shape[d]) break;
@@ -57,6 +60,7 @@ bool is_whole(const Layout& layout) { return layout.letters().size() == layout.r
 Tensor transform_layout(const Tensor& tensor, const Layout& from, const Layout& to) {
   CHECK(tensor.shape().size() == from.rank(), "shape {} in layout {}", shape_text(tensor.shape()),
         from.text());
+  // The walk needs one side whose axes are whole; from blocks to other blocks in two steps.
   if (!is_whole(from) && !is_whole(to)) {
     Layout whole = Layout::parse(to.letters());
     return transform_layout(transform_layout(tensor, from, whole), whole, to);

@@ -14,6 +14,7 @@ struct Slice {
   int64_t begin = 0, stride = 1, count = 0;
 };
 
+/// Backwards the last position may be -1, "past the front".
 Slice slice_of(int64_t begin, int64_t end, int64_t stride, int64_t extent) {
   auto clamp = [&](int64_t at) {
     return std::clamp(at < 0 ? at + extent : at, stride < 0 ? int64_t{-1} : 0,
@@ -21,6 +22,7 @@ Slice slice_of(int64_t begin, int64_t end, int64_t stride, int64_t extent) {
   };
   // An end before -extent means "past the front", not a position counted from the back.
   int64_t first = clamp(begin), last = clamp(end < -extent ? -extent - 1 : end);
+  // The step's absolute value is INT64_MAX for INT64_MIN, which has none.
   int64_t span = stride > 0 ? last - first : first - last;
   int64_t step = stride > 0 ? stride : stride == INT64_MIN ? INT64_MAX : -stride;
   return {first, stride, span <= 0 ? 0 : (span - 1) / step + 1};
@@ -31,9 +33,11 @@ std::vector<std::optional<Slice>> slices_of(const StridedSliceAttrs& a, const Sh
   std::vector<std::optional<Slice>> slices(shape.size());
   for (size_t k = 0; k < a.begin.size(); ++k) {
     size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
+    // Of an extent that is not known nothing can be normalized.
     if (!as_int(shape[d])) continue;
     int64_t extent = int_value(shape[d]), begin = a.begin[k], end = k < a.end.size() ? a.end[k] : extent;
     int64_t stride = a.strides.empty() ? 1 : a.strides.size() == 1 ? a.strides[0] : a.strides[k];
+    // `end` is a number of elements then; a negative one means all that follow.
     if (a.slice_mode == "size") {
       int64_t first = begin < 0 ? begin + extent : begin;
       end = end < 0 || end > extent ? extent : first + end;
@@ -61,6 +65,7 @@ Relation strided_slice_type(RelationContext& c, const Attrs& attrs) {
   std::vector<std::optional<Slice>> slices = slices_of(a, shape);
   for (size_t k = 0; k < a.begin.size(); ++k) {
     size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
+    // Exporters write "to the end" as a very large number; such a slice keeps even an unknown extent.
     bool whole = a.begin[k] == 0 && k < a.end.size() && a.end[k] >= INT32_MAX && a.strides.empty();
     if (slices[d])
       shape[d] = slices[d]->count;
@@ -85,6 +90,7 @@ Relation tile_type(RelationContext& c, const Attrs& attrs) {
   const Ints& reps = attrs_as<TileAttrs>(attrs).reps;
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
+  // Aligned at the end: the shorter of shape and reps gets ones in front.
   size_t rank = std::max(reps.size(), x->shape.size());
   Shape shape(rank, Expr(1));
   std::copy(x->shape.begin(), x->shape.end(), shape.end() - static_cast<int64_t>(x->shape.size()));
@@ -153,6 +159,8 @@ Relation padded_type(RelationContext& c, const std::vector<Ints>& widths, std::o
   Shape shape = x->shape;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (widths[d].size() != 2) mismatch(c, "pad_width[{}] must be a pair: before and after", d);
+    // A reflection reads as many elements as it adds, all inside the tensor; the edge is not among them where
+    // it is not repeated.
     if (int64_t most = std::max(widths[d][0], widths[d][1]); spare && most > 0 && as_int(shape[d]))
       if (most > int_value(shape[d]) - *spare)
         mismatch(c, "pad_width[{}] reflects {} elements, {} has fewer", d, most, describe(x->shape));
@@ -171,6 +179,7 @@ Relation pad_type(RelationContext& c, const Attrs& attrs) {
   const TensorType *x = c.tensor(0), *value = c.tensor(1);
   if (!x || !value) return Relation::kWaits;
   require_dtype(c, 1, *value, x->dtype);
+  // One number, of whatever rank.
   demand(c, 1, Shape(value->shape.size(), Expr(1)), x->dtype);
   if (a.pad_mode == "constant") return padded_type(c, a.pad_width, std::nullopt);
   if (a.pad_mode == "reflect") return padded_type(c, a.pad_width, 1);
@@ -196,6 +205,8 @@ Buffer pad_by(FuncBuilder& f, const Buffer& x, const std::vector<Ints>& widths, 
   });
 }
 
+/// Positions beyond the ends: the nearest element; reflected about the last element; about the edge behind
+/// it.
 Expr nearest_inside(const Expr& at, const Expr& extent) { return min(max(at, Expr(0)), extent - 1); }
 Expr reflected(const Expr& at, const Expr& extent) {
   return select(less(at, Expr(0)), Expr(0) - at, select(less(at, extent), at, (extent - 1) * 2 - at));
@@ -237,6 +248,7 @@ Relation sub_pixel_type(RelationContext& c, const Attrs& attrs) {
   if (b < 1) mismatch(c, "block_size is {}, must be at least 1", b);
   for (char letter : {'C', 'H', 'W'}) {
     Expr& dim = shape[layout.position(letter)];
+    // The axes that become smaller.
     int64_t divisor = (letter == 'C') == kToSpace ? (letter == 'C' ? b * b : b) : 1;
     if (as_int(dim) && int_value(dim) % divisor != 0)
       mismatch(c, "{} of {} is not a multiple of {}", letter, describe(x->shape), divisor);
@@ -261,6 +273,7 @@ Buffers sub_pixel(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
   return {f.compute("sub_pixel", shape, [&](Vars i) {
     std::vector<Expr> at = as_indices(i);
     if (kToSpace) {
+      // The pixel inside its block, which chooses among the channels.
       Expr y = floormod(i[row], b), x = floormod(i[column], b);
       at[ch] = a.mode == "CRD" ? Expr(i[ch]) * b * b + y * b + x : (y * b + x) * shape[ch] + i[ch];
       at[row] = floordiv(i[row], b), at[column] = floordiv(i[column], b);

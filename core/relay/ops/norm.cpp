@@ -7,6 +7,7 @@
 namespace lathe::relay::ops {
 namespace {
 
+/// Axes [first, rank) but `except`.
 Ints axes_from(size_t first, size_t rank, size_t except = SIZE_MAX) {
   Ints axes;
   for (size_t d = first; d < rank; ++d)
@@ -70,6 +71,7 @@ Buffers batch_norm(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   size_t axis = axis_of(a.axis, in[0]);
   Buffer y = f.compute("batch_norm", in[0]->shape, [&](Vars i) {
     auto at_channel = [&](size_t arg) { return load(in[arg], {i[axis]}); };
+    // Arguments: data, gamma, beta, mean, variance.
     Expr value = normalized(at(in[0], i), at_channel(3), at_channel(4), a.epsilon);
     if (a.scale) value = value * at_channel(1);
     return a.center ? value + at_channel(2) : value;
@@ -77,6 +79,7 @@ Buffers batch_norm(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   auto copy = [&](size_t arg) {
     return f.compute("copy", in[arg]->shape, [&](Vars i) { return at(in[arg], i); });
   };
+  // The statistics are results too; copies, since a buffer is not both an input and an output.
   return {y, copy(3), copy(4)};
 }
 
@@ -100,6 +103,8 @@ struct Statistics {
   Buffer mean, scale;
 };
 
+/// In two passes: the mean, then squares of what is left. Mean of squares less square of the mean would be
+/// one pass, and lose all digits where the mean is large.
 Statistics statistics(FuncBuilder& f, const Buffer& x, const Ints& axes, double epsilon, bool center) {
   Expr count = cast(x->dtype, dims_count(x->shape, axes));
   Buffer mean;
@@ -116,6 +121,7 @@ Statistics statistics(FuncBuilder& f, const Buffer& x, const Ints& axes, double 
   return {mean, scale_of(f, squares, count, epsilon)};
 }
 
+/// (x - mean) * scale, or x * scale.
 Expr standardized(const Buffer& x, const Statistics& s, Vars i, const Ints& axes) {
   Expr value = s.mean ? at(x, i) - kept(s.mean, as_indices(i), axes) : at(x, i);
   return value * kept(s.scale, as_indices(i), axes);
@@ -132,6 +138,7 @@ Buffer normalize(FuncBuilder& f, Inputs in, const Ints& axes, size_t axis, doubl
   });
 }
 
+/// As reduce_over() takes them.
 Ints ascending(const Ints& given, const Buffer& x) {
   Ints axes;
   for (int64_t a : given) axes.push_back(static_cast<int64_t>(axis_of(a, x)));
@@ -176,6 +183,7 @@ Buffers group_norm(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   grouped.insert(grouped.begin() + static_cast<int64_t>(axis), Expr(a.num_groups));
   Ints axes = axes_from(1, grouped.size(), axis);
   Expr count = cast(x->dtype, dims_count(grouped, axes));
+  // x by indices of the grouped shape: (.., group, channel in it, ..).
   auto element = [&](std::vector<Expr> i) {
     i[axis] = i[axis] * per_group + i[axis + 1];
     i.erase(i.begin() + static_cast<int64_t>(axis) + 1);
@@ -219,6 +227,7 @@ Buffers lrn(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   Ints before(x->shape.size(), 0), after = before;
   before[axis] = (a.size - 1) / 2;
   after[axis] = a.size - 1 - before[axis];
+  // Zeros beyond the ends, so that each sum is over `size` terms.
   Buffer frame = padded(f, x, before, after, lathe::constant(x->dtype, 0));
   Buffer squares = f.reduce("squares", x->shape, {Expr(a.size)}, tir::Combiner::kSum, [&](Vars i, Vars r) {
     std::vector<Expr> indices = as_indices(i);

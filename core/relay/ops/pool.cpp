@@ -47,6 +47,7 @@ Expr elements_inside(const Expr& o, int64_t stride, int64_t dilation, int64_t ke
   Expr start = o * stride - first;
   Expr from = max(Expr(0), ceildiv(low - start, Expr(dilation))),
        to = min(Expr(kernel), ceildiv(high - start, Expr(dilation)));
+  // A window that sees padding alone sums nothing: 0 / 1.
   return max(to - from, Expr(1));
 }
 
@@ -102,6 +103,7 @@ Buffer pooled_windows(FuncBuilder& f, const Buffer& x, const Shape& shape, const
   size_t last = windows.axes.size() - 1;
   auto axis = static_cast<size_t>(windows.axes[last]);
   bool strided = axis + 1 == shape.size() && windows.window.strides[last] > 1;
+  // A long window written out would be a long expression.
   if (last == 0 || !strided || windows.kernel[last] > kLongest)
     return combined(f, x, shape, windows, 0, last + 1);
   Shape rows = shape;
@@ -121,11 +123,14 @@ Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   bool partial = false;
   for (size_t s = 0; s < letters.size(); ++s) {
     int axis = layout.position(letters[s]);
+    // Elements from the first one that the first window sees to the last one that the last window sees.
     int64_t reach = (int_value(type.shape[axis]) - 1) * w.strides[s] + (kernel[s] - 1) * w.dilation[s] + 1;
     after[s] = std::max<int64_t>(0, reach - int_value(in[0]->shape[axis]) - w.before[s]);
+    // Where every window holds as many elements, the count is a number and the mean a multiplication.
     partial |= a.count_include_pad ? after[s] > w.after[s] : after[s] > 0 || w.before[s] > 0;
   }
   tir::Combiner combiner = kKind == PoolKind::kMax ? tir::Combiner::kMax : tir::Combiner::kSum;
+  // With what changes no result: 0 for sums, the least number for the largest.
   Buffer x = padded_spatial(f, in[0], layout, w.before, after, identity_of(combiner, in[0]->dtype));
   std::vector<int> axes;
   for (char letter : letters) axes.push_back(layout.position(letter));
@@ -174,6 +179,7 @@ Buffers adaptive(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& resu
     int64_t extent = int_value(in[0]->shape[layout.position(letter)]),
             out = int_value(type.shape[layout.position(letter)]);
     even &= extent % out == 0;
+    // A window that begins and ends inside elements takes both in.
     longest.push_back(extent % out == 0 ? extent / out : (extent + out - 1) / out + 1);
   }
   tir::Combiner combiner = kKind == PoolKind::kMax ? tir::Combiner::kMax : tir::Combiner::kSum;

@@ -9,6 +9,7 @@ namespace {
 
 bool is_one_number(const Shape& shape) { return shape.empty() || (shape.size() == 1 && is_int(shape[0], 1)); }
 
+/// Scale and zero point (arguments 1 and 2) are one number, or one for each element along the axis.
 Relation scaled_type(RelationContext& c, const QuantizeAttrs& a, DataType out) {
   const TensorType *x = c.tensor(0), *scale = c.tensor(1), *zero = c.tensor(2);
   if (!x || !scale || !zero) return Relation::kWaits;

@@ -10,6 +10,7 @@ namespace {
 
 /// The axes that vanish, ascending. REQUIRES: accepted by the relation.
 Ints reduced_axes(const std::optional<Ints>& axis, bool exclude, size_t rank) {
+  // Without `axis` all axes vanish, unless `exclude` asks for all but those named: then none is.
   std::vector<bool> named(rank, !axis && !exclude);
   for (int64_t a : axis.value_or(Ints{}))
     named[static_cast<size_t>(a < 0 ? a + static_cast<int64_t>(rank) : a)] = true;
@@ -47,6 +48,7 @@ Relation float_type(RelationContext& c, const Attrs& attrs) {
   if (const TensorType* x = c.tensor(0)) require_float(c, 0, *x);
   return reduce_type(c, attrs);
 }
+/// The mean has the shape of x with 1 for the reduced axes.
 Relation variance_type(RelationContext& c, const Attrs& attrs) {
   const TensorType *x = c.tensor(0), *mean = c.tensor(1);
   if (!x || !mean) return Relation::kWaits;
@@ -117,6 +119,7 @@ Buffers logsumexp(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
         return intrinsic(Intrinsic::kExp, load(x, i) - load(largest, kept(i)));
       });
   return {f.compute("logsumexp", tensor_of(result).shape, [&](Vars i) {
+    // `largest` and `sum` keep the reduced axes as 1; the result may not.
     std::vector<Expr> indices;
     size_t next = 0;
     for (size_t d = 0; d < x->shape.size(); ++d) {
@@ -144,6 +147,7 @@ Buffers arg_extreme(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) 
       position = position * x->shape[axis] + i[axis];
       kept[axis] = 0;
     }
+    // Elements other than the extreme take no part: they give what the combiner ignores.
     return select(equal(load(x, i), load(best, kept)), cast(kInt32, position), identity_of(combiner, kInt32));
   })};
 }

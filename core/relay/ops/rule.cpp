@@ -57,6 +57,7 @@ void require_axes(RelationContext& c, const Layout& layout, const std::string& l
 
 void demand(RelationContext& c, size_t arg, const Shape& shape, DataType dtype) {
   const TensorType* type = c.tensor(arg);
+  // A hole becomes what is demanded: a weight without annotation gets its type from the operator.
   if (!type) return c.unify_arg(arg, tensor_type(shape, dtype));
   require_dtype(c, arg, *type, dtype);
   bool agrees = type->shape.size() == shape.size();
@@ -66,6 +67,7 @@ void demand(RelationContext& c, size_t arg, const Shape& shape, DataType dtype) 
   }
   if (!agrees)
     mismatch(c, "argument {} has shape {}, must have {}", arg + 1, describe(type->shape), describe(shape));
+  // Symbolic dimensions; constants agree already, and their message names both shapes.
   for (size_t i = 0; i < shape.size(); ++i) c.equal_dims(type->shape[i], shape[i]);
 }
 
@@ -93,13 +95,16 @@ Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b) {
   size_t offset = longer.size() - shorter.size();
   for (size_t i = 0; i < shorter.size(); ++i) {
     const Expr &x = longer[offset + i], &y = shorter[i];
+    // `x` of the longer shape is the result's dimension unless something below knows better.
     if (is_int(y, 1) || x == y) continue;
+    // `?` against a number other than 1 is 1 or that number, and the number results from both.
     if (is_int(x, 1) || (x.as<Any>() && as_int(y))) {
       result[offset + i] = y;
     } else if (as_int(x) && as_int(y)) {
       if (int_value(x) != int_value(y))
         mismatch(c, "shapes {} and {} do not broadcast", describe(a), describe(b));
     } else if (!x.as<Any>() && !y.as<Any>()) {
+      // Two symbols, or a symbol and a number other than 1, are taken to be equal.
       c.equal_dims(x, y);
       if (as_int(y)) result[offset + i] = y;
     } else if (y.as<Any>() && !as_int(x)) {
@@ -203,6 +208,7 @@ Buffer padded(FuncBuilder& f, const Buffer& x, const Ints& before, const Ints& a
     std::vector<Expr> indices, inside;
     for (size_t d = 0; d < shape.size(); ++d) {
       indices.push_back(Expr(i[d]) - before[d]);
+      // Only sides that grow need a test; one that is cut off (negative) needs none, but holds in any case.
       if (before[d]) inside.push_back(less_equal(Expr(before[d]), i[d]));
       if (after[d]) inside.push_back(less(i[d], x->shape[d] + before[d]));
     }
@@ -219,6 +225,7 @@ Buffer reduce_over(FuncBuilder& f, const char* name, const Shape& shape, const I
     if (reduced[d]) extents.push_back(shape[d]);
     if (!reduced[d] || keepdims) kept.push_back(reduced[d] ? Expr(1) : shape[d]);
   }
+  // Indices into the whole tensor, put together from those of the result and those that are reduced.
   auto element = [&](Vars i, Vars r) {
     std::vector<Expr> indices;
     size_t next_kept = 0, next_reduced = 0;

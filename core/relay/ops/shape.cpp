@@ -27,6 +27,7 @@ Shape decode(RelationContext& c, const Shape& in, const ReshapeAttrs& a) {
     } else if (code == -1) {
       if (std::count_if(out.begin(), out.end(), [](const Expr& e) { return !e; }))
         mismatch(c, "newshape has more than one -1");
+      // To be computed from the number of elements; it stands for one dimension of the input.
       out.push_back({});
       ++source;
     } else if (code == -2) {
@@ -38,6 +39,7 @@ Shape decode(RelationContext& c, const Shape& in, const ReshapeAttrs& a) {
       if (i + 2 >= a.newshape.size()) mismatch(c, "-4 in newshape must be followed by two dimensions");
       Expr whole = next();
       Expr first = a.newshape[i + 1], second = a.newshape[i + 2];
+      // -4 splits a dimension in two, one of which may be left open.
       if (is_int(first, -1))
         first = floordiv(whole, second);
       else if (is_int(second, -1))
@@ -62,6 +64,7 @@ Relation reshape_type(RelationContext& c, const Attrs& attrs) {
   if (open != shape.end()) {
     *open = 1;
     Expr rest = dims_product(shape, 0, shape.size());
+    // A shape that has 0 elements anyway says nothing about the open dimension: 0 is as good as any.
     if (total.as<Any>() || rest.as<Any>())
       *open = any_dim();
     else if (is_int(rest, 0))
@@ -106,22 +109,28 @@ Relation batch_flatten_type(RelationContext& c, const Attrs&) {
 std::vector<Expr> reshaped_indices(const Shape& from, const Shape& to, Vars i) {
   std::vector<Expr> result(from.size());
   size_t a = 0, b = 0;
+  // A group: the fewest dimensions of both sides from (a, b) on whose products are equal.
   while (a < from.size() || b < to.size()) {
     size_t a_end = a, b_end = b;
     int64_t a_size = 1, b_size = 1;
     auto grow = [](size_t& end, int64_t& size, const Shape& shape) { size *= int_value(shape[end++]); };
     if (a_end < from.size()) grow(a_end, a_size, from);
     if (b_end < to.size()) grow(b_end, b_size, to);
+    // Whichever side has fewer elements takes its next dimension.
     while (a_size != b_size && (a_end < from.size() || b_end < to.size())) {
       bool left = b_end == to.size() || (a_end < from.size() && a_size < b_size);
       left ? grow(a_end, a_size, from) : grow(b_end, b_size, to);
     }
     Expr flat = 0;
+    // Only within the group is an index computed by divisions, which analysis and code generation know less
+    // of than of a plain variable.
     for (size_t d = b; d < b_end; ++d) flat = flat * to[d] + (is_int(to[d], 1) ? Expr(0) : Expr(i[d]));
+    // `inner`: elements of the group behind dimension d; `before`: those of it in front.
     int64_t inner = a_size, before = 1;
     for (size_t d = a; d < a_end; ++d) {
       int64_t extent = int_value(from[d]);
       inner /= std::max<int64_t>(extent, 1);
+      // The first dimension of a group needs no remainder: `flat` stays below the group's size.
       Expr index = floordiv(flat, Expr(inner));
       result[d] = extent == 1 ? Expr(0) : before == 1 ? index : floormod(index, Expr(extent));
       before *= extent;
@@ -172,6 +181,7 @@ Relation squeeze_type(RelationContext& c, const Attrs& attrs) {
 Ints permutation(const TransposeAttrs& a, size_t rank) {
   Ints axes(rank);
   if (!a.axes || (a.axes->empty() && rank)) {
+    // No axes: all reversed.
     std::iota(axes.rbegin(), axes.rend(), 0);
     return axes;
   }
@@ -226,6 +236,7 @@ Buffers layout_transform(FuncBuilder& f, const Attrs& attrs, Inputs in, const Ty
   Layout from = Layout::parse(a.src_layout), to = Layout::parse(a.dst_layout);
   return {f.compute("layout_transform", tensor_of(result).shape, [&](Vars i) {
     std::map<char, Expr> whole;
+    // From the indices of the result to those of whole axes, and on to those of the input.
     for (char letter : to.letters()) whole[letter] = to.whole_index(letter, as_indices(i));
     std::vector<Expr> indices = from.indices(whole);
     for (size_t d = 0; d < indices.size(); ++d)  // one block holds the whole axis
@@ -242,6 +253,7 @@ Relation broadcast_to_type(RelationContext& c, const Attrs& attrs) {
   for (int64_t dim : a.shape)
     if (dim < 0) mismatch(c, "shape has {}, must not be negative", dim);
   Shape joined = broadcast_shape(c, shape, x->shape);
+  // What broadcasts together with the shape must come out as the shape itself: nothing else may grow.
   if (joined.size() != shape.size() ||
       !std::equal(joined.begin(), joined.end(), shape.begin(), [](const Expr& p, const Expr& q) {
         return !as_int(p) || !as_int(q) || int_value(p) == int_value(q);
@@ -285,6 +297,7 @@ std::vector<std::pair<char, int64_t>> moving_axes(const Layout& layout, const Te
 bool keeps_order_of_axes(const Attrs& attrs, const TensorType* from, const TensorType* to) {
   if (!from || !to || !has_constant_shape(*from) || !has_constant_shape(*to)) return false;
   const auto& a = attrs_as<LayoutTransformAttrs>(attrs);
+  // Axes of 1 may stand anywhere: they move no element.
   return moving_axes(Layout::parse(a.src_layout), *from) == moving_axes(Layout::parse(a.dst_layout), *to);
 }
 

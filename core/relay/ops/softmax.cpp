@@ -22,6 +22,7 @@ Buffers softmax(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
     return i;
   };
   auto exp = [](const Expr& e) { return intrinsic(Intrinsic::kExp, e); };
+  // Taken off before exp, which then gives 1 at most: no overflow, and the same quotient.
   Buffer largest = reduce_over(f, "max", x->shape, {axis}, false, tir::Combiner::kMax,
                                [&](const std::vector<Expr>& i) { return load(x, i); });
   if (kLog) {

@@ -23,6 +23,7 @@ Buffer ranks(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending) {
 
 /// positions[r] = the index along the axis of the element of rank r, for the first `count` ranks.
 Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const Expr& count) {
+  // n comparisons for each element, but all alike and in vectors: no branches, no swaps.
   Buffer rank = ranks(f, x, axis, ascending);
   Shape shape = x->shape;
   shape[axis] = count;
@@ -31,7 +32,9 @@ Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const
     for (size_t d = 0; d < x->shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
     std::vector<Expr> from{vars.begin(), vars.end()}, to = from;
     to[axis] = load(rank, from);
+    // Ranks are a permutation where all elements compare: each position is written once.
     tir::Stmt nest = tir::store(out, to, from[axis]);
+    // Those of later ranks have no place.
     if (!(is_int(count, int_value(x->shape[axis]))))
       nest = make<tir::If>(less(load(rank, from), count), nest);
     for (size_t d = vars.size(); d-- > 0;) nest = tir::for_loop(vars[d], x->shape[d], nest);
@@ -74,6 +77,7 @@ Buffer first_in_order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascendi
   });
 }
 
+/// The elements at `positions` along `axis`.
 Buffer picked(FuncBuilder& f, const Buffer& x, const Buffer& positions, size_t axis) {
   return f.compute("picked", positions->shape, [&](Vars i) {
     std::vector<Expr> indices = as_indices(i);
@@ -131,6 +135,7 @@ Buffers topk(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   const TopkAttrs& a = attrs_as<TopkAttrs>(attrs);
   size_t axis = wrapped(a.axis, in[0]->shape.size());
   const Expr &all = in[0]->shape[axis], &count = tensor_of(result).shape[axis];
+  // Ranks take n comparisons an element, insertion up to `count` for those that are kept.
   constexpr int64_t kShare =
       4;  // keeping more of them sorted takes longer than comparing all with all, in vectors
   bool few = as_int(all) && as_int(count) && kShare * int_value(count) <= int_value(all);
@@ -146,6 +151,7 @@ Relation scan_type(RelationContext& c, const Attrs& attrs) {
   const TensorType* x = c.tensor(0);
   if (!x) return Relation::kWaits;
   if (a.axis) front_axis(c, *a.axis, static_cast<int64_t>(x->shape.size()));
+  // Without an axis the tensor is scanned as one row.
   Shape shape = a.axis ? x->shape : Shape{dims_product(x->shape, 0, x->shape.size())};
   c.result(tensor_type(shape, a.dtype.value_or(x->dtype)));
   return Relation::kSolved;

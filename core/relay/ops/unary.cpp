@@ -26,6 +26,7 @@ Expr sign(Expr x) {
       less(zero(x), x), one,
       x.dtype().code == TypeCode::kUInt ? zero(x) : select(less(x, zero(x)), zero(x) - one, zero(x)));
 }
+/// Not 0 - x, which is 0 where -0 is wanted.
 Expr negative(Expr x) { return x.dtype().is_float() ? x * real(x, -1) : zero(x) - x; }
 Expr identity(Expr x) { return x; }
 Expr zero_like(Expr x) { return zero(x); }

@@ -47,6 +47,8 @@ class AlterLayout final : public BlockedGraph {
     LayoutHandler handler = op ? handler_of(op->row().layout) : nullptr;
     Blocked result = handler ? handler(*this, e) : Blocked{};
     if (!result.expr) return visit_default(e);
+    // Asked for its own layout, a blocked value is converted; later users of `e` that know blocks take it
+    // from found() instead, and the conversion is no part of the result then.
     if (!result.block) return result.expr;
     remember(e, result);
     return plain(result);

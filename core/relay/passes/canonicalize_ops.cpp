@@ -18,6 +18,7 @@ class Canonicalizer final : public ExprMutator {
     return rebuilt;
   }
 
+  /// As a broadcasting add, which constant folding, fusion and layouts know how to treat.
   static Expr bias_add(const Call& call) {
     const auto* attrs = call.attrs.as<ChannelAttrs>();
     auto rank = static_cast<int64_t>(call.args[0]->checked_type.as<TensorType>()->shape.size());

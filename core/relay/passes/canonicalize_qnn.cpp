@@ -45,6 +45,7 @@ Expr along(const Expr& parameter, int64_t axis, size_t rank) {
   if (const auto* c = parameter.as<Constant>(); c && c->value.size() == 1)
     return typed_constant(c->value.reshaped({}));
   auto dims = static_cast<int64_t>(rank);
+  // Broadcasting aligns at the last axis: (c) becomes (c, 1, 1) for axis 1 of NCHW.
   int64_t after = dims - 1 - (axis < 0 ? axis + dims : axis);
   return after == 0 ? parameter
                     : typed_call("expand_dims", {parameter}, make<ExpandDimsAttrs>(int64_t{1}, after));
@@ -63,6 +64,7 @@ bool is_closed(const Expr& e, int depth = kDepth) {
                      [&](const Expr& arg) { return is_closed(arg, depth - 1); });
 }
 
+/// The least and the largest integer of a type.
 struct Range {
   double low, high;
 };
@@ -81,6 +83,7 @@ class Canonicalizer final : public ExprMutator {
         {"qnn.requantize", &Canonicalizer::requantize}, {"qnn.add", &Canonicalizer::combination},
         {"qnn.mul", &Canonicalizer::combination},       {"add", &Canonicalizer::sum},
     };
+    // Operands first: sum() asks whether its operand came from a product.
     Expr rebuilt = visit_default(e);
     const auto* op = e->callee.as<OpNode>();
     const ProductRule* rule = op ? op->row().product : nullptr;
@@ -103,17 +106,22 @@ class Canonicalizer final : public ExprMutator {
     auto known = [&](size_t i) {
       return is_zero(call.args[i]) ? std::optional(0.0) : one_number(call.args[i]);
     };
+    // Arguments of a quantized product: data, weight, their zero points, their scales.
     std::optional<double> x_zero = known(2), w_zero = known(3);
     if (!x_zero || !w_zero || (!axes && (*x_zero != 0 || *w_zero != 0))) return std::nullopt;
     Operands o{call.args[0], call.args[1], static_cast<int64_t>(*x_zero), static_cast<int64_t>(*w_zero)};
+    // Added to values and zero point alike, 128 leaves each difference from the zero point as it was.
     bool moves_x = axes && type_of(o.x).dtype == kInt8,
          moves_w = type_of(o.w).dtype == kUInt8 && o.w_zero != 0;
     if (moves_x) o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8), o.x_zero += 128;
     if (moves_w) o.w = cast(subtract(cast(o.w, kInt32), number(kInt32, 128)), kInt8), o.w_zero -= 128;
+    // A weight's zero point takes sums over the data that each result sees: with windows, which padding cuts
+    // off at the borders, these are no sums over an axis.
     return o.w_zero == 0 || axes->of_data ? std::optional(o) : std::nullopt;
   }
 
   /// The same in differences of int32.
+  /// Always right, but products of int32, which no dot product of bytes computes.
   static Operands differences(const Call& call) {
     size_t rank = type_of(call.args[1]).shape.size();
     return {subtract(cast(call.args[0], kInt32), cast(along(call.args[2], 0, 0), kInt32)),
@@ -146,6 +154,8 @@ class Canonicalizer final : public ExprMutator {
     Attrs attrs = call.attrs;
     if (const auto* conv = attrs.as<ConvAttrs>()) {
       auto padded = mutate(*conv);
+      // Padding stands for the real number 0. With this, all windows sum over n terms and the weight's sums
+      // are the same everywhere.
       padded->pad_value = o.x_zero;
       attrs = seal(std::move(padded));
     }
@@ -155,6 +165,7 @@ class Canonicalizer final : public ExprMutator {
     if (o.x_zero == 0) return result;
     Expr offset = multiply(channel_sums(o, *axes, rank), number(kInt32, static_cast<double>(o.x_zero)));
     Expr without = subtract(result, offset);
+    // `without` is kept by its own entry, so that its address stays its own.
     offsets_[without.get()] = {without, result, offset};
     return without;
   }
@@ -169,6 +180,7 @@ class Canonicalizer final : public ExprMutator {
   }
 
   /// (product - offset) + bias -> product + (bias - offset), exact in integers.
+  /// A bias and an offset that are both constants fold into one vector: one addition less for each result.
   Expr sum(const Call& call) {
     auto found = offsets_.find(call.args[0].get());
     if (found == offsets_.end()) return {};
@@ -199,17 +211,22 @@ class Canonicalizer final : public ExprMutator {
   Expr quantized(const Expr& x, const Expr& scale, const Expr& zero, int64_t axis, DataType dtype) {
     size_t rank = type_of(x).shape.size();
     Expr divisor = along(scale, axis, rank), quotient;
+    // Only a single number may move through relu and clip as it is done here, and only constants are worth
+    // it: they are multiplied when the model is built.
     if (is_closed(divisor) && type_of(divisor).shape.empty())
       quotient = scaled(x, typed_call("divide", {number(type_of(divisor).dtype, 1), divisor}));
     if (!quotient) quotient = typed_call("divide", {x, divisor});
+    // Saturation: values beyond the type's range become its ends.
     Range range = range_of(dtype);
     std::optional<double> point = one_number(zero);
     if (!point) {  // one a channel, or not known
       Expr moved = add(typed_call("round", {quotient}), cast(along(zero, axis, rank), type_of(x).dtype));
       return cast(typed_call("clip", {moved}, make<ClipAttrs>(range.low, range.high)), dtype);
     }
+    // The bounds are whole, so clipping before rounding gives what clipping after it would.
     // Clipped before it is rounded, which is one instruction together with the conversion.
     double low = range.low - *point, high = range.high - *point;
+    // Clipping from 0 or above does what the relu did.
     if (const Call* relu = call_to(quotient, "nn.relu"); relu && low >= 0) quotient = relu->args[0];
     Expr clipped = typed_call("clip", {quotient}, make<ClipAttrs>(low, high));
     Expr value = typed_call("round", {clipped});
@@ -217,6 +234,8 @@ class Canonicalizer final : public ExprMutator {
   }
 
   /// e * factor with the factor inside, or null when it can't move. `factor` is one positive number.
+  /// Sums: both parts must take it. Relu and clip let a positive factor through; a clip's bounds are scaled
+  /// with it. Nothing is built unless something below ends in a product with a constant.
   static Expr scaled(const Expr& e, const Expr& factor, int depth = kDepth) {
     const auto* call = e.as<Call>();
     const auto* op = call ? call->callee.as<OpNode>() : nullptr;
@@ -231,6 +250,7 @@ class Canonicalizer final : public ExprMutator {
       Expr a = scaled(call->args[0], factor, depth - 1);
       Expr b = is_closed(call->args[1]) ? multiply(call->args[1], factor)
                                         : scaled(call->args[1], factor, depth - 1);
+      // Where one part cannot take it, dividing that part is as much work as dividing the sum.
       return a && b ? add(a, b) : Expr();
     }
     if (op->name != "clip") return {};
@@ -238,6 +258,7 @@ class Canonicalizer final : public ExprMutator {
     Expr inner = scaled(call->args[0], factor, depth - 1);
     if (!inner) return {};
     DataType dtype = type_of(e).dtype;
+    // As expressions, since `factor` may not be folded yet and clip takes numbers alone.
     Expr low = multiply(number(dtype, a.a_min), factor), high = multiply(number(dtype, a.a_max), factor);
     return typed_call("minimum", {typed_call("maximum", {inner, low}), high});
   }
@@ -248,6 +269,7 @@ class Canonicalizer final : public ExprMutator {
     return quantized(real, call.args[3], call.args[4], a.axis, a.out_dtype);
   }
 
+  /// Arguments: a, b, then scale and zero point of each, then of the result.
   Expr combination(const Call& call) {
     auto operand = [&](size_t i) {
       return scaled_difference(call.args[i], call.args[2 + 2 * i], call.args[3 + 2 * i], -1);

@@ -37,6 +37,7 @@ Expr transpose(const Expr& e, Ints axes) {
   return typed_call("transpose", {e}, make<TransposeAttrs>(std::optional(std::move(axes))));
 }
 
+/// (D * N, C, H, W) -> (N, C, D, H, W)
 Expr volume_of(const Images& images) {
   Ints shape = shape_of(images.expr);
   Ints apart{shape[0] / images.batch, images.batch, shape[1], shape[2], shape[3]};
@@ -58,6 +59,7 @@ struct Convolution {
       if (kernel[s + 2] != 1 || window.strides[s] != 1 || window.before[s] || window.after[s]) return false;
     return true;
   }
+  /// Spatial axes 1 and 2 of the volume. What the depth does is in which images are seen.
   std::unique_ptr<ConvAttrs> attrs_of_images() const {
     auto a = mutate(attrs);
     const ops::Window& w = window;
@@ -73,6 +75,7 @@ struct Convolution {
   Ints kernel, result;
 };
 
+/// One that this pass can rewrite.
 bool is_convolution(const Call& call) {
   const auto* op = call.callee.as<OpNode>();
   if (!op || op->name != "nn.conv3d" || !is_volume(call.args[0]) || !is_volume(call.args[1])) return false;
@@ -87,7 +90,10 @@ bool is_convolution(const Call& call) {
 Expr seen_by(const Convolution& c, const Images& data, int64_t tap) {
   int64_t depths = c.result[2], stride = c.window.strides[0], first = tap * c.window.dilation[0],
           n = data.batch;
+  // A kernel of depth 1 without stride.
   if (depths * n == shape_of(data.expr)[0]) return data.expr;
+  // Depth lies outside the batch: a stride takes n images and leaves out n * (stride - 1), which no strided
+  // slice does.
   if (n > 1 && stride > 1) {
     Tensor rows({depths * n}, kInt32);
     for (int64_t i = 0; i < rows.size(); ++i) rows.set_integer(i, (first + i / n * stride) * n + i % n);
@@ -100,6 +106,7 @@ Expr seen_by(const Convolution& c, const Images& data, int64_t tap) {
   return typed_call("strided_slice", {data.expr}, seal(std::move(a)));
 }
 
+/// Padding of the depth is whole images; that within images is left to their convolution.
 Images padded(const Convolution& c, const Images& data) {
   int64_t before = c.window.before[0] * data.batch, after = c.window.after[0] * data.batch;
   if (before == 0 && after == 0) return data;
@@ -113,19 +120,23 @@ Images padded(const Convolution& c, const Images& data) {
 Expr convolution_of_depths(const Convolution& c, const Images& data, const Expr& weight) {
   int64_t taps = c.kernel[2], channels = c.kernel[1], groups = c.attrs.groups;
   std::vector<Expr> seen;
+  // Joined along the channels, which are (taps, groups, channels) then.
   for (int64_t tap = 0; tap < taps; ++tap) seen.push_back(seen_by(c, data, tap));
   Expr all = seen[0];
   if (taps > 1) all = typed_call("concatenate", {typed_tuple(seen)}, make<ConcatenateAttrs>(int64_t{1}));
+  // A grouped convolution wants each group's channels together.
   if (taps > 1 && groups > 1) {
     Ints shape = shape_of(all);
     Expr apart = reshape(all, {shape[0], taps, groups, channels, shape[2], shape[3]});
     all = reshape(transpose(apart, {0, 2, 1, 3, 4, 5}), shape);
   }
+  // (O, C, D, H, W) -> (O, D * C, H, W), in the order of the channels above.
   Expr kernel =
       reshape(transpose(weight, {0, 2, 1, 3, 4}), {c.kernel[0], taps * channels, c.kernel[3], c.kernel[4]});
   return typed_call("nn.conv2d", {all, kernel}, seal(c.attrs_of_images()));
 }
 
+/// For depthwise convolutions: with depths as channels they would not be depthwise any more.
 Expr sum_of_convolutions(const Convolution& c, const Images& data, const Expr& weight) {
   Expr sum;
   for (int64_t tap = 0; tap < c.kernel[2]; ++tap) {
@@ -144,12 +155,15 @@ Expr convolution_of_rows(const Convolution& c, const Expr& data, const Expr& wei
   a->strides[0] = c.window.strides[0], a->dilation[0] = c.window.dilation[0];
   a->padding = {c.window.before[0], 0, c.window.after[0], 0};
   a->kernel_size = {c.kernel[2], 1};
+  // (N, C, D, H, W) as images (N, C, D, H * W), seen by kernels (D, 1): nothing moves.
   Expr image = reshape(data, {shape[0], shape[1], shape[2], shape[3] * shape[4]});
   Expr kernel = reshape(weight, {c.kernel[0], c.kernel[1], c.kernel[2], 1});
   return reshape(typed_call("nn.conv2d", {image, kernel}, seal(std::move(a))), c.result);
 }
 
 /// visit() gives each expression as a volume; `images_` remembers those that were computed as images.
+/// Operands are visited before their users, so a user finds in `images_` which operands are images. The
+/// volume that visit() gives of those is left unused, and vanishes, where all users take images.
 class ToImages final : public ExprMutator {
   Expr visit_call(const Ref<Call>& e) override {
     if (is_convolution(*e) && Convolution(*e).sees_depth_alone())
@@ -180,6 +194,7 @@ class ToImages final : public ExprMutator {
     Ints shape = constant_shape(*e.checked_type.as<TensorType>());
     bool any = false;
     std::vector<Expr> args;
+    // With none of them the call stays on volumes: as images it would only gain transposes.
     for (const Expr& arg : e.args) any |= images_.count(arg.get()) > 0;
     for (const Expr& arg : e.args) {
       if (any) args.push_back(operand(arg, shape));
@@ -211,6 +226,7 @@ class ToImages final : public ExprMutator {
             shape_of(parts->items[0])[0]};
   }
 
+  /// `original` as images: as it was computed, or transposed once for all who ask.
   Images images_of(const Expr& original) {
     auto found = images_.find(original.get());
     if (found != images_.end()) return found->second;

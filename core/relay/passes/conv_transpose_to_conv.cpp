@@ -30,10 +30,12 @@ struct Phases {
 /// Kernel element k adds data element i to result i * stride + k * dilation - before, so it serves phase r of
 /// window i + m where k * dilation - before + cut = m * stride + r.
 Phases phases_with_cut(const Enlarged& e, int64_t cut) {
+  // m of the first and of the last kernel element: window q reads data elements q - last to q - first.
   int64_t first = floor_div(cut - e.before, e.stride);
   int64_t last = floor_div((e.kernel - 1) * e.dilation + cut - e.before, e.stride);
   // Where the stride divides the dilation, one phase has all elements, evenly spaced.
   int64_t step = e.dilation % e.stride == 0 ? e.dilation / e.stride : 1;
+  // Up to the one that has the last result. Results that it has beyond that are cut off in the end.
   int64_t windows = floor_div(e.result + cut - 1, e.stride) + 1;
   return {.cut = cut,
           .windows = windows,
@@ -55,6 +57,8 @@ Phases phases_of(const Enlarged& e) {
 Tensor elements_of(const Enlarged& e, const Phases& p) {
   Tensor result = full({p.taps, e.stride}, kInt32, static_cast<double>(e.kernel));
   for (int64_t k = 0; k < e.kernel; ++k) {
+    // Window q takes it with data element q - m, which is tap (before - m) / dilation. The rest of `at` is
+    // the phase.
     int64_t at = k * e.dilation - e.before + p.cut, m = floor_div(at, e.stride);
     result.set_integer((p.before - m) / p.dilation * e.stride + at - m * e.stride, k);
   }
@@ -105,6 +109,7 @@ class Rewriting {
       bool positive = e.kernel > 0 && e.stride > 0 && e.dilation > 0;
       if (!positive || e.stride > kMostTaps || e.kernel > kMostTaps / e.dilation) return nullptr;
       phases_.push_back(phases_of(e));
+      // Negative padding cuts data off; with none left there is no convolution.
       if (phases_.back().before + e.extent <= 0 || phases_.back().after + e.extent <= 0) return nullptr;
     }
     Ints begin, end;
@@ -121,6 +126,7 @@ class Rewriting {
     Ints begin, end, before, after;
     for (size_t s = 0; s < axes_.size(); ++s) {
       const Phases& p = phases_[s];
+      // Negative padding is data that nothing reads: cut off first.
       begin.push_back(std::max<int64_t>(-p.before, 0));
       end.push_back(axes_[s].extent + std::min<int64_t>(p.after, 0));
       before.push_back(std::max<int64_t>(p.before, 0));
@@ -143,13 +149,17 @@ class Rewriting {
   Expr kernel_of_phases() const {
     Expr kernel = call_.args[1];
     Ints given = shape_of(kernel);
+    // A zero behind each spatial axis, the element that elements_of() names where a phase has none for a tap.
     std::vector<Ints> one_more(given.size(), Ints{0, 1});
     one_more[0] = one_more[1] = {0, 0};
     Expr zero = typed_constant(full({}, kernel->checked_type.as<TensorType>()->dtype, 0));
     if (product(strides_) > 1) kernel = typed_call("nn.pad", {kernel, zero}, make<PadAttrs>(one_more));
+    // Each take makes two axes of one, (taps, stride); from the last, so that those in front keep their
+    // places.
     for (size_t s = axes_.size(); s-- > 0;)
       kernel = typed_call("take", {kernel, typed_constant(elements_of(axes_[s], phases_[s]))},
                           make<TakeAttrs>(int64_t{0}, std::optional(static_cast<int64_t>(s) + 2)));
+    // Axes apart: (g, I/g, O/g, taps, stride, taps, stride, ...).
     Ints apart{groups_, given[0] / groups_, given[1]}, order{0}, taps;
     for (size_t s = 0; s < axes_.size(); ++s) {
       apart.insert(apart.end(), {phases_[s].taps, axes_[s].stride});
@@ -168,8 +178,10 @@ class Rewriting {
     int64_t count = product(strides_);
     if (count == 1) return phases;
     auto is_first = [&](int64_t stride) { return stride == strides_[0]; };
+    // The same movement under a name that blocked layouts know (alter_layout).
     if (groups_ == 1 && axes_.size() == 2 && std::all_of(strides_.begin(), strides_.end(), is_first))
       return typed_call("nn.depth_to_space", {phases}, make<SubPixelAttrs>(strides_[0]));
+    // (N, g, strides..., O/g, windows...) -> (N, g, O/g, window, stride, window, stride, ...).
     Ints given = shape_of(phases), apart{given[0], groups_}, order{0, 1}, shape{given[0], given[1] / count};
     auto rank = static_cast<int64_t>(axes_.size());
     apart.insert(apart.end(), strides_.begin(), strides_.end());

@@ -22,11 +22,14 @@ struct Band {
   Taps taps;
 };
 
+/// A convolution along one spatial axis: tap t of result i meets element t * dilation - before + i * stride
+/// of the image.
 struct Line {
   int64_t image, kernel, result, stride, dilation, before, after;
 
   Taps all() const { return {0, kernel, before, after}; }
 
+  /// By some result.
   bool is_seen(int64_t tap) const {
     for (int64_t i = 0; i < result; ++i)
       if (int64_t at = tap * dilation - before + i * stride; at >= 0 && at < image) return true;
@@ -39,8 +42,12 @@ struct Line {
     while (taps.begin < taps.end && !is_seen(taps.begin)) ++taps.begin;
     while (taps.end > taps.begin && !is_seen(taps.end - 1)) --taps.end;
     const int64_t last = dilation * (taps.end - taps.begin - 1);
+    // Each remaining tap still meets the element it met: the front padding shrinks by what is cut off in
+    // front, and the rear one is what the last result reaches beyond the image.
     taps.before = before - taps.begin * dilation;
     taps.after = std::max<int64_t>((result - 1) * stride + last + 1 - image - taps.before, 0);
+    // Without padding behind, an image may be longer than the last result reaches, by a stride or more: the
+    // convolution would have further results.
     bool as_many = (image + taps.before + taps.after - last - 1) / stride + 1 == result;
     if (taps.begin == taps.end || taps.before < 0 || !as_many) return std::nullopt;
     return taps;
@@ -51,6 +58,7 @@ struct Line {
     std::vector<Band> bands;
     for (int64_t i = 0; i < result; ++i) {
       Taps taps{0, kernel, 0, 0};
+      // With i rising both ends of the taps only fall, so results of the same taps stand side by side.
       while (taps.begin < kernel && taps.begin * dilation - before + i * stride < 0) ++taps.begin;
       while (taps.end > taps.begin && (taps.end - 1) * dilation - before + i * stride >= image) --taps.end;
       if (taps.begin == taps.end) return {};
@@ -59,6 +67,7 @@ struct Line {
       bands.back().end = i + 1;
     }
     for (Band& b : bands) {
+      // As in seen(), with the band's first result as result 0.
       b.taps.before = before - b.taps.begin * dilation - b.first * stride;
       b.taps.after = (b.end - b.first - 1) * stride + dilation * (b.taps.end - b.taps.begin - 1) + 1 - image -
                      b.taps.before;
@@ -67,6 +76,7 @@ struct Line {
   }
 };
 
+/// Multiply-adds along the axis, of one channel: results times the taps they see.
 int64_t products_of(const std::vector<Band>& bands) {
   int64_t sum = 0;
   for (const Band& b : bands) sum += (b.end - b.first) * (b.taps.end - b.taps.begin);
@@ -101,6 +111,7 @@ Expr with_taps(const Call& e, const Expr& data, const Expr& weight, const std::v
   for (size_t s = 0; s < rank; ++s) {
     a->padding[s] = taps[s].before, a->padding[rank + s] = taps[s].after;
     a->kernel_size.push_back(taps[s].end - taps[s].begin);
+    // Of a single tap it says nothing.
     a->dilation.push_back(a->kernel_size[s] == 1 ? 1 : lines[s].dilation);
     if (a->kernel_size[s] == lines[s].kernel) continue;
     cut->begin.push_back(taps[s].begin), cut->end.push_back(taps[s].end), cut->strides.push_back(1);
@@ -127,6 +138,7 @@ Expr cropped(const Call& e, const Expr& data, const Expr& weight) {
 /// and of a kernel more.
 constexpr int64_t kJoinedElement = 48, kKernel = 100'000;
 
+/// The parts behind each other along `axis`.
 Expr joined(const std::vector<Expr>& parts, int64_t axis) {
   if (parts.size() == 1) return parts[0];
   return typed_call("concatenate", {typed_tuple(parts)}, make<ConcatenateAttrs>(axis));
@@ -141,15 +153,18 @@ Expr split(const Call& e, const Expr& data, const Expr& weight) {
   std::array<std::vector<Band>, 2> whole, bands;
   for (size_t s = 0; s < 2; ++s) {
     whole[s] = bands[s] = {{0, lines[s].result, lines[s].all()}};
+    // Without dilation only results at the very border meet padding: bands of a row or so, which do not pay.
     if (lines[s].dilation > 1) bands[s] = lines[s].bands();
     if (bands[s].empty()) bands[s] = whole[s];
   }
   auto cost = [&](const std::vector<Band>& rows, const std::vector<Band>& columns) {
     const auto parts = static_cast<int64_t>(rows.size() * columns.size());
+    // All elements are stored anew for each axis that is split.
     const int64_t joins = (rows.size() > 1) + (columns.size() > 1);
     return channels * kernel[1] * products_of(rows) * products_of(columns) +
            kJoinedElement * elements * joins + kKernel * parts;
   };
+  // The cheapest of not at all, by rows, by columns and by both.
   const std::vector<Band>*rows = &whole[0], *columns = &whole[1];
   for (const auto* r : {&whole[0], &bands[0]})
     for (const auto* c : {&whole[1], &bands[1]})
@@ -184,6 +199,7 @@ class Changer final : public ExprMutator {
 
  private:
   Expr visit_call(const Ref<Call>& e) override {
+    // Types and shapes are asked of `e`: a rewritten operand has the same.
     Expr same = visit_default(e);
     if (!is_convolution(*e)) return same;
     const auto* call = same.as<Call>();

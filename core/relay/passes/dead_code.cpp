@@ -20,8 +20,10 @@ class Liveness {
   bool is_live(const Var& variable) const { return live_.count(variable.get()) > 0; }
 
  private:
+  /// A binding's value is entered when a use of its variable is found.
   void keep(const Expr& e) {
     if (const auto* let = e.as<Let>()) {
+      // An effect keeps its binding alive, used or not.
       if (!purity_.is_pure(let->value)) live_.insert(let->var.get());
       if (live_.count(let->var.get()))
         pending_.push_back(let->value);

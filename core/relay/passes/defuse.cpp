@@ -13,6 +13,7 @@ class Defuse : public ExprMutator {
     std::unordered_map<const Node*, Expr> values;
     for (size_t i = 0; i < callee->params.size(); ++i)
       values[callee->params[i].get()] = call.as<Call>()->args.at(i);
+    // Operands are rewritten already; a shared argument stays one node.
     return substitute(callee->body, values);
   }
 };

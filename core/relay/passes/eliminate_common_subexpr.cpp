@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kComparedElements =
     64;  // of constants; larger ones are the same only when they share storage
 
+/// Bit by bit: NaN is equal to itself, 0 and -0 differ.
 bool same_value(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   if (a.data() == b.data()) return true;
@@ -32,6 +33,7 @@ bool same_expr(const Expr& a, const Expr& b) {
 }
 
 size_t hash_of(const Expr& e) {
+  // Elements are not hashed: equal tensors of a size share a bucket, and weights are told apart by address.
   if (const auto* constant = e.as<Constant>()) return static_cast<size_t>(constant->value.size());
   if (const auto* item = e.as<Projection>())
     return std::hash<Expr>()(item->tuple) + static_cast<size_t>(item->index);
@@ -41,6 +43,8 @@ size_t hash_of(const Expr& e) {
   return hash;
 }
 
+/// Value numbering over the graph: operands are replaced by their representatives first, so one level of
+/// comparison is enough.
 class Unify : public ExprMutator {
   Expr visit_constant(const Ref<Constant>& e) override { return representative(e); }
   Expr visit_projection(const Ref<Projection>& e) override {
@@ -49,8 +53,11 @@ class Unify : public ExprMutator {
   Expr visit_call(const Ref<Call>& e) override {
     Expr call = ExprMutator::visit_default(e);
     const OpNode* op = e->callee.as<OpNode>();
+    // Two draws of random numbers are two values.
     return op && !op->row().stateful ? representative(call) : call;
   }
+  /// A kernel is not entered: an expression of constants that it shared with the outside would be no part of
+  /// it any more.
   Expr visit_function(const Ref<Function>& e) override {
     return e->attrs.primitive ? Expr(e) : ExprMutator::visit_default(e);
   }

@@ -52,6 +52,7 @@ Expr dequantized(const Expr& value, const Tensor& scale, const Tensor& zero, int
 }
 Tensor no_offset() { return full({}, kInt32, 0); }
 
+/// Compared as numbers: (), (1) and other integer types may say the same.
 bool equal_values(const Tensor& a, const Tensor& b) {
   if (a.size() != b.size()) return false;
   for (int64_t i = 0; i < a.size(); ++i)
@@ -69,6 +70,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
 
 class ToInteger final : public ExprMutator {
   Expr visit_call(const Ref<Call>& e) override {
+    // Operands first: the dequantize that one call leaves behind is what the next one takes.
     Expr rebuilt = visit_default(e);
     const auto* op = e->callee.as<OpNode>();
     Expr integer = op ? on_integers(*rebuilt.as<Call>(), op->row()) : Expr();
@@ -102,6 +104,7 @@ class ToInteger final : public ExprMutator {
     auto x = quantized(call.args[0]), w = quantized(call.args[1]);
     if (!x || !w || !x->is_uniform() || !x->is_8_bit() || !w->is_8_bit()) return {};
     auto axes = rule.axes(call.attrs, type_of(call.args[0]).shape.size(), type_of(call.args[1]).shape.size());
+    // Scales that differ along a summed axis can't be taken out of the sum.
     if (!axes || (!w->is_uniform() && w->axis != axes->weight)) return {};
     std::vector<Expr> args{x->value,
                            w->value,
@@ -110,6 +113,7 @@ class ToInteger final : public ExprMutator {
                            typed_constant(x->scale),
                            typed_constant(w->scale)};
     Expr sums = typed_call(rule.quantized, args, rule.with_sums_of(call.attrs, kInt32));
+    // No zero point: the quantized product subtracts those of its operands.
     return dequantized(sums, lathe::relay::product(x->scale, w->scale), no_offset(), axes->result);
   }
 
@@ -123,6 +127,7 @@ class ToInteger final : public ExprMutator {
   static Expr biased(const Expr& sum, const Expr& bias, int64_t axis) {
     auto q = quantized(sum);
     if (!q || type_of(q->value).dtype != kInt32 || !q->has_zero(0) || rank_of(bias) != 1) return {};
+    // Each channel's sum has that channel's scale.
     if (!q->is_uniform() && q->axis != axis) return {};
     std::optional<Tensor> whole = whole_at(bias, q->scale);
     if (!whole) return {};
@@ -134,6 +139,7 @@ class ToInteger final : public ExprMutator {
 
   /// The constant vector `bias` / scale as int32 when that is whole up to rounding of float32.
   static std::optional<Tensor> whole_at(const Expr& bias, const Tensor& scale) {
+    // In steps of the sum's scale: far finer than the 8 bits that the sum is rounded to later.
     constexpr double kTolerance = 1e-2;
     auto q = quantized(bias);
     const auto* integers = q ? q->value.as<Constant>() : nullptr;
@@ -148,6 +154,8 @@ class ToInteger final : public ExprMutator {
                 q->scale.value(q->scale.size() == 1 ? 0 : i);
       value /= scale.value(scale.size() == 1 ? 0 : i);
       double nearest = std::nearbyint(value);
+      // The second term is for float32's own rounding of large values; up to 2^30 the bias leaves room in
+      // int32 for the sum.
       if (std::abs(value - nearest) > kTolerance + std::abs(value) * 1e-6 || std::abs(nearest) > 1 << 30)
         return std::nullopt;
       result.set_integer(i, static_cast<int64_t>(nearest));
@@ -160,11 +168,14 @@ class ToInteger final : public ExprMutator {
     const auto *scale = call.args[1].as<Constant>(), *zero = call.args[2].as<Constant>();
     if (!q || !scale || !zero) return {};
     const auto& a = ops::attrs_as<QuantizeAttrs>(call.attrs);
+    // At another scale the pair is a requantization; dequantize and quantize say it as well.
     bool same = type_of(q->value).dtype == a.out_dtype && equal_values(q->scale, scale->value) &&
                 equal_values(q->zero, zero->value);
     return same && q->is_uniform() ? q->value : Expr();
   }
 
+  /// Elements moved, or the largest of some: scales are positive, so the order of integers is that of the
+  /// numbers they stand for.
   Expr chosen(const Call& call) {
     auto q = quantized(call.args[0]);
     if (!q || !q->is_uniform() || !q->is_8_bit() || !call.checked_type.as<TensorType>()) return {};
@@ -181,6 +192,7 @@ class ToInteger final : public ExprMutator {
     auto q = quantized(call.args[0]);
     const auto& axes = ops::attrs_as<TransposeAttrs>(call.attrs).axes;
     if (!q || !q->is_8_bit()) return {};
+    // Where the axis of the scales goes; without `axes` the transpose reverses all.
     int64_t rank = rank_of(call.args[0]), axis = rank - 1 - q->axis;
     for (int64_t i = 0; axes && i < rank; ++i)
       if (((*axes)[static_cast<size_t>(i)] + rank) % rank == q->axis) axis = i;
@@ -200,6 +212,7 @@ class ToInteger final : public ExprMutator {
     }
     Expr wide = typed_call("cast", {q->value}, make<CastAttrs>(kInt32));
     Expr sum = typed_call("sum", {wide}, attrs);
+    // sum (x - z) * s / n = (sum x - n z) * (s / n)
     Tensor scale = full({}, kFloat32, q->scale.value(0) / static_cast<double>(count));
     Tensor zero = full({}, kInt32, static_cast<double>(q->zero.integer(0) * count));
     return dequantized(sum, scale, zero, 0);

@@ -14,6 +14,8 @@ class Finder {
  public:
   void search(const Ref<Function>& function) {
     post_order(function, [&](const NodeRef& node) {
+      // Post-order: children are known. What is constant waits until something that is not wants it, so only
+      // the largest constant expressions are found.
       if (is_constant(node.get())) {
         constant_.insert(node.get());
         return;
@@ -37,12 +39,14 @@ class Finder {
       return constant_.count(projection->tuple.get()) != 0;
     const Call* call = NodeRef(node).as<Call>();
     const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
+    // Constructors, functions and branches are left: nothing could compute them here.
     return op && op->row().compute && !op->row().stateful && all_constant(call->args);
   }
 
   /// Something that is not constant wants the value of `node`.
   void need(const NodeRef& node) {
     if (!constant_.count(node.get()) || !needed_.insert(node.get()).second || node.as<Constant>()) return;
+    // A tuple is no tensor to be computed; its items are.
     if (const Tuple* tuple = node.as<Tuple>()) {
       for (const Expr& item : tuple->items) need(item);
       return;
@@ -59,6 +63,7 @@ class Finder {
 
 class Replace final : public ExprMutator {
  public:
+  /// Told what stands for what before it visits anything: the mutator takes that as done.
   Replace(const std::vector<Expr>& exprs, const std::vector<Tensor>& values) {
     CHECK(exprs.size() == values.size(), "{} expressions, {} values", exprs.size(), values.size());
     for (size_t i = 0; i < exprs.size(); ++i) set(exprs[i], typed_constant(values[i]));
@@ -71,6 +76,7 @@ Module fold_constant(const Module& module, const Evaluate& evaluate) {
   Finder finder;
   for (const auto& [name, function] : module->functions) finder.search(function);
   if (finder.found().empty()) return module;
+  // All at once, over all functions: an evaluator may build one program for them.
   Replace replace(finder.found(), evaluate(finder.found()));
   auto copy = mutate(*module);
   for (auto& [name, function] : copy->functions) function = replace.visit_as(function);

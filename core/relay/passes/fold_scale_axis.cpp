@@ -55,12 +55,15 @@ class Folder final : public ExprMutator {
 
   /// `value` * scale with the scale inside, or null when it can't move.
   Expr scaled(const Expr& value, const Expr& scale, const Type& result) {
+    // Another user wants the value as it was. A scale that broadcasts the value to a larger shape is more
+    // than a scale.
     if (!scale.as<Constant>() || uses_.uses(value) != 1 || !structural_equal(value->checked_type, result))
       return {};
     if (const auto* add = call_to(value, "add")) {
       for (size_t side : {0, 1}) {
         if (!add->args[1 - side].as<Constant>()) continue;
         if (Expr inner = scaled(add->args[side], scale, result))
+          // The side that is no constant takes the scale inside, and the constant is multiplied.
           return typed_call("add", {inner, typed_call("multiply", {add->args[1 - side], scale})});
       }
       return {};
@@ -70,6 +73,7 @@ class Folder final : public ExprMutator {
     return {};
   }
 
+  /// Only where the output channel is the weight's first axis and the result's second.
   Expr scaled_conv(const Call& conv, const Expr& scale) {
     const auto* attrs = conv.attrs.as<ConvAttrs>();
     bool plain = !attrs || ((attrs->data_layout.empty() || attrs->data_layout == "NCHW") &&
@@ -86,6 +90,7 @@ class Folder final : public ExprMutator {
     const int64_t* channels = as_int(shape[0]);
     if (!weight.as<Constant>() || !channels || !scales_channels(scale, *channels, axes_after)) return {};
     Tensor factors = scale.as<Constant>()->value;
+    // (c) along the first axis of the weight; one number stays one.
     std::vector<int64_t> aligned(weight_axes_after + 1, 1);
     aligned[0] = factors.size();
     Expr product = typed_call("multiply", {weight, typed_constant(factors.reshaped(aligned))});
@@ -102,6 +107,7 @@ class Folder final : public ExprMutator {
 
 Module fold_scale_axis(const Module& module) {
   return map_functions(module, [](const Ref<Function>& function) {
+    // Counted once, before rewriting: the folder asks about nodes of the function as it was.
     UseCounter uses;
     uses.visit(function);
     return Folder(uses).visit_as(function);

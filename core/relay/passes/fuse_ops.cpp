@@ -24,6 +24,7 @@ struct GraphNode {
   std::vector<Use> uses;
 };
 
+/// The operator that `e` calls, or null.
 const Op* op_of(const Expr& e) {
   const auto* call = e.as<Call>();
   const auto* op = call ? call->callee.as<OpNode>() : nullptr;
@@ -81,6 +82,9 @@ class Graph {
     if (const Op* op = op_of(e)) {
       self.pattern = op->fusion;
       for (const Expr& arg : e.as<Call>()->args) {
+        // A broadcasting operator reads an operand of its own shape element by element. Reductions and
+        // anchors take what follows over element-wise edges alone, so x + bias follows a convolution x and
+        // not a convolution that computes the bias.
         bool aligned = op->fusion == Fusion::kBroadcast && same_shape(arg, e);
         use(arg, aligned ? Fusion::kElementwise : op->fusion);
       }
@@ -97,10 +101,12 @@ class Graph {
     } else if (is_scalar_constant(e)) {
       self.pattern = Fusion::kElementwise;
     } else if (!e.as<Function>()) {
+      // Calls of functions, branches, references: what they read must exist as a tensor.
       for_each_operand(e, [&](const Expr& operand, bool) { node(operand).external = true; });
     }
   }
 
+  /// By the node that was added last.
   void use(const Expr& operand, Fusion edge) { node(operand).uses.push_back({nodes_.size() - 1, edge}); }
 
   std::vector<GraphNode> nodes_;
@@ -118,6 +124,8 @@ struct Dominators {
   };
   std::vector<Entry> entries;
 
+  /// Users have larger indices, so their entries are final when a node's turn comes: one pass from the back,
+  /// as in TVM's fusion. A node without a parent is the end of its group, and so are all external ones.
   explicit Dominators(const std::vector<GraphNode>& nodes) : entries(nodes.size()) {
     for (size_t i = nodes.size(); i-- > 0;) {
       const GraphNode& node = nodes[i];
@@ -135,6 +143,7 @@ struct Dominators {
   }
 
  private:
+  /// Moves up whichever is deeper until the two meet; kNone where their paths never do.
   size_t common(size_t a, size_t b, Fusion& pattern) const {
     while (a != b) {
       if (a == kNone || b == kNone) return kNone;
@@ -151,11 +160,14 @@ class Groups {
  public:
   explicit Groups(const std::vector<GraphNode>& nodes) : nodes_(nodes), dominators_(nodes) {
     for (size_t i = 0; i < nodes.size(); ++i) groups_.push_back({i, nodes[i].pattern, 1});
+    // Post-order in each phase: groups grow from operands to users. Injective operators join in phase 1, when
+    // reductions and anchors have the element-wise operators behind them.
     grow_from_narrow();
     for (int phase = 0; phase < 3; ++phase)
       for (size_t i = 0; i < nodes.size(); ++i) grow(i, phase);
   }
 
+  /// With path halving.
   size_t root(size_t i) {
     while (groups_[i].parent != i) i = groups_[i].parent = groups_[groups_[i].parent].parent;
     return i;
@@ -199,6 +211,7 @@ class Groups {
     const Dominators::Entry& entry = dominators_.entries[i];
     Fusion pattern = groups_[root(i)].pattern;
     if (pattern == Fusion::kOpaque || entry.parent == kNone || root(i) == root(entry.parent)) return;
+    // Without what lies between, which may carry the group a little beyond.
     if (groups_[root(i)].size + groups_[root(entry.parent)].size > kMaxGroup) return;
     Fusion sink = groups_[root(entry.parent)].pattern;
     if (phase == 2) {
@@ -207,8 +220,10 @@ class Groups {
         try_path(i, entry.parent, up_to_injective);
       return;
     }
+    // Into tuples only at last: what reads a tuple (a concatenation, say) may have taken it in by then.
     if (nodes_[entry.parent].pattern == Fusion::kTuple) return;
     if (pattern == Fusion::kAnchor || pattern == Fusion::kReduction) {
+      // Each result is passed on when it is complete: only to what reads that element alone.
       if (phase == 0 && entry.pattern == Fusion::kElementwise) try_path(i, entry.parent, up_to_broadcast);
     } else if (pattern <= Fusion::kBroadcast) {
       if (entry.pattern <= Fusion::kReduction) try_path(i, entry.parent, into_sink);
@@ -224,6 +239,8 @@ class Groups {
     return pattern <= Fusion::kInjective || (is_sink && pattern <= Fusion::kAnchor);
   }
 
+  /// Merges when all nodes on all paths from `source` to `sink` are `allowed`. All paths end in `sink`, its
+  /// post-dominator, so no value inside the group is read outside and the graph of groups stays acyclic.
   void try_path(size_t source, size_t sink, Allowed allowed) {
     std::vector<size_t> path;
     for (const GraphNode::Use& use : nodes_[source].uses)
@@ -232,6 +249,7 @@ class Groups {
     for (size_t inner : path) merge(inner, sink);
   }
 
+  /// Adds the nodes from `i` to `sink` to `path`; false when one is not allowed.
   bool collect(size_t i, size_t sink, Allowed allowed, std::vector<size_t>& path) {
     if (std::find(path.begin(), path.end(), i) != path.end()) return true;
     if (!allowed(groups_[root(i)].pattern, i == sink)) return false;
@@ -279,6 +297,7 @@ struct Region {
 };
 
 template <typename T>
+/// The node with type and span of `old`, which it stands for.
 Expr with_type_of(std::unique_ptr<T> node, const Expr& old) {
   node->checked_type = old->checked_type;
   node->span = old->span;
@@ -291,6 +310,8 @@ class Rebuilder {
   explicit Rebuilder(const Expr& body) : graph_(body), groups_(graph_.nodes()) {}
 
   Expr run(const Expr& body) {
+    // Operands first: a group's last node, its root, comes when everything it takes from outside is known,
+    // and what reads the group's value comes later.
     const std::vector<GraphNode>& nodes = graph_.nodes();
     for (size_t i = 0; i < nodes.size(); ++i) {
       const Expr& e = nodes[i].expr;
@@ -316,6 +337,7 @@ class Rebuilder {
     size_t root = groups_.root(i);
     return root != i || group_has_operator(i);
   }
+  /// A group of tuples and projections alone is no kernel: it has nothing to compute.
   bool group_has_operator(size_t root) {
     for (size_t j = 0; j < root; ++j)
       if (groups_.root(j) == root && op_of(graph_.nodes()[j].expr)) return true;
@@ -341,6 +363,7 @@ class Rebuilder {
     return region.param(outer_.at(e.get()), e->checked_type);
   }
 
+  /// `e` as part of the body of its group's function.
   Expr inside(const Expr& e, Region& region, size_t root) {
     if (const auto* call = e.as<Call>()) {
       auto copy = mutate(*call);
@@ -357,6 +380,7 @@ class Rebuilder {
     return with_type_of(std::move(copy), e);
   }
 
+  /// The call that stands for the group whose last node is `e`.
   Expr call_of(const Expr& e, const Region& region) {
     std::vector<Type> types;
     for (const Var& param : region.params) types.push_back(param->checked_type);

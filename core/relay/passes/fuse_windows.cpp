@@ -24,6 +24,7 @@ const Function* primitive_callee(const Expr& e) {
   return function && function->attrs.primitive ? function : nullptr;
 }
 
+/// A depthwise convolution or a pooling: reads each channel by itself.
 bool slides_window(const Call& call) { return op_of(call)->slides_window; }
 
 /// A convolution of blocked channels that sums over all of them.
@@ -64,6 +65,7 @@ Var source_of(Expr e) {
   return e.as<VarNode>() ? e.cast<VarNode>() : Var();
 }
 
+/// How often `param` is an operand in `body`.
 size_t uses_of(const Expr& body, const Expr& param) {
   size_t uses = 0;
   post_order(body, [&](const NodeRef& node) {
@@ -77,10 +79,16 @@ size_t uses_of(const Expr& body, const Expr& param) {
 
 /// Whether `producer` may be computed inside `consumer`, whose parameter `param` it gives.
 bool belongs_together(const Function& producer, const Function& consumer, const Var& param) {
+  // A producer may be two functions joined before (expansion and depthwise); its last anchor is what the
+  // consumer reads.
   std::vector<const Call*> before = anchors_of(producer), after = anchors_of(consumer);
   if (before.empty() || after.size() != 1) return false;
   const Call &last = *before.back(), &reader = *after[0];
+  // A second reader (a residual sum, say) would need the whole tensor after all.
   if (source_of(reader.args[0]) != param || uses_of(consumer.body, param) != 1) return false;
+  // Behind a window 1x1 kernels alone: others would read each of its rows for several of theirs. Before one,
+  // what its parts share is computed twice, which 1x1 kernels and few channels can afford; a 3x3 convolution
+  // of many channels is faster by itself, in Winograd form (docs/decisions/013-window-chains.md).
   if (slides_window(last)) return is_dense_convolution(reader) && is_pointwise(reader);
   return before.size() == 1 && slides_window(reader) && is_dense_convolution(last) &&
          (is_pointwise(last) || input_channels(last) <= kFewChannels);
@@ -110,12 +118,14 @@ class FuseWindows : public ExprMutator {
   }
 
   Expr visit_call(const Ref<Call>& e) override {
+    // Operands first: the expansion joins the depthwise convolution, then both the projection.
     Expr visited = ExprMutator::visit_default(e);
     const Function* consumer = primitive_callee(visited);
     if (!consumer) return visited;
     const Call& call = *visited.as<Call>();
     for (size_t i = 0; i < call.args.size(); ++i) {
       const Function* producer = primitive_callee(call.args[i]);
+      // Uses are counted before rewriting; joining functions does not change them.
       if (producer && uses_.of(e->args[i]) == 1 &&
           belongs_together(*producer, *consumer, consumer->params[i]))
         return joined(visited.cast<Call>(), i);
@@ -130,6 +140,7 @@ class FuseWindows : public ExprMutator {
     const Function& producer = *inner.callee.as<Function>();
     auto function = mutate(consumer);
     function->body = substitute(consumer.body, {{consumer.params[i].get(), producer.body}});
+    // Item i gives way to those of the producer: parameters and arguments alike, so they still correspond.
     auto spliced = [i](auto outer, const auto& parts) {
       auto at = outer.erase(outer.begin() + static_cast<int64_t>(i));
       outer.insert(at, parts.begin(), parts.end());

@@ -6,6 +6,7 @@ namespace lathe::relay {
 namespace {
 
 /// The global functions, callees before callers where there is no recursion.
+/// Callers then see dimensions that are general (TypeCollector::add).
 std::vector<std::string> callees_first(const Module& module) {
   std::vector<std::string> order;
   std::unordered_set<std::string> entered;
@@ -32,6 +33,7 @@ class Annotate : public ExprMutator {
   Expr visit_default(const Expr& e) override { return typed(e, ExprMutator::visit_default(e)); }
 
   Expr visit_var(const Var& e) override {
+    // Only parameters are annotated, as the contract says; a variable of a let keeps what was written.
     Type type = types_.type_of(e);
     if (e->annotation || !params_.count(e.get())) return typed(e, e);
     auto copy = mutate(*e);
@@ -50,6 +52,8 @@ class Annotate : public ExprMutator {
     return typed(e, function);
   }
 
+  /// Types are looked up by the expression before rewriting. A node that has its type stays the same node: a
+  /// pass that runs inference again over an unchanged module gives that very module.
   Expr typed(const Expr& original, const Expr& e) const {
     Type type = types_.type_of(original);
     if (!type || (e->checked_type && structural_equal(type, e->checked_type))) return e;
@@ -60,6 +64,7 @@ class Annotate : public ExprMutator {
   std::unordered_set<const Node*> params_;
 };
 
+/// "file:line:column: error: ..." for text, "node: ..." for imported models, whose spans have no lines.
 std::string with_place(const Span& span, const std::string& message) {
   if (span.line > 0) return fmt::format("{}:{}:{}: error: {}", span.source, span.line, span.column, message);
   return span.source.empty() ? message : fmt::format("{}: {}", span.source, message);

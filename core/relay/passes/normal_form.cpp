@@ -7,6 +7,7 @@
 namespace lathe::relay {
 namespace {
 
+/// Walks the tree of scopes that graph_scopes() made: of each it binds the members, in their order, by let.
 class BindAll {
  public:
   explicit BindAll(const Ref<Function>& root) : scopes_(graph_scopes(root)) {
@@ -27,9 +28,11 @@ class BindAll {
     Expr value;
   };
 
+  /// The scopes of e's bodies, in the order of for_each_operand.
   const std::vector<int>& bodies(const Expr& e) const { return scopes_.places.at(e.get()).bodies; }
   bool used_once(const Expr& e) const { return !is_leaf(e) && scopes_.places.at(e.get()).uses == 1; }
 
+  /// The variable that stands for `e`, or `e` itself where it is a leaf.
   Expr atom(const Expr& e) const {
     auto found = bound_.find(e.get());
     return found == bound_.end() ? e : found->second;
@@ -40,11 +43,15 @@ class BindAll {
     return used_once(let->value) ? rebuilt(let->value) : atom(let->value);
   }
 
+  /// The body `result` of scope `id` as a chain of lets.
   Expr scope(Expr result, int id) {
     std::vector<Binding> bindings;
+    // A chain of lets is one scope inside the other: it is followed in this loop, not by recursion, since it
+    // may be 100,000 long.
     for (;;) {
       const Let* let = used_once(result) ? result.as<Let>() : nullptr;
       for (const Expr& e : scopes_.members[id]) {
+        // The let that continues the chain, and values that a let names already.
         bool in_place = used_once(e) && ((let && e == result) || values_.count(e.get()));
         if (in_place) continue;
         const Function* function = e.as<Function>();
@@ -65,6 +72,7 @@ class BindAll {
       chain = bindings.back().value;
       bindings.pop_back();
     }
+    // From the inside out: the last binding is the innermost let.
     for (; !bindings.empty(); bindings.pop_back()) {
       Type type = chain->checked_type;
       chain = with_checked_type(make<Let>(bindings.back().var, bindings.back().value, chain), type);
@@ -112,6 +120,7 @@ class UnbindAll : public ExprMutator {
   explicit UnbindAll(const Expr& root) : purity_(root) {}
 
  private:
+  /// Effects must happen once and in their order; a recursive function needs the name it calls itself by.
   bool stays(const Let& let) const {
     if (!purity_.is_pure(let.value)) return true;
     bool recursive = false;
@@ -119,6 +128,7 @@ class UnbindAll : public ExprMutator {
       post_order(let.value, [&](const NodeRef& node) { recursive |= node == let.var; });
     return recursive;
   }
+  /// Asked before the body is visited, whose uses of the variable become the value.
   void enter_let(const Ref<Let>& let) override {
     if (!stays(*let))
       set(let->var, visit(let->value));

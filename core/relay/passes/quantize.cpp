@@ -29,6 +29,7 @@ bool is_product(const Call& call) {
 }
 
 /// REQUIRES: is_product(call).
+/// Which axes of the operands are its channels and its sums.
 ProductAxes axes_of(const Call& call) {
   return *operator_of(Expr(&call))
               ->product->axes(call.attrs, type_of(call.args[0])->shape.size(),
@@ -60,10 +61,12 @@ Expr source_of(Expr e) {
 using Key = std::pair<const Node*, bool>;
 
 /// Whether `e`, which is narrow, is int8: where it is the second operand of products and nothing else.
+/// One that is read as either operand is quantized both ways for the products, and as uint8 for others.
 bool is_symmetric(const NarrowTensors& tensors, const Expr& e) {
   return tensors.readers(e).weight && !tensors.readers(e).data;
 }
 
+/// real = (integer - zero) * scale.
 struct Scale {
   DataType dtype;
   float scale;
@@ -71,6 +74,7 @@ struct Scale {
 };
 
 /// uint8 over the range and 0; int8 about 0.
+/// 0 itself is exact in both: padding and relu put it everywhere.
 Scale scale_of(const ValueRange& range, bool symmetric) {
   double low = std::min(range.low, 0.0), high = std::max(range.high, 0.0);
   if (symmetric) {
@@ -88,16 +92,19 @@ class Quantizer final : public ExprMutator {
   Quantizer(const NarrowTensors& tensors, const std::vector<Expr>& sources,
             const std::vector<ValueRange>& ranges)
       : tensors_(tensors) {
+    // Found by the nodes before rewriting, which the module keeps alive.
     CHECK(sources.size() == ranges.size(), "{} tensors, {} ranges", sources.size(), ranges.size());
     for (size_t i = 0; i < sources.size(); ++i) ranges_[sources[i].get()] = ranges[i];
   }
 
  private:
   Expr visit_call(const Ref<Call>& e) override {
+    // A bias first: it is also a sum, and rewrites the product inside on its way.
     if (is_bias(*e)) return biased(*e);
     if (is_product(*e)) return product(*e);
     const Op* op = operator_of(e);
     if (!op) return visit_default(e);
+    // What a concatenation chooses from is a tuple, which chosen_from does not answer with.
     bool chosen = chosen_from(e) || (is_choice(*e) && e->args[0].as<Tuple>());
     if (chosen && tensors_.is_narrow(e)) return quantized(e, is_symmetric(tensors_, e));
     bool willing = (op->narrow == NarrowRule::kSum && tensors_.sums_narrow(*e)) ||
@@ -158,6 +165,7 @@ class Quantizer final : public ExprMutator {
 
   /// int8, symmetric, one scale a channel along `axis`.
   static Weights quantized_weights(const Tensor& weight, int64_t axis) {
+    // `inner`: elements of one step along the axis, so element i is of channel i / inner % channels.
     int64_t channels = weight.shape()[static_cast<size_t>(axis)], inner = 1;
     for (size_t d = static_cast<size_t>(axis) + 1; d < weight.shape().size(); ++d) inner *= weight.shape()[d];
     Weights result{Tensor(weight.shape(), kInt8), Tensor({channels}, kFloat32)};
@@ -173,6 +181,7 @@ class Quantizer final : public ExprMutator {
     return result;
   }
 
+  /// The integers as they are stored, behind a dequantize with zero points of 0.
   static Expr dequantized_channels(const Tensor& integers, const Tensor& scale, int64_t axis) {
     Tensor zero = zeros(scale.shape(), integers.dtype());
     return typed_call("qnn.dequantize",
@@ -180,6 +189,7 @@ class Quantizer final : public ExprMutator {
                       make<QuantizeAttrs>(integers.dtype(), axis));
   }
 
+  /// Still the operator on real numbers: its operands are what changes.
   Expr product(const Call& call) {
     auto copy = mutate(call);
     copy->args[0] = quantized(call.args[0], false);
@@ -200,6 +210,8 @@ class Quantizer final : public ExprMutator {
     const Tensor& bias = call.args[1].as<Constant>()->value;
     Tensor scale = quantized_weights(inner.args[1].as<Constant>()->value, axes.weight).scale;
     float data_scale = scale_of(ranges_.at(source_of(inner.args[0]).get()), false).scale;
+    // Sums of products of integers are at scale data * weight, of each channel; a bias at that scale is added
+    // to them as it is (fake_quantization_to_integer).
     Tensor integers({bias.size()}, kInt32);
     for (int64_t c = 0; c < bias.size(); ++c) {
       scale.as<float>()[c] *= data_scale;
@@ -236,6 +248,7 @@ Module quantize(const Module& module, const Calibrate& calibrate) {
   if (sources.empty()) return module;
   Quantizer quantizer(tensors, sources, calibrate(main->second, sources));
   auto copy = mutate(*module);
+  // Other functions stay: ranges are known of tensors inside @main alone.
   copy->functions["main"] = quantizer.visit_as(main->second);
   return seal(std::move(copy));
 }

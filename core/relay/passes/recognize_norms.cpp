@@ -64,6 +64,7 @@ struct Scaled {
   Expr value, radicand;
 };
 
+/// x / sqrt(y), x * rsqrt(y) or x * (1 / sqrt(y)), in either order.
 std::optional<Scaled> scaled_by_root(const Expr& e, const Call& call) {
   if (call_of(e, "divide")) {
     const Call* root = call_of(call.args[1], "sqrt");
@@ -87,12 +88,14 @@ Expr standardized(const Expr& e, const Call& call) {
   const Call* sum = scaled ? call_of(scaled->radicand, "add") : nullptr;
   if (!sum || !type_of(e).dtype.is_float()) return nullptr;
   for (int side : {0, 1}) {
+    // Equal expressions are one node, so that "the same value" is ==.
     std::optional<double> epsilon = filled_value(sum->args[1 - side]);
     std::optional<Mean> mean = mean_of(sum->args[side]);
     if (!epsilon || !mean || squared(mean->of) != scaled->value) continue;
     Expr x = centred(scaled->value, mean->axes);
     bool center = static_cast<bool>(x);
     if (!center) x = scaled->value;
+    // An epsilon of a higher rank would broadcast x.
     if (!structural_equal(e->checked_type, x->checked_type)) return nullptr;
     return typed_call("nn.standardize", {x}, make<StandardizeAttrs>(mean->axes, *epsilon, center));
   }
@@ -108,6 +111,7 @@ Expr of_channels(const Expr& vector, int64_t channels_of_group) {
 Expr group_norm(const Expr& e, const Call& call) {
   const Call* norm = call_of(call.args[0], "nn.instance_norm");
   const Call* grouped = norm ? call_of(norm->args[0], "reshape") : nullptr;
+  // The reshape behind gives back what the one before took.
   if (!grouped || !structural_equal(e->checked_type, grouped->args[0]->checked_type)) return nullptr;
   const Expr& x = grouped->args[0];
   const auto* given = norm->attrs.as<NormAttrs>();
@@ -118,6 +122,7 @@ Expr group_norm(const Expr& e, const Call& call) {
   if (shape.size() < 3 || groups.size() < 3 || shape[0] != groups[0] || groups[1] < 1 ||
       shape[1] % groups[1] != 0)
     return nullptr;
+  // Exporters write ones and zeros here, and the real scale of each channel as a product behind.
   bool scale = attrs.scale && !is_filled_with(norm->args[1], 1),
        center = attrs.center && !is_filled_with(norm->args[2], 0);
   int64_t each = shape[1] / groups[1];
@@ -133,6 +138,7 @@ constexpr Rule kRules[] = {{"divide", standardized}, {"multiply", standardized},
 
 class Recognize final : public ExprMutator {
   Expr visit_call(const Ref<Call>& e) override {
+    // Operands are rewritten already; a norm inside a norm is found all the same.
     Expr call = ExprMutator::visit_default(e);
     for (const Rule& rule : kRules)
       if (call_of(call, rule.op))

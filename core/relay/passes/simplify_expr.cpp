@@ -59,6 +59,7 @@ Expr reshape(const Expr& e, const Call& call) {
   return inner ? as_reshape(e, inner->args[0]) : nullptr;
 }
 
+/// The order of the axes, counted from the front; reversed where the call names none.
 std::vector<int64_t> axes_of(const Call& call) {
   auto rank = static_cast<int64_t>(call.args[0]->checked_type.as<TensorType>()->shape.size());
   const auto& given = call.attrs.as<TransposeAttrs>()->axes;
@@ -79,6 +80,7 @@ bool moves_only_ones(const Call& call, const std::vector<int64_t>& axes) {
   return true;
 }
 
+/// Without effect, of a transpose, or of axes of 1 alone. Ends: each step has one transpose less.
 Expr transpose(const Expr& e, const Call& call) {
   std::vector<int64_t> axes = axes_of(call);
   bool identity = true;
@@ -87,6 +89,7 @@ Expr transpose(const Expr& e, const Call& call) {
   const Call* inner = call_of(call.args[0], "transpose");
   if (!inner) return moves_only_ones(call, axes) ? as_reshape(e, call.args[0]) : nullptr;
   std::vector<int64_t> first = axes_of(*inner);
+  // Axis i of the result is axis axes[i] of what lies between, which is axis first[axes[i]] of x.
   for (int64_t& axis : axes) axis = first[axis];
   Expr composed = typed_call("transpose", {inner->args[0]}, make<TransposeAttrs>(std::optional(axes)));
   Expr shorter = transpose(composed, *composed.as<Call>());
@@ -100,10 +103,13 @@ bool holds_all(DataType from, DataType to) {
   if (from.code == TypeCode::kUInt && to.code == TypeCode::kInt) return from.bits < to.bits;
   if (from == kBFloat16) return to == kFloat32 || to == kFloat64;
   if (!from.is_int() || to.code != TypeCode::kFloat) return false;
+  // Integers of up to so many bits are exact.
   int mantissa = to.bits == 64 ? 53 : to.bits == 32 ? 24 : 11;
   return from.bits <= mantissa;
 }
 
+/// A cast back and forth vanishes where the type between holds every value; where it does not, the first cast
+/// rounds or wraps, and is part of the meaning.
 Expr cast(const Expr& e, const Call& call) {
   if (same_type(e, call.args[0])) return call.args[0];
   const Call* inner = call_of(call.args[0], "cast");
@@ -131,6 +137,7 @@ template <typename A>
 Expr product_of_transposes(const Call& call, const char* op, A&& attrs) {
   Expr a = unswapped(call.args[0]), b = unswapped(call.args[1]);
   if (!a && !b) return nullptr;
+  // A product that transposes already, of a transpose: neither.
   attrs->transpose_a ^= static_cast<bool>(a);
   attrs->transpose_b ^= static_cast<bool>(b);
   return typed_call(op, {a ? a : call.args[0], b ? b : call.args[1]}, seal(std::move(attrs)));
@@ -141,6 +148,7 @@ Expr matmul(const Expr&, const Call& call) {
 Expr batch_matmul(const Expr&, const Call& call) {
   return product_of_transposes(call, "nn.batch_matmul", mutate(ops::attrs_as<BatchMatmulAttrs>(call.attrs)));
 }
+/// nn.dense is x w^T by definition: it has no attributes to say otherwise and becomes nn.matmul.
 Expr dense(const Expr&, const Call& call) {
   const DenseAttrs& given = ops::attrs_as<DenseAttrs>(call.attrs);
   if (call.args[0]->checked_type.as<TensorType>()->shape.size() != 2 || !given.weight_layout.empty())

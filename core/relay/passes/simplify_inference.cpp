@@ -13,6 +13,7 @@ Expr along(const Expr& vector, int64_t axis, size_t rank) {
   return after == 0 ? vector : typed_call("expand_dims", {vector}, make<ExpandDimsAttrs>(int64_t{1}, after));
 }
 
+/// x * scale + shift. The statistics are vectors, so all but one product and one sum is computed on them.
 Expr normalized(const Call& call) {
   const auto* given = call.attrs.as<NormAttrs>();
   NormAttrs attrs = given ? *given : NormAttrs();
@@ -30,6 +31,7 @@ Expr normalized(const Call& call) {
 }
 
 class Simplifier final : public ExprMutator {
+  /// Item 0 is the result; the others (running statistics, the mask of a dropout) belong to training.
   Expr visit_projection(const Ref<Projection>& e) override {
     Expr tuple = visit(e->tuple);
     const auto* call = tuple.as<Call>();
@@ -39,6 +41,7 @@ class Simplifier final : public ExprMutator {
     return visit_default(e);
   }
   Expr visit_call(const Ref<Call>& e) override {
+    // One that gives a tensor, not a pair with its mask.
     const auto* op = e->callee.as<OpNode>();
     if (op && op->name == "nn.dropout" && e->checked_type.as<TensorType>()) return visit(e->args[0]);
     return visit_default(e);

@@ -11,6 +11,7 @@ namespace {
 
 bool is_narrow(DataType dtype) { return dtype.is_float() && dtype.bits < 64; }
 
+/// Every float32 is a float64: the constants are those of the model, not rounded anew.
 Tensor widened(const Tensor& narrow) {
   Tensor wide(narrow.shape(), kFloat64);
   for (int64_t i = 0; i < narrow.size(); ++i) wide.set(i, narrow.value(i));
@@ -68,11 +69,14 @@ NodeRef widened_call(const NodeRef& node, const Call& call) {
 }
 
 NodeRef widened_node(const NodeRef& node) {
+  // Types appear in annotations, casts of matches and definitions of data types: a rewrite of the whole
+  // module reaches them all.
   if (const auto* type = node.as<TensorType>())
     return is_narrow(type->dtype) ? NodeRef(tensor_type(type->shape, kFloat64)) : node;
   if (const auto* literal = node.as<Constant>())
     return is_narrow(literal->value.dtype()) ? NodeRef(constant(widened(literal->value))) : node;
   if (const auto* call = node.as<Call>()) return widened_call(node, *call);
+  // Attributes of other operators name no type of real numbers.
   const auto* attrs = std::find_if(std::begin(kAttrs), std::end(kAttrs),
                                    [&](const AttrsRow& r) { return r.type == &node->type(); });
   return attrs == std::end(kAttrs) ? node : attrs->widen(node);
@@ -81,6 +85,7 @@ NodeRef widened_node(const NodeRef& node) {
 /// `wide`, the function `given` widened, on tensors of the types that `given` takes.
 Ref<Function> taking(const Function& given, const Ref<Function>& wide) {
   auto copy = mutate(*wide);
+  // The parameters that the caller gives keep their types; inside, a cast stands for each.
   std::unordered_map<const Node*, Expr> casts;
   for (size_t i = 0; i < given.params.size(); ++i) {
     const auto* type = given.params[i]->annotation.as<TensorType>();
@@ -89,6 +94,7 @@ Ref<Function> taking(const Function& given, const Ref<Function>& wide) {
     casts[wide->params[i].get()] = call("cast", {copy->params[i]}, make<CastAttrs>(kFloat64));
   }
   copy->body = substitute(wide->body, casts);
+  // It is of other parameters now; inference is to find it anew.
   copy->checked_type = nullptr;
   return seal(std::move(copy));
 }

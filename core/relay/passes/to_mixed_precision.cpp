@@ -11,6 +11,7 @@
 namespace lathe::relay {
 namespace {
 
+/// One whose operands and sums are float32, and that gains by narrow operands.
 bool is_product(const Call& call) {
   return is_real_tensor(Expr(&call)) && std::all_of(call.args.begin(), call.args.end(), is_real_tensor) &&
          pays_narrow(call);
@@ -28,6 +29,7 @@ class ToMixedPrecision final : public ExprMutator {
     if (!op) return visit_default(e);
     if (op->narrow == NarrowRule::kProduct && is_product(*e)) return product(*e, *op->product);
     if (op->narrow == NarrowRule::kMean && op->mean && tensors_.is_narrow(e->args[0])) return mean(*e, *op);
+    // Elements are chosen among narrow ones, and widened for who reads them here.
     if (is_choice(*e) && tensors_.is_narrow(e)) return loaded(e);
     std::vector<Expr> args;
     for (const Expr& arg : e->args) args.push_back(read(arg));
@@ -77,6 +79,7 @@ class ToMixedPrecision final : public ExprMutator {
     return part ? typed_projection(chosen, part->index) : chosen;
   }
 
+  /// The same for the items of a tuple.
   Expr stored_tensors(const Expr& original) {
     const auto* tuple = original.as<Tuple>();
     if (!tuple) return stored(original);
@@ -94,6 +97,8 @@ class ToMixedPrecision final : public ExprMutator {
   Expr mean(const Call& call, const Op& op) {
     size_t rank = call.args[0]->checked_type.as<TensorType>()->shape.size();
     Attrs attrs = op.mean(call.attrs, rank);
+    // A mean of whole axes is written as such, and widens while it sums; one of windows stays the operator it
+    // is.
     return attrs ? typed_call("mean", {loaded(call.args[0])}, attrs)
                  : typed_call(op.name, {loaded(call.args[0])}, call.attrs);
   }

@@ -53,6 +53,7 @@ std::string json_string(std::string_view text) {
 
 std::string print_attrs(const Attrs& attrs) {
   if (!attrs) return "";
+  // Only what differs from the defaults is printed; read_attrs() starts from the same defaults.
   std::unique_ptr<Node> defaults(attrs->type().create());
   nlohmann::json values = fields_of(*attrs), default_values = fields_of(*defaults);
   std::string text;
@@ -65,6 +66,7 @@ std::string print_attrs(const Attrs& attrs) {
 
 Attrs read_attrs(const NodeType& type, const nlohmann::json& fields) {
   std::unique_ptr<Node> node(type.create());
+  // Defaults serve as examples of the kind of value, too.
   nlohmann::json values = fields_of(*node);
   for (const auto& [name, value] : fields.items()) {
     if (!fits(value, values.at(name)))

@@ -10,6 +10,7 @@ bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return is_letter(c) || is_digit(c); }
 
+/// Longer ones first: the first that fits is taken.
 constexpr std::string_view kPunctuations[] = {"->", "=>", "==", "!=", "<=", ">=", "(", ")",
                                               "{",  "}",  "[",  "]",  ",",  ";",  ":", "=",
                                               "?",  "+",  "-",  "*",  "/",  "<",  ">"};
@@ -23,6 +24,7 @@ class Lexer {
       if (rest().starts_with("#[version")) {
         skip_version();
       } else if (rest().starts_with("#[metadata]")) {
+        // The rest of the text, which is JSON; the token leaves out "#[metadata]".
         add(TokenKind::kMetadata, text_.size() - at_, 11);
       } else {
         next();
@@ -36,6 +38,7 @@ class Lexer {
   std::string_view rest() const { return text_.substr(at_); }
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
+  /// Keeps count of lines: comments and blanks may go beyond one.
   void advance(size_t count) {
     for (size_t i = 0; i < count; ++i) {
       if (text_[at_++] == '\n') ++line_, line_start_ = at_;
@@ -82,6 +85,7 @@ class Lexer {
 
   void next() {
     char c = peek();
+    // %0 is a graph binding, %x a variable; names of variables may hold dots, slashes and `::`.
     if (c == '%' && is_digit(peek(1))) {
       size_t length = 1;
       while (is_digit(peek(length))) ++length;
@@ -105,6 +109,7 @@ class Lexer {
 
   void identifier() {
     size_t length = 0;
+    // nn.conv2d is one word; the dot before a digit belongs to a projection.
     while (is_word(peek(length)) || (peek(length) == '.' && is_letter(peek(length + 1)))) ++length;
     add(TokenKind::kIdentifier, length);
   }
@@ -129,6 +134,7 @@ class Lexer {
     size_t length = 1;
     while (peek(length) != '"') {
       if (at_ + length >= text_.size() || peek(length) == '\n') error(length, "string without end");
+      // An escaped quote does not end the string. Escapes are read by the parser.
       length += peek(length) == '\\' && at_ + length + 1 < text_.size() ? 2 : 1;
     }
     size_t line = line_;
@@ -160,6 +166,7 @@ class Lexer {
 size_t variable_name_length(std::string_view text) {
   auto word_at = [&](size_t i) { return i < text.size() && (is_word(text[i]) || text[i] == '.'); };
   size_t length = 0;
+  // A separator counts only with a part behind it: `%x.` is `%x` and an error, not a name that ends in a dot.
   while (length < text.size()) {
     if (is_letter(text[length]) || (length > 0 && is_digit(text[length])))
       ++length;

@@ -14,10 +14,12 @@ constexpr int64_t kLargestLiteral = 16;  // elements
 
 constexpr const char* kKindNames[] = {"Type", "Shape", "BaseType", "Constraint", "AdtHandle"};
 
+/// Types whose elements can be told by a number and a suffix.
 bool has_literal(DataType type) {
   return type.lanes == 1 && (type.is_float() || type.is_bool() || (type.is_int() && type.bits >= 8));
 }
 
+/// What a literal of the type ends in: 1 is int32, 1f float32, 1i64 int64.
 std::string suffix(DataType type) {
   if (type == kFloat32) return "f";
   if (type == kInt32 || type.is_bool()) return "";
@@ -45,6 +47,7 @@ std::string item_text(const Tensor& tensor, int64_t i) {
   return text + suffix(type);
 }
 
+/// [[1, 2], [3, 4]]. `next` counts elements in row-major order.
 std::string nested_text(const Tensor& tensor, size_t axis, int64_t& next) {
   if (axis == tensor.shape().size()) return item_text(tensor, next++);
   std::string text = "[";
@@ -53,6 +56,7 @@ std::string nested_text(const Tensor& tensor, size_t axis, int64_t& next) {
   return text + "]";
 }
 
+/// Operators on dimensions that are written as functions; null for those between operands.
 const char* dim_function(BinaryOp op) {
   switch (op) {
     case BinaryOp::kFloorDiv:
@@ -80,12 +84,15 @@ std::string print_literal(const Tensor& value) {
 }
 
 std::string UniqueNames::add(std::string wanted, bool is_variable) {
+  // %0 is a graph binding, so no variable's name begins with a digit.
   if (wanted.empty() || std::isdigit(static_cast<unsigned char>(wanted[0]))) wanted = "v" + wanted;
   if (!is_variable)
     for (char& c : wanted)
       if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  // Each round replaces the first character that ends the name too early, so the lexer reads it back as one.
   for (size_t length; (length = variable_name_length(wanted)) < wanted.size();) wanted[length] = '_';
   std::string name = wanted;
+  // Remembered for each name: a thousand %x would else try a thousand suffixes each.
   int& suffix = next_suffix_[wanted];
   while (!used_.insert(name).second) name = fmt::format("{}_{}", wanted, ++suffix);
   return name;
@@ -100,7 +107,9 @@ std::string TypeNames::list(const std::vector<Type>& types) {
 std::string TypeNames::type_var(const TypeVarNode* variable) {
   auto [found, is_new] = named_.try_emplace(variable);
   if (is_new) {
+    // These words mean something where a type is expected.
     for (const char* keyword : {"Tensor", "fn", "ref", "_"}) type_names_.reserve(keyword);
+    // A variable named float32 would be read as the type.
     bool is_dtype = parse_dtype(variable->name).has_value();
     found->second = type_names_.add((is_dtype ? "T" : "") + variable->name, false);
   }
@@ -129,6 +138,7 @@ std::string TypeNames::dim(const lathe::Expr& e, bool nested) {
   CHECK(b, "a dimension is a {}", e->type().name);
   if (const char* function = dim_function(b->op))
     return fmt::format("{}({}, {})", function, dim(b->a), dim(b->b));
+  // Parentheses around every nested sum: what is read back nests the same.
   std::string text = fmt::format("{} {} {}", dim(b->a, true), spelling(b->op), dim(b->b, true));
   return nested ? "(" + text + ")" : text;
 }

@@ -7,6 +7,7 @@
 namespace lathe::relay {
 namespace {
 
+/// Operators between operands; the higher `precedence` binds tighter.
 struct Infix {
   std::string_view text, op;
   int precedence;
@@ -32,17 +33,21 @@ Expr Parser::expr(int precedence) {
     if (infix == std::end(kInfixes)) return left;
     if (!find_op(infix->op)) error(token, fmt::format("there is no operator `{}`", infix->op));
     next();
+    // Only what binds tighter than this operator belongs to its right side: a - b - c is (a - b) - c.
     Expr right = expr(infix->precedence);
+    // The span is the operator's own: types that do not fit are reported there.
     left = with_span(call(infix->op, {left, right}).cast<Call>(), span(token));
   }
 }
 
+/// Items and calls behind an atom: f(x)(y).0
 Expr Parser::postfix() {
   const Token& start = peek();
   Expr e = atom();
   for (;;) {
     if (peek().kind == TokenKind::kDotIndex) {
       const Token& token = next();
+      // More digits than that would not fit std::stoi.
       if (token.text.size() > 6)
         error(token, fmt::format("`{}` is not the index of a tuple's item", token.text));
       e = with_span(make<Projection>(e, std::stoi(std::string(token.text))), span(start));
@@ -54,6 +59,7 @@ Expr Parser::postfix() {
   }
 }
 
+/// What no operator stands in: a name, a literal, a form, or something in parentheses or braces.
 Expr Parser::atom() {
   const Token& token = peek();
   switch (token.kind) {
@@ -81,6 +87,7 @@ Expr Parser::atom() {
   }
   if (accept("(")) {
     std::vector<Expr> items = expr_list(")");
+    // (e) is e, (e,) a tuple of one: the token before the closing parenthesis tells.
     if (items.size() == 1 && tokens_[at_ - 2].text != ",") return items[0];
     return with_span(make<Tuple>(std::move(items)), span(token));
   }
@@ -103,6 +110,7 @@ Expr Parser::keyword() {
     expect(")");
     return with_span(make<ExternFunc>(std::move(symbol)), span(token));
   }
+  // Words of forms are names like others where no parenthesis follows.
   bool is_form = is("(") && (name == "ref" || name == "ref_read" || name == "ref_write" || name == "grad" ||
                              name == "match_cast");
   if (!is_form) {
@@ -146,6 +154,7 @@ Expr Parser::named(const Token& token) {
 Expr Parser::local() {
   const Token& token = next();
   std::string name(token.text);
+  // Items are read from the last dot forwards: of %t.0.1, %t.0.1, %t.0 and %t are looked up in turn.
   std::vector<int> indices;
   for (;;) {
     if (const Expr* found = locals_.find(name)) {
@@ -175,12 +184,14 @@ Expr Parser::scope() {
     Expr value;
     Span span;
   };
+  // A chain of lets is read by this loop and put together from its end afterwards: it may be 100,000 long.
   std::vector<Binding> lets;
   Expr result;
   for (;;) {
     const Token& start = peek();
     if (accept("let")) {
       Var variable = param();
+      // Only a function may mention its own variable.
       bool recursive = is("=") && is("fn", 1);
       if (recursive) locals_.bind(variable->name, variable);
       expect("=");
@@ -191,11 +202,13 @@ Expr Parser::scope() {
     } else if (start.kind == TokenKind::kGraph && is("=", 1)) {
       next();
       next();
+      // A graph binding is the expression itself, shared by all who name it; no node is made for it.
       locals_.bind(std::string(start.text), expr());
       expect(";");
     } else {
       result = expr();
       if (!accept(";")) break;
+      // `e; rest` evaluates e for its effect: a let that nobody reads.
       lets.push_back({make_var("_"), std::move(result), span(start)});
     }
   }
@@ -273,6 +286,7 @@ Expr Parser::match() {
   std::vector<Clause> clauses;
   while (!accept("}")) {
     size_t mark = locals_.mark();
+    // Its variables are seen in this clause alone.
     Pattern left = pattern();
     expect("=>");
     clauses.push_back({std::move(left), is("{") ? block() : expr()});
@@ -332,6 +346,7 @@ Expr Parser::foreign_call() {
       span(start));
 }
 
+/// The expressions up to `close`, which is read. A comma may follow the last.
 std::vector<Expr> Parser::expr_list(std::string_view close) {
   std::vector<Expr> items;
   while (!accept(close)) {
@@ -347,6 +362,7 @@ Expr Parser::finish_call(Expr callee, const Token& start) {
   if (accept("[")) type_args = type_list("]");
   expect("(");
   std::vector<Expr> args;
+  // Attributes follow the arguments; the first `name =` begins them.
   while (!is(")") && !(peek().kind == TokenKind::kIdentifier && is("=", 1))) {
     args.push_back(expr());
     if (!is(")")) expect(",");

@@ -32,6 +32,7 @@ Type Parser::type() {
   const Token& start = peek();
   if (accept("(")) {
     std::vector<Type> items = type_list(")");
+    // (A) is A, (A,) a tuple of one.
     return items.size() == 1 && tokens_[at_ - 2].text != "," ? items[0] : tuple_type(std::move(items));
   }
   if (start.kind != TokenKind::kIdentifier) expect(TokenKind::kIdentifier, "a type");
@@ -53,8 +54,10 @@ Type Parser::type() {
     expect(")");
     return make<RefType>(std::move(value));
   }
+  // Variables first: a parameter named like an element type hides it.
   if (const TypeVar* variable = type_vars_.find(std::string(start.text))) return *variable;
   if (auto dtype = parse_dtype(start.text)) return tensor_type(std::vector<lathe::Expr>{}, *dtype);
+  // An algebraic data type, defined before or after: checked at the end.
   type_uses_.emplace_back(start, start.text);
   std::vector<Type> args;
   if (accept("[")) args = type_list("]");
@@ -160,6 +163,7 @@ lathe::Expr Parser::dim_atom() {
       error(name, "a dimension is divided by zero");
     return binary(function.op, a, b);
   }
+  // The first mention of a name makes its variable, later ones are the same.
   auto [found, is_new] = dims_.try_emplace(std::string(name.text));
   if (is_new) found->second = var(found->first);
   return found->second;

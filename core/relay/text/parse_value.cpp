@@ -18,6 +18,7 @@ struct Number {
 
 /// Nothing when the digits do not fit.
 std::optional<Number> read_number(std::string_view text, bool negative) {
+  // Digits, an exponent with its sign, and what is left is the suffix.
   size_t end = text.find_first_not_of("0123456789.");
   if (end < text.size() && text[end] == 'e') end = text.find_first_not_of("0123456789", end + 2);
   end = std::min(end, text.size());
@@ -54,6 +55,7 @@ std::optional<DataType> literal_type(const Number& number) {
   return type && type->lanes == 1 && (type->is_float() || !number.is_float) ? type : std::nullopt;
 }
 
+/// Whether an integer type holds the value, as the literal must say what it is.
 bool fits(int64_t value, DataType type) {
   if (type.bits >= 64 || type.is_float()) return true;
   if (type.code == TypeCode::kUInt) return value >= 0 && value < int64_t{1} << type.bits;
@@ -69,6 +71,8 @@ std::vector<int64_t> read_shape(const nlohmann::json& json) {
   return shape;
 }
 
+/// {"dtype": .., "shape": .., "data": ..}: the bytes in hexadecimal. The digits must be there before that
+/// much memory is asked for.
 Tensor read_tensor(const nlohmann::json& json) {
   auto dtype = parse_dtype(json.at("dtype").get<std::string>());
   if (!dtype) fail("metadata: `{}` is not an element type", json.at("dtype").get<std::string>());
@@ -146,6 +150,7 @@ Expr Parser::literal() {
                                to_string(*type)));
     if (!is_bool && !fits(number->integer, *type))
       error(token, fmt::format("{} does not fit {}", number->integer, to_string(*type)));
+    // The first item's type is that of all; the shape is known, as all items are read by now.
     if (!dtype) tensor = Tensor(shape, *type);
     dtype = type;
     if (type->is_float())
@@ -246,6 +251,7 @@ Attrs Parser::attributes(const Expr& callee, const Token& start) {
     const Token& name = expect(TokenKind::kIdentifier, "an attribute");
     std::string key(name.text);
     if (!op) error(name, "only a call of an operator has attributes");
+    // Names are checked while they are read, so that the message points at the one that is wrong.
     if (std::find(names.begin(), names.end(), key) == names.end())
       error(name, fmt::format("{} has no attribute `{}`{}", op->name, key, did_you_mean(key, names)));
     if (fields.contains(key)) error(name, fmt::format("attribute `{}` is given twice", key));

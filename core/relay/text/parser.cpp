@@ -9,6 +9,7 @@ constexpr int kMaxDepth =
     200;  // of nested types, functions, branches; keeps hostile text off the machine's stack
 }
 
+/// An object of this type stands in each function that the grammar nests by.
 Parser::Nesting::Nesting(Parser& parser) : parser_(parser) {
   if (++parser_.depth_ > kMaxDepth) {
     --parser_.depth_;
@@ -18,6 +19,7 @@ Parser::Nesting::Nesting(Parser& parser) : parser_(parser) {
 
 Parser::Parser(std::string_view text, const std::string& source)
     : text_(text), source_(source), tokens_(tokenize(text, source_)) {
+  // Metadata stands at the end of the text but is read first: what refers to it comes before.
   if (tokens_.size() < 2 || tokens_[tokens_.size() - 2].kind != TokenKind::kMetadata) return;
   Token token = tokens_[tokens_.size() - 2];
   tokens_.erase(tokens_.end() - 2);
@@ -28,6 +30,7 @@ Parser::Parser(std::string_view text, const std::string& source)
   }
 }
 
+/// By text alone, but not for tokens whose text leaves a character out: the string "def" is no `def`.
 bool Parser::is(std::string_view text, size_t ahead) const {
   const Token& token = peek(ahead);
   return token.text == text &&
@@ -55,6 +58,7 @@ const Token& Parser::expect(TokenKind kind, std::string_view what) {
 
 std::string_view Parser::text_at(const Token& token) const {
   if (token.kind == TokenKind::kMetadata) return "#[metadata]";
+  // Tokens of other kinds leave out their first character, a %, @, quote or dot.
   size_t lead = token.kind == TokenKind::kPunctuation || token.kind == TokenKind::kIdentifier ||
                         token.kind == TokenKind::kNumber
                     ? 0
@@ -76,6 +80,7 @@ void Parser::end() {
   check_names();
 }
 
+/// Functions and types may be used before they are defined: their names are checked when all is read.
 void Parser::check_names() const {
   for (const auto& [token, name] : type_uses_) {
     if (types_.count(name)) continue;
@@ -104,6 +109,7 @@ Module Parser::module() {
   return make<ModuleNode>(std::move(types_), std::move(functions_));
 }
 
+/// An expression without a module, graph bindings before it included.
 Expr Parser::only_expr() {
   Expr result = scope();
   end();
@@ -148,6 +154,7 @@ void Parser::definition() {
   const Token& name = expect(TokenKind::kGlobal, "the name of a function, as in @main");
   if (functions_.count(std::string(name.text)))
     error(name, fmt::format("function `@{}` is defined twice", name.text));
+  // A dimension `n` means the same in all types of one definition, and another in the next.
   dims_.clear();
   functions_[std::string(name.text)] = function(start).cast<Function>();
 }
@@ -167,6 +174,7 @@ Expr Parser::meta() {
   size_t size = is_constant ? metadata_.constants.size() : metadata_.funcs.size();
   size_t at = 0;
   for (char c : index.text)
+    // A suffix or too many digits give an index beyond any table.
     at = c >= '0' && c <= '9' && at < 1'000'000'000 ? at * 10 + (c - '0') : SIZE_MAX / 100;
   if (at >= size)
     error(index, fmt::format("meta[{}] has {} entries; is #[metadata] missing?", key.text, size));

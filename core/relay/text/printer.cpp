@@ -14,6 +14,7 @@ namespace {
 class MetadataWriter {
  public:
   std::string constant(const Constant& e) {
+    // Copies of a tensor share their storage: a weight that is used twice is written once.
     auto [found, is_new] =
         constant_index_.emplace(std::pair(e.value.data(), e.value.shape()), metadata_.constants.size());
     if (is_new) metadata_.constants.push_back(e.value);
@@ -99,6 +100,7 @@ class Printer : public ExprFunctor<std::string> {
   }
   std::string visit_projection(const Ref<Projection>& e) override {
     std::string tuple = operand(e->tuple);
+    // %t.0 may be a variable's own name, which the parser looks for first; then (%t).0.
     bool is_name = tuple[0] == '%' && !used_names_.has(fmt::format("{}.{}", tuple.substr(1), e->index));
     return fmt::format(fmt::runtime(is_name ? "{}.{}" : "({}).{}"), tuple, e->index);
   }
@@ -137,6 +139,7 @@ class Printer : public ExprFunctor<std::string> {
   }
 
  private:
+  /// Finds out in which scope each expression is bound, and which stand in place as values of lets.
   void place(const Expr& root) {
     scopes_ = graph_scopes(root);
     for (const std::vector<Expr>& members : scopes_.members)
@@ -150,6 +153,7 @@ class Printer : public ExprFunctor<std::string> {
     return options_.types && e->checked_type ? fmt::format(" /* ty={} */", types_.type(e->checked_type)) : "";
   }
 
+  /// Leaves are written out, all else has been bound before and is named.
   std::string operand(const Expr& e) {
     if (is_leaf(e)) return dispatch(e);
     auto bound = names_.find(e.get());
@@ -163,6 +167,7 @@ class Printer : public ExprFunctor<std::string> {
     return text;
   }
 
+  /// Leaves count as used once: they are written where they are used.
   bool used_once(const Expr& e) const { return is_leaf(e) || scopes_.places.at(e.get()).uses == 1; }
 
   std::string binder(const Var& variable) {
@@ -175,6 +180,8 @@ class Printer : public ExprFunctor<std::string> {
     return is_leaf(e) || !used_once(e) ? operand(e) : dispatch(e) + type_comment(e);
   }
 
+  /// `let %x = value;` and the begin of the next line. The variable is named first: a recursive function uses
+  /// it.
   std::string let_line(const Ref<Let>& let) {
     std::string variable = binder(let->var);
     return fmt::format("let {} = {};", variable, in_place(let->value)) + new_line();
@@ -186,6 +193,7 @@ class Printer : public ExprFunctor<std::string> {
     for (;;) {
       const Let* let = used_once(result) ? result.as<Let>() : nullptr;
       for (const Expr& e : scopes_.members[id]) {
+        // The result, and what a let names already, need no binding of their own.
         bool is_in_place = used_once(e) && (e == result || in_place_values_.count(e.get()));
         if (is_in_place) continue;
         std::string value = dispatch(e) + type_comment(e);
@@ -194,6 +202,7 @@ class Printer : public ExprFunctor<std::string> {
       }
       if (!let) return text + in_place(result);
       text += let_line(result.cast<Let>());
+      // On into the body of the let: its scope is the next in the chain.
       id = scopes_.places.at(let).bodies[0];
       result = let->body;
     }

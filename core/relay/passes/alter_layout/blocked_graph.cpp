@@ -12,15 +12,18 @@ Blocked BlockedGraph::found(const Expr& original) const {
 }
 
 Expr BlockedGraph::plain(const Blocked& value) {
+  // Channels beyond are cut off once they are one axis again.
   return first_of(transform(value.expr, data_layout(value.block), "NCHW"), 1, value.channels);
 }
 
 Blocked BlockedGraph::as_blocked(const Expr& original, int64_t block) {
+  // As it was computed, as it was converted for somebody before, or converted now.
   Blocked known = found(original);
   if (known.block == block) return known;
   Blocked& memo = converted_[{original.get(), block}];
   if (memo.expr) return memo;
   Blocked result{{}, block, channels_of(original)};
+  // From block to block without NCHW between. Channels beyond stand in the way: their number differs.
   if (known.block && known.is_whole() && result.is_whole())
     result.expr = transform(known.expr, data_layout(known.block), data_layout(block));
   else
@@ -51,6 +54,7 @@ int64_t products_at_once(const Call& product) {
   auto is_8_bit = [](DataType type) { return type == kInt8 || type == kUInt8; };
   DataType data = type(product.args[0]), weight = type(product.args[1]);
   DataType sum = product.checked_type.as<TensorType>()->dtype;
+  // As vpdpbusd and vdpbf16ps do, and their kin on other processors (docs/decisions/006-low-precision.md).
   if (is_8_bit(data) && is_8_bit(weight) && sum == kInt32) return 4;
   return data == kBFloat16 && weight == kBFloat16 && sum == kFloat32 ? 2 : 1;
 }
@@ -67,6 +71,7 @@ Expr reshaped(const Expr& e, const Ints& shape) {
 }
 
 namespace {
+/// Row by row, where a row is all bytes of `axis` and the axes behind it.
 Tensor extended_tensor(const Tensor& tensor, int64_t axis, int64_t extent) {
   Ints shape = tensor.shape();
   int64_t rows = 1, given = tensor.dtype().bytes(), wanted;

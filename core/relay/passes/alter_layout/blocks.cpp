@@ -11,10 +11,13 @@ bool is_worthwhile(int64_t less, int64_t more) { return 115 * less < 100 * more;
 Blocks::Blocks(const Target& target)
     : lanes_(std::clamp(target.lanes(), 4, 16)), lanes_at_once_(std::clamp(target.lanes_at_once(), 4, 16)) {}
 
+/// A block is computed by whole instructions: one of 12 on a machine of 8 at once pays for 16.
 int64_t Blocks::lanes_paid(int64_t channels, int64_t block) const {
   return round_up(channels, block) / block * round_up(block, lanes_at_once_);
 }
 
+/// `block` against a larger one. At the same price it must divide the channels, or leave clearly less memory
+/// unused.
 bool Blocks::is_better(int64_t channels, int64_t block, int64_t than) const {
   int64_t paid = lanes_paid(channels, block), paid_else = lanes_paid(channels, than);
   if (is_worthwhile(paid, paid_else)) return true;
@@ -25,6 +28,7 @@ bool Blocks::is_better(int64_t channels, int64_t block, int64_t than) const {
 int64_t Blocks::best(int64_t channels, int64_t unit) const {
   int64_t best = 0;
   if (channels < 4) return 0;
+  // From the largest: a smaller one has to be better.
   for (int64_t block = lanes_; block >= 4; block -= 4)
     if (block % unit == 0 && (!best || is_better(channels, block, best))) best = block;
   return best;
@@ -41,6 +45,8 @@ int64_t Blocks::exact(int64_t channels, int64_t unit) const {
 
 int64_t Blocks::exact_results(int64_t channels, int64_t unit) const {
   int64_t any = exact(channels), whole = exact(channels, unit);
+  // Results in whole units are read by the next product as they are; that is worth up to what is_worthwhile()
+  // asks.
   bool fewer = any && (!whole || is_worthwhile(lanes_paid(channels, any), lanes_paid(channels, whole)));
   return fewer ? any : whole;
 }

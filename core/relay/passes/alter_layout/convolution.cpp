@@ -15,6 +15,7 @@ struct Channels {
   int64_t groups, in, out;
 };
 
+/// From a weight OIHW, where I counts the channels of one group.
 Channels channels_of_convolution(const Call& e) {
   Ints weight = constant_shape(*tensor_type_of(e.args[1]));
   int64_t groups = attrs_as<ConvAttrs>(e.attrs).groups;
@@ -36,6 +37,7 @@ Expr with_last_axis(const Expr& e) {
   return reshaped(e, shape);
 }
 
+/// Products that one instruction sums have their input channels innermost.
 std::string kernel_layout(int64_t in_block, int64_t out_block, int64_t products) {
   return products == 1 ? fmt::format("OIHW{}i{}o", in_block, out_block)
                        : fmt::format("OIHW{}i{}o{}i", in_block / products, out_block, products);
@@ -45,6 +47,7 @@ std::string kernel_layout(int64_t in_block, int64_t out_block, int64_t products)
 Expr packed(const Call& e, const Expr& data, const Expr& kernel, int64_t in_block, int64_t out_block,
             int64_t products, int64_t groups) {
   auto a = mutate(attrs_as<ConvAttrs>(e.attrs));
+  // Then data and results are the same channels, in the same blocks.
   bool depthwise = in_block == 0;
   a->groups = groups;
   a->data_layout = data_layout(depthwise ? out_block : in_block);
@@ -82,6 +85,7 @@ Blocked whole_convolution(BlockedGraph& graph, const Call& e, const Channels& c,
   bool in_place = few && products == 1 && (c.in == 1 || is_unpadded(attrs_as<ConvAttrs>(e.attrs)));
   int64_t in_block = in_place ? 1 : block_of(graph, original, products, graph.blocks.read(c.in, products));
   Expr data = in_place ? with_last_axis(graph.visit(original)) : graph.as_blocked(original, in_block).expr;
+  // Weights of the channels beyond are 0, for what is read and for results.
   Expr all = extended(extended(kernel, 1, round_up(c.in, in_block)), 0, round_up(c.out, out_block));
   return {packed(e, data, all, in_block, out_block, products, 1), out_block, c.out};
 }
@@ -100,6 +104,7 @@ Expr with_group_channels(const Expr& e, int64_t groups, int64_t channels) {
 /// others.
 Expr with_joined_groups(const Expr& kernel, const Channels& c, int64_t count) {
   Ints shape = constant_shape(*tensor_type_of(kernel));
+  // The identity over (group of the result, group of what it reads): 1 where they are the same.
   Tensor own = zeros({count, 1, count, 1, 1, 1}, tensor_type_of(kernel)->dtype);
   for (int64_t i = 0; i < count; ++i) own.set(i * (count + 1), 1);
   Expr apart = reshaped(kernel, {c.groups / count, count, c.out, 1, c.in, shape[2], shape[3]});
@@ -122,11 +127,13 @@ Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
     kernel = with_joined_groups(kernel, c, count);
     c = {c.groups / count, c.in * count, c.out * count};
   }
+  // All groups in one: an ordinary convolution with zeros in its kernel.
   if (c.groups == 1) return whole_convolution(graph, e, c, kernel);
   int64_t products = products_at_once(e), out_block = graph.blocks.exact_results(c.out, products);
   if (!out_block) out_block = graph.blocks.best(c.out, products);
   if (!out_block || !has_constant_shape(*tensor_type_of(e.args[0]))) return {};
   int64_t usual = graph.blocks.read(c.in, products), in_block = block_of(graph, e.args[0], products, usual);
+  // A block of the data must not reach into the next group.
   if (c.in % in_block) in_block = usual;
   int64_t in = round_up(c.in, in_block), out = round_up(c.out, out_block);
   Expr data = in == c.in ? graph.as_blocked(e.args[0], in_block).expr
@@ -155,6 +162,7 @@ Expr swapped(const Expr& e, size_t axis, const Ints& factors) {
 
 /// Results of as many copies of each channel as it has results.
 Blocked convolution_of_copies(BlockedGraph& graph, const Call& e, const Channels& c) {
+  // Every copy is a channel of its own: an ordinary depthwise convolution of groups * out channels.
   int64_t block = graph.blocks.best(c.groups * c.out);
   if (!block) return {};
   Blocked result{{}, block, c.groups * c.out};
@@ -176,9 +184,11 @@ Blocked depthwise_convolution(BlockedGraph& graph, const Call& e, const Channels
   if (!best) return {};
   int64_t block = block_of(graph, e.args[0], 1, best), groups = round_up(c.groups, block);
   Expr kernel = extended(graph.visit(e.args[1]), 0, groups * c.out);
+  // (block, channel, result) -> (block, result, channel): for each result of a channel, a block of channels.
   if (c.out > 1) kernel = swapped(kernel, 0, {groups / block, block, c.out});
   Expr result = packed(e, graph.as_blocked(e.args[0], block).expr, kernel, 0, block, 1, groups);
   if (c.out == 1) return {result, block, c.groups};
+  // And back.
   Expr plain = swapped(transform(result, data_layout(block), "NCHW"), 1, {groups / block, c.out, block});
   return {first_of(plain, 1, c.groups * c.out)};
 }
@@ -188,6 +198,7 @@ Blocked depthwise_convolution(BlockedGraph& graph, const Call& e, const Channels
 Blocked block_convolution(BlockedGraph& graph, const Ref<Call>& e) {
   const TensorType* weight = tensor_type_of(e->args[1]);
   bool plain = ops::is_plain(attrs_as<ConvAttrs>(e->attrs)) && weight && has_constant_shape(*weight);
+  // Other layouts are the model's choice, and channels must be constant to be cut into blocks.
   if (!plain || !channels_of(e) || !channels_of(e->args[0])) return {};
   Channels c = channels_of_convolution(*e);
   if (c.groups > 1 && c.in == 1) return depthwise_convolution(graph, *e, c);

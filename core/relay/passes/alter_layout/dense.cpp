@@ -17,6 +17,8 @@ std::optional<std::pair<Expr, Expr>> flattened_in_blocks(BlockedGraph& graph, co
   if (!flatten || !weights || !flatten->callee.as<OpNode>()) return std::nullopt;
   if (op_name(*flatten) != "nn.batch_flatten" && op_name(*flatten) != "reshape") return std::nullopt;
   const TensorType *image = tensor_type_of(flatten->args[0]), *flat = tensor_type_of(data);
+  // Flattening blocks gives (H, W, channel) instead of (channel, H, W) within each block: the constant
+  // weights are put in that order, once, and the data stays where it is. Channels beyond would be columns.
   Blocked blocked = graph.found(flatten->args[0]);
   if (!blocked.block || !blocked.is_whole()) return std::nullopt;
   if (!image || !flat || !has_constant_shape(*image) || flat->shape.size() != 2) return std::nullopt;

@@ -20,6 +20,7 @@ Operand broadcastable(BlockedGraph& graph, const Expr& arg, const Blocked& data)
   const TensorType* type = tensor_type_of(arg);
   if (!type) return {};
   size_t rank = type->shape.size();
+  // A scalar is its own fill.
   if (rank == 0) {
     const Constant* c = arg.as<Constant>();
     return {graph.visit(arg), c ? c->value.value(0) : NAN};
@@ -33,6 +34,7 @@ Operand broadcastable(BlockedGraph& graph, const Expr& arg, const Blocked& data)
     return {transform(extended(graph.visit(arg), 0, data.padded()), "CHW", fmt::format("CHW{}c", data.block)),
             0};
   if (rank >= 3 && !is_int(type->shape[rank - 3], 1)) return {};
+  // (1, H, W), (H, W) or (W) get an axis of 1 for the channels of a block.
   return {typed_call("expand_dims", {graph.visit(arg)},
                      make<ExpandDimsAttrs>(static_cast<int64_t>(rank)))};  // the same for all channels
 }
@@ -42,6 +44,7 @@ double fill_of(const Call& e, const std::vector<Operand>& operands) {
   std::vector<Expr> scalars;
   for (size_t i = 0; i < operands.size(); ++i) {
     if (std::isnan(operands[i].fill)) return NAN;
+    // Found by running the operator on these scalars: exp gives 1 beyond the channels, 0 / 0 no number.
     scalars.push_back(typed_constant(full({}, tensor_type_of(e.args[i])->dtype, operands[i].fill)));
   }
   return interpret_closed({typed_call(op_name(e), scalars, e.attrs)})[0].value(0);
@@ -57,6 +60,7 @@ bool has_channels_second(const Call& e) {
 Blocked block_elementwise(BlockedGraph& graph, const Ref<Call>& e) {
   Blocked result{{}, 0, channels_of(e)};
   for (const Expr& arg : e->args)
+    // Of operands in different blocks the larger one stays; with none in blocks there is nothing to gain.
     if (channels_of(arg) == result.channels) result.block = std::max(result.block, graph.found(arg).block);
   if (!result.block) return {};
   std::vector<Operand> operands;
@@ -67,6 +71,7 @@ Blocked block_elementwise(BlockedGraph& graph, const Ref<Call>& e) {
     if (!args.back()) return {};
   }
   if (!result.is_whole()) result.fill = fill_of(*e, operands);
+  // A convolution multiplies what is beyond by 0: infinity and NaN would come out of that.
   if (!std::isfinite(result.fill)) return {};
   result.expr = typed_call(op_name(*e), args, e->attrs);
   return result;

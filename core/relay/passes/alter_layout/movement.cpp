@@ -22,6 +22,7 @@ Expr told_of_layout(const Call& e, const Blocked& data) {
 /// Channels to or from pixels: those of one pixel must be whole blocks.
 Expr moved_to_pixels(const Call& e, const Blocked& data) {
   const SubPixelAttrs* a = e.attrs.as<SubPixelAttrs>();
+  // DCR: channels are (pixel, depth), so blocks of depth move as they are.
   bool apart = a && a->mode == "DCR" && data.is_whole() && channels_of(Expr(&e)) % data.block == 0;
   return apart ? told_of_layout<SubPixelAttrs>(e, data) : nullptr;
 }
@@ -32,6 +33,7 @@ Blocked block_by_attribute(BlockedGraph& graph, const Ref<Call>& e) {
   Blocked data = graph.found(e->args[0]);
   if (!data.block || !data.is_uniform()) return {};
   Expr result = moved_to_pixels(*e, data);
+  // Which attributes the operator has says how it is told; the others answer null.
   if (!result) result = told_of_layout<PoolAttrs>(*e, data);
   if (!result) result = told_of_layout<AdaptivePoolAttrs>(*e, data);
   if (!result) result = told_of_layout<Resize2dAttrs>(*e, data);
@@ -60,8 +62,10 @@ Blocked block_padding(BlockedGraph& graph, const Ref<Call>& e) {
   if (!data.block || a.pad_width.size() != 4 || a.pad_width[1] != Ints{0, 0}) return {};
   const Constant* value = e->args[1].as<Constant>();
   bool keeps_fill = value && value->value.value(0) == data.fill;
+  // Beyond the channels the border would hold another number than the rest.
   if (!data.is_whole() && !keeps_fill) return {};
   auto altered = mutate(a);
+  // Behind the fourth axis lies the one of a block.
   altered->pad_width.push_back({0, 0});
   data.expr = typed_call("nn.pad", {data.expr, graph.visit(e->args[1])}, seal(std::move(altered)));
   return data;
@@ -75,6 +79,7 @@ Blocked block_slice(BlockedGraph& graph, const Ref<Call>& e) {
   auto altered = mutate(a);
   for (int64_t& axis : *altered->axes) {
     axis = axis < 0 ? axis + 4 : axis;
+    // Axes in front of the block keep their numbers; a negative one would count the block's.
     if (axis == 1) return {};
   }
   data.expr = typed_call(op_name(*e), {data.expr}, seal(std::move(altered)));
