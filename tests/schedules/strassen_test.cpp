@@ -57,7 +57,8 @@ TEST(Strassen, RefusesWhatItCannotRewrite) {
             "strassen: block `pool` is no sum of products of two elements");
   EXPECT_EQ(refusal(matmul(4, 4, 4, kInt32), "matmul", 1),
             "strassen: block `matmul` does not compute with floats");
-  EXPECT_EQ(refusal(conv2d({}, kFloat32), "conv", 1), "strassen: block `conv` sums over more than one variable");
+  EXPECT_EQ(refusal(conv2d({}, kFloat32), "conv", 1),
+            "strassen: block `conv` sums over more than one variable");
   EXPECT_EQ(refusal(product({.shared = false}, kFloat32), "product", 1),
             "strassen: block `product` is no product of rows and columns");
   EXPECT_EQ(refusal(product({.batch = 1, .m = 1, .shared = true}, kFloat32), "product", 1),
@@ -76,7 +77,8 @@ const DesignSpace* strassen_space(const tir::Func& func) {
 }
 
 TEST(Strassen, EverySampleOfItsSpaceKeepsMeaningAndLowers) {
-  const Product odd{.batch = 3, .m = 65, .n = 135, .k = 257, .transpose_y = true, .shared = true, .bias = true};
+  const Product odd{
+      .batch = 3, .m = 65, .n = 135, .k = 257, .transpose_y = true, .shared = true, .bias = true};
   for (const tir::Func& plain : {dense(66, 128, 256, kFloat32), product(odd, kFloat32)}) {
     tir::Func func = tir::with_constant_params(plain, 0b10);
     const DesignSpace* space = strassen_space(func);
