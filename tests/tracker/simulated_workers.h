@@ -19,14 +19,15 @@ struct SimulatedSettings {
   std::optional<wire::ClientKeys> keys;
   int count = 1;
   std::string name = "simulated";            // and a number
-  std::chrono::milliseconds trial{1};        // what measuring takes; building takes nothing
+  std::chrono::milliseconds trial{1};        // what measuring takes, on average; building takes nothing
   uint32_t builders = 1;                     // a worker's, which decide how many leases it holds
   std::chrono::milliseconds crash_every{0};  // one of them, at random, and a new life begins; 0: never
 };
 
 struct SimulatedReport {
   uint64_t measured = 0, crashes = 0;
-  /// From the result that frees a place to the lease that fills it, in milliseconds, sorted.
+  /// From the result that frees a place to the lease that fills it, in milliseconds, sorted; without the
+  /// first fifth, when all come at once.
   std::vector<float> grants_ms;
 };
 
