@@ -11,17 +11,14 @@
 // Exit code 1 when a goal is missed: 2,000 trials/s, 50 ms for 99 of 100 leases, 512 MiB.
 #include <fmt/core.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
+#include "bench/child_process.h"
 #include "bench/main.h"
 #include "cli/keys.h"
 #include "core/support/error.h"
@@ -30,8 +27,6 @@
 #include "db/store.h"
 #include "tracker/store_journal.h"
 #include "tracker/tracker.h"
-
-extern char** environ;
 
 namespace lathe::bench {
 namespace {
@@ -54,64 +49,11 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// A row of /proc/self/status: VmRSS is what we hold, VmHWM the most we held.
-double own_mib(const std::string& row) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with(row + ":")) return std::stod(line.substr(row.size() + 1)) / 1024;
-  return 0;
-}
-
 double own_cpu_seconds() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
-
-/// lathe-simulated-workers as a process, and what it says at its end.
-class Workers {
- public:
-  explicit Workers(const std::vector<std::string>& arguments) {
-    std::vector<std::string> words = {
-        std::filesystem::read_symlink("/proc/self/exe").replace_filename("lathe-simulated-workers")};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> pointers;
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    int ends[2];
-    CHECK(pipe(ends) == 0, "pipe");
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
-    if (posix_spawn(&pid_, pointers[0], &actions, nullptr, pointers.data(), environ) != 0)
-      fail("cannot start {}", words[0]);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    said_ = ends[0];
-  }
-  ~Workers() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    close(said_);
-  }
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
-
-  nlohmann::json end() const {
-    kill(pid_, SIGTERM);
-    std::string text;
-    char buffer[4096];
-    for (ssize_t count; (count = read(said_, buffer, sizeof buffer)) > 0;) text.append(buffer, count);
-    auto report = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (report.is_discarded()) fail("the workers ended and said nothing");
-    return report;
-  }
-
- private:
-  pid_t pid_ = -1;
-  int said_ = -1;
-};
 
 class Farm {
  public:
@@ -129,7 +71,7 @@ class Farm {
   /// Recorded trials a second while the workers ask for more.
   nlohmann::json busy() {
     const tracker::JobId job = submit(settings_.trials);
-    const Workers workers = start(1ms);
+    ChildProcess workers = start(1ms);
     return finish(job, settings_.trials, workers);
   }
 
@@ -137,23 +79,23 @@ class Farm {
     const auto trial =
         std::chrono::milliseconds(static_cast<int64_t>(1e3 * settings_.workers / settings_.rate));
     const tracker::JobId job = submit(settings_.trials);
-    const Workers workers = start(trial);
+    ChildProcess workers = start(trial);
     return finish(job, settings_.trials, workers);
   }
 
   nlohmann::json queued() {
-    const double before = own_mib("VmRSS");
+    const double before = memory_mib(getpid(), "VmRSS");
     const auto room = static_cast<int64_t>(tracker_->status().room);
     const auto begin = Clock::now();
     submit(room);
     const double seconds = seconds_since(begin);
-    const Workers workers = start(1s);
+    ChildProcess workers = start(1s);
     wait_for_all();
     return {{"queued", room},
             {"submit_seconds", seconds},
             {"rss_before_mib", before},
-            {"rss_mib", own_mib("VmRSS")},
-            {"most_mib", own_mib("VmHWM")}};
+            {"rss_mib", memory_mib(getpid(), "VmRSS")},
+            {"most_mib", memory_mib(getpid(), "VmHWM")}};
   }
 
  private:
@@ -176,10 +118,10 @@ class Farm {
     return job;
   }
 
-  Workers start(std::chrono::milliseconds trial) const {
-    return Workers({"--tracker", tracker_->endpoint(), "--key", path("worker.key"), "--tracker-key",
-                    tracker_keys_.public_key, "--count", std::to_string(settings_.workers), "--trial-ms",
-                    std::to_string(trial.count())});
+  ChildProcess start(std::chrono::milliseconds trial) const {
+    return ChildProcess({beside_us("lathe-simulated-workers"), "--tracker", tracker_->endpoint(), "--key",
+                         path("worker.key"), "--tracker-key", tracker_keys_.public_key, "--count",
+                         std::to_string(settings_.workers), "--trial-ms", std::to_string(trial.count())});
   }
 
   void wait_for_all() {
@@ -192,7 +134,7 @@ class Farm {
   }
 
   /// Until all is recorded. The rate is that of the middle: from a tenth to nine tenths of the trials.
-  nlohmann::json finish(tracker::JobId job, int64_t trials, const Workers& workers) {
+  nlohmann::json finish(tracker::JobId job, int64_t trials, ChildProcess& workers) {
     wait_for_all();
     std::optional<Clock::time_point> first, last;
     int64_t recorded = 0, at_first = 0, at_last = 0;
@@ -207,10 +149,11 @@ class Farm {
       }
     }
     const double seconds = std::chrono::duration<double>(*last - *first).count();
-    nlohmann::json report = workers.end();
+    auto report = nlohmann::json::parse(workers.end(SIGTERM), nullptr, /*allow_exceptions=*/false);
+    if (report.is_discarded()) fail("the workers ended and said nothing");
     report["trials_per_second"] = static_cast<double>(at_last - at_first) / seconds;
     report["tracker_cpu_us_per_trial"] = 1e6 * cpu / static_cast<double>(at_last - at_first);
-    report["tracker_mib"] = own_mib("VmRSS");
+    report["tracker_mib"] = memory_mib(getpid(), "VmRSS");
     return report;
   }
 

@@ -31,7 +31,10 @@ int run(int argc, char** argv) {
   bench::parse_flags(app, argc, argv);
   settings.trial = std::chrono::milliseconds(trial_ms);
   settings.crash_every = std::chrono::milliseconds(crash_ms);
-  if (!key.empty()) settings.keys = wire::ClientKeys{.server_key = tracker_key, .own = cli::load_keys(key)};
+  if (!key.empty()) {
+    wire::check_key(tracker_key, "--tracker-key");
+    settings.keys = wire::ClientKeys{.server_key = tracker_key, .own = cli::load_keys(key)};
+  }
 
   sigset_t signals;
   sigemptyset(&signals);
