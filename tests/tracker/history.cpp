@@ -186,8 +186,6 @@ void History::check(const Finished& record) {
   const TrialState& trial = ahead_.trials[record.trial];
   const LeaseId id = record.result.lease;
   if (trial.over) violated(fmt::format("trial {} ends twice", record.trial));
-  if (cancelled_.contains(trial.job) && trial.over)
-    violated(fmt::format("a result of the cancelled trial {}", record.trial));
   const auto lease = ahead_.leases.find(id);
   if (lease == ahead_.leases.end() || lease->second.trial != record.trial)
     return violated(fmt::format("trial {} ends by lease {:x}, which it never had", record.trial, id));

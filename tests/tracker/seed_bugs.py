@@ -23,6 +23,7 @@ def read_bugs(path):
         if not line.strip() or line.startswith("#"):
             continue
         if head := HEAD.match(line):
+            sign = "-"
             bugs.append({"name": head[1], "file": head[2], "-": "", "+": ""})
         elif bugs and line[:2].strip() in ("-", "+", ""):
             sign = line[0] if line[0] != " " else sign
