@@ -1,6 +1,6 @@
 // The core of the tracker: which trial is where, and what to say to whom. A deterministic state machine with
 // no clock, socket or file inside, so that a simulation can drive it through any sequence of faults
-// (tests/tracker/farm_simulation_test.cpp).
+// (tests/tracker/farm_simulation.cpp).
 //
 // The contract: at-least-once execution, exactly-once recording, no acknowledged result lost, bounded
 // retries, bounded memory. A trial goes

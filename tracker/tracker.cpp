@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/support/error.h"
+#include "tracker/carry_out.h"
 #include "tracker/content_store.h"
 #include "tracker/defaults.h"
 
@@ -42,7 +43,7 @@ constexpr int kFramesTogether = 256;  // committed at once, so that a busy track
 }  // namespace
 
 /// The thread that owns farm, journal and socket, and the mailboxes through which others reach it.
-class Tracker::Loop {
+class Tracker::Loop final : private Outside {
  public:
   explicit Loop(TrackerSettings settings)
       : settings_(std::move(settings)),
@@ -61,7 +62,7 @@ class Tracker::Loop {
     }
   }
 
-  ~Loop() {
+  ~Loop() override {
     post([this] { stop_ = true; });
     thread_.join();
     close(wake_);
@@ -198,34 +199,27 @@ class Tracker::Loop {
     for (auto& command : commands) command();
   }
 
-  /// First what must be on disk, then what rests on it.
-  void settle() {
-    Effects effects = std::exchange(effects_, {});
-    for (const StoreChange& change : effects.stored)
-      change.bytes ? content_.keep(change.digest, *change.bytes) : content_.forget(change.digest);
-    if (!effects.records.empty())
-      for (LeaseId lease : journal_->commit(effects.records)) acknowledge_as_stale(lease, effects.messages);
-    for (const Outgoing& out : effects.messages) server_->send({out.peer, wire::encode(out.message)});
-    for (const Wanted& wanted : effects.wanted) send_piece(wanted);
-    if (effects.finished.empty()) return;
-    std::lock_guard lock(mutex_);
-    for (Finished& finished : effects.finished)
-      if (const auto box = mailboxes_.find(finished.job); box != mailboxes_.end())
-        box->second.push_back(std::move(finished));
-    arrived_.notify_all();
+  void settle() { carry_out(std::exchange(effects_, {}), *journal_, *this); }
+
+  void store(const StoreChange& change) override {
+    change.bytes ? content_.keep(change.digest, *change.bytes) : content_.forget(change.digest);
   }
 
-  void send_piece(const Wanted& wanted) {
+  void send(const Outgoing& out) override { server_->send({out.peer, wire::encode(out.message)}); }
+
+  void send_piece(const Wanted& wanted) override {
     const auto& [peer, get] = wanted;
     std::string bytes = content_.read(get.digest, get.offset, kChunkBytes);
     if (bytes.empty()) return;  // beyond its end
     server_->send({peer, wire::encode(wire::BlobChunk{get.digest, get.offset, std::move(bytes)})});
   }
 
-  static void acknowledge_as_stale(LeaseId lease, std::vector<Outgoing>& messages) {
-    for (Outgoing& out : messages)
-      if (auto* ack = std::get_if<wire::ResultAck>(&out.message); ack && ack->lease == lease)
-        ack->verdict = wire::ResultAck::Verdict::kStale;
+  void tell(std::vector<Finished> all) override {
+    std::lock_guard lock(mutex_);
+    for (Finished& finished : all)
+      if (const auto box = mailboxes_.find(finished.job); box != mailboxes_.end())
+        box->second.push_back(std::move(finished));
+    arrived_.notify_all();
   }
 
   void log(const std::string& line) {

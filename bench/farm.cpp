@@ -1,0 +1,208 @@
+// What a tracker can take: its database waits for the disk (synchronous=FULL), its workers come with keys
+// (CURVE) and are simulated, in one process beside it, so that both share the machine's processors.
+//
+//   ./run bench farm [--workers 500] [--trials 40000] [--folder DIR] [--json]
+//
+//   busy    trials of 1 ms: the workers ask for more than the tracker can give. Recorded trials a second.
+//   steady  trials so long that the workers ask for --rate trials a second: how long a free place waits for
+//           its lease.
+//   queued  the memory of the tracker with as many candidates queued as it takes.
+//
+// Exit code 1 when a goal is missed: 2,000 trials/s, 50 ms for 99 of 100 leases, 512 MiB.
+#include <fmt/core.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "bench/child_process.h"
+#include "bench/main.h"
+#include "cli/keys.h"
+#include "core/support/error.h"
+#include "core/support/temporary_folder.h"
+#include "core/support/text.h"
+#include "db/store.h"
+#include "tracker/store_journal.h"
+#include "tracker/tracker.h"
+
+namespace lathe::bench {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kTrialsPerSecond = 2000, kGrantMs = 50, kMemoryMib = 512;
+constexpr size_t kTogether = 5000;   // candidates a submission
+constexpr size_t kTraceBytes = 500;  // of a candidate: short, as those of small kernels
+
+struct Settings {
+  int workers = 500;
+  int64_t trials = 40000;
+  double rate = kTrialsPerSecond;
+  std::string folder;
+};
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double own_cpu_seconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+class Farm {
+ public:
+  explicit Farm(Settings settings) : settings_(std::move(settings)) {
+    cli::save_keys(path("worker.key"), worker_keys_);
+    db::Store store(path("tuning.db"));
+    target_ = store.add_target({.name = "cpu", .architecture = "x86_64"});
+    workload_ = store.add_workload({.digest = sha256("w"), .text = "w", .flops = 1});
+    tracker_.emplace(tracker::TrackerSettings{
+        .endpoint = "tcp://127.0.0.1:*",
+        .keys = wire::ServerKeys{tracker_keys_.secret_key, {worker_keys_.public_key}},
+        .open_journal = [this] { return tracker::open_store_journal(path("tuning.db")); }});
+  }
+
+  /// Recorded trials a second while the workers ask for more.
+  nlohmann::json busy() {
+    const tracker::JobId job = submit(settings_.trials);
+    ChildProcess workers = start(1ms);
+    return finish(job, settings_.trials, workers);
+  }
+
+  nlohmann::json steady() {
+    const auto trial =
+        std::chrono::milliseconds(static_cast<int64_t>(1e3 * settings_.workers / settings_.rate));
+    const tracker::JobId job = submit(settings_.trials);
+    ChildProcess workers = start(trial);
+    return finish(job, settings_.trials, workers);
+  }
+
+  nlohmann::json queued() {
+    const double before = memory_mib(getpid(), "VmRSS");
+    const auto room = static_cast<int64_t>(tracker_->status().room);
+    const auto begin = Clock::now();
+    submit(room);
+    const double seconds = seconds_since(begin);
+    ChildProcess workers = start(1s);
+    wait_for_all();
+    return {{"queued", room},
+            {"submit_seconds", seconds},
+            {"rss_before_mib", before},
+            {"rss_mib", memory_mib(getpid(), "VmRSS")},
+            {"most_mib", memory_mib(getpid(), "VmHWM")}};
+  }
+
+ private:
+  std::string path(const std::string& name) const { return settings_.folder + "/" + name; }
+
+  tracker::JobId submit(int64_t count) {
+    const auto job = static_cast<tracker::JobId>([&] {
+      db::Store store(path("tuning.db"));
+      return store.create_job({.target = target_, .tasks = {{.workload = workload_}}});
+    }());
+    std::vector<tracker::Candidate> candidates;
+    for (int64_t i = 0; i < count; ++i) {
+      std::string trace = fmt::format("trace {} of job {} ", i, job);
+      trace.resize(kTraceBytes, 'x');
+      candidates.push_back({.workload = workload_, .trace = trace, .program = trace.substr(0, 32)});
+      if (candidates.size() < kTogether && i + 1 < count) continue;
+      tracker_->submit(job, candidates);
+      candidates.clear();
+    }
+    return job;
+  }
+
+  ChildProcess start(std::chrono::milliseconds trial) const {
+    return ChildProcess({beside_us("lathe-simulated-workers"), "--tracker", tracker_->endpoint(), "--key",
+                         path("worker.key"), "--tracker-key", tracker_keys_.public_key, "--count",
+                         std::to_string(settings_.workers), "--trial-ms", std::to_string(trial.count())});
+  }
+
+  void wait_for_all() {
+    const auto begin = Clock::now();
+    while (static_cast<int>(tracker_->status().workers.size()) < settings_.workers) {
+      if (seconds_since(begin) > 60)
+        fail("{} of {} workers came", tracker_->status().workers.size(), settings_.workers);
+      std::this_thread::sleep_for(20ms);
+    }
+  }
+
+  /// Until all is recorded. The rate is that of the middle: from a tenth to nine tenths of the trials.
+  nlohmann::json finish(tracker::JobId job, int64_t trials, ChildProcess& workers) {
+    wait_for_all();
+    std::optional<Clock::time_point> first, last;
+    int64_t recorded = 0, at_first = 0, at_last = 0;
+    double cpu = 0;
+    while (recorded < trials) {
+      recorded += static_cast<int64_t>(tracker_->poll(job, 100ms).size());
+      if (!first && recorded >= trials / 10)
+        first = Clock::now(), at_first = recorded, cpu = own_cpu_seconds();
+      if (!last && recorded >= trials * 9 / 10) {
+        last = Clock::now(), at_last = recorded;
+        cpu = own_cpu_seconds() - cpu;
+      }
+    }
+    const double seconds = std::chrono::duration<double>(*last - *first).count();
+    auto report = nlohmann::json::parse(workers.end(SIGTERM), nullptr, /*allow_exceptions=*/false);
+    if (report.is_discarded()) fail("the workers ended and said nothing");
+    report["trials_per_second"] = static_cast<double>(at_last - at_first) / seconds;
+    report["tracker_cpu_us_per_trial"] = 1e6 * cpu / static_cast<double>(at_last - at_first);
+    report["tracker_mib"] = memory_mib(getpid(), "VmRSS");
+    return report;
+  }
+
+  const Settings settings_;
+  const wire::KeyPair tracker_keys_ = wire::make_keys(), worker_keys_ = wire::make_keys();
+  db::TargetId target_ = 0;
+  int64_t workload_ = 0;
+  std::optional<tracker::Tracker> tracker_;
+};
+
+int run(int argc, char** argv) {
+  Settings settings;
+  bool json = false;
+  CLI::App app("What a tracker can take");
+  app.add_option("--workers", settings.workers, "simulated ones")->check(CLI::Range(1, 1000));
+  app.add_option("--trials", settings.trials, "of each part")->check(CLI::Range(1000, 90000));
+  app.add_option("--rate", settings.rate, "trials a second in the steady part")->check(CLI::Range(10.0, 1e5));
+  app.add_option("--folder", settings.folder, "of the database: on the disk that counts");
+  app.add_flag("--json", json, "print a JSON object");
+  parse_flags(app, argc, argv);
+  std::optional<TemporaryFolder> folder;
+  if (settings.folder.empty()) settings.folder = folder.emplace().path();
+
+  Farm farm(settings);
+  nlohmann::json report;
+  report["busy"] = farm.busy();
+  report["steady"] = farm.steady();
+  report["queued"] = farm.queued();
+  const double rate = report["busy"]["trials_per_second"], grant = report["steady"]["grant_p99_ms"],
+               memory = report["queued"]["most_mib"];
+  if (json) {
+    fmt::print("{}\n", report.dump(1));
+  } else {
+    fmt::print(
+        "busy    {:6.0f} recorded trials/s (goal {}); the tracker uses {:.0f} us of processor a trial\n",
+        rate, kTrialsPerSecond, report["busy"]["tracker_cpu_us_per_trial"].get<double>());
+    fmt::print(
+        "steady  {:6.0f} trials/s; a free place waits {:.1f} ms for its lease, 99 of 100 at most {:.1f} ms "
+        "(goal {})\n",
+        report["steady"]["trials_per_second"].get<double>(), report["steady"]["grant_p50_ms"].get<double>(),
+        grant, kGrantMs);
+    fmt::print("queued  {} candidates and {} workers: {:.0f} MiB, {:.0f} at most (goal {})\n",
+               report["queued"]["queued"].get<int64_t>(), settings.workers,
+               report["queued"]["rss_mib"].get<double>(), memory, kMemoryMib);
+  }
+  return rate >= kTrialsPerSecond && grant <= kGrantMs && memory <= kMemoryMib ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace lathe::bench
+
+int main(int argc, char** argv) { return lathe::bench::guarded_main(lathe::bench::run, argc, argv); }

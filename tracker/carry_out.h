@@ -1,0 +1,26 @@
+// What a step of the farm asks for, done in the one order that keeps the contract. The tracker does it on
+// sockets, files and mailboxes, the simulation on none (tests/tracker/farm_simulation.cpp).
+#pragma once
+
+#include <vector>
+
+#include "tracker/farm.h"
+#include "tracker/journal.h"
+
+namespace lathe::tracker {
+
+/// Whom and what a farm reaches, its journal apart.
+class Outside {
+ public:
+  virtual ~Outside() = default;
+  virtual void store(const StoreChange& change) = 0;
+  virtual void send(const Outgoing& out) = 0;
+  virtual void send_piece(const Wanted& wanted) = 0;
+  virtual void tell(std::vector<Finished> finished) = 0;
+};
+
+/// First what must be on disk, then what rests on it. Throws what the journal throws; then nothing was sent
+/// and nobody told.
+void carry_out(Effects effects, Journal& journal, Outside& outside);
+
+}  // namespace lathe::tracker
