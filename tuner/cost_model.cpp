@@ -8,6 +8,7 @@
 #include "core/support/error.h"
 #include "core/support/statistics.h"
 #include "schedules/random.h"
+#include "tuner/xgboost.h"
 
 namespace lathe::tuner {
 
@@ -168,30 +169,24 @@ RankQuality CostModel::train(std::span<const Sample> samples) {
     Trees trees = learn(std::span(shuffled).subspan(held_out.size()), width_, options_);
     quality = judge(trees, held_out, width_, options_.threads);
   }
-  trees_ = learn(samples, width_, options_);
-  forest_.reset();
+  forest_ = learn(samples, width_, options_).forest();
   return quality;
 }
 
 std::vector<float> CostModel::predict(std::span<const Features> candidates) const {
   CHECK(trained());
-  if (forest_) {
-    std::vector<float> scores;
-    for (const Features& features : candidates) {
-      CHECK(features.width == width_, "rows of width {}, expected {}", features.width, width_);
-      float& sum = scores.emplace_back();
-      for (size_t row = 0; row < features.rows(); ++row) sum += forest_->at(&features.values[row * width_]);
-    }
-    return scores;
+  std::vector<float> scores;
+  for (const Features& features : candidates) {
+    CHECK(features.width == width_, "rows of width {}, expected {}", features.width, width_);
+    float& sum = scores.emplace_back();
+    for (size_t row = 0; row < features.rows(); ++row) sum += forest_->at(&features.values[row * width_]);
   }
-  std::vector<const Features*> pointers;
-  for (const Features& features : candidates) pointers.push_back(&features);
-  return score(*trees_, pointers, width_, options_.threads);
+  return scores;
 }
 
 std::string CostModel::save() const {
   CHECK(trained());
-  return fmt::format("{}{}\n{}", kMagic, width_, (forest_ ? *forest_ : trees_->forest()).save());
+  return fmt::format("{}{}\n{}", kMagic, width_, forest_->save());
 }
 
 CostModel CostModel::load(const std::string& bytes, const CostModelOptions& options) {

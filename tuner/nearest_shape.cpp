@@ -62,7 +62,7 @@ double distance(const Shape& a, const Shape& b) {
   return sum;
 }
 
-std::optional<NearestShape> nearest_shape(db::Store& store, const db::BestQuery& query) {
+std::optional<NearestShape> nearest_shape(db::Reader& store, const db::BestQuery& query) {
   const std::string asked = store.workload(query.workload).text;
   const Shape shape = shape_of(asked);
   std::optional<NearestShape> nearest;
