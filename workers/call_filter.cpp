@@ -137,8 +137,9 @@ constexpr int kForBuilds[] = {
 #endif
 };
 
-/// What a search needs besides: the link to its tracker is a socket, and the only one it can have.
-constexpr int kForSearches[] = {SYS_sendto};
+/// What a search needs besides: the link to its tracker is a socket, and the only one it can have; what it
+/// builds it runs once, from memory, to see that its outputs are right.
+constexpr int kForSearches[] = {SYS_sendto, SYS_memfd_create};
 
 constexpr int kDescriptorCommands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL};
 
