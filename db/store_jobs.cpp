@@ -132,11 +132,10 @@ void Store::add_job_seconds(JobId id, double seconds) {
 
 std::vector<KnownCandidate> Store::candidates(JobId job, WorkloadId workload, TargetId target) {
   std::vector<KnownCandidate> known;
-  for (Query row = database_->query(
-           "SELECT program, trace FROM candidate WHERE workload = ?2 AND id IN "
-           "(SELECT candidate FROM trial WHERE job = ?1 UNION "
-           " SELECT candidate FROM measurement WHERE workload = ?2 AND target = ?3)",
-           {job, workload, target});
+  for (Query row = database_->query("SELECT program, trace FROM candidate WHERE workload = ?2 AND id IN "
+                                    "(SELECT candidate FROM trial WHERE job = ?1 UNION "
+                                    " SELECT candidate FROM measurement WHERE workload = ?2 AND target = ?3)",
+                                    {job, workload, target});
        row.step();)
     known.push_back({row.text(), row.text()});
   return known;

@@ -140,7 +140,8 @@ std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {
   if (!is_final(ended.state)) return std::nullopt;
   TrialEnd end{.state = ended.state, .outcome = ended.outcome, .error = ended.error};
   Query row = database_->query(
-      "SELECT samples FROM measurement WHERE candidate = ? AND threads = ? ORDER BY trial = ? DESC, id LIMIT 1",
+      "SELECT samples FROM measurement WHERE candidate = ? AND threads = ? ORDER BY trial = ? DESC, id LIMIT "
+      "1",
       {ended.candidate, ended.threads, id});
   if (ended.outcome == Outcome::kOk && row.step()) end.samples = row.floats();
   return end;

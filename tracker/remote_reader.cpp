@@ -22,9 +22,12 @@ std::optional<T> maybe(const json& value) {
 }
 
 json to(const db::BestQuery& query) {
-  return {query.workload,          query.target,
-          query.device ? json(*query.device) : json(), query.threads,
-          query.strict,            query.accept_unconfirmed,
+  return {query.workload,
+          query.target,
+          query.device ? json(*query.device) : json(),
+          query.threads,
+          query.strict,
+          query.accept_unconfirmed,
           limit_json(query.max_relative_error)};
 }
 db::BestQuery best_query_of(const json& value) {
@@ -117,9 +120,12 @@ std::optional<db::CostModelRecord> cost_model_of_json(const json& value) {
 }
 
 json to(const db::JobTask& task) {
-  return {task.workload, task.weight,
-          task.trials,   task.round,
-          task.best_seconds ? json(*task.best_seconds) : json(), task.checkpoint};
+  return {task.workload,
+          task.weight,
+          task.trials,
+          task.round,
+          task.best_seconds ? json(*task.best_seconds) : json(),
+          task.checkpoint};
 }
 
 json to(const db::KnownCandidate& known) { return {known.program, known.trace}; }
@@ -263,8 +269,7 @@ std::optional<db::CostModelRecord> RemoteReader::cost_model_of(db::JobId) {
 std::vector<db::KnownCandidate> RemoteReader::candidates(db::JobId, db::WorkloadId workload,
                                                          db::TargetId target) {
   std::vector<db::KnownCandidate> known;
-  for (const json& value : ask("candidates", {workload, target}))
-    known.push_back({value.at(0), value.at(1)});
+  for (const json& value : ask("candidates", {workload, target})) known.push_back({value.at(0), value.at(1)});
   return known;
 }
 

@@ -60,9 +60,12 @@ void SearchServer::require_begun() const {
 json SearchServer::answer(const json& question) {
   const std::string& call = question.at("call").get_ref<const std::string&>();
   if (call == "order")
-    return {{"request", order_.request},           {"target", order_.target},
-            {"machine", order_.machine},           {"file", order_.file},
-            {"folder", order_.folder},             {"seconds_used", order_.seconds_used},
+    return {{"request", order_.request},
+            {"target", order_.target},
+            {"machine", order_.machine},
+            {"file", order_.file},
+            {"folder", order_.folder},
+            {"seconds_used", order_.seconds_used},
             {"resume", order_.resume ? json(*order_.resume) : json()}};
   if (call == "begin") return begin(question);
   if (call == "tell") {

@@ -2,8 +2,8 @@
 // no other job, whatever the searcher has become by reading its model.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "db/store.h"

@@ -199,8 +199,8 @@ void drain(JobId job, FarmClient& farm, const Patience& patience, const std::fun
   }
 }
 
-/// Measures the leaders of each task and its default schedule again, as often as earlier lives of the job have
-/// not.
+/// Measures the leaders of each task and its default schedule again, as often as earlier lives of the job
+/// have not.
 JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tuner::DefaultRecords& defaults,
                        db::Reader& store, FarmClient& farm, const std::function<bool()>& stop) {
   const auto job = static_cast<JobId>(rows.job);
@@ -223,7 +223,8 @@ JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tu
 std::optional<std::vector<tuner::SavedTask>> saved_tasks(const JobRows& rows, db::Reader& store) {
   std::vector<tuner::SavedTask> saved;
   for (db::JobTask& task : store.job_tasks(rows.job)) {
-    const bool is_ours = saved.size() < rows.workloads.size() && task.workload == rows.workloads[saved.size()];
+    const bool is_ours =
+        saved.size() < rows.workloads.size() && task.workload == rows.workloads[saved.size()];
     if (!is_ours || task.checkpoint.empty()) return std::nullopt;
     std::map<std::string, std::string> candidates;
     for (db::KnownCandidate& known : store.candidates(rows.job, task.workload, rows.target))
@@ -235,9 +236,8 @@ std::optional<std::vector<tuner::SavedTask>> saved_tasks(const JobRows& rows, db
 }
 
 /// The search where its last checkpoint left it; null when there is none, or none that can be read.
-std::unique_ptr<tuner::Session> restored(
-    const std::function<std::unique_ptr<tuner::Session>()>& new_session, const TuneRequest& request,
-    const JobRows& rows, db::Reader& store) {
+std::unique_ptr<tuner::Session> restored(const std::function<std::unique_ptr<tuner::Session>()>& new_session,
+                                         const TuneRequest& request, const JobRows& rows, db::Reader& store) {
   const auto saved = saved_tasks(rows, store);
   if (!saved) return nullptr;
   std::unique_ptr<tuner::Session> session = new_session();

@@ -24,8 +24,8 @@ namespace lathe::tuner {
 /// the user can be told how much of a build rests on measurements.
 class BestSchedules {
  public:
-  /// Reads in whichever thread asks, in one at a time. `model_digest` is of the model's tasks (tasks.h); "": no model's. Throws
-  /// Error when it cannot.
+  /// Reads in whichever thread asks, in one at a time. `model_digest` is of the model's tasks (tasks.h); "":
+  /// no model's. Throws Error when it cannot.
   BestSchedules(std::unique_ptr<db::Reader> records, const Target& target, int threads,
                 double max_relative_error = std::numeric_limits<double>::infinity(),
                 const std::string& model_digest = "");

@@ -21,10 +21,8 @@ double number_of(const json& value) {
 }
 
 json shared_json(const SharedState& shared) {
-  return {shared.round,           shared.random,
-          shared.submitted,       shared.window,
-          shared.trained_on,      shared.quality.spearman,
-          shared.quality.recall, shared.quality.samples};
+  return {shared.round,      shared.random,           shared.submitted,      shared.window,
+          shared.trained_on, shared.quality.spearman, shared.quality.recall, shared.quality.samples};
 }
 
 SharedState shared_of(const json& value) {
@@ -67,9 +65,12 @@ SearchState search_of(const json& value) {
 }
 
 json state_json(const TaskState& state) {
-  return {{"default_seconds", state.default_seconds}, {"best_seconds", state.best_seconds},
-          {"best", schedule::to_json(state.best)},    {"trials", state.trials},
-          {"outcomes", state.outcomes},               {"since_best", state.since_best},
+  return {{"default_seconds", state.default_seconds},
+          {"best_seconds", state.best_seconds},
+          {"best", schedule::to_json(state.best)},
+          {"trials", state.trials},
+          {"outcomes", state.outcomes},
+          {"since_best", state.since_best},
           {"exhausted", state.exhausted}};
 }
 

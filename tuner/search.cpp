@@ -116,7 +116,8 @@ std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, cons
 
 bool TaskSearch::is_new_code(const tir::Func& program) {
   try {
-    return state_.codes.insert(structural_hash(tir::lower(tir::split_prologue(program).main, target_))).second;
+    return state_.codes.insert(structural_hash(tir::lower(tir::split_prologue(program).main, target_)))
+        .second;
   } catch (const Error&) {
     return false;  // it cannot be built
   }
@@ -125,7 +126,8 @@ bool TaskSearch::is_new_code(const tir::Func& program) {
 std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   std::vector<Proposal> chosen;
   auto choose = [&](Proposal proposal) {
-    if (chosen.size() < count && state_.seen.insert(proposal.fingerprint).second && is_new_code(proposal.program))
+    if (chosen.size() < count && state_.seen.insert(proposal.fingerprint).second &&
+        is_new_code(proposal.program))
       chosen.push_back(std::move(proposal));
   };
   if (!state_.proposed_default) {

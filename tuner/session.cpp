@@ -64,8 +64,8 @@ struct Session::Impl {
   int round = 0;
   int64_t submitted = 0;
   int64_t answered_before = 0;  // in an earlier life
-  std::set<size_t> changed;    // tasks, since the last checkpoint
-  bool model_changed = false;  // since then
+  std::set<size_t> changed;     // tasks, since the last checkpoint
+  bool model_changed = false;   // since then
   bool restored = false;
   std::vector<Milestone> milestones;
   std::optional<Ending> ending;
@@ -381,7 +381,8 @@ void Session::restore(std::span<const SavedTask> tasks, const std::string& model
   std::sort(s.open.begin(), s.open.end(),
             [](const Impl::Open& a, const Impl::Open& b) { return a.number < b.number; });
   if (!model.empty()) know_model(model);
-  if (!s.model.trained() && (latest.trained_on > 0 || !model.empty())) fail("a checkpoint's model is damaged");
+  if (!s.model.trained() && (latest.trained_on > 0 || !model.empty()))
+    fail("a checkpoint's model is damaged");
   s.model_changed = false;
   s.random = schedule::Random(latest.random);
   s.round = latest.round;

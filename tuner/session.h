@@ -118,9 +118,9 @@ struct SavedTask {
   std::map<std::string, std::string> candidates;  // fingerprint -> trace (JSON) of all it may have measured
 };
 
-/// Learns from answers in the order of submission, whatever the order in which they come, and proposes as soon
-/// as the answers still missing are fewer than its window: what it proposes depends on the seed and on the
-/// answers alone, not on when they come. The window is the measurer's capacity; it grows with it.
+/// Learns from answers in the order of submission, whatever the order in which they come, and proposes as
+/// soon as the answers still missing are fewer than its window: what it proposes depends on the seed and on
+/// the answers alone, not on when they come. The window is the measurer's capacity; it grows with it.
 class Session {
  public:
   using OnChange = std::function<void(const SessionStatus&)>;

@@ -21,10 +21,10 @@ namespace {
 /// Stands for the compiler: the "machine code" is the trace, and its digest that of the trace.
 std::string fake_build(std::string_view request, worker::Child&) {
   const worker::BuildJob job = worker::decode_build_job(request);
-  worker::Artifact artifact{.object = job.unscheduled ? "unscheduled" : job.trace,
-                            .main = {.symbol = "main", .params = {0, 1}},
-                            .buffers = {{.shape = {1}, .dtype = kFloat32},
-                                        {.shape = {1}, .dtype = kFloat32, .output = true}}};
+  worker::Artifact artifact{
+      .object = job.unscheduled ? "unscheduled" : job.trace,
+      .main = {.symbol = "main", .params = {0, 1}},
+      .buffers = {{.shape = {1}, .dtype = kFloat32}, {.shape = {1}, .dtype = kFloat32, .output = true}}};
   artifact.digest = sha256(artifact.object);
   return encode(worker::Reply{.artifact = std::move(artifact)});
 }
@@ -35,7 +35,8 @@ std::string fake_run(std::string_view request, worker::Child&) {
   if (job.reference) return encode(worker::Reply{});
   const unsigned long long hash = std::stoull(job.artifact.digest.substr(0, 8), nullptr, 16);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // long enough to be killed in the midst of
-  if (hash % 12 == 0) return encode(worker::Reply{.outcome = Outcome::kWrongResult, .message = "as it should"});
+  if (hash % 12 == 0)
+    return encode(worker::Reply{.outcome = Outcome::kWrongResult, .message = "as it should"});
   const auto seconds = static_cast<float>(1e-3 + 9e-3 * static_cast<double>(hash) / 0x1p32);
   return encode(worker::Reply{.samples = {seconds, seconds, seconds}});
 }

@@ -162,7 +162,8 @@ TEST(SearchServer, AnswersWhatASearchReads) {
   db::BestQuery query{.workload = workload, .target = rows.target, .threads = 1};
   EXPECT_FALSE(records->best(query)) << "nothing is confirmed";
   query.accept_unconfirmed = true;
-  const db::Measurement expected = desk.store.best(query)->measurement, best = records->best(query)->measurement;
+  const db::Measurement expected = desk.store.best(query)->measurement,
+                        best = records->best(query)->measurement;
   EXPECT_EQ(best.id, expected.id);
   EXPECT_EQ(best.trace, "trace of p");
   EXPECT_EQ(best.samples, expected.samples);

@@ -41,7 +41,8 @@ class Fuse {
 /// Measures when it is polled, the last submitted first: answers never come in order.
 class FormulaFarm final : public FarmClient {
  public:
-  FormulaFarm(const std::string& database, Fuse& fuse) : journal_(open_store_journal(database, std::nullopt)), fuse_(fuse) {
+  FormulaFarm(const std::string& database, Fuse& fuse)
+      : journal_(open_store_journal(database, std::nullopt)), fuse_(fuse) {
     for (const OpenTrial& open : journal_->start().open) waiting_.push_back({open.trial, open.spec->trace});
     leases_ = 1'000'000 * lives_++;
   }
@@ -116,7 +117,8 @@ struct JobOutcome {
   int lives = 1;
 
   bool operator==(const JobOutcome& other) const {
-    return search == other.search && confirm == other.confirm && winners == other.winners && told == other.told;
+    return search == other.search && confirm == other.confirm && winners == other.winners &&
+           told == other.told;
   }
 };
 
@@ -142,7 +144,8 @@ JobOutcome tune(int calls) {
     Fuse fuse(calls);
     FusedWriter writer(store, fuse);
     FormulaFarm farm(database, fuse);
-    TuneRequest request{.model = "two", .target = to_text(schedule::avx512_target()), .trials = kTrials, .seed = 7};
+    TuneRequest request{
+        .model = "two", .target = to_text(schedule::avx512_target()), .trials = kTrials, .seed = 7};
     request.resume = job;
     try {
       const TuneResult result = run_tune_job(

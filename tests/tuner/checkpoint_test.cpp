@@ -83,7 +83,8 @@ SessionStatus live(World& world, int lifetime, int64_t trials, bool known_tasks 
   }
   session.run([](const SessionStatus&) {}, [] { return false; },
               [&](const RoundCheckpoint& round) {
-                for (const RoundCheckpoint::Task& task : round.tasks) world.saved[task.task].bytes = task.bytes;
+                for (const RoundCheckpoint::Task& task : round.tasks)
+                  world.saved[task.task].bytes = task.bytes;
                 if (!round.model.empty()) world.model = round.model;
                 ++world.rounds;
                 if (lifetime-- == 0 && static_cast<int64_t>(world.submitted.size()) < trials) throw Crash();

@@ -1,5 +1,6 @@
 // A searcher that its model has taken over: what it may still do, and what it is refused.
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -14,8 +15,6 @@
 #include <functional>
 #include <string>
 #include <thread>
-
-#include <fmt/core.h>
 
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
@@ -40,7 +39,8 @@ class SearchConfinement : public ::testing::Test {
 
   std::string path(const std::string& name) const { return folder_ / name; }
 
-  /// Does the deed in a confined child: its errno (0: it was done, 255: it was not), or the signal that ended it, negated.
+  /// Does the deed in a confined child: its errno (0: it was done, 255: it was not), or the signal that ended
+  /// it, negated.
   int outcome(const std::function<bool()>& deed) const {
     const pid_t child = fork();
     if (child == 0) {
