@@ -12,8 +12,7 @@ PipelineMeasurer::PipelineMeasurer(std::span<const tuner::Task> tasks, const Tar
       builders_(static_cast<size_t>(builders)),
       pipeline_({"/proc/self/exe", "internal-sandbox"}, builders) {}
 
-/// Nothing is known beforehand here: all proposals are new.
-size_t PipelineMeasurer::submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent) {
+void PipelineMeasurer::submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent) {
   for (const tuner::Proposal& proposal : proposals) {
     wire::Lease lease{.lease = ++last_lease_,
                       .trial = last_lease_,
@@ -29,7 +28,6 @@ size_t PipelineMeasurer::submit(size_t task, std::span<const tuner::Proposal> pr
     to_build_.push_back(std::move(lease));
   }
   start();
-  return proposals.size();
 }
 
 /// As many builds as there are builders, and one run at a time: two would slow each other down.

@@ -17,7 +17,7 @@ class PipelineMeasurer final : public tuner::Measurer {
  public:
   PipelineMeasurer(std::span<const tuner::Task> tasks, const Target& target, int builders);
 
-  size_t submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override;
+  void submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override;
   std::vector<tuner::Measured> wait(std::chrono::milliseconds timeout) override;
   size_t in_flight() const override { return waiting_.size(); }
   size_t capacity() const override { return 16; }

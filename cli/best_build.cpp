@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "db/store.h"
 #include "tuner/best_schedules.h"
 #include "tuner/checked_build.h"
 #include "tuner/tasks.h"
@@ -18,18 +19,23 @@ void report_refusal(const tuner::CheckedBuild& build, double allowed) {
 
 }  // namespace
 
+OpenRecords records_of(const std::string& database) {
+  if (database.empty()) return {};
+  return [database] { return std::make_unique<db::Store>(database, db::StoreOptions{.read_only = true}); };
+}
+
 BestBuild best_build(const relay::Module& fused, const Target& target, const BuildSource& source) {
   const double allowed = source.max_relative_error;
-  if (source.database.empty()) {
+  if (!source.open) {
     tuner::CheckedBuild build = tuner::checked_build(
         fused, target, tuner::default_schedules(target, schedule::rounding_within(allowed)),
         tuner::default_schedules(target), allowed);
     report_refusal(build, allowed);
     return {std::move(build.image), 0, build.refused ? 0 : build.difference};
   }
-  tuner::BestSchedules best(source.database, target, source.threads, allowed,
+  tuner::BestSchedules best(source.open(), target, source.threads, allowed,
                             tuner::tasks_digest(tuner::extract_tasks(fused))),
-      exact(source.database, target, source.threads, std::min(allowed, tuner::kExactError));
+      exact(source.open(), target, source.threads, std::min(allowed, tuner::kExactError));
   tuner::CheckedBuild build = tuner::checked_build(
       fused, target, [&](const tir::Func& workload) { return best.schedule(workload); },
       [&](const tir::Func& workload) { return exact.schedule(workload); }, allowed);

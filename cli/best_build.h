@@ -1,16 +1,25 @@
 // The final build of a model by what a tuning database knows.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "core/relay/expr.h"
 #include "core/runtime/module_file.h"
 #include "core/tir/target.h"
+#include "db/reader.h"
 
 namespace lathe::cli {
 
+/// Opens the records that a build follows; empty: default schedules.
+using OpenRecords = std::function<std::unique_ptr<db::Reader>()>;
+
+/// Those of a database file; of none ("") empty.
+OpenRecords records_of(const std::string& database);
+
 struct BuildSource {
-  std::string database;  // "": default schedules
+  OpenRecords open;
   int threads = 1;
   double max_relative_error = 0;  // of the schedules used, each as measured, and of the model's outputs
 };

@@ -61,8 +61,9 @@ BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   Target target = target_of(flags.target, database);
   relay::Module module = tuner::at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs)),
                                              tuner::parse_precision(flags.precision));
-  BestBuild build = best_build(tuner::optimize(module, target), target,
-                               {database, static_cast<int>(flags.threads), flags.max_relative_error});
+  BestBuild build =
+      best_build(tuner::optimize(module, target), target,
+                 {records_of(database), static_cast<int>(flags.threads), flags.max_relative_error});
   build.image.plan.model = module_name(flags.model);
   return build;
 }

@@ -16,6 +16,7 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tracker/search_link.h"
+#include "workers/confine.h"
 #include "workers/local_worker.h"
 
 namespace lathe::cli {
@@ -34,7 +35,6 @@ TuneJob job_of(const tracker::SearchOrder& order, const Target& target) {
   TuneJob job;
   static_cast<tracker::JobRequest&>(job) = tracker::parse_job_request(order.request);
   job.file = order.file;
-  job.database = order.database;
   job.folder = order.folder;
   job.served = true;
   job.json = true;
@@ -135,27 +135,38 @@ class Teller {
   Clock::time_point figures_{}, tasks_{}, schedules_{};
 };
 
+/// Before a stranger's model is read: from here on the process has its job's folder, the model's file and the
+/// link.
+void confine_search(const tracker::SearchOrder& order) {
+  constexpr uint64_t kLargestFile = uint64_t{64} << 30;  // of a module
+  setenv("TMPDIR", order.folder.c_str(), 1);
+  worker::confine({.file_bytes = kLargestFile, .folder = order.folder, .file = order.file},
+                  worker::Confinement::kSearch);
+}
+
 }  // namespace
 
 int internal_search_main() {
   worker::die_with_parent();
   tracker::SearchLink link(kLinkDescriptor);
   const tracker::SearchOrder order = link.order();
+  confine_search(order);
   const Target target = target_of(order);
-  const TuneJob job = job_of(order, target);
+  TuneJob job = job_of(order, target);
+  job.records = [&link] { return link.records(); };
   const PreparedJob prepared = prepare_job(job, target);
   link.tell("tasks", tasks_json(prepared).dump());
 
   tracker::TuneResult result;
   if (!prepared.tasks.empty()) {
-    db::Store store(order.database, {.read_only = true});
+    const std::unique_ptr<db::Reader> records = link.records();
     Teller teller(link, prepared);
     InterruptScope interrupt;
     tracker::TuneRequest request = search_request(job, prepared, order.resume);
     // Whether it can be served is the tracker's to see: it started us for devices that were there.
     request.patience = std::max(request.patience, 60.0);
     result = tracker::run_tune_job(
-        request, prepared.tasks, {store, link, link},
+        request, prepared.tasks, {*records, link, link},
         [&](const tuner::SessionStatus& status) { teller.show(status); },
         [&] { return interrupt.interrupted(); });
     if (result.interrupted) return kSuccess;

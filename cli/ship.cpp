@@ -66,8 +66,9 @@ void write_untuned(const std::string& path, const TuneJob& job, const Target& ta
 /// Returns how far the outputs are off, where constants are kept in half precision.
 double write_tuned(const std::string& path, const TuneJob& job, const Target& target,
                    const relay::Module& fused) {
-  BestBuild build =
-      best_build(fused, target, {job.database, static_cast<int>(job.threads), job.max_relative_error});
+  BestBuild build = best_build(fused, target,
+                               {job.records ? job.records : records_of(job.database),
+                                static_cast<int>(job.threads), job.max_relative_error});
   build.image.plan.model = job.model;
   runtime::write_module(path, build.image);
   return build.difference;

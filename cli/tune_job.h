@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/best_build.h"
 #include "core/relay/expr.h"
 #include "core/tir/target.h"
 #include "tracker/job_request.h"
@@ -17,6 +18,7 @@ namespace lathe::cli {
 struct TuneJob : tracker::JobRequest {
   std::string file;      // of the model, where `model` is only its name; "": the same
   std::string database;  // "": the default one
+  OpenRecords records;   // that the module is built from; empty: of the database
   std::string folder;    // where the module goes; "": lathe-out/MODEL
   bool served = false;   // by a tracker: where its files lie is no matter of the client's
   bool json = false;

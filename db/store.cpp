@@ -240,26 +240,42 @@ std::optional<std::string> Store::find_artifact(CandidateId candidate, const std
 }
 
 void Store::add_cost_model(const CostModelRecord& record) {
+  Transaction transaction = begin();
+  database_->run("DELETE FROM cost_model WHERE job = ?", {record.job});
   database_->run(
       "INSERT INTO cost_model(job, target, round, samples, spearman, recall, model, created_ms) "
       "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
       {record.job, record.target, record.round, record.samples, record.spearman, record.recall,
        as_blob(record.model), now_ms_()});
+  transaction.commit();
 }
 
-std::optional<CostModelRecord> Store::latest_cost_model(TargetId target) {
-  Query row = database_->query(
-      "SELECT job, round, samples, spearman, recall, model FROM cost_model WHERE target = ? ORDER BY id DESC "
-      "LIMIT 1",
-      {target});
+namespace {
+constexpr std::string_view kSelectCostModel =
+    "SELECT job, target, round, samples, spearman, recall, model FROM cost_model ";
+
+std::optional<CostModelRecord> read_cost_model(Query row) {
   if (!row.step()) return std::nullopt;
   return CostModelRecord{.job = row.maybe_integer(),
-                         .target = target,
+                         .target = row.integer(),
                          .round = static_cast<int>(row.integer()),
                          .samples = row.integer(),
                          .spearman = row.real(),
                          .recall = row.real(),
                          .model = row.text()};
+}
+}  // namespace
+
+std::optional<CostModelRecord> Store::latest_cost_model(TargetId target) {
+  return read_cost_model(database_->query(
+      fmt::format("{}WHERE target = ? AND NOT EXISTS(SELECT 1 FROM job WHERE job.id = cost_model.job AND "
+                  "job.state IN ('queued', 'running')) ORDER BY id DESC LIMIT 1",
+                  kSelectCostModel),
+      {target}));
+}
+
+std::optional<CostModelRecord> Store::cost_model_of(JobId job) {
+  return read_cost_model(database_->query(fmt::format("{}WHERE job = ?", kSelectCostModel), {job}));
 }
 
 int64_t Store::add_event(std::optional<JobId> job, const std::string& kind, const std::string& body) {

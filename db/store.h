@@ -10,12 +10,11 @@
 
 #include <chrono>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <span>
 
 #include "db/database.h"
-#include "db/records.h"
+#include "db/reader.h"
 
 namespace lathe::db {
 
@@ -26,30 +25,6 @@ struct StoreOptions {
   bool read_only = false;
   std::chrono::milliseconds busy_timeout{10'000};
   std::function<int64_t()> now_ms;  // the wall clock, unless a test brings its own
-};
-
-/// Which results `best` may return. Wrong and suspect ones never are.
-struct BestQuery {
-  WorkloadId workload = 0;
-  TargetId target = 0;
-  std::optional<DeviceId> device;   // none: begin at Rung::kTarget
-  int threads = 0;                  // 0: any; otherwise preferred within each rung
-  bool strict = false;              // only the first rung, and only these threads
-  bool accept_unconfirmed = false;  // when no confirmed one exists on any rung
-  double max_relative_error = std::numeric_limits<double>::infinity();  // of the outputs, as measured
-};
-
-/// How near a result is to what was asked for. Each rung runs on the asker: none needs a feature it lacks.
-enum class Rung : uint8_t {
-  kDevice,      // measured on that very device
-  kTarget,      // the same target, on another device
-  kCompatible,  // a target of the same architecture whose features the asked one has
-};
-std::string_view to_string(Rung rung);
-
-struct Best {
-  Measurement measurement;
-  Rung rung = Rung::kDevice;
 };
 
 /// One task of a model and the best known for it.
@@ -66,15 +41,6 @@ struct MeasuredTwice {
   double first_seconds = 0, second_seconds = 0;
 };
 
-struct CostModelRecord {
-  std::optional<JobId> job;
-  TargetId target = 0;
-  int round = 0;
-  int64_t samples = 0;
-  double spearman = 0, recall = 0;
-  std::string model;  // the model's own bytes
-};
-
 struct Event {
   int64_t id = 0;
   std::optional<JobId> job;
@@ -83,12 +49,13 @@ struct Event {
   int64_t created_ms = 0;
 };
 
-class Store {
+/// What is overridden is described in reader.h.
+class Store final : public Reader {
  public:
   /// Opens or creates the database at `path` (with its folder) and migrates an older one. Throws Error when
   /// it is newer than this program, which leaves the file untouched, or damaged, or no database.
   explicit Store(const std::string& path, StoreOptions options = {});
-  ~Store();
+  ~Store() override;
   Store(Store&&) noexcept;
 
   /// Groups what follows; see the top of this file. Nested calls are part of the outer one.
@@ -108,20 +75,19 @@ class Store {
   /// Replaces the tasks of (model, target). REQUIRES: no workload twice.
   void set_model_tasks(ModelId model, TargetId target, std::span<const ModelTask> tasks);
 
-  std::optional<TargetId> find_target(const std::string& name);
-  std::optional<WorkloadId> find_workload(const std::string& digest);
+  std::optional<TargetId> find_target(const std::string& name) override;
+  std::optional<WorkloadId> find_workload(const std::string& digest) override;
   std::optional<ModelId> find_model(const std::string& name);  // the one added last
   Target target(TargetId id);
   Device device(DeviceId id);
   /// The latest, of whichever device.
   std::optional<Machine> find_machine(const std::string& target);
-  Workload workload(WorkloadId id);
+  Workload workload(WorkloadId id) override;
   std::vector<std::pair<DeviceId, Device>> devices();
   std::vector<std::string> model_names();
   std::vector<ModelTask> model_tasks(ModelId model, TargetId target);
   std::string model_digest(ModelId id);
-  /// Those with a result for the target that is not suspect.
-  std::vector<WorkloadId> measured_workloads(TargetId target);
+  std::vector<WorkloadId> measured_workloads(TargetId target) override;
 
   // ---- Jobs ----
   /// Creates a queued job with its tasks; a known idempotency key gives the job made with it.
@@ -129,13 +95,16 @@ class Store {
   std::optional<Job> find_job(const std::string& uuid);  // or a unique beginning of one
   Job job(JobId id);
   std::vector<Job> jobs(int limit = 100);  // newest first
-  std::vector<JobTask> job_tasks(JobId id);
-  JobProgress job_progress(JobId id);
+  std::vector<JobTask> job_tasks(JobId id) override;
+  JobProgress job_progress(JobId id) override;
   /// False, and nothing changes, when the job's state is final.
   bool set_job_state(JobId id, JobState state, const std::string& message = "");
   /// Keeps what the search needs to go on after a crash.
   void checkpoint_task(JobId id, WorkloadId workload, int round, const std::string& checkpoint);
   void add_job_seconds(JobId id, double seconds);
+  std::vector<KnownCandidate> candidates(JobId job, WorkloadId workload, TargetId target) override;
+  std::map<std::pair<WorkloadId, std::string>, int> confirmations(JobId job) override;
+  std::optional<TrialEnd> trial_end(JobId job, TrialId trial) override;
 
   // ---- Jobs that a tracker owns (store_served.cpp) ----
   /// Queued; or the one that the owner made with this idempotency key, as it is now.
@@ -200,12 +169,9 @@ class Store {
   /// Takes what `worker` measured at or after `since_ms` out of `best`, or puts it back. Returns how many
   /// changed.
   int64_t set_suspect(WorkerId worker, int64_t since_ms, bool suspect);
-  std::optional<Best> best(const BestQuery& query);
-  /// The fastest `limit` on (workload, target, device if given, threads, error), confirmed or not, never
-  /// suspect ones.
-  std::vector<Measurement> top(const BestQuery& query, int limit);
-  /// Everything measured for (workload, target), oldest first: training data and warm starts.
-  std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000);
+  std::optional<Best> best(const BestQuery& query) override;
+  std::vector<Measurement> top(const BestQuery& query, int limit) override;
+  std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000) override;
   /// The last `limit` of them.
   std::vector<Measurement> latest(WorkloadId workload, TargetId target, int limit);
   /// What a measurement's `seconds` are the median of.
@@ -236,16 +202,16 @@ class Store {
   // ---- Choices over whole models ----
   /// Replaces what was chosen for the key before; the time is the store's.
   void set_choice(const Choice& choice);
-  std::optional<Choice> find_choice(const ChoiceKey& key);
-  /// What `choice` has for the query's workload; nothing when that is best(query) itself, or when a better
-  /// result came after the choice was made, or what was chosen has become suspect or is too far off.
-  std::optional<Measurement> chosen(const Choice& choice, const BestQuery& query);
+  std::optional<Choice> find_choice(const ChoiceKey& key) override;
+  std::optional<Measurement> chosen(const Choice& choice, const BestQuery& query) override;
 
   // ---- Artifacts (the bytes live in a content store), cost models, events ----
   void add_artifact(CandidateId candidate, const std::string& compiler, const std::string& digest);
   std::optional<std::string> find_artifact(CandidateId candidate, const std::string& compiler);
+  /// Replaces what the job had.
   void add_cost_model(const CostModelRecord& record);
-  std::optional<CostModelRecord> latest_cost_model(TargetId target);
+  std::optional<CostModelRecord> latest_cost_model(TargetId target) override;
+  std::optional<CostModelRecord> cost_model_of(JobId job) override;
   int64_t add_event(std::optional<JobId> job, const std::string& kind, const std::string& body);
   std::vector<Event> events_after(int64_t id, int limit);
 

@@ -130,4 +130,29 @@ void Store::add_job_seconds(JobId id, double seconds) {
                  {seconds, now_ms_(), id});
 }
 
+std::vector<KnownCandidate> Store::candidates(JobId job, WorkloadId workload, TargetId target) {
+  std::vector<KnownCandidate> known;
+  for (Query row = database_->query("SELECT program, trace FROM candidate WHERE workload = ?2 AND id IN "
+                                    "(SELECT candidate FROM trial WHERE job = ?1 UNION "
+                                    " SELECT candidate FROM measurement WHERE workload = ?2 AND target = ?3)",
+                                    {job, workload, target});
+       row.step();)
+    known.push_back({row.text(), row.text()});
+  return known;
+}
+
+std::map<std::pair<WorkloadId, std::string>, int> Store::confirmations(JobId job) {
+  std::map<std::pair<WorkloadId, std::string>, int> counts;
+  for (Query row = database_->query(
+           "SELECT workload, program, count(*) FROM trial JOIN candidate ON candidate.id = trial.candidate "
+           "WHERE job = ? AND purpose = 'confirm' AND state = 'done' GROUP BY candidate.id",
+           {job});
+       row.step();) {
+    const WorkloadId workload = row.integer();
+    std::string program = row.text();
+    counts[{workload, std::move(program)}] = static_cast<int>(row.integer());
+  }
+  return counts;
+}
+
 }  // namespace lathe::db

@@ -134,6 +134,19 @@ std::vector<Trial> Store::pending_trials(JobId job, int limit) {
       {job, limit}));
 }
 
+std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {
+  const Trial ended = trial(id);
+  if (ended.job != job) fail("trial {} is of another job", id);
+  if (!is_final(ended.state)) return std::nullopt;
+  TrialEnd end{.state = ended.state, .outcome = ended.outcome, .error = ended.error};
+  Query row = database_->query(
+      "SELECT samples FROM measurement WHERE candidate = ? AND threads = ? ORDER BY trial = ? DESC, id LIMIT "
+      "1",
+      {ended.candidate, ended.threads, id});
+  if (ended.outcome == Outcome::kOk && row.step()) end.samples = row.floats();
+  return end;
+}
+
 std::vector<Trial> Store::open_trials() {
   return read_trials(database_->query(
       fmt::format("{}WHERE state IN ('pending', 'leased') ORDER BY trial.id", kSelectTrial)));

@@ -19,6 +19,8 @@ class Random {
   int64_t below(int64_t n) { return static_cast<int64_t>(next() % static_cast<uint64_t>(n)); }
   /// Uniform in [0, 1).
   double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+  /// Random(state()) goes on as this one does.
+  uint64_t state() const { return state_; }
 
  private:
   uint64_t state_;

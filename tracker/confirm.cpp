@@ -45,7 +45,7 @@ bool Patience::is_over(FarmClient& farm) const {
          farm.status().slots == 0;
 }
 
-std::vector<Leader> find_leaders(db::Store& store, std::span<const db::WorkloadId> workloads,
+std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::WorkloadId> workloads,
                                  const std::function<db::BestQuery(db::WorkloadId)>& query_of,
                                  const tuner::DefaultRecords& defaults) {
   std::vector<std::vector<Leader>> places(kLeaders + 1);

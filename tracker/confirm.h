@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
+#include "db/reader.h"
 #include "tracker/disturbance.h"
 #include "tracker/farm_client.h"
 #include "tuner/whole_model.h"
@@ -39,13 +39,13 @@ class Patience {
 struct Leader {
   db::WorkloadId workload = 0;
   std::string trace, program;
-  int confirmed = 0;  // times that it was measured again
+  int confirmed = 0;  // times that it was measured again, in earlier lives of the job too
   JobDisturbance disturbance;
 };
 
 /// The three fastest of each workload and its default schedule, as the store ranks them now; the fastest of
 /// all workloads first, then the second ones, so that measurements of one task are apart in time.
-std::vector<Leader> find_leaders(db::Store& store, std::span<const db::WorkloadId> workloads,
+std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::WorkloadId> workloads,
                                  const std::function<db::BestQuery(db::WorkloadId)>& query_of,
                                  const tuner::DefaultRecords& defaults);
 

@@ -356,7 +356,6 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   SearchOrder order{.request = search.job.request,
                     .target = search.device.target,
                     .machine = search.device.machine,
-                    .database = settings_.database,
                     .folder = job_folder(search.job.uuid),
                     .resume = search.job.job};
   if (order.resume) order.seconds_used = store.job(*order.resume).seconds_used;

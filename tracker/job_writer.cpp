@@ -35,6 +35,22 @@ JobRows StoreJobWriter::begin(const JobStart& start) {
   return rows;
 }
 
+void StoreJobWriter::checkpoint(const JobCheckpoint& checkpoint) {
+  auto transaction = store_.begin();
+  for (const JobCheckpoint::Task& task : checkpoint.tasks)
+    store_.checkpoint_task(checkpoint.job, task.workload, checkpoint.round, task.bytes);
+  if (checkpoint.model)
+    store_.add_cost_model({.job = checkpoint.job,
+                           .target = checkpoint.target,
+                           .round = checkpoint.round,
+                           .samples = checkpoint.model->samples,
+                           .spearman = checkpoint.model->spearman,
+                           .recall = checkpoint.model->recall,
+                           .model = checkpoint.model->bytes});
+  store_.add_job_seconds(checkpoint.job, checkpoint.seconds);
+  transaction.commit();
+}
+
 void StoreJobWriter::end(db::JobId job, db::JobState state, double seconds) {
   auto transaction = store_.begin();
   store_.add_job_seconds(job, seconds);

@@ -35,15 +35,36 @@ struct JobRows {
   std::vector<db::WorkloadId> workloads;  // by task
 };
 
+/// Where a search stands after a round: what it goes on from after a crash (tuner/checkpoint.h).
+struct JobCheckpoint {
+  db::JobId job = 0;
+  db::TargetId target = 0;
+  int round = 0;
+  struct Task {
+    db::WorkloadId workload = 0;
+    std::string bytes;
+  };
+  std::vector<Task> tasks;  // those that changed
+  /// When it changed: the model, what it was learnt from and how well it ranks.
+  struct Model {
+    std::string bytes;
+    int64_t samples = 0;
+    double spearman = 0, recall = 0;
+  };
+  std::optional<Model> model;
+  double seconds = 0;  // of searching, since the last one
+};
+
 /// Each call is on disk when it returns, and throws Error as db::Store does.
 class JobWriter {
  public:
   virtual ~JobWriter() = default;
   /// The job's rows, found when resuming, else made; it is running from here on.
   virtual JobRows begin(const JobStart& start) = 0;
-  virtual void save_cost_model(const db::CostModelRecord& record) = 0;
+  /// All of it, or none.
+  virtual void checkpoint(const JobCheckpoint& checkpoint) = 0;
   virtual void add_event(db::JobId job, const std::string& kind, const std::string& body) = 0;
-  /// The search has ended, or stops for now; `seconds` of searching are added to what the job has used.
+  /// The search has ended, or stops for now, so many seconds after its last checkpoint.
   virtual void end(db::JobId job, db::JobState state, double seconds) = 0;
 };
 
@@ -54,7 +75,7 @@ class StoreJobWriter final : public JobWriter {
   explicit StoreJobWriter(db::Store& store, std::string uuid = "") : store_(store), uuid_(std::move(uuid)) {}
 
   JobRows begin(const JobStart& start) override;
-  void save_cost_model(const db::CostModelRecord& record) override { store_.add_cost_model(record); }
+  void checkpoint(const JobCheckpoint& checkpoint) override;
   void add_event(db::JobId job, const std::string& kind, const std::string& body) override {
     store_.add_event(job, kind, body);
   }

@@ -10,6 +10,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "tracker/evaluation_json.h"
+#include "tracker/remote_reader.h"
 
 namespace lathe::tracker {
 namespace {
@@ -77,11 +78,14 @@ SearchOrder SearchLink::order() {
                     .target = answer.at("target"),
                     .machine = answer.at("machine"),
                     .file = answer.at("file"),
-                    .database = answer.at("database"),
                     .folder = answer.at("folder"),
                     .seconds_used = answer.at("seconds_used")};
   if (!answer.at("resume").is_null()) order.resume = answer.at("resume").get<db::JobId>();
   return order;
+}
+
+std::unique_ptr<db::Reader> SearchLink::records() {
+  return std::make_unique<RemoteReader>([this](json question) { return call("read", std::move(question)); });
 }
 
 void SearchLink::tell(const std::string& kind, const std::string& body) {
@@ -157,12 +161,16 @@ JobRows SearchLink::begin(const JobStart& start) {
           .workloads = answer.at("workloads")};
 }
 
-void SearchLink::save_cost_model(const db::CostModelRecord& record) {
-  call("cost_model", {{"round", record.round},
-                      {"samples", record.samples},
-                      {"spearman", record.spearman},
-                      {"recall", record.recall},
-                      {"model", record.model}});
+void SearchLink::checkpoint(const JobCheckpoint& checkpoint) {
+  json tasks = json::array(), model;
+  for (const JobCheckpoint::Task& task : checkpoint.tasks) tasks.push_back({task.workload, task.bytes});
+  if (checkpoint.model)
+    model = {checkpoint.model->bytes, checkpoint.model->samples, checkpoint.model->spearman,
+             checkpoint.model->recall};
+  call("checkpoint", {{"round", checkpoint.round},
+                      {"tasks", std::move(tasks)},
+                      {"model", std::move(model)},
+                      {"seconds", checkpoint.seconds}});
 }
 
 void SearchLink::add_event(db::JobId, const std::string& kind, const std::string& body) { tell(kind, body); }

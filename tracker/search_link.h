@@ -1,11 +1,12 @@
 // The searcher's end of what ties it to its tracker: one socket, over which it asks for all that it may not
-// do itself. A searcher parses a stranger's model, so it runs in a process of its own, confined, reads the
-// database, and writes nothing. The tracker's end is search_server.h.
+// do itself. A searcher parses a stranger's model, so it runs in a process of its own, confined
+// (Confinement::kSearch), without the database. The tracker's end is search_server.h.
 //
 // A frame is four bytes of length (little-endian) and that many bytes of JSON. The searcher calls, the
 // tracker answers, one at a time: {"call": "submit", ...} -> {...} or {"error": "..."}.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -32,7 +33,7 @@ struct SearchOrder {
   std::string target;               // complete text, of the devices that will measure
   std::string machine;              // the numbers of that target's machine, as a device told them; or ""
   std::string file;                 // of the model; "": it is of the zoo
-  std::string database, folder;     // to read; to write the module into
+  std::string folder;               // to write the module into
   std::optional<db::JobId> resume;  // the search's job, if there was an earlier life
   double seconds_used = 0;
 };
@@ -43,6 +44,8 @@ class SearchLink final : public FarmClient, public JobWriter {
   explicit SearchLink(int socket) : socket_(socket) {}
 
   SearchOrder order();
+  /// What the tracker's store holds.
+  std::unique_ptr<db::Reader> records();
   /// For whoever watches the job: `body` is JSON.
   void tell(const std::string& kind, const std::string& body);
   /// The job is done: its module is in the folder, called as the model is.
@@ -55,7 +58,7 @@ class SearchLink final : public FarmClient, public JobWriter {
   void cancel(JobId job) override;
 
   JobRows begin(const JobStart& start) override;
-  void save_cost_model(const db::CostModelRecord& record) override;
+  void checkpoint(const JobCheckpoint& checkpoint) override;
   void add_event(db::JobId job, const std::string& kind, const std::string& body) override;
   void end(db::JobId job, db::JobState state, double seconds) override;
 

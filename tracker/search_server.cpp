@@ -7,13 +7,14 @@
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "tracker/evaluation_json.h"
+#include "tracker/remote_reader.h"
 
 namespace lathe::tracker {
 namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096;
+constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096, kMostCheckpoint = size_t{1} << 30;
 constexpr auto kLongestPoll = std::chrono::milliseconds(1000);
 
 /// What a searcher may have its candidates measured with.
@@ -59,10 +60,13 @@ void SearchServer::require_begun() const {
 json SearchServer::answer(const json& question) {
   const std::string& call = question.at("call").get_ref<const std::string&>();
   if (call == "order")
-    return {{"request", order_.request},           {"target", order_.target},
-            {"machine", order_.machine},           {"file", order_.file},
-            {"database", order_.database},         {"folder", order_.folder},
-            {"seconds_used", order_.seconds_used}, {"resume", order_.resume ? json(*order_.resume) : json()}};
+    return {{"request", order_.request},
+            {"target", order_.target},
+            {"machine", order_.machine},
+            {"file", order_.file},
+            {"folder", order_.folder},
+            {"seconds_used", order_.seconds_used},
+            {"resume", order_.resume ? json(*order_.resume) : json()}};
   if (call == "begin") return begin(question);
   if (call == "tell") {
     store_.add_served_event(served_.id, question.at("kind"), question.at("body"));
@@ -74,6 +78,7 @@ json SearchServer::answer(const json& question) {
   }
   require_begun();
   const auto job = static_cast<JobId>(job_);
+  if (call == "read") return answer_reader(store_, job_, question);
   if (call == "submit") return submit(question);
   if (call == "poll") return poll(question);
   if (call == "in_flight") return {{"count", farm_.in_flight(job)}};
@@ -85,9 +90,8 @@ json SearchServer::answer(const json& question) {
     farm_.cancel(job);
     return json::object();
   }
-  if (call == "cost_model") {
-    store_.add_cost_model({job_, target_, question.at("round"), question.at("samples"),
-                           question.at("spearman"), question.at("recall"), question.at("model")});
+  if (call == "checkpoint") {
+    checkpoint(question);
     return json::object();
   }
   if (call == "end") {
@@ -128,7 +132,7 @@ json SearchServer::begin(const json& question) {
   transaction.commit();
   job_ = rows.job;
   target_ = rows.target;
-  workloads_ = {rows.workloads.begin(), rows.workloads.end()};
+  for (const db::WorkloadId workload : rows.workloads) workloads_[workload] = 0;
   return {{"job", rows.job}, {"uuid", rows.uuid}, {"target", rows.target}, {"workloads", rows.workloads}};
 }
 
@@ -152,6 +156,26 @@ json SearchServer::submit(const json& question) {
     submissions.push_back(
         {{"status", static_cast<int>(one.status)}, {"trial", one.trial}, {"measurement", one.measurement}});
   return {{"submissions", std::move(submissions)}};
+}
+
+/// What it says of where it stands is for its next life alone; how much that may be is ours to say.
+void SearchServer::checkpoint(const json& question) {
+  JobCheckpoint checkpoint{.job = job_,
+                           .target = target_,
+                           .round = question.at("round"),
+                           .seconds = std::max(0.0, question.at("seconds").get<double>())};
+  for (const json& task : question.at("tasks")) {
+    checkpoint.tasks.push_back({task.at(0), task.at(1)});
+    const auto known = workloads_.find(checkpoint.tasks.back().workload);
+    if (known == workloads_.end()) fail("a checkpoint is of no task of its job");
+    known->second = checkpoint.tasks.back().bytes.size();
+  }
+  size_t bytes = 0;
+  for (const auto& [workload, size] : workloads_) bytes += size;
+  if (bytes > kMostCheckpoint) fail("a searcher's checkpoints are {} bytes", bytes);
+  if (const json& model = question.at("model"); !model.is_null())
+    checkpoint.model = {model.at(0), model.at(1), model.at(2), model.at(3)};
+  StoreJobWriter(store_).checkpoint(checkpoint);
 }
 
 json SearchServer::poll(const json& question) {

@@ -2,8 +2,8 @@
 // no other job, whatever the searcher has become by reading its model.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
-#include <set>
 #include <string>
 
 #include "db/store.h"
@@ -32,6 +32,7 @@ class SearchServer {
   nlohmann::json begin(const nlohmann::json& question);
   nlohmann::json submit(const nlohmann::json& question);
   nlohmann::json poll(const nlohmann::json& question);
+  void checkpoint(const nlohmann::json& question);
   void require_begun() const;
 
   const int socket_;
@@ -41,7 +42,7 @@ class SearchServer {
   FarmClient& farm_;
   db::JobId job_ = 0;  // of the search, once it has begun
   db::TargetId target_ = 0;
-  std::set<db::WorkloadId> workloads_;
+  std::map<db::WorkloadId, size_t> workloads_;  // with the bytes of their checkpoints
   SearchEnding ending_;
 };
 

@@ -39,7 +39,7 @@ wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
 class FarmMeasurer final : public tuner::Measurer {
  public:
   FarmMeasurer(const TuneRequest& request, db::JobId job, std::vector<db::WorkloadId> workloads,
-               db::TargetId target, db::Store& store, FarmClient& farm)
+               db::TargetId target, db::Reader& store, FarmClient& farm)
       : request_(request),
         job_(job),
         workloads_(std::move(workloads)),
@@ -48,7 +48,7 @@ class FarmMeasurer final : public tuner::Measurer {
         farm_(farm),
         patience_({request.seconds > 0, request.seconds, request.patience}) {}
 
-  size_t submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override {
+  void submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override {
     std::vector<Candidate> candidates;
     for (const tuner::Proposal& proposal : proposals) {
       Candidate candidate{workloads_[task], schedule::to_json(proposal.trace), proposal.fingerprint,
@@ -58,18 +58,16 @@ class FarmMeasurer final : public tuner::Measurer {
       candidates.push_back(std::move(candidate));
     }
     std::vector<Submission> answers = farm_.submit(static_cast<JobId>(job_), candidates);
-    size_t fresh = 0;
     for (size_t i = 0; i < answers.size(); ++i) {
+      const auto& [status, trial, measurement, spec] = answers[i];
       tuner::Measured pending{task, proposals[i].trace, proposals[i].fingerprint};
-      if (answers[i].status == Submission::Status::kQueued) {
-        waiting_[answers[i].trial] = std::move(pending);
-        ++fresh;
-      } else if (answers[i].status == Submission::Status::kMeasured) {
-        recall(std::move(pending), answers[i].measurement);
-        ++fresh;
-      }
+      if (status == Submission::Status::kMeasured)
+        recall(std::move(pending), measurement);
+      else if (auto end = status == Submission::Status::kDuplicate ? ended(trial) : std::nullopt)
+        recalled_.push_back(answered(std::move(pending), std::move(*end)));
+      else
+        waiting_[trial] = std::move(pending);
     }
-    return fresh;
   }
 
   std::vector<tuner::Measured> wait(milliseconds timeout) override {
@@ -77,16 +75,14 @@ class FarmMeasurer final : public tuner::Measurer {
     for (const Finished& finished :
          farm_.poll(static_cast<JobId>(job_), answers.empty() ? timeout : milliseconds(0))) {
       auto found = waiting_.find(finished.trial);
-      // A trial of an earlier life of this job: its result is in the store, which the session learnt from.
+      // Of an earlier life of this job: in the store, where the session found it.
       if (found == waiting_.end()) continue;
       tuner::Measured answer = std::move(found->second);
       waiting_.erase(found);
       disturbance_.add(finished.result.disturbance);
-      answer.outcome = finished.result.outcome;
-      answer.message = finished.result.message;
-      if (answer.outcome == Outcome::kOk)
-        answer.seconds = median({finished.result.samples.begin(), finished.result.samples.end()});
-      answers.push_back(std::move(answer));
+      answers.push_back(answered(std::move(answer), {.outcome = finished.result.outcome,
+                                                     .error = finished.result.message,
+                                                     .samples = finished.result.samples}));
     }
     if (!answers.empty()) patience_.answered();
     if (answers.empty() && !waiting_.empty()) complain();
@@ -102,6 +98,19 @@ class FarmMeasurer final : public tuner::Measurer {
   size_t capacity() const override { return std::max<size_t>(2 * farm_.status().slots, 16); }
 
  private:
+  /// How a trial of an earlier life of this job ended; none while it is open, and will be delivered.
+  std::optional<db::TrialEnd> ended(TrialId trial) {
+    return store_.trial_end(job_, static_cast<db::TrialId>(trial));
+  }
+
+  static tuner::Measured answered(tuner::Measured pending, db::TrialEnd end) {
+    pending.outcome = end.outcome.value_or(Outcome::kWorkerLost);
+    pending.message = std::move(end.error);
+    if (end.samples.empty() && pending.outcome == Outcome::kOk) pending.outcome = Outcome::kWorkerLost;
+    if (pending.outcome == Outcome::kOk) pending.seconds = median({end.samples.begin(), end.samples.end()});
+    return pending;
+  }
+
   /// Says so when for a while no worker could take what waits.
   void complain() {
     constexpr auto kAwhile = std::chrono::seconds(4);
@@ -132,7 +141,7 @@ class FarmMeasurer final : public tuner::Measurer {
   db::JobId job_;
   std::vector<db::WorkloadId> workloads_;
   db::TargetId target_;
-  db::Store& store_;
+  db::Reader& store_;
   FarmClient& farm_;
   Patience patience_;
   std::unordered_map<TrialId, tuner::Measured> waiting_;
@@ -166,7 +175,7 @@ db::BestQuery query_of(const TuneRequest& request, const JobRows& rows, db::Work
 }
 
 /// A search that knows nothing of its task starts from what is best for the nearest shape.
-void suggest_nearest(const TuneRequest& request, const JobRows& rows, size_t task, db::Store& store,
+void suggest_nearest(const TuneRequest& request, const JobRows& rows, size_t task, db::Reader& store,
                      tuner::Session& session) {
   db::BestQuery query = query_of(request, rows, rows.workloads[task]);
   query.accept_unconfirmed = true;
@@ -182,17 +191,89 @@ void update_defaults(const tuner::DefaultRecords& defaults, const JobRows& rows,
       status.tasks[i].default_seconds = known->second.seconds;
 }
 
-/// Measures the leaders of each task and its default schedule again.
+/// Lets the job's open trials end, of an earlier life of it, whose results nobody waits for.
+void drain(JobId job, FarmClient& farm, const Patience& patience, const std::function<bool()>& stop) {
+  while (farm.in_flight(job) > 0 && !stop()) {
+    farm.poll(job, milliseconds(100));
+    if (patience.is_over(farm)) farm.cancel(job);
+  }
+}
+
+/// Measures the leaders of each task and its default schedule again, as often as earlier lives of the job
+/// have not.
 JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tuner::DefaultRecords& defaults,
-                       db::Store& store, FarmClient& farm) {
+                       db::Reader& store, FarmClient& farm, const std::function<bool()>& stop) {
+  const auto job = static_cast<JobId>(rows.job);
+  Patience patience({request.seconds > 0, 0, request.patience});
+  drain(job, farm, patience, stop);
   std::vector<Leader> leaders = find_leaders(
       store, rows.workloads, [&](db::WorkloadId workload) { return query_of(request, rows, workload); },
       defaults);
-  Patience patience({request.seconds > 0, 0, request.patience});
-  confirm_leaders(leaders, static_cast<JobId>(rows.job), evaluation_of(request, true), farm, patience);
+  const auto confirmed = store.confirmations(rows.job);
+  for (Leader& leader : leaders)
+    if (const auto known = confirmed.find({leader.workload, leader.program}); known != confirmed.end())
+      leader.confirmed = known->second;
+  confirm_leaders(leaders, job, evaluation_of(request, true), farm, patience);
   JobDisturbance sum;
   for (const Leader& leader : leaders) sum.add(leader.disturbance);
   return sum;
+}
+
+/// What is left of an earlier life of the job; nothing where that came to no checkpoint of every task.
+std::optional<std::vector<tuner::SavedTask>> saved_tasks(const JobRows& rows, db::Reader& store) {
+  std::vector<tuner::SavedTask> saved;
+  for (db::JobTask& task : store.job_tasks(rows.job)) {
+    const bool is_ours =
+        saved.size() < rows.workloads.size() && task.workload == rows.workloads[saved.size()];
+    if (!is_ours || task.checkpoint.empty()) return std::nullopt;
+    std::map<std::string, std::string> candidates;
+    for (db::KnownCandidate& known : store.candidates(rows.job, task.workload, rows.target))
+      candidates.emplace(std::move(known.program), std::move(known.trace));
+    saved.push_back({std::move(task.checkpoint), std::move(candidates)});
+  }
+  if (saved.size() != rows.workloads.size()) return std::nullopt;
+  return saved;
+}
+
+/// The search where its last checkpoint left it; null when there is none, or none that can be read.
+std::unique_ptr<tuner::Session> restored(const std::function<std::unique_ptr<tuner::Session>()>& new_session,
+                                         const TuneRequest& request, const JobRows& rows, db::Reader& store) {
+  const auto saved = saved_tasks(rows, store);
+  if (!saved) return nullptr;
+  std::unique_ptr<tuner::Session> session = new_session();
+  const auto model = store.cost_model_of(rows.job);
+  try {
+    session->restore(*saved, model ? model->model : "");
+  } catch (const Error& error) {
+    if (request.say)
+      request.say(fmt::format("{}: the search begins anew, with what was measured", error.what()));
+    return nullptr;
+  }
+  return session;
+}
+
+/// A search that begins with what is known of its tasks.
+void tell_what_is_known(tuner::Session& session, const TuneRequest& request, const JobRows& rows,
+                        db::Reader& store) {
+  for (size_t i = 0; i < rows.workloads.size(); ++i) {
+    const std::vector<db::Measurement> history = store.history(rows.workloads[i], rows.target);
+    for (const db::Measurement& known : history)
+      if (known.threads == request.threads && !known.suspect &&
+          known.relative_error <= request.max_relative_error)
+        session.know(i, schedule::parse_trace(known.trace), known.seconds);
+    if (history.empty()) suggest_nearest(request, rows, i, store, session);
+  }
+  if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
+}
+
+JobCheckpoint job_checkpoint(const JobRows& rows, const tuner::RoundCheckpoint& round) {
+  JobCheckpoint checkpoint{.job = rows.job, .target = rows.target, .round = round.round};
+  for (const tuner::RoundCheckpoint::Task& task : round.tasks)
+    checkpoint.tasks.push_back({rows.workloads[task.task], task.bytes});
+  if (!round.model.empty())
+    checkpoint.model = {round.model, static_cast<int64_t>(round.lessons), round.quality.spearman,
+                        round.quality.recall};
+  return checkpoint;
 }
 
 }  // namespace
@@ -210,41 +291,39 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
                                 .limits = request.limits,
                                 .seed = request.seed,
                                 .rounding = schedule::rounding_within(request.max_relative_error)};
+  const auto new_session = [&] {
+    return std::make_unique<tuner::Session>(tasks, target_of(request), measurer, options);
+  };
+  std::unique_ptr<tuner::Session> session = restored(new_session, request, rows, store);
   bool searches = true;
-  if (request.resume) {
-    // Trials open since the job's earlier life end first: the search learns from them, and they count.
-    const auto job = static_cast<JobId>(rows.job);
-    while (farm.in_flight(job) > 0 && !stop()) farm.poll(job, milliseconds(100));
+  if (!session) {
+    // What was submitted before any checkpoint, if the job had an earlier life, counts too.
+    drain(static_cast<JobId>(rows.job), farm, Patience({}), stop);
     if (request.trials > 0) {  // 0: no limit
       options.trials = request.trials - store.job_progress(rows.job).ended();
       searches = options.trials > 0;
     }
+    session = new_session();
+    tell_what_is_known(*session, request, rows, store);
   }
-  tuner::Session session(tasks, target_of(request), measurer, options);
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    const std::vector<db::Measurement> history = store.history(rows.workloads[i], rows.target);
-    for (const db::Measurement& known : history)
-      if (known.threads == request.threads && !known.suspect &&
-          known.relative_error <= request.max_relative_error)
-        session.know(i, schedule::parse_trace(known.trace), known.seconds);
-    if (history.empty()) suggest_nearest(request, rows, i, store, session);
-  }
-  if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
-  if (searches) session.run(on_change, stop);
+  double kept_seconds = 0;  // of searching, with the checkpoints
+  if (searches)
+    session->run(on_change, stop, [&](const tuner::RoundCheckpoint& round) {
+      JobCheckpoint checkpoint = job_checkpoint(rows, round);
+      checkpoint.seconds = round.seconds - std::exchange(kept_seconds, round.seconds);
+      writer.checkpoint(checkpoint);
+    });
   result.interrupted = stop();
-  result.status = session.status();
+  result.status = session->status();
   result.disturbance = measurer.disturbance();
   if (!result.interrupted) {
     const db::ChoiceKey key{{}, rows.target, request.threads, request.max_relative_error};
     const Target target = target_of(request);
     result.disturbance.add(
-        confirm(request, rows, tuner::default_records(store, key, tasks, target), store, farm));
+        confirm(request, rows, tuner::default_records(store, key, tasks, target), store, farm, stop));
     update_defaults(tuner::default_records(store, key, tasks, target), rows, result.status);
   }
-  result.milestones = session.milestones();
-  if (std::string model = session.saved_model(); !model.empty())
-    writer.save_cost_model({rows.job, rows.target, 0, result.status.trials, result.status.quality.spearman,
-                            result.status.quality.recall, model});
+  result.milestones = session->milestones();
   for (db::WorkloadId workload : rows.workloads) {
     db::BestQuery query = query_of(request, rows, workload);
     query.accept_unconfirmed = true;
@@ -258,7 +337,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
                                   {"canary", result.disturbance.canary}}
                        .dump());
   writer.end(rows.job, result.interrupted ? db::JobState::kStopped : db::JobState::kDone,
-             result.status.seconds);
+             result.status.seconds - kept_seconds);
   return result;
 }
 

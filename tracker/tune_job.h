@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/tir/roofline.h"
-#include "db/store.h"
+#include "db/reader.h"
 #include "tracker/disturbance.h"
 #include "tracker/farm_client.h"
 #include "tracker/job_writer.h"
@@ -49,14 +49,14 @@ struct TuneResult {
 
 /// Where a job's search reads, writes and has its candidates measured. All outlive the call.
 struct JobPlaces {
-  db::Store& store;  // reads only
+  db::Reader& store;
   JobWriter& writer;
   FarmClient& farm;
 };
 
 /// Runs the job: trials until the budget is spent, then the leaders of each task and its default schedule are
 /// measured again and the best confirmed. `stop` asks for an early end: the job is then left stopped, to be
-/// resumed. Throws Error as the store, its writer and the farm do.
+/// resumed. Throws Error as the records, their writer and the farm do.
 TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task> tasks,
                         const JobPlaces& places, const tuner::Session::OnChange& on_change,
                         const std::function<bool()>& stop);

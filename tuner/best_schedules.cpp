@@ -8,18 +8,22 @@
 
 namespace lathe::tuner {
 
-BestSchedules::BestSchedules(const std::string& database, const Target& target, int threads,
+BestSchedules::BestSchedules(std::unique_ptr<db::Reader> records, const Target& target, int threads,
                              double max_relative_error, const std::string& model_digest)
-    : store_(std::make_unique<db::Store>(database, db::StoreOptions{.read_only = true})),
+    : records_(std::move(records)),
       target_(target),
       threads_(threads),
       max_relative_error_(max_relative_error) {
-  auto known = store_->find_target(to_text(target));
-  // Nothing measured for the target, or no model to have a choice: the best of each workload is all there is.
+  auto known = records_->find_target(to_text(target));
   if (!known || model_digest.empty()) return;
-  if (auto choice = store_->find_choice({model_digest, *known, threads, max_relative_error}))
+  if (auto choice = records_->find_choice({model_digest, *known, threads, max_relative_error}))
     choice_ = std::make_unique<db::Choice>(*std::move(choice));
 }
+
+BestSchedules::BestSchedules(const std::string& database, const Target& target, int threads,
+                             double max_relative_error, const std::string& model_digest)
+    : BestSchedules(std::make_unique<db::Store>(database, db::StoreOptions{.read_only = true}), target,
+                    threads, max_relative_error, model_digest) {}
 
 BestSchedules::~BestSchedules() = default;
 
@@ -27,8 +31,8 @@ BestSchedules::~BestSchedules() = default;
 std::string BestSchedules::best_trace(const std::string& digest) {
   // The store is one connection; builds ask from several threads.
   std::lock_guard lock(mutex_);
-  std::optional<db::WorkloadId> workload = store_->find_workload(digest);
-  std::optional<db::TargetId> target = store_->find_target(to_text(target_));
+  std::optional<db::WorkloadId> workload = records_->find_workload(digest);
+  std::optional<db::TargetId> target = records_->find_target(to_text(target_));
   if (!workload || !target) return "";
   const db::BestQuery query{.workload = *workload,
                             .target = *target,
@@ -36,8 +40,8 @@ std::string BestSchedules::best_trace(const std::string& digest) {
                             .accept_unconfirmed = true,
                             .max_relative_error = max_relative_error_};
   if (choice_)
-    if (auto chosen = store_->chosen(*choice_, query)) return chosen->trace;
-  auto best = store_->best(query);
+    if (auto chosen = records_->chosen(*choice_, query)) return chosen->trace;
+  auto best = records_->best(query);
   return best ? best->measurement.trace : "";
 }
 

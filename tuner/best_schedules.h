@@ -11,7 +11,7 @@
 #include "core/tir/target.h"
 
 namespace lathe::db {
-class Store;
+class Reader;
 struct Choice;
 }  // namespace lathe::db
 
@@ -24,8 +24,12 @@ namespace lathe::tuner {
 /// the user can be told how much of a build rests on measurements.
 class BestSchedules {
  public:
-  /// Opens the database for reading. `model_digest` is of the model's tasks (tasks.h); "": no model's. Throws
-  /// Error when it cannot.
+  /// Reads in whichever thread asks, in one at a time. `model_digest` is of the model's tasks (tasks.h); "":
+  /// no model's. Throws Error when it cannot.
+  BestSchedules(std::unique_ptr<db::Reader> records, const Target& target, int threads,
+                double max_relative_error = std::numeric_limits<double>::infinity(),
+                const std::string& model_digest = "");
+  /// Opens the database for reading.
   BestSchedules(const std::string& database, const Target& target, int threads,
                 double max_relative_error = std::numeric_limits<double>::infinity(),
                 const std::string& model_digest = "");
@@ -37,8 +41,8 @@ class BestSchedules {
  private:
   std::string best_trace(const std::string& digest);
 
-  std::mutex mutex_;  // of the store
-  std::unique_ptr<db::Store> store_;
+  std::mutex mutex_;  // of the records
+  const std::unique_ptr<db::Reader> records_;
   const Target target_;
   const int threads_;
   const double max_relative_error_;

@@ -8,6 +8,7 @@
 #include "core/support/error.h"
 #include "core/support/statistics.h"
 #include "schedules/random.h"
+#include "tuner/xgboost.h"
 
 namespace lathe::tuner {
 
@@ -187,31 +188,25 @@ RankQuality CostModel::train(std::span<const Sample> samples) {
     quality = judge(trees, held_out, width_, options_.threads);
   }
   // The judged trees are thrown away: the model to use learns from all there is.
-  trees_ = learn(samples, width_, options_);
-  forest_.reset();
+  forest_ = learn(samples, width_, options_).forest();
   return quality;
 }
 
 std::vector<float> CostModel::predict(std::span<const Features> candidates) const {
   CHECK(trained());
-  // A model from the store is walked by our own code (forest.h): the bytes were never given to XGBoost.
-  if (forest_) {
-    std::vector<float> scores;
-    for (const Features& features : candidates) {
-      CHECK(features.width == width_, "rows of width {}, expected {}", features.width, width_);
-      float& sum = scores.emplace_back();
-      for (size_t row = 0; row < features.rows(); ++row) sum += forest_->at(&features.values[row * width_]);
-    }
-    return scores;
+  // Walked by our own code (forest.h), whoever made the trees: bytes from a store are never given to XGBoost.
+  std::vector<float> scores;
+  for (const Features& features : candidates) {
+    CHECK(features.width == width_, "rows of width {}, expected {}", features.width, width_);
+    float& sum = scores.emplace_back();
+    for (size_t row = 0; row < features.rows(); ++row) sum += forest_->at(&features.values[row * width_]);
   }
-  std::vector<const Features*> pointers;
-  for (const Features& features : candidates) pointers.push_back(&features);
-  return score(*trees_, pointers, width_, options_.threads);
+  return scores;
 }
 
 std::string CostModel::save() const {
   CHECK(trained());
-  return fmt::format("{}{}\n{}", kMagic, width_, (forest_ ? *forest_ : trees_->forest()).save());
+  return fmt::format("{}{}\n{}", kMagic, width_, forest_->save());
 }
 
 CostModel CostModel::load(const std::string& bytes, const CostModelOptions& options) {

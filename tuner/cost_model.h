@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tuner/xgboost.h"
+#include "tuner/forest.h"
 
 namespace lathe::tuner {
 
@@ -48,7 +48,7 @@ class CostModel {
  public:
   explicit CostModel(const CostModelOptions& options = {}) : options_(options) {}
 
-  bool trained() const { return trees_ || forest_; }
+  bool trained() const { return forest_.has_value(); }
   /// Of the rows it learnt from; 0 before.
   size_t width() const { return width_; }
 
@@ -67,8 +67,7 @@ class CostModel {
  private:
   CostModelOptions options_;
   size_t width_ = 0;
-  std::optional<Trees> trees_;    // as learnt
-  std::optional<Forest> forest_;  // as loaded
+  std::optional<Forest> forest_;  // the same whether learnt here or loaded: so are its scores
 };
 
 }  // namespace lathe::tuner

@@ -16,14 +16,14 @@ db::BestQuery query_of(const db::ChoiceKey& key, db::WorkloadId workload) {
 }
 
 /// Whether `record` is what builds of that workload use anyway.
-bool is_best(db::Store& store, const db::ChoiceKey& key, db::WorkloadId workload, db::MeasurementId record) {
+bool is_best(db::Reader& store, const db::ChoiceKey& key, db::WorkloadId workload, db::MeasurementId record) {
   auto best = store.best(query_of(key, workload));
   return best && best->measurement.id == record;
 }
 
 }  // namespace
 
-DefaultRecords default_records(db::Store& store, const db::ChoiceKey& key, std::span<const Task> tasks,
+DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std::span<const Task> tasks,
                                const Target& target) {
   DefaultRecords found;
   for (const Task& task : tasks) {

@@ -67,7 +67,7 @@ double distance(const Shape& a, const Shape& b) {
 
 /// One pass over the texts of all workloads. The nearest without a best by the query is passed over for one
 /// farther away that has it.
-std::optional<NearestShape> nearest_shape(db::Store& store, const db::BestQuery& query) {
+std::optional<NearestShape> nearest_shape(db::Reader& store, const db::BestQuery& query) {
   const std::string asked = store.workload(query.workload).text;
   const Shape shape = shape_of(asked);
   std::optional<NearestShape> nearest;

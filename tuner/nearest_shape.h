@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
+#include "db/reader.h"
 #include "schedules/trace.h"
 
 namespace lathe::tuner {
@@ -33,6 +33,6 @@ struct NearestShape {
 
 /// Of the query's workload, which itself does not count; nothing when no other of its structure has a best by
 /// the query. Reads the texts of all workloads measured for the target.
-std::optional<NearestShape> nearest_shape(db::Store& store, const db::BestQuery& query);
+std::optional<NearestShape> nearest_shape(db::Reader& store, const db::BestQuery& query);
 
 }  // namespace lathe::tuner

@@ -88,7 +88,7 @@ std::vector<Proposal> TaskSearch::sampled(size_t count) {
 /// of the elite alone would never leave the structures that came first.
 std::vector<Proposal> TaskSearch::first_population() {
   std::vector<Proposal> population;
-  for (const Known& known : elite_)
+  for (const SearchState::Known& known : state_.elite)
     if (auto proposal = made(known.trace)) population.push_back(std::move(*proposal));
   size_t missing = settings_.population - std::min(population.size(), settings_.population);
   std::vector<Proposal> fresh = sampled(std::max(missing, settings_.population / 4));
@@ -129,7 +129,8 @@ std::vector<Proposal> TaskSearch::evolved(std::vector<Proposal> population, cons
 /// would teach nothing. Lowering takes longer than hashing, so this comes after the fingerprint.
 bool TaskSearch::is_new_code(const tir::Func& program) {
   try {
-    return codes_.insert(structural_hash(tir::lower(tir::split_prologue(program).main, target_))).second;
+    return state_.codes.insert(structural_hash(tir::lower(tir::split_prologue(program).main, target_)))
+        .second;
   } catch (const Error&) {
     return false;  // it cannot be built
   }
@@ -137,25 +138,26 @@ bool TaskSearch::is_new_code(const tir::Func& program) {
 
 std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   std::vector<Proposal> chosen;
-  // Whatever enters `seen_` here is never proposed again, also what proves to be old code. What no longer
+  // Whatever enters `seen` here is never proposed again, also what proves to be old code. What no longer
   // fits is left out before it is seen, and may come back in a later round.
   auto choose = [&](Proposal proposal) {
-    if (chosen.size() < count && seen_.insert(proposal.fingerprint).second && is_new_code(proposal.program))
+    if (chosen.size() < count && state_.seen.insert(proposal.fingerprint).second &&
+        is_new_code(proposal.program))
       chosen.push_back(std::move(proposal));
   };
-  if (!proposed_default_) {
-    proposed_default_ = true;
+  if (!state_.proposed_default) {
+    state_.proposed_default = true;
     // The exact default is the one that others are compared with; the rounding one may be the same program.
     for (schedule::Rounding rounding : {schedule::Rounding::kNone, settings_.rounding})
       if (auto proposal = made(schedule::default_trace(workload_, target_, rounding)))
         choose(std::move(*proposal));
   }
-  for (const schedule::Trace& trace : std::exchange(suggested_, {}))
+  for (const schedule::Trace& trace : std::exchange(state_.suggested, {}))
     if (auto proposal = made(trace)) choose(std::move(*proposal));
   if (chosen.size() == count) return chosen;
   // Without a model there is nothing to rank by, and without an elite nothing to start from: the round is a
   // sample. It is twice as large as needed, since many are repetitions.
-  bool blind = !score || elite_.empty();
+  bool blind = !score || state_.elite.empty();
   std::vector<Proposal> pool = blind ? sampled(2 * count) : evolved(first_population(), score);
   size_t random_picks =
       blind ? 0 : static_cast<size_t>(std::lround(settings_.explore * static_cast<double>(count)));
@@ -183,14 +185,25 @@ std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
 
 void TaskSearch::report(const schedule::Trace& trace, const std::string& print,
                         std::optional<double> seconds) {
-  seen_.insert(print);
-  ++reported_;
+  state_.seen.insert(print);
+  ++state_.reported;
   if (!seconds) return;
-  // Sorted insertion: `elite_` stays in order of time, and of two equals the earlier stays in front.
-  auto slower = std::upper_bound(elite_.begin(), elite_.end(), *seconds,
-                                 [](double s, const Known& k) { return s < k.seconds; });
-  elite_.insert(slower, Known{trace, *seconds});
-  if (elite_.size() > settings_.parents) elite_.pop_back();
+  // Sorted insertion: the elite stays in order of time, and of two equals the earlier stays in front.
+  auto slower = std::upper_bound(state_.elite.begin(), state_.elite.end(), *seconds,
+                                 [](double s, const SearchState::Known& k) { return s < k.seconds; });
+  state_.elite.insert(slower, {trace, *seconds});
+  if (state_.elite.size() > settings_.parents) state_.elite.pop_back();
+}
+
+SearchState TaskSearch::state() const {
+  SearchState state = state_;
+  state.random = random_.state();
+  return state;
+}
+
+void TaskSearch::restore(SearchState state) {
+  random_ = schedule::Random(state.random);
+  state_ = std::move(state);
 }
 
 }  // namespace lathe::tuner

@@ -38,6 +38,23 @@ struct SearchSettings {
   size_t parents = 24;    // fastest measured schedules that enter the population
 };
 
+/// All that a search has become since it began: what it needs to go on elsewhere as if nothing had happened.
+struct SearchState {
+  struct Known {
+    schedule::Trace trace;
+    double seconds = 0;
+    bool operator==(const Known&) const = default;
+  };
+  uint64_t random = 0;                     // schedule::Random::state()
+  std::vector<Known> elite;                // fastest first, at most SearchSettings::parents
+  std::set<std::string> seen;              // fingerprints proposed or reported
+  std::set<uint64_t> codes;                // of what was proposed, lowered
+  std::vector<schedule::Trace> suggested;  // and not yet proposed
+  size_t reported = 0;
+  bool proposed_default = false;
+  bool operator==(const SearchState&) const = default;
+};
+
 /// Deterministic: the same seed and the same reports give the same proposals. Not thread-safe.
 class TaskSearch {
  public:
@@ -48,21 +65,20 @@ class TaskSearch {
   std::vector<Proposal> propose(size_t count, const Score& score);
 
   /// A schedule of another workload, to be proposed right after the default one if it applies to this.
-  void suggest(const schedule::Trace& trace) { suggested_.push_back(trace); }
+  void suggest(const schedule::Trace& trace) { state_.suggested.push_back(trace); }
 
   /// A measured latency (none: the candidate failed) of a trace, proposed here or known from the database.
   void report(const schedule::Trace& trace, const std::string& fingerprint, std::optional<double> seconds);
 
   /// The fastest so far; 0 and null when nothing was measured.
-  double best_seconds() const { return elite_.empty() ? 0 : elite_.front().seconds; }
-  const schedule::Trace* best() const { return elite_.empty() ? nullptr : &elite_.front().trace; }
-  size_t reported() const { return reported_; }
+  double best_seconds() const { return state_.elite.empty() ? 0 : state_.elite.front().seconds; }
+  const schedule::Trace* best() const { return state_.elite.empty() ? nullptr : &state_.elite.front().trace; }
+  size_t reported() const { return state_.reported; }
+
+  SearchState state() const;
+  void restore(SearchState state);
 
  private:
-  struct Known {
-    schedule::Trace trace;
-    double seconds;
-  };
   std::optional<Proposal> made(const schedule::Trace& trace) const;
   /// Whether no proposal before was lowered to the same code; another schedule may be.
   bool is_new_code(const tir::Func& program);
@@ -74,12 +90,7 @@ class TaskSearch {
   Target target_;
   SearchSettings settings_;
   schedule::Random random_;
-  std::vector<Known> elite_;    // fastest first, at most settings_.parents
-  std::set<std::string> seen_;  // fingerprints proposed or reported
-  std::set<uint64_t> codes_;    // of what was proposed, lowered
-  std::vector<schedule::Trace> suggested_;
-  size_t reported_ = 0;
-  bool proposed_default_ = false;
+  SearchState state_;  // but for its random numbers
 };
 
 /// The structural hash of what a scheduled program does at run time, as text: schedules that differ in their

@@ -1,13 +1,17 @@
 #include "tuner/session.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "core/support/text.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/budget.h"
+#include "tuner/checkpoint.h"
 #include "tuner/features.h"
 
 namespace lathe::tuner {
@@ -30,6 +34,19 @@ std::string feature_version() {
 
 struct Session::Impl {
   // The vectors below are by task, in its order, except for `samples` and `milestones`.
+  /// A candidate that was submitted and not yet learnt from.
+  struct Open {
+    int64_t number = 0;  // in the order of submission
+    size_t task = 0;
+    Proposal proposal;  // without its program
+    Features features;
+    std::optional<Measured> answer;
+  };
+  struct Known {
+    std::string fingerprint;
+    Sample sample;
+  };
+
   std::span<const Task> tasks;
   Target target;
   Measurer& measurer;
@@ -40,14 +57,19 @@ struct Session::Impl {
   std::vector<TaskSearch> searches;
   std::vector<TaskProgress> progress;
   std::vector<TaskState> states;
-  std::vector<Sample> samples;
-  // How many of `samples` the model has learnt from; 0 while it is another job's or none.
+  std::vector<std::vector<Known>> samples;  // by task
   size_t trained_on = 0;
-  std::unordered_map<std::string, Features> features;  // of candidates in flight, by task and fingerprint
   std::vector<std::string> default_fingerprint;
-  int64_t submitted = 0, answered = 0;
+  std::deque<Open> open;  // in the order of submission
+  size_t window = 0;
+  int round = 0;
+  int64_t submitted = 0;
+  int64_t answered_before = 0;  // in an earlier life
+  std::set<size_t> changed;     // tasks, since the last checkpoint
+  bool model_changed = false;   // since then
+  bool restored = false;
   std::vector<Milestone> milestones;
-  Ending ending = Ending::kBudget;
+  std::optional<Ending> ending;
   Clock::time_point start = Clock::now();
 
   Impl(std::span<const Task> t, const Target& target_, Measurer& m, SessionOptions o)
@@ -64,6 +86,7 @@ struct Session::Impl {
       progress.push_back({.weight = static_cast<double>(tasks[i].calls), .limit = limit, .family = number});
     }
     states.resize(tasks.size());
+    samples.resize(tasks.size());
     for (const Task& task : tasks)
       // A default that is measured under whatever trace has this fingerprint, so it is told by the program
       // and not by the steps.
@@ -104,8 +127,25 @@ struct Session::Impl {
   }
 
   /// A fingerprint names a candidate within its task.
-  static std::string key(size_t task, const std::string& fingerprint) {
-    return std::to_string(task) + ":" + fingerprint;
+  int64_t answers() const {
+    int64_t count = 0;
+    for (const TaskState& state : states) count += state.trials;
+    return count;
+  }
+
+  size_t sample_count() const {
+    size_t count = 0;
+    for (const std::vector<Known>& of_task : samples) count += of_task.size();
+    return count;
+  }
+
+  void add_sample(size_t task, const std::string& fingerprint, Features features, double seconds) {
+    samples[task].push_back({fingerprint, {static_cast<int>(task), std::move(features), seconds}});
+  }
+
+  /// What a session that is restored knew of a program. Throws Error when the trace does not fit the task.
+  Features features_of(size_t task, const schedule::Trace& trace) const {
+    return extract_features(schedule::replay(trace, tasks[task].workload), target);
   }
 
   /// Empty without a model: the search then samples at random.
@@ -120,7 +160,7 @@ struct Session::Impl {
   }
 
   /// Sends a round of candidates for one task. REQUIRES: not ended.
-  void propose_round() {
+  void propose_round(const OnRound& on_round) {
     auto task = next_task(progress, random);
     // Without a limit on trials rounds are as large as in a job of 1000.
     auto count = static_cast<size_t>(round_size(options.trials > 0 ? options.trials : 1000, tasks.size()));
@@ -130,36 +170,74 @@ struct Session::Impl {
     std::vector<Proposal> proposals = searches[*task].propose(count, scorer());
     if (proposals.empty()) {
       progress[*task].exhausted = states[*task].exhausted = true;
+      changed.insert(*task);
       return;
     }
-    for (const Proposal& proposal : proposals)
-      features[key(*task, proposal.fingerprint)] = extract_features(proposal.program, target);
-    // Those that the store answers cost no trial.
-    submitted += static_cast<int64_t>(measurer.submit(*task, proposals, states[*task].best_seconds));
+    measurer.submit(*task, proposals, states[*task].best_seconds);
+    for (Proposal& proposal : proposals) {
+      Features features = extract_features(std::exchange(proposal.program, {}), target);
+      open.push_back({submitted++, *task, std::move(proposal), std::move(features), {}});
+    }
+    ++round;
+    changed.insert(*task);
     // Until answers come, the round counts as one that changed nothing: other tasks get their turn.
     progress[*task].best_after.push_back(states[*task].best_seconds > 0 ? states[*task].best_seconds
                                                                         : kNever);
+    checkpoint(on_round);
   }
 
   /// Passes one answer on to the task's search, to the data of the cost model and to the budget's view of the
   /// task. Answers come in any order.
-  void learn(const Measured& answer) {
+  /// Fills the window, unless the search has ended.
+  void propose(const std::function<bool()>& stop, const OnRound& on_round) {
+    while (!ending && open.size() < window) {
+      const std::optional<Ending> reason = ended(stop);
+      // What is in flight may still show that there is more to gain.
+      if (reason == Ending::kNoGain && !open.empty()) break;
+      if (!reason) propose_round(on_round);
+      ending = reason;
+    }
+  }
+
+  /// Who stops does not wait: what is in flight stays open for the job to be resumed.
+  bool is_over(const std::function<bool()>& stop) {
+    if (stop()) ending = Ending::kStopped;
+    return ending && (ending == Ending::kStopped || open.empty());
+  }
+
+  void receive(std::vector<Measured> answers) {
+    for (Measured& answer : answers) {
+      const auto asked = std::find_if(open.begin(), open.end(), [&](const Open& candidate) {
+        return candidate.task == answer.task && candidate.proposal.fingerprint == answer.fingerprint;
+      });
+      if (asked != open.end()) asked->answer = std::move(answer);
+    }
+    // What the measurer gave up will not be answered.
+    if (measurer.in_flight() == 0)
+      std::erase_if(open, [](const Open& candidate) { return !candidate.answer; });
+  }
+
+  /// Learns from the next answer in the order of submission; false while it is missing.
+  bool learn_next() {
+    if (open.empty() || !open.front().answer) return false;
+    Open next = std::move(open.front());
+    open.pop_front();
+    learn(*next.answer, std::move(next.features));
+    train();
+    return true;
+  }
+
+  void learn(const Measured& answer, Features features) {
     TaskState& state = states[answer.task];
-    ++answered;
+    changed.insert(answer.task);
     ++state.trials;
     ++state.since_best;
     ++state.outcomes[static_cast<size_t>(answer.outcome)];
     bool ok = answer.outcome == Outcome::kOk;
     searches[answer.task].report(answer.trace, answer.fingerprint,
                                  ok ? std::optional(answer.seconds) : std::nullopt);
-    auto found = features.find(key(answer.task, answer.fingerprint));
-    // A worker that was lost says nothing about the candidate; any other failure does, and is a sample of
-    // speed 0.
-    if (found != features.end() && answer.outcome != Outcome::kWorkerLost) {
-      samples.push_back(
-          {static_cast<int>(answer.task), std::move(found->second), ok ? answer.seconds : kNever});
-      features.erase(found);
-    }
+    if (answer.outcome != Outcome::kWorkerLost)
+      add_sample(answer.task, answer.fingerprint, std::move(features), ok ? answer.seconds : kNever);
     if (!ok) return;
     if (answer.fingerprint == default_fingerprint[answer.task]) state.default_seconds = answer.seconds;
     if (state.best_seconds == 0 || answer.seconds < state.best_seconds) {
@@ -174,25 +252,89 @@ struct Session::Impl {
   /// Retrains when the data has grown by a quarter: the cost stays in proportion.
   void train() {
     // A model that is another job's stays until there is more to learn from than it takes to beat none.
-    bool inherited = trained_on == 0 && model.trained();
-    if (samples.size() < kEnough + (inherited ? kMoreOfEachTask * tasks.size() : 0) ||
-        samples.size() < trained_on + std::max(kEnough, trained_on / 4))
+    const bool inherited = trained_on == 0 && model.trained();
+    const size_t count = sample_count();
+    if (count < kEnough + (inherited ? kMoreOfEachTask * tasks.size() : 0) ||
+        count < trained_on + std::max(kEnough, trained_on / 4))
       return;
-    quality = model.train(samples);
-    trained_on = samples.size();
+    std::vector<Sample> all;
+    for (const std::vector<Known>& of_task : samples)
+      for (const Known& known : of_task) all.push_back(known.sample);
+    quality = model.train(all);
+    trained_on = count;
+    model_changed = true;
+  }
+
+  TaskCheckpoint checkpoint_of(size_t task) const {
+    TaskCheckpoint checkpoint{.shared = {round, random.state(), submitted, window, trained_on, quality},
+                              .search = searches[task].state(),
+                              .best_after = progress[task].best_after,
+                              .state = states[task]};
+    for (const Known& known : samples[task])
+      checkpoint.lessons.push_back({known.fingerprint, known.sample.seconds});
+    for (const Open& candidate : open)
+      if (candidate.task == task)
+        checkpoint.open.push_back({candidate.number, candidate.proposal.trace, candidate.proposal.fingerprint,
+                                   candidate.proposal.score});
+    return checkpoint;
+  }
+
+  void checkpoint(const OnRound& on_round) {
+    if (!on_round) return;
+    RoundCheckpoint all{.round = round, .quality = quality, .lessons = trained_on, .seconds = elapsed()};
+    for (size_t task : changed) all.tasks.push_back({task, to_bytes(checkpoint_of(task))});
+    if (model_changed) all.model = save_for_later(model);
+    on_round(all);
+    changed.clear();
+    model_changed = false;
+  }
+
+  void restore(size_t task, TaskCheckpoint saved, const std::map<std::string, std::string>& candidates) {
+    searches[task].restore(std::move(saved.search));
+    progress[task].best_after = std::move(saved.best_after);
+    progress[task].exhausted = saved.state.exhausted;
+    states[task] = std::move(saved.state);
+    if (states[task].best_seconds > 0) schedule::replay(states[task].best, tasks[task].workload);
+    for (const Lesson& lesson : saved.lessons) {
+      const auto known = candidates.find(lesson.fingerprint);
+      if (known == candidates.end()) fail("a checkpoint learnt from a candidate that is not there");
+      add_sample(task, lesson.fingerprint, features_of(task, schedule::parse_trace(known->second)),
+                 lesson.seconds);
+    }
+    for (OpenCandidate& candidate : saved.open) {
+      Features features = features_of(task, candidate.trace);
+      open.push_back({candidate.number,
+                      task,
+                      {std::move(candidate.trace), {}, std::move(candidate.fingerprint), candidate.score},
+                      std::move(features),
+                      {}});
+    }
+  }
+
+  /// Asks again for the answers that an earlier life of the session was waiting for.
+  void submit_open() {
+    for (auto first = open.begin(); first != open.end();) {
+      const auto end = std::find_if(first, open.end(), [&](const Open& o) { return o.task != first->task; });
+      std::vector<Proposal> proposals;
+      for (auto candidate = first; candidate != end; ++candidate) proposals.push_back(candidate->proposal);
+      measurer.submit(first->task, proposals, states[first->task].best_seconds);
+      first = end;
+    }
   }
 
   SessionStatus status() const {
     SessionStatus s;
+    const int64_t answered = answers();
     s.trials = answered;
     s.budget = options.trials;
     s.seconds = elapsed();
     s.quality = quality;
-    s.ending = ending;
+    s.ending = ending.value_or(Ending::kBudget);
     s.tasks = states;
     // Of two budgets the one that ends first tells how long it takes.
-    double by_trials = options.trials > 0 && answered > 0
-                           ? s.seconds / static_cast<double>(answered) *
+    const int64_t answered_now = answered - answered_before;
+    double by_trials = options.trials > 0 && answered_now > 0
+                           ? s.seconds / static_cast<double>(answered_now) *
                                  static_cast<double>(std::max<int64_t>(0, options.trials - answered))
                            : kNever;
     double by_time = options.seconds > 0 ? std::max(0.0, options.seconds - s.seconds) : kNever;
@@ -221,7 +363,7 @@ void Session::know(size_t task, const schedule::Trace& trace, double seconds) {
   }
   std::string print = fingerprint(program);
   impl_->searches[task].report(trace, print, seconds);
-  impl_->samples.push_back({static_cast<int>(task), extract_features(program, impl_->target), seconds});
+  impl_->add_sample(task, print, extract_features(program, impl_->target), seconds);
   TaskState& state = impl_->states[task];
   if (print == impl_->default_fingerprint[task]) state.default_seconds = seconds;
   if (state.best_seconds == 0 || seconds < state.best_seconds) {
@@ -235,35 +377,60 @@ void Session::know_model(const std::string& saved) {
   if (!saved.starts_with(header)) return;
   try {
     CostModel model = CostModel::load(saved.substr(header.size()), {.seed = impl_->options.seed});
-    if (model.width() == feature_names().size()) impl_->model = std::move(model);
+    if (model.width() != feature_names().size()) return;
+    impl_->model = std::move(model);
+    impl_->model_changed = true;
   } catch (const Error&) {  // as the header says
   }
 }
 
-std::string Session::saved_model() const { return impl_->trained_on > 0 ? save_for_later(impl_->model) : ""; }
-
 std::string save_for_later(const CostModel& model) { return feature_version() + model.save(); }
 
-void Session::run(const OnChange& on_change, const std::function<bool()>& stop) {
+void Session::restore(std::span<const SavedTask> tasks, const std::string& model) {
+  Impl& s = *impl_;
+  CHECK(tasks.size() == s.tasks.size(), "{} tasks of {}", tasks.size(), s.tasks.size());
+  SharedState latest;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    TaskCheckpoint saved = parse_task_checkpoint(tasks[i].bytes);
+    if (i == 0 || saved.shared.round > latest.round) latest = saved.shared;
+    s.restore(i, std::move(saved), tasks[i].candidates);
+  }
+  std::sort(s.open.begin(), s.open.end(),
+            [](const Impl::Open& a, const Impl::Open& b) { return a.number < b.number; });
+  if (!model.empty()) know_model(model);
+  if (!s.model.trained() && (latest.trained_on > 0 || !model.empty()))
+    fail("a checkpoint's model is damaged");
+  s.model_changed = false;
+  s.random = schedule::Random(latest.random);
+  s.round = latest.round;
+  s.submitted = latest.submitted;
+  s.answered_before = s.answers();
+  s.window = latest.window;
+  s.trained_on = latest.trained_on;
+  s.quality = latest.quality;
+  s.restored = true;
+}
+
+void Session::run(const OnChange& on_change, const std::function<bool()>& stop, const OnRound& on_round) {
   Impl& s = *impl_;
   s.start = Clock::now();
   // What know() brought may be enough to learn from before anything is measured.
-  s.train();
-  std::optional<Ending> ended;
-  while (true) {
-    // Search goes on while others build and run; the next round is ready before the last one ends. What is in
-    // flight may still show that there is more to gain.
-    while (!ended && s.measurer.in_flight() < s.measurer.capacity()) {
-      std::optional<Ending> reason = s.ended(stop);
-      if (reason == Ending::kNoGain && s.measurer.in_flight() > 0) break;
-      if (!reason) s.propose_round();
-      ended = reason;
-    }
-    // Who stops does not wait: what is in flight stays open for the job to be resumed.
-    if (stop()) ended = Ending::kStopped;
-    if (ended && (ended == Ending::kStopped || s.measurer.in_flight() == 0)) break;
-    for (const Measured& answer : s.measurer.wait(std::chrono::milliseconds(200))) s.learn(answer);
+  s.window = std::max(s.window, s.measurer.capacity());
+  if (s.restored) {
+    s.submit_open();
+  } else {
     s.train();
+    for (size_t i = 0; i < s.tasks.size(); ++i) s.changed.insert(i);
+    s.checkpoint(on_round);
+  }
+  s.propose(stop, on_round);
+  while (!s.is_over(stop)) {
+    s.receive(s.measurer.wait(std::chrono::milliseconds(200)));
+    s.window = std::max(s.window, s.measurer.capacity());
+    // Search goes on while others build and run; the next round is ready before the last one ends.
+    do {
+      s.propose(stop, on_round);
+    } while (s.learn_next());
     SessionStatus status = s.status();
     // A milestone needs a time of each task; the first is when the last of them had one.
     if (status.model_seconds > 0 &&
@@ -271,7 +438,7 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop) 
       s.milestones.push_back({status.trials, status.seconds, status.model_seconds});
     on_change(status);
   }
-  s.ending = *ended;
+  s.checkpoint(on_round);
 }
 
 SessionStatus Session::status() const { return impl_->status(); }

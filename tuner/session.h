@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,10 +34,12 @@ struct Measured {
 class Measurer {
  public:
   virtual ~Measurer() = default;
-  /// Returns how many were new; the others were measured before, and are answered from the store at once.
-  virtual size_t submit(size_t task, std::span<const Proposal> proposals, double incumbent_seconds) = 0;
+  /// Each will be answered once, in any order. What was submitted before, in an earlier life of the job, is
+  /// not measured again; its `program` may be missing.
+  virtual void submit(size_t task, std::span<const Proposal> proposals, double incumbent_seconds) = 0;
   /// What ended since the last call; waits for at least one, or for the time to pass.
   virtual std::vector<Measured> wait(std::chrono::milliseconds timeout) = 0;
+  /// Submitted, and still to be answered.
   virtual size_t in_flight() const = 0;
   /// How many candidates in flight keep all workers busy.
   virtual size_t capacity() const = 0;
@@ -95,6 +98,29 @@ struct SessionStatus {
 /// A cost model as one job leaves it to the next: with the names of the features it was learnt from.
 std::string save_for_later(const CostModel& model);
 
+/// What a session has become in a round, to be kept together: all of it, or none.
+struct RoundCheckpoint {
+  int round = 0;
+  struct Task {
+    size_t task = 0;
+    std::string bytes;  // checkpoint.h
+  };
+  std::vector<Task> tasks;  // those that changed
+  std::string model;        // for Session::know_model, when it changed; else ""
+  RankQuality quality;      // of the model
+  size_t lessons = 0;       // it was learnt from
+  double seconds = 0;       // since the session began to run
+};
+
+/// What is left of a task of an earlier life of the job.
+struct SavedTask {
+  std::string bytes;                              // RoundCheckpoint::Task
+  std::map<std::string, std::string> candidates;  // fingerprint -> trace (JSON) of all it may have measured
+};
+
+/// Learns from answers in the order of submission, whatever the order in which they come, and proposes as
+/// soon as the answers still missing are fewer than its window: what it proposes depends on the seed and on
+/// the answers alone, not on when they come. The window is the measurer's capacity; it grows with it.
 class Session {
  public:
   using OnChange = std::function<void(const SessionStatus&)>;
@@ -109,15 +135,19 @@ class Session {
   /// Ranks by a model that was saved for later until there is enough to learn one of this job's own. Ignored
   /// when it is damaged or of a version whose features differ.
   void know_model(const std::string& saved);
+  using OnRound = std::function<void(const RoundCheckpoint&)>;
+
+  /// Goes on where the last checkpoint was taken, with what is left of every task and the last model ("":
+  /// none). Throws Error, and is good for nothing then, when that is damaged or of another version.
+  void restore(std::span<const SavedTask> tasks, const std::string& model);
   /// Spends the budget, or ends before when there is nothing left to gain. `on_change` is called after each
-  /// batch of answers; `stop` ends the job early (what is in flight stays open).
-  void run(const OnChange& on_change, const std::function<bool()>& stop);
+  /// batch of answers; `stop` ends the job early (what is in flight stays open); `on_round` before the first
+  /// round, after each was submitted, and at the end.
+  void run(const OnChange& on_change, const std::function<bool()>& stop, const OnRound& on_round = {});
 
   SessionStatus status() const;
   /// In order; the first is when every task had been measured.
   const std::vector<Milestone>& milestones() const;
-  /// The model learnt in this job, saved; "" when there was too little to learn.
-  std::string saved_model() const;
 
  private:
   struct Impl;

@@ -91,7 +91,7 @@ class Collector {
 };
 
 /// What an earlier choice has for the tasks, or the best, as a combination.
-Combination earlier(db::Store& store, const db::Choice& choice, const db::BestQuery& base,
+Combination earlier(db::Reader& store, const db::Choice& choice, const db::BestQuery& base,
                     std::span<const db::WorkloadId> workloads, std::span<Alternatives> tasks) {
   Combination combination;
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -107,7 +107,7 @@ Combination earlier(db::Store& store, const db::Choice& choice, const db::BestQu
 
 }  // namespace
 
-Alternatives find_alternatives(db::Store& store, const db::BestQuery& query, const tir::Func& workload,
+Alternatives find_alternatives(db::Reader& store, const db::BestQuery& query, const tir::Func& workload,
                                const Target& target) {
   std::optional<db::Best> best = query.workload ? store.best(query) : std::nullopt;
   Alternatives found;

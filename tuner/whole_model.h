@@ -30,7 +30,7 @@ struct Alternatives {
   std::vector<Alternative> list;
   size_t best = 0;
 };
-Alternatives find_alternatives(db::Store& store, const db::BestQuery& query, const tir::Func& workload,
+Alternatives find_alternatives(db::Reader& store, const db::BestQuery& query, const tir::Func& workload,
                                const Target& target);
 
 struct WholeModelResult {
@@ -50,7 +50,7 @@ using DefaultRecords = std::map<db::WorkloadId, db::Measurement>;
 
 /// The records of the default schedules: what was measured for the key's target and threads, with results
 /// within its error. Workloads whose default schedule has no such record are left out.
-DefaultRecords default_records(db::Store& store, const db::ChoiceKey& key, std::span<const Task> tasks,
+DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std::span<const Task> tasks,
                                const Target& target);
 
 /// Stores for `key` that the default schedules are faster together than the best of each task: by `race`, of

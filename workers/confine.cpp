@@ -94,10 +94,11 @@ void deny_files(const Limits& limits, Confinement confinement) {
   attr.handled_access_fs = kAll;
   const int rules = static_cast<int>(syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0));
   if (rules < 0) give_up("landlock_create_ruleset");
-  const bool builds = confinement == Confinement::kBuild;
-  for (const OpenPath& open : builds ? std::span<const OpenPath>(kForLinker) : kForLoader)
+  const bool runs = confinement == Confinement::kRun;
+  for (const OpenPath& open : runs ? std::span<const OpenPath>(kForLoader) : kForLinker)
     allow(rules, open.path, open.access);
   if (!limits.folder.empty()) allow(rules, limits.folder.c_str(), kAll);
+  if (!limits.file.empty()) allow(rules, limits.file.c_str(), kRead);
   if (syscall(SYS_landlock_restrict_self, rules, 0) != 0) give_up("landlock_restrict_self");
   close(rules);
 }
@@ -111,14 +112,14 @@ std::string missing_confinement() {
   return has_seccomp() ? "" : "seccomp";
 }
 
-void require_confinement() {
+void require_confinement(std::string_view what) {
   const char* agreed = getenv("LATHE_UNCONFINED");
   if (agreed && std::string_view(agreed) == "1") return;
   if (const std::string missing = missing_confinement(); !missing.empty())
     throw Unfit(
-        fmt::format("this system lacks {}, so that candidates would run unconfined\n"
+        fmt::format("this system lacks {}, so that {} would run unconfined\n"
                     "  hint: with LATHE_UNCONFINED=1 in the environment they do",
-                    missing));
+                    missing, what));
 }
 
 void confine(const Limits& limits, Confinement confinement) {

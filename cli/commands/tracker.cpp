@@ -20,6 +20,7 @@
 #include "tracker/job_keeper.h"
 #include "tracker/store_journal.h"
 #include "tuner/precision.h"
+#include "workers/confine.h"
 
 namespace lathe::cli {
 namespace {
@@ -65,6 +66,7 @@ http::Settings http_place(const std::string& text) {
 
 /// Whoever can reach the service over a network must say who they are.
 http::Settings check_http(const TrackerFlags& flags) {
+  worker::require_confinement("searches");
   http::Settings settings = http_place(flags.http);
   if (flags.certificate.empty() != flags.certificate_key.empty())
     fail("--tls-certificate and --tls-key belong together");

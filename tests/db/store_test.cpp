@@ -294,12 +294,15 @@ TEST_F(StoreTest, ArtifactsAndCostModels) {
   store_.add_artifact(candidate, "llvm-19", "digest");
   EXPECT_EQ(store_.find_artifact(candidate, "llvm-19"), "digest");
   EXPECT_EQ(store_.find_artifact(candidate, "llvm-20"), std::nullopt);
-  EXPECT_FALSE(store_.latest_cost_model(farm_.target));
+  EXPECT_FALSE(store_.cost_model_of(farm_.job));
   store_.add_cost_model({.job = farm_.job, .target = farm_.target, .round = 1, .model = "old"});
   store_.add_cost_model(
       {.job = farm_.job, .target = farm_.target, .round = 2, .spearman = 0.9, .model = "new"});
+  EXPECT_EQ(store_.cost_model_of(farm_.job)->model, "new");
+  EXPECT_EQ(store_.cost_model_of(farm_.job)->spearman, 0.9);
+  EXPECT_FALSE(store_.latest_cost_model(farm_.target)) << "its job still learns";
+  store_.set_job_state(farm_.job, JobState::kDone);
   EXPECT_EQ(store_.latest_cost_model(farm_.target)->model, "new");
-  EXPECT_EQ(store_.latest_cost_model(farm_.target)->spearman, 0.9);
 }
 
 }  // namespace

@@ -192,8 +192,8 @@ def pause_and_cancel(service):
     wait_for("results", lambda: service.job(job)["trials"] >= 3)
     run("pause", job, *service.as_user("alice"))
     check(service.job(job)["state"] == "stopped", "a paused job is not stopped")
-    wait_for("its searcher to end", lambda: not searchers(service.tracker.pid))
-    time.sleep(1.5)
+    wait_for("its searcher to end", lambda: not searchers(service.tracker.pid), 30)
+    time.sleep(1)
     check(service.job(job)["state"] == "stopped" and not searchers(service.tracker.pid), "a paused job goes on")
     check(service.call("POST", f"/v1/jobs/{job}/resume", "alice")[0] == 200, "a paused job cannot go on")
     before = service.job(job)["trials"]

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <thread>
 
 #include "core/support/error.h"
@@ -109,14 +110,114 @@ TEST(SearchServer, DoesWhatASearcherMay) {
   link.cancel(77);  // whatever it says, its own job
   EXPECT_EQ(desk.farm.jobs, (std::vector<JobId>{static_cast<JobId>(rows.job), static_cast<JobId>(rows.job)}));
   link.tell("progress", "{}");
-  link.save_cost_model({{}, 0, 0, 5, 0.5, 0.5, "model"});
+  link.checkpoint({.round = 3,
+                   .tasks = {{rows.workloads[0], "where it stands"}},
+                   .model = {{"model", 5, 0.5, 0.25}},
+                   .seconds = 1.5});
   link.deliver("{}", "text");
   desk.leave();
   EXPECT_EQ(desk.error, "");
   EXPECT_TRUE(desk.ending.done);
   EXPECT_EQ(desk.store.served_job(desk.job.id).job, rows.job);
-  EXPECT_EQ(desk.store.latest_cost_model(rows.target)->model, "model");
+  EXPECT_EQ(desk.store.cost_model_of(rows.job)->model, "model");
+  EXPECT_EQ(desk.store.cost_model_of(rows.job)->recall, 0.25);
+  EXPECT_EQ(desk.store.job_tasks(rows.job).at(0).checkpoint, "where it stands");
+  EXPECT_EQ(desk.store.job_tasks(rows.job).at(0).round, 3);
+  EXPECT_EQ(desk.store.job(rows.job).seconds_used, 1.5);
   EXPECT_EQ(desk.store.last_served_event(desk.job.id, "progress")->body, "{}");
+}
+
+/// A trial of the job that took 0.25 s.
+db::TrialId measure(db::Store& store, db::JobId job, db::WorkloadId workload, const std::string& program) {
+  const db::DeviceId device = store.add_device({.host = "h", .architecture = "x86_64"});
+  store.add_worker("w", device);
+  const db::NewTrial trial{.workload = workload, .trace = "trace of " + program, .program = program};
+  const db::TrialId id = store.add_trials(job, std::span(&trial, 1)).at(0).trial;
+  db::TrialResult result{.lease = store.grant(id, "w", store.begin_epoch())->id, .device = device};
+  result.samples = {0.5f, 0.25f, 0.125f};
+  result.relative_error = 1e-5;
+  result.compiler = "llvm";
+  store.record(std::span(&result, 1));
+  return id;
+}
+
+TEST(SearchServer, AnswersWhatASearchReads) {
+  Desk desk;
+  SearchLink link(desk.ends[0]);
+  const JobRows rows = link.begin(start_of("a workload"));
+  const db::WorkloadId workload = rows.workloads.at(0);
+  const db::TrialId trial = measure(desk.store, rows.job, workload, "p"),
+                    slow = measure(desk.store, rows.job, workload, "q");
+  link.checkpoint({.tasks = {{workload, "bytes \x01"}}, .model = {{"model", 5, 0.5, 0.25}}});
+  const std::unique_ptr<db::Reader> records = link.records();
+
+  EXPECT_EQ(records->find_target(kTarget), rows.target);
+  EXPECT_EQ(records->find_target("cpu:another"), std::nullopt);
+  EXPECT_EQ(records->find_workload(sha256("a workload")), workload);
+  EXPECT_EQ(records->find_workload("none"), std::nullopt);
+  EXPECT_EQ(records->workload(workload).text, "a workload");
+  EXPECT_EQ(records->workload(workload).flops, 1e6);
+  EXPECT_EQ(records->measured_workloads(rows.target), std::vector{workload});
+
+  db::BestQuery query{.workload = workload, .target = rows.target, .threads = 1};
+  EXPECT_FALSE(records->best(query)) << "nothing is confirmed";
+  query.accept_unconfirmed = true;
+  const db::Measurement expected = desk.store.best(query)->measurement,
+                        best = records->best(query)->measurement;
+  EXPECT_EQ(best.id, expected.id);
+  EXPECT_EQ(best.trace, "trace of p");
+  EXPECT_EQ(best.samples, expected.samples);
+  EXPECT_EQ(best.seconds, 0.25);
+  EXPECT_EQ(best.summary.mad, expected.summary.mad);
+  EXPECT_EQ(best.relative_error, 1e-5);
+  EXPECT_EQ(best.recorded_ms, expected.recorded_ms);
+  EXPECT_EQ(best.imported_ms, std::nullopt);
+  query.max_relative_error = 1e-9;
+  EXPECT_FALSE(records->best(query));
+  query.max_relative_error = 1;
+  EXPECT_EQ(records->top(query, 5).size(), 2u);
+  EXPECT_EQ(records->history(workload, rows.target).at(1).program, "q");
+
+  const db::ChoiceKey key{"digest", rows.target, 1, 1};
+  EXPECT_FALSE(records->find_choice(key));
+  const db::MeasurementId chosen = desk.store.history(workload, rows.target).at(1).id;
+  desk.store.set_choice({.key = key, .seconds_before = 2, .seconds_after = 1, .tasks = {{workload, chosen}}});
+  const auto choice = records->find_choice(key);
+  EXPECT_EQ(choice->seconds_before, 2);
+  EXPECT_EQ(records->chosen(*choice, query)->program, "q");
+
+  EXPECT_EQ(records->job_tasks(0).at(0).checkpoint, "bytes \x01");
+  EXPECT_EQ(records->job_tasks(0).at(0).best_seconds, 0.25);
+  EXPECT_EQ(records->job_progress(0).ended(), 2);
+  EXPECT_EQ(records->cost_model_of(0)->model, "model");
+  EXPECT_FALSE(records->latest_cost_model(rows.target)) << "it still learns";
+  EXPECT_EQ(records->candidates(0, workload, rows.target).at(1).trace, "trace of q");
+  EXPECT_TRUE(records->confirmations(0).empty());
+  EXPECT_EQ(records->trial_end(0, slow)->samples, (std::vector{0.5f, 0.25f, 0.125f}));
+  EXPECT_EQ(records->trial_end(0, trial)->outcome, Outcome::kOk);
+
+  const db::JobId other = desk.store.create_job({.target = rows.target, .tasks = {{.workload = workload}}});
+  const db::TrialId theirs = measure(desk.store, other, workload, "r");
+  EXPECT_THROW(records->trial_end(other, theirs), Error);
+  desk.leave();
+  EXPECT_EQ(desk.error, fmt::format("trial {} is of another job", theirs));
+}
+
+TEST(SearchServer, KeepsNoMoreThanASearchNeeds) {
+  const auto refusal = [](const JobCheckpoint& checkpoint) {
+    Desk desk;
+    SearchLink link(desk.ends[0]);
+    link.begin(start_of("a workload"));
+    EXPECT_THROW(link.checkpoint(checkpoint), Error);
+    desk.leave();
+    return desk.error;
+  };
+  EXPECT_EQ(refusal({.tasks = {{4711, "bytes"}}}), "a checkpoint is of no task of its job");
+  Desk desk;
+  SearchLink link(desk.ends[0]);
+  const JobRows rows = link.begin(start_of("a workload"));
+  link.checkpoint({.tasks = {{rows.workloads[0], "bytes"}}, .seconds = -1e9});
+  EXPECT_EQ(desk.store.job(rows.job).seconds_used, 0) << "time comes back to nobody";
 }
 
 TEST(SearchServer, EndsWithWhoeverSendsNonsense) {
@@ -125,6 +226,7 @@ TEST(SearchServer, EndsWithWhoeverSendsNonsense) {
       {"[1]", "a searcher's call is no JSON"},
       {R"({"call": "rm"})", "a searcher calls before its job has begun"},
       {R"({"call": "submit", "candidates": []})", "a searcher calls before its job has begun"},
+      {R"({"call": "read", "what": "best"})", "a searcher calls before its job has begun"},
       {R"({"call": "begin", "model": 3})", "a searcher's call is malformed"},
       {R"({"call": "tell", "kind": "state"})", "a searcher's call is malformed"},
       {std::string(100'000, '['), "a searcher's call is nested more than 16 deep"},

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Three jobs on a deterministic device, undisturbed and then with a worker, a searcher and the tracker killed in the
+midst of them: the same candidates in the same order, the same times, the same bests and counts.
+
+usage: exact_after_crashes_test.py PATH/TO/tune PATH/TO/fake_device
+"""
+import itertools
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+TUNE, DEVICE = sys.argv[1:]
+TRIALS = 72
+# Models whose tasks differ in more than their shapes: jobs that share tasks, or that have tasks of one structure, learn
+# from each other, and when is a matter of time.
+MODELS = {
+    "dense": "def @main(%data: Tensor[(8, 96), float32], %w: Tensor[(48, 96), float32]) -> Tensor[(8, 48), float32] "
+             "{ nn.relu(nn.dense(%data, %w)) }\n",
+    "conv2d": "def @main(%x: Tensor[(1, 8, 14, 14), float32], %w: Tensor[(16, 8, 3, 3), float32]) "
+              "{ nn.relu(nn.conv2d(%x, %w, padding=[1, 1])) }\n",
+    "softmax": "def @main(%a: Tensor[(48, 200), float32]) { nn.softmax(%a) }\n",
+}
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
+
+
+def wait_for(what, condition, seconds=240):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.03)
+    sys.exit(f"FAILED: waited {seconds} s for {what}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Service:
+    def __init__(self, folder):
+        self.folder = folder
+        self.database = folder + "/tuning.db"
+        self.farm, self.http = f"tcp://127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+        self.processes = []
+        self.log = open(folder + "/log", "w")
+        self.start_tracker()
+        self.workers = [self.start(DEVICE, self.farm, name) for name in ("w1", "w2")]
+
+    def start(self, *words):
+        self.processes.append(subprocess.Popen(words, stdout=self.log, stderr=self.log))
+        return self.processes[-1]
+
+    def start_tracker(self):
+        self.tracker = self.start(TUNE, "tracker", "--no-config", "--db", self.database, "--listen", self.farm,
+                                  "--http", self.http)
+        wait_for("the tracker", self.get_status)
+
+    def get_status(self):
+        try:
+            return self.get("/v1/status")
+        except OSError:
+            return None
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://{self.http}{path}", timeout=30) as answer:
+            return json.load(answer)
+
+    def submit(self, model, seed):
+        file = f"{self.folder}/{model}.relay"
+        with open(file, "w") as text:
+            text.write(MODELS[model])
+        done = subprocess.run([TUNE, "submit", "--no-config", "--tracker", f"http://{self.http}", "--model", file,
+                               "--trials", str(TRIALS), "--threads", "1", "--seed", str(seed)],
+                              capture_output=True, text=True, timeout=120)
+        check(done.returncode == 0, done.stderr)
+        return done.stdout.strip()
+
+    def searchers(self):
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline") as line, open(f"/proc/{pid}/stat") as stat:
+                    fields = stat.read().rpartition(")")[2].split()
+                    if "internal-search" in line.read() and int(fields[1]) == self.tracker.pid and fields[0] != "Z":
+                        found.append(int(pid))
+            except OSError:
+                continue
+        return found
+
+    def rows(self, query, *values):
+        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=10) as database:
+            return database.execute(query, values).fetchall()
+
+    def ended(self):
+        return self.rows("SELECT count(*) FROM trial WHERE ended_ms IS NOT NULL")[0][0]
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def outcome(self, job):
+        """All that must be equal: the candidates in order and what became of them, confirmations, bests."""
+        of_job = "FROM trial JOIN job ON job.id = trial.job JOIN candidate ON candidate.id = trial.candidate " \
+                 "LEFT JOIN measurement ON measurement.candidate = candidate.id WHERE job.uuid = ? "
+        search = self.rows("SELECT candidate.digest, candidate.trace, trial.state, outcome, measurement.median "
+                           f"{of_job} AND purpose = 'search' ORDER BY trial.id", job)
+        confirmed = self.rows(f"SELECT candidate.digest, count(*) {of_job} AND purpose = 'confirm' "
+                              "GROUP BY candidate.id ORDER BY candidate.digest", job)
+        tasks = self.rows("SELECT workload.digest, job_task.trials, best_seconds FROM job_task "
+                          "JOIN job ON job.id = job_task.job JOIN workload ON workload.id = job_task.workload "
+                          "WHERE uuid = ? ORDER BY position", job)
+        best = [(t["after_us"], t["trials"], t["failures"]) for t in self.get(f"/v1/jobs/{job}")["report"]["tasks"]]
+        return {"search": search, "confirmed": confirmed, "tasks": tasks, "best": best}
+
+
+def check_confinement(searcher):
+    """What workers/search_confinement_test.cpp attacks is where searchers are."""
+    with open(f"/proc/{searcher}/status") as file:
+        status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+    check(status["NoNewPrivs"] == "1" and status["Seccomp"] == "2", "a searcher is not confined")
+    held = {os.path.realpath(f"/proc/{searcher}/fd/{fd}") for fd in os.listdir(f"/proc/{searcher}/fd")}
+    check(not any(file.endswith(("tuning.db", "-wal", "-shm")) for file in held), f"it holds the database: {held}")
+
+
+def kill_one_of_each(service):
+    wait_for("a third of the trials", lambda: service.ended() > TRIALS)
+    service.workers[0].send_signal(signal.SIGKILL)
+    service.workers[0].wait()
+    service.workers[0] = service.start(DEVICE, service.farm, "w1")
+    after = service.ended() + 12
+    wait_for("more trials", lambda: service.ended() >= after)
+    searcher = wait_for("a searcher", service.searchers)[0]
+    check_confinement(searcher)
+    os.kill(searcher, signal.SIGKILL)
+    after = service.ended() + 12
+    wait_for("more trials", lambda: service.ended() >= after)
+    check(service.ended() < 3 * TRIALS, "the jobs were over before all was killed")
+    service.tracker.send_signal(signal.SIGKILL)
+    service.tracker.wait()
+    service.start_tracker()
+
+
+def run_jobs(disturb):
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(folder)
+        try:
+            jobs = {model: service.submit(model, seed) for seed, model in enumerate(MODELS, 1)}
+            if disturb:
+                disturb(service)
+
+            def all_over():
+                states = {service.get(f"/v1/jobs/{job}")["state"] for job in jobs.values()}
+                return states if not states & {"queued", "running"} else None
+
+            states = wait_for("the jobs to end", all_over)
+            if states != {"done"}:
+                service.log.flush()
+                with open(folder + "/log") as log:
+                    sys.exit(f"FAILED: jobs are {states}\n{log.read()[-3000:]}")
+            crashes = sum(service.get(f"/v1/jobs/{job}")["crashes"] for job in jobs.values())
+            check(crashes == (1 if disturb else 0), f"{crashes} crashes of searchers")
+            return {model: service.outcome(job) for model, job in jobs.items()}
+        finally:
+            service.stop()
+
+
+def main():
+    begun = time.monotonic()
+    expected = run_jobs(None)
+    whole = time.monotonic() - begun
+    found = run_jobs(kill_one_of_each)
+    for model in MODELS:
+        check(len(expected[model]["search"]) == TRIALS, f"{len(expected[model]['search'])} trials of {model}")
+        for what in expected[model]:
+            pairs = itertools.zip_longest(expected[model][what], found[model][what])
+            for i, (before, after) in enumerate(pairs):
+                check(before == after, f"{what} {i} of {model}:\n{before}\nafter crashes:\n{after}")
+    confirmed = sum(count for model in MODELS for _, count in expected[model]["confirmed"])
+    print(f"3 jobs of {TRIALS} trials ({whole:.0f} s undisturbed, {time.monotonic() - begun - whole:.0f} s with a worker, "
+          f"a searcher and the tracker killed): candidates, times, {confirmed} confirmations and bests are equal")
+
+
+if __name__ == "__main__":
+    main()
