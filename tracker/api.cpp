@@ -362,7 +362,7 @@ Response Api::Impl::submit(const Call& call) {
   if (job.idempotency_key && job.idempotency_key->size() > kLongestKey)
     throw Refused{400, fmt::format("a key has at most {} bytes", kLongestKey), {}};
   const db::ServedJob made = store.add_served_job(job);
-  if (made.request != job.request)
+  if (to_json(parse_job_request(made.request)) != job.request)
     throw Refused{409, fmt::format("with this key another job was submitted: {}", made.uuid), {}};
   keeper.wake();
   Response response = json_response(job_json(made, store), 201);

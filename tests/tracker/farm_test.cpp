@@ -510,12 +510,12 @@ TEST_F(Boards, AWorkerOfVersion1DoesNotJudgeNewTraces) {
   join({.oldest_version = 1, .newest_version = 1, .worker = "old", .backends = {"cpu"}}, "x86_64", 1);
   b.submit(1, "cpu:triple=x86_64-linux-gnu");
   wire::Result result = b.ok(b.lease("old"));
+  join({.worker = "new", .backends = {"cpu"}}, "x86_64", 1);
   result.outcome = Outcome::kInvalidTrace;
   result.samples = {};
   b.say("old", result);
   EXPECT_THAT(b.sent<wire::ResultAck>("old"), ElementsAre(wire::ResultAck{result.lease, Verdict::kStale}));
   EXPECT_EQ(b.farm->open(1), 1u);
-  join({.worker = "new", .backends = {"cpu"}}, "x86_64", 1);
   b.say("new", b.ok(b.lease("new")));
   EXPECT_EQ(b.farm->open(1), 0u);
 }
