@@ -350,15 +350,14 @@ void Farm::tick() {
     const auto lease = leases_.find(id);
     if (lease == leases_.end()) continue;  // its worker became suspect
     const Peer peer = lease->second.peer;
-    if (peer.empty()) {  // unclaimed after a restart of ours, it says nothing against its candidate
-      release(id, /*lost=*/false);
-    } else if (++workers_.at(peer).overdue == kOverdueToSuspect) {
+    if (!peer.empty() && ++workers_.at(peer).overdue == kOverdueToSuspect) {
       suspect(peer, fmt::format("it has held {} leases for longer than {} s, and says that it is well",
                                 kOverdueToSuspect, kLeaseLimit.count() / 1000));
-    } else {
-      send(peer, wire::Cancel{id});
-      release(id, /*lost=*/true);
+      continue;
     }
+    if (!peer.empty()) send(peer, wire::Cancel{id});
+    // Unclaimed after a restart of ours, a lease says nothing against its candidate.
+    release(id, /*lost=*/!peer.empty());
   }
   drop_idle_fetches();
 }
