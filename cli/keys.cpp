@@ -12,6 +12,12 @@
 
 namespace lathe::cli {
 
+void require_private(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && (status.st_mode & 077) != 0)
+    fail("{} can be read by others; make it yours alone with chmod 600 {}", path, path);
+}
+
 void save_secret(const std::string& path, const std::string& text) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) fail("cannot write {}: {}", path, strerror(errno));
@@ -25,9 +31,7 @@ void save_keys(const std::string& path, const wire::KeyPair& keys) {
 }
 
 wire::KeyPair load_keys(const std::string& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) == 0 && (status.st_mode & 077) != 0)
-    fail("{} can be read by others; make it yours alone with chmod 600 {}", path, path);
+  require_private(path);
   const std::vector<std::string> lines = split_text(read_file(path), '\n');
   if (lines.size() < 2) fail("{} is no key file; `tune keygen` makes one", path);
   wire::check_key(lines[0], fmt::format("{}:1", path));

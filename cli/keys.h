@@ -8,6 +8,8 @@
 
 namespace lathe::cli {
 
+/// Throws Error when others may read the file.
+void require_private(const std::string& path);
 /// A new file that only its owner can read. Throws Error when it exists.
 void save_secret(const std::string& path, const std::string& text);
 /// The same for keys: the public key on the first line, the secret one on the second.

@@ -7,15 +7,17 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/support/printable.h"
+
 namespace lathe::cli {
 
 void set_quiet(bool quiet);
 bool is_quiet();
 
-/// Prints a line.
+/// Prints a line, without what a terminal would obey: much of it was said by others.
 template <typename... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
-  if (!is_quiet()) fmt::print(stderr, "{}\n", fmt::format(format, std::forward<Args>(args)...));
+  if (!is_quiet()) fmt::print(stderr, "{}\n", printable(fmt::format(format, std::forward<Args>(args)...)));
 }
 
 }  // namespace lathe::cli

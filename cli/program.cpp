@@ -10,6 +10,7 @@
 #include "cli/overview.h"
 #include "cli/terminal.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "core/support/service_error.h"
 #include "core/support/unfit.h"
 
@@ -17,7 +18,7 @@ namespace lathe::cli {
 namespace {
 
 int refuse(ExitCode code, std::string_view message) {
-  fmt::print(stderr, "{} {}\n", colored("error:", Color::kRed, STDERR_FILENO), message);
+  fmt::print(stderr, "{} {}\n", colored("error:", Color::kRed, STDERR_FILENO), printable(message));
   return code;
 }
 

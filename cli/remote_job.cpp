@@ -5,9 +5,12 @@
 
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
+#include "cli/messages.h"
 #include "cli/progress.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
+#include "core/support/service_error.h"
 #include "db/records.h"
 
 namespace lathe::cli {
@@ -37,7 +40,7 @@ class RemoteProgress {
   bool take_state(const json& body) {
     const std::string state = body.value("state", ""), message = body.value("message", "");
     if (!quiet_ && (state != state_ || message != message_))
-      fmt::print(stderr, "job {}: {}{}{}\n", id_.substr(0, 8), state, message.empty() ? "" : ": ", message);
+      say("job {}: {}{}{}", id_.substr(0, 8), state, message.empty() ? "" : ": ", message);
     state_ = state;
     message_ = message;
     return !db::is_final(db::job_state_named(state));
@@ -47,7 +50,7 @@ class RemoteProgress {
     tasks_.clear();
     for (const json& one : body.at("tasks")) {
       tuner::Task& task = tasks_.emplace_back();
-      task.name = one.value("name", "");
+      task.name = printable(one.value("name", ""));
       task.calls = one.value("calls", int64_t{1});
       task.flops = one.value("flops", 0.0);
     }
@@ -106,13 +109,9 @@ std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient
 int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
   RemoteProgress progress(id, quiet);
   InterruptScope interrupt;
-  try {
-    service.follow(
-        "/v1/jobs/" + id + "/events", [&](const ServiceClient::Event& event) { return progress.take(event); },
-        [&] { return interrupt.interrupted(); });
-  } catch (const json::exception& error) {
-    fail("the tracker tells of job {} in words of another version: {}", id, error.what());
-  }
+  service.follow(
+      "/v1/jobs/" + id + "/events", [&](const ServiceClient::Event& event) { return progress.take(event); },
+      [&] { return interrupt.interrupted(); });
   if (interrupt.interrupted()) {
     fmt::print(
         stderr,
@@ -124,7 +123,11 @@ int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
 }
 
 std::string fetch_module(const std::string& id, const std::string& folder, ServiceClient& service) {
-  const std::string model = fs::path(service.get("/v1/jobs/" + id).at("model").get<std::string>()).filename();
+  const std::string model = service.get("/v1/jobs/" + id).at("model");
+  if (model.empty() || model.starts_with('.') || model.find('/') != std::string::npos ||
+      has_control_characters(model))
+    throw ServiceError(
+        fmt::format("the tracker calls the model of job {} `{}`, which is no file's name", id, model));
   const std::string into = folder.empty() ? "lathe-out/" + model : folder;
   fs::create_directories(into);
   std::string file = into + "/" + model + ".lathe";
@@ -132,8 +135,9 @@ std::string fetch_module(const std::string& id, const std::string& folder, Servi
   return file;
 }
 
-int run_tune_job_there(const TuneJob& job, const ServicePlace& place) {
-  ServiceClient service(place);
+namespace {
+
+int run_by(const TuneJob& job, const ServicePlace& place, ServiceClient& service) {
   const std::string id = submit_job(job, "", service);
   if (!job.json) fmt::print(stderr, "job {} of {} at {}\n", id, job.model, place.url);
   if (const int code = watch_job(id, job.json, service); code != kSuccess) return code;
@@ -144,10 +148,16 @@ int run_tune_job_there(const TuneJob& job, const ServicePlace& place) {
     report["tracker"] = place.url;
     fmt::print("{}\n", report.dump());
   } else {
-    fmt::print("{}module:  {}\nrecords: {} (job {})\n", service.get_text("/v1/jobs/" + id + "/report"),
-               module, place.url, id);
+    fmt::print("{}module:  {}\nrecords: {} (job {})\n",
+               printable(service.get_text("/v1/jobs/" + id + "/report")), module, place.url, printable(id));
   }
   return kSuccess;
+}
+
+}  // namespace
+
+int run_tune_job_there(const TuneJob& job, const ServicePlace& place) {
+  return with_service(place, [&](ServiceClient& service) { return run_by(job, place, service); });
 }
 
 }  // namespace lathe::cli

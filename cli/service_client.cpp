@@ -1,7 +1,7 @@
 #include "cli/service_client.h"
 
 #include <curl/curl.h>
-#include <sys/stat.h>
+#include <openssl/x509_vfy.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "cli/keys.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/service_error.h"
@@ -33,9 +34,7 @@ std::string read_token(const std::string& file) {
     const char* token = getenv("LATHE_TOKEN");
     return token ? token : "";
   }
-  struct stat status {};
-  if (stat(file.c_str(), &status) == 0 && (status.st_mode & 077) != 0)
-    fail("{} can be read by others; make it yours alone with chmod 600 {}", file, file);
+  require_private(file);
   std::string token = read_file(file);
   while (!token.empty() && isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
   if (token.find_first_of("\r\n") != std::string::npos) fail("{} must hold one token, on one line", file);
@@ -91,12 +90,29 @@ struct ServiceClient::Impl {
     call.header("Expect:");
   }
 
+  /// What curl says of it, and what may be wrong.
+  std::string problem_of(const Call& call, CURLcode code) const {
+    std::string text = fmt::format("{}: {}", url, *call.error ? call.error : curl_easy_strerror(code));
+    long verdict = X509_V_OK;
+    curl_easy_getinfo(call.curl, CURLINFO_SSL_VERIFYRESULT, &verdict);
+    const bool unknown_issuer = verdict == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY ||
+                                verdict == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN ||
+                                verdict == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT ||
+                                verdict == X509_V_ERR_CERT_SIGNATURE_FAILURE;
+    if (code == CURLE_PEER_FAILED_VERIFICATION && unknown_issuer)
+      text += "\n  hint: name the certificate that vouches for this tracker with --ca FILE";
+    else if (code == CURLE_SSL_CONNECT_ERROR)
+      text += "\n  hint: if it serves without TLS, its address begins with http://";
+    else if ((code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR) && url.starts_with("http://"))
+      text += "\n  hint: if it serves with TLS, its address begins with https://";
+    return text;
+  }
+
   /// Returns the status. Throws ServiceError when there is no answer.
   long perform(Call& call) const {
     call.set(CURLOPT_HTTPHEADER, call.headers);
     const CURLcode code = curl_easy_perform(call.curl);
-    if (code != CURLE_OK)
-      throw ServiceError(fmt::format("{}: {}", url, *call.error ? call.error : curl_easy_strerror(code)));
+    if (code != CURLE_OK) throw ServiceError(problem_of(call, code));
     long status = 0;
     curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
     return status;
@@ -133,6 +149,9 @@ ServiceClient::ServiceClient(const ServicePlace& place) : impl_(std::make_unique
   while (impl_->url.ends_with('/')) impl_->url.pop_back();
   impl_->token = read_token(place.token_file);
   impl_->authority = place.authority;
+  if (!place.authority.empty() &&
+      read_file(place.authority).find("-----BEGIN CERTIFICATE") == std::string::npos)
+    fail("--ca {}: holds no certificate (PEM)", place.authority);
 }
 ServiceClient::~ServiceClient() = default;
 
@@ -270,10 +289,17 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     if (status >= 400) impl_->require_success(status, reader.rest);
     if (code == CURLE_OK && status == 200) return;  // the service said all there is
     if (reader.heard) heard = Clock::now();
-    if (Clock::now() - heard > kPatience)
-      throw ServiceError(
-          fmt::format("{}: {}", impl_->url, *call.error ? call.error : curl_easy_strerror(code)));
+    if (Clock::now() - heard > kPatience) throw ServiceError(impl_->problem_of(call, code));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+int with_service(const ServicePlace& place, const std::function<int(ServiceClient&)>& body) {
+  ServiceClient service(place);
+  try {
+    return body(service);
+  } catch (const json::exception& error) {
+    throw ServiceError(fmt::format("{}: answers in words of another version: {}", place.url, error.what()));
   }
 }
 

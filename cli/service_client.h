@@ -48,4 +48,8 @@ class ServiceClient {
   std::unique_ptr<Impl> impl_;
 };
 
+/// What `body` returns. Throws ServiceError also where an answer is JSON of another shape than this version
+/// expects.
+int with_service(const ServicePlace& place, const std::function<int(ServiceClient&)>& body);
+
 }  // namespace lathe::cli

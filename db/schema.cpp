@@ -1,5 +1,6 @@
 #include "db/schema.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/support/error.h"
@@ -351,6 +352,23 @@ int64_t pragma(Database& database, const char* sql) {
       database.path(), found, version);
 }
 
+/// A trigger or a view runs whatever its maker wrote, with the rights of who opens the file: there are ours,
+/// and no others. Throws Error.
+void require_no_strange_code(Database& database) {
+  for (Query row =
+           database.query("SELECT type, name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view') "
+                          "OR sql LIKE 'CREATE VIRTUAL TABLE%'");
+       row.step();) {
+    const std::string type = row.text(), name = row.text(), sql = row.text();
+    const bool ours = std::any_of(std::begin(kMigrations), std::end(kMigrations), [&](const Migration& step) {
+      return std::string_view(step.sql).find(sql) != std::string_view::npos;
+    });
+    if (!ours)
+      fail("database {} holds a {} `{}` that no version of this program made; do not trust it",
+           database.path(), type, name);
+  }
+}
+
 /// A copy from before the migration, by which a user can go back to the older program.
 void back_up(Database& database, int version) {
   std::string copy = fmt::format("{}.v{}.backup", database.path(), version);
@@ -374,6 +392,7 @@ int version_of(Database& database) {
 void require_version(Database& database, int version, Access access) {
   int found = version_of(database);
   if (found > version) fail_newer(database, found, version);
+  require_no_strange_code(database);
   if (access == Access::kReadOnly && found < version)
     fail(
         "database {0} has schema version {1}, older than version {2} of this program; `tune db migrate --db "

@@ -28,8 +28,8 @@ int version_of(Database& database);
 /// naming both versions, with the file untouched, when the database is newer than `steps`.
 void migrate(Database& database, std::span<const Migration> steps);
 
-/// Throws that Error for a database newer than `version`; and, for a reader, who can't migrate, for an older
-/// one.
+/// Throws that Error for a database newer than `version`; for a reader, who can't migrate, for an older one;
+/// and for one with triggers, views or virtual tables that are not ours.
 void require_version(Database& database, int version, Access access);
 
 }  // namespace lathe::db

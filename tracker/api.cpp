@@ -3,13 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <climits>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "tracker/api_json.h"
+#include "tracker/content_store.h"
 #include "tracker/search_link.h"
 
 namespace lathe::tracker {
@@ -60,6 +63,34 @@ std::string word(const Request& request, const std::string& key) {
   return found == request.query.end() ? "" : found->second;
 }
 
+bool is_loopback(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1) == "[::1]";
+  host = host.substr(0, host.rfind(':'));
+  return host == "localhost" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+/// A service without users trusts whoever is on this machine, and a browser here is: with pages of strangers
+/// in it, which name this address by a name of theirs, or send it forms. Throws Refused.
+void require_own_page(const Request& request) {
+  if (!request.host.empty() && !is_loopback(request.host))
+    throw Refused{403,
+                  fmt::format("this service is for its own machine, and not called {}; for others it needs "
+                              "--principals",
+                              request.host),
+                  {}};
+  if (!request.origin.empty() && request.origin != "http://" + request.host &&
+      request.origin != "https://" + request.host)
+    throw Refused{403, fmt::format("a page of {} may not ask here", request.origin), {}};
+}
+
+/// A model that is on its way here.
+struct Upload final : http::Sink {
+  explicit Upload(ContentStore& store) : incoming(store) {}
+  void add(std::string_view bytes) override { incoming.add(bytes); }
+  ContentStore::Incoming incoming;
+};
+
 }  // namespace
 
 struct Api::Impl {
@@ -68,6 +99,8 @@ struct Api::Impl {
   FarmClient& farm;
   Principals principals;
   db::Store store;
+  ContentStore models;
+  std::map<std::string, int> streams;  // open ones, by user
 
   struct Call {
     const Request& request;
@@ -86,7 +119,20 @@ struct Api::Impl {
         keeper(k),
         farm(f),
         principals(settings.principals),
-        store(settings.database) {}
+        store(settings.database),
+        models({.folder = settings.models,
+                .lasting = true,
+                .limit_bytes = settings.model_bytes,
+                .pinned = [this] { return models_in_use(); }}) {}
+
+  /// Digests of the models of jobs that have not ended.
+  std::set<std::string> models_in_use() {
+    std::set<std::string> digests;
+    for (const db::JobState state : {db::JobState::kQueued, db::JobState::kRunning, db::JobState::kStopped})
+      for (const db::ServedJob& job : store.served_jobs({.state = state, .limit = INT_MAX}))
+        digests.insert(string_member(parse_bounded_json(job.request, 8, "a job"), "model_digest"));
+    return digests;
+  }
 
   static bool matches(std::string_view pattern, std::string_view path, std::string& part);
   const Route* find(const Request& request, std::string& part, bool& known_path) const;
@@ -94,9 +140,13 @@ struct Api::Impl {
   Response dispatch(const Request& request);
 
   db::ServedJob job_of(const Call& call) {
-    auto job = store.find_served_job(call.part);
-    if (!job) throw Refused{404, fmt::format("no job `{}`", call.part), {}};
-    return *job;
+    try {
+      auto job = store.find_served_job(call.part);
+      if (!job) throw Refused{404, fmt::format("no job `{}`", call.part), {}};
+      return *job;
+    } catch (const Error& several) {
+      throw Refused{400, several.what(), {}};
+    }
   }
   /// Of somebody who may change it.
   db::ServedJob own_job(const Call& call) {
@@ -210,6 +260,7 @@ const Api::Impl::Route* Api::Impl::find(const Request& request, std::string& par
 /// Who asks. Throws Refused for somebody unknown, and where the route needs another role; without a route,
 /// whoever is known will do.
 Principal Api::Impl::authorize(const Request& request, const Route* route) {
+  if (principals.anonymous()) require_own_page(request);
   const std::optional<Principal> principal = principals.find(request.token);
   if (!principal)
     throw Refused{401,
@@ -291,7 +342,7 @@ Response Api::Impl::submit(const Call& call) {
   } catch (const Error& error) {
     throw Refused{400, error.what(), {}};
   }
-  if (!request.model_digest.empty() && !fs::exists(keeper.blob_path(request.model_digest)))
+  if (!request.model_digest.empty() && !models.find(request.model_digest))
     throw Refused{400,
                   fmt::format("no model {} was uploaded: PUT /v1/blobs/{} first", request.model_digest,
                               request.model_digest),
@@ -307,7 +358,12 @@ Response Api::Impl::submit(const Call& call) {
                        .priority = static_cast<int>(request.priority),
                        .weight = call.principal.weight};
   if (const std::string key = word(call.request, "key"); !key.empty()) job.idempotency_key = key;
+  constexpr size_t kLongestKey = 256;
+  if (job.idempotency_key && job.idempotency_key->size() > kLongestKey)
+    throw Refused{400, fmt::format("a key has at most {} bytes", kLongestKey), {}};
   const db::ServedJob made = store.add_served_job(job);
+  if (to_json(parse_job_request(made.request)) != job.request)
+    throw Refused{409, fmt::format("with this key another job was submitted: {}", made.uuid), {}};
   keeper.wake();
   Response response = json_response(job_json(made, store), 201);
   response.headers["Location"] = "/v1/jobs/" + made.uuid;
@@ -381,6 +437,16 @@ Response Api::Impl::job_events(const Call& call) { return events(call, job_of(ca
 
 /// From the beginning for one job, from now on for all, or from where the client was when it lost us.
 Response Api::Impl::events(const Call& call, db::ServedJobId id) {
+  const std::string& user = call.principal.name;
+  if (streams[user] >= defaults::kStreamsOfOne)
+    throw Refused{
+        429,
+        fmt::format("{} has {} event streams open, which is as many as may be", user, streams[user]),
+        {{"Retry-After", "10"}}};
+  ++streams[user];
+  const std::shared_ptr<void> open(nullptr, [this, user](void*) {
+    if (--streams[user] == 0) streams.erase(user);
+  });
   Response response;
   response.first_event = id == 0 ? store.last_event() : 0;
   if (const std::string& last = call.request.last_event_id; !last.empty()) {
@@ -388,7 +454,7 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
     if (!id_told) throw Refused{400, fmt::format("Last-Event-ID: {} is no number", last), {}};
     response.first_event = *id_told;
   }
-  response.events = [this, id, token = call.request.token](int64_t after, bool& last) {
+  response.events = [this, id, open, token = call.request.token](int64_t after, bool& last) {
     std::vector<http::Event> list;
     last = !principals.find(token);  // revoked meanwhile
     if (last) return list;
@@ -411,17 +477,17 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
 
 Response Api::Impl::has_blob(const Call& call) {
   if (!is_digest(call.part)) throw Refused{400, "a model is named by its sha256, 64 hexadecimal digits", {}};
-  if (!fs::exists(keeper.blob_path(call.part))) throw Refused{404, "it is not here", {}};
-  return json_response({{"digest", call.part}, {"bytes", fs::file_size(keeper.blob_path(call.part))}});
+  const std::optional<uint64_t> bytes = models.find(call.part);
+  if (!bytes) throw Refused{404, "it is not here", {}};
+  return json_response({{"digest", call.part}, {"bytes", *bytes}});
 }
 
 Response Api::Impl::put_blob(const Call& call) {
   if (!is_digest(call.part)) throw Refused{400, "a model is named by its sha256, 64 hexadecimal digits", {}};
-  if (const std::string found = file_digest(call.request.body_file); found != call.part)
-    throw Refused{400, fmt::format("the bytes have the sha256 {}, not {}", found, call.part), {}};
-  std::error_code error;
-  fs::rename(call.request.body_file, keeper.blob_path(call.part), error);
-  if (error) throw Refused{507, "cannot keep the model: " + error.message(), {}};
+  ContentStore::Incoming& model = static_cast<Upload&>(*call.request.sink).incoming;
+  if (model.digest() != call.part)
+    throw Refused{400, fmt::format("the bytes have the sha256 {}, not {}", model.digest(), call.part), {}};
+  model.keep();
   return json_response({{"digest", call.part}}, 201);
 }
 
@@ -450,8 +516,12 @@ Api::Api(ApiSettings settings, JobKeeper& keeper, FarmClient& farm)
     : impl_(std::make_unique<Impl>(std::move(settings), keeper, farm)) {}
 Api::~Api() = default;
 
-bool Api::is_upload(const http::Request& request) const {
-  return request.method == "PUT" && request.path.starts_with("/v1/blobs/");
+std::shared_ptr<http::Sink> Api::sink(const http::Request& request) {
+  std::string part;
+  bool known_path = false;
+  const Impl::Route* route = impl_->find(request, part, known_path);
+  if (!route || route->handle != &Impl::put_blob) return nullptr;
+  return std::make_shared<Upload>(impl_->models);
 }
 
 /// Pages are for everybody: what they show, they ask for with a token.
@@ -482,7 +552,7 @@ Response Api::handle(const Request& request) {
     return impl_->dispatch(request);
   } catch (const Refused& refused) {
     return refusal(refused);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // the disk's or the database's; JSON in it that is not ours
     return refusal({500, error.what(), {}});
   }
 }

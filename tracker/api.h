@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "tracker/defaults.h"
 #include "tracker/farm_client.h"
 #include "tracker/http_server.h"
 #include "tracker/job_keeper.h"
@@ -18,6 +19,8 @@ struct ApiSettings {
   std::string database;
   std::string principals;  // file; "": everybody may do everything
   std::string version, revision;
+  std::string models;  // folder of uploaded models, and how many bytes it may hold
+  uint64_t model_bytes = defaults::kModelStoreBytes;
   std::function<void(const JobRequest&)> check;  // throws Error for one that cannot end well; may be empty
   std::function<std::optional<std::string_view>(std::string_view path)> page;  // bytes of an embedded file
 };
@@ -31,7 +34,8 @@ class Api {
 
   std::optional<http::Response> admit(const http::Request& request);
   http::Response handle(const http::Request& request);
-  bool is_upload(const http::Request& request) const;
+  /// For an upload: where its body goes. Throws Error when it cannot be written.
+  std::shared_ptr<http::Sink> sink(const http::Request& request);
 
  private:
   struct Impl;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/support/bounded_json.h"
+#include "core/support/error.h"
 #include "core/support/text.h"
 
 namespace lathe::tracker {
@@ -16,10 +18,29 @@ using nlohmann::json;
 json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
 json or_null(int64_t milliseconds) { return milliseconds > 0 ? json(milliseconds) : json(); }
 
-/// What our own programs wrote; null for what is no JSON all the same.
+/// What our own programs wrote, if the database says so; null for what they would not have written.
 json parse_own(const std::string& text) {
-  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return value.is_discarded() ? json() : value;
+  constexpr int kDepth = 64;
+  try {
+    json value = parse_bounded_json(text, kDepth, "a record");
+    return value.is_discarded() ? json() : value;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+double number_member(const json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+/// Its members that are numbers, or null: whoever lists jobs reads these of all of them. Null for no object.
+json figures_of(const json& object) {
+  if (!object.is_object()) return {};
+  json figures = json::object();
+  for (const auto& [name, value] : object.items())
+    if (value.is_number() || value.is_null()) figures[name] = value;
+  return figures;
 }
 
 constexpr const char* kCurveColumns[] = {"seconds",          "trials", "model_seconds",
@@ -53,12 +74,13 @@ json estimate_json(std::span<const db::TaskBest> tasks) {
 /// One run of the model by what each task's winner took when it was measured again; null while that is not
 /// known.
 json confirmed_json(const json& report) {
-  if (!report.is_object()) return {};
+  const auto tasks = report.is_object() ? report.find("tasks") : report.end();
+  if (tasks == report.end() || !tasks->is_array()) return {};
   double seconds = 0;
-  for (const json& task : report.value("tasks", json::array())) {
-    const double after = task.value("after_us", 0.0) * 1e-6;
+  for (const json& task : *tasks) {
+    const double after = number_member(task, "after_us") * 1e-6;
     if (after <= 0) return {};
-    seconds += task.value("weight", 0.0) * after;
+    seconds += number_member(task, "weight") * after;
   }
   return seconds;
 }
@@ -75,7 +97,7 @@ json job_json(const db::ServedJob& job, db::Store& store) {
   json result = {{"id", job.uuid},
                  {"owner", job.owner},
                  {"model", job.model_name},
-                 {"target", request.value("target", "")},
+                 {"target", string_member(request, "target")},
                  {"device_class", job.device_class},
                  {"state", db::to_string(job.state)},
                  {"message", job.message},
@@ -84,9 +106,9 @@ json job_json(const db::ServedJob& job, db::Store& store) {
                  {"started_ms", or_null(job.started_ms)},
                  {"ended_ms", or_null(job.ended_ms)},
                  {"crashes", job.crashes},
-                 {"trial_budget", request.value("trials", int64_t{0})},
-                 {"second_budget", request.value("seconds", 0.0)},
-                 {"progress", last_of(store, job, "progress")},
+                 {"trial_budget", static_cast<int64_t>(number_member(request, "trials"))},
+                 {"second_budget", number_member(request, "seconds")},
+                 {"progress", figures_of(last_of(store, job, "progress"))},
                  {"confirmed_seconds", confirmed_json(parse_own(job.report))},
                  {"trials", 0}};
   if (job.job) result["trials"] = store.ended_trials(*job.job);
@@ -182,7 +204,7 @@ json curve_json(const db::ServedJob& job, db::Store& store, int points) {
   json rows = json::array();
   const auto add = [&](const std::string& text) {
     const json body = parse_own(text);
-    if (!body.is_object() || body.value("model_seconds", 0.0) <= 0) return;
+    if (number_member(body, "model_seconds") <= 0) return;
     json row = json::array();
     for (const char* column : kCurveColumns) row.push_back(body.value(column, json()));
     rows.push_back(std::move(row));

@@ -2,43 +2,97 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <utility>
+#include <vector>
 
+#include "core/support/digest.h"
 #include "core/support/error.h"
 
 namespace lathe::tracker {
 namespace fs = std::filesystem;
 
-ContentStore::~ContentStore() {
-  std::error_code ignored;
-  if (made_) fs::remove_all(folder_, ignored);
+ContentStore::ContentStore(Settings settings) : settings_(std::move(settings)) {
+  if (settings_.lasting) {
+    make_folder();
+    take_up_files();
+  }
 }
 
-void ContentStore::keep(const std::string& digest, const std::string& bytes) {
-  if (!made_) make_folder();
+ContentStore::~ContentStore() {
+  std::error_code ignored;
+  if (made_ && !settings_.lasting) fs::remove_all(settings_.folder, ignored);
+}
+
+void ContentStore::make_folder() {
+  if (std::exchange(made_, true)) return;
+  if (settings_.folder.empty()) {
+    settings_.folder = temporary_.emplace().path();
+    return;
+  }
+  std::error_code error;
+  if (!settings_.lasting) fs::remove_all(settings_.folder, error);
+  fs::create_directories(settings_.folder, error);
+  if (!error) fs::permissions(settings_.folder, fs::perms::owner_all, error);
+  if (error) fail("cannot make the folder {}: {}", settings_.folder, error.message());
+}
+
+/// In the order of their last use. What is no blob was on its way when the last store ended.
+void ContentStore::take_up_files() {
+  std::vector<std::pair<fs::file_time_type, std::string>> found;
+  std::error_code error;
+  for (const fs::directory_entry& file : fs::directory_iterator(settings_.folder, error)) {
+    const std::string name = file.path().filename();
+    if (is_digest(name))
+      found.emplace_back(file.last_write_time(error), name);
+    else
+      fs::remove_all(file.path(), error);
+  }
+  if (error) fail("cannot read the folder {}: {}", settings_.folder, error.message());
+  std::sort(found.begin(), found.end());
+  for (const auto& [time, name] : found) {
+    const uint64_t bytes = fs::file_size(path_of(name), error);
+    if (error) fail("cannot read {}: {}", path_of(name), error.message());
+    bytes_ += bytes;
+    enter(name, bytes);
+  }
+}
+
+void ContentStore::keep(const std::string& digest, std::string_view bytes) {
+  if (find(digest)) return;
+  make_folder();
+  make_room(bytes.size());
   // Not to last beyond the tracker, so it need not reach the disk.
   std::ofstream file(path_of(digest), std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (!file) fail("cannot write {}", path_of(digest));
+  bytes_ += bytes.size();
+  enter(digest, bytes.size());
 }
 
-void ContentStore::make_folder() {
-  if (folder_.empty()) {
-    folder_ = temporary_.emplace().path();
-  } else {
-    std::error_code error;
-    fs::remove_all(folder_, error);
-    fs::create_directories(folder_, error);
-    if (!error) fs::permissions(folder_, fs::perms::owner_all, error);
-    if (error) fail("cannot make the folder {}: {}", folder_, error.message());
-  }
-  made_ = true;
+void ContentStore::enter(const std::string& digest, uint64_t bytes) {
+  entries_[digest] = {bytes, by_use_.insert(by_use_.end(), digest)};
 }
 
 void ContentStore::forget(const std::string& digest) {
+  const auto found = entries_.find(digest);
+  if (found == entries_.end()) return;
+  bytes_ -= found->second.bytes;
+  by_use_.erase(found->second.use);
+  entries_.erase(found);
   std::error_code ignored;
   fs::remove(path_of(digest), ignored);
+}
+
+void ContentStore::make_room(uint64_t bytes) {
+  if (bytes_ + bytes <= settings_.limit_bytes) return;
+  const std::set<std::string> pinned = settings_.pinned ? settings_.pinned() : std::set<std::string>();
+  for (auto it = by_use_.begin(); it != by_use_.end() && bytes_ + bytes > settings_.limit_bytes;) {
+    const std::string digest = *it++;
+    if (!pinned.contains(digest)) forget(digest);
+  }
+  if (bytes_ + bytes > settings_.limit_bytes)
+    fail("no room: of {} bytes {} are in use", settings_.limit_bytes, bytes_);
 }
 
 std::string ContentStore::read(const std::string& digest, uint64_t offset, size_t length) const {
@@ -48,6 +102,53 @@ std::string ContentStore::read(const std::string& digest, uint64_t offset, size_
   file.read(bytes.data(), static_cast<std::streamsize>(length));
   bytes.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
   return bytes;
+}
+
+std::optional<uint64_t> ContentStore::find(const std::string& digest) {
+  const auto found = entries_.find(digest);
+  if (found == entries_.end()) return std::nullopt;
+  by_use_.splice(by_use_.end(), by_use_, found->second.use);
+  std::error_code ignored;  // the next store is told by the file's time
+  if (settings_.lasting) fs::last_write_time(path_of(digest), fs::file_time_type::clock::now(), ignored);
+  return found->second.bytes;
+}
+
+ContentStore::Incoming::Incoming(ContentStore& store)
+    : store_(store),
+      path_((store.make_folder(), store.path_of(fmt::format("incoming-{}", ++store.incoming_)))) {
+  file_.open(path_, std::ios::binary);
+  if (!file_) fail("cannot write {}", path_);
+}
+
+ContentStore::Incoming::~Incoming() {
+  store_.bytes_ -= bytes_;
+  file_.close();
+  std::error_code ignored;
+  fs::remove(path_, ignored);
+}
+
+void ContentStore::Incoming::add(std::string_view bytes) {
+  store_.make_room(bytes.size());
+  file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (!file_) fail("no room: cannot write all of it");
+  sum_.add(bytes);
+  bytes_ += bytes.size();
+  store_.bytes_ += bytes.size();
+}
+
+const std::string& ContentStore::Incoming::digest() {
+  if (digest_.empty()) digest_ = sum_.digest();
+  return digest_;
+}
+
+void ContentStore::Incoming::keep() {
+  if (store_.find(digest())) return;
+  file_.close();
+  if (!file_) fail("no room: cannot write all of it");
+  std::error_code error;
+  fs::rename(path_, store_.path_of(digest()), error);
+  if (error) fail("cannot write {}: {}", store_.path_of(digest()), error.message());
+  store_.enter(digest(), std::exchange(bytes_, 0));
 }
 
 }  // namespace lathe::tracker

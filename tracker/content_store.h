@@ -1,38 +1,92 @@
-// The bytes of builds, in files. Which of them stay is the farm's to say (build_index.h).
+// Blobs in files, by the SHA-256 of their bytes: builds for runners, and the models that users uploaded.
 #pragma once
 
 #include <cstdint>
+#include <fstream>
+#include <functional>
+#include <list>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "core/support/temporary_folder.h"
+#include "core/support/text.h"
 
 namespace lathe::tracker {
 
-/// Lives as long as its tracker: builds can be made again, and one that starts trusts no file that it finds.
+/// Holds at most so many bytes; the least recently used blobs go first. Not thread-safe.
 class ContentStore {
  public:
-  /// The files go to `folder`, which is its own: what is there is removed when it comes and when it goes. "":
-  /// to a temporary one. Made when the first blob comes.
-  explicit ContentStore(std::string folder) : folder_(std::move(folder)) {}
+  struct Settings {
+    std::string folder;  // its own, made when the first blob comes; "": a temporary one
+    /// Whether the blobs outlive the store. Else what is in the folder is removed when the store comes and
+    /// when it goes: builds can be made again, so that no file that is found there has to be trusted.
+    bool lasting = false;
+    uint64_t limit_bytes = UINT64_MAX;
+    /// Those that stay whatever the limit is. May be empty.
+    std::function<std::set<std::string>()> pinned;
+  };
+
+  /// Throws Error for a lasting one whose folder cannot be read.
+  explicit ContentStore(Settings settings);
   ~ContentStore();
   ContentStore(const ContentStore&) = delete;
   ContentStore& operator=(const ContentStore&) = delete;
 
-  /// Throws Error when it cannot be written. REQUIRES: a digest.
-  void keep(const std::string& digest, const std::string& bytes);
+  /// Throws Error when it cannot be written, or when there is no room. REQUIRES: the digest of `bytes`.
+  void keep(const std::string& digest, std::string_view bytes);
   void forget(const std::string& digest);
   /// At most `length` bytes; none when the blob is gone or has none there.
   std::string read(const std::string& digest, uint64_t offset, size_t length) const;
+  /// Its size in bytes, if it is here. It has been used then.
+  std::optional<uint64_t> find(const std::string& digest);
+
+  /// A blob that comes in pieces. It is gone with this unless it was kept.
+  class Incoming {
+   public:
+    /// Throws Error when it cannot be written. REQUIRES: the store outlives it.
+    explicit Incoming(ContentStore& store);
+    ~Incoming();
+    Incoming(const Incoming&) = delete;
+    Incoming& operator=(const Incoming&) = delete;
+
+    /// Throws Error when it cannot be written, or when there is no room.
+    void add(std::string_view bytes);
+    /// Of all that came. Nothing may be added afterwards.
+    const std::string& digest();
+    /// Throws Error when it cannot be written.
+    void keep();
+
+   private:
+    ContentStore& store_;
+    const std::string path_;
+    std::ofstream file_;
+    Sha256 sum_;
+    uint64_t bytes_ = 0;
+    std::string digest_;
+  };
 
  private:
-  std::string path_of(const std::string& digest) const { return folder_ + "/" + digest; }
+  struct Entry {
+    uint64_t bytes = 0;
+    std::list<std::string>::iterator use;
+  };
 
+  std::string path_of(const std::string& name) const { return settings_.folder + "/" + name; }
   void make_folder();
+  void take_up_files();
+  void make_room(uint64_t bytes);
+  void enter(const std::string& digest, uint64_t bytes);
 
-  std::string folder_;
+  Settings settings_;
   std::optional<TemporaryFolder> temporary_;
   bool made_ = false;
+  uint64_t incoming_ = 0;          // blobs that have begun to come, ever
+  uint64_t bytes_ = 0;             // those of blobs on their way included
+  std::list<std::string> by_use_;  // digests, the least recently used first
+  std::map<std::string, Entry> entries_;
 };
 
 }  // namespace lathe::tracker

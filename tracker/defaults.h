@@ -31,8 +31,12 @@ inline constexpr milliseconds kLeaseSettles{5000};
 inline constexpr milliseconds kLeaseLimit{300000};
 // A candidate that took workers away is kept this long for the workers it should go to next.
 inline constexpr milliseconds kPreferOther{5000};
+inline constexpr uint32_t kOverdueToSuspect = 3;  // leases that one worker lets pass their time
 inline constexpr uint32_t kLossesToQuarantine = 3;
 inline constexpr size_t kWorkersToRisk = 2;
+
+// A searcher that does not call for so long, preparing a model or building a module, is ended.
+inline constexpr std::chrono::seconds kSearchSilence{1200};
 
 // Bounds. Open trials beyond kQueueLimit are refused; recent leases are remembered to tell duplicates.
 inline constexpr size_t kQueueLimit = 100000;
@@ -59,5 +63,11 @@ inline constexpr size_t kChunkBytes = 256 << 10;
 // first.
 inline constexpr uint64_t kTrackerStoreBytes = uint64_t{10} << 30;
 inline constexpr uint64_t kRunnerStoreBytes = 64 << 20;
+
+// Models that users uploaded. Those of unfinished jobs stay.
+inline constexpr uint64_t kModelStoreBytes = uint64_t{32} << 30;
+
+// Event streams that one user may have open.
+inline constexpr int kStreamsOfOne = 64;
 
 }  // namespace lathe::defaults

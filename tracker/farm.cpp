@@ -347,7 +347,14 @@ void Farm::tick() {
     if (now_ >= lease.deadline) late.push_back(id);
   std::sort(late.begin(), late.end());  // the same order on every machine
   for (LeaseId id : late) {
-    const Peer peer = leases_.at(id).peer;
+    const auto lease = leases_.find(id);
+    if (lease == leases_.end()) continue;  // its worker became suspect
+    const Peer peer = lease->second.peer;
+    if (!peer.empty() && ++workers_.at(peer).overdue == kOverdueToSuspect) {
+      suspect(peer, fmt::format("it has held {} leases for longer than {} s, and says that it is well",
+                                kOverdueToSuspect, kLeaseLimit.count() / 1000));
+      continue;
+    }
     if (!peer.empty()) send(peer, wire::Cancel{id});
     // Unclaimed after a restart of ours, a lease says nothing against its candidate.
     release(id, /*lost=*/!peer.empty());

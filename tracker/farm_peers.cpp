@@ -23,6 +23,15 @@ std::vector<std::string> platforms_of(const std::vector<std::string>& backends,
     for (const std::string& backend : backends) platforms.push_back(platform_name(backend, architecture));
   return platforms;
 }
+
+/// A worker of an older version cannot read a code that came later. It is told one that makes it do the same:
+/// give up, or come back later.
+wire::Refusal::Code known_code(wire::Refusal::Code code, uint32_t version) {
+  using Code = wire::Refusal::Code;
+  if (version >= wire::kPartsVersion) return code;
+  if (code == Code::kFull) return Code::kShuttingDown;
+  return code == Code::kNameTaken || code == Code::kSuspect ? Code::kVersion : code;
+}
 }  // namespace
 
 void Farm::receive(const Received& event) {
@@ -80,7 +89,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
     return;
   }
   const auto refuse = [&](wire::Refusal::Code code, std::string text) {
-    send(peer, wire::Refusal{code, std::move(text)});
+    send(peer, wire::Refusal{known_code(code, version), std::move(text)});
   };
   const auto known = workers_.find(peer);
   if (known == workers_.end() && workers_.size() >= kWorkersLimit)
@@ -92,7 +101,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   if (suspects_.contains(key.empty() ? hello.worker : key))
     return refuse(
         wire::Refusal::Code::kSuspect,
-        fmt::format("{} sent a result that cannot be",
+        fmt::format("{} sent a result that cannot be, or let too many leases pass their time",
                     key.empty() ? fmt::format("the worker `{}`", hello.worker) : "a worker of this key"));
   // The same name from another process: the worker was restarted, and what its last life held is lost with
   // it.
@@ -103,6 +112,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
 
   Worker& worker = workers_[peer];
   worker.name = hello.worker;
+  worker.version = version;
   worker.key = key;
   worker.device = hello.device;
   worker.device_class = device_class_of(hello.device).name;
@@ -180,7 +190,10 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       return grant.lease == result.lease && grant.attempt == result.attempt && grant.worker == worker.name;
     });
     if (const std::string reason = disbelief(trial, worker, result); granted && !reason.empty()) {
-      suspect(peer, reason);
+      suspect(peer, fmt::format("a result that cannot be: {}", reason));
+    } else if (granted && result.outcome == Outcome::kInvalidTrace && worker.version < wire::kNewestVersion) {
+      // A worker of the release before knows fewer schedule primitives: another is asked.
+      if (trial.lease == result.lease) release(result.lease, /*lost=*/true);
     } else if (granted && result.outcome != Outcome::kWorkerLost) {
       if (trial.lease != 0 && trial.lease != result.lease && !leases_.at(trial.lease).peer.empty())
         send(leases_.at(trial.lease).peer, wire::Cancel{trial.lease});
@@ -201,8 +214,8 @@ std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire
   return fmt::format("{:g} s for what takes {:g} s at least", fastest, trial.spec->fastest_seconds);
 }
 
-/// Who says what cannot be is believed nothing more: the leases of this worker, and of all of its key, go to
-/// others, without blame for their candidates.
+/// Who says what cannot be, or nothing, is believed nothing more: the leases of this worker, and of all of
+/// its key, go to others, without blame for their candidates.
 void Farm::suspect(const Peer& peer, const std::string& reason) {
   const std::string key = workers_.at(peer).key;
   suspects_.insert(key.empty() ? workers_.at(peer).name : key);
@@ -210,8 +223,8 @@ void Farm::suspect(const Peer& peer, const std::string& reason) {
   for (const auto& [other, worker] : workers_)
     if (other == peer || (!key.empty() && worker.key == key)) suspected.push_back(other);
   for (const Peer& other : suspected) {
-    send(other,
-         wire::Refusal{wire::Refusal::Code::kSuspect, fmt::format("a result that cannot be: {}", reason)});
+    const auto code = known_code(wire::Refusal::Code::kSuspect, workers_.at(other).version);
+    send(other, wire::Refusal{code, reason});
     forget_worker(other, /*lost=*/false);
   }
 }

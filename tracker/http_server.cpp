@@ -1,7 +1,6 @@
 #include "tracker/http_server.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -16,10 +15,10 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
-#include <filesystem>
 #include <thread>
 
 #include "core/support/error.h"
+#include "core/support/text.h"
 
 namespace lathe::http {
 namespace {
@@ -35,6 +34,7 @@ constexpr auto kEventPause = std::chrono::milliseconds(200);
 constexpr auto kStreamBeat =
     std::chrono::seconds(15);  // a comment, so that proxies keep a silent stream open
 constexpr size_t kMostQueries = 32;
+constexpr size_t kPieceBytes = 256 << 10;  // of an upload: hashed in a fraction of a millisecond
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -77,6 +77,8 @@ Request read_head(const bhttp::request_header<Fields>& head) {
   constexpr std::string_view kBearer = "Bearer ";
   if (const std::string value(head[bhttp::field::authorization]); value.starts_with(kBearer))
     request.token = value.substr(kBearer.size());
+  request.host = std::string(head[bhttp::field::host]);
+  request.origin = std::string(head[bhttp::field::origin]);
   request.last_event_id = std::string(head["Last-Event-ID"]);
   return request;
 }
@@ -109,18 +111,13 @@ struct Server::Impl {
   std::optional<asio::ssl::context> tls;
   tcp::acceptor acceptor{context};
   size_t connections = 0;
-  uint64_t uploads = 0;
+  uint64_t waits = 0;                              // for a request's head, ever
+  std::map<uint64_t, beast::tcp_stream*> waiting;  // for one now, the longest first
   std::thread thread;
 
   explicit Impl(Settings s) : settings(std::move(s)) {
+    if (!settings.certificate.empty()) load_certificate();
     try {
-      if (!settings.certificate.empty()) {
-        tls.emplace(asio::ssl::context::tls_server);
-        tls->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
-                         asio::ssl::context::no_tlsv1_1);
-        tls->use_certificate_chain_file(settings.certificate);
-        tls->use_private_key_file(settings.key, asio::ssl::context::pem);
-      }
       const std::string host = settings.host == "*" ? "0.0.0.0" : settings.host;
       const tcp::endpoint endpoint =
           *tcp::resolver(context).resolve(host, std::to_string(settings.port)).begin();
@@ -133,6 +130,20 @@ struct Server::Impl {
     }
     asio::co_spawn(context, accept(), asio::detached);
     thread = std::thread([this] { context.run(); });
+  }
+
+  void load_certificate() {
+    const std::string chain = read_file(settings.certificate), key = read_file(settings.key);
+    tls.emplace(asio::ssl::context::tls_server);
+    tls->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
+                     asio::ssl::context::no_tlsv1_1);
+    error_code error;
+    tls->use_private_key(asio::buffer(key), asio::ssl::context::pem, error);
+    if (error) fail("{} holds no private key that can be read (PEM, without a password)", settings.key);
+    tls->use_certificate_chain(asio::buffer(chain), error);
+    if (error) fail("{} holds no certificate that can be read (PEM)", settings.certificate);
+    if (SSL_CTX_check_private_key(tls->native_handle()) != 1)
+      fail("the key in {} does not belong to the certificate in {}", settings.key, settings.certificate);
   }
 
   ~Impl() {
@@ -149,13 +160,37 @@ struct Server::Impl {
         co_await pause.async_wait(asio::redirect_error(use_awaitable, error));
         continue;
       }
-      if (connections >= kConnections) continue;  // closed at once
+      if (connections >= kConnections && !show_out()) continue;  // closed at once
       ++connections;
       asio::co_spawn(context, connection(std::move(socket)), [this](const std::exception_ptr&) {
         --connections;  // whatever ended it: a reset, a time that ran out
       });
     }
   }
+
+  /// Closes the connection that has waited longest without asking anything. False when all are being served.
+  bool show_out() {
+    if (waiting.empty()) return false;
+    beast::tcp_stream* longest = waiting.begin()->second;
+    waiting.erase(waiting.begin());
+    longest->close();
+    return true;
+  }
+
+  /// Among those who wait, as long as it lives.
+  class Wait {
+   public:
+    Wait(Impl& server, beast::tcp_stream& stream) : server_(server), number_(++server.waits) {
+      server_.waiting.emplace(number_, &stream);
+    }
+    ~Wait() { server_.waiting.erase(number_); }
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+   private:
+    Impl& server_;
+    const uint64_t number_;
+  };
 
   asio::awaitable<void> connection(tcp::socket socket) {
     socket.set_option(tcp::no_delay(true));
@@ -168,7 +203,10 @@ struct Server::Impl {
     }
     beast::ssl_stream<beast::tcp_stream> secure(std::move(stream), *tls);
     beast::get_lowest_layer(secure).expires_after(kHeadTime);
-    co_await secure.async_handshake(asio::ssl::stream_base::server, use_awaitable);
+    {
+      const Wait wait(*this, beast::get_lowest_layer(secure));
+      co_await secure.async_handshake(asio::ssl::stream_base::server, use_awaitable);
+    }
     co_await converse(secure, beast::get_lowest_layer(secure));
     error_code ignored;
     co_await secure.async_shutdown(asio::redirect_error(use_awaitable, ignored));
@@ -184,7 +222,10 @@ struct Server::Impl {
       head.header_limit(kHeadBytes);
       head.body_limit(kUploadBytes);
       error_code error;
-      co_await bhttp::async_read_header(stream, buffer, head, asio::redirect_error(use_awaitable, error));
+      {
+        const Wait wait(*this, clock);
+        co_await bhttp::async_read_header(stream, buffer, head, asio::redirect_error(use_awaitable, error));
+      }
       if (error == bhttp::error::end_of_stream) co_return;
       if (error) {
         if (error != beast::error::timeout && clock.socket().is_open())
@@ -210,7 +251,6 @@ struct Server::Impl {
         } else {
           response = settings.handle(request);
         }
-        if (!request.body_file.empty()) unlink(request.body_file.c_str());
       }
       if (response.events) {
         co_await stream_events(stream, clock, response);
@@ -227,17 +267,28 @@ struct Server::Impl {
                                                      bhttp::request_parser<bhttp::empty_body>& head,
                                                      Request& request) {
     error_code error;
-    if (settings.is_upload(request)) {
-      bhttp::request_parser<bhttp::file_body> parser(std::move(head));
-      request.body_file = fmt::format("{}/upload-{}-{}", settings.upload_folder, getpid(), ++uploads);
-      parser.get().body().open(request.body_file.c_str(), beast::file_mode::write, error);
-      if (error) co_return error_response(507, "cannot write the upload: " + error.message());
-      while (!parser.is_done() && !error) {
+    std::string no_room;
+    try {
+      request.sink = settings.sink(request);
+    } catch (const Error& full) {
+      no_room = full.what();
+    }
+    if (request.sink) {
+      bhttp::request_parser<bhttp::buffer_body> parser(std::move(head));
+      std::vector<char> piece(kPieceBytes);
+      while (!parser.is_done() && !error && no_room.empty()) {
+        parser.get().body().data = piece.data();
+        parser.get().body().size = piece.size();
         clock.expires_after(kIdleTime);
         co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
+        if (error == bhttp::error::need_buffer) error = {};
+        try {
+          request.sink->add({piece.data(), piece.size() - parser.get().body().size});
+        } catch (const Error& full) {
+          no_room = full.what();
+        }
       }
-      parser.get().body().close();
-    } else {
+    } else if (no_room.empty()) {
       // A length was compared with the limit when the head was read, which was that of uploads.
       if (const auto length = head.content_length(); length && *length > kBodyBytes)
         co_return error_response(413, "the body is too long");
@@ -247,6 +298,7 @@ struct Server::Impl {
       co_await bhttp::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
       request.body = std::move(parser.get().body());
     }
+    if (!no_room.empty()) co_return error_response(507, no_room);
     if (error == bhttp::error::body_limit) co_return error_response(413, "the body is too long");
     if (error) co_return error_response(400, error.message());
     co_return std::nullopt;

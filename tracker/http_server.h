@@ -9,18 +9,28 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>  // for Boost 1.74, whose awaitable.hpp forgets it
 #include <vector>
 
 namespace lathe::http {
 
+/// Takes a body as it comes, on the server's thread.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  /// Throws Error when there is no room for more.
+  virtual void add(std::string_view bytes) = 0;
+};
+
 struct Request {
   std::string method, path;  // path: without the query, percent-decoded
   std::map<std::string, std::string> query;
-  std::string token;          // of "Authorization: Bearer ..."; "": none
-  std::string last_event_id;  // Last-Event-ID
-  std::string body;           // of what is not a file
-  std::string body_file;      // where an upload was written; it is gone afterwards unless moved
+  std::string host, origin;    // Host and Origin; "": none
+  std::string token;           // of "Authorization: Bearer ..."; "": none
+  std::string last_event_id;   // Last-Event-ID
+  std::string body;            // of what is no upload
+  std::shared_ptr<Sink> sink;  // that has taken an upload
 };
 
 struct Event {
@@ -44,16 +54,17 @@ struct Settings {
   std::string host = "127.0.0.1";
   uint16_t port = 0;             // 0: any free one
   std::string certificate, key;  // files, PEM; "": without TLS
-  std::string upload_folder;     // for bodies of uploads
   /// Called with method, path and token when the head has come, before any body is read: a response refuses
   /// it. Then `handle` with all of it. Both on the server's thread.
   std::function<std::optional<Response>(const Request&)> admit;
   std::function<Response(const Request&)> handle;
-  /// Whether a request's body goes to a file, and how many bytes it may have.
-  std::function<bool(const Request&)> is_upload;
+  /// What takes the request's body, of kUploadBytes at most; null: Request::body. Throws Error when there is
+  /// no room.
+  std::function<std::shared_ptr<Sink>(const Request&)> sink;
 };
 
-/// Limits of what strangers may use up.
+/// Limits of what strangers may use up. Of more connections, those go whose next request is waited for
+/// longest.
 inline constexpr size_t kConnections = 1024, kHeadBytes = 16 << 10, kBodyBytes = 1 << 20;
 inline constexpr uint64_t kUploadBytes = uint64_t{8} << 30;
 inline constexpr std::chrono::seconds kHeadTime{10}, kIdleTime{30};

@@ -109,11 +109,12 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
   const std::string backend = target.substr(0, target.find(':'));
   const bool any_processor = target == backend;
   std::map<std::string, std::pair<uint32_t, DeviceClass>> classes;  // by name, with their slots
-  std::set<std::string> names;
+  std::set<std::string> names, outdated;
   for (const WorkerStatus& worker : farm.workers) {
     DeviceClass device = device_class_of(worker.device);
     if (device.name.empty()) continue;
     if (std::find(worker.backends.begin(), worker.backends.end(), backend) == worker.backends.end()) continue;
+    if (any_processor && device.target.empty()) outdated.insert(worker.name);
     if (any_processor ? device.target.empty()
                       : platform_of(target) != platform_name(backend, device.architecture))
       continue;
@@ -125,7 +126,11 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
   }
   if (classes.empty()) {
     const std::string platform = any_processor ? backend : platform_of(target);
-    if (names.empty())
+    if (names.empty() && !outdated.empty())
+      why = fmt::format(
+          "of an older release, which does not say what it compiles for, are the workers {}: update them",
+          join_text({outdated.begin(), outdated.end()}, ", "));
+    else if (names.empty())
       why = fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
                         platform);
     else

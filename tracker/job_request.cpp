@@ -6,6 +6,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 
 namespace lathe::tracker {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDepth = 8;
+constexpr size_t kLongestName = 128;
 constexpr int64_t kMostThreads = 1024, kMostTrials = int64_t{1} << 40, kMostPriority = 1000;
 
 /// Takes the members of an object one after the other; what is left in the end was asked for in vain.
@@ -120,6 +122,10 @@ JobRequest parse_job_request(std::string_view text) {
                                   !(r.model.ends_with(".onnx") || r.model.ends_with(".relay"))))
     fail("`model` is `{}`: an uploaded one is called by its file's name, without a folder, .onnx or .relay",
          r.model);
+  // Files, pages and other people's terminals will call it so.
+  if (r.model.starts_with('.') || r.model.size() > kLongestName || has_control_characters(r.model))
+    fail("`model` must be a name of at most {} bytes, without control characters and not hidden",
+         kLongestName);
   check_request(r);
   return r;
 }

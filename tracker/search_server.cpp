@@ -1,5 +1,8 @@
 #include "tracker/search_server.h"
 
+#include <sys/socket.h>
+#include <sys/time.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096, kMostCheckpoint = size_t{1} << 30;
+constexpr int kToldDepth = 8;
 constexpr auto kLongestPoll = std::chrono::milliseconds(1000);
 
 /// What a searcher may have its candidates measured with.
@@ -31,13 +35,39 @@ wire::Evaluation bounded(wire::Evaluation e) {
   return e;
 }
 
+/// What a searcher may tell of, all of which others read.
+bool is_told(std::string_view kind) {
+  if (kind.starts_with(kScheduleEvent)) {
+    kind.remove_prefix(std::string_view(kScheduleEvent).size());
+    return !kind.empty() && kind.size() <= 6 &&
+           kind.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+  return kind == "tasks" || kind == "progress" || kind == "task_state" || kind == "disturbance";
+}
+
+/// The JSON in `text`, written anew: what this gives can be read by whoever reads JSON, a page or a recursive
+/// one.
+std::string clean_json(const std::string& text, const char* what) {
+  const json value = parse_bounded_json(text, kToldDepth, what);
+  if (value.is_discarded()) fail("a searcher's {} is no JSON", what);
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 }  // namespace
 
 SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store,
-                           FarmClient& farm)
-    : socket_(socket), order_(std::move(order)), served_(std::move(job)), store_(store), farm_(farm) {}
+                           FarmClient& farm, std::chrono::seconds silence)
+    : socket_(socket),
+      order_(std::move(order)),
+      served_(std::move(job)),
+      store_(store),
+      farm_(farm),
+      silence_(silence) {}
 
 SearchEnding SearchServer::serve() {
+  // Between two calls it prepares a model, or builds a module. A model may be made so that this never ends.
+  const timeval limit{.tv_sec = silence_.count(), .tv_usec = 0};
+  CHECK(setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
   std::string bytes;
   while (read_search_frame(socket_, bytes)) {
     const json question = parse_bounded_json(bytes, kSearchDepth, "a searcher's call");
@@ -69,11 +99,13 @@ json SearchServer::answer(const json& question) {
             {"resume", order_.resume ? json(*order_.resume) : json()}};
   if (call == "begin") return begin(question);
   if (call == "tell") {
-    store_.add_served_event(served_.id, question.at("kind"), question.at("body"));
+    const std::string& kind = question.at("kind").get_ref<const std::string&>();
+    if (!is_told(kind)) fail("a searcher tells of `{}`, which is unknown", kind);
+    store_.add_served_event(served_.id, kind, clean_json(question.at("body"), "news"));
     return json::object();
   }
   if (call == "deliver") {
-    ending_ = {true, question.at("report"), question.at("text")};
+    ending_ = {true, clean_json(question.at("report"), "report"), question.at("text")};
     return json::object();
   }
   require_begun();

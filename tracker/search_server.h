@@ -2,11 +2,13 @@
 // no other job, whatever the searcher has become by reading its model.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "db/store.h"
+#include "tracker/defaults.h"
 #include "tracker/farm_client.h"
 #include "tracker/search_link.h"
 
@@ -20,11 +22,12 @@ struct SearchEnding {
 
 class SearchServer {
  public:
-  /// REQUIRES: store and farm outlive it; the thread's own store.
-  SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, FarmClient& farm);
+  /// REQUIRES: store and farm outlive it; the thread's own store. `silence`: between two calls.
+  SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, FarmClient& farm,
+               std::chrono::seconds silence = defaults::kSearchSilence);
 
-  /// Answers until the searcher closes its end. Throws Error for a searcher that sends nonsense, and when the
-  /// store or the farm fails.
+  /// Answers until the searcher closes its end. Throws Error for a searcher that sends nonsense or is silent
+  /// for too long, and when the store or the farm fails.
   SearchEnding serve();
 
  private:
@@ -40,6 +43,7 @@ class SearchServer {
   const db::ServedJob served_;
   db::Store& store_;
   FarmClient& farm_;
+  const std::chrono::seconds silence_;
   db::JobId job_ = 0;  // of the search, once it has begun
   db::TargetId target_ = 0;
   std::map<db::WorkloadId, size_t> workloads_;  // with the bytes of their checkpoints

@@ -48,7 +48,7 @@ class Tracker::Loop final : private Outside {
   explicit Loop(TrackerSettings settings)
       : settings_(std::move(settings)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        content_(settings_.artifacts) {
+        content_({.folder = settings_.artifacts}) {
     CHECK(wake_ >= 0, "eventfd");
     std::promise<void> started;
     auto ready = started.get_future();

@@ -6,6 +6,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "tracker/defaults.h"
 #include "wire.pb.h"
 
@@ -123,7 +124,11 @@ Message get(const pb::Hello& from) {
               .builds = names(from.builds(), "hello.builds"),
               .runner_only = from.runner_only()};
   if (hello.worker.empty()) fail("hello.worker is empty, must name the worker");
-  parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
+  const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
+  // Logs, metrics and terminals show both.
+  if (has_control_characters(hello.worker)) fail("hello.worker holds control characters");
+  if (has_control_characters(string_member(device, "model")))
+    fail("hello.device names a model with control characters");
   return hello;
 }
 

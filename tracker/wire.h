@@ -15,7 +15,8 @@ namespace lathe::wire {
 /// Versions this build can speak. HELLO carries the worker's range; WELCOME names the one both will use.
 inline constexpr uint32_t kNewestVersion = 2;
 inline constexpr uint32_t kOldestVersion = 1;
-/// From here on a lease may be of one part, and code travels between builders and runners.
+/// From here on a lease may be of one part, code travels between builders and runners, and a refusal may say
+/// more.
 inline constexpr uint32_t kPartsVersion = 2;
 
 /// How a candidate is to be measured. Times are seconds.

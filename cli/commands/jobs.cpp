@@ -10,6 +10,7 @@
 #include "cli/remote_job.h"
 #include "cli/search_flags.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 
 namespace lathe::cli {
 namespace {
@@ -27,20 +28,31 @@ struct JobFlags {
   }
 };
 
+/// A string as a terminal may have it.
+std::string text_of(const json& object, const char* key) {
+  return printable(object.at(key).get<std::string>());
+}
+
 void print_jobs(const json& jobs) {
   fmt::print("{:<8}  {:<10}  {:<20}  {:<9}  {:>13}  {:>9}  {:>9}  {}\n", "job", "owner", "model", "state",
              "trials", "untuned", "best", "message");
   for (const json& job : jobs) {
     const json progress = job.at("progress").is_object() ? job.at("progress") : json::object();
     const auto budget = job.at("trial_budget").get<int64_t>();
-    fmt::print("{:<8}  {:<10}  {:<20}  {:<9}  {:>13}  {:>9}  {:>9}  {}\n",
-               job.at("id").get<std::string>().substr(0, 8), job.at("owner").get<std::string>(),
-               job.at("model").get<std::string>(), job.at("state").get<std::string>(),
+    fmt::print("{:<8}  {:<10}  {:<20}  {:<9}  {:>13}  {:>9}  {:>9}  {}\n", text_of(job, "id").substr(0, 8),
+               text_of(job, "owner"), text_of(job, "model"), text_of(job, "state"),
                budget > 0 ? fmt::format("{}/{}", job.at("trials").get<int64_t>(), budget)
                           : fmt::format("{}", job.at("trials").get<int64_t>()),
                duration_text(progress.value("default_model_seconds", 0.0)),
-               duration_text(progress.value("model_seconds", 0.0)), job.at("message").get<std::string>());
+               duration_text(progress.value("model_seconds", 0.0)), text_of(job, "message"));
   }
+}
+
+void print_workers(const json& workers) {
+  fmt::print("{:<24}  {:>5}  {:>6}  {}\n", "worker", "slots", "leases", "device");
+  for (const json& worker : workers)
+    fmt::print("{:<24}  {:>5}  {:>6}  {}\n", text_of(worker, "name"), worker.at("slots").get<int>(),
+               worker.at("leases").get<int>(), text_of(worker, "device_class"));
 }
 
 /// Posts what the command is called by, and says what the job is now.
@@ -48,10 +60,11 @@ int change_job(Flags& flags, const char* verb) {
   JobFlags job;
   job.add_to(flags);
   if (!flags.parse()) return kSuccess;
-  ServiceClient service(job.place);
-  const json now = service.post(fmt::format("/v1/jobs/{}/{}", job.id, verb), "");
-  fmt::print("job {} is {}\n", now.at("id").get<std::string>(), now.at("state").get<std::string>());
-  return kSuccess;
+  return with_service(job.place, [&](ServiceClient& service) {
+    const json now = service.post(fmt::format("/v1/jobs/{}/{}", job.id, verb), "");
+    fmt::print("job {} is {}\n", text_of(now, "id"), text_of(now, "state"));
+    return kSuccess;
+  });
 }
 
 }  // namespace
@@ -68,9 +81,10 @@ int submit_command(Flags& flags) {
   place.add_to(flags, Flags::Need::kRequired);
   if (!flags.parse()) return kSuccess;
   search.settle(flags);
-  ServiceClient service(place);
-  fmt::print("{}\n", submit_job(job, key, service));
-  return kSuccess;
+  return with_service(place, [&](ServiceClient& service) {
+    fmt::print("{}\n", printable(submit_job(job, key, service)));
+    return kSuccess;
+  });
 }
 
 int jobs_command(Flags& flags) {
@@ -85,37 +99,30 @@ int jobs_command(Flags& flags) {
   flags.add("--devices", devices, "list the workers and their devices instead");
   flags.add("--json", as_json, "one JSON object");
   if (!flags.parse()) return kSuccess;
-  ServiceClient service(place);
-  if (devices) {
-    const json workers = service.get("/v1/workers");
-    if (as_json) {
-      fmt::print("{}\n", workers.dump());
-      return kSuccess;
-    }
-    fmt::print("{:<24}  {:>5}  {:>6}  {}\n", "worker", "slots", "leases", "device");
-    for (const json& worker : workers.at("workers"))
-      fmt::print("{:<24}  {:>5}  {:>6}  {}\n", worker.at("name").get<std::string>(),
-                 worker.at("slots").get<int>(), worker.at("leases").get<int>(),
-                 worker.at("device_class").get<std::string>());
+  return with_service(place, [&](ServiceClient& service) {
+    const json answer =
+        devices ? service.get("/v1/workers")
+                : service.get(fmt::format("/v1/jobs?limit={}&state={}&owner={}", limit, state, owner));
+    if (as_json)
+      fmt::print("{}\n", answer.dump());
+    else if (devices)
+      print_workers(answer.at("workers"));
+    else
+      print_jobs(answer.at("jobs"));
     return kSuccess;
-  }
-  const json jobs = service.get(fmt::format("/v1/jobs?limit={}&state={}&owner={}", limit, state, owner));
-  if (as_json)
-    fmt::print("{}\n", jobs.dump());
-  else
-    print_jobs(jobs.at("jobs"));
-  return kSuccess;
+  });
 }
 
 int watch_command(Flags& flags) {
   JobFlags job;
   job.add_to(flags);
   if (!flags.parse()) return kSuccess;
-  ServiceClient service(job.place);
-  const std::string id = service.get("/v1/jobs/" + job.id).at("id");
-  if (const int code = watch_job(id, false, service); code != kSuccess) return code;
-  fmt::print("{}", service.get_text("/v1/jobs/" + id + "/report"));
-  return kSuccess;
+  return with_service(job.place, [&](ServiceClient& service) {
+    const std::string id = service.get("/v1/jobs/" + job.id).at("id");
+    const int code = watch_job(id, false, service);
+    if (code == kSuccess) fmt::print("{}", printable(service.get_text("/v1/jobs/" + id + "/report")));
+    return code;
+  });
 }
 
 int cancel_command(Flags& flags) { return change_job(flags, "cancel"); }
@@ -127,9 +134,10 @@ int fetch_command(Flags& flags) {
   job.add_to(flags);
   flags.add("--out DIR", folder, "folder for the module file (lathe-out/MODEL)");
   if (!flags.parse()) return kSuccess;
-  ServiceClient service(job.place);
-  fmt::print("{}\n", fetch_module(job.id, folder, service));
-  return kSuccess;
+  return with_service(job.place, [&](ServiceClient& service) {
+    fmt::print("{}\n", fetch_module(job.id, folder, service));
+    return kSuccess;
+  });
 }
 
 }  // namespace lathe::cli

@@ -7,6 +7,7 @@
 #include "cli/commands/commands.h"
 #include "cli/queries/question.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "core/support/text.h"
 
 namespace lathe::cli {
@@ -38,7 +39,7 @@ const Kind& kind_of(const std::string& what) {
 std::string cell_text(const nlohmann::json& cell) {
   if (cell.is_null()) return "-";
   if (cell.is_boolean()) return cell.get<bool>() ? "yes" : "no";
-  return cell.is_string() ? cell.get<std::string>() : cell.dump();
+  return cell.is_string() ? printable(cell.get<std::string>()) : cell.dump();
 }
 
 void print_text(const Answer& answer) {

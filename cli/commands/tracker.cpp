@@ -28,7 +28,7 @@ namespace {
 struct TrackerFlags {
   std::string listen = defaults::kTrackerEndpoint, database, key, allow;
   std::string http, principals, certificate, certificate_key, files;
-  int64_t searches = 4;
+  int64_t searches = 4, models_gib = defaults::kModelStoreBytes >> 30;
 };
 
 /// One line whenever the picture changes.
@@ -70,6 +70,7 @@ http::Settings check_http(const TrackerFlags& flags) {
   http::Settings settings = http_place(flags.http);
   if (flags.certificate.empty() != flags.certificate_key.empty())
     fail("--tls-certificate and --tls-key belong together");
+  require_private(flags.certificate_key);
   settings.certificate = flags.certificate;
   settings.key = flags.certificate_key;
   const bool local =
@@ -109,13 +110,14 @@ class Service {
               .principals = flags.principals,
               .version = std::string(version()),
               .revision = std::string(revision()),
+              .models = keeper_.blob_path(""),
+              .model_bytes = static_cast<uint64_t>(flags.models_gib) << 30,
               .check = check_job,
               .page = dashboards::page},
              keeper_, farm) {
-    settings.upload_folder = keeper_.job_folder("");
     settings.admit = [this](const http::Request& request) { return api_.admit(request); };
     settings.handle = [this](const http::Request& request) { return api_.handle(request); };
-    settings.is_upload = [this](const http::Request& request) { return api_.is_upload(request); };
+    settings.sink = [this](const http::Request& request) { return api_.sink(request); };
     const bool tls = !settings.certificate.empty();
     const std::string host = settings.host;
     server_.emplace(std::move(settings));
@@ -144,6 +146,9 @@ int tracker_command(Flags& flags) {
             "file with a certificate chain (PEM): --http serves https");
   flags.add("--tls-key FILE", given.certificate_key, "file with its private key (PEM)");
   flags.add("--files DIR", given.files, "folder for uploaded models and results (beside the database)");
+  flags.add(
+      "--models-gib", given.models_gib, 1, 1 << 20,
+      "GiB of uploaded models to keep: of more, the least recently used go that no unfinished job needs");
   flags.add("--searches", given.searches, 1, 256, "jobs searched at once");
   if (!flags.parse()) return kSuccess;
 

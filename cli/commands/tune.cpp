@@ -56,9 +56,10 @@ int resume_command(Flags& flags) {
     flags.exclude(here, "--tracker");
   if (!flags.parse()) return kSuccess;
   if (place.url.empty()) return run_tune_job_here(std::move(job), uuid);
-  ServiceClient service(place);
-  service.post("/v1/jobs/" + uuid + "/resume", "");
-  return watch_job(uuid, job.json, service);
+  return with_service(place, [&](ServiceClient& service) {
+    service.post("/v1/jobs/" + uuid + "/resume", "");
+    return watch_job(uuid, job.json, service);
+  });
 }
 
 }  // namespace lathe::cli

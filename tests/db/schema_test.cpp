@@ -74,6 +74,30 @@ TEST(Schema, DatabaseOfAnotherProgram) {
   EXPECT_EQ(read_file(path), before);
 }
 
+/// Whoever gives away a database may have put programs into it: they would run here.
+TEST(Schema, CodeOfOthersInADatabaseIsRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"CREATE TRIGGER spoil AFTER INSERT ON measurement BEGIN UPDATE measurement SET median = 1e-9; END",
+       "trigger `spoil`"},
+      {"DROP TABLE event; CREATE VIEW event AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM "
+       "n) "
+       "SELECT i FROM n",
+       "view `event`"},
+      {"DROP TRIGGER trial_is_final; CREATE TRIGGER trial_is_final AFTER DELETE ON trial BEGIN SELECT 1; END",
+       "trigger `trial_is_final`"},
+      {"CREATE VIRTUAL TABLE found USING fts5(text)", "table `found`"},
+  };
+  for (const auto& [sql, what] : cases) {
+    TemporaryFolder folder;
+    const std::string path = folder / "lathe.db";
+    Store(path).database().run_script(sql);
+    for (const bool read_only : {false, true})
+      EXPECT_EQ(error_of([&] { Store store(path, {.read_only = read_only}); }),
+                fmt::format("database {} holds a {} that no version of this program made; do not trust it",
+                            path, what));
+  }
+}
+
 TEST(Schema, DamagedFilesGiveAnErrorWhereverTheyAreDamaged) {
   TemporaryFolder folder;
   std::string path = folder / "lathe.db";

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "tracker/blob.h"
@@ -18,7 +19,7 @@ TEST(ContentStore, KeepsBytesUntilTheyAreForgotten) {
   TemporaryFolder parent;
   const std::string folder = parent / "artifacts";
   {
-    ContentStore store(folder);
+    ContentStore store({.folder = folder});
     EXPECT_FALSE(fs::exists(folder)) << "nothing is stored yet";
     store.keep(kA, "abcdef");
     store.keep(kB, "b");
@@ -38,9 +39,74 @@ TEST(ContentStore, TrustsNoFileThatItFinds) {
   const std::string folder = parent / "artifacts";
   fs::create_directories(folder);
   write_file(folder + "/" + kA, "planted");
-  ContentStore store(folder);
+  ContentStore store({.folder = folder});
   store.keep(kB, "b");
   EXPECT_EQ(store.read(kA, 0, 10), "");
+}
+
+/// Sends `bytes` in two pieces; the digest.
+std::string upload(ContentStore& store, const std::string& bytes) {
+  ContentStore::Incoming incoming(store);
+  incoming.add(std::string_view(bytes).substr(0, bytes.size() / 2));
+  incoming.add(std::string_view(bytes).substr(bytes.size() / 2));
+  incoming.keep();
+  return incoming.digest();
+}
+
+TEST(ContentStore, WhatIsUploadedLasts) {
+  TemporaryFolder parent;
+  const std::string folder = parent / "models";
+  const std::string bytes(100'000, 'm');
+  {
+    ContentStore store({.folder = folder, .lasting = true});
+    EXPECT_EQ(upload(store, bytes), sha256(bytes));
+    EXPECT_EQ(upload(store, bytes), sha256(bytes)) << "the same again";
+    ContentStore::Incoming(store).add("half of a mod");
+  }
+  write_file(folder + "/incoming-7", "from a tracker that was killed");
+  ContentStore store({.folder = folder, .lasting = true});
+  EXPECT_EQ(store.find(sha256(bytes)), bytes.size());
+  EXPECT_EQ(store.read(sha256(bytes), 99'999, 10), "m");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1) << "nothing half";
+}
+
+TEST(ContentStore, TheLeastRecentlyUsedGoButNotWhatIsPinned) {
+  TemporaryFolder parent;
+  std::set<std::string> pinned;
+  ContentStore::Settings settings{.folder = parent / "models", .lasting = true, .limit_bytes = 100};
+  settings.pinned = [&] { return pinned; };
+  const std::string a(40, 'a'), b(40, 'b'), c(40, 'c');
+  {
+    ContentStore store(settings);
+    upload(store, a);
+    upload(store, b);
+    EXPECT_TRUE(store.find(sha256(a)));
+    upload(store, c);
+    EXPECT_FALSE(store.find(sha256(b))) << "used before a";
+    EXPECT_TRUE(store.find(sha256(a)));
+  }
+  ContentStore store(settings);  // c was used before a, also for the next store
+  pinned = {sha256(c)};
+  upload(store, b);
+  EXPECT_TRUE(store.find(sha256(c)));
+  EXPECT_FALSE(store.find(sha256(a)));
+}
+
+/// Also with uploads that are under way: many of them at once hold no more than one may.
+TEST(ContentStore, RefusesWhatThereIsNoRoomFor) {
+  TemporaryFolder parent;
+  std::set<std::string> pinned;
+  ContentStore store(
+      {.folder = parent / "models", .lasting = true, .limit_bytes = 100, .pinned = [&] { return pinned; }});
+  pinned = {upload(store, std::string(60, 'a'))};
+  EXPECT_THROW(upload(store, std::string(41, 'b')), Error);
+  ContentStore::Incoming first(store);
+  first.add(std::string(30, 'c'));
+  ContentStore::Incoming second(store);
+  EXPECT_THROW(second.add(std::string(30, 'd')), Error);
+  second.add(std::string(10, 'd'));
+  second.keep();
+  EXPECT_TRUE(store.find(sha256(std::string(10, 'd'))));
 }
 
 TEST(BlobCache, DropsTheLeastRecentlyUsed) {

@@ -154,5 +154,16 @@ TEST(DeviceClass, OfTheWorkersThatFitTheOneWithTheMostSlots) {
   EXPECT_EQ(why, "no worker is cpu/aarch64: start one with `tune worker --tracker ...` on such a machine");
 }
 
+TEST(DeviceClass, AnOlderReleasesDeviceIsNamed) {
+  FarmStatus farm;
+  farm.workers.push_back({.name = "old",
+                          .device = R"({"model": "Zen", "cores": 8, "architecture": "x86_64"})",
+                          .backends = {"cpu"}});
+  std::string why;
+  EXPECT_FALSE(choose_device_class(farm, "cpu", "", why));
+  EXPECT_EQ(why,
+            "of an older release, which does not say what it compiles for, are the workers old: update them");
+}
+
 }  // namespace
 }  // namespace lathe::tracker

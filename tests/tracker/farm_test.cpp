@@ -505,6 +505,38 @@ TEST_F(Boards, WorkersOfVersion1ServeTheirOwn) {
   EXPECT_EQ(b.lease("old").part, wire::Part::kWhole);
 }
 
+/// What it answers to a primitive that came after it says nothing of the candidate.
+TEST_F(Boards, AWorkerOfVersion1DoesNotJudgeNewTraces) {
+  join({.oldest_version = 1, .newest_version = 1, .worker = "old", .backends = {"cpu"}}, "x86_64", 1);
+  b.submit(1, "cpu:triple=x86_64-linux-gnu");
+  wire::Result result = b.ok(b.lease("old"));
+  join({.worker = "new", .backends = {"cpu"}}, "x86_64", 1);
+  result.outcome = Outcome::kInvalidTrace;
+  result.samples = {};
+  b.say("old", result);
+  EXPECT_THAT(b.sent<wire::ResultAck>("old"), ElementsAre(wire::ResultAck{result.lease, Verdict::kStale}));
+  EXPECT_EQ(b.farm->open(1), 1u);
+  b.say("new", b.ok(b.lease("new")));
+  EXPECT_EQ(b.farm->open(1), 0u);
+}
+
+/// It cannot read codes that came after it, and would say HELLO for ever.
+TEST_F(Boards, AWorkerOfVersion1IsRefusedInItsWords) {
+  const auto hello = [](const std::string& name, uint32_t version) {
+    return wire::Hello{.newest_version = version, .worker = name, .device = "{}", .backends = {"cpu"}};
+  };
+  b.step(Received{"a", hello("taken", 2), "one key"});
+  b.step(Received{"b", hello("taken", 1), "another"});
+  EXPECT_EQ(b.sent<wire::Refusal>("b").at(0).code, wire::Refusal::Code::kVersion) << "it gives up";
+  b.step(Received{"c", hello("taken", 2), "another"});
+  EXPECT_EQ(b.sent<wire::Refusal>("c").at(0).code, wire::Refusal::Code::kNameTaken);
+  for (size_t i = 1; i < defaults::kWorkersLimit; ++i)
+    b.step(Received{fmt::format("p{}", i), hello(fmt::format("w{}", i), 2), "one key"});
+  b.step(Received{"d", hello("one more", 1), "k"});
+  EXPECT_EQ(b.sent<wire::Refusal>("d").at(0).code, wire::Refusal::Code::kShuttingDown) << "it comes back";
+  EXPECT_THAT(wire::encode(b.sent<wire::Refusal>("d").at(0)), testing::HasSubstr("1024 workers already"));
+}
+
 /// Fetched builds are held in memory until they are whole: a few at a time, and for as long as they come on.
 TEST_F(Boards, FewBuildsAreFetchedAtOnce) {
   const auto count = static_cast<int>(defaults::kBuildsFetched) + 1;
@@ -547,6 +579,33 @@ TEST(Farm, BelievesNoImpossibleTimes) {
   EXPECT_EQ(b.farm->open(1), 0);
 }
 
+/// A worker that takes all it can get, says that it is well and never answers: it costs its leases' time
+/// once. What it held goes to others, and of all those candidates only the first few have lost a lease.
+TEST(Farm, HoldsOutAgainstAWorkerThatOnlyTakes) {
+  Bench b;
+  b.join("p", "hoarder", 1024);
+  b.submit(1000);
+  const std::vector<wire::Lease> leases = b.sent<wire::Lease>("p");
+  ASSERT_THAT(leases, SizeIs(1000));
+  wire::Heartbeat alive;
+  for (const wire::Lease& lease : leases) alive.holding.push_back(lease.lease);
+  std::vector<wire::Refusal> refused;
+  for (const Time end = b.now + defaults::kLeaseLimit + 2s; b.now < end;) {
+    b.say("p", alive);
+    b.pass(1s);
+    for (const wire::Refusal& refusal : b.sent<wire::Refusal>("p")) refused.push_back(refusal);
+    if (!refused.empty()) break;
+  }
+  ASSERT_THAT(refused, SizeIs(1));
+  EXPECT_EQ(refused[0].code, wire::Refusal::Code::kSuspect);
+  EXPECT_EQ(refused[0].text, "it has held 3 leases for longer than 300 s, and says that it is well");
+  EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty());
+  b.join("q", "honest", 1024);
+  EXPECT_THAT(b.sent<wire::Lease>("q"), SizeIs(1000));
+  b.join("r", "hoarder", 1024);
+  EXPECT_THAT(b.sent<wire::Refusal>("r"), SizeIs(1)) << "it stays out";
+}
+
 /// Under another name neither.
 TEST(Farm, AKeyThatLiedStaysOut) {
   Bench b;
@@ -563,9 +622,11 @@ TEST(Farm, AKeyThatLiedStaysOut) {
   EXPECT_THAT(b.sent<wire::Refusal>("o"), SizeIs(1));
   EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty());
   hello("q", "saint", "k");
-  EXPECT_THAT(b.sent<wire::Refusal>("q"),
-              ElementsAre(wire::Refusal{wire::Refusal::Code::kSuspect,
-                                        "a worker of this key sent a result that cannot be"}));
+  EXPECT_THAT(
+      b.sent<wire::Refusal>("q"),
+      ElementsAre(wire::Refusal{wire::Refusal::Code::kSuspect,
+                                "a worker of this key sent a result that cannot be, or let too many leases "
+                                "pass their time"}));
   hello("r", "other", "l");
   EXPECT_THAT(b.sent<wire::Welcome>("r"), SizeIs(1));
 }

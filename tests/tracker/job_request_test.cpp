@@ -60,5 +60,22 @@ TEST(JobRequest, SaysWhatIsWrong) {
         << name;
 }
 
+/// It becomes a file's name, and is shown in logs, on pages and in terminals.
+TEST(JobRequest, AModelIsCalledAsAFileMayBe) {
+  const auto with = [](const std::string& name) {
+    return message_of(to_json({.model = name, .model_digest = std::string(64, 'a')}));
+  };
+  EXPECT_EQ(with("net.v2.onnx"), "");
+  EXPECT_EQ(with("r\xc3\xa9seau \xe2\x98\x83.onnx"), "");
+  for (const std::string& name :
+       {std::string("\x1b]0;owned\x07.onnx"), std::string("a\0b.onnx", 8), std::string("a\nb.onnx"),
+        std::string("\xc2\x9b"
+                    "2J.onnx"),
+        std::string("...onnx"), std::string(".onnx"), std::string(300, 'x') + ".onnx"})
+    EXPECT_EQ(with(name),
+              "`model` must be a name of at most 128 bytes, without control characters and not hidden")
+        << name;
+}
+
 }  // namespace
 }  // namespace lathe::tracker

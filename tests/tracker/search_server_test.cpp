@@ -228,13 +228,38 @@ TEST(SearchServer, EndsWithWhoeverSendsNonsense) {
       {R"({"call": "submit", "candidates": []})", "a searcher calls before its job has begun"},
       {R"({"call": "read", "what": "best"})", "a searcher calls before its job has begun"},
       {R"({"call": "begin", "model": 3})", "a searcher's call is malformed"},
-      {R"({"call": "tell", "kind": "state"})", "a searcher's call is malformed"},
+      {R"({"call": "tell", "kind": "progress"})", "a searcher's call is malformed"},
       {std::string(100'000, '['), "a searcher's call is nested more than 16 deep"},
+      {R"({"call": "tell", "kind": "state", "body": "{}"})", "a searcher tells of `state`, which is unknown"},
+      {R"({"call": "tell", "kind": "schedule/1\ndata: x", "body": "{}"})", "a searcher tells of `schedule/1"},
+      {R"({"call": "tell", "kind": "progress", "body": "<script>"})", "a searcher's news is no JSON"},
+      {R"({"call": "tell", "kind": "progress", "body": ")" + std::string(100'000, '[') + R"("})",
+       "news is nested more than 8 deep"},
+      {R"({"call": "deliver", "text": "", "report": ")" + std::string(100'000, '[') + R"("})",
+       "report is nested more than 8 deep"},
   };
   for (const auto& [bytes, message] : cases) {
     Desk desk;
     EXPECT_EQ(desk.refusal(bytes).substr(0, message.size()), message);
   }
+}
+
+/// Of a model made so that preparing it never ends.
+TEST(SearchServer, WaitsForASearcherSoLong) {
+  TemporaryFolder folder;
+  db::Store store(folder / "tuning.db");
+  EchoFarm farm;
+  const db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net"});
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  try {
+    SearchServer(ends[1], {}, job, store, farm, std::chrono::seconds(1)).serve();
+    ADD_FAILURE() << "it came to an end";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "nothing was heard for too long");
+  }
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(SearchServer, BelievesNoDigestAndNoOtherTarget) {

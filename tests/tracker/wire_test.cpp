@@ -140,5 +140,22 @@ TEST(Wire, SurvivesDamagedFrames) {
   EXPECT_LT(accepted, 20000);
 }
 
+/// Names are shown in logs, metrics and terminals.
+TEST(Wire, NamesHoldNoControlCharacters) {
+  const auto refused = [](const Hello& hello) {
+    try {
+      decode(encode(hello));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused({.worker = "board", .device = R"({"model": "EPYC"})"}), "");
+  EXPECT_EQ(refused({.worker = "a\nforged line of a log", .device = "{}"}),
+            "hello.worker holds control characters");
+  EXPECT_EQ(refused({.worker = "b", .device = R"({"model": "\u001b]0;owned\u0007"})"}),
+            "hello.device names a model with control characters");
+}
+
 }  // namespace
 }  // namespace lathe::wire

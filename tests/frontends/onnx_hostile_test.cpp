@@ -1,0 +1,147 @@
+// Models made to harm whoever reads them: each is refused by name, at once and without the memory it asks
+// for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "core/frontends/onnx.h"
+#include "core/support/error.h"
+#include "core/support/temporary_folder.h"
+#include "core/support/text.h"
+#include "tests/frontends/onnx_bytes.h"
+
+namespace lathe::onnx {
+namespace {
+
+using bytes::field;
+using testing::HasSubstr;
+
+constexpr int64_t kFloat = 1, kInt64 = 7;
+
+std::string tensor(const std::string& name, const std::vector<int64_t>& dims, int64_t type,
+                   const std::string& content) {
+  std::string result;
+  for (int64_t dim : dims) result += field(1, dim);
+  return field(5, result + field(2, type) + field(8, name) + content);
+}
+
+std::string integers(const std::string& name, const std::vector<int64_t>& values) {
+  std::string raw(values.size() * sizeof(int64_t), '\0');
+  std::memcpy(raw.data(), values.data(), raw.size());
+  return tensor(name, {static_cast<int64_t>(values.size())}, kInt64, field(9, raw));
+}
+
+std::string outside(const std::string& location, const std::string& offset = "0") {
+  return tensor("w", {1, 4}, kFloat,
+                field(13, field(1, "location") + field(2, location)) +
+                    field(13, field(1, "offset") + field(2, offset)) + field(14, int64_t{1}));
+}
+
+/// A file with the input x: float32 (1, 4), and the output y.
+std::string model(const std::string& nodes, const std::string& initializers = "",
+                  const std::vector<int64_t>& shape = {1, 4}) {
+  std::string dims;
+  for (int64_t dim : shape) dims += field(1, field(1, dim));
+  const std::string x = field(11, field(1, "x") + field(2, field(1, field(1, kFloat) + field(2, dims))));
+  return field(1, int64_t{8}) + field(7, nodes + initializers + x + field(12, field(1, "y"))) +
+         field(8, field(2, int64_t{17}));
+}
+
+std::string relu(const std::string& from, const std::string& to) { return bytes::node("Relu", {from}, {to}); }
+
+std::string add_outside(const std::string& location, const std::string& offset = "0") {
+  return model(bytes::node("Add", {"x", "w"}, {"y"}), outside(location, offset));
+}
+
+/// What the importer says of the file; "" when it takes it.
+std::string refusal(const std::string& content) {
+  TemporaryFolder folder;
+  const std::string path = folder / "hostile.onnx";
+  write_file(path, content);
+  write_file(folder / "near.bin", std::string(16, 'w'));
+  try {
+    import_file(path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(OnnxHostile, TheModelsOfThisTestAreSoundOtherwise) {
+  EXPECT_EQ(refusal(model(relu("x", "y"))), "");
+  EXPECT_EQ(refusal(add_outside("near.bin")), "");
+}
+
+TEST(OnnxHostile, ExternalDataStaysInTheModelsFolder) {
+  for (const char* location : {"../../../../../../etc/passwd", "/etc/passwd", "a/../../b", "..", ""})
+    EXPECT_THAT(refusal(add_outside(location)), HasSubstr("lies outside the model's folder")) << location;
+  for (const char* offset : {"-9223372036854775808", "9223372036854775807", "1"})
+    EXPECT_THAT(refusal(add_outside("near.bin", offset)), HasSubstr("cannot read 16 bytes of external data"));
+  EXPECT_THAT(refusal(add_outside(".")), HasSubstr("cannot read 16 bytes of external data"));
+}
+
+/// A few bytes that unfold to more than any memory.
+TEST(OnnxHostile, BombsAreCountedBeforeTheyUnfold) {
+  const int64_t k1 = int64_t{1} << 20, k2 = int64_t{1} << 31, k3 = int64_t{1} << 45;
+  const std::pair<const char*, std::string> cases[] = {
+      {"(ConstantOfShape): shape",
+       model(bytes::node("ConstantOfShape", {"s"}, {"y"}), integers("s", {k1, k1, 4, 4}))},
+      {"(Expand)", model(bytes::node("Expand", {"x", "s"}, {"y"}), integers("s", {k2, k2, 4}))},
+      {"(Tile)", model(bytes::node("Tile", {"x", "s"}, {"y"}), integers("s", {k3, k3}))},
+      {"shape (8589934592, 8589934592) is out of range",
+       model(bytes::node("Add", {"x", "w"}, {"y"}),
+             tensor("w", {int64_t{1} << 33, int64_t{1} << 33}, kFloat, field(9, std::string(16, '\0'))))},
+      {"shape (-1, 4) is out of range", model(bytes::node("Add", {"x", "w"}, {"y"}),
+                                              tensor("w", {-1, 4}, kFloat, field(9, std::string(16, '\0'))))},
+      {"its shape is out of range", model(relu("x", "y"), "", {int64_t{1} << 40, int64_t{1} << 40})},
+      {"is out of range", model(bytes::node("Softmax", {"x"}, {"y"}, bytes::integer("axis", INT64_MIN)))},
+      {"is out of range", model(bytes::node("MaxPool", {"x"}, {"y"},
+                                            bytes::integers("kernel_shape", {int64_t{1} << 62, 1}) +
+                                                bytes::integers("strides", {0, 0})),
+                                "", {1, 1, 8, 8})},
+  };
+  for (const auto& [message, content] : cases) EXPECT_THAT(refusal(content), HasSubstr(message));
+}
+
+/// Recursion that is as deep as the file says would end the process.
+TEST(OnnxHostile, NestingEndsWhereProtobufEndsIt) {
+  std::string type = field(1, field(1, kFloat));
+  for (int i = 0; i < 20'000; ++i) type = field(4, field(1, type));
+  EXPECT_THAT(
+      refusal(field(1, int64_t{8}) + field(7, relu("x", "y") + field(11, field(1, "x") + field(2, type)))),
+      HasSubstr("not an ONNX model, or cut off"));
+  std::string graph = relu("x", "o");
+  for (int i = 0; i < 1000; ++i)
+    graph = bytes::node(
+        "If", {"c"}, {"o"},
+        bytes::subgraph("then_branch", graph) + bytes::subgraph("else_branch", graph.substr(0, 0)));
+  EXPECT_THAT(refusal(field(1, int64_t{8}) + field(7, graph)), HasSubstr("not an ONNX model, or cut off"));
+}
+
+TEST(OnnxHostile, CyclesAreNoGraphs) {
+  EXPECT_THAT(refusal(model(relu("y", "y"))), HasSubstr("which nothing defines before it"));
+  EXPECT_THAT(refusal(model(relu("b", "a") + relu("a", "b") + bytes::node("Add", {"x", "b"}, {"y"}))),
+              HasSubstr("which nothing defines before it"));
+}
+
+/// A chain of 30,000 nodes: no recursion over it, and no time that grows with its square.
+TEST(OnnxHostile, ALongChainIsRead) {
+  std::string nodes;
+  constexpr int kNodes = 30'000;
+  for (int i = 0; i < kNodes; ++i)
+    nodes += relu(i == 0 ? "x" : fmt::format("t{}", i), i + 1 == kNodes ? "y" : fmt::format("t{}", i + 1));
+  EXPECT_EQ(refusal(model(nodes)), "");
+}
+
+/// Lengths that promise more than there is.
+TEST(OnnxHostile, LengthsThatLie) {
+  EXPECT_THAT(refusal(field(1, int64_t{8}) + "\x3a\xff\xff\xff\xff\x07x"), HasSubstr("not an ONNX model"));
+  const std::string sound = model(relu("x", "y"));
+  for (size_t size = 0; size < sound.size(); ++size)
+    refusal(sound.substr(0, size));  // whatever it says of them
+}
+
+}  // namespace
+}  // namespace lathe::onnx

@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""Attacks on a tracker over HTTP, by its database, and by a tracker on its clients: attacks_test.py TUNE
+
+docs/attacks.md lists all attacks; each function here is named there.
+"""
+
+import hashlib
+import http.server
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+
+from tracker_process import TUNE, Tracker, check, run, wait_for
+
+ESCAPE = "\x1b]0;owned\x07"
+
+
+def request(first, *headers, body=b"", host="localhost"):
+    lines = [first, f"Host: {host}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def statuses(answer):
+    return [int(line) for line in re.findall(rb"HTTP/1\.1 (\d+) ", answer)]
+
+
+def pages_of_others(tracker):
+    """A browser on this machine is asked by a stranger's page: under a name of his for this address, or by a form."""
+    for host in ("evil.example", "evil.example:80", "localhost.evil.example", "127.evil.example", "[::2]"):
+        found = statuses(tracker.say(request("GET /v1/status HTTP/1.1", "Connection: close", host=host)))
+        check(found == [403], f"named {host}, it answers {found}")
+    job = b'{"model": "dqn", "trials": 1}'
+    for origin in ("http://evil.example", "null", "http://localhost.evil.example"):
+        found = statuses(tracker.say(request("POST /v1/jobs HTTP/1.1", f"Origin: {origin}", "Connection: close",
+                                             "Content-Type: text/plain", f"Content-Length: {len(job)}", body=job)))
+        check(found == [403], f"a form of {origin}: {found}")
+    check(tracker.call("GET", "/v1/jobs")[1] == {"jobs": []}, "a stranger's page submitted a job")
+    for host in (f"localhost:{tracker.port}", f"127.0.0.1:{tracker.port}", "[::1]:80"):
+        found = statuses(tracker.say(request("GET /v1/status HTTP/1.1", f"Origin: http://{host}", "Connection: close",
+                                             host=host)))
+        check(found == [200], f"its own page, named {host}: {found}")
+
+
+def smuggled_requests(tracker):
+    """One request for a proxy, two for us: whatever is doubtful ends the connection."""
+    inner = request("GET /v1/status HTTP/1.1")
+    post = "POST /v1/jobs HTTP/1.1"
+    cases = {
+        "a length and chunks": request(post, "Content-Length: 6", "Transfer-Encoding: chunked",
+                                       body=b"0\r\n\r\n" + inner),
+        "two encodings": request(post, "Transfer-Encoding: chunked", "Transfer-Encoding: identity",
+                                 body=b"0\r\n\r\n" + inner),
+        "two lengths": request(post, "Content-Length: 2", "Content-Length: 60", body=b"{}" + inner),
+        "a signed length": request(post, "Content-Length: +2", body=b"{}" + inner),
+        "a length over 64 bits": request(post, "Content-Length: 18446744073709551618", body=b"{}" + inner),
+        "a blank before the colon": request(post, "Transfer-Encoding : chunked", body=b"0\r\n\r\n" + inner),
+        "a chunk over 64 bits": request(post, "Transfer-Encoding: chunked", body=b"1FFFFFFFFFFFFFFFFF\r\n{}" + inner),
+        "a negative chunk": request(post, "Transfer-Encoding: chunked", body=b"-1\r\n{}" + inner),
+        "lines that end in LF": request(post, "Content-Length: 2").replace(b"\r\n", b"\n") + b"{}" + inner,
+        "a line within a header": request(post, "A: b\n c", "Content-Length: 2", body=b"{}" + inner),
+    }
+    for what, attack in cases.items():
+        found = statuses(tracker.say(attack, seconds=2))
+        check(found == [400], f"{what}: {found}")
+    for what, chunk in (("the largest there is", b"FFFFFFFFFFFFFFFF\r\n{}"), ("2 MiB", b"200000\r\n" + b" " * 0x200000)):
+        found = statuses(tracker.say(request(post, "Transfer-Encoding: chunked", body=chunk)))
+        check(found in ([413], []), f"a chunk of {what}: {found}")  # []: it hung up before all was sent
+    body = request("GET /v1/workers HTTP/1.1")
+    found = statuses(tracker.say(request("GET /v1/status HTTP/1.1", f"Content-Length: {len(body)}", body=body), seconds=2))
+    check(found == [200], f"a request as the body of another: {found}")
+
+
+def headers_of_mine(tracker):
+    """What a path holds becomes no line of the answer."""
+    answer = tracker.say(request("GET /v1/jobs/a%0d%0aX-Mine:%20yes%00 HTTP/1.1", "Connection: close"))
+    check(statuses(answer) == [404] and b"\r\nX-Mine" not in answer, f"a header by the path: {answer}")
+    for path in ("/v1/jobs/..%2f..%2ftuning.db/module", "/v1/blobs/..%2f..%2ftuning.db", "/..%2f..%2fetc/passwd",
+                 "//etc/passwd", "/assets/../../../etc/passwd"):
+        status = tracker.call("GET", path)[0]
+        check(status in (400, 404), f"{path}: {status}")
+
+
+def strange_json(tracker):
+    """Jobs that are JSON, and yet none."""
+    cases = {
+        "a number beyond all": '{"model": "dqn", "trials": 1e400}',
+        "2^63 trials": '{"model": "dqn", "trials": 9223372036854775808}',
+        "no number": '{"model": "dqn", "seconds": NaN}',
+        "half a character": '{"model": "\\ud800.onnx"}',
+        "bytes that are no text": b'{"model": "\xff\xfe"}',
+        "another type": '{"model": ["dqn"]}',
+        "a dimension below 0": '{"model": "dqn", "shapes": {"x": [-1]}}',
+        "a dimension that is an object": '{"model": "dqn", "shapes": {"x": [{"": 1}]}}',
+        "arrays 100,000 deep as a shape": '{"model": "dqn", "shapes": {"x": ' + "[" * 100000 + "]" * 100000 + "}}",
+        "a priority over all": '{"model": "dqn", "priority": 99999}',
+    }
+    for what, body in cases.items():
+        status, said = tracker.call("POST", "/v1/jobs", body)
+        check(status == 400 and said.get("error"), f"{what}: {status} {said}")
+
+
+def names_for_terminals(tracker):
+    """A model's name that a terminal, a log or a file system would obey."""
+    model = b"no model"
+    digest = hashlib.sha256(model).hexdigest()
+    check(tracker.call("PUT", "/v1/blobs/" + digest, model)[0] == 201, "an upload is refused")
+    for name in (ESCAPE + ".onnx", "a\0b.onnx", "a\nforged: line.onnx", "...onnx", "x" * 300 + ".onnx", "\x9b2J.onnx"):
+        status, said = tracker.call("POST", "/v1/jobs", json.dumps({"model": name, "model_digest": digest}))
+        check(status == 400, f"a model called {name!r}: {status} {said}")
+        check(not re.search("[\x00-\x09\x0b-\x1f]", json.dumps(said)), f"a raw control character in {said!r}")
+
+
+def all_connections(tracker):
+    """1,100 connections that say nothing, and as many streams of events as one user gets."""
+    silent = [tracker.connect() for _ in range(1100)]
+    begun = time.monotonic()
+    check(tracker.call("GET", "/v1/status")[0] == 200, "silent connections leave no room for others")
+    print(f"answered beside 1,100 silent connections in {(time.monotonic() - begun) * 1e3:.0f} ms")
+    for stranger in silent:
+        stranger.close()
+    streams, refused = [], 0
+    for _ in range(80):
+        stream = tracker.connect()
+        stream.sendall(request("GET /v1/events HTTP/1.1"))
+        refused += statuses(stream.recv(4096)) == [429]
+        streams.append(stream)
+    check(refused == 80 - 64, f"{refused} of 80 streams of one user were refused")
+    check(tracker.call("GET", "/v1/status")[0] == 200, "streams leave no room for others")
+    for stream in streams:
+        stream.close()
+
+    def may_again():
+        with tracker.connect() as stream:
+            stream.sendall(request("GET /v1/events HTTP/1.1"))
+            return statuses(stream.recv(4096)) == [200]
+
+    wait_for("closed streams to be forgotten", may_again)
+
+
+def keys_of_others(tracker):
+    """The key that makes a submission harmless to repeat: another user's is another key, another job is none."""
+    first = tracker.call("POST", "/v1/jobs?key=night", '{"model": "dqn", "trials": 7}', user="alice")[1]["id"]
+    status, of_bob = tracker.call("POST", "/v1/jobs?key=night", '{"model": "dqn", "trials": 7}', user="bob")
+    check(status == 201 and of_bob["id"] != first and of_bob["owner"] == "bob", f"bob got alice's job: {of_bob}")
+    again = tracker.call("POST", "/v1/jobs?key=night", '{"trials": 7, "model": "dqn"}', user="alice")[1]["id"]
+    check(again == first, "the same again is another job")
+    status, said = tracker.call("POST", "/v1/jobs?key=night", '{"model": "dqn", "trials": 8}', user="alice")
+    check(status == 409 and first in said["error"], f"another job under the same key: {status} {said}")
+    status, said = tracker.call("POST", "/v1/jobs?key=" + "k" * 5000, '{"model": "dqn"}', user="alice")
+    check(status == 400, f"a key of 5,000 bytes: {status} {said}")
+    return first
+
+
+def jobs_of_others(tracker, job):
+    """By the job's id, by its beginning, by its module's path."""
+    for verb in ("cancel", "pause", "resume"):
+        for name in (job, job[:8], job.upper(), job + "%00", job + "/../" + job):
+            status = tracker.call("POST", f"/v1/jobs/{name}/{verb}", user="bob")[0]
+            check(status in (403, 404, 405), f"bob may {verb} alice's job as {name}: {status}")
+    jobs = [json.loads(json.dumps(j)) for j in tracker.call("GET", "/v1/jobs", user="bob")[1]["jobs"]]
+    check(any(j["id"] == job and j["state"] == "queued" for j in jobs), f"alice's job is not queued: {jobs}")
+    for prefix in "0123456789abcdef":
+        check(tracker.call("GET", "/v1/jobs/" + prefix, user="bob")[0] in (200, 400, 404), "a short id")
+
+
+def records_of_a_hostile_searcher(tracker, job):
+    """What a searcher taken over by its model could have left in the database, before it was checked: one job's
+    records may not silence the list for all."""
+    deep = "[" * 200000
+    with sqlite3.connect(tracker.path("tuning.db")) as database:
+        (number,) = database.execute("SELECT id FROM served_job WHERE uuid = ?", (job,)).fetchone()
+        for kind, body in (("progress", deep), ("tasks", deep), ("task_state", '{"a": ' * 200000), ("progress", '{"model_seconds": "x"}'),
+                           ("tasks", "\r\ndata: forged\r\n\r\n")):
+            database.execute("INSERT INTO event(served_job, kind, body, created_ms) VALUES(?, ?, ?, 1)", (number, kind, body))
+        for report in (deep, '{"tasks": 7}', '{"tasks": [7, {"after_us": "x"}]}', '{"tasks": [{"after_us": 1, "weight": []}]}'):
+            database.execute("UPDATE served_job SET report = ? WHERE id = ?", (report, number))
+            database.commit()
+            for path in ("/v1/jobs", f"/v1/jobs/{job}", f"/v1/jobs/{job}/curve"):
+                status, said = tracker.call("GET", path, user="bob")
+                check(status == 200, f"{path}: {status} {said}")
+    with tracker.connect() as stream:
+        stream.sendall(request(f"GET /v1/jobs/{job}/events HTTP/1.1", "Authorization: Bearer " + tracker.tokens["bob"]))
+        text = b""
+        while text.count(b"event: ") < 5:
+            text += stream.recv(65536)
+    check(not re.search(rb"[\r\n]data: forged[\r\n]", text.split(b"\r\n\r\n", 1)[1]), f"a forged event: {text[-300:]}")
+    listed = run("jobs", "--tracker", f"http://127.0.0.1:{tracker.port}", "--token-file", tracker.path("bob.token"))
+    check(job[:8] in listed, f"the list without the job: {listed}")
+
+
+def code_in_a_database(folder):
+    """A database as a present, with a trigger that improves what is measured."""
+    path = folder + "/present.db"
+    run("tracker", "--db", path, "--listen", "nowhere://", code=2)  # makes none
+    with Tracker(folder) as tracker:
+        made = tracker.path("tuning.db")
+    with sqlite3.connect(made) as database:
+        database.execute("CREATE TRIGGER gift AFTER INSERT ON measurement BEGIN "
+                         "UPDATE measurement SET median = median / 2 WHERE id = new.id; END")
+    for words in (["tracker", "--db", made, "--listen", f"ipc://{folder}/s"], ["query", "jobs", "--db", made],
+                  ["--model", "dqn", "--trials", "1", "--db", made]):
+        said = run(*words, code=2)
+        check("trigger `gift`" in said and len(said.splitlines()) == 1, f"tune {words[0]} says {said!r}")
+
+
+class HostileTracker(http.server.BaseHTTPRequestHandler):
+    """Answers every question with what its clients would rather not show, or write."""
+
+    job = {"id": "0" * 36 + ESCAPE, "owner": ESCAPE, "model": "../../../" + ESCAPE, "state": "done" + ESCAPE,
+           "message": "\x9b2J\r" + ESCAPE, "progress": None, "trial_budget": 1, "trials": 1}
+    answers = {}
+
+    def do_GET(self):
+        body = self.answers.get(self.path.split("?")[0], json.dumps(self.job))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body.encode())))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+def clients_of_a_hostile_tracker(folder):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), HostileTracker)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    place = ["--tracker", f"http://127.0.0.1:{server.server_port}"]
+
+    def tune(*words):
+        done = subprocess.run([TUNE, *words, *place], capture_output=True, timeout=60, cwd=folder)
+        for stream in (done.stdout, done.stderr):
+            check(not re.search(rb"[\x00-\x08\x0b-\x1f]|\xc2[\x80-\x9f]", stream), f"tune {words[0]}: {stream}")
+        return done.returncode, (done.stdout + done.stderr).decode()
+
+    HostileTracker.answers = {"/v1/jobs": json.dumps({"jobs": [HostileTracker.job]}),
+                              "/v1/workers": json.dumps({"workers": [
+                                  {"name": ESCAPE, "slots": 1, "leases": 0, "device_class": ESCAPE}]})}
+    for words in (["jobs"], ["jobs", "--devices"], ["cancel", "1"]):
+        code, said = tune(*words)
+        check(code == 0 and "\\x1b]0;owned\\x07" in said, f"tune {words[0]} ended with {code}: {said}")
+    for name in ("../../../x", "/tmp/x", "..", "", ".bashrc", ESCAPE):
+        HostileTracker.answers = {"/v1/jobs/1": json.dumps(dict(HostileTracker.job, model=name))}
+        code, said = tune("fetch", "1", "--out", "out")
+        check(code == 5 and "no file's name" in said, f"a module called {name!r}: {code} {said}")
+    check(not os.path.exists(folder + "/out"), "a module was written")
+    for body in ("[]", "{}", '{"jobs": {}}', '{"jobs": [7]}', '{"jobs": [{"id": 7}]}', "[" * 100000, "<html>"):
+        HostileTracker.answers = {"/v1/jobs": body}
+        code, said = tune("jobs")
+        check(code in (0, 2, 5) and (code == 0 or "error:" in said), f"{body[:20]}: {code} {said}")
+    server.shutdown()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder, Tracker(folder) as tracker:
+        for attack in (pages_of_others, smuggled_requests, headers_of_mine, strange_json, names_for_terminals,
+                       all_connections):
+            attack(tracker)
+            check(tracker.process.poll() is None, f"{attack.__name__} ended the tracker")
+    with tempfile.TemporaryDirectory() as folder:
+        tracker = Tracker(folder)
+        for name in ("alice", "bob"):
+            tracker.add_user(name)
+        with tracker:
+            job = keys_of_others(tracker)
+            jobs_of_others(tracker, job)
+            records_of_a_hostile_searcher(tracker, job)
+            check(tracker.process.poll() is None, "the tracker has ended")
+    with tempfile.TemporaryDirectory() as folder:
+        code_in_a_database(folder)
+        clients_of_a_hostile_tracker(folder)
+    print("12 attacks held off")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""A tracker as a process, for tests of its HTTP side: no workers, a folder of its own."""
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import time
+
+TUNE = sys.argv[1]
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
+
+
+def wait_for(what, condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    sys.exit(f"FAILED: waited {seconds} s for {what}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run(*words, code=0, **more):
+    """What tune prints: its stdout where it succeeds, else its stderr."""
+    done = subprocess.run([TUNE, *words], capture_output=True, text=True, timeout=180, **more)
+    check(done.returncode == code, f"tune {' '.join(words)} ended with {done.returncode}, not {code}:\n"
+          f"{done.stdout}{done.stderr}")
+    return (done.stdout if code == 0 else done.stderr).strip()
+
+
+class Tracker:
+    """`tune tracker` with the flags in `words`. Ended with the `with` that it is made in."""
+
+    def __init__(self, folder, *words):
+        self.folder, self.words = folder, words
+        self.port = free_port()
+        self.tokens = {}
+
+    def path(self, name):
+        return f"{self.folder}/{name}"
+
+    def add_user(self, name, role="submitter"):
+        line = run("token", "--name", name, "--role", role, "--out", self.path(name + ".token"))
+        with open(self.path("principals"), "a") as file:
+            file.write(line + "\n")
+        with open(self.path(name + ".token")) as file:
+            self.tokens[name] = file.read().strip()
+
+    def __enter__(self):
+        users = ["--principals", self.path("principals")] if self.tokens else []
+        self.log = open(self.path("log"), "w")
+        self.process = subprocess.Popen(
+            [TUNE, "tracker", "--db", self.path("tuning.db"), "--listen", "ipc://" + self.path("socket"), "--http",
+             f"127.0.0.1:{self.port}", *users, *self.words], stdout=self.log, stderr=self.log)
+        wait_for("the tracker to serve", self.serves)
+        return self
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        finally:
+            self.process.kill()
+            self.log.close()
+
+    def serves(self):
+        with open(self.path("log")) as log:
+            text = log.read()
+        check(self.process.poll() is None, f"the tracker does not start: {text}")
+        return "jobs and pages at" in text
+
+    def call(self, method, path, body=None, user=None, headers=None):
+        """(status, JSON or text); (0, reason) when there is no answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        headers = dict(headers or {})
+        if user:
+            headers["Authorization"] = "Bearer " + self.tokens[user]
+        try:
+            connection.request(method, path, body=body, headers=headers)
+            answer = connection.getresponse()
+            text = answer.read().decode(errors="replace")
+        except OSError as error:
+            return 0, str(error)
+        finally:
+            connection.close()
+        try:
+            return answer.status, json.loads(text)
+        except ValueError:
+            return answer.status, text
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+
+    def say(self, request, seconds=3):
+        """Everything that comes back for these bytes until the tracker hangs up, or is silent for so long."""
+        with self.connect() as stranger:
+            stranger.settimeout(seconds)
+            answer = b""
+            try:
+                stranger.sendall(request)
+                while piece := stranger.recv(65536):
+                    answer += piece
+            except OSError:
+                pass
+        return answer

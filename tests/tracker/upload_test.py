@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Uploads of models: others are served meanwhile, and nothing half stays: upload_test.py TUNE"""
+
+import hashlib
+import os
+import tempfile
+import threading
+import time
+
+from tracker_process import Tracker, check, wait_for
+
+MIB = 1 << 20
+PIECE = b"\x5a" * MIB
+PIECES = 384
+
+
+def head(digest, size):
+    return f"PUT /v1/blobs/{digest} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n".encode()
+
+
+def status_of(answer):
+    return int(answer.split(b" ", 2)[1]) if answer else 0
+
+
+def answers_beside_a_large_upload(tracker):
+    """All but the last byte of a model are sent; then others are asked for; then the last byte ends it at once:
+    what came has been hashed already."""
+    whole = hashlib.sha256()
+    begun = time.monotonic()
+    for _ in range(PIECES):
+        whole.update(PIECE)
+    hashing = time.monotonic() - begun
+    waits, over = [], threading.Event()
+
+    def ask():
+        while not over.is_set():
+            asked = time.monotonic()
+            check(tracker.call("GET", "/v1/status")[0] == 200, "nobody is answered beside an upload")
+            waits.append(time.monotonic() - asked)
+            time.sleep(0.01)
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    with tracker.connect() as upload:
+        upload.settimeout(60)
+        upload.sendall(head(whole.hexdigest(), PIECES * MIB))
+        for _ in range(PIECES - 1):
+            upload.sendall(PIECE)
+        upload.sendall(PIECE[:-1])
+        folder = tracker.path("tuning.db-files/blobs")
+        wait_for("all but one byte", lambda: sum(e.stat().st_size for e in os.scandir(folder)) >= (PIECES - 2) * MIB)
+        time.sleep(0.5)
+        last = time.monotonic()
+        upload.sendall(PIECE[-1:])
+        answer = upload.recv(65536)
+        ending = time.monotonic() - last
+    over.set()
+    asker.join()
+    check(status_of(answer) == 201, f"an upload of {PIECES} MiB: {answer}")
+    check(len(waits) >= 10, f"only {len(waits)} were answered beside it")
+    # To hash the model in one go would hold everyone up for as long as it took here.
+    check(ending < hashing / 2, f"the last byte took {ending:.2f} s, hashing all {hashing:.2f} s")
+    waits.sort()
+    check(waits[len(waits) // 2] < hashing / 2, f"an answer took {waits[len(waits) // 2]:.2f} s")
+    print(f"{PIECES} MiB: {len(waits)} answers beside it, median {waits[len(waits) // 2] * 1e3:.1f} ms, longest "
+          f"{waits[-1] * 1e3:.0f} ms; its last byte {ending * 1e3:.0f} ms; hashing it all {hashing * 1e3:.0f} ms")
+
+
+def leaves_nothing_half(tracker):
+    folder = tracker.path("tuning.db-files/blobs")
+    before = sorted(os.listdir(folder))
+    with tracker.connect() as upload:
+        upload.sendall(head("0" * 64, 100) + b"half of it")
+        wait_for("an upload to begin", lambda: len(os.listdir(folder)) > len(before))
+    wait_for("what came of a broken upload to go", lambda: sorted(os.listdir(folder)) == before)
+    status, said = tracker.call("PUT", "/v1/blobs/" + "0" * 64, b"bytes of another digest")
+    check(status == 400 and "sha256" in said["error"], f"a wrong digest: {status} {said}")
+    check(sorted(os.listdir(folder)) == before, "bytes of a wrong digest were kept")
+    model = b"a model"
+    digest = hashlib.sha256(model).hexdigest()
+    for _ in range(2):
+        check(tracker.call("PUT", "/v1/blobs/" + digest, model)[0] == 201, "an upload is refused")
+    check(tracker.call("GET", "/v1/blobs/" + digest) == (200, {"digest": digest, "bytes": len(model)}),
+          "an upload is not there")
+    chunked = (f"PUT /v1/blobs/{digest} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+               "Connection: close\r\n\r\n").encode() + b"3\r\na m\r\n4\r\nodel\r\n0\r\n\r\n"
+    check(status_of(tracker.say(chunked)) == 201, "an upload in chunks is refused")
+    print("nothing half, nothing under a wrong name")
+    return digest
+
+
+def lasts(tracker, digest):
+    check(tracker.call("GET", "/v1/blobs/" + digest)[0] == 200, "a tracker started again has forgotten its models")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        with Tracker(folder) as tracker:
+            answers_beside_a_large_upload(tracker)
+            digest = leaves_nothing_half(tracker)
+        with Tracker(folder) as tracker:
+            lasts(tracker, digest)
+
+
+if __name__ == "__main__":
+    main()
