@@ -107,6 +107,12 @@ class Tracker::Loop {
     step(event);
     return submissions;
   }
+  bool manage(const Manage& order) {
+    if (!farm_->knows(order.worker)) return false;
+    step(order);
+    settle();
+    return true;
+  }
   Farm& farm() { return *farm_; }
   void step(const Event& event) { farm_->step(event, monotonic_now(), effects_); }
 
@@ -205,6 +211,7 @@ class Tracker::Loop {
       change.bytes ? content_.keep(change.digest, *change.bytes) : content_.forget(change.digest);
     if (!effects.records.empty())
       for (LeaseId lease : journal_->commit(effects.records)) acknowledge_as_stale(lease, effects.messages);
+    for (const std::string& note : effects.notes) log(note);
     for (const Outgoing& out : effects.messages) server_->send({out.peer, wire::encode(out.message)});
     for (const Wanted& wanted : effects.wanted) send_piece(wanted);
     if (effects.finished.empty()) return;
@@ -276,6 +283,10 @@ size_t Tracker::in_flight(JobId job) {
 
 FarmStatus Tracker::status() {
   return loop_->call([&] { return loop_->farm().status(monotonic_now()); });
+}
+
+bool Tracker::manage(const Manage& order) {
+  return loop_->call([&] { return loop_->manage(order); });
 }
 
 void Tracker::cancel(JobId job) {

@@ -25,6 +25,9 @@ struct Faults {
   int worker_crashes = 6, tracker_crashes = 4, partitions = 3, drains = 2;
   bool killers = true;                               // candidates that take their workers away
   uint64_t store_bytes = 2 * defaults::kChunkBytes;  // less than all builds
+  int slow_worker = -1;                              // whose canaries are 20% slower for a while
+  Time slow_from = 0s, slow_until = 3600s;
+  Time submit_at = 0s;
   Time until = 60s;                                  // faults stop; the job must end
 };
 
@@ -66,7 +69,7 @@ class Simulation {
 
   /// Runs until all trials are terminal; false when that takes an hour of virtual time.
   bool run() {
-    submit();
+    at(faults_.submit_at, [this] { submit(); });
     while (!queue_.empty() && now_ < 3600s) {
       const auto next = queue_.begin();
       now_ = next->first.first;
@@ -214,7 +217,14 @@ class Simulation {
       else
         later(i, between(50ms, 300ms), worker::Measured{run.lease.lease, truth(trial)});
     }
+    if (actions.canary)
+      later(i, between(15ms, 30ms),
+            worker::CanaryEnded{{.kernels = 1, .compute_seconds = canary_seconds(i), .memory_seconds = 1e-5}});
     if (actions.exit) crash_worker(i);
+  }
+
+  double canary_seconds(int i) const {
+    return i == faults_.slow_worker && now_ >= faults_.slow_from && now_ < faults_.slow_until ? 1.2e-5 : 1e-5;
   }
 
   void crash_soon(int i) {
@@ -316,6 +326,21 @@ TEST(FarmSimulation, CalmSeas) {
   expect_each_recorded_once(simulation);
   EXPECT_EQ(simulation.told().size(), static_cast<size_t>(kTrials));
   EXPECT_EQ(simulation.builds(), static_cast<uint64_t>(kTrials));
+}
+
+// A worker whose device is slower for a while gets nothing meanwhile, and the job ends all the same.
+TEST(FarmSimulation, ASlowWorkerIsLeftOut) {
+  for (uint32_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE(seed);
+    Simulation simulation(seed, {.slow_worker = 0, .slow_from = 200s, .submit_at = 230s});
+    ASSERT_TRUE(simulation.run());
+    expect_each_recorded_once(simulation);
+    ASSERT_EQ(simulation.journal().distrusted().size(), 1u);
+    EXPECT_EQ(simulation.journal().distrusted()[0].health.worker, "w0");
+    for (const auto& entry : simulation.journal().entries())
+      for (const Grant& grant : entry.trial.grants) EXPECT_NE(grant.worker, "w0");
+    if (testing::Test::HasFailure()) break;
+  }
 }
 
 // LATHE_SIMULATION_SEED=n runs that seed alone; LATHE_SIMULATION_SEEDS=n runs as many.
