@@ -330,12 +330,12 @@ CREATE TABLE model_latency(
 CREATE INDEX model_latency_latest ON model_latency(model_digest, target, threads, id);
 )sql";
 
-// `canary` has what is usual for a worker on devices of a class (the baseline), how far its last canary was
-// from that, and why it is suspect ('': it is not). A measurement is ranked by its confirmations that are not
-// suspect.
+// `canary` has what is usual for a worker on its device, of that class (the baseline), how far its last
+// canary was from that, and why it is suspect ('': it is not). A measurement is ranked by its confirmations
+// that are not suspect.
 constexpr char kCanaries[] = R"sql(
 CREATE TABLE canary(
-  worker INTEGER NOT NULL REFERENCES worker,
+  worker INTEGER PRIMARY KEY REFERENCES worker,
   device_class TEXT NOT NULL,
   kernels INTEGER NOT NULL,
   compute_seconds REAL NOT NULL,
@@ -346,9 +346,8 @@ CREATE TABLE canary(
   memory_drift REAL NOT NULL,
   suspect TEXT NOT NULL,
   good_ms INTEGER NOT NULL,
-  taken_ms INTEGER NOT NULL,
-  PRIMARY KEY(worker, device_class)
-) STRICT, WITHOUT ROWID;
+  taken_ms INTEGER NOT NULL
+) STRICT;
 
 ALTER TABLE worker ADD COLUMN drained INTEGER NOT NULL DEFAULT 0 CHECK(drained IN (0, 1));
 

@@ -198,7 +198,8 @@ std::vector<Measurement> Store::latest(WorkloadId workload, TargetId target, int
 
 std::vector<float> Store::ranking_samples(MeasurementId id) {
   std::vector<float> all;
-  for (Query row = database_->query("SELECT samples FROM confirmation WHERE measurement = ? AND suspect = 0", {id});
+  for (Query row =
+           database_->query("SELECT samples FROM confirmation WHERE measurement = ? AND suspect = 0", {id});
        row.step();) {
     const std::vector<float> samples = row.floats();
     all.insert(all.end(), samples.begin(), samples.end());

@@ -98,10 +98,10 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
       enqueued.push_back({.status = Enqueued::kDuplicate, .trial = twin.integer()});
       continue;
     }
-    Query known =
-        database_->query("SELECT id FROM measurement WHERE candidate = ? AND device = ? AND threads = ? "
-                         "AND suspect = 0",
-                         {candidate, device, owner.threads});
+    Query known = database_->query(
+        "SELECT id FROM measurement WHERE candidate = ? AND device = ? AND threads = ? "
+        "AND suspect = 0",
+        {candidate, device, owner.threads});
     if (is_search && known.step()) {
       enqueued.push_back({.status = Enqueued::kMeasured, .measurement = known.integer()});
       continue;

@@ -9,7 +9,8 @@ void Store::set_worker_health(const WorkerHealth& health, bool good) {
   database_->run(
       "INSERT INTO canary(worker, device_class, kernels, compute_seconds, compute_tolerance, compute_drift, "
       "memory_seconds, memory_tolerance, memory_drift, suspect, good_ms, taken_ms) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(worker, device_class) DO UPDATE SET "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(worker) DO UPDATE SET "
+      "device_class = excluded.device_class, "
       "kernels = excluded.kernels, compute_seconds = excluded.compute_seconds, "
       "compute_tolerance = excluded.compute_tolerance, compute_drift = excluded.compute_drift, "
       "memory_seconds = excluded.memory_seconds, memory_tolerance = excluded.memory_tolerance, "
@@ -26,7 +27,7 @@ std::vector<WorkerHealth> Store::worker_healths() {
   for (Query row = database_->query(
            "SELECT worker.name, device_class, kernels, compute_seconds, compute_tolerance, compute_drift, "
            "memory_seconds, memory_tolerance, memory_drift, suspect, good_ms, taken_ms FROM canary "
-           "JOIN worker ON worker.id = canary.worker ORDER BY worker.name, device_class");
+           "JOIN worker ON worker.id = canary.worker ORDER BY worker.name");
        row.step();)
     all.push_back({.worker = row.text(),
                    .device_class = row.text(),

@@ -35,7 +35,8 @@ inline constexpr uint32_t kLossesToQuarantine = 3;
 inline constexpr size_t kWorkersToRisk = 2;
 
 // Canaries (tracker/health.h). A worker runs them this often between measurements; so many of the first make
-// its baseline, and so many off it in a row make it suspect, as do so many candidates that failed there alone.
+// its baseline, and so many off it in a row make it suspect, as do so many candidates that failed there
+// alone.
 inline constexpr milliseconds kCanaryEvery{10000};
 inline constexpr size_t kCanaryBaseline = 5;
 inline constexpr double kCanaryTolerance = 0.05;

@@ -31,8 +31,7 @@ std::set<std::string> workers_lost(const std::vector<Grant>& grants) {
 
 Farm::Farm(JournalState state, Time now, uint64_t store_bytes)
     : epoch_(state.epoch), now_(now), last_step_(now), builds_(store_bytes) {
-  for (const db::WorkerHealth& health : state.health)
-    health_.try_emplace({health.worker, health.device_class}, health);
+  for (const db::WorkerHealth& health : state.health) health_.try_emplace(health.worker, health);
   drained_.insert(state.drained.begin(), state.drained.end());
   for (OpenTrial& open : state.open) {
     Trial& trial = trials_[open.trial];
@@ -85,10 +84,8 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
 void Farm::submit(const Submit& event) {
   for (const Submission& submission : event.trials) {
     const TrialId id = submission.trial;
-    trials_[id] = {.id = id,
-                   .spec = submission.spec,
-                   .pending_since = now_,
-                   .avoid = submission.spec->measured_by};
+    trials_[id] = {
+        .id = id, .spec = submission.spec, .pending_since = now_, .avoid = submission.spec->measured_by};
     open_[submission.spec->job]++;
     queue(trials_[id]);
   }

@@ -117,9 +117,9 @@ struct WorkerStatus {
   uint32_t leases = 0;
   Time silent{0};
   bool drained = false;
-  db::WorkerHealth health;          // its times are not set
-  double drift = 0;                 // of its last canary (Health::drift)
-  std::optional<Time> canary_age;   // none: no canary came since it connected
+  db::WorkerHealth health;         // its times are not set
+  double drift = 0;                // of its last canary (Health::drift)
+  std::optional<Time> canary_age;  // none: no canary came since it connected
 
   /// "ready", "suspect", "draining" (it still holds leases) or "drained".
   std::string_view state() const;
@@ -315,8 +315,8 @@ class Farm {
   std::map<std::string, std::string> keys_;  // by name of a worker: the first that came with it
   std::deque<std::string> named_;            // in the order they came
   std::set<std::string> expelled_;           // keys that are refused; without keys, names
-  std::map<std::pair<std::string, std::string>, Health> health_;  // by name and device class
-  std::set<std::string> drained_;                                 // names
+  std::map<std::string, Health> health_;     // by name of a worker
+  std::set<std::string> drained_;            // names
   std::unordered_map<JobId, size_t> open_;
   Queues pending_;                       // never tried; may name closed trials
   Queues ready_;                         // built for runners; as pending_

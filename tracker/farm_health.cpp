@@ -9,9 +9,11 @@ namespace lathe::tracker {
 
 using namespace defaults;
 
+/// On another class of devices it begins anew.
 Health& Farm::health_of(const Worker& worker) {
-  return health_.try_emplace({worker.name, worker.device_class}, worker.name, worker.device_class)
-      .first->second;
+  Health& health = health_.try_emplace(worker.name, worker.name, worker.device_class).first->second;
+  if (health.row().device_class != worker.device_class) health = Health(worker.name, worker.device_class);
+  return health;
 }
 
 void Farm::on(const Peer& peer, const wire::Canary& canary) {
@@ -93,10 +95,9 @@ bool Farm::has_another(const Trial& trial, const Worker& worker) const {
 void Farm::manage(const Manage& event) {
   const bool drains = event.order == Manage::Order::kDrain;
   if (event.order == Manage::Order::kTrust) {
-    for (auto& [key, health] : health_) {
-      if (key.first != event.worker) continue;
-      health.trust();
-      effects_->records.push_back(Examined{.health = health.row()});
+    if (const auto health = health_.find(event.worker); health != health_.end()) {
+      health->second.trust();
+      effects_->records.push_back(Examined{.health = health->second.row()});
     }
   } else {
     drains ? (void)drained_.insert(event.worker) : (void)drained_.erase(event.worker);

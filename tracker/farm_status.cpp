@@ -63,7 +63,7 @@ FarmStatus Farm::status(Time now) const {
                     .withheld = withheld()};
   for (const auto& [peer, worker] : workers_) {
     status.slots += worker.credit();
-    const Health& health = health_.at({worker.name, worker.device_class});
+    const Health& health = health_.at(worker.name);
     status.workers.push_back({.name = worker.name,
                               .device = worker.device,
                               .device_class = worker.device_class,

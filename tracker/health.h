@@ -49,10 +49,10 @@ class Health {
   std::string describe_drift() const;
 
   db::WorkerHealth row_;
-  uint32_t number_ = 0;               // of the last canary
-  std::deque<wire::Canary> recent_;   // that make a baseline, or may
-  int off_ = 0, good_ = 0;            // in a row, up to the last
-  std::set<uint64_t> blamed_;         // trials
+  uint32_t number_ = 0;              // of the last canary
+  std::deque<wire::Canary> recent_;  // that make a baseline, or may
+  int off_ = 0, good_ = 0;           // in a row, up to the last
+  std::set<uint64_t> blamed_;        // trials
 };
 
 }  // namespace lathe::tracker

@@ -8,7 +8,7 @@ JournalState MemoryJournal::start() {
   JournalState state{.epoch = ++epoch_};
   for (const Entry& entry : entries_)
     if (entry.terminal == 0) state.open.push_back(entry.trial);
-  for (const auto& [key, health] : health_) state.health.push_back(health);
+  for (const auto& [worker, health] : health_) state.health.push_back(health);
   state.drained.assign(drained_.begin(), drained_.end());
   return state;
 }
@@ -57,7 +57,7 @@ std::vector<LeaseId> MemoryJournal::commit(std::span<const Record> records) {
     }
     void operator()(const Cancelled& r) { entry(r.trial).terminal++; }
     void operator()(const Examined& r) {
-      journal.health_[{r.health.worker, r.health.device_class}] = r.health;
+      journal.health_[r.health.worker] = r.health;
       if (r.distrust) journal.distrusted_.push_back(r);
     }
     void operator()(const Drained& r) {

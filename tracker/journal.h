@@ -166,7 +166,7 @@ class MemoryJournal final : public Journal {
   std::vector<std::string> targets_;
   uint64_t epoch_ = 0;
   std::vector<Entry> entries_;
-  std::map<std::pair<std::string, std::string>, db::WorkerHealth> health_;  // by worker and device class
+  std::map<std::string, db::WorkerHealth> health_;  // by worker
   std::set<std::string> drained_;
   std::vector<Examined> distrusted_;
 };

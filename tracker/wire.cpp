@@ -375,9 +375,9 @@ Message decode(std::string_view frame) {
 }
 
 std::string_view name_of(const Message& message) {
-  static constexpr std::string_view kNames[] = {"HELLO",      "WELCOME",   "CREDIT",   "LEASE",     "RESULT",
-                                                "RESULT_ACK", "HEARTBEAT", "CANCEL",   "DRAIN",     "BYE",
-                                                "ERROR",      "BUILT",     "BLOB_GET", "BLOB_CHUNK", "CANARY"};
+  static constexpr std::string_view kNames[] = {
+      "HELLO", "WELCOME", "CREDIT", "LEASE", "RESULT",   "RESULT_ACK", "HEARTBEAT", "CANCEL",
+      "DRAIN", "BYE",     "ERROR",  "BUILT", "BLOB_GET", "BLOB_CHUNK", "CANARY"};
   static_assert(std::size(kNames) == std::variant_size_v<Message>);
   return kNames[message.index()];
 }

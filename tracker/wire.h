@@ -143,8 +143,8 @@ struct BlobChunk {
   bool operator==(const BlobChunk&) const = default;
 };
 
-/// Worker -> tracker: how long fixed work takes on its device now (workers/canary.h). Both times are 0 when the
-/// worker could not do it.
+/// Worker -> tracker: how long fixed work takes on its device now (workers/canary.h). Both times are 0 when
+/// the worker could not do it.
 struct Canary {
   uint32_t number = 0;   // counted by the worker's process from 1: a copy says nothing new
   uint32_t kernels = 0;  // which work: times of one number compare

@@ -136,8 +136,8 @@ class Agent {
   bool serving_ = false;    // WELCOME came on this connection
   uint32_t version_ = 0;    // that it named
   bool canary_runs_ = false;
-  uint32_t canaries_ = 0;   // that ended
-  Time canary_at_{0};       // its end, last
+  uint32_t canaries_ = 0;  // that ended
+  Time canary_at_{0};      // its end, last
   bool draining_ = false;
   Time draining_since_{0};
   std::vector<uint64_t> returned_;  // by the drain

@@ -119,8 +119,9 @@ RunJob decode_run_job(std::string_view bytes) {
   const auto message = parse<pb::RunJob>(bytes);
   const wire::Message lease = wire::decode(message.evaluation());
   if (!std::holds_alternative<wire::Lease>(lease)) fail("run job: no evaluation");
-  return {get(message.artifact()), std::get<wire::Lease>(lease).evaluation, message.seed(),
-          message.reference(), message.canary_seconds(), message.canary()};
+  return {get(message.artifact()),  std::get<wire::Lease>(lease).evaluation,
+          message.seed(),           message.reference(),
+          message.canary_seconds(), message.canary()};
 }
 
 std::string encode(const Reply& reply) {

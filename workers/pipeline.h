@@ -38,7 +38,7 @@ class Pipeline {
     uint64_t lease = 0;
     bool built = false;  // by the build stage; else by the run stage
     wire::Result report;
-    std::string artifact, reference;  // of a build for a runner elsewhere, encoded
+    std::string artifact, reference;     // of a build for a runner elsewhere, encoded
     std::optional<wire::Canary> canary;  // the canary kernels have ended, and no lease
   };
   /// What ended since the last call.

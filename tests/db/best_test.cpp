@@ -54,8 +54,9 @@ TEST_F(BestTest, SuspectResultsAreOut) {
   EXPECT_EQ(farm_.best()->measurement.trace, "old");
   EXPECT_EQ(farm_.best(true)->measurement.trace, "old");
   EXPECT_EQ(store_.history(farm_.workload, farm_.target).size(), 1u);
-  EXPECT_EQ(store_.top_suspect({.workload = farm_.workload, .target = farm_.target, .threads = 1}, 3).at(0).trace,
-            "new");
+  EXPECT_EQ(
+      store_.top_suspect({.workload = farm_.workload, .target = farm_.target, .threads = 1}, 3).at(0).trace,
+      "new");
 }
 
 TEST_F(BestTest, SuspectResultsAreInAgainOnceMeasuredAgain) {

@@ -1,5 +1,7 @@
-// Whom the farm believes, and who works: canaries, failures of a worker's own, confirmation elsewhere, drains.
+// Whom the farm believes, and who works: canaries, failures of a worker's own, confirmation elsewhere,
+// drains.
 #include "tests/tracker/farm_bench.h"
+#include "workers/agent.h"
 
 namespace lathe::tracker {
 namespace {
@@ -19,9 +21,7 @@ struct HealthBench : Bench {
   void make_baseline(const Peer& peer) {
     for (int i = 0; i < 5; ++i) sing(peer, 1);
   }
-  void make_suspect(const Peer& peer) {
-    sing(peer, 1.1), sing(peer, 1.1);
-  }
+  void make_suspect(const Peer& peer) { sing(peer, 1.1), sing(peer, 1.1); }
   WorkerStatus worker(const std::string& name) const {
     for (const WorkerStatus& each : farm->status(now).workers)
       if (each.name == name) return each;
@@ -84,7 +84,8 @@ TEST(FarmHealth, ASuspectWorkerGetsNoLeasesAndLosesThoseItHas) {
   EXPECT_EQ(b.worker("v").state(), "suspect");
   EXPECT_EQ(b.farm->status(b.now).slots, 0u);
   EXPECT_THAT(b.farm->status(b.now).withheld, ElementsAre("cpu"));
-  EXPECT_THAT(unserved_text(b.farm->status(b.now)), HasSubstr("every worker that is cpu is drained or suspect"));
+  EXPECT_THAT(unserved_text(b.farm->status(b.now)),
+              HasSubstr("every worker that is cpu is drained or suspect"));
   ASSERT_THAT(b.journal.distrusted(), SizeIs(1));
   EXPECT_EQ(b.journal.distrusted()[0].health.worker, "v");
   // What it says of the trial no longer counts; another worker has it.
@@ -169,6 +170,36 @@ TEST(FarmHealth, AnAdministratorTrusts) {
   EXPECT_EQ(b.worker("v").state(), "ready");
 }
 
+// --- the worker's side
+
+TEST(AgentCanaries, RunFirstAndThenEveryNowAndThenBetweenMeasurements) {
+  worker::Agent agent({.name = "w", .device = "{}", .backends = {"cpu"}}, 0s);
+  EXPECT_FALSE(agent.step(worker::Tick{}, 1s).canary) << "nobody would hear";
+  EXPECT_TRUE(agent.step(wire::Message(wire::Welcome{3, 1}), 2s).canary);
+  agent.step(wire::Message(wire::Lease{.lease = 1, .limit_ms = 100'000}), 3s);
+  EXPECT_THAT(agent.step(worker::Built{1, {}, "", ""}, 4s).run, IsEmpty()) << "the canary runs";
+  const worker::Actions ended = agent.step(worker::CanaryEnded{{0, 1, 1e-5, 2e-5}}, 5s);
+  EXPECT_THAT(ended.run, SizeIs(1));
+  EXPECT_THAT(ended.send, ElementsAre(wire::Message(wire::Canary{1, 1, 1e-5, 2e-5})));
+  agent.step(wire::Message(wire::Heartbeat{}), 14s);
+  EXPECT_FALSE(agent.step(worker::Tick{}, 5s + defaults::kCanaryEvery).canary) << "the candidate runs";
+  EXPECT_TRUE(agent.step(worker::Measured{1, {.samples = {1}}}, 6s + defaults::kCanaryEvery).canary);
+}
+
+TEST(AgentCanaries, NoneForATrackerOfAnOlderVersion) {
+  worker::Agent agent({.name = "w", .device = "{}", .backends = {"cpu"}}, 0s);
+  EXPECT_FALSE(agent.step(wire::Message(wire::Welcome{2, 1}), 1s).canary);
+  EXPECT_FALSE(agent.step(worker::Tick{}, 100s).canary);
+}
+
+TEST(AgentCanaries, BeingPausedIsSaidAndNoReasonToLeave) {
+  worker::Agent agent({.name = "w", .device = "{}", .backends = {"cpu"}}, 0s);
+  const wire::Refusal paused{wire::Refusal::Code::kPaused, "no leases for now: why"};
+  const worker::Actions actions = agent.step(wire::Message(paused), 1s);
+  EXPECT_EQ(actions.refused, "no leases for now: why");
+  EXPECT_FALSE(actions.exit);
+}
+
 // --- failures of a worker's own
 
 TEST(FarmHealth, AWorkerThatFailsWhatOthersDoWellIsSuspect) {
@@ -185,10 +216,12 @@ TEST(FarmHealth, AWorkerThatFailsWhatOthersDoWellIsSuspect) {
     b.say("good", b.ok(b.held_by("w")));
   }
   EXPECT_EQ(failed, defaults::kFailuresToDoubt + 3) << "two count, the others are tried elsewhere too";
-  EXPECT_THAT(b.worker("v").health.suspect, HasSubstr("3 candidates failed with it and did well with another"));
-  EXPECT_EQ(std::count_if(entries.begin(), entries.end(),
-                          [](const auto& e) { return e.terminal && e.finished.result.outcome != Outcome::kOk; }),
-            defaults::kFailuresToDoubt);
+  EXPECT_THAT(b.worker("v").health.suspect,
+              HasSubstr("3 candidates failed with it and did well with another"));
+  EXPECT_EQ(
+      std::count_if(entries.begin(), entries.end(),
+                    [](const auto& e) { return e.terminal && e.finished.result.outcome != Outcome::kOk; }),
+      defaults::kFailuresToDoubt);
   EXPECT_THAT(b.journal.distrusted(), SizeIs(1));
 }
 

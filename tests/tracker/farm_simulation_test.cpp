@@ -28,7 +28,7 @@ struct Faults {
   int slow_worker = -1;                              // whose canaries are 20% slower for a while
   Time slow_from = 0s, slow_until = 3600s;
   Time submit_at = 0s;
-  Time until = 60s;                                  // faults stop; the job must end
+  Time until = 60s;  // faults stop; the job must end
 };
 
 constexpr int kTrials = 60, kWorkers = 6;
@@ -218,8 +218,9 @@ class Simulation {
         later(i, between(50ms, 300ms), worker::Measured{run.lease.lease, truth(trial)});
     }
     if (actions.canary)
-      later(i, between(15ms, 30ms),
-            worker::CanaryEnded{{.kernels = 1, .compute_seconds = canary_seconds(i), .memory_seconds = 1e-5}});
+      later(
+          i, between(15ms, 30ms),
+          worker::CanaryEnded{{.kernels = 1, .compute_seconds = canary_seconds(i), .memory_seconds = 1e-5}});
     if (actions.exit) crash_worker(i);
   }
 
