@@ -50,6 +50,27 @@ struct Machine {
   int64_t measured_ms = 0;  // when the device told it
 };
 
+/// How fast a worker's device usually runs a canary kernel, and how far it was from that when last asked.
+struct CanaryLevel {
+  double seconds = 0;    // the baseline; 0: there is none yet
+  double tolerance = 0;  // how much more or less is chance, as a share of it
+  double drift = 0;      // of the last canary: its share above the baseline, or below (negative)
+
+  bool operator==(const CanaryLevel&) const = default;
+};
+
+/// What canaries have said of a worker on devices of a class.
+struct WorkerHealth {
+  std::string worker, device_class;
+  uint32_t kernels = 0;  // which kernels the levels are of
+  CanaryLevel compute, memory;
+  std::string suspect;   // why it is; "": it is not
+  int64_t good_ms = 0;   // when a canary was last as it should be; 0: never
+  int64_t taken_ms = 0;  // when there was one last
+
+  bool operator==(const WorkerHealth&) const = default;
+};
+
 /// A tensor program to be tuned: its canonical text, sha256 of that text, and its work in one run.
 struct Workload {
   std::string digest, text;
@@ -345,6 +366,7 @@ struct Measurement {
   int64_t recorded_ms = 0;
   std::optional<int64_t> imported_ms;  // of one that was made elsewhere: when it became known here
   bool confirmed = false, suspect = false;
+  bool confirmed_elsewhere = false;  // by another worker than the one that measured it
 
   int64_t known_ms() const { return imported_ms.value_or(recorded_ms); }
 };
@@ -353,6 +375,7 @@ struct Measurement {
 struct Confirmation {
   std::vector<float> samples;
   int64_t recorded_ms = 0;
+  std::optional<WorkerId> worker;  // none: not known
 };
 
 /// A measurement of another database: its ids are this one's, the summary is computed.

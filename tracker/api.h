@@ -18,6 +18,7 @@ struct ApiSettings {
   std::string database;
   std::string principals;  // file; "": everybody may do everything
   std::string version, revision;
+  std::function<bool(const Manage&)> manage;     // a worker; false: it is not known
   std::function<void(const JobRequest&)> check;  // throws Error for one that cannot end well; may be empty
   std::function<std::optional<std::string_view>(std::string_view path)> page;  // bytes of an embedded file
 };

@@ -262,6 +262,21 @@ Message get(const pb::BlobChunk& from) {
                    .bytes = text(from.bytes(), kChunkBytes, "blob_chunk.bytes")};
 }
 
+void put(const Canary& from, pb::Envelope& envelope) {
+  auto& to = *envelope.mutable_canary();
+  to.set_number(from.number);
+  to.set_kernels(from.kernels);
+  to.set_compute_seconds(from.compute_seconds);
+  to.set_memory_seconds(from.memory_seconds);
+}
+
+Message get(const pb::Canary& from) {
+  return Canary{.number = from.number(),
+                .kernels = from.kernels(),
+                .compute_seconds = finite(from.compute_seconds(), "canary.compute_seconds"),
+                .memory_seconds = finite(from.memory_seconds(), "canary.memory_seconds")};
+}
+
 void put(const ResultAck& from, pb::Envelope& envelope) {
   envelope.mutable_result_ack()->set_lease(from.lease);
   envelope.mutable_result_ack()->set_verdict(static_cast<uint32_t>(from.verdict));
@@ -304,7 +319,7 @@ void put(const Refusal& from, pb::Envelope& envelope) {
 }
 
 Message get(const pb::Error& from) {
-  return Refusal{.code = enumerator(from.code(), Refusal::Code::kSuspect, "error.code"),
+  return Refusal{.code = enumerator(from.code(), Refusal::Code::kPaused, "error.code"),
                  .text = text(from.text(), kMessageLimit, "error.text")};
 }
 
@@ -351,6 +366,8 @@ Message decode(std::string_view frame) {
       return get(envelope.blob_get());
     case pb::Envelope::kBlobChunk:
       return get(envelope.blob_chunk());
+    case pb::Envelope::kCanary:
+      return get(envelope.canary());
     case pb::Envelope::BODY_NOT_SET:
       break;
   }
@@ -358,9 +375,9 @@ Message decode(std::string_view frame) {
 }
 
 std::string_view name_of(const Message& message) {
-  static constexpr std::string_view kNames[] = {"HELLO",      "WELCOME",   "CREDIT",   "LEASE",     "RESULT",
-                                                "RESULT_ACK", "HEARTBEAT", "CANCEL",   "DRAIN",     "BYE",
-                                                "ERROR",      "BUILT",     "BLOB_GET", "BLOB_CHUNK"};
+  static constexpr std::string_view kNames[] = {
+      "HELLO", "WELCOME", "CREDIT", "LEASE", "RESULT",   "RESULT_ACK", "HEARTBEAT", "CANCEL",
+      "DRAIN", "BYE",     "ERROR",  "BUILT", "BLOB_GET", "BLOB_CHUNK", "CANARY"};
   static_assert(std::size(kNames) == std::variant_size_v<Message>);
   return kNames[message.index()];
 }

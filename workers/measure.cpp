@@ -21,6 +21,7 @@
 #include "core/runtime/thread_pool.h"
 #include "core/support/error.h"
 #include "core/support/tensor.h"
+#include "workers/canary.h"
 #include "workers/disturbance.h"
 #include "workers/jobs.h"
 #include "workers/packets.h"
@@ -347,6 +348,12 @@ bool Sampler::done(double elapsed) const {
 
 std::string run_body(std::string_view request, Child& child) {
   const RunJob job = decode_run_job(request);
+  if (job.canary) {
+    child.open_window();
+    const wire::Canary canary = run_canaries();
+    child.close_window();
+    return encode(Reply{.canary = canary});
+  }
   if (child.descriptors().size() != 2) fail("run: {} descriptors, must be 2", child.descriptors().size());
   const int object = child.descriptors()[0], case_file = child.descriptors()[1];
   return encode(job.reference ? make_case(job, object, case_file) : measure(job, object, case_file, child));

@@ -1,4 +1,4 @@
-// Jobs of a tracker elsewhere: submit, jobs, watch, cancel, pause, fetch.
+// Jobs of a tracker elsewhere: submit, jobs, watch, cancel, pause, fetch. Its workers: drain, trust.
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
@@ -40,6 +40,20 @@ void print_jobs(const json& jobs) {
                           : fmt::format("{}", job.at("trials").get<int64_t>()),
                duration_text(progress.value("default_model_seconds", 0.0)),
                duration_text(progress.value("model_seconds", 0.0)), job.at("message").get<std::string>());
+  }
+}
+
+void print_workers(const json& workers) {
+  fmt::print("{:<24}  {:<8}  {:>5}  {:>6}  {:>7}  {}\n", "worker", "state", "slots", "leases", "canary",
+             "device");
+  for (const json& worker : workers) {
+    const json& drift = worker.at("canary").at("drift");
+    fmt::print("{:<24}  {:<8}  {:>5}  {:>6}  {:>7}  {}\n", worker.at("name").get<std::string>(),
+               worker.at("state").get<std::string>(), worker.at("slots").get<int>(),
+               worker.at("leases").get<int>(),
+               drift.is_null() ? "-" : fmt::format("{:+.1f}%", 100 * drift.get<double>()),
+               worker.at("device_class").get<std::string>());
+    if (const std::string why = worker.at("suspect"); !why.empty()) fmt::print("  suspect: {}\n", why);
   }
 }
 
@@ -92,11 +106,7 @@ int jobs_command(Flags& flags) {
       fmt::print("{}\n", workers.dump());
       return kSuccess;
     }
-    fmt::print("{:<24}  {:>5}  {:>6}  {}\n", "worker", "slots", "leases", "device");
-    for (const json& worker : workers.at("workers"))
-      fmt::print("{:<24}  {:>5}  {:>6}  {}\n", worker.at("name").get<std::string>(),
-                 worker.at("slots").get<int>(), worker.at("leases").get<int>(),
-                 worker.at("device_class").get<std::string>());
+    print_workers(workers.at("workers"));
     return kSuccess;
   }
   const json jobs = service.get(fmt::format("/v1/jobs?limit={}&state={}&owner={}", limit, state, owner));
@@ -120,6 +130,42 @@ int watch_command(Flags& flags) {
 
 int cancel_command(Flags& flags) { return change_job(flags, "cancel"); }
 int pause_command(Flags& flags) { return change_job(flags, "pause"); }
+
+namespace {
+
+struct WorkerFlags {
+  ServicePlace place;
+  std::string name;
+
+  void add_to(Flags& flags) {
+    flags.add("WORKER", name, "the worker's name, as `tune jobs --devices` shows it", Flags::Need::kRequired);
+    place.add_to(flags, Flags::Need::kRequired);
+  }
+  int post(const char* verb) const {
+    ServiceClient service(place);
+    const json now = service.post(fmt::format("/v1/workers/{}/{}", name, verb), "");
+    fmt::print("worker {} is {}\n", now.at("name").get<std::string>(), now.at("state").get<std::string>());
+    return kSuccess;
+  }
+};
+
+}  // namespace
+
+int drain_command(Flags& flags) {
+  WorkerFlags worker;
+  bool undo = false;
+  worker.add_to(flags);
+  flags.add("--undo", undo, "it takes leases again");
+  if (!flags.parse()) return kSuccess;
+  return worker.post(undo ? "resume" : "drain");
+}
+
+int trust_command(Flags& flags) {
+  WorkerFlags worker;
+  worker.add_to(flags);
+  if (!flags.parse()) return kSuccess;
+  return worker.post("trust");
+}
 
 int fetch_command(Flags& flags) {
   JobFlags job;

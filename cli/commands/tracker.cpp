@@ -101,12 +101,13 @@ void check_job(const tracker::JobRequest& request) {
 /// Jobs and the API, while a tracker runs.
 class Service {
  public:
-  Service(const TrackerFlags& flags, http::Settings settings, tracker::FarmClient& farm)
+  Service(const TrackerFlags& flags, http::Settings settings, tracker::Tracker& farm)
       : keeper_(keeper_settings(flags), farm),
         api_({.database = flags.database,
               .principals = flags.principals,
               .version = std::string(version()),
               .revision = std::string(revision()),
+              .manage = [&farm](const tracker::Manage& order) { return farm.manage(order); },
               .check = check_job,
               .page = dashboards::page},
              keeper_, farm) {

@@ -104,6 +104,12 @@ export interface Trace {
   steps: { do: string; in: (string | number | string[])[]; out?: string[]; decision?: number[] }[];
 }
 
+export interface CanaryLevel {
+  seconds: number;
+  tolerance: number;
+  drift: number;
+}
+
 export interface Worker {
   name: string;
   device_class: string;
@@ -111,6 +117,9 @@ export interface Worker {
   slots: number;
   leases: number;
   silent_ms: number;
+  state: 'ready' | 'suspect' | 'draining' | 'drained';
+  suspect: string; // why it is; '' when it is not
+  canary: { age_ms: number | null; drift: number | null; compute: CanaryLevel | null; memory: CanaryLevel | null };
   device: Record<string, unknown> | null;
   holding: { trial: number; since_ms: number }[];
 }
@@ -125,6 +134,7 @@ export interface Status {
   pending: number;
   leased: number;
   unserved: string[];
+  withheld: string[];
   owners: { name: string; weight: number; device_seconds: number }[];
   jobs: Record<string, number>;
 }
