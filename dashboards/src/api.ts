@@ -135,10 +135,16 @@ export interface Columns {
   points: (number | null)[][];
 }
 
+export interface Schedule {
+  trace: string;
+  program: string;
+  code?: string; // of the machine; there once the search has ended
+}
+
 export interface Schedules {
   task: number;
-  default: { trace: string; program: string };
-  best: { trace: string; program: string };
+  default: Schedule;
+  best: Schedule;
 }
 
 export class Refused extends Error {

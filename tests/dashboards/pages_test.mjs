@@ -166,6 +166,8 @@ try {
     await page.locator('.diff').getByText('get_block').first().waitFor();
     await page.getByLabel('Show').selectOption('program');
     await page.locator('.diff').getByText('func ').first().waitFor();
+    await page.getByLabel('Show').selectOption('code');
+    await page.locator('.diff').getByText('main.compute:').first().waitFor();
     await close(page);
   });
 

@@ -60,6 +60,10 @@ try {
   await picture(light, `/jobs/${job}/trials`, 'trials');
   await picture(light, `/jobs/${job}/model`, 'cost-model', 1000);
   await picture(dark, `/jobs/${job}/schedules`, 'schedules');
+  await light.goto(`${service.url}/#/jobs/${job}/schedules`);
+  await light.getByLabel('Show').selectOption('code');
+  await light.locator('.diff tbody tr').first().waitFor();
+  await light.screenshot({ path: path.join(out, 'machine-code.png') });
   await picture(dark, `/jobs/${job}`, 'job-dark');
   await picture(light, `/jobs/${job}/report`, 'report');
   const { trials: ok } = await service.get(`/v1/jobs/${job}/trials?outcome=ok&limit=1`);
