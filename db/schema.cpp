@@ -330,12 +330,22 @@ CREATE TABLE model_latency(
 CREATE INDEX model_latency_latest ON model_latency(model_digest, target, threads, id);
 )sql";
 
+// Null where whoever measured did not say. The index is what the clocks of a fleet are read from.
+constexpr char kClocks[] = R"sql(
+ALTER TABLE measurement ADD COLUMN clock_hz REAL CHECK(clock_hz > 0);
+ALTER TABLE measurement ADD COLUMN disturbed REAL CHECK(disturbed BETWEEN 0 AND 1);
+DROP INDEX measurement_by_worker;
+CREATE INDEX measurement_by_worker ON measurement(worker, recorded_ms, clock_hz, disturbed);
+CREATE INDEX trial_quarantined ON trial(id) WHERE state = 'quarantined';
+)sql";
+
 constexpr Migration kMigrations[] = {
     {"the first schema", kFirstSchema},
     {"choices over whole models", kChoices},
     {"numbers of machines", kMachines},
     {"jobs that a tracker owns", kServedJobs},
     {"exchange with other databases, latencies of models, indexes for a million trials", kExchange},
+    {"clocks of measurements, quarantined trials by an index", kClocks},
 };
 
 int64_t pragma(Database& database, const char* sql) {

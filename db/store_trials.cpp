@@ -220,15 +220,16 @@ void Store::add_measurement(TrialId trial, const TrialResult& result) {
   int64_t added = database_->run(
       "INSERT INTO measurement(candidate, workload, target, device, threads, trial, worker, seconds, median, "
       "p25, min, "
-      "mad, n, samples, relative_error, compiler, revision, recorded_ms) "
+      "mad, n, samples, relative_error, compiler, revision, recorded_ms, clock_hz, disturbed) "
       "SELECT candidate.id, candidate.workload, candidate.target, ?13, trial.threads, trial.id, "
       "lease.worker, "
-      "?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM trial JOIN candidate ON candidate.id = "
+      "?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?14, ?15 FROM trial JOIN candidate ON candidate.id = "
       "trial.candidate "
       "JOIN lease ON lease.id = ?12 WHERE trial.id = ?1 ON CONFLICT(candidate, device, threads) DO NOTHING",
       {trial, summary.median, summary.p25, summary.min, summary.mad,
        static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
-       result.compiler, result.revision, now_ms_(), result.lease, result.device});
+       result.compiler, result.revision, now_ms_(), result.lease, result.device, result.clock_hz,
+       result.disturbed});
   if (added) return;
   Query row = database_->query(
       "SELECT measurement.id FROM trial JOIN measurement "

@@ -116,6 +116,7 @@ struct Api::Impl {
 
   Response status(const Call& call);
   Response workers(const Call&);
+  Response quarantine(const Call& call);
   Response list_jobs(const Call& call);
   Response submit(const Call& call);
   Response get_job(const Call& call) { return json_response(job_details_json(job_of(call), store)); }
@@ -151,7 +152,9 @@ struct Api::Impl {
 
 const Api::Impl::Route Api::Impl::kRoutes[] = {
     {"GET", "/v1/status", "the service: version, queue, who asks", Role::kViewer, &Impl::status},
-    {"GET", "/v1/workers", "workers and their devices", Role::kViewer, &Impl::workers},
+    {"GET", "/v1/workers", "workers, their devices and clocks", Role::kViewer, &Impl::workers},
+    {"GET", "/v1/quarantine",
+     "trials that took their workers away, newest first; ?before= ?limit=", Role::kViewer, &Impl::quarantine},
     {"GET", "/v1/jobs", "jobs, newest first; ?state= ?owner= ?model= ?before= ?limit=", Role::kViewer,
      &Impl::list_jobs},
     {"POST", "/v1/jobs", "submit a job; ?key= makes saying it twice harmless", Role::kSubmitter,
@@ -259,8 +262,19 @@ Response Api::Impl::status(const Call& call) {
 Response Api::Impl::workers(const Call&) {
   json list = json::array();
   const std::vector<db::LeaseSpan> leases = store.open_leases();
-  for (const WorkerStatus& worker : farm.status().workers) list.push_back(worker_json(worker, leases));
+  constexpr int kClocks = 32;  // a worker's newest measurements
+  for (const WorkerStatus& worker : farm.status().workers)
+    list.push_back(worker_json(worker, leases, store.worker_clock(worker.name, kClocks)));
   return json_response({{"workers", std::move(list)}});
+}
+
+Response Api::Impl::quarantine(const Call& call) {
+  json list = json::array();
+  for (const db::Quarantined& trial :
+       store.quarantined(number(call.request, "before", 0, 0, INT64_MAX),
+                         static_cast<int>(number(call.request, "limit", 50, 1, 500))))
+    list.push_back(quarantined_json(trial, store.served_job_of(trial.job)));
+  return json_response({{"trials", std::move(list)}});
 }
 
 Response Api::Impl::list_jobs(const Call& call) {

@@ -95,6 +95,7 @@ export interface TrialLife extends Trial {
   samples: number[];
   compiler: string;
   revision: string;
+  clock_hz: number | null;
   confirmed: boolean;
   suspect: boolean;
   leases: Lease[];
@@ -113,6 +114,28 @@ export interface Worker {
   silent_ms: number;
   device: Record<string, unknown> | null;
   holding: { trial: number; since_ms: number }[];
+  clock: WorkerClock | null; // of its newest measurements
+}
+
+export interface WorkerClock {
+  measurements: number;
+  latest_hz: number;
+  lowest_hz: number;
+  highest_hz: number;
+  is_throttled: boolean; // now
+  throttled: number; // share of the measurements
+  disturbed: number;
+}
+
+export interface Quarantined {
+  id: number;
+  job: string;
+  model: string;
+  task: string;
+  signal: number;
+  error: string;
+  ended_ms: number;
+  leases: Lease[];
 }
 
 export interface Status {

@@ -1,6 +1,6 @@
 // One trial from its submission to its result.
 import type { Lease, TrialLife } from '../api';
-import { clock, digits, duration, latency, latencyUnit, relativeError, shortStep } from '../format';
+import { clock, digits, duration, gigahertz, latency, latencyUnit, relativeError, shortStep } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
 import { traceText } from '../trace';
@@ -33,6 +33,7 @@ export function TrialPage({ id }: { id: string }) {
       <dl class="figures">
         <Figure label="Latency" value={latency(trial.seconds)} />
         <Figure label="Samples" value={trial.samples.length} />
+        <Figure label="Clock" value={gigahertz(trial.clock_hz)} />
         <Figure label="Predicted score" value={trial.predicted ? digits(trial.predicted) : '–'} />
         <Figure label="Error of the outputs" value={relativeError(trial.relative_error)} />
         <Figure label="Attempts" value={trial.leases.length} />
