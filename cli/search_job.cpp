@@ -156,6 +156,18 @@ class Teller {
   Clock::time_point figures_{}, tasks_{}, schedules_{};
 };
 
+/// With the winners as they were measured again in the place of what the search thought best.
+tuner::SessionStatus confirmed(const tracker::TuneResult& result) {
+  tuner::SessionStatus status = result.status;
+  for (size_t i = 0; i < status.tasks.size(); ++i) {
+    const tracker::TuneResult::Winner& winner = result.winners[i];
+    if (winner.seconds <= 0) continue;
+    status.tasks[i].best = schedule::parse_trace(winner.trace);
+    status.tasks[i].best_seconds = winner.seconds;
+  }
+  return status;
+}
+
 }  // namespace
 
 int internal_search_main() {
@@ -180,7 +192,7 @@ int internal_search_main() {
         [&](const tuner::SessionStatus& status) { teller.show(status); },
         [&] { return interrupt.interrupted(); });
     if (result.interrupted) return kSuccess;
-    teller.show(result.status, /*last=*/true);
+    teller.show(confirmed(result), /*last=*/true);
   }
   const Shipment shipment =
       ship_unraced(job, prepared.target, prepared.fused, tasks_favour_tuned(result, prepared.tasks));

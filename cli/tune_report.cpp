@@ -289,7 +289,7 @@ std::vector<Row> rows_of(std::span<const tuner::Task> tasks, const TuneOutcome& 
   std::vector<Row> rows;
   double model = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    const auto& [seconds, relative_error] = outcome.search.winners[i];
+    const auto& [seconds, relative_error, trace] = outcome.search.winners[i];
     rows.push_back({.task = tasks[i],
                     .state = outcome.search.status.tasks[i],
                     .after = seconds,

@@ -126,7 +126,7 @@ function Samples({ trial }: { trial: TrialLife }) {
     <Chart
       title="Samples"
       note={`Fastest ${latency(sorted[0])}, median ${latency(sorted[sorted.length >> 1])}, slowest ${latency(sorted.at(-1))}.`}
-      x={{ label: 'sample', show: (value) => String(value) }}
+      x={{ label: 'sample', whole: true, show: (value) => String(value) }}
       y={{ label: `latency (${unit})`, show: (value) => digits(value, 4) }}
       xs={rows.map((row) => row.number)}
       series={[{ label: 'latency', kind: 'points', color: 1, values: rows.map((row) => row.seconds * scale) }]}
