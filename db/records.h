@@ -261,6 +261,26 @@ struct LeaseSpan {
   std::string ending;
 };
 
+/// What a worker's newest measurements say of its cores' clock, in hertz.
+struct WorkerClock {
+  int64_t measurements = 0;
+  double latest = 0, lowest = 0, highest = 0;
+  bool is_throttled = false;  // the latest is below 95% of the highest
+  double throttled = 0;       // the share of measurements for which that holds
+  double disturbed = 0;       // the mean share of samples during which something else ran
+};
+
+/// A trial that took too many workers away.
+struct Quarantined {
+  TrialId id = 0;
+  JobId job = 0;
+  std::string task;  // its name in the job's model
+  int signal = 0;
+  std::string error;
+  int64_t ended_ms = 0;
+  std::vector<LeaseSpan> leases;
+};
+
 /// All that is known of one trial.
 struct TrialLife {
   TrialRow row;
@@ -271,6 +291,7 @@ struct TrialLife {
   std::vector<float> samples;      // empty when it was not measured
   std::string compiler, revision;  // of the measurement
   bool confirmed = false, suspect = false;
+  std::optional<double> clock_hz;
 };
 
 /// A candidate to measure. `program` is the structural hash of the scheduled program: two traces that give
@@ -338,8 +359,10 @@ struct TrialResult {
   double relative_error = 0;  // largest difference from the unscheduled program's outputs
   std::string error;          // text of the failure, with the tail of stderr
   int signal = 0;
-  std::string artifact;            // digest of the machine code
-  std::string compiler, revision;  // of the builder: LLVM version and git revision
+  std::string artifact;             // digest of the machine code
+  std::string compiler, revision;   // of the builder: LLVM version and git revision
+  std::optional<double> clock_hz;   // of a core, right after the last sample
+  std::optional<double> disturbed;  // the share of samples during which something else ran
 };
 
 enum class Recorded : uint8_t {

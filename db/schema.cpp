@@ -360,6 +360,15 @@ ALTER TABLE measurement ADD COLUMN confirmed_elsewhere INTEGER NOT NULL DEFAULT 
 CREATE INDEX measurement_suspect ON measurement(workload, target, threads, seconds) WHERE suspect = 1;
 )sql";
 
+// Null where whoever measured did not say. The index is what the clocks of a fleet are read from.
+constexpr char kClocks[] = R"sql(
+ALTER TABLE measurement ADD COLUMN clock_hz REAL CHECK(clock_hz > 0);
+ALTER TABLE measurement ADD COLUMN disturbed REAL CHECK(disturbed BETWEEN 0 AND 1);
+DROP INDEX measurement_by_worker;
+CREATE INDEX measurement_by_worker ON measurement(worker, recorded_ms, clock_hz, disturbed);
+CREATE INDEX trial_quarantined ON trial(id) WHERE state = 'quarantined';
+)sql";
+
 constexpr Migration kMigrations[] = {
     {"the first schema", kFirstSchema},
     {"choices over whole models", kChoices},
@@ -367,6 +376,7 @@ constexpr Migration kMigrations[] = {
     {"jobs that a tracker owns", kServedJobs},
     {"exchange with other databases, latencies of models, indexes for a million trials", kExchange},
     {"canaries of workers, drained workers, who confirmed what", kCanaries},
+    {"clocks of measurements, quarantined trials by an index", kClocks},
 };
 
 int64_t pragma(Database& database, const char* sql) {

@@ -165,8 +165,11 @@ class Store {
   std::vector<TrialPoint> trial_points(JobId job, WorkloadId workload);  // 0: of any; in order of id
   std::optional<TrialLife> trial_life(TrialId id);
   std::vector<LeaseSpan> open_leases();
-  int64_t ended_trials(JobId job);              // for searching, whatever their outcome
-  std::vector<TaskBest> task_bests(JobId job);  // in the job's order of tasks
+  /// By those of so many of the worker's newest measurements that say; none where none does.
+  std::optional<WorkerClock> worker_clock(const std::string& worker, int newest);
+  std::vector<Quarantined> quarantined(TrialId before, int limit);  // newest first; before 0: from the end
+  int64_t ended_trials(JobId job);                                  // for searching, whatever their outcome
+  std::vector<TaskBest> task_bests(JobId job);                      // in the job's order of tasks
 
   // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING; CANCELLED from either.
   // ---- Policy (who gets what, how many attempts) is the tracker's; that no final state changes and nothing

@@ -241,15 +241,16 @@ void Store::insert_measurement(TrialId trial, const TrialResult& result) {
   database_->run(
       "INSERT INTO measurement(candidate, workload, target, device, threads, trial, worker, seconds, median, "
       "p25, min, "
-      "mad, n, samples, relative_error, compiler, revision, recorded_ms) "
+      "mad, n, samples, relative_error, compiler, revision, recorded_ms, clock_hz, disturbed) "
       "SELECT candidate.id, candidate.workload, candidate.target, ?13, trial.threads, trial.id, "
       "lease.worker, "
-      "?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM trial JOIN candidate ON candidate.id = "
+      "?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?14, ?15 FROM trial JOIN candidate ON candidate.id = "
       "trial.candidate "
       "JOIN lease ON lease.id = ?12 WHERE trial.id = ?1",
       {trial, summary.median, summary.p25, summary.min, summary.mad,
        static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
-       result.compiler, result.revision, now_ms_(), result.lease, result.device});
+       result.compiler, result.revision, now_ms_(), result.lease, result.device, result.clock_hz,
+       result.disturbed});
 }
 
 /// Of a worker that is believed.
@@ -258,10 +259,12 @@ void Store::replace_measurement(MeasurementId id, TrialId trial, const TrialResu
   database_->run(
       "UPDATE measurement SET device = ?13, trial = ?1, worker = (SELECT worker FROM lease WHERE id = ?12), "
       "median = ?2, p25 = ?3, min = ?4, mad = ?5, n = ?6, samples = ?7, relative_error = ?8, compiler = ?9, "
-      "revision = ?10, recorded_ms = ?11, imported_ms = NULL, suspect = 0 WHERE id = ?14",
+      "revision = ?10, recorded_ms = ?11, imported_ms = NULL, suspect = 0, clock_hz = ?15, disturbed = ?16 "
+      "WHERE id = ?14",
       {trial, summary.median, summary.p25, summary.min, summary.mad,
        static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
-       result.compiler, result.revision, now_ms_(), result.lease, result.device, id});
+       result.compiler, result.revision, now_ms_(), result.lease, result.device, id, result.clock_hz,
+       result.disturbed});
   rank(id);
 }
 

@@ -115,11 +115,13 @@ struct Api::Impl {
   }
 
   Response status(const Call& call);
+  json describe(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases);
   Response workers(const Call&);
   Response manage(const Call& call, Manage::Order order);
   Response drain(const Call& call) { return manage(call, Manage::Order::kDrain); }
   Response undrain(const Call& call) { return manage(call, Manage::Order::kResume); }
   Response trust(const Call& call) { return manage(call, Manage::Order::kTrust); }
+  Response quarantine(const Call& call);
   Response list_jobs(const Call& call);
   Response submit(const Call& call);
   Response get_job(const Call& call) { return json_response(job_details_json(job_of(call), store)); }
@@ -155,13 +157,15 @@ struct Api::Impl {
 
 const Api::Impl::Route Api::Impl::kRoutes[] = {
     {"GET", "/v1/status", "the service: version, queue, who asks", Role::kViewer, &Impl::status},
-    {"GET", "/v1/workers", "workers and their devices", Role::kViewer, &Impl::workers},
+    {"GET", "/v1/workers", "workers, their devices and clocks", Role::kViewer, &Impl::workers},
     {"POST", "/v1/workers/{name}/drain", "a worker finishes what it holds and takes no more", Role::kAdmin,
      &Impl::drain},
     {"POST", "/v1/workers/{name}/resume", "a drained worker takes leases again", Role::kAdmin,
      &Impl::undrain},
     {"POST", "/v1/workers/{name}/trust", "a worker is suspect no more; a new baseline of its canaries",
      Role::kAdmin, &Impl::trust},
+    {"GET", "/v1/quarantine",
+     "trials that took their workers away, newest first; ?before= ?limit=", Role::kViewer, &Impl::quarantine},
     {"GET", "/v1/jobs", "jobs, newest first; ?state= ?owner= ?model= ?before= ?limit=", Role::kViewer,
      &Impl::list_jobs},
     {"POST", "/v1/jobs", "submit a job; ?key= makes saying it twice harmless", Role::kSubmitter,
@@ -268,10 +272,15 @@ Response Api::Impl::status(const Call& call) {
                         {"jobs", jobs}});
 }
 
+json Api::Impl::describe(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases) {
+  constexpr int kClocks = 32;  // a worker's newest measurements
+  return worker_json(worker, leases, store.worker_clock(worker.name, kClocks));
+}
+
 Response Api::Impl::workers(const Call&) {
   json list = json::array();
   const std::vector<db::LeaseSpan> leases = store.open_leases();
-  for (const WorkerStatus& worker : farm.status().workers) list.push_back(worker_json(worker, leases));
+  for (const WorkerStatus& worker : farm.status().workers) list.push_back(describe(worker, leases));
   return json_response({{"workers", std::move(list)}});
 }
 
@@ -282,8 +291,17 @@ Response Api::Impl::manage(const Call& call, Manage::Order order) {
     throw Refused{404, fmt::format("no worker `{}`{}", call.part, did_you_mean(call.part, names)), {}};
   }
   for (const WorkerStatus& worker : farm.status().workers)
-    if (worker.name == call.part) return json_response(worker_json(worker, store.open_leases()));
+    if (worker.name == call.part) return json_response(describe(worker, store.open_leases()));
   return json_response({{"name", call.part}, {"state", order == Manage::Order::kDrain ? "drained" : "away"}});
+}
+
+Response Api::Impl::quarantine(const Call& call) {
+  json list = json::array();
+  for (const db::Quarantined& trial :
+       store.quarantined(number(call.request, "before", 0, 0, INT64_MAX),
+                         static_cast<int>(number(call.request, "limit", 50, 1, 500))))
+    list.push_back(quarantined_json(trial, store.served_job_of(trial.job)));
+  return json_response({{"trials", std::move(list)}});
 }
 
 Response Api::Impl::list_jobs(const Call& call) {

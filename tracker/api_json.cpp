@@ -63,6 +63,26 @@ json confirmed_json(const json& report) {
   return seconds;
 }
 
+json leases_json(std::span<const db::LeaseSpan> leases) {
+  json list = json::array();
+  for (const db::LeaseSpan& lease : leases)
+    list.push_back({{"attempt", lease.attempt},
+                    {"worker", lease.worker},
+                    {"epoch", lease.epoch},
+                    {"granted_ms", lease.granted_ms},
+                    {"ended_ms", or_null(lease.ended_ms)},
+                    {"ending", lease.ending}});
+  return list;
+}
+
+json clock_json(const std::optional<db::WorkerClock>& clock) {
+  if (!clock) return {};
+  return {{"measurements", clock->measurements}, {"latest_hz", clock->latest},
+          {"lowest_hz", clock->lowest},          {"highest_hz", clock->highest},
+          {"is_throttled", clock->is_throttled}, {"throttled", clock->throttled},
+          {"disturbed", clock->disturbed}};
+}
+
 json last_of(db::Store& store, const db::ServedJob& job, const char* kind) {
   const auto event = store.last_served_event(job.id, kind);
   return event ? parse_own(event->body) : json();
@@ -141,15 +161,8 @@ json trial_life_json(const db::TrialLife& life, const std::string& job) {
   result["revision"] = life.revision;
   result["confirmed"] = life.confirmed;
   result["suspect"] = life.suspect;
-  json leases = json::array();
-  for (const db::LeaseSpan& lease : life.leases)
-    leases.push_back({{"attempt", lease.attempt},
-                      {"worker", lease.worker},
-                      {"epoch", lease.epoch},
-                      {"granted_ms", lease.granted_ms},
-                      {"ended_ms", or_null(lease.ended_ms)},
-                      {"ending", lease.ending}});
-  result["leases"] = std::move(leases);
+  result["clock_hz"] = or_null(life.clock_hz);
+  result["leases"] = leases_json(life.leases);
   return result;
 }
 
@@ -171,7 +184,8 @@ json canary_json(const WorkerStatus& worker) {
 
 }  // namespace
 
-json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases) {
+json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases,
+                 const std::optional<db::WorkerClock>& clock) {
   json device = parse_own(worker.device);
   if (device.is_object()) device.erase("machine");
   json holding = json::array();
@@ -183,7 +197,18 @@ json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leas
           {"leases", worker.leases},       {"silent_ms", worker.silent.count()},
           {"state", worker.state()},       {"suspect", worker.health.suspect},
           {"canary", canary_json(worker)}, {"device", std::move(device)},
-          {"holding", std::move(holding)}};
+          {"holding", std::move(holding)}, {"clock", clock_json(clock)}};
+}
+
+json quarantined_json(const db::Quarantined& trial, const std::optional<db::ServedJob>& job) {
+  return {{"id", trial.id},
+          {"job", job ? job->uuid : ""},
+          {"model", job ? job->model_name : ""},
+          {"task", trial.task},
+          {"signal", trial.signal},
+          {"error", trial.error},
+          {"ended_ms", trial.ended_ms},
+          {"leases", leases_json(trial.leases)}};
 }
 
 /// The estimate only falls, so the first and the last of a stretch are its extremes, and only these are

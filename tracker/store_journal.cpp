@@ -181,6 +181,10 @@ class StoreJournal final : public Journal {
                            .artifact = r.result.artifact,
                            .compiler = compiler,
                            .revision = revision};
+    const wire::Disturbance& seen = r.result.disturbance;
+    if (seen.clock_hz > 0) result.clock_hz = seen.clock_hz;
+    if (seen.taken > 0)
+      result.disturbed = static_cast<double>(std::min(seen.disturbed, seen.taken)) / seen.taken;
     if (!r.device.empty()) result.device = device_id(r.worker, r.device);
     const db::Recorded recorded = store_.record({&result, 1})[0];
     if (recorded == db::Recorded::kStale || recorded == db::Recorded::kUnknown)

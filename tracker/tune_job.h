@@ -44,6 +44,7 @@ struct TuneResult {
     double relative_error = 0;  // of its outputs
     bool confirmed = false;     // measured again at all
     bool elsewhere = false;     // and by another worker
+    std::string trace;          // its schedule
   };
   std::vector<Winner> winners;  // by task
   JobDisturbance disturbance;   // of all measurements

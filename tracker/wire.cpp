@@ -194,6 +194,7 @@ void put(const Result& from, pb::Envelope& envelope) {
   to.mutable_disturbance()->set_taken(from.disturbance.taken);
   to.mutable_disturbance()->set_disturbed(from.disturbance.disturbed);
   to.mutable_disturbance()->set_canary(from.disturbance.canary);
+  to.mutable_disturbance()->set_clock_hz(from.disturbance.clock_hz);
 }
 
 Message get(const pb::Result& from) {
@@ -218,7 +219,8 @@ Message get(const pb::Result& from) {
                 .artifact = text(from.artifact(), kNameLimit, "result.artifact"),
                 .disturbance = {.taken = from.disturbance().taken(),
                                 .disturbed = from.disturbance().disturbed(),
-                                .canary = finite(from.disturbance().canary(), "result.disturbance")}};
+                                .canary = finite(from.disturbance().canary(), "result.disturbance"),
+                                .clock_hz = finite(from.disturbance().clock_hz(), "result.clock_hz")}};
 }
 
 void put(const Built& from, pb::Envelope& envelope) {

@@ -98,6 +98,7 @@ struct Disturbance {
   uint32_t taken = 0;      // samples, those that were taken again included
   uint32_t disturbed = 0;  // of these
   double canary = 0;       // the slowest canary, times the best
+  double clock_hz = 0;     // of a core, right after the last sample
   bool operator==(const Disturbance&) const = default;
 };
 

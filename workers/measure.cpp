@@ -25,6 +25,7 @@
 #include "workers/disturbance.h"
 #include "workers/jobs.h"
 #include "workers/packets.h"
+#include "workers/stopwatch.h"
 
 namespace lathe::worker {
 namespace {
@@ -279,8 +280,10 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
     sampler.add(seconds, watch.end());
     if (code != 0) return returned(code);
   } while (!sampler.done(since(start)));
+  wire::Disturbance disturbance = watch.seen();
+  disturbance.clock_hz = clock_hz();
   child.close_window();
-  return {.samples = sampler.samples(), .disturbance = watch.seen(), .canary_seconds = watch.best_canary()};
+  return {.samples = sampler.samples(), .disturbance = disturbance, .canary_seconds = watch.best_canary()};
 }
 
 Reply measure(const RunJob& job, int object, int case_file, Child& child) {

@@ -80,8 +80,9 @@ void check_memory(const Artifact& artifact) {
     fail("it takes {} bytes of memory, and this machine has {}", wants, has);
 }
 
-wire::Disturbance together(const wire::Disturbance& a, const wire::Disturbance& b) {
-  return {a.taken + b.taken, a.disturbed + b.disturbed, std::max(a.canary, b.canary)};
+wire::Disturbance together(const wire::Disturbance& last, const wire::Disturbance& first) {
+  return {last.taken + first.taken, last.disturbed + first.disturbed, std::max(last.canary, first.canary),
+          last.clock_hz};
 }
 
 }  // namespace

@@ -367,7 +367,8 @@ class Simulation final : private Outside, private Journal {
   void check_end() {
     if (!done()) return history_.violated(fmt::format("{} trials never end", history_.open()));
     // Nothing waits for the last resort, the longest a lease may take.
-    if (now_ > std::max(faults_.until, faults_.submit_at) + 90s) history_.violated("the last trial comes late");
+    if (now_ > std::max(faults_.until, faults_.submit_at) + 90s)
+      history_.violated("the last trial comes late");
     for (const auto& entry : journal_.entries()) check_trial(entry);
     if (farm_ && (farm_->open(kJob) > 0 || farm_->status(now_ + clock_).leased > 0))
       history_.violated("the farm keeps trials that have ended");

@@ -44,8 +44,8 @@ constexpr int kTrials = 60, kCancelled = 16;  // of the two jobs
 struct Voyage {
   std::vector<std::string> violations;  // of the contract, in words
   Time ended{0};
-  int told = 0;    // results the tuner got
-  int builds = 0;  // begun
+  int told = 0;                      // results the tuner got
+  int builds = 0;                    // begun
   std::set<std::string> leased;      // workers that got a lease
   std::set<std::string> distrusted;  // workers whose results were to be measured again
 };

@@ -27,8 +27,8 @@ TEST(FarmSimulation, CalmSeas) {
 TEST(FarmSimulation, ASlowWorkerIsLeftOut) {
   for (uint32_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(seed);
-    const Voyage voyage = simulate(
-        seed, {.cancels = false, .slow_worker = 0, .slow_from = 200s, .submit_at = 230s});
+    const Voyage voyage =
+        simulate(seed, {.cancels = false, .slow_worker = 0, .slow_from = 200s, .submit_at = 230s});
     ASSERT_TRUE(voyage.violations.empty()) << fmt::format("{}", fmt::join(voyage.violations, "\n"));
     ASSERT_EQ(voyage.distrusted, std::set<std::string>{"w0"});
     ASSERT_FALSE(voyage.leased.contains("w0"));

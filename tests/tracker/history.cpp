@@ -79,9 +79,8 @@ void History::heard(const Peer& peer, const wire::Message& message) {
   }
   if (const auto* result = std::get_if<wire::Result>(&message)) {
     results_.insert({name, result->lease});
-    if (const auto lease = ahead_.leases.find(result->lease); lease != ahead_.leases.end() &&
-                                                             lease->second.worker == name &&
-                                                             result->outcome != Outcome::kOk)
+    if (const auto lease = ahead_.leases.find(result->lease);
+        lease != ahead_.leases.end() && lease->second.worker == name && result->outcome != Outcome::kOk)
       failures_.insert(result->lease);
   }
   if (const auto* built = std::get_if<wire::Built>(&message)) built_.insert(built->lease);

@@ -41,7 +41,7 @@ std::vector<Message> one_of_each() {
              .build_seconds = 0.1,
              .run_seconds = 0.2,
              .artifact = "ab",
-             .disturbance = {.taken = 20, .disturbed = 3, .canary = 1.12}},
+             .disturbance = {.taken = 20, .disturbed = 3, .canary = 1.12, .clock_hz = 3e9}},
       Result{.lease = 5,
              .trial = 6,
              .outcome = Outcome::kCrashed,

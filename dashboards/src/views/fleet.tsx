@@ -1,10 +1,12 @@
-// The workers: their devices, what they hold, and for how long they have been silent.
+// The workers: their devices, what they hold, and for how long they have been silent; their clocks; and what killed them.
 import type { Status, Worker } from '../api';
 import { bytes, count, digits, duration } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
 import { Badge, Bar, Failed, Figure } from '../parts/pieces';
 import { type Column, CsvButton, Table } from '../parts/table';
+import { Clocks } from './clocks';
+import { Quarantine } from './quarantine';
 
 const kSilentMs = 5000; // a heartbeat is due every two seconds
 const kShownLeases = 6;
@@ -73,6 +75,8 @@ export function Fleet({ status }: { status: Status | null }) {
       <p class="note">
         A worker that is silent for 12 seconds loses its leases to others. One whose canary drifts, or that fails what others do well, gets none.
       </p>
+      {data && <Clocks workers={workers} />}
+      <Quarantine />
     </>
   );
 }
