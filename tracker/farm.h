@@ -168,6 +168,7 @@ class Farm {
     std::optional<Build> build;  // made for runners
     std::string avoid;           // the worker that should not run it, where there is another; or ""
     std::string doubted;         // the worker whose failure with it is not believed yet; or ""
+    LeaseId doubted_lease = 0;   // what it failed by; a copy of that failure is no second opinion
   };
   struct Worker {
     std::string name, device, device_class, key, revision;

@@ -70,6 +70,7 @@ bool Farm::wants_second_opinion(const Trial& trial, const Worker& worker, const 
 
 void Farm::doubt(Trial& trial, const std::string& worker, LeaseId lease) {
   trial.avoid = trial.doubted = worker;
+  trial.doubted_lease = lease;
   if (trial.lease == lease) release(lease, /*lost=*/false);
 }
 

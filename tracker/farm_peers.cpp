@@ -197,11 +197,11 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
     Trial& trial = found->second;
     Worker& worker = workers_.at(peer);
     // Any lease ever given for an open trial may end it, by the worker it was given to.
-    const bool granted =
-        !worker.suspect && std::any_of(trial.grants.begin(), trial.grants.end(), [&](const Grant& grant) {
-          return grant.lease == result.lease && grant.attempt == result.attempt &&
-                 grant.worker == worker.name;
-        });
+    const bool granted = !worker.suspect && result.lease != trial.doubted_lease &&
+                         std::any_of(trial.grants.begin(), trial.grants.end(), [&](const Grant& grant) {
+                           return grant.lease == result.lease && grant.attempt == result.attempt &&
+                                  grant.worker == worker.name;
+                         });
     if (const std::string reason = disbelief(trial, worker, result); granted && !reason.empty()) {
       expel(peer, reason);
     } else if (granted && wants_second_opinion(trial, worker, result)) {

@@ -241,6 +241,18 @@ TEST(FarmHealth, CandidatesThatFailEverywhereAreTheirOwnFault) {
   EXPECT_EQ(b.worker("w").state(), "ready");
 }
 
+TEST(FarmHealth, ACopyOfAFailureInDoubtIsNoSecondOpinion) {
+  HealthBench b;
+  b.join("bad", "v", 1);
+  b.join("good", "w", 1);
+  b.submit(20);
+  for (int i = 0; i < defaults::kFailuresToDoubt; ++i) b.say("bad", b.failed(b.held_by("v")));
+  const wire::Result in_doubt = b.failed(b.held_by("v"));
+  b.say("bad", in_doubt);
+  b.say("bad", in_doubt);
+  EXPECT_EQ(b.journal.entries().at(in_doubt.trial - 1).terminal, 0);
+}
+
 TEST(FarmHealth, TheOnlyWorkersFailuresCountAtOnce) {
   HealthBench b;
   b.join("p", "v", 1);
