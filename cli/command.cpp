@@ -80,6 +80,14 @@ constexpr Command kCommands[] = {
         doctor_command,
     },
     {
+        "drain",
+        "WORKER --tracker URL [--undo] [--token-file FILE]",
+        "have a tracker's worker finish what it holds and take no more; for administrators",
+        {"tune drain node7/0 --tracker http://farm:9191",
+         "tune drain node7/0 --undo --tracker https://farm:9191 --token-file admin.token --ca farm.pem"},
+        drain_command,
+    },
+    {
         "export",
         "--model M [--shape NAME=DIMS]... --out FILE.onnx",
         "write a model as an ONNX file, weights included",
@@ -215,6 +223,14 @@ constexpr Command kCommands[] = {
          "tune tracker --listen 'tcp://*:9190' --key tracker.key --allow allowed-workers "
          "--http '*:9191' --principals principals"},
         tracker_command,
+    },
+    {
+        "trust",
+        "WORKER --tracker URL [--token-file FILE]",
+        "believe a tracker's suspect worker again, and measure its canaries anew; for administrators",
+        {"tune trust node7/0 --tracker http://farm:9191",
+         "tune trust node7/0 --tracker https://farm:9191 --token-file admin.token --ca farm.pem"},
+        trust_command,
     },
     {
         "version",

@@ -9,9 +9,13 @@
 #include "cli/ship.h"
 #include "cli/tune_job.h"
 #include "cli/tune_report.h"
+#include "core/codegen/compile.h"
 #include "core/codegen/host_target.h"
 #include "core/support/error.h"
+#include "core/support/text.h"
+#include "core/tir/lower.h"
 #include "core/tir/machine.h"
+#include "core/tir/prologue.h"
 #include "core/tir/text.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
@@ -90,12 +94,27 @@ json task_state_json(const tuner::SessionStatus& status) {
   return list;
 }
 
-json schedule_json(const schedule::Trace& trace, const tuner::Task& task) {
-  return {{"trace", to_text(trace)}, {"program", tir::print(schedule::replay(trace, task.workload))}};
+/// Labels and instructions of what runs with the model; what is made of constants ahead of it is left out.
+std::string machine_code(const tir::Func& scheduled, const Target& target) {
+  const tir::Func lowered = tir::lower(tir::split_prologue(scheduled).main, target);
+  std::string code;
+  for (const std::string& line :
+       split_text(codegen::compile_to_assembly(std::span(&lowered, 1), target), '\n'))
+    if (!line.starts_with("\t.")) code += line + "\n";
+  return code;
+}
+
+/// With its machine code if `compiled`, which takes about as long as the program's build.
+json schedule_json(const schedule::Trace& trace, const tuner::Task& task, const Target& target,
+                   bool compiled) {
+  const tir::Func scheduled = schedule::replay(trace, task.workload);
+  json told = {{"trace", to_text(trace)}, {"program", tir::print(scheduled)}};
+  if (compiled) told["code"] = machine_code(scheduled, target);
+  return told;
 }
 
 /// Tells whoever watches: the figures twice a second, the tasks every other second, the best schedules that
-/// are new every ten.
+/// are new every ten; at the end all of them with their machine code.
 class Teller {
  public:
   Teller(tracker::SearchLink& link, const PreparedJob& prepared)
@@ -114,18 +133,20 @@ class Teller {
     }
     if (last || now - schedules_ >= 10s) {
       schedules_ = now;
-      for (size_t i = 0; i < told_.size(); ++i) show_schedules(i, status.tasks[i]);
+      for (size_t i = 0; i < told_.size(); ++i) show_schedules(i, status.tasks[i], last);
     }
   }
 
  private:
-  void show_schedules(size_t i, const tuner::TaskState& state) {
-    if (state.best_seconds <= 0 || state.best == told_[i]) return;
+  void show_schedules(size_t i, const tuner::TaskState& state, bool last) {
+    if (state.best_seconds <= 0 || (state.best == told_[i] && !last)) return;
     told_[i] = state.best;
     const tuner::Task& task = prepared_.tasks[i];
-    const schedule::Trace untuned = schedule::default_trace(task.workload, prepared_.target);
-    const json body = {
-        {"task", i}, {"default", schedule_json(untuned, task)}, {"best", schedule_json(state.best, task)}};
+    const Target& target = prepared_.target;
+    const schedule::Trace untuned = schedule::default_trace(task.workload, target);
+    const json body = {{"task", i},
+                       {"default", schedule_json(untuned, task, target, last)},
+                       {"best", schedule_json(state.best, task, target, last)}};
     link_.tell(fmt::format("{}{}", tracker::kScheduleEvent, i), body.dump());
   }
 
@@ -142,6 +163,18 @@ void confine_search(const tracker::SearchOrder& order) {
   setenv("TMPDIR", order.folder.c_str(), 1);
   worker::confine({.file_bytes = kLargestFile, .folder = order.folder, .file = order.file},
                   worker::Confinement::kSearch);
+}
+
+/// With the winners as they were measured again in the place of what the search thought best.
+tuner::SessionStatus confirmed(const tracker::TuneResult& result) {
+  tuner::SessionStatus status = result.status;
+  for (size_t i = 0; i < status.tasks.size(); ++i) {
+    const tracker::TuneResult::Winner& winner = result.winners[i];
+    if (winner.seconds <= 0) continue;
+    status.tasks[i].best = schedule::parse_trace(winner.trace);
+    status.tasks[i].best_seconds = winner.seconds;
+  }
+  return status;
 }
 
 }  // namespace
@@ -170,7 +203,7 @@ int internal_search_main() {
         [&](const tuner::SessionStatus& status) { teller.show(status); },
         [&] { return interrupt.interrupted(); });
     if (result.interrupted) return kSuccess;
-    teller.show(result.status, /*last=*/true);
+    teller.show(confirmed(result), /*last=*/true);
   }
   const Shipment shipment =
       ship_unraced(job, prepared.target, prepared.fused, tasks_favour_tuned(result, prepared.tasks));

@@ -18,8 +18,10 @@ constexpr size_t kMostRows = 12;  // of the tasks far below their limits
 struct Row {
   const tuner::Task& task;
   const tuner::TaskState& state;
-  double after = 0;        // seconds, confirmed
+  double after = 0;        // seconds
   double error = 0;        // relative, of the outputs
+  bool confirmed = false;  // by another measurement
+  bool elsewhere = false;  // and that another worker's
   double model_share = 0;  // of the kernels' time in one run of the model
   std::string why;         // it is far below its limit; "" when it is not
   Roofline limit;
@@ -96,6 +98,15 @@ void add_unmeasured(std::string& out, std::span<const Row> rows) {
   if (unmeasured.size() > kMostRows) append(out, "  and {} more\n", unmeasured.size() - kMostRows);
 }
 
+/// Bests that rest on one measurement: who is best after one was in part lucky.
+void add_unconfirmed(std::string& out, std::span<const Row> rows) {
+  const auto count =
+      std::count_if(rows.begin(), rows.end(), [](const Row& row) { return row.after > 0 && !row.confirmed; });
+  if (count > 0)
+    append(out, "{} of {} bests are unconfirmed: they were measured once, and not again\n", count,
+           rows.size());
+}
+
 void add_below(std::string& out, std::span<const Row> rows) {
   const std::vector<const Row*> below = rows_below(rows);
   if (below.empty()) {
@@ -161,6 +172,7 @@ std::string text_of(const Report& report) {
   add_table(out, report.rows);
   add_limits(out, limits, static_cast<int>(report.job.threads));
   add_unmeasured(out, report.rows);
+  add_unconfirmed(out, report.rows);
   add_below(out, report.rows);
   if (status.quality.samples > 0)
     append(out,
@@ -189,6 +201,8 @@ nlohmann::json task_json(const Row& row, const MachineLimits& limits) {
           {"weight", row.task.calls},
           {"before_us", row.state.default_seconds * 1e6},
           {"after_us", row.after * 1e6},
+          {"confirmed", row.confirmed},
+          {"confirmed_elsewhere", row.elsewhere},
           {"gflops", row.gflops()},
           {"peak_share", row.gflops() * 1e9 / limits.flops},
           {"limit", row.limit.name()},
@@ -289,13 +303,15 @@ std::vector<Row> rows_of(std::span<const tuner::Task> tasks, const TuneOutcome& 
   std::vector<Row> rows;
   double model = 0;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    const auto& [seconds, relative_error] = outcome.search.winners[i];
+    const tracker::TuneResult::Winner& winner = outcome.search.winners[i];
     rows.push_back({.task = tasks[i],
                     .state = outcome.search.status.tasks[i],
-                    .after = seconds,
-                    .error = relative_error,
+                    .after = winner.seconds,
+                    .error = winner.relative_error,
+                    .confirmed = winner.confirmed,
+                    .elsewhere = winner.elsewhere,
                     .limit = roofline(tasks[i].flops, tasks[i].bytes, outcome.limits)});
-    model += static_cast<double>(tasks[i].calls) * seconds;
+    model += static_cast<double>(tasks[i].calls) * winner.seconds;
   }
   for (Row& row : rows) {
     if (model > 0) row.model_share = static_cast<double>(row.task.calls) * row.after / model;

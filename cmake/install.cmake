@@ -1,4 +1,5 @@
-# What `cmake --install` puts where (GNUInstallDirs). Components: runtime (the library), dev (to build with it), tune.
+# What `cmake --install` puts where (GNUInstallDirs). Components: runtime (the library), dev (to build with it), tune; runner is in
+# cli/CMakeLists.txt, as boards have nothing else.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

@@ -164,8 +164,9 @@ class Exporter {
 
   json confirmations(MeasurementId id) {
     json list = json::array();
-    for (Query row = database_.query(
-             "SELECT samples, recorded_ms FROM confirmation WHERE measurement = ? ORDER BY id", {id});
+    for (Query row = database_.query("SELECT samples, recorded_ms FROM confirmation WHERE measurement = ? "
+                                     "AND suspect = 0 ORDER BY id",
+                                     {id});
          row.step();) {
       json each{{"samples", samples_json(row.floats())}};
       each["recorded_ms"] = row.integer();

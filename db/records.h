@@ -50,6 +50,27 @@ struct Machine {
   int64_t measured_ms = 0;  // when the device told it
 };
 
+/// How fast a worker's device usually runs a canary kernel, and how far it was from that when last asked.
+struct CanaryLevel {
+  double seconds = 0;    // the baseline; 0: there is none yet
+  double tolerance = 0;  // how much more or less is chance, as a share of it
+  double drift = 0;      // of the last canary: its share above the baseline, or below (negative)
+
+  bool operator==(const CanaryLevel&) const = default;
+};
+
+/// What canaries have said of a worker on devices of a class.
+struct WorkerHealth {
+  std::string worker, device_class;
+  uint32_t kernels = 0;  // which kernels the levels are of
+  CanaryLevel compute, memory;
+  std::string suspect;   // why it is; "": it is not
+  int64_t good_ms = 0;   // when a canary was last as it should be; 0: never
+  int64_t taken_ms = 0;  // when there was one last
+
+  bool operator==(const WorkerHealth&) const = default;
+};
+
 /// A tensor program to be tuned: its canonical text, sha256 of that text, and its work in one run.
 struct Workload {
   std::string digest, text;
@@ -240,6 +261,26 @@ struct LeaseSpan {
   std::string ending;
 };
 
+/// What a worker's newest measurements say of its cores' clock, in hertz.
+struct WorkerClock {
+  int64_t measurements = 0;
+  double latest = 0, lowest = 0, highest = 0;
+  bool is_throttled = false;  // the latest is below 95% of the highest
+  double throttled = 0;       // the share of measurements for which that holds
+  double disturbed = 0;       // the mean share of samples during which something else ran
+};
+
+/// A trial that took too many workers away.
+struct Quarantined {
+  TrialId id = 0;
+  JobId job = 0;
+  std::string task;  // its name in the job's model
+  int signal = 0;
+  std::string error;
+  int64_t ended_ms = 0;
+  std::vector<LeaseSpan> leases;
+};
+
 /// All that is known of one trial.
 struct TrialLife {
   TrialRow row;
@@ -250,6 +291,7 @@ struct TrialLife {
   std::vector<float> samples;      // empty when it was not measured
   std::string compiler, revision;  // of the measurement
   bool confirmed = false, suspect = false;
+  std::optional<double> clock_hz;
 };
 
 /// A candidate to measure. `program` is the structural hash of the scheduled program: two traces that give
@@ -317,8 +359,10 @@ struct TrialResult {
   double relative_error = 0;  // largest difference from the unscheduled program's outputs
   std::string error;          // text of the failure, with the tail of stderr
   int signal = 0;
-  std::string artifact;            // digest of the machine code
-  std::string compiler, revision;  // of the builder: LLVM version and git revision
+  std::string artifact;             // digest of the machine code
+  std::string compiler, revision;   // of the builder: LLVM version and git revision
+  std::optional<double> clock_hz;   // of a core, right after the last sample
+  std::optional<double> disturbed;  // the share of samples during which something else ran
 };
 
 enum class Recorded : uint8_t {
@@ -345,6 +389,7 @@ struct Measurement {
   int64_t recorded_ms = 0;
   std::optional<int64_t> imported_ms;  // of one that was made elsewhere: when it became known here
   bool confirmed = false, suspect = false;
+  bool confirmed_elsewhere = false;  // by another worker than the one that measured it
 
   int64_t known_ms() const { return imported_ms.value_or(recorded_ms); }
 };
@@ -353,6 +398,7 @@ struct Measurement {
 struct Confirmation {
   std::vector<float> samples;
   int64_t recorded_ms = 0;
+  std::optional<WorkerId> worker;  // none: not known
 };
 
 /// A measurement of another database: its ids are this one's, the summary is computed.

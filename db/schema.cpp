@@ -331,12 +331,53 @@ CREATE TABLE model_latency(
 CREATE INDEX model_latency_latest ON model_latency(model_digest, target, threads, id);
 )sql";
 
+// `canary` has what is usual for a worker on its device, of that class (the baseline), how far its last
+// canary was from that, and why it is suspect ('': it is not). A measurement is ranked by its confirmations
+// that are not suspect.
+constexpr char kCanaries[] = R"sql(
+CREATE TABLE canary(
+  worker INTEGER PRIMARY KEY REFERENCES worker,
+  device_class TEXT NOT NULL,
+  kernels INTEGER NOT NULL,
+  compute_seconds REAL NOT NULL,
+  compute_tolerance REAL NOT NULL,
+  compute_drift REAL NOT NULL,
+  memory_seconds REAL NOT NULL,
+  memory_tolerance REAL NOT NULL,
+  memory_drift REAL NOT NULL,
+  suspect TEXT NOT NULL,
+  good_ms INTEGER NOT NULL,
+  taken_ms INTEGER NOT NULL
+) STRICT;
+
+ALTER TABLE worker ADD COLUMN drained INTEGER NOT NULL DEFAULT 0 CHECK(drained IN (0, 1));
+
+ALTER TABLE confirmation ADD COLUMN worker INTEGER REFERENCES worker;
+ALTER TABLE confirmation ADD COLUMN suspect INTEGER NOT NULL DEFAULT 0 CHECK(suspect IN (0, 1));
+CREATE INDEX confirmation_by_worker ON confirmation(worker, recorded_ms);
+
+ALTER TABLE measurement ADD COLUMN confirmed_elsewhere INTEGER NOT NULL DEFAULT 0
+  CHECK(confirmed_elsewhere IN (0, 1));
+CREATE INDEX measurement_suspect ON measurement(workload, target, threads, seconds) WHERE suspect = 1;
+)sql";
+
+// Null where whoever measured did not say. The index is what the clocks of a fleet are read from.
+constexpr char kClocks[] = R"sql(
+ALTER TABLE measurement ADD COLUMN clock_hz REAL CHECK(clock_hz > 0);
+ALTER TABLE measurement ADD COLUMN disturbed REAL CHECK(disturbed BETWEEN 0 AND 1);
+DROP INDEX measurement_by_worker;
+CREATE INDEX measurement_by_worker ON measurement(worker, recorded_ms, clock_hz, disturbed);
+CREATE INDEX trial_quarantined ON trial(id) WHERE state = 'quarantined';
+)sql";
+
 constexpr Migration kMigrations[] = {
     {"the first schema", kFirstSchema},
     {"choices over whole models", kChoices},
     {"numbers of machines", kMachines},
     {"jobs that a tracker owns", kServedJobs},
     {"exchange with other databases, latencies of models, indexes for a million trials", kExchange},
+    {"canaries of workers, drained workers, who confirmed what", kCanaries},
+    {"clocks of measurements, quarantined trials by an index", kClocks},
 };
 
 int64_t pragma(Database& database, const char* sql) {

@@ -134,8 +134,11 @@ class Store final : public Reader {
   std::vector<TrialPoint> trial_points(JobId job, WorkloadId workload);  // 0: of any; in order of id
   std::optional<TrialLife> trial_life(TrialId id);
   std::vector<LeaseSpan> open_leases();
-  int64_t ended_trials(JobId job);              // for searching, whatever their outcome
-  std::vector<TaskBest> task_bests(JobId job);  // in the job's order of tasks
+  /// By those of so many of the worker's newest measurements that say; none where none does.
+  std::optional<WorkerClock> worker_clock(const std::string& worker, int newest);
+  std::vector<Quarantined> quarantined(TrialId before, int limit);  // newest first; before 0: from the end
+  int64_t ended_trials(JobId job);                                  // for searching, whatever their outcome
+  std::vector<TaskBest> task_bests(JobId job);                      // in the job's order of tasks
 
   // ---- Trials: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, or back to PENDING; CANCELLED from either.
   // ---- Policy (who gets what, how many attempts) is the tracker's; that no final state changes and nothing
@@ -162,13 +165,25 @@ class Store final : public Reader {
   /// result of a lost lease counts while its trial is open.
   std::vector<Recorded> record(std::span<const TrialResult> results);
 
+  // ---- Workers (store_workers.cpp) ----
+  /// Replaces what was known of the worker on the class. The times are the store's: `good` says that a canary
+  /// was as it should be just now.
+  void set_worker_health(const WorkerHealth& health, bool good);
+  std::vector<WorkerHealth> worker_healths();
+  std::optional<int64_t> last_good_canary(const std::string& worker, const std::string& device_class);
+  void set_drained(const std::string& worker, bool drained);
+  std::vector<std::string> drained_workers();
+  /// Who measured the trial's candidate last, with its threads; "": nobody, or it is not known.
+  std::string last_measured_by(TrialId trial);
+
   // ---- Measurements ----
   /// Adds another, interleaved measurement of a winner: `best` may name it from now on, by the median of all
   /// its confirmations.
-  void confirm(MeasurementId id, std::span<const float> samples);
-  /// Takes what `worker` measured at or after `since_ms` out of `best`, or puts it back. Returns how many
-  /// changed.
-  int64_t set_suspect(WorkerId worker, int64_t since_ms, bool suspect);
+  void confirm(MeasurementId id, std::span<const float> samples, std::optional<WorkerId> worker = {});
+  /// Takes what `worker` measured at or after `since_ms` out of `best` until it is measured again, unless
+  /// another worker has confirmed it. Returns how many measurements that concerns.
+  int64_t set_suspect(WorkerId worker, int64_t since_ms);
+  std::vector<Measurement> top_suspect(const BestQuery& query, int limit) override;
   std::optional<Best> best(const BestQuery& query) override;
   std::vector<Measurement> top(const BestQuery& query, int limit) override;
   std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000) override;
@@ -223,7 +238,10 @@ class Store final : public Reader {
   Recorded record_one(const TrialResult& result);
   void add_measurement(TrialId trial, const TrialResult& result);
   void end_trial(TrialId trial, TrialState state, const TrialResult& result);
+  void insert_measurement(TrialId trial, const TrialResult& result);
+  void replace_measurement(MeasurementId id, TrialId trial, const TrialResult& result);
   void add_confirmation(MeasurementId id, const Confirmation& confirmation);
+  void rank(MeasurementId id);
   std::optional<Measurement> best_on(BestQuery query);
 
   std::unique_ptr<Database> database_;

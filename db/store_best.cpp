@@ -19,7 +19,7 @@ std::string select_measurement(std::string_view index = "") {
   return fmt::format(
       "SELECT m.id, m.workload, m.target, m.device, m.threads, m.seconds, m.median, m.p25, m.min, m.mad, "
       "m.samples, candidate.trace, candidate.program, m.relative_error, m.compiler, m.revision, "
-      "m.recorded_ms, m.imported_ms, m.confirmed, m.suspect FROM measurement m {} "
+      "m.recorded_ms, m.imported_ms, m.confirmed, m.suspect, m.confirmed_elsewhere FROM measurement m {} "
       "JOIN candidate ON candidate.id = m.candidate ",
       index);
 }
@@ -42,7 +42,8 @@ Measurement read_measurement(Query& row) {
       .recorded_ms = row.integer(),
       .imported_ms = row.maybe_integer(),
       .confirmed = row.boolean(),
-      .suspect = row.boolean()};
+      .suspect = row.boolean(),
+      .confirmed_elsewhere = row.boolean()};
 }
 
 /// The least number of threads above `above` with a result on the rung.
@@ -160,6 +161,18 @@ std::vector<Measurement> Store::top(const BestQuery& query, int limit) {
   return found;
 }
 
+std::vector<Measurement> Store::top_suspect(const BestQuery& query, int limit) {
+  std::vector<Measurement> found;
+  for (Query row = database_->query(
+           fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 1 AND m.threads = ? "
+                       "AND m.relative_error <= ? ORDER BY m.seconds, m.id LIMIT ?",
+                       select_measurement("INDEXED BY measurement_suspect")),
+           {query.workload, query.target, query.threads, query.max_relative_error, limit});
+       row.step();)
+    found.push_back(read_measurement(row));
+  return found;
+}
+
 std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, int limit) {
   std::vector<Measurement> found;
   for (Query row = database_->query(
@@ -185,14 +198,15 @@ std::vector<Measurement> Store::latest(WorkloadId workload, TargetId target, int
 
 std::vector<float> Store::ranking_samples(MeasurementId id) {
   std::vector<float> all;
-  for (Query row = database_->query("SELECT samples FROM confirmation WHERE measurement = ?1 UNION ALL "
-                                    "SELECT samples FROM measurement WHERE id = ?1 AND confirmed = 0",
-                                    {id});
+  for (Query row =
+           database_->query("SELECT samples FROM confirmation WHERE measurement = ? AND suspect = 0", {id});
        row.step();) {
     const std::vector<float> samples = row.floats();
     all.insert(all.end(), samples.begin(), samples.end());
   }
-  return all;
+  if (!all.empty()) return all;
+  Query row = database_->query("SELECT samples FROM measurement WHERE id = ?", {id});
+  return row.step() ? row.floats() : all;
 }
 
 std::vector<MeasuredTwice> Store::measured_on_both(WorkloadId workload, TargetId target, DeviceId first,
@@ -251,34 +265,59 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
   return found;
 }
 
-void Store::confirm(MeasurementId id, std::span<const float> samples) {
+void Store::confirm(MeasurementId id, std::span<const float> samples, std::optional<WorkerId> worker) {
   Transaction transaction = begin();
-  add_confirmation(id, {{samples.begin(), samples.end()}, now_ms_()});
+  add_confirmation(id, {{samples.begin(), samples.end()}, now_ms_(), worker});
   transaction.commit();
 }
 
 void Store::add_confirmation(MeasurementId id, const Confirmation& confirmation) {
   const Summary summary = summarize(confirmation.samples);
-  std::vector<float> all = confirmation.samples;
-  for (Query row = database_->query("SELECT samples FROM confirmation WHERE measurement = ?", {id});
-       row.step();) {
-    std::vector<float> earlier = row.floats();
-    all.insert(all.end(), earlier.begin(), earlier.end());
-  }
   database_->run(
-      "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+      "INSERT INTO confirmation(measurement, median, p25, min, mad, n, samples, recorded_ms, worker) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
       {id, summary.median, summary.p25, summary.min, summary.mad,
        static_cast<int64_t>(confirmation.samples.size()), as_blob(confirmation.samples),
-       confirmation.recorded_ms});
-  database_->run("UPDATE measurement SET confirmed = 1, seconds = ? WHERE id = ?",
-                 {summarize(all).median, id});
+       confirmation.recorded_ms, confirmation.worker});
+  rank(id);
 }
 
-int64_t Store::set_suspect(WorkerId worker, int64_t since_ms, bool suspect) {
-  return database_->run(
-      "UPDATE measurement SET suspect = ? WHERE worker = ? AND recorded_ms >= ? AND suspect <> ?",
-      {suspect, worker, since_ms, suspect});
+/// By the confirmations that are not suspect; without any, by its own samples.
+void Store::rank(MeasurementId id) {
+  std::vector<float> samples = ranking_samples(id);
+  Query counts = database_->query(
+      "SELECT count(*), coalesce(max(c.worker <> m.worker), 0) FROM confirmation c "
+      "JOIN measurement m ON m.id = c.measurement WHERE c.measurement = ? AND c.suspect = 0",
+      {id});
+  CHECK(counts.step());
+  const bool confirmed = counts.integer() > 0;
+  database_->run("UPDATE measurement SET confirmed = ?, confirmed_elsewhere = ?, seconds = ? WHERE id = ?",
+                 {confirmed, counts.boolean(), summarize(samples).median, id});
+}
+
+int64_t Store::set_suspect(WorkerId worker, int64_t since_ms) {
+  Transaction transaction = begin();
+  std::vector<MeasurementId> changed;
+  // Who confirmed is not known of old rows: then it was the device that measured.
+  for (Query row = database_->query(
+           "UPDATE confirmation SET suspect = 1 WHERE suspect = 0 AND recorded_ms >= ?2 AND (worker = ?1 OR "
+           "(worker IS NULL AND measurement IN (SELECT id FROM measurement WHERE worker = ?1))) "
+           "RETURNING measurement",
+           {worker, since_ms});
+       row.step();)
+    changed.push_back(row.integer());
+  for (Query row = database_->query(
+           "UPDATE measurement SET suspect = 1 WHERE worker = ? AND recorded_ms >= ? AND suspect = 0 "
+           "AND NOT EXISTS(SELECT 1 FROM confirmation c WHERE c.measurement = measurement.id "
+           "AND c.suspect = 0) RETURNING id",
+           {worker, since_ms});
+       row.step();)
+    changed.push_back(row.integer());
+  std::sort(changed.begin(), changed.end());
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  for (MeasurementId id : changed) rank(id);
+  transaction.commit();
+  return static_cast<int64_t>(changed.size());
 }
 
 }  // namespace lathe::db

@@ -98,9 +98,10 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
       enqueued.push_back({.status = Enqueued::kDuplicate, .trial = twin.integer()});
       continue;
     }
-    Query known =
-        database_->query("SELECT id FROM measurement WHERE candidate = ? AND device = ? AND threads = ?",
-                         {candidate, device, owner.threads});
+    Query known = database_->query(
+        "SELECT id FROM measurement WHERE candidate = ? AND device = ? AND threads = ? "
+        "AND suspect = 0",
+        {candidate, device, owner.threads});
     if (is_search && known.step()) {
       enqueued.push_back({.status = Enqueued::kMeasured, .measurement = known.integer()});
       continue;
@@ -227,28 +228,57 @@ void Store::end_trial(TrialId trial, TrialState state, const TrialResult& result
       {seconds, trial});
 }
 
-/// The first measurement of a candidate stays, even when two jobs race; a confirming trial adds to it.
+/// What a result of a trial is of the candidate's measurements: of the same device, or of the same class when
+/// it is to confirm one (tracker/device_class.h). A suspect one it replaces.
 void Store::add_measurement(TrialId trial, const TrialResult& result) {
-  Summary summary = summarize(result.samples);
-  int64_t added = database_->run(
+  Query row = database_->query(
+      "SELECT m.id, m.suspect, trial.purpose = 'confirm', lease.worker FROM trial "
+      "JOIN measurement m ON m.candidate = trial.candidate AND m.threads = trial.threads "
+      "JOIN device had ON had.id = m.device JOIN device has ON has.id = ?2 "
+      "JOIN lease ON lease.id = ?3 "
+      "WHERE trial.id = ?1 AND (m.device = ?2 OR (trial.purpose = 'confirm' AND had.model <> '' "
+      "AND had.model = has.model AND had.cores = has.cores AND had.architecture = has.architecture)) "
+      "ORDER BY m.device = ?2 DESC, m.id LIMIT 1",
+      {trial, result.device, result.lease});
+  if (!row.step()) return insert_measurement(trial, result);
+  const MeasurementId id = row.integer();
+  const bool suspect = row.boolean(), confirms = row.boolean();
+  if (suspect)
+    replace_measurement(id, trial, result);
+  else if (confirms)
+    confirm(id, result.samples, row.integer());
+}
+
+void Store::insert_measurement(TrialId trial, const TrialResult& result) {
+  const Summary summary = summarize(result.samples);
+  database_->run(
       "INSERT INTO measurement(candidate, workload, target, device, threads, trial, worker, seconds, median, "
       "p25, min, "
-      "mad, n, samples, relative_error, compiler, revision, recorded_ms) "
+      "mad, n, samples, relative_error, compiler, revision, recorded_ms, clock_hz, disturbed) "
       "SELECT candidate.id, candidate.workload, candidate.target, ?13, trial.threads, trial.id, "
       "lease.worker, "
-      "?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM trial JOIN candidate ON candidate.id = "
+      "?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?14, ?15 FROM trial JOIN candidate ON candidate.id = "
       "trial.candidate "
-      "JOIN lease ON lease.id = ?12 WHERE trial.id = ?1 ON CONFLICT(candidate, device, threads) DO NOTHING",
+      "JOIN lease ON lease.id = ?12 WHERE trial.id = ?1",
       {trial, summary.median, summary.p25, summary.min, summary.mad,
        static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
-       result.compiler, result.revision, now_ms_(), result.lease, result.device});
-  if (added) return;
-  Query row = database_->query(
-      "SELECT measurement.id FROM trial JOIN measurement "
-      "ON measurement.candidate = trial.candidate AND measurement.threads = trial.threads "
-      "WHERE trial.id = ? AND device = ? AND purpose = 'confirm'",
-      {trial, result.device});
-  if (row.step()) confirm(row.integer(), result.samples);
+       result.compiler, result.revision, now_ms_(), result.lease, result.device, result.clock_hz,
+       result.disturbed});
+}
+
+/// Of a worker that is believed.
+void Store::replace_measurement(MeasurementId id, TrialId trial, const TrialResult& result) {
+  const Summary summary = summarize(result.samples);
+  database_->run(
+      "UPDATE measurement SET device = ?13, trial = ?1, worker = (SELECT worker FROM lease WHERE id = ?12), "
+      "median = ?2, p25 = ?3, min = ?4, mad = ?5, n = ?6, samples = ?7, relative_error = ?8, compiler = ?9, "
+      "revision = ?10, recorded_ms = ?11, imported_ms = NULL, suspect = 0, clock_hz = ?15, disturbed = ?16 "
+      "WHERE id = ?14",
+      {trial, summary.median, summary.p25, summary.min, summary.mad,
+       static_cast<int64_t>(result.samples.size()), as_blob(result.samples), result.relative_error,
+       result.compiler, result.revision, now_ms_(), result.lease, result.device, id, result.clock_hz,
+       result.disturbed});
+  rank(id);
 }
 
 Recorded Store::record_one(const TrialResult& result) {

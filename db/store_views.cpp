@@ -1,6 +1,8 @@
 // Trials as people look at them: lists, points of charts, one trial's life.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "db/store.h"
 
 namespace lathe::db {
@@ -98,13 +100,15 @@ std::optional<TrialLife> Store::trial_life(TrialId id) {
   life.leases = read_lease_spans(
       database_->query(fmt::format("{}WHERE trial = ? ORDER BY lease.id", kSelectLeaseSpan), {id}));
   Query row = database_->query(
-      "SELECT samples, compiler, revision, confirmed, suspect FROM measurement WHERE trial = ?", {id});
+      "SELECT samples, compiler, revision, confirmed, suspect, clock_hz FROM measurement WHERE trial = ?",
+      {id});
   if (row.step()) {
     life.samples = row.floats();
     life.compiler = row.text();
     life.revision = row.text();
     life.confirmed = row.integer() != 0;
     life.suspect = row.integer() != 0;
+    life.clock_hz = row.maybe_real();
   }
   return life;
 }
@@ -136,6 +140,56 @@ std::vector<TaskBest> Store::task_bests(JobId job) {
 std::vector<LeaseSpan> Store::open_leases() {
   return read_lease_spans(
       database_->query(fmt::format("{}WHERE ended_ms IS NULL ORDER BY lease.id", kSelectLeaseSpan)));
+}
+
+std::optional<WorkerClock> Store::worker_clock(const std::string& worker, int newest) {
+  std::vector<double> clocks;
+  WorkerClock clock;
+  for (Query row = database_->query("SELECT clock_hz, coalesce(disturbed, 0) FROM measurement "
+                                    "WHERE worker = (SELECT id FROM worker WHERE name = ?) "
+                                    "ORDER BY recorded_ms DESC LIMIT ?",
+                                    {worker, newest});
+       row.step();) {
+    const std::optional<double> hz = row.maybe_real();
+    if (!hz) continue;
+    clocks.push_back(*hz);
+    clock.disturbed += row.real();
+  }
+  if (clocks.empty()) return std::nullopt;
+  const auto [lowest, highest] = std::minmax_element(clocks.begin(), clocks.end());
+  clock.measurements = static_cast<int64_t>(clocks.size());
+  clock.latest = clocks.front();
+  clock.lowest = *lowest;
+  clock.highest = *highest;
+  const auto is_throttled = [&](double hz) { return hz < 0.95 * clock.highest; };
+  clock.is_throttled = is_throttled(clock.latest);
+  const auto count = static_cast<double>(clocks.size());
+  clock.throttled = static_cast<double>(std::count_if(clocks.begin(), clocks.end(), is_throttled)) / count;
+  clock.disturbed /= count;
+  return clock;
+}
+
+std::vector<Quarantined> Store::quarantined(TrialId before, int limit) {
+  std::vector<Quarantined> list;
+  for (Query row = database_->query(
+           "SELECT trial.id, trial.job, coalesce(model_task.name, ''), signal, error, trial.ended_ms "
+           "FROM trial JOIN candidate ON candidate.id = trial.candidate "
+           "JOIN job ON job.id = trial.job "
+           "LEFT JOIN model_task ON model_task.model = job.model AND model_task.target = job.target "
+           "  AND model_task.workload = candidate.workload "
+           "WHERE trial.state = 'quarantined' AND (?1 = 0 OR trial.id < ?1) ORDER BY trial.id DESC LIMIT ?2",
+           {before, limit});
+       row.step();)
+    list.push_back({.id = row.integer(),
+                    .job = row.integer(),
+                    .task = row.text(),
+                    .signal = static_cast<int>(row.integer()),
+                    .error = row.text(),
+                    .ended_ms = row.integer()});
+  for (Quarantined& one : list)
+    one.leases = read_lease_spans(
+        database_->query(fmt::format("{}WHERE trial = ? ORDER BY lease.id", kSelectLeaseSpan), {one.id}));
+  return list;
 }
 
 }  // namespace lathe::db

@@ -165,7 +165,13 @@ struct Api::Impl {
   }
 
   Response status(const Call& call);
+  json describe(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases);
   Response workers(const Call&);
+  Response manage(const Call& call, Manage::Order order);
+  Response drain(const Call& call) { return manage(call, Manage::Order::kDrain); }
+  Response undrain(const Call& call) { return manage(call, Manage::Order::kResume); }
+  Response trust(const Call& call) { return manage(call, Manage::Order::kTrust); }
+  Response quarantine(const Call& call);
   Response list_jobs(const Call& call);
   Response submit(const Call& call);
   Response get_job(const Call& call) { return json_response(job_details_json(job_of(call), store)); }
@@ -201,7 +207,15 @@ struct Api::Impl {
 
 const Api::Impl::Route Api::Impl::kRoutes[] = {
     {"GET", "/v1/status", "the service: version, queue, who asks", Role::kViewer, &Impl::status},
-    {"GET", "/v1/workers", "workers and their devices", Role::kViewer, &Impl::workers},
+    {"GET", "/v1/workers", "workers, their devices and clocks", Role::kViewer, &Impl::workers},
+    {"POST", "/v1/workers/{name}/drain", "a worker finishes what it holds and takes no more", Role::kAdmin,
+     &Impl::drain},
+    {"POST", "/v1/workers/{name}/resume", "a drained worker takes leases again", Role::kAdmin,
+     &Impl::undrain},
+    {"POST", "/v1/workers/{name}/trust", "a worker is suspect no more; a new baseline of its canaries",
+     Role::kAdmin, &Impl::trust},
+    {"GET", "/v1/quarantine",
+     "trials that took their workers away, newest first; ?before= ?limit=", Role::kViewer, &Impl::quarantine},
     {"GET", "/v1/jobs", "jobs, newest first; ?state= ?owner= ?model= ?before= ?limit=", Role::kViewer,
      &Impl::list_jobs},
     {"POST", "/v1/jobs", "submit a job; ?key= makes saying it twice harmless", Role::kSubmitter,
@@ -236,15 +250,16 @@ const Api::Impl::Route Api::Impl::kRoutes[] = {
     {"GET", "/openapi.json", "this list", Role::kViewer, &Impl::openapi},
 };
 
-/// `{id}` is one part of a path.
+/// `{id}` is one part of a path; `{name}` may be several, as in the names of workers.
 bool Api::Impl::matches(std::string_view pattern, std::string_view path, std::string& part) {
-  const size_t hole = pattern.find("{id}");
+  const size_t hole = pattern.find('{');
   if (hole == std::string_view::npos) return pattern == path;
-  const std::string_view before = pattern.substr(0, hole), after = pattern.substr(hole + 4);
+  const size_t end = pattern.find('}') + 1;
+  const std::string_view before = pattern.substr(0, hole), after = pattern.substr(end);
   if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))
     return false;
   part = path.substr(hole, path.size() - before.size() - after.size());
-  return part.find('/') == std::string::npos;
+  return pattern.substr(hole, end - hole) == "{name}" || part.find('/') == std::string::npos;
 }
 
 const Api::Impl::Route* Api::Impl::find(const Request& request, std::string& part, bool& known_path) const {
@@ -304,14 +319,40 @@ Response Api::Impl::status(const Call& call) {
                         {"leased", farm_status.leased},
                         {"owners", std::move(owners)},
                         {"unserved", farm_status.unserved},
+                        {"withheld", farm_status.withheld},
                         {"jobs", jobs}});
+}
+
+json Api::Impl::describe(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases) {
+  constexpr int kClocks = 32;  // a worker's newest measurements
+  return worker_json(worker, leases, store.worker_clock(worker.name, kClocks));
 }
 
 Response Api::Impl::workers(const Call&) {
   json list = json::array();
   const std::vector<db::LeaseSpan> leases = store.open_leases();
-  for (const WorkerStatus& worker : farm.status().workers) list.push_back(worker_json(worker, leases));
+  for (const WorkerStatus& worker : farm.status().workers) list.push_back(describe(worker, leases));
   return json_response({{"workers", std::move(list)}});
+}
+
+Response Api::Impl::manage(const Call& call, Manage::Order order) {
+  if (!settings.manage({call.part, order})) {
+    std::vector<std::string> names;
+    for (const WorkerStatus& worker : farm.status().workers) names.push_back(worker.name);
+    throw Refused{404, fmt::format("no worker `{}`{}", call.part, did_you_mean(call.part, names)), {}};
+  }
+  for (const WorkerStatus& worker : farm.status().workers)
+    if (worker.name == call.part) return json_response(describe(worker, store.open_leases()));
+  return json_response({{"name", call.part}, {"state", order == Manage::Order::kDrain ? "drained" : "away"}});
+}
+
+Response Api::Impl::quarantine(const Call& call) {
+  json list = json::array();
+  for (const db::Quarantined& trial :
+       store.quarantined(number(call.request, "before", 0, 0, INT64_MAX),
+                         static_cast<int>(number(call.request, "limit", 50, 1, 500))))
+    list.push_back(quarantined_json(trial, store.served_job_of(trial.job)));
+  return json_response({{"trials", std::move(list)}});
 }
 
 Response Api::Impl::list_jobs(const Call& call) {
@@ -500,9 +541,10 @@ Response Api::Impl::openapi(const Call&) {
     operation = {{"summary", route.summary},
                  {"description", fmt::format("Role: {}.", to_string(route.role))},
                  {"responses", {{"200", {{"description", "as docs/jobs.md says"}}}}}};
-    if (std::string_view(route.path).find("{id}") != std::string_view::npos)
-      operation["parameters"] = json::array(
-          {{{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}});
+    for (const char* hole : {"id", "name"})
+      if (std::string_view(route.path).find(fmt::format("{{{}}}", hole)) != std::string_view::npos)
+        operation["parameters"] = json::array(
+            {{{"name", hole}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}});
   }
   return json_response(
       {{"openapi", "3.0.3"},

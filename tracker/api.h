@@ -21,6 +21,7 @@ struct ApiSettings {
   std::string version, revision;
   std::string models;  // folder of uploaded models, and how many bytes it may hold
   uint64_t model_bytes = defaults::kModelStoreBytes;
+  std::function<bool(const Manage&)> manage;     // a worker; false: it is not known
   std::function<void(const JobRequest&)> check;  // throws Error for one that cannot end well; may be empty
   std::function<std::optional<std::string_view>(std::string_view path)> page;  // bytes of an embedded file
 };

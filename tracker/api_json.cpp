@@ -85,6 +85,26 @@ json confirmed_json(const json& report) {
   return seconds;
 }
 
+json leases_json(std::span<const db::LeaseSpan> leases) {
+  json list = json::array();
+  for (const db::LeaseSpan& lease : leases)
+    list.push_back({{"attempt", lease.attempt},
+                    {"worker", lease.worker},
+                    {"epoch", lease.epoch},
+                    {"granted_ms", lease.granted_ms},
+                    {"ended_ms", or_null(lease.ended_ms)},
+                    {"ending", lease.ending}});
+  return list;
+}
+
+json clock_json(const std::optional<db::WorkerClock>& clock) {
+  if (!clock) return {};
+  return {{"measurements", clock->measurements}, {"latest_hz", clock->latest},
+          {"lowest_hz", clock->lowest},          {"highest_hz", clock->highest},
+          {"is_throttled", clock->is_throttled}, {"throttled", clock->throttled},
+          {"disturbed", clock->disturbed}};
+}
+
 json last_of(db::Store& store, const db::ServedJob& job, const char* kind) {
   const auto event = store.last_served_event(job.id, kind);
   return event ? parse_own(event->body) : json();
@@ -163,29 +183,54 @@ json trial_life_json(const db::TrialLife& life, const std::string& job) {
   result["revision"] = life.revision;
   result["confirmed"] = life.confirmed;
   result["suspect"] = life.suspect;
-  json leases = json::array();
-  for (const db::LeaseSpan& lease : life.leases)
-    leases.push_back({{"attempt", lease.attempt},
-                      {"worker", lease.worker},
-                      {"epoch", lease.epoch},
-                      {"granted_ms", lease.granted_ms},
-                      {"ended_ms", or_null(lease.ended_ms)},
-                      {"ending", lease.ending}});
-  result["leases"] = std::move(leases);
+  result["clock_hz"] = or_null(life.clock_hz);
+  result["leases"] = leases_json(life.leases);
   return result;
 }
 
-json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases) {
+namespace {
+
+json level_json(const db::CanaryLevel& level) {
+  if (level.seconds <= 0) return {};
+  return {{"seconds", level.seconds}, {"tolerance", level.tolerance}, {"drift", level.drift}};
+}
+
+/// `drift`: the larger one's of both kernels, as a share of its baseline; null until there is one.
+json canary_json(const WorkerStatus& worker) {
+  const db::WorkerHealth& health = worker.health;
+  return {{"age_ms", worker.canary_age ? json(worker.canary_age->count()) : json()},
+          {"drift", health.compute.seconds > 0 ? json(worker.drift) : json()},
+          {"compute", level_json(health.compute)},
+          {"memory", level_json(health.memory)}};
+}
+
+}  // namespace
+
+json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases,
+                 const std::optional<db::WorkerClock>& clock) {
   json device = parse_own(worker.device);
   if (device.is_object()) device.erase("machine");
   json holding = json::array();
   for (const db::LeaseSpan& lease : leases)
     if (lease.worker == worker.name)
       holding.push_back({{"trial", lease.trial}, {"since_ms", lease.granted_ms}});
-  return {{"name", worker.name},         {"device_class", worker.device_class},
-          {"backends", worker.backends}, {"slots", worker.slots},
-          {"leases", worker.leases},     {"silent_ms", worker.silent.count()},
-          {"device", std::move(device)}, {"holding", std::move(holding)}};
+  return {{"name", worker.name},           {"device_class", worker.device_class},
+          {"backends", worker.backends},   {"slots", worker.slots},
+          {"leases", worker.leases},       {"silent_ms", worker.silent.count()},
+          {"state", worker.state()},       {"suspect", worker.health.suspect},
+          {"canary", canary_json(worker)}, {"device", std::move(device)},
+          {"holding", std::move(holding)}, {"clock", clock_json(clock)}};
+}
+
+json quarantined_json(const db::Quarantined& trial, const std::optional<db::ServedJob>& job) {
+  return {{"id", trial.id},
+          {"job", job ? job->uuid : ""},
+          {"model", job ? job->model_name : ""},
+          {"task", trial.task},
+          {"signal", trial.signal},
+          {"error", trial.error},
+          {"ended_ms", trial.ended_ms},
+          {"leases", leases_json(trial.leases)}};
 }
 
 /// The estimate only falls, so the first and the last of a stretch are its extremes, and only these are
@@ -252,11 +297,20 @@ std::string metrics_text(const FarmStatus& farm, db::Store& store) {
   gauge("epoch", "Starts of the tracker on its database.", static_cast<double>(farm.epoch));
   gauge("platforms_unserved", "Platforms of pending trials that no worker is.",
         static_cast<double>(farm.unserved.size()));
-  std::map<std::string, std::pair<double, double>> classes;  // slots and leases: few series, many workers
+  const auto in_state = [&](auto is) { return std::count_if(farm.workers.begin(), farm.workers.end(), is); };
+  gauge("workers_suspect", "Workers that are not believed and get no leases.",
+        static_cast<double>(in_state([](const auto& worker) { return !worker.health.suspect.empty(); })));
+  gauge("workers_drained", "Workers that an administrator keeps from taking leases.",
+        static_cast<double>(in_state([](const auto& worker) { return worker.drained; })));
+  struct Class {
+    double slots = 0, leases = 0, drift = 0;
+  };
+  std::map<std::string, Class> classes;  // few series, many workers
   for (const WorkerStatus& worker : farm.workers) {
-    auto& [slots, leases] = classes[worker.device_class];
-    slots += worker.slots;
-    leases += worker.leases;
+    Class& its = classes[worker.device_class];
+    its.slots += worker.slots;
+    its.leases += worker.leases;
+    its.drift = std::max(its.drift, std::abs(worker.drift));
   }
   const auto quoted = [](const std::string& value) {
     std::string result;
@@ -267,11 +321,15 @@ std::string metrics_text(const FarmStatus& farm, db::Store& store) {
     return result;
   };
   family("device_slots", "Slots by class of devices.");
-  for (const auto& [name, counts] : classes)
-    text += fmt::format("lathe_device_slots{{device_class=\"{}\"}} {}\n", quoted(name), counts.first);
+  for (const auto& [name, its] : classes)
+    text += fmt::format("lathe_device_slots{{device_class=\"{}\"}} {}\n", quoted(name), its.slots);
   family("device_leases", "Leases by class of devices.");
-  for (const auto& [name, counts] : classes)
-    text += fmt::format("lathe_device_leases{{device_class=\"{}\"}} {}\n", quoted(name), counts.second);
+  for (const auto& [name, its] : classes)
+    text += fmt::format("lathe_device_leases{{device_class=\"{}\"}} {}\n", quoted(name), its.leases);
+  family("canary_drift",
+         "How far the worst worker's canary is from its baseline, as a share, by class of devices.");
+  for (const auto& [name, its] : classes)
+    text += fmt::format("lathe_canary_drift{{device_class=\"{}\"}} {}\n", quoted(name), its.drift);
   family("jobs", "Jobs by state.");
   for (const auto& [state, count] : store.count_served_jobs())
     text += fmt::format("lathe_jobs{{state=\"{}\"}} {}\n", db::to_string(state), count);

@@ -15,7 +15,10 @@ nlohmann::json trial_json(const db::TrialRow& trial);
 /// With its leases, its samples and its schedule. `job` is the served job's uuid, or "".
 nlohmann::json trial_life_json(const db::TrialLife& life, const std::string& job);
 /// `leases` are those open now, of all workers.
-nlohmann::json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases);
+nlohmann::json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases,
+                           const std::optional<db::WorkerClock>& clock);
+/// `job` is the served job, if a tracker owns it.
+nlohmann::json quarantined_json(const db::Quarantined& trial, const std::optional<db::ServedJob>& job);
 /// The model's latency and the cost model's quality over time, at most so many points, extremes kept.
 nlohmann::json curve_json(const db::ServedJob& job, db::Store& store, int points);
 /// What was measured for a job, of one workload or of all (0), at most so many points, extremes kept.

@@ -2,6 +2,7 @@
 // sockets, files and mailboxes, the simulation on none (tests/tracker/farm_simulation.cpp).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "tracker/farm.h"
@@ -14,6 +15,7 @@ class Outside {
  public:
   virtual ~Outside() = default;
   virtual void store(const StoreChange& change) = 0;
+  virtual void log(const std::string& line) = 0;
   virtual void send(const Outgoing& out) = 0;
   virtual void send_piece(const Wanted& wanted) = 0;
   virtual void tell(std::vector<Finished> finished) = 0;

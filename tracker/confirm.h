@@ -43,8 +43,9 @@ struct Leader {
   JobDisturbance disturbance;
 };
 
-/// The three fastest of each workload and its default schedule, as the store ranks them now; the fastest of
-/// all workloads first, then the second ones, so that measurements of one task are apart in time.
+/// The three fastest of each workload and its default schedule, as the store ranks them now, and what would
+/// be among the three were its worker not suspect; the fastest of all workloads first, then the second ones,
+/// so that measurements of one task are apart in time.
 std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::WorkloadId> workloads,
                                  const std::function<db::BestQuery(db::WorkloadId)>& query_of,
                                  const tuner::DefaultRecords& defaults);

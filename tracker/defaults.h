@@ -37,6 +37,20 @@ inline constexpr size_t kWorkersToRisk = 2;
 
 // A searcher that does not call for so long, preparing a model or building a module, is ended.
 inline constexpr std::chrono::seconds kSearchSilence{1200};
+// Canaries (tracker/health.h). A worker runs them this often between measurements; so many of the first make
+// its baseline, and so many off it in a row make it suspect, as do so many candidates that failed there
+// alone.
+inline constexpr milliseconds kCanaryEvery{10000};
+inline constexpr size_t kCanaryBaseline = 5;
+inline constexpr double kCanaryTolerance = 0.05;
+inline constexpr int kCanariesToSuspect = 2;
+inline constexpr int kCanariesToTrust = 2;
+inline constexpr size_t kFailuresToSuspect = 3;
+// After so many failures in a row a worker's next one is tried elsewhere before it counts.
+inline constexpr int kFailuresToDoubt = 2;
+inline constexpr const char* kDrained = "drained by an administrator";
+// What should go to another worker waits so long for one.
+inline constexpr milliseconds kPreferAnother{15000};
 
 // Bounds. Open trials beyond kQueueLimit are refused; recent leases are remembered to tell duplicates.
 inline constexpr size_t kQueueLimit = 100000;

@@ -31,9 +31,15 @@ std::set<std::string> workers_lost(const std::vector<Grant>& grants) {
 
 Farm::Farm(JournalState state, Time now, uint64_t store_bytes)
     : epoch_(state.epoch), now_(now), last_step_(now), builds_(store_bytes) {
+  for (const db::WorkerHealth& health : state.health) health_.try_emplace(health.worker, health);
+  drained_.insert(state.drained.begin(), state.drained.end());
   for (OpenTrial& open : state.open) {
     Trial& trial = trials_[open.trial];
-    trial = {.id = open.trial, .spec = open.spec, .grants = std::move(open.grants), .pending_since = now};
+    trial = {.id = open.trial,
+             .spec = open.spec,
+             .grants = std::move(open.grants),
+             .pending_since = now,
+             .avoid = open.spec->measured_by};
     open_[trial.spec->job]++;
     if (open.leased) {
       const Grant& last = trial.grants.back();
@@ -64,6 +70,7 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
     void operator()(const Received& e) { farm.receive(e); }
     void operator()(const Submit& e) { farm.submit(e); }
     void operator()(const CancelJob& e) { farm.cancel(e.job); }
+    void operator()(const Manage& e) { farm.manage(e); }
     void operator()(const Tick&) { farm.tick(); }
     void operator()(const Close&) { farm.closed_ = true; }
   };
@@ -77,7 +84,8 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
 void Farm::submit(const Submit& event) {
   for (const Submission& submission : event.trials) {
     const TrialId id = submission.trial;
-    trials_[id] = {.id = id, .spec = submission.spec, .pending_since = now_};
+    trials_[id] = {
+        .id = id, .spec = submission.spec, .pending_since = now_, .avoid = submission.spec->measured_by};
     open_[submission.spec->job]++;
     queue(trials_[id]);
   }
@@ -105,7 +113,10 @@ void Farm::queue(const Trial& trial) {
   Share& share = shares_[spec.owner];
   share.weight = spec.weight;
   if (!waits && least) share.virtual_ms = std::max(share.virtual_ms, *least);
-  pending_[lane_of(spec)].push_back(trial.id);
+  if (trial.avoid.empty())
+    pending_[lane_of(spec)].push_back(trial.id);
+  else
+    retries_.push_back(trial.id);
 }
 
 /// A lease has ended: its owner has had the device for so long. Whoever builds is no device.
@@ -140,14 +151,19 @@ std::optional<wire::Part> Farm::part_for(const Worker& worker, const Trial& tria
   return std::nullopt;
 }
 
-/// A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk.
-/// When there is none of that kind, or it stays busy for a while, any will do.
+/// A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk;
+/// one to be confirmed, or whose failure is in doubt, goes to another one too. When there is none of that
+/// kind, or it stays busy for a while, any will do.
 bool Farm::suits(const Trial& trial, const Worker& worker) const {
-  if (!part_for(worker, trial)) return false;
+  const std::optional<wire::Part> part = part_for(worker, trial);
+  if (!part) return false;
+  if (*part != wire::Part::kBuild && worker.name == trial.avoid &&
+      now_ - trial.pending_since < kPreferAnother && has_another(trial, worker))
+    return false;
   const std::set<std::string> lost = workers_lost(trial.grants);
   if (lost.empty() || now_ - trial.pending_since >= kPreferOther) return true;
   const auto preferred = [&](const Worker& candidate) {
-    return candidate.slots > 0 && part_for(candidate, trial) &&
+    return candidate.credit() > 0 && part_for(candidate, trial) &&
            lost.contains(candidate.name) == (lost.size() >= kWorkersToRisk);
   };
   return preferred(worker) || std::none_of(workers_.begin(), workers_.end(),
@@ -208,7 +224,7 @@ void Farm::assign() {
   for (bool progress = true; progress;) {
     progress = false;
     for (auto& [peer, worker] : workers_) {
-      if (worker.leases.size() >= worker.slots) continue;
+      if (worker.leases.size() >= worker.credit()) continue;
       const std::optional<Offer> offer = take_pending(worker);
       if (!offer) continue;
       progress = true;
@@ -351,8 +367,8 @@ void Farm::tick() {
     if (lease == leases_.end()) continue;  // its worker became suspect
     const Peer peer = lease->second.peer;
     if (!peer.empty() && ++workers_.at(peer).overdue == kOverdueToSuspect) {
-      suspect(peer, fmt::format("it has held {} leases for longer than {} s, and says that it is well",
-                                kOverdueToSuspect, kLeaseLimit.count() / 1000));
+      expel(peer, fmt::format("it has held {} leases for longer than {} s, and says that it is well",
+                              kOverdueToSuspect, kLeaseLimit.count() / 1000));
       continue;
     }
     if (!peer.empty()) send(peer, wire::Cancel{id});

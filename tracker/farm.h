@@ -34,6 +34,7 @@
 #include "tracker/blob.h"
 #include "tracker/build_index.h"
 #include "tracker/defaults.h"
+#include "tracker/health.h"
 #include "tracker/journal.h"
 #include "tracker/wire.h"
 
@@ -62,13 +63,24 @@ struct CancelJob {
   JobId job = 0;
 };
 
+/// What an administrator wants of a worker, connected or not.
+struct Manage {
+  enum class Order : uint8_t {
+    kDrain,   // it finishes what it holds and takes no more
+    kResume,  // it takes leases again
+    kTrust,   // it is suspect no more, and a new baseline is made of its canaries
+  };
+  std::string worker;
+  Order order = Order::kDrain;
+};
+
 /// At least every defaults::kTick.
 struct Tick {};
 
 /// No more leases from now on.
 struct Close {};
 
-using Event = std::variant<Received, Submit, CancelJob, Tick, Close>;
+using Event = std::variant<Received, Submit, CancelJob, Manage, Tick, Close>;
 
 // --- what is to be done, in this order: store what is built; commit all records; then send and tell
 
@@ -95,6 +107,7 @@ struct Effects {
   std::vector<Outgoing> messages;
   std::vector<Finished> finished;
   std::vector<Wanted> wanted;
+  std::vector<std::string> notes;  // for the tracker's log
 };
 
 struct WorkerStatus {
@@ -103,6 +116,13 @@ struct WorkerStatus {
   uint32_t slots = 0;
   uint32_t leases = 0;
   Time silent{0};
+  bool drained = false;
+  db::WorkerHealth health;         // its times are not set
+  double drift = 0;                // of its last canary (Health::drift)
+  std::optional<Time> canary_age;  // none: no canary came since it connected
+
+  /// "ready", "suspect", "draining" (it still holds leases) or "drained".
+  std::string_view state() const;
 };
 
 /// What an owner of jobs has had of the devices since the tracker's start.
@@ -120,6 +140,7 @@ struct FarmStatus {
   std::vector<OwnerStatus> owners;
   std::vector<std::string> unserved;  // platforms of pending trials that no worker up is
   std::vector<std::string> unbuilt;   // that runners are, and no worker up builds for
+  std::vector<std::string> withheld;  // that only drained and suspect workers are
 };
 
 class Farm {
@@ -133,6 +154,8 @@ class Farm {
 
   size_t room() const;           // how many more trials may be submitted
   size_t open(JobId job) const;  // trials of the job not yet terminal
+  /// Whether there is, or was, a worker of that name.
+  bool knows(const std::string& worker) const;
   FarmStatus status(Time now) const;
 
  private:
@@ -143,6 +166,9 @@ class Farm {
     Time pending_since{0};
     LeaseId lease = 0;           // the one in force, or 0: pending
     std::optional<Build> build;  // made for runners
+    std::string avoid;           // the worker that should not run it, where there is another; or ""
+    std::string doubted;         // the worker whose failure with it is not believed yet; or ""
+    LeaseId doubted_lease = 0;   // what it failed by; a copy of that failure is no second opinion
   };
   struct Worker {
     std::string name, device, device_class, key, revision;
@@ -152,8 +178,14 @@ class Farm {
     uint32_t version = wire::kNewestVersion;  // that it and we speak
     uint32_t slots = 0;
     uint32_t overdue = 0;  // leases that it let pass their time
-    Time heard{0};
+    Time heard{0}, joined{0};
+    std::optional<Time> canary;  // the last
+    bool suspect = false, drained = false;
+    int failures = 0;  // candidates in a row, up to the last
     std::set<LeaseId> leases;
+
+    /// Leases that it may hold.
+    uint32_t credit() const { return suspect || drained ? 0 : slots; }
 
     bool runs(const std::string& platform) const {
       return std::find(platforms.begin(), platforms.end(), platform) != platforms.end();
@@ -194,10 +226,12 @@ class Farm {
   void receive(const Received& event);
   void greet(const Peer& peer, const wire::Hello& hello, const std::string& key);
   bool owns_name(const std::string& name, const std::string& key);
+  void forget_name(const std::string& name);
   std::string disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const;
-  void suspect(const Peer& peer, const std::string& reason);
+  void expel(const Peer& peer, const std::string& reason);
   void on(const Peer& peer, const wire::Credit& credit);
   void on(const Peer& peer, const wire::Result& result);
+  void on(const Peer& peer, const wire::Canary& canary);
   void on(const Peer& peer, const wire::Built& built);
   void on(const Peer& peer, const wire::BlobGet& get);
   void on(const Peer& peer, const wire::BlobChunk& chunk);
@@ -209,6 +243,17 @@ class Farm {
   void renew_unclaimed(const Peer& peer, Worker& worker);
   void hand_back(const Peer& peer, const std::vector<uint64_t>& returned);
   void forget_worker(const Peer& peer, bool lost);
+
+  // farm_health.cpp: whom to believe, and who is to work.
+  Health& health_of(const Worker& worker);
+  void judge(const Peer& peer, Health::Change change, bool good);
+  void take_leases_back(const Peer& peer);
+  void pause(const Peer& peer, std::string why);
+  bool wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result) const;
+  void doubt(Trial& trial, const std::string& worker, LeaseId lease);
+  void blame(const std::string& worker, TrialId trial);
+  bool has_another(const Trial& trial, const Worker& worker) const;
+  void manage(const Manage& order);
 
   // farm.cpp: trials.
   void submit(const Submit& event);
@@ -241,6 +286,7 @@ class Farm {
   // farm_builds.cpp: what is built for runners elsewhere.
   TrialId take_ready(const Worker& worker);
   std::optional<Offer> take_unbuilt(const Worker& worker);
+  void queue_built(const Trial& trial);
   bool recall_build(Trial& trial, const std::string& revision);
   bool wants_builds(const Lane& lane) const;
   bool is_built(const Trial& trial) const { return trial.build && builds_.holds(*trial.build); }
@@ -251,6 +297,7 @@ class Farm {
   // farm_status.cpp
   std::vector<std::string> unserved() const;
   std::vector<std::string> unbuilt() const;
+  std::vector<std::string> withheld() const;
   std::set<std::string> waiting_platforms() const;
 
   void send(const Peer& peer, wire::Message message) {
@@ -269,12 +316,14 @@ class Farm {
   std::map<Peer, Worker> workers_;
   std::map<std::string, std::string> keys_;  // by name of a worker: the first that came with it
   std::deque<std::string> named_;            // in the order they came
-  std::set<std::string> suspects_;           // keys that get no more leases; without keys, names
+  std::set<std::string> expelled_;           // keys that are refused; without keys, names
+  std::map<std::string, Health> health_;     // by name of a worker
+  std::set<std::string> drained_;            // names
   std::unordered_map<JobId, size_t> open_;
   Queues pending_;                       // never tried; may name closed trials
   Queues ready_;                         // built for runners; as pending_
   std::map<std::string, Share> shares_;  // by owner
-  std::list<TrialId> retries_;           // tried before; few, so searched in order
+  std::list<TrialId> retries_;           // that not every worker should have; few, so searched in order
   std::map<Lane, size_t> building_;      // leases of builds
   BuildIndex builds_;
   std::map<LeaseId, Fetch> fetches_;

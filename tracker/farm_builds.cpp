@@ -11,7 +11,7 @@ using Verdict = wire::ResultAck::Verdict;
 bool Farm::wants_builds(const Lane& lane) const {
   size_t slots = 0, ahead = 0;
   for (const auto& [peer, worker] : workers_)
-    if (worker.runner_only && runs(worker, lane)) slots += worker.slots;
+    if (worker.runner_only && runs(worker, lane)) slots += worker.credit();
   const auto same_runners = [&](const Lane& other) {
     return other.platform == lane.platform && other.device_class == lane.device_class;
   };
@@ -38,12 +38,19 @@ TrialId Farm::take_ready(const Worker& worker) {
   return 0;
 }
 
+void Farm::queue_built(const Trial& trial) {
+  if (trial.avoid.empty())
+    ready_[lane_of(*trial.spec)].push_back(trial.id);
+  else
+    retries_.push_back(trial.id);
+}
+
 /// Whether such a program has built the same before; then runners may have the trial.
 bool Farm::recall_build(Trial& trial, const std::string& revision) {
   const Build* known = builds_.find(BuildIndex::key_of(*trial.spec, revision));
   if (!known) return false;
   trial.build = *known;
-  ready_[lane_of(*trial.spec)].push_back(trial.id);
+  queue_built(trial);
   return true;
 }
 
@@ -82,7 +89,7 @@ void Farm::on(const Peer& peer, const wire::BlobChunk& chunk) {
     if (leases_.at(id).peer != peer || !fetch.coming || !fetch.coming->add(chunk)) continue;
     fetch.progress = now_;
     if (fetch.coming->complete()) {
-      if (!fetch.coming->verify()) return suspect(peer, "bytes that are not what their digest says");
+      if (!fetch.coming->verify()) return expel(peer, "bytes that are not what their digest says");
       fetch.here[chunk.digest] = fetch.coming->take();
       fetch.coming.reset();
     }
@@ -98,7 +105,7 @@ void Farm::complete(const Peer& peer, LeaseId id) {
   for (auto& [digest, bytes] : fetch.here) effects_->stored.push_back({digest, std::move(bytes)});
   for (std::string& digest : builds_.add(BuildIndex::key_of(*trial.spec, revision), *trial.build))
     effects_->stored.push_back({std::move(digest), std::nullopt});
-  ready_[lane_of(*trial.spec)].push_back(trial.id);
+  queue_built(trial);
   remember(id);
   send(peer, wire::ResultAck{id, Verdict::kRecorded});
 }

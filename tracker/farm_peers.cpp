@@ -74,9 +74,16 @@ bool Farm::owns_name(const std::string& name, const std::string& key) {
     if (oldest == name || is_connected(oldest))
       named_.push_back(oldest);
     else
-      keys_.erase(oldest), suspects_.erase(oldest);  // a key stays suspect
+      forget_name(oldest);
   }
   return true;
+}
+
+/// What is written down of it stays.
+void Farm::forget_name(const std::string& name) {
+  keys_.erase(name);
+  expelled_.erase(name);  // a key stays
+  health_.erase(name);
 }
 
 void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& key) {
@@ -98,7 +105,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   if ((known != workers_.end() && known->second.key != key) || !owns_name(hello.worker, key))
     return refuse(wire::Refusal::Code::kNameTaken,
                   fmt::format("the name `{}` belongs to a worker with another key", hello.worker));
-  if (suspects_.contains(key.empty() ? hello.worker : key))
+  if (expelled_.contains(key.empty() ? hello.worker : key))
     return refuse(
         wire::Refusal::Code::kSuspect,
         fmt::format("{} sent a result that cannot be, or let too many leases pass their time",
@@ -122,11 +129,25 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.platforms = platforms_of(hello.backends, device);
   worker.builds = hello.builds;
   worker.runner_only = hello.runner_only;
+  worker.version = version;
   worker.heard = now_;
+  worker.drained = drained_.contains(worker.name);
+  Health& health = health_of(worker);
+  worker.suspect = health.suspect();
+  if (known == workers_.end()) {
+    worker.joined = now_;
+    health.begin();
+  }
   send(peer, wire::Welcome{version, epoch_});
   for (LeaseId id : hello.holding) adopt(peer, worker, id);
   renew_unclaimed(peer, worker);
   reconcile(peer, hello.holding);
+  if (worker.suspect) {
+    pause(peer, health.row().suspect);
+    take_leases_back(peer);
+  } else if (worker.drained) {
+    pause(peer, kDrained);
+  }
 }
 
 /// Leases from before our restart that were this worker's and that it does not hold: we died between writing
@@ -184,19 +205,27 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
   Verdict verdict = recent_set_.contains(result.lease) ? Verdict::kDuplicate : Verdict::kStale;
   if (const auto found = trials_.find(result.trial); found != trials_.end()) {
     Trial& trial = found->second;
-    const Worker& worker = workers_.at(peer);
+    Worker& worker = workers_.at(peer);
     // Any lease ever given for an open trial may end it, by the worker it was given to.
-    const bool granted = std::any_of(trial.grants.begin(), trial.grants.end(), [&](const Grant& grant) {
-      return grant.lease == result.lease && grant.attempt == result.attempt && grant.worker == worker.name;
-    });
+    const bool granted = !worker.suspect && result.lease != trial.doubted_lease &&
+                         std::any_of(trial.grants.begin(), trial.grants.end(), [&](const Grant& grant) {
+                           return grant.lease == result.lease && grant.attempt == result.attempt &&
+                                  grant.worker == worker.name;
+                         });
     if (const std::string reason = disbelief(trial, worker, result); granted && !reason.empty()) {
-      suspect(peer, fmt::format("a result that cannot be: {}", reason));
+      expel(peer, fmt::format("a result that cannot be: {}", reason));
     } else if (granted && result.outcome == Outcome::kInvalidTrace && worker.version < wire::kNewestVersion) {
       // A worker of the release before knows fewer schedule primitives: another is asked.
       if (trial.lease == result.lease) release(result.lease, /*lost=*/true);
+    } else if (granted && wants_second_opinion(trial, worker, result)) {
+      doubt(trial, worker.name, result.lease);
     } else if (granted && result.outcome != Outcome::kWorkerLost) {
       if (trial.lease != 0 && trial.lease != result.lease && !leases_.at(trial.lease).peer.empty())
         send(leases_.at(trial.lease).peer, wire::Cancel{trial.lease});
+      const bool is_ok = result.outcome == Outcome::kOk;
+      if (!is_ok && result.outcome != Outcome::kInvalidTrace) worker.failures++;
+      if (is_ok) worker.failures = 0;
+      if (is_ok && !trial.doubted.empty() && trial.doubted != worker.name) blame(trial.doubted, trial.id);
       // A build that fails is the candidate's, and says nothing of the builder's machine.
       finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", result);
       verdict = Verdict::kRecorded;
@@ -216,13 +245,13 @@ std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire
 
 /// Who says what cannot be, or nothing, is believed nothing more: the leases of this worker, and of all of
 /// its key, go to others, without blame for their candidates.
-void Farm::suspect(const Peer& peer, const std::string& reason) {
+void Farm::expel(const Peer& peer, const std::string& reason) {
   const std::string key = workers_.at(peer).key;
-  suspects_.insert(key.empty() ? workers_.at(peer).name : key);
-  std::vector<Peer> suspected;
+  expelled_.insert(key.empty() ? workers_.at(peer).name : key);
+  std::vector<Peer> expelled;
   for (const auto& [other, worker] : workers_)
-    if (other == peer || (!key.empty() && worker.key == key)) suspected.push_back(other);
-  for (const Peer& other : suspected) {
+    if (other == peer || (!key.empty() && worker.key == key)) expelled.push_back(other);
+  for (const Peer& other : expelled) {
     const auto code = known_code(wire::Refusal::Code::kSuspect, workers_.at(other).version);
     send(other, wire::Refusal{code, reason});
     forget_worker(other, /*lost=*/false);

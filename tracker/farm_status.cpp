@@ -23,6 +23,12 @@ std::string platform_name(const std::string& backend, const std::string& archite
   return fmt::format("{}/{}", backend, architecture);
 }
 
+std::string_view WorkerStatus::state() const {
+  if (!health.suspect.empty()) return "suspect";
+  if (drained) return leases > 0 ? "draining" : "drained";
+  return "ready";
+}
+
 std::string unserved_text(const FarmStatus& status) {
   if (!status.unserved.empty())
     return fmt::format("no worker is {}: start one with `tune worker --tracker ...` on such a machine",
@@ -30,6 +36,9 @@ std::string unserved_text(const FarmStatus& status) {
   if (!status.unbuilt.empty())
     return fmt::format("no worker builds for {}: start one with `tune worker --tracker ...` on any machine",
                        join_text(status.unbuilt, " or "));
+  if (!status.withheld.empty())
+    return fmt::format("every worker that is {} is drained or suspect: `tune jobs --devices` says which",
+                       join_text(status.withheld, " or "));
   return "";
 }
 
@@ -40,34 +49,47 @@ size_t Farm::open(JobId job) const {
   return found == open_.end() ? 0 : found->second;
 }
 
+bool Farm::knows(const std::string& worker) const {
+  return keys_.contains(worker) || drained_.contains(worker);
+}
+
 FarmStatus Farm::status(Time now) const {
   FarmStatus status{.epoch = epoch_,
                     .pending = trials_.size() - leases_.size(),
                     .leased = leases_.size(),
                     .room = room(),
                     .unserved = unserved(),
-                    .unbuilt = unbuilt()};
+                    .unbuilt = unbuilt(),
+                    .withheld = withheld()};
   for (const auto& [peer, worker] : workers_) {
-    status.slots += worker.slots;
+    status.slots += worker.credit();
+    const Health& health = health_.at(worker.name);
     status.workers.push_back({.name = worker.name,
                               .device = worker.device,
                               .device_class = worker.device_class,
                               .backends = worker.backends,
                               .slots = worker.slots,
                               .leases = static_cast<uint32_t>(worker.leases.size()),
-                              .silent = now - worker.heard});
+                              .silent = now - worker.heard,
+                              .drained = worker.drained,
+                              .health = health.row(),
+                              .drift = health.drift()});
+    if (worker.canary) status.workers.back().canary_age = now - *worker.canary;
   }
   for (const auto& [name, share] : shares_) status.owners.push_back({name, share.weight, share.device_time});
   return status;
 }
 
-/// Of trials that no worker has had.
+/// Of trials that no worker has.
 std::set<std::string> Farm::waiting_platforms() const {
   std::set<std::string> platforms;
   for (const auto* queues : {&pending_, &ready_})
     for (const auto& [lane, queue] : *queues)
       if (std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); }))
         platforms.insert(lane.platform);
+  for (const TrialId id : retries_)
+    if (const auto trial = trials_.find(id); trial != trials_.end() && trial->second.lease == 0)
+      platforms.insert(lane_of(*trial->second.spec).platform);
   return platforms;
 }
 
@@ -77,6 +99,19 @@ std::vector<std::string> Farm::unserved() const {
     if (std::none_of(workers_.begin(), workers_.end(),
                      [&](const auto& entry) { return entry.second.runs(platform); }))
       result.push_back(platform);
+  return result;
+}
+
+std::vector<std::string> Farm::withheld() const {
+  std::vector<std::string> result;
+  for (const std::string& platform : waiting_platforms()) {
+    bool runs = false, may = false;
+    for (const auto& [peer, worker] : workers_) {
+      runs |= worker.runs(platform);
+      may |= worker.runs(platform) && !worker.suspect && !worker.drained;
+    }
+    if (runs && !may) result.push_back(platform);
+  }
   return result;
 }
 

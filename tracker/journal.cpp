@@ -8,6 +8,8 @@ JournalState MemoryJournal::start() {
   JournalState state{.epoch = ++epoch_};
   for (const Entry& entry : entries_)
     if (entry.terminal == 0) state.open.push_back(entry.trial);
+  for (const auto& [worker, health] : health_) state.health.push_back(health);
+  state.drained.assign(drained_.begin(), drained_.end());
   return state;
 }
 
@@ -34,6 +36,7 @@ std::vector<LeaseId> MemoryJournal::commit(std::span<const Record> records) {
     return entries_[id - 1];
   };
   struct Write {
+    MemoryJournal& journal;
     decltype(open)& entry;
     void operator()(const Leased& r) {
       OpenTrial& trial = entry(r.trial).trial;
@@ -53,8 +56,18 @@ std::vector<LeaseId> MemoryJournal::commit(std::span<const Record> records) {
       e.finished = r;
     }
     void operator()(const Cancelled& r) { entry(r.trial).terminal++; }
+    void operator()(const Examined& r) {
+      journal.health_[r.health.worker] = r.health;
+      if (r.distrust) journal.distrusted_.push_back(r);
+    }
+    void operator()(const Drained& r) {
+      if (r.drained)
+        journal.drained_.insert(r.worker);
+      else
+        journal.drained_.erase(r.worker);
+    }
   };
-  for (const Record& record : records) std::visit(Write{open}, record);
+  for (const Record& record : records) std::visit(Write{*this, open}, record);
   return {};
 }
 

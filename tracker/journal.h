@@ -2,13 +2,17 @@
 // (tracker/store_journal.h); MemoryJournal keeps it for tests and simulations.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "db/records.h"
 #include "tracker/wire.h"
 
 namespace lathe::tracker {
@@ -28,6 +32,7 @@ struct TrialSpec {
   std::string device_class;    // of the devices that may measure it (device_class.h); "": any that can run it
   std::string owner;           // of its job, with whom devices are shared by weight
   double weight = 1;
+  std::string measured_by;  // of one to be confirmed: who measured it last; another is to, where there is one
 };
 
 /// A lease that was given out, ever, for a trial still open. A result counts when it names one of these.
@@ -94,7 +99,21 @@ struct Cancelled {
   TrialId trial = 0;
 };
 
-using Record = std::variant<Leased, Released, Finished, Cancelled>;
+/// What is now known of a worker.
+struct Examined {
+  db::WorkerHealth health;
+  bool good = false;      // a canary was as it should be just now
+  bool distrust = false;  // what it measured since its last good canary is out until measured again
+  std::chrono::milliseconds unproven{0};  // where it never had one: how long it has been here
+};
+
+/// A worker takes no more leases until an administrator says otherwise; or does again.
+struct Drained {
+  std::string worker;
+  bool drained = true;
+};
+
+using Record = std::variant<Leased, Released, Finished, Cancelled, Examined, Drained>;
 
 /// A trial with no terminal record, as found at start.
 struct OpenTrial {
@@ -107,6 +126,8 @@ struct OpenTrial {
 struct JournalState {
   uint64_t epoch = 1;           // of this start; greater than that of any lease
   std::vector<OpenTrial> open;  // in the order submitted
+  std::vector<db::WorkerHealth> health;
+  std::vector<std::string> drained;  // workers
 };
 
 class Journal {
@@ -139,11 +160,15 @@ class MemoryJournal final : public Journal {
     Finished finished;
   };
   const std::vector<Entry>& entries() const { return entries_; }  // trial id - 1 is the index
+  const std::vector<Examined>& distrusted() const { return distrusted_; }
 
  private:
   std::vector<std::string> targets_;
   uint64_t epoch_ = 0;
   std::vector<Entry> entries_;
+  std::map<std::string, db::WorkerHealth> health_;  // by worker
+  std::set<std::string> drained_;
+  std::vector<Examined> distrusted_;
 };
 
 }  // namespace lathe::tracker

@@ -57,7 +57,8 @@ json to(const db::Measurement& m) {
           {"recorded_ms", m.recorded_ms},
           {"imported_ms", m.imported_ms ? json(*m.imported_ms) : json()},
           {"confirmed", m.confirmed},
-          {"suspect", m.suspect}};
+          {"suspect", m.suspect},
+          {"confirmed_elsewhere", m.confirmed_elsewhere}};
 }
 db::Measurement measurement_of(const json& value) {
   const json& summary = value.at("summary");
@@ -77,7 +78,8 @@ db::Measurement measurement_of(const json& value) {
           .recorded_ms = value.at("recorded_ms"),
           .imported_ms = maybe<int64_t>(value.at("imported_ms")),
           .confirmed = value.at("confirmed"),
-          .suspect = value.at("suspect")};
+          .suspect = value.at("suspect"),
+          .confirmed_elsewhere = value.at("confirmed_elsewhere")};
 }
 std::vector<db::Measurement> measurements_of(const json& value) {
   std::vector<db::Measurement> all;
@@ -175,6 +177,8 @@ json answer_reader(db::Reader& store, db::JobId job, const json& question) {
     return answer(best ? json{to(best->measurement), static_cast<int>(best->rung)} : json());
   }
   if (what == "top") return answer(list(store.top(best_query_of(argument.at(0)), argument.at(1))));
+  if (what == "top_suspect")
+    return answer(list(store.top_suspect(best_query_of(argument.at(0)), argument.at(1))));
   if (what == "history") return answer(list(store.history(argument.at(0), argument.at(1), argument.at(2))));
   if (what == "choice") return answer(to(store.find_choice(choice_key_of(argument.at(0)))));
   if (what == "chosen")
@@ -222,6 +226,10 @@ std::optional<db::Best> RemoteReader::best(const db::BestQuery& query) {
 
 std::vector<db::Measurement> RemoteReader::top(const db::BestQuery& query, int limit) {
   return measurements_of(ask("top", {to(query), limit}));
+}
+
+std::vector<db::Measurement> RemoteReader::top_suspect(const db::BestQuery& query, int limit) {
+  return measurements_of(ask("top_suspect", {to(query), limit}));
 }
 
 std::vector<db::Measurement> RemoteReader::history(db::WorkloadId workload, db::TargetId target, int limit) {

@@ -20,6 +20,7 @@ class RemoteReader final : public db::Reader {
   std::vector<db::WorkloadId> measured_workloads(db::TargetId target) override;
   std::optional<db::Best> best(const db::BestQuery& query) override;
   std::vector<db::Measurement> top(const db::BestQuery& query, int limit) override;
+  std::vector<db::Measurement> top_suspect(const db::BestQuery& query, int limit) override;
   std::vector<db::Measurement> history(db::WorkloadId workload, db::TargetId target, int limit) override;
   std::optional<db::Choice> find_choice(const db::ChoiceKey& key) override;
   std::optional<db::Measurement> chosen(const db::Choice& choice, const db::BestQuery& query) override;

@@ -116,7 +116,7 @@ json SearchServer::answer(const json& question) {
   if (call == "in_flight") return {{"count", farm_.in_flight(job)}};
   if (call == "status") {
     const FarmStatus status = farm_.status();
-    return {{"slots", status.slots}, {"unserved", status.unserved}};
+    return {{"slots", status.slots}, {"unserved", status.unserved}, {"withheld", status.withheld}};
   }
   if (call == "cancel") {
     farm_.cancel(job);

@@ -96,6 +96,8 @@ class StoreJournal final : public Journal {
       open.leased = trial.state == db::TrialState::kLeased && !open.grants.empty();
       state.open.push_back(std::move(open));
     }
+    state.health = store_.worker_healths();
+    state.drained = store_.drained_workers();
     return state;
   }
 
@@ -128,7 +130,8 @@ class StoreJournal final : public Journal {
             .fastest_seconds = fastest_seconds(candidates[i].workload, target, candidates[i].evaluation),
             .device_class = asker(owner).device_class,
             .owner = asker(owner).owner,
-            .weight = asker(owner).weight});
+            .weight = asker(owner).weight,
+            .measured_by = candidates[i].confirm ? store_.last_measured_by(added[i].trial) : ""});
       submissions.push_back(std::move(submission));
     }
     return submissions;
@@ -178,11 +181,26 @@ class StoreJournal final : public Journal {
                            .artifact = r.result.artifact,
                            .compiler = compiler,
                            .revision = revision};
+    const wire::Disturbance& seen = r.result.disturbance;
+    if (seen.clock_hz > 0) result.clock_hz = seen.clock_hz;
+    if (seen.taken > 0)
+      result.disturbed = static_cast<double>(std::min(seen.disturbed, seen.taken)) / seen.taken;
     if (!r.device.empty()) result.device = device_id(r.worker, r.device);
     const db::Recorded recorded = store_.record({&result, 1})[0];
     if (recorded == db::Recorded::kStale || recorded == db::Recorded::kUnknown)
       refused_.push_back(r.result.lease);
   }
+
+  void write(const Examined& r) {
+    const db::WorkerHealth& health = r.health;
+    if (r.distrust)
+      store_.set_suspect(store_.add_worker(health.worker),
+                         store_.last_good_canary(health.worker, health.device_class)
+                             .value_or(store_.now_ms() - r.unproven.count()));
+    store_.set_worker_health(health, r.good);
+  }
+
+  void write(const Drained& r) { store_.set_drained(r.worker, r.drained); }
 
   void write(const Cancelled& r) { store_.cancel_trial(static_cast<db::TrialId>(r.trial)); }
 
@@ -237,6 +255,7 @@ class StoreJournal final : public Journal {
     spec.device_class = asker(trial.job).device_class;
     spec.owner = asker(trial.job).owner;
     spec.weight = asker(trial.job).weight;
+    if (trial.purpose == db::Purpose::kConfirm) spec.measured_by = store_.last_measured_by(trial.id);
     return std::make_shared<TrialSpec>(std::move(spec));
   }
 

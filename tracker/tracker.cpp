@@ -108,6 +108,12 @@ class Tracker::Loop final : private Outside {
     step(event);
     return submissions;
   }
+  bool manage(const Manage& order) {
+    if (!farm_->knows(order.worker)) return false;
+    step(order);
+    settle();
+    return true;
+  }
   Farm& farm() { return *farm_; }
   void step(const Event& event) { farm_->step(event, monotonic_now(), effects_); }
 
@@ -222,7 +228,7 @@ class Tracker::Loop final : private Outside {
     arrived_.notify_all();
   }
 
-  void log(const std::string& line) {
+  void log(const std::string& line) override {
     if (settings_.log) settings_.log(line);
   }
 
@@ -270,6 +276,10 @@ size_t Tracker::in_flight(JobId job) {
 
 FarmStatus Tracker::status() {
   return loop_->call([&] { return loop_->farm().status(monotonic_now()); });
+}
+
+bool Tracker::manage(const Manage& order) {
+  return loop_->call([&] { return loop_->manage(order); });
 }
 
 void Tracker::cancel(JobId job) {

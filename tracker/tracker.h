@@ -40,6 +40,8 @@ class Tracker final : public FarmClient {
   size_t in_flight(JobId job) override;
   FarmStatus status() override;
   void cancel(JobId job) override;
+  /// On disk when it returns. False when no worker of that name was ever here.
+  bool manage(const Manage& order);
 
  private:
   class Loop;

@@ -329,7 +329,10 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     query.accept_unconfirmed = true;
     auto best = store.best(query);
     result.winners.emplace_back();
-    if (best) result.winners.back() = {best->measurement.seconds, best->measurement.relative_error};
+    if (best)
+      result.winners.back() = {best->measurement.seconds, best->measurement.relative_error,
+                               best->measurement.confirmed, best->measurement.confirmed_elsewhere,
+                               best->measurement.trace};
   }
   writer.add_event(rows.job, "disturbance",
                    nlohmann::json{{"taken", result.disturbance.taken},

@@ -42,6 +42,9 @@ struct TuneResult {
   struct Winner {
     double seconds = 0;         // measured again at the end; 0 when nothing was measured
     double relative_error = 0;  // of its outputs
+    bool confirmed = false;     // measured again at all
+    bool elsewhere = false;     // and by another worker
+    std::string trace;          // its schedule
   };
   std::vector<Winner> winners;  // by task
   JobDisturbance disturbance;   // of all measurements

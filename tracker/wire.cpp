@@ -199,6 +199,7 @@ void put(const Result& from, pb::Envelope& envelope) {
   to.mutable_disturbance()->set_taken(from.disturbance.taken);
   to.mutable_disturbance()->set_disturbed(from.disturbance.disturbed);
   to.mutable_disturbance()->set_canary(from.disturbance.canary);
+  to.mutable_disturbance()->set_clock_hz(from.disturbance.clock_hz);
 }
 
 Message get(const pb::Result& from) {
@@ -223,7 +224,8 @@ Message get(const pb::Result& from) {
                 .artifact = text(from.artifact(), kNameLimit, "result.artifact"),
                 .disturbance = {.taken = from.disturbance().taken(),
                                 .disturbed = from.disturbance().disturbed(),
-                                .canary = finite(from.disturbance().canary(), "result.disturbance")}};
+                                .canary = finite(from.disturbance().canary(), "result.disturbance"),
+                                .clock_hz = finite(from.disturbance().clock_hz(), "result.clock_hz")}};
 }
 
 void put(const Built& from, pb::Envelope& envelope) {
@@ -265,6 +267,21 @@ Message get(const pb::BlobChunk& from) {
   return BlobChunk{.digest = digest(from.digest(), "blob_chunk.digest"),
                    .offset = from.offset(),
                    .bytes = text(from.bytes(), kChunkBytes, "blob_chunk.bytes")};
+}
+
+void put(const Canary& from, pb::Envelope& envelope) {
+  auto& to = *envelope.mutable_canary();
+  to.set_number(from.number);
+  to.set_kernels(from.kernels);
+  to.set_compute_seconds(from.compute_seconds);
+  to.set_memory_seconds(from.memory_seconds);
+}
+
+Message get(const pb::Canary& from) {
+  return Canary{.number = from.number(),
+                .kernels = from.kernels(),
+                .compute_seconds = finite(from.compute_seconds(), "canary.compute_seconds"),
+                .memory_seconds = finite(from.memory_seconds(), "canary.memory_seconds")};
 }
 
 void put(const ResultAck& from, pb::Envelope& envelope) {
@@ -309,7 +326,7 @@ void put(const Refusal& from, pb::Envelope& envelope) {
 }
 
 Message get(const pb::Error& from) {
-  return Refusal{.code = enumerator(from.code(), Refusal::Code::kSuspect, "error.code"),
+  return Refusal{.code = enumerator(from.code(), Refusal::Code::kPaused, "error.code"),
                  .text = text(from.text(), kMessageLimit, "error.text")};
 }
 
@@ -356,6 +373,8 @@ Message decode(std::string_view frame) {
       return get(envelope.blob_get());
     case pb::Envelope::kBlobChunk:
       return get(envelope.blob_chunk());
+    case pb::Envelope::kCanary:
+      return get(envelope.canary());
     case pb::Envelope::BODY_NOT_SET:
       break;
   }
@@ -363,9 +382,9 @@ Message decode(std::string_view frame) {
 }
 
 std::string_view name_of(const Message& message) {
-  static constexpr std::string_view kNames[] = {"HELLO",      "WELCOME",   "CREDIT",   "LEASE",     "RESULT",
-                                                "RESULT_ACK", "HEARTBEAT", "CANCEL",   "DRAIN",     "BYE",
-                                                "ERROR",      "BUILT",     "BLOB_GET", "BLOB_CHUNK"};
+  static constexpr std::string_view kNames[] = {
+      "HELLO", "WELCOME", "CREDIT", "LEASE", "RESULT",   "RESULT_ACK", "HEARTBEAT", "CANCEL",
+      "DRAIN", "BYE",     "ERROR",  "BUILT", "BLOB_GET", "BLOB_CHUNK", "CANARY"};
   static_assert(std::size(kNames) == std::variant_size_v<Message>);
   return kNames[message.index()];
 }

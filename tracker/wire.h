@@ -13,11 +13,13 @@
 namespace lathe::wire {
 
 /// Versions this build can speak. HELLO carries the worker's range; WELCOME names the one both will use.
-inline constexpr uint32_t kNewestVersion = 2;
+inline constexpr uint32_t kNewestVersion = 3;
 inline constexpr uint32_t kOldestVersion = 1;
 /// From here on a lease may be of one part, code travels between builders and runners, and a refusal may say
 /// more.
 inline constexpr uint32_t kPartsVersion = 2;
+/// From here on workers send canaries.
+inline constexpr uint32_t kCanaryVersion = 3;
 
 /// How a candidate is to be measured. Times are seconds.
 struct Evaluation {
@@ -97,6 +99,7 @@ struct Disturbance {
   uint32_t taken = 0;      // samples, those that were taken again included
   uint32_t disturbed = 0;  // of these
   double canary = 0;       // the slowest canary, times the best
+  double clock_hz = 0;     // of a core, right after the last sample
   bool operator==(const Disturbance&) const = default;
 };
 
@@ -142,6 +145,15 @@ struct BlobChunk {
   bool operator==(const BlobChunk&) const = default;
 };
 
+/// Worker -> tracker: how long fixed work takes on its device now (workers/canary.h). Both times are 0 when
+/// the worker could not do it.
+struct Canary {
+  uint32_t number = 0;   // counted by the worker's process from 1: a copy says nothing new
+  uint32_t kernels = 0;  // which work: times of one number compare
+  double compute_seconds = 0, memory_seconds = 0;
+  bool operator==(const Canary&) const = default;
+};
+
 /// Sent after the commit; only then does a result leave the worker's spool.
 struct ResultAck {
   enum class Verdict : uint8_t { kRecorded, kDuplicate, kStale };
@@ -184,6 +196,7 @@ struct Refusal {
     kNameTaken,     // the worker's name belongs to another key: give up
     kFull,          // as many workers as the tracker takes: come back later
     kSuspect,       // a result of this worker cannot be: give up
+    kPaused,        // it gets no leases for now: drained, or its canaries are off
   };
   Code code = Code::kMalformed;
   std::string text;
@@ -191,7 +204,7 @@ struct Refusal {
 };
 
 using Message = std::variant<Hello, Welcome, Credit, Lease, Result, ResultAck, Heartbeat, Cancel, Drain, Bye,
-                             Refusal, Built, BlobGet, BlobChunk>;
+                             Refusal, Built, BlobGet, BlobChunk, Canary>;
 
 std::string encode(const Message& message);
 

@@ -26,6 +26,7 @@ Actions Agent::step(const Event& event, Time now) {
     void operator()(const wire::Message& message) { agent.receive(message); }
     void operator()(const Built& event) { agent.built(event); }
     void operator()(const Measured& event) { agent.measured(event); }
+    void operator()(const CanaryEnded& event) { agent.canary_ended(event); }
     void operator()(const Tick&) { agent.tick(); }
     void operator()(const Terminate&) { agent.terminate(); }
   };
@@ -46,8 +47,9 @@ void Agent::receive(const wire::Message& message) {
       message);
 }
 
-void Agent::on(const wire::Welcome&) {
+void Agent::on(const wire::Welcome& welcome) {
   serving_ = true;
+  version_ = welcome.version;
   greeted_ = now_;
   say_credit();
   if (draining_) send(wire::Drain{returned_});
@@ -91,6 +93,7 @@ void Agent::on(const wire::Refusal& refusal) {
     case wire::Refusal::Code::kMalformed:
     case wire::Refusal::Code::kShuttingDown:
     case wire::Refusal::Code::kFull:
+    case wire::Refusal::Code::kPaused:
       actions_->refused = refusal.text;
       break;
   }
@@ -99,7 +102,11 @@ void Agent::on(const wire::Refusal& refusal) {
 // --- stages of a lease
 
 void Agent::start_stages() {
-  size_t building = count(Stage::kBuilding), running = count(Stage::kRunning);
+  size_t building = count(Stage::kBuilding), running = count(Stage::kRunning) + (canary_runs_ ? 1 : 0);
+  if (running == 0 && canary_is_due()) {
+    canary_runs_ = actions_->canary = true;
+    running++;
+  }
   for (auto& [id, task] : tasks_) {
     if (task.stage == Stage::kQueued && task.lease.part == wire::Part::kRun) task.stage = Stage::kFetching;
     if (task.stage == Stage::kFetching && is_here(task)) task.stage = Stage::kBuilt;
@@ -211,6 +218,20 @@ void Agent::measured(const Measured& event) {
   task.result.artifact = report.artifact;
   task.result.disturbance = report.disturbance;
   spool(task);
+}
+
+/// First of all, and then every now and then.
+bool Agent::canary_is_due() const {
+  return settings_.canaries && !settings_.backends.empty() && serving_ && version_ >= wire::kCanaryVersion &&
+         !draining_ && (canaries_ == 0 || now_ - canary_at_ >= kCanaryEvery);
+}
+
+void Agent::canary_ended(const CanaryEnded& event) {
+  canary_runs_ = false;
+  canary_at_ = now_;
+  wire::Canary canary = event.canary;
+  canary.number = ++canaries_;
+  if (serving_) send(canary);
 }
 
 /// Sends what came of it, for the first time or again; it stays until the tracker says that it has it.

@@ -28,6 +28,7 @@ struct AgentSettings {
   std::vector<std::string> backends;  // none: it measures nothing
   std::vector<std::string> builds;    // platforms that it builds for others' runners
   bool runner_only = false;           // it has no compiler
+  bool canaries = true;               // it runs them
   uint32_t builders = 1;              // builds at once
   uint32_t ahead = 2;  // leases held beyond those being built and run, so that neither stage waits
 };
@@ -46,12 +47,17 @@ struct Measured {
   wire::Result report;
 };
 
+/// Of Actions::canary. Its number is the agent's to give.
+struct CanaryEnded {
+  wire::Canary canary;
+};
+
 struct Tick {};
 
 /// SIGTERM: the first lets the running trial end, the second hands everything back at once.
 struct Terminate {};
 
-using Event = std::variant<wire::Message, Built, Measured, Tick, Terminate>;
+using Event = std::variant<wire::Message, Built, Measured, CanaryEnded, Tick, Terminate>;
 
 // --- what is to be done
 
@@ -64,6 +70,7 @@ struct Run {
 struct Actions {
   std::vector<wire::Lease> build;  // start building
   std::vector<Run> run;            // start measuring what was built
+  bool canary = false;             // start the canary kernels: nothing else runs until they have ended
   std::vector<LeaseId> discard;    // stop building or measuring, drop the artifact
   std::vector<wire::Message> send;
   bool reconnect = false;  // the connection seems dead: make a new one
@@ -105,6 +112,8 @@ class Agent {
   void built(const Built& event);
   void hold(Task& task, const Built& event);
   void measured(const Measured& event);
+  void canary_ended(const CanaryEnded& event);
+  bool canary_is_due() const;
   void tick();
   void terminate();
   void start_stages();
@@ -125,6 +134,10 @@ class Agent {
   Time heard_;              // the tracker, last
   Time greeted_{-1000000};  // HELLO or heartbeat sent, last
   bool serving_ = false;    // WELCOME came on this connection
+  uint32_t version_ = 0;    // that it named
+  bool canary_runs_ = false;
+  uint32_t canaries_ = 0;  // that ended
+  Time canary_at_{0};      // its end, last
   bool draining_ = false;
   Time draining_since_{0};
   std::vector<uint64_t> returned_;  // by the drain

@@ -111,6 +111,7 @@ std::string encode(const RunJob& job) {
   message.set_seed(job.seed);
   message.set_reference(job.reference);
   message.set_canary_seconds(job.canary_seconds);
+  message.set_canary(job.canary);
   return message.SerializeAsString();
 }
 
@@ -118,8 +119,9 @@ RunJob decode_run_job(std::string_view bytes) {
   const auto message = parse<pb::RunJob>(bytes);
   const wire::Message lease = wire::decode(message.evaluation());
   if (!std::holds_alternative<wire::Lease>(lease)) fail("run job: no evaluation");
-  return {get(message.artifact()), std::get<wire::Lease>(lease).evaluation, message.seed(),
-          message.reference(), message.canary_seconds()};
+  return {get(message.artifact()),  std::get<wire::Lease>(lease).evaluation,
+          message.seed(),           message.reference(),
+          message.canary_seconds(), message.canary()};
 }
 
 std::string encode(const Reply& reply) {
@@ -132,7 +134,11 @@ std::string encode(const Reply& reply) {
   message.set_taken(reply.disturbance.taken);
   message.set_disturbed(reply.disturbance.disturbed);
   message.set_canary(reply.disturbance.canary);
+  message.set_clock_hz(reply.disturbance.clock_hz);
   message.set_canary_seconds(reply.canary_seconds);
+  message.mutable_kernels()->set_kernels(reply.canary.kernels);
+  message.mutable_kernels()->set_compute_seconds(reply.canary.compute_seconds);
+  message.mutable_kernels()->set_memory_seconds(reply.canary.memory_seconds);
   return message.SerializeAsString();
 }
 
@@ -147,15 +153,19 @@ Reply decode_reply(std::string_view bytes) {
   const bool is_ok = message.outcome() == static_cast<uint32_t>(Outcome::kOk);
   if (is_ok && !(message.relative_error() >= 0 && std::isfinite(message.relative_error())))
     fail("reply: a relative error of {}", message.relative_error());
-  for (double number : {message.canary(), message.canary_seconds()})
-    if (!(number >= 0) || !std::isfinite(number)) fail("reply: a canary of {}", number);
+  for (double number : {message.canary(), message.canary_seconds(), message.clock_hz(),
+                        message.kernels().compute_seconds(), message.kernels().memory_seconds()})
+    if (!(number >= 0) || !std::isfinite(number)) fail("reply: a canary or clock of {}", number);
   return {.outcome = static_cast<Outcome>(message.outcome()),
           .message = message.message().substr(0, defaults::kMessageLimit),
           .samples = {message.samples().begin(), message.samples().end()},
           .relative_error = message.relative_error(),
           .artifact = get(message.artifact()),
-          .disturbance = {message.taken(), message.disturbed(), message.canary()},
-          .canary_seconds = message.canary_seconds()};
+          .disturbance = {message.taken(), message.disturbed(), message.canary(), message.clock_hz()},
+          .canary_seconds = message.canary_seconds(),
+          .canary = {.kernels = message.kernels().kernels(),
+                     .compute_seconds = message.kernels().compute_seconds(),
+                     .memory_seconds = message.kernels().memory_seconds()}};
 }
 
 std::string encode(const Artifact& artifact) {

@@ -55,6 +55,7 @@ struct RunJob {
   uint64_t seed = 0;          // of the inputs
   bool reference = false;     // make the case instead of measuring against it
   double canary_seconds = 0;  // the best known (disturbance.h); 0: none
+  bool canary = false;        // run the canary kernels (canary.h), and nothing else
 };
 
 /// Of a build: the artifact. Of a run: samples and error.
@@ -66,6 +67,7 @@ struct Reply {
   Artifact artifact;
   wire::Disturbance disturbance;
   double canary_seconds = 0;  // the best known now
+  wire::Canary canary;        // of a job that asked for it
 };
 
 // The decoders throw Error on anything malformed or absurd.

@@ -21,9 +21,11 @@
 #include "core/runtime/thread_pool.h"
 #include "core/support/error.h"
 #include "core/support/tensor.h"
+#include "workers/canary.h"
 #include "workers/disturbance.h"
 #include "workers/jobs.h"
 #include "workers/packets.h"
+#include "workers/stopwatch.h"
 
 namespace lathe::worker {
 namespace {
@@ -278,8 +280,10 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
     sampler.add(seconds, watch.end());
     if (code != 0) return returned(code);
   } while (!sampler.done(since(start)));
+  wire::Disturbance disturbance = watch.seen();
+  disturbance.clock_hz = clock_hz();
   child.close_window();
-  return {.samples = sampler.samples(), .disturbance = watch.seen(), .canary_seconds = watch.best_canary()};
+  return {.samples = sampler.samples(), .disturbance = disturbance, .canary_seconds = watch.best_canary()};
 }
 
 Reply measure(const RunJob& job, int object, int case_file, Child& child) {
@@ -347,6 +351,12 @@ bool Sampler::done(double elapsed) const {
 
 std::string run_body(std::string_view request, Child& child) {
   const RunJob job = decode_run_job(request);
+  if (job.canary) {
+    child.open_window();
+    const wire::Canary canary = run_canaries();
+    child.close_window();
+    return encode(Reply{.canary = canary});
+  }
   if (child.descriptors().size() != 2) fail("run: {} descriptors, must be 2", child.descriptors().size());
   const int object = child.descriptors()[0], case_file = child.descriptors()[1];
   return encode(job.reference ? make_case(job, object, case_file) : measure(job, object, case_file, child));

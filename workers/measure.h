@@ -11,7 +11,7 @@
 namespace lathe::worker {
 
 /// The body of the run role. The request is a RunJob; the task's descriptors are the shared object and the
-/// case file (jobs.h). The reply is a Reply.
+/// case file (jobs.h), and none of a job that asks for the canary kernels. The reply is a Reply.
 ///
 /// A job marked `reference` fills the case file: seeded inputs, and the outputs of this kernel, the
 /// unscheduled one. Any other is measured against it, in this order: load; fill outputs, and what a prologue

@@ -21,6 +21,7 @@ constexpr size_t kArtifactBytes = 128 << 20;
 constexpr uint64_t kBuildMemory = uint64_t{8} << 30;
 constexpr uint64_t kRunMemory = uint64_t{2} << 30;  // beyond the buffers
 constexpr double kReferenceRunSeconds = 120;        // the unscheduled program is slow
+constexpr double kCanarySeconds = 10;               // limit; they take 15 ms
 constexpr double kMostStolen = 0.05;                // of the time of the cores; else it is measured again
 constexpr double kCanaryAges =
     1.001;  // a measurement: a clock that became lower for good is not load for ever
@@ -79,8 +80,9 @@ void check_memory(const Artifact& artifact) {
     fail("it takes {} bytes of memory, and this machine has {}", wants, has);
 }
 
-wire::Disturbance together(const wire::Disturbance& a, const wire::Disturbance& b) {
-  return {a.taken + b.taken, a.disturbed + b.disturbed, std::max(a.canary, b.canary)};
+wire::Disturbance together(const wire::Disturbance& last, const wire::Disturbance& first) {
+  return {last.taken + first.taken, last.disturbed + first.disturbed, std::max(last.canary, first.canary),
+          last.clock_hz};
 }
 
 }  // namespace
@@ -338,6 +340,27 @@ void Pipeline::end_run(wire::Result report) {
   ended_.push_back({lease, false, std::move(report)});
 }
 
+// --- canaries
+
+void Pipeline::run_canaries() {
+  CHECK(running_ == 0, "canaries cannot run now");
+  step_ = Step::kCanaries;
+  try {
+    const CorePlan cores = plan_cores(1);
+    runner_.start({.request = encode(RunJob{.canary = true}),
+                   .limits = {.wall_seconds = kCanarySeconds, .memory_bytes = kRunMemory, .cpus = cores.run},
+                   .stop_builders = cores.stop_builders});
+  } catch (const Error&) {
+    ended_.push_back({.canary = wire::Canary()});
+  }
+}
+
+/// A machine that cannot even do that says so with times of 0.
+void Pipeline::canaries_ran(const Report& report) {
+  const Reply reply = reply_of(report, /*build=*/false);
+  ended_.push_back({.canary = reply.outcome == Outcome::kOk ? reply.canary : wire::Canary()});
+}
+
 // --- both
 
 void Pipeline::discard(uint64_t lease) {
@@ -366,8 +389,12 @@ std::vector<Pipeline::Ended> Pipeline::collect() {
   if (reference_builder_.busy())
     if (const auto report = reference_builder_.finish()) reference_built(*report);
   if (runner_.busy())
-    if (const auto report = runner_.finish())
-      step_ == Step::kReferenceRun ? reference_ran(*report) : measured(*report);
+    if (const auto report = runner_.finish()) {
+      if (step_ == Step::kCanaries)
+        canaries_ran(*report);
+      else
+        step_ == Step::kReferenceRun ? reference_ran(*report) : measured(*report);
+    }
   return std::exchange(ended_, {});
 }
 

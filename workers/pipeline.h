@@ -30,13 +30,16 @@ class Pipeline {
   void run(uint64_t lease);
   /// `artifact` and `reference` were built elsewhere (encoded, jobs.h). REQUIRES: nothing runs.
   void run(const wire::Lease& lease, const std::string& artifact, const std::string& reference);
+  /// Starts the canary kernels. REQUIRES: nothing runs.
+  void run_canaries();
   void discard(uint64_t lease);
 
   struct Ended {
     uint64_t lease = 0;
     bool built = false;  // by the build stage; else by the run stage
     wire::Result report;
-    std::string artifact, reference;  // of a build for a runner elsewhere, encoded
+    std::string artifact, reference;     // of a build for a runner elsewhere, encoded
+    std::optional<wire::Canary> canary;  // the canary kernels have ended, and no lease
   };
   /// What ended since the last call.
   std::vector<Ended> collect();
@@ -47,7 +50,7 @@ class Pipeline {
 
  private:
   struct Job;
-  enum class Step { kReferenceBuild, kReferenceRun, kMeasure };
+  enum class Step { kReferenceBuild, kReferenceRun, kMeasure, kCanaries };
 
   void next_build(uint64_t lease);
   void start_build(const wire::Lease& lease, bool unscheduled);
@@ -62,6 +65,7 @@ class Pipeline {
   void measured(const Report& report);
   bool was_stolen_from(const Report& report) const;
   void end_run(wire::Result report);
+  void canaries_ran(const Report& report);
   std::string case_key(const wire::Lease& lease) const;
 
   std::vector<std::unique_ptr<Sandbox>> builders_;

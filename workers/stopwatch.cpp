@@ -26,6 +26,8 @@ double cycle_seconds() {
   return seconds / (kUnrolled * kRounds);
 }
 
+double clock_hz() { return 1 / std::min({cycle_seconds(), cycle_seconds(), cycle_seconds()}); }
+
 std::optional<double> Stopwatch::cycles(Take take, FunctionRef<std::optional<double>()> work) {
   constexpr double kSameClock = 1.03;
   constexpr auto kLong = std::chrono::milliseconds(4);

@@ -29,6 +29,9 @@ double seconds_of(Work&& work) {
 /// How long a cycle takes now.
 double cycle_seconds();
 
+/// Cycles a second now, by the fastest of a few looks: a timer's interrupt is no lower clock.
+double clock_hz();
+
 /// Times samples in cycles, and leaves those out during which the clock was not at its best or another
 /// process ran here.
 class Stopwatch {

@@ -80,6 +80,7 @@ class Worker {
                 .backends = settings.duty == Duty::kBuild ? Names() : Names{"cpu"},
                 .builds = settings.builds,
                 .runner_only = settings.duty == Duty::kRun,
+                .canaries = settings.canaries,
                 .builders = static_cast<uint32_t>(builders_)},
                monotonic_now()),
         pipeline_(settings.sandbox, builders_),
@@ -98,7 +99,9 @@ class Worker {
         step(Terminate{});
       }
       for (const Pipeline::Ended& ended : pipeline_.collect()) {
-        if (ended.built)
+        if (ended.canary)
+          step(CanaryEnded{*ended.canary});
+        else if (ended.built)
           step(Built{ended.lease, ended.report, ended.artifact, ended.reference});
         else
           step(Measured{ended.lease, ended.report});
@@ -148,6 +151,7 @@ class Worker {
       else
         pipeline_.run(run.lease.lease);
     }
+    if (actions.canary) pipeline_.run_canaries();
     exit_ |= actions.exit;
     if (actions.exit)
       refused_ = actions.refused;

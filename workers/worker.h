@@ -23,6 +23,7 @@ struct WorkerSettings {
   std::string device;  // JSON (workers/device.h)
   Duty duty = Duty::kBoth;
   int builders = 0;                 // builds at once; 0: one for each core
+  bool canaries = true;             // it runs them for its tracker to judge it by
   std::vector<std::string> builds;  // platforms ("cpu/aarch64") that it builds for runners elsewhere
   /// The program and first arguments that lead to supervise(); the role's name is appended.
   std::vector<std::string> sandbox = {"/proc/self/exe", "internal-sandbox"};

@@ -1,4 +1,4 @@
-// Jobs of a tracker elsewhere: submit, jobs, watch, cancel, pause, fetch.
+// Jobs of a tracker elsewhere: submit, jobs, watch, cancel, pause, fetch. Its workers: drain, trust.
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 
@@ -49,10 +49,16 @@ void print_jobs(const json& jobs) {
 }
 
 void print_workers(const json& workers) {
-  fmt::print("{:<24}  {:>5}  {:>6}  {}\n", "worker", "slots", "leases", "device");
-  for (const json& worker : workers)
-    fmt::print("{:<24}  {:>5}  {:>6}  {}\n", text_of(worker, "name"), worker.at("slots").get<int>(),
-               worker.at("leases").get<int>(), text_of(worker, "device_class"));
+  fmt::print("{:<24}  {:<8}  {:>5}  {:>6}  {:>7}  {}\n", "worker", "state", "slots", "leases", "canary",
+             "device");
+  for (const json& worker : workers) {
+    const json& drift = worker.at("canary").at("drift");
+    fmt::print("{:<24}  {:<8}  {:>5}  {:>6}  {:>7}  {}\n", text_of(worker, "name"), text_of(worker, "state"),
+               worker.at("slots").get<int>(), worker.at("leases").get<int>(),
+               drift.is_null() ? "-" : fmt::format("{:+.1f}%", 100 * drift.get<double>()),
+               text_of(worker, "device_class"));
+    if (const std::string why = text_of(worker, "suspect"); !why.empty()) fmt::print("  suspect: {}\n", why);
+  }
 }
 
 /// Posts what the command is called by, and says what the job is now.
@@ -127,6 +133,42 @@ int watch_command(Flags& flags) {
 
 int cancel_command(Flags& flags) { return change_job(flags, "cancel"); }
 int pause_command(Flags& flags) { return change_job(flags, "pause"); }
+
+namespace {
+
+struct WorkerFlags {
+  ServicePlace place;
+  std::string name;
+
+  void add_to(Flags& flags) {
+    flags.add("WORKER", name, "the worker's name, as `tune jobs --devices` shows it", Flags::Need::kRequired);
+    place.add_to(flags, Flags::Need::kRequired);
+  }
+  int post(const char* verb) const {
+    ServiceClient service(place);
+    const json now = service.post(fmt::format("/v1/workers/{}/{}", name, verb), "");
+    fmt::print("worker {} is {}\n", now.at("name").get<std::string>(), now.at("state").get<std::string>());
+    return kSuccess;
+  }
+};
+
+}  // namespace
+
+int drain_command(Flags& flags) {
+  WorkerFlags worker;
+  bool undo = false;
+  worker.add_to(flags);
+  flags.add("--undo", undo, "it takes leases again");
+  if (!flags.parse()) return kSuccess;
+  return worker.post(undo ? "resume" : "drain");
+}
+
+int trust_command(Flags& flags) {
+  WorkerFlags worker;
+  worker.add_to(flags);
+  if (!flags.parse()) return kSuccess;
+  return worker.post("trust");
+}
 
 int fetch_command(Flags& flags) {
   JobFlags job;

@@ -104,7 +104,7 @@ void check_job(const tracker::JobRequest& request) {
 /// Jobs and the API, while a tracker runs.
 class Service {
  public:
-  Service(const TrackerFlags& flags, http::Settings settings, tracker::FarmClient& farm)
+  Service(const TrackerFlags& flags, http::Settings settings, tracker::Tracker& farm)
       : keeper_(keeper_settings(flags), farm),
         api_({.database = flags.database,
               .principals = flags.principals,
@@ -112,6 +112,7 @@ class Service {
               .revision = std::string(revision()),
               .models = keeper_.blob_path(""),
               .model_bytes = static_cast<uint64_t>(flags.models_gib) << 30,
+              .manage = [&farm](const tracker::Manage& order) { return farm.manage(order); },
               .check = check_job,
               .page = dashboards::page},
              keeper_, farm) {

@@ -41,6 +41,7 @@ int worker_command(Flags& flags) {
   worker::WorkerSettings settings = common.finish();
   settings.builders = static_cast<int>(builders);
   settings.duty = parse_duty(role);
+  settings.canaries = !with_parent;  // alone, it has nobody to be compared with
   if (settings.duty != worker::Duty::kRun)
     for (const std::string& architecture : codegen::architectures())
       settings.builds.push_back(tracker::platform_name("cpu", architecture));

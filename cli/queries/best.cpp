@@ -28,15 +28,16 @@ std::vector<nlohmann::json> best_row(db::Store& store, const db::Coverage& task)
   std::vector<nlohmann::json> row{microseconds(measurement.seconds),
                                   std::round(task.flops / measurement.seconds / 1e7) / 1e2};
   for (nlohmann::json& cell : achieved(store, task)) row.push_back(std::move(cell));
-  row.insert(row.end(), {task.measured, measurement.confirmed, std::string(db::to_string(task.best->rung)),
-                         time_text(measurement.recorded_ms), nullptr});
+  row.insert(row.end(),
+             {task.measured, measurement.confirmed, measurement.confirmed_elsewhere,
+              std::string(db::to_string(task.best->rung)), time_text(measurement.recorded_ms), nullptr});
   return row;
 }
 
 /// The last rung is for information and for a search to start from: its time is another task's.
 std::vector<nlohmann::json> nearest_row(const db::Coverage& task,
                                         const std::optional<tuner::NearestShape>& nearest) {
-  std::vector<nlohmann::json> row{nullptr, nullptr, nullptr, nullptr, task.measured, nullptr};
+  std::vector<nlohmann::json> row{nullptr, nullptr, nullptr, nullptr, task.measured, nullptr, nullptr};
   if (!nearest) {
     row.insert(row.end(), {nullptr, nullptr, nullptr});
     return row;
@@ -90,8 +91,8 @@ std::string why_below(db::Store& store, const db::Coverage& task) {
 Answer answer_best(db::Store& store, const Question& question) {
   db::ModelId model = required_model(store, question);
   db::BestQuery query = query_for(store, question);
-  Answer answer{{"task", "calls", "us", "gflops", "limit", "share", "measured", "confirmed", "from",
-                 "recorded", "nearest_us"},
+  Answer answer{{"task", "calls", "us", "gflops", "limit", "share", "measured", "confirmed", "elsewhere",
+                 "from", "recorded", "nearest_us"},
                 {},
                 false};
   for (const db::Coverage& task : store.coverage(model, query)) {

@@ -11,6 +11,8 @@
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__riscv)
+#include <sys/auxv.h>
 #endif
 #include <sys/utsname.h>
 
@@ -120,6 +122,16 @@ constexpr Feature kFeatures[] = {
     {"sve", AT_HWCAP, HWCAP_SVE},         {"sve2", AT_HWCAP2, HWCAP2_SVE2},
     {"i8mm", AT_HWCAP2, HWCAP2_I8MM},     {"bf16", AT_HWCAP2, HWCAP2_BF16},
 };
+
+std::string brand() { return ""; }
+#elif defined(__riscv)
+struct Feature {
+  std::string_view name;  // of one letter: of others HWCAP says nothing
+
+  bool present() const { return (getauxval(AT_HWCAP) >> (name[0] - 'a') & 1) != 0; }
+};
+
+constexpr Feature kFeatures[] = {{"v"}};
 
 std::string brand() { return ""; }
 #else

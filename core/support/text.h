@@ -23,7 +23,7 @@ class Sha256 {
   std::string digest();
 
  private:
-  void* state_;  // OpenSSL's
+  void* state_;
 };
 
 /// Pieces of `text` between `separator`s; "" gives no pieces.

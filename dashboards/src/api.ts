@@ -95,6 +95,7 @@ export interface TrialLife extends Trial {
   samples: number[];
   compiler: string;
   revision: string;
+  clock_hz: number | null;
   confirmed: boolean;
   suspect: boolean;
   leases: Lease[];
@@ -104,6 +105,12 @@ export interface Trace {
   steps: { do: string; in: (string | number | string[])[]; out?: string[]; decision?: number[] }[];
 }
 
+export interface CanaryLevel {
+  seconds: number;
+  tolerance: number;
+  drift: number;
+}
+
 export interface Worker {
   name: string;
   device_class: string;
@@ -111,8 +118,33 @@ export interface Worker {
   slots: number;
   leases: number;
   silent_ms: number;
+  state: 'ready' | 'suspect' | 'draining' | 'drained';
+  suspect: string; // why it is; '' when it is not
+  canary: { age_ms: number | null; drift: number | null; compute: CanaryLevel | null; memory: CanaryLevel | null };
   device: Record<string, unknown> | null;
   holding: { trial: number; since_ms: number }[];
+  clock: WorkerClock | null; // of its newest measurements
+}
+
+export interface WorkerClock {
+  measurements: number;
+  latest_hz: number;
+  lowest_hz: number;
+  highest_hz: number;
+  is_throttled: boolean; // now
+  throttled: number; // share of the measurements
+  disturbed: number;
+}
+
+export interface Quarantined {
+  id: number;
+  job: string;
+  model: string;
+  task: string;
+  signal: number;
+  error: string;
+  ended_ms: number;
+  leases: Lease[];
 }
 
 export interface Status {
@@ -125,6 +157,7 @@ export interface Status {
   pending: number;
   leased: number;
   unserved: string[];
+  withheld: string[];
   owners: { name: string; weight: number; device_seconds: number }[];
   jobs: Record<string, number>;
 }
@@ -135,10 +168,16 @@ export interface Columns {
   points: (number | null)[][];
 }
 
+export interface Schedule {
+  trace: string;
+  program: string;
+  code?: string; // of the machine; there once the search has ended
+}
+
 export interface Schedules {
   task: number;
-  default: { trace: string; program: string };
-  best: { trace: string; program: string };
+  default: Schedule;
+  best: Schedule;
 }
 
 export class Refused extends Error {

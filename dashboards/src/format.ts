@@ -54,6 +54,10 @@ export function day(ms: number): string {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
+export function gigahertz(hertz: number | null): string {
+  return hertz ? `${digits(hertz / 1e9)} GHz` : '–';
+}
+
 export function count(value: number): string {
   return value.toLocaleString('en-US').replaceAll(',', '\u202f');
 }

@@ -1,6 +1,9 @@
 // node pages_test.mjs TUNE MODULES: the pages in a real browser, on a real tracker with a worker and a job.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { launch, loadPackages } from './browser.mjs';
 import { eventually, Service } from './service.mjs';
@@ -166,6 +169,8 @@ try {
     await page.locator('.diff').getByText('get_block').first().waitFor();
     await page.getByLabel('Show').selectOption('program');
     await page.locator('.diff').getByText('func ').first().waitFor();
+    await page.getByLabel('Show').selectOption('code');
+    await page.locator('.diff').getByText('main.compute:').first().waitFor();
     await close(page);
   });
 
@@ -190,10 +195,20 @@ try {
     await close(page);
   });
 
-  await test('fleet and history', async () => {
+  await test('fleet, its clocks and its poison list, and history', async () => {
+    execFileSync('python3', [fileURLToPath(new URL('quarantined.py', import.meta.url)), path.join(service.folder, 't.db')]);
     const page = await open('/fleet');
     const { workers } = await service.get('/v1/workers');
-    await page.getByRole('cell', { name: workers[0].name, exact: true }).waitFor();
+    const [{ clock }] = workers;
+    assert.ok(clock.measurements > 10 && clock.lowest_hz <= clock.latest_hz && clock.latest_hz <= clock.highest_hz, JSON.stringify(clock));
+    assert.ok(clock.highest_hz > 1e8 && clock.highest_hz < 1e10, JSON.stringify(clock));
+    const table = (name) => page.getByRole('region', { name, exact: true }).locator('tbody tr');
+    await table('Workers').filter({ hasText: workers[0].name }).waitFor();
+    await table('Clocks').filter({ hasText: workers[0].name }).filter({ hasText: 'GHz' }).waitFor();
+    const poison = table('Poison list').filter({ hasText: 'its last words' });
+    await poison.waitFor();
+    assert.deepEqual((await poison.locator('td').allInnerTexts()).slice(4, 7), ['3', `${workers[0].name} lost/1`, '11']);
+    await poison.getByRole('link', { name: 'dqn' }).waitFor();
     await page.getByRole('link', { name: 'History' }).click();
     await page.getByRole('heading', { name: 'dqn over time' }).waitFor();
     await close(page);

@@ -40,13 +40,13 @@ try {
   await live.goto(`${service.url}/#/jobs/${job}`);
   const shown = async () => Number((await live.locator('.figures .bar').innerText()).split('/')[0].replace(/\D/g, ''));
   const begun = Date.now();
-  for (const [name, share] of [['start', 0.08], ['middle', 0.5]]) {
+  for (const [name, share] of [['start', 0.2], ['middle', 0.5]]) {
     await eventually(`${share} of the trials`, async () => (await shown()) >= share * Number(trials), 3600);
     console.log(`${Math.round((Date.now() - begun) / 1000)} s: ${await shown()} trials on the page`);
     await live.screenshot({ path: path.join(out, `job-${name}.png`) });
     if (name === 'start') {
       await picture(light, '/jobs', 'jobs', 700);
-      await picture(dark, '/fleet', 'fleet', 480);
+      await picture(dark, '/fleet', 'fleet', 620);
     }
   }
   await service.ended(job, 7200);
@@ -60,6 +60,10 @@ try {
   await picture(light, `/jobs/${job}/trials`, 'trials');
   await picture(light, `/jobs/${job}/model`, 'cost-model', 1000);
   await picture(dark, `/jobs/${job}/schedules`, 'schedules');
+  await light.goto(`${service.url}/#/jobs/${job}/schedules`);
+  await light.getByLabel('Show').selectOption('code');
+  await light.locator('.diff tbody tr').first().waitFor();
+  await light.screenshot({ path: path.join(out, 'machine-code.png') });
   await picture(dark, `/jobs/${job}`, 'job-dark');
   await picture(light, `/jobs/${job}/report`, 'report');
   const { trials: ok } = await service.get(`/v1/jobs/${job}/trials?outcome=ok&limit=1`);

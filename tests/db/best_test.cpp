@@ -50,12 +50,87 @@ TEST_F(BestTest, SuspectResultsAreOut) {
   confirmed("old", 2e-3f);
   farm_.now_ms += 1000;
   confirmed("new", 1e-3f);
-  EXPECT_EQ(store_.set_suspect(farm_.worker, farm_.now_ms, true), 1);
+  EXPECT_EQ(store_.set_suspect(farm_.worker, farm_.now_ms), 1);
   EXPECT_EQ(farm_.best()->measurement.trace, "old");
   EXPECT_EQ(farm_.best(true)->measurement.trace, "old");
   EXPECT_EQ(store_.history(farm_.workload, farm_.target).size(), 1u);
-  EXPECT_EQ(store_.set_suspect(farm_.worker, farm_.now_ms, false), 1);
-  EXPECT_EQ(farm_.best()->measurement.trace, "new");
+  EXPECT_EQ(
+      store_.top_suspect({.workload = farm_.workload, .target = farm_.target, .threads = 1}, 3).at(0).trace,
+      "new");
+}
+
+TEST_F(BestTest, SuspectResultsAreInAgainOnceMeasuredAgain) {
+  confirmed("new", 1e-3f);
+  store_.set_suspect(farm_.worker, farm_.now_ms);
+  ASSERT_FALSE(farm_.best(true));
+  // The job that measured it does not search it twice; another one does, and is not told that it is known.
+  farm_.job = farm_.add_job(farm_.target, 1);
+  farm_.measured("new", {3e-3f});
+  ASSERT_TRUE(farm_.best(true));
+  EXPECT_FALSE(farm_.best(true)->measurement.confirmed) << "what confirmed it is suspect too";
+  EXPECT_FLOAT_EQ(farm_.best(true)->measurement.seconds, 3e-3f);
+}
+
+/// Results of two workers of one class.
+class ElsewhereTest : public BestTest {
+ protected:
+  /// A trial to confirm `trace` that `worker` measured on `device`.
+  void confirm_on(const std::string& worker, DeviceId device, const std::string& trace, float seconds) {
+    NewTrial trial{.workload = farm_.workload, .trace = trace, .purpose = Purpose::kConfirm};
+    const TrialId id = store_.add_trials(farm_.job, std::span(&trial, 1)).at(0).trial;
+    EXPECT_EQ(store_.last_measured_by(id), last_);
+    TrialResult result{.lease = store_.grant(id, worker, 1)->id, .device = device, .samples = {seconds}};
+    store_.record(std::span(&result, 1));
+    last_ = worker;
+    farm_.now_ms += 10;
+  }
+
+  DeviceId twin_ = store_.add_device({.host = "h2", .model = "m", .architecture = "x86_64", .cores = 2});
+  DeviceId other_ = store_.add_device({.host = "h3", .model = "n", .architecture = "x86_64", .cores = 2});
+  WorkerId v_ = store_.add_worker("v", twin_);
+  std::string last_ = "w";  // who measured last
+};
+
+TEST_F(ElsewhereTest, AnotherWorkerOfTheClassConfirms) {
+  farm_.measured("a", {1e-3f});
+  confirm_on("w", farm_.device, "a", 1e-3f);
+  EXPECT_TRUE(farm_.best()->measurement.confirmed);
+  EXPECT_FALSE(farm_.best()->measurement.confirmed_elsewhere);
+  confirm_on("v", twin_, "a", 3e-3f);
+  EXPECT_TRUE(farm_.best()->measurement.confirmed_elsewhere);
+  EXPECT_FLOAT_EQ(farm_.best()->measurement.seconds, 2e-3f) << "the median of both";
+}
+
+TEST_F(ElsewhereTest, AnotherClassDoesNot) {
+  farm_.measured("a", {1e-3f});
+  confirm_on("v", other_, "a", 3e-3f);
+  EXPECT_FALSE(farm_.best());
+  EXPECT_EQ(store_.history(farm_.workload, farm_.target).size(), 2u) << "a measurement of its own";
+}
+
+TEST_F(ElsewhereTest, WhatAnotherWorkerConfirmedStays) {
+  farm_.measured("a", {1e-3f});
+  confirm_on("v", twin_, "a", 2e-3f);
+  EXPECT_EQ(store_.set_suspect(farm_.worker, 0), 0);
+  EXPECT_FLOAT_EQ(farm_.best()->measurement.seconds, 2e-3f);
+  // And the other way round: without the confirmation, its own samples count again.
+  EXPECT_EQ(store_.set_suspect(v_, 0), 1);
+  EXPECT_FALSE(farm_.best());
+  EXPECT_FLOAT_EQ(farm_.best(true)->measurement.seconds, 1e-3f);
+}
+
+TEST_F(ElsewhereTest, AnotherWorkerMeasuresASuspectResultAgain) {
+  farm_.measured("a", {1e-3f});
+  store_.set_suspect(farm_.worker, 0);
+  confirm_on("v", twin_, "a", 2e-3f);
+  last_ = "v";
+  EXPECT_EQ(farm_.best(true)->rung, Rung::kTarget) << "it is of the other device now";
+  BestQuery query{.workload = farm_.workload, .target = farm_.target, .accept_unconfirmed = true};
+  EXPECT_FLOAT_EQ(store_.best(query)->measurement.seconds, 2e-3f);
+  EXPECT_FALSE(store_.best(query)->measurement.confirmed);
+  confirm_on("v", twin_, "a", 2e-3f);
+  EXPECT_TRUE(store_.best(query)->measurement.confirmed);
+  EXPECT_FALSE(store_.best(query)->measurement.confirmed_elsewhere);
 }
 
 TEST_F(BestTest, ResultsTooFarOffAreOut) {

@@ -79,7 +79,7 @@ TEST_F(ChoiceTest, NeverNamesASuspectOrInaccurateResult) {
   BestQuery strict = query();
   strict.max_relative_error = 1e-4;
   EXPECT_FALSE(store_.chosen(found, strict));
-  store_.set_suspect(farm_.worker, farm_.now_ms, true);
+  store_.set_suspect(farm_.worker, farm_.now_ms);
   EXPECT_FALSE(store_.chosen(found, query()));
 }
 

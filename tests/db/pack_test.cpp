@@ -168,7 +168,7 @@ TEST_F(PackTest, AnImportEndsAChoiceMadeBefore) {
 }
 
 TEST_F(PackTest, SuspectResultsStayAtHome) {
-  store_.set_suspect(farm_.worker, 0, true);
+  store_.set_suspect(farm_.worker, 0);
   export_pack(store_, folder_ / "a.pack", {});
   EXPECT_EQ(import(folder_ / "a.pack").added.measurements, 0);
 }

@@ -5,6 +5,7 @@ namespace lathe::db {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::SizeIs;
 
 class ViewsTest : public ::testing::Test {
  protected:
@@ -71,6 +72,51 @@ TEST_F(ViewsTest, OpenLeasesAreThoseThatWorkersHold) {
   EXPECT_EQ(leases[0].trial, open_);
   EXPECT_EQ(leases[0].worker, "w");
   EXPECT_EQ(leases[0].ended_ms, 0);
+}
+
+TEST_F(ViewsTest, AClockIsThatOfAWorkersNewestMeasurements) {
+  EXPECT_FALSE(store_.worker_clock("w", 32));
+  for (const double ghz : {1.0, 3.0, 2.9, 2.0}) {
+    farm_.now_ms += 1000;
+    TrialResult result{.lease = farm_.leased(fmt::format("at {}", ghz)).id,
+                       .device = farm_.device,
+                       .samples = {1e-3f},
+                       .clock_hz = ghz * 1e9,
+                       .disturbed = ghz == 2.0 ? 0.6 : 0};
+    store_.record(std::span(&result, 1));
+  }
+  const WorkerClock clock = store_.worker_clock("w", 3).value();  // the first is too old
+  EXPECT_EQ(clock.measurements, 3);
+  EXPECT_EQ(clock.latest, 2e9);
+  EXPECT_EQ(clock.lowest, 2e9);
+  EXPECT_EQ(clock.highest, 3e9);
+  EXPECT_TRUE(clock.is_throttled);
+  EXPECT_DOUBLE_EQ(clock.throttled, 1.0 / 3);  // 2.9 GHz is near enough
+  EXPECT_DOUBLE_EQ(clock.disturbed, 0.2);
+  EXPECT_EQ(store_.trial_life(8)->clock_hz, 2e9);
+  EXPECT_FALSE(store_.worker_clock("somebody else", 32));
+}
+
+TEST_F(ViewsTest, TheQuarantinedComeWithWhomTheyTookAway) {
+  EXPECT_TRUE(store_.quarantined(0, 10).empty());
+  for (const char* trace : {"e", "f"}) {
+    const Lease first = farm_.leased(trace);
+    store_.end_lease(first.id, LeaseEnd::kLost);
+    TrialResult result{.lease = store_.grant(first.trial, "w", 1).value().id,
+                       .outcome = Outcome::kWorkerLost,
+                       .error = "its worker went away",
+                       .signal = 9};
+    store_.record(std::span(&result, 1));
+  }
+  const std::vector<Quarantined> all = store_.quarantined(0, 10);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_GT(all[0].id, all[1].id);
+  EXPECT_EQ(all[0].signal, 9);
+  EXPECT_EQ(all[0].error, "its worker went away");
+  ASSERT_EQ(all[0].leases.size(), 2u);
+  EXPECT_EQ(all[0].leases[0].ending, "lost");
+  EXPECT_THAT(store_.quarantined(all[0].id, 10), SizeIs(1));
+  EXPECT_THAT(store_.quarantined(0, 1), SizeIs(1));
 }
 
 TEST_F(ViewsTest, TasksAreCountedAndTheirFastestFound) {

@@ -20,6 +20,7 @@ std::vector<std::string> seeds() {
       encode(Lease{
           .part = Part::kRun, .artifact = {std::string(64, 'a'), 9}, .reference = {std::string(64, 'b'), 9}}),
       encode(BlobChunk{std::string(64, 'a'), 0, "bytes"}),
+      encode(Canary{1, 1, 1e-5, 2e-5}),
       encode(Result{.lease = 1, .trial = 2, .samples = {1e-3f, 2e-3f}, .message = "m", .artifact = "a"}),
       encode(Heartbeat{.holding = {1, 2, 3}, .epoch = 4}),
       encode(Refusal{Refusal::Code::kVersion, "no"}),

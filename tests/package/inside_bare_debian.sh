@@ -26,14 +26,21 @@ used() {
   tune --model dqn --target cpu --trials 16 --seed 1 --db tuning.db --out job > log 2>&1 || { cat log; failed "tune"; }
   tail -n 1 log
 
+  step "a model compiled for a board, and run by the runner of boards, its CPU emulated"
+  dpkg --add-architecture arm64
+  apt-get update -qq
+  install ./lathe-runner_*_arm64.deb lld-19 qemu-user
+  tune compile --untuned --model dqn --target cpu:mcpu=cortex-a72 --out board.lathe
+  qemu-aarch64 -cpu cortex-a72 /usr/bin/lathe-runner run --model board.lathe
+
   step "a program in C against the -dev package, by pkg-config and by CMake; one in Python"
   install ./liblathe-runtime-dev_*.deb gcc libc6-dev make cmake pkgconf python3
   python3 examples_agree.py /usr/share/doc/liblathe-runtime-dev/examples /usr/bin/tune
 
   step "the units of the services, as systemd reads them"
-  install systemd
-  getent passwd lathe-tracker lathe-worker
-  for unit in lathe-tracker lathe-worker; do
+  install systemd ./lathe-runner_*_amd64.deb
+  getent passwd lathe-tracker lathe-worker lathe-runner
+  for unit in lathe-tracker lathe-worker lathe-runner; do
     systemd-analyze verify "/lib/systemd/system/$unit.service"
     systemd-analyze security --offline=true --no-pager --threshold=20 "/lib/systemd/system/$unit.service" > log ||
       { cat log; failed "$unit may do too much"; }
@@ -44,8 +51,8 @@ used() {
 
 removed() {
   step "all of it removed again"
-  apt-get purge -y -qq lathe liblathe-runtime0 liblathe-runtime-dev > log 2>&1 || { cat log; failed "cannot remove it"; }
-  for left in /usr/bin/tune /etc/lathe /etc/default/lathe-worker /usr/include/lathe.h /usr/share/doc/lathe; do
+  apt-get purge -y -qq lathe lathe-runner liblathe-runtime0 liblathe-runtime-dev > log 2>&1 || { cat log; failed "cannot remove it"; }
+  for left in /usr/bin/tune /usr/bin/lathe-runner /etc/lathe /etc/default/lathe-worker /usr/include/lathe.h /usr/share/doc/lathe; do
     [ ! -e "$left" ] || failed "purging leaves $left"
   done
   if ldconfig -p | grep lathe; then failed "the loader still knows it"; fi

@@ -10,7 +10,7 @@ cmake --install "$build" --prefix "$folder/first" > "$folder/log" || { cat "$fol
 mv "$folder/first" "$folder/prefix" # an installed tree knows no absolute path
 cd "$folder/prefix"
 libraries=$(dirname "$(find lib* -name liblathe-runtime.so)")
-for file in bin/tune include/lathe.h "$libraries/liblathe-runtime.so.0" "$libraries/pkgconfig/lathe-runtime.pc" \
+for file in bin/tune bin/lathe-runner include/lathe.h "$libraries/liblathe-runtime.so.0" "$libraries/pkgconfig/lathe-runtime.pc" \
   "$libraries/cmake/Lathe/LatheConfig.cmake" "$libraries/cmake/Lathe/LatheConfigVersion.cmake"; do
   [ -e "$file" ] || { echo "not installed: $file"; exit 1; }
 done

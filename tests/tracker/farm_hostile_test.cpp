@@ -108,6 +108,9 @@ class Chaos {
                            wire::blob_of(some_code())};
       case 8:
         return wire::BlobGet{lease.lease, wire::blob_of(some_code()).digest, pick(3)};
+      case 10:
+        return wire::Canary{static_cast<uint32_t>(pick(1000)), static_cast<uint32_t>(pick(3)), pick(4) * 1e-5,
+                            pick(4) * 1e-5};
       case 9: {
         const std::string code = some_code();
         wire::BlobChunk chunk{wire::blob_of(code).digest, pick(20) == 0 ? 1u : 0u, code};

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -65,8 +66,8 @@ class Simulation final : private Outside, private Journal {
     start_tracker();
     for (int i = 0; i < kWorkers; ++i) start_worker(i);
     nodes_[kLiar].peer = fmt::format("{}.1", kLiar);
+    at(faults_.submit_at, [this] { submit(kJob, kTrials); });
     schedule_faults();
-    submit(kJob, kTrials);
     every_tick();
   }
 
@@ -79,7 +80,11 @@ class Simulation final : private Outside, private Journal {
       action();
     }
     if (history_.violations().empty()) check_end();
-    return {history_.violations(), now_, told_, builds_};
+    Voyage voyage{history_.violations(), now_, told_, builds_, {}, {}};
+    for (const auto& entry : journal_.entries())
+      for (const Grant& grant : entry.trial.grants) voyage.leased.insert(grant.worker);
+    for (const Examined& examined : journal_.distrusted()) voyage.distrusted.insert(examined.health.worker);
+    return voyage;
   }
 
  private:
@@ -193,6 +198,7 @@ class Simulation final : private Outside, private Journal {
     else
       content_.erase(change.digest);
   }
+  void log(const std::string&) override {}
   void send(const Outgoing& out) override {
     maybe_crash();
     history_.sent(out);
@@ -259,7 +265,15 @@ class Simulation final : private Outside, private Journal {
       else
         later(i, between(50ms, 300ms), worker::Measured{run.lease.lease, truth(trial)});
     }
+    if (actions.canary)
+      later(
+          i, between(15ms, 30ms),
+          worker::CanaryEnded{{.kernels = 1, .compute_seconds = canary_seconds(i), .memory_seconds = 1e-5}});
     if (actions.exit) crash_worker(i);
+  }
+
+  double canary_seconds(int i) const {
+    return i == faults_.slow_worker && now_ >= faults_.slow_from ? 1.2e-5 : 1e-5;
   }
 
   void crash_soon(int i) {
@@ -353,7 +367,8 @@ class Simulation final : private Outside, private Journal {
   void check_end() {
     if (!done()) return history_.violated(fmt::format("{} trials never end", history_.open()));
     // Nothing waits for the last resort, the longest a lease may take.
-    if (now_ > faults_.until + 90s) history_.violated("the last trial comes late");
+    if (now_ > std::max(faults_.until, faults_.submit_at) + 90s)
+      history_.violated("the last trial comes late");
     for (const auto& entry : journal_.entries()) check_trial(entry);
     if (farm_ && (farm_->open(kJob) > 0 || farm_->status(now_ + clock_).leased > 0))
       history_.violated("the farm keeps trials that have ended");

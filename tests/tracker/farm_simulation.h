@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,10 @@ struct Faults {
   bool killers = true;                               // candidates that take their workers away
   bool cancels = true;                               // the second job
   uint64_t store_bytes = 3 * defaults::kChunkBytes;  // less than all builds
-  Time until = std::chrono::seconds(60);             // faults stop; the jobs must end
+  int slow_worker = -1;                              // whose canaries are 20% slower from slow_from on
+  Time slow_from{0};
+  Time submit_at{0};                      // the first job
+  Time until = std::chrono::seconds(60);  // faults stop; the jobs must end
 };
 
 /// Nothing goes wrong.
@@ -40,8 +44,10 @@ constexpr int kTrials = 60, kCancelled = 16;  // of the two jobs
 struct Voyage {
   std::vector<std::string> violations;  // of the contract, in words
   Time ended{0};
-  int told = 0;    // results the tuner got
-  int builds = 0;  // begun
+  int told = 0;                      // results the tuner got
+  int builds = 0;                    // begun
+  std::set<std::string> leased;      // workers that got a lease
+  std::set<std::string> distrusted;  // workers whose results were to be measured again
 };
 
 /// What the farm does under these faults; the same for the same seed. Any thread.

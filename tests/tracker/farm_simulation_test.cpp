@@ -14,11 +14,26 @@
 namespace lathe::tracker::testing {
 namespace {
 
+using namespace std::chrono_literals;
+
 TEST(FarmSimulation, CalmSeas) {
   const Voyage voyage = simulate(1, kCalm);
   EXPECT_TRUE(voyage.violations.empty()) << fmt::format("{}", fmt::join(voyage.violations, "\n"));
   EXPECT_EQ(voyage.told, kTrials);
   EXPECT_EQ(voyage.builds, kTrials);
+}
+
+// A worker whose device has become slower gets nothing, and the job ends all the same.
+TEST(FarmSimulation, ASlowWorkerIsLeftOut) {
+  for (uint32_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE(seed);
+    const Voyage voyage =
+        simulate(seed, {.cancels = false, .slow_worker = 0, .slow_from = 200s, .submit_at = 230s});
+    ASSERT_TRUE(voyage.violations.empty()) << fmt::format("{}", fmt::join(voyage.violations, "\n"));
+    ASSERT_EQ(voyage.distrusted, std::set<std::string>{"w0"});
+    ASSERT_FALSE(voyage.leased.contains("w0"));
+    ASSERT_TRUE(voyage.leased.contains("w1"));
+  }
 }
 
 TEST(FarmSimulation, EveryTrialOnceUnderFaults) {

@@ -1,11 +1,5 @@
 // The farm step by step: each rule of docs/tracker.md once. Faults in combination: farm_simulation_test.cpp.
-#include "tracker/farm.h"
-
-#include <fmt/core.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "tracker/defaults.h"
+#include "tests/tracker/farm_bench.h"
 
 namespace lathe::tracker {
 namespace {
@@ -16,61 +10,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 using Verdict = wire::ResultAck::Verdict;
-
-/// A farm on a MemoryJournal, a clock, and what was last sent.
-struct Bench {
-  MemoryJournal journal;
-  Time now = 1s;
-  std::unique_ptr<Farm> farm = std::make_unique<Farm>(journal.start(), now);
-  Effects last;
-
-  void step(const Event& event) {
-    last = {};
-    farm->step(event, now, last);
-    journal.commit(last.records);
-  }
-  void say(const Peer& peer, wire::Message message) { step(Received{peer, std::move(message)}); }
-  void join(const Peer& peer, const std::string& name, uint32_t slots, std::vector<uint64_t> holding = {}) {
-    say(peer,
-        wire::Hello{.worker = name, .device = "{}", .backends = {"cpu"}, .holding = std::move(holding)});
-    say(peer, wire::Credit{slots});
-  }
-  void submit(int count, const std::string& target = "cpu", JobId job = 1, double fastest_seconds = 0) {
-    std::vector<Candidate> candidates(count);
-    for (int i = 0; i < count; ++i) candidates[i].trace = fmt::format("trace {}", i);
-    std::vector<Submission> trials = journal.add(job, candidates);
-    for (Submission& trial : trials) {
-      TrialSpec spec = *trial.spec;
-      spec.target = target;
-      spec.fastest_seconds = fastest_seconds;
-      trial.spec = std::make_shared<TrialSpec>(spec);
-    }
-    step(Submit{trials});
-  }
-  void pass(Time time) {
-    for (const Time end = now + time; now < end;) {
-      now = std::min(end, now + defaults::kTick);
-      step(Tick{});
-    }
-  }
-  void restart() { farm = std::make_unique<Farm>(journal.start(), now); }
-  template <typename T>
-  std::vector<T> sent(const Peer& peer) const {
-    std::vector<T> found;
-    for (const Outgoing& out : last.messages)
-      if (out.peer == peer && std::holds_alternative<T>(out.message))
-        found.push_back(std::get<T>(out.message));
-    return found;
-  }
-  wire::Lease lease(const Peer& peer) const {
-    const auto leases = sent<wire::Lease>(peer);
-    EXPECT_THAT(leases, SizeIs(1));
-    return leases.empty() ? wire::Lease{} : leases[0];
-  }
-  wire::Result ok(const wire::Lease& lease) {
-    return {.lease = lease.lease, .trial = lease.trial, .attempt = lease.attempt, .samples = {1e-3f}};
-  }
-};
 
 TEST(Farm, GivesAsManyLeasesAsCredit) {
   Bench b;
@@ -284,7 +223,7 @@ TEST(Farm, RefusesStrangeVersionsAndMessages) {
   b.say("p", wire::Hello{.oldest_version = 7, .newest_version = 9, .worker = "v"});
   EXPECT_THAT(
       b.sent<wire::Refusal>("p"),
-      ElementsAre(wire::Refusal{wire::Refusal::Code::kVersion, "tracker speaks versions 1..2, worker 7..9"}));
+      ElementsAre(wire::Refusal{wire::Refusal::Code::kVersion, "tracker speaks versions 1..3, worker 7..9"}));
   b.join("p", "v", 1);
   b.say("p", wire::Welcome{});
   EXPECT_THAT(b.sent<wire::Refusal>("p"),

@@ -17,6 +17,10 @@ constexpr size_t kMostSaid = 20;
 /// A lease goes out again this long after its worker was heard last, and a tick or two later at most.
 constexpr Time kLeaseAgain = kSilence + kHeartbeat + 2 * kTick;
 
+void set_member(std::set<std::string>& set, const std::string& name, bool is_member) {
+  is_member ? (void)set.insert(name) : (void)set.erase(name);
+}
+
 }  // namespace
 
 void History::violated(std::string rule) {
@@ -73,7 +77,12 @@ void History::heard(const Peer& peer, const wire::Message& message) {
     for (const auto& [id, lease] : ahead_.leases)
       if (lease.worker == name) handed_back_.insert(id);
   }
-  if (const auto* result = std::get_if<wire::Result>(&message)) results_.insert({name, result->lease});
+  if (const auto* result = std::get_if<wire::Result>(&message)) {
+    results_.insert({name, result->lease});
+    if (const auto lease = ahead_.leases.find(result->lease);
+        lease != ahead_.leases.end() && lease->second.worker == name && result->outcome != Outcome::kOk)
+      failures_.insert(result->lease);
+  }
   if (const auto* built = std::get_if<wire::Built>(&message)) built_.insert(built->lease);
 }
 
@@ -108,6 +117,10 @@ void History::apply(State& state, const Record& record) const {
     TrialState& trial = state.trials[cancelled->trial];
     trial.over = true;
     if (trial.lease != 0) end(state, trial.lease, LeaseState::End::kCancelled);
+  } else if (const auto* examined = std::get_if<Examined>(&record)) {
+    set_member(state.suspect, examined->health.worker, !examined->health.suspect.empty());
+  } else if (const auto* drained = std::get_if<Drained>(&record)) {
+    set_member(state.drained, drained->worker, drained->drained);
   }
 }
 
@@ -139,6 +152,8 @@ void History::check(const Leased& record) {
     violated(fmt::format("trial {} is leased after {} losses", record.trial, trial.lost.size()));
   if (!fleet_.fits(worker, record.trial))
     violated(fmt::format("{} gets trial {}, which it cannot do", worker, record.trial));
+  if (ahead_.suspect.contains(worker) || ahead_.drained.contains(worker))
+    violated(fmt::format("{} gets trial {} while it is to get none", worker, record.trial));
   const auto held = std::count_if(ahead_.leases.begin(), ahead_.leases.end(), [&](const auto& entry) {
     return entry.second.worker == worker && entry.second.end == LeaseState::End::kNone;
   });
@@ -158,7 +173,7 @@ void History::check_preference(const TrialState& trial, TrialId id, const std::s
   };
   if (preferred(worker)) return;
   for (const WorkerStatus& other : fleet_.status().workers)
-    if (other.slots > 0 && fleet_.whole(other.name, id) && preferred(other.name))
+    if (other.slots > 0 && other.state() == "ready" && fleet_.whole(other.name, id) && preferred(other.name))
       violated(fmt::format("trial {}, which took {} workers away, goes to {} and not to {}", id, lost.size(),
                            worker, other.name));
 }
@@ -177,6 +192,7 @@ void History::check(const Released& record) {
     violated(fmt::format("lease {:x} is lost with {}, who did not come since the tracker's start",
                          record.lease, lease.worker));
   if (!record.lost && !handed_back_.contains(record.lease) && !built_.contains(record.lease) &&
+      !failures_.contains(record.lease) && !ahead_.suspect.contains(lease.worker) &&
       !(unclaimed && awake_ - started_ >= kSilence) && !fleet_.runner_only(lease.worker))
     violated(
         fmt::format("lease {:x} is taken from {}, who did not hand it back", record.lease, lease.worker));
@@ -196,6 +212,8 @@ void History::check(const Finished& record) {
       violated(fmt::format("trial {} is quarantined after {} losses", record.trial, trial.lost.size()));
   } else if (!results_.contains({record.worker, id})) {
     violated(fmt::format("a result of lease {:x} that {} did not send", id, record.worker));
+  } else if (ahead_.suspect.contains(record.worker)) {
+    violated(fmt::format("a result of {} counts while it is suspect", record.worker));
   }
 }
 

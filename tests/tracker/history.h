@@ -64,6 +64,7 @@ class History {
   struct State {
     std::map<TrialId, TrialState> trials;
     std::map<LeaseId, LeaseState> leases;
+    std::set<std::string> suspect, drained;  // workers
   };
   struct Worker {
     Peer peer;  // the last that came with this name
@@ -77,6 +78,8 @@ class History {
   void check(const Released& record);
   void check(const Finished& record);
   void check(const Cancelled& record);
+  void check(const Examined&) {}
+  void check(const Drained&) {}
   void check_preference(const TrialState& trial, TrialId id, const std::string& worker);
   void check(const Peer& peer, const wire::Lease& lease);
   void check(const Peer& peer, const wire::ResultAck& ack);
@@ -93,6 +96,7 @@ class History {
   std::map<Peer, std::string> names_;
   std::set<std::string> superseded_;                   // workers: another process has just come with the name
   std::set<std::pair<std::string, LeaseId>> results_;  // heard of a worker
+  std::set<LeaseId> failures_;                         // of those, without a time
   std::set<LeaseId> built_, handed_back_;
   std::set<JobId> cancelled_;
   std::set<TrialId> told_, to_tell_;

@@ -205,6 +205,28 @@ def pause_and_cancel(service):
     print("paused, resumed, cancelled")
 
 
+def drains(service):
+    def worker(name):
+        workers = service.call("GET", "/v1/workers", "ci")[1]["workers"]
+        return next((w for w in workers if w["name"] == name), None)
+
+    wait_for("canaries", lambda: all(worker(name)["canary"]["age_ms"] is not None for name in ("w1", "w2")))
+    check(run("drain", "w1", *service.as_user("root")).startswith("worker w1 is drain"), "w1 is not drained")
+    wait_for("w1 drained", lambda: worker("w1")["state"] == "drained")
+    job = run("submit", "--model", "dqn", "--trials", "8", "--threads", "1", *service.as_user("alice"))
+    state = wait_for("the job without w1", lambda: service.job(job)["state"] in ("done", "failed") and service.job(job))
+    check(state["state"] == "done", f"the job is {state['state']}: {state['message']}")
+    trials = service.call("GET", f"/v1/jobs/{job}/trials?limit=1000", "alice")[1]["trials"]
+    check({t["worker"] for t in trials} == {"w2"}, "a drained worker worked")
+    check("lathe_workers_drained 1" in service.call("GET", "/metrics", "ci")[1], "the metrics know no drained worker")
+    check("drained" in run("jobs", "--devices", *service.as_user("ci")), "the list of devices does not say it")
+    check("this needs a admin" in run("drain", "w2", *service.as_user("alice"), code=5), "alice drained a worker")
+    check("no worker `w3`" in run("drain", "w3", *service.as_user("root"), code=2), "there is a w3")
+    check(run("drain", "w1", "--undo", *service.as_user("root")) == "worker w1 is ready", "w1 does not work again")
+    check(run("trust", "w2", *service.as_user("root")) == "worker w2 is ready", "w2 is not trusted")
+    print("drained, and back")
+
+
 def refusals(service, done):
     job = json.dumps({"model": "dqn"})
     cases = [
@@ -340,6 +362,7 @@ def try_everything(service):
     service.workers = [service.start_worker("w1"), service.start_worker("w2")]
     jobs = three_jobs_through_crashes(service)
     pause_and_cancel(service)
+    drains(service)
     refusals(service, jobs[0])
     strangers(service)
     bad_flags(service)

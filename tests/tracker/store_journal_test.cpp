@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <thread>
 
 #include "core/support/temporary_folder.h"
 #include "core/tir/roofline.h"
@@ -55,6 +56,54 @@ TEST_F(StoreJournals, SayWhatWasNotWrittenDown) {
   EXPECT_THAT(end(1, 99), ElementsAre(99)) << "a lease that was never granted";
   store_.cancel_trial(static_cast<db::TrialId>(trials[1].trial));
   EXPECT_THAT(end(1, 8), ElementsAre(8)) << "another ended its trial";
+}
+
+TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
+  const db::WorkerHealth row{.worker = "w",
+                             .device_class = "c",
+                             .kernels = 1,
+                             .compute = {.seconds = 1e-5, .tolerance = 0.05, .drift = 0.2},
+                             .memory = {.seconds = 2e-5, .tolerance = 0.1, .drift = -0.01},
+                             .suspect = "why"};
+  LeaseId lease = 0;
+  {
+    auto journal = open();
+    journal->start();
+    const auto commit = [&](const Record& record) { journal->commit(std::span(&record, 1)); };
+    const auto measure = [&](const std::string& trace) {
+      const Candidate one = candidate(trace);
+      const Submission trial = journal->add(static_cast<JobId>(job_), std::span(&one, 1)).at(0);
+      const std::string device = R"({"host":"h"})";
+      commit(Leased{trial.trial, {.lease = ++lease, .worker = "w"}, device});
+      commit(Finished{trial.trial,
+                      static_cast<JobId>(job_),
+                      "w",
+                      device,
+                      {.lease = lease, .trial = trial.trial, .samples = {1.0f}}});
+    };
+    measure("before the good canary");
+    std::this_thread::sleep_for(5ms);
+    commit(Examined{.health = row, .good = true});
+    std::this_thread::sleep_for(5ms);
+    measure("after it");
+    commit(Examined{.health = row, .distrust = true, .unproven = 1h});
+    commit(Drained{"w", true});
+    commit(Drained{"v", true});
+    commit(Drained{"v", false});
+    Candidate again = candidate("before the good canary");
+    again.confirm = true;
+    EXPECT_EQ(journal->add(static_cast<JobId>(job_), std::span(&again, 1)).at(0).spec->measured_by, "w");
+  }
+  const JournalState state = open_store_journal(folder_ / "t.db")->start();
+  EXPECT_THAT(state.drained, ElementsAre("w"));
+  ASSERT_EQ(state.health.size(), 1u);
+  EXPECT_EQ(state.health[0].suspect, "why");
+  EXPECT_EQ(state.health[0].compute, row.compute);
+  EXPECT_EQ(state.health[0].memory, row.memory);
+  EXPECT_EQ(state.open.at(0).spec->measured_by, "w");
+  const std::vector<db::Measurement> left = store_.history(workload_, store_.job(job_).target);
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].trace, "before the good canary");
 }
 
 TEST_F(StoreJournals, BoundTimesByTheWorkload) {

@@ -41,7 +41,7 @@ std::vector<Message> one_of_each() {
              .build_seconds = 0.1,
              .run_seconds = 0.2,
              .artifact = "ab",
-             .disturbance = {.taken = 20, .disturbed = 3, .canary = 1.12}},
+             .disturbance = {.taken = 20, .disturbed = 3, .canary = 1.12, .clock_hz = 3e9}},
       Result{.lease = 5,
              .trial = 6,
              .outcome = Outcome::kCrashed,
@@ -56,6 +56,7 @@ std::vector<Message> one_of_each() {
             .reference = {std::string(64, '0'), 1}},
       Built{5, 6, 2, {std::string(64, 'a'), 1000}, {std::string(64, '0'), 1}},
       BlobGet{5, std::string(64, 'a'), 512},
+      Canary{.number = 3, .kernels = 1, .compute_seconds = 1e-5, .memory_seconds = 2e-5},
       BlobChunk{std::string(64, 'a'), 512, std::string("\0\1", 2)},
       ResultAck{5, ResultAck::Verdict::kStale},
       Heartbeat{{1, 2, 3}, 4},
@@ -96,6 +97,8 @@ TEST(Wire, NamesTheFault) {
             "result.samples has 0 entries for outcome ok");
   EXPECT_EQ(message_of(encode(Result{.outcome = Outcome::kOk, .samples = {std::nanf("")}})),
             "result.samples is nan, must be a finite number, at least 0");
+  EXPECT_EQ(message_of(encode(Canary{.memory_seconds = -1})),
+            "canary.memory_seconds is -1, must be a finite number, at least 0");
   EXPECT_EQ(message_of(encode(Lease{.evaluation = {.threads = 0}})),
             "evaluation.threads is 0, must be 1..4096");
   EXPECT_EQ(message_of(encode(BlobGet{1, "../../etc/passwd"})),

@@ -123,8 +123,9 @@ TEST(Sampler, TakesTheFastestOfTheDisturbedWhenTimeIsOver) {
 }
 
 TEST(Jobs, CarryTheDisturbance) {
-  Reply reply{
-      .samples = {1}, .disturbance = {.taken = 3, .disturbed = 2, .canary = 1.5}, .canary_seconds = 5e-6};
+  Reply reply{.samples = {1},
+              .disturbance = {.taken = 3, .disturbed = 2, .canary = 1.5, .clock_hz = 3e9},
+              .canary_seconds = 5e-6};
   reply.artifact.prologue.reset();
   const Reply read = decode_reply(encode(reply));
   EXPECT_EQ(read.disturbance, reply.disturbance);

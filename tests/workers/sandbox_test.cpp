@@ -418,6 +418,7 @@ TEST(Sandbox, RepliesThatCannotBeGoNoFurther) {
   EXPECT_TRUE(refused({.samples = std::vector<float>(200000, 1.0f)}));
   EXPECT_TRUE(refused({.samples = {1}, .relative_error = nan}));
   EXPECT_TRUE(refused({.samples = {1}, .canary_seconds = nan}));
+  EXPECT_TRUE(refused({.samples = {1}, .disturbance = {.clock_hz = nan}}));
   EXPECT_FALSE(refused({.outcome = Outcome::kWrongResult, .relative_error = nan}));
   EXPECT_THAT(
       decode_reply(encode(Reply{.outcome = Outcome::kCrashed, .message = std::string(20000, 'm')})).message,

@@ -143,10 +143,14 @@ constexpr FeatureName kAarch64Features[] = {
     {"fp16fml", "asimdfhm"}, {"lse", "atomics"},      {"complxnum", "fcma"}, {"sve", "sve"},
     {"sve2", "sve2"},        {"i8mm", "i8mm"},        {"bf16", "bf16"},
 };
+constexpr FeatureName kRiscv64Features[] = {
+    {"v", "v"}, {"zba", "zba"}, {"zbb", "zbb"}, {"zbs", "zbs"}, {"zfh", "zfh"}, {"zfhmin", "zfhmin"},
+};
 
 std::span<const FeatureName> feature_names(const Target& target) {
   if (target.triple.starts_with("x86_64")) return kX86Features;
   if (target.triple.starts_with("aarch64")) return kAarch64Features;
+  if (target.triple.starts_with("riscv64")) return kRiscv64Features;
   return {};
 }
 }  // namespace

@@ -9,6 +9,7 @@ export interface Axis {
   label: string; // with the unit
   log?: boolean;
   time?: boolean; // milliseconds since 1970
+  whole?: boolean; // there is nothing between two whole numbers
   show?: (value: number) => string; // under the cursor
   tick?: (value: number) => string; // beside the axis; as a number unless given
   range?: [number, number];
@@ -35,6 +36,7 @@ interface Props<Row> {
   columns: Column<Row>[];
   rowKey: (row: Row) => string | number;
   height?: number;
+  empty?: string;
 }
 
 export function Chart<Row>(props: Props<Row>) {
@@ -61,7 +63,7 @@ const kDark = window.matchMedia('(prefers-color-scheme: dark)');
 
 /** uPlot draws on a canvas: its colours are read from the style sheet, again when the scheme changes. */
 function Plot<Row>(props: Props<Row>) {
-  const { title, x, y, xs, series, height = 260 } = props;
+  const { title, x, y, xs, series, height = 260, empty = 'nothing measured yet' } = props;
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [dark, setDark] = useState(kDark.matches);
@@ -88,8 +90,18 @@ function Plot<Row>(props: Props<Row>) {
     };
   }, [shape, any]);
   useEffect(() => plot.current?.setData(data));
-  if (!any) return <p class="empty">nothing measured yet</p>;
+  if (!any) return <p class="empty">{empty}</p>;
   return <div class="plot" ref={place} role="img" aria-label={`${title}: ${y.label} over ${x.label}; the button “Table” has the numbers`} />;
+}
+
+const kWholeSteps = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+const kManyDecades = 3;
+
+/** Of a logarithmic axis; over many decades the powers of ten alone. */
+function gridOf(_: uPlot, splits: number[]): (number | null)[] {
+  const decades = Math.log10(splits.at(-1)! / splits[0]);
+  const isPower = (value: number) => Number.isInteger(Number(Math.log10(value).toFixed(6)));
+  return decades <= kManyDecades ? splits : splits.map((value) => (isPower(value) ? value : null));
 }
 
 function css(name: string): string {
@@ -105,7 +117,8 @@ function optionsOf(x: Axis, y: Axis, series: Series[], width: number, height: nu
     font,
     size,
     stroke: css('--dim'),
-    grid: { stroke: css('--grid'), width: 1 },
+    grid: { stroke: css('--grid'), width: 1, ...(one.log ? { filter: gridOf } : {}) },
+    ...(one.whole ? { incrs: kWholeSteps } : {}),
     ticks: { show: false },
     // uPlot leaves out ticks between the powers of ten as null.
     ...(one.time ? {} : { values: (_: uPlot, ticks: (number | null)[]) => ticks.map((tick) => (tick === null ? '' : (one.tick ?? axisNumber)(tick))) }),

@@ -54,7 +54,7 @@ export function CostModel({ job, curve }: { job: JobDetails; curve: Columns }) {
       <Chart
         title="Rank correlation by round"
         note="Spearman’s correlation of score and speed, and the share of the fastest candidates among those ranked first, on measurements that the model had not seen."
-        x={{ label: 'trials', show: (value) => String(value) }}
+        x={{ label: 'trials', whole: true, show: (value) => String(value) }}
         y={{ label: 'correlation, recall', range: [-1, 1], show: (value) => value.toFixed(2) }}
         xs={rounds.map((round) => round.trials)}
         series={[

@@ -1,20 +1,25 @@
-// The workers: their devices, what they hold, and for how long they have been silent.
+// The workers: their devices, what they hold, and for how long they have been silent; their clocks; and what killed them.
 import type { Status, Worker } from '../api';
 import { bytes, count, digits, duration } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
 import { Badge, Bar, Failed, Figure } from '../parts/pieces';
 import { type Column, CsvButton, Table } from '../parts/table';
+import { Clocks } from './clocks';
+import { Quarantine } from './quarantine';
 
 const kSilentMs = 5000; // a heartbeat is due every two seconds
 const kShownLeases = 6;
 
 const fact = (worker: Worker, key: string): number => Number(worker.device?.[key] ?? 0);
-const state = (worker: Worker) => (worker.silent_ms > kSilentMs ? 'silent' : worker.leases > 0 ? 'busy' : 'idle');
+const state = (worker: Worker) =>
+  worker.silent_ms > kSilentMs ? 'silent' : worker.state !== 'ready' ? worker.state : worker.leases > 0 ? 'busy' : 'idle';
+const signed = (share: number) => `${share < 0 ? '−' : '+'}${digits(Math.abs(share) * 100)} %`;
 
 const kColumns: Column<Worker>[] = [
   { head: 'Worker', text: true, value: (worker) => worker.name },
-  { head: 'State', text: true, value: state, show: (worker) => <Badge state={state(worker)} /> },
+  { head: 'State', text: true, value: state, show: (worker) => <span title={worker.suspect}><Badge state={state(worker)} /></span> },
+  { head: 'Canary drift', csv: 'canary_drift', value: (worker) => worker.canary.drift, show: (worker) => (worker.canary.drift === null ? '–' : signed(worker.canary.drift)) },
   { head: 'Device class', text: true, value: (worker) => worker.device_class },
   { head: 'Backends', text: true, value: (worker) => worker.backends.join(' ') },
   { head: 'Slots in use', csv: 'leases', value: (worker) => worker.leases, show: (worker) => <Bar share={worker.leases / worker.slots} text={`${worker.leases} / ${worker.slots}`} /> },
@@ -54,6 +59,7 @@ export function Fleet({ status }: { status: Status | null }) {
       <Failed text={error} />
       <dl class="figures">
         <Figure label="Workers" value={count(workers.length)} note={number('silent') > 0 && `${number('silent')} silent`} />
+        <Figure label="Suspect or drained" value={count(workers.filter((worker) => worker.state !== 'ready').length)} />
         <Figure label="Busy" value={count(number('busy'))} />
         <Figure label="Slots in use" value={`${status?.leased ?? 0} / ${status?.slots ?? 0}`} />
         <Figure label="Trials waiting" value={count(status?.pending ?? 0)} />
@@ -61,7 +67,16 @@ export function Fleet({ status }: { status: Status | null }) {
       {data && (
         <Table name="Workers" columns={kColumns} rows={workers} rowKey={(worker) => worker.name} empty="no worker: tune worker --tracker tcp://HOST:9190" />
       )}
-      <p class="note">A worker that is silent for 12 seconds loses its leases to others.</p>
+      {workers.filter((worker) => worker.suspect).map((worker) => (
+        <p class="note" key={worker.name}>
+          {worker.name} is suspect: {worker.suspect}.
+        </p>
+      ))}
+      <p class="note">
+        A worker that is silent for 12 seconds loses its leases to others. One whose canary drifts, or that fails what others do well, gets none.
+      </p>
+      {data && <Clocks workers={workers} />}
+      <Quarantine />
     </>
   );
 }

@@ -37,6 +37,7 @@ export function Overview({ job, curve }: { job: JobDetails; curve: Columns }) {
         rows={points}
         columns={columns}
         rowKey={(point) => points.indexOf(point)}
+        empty="no estimate yet: it needs a measurement of each of the model’s tasks"
       />
       <Outcomes job={job} />
     </>

@@ -1,6 +1,6 @@
-// A task's default schedule and the best one, side by side: the steps, or the program that they make.
+// A task's default schedule and the best one, side by side: the steps, the program that they make, or its machine code.
 import { useState } from 'preact/hooks';
-import type { JobDetails, Schedules } from '../api';
+import type { JobDetails, Schedule, Schedules } from '../api';
 import { latency, shortStep } from '../format';
 import { diffLines } from '../diff';
 import { useAsked } from '../live';
@@ -9,7 +9,7 @@ import { isFinal } from './job';
 
 export function SchedulesTab({ job }: { job: JobDetails }) {
   const [task, setTask] = useState('0');
-  const [what, setWhat] = useState<'trace' | 'program'>('trace');
+  const [what, setWhat] = useState<keyof Schedule>('trace');
   const { data, error } = useAsked<Schedules>(`/v1/jobs/${job.id}/schedules?task=${task}`, isFinal(job) ? 0 : 5000);
   const choices = (job.tasks?.tasks ?? []).map((one, i): [string, string] => [String(i), one.name]);
   const [, best, untuned] = job.task_state?.[Number(task)] ?? [0, 0, 0];
@@ -21,15 +21,17 @@ export function SchedulesTab({ job }: { job: JobDetails }) {
         <Choice
           label="Show"
           value={what}
-          onChange={(value) => setWhat(value as 'trace' | 'program')}
+          onChange={(value) => setWhat(value as keyof Schedule)}
           choices={[
             ['trace', 'schedule'],
             ['program', 'program'],
+            ['code', 'machine code'],
           ]}
         />
       </div>
       {error && <p class="empty">{error}</p>}
-      {data && <SideBySide left={data.default[what]} right={data.best[what]} heads={[`default · ${latency(untuned)}`, `best · ${latency(best)}`]} />}
+      {data && data.best[what] === undefined && <p class="empty">The machine code is here once the search has ended.</p>}
+      {data && <SideBySide left={data.default[what] ?? ''} right={data.best[what] ?? ''} heads={[`default · ${latency(untuned)}`, `best · ${latency(best)}`]} />}
     </>
   );
 }

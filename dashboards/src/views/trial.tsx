@@ -1,6 +1,6 @@
 // One trial from its submission to its result.
 import type { Lease, TrialLife } from '../api';
-import { clock, digits, duration, latency, latencyUnit, relativeError, shortStep } from '../format';
+import { clock, digits, duration, gigahertz, latency, latencyUnit, relativeError, shortStep } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
 import { traceText } from '../trace';
@@ -33,6 +33,7 @@ export function TrialPage({ id }: { id: string }) {
       <dl class="figures">
         <Figure label="Latency" value={latency(trial.seconds)} />
         <Figure label="Samples" value={trial.samples.length} />
+        <Figure label="Clock" value={gigahertz(trial.clock_hz)} />
         <Figure label="Predicted score" value={trial.predicted ? digits(trial.predicted) : '–'} />
         <Figure label="Error of the outputs" value={relativeError(trial.relative_error)} />
         <Figure label="Attempts" value={trial.leases.length} />
@@ -125,7 +126,7 @@ function Samples({ trial }: { trial: TrialLife }) {
     <Chart
       title="Samples"
       note={`Fastest ${latency(sorted[0])}, median ${latency(sorted[sorted.length >> 1])}, slowest ${latency(sorted.at(-1))}.`}
-      x={{ label: 'sample', show: (value) => String(value) }}
+      x={{ label: 'sample', whole: true, show: (value) => String(value) }}
       y={{ label: `latency (${unit})`, show: (value) => digits(value, 4) }}
       xs={rows.map((row) => row.number)}
       series={[{ label: 'latency', kind: 'points', color: 1, values: rows.map((row) => row.seconds * scale) }]}

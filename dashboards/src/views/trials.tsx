@@ -78,7 +78,7 @@ export function Trials({ job }: { job: JobDetails }) {
       <Chart
         title="Measured latencies"
         note={points.length < measured ? `${count(points.length)} of ${count(measured)} measurements: of each stretch the slowest and the fastest.` : `${count(measured)} measurements.`}
-        x={{ label: 'trial', show: (value) => String(value) }}
+        x={{ label: 'trial', whole: true, show: (value) => String(value) }}
         y={{ label: 'latency', log: true, show: latency, tick: latency }}
         xs={points.map((point) => point.id)}
         series={[{ label: 'measured', kind: 'points', color: 1, values: points.map((point) => point.seconds) }]}

@@ -1,0 +1,75 @@
+// Workers: how their canaries do, which of them take no work, and who measured what last.
+#include "core/support/error.h"
+#include "db/store.h"
+
+namespace lathe::db {
+
+void Store::set_worker_health(const WorkerHealth& health, bool good) {
+  Transaction transaction = begin();
+  database_->run(
+      "INSERT INTO canary(worker, device_class, kernels, compute_seconds, compute_tolerance, compute_drift, "
+      "memory_seconds, memory_tolerance, memory_drift, suspect, good_ms, taken_ms) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(worker) DO UPDATE SET "
+      "device_class = excluded.device_class, "
+      "kernels = excluded.kernels, compute_seconds = excluded.compute_seconds, "
+      "compute_tolerance = excluded.compute_tolerance, compute_drift = excluded.compute_drift, "
+      "memory_seconds = excluded.memory_seconds, memory_tolerance = excluded.memory_tolerance, "
+      "memory_drift = excluded.memory_drift, suspect = excluded.suspect, "
+      "good_ms = max(canary.good_ms, excluded.good_ms), taken_ms = excluded.taken_ms",
+      {add_worker(health.worker), health.device_class, static_cast<int64_t>(health.kernels),
+       health.compute.seconds, health.compute.tolerance, health.compute.drift, health.memory.seconds,
+       health.memory.tolerance, health.memory.drift, health.suspect, good ? now_ms_() : 0, now_ms_()});
+  transaction.commit();
+}
+
+std::vector<WorkerHealth> Store::worker_healths() {
+  std::vector<WorkerHealth> all;
+  for (Query row = database_->query(
+           "SELECT worker.name, device_class, kernels, compute_seconds, compute_tolerance, compute_drift, "
+           "memory_seconds, memory_tolerance, memory_drift, suspect, good_ms, taken_ms FROM canary "
+           "JOIN worker ON worker.id = canary.worker ORDER BY worker.name");
+       row.step();)
+    all.push_back({.worker = row.text(),
+                   .device_class = row.text(),
+                   .kernels = static_cast<uint32_t>(row.integer()),
+                   .compute = {row.real(), row.real(), row.real()},
+                   .memory = {row.real(), row.real(), row.real()},
+                   .suspect = row.text(),
+                   .good_ms = row.integer(),
+                   .taken_ms = row.integer()});
+  return all;
+}
+
+std::optional<int64_t> Store::last_good_canary(const std::string& worker, const std::string& device_class) {
+  Query row = database_->query(
+      "SELECT good_ms FROM canary JOIN worker ON worker.id = canary.worker "
+      "WHERE worker.name = ? AND device_class = ? AND good_ms > 0",
+      {worker, device_class});
+  return row.step() ? std::optional(row.integer()) : std::nullopt;
+}
+
+void Store::set_drained(const std::string& worker, bool drained) {
+  Transaction transaction = begin();
+  database_->run("UPDATE worker SET drained = ? WHERE id = ?", {drained, add_worker(worker)});
+  transaction.commit();
+}
+
+std::vector<std::string> Store::drained_workers() {
+  std::vector<std::string> names;
+  for (Query row = database_->query("SELECT name FROM worker WHERE drained = 1 ORDER BY name"); row.step();)
+    names.push_back(row.text());
+  return names;
+}
+
+std::string Store::last_measured_by(TrialId trial) {
+  Query row = database_->query(
+      "WITH known AS (SELECT m.id, m.worker, m.recorded_ms FROM trial JOIN measurement m "
+      "ON m.candidate = trial.candidate AND m.threads = trial.threads WHERE trial.id = ?) "
+      "SELECT worker.name FROM (SELECT worker, recorded_ms, 0 AS number FROM known UNION ALL "
+      "SELECT c.worker, c.recorded_ms, c.id FROM known JOIN confirmation c ON c.measurement = known.id) "
+      "JOIN worker ON worker.id = worker ORDER BY recorded_ms DESC, number DESC LIMIT 1",
+      {trial});
+  return row.step() ? row.text() : "";
+}
+
+}  // namespace lathe::db

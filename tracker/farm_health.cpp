@@ -1,0 +1,115 @@
+// Whom the farm believes, and who is to work for it.
+#include <algorithm>
+
+#include "core/support/error.h"
+#include "tracker/defaults.h"
+#include "tracker/farm.h"
+
+namespace lathe::tracker {
+
+using namespace defaults;
+
+/// On another class of devices it begins anew.
+Health& Farm::health_of(const Worker& worker) {
+  Health& health = health_.try_emplace(worker.name, worker.name, worker.device_class).first->second;
+  if (health.row().device_class != worker.device_class) health = Health(worker.name, worker.device_class);
+  return health;
+}
+
+void Farm::on(const Peer& peer, const wire::Canary& canary) {
+  Worker& worker = workers_.at(peer);
+  Health& health = health_of(worker);
+  const std::optional<Health::Change> change = health.hear(canary);
+  if (!change) return;
+  worker.canary = now_;
+  judge(peer, *change, health.last_was_good());
+}
+
+/// Writes down what is known of the worker now, and acts on what has changed.
+void Farm::judge(const Peer& peer, Health::Change change, bool good) {
+  Worker& worker = workers_.at(peer);
+  const Health& health = health_of(worker);
+  worker.suspect = health.suspect();
+  effects_->records.push_back(Examined{.health = health.row(),
+                                       .good = good,
+                                       .distrust = change == Health::Change::kSuspect,
+                                       .unproven = now_ - worker.joined});
+  if (change == Health::Change::kTrusted)
+    effects_->notes.push_back(fmt::format("worker {} is trusted again", worker.name));
+  if (change != Health::Change::kSuspect) return;
+  effects_->notes.push_back(fmt::format("worker {} is suspect: {}", worker.name, health.row().suspect));
+  pause(peer, health.row().suspect);
+  take_leases_back(peer);
+}
+
+/// They go to others, without blame for their candidates.
+void Farm::take_leases_back(const Peer& peer) {
+  const std::set<LeaseId> leases = workers_.at(peer).leases;
+  for (LeaseId id : leases) {
+    send(peer, wire::Cancel{id});
+    release(id, /*lost=*/false);
+  }
+}
+
+/// Tells the worker why it gets nothing; one of an older version would not understand.
+void Farm::pause(const Peer& peer, std::string why) {
+  if (workers_.at(peer).version >= wire::kCanaryVersion)
+    send(peer, wire::Refusal{wire::Refusal::Code::kPaused, "no leases for now: " + std::move(why)});
+}
+
+// --- failures that may be the worker's own
+
+/// Many candidates fail, and one that does says nothing of its worker. But after some in a row, the next is
+/// tried elsewhere too before it counts.
+bool Farm::wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result) const {
+  const bool failed = result.outcome != Outcome::kOk && result.outcome != Outcome::kInvalidTrace &&
+                      result.outcome != Outcome::kWorkerLost;
+  return failed && worker.failures >= kFailuresToDoubt && trial.doubted.empty() &&
+         runs(worker, lane_of(*trial.spec)) && has_another(trial, worker);
+}
+
+void Farm::doubt(Trial& trial, const std::string& worker, LeaseId lease) {
+  trial.avoid = trial.doubted = worker;
+  trial.doubted_lease = lease;
+  if (trial.lease == lease) release(lease, /*lost=*/false);
+}
+
+void Farm::blame(const std::string& name, TrialId trial) {
+  const auto worker = std::find_if(workers_.begin(), workers_.end(),
+                                   [&](const auto& entry) { return entry.second.name == name; });
+  if (worker == workers_.end()) return;  // it has gone, and would begin anew
+  judge(worker->first, health_of(worker->second).blame(trial), /*good=*/false);
+}
+
+/// Of the same class, and free to take the trial sooner or later.
+bool Farm::has_another(const Trial& trial, const Worker& worker) const {
+  const Lane lane = lane_of(*trial.spec);
+  return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    const Worker& other = entry.second;
+    return other.name != worker.name && other.credit() > 0 && other.device_class == worker.device_class &&
+           runs(other, lane);
+  });
+}
+
+// --- what administrators say
+
+void Farm::manage(const Manage& event) {
+  const bool drains = event.order == Manage::Order::kDrain;
+  if (event.order == Manage::Order::kTrust) {
+    if (const auto health = health_.find(event.worker); health != health_.end()) {
+      health->second.trust();
+      effects_->records.push_back(Examined{.health = health->second.row()});
+    }
+  } else {
+    drains ? (void)drained_.insert(event.worker) : (void)drained_.erase(event.worker);
+    effects_->records.push_back(Drained{event.worker, drains});
+  }
+  for (auto& [peer, worker] : workers_) {
+    if (worker.name != event.worker) continue;
+    worker.suspect = health_of(worker).suspect();
+    worker.drained = drained_.contains(worker.name);
+    if (drains) pause(peer, kDrained);
+  }
+}
+
+}  // namespace lathe::tracker
