@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "tests/relay/ops/op_rows.h"
 
@@ -77,6 +78,31 @@ TEST(IndexOps, Orders) {
   auto low = run_op("topk", attrs<TopkAttrs>([](auto& a) { a.k = 2, a.axis = 0, a.is_ascend = true; }),
                     {floats({3, 1, 2, 3, 0, 9}, {3, 2})});
   EXPECT_EQ(values_of(low[0]), (Numbers{0, 1, 2, 3}));
+}
+
+TEST(IndexOps, NaNComesLast) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  Tensor x = floats({kNaN, 2, INFINITY, kNaN, -1, -INFINITY, kNaN, 2}, {8});
+  auto positions = [&](bool ascending) {
+    return values_of(run_op("argsort", attrs<SortAttrs>([&](auto& a) { a.is_ascend = ascending; }), {x})[0]);
+  };
+  EXPECT_EQ(positions(true), (Numbers{5, 4, 1, 7, 2, 0, 3, 6}));
+  EXPECT_EQ(positions(false), (Numbers{2, 1, 7, 4, 5, 0, 3, 6}));
+  Tensor sorted = run_op("sort", {}, {x})[0];
+  EXPECT_EQ(sorted.value(4), INFINITY);
+  for (int64_t i = 5; i < 8; ++i) EXPECT_TRUE(std::isnan(sorted.value(i))) << i;
+  // Few enough to be inserted one by one, and so many that all are ordered.
+  for (int64_t k : {2, 6}) {
+    Tensor order =
+        run_op("topk", attrs<TopkAttrs>([&](auto& a) { a.k = k, a.ret_type = "indices"; }), {x})[0];
+    Numbers expected{2, 1, 7, 4, 5, 0};
+    expected.resize(static_cast<size_t>(k));
+    EXPECT_EQ(values_of(order), expected);
+  }
+  Tensor none = floats({kNaN, kNaN, kNaN, kNaN}, {4});
+  EXPECT_EQ(values_of(run_op("argsort", {}, {none})[0]), (Numbers{0, 1, 2, 3}));
+  Attrs one = attrs<TopkAttrs>([](auto& a) { a.ret_type = "indices"; });
+  EXPECT_EQ(values_of(run_op("topk", one, {none})[0]), (Numbers{0}));
 }
 
 TEST(IndexOps, TheFirstFewAreThoseOfTheWholeOrder) {
