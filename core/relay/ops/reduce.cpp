@@ -136,6 +136,7 @@ template <tir::Combiner kCombiner>
 Buffers arg_extreme(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   const ArgReduceAttrs& a = attrs_as<ArgReduceAttrs>(attrs);
   const Buffer& x = in[0];
+/// The extreme is that of the numbers; a NaN counts as equal to it, so that there always is a position.
   Ints axes = reduced_axes(a.axis, a.exclude, x->shape.size());
   Buffer best = reduce_over(f, "extreme", x->shape, axes, true, kCombiner,
                             [&](const std::vector<Expr>& i) { return load(x, i); });
@@ -148,9 +149,12 @@ Buffers arg_extreme(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) 
       kept[axis] = 0;
     }
     // Elements other than the extreme take no part: they give what the combiner ignores.
-    return select(equal(load(x, i), load(best, kept)), cast(kInt32, position), identity_of(combiner, kInt32));
+    return select(falls_short, identity_of(combiner, kInt32), cast(kInt32, position));
   })};
 }
+    Expr element = load(x, i), extreme = load(best, kept);
+    // False for NaN.
+    Expr falls_short = kCombiner == tir::Combiner::kMax ? less(element, extreme) : less(extreme, element);
 
 constexpr Op row(const char* name, const char* doc, Compute compute, InferType infer = reduce_type,
                  const NodeType* attrs = &ReduceAttrs::kType, int args = 1,
@@ -181,10 +185,10 @@ constexpr Op kReduceOps[] = {
     row("variance", "Mean squared difference from the mean, given as second argument with reduced axes of 1.",
         variance, variance_type, &ReduceAttrs::kType, 2),
     row("logsumexp", "log(sum(exp(x))) over `axis`, without overflow.", logsumexp, float_type),
-    row("argmax", "Position of the largest over `axis`.", arg_extreme<tir::Combiner::kMax>, arg_type,
-        &ArgReduceAttrs::kType),
-    row("argmin", "Position of the smallest over `axis`.", arg_extreme<tir::Combiner::kMin>, arg_type,
-        &ArgReduceAttrs::kType),
+    row("argmax", "Position of the largest over `axis`; NaN counts as equal to the largest number.",
+        arg_extreme<tir::Combiner::kMax>, arg_type, &ArgReduceAttrs::kType),
+    row("argmin", "Position of the smallest over `axis`; NaN counts as equal to the smallest number.",
+        arg_extreme<tir::Combiner::kMin>, arg_type, &ArgReduceAttrs::kType),
 };
 }  // namespace
 
