@@ -257,6 +257,12 @@ TEST(OnnxOperators, LoopsAreUnrolled) {
   EXPECT_THAT(values(result[1]), ElementsAre(0, 1, 3, 6));
 }
 
+TEST(OnnxOperators, LogSumExpOfInfinities) {
+  Tensor x = floats({-INFINITY, -INFINITY, INFINITY, 0, -INFINITY, 2}, {3, 2});
+  EXPECT_THAT(values(run("ReduceLogSumExp", {x, longs({1})}, bytes::integer("keepdims", 0))[0]),
+              ElementsAre(-INFINITY, INFINITY, 2));
+}
+
 /// Found by fuzz_onnx, and by reading.
 TEST(OnnxOperators, InputsThatDoNotFitAreErrors) {
   Tensor matrix = floats({1, 2, 3, 4, 5, 6}, {2, 3}), image = floats({1, 2, 3, 4}, {1, 1, 2, 2});

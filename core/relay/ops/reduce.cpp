@@ -103,7 +103,7 @@ Buffers variance(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
       f.compute("variance", sum->shape, [&](Vars i) { return div(at(sum, i), cast(sum->dtype, count)); })};
 }
 
-/// m + log(sum(exp(x - m))), m the largest element.
+/// m + log(sum(exp(x - m))), m the largest element, or 0 where that is infinite: x - m would be no number.
 Buffers logsumexp(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const ReduceAttrs& a = attrs_as<ReduceAttrs>(attrs);
   const Buffer& x = in[0];
@@ -114,12 +114,16 @@ Buffers logsumexp(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
   };
   Buffer largest = reduce_over(f, "max", x->shape, axes, true, tir::Combiner::kMax,
                                [&](const std::vector<Expr>& i) { return load(x, i); });
+  Buffer taken_off = f.compute("taken_off", largest->shape, [&](Vars i) {
+    Expr m = at(largest, i);
+    return select(intrinsic(Intrinsic::kIsInf, m), real(m, 0), m);
+  });
   Buffer sum =
       reduce_over(f, "sum", x->shape, axes, true, tir::Combiner::kSum, [&](const std::vector<Expr>& i) {
-        return intrinsic(Intrinsic::kExp, load(x, i) - load(largest, kept(i)));
+        return intrinsic(Intrinsic::kExp, load(x, i) - load(taken_off, kept(i)));
       });
   return {f.compute("logsumexp", tensor_of(result).shape, [&](Vars i) {
-    // `largest` and `sum` keep the reduced axes as 1; the result may not.
+    // `taken_off` and `sum` keep the reduced axes as 1; the result may not.
     std::vector<Expr> indices;
     size_t next = 0;
     for (size_t d = 0; d < x->shape.size(); ++d) {
@@ -127,16 +131,16 @@ Buffers logsumexp(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
       indices.push_back(gone ? Expr(0) : Expr(i[next]));
       if (!gone || a.keepdims) ++next;
     }
-    return load(largest, indices) + intrinsic(Intrinsic::kLog, load(sum, indices));
+    return load(taken_off, indices) + intrinsic(Intrinsic::kLog, load(sum, indices));
   })};
 }
 
 /// Two reductions: the extreme, then the first (last) position, counted over the reduced axes, that holds it.
+/// The extreme is that of the numbers; a NaN counts as equal to it, so that there always is a position.
 template <tir::Combiner kCombiner>
 Buffers arg_extreme(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   const ArgReduceAttrs& a = attrs_as<ArgReduceAttrs>(attrs);
   const Buffer& x = in[0];
-/// The extreme is that of the numbers; a NaN counts as equal to it, so that there always is a position.
   Ints axes = reduced_axes(a.axis, a.exclude, x->shape.size());
   Buffer best = reduce_over(f, "extreme", x->shape, axes, true, kCombiner,
                             [&](const std::vector<Expr>& i) { return load(x, i); });
@@ -148,13 +152,13 @@ Buffers arg_extreme(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) 
       position = position * x->shape[axis] + i[axis];
       kept[axis] = 0;
     }
+    Expr element = load(x, i), extreme = load(best, kept);
+    // False for NaN.
+    Expr falls_short = kCombiner == tir::Combiner::kMax ? less(element, extreme) : less(extreme, element);
     // Elements other than the extreme take no part: they give what the combiner ignores.
     return select(falls_short, identity_of(combiner, kInt32), cast(kInt32, position));
   })};
 }
-    Expr element = load(x, i), extreme = load(best, kept);
-    // False for NaN.
-    Expr falls_short = kCombiner == tir::Combiner::kMax ? less(element, extreme) : less(extreme, element);
 
 constexpr Op row(const char* name, const char* doc, Compute compute, InferType infer = reduce_type,
                  const NodeType* attrs = &ReduceAttrs::kType, int args = 1,

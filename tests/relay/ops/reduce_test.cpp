@@ -185,6 +185,18 @@ TEST(ReduceOps, NaNCountsAsEqualToTheExtreme) {
   EXPECT_EQ(positions("argmax", {-INFINITY, -INFINITY}, true), 1);
 }
 
+TEST(ReduceOps, LogSumExpOfInfinities) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  auto of = [](std::vector<float> values) {
+    return run_op("logsumexp", {}, {tensor_of(values, {2}, kFloat32)})[0].value(0);
+  };
+  EXPECT_EQ(of({-INFINITY, -INFINITY}), -INFINITY);
+  EXPECT_EQ(of({INFINITY, 0}), INFINITY);
+  EXPECT_EQ(of({INFINITY, -INFINITY}), INFINITY);
+  EXPECT_EQ(of({-INFINITY, 2}), 2);
+  EXPECT_TRUE(std::isnan(of({kNaN, 0})));
+}
+
 TEST(ReduceOps, Refuse) {
   EXPECT_EQ(relation_error("sum", over({3}), {{2, 3, 4}}),
             "sum: axis 3 of a tensor of rank 3, must be from -3 to 2");
