@@ -188,7 +188,7 @@ TEST(RelayText, Errors) {
 }
 
 TEST(RelayText, HostileNestingIsAnError) {
-  for (std::string_view open : {"(", "{", "[", "fn () {", "if (", "match (", "ref("}) {
+  for (std::string_view open : {"(", "{", "[", "fn () {", "if (", "match (", "ref(", "- "}) {
     std::string text = "def @main() { ";
     for (int i = 0; i < 100'000; ++i) text += open;
     EXPECT_NE(message_of(text).find("nested more than 200 levels deep"), std::string::npos) << open;

@@ -81,6 +81,7 @@ Expr Parser::atom() {
   if (is("{")) return block();
   if (is("-")) {
     if (peek(1).kind == TokenKind::kNumber) return literal();
+    Nesting nesting(*this);
     if (!find_op("negative")) error(token, "there is no operator `negative`");
     next();
     return with_span(call("negative", {postfix()}).cast<Call>(), span(token));
