@@ -247,7 +247,8 @@ Relation sub_pixel_type(RelationContext& c, const Attrs& attrs) {
   if (a.mode == "CRD" && layout.rank() > 4) mismatch(c, "mode CRD of channels in blocks, {}", a.layout);
   Shape shape = x->shape;
   int64_t b = a.block_size;
-  if (b < 1) mismatch(c, "block_size is {}, must be at least 1", b);
+  // Its square must not overflow.
+  if (b < 1 || b > 65536) mismatch(c, "block_size is {}, must be from 1 to 65536", b);
   for (char letter : {'C', 'H', 'W'}) {
     Expr& dim = shape[layout.position(letter)];
     // The axes that become smaller.

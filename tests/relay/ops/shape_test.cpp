@@ -296,6 +296,10 @@ TEST(ShapeOps, Refuse) {
       "nn.max_pool2d: layout NCXY must have the axes NCHW");
   EXPECT_EQ(relation_error("logical_and", {}, {{2}, {2}}),
             "logical_and: argument 1 has elements of float32, must have bool; insert a cast");
+  Attrs huge = attrs<SubPixelAttrs>([](auto& a) { a.block_size = int64_t{1} << 32; });
+  for (const char* op : {"nn.depth_to_space", "nn.space_to_depth"})
+    EXPECT_EQ(relation_error(op, huge, {{1, 4, 2, 2}}),
+              std::string(op) + ": block_size is 4294967296, must be from 1 to 65536");
   EXPECT_EQ(relation_error("nn.depth_to_space",
                            attrs<SubPixelAttrs>([](auto& a) { a.mode = "CRD", a.layout = "NCHW4c"; }),
                            {{1, 4, 2, 2, 4}}),
