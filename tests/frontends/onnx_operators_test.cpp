@@ -255,6 +255,12 @@ TEST(OnnxOperators, LoopsAreUnrolled) {
       outputs_of(import_bytes(bytes::model(loop, inputs, {"end", "all"}, 24), "m.onnx", options));
   EXPECT_THAT(values(result[0]), ElementsAre(6));
   EXPECT_THAT(values(result[1]), ElementsAre(0, 1, 3, 6));
+  // PyTorch writes a loop without a count with the largest one.
+  options.constants["most"] = tensor_of<int64_t>({INT64_MAX}, {}, kInt64);
+  loop = bytes::node("Loop", {"most", "go_first", "start"}, {"end", "all"}, bytes::subgraph("body", body));
+  inputs += bytes::input("most");
+  result = outputs_of(import_bytes(bytes::model(loop, inputs, {"end", "all"}, 24), "m.onnx", options));
+  EXPECT_THAT(values(result[0]), ElementsAre(6));
 }
 
 TEST(OnnxOperators, LogSumExpOfInfinities) {
