@@ -263,6 +263,28 @@ TEST(OnnxOperators, LoopsAreUnrolled) {
   EXPECT_THAT(values(result[0]), ElementsAre(6));
 }
 
+TEST(OnnxOperators, MessagesFromABodyNameTheFileOnce) {
+  std::string body = bytes::graph({bytes::node("Reshape", {"x", "x"}, {"next"})},
+                                  bytes::input("i") + bytes::input("go") + bytes::input("x"), {"go", "next"});
+  std::string missing =
+      bytes::graph({bytes::node("Relu", {"nothing"}, {"next"})},
+                   bytes::input("i") + bytes::input("go") + bytes::input("x"), {"go", "next"});
+  auto message = [](const std::string& graph) -> std::string {
+    ImportOptions options{.constants = {{"count", longs({1})}, {"start", floats({3, 4}, {2})}}};
+    std::string loop = bytes::node("Loop", {"count", "", "start"}, {"end"}, bytes::subgraph("body", graph));
+    try {
+      import_bytes(bytes::model(loop, bytes::input("count") + bytes::input("start"), {"end"}, 24), "m.onnx",
+                   options);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message(body), testing::StartsWith("m.onnx: node `end` (Loop): node `next` (Reshape): "));
+  EXPECT_EQ(message(missing),
+            "m.onnx: node `end` (Loop): node `next` (Relu) uses `nothing`, which nothing defines before it");
+}
+
 TEST(OnnxOperators, LogSumExpOfInfinities) {
   Tensor x = floats({-INFINITY, -INFINITY, INFINITY, 0, -INFINITY, 2}, {3, 2});
   EXPECT_THAT(values(run("ReduceLogSumExp", {x, longs({1})}, bytes::integer("keepdims", 0))[0]),
