@@ -285,6 +285,14 @@ TEST(OnnxOperators, MessagesFromABodyNameTheFileOnce) {
             "m.onnx: node `end` (Loop): node `next` (Relu) uses `nothing`, which nothing defines before it");
 }
 
+TEST(OnnxOperators, ConstantsKeepAllDigits) {
+  constexpr int64_t kOdd = (int64_t{1} << 53) + 1;  // no double
+  Tensor filled = run("ConstantOfShape", {longs({2})}, bytes::tensor("value", kOdd))[0];
+  ASSERT_EQ(filled.size(), 2);
+  EXPECT_EQ(filled.integer(0), kOdd);
+  EXPECT_EQ(filled.integer(1), kOdd);
+}
+
 TEST(OnnxOperators, LogSumExpOfInfinities) {
   Tensor x = floats({-INFINITY, -INFINITY, INFINITY, 0, -INFINITY, 2}, {3, 2});
   EXPECT_THAT(values(run("ReduceLogSumExp", {x, longs({1})}, bytes::integer("keepdims", 0))[0]),
