@@ -161,6 +161,14 @@ TEST(IndexOps, Refuse) {
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "gather: indices of (3, 1) reach beyond (2, 3) along axis 0");
   }
+  Type bytes = tensor_type(Index{2}, kInt8), scale = tensor_type(Index{}, kFloat32),
+       scales = tensor_type(Index{2}, kFloat32);
+  try {
+    infer_op("qnn.add", {}, {bytes, bytes, scales, scale, scale, scale, scale, scale});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "qnn.add: argument 3 has shape (2), must be one number");
+  }
   EXPECT_EQ(relation_error("topk", attrs<TopkAttrs>([](auto& a) { a.k = 9; }), {{2, 3}}),
             "topk: k is 9, axis 1 of (2, 3) has fewer");
 }
