@@ -133,11 +133,16 @@ class Importer {
       params.push_back(parameter(result.inputs.back()));
       scopes_.back()[input.name()] = params.back();
     }
-    for (const auto& node : graph_.node()) convert(node);
     std::vector<relay::Expr> outputs;
-    for (const auto& output : graph_.output()) {
-      outputs.push_back(value(output.name(), "the list of outputs"));
-      result.outputs.push_back(output.name());
+    // Messages about nodes, wherever they stand, get the file's name here.
+    try {
+      for (const auto& node : graph_.node()) convert(node);
+      for (const auto& output : graph_.output()) {
+        outputs.push_back(value(output.name(), "the list of outputs"));
+        result.outputs.push_back(output.name());
+      }
+    } catch (const Error& e) {
+      fail("{}: {}", name_, e.what());
     }
     if (outputs.empty()) fail("{}: the graph has no outputs", name_);
     relay::Expr body = outputs.size() == 1 ? outputs[0] : relay::tuple(outputs);
@@ -259,7 +264,7 @@ class Importer {
     // From the innermost graph outwards.
     for (size_t i = scopes_.size(); i-- > 0;)
       if (auto found = scopes_[i].find(name); found != scopes_[i].end()) return found->second;
-    fail("{}: {} uses `{}`, which nothing defines before it", name_, user, name);
+    fail("{} uses `{}`, which nothing defines before it", user, name);
   }
 
   /// The outputs of a graph inside this one, whose names hide those around it.
@@ -291,13 +296,13 @@ class Importer {
                             return run_graph(graph, given);
                           });
     } catch (const Error& e) {
-      fail("{}{}: {}", scopes_.size() > 1 ? "" : name_ + ": ", describe(proto), e.what());
+      fail("{}: {}", describe(proto), e.what());
     }
     for (int i = 0; i < proto.output_size(); ++i) {
       // An optional output that the model does not take.
       if (proto.output(i).empty()) continue;
       if (static_cast<size_t>(i) >= outputs.size() || !outputs[static_cast<size_t>(i)])
-        fail("{}: {}: output {} is not supported", name_, describe(proto), i);
+        fail("{}: output {} is not supported", describe(proto), i);
       scopes_.back()[proto.output(i)] = outputs[static_cast<size_t>(i)];
     }
   }

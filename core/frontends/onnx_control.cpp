@@ -32,8 +32,14 @@ Value element(const Value& value, int64_t axis) {
 /// Inputs: the most steps, the first condition, what is carried. The body takes the step's number, the
 /// condition and what is carried, and gives the next condition, what is carried, and elements to gather.
 Values loop(const Node& node) {
-  // Without a count the condition ends the loop, or kMostSteps does with a message.
-  int64_t steps = node.has(0) ? node.int_in(0) : Node::kMostSteps + 1;
+  // Without a count, or with the largest number as PyTorch writes it, the condition ends the loop, or
+  // kMostSteps does with a message.
+  int64_t steps = Node::kMostSteps + 1;
+  if (node.has(0)) {
+    Ints count = node.positions_in(0);
+    if (count.size() != 1) node.reject("a count of {} numbers, must be one", count.size());
+    steps = count[0];
+  }
   Value condition = node.has(1) ? node.in(1) : constant(full({}, kBool, 1));
   Values carried;
   for (size_t i = 2; i < node.inputs(); ++i) carried.push_back(node.in(i));

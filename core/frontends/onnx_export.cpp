@@ -166,9 +166,9 @@ void Exporter::find_biased(const relay::Expr& body) {
     if (!is_call_of(node.cast<relay::RelayNode>(), "nn.bias_add") || bias_axis({*call, {}, {}}) != 1) return;
     const relay::Expr& product = call->args[0];
     auto rank = shape_of(product).size();
-    if (is_call_of(product, "nn.conv1d") || is_call_of(product, "nn.conv2d") ||
-        is_call_of(product, "nn.conv3d") || (is_call_of(product, "nn.dense") && rank == 2))
-      biased_.insert(product.get());
+    bool takes_bias = is_call_of(product, "nn.conv1d") || is_call_of(product, "nn.conv2d") ||
+                      is_call_of(product, "nn.conv3d") || (is_call_of(product, "nn.dense") && rank == 2);
+    if (takes_bias && !in_8_bits({*product.as<relay::Call>(), {}, {}})) biased_.insert(product.get());
   });
   std::erase_if(biased_, [&](const lathe::Node* product) { return uses[product] != 1; });
 }

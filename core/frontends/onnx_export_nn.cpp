@@ -45,9 +45,6 @@ Names operands(Exporter& e, const Written& w) {
   return names;
 }
 
-/// Products of these have operators of their own, which sum in int32.
-bool in_8_bits(const Written& w) { return w.dtype(0).is_int() && w.dtype(0).bits == 8; }
-
 void conv(Exporter& e, const Written& w) { write_conv(e, w, ""); }
 
 void conv_transpose(Exporter& e, const Written& w) {
@@ -349,12 +346,13 @@ constexpr ExportRow kRows[] = {
 };
 }  // namespace
 
+bool in_8_bits(const Written& w) { return w.dtype(0).is_int() && w.dtype(0).bits == 8; }
+
 void write_conv(Exporter& e, const Written& w, const std::string& bias) {
   const auto& a = w.attrs<relay::ConvAttrs>();
   require_layout(w, a.data_layout);
   if (a.pad_value != 0) w.reject("with padding of {}", a.pad_value);
-  // ConvInteger takes no bias: with one the operands are cast, and the convolution is of the result's type.
-  bool integers = in_8_bits(w) && bias.empty();
+  bool integers = in_8_bits(w);
   Names inputs = integers ? Names{w.args[0], w.args[1]} : operands(e, w);
   if (!bias.empty()) inputs.push_back(bias);
   auto* node = e.node(integers ? "ConvInteger" : "Conv", inputs, w.output());
@@ -363,7 +361,7 @@ void write_conv(Exporter& e, const Written& w, const std::string& bias) {
 }
 
 void write_dense(Exporter& e, const Written& w, const std::string& bias) {
-  if (in_8_bits(w) && bias.empty())
+  if (in_8_bits(w))
     return (void)e.node("MatMulInteger", {w.args[0], e.transposed(w.args[1], {1, 0})}, w.output());
   Names inputs = operands(e, w);
   // Gemm takes matrices alone; find_biased() leaves the bias of others to an Add.

@@ -170,9 +170,12 @@ void mirror_pad(Exporter& e, const Written& w) {
 void sub_pixel(Exporter& e, const Written& w) {
   const auto& a = w.attrs<relay::SubPixelAttrs>();
   if (a.layout != "NCHW") w.reject("in layout {}", a.layout);
+  bool to_space = w.op() == "nn.depth_to_space";
+  // SpaceToDepth has no modes.
+  if (!to_space && a.mode != "DCR") w.reject("in mode {}", a.mode);
   auto* node = e.node(find_export(w.op())->onnx, w.args, w.output());
   set_int(node, "blocksize", a.block_size);
-  if (w.op() == "nn.depth_to_space") set_text(node, "mode", a.mode);
+  if (to_space) set_text(node, "mode", a.mode);
 }
 
 void one_hot(Exporter& e, const Written& w) {

@@ -100,6 +100,9 @@ const ExportRow* find_export(const std::string& op);
 
 /// The node of the row's own name with the call's arguments.
 void plain(Exporter& e, const Written& w);
+/// Whether a product is of 8-bit integers. ONNX has operators of their own for these, which sum in int32 and
+/// take no bias.
+bool in_8_bits(const Written& product);
 /// `bias` may be "".
 void write_conv(Exporter& e, const Written& w, const std::string& bias);
 void write_dense(Exporter& e, const Written& w, const std::string& bias);

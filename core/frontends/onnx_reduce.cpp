@@ -41,27 +41,10 @@ Values reduction(const Node& node) {
   if (op == "ReduceMin") return {reduce(node, "min", x, *axes)};
   if (op == "ReduceProd") return {reduce(node, "prod", x, *axes)};
   if (op == "ReduceL1") return {reduce(node, "sum", emit("abs", {x}), *axes)};
+  if (op == "ReduceLogSumExp") return {reduce(node, "logsumexp", x, *axes)};
   if (op == "ReduceLogSum") return {emit("log", {reduce(node, "sum", x, *axes)})};
   Value squares = reduce(node, "sum", emit("multiply", {x, x}), *axes);
   return {op == "ReduceL2" ? emit("sqrt", {squares}) : squares};
-}
-
-/// log(sum(exp(x))) with the maximum taken out first.
-Values log_sum_exp(const Node& node) {
-  auto axes = axes_of(node);
-  if (!axes) return {node.in(0)};
-  // Kept axes broadcast against x; the wanted shape is made at the end.
-  Value largest = emit("max", {node.in(0)}, make<relay::ReduceAttrs>(*axes, true));
-  Value sum = emit("sum", {emit("exp", {emit("subtract", {node.in(0), largest})})},
-                   make<relay::ReduceAttrs>(*axes, true));
-  Value result = emit("add", {emit("log", {sum}), largest});
-  Ints shape;
-  bool keep = node.integer("keepdims", 1) != 0;
-  for (int64_t d = 0; d < node.rank(0); ++d) {
-    bool reduced = std::find(axes->begin(), axes->end(), d) != axes->end();
-    if (!reduced || keep) shape.push_back(reduced ? 1 : node.shape(0)[static_cast<size_t>(d)]);
-  }
-  return {reshape(result, shape)};
 }
 
 Values arg_reduction(const Node& node) {
@@ -132,7 +115,7 @@ constexpr Converter kConverters[] = {
     {"ReduceL2", reduction, Arithmetic::kWide},
     {"ReduceSumSquare", reduction, Arithmetic::kWide},
     {"ReduceLogSum", reduction, Arithmetic::kWide},
-    {"ReduceLogSumExp", log_sum_exp, Arithmetic::kWide},
+    {"ReduceLogSumExp", reduction, Arithmetic::kWide},
     {"ArgMax", arg_reduction},
     {"ArgMin", arg_reduction},
     {"Softmax", softmax, Arithmetic::kWide},

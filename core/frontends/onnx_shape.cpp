@@ -128,7 +128,12 @@ Values constant_of_shape(const Node& node) {
   auto value = node.tensor("value");
   if (value && value->size() != 1) node.reject("value has {} numbers, must have one", value->size());
   if (!value) return {constant(zeros(dims, kFloat32))};
-  return {constant(full(dims, value->dtype(), value->value(0)))};
+  Tensor result(dims, value->dtype());
+  // By its bytes: not every int64 is a double.
+  const auto* element = static_cast<const char*>(value->data());
+  for (int64_t i = 0; i < result.size(); ++i)
+    std::copy_n(element, value->bytes(), static_cast<char*>(result.data()) + i * value->bytes());
+  return {constant(result)};
 }
 
 Values range(const Node& node) {

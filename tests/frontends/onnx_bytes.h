@@ -41,6 +41,12 @@ inline std::string subgraph(const std::string& name, const std::string& graph) {
   return field(5, field(1, name) + field(6, graph) + field(20, int64_t{5}));
 }
 
+/// A tensor of one int64.
+inline std::string tensor(const std::string& name, int64_t value) {
+  return field(5, field(1, name) + field(5, field(1, int64_t{1}) + field(2, int64_t{7}) + field(7, value)) +
+                      field(20, int64_t{4}));
+}
+
 inline std::string node(const std::string& op, const std::vector<std::string>& inputs,
                         const std::vector<std::string>& outputs, const std::string& attributes = "") {
   std::string result;

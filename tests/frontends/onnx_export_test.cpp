@@ -14,6 +14,7 @@
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 #include "core/support/temporary_folder.h"
+#include "core/support/text.h"
 
 namespace lathe::onnx {
 namespace {
@@ -191,6 +192,10 @@ const Row kRows[] = {
     {"%x: Tensor[(1, 2, 4, 4), uint8], %w: Tensor[(3, 2, 3, 3), int8]",
      "nn.conv2d(%x, %w, out_dtype=\"int32\")"},
     {"%x: Tensor[(2, 3), int8], %w: Tensor[(4, 3), int8]", "nn.dense(%x, %w, out_dtype=\"int32\")"},
+    {"%x: Tensor[(1, 2, 4, 4), uint8], %w: Tensor[(3, 2, 3, 3), int8], %b: Tensor[(3), int32]",
+     "nn.bias_add(nn.conv2d(%x, %w, out_dtype=\"int32\"), %b)"},
+    {"%x: Tensor[(2, 3), int8], %w: Tensor[(4, 3), int8], %b: Tensor[(4), int32]",
+     "nn.bias_add(nn.dense(%x, %w, out_dtype=\"int32\"), %b)"},
     {kImage, "nn.max_pool2d(%x, pool_size=[3, 3], strides=[2, 2], padding=[1, 1], dilation=[2, 1])"},
     {kImage, "nn.avg_pool2d(%x, pool_size=[3, 2], strides=[2, 2], padding=[1, 1], ceil_mode=True)"},
     {kImage, "nn.avg_pool2d(%x, pool_size=[3, 3], padding=[1, 1], count_include_pad=True)"},
@@ -312,16 +317,35 @@ TEST(OnnxExport, EveryOperatorHasAFormOrIsKnownToHaveNone) {
   }
 }
 
+/// main, of these parameters and this body, with types.
+relay::Module main_of(const char* params, const char* body) {
+  return relay::infer_type(relay::parse_module(
+      fmt::format("#[version = \"0.0.5\"]\ndef @main({}) {{ {} }}\n", params, body), "row"));
+}
+
 TEST(OnnxExport, WhatHasNoFormIsNamed) {
-  relay::Module module = relay::infer_type(relay::parse_module(
-      "#[version = \"0.0.5\"]\ndef @main(%x: Tensor[(4), float32]) { cumprod(%x, axis=0) }\n", "row"));
   TemporaryFolder folder;
-  try {
-    export_file(module, folder / "m.onnx");
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "operator cumprod has no ONNX form");
-  }
+  auto message = [&](const char* params, const char* body) -> std::string {
+    try {
+      export_file(main_of(params, body), folder / "m.onnx");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message("%x: Tensor[(4), float32]", "cumprod(%x, axis=0)"), "operator cumprod has no ONNX form");
+  EXPECT_EQ(message(kImage, "nn.space_to_depth(%x, block_size=2, mode=\"CRD\")"),
+            "nn.space_to_depth in mode CRD has no ONNX form");
+}
+
+TEST(OnnxExport, ConvolutionsOfBytesStayOfBytes) {
+  TemporaryFolder folder;
+  std::string file = folder / "m.onnx";
+  export_file(
+      main_of("%x: Tensor[(1, 2, 4, 4), uint8], %w: Tensor[(3, 2, 3, 3), int8], %b: Tensor[(3), int32]",
+              "nn.bias_add(nn.conv2d(%x, %w, out_dtype=\"int32\"), %b)"),
+      file);
+  EXPECT_THAT(read_file(file), testing::HasSubstr("ConvInteger")) << "Conv takes no integers";
 }
 
 }  // namespace

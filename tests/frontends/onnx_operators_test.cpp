@@ -255,6 +255,48 @@ TEST(OnnxOperators, LoopsAreUnrolled) {
       outputs_of(import_bytes(bytes::model(loop, inputs, {"end", "all"}, 24), "m.onnx", options));
   EXPECT_THAT(values(result[0]), ElementsAre(6));
   EXPECT_THAT(values(result[1]), ElementsAre(0, 1, 3, 6));
+  // PyTorch writes a loop without a count with the largest one.
+  options.constants["most"] = tensor_of<int64_t>({INT64_MAX}, {}, kInt64);
+  loop = bytes::node("Loop", {"most", "go_first", "start"}, {"end", "all"}, bytes::subgraph("body", body));
+  inputs += bytes::input("most");
+  result = outputs_of(import_bytes(bytes::model(loop, inputs, {"end", "all"}, 24), "m.onnx", options));
+  EXPECT_THAT(values(result[0]), ElementsAre(6));
+}
+
+TEST(OnnxOperators, MessagesFromABodyNameTheFileOnce) {
+  std::string body = bytes::graph({bytes::node("Reshape", {"x", "x"}, {"next"})},
+                                  bytes::input("i") + bytes::input("go") + bytes::input("x"), {"go", "next"});
+  std::string missing =
+      bytes::graph({bytes::node("Relu", {"nothing"}, {"next"})},
+                   bytes::input("i") + bytes::input("go") + bytes::input("x"), {"go", "next"});
+  auto message = [](const std::string& graph) -> std::string {
+    ImportOptions options{.constants = {{"count", longs({1})}, {"start", floats({3, 4}, {2})}}};
+    std::string loop = bytes::node("Loop", {"count", "", "start"}, {"end"}, bytes::subgraph("body", graph));
+    try {
+      import_bytes(bytes::model(loop, bytes::input("count") + bytes::input("start"), {"end"}, 24), "m.onnx",
+                   options);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message(body), testing::StartsWith("m.onnx: node `end` (Loop): node `next` (Reshape): "));
+  EXPECT_EQ(message(missing),
+            "m.onnx: node `end` (Loop): node `next` (Relu) uses `nothing`, which nothing defines before it");
+}
+
+TEST(OnnxOperators, ConstantsKeepAllDigits) {
+  constexpr int64_t kOdd = (int64_t{1} << 53) + 1;  // no double
+  Tensor filled = run("ConstantOfShape", {longs({2})}, bytes::tensor("value", kOdd))[0];
+  ASSERT_EQ(filled.size(), 2);
+  EXPECT_EQ(filled.integer(0), kOdd);
+  EXPECT_EQ(filled.integer(1), kOdd);
+}
+
+TEST(OnnxOperators, LogSumExpOfInfinities) {
+  Tensor x = floats({-INFINITY, -INFINITY, INFINITY, 0, -INFINITY, 2}, {3, 2});
+  EXPECT_THAT(values(run("ReduceLogSumExp", {x, longs({1})}, bytes::integer("keepdims", 0))[0]),
+              ElementsAre(-INFINITY, INFINITY, 2));
 }
 
 /// Found by fuzz_onnx, and by reading.

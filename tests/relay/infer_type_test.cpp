@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
 #include "core/relay/text.h"
 #include "core/support/text.h"
@@ -170,6 +171,19 @@ TEST(InferType, AgreesWithTvm) {
     EXPECT_TRUE(structural_equal(parse_module(printed), module));
     EXPECT_EQ(print(parse_module(printed)), printed);
   }
+}
+
+TEST(CallType, MessagesCountArgumentsFromOne) {
+  auto message = [](const Expr& argument) -> std::string {
+    try {
+      typed_call("nn.relu", {argument});
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message(typed_tuple({})), "nn.relu: argument 1 is not a tensor");
+  EXPECT_EQ(message(Expr()), "nn.relu: argument 1 is missing");
 }
 
 }  // namespace

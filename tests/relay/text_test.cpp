@@ -75,10 +75,10 @@ TEST(RelayText, ReadsTheOtherWaysToWriteIt) {
       reprint("def @main(%x: int32) { let %y = { let %z = %x; %z }; %x; %y }"),
       with_header(
           "def @main(%x: int32) {\n  let %y = {\n    let %z = %x;\n    %z\n  };\n  let %_ = %x;\n  %y\n}\n"));
-  EXPECT_EQ(reprint("def @main(%x: int32) { if (True) {1} else if (False) {2} else {3} }"),
-            with_header("def @main(%x: int32) {\n  if (True) {\n    1\n  } else {\n    if (False) {\n      "
-                        "2\n    } else {\n"
-                        "      3\n    }\n  }\n}\n"));
+  EXPECT_EQ(
+      reprint("def @main(%x: int32) { if (True) {1} else if (False) {2} else {3} }"),
+      with_header("def @main(%x: int32) {\n  if (True) {\n    1\n  } else if (False) {\n    2\n  } else {\n"
+                  "    3\n  }\n}\n"));
 }
 
 TEST(RelayText, SharingIsKept) {
@@ -156,6 +156,22 @@ TEST(RelayText, DeepChains) {
   }
 }
 
+std::string choices(int cases) {
+  std::string text = with_header("def @main(%c: bool, %x: float32) {\n  ");
+  for (int i = 0; i < cases; ++i) text += "if (%c) {\n    %x\n  } else ";
+  return text + "{\n    %x\n  }\n}\n";
+}
+
+TEST(RelayText, ChainsOfChoicesDoNotNest) {
+  EXPECT_EQ(reprint(choices(400)), choices(400));
+  EXPECT_NE(message_of(choices(100'000)).find("a chain of more than 1000 cases"), std::string::npos);
+  // A condition that is computed belongs into the scope of its choice.
+  std::string computed = with_header(
+      "def @main(%c: bool, %x: float32) {\n  if (%c) {\n    %x\n  } else {\n"
+      "    %0 = less(%x, 1f);\n    if (%0) {\n      %x\n    } else {\n      %x\n    }\n  }\n}\n");
+  EXPECT_EQ(reprint(computed), computed);
+}
+
 TEST(RelayText, Errors) {
   EXPECT_EQ(message_of("def @main(%x: Tensor[(1), flot32]) { %x }"),
             "t.relay:1:27: error: `flot32` is not an element type; did you mean `float32`?\n"
@@ -188,7 +204,7 @@ TEST(RelayText, Errors) {
 }
 
 TEST(RelayText, HostileNestingIsAnError) {
-  for (std::string_view open : {"(", "{", "[", "fn () {", "if (", "match (", "ref("}) {
+  for (std::string_view open : {"(", "{", "[", "fn () {", "if (", "match (", "ref(", "- "}) {
     std::string text = "def @main() { ";
     for (int i = 0; i < 100'000; ++i) text += open;
     EXPECT_NE(message_of(text).find("nested more than 200 levels deep"), std::string::npos) << open;

@@ -10,11 +10,11 @@ class KnownTypes final : public RelationContext {
   const Op& op() const override { return op_; }
   const TensorType* tensor(size_t arg) override {
     const auto* type = this->type(arg).as<TensorType>();
-    if (!type) fail("{}: argument {} is not a tensor", op_.name, arg);
+    if (!type) fail("{}: argument {} is not a tensor", op_.name, arg + 1);
     return type;
   }
   Type type(size_t arg) override {
-    CHECK(arg < args_.size() && args_[arg]->checked_type, "{}: argument {} has no type", op_.name, arg);
+    CHECK(arg < args_.size() && args_[arg]->checked_type, "{}: argument {} has no type", op_.name, arg + 1);
     return args_[arg]->checked_type;
   }
   size_t args() const override { return args_.size(); }
@@ -22,7 +22,7 @@ class KnownTypes final : public RelationContext {
   void result(Type type) override { result_ = std::move(type); }
   void unify_arg(size_t arg, Type type) override {
     if (!structural_equal(args_[arg]->checked_type, type))
-      fail("{}: argument {} has another type than the others demand", op_.name, arg);
+      fail("{}: argument {} has another type than the others demand", op_.name, arg + 1);
   }
   void equal_dims(const lathe::Expr& a, const lathe::Expr& b) override {
     // Symbolic dimensions pass: full inference has compared them, or will.
@@ -59,7 +59,7 @@ Expr typed_call(std::string_view name, std::vector<Expr> args, Attrs attrs) {
   if (op->args >= 0 && args.size() != static_cast<size_t>(op->args))
     fail("{}: {} arguments, must be {}", name, args.size(), op->args);
   for (size_t i = 0; i < args.size(); ++i)
-    if (!args[i]) fail("{}: argument {} is missing", name, i);
+    if (!args[i]) fail("{}: argument {} is missing", name, i + 1);
   // The defaults, written out: calls with and without them are then equal.
   if (!attrs && op->attrs) attrs = NodeRef(op->attrs->create()).cast<AttrsNode>();
   Type type = call_type(*op, args, attrs);

@@ -128,7 +128,13 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
     Expr at = coordinate(a.coordinate_transformation_mode, axis, i);
     return logical_or(less(at, f64(0)), less(f64(static_cast<double>(axis.in - 1)), at));
   };
-  auto outside_image = [&](Vars i) { return logical_or(outside(rows, i[row]), outside(columns, i[column])); };
+  /// `value` as the result's type; where the pixel lies outside the image, what it is extrapolated by.
+  auto pixel = [&](Vars i, const Expr& value) {
+    Expr inside = cast(type.dtype, value);
+    if (!crop) return inside;
+    return select(logical_or(outside(rows, i[row]), outside(columns, i[column])),
+                  cast(type.dtype, fimm(real, a.extrapolation_value)), inside);
+  };
   // `i` with the position of a tap for its index along `axis`.
   auto source = [&](Vars i, int axis, const Taps& taps, int64_t tap) {
     std::vector<Expr> indices = as_indices(i);
@@ -139,7 +145,7 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
     return f.compute("resize", type.shape, [&](Vars i) {
       std::vector<Expr> indices = source(i, row, down, 0);
       indices[column] = load(across.position, {i[column], Expr(0)});
-      return cast(type.dtype, load(x, indices));
+      return pixel(i, load(x, indices));
     });
   auto combined = [&](const Buffer& image, Vars i, int axis, const Taps& taps) {
     Expr sum = fimm(real, 0);
@@ -152,11 +158,8 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   Shape tall = x->shape;
   tall[row] = type.shape[row];
   Buffer lines = f.compute("lines", tall, [&](Vars i) { return combined(x, i, row, down); });
-  return f.compute("resize", type.shape, [&](Vars i) {
-    Expr sum = combined(lines, i, column, across);
-    if (crop) sum = select(outside_image(i), fimm(real, a.extrapolation_value), sum);
-    return cast(type.dtype, sum);
-  });
+  return f.compute("resize", type.shape,
+                   [&](Vars i) { return pixel(i, combined(lines, i, column, across)); });
 }
 
 /// The image's type with `size(axis, extent)` for its height (0) and width (1).

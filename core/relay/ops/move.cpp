@@ -243,9 +243,12 @@ Relation sub_pixel_type(RelationContext& c, const Attrs& attrs) {
   require_axes(c, layout, "NCHW");
   require_rank(c, 0, *x, layout.rank());
   if (a.mode != "DCR" && a.mode != "CRD") mismatch(c, "mode is `{}`, must be DCR or CRD", a.mode);
+  // Channels of one block belong to several pixels then.
+  if (a.mode == "CRD" && layout.rank() > 4) mismatch(c, "mode CRD of channels in blocks, {}", a.layout);
   Shape shape = x->shape;
   int64_t b = a.block_size;
-  if (b < 1) mismatch(c, "block_size is {}, must be at least 1", b);
+  // Its square must not overflow.
+  if (b < 1 || b > 65536) mismatch(c, "block_size is {}, must be from 1 to 65536", b);
   for (char letter : {'C', 'H', 'W'}) {
     Expr& dim = shape[layout.position(letter)];
     // The axes that become smaller.
@@ -278,8 +281,10 @@ Buffers sub_pixel(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
       at[ch] = a.mode == "CRD" ? Expr(i[ch]) * b * b + y * b + x : (y * b + x) * shape[ch] + i[ch];
       at[row] = floordiv(i[row], b), at[column] = floordiv(i[column], b);
     } else {
-      Expr part = floordiv(i[ch], in[0]->shape[ch]);
-      at[ch] = floormod(i[ch], in[0]->shape[ch]);
+      bool pixels_last = a.mode == "CRD";
+      Expr last = pixels_last ? b * b : in[0]->shape[ch];
+      Expr slow = floordiv(i[ch], last), fast = floormod(i[ch], last), part = pixels_last ? fast : slow;
+      at[ch] = pixels_last ? slow : fast;
       at[row] = Expr(i[row]) * b + floordiv(part, b), at[column] = Expr(i[column]) * b + floormod(part, b);
     }
     return load(in[0], at);

@@ -55,7 +55,9 @@ Relation group_norm_type(RelationContext& c, const Attrs& attrs) {
   const NormAttrs& a = attrs_as<NormAttrs>(attrs);
   if (channel_vectors(c, a.axis) == Relation::kWaits) return Relation::kWaits;
   const TensorType* x = c.tensor(0);
-  const int64_t* channels = as_int(x->shape[front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()))]);
+  int64_t axis = front_axis(c, a.axis, static_cast<int64_t>(x->shape.size()));
+  if (axis == 0) mismatch(c, "axis is {}, which is the batch's", a.axis);
+  const int64_t* channels = as_int(x->shape[axis]);
   if (a.num_groups < 1 || (channels && *channels % a.num_groups != 0))
     mismatch(c, "num_groups is {}, must divide the channels of {}", a.num_groups, describe(x->shape));
   return same_as_input(c, attrs);

@@ -55,7 +55,7 @@ Relation quantized_binary_type(RelationContext& c, const Attrs& attrs) {
   require_integers(c, 0, *x);
   for (size_t arg = 2; arg < 8; ++arg)
     if (const TensorType* type = c.tensor(arg); type && !is_one_number(type->shape))
-      mismatch(c, "argument {} has shape {}, must be one number", arg, describe(type->shape));
+      mismatch(c, "argument {} has shape {}, must be one number", arg + 1, describe(type->shape));
   return broadcast(c, attrs);
 }
 

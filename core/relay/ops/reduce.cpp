@@ -103,7 +103,7 @@ Buffers variance(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
       f.compute("variance", sum->shape, [&](Vars i) { return div(at(sum, i), cast(sum->dtype, count)); })};
 }
 
-/// m + log(sum(exp(x - m))), m the largest element.
+/// m + log(sum(exp(x - m))), m the largest element, or 0 where that is infinite: x - m would be no number.
 Buffers logsumexp(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
   const ReduceAttrs& a = attrs_as<ReduceAttrs>(attrs);
   const Buffer& x = in[0];
@@ -114,12 +114,16 @@ Buffers logsumexp(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
   };
   Buffer largest = reduce_over(f, "max", x->shape, axes, true, tir::Combiner::kMax,
                                [&](const std::vector<Expr>& i) { return load(x, i); });
+  Buffer taken_off = f.compute("taken_off", largest->shape, [&](Vars i) {
+    Expr m = at(largest, i);
+    return select(intrinsic(Intrinsic::kIsInf, m), real(m, 0), m);
+  });
   Buffer sum =
       reduce_over(f, "sum", x->shape, axes, true, tir::Combiner::kSum, [&](const std::vector<Expr>& i) {
-        return intrinsic(Intrinsic::kExp, load(x, i) - load(largest, kept(i)));
+        return intrinsic(Intrinsic::kExp, load(x, i) - load(taken_off, kept(i)));
       });
   return {f.compute("logsumexp", tensor_of(result).shape, [&](Vars i) {
-    // `largest` and `sum` keep the reduced axes as 1; the result may not.
+    // `taken_off` and `sum` keep the reduced axes as 1; the result may not.
     std::vector<Expr> indices;
     size_t next = 0;
     for (size_t d = 0; d < x->shape.size(); ++d) {
@@ -127,11 +131,12 @@ Buffers logsumexp(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& res
       indices.push_back(gone ? Expr(0) : Expr(i[next]));
       if (!gone || a.keepdims) ++next;
     }
-    return load(largest, indices) + intrinsic(Intrinsic::kLog, load(sum, indices));
+    return load(taken_off, indices) + intrinsic(Intrinsic::kLog, load(sum, indices));
   })};
 }
 
 /// Two reductions: the extreme, then the first (last) position, counted over the reduced axes, that holds it.
+/// The extreme is that of the numbers; a NaN counts as equal to it, so that there always is a position.
 template <tir::Combiner kCombiner>
 Buffers arg_extreme(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) {
   const ArgReduceAttrs& a = attrs_as<ArgReduceAttrs>(attrs);
@@ -147,8 +152,11 @@ Buffers arg_extreme(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&) 
       position = position * x->shape[axis] + i[axis];
       kept[axis] = 0;
     }
+    Expr element = load(x, i), extreme = load(best, kept);
+    // False for NaN.
+    Expr falls_short = kCombiner == tir::Combiner::kMax ? less(element, extreme) : less(extreme, element);
     // Elements other than the extreme take no part: they give what the combiner ignores.
-    return select(equal(load(x, i), load(best, kept)), cast(kInt32, position), identity_of(combiner, kInt32));
+    return select(falls_short, identity_of(combiner, kInt32), cast(kInt32, position));
   })};
 }
 
@@ -181,10 +189,10 @@ constexpr Op kReduceOps[] = {
     row("variance", "Mean squared difference from the mean, given as second argument with reduced axes of 1.",
         variance, variance_type, &ReduceAttrs::kType, 2),
     row("logsumexp", "log(sum(exp(x))) over `axis`, without overflow.", logsumexp, float_type),
-    row("argmax", "Position of the largest over `axis`.", arg_extreme<tir::Combiner::kMax>, arg_type,
-        &ArgReduceAttrs::kType),
-    row("argmin", "Position of the smallest over `axis`.", arg_extreme<tir::Combiner::kMin>, arg_type,
-        &ArgReduceAttrs::kType),
+    row("argmax", "Position of the largest over `axis`; NaN counts as equal to the largest number.",
+        arg_extreme<tir::Combiner::kMax>, arg_type, &ArgReduceAttrs::kType),
+    row("argmin", "Position of the smallest over `axis`; NaN counts as equal to the smallest number.",
+        arg_extreme<tir::Combiner::kMin>, arg_type, &ArgReduceAttrs::kType),
 };
 }  // namespace
 

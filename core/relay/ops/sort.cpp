@@ -9,15 +9,34 @@ size_t wrapped(int64_t axis, size_t rank) {
   return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
 
-/// rank[i] = how many elements along the axis come before element i; equal ones keep their order.
+Expr is_nan(const Expr& x) { return intrinsic(Intrinsic::kIsNan, x); }
+
+/// rank[i] = how many elements along the axis come before element i; equal ones keep their order, and NaN
+/// stands behind all numbers.
 Buffer ranks(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending) {
-  return f.reduce("rank", x->shape, {x->shape[axis]}, tir::Combiner::kSum, [&](Vars i, Vars r) {
+  Buffer rank = f.reduce("rank", x->shape, {x->shape[axis]}, tir::Combiner::kSum, [&](Vars i, Vars r) {
     std::vector<Expr> other = as_indices(i);
     other[axis] = r[0];
     Expr mine = at(x, i), theirs = load(x, other);
     Expr before = ascending ? less(theirs, mine) : less(mine, theirs);
     Expr tie = logical_and(equal(theirs, mine), less(r[0], i[axis]));
     return cast(kInt64, logical_or(before, tie));
+  });
+  if (!x->dtype.is_float()) return rank;
+  // A NaN compares with nothing and so is before no number. Its own rank follows from the number of NaNs,
+  // which costs less than comparisons of all with all that know of it.
+  const Expr& extent = x->shape[axis];
+  Buffer nans = f.ordered("nans", x->shape, axis, kInt64, [&](const Buffer& out, Vars i) {
+    std::vector<Expr> before = as_indices(i);
+    before[axis] = before[axis] - 1;
+    Expr so_far = select(less(i[axis], Expr(1)), Expr(0), load(out, before));
+    return so_far + cast(kInt64, is_nan(at(x, i)));
+  });
+  return f.compute("place", x->shape, [&](Vars i) {
+    std::vector<Expr> last = as_indices(i);
+    last[axis] = extent - 1;
+    Expr numbers = extent - load(nans, last);
+    return select(is_nan(at(x, i)), numbers + at(nans, i) - 1, at(rank, i));
   });
 }
 
@@ -32,7 +51,7 @@ Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const
     for (size_t d = 0; d < x->shape.size(); ++d) vars.push_back(lathe::var(fmt::format("i{}", d)));
     std::vector<Expr> from{vars.begin(), vars.end()}, to = from;
     to[axis] = load(rank, from);
-    // Ranks are a permutation where all elements compare: each position is written once.
+    // Ranks are a permutation: each position is written once.
     tir::Stmt nest = tir::store(out, to, from[axis]);
     // Those of later ranks have no place.
     if (!(is_int(count, int_value(x->shape[axis]))))
@@ -56,10 +75,13 @@ Buffer first_in_order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascendi
       return indices;
     };
     auto kept = [&](const Expr& r) { return load(out, slot(r)); };
-    /// x[i] comes before the element in slot r: equal ones keep their order.
+    /// x[i] comes before the element in slot r: equal ones keep their order, NaN stands behind all numbers.
     auto is_before = [&](const Expr& r) {
       Expr mine = load(x, slot(i)), theirs = load(x, slot(kept(r)));
-      return ascending ? less(mine, theirs) : less(theirs, mine);
+      if (!x->dtype.is_float()) return ascending ? less(mine, theirs) : less(theirs, mine);
+      // True for a NaN among theirs as well.
+      Expr is_less = logical_not(ascending ? less_equal(theirs, mine) : less_equal(mine, theirs));
+      return logical_and(is_less, logical_not(is_nan(mine)));
     };
     // From the last slot to the first: those behind x[i] move up by one, then it goes where the last one was.
     Expr r = Expr(count - 1) - step;
@@ -194,11 +216,13 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
 }
 
 constexpr Op kSortOps[] = {
-    row("sort", "The elements along `axis` in order.", &SortAttrs::kType, sort_type<false>, sort<false>),
-    row("argsort", "Positions of the elements along `axis` in order; equal ones keep theirs.",
+    row("sort", "The elements along `axis` in order, NaN last.", &SortAttrs::kType, sort_type<false>,
+        sort<false>),
+    row("argsort",
+        "Positions of the elements along `axis` in order, those of NaN last; equal ones keep theirs.",
         &SortAttrs::kType, sort_type<true>, sort<true>),
-    row("topk", "The k largest (smallest) along `axis`, and their positions.", &TopkAttrs::kType, topk_type,
-        topk),
+    row("topk", "The k largest (smallest) along `axis`, and their positions; NaN comes after all numbers.",
+        &TopkAttrs::kType, topk_type, topk),
     row("cumsum", "Running sums along `axis`.", &ScanAttrs::kType, scan_type, scan<tir::Combiner::kSum>),
     row("cumprod", "Running products along `axis`.", &ScanAttrs::kType, scan_type,
         scan<tir::Combiner::kProd>),

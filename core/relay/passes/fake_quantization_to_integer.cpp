@@ -137,7 +137,8 @@ class ToInteger final : public ExprMutator {
     return dequantized(typed_call("add", {q->value, vector}), q->scale, q->zero, q->axis);
   }
 
-  /// The constant vector `bias` / scale as int32 when that is whole up to rounding of float32.
+  /// The constant vector `bias` / scale as int32 when that is whole up to rounding of float32. Either may be
+  /// one number that stands for all channels of the other.
   static std::optional<Tensor> whole_at(const Expr& bias, const Tensor& scale) {
     // In steps of the sum's scale: far finer than the 8 bits that the sum is rounded to later.
     constexpr double kTolerance = 1e-2;
@@ -146,13 +147,12 @@ class ToInteger final : public ExprMutator {
     const auto* reals = bias.as<Constant>();
     if (!integers && !reals) return std::nullopt;
     const Tensor& given = integers ? integers->value : reals->value;
-    Tensor result(given.shape(), kInt32);
-    for (int64_t i = 0; i < given.size(); ++i) {
-      double value = given.value(i);
-      if (integers)
-        value = (value - q->zero.value(q->zero.size() == 1 ? 0 : i)) *
-                q->scale.value(q->scale.size() == 1 ? 0 : i);
-      value /= scale.value(scale.size() == 1 ? 0 : i);
+    auto at = [](const Tensor& vector, int64_t i) { return vector.value(vector.size() == 1 ? 0 : i); };
+    Tensor result({given.size() == 1 ? scale.size() : given.size()}, kInt32);
+    for (int64_t i = 0; i < result.size(); ++i) {
+      double value = at(given, i);
+      if (integers) value = (value - at(q->zero, i)) * at(q->scale, i);
+      value /= at(scale, i);
       double nearest = std::nearbyint(value);
       // The second term is for float32's own rounding of large values; up to 2^30 the bias leaves room in
       // int32 for the sum.

@@ -81,6 +81,7 @@ Expr Parser::atom() {
   if (is("{")) return block();
   if (is("-")) {
     if (peek(1).kind == TokenKind::kNumber) return literal();
+    Nesting nesting(*this);
     if (!find_op("negative")) error(token, "there is no operator `negative`");
     next();
     return with_span(call("negative", {postfix()}).cast<Call>(), span(token));
@@ -262,16 +263,33 @@ Expr Parser::function(const Token& start) {
                    span(start));
 }
 
-/// if (c) { a } else { b }
+/// if (c) { a } else if (d) { b } else { e }
 Expr Parser::branch() {
-  const Token& start = tokens_[at_ - 1];
-  expect("(");
-  Expr condition = expr();
-  expect(")");
-  Expr then_case = block();
-  expect("else");
-  Expr else_case = is("if") ? (next(), branch()) : block();
-  return with_span(make<If>(std::move(condition), std::move(then_case), std::move(else_case)), span(start));
+  struct Case {
+    Expr condition, value;
+    Span span;
+  };
+  // Read by this loop and put together from its end afterwards, as a chain of lets is. Shorter, since what
+  // visits the branches of an `if` nests.
+  constexpr size_t kMaxCases = 1000;
+  std::vector<Case> cases;
+  do {
+    if (cases.size() == kMaxCases)
+      error(tokens_[at_ - 1], fmt::format("a chain of more than {} cases", kMaxCases));
+    Span start = span(tokens_[at_ - 1]);
+    expect("(");
+    Expr condition = expr();
+    expect(")");
+    cases.push_back({std::move(condition), block(), std::move(start)});
+    expect("else");
+  } while (accept("if"));
+  Expr result = block();
+  for (; !cases.empty(); cases.pop_back()) {
+    Case& last = cases.back();
+    result = with_span(make<If>(std::move(last.condition), std::move(last.value), std::move(result)),
+                       std::move(last.span));
+  }
+  return result;
 }
 
 /// match (e) { Cons(%h, _) => a, Nil => { b }, }

@@ -105,9 +105,17 @@ class Printer : public ExprFunctor<std::string> {
     return fmt::format(fmt::runtime(is_name ? "{}.{}" : "({}).{}"), tuple, e->index);
   }
   std::string visit_if(const Ref<If>& e) override {
-    std::vector<int> bodies = scopes_.places.at(e.get()).bodies;
-    std::string condition = operand(e->condition), then_case = block(e->then_case, bodies[0]);
-    return fmt::format("if ({}) {} else {}", condition, then_case, block(e->else_case, bodies[1]));
+    std::string text;
+    for (const If* each = e.get();;) {
+      std::vector<int> bodies = scopes_.places.at(each).bodies;
+      std::string condition = operand(each->condition);
+      text += fmt::format("if ({}) {} else ", condition, block(each->then_case, bodies[0]));
+      // An `if` with nothing beside it in its scope needs no braces: chains do not nest, as in the parser.
+      const If* next = each->else_case.as<If>();
+      if (!next || !used_once(each->else_case) || scopes_.members[bodies[1]].size() > 1)
+        return text + block(each->else_case, bodies[1]);
+      each = next;
+    }
   }
   std::string visit_match(const Ref<Match>& e) override {
     std::vector<int> bodies = scopes_.places.at(e.get()).bodies;

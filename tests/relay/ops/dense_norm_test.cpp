@@ -156,6 +156,12 @@ TEST(NormOps, MatchTheDefinition) {
   });
 }
 
+TEST(NormOps, Refuse) {
+  Attrs batch = attrs<NormAttrs>([](auto& a) { a.num_groups = 2, a.axis = -3; });
+  EXPECT_EQ(relation_error("nn.group_norm", batch, {{4, 3, 2}, {4}, {4}}),
+            "nn.group_norm: axis is -3, which is the batch's");
+}
+
 TEST(NormOps, BatchNormGivesItsStatistics) {
   std::vector<Tensor> in{random_tensor({2, 3, 2}, kFloat32, 1)};
   for (uint64_t seed = 2; seed < 6; ++seed) in.push_back(random_tensor({3}, kFloat32, seed));

@@ -40,6 +40,17 @@ TEST(ImageOps, CoordinatesAndRounding) {
   expect_row(resize({1, 8}, "nearest_neighbor", "half_pixel", "ceil"), four, {1, 2, 2, 3, 3, 4, 4, 4});
 }
 
+TEST(ImageOps, PixelsOutsideACropAreExtrapolated) {
+  for (const char* method : {"nearest_neighbor", "linear", "cubic"}) {
+    SCOPED_TRACE(method);
+    Attrs a = attrs<Resize2dAttrs>([&](auto& r) {
+      r.size = {1, 4}, r.method = method, r.coordinate_transformation_mode = "tf_crop_and_resize";
+      r.roi = {0, -1, 0, 2}, r.extrapolation_value = 9;
+    });
+    expect_row(a, row_of({1, 2}), {9, 1, 2, 9});
+  }
+}
+
 TEST(ImageOps, Cubic) {
   Tensor x({1, 1, 4, 4}, kFloat32);
   for (int64_t i = 0; i < 16; ++i) x.set(i, static_cast<double>(i + 1));

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "tests/relay/ops/op_rows.h"
 
@@ -79,6 +80,31 @@ TEST(IndexOps, Orders) {
   EXPECT_EQ(values_of(low[0]), (Numbers{0, 1, 2, 3}));
 }
 
+TEST(IndexOps, NaNComesLast) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  Tensor x = floats({kNaN, 2, INFINITY, kNaN, -1, -INFINITY, kNaN, 2}, {8});
+  auto positions = [&](bool ascending) {
+    return values_of(run_op("argsort", attrs<SortAttrs>([&](auto& a) { a.is_ascend = ascending; }), {x})[0]);
+  };
+  EXPECT_EQ(positions(true), (Numbers{5, 4, 1, 7, 2, 0, 3, 6}));
+  EXPECT_EQ(positions(false), (Numbers{2, 1, 7, 4, 5, 0, 3, 6}));
+  Tensor sorted = run_op("sort", {}, {x})[0];
+  EXPECT_EQ(sorted.value(4), INFINITY);
+  for (int64_t i = 5; i < 8; ++i) EXPECT_TRUE(std::isnan(sorted.value(i))) << i;
+  // Few enough to be inserted one by one, and so many that all are ordered.
+  for (int64_t k : {2, 6}) {
+    Tensor order =
+        run_op("topk", attrs<TopkAttrs>([&](auto& a) { a.k = k, a.ret_type = "indices"; }), {x})[0];
+    Numbers expected{2, 1, 7, 4, 5, 0};
+    expected.resize(static_cast<size_t>(k));
+    EXPECT_EQ(values_of(order), expected);
+  }
+  Tensor none = floats({kNaN, kNaN, kNaN, kNaN}, {4});
+  EXPECT_EQ(values_of(run_op("argsort", {}, {none})[0]), (Numbers{0, 1, 2, 3}));
+  Attrs one = attrs<TopkAttrs>([](auto& a) { a.ret_type = "indices"; });
+  EXPECT_EQ(values_of(run_op("topk", one, {none})[0]), (Numbers{0}));
+}
+
 TEST(IndexOps, TheFirstFewAreThoseOfTheWholeOrder) {
   Tensor x({2, 41, 3}, kFloat32);
   for (int64_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i * 37 % 23));  // with equal ones
@@ -134,6 +160,14 @@ TEST(IndexOps, Refuse) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "gather: indices of (3, 1) reach beyond (2, 3) along axis 0");
+  }
+  Type bytes = tensor_type(Index{2}, kInt8), scale = tensor_type(Index{}, kFloat32),
+       scales = tensor_type(Index{2}, kFloat32);
+  try {
+    infer_op("qnn.add", {}, {bytes, bytes, scales, scale, scale, scale, scale, scale});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "qnn.add: argument 3 has shape (2), must be one number");
   }
   EXPECT_EQ(relation_error("topk", attrs<TopkAttrs>([](auto& a) { a.k = 9; }), {{2, 3}}),
             "topk: k is 9, axis 1 of (2, 3) has fewer");

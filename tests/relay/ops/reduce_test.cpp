@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "tests/relay/ops/op_rows.h"
 
@@ -165,6 +166,35 @@ TEST(ReduceOps, TiesGoToTheFirstOrTheLast) {
   EXPECT_EQ(position("argmax", true), 5);
   EXPECT_EQ(position("argmin", false), 3);
   EXPECT_EQ(position("argmin", true), 4);
+}
+
+TEST(ReduceOps, NaNCountsAsEqualToTheExtreme) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  auto positions = [](const char* op, std::vector<float> values, bool last) {
+    Tensor x = tensor_of(values, {static_cast<int64_t>(values.size())}, kFloat32);
+    return run_op(op, attrs<ArgReduceAttrs>([&](auto& a) { a.select_last_index = last; }), {x})[0].integer(0);
+  };
+  for (const char* op : {"argmax", "argmin"}) {
+    SCOPED_TRACE(op);
+    EXPECT_EQ(positions(op, {kNaN, kNaN, kNaN}, false), 0);
+    EXPECT_EQ(positions(op, {kNaN, kNaN, kNaN}, true), 2);
+    EXPECT_EQ(positions(op, {0, kNaN, 1, -1, 0}, false), 1);
+    EXPECT_EQ(positions(op, {1, -1, 0, kNaN, 0}, true), 3);
+  }
+  EXPECT_EQ(positions("argmax", {3, kNaN}, false), 0);
+  EXPECT_EQ(positions("argmax", {-INFINITY, -INFINITY}, true), 1);
+}
+
+TEST(ReduceOps, LogSumExpOfInfinities) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  auto of = [](std::vector<float> values) {
+    return run_op("logsumexp", {}, {tensor_of(values, {2}, kFloat32)})[0].value(0);
+  };
+  EXPECT_EQ(of({-INFINITY, -INFINITY}), -INFINITY);
+  EXPECT_EQ(of({INFINITY, 0}), INFINITY);
+  EXPECT_EQ(of({INFINITY, -INFINITY}), INFINITY);
+  EXPECT_EQ(of({-INFINITY, 2}), 2);
+  EXPECT_TRUE(std::isnan(of({kNaN, 0})));
 }
 
 TEST(ReduceOps, Refuse) {

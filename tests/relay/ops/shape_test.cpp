@@ -269,6 +269,14 @@ TEST(ShapeOps, SubPixels) {
        [](const Values& x, const Index& i) {
          return x(0, {0, i[1] % 2, i[2] * 2 + i[1] / 4, i[3] * 2 + i[1] / 2 % 2});
        }},
+      {"space_to_depth, channels first",
+       "nn.space_to_depth",
+       with("CRD"),
+       {{1, 3, 4, 6}},
+       {1, 12, 2, 3},
+       [](const Values& x, const Index& i) {
+         return x(0, {0, i[1] / 4, i[2] * 2 + i[1] / 2 % 2, i[3] * 2 + i[1] % 2});
+       }},
   });
 }
 
@@ -288,6 +296,14 @@ TEST(ShapeOps, Refuse) {
       "nn.max_pool2d: layout NCXY must have the axes NCHW");
   EXPECT_EQ(relation_error("logical_and", {}, {{2}, {2}}),
             "logical_and: argument 1 has elements of float32, must have bool; insert a cast");
+  Attrs huge = attrs<SubPixelAttrs>([](auto& a) { a.block_size = int64_t{1} << 32; });
+  for (const char* op : {"nn.depth_to_space", "nn.space_to_depth"})
+    EXPECT_EQ(relation_error(op, huge, {{1, 4, 2, 2}}),
+              std::string(op) + ": block_size is 4294967296, must be from 1 to 65536");
+  EXPECT_EQ(relation_error("nn.depth_to_space",
+                           attrs<SubPixelAttrs>([](auto& a) { a.mode = "CRD", a.layout = "NCHW4c"; }),
+                           {{1, 4, 2, 2, 4}}),
+            "nn.depth_to_space: mode CRD of channels in blocks, NCHW4c");
   Type whole = tensor_type(Index{2}, kInt32);
   EXPECT_THROW(infer_op("exp", {}, {whole}), Error);
   Attrs far = attrs<StridedSliceAttrs>(

@@ -7,6 +7,8 @@
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/ops/layout.h"
 #include "core/relay/passes/alter_layout/blocks.h"
+#include "core/relay/passes/infer_type.h"
+#include "core/relay/text.h"
 #include "core/tir/interpret.h"
 
 namespace lathe::relay {
@@ -191,6 +193,17 @@ TEST(AlterLayout, ConcatenationTakesABlockOfAllParts) {
   Ref<Function> f = altered(
       n.main(typed_call("concatenate", {typed_tuple({n.pool("nn.max_pool2d", joined), c})}, axis)), 8);
   EXPECT_EQ(count(f, "layout_transform"), 4);  // the input, 8c to 4c twice, the result
+}
+
+TEST(AlterLayout, ConcatenationOfAnUnknownNumberOfChannelsStays) {
+  Module module = infer_type(
+      parse_module("#[version = \"0.0.5\"]\n"
+                   "def @main(%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 16, 1, 1), float32],\n"
+                   "          %y: Tensor[(1, c, 8, 8), float32]) {\n"
+                   "  concatenate((nn.conv2d(%x, %w), %y), axis=1)\n}\n"));
+  Ref<Function> f = alter_layout(module, target_of(8))->functions.at("main");
+  EXPECT_EQ(count(f, "nn.contrib_conv2d_NCHWc"), 1);
+  EXPECT_TRUE(structural_equal(f->body->checked_type, module->functions.at("main")->body->checked_type));
 }
 
 TEST(AlterLayout, OperandsThatBroadcast) {

@@ -218,6 +218,22 @@ TEST(Quantization, BiasesThatAreNotWholeStayFloat) {
   EXPECT_TRUE(calls(with_bias({0.3f, 1}), "nn.bias_add"));
 }
 
+TEST(Quantization, ABiasOfOneNumberIsDividedByTheScaleOfEachChannel) {
+  auto constant = [](std::vector<float> values) {
+    return typed_constant(tensor_of(values, {static_cast<int64_t>(values.size())}, kFloat32));
+  };
+  auto attrs = make<QuantizeAttrs>(kUInt8, int64_t{0});
+  Expr x = typed_constant(bytes({2, 4}, kUInt8, 8)), w = typed_constant(bytes({2, 4}, kInt8, 9));
+  Expr real = typed_call("qnn.dequantize", {x, number(kFloat32, 1), number(kUInt8, 0)}, attrs);
+  Expr weight =
+      typed_call("qnn.dequantize", {w, constant({1, 0.5}), typed_constant(zeros({2}, kInt8))}, attrs);
+  Expr product = typed_call("nn.dense", {real, weight});
+  Module network = closed(typed_call("add", {product, constant({3})}));
+  Module integers = fake_quantization_to_integer(network);
+  EXPECT_TRUE(calls(integers, "qnn.dense"));
+  EXPECT_EQ(max_relative_error(value_of(canonicalize_qnn(integers)), value_of(network)), 0);
+}
+
 TEST(Quantization, RefusesAModuleWithoutMain) {
   try {
     quantize(make<ModuleNode>(), interpreted_ranges);

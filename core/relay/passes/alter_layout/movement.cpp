@@ -93,10 +93,12 @@ Blocked block_concatenation(BlockedGraph& graph, const Ref<Call>& e) {
   int64_t common = 0, axis = attrs_as<ConcatenateAttrs>(e->attrs).axis;
   bool blocked = false;
   for (const Expr& part : parts->items) {
-    common = std::gcd(common, channels_of(part));
+    int64_t channels = channels_of(part);
+    if (!channels) return {};
+    common = std::gcd(common, channels);
     blocked |= graph.found(part).block > 0;
   }
-  int64_t block = blocked && common ? graph.blocks.exact(common) : 0;
+  int64_t block = blocked ? graph.blocks.exact(common) : 0;
   if (!block) return {};
   std::vector<Expr> items;
   for (const Expr& part : parts->items) items.push_back(graph.as_blocked(part, block).expr);
