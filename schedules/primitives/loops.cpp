@@ -159,6 +159,17 @@ void require_order_kept(const Application& a, const std::vector<Ref<For>>& befor
              block->name);
 }
 
+/// The lanes of a vector go through what is inside together: they cannot be spread over cores there.
+void require_vectors_inside(const Application& a, const std::vector<Ref<For>>& order) {
+  const For* vectorized = nullptr;
+  for (const Ref<For>& loop : order) {
+    if (vectorized && loop->iteration == Iteration::kParallel)
+      a.fail("the parallel loop {} would stand inside the vectorized loop {}", loop->var->name,
+             vectorized->var->name);
+    if (loop->iteration == Iteration::kVectorized) vectorized = loop.get();
+  }
+}
+
 void reorder(Application& a) {
   if (a.size() == 0) a.fail("no loops are given");
   std::vector<Ref<For>> chain = chain_of(a), order = chain;
@@ -170,6 +181,7 @@ void reorder(Application& a) {
     // given.
     if (wanted.count(loop.get())) loop = a.loop(next++).back().cast<For>();
   require_order_kept(a, chain, order);
+  require_vectors_inside(a, order);
   Stmt body = chain.back()->body;
   for (size_t i = order.size(); i-- > 0;) body = changed(order[i], [&](For& copy) { copy.body = body; });
   a.func = replace(a.func, chain.front(), body);

@@ -142,6 +142,22 @@ TEST(Primitives, IllegalUsesSayWhy) {
   }
 }
 
+TEST(Reorder, KeepsParallelLoopsOutOfVectorizedOnes) {
+  Schedule s(elementwise(4, 8));
+  auto loops = s.get_loops(s.get_block("out"));
+  s.parallel(loops[0]);
+  s.vectorize(loops[1]);
+  EXPECT_EQ(message_of([&] {
+              s.reorder({loops[1], loops[0]});
+            }),
+            "reorder: the parallel loop i0 would stand inside the vectorized loop i1");
+  Schedule other(elementwise(4, 8));
+  loops = other.get_loops(other.get_block("out"));
+  other.parallel(loops[1]);
+  EXPECT_EQ(message_of([&] { other.vectorize(loops[0]); }),
+            "vectorize: the parallel loop i1 stands inside loop i0");
+}
+
 TEST(StoreAs, RefusesWhatWouldRoundTwiceOrIsNoFloat) {
   Schedule s(dense(2, 32, 16, kFloat32));
   BlockHandle block = s.get_block("dense");
