@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "core/support/error.h"
+#include "core/tir/text.h"
 #include "schedules/primitive.h"
 #include "tests/schedules/programs.h"
 
@@ -178,6 +179,37 @@ TEST(StoreAs, RefusesWhatWouldRoundTwiceOrIsNoFloat) {
   BlockHandle numbers = ints.cache_read(ints.get_block("dense"), 1, tir::Scope::kGlobal);
   EXPECT_EQ(message_of([&] { ints.store_as(numbers, 0, 16); }),
             "store_as: weight_cache is no float of 32 or 64 bits");
+}
+
+/// The sums of rows, by loops over `count` of them that take those that `row` says.
+tir::Func row_sums(int64_t count, const std::string& row) {
+  return tir::parse_func(fmt::format(R"(
+func main(x: int32[8, 3]) -> (out: int32[8]) {{
+  block root {{
+    for i in 0..{} {{ for k in 0..3 {{
+      block sum(spatial v in 0..8 = {}, reduce r in 0..3 = k) {{
+        reads x[v, r]
+        writes out[v]
+        init {{ out[v] = 0i32 }}
+        out[v] = out[v] + x[v, r]
+    }} }} }}
+}} }})",
+                                     count, row));
+}
+
+TEST(DecomposeReduction, NeedsEachElementComputedOnce) {
+  auto decomposed = [](int64_t count, const std::string& row) {
+    Schedule s(row_sums(count, row));
+    BlockHandle sum = s.get_block("sum");
+    return message_of([&] { s.decompose_reduction(sum, s.get_loops(sum)[0]); });
+  };
+  EXPECT_EQ(decomposed(8, "i"), "no error");
+  EXPECT_EQ(decomposed(8, "7 - i"), "no error");
+  // As many iterations as there are rows from the first to the last: 0, 0, 3, 3.
+  EXPECT_EQ(
+      decomposed(4, "i // 2 * 3"),
+      "decompose_reduction: block `sum` computes some elements several times in loop i; the initial value "
+      "belongs inside it");
 }
 
 }  // namespace
