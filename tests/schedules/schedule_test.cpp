@@ -159,6 +159,31 @@ TEST(Reorder, KeepsParallelLoopsOutOfVectorizedOnes) {
             "vectorize: the parallel loop i1 stands inside loop i0");
 }
 
+/// Stores one element `outer` * `inner` times.
+tir::Func repeated(int64_t outer, int64_t inner) {
+  return tir::parse_func(
+      fmt::format("func main() -> (out: int32[1]) {{ block root {{ for i in 0..{} {{ for j in 0..{} {{\n"
+                  "block out(spatial v in 0..1 = 0) {{ writes out[0] out[0] = 1i32 }} }} }} }} }}",
+                  outer, inner));
+}
+
+TEST(SplitAndFuse, RefuseWhatOverflows) {
+  constexpr int64_t kHuge = INT64_MAX / 2 + 1;  // 2^62
+  auto split = [](int64_t extent, const std::vector<Factor>& factors) {
+    Schedule s(repeated(extent, 1));
+    return message_of([&] { s.split(s.get_loops(s.get_block("out"))[0], factors); });
+  };
+  EXPECT_EQ(split(8, {kInferred, INT64_MAX}), "no error");
+  EXPECT_EQ(split(kHuge, {kInferred, kHuge}), "no error");
+  EXPECT_EQ(split(kHuge + 1, {kInferred, kHuge}), "split: the product of the factors overflows");
+  auto fuse = [](int64_t outer, int64_t inner) {
+    Schedule s(repeated(outer, inner));
+    return message_of([&] { s.fuse(s.get_loops(s.get_block("out"))); });
+  };
+  EXPECT_EQ(fuse(kHuge, 1), "no error");
+  EXPECT_EQ(fuse(kHuge, 2), "fuse: the product of the extents overflows");
+}
+
 TEST(StoreAs, RefusesWhatWouldRoundTwiceOrIsNoFloat) {
   Schedule s(dense(2, 32, 16, kFloat32));
   BlockHandle block = s.get_block("dense");
