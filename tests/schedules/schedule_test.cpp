@@ -237,5 +237,24 @@ TEST(DecomposeReduction, NeedsEachElementComputedOnce) {
       "belongs inside it");
 }
 
+TEST(Blockize, NeedsDigitsOfOneNumber) {
+  auto blockized = [](int64_t step) {
+    Schedule s(tir::parse_func(fmt::format(R"(
+func main(x: int32[9]) -> (out: int32[9]) {{
+  block root {{
+    for i in 0..3 {{ for j in 0..3 {{
+      block out(spatial v in 0..9 = i * {} + j * {}) {{ reads x[v] writes out[v] out[v] = x[v] }}
+    }} }}
+}} }})",
+                                           step, 4 - step)));
+    return message_of([&] { s.blockize(s.get_loops(s.get_block("out"))[0]); });
+  };
+  EXPECT_EQ(blockized(3), "no error");
+  EXPECT_EQ(blockized(1), "no error");
+  // From 0 to 8 as well, by as many iterations.
+  EXPECT_EQ(blockized(2),
+            "blockize: variable v of block `out` takes 9 values in the tile, which are no aligned range");
+}
+
 }  // namespace
 }  // namespace lathe::schedule
