@@ -274,12 +274,13 @@ json report_of(const Settings& settings, std::span<const Search> searches, std::
     std::vector<tuner::Sample> seen, unseen;
     for (const tuner::Sample& sample : samples)
       (sample.task == static_cast<int>(i) ? unseen : seen).push_back(sample);
-    Ranking r = rank_unseen(seen, unseen);
+    std::optional<Ranking> r = rank_unseen(seen, unseen);
+    if (!r) continue;
     report["unseen_tasks"].push_back({{"task", tasks[i].name},
-                                      {"candidates", r.candidates},
-                                      {"spearman", r.spearman},
-                                      {"top1_in_1", r.top1_in_1},
-                                      {"top1_in_10", r.top1_in_10}});
+                                      {"candidates", r->candidates},
+                                      {"spearman", r->spearman},
+                                      {"top1_in_1", r->top1_in_1},
+                                      {"top1_in_10", r->top1_in_10}});
   }
   return report;
 }
