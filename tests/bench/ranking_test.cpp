@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/speed_reached.h"
+
 namespace lathe::bench {
 namespace {
 
@@ -31,6 +33,16 @@ TEST(Ranking, OfCandidatesThatRan) {
 TEST(Ranking, NothingWhenAllFailed) {
   std::vector<tuner::Sample> seen{sample(0, 1, 1), sample(0, 2, 2)}, unseen{sample(1, 1, INFINITY)};
   EXPECT_FALSE(rank_unseen(seen, unseen));
+}
+
+TEST(SpeedReached, IsOfTheBestSoFar) {
+  const double seconds[] = {INFINITY, 4, 8, 2};
+  EXPECT_EQ(speed_reached(seconds, 1, 1), 0);
+  EXPECT_EQ(speed_reached(seconds, 3, 1), 0.25);
+  EXPECT_EQ(speed_reached(seconds, 4, 1), 0.5);
+  EXPECT_EQ(speed_reached(seconds, 9, 1), 0.5) << "it ended after 4";
+  EXPECT_EQ(speed_reached({}, 9, 1), 0) << "it has no answer";
+  EXPECT_EQ(speed_reached({}, 9, INFINITY), 0) << "nor has any other";
 }
 
 }  // namespace
