@@ -31,7 +31,8 @@ double recall_of_top(const std::vector<float>& scores, const std::vector<float>&
 
 }  // namespace
 
-Ranking rank_unseen(std::span<const tuner::Sample> seen, std::span<const tuner::Sample> unseen) {
+std::optional<Ranking> rank_unseen(std::span<const tuner::Sample> seen,
+                                   std::span<const tuner::Sample> unseen) {
   std::vector<tuner::Features> features;
   std::vector<float> speeds;
   for (const tuner::Sample& sample : unseen) {
@@ -39,13 +40,15 @@ Ranking rank_unseen(std::span<const tuner::Sample> seen, std::span<const tuner::
     features.push_back(sample.features);
     speeds.push_back(static_cast<float>(1 / sample.seconds));
   }
+  if (speeds.empty()) return std::nullopt;
   tuner::CostModel model;
   model.train(seen);
   std::vector<float> scores = model.predict(features);
   float of_first = 0;
   for (size_t i : largest(scores, part_of(speeds, 0.1))) of_first = std::max(of_first, speeds[i]);
-  return {speeds.size(), spearman(scores, speeds), recall_of_top(scores, speeds, 0.01),
-          recall_of_top(scores, speeds, 0.1), of_first / *std::max_element(speeds.begin(), speeds.end())};
+  return Ranking{speeds.size(), spearman(scores, speeds), recall_of_top(scores, speeds, 0.01),
+                 recall_of_top(scores, speeds, 0.1),
+                 of_first / *std::max_element(speeds.begin(), speeds.end())};
 }
 
 }  // namespace lathe::bench

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,7 +16,9 @@ struct Ranking {
   double speed_of_10 = 0;  // of the fastest among the first tenth, over the fastest of all
 };
 
-/// Learns from `seen` and orders the candidates of `unseen`, all of one task. REQUIRES: neither is empty.
-Ranking rank_unseen(std::span<const tuner::Sample> seen, std::span<const tuner::Sample> unseen);
+/// Learns from `seen` and orders the candidates of `unseen`, all of one task; nothing when none of those ran.
+/// REQUIRES: `seen` is not empty.
+std::optional<Ranking> rank_unseen(std::span<const tuner::Sample> seen,
+                                   std::span<const tuner::Sample> unseen);
 
 }  // namespace lathe::bench

@@ -161,11 +161,12 @@ void print_report(std::span<const Row> rows) {
   for (const Row& row : rows) {
     std::vector<tuner::Sample> seen = seen_by(*row.model, rows);
     if (seen.empty() || row.samples.size() < kFewest) continue;
-    Ranking ranking = rank_unseen(seen, row.samples);
-    of_kind[row.model->transformer].push_back(ranking);
+    std::optional<Ranking> ranking = rank_unseen(seen, row.samples);
+    if (!ranking) continue;
+    of_kind[row.model->transformer].push_back(*ranking);
     fmt::print("| {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} |\n", row.model->name, row.task->name,
-               ranking.candidates, ranking.spearman, ranking.top1_in_1, ranking.top1_in_10,
-               ranking.speed_of_10);
+               ranking->candidates, ranking->spearman, ranking->top1_in_1, ranking->top1_in_10,
+               ranking->speed_of_10);
   }
   print_group("CNNs", of_kind[0]);
   print_group("transformers", of_kind[1]);

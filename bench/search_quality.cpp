@@ -16,6 +16,7 @@
 #include "bench/main.h"
 #include "bench/pipeline_measurer.h"
 #include "bench/ranking.h"
+#include "bench/speed_reached.h"
 #include "core/codegen/host_target.h"
 #include "core/support/statistics.h"
 #include "schedules/schedule.h"
@@ -195,11 +196,10 @@ std::vector<Search> all_searches(const Settings& settings, std::span<const tuner
 
 // ---- Best so far ----
 
-std::vector<double> best_so_far(const Search& search) {
-  std::vector<double> best;
-  double least = INFINITY;
-  for (const Trial& trial : search.trials) best.push_back(least = std::min(least, trial.seconds));
-  return best;
+std::vector<double> times_of(const Search& search) {
+  std::vector<double> seconds;
+  for (const Trial& trial : search.trials) seconds.push_back(trial.seconds);
+  return seconds;
 }
 
 /// Of the searches of one kind: for each number of trials, the mean and the extremes over tasks and seeds of
@@ -212,8 +212,7 @@ json speed_curve(std::span<const Search> searches, Kind kind, const std::map<std
     int count = 0;
     for (const Search& search : searches) {
       if (search.kind != kind) continue;
-      // A search that ended early keeps the speed it had.
-      double share = fastest.at(search.digest) / best_so_far(search)[std::min(n, search.trials.size() - 1)];
+      double share = speed_reached(times_of(search), n + 1, fastest.at(search.digest));
       sum += share;
       low = std::min(low, share);
       high = std::max(high, share);
@@ -252,8 +251,8 @@ json report_of(const Settings& settings, std::span<const Search> searches, std::
   // By task, of all kinds and seeds: the best that is known stands for the best there is.
   std::map<std::string, double> fastest;
   for (const Search& search : searches) {
-    auto [best, fresh] = fastest.emplace(search.digest, INFINITY);
-    best->second = std::min(best->second, best_so_far(search).back());
+    double& best = fastest.try_emplace(search.digest, INFINITY).first->second;
+    for (double seconds : times_of(search)) best = std::min(best, seconds);
   }
   const auto trials = static_cast<size_t>(settings.trials);
   json report = {{"model", settings.model},
@@ -274,12 +273,13 @@ json report_of(const Settings& settings, std::span<const Search> searches, std::
     std::vector<tuner::Sample> seen, unseen;
     for (const tuner::Sample& sample : samples)
       (sample.task == static_cast<int>(i) ? unseen : seen).push_back(sample);
-    Ranking r = rank_unseen(seen, unseen);
+    std::optional<Ranking> r = rank_unseen(seen, unseen);
+    if (!r) continue;
     report["unseen_tasks"].push_back({{"task", tasks[i].name},
-                                      {"candidates", r.candidates},
-                                      {"spearman", r.spearman},
-                                      {"top1_in_1", r.top1_in_1},
-                                      {"top1_in_10", r.top1_in_10}});
+                                      {"candidates", r->candidates},
+                                      {"spearman", r->spearman},
+                                      {"top1_in_1", r->top1_in_1},
+                                      {"top1_in_10", r->top1_in_10}});
   }
   return report;
 }

@@ -23,7 +23,8 @@ struct ChangePoint {
 /// in place of its permutations, as Hunter does it (Fleming et al., ICPE 2023): the same series gives the
 /// same points each time. Works on logarithms, so a level is a factor. Segments are split where the energy
 /// distance between the sides is largest down to a few points, then joined again where the t-test finds
-/// least, until all changes that remain are clear. O(n^2). REQUIRES: values above 0.
+/// least, until all changes that remain are clear. O(n^2) where splits halve a segment, O(n^3) where each
+/// takes a few points off an end. REQUIRES: values above 0.
 std::vector<ChangePoint> change_points(std::span<const double> series, const ChangeRule& rule = {});
 
 }  // namespace lathe::gate

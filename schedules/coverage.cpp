@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/arith/one_to_one.h"
+
 namespace lathe::schedule {
 
 using namespace tir;
@@ -28,13 +30,21 @@ Region relaxed(const Region& region, const Path& path, const Domain& domain, con
 bool writes_once(const Path& path, const Domain& domain) {
   const Block& block = *path.back().as<Block>();
   Analyzer context = analyzer_at(path);
-  // As many iterations as the box has elements stands for each of them once: loops that were split and fused
-  // run through a variable's values one to one. Reduction loops repeat elements by intent. An extent that is
-  // not constant makes the product 0, which only an empty box has.
+  // As many iterations as the box has elements, each at another place, leave none out. Reduction loops repeat
+  // elements by intent. An extent that is not constant makes the product 0, which only an empty box has.
   int64_t points = 1;
-  for (const auto& [loop, extent] : domain)
-    if (!carries(block, loop, IterKind::kReduce)) points *= as_int(extent) ? int_value(extent) : 0;
+  std::vector<Var> loops;
+  for (const auto& [loop, extent] : domain) {
+    if (carries(block, loop, IterKind::kReduce)) continue;
+    points *= as_int(extent) ? int_value(extent) : 0;
+    loops.push_back(loop);
+  }
+  VarMap bindings;
+  for (const BlockIter& iter : block.iters) bindings[iter.var.get()] = iter.value;
   for (const Region& region : block.writes) {
+    std::vector<Expr> place;
+    for (const Range& range : region.ranges) place.push_back(substitute(range.min, bindings));
+    if (!one_to_one(place, loops, context)) return false;
     int64_t volume = 1;
     for (const Range& range : relaxed(region, path, domain, context).ranges) {
       int64_t extent = context.bound(context.simplify(range.extent)).max;

@@ -16,8 +16,9 @@ namespace {
 
 constexpr std::string_view kMagic = "lathe-cost-model 2 ";
 
-/// A candidate is compared with at most about this many others of its task for each tree.
-constexpr size_t kPartners = 64;
+/// For each tree a task of many candidates has from this many pairs for each of them to half as many again; a
+/// pair has two, so a candidate is compared with about 128 to 192 others.
+constexpr size_t kPairs = 64;
 
 /// All rows of some candidates, and which candidate each belongs to.
 struct Packed {
@@ -82,9 +83,9 @@ void compare(size_t a, size_t b, const std::vector<float>& scores, const std::ve
 void compare_all(const std::vector<size_t>& members, size_t round, const std::vector<float>& scores,
                  const std::vector<float>& truth, std::vector<Slope>& slopes) {
   // Partners stand at distances d, d + step, ... in the order of measuring. The first distance moves on with
-  // each tree, so that in `step` trees every pair is compared once: O(n * kPartners) a tree instead of
+  // each tree, so that in `step` trees every pair is compared once: O(n * kPairs) a tree instead of
   // O(n^2).
-  size_t n = members.size(), step = std::max<size_t>(1, n / (2 * kPartners));
+  size_t n = members.size(), step = std::max<size_t>(1, n / (2 * kPairs));
   float importance =
       static_cast<float>(step) / static_cast<float>(n);  // a candidate's pairs weigh the same in all tasks
   for (size_t i = 0; i < n; ++i)

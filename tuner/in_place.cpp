@@ -1,6 +1,10 @@
 #include "tuner/in_place.h"
 
+#include <optional>
 #include <set>
+
+#include "core/arith/one_to_one.h"
+#include "core/tir/regions.h"
 
 namespace lathe::tuner {
 namespace {
@@ -14,12 +18,108 @@ bool same_indices(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   return true;
 }
 
-bool uses(const std::vector<Expr>& indices, const Var& var) {
+/// An index of a vector's lanes as one of the lane number `lane`; null when it is of another form.
+Expr at_lane(const Expr& index, const Var& lane) {
+  if (index.dtype().lanes == 1) return index;
+  if (const Ramp* ramp = index.as<Ramp>()) return ramp->base + ramp->stride * lane;
+  if (const Broadcast* broadcast = index.as<Broadcast>()) return broadcast->value;
+  const Binary* b = index.as<Binary>();
+  Expr left = b ? at_lane(b->a, lane) : Expr(), right = b ? at_lane(b->b, lane) : Expr();
+  return left && right ? binary(b->op, left, right) : Expr();
+}
+
+/// What is loaded is another value after the next store.
+bool loads(const Expr& e) {
   bool found = false;
-  for (const Expr& index : indices)
-    post_order(index, [&](const NodeRef& node) { found |= node.get() == var.get(); });
+  post_order(e, [&](const NodeRef& node) { found |= node.as<Load>() != nullptr; });
   return found;
 }
+
+/// What a branch says of one expression: it is within the bound.
+struct Fact {
+  Expr value;
+  Bound bound;
+};
+
+std::optional<Fact> fact_of(const Expr& condition, bool holds) {
+  const Binary* less = condition.as<Binary>();
+  if (!less || less->op != BinaryOp::kLt || less->a.dtype() != kInt64 || loads(condition))
+    return std::nullopt;
+  const int64_t *a = as_int(less->a), *b = as_int(less->b);
+  if (b) return Fact{less->a, holds ? Bound{INT64_MIN, *b - 1} : Bound{*b, INT64_MAX}};
+  if (a) return Fact{less->b, holds ? Bound{*a + 1, INT64_MAX} : Bound{INT64_MIN, *a}};
+  return std::nullopt;
+}
+
+/// The stores to a buffer, each with loop variables of its own.
+class Writes {
+ public:
+  /// `loops` and `facts` are those around the store.
+  void add(const Store& store, const Domain& loops, const std::vector<Fact>& facts) {
+    VarMap own;
+    std::vector<Var> vars;
+    auto introduce = [&](const std::string& name, const Expr& extent) {
+      vars.push_back(var(name));
+      context_.bind_range(vars.back(), extent);
+      return vars.back();
+    };
+    for (const auto& [loop, extent] : loops) own[loop.get()] = introduce(loop->name, substitute(extent, own));
+    Var lane = introduce("lane", lanes_of(store.indices));
+    std::vector<Expr> place;
+    Expr offset = 0;
+    for (size_t d = 0; d < store.indices.size(); ++d) {
+      Expr index = at_lane(store.indices[d], lane);
+      if (!index || index.dtype() != kInt64 || loads(index)) {
+        each_once_ = false;
+        return;
+      }
+      place.push_back(context_.simplify(substitute(index, own)));
+      offset = offset * store.buffer->shape[d] + place.back();
+    }
+    place.push_back(offset);
+    std::vector<Expr> told = place;
+    for (const Fact& fact : facts) {
+      Expr value = context_.simplify(substitute(fact.value, own));
+      if (as_int(value)) continue;
+      Bound known = context_.bound(value);
+      Bound bound{std::max(known.min, fact.bound.min), std::min(known.max, fact.bound.max)};
+      // What is the same whenever the store runs need not be told by its place.
+      if (bound.is_point()) told.push_back(value);
+      Var narrowed = var("narrowed");
+      context_.bind(narrowed, bound);
+      for (Expr& index : place) index = with(index, value, narrowed);
+    }
+    each_once_ = each_once_ && one_to_one(told, vars, context_);
+    places_.push_back(std::move(place));
+  }
+
+  /// No element is stored twice. False when that is not known.
+  bool are_distinct() const {
+    for (size_t i = 0; i < places_.size(); ++i)
+      for (size_t j = 0; j < i; ++j)
+        if (!each_once_ || may_meet(places_[i], places_[j])) return false;
+    return each_once_;
+  }
+
+ private:
+  static Expr with(const Expr& index, const Expr& value, const Var& var) {
+    return rewrite(index,
+                   [&](const NodeRef& node) -> NodeRef {
+                     return structural_equal(node, value) ? NodeRef(var) : node;
+                   })
+        .cast<ExprNode>();
+  }
+
+  bool may_meet(const std::vector<Expr>& a, const std::vector<Expr>& b) const {
+    for (size_t d = 0; d < a.size(); ++d)
+      if (never_equal(a[d], b[d], context_)) return false;
+    return true;
+  }
+
+  Analyzer context_;
+  bool each_once_ = true;                  // each store by itself
+  std::vector<std::vector<Expr>> places_;  // by store: the indices, and the offset that they make
+};
 
 /// Walks the program once and strikes out the inputs that are read anywhere else than where they are
 /// overwritten.
@@ -35,36 +135,41 @@ class Walk {
 
   std::set<const Node*> candidates(const Stmt& body) {
     if (!candidates_.empty()) visit(body);
+    if (!candidates_.empty() && !writes_.are_distinct()) candidates_.clear();
     return std::move(candidates_);
   }
 
  private:
-  /// `loops_` holds the loops around `stmt` that run more than once.
   void visit(const Stmt& stmt) {
     if (const For* loop = stmt.as<For>()) {
       read(loop->extent, nullptr);
-      bool repeats = !is_int(loop->extent, 1);
-      if (repeats) loops_.push_back(loop->var);
+      loops_.emplace_back(loop->var, loop->extent);
       visit(loop->body);
-      if (repeats) loops_.pop_back();
+      loops_.pop_back();
     } else if (const Seq* seq = stmt.as<Seq>()) {
       for (const Stmt& each : seq->stmts) visit(each);
     } else if (const If* branch = stmt.as<If>()) {
       read(branch->condition, nullptr);
-      visit(branch->then_case);
-      if (branch->else_case) visit(branch->else_case);
+      visit_case(branch->then_case, conjuncts(branch->condition), true);
+      if (branch->else_case) visit_case(branch->else_case, {branch->condition}, false);
     } else if (const Alloc* alloc = stmt.as<Alloc>()) {
       visit(alloc->body);
     } else if (const Store* store = stmt.as<Store>()) {
-      // A loop that no index of the store uses writes its element again in each iteration, when the input
-      // that lay there is gone.
+      // An element that is stored again reads an input that is gone.
       bool final = store->buffer == result_;
-      for (const Var& loop : loops_)
-        if (final && !uses(store->indices, loop)) candidates_.clear();  // stores an element again and again
+      if (final) writes_.add(*store, loops_, facts_);
       read(store->value, final ? &store->indices : nullptr);
       // An index that is loaded is read apart from any element.
       for (const Expr& index : store->indices) read(index, nullptr);
     }
+  }
+
+  void visit_case(const Stmt& stmt, const std::vector<Expr>& conditions, bool hold) {
+    size_t around = facts_.size();
+    for (const Expr& condition : conditions)
+      if (std::optional<Fact> fact = fact_of(condition, hold)) facts_.push_back(*fact);
+    visit(stmt);
+    facts_.resize(around);
   }
 
   /// `allowed`: where the element of the result lies that the expression makes; null: it makes none.
@@ -81,7 +186,9 @@ class Walk {
 
   Buffer result_;
   std::set<const Node*> candidates_;
-  std::vector<Var> loops_;
+  Domain loops_;             // around the statement
+  std::vector<Fact> facts_;  // that hold there
+  Writes writes_;            // to the result
 };
 
 }  // namespace

@@ -126,10 +126,12 @@ class Verifier {
       report("loop {} is {} but its extent is not constant", loop.var->name, spelling(loop.iteration));
     if (level_ == Level::kVectors && loop.iteration == Iteration::kVectorized)
       report("loop {} is vectorized at the lowered level", loop.var->name);
-    // Lanes have one dimension: code generation knows no vectors of vectors.
+    // Lanes have one dimension, code generation knows no vectors of vectors; nor are they on several cores.
+    bool spreads = loop.iteration == Iteration::kVectorized || loop.iteration == Iteration::kParallel;
     for (const For* outer : loops_)
-      if (loop.iteration == Iteration::kVectorized && outer->iteration == Iteration::kVectorized)
-        report("vectorized loop {} is inside vectorized loop {}", loop.var->name, outer->var->name);
+      if (spreads && outer->iteration == Iteration::kVectorized)
+        report("{} loop {} is inside vectorized loop {}", spelling(loop.iteration), loop.var->name,
+               outer->var->name);
     define(loop.var.get(), loop.var->name);
     analyzer_.bind_range(loop.var, loop.extent);
     loops_.push_back(&loop);

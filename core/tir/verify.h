@@ -23,9 +23,9 @@ const char* spelling(Level level);
 /// no select or condition guards), blocks that use outer loop variables, iterator bindings that leave the
 /// domain or visit a reduction step not exactly once (bindings.h), accesses that the declared reads and
 /// writes do not cover, a reduction with neither init nor an earlier write of its buffer, a parallel loop
-/// that carries a reduction, vectors and Alloc beside blocks. Below the scheduled level blocks are faults,
-/// and a variable or buffer may be defined in several branches; vectors and loops to be vectorized exclude
-/// each other.
+/// that carries a reduction, a parallel or vectorized loop inside a vectorized one, vectors and Alloc beside
+/// blocks. Below the scheduled level blocks are faults, and a variable or buffer may be defined in several
+/// branches; vectors and loops to be vectorized exclude each other.
 std::optional<std::string> find_fault(const Func& func, Level level = Level::kScheduled);
 /// Throws Error with the fault and the program's text.
 void verify(const Func& func, Level level = Level::kScheduled);

@@ -1,4 +1,5 @@
 // Making a nest of loops one block, whose iterations are the tiles: what a tensor instruction computes, say.
+#include "core/arith/one_to_one.h"
 #include "core/tir/regions.h"
 #include "schedules/coverage.h"
 #include "schedules/primitive.h"
@@ -16,8 +17,7 @@ struct Parts {
 };
 
 /// Takes the binding of `iter` apart. The loops of the tile that move it must be digits of one number, inner
-/// = sum of loop * step: as many combinations as values from 0 to the largest, which is tested by counts
-/// alone. Steps that no split or fuse makes would pass too: 2 * i + 2 * j over three values each.
+/// = sum of loop * step: as many combinations as values from 0 to the largest, each giving another one.
 Parts parts_of(const Application& a, const Block& block, const BlockIter& iter, const Domain& tile,
                const Analyzer& context) {
   std::vector<Var> vars;
@@ -27,12 +27,14 @@ Parts parts_of(const Application& a, const Block& block, const BlockIter& iter, 
     a.fail("variable {} of block `{}` is not linear in the loops of the tile", iter.var->name, block.name);
   Parts parts{form->rest, 0, 1};
   int64_t values = 1;
+  std::vector<Var> digits;
   for (const auto& [v, extent] : tile) {
     int64_t step = form->coefficients[v.get()];
     if (step == 0) continue;
     if (step < 0 || !as_int(extent))
       a.fail("variable {} of block `{}` runs backwards", iter.var->name, block.name);
     if (int_value(extent) < 1) a.fail("loop {} of the tile is empty", v->name);
+    digits.push_back(v);
     parts.inner = parts.inner + Expr(v) * step;
     // The largest value of the digits so far, and one.
     parts.size += step * (int_value(extent) - 1);
@@ -43,7 +45,7 @@ Parts parts_of(const Application& a, const Block& block, const BlockIter& iter, 
   // would stick out.
   bool aligned = context.can_prove_equal(parts.outer * parts.size, form->rest) &&
                  int_value(iter.extent) % parts.size == 0;
-  if (values != parts.size || !aligned)
+  if (values != parts.size || !aligned || !one_to_one({&parts.inner, 1}, digits, context))
     a.fail("variable {} of block `{}` takes {} values in the tile, which are no aligned range",
            iter.var->name, block.name, values);
   return parts;

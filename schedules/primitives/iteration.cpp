@@ -60,6 +60,8 @@ void vectorize(Application& a) {
   Stmt body = loop->body;
   for (; !body.as<Block>(); body = body.as<For>()->body) {
     if (!body.as<For>()) a.fail("loop {} has several statements in it, must hold one block", loop->var->name);
+    if (body.as<For>()->iteration == Iteration::kParallel)
+      a.fail("the parallel loop {} stands inside loop {}", body.as<For>()->var->name, loop->var->name);
     others.push_back(body.cast<For>());
   }
   // The lanes would have to go through the inner block's loops.

@@ -36,9 +36,12 @@ std::vector<int64_t> split_factors(const Application& a, const For& loop, int64_
   }
   if (factors.size() < 2) a.fail("{} factors, must be at least 2", factors.size());
   if (inferred > 1) a.fail("{} factors are to be inferred, at most one can be", inferred);
-  for (int64_t& factor : factors)
-    if (factor == 0) factor = std::max<int64_t>((extent + known - 1) / known, 1);
-  if (inferred == 0 && known < extent)
+  for (int64_t& factor : factors) {
+    if (factor > 0) continue;
+    factor = std::max<int64_t>(extent / known + (extent % known != 0), 1);
+    if (__builtin_mul_overflow(known, factor, &known)) a.fail("the product of the factors overflows");
+  }
+  if (known < extent)
     a.fail("the product of the factors is {}, less than the extent {} of loop {}", known, extent,
            loop.var->name);
   return factors;
@@ -97,10 +100,8 @@ void fuse(Application& a) {
     loops.push_back(next);
   }
   std::string name;
-  int64_t total = 1;
   for (const Ref<For>& loop : loops) {
     require_serial(a, *loop);
-    total *= constant_extent(a, *loop);
     name += (name.empty() ? "" : "_") + loop->var->name;
   }
   Var fused = var(name + "_fused");
@@ -108,12 +109,12 @@ void fuse(Application& a) {
   int64_t inner = 1;
   // From the innermost, the last digit, outwards; the outermost needs no remainder.
   for (size_t i = loops.size(); i-- > 0;) {
-    int64_t extent = int_value(loops[i]->extent);
+    int64_t extent = constant_extent(a, *loops[i]);
     Expr value = floordiv(Expr(fused), inner);
     values[loops[i]->var.get()] = i == 0 ? value : floormod(value, extent);
-    inner *= extent;
+    if (__builtin_mul_overflow(inner, extent, &inner)) a.fail("the product of the extents overflows");
   }
-  Stmt result = for_loop(fused, total, substitute(loops.back()->body, values));
+  Stmt result = for_loop(fused, inner, substitute(loops.back()->body, values));
   a.func = replace(a.func, path.back(), simplify_bindings(result, analyzer_at(path)));
   a.give_loop(fused);
 }
@@ -159,6 +160,17 @@ void require_order_kept(const Application& a, const std::vector<Ref<For>>& befor
              block->name);
 }
 
+/// The lanes of a vector go through what is inside together: they cannot be spread over cores there.
+void require_vectors_inside(const Application& a, const std::vector<Ref<For>>& order) {
+  const For* vectorized = nullptr;
+  for (const Ref<For>& loop : order) {
+    if (vectorized && loop->iteration == Iteration::kParallel)
+      a.fail("the parallel loop {} would stand inside the vectorized loop {}", loop->var->name,
+             vectorized->var->name);
+    if (loop->iteration == Iteration::kVectorized) vectorized = loop.get();
+  }
+}
+
 void reorder(Application& a) {
   if (a.size() == 0) a.fail("no loops are given");
   std::vector<Ref<For>> chain = chain_of(a), order = chain;
@@ -170,6 +182,7 @@ void reorder(Application& a) {
     // given.
     if (wanted.count(loop.get())) loop = a.loop(next++).back().cast<For>();
   require_order_kept(a, chain, order);
+  require_vectors_inside(a, order);
   Stmt body = chain.back()->body;
   for (size_t i = order.size(); i-- > 0;) body = changed(order[i], [&](For& copy) { copy.body = body; });
   a.func = replace(a.func, chain.front(), body);

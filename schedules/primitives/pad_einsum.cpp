@@ -52,13 +52,17 @@ Padding padding_of(const Application& a) {
     p.padded[iter.var.get()] = {extent, (extent + multiple - 1) / multiple * multiple};
   }
   if (p.padded.empty()) a.fail("block `{}` has whole multiples already", block.name);
-  for (const Expr& index : update->indices) {
-    // Where the result is indexed by a variable alone, what sticks out has a place of its own, behind the
-    // others.
-    bool plain = index.as<VarNode>();
-    for (const auto& [v, sizes] : p.padded)
-      if (!plain && uses_var(index, v))
-        a.fail("block `{}` does not write at variable {} alone", block.name, v->name);
+  // Where the result is indexed by a variable alone, what sticks out has a place of its own, behind the
+  // others. Without an index it would be stored over them, save for a term of a sum.
+  for (const BlockIter& iter : block.iters) {
+    bool alone = iter.kind == IterKind::kReduce;
+    bool mixed = false;
+    for (const Expr& index : update->indices) {
+      alone |= index == iter.var;
+      mixed |= index != iter.var && uses_var(index, iter.var.get());
+    }
+    if (p.padded.count(iter.var.get()) && (mixed || !alone))
+      a.fail("block `{}` does not write at variable {} alone", block.name, iter.var->name);
   }
   return p;
 }

@@ -40,11 +40,12 @@ std::vector<int64_t> powers_of_two(int64_t most) {
 
 std::vector<int64_t> copies_of(int64_t iterations, int64_t most) {
   std::vector<int64_t> counts;
-  for (int64_t count : {1, 2, 3, 4, 5, 6, 8, 12, 16})
+  for (int64_t count : {1, 2, 3, 4, 5, 6, 8, 12, 16}) {
     // A count that does not divide leaves a shorter end, which costs little where there are enough whole
     // ones.
-    if (count == 1 || (count <= most && (iterations % count == 0 || iterations > 2 * count)))
-      counts.push_back(count);
+    bool fits = count <= iterations && (iterations % count == 0 || iterations > 2 * count);
+    if (count == 1 || (count <= most && fits)) counts.push_back(count);
+  }
   return counts;
 }
 

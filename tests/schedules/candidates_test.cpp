@@ -6,6 +6,7 @@
 #include "core/support/error.h"
 #include "core/tir/builder.h"
 #include "core/tir/lower.h"
+#include "core/tir/text.h"
 #include "core/tir/verify.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
@@ -164,6 +165,22 @@ TEST(Annotation, OfZeroIsNone) {
   EXPECT_EQ(s[loop]->annotations.at(tir::kPrefetch), 64);
   s.annotate(loop, tir::kPrefetch, 0);
   EXPECT_TRUE(s[loop]->annotations.empty());
+}
+
+/// A row that ends within its first vector is not taken several at a time.
+TEST(Candidates, RunLittleBeyondShortRows) {
+  struct {
+    tir::Func func;
+    int64_t most;  // with a vector of 16 for the row, and what other splits add
+  } kCases[] = {{squares(40, 13), 2 * 32 * 16}, {elementwise(6, 6, kFloat32), 8 * 16}};
+  for (const auto& [func, most] : kCases)
+    for (const DesignSpace* space : spaces_for(func, avx512_target()))
+      for (uint64_t seed = 1; seed <= 60; ++seed) {
+        Schedule s = sample(*space, func, avx512_target(), seed);
+        int64_t iterations = 1;
+        for (LoopHandle loop : s.get_loops(s.get_block("out"))) iterations *= int_value(s[loop]->extent);
+        EXPECT_LE(iterations, most) << tir::print(s.func());
+      }
 }
 
 }  // namespace

@@ -86,5 +86,28 @@ TEST(SplitVariable, Refuses) {
   EXPECT_EQ(refusal(3, 5), "split_variable: factor is 5, must divide the extent 12 of r0");
   EXPECT_EQ(refusal(3, 0), "split_variable: factor is 0, must divide the extent 12 of r0");
 }
+
+TEST(PadEinsum, KeepsToVariablesWithAPlaceInTheResult) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: int32[1, 5]) -> (out: int32[1, 5]) {
+  block root {
+    for i in 0..1 { for j in 0..5 {
+      block out(spatial v in 0..1 = i, spatial w in 0..5 = j) {
+        reads x[v, w]
+        writes out[0, w]
+        out[0, w] = x[v, w] * 2i32
+    } } }
+} })");
+  EXPECT_EQ(refusal_of(func,
+                       [](Schedule& s) {
+                         s.pad_einsum(s.get_block("out"), {2, 1});
+                       }),
+            "pad_einsum: block `out` does not write at variable v alone")
+      << "0 of the second row would be stored over the first";
+  Schedule s(func);
+  s.pad_einsum(s.get_block("out"), {1, 4});
+  expect_sound(func, s);
+}
+
 }  // namespace
 }  // namespace lathe::schedule

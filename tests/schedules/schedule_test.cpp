@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "core/support/error.h"
+#include "core/tir/text.h"
 #include "schedules/primitive.h"
 #include "tests/schedules/programs.h"
 
@@ -142,6 +143,47 @@ TEST(Primitives, IllegalUsesSayWhy) {
   }
 }
 
+TEST(Reorder, KeepsParallelLoopsOutOfVectorizedOnes) {
+  Schedule s(elementwise(4, 8));
+  auto loops = s.get_loops(s.get_block("out"));
+  s.parallel(loops[0]);
+  s.vectorize(loops[1]);
+  EXPECT_EQ(message_of([&] {
+              s.reorder({loops[1], loops[0]});
+            }),
+            "reorder: the parallel loop i0 would stand inside the vectorized loop i1");
+  Schedule other(elementwise(4, 8));
+  loops = other.get_loops(other.get_block("out"));
+  other.parallel(loops[1]);
+  EXPECT_EQ(message_of([&] { other.vectorize(loops[0]); }),
+            "vectorize: the parallel loop i1 stands inside loop i0");
+}
+
+/// Stores one element `outer` * `inner` times.
+tir::Func repeated(int64_t outer, int64_t inner) {
+  return tir::parse_func(
+      fmt::format("func main() -> (out: int32[1]) {{ block root {{ for i in 0..{} {{ for j in 0..{} {{\n"
+                  "block out(spatial v in 0..1 = 0) {{ writes out[0] out[0] = 1i32 }} }} }} }} }}",
+                  outer, inner));
+}
+
+TEST(SplitAndFuse, RefuseWhatOverflows) {
+  constexpr int64_t kHuge = INT64_MAX / 2 + 1;  // 2^62
+  auto split = [](int64_t extent, const std::vector<Factor>& factors) {
+    Schedule s(repeated(extent, 1));
+    return message_of([&] { s.split(s.get_loops(s.get_block("out"))[0], factors); });
+  };
+  EXPECT_EQ(split(8, {kInferred, INT64_MAX}), "no error");
+  EXPECT_EQ(split(kHuge, {kInferred, kHuge}), "no error");
+  EXPECT_EQ(split(kHuge + 1, {kInferred, kHuge}), "split: the product of the factors overflows");
+  auto fuse = [](int64_t outer, int64_t inner) {
+    Schedule s(repeated(outer, inner));
+    return message_of([&] { s.fuse(s.get_loops(s.get_block("out"))); });
+  };
+  EXPECT_EQ(fuse(kHuge, 1), "no error");
+  EXPECT_EQ(fuse(kHuge, 2), "fuse: the product of the extents overflows");
+}
+
 TEST(StoreAs, RefusesWhatWouldRoundTwiceOrIsNoFloat) {
   Schedule s(dense(2, 32, 16, kFloat32));
   BlockHandle block = s.get_block("dense");
@@ -162,6 +204,56 @@ TEST(StoreAs, RefusesWhatWouldRoundTwiceOrIsNoFloat) {
   BlockHandle numbers = ints.cache_read(ints.get_block("dense"), 1, tir::Scope::kGlobal);
   EXPECT_EQ(message_of([&] { ints.store_as(numbers, 0, 16); }),
             "store_as: weight_cache is no float of 32 or 64 bits");
+}
+
+/// The sums of rows, by loops over `count` of them that take those that `row` says.
+tir::Func row_sums(int64_t count, const std::string& row) {
+  return tir::parse_func(fmt::format(R"(
+func main(x: int32[8, 3]) -> (out: int32[8]) {{
+  block root {{
+    for i in 0..{} {{ for k in 0..3 {{
+      block sum(spatial v in 0..8 = {}, reduce r in 0..3 = k) {{
+        reads x[v, r]
+        writes out[v]
+        init {{ out[v] = 0i32 }}
+        out[v] = out[v] + x[v, r]
+    }} }} }}
+}} }})",
+                                     count, row));
+}
+
+TEST(DecomposeReduction, NeedsEachElementComputedOnce) {
+  auto decomposed = [](int64_t count, const std::string& row) {
+    Schedule s(row_sums(count, row));
+    BlockHandle sum = s.get_block("sum");
+    return message_of([&] { s.decompose_reduction(sum, s.get_loops(sum)[0]); });
+  };
+  EXPECT_EQ(decomposed(8, "i"), "no error");
+  EXPECT_EQ(decomposed(8, "7 - i"), "no error");
+  // As many iterations as there are rows from the first to the last: 0, 0, 3, 3.
+  EXPECT_EQ(
+      decomposed(4, "i // 2 * 3"),
+      "decompose_reduction: block `sum` computes some elements several times in loop i; the initial value "
+      "belongs inside it");
+}
+
+TEST(Blockize, NeedsDigitsOfOneNumber) {
+  auto blockized = [](int64_t step) {
+    Schedule s(tir::parse_func(fmt::format(R"(
+func main(x: int32[9]) -> (out: int32[9]) {{
+  block root {{
+    for i in 0..3 {{ for j in 0..3 {{
+      block out(spatial v in 0..9 = i * {} + j * {}) {{ reads x[v] writes out[v] out[v] = x[v] }}
+    }} }}
+}} }})",
+                                           step, 4 - step)));
+    return message_of([&] { s.blockize(s.get_loops(s.get_block("out"))[0]); });
+  };
+  EXPECT_EQ(blockized(3), "no error");
+  EXPECT_EQ(blockized(1), "no error");
+  // From 0 to 8 as well, by as many iterations.
+  EXPECT_EQ(blockized(2),
+            "blockize: variable v of block `out` takes 9 values in the tile, which are no aligned range");
 }
 
 }  // namespace

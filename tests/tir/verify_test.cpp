@@ -106,6 +106,19 @@ TEST(Verify, Reductions) {
             "block b reduces into out, which has no initial value");
 }
 
+TEST(Verify, WhatStandsInsideAVectorizedLoop) {
+  auto nest = [](const char* outer, const char* inner) {
+    return fault_in(
+        fmt::format("for i in 0..2 {} {{ for j in 0..4 {} {{ block b(spatial v in 0..8 = i * 4 + j) "
+                    "{{ reads a[v] writes out[v] out[v] = a[v] }} }} }}",
+                    outer, inner));
+  };
+  EXPECT_EQ(nest("vectorized", ""), "none");
+  EXPECT_EQ(nest("parallel", "vectorized"), "none");
+  EXPECT_EQ(nest("vectorized", "parallel"), "parallel loop j is inside vectorized loop i");
+  EXPECT_EQ(nest("vectorized", "vectorized"), "vectorized loop j is inside vectorized loop i");
+}
+
 TEST(Verify, Levels) {
   EXPECT_EQ(fault_of("func f() -> (out: float32[8]) { out[0] = 1.0 }"),
             "the body of f is not a block named root without iterators");

@@ -5,6 +5,7 @@
 #include "core/codegen/host_target.h"
 #include "core/tir/builder.h"
 #include "core/tir/lower.h"
+#include "core/tir/text.h"
 #include "schedules/space.h"
 #include "tuner/compile.h"
 #include "tuner/load_model.h"
@@ -65,6 +66,47 @@ TEST(InPlace, NotWhenTheResultIsMadeStepByStep) {
   // The result is read.
   Stmt sum = store(out, {i}, load(out, {i}) + load(a, {i}));
   EXPECT_THAT(in_place_arguments(*program(for_loop(i, 8, sum))), IsEmpty());
+}
+
+/// Whether the result of the lowered program, with this body, may share the memory of its only input.
+bool shares(const std::string& shape, const std::string& body) {
+  Func func =
+      parse_func(fmt::format("func f(a: float32[{0}]) -> (out: float32[{0}]) {{ {1} }}", shape, body));
+  return !in_place_arguments(*func).empty();
+}
+
+TEST(InPlace, NotWhenALoopComesBackToAnElement) {
+  EXPECT_TRUE(shares("9", "for i in 0..3 { for j in 0..3 { out[i * 3 + j] = a[i * 3 + j] + 1.0 } }"));
+  EXPECT_FALSE(shares("9", "for i in 0..3 { for j in 0..3 { out[i + j] = a[i + j] + 1.0 } }"));
+  EXPECT_FALSE(
+      shares("9", "for i in 0..3 { for j in 0..3 { out[i * 2 + j * 2] = a[i * 2 + j * 2] + 1.0 } }"));
+  EXPECT_FALSE(shares("9", "for i in 0..9 { out[i // 2] = a[i // 2] + 1.0 }"));
+  EXPECT_TRUE(shares("3, 3", "for i in 0..9 { out[i // 3, i % 3] = a[i // 3, i % 3] + 1.0 }"));
+  EXPECT_FALSE(shares("3, 3", "for i in 0..9 { out[i // 3, i % 2] = a[i // 3, i % 2] + 1.0 }"));
+  EXPECT_FALSE(shares("4", "alloc t: int64[4] { for i in 0..4 { out[t[i]] = a[t[i]] + 1.0 } }"));
+  EXPECT_TRUE(shares("32", "for i in 0..2 { out[ramp(i * 16, 1, 16)] = a[ramp(i * 16, 1, 16)] }"));
+  EXPECT_FALSE(shares("32", "for i in 0..2 { out[ramp(i * 8, 1, 16)] = a[ramp(i * 8, 1, 16)] }"));
+}
+
+TEST(InPlace, NotWhenAnotherStoreComesBackToAnElement) {
+  EXPECT_FALSE(shares("8", "for i in 0..8 { out[i] = a[i] + 1.0 } for i in 0..8 { out[i] = a[i] * 2.0 }"));
+  EXPECT_FALSE(shares("8", "for i in 0..8 { out[i] = 1.0 } out[3] = a[3]"));
+  // Unrolled, and with a shorter end.
+  EXPECT_TRUE(shares("8", "for i in 0..4 { out[i * 2] = a[i * 2] out[i * 2 + 1] = a[i * 2 + 1] }"));
+  EXPECT_FALSE(shares("9", "for i in 0..4 { out[i * 2] = a[i * 2] out[i * 2 + 2] = a[i * 2 + 2] }"));
+  EXPECT_TRUE(shares("2, 21",
+                     "for i in 0..2 { for j in 0..16 { out[i, j] = a[i, j] } "
+                     "for j in 0..5 { out[i, j + 16] = a[i, j + 16] } }"));
+}
+
+TEST(InPlace, BranchesThatStoreDifferentElements) {
+  // As tiles of rows whose last one is cut: its number is a constant in its branch.
+  const char* kTail =
+      "for f in 0..8 {{ if f % 4 < {} {{ for j in 0..2 {{ out[f // 4, f % 4 * 2 + j] = a[f // 4, f % 4 * 2 + "
+      "j] }} }} else {{ out[f // 4, 6] = a[f // 4, 6] }} }}";
+  EXPECT_TRUE(shares("2, 8", fmt::format(fmt::runtime(kTail), 3)));
+  EXPECT_FALSE(shares("2, 8", fmt::format(fmt::runtime(kTail), 4)));
+  EXPECT_FALSE(shares("2, 8", fmt::format(fmt::runtime(kTail), 2)));
 }
 
 TEST(InPlace, AResidualNetworkAddsInPlace) {
