@@ -63,6 +63,23 @@ TEST(Npy, RoundTripAndMalformed) {
   write_file(path, bytes.substr(0, 20));
   EXPECT_THROW(load_npy(path), Error);
   EXPECT_THROW(load_npy("/nonexistent.npy"), Error);
+  auto error_of_shape = [&](const std::string& shape) -> std::string {
+    std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + shape + "), }\n";
+    std::string file("\x93NUMPY\x01\x00", 8);
+    file += static_cast<char>(header.size() & 255);
+    file += static_cast<char>(header.size() >> 8);
+    write_file(path, file + header);
+    try {
+      load_npy(path);
+    } catch (const Error& error) {
+      return std::string(error.what()).substr(path.size());
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of_shape("0,"), "no error");
+  for (const char* large : {"9999999999999999999,", "18446744073709551616, 0", "999999999999999999,"})
+    EXPECT_EQ(error_of_shape(large), ": not a .npy file: a dimension too large");
+  EXPECT_EQ(error_of_shape(std::string(60000, ' ')), ": not a .npy file: the header is too long");
   std::filesystem::remove(path);
 }
 
