@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "core/arith/expr_fields.h"
 #include "core/arith/fold.h"
 #include "core/support/error.h"
-#include "core/support/node_impl.h"
 
 namespace lathe {
 
@@ -34,6 +34,7 @@ const char* spelling(BinaryOp op) {
   static constexpr const char* kSpellings[] = {"+",   "-",   "*",   "/",  "%",  "//", "%%",
                                                "min", "max", "pow", "==", "!=", "<",  "<=",
                                                "&&",  "||",  "&",   "|",  "^",  "<<", ">>"};
+  static_assert(std::size(kSpellings) == reflect::kValuesOf<BinaryOp>);
   return kSpellings[static_cast<int>(op)];
 }
 
@@ -42,6 +43,7 @@ const char* spelling(Intrinsic intrinsic) {
       "exp",   "log",   "sqrt", "rsqrt", "tanh",  "sigmoid", "erf",    "sin",     "cos",   "tan",
       "asin",  "acos",  "atan", "sinh",  "cosh",  "asinh",   "acosh",  "atanh",   "floor", "ceil",
       "round", "trunc", "abs",  "sign",  "isnan", "isinf",   "bitnot", "popcount"};
+  static_assert(std::size(kSpellings) == reflect::kValuesOf<Intrinsic>);
   return kSpellings[static_cast<int>(intrinsic)];
 }
 

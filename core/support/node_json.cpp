@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -5,6 +6,30 @@
 #include "core/support/node.h"
 
 namespace lathe {
+namespace {
+/// The most nodes on a way from one to another: some walkers recurse.
+constexpr int64_t kMaxDepth = 3000;
+
+/// Refuses what no walker can follow to its end: circles, and ways that are too long. `children`: the nodes
+/// that each one refers to.
+void check_references(const std::vector<std::vector<int64_t>>& children) {
+  std::vector<int64_t> parents(children.size()), depth(children.size(), 1), ready;
+  for (const std::vector<int64_t>& list : children)
+    for (int64_t child : list) ++parents[child];
+  for (size_t i = 0; i < children.size(); ++i)
+    if (parents[i] == 0) ready.push_back(static_cast<int64_t>(i));
+  // Each node after all that refer to it; those of a circle wait for each other.
+  for (size_t next = 0; next < ready.size(); ++next) {
+    const int64_t parent = ready[next];
+    if (depth[parent] > kMaxDepth) fail("json: nodes nested more than {} deep", kMaxDepth);
+    for (int64_t child : children[parent]) {
+      depth[child] = std::max(depth[child], depth[parent] + 1);
+      if (--parents[child] == 0) ready.push_back(child);
+    }
+  }
+  if (ready.size() != children.size()) fail("json: nodes refer to each other in a circle");
+}
+}  // namespace
 
 std::string save_json(const NodeRef& root) {
   std::unordered_map<const Node*, int64_t> ids;
@@ -45,6 +70,17 @@ NodeRef load_json(std::string_view text, const NodeTable& types) {
       if (id < 0 || id >= static_cast<int64_t>(nodes.size())) fail("json: node {} of {}", id, nodes.size());
       return owners[id];
     };
+    // First into nodes that are dropped, for the references alone: nodes that refer to each other in a circle
+    // would never be freed.
+    std::vector<std::vector<int64_t>> children(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      NodeRef dropped(nodes[i]->type().create());
+      const_cast<Node*>(dropped.get())->read_fields(fields[i], [&](int64_t id) {
+        children[i].push_back(id);
+        return node(id);
+      });
+    }
+    check_references(children);
     for (size_t i = 0; i < nodes.size(); ++i) nodes[i]->read_fields(fields[i], node);
     int64_t root = json.at("root").get<int64_t>();
     return root < 0 ? NodeRef() : node(root);

@@ -216,7 +216,7 @@ TEST(Plan, RefusesPlacesOutOfRange) {
   EXPECT_EQ(error_of([](Plan& p) { p.inputs[0].value = 1; }), "module: input 0 (`x`) is not a proper input");
   EXPECT_EQ(error_of([](Plan& p) { p.arena_bytes = -1; }), "module: -1 bytes of memory");
   EXPECT_EQ(error_of([](Plan& p) { p.values[2].place = static_cast<Place>(9); }),
-            "module: a tensor of place 9");
+            "json: 9 is none of the 3 values of its field");
 }
 
 TEST(Plan, AnyTextGivesAPlanOrAnError) {

@@ -195,6 +195,24 @@ TEST(Text, ErrorsSayWhereAndWhat) {
   EXPECT_EQ(error_of(""), "f.tir:1:1: error: expected `func`, the text ends\n  \n  ^");
 }
 
+TEST(Text, JsonOfAnUnknownOperatorIsRefused) {
+  Func func = parse_func("func f(a: int32[4]) -> (out: int32[4]) { out[0] = a[0] - 1i32 }");
+  const std::string json = save_json(func), op = "\"op\":1";
+  size_t at = json.find(op);
+  ASSERT_NE(at, std::string::npos);
+  auto error_with = [&](const std::string& number) -> std::string {
+    try {
+      load_json(std::string(json).replace(at, op.size(), "\"op\":" + number), tir_node_types());
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_with("20"), "no error");
+  for (const char* number : {"21", "99", "-1", "256"})
+    EXPECT_EQ(error_with(number), std::string("json: ") + number + " is none of the 21 values of its field");
+}
+
 TEST(Text, HostileTextIsRefused) {
   std::string deep(100000, '(');
   EXPECT_NE(error_in_body("out[0] = " + deep).find("nested more than 500 deep"), std::string::npos);
