@@ -90,7 +90,7 @@ Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
       if (integer && (is_int(a, 0) || is_int(b, 1))) return a;
       if (integer && (is_int(b, 0) || is_int(a, 1))) return b;
       return {};
-    // 0 over anything is 0: what divides by 0 has no value, so any will do.
+    // 0 over anything is 0, over 0 too.
     case BinaryOp::kDiv:
     case BinaryOp::kFloorDiv:
       return integer && (is_int(b, 1) || is_int(a, 0)) ? a : Expr();

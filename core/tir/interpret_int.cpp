@@ -18,10 +18,10 @@ struct VarCode final : IntCode {
   int slot;
 };
 
-/// Quotient or remainder of all four divisions. By -1 apart: INT64_MIN / -1 is a trap of the processor, the
-/// result wraps here.
+/// Quotient or remainder of all four divisions (BinaryOp). By 0 and by -1 apart: those and INT64_MIN / -1 are
+/// traps of the processor.
 int64_t divide(BinaryOp op, int64_t a, int64_t b, bool is_unsigned) {
-  if (b == 0) fail("interpret: division by zero");
+  if (b == 0) return 0;
   bool quotient = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
   if (is_unsigned) {
     auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);

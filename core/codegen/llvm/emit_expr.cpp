@@ -15,13 +15,16 @@ bool is_signed(DataType dtype) { return dtype.code == TypeCode::kInt; }
 
 /// A branch of a select that may fail where `condition`, which is computed in any case, does not choose it.
 bool needs_guard(const Expr& branch, const Expr& condition) {
-  bool found = !tir::loads_nothing_else(branch, condition);
-  post_order(branch, [&](const NodeRef& node) {
-    const Binary* b = node.as<Binary>();
-    found |=
-        b && b->dtype.is_int() && b->op >= BinaryOp::kDiv && b->op <= BinaryOp::kFloorMod && !as_int(b->b);
-  });
-  return found;
+  return !tir::loads_nothing_else(branch, condition);
+}
+
+bool is_division(BinaryOp op) { return op >= BinaryOp::kDiv && op <= BinaryOp::kFloorMod; }
+
+/// A constant by which the processor divides whatever it is given, as that of an index.
+bool is_plain_divisor(const Expr& e) {
+  const Broadcast* lanes = e.as<Broadcast>();
+  const int64_t* value = as_int(lanes ? lanes->value : e);
+  return value && *value != 0 && *value != -1;
 }
 }  // namespace
 
@@ -160,12 +163,7 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
 llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool sign = is_signed(e.a.dtype());
   bool index = e.a.dtype().element() == kInt64;  // index arithmetic does not overflow
-  // Lanes that a mask leaves out are 0, and dividing by that ends the process: their quotients are not
-  // stored. Vectors of integers are divided one by one in any case, so a select costs nothing beside that.
-  bool divides = e.op == BinaryOp::kDiv || e.op == BinaryOp::kMod || e.op == BinaryOp::kFloorDiv ||
-                 e.op == BinaryOp::kFloorMod;
-  if (divides && b->getType()->isVectorTy() && !llvm::isa<llvm::Constant>(b))
-    b = b_.CreateSelect(b_.CreateIsNull(b), llvm::ConstantInt::get(b->getType(), 1), b);
+  if (is_division(e.op) && !is_plain_divisor(e.b)) return any_division(e, a, b);
   switch (e.op) {
     case BinaryOp::kAdd:
       return b_.CreateAdd(a, b, "", false, index);
@@ -174,12 +172,10 @@ llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b
     case BinaryOp::kMul:
       return b_.CreateMul(a, b, "", false, index);
     case BinaryOp::kDiv:
-      return sign ? b_.CreateSDiv(a, b) : b_.CreateUDiv(a, b);
     case BinaryOp::kMod:
-      return sign ? b_.CreateSRem(a, b) : b_.CreateURem(a, b);
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod:
-      return floor_division(e, a, b);
+      return division(e, a, b);
     case BinaryOp::kMin:
       return b_.CreateBinaryIntrinsic(sign ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, a, b);
     case BinaryOp::kMax:
@@ -225,9 +221,29 @@ llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b
   CHECK(false, "operator {} on integers", spelling(e.op));
 }
 
-/// From the truncating division of the processor: one less where there is a remainder and the signs differ.
-/// Most indices are not negative, and unsigned division needs no correction and is a shift for powers of two.
-llvm::Value* Emitter::floor_division(const Binary& e, llvm::Value* a, llvm::Value* b) {
+/// By what may be 0, of which x86 makes an end of the process, or -1, by which the least number has no
+/// quotient: both are divided by 1 instead, which leaves no remainder. A select costs nothing beside a
+/// division.
+llvm::Value* Emitter::any_division(const Binary& e, llvm::Value* a, llvm::Value* b) {
+  llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
+  llvm::Value* by_zero = b_.CreateICmpEQ(b, zero);
+  llvm::Value* by_one = by_zero;
+  if (is_signed(e.dtype)) {
+    llvm::Value* negates = b_.CreateICmpEQ(b, llvm::Constant::getAllOnesValue(b->getType()));
+    a = b_.CreateSelect(negates, b_.CreateNeg(a), a);
+    by_one = b_.CreateOr(by_zero, negates);
+  }
+  llvm::Value* result = division(e, a, b_.CreateSelect(by_one, llvm::ConstantInt::get(b->getType(), 1), b));
+  bool quotient = e.op == BinaryOp::kDiv || e.op == BinaryOp::kFloorDiv;
+  return quotient ? b_.CreateSelect(by_zero, zero, result) : result;
+}
+
+/// `floor` from the truncating division of the processor: one less where there is a remainder and the signs
+/// differ. Most indices are not negative, and unsigned division needs no correction and is a shift for powers
+/// of two.
+llvm::Value* Emitter::division(const Binary& e, llvm::Value* a, llvm::Value* b) {
+  if (e.op == BinaryOp::kDiv) return is_signed(e.dtype) ? b_.CreateSDiv(a, b) : b_.CreateUDiv(a, b);
+  if (e.op == BinaryOp::kMod) return is_signed(e.dtype) ? b_.CreateSRem(a, b) : b_.CreateURem(a, b);
   bool quotient = e.op == BinaryOp::kFloorDiv;
   if (!is_signed(e.dtype) || (is_non_negative(e.a) && is_non_negative(e.b)))
     return quotient ? b_.CreateUDiv(a, b) : b_.CreateURem(a, b);

@@ -26,13 +26,11 @@ llvm::Align Emitter::alignment_of(const FlatAccess& at, const tir::Buffer& buffe
 }
 
 namespace {
-/// Neither reads memory nor can fail: may be computed earlier than the program says.
+/// Reads no memory: may be computed earlier than the program says.
 bool is_movable(const Expr& e) {
   bool movable = true;
   post_order(e, [&](const NodeRef& node) {
-    const Binary* b = node.as<Binary>();
-    bool division = b && b->op >= BinaryOp::kDiv && b->op <= BinaryOp::kFloorMod && !as_int(b->b);
-    movable &= !division && !node.as<tir::Load>() && !node.as<Select>() && !node.as<IntrinsicCall>();
+    movable &= !node.as<tir::Load>() && !node.as<Select>() && !node.as<IntrinsicCall>();
   });
   return movable;
 }
@@ -64,7 +62,7 @@ llvm::Value* Emitter::pointer_to(const FlatAccess& at, const tir::Buffer& buffer
   std::vector<std::vector<std::pair<Expr, int64_t>>> by_loop(loops_.size());
   std::vector<std::pair<Expr, int64_t>> here;
   for (const auto& term : at.terms)
-    // Terms that read memory or may fail stay where the program has them.
+    // Terms that read memory stay where the program has them.
     (is_movable(term.first) ? by_loop[depth_of(term.first)] : here).push_back(term);
   FlatAccess part;
   for (size_t d = 0; d < loops_.size(); ++d) {

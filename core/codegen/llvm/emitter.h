@@ -89,7 +89,8 @@ class Emitter {
   llvm::Value* constant_power(llvm::Value* x, const Expr& exponent);
   llvm::Value* float_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
-  llvm::Value* floor_division(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* any_division(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* division(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* select(const Select& e);
   llvm::Value* vector_select(const Select& e);
   llvm::Value* intrinsic(const IntrinsicCall& e);
