@@ -212,6 +212,10 @@ std::array<Tensor, 2> pairs_of(DataType type) {
   return pairs;
 }
 
+Expr broadcast_like(const Expr& scalar, const Expr& e) {
+  return e.dtype().lanes == 1 ? scalar : broadcast(scalar, e.dtype().lanes);
+}
+
 /// f(x, y) of those pairs, in scalars and in vectors, is what the interpreter computes.
 void expect_as_interpreted(DataType type, DataType to, const std::function<Expr(Expr, Expr)>& f,
                            const std::string& what) {
@@ -245,6 +249,24 @@ TEST(Compile, DividesByAConstantMinusOne) {
   Tensor x = tensor_of<int64_t>({INT64_MIN, -1, 7}, {3}, kInt64);
   EXPECT_THAT(mapped(x, kInt64, [](Expr v) { return div(v, -1); }).span<int64_t>(),
               testing::ElementsAre(INT64_MIN, 1, -7));
+}
+
+TEST(Compile, SumsAndProductsOfDataWrap) {
+  for (DataType type : kIntegers)
+    for (BinaryOp op : {BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul}) {
+      expect_as_interpreted(
+          type, type, [op](Expr a, Expr b) { return binary(op, a, b); }, spelling(op));
+      // What the optimizer decides without computing, were there no overflow.
+      expect_as_interpreted(
+          type, kBool, [op](Expr a, Expr b) { return less(a, binary(op, a, b)); },
+          std::string("< ") + spelling(op));
+      expect_as_interpreted(
+          type, kBool,
+          [op](Expr a, Expr) {
+            return less(a, binary(op, a, broadcast_like(imm(a.dtype().element(), 2), a)));
+          },
+          std::string("< 2 ") + spelling(op));
+    }
 }
 
 TEST(Compile, MaximumKeepsNanOfFirstOperand) {

@@ -18,6 +18,16 @@ bool needs_guard(const Expr& branch, const Expr& condition) {
   return !tir::loads_nothing_else(branch, condition);
 }
 
+/// Of variables and constants alone: an index, of which no operation overflows. What comes from memory is
+/// data, and wraps.
+bool is_index(const Binary& e) {
+  if (e.a.dtype().element() != kInt64) return false;
+  bool loads = false;
+  for (const Expr& side : {e.a, e.b})
+    post_order(side, [&](const NodeRef& node) { loads |= node.as<tir::Load>() != nullptr; });
+  return !loads;
+}
+
 bool is_division(BinaryOp op) { return op >= BinaryOp::kDiv && op <= BinaryOp::kFloorMod; }
 
 /// A constant by which the processor divides whatever it is given, as that of an index.
@@ -162,15 +172,14 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
 
 llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool sign = is_signed(e.a.dtype());
-  bool index = e.a.dtype().element() == kInt64;  // index arithmetic does not overflow
   if (is_division(e.op) && !is_plain_divisor(e.b)) return any_division(e, a, b);
   switch (e.op) {
     case BinaryOp::kAdd:
-      return b_.CreateAdd(a, b, "", false, index);
+      return b_.CreateAdd(a, b, "", false, is_index(e));
     case BinaryOp::kSub:
-      return b_.CreateSub(a, b, "", false, index);
+      return b_.CreateSub(a, b, "", false, is_index(e));
     case BinaryOp::kMul:
-      return b_.CreateMul(a, b, "", false, index);
+      return b_.CreateMul(a, b, "", false, is_index(e));
     case BinaryOp::kDiv:
     case BinaryOp::kMod:
     case BinaryOp::kFloorDiv:

@@ -48,8 +48,8 @@ size_t Emitter::depth_of(const Expr& e) const {
 
 llvm::Value* Emitter::advanced(llvm::Value* pointer, llvm::Type* element,
                                const std::pair<Expr, int64_t>& term) {
-  // Without wrapping, as all index arithmetic.
-  llvm::Value* offset = b_.CreateMul(value(term.first), b_.getInt64(term.second), "", true, true);
+  // Without overflow, as all index arithmetic; as unsigned numbers a negative coefficient would overflow.
+  llvm::Value* offset = b_.CreateMul(value(term.first), b_.getInt64(term.second), "", false, true);
   return b_.CreateInBoundsGEP(element, pointer, offset);
 }
 
