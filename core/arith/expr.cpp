@@ -108,10 +108,13 @@ Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
   }
 }
 
-/// Whether `dtype` holds the value. Where it does not, the operation stays, and wraps when it is evaluated.
+/// Whether `dtype` holds the value, and an int64 tells it. Where that is not so, the operation stays, and
+/// wraps when it is evaluated: a uint64 constant that looks negative here is 2^63 or more.
 bool fits(DataType dtype, int64_t value) {
-  if (dtype.bits >= 64 || dtype.is_bool()) return true;
-  if (dtype.code == TypeCode::kUInt) return value >= 0 && value < (int64_t{1} << dtype.bits);
+  if (dtype.is_bool()) return true;
+  if (dtype.code == TypeCode::kUInt)
+    return value >= 0 && (dtype.bits >= 64 || value < int64_t{1} << dtype.bits);
+  if (dtype.bits >= 64) return true;
   int64_t limit = int64_t{1} << (dtype.bits - 1);
   return value >= -limit && value < limit;
 }
@@ -129,7 +132,7 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
         to_string(b.dtype()));
   DataType dtype = is_comparison(op) ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
   const int64_t *x = as_int(a), *y = as_int(b);
-  if (x && y) {
+  if (x && y && fits(a.dtype(), *x) && fits(b.dtype(), *y)) {
     // Where the result wraps or is undefined the operation stays as it is.
     auto value = fold(op, *x, *y);
     if (value && fits(dtype, *value)) return imm(dtype, *value);
@@ -171,7 +174,8 @@ Expr select(Expr condition, Expr if_true, Expr if_false) {
 
 Expr cast(DataType dtype, Expr value) {
   if (value.dtype() == dtype) return value;
-  if (const int64_t* v = as_int(value); v && (dtype.is_float() || fits(dtype, *v))) {
+  if (const int64_t* v = as_int(value);
+      v && fits(value.dtype(), *v) && (dtype.is_float() || fits(dtype, *v))) {
     if (dtype.is_bool()) return imm(kBool, *v != 0);
     return dtype.is_float() ? fimm(dtype, static_cast<double>(*v)) : imm(dtype, *v);
   }

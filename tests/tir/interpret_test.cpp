@@ -72,6 +72,7 @@ TEST(Interpret, IntegersWrapAndDivideAsTheyShould) {
   EXPECT_EQ(raw(BinaryOp::kShiftLeft, kUInt8, 129, 1), 2);
   EXPECT_EQ(raw(BinaryOp::kMax, kUInt64, -1, 1), -1);  // all ones, the largest
   EXPECT_EQ(raw(BinaryOp::kPow, kInt32, 3, 4), 81);
+  EXPECT_EQ(value_of(cast(kFloat64, imm(kUInt64, -1))).value(0), 0x1p64);
 }
 
 TEST(Interpret, FloatsRoundToTheirType) {
