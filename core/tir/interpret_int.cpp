@@ -34,11 +34,11 @@ int64_t divide(BinaryOp op, int64_t a, int64_t b, bool is_unsigned) {
 }
 
 /// By repeated squaring, wrapping; to a negative power 1 over that, truncated (of 0 too).
-int64_t power(int64_t base, int64_t exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+int64_t power(int64_t base, int64_t exponent, bool is_unsigned) {
+  if (exponent < 0 && !is_unsigned) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
   uint64_t result = 1, square = static_cast<uint64_t>(base);
-  for (; exponent > 0; exponent >>= 1, square *= square)
-    if (exponent & 1) result *= square;
+  for (auto bits = static_cast<uint64_t>(exponent); bits > 0; bits >>= 1, square *= square)
+    if (bits & 1) result *= square;
   return static_cast<int64_t>(result);
 }
 
@@ -58,7 +58,7 @@ struct IntBinary final : IntCode {
       return wrap_to(type, divide(op, x, y, is_unsigned));
     if constexpr (op == kMin) return less(y, x) ? y : x;
     if constexpr (op == kMax) return less(x, y) ? y : x;
-    if constexpr (op == kPow) return wrap_to(type, power(x, y));
+    if constexpr (op == kPow) return wrap_to(type, power(x, y, is_unsigned));
     if constexpr (op == kEq) return x == y;
     if constexpr (op == kNe) return x != y;
     if constexpr (op == kLt) return less(x, y);

@@ -269,6 +269,25 @@ TEST(Compile, SumsAndProductsOfDataWrap) {
     }
 }
 
+TEST(Compile, PowersOfIntegersAreExactAndWrap) {
+  for (DataType type : kIntegers)
+    expect_as_interpreted(
+        type, type, [](Expr a, Expr b) { return binary(BinaryOp::kPow, a, b); }, "pow");
+  Tensor x = tensor_of<int64_t>({3, -3, 1 << 20, 10}, {4}, kInt64);
+  EXPECT_THAT(mapped(x, kInt64, [](Expr v) { return binary(BinaryOp::kPow, v, 37); }).span<int64_t>(),
+              testing::ElementsAre(450283905890997363, -450283905890997363, 0, 68739955140067328));
+}
+
+TEST(Compile, PowersAreIndicesToo) {
+  Buffer x = tir::buffer("x", {10}, kInt32), y = tir::buffer("y", {4}, kInt32);
+  Var i = var("i");
+  tir::Func f = func("f", {x, y}, for_loop(i, 4, store(y, {i}, load(x, {binary(BinaryOp::kPow, i, 2)}))));
+  Tensor out({4}, kInt32);
+  run_kernel(f, host_target(),
+             std::vector{tensor_of<int32_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {10}, kInt32), out});
+  EXPECT_THAT(out.span<int32_t>(), testing::ElementsAre(0, 1, 4, 9));
+}
+
 TEST(Compile, MaximumKeepsNanOfFirstOperand) {
   Tensor x = tensor_of<float>({NAN, -1, 2}, {3}, kFloat32);
   Tensor y = mapped(x, kFloat32, [](Expr v) { return max(v, Expr(0.0)); });

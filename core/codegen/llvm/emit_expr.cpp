@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/vector_math.h"
@@ -215,19 +216,41 @@ llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b
       llvm::Value* shifted = e.op == BinaryOp::kShiftLeft ? b_.CreateShl(a, b) : b_.CreateLShr(a, b);
       return b_.CreateSelect(in_range, shifted, zero);
     }
-    case BinaryOp::kPow: {
-      llvm::Type* real =
-          e.dtype.lanes == 1 ? b_.getDoubleTy() : llvm::FixedVectorType::get(b_.getDoubleTy(), e.dtype.lanes);
-      auto to_real = [&](llvm::Value* v) {
-        return sign ? b_.CreateSIToFP(v, real) : b_.CreateUIToFP(v, real);
-      };
-      llvm::Value* power = per_lane_call("pow", {to_real(a), to_real(b)});
-      return sign ? b_.CreateFPToSI(power, a->getType()) : b_.CreateFPToUI(power, a->getType());
-    }
+    case BinaryOp::kPow:
+      return integer_power(a, b, sign);
     default:
       break;
   }
   CHECK(false, "operator {} on integers", spelling(e.op));
+}
+
+/// By repeated squaring, wrapping; to a negative power 1 over that, truncated (of 0 too). Exponents count as
+/// unsigned in the loop: of 1 and -1, which have other negative powers than 0, the last bit decides alone.
+llvm::Value* Emitter::integer_power(llvm::Value* base, llvm::Value* exponent, bool is_signed) {
+  llvm::Type* type = base->getType();
+  llvm::Value *zero = llvm::Constant::getNullValue(type), *one = llvm::ConstantInt::get(type, 1);
+  llvm::BasicBlock *start = b_.GetInsertBlock(), *loop = block("power"), *end = block("power.end");
+  b_.CreateBr(loop);
+  b_.SetInsertPoint(loop);
+  llvm::PHINode* product = b_.CreatePHI(type, 2);
+  llvm::PHINode* square = b_.CreatePHI(type, 2);  // base^1, base^2, base^4, ...
+  llvm::PHINode* bits = b_.CreatePHI(type, 2);    // those of the exponent that are left
+  llvm::Value* is_odd = b_.CreateICmpNE(b_.CreateAnd(bits, one), zero);
+  llvm::Value* result = b_.CreateSelect(is_odd, b_.CreateMul(product, square), product);
+  llvm::Value* left = b_.CreateLShr(bits, one);
+  for (auto [phi, first, next] :
+       {std::tuple(product, one, result), std::tuple(square, base, b_.CreateMul(square, square)),
+        std::tuple(bits, exponent, left)}) {
+    phi->addIncoming(first, start);
+    phi->addIncoming(next, loop);
+  }
+  llvm::Value* more = b_.CreateICmpNE(left, zero);
+  b_.CreateCondBr(type->isVectorTy() ? b_.CreateOrReduce(more) : more, loop, end);
+  b_.SetInsertPoint(end);
+  if (!is_signed) return result;
+  llvm::Value* minus_one = llvm::Constant::getAllOnesValue(type);
+  llvm::Value* is_unit = b_.CreateOr(b_.CreateICmpEQ(base, one), b_.CreateICmpEQ(base, minus_one));
+  return b_.CreateSelect(b_.CreateOr(is_unit, b_.CreateICmpSGE(exponent, zero)), result, zero);
 }
 
 /// By what may be 0, of which x86 makes an end of the process, or -1, by which the least number has no

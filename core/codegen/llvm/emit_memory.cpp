@@ -26,11 +26,13 @@ llvm::Align Emitter::alignment_of(const FlatAccess& at, const tir::Buffer& buffe
 }
 
 namespace {
-/// Reads no memory: may be computed earlier than the program says.
+/// Reads no memory and opens no blocks: may be computed earlier than the program says.
 bool is_movable(const Expr& e) {
   bool movable = true;
   post_order(e, [&](const NodeRef& node) {
-    movable &= !node.as<tir::Load>() && !node.as<Select>() && !node.as<IntrinsicCall>();
+    const Binary* b = node.as<Binary>();
+    movable &= !(b && b->op == BinaryOp::kPow) && !node.as<tir::Load>() && !node.as<Select>() &&
+               !node.as<IntrinsicCall>();
   });
   return movable;
 }
@@ -62,7 +64,7 @@ llvm::Value* Emitter::pointer_to(const FlatAccess& at, const tir::Buffer& buffer
   std::vector<std::vector<std::pair<Expr, int64_t>>> by_loop(loops_.size());
   std::vector<std::pair<Expr, int64_t>> here;
   for (const auto& term : at.terms)
-    // Terms that read memory stay where the program has them.
+    // Other terms stay where the program has them.
     (is_movable(term.first) ? by_loop[depth_of(term.first)] : here).push_back(term);
   FlatAccess part;
   for (size_t d = 0; d < loops_.size(); ++d) {

@@ -89,6 +89,7 @@ class Emitter {
   llvm::Value* constant_power(llvm::Value* x, const Expr& exponent);
   llvm::Value* float_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* integer_power(llvm::Value* base, llvm::Value* exponent, bool is_signed);
   llvm::Value* any_division(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* division(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* select(const Select& e);

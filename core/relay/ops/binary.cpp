@@ -23,12 +23,6 @@ Expr trunc_divide(Expr a, Expr b) {
   return a.dtype().is_float() ? intrinsic(Intrinsic::kTrunc, div(a, b)) : div(a, b);
 }
 Expr exclusive_or(Expr a, Expr b) { return not_equal(a, b); }
-/// Powers of integers go through float64 and round.
-Expr power(Expr a, Expr b) {
-  if (a.dtype().is_float()) return binary(BinaryOp::kPow, a, b);
-  return cast(a.dtype(),
-              intrinsic(Intrinsic::kRound, binary(BinaryOp::kPow, cast(kFloat64, a), cast(kFloat64, b))));
-}
 
 Relation broadcast_integers(RelationContext& c, const Attrs& attrs) {
   if (const TensorType* a = c.tensor(0)) require_integers(c, 0, *a);
@@ -97,7 +91,8 @@ constexpr Op kBinaryOps[] = {
     integral<BinaryOp::kShiftLeft>("left_shift", "a shifted left by b bits."),
     integral<BinaryOp::kShiftRight>("right_shift",
                                     "a shifted right by b bits; signed integers keep their sign."),
-    row("power", "a ^ b.", map2<power>),
+    arithmetic<BinaryOp::kPow>("power",
+                               "a ^ b; integers wrap, and to a negative power are 1 / a ^ -b, truncated."),
     row("floor_divide", "a / b rounded toward minus infinity; integers by 0 give 0.", map2<floor_divide>),
     row("floor_mod", "Remainder with the sign of b; of integers by 0 it is 0.", map2<floor_modulo>),
     row("trunc_divide", "a / b rounded toward zero; integers by 0 give 0.", map2<trunc_divide>),
