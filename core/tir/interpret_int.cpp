@@ -128,14 +128,16 @@ struct RampCode final : IntCode {
   IntPtr base, stride;
 };
 
-/// Truncation toward zero by way of 64 bits: what these do not hold becomes the nearest value, NaN zero.
-/// Narrower types wrap.
+/// Truncation toward zero: what the type does not hold becomes its nearest value, NaN zero.
 int64_t truncate(DataType type, double x) {
   if (std::isnan(x)) return 0;
-  if (is_unsigned_64(type))
-    return x <= 0 ? 0 : x >= 0x1p64 ? -1 : static_cast<int64_t>(static_cast<uint64_t>(x));
-  int64_t value = x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : static_cast<int64_t>(x);
-  return wrap_to(type, value);
+  const bool is_signed = type.code == TypeCode::kInt;
+  const uint64_t most = ~uint64_t{0} >> (64 - type.bits + is_signed);
+  // 2^bits or half of that: one more than the most, which a double may not tell.
+  if (x >= std::ldexp(1.0, type.bits - is_signed)) return static_cast<int64_t>(most);
+  const double least = is_signed ? -std::ldexp(1.0, type.bits - 1) : 0;
+  if (x <= least) return is_signed ? static_cast<int64_t>(~most) : 0;
+  return is_signed ? static_cast<int64_t>(x) : static_cast<int64_t>(static_cast<uint64_t>(x));
 }
 
 /// The functions that take and give integers.

@@ -103,16 +103,19 @@ TEST(Compile, ConvertsVectorsOfFloatsAsItDoesSingleOnes) {
                             -3e9f, kInfinity,     -kInfinity,     -kInfinity * 0, 127,    -128,
                             65535, 2147483520.0f, -2147483648.0f, 1e-30f};
   Tensor x = tensor_of(values, {16}, kFloat32);
-  for (DataType to : {kInt32, kInt8, kUInt8, kInt16}) {
+  for (DataType to : {kInt32, kInt8, kUInt8, kInt16, kUInt32, kInt64, kUInt64}) {
     Buffer from = tir::buffer("x", {16}, kFloat32), result = tir::buffer("y", {16}, to);
     Expr lanes = ramp(Expr(0), Expr(1), 16);
     tir::Func f =
         func("map", {from, result}, store(result, {lanes}, cast(to.with_lanes(16), load(from, {lanes}))));
     std::vector<Tensor> params{x, Tensor({16}, to)};
     run_kernel(f, host_target(), params);
-    Tensor expected = mapped(x, to, [&](Expr v) { return cast(to, v); });
+    Tensor single = mapped(x, to, [&](Expr v) { return cast(to, v); }), expected({16}, to);
+    tir::interpret(f, std::vector{x, expected});
     for (int64_t i = 0; i < 16; ++i)
-      EXPECT_EQ(params[1].integer(i), expected.integer(i)) << values[i] << " as " << to_string(to);
+      EXPECT_EQ(params[1].integer(i), single.integer(i)) << values[i] << " as " << to_string(to);
+    for (int64_t i = 0; i < 16; ++i)
+      EXPECT_EQ(single.integer(i), expected.integer(i)) << values[i] << " as " << to_string(to);
   }
 }
 

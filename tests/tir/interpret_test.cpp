@@ -75,6 +75,20 @@ TEST(Interpret, IntegersWrapAndDivideAsTheyShould) {
   EXPECT_EQ(value_of(cast(kFloat64, imm(kUInt64, -1))).value(0), 0x1p64);
 }
 
+TEST(Interpret, FloatsBeyondAnIntegerTypeBecomeItsNearest) {
+  auto as = [](DataType type, double x) { return value_of(make<Cast>(fimm(kFloat64, x), type)).integer(0); };
+  EXPECT_EQ(as(kInt8, 300), 127);
+  EXPECT_EQ(as(kInt8, -128.9), -128);
+  EXPECT_EQ(as(kUInt8, 255.9), 255);
+  EXPECT_EQ(as(kUInt8, -1), 0);
+  EXPECT_EQ(as(kInt32, 2147483647.5), INT32_MAX);
+  EXPECT_EQ(as(kInt64, 0x1p63), INT64_MAX);
+  EXPECT_EQ(as(kInt64, -INFINITY), INT64_MIN);
+  EXPECT_EQ(as(kUInt64, 0x1p63), INT64_MIN);  // its bits
+  EXPECT_EQ(as(kUInt64, INFINITY), -1);
+  EXPECT_EQ(as(kInt16, NAN), 0);
+}
+
 TEST(Interpret, FloatsRoundToTheirType) {
   auto sum = [](DataType t, double a, double b) { return value_of(fimm(t, a) + fimm(t, b)).value(0); };
   EXPECT_EQ(sum(kFloat16, 2048, 1), 2048);
