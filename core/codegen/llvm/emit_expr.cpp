@@ -342,7 +342,7 @@ llvm::Value* Emitter::vector_select(const Select& e) {
 llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {
   llvm::Value* a = value(e.a);
   DataType type = e.a.dtype();
-  if (e.intrinsic == Intrinsic::kIsNan) return type.is_float() ? b_.CreateFCmpUNO(a, a) : b_.getFalse();
+  if (e.intrinsic == Intrinsic::kIsNan) return b_.CreateFCmpUNO(a, a);
   if (e.intrinsic == Intrinsic::kIsInf) {
     llvm::Value* magnitude = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a);
     return b_.CreateFCmpOEQ(magnitude, llvm::ConstantFP::getInfinity(a->getType()));
@@ -362,11 +362,6 @@ llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {
       return b_.CreateNot(a);
     case Intrinsic::kPopcount:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, a);
-    case Intrinsic::kFloor:
-    case Intrinsic::kCeil:
-    case Intrinsic::kRound:
-    case Intrinsic::kTrunc:
-      return a;
     default:
       break;
   }
