@@ -97,6 +97,20 @@ TEST(Text, NamesAreMadeUniqueAndLegal) {
   EXPECT_TRUE(structural_equal(func, parse_func(print(func))));
 }
 
+TEST(Text, NamesOfAnyCharactersReadBack) {
+  Buffer a = buffer("a", {1}, kFloat32);
+  for (const char* name : {"a\"b", "two\nlines", "back\\slash", "\\n", "\\\"", "", "ends in \\"}) {
+    Func func = make<FuncNode>(name, std::vector<Buffer>{a}, int64_t{1}, store(a, {0}, fimm(kFloat32, 1)),
+                               Annotations{{name, 3}});
+    Func again = parse_func(print(func));
+    EXPECT_EQ(again->name, name) << print(func);
+    EXPECT_TRUE(structural_equal(func, again)) << print(func);
+    EXPECT_EQ(again->annotations, func->annotations);
+  }
+  EXPECT_THROW(parse_func("func \"a\\"), Error);
+  EXPECT_THROW(parse_func("func \"a\\\n\"() -> () { }"), Error);
+}
+
 TEST(Text, SequencesKeepTheirShape) {
   Buffer a = buffer("a", {1}, kFloat32);
   Stmt s = store(a, {0}, fimm(kFloat32, 1));
