@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
 #include "core/support/error.h"
+#include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
 
 namespace lathe {
@@ -29,6 +31,21 @@ TEST(WriteFile, ADeviceStaysADevice) {
   EXPECT_TRUE(std::filesystem::is_character_file(full));
   write_file("/dev/null", "x");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(WriteFile, ThreadsThatWriteOnePathDoNotMixTheirBytes) {
+  TemporaryFolder folder;
+  const std::string path = folder.path() + "/file";
+  auto write = [&](char byte) {
+    for (int i = 0; i < 50; ++i) write_file(path, std::string(100'000, byte));
+  };
+  std::thread other(write, 'a');
+  write('b');
+  other.join();
+  const std::string bytes = read_file(path);
+  EXPECT_EQ(bytes, std::string(100'000, bytes[0]));
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    EXPECT_EQ(entry.path(), path) << "nothing is left behind";
 }
 
 TEST(DataTypeText, RoundTrip) {
