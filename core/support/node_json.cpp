@@ -10,10 +10,14 @@ namespace {
 /// The most nodes on a way from one to another: some walkers recurse.
 constexpr int64_t kMaxDepth = 3000;
 
-/// Refuses what no walker can follow to its end: circles, and ways that are too long. `children`: the nodes
-/// that each one refers to.
-void check_references(const std::vector<std::vector<int64_t>>& children) {
-  std::vector<int64_t> parents(children.size()), depth(children.size(), 1), ready;
+/// The most visits that comparing and hashing may take: to a node without an identity wherever it occurs.
+constexpr int64_t kMaxVisits = 1 << 22;
+
+/// Refuses what no walker can follow to its end: circles, ways that are too long, and children shared level
+/// after level, of which there are exponentially many ways. `children`: the nodes that each one refers to.
+void check_references(const std::vector<Node*>& nodes, const std::vector<std::vector<int64_t>>& children) {
+  std::vector<int64_t> parents(nodes.size()), depth(nodes.size(), 1), visits(nodes.size()), ready;
+  int64_t all_visits = 0;
   for (const std::vector<int64_t>& list : children)
     for (int64_t child : list) ++parents[child];
   for (size_t i = 0; i < children.size(); ++i)
@@ -22,7 +26,11 @@ void check_references(const std::vector<std::vector<int64_t>>& children) {
   for (size_t next = 0; next < ready.size(); ++next) {
     const int64_t parent = ready[next];
     if (depth[parent] > kMaxDepth) fail("json: nodes nested more than {} deep", kMaxDepth);
+    if (visits[parent] == 0 || nodes[parent]->type().identity != Identity::kTree) visits[parent] = 1;
+    all_visits += visits[parent];
+    if (all_visits > kMaxVisits) fail("json: nodes that occur more than {} times", kMaxVisits);
     for (int64_t child : children[parent]) {
+      visits[child] += visits[parent];
       depth[child] = std::max(depth[child], depth[parent] + 1);
       if (--parents[child] == 0) ready.push_back(child);
     }
@@ -80,7 +88,7 @@ NodeRef load_json(std::string_view text, const NodeTable& types) {
         return node(id);
       });
     }
-    check_references(children);
+    check_references(nodes, children);
     for (size_t i = 0; i < nodes.size(); ++i) nodes[i]->read_fields(fields[i], node);
     int64_t root = json.at("root").get<int64_t>();
     return root < 0 ? NodeRef() : node(root);

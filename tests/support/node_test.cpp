@@ -111,6 +111,15 @@ TEST(Node, JsonOfADeepChainIsRefused) {
             "json: nodes nested more than 3000 deep");
 }
 
+TEST(Node, JsonOfExponentiallyManyWaysIsRefused) {
+  Term sums = make<Name>("x");
+  auto doubled = [](const Term& term) { return make<Add>(std::vector<Term>{term, term}, 1.0); };
+  for (int level = 0; level < 20; ++level) sums = doubled(sums);
+  EXPECT_EQ(error_of(save_json(sums)), "no error");
+  for (int level = 0; level < 40; ++level) sums = doubled(sums);
+  EXPECT_EQ(error_of(save_json(sums)), "json: nodes that occur more than 4194304 times");
+}
+
 TEST(Node, DeepChainsDoNotOverflowTheStack) {
   Term leaf = make<Name>("x"), a = leaf, b = leaf;
   for (int i = 0; i < 500000; ++i) {
