@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "core/arith/expr_fields.h"
 #include "core/arith/fold.h"
 #include "core/support/error.h"
-#include "core/support/node_impl.h"
 
 namespace lathe {
 
@@ -34,6 +34,7 @@ const char* spelling(BinaryOp op) {
   static constexpr const char* kSpellings[] = {"+",   "-",   "*",   "/",  "%",  "//", "%%",
                                                "min", "max", "pow", "==", "!=", "<",  "<=",
                                                "&&",  "||",  "&",   "|",  "^",  "<<", ">>"};
+  static_assert(std::size(kSpellings) == reflect::kValuesOf<BinaryOp>);
   return kSpellings[static_cast<int>(op)];
 }
 
@@ -42,6 +43,7 @@ const char* spelling(Intrinsic intrinsic) {
       "exp",   "log",   "sqrt", "rsqrt", "tanh",  "sigmoid", "erf",    "sin",     "cos",   "tan",
       "asin",  "acos",  "atan", "sinh",  "cosh",  "asinh",   "acosh",  "atanh",   "floor", "ceil",
       "round", "trunc", "abs",  "sign",  "isnan", "isinf",   "bitnot", "popcount"};
+  static_assert(std::size(kSpellings) == reflect::kValuesOf<Intrinsic>);
   return kSpellings[static_cast<int>(intrinsic)];
 }
 
@@ -88,7 +90,7 @@ Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
       if (integer && (is_int(a, 0) || is_int(b, 1))) return a;
       if (integer && (is_int(b, 0) || is_int(a, 1))) return b;
       return {};
-    // 0 over anything is 0: what divides by 0 has no value, so any will do.
+    // 0 over anything is 0, over 0 too.
     case BinaryOp::kDiv:
     case BinaryOp::kFloorDiv:
       return integer && (is_int(b, 1) || is_int(a, 0)) ? a : Expr();
@@ -106,10 +108,13 @@ Expr fold_identity(BinaryOp op, const Expr& a, const Expr& b) {
   }
 }
 
-/// Whether `dtype` holds the value. Where it does not, the operation stays, and wraps when it is evaluated.
+/// Whether `dtype` holds the value, and an int64 tells it. Where that is not so, the operation stays, and
+/// wraps when it is evaluated: a uint64 constant that looks negative here is 2^63 or more.
 bool fits(DataType dtype, int64_t value) {
-  if (dtype.bits >= 64 || dtype.is_bool()) return true;
-  if (dtype.code == TypeCode::kUInt) return value >= 0 && value < (int64_t{1} << dtype.bits);
+  if (dtype.is_bool()) return true;
+  if (dtype.code == TypeCode::kUInt)
+    return value >= 0 && (dtype.bits >= 64 || value < int64_t{1} << dtype.bits);
+  if (dtype.bits >= 64) return true;
   int64_t limit = int64_t{1} << (dtype.bits - 1);
   return value >= -limit && value < limit;
 }
@@ -127,7 +132,7 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
         to_string(b.dtype()));
   DataType dtype = is_comparison(op) ? kBool.with_lanes(a.dtype().lanes) : a.dtype();
   const int64_t *x = as_int(a), *y = as_int(b);
-  if (x && y) {
+  if (x && y && fits(a.dtype(), *x) && fits(b.dtype(), *y)) {
     // Where the result wraps or is undefined the operation stays as it is.
     auto value = fold(op, *x, *y);
     if (value && fits(dtype, *value)) return imm(dtype, *value);
@@ -169,7 +174,8 @@ Expr select(Expr condition, Expr if_true, Expr if_false) {
 
 Expr cast(DataType dtype, Expr value) {
   if (value.dtype() == dtype) return value;
-  if (const int64_t* v = as_int(value); v && (dtype.is_float() || fits(dtype, *v))) {
+  if (const int64_t* v = as_int(value);
+      v && fits(value.dtype(), *v) && (dtype.is_float() || fits(dtype, *v))) {
     if (dtype.is_bool()) return imm(kBool, *v != 0);
     return dtype.is_float() ? fimm(dtype, static_cast<double>(*v)) : imm(dtype, *v);
   }

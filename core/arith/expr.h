@@ -27,8 +27,9 @@ enum class ExprKind : uint16_t {
   kLoad
 };
 
-/// The base of scalar expressions. Semantics shared by all: integers are two's complement of `dtype` (index
-/// expressions are assumed not to overflow), floats are IEEE 754; evaluation has no side effects.
+/// The base of scalar expressions. Semantics shared by all: integers are two's complement of `dtype` and wrap
+/// (index expressions, of int64 variables and constants, are assumed not to overflow), floats are IEEE 754;
+/// evaluation has no side effects.
 struct ExprNode : Node {
   DataType dtype;
   ExprKind kind() const { return static_cast<ExprKind>(kind_id()); }
@@ -82,6 +83,7 @@ struct Any final : NodeOf<Any, ExprNode> {
   static constexpr auto fields = std::tuple{field("dtype", &Any::dtype)};
 };
 
+/// Of integers all four divisions by 0 give 0; the least number by -1 is itself, as it wraps.
 enum class BinaryOp : uint8_t {
   kAdd,
   kSub,
@@ -92,7 +94,7 @@ enum class BinaryOp : uint8_t {
   kFloorMod,  // sign of the divisor; the remainder of indices
   kMin,
   kMax,  // floats: the other operand when one is NaN is NOT promised; NaN in the first operand propagates
-  kPow,
+  kPow,  // integers: exact, wraps; to a negative power 1 over that, truncated, and of 0 it is 0
   kEq,
   kNe,
   kLt,
@@ -136,7 +138,8 @@ struct Select final : NodeOf<Select, ExprNode> {
                  field("if_false", &Select::if_false), field("dtype", &Select::dtype)};
 };
 
-/// Value conversion. Float to integer truncates toward zero; anything to bool is `!= 0`.
+/// Value conversion. Float to integer truncates toward zero, what the type does not hold becomes its nearest
+/// number, NaN 0; integers wrap; anything to bool is `!= 0`.
 struct Cast final : NodeOf<Cast, ExprNode> {
   Expr value;
   static constexpr auto kName = "Cast";

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/relay/op.h"
-#include "core/support/node_impl.h"
+#include "core/relay/type_fields.h"
 
 namespace lathe {
 LATHE_DEFINE_NODE(relay::Constant, relay::RelayNode)

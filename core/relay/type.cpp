@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/support/node_impl.h"
+#include "core/relay/type_fields.h"
 
 namespace lathe {
 LATHE_DEFINE_NODE(relay::TensorType, relay::TypeNode)

@@ -236,9 +236,10 @@ std::shared_ptr<const Module> Module::from_image(ModuleImage image) {
   for (size_t i = 0; i < module->constants_.size(); ++i) {
     const Value& value = module->plan_.values[i];
     if (value.place != Place::kConstant) continue;
-    auto holder =
-        std::find_if(constants->begin(), constants->end(),
-                     [&](const ModuleImage::Constant& constant) { return constant.at == value.at; });
+    // An empty constant takes no room: the next one begins where it does.
+    auto holder = std::find_if(constants->begin(), constants->end(), [&](const ModuleImage::Constant& held) {
+      return held.at == value.at && held.data.bytes() == value.bytes();
+    });
     CHECK(holder != constants->end(), "value {}: no constant at {}", i, value.at);
     module->constants_[i] = holder->data.data();
   }

@@ -7,6 +7,11 @@
 #include "core/support/node_impl.h"
 #include "core/support/text.h"
 
+namespace lathe {
+template <>
+inline constexpr size_t reflect::kValuesOf<runtime::Place> = static_cast<size_t>(runtime::Place::kArena) + 1;
+}
+
 namespace lathe::runtime {
 namespace {
 
@@ -53,7 +58,6 @@ void check_value(const Plan& plan, const Value& value) {
     case Place::kArena:
       return check_range("a tensor", value.at, bytes, plan.arena_bytes);
   }
-  fail("module: a tensor of place {}", static_cast<int>(value.place));
 }
 
 /// Results come last among the arguments; kernels write these alone, and all of them are in the arena.

@@ -252,7 +252,8 @@ std::string save_json(const NodeRef& node);
 
 /// The node types a reader may meet: each language gives its table.
 using NodeTable = std::vector<const NodeType*>;
-/// Reads what save_json wrote. Throws Error on malformed text or an unknown type.
+/// Reads what save_json wrote. Throws Error on malformed text, an unknown type or value of an enum,
+/// references in a circle, and nodes nested or shared so deep that walking them is not safe.
 NodeRef load_json(std::string_view text, const NodeTable& types);
 
 }  // namespace lathe

@@ -39,6 +39,10 @@ struct IsMap : std::false_type {};
 template <typename T>
 struct IsMap<std::map<std::string, T>> : std::true_type {};
 
+/// How many values an enum has that is a field, from 0 upwards: each specializes it.
+template <typename T>
+inline constexpr size_t kValuesOf = 0;
+
 template <typename T, typename F>
 void for_each_field(F&& f) {
   std::apply([&](const auto&... each) { (f(each), ...); }, T::fields);
@@ -157,7 +161,11 @@ void read(const nlohmann::json& json, T& value, FunctionRef<NodeRef(int64_t)> no
       fail("json: a node of type {} is out of place", ref->type().name);
     value = ref.cast<Target>();
   } else if constexpr (std::is_enum_v<T>) {
-    value = static_cast<T>(json.get<int64_t>());
+    static_assert(kValuesOf<T> > 0, "an enum whose number of values reflection does not know");
+    const auto number = json.get<int64_t>();
+    if (number < 0 || number >= static_cast<int64_t>(kValuesOf<T>))
+      fail("json: {} is none of the {} values of its field", number, kValuesOf<T>);
+    value = static_cast<T>(number);
   } else if constexpr (std::is_floating_point_v<T>) {
     value = json.is_string() ? std::stod(json.get<std::string>()) : json.get<T>();
   } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -5,6 +6,38 @@
 #include "core/support/node.h"
 
 namespace lathe {
+namespace {
+/// The most nodes on a way from one to another: some walkers recurse.
+constexpr int64_t kMaxDepth = 3000;
+
+/// The most visits that comparing and hashing may take: to a node without an identity wherever it occurs.
+constexpr int64_t kMaxVisits = 1 << 22;
+
+/// Refuses what no walker can follow to its end: circles, ways that are too long, and children shared level
+/// after level, of which there are exponentially many ways. `children`: the nodes that each one refers to.
+void check_references(const std::vector<Node*>& nodes, const std::vector<std::vector<int64_t>>& children) {
+  std::vector<int64_t> parents(nodes.size()), depth(nodes.size(), 1), visits(nodes.size()), ready;
+  int64_t all_visits = 0;
+  for (const std::vector<int64_t>& list : children)
+    for (int64_t child : list) ++parents[child];
+  for (size_t i = 0; i < children.size(); ++i)
+    if (parents[i] == 0) ready.push_back(static_cast<int64_t>(i));
+  // Each node after all that refer to it; those of a circle wait for each other.
+  for (size_t next = 0; next < ready.size(); ++next) {
+    const int64_t parent = ready[next];
+    if (depth[parent] > kMaxDepth) fail("json: nodes nested more than {} deep", kMaxDepth);
+    if (visits[parent] == 0 || nodes[parent]->type().identity != Identity::kTree) visits[parent] = 1;
+    all_visits += visits[parent];
+    if (all_visits > kMaxVisits) fail("json: nodes that occur more than {} times", kMaxVisits);
+    for (int64_t child : children[parent]) {
+      visits[child] += visits[parent];
+      depth[child] = std::max(depth[child], depth[parent] + 1);
+      if (--parents[child] == 0) ready.push_back(child);
+    }
+  }
+  if (ready.size() != children.size()) fail("json: nodes refer to each other in a circle");
+}
+}  // namespace
 
 std::string save_json(const NodeRef& root) {
   std::unordered_map<const Node*, int64_t> ids;
@@ -45,6 +78,17 @@ NodeRef load_json(std::string_view text, const NodeTable& types) {
       if (id < 0 || id >= static_cast<int64_t>(nodes.size())) fail("json: node {} of {}", id, nodes.size());
       return owners[id];
     };
+    // First into nodes that are dropped, for the references alone: nodes that refer to each other in a circle
+    // would never be freed.
+    std::vector<std::vector<int64_t>> children(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      NodeRef dropped(nodes[i]->type().create());
+      const_cast<Node*>(dropped.get())->read_fields(fields[i], [&](int64_t id) {
+        children[i].push_back(id);
+        return node(id);
+      });
+    }
+    check_references(nodes, children);
     for (size_t i = 0; i < nodes.size(); ++i) nodes[i]->read_fields(fields[i], node);
     int64_t root = json.at("root").get<int64_t>();
     return root < 0 ? NodeRef() : node(root);

@@ -25,7 +25,10 @@ Tensor load_npy(const std::string& path) {
   uint32_t length = 0;
   std::memcpy(&length, bytes.data() + 8, length_size);
   size_t begin = 8 + length_size + length;
-  if (begin > bytes.size() || length > 65536) malformed("the header is cut off");
+  // Far beyond any header; std::regex takes a stack frame for each character of it.
+  constexpr uint32_t kMostHeader = 4096;
+  if (length > kMostHeader) malformed("the header is too long");
+  if (begin > bytes.size()) malformed("the header is cut off");
   std::string header = bytes.substr(8 + length_size, length);
   std::smatch match;
   if (!std::regex_search(header, match, std::regex("'descr': *'([^']*)'"))) malformed("no descr");
@@ -37,7 +40,8 @@ Tensor load_npy(const std::string& path) {
   int64_t size = 1;
   for (const std::string& item : split_text(match[1].str(), ',')) {
     if (item.find_first_not_of(' ') == std::string::npos) continue;
-    if (item.size() > 19) malformed("a dimension too large");
+    // As many digits as std::stoll surely takes.
+    if (item.size() > 18) malformed("a dimension too large");
     shape.push_back(std::stoll(item));
     if (__builtin_mul_overflow(size, shape.back(), &size) || size > (int64_t{1} << 48))
       malformed("a dimension too large");

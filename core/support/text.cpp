@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -85,7 +86,8 @@ void write_file(const std::string& path, std::span<const std::string_view> piece
   }
   // Whoever reads the path finds the old file or the whole new one; fsync before the rename, so that this
   // holds after a crash of the system too.
-  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  static std::atomic<uint64_t> files_written = 0;  // threads may write one path at once
+  std::string temporary = fmt::format("{}.{}.{}.tmp", path, getpid(), ++files_written);
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));
   int error = 0;

@@ -18,10 +18,10 @@ struct VarCode final : IntCode {
   int slot;
 };
 
-/// Quotient or remainder of all four divisions. By -1 apart: INT64_MIN / -1 is a trap of the processor, the
-/// result wraps here.
+/// Quotient or remainder of all four divisions (BinaryOp). By 0 and by -1 apart: those and INT64_MIN / -1 are
+/// traps of the processor.
 int64_t divide(BinaryOp op, int64_t a, int64_t b, bool is_unsigned) {
-  if (b == 0) fail("interpret: division by zero");
+  if (b == 0) return 0;
   bool quotient = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
   if (is_unsigned) {
     auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
@@ -34,11 +34,11 @@ int64_t divide(BinaryOp op, int64_t a, int64_t b, bool is_unsigned) {
 }
 
 /// By repeated squaring, wrapping; to a negative power 1 over that, truncated (of 0 too).
-int64_t power(int64_t base, int64_t exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+int64_t power(int64_t base, int64_t exponent, bool is_unsigned) {
+  if (exponent < 0 && !is_unsigned) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
   uint64_t result = 1, square = static_cast<uint64_t>(base);
-  for (; exponent > 0; exponent >>= 1, square *= square)
-    if (exponent & 1) result *= square;
+  for (auto bits = static_cast<uint64_t>(exponent); bits > 0; bits >>= 1, square *= square)
+    if (bits & 1) result *= square;
   return static_cast<int64_t>(result);
 }
 
@@ -58,7 +58,7 @@ struct IntBinary final : IntCode {
       return wrap_to(type, divide(op, x, y, is_unsigned));
     if constexpr (op == kMin) return less(y, x) ? y : x;
     if constexpr (op == kMax) return less(x, y) ? y : x;
-    if constexpr (op == kPow) return wrap_to(type, power(x, y));
+    if constexpr (op == kPow) return wrap_to(type, power(x, y, is_unsigned));
     if constexpr (op == kEq) return x == y;
     if constexpr (op == kNe) return x != y;
     if constexpr (op == kLt) return less(x, y);
@@ -128,14 +128,16 @@ struct RampCode final : IntCode {
   IntPtr base, stride;
 };
 
-/// Truncation toward zero by way of 64 bits: what these do not hold becomes the nearest value, NaN zero.
-/// Narrower types wrap.
+/// Truncation toward zero: what the type does not hold becomes its nearest value, NaN zero.
 int64_t truncate(DataType type, double x) {
   if (std::isnan(x)) return 0;
-  if (is_unsigned_64(type))
-    return x <= 0 ? 0 : x >= 0x1p64 ? -1 : static_cast<int64_t>(static_cast<uint64_t>(x));
-  int64_t value = x >= 0x1p63 ? INT64_MAX : x < -0x1p63 ? INT64_MIN : static_cast<int64_t>(x);
-  return wrap_to(type, value);
+  const bool is_signed = type.code == TypeCode::kInt;
+  const uint64_t most = ~uint64_t{0} >> (64 - type.bits + is_signed);
+  // 2^bits or half of that: one more than the most, which a double may not tell.
+  if (x >= std::ldexp(1.0, type.bits - is_signed)) return static_cast<int64_t>(most);
+  const double least = is_signed ? -std::ldexp(1.0, type.bits - 1) : 0;
+  if (x <= least) return is_signed ? static_cast<int64_t>(~most) : 0;
+  return is_signed ? static_cast<int64_t>(x) : static_cast<int64_t>(static_cast<uint64_t>(x));
 }
 
 /// The functions that take and give integers.

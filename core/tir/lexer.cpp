@@ -91,9 +91,12 @@ class Lexer {
   }
 
   Token quoted() {
-    size_t begin = at_++, end = text_.find_first_of("\"\n", at_);
+    size_t begin = at_++, end = text_.find_first_of("\"\\\n", at_);
+    // Whatever character of the line follows a backslash, the quote goes on behind it.
+    while (end < text_.size() && text_[end] == '\\' && text_.substr(end + 1, 1) != "\n")
+      end = text_.find_first_of("\"\\\n", end + 2);
     Token token{TokenKind::kQuoted, text_.substr(at_, end - at_), begin, ""};
-    if (end == std::string_view::npos || text_[end] == '\n')
+    if (end == std::string_view::npos || text_[end] != '"')
       source_.fail_at(token, "a quote that is not closed");
     at_ = end + 1;
     return token;

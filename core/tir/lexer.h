@@ -15,7 +15,7 @@ enum class TokenKind : uint8_t { kName, kQuoted, kInt, kFloat, kSymbol, kEnd };
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  std::string_view text;  // as written; of a quoted name what is between the quotes
+  std::string_view text;  // as written; of a quoted name what is between the quotes, escapes included
   size_t offset = 0;
   std::string_view suffix;  // of a number: its type, as in 3i32
 };

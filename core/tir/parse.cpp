@@ -85,7 +85,14 @@ std::string Parser::name_or_quoted(const char* what) {
   const Token& token = peek();
   bool name = token.kind == TokenKind::kName && !is_reserved(token.text);
   if (!name && token.kind != TokenKind::kQuoted) fail_here(fmt::format("expected the name of {}", what));
-  return std::string(take().text);
+  std::string text(take().text);
+  if (name) return text;
+  // As print() escapes them.
+  for (size_t at = 0; (at = text.find('\\', at)) != std::string::npos; ++at) {
+    text.erase(at, 1);
+    if (text[at] == 'n') text[at] = '\n';
+  }
+  return text;
 }
 
 int64_t Parser::integer() {

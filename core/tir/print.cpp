@@ -12,8 +12,17 @@ namespace lathe::tir {
 namespace {
 constexpr uint64_t kUsualNan = 0x7ff8000000000000;
 
-/// What is no plain name, such as some operators of models have, is quoted.
-std::string written_name(const std::string& name) { return is_plain_name(name) ? name : "\"" + name + "\""; }
+/// What is no plain name, such as some operators of models have, is quoted, and what would end the quote or
+/// the line escaped by a backslash.
+std::string written_name(const std::string& name) {
+  if (is_plain_name(name)) return name;
+  std::string text = "\"";
+  for (char c : name) {
+    if (c == '"' || c == '\\' || c == '\n') text += '\\';
+    text += c == '\n' ? 'n' : c;
+  }
+  return text + '"';
+}
 
 /// Appends to one text; expressions come as strings, since where parentheses stand depends on what is around.
 class Printer {

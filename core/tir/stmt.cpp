@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/support/error.h"
-#include "core/support/node_impl.h"
+#include "core/tir/stmt_fields.h"
 
 namespace lathe {
 LATHE_DEFINE_NODE(tir::BufferNode, Node, Identity::kName)
@@ -28,17 +28,20 @@ NodeTable tir_node_types() {
 
 const char* spelling(Scope scope) {
   static constexpr const char* kSpellings[] = {"global", "local", "shared"};
+  static_assert(std::size(kSpellings) == reflect::kValuesOf<Scope>);
   return kSpellings[static_cast<int>(scope)];
 }
 
 const char* spelling(Iteration iteration) {
   static constexpr const char* kSpellings[] = {"serial",  "parallel", "vectorized", "unrolled", "block.x",
                                                "block.y", "block.z",  "thread.x",   "thread.y", "thread.z"};
+  static_assert(std::size(kSpellings) == reflect::kValuesOf<Iteration>);
   return kSpellings[static_cast<int>(iteration)];
 }
 
 const char* spelling(IterKind kind) {
   static constexpr const char* kSpellings[] = {"spatial", "reduce", "opaque"};
+  static_assert(std::size(kSpellings) == reflect::kValuesOf<IterKind>);
   return kSpellings[static_cast<int>(kind)];
 }
 

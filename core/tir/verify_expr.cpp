@@ -25,6 +25,31 @@ Fault binary_fault(const Expr& e, const Binary& b) {
   return {};
 }
 
+/// Whether the intrinsic is one of numbers of this type.
+bool takes(Intrinsic f, DataType type) {
+  switch (f) {
+    case Intrinsic::kAbs:
+    case Intrinsic::kSign:
+      return type.is_int() || type.is_float();
+    case Intrinsic::kBitNot:
+    case Intrinsic::kPopcount:
+      return type.is_int();
+    default:
+      return type.is_float();
+  }
+}
+
+Fault intrinsic_fault(const Expr& e, const IntrinsicCall& call) {
+  DataType type = call.a.dtype();
+  if (!takes(call.intrinsic, type))
+    return wrong(e, fmt::format("{} of {}", spelling(call.intrinsic), to_string(type)));
+  bool test = call.intrinsic == Intrinsic::kIsNan || call.intrinsic == Intrinsic::kIsInf;
+  if (call.dtype != (test ? kBool.with_lanes(type.lanes) : type))
+    return wrong(e, fmt::format("{} of {} is said to be {}", spelling(call.intrinsic), to_string(type),
+                                to_string(call.dtype)));
+  return {};
+}
+
 Fault load_fault(const Expr& e, const Load& load) {
   if (load.indices.size() != load.buffer->shape.size())
     return wrong(e, fmt::format("{} of rank {} has {} indices", load.buffer->name, load.buffer->shape.size(),
@@ -62,15 +87,8 @@ Fault find_type_fault(const Expr& e, bool vectors) {
       return e.as<Cast>()->value.dtype().lanes == e.dtype().lanes
                  ? Fault()
                  : wrong(e, "a cast between vectors of different length");
-    case ExprKind::kIntrinsic: {
-      const IntrinsicCall& call = *e.as<IntrinsicCall>();
-      bool test = call.intrinsic == Intrinsic::kIsNan || call.intrinsic == Intrinsic::kIsInf;
-      DataType type = call.a.dtype(), result = test ? kBool.with_lanes(type.lanes) : type;
-      return call.dtype == result
-                 ? Fault()
-                 : wrong(e, fmt::format("{} of {} is said to be {}", spelling(call.intrinsic),
-                                        to_string(type), to_string(call.dtype)));
-    }
+    case ExprKind::kIntrinsic:
+      return intrinsic_fault(e, *e.as<IntrinsicCall>());
     case ExprKind::kRamp: {
       const Ramp& r = *e.as<Ramp>();
       bool fits = r.base.dtype().lanes == 1 && r.base.dtype() == r.stride.dtype() &&

@@ -243,6 +243,17 @@ TEST_P(SymbolicProperty, KeepsTheValueAndIsIdempotent) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, SymbolicProperty, testing::Range(0u, 60u));
 
+TEST(Fold, LargeUnsignedConstantsAreNotNegative) {
+  Expr largest = imm(kUInt64, -1), five = imm(kUInt64, 5), three = imm(kUInt64, 3);
+  EXPECT_EQ(text(min(five, three)), "3");
+  EXPECT_EQ(text(min(largest, five)), "min(-1, 5)");
+  EXPECT_EQ(text(less(largest, five)), "(-1 < 5)");
+  EXPECT_EQ(text(div(largest, five)), "(-1 / 5)");
+  EXPECT_EQ(text(three - five), "(3 - 5)");
+  EXPECT_EQ(text(cast(kFloat64, largest)), "<Cast>");
+  EXPECT_EQ(text(cast(kInt32, five)), "5");
+}
+
 TEST(Rules, BothSidesAreEqual) {
   std::mt19937 random(7);
   for (const Rule& rule : simplification_rules()) {

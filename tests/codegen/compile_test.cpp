@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -10,6 +11,7 @@
 #include "core/runtime/shared_object.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/error.h"
+#include "core/tir/interpret.h"
 #include "tests/codegen/assembly.h"
 #include "tests/codegen/run_kernel.h"
 
@@ -101,16 +103,19 @@ TEST(Compile, ConvertsVectorsOfFloatsAsItDoesSingleOnes) {
                             -3e9f, kInfinity,     -kInfinity,     -kInfinity * 0, 127,    -128,
                             65535, 2147483520.0f, -2147483648.0f, 1e-30f};
   Tensor x = tensor_of(values, {16}, kFloat32);
-  for (DataType to : {kInt32, kInt8, kUInt8, kInt16}) {
+  for (DataType to : {kInt32, kInt8, kUInt8, kInt16, kUInt32, kInt64, kUInt64}) {
     Buffer from = tir::buffer("x", {16}, kFloat32), result = tir::buffer("y", {16}, to);
     Expr lanes = ramp(Expr(0), Expr(1), 16);
     tir::Func f =
         func("map", {from, result}, store(result, {lanes}, cast(to.with_lanes(16), load(from, {lanes}))));
     std::vector<Tensor> params{x, Tensor({16}, to)};
     run_kernel(f, host_target(), params);
-    Tensor expected = mapped(x, to, [&](Expr v) { return cast(to, v); });
+    Tensor single = mapped(x, to, [&](Expr v) { return cast(to, v); }), expected({16}, to);
+    tir::interpret(f, std::vector{x, expected});
     for (int64_t i = 0; i < 16; ++i)
-      EXPECT_EQ(params[1].integer(i), expected.integer(i)) << values[i] << " as " << to_string(to);
+      EXPECT_EQ(params[1].integer(i), single.integer(i)) << values[i] << " as " << to_string(to);
+    for (int64_t i = 0; i < 16; ++i)
+      EXPECT_EQ(single.integer(i), expected.integer(i)) << values[i] << " as " << to_string(to);
   }
 }
 
@@ -193,6 +198,97 @@ TEST(Compile, FloorDivisionRoundsDown) {
               testing::ElementsAre(2, 0, 2, 0, 1, 0, 1));
   EXPECT_THAT(mapped(x, kInt64, [](Expr v) { return binary(BinaryOp::kMod, v, 3); }).span<int64_t>(),
               testing::ElementsAre(-1, 0, -1, 0, 1, 0, 1));
+}
+
+/// Each of 8 remarkable numbers of a type with each: x[i], y[i] for i < 64.
+std::array<Tensor, 2> pairs_of(DataType type) {
+  const bool is_signed = type.code == TypeCode::kInt;
+  const int64_t half = static_cast<int64_t>(uint64_t{1} << (type.bits - 1));
+  const std::array<int64_t, 8> values = is_signed
+                                            ? std::array<int64_t, 8>{half, half + 1, -7, -1, 0, 1, 7, ~half}
+                                            : std::array<int64_t, 8>{0, 1, 2, 7, 63, half, -2, -1};
+  std::array<Tensor, 2> pairs{Tensor({64}, type), Tensor({64}, type)};
+  for (int64_t i = 0; i < 64; ++i) {
+    pairs[0].set_integer(i, values[static_cast<size_t>(i / 8)]);
+    pairs[1].set_integer(i, values[static_cast<size_t>(i % 8)]);
+  }
+  return pairs;
+}
+
+Expr broadcast_like(const Expr& scalar, const Expr& e) {
+  return e.dtype().lanes == 1 ? scalar : broadcast(scalar, e.dtype().lanes);
+}
+
+/// f(x, y) of those pairs, in scalars and in vectors, is what the interpreter computes.
+void expect_as_interpreted(DataType type, DataType to, const std::function<Expr(Expr, Expr)>& f,
+                           const std::string& what) {
+  auto [left, right] = pairs_of(type);
+  Buffer x = tir::buffer("x", {64}, type), y = tir::buffer("y", {64}, type), z = tir::buffer("z", {64}, to);
+  Var i = var("i");
+  Expr lanes = ramp(Expr(0), Expr(1), 64);
+  tir::Func scalars = func("f", {x, y, z}, for_loop(i, 64, store(z, {i}, f(load(x, {i}), load(y, {i})))));
+  tir::Func vectors = func("f", {x, y, z}, store(z, {lanes}, f(load(x, {lanes}), load(y, {lanes}))));
+  Tensor expected({64}, to);
+  tir::interpret(scalars, std::vector{left, right, expected});
+  for (const tir::Func& each : {scalars, vectors}) {
+    Tensor result({64}, to);
+    run_kernel(each, host_target(), std::vector{left, right, result});
+    for (int64_t n = 0; n < 64; ++n)
+      EXPECT_EQ(result.integer(n), expected.integer(n))
+          << what << " of " << to_string(type) << " " << left.integer(n) << " and " << right.integer(n);
+  }
+}
+
+constexpr DataType kIntegers[] = {kInt8, kUInt8, kInt32, kUInt32, kInt64, kUInt64};
+
+TEST(Compile, DividesByAnyInteger) {
+  for (DataType type : kIntegers)
+    for (BinaryOp op : {BinaryOp::kDiv, BinaryOp::kMod, BinaryOp::kFloorDiv, BinaryOp::kFloorMod})
+      expect_as_interpreted(
+          type, type, [op](Expr a, Expr b) { return binary(op, a, b); }, spelling(op));
+}
+
+TEST(Compile, DividesByAConstantMinusOne) {
+  Tensor x = tensor_of<int64_t>({INT64_MIN, -1, 7}, {3}, kInt64);
+  EXPECT_THAT(mapped(x, kInt64, [](Expr v) { return div(v, -1); }).span<int64_t>(),
+              testing::ElementsAre(INT64_MIN, 1, -7));
+}
+
+TEST(Compile, SumsAndProductsOfDataWrap) {
+  for (DataType type : kIntegers)
+    for (BinaryOp op : {BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul}) {
+      expect_as_interpreted(
+          type, type, [op](Expr a, Expr b) { return binary(op, a, b); }, spelling(op));
+      // What the optimizer decides without computing, were there no overflow.
+      expect_as_interpreted(
+          type, kBool, [op](Expr a, Expr b) { return less(a, binary(op, a, b)); },
+          std::string("< ") + spelling(op));
+      expect_as_interpreted(
+          type, kBool,
+          [op](Expr a, Expr) {
+            return less(a, binary(op, a, broadcast_like(imm(a.dtype().element(), 2), a)));
+          },
+          std::string("< 2 ") + spelling(op));
+    }
+}
+
+TEST(Compile, PowersOfIntegersAreExactAndWrap) {
+  for (DataType type : kIntegers)
+    expect_as_interpreted(
+        type, type, [](Expr a, Expr b) { return binary(BinaryOp::kPow, a, b); }, "pow");
+  Tensor x = tensor_of<int64_t>({3, -3, 1 << 20, 10}, {4}, kInt64);
+  EXPECT_THAT(mapped(x, kInt64, [](Expr v) { return binary(BinaryOp::kPow, v, 37); }).span<int64_t>(),
+              testing::ElementsAre(450283905890997363, -450283905890997363, 0, 68739955140067328));
+}
+
+TEST(Compile, PowersAreIndicesToo) {
+  Buffer x = tir::buffer("x", {10}, kInt32), y = tir::buffer("y", {4}, kInt32);
+  Var i = var("i");
+  tir::Func f = func("f", {x, y}, for_loop(i, 4, store(y, {i}, load(x, {binary(BinaryOp::kPow, i, 2)}))));
+  Tensor out({4}, kInt32);
+  run_kernel(f, host_target(),
+             std::vector{tensor_of<int32_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {10}, kInt32), out});
+  EXPECT_THAT(out.span<int32_t>(), testing::ElementsAre(0, 1, 4, 9));
 }
 
 TEST(Compile, MaximumKeepsNanOfFirstOperand) {

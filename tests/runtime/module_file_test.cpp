@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -48,6 +49,22 @@ TEST_F(ModuleFile, RunsAsTheImageDoes) {
   executor.run();
   EXPECT_EQ(max_relative_error(executor.output(3), floats({45, 90, 135})), 0);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(executor.output(2).data()) % 4096, 0u) << "constants start at a page";
+}
+
+/// An empty constant and the next one lie at one place.
+TEST_F(ModuleFile, AnEmptyConstantHidesNoOther) {
+  PlanBuilder builder;
+  builder.output("empty", builder.constant(floats({})));
+  int64_t three = builder.constant(floats({1, 2, 3}));
+  builder.output("three", three);
+  ModuleImage image = builder.finish();
+  image.library = test_kernels();
+  write_module(path_, image);
+  for (const auto& module : {Module::from_image(image), Module::open(path_)}) {
+    Tensor held(kThree.shape, kFloat32);
+    std::memcpy(held.data(), module->constant(static_cast<size_t>(three)), 12);
+    EXPECT_EQ(max_relative_error(held, floats({1, 2, 3})), 0);
+  }
 }
 
 TEST_F(ModuleFile, ItsHeadSaysWhatItIs) {
@@ -199,7 +216,7 @@ TEST(Plan, RefusesPlacesOutOfRange) {
   EXPECT_EQ(error_of([](Plan& p) { p.inputs[0].value = 1; }), "module: input 0 (`x`) is not a proper input");
   EXPECT_EQ(error_of([](Plan& p) { p.arena_bytes = -1; }), "module: -1 bytes of memory");
   EXPECT_EQ(error_of([](Plan& p) { p.values[2].place = static_cast<Place>(9); }),
-            "module: a tensor of place 9");
+            "json: 9 is none of the 3 values of its field");
 }
 
 TEST(Plan, AnyTextGivesAPlanOrAnError) {

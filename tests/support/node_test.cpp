@@ -82,6 +82,44 @@ TEST(Node, JsonRoundTrip) {
   EXPECT_THROW(load_json(R"({"root": 0, "nodes": [{"type": "Sub"}]})", types), Error);
 }
 
+std::string error_of(const std::string& json) {
+  try {
+    load_json(json, {&Name::kType, &Add::kType, &Let::kType});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Node, JsonOfACircleIsRefused) {
+  constexpr const char* kCircle = "json: nodes refer to each other in a circle";
+  EXPECT_EQ(error_of(R"({"root": 0, "nodes": [{"type": "Add", "terms": [0], "scale": 1}]})"), kCircle);
+  EXPECT_EQ(error_of(R"({"root": 0, "nodes": [{"type": "Add", "terms": [1], "scale": 1},)"
+                     R"({"type": "Add", "terms": [2, 2], "scale": 1},)"
+                     R"({"type": "Add", "terms": [1], "scale": 1}]})"),
+            kCircle);
+  EXPECT_EQ(error_of(R"({"root": 0, "nodes": [{"type": "Add", "terms": [1, 1], "scale": 1},)"
+                     R"({"type": "Add", "terms": [], "scale": 1}]})"),
+            "no error");
+}
+
+TEST(Node, JsonOfADeepChainIsRefused) {
+  Term chain = make<Name>("x");
+  for (int depth = 1; depth < 3000; ++depth) chain = make<Add>(std::vector<Term>{chain}, 1.0);
+  EXPECT_EQ(error_of(save_json(chain)), "no error");
+  EXPECT_EQ(error_of(save_json(make<Add>(std::vector<Term>{chain}, 1.0))),
+            "json: nodes nested more than 3000 deep");
+}
+
+TEST(Node, JsonOfExponentiallyManyWaysIsRefused) {
+  Term sums = make<Name>("x");
+  auto doubled = [](const Term& term) { return make<Add>(std::vector<Term>{term, term}, 1.0); };
+  for (int level = 0; level < 20; ++level) sums = doubled(sums);
+  EXPECT_EQ(error_of(save_json(sums)), "no error");
+  for (int level = 0; level < 40; ++level) sums = doubled(sums);
+  EXPECT_EQ(error_of(save_json(sums)), "json: nodes that occur more than 4194304 times");
+}
+
 TEST(Node, DeepChainsDoNotOverflowTheStack) {
   Term leaf = make<Name>("x"), a = leaf, b = leaf;
   for (int i = 0; i < 500000; ++i) {

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
 #include "core/support/error.h"
+#include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
 
 namespace lathe {
@@ -29,6 +31,21 @@ TEST(WriteFile, ADeviceStaysADevice) {
   EXPECT_TRUE(std::filesystem::is_character_file(full));
   write_file("/dev/null", "x");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(WriteFile, ThreadsThatWriteOnePathDoNotMixTheirBytes) {
+  TemporaryFolder folder;
+  const std::string path = folder.path() + "/file";
+  auto write = [&](char byte) {
+    for (int i = 0; i < 50; ++i) write_file(path, std::string(100'000, byte));
+  };
+  std::thread other(write, 'a');
+  write('b');
+  other.join();
+  const std::string bytes = read_file(path);
+  EXPECT_EQ(bytes, std::string(100'000, bytes[0]));
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    EXPECT_EQ(entry.path(), path) << "nothing is left behind";
 }
 
 TEST(DataTypeText, RoundTrip) {
@@ -63,6 +80,23 @@ TEST(Npy, RoundTripAndMalformed) {
   write_file(path, bytes.substr(0, 20));
   EXPECT_THROW(load_npy(path), Error);
   EXPECT_THROW(load_npy("/nonexistent.npy"), Error);
+  auto error_of_shape = [&](const std::string& shape) -> std::string {
+    std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + shape + "), }\n";
+    std::string file("\x93NUMPY\x01\x00", 8);
+    file += static_cast<char>(header.size() & 255);
+    file += static_cast<char>(header.size() >> 8);
+    write_file(path, file + header);
+    try {
+      load_npy(path);
+    } catch (const Error& error) {
+      return std::string(error.what()).substr(path.size());
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of_shape("0,"), "no error");
+  for (const char* large : {"9999999999999999999,", "18446744073709551616, 0", "999999999999999999,"})
+    EXPECT_EQ(error_of_shape(large), ": not a .npy file: a dimension too large");
+  EXPECT_EQ(error_of_shape(std::string(60000, ' ')), ": not a .npy file: the header is too long");
   std::filesystem::remove(path);
 }
 

@@ -64,16 +64,29 @@ TEST(Interpret, IntegersWrapAndDivideAsTheyShould) {
   EXPECT_EQ(raw(BinaryOp::kFloorMod, kInt32, -7, 2), 1);
   EXPECT_EQ(raw(BinaryOp::kFloorMod, kInt32, 7, -2), -1);
   EXPECT_EQ(raw(BinaryOp::kDiv, kInt32, INT32_MIN, -1), INT32_MIN);
+  EXPECT_EQ(raw(BinaryOp::kFloorDiv, kInt64, INT64_MIN, -1), INT64_MIN);
+  for (BinaryOp op : {BinaryOp::kDiv, BinaryOp::kMod, BinaryOp::kFloorDiv, BinaryOp::kFloorMod})
+    EXPECT_EQ(raw(op, kInt32, 7, 0), 0) << spelling(op);
   EXPECT_EQ(raw(BinaryOp::kShiftRight, kInt8, -128, 1), -64);
   EXPECT_EQ(raw(BinaryOp::kShiftRight, kUInt8, 128, 1), 64);
   EXPECT_EQ(raw(BinaryOp::kShiftLeft, kUInt8, 129, 1), 2);
   EXPECT_EQ(raw(BinaryOp::kMax, kUInt64, -1, 1), -1);  // all ones, the largest
   EXPECT_EQ(raw(BinaryOp::kPow, kInt32, 3, 4), 81);
-  Buffer out = buffer("out", {1}, kInt32);
-  Func func =
-      make<FuncNode>("f", std::vector<Buffer>{out}, int64_t{1},
-                     store(out, {0}, make<Binary>(BinaryOp::kDiv, imm(kInt32, 1), imm(kInt32, 0), kInt32)));
-  EXPECT_EQ(error_of(func, {zeros({1}, kInt32)}), "interpret: division by zero");
+  EXPECT_EQ(value_of(cast(kFloat64, imm(kUInt64, -1))).value(0), 0x1p64);
+}
+
+TEST(Interpret, FloatsBeyondAnIntegerTypeBecomeItsNearest) {
+  auto as = [](DataType type, double x) { return value_of(make<Cast>(fimm(kFloat64, x), type)).integer(0); };
+  EXPECT_EQ(as(kInt8, 300), 127);
+  EXPECT_EQ(as(kInt8, -128.9), -128);
+  EXPECT_EQ(as(kUInt8, 255.9), 255);
+  EXPECT_EQ(as(kUInt8, -1), 0);
+  EXPECT_EQ(as(kInt32, 2147483647.5), INT32_MAX);
+  EXPECT_EQ(as(kInt64, 0x1p63), INT64_MAX);
+  EXPECT_EQ(as(kInt64, -INFINITY), INT64_MIN);
+  EXPECT_EQ(as(kUInt64, 0x1p63), INT64_MIN);  // its bits
+  EXPECT_EQ(as(kUInt64, INFINITY), -1);
+  EXPECT_EQ(as(kInt16, NAN), 0);
 }
 
 TEST(Interpret, FloatsRoundToTheirType) {

@@ -97,6 +97,20 @@ TEST(Text, NamesAreMadeUniqueAndLegal) {
   EXPECT_TRUE(structural_equal(func, parse_func(print(func))));
 }
 
+TEST(Text, NamesOfAnyCharactersReadBack) {
+  Buffer a = buffer("a", {1}, kFloat32);
+  for (const char* name : {"a\"b", "two\nlines", "back\\slash", "\\n", "\\\"", "", "ends in \\"}) {
+    Func func = make<FuncNode>(name, std::vector<Buffer>{a}, int64_t{1}, store(a, {0}, fimm(kFloat32, 1)),
+                               Annotations{{name, 3}});
+    Func again = parse_func(print(func));
+    EXPECT_EQ(again->name, name) << print(func);
+    EXPECT_TRUE(structural_equal(func, again)) << print(func);
+    EXPECT_EQ(again->annotations, func->annotations);
+  }
+  EXPECT_THROW(parse_func("func \"a\\"), Error);
+  EXPECT_THROW(parse_func("func \"a\\\n\"() -> () { }"), Error);
+}
+
 TEST(Text, SequencesKeepTheirShape) {
   Buffer a = buffer("a", {1}, kFloat32);
   Stmt s = store(a, {0}, fimm(kFloat32, 1));
@@ -193,6 +207,24 @@ TEST(Text, ErrorsSayWhereAndWhat) {
   EXPECT_EQ(error_of("func f() -> () {"),
             "f.tir:1:17: error: expected `}`, the text ends\n  func f() -> () {\n                  ^");
   EXPECT_EQ(error_of(""), "f.tir:1:1: error: expected `func`, the text ends\n  \n  ^");
+}
+
+TEST(Text, JsonOfAnUnknownOperatorIsRefused) {
+  Func func = parse_func("func f(a: int32[4]) -> (out: int32[4]) { out[0] = a[0] - 1i32 }");
+  const std::string json = save_json(func), op = "\"op\":1";
+  size_t at = json.find(op);
+  ASSERT_NE(at, std::string::npos);
+  auto error_with = [&](const std::string& number) -> std::string {
+    try {
+      load_json(std::string(json).replace(at, op.size(), "\"op\":" + number), tir_node_types());
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_with("20"), "no error");
+  for (const char* number : {"21", "99", "-1", "256"})
+    EXPECT_EQ(error_with(number), std::string("json: ") + number + " is none of the 21 values of its field");
 }
 
 TEST(Text, HostileTextIsRefused) {

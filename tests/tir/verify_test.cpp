@@ -163,6 +163,12 @@ TEST(Verify, Types) {
   EXPECT_EQ(lowered(make<Binary>(BinaryOp::kAdd, fimm(kFloat32, 1), fimm(kFloat16, 1), kFloat32)),
             "the operands of + are float32 and float16 in 1.0 + 1.0f16");
   EXPECT_EQ(lowered(make<Load>(out, std::vector<Expr>{}, kFloat32)), "out of rank 1 has 0 indices in out[]");
+  EXPECT_EQ(lowered(cast(kFloat32, make<IntrinsicCall>(Intrinsic::kExp, imm(kInt64, 1), kInt64))),
+            "exp of int64 in exp(1)");
+  EXPECT_EQ(lowered(cast(kFloat32, intrinsic(Intrinsic::kIsInf, imm(kInt64, 1)))),
+            "isinf of int64 in isinf(1)");
+  EXPECT_EQ(lowered(intrinsic(Intrinsic::kBitNot, fimm(kFloat32, 1))), "bitnot of float32 in bitnot(1.0)");
+  EXPECT_EQ(lowered(cast(kFloat32, intrinsic(Intrinsic::kAbs, imm(kInt64, -1)))), std::nullopt);
   EXPECT_EQ(lowered(load(out, {fimm(kFloat32, 0)})), "an index is float32: out[0.0]");
 }
 

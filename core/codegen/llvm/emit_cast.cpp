@@ -36,12 +36,21 @@ Expr rounded_value(const Expr& e) {
   return call && call->intrinsic == Intrinsic::kRound ? call->a : nullptr;
 }
 
+/// Where the float `e` lies, as its form tells: clipped, perhaps rounded then.
+std::optional<Interval> float_bounds(const Expr& e) {
+  Expr inside = rounded_value(e);
+  return clip_bounds(inside ? inside : e);
+}
+
+/// The numbers of an integer type of less than 64 bits.
+Interval range_of(DataType type) {
+  const auto count = static_cast<double>(int64_t{1} << type.bits);
+  return is_signed(type) ? Interval{-count / 2, count / 2 - 1} : Interval{0, count - 1};
+}
+
 /// Where the int32 `e` lies, as its form tells: a clipped float converted, perhaps moved by a constant.
 std::optional<Interval> bounds_of(const Expr& e) {
-  if (const Cast* c = e.as<Cast>()) {
-    Expr inside = rounded_value(c->value);
-    return clip_bounds(inside ? inside : c->value);
-  }
+  if (const Cast* c = e.as<Cast>()) return float_bounds(c->value);
   const Binary* sum = e.as<Binary>();
   if (!sum || sum->op != BinaryOp::kAdd) return std::nullopt;
   const Broadcast* b = sum->b.as<Broadcast>();
@@ -61,8 +70,8 @@ Expr through_byte(const Cast& e) {
   std::optional<Interval> bounds = bounds_of(narrow->value);
   DataType type = narrow->dtype.element();
   if (!bounds || (type != kUInt8 && type != kInt8)) return nullptr;
-  bool holds = type == kUInt8 ? bounds->within(0, 255) : bounds->within(-128, 127);
-  return holds ? narrow->value : nullptr;
+  const Interval range = range_of(type);
+  return bounds->within(range.low, range.high) ? narrow->value : nullptr;
 }
 }  // namespace
 
@@ -73,7 +82,7 @@ llvm::Value* Emitter::vector_int32(const Expr& e) {
   constexpr double kSurely = 1e9;
   llvm::Type* type = value_type(kInt32.with_lanes(e.dtype().lanes));
   Expr inside = rounded_value(e);
-  std::optional<Interval> bounds = clip_bounds(inside ? inside : e);
+  std::optional<Interval> bounds = float_bounds(e);
   bool in_range = bounds && bounds->within(-kSurely, kSurely);
   if (in_range && inside && e.dtype().element() == kFloat32) {
     llvm::Value* clipped = value(inside);  // rounds as the processor is set: to nearest even
@@ -90,13 +99,30 @@ llvm::Value* Emitter::vector_int32(const Expr& e) {
   return b_.CreateSelect(b_.CreateFCmpUNO(v, v), number(0), result);
 }
 
+/// A vector of floats as int32 or narrower integers, by way of int32: there two instructions bring what was
+/// not clipped before into the range of the narrower type.
+llvm::Value* Emitter::vector_narrow(const Expr& e, DataType to) {
+  llvm::Value* wide = vector_int32(e);
+  if (to.bits == 32) return wide;
+  const Interval range = range_of(to);
+  std::optional<Interval> bounds = float_bounds(e);
+  if (!bounds || !bounds->within(range.low, range.high)) {
+    auto number = [&](double x) {
+      return llvm::ConstantInt::getSigned(wide->getType(), static_cast<int64_t>(x));
+    };
+    wide = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, wide, number(range.low));
+    wide = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, wide, number(range.high));
+  }
+  return b_.CreateTrunc(wide, value_type(to));
+}
+
+/// Of floats to integers it saturates: what the type does not hold becomes its nearest number, NaN 0.
 llvm::Value* Emitter::cast(const Cast& e) {
   if (Expr x = through_byte(e)) return b_.CreateSIToFP(value(x), value_type(e.dtype));
   DataType from = e.value.dtype(), to = e.dtype;
   llvm::Type* type = value_type(to);
-  // Saturating, so that what does not fit is no undefined behaviour; bits beyond `to` are dropped.
   bool fits_int32 = to.is_int() && (to.bits < 32 || to.element() == kInt32);
-  if (from.is_float() && fits_int32 && to.lanes > 1) return b_.CreateTrunc(vector_int32(e.value), type);
+  if (from.is_float() && fits_int32 && to.lanes > 1) return vector_narrow(e.value, to);
   llvm::Value* v = value(e.value);
   if (to.is_bool()) {
     llvm::Value* zero = llvm::Constant::getNullValue(v->getType());
@@ -107,12 +133,8 @@ llvm::Value* Emitter::cast(const Cast& e) {
     return rounded(is_signed(from) ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type), to);
   if (!from.is_float())
     return is_signed(from) ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
-  if (to.bits >= 32) {
-    auto f = is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
-    return b_.CreateIntrinsic(f, {type, v->getType()}, {v});
-  }
-  llvm::Type* wide = value_type(kInt32.with_lanes(to.lanes));
-  return b_.CreateTrunc(b_.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {wide, v->getType()}, {v}), type);
+  auto f = is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+  return b_.CreateIntrinsic(f, {type, v->getType()}, {v});
 }
 
 }  // namespace lathe::codegen

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/vector_math.h"
@@ -15,13 +16,26 @@ bool is_signed(DataType dtype) { return dtype.code == TypeCode::kInt; }
 
 /// A branch of a select that may fail where `condition`, which is computed in any case, does not choose it.
 bool needs_guard(const Expr& branch, const Expr& condition) {
-  bool found = !tir::loads_nothing_else(branch, condition);
-  post_order(branch, [&](const NodeRef& node) {
-    const Binary* b = node.as<Binary>();
-    found |=
-        b && b->dtype.is_int() && b->op >= BinaryOp::kDiv && b->op <= BinaryOp::kFloorMod && !as_int(b->b);
-  });
-  return found;
+  return !tir::loads_nothing_else(branch, condition);
+}
+
+/// Of variables and constants alone: an index, of which no operation overflows. What comes from memory is
+/// data, and wraps.
+bool is_index(const Binary& e) {
+  if (e.a.dtype().element() != kInt64) return false;
+  bool loads = false;
+  for (const Expr& side : {e.a, e.b})
+    post_order(side, [&](const NodeRef& node) { loads |= node.as<tir::Load>() != nullptr; });
+  return !loads;
+}
+
+bool is_division(BinaryOp op) { return op >= BinaryOp::kDiv && op <= BinaryOp::kFloorMod; }
+
+/// A constant by which the processor divides whatever it is given, as that of an index.
+bool is_plain_divisor(const Expr& e) {
+  const Broadcast* lanes = e.as<Broadcast>();
+  const int64_t* value = as_int(lanes ? lanes->value : e);
+  return value && *value != 0 && *value != -1;
 }
 }  // namespace
 
@@ -159,27 +173,19 @@ llvm::Value* Emitter::float_binary(const Binary& e, llvm::Value* a, llvm::Value*
 
 llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b) {
   bool sign = is_signed(e.a.dtype());
-  bool index = e.a.dtype().element() == kInt64;  // index arithmetic does not overflow
-  // Lanes that a mask leaves out are 0, and dividing by that ends the process: their quotients are not
-  // stored. Vectors of integers are divided one by one in any case, so a select costs nothing beside that.
-  bool divides = e.op == BinaryOp::kDiv || e.op == BinaryOp::kMod || e.op == BinaryOp::kFloorDiv ||
-                 e.op == BinaryOp::kFloorMod;
-  if (divides && b->getType()->isVectorTy() && !llvm::isa<llvm::Constant>(b))
-    b = b_.CreateSelect(b_.CreateIsNull(b), llvm::ConstantInt::get(b->getType(), 1), b);
+  if (is_division(e.op) && !is_plain_divisor(e.b)) return any_division(e, a, b);
   switch (e.op) {
     case BinaryOp::kAdd:
-      return b_.CreateAdd(a, b, "", false, index);
+      return b_.CreateAdd(a, b, "", false, is_index(e));
     case BinaryOp::kSub:
-      return b_.CreateSub(a, b, "", false, index);
+      return b_.CreateSub(a, b, "", false, is_index(e));
     case BinaryOp::kMul:
-      return b_.CreateMul(a, b, "", false, index);
+      return b_.CreateMul(a, b, "", false, is_index(e));
     case BinaryOp::kDiv:
-      return sign ? b_.CreateSDiv(a, b) : b_.CreateUDiv(a, b);
     case BinaryOp::kMod:
-      return sign ? b_.CreateSRem(a, b) : b_.CreateURem(a, b);
     case BinaryOp::kFloorDiv:
     case BinaryOp::kFloorMod:
-      return floor_division(e, a, b);
+      return division(e, a, b);
     case BinaryOp::kMin:
       return b_.CreateBinaryIntrinsic(sign ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, a, b);
     case BinaryOp::kMax:
@@ -210,24 +216,66 @@ llvm::Value* Emitter::int_binary(const Binary& e, llvm::Value* a, llvm::Value* b
       llvm::Value* shifted = e.op == BinaryOp::kShiftLeft ? b_.CreateShl(a, b) : b_.CreateLShr(a, b);
       return b_.CreateSelect(in_range, shifted, zero);
     }
-    case BinaryOp::kPow: {
-      llvm::Type* real =
-          e.dtype.lanes == 1 ? b_.getDoubleTy() : llvm::FixedVectorType::get(b_.getDoubleTy(), e.dtype.lanes);
-      auto to_real = [&](llvm::Value* v) {
-        return sign ? b_.CreateSIToFP(v, real) : b_.CreateUIToFP(v, real);
-      };
-      llvm::Value* power = per_lane_call("pow", {to_real(a), to_real(b)});
-      return sign ? b_.CreateFPToSI(power, a->getType()) : b_.CreateFPToUI(power, a->getType());
-    }
+    case BinaryOp::kPow:
+      return integer_power(a, b, sign);
     default:
       break;
   }
   CHECK(false, "operator {} on integers", spelling(e.op));
 }
 
-/// From the truncating division of the processor: one less where there is a remainder and the signs differ.
-/// Most indices are not negative, and unsigned division needs no correction and is a shift for powers of two.
-llvm::Value* Emitter::floor_division(const Binary& e, llvm::Value* a, llvm::Value* b) {
+/// By repeated squaring, wrapping; to a negative power 1 over that, truncated (of 0 too). Exponents count as
+/// unsigned in the loop: of 1 and -1, which have other negative powers than 0, the last bit decides alone.
+llvm::Value* Emitter::integer_power(llvm::Value* base, llvm::Value* exponent, bool is_signed) {
+  llvm::Type* type = base->getType();
+  llvm::Value *zero = llvm::Constant::getNullValue(type), *one = llvm::ConstantInt::get(type, 1);
+  llvm::BasicBlock *start = b_.GetInsertBlock(), *loop = block("power"), *end = block("power.end");
+  b_.CreateBr(loop);
+  b_.SetInsertPoint(loop);
+  llvm::PHINode* product = b_.CreatePHI(type, 2);
+  llvm::PHINode* square = b_.CreatePHI(type, 2);  // base^1, base^2, base^4, ...
+  llvm::PHINode* bits = b_.CreatePHI(type, 2);    // those of the exponent that are left
+  llvm::Value* is_odd = b_.CreateICmpNE(b_.CreateAnd(bits, one), zero);
+  llvm::Value* result = b_.CreateSelect(is_odd, b_.CreateMul(product, square), product);
+  llvm::Value* left = b_.CreateLShr(bits, one);
+  for (auto [phi, first, next] :
+       {std::tuple(product, one, result), std::tuple(square, base, b_.CreateMul(square, square)),
+        std::tuple(bits, exponent, left)}) {
+    phi->addIncoming(first, start);
+    phi->addIncoming(next, loop);
+  }
+  llvm::Value* more = b_.CreateICmpNE(left, zero);
+  b_.CreateCondBr(type->isVectorTy() ? b_.CreateOrReduce(more) : more, loop, end);
+  b_.SetInsertPoint(end);
+  if (!is_signed) return result;
+  llvm::Value* minus_one = llvm::Constant::getAllOnesValue(type);
+  llvm::Value* is_unit = b_.CreateOr(b_.CreateICmpEQ(base, one), b_.CreateICmpEQ(base, minus_one));
+  return b_.CreateSelect(b_.CreateOr(is_unit, b_.CreateICmpSGE(exponent, zero)), result, zero);
+}
+
+/// By what may be 0, of which x86 makes an end of the process, or -1, by which the least number has no
+/// quotient: both are divided by 1 instead, which leaves no remainder. A select costs nothing beside a
+/// division.
+llvm::Value* Emitter::any_division(const Binary& e, llvm::Value* a, llvm::Value* b) {
+  llvm::Value* zero = llvm::Constant::getNullValue(a->getType());
+  llvm::Value* by_zero = b_.CreateICmpEQ(b, zero);
+  llvm::Value* by_one = by_zero;
+  if (is_signed(e.dtype)) {
+    llvm::Value* negates = b_.CreateICmpEQ(b, llvm::Constant::getAllOnesValue(b->getType()));
+    a = b_.CreateSelect(negates, b_.CreateNeg(a), a);
+    by_one = b_.CreateOr(by_zero, negates);
+  }
+  llvm::Value* result = division(e, a, b_.CreateSelect(by_one, llvm::ConstantInt::get(b->getType(), 1), b));
+  bool quotient = e.op == BinaryOp::kDiv || e.op == BinaryOp::kFloorDiv;
+  return quotient ? b_.CreateSelect(by_zero, zero, result) : result;
+}
+
+/// `floor` from the truncating division of the processor: one less where there is a remainder and the signs
+/// differ. Most indices are not negative, and unsigned division needs no correction and is a shift for powers
+/// of two.
+llvm::Value* Emitter::division(const Binary& e, llvm::Value* a, llvm::Value* b) {
+  if (e.op == BinaryOp::kDiv) return is_signed(e.dtype) ? b_.CreateSDiv(a, b) : b_.CreateUDiv(a, b);
+  if (e.op == BinaryOp::kMod) return is_signed(e.dtype) ? b_.CreateSRem(a, b) : b_.CreateURem(a, b);
   bool quotient = e.op == BinaryOp::kFloorDiv;
   if (!is_signed(e.dtype) || (is_non_negative(e.a) && is_non_negative(e.b)))
     return quotient ? b_.CreateUDiv(a, b) : b_.CreateURem(a, b);
@@ -294,7 +342,7 @@ llvm::Value* Emitter::vector_select(const Select& e) {
 llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {
   llvm::Value* a = value(e.a);
   DataType type = e.a.dtype();
-  if (e.intrinsic == Intrinsic::kIsNan) return type.is_float() ? b_.CreateFCmpUNO(a, a) : b_.getFalse();
+  if (e.intrinsic == Intrinsic::kIsNan) return b_.CreateFCmpUNO(a, a);
   if (e.intrinsic == Intrinsic::kIsInf) {
     llvm::Value* magnitude = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a);
     return b_.CreateFCmpOEQ(magnitude, llvm::ConstantFP::getInfinity(a->getType()));
@@ -314,11 +362,6 @@ llvm::Value* Emitter::intrinsic(const IntrinsicCall& e) {
       return b_.CreateNot(a);
     case Intrinsic::kPopcount:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, a);
-    case Intrinsic::kFloor:
-    case Intrinsic::kCeil:
-    case Intrinsic::kRound:
-    case Intrinsic::kTrunc:
-      return a;
     default:
       break;
   }

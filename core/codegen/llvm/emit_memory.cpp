@@ -26,13 +26,13 @@ llvm::Align Emitter::alignment_of(const FlatAccess& at, const tir::Buffer& buffe
 }
 
 namespace {
-/// Neither reads memory nor can fail: may be computed earlier than the program says.
+/// Reads no memory and opens no blocks: may be computed earlier than the program says.
 bool is_movable(const Expr& e) {
   bool movable = true;
   post_order(e, [&](const NodeRef& node) {
     const Binary* b = node.as<Binary>();
-    bool division = b && b->op >= BinaryOp::kDiv && b->op <= BinaryOp::kFloorMod && !as_int(b->b);
-    movable &= !division && !node.as<tir::Load>() && !node.as<Select>() && !node.as<IntrinsicCall>();
+    movable &= !(b && b->op == BinaryOp::kPow) && !node.as<tir::Load>() && !node.as<Select>() &&
+               !node.as<IntrinsicCall>();
   });
   return movable;
 }
@@ -50,8 +50,8 @@ size_t Emitter::depth_of(const Expr& e) const {
 
 llvm::Value* Emitter::advanced(llvm::Value* pointer, llvm::Type* element,
                                const std::pair<Expr, int64_t>& term) {
-  // Without wrapping, as all index arithmetic.
-  llvm::Value* offset = b_.CreateMul(value(term.first), b_.getInt64(term.second), "", true, true);
+  // Without overflow, as all index arithmetic; as unsigned numbers a negative coefficient would overflow.
+  llvm::Value* offset = b_.CreateMul(value(term.first), b_.getInt64(term.second), "", false, true);
   return b_.CreateInBoundsGEP(element, pointer, offset);
 }
 
@@ -64,7 +64,7 @@ llvm::Value* Emitter::pointer_to(const FlatAccess& at, const tir::Buffer& buffer
   std::vector<std::vector<std::pair<Expr, int64_t>>> by_loop(loops_.size());
   std::vector<std::pair<Expr, int64_t>> here;
   for (const auto& term : at.terms)
-    // Terms that read memory or may fail stay where the program has them.
+    // Other terms stay where the program has them.
     (is_movable(term.first) ? by_loop[depth_of(term.first)] : here).push_back(term);
   FlatAccess part;
   for (size_t d = 0; d < loops_.size(); ++d) {

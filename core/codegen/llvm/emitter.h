@@ -89,7 +89,9 @@ class Emitter {
   llvm::Value* constant_power(llvm::Value* x, const Expr& exponent);
   llvm::Value* float_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* int_binary(const Binary& e, llvm::Value* a, llvm::Value* b);
-  llvm::Value* floor_division(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* integer_power(llvm::Value* base, llvm::Value* exponent, bool is_signed);
+  llvm::Value* any_division(const Binary& e, llvm::Value* a, llvm::Value* b);
+  llvm::Value* division(const Binary& e, llvm::Value* a, llvm::Value* b);
   llvm::Value* select(const Select& e);
   llvm::Value* vector_select(const Select& e);
   llvm::Value* intrinsic(const IntrinsicCall& e);
@@ -101,6 +103,7 @@ class Emitter {
   // emit_cast.cpp
   llvm::Value* cast(const Cast& e);
   llvm::Value* vector_int32(const Expr& e);
+  llvm::Value* vector_narrow(const Expr& e, DataType to);
 
   // emit_dot.cpp
   llvm::Value* dot_product(const Binary& e);

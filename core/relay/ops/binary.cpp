@@ -23,12 +23,6 @@ Expr trunc_divide(Expr a, Expr b) {
   return a.dtype().is_float() ? intrinsic(Intrinsic::kTrunc, div(a, b)) : div(a, b);
 }
 Expr exclusive_or(Expr a, Expr b) { return not_equal(a, b); }
-/// Powers of integers go through float64 and round.
-Expr power(Expr a, Expr b) {
-  if (a.dtype().is_float()) return binary(BinaryOp::kPow, a, b);
-  return cast(a.dtype(),
-              intrinsic(Intrinsic::kRound, binary(BinaryOp::kPow, cast(kFloat64, a), cast(kFloat64, b))));
-}
 
 Relation broadcast_integers(RelationContext& c, const Attrs& attrs) {
   if (const TensorType* a = c.tensor(0)) require_integers(c, 0, *a);
@@ -87,8 +81,8 @@ constexpr Op kBinaryOps[] = {
     row("add", "a + b.", map2<apply<BinaryOp::kAdd>>, broadcast, NarrowRule::kSum),
     arithmetic<BinaryOp::kSub>("subtract", "a - b."),
     arithmetic<BinaryOp::kMul>("multiply", "a * b."),
-    arithmetic<BinaryOp::kDiv>("divide", "a / b; integers truncate toward zero."),
-    arithmetic<BinaryOp::kMod>("mod", "Remainder with the sign of a."),
+    arithmetic<BinaryOp::kDiv>("divide", "a / b; integers truncate toward zero, and by 0 give 0."),
+    arithmetic<BinaryOp::kMod>("mod", "Remainder with the sign of a; of integers by 0 it is 0."),
     arithmetic<BinaryOp::kMin>("minimum", "The smaller one."),
     arithmetic<BinaryOp::kMax>("maximum", "The larger one."),
     integral<BinaryOp::kBitAnd>("bitwise_and", "Bits set in both."),
@@ -97,11 +91,12 @@ constexpr Op kBinaryOps[] = {
     integral<BinaryOp::kShiftLeft>("left_shift", "a shifted left by b bits."),
     integral<BinaryOp::kShiftRight>("right_shift",
                                     "a shifted right by b bits; signed integers keep their sign."),
-    row("power", "a ^ b.", map2<power>),
-    row("floor_divide", "a / b rounded toward minus infinity.", map2<floor_divide>),
-    row("floor_mod", "Remainder with the sign of b.", map2<floor_modulo>),
-    row("trunc_divide", "a / b rounded toward zero.", map2<trunc_divide>),
-    arithmetic<BinaryOp::kMod>("trunc_mod", "Remainder with the sign of a."),
+    arithmetic<BinaryOp::kPow>("power",
+                               "a ^ b; integers wrap, and to a negative power are 1 / a ^ -b, truncated."),
+    row("floor_divide", "a / b rounded toward minus infinity; integers by 0 give 0.", map2<floor_divide>),
+    row("floor_mod", "Remainder with the sign of b; of integers by 0 it is 0.", map2<floor_modulo>),
+    row("trunc_divide", "a / b rounded toward zero; integers by 0 give 0.", map2<trunc_divide>),
+    arithmetic<BinaryOp::kMod>("trunc_mod", "Remainder with the sign of a; of integers by 0 it is 0."),
     logical<BinaryOp::kAnd>("logical_and", "Both, of booleans."),
     logical<BinaryOp::kOr>("logical_or", "Either, of booleans."),
     row("logical_xor", "One of them, of booleans.", map2<exclusive_or>, broadcast_booleans),

@@ -26,9 +26,44 @@ bool uses_var(const std::vector<Expr>& indices, const Var& v) {
   return false;
 }
 
+/// An iteration of `loop` reads `buffer` before it stores to it.
+bool reads_first(const For& loop, const Buffer& buffer) {
+  std::optional<bool> reads;
+  post_order(loop.body, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    const Store* store = node.as<Store>();
+    if (!reads && load && load->buffer == buffer) reads = true;
+    if (!reads && store && store->buffer == buffer) reads = false;
+  });
+  return reads.value_or(false);
+}
+
+const Region* region_of(const std::vector<Region>& regions, const Buffer& buffer) {
+  auto found =
+      std::find_if(regions.begin(), regions.end(), [&](const Region& r) { return r.buffer == buffer; });
+  return found == regions.end() ? nullptr : &*found;
+}
+
+/// An iteration of `loop` surely reads elements of `buffer` that only other iterations store. Of a dimension
+/// along which iterations do not move they store the same: what is read beyond it nobody stores, as padding.
+bool reads_of_others(const For& loop, const Buffer& buffer, Analyzer analyzer) {
+  analyzer.bind_range(loop.var, loop.extent);
+  const Accesses accesses = accesses_of(loop.body, analyzer);
+  const Region *read = region_of(accesses.reads, buffer), *stored = region_of(accesses.writes, buffer);
+  if (!read || !stored) return false;
+  for (size_t d = 0; d < read->ranges.size(); ++d) {
+    const Range &from = read->ranges[d], &to = stored->ranges[d];
+    if (!uses_var({to.min, to.extent}, loop.var)) continue;
+    if (analyzer.can_prove(less(from.min, to.min)) ||
+        analyzer.can_prove(less(to.min + to.extent, from.min + from.extent)))
+      return true;
+  }
+  return false;
+}
+
 /// Iterations of `loop` hand values of `buffer` to later ones: a store in it reads what an earlier iteration
 /// may have stored.
-bool carries(const For& loop, const Buffer& buffer) {
+bool accumulates(const For& loop, const Buffer& buffer) {
   bool found = false;
   post_order(loop.body, [&](const NodeRef& node) {
     const Store* store = node.as<Store>();
@@ -81,9 +116,10 @@ bool outlives_iterations(const For& loop, const Buffer& buffer) {
 
 /// Whether the buffer may live inside one iteration, as iterations of a parallel loop need it. Vectorized and
 /// unrolled loops become copies of their body and would copy the buffer too.
-bool may_hold(const For& loop, const Buffer& buffer) {
+bool may_hold(const For& loop, const Buffer& buffer, const Analyzer& analyzer) {
   bool copies = loop.iteration == Iteration::kVectorized || loop.iteration == Iteration::kUnrolled;
-  return !copies && !carries(loop, buffer) && !outlives_iterations(loop, buffer);
+  return !copies && !accumulates(loop, buffer) && !outlives_iterations(loop, buffer) &&
+         !reads_first(loop, buffer) && !reads_of_others(loop, buffer, analyzer);
 }
 
 /// Gives `buffer` a place in `body`.
@@ -93,7 +129,7 @@ class Placer {
   Placer(Buffer buffer, Analyzer analyzer) : buffer_(std::move(buffer)), analyzer_(std::move(analyzer)) {}
 
   Stmt place(const Stmt& stmt) {
-    if (const For* loop = stmt.as<For>(); loop && may_hold(*loop, buffer_)) {
+    if (const For* loop = stmt.as<For>(); loop && may_hold(*loop, buffer_, analyzer_)) {
       analyzer_.bind_range(loop->var, loop->extent);
       return with_body(stmt.cast<For>(), place(loop->body));
     }

@@ -1,5 +1,8 @@
 #include "core/tir/passes/vectorize_loops.h"
 
+#include <algorithm>
+#include <set>
+
 #include "core/support/error.h"
 #include "core/tir/passes/mutator.h"
 
@@ -86,18 +89,14 @@ class VectorBody {
   }
 
  private:
-  /// Once is as good as `lanes` times: no store reads what it stores.
+  /// Once is as good as `lanes` times: it reads nothing of what it stores.
   static bool idempotent(const Stmt& stmt) {
-    bool found = true;
+    std::set<const BufferNode*> read, stored;
     post_order(stmt, [&](const NodeRef& node) {
-      const Store* store = node.as<Store>();
-      if (!store) return;
-      post_order(store->value, [&](const NodeRef& inner) {
-        const Load* load = inner.as<Load>();
-        found &= !load || load->buffer != store->buffer;
-      });
+      if (const Load* load = node.as<Load>()) read.insert(load->buffer.get());
+      if (const Store* store = node.as<Store>()) stored.insert(store->buffer.get());
     });
-    return found;
+    return std::none_of(stored.begin(), stored.end(), [&](const BufferNode* b) { return read.count(b) > 0; });
   }
 
   /// The iterations of a loop annotated kDotProduct as one statement; null when it is none.

@@ -108,6 +108,16 @@ TEST(ElementwiseOps, IntegersTruncateAndFloor) {
   EXPECT_EQ(values("power"), (std::vector<int64_t>{49, 49, 0, 0}));
 }
 
+TEST(ElementwiseOps, IntegersByZeroGiveZero) {
+  for (DataType type : {kInt8, kUInt8, kInt64}) {
+    Tensor a = full({3}, type, 7), zero = zeros({3}, type);
+    for (const char* op : {"divide", "mod", "floor_divide", "floor_mod", "trunc_divide", "trunc_mod"}) {
+      Tensor result = run_op(op, {}, {a, zero})[0];
+      for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(result.integer(i), 0) << op << " of " << to_string(type);
+    }
+  }
+}
+
 TEST(ElementwiseOps, Channels) {
   Attrs first = attrs<ChannelAttrs>([](auto&a) { a.axis = 0; }),
         last = attrs<ChannelAttrs>([](auto&a) { a.axis = -1; });
