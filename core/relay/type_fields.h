@@ -1,8 +1,9 @@
-// How many values the enum of Relay's types has, for whatever reads nodes that hold it.
+// How many values the enums of Relay have, those of scalar expressions and tensor programs included, for
+// whatever reads nodes that hold them.
 #pragma once
 
 #include "core/relay/type.h"
-#include "core/support/node_impl.h"
+#include "core/tir/stmt_fields.h"
 
 namespace lathe::reflect {
 

@@ -1,5 +1,5 @@
 #include "core/relay/ops/attrs_tensor.h"
-#include "core/support/node_impl.h"
+#include "core/relay/type_fields.h"
 
 namespace lathe {
 using namespace lathe::relay;
