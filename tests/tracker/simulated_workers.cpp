@@ -76,6 +76,7 @@ class SimulatedWorkers::Crowd {
     person.agent.emplace(worker::AgentSettings{.name = fmt::format("{}/{}", settings_.name, number),
                                                .device = kDevice,
                                                .backends = {"cpu"},
+                                               .canaries = false,
                                                .builders = settings_.builders},
                          monotonic_now());
     connect(person, number);
