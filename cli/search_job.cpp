@@ -156,15 +156,6 @@ class Teller {
   Clock::time_point figures_{}, tasks_{}, schedules_{};
 };
 
-/// Before a stranger's model is read: from here on the process has its job's folder, the model's file and the
-/// link.
-void confine_search(const tracker::SearchOrder& order) {
-  constexpr uint64_t kLargestFile = uint64_t{64} << 30;  // of a module
-  setenv("TMPDIR", order.folder.c_str(), 1);
-  worker::confine({.file_bytes = kLargestFile, .folder = order.folder, .file = order.file},
-                  worker::Confinement::kSearch);
-}
-
 /// With the winners as they were measured again in the place of what the search thought best.
 tuner::SessionStatus confirmed(const tracker::TuneResult& result) {
   tuner::SessionStatus status = result.status;
@@ -175,6 +166,15 @@ tuner::SessionStatus confirmed(const tracker::TuneResult& result) {
     status.tasks[i].best_seconds = winner.seconds;
   }
   return status;
+}
+
+/// Before a stranger's model is read: from here on the process has its job's folder, the model's file and the
+/// link.
+void confine_search(const tracker::SearchOrder& order) {
+  constexpr uint64_t kLargestFile = uint64_t{64} << 30;  // of a module
+  setenv("TMPDIR", order.folder.c_str(), 1);
+  worker::confine({.file_bytes = kLargestFile, .folder = order.folder, .file = order.file},
+                  worker::Confinement::kSearch);
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class Reader {
   /// The fastest `limit` on (workload, target, device if given, threads, error), confirmed or not, never
   /// suspect ones.
   virtual std::vector<Measurement> top(const BestQuery& query, int limit) = 0;
-  /// The fastest `limit` of those that are out because their workers are suspect, as top().
+  /// As top(), of the suspect ones.
   virtual std::vector<Measurement> top_suspect(const BestQuery& query, int limit) = 0;
   /// Everything measured for (workload, target), oldest first: training data and warm starts.
   virtual std::vector<Measurement> history(WorkloadId workload, TargetId target, int limit = 1'000'000) = 0;

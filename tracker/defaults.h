@@ -35,8 +35,6 @@ inline constexpr uint32_t kOverdueToSuspect = 3;  // leases that one worker lets
 inline constexpr uint32_t kLossesToQuarantine = 3;
 inline constexpr size_t kWorkersToRisk = 2;
 
-// A searcher that does not call for so long, preparing a model or building a module, is ended.
-inline constexpr std::chrono::seconds kSearchSilence{1200};
 // Canaries (tracker/health.h). A worker runs them this often between measurements; so many of the first make
 // its baseline, and so many off it in a row make it suspect, as do so many candidates that failed there
 // alone.
@@ -51,6 +49,9 @@ inline constexpr int kFailuresToDoubt = 2;
 inline constexpr const char* kDrained = "drained by an administrator";
 // What should go to another worker waits so long for one.
 inline constexpr milliseconds kPreferAnother{15000};
+
+// A searcher that does not call for so long, preparing a model or building a module, is ended.
+inline constexpr std::chrono::seconds kSearchSilence{1200};
 
 // Bounds. Open trials beyond kQueueLimit are refused; recent leases are remembered to tell duplicates.
 inline constexpr size_t kQueueLimit = 100000;

@@ -364,7 +364,7 @@ void Farm::tick() {
   std::sort(late.begin(), late.end());  // the same order on every machine
   for (LeaseId id : late) {
     const auto lease = leases_.find(id);
-    if (lease == leases_.end()) continue;  // its worker became suspect
+    if (lease == leases_.end()) continue;  // its worker was expelled
     const Peer peer = lease->second.peer;
     if (!peer.empty() && ++workers_.at(peer).overdue == kOverdueToSuspect) {
       expel(peer, fmt::format("it has held {} leases for longer than {} s, and says that it is well",

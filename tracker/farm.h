@@ -175,7 +175,7 @@ class Farm {
     std::vector<std::string> backends, platforms;  // platforms: each backend alone and with the architecture
     std::vector<std::string> builds;               // platforms that it builds for others
     bool runner_only = false;
-    uint32_t version = wire::kNewestVersion;  // that it and we speak
+    uint32_t version = wire::kNewestVersion;  // of the protocol, that it and we speak
     uint32_t slots = 0;
     uint32_t overdue = 0;  // leases that it let pass their time
     Time heard{0}, joined{0};

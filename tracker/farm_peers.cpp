@@ -129,7 +129,6 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.platforms = platforms_of(hello.backends, device);
   worker.builds = hello.builds;
   worker.runner_only = hello.runner_only;
-  worker.version = version;
   worker.heard = now_;
   worker.drained = drained_.contains(worker.name);
   Health& health = health_of(worker);

@@ -145,10 +145,11 @@ struct WorkerFlags {
     place.add_to(flags, Flags::Need::kRequired);
   }
   int post(const char* verb) const {
-    ServiceClient service(place);
-    const json now = service.post(fmt::format("/v1/workers/{}/{}", name, verb), "");
-    fmt::print("worker {} is {}\n", now.at("name").get<std::string>(), now.at("state").get<std::string>());
-    return kSuccess;
+    return with_service(place, [&](ServiceClient& service) {
+      const json now = service.post(fmt::format("/v1/workers/{}/{}", name, verb), "");
+      fmt::print("worker {} is {}\n", text_of(now, "name"), text_of(now, "state"));
+      return kSuccess;
+    });
   }
 };
 
