@@ -14,7 +14,7 @@ with db:
     run = db.execute
     run("INSERT INTO target VALUES(1, 'cpu', 'x86_64', '')")
     run("INSERT INTO device VALUES(1, 'print', 'host', 'Model', 'x86_64', '', 2, 1, '', '{}', 0)")
-    run("INSERT INTO worker VALUES(1, 'host/0', 1, 0)")
+    run("INSERT INTO worker(id, name, device, seen_ms) VALUES(1, 'host/0', 1, 0)")
     run("INSERT INTO model VALUES(1, 'large', 'digest', 0)")
     run("INSERT INTO job(id, uuid, kind, state, model, target, threads, trial_budget, second_budget, seed, options, created_ms, updated_ms)"
         " VALUES(1, ?, 'tune', 'done', 1, 1, 1, ?, 0, 0, '{}', 0, 0)", (uuid, trials))

@@ -241,7 +241,8 @@ def clients_of_a_hostile_tracker(folder):
 
     HostileTracker.answers = {"/v1/jobs": json.dumps({"jobs": [HostileTracker.job]}),
                               "/v1/workers": json.dumps({"workers": [
-                                  {"name": ESCAPE, "slots": 1, "leases": 0, "device_class": ESCAPE}]})}
+                                  {"name": ESCAPE, "slots": 1, "leases": 0, "device_class": ESCAPE, "state": ESCAPE,
+                                   "suspect": ESCAPE, "canary": {"drift": None}}]})}
     for words in (["jobs"], ["jobs", "--devices"], ["cancel", "1"]):
         code, said = tune(*words)
         check(code == 0 and "\\x1b]0;owned\\x07" in said, f"tune {words[0]} ended with {code}: {said}")
