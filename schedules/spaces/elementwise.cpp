@@ -5,6 +5,7 @@
 //       unrolled for some rows, for some vectors: a vector of results
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 #include "core/arith/simplify.h"
 #include "core/support/error.h"
@@ -203,6 +204,31 @@ bool repeats_work(const Func& func, const Ref<Block>& block) {
     uses += iterations(*consumer) * elements_read(*consumer, block->writes[0].buffer);
   return uses > 2 * iterations(*block) && !is_cheap(*block);
 }
+
+/// The nodes of `tree` written out, shared ones once for each use, where a load of `buffer` counts for `value`.
+double written_size(const NodeRef& tree, const Buffer& buffer, double value) {
+  std::unordered_map<const Node*, double> sizes;
+  post_order(tree, [&](const NodeRef& node) {
+    const Load* load = node.as<Load>();
+    double size = load && load->buffer == buffer ? value : 1;
+    node->for_each_child([&](const NodeRef& child) { size += sizes[child.get()]; });
+    sizes[node.get()] = size;
+  });
+  return sizes[tree.get()];
+}
+
+/// Several uses of a value that is long already: x * sigmoid(x), thirty times in a row, would load x 2^30 times.
+bool grows_too_far(const Func& func, const Ref<Block>& block) {
+  constexpr double kNodes = 2000;
+  const Buffer& buffer = block->writes[0].buffer;
+  const double value = written_size(block->body.as<Store>()->value, buffer, 1);
+  double before = 0, after = 0;
+  for (const Ref<Block>& consumer : consumers_of(func, block)) {
+    before += written_size(consumer->body, buffer, 1);
+    after += written_size(consumer->body, buffer, value);
+  }
+  return after > kNodes && after > before + value;
+}
 }  // namespace
 
 /// One block at a time, until none is left: each change makes new nodes, and may make its neighbours
@@ -213,6 +239,7 @@ void inline_elementwise(Schedule& s, const std::string& kept) {
     for (const Ref<Block>& block : all_blocks(s.func())) {
       if (!is_injective(*block) || !is_intermediate(s.func(), *block) || block->name == kept) continue;
       if (!all_elementwise(consumers_of(s.func(), block)) || repeats_work(s.func(), block)) continue;
+      if (grows_too_far(s.func(), block)) continue;
       s.compute_inline(s.get_block(block->name));
       changed = true;
       break;

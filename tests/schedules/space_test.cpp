@@ -149,6 +149,26 @@ func main(x: float32[9, 8]) -> (out: float32[8, 32]) {
   expect_same_results(func, scheduled);
 }
 
+/// y * tanh(y), sixty times in a row: written out, 2^60 loads.
+TEST(DefaultTrace, BoundsWhatStandsInOneExpression) {
+  constexpr int kLinks = 60;
+  tir::FuncBuilder f;
+  tir::Buffer y = f.input("x", {4, 32}, kFloat32);
+  for (int link = 0; link < kLinks; ++link) {
+    auto each = [](const tir::Buffer& of) {
+      return [of](tir::Vars i) { return tir::load(of, {i[0], i[1]}); };
+    };
+    auto last = each(y);
+    auto curve = each(f.compute(fmt::format("tanh{}", link), {4, 32},
+                                [&](tir::Vars i) { return intrinsic(Intrinsic::kTanh, last(i)); }));
+    y = f.compute(fmt::format("link{}", link), {4, 32}, [&](tir::Vars i) { return last(i) * curve(i); });
+  }
+  tir::Func func = f.finish("chain", {y});
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_LT(all_blocks(scheduled).size(), kLinks / 4) << "short ones are inlined as ever";
+  expect_same_results(func, scheduled);
+}
+
 /// A shuffle of channels in blocks of four: which tensor an element comes from is a number once the block is
 /// unrolled.
 TEST(DefaultTrace, UnrollsRowsWhoseElementsAreChosen) {
