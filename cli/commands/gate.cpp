@@ -163,6 +163,7 @@ std::string status_text(const gate::GateStatus& status) {
 }
 
 gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
+  InterruptScope interrupt;  // before the look at the machine, which takes seconds: reports follow it all the same
   gate::Report report{.rule = flags.rule,
                       .seed = flags.seed >= 0 ? static_cast<uint64_t>(flags.seed) : std::random_device()(),
                       .threads = static_cast<int>(flags.build.threads),
@@ -172,7 +173,6 @@ gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
   for (const char* name : {"GITHUB_SHA", "CI_COMMIT_SHA"})
     if (report.revision.empty()) report.revision = environment(name);
   const auto begun = std::chrono::steady_clock::now();
-  InterruptScope interrupt;
   ProgressLine progress(is_quiet());
   const gate::RunModule run_module = [&](const std::string& file, bool count) {
     return worker::run_module({"/proc/self/exe", "internal-sandbox", "module"},
