@@ -374,6 +374,21 @@ const char* spelling(Level level) {
   return kNames[static_cast<size_t>(level)];
 }
 
+std::optional<std::string> find_hole(const Func& func) {
+  std::optional<std::string> found;
+  post_order(func, [&](const NodeRef& node) {
+    std::vector<Cell> cells;
+    node->append_cells(cells);
+    auto holes = std::count_if(cells.begin(), cells.end(), [](const Cell& cell) {
+      return cell.tag == Cell::Tag::kNode && !cell.node;
+    });
+    if (const Block* block = node.as<Block>()) holes -= !block->init;
+    if (const If* choice = node.as<If>()) holes -= !choice->else_case;
+    if (holes > 0 && !found) found = fmt::format("a {} without an operand", node->type().name);
+  });
+  return found;
+}
+
 std::optional<std::string> find_fault(const Func& func, Level level) {
   try {
     Verifier(level).func(*func);

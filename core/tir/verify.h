@@ -18,6 +18,10 @@ Level level_of(const Func& func);
 /// "blocks", "loops" or "vectors".
 const char* spelling(Level level);
 
+/// Nothing, or which node lacks an operand: what JSON may say and no text can. All else, printing too, takes for
+/// granted that there is none.
+std::optional<std::string> find_hole(const Func& func);
+
 /// Nothing, or what is wrong first: a mask of constants (prologue.h) that marks what is no input, undefined
 /// or doubly defined variables and buffers, types, ranks, indices that provably leave the buffer (an access
 /// no select or condition guards), blocks that use outer loop variables, iterator bindings that leave the

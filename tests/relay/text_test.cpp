@@ -1,14 +1,18 @@
 #include "core/relay/text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <regex>
 
 #include "core/relay/functor.h"
 #include "core/tir/builder.h"
 
 namespace lathe::relay {
 namespace {
+
+using testing::HasSubstr;
 
 /// parse(print(x)) equals x and prints the same; gives the text.
 std::string round_trip(const Module& module) {
@@ -126,6 +130,32 @@ TEST(RelayText, LargeConstantsAndTensorProgramsGoIntoTheMetadata) {
                   "Tensor[(4), float32]);\n  (%0, meta[relay.Constant][0], "
                   "meta[relay.Constant][1])\n}\n#[metadata]\n")))
       << text;
+}
+
+TEST(RelayText, TensorProgramsOfTheMetadataAreVerified) {
+  tir::FuncBuilder f;
+  tir::Buffer in = f.input("a", {4}, kFloat32);
+  tir::Buffer out =
+      f.compute("b", {4}, [&](tir::Vars i) { return tir::load(in, {i[0]}) * lathe::Expr(2.0); });
+  Var x = make_var("x", tensor_type(std::vector<int64_t>{4}, kFloat32));
+  Expr call = make<Call>(make<PrimFunc>(f.finish("twice", {out})), std::vector<Expr>{x}, Attrs(),
+                         std::vector<Type>{}, tensor_type(std::vector<int64_t>{4}, kFloat32));
+  const std::string text =
+      print(make_module(make<Function>(std::vector<TypeVar>{}, std::vector{x}, Type(), call)));
+  auto error_with = [&](const char* field, const char* value) -> std::string {
+    const std::regex pattern(fmt::format(R"((\\"{}\\":)[^,}}]+)", field));
+    const std::string changed = std::regex_replace(text, pattern, std::string("$01") + value);
+    EXPECT_NE(changed, text) << field;
+    try {
+      parse_module(changed);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error_with("b", "null"), HasSubstr("invalid tensor program twice: a Binary without an operand\n"));
+  EXPECT_THAT(error_with("body", "null"), HasSubstr("invalid tensor program twice: a Func without an operand\n"));
+  EXPECT_THAT(error_with("outputs", "7"), HasSubstr("twice: function twice has 2 parameters and 7 outputs\n"));
 }
 
 TEST(RelayText, DeepChains) {

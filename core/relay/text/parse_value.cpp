@@ -5,6 +5,7 @@
 #include "core/relay/op.h"
 #include "core/relay/text/attrs_text.h"
 #include "core/relay/text/parser.h"
+#include "core/tir/verify.h"
 
 namespace lathe::relay {
 namespace {
@@ -100,6 +101,13 @@ std::string hex_digits(const Tensor& tensor) {
   return hex;
 }
 
+/// A stranger's program: the compiler takes for granted that it keeps to its buffers.
+void check(const tir::Func& func) {
+  std::optional<std::string> fault = tir::find_hole(func);
+  if (!fault) fault = tir::find_fault(func, tir::level_of(func));
+  if (fault) fail("metadata: invalid tensor program {}: {}", func->name, *fault);
+}
+
 }  // namespace
 
 Metadata read_metadata(std::string_view text) {
@@ -112,6 +120,7 @@ Metadata read_metadata(std::string_view text) {
       NodeRef func = load_json(each.get_ref<const std::string&>(), tir::tir_node_types());
       if (!func.as<tir::FuncNode>()) fail("metadata: tir.Func holds another node");
       metadata.funcs.push_back(func.cast<tir::FuncNode>());
+      check(metadata.funcs.back());
     }
   } catch (const nlohmann::json::exception& e) {
     fail("metadata: {}", e.what());
