@@ -39,20 +39,4 @@ wire::KeyPair load_keys(const std::string& path) {
   return {.public_key = lines[0], .secret_key = lines[1]};
 }
 
-std::vector<std::string> load_allowed(const std::string& path) {
-  std::vector<std::string> keys;
-  int number = 0;
-  for (std::string line : split_text(read_file(path), '\n')) {
-    number++;
-    // Keys have no blanks; a # in one is followed by none.
-    if (const size_t comment = line.find(" #"); comment != std::string::npos) line.resize(comment);
-    if (line.starts_with("# ")) continue;
-    while (!line.empty() && isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
-    if (line.empty()) continue;
-    wire::check_key(line, fmt::format("{}:{}", path, number));
-    keys.push_back(line);
-  }
-  return keys;
-}
-
 }  // namespace lathe::cli

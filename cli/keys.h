@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "tracker/socket.h"
 
@@ -16,7 +15,5 @@ void save_secret(const std::string& path, const std::string& text);
 void save_keys(const std::string& path, const wire::KeyPair& keys);
 /// Throws Error when the file is malformed, or others may read it.
 wire::KeyPair load_keys(const std::string& path);
-/// Public keys, one a line; what follows a # is a comment. Throws Error, naming the line.
-std::vector<std::string> load_allowed(const std::string& path);
 
 }  // namespace lathe::cli

@@ -61,8 +61,8 @@ std::vector<std::string> admit_workers(const TuneJob& job, const std::string& fo
   if (job.key.empty() != job.allow.empty()) fail("--key and --allow belong together");
   if (job.key.empty()) return {};
   const wire::KeyPair tracker = load_keys(job.key), worker = wire::make_keys();
-  settings.keys = wire::ServerKeys{.secret_key = tracker.secret_key, .allowed = load_allowed(job.allow)};
-  settings.keys->allowed.push_back(worker.public_key);
+  settings.keys = wire::ServerKeys{.secret_key = tracker.secret_key, .allowed = {worker.public_key}};
+  settings.principals = std::make_shared<tracker::Principals>("", job.allow);
   save_keys(folder + "/worker.key", worker);
   return {"--key", folder + "/worker.key", "--tracker-key", tracker.public_key};
 }

@@ -97,7 +97,7 @@ struct Api::Impl {
   ApiSettings settings;
   JobKeeper& keeper;
   FarmClient& farm;
-  Principals principals;
+  Principals& principals;
   db::Store store;
   ContentStore models;
   std::map<std::string, int> streams;  // open ones, by user
@@ -118,7 +118,7 @@ struct Api::Impl {
       : settings(std::move(s)),
         keeper(k),
         farm(f),
-        principals(settings.principals),
+        principals(*settings.principals),
         store(settings.database),
         models({.folder = settings.models,
                 .lasting = true,

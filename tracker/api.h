@@ -17,7 +17,7 @@ namespace lathe::tracker {
 
 struct ApiSettings {
   std::string database;
-  std::string principals;  // file; "": everybody may do everything
+  std::shared_ptr<Principals> principals;
   std::string version, revision;
   std::string models;  // folder of uploaded models, and how many bytes it may hold
   uint64_t model_bytes = defaults::kModelStoreBytes;
@@ -29,7 +29,7 @@ struct ApiSettings {
 /// Use it on one thread, the server's.
 class Api {
  public:
-  /// Throws Error for a principals file that cannot be read. `keeper` and `farm` outlive it.
+  /// `keeper` and `farm` outlive it.
   Api(ApiSettings settings, JobKeeper& keeper, FarmClient& farm);
   ~Api();
 

@@ -71,6 +71,7 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
     void operator()(const Submit& e) { farm.submit(e); }
     void operator()(const CancelJob& e) { farm.cancel(e.job); }
     void operator()(const Manage& e) { farm.manage(e); }
+    void operator()(const Admit& e) { farm.admit(e); }
     void operator()(const Tick&) { farm.tick(); }
     void operator()(const Close&) { farm.closed_ = true; }
   };

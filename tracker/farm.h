@@ -36,6 +36,7 @@
 #include "tracker/defaults.h"
 #include "tracker/health.h"
 #include "tracker/journal.h"
+#include "tracker/principals.h"
 #include "tracker/wire.h"
 
 namespace lathe::tracker {
@@ -74,13 +75,18 @@ struct Manage {
   Order order = Order::kDrain;
 };
 
+/// Whose keys are listed, from now on. Before the first of these any key is, without caps.
+struct Admit {
+  std::map<std::string, Principal> keys;  // by public key
+};
+
 /// At least every defaults::kTick.
 struct Tick {};
 
 /// No more leases from now on.
 struct Close {};
 
-using Event = std::variant<Received, Submit, CancelJob, Manage, Tick, Close>;
+using Event = std::variant<Received, Submit, CancelJob, Manage, Admit, Tick, Close>;
 
 // --- what is to be done, in this order: store what is built; commit all records; then send and tell
 
@@ -177,6 +183,7 @@ class Farm {
     bool runner_only = false;
     uint32_t version = wire::kNewestVersion;  // of the protocol, that it and we speak
     uint32_t slots = 0;
+    bool capped = false;   // it asks for more than its key may hold
     uint32_t overdue = 0;  // leases that it let pass their time
     Time heard{0}, joined{0};
     std::optional<Time> canary;  // the last
@@ -227,6 +234,7 @@ class Farm {
   void greet(const Peer& peer, const wire::Hello& hello, const std::string& key);
   bool owns_name(const std::string& name, const std::string& key);
   void forget_name(const std::string& name);
+  void refuse(const Peer& peer, uint32_t version, wire::Refusal refusal);
   std::string disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const;
   void expel(const Peer& peer, const std::string& reason);
   void on(const Peer& peer, const wire::Credit& credit);
@@ -244,11 +252,18 @@ class Farm {
   void hand_back(const Peer& peer, const std::vector<uint64_t>& returned);
   void forget_worker(const Peer& peer, bool lost);
 
+  // farm_keys.cpp: what a worker's key allows.
+  const Principal* principal_of(const std::string& key) const;
+  std::optional<wire::Refusal> objection(const std::string& name, const std::string& key) const;
+  uint32_t allowed_slots(const Peer& peer, uint32_t asked);
+  void admit(const Admit& event);
+
   // farm_health.cpp: whom to believe, and who is to work.
   Health& health_of(const Worker& worker);
   void judge(const Peer& peer, Health::Change change, bool good);
   void take_leases_back(const Peer& peer);
-  void pause(const Peer& peer, std::string why);
+  void pause(const Peer& peer, const std::string& why);
+  void explain(const Peer& peer, std::string why);
   bool wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result) const;
   void doubt(Trial& trial, const std::string& worker, LeaseId lease);
   void blame(const std::string& worker, TrialId trial);
@@ -314,6 +329,7 @@ class Farm {
   std::map<TrialId, Trial> trials_;
   std::unordered_map<LeaseId, LeaseState> leases_;
   std::map<Peer, Worker> workers_;
+  std::optional<std::map<std::string, Principal>> listed_;  // by key
   std::map<std::string, std::string> keys_;  // by name of a worker: the first that came with it
   std::deque<std::string> named_;            // in the order they came
   std::set<std::string> expelled_;           // keys that are refused; without keys, names

@@ -51,10 +51,12 @@ void Farm::take_leases_back(const Peer& peer) {
   }
 }
 
-/// Tells the worker why it gets nothing; one of an older version would not understand.
-void Farm::pause(const Peer& peer, std::string why) {
+void Farm::pause(const Peer& peer, const std::string& why) { explain(peer, "no leases for now: " + why); }
+
+/// Tells the worker why it gets less than it asks for; one of an older version would not understand.
+void Farm::explain(const Peer& peer, std::string why) {
   if (workers_.at(peer).version >= wire::kCanaryVersion)
-    send(peer, wire::Refusal{wire::Refusal::Code::kPaused, "no leases for now: " + std::move(why)});
+    send(peer, wire::Refusal{wire::Refusal::Code::kPaused, std::move(why)});
 }
 
 // --- failures that may be the worker's own

@@ -30,7 +30,7 @@ wire::Refusal::Code known_code(wire::Refusal::Code code, uint32_t version) {
   using Code = wire::Refusal::Code;
   if (version >= wire::kPartsVersion) return code;
   if (code == Code::kFull) return Code::kShuttingDown;
-  return code == Code::kNameTaken || code == Code::kSuspect ? Code::kVersion : code;
+  return code == Code::kNotAllowed || code == Code::kSuspect ? Code::kVersion : code;
 }
 }  // namespace
 
@@ -58,10 +58,13 @@ void Farm::receive(const Received& event) {
       message);
 }
 
-/// A name belongs to the first key that comes with it: nobody acts under another's.
+/// A name belongs to the first key that comes with it, while that is listed: nobody acts under another's.
 bool Farm::owns_name(const std::string& name, const std::string& key) {
   const auto [owner, added] = keys_.try_emplace(name, key);
-  if (!added) return owner->second == key;
+  if (!added) {
+    if (!principal_of(owner->second)) owner->second = key;
+    return owner->second == key;
+  }
   named_.push_back(name);
   const auto is_connected = [&](const std::string& former) {
     return std::any_of(workers_.begin(), workers_.end(),
@@ -86,6 +89,11 @@ void Farm::forget_name(const std::string& name) {
   health_.erase(name);
 }
 
+void Farm::refuse(const Peer& peer, uint32_t version, wire::Refusal refusal) {
+  refusal.code = known_code(refusal.code, version);
+  send(peer, std::move(refusal));
+}
+
 void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& key) {
   const uint32_t version = std::min(hello.newest_version, wire::kNewestVersion);
   if (version < std::max(hello.oldest_version, wire::kOldestVersion)) {
@@ -95,21 +103,22 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
                                    wire::kNewestVersion, hello.oldest_version, hello.newest_version)});
     return;
   }
-  const auto refuse = [&](wire::Refusal::Code code, std::string text) {
-    send(peer, wire::Refusal{known_code(code, version), std::move(text)});
-  };
+  using Code = wire::Refusal::Code;
   const auto known = workers_.find(peer);
   if (known == workers_.end() && workers_.size() >= kWorkersLimit)
-    return refuse(wire::Refusal::Code::kFull,
-                  fmt::format("the tracker has {} workers already", kWorkersLimit));
+    return refuse(peer, version,
+                  {Code::kFull, fmt::format("the tracker has {} workers already", kWorkersLimit)});
+  if (const auto objection = this->objection(hello.worker, key)) return refuse(peer, version, *objection);
   if ((known != workers_.end() && known->second.key != key) || !owns_name(hello.worker, key))
-    return refuse(wire::Refusal::Code::kNameTaken,
-                  fmt::format("the name `{}` belongs to a worker with another key", hello.worker));
+    return refuse(
+        peer, version,
+        {Code::kNotAllowed, fmt::format("the name `{}` belongs to a worker with another key", hello.worker)});
   if (expelled_.contains(key.empty() ? hello.worker : key))
     return refuse(
-        wire::Refusal::Code::kSuspect,
-        fmt::format("{} sent a result that cannot be, or let too many leases pass their time",
-                    key.empty() ? fmt::format("the worker `{}`", hello.worker) : "a worker of this key"));
+        peer, version,
+        {Code::kSuspect,
+         fmt::format("{} sent a result that cannot be, or let too many leases pass their time",
+                     key.empty() ? fmt::format("the worker `{}`", hello.worker) : "a worker of this key")});
   // The same name from another process: the worker was restarted, and what its last life held is lost with
   // it.
   std::vector<Peer> former;
@@ -184,7 +193,9 @@ void Farm::adopt(const Peer& peer, Worker& worker, LeaseId id) {
   worker.leases.insert(id);
 }
 
-void Farm::on(const Peer& peer, const wire::Credit& credit) { workers_.at(peer).slots = credit.slots; }
+void Farm::on(const Peer& peer, const wire::Credit& credit) {
+  workers_.at(peer).slots = allowed_slots(peer, credit.slots);
+}
 
 void Farm::on(const Peer& peer, const wire::Heartbeat& heartbeat) {
   reconcile(peer, heartbeat.holding);
@@ -251,8 +262,7 @@ void Farm::expel(const Peer& peer, const std::string& reason) {
   for (const auto& [other, worker] : workers_)
     if (other == peer || (!key.empty() && worker.key == key)) expelled.push_back(other);
   for (const Peer& other : expelled) {
-    const auto code = known_code(wire::Refusal::Code::kSuspect, workers_.at(other).version);
-    send(other, wire::Refusal{code, reason});
+    refuse(other, workers_.at(other).version, {wire::Refusal::Code::kSuspect, reason});
     forget_worker(other, /*lost=*/false);
   }
 }

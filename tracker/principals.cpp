@@ -1,20 +1,23 @@
 #include "tracker/principals.h"
 
+#include <fnmatch.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <vector>
+#include <chrono>
 
 #include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "tracker/socket.h"
 
 namespace lathe::tracker {
 namespace {
 
-constexpr std::array<std::string_view, 3> kRoleNames = {"viewer", "submitter", "admin"};
+constexpr std::array<std::string_view, 4> kRoleNames = {"worker", "viewer", "submitter", "admin"};
+constexpr std::string_view kKeyPrefix = "curve:";
 
 template <typename Number>
 Number parse_number(std::string_view text, Number least, Number most, const std::string& place) {
@@ -25,34 +28,72 @@ Number parse_number(std::string_view text, Number least, Number most, const std:
   return value;
 }
 
-std::vector<std::string> words_of(std::string line) {
-  if (const size_t comment = line.find('#'); comment != std::string::npos) line.resize(comment);
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return isspace(static_cast<unsigned char>(c)); }, ' ');
-  std::vector<std::string> words;
-  for (std::string& word : split_text(line, ' '))
-    if (!word.empty()) words.push_back(std::move(word));
-  return words;
+struct Line {
+  std::string place;
+  std::vector<std::string> words;  // at least one
+};
+
+/// The lines that say something. A word that begins with # begins a comment; keys have a # further on only.
+std::vector<Line> lines_of(const std::string& file) {
+  std::vector<Line> lines;
+  int number = 0;
+  for (std::string& text : split_text(read_file(file), '\n')) {
+    Line line{fmt::format("{}:{}", file, ++number), {}};
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return isspace(static_cast<unsigned char>(c)); }, ' ');
+    for (std::string& word : split_text(text, ' ')) {
+      if (word.starts_with('#')) break;
+      if (!word.empty()) line.words.push_back(std::move(word));
+    }
+    if (!line.words.empty()) lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
-Principal parse_principal(const std::vector<std::string>& words, const std::string& place) {
+void set_option(Principal& principal, bool has_key, const std::string& word, const std::string& place) {
+  const size_t equals = word.find('=');
+  const std::string option = word.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+  if (value.empty()) fail("{}: `{}` must be OPTION=VALUE", place, word);
+  if (!has_key && option == "weight")
+    principal.weight = parse_number<double>(value, 0.001, 1000, place);
+  else if (!has_key && option == "jobs")
+    principal.open_jobs = parse_number<int64_t>(value, 0, 1'000'000, place);
+  else if (has_key && option == "workers")
+    principal.workers = parse_number<size_t>(value, 0, defaults::kWorkersLimit, place);
+  else if (has_key && option == "slots")
+    principal.slots = parse_number<uint32_t>(value, 0, Principal().slots, place);
+  else if (has_key && option == "names")
+    principal.worker_names = value;
+  else
+    fail("{}: unknown `{}`{}", place, option,
+         did_you_mean(option, has_key ? std::vector<std::string>{"workers", "slots", "names"}
+                                      : std::vector<std::string>{"weight", "jobs"}));
+}
+
+Principal parse_principal(const Line& line) {
+  const auto& [place, words] = line;
   if (words.size() < 3)
-    fail("{}: must be NAME ROLE SHA256-OF-THE-TOKEN; `tune token` makes such lines", place);
+    fail("{}: must be NAME ROLE SHA256-OF-THE-TOKEN, as `tune token` makes them, or NAME ROLE curve:KEY",
+         place);
   Principal principal{.name = words[0]};
   principal.role = parse_role(words[1], place);
-  if (!is_digest(words[2])) fail("{}: the third word must be the sha256 of a token", place);
-  for (size_t i = 3; i < words.size(); ++i) {
-    const size_t equals = words[i].find('=');
-    const std::string key = words[i].substr(0, equals);
-    const std::string value = equals == std::string::npos ? "" : words[i].substr(equals + 1);
-    if (key == "weight")
-      principal.weight = parse_number<double>(value, 0.001, 1000, place);
-    else if (key == "jobs")
-      principal.open_jobs = parse_number<int64_t>(value, 0, 1'000'000, place);
-    else
-      fail("{}: unknown `{}`{}", place, key, did_you_mean(key, {"weight", "jobs"}));
-  }
+  const bool has_key = words[2].starts_with(kKeyPrefix);
+  if (has_key)
+    wire::check_key(words[2].substr(kKeyPrefix.size()), place);
+  else if (!is_digest(words[2]))
+    fail("{}: the third word must be the sha256 of a token, or curve: and a public key", place);
+  else if (principal.role == Role::kWorker)
+    fail("{}: a worker has no token but a key: curve:KEY", place);
+  for (size_t i = 3; i < words.size(); ++i) set_option(principal, has_key, words[i], place);
   return principal;
+}
+
+/// Half of a file revokes whom the other half lists.
+bool is_just_written(std::filesystem::file_time_type time) {
+  constexpr auto kSettles = std::chrono::milliseconds(200);
+  const auto age = std::filesystem::file_time_type::clock::now() - time;
+  return age >= age.zero() && age < kSettles;
 }
 
 }  // namespace
@@ -66,44 +107,77 @@ Role parse_role(const std::string& name, const std::string& place) {
   return static_cast<Role>(role - kRoleNames.begin());
 }
 
-Principals::Principals(std::string file) : file_(std::move(file)) {
-  if (!file_.empty()) read();
+bool Principal::owns(const std::string& worker) const {
+  return !worker_names.empty() && fnmatch(worker_names.c_str(), worker.c_str(), 0) == 0;
+}
+
+Principals::Principals(std::string file, std::string allowed)
+    : file_(std::move(file)), allowed_(std::move(allowed)) {
+  read();
+}
+
+/// Of a file that cannot be read, the earliest there is.
+Principals::Times Principals::times() const {
+  Times times;
+  std::error_code ignored;
+  for (const std::string& file : {file_, allowed_})
+    if (!file.empty()) times.push_back(std::filesystem::last_write_time(file, ignored));
+  return times;
 }
 
 void Principals::read() {
-  std::map<std::string, Principal> read;
-  std::error_code ignored;
-  const auto time = std::filesystem::last_write_time(file_, ignored);
-  int number = 0;
-  for (const std::string& line : split_text(read_file(file_), '\n')) {
-    ++number;
-    const std::vector<std::string> words = words_of(line);
-    if (words.empty()) continue;
-    const std::string place = fmt::format("{}:{}", file_, number);
-    Principal principal = parse_principal(words, place);
-    if (!read.emplace(words[2], std::move(principal)).second) fail("{}: the token is another's", place);
-  }
-  by_digest_ = std::move(read);
-  read_at_ = time;
+  std::map<std::string, Principal> by_digest, by_key;
+  Times read_at = times();
+  if (!file_.empty())
+    for (const Line& line : lines_of(file_)) {
+      Principal principal = parse_principal(line);
+      const std::string& known_by = line.words[2];
+      const bool has_key = known_by.starts_with(kKeyPrefix);
+      const bool is_new =
+          has_key ? by_key.emplace(known_by.substr(kKeyPrefix.size()), std::move(principal)).second
+                  : by_digest.emplace(known_by, std::move(principal)).second;
+      if (!is_new) fail("{}: the {} is another's", line.place, has_key ? "key" : "token");
+    }
+  if (!allowed_.empty())
+    for (const auto& [place, words] : lines_of(allowed_)) {
+      wire::check_key(join_text(words, " "), place);
+      by_key.try_emplace(words[0], Principal{.name = words[0], .role = Role::kWorker});
+    }
+  by_digest_ = std::move(by_digest);
+  by_key_ = std::move(by_key);
+  read_at_ = std::move(read_at);
+  ++edition_;
 }
 
 void Principals::read_if_changed() {
-  std::error_code error;
-  if (std::filesystem::last_write_time(file_, error) == read_at_ || error) return;
+  const Times now = times();
+  if (now == read_at_ || std::any_of(now.begin(), now.end(), is_just_written)) return;
   try {
     read();
   } catch (const Error& problem) {
-    fmt::print(stderr, "tokens stay as they were: {}\n", problem.what());
-    read_at_ = std::filesystem::last_write_time(file_, error);
+    fmt::print(stderr, "users and keys stay as they were: {}\n", problem.what());
+    read_at_ = now;
   }
 }
 
 std::optional<Principal> Principals::find(std::string_view token) {
   if (anonymous()) return Principal{.name = "local", .role = Role::kAdmin};
+  std::lock_guard lock(mutex_);
   read_if_changed();
   const auto found = by_digest_.find(sha256(token));  // found by digest: its time says nothing about a token
   if (token.empty() || found == by_digest_.end()) return std::nullopt;
   return found->second;
+}
+
+std::map<std::string, Principal> Principals::keys() {
+  std::lock_guard lock(mutex_);
+  return by_key_;
+}
+
+uint64_t Principals::edition() {
+  std::lock_guard lock(mutex_);
+  read_if_changed();
+  return edition_;
 }
 
 std::string make_token() {

@@ -81,12 +81,7 @@ std::string text_of_key(const std::string& raw) {
 class Gatekeeper {
  public:
   Gatekeeper(zmq::context_t& context, const std::vector<std::string>& allowed)
-      : socket_(context, zmq::socket_type::rep) {
-    for (const std::string& key : allowed) {
-      uint8_t raw[32];
-      CHECK(zmq_z85_decode(raw, key.c_str()) != nullptr);
-      allowed_.emplace(reinterpret_cast<const char*>(raw), sizeof raw);
-    }
+      : allowed_(allowed.begin(), allowed.end()), socket_(context, zmq::socket_type::rep) {
     socket_.set(zmq::sockopt::linger, 0);
     socket_.set(zmq::sockopt::rcvtimeo, 100);
     socket_.bind("inproc://zeromq.zap.01");
@@ -95,6 +90,13 @@ class Gatekeeper {
   ~Gatekeeper() {
     stop_ = true;
     thread_.join();
+  }
+
+  /// False when somebody has been let in by a key that is not among them.
+  bool allow(const std::vector<std::string>& keys) {
+    std::lock_guard lock(mutex_);
+    allowed_ = {keys.begin(), keys.end()};
+    return std::includes(allowed_.begin(), allowed_.end(), let_in_.begin(), let_in_.end());
   }
 
   std::set<std::string> take_refused() {
@@ -117,10 +119,9 @@ class Gatekeeper {
       }
       if (request.empty()) continue;
       // version, request id, domain, address, identity, mechanism, credentials
-      const bool known = request.size() == 7 && request[5] == "CURVE" && allowed_.contains(request[6]);
       const std::string id = request.size() > 1 ? request[1] : "";
-      const std::string key = request.size() == 7 ? text_of_key(request[6]) : "";
-      if (!known && !key.empty()) refuse(request[3], key);
+      const std::string key = request.size() == 7 && request[5] == "CURVE" ? text_of_key(request[6]) : "";
+      const bool known = !key.empty() && is_let_in(request[3], key);
       // The user's id, which the messages that follow carry: the key.
       const std::string reply[] = {
           "1.0", id, known ? "200" : "400", known ? "" : "key not in the allow-list", known ? key : "", ""};
@@ -129,15 +130,20 @@ class Gatekeeper {
     }
   }
 
-  void refuse(const std::string& address, const std::string& key) {
+  bool is_let_in(const std::string& address, const std::string& key) {
     constexpr size_t kMost = 64;  // between two calls of take_refused
     std::lock_guard lock(mutex_);
+    if (allowed_.contains(key)) {
+      let_in_.insert(key);
+      return true;
+    }
     if (refused_.size() < kMost) refused_.insert(fmt::format("{}: the key {} is not listed", address, key));
+    return false;
   }
 
-  std::set<std::string> allowed_;
-  std::mutex mutex_;
-  std::set<std::string> refused_;  // under mutex_
+  std::mutex mutex_;                        // of the three below
+  std::set<std::string> allowed_, let_in_;  // keys; those that were let in
+  std::set<std::string> refused_;           // whom and why, in words
   zmq::socket_t socket_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
@@ -199,7 +205,7 @@ struct Server::Sockets {  // the last one ends first
 };
 
 Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& keys)
-    : sockets_(std::make_unique<Sockets>()) {
+    : endpoint_(endpoint), keys_(keys) {
   if (!endpoint.starts_with("ipc://") && !endpoint.starts_with("tcp://"))
     fail("cannot listen on {}: an endpoint is tcp://HOST:PORT or ipc://PATH", endpoint);
   if (!keys && !is_local(endpoint))
@@ -207,22 +213,35 @@ Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& key
         "refusing to listen on {} without keys: anyone who can reach it could run code on the workers\n"
         "  hint: make keys with `tune keygen` and give them with --key and --allow, or listen on 127.0.0.1",
         endpoint);
-  if (keys) sockets_->gatekeeper = std::make_unique<Gatekeeper>(sockets_->context, keys->allowed);
+  listen();
+}
+
+/// Anew: the end of the former context closes its connections and frees the endpoint.
+void Server::listen() {
+  sockets_.reset();
+  sockets_ = std::make_unique<Sockets>();
+  if (keys_) sockets_->gatekeeper = std::make_unique<Gatekeeper>(sockets_->context, keys_->allowed);
   sockets_->router = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::router);
   zmq::socket_t& router = *sockets_->router;
   set_common_options(router);
   router.set(zmq::sockopt::router_handover, true);  // a worker that reconnects is the same peer
-  if (keys) {
+  if (keys_) {
     router.set(zmq::sockopt::curve_server, true);
-    router.set(zmq::sockopt::curve_secretkey, keys->secret_key);
+    router.set(zmq::sockopt::curve_secretkey, keys_->secret_key);
   }
   try {
-    router.bind(endpoint);
+    router.bind(endpoint_);
   } catch (const zmq::error_t& error) {
-    fail("cannot listen on {}: {}", endpoint, error.what());
+    fail("cannot listen on {}: {}", endpoint_, error.what());
   }
   endpoint_ = router.get(zmq::sockopt::last_endpoint);
   sockets_->handshakes = std::make_unique<Handshakes>(sockets_->context, router);
+}
+
+void Server::admit(std::vector<std::string> keys) {
+  keys_->allowed = std::move(keys);
+  // ZeroMQ closes no single connection.
+  if (!sockets_->gatekeeper->allow(keys_->allowed)) listen();
 }
 
 Server::~Server() = default;

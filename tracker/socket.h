@@ -44,6 +44,10 @@ class Server {
   Server(const std::string& endpoint, const std::optional<ServerKeys>& keys);
   ~Server();
 
+  /// Accepts these public keys from now on and no others. When somebody was let in by another one, all
+  /// connections are closed: whose key is listed comes back by itself, and is the same peer. What was on its
+  /// way is lost. Throws Error when it cannot listen again. REQUIRES: it has keys.
+  void admit(std::vector<std::string> keys);
   /// Where it listens, with the port that * stood for.
   const std::string& endpoint() const { return endpoint_; }
   /// To a peer that is gone or too slow to read, nothing is sent.
@@ -55,8 +59,11 @@ class Server {
 
  private:
   struct Sockets;
-  std::unique_ptr<Sockets> sockets_;
+  void listen();
+
   std::string endpoint_;
+  std::optional<ServerKeys> keys_;
+  std::unique_ptr<Sockets> sockets_;
 };
 
 /// A worker's end (DEALER). It connects in the background, again and again. One thread.

@@ -38,6 +38,12 @@ void check_size(const TrialSpec& spec) {
 
 constexpr size_t kMostSaid =
     1000;  // different refusals in a tracker's log: strangers make as many as they like
+std::vector<std::string> keys_of(const Admit& listed) {
+  std::vector<std::string> keys;
+  for (const auto& [key, principal] : listed.keys) keys.push_back(key);
+  return keys;
+}
+
 constexpr int kFramesTogether = 256;  // committed at once, so that a busy tracker waits less for its disk
 
 }  // namespace
@@ -139,7 +145,9 @@ class Tracker::Loop final : private Outside {
 
   void run(std::promise<void>& started) {
     try {
-      server_ = std::make_unique<wire::Server>(settings_.endpoint, settings_.keys);
+      std::optional<wire::ServerKeys> keys = settings_.keys;
+      if (settings_.principals) keys->allowed = keys_of(listed());
+      server_ = std::make_unique<wire::Server>(settings_.endpoint, keys);
       endpoint = server_->endpoint();
       journal_ = settings_.open_journal();
       JournalState state = journal_->start();
@@ -151,6 +159,7 @@ class Tracker::Loop final : private Outside {
     }
     started.set_value();
     try {
+      admit_listed();
       while (!stop_) serve_once();
       step(Close{});
       settle();
@@ -179,11 +188,34 @@ class Tracker::Loop final : private Outside {
     obey_commands();
     if (monotonic_now() >= next_tick_) {
       next_tick_ = monotonic_now() + kTick;
+      admit_listed();
       step(Tick{});
-      for (const std::string& refused : server_->refusals())
-        if (said_.size() < kMostSaid && said_.insert(refused).second) log("refused " + refused);
+      for (const std::string& refused : server_->refusals()) log_refusal(refused);
     }
     settle();
+  }
+
+  /// Once each.
+  void log_refusal(const std::string& refused) {
+    if (said_.size() < kMostSaid && said_.insert(refused).second) log("refused " + refused);
+  }
+
+  /// All who may connect. REQUIRES: there are principals.
+  Admit listed() {
+    Admit all{settings_.principals->keys()};
+    for (const std::string& key : settings_.keys->allowed)
+      all.keys.try_emplace(key, Principal{.name = key, .role = Role::kWorker});
+    return all;
+  }
+
+  /// When the files have changed: whose key is listed no more is cut off.
+  void admit_listed() {
+    if (!settings_.principals) return;
+    const uint64_t edition = settings_.principals->edition();
+    if (std::exchange(edition_, edition) == edition) return;
+    const Admit event = listed();
+    server_->admit(keys_of(event));
+    step(event);
   }
 
   void hear(const wire::Frame& frame) {
@@ -211,7 +243,14 @@ class Tracker::Loop final : private Outside {
     change.bytes ? content_.keep(change.digest, *change.bytes) : content_.forget(change.digest);
   }
 
-  void send(const Outgoing& out) override { server_->send({out.peer, wire::encode(out.message)}); }
+  void send(const Outgoing& out) override {
+    using Code = wire::Refusal::Code;
+    if (const auto* refusal = std::get_if<wire::Refusal>(&out.message);
+        refusal && refusal->code != Code::kMalformed && refusal->code != Code::kHelloFirst &&
+        refusal->code != Code::kPaused)
+      log_refusal("a worker: " + refusal->text);
+    server_->send({out.peer, wire::encode(out.message)});
+  }
 
   void send_piece(const Wanted& wanted) override {
     const auto& [peer, get] = wanted;
@@ -243,6 +282,7 @@ class Tracker::Loop final : private Outside {
   Effects effects_;
   Time next_tick_{0};
   std::set<std::string> said_;
+  uint64_t edition_ = 0;  // of the principals, as admitted
   bool stop_ = false;
 
   // Everyone's, under mutex_.

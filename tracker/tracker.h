@@ -10,6 +10,7 @@
 #include "tracker/defaults.h"
 #include "tracker/farm_client.h"
 #include "tracker/journal.h"
+#include "tracker/principals.h"
 #include "tracker/socket.h"
 
 namespace lathe::tracker {
@@ -17,6 +18,9 @@ namespace lathe::tracker {
 struct TrackerSettings {
   std::string endpoint;  // ipc://PATH, or tcp://HOST:PORT, where * is any free port
   std::optional<wire::ServerKeys> keys;
+  /// Whose keys are admitted beside those of `keys`, whatever they are when they change. May be null.
+  /// REQUIRES: with it, `keys`.
+  std::shared_ptr<Principals> principals;
   /// Called once, on the tracker's thread, which is the only one to use what it returns.
   std::function<std::unique_ptr<Journal>()> open_journal;
   /// Folder of its own for what is built for runners; "": a temporary one. What it holds at most, in bytes.

@@ -193,10 +193,10 @@ struct Refusal {
     kVersion,       // no common version: give up
     kHelloFirst,    // the tracker does not know this peer: say HELLO
     kShuttingDown,  // the tracker is on its way out: come back later
-    kNameTaken,     // the worker's name belongs to another key: give up
+    kNotAllowed,    // the worker's key does not allow what it is, or how it is called: give up
     kFull,          // as many workers as the tracker takes: come back later
     kSuspect,       // a result of this worker cannot be: give up
-    kPaused,        // it gets no leases for now: drained, or its canaries are off
+    kPaused,        // it gets no leases for now, or not all it wants
   };
   Code code = Code::kMalformed;
   std::string text;

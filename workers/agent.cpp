@@ -86,7 +86,7 @@ void Agent::on(const wire::Refusal& refusal) {
       if (now_ - greeted_ >= kHelloAgain) say_hello();
       break;
     case wire::Refusal::Code::kVersion:
-    case wire::Refusal::Code::kNameTaken:
+    case wire::Refusal::Code::kNotAllowed:
     case wire::Refusal::Code::kSuspect:
       actions_->exit = true;
       [[fallthrough]];

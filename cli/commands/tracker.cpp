@@ -85,6 +85,15 @@ http::Settings check_http(const TrackerFlags& flags) {
   return settings;
 }
 
+/// The tracker's key and those of workers mean nothing without each other.
+void check_keys(const TrackerFlags& flags, tracker::Principals& principals) {
+  if (flags.key.empty() && !flags.allow.empty()) fail("--key and --allow belong together");
+  if (flags.key.empty() && !principals.keys().empty())
+    fail("{} lists keys of workers: give the tracker's own with --key", flags.principals);
+  if (!flags.key.empty() && flags.allow.empty() && flags.principals.empty())
+    fail("--key needs the keys of workers: --allow FILE, or lines in --principals FILE");
+}
+
 tracker::KeeperSettings keeper_settings(const TrackerFlags& flags) {
   return {.database = flags.database,
           .folder = flags.files.empty() ? flags.database + "-files" : flags.files,
@@ -104,10 +113,11 @@ void check_job(const tracker::JobRequest& request) {
 /// Jobs and the API, while a tracker runs.
 class Service {
  public:
-  Service(const TrackerFlags& flags, http::Settings settings, tracker::Tracker& farm)
+  Service(const TrackerFlags& flags, std::shared_ptr<tracker::Principals> principals, http::Settings settings,
+          tracker::Tracker& farm)
       : keeper_(keeper_settings(flags), farm),
         api_({.database = flags.database,
-              .principals = flags.principals,
+              .principals = std::move(principals),
               .version = std::string(version()),
               .revision = std::string(revision()),
               .models = keeper_.blob_path(""),
@@ -140,9 +150,11 @@ int tracker_command(Flags& flags) {
   flags.add("--http HOST:PORT", given.http, "for users and pages: HOST:PORT; other hosts need --principals");
   flags.add("--db FILE", given.database, "the tuning database");
   flags.add("--key FILE", given.key, "file with the tracker's keys, from `tune keygen`");
-  flags.add("--allow FILE", given.allow, "file with the public keys of workers, one a line");
+  flags.add("--allow FILE", given.allow,
+            "file with the public keys of workers, one a line; read again when it changes");
   flags.add("--principals FILE", given.principals,
-            "file with users and the digests of their tokens, from `tune token`");
+            "file with users, from `tune token`, and workers: NAME worker curve:PUBLIC-KEY [workers=2] "
+            "[slots=16] [names=PATTERN]; read again when it changes");
   flags.add("--tls-certificate FILE", given.certificate,
             "file with a certificate chain (PEM): --http serves https");
   flags.add("--tls-key FILE", given.certificate_key, "file with its private key (PEM)");
@@ -154,10 +166,12 @@ int tracker_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
 
   tracker::TrackerSettings settings{.endpoint = given.listen};
-  if (given.key.empty() != given.allow.empty()) fail("--key and --allow belong together");
-  if (!given.key.empty())
-    settings.keys =
-        wire::ServerKeys{.secret_key = load_keys(given.key).secret_key, .allowed = load_allowed(given.allow)};
+  const auto principals = std::make_shared<tracker::Principals>(given.principals, given.allow);
+  check_keys(given, *principals);
+  if (!given.key.empty()) {
+    settings.keys = wire::ServerKeys{.secret_key = load_keys(given.key).secret_key};
+    settings.principals = principals;
+  }
   if (given.database.empty()) given.database = db::default_database_path();
   given.database = std::filesystem::absolute(given.database);
   std::optional<http::Settings> http;
@@ -168,7 +182,7 @@ int tracker_command(Flags& flags) {
   InterruptScope interrupt;
   tracker::Tracker tracker(std::move(settings));
   std::optional<Service> service;
-  if (http) service.emplace(given, std::move(*http), tracker);
+  if (http) service.emplace(given, principals, std::move(*http), tracker);
   StatusLine line;
   while (!interrupt.interrupted()) {
     line.show(tracker.status());

@@ -236,7 +236,7 @@ TEST(Farm, ANameBelongsToTheFirstKey) {
   const auto hello = [&](const Peer& peer, const std::string& key) {
     b.step(Received{peer, wire::Hello{.worker = "w", .device = "{}", .backends = {"cpu"}}, key});
   };
-  const wire::Refusal taken{wire::Refusal::Code::kNameTaken,
+  const wire::Refusal taken{wire::Refusal::Code::kNotAllowed,
                             "the name `w` belongs to a worker with another key"};
   hello("p", "mine");
   b.step(Received{"p", wire::Credit{1}, "mine"});
@@ -468,7 +468,7 @@ TEST_F(Boards, AWorkerOfVersion1IsRefusedInItsWords) {
   b.step(Received{"b", hello("taken", 1), "another"});
   EXPECT_EQ(b.sent<wire::Refusal>("b").at(0).code, wire::Refusal::Code::kVersion) << "it gives up";
   b.step(Received{"c", hello("taken", 2), "another"});
-  EXPECT_EQ(b.sent<wire::Refusal>("c").at(0).code, wire::Refusal::Code::kNameTaken);
+  EXPECT_EQ(b.sent<wire::Refusal>("c").at(0).code, wire::Refusal::Code::kNotAllowed);
   for (size_t i = 1; i < defaults::kWorkersLimit; ++i)
     b.step(Received{fmt::format("p{}", i), hello(fmt::format("w{}", i), 2), "one key"});
   b.step(Received{"d", hello("one more", 1), "k"});

@@ -63,9 +63,7 @@ class Service:
 
     def add_user(self, name, role="submitter", *more):
         file = self.path(name + ".token")
-        line = run("token", "--name", name, "--role", role, "--out", file, *more)
-        with open(self.path("principals"), "a") as principals:
-            principals.write(line + "\n")
+        self.add_line("principals", run("token", "--name", name, "--role", role, "--out", file, *more))
         with open(file) as token:
             self.tokens[name] = token.read().strip()
 
@@ -81,15 +79,41 @@ class Service:
             "--principals", self.path("principals"), "--searches", "3")
         wait_for("the tracker", lambda: self.call("GET", "/v1/status", "alice")[0] == 200)
 
-    def start_worker(self, name):
-        return self.start("worker", "--tracker", f"tcp://127.0.0.1:{self.farm}", "--name", name, "--builders", "1",
-                          "--key", self.path(name + ".key"), "--tracker-key", self.tracker_key)
+    def worker_words(self, name, key=None):
+        return ["worker", "--tracker", f"tcp://127.0.0.1:{self.farm}", "--name", name, "--builders", "1", "--key",
+                self.path((key or name) + ".key"), "--tracker-key", self.tracker_key]
+
+    def start_worker(self, name, key=None):
+        return self.start(*self.worker_words(name, key))
 
     def make_keys(self):
         self.tracker_key = run("keygen", "--out", self.path("tracker.key"))
         with open(self.path("allowed"), "w") as allowed:
-            for name in ("w1", "w2"):
-                allowed.write(run("keygen", "--out", self.path(name + ".key")) + f" # {name}\n")
+            allowed.write(run("keygen", "--out", self.path("w1.key")) + "  # w1\n")
+        self.add_line("principals", self.key_line("lab", "worker", "w2.key", "workers=1", "slots=3", "names=w2*"))
+
+    def key_line(self, name, role, file, *caps):
+        return " ".join([name, role, "curve:" + run("keygen", "--out", self.path(file)), *caps])
+
+    def add_line(self, file, line):
+        with open(self.path(file), "a") as lines:
+            lines.write(line + "\n")
+
+    def remove_lines(self, file, beginning):
+        with open(self.path(file)) as lines:
+            kept = [line for line in lines if not line.startswith(beginning)]
+        time.sleep(0.02)  # another time of change
+        with open(self.path(file), "w") as lines:
+            lines.writelines(kept)
+
+    def said(self):
+        """What all processes have printed."""
+        with open(self.path("log")) as log:
+            return log.read()
+
+    def worker(self, name):
+        workers = self.call("GET", "/v1/workers", "root")[1]["workers"]
+        return next((worker for worker in workers if worker["name"] == name), None)
 
     def call(self, method, path, user=None, body=None, headers=None):
         """(status, JSON or text); (0, reason) when there is no answer."""
@@ -206,10 +230,7 @@ def pause_and_cancel(service):
 
 
 def drains(service):
-    def worker(name):
-        workers = service.call("GET", "/v1/workers", "ci")[1]["workers"]
-        return next((w for w in workers if w["name"] == name), None)
-
+    worker = service.worker
     wait_for("canaries", lambda: all(worker(name)["canary"]["age_ms"] is not None for name in ("w1", "w2")))
     check(run("drain", "w1", *service.as_user("root")).startswith("worker w1 is drain"), "w1 is not drained")
     wait_for("w1 drained", lambda: worker("w1")["state"] == "drained")
@@ -225,6 +246,48 @@ def drains(service):
     check(run("drain", "w1", "--undo", *service.as_user("root")) == "worker w1 is ready", "w1 does not work again")
     check(run("trust", "w2", *service.as_user("root")) == "worker w2 is ready", "w2 is not trusted")
     print("drained, and back")
+
+
+def keys_of_workers(service):
+    """What keys allow their workers; and one that is revoked while its worker measures."""
+    def refused(what, name, key):
+        said = run(*service.worker_words(name, key), code=5)
+        check(what in said, f"the worker {name} is not told `{what}` but {said}")
+        wait_for(f"the tracker to say `{what}`", lambda: "refused a worker" in service.said() and what in service.said())
+
+    check(service.worker("w2")["slots"] == 3, "w2 holds more leases than its key may")
+    check("worker `w2` asks for 4 leases at once and gets 3: lab may have 3 in all" in service.said(), "nobody says so")
+    service.add_line("principals", service.key_line("guest", "viewer", "guest.key"))
+    refused("the key of worker `g` is guest's, a viewer, who may not measure", "g", "guest")
+    refused("the name `w2x` is kept for lab", "w2x", "w1")
+    refused("workers of lab are called `w2*`, not `mine`", "mine", "w2")
+    more = service.start_worker("w2x", "w2")
+    wait_for("a refusal", lambda: "refuses: lab may have 1 workers at once, and worker `w2x` is one more" in service.said())
+    more.terminate()
+    more.wait(20)
+
+    job = run("submit", "--model", "resnet18", "--trials", "5000", "--threads", "1", *service.as_user("alice"))
+
+    def of_w2():
+        trials = service.call("GET", f"/v1/jobs/{job}/trials?limit=10000", "alice")[1]["trials"]
+        return sum(trial["worker"] == "w2" and trial["outcome"] is not None for trial in trials)
+
+    wait_for("w2 to measure", lambda: service.worker("w2")["leases"] and of_w2() > 2)
+    with open(service.path("principals")) as lines:
+        line = next(line for line in lines if line.startswith("lab "))
+    service.remove_lines("principals", "lab ")
+    wait_for("w2 to be cut off", lambda: not service.worker("w2"), 5)
+    begun, counted, all_then = time.monotonic(), of_w2(), service.job(job)["trials"]
+    wait_for("w2 to be told", lambda: "refuses this worker: it does not list the key" in service.said(), 10)
+    check("worker w2 is cut off: its key is not listed any more" in service.said(), "the tracker does not say it")
+    wait_for("w1 to go on", lambda: service.job(job)["trials"] > all_then + 5)
+    time.sleep(max(0.0, begun + 4 - time.monotonic()))
+    check(of_w2() == counted, "what a revoked worker sends counts")
+    service.add_line("principals", line.strip())
+    wait_for("w2, listed again", lambda: service.worker("w2"), 30)
+    check(service.call("POST", f"/v1/jobs/{job}/cancel", "alice")[0] == 200, "the job does not end")
+    wait_for("an idle farm", lambda: service.call("GET", "/v1/status", "alice")[1]["pending"] == 0)
+    print("a revoked key's worker was cut off, and came back with it")
 
 
 def refusals(service, done):
@@ -312,11 +375,7 @@ def revocation(service):
     stream.request("GET", "/v1/events", headers={"Authorization": "Bearer " + service.tokens["ci"]})
     answer = stream.getresponse()
     check(answer.status == 200 and answer.getheader("Content-Type") == "text/event-stream", "no event stream")
-    with open(service.path("principals")) as file:
-        lines = file.readlines()
-    time.sleep(0.02)
-    with open(service.path("principals"), "w") as file:
-        file.writelines(line for line in lines if not line.startswith("ci "))
+    service.remove_lines("principals", "ci ")
     begun = time.monotonic()
     answer.read()
     check(time.monotonic() - begun < 5, "a revoked reader is not cut off")
@@ -329,6 +388,9 @@ def bad_flags(service):
     cases = [
         (2, ["tracker", "--db", service.path("x.db"), "--http", "*:0"], "users need tokens"),
         (2, ["tracker", "--db", service.path("x.db"), "--http", "nowhere"], "must be HOST:PORT"),
+        (2, ["tracker", "--db", service.path("x.db"), "--key", service.path("tracker.key")], "needs the keys of workers"),
+        (2, ["tracker", "--db", service.path("x.db"), "--allow", service.path("allowed")], "belong together"),
+        (2, ["tracker", "--db", service.path("x.db"), "--principals", service.path("principals")], "lists keys of workers"),
         (2, ["tracker", "--db", service.path("x.db"), "--listen", "ipc://" + service.path("s"), "--http",
              f"127.0.0.1:{service.http}"], "cannot serve HTTP"),
         (5, ["jobs", "--tracker", f"http://127.0.0.1:{free_port()}"], "127.0.0.1"),
@@ -363,6 +425,7 @@ def try_everything(service):
     jobs = three_jobs_through_crashes(service)
     pause_and_cancel(service)
     drains(service)
+    keys_of_workers(service)
     refusals(service, jobs[0])
     strangers(service)
     bad_flags(service)

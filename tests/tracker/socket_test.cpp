@@ -89,6 +89,36 @@ TEST(Socket, AdmitsOnlyListedKeys) {
   EXPECT_FALSE(wait_for(server, 300ms));
 }
 
+/// Within a second: its connection is gone, and it does not come back until it is listed again.
+TEST(Socket, CutsOffWhoIsListedNoMore) {
+  for (const std::string endpoint : {"tcp://127.0.0.1:*", "ipc:///tmp/lathe-socket-test"}) {
+    const KeyPair tracker = make_keys(), loyal = make_keys(), revoked = make_keys();
+    Server server(endpoint + (endpoint.starts_with("ipc") ? random_peer() : ""),
+                  ServerKeys{tracker.secret_key, {loyal.public_key, revoked.public_key}});
+    const std::string place = server.endpoint();
+    Client stays(place, "stays", ClientKeys{tracker.public_key, loyal});
+    Client goes(place, "goes", ClientKeys{tracker.public_key, revoked});
+    stays.send("x"), goes.send("x");
+    ASSERT_TRUE(wait_for(server) && wait_for(server));
+    server.admit({loyal.public_key});
+    EXPECT_EQ(server.endpoint(), place);
+    goes.send("a result");
+    stays.send("y");
+    const auto frame = wait_for(server);
+    ASSERT_TRUE(frame);
+    EXPECT_EQ(frame->peer, "stays");
+    EXPECT_EQ(frame->key, loyal.public_key);
+    EXPECT_FALSE(wait_for(server, 500ms));
+    EXPECT_EQ(goes.refusal(), "it does not list the key " + revoked.public_key);
+    server.admit({loyal.public_key, revoked.public_key});
+    goes.reconnect();  // it would by itself, a little later
+    goes.send("back");
+    EXPECT_TRUE(wait_for(server)) << "listed again";
+    server.send({"stays", "still here"});
+    EXPECT_EQ(wait_for(stays), "still here") << "nobody was cut off when a key was added";
+  }
+}
+
 /// Both sides say why they do not come together.
 TEST(Socket, SaysWhatIsRefused) {
   const KeyPair tracker = make_keys(), friendly = make_keys(), stranger = make_keys();

@@ -1,0 +1,162 @@
+// What the keys of workers allow them, while they change.
+#include "tests/tracker/farm_bench.h"
+
+namespace lathe::tracker {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Code = wire::Refusal::Code;
+
+struct Keys : testing::Test {
+  Bench b;
+  std::map<std::string, Principal> keys = {{"lab key", {.name = "lab", .role = Role::kWorker}},
+                                           {"other key", {.name = "other", .role = Role::kWorker}}};
+
+  Keys() { list(); }
+  void list() { b.step(Admit{keys}); }
+  void hello(const Peer& peer, const std::string& name, const std::string& key) {
+    b.step(Received{peer, wire::Hello{.worker = name, .device = "{}", .backends = {"cpu"}}, key});
+  }
+  void credit(const Peer& peer, const std::string& key, uint32_t slots) {
+    b.step(Received{peer, wire::Credit{slots}, key});
+  }
+  std::vector<std::string> workers() const {
+    std::vector<std::string> names;
+    for (const WorkerStatus& worker : b.farm->status(b.now).workers) names.push_back(worker.name);
+    return names;
+  }
+};
+
+TEST_F(Keys, ARevokedOneLosesItsWorkersUnblamed) {
+  hello("p", "v", "lab key");
+  credit("p", "lab key", 1);
+  b.submit(1);
+  const wire::Lease lease = b.lease("p");
+  hello("q", "w", "other key");
+  credit("q", "other key", 1);
+  keys.erase("lab key");
+  list();
+  EXPECT_THAT(workers(), ElementsAre("w"));
+  EXPECT_THAT(b.last.notes, ElementsAre("worker v is cut off: its key is not listed any more"));
+  EXPECT_EQ(b.lease("q").trial, lease.trial) << "it goes to the other at once";
+  EXPECT_FALSE(b.journal.entries()[0].trial.grants[0].lost);
+  b.step(Received{"p", b.ok(lease), "lab key"});
+  EXPECT_THAT(b.last.finished, IsEmpty()) << "nothing it sends counts";
+  hello("p", "v", "lab key");
+  EXPECT_THAT(b.sent<wire::Refusal>("p"),
+              ElementsAre(wire::Refusal{Code::kNotAllowed, "the key of worker `v` is not listed any more"}));
+  b.step(Received{"p", b.ok(lease), "lab key"});
+  EXPECT_THAT(b.last.finished, IsEmpty());
+}
+
+/// A machine gets a new key, and keeps its name.
+TEST_F(Keys, ANameOutlivesARevokedKey) {
+  hello("p", "v", "lab key");
+  hello("q", "v", "other key");
+  EXPECT_EQ(b.sent<wire::Refusal>("q").at(0).text, "the name `v` belongs to a worker with another key");
+  keys.erase("lab key");
+  list();
+  hello("q", "v", "other key");
+  EXPECT_THAT(b.sent<wire::Welcome>("q"), SizeIs(1));
+}
+
+TEST_F(Keys, OnlySomeRolesMeasure) {
+  keys["lab key"].role = Role::kViewer;
+  keys["other key"].role = Role::kAdmin;
+  list();
+  hello("p", "v", "lab key");
+  EXPECT_THAT(b.sent<wire::Refusal>("p"),
+              ElementsAre(wire::Refusal{Code::kNotAllowed,
+                                        "the key of worker `v` is lab's, a viewer, who may not measure"}));
+  hello("q", "w", "other key");
+  EXPECT_THAT(workers(), ElementsAre("w"));
+  keys["other key"].role = Role::kSubmitter;
+  list();
+  EXPECT_EQ(b.sent<wire::Refusal>("q").at(0).code, Code::kNotAllowed) << "its role has changed";
+  EXPECT_THAT(workers(), IsEmpty());
+}
+
+TEST_F(Keys, HaveSoManyWorkers) {
+  keys["lab key"].workers = 2;
+  list();
+  hello("p", "u", "lab key");
+  b.pass(std::chrono::seconds(1));
+  hello("q", "v", "lab key");
+  hello("r", "w", "lab key");
+  EXPECT_THAT(
+      b.sent<wire::Refusal>("r"),
+      ElementsAre(wire::Refusal{Code::kFull, "lab may have 2 workers at once, and worker `w` is one more"}));
+  hello("q2", "v", "lab key");
+  EXPECT_THAT(workers(), ElementsAre("u", "v")) << "started again, it is no more than it was";
+  hello("s", "x", "other key");
+  EXPECT_THAT(workers(), SizeIs(3)) << "caps are of one key";
+  keys["lab key"].workers = 1;
+  list();
+  EXPECT_EQ(b.sent<wire::Refusal>("q2").at(0).code, Code::kFull);
+  EXPECT_THAT(workers(), ElementsAre("u", "x")) << "the newest goes";
+}
+
+TEST_F(Keys, HoldSoManyLeases) {
+  keys["lab key"].slots = 3;
+  list();
+  hello("p", "v", "lab key");
+  credit("p", "lab key", 2);
+  EXPECT_THAT(b.sent<wire::Refusal>("p"), IsEmpty());
+  hello("q", "w", "lab key");
+  credit("q", "lab key", 9);
+  const std::string said = "worker `w` asks for 9 leases at once and gets 1: lab may have 3 in all";
+  EXPECT_THAT(b.sent<wire::Refusal>("q"), ElementsAre(wire::Refusal{Code::kPaused, said}));
+  EXPECT_THAT(b.last.notes, ElementsAre(said));
+  b.submit(10);
+  EXPECT_THAT(b.sent<wire::Lease>("p"), SizeIs(2));
+  EXPECT_THAT(b.sent<wire::Lease>("q"), SizeIs(1));
+  credit("q", "lab key", 9);
+  EXPECT_THAT(b.sent<wire::Refusal>("q"), IsEmpty()) << "it is told once";
+  b.step(Received{"p", wire::Bye{}, "lab key"});
+  credit("q", "lab key", 9);
+  EXPECT_THAT(b.sent<wire::Lease>("q"), SizeIs(2)) << "what another leaves is its to have";
+  keys["lab key"].slots = 0;
+  list();
+  credit("q", "lab key", 9);
+  EXPECT_EQ(b.farm->status(b.now).slots, 0u);
+}
+
+/// One of two takes leases and then says that it wants none, so that the other may have as many.
+TEST_F(Keys, HoldNoMoreByTakingTurns) {
+  keys["lab key"].slots = 3;
+  list();
+  hello("p", "v", "lab key");
+  credit("p", "lab key", 3);
+  b.submit(10);
+  EXPECT_THAT(b.sent<wire::Lease>("p"), SizeIs(3));
+  credit("p", "lab key", 0);
+  hello("q", "w", "lab key");
+  credit("q", "lab key", 3);
+  EXPECT_THAT(b.sent<wire::Lease>("q"), IsEmpty());
+}
+
+TEST_F(Keys, KeepNames) {
+  keys["lab key"].worker_names = "lab-*";
+  list();
+  hello("p", "mine", "lab key");
+  EXPECT_THAT(b.sent<wire::Refusal>("p"),
+              ElementsAre(wire::Refusal{Code::kNotAllowed, "workers of lab are called `lab-*`, not `mine`"}));
+  hello("q", "lab-1", "other key");
+  EXPECT_THAT(b.sent<wire::Refusal>("q"),
+              ElementsAre(wire::Refusal{Code::kNotAllowed, "the name `lab-1` is kept for lab"}));
+  hello("p", "lab-1", "lab key");
+  EXPECT_THAT(workers(), ElementsAre("lab-1"));
+}
+
+/// A worker of version 1 knows no such code, and gives up for another one that it knows.
+TEST_F(Keys, RefuseOldWorkersInTheirWords) {
+  keys["lab key"].role = Role::kViewer;
+  list();
+  b.step(Received{"p", wire::Hello{.newest_version = 1, .worker = "v", .device = "{}"}, "lab key"});
+  EXPECT_EQ(b.sent<wire::Refusal>("p").at(0).code, Code::kVersion);
+}
+
+}  // namespace
+}  // namespace lathe::tracker
