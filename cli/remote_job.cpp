@@ -103,14 +103,16 @@ std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient
     const std::string blob = "/v1/blobs/" + request.model_digest;
     if (!service.exists(blob)) service.upload(blob, job.model);
   }
-  return service.post("/v1/jobs?key=" + (key.empty() ? db::new_uuid() : key), to_json(request)).at("id");
+  return service.post("/v1/jobs?key=" + url_part(key.empty() ? db::new_uuid() : key), to_json(request))
+      .at("id");
 }
 
 int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
   RemoteProgress progress(id, quiet);
   InterruptScope interrupt;
   service.follow(
-      "/v1/jobs/" + id + "/events", [&](const ServiceClient::Event& event) { return progress.take(event); },
+      "/v1/jobs/" + url_part(id) + "/events",
+      [&](const ServiceClient::Event& event) { return progress.take(event); },
       [&] { return interrupt.interrupted(); });
   if (interrupt.interrupted()) {
     fmt::print(
@@ -123,7 +125,7 @@ int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
 }
 
 std::string fetch_module(const std::string& id, const std::string& folder, ServiceClient& service) {
-  const std::string model = service.get("/v1/jobs/" + id).at("model");
+  const std::string job = "/v1/jobs/" + url_part(id), model = service.get(job).at("model");
   if (model.empty() || model.starts_with('.') || model.find('/') != std::string::npos ||
       has_control_characters(model))
     throw ServiceError(
@@ -131,7 +133,7 @@ std::string fetch_module(const std::string& id, const std::string& folder, Servi
   const std::string into = folder.empty() ? "lathe-out/" + model : folder;
   fs::create_directories(into);
   std::string file = into + "/" + model + ".lathe";
-  service.download("/v1/jobs/" + id + "/module", file);
+  service.download(job + "/module", file);
   return file;
 }
 

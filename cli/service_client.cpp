@@ -79,6 +79,7 @@ struct ServiceClient::Impl {
 
   void prepare(Call& call, const std::string& path) const {
     call.set(CURLOPT_URL, (url + path).c_str());
+    call.set(CURLOPT_PATH_AS_IS, 1L);  // a worker may be called ".."
     call.set(CURLOPT_PROTOCOLS_STR, "http,https");
     call.set(CURLOPT_ERRORBUFFER, call.error);
     call.set(CURLOPT_NOSIGNAL, 1L);
@@ -292,6 +293,13 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     if (Clock::now() - heard > kPatience) throw ServiceError(impl_->problem_of(call, code));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
+}
+
+std::string url_part(const std::string& text) {
+  const std::unique_ptr<char, decltype(&curl_free)> escaped(
+      curl_easy_escape(nullptr, text.c_str(), static_cast<int>(text.size())), curl_free);
+  CHECK(escaped);
+  return escaped.get();
 }
 
 int with_service(const ServicePlace& place, const std::function<int(ServiceClient&)>& body) {

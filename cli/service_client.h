@@ -48,6 +48,9 @@ class ServiceClient {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Text as one part of a path, or as a value in a query (RFC 3986, 2.1).
+std::string url_part(const std::string& text);
+
 /// What `body` returns. Throws ServiceError also where an answer is JSON of another shape than this version
 /// expects.
 int with_service(const ServicePlace& place, const std::function<int(ServiceClient&)>& body);

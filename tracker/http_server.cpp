@@ -43,15 +43,15 @@ int hex_digit(char c) {
   return -1;
 }
 
-/// What is no valid escape stays as it is.
-std::string percent_decoded(std::string_view text) {
+/// What is no valid escape stays as it is. `plus`: what + stands for.
+std::string percent_decoded(std::string_view text, char plus) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0) {
       result += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
       i += 2;
     } else {
-      result += text[i] == '+' ? ' ' : text[i];
+      result += text[i] == '+' ? plus : text[i];
     }
   }
   return result;
@@ -63,15 +63,15 @@ Request read_head(const bhttp::request_header<Fields>& head) {
   request.method = std::string(head.method_string());
   const std::string target(head.target());
   const size_t question = target.find('?');
-  request.path = percent_decoded(target.substr(0, question));
+  request.path = percent_decoded(target.substr(0, question), '+');
   if (question != std::string::npos) {
     std::string_view rest = std::string_view(target).substr(question + 1);
     while (!rest.empty() && request.query.size() < kMostQueries) {
       const std::string_view pair = rest.substr(0, rest.find('&'));
       rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
       const size_t equals = std::min(pair.find('='), pair.size());
-      request.query[percent_decoded(pair.substr(0, equals))] =
-          equals < pair.size() ? percent_decoded(pair.substr(equals + 1)) : "";
+      request.query[percent_decoded(pair.substr(0, equals), ' ')] =
+          equals < pair.size() ? percent_decoded(pair.substr(equals + 1), ' ') : "";
     }
   }
   constexpr std::string_view kBearer = "Bearer ";

@@ -67,7 +67,7 @@ int change_job(Flags& flags, const char* verb) {
   job.add_to(flags);
   if (!flags.parse()) return kSuccess;
   return with_service(job.place, [&](ServiceClient& service) {
-    const json now = service.post(fmt::format("/v1/jobs/{}/{}", job.id, verb), "");
+    const json now = service.post(fmt::format("/v1/jobs/{}/{}", url_part(job.id), verb), "");
     fmt::print("job {} is {}\n", text_of(now, "id"), text_of(now, "state"));
     return kSuccess;
   });
@@ -107,8 +107,9 @@ int jobs_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
   return with_service(place, [&](ServiceClient& service) {
     const json answer =
-        devices ? service.get("/v1/workers")
-                : service.get(fmt::format("/v1/jobs?limit={}&state={}&owner={}", limit, state, owner));
+        devices
+            ? service.get("/v1/workers")
+            : service.get(fmt::format("/v1/jobs?limit={}&state={}&owner={}", limit, state, url_part(owner)));
     if (as_json)
       fmt::print("{}\n", answer.dump());
     else if (devices)
@@ -124,7 +125,7 @@ int watch_command(Flags& flags) {
   job.add_to(flags);
   if (!flags.parse()) return kSuccess;
   return with_service(job.place, [&](ServiceClient& service) {
-    const std::string id = service.get("/v1/jobs/" + job.id).at("id");
+    const std::string id = service.get("/v1/jobs/" + url_part(job.id)).at("id");
     const int code = watch_job(id, false, service);
     if (code == kSuccess) fmt::print("{}", printable(service.get_text("/v1/jobs/" + id + "/report")));
     return code;
@@ -146,7 +147,7 @@ struct WorkerFlags {
   }
   int post(const char* verb) const {
     return with_service(place, [&](ServiceClient& service) {
-      const json now = service.post(fmt::format("/v1/workers/{}/{}", name, verb), "");
+      const json now = service.post(fmt::format("/v1/workers/{}/{}", url_part(name), verb), "");
       fmt::print("worker {} is {}\n", text_of(now, "name"), text_of(now, "state"));
       return kSuccess;
     });

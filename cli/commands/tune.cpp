@@ -57,7 +57,7 @@ int resume_command(Flags& flags) {
   if (!flags.parse()) return kSuccess;
   if (place.url.empty()) return run_tune_job_here(std::move(job), uuid);
   return with_service(place, [&](ServiceClient& service) {
-    service.post("/v1/jobs/" + uuid + "/resume", "");
+    service.post("/v1/jobs/" + url_part(uuid) + "/resume", "");
     return watch_job(uuid, job.json, service);
   });
 }

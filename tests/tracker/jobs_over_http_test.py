@@ -248,6 +248,23 @@ def drains(service):
     print("drained, and back")
 
 
+def strange_names(service):
+    """A worker may be called by anything but control characters, and its key comes while the tracker runs."""
+    service.add_line("allowed", run("keygen", "--out", service.path("w3.key")))
+    name = "w3/50% ?a=b&c#d+e %41 \u00fc/drain/.."
+    process = service.start_worker(name, "w3")
+    wait_for("a worker of a strange name", lambda: service.worker(name))
+    check(run("drain", name, *service.as_user("root")).startswith(f"worker {name} is drain"), "it is not drained")
+    check(service.worker(name)["state"].startswith("drain"), f"{service.worker(name)}")
+    check(run("drain", name, "--undo", *service.as_user("root")) == f"worker {name} is ready", "it is drained for ever")
+    check(run("trust", name, *service.as_user("root")) == f"worker {name} is ready", "it is not trusted")
+    check("no worker `w3/50% `" in run("drain", "w3/50% ", *service.as_user("root"), code=2), "a part of its name is a name")
+    check("no job `a?b`" in run("cancel", "a?b", *service.as_user("root"), code=2), "a job's name ends at a ?")
+    process.terminate()
+    process.wait(20)
+    print("drained and trusted under a strange name")
+
+
 def keys_of_workers(service):
     """What keys allow their workers; and one that is revoked while its worker measures."""
     def refused(what, name, key):
@@ -425,6 +442,7 @@ def try_everything(service):
     jobs = three_jobs_through_crashes(service)
     pause_and_cancel(service)
     drains(service)
+    strange_names(service)
     keys_of_workers(service)
     refusals(service, jobs[0])
     strangers(service)
