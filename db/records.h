@@ -188,6 +188,11 @@ struct ServedJob {
   int64_t created_ms = 0, started_ms = 0, ended_ms = 0;  // 0: not yet
 };
 
+/// What a served job has written down: rows, and the bytes of the texts of trials and events.
+struct StoredByJob {
+  int64_t tasks = 0, trials = 0, events = 0, bytes = 0;
+};
+
 struct ServedJobQuery {
   std::optional<JobState> state;
   std::string owner;       // "": anybody's

@@ -128,6 +128,7 @@ class Store final : public Reader {
   /// The last one of a kind that was told about a served job.
   std::optional<Event> last_served_event(ServedJobId id, const std::string& kind);
   int64_t last_event();  // 0: none
+  StoredByJob stored_by(ServedJobId id);
 
   // ---- Trials as people look at them (store_views.cpp) ----
   std::vector<TrialRow> trial_rows(const TrialQuery& query);

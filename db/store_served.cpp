@@ -161,6 +161,21 @@ int64_t Store::add_served_event(ServedJobId id, const std::string& kind, const s
   return database_->last_insert_id();
 }
 
+StoredByJob Store::stored_by(ServedJobId id) {
+  const JobId search = served_job(id).job.value_or(0);
+  Query tasks = database_->query("SELECT count(*) FROM job_task WHERE job = ?", {search});
+  Query trials = database_->query(
+      "SELECT count(*), coalesce(sum(length(trace) + length(program) + length(settings)), 0) "
+      "FROM trial JOIN candidate ON candidate.id = trial.candidate WHERE job = ?",
+      {search});
+  Query events = database_->query(
+      "SELECT count(*), coalesce(sum(length(body)), 0) FROM event WHERE served_job = ?", {id});
+  CHECK(tasks.step() && trials.step() && events.step());
+  StoredByJob stored{.tasks = tasks.integer(), .trials = trials.integer(), .events = events.integer()};
+  stored.bytes = trials.integer() + events.integer();
+  return stored;
+}
+
 std::optional<Event> Store::last_served_event(ServedJobId id, const std::string& kind) {
   Query row = database_->query(
       "SELECT id, job, served_job, kind, body, created_ms FROM event "

@@ -311,8 +311,9 @@ void JobKeeper::start_some(db::Store& store) {
       try {
         db::Store own(settings_.database);
         run(search, own);
-        if (own.served_job(search.job.id).state == db::JobState::kCancelled)
-          cancel_trials(own, search.job.id);
+        const db::JobState state = own.served_job(search.job.id).state;
+        if (state == db::JobState::kCancelled || state == db::JobState::kFailed)
+          cancel_trials(own, search.job.id);   // nobody waits for them
       } catch (const std::exception& error) {  // the disk: it runs again when there is room
         log(fmt::format("job {}: {}", search.job.uuid, error.what()));
         std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -372,7 +373,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   }
   const std::string log_file = order.folder + "/search.log";
   SearchEnding ending;
-  std::string nonsense;
+  std::string nonsense, excess;
   int status = 0;
   {
     std::unique_lock lock(mutex_);
@@ -382,6 +383,9 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     lock.unlock();
     try {
       ending = SearchServer(searcher.socket(), std::move(order), search.job, store, farm_).serve();
+    } catch (const QuotaError& error) {
+      excess = error.what();
+      kill(searcher.pid(), SIGKILL);
     } catch (const Error& error) {
       nonsense = error.what();
       kill(searcher.pid(), SIGKILL);
@@ -395,6 +399,11 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     store.set_served_report(id, ending.report);
     write_file(job_folder(search.job.uuid) + "/report.txt", ending.text);
     store.set_served_state(id, db::JobState::kDone);
+    return true;
+  }
+  if (!excess.empty()) {  // and would again
+    log(fmt::format("job {}: {}", search.job.uuid, excess));
+    store.set_served_state(id, db::JobState::kFailed, excess);
     return true;
   }
   std::string said = tail_of(log_file);

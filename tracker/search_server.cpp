@@ -62,7 +62,8 @@ SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db:
       served_(std::move(job)),
       store_(store),
       farm_(farm),
-      silence_(silence) {}
+      silence_(silence),
+      quota_(parse_job_request(order_.request), store_.stored_by(served_.id)) {}
 
 SearchEnding SearchServer::serve() {
   // Between two calls it prepares a model, or builds a module. A model may be made so that this never ends.
@@ -88,6 +89,7 @@ void SearchServer::require_begun() const {
 }
 
 json SearchServer::answer(const json& question) {
+  quota_.set_age(static_cast<double>(store_.now_ms() - served_.created_ms) * 1e-3);
   const std::string& call = question.at("call").get_ref<const std::string&>();
   if (call == "order")
     return {{"request", order_.request},
@@ -99,13 +101,12 @@ json SearchServer::answer(const json& question) {
             {"resume", order_.resume ? json(*order_.resume) : json()}};
   if (call == "begin") return begin(question);
   if (call == "tell") {
-    const std::string& kind = question.at("kind").get_ref<const std::string&>();
-    if (!is_told(kind)) fail("a searcher tells of `{}`, which is unknown", kind);
-    store_.add_served_event(served_.id, kind, clean_json(question.at("body"), "news"));
+    tell(question);
     return json::object();
   }
   if (call == "deliver") {
     ending_ = {true, clean_json(question.at("report"), "report"), question.at("text")};
+    quota_.take_text(ending_.report.size() + ending_.text.size());
     return json::object();
   }
   require_begun();
@@ -136,8 +137,17 @@ json SearchServer::answer(const json& question) {
   fail("a searcher calls `{}`, which is unknown", call);
 }
 
+void SearchServer::tell(const json& question) {
+  const std::string& kind = question.at("kind").get_ref<const std::string&>();
+  if (!is_told(kind)) fail("a searcher tells of `{}`, which is unknown", kind);
+  const std::string body = clean_json(question.at("body"), "news");
+  quota_.take_text(body.size());
+  store_.add_served_event(served_.id, kind, body);
+}
+
 /// Digests are of the texts: what a workload is called by decides whose measurements count for it.
 json SearchServer::begin(const json& question) {
+  if (job_ != 0) fail("a searcher begins twice");
   JobStart start{.model = question.at("model"),
                  .model_digest = question.at("model_digest"),
                  .target = question.at("target"),
@@ -150,13 +160,17 @@ json SearchServer::begin(const json& question) {
   if (start.target != order_.target) fail("a searcher begins for another target than it was given");
   const json& tasks = question.at("tasks");
   if (tasks.size() > kMostTasks) fail("a model has {} tasks, more than {}", tasks.size(), kMostTasks);
+  size_t bytes = start.model.size() + start.model_digest.size() + start.options.size();
   for (const json& task : tasks) {
     start.tasks.push_back({{task.at("digest"), task.at("text"), task.at("flops"), task.at("bytes")},
                            task.at("name"),
                            task.at("calls")});
     const db::Workload& workload = start.tasks.back().workload;
     if (sha256(workload.text) != workload.digest) fail("a task's digest is not that of its text");
+    bytes += workload.text.size() + start.tasks.back().name.size();
   }
+  quota_.set_tasks(tasks.size());
+  quota_.take_text(bytes);
   auto transaction = store_.begin();
   StoreJobWriter writer(store_, served_.uuid);
   const JobRows rows = writer.begin(start);
@@ -170,6 +184,7 @@ json SearchServer::begin(const json& question) {
 
 json SearchServer::submit(const json& question) {
   std::vector<Candidate> candidates;
+  size_t bytes = 0;
   const json& list = question.at("candidates");
   if (list.size() > kMostCandidates) fail("a searcher submits {} candidates at once", list.size());
   for (const json& one : list) {
@@ -181,12 +196,16 @@ json SearchServer::submit(const json& question) {
     if (!workloads_.contains(candidate.workload)) fail("a candidate is of no task of its job");
     read_evaluation(one.at("evaluation"), candidate.evaluation);
     candidate.evaluation = bounded(candidate.evaluation);
+    bytes += candidate.trace.size() + candidate.program.size();
     candidates.push_back(std::move(candidate));
   }
+  quota_.take_trials(candidates.size(), bytes);
   json submissions = json::array();
-  for (const Submission& one : farm_.submit(static_cast<JobId>(job_), candidates))
+  for (const Submission& one : farm_.submit(static_cast<JobId>(job_), candidates)) {
+    if (one.status != Submission::Status::kQueued) quota_.return_trials(1);  // no new row
     submissions.push_back(
         {{"status", static_cast<int>(one.status)}, {"trial", one.trial}, {"measurement", one.measurement}});
+  }
   return {{"submissions", std::move(submissions)}};
 }
 

@@ -11,6 +11,7 @@
 #include "tracker/defaults.h"
 #include "tracker/farm_client.h"
 #include "tracker/search_link.h"
+#include "tracker/search_quota.h"
 
 namespace lathe::tracker {
 
@@ -22,12 +23,14 @@ struct SearchEnding {
 
 class SearchServer {
  public:
-  /// REQUIRES: store and farm outlive it; the thread's own store. `silence`: between two calls.
+  /// REQUIRES: store and farm outlive it; the thread's own store. `silence`: between two calls. Throws Error
+  /// for an order whose request is none.
   SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, FarmClient& farm,
                std::chrono::seconds silence = defaults::kSearchSilence);
 
   /// Answers until the searcher closes its end. Throws Error for a searcher that sends nonsense or is silent
-  /// for too long, and when the store or the farm fails.
+  /// for too long, QuotaError (search_quota.h) for one that wants to keep too much, and when the store or the
+  /// farm fails.
   SearchEnding serve();
 
  private:
@@ -36,6 +39,7 @@ class SearchServer {
   nlohmann::json submit(const nlohmann::json& question);
   nlohmann::json poll(const nlohmann::json& question);
   void checkpoint(const nlohmann::json& question);
+  void tell(const nlohmann::json& question);
   void require_begun() const;
 
   const int socket_;
@@ -47,6 +51,7 @@ class SearchServer {
   db::JobId job_ = 0;  // of the search, once it has begun
   db::TargetId target_ = 0;
   std::map<db::WorkloadId, size_t> workloads_;  // with the bytes of their checkpoints
+  SearchQuota quota_;
   SearchEnding ending_;
 };
 

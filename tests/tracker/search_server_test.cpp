@@ -22,6 +22,8 @@ using nlohmann::json;
 const std::string kTarget =
     to_text(parse_target_text("cpu:triple=x86_64-pc-linux-gnu,mcpu=haswell,vector=256"));
 
+constexpr const char* kRequest = R"({"model": "net", "trials": 10})";
+
 /// Remembers what it was asked; answers at once.
 class EchoFarm final : public FarmClient {
  public:
@@ -57,12 +59,14 @@ struct Desk {
   SearchEnding ending;
   std::string error;
 
-  Desk() {
+  /// `told`: bytes of what an earlier life of the searcher told of.
+  explicit Desk(size_t told = 0) {
+    if (told > 0) store.add_served_event(job.id, "progress", std::string(told, ' '));
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     thread = std::thread([this] {
       try {
         db::Store own(folder / "tuning.db");
-        ending = SearchServer(ends[1], {.request = "{}", .target = kTarget}, job, own, farm).serve();
+        ending = SearchServer(ends[1], {.request = kRequest, .target = kTarget}, job, own, farm).serve();
       } catch (const Error& caught) {
         error = caught.what();
       }
@@ -253,7 +257,7 @@ TEST(SearchServer, WaitsForASearcherSoLong) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   try {
-    SearchServer(ends[1], {}, job, store, farm, std::chrono::seconds(1)).serve();
+    SearchServer(ends[1], {.request = kRequest}, job, store, farm, std::chrono::seconds(1)).serve();
     ADD_FAILURE() << "it came to an end";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "nothing was heard for too long");
@@ -286,6 +290,68 @@ TEST(SearchServer, MeasuresNoWorkloadOfOthers) {
   EXPECT_THROW(link.submit(0, std::span(&candidate, 1)), Error);
   desk.leave();
   EXPECT_EQ(desk.error, "a candidate is of no task of its job");
+}
+
+/// It has become hostile, and writes into the database until that is full.
+TEST(SearchServer, FillsNoDatabase) {
+  const auto ended = [](size_t told, const std::function<void(SearchLink&, const JobRows&)>& attack) {
+    Desk desk(told);
+    SearchLink link(desk.ends[0]);
+    const JobRows rows = link.begin(start_of("a workload"));
+    EXPECT_THROW(attack(link, rows), Error);
+    desk.leave();
+    return std::pair(desk.error, desk.farm.asked.size());
+  };
+  const auto trials = ended(0, [](SearchLink& link, const JobRows& rows) {
+    const std::vector<Candidate> few(10, {.workload = rows.workloads[0], .trace = "t"});
+    for (int i = 0; i < 100; ++i) link.submit(0, few);
+  });
+  EXPECT_EQ(trials.first,
+            "its search asks for more than 74 trials, which a job of 10 may have with confirmations");
+  EXPECT_EQ(trials.second, 70u);
+  const std::string text(1 << 20, 't');
+  constexpr size_t kAlmostAll = 70 << 20;
+  const auto traces = ended(kAlmostAll, [&](SearchLink& link, const JobRows& rows) {
+    const Candidate large{.workload = rows.workloads[0], .trace = text, .program = "p"};
+    link.submit(0, std::span(&large, 1));
+  });
+  EXPECT_EQ(traces.first, "its search wants to keep more than 70 MiB, which a job of 10 trials may by now");
+  EXPECT_EQ(traces.second, 0u);
+  const auto news = ended(kAlmostAll, [&](SearchLink& link, const JobRows&) {
+    link.tell("progress", "{}");
+    link.tell("progress", json(text).dump());
+  });
+  EXPECT_EQ(news.first, traces.first);
+  const auto again = ended(0, [](SearchLink& link, const JobRows&) { link.begin(start_of("another")); });
+  EXPECT_EQ(again.first, "a searcher begins twice");
+}
+
+/// What an earlier life of the searcher has written counts.
+TEST(SearchServer, CountsWhatIsThere) {
+  Desk desk;
+  SearchLink link(desk.ends[0]);
+  const JobRows rows = link.begin(start_of("a workload"));
+  measure(desk.store, rows.job, rows.workloads.at(0), "p");
+  link.tell("progress", "[1, 2]");
+  const db::StoredByJob stored = desk.store.stored_by(desk.job.id);
+  EXPECT_EQ(stored.tasks, 1);
+  EXPECT_EQ(stored.trials, 1);
+  EXPECT_EQ(stored.events, 2) << "the first says that it is queued";
+  EXPECT_GE(stored.bytes, static_cast<int64_t>(std::string("trace of p"
+                                                           "p"
+                                                           "[1,2]")
+                                                   .size()));
+  SearchQuota quota(parse_job_request(kRequest), {.trials = 9});
+  quota.take_trials(1, 0);
+  EXPECT_THROW(quota.take_trials(1, 0), QuotaError);
+  quota.return_trials(1);
+  quota.take_trials(1, 0);
+  quota.set_tasks(1);
+  quota.take_trials(64, 0);
+  EXPECT_THROW(quota.take_trials(1, 0), QuotaError);
+  SearchQuota timed(parse_job_request(R"({"model": "net", "trials": 0, "seconds": 2})"), {});
+  timed.take_trials(2000, 0);
+  EXPECT_THROW(timed.take_trials(1, 0), QuotaError);
 }
 
 TEST(SearchLink, SaysThatTheTrackerIsGone) {

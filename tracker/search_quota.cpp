@@ -1,0 +1,72 @@
+#include "tracker/search_quota.h"
+
+#include <algorithm>
+
+namespace lathe::tracker {
+namespace {
+
+// A search by time proposes a few hundred candidates a second at most.
+constexpr double kTrialsOfSecond = 1000;
+// Each leader of a task is measured again (confirm.h), and where workers are lost, again.
+constexpr int64_t kConfirmationsOfTask = 64, kMostTasks = 1000;
+// Texts, on average: a trial's trace is a few KiB, a task's workload and programs are told of some ten times.
+constexpr int64_t kTrialBytes = 32 << 10, kTaskBytes = 4 << 20, kJobBytes = 64 << 20;
+constexpr double kSecondBytes = 16 << 10;  // progress is told of twice a second
+constexpr int64_t kRowBytes = 256;         // of a row besides its texts
+
+int64_t searched(const JobRequest& request) {
+  constexpr double kMost = int64_t{1} << 40;
+  return request.trials > 0 ? request.trials
+                            : static_cast<int64_t>(std::min(kMost, request.seconds * kTrialsOfSecond));
+}
+
+}  // namespace
+
+SearchQuota::SearchQuota(const JobRequest& request, const db::StoredByJob& stored)
+    : searched_(searched(request)),
+      tasks_(std::min(stored.tasks, kMostTasks)),
+      trials_(stored.trials),
+      bytes_(stored.bytes + (stored.trials + stored.events) * kRowBytes) {}
+
+void SearchQuota::set_tasks(size_t tasks) {
+  tasks_ = std::min<int64_t>(static_cast<int64_t>(tasks), kMostTasks);
+}
+
+void SearchQuota::set_age(double seconds) { seconds_ = std::max(0.0, seconds); }
+
+int64_t SearchQuota::most_trials() const { return searched_ + kConfirmationsOfTask * tasks_; }
+
+int64_t SearchQuota::most_bytes() const {
+  return kJobBytes + kTaskBytes * tasks_ + kTrialBytes * most_trials() +
+         static_cast<int64_t>(kSecondBytes * seconds_);
+}
+
+void SearchQuota::require(int64_t trials, int64_t bytes) const {
+  if (trials_ + trials > most_trials())
+    throw QuotaError(
+        fmt::format("its search asks for more than {} trials, which a job of {} may have with "
+                    "confirmations",
+                    most_trials(), searched_));
+  if (bytes_ + bytes > most_bytes())
+    throw QuotaError(
+        fmt::format("its search wants to keep more than {} MiB, which a job of {} trials may by now",
+                    most_bytes() >> 20, searched_));
+}
+
+void SearchQuota::take_trials(size_t count, size_t bytes) {
+  const auto rows = static_cast<int64_t>(count);
+  const int64_t all = static_cast<int64_t>(bytes) + rows * kRowBytes;
+  require(rows, all);
+  trials_ += rows;
+  bytes_ += all;
+}
+
+void SearchQuota::take_text(size_t bytes) {
+  const int64_t all = static_cast<int64_t>(bytes) + kRowBytes;
+  require(0, all);
+  bytes_ += all;
+}
+
+void SearchQuota::return_trials(size_t count) { trials_ -= static_cast<int64_t>(count); }
+
+}  // namespace lathe::tracker

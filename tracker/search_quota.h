@@ -1,0 +1,48 @@
+// How much of the database one job may fill, whatever its searcher has become by reading its model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/support/error.h"
+#include "db/records.h"
+#include "tracker/job_request.h"
+
+namespace lathe::tracker {
+
+/// A job has come to its limit; it would again.
+class QuotaError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Of a job's trials as many as it asked for, and those that confirm winners; of all texts together, so many
+/// for each trial and task and for the time that the job has. What an honest search needs is a small part.
+class SearchQuota {
+ public:
+  /// `stored`: by earlier lives of its searcher.
+  SearchQuota(const JobRequest& request, const db::StoredByJob& stored);
+
+  /// The model has so many tasks.
+  void set_tasks(size_t tasks);
+  /// It exists for so long.
+  void set_age(double seconds);
+
+  /// Throws QuotaError, and nothing is taken, when that is more than is left.
+  void take_trials(size_t count, size_t bytes);
+  void take_text(size_t bytes);
+  /// Some of what was taken was not needed.
+  void return_trials(size_t count);
+
+ private:
+  int64_t most_trials() const;
+  int64_t most_bytes() const;
+  void require(int64_t trials, int64_t bytes) const;
+
+  const int64_t searched_;  // trials that it asked for
+  int64_t tasks_ = 0;
+  double seconds_ = 0;
+  int64_t trials_, bytes_;  // taken
+};
+
+}  // namespace lathe::tracker
