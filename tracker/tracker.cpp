@@ -52,6 +52,7 @@ class Tracker::Loop final : private Outside {
     CHECK(wake_ >= 0, "eventfd");
     std::promise<void> started;
     auto ready = started.get_future();
+    // The thread makes all that it owns: a journal's connection to the database is of one thread.
     thread_ = std::thread([this, started = std::move(started)]() mutable { run(started); });
     try {
       ready.get();
@@ -71,6 +72,7 @@ class Tracker::Loop final : private Outside {
   /// Runs `command` on the thread and waits for what it returns. Throws what it throws.
   template <typename Command>
   auto call(Command command) {
+    // What it throws goes to the caller, and does not end the loop. Shared, since std::function copies.
     auto task = std::make_shared<std::packaged_task<decltype(command())()>>(std::move(command));
     auto result = task->get_future();
     if (!post([task = std::move(task)] { (*task)(); })) rethrow();
@@ -85,6 +87,7 @@ class Tracker::Loop final : private Outside {
     std::unique_lock lock(mutex_);
     std::deque<Finished>& box = mailboxes_[job];
     arrived_.wait_for(lock, timeout, [&] { return !box.empty() || failed_; });
+    // Results from before the failure are delivered first.
     if (box.empty() && failed_) std::rethrow_exception(failed_);
     std::vector<Finished> results(std::make_move_iterator(box.begin()), std::make_move_iterator(box.end()));
     box.clear();
@@ -128,6 +131,7 @@ class Tracker::Loop final : private Outside {
       commands_.push_back(std::move(command));
     }
     const uint64_t one = 1;
+    // After the command is there: a loop that wakes up finds it.
     (void)!write(wake_, &one, sizeof one);
     return true;
   }
@@ -142,6 +146,7 @@ class Tracker::Loop final : private Outside {
       server_ = std::make_unique<wire::Server>(settings_.endpoint, settings_.keys);
       endpoint = server_->endpoint();
       journal_ = settings_.open_journal();
+      // The socket is bound first: what a worker says meanwhile waits in it.
       JournalState state = journal_->start();
       log(fmt::format("epoch {}, {} open trials, listening on {}", state.epoch, state.open.size(), endpoint));
       farm_ = std::make_unique<Farm>(std::move(state), monotonic_now(), settings_.artifact_bytes);
@@ -152,6 +157,7 @@ class Tracker::Loop final : private Outside {
     started.set_value();
     try {
       while (!stop_) serve_once();
+      // What has come is written down and acknowledged; nothing new is given out (F10).
       step(Close{});
       settle();
     } catch (const std::exception& error) {
@@ -170,6 +176,7 @@ class Tracker::Loop final : private Outside {
   void serve_once() {
     const Time until_tick = std::max(Time(0), next_tick_ - monotonic_now());
     std::optional<wire::Frame> frame = server_->receive(until_tick, wake_);
+    // What has come together is committed together; the bound keeps commands and ticks from starving.
     for (int count = 0; frame && count < kFramesTogether; ++count) {
       hear(*frame);
       frame = server_->receive(Time(0));
@@ -178,9 +185,11 @@ class Tracker::Loop final : private Outside {
     settle();  // whoever is told that nothing is in flight finds all results in the database
     obey_commands();
     if (monotonic_now() >= next_tick_) {
+      // From now, not from when it was due: a loop that was held up does not tick in a row.
       next_tick_ = monotonic_now() + kTick;
       step(Tick{});
       for (const std::string& refused : server_->refusals())
+        // Each once: a worker with a wrong key tries every few seconds.
         if (said_.size() < kMostSaid && said_.insert(refused).second) log("refused " + refused);
     }
     settle();
@@ -200,6 +209,7 @@ class Tracker::Loop final : private Outside {
     std::deque<std::function<void()>> commands;
     {
       std::lock_guard lock(mutex_);
+      // Carried out without the lock: whoever posts must not wait for a commit.
       commands.swap(commands_);
     }
     for (auto& command : commands) command();
@@ -215,6 +225,7 @@ class Tracker::Loop final : private Outside {
 
   void send_piece(const Wanted& wanted) override {
     const auto& [peer, get] = wanted;
+    // Read here and not in a step of the farm, which knows no files.
     std::string bytes = content_.read(get.digest, get.offset, kChunkBytes);
     if (bytes.empty()) return;  // beyond its end
     server_->send({peer, wire::encode(wire::BlobChunk{get.digest, get.offset, std::move(bytes)})});
@@ -223,6 +234,7 @@ class Tracker::Loop final : private Outside {
   void tell(std::vector<Finished> all) override {
     std::lock_guard lock(mutex_);
     for (Finished& finished : all)
+      // Where nobody has asked for the job, nobody collects: the journal has the result.
       if (const auto box = mailboxes_.find(finished.job); box != mailboxes_.end())
         box->second.push_back(std::move(finished));
     arrived_.notify_all();
