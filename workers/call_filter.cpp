@@ -159,6 +159,7 @@ class Filter {
   void if_none(uint32_t bits, uint8_t count) { add(BPF_JMP | BPF_JSET | BPF_K, bits, count, 0); }
 
   bool install() {
+    // The kernel copies it.
     const sock_fprog program{static_cast<unsigned short>(code_.size()), code_.data()};
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
   }
@@ -180,9 +181,12 @@ bool has_seccomp() { return prctl(PR_GET_SECCOMP) >= 0; }
 bool filter_calls(Confinement confinement) {
   if (!filters_calls() || !has_seccomp()) return true;  // as was agreed to
   constexpr uint32_t kNumber = offsetof(seccomp_data, nr);
+  // In a namespace of its own a process is root: most of the kernel's holes are open to that alone.
   constexpr uint32_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                    CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
   Filter filter;
+  // What is refused returns an error that libc copes with; what no kernel of ours would call ends the
+  // process.
   filter.load(offsetof(seccomp_data, arch));
   filter.if_equal(kArchitecture, 1);
   filter.load(kNumber);  // another architecture's number falls through to a call that is not listed
@@ -206,6 +210,7 @@ bool filter_calls(Confinement confinement) {
     filter.if_any(CLONE_THREAD, 1);
   filter.allow();
   filter.kill();
+  // Builds have all of it above, as far as Landlock lets them; a run may read what the loader reads.
   filter.if_equal(SYS_openat, 4);
   filter.load(argument(2));
   filter.if_none(O_ACCMODE | O_CREAT | O_TRUNC, 1);
