@@ -24,6 +24,7 @@ int refuse(ExitCode code, std::string_view message) {
 
 /// Data that did not arrive is no success.
 int flush_stdout(int code) {
+  // Most of it is still in the buffer: a full disk shows here.
   if (fflush(stdout) != 0 && code == kSuccess)
     throw std::system_error(errno, std::generic_category(), "cannot write to stdout");
   return code;

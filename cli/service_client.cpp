@@ -34,6 +34,7 @@ std::string read_token(const std::string& file) {
     const char* token = getenv("LATHE_TOKEN");
     return token ? token : "";
   }
+  // A token that others can read is theirs too.
   require_private(file);
   std::string token = read_file(file);
   while (!token.empty() && isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
@@ -79,13 +80,17 @@ struct ServiceClient::Impl {
 
   void prepare(Call& call, const std::string& path) const {
     call.set(CURLOPT_URL, (url + path).c_str());
+    // An address of a file or of FTP is no tracker.
     call.set(CURLOPT_PROTOCOLS_STR, "http,https");
     call.set(CURLOPT_ERRORBUFFER, call.error);
+    // Names are looked up without alarms: Ctrl-C is the only signal that is handled here.
     call.set(CURLOPT_NOSIGNAL, 1L);
     call.set(CURLOPT_CONNECTTIMEOUT, 10L);
+    // A silent tracker is given up; event streams have a beat every 15 s.
     call.set(CURLOPT_LOW_SPEED_LIMIT, 1L);  // bytes a second
     call.set(CURLOPT_LOW_SPEED_TIME, 60L);
     if (!authority.empty()) call.set(CURLOPT_CAINFO, authority.c_str());
+    // In the header: addresses are logged on their way.
     if (!token.empty()) call.header("Authorization: Bearer " + token);
     call.header("Expect:");
   }
@@ -124,6 +129,7 @@ struct ServiceClient::Impl {
     const std::string text = answer.is_object() && answer.contains("error") && answer["error"].is_string()
                                  ? answer["error"].get<std::string>()
                                  : fmt::format("HTTP status {}", status);
+    // The asker's mistakes end with 2; everything else is the service's, 5.
     const bool asked_badly = status == 400 || status == 404 || status == 409 || status == 413;
     if (asked_badly) throw Error(text);
     throw ServiceError(fmt::format("{}: {}", url, text));
@@ -201,6 +207,7 @@ void ServiceClient::upload(const std::string& path, const std::string& file) {
 }
 
 void ServiceClient::download(const std::string& path, const std::string& file) {
+  // Two that fetch the same do not write into one file.
   const std::string partial = fmt::format("{}.{}.partial", file, getpid());
   try {
     const File bytes(fopen(partial.c_str(), "wb"));
@@ -288,6 +295,7 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 400) impl_->require_success(status, reader.rest);
     if (code == CURLE_OK && status == 200) return;  // the service said all there is
+    // A service that restarts is asked again from the last event on; one that is gone, not for ever.
     if (reader.heard) heard = Clock::now();
     if (Clock::now() - heard > kPatience) throw ServiceError(impl_->problem_of(call, code));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));

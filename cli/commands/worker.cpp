@@ -36,6 +36,7 @@ int worker_command(Flags& flags) {
   flags.add("--with-parent", with_parent, "end when the process that started this one ends");
   if (!flags.parse()) return kSuccess;
 
+  // Before it says to a tracker that it is here.
   worker::require_confinement();
   if (with_parent) worker::die_with_parent();
   worker::WorkerSettings settings = common.finish();
