@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -121,7 +122,6 @@ constexpr int kForBuilds[] = {
     SYS_getegid,
     SYS_times,
     SYS_set_tid_address,
-    SYS_setpriority,
     SYS_getpriority,
 #if defined(__x86_64__)
     SYS_open,
@@ -146,6 +146,8 @@ constexpr int kDescriptorCommands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETF
 constexpr uint32_t argument(int index) {  // the low half: little-endian, both architectures
   return static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * index);
 }
+/// An address has two halves, and the kernel takes both; of an int it takes the low one alone.
+constexpr uint32_t upper_half(int index) { return argument(index) + 4; }
 
 class Filter {
  public:
@@ -239,11 +241,23 @@ bool filter_calls(Confinement confinement) {
   filter.if_equal(0, 1);
   filter.allow();
   filter.refuse(EPERM);
-  filter.if_equal(SYS_prlimit64, 4);  // reading one's own limits: pthread_create's
+  // Reading limits, as pthread_create does: there are no new ones when both halves of their address are 0.
+  filter.if_equal(SYS_prlimit64, 6);
   filter.load(argument(2));
+  filter.if_equal(0, 3);
+  filter.load(upper_half(2));
   filter.if_equal(0, 1);
   filter.allow();
   filter.kill();
+  if (confinement != Confinement::kRun) {
+    filter.if_equal(SYS_setpriority, 6);  // of the calling process
+    filter.load(argument(0));
+    filter.if_equal(PRIO_PROCESS, 3);
+    filter.load(argument(1));
+    filter.if_equal(0, 1);
+    filter.allow();
+    filter.refuse(EPERM);
+  }
   filter.if_equal(SYS_prctl, 4);  // naming a thread
   filter.load(argument(0));
   filter.if_equal(PR_SET_NAME, 1);

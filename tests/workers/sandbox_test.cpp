@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -175,6 +176,15 @@ const Deed kDeeds[] = {
      Report::End::kSignalled, SIGXFSZ},
     {"makes memory files", [] { return std::to_string(memory_file("more", "")); }, Report::End::kSignalled,
      SIGSYS},
+    {"limits its parent",
+     [] {
+       // Half of this address is 0, as the whole is of a caller who only reads.
+       void* place = mmap(reinterpret_cast<void*>(uintptr_t{1} << 40), 4096, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+       *static_cast<rlimit*>(place) = {0, 0};
+       return std::to_string(syscall(SYS_prlimit64, getppid(), RLIMIT_CORE, place, nullptr));
+     },
+     Report::End::kSignalled, SIGSYS},
     {"makes threads for ever",
      [] {
        for (;;) start_thread();
@@ -245,6 +255,11 @@ const BuildDeed kBuildDeeds[] = {
     {"kills its parent", [] { return result_of(kill(getppid(), SIGKILL) == 0); }, ""},
     {"traces its parent", [] { return result_of(ptrace(PTRACE_ATTACH, getppid(), 0, 0) == 0); }, ""},
     {"leaves its group", [] { return result_of(setsid() >= 0); }, ""},
+    {"slows its parent", [] { return result_of(setpriority(PRIO_PROCESS, getppid(), 19) == 0); },
+     "Operation not permitted"},
+    {"slows its user", [] { return result_of(setpriority(PRIO_USER, 0, 19) == 0); },
+     "Operation not permitted"},
+    {"slows itself", [] { return result_of(setpriority(PRIO_PROCESS, 0, 19) == 0); }, "done"},
     {"takes namespaces", [] { return result_of(unshare(CLONE_NEWUSER) == 0); }, ""},
     {"takes namespaces with a child",
      [] { return result_of(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) >= 0); }, ""},
