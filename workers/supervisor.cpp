@@ -168,7 +168,7 @@ class Supervision {
       if (!ended && ready[2].revents != 0) serve_gate();
       if (waiting_ && quiet_.try_open(packet_.stop_builders)) {
         waiting_ = false;
-        (void)!write(gate_, &kGranted, 1);
+        grant();
       }
       const bool still = building && quiet_.obey();
       const auto now = Clock::now();
@@ -210,6 +210,9 @@ class Supervision {
       quiet_.close();
     }
   }
+
+  /// Without waiting for room: a child that asks, and never looks, would keep its limits from being enforced.
+  void grant() const { (void)!send(gate_, &kGranted, 1, MSG_DONTWAIT | MSG_NOSIGNAL); }
 
   /// The last kStderrTail bytes are kept. At most a megabyte is read at a time, so that a child that never
   /// stops writing does not keep its limits from being enforced.

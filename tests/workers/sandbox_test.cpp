@@ -104,6 +104,13 @@ const Deed kDeeds[] = {
        return std::string();
      },
      Report::End::kTimedOut, -1},
+    {"asks for windows and never looks",
+     [] {
+       while (write_all(3, "oc")) {  // opens one and closes it, on the gate
+       }
+       return std::string();
+     },
+     Report::End::kTimedOut, -1},
     {"aborts",
      [] {
        abort();
