@@ -220,6 +220,10 @@ class Supervision {
     char buffer[65536];
     for (int round = 0; round < 16; ++round) {
       const ssize_t got = read(errors_, buffer, sizeof buffer);
+      if (got == 0) {  // the child has closed it: to poll it would never wait again
+        close(errors_);
+        errors_ = -1;
+      }
       if (got <= 0) break;
       tail_.append(buffer, static_cast<size_t>(got));
       written_ += static_cast<uint64_t>(got);

@@ -323,6 +323,12 @@ std::string behave(std::string_view request, Child& child) {
     write_all(2, "the end");
     abort();
   }
+  if (request == "silence") {
+    close(1);
+    close(2);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return "silent";
+  }
   if (request == "threads") {
     std::atomic<int> sum = 0;
     std::vector<std::thread> threads;
@@ -525,6 +531,20 @@ TEST(Sandbox, KeepsTheTailOfStderr) {
   EXPECT_THAT(report.stderr_tail, StartsWith("[1073741831 bytes, the last 4096:]\n"));
   EXPECT_THAT(report.stderr_tail, EndsWith("ethe end"));
   EXPECT_LT(report.stderr_tail.size(), 4200u);
+}
+
+double cpu_seconds(pid_t pid) {
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", pid));
+  const std::vector<std::string> fields = split_text(stat.substr(stat.rfind(')') + 2), ' ');
+  return (std::stod(fields.at(11)) + std::stod(fields.at(12))) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+TEST(Sandbox, WaitsForAChildThatHasClosedItsStderr) {
+  Sandbox sandbox(sandbox_command("decent"));
+  sandbox.run(task("echo"));  // which starts the supervisor
+  const double before = cpu_seconds(sandbox.supervisor());
+  EXPECT_EQ(sandbox.run(task("silence")).reply, "silent");
+  EXPECT_LT(cpu_seconds(sandbox.supervisor()) - before, 0.2) << "of the second that the child slept";
 }
 
 TEST(Sandbox, ANewSupervisorFollowsAKilledOne) {
