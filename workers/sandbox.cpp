@@ -104,11 +104,11 @@ void Sandbox::start(const Task& task) {
   std::vector<int> descriptors = {request};
   descriptors.insert(descriptors.end(), task.descriptors.begin(), task.descriptors.end());
   for (int attempt = 0;; ++attempt) {
-    if (supervisor_ < 0) launch();
     try {
+      if (supervisor_ < 0) launch();
       send_packet(control_, &packet, sizeof packet, descriptors);
       break;
-    } catch (const Error&) {  // killed since its last task: a new one is as good
+    } catch (const Error&) {  // killed since its last task, say: a new one is as good
       stop();
       if (attempt > 0) {
         close(request);

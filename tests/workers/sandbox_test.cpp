@@ -563,6 +563,18 @@ TEST(Sandbox, ANewSupervisorFollowsAKilledOne) {
   EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
 }
 
+int64_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+TEST(Sandbox, KeepsNothingOpenWhenItCannotStart) {
+  const int64_t before = open_descriptors();
+  Sandbox sandbox({"/nonexistent/lathe"});
+  EXPECT_THROW(sandbox.start(task("echo")), Error);
+  EXPECT_EQ(open_descriptors(), before);
+}
+
 bool alive(const std::string& command_line) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     if (!isdigit(entry.path().filename().string()[0])) continue;
