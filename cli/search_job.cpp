@@ -182,8 +182,8 @@ void confine_search(const tracker::SearchOrder& order) {
 
 }  // namespace
 
-int internal_search_main() {
-  worker::die_with_parent();
+int internal_search_main(pid_t tracker) {
+  worker::die_with_parent(tracker);
   tracker::SearchLink link(kLinkDescriptor);
   const tracker::SearchOrder order = link.order();
   confine_search(order);

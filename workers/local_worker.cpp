@@ -21,8 +21,8 @@ namespace lathe::worker {
 using Clock = std::chrono::steady_clock;
 
 LocalWorker::LocalWorker(const std::string& endpoint, std::vector<std::string> more_flags)
-    : command_(
-          {"/proc/self/exe", "worker", "--tracker", endpoint, "--with-parent", "--quiet", "--no-config"}) {
+    : command_({"/proc/self/exe", "worker", "--tracker", endpoint, "--with-parent",
+                fmt::format("{}", getpid()), "--quiet", "--no-config"}) {
   // Without files of configuration: those are for workers that people start.
   command_.insert(command_.end(), more_flags.begin(), more_flags.end());
   // The thread starts every one of them: a child dies with the thread that made it, and this one stays.
@@ -101,9 +101,9 @@ void LocalWorker::watch() {
   }
 }
 
-void die_with_parent() {
+void die_with_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == 1) _exit(1);  // it was faster
+  if (getppid() != parent) _exit(1);  // it was faster
 }
 
 }  // namespace lathe::worker

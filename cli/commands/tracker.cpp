@@ -1,5 +1,7 @@
 #include "tracker/tracker.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -90,7 +92,7 @@ tracker::KeeperSettings keeper_settings(const TrackerFlags& flags) {
   return {.database = flags.database,
           .folder = flags.files.empty() ? flags.database + "-files" : flags.files,
           .searches = static_cast<size_t>(flags.searches),
-          .searcher = {"/proc/self/exe", "internal-search"},
+          .searcher = {"/proc/self/exe", "internal-search", fmt::format("{}", getpid())},
           .resolve_target = [](const std::string& text) { return to_text(codegen::resolve_target(text)); },
           .log = log_line};
 }
