@@ -111,12 +111,13 @@ std::string event_text(const Event& event) {
 
 struct Server::Impl {
   Settings settings;
-  asio::io_context context{1};
-  std::optional<asio::ssl::context> tls;
-  tcp::acceptor acceptor{context};
   size_t connections = 0;
   uint64_t waits = 0;                              // for a request's head, ever
   std::map<uint64_t, beast::tcp_stream*> waiting;  // for one now, the longest first
+  // Connections end with the context, at the latest, and use what stands before it.
+  asio::io_context context{1};
+  std::optional<asio::ssl::context> tls;
+  tcp::acceptor acceptor{context};
   std::thread thread;
 
   explicit Impl(Settings s) : settings(std::move(s)) {
