@@ -32,6 +32,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kWaiting = 1'000'000;  // jobs in the queue that are looked at
 constexpr int kCrashes = 3;          // of a searcher, before its job has failed
 constexpr milliseconds kLook{500}, kStopWait{4000};
+/// From the end of its link to that of a searcher, which frees its memory meanwhile.
+constexpr milliseconds kEndWait{60000};
 
 /// The last lines of a searcher's stderr, which say what went wrong.
 std::string tail_of(const std::string& path) {
@@ -92,6 +94,12 @@ class Searcher {
 
   int socket() const { return socket_; }
   pid_t pid() const { return pid_; }
+  /// Waits for its end, and leaves it to wait(): until then nobody else has its number.
+  void await_end() const {
+    siginfo_t ignored;
+    while (waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    }
+  }
   /// Its wait status.
   int wait() {
     int status = 0;
@@ -318,8 +326,8 @@ void JobKeeper::start_some(db::Store& store) {
       try {
         db::Store own(settings_.database);
         run(search, own);
-        if (own.served_job(search.job.id).state == db::JobState::kCancelled)
-          cancel_trials(own, search.job.id);
+        // What it left to be measured is for nobody.
+        if (db::is_final(own.served_job(search.job.id).state)) cancel_trials(own, search.job.id);
       } catch (const std::exception& error) {  // the disk: it runs again when there is room
         log(fmt::format("job {}: {}", search.job.uuid, error.what()));
         std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -389,6 +397,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   {
     std::unique_lock lock(mutex_);
     if (search.wanted != db::JobState::kDone) return true;
+    search.kill_at = Clock::time_point::max();
     // Started under the lock: who ends the job either finds the process here, or was seen above.
     Searcher searcher(settings_.searcher, log_file);
     search.pid = searcher.pid();
@@ -399,6 +408,11 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
       nonsense = error.what();
       kill(searcher.pid(), SIGKILL);
     }
+    // One that has closed the link may still not end; nobody waits for it with the lock held.
+    lock.lock();
+    search.kill_at = std::min(search.kill_at, Clock::now() + kEndWait);
+    lock.unlock();
+    searcher.await_end();
     lock.lock();
     search.pid = -1;
     status = searcher.wait();
