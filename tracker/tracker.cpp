@@ -27,13 +27,15 @@ Time monotonic_now() {
   return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-/// A lease that no worker would read is the submitter's mistake.
-void check_size(const TrialSpec& spec) {
+/// Why no worker would read a lease of it, which is the submitter's mistake; "" when all would.
+std::string too_large(const TrialSpec& spec) {
   if (spec.trace.size() > kTextLimit || spec.workload->size() > kTextLimit)
-    fail("a candidate's workload has {} bytes and its trace {}, more than the limit of {}",
-         spec.workload->size(), spec.trace.size(), kTextLimit);
+    return fmt::format("a candidate's workload has {} bytes and its trace {}, more than the limit of {}",
+                       spec.workload->size(), spec.trace.size(), kTextLimit);
   if (spec.target.size() > kTargetLimit)
-    fail("a target's text has {} bytes, more than the limit of {}", spec.target.size(), kTargetLimit);
+    return fmt::format("a target's text has {} bytes, more than the limit of {}", spec.target.size(),
+                       kTargetLimit);
+  return "";
 }
 
 constexpr size_t kMostSaid =
@@ -104,9 +106,17 @@ class Tracker::Loop final : private Outside {
     }
     std::vector<Submission> submissions = journal_->add(job, candidates);
     Submit event;
+    std::string problem;
     for (const Submission& submission : submissions) {
-      if (submission.spec) check_size(*submission.spec);
-      if (submission.status == Submission::Status::kQueued) event.trials.push_back(submission);
+      if (submission.status != Submission::Status::kQueued) continue;
+      event.trials.push_back(submission);
+      if (problem.empty()) problem = too_large(*submission.spec);
+    }
+    if (!problem.empty()) {
+      // The journal has them already: open, they would be leased by the next tracker.
+      for (const Submission& submission : event.trials)
+        effects_.records.emplace_back(Cancelled{submission.trial});
+      throw Error(problem);
     }
     step(event);
     return submissions;
@@ -114,7 +124,12 @@ class Tracker::Loop final : private Outside {
   bool manage(const Manage& order) {
     if (!farm_->knows(order.worker)) return false;
     step(order);
-    settle();
+    try {
+      settle();
+    } catch (...) {
+      broken_ = std::current_exception();
+      throw;
+    }
     return true;
   }
   Farm& farm() { return *farm_; }
@@ -136,8 +151,10 @@ class Tracker::Loop final : private Outside {
     return true;
   }
 
+  /// Of a thread that has failed, or is about to say so: promises break before it does.
   [[noreturn]] void rethrow() {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [&] { return failed_ != nullptr; });
     std::rethrow_exception(failed_);
   }
 
@@ -212,7 +229,10 @@ class Tracker::Loop final : private Outside {
       // Carried out without the lock: whoever posts must not wait for a commit.
       commands.swap(commands_);
     }
-    for (auto& command : commands) command();
+    for (auto& command : commands) {
+      command();
+      if (broken_) std::rethrow_exception(broken_);
+    }
   }
 
   void settle() { carry_out(std::exchange(effects_, {}), *journal_, *this); }
@@ -253,6 +273,7 @@ class Tracker::Loop final : private Outside {
   std::unique_ptr<Farm> farm_;
   ContentStore content_;
   Effects effects_;
+  std::exception_ptr broken_;  // a command's commit failed: the farm has gone on, the journal has not
   Time next_tick_{0};
   std::set<std::string> said_;
   bool stop_ = false;
