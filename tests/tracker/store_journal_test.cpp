@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/tir/roofline.h"
 #include "db/store.h"
+#include "tracker/evaluation_json.h"
 #include "tracker/tracker.h"
 
 namespace lathe::tracker {
@@ -118,6 +120,19 @@ TEST_F(StoreJournals, BoundTimesByTheWorkload) {
     EXPECT_EQ(journal->add(static_cast<JobId>(job_), one).at(0).spec->fastest_seconds, least);
   }
   EXPECT_EQ(open_store_journal(folder_ / "t.db")->start().open.at(0).spec->fastest_seconds, least);
+}
+
+TEST(Settings, OfAnotherTypeOrSizeStayAsTheyAre) {
+  const wire::Evaluation usual;
+  wire::Evaluation read;
+  read_evaluation(nlohmann::json::parse(R"({"cold_cache": 1, "threads": 1e300, "warmup": -1,
+                                            "max_samples": 4294967296, "min_samples": true, "tolerance": "x"})"),
+                  read);
+  EXPECT_EQ(evaluation_json(read), evaluation_json(usual));
+  read_evaluation({{"cold_cache", true}, {"threads", 3u}, {"tolerance", 1}}, read);
+  EXPECT_TRUE(read.cold_cache);
+  EXPECT_EQ(read.threads, 3u);
+  EXPECT_EQ(read.tolerance, 1);
 }
 
 /// Writes down nothing that it is given.
