@@ -31,8 +31,11 @@ class Reader {
   void read(const char* key, int64_t& value, int64_t least, int64_t most) {
     if (const json* found = find(key)) {
       if (!found->is_number_integer()) fail("`{}` must be a whole number", key);
-      value = found->get<int64_t>();
-      if (value < least || value > most) fail("`{}` is {}, must be {} to {}", key, value, least, most);
+      // What int64 does not hold is an unsigned number here, and would become one below 0.
+      const bool fits = !found->is_number_unsigned() || found->get<uint64_t>() <= INT64_MAX;
+      value = fits ? found->get<int64_t>() : 0;
+      if (!fits || value < least || value > most)
+        fail("`{}` is {}, must be {} to {}", key, found->dump(), least, most);
     }
   }
   void read(const char* key, double& value, double least, double most) {
