@@ -119,8 +119,9 @@ class Gatekeeper {
           if (!socket_.recv(part)) break;
           request.push_back(part.to_string());
         } while (part.more());
-      } catch (const zmq::error_t&) {
-        return;  // the context is gone
+      } catch (const zmq::error_t& error) {
+        if (error.num() == EINTR) continue;  // a signal, which says nothing of who may connect
+        return;                              // the context is gone
       }
       if (request.empty()) continue;
       // version, request id, domain, address, identity, mechanism, credentials
