@@ -68,7 +68,11 @@ class Spool {
       fail("cannot write a temporary file; is the disk full?");
   }
 
-  void rewind() { std::rewind(file_.get()); }
+  /// What was added is read next.
+  void rewind() {
+    if (std::fflush(file_.get()) != 0) fail("cannot write a temporary file; is the disk full?");
+    std::rewind(file_.get());
+  }
 
   bool next(PackMeasurement& measurement) {
     char* row = nullptr;
