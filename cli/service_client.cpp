@@ -4,9 +4,12 @@
 #include <openssl/x509_vfy.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -234,11 +237,19 @@ namespace {
 struct EventReader {
   const std::function<bool(const ServiceClient::Event&)>& on_event;
   const std::function<bool()>& stop;
-  std::string rest, last_id, error_body;
+  CURL* curl = nullptr;  // of the request under way
+  std::string rest, last_id, refusal;
   ServiceClient::Event event;
   bool over = false, heard = false;
+  std::exception_ptr failure;  // on_event's
 
   void take(std::string_view bytes) {
+    long status = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status >= 400) {  // no stream: JSON that says why
+      refusal += bytes;
+      return;
+    }
     rest += bytes;
     for (size_t end; !over && (end = rest.find('\n')) != std::string::npos;) {
       take_line(rest.substr(0, end));
@@ -262,8 +273,12 @@ struct EventReader {
 
 size_t read_events(char* bytes, size_t, size_t count, void* reader) {
   auto& self = *static_cast<EventReader*>(reader);
-  self.take({bytes, count});
-  return self.over ? 0 : count;
+  try {
+    self.take({bytes, count});
+  } catch (...) {  // not through curl, which is C
+    self.failure = std::current_exception();
+  }
+  return self.over || self.failure ? 0 : count;
 }
 
 int ask_to_stop(void* reader, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -286,14 +301,17 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     call.set(CURLOPT_XFERINFOFUNCTION, ask_to_stop);
     call.set(CURLOPT_XFERINFODATA, &reader);
     call.set(CURLOPT_HTTPHEADER, call.headers);
+    reader.curl = call.curl;
     reader.rest.clear();
+    reader.refusal.clear();
     reader.event = {};
     reader.heard = false;
     const CURLcode code = curl_easy_perform(call.curl);
+    if (reader.failure) std::rethrow_exception(reader.failure);
     if (reader.over || stop()) return;
     long status = 0;
     curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
-    if (status >= 400) impl_->require_success(status, reader.rest);
+    if (status >= 400) impl_->require_success(status, reader.refusal);
     if (code == CURLE_OK && status == 200) return;  // the service said all there is
     // A service that restarts is asked again from the last event on; one that is gone, not for ever.
     if (reader.heard) heard = Clock::now();

@@ -345,6 +345,8 @@ def bad_flags(service):
         said = run(*words, code=code)
         check(text in said, f"tune {' '.join(words)} says {said!r} without {text!r}")
         check(service.folder + "/tuning.db" not in said, f"a path of the service in {said!r}")
+    for command in ("watch", "fetch", "cancel"):
+        check("no job `ffffffff`" in run(command, "ffffffff", *url, code=2), f"{command} does not say why")
     os.chmod(service.path("bob.token"), 0o644)
     check("can be read by others" in run("jobs", *service.as_user("bob"), code=2), "an open token file was taken")
     os.chmod(service.path("bob.token"), 0o600)
