@@ -43,25 +43,26 @@ Event read_event(Query& row) {
 
 ServedJob Store::add_served_job(const NewServedJob& job) {
   Transaction transaction = begin();
-  ServedJobId id = 0;
-  if (job.idempotency_key) {
-    Query row = database_->query("SELECT id FROM served_job WHERE owner = ? AND idempotency_key = ?",
-                                 {job.owner, job.idempotency_key});
-    if (row.step()) id = row.integer();
-  }
-  if (id == 0) {
-    database_->run(
-        "INSERT INTO served_job(uuid, owner, model_name, request, priority, weight, state, idempotency_key, "
-        "created_ms) VALUES(?, ?, ?, ?, ?, ?, 'queued', ?, ?)",
-        {new_uuid(), job.owner, job.model_name, job.request, job.priority, job.weight, job.idempotency_key,
-         now_ms_()});
-    id = database_->last_insert_id();
-    add_served_event(id, "state", "{}");
-  }
+  if (job.idempotency_key)
+    if (auto known = served_job_with_key(job.owner, *job.idempotency_key)) return *known;
+  database_->run(
+      "INSERT INTO served_job(uuid, owner, model_name, request, priority, weight, state, idempotency_key, "
+      "created_ms) VALUES(?, ?, ?, ?, ?, ?, 'queued', ?, ?)",
+      {new_uuid(), job.owner, job.model_name, job.request, job.priority, job.weight, job.idempotency_key,
+       now_ms_()});
+  const ServedJobId id = database_->last_insert_id();
+  add_served_event(id, "state", "{}");
   // As it was made, before anybody else can change it.
   ServedJob made = served_job(id);
   transaction.commit();
   return made;
+}
+
+std::optional<ServedJob> Store::served_job_with_key(const std::string& owner, const std::string& key) {
+  Query row =
+      database_->query(fmt::format("{}WHERE owner = ? AND idempotency_key = ?", kSelectServed), {owner, key});
+  if (!row.step()) return std::nullopt;
+  return read_served(row);
 }
 
 std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {

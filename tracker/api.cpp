@@ -395,11 +395,6 @@ Response Api::Impl::submit(const Call& call) {
                   fmt::format("no model {} was uploaded: PUT /v1/blobs/{} first", request.model_digest,
                               request.model_digest),
                   {}};
-  if (store.count_open_served_jobs(call.principal.name) >= call.principal.open_jobs)
-    throw Refused{429,
-                  fmt::format("{} has {} open jobs, which is as many as may be", call.principal.name,
-                              call.principal.open_jobs),
-                  {{"Retry-After", "30"}}};
   db::NewServedJob job{.owner = call.principal.name,
                        .model_name = fs::path(request.model).stem().string(),
                        .request = to_json(request),
@@ -410,6 +405,14 @@ Response Api::Impl::submit(const Call& call) {
   constexpr size_t kLongestKey = 256;
   if (job.idempotency_key && job.idempotency_key->size() > kLongestKey)
     throw Refused{400, fmt::format("a key has at most {} bytes", kLongestKey), {}};
+  // Who says it again has the job already, and no room to ask for.
+  const bool is_new =
+      !job.idempotency_key || !store.served_job_with_key(call.principal.name, *job.idempotency_key);
+  if (is_new && store.count_open_served_jobs(call.principal.name) >= call.principal.open_jobs)
+    throw Refused{429,
+                  fmt::format("{} has {} open jobs, which is as many as may be", call.principal.name,
+                              call.principal.open_jobs),
+                  {{"Retry-After", "30"}}};
   const db::ServedJob made = store.add_served_job(job);
   // Written anew: an older release may have kept it with other keys.
   if (to_json(parse_job_request(made.request)) != job.request)
