@@ -103,6 +103,7 @@ complete -F _tune tune
 std::string zsh_help(const std::string& help) {
   std::string text;
   for (char c : help) {
+    // They part a specification into its fields.
     if (c == '[' || c == ']' || c == ':' || c == '\\') text += '\\';
     text += c;
   }

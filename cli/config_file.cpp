@@ -49,6 +49,7 @@ Entry entry_of(const std::string& section, const std::string& key, const toml::n
 
 toml::table parse(const std::string& path) {
   std::error_code error;
+  // A pipe of that name would be waited for.
   if (fs::status(path, error).type() != fs::file_type::regular) fail("{} is not a file", path);
   if (fs::file_size(path, error) > kMostBytes) fail("{} is larger than {} bytes", path, kMostBytes);
   try {
@@ -75,6 +76,7 @@ ConfigFile read_config_file(const std::string& path) {
     for (const auto& [inner, value] : *section)
       file.entries.push_back(entry_of(key, std::string(inner.str()), value));
   }
+  // A table has its keys in the order of the alphabet; of several mistakes the first in the file is told.
   std::stable_sort(file.entries.begin(), file.entries.end(),
                    [](const Entry& a, const Entry& b) { return a.line < b.line; });
   return file;

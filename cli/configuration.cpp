@@ -143,6 +143,8 @@ std::string section_of(const Command& command) {
 
 Configuration Configuration::load() {
   Configuration configuration;
+  // The last number is how far off a setting is, for flags that exclude each other: 1 is the environment, 2
+  // and 3 are sections and shared keys of the working folder's file, 4 and 5 of the user's.
   configuration.read_environment();
   configuration.read_file("lathe.toml", 2);
   if (const std::string path = user_file(); !path.empty()) configuration.read_file(path, 4);
@@ -157,6 +159,7 @@ void Configuration::read_environment() {
     if (text.starts_with("LATHE_") && equals != text.npos)
       given[std::string(text.substr(0, equals))] = text.substr(equals + 1);
   }
+  // Those set no flag.
   for (const Variable& variable : kVariables) given.erase(variable.name);
   if (given.empty()) return;
   const Table table;
@@ -176,6 +179,7 @@ void Configuration::read_file(const std::string& path, int distance) {
     if (!is_section(section.name))
       fail("{}:{}: unknown section [{}]{}", path, section.line, section.name,
            did_you_mean(section.name, section_names()));
+  // The table asks every command for its flags, which most runs need not wait for.
   if (file.entries.empty()) return;
   const Table table;
   std::map<Place, Setting>& settings = files_.emplace_back();

@@ -120,6 +120,7 @@ Flags::Flags(const Command& command, std::vector<std::string> arguments, Purpose
   app.name(full_name(command));
   app.description(std::string(command.summary));
   app.footer(fmt::format("\nExamples:\n  {}\n  {}", command.examples[0], command.examples[1]));
+  // Unknown flags are ours to tell of, with the nearest name.
   app.allow_extras();
   app.get_formatter()->column_width(28);
   app.set_help_flag();  // ours is a row of the table
@@ -214,6 +215,7 @@ void Flags::parse_arguments() {
   } catch (const CLI::ParseError& error) {
     problem = error.what();
   }
+  // Who asks for help is told no mistakes.
   if (parser_->asks_for_help()) return;
   // A misspelt flag explains a missing one: it comes first.
   const std::string name = full_name(command_);
@@ -261,6 +263,7 @@ void Flags::configure() {
     try {
       if (!one.setting.values.empty()) {  // an empty list is the default
         one.declared->option->add_result(one.setting.values);
+        // With the checks of the command line: a file is held to the same.
         one.declared->option->run_callback();
       }
     } catch (const std::runtime_error& error) {  // of CLI11, or an Error
@@ -283,6 +286,7 @@ bool Flags::parse() {
     if (!parser_->no_config && command_.takes_config) configure();
   }
   for (Parser::Declared& declared : parser_->all) declared.flag.value = declared.value();
+  // Who only wants the table of flags must not be told that one is missing.
   if (purpose_ != Purpose::kRun) return false;
   for (const Parser::Declared& declared : parser_->all)
     if (declared.flag.required && declared.flag.origin.empty())

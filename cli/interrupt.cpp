@@ -11,11 +11,15 @@ namespace lathe::cli {
 namespace {
 
 std::atomic<bool> deferred = false, seen = false;
+// Made beforehand: a handler must not allocate.
 std::atomic<const std::string*> hint = nullptr;
 
 extern "C" void on_signal(int) {
+  // The first is for the job to see, which drains; the second, or one that nobody waits for, ends at once
+  // (C4).
   if (deferred.load() && !seen.exchange(true)) return;
   if (const std::string* line = hint.load()) (void)!write(STDERR_FILENO, line->data(), line->size());
+  // Nothing that a handler may not call: no destructors, no locks.
   _exit(kInterrupted);
 }
 

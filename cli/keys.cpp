@@ -19,6 +19,7 @@ void require_private(const std::string& path) {
 }
 
 void save_secret(const std::string& path, const std::string& text) {
+  // Never over another secret, and never readable by others, not even for a moment.
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) fail("cannot write {}: {}", path, strerror(errno));
   const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,8 @@ int main(int argc, char** argv) {
     return worker::internal_sandbox_main(argc, argv);
   cli::install_interrupt_handler();
   return cli::exit_code_of([&] {
-    if (argc == 2 && std::string_view(argv[1]) == "internal-search") return cli::internal_search_main();
+    if (argc == 3 && std::string_view(argv[1]) == "internal-search")
+      return cli::internal_search_main(atoi(argv[2]));
     return cli::run_command(std::vector<std::string>(argv + 1, argv + argc));
   });
 }

@@ -22,6 +22,7 @@ std::string escaped(std::string_view text) {
     else
       result += c;
   }
+  // At the beginning of a line both would be requests.
   if (result.starts_with('.') || result.starts_with('\'')) result.insert(0, "\\&");
   return result;
 }

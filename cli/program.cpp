@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "cli/command.h"
@@ -24,6 +25,7 @@ int refuse(ExitCode code, std::string_view message) {
 
 /// Data that did not arrive is no success.
 int flush_stdout(int code) {
+  // Most of it is still in the buffer: a full disk shows here.
   if (fflush(stdout) != 0 && code == kSuccess)
     throw std::system_error(errno, std::generic_category(), "cannot write to stdout");
   return code;
@@ -77,6 +79,8 @@ int exit_code_of(const std::function<int()>& body) {
   } catch (const Error& error) {
     return refuse(kBadInput, error.what());
   } catch (const std::system_error& error) {  // of std::filesystem, and of a full stdout
+    return refuse(kBadInput, error.what());
+  } catch (const nlohmann::json::exception& error) {  // a file's name that is no UTF-8, in --json or in a job
     return refuse(kBadInput, error.what());
   } catch (const std::bad_alloc&) {
     return refuse(kUnfit, "out of memory");

@@ -69,6 +69,7 @@ std::string TuneProgress::headline(const tuner::SessionStatus& status) const {
 void TuneProgress::show(const tuner::SessionStatus& status) {
   using namespace std::chrono_literals;
   auto now = std::chrono::steady_clock::now();
+  // A file of a job of an hour has some hundred lines.
   if (quiet_ || now - last_ < (terminal_ ? 250ms : 5000ms)) return;
   last_ = now;
   if (terminal_)
@@ -78,8 +79,10 @@ void TuneProgress::show(const tuner::SessionStatus& status) {
 }
 
 void TuneProgress::draw(const tuner::SessionStatus& status) {
+  // Up to the first line of what was drawn last, which is drawn over.
   if (drawn_lines_ > 0) fmt::print(stderr, "\x1b[{}F", drawn_lines_);
   auto print = [](const std::string& line) { fmt::print(stderr, "\x1b[2K{}\n", line); };
+  // What has scrolled away cannot be drawn over.
   size_t rows = std::min(tasks_.size(), static_cast<size_t>(std::max(3, terminal_rows() - 4)));
   print(headline(status));
   print(fmt::format("  {:<34} {:<4} {:>5}  {:>9}  {:>7}  {:>6}", "task", "uses", "tried", "best", "GFLOP/s",

@@ -46,6 +46,7 @@ class RemoteProgress {
     return !db::is_final(db::job_state_named(state));
   }
   void take_tasks(const json& body) {
+    // It refers to the tasks, which are replaced.
     progress_.reset();
     tasks_.clear();
     for (const json& one : body.at("tasks")) {
@@ -73,6 +74,7 @@ class RemoteProgress {
     if (progress_) progress_->show(status_);
   }
   void take_task_state(const json& body) {
+    // Of another life of the searcher, which has not told its tasks yet.
     if (body.size() != status_.tasks.size()) return;
     for (size_t i = 0; i < body.size(); ++i) {
       tuner::TaskState& state = status_.tasks[i];
@@ -101,6 +103,7 @@ std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient
     request.model_digest = file_digest(job.model);
     request.model = fs::path(job.model).filename();
     const std::string blob = "/v1/blobs/" + request.model_digest;
+    // Models are large, and most are submitted more than once.
     if (!service.exists(blob)) service.upload(blob, job.model);
   }
   return service.post("/v1/jobs?key=" + url_part(key.empty() ? db::new_uuid() : key), to_json(request))
@@ -126,6 +129,7 @@ int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
 
 std::string fetch_module(const std::string& id, const std::string& folder, ServiceClient& service) {
   const std::string job = "/v1/jobs/" + url_part(id), model = service.get(job).at("model");
+  // It becomes a path here: a tracker that is not ours could name any file.
   if (model.empty() || model.starts_with('.') || model.find('/') != std::string::npos ||
       has_control_characters(model))
     throw ServiceError(
@@ -142,6 +146,7 @@ namespace {
 int run_by(const TuneJob& job, const ServicePlace& place, ServiceClient& service) {
   const std::string id = submit_job(job, "", service);
   if (!job.json) fmt::print(stderr, "job {} of {} at {}\n", id, job.model, place.url);
+  // Whoever leaves here leaves the job running: it is the tracker's.
   if (const int code = watch_job(id, job.json, service); code != kSuccess) return code;
   const std::string module = fetch_module(id, job.folder, service);
   if (job.json) {

@@ -75,6 +75,7 @@ RunningModel start_module(std::shared_ptr<const runtime::Module> module, const I
     running.executor->set_input(runtime::find_input(plan, name), tensor);
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const runtime::Value& value = plan.values[plan.inputs[i].value];
+    // By its place, so that giving one input does not change what the others are.
     if (!inputs.count(plan.inputs[i].name))
       running.executor->set_input(i, random_tensor(value.shape, value.dtype, seed + i));
   }

@@ -43,6 +43,7 @@ TuneJob job_of(const tracker::SearchOrder& order, const Target& target) {
   job.served = true;
   job.json = true;
   if (job.threads == 0) job.threads = target.cores;
+  // Never 0, which would mean no limit.
   if (job.seconds > 0) job.seconds = std::max(1.0, job.seconds - order.seconds_used);
   return job;
 }
@@ -139,6 +140,7 @@ class Teller {
 
  private:
   void show_schedules(size_t i, const tuner::TaskState& state, bool last) {
+    // In the end each is told again, with its machine code.
     if (state.best_seconds <= 0 || (state.best == told_[i] && !last)) return;
     told_[i] = state.best;
     const tuner::Task& task = prepared_.tasks[i];
@@ -172,6 +174,7 @@ tuner::SessionStatus confirmed(const tracker::TuneResult& result) {
 /// link.
 void confine_search(const tracker::SearchOrder& order) {
   constexpr uint64_t kLargestFile = uint64_t{64} << 30;  // of a module
+  // The linker's files: the usual folder is out of reach from here on.
   setenv("TMPDIR", order.folder.c_str(), 1);
   worker::confine({.file_bytes = kLargestFile, .folder = order.folder, .file = order.file},
                   worker::Confinement::kSearch);
@@ -179,8 +182,8 @@ void confine_search(const tracker::SearchOrder& order) {
 
 }  // namespace
 
-int internal_search_main() {
-  worker::die_with_parent();
+int internal_search_main(pid_t tracker) {
+  worker::die_with_parent(tracker);
   tracker::SearchLink link(kLinkDescriptor);
   const tracker::SearchOrder order = link.order();
   confine_search(order);
@@ -202,6 +205,7 @@ int internal_search_main() {
         request, prepared.tasks, {*records, link, link},
         [&](const tuner::SessionStatus& status) { teller.show(status); },
         [&] { return interrupt.interrupted(); });
+    // Without delivering: the tracker knows what it is stopped for.
     if (result.interrupted) return kSuccess;
     teller.show(confirmed(result), /*last=*/true);
   }

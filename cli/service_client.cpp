@@ -4,9 +4,12 @@
 #include <openssl/x509_vfy.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -34,6 +37,7 @@ std::string read_token(const std::string& file) {
     const char* token = getenv("LATHE_TOKEN");
     return token ? token : "";
   }
+  // A token that others can read is theirs too.
   require_private(file);
   std::string token = read_file(file);
   while (!token.empty() && isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
@@ -80,13 +84,17 @@ struct ServiceClient::Impl {
   void prepare(Call& call, const std::string& path) const {
     call.set(CURLOPT_URL, (url + path).c_str());
     call.set(CURLOPT_PATH_AS_IS, 1L);  // a worker may be called ".."
+    // An address of a file or of FTP is no tracker.
     call.set(CURLOPT_PROTOCOLS_STR, "http,https");
     call.set(CURLOPT_ERRORBUFFER, call.error);
+    // Names are looked up without alarms: Ctrl-C is the only signal that is handled here.
     call.set(CURLOPT_NOSIGNAL, 1L);
     call.set(CURLOPT_CONNECTTIMEOUT, 10L);
+    // A silent tracker is given up; event streams have a beat every 15 s.
     call.set(CURLOPT_LOW_SPEED_LIMIT, 1L);  // bytes a second
     call.set(CURLOPT_LOW_SPEED_TIME, 60L);
     if (!authority.empty()) call.set(CURLOPT_CAINFO, authority.c_str());
+    // In the header: addresses are logged on their way.
     if (!token.empty()) call.header("Authorization: Bearer " + token);
     call.header("Expect:");
   }
@@ -125,6 +133,7 @@ struct ServiceClient::Impl {
     const std::string text = answer.is_object() && answer.contains("error") && answer["error"].is_string()
                                  ? answer["error"].get<std::string>()
                                  : fmt::format("HTTP status {}", status);
+    // The asker's mistakes end with 2; everything else is the service's, 5.
     const bool asked_badly = status == 400 || status == 404 || status == 409 || status == 413;
     if (asked_badly) throw Error(text);
     throw ServiceError(fmt::format("{}: {}", url, text));
@@ -202,6 +211,7 @@ void ServiceClient::upload(const std::string& path, const std::string& file) {
 }
 
 void ServiceClient::download(const std::string& path, const std::string& file) {
+  // Two that fetch the same do not write into one file.
   const std::string partial = fmt::format("{}.{}.partial", file, getpid());
   try {
     const File bytes(fopen(partial.c_str(), "wb"));
@@ -228,11 +238,19 @@ namespace {
 struct EventReader {
   const std::function<bool(const ServiceClient::Event&)>& on_event;
   const std::function<bool()>& stop;
-  std::string rest, last_id, error_body;
+  CURL* curl = nullptr;  // of the request under way
+  std::string rest, last_id, refusal;
   ServiceClient::Event event;
   bool over = false, heard = false;
+  std::exception_ptr failure;  // on_event's
 
   void take(std::string_view bytes) {
+    long status = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status >= 400) {  // no stream: JSON that says why
+      refusal += bytes;
+      return;
+    }
     rest += bytes;
     for (size_t end; !over && (end = rest.find('\n')) != std::string::npos;) {
       take_line(rest.substr(0, end));
@@ -256,8 +274,12 @@ struct EventReader {
 
 size_t read_events(char* bytes, size_t, size_t count, void* reader) {
   auto& self = *static_cast<EventReader*>(reader);
-  self.take({bytes, count});
-  return self.over ? 0 : count;
+  try {
+    self.take({bytes, count});
+  } catch (...) {  // not through curl, which is C
+    self.failure = std::current_exception();
+  }
+  return self.over || self.failure ? 0 : count;
 }
 
 int ask_to_stop(void* reader, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -280,15 +302,19 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     call.set(CURLOPT_XFERINFOFUNCTION, ask_to_stop);
     call.set(CURLOPT_XFERINFODATA, &reader);
     call.set(CURLOPT_HTTPHEADER, call.headers);
+    reader.curl = call.curl;
     reader.rest.clear();
+    reader.refusal.clear();
     reader.event = {};
     reader.heard = false;
     const CURLcode code = curl_easy_perform(call.curl);
+    if (reader.failure) std::rethrow_exception(reader.failure);
     if (reader.over || stop()) return;
     long status = 0;
     curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
-    if (status >= 400) impl_->require_success(status, reader.rest);
+    if (status >= 400) impl_->require_success(status, reader.refusal);
     if (code == CURLE_OK && status == 200) return;  // the service said all there is
+    // A service that restarts is asked again from the last event on; one that is gone, not for ever.
     if (reader.heard) heard = Clock::now();
     if (Clock::now() - heard > kPatience) throw ServiceError(impl_->problem_of(call, code));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));

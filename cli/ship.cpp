@@ -101,6 +101,7 @@ Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Mod
 
 Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
               const std::optional<ChoicePlace>& place, bool favoured) {
+  // Of a board, say: nothing of it can be timed here.
   if (!runs_here(target)) return ship_unraced(job, target, fused, favoured);
   const int threads = static_cast<int>(job.threads);
   const std::string stem = stem_of(job);
@@ -111,10 +112,12 @@ Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fus
   shipment.rounding_error = write_tuned(tuned.path, job, target, fused);
   shipment.same = same_bytes(untuned.path, tuned.path);
   if (!job.json && !shipment.same) say("racing the tuned build against the untuned one");
+  // Two equal builds take the fewest turns, for the report.
   const double seconds = shipment.same ? 0 : job.decide ? kDecideSeconds : kRaceSeconds;
   shipment.race = race_files(untuned.path, tuned.path, threads, seconds);
   if (shipment.same) shipment.race.verdict = tuner::Verdict::kEqual;
   shipment.tuned = shipment.same || tuner::prefers_challenger(shipment.race.verdict, favoured);
+  // The very file that won, not one that is built again.
   fs::rename((shipment.tuned ? tuned : untuned).path, shipment.module);
   if (place) record_latency(shipment, place->key, job.database);
   if (shipment.tuned) return shipment;

@@ -64,6 +64,7 @@ TargetKnowledge know_target(const std::string& text, const std::string& database
   } else if (at_hand) {
     learn_at_hand(knowledge);
   } else if (!database.empty()) {
+    // A machine that is not at hand may have told its numbers as a worker.
     learn_from_worker(knowledge, database);
   }
   if (!knowledge.measured.empty() || !knowledge.given.empty())

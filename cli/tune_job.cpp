@@ -61,6 +61,7 @@ std::vector<std::string> admit_workers(const TuneJob& job, const std::string& fo
   if (job.key.empty() != job.allow.empty()) fail("--key and --allow belong together");
   if (job.key.empty()) return {};
   const wire::KeyPair tracker = load_keys(job.key), worker = wire::make_keys();
+  // A pair for this job alone: no file of the user's names it.
   settings.keys = wire::ServerKeys{.secret_key = tracker.secret_key, .allowed = {worker.public_key}};
   settings.principals = std::make_shared<tracker::Principals>("", job.allow);
   save_keys(folder + "/worker.key", worker);
@@ -118,6 +119,7 @@ int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
   if (!tasks.empty()) {
     db::Store store(job.database);
     place = choice_place(job, tasks, target, store);
+    // What was measured now decides, not what a race once said.
     tuner::forget_defaults(place->defaults, store, place->key);
     if (runs_here(target)) choice = choose(job, fused, target, place->key, result.status.seconds);
   }
@@ -129,6 +131,7 @@ int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
 void require_worker_here(const Target& target) {
   const std::string platform = tracker::platform_of(to_text(target)),
                     here = tracker::platform_name(target.kind, worker::probe_device().architecture);
+  // Else all its candidates would fail, one by one (F11).
   if (platform != here)
     throw Unfit(
         fmt::format("no worker is {}, for this machine is {}\n"
@@ -152,6 +155,8 @@ PreparedJob prepare_job(const TuneJob& job, Target target) {
   const auto threads = static_cast<int>(job.threads);
   const MachineModel& machine = machine_of(prepared.target);
   prepared.limits = machine_limits(machine, std::max(prepared.target.cores, threads), threads);
+  // Beyond what stays in the caches from one run to the next, weights come from memory in the model, and so
+  // they do when candidates are measured.
   prepared.far_weights = tuner::constant_bytes(prepared.fused) > machine.kept_bytes;
   return prepared;
 }
@@ -187,6 +192,7 @@ bool tasks_favour_tuned(const tracker::TuneResult& result, std::span<const tuner
 }
 
 int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
+  // Before minutes are spent on the model.
   worker::require_confinement();
   if (job.database.empty()) job.database = db::default_database_path();
   db::Store store(job.database);
@@ -195,6 +201,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   tracker::check_request(job);
   if (job.folder.empty()) job.folder = "lathe-out/" + module_name(job.model);
   Target target = target_of(job.target);
+  // Of this machine those that the process may use; another one's are its target's.
   if (job.threads == 0) job.threads = runs_here(target) ? runtime::available_cores() : target.cores;
   if (job.listen.empty()) require_worker_here(target);
   const PreparedJob prepared = prepare_job(job, std::move(target));
@@ -202,6 +209,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
 
   tracker::TuneResult result;
   if (!tasks.empty()) {
+    // Not in a folder of the job: a socket's path may have some hundred bytes only.
     TemporaryFolder folder;  // of the tracker's socket
     tracker::TrackerSettings settings;
     settings.endpoint = job.listen.empty() ? "ipc://" + (folder / "tracker") : job.listen;
@@ -210,6 +218,7 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
     };
     std::vector<std::string> worker_keys = admit_workers(job, folder.path(), settings);
     tracker::Tracker tracker(std::move(settings));
+    // After the tracker, and gone before it: a worker drains to somebody.
     worker::LocalWorker worker(tracker.endpoint(), std::move(worker_keys));
     tracker::StoreJobWriter writer(store);
     TuneProgress progress(tasks, job.json || is_quiet());

@@ -34,6 +34,7 @@ void sync(const fs::path& path) {
 constexpr std::chrono::seconds kPatience(10);
 
 void require_sound(const std::string& copy, const std::string& of) {
+  // Opened as a file that nobody changes: no log is left beside it.
   Database database(copy, Access::kAlone, kPatience);
   if (const auto problems = problems_of(database); !problems.empty())
     fail("the copy of {} is damaged: {}; `tune db check` says whether {} itself is", of, problems.front(),
@@ -66,13 +67,17 @@ void back_up(const std::string& path, const std::string& copy) {
   require_ours(database);
   std::error_code error;
   if (fs::exists(copy, error)) fail("{} exists; a backup is a new file", copy);
+  // Under its own name only when it is whole and checked: a backup that was interrupted must not look like
+  // one.
   const fs::path partial = fmt::format("{}.partial", copy);
   fs::remove(partial, error);
   try {
+    // Of one moment, beside writers, which do not wait for it.
     database.run("VACUUM INTO ?", {partial.string()});
     require_sound(partial.string(), path);
     sync(partial);
     fs::rename(partial, copy);
+    // The name is in the folder, which reaches the disk by itself only later.
     sync(fs::absolute(copy).parent_path());
   } catch (...) {
     fs::remove(partial, error);

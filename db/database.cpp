@@ -18,6 +18,7 @@ static_assert(std::endian::native == std::endian::little, "blobs of samples are 
 /// Prepared statements; the idle ones by their text, which the statement itself owns.
 struct Database::Cache {
   std::vector<sqlite3_stmt*> all;
+  // Several of one text, where one is stepped within another's rows.
   std::unordered_multimap<std::string_view, sqlite3_stmt*> idle;
 };
 
@@ -68,6 +69,7 @@ void Database::raise(int code) const {
 
 Database::Database(const std::string& path, Access access, std::chrono::milliseconds busy_timeout)
     : path_(path), busy_timeout_(busy_timeout), cache_(std::make_unique<Cache>()) {
+  // The log's index is shared memory, which machines do not share; and locks there are often none.
   if (std::string_view kind = network_file_system(path); access != Access::kAlone && !kind.empty())
     fail(
         "database {} is on a network file system ({}), where its log is not safe; put it on a local disk "
@@ -75,6 +77,7 @@ Database::Database(const std::string& path, Access access, std::chrono::millisec
         path, kind);
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) fail("cannot open database {}: it is a folder", path);
+  // Each connection is used by one thread at a time. Extended codes tell a full disk from other errors.
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   flags |= access == Access::kReadWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
   if (access == Access::kAlone) flags |= SQLITE_OPEN_URI;
@@ -86,6 +89,7 @@ Database::Database(const std::string& path, Access access, std::chrono::millisec
     // Reads the header and the schema: a file that is no database fails here, before anything is changed.
     run("SELECT count(*) FROM sqlite_schema");
     run("PRAGMA foreign_keys = ON");
+    // What was acknowledged survives a loss of power: NORMAL would sync the log at checkpoints only.
     if (access == Access::kReadWrite) run("PRAGMA synchronous = FULL");
   } catch (...) {
     sqlite3_close_v2(handle_);
@@ -105,6 +109,7 @@ sqlite3_stmt* Database::acquire(std::string_view sql) {
     return statement;
   }
   sqlite3_stmt* statement = nullptr;
+  // Prepared once a text: of a million queries preparing would be most.
   int code = sqlite3_prepare_v3(handle_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
                                 &statement, nullptr);
   if (code != SQLITE_OK) raise(code);
@@ -148,6 +153,7 @@ Query::Query(Database& database, sqlite3_stmt* statement, std::span<const Value>
         code = sqlite3_bind_double(statement, index, value.real_);
         break;
       case Value::Kind::kText:
+        // No data would be bound as NULL. Copied, for values are temporaries of whoever asks.
         code = sqlite3_bind_text64(statement, index, value.text_.data() ? value.text_.data() : "",
                                    value.text_.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
         break;
@@ -167,6 +173,7 @@ Query::Query(Query&& other) noexcept
 
 Query::~Query() {
   if (!statement_) return;
+  // It may stand at a row: left there, it would hold its reading transaction, and no checkpoint could pass.
   sqlite3_reset(statement_);
   sqlite3_clear_bindings(statement_);
   database_.cache_->idle.emplace(sqlite3_sql(statement_), statement_);
@@ -190,6 +197,7 @@ double Query::real() { return sqlite3_column_double(statement_, next_column()); 
 
 std::string Query::text() {
   int column = next_column();
+  // As it is: asked for as text SQLite might convert it, and what is stored need not be UTF-8.
   const void* bytes = sqlite3_column_blob(statement_, column);
   return bytes ? std::string(static_cast<const char*>(bytes), sqlite3_column_bytes(statement_, column)) : "";
 }
@@ -216,6 +224,7 @@ Transaction::Transaction(Database& database, const char* begin)
   if (depth_ == 0)
     database.run(begin);
   else
+    // SQLite has one transaction a connection; what is inside is a savepoint of it.
     database.run_script(fmt::format("SAVEPOINT level{}", depth_));
   ++database.transaction_depth_;
 }
@@ -236,6 +245,7 @@ void Transaction::commit() {
 
 Transaction::~Transaction() {
   if (!database_) return;
+  // Also where an inner one was left by an exception.
   database_->transaction_depth_ = depth_;
   // SQLite has rolled back by itself after some errors (a full disk); a second rollback would only fail.
   if (sqlite3_get_autocommit(database_->handle_)) return;

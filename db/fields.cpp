@@ -62,6 +62,7 @@ int64_t Fields::integer(const char* key, int64_t least, int64_t most) const {
 
 double Fields::number(const char* key, double least) const {
   const nlohmann::json& value = at(key);
+  // JSON has numbers that no double holds.
   const double number = value.is_number() ? value.get<double>() : NAN;
   if (!std::isfinite(number) || number < least) fail("`{}` must be a number, {} or more", key, least);
   return number;

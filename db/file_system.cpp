@@ -43,6 +43,7 @@ std::string mounted_as(const std::filesystem::path& folder) {
     std::istringstream words(line);
     std::string id, parent, of, word, type;
     words >> id >> parent >> of;
+    // Optional fields, as many as there are.
     while (words >> word && word != "-") {
     }
     if (of == device && words >> type) return type;
@@ -55,6 +56,7 @@ std::string mounted_as(const std::filesystem::path& folder) {
 std::string_view network_file_system_name(uint32_t magic, std::string_view mounted_as) {
   for (const NetworkKind& kind : kNetworkKinds)
     if (kind.magic == magic) return kind.name;
+  // FUSE says no more of itself than that: what is behind it is in the table of mounts.
   if (magic != kFuse || !mounted_as.starts_with("fuse.")) return "";
   const std::string_view type = mounted_as.substr(5);
   for (std::string_view network : kNetworkFuses)
@@ -66,6 +68,7 @@ std::string_view network_file_system(const std::string& path) {
   std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   struct statfs info;
   if (statfs(folder.c_str(), &info) != 0) return "";
+  // The type is a long, and some of the numbers have the highest of 32 bits.
   const auto magic = static_cast<uint32_t>(info.f_type);
   return network_file_system_name(magic, magic == kFuse ? mounted_as(folder) : "");
 }

@@ -72,9 +72,11 @@ ForeignRecord read_autotvm(const std::string& line) {
                        .arguments = at(input, 2, "the task's arguments").dump(),
                        .target = text_of(at(input, 0, "the target"), "the target"),
                        .schedule = field(row, "config").dump()};
+  // Of one that failed the times are a filling.
   if (error == 0) record.seconds = mean_seconds(at(result, 0, "the times"));
   record.n = record.seconds ? static_cast<int64_t>(result[0].size()) : 0;
   const json& when = at(result, 3, "the time stamp");
+  // In seconds; what does not fit the calendar is left out.
   if (when.is_number() && std::abs(when.get<double>()) < 1e11)
     record.measured_ms = static_cast<int64_t>(when.get<double>() * 1e3);
   return record;
@@ -103,6 +105,7 @@ ForeignRecord read_metaschedule(const std::string& line, const std::vector<std::
   const json &index = at(row, 0, "the workload's number"), &body = at(row, 1, "the record");
   if (!index.is_number_unsigned() || index.get<uint64_t>() >= workloads.size())
     fail("workload {} is not among the {} of the database", index.dump(), workloads.size());
+  // A record names its workload by the number of a line in another file.
   const std::string& workload = workloads[index.get<size_t>()];
   if (workload.empty()) fail("the line of its workload {} is bad", index.dump());
   const json &trace = at(body, 0, "the trace"), &seconds = at(body, 1, "the times");

@@ -38,14 +38,17 @@ Lines::Lines(const std::string& path) : path_(path) {
 
 bool Lines::next(std::string& line) {
   line.clear();
+  // Byte by byte: a file without an end of line must not become one string.
   std::streambuf& bytes = *file_.rdbuf();
   std::string chunk;  // for the digest
   bool any = false;
   for (int byte; (byte = bytes.sbumpc()) != std::char_traits<char>::eof();) {
     any = true;
     chunk += static_cast<char>(byte);
+    // The digest is of the file as it is, also of what is left out of a line.
     if (chunk.size() == 1 << 16) digest_.add(std::exchange(chunk, {}));
     if (byte == '\n') break;
+    // What was cut off is no JSON, and counts as a bad line.
     if (line.size() < kLongest) line += static_cast<char>(byte);
   }
   digest_.add(chunk);

@@ -52,6 +52,8 @@ class LineFile {
 
 json samples_json(const std::vector<float>& samples) {
   json list = json::array();
+  // A float has one text as a double, which reads back to the same bits: export, import, export is the same
+  // bytes (Q4).
   for (float seconds : samples) list.push_back(static_cast<double>(seconds));
   return list;
 }
@@ -62,10 +64,12 @@ class Exporter {
       : database_(store.database()), folder_(folder), filter_(filter) {}
 
   PackCounts run() {
+    // All files of one moment, so that none names what another lacks.
     const Transaction snapshot = database_.snapshot();
     PackCounts counts{devices(), workloads(), models(), measurements()};
     manifest_["format"] = kPackFormat;
     manifest_["version"] = kPackVersion;
+    // Last, with the digests of the others: a folder without it is no pack.
     manifest_["schema"] = version_of(database_);
     write_file((folder_ / kManifestFile).string(), manifest_.dump(2) + "\n");
     return counts;
@@ -116,6 +120,7 @@ class Exporter {
          row.step();) {
       const ModelId model = row.integer();
       const TargetId target = row.integer();
+      // Each column by a statement of its own: they are read in order, and arguments of a call need not be.
       json line{{"name", row.text()}, {"tasks", json::array()}};
       line["digest"] = row.text();
       line["target"] = row.text();
@@ -195,6 +200,7 @@ PackCounts export_pack(Store& store, const std::string& folder, const PackFilter
   require_known(store, filter);
   std::error_code error;
   if (fs::exists(folder, error)) fail("{} exists; a pack is a new folder", folder);
+  // A pack that was interrupted has no name of a pack.
   const fs::path partial = fmt::format("{}.partial", folder);
   fs::remove_all(partial, error);
   if (!fs::create_directory(partial, error)) fail("cannot write {}: {}", folder, error.message());

@@ -68,7 +68,11 @@ class Spool {
       fail("cannot write a temporary file; is the disk full?");
   }
 
-  void rewind() { std::rewind(file_.get()); }
+  /// What was added is read next.
+  void rewind() {
+    if (std::fflush(file_.get()) != 0) fail("cannot write a temporary file; is the disk full?");
+    std::rewind(file_.get());
+  }
 
   bool next(PackMeasurement& measurement) {
     char* row = nullptr;
@@ -91,10 +95,12 @@ class Spool {
 class Checker {
  public:
   Checker(std::string folder, const Meaning& meaning, int64_t now_ms)
+      // A day, for the clocks of machines differ.
       : folder_(std::move(folder)), meaning_(meaning), latest_ms_(now_ms + kDay) {}
 
   void run() {
     read_manifest();
+    // In this order: each refers to those before.
     each_line(kDevicesFile, [&](const Fields& line, const std::string&) { device(line); });
     each_line(kWorkloadsFile, [&](const Fields& line, const std::string&) { workload(line); });
     each_line(kModelsFile, [&](const Fields& line, const std::string&) { model(line); });
@@ -124,6 +130,7 @@ class Checker {
       if (manifest.text("format", 64) != kPackFormat) fail("`format` must be \"{}\"", kPackFormat);
       const int64_t version = manifest.integer("version", 1, INT64_MAX),
                     schema = manifest.integer("schema", 1, INT64_MAX);
+      // What a newer one means by a known word this one cannot know.
       if (version > kPackVersion || schema > schema_version())
         fail("it is of a newer program (format {}, schema {}; this one reads {} and {})", version, schema,
              kPackVersion, schema_version());
@@ -155,6 +162,7 @@ class Checker {
       }
     }
     if (count < expected) tolerance.bad(lines.place(), "the file is cut off here", expected - count);
+    // Bad lines are told one by one; a file with none of them that is another was changed by somebody.
     if (lines.digest() != digest && tolerance.bad() == bad_before)
       fail("{} was changed after the pack was written: its sha256 is not the manifest's", path(file));
   }
@@ -175,8 +183,10 @@ class Checker {
   }
 
   void workload(const Fields& line) {
+    // The digest, the work and the bytes are computed here: what the pack says of them is compared.
     Workload workload = meaning_.workload(line.text("text", kTextLimit));
     if (workload.digest != line.digest("digest")) fail("`digest` is not the text's");
+    // The key is taken from what is moved.
     std::string digest = workload.digest;
     workloads[std::move(digest)] = std::move(workload);
   }
@@ -201,6 +211,7 @@ class Checker {
     for (const Fields& task : line.objects("tasks")) {
       std::string digest = task.digest("workload");
       known_workload(digest);
+      // The database has each once a model.
       if (std::find(model.digests.begin(), model.digests.end(), digest) != model.digests.end())
         fail("a workload stands twice among the tasks");
       model.tasks.push_back({.name = task.name("name"), .calls = task.integer("calls", 1, 1 << 30)});
@@ -229,6 +240,7 @@ class Checker {
       if (recorded_ms > latest_ms_) fail("`recorded_ms` is in the future");
       const double least = *std::min_element(samples.begin(), samples.end());
       if (least < fastest)
+        // Not one bad line among good ones: who writes such times writes others too.
         throw Refusal(fmt::format(
             "a sample of {} s is less than the {} s that any machine of the target takes", least, fastest));
     };

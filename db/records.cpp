@@ -29,6 +29,7 @@ JobState job_state_named(std::string_view name) {
 std::string new_uuid() {
   uint8_t bytes[16];
   CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
+  // Version 4, variant 1 (RFC 4122): random but for these bits.
   bytes[6] = (bytes[6] & 0x0f) | 0x40;
   bytes[8] = (bytes[8] & 0x3f) | 0x80;
   std::string text;
@@ -38,6 +39,7 @@ std::string new_uuid() {
 }
 
 std::string fingerprint(const Device& device) {
+  // Not of memory or kernel: a machine with a new kernel is the same device.
   return sha256(fmt::format("{}\n{}\n{}\n{}\n{}", device.host, device.model, device.architecture,
                             device.features, device.cores));
 }

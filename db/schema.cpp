@@ -402,6 +402,7 @@ void require_no_strange_code(Database& database) {
        row.step();) {
     const std::string type = row.text(), name = row.text(), sql = row.text();
     const bool ours = std::any_of(std::begin(kMigrations), std::end(kMigrations), [&](const Migration& step) {
+      // SQLite keeps the text of a statement as it was given.
       return std::string_view(step.sql).find(sql) != std::string_view::npos;
     });
     if (!ours)
@@ -424,7 +425,9 @@ int schema_version() { return static_cast<int>(std::size(kMigrations)); }
 
 int version_of(Database& database) {
   int64_t application = pragma(database, "PRAGMA application_id");
+  // A new file has neither tables nor an id, and is anybody's.
   bool empty = pragma(database, "SELECT count(*) FROM sqlite_schema") == 0;
+  // Before anything is written into it: many programs keep files of SQLite.
   if (application != kApplicationId && !(empty && application == 0))
     fail("{} is the database of another program; name another file", database.path());
   return static_cast<int>(pragma(database, "PRAGMA user_version"));
@@ -447,6 +450,7 @@ void migrate(Database& database, std::span<const Migration> steps) {
   int found = version_of(database);
   if (found > version) fail_newer(database, found, version);
   if (found == version) return;
+  // It is kept in the file: readers and one writer do not wait for each other. Not within a transaction.
   database.run("PRAGMA journal_mode = WAL");
   if (found > 0) back_up(database, found);
   for (int from = found; from < version; ++from) {
@@ -454,6 +458,7 @@ void migrate(Database& database, std::span<const Migration> steps) {
     int now = version_of(database);  // another process may have migrated while we waited for the lock
     if (now > version) fail_newer(database, now, version);
     if (now > from) continue;
+    // Step and version in one transaction: killed anywhere, the file is old or new (Q5).
     database.run_script(fmt::format("{}\nPRAGMA application_id = {};\nPRAGMA user_version = {};",
                                     steps[from].sql, kApplicationId, from + 1));
     transaction.commit();

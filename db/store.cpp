@@ -20,6 +20,7 @@ int64_t wall_clock_ms() {
 /// A database from a newer program must stay as it is; even closing a writable connection may touch the file.
 void require_not_newer(const std::string& path, std::chrono::milliseconds busy_timeout) {
   std::error_code error;
+  // A new file, or none yet.
   if (std::filesystem::file_size(path, error) == 0 || error) return;
   Database peek(path, Access::kReadOnly, busy_timeout);
   require_version(peek, schema_version(), Access::kReadWrite);
@@ -78,6 +79,7 @@ Store::Store(const std::string& path, StoreOptions options)
   require_not_newer(path, options.busy_timeout);
   create_folder_of(path);
   database_ = std::make_unique<Database>(path, Access::kReadWrite, options.busy_timeout);
+  // Whoever may write brings it up; readers are told how.
   migrate(*database_, migrations());
 }
 
@@ -90,6 +92,7 @@ std::vector<std::string> Store::problems() { return problems_of(*database_); }
 
 TargetId Store::add_target(const Target& target) {
   return returned_id(
+      // Setting a column to itself has the row returned; DO NOTHING would return none.
       database_->query("INSERT INTO target(name, architecture, features) VALUES(?, ?, ?) "
                        "ON CONFLICT(name) DO UPDATE SET name = name RETURNING id",
                        {target.name, target.architecture, target.features}));
@@ -135,6 +138,7 @@ WorkerId Store::add_worker(const std::string& name, std::optional<DeviceId> devi
 WorkloadId Store::add_workload(const Workload& workload) {
   return returned_id(database_->query(
       "INSERT INTO workload(digest, text, flops, bytes) VALUES(?, ?, ?, ?) "
+      // How work is counted may change with a release; the text is what it was.
       "ON CONFLICT(digest) DO UPDATE SET flops = excluded.flops, bytes = excluded.bytes RETURNING id",
       {workload.digest, workload.text, workload.flops, workload.bytes}));
 }
@@ -148,6 +152,7 @@ ModelId Store::add_model(const std::string& name, const std::string& digest) {
 
 void Store::set_model_tasks(ModelId model, TargetId target, std::span<const ModelTask> tasks) {
   Transaction transaction = begin();
+  // Another release may cut the model into other tasks: the newest cut counts.
   database_->run("DELETE FROM model_task WHERE model = ? AND target = ?", {model, target});
   int position = 0;
   for (const ModelTask& task : tasks)
@@ -241,6 +246,7 @@ std::optional<std::string> Store::find_artifact(CandidateId candidate, const std
 
 void Store::add_cost_model(const CostModelRecord& record) {
   Transaction transaction = begin();
+  // Only the last round's is ever read, and each may have megabytes.
   database_->run("DELETE FROM cost_model WHERE job = ?", {record.job});
   database_->run(
       "INSERT INTO cost_model(job, target, round, samples, spearman, recall, model, created_ms) "
@@ -268,6 +274,8 @@ std::optional<CostModelRecord> read_cost_model(Query row) {
 
 std::optional<CostModelRecord> Store::latest_cost_model(TargetId target) {
   return read_cost_model(database_->query(
+      // A search that is under way changes its model each round; others begin with what an ended one has
+      // learnt.
       fmt::format("{}WHERE target = ? AND NOT EXISTS(SELECT 1 FROM job WHERE job.id = cost_model.job AND "
                   "job.state IN ('queued', 'running')) ORDER BY id DESC LIMIT 1",
                   kSelectCostModel),

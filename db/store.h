@@ -110,6 +110,8 @@ class Store final : public Reader {
   /// Queued; or the one that the owner made with this idempotency key, as it is now.
   ServedJob add_served_job(const NewServedJob& job);
   std::optional<ServedJob> find_served_job(const std::string& uuid);  // or a unique beginning of one
+  /// What the owner made with this idempotency key.
+  std::optional<ServedJob> served_job_with_key(const std::string& owner, const std::string& key);
   ServedJob served_job(ServedJobId id);
   std::vector<ServedJob> served_jobs(const ServedJobQuery& query);  // newest first
   std::optional<ServedJob> served_job_of(JobId search);

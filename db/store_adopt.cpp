@@ -25,6 +25,7 @@ bool Store::adopt_model(const AdoptedModel& model) {
       database_->query("SELECT id FROM model WHERE name = ? AND digest = ?", {model.name, model.digest});
   CHECK(row.step());
   const ModelId id = row.integer();
+  // What this database has worked out itself is not replaced by what others say.
   const bool fresh = model_tasks(id, model.target).empty();
   if (fresh) set_model_tasks(id, model.target, model.tasks);
   transaction.commit();
@@ -45,6 +46,7 @@ bool Store::adopt(const Adopted& adopted) {
       {candidate, m.workload, m.target, m.device, m.threads, summary.median, summary.median, summary.p25,
        summary.min, summary.mad, static_cast<int64_t>(m.samples.size()), as_blob(m.samples), m.relative_error,
        m.compiler, m.revision, m.recorded_ms, now_ms_()});
+  // A measurement that is here already keeps its confirmations: import twice adds nothing (Q4).
   if (added) {
     const MeasurementId id = database_->last_insert_id();
     for (const Confirmation& each : adopted.confirmations) add_confirmation(id, each);

@@ -114,6 +114,7 @@ std::vector<TargetId> compatible_targets(Database& database, TargetId id, const 
                           {target.architecture, id});
        row.step();) {
     TargetId other = row.integer();
+    // A target's code uses no more than its features: what has them all can run it (Q2).
     if (is_subset(row.text(), target.features)) compatible.push_back(other);
   }
   return compatible;
@@ -131,6 +132,7 @@ std::optional<Measurement> Store::best_on(BestQuery query) {
       std::vector<Measurement> found = fastest(*database_, query, confirmed, 1);
       if (!found.empty()) return std::move(found.front());
     }
+    // What is fast with other threads is still a better guess than no measurement.
     if (query.threads == 0 || query.strict) return std::nullopt;
     query.threads = 0;
   }
@@ -255,6 +257,7 @@ std::optional<Measurement> Store::chosen(const Choice& choice, const BestQuery& 
                            [&](const Choice::Task& t) { return t.workload == query.workload; });
   if (task == choice.tasks.end()) return std::nullopt;
   auto alone = best(query);
+  // What is known by now was not part of the choice, and may be better than what it chose.
   if (!alone || alone->measurement.id == task->measurement ||
       alone->measurement.known_ms() > choice.chosen_ms)
     return std::nullopt;
@@ -314,6 +317,7 @@ int64_t Store::set_suspect(WorkerId worker, int64_t since_ms) {
        row.step();)
     changed.push_back(row.integer());
   std::sort(changed.begin(), changed.end());
+  // A measurement may stand there by itself and by several of its confirmations.
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
   for (MeasurementId id : changed) rank(id);
   transaction.commit();

@@ -33,6 +33,7 @@ void Store::set_choice(const Choice& choice) {
   const ChoiceKey& key = choice.key;
   Transaction transaction = begin();
   database_->run(
+      // Its tasks go with it.
       "DELETE FROM choice WHERE model_digest = ? AND target = ? AND threads = ? AND max_relative_error = ?",
       {key.model_digest, key.target, key.threads, key.max_relative_error});
   database_->run(

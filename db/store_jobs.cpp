@@ -36,6 +36,7 @@ Job read_job(Query& row) {
 
 JobId Store::create_job(const NewJob& job) {
   Transaction transaction = begin();
+  // Said twice, since the first answer got lost: it is one job.
   if (job.idempotency_key) {
     Query row = database_->query("SELECT id FROM job WHERE idempotency_key = ?", {job.idempotency_key});
     if (row.step()) return row.integer();
@@ -59,6 +60,7 @@ JobId Store::create_job(const NewJob& job) {
 std::optional<Job> Store::find_job(const std::string& uuid) {
   std::vector<Job> found;
   for (Query row = database_->query(
+           // Two are enough to know that it is not unique; no pattern, in which a % would mean something.
            fmt::format("{}WHERE substr(uuid, 1, length(?1)) = ?1 LIMIT 2", kSelectJob), {uuid});
        row.step();)
     found.push_back(read_job(row));
@@ -98,6 +100,7 @@ std::vector<JobTask> Store::job_tasks(JobId id) {
 }
 
 JobProgress Store::job_progress(JobId id) {
+  // A trial without an outcome counts by its state alone.
   JobProgress progress;
   for (Query row = database_->query(
            "SELECT state, coalesce(outcome, ''), count(*) FROM trial WHERE job = ? AND purpose = 'search' "
@@ -132,6 +135,7 @@ void Store::add_job_seconds(JobId id, double seconds) {
 
 std::vector<KnownCandidate> Store::candidates(JobId job, WorkloadId workload, TargetId target) {
   std::vector<KnownCandidate> known;
+  // What a checkpoint names by its program: tried by this job, or known from others before it.
   for (Query row = database_->query("SELECT program, trace FROM candidate WHERE workload = ?2 AND id IN "
                                     "(SELECT candidate FROM trial WHERE job = ?1 UNION "
                                     " SELECT candidate FROM measurement WHERE workload = ?2 AND target = ?3)",

@@ -43,24 +43,26 @@ Event read_event(Query& row) {
 
 ServedJob Store::add_served_job(const NewServedJob& job) {
   Transaction transaction = begin();
-  ServedJobId id = 0;
-  if (job.idempotency_key) {
-    Query row = database_->query("SELECT id FROM served_job WHERE owner = ? AND idempotency_key = ?",
-                                 {job.owner, job.idempotency_key});
-    if (row.step()) id = row.integer();
-  }
-  if (id == 0) {
-    database_->run(
-        "INSERT INTO served_job(uuid, owner, model_name, request, priority, weight, state, idempotency_key, "
-        "created_ms) VALUES(?, ?, ?, ?, ?, ?, 'queued', ?, ?)",
-        {new_uuid(), job.owner, job.model_name, job.request, job.priority, job.weight, job.idempotency_key,
-         now_ms_()});
-    id = database_->last_insert_id();
-    add_served_event(id, "state", "{}");
-  }
+  if (job.idempotency_key)
+    if (auto known = served_job_with_key(job.owner, *job.idempotency_key)) return *known;
+  database_->run(
+      "INSERT INTO served_job(uuid, owner, model_name, request, priority, weight, state, idempotency_key, "
+      "created_ms) VALUES(?, ?, ?, ?, ?, ?, 'queued', ?, ?)",
+      {new_uuid(), job.owner, job.model_name, job.request, job.priority, job.weight, job.idempotency_key,
+       now_ms_()});
+  const ServedJobId id = database_->last_insert_id();
+  add_served_event(id, "state", "{}");
+  // As it was made, before anybody else can change it.
   ServedJob made = served_job(id);
   transaction.commit();
   return made;
+}
+
+std::optional<ServedJob> Store::served_job_with_key(const std::string& owner, const std::string& key) {
+  Query row =
+      database_->query(fmt::format("{}WHERE owner = ? AND idempotency_key = ?", kSelectServed), {owner, key});
+  if (!row.step()) return std::nullopt;
+  return read_served(row);
 }
 
 std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {
@@ -120,11 +122,14 @@ bool Store::set_served_state(ServedJobId id, JobState state, const std::string& 
   Transaction transaction = begin();
   const ServedJob job = served_job(id);
   if (is_final(job.state)) return false;
+  // No event: whoever follows would be told the same again and again.
   if (job.state == state && job.message == message) return true;
   const int64_t now = now_ms_();
+  // A job that was paused began when it first ran.
   const bool starts = state == JobState::kRunning && job.started_ms == 0;
   database_->run("UPDATE served_job SET state = ?, message = ?, started_ms = ?, ended_ms = ? WHERE id = ?",
                  {to_string(state), message, starts ? now : job.started_ms, is_final(state) ? now : 0, id});
+  // In the same transaction: no search goes on that nobody has asked for.
   if (job.job && is_final(state)) set_job_state(*job.job, state, message);
   add_served_event(id, "state", "{}");
   transaction.commit();
@@ -148,6 +153,7 @@ int Store::count_served_crash(ServedJobId id) {
       database_->query("UPDATE served_job SET crashes = crashes + 1 WHERE id = ? RETURNING crashes", {id});
   CHECK(row.step());
   const auto crashes = static_cast<int>(row.integer());
+  // To its end: an update with RETURNING is done only then.
   while (row.step()) {
   }
   return crashes;

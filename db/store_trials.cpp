@@ -68,6 +68,7 @@ int64_t Store::begin_epoch() {
 }
 
 CandidateId Store::add_candidate(TargetId target, const NewTrial& trial) {
+  // Two traces that come to the same program are one candidate; without the program each trace is its own.
   std::string program = trial.program.empty() ? sha256(trial.trace) : trial.program;
   Query names = database_->query(
       "SELECT workload.digest, target.name FROM workload, target "
@@ -75,6 +76,7 @@ CandidateId Store::add_candidate(TargetId target, const NewTrial& trial) {
       {trial.workload, target});
   if (!names.step()) fail("the database has no workload {} or no target {}", trial.workload, target);
   std::string workload_digest = names.text(), target_name = names.text();
+  // By names, not by ids: the same candidate has one digest in every database.
   std::string digest = sha256(fmt::format("{}\n{}\n{}", workload_digest, target_name, program));
   Query row = database_->query(
       "INSERT INTO candidate(digest, workload, target, program, trace) VALUES(?, ?, ?, ?, ?) "
@@ -91,6 +93,7 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
   std::vector<EnqueuedTrial> enqueued;
   for (const NewTrial& trial : trials) {
     CandidateId candidate = add_candidate(owner.target, trial);
+    // Confirmations are wanted several times.
     bool is_search = trial.purpose == Purpose::kSearch;
     Query twin = database_->query(
         "SELECT id FROM trial WHERE job = ? AND candidate = ? AND purpose = 'search'", {job_id, candidate});
@@ -141,6 +144,7 @@ std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {
   if (!is_final(ended.state)) return std::nullopt;
   TrialEnd end{.state = ended.state, .outcome = ended.outcome, .error = ended.error};
   Query row = database_->query(
+      // Its own, or where that was taken as another's confirmation, the candidate's.
       "SELECT samples FROM measurement WHERE candidate = ? AND threads = ? ORDER BY trial = ? DESC, id LIMIT "
       "1",
       {ended.candidate, ended.threads, id});
@@ -175,6 +179,7 @@ std::vector<Lease> Store::leases(TrialId trial) {
 
 std::optional<Lease> Store::grant(TrialId trial, const std::string& worker, int64_t epoch, LeaseId id) {
   Transaction transaction = begin();
+  // Only a pending trial: somebody may have ended it since the farm chose it.
   Lease lease{.id = id, .trial = trial, .worker = worker, .epoch = epoch};
   {
     Query row = database_->query(
@@ -219,6 +224,7 @@ void Store::end_trial(TrialId trial, TrialState state, const TrialResult& result
       {to_string(state), to_string(result.outcome), tail(result.error), result.signal, result.lease,
        now_ms_(), trial});
   std::optional<double> seconds;
+  // min() of two arguments is null if either is: hence both ways of coalesce below.
   if (result.outcome == Outcome::kOk) seconds = summarize(result.samples).median;
   database_->run(
       "UPDATE job_task SET trials = trials + 1, "
@@ -240,6 +246,7 @@ void Store::add_measurement(TrialId trial, const TrialResult& result) {
       "AND had.model = has.model AND had.cores = has.cores AND had.architecture = has.architecture)) "
       "ORDER BY m.device = ?2 DESC, m.id LIMIT 1",
       {trial, result.device, result.lease});
+  // The first of its kind.
   if (!row.step()) return insert_measurement(trial, result);
   const MeasurementId id = row.integer();
   const bool suspect = row.boolean(), confirms = row.boolean();
@@ -291,9 +298,11 @@ Recorded Store::record_one(const TrialResult& result) {
   CandidateId candidate = row.integer();
   TrialState state = trial_state_named(row.text());
   bool is_current = row.maybe_integer() == result.lease;
+  // Whatever becomes of the result, the lease is over.
   database_->run("UPDATE lease SET ended_ms = ?, ending = 'result' WHERE id = ? AND ended_ms IS NULL",
                  {now_ms_(), result.lease});
   if (is_final(state))
+    // What ended it came by this very lease: said again. Else another lease's result was first.
     return is_current && state != TrialState::kCancelled ? Recorded::kDuplicate : Recorded::kStale;
   if (result.outcome == Outcome::kWorkerLost) {
     end_trial(trial, TrialState::kQuarantined, result);
@@ -304,6 +313,7 @@ Recorded Store::record_one(const TrialResult& result) {
     add_measurement(trial, result);
     if (!result.artifact.empty()) add_artifact(candidate, result.compiler, result.artifact);
   } else {
+    // The trial ends, whatever its worker says: a success that was not measured would rank.
     TrialResult failed = result;
     failed.outcome = Outcome::kCrashed;
     failed.error = result.device ? "the worker reported success with samples that are no latencies"
@@ -316,6 +326,7 @@ Recorded Store::record_one(const TrialResult& result) {
 std::vector<Recorded> Store::record(std::span<const TrialResult> results) {
   Transaction transaction = begin();
   std::vector<Recorded> recorded;
+  // Each by itself: one that is stale does not keep the others out.
   for (const TrialResult& result : results) recorded.push_back(record_one(result));
   transaction.commit();
   return recorded;

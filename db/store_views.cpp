@@ -59,6 +59,7 @@ std::vector<LeaseSpan> read_lease_spans(Query row) {
 
 std::vector<TrialRow> Store::trial_rows(const TrialQuery& query) {
   std::vector<TrialRow> rows;
+  // Conditions that are not asked for are true for all rows: trial_of_job is the index in any case.
   const std::string outcome(query.outcome ? to_string(*query.outcome) : "");
   for (Query row = database_->query(
            fmt::format("{}WHERE trial.job = ?1 AND trial.id > ?2 AND (?3 = 0 OR trial.id < ?3) "
@@ -97,6 +98,7 @@ std::optional<TrialLife> Store::trial_life(TrialId id) {
   life.job = trial.job;
   life.trace = std::move(trial.trace);
   life.signal = trial.signal;
+  // All of them: which workers it took away is what people look here for.
   life.leases = read_lease_spans(
       database_->query(fmt::format("{}WHERE trial = ? ORDER BY lease.id", kSelectLeaseSpan), {id}));
   Query row = database_->query(
@@ -151,6 +153,7 @@ std::optional<WorkerClock> Store::worker_clock(const std::string& worker, int ne
                                     {worker, newest});
        row.step();) {
     const std::optional<double> hz = row.maybe_real();
+    // Of a worker of an older release, which did not say.
     if (!hz) continue;
     clocks.push_back(*hz);
     clock.disturbed += row.real();
@@ -161,6 +164,7 @@ std::optional<WorkerClock> Store::worker_clock(const std::string& worker, int ne
   clock.latest = clocks.front();
   clock.lowest = *lowest;
   clock.highest = *highest;
+  // A twentieth: turbo steps and readings vary by less.
   const auto is_throttled = [&](double hz) { return hz < 0.95 * clock.highest; };
   clock.is_throttled = is_throttled(clock.latest);
   const auto count = static_cast<double>(clocks.size());

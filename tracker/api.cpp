@@ -31,6 +31,7 @@ struct Refused {
 };
 
 Response json_response(const json& value, int status = 200) {
+  // Names and errors are of strangers, and may be no UTF-8.
   return {.status = status, .body = value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
 }
 
@@ -47,6 +48,7 @@ std::optional<int64_t> whole_number(const std::string& text) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
+/// Of the query. Throws Refused for what is no number in the range.
 int64_t number(const Request& request, const std::string& key, int64_t otherwise, int64_t least,
                int64_t most) {
   const auto found = request.query.find(key);
@@ -275,6 +277,7 @@ const Api::Impl::Route* Api::Impl::find(const Request& request, std::string& par
 /// Who asks. Throws Refused for somebody unknown, and where the route needs another role; without a route,
 /// whoever is known will do.
 Principal Api::Impl::authorize(const Request& request, const Route* route) {
+  // Before anything else: without users there is no token that would stop a stranger's page.
   if (principals.anonymous()) require_own_page(request);
   const std::optional<Principal> principal = principals.find(request.token);
   if (!principal)
@@ -330,12 +333,14 @@ json Api::Impl::describe(const WorkerStatus& worker, std::span<const db::LeaseSp
 
 Response Api::Impl::workers(const Call&) {
   json list = json::array();
+  // One query for all workers, not one for each.
   const std::vector<db::LeaseSpan> leases = store.open_leases();
   for (const WorkerStatus& worker : farm.status().workers) list.push_back(describe(worker, leases));
   return json_response({{"workers", std::move(list)}});
 }
 
 Response Api::Impl::manage(const Call& call, Manage::Order order) {
+  // On disk when this returns: a drained worker stays so over a restart.
   if (!settings.manage({call.part, order})) {
     std::vector<std::string> names;
     for (const WorkerStatus& worker : farm.status().workers) names.push_back(worker.name);
@@ -368,6 +373,7 @@ Response Api::Impl::list_jobs(const Call& call) {
   if (const std::string before = word(call.request, "before"); !before.empty()) {
     const auto job = store.find_served_job(before);
     if (!job) throw Refused{404, fmt::format("no job `{}`", before), {}};
+    // By an id that stays what it is, while numbers of pages shift with every new job.
     query.before = job->id;
   }
   json list = json::array();
@@ -383,26 +389,32 @@ Response Api::Impl::submit(const Call& call) {
   } catch (const Error& error) {
     throw Refused{400, error.what(), {}};
   }
+  // Finding it also marks it as used, so that it is not the next to go.
   if (!request.model_digest.empty() && !models.find(request.model_digest))
     throw Refused{400,
                   fmt::format("no model {} was uploaded: PUT /v1/blobs/{} first", request.model_digest,
                               request.model_digest),
                   {}};
-  if (store.count_open_served_jobs(call.principal.name) >= call.principal.open_jobs)
-    throw Refused{429,
-                  fmt::format("{} has {} open jobs, which is as many as may be", call.principal.name,
-                              call.principal.open_jobs),
-                  {{"Retry-After", "30"}}};
   db::NewServedJob job{.owner = call.principal.name,
                        .model_name = fs::path(request.model).stem().string(),
                        .request = to_json(request),
                        .priority = static_cast<int>(request.priority),
                        .weight = call.principal.weight};
   if (const std::string key = word(call.request, "key"); !key.empty()) job.idempotency_key = key;
+  // It is kept for ever, in an index.
   constexpr size_t kLongestKey = 256;
   if (job.idempotency_key && job.idempotency_key->size() > kLongestKey)
     throw Refused{400, fmt::format("a key has at most {} bytes", kLongestKey), {}};
+  // Who says it again has the job already, and no room to ask for.
+  const bool is_new =
+      !job.idempotency_key || !store.served_job_with_key(call.principal.name, *job.idempotency_key);
+  if (is_new && store.count_open_served_jobs(call.principal.name) >= call.principal.open_jobs)
+    throw Refused{429,
+                  fmt::format("{} has {} open jobs, which is as many as may be", call.principal.name,
+                              call.principal.open_jobs),
+                  {{"Retry-After", "30"}}};
   const db::ServedJob made = store.add_served_job(job);
+  // Written anew: an older release may have kept it with other keys.
   if (to_json(parse_job_request(made.request)) != job.request)
     throw Refused{409, fmt::format("with this key another job was submitted: {}", made.uuid), {}};
   keeper.wake();
@@ -413,6 +425,7 @@ Response Api::Impl::submit(const Call& call) {
 
 Response Api::Impl::module(const Call& call) {
   const db::ServedJob job = job_of(call);
+  // The name was checked when the job was submitted: it is one part of a path.
   const std::string file = keeper.job_folder(job.uuid) + "/" + job.model_name + ".lathe";
   if (job.state != db::JobState::kDone || !fs::exists(file))
     throw Refused{409, fmt::format("job {} is {} and has no module", job.uuid, db::to_string(job.state)), {}};
@@ -485,10 +498,12 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
         fmt::format("{} has {} event streams open, which is as many as may be", user, streams[user]),
         {{"Retry-After", "10"}}};
   ++streams[user];
+  // Counted until the last copy of the stream goes, however its connection ends.
   const std::shared_ptr<void> open(nullptr, [this, user](void*) {
     if (--streams[user] == 0) streams.erase(user);
   });
   Response response;
+  // A job's are few and tell its story; those of all jobs would be the whole past.
   response.first_event = id == 0 ? store.last_event() : 0;
   if (const std::string& last = call.request.last_event_id; !last.empty()) {
     const std::optional<int64_t> id_told = whole_number(last);
@@ -497,10 +512,12 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
   }
   response.events = [this, id, open, token = call.request.token](int64_t after, bool& last) {
     std::vector<http::Event> list;
+    // Asked each time, several times a second: S5 gives five seconds.
     last = !principals.find(token);  // revoked meanwhile
     if (last) return list;
     // Whether it is over is asked first: what was told before that is then in the list.
     last = id != 0 && db::is_final(store.served_job(id).state);
+    // The thread is everybody's: a long past goes out a piece at a time.
     constexpr int kAtOnce = 200;
     for (db::Event& event : store.served_events_after(id, after, kAtOnce)) {
       std::string data = std::move(event.body);
@@ -508,6 +525,7 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
         data = job_json(store.served_job(*event.served_job), store)
                    .dump(-1, ' ', false, json::error_handler_t::replace);
       if (event.kind.starts_with(kScheduleEvent)) data = "{}";  // long: its route has it
+      // An end of line would end the event: JSON has none within its strings.
       std::erase(data, '\n');
       list.push_back({event.id, event.kind, std::move(data)});
     }
@@ -526,6 +544,7 @@ Response Api::Impl::has_blob(const Call& call) {
 Response Api::Impl::put_blob(const Call& call) {
   if (!is_digest(call.part)) throw Refused{400, "a model is named by its sha256, 64 hexadecimal digits", {}};
   ContentStore::Incoming& model = static_cast<Upload&>(*call.request.sink).incoming;
+  // The name is the digest, so that nobody can put other bytes under a model that others have named.
   if (model.digest() != call.part)
     throw Refused{400, fmt::format("the bytes have the sha256 {}, not {}", model.digest(), call.part), {}};
   model.keep();

@@ -49,6 +49,7 @@ constexpr const char* kCurveColumns[] = {"seconds",          "trials", "model_se
 /// `all` cut into half so many equal stretches, as [begin, end).
 std::vector<std::pair<size_t, size_t>> stretches(size_t all, int points) {
   std::vector<std::pair<size_t, size_t>> result;
+  // Each stretch becomes two points at most.
   const size_t count = std::max<size_t>(1, static_cast<size_t>(points) / 2);
   const size_t width = std::max<size_t>(1, (all + count - 1) / count);
   for (size_t begin = 0; begin < all; begin += width)
@@ -63,10 +64,13 @@ json estimate_json(std::span<const db::TaskBest> tasks) {
   for (const db::TaskBest& task : tasks) {
     if (!task.seconds) return {};
     // Of a median of n samples, where the median absolute deviation stands for the standard one.
+    // 1.2533 is the root of pi/2, by which a median of normal samples varies more than their mean; 1.4826
+    // makes a median absolute deviation a standard one.
     const double deviation = 1.2533 * 1.4826 * task.mad / std::sqrt(task.samples);
     seconds += task.weight * *task.seconds;
     variance += task.weight * task.weight * deviation * deviation;
   }
+  // The tasks' errors are taken as independent, so their variances add.
   const double half = 1.96 * std::sqrt(variance);
   return {{"seconds", seconds}, {"low", seconds - half}, {"high", seconds + half}};
 }
@@ -209,6 +213,7 @@ json canary_json(const WorkerStatus& worker) {
 json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leases,
                  const std::optional<db::WorkerClock>& clock) {
   json device = parse_own(worker.device);
+  // Dozens of numbers that no page shows.
   if (device.is_object()) device.erase("machine");
   json holding = json::array();
   for (const db::LeaseSpan& lease : leases)
@@ -244,11 +249,13 @@ json curve_json(const db::ServedJob& job, db::Store& store, int points) {
       after = event.id;
       if (event.kind == "progress") all.push_back(std::move(event.body));
     }
+    // A page at a time: a long job has tens of thousands.
     if (events.size() < kPage) break;
   }
   json rows = json::array();
   const auto add = [&](const std::string& text) {
     const json body = parse_own(text);
+    // Until every task has a measurement the model has no estimate.
     if (number_member(body, "model_seconds") <= 0) return;
     json row = json::array();
     for (const char* column : kCurveColumns) row.push_back(body.value(column, json()));
@@ -270,6 +277,7 @@ json points_json(const db::ServedJob& job, db::Store& store, db::WorkloadId work
   };
   const auto faster = [](const db::TrialPoint& a, const db::TrialPoint& b) { return a.seconds < b.seconds; };
   for (const auto& [begin, end] : stretches(all.size(), points)) {
+    // Both extremes of each stretch, in the order of time: a chart of fewer points has the same outline.
     auto [low, high] = std::minmax_element(all.data() + begin, all.data() + end, faster);
     if (high < low) std::swap(low, high);
     add(*low);
@@ -316,6 +324,7 @@ std::string metrics_text(const FarmStatus& farm, db::Store& store) {
     std::string result;
     for (const char c : value) {
       if (c == '\\' || c == '"') result += '\\';
+      // The format has lines: a name of a device must not begin one.
       result += c == '\n' ? ' ' : c;
     }
     return result;

@@ -6,6 +6,8 @@
 namespace lathe::tracker {
 
 std::string BuildIndex::key_of(const TrialSpec& spec, const std::string& revision) {
+  // Digests of the parts, so that no part can run into the next. The compiler's revision is one: another one
+  // makes other code (F12).
   return sha256(fmt::format("{} {} {} {}", sha256(*spec.workload), sha256(spec.trace), sha256(spec.target),
                             sha256(revision)));
 }
@@ -24,6 +26,7 @@ std::vector<std::string> BuildIndex::add(const std::string& key, const Build& bu
   use(build.artifact);
   use(build.reference);
   std::vector<std::string> gone;
+  // The newest stays whatever its size: a runner is about to ask for it.
   while (bytes_ > limit_bytes_ && entries_.size() > 1) {
     release(entries_.back().build.artifact, gone);
     release(entries_.back().build.reference, gone);
@@ -35,6 +38,7 @@ std::vector<std::string> BuildIndex::add(const std::string& key, const Build& bu
 
 void BuildIndex::use(const wire::Blob& blob) {
   Use& use = blobs_[blob.digest];
+  // Builds of one workload share their reference.
   if (use.builds++ > 0) return;
   use.size = blob.size;
   bytes_ += blob.size;

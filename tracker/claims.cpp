@@ -24,6 +24,8 @@ bool Claims::lock(short kind, int64_t start, int64_t length) {
   wanted.l_whence = SEEK_SET;
   wanted.l_start = start;
   wanted.l_len = length;
+  // Of the open file, not of the process: two claims within one process exclude each other too, and no other
+  // descriptor's close() ends them.
   if (fcntl(file_, F_OFD_SETLK, &wanted) == 0) return true;
   if (errno == EAGAIN || errno == EACCES) return false;
   fail("{}-claims: cannot lock: {}", database_, strerror(errno));
@@ -36,6 +38,7 @@ void Claims::claim_all() {
 }
 
 void Claims::claim_new() {
+  // Shared: several may make jobs side by side, but not beside a tracker, which has all bytes.
   if (!lock(F_RDLCK, 0, 1))
     fail("{} is served by a tracker: stop that one, or tune with another --db", database_);
 }

@@ -5,6 +5,7 @@
 namespace lathe::tracker {
 namespace {
 
+// One round more than confirmations: one of them may fail, or go with its worker.
 constexpr int kLeaders = 3, kConfirmations = 2, kRounds = kConfirmations + 1;
 
 /// One more measurement of each that has too few. False when patience ended.
@@ -48,6 +49,8 @@ bool Patience::is_over(FarmClient& farm) const {
 std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::WorkloadId> workloads,
                                  const std::function<db::BestQuery(db::WorkloadId)>& query_of,
                                  const tuner::DefaultRecords& defaults) {
+  // First the first of every task, then the seconds: when patience ends, each task has had its best
+  // confirmed. The last place is for what is suspect, and for default schedules.
   std::vector<std::vector<Leader>> places(kLeaders + 1);
   for (db::WorkloadId workload : workloads) {
     const std::vector<db::Measurement> fastest = store.top(query_of(workload), kLeaders);
@@ -59,6 +62,7 @@ std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::Workload
       has_default |= known != defaults.end() && fastest[place].id == known->second.id;
     }
     for (const db::Measurement& doubtful : suspect)
+      // One of a worker that is not believed may be the fastest all the same: measured again, it counts.
       if (fastest.size() < kLeaders || doubtful.seconds < fastest.back().seconds)
         places.back().push_back({workload, doubtful.trace, doubtful.program});
     if (!has_default) places.back().push_back({workload, known->second.trace, known->second.program});
@@ -71,6 +75,7 @@ std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::Workload
 
 void confirm_leaders(std::span<Leader> leaders, JobId job, const wire::Evaluation& evaluation,
                      FarmClient& farm, Patience& patience) {
+  // Round by round and not leader by leader: whatever the machine does meanwhile meets all alike (M2).
   for (int round = 0; round < kRounds; ++round)
     if (!confirm_once(leaders, job, evaluation, farm, patience)) return;
 }

@@ -20,6 +20,7 @@ ContentStore::ContentStore(Settings settings) : settings_(std::move(settings)) {
 
 ContentStore::~ContentStore() {
   std::error_code ignored;
+  // Only what this store has made itself.
   if (made_ && !settings_.lasting) fs::remove_all(settings_.folder, ignored);
 }
 
@@ -30,8 +31,10 @@ void ContentStore::make_folder() {
     return;
   }
   std::error_code error;
+  // What an earlier life left there may have been written by anybody since.
   if (!settings_.lasting) fs::remove_all(settings_.folder, error);
   fs::create_directories(settings_.folder, error);
+  // Models are their users', not the machine's.
   if (!error) fs::permissions(settings_.folder, fs::perms::owner_all, error);
   if (error) fail("cannot make the folder {}: {}", settings_.folder, error.message());
 }
@@ -48,6 +51,7 @@ void ContentStore::take_up_files() {
       fs::remove_all(file.path(), error);
   }
   if (error) fail("cannot read the folder {}: {}", settings_.folder, error.message());
+  // find() keeps the times of files, so that the order of use outlives the store.
   std::sort(found.begin(), found.end());
   for (const auto& [time, name] : found) {
     const uint64_t bytes = fs::file_size(path_of(name), error);
@@ -86,8 +90,10 @@ void ContentStore::forget(const std::string& digest) {
 
 void ContentStore::make_room(uint64_t bytes) {
   if (bytes_ + bytes <= settings_.limit_bytes) return;
+  // Asked for only now, when something has to go: it is a query to the database.
   const std::set<std::string> pinned = settings_.pinned ? settings_.pinned() : std::set<std::string>();
   for (auto it = by_use_.begin(); it != by_use_.end() && bytes_ + bytes > settings_.limit_bytes;) {
+    // Forgetting takes the entry out of the list under the iterator.
     const std::string digest = *it++;
     if (!pinned.contains(digest)) forget(digest);
   }
@@ -115,12 +121,14 @@ std::optional<uint64_t> ContentStore::find(const std::string& digest) {
 
 ContentStore::Incoming::Incoming(ContentStore& store)
     : store_(store),
+      // Under no digest: what a crash leaves of it is removed when a store takes up the folder.
       path_((store.make_folder(), store.path_of(fmt::format("incoming-{}", ++store.incoming_)))) {
   file_.open(path_, std::ios::binary);
   if (!file_) fail("cannot write {}", path_);
 }
 
 ContentStore::Incoming::~Incoming() {
+  // Of one that was kept nothing is left to give back.
   store_.bytes_ -= bytes_;
   file_.close();
   std::error_code ignored;
@@ -133,6 +141,7 @@ void ContentStore::Incoming::add(std::string_view bytes) {
   if (!file_) fail("no room: cannot write all of it");
   sum_.add(bytes);
   bytes_ += bytes.size();
+  // Counted while it comes: uploads at the same time share what room there is.
   store_.bytes_ += bytes.size();
 }
 
@@ -146,6 +155,7 @@ void ContentStore::Incoming::keep() {
   file_.close();
   if (!file_) fail("no room: cannot write all of it");
   std::error_code error;
+  // In one step: under a digest a blob is whole for whoever opens it.
   fs::rename(path_, store_.path_of(digest()), error);
   if (error) fail("cannot write {}: {}", store_.path_of(digest()), error.message());
   store_.enter(digest(), std::exchange(bytes_, 0));

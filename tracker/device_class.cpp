@@ -13,8 +13,10 @@ DeviceClass device_class_of(std::string_view device_json) {
   if (!json.is_object()) return {};
   const std::string model = string_member(json, "model");
   const auto cores = json.find("cores");
+  // Without both it is of no class, and is given nothing that wants one.
   if (model.empty() || cores == json.end() || !cores->is_number_integer()) return {};
   const auto count = cores->get<int64_t>();
+  // F11: exactly. As many cores, for kernels are shared out among them.
   return {.name = fmt::format("{}, {} {}", model, count, count == 1 ? "core" : "cores"),
           .architecture = string_member(json, "architecture"),
           .target = string_member(json, "target"),

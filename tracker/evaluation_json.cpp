@@ -1,6 +1,8 @@
 #include "tracker/evaluation_json.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 namespace lathe::tracker {
 namespace {
@@ -32,9 +34,18 @@ nlohmann::json evaluation_json(const wire::Evaluation& evaluation) {
 
 void read_evaluation(const nlohmann::json& json, wire::Evaluation& evaluation) {
   if (!json.is_object()) return;
-  members(evaluation, [&](const char* name, auto& value) {
-    if (const auto it = json.find(name); it != json.end() && (it->is_number() || it->is_boolean()))
-      it->get_to(value);
+  members(evaluation, [&]<typename Value>(const char* name, Value& value) {
+    const auto it = json.find(name);
+    if (it == json.end()) return;
+    if constexpr (std::is_same_v<Value, bool>) {
+      if (it->is_boolean()) value = it->template get<bool>();
+    } else if constexpr (std::is_integral_v<Value>) {
+      // Of another sign or size it would become another number.
+      if (it->is_number_unsigned() && it->template get<uint64_t>() <= std::numeric_limits<Value>::max())
+        value = it->template get<Value>();
+    } else if (it->is_number()) {
+      value = it->template get<Value>();
+    }
   });
 }
 

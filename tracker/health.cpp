@@ -46,12 +46,14 @@ Health::Health(std::string worker, std::string device_class) {
 Health::Health(db::WorkerHealth row) : row_(std::move(row)) {}
 
 std::optional<Health::Change> Health::hear(const wire::Canary& canary) {
+  // A copy, or one that a later one has overtaken.
   if (canary.number <= number_) return std::nullopt;
   number_ = canary.number;
   if (!can_run(canary)) {
     good_ = 0;
     return ++off_ >= kCanariesToSuspect ? make_suspect("it cannot run the canary kernels") : Change::kNone;
   }
+  // Another release has other kernels, whose times say nothing about the old baseline.
   if (canary.kernels != row_.kernels) {
     row_.compute = row_.memory = {};
     row_.kernels = canary.kernels;
@@ -60,6 +62,7 @@ std::optional<Health::Change> Health::hear(const wire::Canary& canary) {
   recent_.push_back(canary);
   if (recent_.size() > kCanaryBaseline) recent_.pop_front();
   if (!has_baseline()) {
+    // With nothing to compare it with it is taken for good.
     off_ = 0, ++good_;
     if (recent_.size() == kCanaryBaseline) set_baseline();
   } else {
@@ -67,10 +70,13 @@ std::optional<Health::Change> Health::hear(const wire::Canary& canary) {
     const bool off = is_off(row_.compute) || is_off(row_.memory);
     off_ = off ? off_ + 1 : 0;
     good_ = off ? 0 : good_ + 1;
+    // A machine that has become faster for good (another governor, say) is not the worse for it: as many
+    // canaries as make a baseline make a new one.
     const bool only_faster = off && !is_slower(row_.compute) && !is_slower(row_.memory);
     if (off_ >= static_cast<int>(kCanaryBaseline) && only_faster) set_baseline();
   }
   if (off_ >= kCanariesToSuspect) return make_suspect(describe_drift());
+  // Canaries give trust back by themselves: what made it suspect may have been a neighbour.
   if (suspect() && good_ >= kCanariesToTrust) {
     row_.suspect.clear();
     blamed_.clear();
@@ -94,6 +100,7 @@ void Health::set_baseline() {
 }
 
 Health::Change Health::blame(uint64_t trial) {
+  // A set: the same candidate may be tried, and fail, more than once.
   blamed_.insert(trial);
   if (blamed_.size() < kFailuresToSuspect) return Change::kNone;
   good_ = 0;

@@ -62,10 +62,12 @@ Request read_head(const bhttp::request_header<Fields>& head) {
   Request request;
   request.method = std::string(head.method_string());
   const std::string target(head.target());
+  // Divided before it is decoded: %3F and %26 are part of a value.
   const size_t question = target.find('?');
   request.path = percent_decoded(target.substr(0, question), '+');
   if (question != std::string::npos) {
     std::string_view rest = std::string_view(target).substr(question + 1);
+    // No route has as many: what comes after is left out.
     while (!rest.empty() && request.query.size() < kMostQueries) {
       const std::string_view pair = rest.substr(0, rest.find('&'));
       rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
@@ -87,9 +89,11 @@ template <typename Message>
 void add_headers(Message& message, const Response& response, bool keep_alive) {
   message.set(bhttp::field::server, "lathe");
   message.set(bhttp::field::content_type, response.type);
+  // Answers hold names and errors of strangers: no browser is to find a page or a script in them.
   message.set("X-Content-Type-Options", "nosniff");
   message.set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'");
   message.set("Referrer-Policy", "no-referrer");
+  // They are of one moment, and of one token.
   message.set(bhttp::field::cache_control, "no-store");
   for (const auto& [name, value] : response.headers) message.set(name, value);
   message.keep_alive(keep_alive);
@@ -107,12 +111,13 @@ std::string event_text(const Event& event) {
 
 struct Server::Impl {
   Settings settings;
-  asio::io_context context{1};
-  std::optional<asio::ssl::context> tls;
-  tcp::acceptor acceptor{context};
   size_t connections = 0;
   uint64_t waits = 0;                              // for a request's head, ever
   std::map<uint64_t, beast::tcp_stream*> waiting;  // for one now, the longest first
+  // Connections end with the context, at the latest, and use what stands before it.
+  asio::io_context context{1};
+  std::optional<asio::ssl::context> tls;
+  tcp::acceptor acceptor{context};
   std::thread thread;
 
   explicit Impl(Settings s) : settings(std::move(s)) {
@@ -122,6 +127,7 @@ struct Server::Impl {
       const tcp::endpoint endpoint =
           *tcp::resolver(context).resolve(host, std::to_string(settings.port)).begin();
       acceptor.open(endpoint.protocol());
+      // A tracker that is started again need not wait for the connections of its last life to time out.
       acceptor.set_option(asio::socket_base::reuse_address(true));
       acceptor.bind(endpoint);
       acceptor.listen();
@@ -135,6 +141,7 @@ struct Server::Impl {
   void load_certificate() {
     const std::string chain = read_file(settings.certificate), key = read_file(settings.key);
     tls.emplace(asio::ssl::context::tls_server);
+    // From TLS 1.2 on: tokens are all that stands between users.
     tls->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                      asio::ssl::context::no_tlsv1_1);
     error_code error;
@@ -193,6 +200,7 @@ struct Server::Impl {
   };
 
   asio::awaitable<void> connection(tcp::socket socket) {
+    // Answers and events are short, and nothing follows that would fill a packet.
     socket.set_option(tcp::no_delay(true));
     beast::tcp_stream stream(std::move(socket));
     if (!tls) {
@@ -220,27 +228,33 @@ struct Server::Impl {
       clock.expires_after(kHeadTime);
       bhttp::request_parser<bhttp::empty_body> head;
       head.header_limit(kHeadBytes);
+      // Which of the two limits holds is known by the route, when the head has come: see read_body.
       head.body_limit(kUploadBytes);
       error_code error;
       {
         const Wait wait(*this, clock);
         co_await bhttp::async_read_header(stream, buffer, head, asio::redirect_error(use_awaitable, error));
       }
+      // It has closed the connection between two requests, as it may.
       if (error == bhttp::error::end_of_stream) co_return;
       if (error) {
+        // To one that says nothing nothing is said.
         if (error != beast::error::timeout && clock.socket().is_open())
           co_await respond(stream, clock, error_response(400, error.message()), false, false);
         co_return;
       }
       const bool head_only = head.get().method() == bhttp::verb::head;
       Request request = read_head(head.get());
+      // Routes need not know the difference; respond() does.
       if (head_only) request.method = "GET";
       keep_alive = head.get().keep_alive();
       Response response;
+      // By the head alone: who may not ask may not send us a body either.
       if (std::optional<Response> refused = settings.admit(request)) {
         response = std::move(*refused);
         keep_alive = keep_alive && head.is_done();  // its body was not read
       } else {
+        // Who asks (curl, with long bodies) waits for it; who is refused has sent nothing in vain.
         if (head.get()[bhttp::field::expect] == "100-continue")
           co_await asio::async_write(stream, asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")),
                                      use_awaitable);
@@ -276,11 +290,13 @@ struct Server::Impl {
     if (request.sink) {
       bhttp::request_parser<bhttp::buffer_body> parser(std::move(head));
       std::vector<char> piece(kPieceBytes);
+      // Others are answered between two pieces, on the same thread.
       while (!parser.is_done() && !error && no_room.empty()) {
         parser.get().body().data = piece.data();
         parser.get().body().size = piece.size();
         clock.expires_after(kIdleTime);
         co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
+        // The piece is full, which is no mistake.
         if (error == bhttp::error::need_buffer) error = {};
         try {
           request.sink->add({piece.data(), piece.size() - parser.get().body().size});
@@ -322,6 +338,7 @@ struct Server::Impl {
           co_await bhttp::async_write_header(stream, serializer, use_awaitable);
           co_return;
         }
+        // The time is for each piece: a client may be slow, but not silent.
         while (!serializer.is_done()) {
           clock.expires_after(kIdleTime);
           co_await bhttp::async_write_some(stream, serializer, use_awaitable);
@@ -358,6 +375,7 @@ struct Server::Impl {
         text += event_text(event);
         after = std::max(after, event.id);
       }
+      // It also finds out whether the client is still there, which a silent stream never would.
       if (text.empty() && std::chrono::steady_clock::now() - spoke > kStreamBeat) text = ": still here\n\n";
       if (!text.empty()) {
         clock.expires_after(kIdleTime);
@@ -367,6 +385,7 @@ struct Server::Impl {
         continue;
       }
       if (last) break;
+      // Between two looks nothing is awaited of the client.
       clock.expires_never();
       asio::steady_timer pause(context, kEventPause);
       co_await pause.async_wait(use_awaitable);

@@ -32,6 +32,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kWaiting = 1'000'000;  // jobs in the queue that are looked at
 constexpr int kCrashes = 3;          // of a searcher, before its job has failed
 constexpr milliseconds kLook{500}, kStopWait{4000};
+/// From the end of its link to that of a searcher, which frees its memory meanwhile.
+constexpr milliseconds kEndWait{60000};
 
 /// The last lines of a searcher's stderr, which say what went wrong.
 std::string tail_of(const std::string& path) {
@@ -52,6 +54,7 @@ class Searcher {
  public:
   Searcher(const std::vector<std::string>& command, const std::string& log) {
     int ends[2];
+    // No other child may hold an end: the stream must end when the searcher does.
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
       fail("cannot make a socket: {}", strerror(errno));
     socket_ = ends[0];
@@ -64,6 +67,7 @@ class Searcher {
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 2, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    // The database, keys and the links of other searchers are not for it.
     posix_spawn_file_actions_addclosefrom_np(&actions, 4);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
@@ -90,6 +94,12 @@ class Searcher {
 
   int socket() const { return socket_; }
   pid_t pid() const { return pid_; }
+  /// Waits for its end, and leaves it to wait(): until then nobody else has its number.
+  void await_end() const {
+    siginfo_t ignored;
+    while (waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    }
+  }
   /// Its wait status.
   int wait() {
     int status = 0;
@@ -113,6 +123,7 @@ std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std
   for (const WorkerStatus& worker : farm.workers) {
     DeviceClass device = device_class_of(worker.device);
     if (device.name.empty()) continue;
+    // One that only builds measures nothing.
     if (std::find(worker.backends.begin(), worker.backends.end(), backend) == worker.backends.end()) continue;
     if (any_processor && device.target.empty()) outdated.insert(worker.name);
     if (any_processor ? device.target.empty()
@@ -166,6 +177,7 @@ JobKeeper::~JobKeeper() {
     std::lock_guard lock(mutex_);
     closing_ = true;
     for (auto& [id, search] : searches_) {
+      // Their rows stay as they are: the next tracker takes up running jobs first.
       if (search->wanted == db::JobState::kDone) search->wanted = db::JobState::kRunning;
       if (search->pid > 0) kill(search->pid, SIGTERM);
     }
@@ -226,6 +238,7 @@ void JobKeeper::cancel_trials(db::Store& store, db::ServedJobId id) {
   if (auto search = store.served_job(id).job) farm_.cancel(static_cast<JobId>(*search));
 }
 
+// A cancelled search has nothing left to keep; a paused one writes its last checkpoint.
 bool JobKeeper::cancel(db::ServedJobId id) { return end(id, db::JobState::kCancelled, SIGKILL); }
 bool JobKeeper::pause(db::ServedJobId id) { return end(id, db::JobState::kStopped, SIGTERM); }
 
@@ -273,6 +286,7 @@ void JobKeeper::start_some(db::Store& store) {
   size_t free = 0;
   {
     std::lock_guard lock(mutex_);
+    // One that has ended but is not yet collected still counts, until the next round.
     free = settings_.searches - std::min(settings_.searches, searches_.size());
     for (const auto& [id, search] : searches_) ++running[search->job.owner];
     if (free == 0) return;
@@ -303,6 +317,7 @@ void JobKeeper::start_some(db::Store& store) {
     ++running[job.owner];
     --free;
     std::lock_guard lock(mutex_);
+    // Its row says running: the next tracker takes it up.
     if (closing_) return;
     Search& search = *(searches_[job.id] = std::make_unique<Search>());
     search.job = store.served_job(job.id);
@@ -311,9 +326,8 @@ void JobKeeper::start_some(db::Store& store) {
       try {
         db::Store own(settings_.database);
         run(search, own);
-        const db::JobState state = own.served_job(search.job.id).state;
-        if (state == db::JobState::kCancelled || state == db::JobState::kFailed)
-          cancel_trials(own, search.job.id);   // nobody waits for them
+        // What it left to be measured is for nobody.
+        if (db::is_final(own.served_job(search.job.id).state)) cancel_trials(own, search.job.id);
       } catch (const std::exception& error) {  // the disk: it runs again when there is room
         log(fmt::format("job {}: {}", search.job.uuid, error.what()));
         std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -333,8 +347,10 @@ std::optional<DeviceClass> JobKeeper::find_device(const db::ServedJob& job, cons
     const JobRequest request = parse_job_request(job.request);
     const bool any_processor = request.target.find(':') == std::string::npos;
     const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
+    // Times of two classes are not compared: what the search began with, it ends with.
     auto device = choose_device_class(farm, target, job.job ? job.device_class : request.device, why);
     if (device && !any_processor) {
+      // The numbers were measured with what the worker compiles for by itself.
       if (device->target != target) device->machine = "";
       device->target = target;
     }
@@ -348,6 +364,7 @@ std::optional<DeviceClass> JobKeeper::find_device(const db::ServedJob& job, cons
 void JobKeeper::run(Search& search, db::Store& store) {
   log(fmt::format("job {} of {}: {} on {}", search.job.uuid, search.job.owner, search.job.model_name,
                   search.device.name));
+  // A second between two lives: one that dies at once shall not do so a thousand times.
   while (!run_once(search, store)) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(1), [&] { return search.wanted != db::JobState::kDone; });
@@ -364,10 +381,12 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
                     .machine = search.device.machine,
                     .folder = job_folder(search.job.uuid),
                     .resume = search.job.job};
+  // Its budget of time is for all lives together.
   if (order.resume) order.seconds_used = store.job(*order.resume).seconds_used;
   fs::create_directories(order.folder);
   if (!request.model_digest.empty()) {  // under its own name, whose ending says what it is
     order.file = order.folder + "/" + fs::path(request.model).filename().string();
+    // Left by an earlier life.
     fs::remove(order.file);
     fs::create_symlink(blob_path(request.model_digest), order.file);
   }
@@ -378,6 +397,8 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   {
     std::unique_lock lock(mutex_);
     if (search.wanted != db::JobState::kDone) return true;
+    search.kill_at = Clock::time_point::max();
+    // Started under the lock: who ends the job either finds the process here, or was seen above.
     Searcher searcher(settings_.searcher, log_file);
     search.pid = searcher.pid();
     lock.unlock();
@@ -390,12 +411,18 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
       nonsense = error.what();
       kill(searcher.pid(), SIGKILL);
     }
+    // One that has closed the link may still not end; nobody waits for it with the lock held.
+    lock.lock();
+    search.kill_at = std::min(search.kill_at, Clock::now() + kEndWait);
+    lock.unlock();
+    searcher.await_end();
     lock.lock();
     search.pid = -1;
     status = searcher.wait();
     if (search.wanted != db::JobState::kDone && !ending.done) return true;
   }
   if (ending.done && WIFEXITED(status)) {
+    // The state last: who sees a job that is done finds all that it left.
     store.set_served_report(id, ending.report);
     write_file(job_folder(search.job.uuid) + "/report.txt", ending.text);
     store.set_served_state(id, db::JobState::kDone);

@@ -31,8 +31,11 @@ class Reader {
   void read(const char* key, int64_t& value, int64_t least, int64_t most) {
     if (const json* found = find(key)) {
       if (!found->is_number_integer()) fail("`{}` must be a whole number", key);
-      value = found->get<int64_t>();
-      if (value < least || value > most) fail("`{}` is {}, must be {} to {}", key, value, least, most);
+      // What int64 does not hold is an unsigned number here, and would become one below 0.
+      const bool fits = !found->is_number_unsigned() || found->get<uint64_t>() <= INT64_MAX;
+      value = fits ? found->get<int64_t>() : 0;
+      if (!fits || value < least || value > most)
+        fail("`{}` is {}, must be {} to {}", key, found->dump(), least, most);
     }
   }
   void read(const char* key, double& value, double least, double most) {
@@ -77,6 +80,7 @@ class Reader {
 }  // namespace
 
 std::string to_json(const JobRequest& r) {
+  // All keys, so that the same request has the same text whatever its asker left out.
   return json{{"model", r.model},
               {"model_digest", r.model_digest},
               {"shapes", r.shapes},
@@ -114,10 +118,12 @@ JobRequest parse_job_request(std::string_view text) {
   reader.read("seed", r.seed, 0, INT64_MAX);
   reader.read("max_relative_error", r.max_relative_error, 0, 1);
   reader.read("priority", r.priority, -kMostPriority, kMostPriority);
+  // Who misspells a budget must not wait for a search that has none.
   reader.end();
   if (r.model.empty()) fail("`model` is missing: a zoo name, or the name of an uploaded file");
   if (!r.model_digest.empty() && !is_digest(r.model_digest))
     fail("`model_digest` must be the sha256 of the uploaded file, 64 hexadecimal digits");
+  // The file is linked under this name into the job's folder, and its ending says how to read it.
   if (!r.model_digest.empty() && (r.model.find('/') != std::string::npos ||
                                   !(r.model.ends_with(".onnx") || r.model.ends_with(".relay"))))
     fail("`model` is `{}`: an uploaded one is called by its file's name, without a folder, .onnx or .relay",

@@ -21,6 +21,7 @@ std::optional<T> maybe(const json& value) {
   return value.is_null() ? std::optional<T>() : std::optional<T>(value.get<T>());
 }
 
+// Both ends are this program, and start together: rows are lists, without names.
 json to(const db::BestQuery& query) {
   return {query.workload,
           query.target,
@@ -151,11 +152,13 @@ json list(const std::vector<T>& values) {
 
 }  // namespace
 
+/// Throws what the link throws: a search without its tracker is over.
 json RemoteReader::ask(const char* what, json arguments) {
   return ask_({{"what", what}, {"arguments", std::move(arguments)}}).at("answer");
 }
 
 json answer_reader(db::Reader& store, db::JobId job, const json& question) {
+  // What is missing or of another type throws, and ends the searcher that asked so (search_server.cpp).
   const std::string& what = question.at("what").get_ref<const std::string&>();
   const json& argument = question.at("arguments");
   const auto answer = [](json value) { return json{{"answer", std::move(value)}}; };
@@ -184,6 +187,7 @@ json answer_reader(db::Reader& store, db::JobId job, const json& question) {
   if (what == "chosen")
     return answer(to(store.chosen(choice_of(argument.at(0)), best_query_of(argument.at(1)))));
   if (what == "latest_cost_model") return answer(to(store.latest_cost_model(argument.at(0))));
+  // From here on it is the searcher's own job that is asked about, whichever it names.
   if (what == "tasks") return answer(list(store.job_tasks(job)));
   if (what == "progress") {
     const db::JobProgress progress = store.job_progress(job);

@@ -20,10 +20,13 @@ constexpr int kQueuedFrames = 10000;  // per peer, each way; beyond it, frames t
 
 /// What both ends have in common: no waiting at the end, bounded frames, and dead connections noticed.
 void set_common_options(zmq::socket_t& socket) {
+  // Whatever matters is said again until it is acknowledged: nothing unsent is worth waiting for.
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, kQueuedFrames);
   socket.set(zmq::sockopt::rcvhwm, kQueuedFrames);
+  // Of a longer frame ZeroMQ ends the connection at its head, before there is memory for the rest (S3).
   socket.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(defaults::kFrameLimit));
+  // Who connects and does not come to the end of a handshake holds a descriptor of ours no longer.
   socket.set(zmq::sockopt::handshake_ivl, static_cast<int>(defaults::kSilence.count()));
   socket.set(zmq::sockopt::tcp_keepalive, 1);
   socket.set(zmq::sockopt::ipv6, true);
@@ -58,6 +61,7 @@ class Handshakes {
     } catch (const zmq::error_t&) {
       return std::nullopt;
     }
+    // The first part is the event and its value, packed; the second is an address, which nobody needs.
     Failure failure{};
     if (parts[0].size() != sizeof failure.event + sizeof failure.value) return std::nullopt;
     memcpy(&failure.event, parts[0].data(), sizeof failure.event);
@@ -83,7 +87,9 @@ class Gatekeeper {
   Gatekeeper(zmq::context_t& context, const std::vector<std::string>& allowed)
       : allowed_(allowed.begin(), allowed.end()), socket_(context, zmq::socket_type::rep) {
     socket_.set(zmq::sockopt::linger, 0);
+    // So that the thread sees soon that it is to stop.
     socket_.set(zmq::sockopt::rcvtimeo, 100);
+    // The address that ZAP prescribes: one a context.
     socket_.bind("inproc://zeromq.zap.01");
     thread_ = std::thread([this] { serve(); });
   }
@@ -114,12 +120,14 @@ class Gatekeeper {
           if (!socket_.recv(part)) break;
           request.push_back(part.to_string());
         } while (part.more());
-      } catch (const zmq::error_t&) {
-        return;  // the context is gone
+      } catch (const zmq::error_t& error) {
+        if (error.num() == EINTR) continue;  // a signal, which says nothing of who may connect
+        return;                              // the context is gone
       }
       if (request.empty()) continue;
       // version, request id, domain, address, identity, mechanism, credentials
       const std::string id = request.size() > 1 ? request[1] : "";
+      // NULL and PLAIN prove nothing.
       const std::string key = request.size() == 7 && request[5] == "CURVE" ? text_of_key(request[6]) : "";
       const bool known = !key.empty() && is_let_in(request[3], key);
       // The user's id, which the messages that follow carry: the key.
@@ -137,6 +145,7 @@ class Gatekeeper {
       let_in_.insert(key);
       return true;
     }
+    // Strangers try again and again, with as many keys as they like.
     if (refused_.size() < kMost) refused_.insert(fmt::format("{}: the key {} is not listed", address, key));
     return false;
   }
@@ -189,6 +198,7 @@ std::string random_peer() {
 }
 
 bool is_local(const std::string& endpoint) {
+  // Who may connect is for the file system to say.
   if (endpoint.starts_with("ipc://")) return true;
   if (!endpoint.starts_with("tcp://")) return false;
   const std::string host = host_of(endpoint);
@@ -220,6 +230,7 @@ Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& key
 void Server::listen() {
   sockets_.reset();
   sockets_ = std::make_unique<Sockets>();
+  // Before there is a socket to connect to: where nobody answers ZAP, ZeroMQ lets every key in.
   if (keys_) sockets_->gatekeeper = std::make_unique<Gatekeeper>(sockets_->context, keys_->allowed);
   sockets_->router = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::router);
   zmq::socket_t& router = *sockets_->router;
@@ -234,6 +245,7 @@ void Server::listen() {
   } catch (const zmq::error_t& error) {
     fail("cannot listen on {}: {}", endpoint_, error.what());
   }
+  // With the number of the port where * asked for any.
   endpoint_ = router.get(zmq::sockopt::last_endpoint);
   sockets_->handshakes = std::make_unique<Handshakes>(sockets_->context, router);
 }
@@ -254,6 +266,7 @@ std::vector<std::string> Server::refusals() {
     // Whoever notices first that one side has keys and the other none hangs up.
     const bool hung_up = failure->event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
                          failure->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH;
+    // ZeroMQ says that a handshake failed, seldom why: what it is most likely to have been.
     refused.insert(!hung_up ? "a peer that has another key for this tracker, or does not speak its protocol"
                    : sockets_->gatekeeper
                        ? "a peer without keys, or that hung up"
@@ -263,6 +276,7 @@ std::vector<std::string> Server::refusals() {
 }
 
 void Server::send(const Frame& frame) {
+  // To a peer that has gone the router drops it. What it was owed it asks for again when it is back.
   if (try_send(*sockets_->router, frame.peer, zmq::send_flags::sndmore))
     try_send(*sockets_->router, frame.bytes, zmq::send_flags::none);
 }
@@ -272,6 +286,7 @@ std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int desc
                              {nullptr, descriptor, ZMQ_POLLIN, 0}};
   try {
     zmq::poll(items, descriptor >= 0 ? 2 : 1, timeout);
+    // The descriptor is for waking up; its owner reads it.
     if (!(items[0].revents & ZMQ_POLLIN)) return std::nullopt;
     zmq::message_t part;
     std::vector<std::string> parts;
@@ -279,6 +294,7 @@ std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int desc
     do {
       if (!sockets_->router->recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
       parts.push_back(part.to_string());
+      // Set by the gatekeeper for the connection: no peer can say it itself.
       if (const char* id = zmq_msg_gets(part.handle(), "User-Id")) key = id;
     } while (part.more());
     if (parts.size() != 2) return Frame{parts[0], "", key};  // malformed; the decoder says so
@@ -309,6 +325,7 @@ Client::~Client() = default;
 
 std::optional<std::string> Client::refusal() {
   std::optional<Handshakes::Failure> last;
+  // ZeroMQ tries again and again: the newest failure is what stands in the way now.
   while (const auto failure = sockets_->handshakes->take()) last = failure;
   if (!last) return std::nullopt;
   if (last->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)

@@ -45,12 +45,14 @@ db::Device parse_device(const std::string& text) {
   device.model = string_member(json, "model");
   device.architecture = string_member(json, "architecture");
   device.system = string_member(json, "kernel");
+  // Bounded, for arithmetic with it lies ahead; no device has as many.
   device.cores = static_cast<int>(std::clamp<int64_t>(number("cores", 1), 1, 1 << 20));
   device.memory_bytes = number("memory_bytes", 0);
   if (const auto it = json.find("features"); it != json.end() && it->is_array()) {
     std::vector<std::string> features;
     for (const auto& feature : *it)
       if (feature.is_string()) features.push_back(feature.get<std::string>());
+    // In one order: a device is known by the digest of this text.
     std::sort(features.begin(), features.end());
     device.features = join_text(features, ",");
   }
@@ -77,15 +79,18 @@ class StoreJournal final : public Journal {
       : store_(path), only_(only), claims_(path) {}
 
   JournalState start() override {
+    // Before anything is read: with the claim held, nobody else changes what is open.
     if (!only_)
       claims_.claim_all();
     else if (*only_ == 0)
       claims_.claim_new();
     else
       claim(*only_);
+    // A lease of an earlier life carries another epoch, and its number is given out no second time.
     epoch_ = store_.begin_epoch();
     JournalState state{.epoch = static_cast<uint64_t>(epoch_)};
     for (const db::Trial& trial : store_.open_trials()) {
+      // Another process may be at work on those.
       if (only_ && static_cast<JobId>(trial.job) != *only_) continue;
       OpenTrial open{.trial = static_cast<TrialId>(trial.id), .spec = spec_of(trial)};
       for (const db::Lease& lease : store_.leases(trial.id))
@@ -93,6 +98,7 @@ class StoreJournal final : public Journal {
                                .attempt = static_cast<uint32_t>(lease.attempt),
                                .worker = lease.worker,
                                .lost = lease.state == db::Lease::State::kLost});
+      // Where the database says leased and has no lease, nobody could claim it: it is pending then.
       open.leased = trial.state == db::TrialState::kLeased && !open.grants.empty();
       state.open.push_back(std::move(open));
     }
@@ -112,6 +118,7 @@ class StoreJournal final : public Journal {
                         .purpose = candidate.confirm ? db::Purpose::kConfirm : db::Purpose::kSearch,
                         .settings = to_settings(candidate.evaluation, kInputSeed)});
     const auto owner = static_cast<db::JobId>(job);
+    // Committed before the farm hears of them: a trial that is leased is always in the database.
     const std::vector<db::EnqueuedTrial> added = store_.add_trials(owner, trials);
     const db::TargetId target = store_.job(owner).target;
     std::vector<Submission> submissions;
@@ -138,6 +145,7 @@ class StoreJournal final : public Journal {
   }
 
   std::vector<LeaseId> commit(std::span<const Record> records) override {
+    // One for all: a commit waits for the disk, however many rows it has (F8).
     db::Transaction transaction = store_.begin();
     refused_.clear();
     for (const Record& record : records) std::visit([this](const auto& r) { write(r); }, record);
@@ -171,6 +179,7 @@ class StoreJournal final : public Journal {
 
   void write(const Finished& r) {
     auto [compiler, revision] = provenance(r.device);
+    // Built by another program than the one that measured.
     if (!r.revision.empty()) revision = r.revision;
     db::TrialResult result{.lease = static_cast<db::LeaseId>(r.result.lease),
                            .outcome = r.result.outcome,
@@ -183,10 +192,12 @@ class StoreJournal final : public Journal {
                            .revision = revision};
     const wire::Disturbance& seen = r.result.disturbance;
     if (seen.clock_hz > 0) result.clock_hz = seen.clock_hz;
+    // Both are a worker's word: the share stays one whatever it says.
     if (seen.taken > 0)
       result.disturbed = static_cast<double>(std::min(seen.disturbed, seen.taken)) / seen.taken;
     if (!r.device.empty()) result.device = device_id(r.worker, r.device);
     const db::Recorded recorded = store_.record({&result, 1})[0];
+    // Told to the worker as what it is; a duplicate was acknowledged once, and is so again.
     if (recorded == db::Recorded::kStale || recorded == db::Recorded::kUnknown)
       refused_.push_back(r.result.lease);
   }
@@ -205,6 +216,7 @@ class StoreJournal final : public Journal {
   void write(const Cancelled& r) { store_.cancel_trial(static_cast<db::TrialId>(r.trial)); }
 
   db::DeviceId device_id(const std::string& worker, const std::string& device) {
+    // Once in a life of the tracker, not with every lease and result.
     const auto [it, added] = devices_.try_emplace({worker, device}, 0);
     if (added) {
       it->second = store_.add_device(parse_device(device));
@@ -223,6 +235,7 @@ class StoreJournal final : public Journal {
   }
 
   std::shared_ptr<const std::string> workload(int64_t id) {
+    // Shared by all open trials of it and gone with the last: it may have megabytes.
     std::weak_ptr<const std::string>& known = workloads_[id];
     std::shared_ptr<const std::string> text = known.lock();
     if (!text) known = text = std::make_shared<std::string>(store_.workload(id).text);

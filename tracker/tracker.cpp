@@ -27,13 +27,15 @@ Time monotonic_now() {
   return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-/// A lease that no worker would read is the submitter's mistake.
-void check_size(const TrialSpec& spec) {
+/// Why no worker would read a lease of it, which is the submitter's mistake; "" when all would.
+std::string too_large(const TrialSpec& spec) {
   if (spec.trace.size() > kTextLimit || spec.workload->size() > kTextLimit)
-    fail("a candidate's workload has {} bytes and its trace {}, more than the limit of {}",
-         spec.workload->size(), spec.trace.size(), kTextLimit);
+    return fmt::format("a candidate's workload has {} bytes and its trace {}, more than the limit of {}",
+                       spec.workload->size(), spec.trace.size(), kTextLimit);
   if (spec.target.size() > kTargetLimit)
-    fail("a target's text has {} bytes, more than the limit of {}", spec.target.size(), kTargetLimit);
+    return fmt::format("a target's text has {} bytes, more than the limit of {}", spec.target.size(),
+                       kTargetLimit);
+  return "";
 }
 
 constexpr size_t kMostSaid =
@@ -58,6 +60,7 @@ class Tracker::Loop final : private Outside {
     CHECK(wake_ >= 0, "eventfd");
     std::promise<void> started;
     auto ready = started.get_future();
+    // The thread makes all that it owns: a journal's connection to the database is of one thread.
     thread_ = std::thread([this, started = std::move(started)]() mutable { run(started); });
     try {
       ready.get();
@@ -77,6 +80,7 @@ class Tracker::Loop final : private Outside {
   /// Runs `command` on the thread and waits for what it returns. Throws what it throws.
   template <typename Command>
   auto call(Command command) {
+    // What it throws goes to the caller, and does not end the loop. Shared, since std::function copies.
     auto task = std::make_shared<std::packaged_task<decltype(command())()>>(std::move(command));
     auto result = task->get_future();
     if (!post([task = std::move(task)] { (*task)(); })) rethrow();
@@ -91,6 +95,7 @@ class Tracker::Loop final : private Outside {
     std::unique_lock lock(mutex_);
     std::deque<Finished>& box = mailboxes_[job];
     arrived_.wait_for(lock, timeout, [&] { return !box.empty() || failed_; });
+    // Results from before the failure are delivered first.
     if (box.empty() && failed_) std::rethrow_exception(failed_);
     std::vector<Finished> results(std::make_move_iterator(box.begin()), std::make_move_iterator(box.end()));
     box.clear();
@@ -107,9 +112,17 @@ class Tracker::Loop final : private Outside {
     }
     std::vector<Submission> submissions = journal_->add(job, candidates);
     Submit event;
+    std::string problem;
     for (const Submission& submission : submissions) {
-      if (submission.spec) check_size(*submission.spec);
-      if (submission.status == Submission::Status::kQueued) event.trials.push_back(submission);
+      if (submission.status != Submission::Status::kQueued) continue;
+      event.trials.push_back(submission);
+      if (problem.empty()) problem = too_large(*submission.spec);
+    }
+    if (!problem.empty()) {
+      // The journal has them already: open, they would be leased by the next tracker.
+      for (const Submission& submission : event.trials)
+        effects_.records.emplace_back(Cancelled{submission.trial});
+      throw Error(problem);
     }
     step(event);
     return submissions;
@@ -117,7 +130,12 @@ class Tracker::Loop final : private Outside {
   bool manage(const Manage& order) {
     if (!farm_->knows(order.worker)) return false;
     step(order);
-    settle();
+    try {
+      settle();
+    } catch (...) {
+      broken_ = std::current_exception();
+      throw;
+    }
     return true;
   }
   Farm& farm() { return *farm_; }
@@ -134,12 +152,15 @@ class Tracker::Loop final : private Outside {
       commands_.push_back(std::move(command));
     }
     const uint64_t one = 1;
+    // After the command is there: a loop that wakes up finds it.
     (void)!write(wake_, &one, sizeof one);
     return true;
   }
 
+  /// Of a thread that has failed, or is about to say so: promises break before it does.
   [[noreturn]] void rethrow() {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [&] { return failed_ != nullptr; });
     std::rethrow_exception(failed_);
   }
 
@@ -150,6 +171,7 @@ class Tracker::Loop final : private Outside {
       server_ = std::make_unique<wire::Server>(settings_.endpoint, keys);
       endpoint = server_->endpoint();
       journal_ = settings_.open_journal();
+      // The socket is bound first: what a worker says meanwhile waits in it.
       JournalState state = journal_->start();
       log(fmt::format("epoch {}, {} open trials, listening on {}", state.epoch, state.open.size(), endpoint));
       farm_ = std::make_unique<Farm>(std::move(state), monotonic_now(), settings_.artifact_bytes);
@@ -161,6 +183,7 @@ class Tracker::Loop final : private Outside {
     try {
       admit_listed();
       while (!stop_) serve_once();
+      // What has come is written down and acknowledged; nothing new is given out (F10).
       step(Close{});
       settle();
     } catch (const std::exception& error) {
@@ -179,6 +202,7 @@ class Tracker::Loop final : private Outside {
   void serve_once() {
     const Time until_tick = std::max(Time(0), next_tick_ - monotonic_now());
     std::optional<wire::Frame> frame = server_->receive(until_tick, wake_);
+    // What has come together is committed together; the bound keeps commands and ticks from starving.
     for (int count = 0; frame && count < kFramesTogether; ++count) {
       hear(*frame);
       frame = server_->receive(Time(0));
@@ -187,6 +211,7 @@ class Tracker::Loop final : private Outside {
     settle();  // whoever is told that nothing is in flight finds all results in the database
     obey_commands();
     if (monotonic_now() >= next_tick_) {
+      // From now, not from when it was due: a loop that was held up does not tick in a row.
       next_tick_ = monotonic_now() + kTick;
       admit_listed();
       step(Tick{});
@@ -232,9 +257,13 @@ class Tracker::Loop final : private Outside {
     std::deque<std::function<void()>> commands;
     {
       std::lock_guard lock(mutex_);
+      // Carried out without the lock: whoever posts must not wait for a commit.
       commands.swap(commands_);
     }
-    for (auto& command : commands) command();
+    for (auto& command : commands) {
+      command();
+      if (broken_) std::rethrow_exception(broken_);
+    }
   }
 
   void settle() { carry_out(std::exchange(effects_, {}), *journal_, *this); }
@@ -254,6 +283,7 @@ class Tracker::Loop final : private Outside {
 
   void send_piece(const Wanted& wanted) override {
     const auto& [peer, get] = wanted;
+    // Read here and not in a step of the farm, which knows no files.
     std::string bytes = content_.read(get.digest, get.offset, kChunkBytes);
     if (bytes.empty()) return;  // beyond its end
     server_->send({peer, wire::encode(wire::BlobChunk{get.digest, get.offset, std::move(bytes)})});
@@ -262,6 +292,7 @@ class Tracker::Loop final : private Outside {
   void tell(std::vector<Finished> all) override {
     std::lock_guard lock(mutex_);
     for (Finished& finished : all)
+      // Where nobody has asked for the job, nobody collects: the journal has the result.
       if (const auto box = mailboxes_.find(finished.job); box != mailboxes_.end())
         box->second.push_back(std::move(finished));
     arrived_.notify_all();
@@ -280,6 +311,7 @@ class Tracker::Loop final : private Outside {
   std::unique_ptr<Farm> farm_;
   ContentStore content_;
   Effects effects_;
+  std::exception_ptr broken_;  // a command's commit failed: the farm has gone on, the journal has not
   Time next_tick_{0};
   std::set<std::string> said_;
   uint64_t edition_ = 0;  // of the principals, as admitted

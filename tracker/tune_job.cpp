@@ -27,6 +27,7 @@ Target target_of(const TuneRequest& request) {
 wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   wire::Evaluation evaluation;
   evaluation.threads = static_cast<uint32_t>(request.threads);
+  // A search wants many candidates told apart roughly; winners differ by percents.
   evaluation.budget_seconds = confirm ? 0.15 : 0.06;
   evaluation.max_samples = confirm ? 80 : 25;
   evaluation.relative_interval = confirm ? 0.005 : 0.02;
@@ -84,9 +85,11 @@ class FarmMeasurer final : public tuner::Measurer {
                                                      .error = finished.result.message,
                                                      .samples = finished.result.samples}));
     }
+    // Patience is with a farm that is silent, not with a slow search.
     if (!answers.empty()) patience_.answered();
     if (answers.empty() && !waiting_.empty()) complain();
     if (!waiting_.empty() && patience_.is_over(farm_)) {
+      // Nobody has come for what waits: the search ends with what it has.
       farm_.cancel(static_cast<JobId>(job_));
       waiting_.clear();
     }
@@ -95,6 +98,7 @@ class FarmMeasurer final : public tuner::Measurer {
 
   const JobDisturbance& disturbance() const { return disturbance_; }
   size_t in_flight() const override { return waiting_.size() + recalled_.size(); }
+  // Twice what is measured at once: no device waits for the search to think.
   size_t capacity() const override { return std::max<size_t>(2 * farm_.status().slots, 16); }
 
  private:
@@ -106,6 +110,7 @@ class FarmMeasurer final : public tuner::Measurer {
   static tuner::Measured answered(tuner::Measured pending, db::TrialEnd end) {
     pending.outcome = end.outcome.value_or(Outcome::kWorkerLost);
     pending.message = std::move(end.error);
+    // Measured well, and then found suspect and replaced, say: nothing is known of it.
     if (end.samples.empty() && pending.outcome == Outcome::kOk) pending.outcome = Outcome::kWorkerLost;
     if (pending.outcome == Outcome::kOk) pending.seconds = median({end.samples.begin(), end.samples.end()});
     return pending;
@@ -113,6 +118,7 @@ class FarmMeasurer final : public tuner::Measurer {
 
   /// Says so when for a while no worker could take what waits.
   void complain() {
+    // F11 asks for it within 5 s; a worker that is only starting is up by then.
     constexpr auto kAwhile = std::chrono::seconds(4);
     const auto now = std::chrono::steady_clock::now();
     if (complained_ || !request_.say) return;
@@ -205,6 +211,7 @@ JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tu
                        db::Reader& store, FarmClient& farm, const std::function<bool()>& stop) {
   const auto job = static_cast<JobId>(rows.job);
   Patience patience({request.seconds > 0, 0, request.patience});
+  // Whose result is still to come may be a leader.
   drain(job, farm, patience, stop);
   std::vector<Leader> leaders = find_leaders(
       store, rows.workloads, [&](db::WorkloadId workload) { return query_of(request, rows, workload); },
@@ -231,6 +238,7 @@ std::optional<std::vector<tuner::SavedTask>> saved_tasks(const JobRows& rows, db
       candidates.emplace(std::move(known.program), std::move(known.trace));
     saved.push_back({std::move(task.checkpoint), std::move(candidates)});
   }
+  // Half a search is none: the tasks share one allocation of trials and one cost model.
   if (saved.size() != rows.workloads.size()) return std::nullopt;
   return saved;
 }
@@ -256,6 +264,7 @@ std::unique_ptr<tuner::Session> restored(const std::function<std::unique_ptr<tun
 void tell_what_is_known(tuner::Session& session, const TuneRequest& request, const JobRows& rows,
                         db::Reader& store) {
   for (size_t i = 0; i < rows.workloads.size(); ++i) {
+    // Of other threads, or of suspect workers, times say nothing about these candidates.
     const std::vector<db::Measurement> history = store.history(rows.workloads[i], rows.target);
     for (const db::Measurement& known : history)
       if (known.threads == request.threads && !known.suspect &&
@@ -310,6 +319,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   if (searches)
     session->run(on_change, stop, [&](const tuner::RoundCheckpoint& round) {
       JobCheckpoint checkpoint = job_checkpoint(rows, round);
+      // The database adds up: each checkpoint brings what passed since the last.
       checkpoint.seconds = round.seconds - std::exchange(kept_seconds, round.seconds);
       writer.checkpoint(checkpoint);
     });
@@ -321,6 +331,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     const Target target = target_of(request);
     result.disturbance.add(
         confirm(request, rows, tuner::default_records(store, key, tasks, target), store, farm, stop));
+    // Read anew: confirmations have moved them.
     update_defaults(tuner::default_records(store, key, tasks, target), rows, result.status);
   }
   result.milestones = session->milestones();

@@ -65,6 +65,7 @@ void put(const Evaluation& from, pb::Evaluation& to) {
 }
 
 Evaluation get(const pb::Evaluation& from) {
+  // Pools and sets of processors are made of it.
   if (from.threads() < 1 || from.threads() > 4096)
     fail("evaluation.threads is {}, must be 1..4096", from.threads());
   if (from.max_samples() > kSamplesLimit)
@@ -123,7 +124,9 @@ Message get(const pb::Hello& from) {
               .holding = leases(from.holding(), "hello.holding"),
               .builds = names(from.builds(), "hello.builds"),
               .runner_only = from.runner_only()};
+  // Leases, blame and trust go by the name.
   if (hello.worker.empty()) fail("hello.worker is empty, must name the worker");
+  // Deep nesting would overflow the stack of whoever walks it later.
   const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
   // Logs, metrics and terminals show both.
   if (has_control_characters(hello.worker)) fail("hello.worker holds control characters");
@@ -158,6 +161,7 @@ void put(const Lease& from, pb::Envelope& envelope) {
   to.set_target(from.target);
   put(from.evaluation, *to.mutable_evaluation());
   to.set_seed(from.seed);
+  // A field left out is 0, kWhole: a worker of version 1 reads the lease that it knows.
   if (from.part == Part::kWhole) return;
   to.set_part(static_cast<uint32_t>(from.part));
   if (from.part == Part::kBuild) return;
@@ -195,6 +199,7 @@ void put(const Result& from, pb::Envelope& envelope) {
   to.set_build_seconds(from.build_seconds);
   to.set_run_seconds(from.run_seconds);
   to.set_artifact(from.artifact);
+  // Nothing is said where nothing was measured, as by workers of version 1.
   if (from.disturbance == Disturbance{}) return;
   to.mutable_disturbance()->set_taken(from.disturbance.taken);
   to.mutable_disturbance()->set_disturbed(from.disturbance.disturbed);
@@ -206,7 +211,9 @@ Message get(const pb::Result& from) {
   if (static_cast<size_t>(from.samples_size()) > kSamplesLimit)
     fail("result.samples has {} entries, more than the limit of {}", from.samples_size(), kSamplesLimit);
   for (float sample : from.samples()) finite(sample, "result.samples");
+  // A later outcome is refused, not taken for the nearest one: terminal states are kept for ever.
   const auto outcome = enumerator(from.outcome(), Outcome::kInvalidTrace, "result.outcome");
+  // Who reads a result goes by its outcome and counts on samples, or goes by samples: the two agree.
   if ((outcome == Outcome::kOk) != (from.samples_size() > 0))
     fail("result.samples has {} entries for outcome {}", from.samples_size(), to_string(outcome));
   // A wrong result may differ by infinity or NaN; only its class matters then.
@@ -342,6 +349,7 @@ Message decode(std::string_view frame) {
   if (frame.size() > kFrameLimit)
     fail("message: {} bytes, more than the limit of {}", frame.size(), kFrameLimit);
   pb::Envelope envelope;
+  // protobuf counts in int, which the limit of a frame is far below.
   if (!envelope.ParseFromArray(frame.data(), static_cast<int>(frame.size())))
     fail("message: {} bytes that are no envelope of this protocol", frame.size());
   switch (envelope.body_case()) {

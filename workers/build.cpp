@@ -31,15 +31,18 @@ KernelSpec kernel_spec(const codegen::Kernel& kernel, const std::vector<tir::Par
                        size_t buffers) {
   KernelSpec spec{.symbol = kernel.name, .workspace_bytes = kernel.workspace_bytes};
   for (auto [from_prologue, number] : params)
+    // Numbers of buffers first, then of what the prologue makes: jobs.h has them in that order.
     spec.params.push_back(static_cast<uint32_t>(from_prologue ? buffers + number : number));
   return spec;
 }
 
 Artifact compile(const tir::Func& scheduled, const Target& target) {
+  // As the final build does it: what depends on constants alone runs once, ahead of what is timed.
   const tir::SplitProgram parts = tir::split_prologue(scheduled);
   std::vector<tir::Func> lowered = {tir::lower(parts.main, target)};
   if (parts.prologue) lowered.push_back(tir::lower(parts.prologue, target));
   codegen::Artifact compiled = codegen::compile(lowered, target);
+  // In the order they were given.
   CHECK(compiled.kernels.size() == lowered.size());
   const size_t buffers = scheduled->params.size();
   Artifact artifact{.object = std::move(compiled.bytes),
@@ -75,6 +78,7 @@ std::string build_body(std::string_view request, Child&) {
     func = tir::with_constant_params(func, 0);  // the reference computes everything
   } else {
     try {
+      // A trace that does not apply is the candidate's fault, and no failure of this machine.
       func = schedule::replay(schedule::parse_trace(job.trace), func);
     } catch (const Error& error) {
       return failed(Outcome::kInvalidTrace, error);
@@ -87,6 +91,7 @@ std::string build_body(std::string_view request, Child&) {
   }
 }
 
+/// In the supervisor: LLVM sets up its tables once, and every child that is forked from there has them.
 void warm_up_compiler() { codegen::resolve_target("cpu"); }
 
 int internal_sandbox_main(int argc, char** argv) {

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -121,7 +122,6 @@ constexpr int kForBuilds[] = {
     SYS_getegid,
     SYS_times,
     SYS_set_tid_address,
-    SYS_setpriority,
     SYS_getpriority,
 #if defined(__x86_64__)
     SYS_open,
@@ -146,6 +146,8 @@ constexpr int kDescriptorCommands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETF
 constexpr uint32_t argument(int index) {  // the low half: little-endian, both architectures
   return static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * index);
 }
+/// An address has two halves, and the kernel takes both; of an int it takes the low one alone.
+constexpr uint32_t upper_half(int index) { return argument(index) + 4; }
 
 class Filter {
  public:
@@ -159,6 +161,7 @@ class Filter {
   void if_none(uint32_t bits, uint8_t count) { add(BPF_JMP | BPF_JSET | BPF_K, bits, count, 0); }
 
   bool install() {
+    // The kernel copies it.
     const sock_fprog program{static_cast<unsigned short>(code_.size()), code_.data()};
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
   }
@@ -180,9 +183,12 @@ bool has_seccomp() { return prctl(PR_GET_SECCOMP) >= 0; }
 bool filter_calls(Confinement confinement) {
   if (!filters_calls() || !has_seccomp()) return true;  // as was agreed to
   constexpr uint32_t kNumber = offsetof(seccomp_data, nr);
+  // In a namespace of its own a process is root: most of the kernel's holes are open to that alone.
   constexpr uint32_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                    CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
   Filter filter;
+  // What is refused returns an error that libc copes with; what no kernel of ours would call ends the
+  // process.
   filter.load(offsetof(seccomp_data, arch));
   filter.if_equal(kArchitecture, 1);
   filter.load(kNumber);  // another architecture's number falls through to a call that is not listed
@@ -206,6 +212,7 @@ bool filter_calls(Confinement confinement) {
     filter.if_any(CLONE_THREAD, 1);
   filter.allow();
   filter.kill();
+  // Builds have all of it above, as far as Landlock lets them; a run may read what the loader reads.
   filter.if_equal(SYS_openat, 4);
   filter.load(argument(2));
   filter.if_none(O_ACCMODE | O_CREAT | O_TRUNC, 1);
@@ -234,11 +241,23 @@ bool filter_calls(Confinement confinement) {
   filter.if_equal(0, 1);
   filter.allow();
   filter.refuse(EPERM);
-  filter.if_equal(SYS_prlimit64, 4);  // reading one's own limits: pthread_create's
+  // Reading limits, as pthread_create does: there are no new ones when both halves of their address are 0.
+  filter.if_equal(SYS_prlimit64, 6);
   filter.load(argument(2));
+  filter.if_equal(0, 3);
+  filter.load(upper_half(2));
   filter.if_equal(0, 1);
   filter.allow();
   filter.kill();
+  if (confinement != Confinement::kRun) {
+    filter.if_equal(SYS_setpriority, 6);  // of the calling process
+    filter.load(argument(0));
+    filter.if_equal(PRIO_PROCESS, 3);
+    filter.load(argument(1));
+    filter.if_equal(0, 1);
+    filter.allow();
+    filter.refuse(EPERM);
+  }
   filter.if_equal(SYS_prctl, 4);  // naming a thread
   filter.load(argument(0));
   filter.if_equal(PR_SET_NAME, 1);

@@ -24,6 +24,8 @@ double seconds_of(Work&& work) {
 void multiply() {
   uint64_t x = 1;
   for (int i = 0; i < kSteps; ++i) {
+    // Knuth's generator: a multiplication and an addition that no processor can begin before the last have
+    // ended, so that the time is a number of cycles.
     x = x * 6364136223846793005u + 1442695040888963407u;
     asm volatile("" : "+r"(x));  // each step, one after the other
   }
@@ -44,6 +46,8 @@ wire::Canary run_canaries() {
   std::fill_n(words, kPieces * kPieceWords, 1);  // pages that were never written are all the same one
   constexpr double kNever = std::numeric_limits<double>::infinity();
   wire::Canary canary{.kernels = kCanaryKernels, .compute_seconds = kNever, .memory_seconds = kNever};
+  // Many short pieces, of which the least counts: an interruption spoils one or two. A piece of memory comes
+  // round only after all others, which most caches do not hold.
   for (int piece = 0; piece < kPieces; ++piece) {
     canary.compute_seconds = std::min(canary.compute_seconds, seconds_of(multiply));
     canary.memory_seconds =

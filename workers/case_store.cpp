@@ -20,6 +20,7 @@ const CaseStore::Case* CaseStore::add(Case made) {
   bytes_ += made.bytes;
   cases_.push_front(std::move(made));
   by_key_[cases_.front().key] = cases_.begin();
+  // A child that still runs on one has a descriptor of its own.
   while (bytes_ > limit_bytes_ && cases_.size() > 1) {
     const Case& oldest = cases_.back();
     if (oldest.descriptor >= 0) close(oldest.descriptor);

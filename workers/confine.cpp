@@ -34,12 +34,16 @@ void limit(int resource, uint64_t soft, uint64_t hard, const char* name) {
 }
 
 void set_limits(const Limits& limits) {
+  // A core file of a crash would be written by the kernel, outside of all other limits.
   limit(RLIMIT_CORE, 0, 0, "RLIMIT_CORE");
   limit(RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes, "RLIMIT_FSIZE");
   if (limits.cpu_seconds > 0) {
     const auto seconds = static_cast<uint64_t>(std::ceil(limits.cpu_seconds));
+    // In whole seconds, as the kernel counts. A handler may outlive SIGXCPU, but not the SIGKILL a second
+    // later.
     limit(RLIMIT_CPU, seconds, seconds + 1, "RLIMIT_CPU");
   }
+  // Sanitizers map terabytes that they never touch.
   if (limits.memory_bytes > 0 && kConfines)
     limit(RLIMIT_AS, limits.memory_bytes, limits.memory_bytes, "RLIMIT_AS");
   if (!limits.cpus.empty()) {
@@ -50,6 +54,7 @@ void set_limits(const Limits& limits) {
   }
   // When memory runs out, the child is to go, not the worker.
   if (FILE* file = fopen("/proc/self/oom_score_adj", "we")) {
+    // The highest there is.
     fputs("1000", file);
     fclose(file);
   }
@@ -79,6 +84,7 @@ constexpr OpenPath kForLinker[] = {
     {"/usr", kReadAndRun}, {"/etc/ld.so.cache", kRead}, {"/dev/null", kRead | LANDLOCK_ACCESS_FS_WRITE_FILE}};
 
 void allow(int rules, const char* path, uint64_t access) {
+  // Not every system has all of them: what is missing cannot be used either.
   const int fd = open(path, O_PATH | O_CLOEXEC);
   if (fd < 0) return;
   landlock_path_beneath_attr beneath{};
@@ -116,6 +122,7 @@ void require_confinement(std::string_view what) {
   const char* agreed = getenv("LATHE_UNCONFINED");
   if (agreed && std::string_view(agreed) == "1") return;
   if (const std::string missing = missing_confinement(); !missing.empty())
+    // No confinement, no run, unless told so (S7).
     throw Unfit(
         fmt::format("this system lacks {}, so that {} would run unconfined\n"
                     "  hint: with LATHE_UNCONFINED=1 in the environment they do",
@@ -124,9 +131,12 @@ void require_confinement(std::string_view what) {
 
 void confine(const Limits& limits, Confinement confinement) {
   set_limits(limits);
+  // Without root neither Landlock nor seccomp is to be had otherwise: a set-user-id program must not run
+  // confined.
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) give_up("no_new_privs");
   if (confinement == Confinement::kTrusted || !kConfines) return;
   deny_files(limits, confinement);
+  // Last, for its list has none of the calls above.
   if (!filter_calls(confinement)) give_up("seccomp");
 }
 

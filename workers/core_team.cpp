@@ -18,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 /// Waits for another thread, which may wait for a core itself; false: for too long.
 template <typename Done>
 bool wait_for(Done done) {
+  // Longer than a time slice: beyond it the other one has lost its core to somebody else.
   const auto patience = Clock::now() + std::chrono::milliseconds(20);
   while (!done())
     if (Clock::now() > patience) return false;
@@ -59,6 +60,7 @@ bool CoreTeam::each_on_its_own(int parts, FunctionRef<void(int part)> body) {
         auto& [body, ran] = *static_cast<Loop*>(closure);
         for (int64_t part = begin; part < end; ++part) {
           body(static_cast<int>(part));
+          // A pool may let a thread that is quick do two parts: then it was not the cores that were measured.
           ran[static_cast<size_t>(part)] = std::this_thread::get_id();
         }
       },
@@ -77,6 +79,7 @@ std::optional<double> CoreTeam::launch() {
   const double alone = seconds_of([&] { work(0); });
   bool counts = false;
   const double all = seconds_of([&] { counts = each_on_its_own(cores(), work); });
+  // What is left of the time when the work itself is taken off.
   return counts ? std::optional(std::max(0.0, all - alone)) : std::nullopt;
 }
 
@@ -86,6 +89,7 @@ std::optional<double> CoreTeam::exchange(std::span<uint64_t> words, FunctionRef<
   std::optional<double> seconds;
   const bool counts = each_on_its_own(2, [&](int part) {
     if (part == 1) {
+      // Now the lines are in the other core's cache, and changed: reading fetches them from there.
       for (uint64_t& word : words) ++word;
       written = true;
     } else if (wait_for([&] { return written.load(); })) {
@@ -97,12 +101,14 @@ std::optional<double> CoreTeam::exchange(std::span<uint64_t> words, FunctionRef<
 
 std::optional<double> CoreTeam::slowdown(std::span<const std::function<void()>> work) {
   CHECK(work.size() == static_cast<size_t>(cores()));
+  // By processor time, so that a thread that waits for its core is not slow.
   const double alone = rate_of(work[0]);
   std::vector<double> rates(work.size());
   std::atomic<size_t> arrived = 0;
   std::atomic<bool> late = false;
   const bool counts = each_on_its_own(cores(), [&](int part) {
     ++arrived;
+    // All at once, or the first would run for a while without the others.
     if (!wait_for([&] { return arrived == work.size(); })) late = true;
     rates[static_cast<size_t>(part)] = rate_of(work[static_cast<size_t>(part)]);
   });

@@ -44,6 +44,7 @@ std::vector<CacheLevel> probe_caches() {
   for (int i = 0;; ++i) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", i);
     const std::string type = first_line(folder + "type");
+    // The first number without a folder ends the list.
     if (type.empty()) return caches;
     if (type == "Instruction") continue;
     caches.push_back({.level = atoi(first_line(folder + "level").c_str()),
@@ -53,6 +54,7 @@ std::vector<CacheLevel> probe_caches() {
 }
 
 int usable_cores() {
+  // Those that this process may use, not those that there are: it may be one of several in a machine.
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
@@ -66,6 +68,7 @@ DeviceInfo probe_device() {
   device.host = system.nodename;
   device.architecture = system.machine;
   device.kernel = fmt::format("{} {}", system.sysname, system.release);
+  // x86, boards, RISC-V and other ARM machines say it under different keys.
   device.model = cpuinfo({"model name", "Model", "uarch", "CPU part"});
   device.features = split_text(cpuinfo({"flags", "Features", "isa"}), ' ');
   std::sort(device.features.begin(), device.features.end());
@@ -93,6 +96,7 @@ std::string to_json(const DeviceInfo& device) {
   for (const CacheLevel& cache : device.caches)
     json["caches"].push_back(
         {{"level", cache.level}, {"bytes", cache.bytes}, {"line_bytes", cache.line_bytes}});
+  // Nothing is better than zeros, which a reader would divide by.
   if (device.limits.flops > 0) {
     json["target"] = device.target;
     json["machine"] = device.machine;
@@ -112,6 +116,7 @@ std::optional<MachineLimits> limits_of(std::string_view device_json, int threads
   const MachineLimits core{number("peak_flops_core"), number("memory_bandwidth_core")},
       all{number("peak_flops"), number("memory_bandwidth")};
   if (!(core.flops > 0 && core.bandwidth > 0 && all.flops > 0 && all.bandwidth > 0) || threads < 1) return {};
+  // Of memory some cores together take all there is.
   return MachineLimits{std::min(threads * core.flops, all.flops),
                        std::min(threads * core.bandwidth, all.bandwidth)};
 }

@@ -32,6 +32,7 @@ class SystemLoad final : public LoadProbe {
  public:
   LoadReading read() override {
     LoadReading reading{.canary = std::numeric_limits<double>::infinity()};
+    // The best of three: what one interrupt delays is not the load that is looked for.
     for (int i = 0; i < 3; ++i) reading.canary = std::min(reading.canary, canary_loop());
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);  // the process has no threads but the measurement's
@@ -46,6 +47,7 @@ std::unique_ptr<LoadProbe> system_load() { return std::make_unique<SystemLoad>()
 
 LoadReading LoadWatch::read() {
   const LoadReading reading = probe_.read();
+  // The best ever is what an idle core at this clock takes.
   if (best_ == 0 || reading.canary < best_) best_ = reading.canary;
   worst_ = std::max(worst_, reading.canary);
   return reading;
@@ -56,6 +58,7 @@ void LoadWatch::begin() { before_ = read(); }
 bool LoadWatch::end() {
   const LoadReading after = read();
   const bool disturbed =
+      // Somebody else had the core meanwhile; or had it, or its clock, just before or after.
       after.switches > before_.switches || std::max(before_.canary, after.canary) > kSlow * best_;
   ++taken_;
   disturbed_ += disturbed;

@@ -113,6 +113,7 @@ class Examination {
   void add_untold(const char* check) { add(check, {"the system does not say"}, ""); }
 
   void judge(const Check& check) {
+    // The row before was of the same check: its file was there, or the system has not that one.
     const bool again = !findings_.empty() && findings_.back().check == check.name;
     const std::string line = first_line(root_ + check.path);
     if (line.empty()) {
@@ -175,15 +176,18 @@ ForeignLoad foreign_load(const std::string& before, const std::string& after, do
   if (first.empty() || last.empty()) return {};
   double all = 0;
   for (size_t i = 0; i < last.size(); ++i) all += last[i] -= first[i];
+  // The clock of the ticks stood still, or was set back.
   if (all <= 0) return {};
   enum { kUser, kNice, kSystem, kIdle, kWait, kInterrupt, kSoft, kSteal };
   const double own = own_seconds * static_cast<double>(sysconf(_SC_CLK_TCK));
+  // Waiting for a disk leaves the core free; what the host took is told apart.
   const double busy = all - last[kIdle] - last[kWait] - last[kSteal] - own;
   return {std::clamp(busy / all, 0.0, 1.0), std::clamp(last[kSteal] / all, 0.0, 1.0)};
 }
 
 ForeignLoad watch_load(double seconds) {
   const std::string before = whole_text("/proc/stat");
+  // What this process does itself is nobody else's load.
   const std::clock_t own = std::clock();  // of the processor's time of this process
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   return foreign_load(before, whole_text("/proc/stat"),

@@ -18,12 +18,14 @@ InstructionCounter::InstructionCounter() {
   attributes.size = sizeof attributes;
   attributes.config = PERF_COUNT_HW_INSTRUCTIONS;
   attributes.disabled = 1;
+  // Interrupts come as they like, and at the default level users may count their own part alone.
   attributes.exclude_kernel = 1;
   attributes.exclude_hv = 1;
   const long opened =
       syscall(SYS_perf_event_open, &attributes, /*pid=*/0, /*cpu=*/-1, /*group=*/-1, PERF_FLAG_FD_CLOEXEC);
   descriptor_ = static_cast<int>(opened);
   if (descriptor_ >= 0) return;
+  // Why not is said where the count would stand: it is no error to have none.
   switch (errno) {
     case ENOENT:
     case ENODEV:

@@ -10,6 +10,7 @@
 namespace lathe::worker {
 namespace {
 
+// Far below 63 bits: sizes are added up and multiplied later, and none of it may overflow.
 constexpr int64_t kBytesLimit = int64_t{1} << 36;
 
 void put(const BufferSpec& from, pb::Buffer& to) {
@@ -56,6 +57,7 @@ KernelSpec get(const pb::Kernel& from, size_t buffers) {
   if (kernel.workspace_bytes < 0 || kernel.workspace_bytes > kBytesLimit)
     fail("artifact: a workspace of {} bytes", kernel.workspace_bytes);
   for (uint32_t param : kernel.params)
+    // It is an index into an array of pointers.
     if (param >= buffers) fail("artifact: a kernel takes buffer {} of {}", param, buffers);
   return kernel;
 }
@@ -67,6 +69,7 @@ Artifact get(const pb::Artifact& from) {
   const size_t buffers = artifact.buffers.size() + artifact.made.size();
   artifact.main = get(from.main(), buffers);
   if (from.has_prologue()) artifact.prologue = get(from.prologue(), buffers);
+  // A run digests what the prologue made; without one, main would read what nobody has written.
   if (from.has_prologue() == artifact.made.empty())
     fail("artifact: {} prologue, and {} buffers that it makes", from.has_prologue() ? "a" : "no",
          artifact.made.size());
@@ -157,6 +160,7 @@ Reply decode_reply(std::string_view bytes) {
                         message.kernels().compute_seconds(), message.kernels().memory_seconds()})
     if (!(number >= 0) || !std::isfinite(number)) fail("reply: a canary or clock of {}", number);
   return {.outcome = static_cast<Outcome>(message.outcome()),
+          // Cut, not refused: the rest of the reply is good.
           .message = message.message().substr(0, defaults::kMessageLimit),
           .samples = {message.samples().begin(), message.samples().end()},
           .relative_error = message.relative_error(),
@@ -176,6 +180,7 @@ std::string encode(const Artifact& artifact) {
 
 Artifact decode_artifact(std::string_view bytes) {
   Artifact artifact = get(parse<pb::Artifact>(bytes));
+  // Not what it says of itself: caches and measurements go by it.
   artifact.digest = sha256(artifact.object);
   return artifact;
 }
@@ -183,6 +188,7 @@ Artifact decode_artifact(std::string_view bytes) {
 std::vector<int64_t> case_layout(const std::vector<BufferSpec>& buffers) {
   std::vector<int64_t> offsets = {0};
   for (const BufferSpec& buffer : buffers)
+    // Each begins a page, so that it is aligned however it is mapped.
     offsets.push_back((offsets.back() + buffer.bytes() + 4095) / 4096 * 4096);
   return offsets;
 }

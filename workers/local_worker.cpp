@@ -21,8 +21,9 @@ namespace lathe::worker {
 using Clock = std::chrono::steady_clock;
 
 LocalWorker::LocalWorker(const std::string& endpoint, std::vector<std::string> more_flags)
-    : command_(
-          {"/proc/self/exe", "worker", "--tracker", endpoint, "--with-parent", "--quiet", "--no-config"}) {
+    : command_({"/proc/self/exe", "worker", "--tracker", endpoint, "--with-parent",
+                fmt::format("{}", getpid()), "--quiet", "--no-config"}) {
+  // Without files of configuration: those are for workers that people start.
   command_.insert(command_.end(), more_flags.begin(), more_flags.end());
   // The thread starts every one of them: a child dies with the thread that made it, and this one stays.
   std::promise<void> started;
@@ -72,6 +73,8 @@ void LocalWorker::watch() {
   bool asked = false;
   Clock::time_point asked_at;
   for (;;) {
+    // Without waiting, since the thread has stop_ to look at too. Where none could be started there is no
+    // child, which is an error here and leads to the next try.
     if (waitpid(pid_, nullptr, WNOHANG) != 0) {
       if (stop_) return;
       // One that dies at once may do so for ever: be patient with it.
@@ -92,14 +95,15 @@ void LocalWorker::watch() {
       asked_at = Clock::now();
       kill(pid_, SIGTERM);
     }
+    // F10 gives it five seconds; what it has not sent by then its leases' end makes up for.
     if (asked && Clock::now() - asked_at > std::chrono::seconds(5)) kill(pid_, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
-void die_with_parent() {
+void die_with_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == 1) _exit(1);  // it was faster
+  if (getppid() != parent) _exit(1);  // it was faster
 }
 
 }  // namespace lathe::worker

@@ -1,6 +1,8 @@
 // A worker process on this machine, kept alive: what `tune` runs when it is its own tracker.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <string>
 #include <thread>
@@ -10,8 +12,8 @@ namespace lathe::worker {
 
 class LocalWorker {
  public:
-  /// Starts `tune worker --tracker ENDPOINT --with-parent`, and again whenever it dies, from a thread of its
-  /// own. The worker dies with this process. Throws Error when it cannot be started at all.
+  /// Starts `tune worker --tracker ENDPOINT --with-parent PID`, and again whenever it dies, from a thread of
+  /// its own. The worker dies with this process. Throws Error when it cannot be started at all.
   explicit LocalWorker(const std::string& endpoint, std::vector<std::string> more_flags = {});
   /// Drains it; after five seconds, kills it.
   ~LocalWorker();
@@ -28,7 +30,8 @@ class LocalWorker {
   std::thread thread_;
 };
 
-/// For the worker: ends this process when its parent ends.
-void die_with_parent();
+/// Ends this process when its parent does. `parent` is what that was when it started this process: who is
+/// nobody's child any more has the parent 1, and so has a child of a container's first process.
+void die_with_parent(pid_t parent);
 
 }  // namespace lathe::worker

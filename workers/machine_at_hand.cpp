@@ -34,6 +34,7 @@ Target probed_target(const Target& target) {
 std::string path_for(const Target& probed) {
   const DeviceInfo device = probe_device();
   const std::string machine =
+      // The host too: a home folder may be shared by many machines of one model.
       fmt::format("{}\n{}\n{}\n{}\n{}", kProbes, device.host, device.model, device.cores, to_text(probed));
   return fmt::format("{}/machine/{}.json", cache_folder(), sha256(machine).substr(0, 16));
 }
@@ -62,6 +63,7 @@ std::optional<KnownMachine> load(const std::string& path) {
   try {
     return parse_known(read_file(path));
   } catch (const Error&) {
+    // A file that was cut off, or one of another release.
   } catch (const nlohmann::json::exception&) {
   }
   return {};  // measured again, then
@@ -72,6 +74,7 @@ class Lock {
  public:
   explicit Lock(const std::string& path) : file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (file_ < 0) fail("cannot write {}: {}", path, strerror(errno));
+    // Two that measure at once measure each other.
     flock(file_, LOCK_EX);
   }
   ~Lock() { close(file_); }
@@ -90,6 +93,7 @@ KnownMachine measure_unless(const Target& target, bool kept_counts) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (error) fail("cannot create the folder of {}: {}", path, error.message());
   Lock lock(path + ".lock");
+  // Asked again with the lock held.
   if (kept_counts)
     if (auto known = load(path)) return *known;  // somebody else measured while we waited
   KnownMachine known{.reading = measure_machine(probed),
@@ -121,6 +125,7 @@ DeviceInfo measured_device() {
   try {
     Target host = codegen::host_target();
     const MachineNumbers numbers = recall_or_measure(host).reading.numbers;
+    // Without those that a user gave: they are not the machine's.
     set_machine(host, numbers, {});
     device.target = lathe::to_text(host);
     device.machine = lathe::to_text(numbers);

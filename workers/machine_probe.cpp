@@ -34,6 +34,7 @@ constexpr int64_t kChunk = int64_t{1} << 20;  // of a buffer beyond the second-l
 /// Pages full of a byte that is a small number in any type.
 std::shared_ptr<void> filled(int64_t bytes) {
   std::shared_ptr<void> pages = runtime::allocate_pages(static_cast<uint64_t>(bytes));
+  // Zeros would do for arithmetic, but pages that were never written are all the same one.
   memset(pages.get(), 0x3c, static_cast<size_t>(bytes));
   return pages;
 }
@@ -135,6 +136,7 @@ class Laboratory {
     kernels_.push_back(streams_probe("streams", widest(), kChunk, kStreams));
     std::vector<tir::Func> funcs;
     for (const ProbeKernel& kernel : kernels_) funcs.push_back(kernel.func);
+    // In one object: a linker is started once.
     object_.emplace(codegen::compile(funcs, target_).bytes);
   }
 
@@ -162,6 +164,7 @@ class Laboratory {
     auto add = [&](const std::string& name, const Form& form) {
       probes_.push_back(
           {name, form, [run = runner(name), count = kernel(name).instructions](Stopwatch& watch) {
+             // Noise only adds to what a loop takes.
              auto cycles = watch.cycles(kLeast, [&] { return seconds_of(run); });
              if (cycles) *cycles /= count;
              return cycles;
@@ -266,6 +269,7 @@ class Laboratory {
 
 std::optional<double> settled(std::vector<double> rounds, double tolerance) {
   if (rounds.size() < 2) return {};
+  // Two rounds that agree and are the best: a third that was slower was disturbed, which the others were not.
   std::sort(rounds.begin(), rounds.end());
   return rounds[1] <= rounds[0] * (1 + tolerance) ? std::optional(rounds[0]) : std::nullopt;
 }
@@ -294,6 +298,7 @@ MachineReading measure_machine(const Target& target) {
       if (std::optional<double> cost = probe.round(watch)) probe.rounds.push_back(*cost);
       open |= !probe.cost();
     }
+    // On a machine that never comes to rest some numbers stay open; the table's row has them.
     if (round + 1 >= kLeastRounds && (!open || seconds() > kMostSeconds)) break;
   }
   MachineReading reading{.seconds = seconds(), .disturbed = watch.disturbed()};

@@ -35,6 +35,7 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr int64_t kGap = 64;  // between buffers, to see writes beside them
+// Bytes that are a NaN in all types of floats: what a kernel leaves unwritten is no right answer by chance.
 constexpr uint8_t kGapByte = 0xa5, kNanByte = 0xff;
 
 /// The case file in memory.
@@ -43,6 +44,7 @@ class Case {
   Case(int descriptor, const std::vector<BufferSpec>& buffers, bool writable)
       : offsets_(case_layout(buffers)) {
     const auto size = static_cast<size_t>(offsets_.back());
+    // Beyond the end of a file a mapping ends in SIGBUS.
     if (lseek(descriptor, 0, SEEK_END) < offsets_.back() && !writable)
       fail("the case file is smaller than the kernel's buffers");
     if (writable && ftruncate(descriptor, offsets_.back()) != 0) fail("case file: {}", strerror(errno));
@@ -101,6 +103,7 @@ class Bench {
     if (threads_ > 1) pool_ = std::make_unique<runtime::ThreadPool>(threads_, /*pin=*/true);
     parallel_ = pool_ ? pool_->parallel() : runtime::serial_parallel();
     const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    // Twice, for caches do not forget strictly in order. Some systems do not say the size.
     evict_bytes_ = 2 * std::max<int64_t>(l2, 1 << 20);
   }
 
@@ -126,6 +129,7 @@ class Bench {
           const int64_t stride = 8, words_each = bench.evict_bytes_ / 8;  // a word of each cache line
           uint64_t sum = 0;
           for (int64_t i = begin * words_each; i < end * words_each; i += stride) sum += words[i];
+          // So that no compiler finds the reads useless.
           static std::atomic<uint64_t> sink;
           sink.fetch_add(sum, std::memory_order_relaxed);
         },
@@ -250,6 +254,7 @@ Reply make_case(const RunJob& job, int object, int case_file) {
   for (size_t i = 0; i < job.artifact.buffers.size(); ++i) {
     const BufferSpec& buffer = job.artifact.buffers[i];
     if (buffer.output) continue;
+    // A seed of its own: two equal inputs would hide that a kernel takes one for the other.
     const Tensor values = random_tensor(buffer.shape, buffer.dtype, job.seed + i);
     memcpy(file.buffer(i), values.data(), static_cast<size_t>(buffer.bytes()));
   }
@@ -273,6 +278,7 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
   do {
     if (evaluation.far_weights) bench.flush_constants();
     if (evaluation.cold_cache) bench.evict_caches();
+    // After caches are put into order, which takes time on the same core.
     watch.begin();
     const auto before = Clock::now();
     const int32_t code = bench.run();
@@ -281,6 +287,7 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
     if (code != 0) return returned(code);
   } while (!sampler.done(since(start)));
   wire::Disturbance disturbance = watch.seen();
+  // While the core is still as warm as during the samples, and nobody else is timed.
   disturbance.clock_hz = clock_hz();
   child.close_window();
   return {.samples = sampler.samples(), .disturbance = disturbance, .canary_seconds = watch.best_canary()};
@@ -290,6 +297,7 @@ Reply measure(const RunJob& job, int object, int case_file, Child& child) {
   const Case file(case_file, job.artifact.buffers, /*writable=*/false);
   Bench bench(job, object);
   bench.fill_inputs(file);
+  // Before it runs once, unmeasured: a wrong answer is never timed (M4).
   bench.poison_outputs();
   if (const int32_t code = bench.run_prologue()) return returned(code);
   if (const int32_t code = bench.run()) return returned(code);
@@ -317,9 +325,11 @@ Reply measure(const RunJob& job, int object, int case_file, Child& child) {
 
 double relative_interval(std::vector<float> samples) {
   const auto n = static_cast<double>(samples.size());
+  // Of five the least and the most hold the median with 94% only.
   if (samples.size() < 6) return 1;
   std::sort(samples.begin(), samples.end());
   // Ranks whose binomial tails hold 2.5% each, by the normal approximation.
+  // 1.96 standard deviations of the number of n samples below the median, which is half the root of n.
   const double half = 0.98 * std::sqrt(n);
   const auto low = static_cast<size_t>(std::max(0.0, std::floor(n / 2 - half)));
   const auto high = std::min(samples.size() - 1, static_cast<size_t>(std::ceil(n / 2 + half)));
@@ -327,12 +337,14 @@ double relative_interval(std::vector<float> samples) {
 }
 
 void Sampler::add(double seconds, bool disturbed) {
+  // Taken again, but not for ever: on a machine that is never quiet disturbed samples are all there is.
   const bool again = disturbed && retaken_.size() < std::max(evaluation_.max_samples, 1u);
   (again ? retaken_ : samples_).push_back(static_cast<float>(seconds));
 }
 
 std::vector<float> Sampler::samples() const {
   std::vector<float> samples = samples_, others = retaken_;
+  // The least disturbed first.
   std::sort(others.begin(), others.end());
   for (size_t i = 0; i < others.size() && samples.size() < std::max(evaluation_.min_samples, 1u); ++i)
     samples.push_back(others[i]);
@@ -345,6 +357,7 @@ bool Sampler::done(double elapsed) const {
   if (elapsed > 3 * evaluation_.budget_seconds) return true;
   if (samples_.size() < std::max(evaluation_.min_samples, 1u)) return false;
   const float fastest = *std::min_element(samples_.begin(), samples_.end());
+  // A loser by so much that no further sample can make it a winner (M1).
   if (evaluation_.incumbent_seconds > 0 && fastest > 2 * evaluation_.incumbent_seconds) return true;
   return elapsed > evaluation_.budget_seconds || relative_interval(samples_) <= evaluation_.relative_interval;
 }

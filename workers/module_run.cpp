@@ -42,11 +42,13 @@ ModuleTimes time_module(const ModuleRun& run, Child& child) {
   runtime::ThreadPool pool(run.threads);
   runtime::Executor executor(module, pool.parallel());
   runtime::set_random_inputs(executor, /*seed=*/0);
+  // After everything is loaded and filled: the window keeps all other measurements of the machine waiting.
   child.open_window();
   const auto begun = Clock::now();
   int64_t warm_ups = 0;
   do executor.run();
   while (++warm_ups, since(begun) < kWarmUpShare * run.seconds);
+  // So many runs together that reading the clock costs nothing beside them.
   const auto batch =
       static_cast<int64_t>(std::ceil(kSampleSeconds * static_cast<double>(warm_ups) / since(begun)));
   int64_t samples = 0;
@@ -54,6 +56,7 @@ ModuleTimes time_module(const ModuleRun& run, Child& child) {
   for (const auto start = Clock::now(); samples < kLeastSamples || since(start) < run.seconds; ++samples) {
     const auto before = Clock::now();
     for (int64_t i = 0; i < batch; ++i) executor.run();
+    // A process is one observation of the gate: the least is what noise has added least to.
     least = std::min(least, since(before));
   }
   child.close_window();
@@ -98,6 +101,7 @@ std::optional<ModuleTimes> decode_times(std::string_view bytes) {
 std::optional<Report> await(Sandbox& sandbox, const std::function<bool()>& stop) {
   for (;;) {
     pollfd ready{.fd = sandbox.descriptor(), .events = POLLIN};
+    // Woken up now and then, for Ctrl-C.
     poll(&ready, 1, /*milliseconds=*/100);
     if (std::optional<Report> report = sandbox.finish()) return report;
     if (stop()) return std::nullopt;
@@ -113,6 +117,7 @@ std::string module_run_body(std::string_view request, Child& child) {
 std::optional<ModuleTimes> run_module(const std::vector<std::string>& command, const ModuleRun& run,
                                       const std::function<bool()>& stop) {
   Task task{.request = encode(run)};
+  // Loading and warming up may take long; a module that hangs ends the gate all the same.
   task.limits.wall_seconds = kWallSeconds + kWallFactor * run.seconds;
   task.limits.file_bytes = kFileBytes;
   Sandbox sandbox(command);

@@ -29,6 +29,7 @@ void send_packet(int socket, const void* packet, size_t size, const std::vector<
     memcpy(CMSG_DATA(header), descriptors.data(), bytes);
   }
   ssize_t sent;
+  // Whoever has gone is an error to be told of, not a signal.
   do sent = sendmsg(socket, &message, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
   if (sent != static_cast<ssize_t>(size)) fail("sandbox: cannot send a task: {}", strerror(errno));
@@ -39,6 +40,7 @@ bool receive_packet(int socket, void* packet, size_t size, std::vector<int>& des
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
   msghdr message{.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
   ssize_t received;
+  // A child that is started meanwhile must not inherit them.
   do received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   while (received < 0 && errno == EINTR);
   if (received <= 0) return false;
@@ -64,6 +66,7 @@ int memory_file(const char* name, std::string_view bytes) {
 }
 
 void seal(int memory_file) {
+  // The last seal is for the seals: nobody takes them off again.
   if (fcntl(memory_file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
     fail("cannot seal a memory file: {}", strerror(errno));
 }
@@ -74,6 +77,7 @@ std::string read_descriptor(int descriptor) {
   std::string bytes(static_cast<size_t>(status.st_size), '\0');
   size_t done = 0;
   while (done < bytes.size()) {
+    // By offset: the file's own is shared with whoever wrote it, and stands at its end.
     const ssize_t got = pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;

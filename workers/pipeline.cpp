@@ -156,10 +156,12 @@ void Pipeline::start_build(const wire::Lease& lease, bool unscheduled) {
   try {
     // The machine that runs it may have more cores.
     const bool here = lease.part == wire::Part::kWhole;
+    // Not on the cores that measure, where there are enough.
     const CorePlan cores = plan_cores(here ? static_cast<int>(lease.evaluation.threads) : 1);
     const double limit = lease.evaluation.build_limit_seconds;
     (*idle)->start({.request = encode(BuildJob{lease.workload, lease.trace, lease.target, unscheduled}),
                     .limits = {.wall_seconds = limit,
+                               // A linker runs beside the compiler.
                                .cpu_seconds = 2 * limit,
                                .memory_bytes = kBuildMemory,
                                .file_bytes = 256u << 20,
@@ -175,6 +177,7 @@ void Pipeline::built(uint64_t lease, bool unscheduled, const Report& report) {
   Job& job = *jobs_.at(lease);
   Reply reply = reply_of(report, /*build=*/true);
   if (reply.outcome == Outcome::kOk) {
+    // Builds that fail are not kept: the next worker or release may do better.
     artifacts_.add(ArtifactCache::key_of(job.lease, unscheduled), reply.artifact);
     (unscheduled ? job.reference : job.artifact) = std::move(reply.artifact);
     job.build_seconds += report.wall_seconds;
@@ -211,6 +214,7 @@ void Pipeline::run(const wire::Lease& lease, const std::string& artifact, const 
   try {
     Artifact candidate = decode_artifact(artifact);
     job->reference = decode_artifact(reference);
+    // It came over the network: its sizes are not yet believed.
     check_memory(candidate);
     check_memory(job->reference);
     job->keep(std::move(candidate));
@@ -224,8 +228,10 @@ void Pipeline::run(const wire::Lease& lease, const std::string& artifact, const 
 
 void Pipeline::next_step() {
   try {
+    // Inputs and what the unscheduled program makes of them: once for all candidates of a workload.
     const CaseStore::Case* made = cases_.find(case_key(jobs_.at(running_)->lease));
     if (!made) return start_reference();
+    // A workload whose reference fails is not tried again with every candidate, which takes minutes.
     if (!made->failure.empty())
       return end_run({.outcome = Outcome::kBuildFailed, .message = kUnscheduled + made->failure});
     start_measuring();
@@ -257,9 +263,11 @@ void Pipeline::reference_built(const Report& report) {
 void Pipeline::start_reference_run() {
   const wire::Lease& lease = jobs_.at(running_)->lease;
   step_ = Step::kReferenceRun;
+  // One that a run has left unfinished is used again: it is cut to its size, and written anew.
   if (reference_case_ < 0) reference_case_ = memory_file("case", "");
   const int object = memory_file("object", reference_.object);
   seal(object);
+  // The object goes by descriptor: sealed, so that what is run is what was built.
   RunJob job{.artifact = reference_, .seed = lease.seed, .reference = true};
   job.artifact.object.clear();
   const uint64_t file_bytes = static_cast<uint64_t>(case_layout(reference_.buffers).back()) + (64u << 20);
@@ -301,6 +309,7 @@ void Pipeline::start_measuring() {
   runner_.start({.request = encode(request),
                  .descriptors = {job.object, cases_.find(case_key(job.lease))->descriptor},
                  .limits = {.wall_seconds = evaluation.run_limit_seconds,
+                            // Of all threads together: each may compute for as long as the wall limit.
                             .cpu_seconds = (evaluation.run_limit_seconds + 1) * evaluation.threads,
                             .memory_bytes = memory_for(job.artifact),
                             .cpus = cores.run},
@@ -314,11 +323,14 @@ bool Pipeline::was_stolen_from(const Report& report) const {
 }
 
 void Pipeline::measured(const Report& report) {
+  // Once more: it may have been the kernel, short of memory, and a blameless candidate.
   if (killed_from_outside(report) && !std::exchange(again_, true)) return start_measuring();
   Reply reply = reply_of(report, /*build=*/false);
+  // The best that a child has ever seen here is what the next ones compare with.
   if (reply.canary_seconds > 0) canary_ = kCanaryAges * reply.canary_seconds;
   if (reply.outcome == Outcome::kOk && was_stolen_from(report) && !std::exchange(again_, true)) {
     first_ = reply.disturbance;
+    // Its samples are not used, but the job's report counts them.
     first_.disturbed = first_.taken;
     return start_measuring();
   }
@@ -366,10 +378,13 @@ void Pipeline::canaries_ran(const Report& report) {
 void Pipeline::discard(uint64_t lease) {
   for (auto it = building_.begin(); it != building_.end(); ++it) {
     if (it->second.lease != lease) continue;
+    // Its supervisor dies with it: a task that is given up sends no report that might be taken for the next
+    // one's.
     it->first->abort();
     building_.erase(it);
     break;
   }
+  // A canary that runs is nobody's lease, and goes on.
   if (running_ == lease) {
     reference_builder_.abort();
     runner_.abort();

@@ -65,6 +65,7 @@ struct Reading {
 };
 
 ProbeKernel additions_probe(std::string name, const Reading& reading) {
+  // Independent of each other, or the latency of an addition would be measured.
   constexpr int kSums = 8;
   const auto& [lanes, bytes, streams, passes, iteration] = reading;
   const int64_t of_each = streams == 1 ? kSums : 1;

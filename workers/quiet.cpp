@@ -58,6 +58,7 @@ uint64_t start_time(pid_t pid) {
 /// A process's id and (the low half of) its start: a name that is not used again, in one word, so that a slot
 /// is taken and given up whole. 0: none.
 uint64_t name_of(pid_t pid) {
+  // Numbers of processes are used again; with when it began it is one process for ever.
   const uint64_t start = start_time(pid);
   return start == 0 ? 0 : start << 32 | static_cast<uint32_t>(pid);
 }
@@ -81,12 +82,14 @@ CorePlan plan_cores(int threads) {
   CorePlan plan;
   plan.run.assign(cpus.end() - threads, cpus.end());
   for (int cpu : cpus) {
+    // Threads of one physical core share its units: whoever computes on one slows the other.
     const bool shared = std::any_of(plan.run.begin(), plan.run.end(),
                                     [&](int run) { return physical_core(run) == physical_core(cpu); });
     if (!shared) plan.build.push_back(cpu);
   }
   if (plan.build.empty()) {
     plan.build = cpus;
+    // Nowhere to build beside: builders stand still while somebody is timed.
     plan.stop_builders = true;
   }
   return plan;
@@ -101,6 +104,7 @@ Quiet::Quiet() {
   const std::string path = shared_path();
   lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock_ < 0 || ftruncate(lock_, sizeof(Shared)) != 0) fail("cannot open {}: {}", path, strerror(errno));
+  // A new file is zeros: nobody stops, nobody builds.
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, lock_, 0);
   if (memory == MAP_FAILED) fail("cannot map {}: {}", path, strerror(errno));
   shared_ = static_cast<Shared*>(memory);
@@ -114,6 +118,7 @@ Quiet::~Quiet() {
 }
 
 bool Quiet::try_open(bool stop_builders) {
+  // A lock ends with its process, however that ends: nobody waits for a dead one's window.
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) return false;
   stopping_ = stop_builders;
   shared_->stopping = stop_builders;
@@ -142,6 +147,7 @@ void Quiet::enter(pid_t group) {
   if (builder_ == 0) return;  // gone already
   for (std::atomic<uint64_t>& slot : shared_->builders) {
     uint64_t before = slot;
+    // Slots of the dead are free. Where all are taken, obey() still sees an open window by itself.
     if (!is_alive(before) && slot.compare_exchange_strong(before, builder_)) break;
   }
   obey();
@@ -151,6 +157,7 @@ void Quiet::leave() {
   if (builder_ != 0)
     for (std::atomic<uint64_t>& slot : shared_->builders) {
       uint64_t own = builder_;
+      // Only while it is ours: somebody may have found us dead, and taken it.
       slot.compare_exchange_strong(own, 0);
     }
   builder_ = 0;

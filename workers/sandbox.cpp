@@ -52,10 +52,12 @@ void Sandbox::launch() {
   posix_spawn_file_actions_init(&actions);
   // adddup2 clears close-on-exec, also when the number is 3 already.
   posix_spawn_file_actions_adddup2(&actions, ends[1], 3);
+  // Keys, sockets and the files of other tasks stay here.
   posix_spawn_file_actions_addclosefrom_np(&actions, 4);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
+  // The worker blocks the signals that it reads from a descriptor, and a mask is inherited.
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
@@ -77,6 +79,7 @@ void Sandbox::launch() {
 void Sandbox::stop() {
   if (supervisor_ < 0) return;
   close(control_);  // which the supervisor takes as its end, and its child's
+  // It may stand still in a window. Its child dies by its parent-death signal.
   kill(supervisor_, SIGKILL);
   waitpid(supervisor_, nullptr, 0);
   supervisor_ = -1;
@@ -96,15 +99,16 @@ void Sandbox::start(const Task& task) {
     packet.cpus[cpu / 64] |= uint64_t{1} << cpu % 64;
   }
   packet.stop_builders = task.stop_builders;
+  // A workload has up to megabytes: more than a packet takes.
   const int request = memory_file("request", task.request);
   std::vector<int> descriptors = {request};
   descriptors.insert(descriptors.end(), task.descriptors.begin(), task.descriptors.end());
   for (int attempt = 0;; ++attempt) {
-    if (supervisor_ < 0) launch();
     try {
+      if (supervisor_ < 0) launch();
       send_packet(control_, &packet, sizeof packet, descriptors);
       break;
-    } catch (const Error&) {  // killed since its last task: a new one is as good
+    } catch (const Error&) {  // killed since its last task, say: a new one is as good
       stop();
       if (attempt > 0) {
         close(request);
@@ -122,6 +126,7 @@ std::optional<Report> Sandbox::finish() {
   if (poll(&ready, 1, 0) <= 0) return std::nullopt;
   ReportPacket packet{};
   std::vector<int> descriptors;
+  // Reply and stderr come as files: a packet of this kind of socket has a limit, and they have not.
   const bool whole = receive_packet(control_, &packet, sizeof packet, descriptors) && descriptors.size() == 2;
   Report report{.end = Report::End::kLost};
   if (whole) {

@@ -51,6 +51,7 @@ std::optional<double> Stopwatch::cycles(Take take, FunctionRef<std::optional<dou
   }
   std::vector<double> cycles;
   for (const Sample& sample : samples)
+    // Samples at a lower clock are left out: what counts is cycles, which are seconds by the best clock.
     if (sample.cycle < kSameClock * best_cycle) cycles.push_back(sample.seconds / best_cycle);
   taken_ += tries;
   disturbed_ += tries - cycles.size();

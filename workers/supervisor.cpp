@@ -67,13 +67,17 @@ struct ChildPlan {
 };
 
 [[noreturn]] void run_child(const ChildPlan& plan) {
+  // A group of its own, which is stopped and killed as one.
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The supervisor may have died before the signal was asked for.
   if (getppid() != plan.supervisor) _exit(124);
+  // The supervisor ignores them, and what is ignored stays so over fork and exec.
   for (int signal : {SIGINT, SIGTERM, SIGPIPE}) ::signal(signal, SIG_DFL);
   const std::vector<int> descriptors =
       arrange_descriptors(plan.error_pipe, plan.gate, plan.reply, plan.passed);
   if (!plan.limits.folder.empty()) setenv("TMPDIR", plan.limits.folder.c_str(), 1);
+  // From here on whatever runs is a stranger's.
   confine(plan.limits, plan.role->confinement);
   Child child(3, descriptors);
   std::string reply;
@@ -84,9 +88,12 @@ struct ChildPlan {
     fflush(stderr);
     _exit(1);
   }
+  // A candidate may end the process at any time and by any status: what it has not replied by then is no
+  // reply.
   const uint64_t header[2] = {kReplyMagic, reply.size()};
   const bool written =
       write_all(4, {reinterpret_cast<const char*>(header), sizeof header}) && write_all(4, reply);
+  // No destructors, for what they would find may have been overwritten.
   _exit(written ? 0 : 1);
 }
 
@@ -111,6 +118,7 @@ class Supervision {
           "{}", strerror(errno));
     errors_ = pipe_ends[0];
     gate_ = gate_ends[0];
+    // A child that writes nothing must not keep us waiting.
     fcntl(errors_, F_SETFL, O_NONBLOCK);
     reply_ = memory_file("reply", "");
     Limits limits{.wall_seconds = packet_.wall_seconds,
@@ -129,6 +137,7 @@ class Supervision {
                          {descriptors_.begin() + 1, descriptors_.end()},
                          getpid()};
     started_ = last_ = Clock::now();
+    // Of a process with one thread: no lock can be held by another one, which the child would not have.
     pid_ = fork();
     CHECK(pid_ >= 0, "fork: {}", strerror(errno));
     if (pid_ == 0) run_child(plan);
@@ -137,6 +146,7 @@ class Supervision {
     close(gate_ends[1]);
     pid_fd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
     CHECK(pid_fd_ >= 0, "pidfd_open: {}", strerror(errno));
+    // Before it can have done anything for long: a window that is open stops it here.
     if (role_.confinement == Confinement::kBuild) quiet_.enter(pid_);
   }
 
@@ -146,6 +156,8 @@ class Supervision {
       const bool building = role_.confinement == Confinement::kBuild;
       pollfd ready[] = {
           {pid_fd_, POLLIN, 0}, {errors_, POLLIN, 0}, {gate_, POLLIN, 0}, {kControl, POLLIN, 0}};
+      // Who waits for a window tries each millisecond; a builder looks for one that opens; the rest are
+      // limits.
       poll(ready, 4, waiting_ ? 1 : building ? 20 : 50);
       if (ready[3].revents != 0) {
         reap(/*kill=*/true);
@@ -156,10 +168,11 @@ class Supervision {
       if (!ended && ready[2].revents != 0) serve_gate();
       if (waiting_ && quiet_.try_open(packet_.stop_builders)) {
         waiting_ = false;
-        (void)!write(gate_, &kGranted, 1);
+        grant();
       }
       const bool still = building && quiet_.obey();
       const auto now = Clock::now();
+      // Time in which it had to wait or stand still is not its own.
       if (!waiting_ && !still) used_ += std::chrono::duration<double>(now - last_).count();
       last_ = now;
       timed_out_ = !ended && used_ > packet_.wall_seconds;
@@ -198,12 +211,19 @@ class Supervision {
     }
   }
 
+  /// Without waiting for room: a child that asks, and never looks, would keep its limits from being enforced.
+  void grant() const { (void)!send(gate_, &kGranted, 1, MSG_DONTWAIT | MSG_NOSIGNAL); }
+
   /// The last kStderrTail bytes are kept. At most a megabyte is read at a time, so that a child that never
   /// stops writing does not keep its limits from being enforced.
   void drain_errors() {
     char buffer[65536];
     for (int round = 0; round < 16; ++round) {
       const ssize_t got = read(errors_, buffer, sizeof buffer);
+      if (got == 0) {  // the child has closed it: to poll it would never wait again
+        close(errors_);
+        errors_ = -1;
+      }
       if (got <= 0) break;
       tail_.append(buffer, static_cast<size_t>(got));
       written_ += static_cast<uint64_t>(got);
@@ -226,6 +246,7 @@ class Supervision {
     if (kill_it) kill(-pid_, SIGKILL);
     while (wait4(pid_, &status_, 0, &usage_) < 0 && errno == EINTR) {
     }
+    // The number is not used again while the group has members.
     kill(-pid_, SIGKILL);  // whatever it may have left behind in its group
     quiet_.leave();
     quiet_.close();
@@ -241,15 +262,18 @@ class Supervision {
       code = WTERMSIG(status_);
       // The kernel ends one over its CPU limit by SIGXCPU, a second later by SIGKILL.
       const double cpu = seconds(usage_.ru_utime) + seconds(usage_.ru_stime);
+      // SIGKILL alone may be anybody's.
       const bool over = packet_.cpu_seconds > 0 && cpu >= packet_.cpu_seconds;
       return code == SIGXCPU || (code == SIGKILL && over) ? Report::End::kTimedOut : Report::End::kSignalled;
     }
     code = WEXITSTATUS(status_);
     if (code != 0) return Report::End::kExited;
+    // Read only now that nobody can write it any more.
     const std::string file = read_descriptor(reply_);
     uint64_t header[2] = {};
     if (file.size() < sizeof header) return Report::End::kNoReply;
     memcpy(header, file.data(), sizeof header);
+    // Cut off at a limit of its files, or written by something else than run_child.
     if (header[0] != kReplyMagic || header[1] != file.size() - sizeof header) return Report::End::kNoReply;
     reply = file.substr(sizeof header);
     return Report::End::kReplied;

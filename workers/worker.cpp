@@ -43,6 +43,8 @@ class Signals {
     sigemptyset(&set_);
     sigaddset(&set_, SIGTERM);
     sigaddset(&set_, SIGINT);
+    // Before any thread is started (ZeroMQ's are, with the client): they inherit it, and no signal goes past
+    // the descriptor.
     sigprocmask(SIG_BLOCK, &set_, &before_);
     descriptor_ = signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK);
     CHECK(descriptor_ >= 0, "signalfd");
@@ -92,6 +94,7 @@ class Worker {
                     kWhat[static_cast<int>(settings_.duty)]));
     step(Tick{});
     while (!exit_) {
+      // All of them before waiting: ZeroMQ's descriptor tells of what comes, not of what is there.
       while (const auto frame = client_.receive()) hear(*frame);
       wait();
       if (signals_.take()) {
@@ -115,6 +118,7 @@ class Worker {
         }
       }
     }
+    // So that BYE gets there: without it the tracker waits for the leases of a worker that is gone.
     client_.flush(std::chrono::milliseconds(1000));
     if (!refused_.empty())
       throw ServiceError(
@@ -134,6 +138,7 @@ class Worker {
     std::vector<pollfd> ready = {{client_.descriptor(), POLLIN, 0}, {signals_.descriptor(), POLLIN, 0}};
     for (int descriptor : pipeline_.descriptors()) ready.push_back({descriptor, POLLIN, 0});
     const Time timeout =
+        // What ended without a child is told by no descriptor.
         pipeline_.has_ended() ? Time(0) : std::clamp(next_tick_ - monotonic_now(), Time(0), defaults::kTick);
     poll(ready.data(), ready.size(), static_cast<int>(timeout.count()));
   }
@@ -141,6 +146,8 @@ class Worker {
   void step(const Event& event) {
     const bool served = agent_.serving();
     Actions actions = agent_.step(event, monotonic_now());
+    // In this order: what is said goes over the new connection, and what is discarded makes room for what is
+    // built.
     if (actions.reconnect) client_.reconnect();
     for (const wire::Message& message : actions.send) client_.send(wire::encode(message));
     for (uint64_t lease : actions.discard) pipeline_.discard(lease);

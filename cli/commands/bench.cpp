@@ -31,6 +31,7 @@ std::vector<Layer> profile(runtime::Executor& executor) {
   for (size_t i = 0; i < steps.size(); ++i) {
     std::array<int64_t, kRuns> samples;
     for (int run = 0; run < kRuns; ++run) samples[run] = spent[run][i];
+    // Of each step by itself: an interruption hits one step of one run.
     std::nth_element(samples.begin(), samples.begin() + kRuns / 2, samples.end());
     auto layer = std::find_if(layers.begin(), layers.end(),
                               [&](const Layer& l) { return l.kernel == steps[i].kernel; });

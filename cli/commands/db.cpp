@@ -84,6 +84,7 @@ int report_foreign(const Request& request, const char* format, const db::Foreign
 int import_any(const Request& request) {
   constexpr const char *kWorkloads = "database_workload.json", *kRecords = "database_tuning_record.json";
   const fs::path path = request.path;
+  // Before the database is opened, which would make one.
   if (!fs::exists(path)) fail("cannot read {}: there is no such file or folder", request.path);
   if (!fs::is_directory(path)) {
     db::Store store(request.database);

@@ -145,6 +145,7 @@ std::vector<gate::Unit> units_of_databases(const GateFlags& gate, const Temporar
       if (unit.name == name) fail("tune gate: --model {}: there is a unit {} already", model, name);
     ModelFlags build = gate.build;
     build.model = model;
+    // Both by this compiler: what is compared are the schedules.
     gate::Side baseline = build_side(build, gate.baseline, folder / (number + ".baseline.lathe"));
     units.push_back(gate::make_unit(name, std::move(baseline),
                                     build_side(build, candidate, folder / (number + ".candidate.lathe"))));
@@ -165,6 +166,8 @@ std::string status_text(const gate::GateStatus& status) {
 gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
   InterruptScope interrupt;  // before the look at the machine, which takes seconds: reports follow it all the same
   gate::Report report{.rule = flags.rule,
+                      // Drawn, so that no order of the pairs can be counted on; told, so that a run can be
+                      // repeated.
                       .seed = flags.seed >= 0 ? static_cast<uint64_t>(flags.seed) : std::random_device()(),
                       .threads = static_cast<int>(flags.build.threads),
                       .device = describe(worker::probe_device()),
@@ -175,6 +178,8 @@ gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
   const auto begun = std::chrono::steady_clock::now();
   ProgressLine progress(is_quiet());
   const gate::RunModule run_module = [&](const std::string& file, bool count) {
+    // A fresh process each: addresses, pages and caches are drawn anew, which is most of a machine's noise
+    // (M6).
     return worker::run_module({"/proc/self/exe", "internal-sandbox", "module"},
                               {file, report.threads, flags.seconds, count},
                               [&] { return interrupt.interrupted(); });
@@ -200,6 +205,7 @@ void write_reports(const gate::Report& report, const GateFlags& flags) {
   if (!flags.junit.empty()) write_file(flags.junit, gate::junit_text(report));
   if (!flags.sarif.empty()) write_file(flags.sarif, gate::sarif_text(report));
   if (!flags.markdown.empty()) write_file(flags.markdown, gate::markdown_text(report));
+  // Appended: other steps of the job write there too.
   if (const std::string summary = environment("GITHUB_STEP_SUMMARY"); !summary.empty())
     append(summary, gate::markdown_text(report));
   if (!flags.history.empty())
@@ -234,6 +240,7 @@ int gate_command(Flags& flags) {
       gate.models.empty() ? units_of_modules(flags, gate) : units_of_databases(gate, folder);
   const gate::Report report = run(units, gate);
   fmt::print("{}", gate.as_json ? gate::json_text(report) : gate::table_text(report));
+  // After the table: a file that cannot be written must not cost the result of minutes.
   write_reports(report, gate);
   return report.result.interrupted ? kInterrupted : exit_code(report.result.answer());
 }

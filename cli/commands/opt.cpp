@@ -111,6 +111,7 @@ void opt_tensor_programs(const std::string& text, const OptOptions& options) {
     return std::find(disabled.begin(), disabled.end(), id) != disabled.end();
   });
   for (tir::Func func : tir::parse_funcs(text, options.file)) {
+    // The text is a person's: it is checked before passes that count on it.
     tir::verify(func, tir::level_of(func));
     if (options.schedule) {
       tir::verify(func);

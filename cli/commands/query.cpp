@@ -99,9 +99,11 @@ int query_command(Flags& flags) {
 
   const Kind& kind = kind_of(question.what);
   if (question.database.empty()) question.database = db::default_database_path();
+  // Beside a tracker that writes: a question never waits for it, nor changes anything.
   db::Store store(question.database, {.read_only = true});
   Answer answer = kind.answer(store, question);
   (question.json ? print_json : print_text)(answer);
+  // Nothing known is an answer, which a script can tell from a mistake.
   return answer.found ? kSuccess : kNegative;
 }
 

@@ -41,6 +41,7 @@ void add_line(const std::string& line, History& history) {
   if (json.is_discarded()) fail("it is no JSON");
   Point point{.when = json.at("when"), .revision = json.at("revision"), .seconds = json.at("seconds")};
   if (!(point.seconds > 0) || !std::isfinite(point.seconds)) fail("seconds is {}", point.seconds);
+  // Each series by itself: a level of another device is no change.
   history[{json.at("unit"), json.at("target"), json.at("device"), json.at("threads")}].push_back(point);
 }
 

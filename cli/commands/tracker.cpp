@@ -1,5 +1,7 @@
 #include "tracker/tracker.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -66,6 +68,7 @@ http::Settings http_place(const std::string& text) {
 
 /// Whoever can reach the service over a network must say who they are.
 http::Settings check_http(const TrackerFlags& flags) {
+  // At the start, not with the first job: it parses strangers' models.
   worker::require_confinement("searches");
   http::Settings settings = http_place(flags.http);
   if (flags.certificate.empty() != flags.certificate_key.empty())
@@ -98,7 +101,7 @@ tracker::KeeperSettings keeper_settings(const TrackerFlags& flags) {
   return {.database = flags.database,
           .folder = flags.files.empty() ? flags.database + "-files" : flags.files,
           .searches = static_cast<size_t>(flags.searches),
-          .searcher = {"/proc/self/exe", "internal-search"},
+          .searcher = {"/proc/self/exe", "internal-search", fmt::format("{}", getpid())},
           .resolve_target = [](const std::string& text) { return to_text(codegen::resolve_target(text)); },
           .log = log_line};
 }
@@ -131,6 +134,7 @@ class Service {
     settings.sink = [this](const http::Request& request) { return api_.sink(request); };
     const bool tls = !settings.certificate.empty();
     const std::string host = settings.host;
+    // Last: its thread asks for all that is above.
     server_.emplace(std::move(settings));
     log_line(fmt::format("jobs and pages at {}://{}:{}", tls ? "https" : "http", host, server_->port()));
   }
@@ -185,6 +189,7 @@ int tracker_command(Flags& flags) {
   if (http) service.emplace(given, principals, std::move(*http), tracker);
   StatusLine line;
   while (!interrupt.interrupted()) {
+    // It also throws what the tracker's thread has failed with, and ends the process.
     line.show(tracker.status());
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }

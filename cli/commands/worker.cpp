@@ -26,22 +26,23 @@ worker::Duty parse_duty(const std::string& role) {
 
 int worker_command(Flags& flags) {
   WorkerFlags common;
-  int64_t builders = 0;
+  int64_t builders = 0, parent = 0;
   std::string role = "both";
-  bool with_parent = false;
   common.add_to(flags);
   flags.add("--role both|build|run", role,
             "both; or build, for runners elsewhere; or run, what others build");
   flags.add("--builders", builders, 0, 1024, "candidates built at once; 0: one for each core");
-  flags.add("--with-parent", with_parent, "end when the process that started this one ends");
+  flags.add("--with-parent PID", parent, 0, INT32_MAX,
+            "end when the process of this number ends, which started this one; 0: go on without it");
   if (!flags.parse()) return kSuccess;
 
+  // Before it says to a tracker that it is here.
   worker::require_confinement();
-  if (with_parent) worker::die_with_parent();
+  if (parent > 0) worker::die_with_parent(static_cast<pid_t>(parent));
   worker::WorkerSettings settings = common.finish();
   settings.builders = static_cast<int>(builders);
   settings.duty = parse_duty(role);
-  settings.canaries = !with_parent;  // alone, it has nobody to be compared with
+  settings.canaries = parent == 0;  // alone, it has nobody to be compared with
   if (settings.duty != worker::Duty::kRun)
     for (const std::string& architecture : codegen::architectures())
       settings.builds.push_back(tracker::platform_name("cpu", architecture));

@@ -120,6 +120,7 @@ TEST_F(DatabaseCommands, MistakesAreOneMessageAndExitCode2) {
       {"db export", "tune db export: PATH is missing: the folder to write"},
       {"db check extra", "tune db check: unexpected `extra`"},
       {"db backup x.db --model net", "--model is for export alone"},
+      {"db backup " + path("r\xe9seau.db") + " --json", "invalid UTF-8"},
       {"db import /dev/null", "/dev/null: it is not a regular file"},
       {"db import " + folder_.path(), "holds neither a pack (manifest.json) nor a database of MetaSchedule"},
       {"db import none", "cannot read none: there is no such file or folder"},

@@ -2,6 +2,9 @@
 // tests/tuner/record_meaning_test.cpp has that.
 #include "db/pack.h"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -104,6 +107,20 @@ class PackTest : public ::testing::Test {
   Store& store_ = farm_.store;
   Store other_{folder_ / "other.db"};
 };
+
+/// Lines wait in a temporary file between their check and the database: none is lost in between.
+TEST_F(PackTest, AFullDiskIsNoSmallerPack) {
+  const std::string pack = exported("a.pack");
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit usual;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const rlimit full{0, usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  const std::string message = refusal(pack);
+  setrlimit(RLIMIT_FSIZE, &usual);
+  std::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_EQ(message, "cannot write a temporary file; is the disk full?");
+}
 
 TEST_F(PackTest, ExportImportExportIsTheSameBytes) {
   const std::string pack = exported("a.pack");

@@ -1,17 +1,41 @@
-// How the tracker ends a searcher that has become hostile.
+// What a keeper does with searchers that do not end as they should. Shells stand for them.
 #include "tracker/job_keeper.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
+#include <future>
 #include <thread>
 
 #include "core/support/temporary_folder.h"
 #include "core/tir/target.h"
+#include "tracker/farm.h"
+#include "tracker/job_request.h"
 
 namespace lathe::tracker {
 namespace {
+
+using namespace std::chrono_literals;
+
+/// Has one worker, and remembers whose trials were cancelled.
+class QuietFarm final : public FarmClient {
+ public:
+  std::vector<Submission> submit(JobId, std::span<const Candidate>) override { return {}; }
+  std::vector<Finished> poll(JobId, std::chrono::milliseconds) override { return {}; }
+  size_t in_flight(JobId) override { return 0; }
+  FarmStatus status() override {
+    WorkerStatus worker{.name = "w"};
+    worker.device = R"({"model": "a processor", "cores": 2, "architecture": "x86_64", "target": "cpu:x"})";
+    worker.backends = {"cpu"};
+    worker.slots = 1;
+    return {.slots = 1, .workers = {worker}};
+  }
+  void cancel(JobId job) override { cancelled = job; }
+
+  std::atomic<JobId> cancelled{0};
+};
 
 /// A worker that no candidate comes back from.
 class SilentFarm final : public FarmClient {
@@ -39,6 +63,38 @@ class SilentFarm final : public FarmClient {
   std::atomic<size_t> submitted{0}, cancelled{0};
 };
 
+struct Office {
+  TemporaryFolder folder;
+  db::Store store{folder / "tuning.db"};
+  QuietFarm farm;
+  db::ServedJob job = store.add_served_job(
+      {.owner = "alice", .model_name = "net", .request = to_json({.model = "net", .target = "cpu"})});
+  db::JobId search = store.create_job({.target = store.add_target({.name = "cpu:x"})});
+  std::unique_ptr<JobKeeper> keeper;
+
+  /// The searcher is what a shell makes of `script`.
+  explicit Office(const std::string& script) {
+    store.set_served_search(job.id, search);
+    store.set_served_device_class(job.id, "a processor, 2 cores");
+    keeper = std::make_unique<JobKeeper>(
+        KeeperSettings{.database = folder / "tuning.db",
+                       .folder = folder / "files",
+                       .searcher = {"/bin/sh", "-c", script},
+                       .resolve_target = [](const std::string& text) { return text; },
+                       .log = {}},
+        farm);
+  }
+  db::JobState state() { return store.served_job(job.id).state; }
+};
+
+bool soon(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1500; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
 TEST(JobKeeper, EndsAJobThatWantsTooMuch) {
   TemporaryFolder folder;
   SilentFarm farm;
@@ -48,7 +104,6 @@ TEST(JobKeeper, EndsAJobThatWantsTooMuch) {
   JobKeeper keeper(
       {.database = folder / "tuning.db", .folder = folder / "files", .searcher = {PYTHON, GREEDY_SEARCHER}},
       farm);
-  using namespace std::chrono_literals;
   for (int i = 0; i < 600 && (!db::is_final(store.served_job(job.id).state) || farm.cancelled == 0); ++i)
     std::this_thread::sleep_for(50ms);
   const db::ServedJob ended = store.served_job(job.id);
@@ -58,6 +113,27 @@ TEST(JobKeeper, EndsAJobThatWantsTooMuch) {
   EXPECT_EQ(ended.crashes, 0) << "it would only do it again";
   EXPECT_EQ(farm.submitted, 74u);
   EXPECT_EQ(farm.cancelled, 1u) << "nobody waits for its trials";
+}
+
+TEST(JobKeeper, CancelsWhatAFailedSearchLeftToBeMeasured) {
+  Office office("echo 'error: the model is damaged' >&2; exit 2");
+  EXPECT_TRUE(soon([&] { return office.state() == db::JobState::kFailed; }));
+  EXPECT_EQ(office.store.served_job(office.job.id).message, "the model is damaged");
+  EXPECT_TRUE(soon([&] { return office.farm.cancelled == static_cast<JobId>(office.search); }));
+}
+
+/// Others go on, and so do orders about its own job, while a searcher that has closed its link stays.
+TEST(JobKeeper, WaitsForNoSearcherThatStays) {
+  Office office("exec 3<&-; exec sleep 600");
+  ASSERT_TRUE(soon([&] { return office.state() == db::JobState::kRunning; }));
+  std::this_thread::sleep_for(300ms);
+  std::future<bool> cancelled = std::async([&] { return office.keeper->cancel(office.job.id); });
+  if (cancelled.wait_for(5s) != std::future_status::ready) {
+    fprintf(stderr, "the keeper hangs, and so would this test\n");
+    abort();
+  }
+  EXPECT_TRUE(cancelled.get());
+  EXPECT_EQ(office.state(), db::JobState::kCancelled);
 }
 
 }  // namespace

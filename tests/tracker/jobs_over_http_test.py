@@ -343,10 +343,12 @@ def refusals(service, done):
         found, body = service.call(*arguments)
         check(found == status, f"{what}: {found} {body}, not {status}")
         check(isinstance(body, dict) and body.get("error"), f"{what}: says nothing but {body}")
-    for _ in range(2):
-        check(service.call("POST", "/v1/jobs", "poor", job)[0] == 201, "poor may not have two jobs")
+    for key in ("a", "b"):
+        check(service.call("POST", "/v1/jobs?key=" + key, "poor", job)[0] == 201, "poor may not have two jobs")
     found, body = service.call("POST", "/v1/jobs", "poor", job)
     check(found == 429 and "Retry-After" in service.headers, f"a third job: {found} {body}")
+    found, body = service.call("POST", "/v1/jobs?key=b", "poor", job)
+    check(found == 201, f"the second job, said again: {found} {body}")
     for job in service.call("GET", "/v1/jobs?owner=poor", "alice")[1]["jobs"]:
         service.call("POST", f"/v1/jobs/{job['id']}/cancel", "poor")
     print(f"{len(cases) + 1} refusals")
@@ -424,6 +426,8 @@ def bad_flags(service):
         said = run(*words, code=code)
         check(text in said, f"tune {' '.join(words)} says {said!r} without {text!r}")
         check(service.folder + "/tuning.db" not in said, f"a path of the service in {said!r}")
+    for command in ("watch", "fetch", "cancel"):
+        check("no job `ffffffff`" in run(command, "ffffffff", *url, code=2), f"{command} does not say why")
     os.chmod(service.path("bob.token"), 0o644)
     check("can be read by others" in run("jobs", *service.as_user("bob"), code=2), "an open token file was taken")
     os.chmod(service.path("bob.token"), 0o600)

@@ -2,7 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <filesystem>
+#include <string>
 #include <thread>
 
 #include "core/support/error.h"
@@ -71,6 +76,23 @@ TEST(Socket, CarriesFramesBothWays) {
   client.reconnect();
   client.send("again");
   EXPECT_EQ(wait_for(server)->bytes, "again");
+}
+
+/// Ctrl-C in a job that listens may be handled on any of its threads.
+TEST(Socket, AdmitsListedKeysAfterASignal) {
+  const KeyPair tracker = make_keys(), friendly = make_keys();
+  Server server("tcp://127.0.0.1:*", ServerKeys{tracker.secret_key, {friendly.public_key}});
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task"))
+    syscall(SYS_tgkill, getpid(), std::stoi(thread.path().filename()), SIGUSR1);
+  std::this_thread::sleep_for(50ms);
+  Client client(server.endpoint(), "me", ClientKeys{tracker.public_key, friendly});
+  client.send("hello");
+  EXPECT_TRUE(wait_for(server));
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST(Socket, AdmitsOnlyListedKeys) {

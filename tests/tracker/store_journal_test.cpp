@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/tir/roofline.h"
 #include "db/store.h"
+#include "tracker/evaluation_json.h"
 #include "tracker/tracker.h"
 
 namespace lathe::tracker {
@@ -119,6 +122,19 @@ TEST_F(StoreJournals, BoundTimesByTheWorkload) {
   EXPECT_EQ(open_store_journal(folder_ / "t.db")->start().open.at(0).spec->fastest_seconds, least);
 }
 
+TEST(Settings, OfAnotherTypeOrSizeStayAsTheyAre) {
+  const wire::Evaluation usual;
+  wire::Evaluation read;
+  read_evaluation(nlohmann::json::parse(R"({"cold_cache": 1, "threads": 1e300, "warmup": -1,
+                                            "max_samples": 4294967296, "min_samples": true, "tolerance": "x"})"),
+                  read);
+  EXPECT_EQ(evaluation_json(read), evaluation_json(usual));
+  read_evaluation({{"cold_cache", true}, {"threads", 3u}, {"tolerance", 1}}, read);
+  EXPECT_TRUE(read.cold_cache);
+  EXPECT_EQ(read.threads, 3u);
+  EXPECT_EQ(read.tolerance, 1);
+}
+
 /// Writes down nothing that it is given.
 class Forgetful final : public Journal {
  public:
@@ -167,6 +183,55 @@ TEST(Tracker, AcknowledgesWhatTheJournalSays) {
     EXPECT_EQ(ack->verdict,
               forgetful ? wire::ResultAck::Verdict::kStale : wire::ResultAck::Verdict::kRecorded);
   }
+}
+
+/// A journal that outlives its tracker, and fails when it is told to.
+class Shared final : public Journal {
+ public:
+  Shared(MemoryJournal& memory, bool& full) : memory_(memory), full_(full) {}
+  JournalState start() override { return memory_.start(); }
+  std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
+    return memory_.add(job, candidates);
+  }
+  std::vector<LeaseId> commit(std::span<const Record> records) override {
+    if (full_) fail("the disk is full");
+    return memory_.commit(records);
+  }
+
+ private:
+  MemoryJournal& memory_;
+  bool& full_;
+};
+
+TEST(Tracker, LeavesNothingOpenOfWhatItRefuses) {
+  TemporaryFolder folder;
+  MemoryJournal memory;
+  bool full = false;
+  {
+    Tracker tracker({.endpoint = "ipc://" + (folder / "t"),
+                     .open_journal = [&] { return std::make_unique<Shared>(memory, full); }});
+    std::vector<Candidate> candidates(2);
+    candidates[1].trace = std::string(defaults::kTextLimit + 1, 't');
+    EXPECT_THROW(tracker.submit(1, candidates), Error);
+    EXPECT_EQ(tracker.in_flight(1), 0u);
+  }
+  EXPECT_TRUE(memory.start().open.empty());
+}
+
+/// What the farm believes to be on disk must be.
+TEST(Tracker, StopsWhenAnOrderCannotBeWrittenDown) {
+  TemporaryFolder folder;
+  MemoryJournal memory;
+  bool full = false;
+  Tracker tracker({.endpoint = "ipc://" + (folder / "t"),
+                   .open_journal = [&] { return std::make_unique<Shared>(memory, full); }});
+  wire::Client worker(tracker.endpoint(), "w", std::nullopt);
+  worker.send(wire::encode(wire::Hello{.worker = "w", .device = "{}", .backends = {"cpu"}}));
+  for (int i = 0; i < 500 && tracker.status().workers.empty(); ++i) std::this_thread::sleep_for(10ms);
+  ASSERT_EQ(tracker.status().workers.size(), 1u);
+  full = true;
+  EXPECT_THROW(tracker.manage({.worker = "w"}), Error);
+  EXPECT_THROW(tracker.status(), Error);
 }
 
 }  // namespace

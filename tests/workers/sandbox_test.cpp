@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -103,6 +104,13 @@ const Deed kDeeds[] = {
        return std::string();
      },
      Report::End::kTimedOut, -1},
+    {"asks for windows and never looks",
+     [] {
+       while (write_all(3, "oc")) {  // opens one and closes it, on the gate
+       }
+       return std::string();
+     },
+     Report::End::kTimedOut, -1},
     {"aborts",
      [] {
        abort();
@@ -175,6 +183,15 @@ const Deed kDeeds[] = {
      Report::End::kSignalled, SIGXFSZ},
     {"makes memory files", [] { return std::to_string(memory_file("more", "")); }, Report::End::kSignalled,
      SIGSYS},
+    {"limits its parent",
+     [] {
+       // Half of this address is 0, as the whole is of a caller who only reads.
+       void* place = mmap(reinterpret_cast<void*>(uintptr_t{1} << 40), 4096, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+       *static_cast<rlimit*>(place) = {0, 0};
+       return std::to_string(syscall(SYS_prlimit64, getppid(), RLIMIT_CORE, place, nullptr));
+     },
+     Report::End::kSignalled, SIGSYS},
     {"makes threads for ever",
      [] {
        for (;;) start_thread();
@@ -245,6 +262,11 @@ const BuildDeed kBuildDeeds[] = {
     {"kills its parent", [] { return result_of(kill(getppid(), SIGKILL) == 0); }, ""},
     {"traces its parent", [] { return result_of(ptrace(PTRACE_ATTACH, getppid(), 0, 0) == 0); }, ""},
     {"leaves its group", [] { return result_of(setsid() >= 0); }, ""},
+    {"slows its parent", [] { return result_of(setpriority(PRIO_PROCESS, getppid(), 19) == 0); },
+     "Operation not permitted"},
+    {"slows its user", [] { return result_of(setpriority(PRIO_USER, 0, 19) == 0); },
+     "Operation not permitted"},
+    {"slows itself", [] { return result_of(setpriority(PRIO_PROCESS, 0, 19) == 0); }, "done"},
     {"takes namespaces", [] { return result_of(unshare(CLONE_NEWUSER) == 0); }, ""},
     {"takes namespaces with a child",
      [] { return result_of(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) >= 0); }, ""},
@@ -300,6 +322,12 @@ std::string behave(std::string_view request, Child& child) {
     for (int i = 0; i < 1 << 14; ++i) write_all(2, line);
     write_all(2, "the end");
     abort();
+  }
+  if (request == "silence") {
+    close(1);
+    close(2);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return "silent";
   }
   if (request == "threads") {
     std::atomic<int> sum = 0;
@@ -505,6 +533,20 @@ TEST(Sandbox, KeepsTheTailOfStderr) {
   EXPECT_LT(report.stderr_tail.size(), 4200u);
 }
 
+double cpu_seconds(pid_t pid) {
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", pid));
+  const std::vector<std::string> fields = split_text(stat.substr(stat.rfind(')') + 2), ' ');
+  return (std::stod(fields.at(11)) + std::stod(fields.at(12))) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+TEST(Sandbox, WaitsForAChildThatHasClosedItsStderr) {
+  Sandbox sandbox(sandbox_command("decent"));
+  sandbox.run(task("echo"));  // which starts the supervisor
+  const double before = cpu_seconds(sandbox.supervisor());
+  EXPECT_EQ(sandbox.run(task("silence")).reply, "silent");
+  EXPECT_LT(cpu_seconds(sandbox.supervisor()) - before, 0.2) << "of the second that the child slept";
+}
+
 TEST(Sandbox, ANewSupervisorFollowsAKilledOne) {
   Sandbox sandbox(sandbox_command("decent"));
   EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
@@ -519,6 +561,18 @@ TEST(Sandbox, ANewSupervisorFollowsAKilledOne) {
       break;
     }
   EXPECT_EQ(sandbox.run(task("echo")).reply, "echo");
+}
+
+int64_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+TEST(Sandbox, KeepsNothingOpenWhenItCannotStart) {
+  const int64_t before = open_descriptors();
+  Sandbox sandbox({"/nonexistent/lathe"});
+  EXPECT_THROW(sandbox.start(task("echo")), Error);
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 bool alive(const std::string& command_line) {
