@@ -108,6 +108,16 @@ class Tracker::Loop final : private Outside {
     step(event);
     return submissions;
   }
+  TrialId race(TrialSpec spec) {
+    if (farm_->room() == 0) fail("the queue has no room for a race");
+    {
+      std::lock_guard lock(mutex_);
+      mailboxes_[spec.job];
+    }
+    const TrialId id = next_race_++;
+    step(Submit{{{.trial = id, .spec = std::make_shared<const TrialSpec>(std::move(spec))}}});
+    return id;
+  }
   bool manage(const Manage& order) {
     if (!farm_->knows(order.worker)) return false;
     step(order);
@@ -214,8 +224,9 @@ class Tracker::Loop final : private Outside {
   void send(const Outgoing& out) override { server_->send({out.peer, wire::encode(out.message)}); }
 
   void send_piece(const Wanted& wanted) override {
-    const auto& [peer, get] = wanted;
-    std::string bytes = content_.read(get.digest, get.offset, kChunkBytes);
+    const auto& [peer, get, file] = wanted;
+    std::string bytes =
+        file ? file->read(get.offset, kChunkBytes) : content_.read(get.digest, get.offset, kChunkBytes);
     if (bytes.empty()) return;  // beyond its end
     server_->send({peer, wire::encode(wire::BlobChunk{get.digest, get.offset, std::move(bytes)})});
   }
@@ -241,6 +252,7 @@ class Tracker::Loop final : private Outside {
   std::unique_ptr<Farm> farm_;
   ContentStore content_;
   Effects effects_;
+  TrialId next_race_ = TrialId{1} << 62;  // the journal's are far below
   Time next_tick_{0};
   std::set<std::string> said_;
   bool stop_ = false;
@@ -280,6 +292,10 @@ FarmStatus Tracker::status() {
 
 bool Tracker::manage(const Manage& order) {
   return loop_->call([&] { return loop_->manage(order); });
+}
+
+TrialId Tracker::race(TrialSpec spec) {
+  return loop_->call([&] { return loop_->race(std::move(spec)); });
 }
 
 void Tracker::cancel(JobId job) {
