@@ -299,7 +299,7 @@ class Farm {
 
   // farm_races.cpp
   void write_down(const Trial& trial, Record record);
-  const std::shared_ptr<const ModuleFile>* find_module(const Trial& trial, const std::string& digest) const;
+  static std::shared_ptr<const ModuleFile> find_module(const Trial& trial, const std::string& digest);
   void end_hopeless_races();
 
   // farm_status.cpp

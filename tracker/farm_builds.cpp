@@ -114,8 +114,8 @@ void Farm::on(const Peer& peer, const wire::BlobGet& get) {
   const bool in_force = workers_.at(peer).leases.contains(get.lease);
   if (in_force) {
     const Trial& trial = trials_.at(leases_.at(get.lease).trial);
-    if (const auto* module = find_module(trial, get.digest)) {
-      effects_->wanted.push_back({peer, get, *module});
+    if (auto module = find_module(trial, get.digest)) {
+      effects_->wanted.push_back({peer, get, std::move(module)});
       return;
     }
     const bool is_its = is_built(trial) && (get.digest == trial.build->artifact.digest ||

@@ -17,12 +17,11 @@ void Farm::write_down(const Trial& trial, Record record) {
 }
 
 /// The module of the trial's race that has this digest, or nullptr.
-const std::shared_ptr<const ModuleFile>* Farm::find_module(const Trial& trial,
-                                                           const std::string& digest) const {
+std::shared_ptr<const ModuleFile> Farm::find_module(const Trial& trial, const std::string& digest) {
   const RaceModules* race = trial.spec->race.get();
   if (!race) return nullptr;
-  if (digest == race->incumbent->blob().digest) return &race->incumbent;
-  return digest == race->challenger->blob().digest ? &race->challenger : nullptr;
+  if (digest == race->incumbent->blob().digest) return race->incumbent;
+  return digest == race->challenger->blob().digest ? race->challenger : nullptr;
 }
 
 /// Whoever waits for a race is told when there is nobody to have it; its job can end without.
