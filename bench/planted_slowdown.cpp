@@ -11,12 +11,12 @@
 #include "bench/main.h"
 #include "core/codegen/host_target.h"
 #include "core/runtime/executor.h"
+#include "core/runtime/module_pair.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/signed_rank.h"
 #include "core/support/statistics.h"
 #include "tuner/final_build.h"
 #include "tuner/load_model.h"
-#include "tuner/model_race.h"
 #include "tuner/optimize.h"
 
 namespace lathe::bench {
@@ -83,10 +83,10 @@ Plant choose(const Plan& plan, const std::vector<double>& seconds, double share)
 /// ln(slower / as it is), with its 95% interval, from turns in one process.
 Location race(const std::string& as_is, const std::string& slower, int threads) {
   constexpr int kTurns = 600;
-  tuner::ModulePair pair(runtime::Module::open(slower), runtime::Module::open(as_is), threads);
+  runtime::ModulePair pair(runtime::Module::open(slower), runtime::Module::open(as_is), threads);
   std::vector<double> ln_ratios;
   for (int i = 0; i < kTurns; ++i) {
-    const tuner::TurnTimer::Turn turn = pair.turn();
+    const TurnTimer::Turn turn = pair.turn();
     ln_ratios.push_back(std::log(turn.incumbent / turn.challenger));
   }
   return hodges_lehmann(ln_ratios, 0.95);

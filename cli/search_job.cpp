@@ -6,6 +6,7 @@
 
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
+#include "cli/race_by_worker.h"
 #include "cli/ship.h"
 #include "cli/tune_job.h"
 #include "cli/tune_report.h"
@@ -209,8 +210,19 @@ int internal_search_main(pid_t tracker) {
     if (result.interrupted) return kSuccess;
     teller.show(confirmed(result), /*last=*/true);
   }
-  const Shipment shipment =
-      ship_unraced(job, prepared.target, prepared.fused, tasks_favour_tuned(result, prepared.tasks));
+  bool interrupted = false;
+  const RaceFiles race = [&](const std::string& untuned, const std::string& tuned, double seconds) {
+    InterruptScope interrupt;
+    RaceOutcome outcome = race_by_worker(link, {untuned, tuned, static_cast<int>(job.threads), seconds},
+                                         [&] { return interrupt.interrupted(); });
+    interrupted = interrupt.interrupted();
+    return outcome;
+  };
+  const bool favoured = tasks_favour_tuned(result, prepared.tasks);
+  const Shipment shipment = prepared.tasks.empty()
+                                ? ship_unraced(job, prepared.target, prepared.fused, favoured)
+                                : ship_by(race, job, prepared.target, prepared.fused, favoured);
+  if (interrupted) return kSuccess;  // the job's next life races again
   const TuneReport report =
       report_tune_job(job, prepared.tasks, {result, tuner::WholeModelResult{}, shipment, prepared.limits});
   if (!report.measured) fail("nothing was measured: every candidate failed");

@@ -12,8 +12,8 @@
 #include "cli/model_flags.h"
 #include "cli/progress.h"
 #include "cli/target.h"
+#include "core/runtime/module_pair.h"
 #include "tuner/final_build.h"
-#include "tuner/model_race.h"
 
 namespace lathe::cli {
 namespace {
@@ -43,11 +43,10 @@ bool same_bytes(const std::string& a, const std::string& b) {
   return true;
 }
 
-tuner::RaceResult race_files(const std::string& untuned, const std::string& tuned, int threads,
-                             double seconds) {
+RaceResult race_here(const std::string& untuned, const std::string& tuned, int threads, double seconds) {
   InterruptScope interrupt;
-  tuner::ModulePair pair(runtime::Module::open(untuned), runtime::Module::open(tuned), threads);
-  return tuner::race(pair, {.seconds = seconds, .stop = [&] { return interrupt.interrupted(); }});
+  runtime::ModulePair pair(runtime::Module::open(untuned), runtime::Module::open(tuned), threads);
+  return race(pair, {.seconds = seconds, .stop = [&] { return interrupt.interrupted(); }});
 }
 
 /// Of the files in the job's folder, which is made.
@@ -99,11 +98,8 @@ Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Mod
   return shipment;
 }
 
-Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
-              const std::optional<ChoicePlace>& place, bool favoured) {
-  // Of a board, say: nothing of it can be timed here.
-  if (!runs_here(target)) return ship_unraced(job, target, fused, favoured);
-  const int threads = static_cast<int>(job.threads);
+Shipment ship_by(const RaceFiles& race, const TuneJob& job, const Target& target, const relay::Module& fused,
+                 bool favoured) {
   const std::string stem = stem_of(job);
   Shipment shipment{.module = stem + ".lathe"};
   // Both are files while they race: constants of a file are mapped, and may lie in smaller pages.
@@ -114,15 +110,30 @@ Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fus
   if (!job.json && !shipment.same) say("racing the tuned build against the untuned one");
   // Two equal builds take the fewest turns, for the report.
   const double seconds = shipment.same ? 0 : job.decide ? kDecideSeconds : kRaceSeconds;
-  shipment.race = race_files(untuned.path, tuned.path, threads, seconds);
-  if (shipment.same) shipment.race.verdict = tuner::Verdict::kEqual;
-  shipment.tuned = shipment.same || tuner::prefers_challenger(shipment.race.verdict, favoured);
+  const RaceOutcome outcome = race(untuned.path, tuned.path, seconds);
+  shipment.raced = outcome.result.has_value();
+  shipment.why_not_raced = outcome.why_not;
+  shipment.crashed = outcome.crashed;
+  if (shipment.raced) shipment.race = *outcome.result;
+  if (shipment.same) shipment.race.verdict = RaceVerdict::kEqual;
+  shipment.tuned =
+      !shipment.crashed && (shipment.same || prefers_challenger(shipment.race.verdict, favoured));
   // The very file that won, not one that is built again.
   fs::rename((shipment.tuned ? tuned : untuned).path, shipment.module);
+  if (!shipment.tuned) shipment.rounding_error = 0;
+  return shipment;
+}
+
+Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
+              const std::optional<ChoicePlace>& place, bool favoured) {
+  // Of a board, say: nothing of it can be timed here.
+  if (!runs_here(target)) return ship_unraced(job, target, fused, favoured);
+  const auto race = [&](const std::string& untuned, const std::string& tuned, double seconds) {
+    return RaceOutcome{.result = race_here(untuned, tuned, static_cast<int>(job.threads), seconds)};
+  };
+  Shipment shipment = ship_by(race, job, target, fused, favoured);
   if (place) record_latency(shipment, place->key, job.database);
-  if (shipment.tuned) return shipment;
-  shipment.rounding_error = 0;
-  if (place) {
+  if (place && !shipment.tuned) {
     db::Store store(job.database);
     tuner::choose_defaults(place->defaults, store, place->key, shipment.race);
   }
@@ -130,10 +141,13 @@ Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fus
 }
 
 std::string shipment_text(const Shipment& shipment) {
-  const tuner::RaceResult& race = shipment.race;
+  const RaceResult& race = shipment.race;
   const char* ours = shipment.tuned ? "tuned" : "untuned";
   if (!shipment.raced)
-    return fmt::format("shipped: the {} build, for which the kernels' times speak\n", ours);
+    return (shipment.why_not_raced.empty() ? "" : fmt::format("not raced: {}\n", shipment.why_not_raced)) +
+           fmt::format("shipped: the {} build, {}\n", ours,
+                       shipment.crashed ? "for one that crashes in its race is not to be trusted"
+                                        : "for which the kernels' times speak");
   const std::string times =
       fmt::format("{} untuned, {} tuned", duration_text(race.incumbent), duration_text(race.challenger));
   if (shipment.same) return fmt::format("model: {}: the two builds are the same\n", times);
@@ -141,14 +155,14 @@ std::string shipment_text(const Shipment& shipment) {
   const std::string ratio = fmt::format("ratio {:.2f} ({:.2f} .. {:.2f}), {} turns of each", race.ratio,
                                         race.low, race.high, race.turns);
   switch (race.verdict) {
-    case tuner::Verdict::kFaster:
-    case tuner::Verdict::kSlower:
+    case RaceVerdict::kFaster:
+    case RaceVerdict::kSlower:
       return fmt::format("model: {}, {}\nshipped: the {} build, which is the faster\n", times, ratio, ours);
-    case tuner::Verdict::kEqual:
+    case RaceVerdict::kEqual:
       return fmt::format(
           "model: {}, {}: equal within 1%\nshipped: the {} build, for which the kernels' times speak\n",
           times, ratio, ours);
-    case tuner::Verdict::kUndecided:
+    case RaceVerdict::kUndecided:
       break;
   }
   return fmt::format("model: {}, undecided, {}\nshipped: the {} build, for which the kernels' times speak\n",

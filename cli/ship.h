@@ -1,15 +1,16 @@
 // What a job ships: the tuned build or, where it lost against that, the untuned one.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "cli/tune_job.h"
 #include "core/relay/expr.h"
+#include "core/support/race.h"
 #include "core/tir/target.h"
 #include "db/store.h"
-#include "tuner/race.h"
 #include "tuner/whole_model.h"
 
 namespace lathe::cli {
@@ -20,12 +21,25 @@ struct ChoicePlace {
   tuner::DefaultRecords defaults;
 };
 
+/// What became of a race of two module files.
+struct RaceOutcome {
+  std::optional<RaceResult> result;
+  std::string why_not;   // there is no result
+  bool crashed = false;  // for a build crashed or hung
+};
+
+/// Races the untuned build's file, the incumbent, against the tuned one's, for so many seconds.
+using RaceFiles =
+    std::function<RaceOutcome(const std::string& untuned, const std::string& tuned, double seconds)>;
+
 struct Shipment {
   std::string module;         // the file
   bool tuned = true;          // else it is the untuned build
   bool same = false;          // both builds are the same bytes
-  bool raced = true;          // else they run elsewhere, and only their kernels were timed
-  tuner::RaceResult race;     // the untuned build as incumbent, the tuned one as challenger
+  bool raced = true;          // else only the kernels were timed
+  std::string why_not_raced;  // "": nobody was asked to
+  bool crashed = false;       // a build did, in the race
+  RaceResult race;            // the untuned build as incumbent, the tuned one as challenger
   double rounding_error = 0;  // of what is shipped
   double seconds() const { return tuned ? race.challenger : race.incumbent; }
 };
@@ -38,8 +52,13 @@ struct Shipment {
 Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
               const std::optional<ChoicePlace>& place, bool favoured);
 
-/// For a device that is elsewhere: builds the model with its best schedules or, unless `favoured`, with the
-/// default ones.
+/// The same with a race by others, and nothing stored: where it came to nothing, the kernels' times decide;
+/// where a build crashed in it, the untuned one is left.
+Shipment ship_by(const RaceFiles& race, const TuneJob& job, const Target& target, const relay::Module& fused,
+                 bool favoured);
+
+/// For a device that is elsewhere, with nobody to race there: builds the model with its best schedules or,
+/// unless `favoured`, with the default ones.
 Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Module& fused, bool favoured);
 
 /// The lines of a report about the race and its outcome, each with its newline.

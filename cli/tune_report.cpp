@@ -218,7 +218,7 @@ nlohmann::json task_json(const Row& row, const MachineLimits& limits) {
 /// The interval has no ends (null) where there were too few turns for one.
 nlohmann::json race_json(const Shipment& shipment) {
   constexpr const char* kVerdicts[] = {"tuned is faster", "untuned is faster", "equal", "undecided"};
-  const tuner::RaceResult& race = shipment.race;
+  const RaceResult& race = shipment.race;
   return {{"shipped", shipment.tuned ? "tuned" : "untuned"},
           {"verdict", kVerdicts[static_cast<size_t>(race.verdict)]},
           {"untuned_ms", race.incumbent * 1e3},
@@ -271,6 +271,7 @@ std::string json_of(const Report& report) {
     object["module"] = shipment.module;
     object["database"] = report.job.database;
   }
+  if (!shipment.why_not_raced.empty()) object["not_raced"] = shipment.why_not_raced;
   if (auto most = tuner::reached(search.milestones, kMost)) {
     object["trials_to_95"] = most->trials;
     object["seconds_to_95"] = most->seconds;
@@ -327,7 +328,7 @@ TuneReport report_tune_job(const TuneJob& job, std::span<const tuner::Task> task
   const Report report{job, outcome, rows_of(tasks, outcome)};
   const bool measured = tasks.empty() || std::any_of(report.rows.begin(), report.rows.end(),
                                                      [](const Row& row) { return row.after > 0; });
-  const bool undecided = outcome.shipment.race.verdict == tuner::Verdict::kUndecided;
+  const bool undecided = outcome.shipment.race.verdict == RaceVerdict::kUndecided;
   return {.text = text_of(report),
           .json = json_of(report),
           .measured = measured,

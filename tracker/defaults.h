@@ -31,6 +31,12 @@ inline constexpr milliseconds kLeaseSettles{5000};
 inline constexpr milliseconds kLeaseLimit{300000};
 // A candidate that took workers away is kept this long for the workers it should go to next.
 inline constexpr milliseconds kPreferOther{5000};
+// Races of whole modules. The modules travel first, which may take long; the first look at a race is taken
+// however long its turns are, but not later than kRaceTurns; a turn that takes the rest of kRaceRun hangs.
+// Where no worker is that could race, one is waited for.
+inline constexpr milliseconds kRaceLimit{900000};
+inline constexpr double kRaceTurns = 120, kRaceRun = 300;  // seconds
+inline constexpr milliseconds kRaceWaits{30000};
 inline constexpr uint32_t kOverdueToSuspect = 3;  // leases that one worker lets pass their time
 inline constexpr uint32_t kLossesToQuarantine = 3;
 inline constexpr size_t kWorkersToRisk = 2;
@@ -71,7 +77,8 @@ inline constexpr size_t kTargetLimit = 16 << 10;   // target: LLVM feature lists
 inline constexpr size_t kMessageLimit = 16 << 10;  // error text
 inline constexpr size_t kSamplesLimit = 100000;
 inline constexpr size_t kHoldingLimit = 4096;
-inline constexpr size_t kBlobLimit = 16 << 20;  // a built candidate
+inline constexpr size_t kBlobLimit = 16 << 20;   // a built candidate
+inline constexpr size_t kModuleLimit = 1 << 30;  // a module that is raced
 inline constexpr size_t kChunkBytes = 256 << 10;
 
 // Stores of built candidates: the tracker's, on disk, and a runner's, in memory. The least recently used go

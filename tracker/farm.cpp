@@ -114,7 +114,7 @@ void Farm::queue(const Trial& trial) {
   Share& share = shares_[spec.owner];
   share.weight = spec.weight;
   if (!waits && least) share.virtual_ms = std::max(share.virtual_ms, *least);
-  if (trial.avoid.empty())
+  if (trial.avoid.empty() && !spec.race)
     pending_[lane_of(spec)].push_back(trial.id);
   else
     retries_.push_back(trial.id);
@@ -135,7 +135,7 @@ void Farm::cancel(JobId job) {
     if (trial.spec->job != job) continue;
     if (trial.lease != 0 && !leases_[trial.lease].peer.empty())
       send(leases_[trial.lease].peer, wire::Cancel{trial.lease});
-    effects_->records.push_back(Cancelled{trial.id});
+    write_down(trial, Cancelled{trial.id});
     close_trial(trial);
   }
 }
@@ -146,6 +146,8 @@ void Farm::cancel(JobId job) {
 std::optional<wire::Part> Farm::part_for(const Worker& worker, const Trial& trial) const {
   const Lane lane = lane_of(*trial.spec);
   const bool runs = this->runs(worker, lane);
+  if (trial.spec->race)
+    return runs && worker.version >= wire::kRaceVersion ? std::optional(wire::Part::kRace) : std::nullopt;
   if (runs && !worker.runner_only) return wire::Part::kWhole;
   if (is_built(trial)) return runs ? std::optional(wire::Part::kRun) : std::nullopt;
   if (worker.builds_for(lane.platform) && wants_builds(lane)) return wire::Part::kBuild;
@@ -247,10 +249,10 @@ void Farm::grant(Trial& trial, const Peer& peer, wire::Part part) {
                  .peer = peer,
                  .worker = worker.name,
                  .sent = now_,
-                 .deadline = now_ + kLeaseLimit,
+                 .deadline = now_ + (part == wire::Part::kRace ? kRaceLimit : kLeaseLimit),
                  .part = part};
   if (part == wire::Part::kBuild) building_[lane_of(*trial.spec)]++;
-  effects_->records.push_back(Leased{trial.id, trial.grants.back(), worker.device});
+  write_down(trial, Leased{trial.id, trial.grants.back(), worker.device});
   send_lease(trial, id);
 }
 
@@ -267,6 +269,9 @@ void Farm::send_lease(const Trial& trial, LeaseId id) {
   if (lease.part == wire::Part::kRun) {
     message.artifact = trial.build->artifact;
     message.reference = trial.build->reference;
+  } else if (lease.part == wire::Part::kRace) {
+    message.artifact = trial.spec->race->challenger->blob();
+    message.reference = trial.spec->race->incumbent->blob();
   } else {
     message.workload = *trial.spec->workload;
     message.trace = trial.spec->trace;
@@ -308,7 +313,7 @@ Farm::Trial& Farm::end_lease(LeaseId id, bool lost) {
   take_back(id);
   trial.grants.back().lost = lost;
   trial.pending_since = now_;
-  effects_->records.push_back(Released{trial.id, id, lost});
+  write_down(trial, Released{trial.id, id, lost});
   return trial;
 }
 
@@ -334,7 +339,7 @@ void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Re
   Finished record{trial.id, trial.spec->job, std::move(worker), std::move(device), std::move(result)};
   if (trial.build) record.revision = trial.build->revision;
   remember(record.result.lease);
-  effects_->records.push_back(record);
+  write_down(trial, record);
   effects_->finished.push_back(std::move(record));
   close_trial(trial);
 }
@@ -367,7 +372,9 @@ void Farm::tick() {
     const auto lease = leases_.find(id);
     if (lease == leases_.end()) continue;  // its worker was expelled
     const Peer peer = lease->second.peer;
-    if (!peer.empty() && ++workers_.at(peer).overdue == kOverdueToSuspect) {
+    // How long a race takes, and its modules on their way, is not the worker's alone.
+    const bool is_race = lease->second.part == wire::Part::kRace;
+    if (!peer.empty() && !is_race && ++workers_.at(peer).overdue == kOverdueToSuspect) {
       expel(peer, fmt::format("it has held {} leases for longer than {} s, and says that it is well",
                               kOverdueToSuspect, kLeaseLimit.count() / 1000));
       continue;
@@ -377,6 +384,7 @@ void Farm::tick() {
     release(id, /*lost=*/!peer.empty());
   }
   drop_idle_fetches();
+  end_hopeless_races();
 }
 
 }  // namespace lathe::tracker

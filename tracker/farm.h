@@ -14,6 +14,8 @@
 //
 // and leaves the farm when it is finished or cancelled. One that took three workers away is finished as
 // kWorkerLost (quarantined).
+//
+// A race of two builds of a model is a trial, too, of which nothing is written down (farm_races.cpp).
 #pragma once
 
 #include <algorithm>
@@ -101,10 +103,11 @@ struct StoreChange {
   std::optional<std::string> bytes;  // none: it goes
 };
 
-/// A piece of a stored blob, for a runner.
+/// A piece of a stored blob, for a runner; or of `file`.
 struct Wanted {
   Peer peer;
   wire::BlobGet get;
+  std::shared_ptr<const ModuleFile> file;
 };
 
 struct Effects {
@@ -308,6 +311,11 @@ class Farm {
   void advance(const Peer& peer, LeaseId id);
   void complete(const Peer& peer, LeaseId id);
   void drop_idle_fetches();
+
+  // farm_races.cpp
+  void write_down(const Trial& trial, Record record);
+  static std::shared_ptr<const ModuleFile> find_module(const Trial& trial, const std::string& digest);
+  void end_hopeless_races();
 
   // farm_status.cpp
   std::vector<std::string> unserved() const;

@@ -58,7 +58,7 @@ void Farm::on(const Peer& peer, const wire::Built& built) {
   const Worker& worker = workers_.at(peer);
   const auto lease = leases_.find(built.lease);
   const bool in_force = lease != leases_.end() && lease->second.peer == peer &&
-                        lease->second.trial == built.trial &&
+                        lease->second.trial == built.trial && !trials_.at(built.trial).spec->race &&
                         worker.builds_for(platform_of(trials_.at(built.trial).spec->target));
   if (!in_force) {
     send(peer, wire::ResultAck{built.lease,
@@ -114,10 +114,14 @@ void Farm::on(const Peer& peer, const wire::BlobGet& get) {
   const bool in_force = workers_.at(peer).leases.contains(get.lease);
   if (in_force) {
     const Trial& trial = trials_.at(leases_.at(get.lease).trial);
+    if (auto module = find_module(trial, get.digest)) {
+      effects_->wanted.push_back({peer, get, std::move(module)});
+      return;
+    }
     const bool is_its = is_built(trial) && (get.digest == trial.build->artifact.digest ||
                                             get.digest == trial.build->reference.digest);
     if (is_its) {
-      effects_->wanted.push_back({peer, get});
+      effects_->wanted.push_back({peer, get, nullptr});
       return;
     }
   }

@@ -30,4 +30,12 @@ class FarmClient {
   virtual void cancel(JobId job) = 0;
 };
 
+/// What the jobs that a tracker owns may ask of it besides.
+class ServiceFarm : public FarmClient {
+ public:
+  /// Has the two modules raced by a worker that fits `spec`. The result is one of the job's, with this trial;
+  /// its samples are the turns. The race ends with its tracker. REQUIRES: `spec.race`.
+  virtual TrialId race(TrialSpec spec) = 0;
+};
+
 }  // namespace lathe::tracker

@@ -248,6 +248,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
 std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const {
   if (result.samples.empty()) return "";
   if (!runs(worker, lane_of(*trial.spec))) return "times on a machine that it is not";
+  if (trial.spec->race && result.samples.size() % 2 != 0) return "a race with a turn of one side";
   const float fastest = *std::min_element(result.samples.begin(), result.samples.end());
   if (fastest >= trial.spec->fastest_seconds) return "";
   return fmt::format("{:g} s for what takes {:g} s at least", fastest, trial.spec->fastest_seconds);

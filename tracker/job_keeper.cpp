@@ -164,7 +164,7 @@ struct JobKeeper::Search {
   std::thread thread;
 };
 
-JobKeeper::JobKeeper(KeeperSettings settings, FarmClient& farm)
+JobKeeper::JobKeeper(KeeperSettings settings, ServiceFarm& farm)
     : settings_(std::move(settings)), farm_(farm) {
   fs::create_directories(settings_.folder + "/jobs");
   fs::create_directories(settings_.folder + "/blobs");

@@ -35,7 +35,7 @@ struct KeeperSettings {
 class JobKeeper {
  public:
   /// Takes up the jobs of the database that are queued or running. `farm` outlives it.
-  JobKeeper(KeeperSettings settings, FarmClient& farm);
+  JobKeeper(KeeperSettings settings, ServiceFarm& farm);
   /// Stops the searchers; their jobs go on with the next tracker.
   ~JobKeeper();
 
@@ -65,7 +65,7 @@ class JobKeeper {
   void log(const std::string& line) const;
 
   const KeeperSettings settings_;
-  FarmClient& farm_;
+  ServiceFarm& farm_;
 
   std::mutex deciding_;  // what state a job has next; taken before mutex_
   std::mutex mutex_;

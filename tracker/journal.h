@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "db/records.h"
+#include "tracker/race_modules.h"
 #include "tracker/wire.h"
 
 namespace lathe::tracker {
@@ -21,7 +22,7 @@ using TrialId = uint64_t;
 using LeaseId = uint64_t;
 using JobId = uint64_t;
 
-/// One candidate to be measured. Immutable, and shared between everything that waits for it.
+/// One candidate to be measured, or a race. Immutable, and shared between everything that waits for it.
 struct TrialSpec {
   JobId job = 0;
   std::shared_ptr<const std::string> workload;  // text, shared by the trials of a task
@@ -33,6 +34,8 @@ struct TrialSpec {
   std::string owner;           // of its job, with whom devices are shared by weight
   double weight = 1;
   std::string measured_by;  // of one to be confirmed: who measured it last; another is to, where there is one
+  /// Of a race, which has no workload and no trace, and is never written down: it ends with its tracker.
+  std::shared_ptr<const RaceModules> race;
 };
 
 /// A lease that was given out, ever, for a trial still open. A result counts when it names one of these.

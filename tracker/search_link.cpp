@@ -94,6 +94,15 @@ void SearchLink::tell(const std::string& kind, const std::string& body) {
   call("tell", {{"kind", kind}, {"body", body}});
 }
 
+TrialId SearchLink::race(const std::string& incumbent, const std::string& challenger, int threads,
+                         double seconds) {
+  return call("race", {{"incumbent", incumbent},
+                       {"challenger", challenger},
+                       {"threads", threads},
+                       {"seconds", seconds}})
+      .at("trial");
+}
+
 void SearchLink::deliver(const std::string& report, const std::string& text) {
   call("deliver", {{"report", report}, {"text", text}});
 }

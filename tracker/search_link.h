@@ -48,6 +48,10 @@ class SearchLink final : public FarmClient, public JobWriter {
   std::unique_ptr<db::Reader> records();
   /// For whoever watches the job: `body` is JSON.
   void tell(const std::string& kind, const std::string& body);
+  /// Has two modules in the folder, of these names, raced by a worker of the job's class, for about so many
+  /// seconds. What came of it is among what poll() gives, as this trial; its samples are the turns. Once a
+  /// job.
+  TrialId race(const std::string& incumbent, const std::string& challenger, int threads, double seconds);
   /// The job is done: its module is in the folder, called as the model is.
   void deliver(const std::string& report, const std::string& text);
 

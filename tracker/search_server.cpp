@@ -9,6 +9,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/tir/roofline.h"
 #include "tracker/evaluation_json.h"
 #include "tracker/remote_reader.h"
 
@@ -56,7 +57,7 @@ std::string clean_json(const std::string& text, const char* what) {
 }  // namespace
 
 SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store,
-                           FarmClient& farm, std::chrono::seconds silence)
+                           ServiceFarm& farm, std::chrono::seconds silence)
     : socket_(socket),
       order_(std::move(order)),
       served_(std::move(job)),
@@ -123,6 +124,7 @@ json SearchServer::answer(const json& question) {
     farm_.cancel(job);
     return json::object();
   }
+  if (call == "race") return race(question);
   if (call == "checkpoint") {
     checkpoint(question);
     return json::object();
@@ -168,6 +170,7 @@ json SearchServer::begin(const json& question) {
     const db::Workload& workload = start.tasks.back().workload;
     if (sha256(workload.text) != workload.digest) fail("a task's digest is not that of its text");
     bytes += workload.text.size() + start.tasks.back().name.size();
+    flops_ += static_cast<double>(start.tasks.back().calls) * workload.flops;
   }
   quota_.set_tasks(tasks.size());
   quota_.take_text(bytes);
@@ -227,6 +230,35 @@ void SearchServer::checkpoint(const json& question) {
   if (const json& model = question.at("model"); !model.is_null())
     checkpoint.model = {model.at(0), model.at(1), model.at(2), model.at(3)};
   StoreJobWriter(store_).checkpoint(checkpoint);
+}
+
+/// Its two builds lie in its folder, where nobody else writes; a name leads nowhere else.
+json SearchServer::race(const json& question) {
+  if (std::exchange(has_raced_, true)) fail("a searcher races for the second time");
+  const auto path = [&](const char* which) {
+    const std::string& name = question.at(which).get_ref<const std::string&>();
+    if (name.find('/') != std::string::npos) fail("a searcher races `{}`, which is no name of a file", name);
+    return order_.folder + "/" + name;
+  };
+  const std::string incumbent = path("incumbent"), challenger = path("challenger");
+  const wire::Evaluation asked{.threads = question.at("threads"), .budget_seconds = question.at("seconds")};
+  TrialSpec spec{.job = static_cast<JobId>(job_),
+                 .target = order_.target,
+                 .evaluation = bounded(asked),
+                 .device_class = served_.device_class,
+                 .owner = served_.owner,
+                 .weight = served_.weight};
+  spec.evaluation.budget_seconds = std::clamp(asked.budget_seconds, 0.0, defaults::kRaceTurns);
+  spec.evaluation.run_limit_seconds = defaults::kRaceRun;
+  spec.fastest_seconds =
+      fastest_believable(flops_, parse_target_text(order_.target), static_cast<int>(spec.evaluation.threads));
+  try {
+    spec.race = std::make_shared<const RaceModules>(
+        RaceModules{std::make_shared<ModuleFile>(incumbent), std::make_shared<ModuleFile>(challenger)});
+    return {{"trial", farm_.race(std::move(spec))}};
+  } catch (const Error& error) {  // too large a module, or a full queue: its job can end without a race
+    return {{"error", error.what()}};
+  }
 }
 
 json SearchServer::poll(const json& question) {

@@ -25,7 +25,7 @@ class SearchServer {
  public:
   /// REQUIRES: store and farm outlive it; the thread's own store. `silence`: between two calls. Throws Error
   /// for an order whose request is none.
-  SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, FarmClient& farm,
+  SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, ServiceFarm& farm,
                std::chrono::seconds silence = defaults::kSearchSilence);
 
   /// Answers until the searcher closes its end. Throws Error for a searcher that sends nonsense or is silent
@@ -38,6 +38,7 @@ class SearchServer {
   nlohmann::json begin(const nlohmann::json& question);
   nlohmann::json submit(const nlohmann::json& question);
   nlohmann::json poll(const nlohmann::json& question);
+  nlohmann::json race(const nlohmann::json& question);
   void checkpoint(const nlohmann::json& question);
   void tell(const nlohmann::json& question);
   void require_begun() const;
@@ -46,12 +47,14 @@ class SearchServer {
   const SearchOrder order_;
   const db::ServedJob served_;
   db::Store& store_;
-  FarmClient& farm_;
+  ServiceFarm& farm_;
   const std::chrono::seconds silence_;
   db::JobId job_ = 0;  // of the search, once it has begun
   db::TargetId target_ = 0;
   std::map<db::WorkloadId, size_t> workloads_;  // with the bytes of their checkpoints
   SearchQuota quota_;
+  double flops_ = 0;                            // of one run of the model, in all tasks
+  bool has_raced_ = false;
   SearchEnding ending_;
 };
 

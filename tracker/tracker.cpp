@@ -127,6 +127,16 @@ class Tracker::Loop final : private Outside {
     step(event);
     return submissions;
   }
+  TrialId race(TrialSpec spec) {
+    if (farm_->room() == 0) fail("the queue has no room for a race");
+    {
+      std::lock_guard lock(mutex_);
+      mailboxes_[spec.job];
+    }
+    const TrialId id = next_race_++;
+    step(Submit{{{.trial = id, .spec = std::make_shared<const TrialSpec>(std::move(spec))}}});
+    return id;
+  }
   bool manage(const Manage& order) {
     if (!farm_->knows(order.worker)) return false;
     step(order);
@@ -282,9 +292,10 @@ class Tracker::Loop final : private Outside {
   }
 
   void send_piece(const Wanted& wanted) override {
-    const auto& [peer, get] = wanted;
+    const auto& [peer, get, file] = wanted;
     // Read here and not in a step of the farm, which knows no files.
-    std::string bytes = content_.read(get.digest, get.offset, kChunkBytes);
+    std::string bytes =
+        file ? file->read(get.offset, kChunkBytes) : content_.read(get.digest, get.offset, kChunkBytes);
     if (bytes.empty()) return;  // beyond its end
     server_->send({peer, wire::encode(wire::BlobChunk{get.digest, get.offset, std::move(bytes)})});
   }
@@ -312,6 +323,7 @@ class Tracker::Loop final : private Outside {
   ContentStore content_;
   Effects effects_;
   std::exception_ptr broken_;  // a command's commit failed: the farm has gone on, the journal has not
+  TrialId next_race_ = TrialId{1} << 62;  // the journal's are far below
   Time next_tick_{0};
   std::set<std::string> said_;
   uint64_t edition_ = 0;  // of the principals, as admitted
@@ -352,6 +364,10 @@ FarmStatus Tracker::status() {
 
 bool Tracker::manage(const Manage& order) {
   return loop_->call([&] { return loop_->manage(order); });
+}
+
+TrialId Tracker::race(TrialSpec spec) {
+  return loop_->call([&] { return loop_->race(std::move(spec)); });
 }
 
 void Tracker::cancel(JobId job) {

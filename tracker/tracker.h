@@ -30,7 +30,7 @@ struct TrackerSettings {
   std::function<void(const std::string& line)> log;
 };
 
-class Tracker final : public FarmClient {
+class Tracker final : public ServiceFarm {
  public:
   /// Serves on a thread of its own from here on. Throws Error when it cannot listen or open its journal.
   explicit Tracker(TrackerSettings settings);
@@ -44,6 +44,7 @@ class Tracker final : public FarmClient {
   size_t in_flight(JobId job) override;
   FarmStatus status() override;
   void cancel(JobId job) override;
+  TrialId race(TrialSpec spec) override;
   /// On disk when it returns. False when no worker of that name was ever here.
   bool manage(const Manage& order);
 

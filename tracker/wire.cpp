@@ -89,9 +89,9 @@ void put(const Blob& from, pb::Blob& to) {
   to.set_size(from.size);
 }
 
-Blob get(const pb::Blob& from, const char* field) {
-  if (from.size() < 1 || from.size() > kBlobLimit)
-    fail("{} has {} bytes, must be 1..{}", field, from.size(), kBlobLimit);
+Blob get(const pb::Blob& from, const char* field, size_t limit = kBlobLimit) {
+  if (from.size() < 1 || from.size() > limit)
+    fail("{} has {} bytes, must be 1..{}", field, from.size(), limit);
   return {digest(from.digest(), field), from.size()};
 }
 
@@ -170,8 +170,9 @@ void put(const Lease& from, pb::Envelope& envelope) {
 }
 
 Message get(const pb::Lease& from) {
-  const Part part = enumerator(from.part(), Part::kRun, "lease.part");
-  const bool is_built = part == Part::kRun;
+  const Part part = enumerator(from.part(), Part::kRace, "lease.part");
+  const bool is_built = part == Part::kRun || part == Part::kRace;
+  const size_t limit = part == Part::kRace ? kModuleLimit : kBlobLimit;
   return Lease{.lease = from.lease(),
                .trial = from.trial(),
                .attempt = from.attempt(),
@@ -182,8 +183,8 @@ Message get(const pb::Lease& from) {
                .evaluation = get(from.evaluation()),
                .seed = from.seed(),
                .part = part,
-               .artifact = is_built ? get(from.artifact(), "lease.artifact") : Blob(),
-               .reference = is_built ? get(from.reference(), "lease.reference") : Blob()};
+               .artifact = is_built ? get(from.artifact(), "lease.artifact", limit) : Blob(),
+               .reference = is_built ? get(from.reference(), "lease.reference", limit) : Blob()};
 }
 
 void put(const Result& from, pb::Envelope& envelope) {

@@ -13,13 +13,15 @@
 namespace lathe::wire {
 
 /// Versions this build can speak. HELLO carries the worker's range; WELCOME names the one both will use.
-inline constexpr uint32_t kNewestVersion = 3;
+inline constexpr uint32_t kNewestVersion = 4;
 inline constexpr uint32_t kOldestVersion = 1;
 /// From here on a lease may be of one part, code travels between builders and runners, and a refusal may say
 /// more.
 inline constexpr uint32_t kPartsVersion = 2;
 /// From here on workers send canaries.
 inline constexpr uint32_t kCanaryVersion = 3;
+/// From here on a lease may be a race.
+inline constexpr uint32_t kRaceVersion = 4;
 
 /// How a candidate is to be measured. Times are seconds.
 struct Evaluation {
@@ -78,6 +80,7 @@ enum class Part : uint8_t {
   kWhole,  // build and measure
   kBuild,  // for a runner elsewhere: BUILT says what came of it, or RESULT why nothing did
   kRun,    // measure what was built elsewhere: `artifact`, against the outputs of `reference`
+  kRace,   // time the module `artifact` in turn with the module `reference`, until one is clearly the faster
 };
 
 struct Lease {
@@ -89,7 +92,8 @@ struct Lease {
   Evaluation evaluation;
   uint64_t seed = 0;  // of the inputs
   Part part = Part::kWhole;
-  Blob artifact, reference;  // for kRun: the candidate and the unscheduled program (workers/jobs.h)
+  Blob artifact, reference;  // for kRun: the candidate and the unscheduled program (workers/jobs.h); for
+                             // kRace: the challenger and the incumbent
   bool operator==(const Lease&) const = default;
 };
 
@@ -108,7 +112,7 @@ struct Result {
   uint64_t trial = 0;
   uint32_t attempt = 1;
   Outcome outcome = Outcome::kOk;
-  std::vector<float> samples;  // seconds
+  std::vector<float> samples;  // seconds; of a race: the incumbent's and the challenger's, turn by turn
   std::string message;         // tail of stderr, or what went wrong
   int32_t signal = 0;          // that ended the child, or 0
   double relative_error = 0;

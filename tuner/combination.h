@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "tuner/race.h"
+#include "core/support/race.h"
 
 namespace lathe::tuner {
 

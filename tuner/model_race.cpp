@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/runtime/module_pair.h"
 #include "core/support/statistics.h"
 
 namespace lathe::tuner {
@@ -10,36 +11,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kTurnSeconds = 0.004, kProfileSeconds = 0.08;  // of the counted runs of one side
+constexpr double kProfileSeconds = 0.08;  // of the counted runs of one side
 constexpr int kProfileLoops = 4;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Calls `run` once, then again until the time is over; seconds of each call but the first.
-/// The uncounted first call meets the caches as whoever ran before left them.
-std::vector<double> loop(double seconds, FunctionRef<void()> run) {
-  run();
-  std::vector<double> samples;
-  for (double spent = 0; spent < seconds; spent += samples.back()) {
-    auto start = Clock::now();
-    run();
-    samples.push_back(seconds_since(start));
-  }
-  return samples;
-}
-
-/// One turn of both; on odd ones the incumbent begins.
-TurnTimer::Turn take_turn(runtime::Executor& incumbent, runtime::Executor& challenger, bool odd) {
-  TurnTimer::Turn times;
-  const auto time = [](runtime::Executor& executor) {
-    return median(loop(kTurnSeconds, [&] { executor.run(); }));
-  };
-  if (odd) times.incumbent = time(incumbent);
-  times.challenger = time(challenger);
-  if (!odd) times.incumbent = time(incumbent);
-  return times;
 }
 
 }  // namespace
@@ -79,7 +55,7 @@ void ModelRace::challenge(const Combination& challenger) {
 void ModelRace::accept() { incumbent_ = std::exchange(challenger_, nullptr); }
 
 ModelTimer::Turn ModelRace::turn() {
-  return take_turn(incumbent_->executor, challenger_->executor, ++turns_ % 2 != 0);
+  return runtime::take_turn(incumbent_->executor, challenger_->executor, ++turns_ % 2 != 0);
 }
 
 /// Loops of both sides in turn, in an order (0 1 1 0) in which a steady drift of the machine's speed falls on
@@ -90,11 +66,11 @@ ModelTimer::Profile ModelRace::profile() {
   for (int i = 0; i < 2 * kProfileLoops; ++i) {
     int side = (i + i / 2) % 2;  // 0 1 1 0
     std::vector<std::vector<int64_t>> spent;
-    loop(kProfileSeconds, [&] {
+    runtime::time_in_loop(kProfileSeconds, [&] {
       spent.emplace_back(sides[side]->executor.plan().steps.size());
       sides[side]->executor.run_timed(spent.back());
     });
-    // Without the first run, as `loop` counts.
+    // Without the first run, as `time_in_loop` counts.
     runs[side].insert(runs[side].end(), spent.begin() + 1, spent.end());
   }
   return {task_seconds(*sides[0], runs[0]), task_seconds(*sides[1], runs[1])};
@@ -117,18 +93,5 @@ std::vector<double> ModelRace::task_seconds(const Contender& contender,
 }
 
 double ModelRace::elapsed() const { return seconds_since(begun_); }
-
-ModulePair::ModulePair(std::shared_ptr<const runtime::Module> incumbent,
-                       std::shared_ptr<const runtime::Module> challenger, int threads)
-    : pool_(threads),
-      incumbent_(std::move(incumbent), pool_.parallel()),
-      challenger_(std::move(challenger), pool_.parallel()) {
-  for (runtime::Executor* executor : {&incumbent_, &challenger_})
-    runtime::set_random_inputs(*executor, /*seed=*/0);
-}
-
-TurnTimer::Turn ModulePair::turn() { return take_turn(incumbent_, challenger_, ++turns_ % 2 != 0); }
-
-double ModulePair::elapsed() const { return seconds_since(begun_); }
 
 }  // namespace lathe::tuner

@@ -11,10 +11,8 @@
 
 namespace lathe::tuner {
 
-/// Both executors hold their own arena and share all constants but those of the tasks in which they differ. A
-/// turn runs one in a loop, then the other: the caches are in the state of a model that runs again and again;
-/// the first run of a loop, which finds what the other left, is not counted. Turns are short, so that what
-/// else happens on the machine hits both sides.
+/// Both executors hold their own arena and share all constants but those of the tasks in which they differ.
+/// Turns are those of runtime::take_turn.
 class ModelRace final : public ModelTimer {
  public:
   /// `scheduled[i][a]`: program i of the builder as its alternative a computes it. REQUIRES: the builder
@@ -40,22 +38,6 @@ class ModelRace final : public ModelTimer {
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   // The start stays: the outcome is compared with it.
   std::shared_ptr<Contender> start_, incumbent_, challenger_;
-  int turns_ = 0;
-};
-
-/// Two modules, timed in turn as ModelRace does it, on the same random inputs.
-class ModulePair final : public TurnTimer {
- public:
-  ModulePair(std::shared_ptr<const runtime::Module> incumbent,
-             std::shared_ptr<const runtime::Module> challenger, int threads);
-
-  Turn turn() override;
-  double elapsed() const override;
-
- private:
-  runtime::ThreadPool pool_;
-  runtime::Executor incumbent_, challenger_;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   int turns_ = 0;
 };
 

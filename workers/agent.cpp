@@ -13,6 +13,11 @@ namespace {
 
 constexpr size_t kDoneRemembered = 4096;
 
+/// Whether what it runs comes from the tracker.
+bool comes_built(const wire::Lease& lease) {
+  return lease.part == wire::Part::kRun || lease.part == wire::Part::kRace;
+}
+
 }  // namespace
 
 Agent::Agent(AgentSettings settings, Time now) : settings_(std::move(settings)), now_(now), heard_(now) {}
@@ -108,7 +113,8 @@ void Agent::start_stages() {
     running++;
   }
   for (auto& [id, task] : tasks_) {
-    if (task.stage == Stage::kQueued && task.lease.part == wire::Part::kRun) task.stage = Stage::kFetching;
+    if (task.stage == Stage::kQueued && comes_built(task.lease) && !refuses(task))
+      task.stage = Stage::kFetching;
     if (task.stage == Stage::kFetching && is_here(task)) task.stage = Stage::kBuilt;
     if (task.stage == Stage::kQueued && building < settings_.builders) {
       task.stage = Stage::kBuilding;
@@ -117,7 +123,10 @@ void Agent::start_stages() {
     } else if (task.stage == Stage::kBuilt && running == 0) {
       task.stage = Stage::kRunning;
       running++;
-      actions_->run.push_back({task.lease, task.artifact, task.reference});
+      // Nobody else needs modules, which are large.
+      const bool is_race = task.lease.part == wire::Part::kRace;
+      actions_->run.push_back({task.lease, is_race ? std::move(task.artifact) : task.artifact,
+                               is_race ? std::move(task.reference) : task.reference});
     }
   }
   fetch_more();
@@ -129,6 +138,17 @@ bool Agent::is_here(Task& task) {
   if (!task.artifact) task.artifact = blobs_.find(task.lease.artifact.digest);
   if (!task.reference) task.reference = blobs_.find(task.lease.reference.digest);
   return task.artifact && task.reference;
+}
+
+/// Says no to a race that would take too much of this machine's memory.
+bool Agent::refuses(Task& task) {
+  const uint64_t bytes = task.lease.artifact.size + task.lease.reference.size;
+  if (task.lease.part != wire::Part::kRace || bytes <= settings_.module_bytes) return false;
+  task.result.outcome = Outcome::kBuildFailed;
+  task.result.message = fmt::format("{} has room for modules of {} bytes, and these have {}", settings_.name,
+                                    settings_.module_bytes, bytes);
+  spool(task);
+  return true;
 }
 
 /// Goes on with what the first lease that waits lacks.
@@ -155,7 +175,10 @@ void Agent::on(const wire::BlobChunk& chunk) {
     const std::string digest = coming_->blob().digest;
     const auto bytes = std::make_shared<const std::string>(coming_->take());
     coming_.reset();
-    blobs_.add(digest, bytes);
+    Task& task = tasks_.at(coming_for_);
+    if (task.lease.part != wire::Part::kRace) return blobs_.add(digest, bytes);
+    if (digest == task.lease.artifact.digest) task.artifact = bytes;
+    if (digest == task.lease.reference.digest) task.reference = bytes;
   } else {
     ask();
   }

@@ -29,6 +29,7 @@ struct AgentSettings {
   std::vector<std::string> builds;    // platforms that it builds for others' runners
   bool runner_only = false;           // it has no compiler
   bool canaries = true;               // it runs them
+  uint64_t module_bytes = 0;          // of the two modules of a race that it has room for
   uint32_t builders = 1;              // builds at once
   uint32_t ahead = 2;  // leases held beyond those being built and run, so that neither stage waits
 };
@@ -64,7 +65,8 @@ using Event = std::variant<wire::Message, Built, Measured, CanaryEnded, Tick, Te
 /// A lease to be measured.
 struct Run {
   wire::Lease lease;
-  wire::BlobCache::Bytes artifact, reference;  // what was built elsewhere; else null
+  /// What was built elsewhere, or the modules of a race; else null.
+  wire::BlobCache::Bytes artifact, reference;
 };
 
 struct Actions {
@@ -118,6 +120,7 @@ class Agent {
   void terminate();
   void start_stages();
   bool is_here(Task& task);
+  bool refuses(Task& task);
   void fetch_more();
   void ask();
   void spool(Task& task);

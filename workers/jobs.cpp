@@ -115,6 +115,7 @@ std::string encode(const RunJob& job) {
   message.set_reference(job.reference);
   message.set_canary_seconds(job.canary_seconds);
   message.set_canary(job.canary);
+  message.set_race(job.race);
   return message.SerializeAsString();
 }
 
@@ -122,9 +123,13 @@ RunJob decode_run_job(std::string_view bytes) {
   const auto message = parse<pb::RunJob>(bytes);
   const wire::Message lease = wire::decode(message.evaluation());
   if (!std::holds_alternative<wire::Lease>(lease)) fail("run job: no evaluation");
-  return {get(message.artifact()),  std::get<wire::Lease>(lease).evaluation,
-          message.seed(),           message.reference(),
-          message.canary_seconds(), message.canary()};
+  return {get(message.artifact()),
+          std::get<wire::Lease>(lease).evaluation,
+          message.seed(),
+          message.reference(),
+          message.canary_seconds(),
+          message.canary(),
+          message.race()};
 }
 
 std::string encode(const Reply& reply) {

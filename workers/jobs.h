@@ -56,6 +56,7 @@ struct RunJob {
   bool reference = false;     // make the case instead of measuring against it
   double canary_seconds = 0;  // the best known (disturbance.h); 0: none
   bool canary = false;        // run the canary kernels (canary.h), and nothing else
+  bool race = false;          // two modules in turn (module_race.h), and nothing else
 };
 
 /// Of a build: the artifact. Of a run: samples and error.

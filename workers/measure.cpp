@@ -24,6 +24,7 @@
 #include "workers/canary.h"
 #include "workers/disturbance.h"
 #include "workers/jobs.h"
+#include "workers/module_race.h"
 #include "workers/packets.h"
 #include "workers/stopwatch.h"
 
@@ -370,6 +371,7 @@ std::string run_body(std::string_view request, Child& child) {
     child.close_window();
     return encode(Reply{.canary = canary});
   }
+  if (job.race) return encode(race_modules(job, child));
   if (child.descriptors().size() != 2) fail("run: {} descriptors, must be 2", child.descriptors().size());
   const int object = child.descriptors()[0], case_file = child.descriptors()[1];
   return encode(job.reference ? make_case(job, object, case_file) : measure(job, object, case_file, child));

@@ -19,10 +19,12 @@ namespace {
 constexpr int64_t kCaseBytes = int64_t{2} << 30;
 constexpr size_t kArtifactBytes = 128 << 20;
 constexpr uint64_t kBuildMemory = uint64_t{8} << 30;
-constexpr uint64_t kRunMemory = uint64_t{2} << 30;  // beyond the buffers
-constexpr double kReferenceRunSeconds = 120;        // the unscheduled program is slow
-constexpr double kCanarySeconds = 10;               // limit; they take 15 ms
-constexpr double kMostStolen = 0.05;                // of the time of the cores; else it is measured again
+constexpr uint64_t kRunMemory = uint64_t{2} << 30;    // beyond the buffers
+constexpr uint64_t kRaceMemory = uint64_t{8} << 30;   // beyond the modules' files
+constexpr uint64_t kCodeBytes = uint64_t{256} << 20;  // of a module
+constexpr double kReferenceRunSeconds = 120;          // the unscheduled program is slow
+constexpr double kCanarySeconds = 10;                 // limit; they take 15 ms
+constexpr double kMostStolen = 0.05;                  // of the time of the cores; else it is measured again
 constexpr double kCanaryAges =
     1.001;  // a measurement: a clock that became lower for good is not load for ever
 
@@ -352,6 +354,49 @@ void Pipeline::end_run(wire::Result report) {
   ended_.push_back({lease, false, std::move(report)});
 }
 
+// --- races
+
+void Pipeline::race(const wire::Lease& lease, const std::string& incumbent, const std::string& challenger) {
+  CHECK(running_ == 0, "lease {} cannot run now", lease.lease);
+  running_ = lease.lease;
+  step_ = Step::kRace;
+  jobs_[running_] = std::make_unique<Job>();
+  jobs_[running_]->lease = lease;
+  std::vector<int> files;
+  try {
+    const wire::Evaluation& evaluation = lease.evaluation;
+    const CorePlan cores = plan_cores(static_cast<int>(evaluation.threads));
+    for (const std::string* module : {&incumbent, &challenger}) {
+      files.push_back(memory_file("module", *module));
+      seal(files.back());
+    }
+    for (int i = 0; i < 2; ++i) files.push_back(memory_file("code", ""));
+    runner_.start({.request = encode(RunJob{.evaluation = evaluation, .race = true}),
+                   .descriptors = files,
+                   .limits = {.wall_seconds = evaluation.run_limit_seconds,
+                              .cpu_seconds = (evaluation.run_limit_seconds + 1) * evaluation.threads,
+                              .memory_bytes = kRaceMemory + incumbent.size() + challenger.size(),
+                              .file_bytes = kCodeBytes,
+                              .cpus = cores.run},
+                   .stop_builders = cores.stop_builders});
+  } catch (const Error& error) {
+    end_run({.outcome = Outcome::kBuildFailed, .message = error.what()});
+  }
+  for (int file : files) close(file);  // the child has them
+}
+
+/// What this machine could not do says nothing of the modules: that is no crash of theirs.
+void Pipeline::raced(const Report& report) {
+  Reply reply = reply_of(report, /*build=*/killed_from_outside(report));
+  if (reply.outcome == Outcome::kOk && (reply.samples.empty() || reply.samples.size() % 2 != 0))
+    reply = {.outcome = Outcome::kCrashed, .message = "the child reported no turns"};
+  end_run({.outcome = reply.outcome,
+           .samples = std::move(reply.samples),
+           .message = std::move(reply.message),
+           .signal = signal_of(report),
+           .run_seconds = report.wall_seconds});
+}
+
 // --- canaries
 
 void Pipeline::run_canaries() {
@@ -405,10 +450,19 @@ std::vector<Pipeline::Ended> Pipeline::collect() {
     if (const auto report = reference_builder_.finish()) reference_built(*report);
   if (runner_.busy())
     if (const auto report = runner_.finish()) {
-      if (step_ == Step::kCanaries)
-        canaries_ran(*report);
-      else
-        step_ == Step::kReferenceRun ? reference_ran(*report) : measured(*report);
+      switch (step_) {
+        case Step::kCanaries:
+          canaries_ran(*report);
+          break;
+        case Step::kRace:
+          raced(*report);
+          break;
+        case Step::kReferenceRun:
+          reference_ran(*report);
+          break;
+        default:
+          measured(*report);
+      }
     }
   return std::exchange(ended_, {});
 }

@@ -30,6 +30,8 @@ class Pipeline {
   void run(uint64_t lease);
   /// `artifact` and `reference` were built elsewhere (encoded, jobs.h). REQUIRES: nothing runs.
   void run(const wire::Lease& lease, const std::string& artifact, const std::string& reference);
+  /// Races two modules. REQUIRES: nothing runs.
+  void race(const wire::Lease& lease, const std::string& incumbent, const std::string& challenger);
   /// Starts the canary kernels. REQUIRES: nothing runs.
   void run_canaries();
   void discard(uint64_t lease);
@@ -50,7 +52,7 @@ class Pipeline {
 
  private:
   struct Job;
-  enum class Step { kReferenceBuild, kReferenceRun, kMeasure, kCanaries };
+  enum class Step { kReferenceBuild, kReferenceRun, kMeasure, kRace, kCanaries };
 
   void next_build(uint64_t lease);
   void start_build(const wire::Lease& lease, bool unscheduled);
@@ -64,6 +66,7 @@ class Pipeline {
   void case_failed(const std::string& why);
   void measured(const Report& report);
   bool was_stolen_from(const Report& report) const;
+  void raced(const Report& report);
   void end_run(wire::Result report);
   void canaries_ran(const Report& report);
   std::string case_key(const wire::Lease& lease) const;

@@ -71,6 +71,12 @@ int builders_of(const WorkerSettings& settings) {
   return settings.builders > 0 ? settings.builders : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+constexpr uint64_t kModuleShare = 8;  // of the memory, for the two modules of a race, which are copied once
+
+uint64_t memory_bytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 class Worker {
  public:
   explicit Worker(const WorkerSettings& settings)
@@ -83,6 +89,7 @@ class Worker {
                 .builds = settings.builds,
                 .runner_only = settings.duty == Duty::kRun,
                 .canaries = settings.canaries,
+                .module_bytes = memory_bytes() / kModuleShare,
                 .builders = static_cast<uint32_t>(builders_)},
                monotonic_now()),
         pipeline_(settings.sandbox, builders_),
@@ -153,7 +160,9 @@ class Worker {
     for (uint64_t lease : actions.discard) pipeline_.discard(lease);
     for (const wire::Lease& lease : actions.build) pipeline_.build(lease);
     for (const Run& run : actions.run) {
-      if (run.artifact)
+      if (run.lease.part == wire::Part::kRace)
+        pipeline_.race(run.lease, *run.reference, *run.artifact);
+      else if (run.artifact)
         pipeline_.run(run.lease, *run.artifact, *run.reference);
       else
         pipeline_.run(run.lease.lease);

@@ -197,8 +197,8 @@ void require_cpu(const Plan& plan, const std::string& module) {
 }
 
 /// Looks up all kernels at once: a run finds pointers.
-Module::Module(Plan plan, std::string_view library)
-    : plan_(std::move(plan)), library_(library), constants_(plan_.values.size()) {
+Module::Module(Plan plan, SharedObject library)
+    : plan_(std::move(plan)), library_(std::move(library)), constants_(plan_.values.size()) {
   for (const Step& step : plan_.steps) {
     kernels_.push_back(reinterpret_cast<LatheKernel>(library_.find(step.kernel.c_str())));
     if (!kernels_.back()) fail("the module has no kernel {}", step.kernel);
@@ -207,13 +207,14 @@ Module::Module(Plan plan, std::string_view library)
 
 /// Kernels are copied into a library of their own; constants stay where the file's bytes are, which the
 /// module keeps alive.
-std::shared_ptr<const Module> Module::load(const ModuleBytes& file) {
+std::shared_ptr<const Module> Module::load_with(const ModuleBytes& file,
+                                                FunctionRef<SharedObject(std::string_view)> load_library) {
   ModuleFile parsed(file);
   const Header& header = parsed.header;
   require_cpu(parsed.plan, file.name);
   try {
-    std::shared_ptr<Module> module(
-        new Module(std::move(parsed.plan), file.bytes.substr(header.library_at, header.library_bytes)));
+    std::shared_ptr<Module> module(new Module(
+        std::move(parsed.plan), load_library(file.bytes.substr(header.library_at, header.library_bytes))));
     // Kernels take every buffer as void*; check_plan() has seen that none writes to a constant.
     char* constants = const_cast<char*>(file.bytes.data()) + header.constants_at;
     for (size_t i = 0; i < module->constants_.size(); ++i)
@@ -226,10 +227,18 @@ std::shared_ptr<const Module> Module::load(const ModuleBytes& file) {
   }
 }
 
+std::shared_ptr<const Module> Module::load(const ModuleBytes& file) {
+  return load_with(file, [](std::string_view library) { return SharedObject(library); });
+}
+
+std::shared_ptr<const Module> Module::load(const ModuleBytes& file, int object) {
+  return load_with(file, [&](std::string_view library) { return SharedObject::in_file(library, object); });
+}
+
 /// As `load`, of what was never a file: constants are the image's tensors.
 std::shared_ptr<const Module> Module::from_image(ModuleImage image) {
   require_cpu(image.plan, image.plan.model.empty() ? "the module" : image.plan.model);
-  std::shared_ptr<Module> module(new Module(std::move(image.plan), image.library));
+  std::shared_ptr<Module> module(new Module(std::move(image.plan), SharedObject(image.library)));
   auto constants = std::make_shared<std::vector<ModuleImage::Constant>>(std::move(image.constants));
   for (const ModuleImage::Constant& constant : *constants)
     collapse_to_huge_pages(constant.data.data(), static_cast<uint64_t>(constant.data.bytes()));

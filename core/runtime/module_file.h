@@ -10,6 +10,7 @@
 #include "core/runtime/kernel.h"
 #include "core/runtime/plan.h"
 #include "core/runtime/shared_object.h"
+#include "core/support/node.h"
 #include "core/support/tensor.h"
 
 namespace lathe::runtime {
@@ -62,6 +63,9 @@ class Module {
   /// Throws Error, naming the file, when it is damaged, truncated or of a newer version; Unfit, naming the
   /// CPU and what it lacks, when the kernels would not run on it. Keeps file.owner.
   static std::shared_ptr<const Module> load(const ModuleBytes& file);
+  /// The same in a process that may make no file: the kernels go to `object`, an empty memory file that stays
+  /// the caller's and outlives the module.
+  static std::shared_ptr<const Module> load(const ModuleBytes& file, int object);
   static std::shared_ptr<const Module> open(const std::string& path) { return load(map_module(path)); }
   /// The same without a file; keeps the image's constants.
   static std::shared_ptr<const Module> from_image(ModuleImage image);
@@ -72,7 +76,9 @@ class Module {
   void* constant(size_t value) const { return constants_[value]; }
 
  private:
-  Module(Plan plan, std::string_view library);
+  static std::shared_ptr<const Module> load_with(const ModuleBytes& file,
+                                                 FunctionRef<SharedObject(std::string_view)> load_library);
+  Module(Plan plan, SharedObject library);
 
   Plan plan_;
   SharedObject library_;

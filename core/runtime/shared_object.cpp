@@ -14,26 +14,30 @@
 
 namespace lathe::runtime {
 
-/// The loader takes files only: the bytes go to one in memory, of which
-/// nothing is left when the process ends.
-SharedObject::SharedObject(std::string_view bytes) {
+namespace {
+
+void fill(int descriptor, std::string_view bytes) {
   if (bytes.substr(0, 4) !=
       "\x7f"
       "ELF")
     fail("shared object: the bytes are not an ELF file");
-  descriptor_ = memfd_create("lathe-kernels", MFD_CLOEXEC);
-  if (descriptor_ < 0) fail("shared object: cannot make an in-memory file: {}", std::strerror(errno));
   while (!bytes.empty()) {
-    ssize_t written = write(descriptor_, bytes.data(), bytes.size());
+    ssize_t written = write(descriptor, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      std::string reason = std::strerror(errno);
-      close(descriptor_);
-      fail("shared object: cannot fill an in-memory file: {}", reason);
-    }
+    if (written <= 0) fail("shared object: cannot fill an in-memory file: {}", std::strerror(errno));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+}  // namespace
+
+/// The loader takes files only: the bytes go to one in memory, of which
+/// nothing is left when the process ends.
+SharedObject::SharedObject(std::string_view bytes) {
+  descriptor_ = memfd_create("lathe-kernels", MFD_CLOEXEC);
+  if (descriptor_ < 0) fail("shared object: cannot make an in-memory file: {}", std::strerror(errno));
   try {
+    fill(descriptor_, bytes);
     load(descriptor_);
   } catch (...) {
     close(descriptor_);
@@ -45,6 +49,11 @@ SharedObject SharedObject::from_file(int descriptor) {
   SharedObject object;
   object.load(descriptor);
   return object;
+}
+
+SharedObject SharedObject::in_file(std::string_view bytes, int descriptor) {
+  fill(descriptor, bytes);
+  return from_file(descriptor);
 }
 
 void SharedObject::load(int descriptor) {

@@ -15,6 +15,8 @@ class SharedObject {
   /// The same of an open file that holds them, which stays the caller's and outlives this object. Makes no
   /// file of its own.
   static SharedObject from_file(int descriptor);
+  /// As SharedObject(bytes), in the caller's empty memory file, for a process that may make none.
+  static SharedObject in_file(std::string_view bytes, int descriptor);
   ~SharedObject();
   SharedObject(SharedObject&& other) noexcept;
   SharedObject& operator=(SharedObject&& other) noexcept;

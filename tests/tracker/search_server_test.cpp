@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <thread>
@@ -12,7 +13,9 @@
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
+#include "core/tir/roofline.h"
 #include "core/tir/target.h"
+#include "tracker/defaults.h"
 
 namespace lathe::tracker {
 namespace {
@@ -25,7 +28,7 @@ const std::string kTarget =
 constexpr const char* kRequest = R"({"model": "net", "trials": 10})";
 
 /// Remembers what it was asked; answers at once.
-class EchoFarm final : public FarmClient {
+class EchoFarm final : public ServiceFarm {
  public:
   std::vector<Submission> submit(JobId job, std::span<const Candidate> candidates) override {
     jobs.push_back(job);
@@ -43,9 +46,14 @@ class EchoFarm final : public FarmClient {
   size_t in_flight(JobId) override { return 3; }
   FarmStatus status() override { return {.slots = 5, .unserved = {"cpu/aarch64"}}; }
   void cancel(JobId job) override { jobs.push_back(job); }
+  TrialId race(TrialSpec spec) override {
+    races.push_back(std::move(spec));
+    return 1000;
+  }
 
   std::vector<JobId> jobs;
   std::vector<Candidate> asked;
+  std::vector<TrialSpec> races;
   TrialId trials = 0;
 };
 
@@ -66,7 +74,9 @@ struct Desk {
     thread = std::thread([this] {
       try {
         db::Store own(folder / "tuning.db");
-        ending = SearchServer(ends[1], {.request = kRequest, .target = kTarget}, job, own, farm).serve();
+        ending = SearchServer(ends[1], {.request = kRequest, .target = kTarget, .folder = folder.path()}, job,
+                              own, farm)
+                     .serve();
       } catch (const Error& caught) {
         error = caught.what();
       }
@@ -222,6 +232,61 @@ TEST(SearchServer, KeepsNoMoreThanASearchNeeds) {
   const JobRows rows = link.begin(start_of("a workload"));
   link.checkpoint({.tasks = {{rows.workloads[0], "bytes"}}, .seconds = -1e9});
   EXPECT_EQ(desk.store.job(rows.job).seconds_used, 0) << "time comes back to nobody";
+}
+
+// --- the race
+
+struct RaceDesk : Desk {
+  SearchLink link{ends[0]};
+  RaceDesk() {
+    link.begin(start_of("a workload"));
+    write_file(folder / "untuned", "the untuned build");
+    write_file(folder / "tuned", "the tuned build");
+    write_file(folder / "empty", "");
+  }
+};
+
+TEST(SearchServer, HasTwoBuildsOfItsFolderRaced) {
+  RaceDesk desk;
+  EXPECT_EQ(desk.link.race("untuned", "tuned", /*threads=*/2, /*seconds=*/1e9), 1000u);
+  const TrialSpec& race = desk.farm.races.at(0);
+  EXPECT_EQ(race.race->incumbent->blob(), wire::blob_of("the untuned build"));
+  EXPECT_EQ(race.race->challenger->read(4, 5), "tuned");
+  EXPECT_EQ(race.target, kTarget);
+  EXPECT_EQ(race.owner, "alice");
+  EXPECT_EQ(race.evaluation.threads, 2u);
+  EXPECT_EQ(race.evaluation.budget_seconds, defaults::kRaceTurns);
+  // Two calls of 1e6 operations each.
+  EXPECT_EQ(race.fastest_seconds, fastest_believable(2e6, parse_target_text(kTarget), 2));
+}
+
+TEST(SearchServer, RacesNothingElse) {
+  const auto refusal = [](const std::string& untuned) {
+    RaceDesk desk;
+    std::filesystem::create_symlink("/etc/passwd", desk.folder / "link");
+    try {
+      desk.link.race(untuned, "tuned", 1, 1);
+    } catch (const Error& error) {
+      EXPECT_TRUE(desk.farm.races.empty());
+      desk.leave();
+      return desk.error.empty() ? std::string(error.what()) : desk.error;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal("../tuned"), "a searcher races `../tuned`, which is no name of a file");
+  EXPECT_EQ(refusal("link"), "cannot read link: Too many levels of symbolic links");
+  EXPECT_EQ(refusal(".."), ".. is no regular file");
+  EXPECT_EQ(refusal("none"), "cannot read none: No such file or directory");
+  EXPECT_EQ(refusal("empty"), "empty has 0 bytes, must be 1..1073741824");
+}
+
+TEST(SearchServer, RacesOnce) {
+  RaceDesk desk;
+  desk.link.race("untuned", "tuned", 1, 1);
+  EXPECT_THROW(desk.link.race("untuned", "tuned", 1, 1), Error);
+  desk.leave();
+  EXPECT_EQ(desk.error, "a searcher races for the second time");
+  EXPECT_EQ(desk.farm.races.size(), 1u);
 }
 
 TEST(SearchServer, EndsWithWhoeverSendsNonsense) {

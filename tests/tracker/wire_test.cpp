@@ -54,6 +54,11 @@ std::vector<Message> one_of_each() {
             .part = Part::kRun,
             .artifact = {std::string(64, 'a'), 1000},
             .reference = {std::string(64, '0'), 1}},
+      Lease{.lease = 5,
+            .trial = 6,
+            .part = Part::kRace,
+            .artifact = {std::string(64, 'b'), defaults::kModuleLimit},
+            .reference = {std::string(64, '0'), 1}},
       Built{5, 6, 2, {std::string(64, 'a'), 1000}, {std::string(64, '0'), 1}},
       BlobGet{5, std::string(64, 'a'), 512},
       Canary{.number = 3, .kernels = 1, .compute_seconds = 1e-5, .memory_seconds = 2e-5},
@@ -103,7 +108,7 @@ TEST(Wire, NamesTheFault) {
             "evaluation.threads is 0, must be 1..4096");
   EXPECT_EQ(message_of(encode(BlobGet{1, "../../etc/passwd"})),
             "blob_get.digest is not 64 hexadecimal digits");
-  EXPECT_EQ(message_of(encode(Lease{.part = static_cast<Part>(3)})), "lease.part is 3, the last known is 2");
+  EXPECT_EQ(message_of(encode(Lease{.part = static_cast<Part>(4)})), "lease.part is 4, the last known is 3");
   EXPECT_EQ(message_of(encode(Built{.artifact = {std::string(64, 'a'), 1 << 30}})),
             "built.artifact has 1073741824 bytes, must be 1..16777216");
   EXPECT_EQ(message_of(encode(BlobChunk{std::string(64, 'a'), 0, std::string(300000, 'x')})),

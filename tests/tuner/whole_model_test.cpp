@@ -5,6 +5,7 @@
 
 #include "core/codegen/host_target.h"
 #include "core/relay/text.h"
+#include "core/runtime/module_pair.h"
 #include "core/support/temporary_folder.h"
 #include "core/tir/text.h"
 #include "schedules/anatomy.h"
@@ -168,7 +169,7 @@ TEST_F(WholeModel, BuildsFollowTheDefaultsWhereTheseWonUntilThatIsTakenBack) {
 TEST_F(WholeModel, ModulesRaceAsFiles) {
   const std::string path = folder_ / "m.lathe";
   runtime::write_module(path, final_build(fused_, target_, default_schedules(target_)));
-  ModulePair pair(runtime::Module::open(path), runtime::Module::open(path), /*threads=*/1);
+  runtime::ModulePair pair(runtime::Module::open(path), runtime::Module::open(path), /*threads=*/1);
   const RaceResult result = race(pair, {.seconds = 0});
   EXPECT_EQ(result.turns, 10);
   EXPECT_GT(result.incumbent, 0);

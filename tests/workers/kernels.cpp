@@ -1,5 +1,6 @@
 // Good and bad kernels with the ABI of generated code: y[i] = a[i] + b[i], 4096 floats.
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -167,6 +168,12 @@ int32_t loops(void* const*, void*, const LatheParallel*) {
 }
 
 int32_t aborts(void* const*, void*, const LatheParallel*) { abort(); }
+
+int32_t illegal(void* const*, void*, const LatheParallel*) { __builtin_trap(); }
+
+int32_t opens_a_socket(void* const*, void*, const LatheParallel*) {
+  return socket(AF_UNIX, SOCK_STREAM, 0) < 0;
+}
 
 int32_t far_store(void* const*, void*, const LatheParallel*) {
   *reinterpret_cast<volatile int*>(uintptr_t{0x1234567890}) = 1;

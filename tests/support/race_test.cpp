@@ -1,5 +1,5 @@
 // Races between builds that are formulas.
-#include "tuner/race.h"
+#include "core/support/race.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "schedules/random.h"
 
-namespace lathe::tuner {
+namespace lathe {
 namespace {
 
 /// A machine on which others run at times: a disturbed side takes half as long again.
@@ -37,11 +37,11 @@ class FakeTurns final : public TurnTimer {
 TEST(Race, ALargeDifferenceIsClearAtTheFirstLook) {
   FakeTurns faster(0.020, 0.015), slower(0.020, 0.0228);
   RaceResult won = race(faster, {}), lost = race(slower, {});
-  EXPECT_EQ(won.verdict, Verdict::kFaster);
+  EXPECT_EQ(won.verdict, RaceVerdict::kFaster);
   EXPECT_EQ(won.turns, 10);
   EXPECT_NEAR(won.ratio, 4 / 3.0, 0.03);
   EXPECT_NEAR(won.incumbent / won.challenger, won.ratio, 1e-12);
-  EXPECT_EQ(lost.verdict, Verdict::kSlower);
+  EXPECT_EQ(lost.verdict, RaceVerdict::kSlower);
   EXPECT_LT(lost.high, 1);
   EXPECT_LE(lost.low, lost.ratio);
   EXPECT_LE(lost.ratio, lost.high);
@@ -52,14 +52,14 @@ TEST(Race, ASmallDifferenceIsFoundInNoise) {
   turns.noise = 0.1;
   turns.drift = 0.3;
   RaceResult result = race(turns, {});
-  EXPECT_EQ(result.verdict, Verdict::kFaster);
+  EXPECT_EQ(result.verdict, RaceVerdict::kFaster);
   EXPECT_GT(result.turns, 10);
 }
 
 TEST(Race, EqualsAreSaidToBe) {
   FakeTurns turns(0.01, 0.01);
   RaceResult result = race(turns, {});
-  EXPECT_EQ(result.verdict, Verdict::kEqual);
+  EXPECT_EQ(result.verdict, RaceVerdict::kEqual);
   EXPECT_GT(result.low, 0.99);
   EXPECT_LT(result.high, 1.0101);
 }
@@ -68,7 +68,7 @@ TEST(Race, SaysWhenTheTimeIsOverFirst) {
   FakeTurns turns(0.1, 0.1);
   turns.disturbed = 0.5;
   RaceResult result = race(turns, {.seconds = 5});
-  EXPECT_EQ(result.verdict, Verdict::kUndecided);
+  EXPECT_EQ(result.verdict, RaceVerdict::kUndecided);
   EXPECT_LT(result.low, 1);
   EXPECT_GT(result.high, 1);
   EXPECT_LT(turns.elapsed(), 5.5);
@@ -76,7 +76,7 @@ TEST(Race, SaysWhenTheTimeIsOverFirst) {
   FakeTurns slow(10, 5);
   result = race(slow, {.seconds = 1});
   EXPECT_EQ(result.turns, 10);
-  EXPECT_EQ(result.verdict, Verdict::kFaster);
+  EXPECT_EQ(result.verdict, RaceVerdict::kFaster);
   // Ctrl-C ends it at once.
   FakeTurns stopped(0.01, 0.005);
   EXPECT_EQ(race(stopped, {.stop = [] { return true; }}).turns, 0);
@@ -90,7 +90,7 @@ TEST(Race, IsRarelyWrongThoughItLooksAgainAndAgain) {
     turns.noise = 0.2;
     turns.disturbed = 0.3;
     RaceResult result = race(turns, {.seconds = 4});
-    wrong += result.verdict == Verdict::kFaster || result.verdict == Verdict::kSlower;
+    wrong += result.verdict == RaceVerdict::kFaster || result.verdict == RaceVerdict::kSlower;
     missed += result.low > 1 || result.high < 1;
   }
   EXPECT_LE(wrong, 0.05 * kRaces);
@@ -98,11 +98,11 @@ TEST(Race, IsRarelyWrongThoughItLooksAgainAndAgain) {
 }
 
 TEST(Race, WhatIsUndecidedGoesByOtherEvidence) {
-  EXPECT_TRUE(prefers_challenger(Verdict::kFaster, false));
-  EXPECT_FALSE(prefers_challenger(Verdict::kSlower, true));
-  for (Verdict open : {Verdict::kEqual, Verdict::kUndecided})
+  EXPECT_TRUE(prefers_challenger(RaceVerdict::kFaster, false));
+  EXPECT_FALSE(prefers_challenger(RaceVerdict::kSlower, true));
+  for (RaceVerdict open : {RaceVerdict::kEqual, RaceVerdict::kUndecided})
     for (bool favoured : {false, true}) EXPECT_EQ(prefers_challenger(open, favoured), favoured);
 }
 
 }  // namespace
-}  // namespace lathe::tuner
+}  // namespace lathe

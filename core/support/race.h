@@ -6,9 +6,10 @@
 
 #include "core/support/signed_rank.h"
 
-namespace lathe::tuner {
+namespace lathe {
 
-/// Runs a model as two builds, the incumbent and a challenger: real ones (model_race.h), or a fake in tests.
+/// Runs a model as two builds, the incumbent and a challenger: real ones (core/runtime/module_pair.h,
+/// tuner/model_race.h), or a fake in tests.
 class TurnTimer {
  public:
   virtual ~TurnTimer() = default;
@@ -26,7 +27,7 @@ struct RaceLimits {
   std::function<bool()> stop = [] { return false; };
 };
 
-enum class Verdict : uint8_t {
+enum class RaceVerdict : uint8_t {
   kFaster,     // the challenger is
   kSlower,     // it is not
   kEqual,      // neither is faster by 1%
@@ -34,7 +35,7 @@ enum class Verdict : uint8_t {
 };
 
 struct RaceResult {
-  Verdict verdict = Verdict::kUndecided;
+  RaceVerdict verdict = RaceVerdict::kUndecided;
   double incumbent = 0, challenger = 0;    // seconds of one run; their quotient is the ratio
   double ratio = 1, low = 0, high = 0;     // incumbent / challenger, and its interval
   Location incumbent_run, challenger_run;  // seconds of one run, each side alone, with 95%
@@ -51,6 +52,6 @@ RaceResult race(TurnTimer& timer, const RaceLimits& limits);
 
 /// Whether the challenger is the one to use: when it is faster; and, of two that are equal or undecided, when
 /// other evidence is for it.
-bool prefers_challenger(Verdict verdict, bool favoured);
+bool prefers_challenger(RaceVerdict verdict, bool favoured);
 
-}  // namespace lathe::tuner
+}  // namespace lathe

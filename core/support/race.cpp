@@ -1,4 +1,4 @@
-#include "tuner/race.h"
+#include "core/support/race.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "core/support/statistics.h"
 
-namespace lathe::tuner {
+namespace lathe {
 namespace {
 
 /// Turns at which the race is looked at.
@@ -16,11 +16,11 @@ constexpr double kEqual = 0.01;  // less is no difference to a user
 
 /// Two one-sided conclusions from one interval: clear of 0 it says who is faster, within the margin that
 /// nobody is.
-Verdict verdict_of(const Location& ln_ratio) {
-  if (ln_ratio.low > 0) return Verdict::kFaster;
-  if (ln_ratio.high < 0) return Verdict::kSlower;
+RaceVerdict verdict_of(const Location& ln_ratio) {
+  if (ln_ratio.low > 0) return RaceVerdict::kFaster;
+  if (ln_ratio.high < 0) return RaceVerdict::kSlower;
   const double equal = std::log(1 + kEqual);
-  return ln_ratio.low > -equal && ln_ratio.high < equal ? Verdict::kEqual : Verdict::kUndecided;
+  return ln_ratio.low > -equal && ln_ratio.high < equal ? RaceVerdict::kEqual : RaceVerdict::kUndecided;
 }
 
 /// Logarithms, so that a ratio and its inverse weigh alike. The challenger's time is the incumbent's by the
@@ -59,13 +59,13 @@ RaceResult race(TurnTimer& timer, const RaceLimits& limits) {
              (static_cast<int>(ln_ratios.size()) >= kLooks[0] && timer.elapsed() - begun >= limits.seconds);
     }
     if (!ln_ratios.empty()) result = look(incumbent, challenger, ln_ratios);
-    if (over || result.verdict != Verdict::kUndecided) break;
+    if (over || result.verdict != RaceVerdict::kUndecided) break;
   }
   return result;
 }
 
-bool prefers_challenger(Verdict verdict, bool favoured) {
-  return verdict == Verdict::kFaster || (verdict != Verdict::kSlower && favoured);
+bool prefers_challenger(RaceVerdict verdict, bool favoured) {
+  return verdict == RaceVerdict::kFaster || (verdict != RaceVerdict::kSlower && favoured);
 }
 
-}  // namespace lathe::tuner
+}  // namespace lathe

@@ -1,0 +1,62 @@
+#include "cli/race_by_worker.h"
+
+#include <chrono>
+#include <filesystem>
+#include <limits>
+
+#include "core/support/error.h"
+
+namespace lathe::cli {
+namespace {
+
+class RecordedTurns final : public TurnTimer {
+ public:
+  explicit RecordedTurns(std::span<const float> turns) : turns_(turns) {}
+  Turn turn() override {
+    const Turn turn{.incumbent = turns_[0], .challenger = turns_[1]};
+    turns_ = turns_.subspan(2);
+    return turn;
+  }
+  double elapsed() const override { return 0; }
+  bool over() const { return turns_.empty(); }
+
+ private:
+  std::span<const float> turns_;
+};
+
+RaceOutcome outcome_of(const tracker::Finished& finished) {
+  const wire::Result& result = finished.result;
+  switch (result.outcome) {
+    case Outcome::kOk:
+      return {.result = race_again(result.samples)};
+    case Outcome::kCrashed:
+    case Outcome::kTimeout:
+      return {.why_not = fmt::format("a build ended badly: {}", result.message), .crashed = true};
+    default:
+      return {.why_not = result.message};
+  }
+}
+
+}  // namespace
+
+RaceResult race_again(std::span<const float> turns) {
+  RecordedTurns recorded(turns);
+  return race(recorded, {.stop = [&] { return recorded.over(); }});
+}
+
+RaceOutcome race_by_worker(tracker::SearchLink& link, const RaceOrder& order,
+                           const std::function<bool()>& stop) {
+  const auto name = [](const std::string& path) { return std::filesystem::path(path).filename().string(); };
+  tracker::TrialId race = 0;
+  try {
+    race = link.race(name(order.untuned), name(order.tuned), order.threads, order.seconds);
+  } catch (const Error& error) {  // a module that is too large, say
+    return {.why_not = error.what()};
+  }
+  while (!stop())
+    for (const tracker::Finished& finished : link.poll(/*job=*/0, std::chrono::seconds(1)))
+      if (finished.trial == race) return outcome_of(finished);
+  return {.why_not = "it was interrupted"};
+}
+
+}  // namespace lathe::cli
