@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Has one worker, and remembers whose trials were cancelled.
-class QuietFarm final : public FarmClient {
+class QuietFarm final : public ServiceFarm {
  public:
   std::vector<Submission> submit(JobId, std::span<const Candidate>) override { return {}; }
   std::vector<Finished> poll(JobId, std::chrono::milliseconds) override { return {}; }
@@ -33,12 +33,13 @@ class QuietFarm final : public FarmClient {
     return {.slots = 1, .workers = {worker}};
   }
   void cancel(JobId job) override { cancelled = job; }
+  TrialId race(TrialSpec) override { return 0; }
 
   std::atomic<JobId> cancelled{0};
 };
 
 /// A worker that no candidate comes back from.
-class SilentFarm final : public FarmClient {
+class SilentFarm final : public ServiceFarm {
  public:
   std::vector<Submission> submit(JobId, std::span<const Candidate> candidates) override {
     submitted += candidates.size();
@@ -59,6 +60,7 @@ class SilentFarm final : public FarmClient {
     return status;
   }
   void cancel(JobId) override { ++cancelled; }
+  TrialId race(TrialSpec) override { return 0; }
 
   std::atomic<size_t> submitted{0}, cancelled{0};
 };
