@@ -53,7 +53,7 @@ class SearchServer {
   db::TargetId target_ = 0;
   std::map<db::WorkloadId, size_t> workloads_;  // with the bytes of their checkpoints
   SearchQuota quota_;
-  double flops_ = 0;                            // of one run of the model, in all tasks
+  double flops_ = 0;  // of one run of the model, in all tasks
   bool has_raced_ = false;
   SearchEnding ending_;
 };

@@ -164,7 +164,8 @@ std::string status_text(const gate::GateStatus& status) {
 }
 
 gate::Report run(const std::vector<gate::Unit>& units, const GateFlags& flags) {
-  InterruptScope interrupt;  // before the look at the machine, which takes seconds: reports follow it all the same
+  // Before the look at the machine, which takes seconds: the reports are written after an interrupt, too.
+  InterruptScope interrupt;
   gate::Report report{.rule = flags.rule,
                       // Drawn, so that no order of the pairs can be counted on; told, so that a run can be
                       // repeated.

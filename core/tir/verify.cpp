@@ -379,9 +379,8 @@ std::optional<std::string> find_hole(const Func& func) {
   post_order(func, [&](const NodeRef& node) {
     std::vector<Cell> cells;
     node->append_cells(cells);
-    auto holes = std::count_if(cells.begin(), cells.end(), [](const Cell& cell) {
-      return cell.tag == Cell::Tag::kNode && !cell.node;
-    });
+    auto holes = std::count_if(cells.begin(), cells.end(),
+                               [](const Cell& cell) { return cell.tag == Cell::Tag::kNode && !cell.node; });
     if (const Block* block = node.as<Block>()) holes -= !block->init;
     if (const If* choice = node.as<If>()) holes -= !choice->else_case;
     if (holes > 0 && !found) found = fmt::format("a {} without an operand", node->type().name);

@@ -18,8 +18,8 @@ Level level_of(const Func& func);
 /// "blocks", "loops" or "vectors".
 const char* spelling(Level level);
 
-/// Nothing, or which node lacks an operand: what JSON may say and no text can. All else, printing too, takes for
-/// granted that there is none.
+/// Nothing, or which node lacks an operand: what JSON may say and no text can. All else, printing too, takes
+/// for granted that there is none.
 std::optional<std::string> find_hole(const Func& func);
 
 /// Nothing, or what is wrong first: a mask of constants (prologue.h) that marks what is no input, undefined

@@ -205,7 +205,8 @@ bool repeats_work(const Func& func, const Ref<Block>& block) {
   return uses > 2 * iterations(*block) && !is_cheap(*block);
 }
 
-/// The nodes of `tree` written out, shared ones once for each use, where a load of `buffer` counts for `value`.
+/// The nodes of `tree` written out, shared ones once for each use, where a load of `buffer` counts for
+/// `value`.
 double written_size(const NodeRef& tree, const Buffer& buffer, double value) {
   std::unordered_map<const Node*, double> sizes;
   post_order(tree, [&](const NodeRef& node) {
@@ -217,7 +218,8 @@ double written_size(const NodeRef& tree, const Buffer& buffer, double value) {
   return sizes[tree.get()];
 }
 
-/// Several uses of a value that is long already: x * sigmoid(x), thirty times in a row, would load x 2^30 times.
+/// Several uses of a value that is long already: x * sigmoid(x), thirty times in a row, would load x 2^30
+/// times.
 bool grows_too_far(const Func& func, const Ref<Block>& block) {
   constexpr double kNodes = 2000;
   const Buffer& buffer = block->writes[0].buffer;

@@ -153,9 +153,12 @@ TEST(RelayText, TensorProgramsOfTheMetadataAreVerified) {
     }
     return "no error";
   };
-  EXPECT_THAT(error_with("b", "null"), HasSubstr("invalid tensor program twice: a Binary without an operand\n"));
-  EXPECT_THAT(error_with("body", "null"), HasSubstr("invalid tensor program twice: a Func without an operand\n"));
-  EXPECT_THAT(error_with("outputs", "7"), HasSubstr("twice: function twice has 2 parameters and 7 outputs\n"));
+  EXPECT_THAT(error_with("b", "null"),
+              HasSubstr("invalid tensor program twice: a Binary without an operand\n"));
+  EXPECT_THAT(error_with("body", "null"),
+              HasSubstr("invalid tensor program twice: a Func without an operand\n"));
+  EXPECT_THAT(error_with("outputs", "7"),
+              HasSubstr("twice: function twice has 2 parameters and 7 outputs\n"));
 }
 
 TEST(RelayText, DeepChains) {
