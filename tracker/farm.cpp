@@ -262,7 +262,8 @@ void Farm::send_lease(const Trial& trial, LeaseId id) {
   wire::Lease message{.lease = id,
                       .trial = trial.id,
                       .attempt = trial.grants.back().attempt,
-                      .limit_ms = static_cast<uint32_t>((lease.deadline - now_).count()),
+                      // A lease may be asked for after its time, before the tick that ends it.
+                      .limit_ms = static_cast<uint32_t>(std::max<int64_t>(1, (lease.deadline - now_).count())),
                       .evaluation = trial.spec->evaluation,
                       .seed = trial.spec->seed,
                       .part = lease.part};

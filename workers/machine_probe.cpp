@@ -198,7 +198,7 @@ class Laboratory {
     add_reading("l2_bandwidth", "half_l2", kLeast, runner("half_l2"));
     // So much that the second-level cache has nothing of it when it comes round again.
     const int64_t in_l3 = std::min(8 * target_.l2_bytes, target_.l3_bytes / 2);
-    if (in_l3 >= 3 * target_.l2_bytes)
+    if (in_l3 >= std::max(3 * target_.l2_bytes, kChunk))
       add_reading("l3_bandwidth", "chunk", kLeast, walk(filled(in_l3), 0, in_l3));
     // The least would be that of a chunk which another probe has left in a cache.
     add_reading("memory_bandwidth", "chunk", kMedian, walk(far_, 0, kFarBytes));

@@ -206,6 +206,7 @@ void Pipeline::run(uint64_t lease) {
   CHECK(running_ == 0 && jobs_.contains(lease), "lease {} cannot run now", lease);
   running_ = lease;
   again_ = false;
+  first_ = {};
   next_step();
 }
 
