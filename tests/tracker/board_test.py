@@ -7,7 +7,6 @@ usage: board_test.py PATH/TO/tune PATH/TO/aarch64/lathe-runner      exit 77 wher
 import os
 import pathlib
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -16,15 +15,12 @@ import tempfile
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "models"))
 import onnx_runtime  # noqa: E402
 
+from tracker_process import check, free_port
+
 TUNE, RUNNER = sys.argv[1:3]
 QEMU = shutil.which("qemu-aarch64")
 MODEL = "dqn"  # the zoo's smallest
 TRIALS = 6
-
-
-def check(condition, message):
-    if not condition:
-        sys.exit(f"FAILED: {message}")
 
 
 def skip(reason):
@@ -36,12 +32,6 @@ def run(*command, **more):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, **more)
     check(done.returncode == 0, f"{' '.join(command)} exits with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def emulated(cpu):

@@ -8,13 +8,14 @@ import itertools
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+
+from tracker_process import check, free_port, wait_for
 
 TUNE, DEVICE = sys.argv[1:]
 TRIALS = 72
@@ -27,27 +28,6 @@ MODELS = {
               "{ nn.relu(nn.conv2d(%x, %w, padding=[1, 1])) }\n",
     "softmax": "def @main(%a: Tensor[(48, 200), float32]) { nn.softmax(%a) }\n",
 }
-
-
-def check(condition, message):
-    if not condition:
-        sys.exit(f"FAILED: {message}")
-
-
-def wait_for(what, condition, seconds=240):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.03)
-    sys.exit(f"FAILED: waited {seconds} s for {what}")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Service:

@@ -16,35 +16,7 @@ import sys
 import tempfile
 import time
 
-TUNE = sys.argv[1]
-
-
-def check(condition, message):
-    if not condition:
-        sys.exit(f"FAILED: {message}")
-
-
-def wait_for(what, condition, seconds=120):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    sys.exit(f"waited {seconds} s for {what}")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def run(*words, code=0, **more):
-    done = subprocess.run([TUNE, *words], capture_output=True, text=True, timeout=180, **more)
-    check(done.returncode == code, f"tune {' '.join(words)} ended with {done.returncode}, not {code}:\n"
-          f"{done.stdout}{done.stderr}")
-    return done.stdout.strip() if code == 0 else done.stderr.strip()
+from tracker_process import check, free_port, run, TUNE, wait_for
 
 
 class Service:

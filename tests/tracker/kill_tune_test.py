@@ -11,10 +11,10 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
+
+from tracker_process import check, TUNE, wait_for
 
 TRIALS = 48
-TUNE = sys.argv[1]
 
 
 def processes():
@@ -34,16 +34,6 @@ def processes():
 def children(parent, *words):
     return [pid for pid, of, state, line in processes()
             if of == parent and state != "Z" and all(word in line for word in words)]
-
-
-def wait_for(what, condition, seconds=90):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    sys.exit(f"waited {seconds} s for {what}")
 
 
 class Job:
@@ -66,11 +56,6 @@ class Job:
 
     def uuid(self):
         return self.rows("SELECT uuid FROM job")[0][0]
-
-
-def check(condition, message):
-    if not condition:
-        sys.exit(f"FAILED: {message}")
 
 
 def main():

@@ -1,4 +1,5 @@
-"""A tracker as a process, for tests of its HTTP side: no workers, a folder of its own."""
+"""A tracker as a process, for tests of its HTTP side: no workers, a folder of its own. And what all tests of processes
+need; the binary is their first argument."""
 
 import http.client
 import json
@@ -15,7 +16,7 @@ def check(condition, message):
         sys.exit(f"FAILED: {message}")
 
 
-def wait_for(what, condition, seconds=60):
+def wait_for(what, condition, seconds=240):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = condition()
