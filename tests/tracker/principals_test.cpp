@@ -30,7 +30,9 @@ TEST(Principals, WaitUntilAFileIsWhole) {
   write_file(file, "");
   const bool known = principals.find(token).has_value();
   const auto age = std::filesystem::file_time_type::clock::now() - std::filesystem::last_write_time(file);
-  if (age < std::chrono::milliseconds(200)) EXPECT_TRUE(known) << "it is being written";
+  if (age < std::chrono::milliseconds(200)) {
+    EXPECT_TRUE(known) << "it is being written";
+  }
   for (int i = 0; i < 100 && principals.find(token); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_FALSE(principals.find(token));
