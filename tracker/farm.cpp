@@ -259,11 +259,12 @@ void Farm::grant(Trial& trial, const Peer& peer, wire::Part part) {
 void Farm::send_lease(const Trial& trial, LeaseId id) {
   LeaseState& lease = leases_.at(id);
   lease.sent = now_;
+  // It may be asked for after its time, before the tick that ends it.
+  const int64_t left = std::max<int64_t>(1, (lease.deadline - now_).count());
   wire::Lease message{.lease = id,
                       .trial = trial.id,
                       .attempt = trial.grants.back().attempt,
-                      // A lease may be asked for after its time, before the tick that ends it.
-                      .limit_ms = static_cast<uint32_t>(std::max<int64_t>(1, (lease.deadline - now_).count())),
+                      .limit_ms = static_cast<uint32_t>(left),
                       .evaluation = trial.spec->evaluation,
                       .seed = trial.spec->seed,
                       .part = lease.part};
