@@ -321,7 +321,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
       JobCheckpoint checkpoint = job_checkpoint(rows, round);
       // The database adds up: each checkpoint brings what passed since the last.
       checkpoint.seconds = round.seconds - std::exchange(kept_seconds, round.seconds);
-      writer.checkpoint(checkpoint);
+      places.writer.checkpoint(checkpoint);
     });
   result.interrupted = stop();
   result.status = session->status();

@@ -80,8 +80,9 @@ ProbeKernel additions_probe(std::string name, const Reading& reading) {
     for (int64_t i = 0; i < count; ++i) stmts.push_back(value(i));
     return tir::seq(stmts);
   };
+  const int64_t of_a_group = streams * of_each;
   auto add = [&](const Expr& group) {
-    return each(streams * of_each, [&](int64_t i) {
+    return each(of_a_group, [&](int64_t i) {
       const Expr read = load(data, {i / of_each, group, i % of_each, vector});
       return store(sums, {i % kSums, vector}, load(sums, {i % kSums, vector}) + read);
     });
