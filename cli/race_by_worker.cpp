@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <limits>
 
 #include "core/support/error.h"
 

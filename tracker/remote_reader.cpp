@@ -1,6 +1,7 @@
 #include "tracker/remote_reader.h"
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/support/error.h"

@@ -29,9 +29,12 @@ void sample_prefetch(Schedule& schedule, LoopHandle loop, int64_t bytes, const T
                      const Policy& policy);
 
 /// Inlines each element-wise block whose users are all element-wise. Blocks that reductions read stay, and
-/// those that users would compute many times: tables, sums of several elements; so does the one named
-/// `kept`.
+/// those that users would compute many times: tables, sums of several elements; so do those whose uses would
+/// make expressions of thousands of nodes, and the one named `kept`.
 void inline_elementwise(Schedule& schedule, const std::string& kept = "");
+
+/// There are some, and all are element-wise.
+bool all_elementwise(const std::vector<Ref<tir::Block>>& blocks);
 
 /// Cheap enough to be computed again for each use: no call, no division, one load of an element of its own.
 bool is_cheap(const tir::Block& block);

@@ -1,14 +1,12 @@
-// Element-wise blocks: into which other blocks they go, and the loops of those that stand alone.
+// Element-wise blocks that stand alone: which those are, and their loops.
 //
 //   parallel for outer loops:
 //     for parts of a column, for parts of a row:
 //       unrolled for some rows, for some vectors: a vector of results
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 
 #include "core/arith/simplify.h"
-#include "core/support/error.h"
 #include "schedules/row_program.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
@@ -18,12 +16,6 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-bool all_elementwise(const std::vector<Ref<Block>>& blocks) {
-  for (const Ref<Block>& block : blocks)
-    if (!is_injective(*block)) return false;
-  return !blocks.empty();
-}
-
 /// The block's variable that the loop alone runs along, or null.
 Var variable_of(const Block& block, const For& loop) {
   for (const BlockIter& iter : block.iters) {
@@ -163,93 +155,7 @@ void vectorize_innermost(Schedule& s, BlockHandle block, std::vector<LoopHandle>
   }
   s.vectorize(lanes);
 }
-}  // namespace
 
-bool is_cheap(const Block& block) {
-  bool cheap = true;
-  int64_t whole = 0;
-  post_order(block.body.as<Store>()->value, [&](const NodeRef& node) {
-    const Binary* binary = node.as<Binary>();
-    cheap &= !node.as<IntrinsicCall>() && !node.as<Select>() &&
-             !(binary && (binary->op == BinaryOp::kDiv || binary->op == BinaryOp::kPow));
-    const Load* load = node.as<Load>();
-    whole += load && std::all_of(block.iters.begin(), block.iters.end(), [&](const BlockIter& iter) {
-               return is_int(iter.extent, 1) || any_uses(load->indices, iter.var);
-             });
-  });
-  return cheap && whole <= 1;
-}
-
-namespace {
-/// The elements of `buffer` that one iteration of `block` reads.
-int64_t elements_read(const Block& block, const Buffer& buffer) {
-  std::vector<const Load*> distinct;
-  post_order(block.body, [&](const NodeRef& node) {
-    const Load* load = node.as<Load>();
-    if (!load || load->buffer != buffer) return;
-    bool known = std::any_of(distinct.begin(), distinct.end(), [&](const Load* other) {
-      return std::equal(load->indices.begin(), load->indices.end(), other->indices.begin(),
-                        [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
-    });
-    if (!known) distinct.push_back(load);
-  });
-  return static_cast<int64_t>(distinct.size());
-}
-
-/// Computed where it is used, `block` would be computed again and again, and that takes long: tables, sums of
-/// several elements.
-bool repeats_work(const Func& func, const Ref<Block>& block) {
-  int64_t uses = 0;
-  for (const Ref<Block>& consumer : consumers_of(func, block))
-    uses += iterations(*consumer) * elements_read(*consumer, block->writes[0].buffer);
-  return uses > 2 * iterations(*block) && !is_cheap(*block);
-}
-
-/// The nodes of `tree` written out, shared ones once for each use, where a load of `buffer` counts for
-/// `value`.
-double written_size(const NodeRef& tree, const Buffer& buffer, double value) {
-  std::unordered_map<const Node*, double> sizes;
-  post_order(tree, [&](const NodeRef& node) {
-    const Load* load = node.as<Load>();
-    double size = load && load->buffer == buffer ? value : 1;
-    node->for_each_child([&](const NodeRef& child) { size += sizes[child.get()]; });
-    sizes[node.get()] = size;
-  });
-  return sizes[tree.get()];
-}
-
-/// Several uses of a value that is long already: x * sigmoid(x), thirty times in a row, would load x 2^30
-/// times.
-bool grows_too_far(const Func& func, const Ref<Block>& block) {
-  constexpr double kNodes = 2000;
-  const Buffer& buffer = block->writes[0].buffer;
-  const double value = written_size(block->body.as<Store>()->value, buffer, 1);
-  double before = 0, after = 0;
-  for (const Ref<Block>& consumer : consumers_of(func, block)) {
-    before += written_size(consumer->body, buffer, 1);
-    after += written_size(consumer->body, buffer, value);
-  }
-  return after > kNodes && after > before + value;
-}
-}  // namespace
-
-/// One block at a time, until none is left: each change makes new nodes, and may make its neighbours
-/// inlinable.
-void inline_elementwise(Schedule& s, const std::string& kept) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Ref<Block>& block : all_blocks(s.func())) {
-      if (!is_injective(*block) || !is_intermediate(s.func(), *block) || block->name == kept) continue;
-      if (!all_elementwise(consumers_of(s.func(), block)) || repeats_work(s.func(), block)) continue;
-      if (grows_too_far(s.func(), block)) continue;
-      s.compute_inline(s.get_block(block->name));
-      changed = true;
-      break;
-    }
-  }
-}
-
-namespace {
 /// What the program ends with once the rest is inlined, `kept` aside.
 struct Ending {
   Ref<Block> block;
@@ -327,83 +233,6 @@ std::string choose_kept(Schedule& s, const Target& target, const Policy& policy)
   return choice == 0 ? "" : names[static_cast<size_t>(choice) - 1];
 }
 
-std::optional<std::string> epilogue_of(const Schedule& schedule, const Block& reduction) {
-  std::vector<Ref<Block>> consumers = consumers_of(schedule.func(), Ref<Block>(&reduction));
-  if (consumers.size() != 1 || !is_injective(*consumers[0]) ||
-      is_param(schedule.func(), reduction.writes[0].buffer))
-    return std::nullopt;
-  // Whether the block can follow is what reverse_compute_at finds out: it is tried on a copy, at the
-  // innermost spatial loop, where a tile of one result would end.
-  Schedule trial = schedule;
-  std::vector<LoopHandle> loops = trial.get_loops(trial.get_block(reduction.name));
-  size_t first = loops.size() - reduction.iters.size(), innermost = first;  // of the spatial loops
-  for (size_t i = 0; i < reduction.iters.size(); ++i)
-    if (reduction.iters[i].kind != IterKind::kReduce) innermost = first + i;
-  try {
-    trial.reverse_compute_at(trial.get_block(consumers[0]->name), loops[innermost]);
-    return consumers[0]->name;
-  } catch (const Error&) {
-    return std::nullopt;  // that is the answer
-  }
-}
-
-BlockHandle stage_accumulators(Schedule& s, BlockHandle block, const std::optional<std::string>& epilogue) {
-  if (!epilogue) return s.cache_write(block, 0, Scope::kLocal);
-  BlockHandle reader = s.get_block(*epilogue);
-  s.set_scope(block, 0, Scope::kLocal);
-  return reader;
-}
-
-std::vector<BlockHandle> movable_producers(Schedule& s, BlockHandle block) {
-  auto follows_reduction = [&](const Ref<Block>& producer) {
-    std::vector<Ref<Block>> before = producers_of(s.func(), producer);
-    return before.size() == 1 && vector_reduction(before[0]) && epilogue_of(s, *before[0]);
-  };
-  std::vector<BlockHandle> movable;
-  for (const Ref<Block>& producer : producers_of(s.func(), s[block]))
-    if (is_injective(*producer) && is_int(producer->predicate, 1) &&
-        !is_constant(s.func(), producer->writes[0].buffer) &&
-        !is_param(s.func(), producer->writes[0].buffer) && consumers_of(s.func(), producer).size() == 1 &&
-        !follows_reduction(producer))
-      movable.push_back(s.get_block(producer->name));
-  return movable;
-}
-
-void inline_producers(Schedule& s, BlockHandle block) {
-  for (const Ref<Block>& producer : producers_of(s.func(), s[block]))
-    if (is_injective(*producer) && !is_param(s.func(), producer->writes[0].buffer) &&
-        consumers_of(s.func(), producer).size() == 1)
-      s.compute_inline(s.get_block(producer->name));
-}
-
-namespace {
-/// `next` is element-wise, in the same order of dimensions.
-bool continues(const Block& result, const Block& next) {
-  const Store* store = next.body.as<Store>();
-  const Buffer& buffer = result.writes[0].buffer;
-  if (!is_injective(next) || next.iters.size() != result.iters.size()) return false;
-  bool same = store->indices.size() == buffer->shape.size() && next.iters.size() == store->indices.size();
-  for (size_t d = 0; same && d < store->indices.size(); ++d)
-    same = store->indices[d].same_as(next.iters[d].var.get()) &&
-           structural_equal(next.iters[d].extent, buffer->shape[d]);
-  post_order(store->value, [&](const NodeRef& node) {
-    const Load* load = node.as<Load>();
-    for (size_t d = 0; same && load && load->buffer == buffer && d < load->indices.size(); ++d)
-      same = load->indices[d].same_as(store->indices[d].get()) ||
-             (is_int(load->indices[d], 0) && is_int(buffer->shape[d], 1));
-  });
-  return same;
-}
-}  // namespace
-
-BlockHandle join_consumer(Schedule& s, BlockHandle result) {
-  std::vector<Ref<Block>> consumers = consumers_of(s.func(), s[result]);
-  if (consumers.size() != 1 || !continues(*s[result], *consumers[0])) return result;
-  BlockHandle next = s.get_block(consumers[0]->name);
-  s.compute_inline(result);
-  return next;
-}
-
 namespace {
 /// Shorter vectors cost what single elements do.
 constexpr int64_t kFewestLanes = 4;
@@ -467,9 +296,7 @@ int64_t bytes_touched(const Block& block) {
     for (const Region& region : *regions) bytes += byte_size(region.buffer);
   return bytes;
 }
-}  // namespace
 
-namespace {
 /// Whether what it computes is chosen, or read from where a division says, by the row's variable: a number
 /// each when the row is unrolled.
 bool is_chosen_along(const Block& block, const For& row) {

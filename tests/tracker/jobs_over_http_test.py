@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from tracker_process import check, free_port, run, TUNE, wait_for
+from tracker_process import ask, check, free_port, run, TUNE, wait_for
 
 
 class Service:
@@ -89,23 +89,9 @@ class Service:
 
     def call(self, method, path, user=None, body=None, headers=None):
         """(status, JSON or text); (0, reason) when there is no answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=30)
-        headers = dict(headers or {})
-        if user:
-            headers["Authorization"] = "Bearer " + self.tokens.get(user, user)
-        try:
-            connection.request(method, path, body=body, headers=headers)
-            answer = connection.getresponse()
-            text = answer.read().decode(errors="replace")
-        except OSError as error:
-            return 0, str(error)
-        finally:
-            connection.close()
-        self.headers = dict(answer.getheaders())
-        try:
-            return answer.status, json.loads(text)
-        except ValueError:
-            return answer.status, text
+        token = self.tokens.get(user, user)
+        status, answer, self.headers = ask(self.http, method, path, body, token, headers)
+        return status, answer
 
     def as_user(self, name):
         return ["--tracker", self.url, "--token-file", self.path(name + ".token")]

@@ -40,6 +40,27 @@ def run(*words, code=0, **more):
     return (done.stdout if code == 0 else done.stderr).strip()
 
 
+def ask(port, method, path, body=None, token=None, headers=None):
+    """(status, JSON or text, headers) of a tracker's answer; (0, reason, {}) when there is none."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = dict(headers or {})
+    if token:
+        headers["Authorization"] = "Bearer " + token
+    try:
+        connection.request(method, path, body=body, headers=headers)
+        answer = connection.getresponse()
+        text = answer.read().decode(errors="replace")
+    except OSError as error:
+        return 0, str(error), {}
+    finally:
+        connection.close()
+    headers = dict(answer.getheaders())
+    try:
+        return answer.status, json.loads(text), headers
+    except ValueError:
+        return answer.status, text, headers
+
+
 class Tracker:
     """`tune tracker` with the flags in `words`. Ended with the `with` that it is made in."""
 
@@ -83,22 +104,7 @@ class Tracker:
 
     def call(self, method, path, body=None, user=None, headers=None):
         """(status, JSON or text); (0, reason) when there is no answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        headers = dict(headers or {})
-        if user:
-            headers["Authorization"] = "Bearer " + self.tokens[user]
-        try:
-            connection.request(method, path, body=body, headers=headers)
-            answer = connection.getresponse()
-            text = answer.read().decode(errors="replace")
-        except OSError as error:
-            return 0, str(error)
-        finally:
-            connection.close()
-        try:
-            return answer.status, json.loads(text)
-        except ValueError:
-            return answer.status, text
+        return ask(self.port, method, path, body, self.tokens[user] if user else None, headers)[:2]
 
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
