@@ -16,24 +16,28 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Of a block's variables: along `written` neighbours are written, along `read` neighbours are loaded.
-struct Transposition {
-  Buffer buffer;
-  size_t written, read;
-  int64_t run;  // neighbours along `read` are those within aligned runs of this many
+/// A block's variable, along which elements are neighbours within aligned runs of `run`: a packed operand's
+/// lanes are those of one vector.
+struct Neighbours {
+  size_t variable;
+  int64_t run;
 };
 
-/// The block's variable along which elements at `indices` are neighbours, in the longest runs, and their
-/// length.
-std::optional<std::pair<size_t, int64_t>> contiguous_variable(const Block& block,
-                                                              const std::vector<Expr>& indices) {
-  std::optional<std::pair<size_t, int64_t>> best;
+/// Along `written` neighbours are written, along `read` neighbours are loaded.
+struct Transposition {
+  Buffer buffer;
+  Neighbours written, read;
+};
+
+/// Of the block's variables along which elements at `indices` are neighbours the one with the longest runs.
+std::optional<Neighbours> contiguous_variable(const Block& block, const std::vector<Expr>& indices) {
+  std::optional<Neighbours> best;
   for (size_t i = 0; i < block.iters.size(); ++i) {
     const BlockIter& iter = block.iters[i];
     const int64_t* extent = as_int(iter.extent);
     if (!extent || *extent == 1 || !any_uses(indices, iter.var)) continue;
     int64_t run = run_of(indices, iter.var, *extent);
-    if (run > 0 && (!best || run > best->second)) best = {i, run};
+    if (run > 0 && (!best || run > best->run)) best = {i, run};
   }
   return best;
 }
@@ -63,8 +67,7 @@ std::optional<Transposition> transposition_of(const Block& block) {
   const Store& store = *block.body.as<Store>();
   auto written = contiguous_variable(block, store.indices);
   if (!written) return std::nullopt;
-  const Var& lane = block.iters[written->first].var;
-  if (!is_contiguous(store.indices, lane)) return std::nullopt;
+  const Var& lane = block.iters[written->variable].var;
   std::vector<Ref<Load>> loads = loads_of(store.value), gathered;
   std::copy_if(loads.begin(), loads.end(), std::back_inserter(gathered), [&](const Ref<Load>& load) {
     return any_uses(load->indices, lane) && !is_contiguous(load->indices, lane);
@@ -73,9 +76,10 @@ std::optional<Transposition> transposition_of(const Block& block) {
   const Buffer& buffer = gathered[0]->buffer;
   auto read = contiguous_variable(block, gathered[0]->indices);
   auto loads_buffer = [&](const Ref<Load>& load) { return load->buffer == buffer; };
-  if (!read || read->first == written->first || std::count_if(loads.begin(), loads.end(), loads_buffer) != 1)
+  if (!read || read->variable == written->variable ||
+      std::count_if(loads.begin(), loads.end(), loads_buffer) != 1)
     return std::nullopt;
-  return Transposition{buffer, written->first, read->first, read->second};
+  return Transposition{buffer, *written, *read};
 }
 
 /// Elements of a tile along a dimension of that extent: the lanes, or a power of two for a shorter one.
@@ -125,11 +129,12 @@ void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& 
   if (loops.size() != body->iters.size()) fail("block `{}` is scheduled already", body->name);
   auto extent_of = [&](size_t i) { return int_value(body->iters[i].extent); };
   for (size_t i = 0; i < loops.size(); ++i)
-    if (i != t.written && i != t.read) outer.push_back(loops[i]);
-  const int64_t width = tile_of(extent_of(t.written), target);
-  auto columns = cut(s, loops[t.written], extent_of(t.written), width, target, policy);
+    if (i != t.written.variable && i != t.read.variable) outer.push_back(loops[i]);
+  auto length_of = [&](const Neighbours& n) { return std::min(extent_of(n.variable), n.run); };
+  const int64_t width = tile_of(length_of(t.written), target);
+  auto columns = cut(s, loops[t.written.variable], length_of(t.written), width, target, policy);
   // A square tile is the cheapest to turn: each of its vectors is full.
-  auto lines = cut(s, loops[t.read], std::min(extent_of(t.read), t.run), width, target, policy);
+  auto lines = cut(s, loops[t.read.variable], length_of(t.read), width, target, policy);
   choose_innermost(s, outer, policy);
   outer.push_back(columns[0]);
   std::vector<LoopHandle> order = outer;
@@ -155,8 +160,11 @@ bool is_transposition(const Block& block, const Target& target) {
   const Store* store = block.body.as<Store>();
   std::optional<Transposition> t = store && is_injective(block) ? transposition_of(block) : std::nullopt;
   if (!t || target.lanes() < 4) return false;
-  bool whole = t->run == int_value(block.iters[t->read].extent) || t->run % tile_of(t->run, target) == 0;
-  return whole && std::min(int_value(block.iters[t->written].extent), t->run) >= kFewest;
+  auto in_tiles = [&](const Neighbours& n) {
+    return (n.run == int_value(block.iters[n.variable].extent) || n.run % tile_of(n.run, target) == 0) &&
+           n.run >= kFewest;
+  };
+  return in_tiles(t->written) && in_tiles(t->read);
 }
 
 bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
@@ -172,7 +180,7 @@ bool schedule_transposed(Schedule& s, BlockHandle block, const Target& target, c
   // Code generation interleaves rows of few channels in whole vectors, of which columns would be a part each.
   constexpr int64_t kInterleaved = 4;
   const bool interleaves =
-      int_value(body->iters[t->written].extent) <= kInterleaved && t->run >= target.lanes();
+      int_value(body->iters[t->written.variable].extent) <= kInterleaved && t->read.run >= target.lanes();
   if (choose_one_of(s, {0, 1}, interleaves ? 0 : 1, policy) == 0) return false;
   tile(s, block, *t, target, policy);
   return true;

@@ -113,6 +113,23 @@ TEST(DefaultTrace, VectorizesProductsOfAnySize) {
     }
 }
 
+/// An operand that is no constant is packed in each run: by tiles of vectors that are turned in registers.
+TEST(DefaultTrace, TurnsTransposedOperandsInVectors) {
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{96, 32}, {96, 17}, {90, 17}}) {
+    tir::Func func = product({.batch = 2, .m = 9, .n = n, .k = k, .transpose_y = true}, kFloat32);
+    tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    SCOPED_TRACE(tir::print(scheduled));
+    for (const Ref<tir::Block>& block : all_blocks(scheduled)) {
+      Schedule s(scheduled);
+      const std::vector<LoopHandle> loops = s.get_loops(s.get_block(block->name));
+      EXPECT_TRUE(std::any_of(loops.begin(), loops.end(), [&](LoopHandle loop) {
+        return s[loop]->iteration == tir::Iteration::kVectorized;
+      })) << block->name;
+    }
+    expect_same_results(func, scheduled);
+  }
+}
+
 TEST(DefaultTrace, PacksConstantsWhenTheModelIsBuilt) {
   tir::Func func =
       tir::with_constant_params(product({.batch = 1, .m = 4, .n = 40, .transpose_y = true}, kFloat32), 2);
