@@ -256,13 +256,27 @@ int64_t loops_of_line(const Schedule& s, const Block& block, const std::vector<L
   return static_cast<int64_t>(count);
 }
 
+/// How many of the innermost loops to run through as one: a row of 17 fills two vectors of 16 by half,
+/// several together fill theirs.
+int64_t loops_worth_joining(const Schedule& s, const std::vector<LoopHandle>& loops, int64_t most,
+                            const Target& target) {
+  constexpr double kLeastFilled = 0.8;
+  int64_t extent = 1;
+  for (int64_t joined = 1; joined <= most; ++joined) {
+    extent *= int_value(s[loops[loops.size() - static_cast<size_t>(joined)]]->extent);
+    int64_t lanes = (extent + target.lanes() - 1) / target.lanes() * target.lanes();
+    if (static_cast<double>(extent) >= kLeastFilled * static_cast<double>(lanes)) return joined;
+  }
+  return 1;
+}
+
 ElementLoops element_loops(Schedule& s, BlockHandle block, const Target& target, const Policy& policy) {
   std::vector<LoopHandle> loops = s.get_loops(block);
   const Ref<Block> body = s[block];
   ElementLoops result;
   std::vector<int64_t> counts(static_cast<size_t>(loops_of_line(s, *body, loops)));
   std::iota(counts.begin(), counts.end(), 1);
-  int64_t joined = choose_one_of(s, counts, 1, policy);
+  int64_t joined = choose_one_of(s, counts, loops_worth_joining(s, loops, counts.back(), target), policy);
   result.inner = loops.back();
   if (joined > 1) result.inner = s.fuse({loops.end() - joined, loops.end()});
   result.outer.assign(loops.begin(), loops.end() - joined);
@@ -310,6 +324,21 @@ bool is_chosen_along(const Block& block, const For& row) {
                        (divides && uses_var(node.cast<ExprNode>(), lane.get())));
   });
   return chosen;
+}
+
+/// Whether it may be a row of a tensor that it copies: a loop of nothing else becomes a call of memcpy.
+bool moves_runs(const Block& block, const For& row) {
+  Var lane = variable_of(block, row);
+  std::vector<Expr> choices{block.body.as<Store>()->value};
+  while (lane && !choices.empty()) {
+    Expr value = choices.back();
+    choices.pop_back();
+    const Load* load = value.as<Load>();
+    if (load && is_contiguous(load->indices, lane)) return true;
+    if (const Select* select = value.as<Select>())
+      choices.insert(choices.end(), {select->if_true, select->if_false});
+  }
+  return false;
 }
 
 /// The most copies of `counts` that divide `extent`.
@@ -361,7 +390,10 @@ void schedule_injective(Schedule& s, BlockHandle block, const Target& target, co
   std::vector<LoopHandle> tasks = loops.outer, tile;
   const std::vector<int64_t> row_copies = copies_of(extent / width, most_vectors);
   const bool chosen = width == 1 && is_chosen_along(*body, *s[loops.inner]);
-  const int64_t whole = chosen ? whole_row(row_copies, *body, *s[loops.inner]) : 1;
+  const bool loops_cost = width == 1 && !moves_runs(*body, *s[loops.inner]);
+  const int64_t whole = chosen       ? whole_row(row_copies, *body, *s[loops.inner])
+                        : loops_cost ? most_whole(copies_of(extent, std::min(kFewestLanes, copies)), extent)
+                                     : 1;
   std::vector<Factor> row{kInferred, sample_one_of(s, row_copies, whole, policy)};
   if (width > 1) row.push_back(sample_one_of(s, widths_near(width, extent, copies / 8), width, policy));
   // Rows of a vector or two leave room for more of them at once.

@@ -104,9 +104,20 @@ TEST(Candidates, KeepMeaning) {
   }
 }
 
+TEST(Candidates, JoinRowsThatFillVectorsBadlyByDefault) {
+  for (auto [columns, joined] : {std::pair{17, true}, {32, false}, {203, false}}) {
+    const tir::Func func = squares(96, columns);
+    const tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    const std::string text = tir::print(scheduled);
+    SCOPED_TRACE(text);
+    EXPECT_EQ(text.find("fused") != std::string::npos, joined);
+    expect_same_results(func, scheduled);
+  }
+}
+
 /// The mask of a row's end belongs to the function that stores it: a parallel loop becomes one of its own.
 TEST(Candidates, MaskLanesInsideParallelLoops) {
-  tir::Func func = squares(4000, 10);
+  tir::Func func = leaky_relu(4000, 10, kFloat32);  // with a row added to each: rows cannot be joined
   Target target = avx512_target();
   tir::Func lowered = tir::lower(replay(default_trace(func, target), func), target);
   int parallel = 0, masked = 0;
