@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "core/support/error.h"
 #include "core/tir/regions.h"
@@ -210,13 +211,27 @@ Func FuncBuilder::finish(std::string name, const std::vector<Buffer>& outputs) {
           out->name);
     params.push_back(out);
   }
-  for (const Buffer& b : intermediates_)
-    if (std::find(params.begin(), params.end(), b) == params.end()) allocs.push_back(b);
+  // What nothing reads is left out: the parts of a split that only others use, say.
+  std::set<const BufferNode*> needed;
+  for (const Buffer& out : outputs) needed.insert(out.get());
+  std::vector<Stmt> nests;
+  for (size_t i = nests_.size(); i-- > 0;) {  // readers before what they read
+    const Buffer& out = intermediates_[i];
+    if (!outputs.empty() && !needed.count(out.get())) continue;
+    nests.push_back(nests_[i]);
+    if (std::find(params.begin(), params.end(), out) == params.end()) allocs.push_back(out);
+    post_order(nests_[i], [&](const NodeRef& node) {
+      if (const auto* block = node.as<Block>())
+        for (const Region& read : block->reads) needed.insert(read.buffer.get());
+    });
+  }
+  std::reverse(nests.begin(), nests.end());
+  std::reverse(allocs.begin(), allocs.end());
   auto root = std::make_unique<Block>();
   root->name = "root";
   root->allocs = std::move(allocs);
   // In the order in which they were made, so each reads what those before it have written.
-  root->body = seq(nests_);
+  root->body = seq(nests);
   return make<FuncNode>(std::move(name), std::move(params), static_cast<int64_t>(outputs.size()),
                         Stmt(seal(std::move(root))));
 }

@@ -40,7 +40,8 @@ class FuncBuilder {
   Buffer opaque(const std::string& name, std::vector<Expr> shape, DataType dtype, std::vector<Buffer> reads,
                 const std::function<Stmt(const Buffer& out)>& body);
   /// Params are the inputs in order of creation, then `outputs` (a buffer may be given once only, and not an
-  /// input: copy it). The other buffers become allocations of the root block.
+  /// input: copy it). The other buffers become allocations of the root block; computations that no output
+  /// needs are left out. Without outputs all stay: blocks to be put into another program.
   Func finish(std::string name, const std::vector<Buffer>& outputs);
 
  private:

@@ -64,6 +64,22 @@ TEST(Builder, ParamsAllocationsAndBlocks) {
   EXPECT_TRUE(reduction->init);
 }
 
+/// Of a split of which one part is used, say.
+TEST(Builder, LeavesOutWhatNoOutputNeeds) {
+  FuncBuilder f;
+  Buffer x = f.input("x", {8}, kFloat32);
+  auto twice = [&](const char* name, const Buffer& of) {
+    return f.compute(name, {8}, [&](Vars i) { return load(of, {i[0]}) * Expr(2.0f); });
+  };
+  Buffer used = twice("used", x), unused = twice("unused", used);
+  twice("of_unused", unused);
+  Func func = f.finish("main", {twice("out", used)});
+  EXPECT_TRUE(block_named(func, "used"));
+  EXPECT_FALSE(block_named(func, "unused"));
+  EXPECT_FALSE(block_named(func, "of_unused"));
+  EXPECT_EQ(func->body.as<Block>()->allocs.size(), 1u);
+}
+
 TEST(Builder, DeclaredRegions) {
   Func func = conv();
   const Block* reduction = block_named(func, "conv");
