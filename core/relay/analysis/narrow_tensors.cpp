@@ -61,8 +61,9 @@ Expr chosen_from(const Expr& e) {
 }
 
 bool pays_narrow(const Call& product) {
-  // Loading, converting and storing a vector, against half of the multiply-adds of it.
-  constexpr double kFewest = 24;
+  // Loading, converting and storing a vector, against half of the multiply-adds of it. Tensors that the model
+  // does not hold are put into groups of neighbours in each run as well, a cycle for each element.
+  const double fewest = product.args[1].as<Constant>() ? 24 : 48;
   double elements = input_elements(product.args[0]) + input_elements(product.args[1]);
   const ProductRule& rule = *operator_of(Expr(&product))->product;
   const auto *result = product.checked_type.as<TensorType>(),
@@ -77,7 +78,7 @@ bool pays_narrow(const Call& product) {
   for (int64_t extent : constant_shape(*result)) products *= static_cast<double>(extent);
   for (int64_t axis : axes->summed)
     products *= static_cast<double>(constant_shape(*weight)[static_cast<size_t>(axis)]);
-  return products >= kFewest * elements;
+  return products >= fewest * elements;
 }
 
 NarrowTensors::NarrowTensors(const Ref<Function>& function, IsProduct is_product) {

@@ -203,11 +203,15 @@ TEST(MixedPrecision, PadsBfloat16) {
   EXPECT_LT(max_relative_error(value_of(mixed), value_of(given)), 0.02);
 }
 
+Expr input_of(const char* name, const Ints& shape) {
+  auto x = mutate(*make_var(name, tensor_type(shape, kFloat32)));
+  x->checked_type = x->annotation;
+  return Var(seal(std::move(x)));
+}
+
 /// The type of the data of op(x, weight) in mixed precision, where x is an input.
 DataType data_type_of(const char* op, const Ints& data, const Ints& weight, const Attrs& attrs = nullptr) {
-  auto x = mutate(*make_var("x", tensor_type(data, kFloat32)));
-  x->checked_type = x->annotation;
-  Expr input = Var(seal(std::move(x)));
+  Expr input = input_of("x", data);
   Expr constant = typed_constant(random_tensor(weight, kFloat32, 3));
   Module module = closed(typed_call(op, {input, constant}, attrs));
   module = map_functions(module, [](const Ref<Function>& f) { return to_mixed_precision(f); });
@@ -218,6 +222,18 @@ DataType data_type_of(const char* op, const Ints& data, const Ints& weight, cons
 TEST(MixedPrecision, LeavesProductsThatDoNotPayForNarrowInputs) {
   EXPECT_EQ(data_type_of("nn.dense", {100, 32}, {8, 32}), kFloat32);
   EXPECT_EQ(data_type_of("nn.dense", {1, 32}, {40, 32}), kBFloat16);
+}
+
+/// Two tensors that the model does not hold are both put into groups in each run.
+TEST(MixedPrecision, LeavesProductsOfTwoInputsThatDoNotPayForGrouping) {
+  auto type_for = [](int64_t m, int64_t n) {
+    Module module =
+        closed(typed_call("nn.batch_matmul", {input_of("x", {8, m, 17}), input_of("y", {8, n, 17})}));
+    module = map_functions(module, [](const Ref<Function>& f) { return to_mixed_precision(f); });
+    return type_of(calls_of(module, "nn.batch_matmul")[0]->args[0]);
+  };
+  EXPECT_EQ(type_for(40, 96), kFloat32) << "28 products of each element";
+  EXPECT_EQ(type_for(200, 200), kBFloat16) << "100 products of each element";
 }
 
 /// No instruction sums products of one channel.
