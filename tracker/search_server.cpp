@@ -66,6 +66,15 @@ SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db:
       silence_(silence),
       quota_(parse_job_request(order_.request), store_.stored_by(served_.id)) {}
 
+SearchServer::~SearchServer() {
+  if (race_ == 0) return;
+  try {
+    farm_.cancel_race(race_);
+  } catch (const std::exception&) {
+    // The farm has failed, and all its races with it.
+  }
+}
+
 SearchEnding SearchServer::serve() {
   // Between two calls it prepares a model, or builds a module. A model may be made so that this never ends.
   const timeval limit{.tv_sec = silence_.count(), .tv_usec = 0};
@@ -255,7 +264,8 @@ json SearchServer::race(const json& question) {
   try {
     spec.race = std::make_shared<const RaceModules>(
         RaceModules{std::make_shared<ModuleFile>(incumbent), std::make_shared<ModuleFile>(challenger)});
-    return {{"trial", farm_.race(std::move(spec))}};
+    race_ = farm_.race(std::move(spec));
+    return {{"trial", race_}};
   } catch (const Error& error) {  // too large a module, or a full queue: its job can end without a race
     return {{"error", error.what()}};
   }

@@ -27,6 +27,10 @@ class SearchServer {
   /// for an order whose request is none.
   SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, ServiceFarm& farm,
                std::chrono::seconds silence = defaults::kSearchSilence);
+  /// Nobody waits any more for a race that it began.
+  ~SearchServer();
+  SearchServer(const SearchServer&) = delete;
+  SearchServer& operator=(const SearchServer&) = delete;
 
   /// Answers until the searcher closes its end. Throws Error for a searcher that sends nonsense or is silent
   /// for too long, QuotaError (search_quota.h) for one that wants to keep too much, and when the store or the
@@ -55,6 +59,7 @@ class SearchServer {
   SearchQuota quota_;
   double flops_ = 0;  // of one run of the model, in all tasks
   bool has_raced_ = false;
+  TrialId race_ = 0;  // that it has begun
   SearchEnding ending_;
 };
 

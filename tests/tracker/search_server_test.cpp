@@ -27,6 +27,8 @@ const std::string kTarget =
 
 constexpr const char* kRequest = R"({"model": "net", "trials": 10})";
 
+constexpr TrialId kRace = 1000;
+
 /// Remembers what it was asked; answers at once.
 class EchoFarm final : public ServiceFarm {
  public:
@@ -48,12 +50,14 @@ class EchoFarm final : public ServiceFarm {
   void cancel(JobId job) override { jobs.push_back(job); }
   TrialId race(TrialSpec spec) override {
     races.push_back(std::move(spec));
-    return 1000;
+    return kRace;
   }
+  void cancel_race(TrialId race) override { cancelled_races.push_back(race); }
 
   std::vector<JobId> jobs;
   std::vector<Candidate> asked;
   std::vector<TrialSpec> races;
+  std::vector<TrialId> cancelled_races;
   TrialId trials = 0;
 };
 
@@ -248,7 +252,7 @@ struct RaceDesk : Desk {
 
 TEST(SearchServer, HasTwoBuildsOfItsFolderRaced) {
   RaceDesk desk;
-  EXPECT_EQ(desk.link.race("untuned", "tuned", /*threads=*/2, /*seconds=*/1e9), 1000u);
+  EXPECT_EQ(desk.link.race("untuned", "tuned", /*threads=*/2, /*seconds=*/1e9), kRace);
   const TrialSpec& race = desk.farm.races.at(0);
   EXPECT_EQ(race.race->incumbent->blob(), wire::blob_of("the untuned build"));
   EXPECT_EQ(race.race->challenger->read(4, 5), "tuned");
@@ -278,6 +282,18 @@ TEST(SearchServer, RacesNothingElse) {
   EXPECT_EQ(refusal(".."), ".. is no regular file");
   EXPECT_EQ(refusal("none"), "cannot read none: No such file or directory");
   EXPECT_EQ(refusal("empty"), "empty has 0 bytes, must be 1..1073741824");
+}
+
+/// Its searcher is killed for a job that is paused, say, and its next life races again.
+TEST(SearchServer, TakesItsRaceBackWhenItsSearcherIsGone) {
+  RaceDesk desk;
+  desk.leave();
+  EXPECT_TRUE(desk.farm.cancelled_races.empty()) << "it had none";
+  RaceDesk other;
+  other.link.race("untuned", "tuned", 1, 1);
+  EXPECT_TRUE(other.farm.cancelled_races.empty());
+  other.leave();
+  EXPECT_EQ(other.farm.cancelled_races, std::vector{kRace});
 }
 
 TEST(SearchServer, RacesOnce) {
