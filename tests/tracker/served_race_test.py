@@ -113,6 +113,9 @@ def check_race(farm, job, report, model):
         check(race["shipped"] == "tuned" and race["low"] > 1, f"the slower is shipped: {race}")
     if race["verdict"] == "untuned is faster":
         check(race["shipped"] == "untuned" and race["high"] < 1, f"the slower is shipped: {race}")
+    untuned, told = (sum(task["weight"] * task["before_us"] for task in report["tasks"]),
+                     farm.job(job)["progress"]["default_model_seconds"] * 1e6)
+    check(abs(told - untuned) < 1e-3 * untuned, f"untuned kernels take {untuned} us by the report, {told} us by the page")
     check(report["after_ms"] == race[race["shipped"] + "_ms"], "after_ms is not of what is shipped")
     check(f"shipped: the {race['shipped']} build" in farm.text(job) or "the two builds are the same" in farm.text(job),
           farm.text(job))
