@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,27 +10,21 @@
 #include <fstream>
 
 #include "core/support/error.h"
-
-extern char** environ;
+#include "core/support/spawn.h"
 
 namespace lathe::bench {
 
-ChildProcess::ChildProcess(std::vector<std::string> words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
+ChildProcess::ChildProcess(const std::vector<std::string>& words) {
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe");
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  const int error = posix_spawn(&pid_, pointers[0], &actions, nullptr, pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
+  try {
+    pid_ = spawn({.command = words, .descriptors = {{STDOUT_FILENO, ends[1]}}});
+  } catch (...) {
+    for (const int end : ends) close(end);
+    throw;
+  }
   close(ends[1]);
   output_ = ends[0];
-  if (error == 0) return;
-  close(output_);
-  fail("cannot start {}", words[0]);
 }
 
 ChildProcess::~ChildProcess() {

@@ -12,7 +12,7 @@ class ChildProcess {
  public:
   /// `words`: program and arguments. Its standard output is kept for output(). Throws Error when it cannot
   /// be started.
-  explicit ChildProcess(std::vector<std::string> words);
+  explicit ChildProcess(const std::vector<std::string>& words);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;

@@ -1,7 +1,6 @@
 #include "cli/race_by_worker.h"
 
 #include <chrono>
-#include <filesystem>
 
 #include "core/support/error.h"
 
@@ -43,17 +42,17 @@ RaceResult race_again(std::span<const float> turns) {
   return race(recorded, {.stop = [&] { return recorded.over(); }});
 }
 
-RaceOutcome race_by_worker(tracker::SearchLink& link, const RaceOrder& order,
+RaceOutcome race_by_worker(tracker::FarmClient& farm, tracker::JobId job,
+                           const std::function<tracker::TrialId()>& begin,
                            const std::function<bool()>& stop) {
-  const auto name = [](const std::string& path) { return std::filesystem::path(path).filename().string(); };
   tracker::TrialId race = 0;
   try {
-    race = link.race(name(order.untuned), name(order.tuned), order.threads, order.seconds);
+    race = begin();
   } catch (const Error& error) {  // a module that is too large, say
     return {.why_not = error.what()};
   }
   while (!stop())
-    for (const tracker::Finished& finished : link.poll(/*job=*/0, std::chrono::seconds(1)))
+    for (const tracker::Finished& finished : farm.poll(job, std::chrono::seconds(1)))
       if (finished.trial == race) return outcome_of(finished);
   return {.why_not = "it was interrupted"};
 }

@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_codes.h"
 #include "cli/interrupt.h"
 #include "cli/race_by_worker.h"
+#include "cli/race_record.h"
 #include "cli/ship.h"
 #include "cli/tune_job.h"
 #include "cli/tune_report.h"
@@ -181,6 +183,30 @@ void confine_search(const tracker::SearchOrder& order) {
                   worker::Confinement::kSearch);
 }
 
+/// None when it was interrupted.
+std::optional<Shipment> ship_served(const TuneJob& job, const PreparedJob& prepared,
+                                    const tracker::TuneResult& result, tracker::SearchLink& link) {
+  const bool favoured = tasks_favour_tuned(result, prepared.tasks);
+  if (prepared.tasks.empty()) return ship_unraced(job, prepared.target, prepared.fused, favoured);
+  const std::unique_ptr<db::Reader> records = link.records();
+  RaceRecord record(job, prepared.tasks, prepared.target, *records, link);
+  bool interrupted = false;
+  const RaceFiles race = [&](const std::string& untuned, const std::string& tuned, double seconds) {
+    const auto name = [](const std::string& path) { return std::filesystem::path(path).filename().string(); };
+    InterruptScope interrupt;
+    RaceOutcome outcome = race_by_worker(
+        link, result.job,
+        [&] { return link.race(name(untuned), name(tuned), static_cast<int>(job.threads), seconds); },
+        [&] { return interrupt.interrupted(); });
+    interrupted = interrupt.interrupted();
+    return outcome;
+  };
+  const Shipment shipment = ship(race, job, prepared.target, prepared.fused, favoured);
+  if (interrupted) return std::nullopt;
+  record.keep(shipment);
+  return shipment;
+}
+
 }  // namespace
 
 int internal_search_main(pid_t tracker) {
@@ -210,21 +236,10 @@ int internal_search_main(pid_t tracker) {
     if (result.interrupted) return kSuccess;
     teller.show(confirmed(result), /*last=*/true);
   }
-  bool interrupted = false;
-  const RaceFiles race = [&](const std::string& untuned, const std::string& tuned, double seconds) {
-    InterruptScope interrupt;
-    RaceOutcome outcome = race_by_worker(link, {untuned, tuned, static_cast<int>(job.threads), seconds},
-                                         [&] { return interrupt.interrupted(); });
-    interrupted = interrupt.interrupted();
-    return outcome;
-  };
-  const bool favoured = tasks_favour_tuned(result, prepared.tasks);
-  const Shipment shipment = prepared.tasks.empty()
-                                ? ship_unraced(job, prepared.target, prepared.fused, favoured)
-                                : ship_by(race, job, prepared.target, prepared.fused, favoured);
-  if (interrupted) return kSuccess;  // the job's next life races again
+  const std::optional<Shipment> shipment = ship_served(job, prepared, result, link);
+  if (!shipment) return kSuccess;  // the job's next life races again
   const TuneReport report =
-      report_tune_job(job, prepared.tasks, {result, tuner::WholeModelResult{}, shipment, prepared.limits});
+      report_tune_job(job, prepared.tasks, {result, tuner::WholeModelResult{}, *shipment, prepared.limits});
   if (!report.measured) fail("nothing was measured: every candidate failed");
   link.deliver(report.json, report.text);
   return kSuccess;

@@ -1,7 +1,6 @@
 #include "cli/ship.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "cli/messages.h"
 #include "cli/model_flags.h"
 #include "cli/progress.h"
-#include "cli/target.h"
 #include "core/runtime/module_pair.h"
 #include "tuner/final_build.h"
 
@@ -43,12 +41,6 @@ bool same_bytes(const std::string& a, const std::string& b) {
   return true;
 }
 
-RaceResult race_here(const std::string& untuned, const std::string& tuned, int threads, double seconds) {
-  InterruptScope interrupt;
-  runtime::ModulePair pair(runtime::Module::open(untuned), runtime::Module::open(tuned), threads);
-  return race(pair, {.seconds = seconds, .stop = [&] { return interrupt.interrupted(); }});
-}
-
 /// Of the files in the job's folder, which is made.
 std::string stem_of(const TuneJob& job) {
   fs::create_directories(job.folder);
@@ -73,21 +65,16 @@ double write_tuned(const std::string& path, const TuneJob& job, const Target& ta
   return build.difference;
 }
 
-/// What one run of the shipped build took, for `tune query coverage`.
-void record_latency(const Shipment& shipment, const db::ChoiceKey& key, const std::string& database) {
-  const Location& run = shipment.tuned ? shipment.race.challenger_run : shipment.race.incumbent_run;
-  if (!std::isfinite(run.low) || run.centre <= 0) return;  // too few turns
-  db::Store store(database);
-  store.add_model_latency({.model_digest = key.model_digest,
-                           .target = key.target,
-                           .threads = key.threads,
-                           .seconds = run.centre,
-                           .low = run.low,
-                           .high = run.high,
-                           .n = shipment.race.turns});
-}
-
 }  // namespace
+
+RaceFiles race_here(int threads) {
+  return [threads](const std::string& untuned, const std::string& tuned, double seconds) {
+    InterruptScope interrupt;
+    runtime::ModulePair pair(runtime::Module::open(untuned), runtime::Module::open(tuned), threads);
+    return RaceOutcome{.result =
+                           race(pair, {.seconds = seconds, .stop = [&] { return interrupt.interrupted(); }})};
+  };
+}
 
 Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Module& fused, bool favoured) {
   Shipment shipment{.module = stem_of(job) + ".lathe", .tuned = favoured, .raced = false};
@@ -98,8 +85,8 @@ Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Mod
   return shipment;
 }
 
-Shipment ship_by(const RaceFiles& race, const TuneJob& job, const Target& target, const relay::Module& fused,
-                 bool favoured) {
+Shipment ship(const RaceFiles& race, const TuneJob& job, const Target& target, const relay::Module& fused,
+              bool favoured) {
   const std::string stem = stem_of(job);
   Shipment shipment{.module = stem + ".lathe"};
   // Both are files while they race: constants of a file are mapped, and may lie in smaller pages.
@@ -121,22 +108,6 @@ Shipment ship_by(const RaceFiles& race, const TuneJob& job, const Target& target
   // The very file that won, not one that is built again.
   fs::rename((shipment.tuned ? tuned : untuned).path, shipment.module);
   if (!shipment.tuned) shipment.rounding_error = 0;
-  return shipment;
-}
-
-Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
-              const std::optional<ChoicePlace>& place, bool favoured) {
-  // Of a board, say: nothing of it can be timed here.
-  if (!runs_here(target)) return ship_unraced(job, target, fused, favoured);
-  const auto race = [&](const std::string& untuned, const std::string& tuned, double seconds) {
-    return RaceOutcome{.result = race_here(untuned, tuned, static_cast<int>(job.threads), seconds)};
-  };
-  Shipment shipment = ship_by(race, job, target, fused, favoured);
-  if (place) record_latency(shipment, place->key, job.database);
-  if (place && !shipment.tuned) {
-    db::Store store(job.database);
-    tuner::choose_defaults(place->defaults, store, place->key, shipment.race);
-  }
   return shipment;
 }
 

@@ -3,23 +3,14 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "cli/tune_job.h"
 #include "core/relay/expr.h"
 #include "core/support/race.h"
 #include "core/tir/target.h"
-#include "db/store.h"
-#include "tuner/whole_model.h"
 
 namespace lathe::cli {
-
-/// Where a choice for the job's model is kept.
-struct ChoicePlace {
-  db::ChoiceKey key;
-  tuner::DefaultRecords defaults;
-};
 
 /// What became of a race of two module files.
 struct RaceOutcome {
@@ -44,21 +35,18 @@ struct Shipment {
   double seconds() const { return tuned ? race.challenger : race.incumbent; }
 };
 
+/// On this machine. Ctrl-C ends the race early.
+RaceFiles race_here(int threads);
+
 /// Builds the model with default and with best schedules, races the two and leaves the faster in the job's
-/// folder; where neither is clearly faster, the tuned one if `favoured`. When the untuned one is shipped it
-/// is also stored as the choice for the model, if there is a place: later builds follow. Code for another CPU
-/// than this machine's is not raced: the kernels' times, measured where it runs, decide. Ctrl-C ends the race
-/// early. Throws Error as best_build and the store do.
-Shipment ship(const TuneJob& job, const Target& target, const relay::Module& fused,
-              const std::optional<ChoicePlace>& place, bool favoured);
+/// folder; where neither is clearly faster, the tuned one if `favoured`. Where the race came to nothing the
+/// kernels' times decide; where a build crashed in it, the untuned one is left. Throws Error as best_build
+/// and the race do.
+Shipment ship(const RaceFiles& race, const TuneJob& job, const Target& target, const relay::Module& fused,
+              bool favoured);
 
-/// The same with a race by others, and nothing stored: where it came to nothing, the kernels' times decide;
-/// where a build crashed in it, the untuned one is left.
-Shipment ship_by(const RaceFiles& race, const TuneJob& job, const Target& target, const relay::Module& fused,
-                 bool favoured);
-
-/// For a device that is elsewhere, with nobody to race there: builds the model with its best schedules or,
-/// unless `favoured`, with the default ones.
+/// For a model without anything to tune, where nobody is there to race it: builds it with its best schedules
+/// or, unless `favoured`, with the default ones.
 Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Module& fused, bool favoured);
 
 /// The lines of a report about the race and its outcome, each with its newline.

@@ -13,6 +13,8 @@
 #include "cli/messages.h"
 #include "cli/model_flags.h"
 #include "cli/progress.h"
+#include "cli/race_by_worker.h"
+#include "cli/race_record.h"
 #include "cli/ship.h"
 #include "cli/target.h"
 #include "cli/tune_report.h"
@@ -22,6 +24,7 @@
 #include "core/support/unfit.h"
 #include "core/tir/machine.h"
 #include "tracker/farm.h"
+#include "tracker/race_spec.h"
 #include "tracker/store_journal.h"
 #include "tracker/tracker.h"
 #include "tracker/tune_job.h"
@@ -83,21 +86,6 @@ tuner::WholeModelResult choose(const TuneJob& job, const relay::Module& fused, c
        .on_change = [&](const tuner::ChoiceStatus& status) { progress.show(choice_text(status)); }});
 }
 
-ChoicePlace choice_place(const TuneJob& job, std::span<const tuner::Task> tasks, const Target& target,
-                         db::Store& store) {
-  ChoicePlace place{.key = {.model_digest = tuner::tasks_digest(tasks),
-                            .target = store.find_target(to_text(target)).value(),
-                            .threads = static_cast<int>(job.threads),
-                            .max_relative_error = job.max_relative_error}};
-  place.defaults = tuner::default_records(store, place.key, tasks, target);
-  return place;
-}
-
-struct Searched {
-  const tracker::TuneResult& result;
-  MachineLimits limits;  // of this machine
-};
-
 /// The command that builds from what the job has measured.
 std::string compile_text(const TuneJob& job) {
   std::string text = fmt::format(
@@ -108,23 +96,74 @@ std::string compile_text(const TuneJob& job) {
   return text;
 }
 
+/// The job's own tracker, and this machine's worker beside it.
+class FarmHere {
+ public:
+  FarmHere(const TuneJob& job, std::optional<db::JobId> resumed) {
+    tracker::TrackerSettings settings;
+    settings.endpoint = job.listen.empty() ? "ipc://" + (folder_ / "tracker") : job.listen;
+    settings.open_journal = [path = job.database, only = static_cast<tracker::JobId>(resumed.value_or(0))] {
+      return tracker::open_store_journal(path, only);
+    };
+    std::vector<std::string> worker_keys = admit_workers(job, folder_.path(), settings);
+    tracker_.emplace(std::move(settings));
+    worker_.emplace(tracker_->endpoint(), std::move(worker_keys));
+  }
+
+  tracker::Tracker& tracker() { return *tracker_; }
+
+ private:
+  // Not in a folder of the job: a socket's path may have some hundred bytes only.
+  TemporaryFolder folder_;  // of the tracker's socket
+  std::optional<tracker::Tracker> tracker_;
+  // After the tracker, and gone before it: a worker drains to somebody.
+  std::optional<worker::LocalWorker> worker_;
+};
+
+/// A race by one of the workers that the job has listened for.
+RaceFiles race_there(const TuneJob& job, const PreparedJob& prepared, db::JobId id, tracker::Tracker& farm) {
+  return [&, id](const std::string& untuned, const std::string& tuned, double seconds) {
+    tracker::RaceOrder order{.job = static_cast<tracker::JobId>(id),
+                             .target = to_text(prepared.target),
+                             .incumbent = untuned,
+                             .challenger = tuned,
+                             .threads = static_cast<uint32_t>(job.threads),
+                             .seconds = seconds};
+    for (const tuner::Task& task : prepared.tasks)
+      order.flops += static_cast<double>(task.calls) * task.flops;
+    InterruptScope interrupt;
+    return race_by_worker(
+        farm, order.job, [&] { return farm.race(tracker::race_spec(order)); },
+        [&] { return interrupt.interrupted(); });
+  };
+}
+
 /// What follows the search: the choice, the race of what was chosen against the untuned build, the report.
-int finish(const TuneJob& job, const Target& target, const relay::Module& fused,
-           std::span<const tuner::Task> tasks, const Searched& searched) {
-  const tracker::TuneResult& result = searched.result;
+/// `farm`: of a device that is not this machine, whose workers race; else null.
+int finish(const TuneJob& job, const PreparedJob& prepared, const tracker::TuneResult& result,
+           tracker::Tracker* farm) {
+  const Target& target = prepared.target;
+  const relay::Module& fused = prepared.fused;
+  const std::span<const tuner::Task> tasks = prepared.tasks;
   const InterruptHint hint(
       fmt::format("stopped after the search; nothing measured is lost. Build with: {}", compile_text(job)));
+  const auto report = [&](const tuner::WholeModelResult& choice, const Shipment& shipment) {
+    return print_report(report_tune_job(job, tasks, {result, choice, shipment, prepared.limits}), job.json);
+  };
+  const bool favoured = tasks_favour_tuned(result, tasks);
+  const RaceFiles race =
+      farm ? race_there(job, prepared, result.job, *farm) : race_here(static_cast<int>(job.threads));
+  if (tasks.empty())
+    return report({}, runs_here(target) ? ship(race, job, target, fused, favoured)
+                                        : ship_unraced(job, target, fused, favoured));
+  db::Store store(job.database);
+  tracker::StoreJobWriter writer(store);
+  RaceRecord record(job, tasks, target, store, writer);
   tuner::WholeModelResult choice;
-  std::optional<ChoicePlace> place;
-  if (!tasks.empty()) {
-    db::Store store(job.database);
-    place = choice_place(job, tasks, target, store);
-    // What was measured now decides, not what a race once said.
-    tuner::forget_defaults(place->defaults, store, place->key);
-    if (runs_here(target)) choice = choose(job, fused, target, place->key, result.status.seconds);
-  }
-  const Shipment shipment = ship(job, target, fused, place, tasks_favour_tuned(result, tasks));
-  return print_report(report_tune_job(job, tasks, {result, choice, shipment, searched.limits}), job.json);
+  if (!farm) choice = choose(job, fused, target, record.key(), result.status.seconds);
+  const Shipment shipment = ship(race, job, target, fused, favoured);
+  record.keep(shipment);
+  return report(choice, shipment);
 }
 
 /// The only worker of a job that does not listen is this machine.
@@ -208,18 +247,9 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
   const std::span<const tuner::Task> tasks = prepared.tasks;
 
   tracker::TuneResult result;
+  std::optional<FarmHere> farm;
   if (!tasks.empty()) {
-    // Not in a folder of the job: a socket's path may have some hundred bytes only.
-    TemporaryFolder folder;  // of the tracker's socket
-    tracker::TrackerSettings settings;
-    settings.endpoint = job.listen.empty() ? "ipc://" + (folder / "tracker") : job.listen;
-    settings.open_journal = [path = job.database, only = static_cast<tracker::JobId>(resumed.value_or(0))] {
-      return tracker::open_store_journal(path, only);
-    };
-    std::vector<std::string> worker_keys = admit_workers(job, folder.path(), settings);
-    tracker::Tracker tracker(std::move(settings));
-    // After the tracker, and gone before it: a worker drains to somebody.
-    worker::LocalWorker worker(tracker.endpoint(), std::move(worker_keys));
+    farm.emplace(job, resumed);
     tracker::StoreJobWriter writer(store);
     TuneProgress progress(tasks, job.json || is_quiet());
     const InterruptHint hint(
@@ -228,16 +258,18 @@ int run_tune_job_here(TuneJob job, const std::optional<std::string>& resume) {
                     job.database));
     InterruptScope interrupt;
     result = tracker::run_tune_job(
-        search_request(job, prepared, resumed), tasks, {store, writer, tracker},
+        search_request(job, prepared, resumed), tasks, {store, writer, farm->tracker()},
         [&](const tuner::SessionStatus& status) { progress.show(status); },
         [&] { return interrupt.interrupted(); });
+    // What is timed here from now on is alone on this machine.
+    if (result.interrupted || runs_here(prepared.target)) farm.reset();
   }
   if (result.interrupted) {
     fmt::print(stderr, "stopped; nothing measured is lost. Go on with: tune resume {} --db {}\n", result.uuid,
                job.database);
     return kInterrupted;
   }
-  return finish(job, prepared.target, prepared.fused, tasks, {result, prepared.limits});
+  return finish(job, prepared, result, farm ? &farm->tracker() : nullptr);
 }
 
 }  // namespace lathe::cli

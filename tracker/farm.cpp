@@ -70,6 +70,7 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
     void operator()(const Received& e) { farm.receive(e); }
     void operator()(const Submit& e) { farm.submit(e); }
     void operator()(const CancelJob& e) { farm.cancel(e.job); }
+    void operator()(const CancelRace& e) { farm.cancel_race(e.race); }
     void operator()(const Manage& e) { farm.manage(e); }
     void operator()(const Admit& e) { farm.admit(e); }
     void operator()(const Tick&) { farm.tick(); }
@@ -131,13 +132,16 @@ void Farm::charge(const LeaseState& lease) {
 
 void Farm::cancel(JobId job) {
   for (auto it = trials_.begin(); it != trials_.end();) {
-    Trial& trial = (it++)->second;  // close_trial erases it
-    if (trial.spec->job != job) continue;
-    if (trial.lease != 0 && !leases_[trial.lease].peer.empty())
-      send(leases_[trial.lease].peer, wire::Cancel{trial.lease});
-    write_down(trial, Cancelled{trial.id});
-    close_trial(trial);
+    Trial& trial = (it++)->second;  // it is erased
+    if (trial.spec->job == job) cancel(trial);
   }
+}
+
+void Farm::cancel(Trial& trial) {
+  if (trial.lease != 0 && !leases_[trial.lease].peer.empty())
+    send(leases_[trial.lease].peer, wire::Cancel{trial.lease});
+  write_down(trial, Cancelled{trial.id});
+  close_trial(trial);
 }
 
 // --- trials out to workers

@@ -66,6 +66,11 @@ struct CancelJob {
   JobId job = 0;
 };
 
+/// Nobody waits for the race any more. One that has ended stays as it is.
+struct CancelRace {
+  TrialId race = 0;
+};
+
 /// What an administrator wants of a worker, connected or not.
 struct Manage {
   enum class Order : uint8_t {
@@ -88,7 +93,7 @@ struct Tick {};
 /// No more leases from now on.
 struct Close {};
 
-using Event = std::variant<Received, Submit, CancelJob, Manage, Admit, Tick, Close>;
+using Event = std::variant<Received, Submit, CancelJob, CancelRace, Manage, Admit, Tick, Close>;
 
 // --- what is to be done, in this order: store what is built; commit all records; then send and tell
 
@@ -276,6 +281,7 @@ class Farm {
   // farm.cpp: trials.
   void submit(const Submit& event);
   void cancel(JobId job);
+  void cancel(Trial& trial);
   void tick();
   void assign();
   struct Offer {
@@ -315,6 +321,7 @@ class Farm {
   // farm_races.cpp
   void write_down(const Trial& trial, Record record);
   static std::shared_ptr<const ModuleFile> find_module(const Trial& trial, const std::string& digest);
+  void cancel_race(TrialId race);
   void end_hopeless_races();
 
   // farm_status.cpp

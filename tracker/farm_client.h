@@ -36,6 +36,8 @@ class ServiceFarm : public FarmClient {
   /// Has the two modules raced by a worker that fits `spec`. The result is one of the job's, with this trial;
   /// its samples are the turns. The race ends with its tracker. REQUIRES: `spec.race`.
   virtual TrialId race(TrialSpec spec) = 0;
+  /// Nobody waits for that race any more: its worker may do something else. One that has ended stays so.
+  virtual void cancel_race(TrialId race) = 0;
 };
 
 }  // namespace lathe::tracker

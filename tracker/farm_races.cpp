@@ -24,6 +24,12 @@ std::shared_ptr<const ModuleFile> Farm::find_module(const Trial& trial, const st
   return digest == race->challenger->blob().digest ? race->challenger : nullptr;
 }
 
+/// The search that waited for it has ended, or asks again in its next life.
+void Farm::cancel_race(TrialId race) {
+  if (const auto found = trials_.find(race); found != trials_.end() && found->second.spec->race)
+    cancel(found->second);
+}
+
 /// Whoever waits for a race is told when there is nobody to have it; its job can end without.
 void Farm::end_hopeless_races() {
   std::vector<TrialId> hopeless;

@@ -1,8 +1,6 @@
 #include "tracker/job_keeper.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,12 +13,11 @@
 #include <set>
 
 #include "core/support/error.h"
+#include "core/support/spawn.h"
 #include "core/support/text.h"
 #include "tracker/farm.h"
 #include "tracker/job_request.h"
 #include "tracker/search_server.h"
-
-extern char** environ;
 
 namespace lathe::tracker {
 namespace {
@@ -58,30 +55,19 @@ class Searcher {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
       fail("cannot make a socket: {}", strerror(errno));
     socket_ = ends[0];
-    std::vector<char*> arguments;
-    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 3);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 2, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    // The database, keys and the links of other searchers are not for it.
-    posix_spawn_file_actions_addclosefrom_np(&actions, 4);
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETPGROUP);  // a terminal's interrupt is ours to pass on
-    posix_spawnattr_setpgroup(&attributes, 0);
-    const int error = posix_spawn(&pid_, arguments[0], &actions, &attributes, arguments.data(), environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    if (error != 0) {
-      close(socket_);
-      fail("cannot start a searcher: {}", strerror(error));
+    try {
+      // The database, keys and the links of other searchers are not for it; a terminal's interrupt is ours to
+      // pass on.
+      pid_ = spawn({.command = command,
+                    .files = {{0, "/dev/null"}, {1, "/dev/null"}, {2, log}},
+                    .descriptors = {{3, ends[1]}},
+                    .nothing_else = true,
+                    .own_group = true});
+    } catch (...) {
+      for (const int end : ends) close(end);
+      throw;
     }
+    close(ends[1]);
   }
   ~Searcher() {
     close(socket_);

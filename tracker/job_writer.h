@@ -66,6 +66,10 @@ class JobWriter {
   virtual void add_event(db::JobId job, const std::string& kind, const std::string& body) = 0;
   /// The search has ended, or stops for now, so many seconds after its last checkpoint.
   virtual void end(db::JobId job, db::JobState state, double seconds) = 0;
+  /// What builds of the job's model use from here on, in the place of what was chosen before.
+  virtual void choose(const db::Choice& choice) = 0;
+  /// One run of the job's model, as it is shipped.
+  virtual void add_model_latency(const db::ModelLatency& latency) = 0;
 };
 
 /// Writes into a store of this thread's.
@@ -80,6 +84,8 @@ class StoreJobWriter final : public JobWriter {
     store_.add_event(job, kind, body);
   }
   void end(db::JobId job, db::JobState state, double seconds) override;
+  void choose(const db::Choice& choice) override { store_.set_choice(choice); }
+  void add_model_latency(const db::ModelLatency& latency) override { store_.add_model_latency(latency); }
 
  private:
   db::Store& store_;

@@ -190,4 +190,17 @@ void SearchLink::end(db::JobId, db::JobState state, double seconds) {
   call("end", {{"state", db::to_string(state)}, {"seconds", seconds}});
 }
 
+void SearchLink::choose(const db::Choice& choice) {
+  json tasks = json::array();
+  for (const db::Choice::Task& task : choice.tasks) tasks.push_back({task.workload, task.measurement});
+  call("choose", {{"seconds_before", choice.seconds_before},
+                  {"seconds_after", choice.seconds_after},
+                  {"tasks", std::move(tasks)}});
+}
+
+void SearchLink::add_model_latency(const db::ModelLatency& latency) {
+  call("latency",
+       {{"seconds", latency.seconds}, {"low", latency.low}, {"high", latency.high}, {"n", latency.n}});
+}
+
 }  // namespace lathe::tracker

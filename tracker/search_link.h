@@ -65,6 +65,9 @@ class SearchLink final : public FarmClient, public JobWriter {
   void checkpoint(const JobCheckpoint& checkpoint) override;
   void add_event(db::JobId job, const std::string& kind, const std::string& body) override;
   void end(db::JobId job, db::JobState state, double seconds) override;
+  /// Both of the job's own model, whatever their keys say.
+  void choose(const db::Choice& choice) override;
+  void add_model_latency(const db::ModelLatency& latency) override;
 
  private:
   nlohmann::json call(const char* name, nlohmann::json arguments);

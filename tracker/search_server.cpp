@@ -9,9 +9,10 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
-#include "core/tir/roofline.h"
 #include "tracker/evaluation_json.h"
+#include "tracker/race_spec.h"
 #include "tracker/remote_reader.h"
+#include "tuner/tasks.h"
 
 namespace lathe::tracker {
 namespace {
@@ -65,6 +66,15 @@ SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db:
       farm_(farm),
       silence_(silence),
       quota_(parse_job_request(order_.request), store_.stored_by(served_.id)) {}
+
+SearchServer::~SearchServer() {
+  if (race_ == 0) return;
+  try {
+    farm_.cancel_race(race_);
+  } catch (const std::exception&) {
+    // The farm has failed, and all its races with it.
+  }
+}
 
 SearchEnding SearchServer::serve() {
   // Between two calls it prepares a model, or builds a module. A model may be made so that this never ends.
@@ -125,6 +135,14 @@ json SearchServer::answer(const json& question) {
     return json::object();
   }
   if (call == "race") return race(question);
+  if (call == "choose") {
+    choose(question);
+    return json::object();
+  }
+  if (call == "latency") {
+    add_latency(question);
+    return json::object();
+  }
   if (call == "checkpoint") {
     checkpoint(question);
     return json::object();
@@ -163,6 +181,7 @@ json SearchServer::begin(const json& question) {
   const json& tasks = question.at("tasks");
   if (tasks.size() > kMostTasks) fail("a model has {} tasks, more than {}", tasks.size(), kMostTasks);
   size_t bytes = start.model.size() + start.model_digest.size() + start.options.size();
+  std::vector<std::pair<int64_t, std::string>> counted;  // as tasks_digest wants them
   for (const json& task : tasks) {
     start.tasks.push_back({{task.at("digest"), task.at("text"), task.at("flops"), task.at("bytes")},
                            task.at("name"),
@@ -171,7 +190,9 @@ json SearchServer::begin(const json& question) {
     if (sha256(workload.text) != workload.digest) fail("a task's digest is not that of its text");
     bytes += workload.text.size() + start.tasks.back().name.size();
     flops_ += static_cast<double>(start.tasks.back().calls) * workload.flops;
+    counted.emplace_back(start.tasks.back().calls, workload.digest);
   }
+  if (start.model_digest != tuner::tasks_digest(counted)) fail("a model's digest is not that of its tasks");
   quota_.set_tasks(tasks.size());
   quota_.take_text(bytes);
   auto transaction = store_.begin();
@@ -180,7 +201,10 @@ json SearchServer::begin(const json& question) {
   store_.set_served_search(served_.id, rows.job);
   transaction.commit();
   job_ = rows.job;
-  target_ = rows.target;
+  model_ = {.model_digest = start.model_digest,
+            .target = rows.target,
+            .threads = start.threads,
+            .max_relative_error = parse_job_request(order_.request).max_relative_error};
   for (const db::WorkloadId workload : rows.workloads) workloads_[workload] = 0;
   return {{"job", rows.job}, {"uuid", rows.uuid}, {"target", rows.target}, {"workloads", rows.workloads}};
 }
@@ -215,7 +239,7 @@ json SearchServer::submit(const json& question) {
 /// What it says of where it stands is for its next life alone; how much that may be is ours to say.
 void SearchServer::checkpoint(const json& question) {
   JobCheckpoint checkpoint{.job = job_,
-                           .target = target_,
+                           .target = model_.target,
                            .round = question.at("round"),
                            .seconds = std::max(0.0, question.at("seconds").get<double>())};
   for (const json& task : question.at("tasks")) {
@@ -241,24 +265,57 @@ json SearchServer::race(const json& question) {
     return order_.folder + "/" + name;
   };
   const std::string incumbent = path("incumbent"), challenger = path("challenger");
-  const wire::Evaluation asked{.threads = question.at("threads"), .budget_seconds = question.at("seconds")};
-  TrialSpec spec{.job = static_cast<JobId>(job_),
-                 .target = order_.target,
-                 .evaluation = bounded(asked),
-                 .device_class = served_.device_class,
-                 .owner = served_.owner,
-                 .weight = served_.weight};
-  spec.evaluation.budget_seconds = std::clamp(asked.budget_seconds, 0.0, defaults::kRaceTurns);
-  spec.evaluation.run_limit_seconds = defaults::kRaceRun;
-  spec.fastest_seconds =
-      fastest_believable(flops_, parse_target_text(order_.target), static_cast<int>(spec.evaluation.threads));
   try {
-    spec.race = std::make_shared<const RaceModules>(
-        RaceModules{std::make_shared<ModuleFile>(incumbent), std::make_shared<ModuleFile>(challenger)});
-    return {{"trial", farm_.race(std::move(spec))}};
+    TrialSpec spec = race_spec({.job = static_cast<JobId>(job_),
+                                .target = order_.target,
+                                .incumbent = incumbent,
+                                .challenger = challenger,
+                                .flops = flops_,
+                                .threads = question.at("threads"),
+                                .seconds = question.at("seconds")});
+    spec.device_class = served_.device_class;
+    spec.owner = served_.owner;
+    spec.weight = served_.weight;
+    race_ = farm_.race(std::move(spec));
+    return {{"trial", race_}};
   } catch (const Error& error) {  // too large a module, or a full queue: its job can end without a race
     return {{"error", error.what()}};
   }
+}
+
+/// Whose builds follow is not the searcher's to say: those of its job's tasks. Nor is what they may follow:
+/// something that was measured for each.
+void SearchServer::choose(const json& question) {
+  db::Choice choice{.key = model_,
+                    .seconds_before = question.at("seconds_before"),
+                    .seconds_after = question.at("seconds_after")};
+  for (const json& task : question.at("tasks")) {
+    const db::WorkloadId workload = task.at(0);
+    const db::MeasurementId chosen = task.at(1);
+    if (!workloads_.contains(workload)) fail("a choice is of no task of its job");
+    const std::vector<db::Measurement> measured = store_.history(workload, model_.target);
+    if (std::none_of(measured.begin(), measured.end(),
+                     [&](const db::Measurement& known) { return known.id == chosen; }))
+      fail("a choice is of what was not measured for its task");
+    choice.tasks.push_back({workload, chosen});
+  }
+  if (!choice.tasks.empty() && !raced_) fail("a searcher chooses without a race");
+  store_.set_choice(choice);
+}
+
+void SearchServer::add_latency(const json& question) {
+  if (!raced_) fail("a searcher tells how long its model takes without a race");
+  if (std::exchange(has_latency_, true)) fail("a searcher tells twice how long its model takes");
+  const db::ModelLatency latency{.model_digest = model_.model_digest,
+                                 .target = model_.target,
+                                 .threads = model_.threads,
+                                 .seconds = question.at("seconds"),
+                                 .low = question.at("low"),
+                                 .high = question.at("high"),
+                                 .n = question.at("n")};
+  if (latency.low <= 0 || latency.low > latency.seconds || latency.seconds > latency.high)
+    fail("a model takes {} .. {} s, by its searcher", latency.low, latency.high);
+  store_.add_model_latency(latency);
 }
 
 json SearchServer::poll(const json& question) {
@@ -267,6 +324,7 @@ json SearchServer::poll(const json& question) {
   for (const Finished& finished : farm_.poll(
            static_cast<JobId>(job_), std::clamp(timeout, std::chrono::milliseconds(0), kLongestPoll))) {
     const wire::Result& result = finished.result;
+    raced_ |= finished.trial == race_ && result.outcome == Outcome::kOk;
     results.push_back({{"trial", finished.trial},
                        {"outcome", to_string(result.outcome)},
                        {"message", result.message},

@@ -27,6 +27,10 @@ class SearchServer {
   /// for an order whose request is none.
   SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, ServiceFarm& farm,
                std::chrono::seconds silence = defaults::kSearchSilence);
+  /// Nobody waits any more for a race that it began.
+  ~SearchServer();
+  SearchServer(const SearchServer&) = delete;
+  SearchServer& operator=(const SearchServer&) = delete;
 
   /// Answers until the searcher closes its end. Throws Error for a searcher that sends nonsense or is silent
   /// for too long, QuotaError (search_quota.h) for one that wants to keep too much, and when the store or the
@@ -39,6 +43,8 @@ class SearchServer {
   nlohmann::json submit(const nlohmann::json& question);
   nlohmann::json poll(const nlohmann::json& question);
   nlohmann::json race(const nlohmann::json& question);
+  void choose(const nlohmann::json& question);
+  void add_latency(const nlohmann::json& question);
   void checkpoint(const nlohmann::json& question);
   void tell(const nlohmann::json& question);
   void require_begun() const;
@@ -49,12 +55,15 @@ class SearchServer {
   db::Store& store_;
   ServiceFarm& farm_;
   const std::chrono::seconds silence_;
-  db::JobId job_ = 0;  // of the search, once it has begun
-  db::TargetId target_ = 0;
+  db::JobId job_ = 0;                           // of the search, once it has begun
+  db::ChoiceKey model_;                         // of its builds
   std::map<db::WorkloadId, size_t> workloads_;  // with the bytes of their checkpoints
   SearchQuota quota_;
   double flops_ = 0;  // of one run of the model, in all tasks
   bool has_raced_ = false;
+  TrialId race_ = 0;    // that it has begun
+  bool raced_ = false;  // it has got the turns
+  bool has_latency_ = false;
   SearchEnding ending_;
 };
 

@@ -370,6 +370,10 @@ TrialId Tracker::race(TrialSpec spec) {
   return loop_->call([&] { return loop_->race(std::move(spec)); });
 }
 
+void Tracker::cancel_race(TrialId race) {
+  loop_->call([&] { loop_->step(CancelRace{race}); });
+}
+
 void Tracker::cancel(JobId job) {
   loop_->call([&] { loop_->step(CancelJob{job}); });
 }

@@ -191,10 +191,17 @@ void suggest_nearest(const TuneRequest& request, const JobRows& rows, size_t tas
 
 /// What the report compares the best with is measured as often, and beside it.
 void update_defaults(const tuner::DefaultRecords& defaults, const JobRows& rows,
-                     tuner::SessionStatus& status) {
-  for (size_t i = 0; i < rows.workloads.size(); ++i)
+                     std::span<const tuner::Task> tasks, tuner::SessionStatus& status) {
+  double model_seconds = 0;
+  bool all_measured = true;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    double& seconds = status.tasks[i].default_seconds;
     if (auto known = defaults.find(rows.workloads[i]); known != defaults.end())
-      status.tasks[i].default_seconds = known->second.seconds;
+      seconds = known->second.seconds;
+    model_seconds += static_cast<double>(tasks[i].calls) * seconds;
+    all_measured &= seconds > 0;
+  }
+  status.default_model_seconds = all_measured ? model_seconds : 0;
 }
 
 /// Lets the job's open trials end, of an earlier life of it, whose results nobody waits for.
@@ -332,7 +339,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     result.disturbance.add(
         confirm(request, rows, tuner::default_records(store, key, tasks, target), store, farm, stop));
     // Read anew: confirmations have moved them.
-    update_defaults(tuner::default_records(store, key, tasks, target), rows, result.status);
+    update_defaults(tuner::default_records(store, key, tasks, target), rows, tasks, result.status);
   }
   result.milestones = session->milestones();
   for (db::WorkloadId workload : rows.workloads) {

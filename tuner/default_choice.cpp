@@ -40,26 +40,27 @@ DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std:
   return found;
 }
 
-void choose_defaults(const DefaultRecords& defaults, db::Store& store, const db::ChoiceKey& key,
-                     const RaceResult& race) {
+db::Choice choice_of_defaults(const DefaultRecords& defaults, db::Reader& store, const db::ChoiceKey& key,
+                              const RaceResult& race) {
   db::Choice choice{.key = key, .seconds_before = race.challenger, .seconds_after = race.incumbent};
   for (const auto& [workload, record] : defaults)
     if (!is_best(store, key, workload, record.id)) choice.tasks.push_back({workload, record.id});
-  store.set_choice(choice);
+  return choice;
 }
 
-void forget_defaults(const DefaultRecords& defaults, db::Store& store, const db::ChoiceKey& key) {
+bool has_chosen_defaults(const DefaultRecords& defaults, db::Reader& store, const db::ChoiceKey& key) {
   auto choice = store.find_choice(key);
-  if (!choice || choice->tasks.empty()) return;
+  if (!choice || choice->tasks.empty()) return false;
   std::map<db::WorkloadId, db::MeasurementId> chosen;
   for (const db::Choice::Task& task : choice->tasks) chosen[task.workload] = task.measurement;
   for (const auto& [workload, record] : chosen)
-    // A choice with any other record in it was not made by choose_defaults.
-    if (auto known = defaults.find(workload); known == defaults.end() || known->second.id != record) return;
+    // A choice with any other record in it is another.
+    if (auto known = defaults.find(workload); known == defaults.end() || known->second.id != record)
+      return false;
   for (const auto& [workload, record] : defaults)
-    // The defaults that are not chosen have to be those that builds use anyway, or the choice was another.
-    if (!chosen.contains(workload) && !is_best(store, key, workload, record.id)) return;
-  store.set_choice({.key = key});
+    // And so is one without a default schedule, unless builds use that anyway.
+    if (!chosen.contains(workload) && !is_best(store, key, workload, record.id)) return false;
+  return true;
 }
 
 }  // namespace lathe::tuner

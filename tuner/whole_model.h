@@ -53,13 +53,13 @@ using DefaultRecords = std::map<db::WorkloadId, db::Measurement>;
 DefaultRecords default_records(db::Reader& store, const db::ChoiceKey& key, std::span<const Task> tasks,
                                const Target& target);
 
-/// Stores for `key` that the default schedules are faster together than the best of each task: by `race`, of
-/// these as challenger against the defaults. A task whose default schedule was never measured keeps its best
-/// in later builds.
-void choose_defaults(const DefaultRecords& defaults, db::Store& store, const db::ChoiceKey& key,
-                     const RaceResult& race);
+/// The default schedules, which are faster together than the best of each task: by `race`, of these as
+/// challenger against the defaults. Once it is stored, later builds follow it; a task whose default schedule
+/// was never measured keeps its best in them.
+db::Choice choice_of_defaults(const DefaultRecords& defaults, db::Reader& store, const db::ChoiceKey& key,
+                              const RaceResult& race);
 
-/// Takes back a choice of choose_defaults: the next race may end otherwise.
-void forget_defaults(const DefaultRecords& defaults, db::Store& store, const db::ChoiceKey& key);
+/// Whether what is stored for `key` is a choice_of_defaults: the next race may end otherwise.
+bool has_chosen_defaults(const DefaultRecords& defaults, db::Reader& store, const db::ChoiceKey& key);
 
 }  // namespace lathe::tuner

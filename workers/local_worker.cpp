@@ -1,7 +1,6 @@
 #include "workers/local_worker.h"
 
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,8 +12,7 @@
 #include <vector>
 
 #include "core/support/error.h"
-
-extern char** environ;
+#include "core/support/spawn.h"
 
 namespace lathe::worker {
 
@@ -52,19 +50,8 @@ LocalWorker::~LocalWorker() {
 }
 
 int LocalWorker::start() const {
-  std::vector<char*> arguments;
-  for (const std::string& word : command_) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
   // Out of the terminal's group: an interrupt is ours to handle, and ours to pass on.
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  pid_t pid = -1;
-  const int error = posix_spawn(&pid, arguments[0], nullptr, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) fail("cannot start a worker: {}", strerror(error));
-  return pid;
+  return spawn({.command = command_, .own_group = true});
 }
 
 void LocalWorker::watch() {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,9 +12,8 @@
 #include <cstring>
 
 #include "core/support/error.h"
+#include "core/support/spawn.h"
 #include "workers/packets.h"
-
-extern char** environ;
 
 namespace lathe::worker {
 
@@ -48,31 +46,16 @@ void Sandbox::launch() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     fail("sandbox: cannot make a socket: {}", strerror(errno));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  // adddup2 clears close-on-exec, also when the number is 3 already.
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 3);
-  // Keys, sockets and the files of other tasks stay here.
-  posix_spawn_file_actions_addclosefrom_np(&actions, 4);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  // The worker blocks the signals that it reads from a descriptor, and a mask is inherited.
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  std::vector<char*> arguments;
-  for (std::string& word : command_) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const int error = posix_spawn(&supervisor_, arguments[0], &actions, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  if (error != 0) {
-    close(ends[0]);
-    supervisor_ = -1;
-    fail("sandbox: cannot start {}: {}", command_[0], strerror(error));
+  try {
+    // Keys, sockets and the files of other tasks stay here; and so does the mask of the signals that the
+    // worker reads from a descriptor.
+    supervisor_ = spawn(
+        {.command = command_, .descriptors = {{3, ends[1]}}, .nothing_else = true, .all_signals = true});
+  } catch (...) {
+    for (const int end : ends) close(end);
+    throw;
   }
+  close(ends[1]);
   control_ = ends[0];
 }
 

@@ -1,7 +1,5 @@
 #include "core/codegen/link.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,29 +8,21 @@
 #include <cstring>
 
 #include "core/support/error.h"
+#include "core/support/spawn.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
-
-extern char** environ;
 
 namespace lathe::codegen {
 namespace {
 
-/// The exit code of `argv`, its output and errors going to the file `log`; -1 when a signal ended it.
-int run_program(std::vector<std::string> argv, const std::string& log) {
-  std::vector<char*> pointers;
-  for (std::string& arg : argv) pointers.push_back(arg.data());
-  pointers.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child = 0;
-  int error = posix_spawnp(&child, pointers[0], &actions, nullptr, pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error)
-    fail("cannot run `{}`: {}; install binutils, or lld-19 for other CPUs than this machine's", argv[0],
-         std::strerror(error));
+/// The exit code of `command`, its output and errors going to the file `log`; -1 when a signal ended it.
+int run_program(const std::vector<std::string>& command, const std::string& log) {
+  pid_t child = -1;
+  try {
+    child = spawn({.command = command, .files = {{1, log}}, .descriptors = {{2, 1}}});
+  } catch (const Error& error) {
+    fail("{}; install binutils, or lld-19 for other CPUs than this machine's", error.what());
+  }
   int status = 0;
   // A signal to this process is no end of the child.
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

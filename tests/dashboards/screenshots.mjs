@@ -46,7 +46,7 @@ try {
     await live.screenshot({ path: path.join(out, `job-${name}.png`) });
     if (name === 'start') {
       await picture(light, '/jobs', 'jobs', 700);
-      await picture(dark, '/fleet', 'fleet', 620);
+      await picture(dark, '/fleet', 'fleet', 660);
     }
   }
   await service.ended(job, 7200);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A job for an aarch64 board, whose runner is emulated by qemu-user: a worker of this machine builds, the board alone
-measures, and the module's outputs there agree with ONNX Runtime's here.
+measures and races what is shipped, and the module's outputs there agree with ONNX Runtime's here.
 
 usage: board_test.py PATH/TO/tune PATH/TO/aarch64/lathe-runner      exit 77 where the runner, qemu or ONNX Runtime is missing
 """
+import json
 import os
 import pathlib
 import shutil
@@ -46,8 +47,8 @@ def tune_on_board(folder, cpu, model):
         board = subprocess.Popen([*emulated(cpu), "--tracker", endpoint, "--name", "board", "--emulator", QEMU],
                                  env={**os.environ, "LATHE_UNCONFINED": "1", "QEMU_CPU": cpu}, stderr=log)
         try:
-            run(TUNE, "--model", str(model), "--target", f"cpu:mcpu={cpu}", "--threads", "1", "--trials", str(TRIALS),
-                "--listen", endpoint, "--db", str(database), "--out", str(folder / "out"))
+            said = run(TUNE, "--model", str(model), "--target", f"cpu:mcpu={cpu}", "--threads", "1", "--trials",
+                       str(TRIALS), "--listen", endpoint, "--db", str(database), "--out", str(folder / "out"), "--json")
         finally:
             board.terminate()
             board.wait(30)
@@ -64,7 +65,14 @@ def tune_on_board(folder, cpu, model):
     check([row[:2] for row in measured] == [("aarch64", "board")], f"measured by {measured}")
     check(set(results) == {"board"}, f"results by worker: {results}")
     check(builds > 0, "nobody built")
-    return f"{measured[0][2]} measurements, all on the board, of {builds} builds here"
+    report = json.loads(said.splitlines()[-1])
+    race = report["race"]
+    check(race and race["pairs"] >= 10, f"no race: {report.get('not_raced')}")
+    with sqlite3.connect(database) as rows:
+        (latency,), = rows.execute("SELECT seconds FROM model_latency").fetchall()
+    check(latency > 0, f"a run of what is shipped takes {latency} s")
+    return (f"{measured[0][2]} measurements, all on the board, of {builds} builds here; raced there, {race['verdict']}, "
+            f"{race['pairs']} turns")
 
 
 def compare(folder, cpu, model, tolerance):

@@ -1,5 +1,6 @@
 // A worker whose device is deterministic: what a candidate takes is a function of its trace, whoever measures
-// it and when. For tests in which farms must agree: fake_device ENDPOINT NAME
+// it and when; and of two builds of a model the untuned one is the faster. For tests in which farms must
+// agree, or that need that end: fake_device ENDPOINT NAME
 #include <fmt/core.h>
 
 #include <chrono>
@@ -29,9 +30,17 @@ std::string fake_build(std::string_view request, worker::Child&) {
   return encode(worker::Reply{.artifact = std::move(artifact)});
 }
 
+/// Untuned 1 ms, tuned 2 ms.
+std::string fake_race() {
+  worker::Reply reply;
+  for (int turn = 0; turn < 10; ++turn) reply.samples.insert(reply.samples.end(), {1e-3f, 2e-3f});
+  return encode(reply);
+}
+
 /// 1 to 10 ms, by the digest; one candidate in twelve gives wrong outputs.
 std::string fake_run(std::string_view request, worker::Child&) {
   const worker::RunJob job = worker::decode_run_job(request);
+  if (job.race) return fake_race();
   if (job.reference) return encode(worker::Reply{});
   const unsigned long long hash = std::stoull(job.artifact.digest.substr(0, 8), nullptr, 16);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // long enough to be killed in the midst of
@@ -67,7 +76,8 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::string_view(argv[1]) == "internal-sandbox")
       return worker::supervise(kRoles, {argv, argv + argc});
     if (argc != 3) return 2;
-    worker::serve({.tracker = argv[1], .name = argv[2], .device = fake_device(), .builders = 1});
+    worker::serve(
+        {.tracker = argv[1], .name = argv[2], .device = fake_device(), .builders = 1, .canaries = false});
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -194,6 +194,54 @@ TEST(FarmRaces, EndWithTheirJob) {
   EXPECT_EQ(b.verdict("p"), Verdict::kStale);
 }
 
+TEST(FarmRaces, EndWithTheSearchThatAskedForThem) {
+  RaceBench b;
+  b.join("p", "v", 1);
+  b.submit(2);
+  const wire::Lease candidate = b.lease("p");
+  b.race();
+  b.step(CancelRace{candidate.trial});
+  EXPECT_EQ(b.farm->open(1), 3u) << "that is no race";
+  b.say("p", b.ok(candidate));
+  const wire::Lease lease = b.lease("p");
+  ASSERT_EQ(lease.part, wire::Part::kRace);
+  b.step(CancelRace{kRace});
+  EXPECT_THAT(b.sent<wire::Cancel>("p"), ElementsAre(wire::Cancel{lease.lease}));
+  EXPECT_THAT(b.last.records, SizeIs(1)) << "the next candidate's lease";
+  EXPECT_THAT(b.last.finished, IsEmpty());
+  EXPECT_EQ(b.farm->open(1), 1u) << "its job's candidates stay";
+  b.step(CancelRace{kRace});
+  EXPECT_EQ(b.farm->open(1), 1u);
+}
+
+TEST(FarmRaces, GoToAnotherWorkerWhenTheKeyOfTheirsIsRevoked) {
+  RaceBench b;
+  const auto say = [&](const std::string& who, wire::Message message) {
+    b.step(Received{who, std::move(message), "the key of " + who});
+  };
+  const auto list = [&](const std::vector<std::string>& listed) {
+    Admit event;
+    for (const std::string& who : listed)
+      event.keys["the key of " + who] = {.name = who, .role = Role::kWorker};
+    b.step(event);
+  };
+  list({"v", "w"});
+  for (const char* who : {"v", "w"})
+    say(who, wire::Hello{.worker = who, .device = "{}", .backends = {"cpu"}});
+  say("v", wire::Credit{1});
+  b.race();
+  const wire::Lease first = b.lease("v");
+  say("w", wire::Credit{1});
+  list({"w"});
+  const wire::Lease second = b.lease("w");
+  say("v", b.turns(first, {1, 2}));
+  EXPECT_THAT(b.last.finished, IsEmpty()) << "what a revoked worker says";
+  say("w", b.turns(second, {1, 2}));
+  ASSERT_THAT(b.last.finished, SizeIs(1));
+  EXPECT_EQ(b.last.finished[0].worker, "w");
+  EXPECT_THAT(b.last.records, IsEmpty());
+}
+
 TEST(FarmRaces, AreForgottenByTheNextTracker) {
   RaceBench b;
   b.join("p", "v", 1);

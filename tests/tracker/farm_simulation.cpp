@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tests/tracker/history.h"
+#include "tests/tracker/simulated_races.h"
 #include "tracker/carry_out.h"
 #include "tracker/defaults.h"
 #include "workers/agent.h"
@@ -31,6 +32,10 @@ bool only_builds(int i) { return i == 3; }
 bool is_for_board(TrialId id) { return id % 2 == 0; }
 int number_of(const std::string& worker) { return worker[1] - '0'; }
 const std::vector<std::string> kTargets = {"cpu", "cpu:triple=aarch64-linux-gnu"};
+bool runs(const std::string& worker, const std::string& target) {
+  const int i = number_of(worker);
+  return target == kTargets[0] ? !only_builds(i) : is_board(i);
+}
 
 bool does_both(const std::string& worker, TrialId trial) {
   return !is_for_board(trial) && number_of(worker) < 3;
@@ -58,11 +63,22 @@ wire::Result truth(TrialId id) {
 bool kills_its_worker(TrialId id) { return id == 17 || id == 18; }
 bool kills_its_builder(TrialId id) { return id == 20; }
 
+/// One for any worker, one for boards, one that takes its workers away, and one whose job is cancelled.
+std::vector<RacingSearch> racing_searches(const Faults& faults) {
+  std::vector<RacingSearch> searches = {{3, kTargets[0]}, {4, kTargets[1]}};
+  if (faults.killers) searches.push_back({5, kTargets[0], /*kills=*/true});
+  if (faults.cancels) searches.push_back({6, kTargets[0]});
+  return searches;
+}
+
 using Frame = std::shared_ptr<const std::string>;
 
 class Simulation final : private Outside, private Journal {
  public:
-  Simulation(uint32_t seed, const Faults& faults) : random_(seed), faults_(faults) {
+  Simulation(uint32_t seed, const Faults& faults)
+      : random_(seed), faults_(faults), races_(racing_searches(faults), runs, [this](std::string rule) {
+          history_.violated(std::move(rule));
+        }) {
     start_tracker();
     for (int i = 0; i < kWorkers; ++i) start_worker(i);
     nodes_[kLiar].peer = fmt::format("{}.1", kLiar);
@@ -80,7 +96,7 @@ class Simulation final : private Outside, private Journal {
       action();
     }
     if (history_.violations().empty()) check_end();
-    Voyage voyage{history_.violations(), now_, told_, builds_, {}, {}};
+    Voyage voyage{history_.violations(), now_, told_, builds_, races_.raced(), {}, {}};
     for (const auto& entry : journal_.entries())
       for (const Grant& grant : entry.trial.grants) voyage.leased.insert(grant.worker);
     for (const Examined& examined : journal_.distrusted()) voyage.distrusted.insert(examined.health.worker);
@@ -105,7 +121,7 @@ class Simulation final : private Outside, private Journal {
     queue_.emplace(std::pair(time, serial_++), std::move(action));
   }
 
-  bool done() const { return submitted_ == 1 + faults_.cancels && history_.open() == 0; }
+  bool done() const { return submitted_ == 1 + faults_.cancels && history_.open() == 0 && races_.over(); }
 
   // --- tracker
   void start_tracker() {
@@ -116,6 +132,18 @@ class Simulation final : private Outside, private Journal {
     history_.at(now_, now_ - slept_);
     history_.tracker_started(state.epoch);
     farm_.emplace(std::move(state), now_ + clock_, faults_.store_bytes);
+    races_.tracker_died();
+    for (size_t i = 0; i < races_.count(); ++i) at(now_ + between(1s, 6s), [this, i] { race(i); });
+  }
+
+  void race(size_t search) {
+    if (!awake()) return at(now_ + 1s, [=, this] { race(search); });
+    for (const Event& event : races_.ask(search)) step_farm(event);
+  }
+
+  void cancel_race(size_t search) {
+    if (!awake()) return at(now_ + 1s, [=, this] { cancel_race(search); });
+    step_farm(races_.cancel(search));
   }
 
   /// A client says it again until the tracker is there to hear it.
@@ -148,9 +176,17 @@ class Simulation final : private Outside, private Journal {
     history_.at(now_, now_ - slept_);
     if (const auto* received = std::get_if<Received>(&event))
       history_.heard(received->peer, received->message);
-    const size_t decided = effects_.records.size();
+    const size_t records = effects_.records.size(), messages = effects_.messages.size(),
+                 finished = effects_.finished.size();
     farm_->step(event, now_ + clock_, effects_);
-    history_.decided(std::span(effects_.records).subspan(decided));
+    history_.decided(std::span(effects_.records).subspan(records));
+    for (const Record& record : std::span(effects_.records).subspan(records)) races_.decided(record);
+    for (const Outgoing& out : std::span(effects_.messages).subspan(messages))
+      if (const auto* lease = std::get_if<wire::Lease>(&out.message);
+          lease && lease->part == wire::Part::kRace)
+        races_.decided(fmt::format("w{}", out.peer.substr(0, 1)), *lease);
+    for (const Finished& one : std::span(effects_.finished).subspan(finished))
+      if (one.trial >= kFirstRace) races_.decided(one);
     if (std::holds_alternative<Tick>(event)) history_.ticked();
     // A busy tracker commits what followed from several messages at once.
     if (!settles_) at(now_ + between(0ms, 3ms), [this, life = life_] { settle(life); });
@@ -205,12 +241,20 @@ class Simulation final : private Outside, private Journal {
     to_worker(out.peer, out.message);
   }
   void send_piece(const Wanted& wanted) override {
-    if (const auto bytes = content_.find(wanted.get.digest); bytes != content_.end())
-      to_worker(wanted.peer, wire::chunk_of(bytes->second, wanted.get));
+    const wire::BlobGet& get = wanted.get;
+    if (wanted.file)
+      to_worker(wanted.peer, wire::BlobChunk{get.digest, get.offset,
+                                             wanted.file->read(get.offset, defaults::kChunkBytes)});
+    else if (const auto bytes = content_.find(get.digest); bytes != content_.end())
+      to_worker(wanted.peer, wire::chunk_of(bytes->second, get));
   }
   void tell(std::vector<Finished> all) override {
     maybe_crash();
-    for (const Finished& finished : all) history_.told(finished), told_++;
+    for (const Finished& finished : all)
+      if (finished.trial >= kFirstRace)
+        races_.told(finished);
+      else
+        history_.told(finished), told_++;
   }
 
   // --- workers
@@ -225,6 +269,7 @@ class Simulation final : private Outside, private Journal {
         .device = fmt::format(R"({{"architecture":"{}"}})", is_board(i) ? "aarch64" : "x86_64"),
         .backends = {"cpu"},
         .runner_only = is_board(i),
+        .module_bytes = 1 << 20,
         .builders = is_board(i) ? 0 : 1 + i % 2u};
     if (only_builds(i)) settings.backends.clear();
     if (builds_for_boards(i)) settings.builds = {"cpu/x86_64", "cpu/aarch64"};
@@ -258,6 +303,13 @@ class Simulation final : private Outside, private Journal {
     }
     for (const worker::Run& run : actions.run) {
       const TrialId trial = run.lease.trial;
+      if (run.lease.part == wire::Part::kRace) {
+        if (races_.kills(run))
+          crash_soon(i);
+        else
+          later(i, between(500ms, 3s), worker::Measured{run.lease.lease, races_.run(run)});
+        continue;
+      }
       if (is_board(i) && (*run.artifact != code_of(trial) || *run.reference != kReference))
         history_.violated(fmt::format("w{} runs other code than that of trial {}", i, trial));
       if (faults_.killers && kills_its_worker(trial))
@@ -339,6 +391,9 @@ class Simulation final : private Outside, private Journal {
       if (nodes_[i].agent) crash_worker(i);
     });
     plan(faults_.tracker_crashes, [this] { crash_in_ = 1 + random_() % 5; });
+    plan(faults_.searcher_crashes, [this] {
+      if (const size_t i = random_() % races_.count(); races_.waits(i)) race(i);
+    });
     plan(faults_.naps, [this] {
       if (!awake()) return;
       asleep_until_ = now_ + between(3s, 25s);
@@ -354,6 +409,8 @@ class Simulation final : private Outside, private Journal {
       const Time when = between(0s, faults_.until);
       at(when, [this] { submit(kJobToCancel, kCancelled); });
       at(when + between(0s, 5s), [this] { cancel(kJobToCancel); });
+      // The last; in its race if that comes soon.
+      at(between(1s, 12s), [this] { cancel_race(races_.count() - 1); });
     }
   }
 
@@ -365,12 +422,14 @@ class Simulation final : private Outside, private Journal {
 
   // --- at the end
   void check_end() {
+    if (!races_.over()) return history_.violated("a search waits for its race for ever");
     if (!done()) return history_.violated(fmt::format("{} trials never end", history_.open()));
     // Nothing waits for the last resort, the longest a lease may take.
     if (now_ > std::max(faults_.until, faults_.submit_at) + 90s)
       history_.violated("the last trial comes late");
     for (const auto& entry : journal_.entries()) check_trial(entry);
-    if (farm_ && (farm_->open(kJob) > 0 || farm_->status(now_ + clock_).leased > 0))
+    if (farm_ &&
+        (farm_->open(kJob) > 0 || !races_.none_in(*farm_) || farm_->status(now_ + clock_).leased > 0))
       history_.violated("the farm keeps trials that have ended");
   }
 
@@ -410,6 +469,7 @@ class Simulation final : private Outside, private Journal {
                     .whole = does_both,
                     .runner_only = [](const std::string& worker) { return is_board(number_of(worker)); },
                     .status = [this] { return farm_->status(now_ + clock_); }}};
+  SimulatedRaces races_;
   int submitted_ = 0, told_ = 0, builds_ = 0;
 };
 

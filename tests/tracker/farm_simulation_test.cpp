@@ -20,7 +20,9 @@ TEST(FarmSimulation, CalmSeas) {
   const Voyage voyage = simulate(1, kCalm);
   EXPECT_TRUE(voyage.violations.empty()) << fmt::format("{}", fmt::join(voyage.violations, "\n"));
   EXPECT_EQ(voyage.told, kTrials);
-  EXPECT_EQ(voyage.builds, kTrials);
+  EXPECT_GE(voyage.builds, kTrials);
+  EXPECT_LE(voyage.builds, kTrials + 3) << "beyond failures after others, which get a second opinion";
+  EXPECT_EQ(voyage.raced, 2);
 }
 
 // A worker whose device has become slower gets nothing, and the job ends all the same.

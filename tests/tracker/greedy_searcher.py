@@ -14,9 +14,10 @@ def call(**question):
 
 
 TEXT = "a workload"
+DIGEST = hashlib.sha256(TEXT.encode()).hexdigest()
 order = call(call="order")
-begun = call(call="begin", model="net", model_digest="d", target=order["target"], threads=1, trials=10, seconds=0, seed=0,
-             options="{}", tasks=[{"digest": hashlib.sha256(TEXT.encode()).hexdigest(), "text": TEXT, "flops": 1,
+begun = call(call="begin", model="net", model_digest=hashlib.sha256(f"1 {DIGEST}\n".encode()).hexdigest(), target=order["target"], threads=1, trials=10, seconds=0, seed=0,
+             options="{}", tasks=[{"digest": DIGEST, "text": TEXT, "flops": 1,
                                    "bytes": 1, "name": "dense", "calls": 1}])
 while True:
     call(call="submit", candidates=[{"workload": begun["workloads"][0], "trace": "t", "program": "p", "predicted": 0,

@@ -241,6 +241,10 @@ void History::sent(const Outgoing& out) {
 }
 
 void History::check(const Peer& peer, const wire::Lease& message) {
+  if (message.part == wire::Part::kRace) {
+    of_races_.insert(message.lease);
+    return;
+  }
   const auto lease = durable_.leases.find(message.lease);
   if (lease == durable_.leases.end() || lease->second.trial != message.trial)
     return violated(fmt::format("lease {:x} is sent and not written down", message.lease));
@@ -251,6 +255,7 @@ void History::check(const Peer& peer, const wire::Lease& message) {
 }
 
 void History::check(const Peer& peer, const wire::ResultAck& ack) {
+  if (of_races_.contains(ack.lease)) return;
   const auto found = durable_.leases.find(ack.lease);
   const LeaseState lease = found == durable_.leases.end() ? LeaseState{} : found->second;
   const bool taken = lease.end == LeaseState::End::kResult ||

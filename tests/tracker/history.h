@@ -98,6 +98,7 @@ class History {
   std::set<std::pair<std::string, LeaseId>> results_;  // heard of a worker
   std::set<LeaseId> failures_;                         // of those, without a time
   std::set<LeaseId> built_, handed_back_;
+  std::set<LeaseId> of_races_;  // of which nothing is written down (simulated_races.h)
   std::set<JobId> cancelled_;
   std::set<TrialId> told_, to_tell_;
   std::vector<std::string> violations_;

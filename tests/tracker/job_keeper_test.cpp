@@ -34,6 +34,7 @@ class QuietFarm final : public ServiceFarm {
   }
   void cancel(JobId job) override { cancelled = job; }
   TrialId race(TrialSpec) override { return 0; }
+  void cancel_race(TrialId) override {}
 
   std::atomic<JobId> cancelled{0};
 };
@@ -61,6 +62,7 @@ class SilentFarm final : public ServiceFarm {
   }
   void cancel(JobId) override { ++cancelled; }
   TrialId race(TrialSpec) override { return 0; }
+  void cancel_race(TrialId) override {}
 
   std::atomic<size_t> submitted{0}, cancelled{0};
 };

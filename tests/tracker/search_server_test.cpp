@@ -27,6 +27,8 @@ const std::string kTarget =
 
 constexpr const char* kRequest = R"({"model": "net", "trials": 10})";
 
+constexpr TrialId kRace = 1000;
+
 /// Remembers what it was asked; answers at once.
 class EchoFarm final : public ServiceFarm {
  public:
@@ -38,7 +40,7 @@ class EchoFarm final : public ServiceFarm {
     return answers;
   }
   std::vector<Finished> poll(JobId job, std::chrono::milliseconds) override {
-    Finished finished{.trial = trials, .job = job};
+    Finished finished{.trial = races.empty() ? trials : kRace, .job = job};
     finished.result.samples = {0.25f, 0.5f};
     finished.result.message = "\xff is no UTF-8";
     return {finished};
@@ -48,12 +50,14 @@ class EchoFarm final : public ServiceFarm {
   void cancel(JobId job) override { jobs.push_back(job); }
   TrialId race(TrialSpec spec) override {
     races.push_back(std::move(spec));
-    return 1000;
+    return kRace;
   }
+  void cancel_race(TrialId race) override { cancelled_races.push_back(race); }
 
   std::vector<JobId> jobs;
   std::vector<Candidate> asked;
   std::vector<TrialSpec> races;
+  std::vector<TrialId> cancelled_races;
   TrialId trials = 0;
 };
 
@@ -100,7 +104,7 @@ struct Desk {
 
 JobStart start_of(const std::string& text) {
   return {.model = "net",
-          .model_digest = "d",
+          .model_digest = sha256(fmt::format("2 {}\n", sha256(text))),  // tuner::tasks_digest
           .target = kTarget,
           .tasks = {{{sha256(text), text, 1e6, 1e3}, "dense", 2}},
           .trials = 10};
@@ -238,8 +242,8 @@ TEST(SearchServer, KeepsNoMoreThanASearchNeeds) {
 
 struct RaceDesk : Desk {
   SearchLink link{ends[0]};
+  JobRows rows = link.begin(start_of("a workload"));
   RaceDesk() {
-    link.begin(start_of("a workload"));
     write_file(folder / "untuned", "the untuned build");
     write_file(folder / "tuned", "the tuned build");
     write_file(folder / "empty", "");
@@ -248,7 +252,7 @@ struct RaceDesk : Desk {
 
 TEST(SearchServer, HasTwoBuildsOfItsFolderRaced) {
   RaceDesk desk;
-  EXPECT_EQ(desk.link.race("untuned", "tuned", /*threads=*/2, /*seconds=*/1e9), 1000u);
+  EXPECT_EQ(desk.link.race("untuned", "tuned", /*threads=*/2, /*seconds=*/1e9), kRace);
   const TrialSpec& race = desk.farm.races.at(0);
   EXPECT_EQ(race.race->incumbent->blob(), wire::blob_of("the untuned build"));
   EXPECT_EQ(race.race->challenger->read(4, 5), "tuned");
@@ -278,6 +282,74 @@ TEST(SearchServer, RacesNothingElse) {
   EXPECT_EQ(refusal(".."), ".. is no regular file");
   EXPECT_EQ(refusal("none"), "cannot read none: No such file or directory");
   EXPECT_EQ(refusal("empty"), "empty has 0 bytes, must be 1..1073741824");
+}
+
+/// Its searcher is killed for a job that is paused, say, and its next life races again.
+TEST(SearchServer, TakesItsRaceBackWhenItsSearcherIsGone) {
+  RaceDesk desk;
+  desk.leave();
+  EXPECT_TRUE(desk.farm.cancelled_races.empty()) << "it had none";
+  RaceDesk other;
+  other.link.race("untuned", "tuned", 1, 1);
+  EXPECT_TRUE(other.farm.cancelled_races.empty());
+  other.leave();
+  EXPECT_EQ(other.farm.cancelled_races, std::vector{kRace});
+}
+
+/// The race has been won by the untuned build.
+TEST(SearchServer, KeepsWhatARaceHasChosen) {
+  RaceDesk desk;
+  const db::WorkloadId workload = desk.rows.workloads.at(0);
+  measure(desk.store, desk.rows.job, workload, "p");
+  const db::MeasurementId chosen = desk.store.history(workload, desk.rows.target).at(0).id;
+  desk.link.race("untuned", "tuned", 1, 1);
+  desk.link.poll(0, std::chrono::milliseconds(1));
+  // Of its job's model, whatever it says.
+  const db::ChoiceKey another{"another model", 4711, 8, 0.5},
+      own{start_of("a workload").model_digest, desk.rows.target, 1,
+          parse_job_request(kRequest).max_relative_error};
+  desk.link.choose({.key = another, .seconds_before = 2, .seconds_after = 1, .tasks = {{workload, chosen}}});
+  desk.link.add_model_latency({.seconds = 0.5, .low = 0.25, .high = 1, .n = 10});
+  EXPECT_FALSE(desk.store.find_choice(another));
+  ASSERT_TRUE(desk.store.find_choice(own));
+  EXPECT_EQ(desk.store.find_choice(own)->tasks.at(0).measurement, chosen);
+  EXPECT_EQ(desk.store.find_choice(own)->seconds_after, 1);
+  EXPECT_EQ(desk.store.find_model_latency(own.model_digest, own.target, own.threads)->seconds, 0.5);
+  desk.link.choose({});
+  EXPECT_TRUE(desk.store.find_choice(own)->tasks.empty());
+  desk.leave();
+  EXPECT_EQ(desk.error, "");
+}
+
+TEST(SearchServer, KeepsNoOtherChoice) {
+  const auto refusal = [](bool races, const std::function<void(RaceDesk&)>& attack) {
+    RaceDesk desk;
+    measure(desk.store, desk.rows.job, desk.rows.workloads.at(0), "p");
+    if (races) {
+      desk.link.race("untuned", "tuned", 1, 1);
+      desk.link.poll(0, std::chrono::milliseconds(1));
+    }
+    EXPECT_THROW(attack(desk), Error);
+    desk.leave();
+    return desk.error;
+  };
+  const auto choose = [](db::WorkloadId workload, db::MeasurementId chosen) {
+    return [=](RaceDesk& desk) { desk.link.choose({.tasks = {{workload, chosen}}}); };
+  };
+  EXPECT_EQ(refusal(true, choose(4711, 1)), "a choice is of no task of its job");
+  EXPECT_EQ(refusal(true, choose(1, 4711)), "a choice is of what was not measured for its task");
+  EXPECT_EQ(refusal(false, choose(1, 1)), "a searcher chooses without a race");
+  const db::ModelLatency latency{.seconds = 0.5, .low = 0.25, .high = 1, .n = 10};
+  EXPECT_EQ(refusal(false, [&](RaceDesk& desk) { desk.link.add_model_latency(latency); }),
+            "a searcher tells how long its model takes without a race");
+  EXPECT_EQ(refusal(true,
+                    [&](RaceDesk& desk) {
+                      desk.link.add_model_latency(latency);
+                      desk.link.add_model_latency(latency);
+                    }),
+            "a searcher tells twice how long its model takes");
+  EXPECT_EQ(refusal(true, [](RaceDesk& desk) { desk.link.add_model_latency({.seconds = -1, .low = -1}); }),
+            "a model takes -1 .. 0 s, by its searcher");
 }
 
 TEST(SearchServer, RacesOnce) {
@@ -342,6 +414,9 @@ TEST(SearchServer, BelievesNoDigestAndNoOtherTarget) {
   JobStart other = start_of("a workload");
   other.tasks[0].workload.digest = sha256("another");  // whose measurements it would spoil
   EXPECT_EQ(refusal(other), "a task's digest is not that of its text");
+  JobStart pretended = start_of("a workload");
+  pretended.model_digest = sha256("1 of another model\n");  // whose builds would follow its choices
+  EXPECT_EQ(refusal(pretended), "a model's digest is not that of its tasks");
   JobStart elsewhere = start_of("a workload");
   elsewhere.target = "cpu:mcpu=znver4";
   EXPECT_EQ(refusal(elsewhere), "a searcher begins for another target than it was given");

@@ -2,7 +2,8 @@
 """The last race of a job that a tracker owns: served_race_test.py TUNE
 
 On a worker that builds and measures; on a runner, which gets the modules from the tracker as a board would; through the
-death of the worker in its midst; and without any worker left.
+death of the worker in its midst, a pause, the death of the tracker and the end of the worker's key; to the end of its job,
+where that is cancelled; and without any worker left.
 """
 
 import subprocess
@@ -19,15 +20,40 @@ SLOW = """def @main(%x: Tensor[(512, 2048), float32], %w: Tensor[(2048, 2048), f
 
 
 class Farm:
-    """A tracker with its workers, which are killed at the end."""
+    """A tracker with its workers, each with a key of its own, which are killed at the end."""
 
-    def __init__(self, tracker):
-        self.tracker, self.workers = tracker, {}
+    def __init__(self, folder):
+        self.tracker = Tracker(folder, "--key", f"{folder}/tracker.key", "--allow", f"{folder}/allowed")
+        self.tracker_key = run("keygen", "--out", self.tracker.path("tracker.key"))
+        self.keys, self.workers = {}, {}
+        self.list_keys()
+
+    def __enter__(self):
+        self.tracker.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        for worker in self.workers.values():
+            worker.kill()
+            worker.wait()
+        self.tracker.__exit__(*error)
+
+    def list_keys(self):
+        with open(self.tracker.path("allowed"), "w") as file:
+            file.writelines(key + "\n" for key in self.keys.values())
 
     def start_worker(self, name, *words):
+        key = self.tracker.path(name + ".key")
+        if name not in self.keys:
+            self.keys[name] = run("keygen", "--out", key)
+            self.list_keys()
         self.workers[name] = subprocess.Popen(
             [TUNE, "worker", "--tracker", "ipc://" + self.tracker.path("socket"), "--name", name, "--builders", "1",
-             *words], stdout=self.tracker.log, stderr=self.tracker.log)
+             "--key", key, "--tracker-key", self.tracker_key, *words], stdout=self.tracker.log, stderr=self.tracker.log)
+
+    def revoke_key(self, name):
+        del self.keys[name]
+        self.list_keys()
 
     def kill_worker(self, name):
         self.workers[name].kill()
@@ -37,8 +63,17 @@ class Farm:
         return run("submit", "--model", model, "--trials", str(trials), "--threads", "1", "--tracker",
                    f"http://127.0.0.1:{self.tracker.port}")
 
+    def submit_slow(self):
+        with open(self.tracker.path("slow.relay"), "w") as file:
+            file.write(SLOW)
+        return self.submit(self.tracker.path("slow.relay"), 6)
+
     def job(self, job):
         return self.tracker.call("GET", "/v1/jobs/" + job)[1]
+
+    def ask(self, job, what):
+        status, said = self.tracker.call("POST", f"/v1/jobs/{job}/{what}")
+        check(status == 200, f"{what}: {status} {said}")
 
     def finished(self, job):
         state = wait_for("a job to end", lambda: (lambda j: j if j["state"] not in ("queued", "running") else None)(
@@ -55,11 +90,14 @@ class Farm:
     def trials(self, job):
         return self.tracker.call("GET", f"/v1/jobs/{job}/trials?limit=10000")[1]["trials"]
 
+    def holders(self):
+        """The names of workers that hold leases."""
+        return [w["name"] for w in self.tracker.call("GET", "/v1/workers")[1]["workers"] if w["leases"] > 0]
+
     def races(self, job):
         """Whether a worker holds a lease that is of no candidate: those that were there have ended, and none has come."""
         before = self.trials(job)
-        held = sum(w["leases"] for w in self.tracker.call("GET", "/v1/workers")[1]["workers"])
-        return held > 0 and len(before) > 0 and all(t["outcome"] for t in before) and len(self.trials(job)) == len(before)
+        return self.holders() and len(before) > 0 and all(t["outcome"] for t in before) and len(self.trials(job)) == len(before)
 
 
 def read(path):
@@ -75,6 +113,9 @@ def check_race(farm, job, report, model):
         check(race["shipped"] == "tuned" and race["low"] > 1, f"the slower is shipped: {race}")
     if race["verdict"] == "untuned is faster":
         check(race["shipped"] == "untuned" and race["high"] < 1, f"the slower is shipped: {race}")
+    untuned, told = (sum(task["weight"] * task["before_us"] for task in report["tasks"]),
+                     farm.job(job)["progress"]["default_model_seconds"] * 1e6)
+    check(abs(told - untuned) < 1e-3 * untuned, f"untuned kernels take {untuned} us by the report, {told} us by the page")
     check(report["after_ms"] == race[race["shipped"] + "_ms"], "after_ms is not of what is shipped")
     check(f"shipped: the {race['shipped']} build" in farm.text(job) or "the two builds are the same" in farm.text(job),
           farm.text(job))
@@ -98,9 +139,7 @@ def races_on_a_worker(farm):
 
 
 def survives_its_worker(farm):
-    with open(farm.tracker.path("slow.relay"), "w") as file:
-        file.write(SLOW)
-    job = farm.submit(farm.tracker.path("slow.relay"), 6)
+    job = farm.submit_slow()
     wait_for("its race", lambda: farm.races(job), 240)
     farm.kill_worker("w1")
     check(farm.job(job)["state"] == "running", "the race was over too soon to be interrupted")
@@ -111,10 +150,43 @@ def survives_its_worker(farm):
     print("through the death of its worker:", report["race"]["verdict"], report["race"]["pairs"], "turns")
 
 
-def does_without(farm):
-    job = farm.submit(farm.tracker.path("slow.relay"), 6)
+def survives_the_rest(farm):
+    """In its race a job is paused; in the next its tracker dies; in the third its worker's key is revoked."""
+    farm.start_worker("w2")
+    job = farm.submit_slow()
     wait_for("its race", lambda: farm.races(job), 240)
-    farm.kill_worker("w1")
+    farm.ask(job, "pause")
+    wait_for("the worker of a paused race to be free", lambda: not farm.holders(), 10)
+    check(farm.job(job)["state"] == "stopped", f"a paused job is {farm.job(job)['state']}")
+    farm.ask(job, "resume")
+    wait_for("its second race", lambda: farm.races(job), 60)
+    farm.tracker.kill()
+    farm.tracker.start()
+    wait_for("its third race", lambda: farm.races(job), 60)
+    (holder,) = farm.holders()
+    farm.revoke_key(holder)
+    wait_for("another worker to race", lambda: farm.holders() not in ([], [holder]), 20)
+    farm.kill_worker(holder)
+    report = farm.finished(job)
+    check(report["race"] is not None, f"no race: {report.get('not_raced')}")
+    print("through a pause, the tracker's death and a revoked key:", report["race"]["verdict"],
+          report["race"]["pairs"], "turns")
+    return "w1" if holder == "w2" else "w2"
+
+
+def ends_with_its_job(farm):
+    job = farm.submit_slow()
+    wait_for("its race", lambda: farm.races(job), 240)
+    farm.ask(job, "cancel")
+    wait_for("the worker of a cancelled race to be free", lambda: not farm.holders(), 10)
+    check(farm.job(job)["state"] == "cancelled", f"a cancelled job is {farm.job(job)['state']}")
+    print("with its job: cancelled")
+
+
+def does_without(farm, worker):
+    job = farm.submit_slow()
+    wait_for("its race", lambda: farm.races(job), 240)
+    farm.kill_worker(worker)
     begun = time.monotonic()
     report = farm.finished(job)
     check(report["race"] is None and "races builds" in report["not_raced"], f"a race without a worker: {report['race']}")
@@ -132,16 +204,13 @@ def races_on_a_runner(farm):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder, Tracker(folder) as tracker:
-        farm = Farm(tracker)
-        try:
-            races_on_a_worker(farm)
-            survives_its_worker(farm)
-            does_without(farm)
-            races_on_a_runner(farm)
-        finally:  # what fails leaves nothing running
-            for worker in farm.workers.values():
-                worker.kill()
+    with tempfile.TemporaryDirectory() as folder, Farm(folder) as farm:
+        races_on_a_worker(farm)
+        survives_its_worker(farm)
+        left = survives_the_rest(farm)
+        ends_with_its_job(farm)
+        does_without(farm, left)
+        races_on_a_runner(farm)
 
 
 if __name__ == "__main__":

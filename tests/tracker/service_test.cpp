@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,12 +17,11 @@
 #include <thread>
 
 #include "core/support/error.h"
+#include "core/support/spawn.h"
 #include "core/support/text.h"
 #include "db/store.h"
 #include "tracker/store_journal.h"
 #include "tracker/tracker.h"
-
-extern char** environ;
 
 namespace lathe::tracker {
 
@@ -74,10 +72,7 @@ class Process {
  public:
   explicit Process(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "/proc/self/exe");
-    std::vector<char*> words;
-    for (std::string& argument : arguments) words.push_back(argument.data());
-    words.push_back(nullptr);
-    CHECK(posix_spawn(&pid_, words[0], nullptr, nullptr, words.data(), environ) == 0);
+    pid_ = spawn({.command = std::move(arguments)});
   }
   ~Process() { end(SIGKILL); }
   Process(const Process&) = delete;

@@ -80,13 +80,22 @@ class Tracker:
             self.tokens[name] = file.read().strip()
 
     def __enter__(self):
+        self.start()
+        return self
+
+    def start(self):
         users = ["--principals", self.path("principals")] if self.tokens else []
-        self.log = open(self.path("log"), "w")
+        self.log = open(self.path("log"), "a")
+        self.said_by_others = self.log.tell()
         self.process = subprocess.Popen(
             [TUNE, "tracker", "--db", self.path("tuning.db"), "--listen", "ipc://" + self.path("socket"), "--http",
              f"127.0.0.1:{self.port}", *users, *self.words], stdout=self.log, stderr=self.log)
         wait_for("the tracker to serve", self.serves)
-        return self
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
 
     def __exit__(self, *error):
         self.process.terminate()
@@ -98,6 +107,7 @@ class Tracker:
 
     def serves(self):
         with open(self.path("log")) as log:
+            log.seek(self.said_by_others)
             text = log.read()
         check(self.process.poll() is None, f"the tracker does not start: {text}")
         return "jobs and pages at" in text

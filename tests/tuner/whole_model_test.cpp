@@ -155,15 +155,16 @@ TEST_F(WholeModel, BuildsFollowTheDefaultsWhereTheseWonUntilThatIsTakenBack) {
   ASSERT_EQ(defaults.size(), 1u);
   EXPECT_EQ(defaults.at(workload_).id, by_default);
   EXPECT_EQ(built(), program(other));
-  choose_defaults(defaults, store_, key(), {.incumbent = 1, .challenger = 2});
+  EXPECT_FALSE(has_chosen_defaults(defaults, store_, key()));
+  store_.set_choice(choice_of_defaults(defaults, store_, key(), {.incumbent = 1, .challenger = 2}));
   EXPECT_EQ(built(), program(schedule::to_json(trace)));
   EXPECT_EQ(store_.find_choice(key())->seconds_after, 1);
-  forget_defaults(defaults, store_, key());
+  EXPECT_TRUE(has_chosen_defaults(defaults, store_, key()));
+  store_.set_choice({.key = key()});
+  EXPECT_FALSE(has_chosen_defaults(defaults, store_, key()));
   EXPECT_EQ(built(), program(other));
-  // A choice of anything else is left alone.
   store_.set_choice({.key = key(), .tasks = {{workload_, measured(traces(false, 3).at(2), 1.1e-3f)}}});
-  forget_defaults(defaults, store_, key());
-  EXPECT_EQ(store_.find_choice(key())->tasks.size(), 1u);
+  EXPECT_FALSE(has_chosen_defaults(defaults, store_, key())) << "it is of something else";
 }
 
 TEST_F(WholeModel, ModulesRaceAsFiles) {

@@ -50,6 +50,7 @@ export function Fleet({ status }: { status: Status | null }) {
   const { data, error } = useAsked<{ workers: Worker[] }>('/v1/workers', 1000);
   const workers = data?.workers ?? [];
   const number = (wanted: string) => workers.filter((worker) => state(worker) === wanted).length;
+  const sum = (of: (worker: Worker) => number) => workers.reduce((all, worker) => all + of(worker), 0);
   return (
     <>
       <div class="title">
@@ -61,7 +62,7 @@ export function Fleet({ status }: { status: Status | null }) {
         <Figure label="Workers" value={count(workers.length)} note={number('silent') > 0 && `${number('silent')} silent`} />
         <Figure label="Suspect or drained" value={count(workers.filter((worker) => worker.state !== 'ready').length)} />
         <Figure label="Busy" value={count(number('busy'))} />
-        <Figure label="Slots in use" value={`${status?.leased ?? 0} / ${status?.slots ?? 0}`} />
+        <Figure label="Slots in use" value={`${sum((worker) => worker.leases)} / ${sum((worker) => worker.slots)}`} />
         <Figure label="Trials waiting" value={count(status?.pending ?? 0)} />
       </dl>
       {data && (

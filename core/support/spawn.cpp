@@ -1,0 +1,83 @@
+#include "core/support/spawn.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/support/error.h"
+
+extern char** environ;
+
+namespace lathe {
+namespace {
+
+struct FileActions {
+  posix_spawn_file_actions_t actions;
+
+  explicit FileActions(const ChildProgram& child) {
+    CHECK(posix_spawn_file_actions_init(&actions) == 0);
+    int last = STDERR_FILENO;
+    for (const auto& [number, path] : child.files) {
+      const int flags = number == STDIN_FILENO ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC;
+      CHECK(posix_spawn_file_actions_addopen(&actions, number, path.c_str(), flags, 0600) == 0);
+      last = std::max(last, number);
+    }
+    for (const auto& [number, ours] : child.descriptors) {
+      // Clears close-on-exec, also where both are one number.
+      CHECK(posix_spawn_file_actions_adddup2(&actions, ours, number) == 0);
+      last = std::max(last, number);
+    }
+    if (!child.nothing_else) return;
+    for (int number = STDERR_FILENO + 1; number < last; ++number)
+      if (!child.files.contains(number) && !child.descriptors.contains(number))
+        CHECK(posix_spawn_file_actions_addclose(&actions, number) == 0);
+    CHECK(posix_spawn_file_actions_addclosefrom_np(&actions, last + 1) == 0);
+  }
+  ~FileActions() { posix_spawn_file_actions_destroy(&actions); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+};
+
+struct Attributes {
+  posix_spawnattr_t attributes;
+
+  explicit Attributes(const ChildProgram& child) {
+    CHECK(posix_spawnattr_init(&attributes) == 0);
+    int flags = 0;
+    if (child.own_group) {
+      flags |= POSIX_SPAWN_SETPGROUP;
+      posix_spawnattr_setpgroup(&attributes, 0);
+    }
+    if (child.all_signals) {
+      flags |= POSIX_SPAWN_SETSIGMASK;
+      sigset_t none;
+      sigemptyset(&none);
+      posix_spawnattr_setsigmask(&attributes, &none);
+    }
+    posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
+  }
+  ~Attributes() { posix_spawnattr_destroy(&attributes); }
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+};
+
+}  // namespace
+
+pid_t spawn(const ChildProgram& child) {
+  std::vector<char*> arguments;
+  for (const std::string& word : child.command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const FileActions files(child);
+  const Attributes attributes(child);
+  pid_t pid = -1;
+  const int error =
+      posix_spawnp(&pid, arguments[0], &files.actions, &attributes.attributes, arguments.data(), environ);
+  if (error != 0) fail("cannot run `{}`: {}", child.command[0], std::strerror(error));
+  return pid;
+}
+
+}  // namespace lathe

@@ -1,0 +1,22 @@
+// A race of two builds as a trial of the farm.
+#pragma once
+
+#include <string>
+
+#include "tracker/journal.h"
+
+namespace lathe::tracker {
+
+struct RaceOrder {
+  JobId job = 0;
+  std::string target;                 // complete text
+  std::string incumbent, challenger;  // module files
+  double flops = 0;                   // of one run of the model: none can take less than these do
+  uint32_t threads = 1;
+  double seconds = 30;  // about, and at most defaults::kRaceTurns
+};
+
+/// For any worker that runs code for the target. Throws Error for files that ModuleFile refuses.
+TrialSpec race_spec(const RaceOrder& order);
+
+}  // namespace lathe::tracker
