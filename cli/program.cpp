@@ -1,3 +1,5 @@
+// What `tune` and `lathe-runner` have in common: the command is found and run, and exceptions become exit
+// codes.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -70,6 +72,8 @@ int run_command(const std::vector<std::string>& arguments) {
 }
 
 int exit_code_of(const std::function<int()>& body) {
+  // From the special to the general: Unfit and ServiceError are Errors. What is none of these is a bug of
+  // ours and aborts, with a core file for whoever looks.
   try {
     return flush_stdout(body());
   } catch (const Unfit& error) {

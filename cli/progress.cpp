@@ -79,10 +79,11 @@ void TuneProgress::show(const tuner::SessionStatus& status) {
 }
 
 void TuneProgress::draw(const tuner::SessionStatus& status) {
-  // Up to the first line of what was drawn last, which is drawn over.
+  // Up to the first line of what was drawn last, which is drawn over (ECMA-48: CPL; EL 2 clears the line).
   if (drawn_lines_ > 0) fmt::print(stderr, "\x1b[{}F", drawn_lines_);
   auto print = [](const std::string& line) { fmt::print(stderr, "\x1b[2K{}\n", line); };
-  // What has scrolled away cannot be drawn over.
+  // What has scrolled away cannot be drawn over. Four lines beside the tasks': two above them, the number of
+  // those left out, and the one where the cursor stays.
   size_t rows = std::min(tasks_.size(), static_cast<size_t>(std::max(3, terminal_rows() - 4)));
   print(headline(status));
   print(fmt::format("  {:<34} {:<4} {:>5}  {:>9}  {:>7}  {:>6}", "task", "uses", "tried", "best", "GFLOP/s",

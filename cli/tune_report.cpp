@@ -217,7 +217,8 @@ nlohmann::json task_json(const Row& row, const MachineLimits& limits) {
 
 /// The interval has no ends (null) where there were too few turns for one.
 nlohmann::json race_json(const Shipment& shipment) {
-  constexpr const char* kVerdicts[] = {"tuned is faster", "untuned is faster", "equal", "undecided"};
+  constexpr const char* kVerdicts[] = {"tuned is faster", "untuned is faster", "equal",
+                                       "undecided"};  // by RaceVerdict
   const RaceResult& race = shipment.race;
   return {{"shipped", shipment.tuned ? "tuned" : "untuned"},
           {"verdict", kVerdicts[static_cast<size_t>(race.verdict)]},
