@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/messages.h"
 #include "cli/overview.h"
 #include "cli/terminal.h"
 #include "core/support/error.h"
@@ -21,7 +22,7 @@ namespace lathe::cli {
 namespace {
 
 int refuse(ExitCode code, std::string_view message) {
-  fmt::print(stderr, "{} {}\n", colored("error:", Color::kRed, STDERR_FILENO), printable(message));
+  put_on_stderr(fmt::format("{} {}\n", colored("error:", Color::kRed, STDERR_FILENO), printable(message)));
   return code;
 }
 

@@ -75,6 +75,10 @@ TEST(Tune, OutputThatDoesNotArriveIsAnError) {
   EXPECT_EQ(finished.output, "error: cannot write to stdout: No space left on device\n");
 }
 
+TEST(Tune, MessagesThatDoNotArriveCostNoExitCode) {
+  EXPECT_EQ(run_command(std::string("(") + TUNE + " benhc 2>/dev/full)").code, 2);
+}
+
 /// On a full disk, say: what is left behind must not be taken for a key, nor be in the way of the next try.
 TEST(Tune, AKeyThatCannotBeWrittenLeavesNoFile) {
   const TemporaryFolder folder;
