@@ -60,6 +60,8 @@ void add_table(std::string& out, std::span<const Row> rows) {
   }
 }
 
+/// A share may pass 100%: an algorithm of fewer operations (Winograd's) is held to the limit of the direct
+/// one, so that shares of one task can be compared.
 void add_limits(std::string& out, const MachineLimits& limits, int threads) {
   append(out,
          "\nmachine's measured limits on {} thread{}: {:.1f} GFLOP/s, {:.1f} GB/s from memory\n"
