@@ -33,6 +33,7 @@ BestBuild best_build(const relay::Module& fused, const Target& target, const Bui
     report_refusal(build, allowed);
     return {std::move(build.image), 0, build.refused ? 0 : build.difference};
   }
+  // The second is for when the first, within the error in each kernel, is beyond it in the outputs.
   tuner::BestSchedules best(source.open(), target, source.threads, allowed,
                             tuner::tasks_digest(tuner::extract_tasks(fused))),
       exact(source.open(), target, source.threads, std::min(allowed, tuner::kExactError));

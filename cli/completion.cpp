@@ -1,3 +1,5 @@
+// Completions of three shells, each as a script that asks nothing of `tune` at the prompt: what may be typed
+// is known when it is written.
 #include "cli/completion.h"
 
 #include <fmt/core.h>
@@ -35,7 +37,8 @@ Offer offer_of(const Flag& flag) {
   return {.words = flag.choices()};
 }
 
-/// In single quotes, for any of the shells.
+/// In single quotes, for any of the shells. One of its own ends the quotes, stands by itself behind a
+/// backslash, and begins them again.
 std::string quoted(std::string text) {
   for (size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4) text.replace(at, 1, "'\\''");
   return "'" + text + "'";
@@ -119,6 +122,7 @@ std::string zsh_action(const Offer& offer) {
 }
 
 std::string zsh_command(const Command& command) {
+  // -S: behind -- there are no flags.
   std::string text = fmt::format("    {})\n      _arguments -S", quoted(std::string(command.name)));
   for (const Flag& flag : flags_of(command)) {
     const bool many = flag.kind == Flag::Kind::kTexts;

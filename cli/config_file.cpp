@@ -1,3 +1,4 @@
+// TOML as flags want it: every value a text, with the line it stands in.
 #include "cli/config_file.h"
 
 #include <toml++/toml.h>

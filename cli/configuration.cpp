@@ -152,6 +152,7 @@ Configuration Configuration::load() {
 }
 
 void Configuration::read_environment() {
+  // In order, so that of several mistakes it is the same one that is told each time.
   std::map<std::string, std::string> given;
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view text = *entry;
@@ -192,6 +193,8 @@ void Configuration::read_file(const std::string& path, int distance) {
   }
 }
 
+/// The nearest: the environment, the working folder's file, the user's; of each file the section before what
+/// all commands share.
 std::optional<Setting> Configuration::find(const Command& command, const Flag& flag) const {
   if (auto found = variables_.find(flag.variable()); found != variables_.end()) return found->second;
   for (const std::map<Place, Setting>& settings : files_)

@@ -27,6 +27,7 @@ std::string Flag::description() const {
 }
 
 std::vector<std::string> Flag::choices() const {
+  // What is typed as it stands is in lower case; FILE and the like stand for something.
   if (value_name.empty() || !std::islower(static_cast<unsigned char>(value_name[0]))) return {};
   return split_text(value_name, '|');
 }

@@ -16,7 +16,11 @@
 namespace lathe::cli {
 namespace {
 
-/// Seconds of "90", "90s", "10m", "1h", or "" when it is none.
+/// What a job may ask for (tracker/job_request.cpp), about 31 years. Clocks count nanoseconds in 64 bits: ten
+/// times as long would overflow them, and nothing would be waited for at all.
+constexpr double kMostSeconds = 1e9;
+
+/// Seconds of "90", "90s", "10m", "1h"; returns what is wrong, or "".
 std::string check_duration(const std::string& text, double* seconds) {
   char* end = nullptr;
   double value = std::strtod(text.c_str(), &end);
@@ -24,6 +28,7 @@ std::string check_duration(const std::string& text, double* seconds) {
   double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
   if (end == text.c_str() || scale == 0 || !std::isfinite(value) || value <= 0)
     return fmt::format("`{}` is not a duration; write 90s, 10m or 1h", text);
+  if (value * scale > kMostSeconds) return fmt::format("`{}` is more than {:.0f} s", text, kMostSeconds);
   *seconds = value * scale;
   return "";
 }
@@ -32,6 +37,7 @@ std::string check_duration(const std::string& text, double* seconds) {
 bool is_between(const std::string& text, double low, double high) {
   char* end = nullptr;
   double value = std::strtod(text.c_str(), &end);
+  // NaN is on no side of either.
   return end != text.c_str() && *end == '\0' && value > low && value < high;
 }
 
@@ -144,11 +150,13 @@ void Flags::add(const std::string& spelling, std::string& value, const char* hel
 void Flags::add(const std::string& spelling, std::vector<std::string>& values, const char* help) {
   Flag flag = flag_of(spelling, Flag::Kind::kTexts, "TEXT", help);
   CLI::Option* option = parser_->app.add_option(flag.name, values);
+  // One value each time it is given: else `--shape x=1 FILE` would take FILE for another shape.
   if (!flag.is_positional()) option->expected(1)->take_all();
   parser_->all.push_back({flag, option, [&values] { return values.empty() ? "" : literal(values); }});
 }
 
 void Flags::add(const std::string& spelling, int64_t& value, int64_t least, int64_t most, const char* help) {
+  // A larger bound keeps nonsense out of arithmetic, and tells whoever reads the help nothing.
   const std::string range =
       most <= std::numeric_limits<int32_t>::max() ? fmt::format("{}..{}", least, most) : "N";
   Flag flag = flag_of(spelling, Flag::Kind::kInteger, range.c_str(), help);
@@ -227,6 +235,7 @@ void Flags::parse_arguments() {
     fail("{}: {} `{}`{}", name, is_flag ? "unknown flag" : "unexpected argument", flag,
          hint.empty() ? fmt::format("; see {} --help", name) : hint);
   }
+  // A hint of ours (check() above) ends with a question: the help would not say more.
   if (problem.ends_with('?')) fail("{}: {}", name, problem);
   if (!problem.empty()) fail("{}: {}; see {} --help", name, problem, name);
   for (Parser::Declared& declared : parser_->all)

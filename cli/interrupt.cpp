@@ -10,6 +10,7 @@
 namespace lathe::cli {
 namespace {
 
+// Atomics without locks are all that a handler may share with the program (signal-safety(7)).
 std::atomic<bool> deferred = false, seen = false;
 // Made beforehand: a handler must not allocate.
 std::atomic<const std::string*> hint = nullptr;

@@ -22,9 +22,13 @@ void save_secret(const std::string& path, const std::string& text) {
   // Never over another secret, and never readable by others, not even for a moment.
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) fail("cannot write {}: {}", path, strerror(errno));
-  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int error = errno;
-  if (close(file) != 0 || !written) fail("cannot write {}: {}", path, strerror(error));
+  const ssize_t written = write(file, text.data(), text.size());
+  int error = written < 0 ? errno : written < static_cast<ssize_t>(text.size()) ? ENOSPC : 0;
+  if (close(file) != 0 && error == 0) error = errno;
+  if (error == 0) return;
+  // A part of a secret is none, and would keep the next try from making the file.
+  unlink(path.c_str());
+  fail("cannot write {}: {}", path, strerror(error));
 }
 
 void save_keys(const std::string& path, const wire::KeyPair& keys) {

@@ -1,3 +1,4 @@
+// Manual pages in roff's man macros (man(7)), made of what the flags themselves say.
 #include "cli/manual.h"
 
 #include <fmt/core.h>

@@ -56,6 +56,7 @@ std::string module_name(const std::string& model) { return std::filesystem::path
 
 BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   std::string database = flags.database;
+  // The usual one where it is: a model can be compiled before anything was tuned.
   if (database.empty() && !flags.untuned && std::filesystem::exists(db::default_database_path()))
     database = db::default_database_path();
   Target target = target_of(flags.target, database);

@@ -1,3 +1,5 @@
+// What `tune` and `lathe-runner` have in common: the command is found and run, and exceptions become exit
+// codes.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/messages.h"
 #include "cli/overview.h"
 #include "cli/terminal.h"
 #include "core/support/error.h"
@@ -19,7 +22,7 @@ namespace lathe::cli {
 namespace {
 
 int refuse(ExitCode code, std::string_view message) {
-  fmt::print(stderr, "{} {}\n", colored("error:", Color::kRed, STDERR_FILENO), printable(message));
+  put_on_stderr(fmt::format("{} {}\n", colored("error:", Color::kRed, STDERR_FILENO), printable(message)));
   return code;
 }
 
@@ -70,6 +73,8 @@ int run_command(const std::vector<std::string>& arguments) {
 }
 
 int exit_code_of(const std::function<int()>& body) {
+  // From the special to the general: Unfit and ServiceError are Errors. What is none of these is a bug of
+  // ours and aborts, with a core file for whoever looks.
   try {
     return flush_stdout(body());
   } catch (const Unfit& error) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/messages.h"
 #include "cli/terminal.h"
 
 namespace lathe::cli {
@@ -75,14 +76,15 @@ void TuneProgress::show(const tuner::SessionStatus& status) {
   if (terminal_)
     draw(status);
   else
-    fmt::print(stderr, "{}\n", headline(status));
+    put_on_stderr(headline(status) + "\n");
 }
 
 void TuneProgress::draw(const tuner::SessionStatus& status) {
-  // Up to the first line of what was drawn last, which is drawn over.
-  if (drawn_lines_ > 0) fmt::print(stderr, "\x1b[{}F", drawn_lines_);
-  auto print = [](const std::string& line) { fmt::print(stderr, "\x1b[2K{}\n", line); };
-  // What has scrolled away cannot be drawn over.
+  // Up to the first line of what was drawn last, which is drawn over (ECMA-48: CPL; EL 2 clears the line).
+  if (drawn_lines_ > 0) put_on_stderr(fmt::format("\x1b[{}F", drawn_lines_));
+  auto print = [](const std::string& line) { put_on_stderr(fmt::format("\x1b[2K{}\n", line)); };
+  // What has scrolled away cannot be drawn over. Four lines beside the tasks': two above them, the number of
+  // those left out, and the one where the cursor stays.
   size_t rows = std::min(tasks_.size(), static_cast<size_t>(std::max(3, terminal_rows() - 4)));
   print(headline(status));
   print(fmt::format("  {:<34} {:<4} {:>5}  {:>9}  {:>7}  {:>6}", "task", "uses", "tried", "best", "GFLOP/s",
@@ -104,8 +106,9 @@ void ProgressLine::show(const std::string& text) {
   auto now = std::chrono::steady_clock::now();
   if (quiet_ || text.empty() || now - last_ < (terminal_ ? 0ms : 5000ms)) return;
   last_ = now;
-  fmt::print(stderr, "{}[{:>5.0f} s] {}{}", terminal_ ? "\r\x1b[2K" : "",
-             std::chrono::duration<double>(now - begun_).count(), text, terminal_ ? "" : "\n");
+  put_on_stderr(fmt::format("{}[{:>5.0f} s] {}{}", terminal_ ? "\r\x1b[2K" : "",
+                            std::chrono::duration<double>(now - begun_).count(), text,
+                            terminal_ ? "" : "\n"));
   drawn_ = terminal_;
   std::fflush(stderr);
 }

@@ -24,7 +24,8 @@ class RemoteProgress {
  public:
   RemoteProgress(std::string id, bool quiet) : id_(std::move(id)), quiet_(quiet) {}
 
-  /// False when the job has ended.
+  /// False when the job has ended. Events that this client does not know, of a newer tracker, are passed
+  /// over.
   bool take(const ServiceClient::Event& event) {
     const json body = json::parse(event.data, nullptr, /*allow_exceptions=*/false);
     if (event.name == "state") return take_state(body);
@@ -63,6 +64,7 @@ class RemoteProgress {
     status_.seconds = body.value("seconds", 0.0);
     status_.trials = body.value("trials", int64_t{0});
     status_.budget = body.value("budget", int64_t{0});
+    // Null: JSON has no infinity.
     status_.seconds_left =
         body.at("seconds_left").is_number() ? body.at("seconds_left").get<double>() : INFINITY;
     status_.model_seconds = body.value("model_seconds", 0.0);
@@ -95,6 +97,16 @@ class RemoteProgress {
 
 bool is_file(const std::string& model) { return model.ends_with(".onnx") || model.ends_with(".relay"); }
 
+/// As it is sent. What cannot be said in JSON is the asker's mistake; with_service() would take it for one in
+/// the service's answer.
+std::string body_of(const tracker::JobRequest& request) {
+  try {
+    return to_json(request);
+  } catch (const json::exception&) {
+    fail("the job of {} cannot be sent: a flag of it is no UTF-8", request.model);
+  }
+}
+
 }  // namespace
 
 std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient& service) {
@@ -106,7 +118,7 @@ std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient
     // Models are large, and most are submitted more than once.
     if (!service.exists(blob)) service.upload(blob, job.model);
   }
-  return service.post("/v1/jobs?key=" + url_part(key.empty() ? db::new_uuid() : key), to_json(request))
+  return service.post("/v1/jobs?key=" + url_part(key.empty() ? db::new_uuid() : key), body_of(request))
       .at("id");
 }
 
@@ -120,7 +132,8 @@ int watch_job(const std::string& id, bool quiet, ServiceClient& service) {
   if (interrupt.interrupted()) {
     fmt::print(
         stderr,
-        "job {0} goes on without you. See it again with: tune watch {0}; end it with: tune cancel {0}\n", id);
+        "job {0} goes on without you. See it again with: tune watch {0}; end it with: tune cancel {0}\n",
+        printable(id));
     return kInterrupted;
   }
   if (progress.state() != "done") fail("job {} {}: {}", id, progress.state(), progress.message());
@@ -145,7 +158,7 @@ namespace {
 
 int run_by(const TuneJob& job, const ServicePlace& place, ServiceClient& service) {
   const std::string id = submit_job(job, "", service);
-  if (!job.json) fmt::print(stderr, "job {} of {} at {}\n", id, job.model, place.url);
+  if (!job.json) fmt::print(stderr, "job {} of {} at {}\n", printable(id), job.model, place.url);
   // Whoever leaves here leaves the job running: it is the tracker's.
   if (const int code = watch_job(id, job.json, service); code != kSuccess) return code;
   const std::string module = fetch_module(id, job.folder, service);

@@ -17,7 +17,7 @@ struct Summary {
   int64_t place = 0;  // of the largest element
 };
 
-/// REQUIRES: the tensor is not empty.
+/// REQUIRES: the tensor is not empty. NaN is neither less nor more than any: it shows in the mean alone.
 Summary summary_of(const Tensor& tensor) {
   Summary summary;
   double sum = 0;

@@ -1,3 +1,5 @@
+// The searcher: a process that a tracker starts for each job, in which strangers' models are parsed and
+// compiled. All it knows comes over the link, and all it finds goes back there (docs/decisions/025-*.md).
 #include "cli/search_job.h"
 
 #include <chrono>
@@ -32,7 +34,7 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLinkDescriptor = 3;
+constexpr int kLinkDescriptor = 3;  // where the tracker puts it (tracker/job_keeper.cpp)
 
 /// JSON has no infinity.
 json finite(double value) { return std::isfinite(value) ? json(value) : json(); }

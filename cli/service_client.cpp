@@ -45,6 +45,7 @@ std::string read_token(const std::string& file) {
   return token;
 }
 
+/// For curl, to which a byte is an element of size 1 (CURLOPT_WRITEFUNCTION).
 size_t append_body(char* bytes, size_t, size_t count, void* body) {
   static_cast<std::string*>(body)->append(bytes, count);
   return count;
@@ -151,6 +152,7 @@ struct ServiceClient::Impl {
 };
 
 ServiceClient::ServiceClient(const ServicePlace& place) : impl_(std::make_unique<Impl>()) {
+  // Once, and before there are threads: it may not be safe beside any (curl_global_init(3)).
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
   CHECK(started == CURLE_OK);
   if (!place.url.starts_with("http://") && !place.url.starts_with("https://"))
@@ -205,6 +207,7 @@ void ServiceClient::upload(const std::string& path, const std::string& file) {
   if (!bytes) fail("cannot read {}: {}", file, strerror(errno));
   Impl::Call call;
   call.set(CURLOPT_UPLOAD, 1L);
+  // Without a CURLOPT_READFUNCTION curl reads the FILE itself, so a model never lies in memory.
   call.set(CURLOPT_READDATA, bytes.get());
   call.set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(std::filesystem::file_size(file)));
   impl_->request(call, path);
@@ -234,12 +237,13 @@ void ServiceClient::download(const std::string& path, const std::string& file) {
 
 namespace {
 
-/// Lines of an event stream (WHATWG HTML, 9.2) become events.
+/// Lines of an event stream (WHATWG HTML, 9.2) become events. An id counts once its event is whole: a
+/// connection that breaks in the midst of an event is to give that event again.
 struct EventReader {
   const std::function<bool(const ServiceClient::Event&)>& on_event;
   const std::function<bool()>& stop;
   CURL* curl = nullptr;  // of the request under way
-  std::string rest, last_id, refusal;
+  std::string rest, id, last_id, refusal;
   ServiceClient::Event event;
   bool over = false, heard = false;
   std::exception_ptr failure;  // on_event's
@@ -262,8 +266,9 @@ struct EventReader {
     if (line.empty()) {
       if (!event.name.empty() && !on_event(event)) over = true;
       event = {};
+      last_id = id;
     } else if (line.starts_with("id: ")) {
-      last_id = line.substr(4);
+      id = line.substr(4);
     } else if (line.starts_with("event: ")) {
       event.name = line.substr(7);
     } else if (line.starts_with("data: ")) {
@@ -282,6 +287,7 @@ size_t read_events(char* bytes, size_t, size_t count, void* reader) {
   return self.over || self.failure ? 0 : count;
 }
 
+/// curl asks about once a second even where nothing arrives: so Ctrl-C ends a silent stream too.
 int ask_to_stop(void* reader, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return static_cast<EventReader*>(reader)->stop() ? 1 : 0;
 }
@@ -306,6 +312,7 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     reader.rest.clear();
     reader.refusal.clear();
     reader.event = {};
+    reader.id = reader.last_id;
     reader.heard = false;
     const CURLcode code = curl_easy_perform(call.curl);
     if (reader.failure) std::rethrow_exception(reader.failure);

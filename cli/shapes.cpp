@@ -9,7 +9,8 @@
 namespace lathe::cli {
 namespace {
 
-constexpr int64_t kLargest = int64_t{1} << 40;  // elements
+/// Elements of one input: beyond any memory, and their bytes still fit 64 bits.
+constexpr int64_t kLargest = int64_t{1} << 40;
 
 int64_t parse_dim(const std::string& flag, std::string_view text) {
   int64_t dim = 0;
@@ -32,6 +33,7 @@ void add_shape_flag(Flags& flags, std::vector<std::string>& shapes) {
 tuner::InputShapes parse_shapes(const std::vector<std::string>& shapes) {
   tuner::InputShapes result;
   for (const std::string& flag : shapes) {
+    // The last one: the names in a model's file may hold others.
     size_t equals = flag.rfind('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == flag.size())
       fail("--shape {}: must be NAME=1x3x224x224", flag);
@@ -42,6 +44,7 @@ tuner::InputShapes parse_shapes(const std::vector<std::string>& shapes) {
     for (size_t start = 0; start <= dims.size();) {
       size_t end = std::min(dims.find('x', start), dims.size());
       place->second.push_back(parse_dim(flag, std::string_view(dims).substr(start, end - start)));
+      // A dimension of 0 must not hide that the others are too large.
       if (__builtin_mul_overflow(elements, std::max<int64_t>(place->second.back(), 1), &elements) ||
           elements > kLargest)
         fail("--shape {}: the tensor is too large", flag);

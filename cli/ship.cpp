@@ -32,6 +32,7 @@ bool same_bytes(const std::string& a, const std::string& b) {
   if (fs::file_size(a) != fs::file_size(b)) return false;
   std::ifstream files[] = {std::ifstream(a, std::ios::binary), std::ifstream(b, std::ios::binary)};
   std::vector<char> chunks[] = {std::vector<char>(1 << 20), std::vector<char>(1 << 20)};
+  // A last chunk that is not full sets the ends of both, and is compared all the same.
   while (files[0] && files[1]) {
     for (int i : {0, 1}) files[i].read(chunks[i].data(), static_cast<std::streamsize>(chunks[i].size()));
     if (files[0].gcount() != files[1].gcount()) return false;
@@ -105,7 +106,8 @@ Shipment ship(const RaceFiles& race, const TuneJob& job, const Target& target, c
   if (shipment.same) shipment.race.verdict = RaceVerdict::kEqual;
   shipment.tuned =
       !shipment.crashed && (shipment.same || prefers_challenger(shipment.race.verdict, favoured));
-  // The very file that won, not one that is built again.
+  // The very file that won, not one that is built again. Whoever opens the module meanwhile finds the old one
+  // or the new one, whole (rename(2)).
   fs::rename((shipment.tuned ? tuned : untuned).path, shipment.module);
   if (!shipment.tuned) shipment.rounding_error = 0;
   return shipment;

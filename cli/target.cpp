@@ -74,6 +74,7 @@ TargetKnowledge know_target(const std::string& text, const std::string& database
 
 bool runs_here(const Target& target) {
   const std::string host = codegen::host_target().triple;
+  // The architecture alone: vendor and system of a triple are spelt in several ways.
   return target.triple.starts_with(host.substr(0, host.find('-') + 1)) &&
          runtime::missing_cpu_features(codegen::cpu_features(target)).empty();
 }

@@ -13,7 +13,7 @@ bool can_redraw(int file) {
 }
 
 std::string colored(std::string_view text, Color color, int file) {
-  const char* refused = std::getenv("NO_COLOR");
+  const char* refused = std::getenv("NO_COLOR");  // as no-color.org has it: set, and not to nothing
   if (!can_redraw(file) || (refused && *refused)) return std::string(text);
   return fmt::format("\x1b[{}m{}\x1b[0m", static_cast<int>(color), text);
 }

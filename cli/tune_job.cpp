@@ -1,3 +1,5 @@
+// A job on this machine, in this process: a tracker and a worker of its own, the same search that a service
+// runs (search_job.cpp), then the choice and the race.
 #include "cli/tune_job.h"
 
 #include <fmt/ranges.h>

@@ -60,6 +60,8 @@ void add_table(std::string& out, std::span<const Row> rows) {
   }
 }
 
+/// A share may pass 100%: an algorithm of fewer operations (Winograd's) is held to the limit of the direct
+/// one, so that shares of one task can be compared.
 void add_limits(std::string& out, const MachineLimits& limits, int threads) {
   append(out,
          "\nmachine's measured limits on {} thread{}: {:.1f} GFLOP/s, {:.1f} GB/s from memory\n"
@@ -217,7 +219,8 @@ nlohmann::json task_json(const Row& row, const MachineLimits& limits) {
 
 /// The interval has no ends (null) where there were too few turns for one.
 nlohmann::json race_json(const Shipment& shipment) {
-  constexpr const char* kVerdicts[] = {"tuned is faster", "untuned is faster", "equal", "undecided"};
+  constexpr const char* kVerdicts[] = {"tuned is faster", "untuned is faster", "equal",
+                                       "undecided"};  // by RaceVerdict
   const RaceResult& race = shipment.race;
   return {{"shipped", shipment.tuned ? "tuned" : "untuned"},
           {"verdict", kVerdicts[static_cast<size_t>(race.verdict)]},

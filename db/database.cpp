@@ -24,9 +24,11 @@ struct Database::Cache {
 
 namespace {
 
-/// SQLite's way to say that a file does not change.
+/// SQLite's way to say that a file does not change (sqlite.org/uri.html).
 std::string immutable_uri(const std::string& path) {
-  std::string uri = "file:";
+  // With an empty authority before an absolute path: the one that begins with two slashes would have its
+  // first folder taken for a host.
+  std::string uri = path.starts_with('/') ? "file://" : "file:";
   for (char c : path) {
     const bool has_meaning = c == '%' || c == '?' || c == '#';
     uri += has_meaning ? fmt::format("%{:02x}", static_cast<unsigned>(c)) : std::string(1, c);
@@ -123,6 +125,7 @@ Query Database::query(std::string_view sql, std::span<const Value> values) {
 
 int64_t Database::run(std::string_view sql, std::initializer_list<Value> values) {
   Query statement = query(sql, values);
+  // Some pragmas answer with a row.
   while (statement.step()) {
   }
   return sqlite3_changes64(handle_);

@@ -9,7 +9,7 @@
 
 namespace lathe::db {
 namespace {
-constexpr int kDepth = 6;
+constexpr int kDepth = 6;  // of a line: its confirmations' samples are in the fourth level
 constexpr size_t kMostSamples = 100'000;
 }  // namespace
 

@@ -13,6 +13,7 @@
 namespace lathe::db {
 namespace {
 
+/// By statfs(2): linux/magic.h has most of the numbers, the sources of each file system the others.
 struct NetworkKind {
   uint32_t magic;
   std::string_view name;

@@ -10,7 +10,8 @@ namespace {
 
 constexpr size_t kReasons = 20;
 
-/// Protocols 2 to 5 begin with their number; AutoTVM's "pickle" log has pickles in base64, between tabs.
+/// Protocols 2 to 5 begin with 0x80 and their number (pickletools); AutoTVM's "pickle" log has pickles in
+/// base64, where that is "gA", between tabs.
 bool is_pickle(std::string_view head) {
   const auto byte = [&](size_t i) { return i < head.size() ? static_cast<unsigned char>(head[i]) : 0; };
   if (byte(0) == 0x80 && byte(1) >= 2 && byte(1) <= 5) return true;

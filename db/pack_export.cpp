@@ -58,6 +58,8 @@ json samples_json(const std::vector<float>& samples) {
   return list;
 }
 
+/// Rows are in the order of names and digests, never of ids: the same records give the same bytes, from
+/// whichever database (Q4).
 class Exporter {
  public:
   Exporter(Store& store, const fs::path& folder, const PackFilter& filter)

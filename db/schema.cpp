@@ -1,3 +1,5 @@
+// The tables, as the steps from each version to the next. A step that was released never changes: there are
+// files made by it, and require_no_strange_code() knows our triggers by its text.
 #include "db/schema.h"
 
 #include <algorithm>
@@ -12,6 +14,10 @@ namespace {
 constexpr int64_t kApplicationId = 0x4c415448;  // "LATH": tells our files from other programs'
 
 // Times are milliseconds since 1970 UTC; latencies are seconds; samples are little-endian f32 seconds.
+// STRICT, for SQLite would else store any value in any column. AUTOINCREMENT where a number must never come
+// again, even of a deleted row: an epoch tells a tracker's leases from those of its earlier lives, an event's
+// id is where a reader goes on. The states of a trial are guarded by a trigger: what is final was
+// acknowledged, and no bug of ours may take that back.
 constexpr char kFirstSchema[] = R"sql(
 CREATE TABLE target(
   id INTEGER PRIMARY KEY,
@@ -393,17 +399,19 @@ int64_t pragma(Database& database, const char* sql) {
       database.path(), found, version);
 }
 
-/// A trigger or a view runs whatever its maker wrote, with the rights of who opens the file: there are ours,
-/// and no others. Throws Error.
+/// A trigger or a view runs whatever its maker wrote, with the rights of who opens the file, and a virtual
+/// table parses what its maker stored: there are ours, and no others. Throws Error.
 void require_no_strange_code(Database& database) {
-  for (Query row =
-           database.query("SELECT type, name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view') "
-                          "OR sql LIKE 'CREATE VIRTUAL TABLE%'");
+  // What is plain is listed, not what is strange: the text of a schema can be edited, and "CREATE/**/VIRTUAL
+  // TABLE" is one too. SQLite itself begins the text of a plain table with these two words.
+  for (Query row = database.query(
+           "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE type NOT IN ('table', 'index') "
+           "OR (type = 'table' AND coalesce(sql, '') NOT GLOB 'CREATE TABLE *')");
        row.step();) {
     const std::string type = row.text(), name = row.text(), sql = row.text();
     const bool ours = std::any_of(std::begin(kMigrations), std::end(kMigrations), [&](const Migration& step) {
-      // SQLite keeps the text of a statement as it was given.
-      return std::string_view(step.sql).find(sql) != std::string_view::npos;
+      // SQLite keeps the text of a statement as it was given. No text would be found in any.
+      return !sql.empty() && std::string_view(step.sql).find(sql) != std::string_view::npos;
     });
     if (!ours)
       fail("database {} holds a {} `{}` that no version of this program made; do not trust it",

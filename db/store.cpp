@@ -99,6 +99,7 @@ TargetId Store::add_target(const Target& target) {
 }
 
 DeviceId Store::add_device(const Device& device) {
+  // The fingerprint is of what makes it this device; memory, system and details may be others next time.
   return returned_id(database_->query(
       "INSERT INTO device(fingerprint, host, model, architecture, features, cores, memory_bytes, system, "
       "details, "
@@ -128,6 +129,7 @@ std::optional<Machine> Store::find_machine(const std::string& target) {
 }
 
 WorkerId Store::add_worker(const std::string& name, std::optional<DeviceId> device) {
+  // Who names it without a device (a lease does) takes none away.
   return returned_id(
       database_->query("INSERT INTO worker(name, device, seen_ms) VALUES(?, ?, ?) "
                        "ON CONFLICT(name) DO UPDATE SET device = coalesce(excluded.device, device), "
@@ -144,6 +146,7 @@ WorkloadId Store::add_workload(const Workload& workload) {
 }
 
 ModelId Store::add_model(const std::string& name, const std::string& digest) {
+  // Of the models of one name the last added is meant (find_model): one that comes again is that one.
   return returned_id(
       database_->query("INSERT INTO model(name, digest, added_ms) VALUES(?, ?, ?) "
                        "ON CONFLICT(name, digest) DO UPDATE SET added_ms = excluded.added_ms RETURNING id",

@@ -6,6 +6,7 @@
 namespace lathe::db {
 
 std::pair<DeviceId, bool> Store::adopt_device(const Device& device) {
+  // Unlike add_device(): what this database knows of a device is not replaced by what a pack says.
   const int64_t added = database_->run(
       "INSERT INTO device(fingerprint, host, model, architecture, features, cores, memory_bytes, system, "
       "details, seen_ms) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(fingerprint) DO NOTHING",

@@ -5,6 +5,7 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "db/latencies.h"
 #include "db/store.h"
 
 namespace lathe::db {
@@ -206,9 +207,14 @@ std::vector<float> Store::ranking_samples(MeasurementId id) {
     const std::vector<float> samples = row.floats();
     all.insert(all.end(), samples.begin(), samples.end());
   }
-  if (!all.empty()) return all;
-  Query row = database_->query("SELECT samples FROM measurement WHERE id = ?", {id});
-  return row.step() ? row.floats() : all;
+  if (all.empty()) {
+    Query row = database_->query("SELECT samples FROM measurement WHERE id = ?", {id});
+    if (row.step()) all = row.floats();
+  }
+  // Every writer checks them, but a file may come from anywhere; whoever ranks by them counts on it.
+  if (!are_latencies(all))
+    fail("database {} is damaged: the samples of measurement {} are no times", database_->path(), id);
+  return all;
 }
 
 std::vector<MeasuredTwice> Store::measured_on_both(WorkloadId workload, TargetId target, DeviceId first,
@@ -285,7 +291,8 @@ void Store::add_confirmation(MeasurementId id, const Confirmation& confirmation)
   rank(id);
 }
 
-/// By the confirmations that are not suspect; without any, by its own samples.
+/// By the confirmations that are not suspect; without any, by its own samples. Not by both: who is confirmed
+/// was the fastest of many, and its first samples were in part lucky.
 void Store::rank(MeasurementId id) {
   std::vector<float> samples = ranking_samples(id);
   Query counts = database_->query(

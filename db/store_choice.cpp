@@ -1,5 +1,4 @@
 // Whole models: how long they take, and choices over them.
-
 #include "db/store.h"
 
 namespace lathe::db {

@@ -36,7 +36,7 @@ Job read_job(Query& row) {
 
 JobId Store::create_job(const NewJob& job) {
   Transaction transaction = begin();
-  // Said twice, since the first answer got lost: it is one job.
+  // Said twice, since the first answer got lost: it is one job. Leaving without a commit loses nothing here.
   if (job.idempotency_key) {
     Query row = database_->query("SELECT id FROM job WHERE idempotency_key = ?", {job.idempotency_key});
     if (row.step()) return row.integer();

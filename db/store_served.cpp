@@ -43,6 +43,7 @@ Event read_event(Query& row) {
 
 ServedJob Store::add_served_job(const NewServedJob& job) {
   Transaction transaction = begin();
+  // Within the transaction: of two that ask at once the second sees the first's row.
   if (job.idempotency_key)
     if (auto known = served_job_with_key(job.owner, *job.idempotency_key)) return *known;
   database_->run(

@@ -1,9 +1,9 @@
 // The life of a trial: PENDING -> LEASED -> DONE | FAILED | QUARANTINED, and what a result leaves behind.
 #include <algorithm>
-#include <cmath>
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "db/latencies.h"
 #include "db/store.h"
 
 namespace lathe::db {
@@ -15,11 +15,6 @@ constexpr size_t kMaxErrorBytes = 4096;
 
 std::string tail(const std::string& error) {
   return error.size() <= kMaxErrorBytes ? error : "..." + error.substr(error.size() - kMaxErrorBytes);
-}
-
-bool are_latencies(std::span<const float> samples) {
-  return !samples.empty() &&
-         std::all_of(samples.begin(), samples.end(), [](float s) { return std::isfinite(s) && s > 0; });
 }
 
 TrialState trial_state_named(std::string_view name) {
@@ -93,7 +88,8 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
   std::vector<EnqueuedTrial> enqueued;
   for (const NewTrial& trial : trials) {
     CandidateId candidate = add_candidate(owner.target, trial);
-    // Confirmations are wanted several times.
+    // Confirmations are wanted several times. A second search of a candidate would break trial_once, and with
+    // it the whole batch: it is asked for first.
     bool is_search = trial.purpose == Purpose::kSearch;
     Query twin = database_->query(
         "SELECT id FROM trial WHERE job = ? AND candidate = ? AND purpose = 'search'", {job_id, candidate});
@@ -109,6 +105,7 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
       enqueued.push_back({.status = Enqueued::kMeasured, .measurement = known.integer()});
       continue;
     }
+    // Without a number of its own SQLite gives it one: nullif makes that a null.
     database_->run(
         "INSERT INTO trial(id, job, candidate, purpose, threads, settings, state, predicted, created_ms) "
         "VALUES(nullif(?, 0), ?, ?, ?, ?, ?, 'pending', ?, ?)",
@@ -203,6 +200,7 @@ bool Store::end_lease(LeaseId lease, LeaseEnd how) {
   int64_t ended =
       database_->run("UPDATE lease SET ended_ms = ?, ending = ? WHERE id = ? AND ended_ms IS NULL",
                      {now_ms_(), kLeaseEndings[how == LeaseEnd::kLost ? 2 : 3], lease});
+  // Unless another lease has the trial by now. By its id, which is found at once; no index knows its lease.
   database_->run(
       "UPDATE trial SET state = 'pending', lease = NULL WHERE state = 'leased' AND lease = ?1 "
       "AND id = (SELECT trial FROM lease WHERE id = ?1)",
@@ -273,7 +271,7 @@ void Store::insert_measurement(TrialId trial, const TrialResult& result) {
        result.disturbed});
 }
 
-/// Of a worker that is believed.
+/// Of a worker that is believed. The row stays, for choices and confirmations refer to it.
 void Store::replace_measurement(MeasurementId id, TrialId trial, const TrialResult& result) {
   const Summary summary = summarize(result.samples);
   database_->run(

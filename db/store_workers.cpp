@@ -5,6 +5,7 @@
 namespace lathe::db {
 
 void Store::set_worker_health(const WorkerHealth& health, bool good) {
+  // good_ms never falls: what was measured before that canary stays believed, whatever comes after.
   Transaction transaction = begin();
   database_->run(
       "INSERT INTO canary(worker, device_class, kernels, compute_seconds, compute_tolerance, compute_drift, "
@@ -62,6 +63,8 @@ std::vector<std::string> Store::drained_workers() {
 }
 
 std::string Store::last_measured_by(TrialId trial) {
+  // Of one millisecond the later confirmation counts; the measurement itself, number 0, was before all of
+  // them.
   Query row = database_->query(
       "WITH known AS (SELECT m.id, m.worker, m.recorded_ms FROM trial JOIN measurement m "
       "ON m.candidate = trial.candidate AND m.threads = trial.threads WHERE trial.id = ?) "

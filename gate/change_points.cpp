@@ -74,6 +74,7 @@ double p_value(const Level& a, const Level& b) {
   // Two levels without any scatter: no chance makes them differ.
   if (of_a + of_b == 0) return 0;
   const double t = std::abs(a.mean - b.mean) / std::sqrt(of_a + of_b);
+  // Of Welch and Satterthwaite: the two variances are not taken for one.
   const double freedom =
       (of_a + of_b) * (of_a + of_b) / (of_a * of_a / (a.count - 1) + of_b * of_b / (b.count - 1));
   return 2 * boost::math::cdf(boost::math::complement(boost::math::students_t(freedom), t));

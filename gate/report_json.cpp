@@ -1,3 +1,4 @@
+// JSON for programs, SARIF 2.1.0 (OASIS) for code hosts, and the lines of a history.
 #include <cmath>
 #include <nlohmann/json.hpp>
 

@@ -1,3 +1,4 @@
+// JUnit's XML has no standard: this is the part that Jenkins, GitLab and GitHub's actions all read.
 #include <fmt/core.h>
 
 #include <algorithm>

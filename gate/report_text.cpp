@@ -1,3 +1,4 @@
+// The table for terminals and the page in Markdown: the same rows.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -130,11 +131,12 @@ std::string table_text(const Report& report) {
 
 namespace {
 
-/// A cell of a Markdown table: no line breaks, and bars that are no borders.
+/// A cell of a Markdown table: no line breaks, and bars that are no borders. A backslash of the text's own is
+/// escaped too, or it would take away the one before the bar behind it.
 std::string cell(const std::string& text) {
   std::string escaped;
   for (char c : text) {
-    if (c == '|' || c == '`' || c == '<' || c == '*' || c == '_' || c == '[') escaped += '\\';
+    if (c == '\\' || c == '|' || c == '`' || c == '<' || c == '*' || c == '_' || c == '[') escaped += '\\';
     escaped += c == '\n' ? ' ' : c;
   }
   return escaped;

@@ -8,6 +8,8 @@
 namespace lathe::gate {
 namespace {
 
+// A large slowdown shows at the first look whatever its share of alpha; the last one, which decides what is
+// near the margin, has the most.
 constexpr double kShares[] = {0.2, 0.3, 0.5};  // of alpha, by look
 constexpr int kGrowth[] = {1, 2, 4};           // of the pairs, by look
 constexpr int kLeastPairs = 10;

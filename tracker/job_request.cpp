@@ -128,8 +128,10 @@ JobRequest parse_job_request(std::string_view text) {
                                   !(r.model.ends_with(".onnx") || r.model.ends_with(".relay"))))
     fail("`model` is `{}`: an uploaded one is called by its file's name, without a folder, .onnx or .relay",
          r.model);
-  // Files, pages and other people's terminals will call it so.
-  if (r.model.starts_with('.') || r.model.size() > kLongestName || has_control_characters(r.model))
+  // Files, pages and other people's terminals will call it so. Without a digest it is of the zoo, or a path
+  // of the asker's own machine: `tune --model ../net.onnx` is kept like this, and resumed.
+  if (!r.model_digest.empty() &&
+      (r.model.starts_with('.') || r.model.size() > kLongestName || has_control_characters(r.model)))
     fail("`model` must be a name of at most {} bytes, without control characters and not hidden",
          kLongestName);
   check_request(r);

@@ -77,7 +77,9 @@ void require_names(const Function& main, const InputShapes& shapes) {
 }  // namespace
 
 relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes) {
-  const Ref<Function>& main = module->functions.at("main");
+  const auto found = module->functions.find("main");
+  if (found == module->functions.end()) fail("the model has no function @main");
+  const Ref<Function>& main = found->second;
   require_names(*main, shapes);
   Dims dims;
   std::unordered_map<const Node*, NodeRef> params;  // with an unknown dimension settled

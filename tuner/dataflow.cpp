@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "core/relay/lower.h"
+#include "core/runtime/most_bytes.h"
 #include "core/tir/prologue.h"
 
 namespace lathe::tuner {
@@ -14,6 +15,15 @@ using relay::Function;
 
 namespace {
 
+/// Dimensions come from the model's file, and their product need not fit 64 bits.
+void require_size(const std::vector<int64_t>& shape, DataType dtype) {
+  int64_t bytes = dtype.bytes();
+  for (int64_t dim : shape)
+    if (__builtin_mul_overflow(bytes, dim, &bytes) || bytes > runtime::kMostBytes)
+      fail("the model has a tensor {} {}, which is larger than any memory", to_string(dtype),
+           shape_text(shape));
+}
+
 /// Appends the tensors of a type, those of nested tuples in order.
 void flatten(const relay::Type& type, std::vector<runtime::TensorType>& into) {
   CHECK(type, "the final build needs inferred types");
@@ -23,6 +33,7 @@ void flatten(const relay::Type& type, std::vector<runtime::TensorType>& into) {
     if (!has_constant_shape(*tensor))
       fail("the model has dimensions that are not known; give inputs with shapes");
     into.push_back({constant_shape(*tensor), tensor->dtype});
+    require_size(into.back().shape, into.back().dtype);
   } else {
     fail("values other than tensors and tuples of them cannot be compiled yet");
   }

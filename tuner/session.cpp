@@ -126,7 +126,6 @@ struct Session::Impl {
     return std::nullopt;
   }
 
-  /// A fingerprint names a candidate within its task.
   int64_t answers() const {
     int64_t count = 0;
     for (const TaskState& state : states) count += state.trials;
@@ -186,8 +185,6 @@ struct Session::Impl {
     checkpoint(on_round);
   }
 
-  /// Passes one answer on to the task's search, to the data of the cost model and to the budget's view of the
-  /// task. Answers come in any order.
   /// Fills the window, unless the search has ended.
   void propose(const std::function<bool()>& stop, const OnRound& on_round) {
     while (!ending && open.size() < window) {
@@ -205,7 +202,10 @@ struct Session::Impl {
     return ending && (ending == Ending::kStopped || open.empty());
   }
 
+  /// Notes the answers, which come in any order; learn_next() takes them in the order of submission, so that
+  /// the same seed learns the same whichever worker was faster.
   void receive(std::vector<Measured> answers) {
+    // A fingerprint names a candidate within its task.
     for (Measured& answer : answers) {
       const auto asked = std::find_if(open.begin(), open.end(), [&](const Open& candidate) {
         return candidate.task == answer.task && candidate.proposal.fingerprint == answer.fingerprint;
@@ -227,6 +227,8 @@ struct Session::Impl {
     return true;
   }
 
+  /// Passes one answer on to the task's search, to the data of the cost model and to the budget's view of the
+  /// task.
   void learn(const Measured& answer, Features features) {
     TaskState& state = states[answer.task];
     changed.insert(answer.task);

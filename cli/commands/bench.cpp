@@ -1,3 +1,5 @@
+// `tune bench`: what a run takes, and where the time goes. The profile is of runs of its own, for looking at
+// the clock around each step would slow down those that are timed as a whole.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -14,6 +14,7 @@
 #include "cli/messages.h"
 #include "cli/model_flags.h"
 #include "cli/progress.h"
+#include "core/support/printable.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "db/store.h"
@@ -240,7 +241,8 @@ int gate_command(Flags& flags) {
   const std::vector<gate::Unit> units =
       gate.models.empty() ? units_of_modules(flags, gate) : units_of_databases(gate, folder);
   const gate::Report report = run(units, gate);
-  fmt::print("{}", gate.as_json ? gate::json_text(report) : gate::table_text(report));
+  // Units are called as files are, and those of the candidate are a stranger's.
+  fmt::print("{}", gate.as_json ? gate::json_text(report) : printable(gate::table_text(report)));
   // After the table: a file that cannot be written must not cost the result of minutes.
   write_reports(report, gate);
   return report.result.interrupted ? kInterrupted : exit_code(report.result.answer());

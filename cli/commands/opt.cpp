@@ -1,3 +1,5 @@
+// `tune opt`: passes over text of either language, which its first word tells apart; what is printed can be
+// read again. For tests and for whoever develops a pass.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// `tune run`: one run of a model, to look at its outputs or to compare them with another build's.
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/model_flags.h"

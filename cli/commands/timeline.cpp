@@ -13,6 +13,7 @@
 #include "cli/progress.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "gate/change_points.h"
 
 namespace lathe::cli {
@@ -67,16 +68,17 @@ std::string revision_text(const Point& point) {
   return point.revision.empty() ? "" : " " + point.revision.substr(0, 12);
 }
 
-void print_text(const SeriesName& name, const std::vector<Point>& points,
-                const std::vector<gate::ChangePoint>& changes) {
-  fmt::print("{}, {}, {} thread{}, {}\n  {} points, {} .. {}, now {}\n", name.unit, name.target, name.threads,
-             name.threads == 1 ? "" : "s", name.device, points.size(), points.front().when,
-             points.back().when, duration_text(points.back().seconds));
+std::string series_text(const SeriesName& name, const std::vector<Point>& points,
+                        const std::vector<gate::ChangePoint>& changes) {
+  std::string text =
+      fmt::format("{}, {}, {} thread{}, {}\n  {} points, {} .. {}, now {}\n", name.unit, name.target,
+                  name.threads, name.threads == 1 ? "" : "s", name.device, points.size(), points.front().when,
+                  points.back().when, duration_text(points.back().seconds));
   for (const gate::ChangePoint& change : changes)
-    fmt::print("  {}{}: {} -> {}, {:+.1f}%, p {:.1e}\n", points[change.at].when,
-               revision_text(points[change.at]), duration_text(change.before), duration_text(change.after),
-               100 * (change.after / change.before - 1), change.p);
-  if (changes.empty()) fmt::print("  no change\n");
+    text += fmt::format("  {}{}: {} -> {}, {:+.1f}%, p {:.1e}\n", points[change.at].when,
+                        revision_text(points[change.at]), duration_text(change.before),
+                        duration_text(change.after), 100 * (change.after / change.before - 1), change.p);
+  return changes.empty() ? text + "  no change\n" : text;
 }
 
 Json series_json(const SeriesName& name, const std::vector<Point>& points,
@@ -118,8 +120,8 @@ int timeline_command(Flags& flags) {
     const std::vector<gate::ChangePoint> changes = gate::change_points(seconds, rule);
     if (as_json)
       all.push_back(series_json(name, points, changes));
-    else
-      print_text(name, points, changes);
+    else  // a history is kept and passed on by CI: its names are anybody's
+      fmt::print("{}", printable(series_text(name, points, changes)));
   }
   if (!found) fail("{} has no unit {}{}", file, unit, did_you_mean(unit, units));
   if (as_json) fmt::print("{}\n", all.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -1,3 +1,5 @@
+// `tune token`: the tracker's file of principals gets the digest of a token, which lets nobody in; the token
+// itself is in its user's file alone.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>

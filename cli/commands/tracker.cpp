@@ -1,3 +1,5 @@
+// `tune tracker`: the farm for workers and, with --http, jobs and pages for users: one process over one
+// database.
 #include "tracker/tracker.h"
 
 #include <unistd.h>
@@ -76,8 +78,10 @@ http::Settings check_http(const TrackerFlags& flags) {
   require_private(flags.certificate_key);
   settings.certificate = flags.certificate;
   settings.key = flags.certificate_key;
-  const bool local =
-      settings.host == "localhost" || settings.host == "::1" || settings.host.starts_with("127.");
+  // Of digits alone: 127.example.com is a name, and may be anybody's address.
+  const bool loopback = settings.host.starts_with("127.") &&
+                        settings.host.find_first_not_of("0123456789.") == std::string::npos;
+  const bool local = settings.host == "localhost" || settings.host == "::1" || loopback;
   if (!local && flags.principals.empty())
     fail(
         "--http {}: other machines can reach it, so users need tokens\n"

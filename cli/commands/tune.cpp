@@ -1,3 +1,4 @@
+// The main job, here or by a tracker, and `tune resume` of either.
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"

@@ -1,3 +1,5 @@
+// `tune worker`: builds and measures for a tracker. lathe-runner (cli/runner/) is the worker without a
+// compiler.
 #include "workers/worker.h"
 
 #include <map>

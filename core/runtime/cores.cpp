@@ -47,6 +47,8 @@ double cgroup_core_limit(const std::string& groups, const std::string& root) {
 }
 
 std::vector<int> allowed_cores() {
+  // A system of more than 1024 processors refuses so short a set (sched_getaffinity(2)): one core is what is
+  // left there.
   cpu_set_t set;
   std::vector<int> cores;
   if (sched_getaffinity(0, sizeof set, &set) == 0)

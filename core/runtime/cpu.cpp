@@ -23,7 +23,9 @@ namespace {
 // The CPU is asked, not /proc/cpuinfo, which an emulator passes through from its host.
 enum Register : uint8_t { kEax, kEbx, kEcx, kEdx };
 
-/// Bits of XCR0: the registers that the system saves, without which instructions fault all the same.
+/// Bits of XCR0 (Intel's manual, volume 1, 13.3): the registers that the system saves, without which
+/// instructions fault all the same. SSE and AVX; with them masks, the upper halves of 16 registers, and 16
+/// more.
 constexpr uint32_t kNone = 0, kAvx = 0x06, kAvx512 = 0xe6;
 
 struct Feature {

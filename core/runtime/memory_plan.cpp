@@ -45,6 +45,8 @@ int64_t most_bytes_live(std::span<const Block> blocks) {
 
 }  // namespace
 
+/// Greedy by size (Pisarchyk and Lee, arXiv 2001.03288), each block into the tightest gap. The best packing
+/// is NP-hard to find; the lower bound tells how far from it this one may be.
 MemoryPlan plan_memory(std::span<const Block> blocks) {
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);

@@ -17,7 +17,9 @@
 namespace lathe::runtime {
 namespace {
 
-constexpr std::string_view kMagic = "\x89LATHE\r\n";  // text-mode transfers damage it visibly
+/// As PNG's (RFC 2083, 12.11): a byte that no text has, and an end of line that a transfer as text would
+/// change.
+constexpr std::string_view kMagic = "\x89LATHE\r\n";
 constexpr uint32_t kVersion = 2;
 constexpr uint64_t kPage = 4096;
 

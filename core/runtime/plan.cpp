@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/runtime/kernel.h"
+#include "core/runtime/most_bytes.h"
 #include "core/support/node_impl.h"
 #include "core/support/text.h"
 
@@ -14,9 +15,6 @@ inline constexpr size_t reflect::kValuesOf<runtime::Place> = static_cast<size_t>
 
 namespace lathe::runtime {
 namespace {
-
-constexpr int64_t kMostBytes = int64_t{1}
-                               << 46;  // beyond what a process can map; keeps sums from overflowing
 
 /// An aligned range inside `size` bytes; the difference cannot overflow where a sum could.
 void check_range(std::string_view what, int64_t at, int64_t bytes, int64_t size) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "tests/cli/tune.h"
 
@@ -74,6 +75,20 @@ TEST(Tune, OutputThatDoesNotArriveIsAnError) {
   EXPECT_EQ(finished.output, "error: cannot write to stdout: No space left on device\n");
 }
 
+TEST(Tune, MessagesThatDoNotArriveCostNoExitCode) {
+  EXPECT_EQ(run_command(std::string("(") + TUNE + " benhc 2>/dev/full)").code, 2);
+}
+
+/// On a full disk, say: what is left behind must not be taken for a key, nor be in the way of the next try.
+TEST(Tune, AKeyThatCannotBeWrittenLeavesNoFile) {
+  const TemporaryFolder folder;
+  const std::string keygen = fmt::format("{} keygen --out {}", TUNE, folder / "a.key");
+  const Finished refused = run_command("(trap '' XFSZ; ulimit -f 0; " + keygen + ")");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.output, fmt::format("error: cannot write {}: File too large\n", folder / "a.key"));
+  EXPECT_EQ(run_command(keygen).code, 0);
+}
+
 TEST(Tune, MessagesAreOnStderrAndDataIsOnStdout) {
   EXPECT_EQ(run_command(std::string("(") + TUNE + " benhc 2>/dev/null)").output, "");
   EXPECT_THAT(run_command(std::string("(") + TUNE + " version 2>/dev/null)").output,
@@ -122,6 +137,12 @@ constexpr BadUse kBadUses[] = {
     {"help benhc", "tune help: nothing is known about `benhc`; did you mean `bench`?"},
     {"bench", "tune bench: --model is required; see tune bench --help"},
     {"version now", "tune version: unexpected argument `now`; see tune version --help"},
+    {"tracker --http 127.example.com:9191",
+     "--http 127.example.com:9191: other machines can reach it, so users need tokens\n"
+     "  hint: tune token --name alice --out alice.token >> principals, then --principals principals"},
+    // More nanoseconds than a clock counts: nothing would be watched.
+    {"doctor --watch 1e10", "--watch: `1e10` is more than 1000000000 s"},
+    {"doctor --watch 1e308h", "--watch: `1e308h` is more than 1000000000 s"},
 };
 INSTANTIATE_TEST_SUITE_P(, BadUses, ::testing::ValuesIn(kBadUses));
 

@@ -209,6 +209,13 @@ TEST_F(TimelineCommand, FindsTheNightOfAChange) {
       HasSubstr("still, cpu, 1 thread, host\n  40 points, night 0 .. night 39, now 1.0 s\n  no change\n"));
 }
 
+/// A history comes from wherever the nights ran.
+TEST_F(TimelineCommand, EscapesOfAHistoryDoNotReachTheTerminal) {
+  write_file(folder_ + "h.jsonl", nights("\x1b[2Jdqn", {{10, 1}}));
+  const Finished finished = tune("timeline " + folder_ + "h.jsonl");
+  EXPECT_THAT(finished.output, testing::StartsWith("\\x1b[2Jdqn, cpu"));
+}
+
 TEST_F(TimelineCommand, GivesOneUnitAsJson) {
   write_file(folder_ + "h.jsonl", nights("dqn", {{30, 0.002}, {30, 0.0022}}) + nights("still", {{40, 1}}));
   const Finished finished = tune("timeline " + folder_ + "h.jsonl --unit dqn --json");

@@ -69,6 +69,9 @@ TEST_F(BackupTest, NamesMayHoldAnyCharacter) {
   const std::string copy = folder_ / "50% of #1?.db";
   back_up(path_, copy);
   EXPECT_TRUE(problems_of(copy).empty());
+  // A script's "$FOLDER/copy.db" where FOLDER ends with a slash, or is one.
+  back_up(path_, "/" + folder_ / "second.db");
+  EXPECT_TRUE(problems_of(folder_ / "second.db").empty());
 }
 
 /// A copy has indexes of its own, so damage to those of the original is not in it.

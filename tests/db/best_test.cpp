@@ -46,6 +46,23 @@ TEST_F(BestTest, RanksByTheConfirmedTime) {
   EXPECT_FLOAT_EQ(kept.summary.median, 1e-3f);  // the first samples stay
 }
 
+/// A file may come from anywhere.
+TEST_F(BestTest, SamplesThatAreNoTimesAreADamagedDatabase) {
+  const MeasurementId id = confirmed("a", 1e-3f).id;
+  const std::string message = fmt::format(
+      "database {} is damaged: the samples of measurement {} are no times", folder_ / "lathe.db", id);
+  for (const char* samples : {"x''", "x'0000c07f'", "x'000080bf'"}) {  // none, NaN, -1
+    for (const char* table : {"confirmation", "measurement"})
+      store_.database().run_script(fmt::format("UPDATE {} SET samples = {}", table, samples));
+    try {
+      store_.ranking_samples(id);
+      ADD_FAILURE() << samples;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), message);
+    }
+  }
+}
+
 TEST_F(BestTest, SuspectResultsAreOut) {
   confirmed("old", 2e-3f);
   farm_.now_ms += 1000;

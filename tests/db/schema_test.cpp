@@ -86,6 +86,10 @@ TEST(Schema, CodeOfOthersInADatabaseIsRefused) {
       {"DROP TRIGGER trial_is_final; CREATE TRIGGER trial_is_final AFTER DELETE ON trial BEGIN SELECT 1; END",
        "trigger `trial_is_final`"},
       {"CREATE VIRTUAL TABLE found USING fts5(text)", "table `found`"},
+      // Spelt as SQLite would not, which reads it all the same.
+      {"CREATE VIRTUAL TABLE found USING fts5(text); PRAGMA writable_schema = 1; UPDATE sqlite_schema SET "
+       "sql = replace(sql, 'CREATE VIRTUAL', 'CREATE/**/VIRTUAL') WHERE name = 'found'",
+       "table `found`"},
   };
   for (const auto& [sql, what] : cases) {
     TemporaryFolder folder;

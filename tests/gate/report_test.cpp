@@ -109,8 +109,9 @@ TEST(GateReport, SarifHasWhatIsWrong) {
 
 TEST(GateReport, MarkdownIsATableWithoutBrokenCells) {
   Report one = report();
-  one.result.units = {measured("a|b\nc", Verdict::kFail, 1.05)};
+  one.result.units = {measured("a|b\nc", Verdict::kFail, 1.05), measured("d\\|e", Verdict::kPass, 1)};
   const std::string text = markdown_text(one);
+  EXPECT_THAT(text, HasSubstr("\n| d\\\\\\|e | PASS |"));
   EXPECT_THAT(text, HasSubstr("### Performance gate: fail\n"));
   EXPECT_THAT(text, HasSubstr("\n| a\\|b c | FAIL | +5.0% |"));
   EXPECT_THAT(text, HasSubstr("\n| governor | powersave | bad | cpupower |\n"));

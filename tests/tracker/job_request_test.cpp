@@ -63,6 +63,13 @@ TEST(JobRequest, SaysWhatIsWrong) {
         << name;
 }
 
+/// `tune --model ../net.onnx` keeps it so, and a job is resumed by what was kept.
+TEST(JobRequest, AModelThatIsNotUploadedMayBeAnyPath) {
+  for (const std::string& path :
+       {std::string("../net.onnx"), std::string("./net.onnx"), "/" + std::string(300, 'x') + "/net.relay"})
+    EXPECT_EQ(message_of(to_json({.model = path})), "") << path;
+}
+
 /// It becomes a file's name, and is shown in logs, on pages and in terminals.
 TEST(JobRequest, AModelIsCalledAsAFileMayBe) {
   const auto with = [](const std::string& name) {

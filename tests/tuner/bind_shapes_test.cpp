@@ -52,5 +52,15 @@ TEST(BindShapes, SaysWhatDoesNotFit) {
   EXPECT_EQ(error_of({{"d", {5}}}), "the model has no input `d`; did you mean `a`?");
 }
 
+/// A .relay file is any module.
+TEST(BindShapes, RefusesAModuleWithoutMain) {
+  try {
+    bind_shapes(make<relay::ModuleNode>(), {});
+    FAIL() << "must throw";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the model has no function @main");
+  }
+}
+
 }  // namespace
 }  // namespace lathe::tuner

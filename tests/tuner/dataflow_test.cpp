@@ -35,6 +35,21 @@ std::vector<int64_t> masks(std::vector<relay::Var> params, const Expr& body) {
 
 using Masks = std::vector<int64_t>;
 
+/// The product of these would be below 0.
+TEST(FlatTypes, RefuseWhatNoMemoryHolds) {
+  constexpr int64_t kMany = 999'999'999'999;
+  try {
+    flat_types(relay::tensor_type(std::vector<int64_t>{kMany, kMany, 16}, kFloat32));
+    FAIL() << "must throw";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the model has a tensor float32 (999999999999, 999999999999, 16), which is larger than any "
+                 "memory");
+  }
+  EXPECT_EQ(flat_types(relay::tensor_type(std::vector<int64_t>{kMany, 0}, kFloat32)).size(), 1u)
+      << "an empty one needs none";
+}
+
 TEST(KernelCalls, ArgumentsThatAreConstantsAreMarked) {
   relay::Var x = relay::make_var("x", kVector);
   Expr c = relay::constant(zeros({3}, kFloat32));

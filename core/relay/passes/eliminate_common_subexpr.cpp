@@ -1,6 +1,7 @@
 #include "core/relay/passes/eliminate_common_subexpr.h"
 
 #include <cstring>
+#include <string_view>
 
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
@@ -33,8 +34,13 @@ bool same_expr(const Expr& a, const Expr& b) {
 }
 
 size_t hash_of(const Expr& e) {
-  // Elements are not hashed: equal tensors of a size share a bucket, and weights are told apart by address.
-  if (const auto* constant = e.as<Constant>()) return static_cast<size_t>(constant->value.size());
+  if (const auto* constant = e.as<Constant>()) {
+    // What same_value() compares: by the size alone, thousands of different numbers would share one bucket.
+    const Tensor& value = constant->value;
+    if (value.size() > kComparedElements) return std::hash<const void*>()(value.data());
+    const std::string_view bytes(static_cast<const char*>(value.data()), static_cast<size_t>(value.bytes()));
+    return std::hash<std::string_view>()(bytes);
+  }
   if (const auto* item = e.as<Projection>())
     return std::hash<Expr>()(item->tuple) + static_cast<size_t>(item->index);
   const Call& call = *e.as<Call>();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "core/relay/analysis/call_type.h"
@@ -210,6 +211,8 @@ class ToInteger final : public ExprMutator {
       if (!as_int(extent)) return {};
       count *= int_value(extent);
     }
+    // Of more elements than this the sum need not fit int32: 255 each.
+    if (count > std::numeric_limits<int32_t>::max() / 255) return {};
     Expr wide = typed_call("cast", {q->value}, make<CastAttrs>(kInt32));
     Expr sum = typed_call("sum", {wide}, attrs);
     // sum (x - z) * s / n = (sum x - n z) * (s / n)

@@ -10,7 +10,7 @@ namespace lathe::relay {
 namespace {
 
 /// Groups of more operators than this stop growing: the kernels would take long to compile and gain nothing.
-constexpr int kMaxGroup = 256;
+constexpr size_t kMaxGroup = 256;
 
 /// A graph node with its uses. Indices are in post-order: operands come first.
 struct GraphNode {
@@ -177,7 +177,7 @@ class Groups {
   struct Group {
     size_t parent;
     Fusion pattern;
-    int size;
+    size_t size;
   };
   using Allowed = bool (*)(Fusion pattern, bool is_sink);
 
@@ -211,7 +211,7 @@ class Groups {
     const Dominators::Entry& entry = dominators_.entries[i];
     Fusion pattern = groups_[root(i)].pattern;
     if (pattern == Fusion::kOpaque || entry.parent == kNone || root(i) == root(entry.parent)) return;
-    // Without what lies between, which may carry the group a little beyond.
+    // Without what lies between: try_path() counts that.
     if (groups_[root(i)].size + groups_[root(entry.parent)].size > kMaxGroup) return;
     Fusion sink = groups_[root(entry.parent)].pattern;
     if (phase == 2) {
@@ -249,11 +249,14 @@ class Groups {
     for (size_t inner : path) merge(inner, sink);
   }
 
-  /// Adds the nodes from `i` to `sink` to `path`; false when one is not allowed.
+  /// Adds the nodes from `i` to `sink` to `path`; false when one is not allowed, or they are too many: of a
+  /// tensor that thousands of operators in a row read, all of them lie between it and the last. That bounds
+  /// the recursion too.
   bool collect(size_t i, size_t sink, Allowed allowed, std::vector<size_t>& path) {
     if (std::find(path.begin(), path.end(), i) != path.end()) return true;
     if (!allowed(groups_[root(i)].pattern, i == sink)) return false;
     if (i == sink) return true;
+    if (path.size() == kMaxGroup) return false;
     path.push_back(i);
     for (const GraphNode::Use& use : nodes_[i].uses)
       if (!collect(use.user, sink, allowed, path)) return false;
@@ -296,8 +299,8 @@ struct Region {
   }
 };
 
-template <typename T>
 /// The node with type and span of `old`, which it stands for.
+template <typename T>
 Expr with_type_of(std::unique_ptr<T> node, const Expr& old) {
   node->checked_type = old->checked_type;
   node->span = old->span;
@@ -307,7 +310,11 @@ Expr with_type_of(std::unique_ptr<T> node, const Expr& old) {
 /// Rebuilds a body with each group as a call of a primitive function.
 class Rebuilder {
  public:
-  explicit Rebuilder(const Expr& body) : graph_(body), groups_(graph_.nodes()) {}
+  explicit Rebuilder(const Expr& body)
+      : graph_(body), groups_(graph_.nodes()), computes_(graph_.nodes().size()) {
+    for (size_t i = 0; i < computes_.size(); ++i)
+      if (op_of(graph_.nodes()[i].expr)) computes_[groups_.root(i)] = true;
+  }
 
   Expr run(const Expr& body) {
     // Operands first: a group's last node, its root, comes when everything it takes from outside is known,
@@ -334,14 +341,8 @@ class Rebuilder {
     if (is_scalar_constant(e)) return false;
     bool movable = e.as<Tuple>() || e.as<Projection>();
     if (!movable) return false;
-    size_t root = groups_.root(i);
-    return root != i || group_has_operator(i);
-  }
-  /// A group of tuples and projections alone is no kernel: it has nothing to compute.
-  bool group_has_operator(size_t root) {
-    for (size_t j = 0; j < root; ++j)
-      if (groups_.root(j) == root && op_of(graph_.nodes()[j].expr)) return true;
-    return false;
+    // A group of tuples and projections alone is no kernel: it has nothing to compute.
+    return groups_.root(i) != i || computes_[i];
   }
 
   NodeRef outside(const NodeRef& child) const {
@@ -398,6 +399,7 @@ class Rebuilder {
 
   Graph graph_;
   Groups groups_;
+  std::vector<bool> computes_;                           // by root: an operator is in its group
   std::unordered_map<size_t, Region> regions_;           // by root
   std::unordered_map<const Node*, Expr> inner_, outer_;  // by original expression
 };

@@ -234,6 +234,18 @@ TEST(Quantization, ABiasOfOneNumberIsDividedByTheScaleOfEachChannel) {
   EXPECT_EQ(max_relative_error(value_of(canonicalize_qnn(integers)), value_of(network)), 0);
 }
 
+/// 255 times more elements than int32 counts: their sum would wrap around.
+TEST(Quantization, AMeanOfTooManyElementsStaysReal) {
+  const auto attrs = make<QuantizeAttrs>(kUInt8, int64_t{0});
+  const auto mean = [&](int64_t rows) {
+    Expr x = typed_constant(zeros({1, 1, rows, 4096}, kUInt8));
+    Expr real = typed_call("qnn.dequantize", {x, number(kFloat32, 1), number(kUInt8, 0)}, attrs);
+    return fake_quantization_to_integer(closed(typed_call("nn.global_avg_pool2d", {real})));
+  };
+  EXPECT_TRUE(calls(mean(64), "sum"));
+  EXPECT_FALSE(calls(mean(2100), "sum"));
+}
+
 TEST(Quantization, RefusesAModuleWithoutMain) {
   try {
     quantize(make<ModuleNode>(), interpreted_ranges);
