@@ -92,8 +92,9 @@ void opt_relay(const std::string& text, const OptOptions& options) {
   relay::Module module = relay::parse_module(text, options.file);
   try {
     module = relay::run_passes(module, options.pipeline ? relay::inference_pipeline() : named, context);
-  } catch (const relay::TypeError& e) {
-    throw Error(caret_message(e.span(), text, e.message()));
+  } catch (const PlacedError& e) {
+    // A place in an import has no line in this text.
+    throw Error(e.span().source == options.file ? caret_message(e.span(), text, e.message()) : e.what());
   }
   fmt::print("{}", relay::print(module, printing));
   instruments.report();

@@ -134,8 +134,10 @@ struct Let final : ExprOf<Let> {
 struct FunctionAttrs {
   bool primitive = false;  // fused: becomes one tensor program; a tuning task
   std::map<std::string, std::string> other;
+  std::map<std::string, int64_t> integers;
   static constexpr auto fields =
-      std::tuple{field("primitive", &FunctionAttrs::primitive), field("other", &FunctionAttrs::other)};
+      std::tuple{field("primitive", &FunctionAttrs::primitive), field("other", &FunctionAttrs::other),
+                 field("integers", &FunctionAttrs::integers)};
 };
 
 /// fn<type_params>(params) -> result_type { body }: a closure.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/support/stack.h"
+
 namespace lathe::relay {
 namespace {
 
@@ -11,7 +13,8 @@ bool on_explicit_stack(ExprKind kind) {
   return kind != ExprKind::kFunction && kind != ExprKind::kIf && kind != ExprKind::kMatch;
 }
 
-/// Calls finish(e) for `root` and what it needs, operands first, each once.
+/// Calls finish(e) for `root` and what it needs, operands first, each once. What finish() recurses into
+/// (bodies) comes by here again, as deep as the program nests.
 void walk(const Expr& root, FunctionRef<bool(const Expr&)> is_done, FunctionRef<void(const Expr&)> finish,
           FunctionRef<void(const Ref<Let>&)> enter_let) {
   struct Frame {
@@ -114,13 +117,16 @@ void for_each_operand(const Expr& e, FunctionRef<void(const Expr&, bool)> f) {
 }
 
 void ExprVisitor::visit(const Expr& e) {
-  walk(
-      e, [&](const Expr& each) { return visited_.count(each.get()) > 0; },
-      [&](const Expr& each) {
-        visited_.insert(each.get());
-        dispatch(each);
-      },
-      [&](const Ref<Let>& let) { enter_let(let); });
+  if (visited_.count(e.get())) return;
+  with_enough_stack([&] {
+    walk(
+        e, [&](const Expr& each) { return visited_.count(each.get()) > 0; },
+        [&](const Expr& each) {
+          visited_.insert(each.get());
+          dispatch(each);
+        },
+        [&](const Ref<Let>& let) { enter_let(let); });
+  });
 }
 
 /// Of what walk() has on its stack the operands are done already; functions, branches and matches recurse
@@ -130,13 +136,17 @@ void ExprVisitor::visit_default(const Expr& e) {
 }
 
 Expr ExprMutator::visit(const Expr& e) {
-  walk(
-      e, [&](const Expr& each) { return done_.count(each.get()) > 0; },
-      [&](const Expr& each) {
-        Expr result = dispatch(each);
-        set(each, std::move(result));
-      },
-      [&](const Ref<Let>& let) { enter_let(let); });
+  auto found = done_.find(e.get());
+  if (found != done_.end()) return found->second.second;
+  with_enough_stack([&] {
+    walk(
+        e, [&](const Expr& each) { return done_.count(each.get()) > 0; },
+        [&](const Expr& each) {
+          Expr result = dispatch(each);
+          set(each, std::move(result));
+        },
+        [&](const Ref<Let>& let) { enter_let(let); });
+  });
   return done_.at(e.get()).second;
 }
 

@@ -4,8 +4,8 @@
 //   ExprMutator     rewrites each distinct expression once; an untouched expression comes back as the same
 //   node.
 // Visitor and mutator reach the operands of calls, tuples, projections and lets from an explicit stack, so a
-// chain of 100,000 calls or lets is no problem; only functions, branches and match clauses nest on the
-// machine's stack.
+// chain of 100,000 calls or lets is no problem; functions, branches and match clauses nest on the machine's
+// stack, which grows with them (core/support/stack.h).
 #pragma once
 
 #include <unordered_map>

@@ -45,6 +45,9 @@ class RelationContext {
   virtual void unify_arg(size_t arg, Type type) = 0;
   /// States a == b: Error when it is false; recorded when it can't be decided (symbolic).
   virtual void equal_dims(const lathe::Expr& a, const lathe::Expr& b) = 0;
+  /// Whether a == b can be shown, perhaps by choosing what is open yet. Error when they differ whatever the
+  /// symbols stand for.
+  virtual bool same_dim(const lathe::Expr& a, const lathe::Expr& b) = 0;
 };
 
 using InferType = Relation (*)(RelationContext&, const Attrs&);

@@ -2,7 +2,8 @@
 // included, and prints the same. What TVM does not have is written: Tensor[(n, (4 * n)), float32] (symbolic
 // dimensions; a name stands for one dimension within a global function), [[1f, 2f]] (small constants),
 // grad(f), match_cast(x, type), call_tir(meta[tir.Func][0], (x), type), call_dps_library("symbol", (x),
-// type), f[type](x) (type arguments).
+// type), f[type](x) (type arguments). Read, and printed in the form of TVM: !r and r := e for ref_read(r) and
+// ref_write(r, e), /* comments /* inside */ comments */, import "list" (core/relay/prelude).
 #pragma once
 
 #include "core/relay/expr.h"

@@ -97,7 +97,7 @@ TEST(InferType, Operators) {
 TEST(InferType, Errors) {
   const std::pair<std::string, std::string> kCases[] = {
       {"def @main(%x: int32) {\n  if (%x) { 1 } else { 2 }\n}",
-       "t.relay:1:11: error: the condition has type int32, bool is expected"},
+       "t.relay:2:3: error: the condition has type int32, bool is expected"},
       {"def @main(%c: bool) {\n  if (%c) { 1 } else { 2f }\n}",
        "t.relay:2:24: error: the else branch has type float32, int32 is expected"},
       {"def @main(%x: int32) -> float32 {\n  (%x,)\n}",
@@ -112,7 +112,7 @@ TEST(InferType, Errors) {
       {"def @main(%x: int32) { %x.0 }",
        "t.relay:1:24: error: item 0 of a value of type int32, which is not a tuple"},
       {"def @main(%x: (int32,)) { %x.1 }", "t.relay:1:27: error: item 1 of a tuple of 1"},
-      {"def @main(%f) { %f(%f) }", "t.relay:1:11: error: what is called has type _, fn (_) -> _ is expected"},
+      {"def @main(%f) { %f(%f) }", "t.relay:1:17: error: what is called has type _, fn (_) -> _ is expected"},
       {"def @f(%x: int32) { %x }\ndef @main() { @f(1, 2) }",
        "t.relay:2:15: error: a function of type fn (int32) -> int32 gets 2 arguments"},
       {"def @main(%x: Tensor[(2), float32]) { nn.relu(%x, %x) }",

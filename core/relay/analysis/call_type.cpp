@@ -1,5 +1,7 @@
 #include "core/relay/analysis/call_type.h"
 
+#include "core/arith/simplify.h"
+
 namespace lathe::relay {
 namespace {
 
@@ -28,6 +30,10 @@ class KnownTypes final : public RelationContext {
     // Symbolic dimensions pass: full inference has compared them, or will.
     const int64_t *x = as_int(a), *y = as_int(b);
     if (x && y && *x != *y) fail("{}: dimensions {} and {} must be equal", op_.name, *x, *y);
+  }
+  bool same_dim(const lathe::Expr& a, const lathe::Expr& b) override {
+    equal_dims(a, b);
+    return prove_equal(a, b);
   }
   const Type& result() const { return result_; }
 

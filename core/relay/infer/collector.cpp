@@ -1,8 +1,10 @@
 #include "core/relay/infer/collector.h"
 
-#include "core/arith/simplify.h"
+#include <algorithm>
+
 #include "core/relay/analysis/match_coverage.h"
-#include "core/relay/passes/infer_type.h"
+#include "core/relay/infer/dim_owners.h"
+#include "core/relay/infer/kinds.h"
 #include "core/relay/text.h"
 
 namespace lathe::relay {
@@ -25,54 +27,40 @@ class LetFunctions : public ExprVisitor {
   FunctionRef<void(const Ref<Let>&)> f_;
 };
 
-/// What the relation of one call sees of the inference under way. It lives for one try: a relation that waits
-/// is asked anew, with another of these.
-class Context : public RelationContext {
- public:
-  Context(Unifier& unifier, const Call& call, const Op& op, const std::vector<Type>& args, const Type& result)
-      : unifier_(unifier), call_(call), op_(op), args_(args), result_(result) {}
+/// Whether some value has both types, with the dimensions that only run time knows chosen well; else why not.
+/// REQUIRES: no holes.
+std::string cast_fault(const Type& from, const Type& to, Unifier& unifier) {
+  const TupleType *tuple = from.as<TupleType>(), *wanted = to.as<TupleType>();
+  if (tuple && wanted && tuple->items.size() == wanted->items.size()) {
+    for (size_t i = 0; i < tuple->items.size(); ++i)
+      if (std::string fault = cast_fault(tuple->items[i], wanted->items[i], unifier); !fault.empty())
+        return fault;
+    return "";
+  }
+  const TensorType *a = from.as<TensorType>(), *b = to.as<TensorType>();
+  bool fits = a && b ? a->dtype == b->dtype && a->shape.size() == b->shape.size() : unifier.unify(from, to);
+  for (size_t i = 0; fits && a && i < a->shape.size(); ++i)
+    fits = !unifier.never_equal(a->shape[i], b->shape[i]);
+  return fits ? "" : fmt::format("a value of type {} never has type {}", print(from), print(to));
+}
 
-  const Op& op() const override { return op_; }
-  size_t args() const override { return args_.size(); }
-  Type type(size_t arg) override { return unifier_.resolve(args_.at(arg)); }
-  // The resolved type may be a new node that nobody else holds; the relation keeps a plain pointer to it.
-  const TensorType* tensor(size_t arg) override {
-    Type resolved = type(arg);
-    if (resolved.as<HoleType>()) return nullptr;
-    if (!resolved.as<TensorType>())
-      fail("{}: argument {} has type {}, a tensor is expected", op_.name, arg + 1, print(resolved));
-    kept_.push_back(resolved);
-    return kept_.back().as<TensorType>();
-  }
-  const Constant* constant(size_t arg) override { return call_.args.at(arg).as<Constant>(); }
-  void result(Type type) override {
-    Type before = unifier_.resolve(result_);
-    if (!unifier_.unify(result_, type))
-      fail("{}: the result has type {}, {} is expected", op_.name, print(type), print(before));
-  }
-  void unify_arg(size_t arg, Type wanted) override {
-    Type before = type(arg);
-    if (!unifier_.unify(args_.at(arg), wanted))
-      fail("{}: argument {} has type {}, {} is expected", op_.name, arg + 1, print(before), print(wanted));
-  }
-  void equal_dims(const lathe::Expr& a, const lathe::Expr& b) override {
-    // Symbolic dimensions that merely can't be shown to agree pass: only a difference that is a constant
-    // other than 0 is wrong whatever the symbols stand for.
-    if (unifier_.unify_dims(a, b)) return;
-    lathe::Expr difference = simplify(unifier_.resolve_dim(a) - unifier_.resolve_dim(b));
-    if (as_int(difference) && !is_int(difference, 0))
-      fail("{}: dimension {} differs from {}", op_.name, print(unifier_.resolve_dim(a)),
-           print(unifier_.resolve_dim(b)));
-  }
+/// Run time looks at tensors alone, in tuples or not: all else has the type of the cast already.
+void unify_but_tensors(const Type& from, const Type& to, Unifier& unifier) {
+  Type known = unifier.shallow(from);
+  const TupleType *tuple = known.as<TupleType>(), *wanted = to.as<TupleType>();
+  if (tuple && wanted && tuple->items.size() == wanted->items.size())
+    for (size_t i = 0; i < tuple->items.size(); ++i)
+      unify_but_tensors(tuple->items[i], wanted->items[i], unifier);
+  else if (!wanted && !to.as<TensorType>())
+    unifier.unify(known, to);  // what does not fit is reported by cast_fault
+}
 
- private:
-  Unifier& unifier_;
-  const Call& call_;
-  const Op& op_;
-  const std::vector<Type>& args_;
-  const Type& result_;
-  std::vector<Type> kept_;  // what tensor() handed out
-};
+/// Gradients are of tensors.
+bool holds_tensors_alone(const Type& type) {
+  const TupleType* tuple = type.as<TupleType>();
+  return tuple ? std::all_of(tuple->items.begin(), tuple->items.end(), holds_tensors_alone)
+               : type.as<TensorType>() != nullptr;
+}
 
 }  // namespace
 
@@ -89,7 +77,13 @@ TypeCollector::TypeCollector(const Module& module)
         dependents_.erase(found);
       }) {
   // Signatures of all before the body of any, for functions that call each other in a circle.
-  for (const auto& [name, function] : module_->functions) globals_[name] = signature(function);
+  for (const auto& [name, function] : module_->functions) {
+    globals_[name] = signature(function);
+    dim_owners_.merge(dim_owners(function));
+  }
+  for (const auto& [name, data] : module_->types)
+    for (const Constructor& constructor : data->constructors)
+      for (const Type& input : constructor->inputs) check_kinds(constructor, input);
 }
 
 void TypeCollector::add(const std::string& name) {
@@ -104,6 +98,13 @@ void TypeCollector::add(const std::string& name) {
 /// reports that one.
 void TypeCollector::finish() {
   run_queue();
+  // What was open when a relation asked may be known by now.
+  std::erase_if(checks_, [&](DimCheck& check) {
+    check.a = unifier_.resolve_dim(check.a), check.b = unifier_.resolve_dim(check.b);
+    if (unifier_.never_equal(check.a, check.b))
+      type_error(check.call, fmt::format("dimension {} differs from {}", print(check.a), print(check.b)));
+    return unifier_.unify_dims(check.a, check.b);
+  });
   for (const Waiting& each : waiting_) {
     if (each.solved) continue;
     for (size_t i = 0; i < each.types.size(); ++i) {
@@ -112,12 +113,14 @@ void TypeCollector::finish() {
       if (holes.empty()) continue;
       const Call* call = each.e.as<Call>();
       const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
-      type_error(
-          each.e,
-          fmt::format("{}: the type of {} is not known, only {}; annotate it", op ? op->name : "projection",
-                      op ? fmt::format("argument {}", i + 1) : "the tuple", text(each.types[i])));
+      std::string what = op ? op->name + ": the type of " + fmt::format("argument {}", i + 1)
+                         : each.e.as<Projection>() ? "projection: the type of the tuple"
+                         : each.e.as<Grad>()       ? "grad: the type of the function"
+                                                   : "match_cast: the type of the value";
+      type_error(each.e, fmt::format("{} is not known, only {}; annotate it", what, text(each.types[i])));
     }
   }
+  unifier_.settle_instances();
 }
 
 Type TypeCollector::type_of(const Expr& e) const {
@@ -136,22 +139,45 @@ Type TypeCollector::type_of(const Expr& e) const {
 
 std::string TypeCollector::text(const Type& type) const { return print(unifier_.resolve(type)); }
 
-Type TypeCollector::annotated(const Type& annotation) {
-  return annotation ? annotation : unifier_.fresh_hole();
+void TypeCollector::check_kinds(const Expr& e, const Type& type) const {
+  try {
+    relay::check_kinds(type, *module_);
+  } catch (const Error& error) {
+    type_error(e, error.what());
+  }
 }
 
-/// The type of `e`, perhaps a hole. Operators and library functions have none on their own: their calls are
+/// The type that `e` says it has, or a hole.
+Type TypeCollector::annotated(const Expr& e, const Type& annotation) {
+  if (!annotation) return unifier_.fresh_hole();
+  check_kinds(e, annotation);
+  return annotation;
+}
+
+/// The type of `e` for one use, perhaps a hole. Library functions have none on their own: their calls are
 /// typed by visit_call, which does not ask here.
 Type TypeCollector::known(const Expr& e) {
   visit(e);
   auto found = types_.find(e.get());
-  if (found == types_.end()) type_error(e, "an operator or library function is not a value; call it");
-  return found->second;
+  if (found == types_.end()) type_error(e, "a library function is not a value; call it");
+  auto general = general_dims_.find(e.get());
+  return general == general_dims_.end() ? found->second
+                                        : unifier_.with_flexible_dims(found->second, &general->second);
 }
 
-/// Makes the two types equal or throws at the place of `e`. `what` is the subject of the message.
+/// The one type of all `bodies` of e. Polymorphic ones come last, to be instantiated as the others are.
+Type TypeCollector::united(const Expr& e, const std::vector<Expr>& bodies, std::string_view what) {
+  Type result = unifier_.fresh_hole();
+  for (bool polymorphic : {false, true})
+    for (const Expr& body : bodies)
+      if (Type type = known(body); unifier_.is_polymorphic(type) == polymorphic)
+        demand(place(body, e), type, result, what);
+  return result;
+}
+
+/// Makes `found` fit or throws at the place of `e`. `what` is the subject of the message.
 void TypeCollector::demand(const Expr& e, const Type& found, const Type& wanted, std::string_view what) {
-  if (!unifier_.unify(found, wanted))
+  if (!unifier_.fits(found, wanted))
     type_error(e, fmt::format("{} has type {}, {} is expected", what, text(found), text(wanted)));
 }
 
@@ -161,11 +187,11 @@ Type TypeCollector::signature(const Ref<Function>& function) {
   if (!is_new) return found->second;
   std::vector<Type> params;
   for (const Var& param : function->params) {
-    params.push_back(annotated(param->annotation));
+    params.push_back(annotated(param, param->annotation));
     set(param, params.back());
   }
-  return types_[function.get()] =
-             make<FuncType>(function->type_params, std::move(params), annotated(function->result_type));
+  return types_[function.get()] = make<FuncType>(function->type_params, std::move(params),
+                                                 annotated(function, function->result_type));
 }
 
 /// Most relations are solved here at once, since operands are visited first; the queue is for the others.
@@ -204,7 +230,7 @@ void TypeCollector::visit_constant(const Ref<Constant>& e) {
 }
 
 void TypeCollector::visit_var(const Var& e) {
-  if (!types_.count(e.get())) set(e, annotated(e->annotation));
+  if (!types_.count(e.get())) set(e, annotated(e, e->annotation));
 }
 
 void TypeCollector::visit_global_var(const GlobalVar& e) {
@@ -232,8 +258,11 @@ void TypeCollector::visit_let(const Ref<Let>& e) { set(e, known(e->body)); }
 /// Between value and body, so that the body sees the variable's type; long chains of lets stay off the stack.
 void TypeCollector::enter_let(const Ref<Let>& let) {
   visit(let->var);
-  demand(let->value, known(let->value), types_.at(let->var.get()),
+  demand(place(let->value, let), known(let->value), types_.at(let->var.get()),
          fmt::format("the value of `%{}`", let->var->name));
+  // From here on: inside, the function is monomorphic in its dimensions, as global ones are.
+  auto general = general_dims_.find(let->value.get());
+  if (general != general_dims_.end()) general_dims_.emplace(let->var.get(), general->second);
 }
 
 void TypeCollector::visit_function(const Ref<Function>& e) {
@@ -241,7 +270,9 @@ void TypeCollector::visit_function(const Ref<Function>& e) {
   LetFunctions([&](const Ref<Let>& let) {
     if (!let->var->annotation) types_.try_emplace(let->var.get(), signature(let->value.cast<Function>()));
   }).visit(e->body);
-  demand(e->body, known(e->body), type.as<FuncType>()->result, "the body of the function");
+  demand(place(e->body, e), known(e->body), type.as<FuncType>()->result, "the body of the function");
+  auto owned = dim_owners_.find(e.get());
+  if (owned != dim_owners_.end()) general_dims_.insert(*owned);
 }
 
 void TypeCollector::visit_tuple(const Ref<Tuple>& e) {
@@ -277,19 +308,20 @@ void TypeCollector::visit_projection(const Ref<Projection>& e) {
 }
 
 void TypeCollector::visit_if(const Ref<If>& e) {
-  demand(e->condition, known(e->condition), tensor_type(std::vector<lathe::Expr>{}, kBool), "the condition");
-  Type type = known(e->then_case);
-  demand(e->else_case, known(e->else_case), type, "the else branch");
-  set(e, type);
+  demand(place(e->condition, e), known(e->condition), tensor_type(std::vector<lathe::Expr>{}, kBool),
+         "the condition");
+  set(e, united(e, {e->then_case, e->else_case}, "the else branch"));
 }
 
 /// All clauses give one type. Coverage is checked on patterns alone, which needs no types.
 void TypeCollector::visit_match(const Ref<Match>& e) {
-  Type value = known(e->value), result = unifier_.fresh_hole();
+  Type value = known(e->value);
+  std::vector<Expr> bodies;
   for (const Clause& clause : e->clauses) {
     bind_pattern(e, clause.pattern, value);
-    demand(clause.body, known(clause.body), result, "the clause");
+    bodies.push_back(clause.body);
   }
+  Type result = united(e, bodies, "the clause");
   std::string uncovered = e->complete ? find_uncovered(*e, module_) : "";
   if (!uncovered.empty())
     type_error(e, fmt::format("no clause matches {}; add one, or write match?", uncovered));
@@ -334,22 +366,40 @@ void TypeCollector::visit_ref_create(const Ref<RefCreate>& e) { set(e, make<RefT
 
 void TypeCollector::visit_ref_read(const Ref<RefRead>& e) {
   Type value = unifier_.fresh_hole();
-  demand(e->ref, known(e->ref), make<RefType>(value), "what is read");
+  demand(place(e->ref, e), known(e->ref), make<RefType>(value), "what is read");
   set(e, value);
 }
 
 void TypeCollector::visit_ref_write(const Ref<RefWrite>& e) {
-  demand(e->ref, known(e->ref), make<RefType>(known(e->value)), "what is written");
+  Type value = unifier_.fresh_hole();
+  demand(place(e->ref, e), known(e->ref), make<RefType>(value), "what is written to");
+  demand(place(e->value, e), known(e->value), value, "what is written");
   set(e, tuple_type({}));
 }
 
 /// fn(T...) -> R gives fn(T...) -> (R, (T...)).
 void TypeCollector::visit_grad(const Ref<Grad>& e) {
-  Type function = unifier_.shallow(known(e->function));
-  const FuncType* type = function.as<FuncType>();
-  if (!type) type_error(e, fmt::format("grad of a value of type {}; a function is expected", text(function)));
-  set(e,
-      make<FuncType>(type->type_params, type->params, tuple_type({type->result, tuple_type(type->params)})));
+  Type function = known(e->function), result = unifier_.fresh_hole();
+  set(e, result);
+  // The type of the gradient may be what tells the types of the function: it is stated before they are known.
+  if (const FuncType* type = unifier_.shallow(function).as<FuncType>()) {
+    Ref<FuncType> instance = unifier_.instantiate(*type);
+    function = instance;
+    unifier_.unify(result,
+                   func_type(instance->params, tuple_type({instance->result, tuple_type(instance->params)})));
+  }
+  wait(e, {function}, [=, this] {
+    Type known = unifier_.resolve(function);
+    std::vector<const HoleType*> holes;
+    unifier_.unsolved(known, holes);
+    if (!holes.empty()) return false;
+    const FuncType* type = known.as<FuncType>();
+    if (!type) fail("grad of a value of type {}; a function is expected", text(known));
+    Type params = tuple_type(type->params);
+    if (!holds_tensors_alone(params) || !holds_tensors_alone(type->result))
+      fail("grad of a function of type {}; it must take and give tensors, or tuples of them", text(known));
+    return unifier_.unify(result, func_type(type->params, tuple_type({type->result, params})));
+  });
 }
 
 /// Destination-passing: results are parameters too, and nothing is returned.
@@ -359,72 +409,20 @@ void TypeCollector::visit_prim_func(const Ref<PrimFunc>& e) {
   set(e, make<FuncType>(std::vector<TypeVar>{}, std::move(params), tuple_type({})));
 }
 
-/// Checked at run time: the type is what the cast says, whatever is known of the value.
+/// Checked at run time: the type is what the cast says, if the value can have it at all.
 void TypeCollector::visit_match_cast(const Ref<MatchCast>& e) {
-  known(e->value);
-  set(e, e->type);
-}
-
-void TypeCollector::visit_call(const Ref<Call>& e) {
-  if (const OpNode* op = e->callee.as<OpNode>()) return call_operator(e, *op);
-  if (e->callee.as<ExternFunc>() || e->callee.as<PrimFunc>()) return call_tensor_program(e);
-  call_function(e, known(e->callee));
-}
-
-/// The result is a hole until the relation gives it; others unify with that meanwhile.
-void TypeCollector::call_operator(const Ref<Call>& e, const OpNode& op) {
-  const Op& row = op.row();
-  if (row.args >= 0 && static_cast<size_t>(row.args) != e->args.size())
-    type_error(e, fmt::format("{} takes {} argument{}, got {}", op.name, row.args, row.args == 1 ? "" : "s",
-                              e->args.size()));
-  if (!row.infer) type_error(e, fmt::format("{} has no type relation yet", op.name));
-  std::vector<Type> args;
-  for (const Expr& arg : e->args) args.push_back(known(arg));
-  Type result = unifier_.fresh_hole();
-  set(e, result);
-  wait(e, args, [this, e, &row, args, result] {
-    Context context(unifier_, *e, row, args, result);
-    return row.infer(context, e->attrs) == Relation::kSolved;
+  Type value = known(e->value);
+  set(e, annotated(e, e->type));
+  unify_but_tensors(value, e->type, unifier_);
+  wait(e, {value}, [=, this] {
+    Type from = unifier_.resolve(value);
+    std::vector<const HoleType*> holes;
+    unifier_.unsolved(from, holes);
+    if (!holes.empty()) return false;
+    std::string fault = cast_fault(from, unifier_.resolve(e->type), unifier_);
+    if (!fault.empty()) fail("{}", fault);
+    return true;
   });
-}
-
-/// The first parameters of a tensor program are its inputs.
-void TypeCollector::call_tensor_program(const Ref<Call>& e) {
-  if (!e->out_type)
-    type_error(e, "a call of a tensor program or library function needs the type of its result");
-  for (const Expr& arg : e->args) known(arg);
-  if (e->callee.as<PrimFunc>()) {
-    // Each call may be of other extents.
-    Type callee = unifier_.with_flexible_dims(known(e->callee));
-    const std::vector<Type>& params = callee.as<FuncType>()->params;
-    if (e->args.size() >= params.size())
-      type_error(e, fmt::format("a tensor program of {} parameters, results included, gets {} arguments",
-                                params.size(), e->args.size()));
-    for (size_t i = 0; i < e->args.size(); ++i)
-      demand(e, types_.at(e->args[i].get()), params[i], fmt::format("argument {}", i + 1));
-  }
-  set(e, e->out_type);
-}
-
-/// A call of a function value. Of a callee that is a hole yet, it is only known that it takes these
-/// arguments: such a function is monomorphic.
-void TypeCollector::call_function(const Ref<Call>& e, const Type& callee) {
-  std::vector<Type> args;
-  for (const Expr& arg : e->args) args.push_back(known(arg));
-  Type result = unifier_.fresh_hole(), top = unifier_.shallow(callee);
-  set(e, result);
-  const FuncType* type = top.as<FuncType>();
-  if (!type) return demand(e->callee, top, func_type(args, result), "what is called");
-  if (e->type_args.size() > type->type_params.size())
-    type_error(e, fmt::format("{} type arguments for {} type parameters", e->type_args.size(),
-                              type->type_params.size()));
-  Ref<FuncType> instance = unifier_.instantiate(*type, e->type_args);
-  if (instance->params.size() != args.size())
-    type_error(e, fmt::format("a function of type {} gets {} argument{}", text(top), args.size(),
-                              args.size() == 1 ? "" : "s"));
-  for (size_t i = 0; i < args.size(); ++i)
-    demand(e, args[i], instance->params[i], fmt::format("argument {}", i + 1));
-  CHECK(unifier_.unify(result, instance->result), "a fresh hole takes any type");
 }
 
 }  // namespace lathe::relay

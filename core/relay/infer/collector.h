@@ -6,11 +6,16 @@
 #include "core/relay/functor.h"
 #include "core/relay/infer/unifier.h"
 #include "core/relay/op.h"
+#include "core/relay/passes/infer_type.h"
 
 namespace lathe::relay {
 
 /// Throws TypeError at the place of `e`.
 [[noreturn]] void type_error(const Expr& e, std::string_view message);
+
+/// Where to report what is wrong with `operand` of `e`: at itself, but for a variable, which knows the place
+/// of its binder alone.
+inline const Expr& place(const Expr& operand, const Expr& e) { return operand.as<VarNode>() ? e : operand; }
 
 class TypeCollector : public ExprVisitor {
  public:
@@ -21,6 +26,8 @@ class TypeCollector : public ExprVisitor {
   void finish();
   /// Fully known. Throws Error when a hole is left.
   Type type_of(const Expr& e) const;
+  /// REQUIRES: finish().
+  const std::vector<DimCheck>& checks() const { return checks_; }
 
  protected:
   void visit_default(const Expr& e) override;
@@ -55,6 +62,8 @@ class TypeCollector : public ExprVisitor {
   };
 
   Type known(const Expr& e);  // visits it first
+  Type united(const Expr& e, const std::vector<Expr>& bodies, std::string_view what);
+  void check_kinds(const Expr& e, const Type& type) const;
   void set(const Expr& e, Type type) { types_[e.get()] = std::move(type); }
   void demand(const Expr& e, const Type& found, const Type& wanted, std::string_view what);
   Type signature(const Ref<Function>& function);
@@ -65,7 +74,7 @@ class TypeCollector : public ExprVisitor {
   void call_tensor_program(const Ref<Call>& e);
   void call_function(const Ref<Call>& e, const Type& callee);
   void bind_pattern(const Expr& match, const Pattern& pattern, const Type& type);
-  Type annotated(const Type& annotation);
+  Type annotated(const Expr& e, const Type& annotation);
   std::string text(const Type& type) const;
 
   Module module_;
@@ -74,7 +83,10 @@ class TypeCollector : public ExprVisitor {
   std::unordered_map<const Node*, size_t> tuple_parts_;  // of tuple types made here, all levels counted
   std::unordered_map<std::string, Type> globals_;
   std::unordered_set<std::string> generalized_;  // globals whose dimensions are free to the caller
-  std::deque<Waiting> waiting_;                  // stable addresses
+  // Of local functions, and of the variables of lets that name them: the dimensions that are.
+  std::unordered_map<const Node*, std::unordered_set<const Node*>> dim_owners_, general_dims_;
+  std::vector<DimCheck> checks_;
+  std::deque<Waiting> waiting_;  // stable addresses
   std::deque<Waiting*> queue_;
   std::unordered_map<const Node*, std::vector<Waiting*>> dependents_;  // by hole
 };

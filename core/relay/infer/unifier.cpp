@@ -100,6 +100,8 @@ bool Unifier::unify_lists(const std::vector<Type>& a, const std::vector<Type>& b
 bool Unifier::unify(const Type& left, const Type& right) {
   Type a = shallow(left), b = shallow(right);
   if (a == b) return true;
+  // Of two holes the one of an instance gives way: what the program wrote stays to be determined.
+  if (a.as<HoleType>() && is_instance_.count(b.get())) std::swap(a, b);
   if (a.as<HoleType>()) return bind(a.cast<HoleType>(), b);
   if (b.as<HoleType>()) return bind(b.cast<HoleType>(), a);
   if (a->kind() != b->kind()) return false;
@@ -133,6 +135,31 @@ bool Unifier::unify(const Type& left, const Type& right) {
       break;
   }
   return structural_equal(a, b);
+}
+
+void Unifier::settle_instances() {
+  for (const Ref<HoleType>& hole : instances_)
+    if (shallow(hole) == hole) bind(hole, tuple_type({}));
+}
+
+bool Unifier::is_polymorphic(const Type& type) const {
+  Type top = shallow(type);
+  const FuncType* function = top.as<FuncType>();
+  return function && !function->type_params.empty();
+}
+
+/// A hole takes a polymorphic type as it is. Under functions, references and data types nothing is
+/// instantiated: there the two sides must be equal.
+bool Unifier::fits(const Type& found, const Type& wanted) {
+  Type a = shallow(found), b = shallow(wanted);
+  const TupleType *x = a.as<TupleType>(), *y = b.as<TupleType>();
+  if (x && y && x->items.size() == y->items.size()) {
+    for (size_t i = 0; i < x->items.size(); ++i)
+      if (!fits(x->items[i], y->items[i])) return false;
+    return true;
+  }
+  bool instance = is_polymorphic(a) && b.as<FuncType>() && !is_polymorphic(b);
+  return unify(instance ? Type(instantiate(*a.as<FuncType>())) : a, b);
 }
 
 bool Unifier::is_flexible(const lathe::Expr& dim) const { return flexible_.count(dim.get()) > 0; }
@@ -172,11 +199,23 @@ bool Unifier::unify_dims(const lathe::Expr& left, const lathe::Expr& right) {
   return x && y && x->op == y->op && unify_dims(x->a, y->a) && unify_dims(x->b, y->b);
 }
 
+bool Unifier::never_equal(const lathe::Expr& a, const lathe::Expr& b) const {
+  if (a.as<Any>() || b.as<Any>()) return false;
+  lathe::Expr difference = simplify(resolve_dim(a) - resolve_dim(b));
+  return as_int(difference) && !is_int(difference, 0);
+}
+
 /// A copy for one use, so that two calls of a polymorphic function do not bind each other's type variables.
 Ref<FuncType> Unifier::instantiate(const FuncType& type, const std::vector<Type>& args) {
   std::unordered_map<const Node*, Type> values;
   for (size_t i = 0; i < type.type_params.size(); ++i)
-    values[type.type_params[i].get()] = i < args.size() ? args[i] : fresh_hole();
+    if (i < args.size()) {
+      values[type.type_params[i].get()] = args[i];
+    } else {
+      instances_.push_back(fresh_hole().cast<HoleType>());
+      is_instance_.insert(instances_.back().get());
+      values[type.type_params[i].get()] = instances_.back();
+    }
   std::vector<Type> params;
   for (const Type& each : type.params) params.push_back(substitute_types(each, values));
   return make<FuncType>(std::vector<TypeVar>{}, std::move(params), substitute_types(type.result, values));
@@ -184,9 +223,10 @@ Ref<FuncType> Unifier::instantiate(const FuncType& type, const std::vector<Type>
 
 /// One fresh variable for each old one: what was equal in the type stays equal. Holes are shared with the
 /// original, since what they become is not known yet.
-Type Unifier::with_flexible_dims(const Type& type) {
+Type Unifier::with_flexible_dims(const Type& type, const std::unordered_set<const Node*>* these) {
   std::unordered_map<const Node*, lathe::Expr> fresh;
   auto flexible = [&](const lathe::Expr& variable) -> lathe::Expr {
+    if (these && !these->count(variable.get())) return variable;
     auto [found, is_new] = fresh.try_emplace(variable.get());
     if (is_new) {
       found->second = var(variable.as<lathe::VarNode>()->name);

@@ -21,7 +21,14 @@ class Unifier {
   Type fresh_hole() { return Type(keep_alive_.emplace_back(make<HoleType>()).cast<HoleType>()); }
   /// False when the types can't be made equal; holes may be bound then all the same.
   bool unify(const Type& a, const Type& b);
+  /// Whether a value of type `found` may stand where `wanted` is expected: unifies them, once a polymorphic
+  /// function has been instantiated where one type of function is wanted, items of tuples included.
+  bool fits(const Type& found, const Type& wanted);
+  /// Of a function type with type parameters: it is instantiated anew at each use.
+  bool is_polymorphic(const Type& type) const;
   bool unify_dims(const lathe::Expr& a, const lathe::Expr& b);
+  /// Whether they differ by a constant other than 0.
+  bool never_equal(const lathe::Expr& a, const lathe::Expr& b) const;
 
   /// The binding when `type` is a bound hole, followed to its end; `type` else.
   Type shallow(Type type) const;
@@ -31,10 +38,13 @@ class Unifier {
   /// The unbound holes in `type`.
   void unsolved(const Type& type, std::vector<const HoleType*>& holes) const;
 
+  /// Instances of type parameters that nothing determines become (): no value depends on which type they are.
+  void settle_instances();
+
   /// The type with its type parameters replaced: by `args`, or by fresh holes.
   Ref<FuncType> instantiate(const FuncType& type, const std::vector<Type>& args = {});
-  /// The type with all its dimension variables replaced by fresh flexible ones.
-  Type with_flexible_dims(const Type& type);
+  /// The type with its dimension variables replaced by fresh flexible ones: all, or `these`.
+  Type with_flexible_dims(const Type& type, const std::unordered_set<const Node*>* these = nullptr);
   /// Flexible dimensions that nothing determined become `?`.
   Type close(const Type& type) const;
 
@@ -48,6 +58,8 @@ class Unifier {
   std::function<void(const HoleType*)> on_solved_;
   std::unordered_map<const Node*, Type> holes_;
   std::unordered_set<const Node*> flexible_;
+  std::vector<Ref<HoleType>> instances_;         // holes that instantiate() made
+  std::unordered_set<const Node*> is_instance_;  // the same
   std::vector<NodeRef> keep_alive_;  // holes and flexible dimensions: the maps know them by address
   std::unordered_map<const Node*, lathe::Expr> dims_;
 };

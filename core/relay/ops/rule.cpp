@@ -104,9 +104,13 @@ Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b) {
       if (int_value(x) != int_value(y))
         mismatch(c, "shapes {} and {} do not broadcast", describe(a), describe(b));
     } else if (!x.as<Any>() && !y.as<Any>()) {
-      // Two symbols, or a symbol and a number other than 1, are taken to be equal.
-      c.equal_dims(x, y);
-      if (as_int(y)) result[offset + i] = y;
+      // A symbol against a number other than 1 is 1 or that number, as `?` is. Of two symbols that are not
+      // the same, either may be 1.
+      bool same = c.same_dim(x, y);
+      if (as_int(y))
+        result[offset + i] = y;
+      else if (!same && !as_int(x))
+        result[offset + i] = any_dim();
     } else if (y.as<Any>() && !as_int(x)) {
       result[offset + i] = y;
     }

@@ -77,8 +77,8 @@ void demand(RelationContext& c, size_t arg, const Shape& shape, DataType dtype);
 Ints per_axis(RelationContext& c, const char* what, const Ints& values, size_t count, int64_t fallback);
 /// Padding as all begins, then all ends.
 Ints pad_pairs(RelationContext& c, const Ints& values, size_t count);
-/// The shape of the element-wise combination of two shapes (NumPy's rule). Dimensions that can't be compared
-/// are assumed equal and recorded with the context.
+/// The shape of the element-wise combination of two shapes (NumPy's rule). Where two symbols can't be
+/// compared it is `?`: run-time shapes decide.
 Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b);
 /// Product of dimensions [begin, end).
 Expr dims_product(const Shape& shape, size_t begin, size_t end);

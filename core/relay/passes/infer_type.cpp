@@ -1,6 +1,8 @@
 #include "core/relay/passes/infer_type.h"
 
 #include "core/relay/infer/collector.h"
+#include "core/relay/infer/escape.h"
+#include "core/relay/op.h"
 
 namespace lathe::relay {
 namespace {
@@ -22,6 +24,55 @@ std::vector<std::string> callees_first(const Module& module) {
   };
   for (const auto& each : module->functions) enter(each.first);
   return order;
+}
+
+/// Operators that are arguments, items or results, and not called where they stand.
+class OperatorValues : public ExprVisitor {
+ public:
+  bool found = false;
+
+ private:
+  void visit_default(const Expr& e) override {
+    const Call* call = e.as<Call>();
+    for_each_operand(e, [&](const Expr& operand, bool) {
+      found |= operand.as<OpNode>() && !(call && operand == call->callee);
+    });
+    ExprVisitor::visit_default(e);
+  }
+};
+
+/// `add` becomes fn (%a, %b) { add(%a, %b) }, with the defaults of its attributes. What follows needs no case
+/// for operators that are values, and each use has types of its own.
+class OperatorsAsFunctions : public ExprMutator {
+  Expr visit_op(const Ref<OpNode>& e) override {
+    const Op& row = e->row();
+    if (row.args < 0)
+      type_error(e, fmt::format("{} takes any number of arguments; as a value, write fn (...) {{ {}(...) }}",
+                                e->name, e->name));
+    std::vector<Var> params;
+    for (int i = 0; i < row.args; ++i) params.push_back(make_var(fmt::format("a{}", i)));
+    Ref<Call> body = with_span(call(e->name, {params.begin(), params.end()}).cast<Call>(), e->span);
+    return with_span(make<Function>(std::vector<TypeVar>{}, params, Type(), body), e->span);
+  }
+  Expr visit_call(const Ref<Call>& e) override {
+    if (!e->callee.as<OpNode>()) return visit_default(e);
+    auto copy = mutate(*e);
+    for (Expr& arg : copy->args) arg = visit(arg);
+    return seal(std::move(copy));
+  }
+};
+
+Module with_operators_as_functions(const Module& module) {
+  return map_functions(module, [](const Ref<Function>& function) {
+    OperatorValues values;
+    values.visit(function);
+    return values.found ? OperatorsAsFunctions().visit_as(function) : function;
+  });
+}
+
+void collect(const Module& module, TypeCollector& types) {
+  for (const std::string& name : callees_first(module)) types.add(name);
+  types.finish();
 }
 
 /// Puts the types into the expressions.
@@ -64,23 +115,24 @@ class Annotate : public ExprMutator {
   std::unordered_set<const Node*> params_;
 };
 
-/// "file:line:column: error: ..." for text, "node: ..." for imported models, whose spans have no lines.
-std::string with_place(const Span& span, const std::string& message) {
-  if (span.line > 0) return fmt::format("{}:{}:{}: error: {}", span.source, span.line, span.column, message);
-  return span.source.empty() ? message : fmt::format("{}: {}", span.source, message);
-}
-
 }  // namespace
 
-TypeError::TypeError(Span span, std::string message)
-    : Error(with_place(span, message)), span_(std::move(span)), message_(std::move(message)) {}
-
-Module infer_type(const Module& module) {
+Module infer_type(const Module& original) {
+  Module module = with_operators_as_functions(original);
   TypeCollector types(module);
-  for (const std::string& name : callees_first(module)) types.add(name);
-  types.finish();
-  return map_functions(module,
-                       [&](const Ref<Function>& function) { return Annotate(types).visit_as(function); });
+  collect(module, types);
+  return map_functions(module, [&](const Ref<Function>& function) {
+    Ref<Function> typed = Annotate(types).visit_as(function);
+    check_type_params_stay(typed);
+    return typed;
+  });
+}
+
+std::vector<DimCheck> undecided_dims(const Module& original) {
+  Module module = with_operators_as_functions(original);
+  TypeCollector types(module);
+  collect(module, types);
+  return types.checks();
 }
 
 Ref<Function> infer_type(const Ref<Function>& function) {

@@ -3,24 +3,28 @@
 #pragma once
 
 #include "core/relay/expr.h"
+#include "core/support/placed_error.h"
 
 namespace lathe::relay {
 
-/// A type that is wrong or not determined. what() begins with the place.
-class TypeError : public Error {
+/// A type that is wrong or not determined.
+class TypeError : public PlacedError {
  public:
-  TypeError(Span span, std::string message);
-  const Span& span() const { return span_; }
-  const std::string& message() const { return message_; }  // without the place
-
- private:
-  Span span_;
-  std::string message_;
+  using PlacedError::PlacedError;
 };
 
-/// Every expression of the result has its checked_type; parameters and results of functions are annotated. An
-/// expression that has the right type already stays the same node. Throws TypeError.
+/// Every expression of the result has its checked_type; parameters and results of functions are annotated;
+/// operators that are values became functions. An expression that has the right type already stays the same
+/// node. Throws TypeError.
 Module infer_type(const Module& module);
+
+/// An equation between dimensions that the types of a program demand and arithmetic cannot decide.
+struct DimCheck {
+  Expr call;  // of the operator that demands it, each time it runs
+  lathe::Expr a, b;
+};
+/// All of a module's, in the order of its functions' calls. Throws TypeError.
+std::vector<DimCheck> undecided_dims(const Module& module);
 
 /// The same for a function on its own: no global function or algebraic data type may occur.
 Ref<Function> infer_type(const Ref<Function>& function);

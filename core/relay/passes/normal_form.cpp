@@ -3,6 +3,7 @@
 #include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/analysis/purity.h"
 #include "core/relay/functor.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -43,8 +44,14 @@ class BindAll {
     return used_once(let->value) ? rebuilt(let->value) : atom(let->value);
   }
 
+  Expr scope(const Expr& result, int id) {
+    Expr chain;
+    with_enough_stack([&] { chain = chain_of(result, id); });
+    return chain;
+  }
+
   /// The body `result` of scope `id` as a chain of lets.
-  Expr scope(Expr result, int id) {
+  Expr chain_of(Expr result, int id) {
     std::vector<Binding> bindings;
     // A chain of lets is one scope inside the other: it is followed in this loop, not by recursion, since it
     // may be 100,000 long.

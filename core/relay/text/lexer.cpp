@@ -11,9 +11,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return is_letter(c) || is_digit(c); }
 
 /// Longer ones first: the first that fits is taken.
-constexpr std::string_view kPunctuations[] = {"->", "=>", "==", "!=", "<=", ">=", "(", ")",
-                                              "{",  "}",  "[",  "]",  ",",  ";",  ":", "=",
-                                              "?",  "+",  "-",  "*",  "/",  "<",  ">"};
+constexpr std::string_view kPunctuations[] = {"->", "=>", "==", "!=", "<=", ">=", ":=", "(", ")",
+                                              "{",  "}",  "[",  "]",  ",",  ";",  ":",  "=", "?",
+                                              "!",  "+",  "-",  "*",  "/",  "<",  ">"};
 
 class Lexer {
  public:
@@ -63,15 +63,27 @@ class Lexer {
     for (;;) {
       while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(peek()))) advance(1);
       if (rest().starts_with("/*")) {
-        size_t end = text_.find("*/", at_ + 2);
-        if (end == std::string_view::npos) error(2, "comment without end");
-        advance(end + 2 - at_);
+        advance(comment_length());
       } else if (rest().starts_with("//")) {
         advance(std::min(text_.find('\n', at_), text_.size()) - at_);
       } else {
         return;
       }
     }
+  }
+
+  /// Of the comment that begins here. Comments nest: what holds some can be put into one.
+  size_t comment_length() const {
+    size_t length = 0;
+    int open = 0;
+    do {
+      size_t mark = text_.find_first_of("/*", at_ + length);
+      if (mark == std::string_view::npos) error(2, "comment without end");
+      std::string_view two = text_.substr(mark, 2);
+      open += two == "/*" ? 1 : two == "*/" ? -1 : 0;
+      length = mark - at_ + (two == "/*" || two == "*/" ? 2 : 1);
+    } while (open > 0);
+    return length;
   }
 
   void skip_version() {

@@ -74,6 +74,8 @@ const char* dim_function(BinaryOp op) {
 
 }  // namespace
 
+const char* kind_name(Kind kind) { return kKindNames[static_cast<int>(kind)]; }
+
 std::string print_literal(const Tensor& value) {
   if (!has_literal(value.dtype()) || value.size() == 0 || value.size() > kLargestLiteral) return "";
   if (value.shape().size() > 8) return "";
@@ -121,7 +123,7 @@ std::string TypeNames::type_params(const std::vector<TypeVar>& params) {
   std::string text;
   for (const TypeVar& each : params) {
     text += (text.empty() ? "[" : ", ") + type_var(each.get());
-    if (each->of != Kind::kType) text += fmt::format(": {}", kKindNames[static_cast<int>(each->of)]);
+    if (each->of != Kind::kType) text += fmt::format(": {}", kind_name(each->of));
   }
   return text + "]";
 }

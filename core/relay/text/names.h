@@ -39,6 +39,9 @@ class TypeNames {
   std::unordered_map<const Node*, std::string> named_;
 };
 
+/// Type, Shape, BaseType, ...
+const char* kind_name(Kind kind);
+
 /// A constant as a literal, or "" when it belongs into the metadata: large, or not finite.
 std::string print_literal(const Tensor& value);
 

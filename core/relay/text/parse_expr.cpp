@@ -3,6 +3,7 @@
 
 #include "core/relay/op.h"
 #include "core/relay/text/parser.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -17,16 +18,27 @@ constexpr Infix kInfixes[] = {
     {"<", "less", 2},     {">", "greater", 2},    {"+", "add", 3},         {"-", "subtract", 3},
     {"*", "multiply", 4}, {"/", "divide", 4}};
 
+constexpr int kPrefix = 5;  // binds tighter than all of them
+
 bool starts_upper(std::string_view name) { return name[0] >= 'A' && name[0] <= 'Z'; }
 
 }  // namespace
 
-/// Operators of higher precedence than given; all associate to the left.
+/// What the grammar nests expressions by: all recursion comes by here.
 Expr Parser::expr(int precedence) {
-  Nesting nesting(*this);
+  Nesting nesting = nested_expr();
+  Expr result;
+  with_enough_stack([&] { result = infixes(precedence); });
+  return result;
+}
+
+/// Operators of higher precedence than given; all associate to the left. A reference is written last: r := a
+/// + b.
+Expr Parser::infixes(int precedence) {
   Expr left = postfix();
   for (;;) {
     const Token& token = peek();
+    if (precedence == 0 && accept(":=")) return with_span(make<RefWrite>(left, expr()), span(token));
     auto infix = std::find_if(std::begin(kInfixes), std::end(kInfixes), [&](const Infix& each) {
       return is(each.text) && each.precedence > precedence;
     });
@@ -81,11 +93,11 @@ Expr Parser::atom() {
   if (is("{")) return block();
   if (is("-")) {
     if (peek(1).kind == TokenKind::kNumber) return literal();
-    Nesting nesting(*this);
     if (!find_op("negative")) error(token, "there is no operator `negative`");
     next();
-    return with_span(call("negative", {postfix()}).cast<Call>(), span(token));
+    return with_span(call("negative", {expr(kPrefix)}).cast<Call>(), span(token));
   }
+  if (accept("!")) return with_span(make<RefRead>(expr(kPrefix)), span(token));
   if (accept("(")) {
     std::vector<Expr> items = expr_list(")");
     // (e) is e, (e,) a tuple of one: the token before the closing parenthesis tells.
@@ -223,7 +235,6 @@ Expr Parser::scope() {
 }
 
 Expr Parser::block() {
-  Nesting nesting(*this);
   expect("{");
   Expr result = scope();
   expect("}");
@@ -239,7 +250,6 @@ Var Parser::param() {
 
 /// What follows `fn` or `def @name`: [A](%x: A, Primitive=1) -> A { ... }
 Expr Parser::function(const Token& start) {
-  Nesting nesting(*this);
   size_t mark = locals_.mark(), type_mark = type_vars_.mark();
   std::vector<TypeVar> variables = type_params();
   std::vector<Var> params;
@@ -271,7 +281,7 @@ Expr Parser::branch() {
   };
   // Read by this loop and put together from its end afterwards, as a chain of lets is. Shorter, since what
   // visits the branches of an `if` nests.
-  constexpr size_t kMaxCases = 1000;
+  constexpr size_t kMaxCases = 10'000;
   std::vector<Case> cases;
   do {
     if (cases.size() == kMaxCases)
@@ -294,7 +304,6 @@ Expr Parser::branch() {
 
 /// match (e) { Cons(%h, _) => a, Nil => { b }, }
 Expr Parser::match() {
-  Nesting nesting(*this);
   const Token& start = tokens_[at_ - 1];
   bool complete = !accept("?");
   expect("(");
@@ -315,7 +324,7 @@ Expr Parser::match() {
 }
 
 Pattern Parser::pattern() {
-  Nesting nesting(*this);
+  Nesting nesting = nested_type();
   auto list = [&] {
     std::vector<Pattern> items;
     while (!accept(")")) {

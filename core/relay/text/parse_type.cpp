@@ -28,7 +28,7 @@ constexpr DimOp kDimFunctions[] = {{"floordiv", BinaryOp::kFloorDiv, 0},
 }  // namespace
 
 Type Parser::type() {
-  Nesting nesting(*this);
+  Nesting nesting = nested_type();
   const Token& start = peek();
   if (accept("(")) {
     std::vector<Type> items = type_list(")");
@@ -122,7 +122,7 @@ std::vector<TypeVar> Parser::type_params() {
 }
 
 lathe::Expr Parser::dim(int precedence) {
-  Nesting nesting(*this);
+  Nesting nesting = nested_type();
   lathe::Expr left = dim_atom();
   for (int terms = 1;; ++terms) {
     auto op = std::find_if(std::begin(kDimOps), std::end(kDimOps),

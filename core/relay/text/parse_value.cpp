@@ -172,7 +172,7 @@ Expr Parser::literal() {
 
 void Parser::literal_items(std::vector<Token>& numbers, std::vector<bool>& negative,
                            std::vector<int64_t>& shape, size_t depth) {
-  Nesting nesting(*this);
+  Nesting nesting = nested_type();
   const Token& token = peek();
   if (!accept("[")) {
     if (depth < shape.size()) error(token, "a literal whose rows differ in length");
@@ -204,7 +204,7 @@ std::string Parser::string_value(std::string_view what) {
 }
 
 nlohmann::json Parser::attr_value() {
-  Nesting nesting(*this);
+  Nesting nesting = nested_type();
   const Token& token = peek();
   if (accept("[") || accept("(")) {
     std::string_view close = token.text == "[" ? "]" : ")";
@@ -231,7 +231,7 @@ nlohmann::json Parser::attr_value() {
   return number->integer;
 }
 
-/// Primitive=1, or Key="value".
+/// Primitive=1, Key="value", or key=2.
 void Parser::function_attr(FunctionAttrs& attrs) {
   const Token& key = next();
   expect("=");
@@ -242,8 +242,10 @@ void Parser::function_attr(FunctionAttrs& attrs) {
     attrs.primitive = value == 1;
   } else if (value.is_string()) {
     attrs.other[std::string(key.text)] = value.get<std::string>();
+  } else if (value.is_number_integer()) {
+    attrs.integers[std::string(key.text)] = value.get<int64_t>();
   } else {
-    error(token, fmt::format("attribute `{}` of a function must be a string", key.text));
+    error(token, fmt::format("attribute `{}` of a function must be a string or an integer", key.text));
   }
 }
 
@@ -265,7 +267,10 @@ Attrs Parser::attributes(const Expr& callee, const Token& start) {
       error(name, fmt::format("{} has no attribute `{}`{}", op->name, key, did_you_mean(key, names)));
     if (fields.contains(key)) error(name, fmt::format("attribute `{}` is given twice", key));
     expect("=");
-    fields[key] = attr_value();
+    nlohmann::json value = attr_value();
+    // TVM writes a count of equal parts under the name of the indices.
+    if (op->name == "split" && key == "indices_or_sections" && value.is_number_integer()) key = "sections";
+    fields[key] = std::move(value);
     if (!is(")")) expect(",");
   }
   if (!type) return nullptr;

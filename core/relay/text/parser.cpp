@@ -1,20 +1,29 @@
 #include "core/relay/text/parser.h"
 
+#include <mutex>
+
 #include "core/relay/op.h"
+#include "core/relay/prelude/prelude.h"
 #include "core/relay/text.h"
 
 namespace lathe::relay {
 namespace {
-constexpr int kMaxDepth =
-    200;  // of nested types, functions, branches; keeps hostile text off the machine's stack
+
+/// Parsed once: what is imported twice, by way of other parts too, are the same definitions.
+Module prelude_module(const std::string& name, std::string_view text) {
+  static std::recursive_mutex mutex;  // parts import parts
+  static std::map<std::string, Module> modules;
+  std::scoped_lock lock(mutex);
+  auto found = modules.find(name);
+  if (found == modules.end()) found = modules.emplace(name, parse_module(text, name + ".relay")).first;
+  return found->second;
 }
 
-/// An object of this type stands in each function that the grammar nests by.
-Parser::Nesting::Nesting(Parser& parser) : parser_(parser) {
-  if (++parser_.depth_ > kMaxDepth) {
-    --parser_.depth_;
-    parser_.error(parser_.peek(), fmt::format("nested more than {} levels deep", kMaxDepth));
-  }
+}  // namespace
+
+Parser::Nesting::Nesting(const Parser& parser, int& depth, int limit) : depth_(depth) {
+  if (depth_ == limit) parser.error(parser.peek(), fmt::format("nested more than {} levels deep", limit));
+  ++depth_;
 }
 
 Parser::Parser(std::string_view text, const std::string& source)
@@ -96,14 +105,35 @@ void Parser::check_names() const {
   }
 }
 
-Module Parser::module() {
+/// Types and imports of the whole text, before its functions: these may use constructors that are defined
+/// below them.
+void Parser::read_types_ahead() {
+  int open = 0;
   while (peek().kind != TokenKind::kEnd) {
-    if (is("def"))
+    size_t begin = at_;
+    bool is_type = (is("type") && peek(1).kind == TokenKind::kIdentifier) || (is("extern") && is("type", 1));
+    bool is_import = is("import") && peek(1).kind == TokenKind::kString;
+    if (open == 0 && (is_type || is_import)) {
+      is_type ? type_definition() : import();
+      read_ahead_[begin] = at_;
+      continue;
+    }
+    open += is("(") || is("[") || is("{") ? 1 : is(")") || is("]") || is("}") ? -1 : 0;
+    next();
+  }
+  at_ = 0;
+}
+
+Module Parser::module() {
+  read_types_ahead();
+  while (peek().kind != TokenKind::kEnd) {
+    auto read = read_ahead_.find(at_);
+    if (read != read_ahead_.end())
+      at_ = read->second;
+    else if (is("def"))
       definition();
-    else if (is("type") || is("extern"))
-      type_definition();
     else
-      error(peek(), fmt::format("expected `def` or `type`, got `{}`", text_at(peek())));
+      error(peek(), fmt::format("expected `def`, `type` or `import`, got `{}`", text_at(peek())));
   }
   end();
   return make<ModuleNode>(std::move(types_), std::move(functions_));
@@ -122,6 +152,22 @@ Type Parser::only_type() {
   return result;
 }
 
+/// import "list": the definitions of a part of the prelude, and of what that imports. Once each.
+void Parser::import() {
+  next();
+  const Token& token = peek();
+  std::string name = string_value("the name of a part of the prelude");
+  std::optional<std::string_view> text = prelude_text(name);
+  if (!text)
+    error(token, fmt::format("there is no `{}` to import{}", name, did_you_mean(name, prelude_names())));
+  Module module = prelude_module(name, *text);
+  types_.insert(module->types.begin(), module->types.end());
+  functions_.insert(module->functions.begin(), module->functions.end());
+  for (const auto& each : module->types)
+    for (const Constructor& constructor : each.second->constructors)
+      constructors_.emplace(constructor->name, constructor);
+}
+
 /// type List[A] { Cons(A, List[A]), Nil, }
 void Parser::type_definition() {
   bool is_extern = accept("extern");
@@ -138,7 +184,8 @@ void Parser::type_definition() {
       const Token& constructor = expect(TokenKind::kIdentifier, "a constructor");
       std::vector<Type> inputs;
       if (accept("(")) inputs = type_list(")");
-      constructors.push_back(make<ConstructorNode>(std::string(constructor.text), std::move(inputs), header));
+      auto node = make<ConstructorNode>(std::string(constructor.text), std::move(inputs), header);
+      constructors.push_back(with_span(node, span(constructor)));
       if (!constructors_.emplace(constructor.text, constructors.back()).second)
         error(constructor, fmt::format("constructor `{}` is defined twice", constructor.text));
       if (!is("}")) expect(",");

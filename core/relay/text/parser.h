@@ -1,5 +1,5 @@
-// The recursive-descent parser behind parse_module. Chains (let, %0 = ...) are loops; what nests is limited
-// in depth.
+// The recursive-descent parser behind parse_module. Chains (let, %0 = ..., else if) are loops; what nests is
+// limited in depth: expressions, and types and all else that does not hold expressions.
 #pragma once
 
 #include <algorithm>
@@ -50,11 +50,17 @@ class Parser {
     std::unordered_map<std::string, std::vector<T>> values_;
     std::vector<std::string> bound_;
   };
-  struct Nesting {
-    explicit Nesting(Parser& parser);
-    ~Nesting() { --parser_.depth_; }
-    Parser& parser_;
+  /// Counts while it lives; hostile text must not fill the memory.
+  class Nesting {
+   public:
+    Nesting(const Parser& parser, int& depth, int limit);
+    ~Nesting() { --depth_; }
+
+   private:
+    int& depth_;
   };
+  Nesting nested_expr() { return {*this, expr_depth_, 1000}; }
+  Nesting nested_type() { return {*this, type_depth_, 200}; }
 
   // parser.cpp: tokens, definitions
   const Token& peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
@@ -67,6 +73,8 @@ class Parser {
   std::string_view text_at(const Token& token) const;  // as written
   [[noreturn]] void error(const Token& token, std::string_view message) const;
   void end();
+  void read_types_ahead();
+  void import();
   void type_definition();
   void definition();
   void check_names() const;
@@ -82,6 +90,7 @@ class Parser {
 
   // parse_expr.cpp
   Expr expr(int precedence = 0);
+  Expr infixes(int precedence);
   Expr postfix();
   Expr atom();
   Expr keyword();
@@ -111,11 +120,12 @@ class Parser {
   std::string source_;
   std::vector<Token> tokens_;
   size_t at_ = 0;
-  int depth_ = 0;
+  int expr_depth_ = 0, type_depth_ = 0;
   Metadata metadata_;
   std::map<std::string, TypeData> types_;
   std::map<std::string, Ref<Function>> functions_;
   std::unordered_map<std::string, Constructor> constructors_;
+  std::map<size_t, size_t> read_ahead_;  // types and imports: the token after each, by its first
   std::vector<std::pair<Token, std::string>> type_uses_, global_uses_;  // checked when all is read
   Scope<Expr> locals_;  // variables by name, graph bindings by number
   Scope<TypeVar> type_vars_;

@@ -6,6 +6,7 @@
 #include "core/relay/text/attrs_text.h"
 #include "core/relay/text/names.h"
 #include "core/relay/text/parser.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -196,7 +197,13 @@ class Printer : public ExprFunctor<std::string> {
   }
 
   /// Graph bindings, lets, and the result: what stands between braces.
-  std::string scope(Expr result, int id) {
+  std::string scope(const Expr& result, int id) {
+    std::string text;
+    with_enough_stack([&] { text = scope_lines(result, id); });
+    return text;
+  }
+
+  std::string scope_lines(Expr result, int id) {
     std::string text;
     for (;;) {
       const Let* let = used_once(result) ? result.as<Let>() : nullptr;
@@ -229,6 +236,7 @@ class Printer : public ExprFunctor<std::string> {
     for (const Var& param : e->params) add(binder(param));
     if (e->attrs.primitive) add("Primitive=1");
     for (const auto& [key, value] : e->attrs.other) add(fmt::format("{}={}", key, json_string(value)));
+    for (const auto& [key, value] : e->attrs.integers) add(fmt::format("{}={}", key, value));
     text += ")";
     if (e->result_type) text += " -> " + types_.type(e->result_type);
     return text + " " + block(e->body, scopes_.places.at(e.get()).bodies[0]);

@@ -21,6 +21,10 @@ class OneCall final : public RelationContext {
     if (as_int(a) && as_int(b) && int_value(a) != int_value(b))
       fail("{}: {} is not {}", op_.name, int_value(a), int_value(b));
   }
+  bool same_dim(const lathe::Expr& a, const lathe::Expr& b) override {
+    equal_dims(a, b);
+    return prove_equal(a, b);
+  }
   Type answer() const { return result_; }
 
  private:

@@ -1,0 +1,60 @@
+#include "core/support/stack.h"
+
+#include <pthread.h>
+
+#include <exception>
+
+#include "core/support/error.h"
+
+namespace lathe {
+namespace {
+
+constexpr size_t kReserve = 256 << 10;  // what one turn of a recursion, and all it calls, has to do with
+constexpr size_t kFresh = 64 << 20;     // of a fresh stack; pages that are not touched cost nothing
+
+const char* here() { return static_cast<const char*>(__builtin_frame_address(0)); }
+
+/// The lowest address of this thread's stack, plus the reserve. The stack grows downwards.
+const char* find_limit() {
+  pthread_attr_t attributes;
+  void* lowest = nullptr;
+  size_t size = 0;
+  CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0, "a thread without attributes");
+  pthread_attr_getstack(&attributes, &lowest, &size);
+  pthread_attr_destroy(&attributes);
+  return static_cast<const char*>(lowest) + kReserve;
+}
+
+struct Task {
+  FunctionRef<void()> run;
+  std::exception_ptr thrown;
+};
+
+void* run_task(void* argument) {
+  Task& task = *static_cast<Task*>(argument);
+  try {
+    task.run();
+  } catch (...) {
+    task.thrown = std::current_exception();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void with_enough_stack(FunctionRef<void()> f) {
+  thread_local const char* const limit = find_limit();
+  if (here() > limit) return f();
+  Task task{f, nullptr};
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kFresh);
+  pthread_t thread;
+  int failure = pthread_create(&thread, &attributes, run_task, &task);
+  pthread_attr_destroy(&attributes);
+  if (failure) fail("nested too deep: there is no memory for another stack");
+  pthread_join(thread, nullptr);
+  if (task.thrown) std::rethrow_exception(task.thrown);
+}
+
+}  // namespace lathe
