@@ -1,0 +1,19 @@
+// Symbolic dimensions at run time.
+#pragma once
+
+#include "core/relay/interpret/value.h"
+
+namespace lathe::relay {
+
+/// The dimensions that have values, in one activation.
+using Dims = std::vector<DimValue>;
+
+/// `dim` with the values put in, simplified.
+lathe::Expr evaluate(const lathe::Expr& dim, const Dims& dims);
+
+/// Gives values to the variables that are new in `type`, from the extents of `value`, and compares all other
+/// dimensions with them. Returns what does not fit, or "". Functions, references and data are not looked
+/// into.
+std::string bind_dims(const Value& value, const Type& type, Dims& dims);
+
+}  // namespace lathe::relay

@@ -1,0 +1,310 @@
+#include "core/relay/interpret/interpreter.h"
+
+#include <algorithm>
+
+#include "core/relay/interpret/code.h"
+#include "core/relay/interpret/dims.h"
+#include "core/relay/interpret/operators.h"
+#include "core/relay/op.h"
+#include "core/relay/passes/infer_type.h"
+#include "core/relay/text.h"
+#include "core/tir/interpret.h"
+
+namespace lathe::relay {
+namespace {
+
+constexpr size_t kMaxActivations = 10'000'000;
+
+/// A scope under way: the members before `next` have their values.
+struct Point {
+  int scope;
+  const Expr* result;
+  size_t next = 0;
+};
+
+/// A call under way. Its scopes lie inside each other: the last one runs, the others wait for the value of
+/// their next member.
+struct Activation {
+  const Code* code;
+  std::vector<Value> slots;
+  Dims dims;
+  std::vector<Point> points;
+};
+
+[[noreturn]] void run_error(const Expr& e, const std::string& message) { throw RunError(e->span, message); }
+
+}  // namespace
+
+struct Interpreter::Machine {
+  Module module;
+  std::unordered_map<const Node*, Code> codes;
+  std::vector<Value> cells;  // of references: never freed, so circles through them are no matter
+  Operators operators;
+  std::vector<Activation> stack;
+
+  Value run(const Value& function, std::vector<Value> args);
+  void step(const Expr& e);
+  Value operand(const Expr& e);
+  void put(const Node* node, Value value);
+  void deliver(Value value);
+  void enter_scope(const Expr& e, size_t body, const Expr& result);
+  void call(const Expr& e, const Value& callee, std::vector<Value> args);
+  void activate(const Expr& e, const ClosureValue& closure, std::vector<Value> args);
+  bool in_tail_position(const Expr& e) const;
+  Value closure(const Ref<Function>& function);
+  void call_step(const Ref<Call>& e);
+  void match_step(const Ref<Match>& e);
+  bool matches(const Pattern& pattern, const Value& value);
+  Value call_tensor_program(const Ref<Call>& e, const tir::Func& func);
+};
+
+/// A value that is there already: of a leaf, or of a member that was evaluated.
+Value Interpreter::Machine::operand(const Expr& e) {
+  switch (e->kind()) {
+    case ExprKind::kConstant:
+      return tensor_value(e.as<Constant>()->value);
+    case ExprKind::kGlobalVar:
+      return make<ClosureValue>(module->functions.at(e.as<GlobalVarNode>()->name));
+    case ExprKind::kConstructor:
+      return make<ConstructorValue>(e.cast<ConstructorNode>());
+    default:
+      break;
+  }
+  Activation& now = stack.back();
+  auto slot = now.code->slots.find(e.get());
+  CHECK(slot != now.code->slots.end() && now.slots[slot->second], "{} is used before it has a value",
+        e->type().name);
+  return now.slots[slot->second];
+}
+
+void Interpreter::Machine::put(const Node* node, Value value) {
+  Activation& now = stack.back();
+  now.slots[now.code->slots.at(node)] = std::move(value);
+}
+
+/// The value of the member that the innermost scope waits for.
+void Interpreter::Machine::deliver(Value value) {
+  Activation& now = stack.back();
+  Point& point = now.points.back();
+  const Expr& member = now.code->scopes->members[static_cast<size_t>(point.scope)][point.next++];
+  put(member.get(), std::move(value));
+}
+
+/// Whether the value of `e`, the member under way, is the value of its scope.
+bool Interpreter::Machine::in_tail_position(const Expr& e) const {
+  return *stack.back().points.back().result == e;
+}
+
+/// A branch, a clause or the body of a let. In tail position it takes the place of the scope around it.
+void Interpreter::Machine::enter_scope(const Expr& e, size_t body, const Expr& result) {
+  Activation& now = stack.back();
+  int scope = now.code->scopes->places.at(e.get()).bodies[body];
+  if (in_tail_position(e)) now.points.pop_back();
+  now.points.push_back({scope, &result});
+}
+
+/// A new activation: in place of the running one where nothing is left to do in that.
+void Interpreter::Machine::activate(const Expr& e, const ClosureValue& closure, std::vector<Value> args) {
+  const Function& function = *closure.function;
+  const Code& code = codes.at(closure.function.get());
+  Activation next{&code, std::vector<Value>(code.slots.size()), closure.dims, {}};
+  for (size_t i = 0; i < closure.captured.size(); ++i)
+    next.slots[i] = code.is_self[i] ? Value(&closure) : closure.captured[i];
+  for (size_t i = 0; i < function.params.size(); ++i) {
+    const Var& param = function.params[i];
+    std::string fault = bind_dims(args[i], param->annotation, next.dims);
+    if (!fault.empty()) run_error(e, fmt::format("argument {}: {}", i + 1, fault));
+    next.slots[code.slots.at(param.get())] = std::move(args[i]);
+  }
+  next.points.push_back({code.body, &function.body});
+  if (!stack.empty() && stack.back().points.size() == 1 && in_tail_position(e))
+    stack.back() = std::move(next);
+  else
+    stack.push_back(std::move(next));
+  if (stack.size() > kMaxActivations)
+    run_error(e, fmt::format("calls nest more than {} deep", kMaxActivations));
+}
+
+void Interpreter::Machine::call(const Expr& e, const Value& callee, std::vector<Value> args) {
+  if (const ConstructorValue* constructor = callee.as<ConstructorValue>())
+    return deliver(make<DataValue>(constructor->constructor, std::move(args)));
+  const ClosureValue* closure = callee.as<ClosureValue>();
+  CHECK(closure, "{} is called", print(callee));
+  activate(e, *closure, std::move(args));
+}
+
+Value Interpreter::Machine::closure(const Ref<Function>& function) {
+  const Code& code = codes.at(function.get());
+  const Activation& now = stack.back();
+  std::vector<Value> captured;
+  for (size_t i = 0; i < code.captured.size(); ++i)
+    captured.push_back(code.is_self[i] ? Value() : now.slots[now.code->slots.at(code.captured[i])]);
+  return make<ClosureValue>(function, std::move(captured), now.dims);
+}
+
+/// Destination-passing: the results' shapes are those of the call's type.
+Value Interpreter::Machine::call_tensor_program(const Ref<Call>& e, const tir::Func& func) {
+  std::vector<Tensor> tensors;
+  for (const Expr& arg : e->args) append_tensors(operand(arg), tensors);
+  size_t inputs = tensors.size();
+  std::function<void(const Type&)> allocate = [&](const Type& type) {
+    if (const TupleType* tuple = type.as<TupleType>()) {
+      for (const Type& item : tuple->items) allocate(item);
+      return;
+    }
+    const TensorType* tensor = type.as<TensorType>();
+    if (!tensor) fail("a tensor program gives no {}", print(type));
+    std::vector<int64_t> shape;
+    for (const lathe::Expr& dim : tensor->shape) {
+      lathe::Expr extent = evaluate(dim, stack.back().dims);
+      if (!as_int(extent) || int_value(extent) < 0) fail("{} is no extent of a result", print(extent));
+      shape.push_back(int_value(extent));
+    }
+    tensors.emplace_back(std::move(shape), tensor->dtype);
+  };
+  allocate(e->out_type);
+  tir::interpret(func, tensors);
+  return value_of(e->out_type, tensors, inputs);
+}
+
+void Interpreter::Machine::call_step(const Ref<Call>& e) {
+  if (const ExternFunc* library = e->callee.as<ExternFunc>())
+    run_error(e, fmt::format("library function `{}` is not known to the interpreter", library->symbol));
+  std::vector<Value> args;
+  for (const Expr& arg : e->args) args.push_back(operand(arg));
+  const PrimFunc* program = e->callee.as<PrimFunc>();
+  if (!program && !e->callee.as<OpNode>()) return call(e, operand(e->callee), std::move(args));
+  try {
+    deliver(program ? call_tensor_program(e, program->func) : operators.run(*e, args));
+  } catch (const Error& error) {
+    run_error(e, error.what());
+  }
+}
+
+/// Binds the variables of the pattern on the way.
+bool Interpreter::Machine::matches(const Pattern& pattern, const Value& value) {
+  const std::vector<Pattern>* patterns = nullptr;
+  const std::vector<Value>* parts = nullptr;
+  if (const VarPattern* variable = pattern.as<VarPattern>()) put(variable->var.get(), value);
+  if (const TuplePattern* tuple = pattern.as<TuplePattern>()) {
+    patterns = &tuple->items;
+    parts = &value.as<TupleValue>()->items;
+  }
+  if (const ConstructorPattern* constructor = pattern.as<ConstructorPattern>()) {
+    const DataValue& data = *value.as<DataValue>();
+    if (data.constructor->name != constructor->constructor->name) return false;
+    patterns = &constructor->items;
+    parts = &data.fields_of;
+  }
+  for (size_t i = 0; patterns && i < patterns->size(); ++i)
+    if (!matches((*patterns)[i], (*parts)[i])) return false;
+  return true;
+}
+
+void Interpreter::Machine::match_step(const Ref<Match>& e) {
+  Value value = operand(e->value);
+  for (size_t i = 0; i < e->clauses.size(); ++i)
+    if (matches(e->clauses[i].pattern, value)) return enter_scope(e, i, e->clauses[i].body);
+  run_error(e, fmt::format("no clause matches {}", print(value)));
+}
+
+/// Evaluates the next member, whose operands have values, or begins to.
+void Interpreter::Machine::step(const Expr& e) {
+  switch (e->kind()) {
+    case ExprKind::kCall:
+      return call_step(e.cast<Call>());
+    case ExprKind::kMatch:
+      return match_step(e.cast<Match>());
+    case ExprKind::kLet: {
+      const Let& let = *e.as<Let>();
+      put(let.var.get(), operand(let.value));
+      return enter_scope(e, 0, let.body);
+    }
+    case ExprKind::kIf: {
+      const If& branch = *e.as<If>();
+      bool holds = operand(branch.condition).as<TensorValue>()->tensor.integer(0) != 0;
+      return enter_scope(e, holds ? 0 : 1, holds ? branch.then_case : branch.else_case);
+    }
+    case ExprKind::kFunction:
+      return deliver(closure(e.cast<Function>()));
+    case ExprKind::kTuple: {
+      std::vector<Value> items;
+      for (const Expr& item : e.as<Tuple>()->items) items.push_back(operand(item));
+      return deliver(tuple_value(std::move(items)));
+    }
+    case ExprKind::kProjection: {
+      const Projection& projection = *e.as<Projection>();
+      return deliver(
+          operand(projection.tuple).as<TupleValue>()->items.at(static_cast<size_t>(projection.index)));
+    }
+    case ExprKind::kRefCreate:
+      cells.push_back(operand(e.as<RefCreate>()->value));
+      return deliver(make<RefValue>(static_cast<int64_t>(cells.size()) - 1));
+    case ExprKind::kRefRead:
+      return deliver(cells.at(static_cast<size_t>(operand(e.as<RefRead>()->ref).as<RefValue>()->cell)));
+    case ExprKind::kRefWrite: {
+      const RefWrite& write = *e.as<RefWrite>();
+      cells.at(static_cast<size_t>(operand(write.ref).as<RefValue>()->cell)) = operand(write.value);
+      return deliver(tuple_value({}));
+    }
+    case ExprKind::kMatchCast: {
+      const MatchCast& cast = *e.as<MatchCast>();
+      std::string fault = bind_dims(operand(cast.value), cast.type, stack.back().dims);
+      if (!fault.empty()) run_error(e, fault);
+      return deliver(operand(cast.value));
+    }
+    case ExprKind::kGrad:
+      run_error(e, "the interpreter does not take gradients");
+    default:
+      CHECK(false, "{} is a member of a scope", e->type().name);
+  }
+}
+
+Value Interpreter::Machine::run(const Value& function, std::vector<Value> args) {
+  stack.clear();
+  const ClosureValue& entry = *function.as<ClosureValue>();
+  activate(entry.function, entry, std::move(args));
+  for (;;) {
+    Activation& now = stack.back();
+    const Point& point = now.points.back();
+    const std::vector<Expr>& members = now.code->scopes->members[static_cast<size_t>(point.scope)];
+    if (point.next < members.size()) {
+      step(members[point.next]);
+      continue;
+    }
+    Value result = operand(*point.result);
+    now.points.pop_back();
+    if (now.points.empty()) stack.pop_back();
+    if (stack.empty()) return result;
+    deliver(std::move(result));
+  }
+}
+
+Interpreter::Interpreter(const Module& module) : machine_(std::make_unique<Machine>()) {
+  machine_->module = infer_type(module);
+  for (const auto& each : machine_->module->functions) add_code(each.second, machine_->codes);
+}
+
+Interpreter::~Interpreter() = default;
+
+const Module& Interpreter::module() const { return machine_->module; }
+
+Value Interpreter::call(const std::string& function, const std::vector<Value>& args) {
+  auto found = machine_->module->functions.find(function);
+  if (found == machine_->module->functions.end()) fail("there is no function `@{}`", function);
+  const std::vector<Var>& params = found->second->params;
+  if (params.size() != args.size())
+    fail("`@{}` takes {} argument{}, got {}", function, params.size(), params.size() == 1 ? "" : "s",
+         args.size());
+  for (size_t i = 0; i < params.size(); ++i)
+    if (!has_type(args[i], params[i]->annotation, *module()))
+      fail("argument {} of `@{}` is {}, a value of type {} is expected", i + 1, function, print(args[i]),
+           print(params[i]->annotation));
+  return machine_->run(make<ClosureValue>(found->second), args);
+}
+
+Value Interpreter::read(const RefValue& reference) const {
+  return machine_->cells.at(static_cast<size_t>(reference.cell));
+}
+
+}  // namespace lathe::relay
