@@ -16,6 +16,15 @@ lathe::Expr scalar_of(const Tensor& t) {
   return t.dtype().is_float() ? fimm(t.dtype(), t.value(0)) : imm(t.dtype(), t.integer(0));
 }
 
+/// In a tensor type, or a tuple of such.
+size_t tensors_in(const Type& type) {
+  const TupleType* tuple = type.as<TupleType>();
+  if (!tuple) return 1;
+  size_t tensors = 0;
+  for (const Type& item : tuple->items) tensors += tensors_in(item);
+  return tensors;
+}
+
 /// Each expression becomes the buffers of its tensors, in order. A scalar constant is a buffer outside the
 /// function until inline_scalars puts its value in place of the loads.
 class Lowering final : public ExprFunctor<Buffers> {
@@ -65,12 +74,18 @@ class Lowering final : public ExprFunctor<Buffers> {
     return buffers;
   }
 
-  /// Tuples of tensors alone: item i is buffer i.
+  /// Tuples are flattened: an item's tensors stand behind those of the items before it.
   Buffers visit_projection(const Ref<Projection>& e) override {
     Buffers all = visit(e->tuple);
-    CHECK(e->index >= 0 && e->index < static_cast<int64_t>(all.size()), "projection {} of {} tensors",
-          e->index, all.size());
-    return {all[static_cast<size_t>(e->index)]};
+    const VarNode* variable = e->tuple.as<VarNode>();
+    Type type = e->tuple->checked_type || !variable ? e->tuple->checked_type : variable->annotation;
+    const TupleType* tuple = type.as<TupleType>();
+    CHECK(tuple && e->index >= 0 && e->index < static_cast<int64_t>(tuple->items.size()),
+          "projection {} of what is no such tuple", e->index);
+    size_t begin = 0;
+    for (int64_t i = 0; i < e->index; ++i) begin += tensors_in(tuple->items[static_cast<size_t>(i)]);
+    size_t end = begin + tensors_in(tuple->items[static_cast<size_t>(e->index)]);
+    return {all.begin() + static_cast<long>(begin), all.begin() + static_cast<long>(end)};
   }
 
   Buffers visit_call(const Ref<Call>& e) override {
