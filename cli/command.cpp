@@ -88,6 +88,14 @@ constexpr Command kCommands[] = {
         drain_command,
     },
     {
+        "eval",
+        "FILE [--expr EXPR | --input NAME=FILE...]",
+        "run a program of Relay text by the interpreter, and print its value",
+        {"tune eval program.relay --input x=x.npy",
+         "tune eval lists.relay --expr '@map(fn (%x: int32) { %x * %x }, Cons(2, Cons(3, Nil)))'"},
+        eval_command,
+    },
+    {
         "export",
         "--model M [--shape NAME=DIMS]... --out FILE.onnx",
         "write a model as an ONNX file, weights included",

@@ -17,6 +17,7 @@ int db_command(Flags& flags);
 int device_command(Flags& flags);
 int doctor_command(Flags& flags);
 int drain_command(Flags& flags);
+int eval_command(Flags& flags);
 int export_command(Flags& flags);
 int fetch_command(Flags& flags);
 int gate_command(Flags& flags);

@@ -136,6 +136,7 @@ constexpr BadUse kBadUses[] = {
     {"version --zzz=3", "tune version: unknown flag `--zzz`; see tune version --help"},
     {"help benhc", "tune help: nothing is known about `benhc`; did you mean `bench`?"},
     {"bench", "tune bench: --model is required; see tune bench --help"},
+    {"eval", "tune eval: FILE is required; see tune eval --help"},
     {"version now", "tune version: unexpected argument `now`; see tune version --help"},
     {"tracker --http 127.example.com:9191",
      "--http 127.example.com:9191: other machines can reach it, so users need tokens\n"

@@ -1,0 +1,65 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/command.h"
+#include "cli/commands/commands.h"
+#include "cli/running_model.h"
+#include "core/relay/interpret/interpreter.h"
+#include "core/relay/text.h"
+#include "core/support/error.h"
+#include "core/support/text.h"
+
+namespace lathe::cli {
+namespace {
+
+/// The program with `expression` as the body of another function. Metadata stands last in a text.
+std::string with_expression(const std::string& text, const std::string& expression) {
+  size_t end = std::min(text.find("#[metadata]"), text.size());
+  return fmt::format("{}\ndef @it() {{ {} }}\n{}", text.substr(0, end), expression, text.substr(end));
+}
+
+/// Arguments of @main by the names of its parameters.
+std::vector<relay::Value> arguments(const relay::Function& function, const Inputs& inputs) {
+  std::vector<relay::Value> values;
+  std::vector<std::string> names;
+  for (const relay::Var& param : function.params) {
+    names.push_back(param->name);
+    auto found = inputs.find(param->name);
+    if (found == inputs.end()) fail("tune eval: give input `{0}`, as in --input {0}=FILE.npy", param->name);
+    values.push_back(relay::tensor_value(found->second));
+  }
+  for (const auto& [name, tensor] : inputs)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      fail("tune eval: @main has no parameter `{}`{}", name, did_you_mean(name, names));
+  return values;
+}
+
+}  // namespace
+
+int eval_command(Flags& flags) {
+  std::string file, expression;
+  std::vector<std::string> inputs;
+  flags.add("FILE", file, "Relay text; /dev/stdin for the standard input", Flags::Need::kRequired);
+  flags.add("--expr EXPR", expression, "what to evaluate over the definitions of FILE, instead of its @main");
+  flags.add("--input NAME=FILE", inputs, "a .npy file, once for each parameter of @main");
+  flags.exclude("--expr", "--input");
+  if (!flags.parse()) return kSuccess;
+  std::string text = read_file(file);
+  if (!expression.empty()) text = with_expression(text, expression);
+  try {
+    relay::Interpreter interpreter(relay::parse_module(text, file));
+    std::string name = expression.empty() ? "main" : "it";
+    auto function = interpreter.module()->functions.find(name);
+    if (function == interpreter.module()->functions.end())
+      fail("tune eval: {} has no @main; say what to evaluate by --expr", file);
+    relay::Value value = interpreter.call(name, arguments(*function->second, load_inputs(inputs)));
+    fmt::print("{}\n", relay::print(value));
+  } catch (const PlacedError& e) {
+    // A place in the prelude has no line in this text.
+    throw Error(e.span().source == file ? caret_message(e.span(), text, e.message()) : e.what());
+  }
+  return kSuccess;
+}
+
+}  // namespace lathe::cli
