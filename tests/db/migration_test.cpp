@@ -148,5 +148,38 @@ TEST(KilledMigration, LeavesTheOldVersionOrTheNew) {
   EXPECT_GT(kills, 30);
 }
 
+// --- Several processes that bring one file up at once
+
+TEST(Migration, AtOnceKeepsTheOldVersionBeside) {
+  TemporaryFolder folder;
+  for (int round = 0; round < 10; ++round) {
+    const std::string path = folder / fmt::format("{}.db", round);
+    load(1, path);
+    std::vector<pid_t> children;
+    for (int i = 0; i < 4; ++i) {
+      const pid_t child = fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        try {
+          Store store(path);
+          _exit(version_of(store.database()) == schema_version() ? 0 : 1);
+        } catch (const Error&) {
+          _exit(2);
+        }
+      }
+      children.push_back(child);
+    }
+    for (const pid_t child : children) {
+      int status = 0;
+      waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0);
+    }
+    Database copy = open(path + ".v1.backup");
+    EXPECT_EQ(version_of(copy), 1);
+  }
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    EXPECT_EQ(file.path().string().find(".backup."), std::string::npos) << file.path() << " is left over";
+}
+
 }  // namespace
 }  // namespace lathe::db
