@@ -1,10 +1,8 @@
 #include "db/backup.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <filesystem>
 
+#include "core/support/disk.h"
 #include "core/support/error.h"
 #include "db/database.h"
 #include "db/schema.h"
@@ -21,14 +19,6 @@ void require_file(const std::string& path) {
 void require_ours(Database& database) {
   if (version_of(database) == 0) fail("{} is an empty file, not a database of lathe", database.path());
   require_version(database, schema_version(), Access::kReadWrite);
-}
-
-/// A name, or what stands in a file, is safe from a loss of power after this.
-void sync(const fs::path& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool done = file >= 0 && fsync(file) == 0;
-  if (file >= 0) close(file);
-  if (!done) fail("cannot write {} to its disk", path.string());
 }
 
 constexpr std::chrono::seconds kPatience(10);
@@ -75,10 +65,10 @@ void back_up(const std::string& path, const std::string& copy) {
     // Of one moment, beside writers, which do not wait for it.
     database.run("VACUUM INTO ?", {partial.string()});
     require_sound(partial.string(), path);
-    sync(partial);
+    sync_to_disk(partial);
     fs::rename(partial, copy);
     // The name is in the folder, which reaches the disk by itself only later.
-    sync(fs::absolute(copy).parent_path());
+    sync_to_disk(fs::absolute(copy).parent_path());
   } catch (...) {
     fs::remove(partial, error);
     throw;

@@ -322,6 +322,7 @@ struct EnqueuedTrial {
   Enqueued status = Enqueued::kQueued;
   TrialId trial = 0;
   MeasurementId measurement = 0;
+  CandidateId candidate = 0;
 };
 
 /// A worker's right to one attempt at a trial.
@@ -332,6 +333,17 @@ struct Lease {
   std::string worker;
   int64_t epoch = 0;  // the tracker's life in which it was given
   enum class State : uint8_t { kOpen, kResult, kLost, kReturned } state = State::kOpen;
+};
+
+/// A pending or leased trial, without what is to be measured.
+struct OpenTrial {
+  TrialId id = 0;
+  JobId job = 0;
+  CandidateId candidate = 0;
+  WorkloadId workload = 0;
+  Purpose purpose = Purpose::kSearch;
+  bool leased = false;
+  std::vector<Lease> leases;  // all it ever had, in order of id
 };
 
 /// A trial as a worker needs it, and what became of it.

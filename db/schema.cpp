@@ -2,9 +2,12 @@
 // files made by it, and require_no_strange_code() knows our triggers by its text.
 #include "db/schema.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 
+#include "core/support/disk.h"
 #include "core/support/error.h"
 
 namespace lathe::db {
@@ -419,11 +422,26 @@ void require_no_strange_code(Database& database) {
   }
 }
 
-/// A copy from before the migration, by which a user can go back to the older program.
+/// A copy from before the migration, by which a user can go back to the older program. Each process that
+/// would migrate makes its own, and only one that is of that version takes the name: another process may
+/// have begun to migrate meanwhile, and has made its copy then.
 void back_up(Database& database, int version) {
-  std::string copy = fmt::format("{}.v{}.backup", database.path(), version);
-  std::filesystem::remove(copy);
-  database.run("VACUUM INTO ?", {copy});
+  namespace fs = std::filesystem;
+  const std::string copy = fmt::format("{}.v{}.backup", database.path(), version);
+  const std::string own = fmt::format("{}.{}", copy, getpid());
+  fs::remove(own);
+  database.run("VACUUM INTO ?", {own});
+  const bool is_old = [&] {
+    Database made(own, Access::kAlone, std::chrono::seconds(10));
+    return version_of(made) == version;
+  }();
+  if (!is_old) {
+    fs::remove(own);
+    return;
+  }
+  sync_to_disk(own);
+  fs::rename(own, copy);
+  sync_to_disk(fs::absolute(copy).parent_path());
 }
 
 }  // namespace

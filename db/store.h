@@ -155,7 +155,8 @@ class Store final : public Reader {
   TrialId last_trial();  // the highest id in use, or 0
   Trial trial(TrialId id);
   std::vector<Trial> pending_trials(JobId job, int limit);
-  std::vector<Trial> open_trials();          // pending and leased ones of all jobs, in order of id
+  /// Calls `visit` with those of all jobs, in order of id: one at a time, for there may be millions.
+  void visit_open_trials(const std::function<void(const OpenTrial&)>& visit);
   std::vector<Lease> leases(TrialId trial);  // in order of id
   /// Leases a pending trial; none when it is not pending. Durable before a worker hears of it. `id` 0: the
   /// store's pick.

@@ -49,10 +49,16 @@ Trial read_trial(Query& row) {
                .signal = static_cast<int>(row.integer())};
 }
 
-std::vector<Trial> read_trials(Query row) {
-  std::vector<Trial> trials;
-  while (row.step()) trials.push_back(read_trial(row));
-  return trials;
+Lease read_lease(LeaseId id, TrialId trial, Query& row) {
+  Lease lease{.id = id,
+              .trial = trial,
+              .attempt = static_cast<int>(row.integer()),
+              .worker = row.text(),
+              .epoch = row.integer()};
+  const std::string ending = row.text();
+  lease.state =
+      static_cast<Lease::State>(std::find(kLeaseEndings, std::end(kLeaseEndings), ending) - kLeaseEndings);
+  return lease;
 }
 
 }  // namespace
@@ -111,7 +117,8 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
         "VALUES(nullif(?, 0), ?, ?, ?, ?, ?, 'pending', ?, ?)",
         {trial.id, job_id, candidate, to_string(trial.purpose), owner.threads, trial.settings,
          trial.predicted, now_ms_()});
-    enqueued.push_back({.status = Enqueued::kQueued, .trial = database_->last_insert_id()});
+    enqueued.push_back(
+        {.status = Enqueued::kQueued, .trial = database_->last_insert_id(), .candidate = candidate});
   }
   transaction.commit();
   return enqueued;
@@ -130,9 +137,13 @@ Trial Store::trial(TrialId id) {
 }
 
 std::vector<Trial> Store::pending_trials(JobId job, int limit) {
-  return read_trials(database_->query(
-      fmt::format("{}WHERE job = ? AND state = 'pending' ORDER BY trial.id LIMIT ?", kSelectTrial),
-      {job, limit}));
+  std::vector<Trial> trials;
+  for (Query row = database_->query(
+           fmt::format("{}WHERE job = ? AND state = 'pending' ORDER BY trial.id LIMIT ?", kSelectTrial),
+           {job, limit});
+       row.step();)
+    trials.push_back(read_trial(row));
+  return trials;
 }
 
 std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {
@@ -149,9 +160,26 @@ std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {
   return end;
 }
 
-std::vector<Trial> Store::open_trials() {
-  return read_trials(database_->query(
-      fmt::format("{}WHERE state IN ('pending', 'leased') ORDER BY trial.id", kSelectTrial)));
+void Store::visit_open_trials(const std::function<void(const OpenTrial&)>& visit) {
+  Query row = database_->query(
+      "SELECT trial.id, job, candidate, workload, purpose = 'confirm', state = 'leased', lease.id, "
+      "lease.attempt, worker.name, lease.epoch, coalesce(lease.ending, '') FROM trial "
+      "JOIN candidate ON candidate.id = trial.candidate LEFT JOIN lease ON lease.trial = trial.id "
+      "LEFT JOIN worker ON worker.id = lease.worker "
+      "WHERE state IN ('pending', 'leased') ORDER BY trial.id, lease.id");
+  OpenTrial open;
+  while (row.step()) {
+    const TrialId id = row.integer();
+    if (open.id != 0 && open.id != id) visit(std::exchange(open, {}));
+    open.id = id;
+    open.job = row.integer();
+    open.candidate = row.integer();
+    open.workload = row.integer();
+    open.purpose = row.boolean() ? Purpose::kConfirm : Purpose::kSearch;
+    open.leased = row.boolean();
+    if (const auto lease = row.maybe_integer()) open.leases.push_back(read_lease(*lease, id, row));
+  }
+  if (open.id != 0) visit(open);
 }
 
 std::vector<Lease> Store::leases(TrialId trial) {
@@ -161,15 +189,8 @@ std::vector<Lease> Store::leases(TrialId trial) {
                             "JOIN worker ON worker.id = lease.worker WHERE trial = ? ORDER BY lease.id",
                             {trial});
        row.step();) {
-    Lease lease{.id = row.integer(),
-                .trial = trial,
-                .attempt = static_cast<int>(row.integer()),
-                .worker = row.text(),
-                .epoch = row.integer()};
-    std::string ending = row.text();
-    lease.state =
-        static_cast<Lease::State>(std::find(kLeaseEndings, std::end(kLeaseEndings), ending) - kLeaseEndings);
-    leases.push_back(std::move(lease));
+    const LeaseId id = row.integer();
+    leases.push_back(read_lease(id, trial, row));
   }
   return leases;
 }

@@ -88,8 +88,15 @@ void require_own_page(const Request& request) {
 
 /// A model that is on its way here.
 struct Upload final : http::Sink {
-  explicit Upload(ContentStore& store) : incoming(store) {}
-  void add(std::string_view bytes) override { incoming.add(bytes); }
+  Upload(ContentStore& store, const Principal& user) : incoming(store, {user.name, user.model_bytes}) {}
+  void add(std::string_view bytes) override {
+    try {
+      incoming.add(bytes);
+    } catch (const ShareFull& full) {
+      throw http::TooLarge(full.what());
+    }
+  }
+  void complete() override { incoming.sync(); }
   ContentStore::Incoming incoming;
 };
 
@@ -582,7 +589,9 @@ std::shared_ptr<http::Sink> Api::sink(const http::Request& request) {
   bool known_path = false;
   const Impl::Route* route = impl_->find(request, part, known_path);
   if (!route || route->handle != &Impl::put_blob) return nullptr;
-  return std::make_shared<Upload>(impl_->models);
+  const std::optional<Principal> user = impl_->principals.find(request.token);
+  if (!user) fail("the token is not known here any more");
+  return std::make_shared<Upload>(impl_->models, *user);
 }
 
 /// Pages are for everybody: what they show, they ask for with a token.

@@ -1,25 +1,15 @@
 #include "tracker/build_index.h"
 
-#include "core/support/error.h"
-#include "core/support/text.h"
-
 namespace lathe::tracker {
 
-std::string BuildIndex::key_of(const TrialSpec& spec, const std::string& revision) {
-  // Digests of the parts, so that no part can run into the next. The compiler's revision is one: another one
-  // makes other code (F12).
-  return sha256(fmt::format("{} {} {} {}", sha256(*spec.workload), sha256(spec.trace), sha256(spec.target),
-                            sha256(revision)));
-}
-
-const Build* BuildIndex::find(const std::string& key) {
+const Build* BuildIndex::find(const Key& key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, found->second);
   return &entries_.front().build;
 }
 
-std::vector<std::string> BuildIndex::add(const std::string& key, const Build& build) {
+std::vector<std::string> BuildIndex::add(const Key& key, const Build& build) {
   if (find(key)) return {};
   entries_.push_front({key, build});
   by_key_[key] = entries_.begin();

@@ -24,21 +24,25 @@ class BuildIndex {
  public:
   explicit BuildIndex(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  /// What a build depends on.
-  static std::string key_of(const TrialSpec& spec, const std::string& revision);
+  /// What a build depends on: workload, target and trace, and the compiler's revision (F12).
+  struct Key {
+    CandidateId candidate = 0;
+    std::string revision;
+    auto operator<=>(const Key&) const = default;
+  };
 
   /// Most recently used from now on, or nullptr. Valid until the next add().
-  const Build* find(const std::string& key);
+  const Build* find(const Key& key);
   bool holds(const std::string& digest) const { return blobs_.contains(digest); }
   bool holds(const Build& build) const {
     return holds(build.artifact.digest) && holds(build.reference.digest);
   }
   /// Returns the digests of the blobs that must go: of the least recently used builds beyond the limit.
-  std::vector<std::string> add(const std::string& key, const Build& build);
+  std::vector<std::string> add(const Key& key, const Build& build);
 
  private:
   struct Entry {
-    std::string key;
+    Key key;
     Build build;
   };
   struct Use {
@@ -50,7 +54,7 @@ class BuildIndex {
 
   uint64_t limit_bytes_, bytes_ = 0;
   std::list<Entry> entries_;  // most recently used first
-  std::map<std::string, std::list<Entry>::iterator> by_key_;
+  std::map<Key, std::list<Entry>::iterator> by_key_;
   std::map<std::string, Use> blobs_;  // by digest
 };
 

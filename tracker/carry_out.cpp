@@ -1,9 +1,12 @@
 #include "tracker/carry_out.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lathe::tracker {
 namespace {
+
+constexpr size_t kFilledTogether = 64;  // messages: a lease may have megabytes
 
 void acknowledge_as_stale(LeaseId lease, std::vector<Outgoing>& messages) {
   for (Outgoing& out : messages)
@@ -13,14 +16,52 @@ void acknowledge_as_stale(LeaseId lease, std::vector<Outgoing>& messages) {
 
 }  // namespace
 
-void carry_out(Effects effects, Journal& journal, Outside& outside) {
+std::vector<Unreadable> fill_in(std::span<Outgoing> messages, Journal& journal) {
+  std::vector<Outgoing*> leases;
+  std::vector<TrialId> trials;
+  for (Outgoing& out : messages) {
+    if (!out.spec) continue;
+    leases.push_back(&out);
+    trials.push_back(std::get<wire::Lease>(out.message).trial);
+  }
+  if (leases.empty()) return {};
+  std::vector<Recipe> recipes = journal.recipes(trials);
+  std::vector<Unreadable> unreadable;
+  for (size_t i = 0; i < leases.size(); ++i) {
+    auto& lease = std::get<wire::Lease>(leases[i]->message);
+    if (!recipes[i].problem.empty()) {
+      unreadable.push_back({lease.lease, std::move(recipes[i].problem)});
+      continue;
+    }
+    const auto spec = std::exchange(leases[i]->spec, nullptr);
+    lease.evaluation = recipes[i].evaluation;
+    lease.seed = recipes[i].seed;
+    if (lease.part == wire::Part::kRun) continue;  // a runner needs no more than the code
+    lease.workload = *spec->workload;
+    lease.target = spec->target;
+    lease.trace = std::move(recipes[i].trace);
+  }
+  return unreadable;
+}
+
+std::vector<Unreadable> carry_out(Effects effects, Journal& journal, Outside& outside) {
   for (const StoreChange& change : effects.stored) outside.store(change);
   if (!effects.records.empty())
     for (LeaseId lease : journal.commit(effects.records)) acknowledge_as_stale(lease, effects.messages);
   for (const std::string& note : effects.notes) outside.log(note);
-  for (const Outgoing& out : effects.messages) outside.send(out);
+  std::vector<Unreadable> unreadable;
+  const std::span messages(effects.messages);
+  for (size_t begin = 0; begin < messages.size(); begin += kFilledTogether) {
+    const auto some = messages.subspan(begin, std::min(kFilledTogether, messages.size() - begin));
+    for (Unreadable& one : fill_in(some, journal)) unreadable.push_back(std::move(one));
+    for (Outgoing& out : some) {
+      if (!out.spec) outside.send(out);
+      out.message = {};  // what was filled in is needed no more
+    }
+  }
   for (const Wanted& wanted : effects.wanted) outside.send_piece(wanted);
   if (!effects.finished.empty()) outside.tell(std::move(effects.finished));
+  return unreadable;
 }
 
 }  // namespace lathe::tracker

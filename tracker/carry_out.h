@@ -2,6 +2,7 @@
 // sockets, files and mailboxes, the simulation on none (tests/tracker/farm_simulation.cpp).
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,12 @@ class Outside {
   virtual void tell(std::vector<Finished> finished) = 0;
 };
 
-/// First what must be on disk, then what rests on it. Throws what the journal throws; then nothing was sent
-/// and nobody told.
-void carry_out(Effects effects, Journal& journal, Outside& outside);
+/// First what must be on disk, then what rests on it. Throws what the journal throws when it commits; then
+/// nothing was sent and nobody told. Returns what the farm is to hear of: leases that could not be sent.
+std::vector<Unreadable> carry_out(Effects effects, Journal& journal, Outside& outside);
+
+/// Adds to the leases among `messages` what is in the journal alone, so that they can be sent. Those that
+/// cannot be, which keep their spec, are returned.
+std::vector<Unreadable> fill_in(std::span<Outgoing> messages, Journal& journal);
 
 }  // namespace lathe::tracker

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/support/digest.h"
+#include "core/support/disk.h"
 #include "core/support/error.h"
 
 namespace lathe::tracker {
@@ -45,9 +46,10 @@ void ContentStore::take_up_files() {
   std::error_code error;
   for (const fs::directory_entry& file : fs::directory_iterator(settings_.folder, error)) {
     const std::string name = file.path().filename();
+    const bool is_owner = file.path().extension() == ".owner" && fs::exists(path_of(file.path().stem()));
     if (is_digest(name))
       found.emplace_back(file.last_write_time(error), name);
-    else
+    else if (!is_owner)
       fs::remove_all(file.path(), error);
   }
   if (error) fail("cannot read the folder {}: {}", settings_.folder, error.message());
@@ -56,8 +58,10 @@ void ContentStore::take_up_files() {
   for (const auto& [time, name] : found) {
     const uint64_t bytes = fs::file_size(path_of(name), error);
     if (error) fail("cannot read {}: {}", path_of(name), error.message());
+    const std::string owner = fs::exists(owner_path_of(name)) ? read_file(owner_path_of(name)) : "";
     bytes_ += bytes;
-    enter(name, bytes);
+    owned_[owner] += bytes;
+    enter(name, bytes, owner);
   }
 }
 
@@ -71,34 +75,59 @@ void ContentStore::keep(const std::string& digest, std::string_view bytes) {
   file.close();
   if (!file) fail("cannot write {}", path_of(digest));
   bytes_ += bytes.size();
-  enter(digest, bytes.size());
+  owned_[""] += bytes.size();
+  enter(digest, bytes.size(), "");
 }
 
-void ContentStore::enter(const std::string& digest, uint64_t bytes) {
-  entries_[digest] = {bytes, by_use_.insert(by_use_.end(), digest)};
+void ContentStore::enter(const std::string& digest, uint64_t bytes, const std::string& owner) {
+  entries_[digest] = {bytes, owner, by_use_.insert(by_use_.end(), digest)};
+}
+
+uint64_t ContentStore::bytes_of(const std::string& owner) const {
+  const auto found = owned_.find(owner);
+  return found == owned_.end() ? 0 : found->second;
 }
 
 void ContentStore::forget(const std::string& digest) {
   const auto found = entries_.find(digest);
   if (found == entries_.end()) return;
   bytes_ -= found->second.bytes;
+  owned_[found->second.owner] -= found->second.bytes;
   by_use_.erase(found->second.use);
   entries_.erase(found);
   std::error_code ignored;
   fs::remove(path_of(digest), ignored);
+  fs::remove(owner_path_of(digest), ignored);
+}
+
+void ContentStore::shrink(const std::string& owner, const std::function<bool()>& is_over) {
+  if (!is_over()) return;
+  // Asked for only now, when something has to go: it is a query to the database.
+  const std::set<std::string> pinned = settings_.pinned ? settings_.pinned() : std::set<std::string>();
+  for (auto it = by_use_.begin(); it != by_use_.end() && is_over();) {
+    // Forgetting takes the entry out of the list under the iterator.
+    const std::string digest = *it++;
+    const bool concerned = owner.empty() || entries_.at(digest).owner == owner;
+    if (concerned && !pinned.contains(digest)) forget(digest);
+  }
 }
 
 void ContentStore::make_room(uint64_t bytes) {
-  if (bytes_ + bytes <= settings_.limit_bytes) return;
-  // Asked for only now, when something has to go: it is a query to the database.
-  const std::set<std::string> pinned = settings_.pinned ? settings_.pinned() : std::set<std::string>();
-  for (auto it = by_use_.begin(); it != by_use_.end() && bytes_ + bytes > settings_.limit_bytes;) {
-    // Forgetting takes the entry out of the list under the iterator.
-    const std::string digest = *it++;
-    if (!pinned.contains(digest)) forget(digest);
-  }
-  if (bytes_ + bytes > settings_.limit_bytes)
-    fail("no room: of {} bytes {} are in use", settings_.limit_bytes, bytes_);
+  const auto is_over = [&] { return bytes_ + bytes > settings_.limit_bytes; };
+  shrink("", is_over);
+  if (is_over()) fail("no room: of {} bytes {} are in use", settings_.limit_bytes, bytes_);
+}
+
+void ContentStore::make_room_of(const Owner& owner, uint64_t bytes) {
+  if (owner.name.empty()) return;
+  const auto is_over = [&] { return bytes_of(owner.name) + bytes > owner.limit_bytes; };
+  shrink(owner.name, is_over);
+  if (is_over())
+    throw ShareFull(
+        fmt::format("the models of {} may have {:.1f} MiB, of which unfinished jobs and uploads need {:.1f}: "
+                    "no room for more",
+                    owner.name, static_cast<double>(owner.limit_bytes) / (1 << 20),
+                    static_cast<double>(bytes_of(owner.name)) / (1 << 20)));
 }
 
 std::string ContentStore::read(const std::string& digest, uint64_t offset, size_t length) const {
@@ -119,8 +148,9 @@ std::optional<uint64_t> ContentStore::find(const std::string& digest) {
   return found->second.bytes;
 }
 
-ContentStore::Incoming::Incoming(ContentStore& store)
+ContentStore::Incoming::Incoming(ContentStore& store, Owner owner)
     : store_(store),
+      owner_(std::move(owner)),
       // Under no digest: what a crash leaves of it is removed when a store takes up the folder.
       path_((store.make_folder(), store.path_of(fmt::format("incoming-{}", ++store.incoming_)))) {
   file_.open(path_, std::ios::binary);
@@ -130,12 +160,14 @@ ContentStore::Incoming::Incoming(ContentStore& store)
 ContentStore::Incoming::~Incoming() {
   // Of one that was kept nothing is left to give back.
   store_.bytes_ -= bytes_;
+  store_.owned_[owner_.name] -= bytes_;
   file_.close();
   std::error_code ignored;
   fs::remove(path_, ignored);
 }
 
 void ContentStore::Incoming::add(std::string_view bytes) {
+  store_.make_room_of(owner_, bytes.size());
   store_.make_room(bytes.size());
   file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file_) fail("no room: cannot write all of it");
@@ -143,6 +175,7 @@ void ContentStore::Incoming::add(std::string_view bytes) {
   bytes_ += bytes.size();
   // Counted while it comes: uploads at the same time share what room there is.
   store_.bytes_ += bytes.size();
+  store_.owned_[owner_.name] += bytes.size();
 }
 
 const std::string& ContentStore::Incoming::digest() {
@@ -150,15 +183,23 @@ const std::string& ContentStore::Incoming::digest() {
   return digest_;
 }
 
-void ContentStore::Incoming::keep() {
-  if (store_.find(digest())) return;
+void ContentStore::Incoming::sync() {
   file_.close();
   if (!file_) fail("no room: cannot write all of it");
+  sync_to_disk(path_);
+  synced_ = true;
+}
+
+void ContentStore::Incoming::keep() {
+  CHECK(synced_, "{} is kept before it is on the disk", path_);
+  if (store_.find(digest())) return;
   std::error_code error;
+  if (!owner_.name.empty()) write_file(store_.owner_path_of(digest()), owner_.name);
   // In one step: under a digest a blob is whole for whoever opens it.
   fs::rename(path_, store_.path_of(digest()), error);
   if (error) fail("cannot write {}: {}", store_.path_of(digest()), error.message());
-  store_.enter(digest(), std::exchange(bytes_, 0));
+  store_.enter(digest(), std::exchange(bytes_, 0), owner_.name);
+  sync_to_disk(store_.settings_.folder);  // where the name is
 }
 
 }  // namespace lathe::tracker

@@ -11,10 +11,17 @@
 #include <string>
 #include <string_view>
 
+#include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 
 namespace lathe::tracker {
+
+/// An owner has no room for more.
+class ShareFull : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Holds at most so many bytes; the least recently used blobs go first. Not thread-safe.
 class ContentStore {
@@ -43,42 +50,63 @@ class ContentStore {
   /// Its size in bytes, if it is here. It has been used then.
   std::optional<uint64_t> find(const std::string& digest);
 
+  /// Whose a blob is that was uploaded: who was the first to. All of one owner's together hold at most so
+  /// many bytes; of more, the owner's least recently used go first.
+  struct Owner {
+    std::string name;
+    uint64_t limit_bytes = UINT64_MAX;
+  };
+  uint64_t bytes_of(const std::string& owner) const;
+
   /// A blob that comes in pieces. It is gone with this unless it was kept.
   class Incoming {
    public:
     /// Throws Error when it cannot be written. REQUIRES: the store outlives it.
-    explicit Incoming(ContentStore& store);
+    Incoming(ContentStore& store, Owner owner);
+    explicit Incoming(ContentStore& store) : Incoming(store, Owner()) {}
     ~Incoming();
     Incoming(const Incoming&) = delete;
     Incoming& operator=(const Incoming&) = delete;
 
-    /// Throws Error when it cannot be written, or when there is no room.
+    /// Throws Error when it cannot be written, or when there is no room: ShareFull when there is for others.
     void add(std::string_view bytes);
-    /// Of all that came. Nothing may be added afterwards.
+    /// Waits until all that came is on the disk; nothing may be added afterwards. May be called on another
+    /// thread than all else. Throws Error when it cannot be written.
+    void sync();
+    /// Of all that came.
     const std::string& digest();
-    /// Throws Error when it cannot be written.
+    /// On disk when it returns. Throws Error when it cannot be written. REQUIRES: sync().
     void keep();
 
    private:
     ContentStore& store_;
+    const Owner owner_;
     const std::string path_;
     std::ofstream file_;
     Sha256 sum_;
     uint64_t bytes_ = 0;
     std::string digest_;
+    bool synced_ = false;
   };
 
  private:
   struct Entry {
     uint64_t bytes = 0;
+    std::string owner;
     std::list<std::string>::iterator use;
   };
 
   std::string path_of(const std::string& name) const { return settings_.folder + "/" + name; }
+  /// Beside the blob, with the owner's name; where it belongs to nobody, there is none.
+  std::string owner_path_of(const std::string& digest) const { return path_of(digest) + ".owner"; }
   void make_folder();
   void take_up_files();
   void make_room(uint64_t bytes);
-  void enter(const std::string& digest, uint64_t bytes);
+  void make_room_of(const Owner& owner, uint64_t bytes);
+  /// Forgets blobs that nothing needs, the least recently used first, while `is_over()`; of `owner`, or of
+  /// all ("").
+  void shrink(const std::string& owner, const std::function<bool()>& is_over);
+  void enter(const std::string& digest, uint64_t bytes, const std::string& owner);
 
   Settings settings_;
   std::optional<TemporaryFolder> temporary_;
@@ -87,6 +115,7 @@ class ContentStore {
   uint64_t bytes_ = 0;             // those of blobs on their way included
   std::list<std::string> by_use_;  // digests, the least recently used first
   std::map<std::string, Entry> entries_;
+  std::map<std::string, uint64_t> owned_;  // bytes by owner, as bytes_
 };
 
 }  // namespace lathe::tracker

@@ -59,8 +59,10 @@ inline constexpr milliseconds kPreferAnother{15000};
 // A searcher that does not call for so long, preparing a model or building a module, is ended.
 inline constexpr std::chrono::seconds kSearchSilence{1200};
 
-// Bounds. Open trials beyond kQueueLimit are refused; recent leases are remembered to tell duplicates.
-inline constexpr size_t kQueueLimit = 100000;
+// Bounds. Recent leases are remembered to tell duplicates.
+inline constexpr size_t kQueueLimit = 2'000'000;  // open trials
+inline constexpr size_t kQueueOfJob = 100'000;    // of these, of one job
+inline constexpr milliseconds kQueueAgain{200};   // a searcher that finds no room there asks again
 inline constexpr size_t kRecentLeases = 65536;
 inline constexpr uint32_t kWorkerSlotsLimit = 1024;
 inline constexpr size_t kBuildsFetched = 8;  // by the tracker at once, each held in memory meanwhile
@@ -88,6 +90,7 @@ inline constexpr uint64_t kRunnerStoreBytes = 64 << 20;
 
 // Models that users uploaded. Those of unfinished jobs stay.
 inline constexpr uint64_t kModelStoreBytes = uint64_t{32} << 30;
+inline constexpr uint64_t kModelBytesOfOne = uint64_t{8} << 30;  // one user's of them
 
 // Event streams that one user may have open.
 inline constexpr int kStreamsOfOne = 64;

@@ -33,22 +33,20 @@ Farm::Farm(JournalState state, Time now, uint64_t store_bytes)
     : epoch_(state.epoch), now_(now), last_step_(now), builds_(store_bytes) {
   for (const db::WorkerHealth& health : state.health) health_.try_emplace(health.worker, health);
   drained_.insert(state.drained.begin(), state.drained.end());
-  for (OpenTrial& open : state.open) {
-    Trial& trial = trials_[open.trial];
-    trial = {.id = open.trial,
-             .spec = open.spec,
-             .grants = std::move(open.grants),
-             .pending_since = now,
-             .avoid = open.spec->measured_by};
-    open_[trial.spec->job]++;
+  // One goes as the other comes: of a million, no second million is in memory.
+  for (; !state.open.empty(); state.open.pop_front()) {
+    OpenTrial& open = state.open.front();
+    Trial& trial = add(open.trial, open.candidate, open.spec, open.measured_by);
+    const bool is_fresh = open.grants.empty();
+    if (!is_fresh) trial.make_past().grants = std::move(open.grants);
     if (open.leased) {
-      const Grant& last = trial.grants.back();
+      const Grant& last = trial.past().grants.back();
       trial.lease = last.lease;
       leases_[last.lease] = {.trial = trial.id,
                              .worker = last.worker,
                              .sent = now,
                              .deadline = now + std::min(kSilence + kHeartbeat, kLeaseLimit)};
-    } else if (trial.grants.empty()) {
+    } else if (is_fresh) {
       queue(trial);
     } else {
       retries_.push_back(trial.id);
@@ -73,6 +71,7 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
     void operator()(const CancelRace& e) { farm.cancel_race(e.race); }
     void operator()(const Manage& e) { farm.manage(e); }
     void operator()(const Admit& e) { farm.admit(e); }
+    void operator()(const Unreadable& e) { farm.give_up(e); }
     void operator()(const Tick&) { farm.tick(); }
     void operator()(const Close&) { farm.closed_ = true; }
   };
@@ -83,14 +82,33 @@ void Farm::step(const Event& event, Time now, Effects& effects) {
 
 // --- trials in
 
+const Farm::Past& Farm::Trial::past() const {
+  static const Past kNone;
+  return past_ ? *past_ : kNone;
+}
+
+Farm::Past& Farm::Trial::make_past() {
+  if (!past_) past_ = std::make_unique<Past>();
+  return *past_;
+}
+
+Farm::Trial& Farm::add(TrialId id, CandidateId candidate, const std::shared_ptr<const TrialSpec>& spec,
+                       const std::string& measured_by) {
+  Trial& trial = trials_[id];
+  trial.id = id;
+  trial.candidate = candidate;
+  trial.spec = spec;
+  trial.pending_since = now_;
+  if (!measured_by.empty()) trial.make_past().avoid = measured_by;
+  open_[spec->job]++;
+  Share& share = shares_[spec->owner];
+  share.open++;
+  share.weight = spec->weight;
+  return trial;
+}
+
 void Farm::submit(const Submit& event) {
-  for (const Submission& submission : event.trials) {
-    const TrialId id = submission.trial;
-    trials_[id] = {
-        .id = id, .spec = submission.spec, .pending_since = now_, .avoid = submission.spec->measured_by};
-    open_[submission.spec->job]++;
-    queue(trials_[id]);
-  }
+  for (const Submission& one : event.trials) queue(add(one.trial, one.candidate, one.spec, one.measured_by));
 }
 
 Farm::Lane Farm::lane_of(const TrialSpec& spec) {
@@ -113,9 +131,8 @@ void Farm::queue(const Trial& trial) {
     waits |= lane.owner == spec.owner;
   }
   Share& share = shares_[spec.owner];
-  share.weight = spec.weight;
   if (!waits && least) share.virtual_ms = std::max(share.virtual_ms, *least);
-  if (trial.avoid.empty() && !spec.race)
+  if (trial.past().avoid.empty() && !spec.race)
     pending_[lane_of(spec)].push_back(trial.id);
   else
     retries_.push_back(trial.id);
@@ -131,10 +148,31 @@ void Farm::charge(const LeaseState& lease) {
 }
 
 void Farm::cancel(JobId job) {
-  for (auto it = trials_.begin(); it != trials_.end();) {
-    Trial& trial = (it++)->second;  // it is erased
-    if (trial.spec->job == job) cancel(trial);
+  // From the newest on, which are a running job's: nobody is to have all looked at again and again.
+  std::vector<TrialId> its;
+  for (auto it = trials_.rbegin(); its.size() < open(job); ++it)
+    if (it->second.spec->job == job) its.push_back(it->first);
+  std::set<Lane> lanes;
+  for (auto id = its.rbegin(); id != its.rend(); ++id) {
+    Trial& trial = trials_.at(*id);
+    lanes.insert(lane_of(*trial.spec));
+    cancel(trial);
   }
+  unqueue(lanes);
+}
+
+/// What has been closed while it waited, where no worker may ever come for it.
+void Farm::unqueue(const std::set<Lane>& lanes) {
+  const auto is_closed = [&](TrialId id) { return !trials_.contains(id); };
+  for (Queues* queues : {&pending_, &ready_})
+    for (const Lane& lane : lanes) {
+      const auto found = queues->find(lane);
+      if (found == queues->end()) continue;
+      std::erase_if(found->second, is_closed);
+      found->second.shrink_to_fit();
+      if (found->second.empty()) queues->erase(found);
+    }
+  retries_.remove_if(is_closed);
 }
 
 void Farm::cancel(Trial& trial) {
@@ -164,10 +202,10 @@ std::optional<wire::Part> Farm::part_for(const Worker& worker, const Trial& tria
 bool Farm::suits(const Trial& trial, const Worker& worker) const {
   const std::optional<wire::Part> part = part_for(worker, trial);
   if (!part) return false;
-  if (*part != wire::Part::kBuild && worker.name == trial.avoid &&
+  if (*part != wire::Part::kBuild && worker.name == trial.past().avoid &&
       now_ - trial.pending_since < kPreferAnother && has_another(trial, worker))
     return false;
-  const std::set<std::string> lost = workers_lost(trial.grants);
+  const std::set<std::string> lost = workers_lost(trial.past().grants);
   if (lost.empty() || now_ - trial.pending_since >= kPreferOther) return true;
   const auto preferred = [&](const Worker& candidate) {
     return candidate.credit() > 0 && part_for(candidate, trial) &&
@@ -245,8 +283,9 @@ void Farm::assign() {
 void Farm::grant(Trial& trial, const Peer& peer, wire::Part part) {
   Worker& worker = workers_.at(peer);
   const LeaseId id = lease_id(epoch_, next_lease_++);
-  const uint32_t attempt = static_cast<uint32_t>(trial.grants.size()) + 1;
-  trial.grants.push_back({.lease = id, .attempt = attempt, .worker = worker.name});
+  std::vector<Grant>& grants = trial.make_past().grants;
+  const uint32_t attempt = static_cast<uint32_t>(grants.size()) + 1;
+  grants.push_back({.lease = id, .attempt = attempt, .worker = worker.name});
   trial.lease = id;
   worker.leases.insert(id);
   leases_[id] = {.trial = trial.id,
@@ -256,7 +295,7 @@ void Farm::grant(Trial& trial, const Peer& peer, wire::Part part) {
                  .deadline = now_ + (part == wire::Part::kRace ? kRaceLimit : kLeaseLimit),
                  .part = part};
   if (part == wire::Part::kBuild) building_[lane_of(*trial.spec)]++;
-  write_down(trial, Leased{trial.id, trial.grants.back(), worker.device});
+  write_down(trial, Leased{trial.id, grants.back(), worker.device});
   send_lease(trial, id);
 }
 
@@ -267,23 +306,21 @@ void Farm::send_lease(const Trial& trial, LeaseId id) {
   const int64_t left = std::max<int64_t>(1, (lease.deadline - now_).count());
   wire::Lease message{.lease = id,
                       .trial = trial.id,
-                      .attempt = trial.grants.back().attempt,
+                      .attempt = trial.past().grants.back().attempt,
                       .limit_ms = static_cast<uint32_t>(left),
-                      .evaluation = trial.spec->evaluation,
-                      .seed = trial.spec->seed,
                       .part = lease.part};
-  if (lease.part == wire::Part::kRun) {
-    message.artifact = trial.build->artifact;
-    message.reference = trial.build->reference;
-  } else if (lease.part == wire::Part::kRace) {
+  if (lease.part == wire::Part::kRace) {
+    message.evaluation = trial.spec->race->evaluation;
     message.artifact = trial.spec->race->challenger->blob();
     message.reference = trial.spec->race->incumbent->blob();
-  } else {
-    message.workload = *trial.spec->workload;
-    message.trace = trial.spec->trace;
-    message.target = trial.spec->target;
+    send(lease.peer, std::move(message));
+    return;
   }
-  send(lease.peer, std::move(message));
+  if (lease.part == wire::Part::kRun) {
+    message.artifact = trial.past().build->artifact;
+    message.reference = trial.past().build->reference;
+  }
+  effects_->messages.push_back({lease.peer, std::move(message), trial.spec});
 }
 
 /// As send_lease, for a lease that its worker does not hold. What it was to run may be gone, with the tracker
@@ -291,7 +328,7 @@ void Farm::send_lease(const Trial& trial, LeaseId id) {
 void Farm::renew_lease(LeaseId id) {
   const LeaseState& lease = leases_.at(id);
   const Trial& trial = trials_.at(lease.trial);
-  if (lease.part == wire::Part::kRun && !trial.build)
+  if (lease.part == wire::Part::kRun && !trial.past().build)
     release(id, /*lost=*/false);
   else
     send_lease(trial, id);
@@ -303,7 +340,7 @@ void Farm::renew_lease(LeaseId id) {
 void Farm::take_back(LeaseId id) {
   const auto lease = leases_.find(id);
   Trial& trial = trials_.at(lease->second.trial);
-  CHECK(trial.lease == id && trial.grants.back().lease == id, "trial {} has lost its lease", trial.id);
+  CHECK(trial.lease == id && trial.past().grants.back().lease == id, "trial {} has lost its lease", trial.id);
   trial.lease = 0;
   charge(lease->second);
   if (lease->second.part == wire::Part::kBuild) building_[lane_of(*trial.spec)]--;
@@ -317,7 +354,7 @@ void Farm::take_back(LeaseId id) {
 Farm::Trial& Farm::end_lease(LeaseId id, bool lost) {
   Trial& trial = trials_.at(leases_.at(id).trial);
   take_back(id);
-  trial.grants.back().lost = lost;
+  trial.make_past().grants.back().lost = lost;
   trial.pending_since = now_;
   write_down(trial, Released{trial.id, id, lost});
   return trial;
@@ -326,24 +363,38 @@ Farm::Trial& Farm::end_lease(LeaseId id, bool lost) {
 void Farm::release(LeaseId id, bool lost) {
   const std::string worker = leases_.at(id).worker;
   Trial& trial = end_lease(id, lost);
-  const size_t times = losses(trial.grants);
+  const size_t times = losses(trial.past().grants);
   if (times < kLossesToQuarantine) {
     retries_.push_back(trial.id);
     return;
   }
-  const std::set<std::string> names = workers_lost(trial.grants);
+  const std::set<std::string> names = workers_lost(trial.past().grants);
   wire::Result result{.lease = id,
                       .trial = trial.id,
-                      .attempt = trial.grants.back().attempt,
+                      .attempt = trial.past().grants.back().attempt,
                       .outcome = Outcome::kWorkerLost,
                       .message = fmt::format("quarantined: its worker went away {} times ({})", times,
                                              join_text({names.begin(), names.end()}, ", "))};
   finish(trial, worker, "", std::move(result));
 }
 
+/// Its worker never heard of the lease, and no other one could be told more.
+void Farm::give_up(const Unreadable& event) {
+  const auto lease = leases_.find(event.lease);
+  if (lease == leases_.end()) return;
+  Trial& trial = trials_.at(lease->second.trial);
+  wire::Result result{.lease = event.lease,
+                      .trial = trial.id,
+                      .attempt = trial.past().grants.back().attempt,
+                      .outcome = Outcome::kInvalidTrace,
+                      .message = "the tracker cannot read what is to be measured: " + event.problem};
+  effects_->notes.push_back(fmt::format("trial {} fails: {}", trial.id, result.message));
+  finish(trial, lease->second.worker, "", std::move(result));
+}
+
 void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Result result) {
   Finished record{trial.id, trial.spec->job, std::move(worker), std::move(device), std::move(result)};
-  if (trial.build) record.revision = trial.build->revision;
+  if (trial.past().build) record.revision = trial.past().build->revision;
   remember(record.result.lease);
   write_down(trial, record);
   effects_->finished.push_back(std::move(record));
@@ -353,6 +404,7 @@ void Farm::finish(Trial& trial, std::string worker, std::string device, wire::Re
 void Farm::close_trial(Trial& trial) {
   if (trial.lease != 0) take_back(trial.lease);
   if (const auto open = open_.find(trial.spec->job); --open->second == 0) open_.erase(open);
+  shares_[trial.spec->owner].open--;
   trials_.erase(trial.id);
 }
 

@@ -57,7 +57,7 @@ struct Received {
   std::string key;  // the public key that the peer proved to hold; "" without keys
 };
 
-/// REQUIRES: open trials stay within defaults::kQueueLimit (see room()).
+/// REQUIRES: as room() allows.
 struct Submit {
   std::vector<Submission> trials;  // those of status kQueued; already in the journal
 };
@@ -87,19 +87,26 @@ struct Admit {
   std::map<std::string, Principal> keys;  // by public key
 };
 
+/// The journal has no recipe for the trial of this lease, which was not sent.
+struct Unreadable {
+  LeaseId lease = 0;
+  std::string problem;
+};
+
 /// At least every defaults::kTick.
 struct Tick {};
 
 /// No more leases from now on.
 struct Close {};
 
-using Event = std::variant<Received, Submit, CancelJob, CancelRace, Manage, Admit, Tick, Close>;
+using Event = std::variant<Received, Submit, CancelJob, CancelRace, Manage, Admit, Unreadable, Tick, Close>;
 
 // --- what is to be done, in this order: store what is built; commit all records; then send and tell
 
 struct Outgoing {
   Peer peer;
   wire::Message message;
+  std::shared_ptr<const TrialSpec> spec = {};  // of a LEASE to be filled in (carry_out.h); else null
 };
 
 /// Of the content store.
@@ -166,23 +173,38 @@ class Farm {
   /// Adds to `effects` what follows from `event`. Effects of several steps may be committed together.
   void step(const Event& event, Time now, Effects& effects);
 
-  size_t room() const;           // how many more trials may be submitted
+  /// How many more trials of the job may be submitted now. An owner may have as many as there is room left
+  /// beside them, so that whatever others do, there is room for a newcomer.
+  size_t room(JobId job, const std::string& owner) const;
   size_t open(JobId job) const;  // trials of the job not yet terminal
   /// Whether there is, or was, a worker of that name.
   bool knows(const std::string& worker) const;
   FarmStatus status(Time now) const;
 
  private:
-  struct Trial {
-    TrialId id = 0;
-    std::shared_ptr<const TrialSpec> spec;
+  /// What became of a trial so far; nothing, of most in a queue.
+  struct Past {
     std::vector<Grant> grants;
-    Time pending_since{0};
-    LeaseId lease = 0;           // the one in force, or 0: pending
     std::optional<Build> build;  // made for runners
     std::string avoid;           // the worker that should not run it, where there is another; or ""
     std::string doubted;         // the worker whose failure with it is not believed yet; or ""
     LeaseId doubted_lease = 0;   // what it failed by; a copy of that failure is no second opinion
+  };
+  /// Small: there are millions (defaults::kQueueLimit).
+  class Trial {
+   public:
+    TrialId id = 0;
+    CandidateId candidate = 0;
+    std::shared_ptr<const TrialSpec> spec;
+    Time pending_since{0};
+    LeaseId lease = 0;  // the one in force, or 0: pending
+
+    const Past& past() const;
+    /// To add to it.
+    Past& make_past();
+
+   private:
+    std::unique_ptr<Past> past_;  // null: none
   };
   struct Worker {
     std::string name, device, device_class, key, revision;
@@ -220,6 +242,7 @@ class Farm {
     double weight = 1;
     double virtual_ms = 0;
     Time device_time{0};
+    size_t open = 0;  // trials
   };
   struct LeaseState {
     TrialId trial = 0;
@@ -279,9 +302,13 @@ class Farm {
   void manage(const Manage& order);
 
   // farm.cpp: trials.
+  Trial& add(TrialId id, CandidateId candidate, const std::shared_ptr<const TrialSpec>& spec,
+             const std::string& measured_by);
   void submit(const Submit& event);
   void cancel(JobId job);
   void cancel(Trial& trial);
+  void unqueue(const std::set<Lane>& lanes);
+  void give_up(const Unreadable& event);
   void tick();
   void assign();
   struct Offer {
@@ -313,7 +340,7 @@ class Farm {
   void queue_built(const Trial& trial);
   bool recall_build(Trial& trial, const std::string& revision);
   bool wants_builds(const Lane& lane) const;
-  bool is_built(const Trial& trial) const { return trial.build && builds_.holds(*trial.build); }
+  bool is_built(const Trial& trial) const { return trial.past().build && builds_.holds(*trial.past().build); }
   void advance(const Peer& peer, LeaseId id);
   void complete(const Peer& peer, LeaseId id);
   void drop_idle_fetches();

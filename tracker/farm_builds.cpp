@@ -39,7 +39,7 @@ TrialId Farm::take_ready(const Worker& worker) {
 }
 
 void Farm::queue_built(const Trial& trial) {
-  if (trial.avoid.empty())
+  if (trial.past().avoid.empty())
     ready_[lane_of(*trial.spec)].push_back(trial.id);
   else
     retries_.push_back(trial.id);
@@ -47,9 +47,9 @@ void Farm::queue_built(const Trial& trial) {
 
 /// Whether such a program has built the same before; then runners may have the trial.
 bool Farm::recall_build(Trial& trial, const std::string& revision) {
-  const Build* known = builds_.find(BuildIndex::key_of(*trial.spec, revision));
+  const Build* known = builds_.find({trial.candidate, revision});
   if (!known) return false;
-  trial.build = *known;
+  trial.make_past().build = *known;
   queue_built(trial);
   return true;
 }
@@ -101,9 +101,10 @@ void Farm::complete(const Peer& peer, LeaseId id) {
   Fetch fetch = std::move(fetches_.at(id));
   Trial& trial = end_lease(id, /*lost=*/false);
   const std::string& revision = workers_.at(peer).revision;
-  trial.build = Build{fetch.built.artifact, fetch.built.reference, revision};
+  const Build build{fetch.built.artifact, fetch.built.reference, revision};
+  trial.make_past().build = build;
   for (auto& [digest, bytes] : fetch.here) effects_->stored.push_back({digest, std::move(bytes)});
-  for (std::string& digest : builds_.add(BuildIndex::key_of(*trial.spec, revision), *trial.build))
+  for (std::string& digest : builds_.add({trial.candidate, revision}, build))
     effects_->stored.push_back({std::move(digest), std::nullopt});
   queue_built(trial);
   remember(id);
@@ -118,8 +119,8 @@ void Farm::on(const Peer& peer, const wire::BlobGet& get) {
       effects_->wanted.push_back({peer, get, std::move(module)});
       return;
     }
-    const bool is_its = is_built(trial) && (get.digest == trial.build->artifact.digest ||
-                                            get.digest == trial.build->reference.digest);
+    const bool is_its = is_built(trial) && (get.digest == trial.past().build->artifact.digest ||
+                                            get.digest == trial.past().build->reference.digest);
     if (is_its) {
       effects_->wanted.push_back({peer, get, nullptr});
       return;

@@ -6,10 +6,18 @@
 #include <span>
 #include <vector>
 
+#include "core/support/error.h"
 #include "tracker/farm.h"
 #include "tracker/journal.h"
 
 namespace lathe::tracker {
+
+/// There is no room for these candidates now; there will be, when some of the job's or its owner's have been
+/// measured.
+class QueueFull : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Calls may come from any thread. Each throws Error when the farm has failed for good (its disk is full,
 /// say).
@@ -17,7 +25,7 @@ class FarmClient {
  public:
   virtual ~FarmClient() = default;
 
-  /// On disk when it returns. Throws Error when there is no room; ask status() first.
+  /// On disk when it returns. Throws QueueFull, and then nothing was submitted.
   virtual std::vector<Submission> submit(JobId job, std::span<const Candidate> candidates) = 0;
   /// The job's results since the last call; waits for at least one, or for the time to pass. Also delivers
   /// results of trials that were open when the tracker started. The first call for a job, or its first
@@ -38,6 +46,8 @@ class ServiceFarm : public FarmClient {
   virtual TrialId race(TrialSpec spec) = 0;
   /// Nobody waits for that race any more: its worker may do something else. One that has ended stays so.
   virtual void cancel_race(TrialId race) = 0;
+  /// Nobody polls for the job any more; until somebody does, its results are in the database alone.
+  virtual void leave(JobId job) = 0;
 };
 
 }  // namespace lathe::tracker

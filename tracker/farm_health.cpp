@@ -66,13 +66,14 @@ void Farm::explain(const Peer& peer, std::string why) {
 bool Farm::wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result) const {
   const bool failed = result.outcome != Outcome::kOk && result.outcome != Outcome::kInvalidTrace &&
                       result.outcome != Outcome::kWorkerLost;
-  return failed && worker.failures >= kFailuresToDoubt && trial.doubted.empty() &&
+  return failed && worker.failures >= kFailuresToDoubt && trial.past().doubted.empty() &&
          runs(worker, lane_of(*trial.spec)) && has_another(trial, worker);
 }
 
 void Farm::doubt(Trial& trial, const std::string& worker, LeaseId lease) {
-  trial.avoid = trial.doubted = worker;
-  trial.doubted_lease = lease;
+  Past& past = trial.make_past();
+  past.avoid = past.doubted = worker;
+  past.doubted_lease = lease;
   if (trial.lease == lease) release(lease, /*lost=*/false);
 }
 

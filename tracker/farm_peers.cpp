@@ -215,10 +215,11 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
   Verdict verdict = recent_set_.contains(result.lease) ? Verdict::kDuplicate : Verdict::kStale;
   if (const auto found = trials_.find(result.trial); found != trials_.end()) {
     Trial& trial = found->second;
+    const Past& past = std::as_const(trial).past();
     Worker& worker = workers_.at(peer);
     // Any lease ever given for an open trial may end it, by the worker it was given to.
-    const bool granted = !worker.suspect && result.lease != trial.doubted_lease &&
-                         std::any_of(trial.grants.begin(), trial.grants.end(), [&](const Grant& grant) {
+    const bool granted = !worker.suspect && result.lease != past.doubted_lease &&
+                         std::any_of(past.grants.begin(), past.grants.end(), [&](const Grant& grant) {
                            return grant.lease == result.lease && grant.attempt == result.attempt &&
                                   grant.worker == worker.name;
                          });
@@ -235,7 +236,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       const bool is_ok = result.outcome == Outcome::kOk;
       if (!is_ok && result.outcome != Outcome::kInvalidTrace) worker.failures++;
       if (is_ok) worker.failures = 0;
-      if (is_ok && !trial.doubted.empty() && trial.doubted != worker.name) blame(trial.doubted, trial.id);
+      if (is_ok && !past.doubted.empty() && past.doubted != worker.name) blame(past.doubted, trial.id);
       // A build that fails is the candidate's, and says nothing of the builder's machine.
       finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", result);
       verdict = Verdict::kRecorded;

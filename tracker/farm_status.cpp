@@ -42,7 +42,13 @@ std::string unserved_text(const FarmStatus& status) {
   return "";
 }
 
-size_t Farm::room() const { return trials_.size() < kQueueLimit ? kQueueLimit - trials_.size() : 0; }
+size_t Farm::room(JobId job, const std::string& owner) const {
+  const size_t free = kQueueLimit - std::min(kQueueLimit, trials_.size());
+  const auto share = shares_.find(owner);
+  const size_t theirs = share == shares_.end() ? 0 : share->second.open;
+  const size_t of_owner = free > theirs ? (free - theirs) / 2 : 0;
+  return std::min(of_owner, kQueueOfJob - std::min(kQueueOfJob, open(job)));
+}
 
 size_t Farm::open(JobId job) const {
   const auto found = open_.find(job);
@@ -57,7 +63,7 @@ FarmStatus Farm::status(Time now) const {
   FarmStatus status{.epoch = epoch_,
                     .pending = trials_.size() - leases_.size(),
                     .leased = leases_.size(),
-                    .room = room(),
+                    .room = kQueueLimit - std::min(kQueueLimit, trials_.size()),
                     .unserved = unserved(),
                     .unbuilt = unbuilt(),
                     .withheld = withheld()};

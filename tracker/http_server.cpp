@@ -10,6 +10,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -116,6 +117,7 @@ struct Server::Impl {
   std::map<uint64_t, beast::tcp_stream*> waiting;  // for one now, the longest first
   // Connections end with the context, at the latest, and use what stands before it.
   asio::io_context context{1};
+  asio::thread_pool disk{1};  // that uploads wait for
   std::optional<asio::ssl::context> tls;
   tcp::acceptor acceptor{context};
   std::thread thread;
@@ -281,49 +283,65 @@ struct Server::Impl {
                                                      bhttp::request_parser<bhttp::empty_body>& head,
                                                      Request& request) {
     error_code error;
-    std::string no_room;
-    try {
-      request.sink = settings.sink(request);
-    } catch (const Error& full) {
-      no_room = full.what();
-    }
+    std::optional<Response> no_room = refused_by([&] { request.sink = settings.sink(request); });
     if (request.sink) {
       bhttp::request_parser<bhttp::buffer_body> parser(std::move(head));
       std::vector<char> piece(kPieceBytes);
       // Others are answered between two pieces, on the same thread.
-      while (!parser.is_done() && !error && no_room.empty()) {
+      while (!parser.is_done() && !error && !no_room) {
         parser.get().body().data = piece.data();
         parser.get().body().size = piece.size();
-        clock.expires_after(kIdleTime);
+        clock.expires_after(settings.idle_time);
         co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
         // The piece is full, which is no mistake.
         if (error == bhttp::error::need_buffer) error = {};
-        try {
+        no_room = refused_by([&] {
           request.sink->add({piece.data(), piece.size() - parser.get().body().size});
-        } catch (const Error& full) {
-          no_room = full.what();
-        }
+        });
       }
-    } else if (no_room.empty()) {
+      if (!error && !no_room) no_room = co_await complete(*request.sink);
+    } else if (!no_room) {
       // A length was compared with the limit when the head was read, which was that of uploads.
       if (const auto length = head.content_length(); length && *length > kBodyBytes)
         co_return error_response(413, "the body is too long");
       bhttp::request_parser<bhttp::string_body> parser(std::move(head));
       parser.body_limit(kBodyBytes);
-      clock.expires_after(kIdleTime);
+      clock.expires_after(settings.idle_time);
       co_await bhttp::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
       request.body = std::move(parser.get().body());
     }
-    if (!no_room.empty()) co_return error_response(507, no_room);
+    if (no_room) co_return no_room;
     if (error == bhttp::error::body_limit) co_return error_response(413, "the body is too long");
     if (error) co_return error_response(400, error.message());
     co_return std::nullopt;
   }
 
+  /// The answer where there is no room for what `step` takes.
+  template <typename Step>
+  static std::optional<Response> refused_by(Step step) {
+    try {
+      step();
+      return std::nullopt;
+    } catch (const TooLarge& full) {
+      return error_response(413, full.what());
+    } catch (const Error& full) {
+      return error_response(507, full.what());
+    }
+  }
+
+  asio::awaitable<std::optional<Response>> complete(Sink& sink) {
+    // Others are answered meanwhile.
+    co_return co_await asio::co_spawn(
+        disk,
+        [&sink]() -> asio::awaitable<std::optional<Response>> {
+          co_return refused_by([&] { sink.complete(); });
+        },
+        use_awaitable);
+  }
+
   template <typename Stream>
   asio::awaitable<void> respond(Stream& stream, beast::tcp_stream& clock, const Response& response,
                                 bool keep_alive, bool head_only) {
-    clock.expires_after(kIdleTime);
     const auto status = static_cast<bhttp::status>(response.status);
     if (!response.file.empty()) {
       bhttp::response<bhttp::file_body> message{status, 11};
@@ -332,17 +350,7 @@ struct Server::Impl {
       if (!error) {
         add_headers(message, response, keep_alive);
         message.prepare_payload();
-        bhttp::response_serializer<bhttp::file_body> serializer(message);
-        serializer.split(head_only);
-        if (head_only) {
-          co_await bhttp::async_write_header(stream, serializer, use_awaitable);
-          co_return;
-        }
-        // The time is for each piece: a client may be slow, but not silent.
-        while (!serializer.is_done()) {
-          clock.expires_after(kIdleTime);
-          co_await bhttp::async_write_some(stream, serializer, use_awaitable);
-        }
+        co_await write(stream, clock, message, head_only);
         co_return;
       }
     }
@@ -351,12 +359,18 @@ struct Server::Impl {
     if (!response.file.empty()) message.result(bhttp::status::not_found);
     add_headers(message, response, keep_alive);
     message.prepare_payload();
-    bhttp::response_serializer<bhttp::string_body> serializer(message);
+    co_await write(stream, clock, message, head_only);
+  }
+
+  template <typename Stream, typename Body>
+  asio::awaitable<void> write(Stream& stream, beast::tcp_stream& clock, bhttp::response<Body>& message,
+                              bool head_only) {
+    bhttp::response_serializer<Body> serializer(message);
     serializer.split(head_only);
-    if (head_only)
-      co_await bhttp::async_write_header(stream, serializer, use_awaitable);
-    else
-      co_await bhttp::async_write(stream, serializer, use_awaitable);
+    while (head_only ? !serializer.is_header_done() : !serializer.is_done()) {
+      clock.expires_after(settings.idle_time);
+      co_await bhttp::async_write_some(stream, serializer, use_awaitable);
+    }
   }
 
   template <typename Stream>
@@ -365,7 +379,7 @@ struct Server::Impl {
     add_headers(message, response, false);
     message.set(bhttp::field::content_type, "text/event-stream");
     bhttp::response_serializer<bhttp::empty_body> serializer(message);
-    clock.expires_after(kIdleTime);
+    clock.expires_after(settings.idle_time);
     co_await bhttp::async_write_header(stream, serializer, use_awaitable);
     int64_t after = response.first_event;
     auto spoke = std::chrono::steady_clock::now();
@@ -378,8 +392,10 @@ struct Server::Impl {
       // It also finds out whether the client is still there, which a silent stream never would.
       if (text.empty() && std::chrono::steady_clock::now() - spoke > kStreamBeat) text = ": still here\n\n";
       if (!text.empty()) {
-        clock.expires_after(kIdleTime);
-        co_await asio::async_write(stream, asio::buffer(text), use_awaitable);
+        for (std::string_view rest = text; !rest.empty();) {
+          clock.expires_after(settings.idle_time);
+          rest.remove_prefix(co_await stream.async_write_some(asio::buffer(rest), use_awaitable));
+        }
         spoke = std::chrono::steady_clock::now();
         last = false;  // there may be more
         continue;

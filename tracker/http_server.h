@@ -13,14 +13,25 @@
 #include <utility>  // for Boost 1.74, whose awaitable.hpp forgets it
 #include <vector>
 
+#include "core/support/error.h"
+
 namespace lathe::http {
+
+/// A body is more than whoever sends it may send.
+class TooLarge : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Takes a body as it comes, on the server's thread.
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// Throws Error when there is no room for more.
+  /// Throws Error when there is no room for more, TooLarge when there would be for others.
   virtual void add(std::string_view bytes) = 0;
+  /// All has come. On another thread, for it may wait for the disk; the server's does not touch the sink
+  /// meanwhile. Throws Error when there is no room.
+  virtual void complete() {}
 };
 
 struct Request {
@@ -61,13 +72,15 @@ struct Settings {
   /// What takes the request's body, of kUploadBytes at most; null: Request::body. Throws Error when there is
   /// no room.
   std::function<std::shared_ptr<Sink>(const Request&)> sink;
+  /// For each piece of a body, of a file or of an answer: a client may be slow, but not silent.
+  std::chrono::milliseconds idle_time{30'000};
 };
 
 /// Limits of what strangers may use up. Of more connections, those go whose next request is waited for
 /// longest.
 inline constexpr size_t kConnections = 1024, kHeadBytes = 16 << 10, kBodyBytes = 1 << 20;
 inline constexpr uint64_t kUploadBytes = uint64_t{8} << 30;
-inline constexpr std::chrono::seconds kHeadTime{10}, kIdleTime{30};
+inline constexpr std::chrono::seconds kHeadTime{10};
 
 class Server {
  public:

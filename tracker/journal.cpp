@@ -19,14 +19,23 @@ std::vector<Submission> MemoryJournal::add(JobId job, std::span<const Candidate>
     const auto spec = std::make_shared<TrialSpec>(
         TrialSpec{.job = job,
                   .workload = std::make_shared<std::string>(std::to_string(candidate.workload)),
-                  .trace = candidate.trace,
-                  .target = targets_[entries_.size() % targets_.size()],
-                  .evaluation = candidate.evaluation});
+                  .target = targets_[entries_.size() % targets_.size()]});
     const TrialId id = entries_.size() + 1;
-    entries_.push_back({.trial = {.trial = id, .spec = spec}});
-    submissions.push_back({.trial = id, .spec = spec});
+    const CandidateId same =
+        candidates_
+            .try_emplace(fmt::format("{} {} {}", candidate.workload, spec->target, candidate.trace), id)
+            .first->second;
+    entries_.push_back({.trial = {.trial = id, .candidate = same, .spec = spec},
+                        .recipe = {candidate.trace, candidate.evaluation}});
+    submissions.push_back({.trial = id, .candidate = same, .spec = spec});
   }
   return submissions;
+}
+
+std::vector<Recipe> MemoryJournal::recipes(std::span<const TrialId> trials) {
+  std::vector<Recipe> recipes;
+  for (TrialId id : trials) recipes.push_back(entries_.at(id - 1).recipe);
+  return recipes;
 }
 
 std::vector<LeaseId> MemoryJournal::commit(std::span<const Record> records) {

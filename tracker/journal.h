@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,21 +22,30 @@ namespace lathe::tracker {
 using TrialId = uint64_t;
 using LeaseId = uint64_t;
 using JobId = uint64_t;
+/// Trials of one candidate have one workload, target and trace.
+using CandidateId = int64_t;
 
-/// One candidate to be measured, or a race. Immutable, and shared between everything that waits for it.
+/// What the farm decides by, of candidates to be measured or of a race. Immutable, and shared by the trials
+/// of a job's task: a queue has millions of them.
 struct TrialSpec {
   JobId job = 0;
-  std::shared_ptr<const std::string> workload;  // text, shared by the trials of a task
-  std::string trace, target;
-  wire::Evaluation evaluation;
-  uint64_t seed = 0;
+  std::shared_ptr<const std::string> workload;  // text
+  std::string target;
   double fastest_seconds = 0;  // what takes less was not measured (fastest_believable, core/tir/roofline.h)
   std::string device_class;    // of the devices that may measure it (device_class.h); "": any that can run it
   std::string owner;           // of its job, with whom devices are shared by weight
   double weight = 1;
-  std::string measured_by;  // of one to be confirmed: who measured it last; another is to, where there is one
   /// Of a race, which has no workload and no trace, and is never written down: it ends with its tracker.
   std::shared_ptr<const RaceModules> race;
+};
+
+/// What only whoever measures a trial needs to know of it. It is in the journal alone until the trial is
+/// leased.
+struct Recipe {
+  std::string trace;
+  wire::Evaluation evaluation;
+  uint64_t seed = 0;    // of the inputs
+  std::string problem;  // why there is no recipe; "" when there is one
 };
 
 /// A lease that was given out, ever, for a trial still open. A result counts when it names one of these.
@@ -66,9 +76,12 @@ struct Submission {
     kMeasured,   // another job has measured it on that device
   };
   Status status = Status::kQueued;
-  TrialId trial = 0;                      // 0 for kMeasured
-  int64_t measurement = 0;                // of the store, for kMeasured
-  std::shared_ptr<const TrialSpec> spec;  // for kQueued
+  TrialId trial = 0;        // 0 for kMeasured
+  int64_t measurement = 0;  // of the store, for kMeasured
+  // For kQueued:
+  CandidateId candidate = 0;
+  std::shared_ptr<const TrialSpec> spec;
+  std::string measured_by;  // of one to be confirmed: who measured it last; another is to, where there is one
 };
 
 // --- the records, in the order they may occur for a trial
@@ -121,14 +134,16 @@ using Record = std::variant<Leased, Released, Finished, Cancelled, Examined, Dra
 /// A trial with no terminal record, as found at start.
 struct OpenTrial {
   TrialId trial = 0;
+  CandidateId candidate = 0;
   std::shared_ptr<const TrialSpec> spec;
+  std::string measured_by;    // as in Submission
   std::vector<Grant> grants;  // in the order given
   bool leased = false;        // the last grant was never released
 };
 
 struct JournalState {
-  uint64_t epoch = 1;           // of this start; greater than that of any lease
-  std::vector<OpenTrial> open;  // in the order submitted
+  uint64_t epoch = 1;          // of this start; greater than that of any lease
+  std::deque<OpenTrial> open;  // in the order submitted
   std::vector<db::WorkerHealth> health;
   std::vector<std::string> drained;  // workers
 };
@@ -140,6 +155,10 @@ class Journal {
   virtual JournalState start() = 0;
   /// Writes down new trials; on disk when it returns. Throws Error.
   virtual std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) = 0;
+  /// Of open trials, in their order. What cannot be read of one (a damaged row, say) is its recipe's problem.
+  virtual std::vector<Recipe> recipes(std::span<const TrialId> trials) = 0;
+  /// For whom the job's trials are: TrialSpec::owner.
+  virtual std::string owner(JobId job) = 0;
   /// All of `records` or none; on disk when it returns. Throws Error (a full disk, say): then nothing that
   /// rests on the records may be sent. Returns the leases whose results were not written down, since somebody
   /// else had ended their trials.
@@ -154,11 +173,21 @@ class MemoryJournal final : public Journal {
   JournalState start() override;
   /// The workload's text is its number.
   std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override;
+  std::vector<Recipe> recipes(std::span<const TrialId> trials) override;
+  std::string owner(JobId) override { return ""; }
   /// CHECKs that each trial's records come in a legal order, with at most one terminal.
   std::vector<LeaseId> commit(std::span<const Record> records) override;
 
+  /// Of trials from now on.
+  void set_targets(std::vector<std::string> targets) { targets_ = std::move(targets); }
+  /// As a damaged row would.
+  void spoil(TrialId trial, std::string problem) {
+    entries_.at(trial - 1).recipe.problem = std::move(problem);
+  }
+
   struct Entry {
     OpenTrial trial;
+    Recipe recipe;
     int terminal = 0;  // records
     Finished finished;
   };
@@ -169,6 +198,7 @@ class MemoryJournal final : public Journal {
   std::vector<std::string> targets_;
   uint64_t epoch_ = 0;
   std::vector<Entry> entries_;
+  std::map<std::string, CandidateId> candidates_;   // by workload, target and trace
   std::map<std::string, db::WorkerHealth> health_;  // by worker
   std::set<std::string> drained_;
   std::vector<Examined> distrusted_;

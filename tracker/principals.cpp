@@ -59,6 +59,9 @@ void set_option(Principal& principal, bool has_key, const std::string& word, con
     principal.weight = parse_number<double>(value, 0.001, 1000, place);
   else if (!has_key && option == "jobs")
     principal.open_jobs = parse_number<int64_t>(value, 0, 1'000'000, place);
+  else if (!has_key && option == "models-gib")
+    principal.model_bytes =
+        static_cast<uint64_t>(parse_number<double>(value, 0, 1'000'000, place) * (uint64_t{1} << 30));
   else if (has_key && option == "workers")
     principal.workers = parse_number<size_t>(value, 0, defaults::kWorkersLimit, place);
   else if (has_key && option == "slots")
@@ -68,7 +71,7 @@ void set_option(Principal& principal, bool has_key, const std::string& word, con
   else
     fail("{}: unknown `{}`{}", place, option,
          did_you_mean(option, has_key ? std::vector<std::string>{"workers", "slots", "names"}
-                                      : std::vector<std::string>{"weight", "jobs"}));
+                                      : std::vector<std::string>{"weight", "jobs", "models-gib"}));
 }
 
 Principal parse_principal(const Line& line) {
@@ -161,7 +164,7 @@ void Principals::read_if_changed() {
 }
 
 std::optional<Principal> Principals::find(std::string_view token) {
-  if (anonymous()) return Principal{.name = "local", .role = Role::kAdmin};
+  if (anonymous()) return Principal{.name = "local", .role = Role::kAdmin, .model_bytes = UINT64_MAX};
   std::lock_guard lock(mutex_);
   read_if_changed();
   const auto found = by_digest_.find(sha256(token));  // found by digest: its time says nothing about a token

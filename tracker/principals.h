@@ -27,8 +27,9 @@ struct Principal {
   std::string name;
   Role role = Role::kViewer;
   // Of a token.
-  double weight = 1;       // when devices are shared
-  int64_t open_jobs = 64;  // it may have at most: queued, running or stopped
+  double weight = 1;                                  // when devices are shared
+  int64_t open_jobs = 64;                             // it may have at most: queued, running or stopped
+  uint64_t model_bytes = defaults::kModelBytesOfOne;  // of models that it uploaded
   // Of a key: what all workers that come with it may be together.
   size_t workers = defaults::kWorkersLimit;
   uint32_t slots = defaults::kWorkersLimit * defaults::kWorkerSlotsLimit;  // leases at once
@@ -38,7 +39,7 @@ struct Principal {
   bool owns(const std::string& worker) const;
 };
 
-/// A file with one principal a line, NAME ROLE SHA256-OF-THE-TOKEN [weight=2] [jobs=100] or
+/// A file with one principal a line, NAME ROLE SHA256-OF-THE-TOKEN [weight=2] [jobs=100] [models-gib=4] or
 /// NAME ROLE curve:PUBLIC-KEY [workers=2] [slots=16] [names=PATTERN], and one of allowed workers, with a
 /// public key a line. A word that begins with # begins a comment. They are read again a moment
 /// after they change, so that a line taken out is a token or a key revoked. May be used on any thread.

@@ -31,6 +31,7 @@ class ModuleFile {
 
 struct RaceModules {
   std::shared_ptr<const ModuleFile> incumbent, challenger;
+  wire::Evaluation evaluation;
 };
 
 }  // namespace lathe::tracker

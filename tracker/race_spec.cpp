@@ -10,15 +10,15 @@ namespace lathe::tracker {
 
 TrialSpec race_spec(const RaceOrder& order) {
   const uint32_t threads = std::clamp<uint32_t>(order.threads, 1, 1024);
-  TrialSpec spec{.job = order.job,
-                 .target = order.target,
-                 .evaluation = {.threads = threads,
-                                .budget_seconds = std::clamp(order.seconds, 0.0, defaults::kRaceTurns),
-                                .run_limit_seconds = defaults::kRaceRun}};
+  TrialSpec spec{.job = order.job, .target = order.target};
   spec.fastest_seconds =
       fastest_believable(order.flops, parse_target_text(order.target), static_cast<int>(threads));
-  spec.race = std::make_shared<const RaceModules>(RaceModules{
-      std::make_shared<ModuleFile>(order.incumbent), std::make_shared<ModuleFile>(order.challenger)});
+  spec.race = std::make_shared<const RaceModules>(
+      RaceModules{.incumbent = std::make_shared<ModuleFile>(order.incumbent),
+                  .challenger = std::make_shared<ModuleFile>(order.challenger),
+                  .evaluation = {.threads = threads,
+                                 .budget_seconds = std::clamp(order.seconds, 0.0, defaults::kRaceTurns),
+                                 .run_limit_seconds = defaults::kRaceRun}});
   return spec;
 }
 

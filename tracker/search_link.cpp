@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
+#include "tracker/defaults.h"
 #include "tracker/evaluation_json.h"
 #include "tracker/remote_reader.h"
 
@@ -116,7 +118,9 @@ std::vector<Submission> SearchLink::submit(JobId, std::span<const Candidate> can
                     {"predicted", candidate.predicted},
                     {"confirm", candidate.confirm},
                     {"evaluation", evaluation_json(candidate.evaluation)}});
-  const json answer = call("submit", {{"candidates", std::move(list)}});
+  json answer;
+  while ((answer = call("submit", {{"candidates", list}})).contains("full"))
+    std::this_thread::sleep_for(defaults::kQueueAgain);
   std::vector<Submission> submissions;
   for (const json& one : answer.at("submissions"))
     submissions.push_back({.status = static_cast<Submission::Status>(one.at("status").get<int>()),

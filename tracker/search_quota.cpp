@@ -14,6 +14,8 @@ constexpr int64_t kTrialBytes = 32 << 10, kTaskBytes = 4 << 20, kJobBytes = 64 <
 constexpr double kSecondBytes = 16 << 10;  // progress is told of twice a second
 constexpr int64_t kRowBytes = 256;         // of a row besides its texts
 
+int64_t bytes_of(size_t rows, size_t texts) { return static_cast<int64_t>(texts + rows * kRowBytes); }
+
 int64_t searched(const JobRequest& request) {
   constexpr double kMost = int64_t{1} << 40;
   return request.trials > 0 ? request.trials
@@ -55,7 +57,7 @@ void SearchQuota::require(int64_t trials, int64_t bytes) const {
 
 void SearchQuota::take_trials(size_t count, size_t bytes) {
   const auto rows = static_cast<int64_t>(count);
-  const int64_t all = static_cast<int64_t>(bytes) + rows * kRowBytes;
+  const int64_t all = bytes_of(count, bytes);
   require(rows, all);
   trials_ += rows;
   bytes_ += all;
@@ -68,5 +70,10 @@ void SearchQuota::take_text(size_t bytes) {
 }
 
 void SearchQuota::return_trials(size_t count) { trials_ -= static_cast<int64_t>(count); }
+
+void SearchQuota::give_back(size_t count, size_t bytes) {
+  trials_ -= static_cast<int64_t>(count);
+  bytes_ -= bytes_of(count, bytes);
+}
 
 }  // namespace lathe::tracker

@@ -33,6 +33,8 @@ class SearchQuota {
   void take_text(size_t bytes);
   /// Some of what was taken was not needed.
   void return_trials(size_t count);
+  /// Nothing of take_trials(count, bytes) came to be.
+  void give_back(size_t count, size_t bytes);
 
  private:
   int64_t most_trials() const;

@@ -20,13 +20,13 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096, kMostCheckpoint = size_t{1} << 30;
-constexpr int kToldDepth = 8;
+constexpr int kToldDepth = 8, kMostThreads = 1024;
 constexpr auto kLongestPoll = std::chrono::milliseconds(1000);
 
 /// What a searcher may have its candidates measured with.
 wire::Evaluation bounded(wire::Evaluation e) {
   const auto within = [](double value, double most) { return value >= 0 && value <= most ? value : most; };
-  e.threads = std::clamp<uint32_t>(e.threads, 1, 1024);
+  e.threads = std::clamp<uint32_t>(e.threads, 1, kMostThreads);
   e.warmup = std::min<uint32_t>(e.warmup, 1000);
   e.max_samples = std::clamp<uint32_t>(e.max_samples, 1, 1000);
   e.min_samples = std::min(e.min_samples, e.max_samples);
@@ -68,6 +68,7 @@ SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db:
       quota_(parse_job_request(order_.request), store_.stored_by(served_.id)) {}
 
 SearchServer::~SearchServer() {
+  if (job_ != 0) farm_.leave(static_cast<JobId>(job_));
   if (race_ == 0) return;
   try {
     farm_.cancel_race(race_);
@@ -171,7 +172,7 @@ json SearchServer::begin(const json& question) {
   JobStart start{.model = question.at("model"),
                  .model_digest = question.at("model_digest"),
                  .target = question.at("target"),
-                 .threads = question.at("threads"),
+                 .threads = std::clamp(question.at("threads").get<int>(), 1, kMostThreads),
                  .trials = question.at("trials"),
                  .seconds = question.at("seconds"),
                  .seed = question.at("seed"),
@@ -227,8 +228,15 @@ json SearchServer::submit(const json& question) {
     candidates.push_back(std::move(candidate));
   }
   quota_.take_trials(candidates.size(), bytes);
+  std::vector<Submission> answers;
+  try {
+    answers = farm_.submit(static_cast<JobId>(job_), candidates);
+  } catch (const QueueFull&) {  // it asks again
+    quota_.give_back(candidates.size(), bytes);
+    return {{"full", true}};
+  }
   json submissions = json::array();
-  for (const Submission& one : farm_.submit(static_cast<JobId>(job_), candidates)) {
+  for (const Submission& one : answers) {
     if (one.status != Submission::Status::kQueued) quota_.return_trials(1);  // no new row
     submissions.push_back(
         {{"status", static_cast<int>(one.status)}, {"trial", one.trial}, {"measurement", one.measurement}});

@@ -12,7 +12,9 @@
 #include "core/tir/roofline.h"
 #include "db/store.h"
 #include "tracker/claims.h"
+#include "tracker/defaults.h"
 #include "tracker/evaluation_json.h"
+#include "tracker/weak_cache.h"
 
 namespace lathe::tracker {
 namespace {
@@ -25,10 +27,14 @@ std::string to_settings(const wire::Evaluation& evaluation, uint64_t seed) {
   return json.dump();
 }
 
-void from_settings(const std::string& text, TrialSpec& spec) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  read_evaluation(json, spec.evaluation);
-  if (json.is_object() && json.contains("seed") && json["seed"].is_number()) json["seed"].get_to(spec.seed);
+/// Throws Error for what to_settings never writes.
+void from_settings(const std::string& text, Recipe& recipe) {
+  constexpr int kDepth = 2;
+  const auto json = parse_bounded_json(text, kDepth, "a trial's settings");
+  if (!json.is_object()) fail("its settings are damaged");
+  read_evaluation(json, recipe.evaluation);
+  if (const auto seed = json.find("seed"); seed != json.end() && seed->is_number_integer())
+    seed->get_to(recipe.seed);
 }
 
 /// A device as a worker describes it (workers/device.h) and as the store wants it. What a peer sends may be
@@ -89,19 +95,22 @@ class StoreJournal final : public Journal {
     // A lease of an earlier life carries another epoch, and its number is given out no second time.
     epoch_ = store_.begin_epoch();
     JournalState state{.epoch = static_cast<uint64_t>(epoch_)};
-    for (const db::Trial& trial : store_.open_trials()) {
+    store_.visit_open_trials([&](const db::OpenTrial& trial) {
       // Another process may be at work on those.
-      if (only_ && static_cast<JobId>(trial.job) != *only_) continue;
-      OpenTrial open{.trial = static_cast<TrialId>(trial.id), .spec = spec_of(trial)};
-      for (const db::Lease& lease : store_.leases(trial.id))
+      if (only_ && static_cast<JobId>(trial.job) != *only_) return;
+      OpenTrial open{.trial = static_cast<TrialId>(trial.id),
+                     .candidate = trial.candidate,
+                     .spec = spec_of(trial.job, trial.workload)};
+      if (trial.purpose == db::Purpose::kConfirm) open.measured_by = store_.last_measured_by(trial.id);
+      for (const db::Lease& lease : trial.leases)
         open.grants.push_back({.lease = static_cast<LeaseId>(lease.id),
                                .attempt = static_cast<uint32_t>(lease.attempt),
                                .worker = lease.worker,
                                .lost = lease.state == db::Lease::State::kLost});
       // Where the database says leased and has no lease, nobody could claim it: it is pending then.
-      open.leased = trial.state == db::TrialState::kLeased && !open.grants.empty();
+      open.leased = trial.leased && !open.grants.empty();
       state.open.push_back(std::move(open));
-    }
+    });
     state.health = store_.worker_healths();
     state.drained = store_.drained_workers();
     return state;
@@ -117,31 +126,49 @@ class StoreJournal final : public Journal {
                         .predicted = candidate.predicted,
                         .purpose = candidate.confirm ? db::Purpose::kConfirm : db::Purpose::kSearch,
                         .settings = to_settings(candidate.evaluation, kInputSeed)});
-    const auto owner = static_cast<db::JobId>(job);
+    const auto its_job = static_cast<db::JobId>(job);
     // Committed before the farm hears of them: a trial that is leased is always in the database.
-    const std::vector<db::EnqueuedTrial> added = store_.add_trials(owner, trials);
-    const db::TargetId target = store_.job(owner).target;
+    const std::vector<db::EnqueuedTrial> added = store_.add_trials(its_job, trials);
     std::vector<Submission> submissions;
     for (size_t i = 0; i < added.size(); ++i) {
       Submission submission{.status = static_cast<Submission::Status>(added[i].status),
                             .trial = static_cast<TrialId>(added[i].trial),
                             .measurement = added[i].measurement};
-      if (submission.status == Submission::Status::kQueued)
-        submission.spec = std::make_shared<TrialSpec>(TrialSpec{
-            .job = job,
-            .workload = workload(candidates[i].workload),
-            .trace = candidates[i].trace,
-            .target = target_text(target),
-            .evaluation = candidates[i].evaluation,
-            .seed = kInputSeed,
-            .fastest_seconds = fastest_seconds(candidates[i].workload, target, candidates[i].evaluation),
-            .device_class = asker(owner).device_class,
-            .owner = asker(owner).owner,
-            .weight = asker(owner).weight,
-            .measured_by = candidates[i].confirm ? store_.last_measured_by(added[i].trial) : ""});
+      if (submission.status == Submission::Status::kQueued) {
+        submission.candidate = added[i].candidate;
+        submission.spec = spec_of(its_job, candidates[i].workload);
+        if (candidates[i].confirm) submission.measured_by = store_.last_measured_by(added[i].trial);
+      }
       submissions.push_back(std::move(submission));
     }
     return submissions;
+  }
+
+  std::vector<Recipe> recipes(std::span<const TrialId> trials) override {
+    // One for all: of the log's end, which each would look for again.
+    const db::Transaction snapshot = store_.database().snapshot();
+    std::vector<Recipe> recipes;
+    for (TrialId id : trials) {
+      Recipe& recipe = recipes.emplace_back();
+      try {
+        db::Trial trial = store_.trial(static_cast<db::TrialId>(id));
+        recipe.seed = kInputSeed;
+        from_settings(trial.settings, recipe);
+        // Its measurement is kept as one of so many.
+        recipe.evaluation.threads = static_cast<uint32_t>(trial.threads);
+        if (trial.trace.size() > defaults::kTextLimit)
+          fail("its trace has {} bytes, more than the limit of {}", trial.trace.size(), defaults::kTextLimit);
+        recipe.trace = std::move(trial.trace);
+      } catch (const std::exception& error) {  // its row; where it is the disk, the next commit says so
+        recipe.problem = error.what();
+      }
+    }
+    return recipes;
+  }
+
+  std::string owner(JobId job) override {
+    const auto served = store_.served_job_of(static_cast<db::JobId>(job));
+    return served ? served->owner : "";
   }
 
   std::vector<LeaseId> commit(std::span<const Record> records) override {
@@ -216,60 +243,35 @@ class StoreJournal final : public Journal {
   void write(const Cancelled& r) { store_.cancel_trial(static_cast<db::TrialId>(r.trial)); }
 
   db::DeviceId device_id(const std::string& worker, const std::string& device) {
-    // Once in a life of the tracker, not with every lease and result.
-    const auto [it, added] = devices_.try_emplace({worker, device}, 0);
-    if (added) {
-      it->second = store_.add_device(parse_device(device));
-      if (db::Machine machine = parse_machine(it->second, device); !machine.numbers.empty())
+    // Once for each device that a worker comes with, not with every lease and result.
+    if (devices_.size() >= defaults::kWorkersLimit && !devices_.contains(worker)) devices_.clear();
+    Known& known = devices_[worker];
+    if (known.text != device || known.id == 0) {
+      known = {device, store_.add_device(parse_device(device))};
+      if (db::Machine machine = parse_machine(known.id, device); !machine.numbers.empty())
         store_.set_machine(machine);
-      store_.add_worker(worker, it->second);
+      store_.add_worker(worker, known.id);
     }
-    return it->second;
+    return known.id;
   }
 
-  double fastest_seconds(int64_t workload, db::TargetId target, const wire::Evaluation& evaluation) {
-    const auto [flops, added] = flops_.try_emplace(workload, 0);
-    if (added) flops->second = store_.workload(workload).flops;
-    return fastest_believable(flops->second, parse_target_text(target_text(target)),
-                              static_cast<int>(evaluation.threads));
-  }
-
-  std::shared_ptr<const std::string> workload(int64_t id) {
-    // Shared by all open trials of it and gone with the last: it may have megabytes.
-    std::weak_ptr<const std::string>& known = workloads_[id];
-    std::shared_ptr<const std::string> text = known.lock();
-    if (!text) known = text = std::make_shared<std::string>(store_.workload(id).text);
-    return text;
-  }
-
-  /// For whom a job's trials are, if a tracker owns it; all of it is settled before its first trial.
-  const db::ServedJob& asker(db::JobId job) {
-    const auto [it, added] = askers_.try_emplace(job);
-    if (added)
-      if (auto served = store_.served_job_of(job)) it->second = std::move(*served);
-    return it->second;
-  }
-
-  const std::string& target_text(db::TargetId id) {
-    const auto [it, added] = targets_.try_emplace(id);
-    if (added) it->second = store_.target(id).name;
-    return it->second;
-  }
-
-  std::shared_ptr<const TrialSpec> spec_of(const db::Trial& trial) {
-    TrialSpec spec{.job = static_cast<JobId>(trial.job),
-                   .workload = workload(trial.workload),
-                   .trace = trial.trace,
-                   .target = target_text(trial.target)};
-    spec.evaluation.threads = static_cast<uint32_t>(trial.threads);
-    spec.seed = kInputSeed;
-    from_settings(trial.settings, spec);
-    spec.fastest_seconds = fastest_seconds(trial.workload, trial.target, spec.evaluation);
-    spec.device_class = asker(trial.job).device_class;
-    spec.owner = asker(trial.job).owner;
-    spec.weight = asker(trial.job).weight;
-    if (trial.purpose == db::Purpose::kConfirm) spec.measured_by = store_.last_measured_by(trial.id);
-    return std::make_shared<TrialSpec>(std::move(spec));
+  std::shared_ptr<const TrialSpec> spec_of(db::JobId id, db::WorkloadId workload_id) {
+    return specs_.get({id, workload_id}, [&] {
+      const db::Job job = store_.job(id);
+      const db::Workload workload = store_.workload(workload_id);
+      TrialSpec spec{.job = static_cast<JobId>(id),
+                     // It may have megabytes, and is the same for all jobs.
+                     .workload = workloads_.get(workload_id, [&] { return workload.text; }),
+                     .target = store_.target(job.target).name};
+      spec.fastest_seconds = fastest_believable(workload.flops, parse_target_text(spec.target), job.threads);
+      // All of it is settled before the first trial of a job that a tracker owns.
+      if (const auto served = store_.served_job_of(id)) {
+        spec.device_class = served->device_class;
+        spec.owner = served->owner;
+        spec.weight = served->weight;
+      }
+      return spec;
+    });
   }
 
   db::Store store_;
@@ -278,11 +280,13 @@ class StoreJournal final : public Journal {
   std::set<JobId> claimed_;
   int64_t epoch_ = 0;
   std::vector<LeaseId> refused_;  // of the commit under way
-  std::map<std::pair<std::string, std::string>, db::DeviceId> devices_;
-  std::map<int64_t, std::weak_ptr<const std::string>> workloads_;
-  std::map<db::TargetId, std::string> targets_;
-  std::map<int64_t, double> flops_;  // of workloads
-  std::map<db::JobId, db::ServedJob> askers_;
+  struct Known {
+    std::string text;
+    db::DeviceId id = 0;
+  };
+  std::map<std::string, Known> devices_;  // of workers, what each was last
+  WeakCache<std::pair<db::JobId, db::WorkloadId>, TrialSpec> specs_;
+  WeakCache<db::WorkloadId, std::string> workloads_;
 };
 
 }  // namespace

@@ -28,10 +28,10 @@ Time monotonic_now() {
 }
 
 /// Why no worker would read a lease of it, which is the submitter's mistake; "" when all would.
-std::string too_large(const TrialSpec& spec) {
-  if (spec.trace.size() > kTextLimit || spec.workload->size() > kTextLimit)
+std::string too_large(const Candidate& candidate, const TrialSpec& spec) {
+  if (candidate.trace.size() > kTextLimit || spec.workload->size() > kTextLimit)
     return fmt::format("a candidate's workload has {} bytes and its trace {}, more than the limit of {}",
-                       spec.workload->size(), spec.trace.size(), kTextLimit);
+                       spec.workload->size(), candidate.trace.size(), kTextLimit);
   if (spec.target.size() > kTargetLimit)
     return fmt::format("a target's text has {} bytes, more than the limit of {}", spec.target.size(),
                        kTargetLimit);
@@ -46,7 +46,10 @@ std::vector<std::string> keys_of(const Admit& listed) {
   return keys;
 }
 
-constexpr int kFramesTogether = 256;  // committed at once, so that a busy tracker waits less for its disk
+// What is committed at once, so that a busy tracker waits less for its disk; and no more, for it is in
+// memory.
+constexpr int kFramesTogether = 256;
+constexpr size_t kMessagesTogether = 4096;
 
 }  // namespace
 
@@ -104,8 +107,9 @@ class Tracker::Loop final : private Outside {
 
   // On the thread.
   std::vector<Submission> submit(JobId job, const std::vector<Candidate>& candidates) {
-    if (candidates.size() > farm_->room())
-      fail("the queue has room for {} more candidates, not for {}", farm_->room(), candidates.size());
+    if (const size_t room = farm_->room(job, journal_->owner(job)); candidates.size() > room)
+      throw QueueFull(fmt::format("the queue has room for {} more candidates of this job, not for {}", room,
+                                  candidates.size()));
     {
       std::lock_guard lock(mutex_);
       mailboxes_[job];
@@ -113,10 +117,10 @@ class Tracker::Loop final : private Outside {
     std::vector<Submission> submissions = journal_->add(job, candidates);
     Submit event;
     std::string problem;
-    for (const Submission& submission : submissions) {
-      if (submission.status != Submission::Status::kQueued) continue;
-      event.trials.push_back(submission);
-      if (problem.empty()) problem = too_large(*submission.spec);
+    for (size_t i = 0; i < submissions.size(); ++i) {
+      if (submissions[i].status != Submission::Status::kQueued) continue;
+      event.trials.push_back(submissions[i]);
+      if (problem.empty()) problem = too_large(candidates[i], *submissions[i].spec);
     }
     if (!problem.empty()) {
       // The journal has them already: open, they would be leased by the next tracker.
@@ -128,7 +132,7 @@ class Tracker::Loop final : private Outside {
     return submissions;
   }
   TrialId race(TrialSpec spec) {
-    if (farm_->room() == 0) fail("the queue has no room for a race");
+    if (farm_->room(spec.job, spec.owner) == 0) throw QueueFull("the queue has no room for a race");
     {
       std::lock_guard lock(mutex_);
       mailboxes_[spec.job];
@@ -136,6 +140,10 @@ class Tracker::Loop final : private Outside {
     const TrialId id = next_race_++;
     step(Submit{{{.trial = id, .spec = std::make_shared<const TrialSpec>(std::move(spec))}}});
     return id;
+  }
+  void leave(JobId job) {
+    std::lock_guard lock(mutex_);
+    mailboxes_.erase(job);
   }
   bool manage(const Manage& order) {
     if (!farm_->knows(order.worker)) return false;
@@ -210,10 +218,13 @@ class Tracker::Loop final : private Outside {
   }
 
   void serve_once() {
-    const Time until_tick = std::max(Time(0), next_tick_ - monotonic_now());
+    // What the last round has left is not to wait for the next frame.
+    const bool is_settled = effects_.records.empty();
+    const Time until_tick = is_settled ? std::max(Time(0), next_tick_ - monotonic_now()) : Time(0);
     std::optional<wire::Frame> frame = server_->receive(until_tick, wake_);
     // What has come together is committed together; the bound keeps commands and ticks from starving.
-    for (int count = 0; frame && count < kFramesTogether; ++count) {
+    for (int count = 0; frame && count < kFramesTogether && effects_.messages.size() < kMessagesTogether;
+         ++count) {
       hear(*frame);
       frame = server_->receive(Time(0));
     }
@@ -276,7 +287,9 @@ class Tracker::Loop final : private Outside {
     }
   }
 
-  void settle() { carry_out(std::exchange(effects_, {}), *journal_, *this); }
+  void settle() {
+    for (Unreadable& event : carry_out(std::exchange(effects_, {}), *journal_, *this)) step(std::move(event));
+  }
 
   void store(const StoreChange& change) override {
     change.bytes ? content_.keep(change.digest, *change.bytes) : content_.forget(change.digest);
@@ -302,10 +315,13 @@ class Tracker::Loop final : private Outside {
 
   void tell(std::vector<Finished> all) override {
     std::lock_guard lock(mutex_);
-    for (Finished& finished : all)
+    for (Finished& finished : all) {
       // Where nobody has asked for the job, nobody collects: the journal has the result.
-      if (const auto box = mailboxes_.find(finished.job); box != mailboxes_.end())
-        box->second.push_back(std::move(finished));
+      const auto box = mailboxes_.find(finished.job);
+      if (box == mailboxes_.end()) continue;
+      finished.device = {};  // KiB of text for the journal alone
+      box->second.push_back(std::move(finished));
+    }
     arrived_.notify_all();
   }
 
@@ -373,6 +389,8 @@ TrialId Tracker::race(TrialSpec spec) {
 void Tracker::cancel_race(TrialId race) {
   loop_->call([&] { loop_->step(CancelRace{race}); });
 }
+
+void Tracker::leave(JobId job) { loop_->leave(job); }
 
 void Tracker::cancel(JobId job) {
   loop_->call([&] { loop_->step(CancelJob{job}); });

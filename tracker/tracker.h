@@ -46,6 +46,7 @@ class Tracker final : public ServiceFarm {
   void cancel(JobId job) override;
   TrialId race(TrialSpec spec) override;
   void cancel_race(TrialId race) override;
+  void leave(JobId job) override;
   /// On disk when it returns. False when no worker of that name was ever here.
   bool manage(const Manage& order);
 

@@ -60,14 +60,15 @@ class FarmMeasurer final : public tuner::Measurer {
     }
     std::vector<Submission> answers = farm_.submit(static_cast<JobId>(job_), candidates);
     for (size_t i = 0; i < answers.size(); ++i) {
-      const auto& [status, trial, measurement, spec] = answers[i];
+      const Submission& answer = answers[i];
       tuner::Measured pending{task, proposals[i].trace, proposals[i].fingerprint};
-      if (status == Submission::Status::kMeasured)
-        recall(std::move(pending), measurement);
-      else if (auto end = status == Submission::Status::kDuplicate ? ended(trial) : std::nullopt)
+      if (answer.status == Submission::Status::kMeasured)
+        recall(std::move(pending), answer.measurement);
+      else if (auto end =
+                   answer.status == Submission::Status::kDuplicate ? ended(answer.trial) : std::nullopt)
         recalled_.push_back(answered(std::move(pending), std::move(*end)));
       else
-        waiting_[trial] = std::move(pending);
+        waiting_[answer.trial] = std::move(pending);
     }
   }
 
@@ -99,7 +100,9 @@ class FarmMeasurer final : public tuner::Measurer {
   const JobDisturbance& disturbance() const { return disturbance_; }
   size_t in_flight() const override { return waiting_.size() + recalled_.size(); }
   // Twice what is measured at once: no device waits for the search to think.
-  size_t capacity() const override { return std::max<size_t>(2 * farm_.status().slots, 16); }
+  size_t capacity() const override {
+    return std::clamp<size_t>(size_t{2} * farm_.status().slots, 16, defaults::kQueueOfJob / 2);
+  }
 
  private:
   /// How a trial of an earlier life of this job ended; none while it is open, and will be delivered.

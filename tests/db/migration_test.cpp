@@ -46,7 +46,7 @@ void expect_content(Store& store, int version) {
   EXPECT_EQ(store.history(workload, target).size(), 2u);
   EXPECT_EQ(store.model_tasks(store.find_model("net").value(), target).at(0).calls, 2);
   EXPECT_EQ(store.jobs().at(0).state, JobState::kRunning);
-  EXPECT_EQ(store.open_trials().at(0).trace, "open");
+  store.visit_open_trials([&](const OpenTrial& open) { EXPECT_EQ(store.trial(open.id).trace, "open"); });
   EXPECT_EQ(store.cost_model_of(store.jobs().at(0).id)->spearman, 0.5);
   if (version >= 2) {
     EXPECT_EQ(store.find_choice({"d", target, 1, 1e-4})->tasks.at(0).measurement, 2);
@@ -146,6 +146,39 @@ TEST(KilledMigration, LeavesTheOldVersionOrTheNew) {
     }
   }
   EXPECT_GT(kills, 30);
+}
+
+// --- Several processes that bring one file up at once
+
+TEST(Migration, AtOnceKeepsTheOldVersionBeside) {
+  TemporaryFolder folder;
+  for (int round = 0; round < 10; ++round) {
+    const std::string path = folder / fmt::format("{}.db", round);
+    load(1, path);
+    std::vector<pid_t> children;
+    for (int i = 0; i < 4; ++i) {
+      const pid_t child = fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        try {
+          Store store(path);
+          _exit(version_of(store.database()) == schema_version() ? 0 : 1);
+        } catch (const Error&) {
+          _exit(2);
+        }
+      }
+      children.push_back(child);
+    }
+    for (const pid_t child : children) {
+      int status = 0;
+      waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0);
+    }
+    Database copy = open(path + ".v1.backup");
+    EXPECT_EQ(version_of(copy), 1);
+  }
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    EXPECT_EQ(file.path().string().find(".backup."), std::string::npos) << file.path() << " is left over";
 }
 
 }  // namespace

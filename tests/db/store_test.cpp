@@ -172,7 +172,7 @@ TEST_F(StoreTest, LateResultCountsWhileTheTrialIsOpen) {
                                       {.lease = second.id, .device = farm_.device, .samples = {9e-3f}}};
   EXPECT_THAT(store_.record(results), ElementsAre(Recorded::kRecorded, Recorded::kStale));
   EXPECT_FLOAT_EQ(farm_.best(true)->measurement.seconds, 1e-3f);
-  EXPECT_TRUE(store_.open_trials().empty());
+  store_.visit_open_trials([](const OpenTrial& open) { ADD_FAILURE() << open.id << " is open"; });
 }
 
 TEST_F(StoreTest, TrackerFindsItsTrialsAndLeasesAgain) {
@@ -184,10 +184,14 @@ TEST_F(StoreTest, TrackerFindsItsTrialsAndLeasesAgain) {
   store_.end_lease(7'000'000'000, LeaseEnd::kLost);
   store_.grant(40, "b", 1);
   EXPECT_EQ(store_.begin_epoch(), 2);
-  Trial found = store_.open_trials().at(0);
-  EXPECT_EQ(found.settings, "{\"threads\":1}");
-  EXPECT_EQ(found.state, TrialState::kLeased);
-  std::vector<Lease> leases = store_.leases(40);
+  std::vector<OpenTrial> open;
+  store_.visit_open_trials([&](const OpenTrial& trial) { open.push_back(trial); });
+  ASSERT_EQ(open.size(), 1u);
+  EXPECT_EQ(open[0].id, 40);
+  EXPECT_TRUE(open[0].leased);
+  EXPECT_EQ(store_.trial(40).settings, "{\"threads\":1}");
+  const std::vector<Lease>& leases = open[0].leases;
+  EXPECT_EQ(store_.leases(40).size(), leases.size());
   ASSERT_EQ(leases.size(), 2u);
   EXPECT_EQ(leases[0].id, 7'000'000'000);
   EXPECT_EQ(leases[0].worker, "a");

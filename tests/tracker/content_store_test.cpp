@@ -1,13 +1,26 @@
 #include "tracker/content_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "tracker/blob.h"
+
+namespace {
+std::vector<std::string> synced;  // paths, in the order in which they were
+}  // namespace
+
+// In the place of the library's, which it calls.
+extern "C" int fsync(int file) {
+  synced.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file)));
+  return static_cast<int>(syscall(SYS_fsync, file));
+}
 
 namespace lathe::tracker {
 namespace {
@@ -49,8 +62,20 @@ std::string upload(ContentStore& store, const std::string& bytes) {
   ContentStore::Incoming incoming(store);
   incoming.add(std::string_view(bytes).substr(0, bytes.size() / 2));
   incoming.add(std::string_view(bytes).substr(bytes.size() / 2));
+  incoming.sync();
   incoming.keep();
   return incoming.digest();
+}
+
+/// Or the answer that it is here would not survive a loss of power.
+TEST(ContentStore, WhatIsUploadedIsOnTheDisk) {
+  TemporaryFolder parent;
+  const std::string folder = parent / "models";
+  ContentStore store({.folder = folder, .lasting = true});
+  synced.clear();
+  upload(store, "a model");
+  EXPECT_EQ(synced, (std::vector<std::string>{folder + "/incoming-1", folder}))
+      << "its bytes before it has its name, and then the name";
 }
 
 TEST(ContentStore, WhatIsUploadedLasts) {
@@ -105,8 +130,44 @@ TEST(ContentStore, RefusesWhatThereIsNoRoomFor) {
   ContentStore::Incoming second(store);
   EXPECT_THROW(second.add(std::string(30, 'd')), Error);
   second.add(std::string(10, 'd'));
+  second.sync();
   second.keep();
   EXPECT_TRUE(store.find(sha256(std::string(10, 'd'))));
+}
+
+/// One owner's models make room for themselves alone, also in the life of another store.
+TEST(ContentStore, BoundsWhatOneOwnerHas) {
+  TemporaryFolder parent;
+  std::set<std::string> pinned;
+  const ContentStore::Settings settings{
+      .folder = parent / "models", .lasting = true, .limit_bytes = 1000, .pinned = [&] { return pinned; }};
+  const auto put = [](ContentStore& store, char c, size_t size, const std::string& owner) {
+    ContentStore::Incoming incoming(store, {owner, 100});
+    incoming.add(std::string(size, c));
+    incoming.sync();
+    incoming.keep();
+    return incoming.digest();
+  };
+  std::string a, b, c;
+  {
+    ContentStore store(settings);
+    b = put(store, 'b', 90, "bob");
+    EXPECT_EQ(put(store, 'b', 90, "alice"), b) << "it is there, and bob's";
+    a = put(store, 'a', 60, "alice");
+    EXPECT_EQ(store.bytes_of("alice"), 60u);
+  }
+  ContentStore store(settings);
+  EXPECT_EQ(store.bytes_of("alice"), 60u);
+  c = put(store, 'c', 70, "alice");
+  EXPECT_FALSE(store.find(a)) << "her oldest went";
+  EXPECT_TRUE(store.find(b)) << "another's did not";
+  pinned = {c};
+  EXPECT_THROW(put(store, 'd', 31, "alice"), ShareFull);
+  put(store, 'd', 30, "alice");
+  EXPECT_EQ(store.bytes_of("alice"), 100u);
+  store.forget(c);
+  EXPECT_EQ(store.bytes_of("alice"), 30u);
+  EXPECT_FALSE(fs::exists(parent / "models/" + c + ".owner"));
 }
 
 TEST(BlobCache, DropsTheLeastRecentlyUsed) {

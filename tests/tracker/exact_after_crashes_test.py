@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Three jobs on a deterministic device, undisturbed and then with a worker, a searcher and the tracker killed in the
+"""Three jobs on a deterministic device, undisturbed and then with workers, searchers and the tracker killed in the
 midst of them: the same candidates in the same order, the same times, the same bests and counts.
 
-usage: exact_after_crashes_test.py PATH/TO/tune PATH/TO/fake_device
+usage: exact_after_crashes_test.py [--kills N] PATH/TO/tune PATH/TO/fake_device
+
+--kills N: so many of each (1), over as many runs of the three jobs as it takes; F2 asks for 200.
 """
+import argparse
+import collections
 import itertools
 import json
 import os
@@ -17,8 +21,10 @@ import urllib.request
 
 from tracker_process import check, free_port, wait_for
 
-TUNE, DEVICE = sys.argv[1:]
 TRIALS = 72
+# Of each kind in one run of the jobs: a job whose searcher has crashed three times has failed.
+MOST_KILLS = 6
+CRASHES_OF_JOB = 2
 # Models whose tasks differ in more than their shapes: jobs that share tasks, or that have tasks of one structure, learn
 # from each other, and when is a matter of time.
 MODELS = {
@@ -70,13 +76,15 @@ class Service:
         return done.stdout.strip()
 
     def searchers(self):
-        found = []
+        """Their process ids, by their job."""
+        found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/cmdline") as line, open(f"/proc/{pid}/stat") as stat:
                     fields = stat.read().rpartition(")")[2].split()
                     if "internal-search" in line.read() and int(fields[1]) == self.tracker.pid and fields[0] != "Z":
-                        found.append(int(pid))
+                        folder = os.path.dirname(os.readlink(f"/proc/{pid}/fd/2"))
+                        found[os.path.basename(folder)] = int(pid)
             except OSError:
                 continue
         return found
@@ -117,22 +125,52 @@ def check_confinement(searcher):
     check(not any(file.endswith(("tuning.db", "-wal", "-shm")) for file in held), f"it holds the database: {held}")
 
 
-def kill_one_of_each(service):
-    wait_for("a third of the trials", lambda: service.ended() > TRIALS)
-    service.workers[0].send_signal(signal.SIGKILL)
-    service.workers[0].wait()
-    service.workers[0] = service.start(DEVICE, service.farm, "w1")
-    after = service.ended() + 12
-    wait_for("more trials", lambda: service.ended() >= after)
-    searcher = wait_for("a searcher", service.searchers)[0]
-    check_confinement(searcher)
-    os.kill(searcher, signal.SIGKILL)
-    after = service.ended() + 12
-    wait_for("more trials", lambda: service.ended() >= after)
-    check(service.ended() < 3 * TRIALS, "the jobs were over before all was killed")
-    service.tracker.send_signal(signal.SIGKILL)
-    service.tracker.wait()
-    service.start_tracker()
+class Killer:
+    """Kills of each kind as many as are left to kill, over several runs."""
+
+    def __init__(self, kills):
+        self.left = {"worker": kills, "searcher": kills, "tracker": kills}
+
+    def disturb(self, service):
+        """Returns how many searchers were killed."""
+        turns = [kind for _ in range(MOST_KILLS) for kind in self.left]
+        crashes = collections.Counter()
+        turns = [kind for i, kind in enumerate(turns) if i // len(self.left) < self.left[kind]]
+        # So far apart that no candidate loses three workers.
+        pause = 3 * TRIALS // (len(turns) + 1)
+        for i, kind in enumerate(turns):
+            after = service.ended() + pause
+            wait_for("more trials", lambda: service.ended() >= min(after, 3 * TRIALS - 1))
+            if kind == "worker":
+                self.kill_worker(service, i)
+            elif kind == "searcher":
+                if not self.kill_searcher(service, crashes):
+                    continue
+            else:
+                service.tracker.send_signal(signal.SIGKILL)
+                service.tracker.wait()
+                service.start_tracker()
+            self.left[kind] -= 1
+        return sum(crashes.values())
+
+    @staticmethod
+    def kill_worker(service, turn):
+        which = turn // 3 % len(service.workers)
+        service.workers[which].send_signal(signal.SIGKILL)
+        service.workers[which].wait()
+        service.workers[which] = service.start(DEVICE, service.farm, f"w{which + 1}")
+
+    @staticmethod
+    def kill_searcher(service, crashes):
+        """False when there is none whose job would survive it."""
+        alive = wait_for("a searcher", service.searchers)
+        job = min(alive, key=lambda job: crashes[job])
+        if crashes[job] == CRASHES_OF_JOB:
+            return False
+        check_confinement(alive[job])
+        crashes[job] += 1
+        os.kill(alive[job], signal.SIGKILL)
+        return True
 
 
 def run_jobs(disturb):
@@ -140,8 +178,7 @@ def run_jobs(disturb):
         service = Service(folder)
         try:
             jobs = {model: service.submit(model, seed) for seed, model in enumerate(MODELS, 1)}
-            if disturb:
-                disturb(service)
+            killed = disturb(service) if disturb else 0
 
             def all_over():
                 states = {service.get(f"/v1/jobs/{job}")["state"] for job in jobs.values()}
@@ -153,27 +190,40 @@ def run_jobs(disturb):
                 with open(folder + "/log") as log:
                     sys.exit(f"FAILED: jobs are {states}\n{log.read()[-3000:]}")
             crashes = sum(service.get(f"/v1/jobs/{job}")["crashes"] for job in jobs.values())
-            check(crashes == (1 if disturb else 0), f"{crashes} crashes of searchers")
+            check(crashes == killed, f"{crashes} crashes of searchers, and {killed} were killed")
             return {model: service.outcome(job) for model, job in jobs.items()}
         finally:
             service.stop()
 
 
-def main():
-    begun = time.monotonic()
-    expected = run_jobs(None)
-    whole = time.monotonic() - begun
-    found = run_jobs(kill_one_of_each)
+def require_equal(expected, found):
     for model in MODELS:
         check(len(expected[model]["search"]) == TRIALS, f"{len(expected[model]['search'])} trials of {model}")
         for what in expected[model]:
             pairs = itertools.zip_longest(expected[model][what], found[model][what])
             for i, (before, after) in enumerate(pairs):
                 check(before == after, f"{what} {i} of {model}:\n{before}\nafter crashes:\n{after}")
+
+
+def main(kills):
+    begun = time.monotonic()
+    expected = run_jobs(None)
+    whole = time.monotonic() - begun
+    killer, runs = Killer(kills), 0
+    while any(killer.left.values()):
+        require_equal(expected, run_jobs(killer.disturb))
+        runs += 1
     confirmed = sum(count for model in MODELS for _, count in expected[model]["confirmed"])
-    print(f"3 jobs of {TRIALS} trials ({whole:.0f} s undisturbed, {time.monotonic() - begun - whole:.0f} s with a worker, "
-          f"a searcher and the tracker killed): candidates, times, {confirmed} confirmations and bests are equal")
+    print(f"3 jobs of {TRIALS} trials ({whole:.0f} s undisturbed, {time.monotonic() - begun - whole:.0f} s in {runs} runs "
+          f"with {kills} kills of workers, searchers and the tracker each): candidates, times, {confirmed} confirmations "
+          "and bests are equal")
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=1)
+    parser.add_argument("tune")
+    parser.add_argument("device")
+    arguments = parser.parse_args()
+    TUNE, DEVICE = arguments.tune, arguments.device
+    main(arguments.kills)

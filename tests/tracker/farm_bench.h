@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tracker/carry_out.h"
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
 
@@ -20,11 +21,13 @@ struct Bench {
   Time now = std::chrono::seconds(1);
   std::unique_ptr<Farm> farm = std::make_unique<Farm>(journal.start(), now);
   Effects last;
+  std::vector<Unreadable> unreadable;
 
   void step(const Event& event) {
     last = {};
     farm->step(event, now, last);
     journal.commit(last.records);
+    unreadable = fill_in(last.messages, journal);
   }
   void say(const Peer& peer, wire::Message message) { step(Received{peer, std::move(message)}); }
   void join(const Peer& peer, const std::string& name, uint32_t slots, std::vector<uint64_t> holding = {}) {
@@ -35,10 +38,10 @@ struct Bench {
   void submit(int count, const std::string& target = "cpu", JobId job = 1, double fastest_seconds = 0) {
     std::vector<Candidate> candidates(count);
     for (int i = 0; i < count; ++i) candidates[i].trace = fmt::format("trace {}", i);
+    journal.set_targets({target});
     std::vector<Submission> trials = journal.add(job, candidates);
     for (Submission& trial : trials) {
       TrialSpec spec = *trial.spec;
-      spec.target = target;
       spec.fastest_seconds = fastest_seconds;
       trial.spec = std::make_shared<TrialSpec>(spec);
     }

@@ -218,6 +218,8 @@ class Simulation final : private Outside, private Journal {
   std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
     return journal_.add(job, candidates);
   }
+  std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return journal_.recipes(trials); }
+  std::string owner(JobId job) override { return journal_.owner(job); }
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     maybe_crash();
     std::vector<LeaseId> refused = journal_.commit(records);

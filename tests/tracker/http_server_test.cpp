@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,69 @@ int connect_to(uint16_t port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   return client;
+}
+
+/// A slow client of a long answer gets all of it; one that takes nothing is cut off.
+TEST(HttpServer, WaitsForClientsThatTakeTheirTime) {
+  using namespace std::chrono_literals;
+  constexpr auto kIdle = 700ms;
+  const std::string body(24 << 20, 'x');
+  Server server({.admit = [](const Request&) { return std::nullopt; },
+                 .handle = [&](const Request&) { return Response{.body = body}; },
+                 .sink = [](const Request&) { return nullptr; },
+                 .idle_time = kIdle});
+  const int slow = connect_to(server.port()), silent = connect_to(server.port());
+  const char ask[] = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  for (const int client : {slow, silent})
+    ASSERT_EQ(send(client, ask, sizeof ask - 1, 0), static_cast<ssize_t>(sizeof ask - 1));
+  // To the end of the connection.
+  const auto take = [](int client, std::chrono::milliseconds pause) {
+    std::vector<char> piece(512 << 10);
+    size_t taken = 0;
+    for (ssize_t n = 0; (n = recv(client, piece.data(), piece.size(), MSG_WAITALL)) > 0;) {
+      taken += static_cast<size_t>(n);
+      std::this_thread::sleep_for(pause);
+    }
+    return taken;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_GT(take(slow, 30ms), body.size()) << "its head comes too";
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, kIdle) << "else this shows nothing";
+  EXPECT_LT(take(silent, 0ms), body.size());
+  close(slow);
+  close(silent);
+}
+
+struct Recorder final : Sink {
+  void add(std::string_view bytes) override { size += bytes.size(); }
+  void complete() override {
+    completed_on = std::this_thread::get_id();
+    if (size > 3) throw Error("no room for more than 3");
+  }
+  size_t size = 0;
+  std::thread::id completed_on;
+};
+
+TEST(HttpServer, CompletesUploadsBesideItsThread) {
+  Server server({.admit = [](const Request&) { return std::nullopt; },
+                 .handle =
+                     [](const Request& request) {
+                       const auto& sink = static_cast<const Recorder&>(*request.sink);
+                       EXPECT_NE(sink.completed_on, std::thread::id()) << "answered before it was complete";
+                       EXPECT_NE(sink.completed_on, std::this_thread::get_id());
+                       return Response{.status = 201};
+                     },
+                 .sink = [](const Request&) { return std::make_shared<Recorder>(); }});
+  for (const auto& [body, status] : {std::pair("abc", "201"), std::pair("abcd", "507")}) {
+    const int client = connect_to(server.port());
+    const std::string ask = std::string("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: ") +
+                            std::to_string(strlen(body)) + "\r\n\r\n" + body;
+    EXPECT_EQ(send(client, ask.data(), ask.size(), 0), static_cast<ssize_t>(ask.size()));
+    char answer[4096] = {};
+    EXPECT_GT(recv(client, answer, sizeof answer - 1, 0), 0);
+    EXPECT_NE(std::string(answer).find(status), std::string::npos) << answer;
+    close(client);
+  }
 }
 
 /// As browsers keep connections whose next request may come. What they hold of the server is there until they

@@ -35,6 +35,7 @@ class QuietFarm final : public ServiceFarm {
   void cancel(JobId job) override { cancelled = job; }
   TrialId race(TrialSpec) override { return 0; }
   void cancel_race(TrialId) override {}
+  void leave(JobId) override {}
 
   std::atomic<JobId> cancelled{0};
 };
@@ -63,6 +64,7 @@ class SilentFarm final : public ServiceFarm {
   void cancel(JobId) override { ++cancelled; }
   TrialId race(TrialSpec) override { return 0; }
   void cancel_race(TrialId) override {}
+  void leave(JobId) override {}
 
   std::atomic<size_t> submitted{0}, cancelled{0};
 };

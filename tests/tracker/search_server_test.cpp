@@ -33,6 +33,7 @@ constexpr TrialId kRace = 1000;
 class EchoFarm final : public ServiceFarm {
  public:
   std::vector<Submission> submit(JobId job, std::span<const Candidate> candidates) override {
+    if (full > 0 && full-- > 0) throw QueueFull("the queue is full");
     jobs.push_back(job);
     asked.insert(asked.end(), candidates.begin(), candidates.end());
     std::vector<Submission> answers(candidates.size());
@@ -48,6 +49,7 @@ class EchoFarm final : public ServiceFarm {
   size_t in_flight(JobId) override { return 3; }
   FarmStatus status() override { return {.slots = 5, .unserved = {"cpu/aarch64"}}; }
   void cancel(JobId job) override { jobs.push_back(job); }
+  void leave(JobId job) override { left.push_back(job); }
   TrialId race(TrialSpec spec) override {
     races.push_back(std::move(spec));
     return kRace;
@@ -58,6 +60,8 @@ class EchoFarm final : public ServiceFarm {
   std::vector<Candidate> asked;
   std::vector<TrialSpec> races;
   std::vector<TrialId> cancelled_races;
+  std::vector<JobId> left;
+  int full = 0;  // so many times
   TrialId trials = 0;
 };
 
@@ -258,8 +262,8 @@ TEST(SearchServer, HasTwoBuildsOfItsFolderRaced) {
   EXPECT_EQ(race.race->challenger->read(4, 5), "tuned");
   EXPECT_EQ(race.target, kTarget);
   EXPECT_EQ(race.owner, "alice");
-  EXPECT_EQ(race.evaluation.threads, 2u);
-  EXPECT_EQ(race.evaluation.budget_seconds, defaults::kRaceTurns);
+  EXPECT_EQ(race.race->evaluation.threads, 2u);
+  EXPECT_EQ(race.race->evaluation.budget_seconds, defaults::kRaceTurns);
   // Two calls of 1e6 operations each.
   EXPECT_EQ(race.fastest_seconds, fastest_believable(2e6, parse_target_text(kTarget), 2));
 }
@@ -430,6 +434,32 @@ TEST(SearchServer, MeasuresNoWorkloadOfOthers) {
   EXPECT_THROW(link.submit(0, std::span(&candidate, 1)), Error);
   desk.leave();
   EXPECT_EQ(desk.error, "a candidate is of no task of its job");
+}
+
+/// Where there is no room it waits, and is not charged for what did not come to be.
+TEST(SearchServer, WaitsForRoomInTheQueue) {
+  Desk desk;
+  desk.farm.full = 3;
+  SearchLink link(desk.ends[0]);
+  const JobRows rows = link.begin(start_of("a workload"));
+  // 74 are allowed: see FillsNoDatabase.
+  const std::vector<Candidate> most(74, {.workload = rows.workloads[0], .trace = "t"});
+  EXPECT_EQ(link.submit(0, most).size(), most.size());
+  EXPECT_EQ(desk.farm.full, 0);
+  EXPECT_EQ(desk.farm.asked.size(), most.size());
+}
+
+/// Its results are in the database; nobody else takes them out of the tracker's memory.
+TEST(SearchServer, LeavesNothingBehind) {
+  Desk desk;
+  JobRows rows;
+  {
+    SearchLink link(desk.ends[0]);
+    rows = link.begin(start_of("a workload"));
+    EXPECT_TRUE(desk.farm.left.empty());
+  }
+  desk.leave();
+  EXPECT_EQ(desk.farm.left, std::vector<JobId>{static_cast<JobId>(rows.job)});
 }
 
 /// It has become hostile, and writes into the database until that is full.

@@ -271,7 +271,8 @@ TEST_F(ServiceTest, DrainsInOrder) {
   wait_for(*j);
   expect_complete();
   db::Store store(database_);
-  for (const db::Trial& trial : store.open_trials()) ADD_FAILURE() << "trial " << trial.id << " is open";
+  store.visit_open_trials(
+      [](const db::OpenTrial& trial) { ADD_FAILURE() << "trial " << trial.id << " is open"; });
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "db/store.h"
 #include "tracker/evaluation_json.h"
 #include "tracker/tracker.h"
+#include "tracker/weak_cache.h"
 
 namespace lathe::tracker {
 namespace {
@@ -95,7 +96,7 @@ TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
     commit(Drained{"v", false});
     Candidate again = candidate("before the good canary");
     again.confirm = true;
-    EXPECT_EQ(journal->add(static_cast<JobId>(job_), std::span(&again, 1)).at(0).spec->measured_by, "w");
+    EXPECT_EQ(journal->add(static_cast<JobId>(job_), std::span(&again, 1)).at(0).measured_by, "w");
   }
   const JournalState state = open_store_journal(folder_ / "t.db")->start();
   EXPECT_THAT(state.drained, ElementsAre("w"));
@@ -103,7 +104,7 @@ TEST_F(StoreJournals, KeepSuspectsAndWhoIsDrained) {
   EXPECT_EQ(state.health[0].suspect, "why");
   EXPECT_EQ(state.health[0].compute, row.compute);
   EXPECT_EQ(state.health[0].memory, row.memory);
-  EXPECT_EQ(state.open.at(0).spec->measured_by, "w");
+  EXPECT_EQ(state.open.at(0).measured_by, "w");
   const std::vector<db::Measurement> left = store_.history(workload_, store_.job(job_).target);
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(left[0].trace, "before the good canary");
@@ -135,6 +136,86 @@ TEST(Settings, OfAnotherTypeOrSizeStayAsTheyAre) {
   EXPECT_EQ(read.tolerance, 1);
 }
 
+TEST_F(StoreJournals, SayWhatIsToBeMeasured) {
+  Candidate one = candidate("a");
+  one.evaluation = {.threads = 7, .warmup = 3, .budget_seconds = 0.5};
+  auto journal = open();
+  journal->start();
+  const TrialId id = journal->add(static_cast<JobId>(job_), std::span(&one, 1)).at(0).trial;
+  const Recipe recipe = journal->recipes(std::span(&id, 1)).at(0);
+  EXPECT_EQ(recipe.problem, "");
+  EXPECT_EQ(recipe.trace, "a");
+  EXPECT_EQ(recipe.evaluation.threads, 1u) << "as many as its measurement is kept with";
+  EXPECT_EQ(recipe.evaluation.warmup, 3u);
+  EXPECT_EQ(recipe.evaluation.budget_seconds, 0.5);
+  EXPECT_EQ(recipe.seed, 1u);
+}
+
+TEST_F(StoreJournals, SayWhatCannotBeRead) {
+  auto journal = open();
+  journal->start();
+  std::vector<Candidate> candidates;
+  for (const char* trace : {"a", "b", "c", "d", "e", "f"}) candidates.push_back(candidate(trace));
+  std::vector<TrialId> ids;
+  for (const Submission& one : journal->add(static_cast<JobId>(job_), candidates)) ids.push_back(one.trial);
+  db::Database& database = store_.database();
+  database.run("PRAGMA foreign_keys = OFF");
+  const auto damage = [&](size_t i, const std::string& sql) {
+    ASSERT_EQ(database.run(sql, {static_cast<int64_t>(ids[i])}), 1);
+  };
+  damage(1, "DELETE FROM candidate WHERE id = (SELECT candidate FROM trial WHERE id = ?)");
+  damage(2, "UPDATE trial SET settings = '{\"threads\":' WHERE id = ?");
+  damage(3, "UPDATE trial SET settings = '[[[[[[]]]]]]' WHERE id = ?");
+  damage(4,
+         "UPDATE candidate SET trace = CAST(zeroblob(9000000) AS TEXT) WHERE id = "
+         "(SELECT candidate FROM trial WHERE id = ?)");
+  ids.push_back(4711);
+  std::vector<std::string> problems;
+  for (const Recipe& recipe : journal->recipes(ids)) problems.push_back(recipe.problem);
+  using testing::HasSubstr;
+  EXPECT_THAT(problems, ElementsAre("", HasSubstr("no trial"), HasSubstr("settings"), HasSubstr("settings"),
+                                    HasSubstr("trace has 9000000 bytes"), "", HasSubstr("no trial 4711")));
+}
+
+/// The trial whose row is damaged fails, and the tracker serves the next.
+TEST_F(StoreJournals, FailsTrialsThatItCannotRead) {
+  Tracker tracker({.endpoint = "ipc://" + (folder_ / "t"), .open_journal = [&] { return open(); }});
+  const std::vector<Candidate> two = {candidate("a"), candidate("b")};
+  const auto job = static_cast<JobId>(job_);
+  const std::vector<Submission> trials = tracker.submit(job, two);
+  store_.database().run("UPDATE trial SET settings = 'x' WHERE id = ?",
+                        {static_cast<int64_t>(trials[0].trial)});
+  wire::Client worker(tracker.endpoint(), "w", std::nullopt);
+  const std::string device = R"({"host":"h","architecture":"x86_64"})";
+  worker.send(wire::encode(wire::Hello{.worker = "w", .device = device, .backends = {"cpu"}}));
+  worker.send(wire::encode(wire::Credit{1}));
+  std::optional<wire::Lease> leased;
+  std::vector<Finished> ended;
+  for (int i = 0; i < 500 && (!leased || ended.empty()); ++i) {
+    if (const auto frame = worker.receive())
+      if (const wire::Message message = wire::decode(*frame); std::holds_alternative<wire::Lease>(message))
+        leased = std::get<wire::Lease>(message);
+    for (Finished& finished : tracker.poll(job, 10ms)) ended.push_back(std::move(finished));
+  }
+  ASSERT_TRUE(leased);
+  EXPECT_EQ(leased->trial, trials[1].trial) << "the other was never sent";
+  EXPECT_EQ(leased->trace, "b");
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].trial, trials[0].trial);
+  EXPECT_THAT(ended[0].result.message, testing::HasSubstr("settings"));
+  const db::Trial row = store_.trial(static_cast<db::TrialId>(trials[0].trial));
+  EXPECT_EQ(row.state, db::TrialState::kFailed);
+  EXPECT_EQ(row.error, ended[0].result.message);
+}
+
+TEST(WeakCache, ForgetsWhatNobodyHolds) {
+  WeakCache<int, int> cache;
+  const auto held = cache.get(-1, [] { return 1; });
+  for (int i = 0; i < 10'000; ++i) cache.get(i, [&] { return i; });
+  EXPECT_LE(cache.size(), 128u);
+  EXPECT_EQ(cache.get(-1, [] { return 2; }), held);
+}
+
 /// Writes down nothing that it is given.
 class Forgetful final : public Journal {
  public:
@@ -142,6 +223,8 @@ class Forgetful final : public Journal {
   std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
     return memory_.add(job, candidates);
   }
+  std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return memory_.recipes(trials); }
+  std::string owner(JobId job) override { return memory_.owner(job); }
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     std::vector<LeaseId> forgotten;
     for (const Record& record : records)
@@ -193,6 +276,8 @@ class Shared final : public Journal {
   std::vector<Submission> add(JobId job, std::span<const Candidate> candidates) override {
     return memory_.add(job, candidates);
   }
+  std::vector<Recipe> recipes(std::span<const TrialId> trials) override { return memory_.recipes(trials); }
+  std::string owner(JobId job) override { return memory_.owner(job); }
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     if (full_) fail("the disk is full");
     return memory_.commit(records);
@@ -216,6 +301,36 @@ TEST(Tracker, LeavesNothingOpenOfWhatItRefuses) {
     EXPECT_EQ(tracker.in_flight(1), 0u);
   }
   EXPECT_TRUE(memory.start().open.empty());
+}
+
+/// Nobody collects for a job that is over, or waits for its next searcher.
+TEST(Tracker, KeepsNoResultsForNobody) {
+  TemporaryFolder folder;
+  Tracker tracker({.endpoint = "ipc://" + (folder / "t"),
+                   .open_journal = [] { return std::make_unique<MemoryJournal>(); }});
+  wire::Client worker(tracker.endpoint(), "w", std::nullopt);
+  worker.send(wire::encode(wire::Hello{.worker = "w", .device = "{}", .backends = {"cpu"}}));
+  worker.send(wire::encode(wire::Credit{8}));
+  const auto measure = [&](JobId job) {
+    tracker.submit(job, std::vector<Candidate>(4));
+    for (int i = 0; i < 500 && tracker.in_flight(job) > 0; ++i) {
+      const auto frame = worker.receive();
+      if (!frame) {
+        std::this_thread::sleep_for(5ms);
+        continue;
+      }
+      const wire::Message message = wire::decode(*frame);
+      if (const auto* lease = std::get_if<wire::Lease>(&message))
+        worker.send(wire::encode(wire::Result{
+            .lease = lease->lease, .trial = lease->trial, .attempt = lease->attempt, .samples = {1.0f}}));
+    }
+    return tracker.in_flight(job);
+  };
+  ASSERT_EQ(measure(1), 0u);
+  ASSERT_EQ(measure(2), 0u);
+  tracker.leave(1);
+  EXPECT_EQ(tracker.poll(1, 0ms).size(), 0u);
+  EXPECT_EQ(tracker.poll(2, 0ms).size(), 4u);
 }
 
 /// What the farm believes to be on disk must be.

@@ -43,7 +43,8 @@ class FormulaFarm final : public FarmClient {
  public:
   FormulaFarm(const std::string& database, Fuse& fuse)
       : journal_(open_store_journal(database, std::nullopt)), fuse_(fuse) {
-    for (const OpenTrial& open : journal_->start().open) waiting_.push_back({open.trial, open.spec->trace});
+    for (const OpenTrial& open : journal_->start().open)
+      waiting_.push_back({open.trial, journal_->recipes(std::span(&open.trial, 1)).at(0).trace});
     leases_ = 1'000'000 * lives_++;
   }
   std::vector<Submission> submit(JobId job, std::span<const Candidate> candidates) override {

@@ -2,6 +2,7 @@
 """Uploads of models: others are served meanwhile, and nothing half stays: upload_test.py TUNE"""
 
 import hashlib
+import json
 import os
 import tempfile
 import threading
@@ -93,7 +94,38 @@ def lasts(tracker, digest):
     check(tracker.call("GET", "/v1/blobs/" + digest)[0] == 200, "a tracker started again has forgotten its models")
 
 
+def bounds_one_user(tracker):
+    """alice may have 1 MiB: her older models make room, those of unfinished jobs do not, and bob's are his."""
+    def put(model, user):
+        return tracker.call("PUT", "/v1/blobs/" + hashlib.sha256(model).hexdigest(), model, user=user)
+
+    first, second, of_bob = b"a" * (MIB // 2), b"b" * (MIB // 2 + 1), b"c" * (MIB // 2)
+    for model, user in (of_bob, "bob"), (first, "alice"), (second, "alice"):
+        check(put(model, user)[0] == 201, "an upload is refused")
+    digests = [hashlib.sha256(model).hexdigest() for model in (first, second, of_bob)]
+    found = [tracker.call("GET", "/v1/blobs/" + digest, user="alice")[0] for digest in digests]
+    check(found == [404, 200, 200], f"of alice's first and second and bob's model are there: {found}")
+    status, said = put(b"d" * (MIB + 1), "alice")
+    check(status == 413 and "alice may have 1.0 MiB" in said["error"], f"more than she may have: {status} {said}")
+    job = {"model": "m.onnx", "model_digest": digests[1], "target": "cpu", "trials": 10}
+    check(tracker.call("POST", "/v1/jobs", json.dumps(job).encode(), user="alice")[0] == 201, "a job is refused")
+    status, said = put(first, "alice")
+    check(status == 413 and "unfinished jobs" in said["error"], f"beside what a job needs: {status} {said}")
+    check(put(b"e" * MIB, "bob")[0] == 201, "another user is refused")
+    print("one user's models are bounded: 413")
+
+
 def main():
+    with tempfile.TemporaryDirectory() as folder:
+        tracker = Tracker(folder)
+        for name in "alice", "bob":
+            tracker.add_user(name)
+        with open(tracker.path("principals")) as file:
+            lines = file.read().splitlines()
+        with open(tracker.path("principals"), "w") as file:
+            file.write(f"{lines[0]} models-gib={1 / 1024}\n{lines[1]}\n")
+        with tracker:
+            bounds_one_user(tracker)
     with tempfile.TemporaryDirectory() as folder:
         with Tracker(folder) as tracker:
             answers_beside_a_large_upload(tracker)
