@@ -1,5 +1,6 @@
 #include "core/relay/passes/infer_type.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "core/relay/analysis/call_type.h"
@@ -171,6 +172,16 @@ TEST(InferType, AgreesWithTvm) {
     EXPECT_TRUE(structural_equal(parse_module(printed), module));
     EXPECT_EQ(print(parse_module(printed)), printed);
   }
+}
+
+/// As deep as there are functions, and no deeper than the stack.
+TEST(InferType, AChainOfCallsMayBeLong) {
+  constexpr int kFunctions = 60000;
+  std::string text;
+  for (int i = 0; i < kFunctions; ++i)
+    text += fmt::format("def @f{}(%x: int32) -> int32 {{ @f{}(%x) }}\n", i, i + 1);
+  text += fmt::format("def @f{}(%x: int32) -> int32 {{ %x }}\n", kFunctions);
+  EXPECT_EQ(infer_type(parse_module(text))->functions.size(), static_cast<size_t>(kFunctions) + 1);
 }
 
 TEST(CallType, MessagesCountArgumentsFromOne) {

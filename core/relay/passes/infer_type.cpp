@@ -3,6 +3,7 @@
 #include "core/relay/infer/collector.h"
 #include "core/relay/infer/escape.h"
 #include "core/relay/op.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -19,7 +20,7 @@ std::vector<std::string> callees_first(const Module& module) {
     post_order(found->second, [&](const NodeRef& node) {
       if (const GlobalVarNode* global = node.as<GlobalVarNode>()) callees.push_back(global->name);
     });
-    for (const std::string& callee : callees) enter(callee);
+    for (const std::string& callee : callees) with_enough_stack([&] { enter(callee); });
     order.push_back(name);
   };
   for (const auto& each : module->functions) enter(each.first);
