@@ -16,13 +16,12 @@ const std::string kUntuned = "the untuned build",
                   kTuned = std::string(defaults::kChunkBytes + 10, 't');  // in two pieces
 
 /// Open for as long as they are kept; their names are gone.
-std::shared_ptr<const RaceModules> open_modules() {
+RaceModules open_modules() {
   const TemporaryFolder folder;
   write_file(folder / "untuned", kUntuned);
   write_file(folder / "tuned", kTuned);
-  return std::make_shared<const RaceModules>(
-      RaceModules{std::make_shared<const ModuleFile>(folder / "untuned"),
-                  std::make_shared<const ModuleFile>(folder / "tuned")});
+  return {std::make_shared<const ModuleFile>(folder / "untuned"),
+          std::make_shared<const ModuleFile>(folder / "tuned")};
 }
 
 /// What the search's race gives, on every worker.
@@ -38,7 +37,7 @@ SimulatedRaces::SimulatedRaces(const std::vector<RacingSearch>& searches, Fits f
 // --- searches
 
 std::vector<Event> SimulatedRaces::ask(size_t index) {
-  static const std::shared_ptr<const RaceModules> modules = open_modules();
+  static const RaceModules modules = open_modules();
   Search& search = searches_[index];
   std::vector<Event> said;
   if (search.over) return said;
@@ -48,8 +47,12 @@ std::vector<Event> SimulatedRaces::ask(size_t index) {
   }
   search.race = kFirstRace + races_.size();
   races_[search.race].search = index;
-  // By its seed a worker knows whose race it is, whichever life of the tracker it got it from.
-  TrialSpec spec{.job = search.is.job, .target = search.is.target, .seed = index, .race = modules};
+  // By its threads a worker knows whose race it is, whichever life of the tracker it got it from.
+  RaceModules race = modules;
+  race.evaluation.threads = static_cast<uint32_t>(index) + 1;
+  TrialSpec spec{.job = search.is.job,
+                 .target = search.is.target,
+                 .race = std::make_shared<const RaceModules>(std::move(race))};
   said.emplace_back(
       Submit{{{.trial = search.race, .spec = std::make_shared<const TrialSpec>(std::move(spec))}}});
   return said;
@@ -127,7 +130,7 @@ void SimulatedRaces::decided(const Finished& finished) {
 wire::Result SimulatedRaces::run(const worker::Run& run) const {
   if (*run.reference != kUntuned || *run.artifact != kTuned)
     violated_(fmt::format("lease {:x} races other builds than its search's", run.lease.lease));
-  return {.samples = turns_of(run.lease.seed)};
+  return {.samples = turns_of(search_of(run))};
 }
 
 // --- at the end

@@ -46,7 +46,7 @@ class SimulatedRaces {
   void told(const Finished& finished);
 
   // What a worker makes of a race.
-  bool kills(const worker::Run& run) const { return searches_.at(run.lease.seed).is.kills; }
+  bool kills(const worker::Run& run) const { return searches_.at(search_of(run)).is.kills; }
   wire::Result run(const worker::Run& run) const;
 
   bool over() const;
@@ -55,6 +55,9 @@ class SimulatedRaces {
   bool none_in(const Farm& farm) const;
 
  private:
+  /// Whose race it is.
+  static size_t search_of(const worker::Run& run) { return run.lease.evaluation.threads - 1; }
+
   struct Search {
     RacingSearch is;
     TrialId race = 0;  // that it waits for

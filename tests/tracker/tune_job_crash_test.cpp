@@ -104,6 +104,8 @@ class FusedWriter final : public JobWriter {
     writer_.add_event(job, kind, body);
   }
   void end(db::JobId job, db::JobState state, double seconds) override { writer_.end(job, state, seconds); }
+  void choose(const db::Choice& choice) override { writer_.choose(choice); }
+  void add_model_latency(const db::ModelLatency& latency) override { writer_.add_model_latency(latency); }
 
  private:
   StoreJobWriter writer_;
