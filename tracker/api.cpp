@@ -554,7 +554,11 @@ Response Api::Impl::put_blob(const Call& call) {
   // The name is the digest, so that nobody can put other bytes under a model that others have named.
   if (model.digest() != call.part)
     throw Refused{400, fmt::format("the bytes have the sha256 {}, not {}", model.digest(), call.part), {}};
-  model.keep();
+  try {
+    model.keep();
+  } catch (const ShareFull& full) {  // a job has begun to need what might have gone
+    throw Refused{413, full.what(), {}};
+  }
   return json_response({{"digest", call.part}}, 201);
 }
 

@@ -103,12 +103,12 @@ void ContentStore::forget(const std::string& digest) {
 void ContentStore::shrink(const std::string& owner, const std::function<bool()>& is_over) {
   if (!is_over()) return;
   // Asked for only now, when something has to go: it is a query to the database.
-  const std::set<std::string> pinned = settings_.pinned ? settings_.pinned() : std::set<std::string>();
+  const std::set<std::string> stay = pinned();
   for (auto it = by_use_.begin(); it != by_use_.end() && is_over();) {
     // Forgetting takes the entry out of the list under the iterator.
     const std::string digest = *it++;
     const bool concerned = owner.empty() || entries_.at(digest).owner == owner;
-    if (concerned && !pinned.contains(digest)) forget(digest);
+    if (concerned && !stay.contains(digest)) forget(digest);
   }
 }
 
@@ -118,16 +118,16 @@ void ContentStore::make_room(uint64_t bytes) {
   if (is_over()) fail("no room: of {} bytes {} are in use", settings_.limit_bytes, bytes_);
 }
 
-void ContentStore::make_room_of(const Owner& owner, uint64_t bytes) {
-  if (owner.name.empty()) return;
-  const auto is_over = [&] { return bytes_of(owner.name) + bytes > owner.limit_bytes; };
-  shrink(owner.name, is_over);
-  if (is_over())
-    throw ShareFull(
-        fmt::format("the models of {} may have {:.1f} MiB, of which unfinished jobs and uploads need {:.1f}: "
-                    "no room for more",
-                    owner.name, static_cast<double>(owner.limit_bytes) / (1 << 20),
-                    static_cast<double>(bytes_of(owner.name)) / (1 << 20)));
+std::set<std::string> ContentStore::pinned() const {
+  return settings_.pinned ? settings_.pinned() : std::set<std::string>();
+}
+
+uint64_t ContentStore::spare_of(const std::string& owner) const {
+  const std::set<std::string> stay = pinned();
+  uint64_t spare = 0;
+  for (const auto& [digest, entry] : entries_)
+    if (entry.owner == owner && !stay.contains(digest)) spare += entry.bytes;
+  return spare;
 }
 
 std::string ContentStore::read(const std::string& digest, uint64_t offset, size_t length) const {
@@ -167,7 +167,7 @@ ContentStore::Incoming::~Incoming() {
 }
 
 void ContentStore::Incoming::add(std::string_view bytes) {
-  store_.make_room_of(owner_, bytes.size());
+  require_share(bytes.size());
   store_.make_room(bytes.size());
   file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!file_) fail("no room: cannot write all of it");
@@ -176,6 +176,19 @@ void ContentStore::Incoming::add(std::string_view bytes) {
   // Counted while it comes: uploads at the same time share what room there is.
   store_.bytes_ += bytes.size();
   store_.owned_[owner_.name] += bytes.size();
+}
+
+void ContentStore::Incoming::require_share(uint64_t more) {
+  const uint64_t held = store_.bytes_of(owner_.name) + more;
+  if (owner_.name.empty() || held <= owner_.limit_bytes) return;
+  if (!spare_) spare_ = store_.spare_of(owner_.name);
+  const uint64_t needed = held - std::min(held, *spare_);
+  if (needed > owner_.limit_bytes)
+    throw ShareFull(
+        fmt::format("the models of {} may have {:.1f} MiB, of which unfinished jobs and uploads need {:.1f}: "
+                    "no room for more",
+                    owner_.name, static_cast<double>(owner_.limit_bytes) / (1 << 20),
+                    static_cast<double>(needed - more) / (1 << 20)));
 }
 
 const std::string& ContentStore::Incoming::digest() {
@@ -193,6 +206,10 @@ void ContentStore::Incoming::sync() {
 void ContentStore::Incoming::keep() {
   CHECK(synced_, "{} is kept before it is on the disk", path_);
   if (store_.find(digest())) return;
+  spare_.reset();  // jobs may have begun since
+  require_share(0);
+  if (!owner_.name.empty())
+    store_.shrink(owner_.name, [&] { return store_.bytes_of(owner_.name) > owner_.limit_bytes; });
   std::error_code error;
   if (!owner_.name.empty()) write_file(store_.owner_path_of(digest()), owner_.name);
   // In one step: under a digest a blob is whole for whoever opens it.

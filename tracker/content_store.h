@@ -51,7 +51,7 @@ class ContentStore {
   std::optional<uint64_t> find(const std::string& digest);
 
   /// Whose a blob is that was uploaded: who was the first to. All of one owner's together hold at most so
-  /// many bytes; of more, the owner's least recently used go first.
+  /// many bytes; the owner's least recently used go for one that is kept.
   struct Owner {
     std::string name;
     uint64_t limit_bytes = UINT64_MAX;
@@ -69,22 +69,27 @@ class ContentStore {
     Incoming& operator=(const Incoming&) = delete;
 
     /// Throws Error when it cannot be written, or when there is no room: ShareFull when there is for others.
+    /// None of the owner's goes for one of which too much comes.
     void add(std::string_view bytes);
     /// Waits until all that came is on the disk; nothing may be added afterwards. May be called on another
     /// thread than all else. Throws Error when it cannot be written.
     void sync();
     /// Of all that came.
     const std::string& digest();
-    /// On disk when it returns. Throws Error when it cannot be written. REQUIRES: sync().
+    /// On disk when it returns. Throws Error as add() does. REQUIRES: sync().
     void keep();
 
    private:
+    /// Throws ShareFull unless the owner may have so many bytes more.
+    void require_share(uint64_t more);
+
     ContentStore& store_;
     const Owner owner_;
     const std::string path_;
     std::ofstream file_;
     Sha256 sum_;
     uint64_t bytes_ = 0;
+    std::optional<uint64_t> spare_;  // once it is asked for: bytes of the owner's that may go
     std::string digest_;
     bool synced_ = false;
   };
@@ -102,7 +107,9 @@ class ContentStore {
   void make_folder();
   void take_up_files();
   void make_room(uint64_t bytes);
-  void make_room_of(const Owner& owner, uint64_t bytes);
+  /// Bytes of the owner's that nothing needs.
+  uint64_t spare_of(const std::string& owner) const;
+  std::set<std::string> pinned() const;
   /// Forgets blobs that nothing needs, the least recently used first, while `is_over()`; of `owner`, or of
   /// all ("").
   void shrink(const std::string& owner, const std::function<bool()>& is_over);

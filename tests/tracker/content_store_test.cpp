@@ -161,6 +161,8 @@ TEST(ContentStore, BoundsWhatOneOwnerHas) {
   c = put(store, 'c', 70, "alice");
   EXPECT_FALSE(store.find(a)) << "her oldest went";
   EXPECT_TRUE(store.find(b)) << "another's did not";
+  EXPECT_THROW(put(store, 'd', 101, "alice"), ShareFull);
+  EXPECT_TRUE(store.find(c)) << "nothing goes for what is refused";
   pinned = {c};
   EXPECT_THROW(put(store, 'd', 31, "alice"), ShareFull);
   put(store, 'd', 30, "alice");
