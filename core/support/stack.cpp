@@ -1,7 +1,9 @@
 #include "core/support/stack.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "core/support/error.h"
@@ -14,12 +16,21 @@ constexpr size_t kFresh = 64 << 20;     // of a fresh stack; pages that are not 
 
 const char* here() { return static_cast<const char*>(__builtin_frame_address(0)); }
 
+/// Of a process that may not read /proc, where glibc looks for the end of the first thread's stack, as a
+/// confined searcher may not: half of what the stack may be, since some of it is in use already.
+const char* guess_lowest() {
+  constexpr size_t kUsual = 8 << 20;
+  rlimit limit{};
+  const bool known = getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return here() - std::min<size_t>(known ? limit.rlim_cur : kUsual, kUsual) / 2;
+}
+
 /// The lowest address of this thread's stack, plus the reserve. The stack grows downwards.
 const char* find_limit() {
   pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return guess_lowest() + kReserve;
   void* lowest = nullptr;
   size_t size = 0;
-  CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0, "a thread without attributes");
   pthread_attr_getstack(&attributes, &lowest, &size);
   pthread_attr_destroy(&attributes);
   return static_cast<const char*>(lowest) + kReserve;
