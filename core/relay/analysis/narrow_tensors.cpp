@@ -61,9 +61,9 @@ Expr chosen_from(const Expr& e) {
 }
 
 bool pays_narrow(const Call& product) {
-  // Loading, converting and storing a vector, against half of the multiply-adds of it. Tensors that the model
-  // does not hold are put into groups of neighbours in each run as well, a cycle for each element.
-  const double fewest = product.args[1].as<Constant>() ? 24 : 48;
+  // Loading, converting and storing a vector, against half of the multiply-adds of it; what has to be put
+  // into groups of neighbours in each run takes a cycle for each element as well.
+  constexpr double kFewest = 24, kFewestGrouped = 48;
   double elements = input_elements(product.args[0]) + input_elements(product.args[1]);
   const ProductRule& rule = *operator_of(Expr(&product))->product;
   const auto *result = product.checked_type.as<TensorType>(),
@@ -74,11 +74,14 @@ bool pays_narrow(const Call& product) {
   if (elements == 0 || !axes || !has_constant_shape(*result) || !has_constant_shape(*weight)) return true;
   // Several products at once are of several channels: those of each channel by itself cost what they did.
   if (constant_shape(*weight)[static_cast<size_t>(axes->summed.front())] == 1) return false;
+  // Tensors that the model does not hold are grouped, and rows of a matrix that are no whole groups.
+  const int64_t last = constant_shape(*weight)[static_cast<size_t>(axes->summed.back())];
+  const bool grouped = !product.args[1].as<Constant>() || (axes->summed.size() == 1 && last % 2 != 0);
   double products = 1;
   for (int64_t extent : constant_shape(*result)) products *= static_cast<double>(extent);
   for (int64_t axis : axes->summed)
     products *= static_cast<double>(constant_shape(*weight)[static_cast<size_t>(axis)]);
-  return products >= fewest * elements;
+  return products >= (grouped ? kFewestGrouped : kFewest) * elements;
 }
 
 NarrowTensors::NarrowTensors(const Ref<Function>& function, IsProduct is_product) {

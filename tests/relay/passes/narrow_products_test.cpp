@@ -222,6 +222,8 @@ DataType data_type_of(const char* op, const Ints& data, const Ints& weight, cons
 TEST(MixedPrecision, LeavesProductsThatDoNotPayForNarrowInputs) {
   EXPECT_EQ(data_type_of("nn.dense", {100, 32}, {8, 32}), kFloat32);
   EXPECT_EQ(data_type_of("nn.dense", {1, 32}, {40, 32}), kBFloat16);
+  EXPECT_EQ(data_type_of("nn.dense", {1, 31}, {40, 31}), kFloat32) << "a row is no whole groups";
+  EXPECT_EQ(data_type_of("nn.dense", {1, 31}, {60, 31}), kBFloat16);
 }
 
 /// Two tensors that the model does not hold are both put into groups in each run.
