@@ -13,7 +13,9 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 find_program(CCACHE ccache)
 if(CCACHE)
   # The compiler says what a file includes; to preprocess it for that as well makes a first build a tenth slower.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_DEPEND=1 ${CCACHE})
+  # A precompiled header hides its macros and times from ccache, which must be told that this is known.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_DEPEND=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
 endif()
 
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -Wno-restrict -fno-semantic-interposition)
@@ -39,20 +41,31 @@ function(lathe_room folder)
   endif()
 endfunction()
 
-# lathe_library(name SOURCES a.cpp ... DEPS lib ... [PRIVATE_DEPS lib ...])
+# lathe_precompile(target HEADER ...): read once for all files of the target. Sources include what they use all the same:
+# sanitizer builds, boards and clang-tidy (tests/house/check.sh) compile them without.
+function(lathe_precompile target)
+  if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT LATHE_BOARD)
+    list(TRANSFORM ARGN REPLACE "^[^<].*$" "\"\\0\"")
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
+
+# lathe_library(name SOURCES a.cpp ... DEPS lib ... [PRIVATE_DEPS lib ...] [PRECOMPILE header ...])
 function(lathe_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS;PRECOMPILE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  lathe_precompile(${name} ${ARG_PRECOMPILE})
 endfunction()
 
-# lathe_binary(name SOURCES a.cpp ... DEPS lib ...)
+# lathe_binary(name SOURCES a.cpp ... DEPS lib ... [PRECOMPILE header ...])
 function(lathe_binary name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRECOMPILE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  lathe_precompile(${name} ${ARG_PRECOMPILE})
 endfunction()
 
 # lathe_test(name SOURCES a_test.cpp ... DEPS lib ... [TIMEOUT seconds]): one gtest binary, one ctest entry;
@@ -65,6 +78,11 @@ function(lathe_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   # A test spends its time in what it tests; compiling it is what its build spends.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+  if(name STREQUAL support_test)
+    lathe_precompile(support_test <algorithm> <gtest/gtest.h> <gmock/gmock.h> core/support/tensor.h core/support/error.h)
+  elseif(CMAKE_BUILD_TYPE STREQUAL Release AND NOT "${ARG_SOURCES}" MATCHES "[.]c(;|$)")
+    target_precompile_headers(${name} REUSE_FROM support_test)
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
