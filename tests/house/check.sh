@@ -21,7 +21,10 @@ mapfile -t units < <(printf '%s\n' "${units[@]}" | grep -vE '^tests/|^tracker/ht
   while read -r unit; do grep -qF "$PWD/$unit\"" build/release/compile_commands.json && echo "$unit"; done)
 if ((${#units[@]})); then
   echo "clang-tidy: ${#units[@]} files" >&2
-  printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/release 2>/dev/null || status=1
+  # Without the precompiled headers: they are g++'s, and what they hold would hide a missing include.
+  mkdir -p build/tidy
+  sed 's# -Winvalid-pch -include [^ ]*##' build/release/compile_commands.json > build/tidy/compile_commands.json
+  printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/tidy 2>/dev/null || status=1
 fi
 ((status == 0)) && echo "check: ok"
 exit $status
