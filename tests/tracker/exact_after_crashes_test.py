@@ -118,9 +118,13 @@ class Service:
 
 def check_confinement(searcher):
     """What workers/search_confinement_test.cpp attacks is where searchers are."""
-    with open(f"/proc/{searcher}/status") as file:
-        status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
-    check(status["NoNewPrivs"] == "1" and status["Seccomp"] == "2", "a searcher is not confined")
+    def confined():
+        with open(f"/proc/{searcher}/status") as file:
+            status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+        return status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+
+    # One that has just begun is about to confine itself: it has read nothing of the model yet.
+    wait_for("a confined searcher", confined)
     held = {os.path.realpath(f"/proc/{searcher}/fd/{fd}") for fd in os.listdir(f"/proc/{searcher}/fd")}
     check(not any(file.endswith(("tuning.db", "-wal", "-shm")) for file in held), f"it holds the database: {held}")
 
@@ -170,6 +174,8 @@ class Killer:
         check_confinement(alive[job])
         crashes[job] += 1
         os.kill(alive[job], signal.SIGKILL)
+        # A tracker that is killed before it sees the crash starts a searcher and has none to count.
+        wait_for("the crash to be seen", lambda: service.get(f"/v1/jobs/{job}")["crashes"] == crashes[job])
         return True
 
 
