@@ -10,6 +10,8 @@
 
 namespace lathe::tracker {
 
+// A file beside the database, never the database itself: SQLite's own locks are on that, and by POSIX any
+// close() of it in this process would drop them.
 Claims::Claims(const std::string& database) : database_(database) {
   const std::string path = database + "-claims";
   file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -31,6 +33,7 @@ bool Claims::lock(short kind, int64_t start, int64_t length) {
   fail("{}-claims: cannot lock: {}", database_, strerror(errno));
 }
 
+// (Bytes need not exist to be locked: fcntl(2). The file stays empty.)
 // Byte 0 stands for making jobs, byte N for job N.
 
 void Claims::claim_all() {
