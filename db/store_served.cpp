@@ -72,7 +72,7 @@ std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {
   std::vector<ServedJob> found;
   for (Query row = database_->query(
            // By the index of UNIQUE: the letters of a UUID end before g.
-           // (substr() or LIKE would scan: a service keeps all jobs it ever had.)
+           // substr() or LIKE would scan, and a service keeps all jobs it ever had.
            fmt::format("{}WHERE uuid >= ?1 AND uuid < ?1 || 'g' LIMIT 2", kSelectServed), {uuid});
        row.step();)
     found.push_back(read_served(row));

@@ -661,8 +661,8 @@ Response Api::handle(const Request& request) {
     return impl_->dispatch(request);
   } catch (const Refused& refused) {
     return refusal(refused);
-    // A server of many jobs goes on after one bad request or a full disk; who asked is told what it was.
   } catch (const std::exception& error) {  // the disk's or the database's; JSON in it that is not ours
+    // A server of many jobs goes on after one bad request or a full disk; who asked is told what it was.
     return refusal({500, error.what(), {}});
   }
 }

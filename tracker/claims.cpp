@@ -33,8 +33,7 @@ bool Claims::lock(short kind, int64_t start, int64_t length) {
   fail("{}-claims: cannot lock: {}", database_, strerror(errno));
 }
 
-// (Bytes need not exist to be locked: fcntl(2). The file stays empty.)
-// Byte 0 stands for making jobs, byte N for job N.
+// Byte 0 stands for making jobs, byte N for job N. They need not exist to be locked: the file stays empty.
 
 void Claims::claim_all() {
   if (!lock(F_WRLCK, 0, 0)) fail("{} is in use: a tracker serves it, or `tune` runs a job of it", database_);

@@ -134,10 +134,9 @@ bool Farm::runs(const Worker& worker, const Lane& lane) {
          (lane.device_class.empty() || lane.device_class == worker.device_class);
 }
 
-/// Virtual time as in start-time fair queueing (Goyal et al., SIGCOMM 1996): whoever comes back starts
-/// level with the least served of those who wait. Else a night without jobs would be a credit that shuts
-/// all others out in the morning.
-/// An owner who had nothing waiting has saved nothing up meanwhile.
+/// An owner who had nothing waiting has saved nothing up meanwhile: as in start-time fair queueing (Goyal et
+/// al., SIGCOMM 1996), whoever comes back starts level with the least served of those who wait. Else a night
+/// without jobs would be a credit that shuts all others out in the morning.
 void Farm::queue(const Trial& trial) {
   const TrialSpec& spec = *trial.spec;
   std::optional<double> least;
@@ -159,9 +158,8 @@ void Farm::queue(const Trial& trial) {
     retries_.push_back(trial.id);
 }
 
-/// Charged when it ends, and not by what was measured: a candidate that hangs costs its owner as
-/// much as the device lost.
-/// A lease has ended: its owner has had the device for so long. Whoever builds is no device.
+/// A lease has ended: its owner has had the device for so long, whatever came of it. Whoever builds is no
+/// device.
 void Farm::charge(const LeaseState& lease) {
   if (lease.peer.empty() || lease.part == wire::Part::kBuild) return;
   Share& share = shares_[trials_.at(lease.trial).spec->owner];

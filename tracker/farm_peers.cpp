@@ -255,8 +255,8 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
     // gets another expelled.
     if (const std::string reason = disbelief(trial, worker, result); granted && !reason.empty()) {
       expel(peer, fmt::format("a result that cannot be: {}", reason));
-      // A worker of our version that cannot read the trace is right, and no other could.
     } else if (granted && result.outcome == Outcome::kInvalidTrace && worker.version < wire::kNewestVersion) {
+      // A worker of our version that cannot read the trace is right, and no other could.
       // A worker of the release before knows fewer schedule primitives: another is asked.
       // Counted as a loss, so that three such workers end it, instead of passing it round for ever.
       if (trial.lease == result.lease) release(result.lease, /*lost=*/true);

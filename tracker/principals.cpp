@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kRoleNames = {"worker", "viewer", "submitter", "admin"};
 constexpr std::string_view kKeyPrefix = "curve:";
 
-// (`!(value >= least ...)`: NaN, which from_chars reads, is in no range.)
+// The range is asked for the other way round, since NaN, which from_chars reads, is in none.
 template <typename Number>
 Number parse_number(std::string_view text, Number least, Number most, const std::string& place) {
   Number value{};

@@ -28,8 +28,8 @@ bool read_all(int socket, char* bytes, size_t size) {
     } else if (count == 0) {
       if (done > 0) fail("the socket ends within a frame");
       return false;
-      // SO_RCVTIMEO, of the tracker's end.
     } else if (errno == EAGAIN) {  // of a socket with a time limit
+      // SO_RCVTIMEO, of the tracker's end.
       fail("nothing was heard for too long");
     } else if (errno != EINTR) {
       fail("cannot read from a socket: {}", strerror(errno));

@@ -24,9 +24,8 @@ constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096, kMostCheckpoint =
 constexpr int kToldDepth = 8, kMostThreads = 1024;
 constexpr auto kLongestPoll = std::chrono::milliseconds(1000);
 
-/// A searcher prepares a user's model, so it is only as good as that model: all it says is checked here as if
-/// a stranger had said it (docs/decisions/025-jobs-beside-the-tracker.md).
-/// What a searcher may have its candidates measured with.
+/// What a searcher may have its candidates measured with. It compiles a user's model, so it is only as good
+/// as that: all it says is checked in this file as if a stranger had said it (docs/decisions/025).
 wire::Evaluation bounded(wire::Evaluation e) {
   // NaN compares false, and so becomes `most` as well.
   const auto within = [](double value, double most) { return value >= 0 && value <= most ? value : most; };
@@ -100,8 +99,8 @@ SearchEnding SearchServer::serve() {
     json reply;
     try {
       reply = answer(question);
-      // at() and get() throw for what is missing or of another type: malformed is the same as hostile.
     } catch (const json::exception& error) {
+      // at() and get() throw for what is missing or of another type: malformed is the same as hostile.
       fail("a searcher's call is malformed: {}", error.what());
     }
     write_search_frame(socket_, reply.dump(-1, ' ', false, json::error_handler_t::replace));

@@ -220,7 +220,7 @@ void update_defaults(const tuner::DefaultRecords& defaults, const JobRows& rows,
 }
 
 /// Lets the job's open trials end, of an earlier life of it, whose results nobody waits for.
-/// (Results are in the store when in_flight() says 0: the tracker settles before it obeys.)
+/// Results are in the store when in_flight() says 0: the tracker settles before it obeys.
 void drain(JobId job, FarmClient& farm, const Patience& patience, const std::function<bool()>& stop) {
   while (farm.in_flight(job) > 0 && !stop()) {
     farm.poll(job, milliseconds(100));
