@@ -51,6 +51,7 @@ bool receive_packet(int socket, void* packet, size_t size, std::vector<int>& des
     descriptors.resize(before + count);
     memcpy(descriptors.data() + before, CMSG_DATA(header), count * sizeof(int));
   }
+  // The descriptors are the caller's to close, also where this is false.
   return received == static_cast<ssize_t>(size);
 }
 

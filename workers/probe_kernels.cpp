@@ -17,6 +17,7 @@ Expr product(const ProductKind& kind, const Buffer& weight, int column, const Bu
   const DataType wide = kind.sum.with_lanes(lanes);
   Expr sum;
   for (int term = 0; term < kind.terms; ++term) {
+    // One element for all lanes: a broadcast, as the inner loops of products have it.
     Expr same = load(weight, {column, term});
     Expr each = load(data, {step, row, ramp(Expr(term), Expr(kind.terms), lanes)});
     if (kind.terms > 1) same = cast(kind.sum, same), each = cast(wide, each);
@@ -49,6 +50,7 @@ ProbeKernel sums_probe(std::string name, const ProductKind& kind, int lanes, con
   Stmt finish = each_sum([&](int row, int column) {
     return store(out, {row, column, vector}, load(sums, {row, column, vector}));
   });
+  // Data of all steps stays in the first-level cache over the passes.
   Stmt loops = for_loop(pass, shape.passes, for_loop(step, shape.steps, add));
   ProbeKernel probe{.func = make<tir::FuncNode>(std::move(name), std::vector{weight, data, out}, int64_t{1},
                                                 make<tir::Alloc>(sums, tir::seq({init, loops, finish})))};
