@@ -20,8 +20,7 @@ int64_t wall_clock_ms() {
 /// A database from a newer program must stay as it is; even closing a writable connection may touch the file.
 void require_not_newer(const std::string& path, std::chrono::milliseconds busy_timeout) {
   std::error_code error;
-  // A new file, or none yet.
-  // SQLite makes the file on the first write, so an empty one is new.
+  // A new file, or none yet: SQLite makes it on the first write, so an empty one is new.
   if (std::filesystem::file_size(path, error) == 0 || error) return;
   Database peek(path, Access::kReadOnly, busy_timeout);
   // As whoever writes: an older version is no fault, for it is migrated.

@@ -219,7 +219,6 @@ json worker_json(const WorkerStatus& worker, std::span<const db::LeaseSpan> leas
                  const std::optional<db::WorkerClock>& clock) {
   json device = parse_own(worker.device);
   // Dozens of numbers that no page shows.
-  // "machine": see tracker/device_class.h
   if (device.is_object()) device.erase("machine");
   json holding = json::array();
   for (const db::LeaseSpan& lease : leases)

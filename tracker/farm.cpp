@@ -12,9 +12,9 @@ using namespace defaults;
 
 namespace {
 
-// So a late result of an earlier life can never be taken for one of a lease given since, whatever the workers
-// keep in their spools. 32 bits are four thousand million leases of one epoch: at 1000 a second, 49 days.
-/// Lease ids never repeat: the epoch is in the high half.
+/// Lease ids never repeat: the epoch is in the high half. So a late result of an earlier life can never be
+/// taken for one of a lease given since, whatever the workers keep in their spools. 32 bits are four thousand
+/// million leases of one epoch: at 1000 a second, 49 days.
 LeaseId lease_id(uint64_t epoch, uint32_t count) { return epoch << 32 | count; }
 
 size_t losses(const std::vector<Grant>& grants) {

@@ -77,9 +77,9 @@ Artifact get(const pb::Artifact& from) {
   return artifact;
 }
 
+/// Artifacts come from other machines, replies from children that may have been overwritten: sizes, indices
+/// and outcomes are checked after this, not where they are used.
 template <typename Message>
-// Artifacts come from other machines, replies from children that may have been overwritten: sizes, indices
-// and outcomes are checked below, not where they are used.
 Message parse(std::string_view bytes) {
   Message message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))

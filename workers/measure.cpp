@@ -359,7 +359,6 @@ double relative_interval(std::vector<float> samples) {
 
 void Sampler::add(double seconds, bool disturbed) {
   // Taken again, but not for ever: on a machine that is never quiet disturbed samples are all there is.
-  // As many again as may be kept.
   const bool again = disturbed && retaken_.size() < std::max(evaluation_.max_samples, 1u);
   (again ? retaken_ : samples_).push_back(static_cast<float>(seconds));
 }

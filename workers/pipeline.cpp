@@ -351,12 +351,10 @@ void Pipeline::measured(const Report& report) {
   if (killed_from_outside(report) && !std::exchange(again_, true)) return start_measuring();
   Reply reply = reply_of(report, /*build=*/false);
   // The best that a child has ever seen here is what the next ones compare with.
-  // Fed to the next child as what an idle core takes.
   if (reply.canary_seconds > 0) canary_ = kCanaryAges * reply.canary_seconds;
   if (reply.outcome == Outcome::kOk && was_stolen_from(report) && !std::exchange(again_, true)) {
     first_ = reply.disturbance;
     // Its samples are not used, but the job's report counts them.
-    // Counted in the sum (together), so that a report of a noisy machine says so.
     first_.disturbed = first_.taken;
     return start_measuring();
   }

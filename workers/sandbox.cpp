@@ -85,7 +85,6 @@ void Sandbox::start(const Task& task) {
   }
   packet.stop_builders = task.stop_builders;
   // A workload has up to megabytes: more than a packet takes.
-  // As a file: see packets.h for how much goes in a packet.
   const int request = memory_file("request", task.request);
   std::vector<int> descriptors = {request};
   descriptors.insert(descriptors.end(), task.descriptors.begin(), task.descriptors.end());

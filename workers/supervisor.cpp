@@ -261,8 +261,7 @@ class Supervision {
   }
   size_t threads() const {
     struct stat folder {};
-    // No need to read the directory: stat(2) of it is enough, some microseconds.
-    // Besides itself and its parent a folder has a link for each folder in it.
+    // Besides itself and its parent a folder has a link for each folder in it: no need to read the directory.
     return stat(fmt::format("/proc/{}/task", pid_).c_str(), &folder) == 0 ? folder.st_nlink - 2 : 0;
   }
 

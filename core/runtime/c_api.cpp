@@ -58,9 +58,9 @@ lathe_status report(lathe_error* error, lathe_status status, std::string_view me
   return status;
 }
 
-/// Runs the action; `on_error` is what an Error means there that says no more of itself.
+/// Runs the action; `on_error` is what an Error means there that says no more of itself. noexcept: an
+/// exception that crossed into C would end the caller's program.
 template <typename Action>
-// noexcept: an exception that crossed into C would end the caller's program.
 lathe_status guarded(lathe_error* error, lathe_status on_error, Action action) noexcept {
   try {
     action();
@@ -86,9 +86,8 @@ T& require(T* argument, const char* name) {
   return *argument;
 }
 
-/// The place for a result, emptied.
+/// The place for a result, emptied, so that a caller who forgets the status finds nothing and not garbage.
 template <typename T>
-// Emptied first, so that a caller who forgets the status finds nothing and not garbage.
 T& require_place(T* place, const char* name) {
   return require(place, name) = T{};
 }
