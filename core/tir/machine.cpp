@@ -224,7 +224,8 @@ double conflicting_lines(const Target& target, std::span<const int64_t> addresse
   // most all (8 to 14 rows of a product on Zen 4: bench/results/2026-11-22-any-model.md).
   constexpr double kPutOut = 2;
   // An L1 cache is indexed by the address: sets are bytes / line / ways.
-  const double ways = machine_of(target).l1_ways;
+  // A user may give any number above 0; of less than one line a set is none, and there is no dividing by it.
+  const double ways = std::max(machine_of(target).l1_ways, 1.0);
   const int64_t sets = std::max<int64_t>(target.l1_bytes / kLine / static_cast<int64_t>(ways), 1);
   std::set<int64_t> lines;
   for (int64_t address : addresses) lines.insert(address / kLine);
