@@ -66,6 +66,8 @@ void write_search_frame(int socket, const std::string& bytes) {
     const ssize_t count = send(socket, frame.data() + done, frame.size() - done, MSG_NOSIGNAL);
     if (count > 0)
       done += static_cast<size_t>(count);
+    else if (errno == EAGAIN)  // as above
+      fail("nothing was taken for too long");
     else if (errno != EINTR)
       fail("cannot write to a socket: {}", strerror(errno));
   }

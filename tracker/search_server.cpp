@@ -90,6 +90,8 @@ SearchEnding SearchServer::serve() {
   const timeval limit{.tv_sec = silence_.count(), .tv_usec = 0};
   // A read that waits longer fails with EAGAIN (socket(7)), which ends the searcher.
   CHECK(setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+  // Nor need one that asks ever read an answer: what it does not take fills the socket's buffer.
+  CHECK(setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0);
   std::string bytes;
   // One call, one answer: a searcher has one link and asks one thing at a time, so nothing
   // here is concurrent.
