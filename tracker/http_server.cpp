@@ -16,6 +16,7 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/support/error.h"
@@ -103,8 +104,11 @@ void add_headers(Message& message, const Response& response, bool keep_alive) {
   message.keep_alive(keep_alive);
 }
 
-Response error_response(int status, std::string_view text) {
-  return {.status = status, .body = fmt::format("{{\"error\": \"{}\"}}", text)};
+Response error_response(int status, const std::string& text) {
+  using nlohmann::json;
+  // The text may name a user or a file, and so hold quotes, or bytes that are no UTF-8.
+  return {.status = status,
+          .body = json{{"error", text}}.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
 }
 
 std::string event_text(const Event& event) {
@@ -149,8 +153,7 @@ struct Server::Impl {
   void load_certificate() {
     const std::string chain = read_file(settings.certificate), key = read_file(settings.key);
     tls.emplace(asio::ssl::context::tls_server);
-    // RFC 8996 retires the older ones.
-    // From TLS 1.2 on: tokens are all that stands between users.
+    // From TLS 1.2 on: tokens are all that stands between users. RFC 8996 retires the older ones.
     tls->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                      asio::ssl::context::no_tlsv1_1);
     error_code error;
