@@ -55,6 +55,7 @@ constexpr std::string_view kSelectDevice =
 
 std::pair<DeviceId, Device> read_device(Query& row) {
   DeviceId id = row.integer();
+  // Each call takes the next column: braces keep their order, as the arguments of a function would not.
   return {id, Device{.host = row.text(),
                      .model = row.text(),
                      .architecture = row.text(),

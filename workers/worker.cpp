@@ -68,6 +68,7 @@ class Signals {
 
 using Names = std::vector<std::string>;
 
+/// One a core, though timing needs some: plan_cores() has builders keep off those, or stand still meanwhile.
 int builders_of(const WorkerSettings& settings) {
   if (settings.duty == Duty::kRun) return 0;
   return settings.builders > 0 ? settings.builders : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
