@@ -102,12 +102,15 @@ ProbeKernel additions_probe(std::string name, const Reading& reading) {
 }
 }  // namespace
 
+/// 24 sums in 32 registers, or 12 in 16: more than two units have in flight, and the rest
+/// hold data and weights.
 ProbeKernel products_probe(std::string name, const ProductKind& kind, int bits, int registers) {
   // Data is loaded once for each row and step: half as many loads as products, or a third.
   const Shape shape = registers >= 32 ? Shape{8, 3, kSteps, kPasses} : Shape{6, 2, kSteps, kPasses};
   return sums_probe(std::move(name), kind, bits / 32, shape);
 }
 
+/// One sum: each product waits for the one before it.
 ProbeKernel latency_probe(std::string name, int bits) {
   return sums_probe(std::move(name), kProductKinds[0], bits / 32, {1, 1, 8 * kSteps, kPasses});
 }
@@ -120,6 +123,7 @@ ProbeKernel streams_probe(std::string name, int bits, int64_t bytes, int streams
   return additions_probe(std::move(name), {bits / 32, bytes, streams});
 }
 
+/// Unrolled, and so little data that all of it stays in the first-level cache: loads are what this waits for.
 ProbeKernel loads_probe(std::string name, int bits) {
   return additions_probe(std::move(name), {bits / 32, 2048, 1, 128, Iteration::kUnrolled});
 }
