@@ -168,7 +168,7 @@ json SearchServer::answer(const json& question) {
   if (call == "end") {
     const db::JobState state = db::job_state_named(question.at("state").get_ref<const std::string&>());
     // So that time limits hold for all lives of a job together.
-    store_.add_job_seconds(job_, question.at("seconds"));
+    store_.add_job_seconds(job_, std::max(0.0, question.at("seconds").get<double>()));
     // A search that is over is no job that is done: its module is still to be built.
     if (state == db::JobState::kStopped) store_.set_job_state(job_, state);
     return json::object();

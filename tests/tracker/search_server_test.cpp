@@ -239,6 +239,7 @@ TEST(SearchServer, KeepsNoMoreThanASearchNeeds) {
   SearchLink link(desk.ends[0]);
   const JobRows rows = link.begin(start_of("a workload"));
   link.checkpoint({.tasks = {{rows.workloads[0], "bytes"}}, .seconds = -1e9});
+  link.end(rows.job, db::JobState::kStopped, -1e9);
   EXPECT_EQ(desk.store.job(rows.job).seconds_used, 0) << "time comes back to nobody";
 }
 
