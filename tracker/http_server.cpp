@@ -13,6 +13,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
@@ -79,8 +80,10 @@ Request read_head(const bhttp::request_header<Fields>& head) {
           equals < pair.size() ? percent_decoded(pair.substr(equals + 1), ' ') : "";
     }
   }
-  constexpr std::string_view kBearer = "Bearer ";
-  if (const std::string value(head[bhttp::field::authorization]); value.starts_with(kBearer))
+  constexpr beast::string_view kBearer = "Bearer ";
+  // In whatever letters (RFC 9110, 11.1): proxies and clients spell the scheme in small ones, too.
+  if (const std::string value(head[bhttp::field::authorization]);
+      beast::iequals(value.substr(0, kBearer.size()), kBearer))
     request.token = value.substr(kBearer.size());
   request.host = std::string(head[bhttp::field::host]);
   // Empty where none is sent: by what is no browser, and by browsers for a page's own GETs.

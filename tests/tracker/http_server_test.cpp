@@ -1,6 +1,7 @@
 #include "tracker/http_server.h"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -84,6 +85,23 @@ TEST(HttpServer, CompletesUploadsBesideItsThread) {
     char answer[4096] = {};
     EXPECT_GT(recv(client, answer, sizeof answer - 1, 0), 0);
     EXPECT_NE(std::string(answer).find(status), std::string::npos) << answer;
+    close(client);
+  }
+}
+
+TEST(HttpServer, TakesTheSchemeOfATokenInAnyLetters) {
+  Server server({.admit = [](const Request&) { return std::nullopt; },
+                 .handle = [](const Request& request) { return Response{.body = "<" + request.token + ">"}; },
+                 .sink = [](const Request&) { return nullptr; }});
+  for (const auto& [given, token] :
+       {std::pair("Bearer aB", "<aB>"), {"bearer aB", "<aB>"}, {"BEARER aB", "<aB>"}, {"Basic aB", "<>"}}) {
+    const int client = connect_to(server.port());
+    const std::string ask =
+        fmt::format("GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: {}\r\n\r\n", given);
+    EXPECT_EQ(send(client, ask.data(), ask.size(), 0), static_cast<ssize_t>(ask.size()));
+    char answer[4096] = {};
+    EXPECT_GT(recv(client, answer, sizeof answer - 1, 0), 0);
+    EXPECT_TRUE(std::string(answer).ends_with(token)) << answer;
     close(client);
   }
 }
