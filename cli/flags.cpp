@@ -41,6 +41,7 @@ bool is_between(const std::string& text, double low, double high) {
   return end != text.c_str() && *end == '\0' && value > low && value < high;
 }
 
+/// As lathe.toml has it. Only people read it, so bytes that are no UTF-8 need not survive.
 std::string literal(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -249,6 +250,7 @@ std::vector<Flags::Parser::Configured> Flags::Parser::without_excluded(const std
     const Flag& flag = one.declared->flag;
     bool excluded = false;
     for (const std::string& partner : flag.excludes) {
+      // The command line is nearer than any setting.
       excluded |= find(partner).option->count() > 0;
       for (const Configured& other : all) {
         if (other.declared->flag.name != partner || one.setting.is_off() || other.setting.is_off()) continue;
@@ -262,6 +264,7 @@ std::vector<Flags::Parser::Configured> Flags::Parser::without_excluded(const std
   return left;
 }
 
+/// After the command line: of a flag that it gives, no setting is looked at.
 void Flags::configure() {
   const Configuration configuration = Configuration::load();
   std::vector<Parser::Configured> all;

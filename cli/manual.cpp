@@ -19,6 +19,7 @@ std::string escaped(std::string_view text) {
     if (c == '\\')
       result += "\\e";
     else if (c == '-')
+      // As a minus, which can be copied into a shell: a bare one is set as a hyphen (groff_char(7)).
       result += "\\-";
     else
       result += c;

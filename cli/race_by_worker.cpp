@@ -7,6 +7,7 @@
 namespace lathe::cli {
 namespace {
 
+/// A race that is over, for race() to judge: the rule that says who won is one, whoever has run the modules.
 class RecordedTurns final : public TurnTimer {
  public:
   explicit RecordedTurns(std::span<const float> turns) : turns_(turns) {}
@@ -15,6 +16,7 @@ class RecordedTurns final : public TurnTimer {
     turns_ = turns_.subspan(2);
     return turn;
   }
+  // The worker has kept to the budget of seconds; no turn of it is to be left out here.
   double elapsed() const override { return 0; }
   bool over() const { return turns_.empty(); }
 

@@ -27,6 +27,8 @@ class RemoteProgress {
   /// False when the job has ended. Events that this client does not know, of a newer tracker, are passed
   /// over.
   bool take(const ServiceClient::Event& event) {
+    // What is no JSON is a discarded value here. Reading a key of it throws json::type_error, which
+    // with_service() reports as the service's mistake.
     const json body = json::parse(event.data, nullptr, /*allow_exceptions=*/false);
     if (event.name == "state") return take_state(body);
     if (event.name == "tasks") take_tasks(body);
@@ -116,6 +118,7 @@ std::string submit_job(const TuneJob& job, const std::string& key, ServiceClient
     request.model = fs::path(job.model).filename();
     const std::string blob = "/v1/blobs/" + request.model_digest;
     // Models are large, and most are submitted more than once.
+    // Two that both upload it write the same bytes under their digest.
     if (!service.exists(blob)) service.upload(blob, job.model);
   }
   return service.post("/v1/jobs?key=" + url_part(key.empty() ? db::new_uuid() : key), body_of(request))

@@ -53,6 +53,7 @@ TuneJob job_of(const tracker::SearchOrder& order, const Target& target) {
   return job;
 }
 
+/// The order's machine is that of the job's device. Numbers that its target itself names win over these.
 Target target_of(const tracker::SearchOrder& order) {
   Target target = codegen::resolve_target(order.target);
   const MachineNumbers given = given_numbers(order.target);
@@ -189,6 +190,7 @@ void confine_search(const tracker::SearchOrder& order) {
 std::optional<Shipment> ship_served(const TuneJob& job, const PreparedJob& prepared,
                                     const tracker::TuneResult& result, tracker::SearchLink& link) {
   const bool favoured = tasks_favour_tuned(result, prepared.tasks);
+  // No kernel of ours, so the two builds would be the same.
   if (prepared.tasks.empty()) return ship_unraced(job, prepared.target, prepared.fused, favoured);
   const std::unique_ptr<db::Reader> records = link.records();
   RaceRecord record(job, prepared.tasks, prepared.target, *records, link);
@@ -198,6 +200,7 @@ std::optional<Shipment> ship_served(const TuneJob& job, const PreparedJob& prepa
     InterruptScope interrupt;
     RaceOutcome outcome = race_by_worker(
         link, result.job,
+        // Names alone: the tracker opens nothing but files of the job's folder.
         [&] { return link.race(name(untuned), name(tuned), static_cast<int>(job.threads), seconds); },
         [&] { return interrupt.interrupted(); });
     interrupted = interrupt.interrupted();
@@ -214,6 +217,7 @@ std::optional<Shipment> ship_served(const TuneJob& job, const PreparedJob& prepa
 int internal_search_main(pid_t tracker) {
   worker::die_with_parent(tracker);
   tracker::SearchLink link(kLinkDescriptor);
+  // The one message that is parsed outside of the confinement, which takes its folder and its file from it.
   const tracker::SearchOrder order = link.order();
   confine_search(order);
   const Target target = target_of(order);
@@ -240,6 +244,8 @@ int internal_search_main(pid_t tracker) {
   }
   const std::optional<Shipment> shipment = ship_served(job, prepared, result, link);
   if (!shipment) return kSuccess;  // the job's next life races again
+  // Without a choice inside the whole model, which runs it here: this machine is the tracker's,
+  // not the job's device.
   const TuneReport report =
       report_tune_job(job, prepared.tasks, {result, tuner::WholeModelResult{}, *shipment, prepared.limits});
   if (!report.measured) fail("nothing was measured: every candidate failed");

@@ -40,7 +40,9 @@ std::string read_token(const std::string& file) {
   // A token that others can read is theirs too.
   require_private(file);
   std::string token = read_file(file);
+  // Editors end a file with a new line.
   while (!token.empty() && isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
+  // In the header below, what follows a line's end would be a header of its own.
   if (token.find_first_of("\r\n") != std::string::npos) fail("{} must hold one token, on one line", file);
   return token;
 }
@@ -130,11 +132,14 @@ struct ServiceClient::Impl {
 
   void require_success(long status, const std::string& body) const {
     if (status >= 200 && status < 300) return;
+    // A proxy in front of the tracker may answer with a page of its own: then the status alone is told.
     const json answer = parse_bounded_json(body, kAnswerDepth, "an answer");
     const std::string text = answer.is_object() && answer.contains("error") && answer["error"].is_string()
                                  ? answer["error"].get<std::string>()
                                  : fmt::format("HTTP status {}", status);
     // The asker's mistakes end with 2; everything else is the service's, 5.
+    // A bad token (401, 403) or a full disk (507) is for the service's people to mend, not
+    // for the command line.
     const bool asked_badly = status == 400 || status == 404 || status == 409 || status == 413;
     if (asked_badly) throw Error(text);
     throw ServiceError(fmt::format("{}: {}", url, text));
@@ -196,6 +201,7 @@ bool ServiceClient::exists(const std::string& path) {
   Impl::Call call;
   impl_->prepare(call, path);
   call.set(CURLOPT_NOBODY, 1L);
+  // An answer to HEAD has no body, and so no reason that could be told.
   const long status = impl_->perform(call);
   if (status == 404) return false;
   impl_->require_success(status, "");
@@ -228,6 +234,7 @@ void ServiceClient::download(const std::string& path, const std::string& file) {
       impl_->require_success(status, read_file(partial));
     }
     if (fflush(bytes.get()) != 0) fail("cannot write {}: {}", partial, strerror(errno));
+    // Whoever opens the file meanwhile finds the old one or the new one, whole (rename(2)).
     std::filesystem::rename(partial, file);
   } catch (...) {
     unlink(partial.c_str());
@@ -284,6 +291,7 @@ size_t read_events(char* bytes, size_t, size_t count, void* reader) {
   } catch (...) {  // not through curl, which is C
     self.failure = std::current_exception();
   }
+  // Any other number than `count` has curl end the request with a write error (CURLOPT_WRITEFUNCTION(3)).
   return self.over || self.failure ? 0 : count;
 }
 
@@ -309,12 +317,15 @@ void ServiceClient::follow(const std::string& path, const std::function<bool(con
     call.set(CURLOPT_XFERINFODATA, &reader);
     call.set(CURLOPT_HTTPHEADER, call.headers);
     reader.curl = call.curl;
+    // The connection before may have broken off inside an event: the service gives that again
+    // from its beginning.
     reader.rest.clear();
     reader.refusal.clear();
     reader.event = {};
     reader.id = reader.last_id;
     reader.heard = false;
     const CURLcode code = curl_easy_perform(call.curl);
+    // Before curl's code, which would call it a failed write.
     if (reader.failure) std::rethrow_exception(reader.failure);
     if (reader.over || stop()) return;
     long status = 0;

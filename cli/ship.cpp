@@ -28,6 +28,7 @@ struct DiscardedFile {
   }
 };
 
+/// Compared in pieces: modules are as large as their models' weights.
 bool same_bytes(const std::string& a, const std::string& b) {
   if (fs::file_size(a) != fs::file_size(b)) return false;
   std::ifstream files[] = {std::ifstream(a, std::ios::binary), std::ifstream(b, std::ios::binary)};

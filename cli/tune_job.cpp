@@ -131,6 +131,7 @@ RaceFiles race_there(const TuneJob& job, const PreparedJob& prepared, db::JobId 
                              .challenger = tuned,
                              .threads = static_cast<uint32_t>(job.threads),
                              .seconds = seconds};
+    // By its operations the tracker knows a race that is faster than any machine could be.
     for (const tuner::Task& task : prepared.tasks)
       order.flops += static_cast<double>(task.calls) * task.flops;
     InterruptScope interrupt;
@@ -162,6 +163,7 @@ int finish(const TuneJob& job, const PreparedJob& prepared, const tracker::TuneR
   tracker::StoreJobWriter writer(store);
   RaceRecord record(job, tasks, target, store, writer);
   tuner::WholeModelResult choice;
+  // Nobody chooses on a device elsewhere: the exchanges are timed in this process.
   if (!farm) choice = choose(job, fused, target, record.key(), result.status.seconds);
   const Shipment shipment = ship(race, job, target, fused, favoured);
   record.keep(shipment);

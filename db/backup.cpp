@@ -21,6 +21,7 @@ void require_ours(Database& database) {
   require_version(database, schema_version(), Access::kReadWrite);
 }
 
+// Of a tracker's longest commit on a slow disk.
 constexpr std::chrono::seconds kPatience(10);
 
 void require_sound(const std::string& copy, const std::string& of) {
@@ -35,8 +36,10 @@ void require_sound(const std::string& copy, const std::string& of) {
 
 std::vector<std::string> problems_of(Database& database) {
   std::vector<std::string> problems;
+  // Reads every page and every index: minutes for gigabytes.
   for (Query row = database.query("PRAGMA integrity_check"); row.step();)
     if (std::string line = row.text(); line != "ok") problems.push_back(line);
+  // Not part of the former (sqlite.org/pragma.html).
   for (Query row = database.query("PRAGMA foreign_key_check"); row.step();) {
     std::string table = row.text();
     problems.push_back(fmt::format("row {} of table {} refers to nothing", row.integer(), table));
@@ -54,6 +57,7 @@ std::vector<std::string> problems_of(const std::string& path) {
 void back_up(const std::string& path, const std::string& copy) {
   require_file(path);
   Database database(path, Access::kReadOnly, kPatience);
+  // To copy a strange file is to vouch for it.
   require_ours(database);
   std::error_code error;
   if (fs::exists(copy, error)) fail("{} exists; a backup is a new file", copy);
@@ -63,6 +67,7 @@ void back_up(const std::string& path, const std::string& copy) {
   fs::remove(partial, error);
   try {
     // Of one moment, beside writers, which do not wait for it.
+    // Not sqlite3_backup, which starts over whenever somebody writes; and what comes is compact.
     database.run("VACUUM INTO ?", {partial.string()});
     require_sound(partial.string(), path);
     sync_to_disk(partial);

@@ -13,6 +13,7 @@
 
 namespace lathe::db {
 
+// A file may move between machines; no big-endian one is a target of ours.
 static_assert(std::endian::native == std::endian::little, "blobs of samples are little-endian");
 
 /// Prepared statements; the idle ones by their text, which the statement itself owns.
@@ -37,20 +38,24 @@ std::string immutable_uri(const std::string& path) {
 }
 
 /// A quota or a limit on file sizes shows as a failed write.
+/// RLIMIT_FSIZE gives EFBIG and a quota EDQUOT, which SQLite both reports as IOERR_WRITE.
 bool is_disk_full(int code) { return code == SQLITE_FULL || code == SQLITE_IOERR_WRITE; }
 
 }  // namespace
 
 void Database::raise(int code) const {
+  // Before anything else is asked of the handle, which would overwrite it.
   int system_error = handle_ ? sqlite3_system_errno(handle_) : 0;
   std::string reason = handle_ ? sqlite3_errmsg(handle_) : sqlite3_errstr(code);
   int primary = code & 0xff;
+  // Recorded rows are safe: a transaction that cannot be written is rolled back as a whole.
   if (is_disk_full(code))
     fail(
         "database {} can't grow: the disk or a quota is full; free some space and run again (what was "
         "recorded is safe)",
         path_);
   switch (primary) {
+    // After busy_timeout. In WAL mode only writers wait for writers, and each for milliseconds.
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       fail("database {} is being written by another process (waited {} ms); try again when it is done", path_,
@@ -72,12 +77,14 @@ void Database::raise(int code) const {
 Database::Database(const std::string& path, Access access, std::chrono::milliseconds busy_timeout)
     : path_(path), busy_timeout_(busy_timeout), cache_(std::make_unique<Cache>()) {
   // The log's index is shared memory, which machines do not share; and locks there are often none.
+  // Alone: a copy that nobody writes has no log, and may be anywhere.
   if (std::string_view kind = network_file_system(path); access != Access::kAlone && !kind.empty())
     fail(
         "database {} is on a network file system ({}), where its log is not safe; put it on a local disk "
         "(for several machines see docs/database.md, PostgreSQL)",
         path, kind);
   std::error_code ignored;
+  // SQLite would say no more than CANTOPEN.
   if (std::filesystem::is_directory(path, ignored)) fail("cannot open database {}: it is a folder", path);
   // Each connection is used by one thread at a time. Extended codes tell a full disk from other errors.
   int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
@@ -87,13 +94,16 @@ Database::Database(const std::string& path, Access access, std::chrono::millisec
   int code = sqlite3_open_v2(name.c_str(), &handle_, flags, nullptr);
   try {
     if (code != SQLITE_OK) raise(code);
+    // SQLite retries by itself, with pauses; nothing above this retries.
     sqlite3_busy_timeout(handle_, static_cast<int>(busy_timeout.count()));
     // Reads the header and the schema: a file that is no database fails here, before anything is changed.
     run("SELECT count(*) FROM sqlite_schema");
+    // Off by default, for each connection anew.
     run("PRAGMA foreign_keys = ON");
     // What was acknowledged survives a loss of power: NORMAL would sync the log at checkpoints only.
     if (access == Access::kReadWrite) run("PRAGMA synchronous = FULL");
   } catch (...) {
+    // The destructor does not run for what was not constructed; a failed open has a handle all the same.
     sqlite3_close_v2(handle_);
     throw;
   }
@@ -105,6 +115,7 @@ Database::~Database() {
 }
 
 sqlite3_stmt* Database::acquire(std::string_view sql) {
+  // Texts are literals or made of few parts, so some hundred statements are kept at most.
   if (auto found = cache_->idle.find(sql); found != cache_->idle.end()) {
     sqlite3_stmt* statement = found->second;
     cache_->idle.erase(found);
@@ -115,6 +126,7 @@ sqlite3_stmt* Database::acquire(std::string_view sql) {
   int code = sqlite3_prepare_v3(handle_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT,
                                 &statement, nullptr);
   if (code != SQLITE_OK) raise(code);
+  // Its text, the key of `idle`, lives as long as the statement: sqlite3_sql() points into it.
   cache_->all.push_back(statement);
   return statement;
 }
@@ -128,6 +140,7 @@ int64_t Database::run(std::string_view sql, std::initializer_list<Value> values)
   // Some pragmas answer with a row.
   while (statement.step()) {
   }
+  // Of the last INSERT, UPDATE or DELETE: meaningless after others, and used after these alone.
   return sqlite3_changes64(handle_);
 }
 
@@ -140,6 +153,7 @@ int64_t Database::last_insert_id() const { return sqlite3_last_insert_rowid(hand
 
 Query::Query(Database& database, sqlite3_stmt* statement, std::span<const Value> values)
     : database_(database), statement_(statement) {
+  // One too few would be bound as NULL, silently.
   CHECK(sqlite3_bind_parameter_count(statement) == static_cast<int>(values.size()), "{} values for: {}",
         values.size(), sqlite3_sql(statement));
   int index = 0, code = SQLITE_OK;
@@ -179,6 +193,7 @@ Query::~Query() {
   // It may stand at a row: left there, it would hold its reading transaction, and no checkpoint could pass.
   sqlite3_reset(statement_);
   sqlite3_clear_bindings(statement_);
+  // The one way back into the cache; while a Query lives, nobody else has its statement.
   database_.cache_->idle.emplace(sqlite3_sql(statement_), statement_);
 }
 
@@ -201,12 +216,14 @@ double Query::real() { return sqlite3_column_double(statement_, next_column()); 
 std::string Query::text() {
   int column = next_column();
   // As it is: asked for as text SQLite might convert it, and what is stored need not be UTF-8.
+  // Before its length is asked for: a conversion would change it (sqlite3_column_bytes).
   const void* bytes = sqlite3_column_blob(statement_, column);
   return bytes ? std::string(static_cast<const char*>(bytes), sqlite3_column_bytes(statement_, column)) : "";
 }
 
 std::vector<float> Query::floats() {
   std::string bytes = text();
+  // Bytes beyond the last whole float are dropped; whoever ranks by samples checks them (are_latencies).
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
   return values;
@@ -225,6 +242,8 @@ std::optional<double> Query::maybe_real() {
 Transaction::Transaction(Database& database, const char* begin)
     : database_(&database), depth_(database.transaction_depth_) {
   if (depth_ == 0)
+    // "BEGIN IMMEDIATE" mostly: a transaction that reads first and writes later could not wait for another
+    // writer, but would fail (SQLITE_BUSY_SNAPSHOT).
     database.run(begin);
   else
     // SQLite has one transaction a connection; what is inside is a savepoint of it.
@@ -239,6 +258,7 @@ void Transaction::commit() {
   CHECK(database_, "committed twice");
   CHECK(database_->transaction_depth_ == depth_ + 1, "an inner transaction is still open");
   if (depth_ == 0)
+    // With synchronous = FULL this returns when the log is on the disk.
     database_->run("COMMIT");
   else
     database_->run_script(fmt::format("RELEASE level{}", depth_));
@@ -252,7 +272,10 @@ Transaction::~Transaction() {
   database_->transaction_depth_ = depth_;
   // SQLite has rolled back by itself after some errors (a full disk); a second rollback would only fail.
   if (sqlite3_get_autocommit(database_->handle_)) return;
+  // ROLLBACK TO undoes a savepoint but leaves it open, hence RELEASE.
   std::string sql = depth_ == 0 ? "ROLLBACK" : fmt::format("ROLLBACK TO level{0}; RELEASE level{0}", depth_);
+  // Its result is not looked at: a destructor has nobody to tell, and what is left of the transaction ends
+  // with the connection.
   sqlite3_exec(database_->handle_, sql.c_str(), nullptr, nullptr, nullptr);
 }
 

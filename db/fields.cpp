@@ -13,6 +13,7 @@ constexpr int kDepth = 6;  // of a line: its confirmations' samples are in the f
 constexpr size_t kMostSamples = 100'000;
 }  // namespace
 
+// By bytes: those of UTF-8 beyond ASCII are 0x80 and above, and pass.
 bool is_printable(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
@@ -34,6 +35,7 @@ std::string Fields::text(const char* key, size_t limit) const {
   const nlohmann::json& value = at(key);
   if (!value.is_string()) fail("`{}` must be a string", key);
   const auto& text = value.get_ref<const std::string&>();
+  // Each field has its own: what goes into an index or on a page is to be short.
   if (text.size() > limit) fail("`{}` has {} bytes, more than the limit of {}", key, text.size(), limit);
   return text;
 }
@@ -74,6 +76,7 @@ std::vector<float> Fields::samples(const char* key) const {
     fail("`{}` must be 1 .. {} numbers", key, kMostSamples);
   std::vector<float> samples;
   for (const nlohmann::json& value : list) {
+    // As float, which is what is stored: a double that rounds to 0 or infinity is refused here.
     const float seconds = value.is_number() ? value.get<float>() : NAN;
     if (!(std::isfinite(seconds) && seconds > 0)) fail("`{}` must be seconds above 0", key);
     samples.push_back(seconds);

@@ -38,6 +38,7 @@ constexpr std::string_view kNetworkFuses[] = {
 std::string mounted_as(const std::filesystem::path& folder) {
   struct stat info;
   if (stat(folder.c_str(), &info) != 0) return "";
+  // By device number and not by path: a path may lead through links and bind mounts.
   const std::string device = fmt::format("{}:{}", major(info.st_dev), minor(info.st_dev));
   std::ifstream mounts("/proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
@@ -58,6 +59,7 @@ std::string_view network_file_system_name(uint32_t magic, std::string_view mount
   for (const NetworkKind& kind : kNetworkKinds)
     if (kind.magic == magic) return kind.name;
   // FUSE says no more of itself than that: what is behind it is in the table of mounts.
+  // "fuse" and "fuseblk" alone (NTFS, exFAT) are local disks.
   if (magic != kFuse || !mounted_as.starts_with("fuse.")) return "";
   const std::string_view type = mounted_as.substr(5);
   for (std::string_view network : kNetworkFuses)
@@ -66,6 +68,7 @@ std::string_view network_file_system_name(uint32_t magic, std::string_view mount
 }
 
 std::string_view network_file_system(const std::string& path) {
+  // The folder, for the file may not be there yet.
   std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   struct statfs info;
   if (statfs(folder.c_str(), &info) != 0) return "";

@@ -21,6 +21,7 @@ constexpr double kFailedSeconds = 1e9;
 
 json parse_line(const std::string& line) {
   json value = parse_bounded_json(line, kDepth, "the line");
+  // Logs of a tuner that was killed end in half a line.
   if (value.is_discarded()) fail("is no JSON; is it cut off?");
   return value;
 }
@@ -47,12 +48,14 @@ std::string text_of(const json& value, const char* what) {
 /// The mean, by which both rank; nothing when the candidate failed.
 std::optional<double> mean_seconds(const json& list) {
   if (!list.is_array() || list.empty()) fail("the times must be a list of numbers");
+  // In the order of the file, in double: the same log gives the same number.
   double sum = 0;
   for (const json& each : list) {
     if (!each.is_number()) fail("the times must be a list of numbers");
     sum += each.get<double>();
   }
   const double mean = sum / static_cast<double>(list.size());
+  // NaN too.
   if (!(mean > 0)) fail("a time of {} s was not measured", mean);
   return mean < kFailedSeconds ? std::optional(mean) : std::nullopt;
 }
@@ -62,10 +65,12 @@ std::optional<double> mean_seconds(const json& list) {
 ForeignRecord read_autotvm(const std::string& line) {
   const json row = parse_line(line);
   const json& version = field(row, "version");
+  // The one that AutoTVM has written for years; another may order its fields otherwise.
   if (version != 0.2) fail("is of version {}, 0.2 is read", version.dump());
   const json &input = field(row, "input"), &result = field(row, "result");
   const json& error = at(result, 1, "the error number");
   if (!error.is_number_integer()) fail("the error number must be an integer");
+  // Of the parsed line, so that spaces and the order of keys make no second record.
   ForeignRecord record{.digest = sha256(row.dump()),
                        .format = "autotvm",
                        .workload = text_of(at(input, 1, "the task"), "the task"),
@@ -103,6 +108,7 @@ std::string block_name(const json& instructions) {
 ForeignRecord read_metaschedule(const std::string& line, const std::vector<std::string>& workloads) {
   const json row = parse_line(line);
   const json &index = at(row, 0, "the workload's number"), &body = at(row, 1, "the record");
+  // An index into a list of ours, out of a stranger's file.
   if (!index.is_number_unsigned() || index.get<uint64_t>() >= workloads.size())
     fail("workload {} is not among the {} of the database", index.dump(), workloads.size());
   // A record names its workload by the number of a line in another file.
@@ -142,6 +148,7 @@ void for_each_record(const std::string& path, Read read, Use use, Refuse refuse)
 template <typename Read>
 ForeignReport import_records(Store& store, const std::string& path, Tolerance tolerance, Read read) {
   constexpr int64_t kGroup = 500;
+  // Told once; the second time the same lines are left out in silence.
   for_each_record(
       path, read, [&](const ForeignRecord&) { tolerance.good(); },
       [&](const std::string& place, const std::string& why) { tolerance.bad(place, why); });
@@ -150,9 +157,11 @@ ForeignReport import_records(Store& store, const std::string& path, Tolerance to
   std::optional<Transaction> group;
   for_each_record(
       path, read,
+      // A file that changes in between gives other records, each of which is checked again.
       [&](const ForeignRecord& record) {
         if (!group) group.emplace(store.begin());
         ++(store.add_foreign(record) ? report.added : report.known);
+        // Both counts, as a row that is known was looked for all the same.
         if ((report.added + report.known) % kGroup != 0) return;
         group->commit();
         group.reset();

@@ -12,6 +12,7 @@ constexpr size_t kReasons = 20;
 
 /// Protocols 2 to 5 begin with 0x80 and their number (pickletools); AutoTVM's "pickle" log has pickles in
 /// base64, where that is "gA", between tabs.
+/// pickle.load() runs what the file says; we never read one, and say why.
 bool is_pickle(std::string_view head) {
   const auto byte = [&](size_t i) { return i < head.size() ? static_cast<unsigned char>(head[i]) : 0; };
   if (byte(0) == 0x80 && byte(1) >= 2 && byte(1) <= 5) return true;
@@ -40,6 +41,7 @@ Lines::Lines(const std::string& path) : path_(path) {
 bool Lines::next(std::string& line) {
   line.clear();
   // Byte by byte: a file without an end of line must not become one string.
+  // Without the sentry of get(), which costs more than the byte.
   std::streambuf& bytes = *file_.rdbuf();
   std::string chunk;  // for the digest
   bool any = false;
@@ -62,10 +64,12 @@ std::string Lines::place() const { return fmt::format("{}:{}", path_, number_); 
 
 void Tolerance::bad(const std::string& place, const std::string& why, int64_t count) {
   bad_ += count;
+  // Bounded: a wrong file has millions of bad lines.
   if (reasons_.size() < kReasons) reasons_.push_back(fmt::format("{}: {}", place, why));
 }
 
 void Tolerance::settle(const std::string& what) const {
+  // One in a hundred, or one at all: the last line of a log is often half a line.
   if (bad_ <= std::max<int64_t>(1, (good_ + bad_) / 100) && (good_ > 0 || bad_ == 0)) return;
   std::string message =
       fmt::format("{}: {} of {} lines are no records of it; nothing was imported", what, bad_, good_ + bad_);

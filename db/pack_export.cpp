@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// ?1: a target's name or "", ?2: a model's name or "".
+/// What is suspect stays here: others could not tell that it is.
 constexpr std::string_view kChosen =
     "WITH chosen_task AS (SELECT model, model_task.target, position, workload FROM model_task "
     "JOIN model ON model.id = model JOIN target ON target.id = model_task.target "
@@ -28,6 +29,7 @@ class LineFile {
   LineFile(const fs::path& folder, const char* name) : name_(name), path_(folder / name), file_(path_) {}
 
   void add(const json& line) {
+    // The one place where an export may differ from the rows: bytes that are no UTF-8.
     const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     digest_.add(text);
     file_ << text;
@@ -67,6 +69,7 @@ class Exporter {
 
   PackCounts run() {
     // All files of one moment, so that none names what another lacks.
+    // Writers go on meanwhile; the log grows until this ends (sqlite.org/wal.html).
     const Transaction snapshot = database_.snapshot();
     PackCounts counts{devices(), workloads(), models(), measurements()};
     manifest_["format"] = kPackFormat;
@@ -120,6 +123,7 @@ class Exporter {
                             "JOIN target ON target.id = target "
                             "ORDER BY model.name, model.digest, target.name");
          row.step();) {
+      // Ids order nothing: they are only for the inner query.
       const ModelId model = row.integer();
       const TargetId target = row.integer();
       // Each column by a statement of its own: they are read in order, and arguments of a call need not be.
@@ -144,6 +148,8 @@ class Exporter {
 
   int64_t measurements() {
     LineFile file(folder_, kMeasurementsFile);
+    // A candidate is one program; where two have one trace, the first of the others decides. Sorted by
+    // SQLite, on the disk where it must be.
     for (Query row = select(
              "SELECT m.id, workload.digest, target.name, device.fingerprint, m.threads, candidate.trace, "
              "m.samples, m.relative_error, m.compiler, m.revision, m.recorded_ms FROM measurement m "
@@ -203,6 +209,7 @@ PackCounts export_pack(Store& store, const std::string& folder, const PackFilter
   std::error_code error;
   if (fs::exists(folder, error)) fail("{} exists; a pack is a new folder", folder);
   // A pack that was interrupted has no name of a pack.
+  // Beside it, thus on the same file system: rename(2) is one step.
   const fs::path partial = fmt::format("{}.partial", folder);
   fs::remove_all(partial, error);
   if (!fs::create_directory(partial, error)) fail("cannot write {}: {}", folder, error.message());

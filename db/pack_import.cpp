@@ -15,10 +15,12 @@
 namespace lathe::db {
 namespace {
 
+// Far above what our programs write; a pack comes from a stranger, and a line is in memory whole.
 constexpr size_t kTextLimit = 2 << 20, kDetailsLimit = 64 << 10, kTargetLimit = 16 << 10;
 constexpr int64_t kDay = 24 * 3600 * 1000;
 constexpr int64_t kMostLines = int64_t{1} << 40;
 /// Rows a transaction: another writer waits for milliseconds.
+/// Each commit waits for the disk, so not one a row either.
 constexpr int kGroup = 500;
 
 /// Refuses the whole pack; what else is wrong with a line leaves out the line.
@@ -40,6 +42,8 @@ struct PackMeasurement {
 };
 
 PackMeasurement read_measurement(const Fields& line) {
+  // By the digest of its text, the target's name, the device's fingerprint: what is the same
+  // in every database.
   PackMeasurement read{line.digest("workload"), line.name("target", kTargetLimit), line.digest("device"), {}};
   Measurement& m = read.record.measurement;
   m.threads = static_cast<int>(line.integer("threads", 1, 1024));
@@ -58,11 +62,14 @@ PackMeasurement read_measurement(const Fields& line) {
 /// what was checked, whatever becomes of the pack meanwhile.
 class Spool {
  public:
+  // Of any size: a pack of a million measurements is not held in memory.
   Spool() : file_(std::tmpfile(), &std::fclose) {
     if (!file_) fail("cannot make a temporary file in {}", std::filesystem::temp_directory_path().string());
   }
 
   void add(const std::string& line, const std::string& program) {
+    // A line holds no raw tab or end of line, as JSON escapes both in strings; a program's
+    // fingerprint is of hex digits.
     const std::string row = fmt::format("{}\t{}\n", program, line);
     if (std::fwrite(row.data(), 1, row.size(), file_.get()) != row.size())
       fail("cannot write a temporary file; is the disk full?");
@@ -82,6 +89,7 @@ class Spool {
     if (size <= 0) return false;
     const std::string_view text(row, static_cast<size_t>(size));
     const size_t tab = text.find('\t');
+    // Parsed a second time, which costs less than to keep a binary form of it in step.
     measurement = read_measurement(Fields(std::string(text.substr(tab + 1))));
     measurement.record.measurement.program = text.substr(0, tab);
     return true;
@@ -104,6 +112,7 @@ class Checker {
     each_line(kDevicesFile, [&](const Fields& line, const std::string&) { device(line); });
     each_line(kWorkloadsFile, [&](const Fields& line, const std::string&) { workload(line); });
     each_line(kModelsFile, [&](const Fields& line, const std::string&) { model(line); });
+    // Last, as it is by far the longest: what is wrong with the others is said within seconds.
     each_line(kMeasurementsFile,
               [&](const Fields& line, const std::string& text) { measurement(line, text); });
     tolerance.settle(fmt::format("pack {}", folder_));
@@ -124,6 +133,7 @@ class Checker {
   void read_manifest() {
     const std::string path = this->path(kManifestFile);
     std::string text, line;
+    // A manifest of any length would be read to its end: it is cut off at the bound, and then is no JSON.
     for (Lines lines(path); lines.next(line) && text.size() < Lines::kLongest;) text += line + "\n";
     try {
       const Fields manifest(text);
@@ -148,6 +158,7 @@ class Checker {
     const auto entry = manifest_.find(file);
     if (entry == manifest_.end()) fail("{} does not name {}", path(kManifestFile), file);
     const auto& [expected, digest] = entry->second;
+    // `file` is one of our four names, never one from the manifest.
     Lines lines(path(file));
     const int64_t bad_before = tolerance.bad();
     int64_t count = 0;
@@ -161,8 +172,11 @@ class Checker {
         tolerance.bad(lines.place(), error.what());
       }
     }
+    // A pack that was cut off within a transfer is imported as far as it goes, within the
+    // tolerance for bad lines.
     if (count < expected) tolerance.bad(lines.place(), "the file is cut off here", expected - count);
     // Bad lines are told one by one; a file with none of them that is another was changed by somebody.
+    // Not against forgery, for the manifest may be changed as well; against an edit that forgot it.
     if (lines.digest() != digest && tolerance.bad() == bad_before)
       fail("{} was changed after the pack was written: its sha256 is not the manifest's", path(file));
   }
@@ -176,14 +190,17 @@ class Checker {
                   .memory_bytes = line.integer("memory_bytes", 0, INT64_MAX),
                   .system = line.name("system"),
                   .details = line.text("details", kDetailsLimit)};
+    // It is kept as text and parsed by others, who count on its depth.
     if (!parse_bounded_json(device.details, 8, "`details`").is_object()) fail("`details` must be an object");
     const std::string print = fingerprint(device);
+    // So that no pack enters times under another machine's name by a slip; whoever forges can compute it too.
     if (print != line.digest("fingerprint")) fail("`fingerprint` is not the device's");
     devices[print] = std::move(device);
   }
 
   void workload(const Fields& line) {
     // The digest, the work and the bytes are computed here: what the pack says of them is compared.
+    // Reads and checks the program: what cannot be parsed here will never be compiled.
     Workload workload = meaning_.workload(line.text("text", kTextLimit));
     if (workload.digest != line.digest("digest")) fail("`digest` is not the text's");
     // The key is taken from what is moved.
@@ -226,12 +243,15 @@ class Checker {
     const PackMeasurement read = read_measurement(line);
     const Measurement& m = read.record.measurement;
     const Workload& workload = known_workload(read.workload);
+    // Not looked for in the database: a pack stands for itself.
     if (!devices.contains(read.device)) fail("the pack has no device {}", read.device);
     know_target(read.target);
+    // As a tracker does with a worker's result (Farm::disbelief).
     require_believable(read, meaning_.fastest_seconds(workload.flops, read.target, m.threads));
     if (const auto program = meaning_.program(workload, m.trace))
       spool.add(text, *program);
     else
+      // The trace names a primitive or a loop that this release does not have: no fault of the pack.
       ++not_applicable;
   }
 
@@ -262,6 +282,7 @@ class Adder {
   ImportReport run() {
     {
       Transaction transaction = store_.begin();
+      // All of these in one transaction: at most some thousand rows.
       for (const auto& [name, target] : pack_.targets) targets_[name] = store_.add_target(target);
       for (const auto& [print, device] : pack_.devices) {
         const auto [id, added] = store_.adopt_device(device);
@@ -278,6 +299,7 @@ class Adder {
     PackMeasurement next;
     for (bool more = true; more;) {
       Transaction transaction = store_.begin();
+      // A crash in between leaves whole groups; to import again adds the rest (adopt).
       for (int i = 0; i < kGroup && (more = pack_.spool.next(next)); ++i) add(next);
       transaction.commit();
     }

@@ -38,6 +38,7 @@ std::string new_uuid() {
   return text;
 }
 
+// Never to change: databases and packs know devices by it.
 std::string fingerprint(const Device& device) {
   // Not of memory or kernel: a machine with a new kernel is the same device.
   return sha256(fmt::format("{}\n{}\n{}\n{}\n{}", device.host, device.model, device.architecture,

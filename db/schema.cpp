@@ -14,6 +14,8 @@ namespace lathe::db {
 
 namespace {
 
+// In the file's header, where `file(1)` and SQLite's own tools look too
+// (sqlite.org/fileformat2.html, offset 68).
 constexpr int64_t kApplicationId = 0x4c415448;  // "LATH": tells our files from other programs'
 
 // Times are milliseconds since 1970 UTC; latencies are seconds; samples are little-endian f32 seconds.
@@ -407,6 +409,8 @@ int64_t pragma(Database& database, const char* sql) {
 void require_no_strange_code(Database& database) {
   // What is plain is listed, not what is strange: the text of a schema can be edited, and "CREATE/**/VIRTUAL
   // TABLE" is one too. SQLite itself begins the text of a plain table with these two words.
+  // After version_of(), before any other statement touches a table: a trigger runs only when something is
+  // written, a view when it is read.
   for (Query row = database.query(
            "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE type NOT IN ('table', 'index') "
            "OR (type = 'table' AND coalesce(sql, '') NOT GLOB 'CREATE TABLE *')");
@@ -432,6 +436,8 @@ void back_up(Database& database, int version) {
   fs::remove(own);
   database.run("VACUUM INTO ?", {own});
   const bool is_old = [&] {
+    // VACUUM INTO copies one moment, but which one is decided when it begins: before another's migration,
+    // or in the midst of it.
     Database made(own, Access::kAlone, std::chrono::seconds(10));
     return version_of(made) == version;
   }();
@@ -439,6 +445,7 @@ void back_up(Database& database, int version) {
     fs::remove(own);
     return;
   }
+  // Before the migration begins: after a power failure one of the two must be whole.
   sync_to_disk(own);
   fs::rename(own, copy);
   sync_to_disk(fs::absolute(copy).parent_path());
@@ -462,6 +469,7 @@ int version_of(Database& database) {
 void require_version(Database& database, int version, Access access) {
   int found = version_of(database);
   if (found > version) fail_newer(database, found, version);
+  // Also for readers: to read a view runs what its maker wrote.
   require_no_strange_code(database);
   if (access == Access::kReadOnly && found < version)
     fail(
@@ -480,6 +488,8 @@ void migrate(Database& database, std::span<const Migration> steps) {
   database.run("PRAGMA journal_mode = WAL");
   if (found > 0) back_up(database, found);
   for (int from = found; from < version; ++from) {
+    // One a step, so that a database of a million trials is not rewritten in one go, and a step that fails
+    // leaves those before it done.
     Transaction transaction = database.transaction();
     int now = version_of(database);  // another process may have migrated while we waited for the lock
     if (now > version) fail_newer(database, now, version);

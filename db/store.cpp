@@ -20,9 +20,10 @@ int64_t wall_clock_ms() {
 /// A database from a newer program must stay as it is; even closing a writable connection may touch the file.
 void require_not_newer(const std::string& path, std::chrono::milliseconds busy_timeout) {
   std::error_code error;
-  // A new file, or none yet.
+  // A new file, or none yet: SQLite makes it on the first write, so an empty one is new.
   if (std::filesystem::file_size(path, error) == 0 || error) return;
   Database peek(path, Access::kReadOnly, busy_timeout);
+  // As whoever writes: an older version is no fault, for it is migrated.
   require_version(peek, schema_version(), Access::kReadWrite);
 }
 
@@ -54,6 +55,7 @@ constexpr std::string_view kSelectDevice =
 
 std::pair<DeviceId, Device> read_device(Query& row) {
   DeviceId id = row.integer();
+  // Each call takes the next column: braces keep their order, as the arguments of a function would not.
   return {id, Device{.host = row.text(),
                      .model = row.text(),
                      .architecture = row.text(),
@@ -224,6 +226,7 @@ std::string Store::model_digest(ModelId id) {
 }
 
 std::vector<WorkloadId> Store::measured_workloads(TargetId target) {
+  // One seek a workload; a join over a million measurements would visit all.
   std::vector<WorkloadId> workloads;
   for (Query row =
            database_->query("SELECT id FROM workload WHERE EXISTS(SELECT 1 FROM measurement "
@@ -250,6 +253,7 @@ std::optional<std::string> Store::find_artifact(CandidateId candidate, const std
 void Store::add_cost_model(const CostModelRecord& record) {
   Transaction transaction = begin();
   // Only the last round's is ever read, and each may have megabytes.
+  // Where job is null, of no job, `= NULL` deletes nothing.
   database_->run("DELETE FROM cost_model WHERE job = ?", {record.job});
   database_->run(
       "INSERT INTO cost_model(job, target, round, samples, spearman, recall, model, created_ms) "

@@ -27,6 +27,7 @@ bool Store::adopt_model(const AdoptedModel& model) {
   CHECK(row.step());
   const ModelId id = row.integer();
   // What this database has worked out itself is not replaced by what others say.
+  // By target: the model may be known for another one.
   const bool fresh = model_tasks(id, model.target).empty();
   if (fresh) set_model_tasks(id, model.target, model.tasks);
   transaction.commit();
@@ -36,9 +37,11 @@ bool Store::adopt_model(const AdoptedModel& model) {
 bool Store::adopt(const Adopted& adopted) {
   const Measurement& m = adopted.measurement;
   Transaction transaction = begin();
+  // Where the candidate is known, its own trace stays: see add_candidate.
   const CandidateId candidate =
       add_candidate(m.target, {.workload = m.workload, .trace = m.trace, .program = m.program});
   const Summary summary = summarize(m.samples);
+  // What was measured here is believed before what a pack says of the same device.
   const int64_t added = database_->run(
       "INSERT INTO measurement(candidate, workload, target, device, threads, seconds, median, p25, min, mad, "
       "n, samples, relative_error, compiler, revision, recorded_ms, imported_ms) "

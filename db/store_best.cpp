@@ -16,6 +16,7 @@ constexpr std::string_view kRungNames[] = {"this device", "this target, another 
                                            "a compatible target"};
 
 /// `index`: "INDEXED BY NAME", or "".
+/// Columns in the order of read_measurement; NULLs only where it asks for maybe_integer().
 std::string select_measurement(std::string_view index = "") {
   return fmt::format(
       "SELECT m.id, m.workload, m.target, m.device, m.threads, m.seconds, m.median, m.p25, m.min, m.mad, "
@@ -50,6 +51,7 @@ Measurement read_measurement(Query& row) {
 /// The least number of threads above `above` with a result on the rung.
 std::optional<int64_t> next_threads(Database& database, const BestQuery& query, bool confirmed,
                                     int64_t above) {
+  // A skip through the index, one seek a number of threads; DISTINCT would walk all of its entries.
   Query row = query.device
                   ? database.query(
                         "SELECT min(threads) FROM measurement INDEXED BY measurement_best WHERE workload = ? "
@@ -65,6 +67,7 @@ std::optional<int64_t> next_threads(Database& database, const BestQuery& query, 
 
 void keep_fastest(std::vector<Measurement>& found, int limit) {
   std::sort(found.begin(), found.end(), [](const Measurement& a, const Measurement& b) {
+    // The older of equals, so that the answer does not depend on the order of rows.
     return std::pair(a.seconds, a.id) < std::pair(b.seconds, b.id);
   });
   if (found.size() > static_cast<size_t>(limit)) found.resize(static_cast<size_t>(limit));
@@ -76,6 +79,7 @@ void keep_fastest(std::vector<Measurement>& found, int limit) {
 std::vector<Measurement> fastest(Database& database, BestQuery query, bool confirmed, int limit) {
   std::vector<Measurement> found;
   if (query.threads == 0) {
+    // Sorted by seconds within each number of threads only: so many short ranges, merged.
     for (auto threads = next_threads(database, query, confirmed, 0); threads;
          threads = next_threads(database, query, confirmed, *threads)) {
       query.threads = static_cast<int>(*threads);
@@ -102,6 +106,7 @@ std::vector<Measurement> fastest(Database& database, BestQuery query, bool confi
 
 bool is_subset(const std::string& features, const std::string& of) {
   std::vector<std::string> wanted = split_text(features, ','), had = split_text(of, ',');
+  // Target names may list features in any order; std::includes wants both sorted.
   std::sort(wanted.begin(), wanted.end());
   std::sort(had.begin(), had.end());
   return std::includes(had.begin(), had.end(), wanted.begin(), wanted.end());
@@ -128,6 +133,7 @@ std::string_view to_string(Rung rung) { return kRungNames[static_cast<int>(rung)
 /// The best of one rung: those threads before any other number, a confirmed result before one that is not.
 std::optional<Measurement> Store::best_on(BestQuery query) {
   while (true) {
+    // The fastest of many unconfirmed is so in part by luck.
     for (bool confirmed : {true, false}) {
       if (!confirmed && !query.accept_unconfirmed) continue;
       std::vector<Measurement> found = fastest(*database_, query, confirmed, 1);
@@ -158,6 +164,7 @@ std::optional<Best> Store::best(const BestQuery& query) {
 }
 
 std::vector<Measurement> Store::top(const BestQuery& query, int limit) {
+  // Two ranges of the index, which has `confirmed` before the times.
   std::vector<Measurement> found = fastest(*database_, query, true, limit);
   for (Measurement& each : fastest(*database_, query, false, limit)) found.push_back(std::move(each));
   keep_fastest(found, limit);
@@ -177,6 +184,7 @@ std::vector<Measurement> Store::top_suspect(const BestQuery& query, int limit) {
 }
 
 std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, int limit) {
+  // By id, the order in which it became known: a cost model learns in the same order each time.
   std::vector<Measurement> found;
   for (Query row = database_->query(
            fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id LIMIT ?",
@@ -213,6 +221,7 @@ std::vector<float> Store::ranking_samples(MeasurementId id) {
   }
   // Every writer checks them, but a file may come from anywhere; whoever ranks by them counts on it.
   if (!are_latencies(all))
+    // Not left out: a row without times would rank first.
     fail("database {} is damaged: the samples of measurement {} are no times", database_->path(), id);
   return all;
 }
@@ -221,6 +230,8 @@ std::vector<MeasuredTwice> Store::measured_on_both(WorkloadId workload, TargetId
                                                    DeviceId second) {
   // Each read is one range of an index that covers it; a join in SQL would look up rows one by one.
   const auto on = [&](DeviceId device) {
+    // confirmed IN (0, 1) instead of leaving it out: so both ranges of the index are used, which has
+    // it before the device.
     return database_->query(
         "SELECT candidate, threads, seconds FROM measurement INDEXED BY measurement_best "
         "WHERE workload = ? AND target = ? AND confirmed IN (0, 1) AND device = ? AND suspect = 0",
@@ -307,6 +318,7 @@ void Store::rank(MeasurementId id) {
 
 int64_t Store::set_suspect(WorkerId worker, int64_t since_ms) {
   Transaction transaction = begin();
+  // Confirmations first: a measurement stays believed while one of another worker's is left.
   std::vector<MeasurementId> changed;
   // Who confirmed is not known of old rows: then it was the device that measured.
   for (Query row = database_->query(
@@ -326,6 +338,7 @@ int64_t Store::set_suspect(WorkerId worker, int64_t since_ms) {
   std::sort(changed.begin(), changed.end());
   // A measurement may stand there by itself and by several of its confirmations.
   changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  // Each may have other samples to go by now, or none but its own.
   for (MeasurementId id : changed) rank(id);
   transaction.commit();
   return static_cast<int64_t>(changed.size());

@@ -13,6 +13,7 @@ void Store::add_model_latency(const ModelLatency& latency) {
 
 std::optional<ModelLatency> Store::find_model_latency(const std::string& model_digest, TargetId target,
                                                       int threads) {
+  // The newest, not the fastest: it is of the schedules that are chosen now.
   Query row = database_->query(
       "SELECT seconds, low, high, n, recorded_ms FROM model_latency "
       "WHERE model_digest = ? AND target = ? AND threads = ? ORDER BY id DESC LIMIT 1",
@@ -30,6 +31,7 @@ std::optional<ModelLatency> Store::find_model_latency(const std::string& model_d
 
 void Store::set_choice(const Choice& choice) {
   const ChoiceKey& key = choice.key;
+  // Replaced as a whole: half an old choice and half a new one was never raced.
   Transaction transaction = begin();
   database_->run(
       // Its tasks go with it.
@@ -56,6 +58,7 @@ std::optional<Choice> Store::find_choice(const ChoiceKey& key) {
   int64_t id = row.integer();
   Choice choice{
       .key = key, .seconds_before = row.real(), .seconds_after = row.real(), .chosen_ms = row.integer()};
+  // A digest is of the tasks of a model, so a choice holds for every file that comes to the same ones.
   for (Query task = database_->query(
            "SELECT workload, measurement FROM choice_task WHERE choice = ? ORDER BY workload", {id});
        task.step();)

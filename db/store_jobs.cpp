@@ -37,6 +37,7 @@ Job read_job(Query& row) {
 JobId Store::create_job(const NewJob& job) {
   Transaction transaction = begin();
   // Said twice, since the first answer got lost: it is one job. Leaving without a commit loses nothing here.
+  // UNIQUE would refuse the second, but the answer is wanted, not an error.
   if (job.idempotency_key) {
     Query row = database_->query("SELECT id FROM job WHERE idempotency_key = ?", {job.idempotency_key});
     if (row.step()) return row.integer();
@@ -109,6 +110,7 @@ JobProgress Store::job_progress(JobId id) {
        row.step();) {
     std::string state = row.text(), outcome = row.text();
     int64_t count = row.integer();
+    // A state of a later release would be counted nowhere, rather than under a wrong name.
     for (int i = 0; i < kTrialStates; ++i)
       if (to_string(static_cast<TrialState>(i)) == state) progress.states[i] += count;
     if (auto known = parse_outcome(outcome)) progress.outcomes[static_cast<int>(*known)] += count;
@@ -117,6 +119,7 @@ JobProgress Store::job_progress(JobId id) {
 }
 
 bool Store::set_job_state(JobId id, JobState state, const std::string& message) {
+  // A final state stays: what is told to users is not taken back.
   return database_->run(
              "UPDATE job SET state = ?, message = ?, updated_ms = ? "
              "WHERE id = ? AND state NOT IN ('done', 'failed', 'cancelled')",
@@ -124,11 +127,13 @@ bool Store::set_job_state(JobId id, JobState state, const std::string& message) 
 }
 
 void Store::checkpoint_task(JobId id, WorkloadId workload, int round, const std::string& checkpoint) {
+  // The last one only: a job of a thousand rounds keeps one text a task.
   database_->run("UPDATE job_task SET round = ?, checkpoint = ? WHERE job = ? AND workload = ?",
                  {round, as_blob(checkpoint), id, workload});
 }
 
 void Store::add_job_seconds(JobId id, double seconds) {
+  // Added and not set, for each life of a job knows its own time alone.
   database_->run("UPDATE job SET seconds_used = seconds_used + ?, updated_ms = ? WHERE id = ?",
                  {seconds, now_ms_(), id});
 }

@@ -11,6 +11,7 @@ constexpr std::string_view kSelectServed =
     "job, "
     "crashes, created_ms, started_ms, ended_ms FROM served_job ";
 
+// The report is a few dozen KiB, and comes along: lists show a figure of it.
 ServedJob read_served(Query& row) {
   return ServedJob{.id = row.integer(),
                    .uuid = row.text(),
@@ -45,6 +46,7 @@ ServedJob Store::add_served_job(const NewServedJob& job) {
   Transaction transaction = begin();
   // Within the transaction: of two that ask at once the second sees the first's row.
   if (job.idempotency_key)
+    // Leaving without a commit rolls back nothing.
     if (auto known = served_job_with_key(job.owner, *job.idempotency_key)) return *known;
   database_->run(
       "INSERT INTO served_job(uuid, owner, model_name, request, priority, weight, state, idempotency_key, "
@@ -70,6 +72,7 @@ std::optional<ServedJob> Store::find_served_job(const std::string& uuid) {
   std::vector<ServedJob> found;
   for (Query row = database_->query(
            // By the index of UNIQUE: the letters of a UUID end before g.
+           // substr() or LIKE would scan, and a service keeps all jobs it ever had.
            fmt::format("{}WHERE uuid >= ?1 AND uuid < ?1 || 'g' LIMIT 2", kSelectServed), {uuid});
        row.step();)
     found.push_back(read_served(row));
@@ -85,6 +88,7 @@ ServedJob Store::served_job(ServedJobId id) {
 }
 
 std::vector<ServedJob> Store::served_jobs(const ServedJobQuery& query) {
+  // Newest first along the primary key: a page ends when it is full, however many jobs there are.
   std::vector<ServedJob> jobs;
   const std::string state(query.state ? to_string(*query.state) : "");
   for (Query row = database_->query(fmt::format("{}WHERE (?1 = '' OR state = ?1) AND (?2 = '' OR owner = ?2) "
@@ -122,6 +126,7 @@ int64_t Store::count_open_served_jobs(const std::string& owner) {
 
 bool Store::set_served_state(ServedJobId id, JobState state, const std::string& message) {
   Transaction transaction = begin();
+  // Within the transaction: cancel and done may come at once, and the first is final.
   const ServedJob job = served_job(id);
   if (is_final(job.state)) return false;
   // No event: whoever follows would be told the same again and again.
@@ -142,6 +147,7 @@ void Store::set_served_device_class(ServedJobId id, const std::string& device_cl
   database_->run("UPDATE served_job SET device_class = ? WHERE id = ?", {device_class, id});
 }
 
+// No event: the state that follows has one.
 void Store::set_served_report(ServedJobId id, const std::string& report) {
   database_->run("UPDATE served_job SET report = ? WHERE id = ?", {report, id});
 }
@@ -170,6 +176,7 @@ int64_t Store::add_served_event(ServedJobId id, const std::string& kind, const s
 }
 
 StoredByJob Store::stored_by(ServedJobId id) {
+  // Counted when a search begins, not with each trial; SearchQuota goes on from there.
   const JobId search = served_job(id).job.value_or(0);
   Query tasks = database_->query("SELECT count(*) FROM job_task WHERE job = ?", {search});
   Query trials = database_->query(
@@ -195,6 +202,7 @@ std::optional<Event> Store::last_served_event(ServedJobId id, const std::string&
 
 std::vector<Event> Store::served_events_after(ServedJobId id, int64_t after, int limit) {
   std::vector<Event> events;
+  // Two texts rather than one with "OR": each has an index of its own.
   const auto read = [&](Query row) {
     while (row.step()) events.push_back(read_event(row));
   };

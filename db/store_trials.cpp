@@ -13,6 +13,7 @@ namespace {
 /// Failure texts come from compilers and from the stderr of candidates; the end of one says most.
 constexpr size_t kMaxErrorBytes = 4096;
 
+// By bytes, so that a letter may be cut: readers of texts expect strangers' bytes anyway.
 std::string tail(const std::string& error) {
   return error.size() <= kMaxErrorBytes ? error : "..." + error.substr(error.size() - kMaxErrorBytes);
 }
@@ -20,6 +21,7 @@ std::string tail(const std::string& error) {
 TrialState trial_state_named(std::string_view name) {
   for (int i = 0; i < kTrialStates; ++i)
     if (to_string(static_cast<TrialState>(i)) == name) return static_cast<TrialState>(i);
+  // CHECK constraints keep these out of a file of ours; a file may come from anywhere.
   fail("the database has a trial in state `{}`, unknown to this program", name);
 }
 
@@ -32,6 +34,8 @@ constexpr std::string_view kSelectTrial =
     "SELECT trial.id, job, candidate, workload, target, threads, purpose, state, predicted, trace, settings, "
     "coalesce(outcome, ''), error, signal FROM trial JOIN candidate ON candidate.id = trial.candidate ";
 
+// In the order of the columns above: members of a braced list are evaluated from left to
+// right ([dcl.init.list]).
 Trial read_trial(Query& row) {
   return Trial{.id = row.integer(),
                .job = row.integer(),
@@ -64,6 +68,8 @@ Lease read_lease(LeaseId id, TrialId trial, Query& row) {
 }  // namespace
 
 int64_t Store::begin_epoch() {
+  // Committed by itself, before anything is leased: an epoch is never used twice, also when its
+  // tracker dies at once.
   database_->run("INSERT INTO epoch(begun_ms) VALUES(?)", {now_ms_()});
   return database_->last_insert_id();
 }
@@ -79,6 +85,7 @@ CandidateId Store::add_candidate(TargetId target, const NewTrial& trial) {
   std::string workload_digest = names.text(), target_name = names.text();
   // By names, not by ids: the same candidate has one digest in every database.
   std::string digest = sha256(fmt::format("{}\n{}\n{}", workload_digest, target_name, program));
+  // The trace that came first stays: any that gives the program will do, and rows refer to this one.
   Query row = database_->query(
       "INSERT INTO candidate(digest, workload, target, program, trace) VALUES(?, ?, ?, ?, ?) "
       "ON CONFLICT(digest) DO UPDATE SET digest = digest RETURNING id",
@@ -103,6 +110,8 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
       enqueued.push_back({.status = Enqueued::kDuplicate, .trial = twin.integer()});
       continue;
     }
+    // Without a device (a tracker's jobs have a class of them) nothing equals NULL, and
+    // everything is measured.
     Query known = database_->query(
         "SELECT id FROM measurement WHERE candidate = ? AND device = ? AND threads = ? "
         "AND suspect = 0",
@@ -148,6 +157,7 @@ std::vector<Trial> Store::pending_trials(JobId job, int limit) {
 
 std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {
   const Trial ended = trial(id);
+  // A searcher asks by number, and may name any (tracker/search_server.cpp).
   if (ended.job != job) fail("trial {} is of another job", id);
   if (!is_final(ended.state)) return std::nullopt;
   TrialEnd end{.state = ended.state, .outcome = ended.outcome, .error = ended.error};
@@ -161,6 +171,8 @@ std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {
 }
 
 void Store::visit_open_trials(const std::function<void(const OpenTrial&)>& visit) {
+  // One row a lease and not a query a trial: a queue of two million is read in one pass. By the partial index
+  // trial_open, which has the open ones alone.
   Query row = database_->query(
       "SELECT trial.id, job, candidate, workload, purpose = 'confirm', state = 'leased', lease.id, "
       "lease.attempt, worker.name, lease.epoch, coalesce(lease.ending, '') FROM trial "
@@ -196,9 +208,12 @@ std::vector<Lease> Store::leases(TrialId trial) {
 }
 
 std::optional<Lease> Store::grant(TrialId trial, const std::string& worker, int64_t epoch, LeaseId id) {
+  // Two processes may have chosen the same trial: the transaction takes the write lock at once, and the
+  // second finds it leased.
   Transaction transaction = begin();
   // Only a pending trial: somebody may have ended it since the farm chose it.
   Lease lease{.id = id, .trial = trial, .worker = worker, .epoch = epoch};
+  // It ends here: a statement left at a row would hold its reading lock past the commit.
   {
     Query row = database_->query(
         "SELECT 1 + (SELECT count(*) FROM lease WHERE trial = ?1) FROM trial "
@@ -238,6 +253,7 @@ bool Store::cancel_trial(TrialId trial) {
 }
 
 void Store::end_trial(TrialId trial, TrialState state, const TrialResult& result) {
+  // The trigger trial_is_final holds against a second end, whatever the caller believes.
   database_->run(
       "UPDATE trial SET state = ?, outcome = ?, error = ?, signal = ?, lease = ?, ended_ms = ? WHERE id = ?",
       {to_string(state), to_string(result.outcome), tail(result.error), result.signal, result.lease,
@@ -245,6 +261,7 @@ void Store::end_trial(TrialId trial, TrialState state, const TrialResult& result
   std::optional<double> seconds;
   // min() of two arguments is null if either is: hence both ways of coalesce below.
   if (result.outcome == Outcome::kOk) seconds = summarize(result.samples).median;
+  // For lists and progress bars; which schedule is best is asked of the measurements.
   database_->run(
       "UPDATE job_task SET trials = trials + 1, "
       "best_seconds = min(coalesce(best_seconds, ?1), coalesce(?1, best_seconds)) "
@@ -255,7 +272,10 @@ void Store::end_trial(TrialId trial, TrialState state, const TrialResult& result
 
 /// What a result of a trial is of the candidate's measurements: of the same device, or of the same class when
 /// it is to confirm one (tracker/device_class.h). A suspect one it replaces.
+/// One row a candidate, device and number of threads, which UNIQUE enforces: the first measurement stays, and
+/// later ones confirm it or, when it is suspect, take its place.
 void Store::add_measurement(TrialId trial, const TrialResult& result) {
+  // The device's own row before that of another device of its class.
   Query row = database_->query(
       "SELECT m.id, m.suspect, trial.purpose = 'confirm', lease.worker FROM trial "
       "JOIN measurement m ON m.candidate = trial.candidate AND m.threads = trial.threads "
@@ -268,6 +288,8 @@ void Store::add_measurement(TrialId trial, const TrialResult& result) {
   // The first of its kind.
   if (!row.step()) return insert_measurement(trial, result);
   const MeasurementId id = row.integer();
+  // A second search that came to the same program (of another job) adds nothing: its samples are neither the
+  // first nor asked for.
   const bool suspect = row.boolean(), confirms = row.boolean();
   if (suspect)
     replace_measurement(id, trial, result);
@@ -308,6 +330,7 @@ void Store::replace_measurement(MeasurementId id, TrialId trial, const TrialResu
 }
 
 Recorded Store::record_one(const TrialResult& result) {
+  // By the lease alone: which trial it was for is ours to know, not the worker's to say.
   Query row = database_->query(
       "SELECT trial.id, trial.candidate, trial.state, trial.lease FROM lease "
       "JOIN trial ON trial.id = lease.trial WHERE lease.id = ?",
@@ -328,6 +351,8 @@ Recorded Store::record_one(const TrialResult& result) {
   } else if (result.outcome != Outcome::kOk) {
     end_trial(trial, TrialState::kFailed, result);
   } else if (are_latencies(result.samples) && result.device) {
+    // What ranks is positive, finite and of a device; wire.cpp has refused most else, but
+    // local jobs come here too.
     end_trial(trial, TrialState::kDone, result);
     add_measurement(trial, result);
     if (!result.artifact.empty()) add_artifact(candidate, result.compiler, result.artifact);

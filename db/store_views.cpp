@@ -9,6 +9,7 @@ namespace lathe::db {
 
 namespace {
 
+// As subqueries of a row, each a seek: a join over leases would count before the limit.
 constexpr std::string_view kSelectTrialRow =
     "SELECT trial.id, candidate.workload, purpose, state, coalesce(outcome, ''), predicted, "
     "measurement.seconds, measurement.relative_error, "
@@ -72,6 +73,8 @@ std::vector<TrialRow> Store::trial_rows(const TrialQuery& query) {
   return rows;
 }
 
+// Some 40 bytes a point: a job of 100,000 trials is thinned out by the caller
+// (tracker/api_json.cpp), which needs all.
 std::vector<TrialPoint> Store::trial_points(JobId job, WorkloadId workload) {
   std::vector<TrialPoint> points;
   for (Query row = database_->query("SELECT trial.id, workload, recorded_ms, predicted, seconds FROM trial "
@@ -116,12 +119,14 @@ std::optional<TrialLife> Store::trial_life(TrialId id) {
 }
 
 int64_t Store::ended_trials(JobId job) {
+  // Of searches, as end_trial() counts them; confirmations are not in it.
   Query row = database_->query("SELECT coalesce(sum(trials), 0) FROM job_task WHERE job = ?", {job});
   row.step();
   return row.integer();
 }
 
 std::vector<TaskBest> Store::task_bests(JobId job) {
+  // Of any device of the target, as the estimate says what is known of the model, not of one machine.
   std::vector<TaskBest> bests;
   for (Query row = database_->query(
            "SELECT job_task.workload, weight, seconds, coalesce(mad, 0), coalesce(n, 0) FROM job_task "
@@ -159,6 +164,7 @@ std::optional<WorkerClock> Store::worker_clock(const std::string& worker, int ne
     clock.disturbed += row.real();
   }
   if (clocks.empty()) return std::nullopt;
+  // Against its own best lately: what a processor's nominal clock is, no worker needs to know.
   const auto [lowest, highest] = std::minmax_element(clocks.begin(), clocks.end());
   clock.measurements = static_cast<int64_t>(clocks.size());
   clock.latest = clocks.front();

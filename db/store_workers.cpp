@@ -17,6 +17,7 @@ void Store::set_worker_health(const WorkerHealth& health, bool good) {
       "memory_seconds = excluded.memory_seconds, memory_tolerance = excluded.memory_tolerance, "
       "memory_drift = excluded.memory_drift, suspect = excluded.suspect, "
       "good_ms = max(canary.good_ms, excluded.good_ms), taken_ms = excluded.taken_ms",
+      // A worker may be judged before its first lease wrote it down.
       {add_worker(health.worker), health.device_class, static_cast<int64_t>(health.kernels),
        health.compute.seconds, health.compute.tolerance, health.compute.drift, health.memory.seconds,
        health.memory.tolerance, health.memory.drift, health.suspect, good ? now_ms_() : 0, now_ms_()});
@@ -51,6 +52,7 @@ std::optional<int64_t> Store::last_good_canary(const std::string& worker, const 
 
 void Store::set_drained(const std::string& worker, bool drained) {
   Transaction transaction = begin();
+  // By name, whether or not such a worker ever came: an order may precede it.
   database_->run("UPDATE worker SET drained = ? WHERE id = ?", {drained, add_worker(worker)});
   transaction.commit();
 }

@@ -10,6 +10,7 @@
 namespace lathe::gate {
 namespace {
 
+// Of two or three values the variance is by luck next to nothing, and any step beside them clear.
 constexpr size_t kLeastPoints = 4;  // of a segment
 
 using Values = std::span<const double>;
@@ -47,6 +48,8 @@ size_t best_split(Values values) {
 
 /// Splits down to the least segments, without asking whether a change is clear: change_points() judges that
 /// afterwards. Points come in ascending order.
+/// A test at each split would not do: where a level rose and fell back, no single split of the whole stands
+/// out, and the two changes would never be looked for.
 void split(Values values, size_t offset, std::vector<size_t>& points) {
   if (values.size() < 2 * kLeastPoints) return;
   const size_t at = best_split(values);
@@ -63,6 +66,7 @@ Level level_of(Values values) {
   Level level{.count = static_cast<double>(values.size())};
   level.mean = std::accumulate(values.begin(), values.end(), 0.0) / level.count;
   for (double value : values)
+    // Of a sample; segments have kLeastPoints, so count - 1 is above 0.
     level.variance += (value - level.mean) * (value - level.mean) / (level.count - 1);
   return level;
 }
@@ -70,6 +74,7 @@ Level level_of(Values values) {
 /// Welch's t-test, two-sided.
 double p_value(const Level& a, const Level& b) {
   const double of_a = a.variance / a.count, of_b = b.variance / b.count;
+  // Before the quotient, which would be 0 / 0 for two levels that are constant and the same.
   if (a.mean == b.mean) return 1;
   // Two levels without any scatter: no chance makes them differ.
   if (of_a + of_b == 0) return 0;
@@ -77,6 +82,7 @@ double p_value(const Level& a, const Level& b) {
   // Of Welch and Satterthwaite: the two variances are not taken for one.
   const double freedom =
       (of_a + of_b) * (of_a + of_b) / (of_a * of_a / (a.count - 1) + of_b * of_b / (b.count - 1));
+  // The complement, for 1 - cdf is 0 where p is below the resolution of a double at 1.
   return 2 * boost::math::cdf(boost::math::complement(boost::math::students_t(freedom), t));
 }
 

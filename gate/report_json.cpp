@@ -77,6 +77,7 @@ const SarifRule& sarif_rule(Verdict verdict) {
 
 /// A relative reference (RFC 3986), or a file URI for an absolute path.
 std::string uri_of(const std::string& path) {
+  // No colon: in a relative reference it would make a scheme of what stands before it.
   constexpr std::string_view kPlain = "-._~/";
   std::string uri = path.starts_with('/') ? "file://" : "";
   for (char c : path) {
@@ -119,6 +120,7 @@ std::string sarif_text(const Report& report) {
     const char* level = level_of(unit.verdict);
     if (!level) continue;
     const Json file = {{"artifactLocation", {{"uri", uri_of(unit.unit.candidate.of)}}}};
+    // The fingerprint has no figures: by it a code host knows the alarm of the last run again.
     results.push_back(
         {{"ruleId", sarif_rule(unit.verdict).id},
          {"level", level},

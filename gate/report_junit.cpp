@@ -8,7 +8,8 @@
 namespace lathe::gate {
 namespace {
 
-/// Text inside an attribute in quotes, or between tags. What XML cannot hold becomes a question mark.
+/// Text inside an attribute in quotes, or between tags. What XML cannot hold becomes a question mark, and so
+/// does all that is not ASCII: names of files may be no UTF-8.
 std::string escape(const std::string& text) {
   std::string escaped;
   for (char c : text) {
@@ -45,6 +46,7 @@ std::string outcome_text(const UnitResult& unit, const std::string& why) {
       return fmt::format("<failure type=\"slower\" message=\"{}\"/>", why);
     case Verdict::kBroken:
       return fmt::format("<error type=\"broken\" message=\"{}\"/>", why);
+    // Neither a failure nor a success; servers show skipped tests, and fail no build for them.
     case Verdict::kInconclusive:
       return fmt::format("<skipped message=\"{}\"/>", why);
     default:

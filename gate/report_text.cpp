@@ -10,6 +10,8 @@
 namespace lathe::gate {
 namespace {
 
+/// Of one side alone. The quotient of the two medians need not be the change: that is of pairs, whose halves
+/// share a slow minute.
 std::string milliseconds(const std::vector<double>& seconds) {
   return fmt::format("{:.4g} ms", median(seconds) * 1e3);
 }
@@ -90,6 +92,7 @@ std::string change_text(double ln_ratio) {
   // A bound is infinite where there are too few pairs for its confidence.
   if (!std::isfinite(ln_ratio)) return "unbounded";
   const double percent = 100 * std::expm1(ln_ratio);
+  // Not "-0.0%".
   return fmt::format("{:+.1f}%", std::abs(percent) < 0.05 ? 0 : percent);
 }
 

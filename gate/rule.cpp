@@ -16,6 +16,7 @@ constexpr int kLeastPairs = 10;
 
 }  // namespace
 
+/// Programs read these in the JSON and in histories.
 const char* to_string(Verdict verdict) {
   switch (verdict) {
     case Verdict::kSame:
@@ -45,6 +46,8 @@ std::array<Look, 3> looks_of(const Rule& rule, int units) {
 }
 
 Trial::Trial(const Rule& rule, int units)
+    // Logarithms of ratios: a factor and its inverse are equally far from 0, so that neither
+    // side is favoured.
     : ln_margin_(std::log1p(rule.margin)), looks_(looks_of(rule, units)) {}
 
 void Trial::add(double baseline_seconds, double candidate_seconds) {
@@ -64,6 +67,8 @@ void Trial::add(double baseline_seconds, double candidate_seconds) {
 void Trial::look(double tail, bool last) {
   // The interval is wrong at either end with a chance of `tail`.
   at_look_ = hodges_lehmann(ln_ratios_, 1 - 2 * tail);
+  // FAIL and PASS cannot both hold, for the estimate lies between its bounds. What is improved passes, too:
+  // so the stronger verdict is asked for first.
   if (at_look_.low > 0 && at_look_.centre >= ln_margin_)
     verdict_ = Verdict::kFail;
   else if (at_look_.high < 0 && at_look_.centre <= -ln_margin_)

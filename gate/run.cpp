@@ -29,6 +29,7 @@ class Run {
 
   GateStatus status() const {
     GateStatus status{.units = static_cast<int>(units_.size())};
+    // What may still come only falls: a unit that is decided takes no more pairs.
     for (size_t i = 0; i < units_.size(); ++i) {
       const Trial& trial = gate_.trial(static_cast<int>(i));
       const bool decided = trial.verdict() || !units_[i]->broken.empty();
@@ -50,6 +51,8 @@ class Run {
     // Instructions are the same in each run: they are counted with the first pair only.
     const bool count = unit.pairs == 0;
     Times times;
+    // Not at once: they would share caches and memory, and each would be measured under the
+    // load of the other.
     for (const bool candidate : {pair.candidate_first, !pair.candidate_first}) {
       const std::optional<worker::ModuleTimes> found =
           candidate ? run_candidate(pair.unit, count) : run_(unit.unit.baseline.file, count);
@@ -112,6 +115,7 @@ UnitResult unmeasured(const Unit& unit) {
 }
 
 /// Of a unit against itself: undecided is no difference either.
+/// Faster than itself is as wrong as slower: both say that the machine tells equals apart.
 bool is_equal(Verdict verdict) { return verdict == Verdict::kPass || verdict == Verdict::kInconclusive; }
 
 }  // namespace
@@ -136,6 +140,7 @@ Answer GateResult::answer() const {
                        [&](const UnitResult& unit) { return unit.verdict == verdict; });
   };
   if (control && !is_equal(control->verdict)) return Answer::kUnfit;
+  // Before the inconclusive ones: more measuring of these would not save the gate.
   if (any(Verdict::kFail) || any(Verdict::kBroken)) return Answer::kFail;
   return any(Verdict::kInconclusive) ? Answer::kInconclusive : Answer::kPass;
 }
@@ -144,6 +149,7 @@ GateResult run_gate(const std::vector<Unit>& units, const Rule& rule, uint64_t s
                     const std::function<void(const GateStatus&)>& show) {
   GateResult result;
   for (const Unit& unit : units) result.units.push_back(unmeasured(unit));
+  // Point into `result.units`, which does not grow any more.
   std::vector<UnitResult*> measured;
   const UnitResult* same = nullptr;
   // Equal bytes run equally fast: such a unit costs no measurement, and the last of them serves as the
@@ -154,6 +160,7 @@ GateResult run_gate(const std::vector<Unit>& units, const Rule& rule, uint64_t s
     else
       measured.push_back(&unit);
   }
+  // A control alone would say nothing about any unit.
   if (measured.empty()) return result;
   if (same) {
     // The control is a unit like the others, with its share of alpha and its turns.

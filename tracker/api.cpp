@@ -30,6 +30,7 @@ struct Refused {
   std::map<std::string, std::string> headers;
 };
 
+// The default of dump() throws at such bytes, which would make one odd name hide a whole list.
 Response json_response(const json& value, int status = 200) {
   // Names and errors are of strangers, and may be no UTF-8.
   return {.status = status, .body = value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
@@ -43,6 +44,7 @@ Response refusal(const Refused& refused) {
 
 std::optional<int64_t> whole_number(const std::string& text) {
   int64_t value = 0;
+  // Not stoll(), which takes blanks before a number and what follows it, and minds the locale.
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && stop == text.data() + text.size();
   return whole ? std::optional(value) : std::nullopt;
@@ -66,21 +68,26 @@ std::string word(const Request& request, const std::string& key) {
 }
 
 bool is_loopback(std::string_view host) {
+  // Host: NAME[:PORT] (RFC 9110, 7.2), where an IPv6 address stands in brackets for the sake of its colons.
   if (host.starts_with('[')) return host.substr(0, host.find(']') + 1) == "[::1]";
   host = host.substr(0, host.rfind(':'));
   return host == "localhost" ||
+         // By digits: 127.0.0.1.example.com is a name that its owner can make lead here.
          (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
 /// A service without users trusts whoever is on this machine, and a browser here is: with pages of strangers
 /// in it, which name this address by a name of theirs, or send it forms. Throws Refused.
 void require_own_page(const Request& request) {
+  // DNS rebinding: a page of evil.com whose name has come to mean 127.0.0.1 is of our origin to its browser,
+  // but names evil.com. What is no browser may leave Host out.
   if (!request.host.empty() && !is_loopback(request.host))
     throw Refused{403,
                   fmt::format("this service is for its own machine, and not called {}; for others it needs "
                               "--principals",
                               request.host),
                   {}};
+  // Cross-site requests: a form or a fetch() of another page reaches us, and the browser says whose it is.
   if (!request.origin.empty() && request.origin != "http://" + request.host &&
       request.origin != "https://" + request.host)
     throw Refused{403, fmt::format("a page of {} may not ask here", request.origin), {}};
@@ -89,6 +96,7 @@ void require_own_page(const Request& request) {
 /// A model that is on its way here.
 struct Upload final : http::Sink {
   Upload(ContentStore& store, const Principal& user) : incoming(store, {user.name, user.model_bytes}) {}
+  // On the server's thread, between two reads of the socket: a write to the page cache, no wait for the disk.
   void add(std::string_view bytes) override {
     try {
       incoming.add(bytes);
@@ -96,6 +104,7 @@ struct Upload final : http::Sink {
       throw http::TooLarge(full.what());
     }
   }
+  // On a thread for the disk: an fsync of gigabytes takes seconds, in which others are to be answered.
   void complete() override { incoming.sync(); }
   ContentStore::Incoming incoming;
 };
@@ -109,6 +118,7 @@ struct Api::Impl {
   Principals& principals;
   db::Store store;
   ContentStore models;
+  // No lock: all of this is on the HTTP server's one thread, streams and their ends included.
   std::map<std::string, int> streams;  // open ones, by user
 
   struct Call {
@@ -128,6 +138,7 @@ struct Api::Impl {
         keeper(k),
         farm(f),
         principals(*settings.principals),
+        // A connection of its own, used on the server's thread alone.
         store(settings.database),
         models({.folder = settings.models,
                 .lasting = true,
@@ -137,6 +148,7 @@ struct Api::Impl {
   /// Digests of the models of jobs that have not ended.
   std::set<std::string> models_in_use() {
     std::set<std::string> digests;
+    // Paused ones too: they go on with the same model, whenever that is.
     for (const db::JobState state : {db::JobState::kQueued, db::JobState::kRunning, db::JobState::kStopped})
       for (const db::ServedJob& job : store.served_jobs({.state = state, .limit = INT_MAX}))
         digests.insert(string_member(parse_bounded_json(job.request, 8, "a job"), "model_digest"));
@@ -148,6 +160,7 @@ struct Api::Impl {
   Principal authorize(const Request& request, const Route* route);
   Response dispatch(const Request& request);
 
+  // A job is called by the beginning of its uuid, if that is enough to tell it.
   db::ServedJob job_of(const Call& call) {
     try {
       auto job = store.find_served_job(call.part);
@@ -158,12 +171,14 @@ struct Api::Impl {
     }
   }
   /// Of somebody who may change it.
+  /// The route has asked for a submitter; whose job it is, no route can know.
   db::ServedJob own_job(const Call& call) {
     db::ServedJob job = job_of(call);
     if (call.principal.role != Role::kAdmin && job.owner != call.principal.name)
       throw Refused{403, fmt::format("job {} is {}'s", job.uuid, job.owner), {}};
     return job;
   }
+  // The keeper says by its return that another had ended the job first: 409, and the state as it is now.
   Response changed(const db::ServedJob& job, bool done, const char* what) {
     if (!done)
       throw Refused{409,
@@ -263,16 +278,19 @@ const Api::Impl::Route Api::Impl::kRoutes[] = {
 bool Api::Impl::matches(std::string_view pattern, std::string_view path, std::string& part) {
   const size_t hole = pattern.find('{');
   if (hole == std::string_view::npos) return pattern == path;
+  // At most one hole a pattern.
   const size_t end = pattern.find('}') + 1;
   const std::string_view before = pattern.substr(0, hole), after = pattern.substr(end);
   if (path.size() <= before.size() + after.size() || !path.starts_with(before) || !path.ends_with(after))
     return false;
   part = path.substr(hole, path.size() - before.size() - after.size());
+  // Workers' names are their own choice, `lab/board-3` say; the routes with {name} end in a fixed word.
   return pattern.substr(hole, end - hole) == "{name}" || part.find('/') == std::string::npos;
 }
 
 const Api::Impl::Route* Api::Impl::find(const Request& request, std::string& part, bool& known_path) const {
   known_path = false;
+  // In order, and the first that fits counts; some thirty comparisons a request.
   for (const Route& route : kRoutes) {
     if (!matches(route.path, request.path, part)) continue;
     known_path = true;
@@ -291,6 +309,7 @@ Principal Api::Impl::authorize(const Request& request, const Route* route) {
     throw Refused{401,
                   request.token.empty() ? "a bearer token is needed" : "the token is not known here",
                   {{"WWW-Authenticate", "Bearer"}}};
+  // Roles are in order: each may do all that those before it may (principals.h).
   if (route && principal->role < route->role)
     throw Refused{403,
                   fmt::format("{} is a {}, and this needs a {}", principal->name, to_string(principal->role),
@@ -304,6 +323,7 @@ Response Api::Impl::dispatch(const Request& request) {
   bool known_path = false;
   const Route* route = find(request, part, known_path);
   if (!route)
+    // After admit(): who is unknown was told 401 whatever the path, and learns nothing of what there is.
     throw Refused{known_path ? 405 : 404, "there is nothing here; GET /openapi.json lists what is", {}};
   // Asked again: a token may have been revoked while a body came.
   return (this->*route->handle)({request, authorize(request, route), part});
@@ -353,6 +373,7 @@ Response Api::Impl::manage(const Call& call, Manage::Order order) {
     for (const WorkerStatus& worker : farm.status().workers) names.push_back(worker.name);
     throw Refused{404, fmt::format("no worker `{}`{}", call.part, did_you_mean(call.part, names)), {}};
   }
+  // Asked anew, for the order has changed what it says.
   for (const WorkerStatus& worker : farm.status().workers)
     if (worker.name == call.part) return json_response(describe(worker, store.open_leases()));
   return json_response({{"name", call.part}, {"state", order == Manage::Order::kDrain ? "drained" : "away"}});
@@ -371,6 +392,7 @@ Response Api::Impl::list_jobs(const Call& call) {
   db::ServedJobQuery query{.owner = word(call.request, "owner"),
                            .model = word(call.request, "model"),
                            .limit = static_cast<int>(number(call.request, "limit", 50, 1, 500))};
+  // Only the name of the state is the user's; what else throws here is not.
   try {
     if (const std::string state = word(call.request, "state"); !state.empty())
       query.state = db::job_state_named(state);
@@ -392,11 +414,14 @@ Response Api::Impl::submit(const Call& call) {
   JobRequest request;
   try {
     request = parse_job_request(call.request.body);
+    // Zoo names, targets, limits of the service: what the tracker's own room cannot know.
     if (settings.check) settings.check(request);
   } catch (const Error& error) {
     throw Refused{400, error.what(), {}};
   }
   // Finding it also marks it as used, so that it is not the next to go.
+  // A job that is queued pins its model from the next look on (models_in_use); until then being
+  // the newest keeps it.
   if (!request.model_digest.empty() && !models.find(request.model_digest))
     throw Refused{400,
                   fmt::format("no model {} was uploaded: PUT /v1/blobs/{} first", request.model_digest,
@@ -422,6 +447,8 @@ Response Api::Impl::submit(const Call& call) {
                   {{"Retry-After", "30"}}};
   const db::ServedJob made = store.add_served_job(job);
   // Written anew: an older release may have kept it with other keys.
+  // The same key gives the same job, so that a client that lost our answer may ask again; another job under
+  // an old key is a mistake that is better said than dropped.
   if (to_json(parse_job_request(made.request)) != job.request)
     throw Refused{409, fmt::format("with this key another job was submitted: {}", made.uuid), {}};
   keeper.wake();
@@ -462,6 +489,7 @@ Response Api::Impl::trials(const Call& call) {
           400, fmt::format("outcome={}: must be one of {}", outcome, fmt::join(kOutcomeNames, ", ")), {}};
   }
   json list = json::array();
+  // Without a search there are no trials; query.job would be 0, which is no job.
   if (job.job)
     for (const db::TrialRow& trial : store.trial_rows(query)) list.push_back(trial_json(trial));
   return json_response({{"trials", std::move(list)}});
@@ -499,6 +527,7 @@ Response Api::Impl::job_events(const Call& call) { return events(call, job_of(ca
 /// From the beginning for one job, from now on for all, or from where the client was when it lost us.
 Response Api::Impl::events(const Call& call, db::ServedJobId id) {
   const std::string& user = call.principal.name;
+  // Each holds a connection for as long as it likes, of which the server has a bounded number.
   if (streams[user] >= defaults::kStreamsOfOne)
     throw Refused{
         429,
@@ -517,6 +546,7 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
     if (!id_told) throw Refused{400, fmt::format("Last-Event-ID: {} is no number", last), {}};
     response.first_event = *id_told;
   }
+  // Called by the server every kEventPause (http_server.cpp), on its thread; `last` ends the stream.
   response.events = [this, id, open, token = call.request.token](int64_t after, bool& last) {
     std::vector<http::Event> list;
     // Asked each time, several times a second: S5 gives five seconds.
@@ -550,6 +580,7 @@ Response Api::Impl::has_blob(const Call& call) {
 
 Response Api::Impl::put_blob(const Call& call) {
   if (!is_digest(call.part)) throw Refused{400, "a model is named by its sha256, 64 hexadecimal digits", {}};
+  // Routes of uploads always come with their sink: Api::sink made it by the same table.
   ContentStore::Incoming& model = static_cast<Upload&>(*call.request.sink).incoming;
   // The name is the digest, so that nobody can put other bytes under a model that others have named.
   if (model.digest() != call.part)
@@ -572,6 +603,8 @@ Response Api::Impl::openapi(const Call&) {
                  {"description", fmt::format("Role: {}.", to_string(route.role))},
                  {"responses", {{"200", {{"description", "as docs/jobs.md says"}}}}}};
     for (const char* hole : {"id", "name"})
+      // The table is the one source of paths, roles and words: what is not in it is not served, and
+      // what is is described.
       if (std::string_view(route.path).find(fmt::format("{{{}}}", hole)) != std::string_view::npos)
         operation["parameters"] = json::array(
             {{{"name", hole}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}});
@@ -593,6 +626,7 @@ std::shared_ptr<http::Sink> Api::sink(const http::Request& request) {
   bool known_path = false;
   const Impl::Route* route = impl_->find(request, part, known_path);
   if (!route || route->handle != &Impl::put_blob) return nullptr;
+  // admit() has let it in; the file of principals may have changed in between.
   const std::optional<Principal> user = impl_->principals.find(request.token);
   if (!user) fail("the token is not known here any more");
   return std::make_shared<Upload>(impl_->models, *user);
@@ -600,6 +634,7 @@ std::shared_ptr<http::Sink> Api::sink(const http::Request& request) {
 
 /// Pages are for everybody: what they show, they ask for with a token.
 std::optional<Response> Api::admit(const Request& request) {
+  // Nothing but files that are compiled in, by exact name: no path of a request ever reaches the file system.
   if (request.method == "GET" && impl_->settings.page && impl_->settings.page(request.path))
     return std::nullopt;
   std::string part;
@@ -627,6 +662,7 @@ Response Api::handle(const Request& request) {
   } catch (const Refused& refused) {
     return refusal(refused);
   } catch (const std::exception& error) {  // the disk's or the database's; JSON in it that is not ours
+    // A server of many jobs goes on after one bad request or a full disk; who asked is told what it was.
     return refusal({500, error.what(), {}});
   }
 }

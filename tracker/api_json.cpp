@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 
+// null is "not known" in all answers; 0 would be a measurement.
 json or_null(const std::optional<double>& value) { return value ? json(*value) : json(); }
 json or_null(int64_t milliseconds) { return milliseconds > 0 ? json(milliseconds) : json(); }
 
@@ -22,6 +23,7 @@ json or_null(int64_t milliseconds) { return milliseconds > 0 ? json(milliseconds
 json parse_own(const std::string& text) {
   constexpr int kDepth = 64;
   try {
+    // A row that is damaged makes a hole in the answer, not an error of the whole page.
     json value = parse_bounded_json(text, kDepth, "a record");
     return value.is_discarded() ? json() : value;
   } catch (const Error&) {
@@ -66,6 +68,7 @@ json estimate_json(std::span<const db::TaskBest> tasks) {
     // Of a median of n samples, where the median absolute deviation stands for the standard one.
     // 1.2533 is the root of pi/2, by which a median of normal samples varies more than their mean; 1.4826
     // makes a median absolute deviation a standard one.
+    // MAD as the estimate, for a sample that was disturbed moves a standard deviation at will.
     const double deviation = 1.2533 * 1.4826 * task.mad / std::sqrt(task.samples);
     seconds += task.weight * *task.seconds;
     variance += task.weight * task.weight * deviation * deviation;
@@ -135,6 +138,7 @@ json job_json(const db::ServedJob& job, db::Store& store) {
                  {"progress", figures_of(last_of(store, job, "progress"))},
                  {"confirmed_seconds", confirmed_json(parse_own(job.report))},
                  {"trials", 0}};
+  // Of the tasks' counters, not a count over the trials, which may be a million.
   if (job.job) result["trials"] = store.ended_trials(*job.job);
   return result;
 }
@@ -157,6 +161,7 @@ json job_details_json(const db::ServedJob& job, db::Store& store) {
     result["workloads"] = workloads;  // of `tasks`, in their order
     result["estimate"] = estimate_json(bests);
   }
+  // Asked last: an event in between is told twice rather than never.
   result["last_event"] = store.last_event();  // a stream after it tells what is new
   return result;
 }
@@ -263,6 +268,7 @@ json curve_json(const db::ServedJob& job, db::Store& store, int points) {
   };
   for (const auto& [begin, end] : stretches(all.size(), points)) {
     add(all[begin]);
+    // Bodies of tens of thousands of events are small; to parse them is what costs.
     if (end - begin > 1) add(all[end - 1]);
   }
   return {{"columns", kCurveColumns}, {"points", std::move(rows)}};
@@ -313,6 +319,7 @@ std::string metrics_text(const FarmStatus& farm, db::Store& store) {
   struct Class {
     double slots = 0, leases = 0, drift = 0;
   };
+  // A thousand workers as labels would be a thousand series, kept by Prometheus for each that ever was.
   std::map<std::string, Class> classes;  // few series, many workers
   for (const WorkerStatus& worker : farm.workers) {
     Class& its = classes[worker.device_class];

@@ -11,6 +11,7 @@ const Build* BuildIndex::find(const Key& key) {
 
 std::vector<std::string> BuildIndex::add(const Key& key, const Build& build) {
   if (find(key)) return {};
+  // The front is what was used last; the list's iterators stay good over splices, which the map rests on.
   entries_.push_front({key, build});
   by_key_[key] = entries_.begin();
   use(build.artifact);

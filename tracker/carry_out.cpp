@@ -8,6 +8,8 @@ namespace {
 
 constexpr size_t kFilledTogether = 64;  // messages: a lease may have megabytes
 
+// The farm had counted it, but the database has another's result for the trial: what is on the
+// disk is what is said.
 void acknowledge_as_stale(LeaseId lease, std::vector<Outgoing>& messages) {
   for (Outgoing& out : messages)
     if (auto* ack = std::get_if<wire::ResultAck>(&out.message); ack && ack->lease == lease)
@@ -25,6 +27,7 @@ std::vector<Unreadable> fill_in(std::span<Outgoing> messages, Journal& journal) 
     trials.push_back(std::get<wire::Lease>(out.message).trial);
   }
   if (leases.empty()) return {};
+  // Read after the commit, so a lease is sent only of what the database holds.
   std::vector<Recipe> recipes = journal.recipes(trials);
   std::vector<Unreadable> unreadable;
   for (size_t i = 0; i < leases.size(); ++i) {
@@ -33,6 +36,7 @@ std::vector<Unreadable> fill_in(std::span<Outgoing> messages, Journal& journal) 
       unreadable.push_back({lease.lease, std::move(recipes[i].problem)});
       continue;
     }
+    // An unreadable one keeps its spec, by which carry_out() knows not to send it.
     const auto spec = std::exchange(leases[i]->spec, nullptr);
     lease.evaluation = recipes[i].evaluation;
     lease.seed = recipes[i].seed;
@@ -45,6 +49,8 @@ std::vector<Unreadable> fill_in(std::span<Outgoing> messages, Journal& journal) 
 }
 
 std::vector<Unreadable> carry_out(Effects effects, Journal& journal, Outside& outside) {
+  // First: a record that says "built" rests on the blob. One that is stored and not recorded
+  // is room lost, no more.
   for (const StoreChange& change : effects.stored) outside.store(change);
   if (!effects.records.empty())
     for (LeaseId lease : journal.commit(effects.records)) acknowledge_as_stale(lease, effects.messages);
@@ -59,6 +65,7 @@ std::vector<Unreadable> carry_out(Effects effects, Journal& journal, Outside& ou
       out.message = {};  // what was filled in is needed no more
     }
   }
+  // Pieces after leases and acknowledgements, which are short and waited for.
   for (const Wanted& wanted : effects.wanted) outside.send_piece(wanted);
   if (!effects.finished.empty()) outside.tell(std::move(effects.finished));
   return unreadable;

@@ -10,6 +10,8 @@
 
 namespace lathe::tracker {
 
+// A file beside the database, never the database itself: SQLite's own locks are on that, and by POSIX any
+// close() of it in this process would drop them.
 Claims::Claims(const std::string& database) : database_(database) {
   const std::string path = database + "-claims";
   file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -31,7 +33,7 @@ bool Claims::lock(short kind, int64_t start, int64_t length) {
   fail("{}-claims: cannot lock: {}", database_, strerror(errno));
 }
 
-// Byte 0 stands for making jobs, byte N for job N.
+// Byte 0 stands for making jobs, byte N for job N. They need not exist to be locked: the file stays empty.
 
 void Claims::claim_all() {
   if (!lock(F_WRLCK, 0, 0)) fail("{} is in use: a tracker serves it, or `tune` runs a job of it", database_);

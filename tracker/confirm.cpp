@@ -17,6 +17,7 @@ bool confirm_once(std::span<Leader> leaders, JobId job, const wire::Evaluation& 
     Candidate again{leader.workload, leader.trace, leader.program};
     again.confirm = true;
     again.evaluation = evaluation;
+    // One by one, in their order: what is submitted first is measured first, and patience may end.
     for (const Submission& answer : farm.submit(job, std::span(&again, 1)))
       if (answer.status == Submission::Status::kQueued) open[answer.trial] = &leader;
   }
@@ -42,6 +43,7 @@ bool Patience::is_over(FarmClient& farm) const {
   const auto since = [](Clock::time_point then) {
     return std::chrono::duration<double>(Clock::now() - then).count();
   };
+  // All four: the job has a limit, it is past, nobody answered lately, and there is nobody who could.
   return limits_.limited && since(start_) > limits_.seconds && since(last_answer_) > limits_.silence &&
          farm.status().slots == 0;
 }
@@ -54,6 +56,7 @@ std::vector<Leader> find_leaders(db::Reader& store, std::span<const db::Workload
   std::vector<std::vector<Leader>> places(kLeaders + 1);
   for (db::WorkloadId workload : workloads) {
     const std::vector<db::Measurement> fastest = store.top(query_of(workload), kLeaders);
+    // Theirs is the last place: a time that is not believed is worth a look when all else is confirmed.
     const std::vector<db::Measurement> suspect = store.top_suspect(query_of(workload), kLeaders);
     auto known = defaults.find(workload);
     bool has_default = known == defaults.end();

@@ -12,6 +12,7 @@
 namespace lathe::tracker {
 namespace fs = std::filesystem;
 
+// What does not last makes its folder with the first blob: most trackers never see one.
 ContentStore::ContentStore(Settings settings) : settings_(std::move(settings)) {
   if (settings_.lasting) {
     make_folder();
@@ -46,6 +47,7 @@ void ContentStore::take_up_files() {
   std::error_code error;
   for (const fs::directory_entry& file : fs::directory_iterator(settings_.folder, error)) {
     const std::string name = file.path().filename();
+    // DIGEST.owner names who uploaded DIGEST; one without its blob is left over from a crash.
     const bool is_owner = file.path().extension() == ".owner" && fs::exists(path_of(file.path().stem()));
     if (is_digest(name))
       found.emplace_back(file.last_write_time(error), name);
@@ -60,12 +62,14 @@ void ContentStore::take_up_files() {
     if (error) fail("cannot read {}: {}", path_of(name), error.message());
     const std::string owner = fs::exists(owner_path_of(name)) ? read_file(owner_path_of(name)) : "";
     bytes_ += bytes;
+    // No owner ("") is nobody's share: models of before there were shares.
     owned_[owner] += bytes;
     enter(name, bytes, owner);
   }
 }
 
 void ContentStore::keep(const std::string& digest, std::string_view bytes) {
+  // The same name is the same bytes.
   if (find(digest)) return;
   make_folder();
   make_room(bytes.size());
@@ -106,6 +110,7 @@ void ContentStore::shrink(const std::string& owner, const std::function<bool()>&
   const std::set<std::string> stay = pinned();
   for (auto it = by_use_.begin(); it != by_use_.end() && is_over();) {
     // Forgetting takes the entry out of the list under the iterator.
+    // A copy of it too, for the entry goes.
     const std::string digest = *it++;
     const bool concerned = owner.empty() || entries_.at(digest).owner == owner;
     if (concerned && !stay.contains(digest)) forget(digest);
@@ -113,6 +118,7 @@ void ContentStore::shrink(const std::string& owner, const std::function<bool()>&
 }
 
 void ContentStore::make_room(uint64_t bytes) {
+  // Of all owners' together, whoever's goes: the least recently used.
   const auto is_over = [&] { return bytes_ + bytes > settings_.limit_bytes; };
   shrink("", is_over);
   if (is_over()) fail("no room: of {} bytes {} are in use", settings_.limit_bytes, bytes_);
@@ -126,6 +132,7 @@ uint64_t ContentStore::spare_of(const std::string& owner) const {
   const std::set<std::string> stay = pinned();
   uint64_t spare = 0;
   for (const auto& [digest, entry] : entries_)
+    // What an upload may push out of its owner's share, but only does when it is kept: see keep().
     if (entry.owner == owner && !stay.contains(digest)) spare += entry.bytes;
   return spare;
 }
@@ -167,6 +174,7 @@ ContentStore::Incoming::~Incoming() {
 }
 
 void ContentStore::Incoming::add(std::string_view bytes) {
+  // Piece by piece: a length that a client announces is its word alone.
   require_share(bytes.size());
   store_.make_room(bytes.size());
   file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -181,6 +189,7 @@ void ContentStore::Incoming::add(std::string_view bytes) {
 void ContentStore::Incoming::require_share(uint64_t more) {
   const uint64_t held = store_.bytes_of(owner_.name) + more;
   if (owner_.name.empty() || held <= owner_.limit_bytes) return;
+  // Once an upload, as it asks the database which jobs are open; keep() asks anew.
   if (!spare_) spare_ = store_.spare_of(owner_.name);
   const uint64_t needed = held - std::min(held, *spare_);
   if (needed > owner_.limit_bytes)
@@ -204,13 +213,17 @@ void ContentStore::Incoming::sync() {
 }
 
 void ContentStore::Incoming::keep() {
+  // A job that names the model rests on it: it must not be gone after a power failure.
   CHECK(synced_, "{} is kept before it is on the disk", path_);
+  // Two uploads of one model: the second one's bytes are given back by the destructor.
   if (store_.find(digest())) return;
   spare_.reset();  // jobs may have begun since
   require_share(0);
   if (!owner_.name.empty())
     store_.shrink(owner_.name, [&] { return store_.bytes_of(owner_.name) > owner_.limit_bytes; });
   std::error_code error;
+  // Before the blob has its name: a blob without an owner would count for nobody, an owner
+  // without a blob is removed.
   if (!owner_.name.empty()) write_file(store_.owner_path_of(digest()), owner_.name);
   // In one step: under a digest a blob is whole for whoever opens it.
   fs::rename(path_, store_.path_of(digest()), error);

@@ -9,6 +9,7 @@
 namespace lathe::tracker {
 
 DeviceClass device_class_of(std::string_view device_json) {
+  // Bounded by HELLO's reader.
   const auto json = nlohmann::json::parse(device_json, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return {};
   const std::string model = string_member(json, "model");

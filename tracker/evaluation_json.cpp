@@ -33,6 +33,7 @@ nlohmann::json evaluation_json(const wire::Evaluation& evaluation) {
 }
 
 void read_evaluation(const nlohmann::json& json, wire::Evaluation& evaluation) {
+  // What is missing or of another type keeps its default: rows of older releases have fewer members.
   if (!json.is_object()) return;
   members(evaluation, [&]<typename Value>(const char* name, Value& value) {
     const auto it = json.find(name);

@@ -8,10 +8,14 @@ using namespace defaults;
 using Verdict = wire::ResultAck::Verdict;
 
 /// Runners are to find something built whenever they are free, and no more than that is built ahead.
+/// More would be built for nothing when a job is cancelled, and would push out of the store
+/// what others still need.
 bool Farm::wants_builds(const Lane& lane) const {
   size_t slots = 0, ahead = 0;
   for (const auto& [peer, worker] : workers_)
+    // Whoever builds for itself waits for no build.
     if (worker.runner_only && runs(worker, lane)) slots += worker.credit();
+  // Of whatever owner: runners are shared, so what is ahead for one owner is not ahead for another to add to.
   const auto same_runners = [&](const Lane& other) {
     return other.platform == lane.platform && other.device_class == lane.device_class;
   };
@@ -33,12 +37,14 @@ TrialId Farm::take_ready(const Worker& worker) {
   while (const TrialId id = pop(ready_, [&](const Lane& lane) { return runs(worker, lane); })) {
     const Trial& trial = trials_.at(id);
     if (is_built(trial)) return id;
+    // To the front: it has waited its turn once.
     pending_[lane_of(*trial.spec)].push_front(id);
   }
   return 0;
 }
 
 void Farm::queue_built(const Trial& trial) {
+  // By the rule of queue(): what cares who runs it goes where that is looked at.
   if (trial.past().avoid.empty())
     ready_[lane_of(*trial.spec)].push_back(trial.id);
   else
@@ -54,9 +60,13 @@ bool Farm::recall_build(Trial& trial, const std::string& revision) {
   return true;
 }
 
+// A worker may say it as often as it likes until it is acknowledged; what is fetched already is
+// not asked for again.
 void Farm::on(const Peer& peer, const wire::Built& built) {
   const Worker& worker = workers_.at(peer);
   const auto lease = leases_.find(built.lease);
+  // Of this worker, for this trial, which is no race, and by somebody who builds for its platform. Not by the
+  // lease's part, which a restart of ours forgets (adopt).
   const bool in_force = lease != leases_.end() && lease->second.peer == peer &&
                         lease->second.trial == built.trial && !trials_.at(built.trial).spec->race &&
                         worker.builds_for(platform_of(trials_.at(built.trial).spec->target));
@@ -66,6 +76,7 @@ void Farm::on(const Peer& peer, const wire::Built& built) {
     return;
   }
   if (!fetches_.contains(built.lease)) {
+    // Each holds its bytes in memory until they are whole and checked.
     if (fetches_.size() >= kBuildsFetched) return;  // the worker says it again
     fetches_[built.lease] = {.built = built, .progress = now_};
   }
@@ -75,6 +86,8 @@ void Farm::on(const Peer& peer, const wire::Built& built) {
 /// Asks for the next piece of what the store lacks.
 void Farm::advance(const Peer& peer, LeaseId id) {
   Fetch& fetch = fetches_.at(id);
+  // One at a time and one piece at a time: a piece is asked for when the last has come, so a builder never
+  // has more on its way than one chunk, and heartbeats get through between them.
   for (const wire::Blob& blob : {fetch.built.artifact, fetch.built.reference})
     if (!fetch.coming && !builds_.holds(blob.digest) && !fetch.here.contains(blob.digest))
       fetch.coming.emplace(blob);
@@ -85,10 +98,13 @@ void Farm::advance(const Peer& peer, LeaseId id) {
 }
 
 void Farm::on(const Peer& peer, const wire::BlobChunk& chunk) {
+  // A chunk names its blob and no lease, as one blob may serve several; kBuildsFetched bounds the walk.
   for (auto& [id, fetch] : fetches_) {
     if (leases_.at(id).peer != peer || !fetch.coming || !fetch.coming->add(chunk)) continue;
     fetch.progress = now_;
     if (fetch.coming->complete()) {
+      // The digest is what the store files it under, and what other runners ask for: wrong bytes
+      // would be run as another's.
       if (!fetch.coming->verify()) return expel(peer, "bytes that are not what their digest says");
       fetch.here[chunk.digest] = fetch.coming->take();
       fetch.coming.reset();
@@ -98,11 +114,14 @@ void Farm::on(const Peer& peer, const wire::BlobChunk& chunk) {
 }
 
 void Farm::complete(const Peer& peer, LeaseId id) {
+  // Ending the lease erases the fetch.
   Fetch fetch = std::move(fetches_.at(id));
   Trial& trial = end_lease(id, /*lost=*/false);
   const std::string& revision = workers_.at(peer).revision;
   const Build build{fetch.built.artifact, fetch.built.reference, revision};
   trial.make_past().build = build;
+  // Stored before the record of the end is committed and before any runner hears of it (the
+  // order of Effects).
   for (auto& [digest, bytes] : fetch.here) effects_->stored.push_back({digest, std::move(bytes)});
   for (std::string& digest : builds_.add({trial.candidate, revision}, build))
     effects_->stored.push_back({std::move(digest), std::nullopt});
@@ -115,10 +134,12 @@ void Farm::on(const Peer& peer, const wire::BlobGet& get) {
   const bool in_force = workers_.at(peer).leases.contains(get.lease);
   if (in_force) {
     const Trial& trial = trials_.at(leases_.at(get.lease).trial);
+    // A race's modules are files of its job's folder, not of the store of builds.
     if (auto module = find_module(trial, get.digest)) {
       effects_->wanted.push_back({peer, get, std::move(module)});
       return;
     }
+    // Nobody reads by digest what its lease does not name: a store has the builds of all users.
     const bool is_its = is_built(trial) && (get.digest == trial.past().build->artifact.digest ||
                                             get.digest == trial.past().build->reference.digest);
     if (is_its) {
@@ -128,6 +149,7 @@ void Farm::on(const Peer& peer, const wire::BlobGet& get) {
   }
   // The lease is void; or the build went while the lease was on its way, or with the tracker's last life.
   send(peer, wire::Cancel{get.lease});
+  // Not lost: the candidate has done nothing wrong, and is to be built again.
   if (in_force) release(get.lease, /*lost=*/false);
 }
 

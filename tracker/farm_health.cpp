@@ -11,6 +11,7 @@ using namespace defaults;
 
 /// On another class of devices it begins anew.
 Health& Farm::health_of(const Worker& worker) {
+  // By name and not by connection: a suspect worker is not trusted for having been started again.
   Health& health = health_.try_emplace(worker.name, worker.name, worker.device_class).first->second;
   if (health.row().device_class != worker.device_class) health = Health(worker.name, worker.device_class);
   return health;
@@ -20,6 +21,7 @@ void Farm::on(const Peer& peer, const wire::Canary& canary) {
   Worker& worker = workers_.at(peer);
   Health& health = health_of(worker);
   const std::optional<Health::Change> change = health.hear(canary);
+  // A copy, or one overtaken by a later one: nothing to write down.
   if (!change) return;
   worker.canary = now_;
   judge(peer, *change, health.last_was_good());
@@ -30,6 +32,9 @@ void Farm::judge(const Peer& peer, Health::Change change, bool good) {
   Worker& worker = workers_.at(peer);
   const Health& health = health_of(worker);
   worker.suspect = health.suspect();
+  // With every canary, in the same transaction as results: a tracker that starts again knows what
+  // this one knew. `unproven` bounds how far back distrust reaches where no good canary is known: to
+  // when the worker joined.
   effects_->records.push_back(Examined{.health = health.row(),
                                        .good = good,
                                        .distrust = change == Health::Change::kSuspect,
@@ -38,12 +43,14 @@ void Farm::judge(const Peer& peer, Health::Change change, bool good) {
     effects_->notes.push_back(fmt::format("worker {} is trusted again", worker.name));
   if (change != Health::Change::kSuspect) return;
   effects_->notes.push_back(fmt::format("worker {} is suspect: {}", worker.name, health.row().suspect));
+  // First the reason, then the cancellations: the worker's log reads in that order.
   pause(peer, health.row().suspect);
   take_leases_back(peer);
 }
 
 /// They go to others, without blame for their candidates.
 void Farm::take_leases_back(const Peer& peer) {
+  // A copy: release() takes them out of the worker's set.
   const std::set<LeaseId> leases = workers_.at(peer).leases;
   for (LeaseId id : leases) {
     send(peer, wire::Cancel{id});
@@ -63,6 +70,8 @@ void Farm::explain(const Peer& peer, std::string why) {
 
 /// Many candidates fail, and one that does says nothing of its worker. But after some in a row, the next is
 /// tried elsewhere too before it counts.
+/// An invalid trace fails everywhere alike, and who is lost says nothing of the candidate. Only once a trial:
+/// two workers that both fail with it agree.
 bool Farm::wants_second_opinion(const Trial& trial, const Worker& worker, const wire::Result& result) const {
   const bool failed = result.outcome != Outcome::kOk && result.outcome != Outcome::kInvalidTrace &&
                       result.outcome != Outcome::kWorkerLost;
@@ -73,7 +82,9 @@ bool Farm::wants_second_opinion(const Trial& trial, const Worker& worker, const 
 void Farm::doubt(Trial& trial, const std::string& worker, LeaseId lease) {
   Past& past = trial.make_past();
   past.avoid = past.doubted = worker;
+  // The worker repeats its result, since it was not recorded; that copy would else be the second opinion.
   past.doubted_lease = lease;
+  // A result of an earlier lease leaves the one in force alone: whoever has it gives the second opinion.
   if (trial.lease == lease) release(lease, /*lost=*/false);
 }
 
@@ -89,6 +100,8 @@ bool Farm::has_another(const Trial& trial, const Worker& worker) const {
   const Lane lane = lane_of(*trial.spec);
   return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
     const Worker& other = entry.second;
+    // Of the same class of devices, for times of two classes cannot be compared; credit() is 0 of whoever is
+    // drained or suspect, so that nothing waits for somebody who will not come.
     return other.name != worker.name && other.credit() > 0 && other.device_class == worker.device_class &&
            runs(other, lane);
   });
@@ -100,6 +113,7 @@ void Farm::manage(const Manage& event) {
   const bool drains = event.order == Manage::Order::kDrain;
   if (event.order == Manage::Order::kTrust) {
     if (const auto health = health_.find(event.worker); health != health_.end()) {
+      // Whoever is not connected may be trusted too: its row is what counts when it comes back.
       health->second.trust();
       effects_->records.push_back(Examined{.health = health->second.row()});
     }
@@ -107,6 +121,7 @@ void Farm::manage(const Manage& event) {
     drains ? (void)drained_.insert(event.worker) : (void)drained_.erase(event.worker);
     effects_->records.push_back(Drained{event.worker, drains});
   }
+  // At most one is connected under a name (greet), but the map is by connection.
   for (auto& [peer, worker] : workers_) {
     if (worker.name != event.worker) continue;
     worker.suspect = health_of(worker).suspect();

@@ -18,6 +18,8 @@ namespace {
 std::vector<std::string> platforms_of(const std::vector<std::string>& backends,
                                       const nlohmann::json& device) {
   const std::string architecture = string_member(device, "architecture");
+  // A target that names no architecture ("cpu") goes to any worker of its backend: the jobs of before there
+  // were boards are still in databases.
   std::vector<std::string> platforms = backends;
   if (!architecture.empty())
     for (const std::string& backend : backends) platforms.push_back(platform_name(backend, architecture));
@@ -38,16 +40,22 @@ void Farm::receive(const Received& event) {
   const Peer& peer = event.peer;
   const wire::Message& message = event.message;
   const auto known = workers_.find(peer);
+  // Peers name themselves: a stranger that takes another connection's name is not that
+  // worker, whatever it says.
   const bool is_known = known != workers_.end() && known->second.key == event.key;
+  // Any message is a sign of life, not heartbeats alone: a worker that sends a long result is not silent.
   if (is_known) known->second.heard = now_;
   if (const auto* hello = std::get_if<wire::Hello>(&message)) return greet(peer, *hello, event.key);
   if (!is_known) {
+    // The answer to BYE would go to somebody who has gone, or bring it back.
     if (!std::holds_alternative<wire::Bye>(message))
       send(peer, wire::Refusal{wire::Refusal::Code::kHelloFirst, "say HELLO first"});
     return;
   }
   std::visit(
       [&](const auto& body) {
+        // A message that only workers read (LEASE, say) has no overload here. So a new kind is refused until
+        // someone handles it, and none can be forgotten silently in a switch.
         if constexpr (requires { on(peer, body); }) {
           on(peer, body);
         } else {
@@ -62,6 +70,7 @@ void Farm::receive(const Received& event) {
 bool Farm::owns_name(const std::string& name, const std::string& key) {
   const auto [owner, added] = keys_.try_emplace(name, key);
   if (!added) {
+    // The key was taken out of the list: the name is free for the worker's new one.
     if (!principal_of(owner->second)) owner->second = key;
     return owner->second == key;
   }
@@ -71,6 +80,8 @@ bool Farm::owns_name(const std::string& name, const std::string& key) {
                        [&](const auto& entry) { return entry.second.name == former; });
   };
   // Those of connected workers stay; there are fewer of them than are remembered.
+  // Bounded, as names are strangers' to make up where there are no keys. Each time round one goes or is put
+  // at the back, and there are kWorkersLimit that can be put back, so this ends.
   while (named_.size() > kNamesRemembered) {
     const std::string oldest = std::move(named_.front());
     named_.pop_front();
@@ -85,6 +96,7 @@ bool Farm::owns_name(const std::string& name, const std::string& key) {
 /// What is written down of it stays.
 void Farm::forget_name(const std::string& name) {
   keys_.erase(name);
+  // Only where there are no keys, is somebody expelled by name.
   expelled_.erase(name);  // a key stays
   health_.erase(name);
 }
@@ -95,6 +107,7 @@ void Farm::refuse(const Peer& peer, uint32_t version, wire::Refusal refusal) {
 }
 
 void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& key) {
+  // Before all else: of a peer that speaks no version of ours, no other field can be relied on.
   const uint32_t version = std::min(hello.newest_version, wire::kNewestVersion);
   if (version < std::max(hello.oldest_version, wire::kOldestVersion)) {
     send(peer,
@@ -104,15 +117,18 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
     return;
   }
   using Code = wire::Refusal::Code;
+  // HELLO is repeated until WELCOME comes, so most of these come from who is known.
   const auto known = workers_.find(peer);
   if (known == workers_.end() && workers_.size() >= kWorkersLimit)
     return refuse(peer, version,
                   {Code::kFull, fmt::format("the tracker has {} workers already", kWorkersLimit)});
   if (const auto objection = this->objection(hello.worker, key)) return refuse(peer, version, *objection);
+  // Or a peer's name was taken by a connection with another key.
   if ((known != workers_.end() && known->second.key != key) || !owns_name(hello.worker, key))
     return refuse(
         peer, version,
         {Code::kNotAllowed, fmt::format("the name `{}` belongs to a worker with another key", hello.worker)});
+  // Asked last, since a name is not known to be its own before.
   if (expelled_.contains(key.empty() ? hello.worker : key))
     return refuse(
         peer, version,
@@ -134,6 +150,7 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.device_class = device_class_of(hello.device).name;
   worker.backends = hello.backends;
   const nlohmann::json device = parse_bounded_json(hello.device, kDeviceDepth, "hello.device");
+  // Builds are filed under it (builds_): code of another release of the compiler is other code.
   worker.revision = string_member(device, "revision");
   worker.platforms = platforms_of(hello.backends, device);
   worker.builds = hello.builds;
@@ -144,14 +161,18 @@ void Farm::greet(const Peer& peer, const wire::Hello& hello, const std::string& 
   worker.suspect = health.suspect();
   if (known == workers_.end()) {
     worker.joined = now_;
+    // A worker's canaries are numbered from 1 in each of its lives.
     health.begin();
   }
   send(peer, wire::Welcome{version, epoch_});
+  // First what it holds, so that only the rest is sent again; then what it does not list of
+  // this life's leases.
   for (LeaseId id : hello.holding) adopt(peer, worker, id);
   renew_unclaimed(peer, worker);
   reconcile(peer, hello.holding);
   if (worker.suspect) {
     pause(peer, health.row().suspect);
+    // It may come with leases that it was given before it became suspect, by an earlier life of this tracker.
     take_leases_back(peer);
   } else if (worker.drained) {
     pause(peer, kDrained);
@@ -177,11 +198,15 @@ void Farm::adopt(const Peer& peer, Worker& worker, LeaseId id) {
   if (lease == leases_.end()) {
     // Over, or given to another meanwhile. A finished result in the worker's spool still comes and is judged
     // then.
+    // Else it would measure for nothing, for up to five minutes.
     send(peer, wire::Cancel{id});
     return;
   }
+  // Of another worker, or claimed already: a lease is only ever held by whom it was granted to.
   if (lease->second.worker != worker.name || !lease->second.peer.empty()) return;
   lease->second.peer = peer;
+  // In full: how much of its time it has used is not written down, and to give too much costs no
+  // more than five minutes.
   lease->second.deadline = now_ + kLeaseLimit;
   // Which part it was is not written down: the worker's roles say, and where it has both, it may say BUILT
   // too.
@@ -204,7 +229,9 @@ void Farm::on(const Peer& peer, const wire::Heartbeat& heartbeat) {
 
 /// What we gave the worker and it does not list never reached it, unless it is still under way: say it again.
 void Farm::reconcile(const Peer& peer, const std::vector<uint64_t>& holding) {
+  // A copy: renew_lease() may release one.
   const std::set<LeaseId> leases = workers_.at(peer).leases;
+  // Up to 1024 by up to 4096, every two seconds; both lists are a handful in practice.
   for (LeaseId id : leases) {
     if (std::find(holding.begin(), holding.end(), id) != holding.end()) continue;
     if (now_ - leases_.at(id).sent >= kLeaseSettles) renew_lease(id);
@@ -212,6 +239,7 @@ void Farm::reconcile(const Peer& peer, const std::vector<uint64_t>& holding) {
 }
 
 void Farm::on(const Peer& peer, const wire::Result& result) {
+  // Unless it is recorded below. Both make the worker forget it.
   Verdict verdict = recent_set_.contains(result.lease) ? Verdict::kDuplicate : Verdict::kStale;
   if (const auto found = trials_.find(result.trial); found != trials_.end()) {
     Trial& trial = found->second;
@@ -223,21 +251,30 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
                            return grant.lease == result.lease && grant.attempt == result.attempt &&
                                   grant.worker == worker.name;
                          });
+    // Before everything that records or believes it; only of a lease that was its own, so that nobody
+    // gets another expelled.
     if (const std::string reason = disbelief(trial, worker, result); granted && !reason.empty()) {
       expel(peer, fmt::format("a result that cannot be: {}", reason));
     } else if (granted && result.outcome == Outcome::kInvalidTrace && worker.version < wire::kNewestVersion) {
+      // A worker of our version that cannot read the trace is right, and no other could.
       // A worker of the release before knows fewer schedule primitives: another is asked.
+      // Counted as a loss, so that three such workers end it, instead of passing it round for ever.
       if (trial.lease == result.lease) release(result.lease, /*lost=*/true);
     } else if (granted && wants_second_opinion(trial, worker, result)) {
       doubt(trial, worker.name, result.lease);
     } else if (granted && result.outcome != Outcome::kWorkerLost) {
+      // A lease given before, thought lost, has answered after all: whoever has the trial now
+      // works for nothing.
       if (trial.lease != 0 && trial.lease != result.lease && !leases_.at(trial.lease).peer.empty())
         send(leases_.at(trial.lease).peer, wire::Cancel{trial.lease});
       const bool is_ok = result.outcome == Outcome::kOk;
+      // In a row, of results that were recorded: see wants_second_opinion.
       if (!is_ok && result.outcome != Outcome::kInvalidTrace) worker.failures++;
       if (is_ok) worker.failures = 0;
+      // Somebody failed with what another could do: three such candidates make the first suspect.
       if (is_ok && !past.doubted.empty() && past.doubted != worker.name) blame(past.doubted, trial.id);
       // A build that fails is the candidate's, and says nothing of the builder's machine.
+      // The device is written down with the result and makes it count for that machine.
       finish(trial, worker.name, runs(worker, lane_of(*trial.spec)) ? worker.device : "", result);
       verdict = Verdict::kRecorded;
     }
@@ -249,7 +286,10 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
 std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire::Result& result) const {
   if (result.samples.empty()) return "";
   if (!runs(worker, lane_of(*trial.spec))) return "times on a machine that it is not";
+  // Turns of both sides alternate; who reads them pairs them.
   if (trial.spec->race && result.samples.size() % 2 != 0) return "a race with a turn of one side";
+  // The least and not the median: one sample that cannot be shows that the clock, or the worker,
+  // is not to be believed.
   const float fastest = *std::min_element(result.samples.begin(), result.samples.end());
   if (fastest >= trial.spec->fastest_seconds) return "";
   return fmt::format("{:g} s for what takes {:g} s at least", fastest, trial.spec->fastest_seconds);
@@ -258,9 +298,12 @@ std::string Farm::disbelief(const Trial& trial, const Worker& worker, const wire
 /// Who says what cannot be, or nothing, is believed nothing more: the leases of this worker, and of all of
 /// its key, go to others, without blame for their candidates.
 void Farm::expel(const Peer& peer, const std::string& reason) {
+  // A copy: the worker goes below.
   const std::string key = workers_.at(peer).key;
+  // Until the tracker is started again: an operator is to look at it, and a list of keys is theirs to change.
   expelled_.insert(key.empty() ? workers_.at(peer).name : key);
   std::vector<Peer> expelled;
+  // Who holds the key of one of its workers could be any of them.
   for (const auto& [other, worker] : workers_)
     if (other == peer || (!key.empty() && worker.key == key)) expelled.push_back(other);
   for (const Peer& other : expelled) {
@@ -281,6 +324,7 @@ void Farm::on(const Peer& peer, const wire::Bye& bye) {
 
 void Farm::hand_back(const Peer& peer, const std::vector<uint64_t>& returned) {
   for (LeaseId id : returned)
+    // A worker returns only what is its own; the list is its word.
     if (workers_.at(peer).leases.contains(id)) release(id, /*lost=*/false);
 }
 

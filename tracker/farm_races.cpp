@@ -13,6 +13,7 @@ namespace lathe::tracker {
 using namespace defaults;
 
 void Farm::write_down(const Trial& trial, Record record) {
+  // The one place where a race differs from a trial in what is kept: all records of trials pass here.
   if (!trial.spec->race) effects_->records.push_back(std::move(record));
 }
 
@@ -26,6 +27,7 @@ std::shared_ptr<const ModuleFile> Farm::find_module(const Trial& trial, const st
 
 /// The search that waited for it has ended, or asks again in its next life.
 void Farm::cancel_race(TrialId race) {
+  // Races are numbered from 2^62 on (tracker.cpp), but a searcher may name any trial.
   if (const auto found = trials_.find(race); found != trials_.end() && found->second.spec->race)
     cancel(found->second);
 }
@@ -37,9 +39,11 @@ void Farm::end_hopeless_races() {
     const auto found = trials_.find(id);
     if (found == trials_.end() || found->second.lease != 0 || !found->second.spec->race) continue;
     const Trial& trial = found->second;
+    // A worker that is busy is hope; one that is drained, suspect or of another class or version is not.
     const bool has_hope = std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
       return entry.second.credit() > 0 && part_for(entry.second, trial);
     });
+    // Some patience, for a worker that is only being restarted is back within seconds.
     if (!has_hope && now_ - trial.pending_since >= kRaceWaits) hopeless.push_back(id);
   }
   for (const TrialId id : hopeless) {
@@ -47,6 +51,7 @@ void Farm::end_hopeless_races() {
     wire::Result result{.trial = id,
                         .outcome = Outcome::kWorkerLost,
                         .message = fmt::format("no worker is {} and races builds", trial.spec->device_class)};
+    // Told, but not written down (write_down), as nothing of a race is.
     effects_->finished.push_back({id, trial.spec->job, "", "", std::move(result), ""});
     close_trial(trial);
   }

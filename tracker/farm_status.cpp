@@ -16,6 +16,7 @@ std::string platform_of(const std::string& target) {
   const size_t triple = target.find(kTriple);
   if (triple == std::string::npos) return backend;
   const size_t start = triple + kTriple.size();
+  // A triple is architecture-vendor-system, and the comma ends the option.
   return platform_name(backend, target.substr(start, target.find_first_of("-,", start) - start));
 }
 
@@ -43,9 +44,12 @@ std::string unserved_text(const FarmStatus& status) {
 }
 
 size_t Farm::room(JobId job, const std::string& owner) const {
+  // min() since trials that a restart found are taken up, however many they are.
   const size_t free = kQueueLimit - std::min(kQueueLimit, trials_.size());
   const auto share = shares_.find(owner);
   const size_t theirs = share == shares_.end() ? 0 : share->second.open;
+  // As many as there is room left beside them: with r free of R and o its own, o may grow to (r + o) / 2. One
+  // owner alone gets half of all; each that comes later, half of what is left.
   const size_t of_owner = free > theirs ? (free - theirs) / 2 : 0;
   return std::min(of_owner, kQueueOfJob - std::min(kQueueOfJob, open(job)));
 }
@@ -69,6 +73,7 @@ FarmStatus Farm::status(Time now) const {
                     .withheld = withheld()};
   for (const auto& [peer, worker] : workers_) {
     status.slots += worker.credit();
+    // There since greet(); forget_name() spares the names of connected workers.
     const Health& health = health_.at(worker.name);
     status.workers.push_back({.name = worker.name,
                               .device = worker.device,
@@ -91,6 +96,7 @@ std::set<std::string> Farm::waiting_platforms() const {
   std::set<std::string> platforms;
   for (const auto* queues : {&pending_, &ready_})
     for (const auto& [lane, queue] : *queues)
+      // Not `!empty()`: closed trials stay in their queues until they are popped.
       if (std::any_of(queue.begin(), queue.end(), [&](TrialId id) { return trials_.contains(id); }))
         platforms.insert(lane.platform);
   for (const TrialId id : retries_)

@@ -26,7 +26,11 @@ double share_above(double seconds, double baseline) { return seconds / baseline 
 /// Twice as far as any of these few, for more will come.
 db::CanaryLevel level_of(const std::deque<wire::Canary>& canaries, Kernel kernel) {
   const std::vector<double> sorted = values(canaries, kernel);
+  // kCanaryBaseline is odd, so this is the median: one canary that met a neighbour does not
+  // shift the baseline.
   const double middle = sorted[sorted.size() / 2];
+  // The range and not a deviation: of five values that would be an estimate of little worth, and a narrow one
+  // would make a machine suspect that jitters as it always did.
   const double spread = std::max(-share_above(sorted.front(), middle), share_above(sorted.back(), middle));
   return {.seconds = middle, .tolerance = std::max(kCanaryTolerance, 2 * spread)};
 }
@@ -51,6 +55,7 @@ std::optional<Health::Change> Health::hear(const wire::Canary& canary) {
   number_ = canary.number;
   if (!can_run(canary)) {
     good_ = 0;
+    // Zeroes mean that its child died: the sandbox or the memory of that machine, not of a candidate.
     return ++off_ >= kCanariesToSuspect ? make_suspect("it cannot run the canary kernels") : Change::kNone;
   }
   // Another release has other kernels, whose times say nothing about the old baseline.
@@ -61,6 +66,8 @@ std::optional<Health::Change> Health::hear(const wire::Canary& canary) {
   }
   recent_.push_back(canary);
   if (recent_.size() > kCanaryBaseline) recent_.pop_front();
+  // A worker that is slow from the start gets a slow baseline: nothing here knows how fast it should be.
+  // Candidates that fail, and confirmations by other workers, tell instead.
   if (!has_baseline()) {
     // With nothing to compare it with it is taken for good.
     off_ = 0, ++good_;
@@ -68,17 +75,24 @@ std::optional<Health::Change> Health::hear(const wire::Canary& canary) {
   } else {
     set_drift();
     const bool off = is_off(row_.compute) || is_off(row_.memory);
+    // In a row: one canary off among good ones is a neighbour's moment, and samples are watched for
+    // these by themselves.
     off_ = off ? off_ + 1 : 0;
     good_ = off ? 0 : good_ + 1;
     // A machine that has become faster for good (another governor, say) is not the worse for it: as many
     // canaries as make a baseline make a new one.
     const bool only_faster = off && !is_slower(row_.compute) && !is_slower(row_.memory);
+    // It is suspect for the first few of these, like any that changes, and trusted again below
+    // with its new baseline.
     if (off_ >= static_cast<int>(kCanaryBaseline) && only_faster) set_baseline();
   }
+  // Said anew with each canary, so that the reason shows the latest drift; only the first
+  // time it is a change.
   if (off_ >= kCanariesToSuspect) return make_suspect(describe_drift());
   // Canaries give trust back by themselves: what made it suspect may have been a neighbour.
   if (suspect() && good_ >= kCanariesToTrust) {
     row_.suspect.clear();
+    // What it failed with then says nothing of it now.
     blamed_.clear();
     return Change::kTrusted;
   }
@@ -104,6 +118,7 @@ Health::Change Health::blame(uint64_t trial) {
   blamed_.insert(trial);
   if (blamed_.size() < kFailuresToSuspect) return Change::kNone;
   good_ = 0;
+  // Whatever its canaries say: a worker whose memory is faulty may have perfect ones.
   return make_suspect(
       fmt::format("{} candidates failed with it and did well with another worker", blamed_.size()));
 }
@@ -111,6 +126,7 @@ Health::Change Health::blame(uint64_t trial) {
 void Health::trust() {
   row_.suspect.clear();
   row_.compute = row_.memory = {};
+  // The administrator's word that what it does now is right: the baseline is made of what follows.
   recent_.clear();
   blamed_.clear();
   off_ = good_ = 0;

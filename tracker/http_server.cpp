@@ -13,9 +13,11 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/support/error.h"
@@ -34,6 +36,7 @@ using beast::error_code;
 constexpr auto kEventPause = std::chrono::milliseconds(200);
 constexpr auto kStreamBeat =
     std::chrono::seconds(15);  // a comment, so that proxies keep a silent stream open
+// A head has at most kHeadBytes, but a map of thousands of one-letter names costs more than its text.
 constexpr size_t kMostQueries = 32;
 constexpr size_t kPieceBytes = 256 << 10;  // of an upload: hashed in a fraction of a millisecond
 
@@ -77,10 +80,13 @@ Request read_head(const bhttp::request_header<Fields>& head) {
           equals < pair.size() ? percent_decoded(pair.substr(equals + 1), ' ') : "";
     }
   }
-  constexpr std::string_view kBearer = "Bearer ";
-  if (const std::string value(head[bhttp::field::authorization]); value.starts_with(kBearer))
+  constexpr beast::string_view kBearer = "Bearer ";
+  // In whatever letters (RFC 9110, 11.1): proxies and clients spell the scheme in small ones, too.
+  if (const std::string value(head[bhttp::field::authorization]);
+      beast::iequals(value.substr(0, kBearer.size()), kBearer))
     request.token = value.substr(kBearer.size());
   request.host = std::string(head[bhttp::field::host]);
+  // Empty where none is sent: by what is no browser, and by browsers for a page's own GETs.
   request.origin = std::string(head[bhttp::field::origin]);
   request.last_event_id = std::string(head["Last-Event-ID"]);
   return request;
@@ -89,6 +95,7 @@ Request read_head(const bhttp::request_header<Fields>& head) {
 template <typename Message>
 void add_headers(Message& message, const Response& response, bool keep_alive) {
   message.set(bhttp::field::server, "lathe");
+  // Response::headers may override any of these.
   message.set(bhttp::field::content_type, response.type);
   // Answers hold names and errors of strangers: no browser is to find a page or a script in them.
   message.set("X-Content-Type-Options", "nosniff");
@@ -100,8 +107,11 @@ void add_headers(Message& message, const Response& response, bool keep_alive) {
   message.keep_alive(keep_alive);
 }
 
-Response error_response(int status, std::string_view text) {
-  return {.status = status, .body = fmt::format("{{\"error\": \"{}\"}}", text)};
+Response error_response(int status, const std::string& text) {
+  using nlohmann::json;
+  // The text may name a user or a file, and so hold quotes, or bytes that are no UTF-8.
+  return {.status = status,
+          .body = json{{"error", text}}.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
 }
 
 std::string event_text(const Event& event) {
@@ -110,6 +120,8 @@ std::string event_text(const Event& event) {
 
 }  // namespace
 
+// One thread runs everything here: coroutines take turns at each co_await, so nothing needs a lock, and
+// nothing may block. What waits for the disk goes to `disk`.
 struct Server::Impl {
   Settings settings;
   size_t connections = 0;
@@ -125,6 +137,7 @@ struct Server::Impl {
   explicit Impl(Settings s) : settings(std::move(s)) {
     if (!settings.certificate.empty()) load_certificate();
     try {
+      // The star of ZeroMQ's endpoints, so that both addresses of a tracker are written alike.
       const std::string host = settings.host == "*" ? "0.0.0.0" : settings.host;
       const tcp::endpoint endpoint =
           *tcp::resolver(context).resolve(host, std::to_string(settings.port)).begin();
@@ -143,7 +156,7 @@ struct Server::Impl {
   void load_certificate() {
     const std::string chain = read_file(settings.certificate), key = read_file(settings.key);
     tls.emplace(asio::ssl::context::tls_server);
-    // From TLS 1.2 on: tokens are all that stands between users.
+    // From TLS 1.2 on: tokens are all that stands between users. RFC 8996 retires the older ones.
     tls->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                      asio::ssl::context::no_tlsv1_1);
     error_code error;
@@ -151,11 +164,14 @@ struct Server::Impl {
     if (error) fail("{} holds no private key that can be read (PEM, without a password)", settings.key);
     tls->use_certificate_chain(asio::buffer(chain), error);
     if (error) fail("{} holds no certificate that can be read (PEM)", settings.certificate);
+    // Else the first handshake would tell, to a client, in OpenSSL's words.
     if (SSL_CTX_check_private_key(tls->native_handle()) != 1)
       fail("the key in {} does not belong to the certificate in {}", settings.key, settings.certificate);
   }
 
   ~Impl() {
+    // Coroutines are left where they stand; their frames, and with them sockets and streams,
+    // go with the context.
     context.stop();
     thread.join();
   }
@@ -163,12 +179,14 @@ struct Server::Impl {
   asio::awaitable<void> accept() {
     for (;;) {
       error_code error;
+      // redirect_error: accept() must not end by an exception, for then nobody would get in any more.
       tcp::socket socket = co_await acceptor.async_accept(asio::redirect_error(use_awaitable, error));
       if (error) {  // out of descriptors, say: later there may be some
         asio::steady_timer pause(context, std::chrono::milliseconds(100));
         co_await pause.async_wait(asio::redirect_error(use_awaitable, error));
         continue;
       }
+      // Whoever opens connections and says nothing (slowloris) only pushes out others that say nothing.
       if (connections >= kConnections && !show_out()) continue;  // closed at once
       ++connections;
       asio::co_spawn(context, connection(std::move(socket)), [this](const std::exception_ptr&) {
@@ -187,6 +205,7 @@ struct Server::Impl {
   }
 
   /// Among those who wait, as long as it lives.
+  /// By number and not by stream, so that the first of the map is whoever came to wait first.
   class Wait {
    public:
     Wait(Impl& server, beast::tcp_stream& stream) : server_(server), number_(++server.waits) {
@@ -201,11 +220,13 @@ struct Server::Impl {
     const uint64_t number_;
   };
 
+  // Whatever throws in it (a reset, a time-out, a failed handshake) ends this connection alone: see accept().
   asio::awaitable<void> connection(tcp::socket socket) {
     // Answers and events are short, and nothing follows that would fill a packet.
     socket.set_option(tcp::no_delay(true));
     beast::tcp_stream stream(std::move(socket));
     if (!tls) {
+      // The second argument is the stream that time limits are set on: under TLS it lies beneath the other.
       co_await converse(stream, stream);
       error_code ignored;
       stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
@@ -214,20 +235,26 @@ struct Server::Impl {
     beast::ssl_stream<beast::tcp_stream> secure(std::move(stream), *tls);
     beast::get_lowest_layer(secure).expires_after(kHeadTime);
     {
+      // A handshake has asked nothing yet either.
       const Wait wait(*this, beast::get_lowest_layer(secure));
       co_await secure.async_handshake(asio::ssl::stream_base::server, use_awaitable);
     }
     co_await converse(secure, beast::get_lowest_layer(secure));
     error_code ignored;
+    // close_notify (RFC 8446, 6.1): without it a client cannot tell an answer's end from one cut short.
     co_await secure.async_shutdown(asio::redirect_error(use_awaitable, ignored));
   }
 
   /// Requests and responses, one after the other, until the client has had enough.
   template <typename Stream>
   asio::awaitable<void> converse(Stream& stream, beast::tcp_stream& clock) {
+    // Of the connection and not of a request: what a client sends ahead (pipelining) is read
+    // with the request before.
     beast::flat_buffer buffer;
     for (bool keep_alive = true; keep_alive;) {
       clock.expires_after(kHeadTime);
+      // Only the head is read with this one; whose body may follow, and how it is kept, is
+      // settled by what it says.
       bhttp::request_parser<bhttp::empty_body> head;
       head.header_limit(kHeadBytes);
       // Which of the two limits holds is known by the route, when the head has come: see read_body.
@@ -252,6 +279,8 @@ struct Server::Impl {
       keep_alive = head.get().keep_alive();
       Response response;
       // By the head alone: who may not ask may not send us a body either.
+      // The bytes of a body that is refused are never read, so the connection cannot go on,
+      // unless there are none.
       if (std::optional<Response> refused = settings.admit(request)) {
         response = std::move(*refused);
         keep_alive = keep_alive && head.is_done();  // its body was not read
@@ -262,12 +291,14 @@ struct Server::Impl {
                                      use_awaitable);
         std::optional<Response> too_much = co_await read_body(stream, clock, buffer, head, request);
         if (too_much) {
+          // The rest of the body may be gigabytes: closing is the only way to be spared them.
           response = std::move(*too_much);
           keep_alive = false;
         } else {
           response = settings.handle(request);
         }
       }
+      // A stream ends with its connection: there is no length after which another answer could begin.
       if (response.events) {
         co_await stream_events(stream, clock, response);
         co_return;
@@ -283,6 +314,7 @@ struct Server::Impl {
                                                      bhttp::request_parser<bhttp::empty_body>& head,
                                                      Request& request) {
     error_code error;
+    // The sink is made before the first byte is read: it opens the file and asks for the user's share.
     std::optional<Response> no_room = refused_by([&] { request.sink = settings.sink(request); });
     if (request.sink) {
       bhttp::request_parser<bhttp::buffer_body> parser(std::move(head));
@@ -294,6 +326,7 @@ struct Server::Impl {
         clock.expires_after(settings.idle_time);
         co_await bhttp::async_read_some(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
         // The piece is full, which is no mistake.
+        // buffer_body's way to say that the piece must be taken away before it goes on.
         if (error == bhttp::error::need_buffer) error = {};
         no_room = refused_by([&] {
           request.sink->add({piece.data(), piece.size() - parser.get().body().size});
@@ -308,6 +341,7 @@ struct Server::Impl {
       parser.body_limit(kBodyBytes);
       clock.expires_after(settings.idle_time);
       co_await bhttp::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, error));
+      // Kept only on the way out: where it was too long, what came of it is dropped with the parser.
       request.body = std::move(parser.get().body());
     }
     if (no_room) co_return no_room;
@@ -318,6 +352,7 @@ struct Server::Impl {
 
   /// The answer where there is no room for what `step` takes.
   template <typename Step>
+  // 413: this user has too much; 507: this machine has too little.
   static std::optional<Response> refused_by(Step step) {
     try {
       step();
@@ -329,6 +364,8 @@ struct Server::Impl {
     }
   }
 
+  // Runs on `disk`, and comes back to this thread with its result; the sink outlives it,
+  // since its request does.
   asio::awaitable<std::optional<Response>> complete(Sink& sink) {
     // Others are answered meanwhile.
     co_return co_await asio::co_spawn(
@@ -343,6 +380,7 @@ struct Server::Impl {
   asio::awaitable<void> respond(Stream& stream, beast::tcp_stream& clock, const Response& response,
                                 bool keep_alive, bool head_only) {
     const auto status = static_cast<bhttp::status>(response.status);
+    // From the file as it is sent, piece by piece: a module may have a gigabyte.
     if (!response.file.empty()) {
       bhttp::response<bhttp::file_body> message{status, 11};
       error_code error;
@@ -367,6 +405,8 @@ struct Server::Impl {
                               bool head_only) {
     bhttp::response_serializer<Body> serializer(message);
     serializer.split(head_only);
+    // One write at a time, each with its own limit: a client that reads slowly may take long, one that does
+    // not read is cut off.
     while (head_only ? !serializer.is_header_done() : !serializer.is_done()) {
       clock.expires_after(settings.idle_time);
       co_await bhttp::async_write_some(stream, serializer, use_awaitable);
@@ -383,6 +423,8 @@ struct Server::Impl {
     co_await bhttp::async_write_header(stream, serializer, use_awaitable);
     int64_t after = response.first_event;
     auto spoke = std::chrono::steady_clock::now();
+    // `last` comes from events(): the job is over, or the token void. What was told before
+    // that is sent first.
     for (bool last = false; !last;) {
       std::string text;
       for (const Event& event : response.events(after, last)) {
@@ -392,6 +434,7 @@ struct Server::Impl {
       // It also finds out whether the client is still there, which a silent stream never would.
       if (text.empty() && std::chrono::steady_clock::now() - spoke > kStreamBeat) text = ": still here\n\n";
       if (!text.empty()) {
+        // A client that does not read is cut off by the time limit; the loop ends by the exception.
         for (std::string_view rest = text; !rest.empty();) {
           clock.expires_after(settings.idle_time);
           rest.remove_prefix(co_await stream.async_write_some(asio::buffer(rest), use_awaitable));
@@ -403,6 +446,8 @@ struct Server::Impl {
       if (last) break;
       // Between two looks nothing is awaited of the client.
       clock.expires_never();
+      // Looked at five times a second and not woken: the tracker, its searches and this server write to one
+      // database, and none needs to know who listens.
       asio::steady_timer pause(context, kEventPause);
       co_await pause.async_wait(use_awaitable);
     }

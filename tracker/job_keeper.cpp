@@ -41,6 +41,7 @@ std::string tail_of(const std::string& path) {
   std::string text(static_cast<size_t>(size - from), '\0');
   file.seekg(from);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  // What `fail` writes is the reason, without progress lines before it.
   if (const size_t error = text.rfind("error: "); error != std::string::npos) text = text.substr(error + 7);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
@@ -49,6 +50,7 @@ std::string tail_of(const std::string& path) {
 /// A searcher process with its socket; killed and waited for when it goes.
 class Searcher {
  public:
+  // May throw, with nothing left behind: no process, no descriptor.
   Searcher(const std::vector<std::string>& command, const std::string& log) {
     int ends[2];
     // No other child may hold an end: the stream must end when the searcher does.
@@ -59,6 +61,7 @@ class Searcher {
       // The database, keys and the links of other searchers are not for it; a terminal's interrupt is ours to
       // pass on.
       pid_ = spawn({.command = command,
+                    // Its results come by the link; what it prints is for nobody, but its errors are kept.
                     .files = {{0, "/dev/null"}, {1, "/dev/null"}, {2, log}},
                     .descriptors = {{3, ends[1]}},
                     .nothing_else = true,
@@ -83,6 +86,8 @@ class Searcher {
   /// Waits for its end, and leaves it to wait(): until then nobody else has its number.
   void await_end() const {
     siginfo_t ignored;
+    // WNOWAIT: a process that is waited for gives its number back, and search.pid is killed by
+    // others under the lock.
     while (waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
     }
   }
@@ -103,22 +108,27 @@ class Searcher {
 std::optional<DeviceClass> choose_device_class(const FarmStatus& farm, const std::string& target,
                                                const std::string& wanted, std::string& why) {
   const std::string backend = target.substr(0, target.find(':'));
+  // A target that is its backend alone, "cpu": each class compiles for what its workers say.
   const bool any_processor = target == backend;
   std::map<std::string, std::pair<uint32_t, DeviceClass>> classes;  // by name, with their slots
   std::set<std::string> names, outdated;
   for (const WorkerStatus& worker : farm.workers) {
     DeviceClass device = device_class_of(worker.device);
+    // It says nothing of itself that could be compared (device_class.cpp).
     if (device.name.empty()) continue;
     // One that only builds measures nothing.
     if (std::find(worker.backends.begin(), worker.backends.end(), backend) == worker.backends.end()) continue;
     if (any_processor && device.target.empty()) outdated.insert(worker.name);
     if (any_processor ? device.target.empty()
                       : platform_of(target) != platform_name(backend, device.architecture))
+      // Too old to say what it compiles for, or another architecture than the target's.
       continue;
     names.insert(device.name);
     if (device.name.find(wanted) == std::string::npos) continue;
     const std::string name = device.name;
     const auto known = classes.try_emplace(name, 0, std::move(device)).first;
+    // The class with most slots: the search that has most to measure with ends first. A drained worker
+    // counts: it may be back before the job begins to measure.
     known->second.first += worker.slots;
   }
   if (classes.empty()) {
@@ -162,6 +172,7 @@ JobKeeper::~JobKeeper() {
   {
     std::lock_guard lock(mutex_);
     closing_ = true;
+    // SIGTERM: the searcher writes its last checkpoint.
     for (auto& [id, search] : searches_) {
       // Their rows stay as they are: the next tracker takes up running jobs first.
       if (search->wanted == db::JobState::kDone) search->wanted = db::JobState::kRunning;
@@ -169,8 +180,11 @@ JobKeeper::~JobKeeper() {
     }
     changed_.notify_all();
   }
+  // First the thread that starts searches, so that none begins after this.
   thread_.join();
   {
+    // All of them at once, kStopWait in all; then they are killed, for a service that is stopped has seconds
+    // (systemd's TimeoutStopSec).
     std::unique_lock lock(mutex_);
     const auto all_ended = [&] {
       return std::all_of(searches_.begin(), searches_.end(), [](const auto& s) { return s.second->ended; });
@@ -179,6 +193,7 @@ JobKeeper::~JobKeeper() {
       for (auto& [id, search] : searches_)
         if (search->pid > 0) kill(search->pid, SIGKILL);
   }
+  // Without the lock: each takes it at its end.
   for (auto& [id, search] : searches_) search->thread.join();
 }
 
@@ -202,19 +217,24 @@ std::string JobKeeper::blob_path(const std::string& digest) const {
 /// Gives the job that state and asks its search, if it has one, to end; keep() sees to it. False when the
 /// state it has is final.
 bool JobKeeper::end(db::ServedJobId id, db::JobState state, int signal) {
+  // Lock order: deciding_, then mutex_. deciding_ keeps start_some() from starting what is ended here between
+  // its look at the row and its process.
   std::lock_guard deciding(deciding_);
+  // Callers are on threads of others (HTTP's); a connection is of one thread.
   db::Store store(settings_.database);
   if (!store.set_served_state(id, state)) return false;
   std::lock_guard lock(mutex_);
   const auto found = searches_.find(id);
   const bool searched = found != searches_.end() && !found->second->ended;
   if (searched) {
+    // Its thread reads `wanted` when the process has ended; the row has the state already.
     Search& search = *found->second;
     search.wanted = state;
     search.kill_at = Clock::now() + kStopWait;
     if (search.pid > 0) kill(search.pid, signal);
     changed_.notify_all();
   } else if (state == db::JobState::kCancelled) {
+    // Where a searcher runs, its thread does that at its end, when nothing can be submitted any more.
     cancel_trials(store, id);
   }
   return true;
@@ -249,6 +269,7 @@ void JobKeeper::keep() {
         ++it;
         continue;
       }
+      // It has said `ended` as its last act under the lock: this does not wait.
       search.thread.join();
       it = searches_.erase(it);
     }
@@ -259,6 +280,7 @@ void JobKeeper::keep() {
       log(fmt::format("jobs wait: {}", error.what()));
     }
     lock.lock();
+    // Also without being woken: a worker of the wanted class may have come, of which nobody tells us.
     changed_.wait_for(lock, kLook, [&] { return closing_ || awake_; });
   }
 }
@@ -285,6 +307,7 @@ void JobKeeper::start_some(db::Store& store) {
   while (free > 0 && !waiting.empty()) {
     const auto next =
         std::min_element(waiting.begin(), waiting.end(), [&](const db::ServedJob& a, const db::ServedJob& b) {
+          // running[owner] changes with every start, so the least is looked for anew each time.
           const auto rank = [&](const db::ServedJob& job) {
             return std::tuple(job.state != db::JobState::kRunning, running[job.owner], -job.priority, job.id);
           };
@@ -299,6 +322,7 @@ void JobKeeper::start_some(db::Store& store) {
       continue;
     }
     store.set_served_device_class(job.id, device->name);
+    // Before the process is there: a tracker that dies in between finds a job that runs, and runs it.
     store.set_served_state(job.id, db::JobState::kRunning);
     ++running[job.owner];
     --free;
@@ -308,14 +332,18 @@ void JobKeeper::start_some(db::Store& store) {
     Search& search = *(searches_[job.id] = std::make_unique<Search>());
     search.job = store.served_job(job.id);
     search.device = std::move(*device);
+    // One thread a search, for it waits in read(): searches are few (--searches), and simple to follow so.
     search.thread = std::thread([this, &search] {
       try {
         db::Store own(settings_.database);
         run(search, own);
         // What it left to be measured is for nobody.
+        // Only after the searcher's end, and only where it will not go on: a paused job's trials
+        // stay, and are measured.
         if (db::is_final(own.served_job(search.job.id).state)) cancel_trials(own, search.job.id);
       } catch (const std::exception& error) {  // the disk: it runs again when there is room
         log(fmt::format("job {}: {}", search.job.uuid, error.what()));
+        // Until keep() starts it again; a full disk does not empty within a round.
         std::this_thread::sleep_for(std::chrono::seconds(1));
       }
       std::lock_guard ended(mutex_);
@@ -331,6 +359,8 @@ std::optional<DeviceClass> JobKeeper::find_device(const db::ServedJob& job, cons
                                                   std::string& why) const {
   try {
     const JobRequest request = parse_job_request(job.request);
+    // "cpu" is left for the device to settle; a target in full is brought to the one text
+    // that keys the store.
     const bool any_processor = request.target.find(':') == std::string::npos;
     const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
     // Times of two classes are not compared: what the search began with, it ends with.
@@ -351,6 +381,7 @@ void JobKeeper::run(Search& search, db::Store& store) {
   log(fmt::format("job {} of {}: {} on {}", search.job.uuid, search.job.owner, search.job.model_name,
                   search.device.name));
   // A second between two lives: one that dies at once shall not do so a thousand times.
+  // Woken at once when somebody ends the job.
   while (!run_once(search, store)) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(1), [&] { return search.wanted != db::JobState::kDone; });
@@ -388,6 +419,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     Searcher searcher(settings_.searcher, log_file);
     search.pid = searcher.pid();
     lock.unlock();
+    // Here for as long as the search goes on: calls of the searcher are answered on this thread.
     try {
       ending = SearchServer(searcher.socket(), std::move(order), search.job, store, farm_).serve();
     } catch (const QuotaError& error) {
@@ -403,8 +435,11 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     lock.unlock();
     searcher.await_end();
     lock.lock();
+    // Under the lock, and before its number is given back: from here on nobody signals it.
     search.pid = -1;
     status = searcher.wait();
+    // One that had delivered when it was asked to end is done all the same, unless its row is final already:
+    // see set_served_state.
     if (search.wanted != db::JobState::kDone && !ending.done) return true;
   }
   if (ending.done && WIFEXITED(status)) {
@@ -419,10 +454,13 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     store.set_served_state(id, db::JobState::kFailed, excess);
     return true;
   }
+  // Shown to the job's owner, who is not to learn of this machine what is none of their business.
   std::string said = tail_of(log_file);
   // Where a file lies here is nothing that its owner could know.
   for (const std::string prefix = job_folder(search.job.uuid) + "/"; said.find(prefix) != std::string::npos;)
     said.erase(said.find(prefix), prefix.size());
+  // An exit code is a decision of the program (bad model, no schedule); a signal is not, and
+  // may not come again.
   if (nonsense.empty() && WIFEXITED(status) && WEXITSTATUS(status) != 0) {  // it says why, and would again
     store.set_served_state(id, db::JobState::kFailed, said);
     return true;
@@ -431,6 +469,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
                           : WIFSIGNALED(status) ? fmt::format("killed by signal {} ({})", WTERMSIG(status),
                                                               strsignal(WTERMSIG(status)))
                                                 : "ended early";
+  // Kept in the database: three lives are three lives, whichever tracker saw them.
   const int crashes = store.count_served_crash(id);
   log(fmt::format("job {}: its searcher {}, for the {}. time", search.job.uuid, how, crashes));
   if (crashes < kCrashes) return false;

@@ -42,6 +42,7 @@ class Reader {
     if (const json* found = find(key)) {
       if (!found->is_number()) fail("`{}` must be a number", key);
       value = found->get<double>();
+      // NaN is in no range.
       if (!(value >= least && value <= most)) fail("`{}` is {}, must be {} to {}", key, value, least, most);
     }
   }
@@ -55,6 +56,7 @@ class Reader {
       for (const json& dim : dims) {
         if (!dim.is_number_integer() || dim.get<int64_t>() < 0)
           fail("`{}`: a dimension of `{}` is no whole number of 0 or more", key, input);
+        // What the product may come to is for the importer to say, which knows the types.
         shape.push_back(dim.get<int64_t>());
       }
     }
@@ -99,6 +101,7 @@ std::string to_json(const JobRequest& r) {
 }
 
 JobRequest parse_job_request(std::string_view text) {
+  // A body of strangers: bounded in depth here, in length by the server.
   const json object = parse_bounded_json(text, kDepth, "a job");
   if (!object.is_object()) fail("a job is one JSON object");
   JobRequest r;

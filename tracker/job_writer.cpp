@@ -11,12 +11,14 @@ JobRows StoreJobWriter::begin(const JobStart& start) {
   std::vector<db::ModelTask> model_tasks;
   db::NewJob job{.uuid = uuid_};
   for (const JobStart::Task& task : start.tasks) {
+    // Also when a job goes on: a later release may count operations otherwise, and its numbers are wanted.
     const db::WorkloadId id = store_.add_workload(task.workload);
     rows.workloads.push_back(id);
     model_tasks.push_back({id, task.name, task.calls});
     job.tasks.push_back({id, static_cast<double>(task.calls)});
   }
   if (start.resume) {
+    // Its model, budgets and seed are what they were; the caller has read them from the row.
     rows.job = *start.resume;
   } else {
     job.model = store_.add_model(start.model, start.model_digest);
@@ -40,6 +42,8 @@ void StoreJobWriter::checkpoint(const JobCheckpoint& checkpoint) {
   for (const JobCheckpoint::Task& task : checkpoint.tasks)
     store_.checkpoint_task(checkpoint.job, task.workload, checkpoint.round, task.bytes);
   if (checkpoint.model)
+    // With the checkpoints in one transaction: a model that knows more than the tasks have measured
+    // would be restored as is.
     store_.add_cost_model({.job = checkpoint.job,
                            .target = checkpoint.target,
                            .round = checkpoint.round,

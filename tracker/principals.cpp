@@ -19,6 +19,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kRoleNames = {"worker", "viewer", "submitter", "admin"};
 constexpr std::string_view kKeyPrefix = "curve:";
 
+// The range is asked for the other way round, since NaN, which from_chars reads, is in none.
 template <typename Number>
 Number parse_number(std::string_view text, Number least, Number most, const std::string& place) {
   Number value{};
@@ -54,6 +55,7 @@ void set_option(Principal& principal, bool has_key, const std::string& word, con
   const size_t equals = word.find('=');
   const std::string option = word.substr(0, equals);
   const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+  // A key's caps and a token's are different words: one that does nothing is a mistake better said.
   if (value.empty()) fail("{}: `{}` must be OPTION=VALUE", place, word);
   if (!has_key && option == "weight")
     principal.weight = parse_number<double>(value, 0.001, 1000, place);
@@ -95,6 +97,7 @@ Principal parse_principal(const Line& line) {
 /// Half of a file revokes whom the other half lists.
 bool is_just_written(std::filesystem::file_time_type time) {
   constexpr auto kSettles = std::chrono::milliseconds(200);
+  // A time in the future (a copy, a clock that was set) is not just written; it would never be read.
   const auto age = std::filesystem::file_time_type::clock::now() - time;
   return age >= age.zero() && age < kSettles;
 }
@@ -111,6 +114,7 @@ Role parse_role(const std::string& name, const std::string& place) {
 }
 
 bool Principal::owns(const std::string& worker) const {
+  // No flags: a `*` matches a slash and a leading dot as well, as in names of workers neither means anything.
   return !worker_names.empty() && fnmatch(worker_names.c_str(), worker.c_str(), 0) == 0;
 }
 
@@ -130,6 +134,7 @@ Principals::Times Principals::times() const {
 
 void Principals::read() {
   std::map<std::string, Principal> by_digest, by_key;
+  // Taken before the files are read: what is written meanwhile has another time, and is read again.
   Times read_at = times();
   if (!file_.empty())
     for (const Line& line : lines_of(file_)) {
@@ -144,8 +149,10 @@ void Principals::read() {
   if (!allowed_.empty())
     for (const auto& [place, words] : lines_of(allowed_)) {
       wire::check_key(join_text(words, " "), place);
+      // A key that is in both is what its line among the principals says.
       by_key.try_emplace(words[0], Principal{.name = words[0], .role = Role::kWorker});
     }
+  // Only when both files are whole and right: else what held before holds on.
   by_digest_ = std::move(by_digest);
   by_key_ = std::move(by_key);
   read_at_ = std::move(read_at);
@@ -154,11 +161,13 @@ void Principals::read() {
 
 void Principals::read_if_changed() {
   const Times now = times();
+  // Looked at again with the next question, some 200 ms later.
   if (now == read_at_ || std::any_of(now.begin(), now.end(), is_just_written)) return;
   try {
     read();
   } catch (const Error& problem) {
     fmt::print(stderr, "users and keys stay as they were: {}\n", problem.what());
+    // Said once a change, not with every request.
     read_at_ = now;
   }
 }
@@ -167,6 +176,7 @@ std::optional<Principal> Principals::find(std::string_view token) {
   if (anonymous()) return Principal{.name = "local", .role = Role::kAdmin, .model_bytes = UINT64_MAX};
   std::lock_guard lock(mutex_);
   read_if_changed();
+  // The file has digests, so whoever reads it has no token.
   const auto found = by_digest_.find(sha256(token));  // found by digest: its time says nothing about a token
   if (token.empty() || found == by_digest_.end()) return std::nullopt;
   return found->second;

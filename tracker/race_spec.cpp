@@ -12,6 +12,8 @@ TrialSpec race_spec(const RaceOrder& order) {
   const uint32_t threads = std::clamp<uint32_t>(order.threads, 1, 1024);
   TrialSpec spec{.job = order.job, .target = order.target};
   spec.fastest_seconds =
+      // The model's own operations, as its tasks have them: a race that is faster than any machine
+      // could be is made up.
       fastest_believable(order.flops, parse_target_text(order.target), static_cast<int>(threads));
   spec.race = std::make_shared<const RaceModules>(
       RaceModules{.incumbent = std::make_shared<ModuleFile>(order.incumbent),

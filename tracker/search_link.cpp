@@ -29,6 +29,7 @@ bool read_all(int socket, char* bytes, size_t size) {
       if (done > 0) fail("the socket ends within a frame");
       return false;
     } else if (errno == EAGAIN) {  // of a socket with a time limit
+      // SO_RCVTIMEO, of the tracker's end.
       fail("nothing was heard for too long");
     } else if (errno != EINTR) {
       fail("cannot read from a socket: {}", strerror(errno));
@@ -42,7 +43,10 @@ bool read_all(int socket, char* bytes, size_t size) {
 bool read_search_frame(int socket, std::string& bytes) {
   unsigned char head[4];
   if (!read_all(socket, reinterpret_cast<char*>(head), sizeof head)) return false;
+  // The length in four bytes, the least first, whatever the machine: a frame in a log reads
+  // the same everywhere.
   const size_t size = head[0] | head[1] << 8 | head[2] << 16 | static_cast<size_t>(head[3]) << 24;
+  // Before there is memory for it.
   if (size > kSearchFrameLimit) fail("a frame of {} bytes is over the limit of {}", size, kSearchFrameLimit);
   bytes.resize(size);
   if (size > 0 && !read_all(socket, bytes.data(), size)) fail("the socket ends within a frame");
@@ -52,13 +56,18 @@ bool read_search_frame(int socket, std::string& bytes) {
 void write_search_frame(int socket, const std::string& bytes) {
   if (bytes.size() > kSearchFrameLimit)
     fail("a frame of {} bytes is over the limit of {}", bytes.size(), kSearchFrameLimit);
+  // Head and body in one send(): the other end reads both at once, mostly.
   std::string frame(4, '\0');
   for (int i = 0; i < 4; ++i) frame[i] = static_cast<char>(bytes.size() >> (8 * i) & 0xff);
   frame += bytes;
   for (size_t done = 0; done < frame.size();) {
+    // MSG_NOSIGNAL: a searcher whose tracker has gone ends with a message, and a tracker goes on
+    // without its searcher.
     const ssize_t count = send(socket, frame.data() + done, frame.size() - done, MSG_NOSIGNAL);
     if (count > 0)
       done += static_cast<size_t>(count);
+    else if (errno == EAGAIN)  // as above
+      fail("nothing was taken for too long");
     else if (errno != EINTR)
       fail("cannot write to a socket: {}", strerror(errno));
   }
@@ -67,11 +76,13 @@ void write_search_frame(int socket, const std::string& bytes) {
 json SearchLink::call(const char* name, json arguments) {
   arguments["call"] = name;
   std::string bytes = arguments.dump(-1, ' ', false, json::error_handler_t::replace);
+  // Question and answer are one step: the search and what reports its progress are on two threads.
   std::lock_guard lock(mutex_);
   write_search_frame(socket_, bytes);
   if (!read_search_frame(socket_, bytes)) fail("the tracker is gone");
   json answer = parse_bounded_json(bytes, kSearchDepth, "the tracker's answer");
   if (!answer.is_object()) fail("the tracker's answer is no JSON");
+  // The one call that answers so is "race", where going on without is possible.
   if (answer.contains("error")) throw Error(answer.at("error").get<std::string>());
   return answer;
 }
@@ -119,6 +130,8 @@ std::vector<Submission> SearchLink::submit(JobId, std::span<const Candidate> can
                     {"confirm", candidate.confirm},
                     {"evaluation", evaluation_json(candidate.evaluation)}});
   json answer;
+  // By asking again and not by waiting in the tracker: its thread must stay free to hear that
+  // the job is cancelled.
   while ((answer = call("submit", {{"candidates", list}})).contains("full"))
     std::this_thread::sleep_for(defaults::kQueueAgain);
   std::vector<Submission> submissions;
@@ -130,6 +143,7 @@ std::vector<Submission> SearchLink::submit(JobId, std::span<const Candidate> can
 }
 
 std::vector<Finished> SearchLink::poll(JobId job, std::chrono::milliseconds timeout) {
+  // The tracker cuts the time short (kLongestPoll), and an empty answer is none yet.
   const json answer = call("poll", {{"milliseconds", timeout.count()}});
   std::vector<Finished> results;
   for (const json& one : answer.at("finished")) {

@@ -16,6 +16,7 @@ constexpr int64_t kRowBytes = 256;         // of a row besides its texts
 
 int64_t bytes_of(size_t rows, size_t texts) { return static_cast<int64_t>(texts + rows * kRowBytes); }
 
+// A job has trials or seconds; parse_job_request refuses one without either.
 int64_t searched(const JobRequest& request) {
   constexpr double kMost = int64_t{1} << 40;
   return request.trials > 0 ? request.trials
@@ -26,6 +27,7 @@ int64_t searched(const JobRequest& request) {
 
 SearchQuota::SearchQuota(const JobRequest& request, const db::StoredByJob& stored)
     : searched_(searched(request)),
+      // What earlier lives of the job have stored counts: a searcher is not to gain by crashing.
       tasks_(std::min(stored.tasks, kMostTasks)),
       trials_(stored.trials),
       bytes_(stored.bytes + (stored.trials + stored.events) * kRowBytes) {}
@@ -43,6 +45,7 @@ int64_t SearchQuota::most_bytes() const {
          static_cast<int64_t>(kSecondBytes * seconds_);
 }
 
+// These bounds are far above what any search of ours does; whoever meets them is no search of ours.
 void SearchQuota::require(int64_t trials, int64_t bytes) const {
   if (trials_ + trials > most_trials())
     throw QuotaError(
@@ -69,6 +72,7 @@ void SearchQuota::take_text(size_t bytes) {
   bytes_ += all;
 }
 
+// Texts stay counted: the farm has read them, and a flood of known candidates is a flood.
 void SearchQuota::return_trials(size_t count) { trials_ -= static_cast<int64_t>(count); }
 
 void SearchQuota::give_back(size_t count, size_t bytes) {

@@ -19,12 +19,15 @@ namespace {
 
 using nlohmann::json;
 
+// Beyond anything a compiler makes of a model, and small enough that what is held of them fits in memory.
 constexpr size_t kMostTasks = 100'000, kMostCandidates = 4096, kMostCheckpoint = size_t{1} << 30;
 constexpr int kToldDepth = 8, kMostThreads = 1024;
 constexpr auto kLongestPoll = std::chrono::milliseconds(1000);
 
-/// What a searcher may have its candidates measured with.
+/// What a searcher may have its candidates measured with. It compiles a user's model, so it is only as good
+/// as that: all it says is checked in this file as if a stranger had said it (docs/decisions/025).
 wire::Evaluation bounded(wire::Evaluation e) {
+  // NaN compares false, and so becomes `most` as well.
   const auto within = [](double value, double most) { return value >= 0 && value <= most ? value : most; };
   e.threads = std::clamp<uint32_t>(e.threads, 1, kMostThreads);
   e.warmup = std::min<uint32_t>(e.warmup, 1000);
@@ -38,10 +41,12 @@ wire::Evaluation bounded(wire::Evaluation e) {
 }
 
 /// What a searcher may tell of, all of which others read.
+/// "state", "error" and the like are the tracker's own words, which clients act upon.
 bool is_told(std::string_view kind) {
   if (kind.starts_with(kScheduleEvent)) {
     kind.remove_prefix(std::string_view(kScheduleEvent).size());
     return !kind.empty() && kind.size() <= 6 &&
+           // The number of a task: a route looks for it by this very text.
            kind.find_first_not_of("0123456789") == std::string_view::npos;
   }
   return kind == "tasks" || kind == "progress" || kind == "task_state" || kind == "disturbance";
@@ -51,6 +56,8 @@ bool is_told(std::string_view kind) {
 /// one.
 std::string clean_json(const std::string& text, const char* what) {
   const json value = parse_bounded_json(text, kToldDepth, what);
+  // Parsed and written again, for what is passed on: duplicate keys, odd numbers and bytes that
+  // are no UTF-8 end here.
   if (value.is_discarded()) fail("a searcher's {} is no JSON", what);
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -67,6 +74,7 @@ SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db:
       silence_(silence),
       quota_(parse_job_request(order_.request), store_.stored_by(served_.id)) {}
 
+// Whatever ended the search: its mailbox goes, and no worker goes on racing for nobody.
 SearchServer::~SearchServer() {
   if (job_ != 0) farm_.leave(static_cast<JobId>(job_));
   if (race_ == 0) return;
@@ -80,8 +88,13 @@ SearchServer::~SearchServer() {
 SearchEnding SearchServer::serve() {
   // Between two calls it prepares a model, or builds a module. A model may be made so that this never ends.
   const timeval limit{.tv_sec = silence_.count(), .tv_usec = 0};
+  // A read that waits longer fails with EAGAIN (socket(7)), which ends the searcher.
   CHECK(setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+  // Nor need one that asks ever read an answer: what it does not take fills the socket's buffer.
+  CHECK(setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0);
   std::string bytes;
+  // One call, one answer: a searcher has one link and asks one thing at a time, so nothing
+  // here is concurrent.
   while (read_search_frame(socket_, bytes)) {
     const json question = parse_bounded_json(bytes, kSearchDepth, "a searcher's call");
     if (!question.is_object()) fail("a searcher's call is no JSON");
@@ -89,6 +102,7 @@ SearchEnding SearchServer::serve() {
     try {
       reply = answer(question);
     } catch (const json::exception& error) {
+      // at() and get() throw for what is missing or of another type: malformed is the same as hostile.
       fail("a searcher's call is malformed: {}", error.what());
     }
     write_search_frame(socket_, reply.dump(-1, ' ', false, json::error_handler_t::replace));
@@ -101,6 +115,7 @@ void SearchServer::require_begun() const {
 }
 
 json SearchServer::answer(const json& question) {
+  // What may be told grows with the time that has passed since the job was submitted (search_quota.cpp).
   quota_.set_age(static_cast<double>(store_.now_ms() - served_.created_ms) * 1e-3);
   const std::string& call = question.at("call").get_ref<const std::string&>();
   if (call == "order")
@@ -116,6 +131,7 @@ json SearchServer::answer(const json& question) {
     tell(question);
     return json::object();
   }
+  // Kept until the process has ended well (job_keeper.cpp): a report alone makes no job done.
   if (call == "deliver") {
     ending_ = {true, clean_json(question.at("report"), "report"), question.at("text")};
     quota_.take_text(ending_.report.size() + ending_.text.size());
@@ -123,6 +139,7 @@ json SearchServer::answer(const json& question) {
   }
   require_begun();
   const auto job = static_cast<JobId>(job_);
+  // The store is the tracker's: a searcher opens no database, and asks for what it may know.
   if (call == "read") return answer_reader(store_, job_, question);
   if (call == "submit") return submit(question);
   if (call == "poll") return poll(question);
@@ -150,7 +167,8 @@ json SearchServer::answer(const json& question) {
   }
   if (call == "end") {
     const db::JobState state = db::job_state_named(question.at("state").get_ref<const std::string&>());
-    store_.add_job_seconds(job_, question.at("seconds"));
+    // So that time limits hold for all lives of a job together.
+    store_.add_job_seconds(job_, std::max(0.0, question.at("seconds").get<double>()));
     // A search that is over is no job that is done: its module is still to be built.
     if (state == db::JobState::kStopped) store_.set_job_state(job_, state);
     return json::object();
@@ -168,6 +186,7 @@ void SearchServer::tell(const json& question) {
 
 /// Digests are of the texts: what a workload is called by decides whose measurements count for it.
 json SearchServer::begin(const json& question) {
+  // Its quota, its digests and its race are of one job; a second one would begin with none of it counted.
   if (job_ != 0) fail("a searcher begins twice");
   JobStart start{.model = question.at("model"),
                  .model_digest = question.at("model_digest"),
@@ -178,6 +197,7 @@ json SearchServer::begin(const json& question) {
                  .seed = question.at("seed"),
                  .options = question.at("options"),
                  .resume = order_.resume};
+  // The device class was chosen for that target; trials for another would go to whoever is of it.
   if (start.target != order_.target) fail("a searcher begins for another target than it was given");
   const json& tasks = question.at("tasks");
   if (tasks.size() > kMostTasks) fail("a model has {} tasks, more than {}", tasks.size(), kMostTasks);
@@ -188,14 +208,17 @@ json SearchServer::begin(const json& question) {
                            task.at("name"),
                            task.at("calls")});
     const db::Workload& workload = start.tasks.back().workload;
+    // Measurements are shared by all users' jobs through this digest.
     if (sha256(workload.text) != workload.digest) fail("a task's digest is not that of its text");
     bytes += workload.text.size() + start.tasks.back().name.size();
     flops_ += static_cast<double>(start.tasks.back().calls) * workload.flops;
     counted.emplace_back(start.tasks.back().calls, workload.digest);
   }
+  // Choices and latencies are kept by it: a searcher that could name another's model could choose for it.
   if (start.model_digest != tuner::tasks_digest(counted)) fail("a model's digest is not that of its tasks");
   quota_.set_tasks(tasks.size());
   quota_.take_text(bytes);
+  // One: a job that is begun and not tied to its request would be searched again, and never be found.
   auto transaction = store_.begin();
   StoreJobWriter writer(store_, served_.uuid);
   const JobRows rows = writer.begin(start);
@@ -221,12 +244,14 @@ json SearchServer::submit(const json& question) {
                         .program = one.at("program"),
                         .predicted = one.at("predicted").is_number() ? one.at("predicted").get<double>() : 0,
                         .confirm = one.at("confirm")};
+    // By its own job's tasks alone does a searcher reach the farm.
     if (!workloads_.contains(candidate.workload)) fail("a candidate is of no task of its job");
     read_evaluation(one.at("evaluation"), candidate.evaluation);
     candidate.evaluation = bounded(candidate.evaluation);
     bytes += candidate.trace.size() + candidate.program.size();
     candidates.push_back(std::move(candidate));
   }
+  // Taken before, for what the farm does cannot be undone; given back where it did nothing.
   quota_.take_trials(candidates.size(), bytes);
   std::vector<Submission> answers;
   try {
@@ -254,6 +279,7 @@ void SearchServer::checkpoint(const json& question) {
     checkpoint.tasks.push_back({task.at(0), task.at(1)});
     const auto known = workloads_.find(checkpoint.tasks.back().workload);
     if (known == workloads_.end()) fail("a checkpoint is of no task of its job");
+    // A checkpoint replaces the last one of its task: what counts is the sum of the newest.
     known->second = checkpoint.tasks.back().bytes.size();
   }
   size_t bytes = 0;
@@ -266,10 +292,12 @@ void SearchServer::checkpoint(const json& question) {
 
 /// Its two builds lie in its folder, where nobody else writes; a name leads nowhere else.
 json SearchServer::race(const json& question) {
+  // Each holds a worker for minutes, and no quota counts them.
   if (std::exchange(has_raced_, true)) fail("a searcher races for the second time");
   const auto path = [&](const char* which) {
     const std::string& name = question.at(which).get_ref<const std::string&>();
     if (name.find('/') != std::string::npos) fail("a searcher races `{}`, which is no name of a file", name);
+    // That the file is no link is for ModuleFile to see, when it opens it.
     return order_.folder + "/" + name;
   };
   const std::string incumbent = path("incumbent"), challenger = path("challenger");
@@ -301,12 +329,15 @@ void SearchServer::choose(const json& question) {
     const db::WorkloadId workload = task.at(0);
     const db::MeasurementId chosen = task.at(1);
     if (!workloads_.contains(workload)) fail("a choice is of no task of its job");
+    // Else a choice of any number would decide what later builds of this model follow.
     const std::vector<db::Measurement> measured = store_.history(workload, model_.target);
     if (std::none_of(measured.begin(), measured.end(),
                      [&](const db::Measurement& known) { return known.id == chosen; }))
       fail("a choice is of what was not measured for its task");
     choice.tasks.push_back({workload, chosen});
   }
+  // To choose nothing takes back what an earlier job chose, and only ever leads to what is
+  // best by measurement.
   if (!choice.tasks.empty() && !raced_) fail("a searcher chooses without a race");
   store_.set_choice(choice);
 }
@@ -332,6 +363,7 @@ json SearchServer::poll(const json& question) {
   for (const Finished& finished : farm_.poll(
            static_cast<JobId>(job_), std::clamp(timeout, std::chrono::milliseconds(0), kLongestPoll))) {
     const wire::Result& result = finished.result;
+    // That a worker has raced its builds is seen here, not told by the searcher.
     raced_ |= finished.trial == race_ && result.outcome == Outcome::kOk;
     results.push_back({{"trial", finished.trial},
                        {"outcome", to_string(result.outcome)},

@@ -28,6 +28,7 @@ void set_common_options(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(defaults::kFrameLimit));
   // Who connects and does not come to the end of a handshake holds a descriptor of ours no longer.
   socket.set(zmq::sockopt::handshake_ivl, static_cast<int>(defaults::kSilence.count()));
+  // For a host that vanished without a word; a worker's silence is noticed long before by heartbeats.
   socket.set(zmq::sockopt::tcp_keepalive, 1);
   socket.set(zmq::sockopt::ipv6, true);
 }
@@ -36,14 +37,17 @@ void set_common_options(zmq::socket_t& socket) {
 class Handshakes {
  public:
   Handshakes(zmq::context_t& context, zmq::socket_t& socket) : watched_(socket), events_(context, ZMQ_PAIR) {
+    // Client::reconnect makes one after the other in one context: each has an address of its own.
     static std::atomic<uint64_t> count{0};
     const std::string address = fmt::format("inproc://handshakes-{}", count++);
+    // Before bind() or connect(), so that no failure goes unheard. Success is not asked for: HELLO tells it.
     CHECK(zmq_socket_monitor(watched_.handle(), address.c_str(),
                              ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) == 0);
     events_.set(zmq::sockopt::linger, 0);
     events_.connect(address);
   }
+  // A null address ends the monitor; it must be gone before the socket that it watches.
   ~Handshakes() { zmq_socket_monitor(watched_.handle(), nullptr, 0); }
 
   struct Failure {
@@ -62,6 +66,7 @@ class Handshakes {
       return std::nullopt;
     }
     // The first part is the event and its value, packed; the second is an address, which nobody needs.
+    // A layout of libzmq's own: 16 bits of event and 32 of value, unpadded (zmq_socket_monitor(3)).
     Failure failure{};
     if (parts[0].size() != sizeof failure.event + sizeof failure.value) return std::nullopt;
     memcpy(&failure.event, parts[0].data(), sizeof failure.event);
@@ -82,6 +87,8 @@ std::string text_of_key(const std::string& raw) {
 }
 
 /// Answers ZeroMQ's question who may connect (ZAP, RFC 27): the keys of the list.
+/// A thread of its own: the handshake of who connects waits for the answer, and the tracker's thread may
+/// be busy with a commit.
 class Gatekeeper {
  public:
   Gatekeeper(zmq::context_t& context, const std::vector<std::string>& allowed)
@@ -102,6 +109,7 @@ class Gatekeeper {
   bool allow(const std::vector<std::string>& keys) {
     std::lock_guard lock(mutex_);
     allowed_ = {keys.begin(), keys.end()};
+    // Both sets are in order. What is over is not forgotten: a key that was let in may still be connected.
     return std::includes(allowed_.begin(), allowed_.end(), let_in_.begin(), let_in_.end());
   }
 
@@ -124,6 +132,7 @@ class Gatekeeper {
         if (error.num() == EINTR) continue;  // a signal, which says nothing of who may connect
         return;                              // the context is gone
       }
+      // rcvtimeo is over
       if (request.empty()) continue;
       // version, request id, domain, address, identity, mechanism, credentials
       const std::string id = request.size() > 1 ? request[1] : "";
@@ -131,6 +140,7 @@ class Gatekeeper {
       const std::string key = request.size() == 7 && request[5] == "CURVE" ? text_of_key(request[6]) : "";
       const bool known = !key.empty() && is_let_in(request[3], key);
       // The user's id, which the messages that follow carry: the key.
+      // ZAP 1.0's reply: version, request id, status code, status text, user id, metadata.
       const std::string reply[] = {
           "1.0", id, known ? "200" : "400", known ? "" : "key not in the allow-list", known ? key : "", ""};
       for (size_t i = 0; i < 6; ++i)
@@ -162,6 +172,8 @@ class Gatekeeper {
 bool try_send(zmq::socket_t& socket, const std::string& bytes, zmq::send_flags flags) {
   for (;;) {
     try {
+      // Never waiting: the tracker's one thread serves all, and one peer whose queue is full must
+      // not stop it.
       return socket.send(zmq::buffer(bytes), flags | zmq::send_flags::dontwait).has_value();
     } catch (const zmq::error_t& error) {
       if (error.num() == EINTR) continue;
@@ -190,6 +202,8 @@ void check_key(const std::string& key, const std::string& what) {
 }
 
 std::string random_peer() {
+  // 96 bits by the kernel's generator: whoever could guess a peer's name could take its connection over
+  // (see router_handover).
   unsigned char bytes[12];
   CHECK(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
   std::string peer;
@@ -227,6 +241,7 @@ Server::Server(const std::string& endpoint, const std::optional<ServerKeys>& key
 }
 
 /// Anew: the end of the former context closes its connections and frees the endpoint.
+/// The farm knows workers by the names of their peers, which they keep: they come back as who they were.
 void Server::listen() {
   sockets_.reset();
   sockets_ = std::make_unique<Sockets>();
@@ -235,6 +250,8 @@ void Server::listen() {
   sockets_->router = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::router);
   zmq::socket_t& router = *sockets_->router;
   set_common_options(router);
+  // Without it, a worker whose old connection is not yet known to be dead would be turned away. With keys,
+  // the farm holds against it that the key is another's (Farm::receive).
   router.set(zmq::sockopt::router_handover, true);  // a worker that reconnects is the same peer
   if (keys_) {
     router.set(zmq::sockopt::curve_server, true);
@@ -253,6 +270,7 @@ void Server::listen() {
 void Server::admit(std::vector<std::string> keys) {
   keys_->allowed = std::move(keys);
   // ZeroMQ closes no single connection.
+  // Listening anew cuts everybody off for a moment, so only when somebody must go.
   if (!sockets_->gatekeeper->allow(keys_->allowed)) listen();
 }
 
@@ -277,14 +295,18 @@ std::vector<std::string> Server::refusals() {
 
 void Server::send(const Frame& frame) {
   // To a peer that has gone the router drops it. What it was owed it asks for again when it is back.
+  // Two parts, or none: the router would take the next frame's head for the rest of this one.
   if (try_send(*sockets_->router, frame.peer, zmq::send_flags::sndmore))
     try_send(*sockets_->router, frame.bytes, zmq::send_flags::none);
 }
 
 std::optional<Frame> Server::receive(std::chrono::milliseconds timeout, int descriptor) {
+  // Both in one poll: a command from another thread wakes it as a frame does.
   zmq::pollitem_t items[] = {{sockets_->router->handle(), 0, ZMQ_POLLIN, 0},
                              {nullptr, descriptor, ZMQ_POLLIN, 0}};
   try {
+    // ZeroMQ's own descriptors are edge-triggered, so nothing but its poll() may be asked
+    // whether there is a frame.
     zmq::poll(items, descriptor >= 0 ? 2 : 1, timeout);
     // The descriptor is for waking up; its owner reads it.
     if (!(items[0].revents & ZMQ_POLLIN)) return std::nullopt;
@@ -342,6 +364,7 @@ void Client::reconnect() {
   sockets_->dealer = std::make_unique<zmq::socket_t>(sockets_->context, zmq::socket_type::dealer);
   zmq::socket_t& dealer = *sockets_->dealer;
   set_common_options(dealer);
+  // The same over all reconnections, so that the tracker knows the worker again.
   dealer.set(zmq::sockopt::routing_id, peer_);
   dealer.set(zmq::sockopt::reconnect_ivl, static_cast<int>(defaults::kReconnectFirst.count()));
   dealer.set(zmq::sockopt::reconnect_ivl_max, static_cast<int>(defaults::kReconnectLongest.count()));
@@ -361,6 +384,7 @@ void Client::reconnect() {
 
 void Client::send(const std::string& bytes) {
   // When the queue is full the tracker has been away for long: whatever matters is said again.
+  // zmq's queue of kQueuedFrames, which is memory of ours.
   try_send(*sockets_->dealer, bytes, zmq::send_flags::none);
 }
 
@@ -377,6 +401,7 @@ std::optional<std::string> Client::receive() {
 
 int Client::descriptor() const { return sockets_->dealer->get(zmq::sockopt::fd); }
 
+// There is no call to wait for a queue; ending the context with a linger time is what ZeroMQ offers.
 void Client::flush(std::chrono::milliseconds timeout) {
   sockets_->dealer->set(zmq::sockopt::linger, static_cast<int>(timeout.count()));
   sockets_->handshakes.reset();

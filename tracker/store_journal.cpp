@@ -28,6 +28,7 @@ std::string to_settings(const wire::Evaluation& evaluation, uint64_t seed) {
 }
 
 /// Throws Error for what to_settings never writes.
+/// A bounded depth, for a database may come from anybody (`tune db import`, a file by mail).
 void from_settings(const std::string& text, Recipe& recipe) {
   constexpr int kDepth = 2;
   const auto json = parse_bounded_json(text, kDepth, "a trial's settings");
@@ -40,6 +41,7 @@ void from_settings(const std::string& text, Recipe& recipe) {
 /// A device as a worker describes it (workers/device.h) and as the store wants it. What a peer sends may be
 /// anything: whatever is missing stays empty.
 db::Device parse_device(const std::string& text) {
+  // HELLO's reader has bounded its size and depth (wire.cpp).
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   db::Device device;
   if (!json.is_object()) return device;
@@ -62,6 +64,7 @@ db::Device parse_device(const std::string& text) {
     std::sort(features.begin(), features.end());
     device.features = join_text(features, ",");
   }
+  // Bytes that are no UTF-8 become U+FFFD: whoever exports it as JSON later must be able to.
   device.details = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return device;
 }
@@ -95,12 +98,14 @@ class StoreJournal final : public Journal {
     // A lease of an earlier life carries another epoch, and its number is given out no second time.
     epoch_ = store_.begin_epoch();
     JournalState state{.epoch = static_cast<uint64_t>(epoch_)};
+    // A row at a time, for there may be two million.
     store_.visit_open_trials([&](const db::OpenTrial& trial) {
       // Another process may be at work on those.
       if (only_ && static_cast<JobId>(trial.job) != *only_) return;
       OpenTrial open{.trial = static_cast<TrialId>(trial.id),
                      .candidate = trial.candidate,
                      .spec = spec_of(trial.job, trial.workload)};
+      // Confirmations are to go to another worker than the last: see Farm::suits.
       if (trial.purpose == db::Purpose::kConfirm) open.measured_by = store_.last_measured_by(trial.id);
       for (const db::Lease& lease : trial.leases)
         open.grants.push_back({.lease = static_cast<LeaseId>(lease.id),
@@ -108,6 +113,7 @@ class StoreJournal final : public Journal {
                                .worker = lease.worker,
                                .lost = lease.state == db::Lease::State::kLost});
       // Where the database says leased and has no lease, nobody could claim it: it is pending then.
+      // grants.back() is the one in force then: leases are in the order of their numbers.
       open.leased = trial.leased && !open.grants.empty();
       state.open.push_back(std::move(open));
     });
@@ -136,6 +142,7 @@ class StoreJournal final : public Journal {
                             .measurement = added[i].measurement};
       if (submission.status == Submission::Status::kQueued) {
         submission.candidate = added[i].candidate;
+        // Shared by all trials of one workload in one job: two million need a handful.
         submission.spec = spec_of(its_job, candidates[i].workload);
         if (candidates[i].confirm) submission.measured_by = store_.last_measured_by(added[i].trial);
       }
@@ -146,6 +153,7 @@ class StoreJournal final : public Journal {
 
   std::vector<Recipe> recipes(std::span<const TrialId> trials) override {
     // One for all: of the log's end, which each would look for again.
+    // A reading transaction: all reads see one state of the write-ahead log.
     const db::Transaction snapshot = store_.database().snapshot();
     std::vector<Recipe> recipes;
     for (TrialId id : trials) {
@@ -173,6 +181,8 @@ class StoreJournal final : public Journal {
 
   std::vector<LeaseId> commit(std::span<const Record> records) override {
     // One for all: a commit waits for the disk, however many rows it has (F8).
+    // Throws when it cannot be committed, and then nothing of it is there: the caller sends
+    // nothing that rests on it.
     db::Transaction transaction = store_.begin();
     refused_.clear();
     for (const Record& record : records) std::visit([this](const auto& r) { write(r); }, record);
@@ -223,6 +233,7 @@ class StoreJournal final : public Journal {
     if (seen.taken > 0)
       result.disturbed = static_cast<double>(std::min(seen.disturbed, seen.taken)) / seen.taken;
     if (!r.device.empty()) result.device = device_id(r.worker, r.device);
+    // In the transaction of the whole batch, as a savepoint of it.
     const db::Recorded recorded = store_.record({&result, 1})[0];
     // Told to the worker as what it is; a duplicate was acknowledged once, and is so again.
     if (recorded == db::Recorded::kStale || recorded == db::Recorded::kUnknown)
@@ -231,6 +242,7 @@ class StoreJournal final : public Journal {
 
   void write(const Examined& r) {
     const db::WorkerHealth& health = r.health;
+    // What it measured since its last good canary on such devices; where none is known, since it joined.
     if (r.distrust)
       store_.set_suspect(store_.add_worker(health.worker),
                          store_.last_good_canary(health.worker, health.device_class)
@@ -244,6 +256,7 @@ class StoreJournal final : public Journal {
 
   db::DeviceId device_id(const std::string& worker, const std::string& device) {
     // Once for each device that a worker comes with, not with every lease and result.
+    // Names are the workers' to make up; what is forgotten is only looked up again.
     if (devices_.size() >= defaults::kWorkersLimit && !devices_.contains(worker)) devices_.clear();
     Known& known = devices_[worker];
     if (known.text != device || known.id == 0) {
@@ -263,6 +276,7 @@ class StoreJournal final : public Journal {
                      // It may have megabytes, and is the same for all jobs.
                      .workload = workloads_.get(workload_id, [&] { return workload.text; }),
                      .target = store_.target(job.target).name};
+      // Once a workload and job, not with every result.
       spec.fastest_seconds = fastest_believable(workload.flops, parse_target_text(spec.target), job.threads);
       // All of it is settled before the first trial of a job that a tracker owns.
       if (const auto served = store_.served_job_of(id)) {

@@ -23,6 +23,7 @@ using namespace defaults;
 
 namespace {
 
+// Not the wall clock: a step of NTP must neither end leases nor keep them.
 Time monotonic_now() {
   return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
 }
@@ -38,6 +39,7 @@ std::string too_large(const Candidate& candidate, const TrialSpec& spec) {
   return "";
 }
 
+// In memory for as long as the tracker lives.
 constexpr size_t kMostSaid =
     1000;  // different refusals in a tracker's log: strangers make as many as they like
 std::vector<std::string> keys_of(const Admit& listed) {
@@ -61,6 +63,8 @@ class Tracker::Loop final : private Outside {
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         content_({.folder = settings_.artifacts}) {
     CHECK(wake_ >= 0, "eventfd");
+    // The constructor throws what the thread meets while it starts: a port in use, a database
+    // of another tracker.
     std::promise<void> started;
     auto ready = started.get_future();
     // The thread makes all that it owns: a journal's connection to the database is of one thread.
@@ -75,6 +79,7 @@ class Tracker::Loop final : private Outside {
   }
 
   ~Loop() override {
+    // On the thread, like all that touches the loop's state; commands posted before are carried out first.
     post([this] { stop_ = true; });
     thread_.join();
     close(wake_);
@@ -86,6 +91,7 @@ class Tracker::Loop final : private Outside {
     // What it throws goes to the caller, and does not end the loop. Shared, since std::function copies.
     auto task = std::make_shared<std::packaged_task<decltype(command())()>>(std::move(command));
     auto result = task->get_future();
+    // Of a thread that has failed nobody would ever fulfil the promise.
     if (!post([task = std::move(task)] { (*task)(); })) rethrow();
     try {
       return result.get();
@@ -96,6 +102,7 @@ class Tracker::Loop final : private Outside {
 
   std::vector<Finished> take(JobId job, std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
+    // Made here too: a job that goes on after a restart polls before it submits.
     std::deque<Finished>& box = mailboxes_[job];
     arrived_.wait_for(lock, timeout, [&] { return !box.empty() || failed_; });
     // Results from before the failure are delivered first.
@@ -107,13 +114,17 @@ class Tracker::Loop final : private Outside {
 
   // On the thread.
   std::vector<Submission> submit(JobId job, const std::vector<Candidate>& candidates) {
+    // All of a batch or nothing: a searcher asks again with the same list, and half of it would
+    // be its own duplicates.
     if (const size_t room = farm_->room(job, journal_->owner(job)); candidates.size() > room)
       throw QueueFull(fmt::format("the queue has room for {} more candidates of this job, not for {}", room,
                                   candidates.size()));
     {
+      // Before the farm has the trials, so that the first result finds where to go.
       std::lock_guard lock(mutex_);
       mailboxes_[job];
     }
+    // In the database when this returns, and so never lost once the caller knows of it.
     std::vector<Submission> submissions = journal_->add(job, candidates);
     Submit event;
     std::string problem;
@@ -125,6 +136,7 @@ class Tracker::Loop final : private Outside {
     if (!problem.empty()) {
       // The journal has them already: open, they would be leased by the next tracker.
       for (const Submission& submission : event.trials)
+        // Committed with the next settle(), though the caller hears of its mistake now.
         effects_.records.emplace_back(Cancelled{submission.trial});
       throw Error(problem);
     }
@@ -137,6 +149,7 @@ class Tracker::Loop final : private Outside {
       std::lock_guard lock(mutex_);
       mailboxes_[spec.job];
     }
+    // From a range of its own: races are not in the journal, which numbers all other trials.
     const TrialId id = next_race_++;
     step(Submit{{{.trial = id, .spec = std::make_shared<const TrialSpec>(std::move(spec))}}});
     return id;
@@ -146,11 +159,14 @@ class Tracker::Loop final : private Outside {
     mailboxes_.erase(job);
   }
   bool manage(const Manage& order) {
+    // Nothing is written down of a name that nobody has had: it would stay for ever.
     if (!farm_->knows(order.worker)) return false;
     step(order);
     try {
       settle();
     } catch (...) {
+      // call() hands the exception to the caller, who is not the one to stop the tracker:
+      // obey_commands() throws it again.
       broken_ = std::current_exception();
       throw;
     }
@@ -208,11 +224,13 @@ class Tracker::Loop final : private Outside {
       // What rests on the commit that failed was never sent: the workers keep it, and a tracker started again
       // gets it from them.
       log(fmt::format("stopped: {}", error.what()));
+      // Whoever waits for a command or a result gets the exception (rethrow, take); nobody hangs.
       std::lock_guard lock(mutex_);
       failed_ = std::current_exception();
       commands_.clear();  // which breaks their promises
       arrived_.notify_all();
     }
+    // Here, where they were made; the socket's lingering is 0, so this does not wait.
     journal_.reset();
     server_.reset();
   }
@@ -221,13 +239,17 @@ class Tracker::Loop final : private Outside {
     // What the last round has left is not to wait for the next frame.
     const bool is_settled = effects_.records.empty();
     const Time until_tick = is_settled ? std::max(Time(0), next_tick_ - monotonic_now()) : Time(0);
+    // Wakes for a frame, a command (wake_), or the tick.
     std::optional<wire::Frame> frame = server_->receive(until_tick, wake_);
     // What has come together is committed together; the bound keeps commands and ticks from starving.
     for (int count = 0; frame && count < kFramesTogether && effects_.messages.size() < kMessagesTogether;
          ++count) {
+      // Effects pile up over all frames, and become one commit below: of a thousand results a second each
+      // would else wait for the disk by itself.
       hear(*frame);
       frame = server_->receive(Time(0));
     }
+    // The last one was read before the bound was looked at.
     if (frame) hear(*frame);
     settle();  // whoever is told that nothing is in flight finds all results in the database
     obey_commands();
@@ -248,6 +270,7 @@ class Tracker::Loop final : private Outside {
 
   /// All who may connect. REQUIRES: there are principals.
   Admit listed() {
+    // A key that is in both is what the file of principals says of it (docs/tracker.md, Keys).
     Admit all{settings_.principals->keys()};
     for (const std::string& key : settings_.keys->allowed)
       all.keys.try_emplace(key, Principal{.name = key, .role = Role::kWorker});
@@ -260,6 +283,7 @@ class Tracker::Loop final : private Outside {
     const uint64_t edition = settings_.principals->edition();
     if (std::exchange(edition_, edition) == edition) return;
     const Admit event = listed();
+    // First at the socket, so that no message of a key that is out comes after the farm has forgotten it.
     server_->admit(keys_of(event));
     step(event);
   }
@@ -268,6 +292,7 @@ class Tracker::Loop final : private Outside {
     try {
       step(Received{frame.peer, wire::decode(frame.bytes), frame.key});
     } catch (const Error& error) {
+      // At once and not as an effect: it rests on no record.
       server_->send({frame.peer, wire::encode(wire::Refusal{wire::Refusal::Code::kMalformed, error.what()})});
     }
   }
@@ -283,11 +308,13 @@ class Tracker::Loop final : private Outside {
     }
     for (auto& command : commands) {
       command();
+      // Out of serve_once(): the tracker stops as for any commit that fails.
       if (broken_) std::rethrow_exception(broken_);
     }
   }
 
   void settle() {
+    // What the farm makes of these are effects again, for the next round: see is_settled.
     for (Unreadable& event : carry_out(std::exchange(effects_, {}), *journal_, *this)) step(std::move(event));
   }
 
@@ -298,6 +325,7 @@ class Tracker::Loop final : private Outside {
   void send(const Outgoing& out) override {
     using Code = wire::Refusal::Code;
     if (const auto* refusal = std::get_if<wire::Refusal>(&out.message);
+        // Those are answers to noise, and a paused worker was noted by the farm itself.
         refusal && refusal->code != Code::kMalformed && refusal->code != Code::kHelloFirst &&
         refusal->code != Code::kPaused)
       log_refusal("a worker: " + refusal->text);
@@ -309,6 +337,7 @@ class Tracker::Loop final : private Outside {
     // Read here and not in a step of the farm, which knows no files.
     std::string bytes =
         file ? file->read(get.offset, kChunkBytes) : content_.read(get.digest, get.offset, kChunkBytes);
+    // Or gone, or unreadable: the worker asks again, and its lease ends at the latest.
     if (bytes.empty()) return;  // beyond its end
     server_->send({peer, wire::encode(wire::BlobChunk{get.digest, get.offset, std::move(bytes)})});
   }
@@ -361,6 +390,7 @@ Tracker::~Tracker() = default;
 const std::string& Tracker::endpoint() const { return loop_->endpoint; }
 
 std::vector<Submission> Tracker::submit(JobId job, std::span<const Candidate> candidates) {
+  // A copy, for the caller's span ends with an exception of the wait.
   return loop_->call([&, copy = std::vector<Candidate>(candidates.begin(), candidates.end())] {
     return loop_->submit(job, copy);
   });

@@ -24,6 +24,7 @@ Target target_of(const TuneRequest& request) {
 }
 
 /// How a candidate is measured while searching, and how a winner is confirmed.
+/// Seconds of timed runs a candidate; half the width of the interval that is precise enough.
 wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
   wire::Evaluation evaluation;
   evaluation.threads = static_cast<uint32_t>(request.threads);
@@ -51,10 +52,12 @@ class FarmMeasurer final : public tuner::Measurer {
 
   void submit(size_t task, std::span<const tuner::Proposal> proposals, double incumbent_seconds) override {
     std::vector<Candidate> candidates;
+    // By the program's fingerprint candidates are told apart in the store; the trace is how to build it.
     for (const tuner::Proposal& proposal : proposals) {
       Candidate candidate{workloads_[task], schedule::to_json(proposal.trace), proposal.fingerprint,
                           proposal.score};
       candidate.evaluation = evaluation_of(request_, false);
+      // A worker gives up early on what is far slower than the best so far.
       candidate.evaluation.incumbent_seconds = incumbent_seconds;
       candidates.push_back(std::move(candidate));
     }
@@ -62,10 +65,12 @@ class FarmMeasurer final : public tuner::Measurer {
     for (size_t i = 0; i < answers.size(); ++i) {
       const Submission& answer = answers[i];
       tuner::Measured pending{task, proposals[i].trace, proposals[i].fingerprint};
+      // On this device and with as many threads: answered from the store, as if a worker had done it.
       if (answer.status == Submission::Status::kMeasured)
         recall(std::move(pending), answer.measurement);
       else if (auto end =
                    answer.status == Submission::Status::kDuplicate ? ended(answer.trial) : std::nullopt)
+        // It ended in an earlier life of this job. One that is still open there is waited for like any other.
         recalled_.push_back(answered(std::move(pending), std::move(*end)));
       else
         waiting_[answer.trial] = std::move(pending);
@@ -75,6 +80,7 @@ class FarmMeasurer final : public tuner::Measurer {
   std::vector<tuner::Measured> wait(milliseconds timeout) override {
     std::vector<tuner::Measured> answers = std::exchange(recalled_, {});
     for (const Finished& finished :
+         // No waiting when there is something to tell already.
          farm_.poll(static_cast<JobId>(job_), answers.empty() ? timeout : milliseconds(0))) {
       auto found = waiting_.find(finished.trial);
       // Of an earlier life of this job: in the store, where the session found it.
@@ -91,6 +97,7 @@ class FarmMeasurer final : public tuner::Measurer {
     if (answers.empty() && !waiting_.empty()) complain();
     if (!waiting_.empty() && patience_.is_over(farm_)) {
       // Nobody has come for what waits: the search ends with what it has.
+      // What is cancelled comes with no result, so nothing is waited for after this.
       farm_.cancel(static_cast<JobId>(job_));
       waiting_.clear();
     }
@@ -101,6 +108,8 @@ class FarmMeasurer final : public tuner::Measurer {
   size_t in_flight() const override { return waiting_.size() + recalled_.size(); }
   // Twice what is measured at once: no device waits for the search to think.
   size_t capacity() const override {
+    // At least 16, so that a farm without a worker yet has some work when the first comes; at most half of
+    // what a job may queue, as a batch is submitted whole.
     return std::clamp<size_t>(size_t{2} * farm_.status().slots, 16, defaults::kQueueOfJob / 2);
   }
 
@@ -138,6 +147,8 @@ class FarmMeasurer final : public tuner::Measurer {
 
   /// Another job may have accepted what is too far off for this one.
   void recall(tuner::Measured pending, int64_t measurement) {
+    // Reader has no look-up of one measurement. Few come here: a search knows what was
+    // measured before it began.
     for (const db::Measurement& known : store_.history(workloads_[pending.task], target_)) {
       if (known.id != measurement) continue;
       pending.seconds = known.seconds;
@@ -187,6 +198,7 @@ db::BestQuery query_of(const TuneRequest& request, const JobRows& rows, db::Work
 void suggest_nearest(const TuneRequest& request, const JobRows& rows, size_t task, db::Reader& store,
                      tuner::Session& session) {
   db::BestQuery query = query_of(request, rows, rows.workloads[task]);
+  // A start for a search need not be certain: it is measured here first.
   query.accept_unconfirmed = true;
   if (auto nearest = tuner::nearest_shape(store, query); nearest && nearest->applies)
     session.suggest(task, nearest->trace);
@@ -208,6 +220,7 @@ void update_defaults(const tuner::DefaultRecords& defaults, const JobRows& rows,
 }
 
 /// Lets the job's open trials end, of an earlier life of it, whose results nobody waits for.
+/// Results are in the store when in_flight() says 0: the tracker settles before it obeys.
 void drain(JobId job, FarmClient& farm, const Patience& patience, const std::function<bool()>& stop) {
   while (farm.in_flight(job) > 0 && !stop()) {
     farm.poll(job, milliseconds(100));
@@ -220,12 +233,14 @@ void drain(JobId job, FarmClient& farm, const Patience& patience, const std::fun
 JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tuner::DefaultRecords& defaults,
                        db::Reader& store, FarmClient& farm, const std::function<bool()>& stop) {
   const auto job = static_cast<JobId>(rows.job);
+  // Anew: what the search has waited for is over.
   Patience patience({request.seconds > 0, 0, request.patience});
   // Whose result is still to come may be a leader.
   drain(job, farm, patience, stop);
   std::vector<Leader> leaders = find_leaders(
       store, rows.workloads, [&](db::WorkloadId workload) { return query_of(request, rows, workload); },
       defaults);
+  // So that a job that was killed while it confirmed does not do so again from the start.
   const auto confirmed = store.confirmations(rows.job);
   for (Leader& leader : leaders)
     if (const auto known = confirmed.find({leader.workload, leader.program}); known != confirmed.end())
@@ -240,10 +255,12 @@ JobDisturbance confirm(const TuneRequest& request, const JobRows& rows, const tu
 std::optional<std::vector<tuner::SavedTask>> saved_tasks(const JobRows& rows, db::Reader& store) {
   std::vector<tuner::SavedTask> saved;
   for (db::JobTask& task : store.job_tasks(rows.job)) {
+    // The model may have been cut into other tasks by another release: its checkpoint is of no use then.
     const bool is_ours =
         saved.size() < rows.workloads.size() && task.workload == rows.workloads[saved.size()];
     if (!is_ours || task.checkpoint.empty()) return std::nullopt;
     std::map<std::string, std::string> candidates;
+    // A checkpoint names candidates by their programs, and is small for it.
     for (db::KnownCandidate& known : store.candidates(rows.job, task.workload, rows.target))
       candidates.emplace(std::move(known.program), std::move(known.trace));
     saved.push_back({std::move(task.checkpoint), std::move(candidates)});
@@ -258,6 +275,7 @@ std::unique_ptr<tuner::Session> restored(const std::function<std::unique_ptr<tun
                                          const TuneRequest& request, const JobRows& rows, db::Reader& store) {
   const auto saved = saved_tasks(rows, store);
   if (!saved) return nullptr;
+  // A fresh one each time, since one whose restore() has thrown is half another's.
   std::unique_ptr<tuner::Session> session = new_session();
   const auto model = store.cost_model_of(rows.job);
   try {
@@ -273,6 +291,7 @@ std::unique_ptr<tuner::Session> restored(const std::function<std::unique_ptr<tun
 /// A search that begins with what is known of its tasks.
 void tell_what_is_known(tuner::Session& session, const TuneRequest& request, const JobRows& rows,
                         db::Reader& store) {
+  // What any job has measured of the same workloads, this one's earlier lives among them.
   for (size_t i = 0; i < rows.workloads.size(); ++i) {
     // Of other threads, or of suspect workers, times say nothing about these candidates.
     const std::vector<db::Measurement> history = store.history(rows.workloads[i], rows.target);
@@ -301,6 +320,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
                         const JobPlaces& places, const tuner::Session::OnChange& on_change,
                         const std::function<bool()>& stop) {
   const auto& [store, writer, farm] = places;
+  // From here on the job is in the store: a crash leaves it to be resumed.
   const JobRows rows = writer.begin(start_of(request, tasks));
   TuneResult result{.job = rows.job, .uuid = rows.uuid};
   FarmMeasurer measurer(request, rows.job, rows.workloads, rows.target, store, farm);
@@ -319,6 +339,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
     // What was submitted before any checkpoint, if the job had an earlier life, counts too.
     drain(static_cast<JobId>(rows.job), farm, Patience({}), stop);
     if (request.trials > 0) {  // 0: no limit
+      // Of the budget of all lives together; a restored session counts its own.
       options.trials = request.trials - store.job_progress(rows.job).ended();
       searches = options.trials > 0;
     }
@@ -333,6 +354,8 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
       checkpoint.seconds = round.seconds - std::exchange(kept_seconds, round.seconds);
       places.writer.checkpoint(checkpoint);
     });
+  // Whoever interrupts wants no confirmations, which take as long as a dozen candidates: the
+  // next life makes them.
   result.interrupted = stop();
   result.status = session->status();
   result.disturbance = measurer.disturbance();
@@ -346,6 +369,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   }
   result.milestones = session->milestones();
   for (db::WorkloadId workload : rows.workloads) {
+    // An unconfirmed winner is better than none, and the report says so (`confirmed`).
     db::BestQuery query = query_of(request, rows, workload);
     query.accept_unconfirmed = true;
     auto best = store.best(query);

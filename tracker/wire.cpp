@@ -17,6 +17,7 @@ using namespace lathe::defaults;
 
 // --- checks on what a peer sent
 
+// Frames are bounded already; these bounds are of what is kept (a row's text) or walked (a list) afterwards.
 std::string text(std::string value, size_t limit, const char* field) {
   if (value.size() > limit) fail("{} has {} bytes, more than the limit of {}", field, value.size(), limit);
   return value;
@@ -346,6 +347,7 @@ std::string encode(const Message& message) {
   return envelope.SerializeAsString();
 }
 
+// Whatever the bytes, a message or an Error: fuzzed (tests/fuzz).
 Message decode(std::string_view frame) {
   if (frame.size() > kFrameLimit)
     fail("message: {} bytes, more than the limit of {}", frame.size(), kFrameLimit);

@@ -39,6 +39,7 @@ std::string BestSchedules::best_trace(const std::string& digest) {
                             .threads = threads_,
                             .accept_unconfirmed = true,
                             .max_relative_error = max_relative_error_};
+  // A choice over the whole model goes before what is best alone (decision 009).
   if (choice_)
     if (auto chosen = records_->chosen(*choice_, query)) return chosen->trace;
   auto best = records_->best(query);

@@ -17,6 +17,7 @@ struct Bound {
   int64_t value;
   std::string input;
 };
+// By node: two dimensions of one name in a text are one node.
 using Dims = std::unordered_map<const Node*, Bound>;
 
 /// Matches an input's declared shape with the given one, noting symbolic dimensions in `dims`.

@@ -31,17 +31,21 @@ size_t idle_rounds(const TaskProgress& task) {
 double TaskProgress::best() const { return best_after.empty() ? kInfinity : best_after.back(); }
 
 double headroom(const TaskProgress& task) {
+  // Limits are estimates: a task at its own may still gain a twentieth.
   constexpr double kBeyond = 0.05;
   double now = task.best();
   return std::max(now - task.limit, kBeyond * now);
 }
 
+// Gradients as in Ansor's task scheduler (Zheng et al., OSDI 2020, section 6), with the machine's limit
+// where the paper has 0.
 double expected_gain(std::span<const TaskProgress> tasks, size_t i, const BudgetOptions& options) {
   const TaskProgress& task = tasks[i];
   size_t rounds = task.best_after.size();
   double now = task.best();
   // Every task has a round before any has a second.
   if (rounds == 0) return kInfinity;
+  // Next_task chooses at random now and then.
   if (std::isinf(now)) return 0;  // nothing it tried runs; a random choice may still come back to it
   size_t window = std::min<size_t>(options.window, rounds - 1);
   // Failed rounds leave infinity behind: a slope from there would be one.
@@ -68,6 +72,7 @@ std::optional<size_t> next_task(std::span<const TaskProgress> tasks, schedule::R
     if (!tasks[i].exhausted) open.push_back(i);
   if (open.empty()) return std::nullopt;
   size_t best = open.front();
+  // A gain of 0 is still better than no task.
   double best_gain = -1;
   for (size_t i : open)
     if (double gain = expected_gain(tasks, i, options); gain > best_gain) best = i, best_gain = gain;
@@ -79,6 +84,7 @@ std::optional<size_t> next_task(std::span<const TaskProgress> tasks, schedule::R
 
 bool nothing_to_gain(std::span<const TaskProgress> tasks, double model_seconds,
                      const BudgetOptions& options) {
+  // Of the model's time, a round: less than that is within the noise of any race.
   constexpr double kWorthARound = 1e-4;
   for (size_t i = 0; i < tasks.size(); ++i)
     if (!tasks[i].exhausted && expected_gain(tasks, i, options) > kWorthARound * model_seconds) return false;
@@ -87,6 +93,8 @@ bool nothing_to_gain(std::span<const TaskProgress> tasks, double model_seconds,
 
 int round_size(int64_t trials, size_t tasks) {
   constexpr int64_t kRoundsEach = 4, kSmallest = 8, kLargest = 64;
+  // Some four rounds a task: fewer would leave the cost model nothing to learn between, more would
+  // spend rounds' overhead.
   return static_cast<int>(std::clamp(trials / static_cast<int64_t>(std::max<size_t>(tasks, 1)) / kRoundsEach,
                                      kSmallest, kLargest));
 }

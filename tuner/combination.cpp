@@ -11,6 +11,7 @@
 namespace lathe::tuner {
 namespace {
 
+// Each exchange is a record that later builds follow: it has to be worth more than its upkeep.
 constexpr double kLeastGain = 0.001;  // as a share of the run: less is not worth another schedule
 constexpr double kMostLoss = 0.003;   // a single exchange with a worse forecast is not tried
 
@@ -18,6 +19,8 @@ constexpr double kMostLoss = 0.003;   // a single exchange with a worse forecast
 struct Risks {
   double equal, missed;
 };
+// Losing an improvement is cheap, taking an equal is not: each would be built, stored and raced
+// against from then on.
 constexpr Risks kRace{0.01, 0.1};
 constexpr Risks kLastRace{0.05, 0.02};  // of what won a race already
 
@@ -37,6 +40,7 @@ class WinsTest {
     ++turns_;
   }
   bool passed() const { return evidence_ >= pass_; }
+  // So near to the indifference between both that no number of turns would pay.
   bool decided() const { return passed() || evidence_ <= give_up_ || turns_ == kMostTurns; }
 
  private:
@@ -61,6 +65,7 @@ class Choosing {
   Chosen run(std::span<const Combination> proposals) {
     for (const Combination& proposal : proposals) attempt(proposal);
     profile_rounds();
+    // The whole jump first: where tasks do not touch each other it is the answer, for one build.
     attempt(fastest_apart());
     while (exchange_one()) {
     }
@@ -132,6 +137,7 @@ class Choosing {
       learn(challenger, profile);
       if (status_.before == 0) status_.before = status_.incumbent = sum(profile.incumbent);
       // What looks faster as it stands is raced at once, while it is built.
+      // By sums of medians, which is only a hint; settle() decides.
       if (sum(profile.challenger) < sum(profile.incumbent)) settle(challenger);
     }
   }
@@ -193,6 +199,7 @@ class Choosing {
     Chosen chosen{start_, status_.before, status_.before, status_.challengers};
     if (incumbent_ == start_) return chosen;
     // However the time stands: what is returned has to rest on turns that chose nothing.
+    // Is built still: ModelRace keeps it.
     timer_.challenge(start_);
     if (race(kLastRace, /*reversed=*/true)) chosen.combination = incumbent_;
     chosen.before = chosen.after = raced_.incumbent;

@@ -14,6 +14,7 @@ namespace lathe::tuner {
 
 namespace {
 
+// 2: the second format. A saved model of another is not read, and its job learns anew.
 constexpr std::string_view kMagic = "lathe-cost-model 2 ";
 
 /// For each tree a task of many candidates has from this many pairs for each of them to half as many again; a
@@ -45,6 +46,7 @@ std::vector<float> sum_rows(const std::vector<float>& rows, const std::vector<si
 
 /// Throughput relative to the best of the task: 1 for the fastest, 0 for a failure.
 std::vector<float> speeds(std::span<const Sample> samples) {
+  // Failures are infinite, and so never the fastest.
   std::map<int, double> fastest;
   for (const Sample& sample : samples) {
     auto [best, added] = fastest.emplace(sample.task, sample.seconds);
@@ -75,6 +77,7 @@ void compare(size_t a, size_t b, const std::vector<float>& scores, const std::ve
   slopes[faster].first -= weight * doubt;
   slopes[slower].first += weight * doubt;
   slopes[faster].second += weight * doubt * (1 - doubt);
+  // The second derivatives of both are equal: the loss depends on the difference alone.
   slopes[slower].second += weight * doubt * (1 - doubt);
 }
 
@@ -116,6 +119,7 @@ Trees learn(std::span<const Sample> samples, size_t width, const CostModelOption
     for (size_t row = 0; row < rows.size(); ++row) {
       gradients[row] = slopes[packed.owner[row]].first;
       // Positive for rows that no pair moves too: XGBoost divides by sums of these.
+      // Rows of a candidate that no pair has moved have no gradient either.
       hessians[row] = std::max(slopes[packed.owner[row]].second, 1e-6f);
     }
     trees.grow(rows, gradients, hessians);
@@ -134,6 +138,7 @@ std::vector<float> score(const Trees& trees, std::span<const Features* const> ca
 
 /// Indices of the `count` largest values.
 std::vector<size_t> largest(const std::vector<float>& values, size_t count) {
+  // Stable: ties go to whoever was measured first, on every machine alike.
   std::vector<size_t> order(values.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t i, size_t j) { return values[i] > values[j]; });
@@ -182,6 +187,7 @@ RankQuality CostModel::train(std::span<const Sample> samples) {
   // job is better than what came first: the fifth has to be of all times.
   schedule::Random random(options_.seed);
   for (size_t i = shuffled.size(); i > 1; --i) std::swap(shuffled[i - 1], shuffled[random.below(i)]);
+  // A fifth. Judged by trees that have not seen it: those of the model in use have.
   std::span<const Sample> held_out(shuffled.data(), shuffled.size() / 5);
   RankQuality quality;
   if (held_out.size() >= 4) {
@@ -189,6 +195,7 @@ RankQuality CostModel::train(std::span<const Sample> samples) {
     quality = judge(trees, held_out, width_, options_.threads);
   }
   // The judged trees are thrown away: the model to use learns from all there is.
+  // Twice the work, for an honest figure.
   forest_ = learn(samples, width_, options_).forest();
   return quality;
 }
@@ -200,6 +207,7 @@ std::vector<float> CostModel::predict(std::span<const Features> candidates) cons
   for (const Features& features : candidates) {
     CHECK(features.width == width_, "rows of width {}, expected {}", features.width, width_);
     float& sum = scores.emplace_back();
+    // As sum_rows goes: floats that are added in another order give another sum.
     for (size_t row = 0; row < features.rows(); ++row) sum += forest_->at(&features.values[row * width_]);
   }
   return scores;

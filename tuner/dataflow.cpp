@@ -41,6 +41,7 @@ void flatten(const relay::Type& type, std::vector<runtime::TensorType>& into) {
 
 /// Whether calls of the callee run a kernel; throws Error when they cannot be executed at all.
 bool needs_kernel(const Expr& callee) {
+  // A tensor program by hand, as text of a model may have it (decision 001).
   if (callee.as<relay::PrimFunc>()) return true;
   if (const Function* function = callee.as<Function>(); function && function->attrs.primitive)
     return !relay::is_view(callee.cast<Function>());

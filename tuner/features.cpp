@@ -69,6 +69,7 @@ struct Context {
 
 /// The tile is the longest innermost run of loops that leave no loop in the code: unrolled, vectorized, or of
 /// one iteration.
+/// Loops over one iteration leave no trace in the code, so they do not end the tile.
 Context context_of(const StorePattern& store, const Target& target, double program_flops, size_t stores) {
   size_t loops = store.loops.size(), vector_loop = loops, tile_from = loops;
   for (size_t l = 0; l < loops; ++l)
@@ -105,6 +106,7 @@ void add_work(const Context& c, Columns& columns) {
   double steps = 1;
   for (const PatternLoop& loop : c.store.loops)
     if (loop.reduces) steps *= static_cast<double>(loop.extent);
+  // log2_of takes 1 + x, so that no steps give 0.
   columns.add("reduction steps", log2_of(steps - 1));
   columns.add("executions a result",
               log2_of(c.store.iterations() / steps / std::max<int64_t>(1, written.elements(0))));
@@ -194,6 +196,7 @@ double footprint(const StorePattern& store, size_t depth) {
 /// The outermost depth at which what the store touches fits in `bytes`.
 size_t fitting_depth(const StorePattern& store, double bytes) {
   size_t depth = store.loops.size();
+  // A footprint only grows outwards, so the first that does not fit ends the search.
   while (depth > 0 && footprint(store, depth - 1) <= bytes) --depth;
   return depth;
 }
@@ -203,6 +206,8 @@ size_t fitting_depth(const StorePattern& store, double bytes) {
 double traffic(const StorePattern& store, const PatternAccess& access, size_t depth) {
   double bytes = line_bytes(access, depth);
   // Going outwards, a loop whose iterations touch no other lines finds them in the cache still.
+  // Those directly around only: an outer loop that does not move it finds the lines evicted by
+  // what ran in between.
   size_t l = depth;
   while (l > 0 && line_bytes(access, l - 1) <= bytes) --l;
   for (size_t outer = 0; outer < l; ++outer) bytes *= static_cast<double>(store.loops[outer].extent);
@@ -223,6 +228,7 @@ void add_caches(const Context& c, const size_t (&depths)[kCaches], Columns& colu
     columns.add(kNames[level], 0, "executions a byte", log2_of(64 * c.store.iterations() / bytes));
   }
   // How much memory a given amount of work touches.
+  // As Ansor's curve of arithmetic intensity (Zheng et al., OSDI 2020, appendix B), at five amounts of work.
   for (int exponent : {6, 10, 14, 18, 22}) {
     size_t depth = c.store.loops.size();
     while (depth > 0 && c.store.iterations(depth) < std::exp2(exponent)) --depth;
@@ -285,6 +291,7 @@ void add_row(const Context& c, Columns& columns) {
 }  // namespace
 
 Features extract_features(const Func& scheduled, const Target& target) {
+  // As it runs in the model: what depends on constants alone is done when the module is built.
   std::vector<StorePattern> stores = store_patterns(split_prologue(scheduled).main);
   CHECK(!stores.empty(), "program {} stores nothing", scheduled->name);
   double flops = 0;

@@ -63,6 +63,7 @@ void for_each_parallel(int64_t n, FunctionRef<void(int64_t)> f) {
 /// A symbol that tells a person what the kernel does: conv2d_add_relu_12.
 std::string symbol_name(const relay::Expr& callee, size_t number) {
   std::string name = kernel_name(callee);
+  // A symbol of the object file.
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return fmt::format("{}_{}", name, number);
@@ -96,6 +97,7 @@ DistinctPrograms distinct_programs(const relay::Module& fused) {
   std::vector<tir::Func> workloads(calls.size());
   for_each_parallel(static_cast<int64_t>(calls.size()),
                     [&](int64_t i) { workloads[i] = workload_of(calls[i]); });
+  // By text and not by hash: two programs that share a kernel must be the same.
   std::unordered_map<std::string, size_t> by_text;
   for (size_t i = 0; i < calls.size(); ++i) {
     auto [known, fresh] = by_text.try_emplace(tir::print(workloads[i]), result.programs.size());
@@ -132,6 +134,7 @@ struct ModelBuilder::Impl {
 std::shared_ptr<ModelBuilder::Compiled> ModelBuilder::Impl::compile(size_t program,
                                                                     const tir::Func& scheduled) const {
   const auto& [name, workload] = distinct.programs[program];
+  // The name is the symbol; replay keeps the workload's, which is "task" in all of them.
   tir::SplitProgram parts = tir::split_prologue(renamed(scheduled, name));
   tir::Func lowered = tir::lower(parts.main, target);
   codegen::Object object = codegen::compile_object(lowered, target);
@@ -152,10 +155,12 @@ std::shared_ptr<ModelBuilder::Compiled> ModelBuilder::Impl::compile(size_t progr
 std::vector<std::shared_ptr<ModelBuilder::Compiled>> ModelBuilder::Impl::compile_new(
     std::span<const tir::Func> scheduled) {
   std::vector<std::shared_ptr<Compiled>> kernels(scheduled.size());
+  // Addresses of scheduled programs may be used again once their build is gone.
   std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
   for (size_t i = 0; i < kernels.size(); ++i)
     if (auto found = known.find({i, scheduled[i].get()}); found != known.end())
       kernels[i] = found->second.lock();
+  // Writes to elements of its own; `known` is changed before and after.
   for_each_parallel(static_cast<int64_t>(kernels.size()), [&](int64_t i) {
     if (!kernels[i]) kernels[i] = compile(static_cast<size_t>(i), scheduled[i]);
   });
@@ -206,6 +211,7 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> scheduled) {
                             return graph_kernels[impl_->distinct.of(call)];
                           }),
                {kernels.begin(), kernels.end()}};
+  // Once a build: the objects of kernels are kept, so that an exchange of one schedule compiles one kernel.
   result.image.library = codegen::link(objects, impl_->target).bytes;
   result.image.plan.target = to_text(impl_->target);
   result.image.plan.cpu_features = codegen::cpu_features(impl_->target);

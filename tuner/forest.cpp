@@ -82,9 +82,11 @@ Forest Forest::load(const std::string& text, size_t width) {
     const auto values = numbers<double>(tree, "value", size);
     std::vector<Node>& nodes = forest.trees_.emplace_back(size);
     for (size_t i = 0; i < size; ++i) {
+      // Infinity would make every sum infinite, and all candidates equal.
       // A double may be finite and overflow as a float.
       if (!std::isfinite(static_cast<float>(values[i]))) fail("cost model: a value of {}", values[i]);
       nodes[i].value = static_cast<float>(values[i]);
+      // A leaf: its other fields are not looked at.
       if (features[i] < 0) continue;
       // Branches lead forwards, so that every path ends.
       const auto at = static_cast<int64_t>(i), end = static_cast<int64_t>(size);

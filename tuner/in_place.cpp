@@ -23,6 +23,7 @@ Expr at_lane(const Expr& index, const Var& lane) {
   if (index.dtype().lanes == 1) return index;
   if (const Ramp* ramp = index.as<Ramp>()) return ramp->base + ramp->stride * lane;
   if (const Broadcast* broadcast = index.as<Broadcast>()) return broadcast->value;
+  // Sums and products of vectors go lane by lane.
   const Binary* b = index.as<Binary>();
   Expr left = b ? at_lane(b->a, lane) : Expr(), right = b ? at_lane(b->b, lane) : Expr();
   return left && right ? binary(b->op, left, right) : Expr();
@@ -43,6 +44,8 @@ struct Fact {
 
 std::optional<Fact> fact_of(const Expr& condition, bool holds) {
   const Binary* less = condition.as<Binary>();
+  // Only comparisons of indices, as boundaries of tiles are; what is loaded may be another
+  // value a moment later.
   if (!less || less->op != BinaryOp::kLt || less->a.dtype() != kInt64 || loads(condition))
     return std::nullopt;
   const int64_t *a = as_int(less->a), *b = as_int(less->b);
@@ -63,6 +66,8 @@ class Writes {
       context_.bind_range(vars.back(), extent);
       return vars.back();
     };
+    // Two stores in one loop run for different values of its variable at a time: each gets a
+    // variable of its own.
     for (const auto& [loop, extent] : loops) own[loop.get()] = introduce(loop->name, substitute(extent, own));
     Var lane = introduce("lane", lanes_of(store.indices));
     std::vector<Expr> place;
@@ -95,6 +100,8 @@ class Writes {
 
   /// No element is stored twice. False when that is not known.
   bool are_distinct() const {
+    // Each with each, O(n^2): a kernel has a few stores to its result, some dozen where
+    // boundaries are split off.
     for (size_t i = 0; i < places_.size(); ++i)
       for (size_t j = 0; j < i; ++j)
         if (!each_once_ || may_meet(places_[i], places_[j])) return false;

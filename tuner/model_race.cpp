@@ -55,6 +55,7 @@ void ModelRace::challenge(const Combination& challenger) {
 void ModelRace::accept() { incumbent_ = std::exchange(challenger_, nullptr); }
 
 ModelTimer::Turn ModelRace::turn() {
+  // Who goes first takes turns: the second finds the caches as the first left them.
   return runtime::take_turn(incumbent_->executor, challenger_->executor, ++turns_ % 2 != 0);
 }
 

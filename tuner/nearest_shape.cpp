@@ -37,6 +37,7 @@ Shape shape_of(const std::string& text) {
   Shape shape;
   for (size_t i = 0; i < text.size();) {
     // Digits of a name (conv2d) are no number.
+    // Everything else is structure, spaces and newlines included: programs are printed in one way.
     if (!is_digit(text[i]) || (i > 0 && is_word(text[i - 1]))) {
       shape.structure += text[i++];
       continue;
@@ -71,6 +72,7 @@ std::optional<NearestShape> nearest_shape(db::Reader& store, const db::BestQuery
   const std::string asked = store.workload(query.workload).text;
   const Shape shape = shape_of(asked);
   std::optional<NearestShape> nearest;
+  // One text of some KiB for each workload that was ever measured; only for tasks that nothing is known of.
   for (db::WorkloadId id : store.measured_workloads(query.target)) {
     if (id == query.workload) continue;
     const Shape other = shape_of(store.workload(id).text);

@@ -27,6 +27,7 @@ relay::Module ranges_of(const Ref<relay::Function>& function, const std::vector<
   for (const Expr& tensor : tensors)
     for (const char* op : {"min", "max"}) results.push_back(relay::typed_call(op, {tensor}, attrs));
   auto copy = mutate(*function);
+  // One run of the model gives all ranges; nothing but two numbers a tensor is kept.
   copy->body = relay::typed_tuple(results);
   copy->result_type = copy->body->checked_type;
   // The old type is of the old result; type inference sets the new one.
@@ -36,6 +37,7 @@ relay::Module ranges_of(const Ref<relay::Function>& function, const std::vector<
 
 /// The union of the ranges over all samples.
 std::vector<relay::ValueRange> observe(const relay::Module& ranges, const CalibrationOptions& options) {
+  // It runs here and now, whatever the model is quantized for.
   auto module = runtime::Module::from_image(compile_model(ranges, codegen::host_target()));
   runtime::Executor executor(module, runtime::serial_parallel());
   const runtime::Plan& plan = module->plan();

@@ -29,6 +29,7 @@ void rescore(std::vector<Proposal>& proposals, const Score& score) {
 }
 
 /// Draws an index with probability proportional to its weight.
+/// O(log n) by the cumulative weights; the clamp is for unit() so close to 1 that rounding reaches the end.
 size_t draw(const std::vector<double>& cumulative, schedule::Random& random) {
   double at = random.unit() * cumulative.back();
   size_t index =
@@ -41,6 +42,7 @@ std::vector<double> rank_weights(size_t count) {
   std::vector<double> cumulative;
   double sum = 0;
   for (size_t rank = 0; rank < count; ++rank)
+    // From 1 down to 1/256: the best parent is not the only one.
     cumulative.push_back(sum += std::exp2(-8.0 * static_cast<double>(rank) / static_cast<double>(count)));
   return cumulative;
 }
@@ -162,6 +164,7 @@ std::vector<Proposal> TaskSearch::propose(size_t count, const Score& score) {
   size_t random_picks =
       blind ? 0 : static_cast<size_t>(std::lround(settings_.explore * static_cast<double>(count)));
   size_t by_score = count - std::min(count, random_picks);
+  // The explored share keeps the model from seeing only what it likes already.
   // Best scores first, up to the share of the round that they have; the random picks come out of what is
   // left.
   std::vector<Proposal> rest;
@@ -189,6 +192,7 @@ void TaskSearch::report(const schedule::Trace& trace, const std::string& print,
   ++state_.reported;
   if (!seconds) return;
   // Sorted insertion: the elite stays in order of time, and of two equals the earlier stays in front.
+  // The elite is small (settings_.parents): insertion costs nothing beside a measurement.
   auto slower = std::upper_bound(state_.elite.begin(), state_.elite.end(), *seconds,
                                  [](double s, const SearchState::Known& k) { return s < k.seconds; });
   state_.elite.insert(slower, {trace, *seconds});

@@ -79,6 +79,7 @@ struct Session::Impl {
       searches.emplace_back(tasks[i].workload, target, random.next(),
                             SearchSettings{.rounding = options.rounding});
       // "conv2d_add_1" and "conv2d_add" are of one family: the number tells shapes apart (extract_tasks).
+      // Kernels of one family have similar limits to reach: see expected_gain.
       std::string family = tasks[i].name.substr(0, tasks[i].name.find_last_not_of("_0123456789") + 1);
       int number = families.emplace(family, static_cast<int>(families.size())).first->second;
       double limit =
@@ -88,6 +89,7 @@ struct Session::Impl {
     states.resize(tasks.size());
     samples.resize(tasks.size());
     for (const Task& task : tasks)
+      // Replayed once a task, at the start: a candidate's own program is gone when its answer comes.
       // A default that is measured under whatever trace has this fingerprint, so it is told by the program
       // and not by the steps.
       default_fingerprint.push_back(
@@ -117,6 +119,7 @@ struct Session::Impl {
     // Who stops comes first, then what was asked for, then what it may cost: of several reasons the first is
     // told.
     if (stop()) return Ending::kStopped;
+    // 0 while a task has no time: then there is nothing to compare with a target or a gain.
     double model = sum_of(&TaskState::best_seconds);
     if (model > 0 && model <= options.target_seconds) return Ending::kTarget;
     if (spent()) return Ending::kBudget;
@@ -160,6 +163,7 @@ struct Session::Impl {
 
   /// Sends a round of candidates for one task. REQUIRES: not ended.
   void propose_round(const OnRound& on_round) {
+    // Not empty: ended() has found a task that is not exhausted.
     auto task = next_task(progress, random);
     // Without a limit on trials rounds are as large as in a job of 1000.
     auto count = static_cast<size_t>(round_size(options.trials > 0 ? options.trials : 1000, tasks.size()));
@@ -172,9 +176,12 @@ struct Session::Impl {
       changed.insert(*task);
       return;
     }
+    // The best so far goes along, by which a worker gives up early on what is far slower.
     measurer.submit(*task, proposals, states[*task].best_seconds);
     for (Proposal& proposal : proposals) {
+      // Extracted now, while the program is there, and kept instead of it, which is by far the larger.
       Features features = extract_features(std::exchange(proposal.program, {}), target);
+      // The number tells the order in which answers are learnt, also after a restart.
       open.push_back({submitted++, *task, std::move(proposal), std::move(features), {}});
     }
     ++round;
@@ -187,6 +194,8 @@ struct Session::Impl {
 
   /// Fills the window, unless the search has ended.
   void propose(const std::function<bool()>& stop, const OnRound& on_round) {
+    // Each turn either proposes a round or ends: a task that has nothing left is marked
+    // exhausted in propose_round().
     while (!ending && open.size() < window) {
       const std::optional<Ending> reason = ended(stop);
       // What is in flight may still show that there is more to gain.
@@ -206,6 +215,7 @@ struct Session::Impl {
   /// the same seed learns the same whichever worker was faster.
   void receive(std::vector<Measured> answers) {
     // A fingerprint names a candidate within its task.
+    // Of an earlier life of the job there may be answers that nobody waits for.
     for (Measured& answer : answers) {
       const auto asked = std::find_if(open.begin(), open.end(), [&](const Open& candidate) {
         return candidate.task == answer.task && candidate.proposal.fingerprint == answer.fingerprint;
@@ -213,6 +223,7 @@ struct Session::Impl {
       if (asked != open.end()) asked->answer = std::move(answer);
     }
     // What the measurer gave up will not be answered.
+    // A farm that lost patience cancels: without this the search would wait for those answers for ever.
     if (measurer.in_flight() == 0)
       std::erase_if(open, [](const Open& candidate) { return !candidate.answer; });
   }
@@ -222,6 +233,8 @@ struct Session::Impl {
     if (open.empty() || !open.front().answer) return false;
     Open next = std::move(open.front());
     open.pop_front();
+    // After each answer and not after a batch, so that what is learnt does not depend on how
+    // answers were bundled.
     learn(*next.answer, std::move(next.features));
     train();
     return true;
@@ -238,6 +251,7 @@ struct Session::Impl {
     bool ok = answer.outcome == Outcome::kOk;
     searches[answer.task].report(answer.trace, answer.fingerprint,
                                  ok ? std::optional(answer.seconds) : std::nullopt);
+    // That says nothing of the candidate; all other failures teach the model what fails.
     if (answer.outcome != Outcome::kWorkerLost)
       add_sample(answer.task, answer.fingerprint, std::move(features), ok ? answer.seconds : kNever);
     if (!ok) return;
@@ -257,6 +271,7 @@ struct Session::Impl {
     const bool inherited = trained_on == 0 && model.trained();
     const size_t count = sample_count();
     if (count < kEnough + (inherited ? kMoreOfEachTask * tasks.size() : 0) ||
+        // Sums of a geometric series: all trainings together cost some five times the last.
         count < trained_on + std::max(kEnough, trained_on / 4))
       return;
     std::vector<Sample> all;
@@ -284,6 +299,7 @@ struct Session::Impl {
   void checkpoint(const OnRound& on_round) {
     if (!on_round) return;
     RoundCheckpoint all{.round = round, .quality = quality, .lessons = trained_on, .seconds = elapsed()};
+    // Only what has changed is written: the rest of a model's tasks are in the database as they were.
     for (size_t task : changed) all.tasks.push_back({task, to_bytes(checkpoint_of(task))});
     if (model_changed) all.model = save_for_later(model);
     on_round(all);
@@ -296,9 +312,11 @@ struct Session::Impl {
     progress[task].best_after = std::move(saved.best_after);
     progress[task].exhausted = saved.state.exhausted;
     states[task] = std::move(saved.state);
+    // Throws where the trace does not fit this release's workload, before anything rests on it.
     if (states[task].best_seconds > 0) schedule::replay(states[task].best, tasks[task].workload);
     for (const Lesson& lesson : saved.lessons) {
       const auto known = candidates.find(lesson.fingerprint);
+      // The caller begins anew, with what was measured (restored() in tracker/tune_job.cpp).
       if (known == candidates.end()) fail("a checkpoint learnt from a candidate that is not there");
       add_sample(task, lesson.fingerprint, features_of(task, schedule::parse_trace(known->second)),
                  lesson.seconds);
@@ -316,6 +334,7 @@ struct Session::Impl {
   /// Asks again for the answers that an earlier life of the session was waiting for.
   void submit_open() {
     for (auto first = open.begin(); first != open.end();) {
+      // Runs of one task, in the order of submission; a round was one of these.
       const auto end = std::find_if(first, open.end(), [&](const Open& o) { return o.task != first->task; });
       std::vector<Proposal> proposals;
       for (auto candidate = first; candidate != end; ++candidate) proposals.push_back(candidate->proposal);
@@ -334,6 +353,7 @@ struct Session::Impl {
     s.ending = ending.value_or(Ending::kBudget);
     s.tasks = states;
     // Of two budgets the one that ends first tells how long it takes.
+    // The pace of this life: what an earlier one did in its hours says nothing of now.
     const int64_t answered_now = answered - answered_before;
     double by_trials = options.trials > 0 && answered_now > 0
                            ? s.seconds / static_cast<double>(answered_now) *
@@ -379,6 +399,7 @@ void Session::know_model(const std::string& saved) {
   if (!saved.starts_with(header)) return;
   try {
     CostModel model = CostModel::load(saved.substr(header.size()), {.seed = impl_->options.seed});
+    // The header tells it already; this guards against a text that was edited.
     if (model.width() != feature_names().size()) return;
     impl_->model = std::move(model);
     impl_->model_changed = true;
@@ -394,6 +415,7 @@ void Session::restore(std::span<const SavedTask> tasks, const std::string& model
   SharedState latest;
   for (size_t i = 0; i < tasks.size(); ++i) {
     TaskCheckpoint saved = parse_task_checkpoint(tasks[i].bytes);
+    // Each task's checkpoint has the state that all tasks share as of its own last round: the newest counts.
     if (i == 0 || saved.shared.round > latest.round) latest = saved.shared;
     s.restore(i, std::move(saved), tasks[i].candidates);
   }
@@ -402,6 +424,7 @@ void Session::restore(std::span<const SavedTask> tasks, const std::string& model
   if (!model.empty()) know_model(model);
   if (!s.model.trained() && (latest.trained_on > 0 || !model.empty()))
     fail("a checkpoint's model is damaged");
+  // It came from the database, and need not go back.
   s.model_changed = false;
   s.random = schedule::Random(latest.random);
   s.round = latest.round;
@@ -417,6 +440,7 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop, 
   Impl& s = *impl_;
   s.start = Clock::now();
   // What know() brought may be enough to learn from before anything is measured.
+  // It only grows: workers that left may come back, and what was proposed is proposed.
   s.window = std::max(s.window, s.measurer.capacity());
   if (s.restored) {
     s.submit_open();
@@ -430,6 +454,8 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop, 
     s.receive(s.measurer.wait(std::chrono::milliseconds(200)));
     s.window = std::max(s.window, s.measurer.capacity());
     // Search goes on while others build and run; the next round is ready before the last one ends.
+    // What was learnt may make the next proposal another; answers that wait are learnt one by
+    // one between proposals.
     do {
       s.propose(stop, on_round);
     } while (s.learn_next());
@@ -440,6 +466,7 @@ void Session::run(const OnChange& on_change, const std::function<bool()>& stop, 
       s.milestones.push_back({status.trials, status.seconds, status.model_seconds});
     on_change(status);
   }
+  // The last lessons, which no round came after.
   s.checkpoint(on_round);
 }
 

@@ -31,11 +31,13 @@ class Evaluator {
       }
       case ExprKind::kBinary: {
         const Binary& binary = *e.as<Binary>();
+        // nullopt for a division by 0, which the guarding condition would have kept from happening.
         return fold(binary.op, (*this)(binary.a), (*this)(binary.b)).value_or(0);
       }
       case ExprKind::kNot:
         return !(*this)(e.as<Not>()->a);
       case ExprKind::kSelect: {
+        // Only the branch that is taken: the other may divide by 0.
         const Select& select = *e.as<Select>();
         return (*this)((*this)(select.condition) ? select.if_true : select.if_false);
       }
@@ -111,6 +113,7 @@ class SiteFinder {
 /// Loads of a value, and its operations into `counts`.
 void collect(const Expr& e, OperationCounts& counts, std::vector<const Load*>& loads) {
   switch (e->kind()) {
+    // Not into its indices: address arithmetic is the code generator's, and mostly costs nothing.
     case ExprKind::kLoad:
       ++counts.loads;
       loads.push_back(e.as<Load>());
@@ -160,6 +163,7 @@ using Lifetimes = std::unordered_map<const BufferNode*, std::vector<const For*>>
 
 /// Cuts the shared loops down to the common prefix of what was known and `loops`.
 void live_here(Lifetimes& lifetimes, const Buffer& buffer, const std::vector<const For*>& loops) {
+  // The first access has the whole chain of loops around it; each further one cuts it.
   auto [found, added] = lifetimes.emplace(buffer.get(), loops);
   if (added) return;
   std::vector<const For*>& shared = found->second;
@@ -185,6 +189,7 @@ class PatternBuilder {
     std::vector<const Load*> loads;
     collect(site_.store->value, pattern_.operations, loads);
     for (const Load* load : loads) add_access(load->buffer, load->indices, /*writes=*/false);
+    // After all accesses are known, so that one evaluation serves them all.
     at_origin();
     origin_ = positions();
     std::vector<int64_t> iters = iter_values();
@@ -199,6 +204,7 @@ class PatternBuilder {
   /// and one line.
   void add_access(const Buffer& buffer, const std::vector<Expr>& indices, bool writes) {
     for (size_t i = 0; i < indices_.size(); ++i) {
+      // O(accesses^2), of a handful.
       if (pattern_.accesses[i].buffer != buffer) continue;
       bool same = true;
       for (size_t d = 0; d < indices.size(); ++d) same &= structural_equal((*indices_[i])[d], indices[d]);
@@ -259,6 +265,7 @@ class PatternBuilder {
 
   void probe(size_t l, const std::vector<int64_t>& iters_at_origin) {
     PatternLoop& loop = pattern_.loops[l];
+    // Strides and spans stay 0.
     if (loop.extent <= 1) return;
     const VarNode* var = site_.loops[l]->var.get();
     evaluate_.set(var, 1);
@@ -301,6 +308,7 @@ int64_t width(const PatternAccess& access, size_t d, size_t depth) {
   // Spans of several loops add up, as they do for i * 8 + j and for a window's i + k. The count of elements
   // between the first and the last is an upper bound where steps skip some.
   int64_t elements = 1;
+  // Loops outside `depth` stand still.
   for (size_t l = depth; l < access.spans.size(); ++l) elements += access.spans[l][d];
   const int64_t* size = as_int(access.buffer->shape[d]);
   return size ? std::min(elements, *size) : elements;

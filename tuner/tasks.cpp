@@ -63,6 +63,7 @@ std::string kernel_name(const relay::Expr& callee) {
   std::string name;
   // Of several convolutions in one function the glue between them would only hide what it is.
   for (const relay::OpNode* op : anchors.size() > 1 ? anchors : ops)
+    // Cut at a whole operator; reports and symbols have room for some 60.
     if (name.size() <= 60) name += fmt::format("{}{}", name.empty() ? "" : "_", short_name(op->name));
   return name.empty() ? "copy" : name;
 }
@@ -106,6 +107,7 @@ std::vector<Task> extract_tasks(const relay::Module& fused) {
                        parameter_bytes(workload)});
     ++tasks[found->second].calls;
   }
+  // By work, so that the first rows of a report are those that matter.
   std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return static_cast<double>(a.calls) * a.flops > static_cast<double>(b.calls) * b.flops;
   });

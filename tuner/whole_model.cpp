@@ -66,6 +66,7 @@ class Collector {
 
   /// Adds the record when it is near the best and `kind` of its trace is new.
   void offer(const db::Measurement& record, std::string (*kind)(const schedule::Trace&), double near) {
+    // Each alternative adds races: with four, a model of 30 tasks has some hundred exchanges to consider.
     if (list_.size() >= kMostAlternatives || record.seconds > near * best_seconds_) return;
     try {
       schedule::Trace trace = schedule::parse_trace(record.trace);

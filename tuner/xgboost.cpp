@@ -29,8 +29,10 @@ Trees::Trees(const TreeOptions& options) {
       {"verbosity", "0"},
       {"objective", "reg:squarederror"},  // unused: gradients are ours
       {"base_score", "0"},
+      // Binned once (TreeRows), where exact splits look at every value of every column for each node.
       {"tree_method", "hist"},
       {"max_bin", "64"},
+      // It is a bound on sums of second derivatives, which are tiny here.
       {"min_child_weight", "0"},
       {"lambda", "0.1"},
       {"max_depth", std::to_string(options.depth)},
@@ -56,6 +58,7 @@ Trees& Trees::operator=(Trees&& other) noexcept {
 void Trees::grow(const TreeRows& rows, std::vector<float> gradients, std::vector<float> hessians) {
   CHECK(gradients.size() == rows.size() && hessians.size() == rows.size());
   // A booster that was made without data does not know the width of its rows.
+  // Zero features, it would say.
   if (!grown_) check(XGBoosterSetParam(handle_, "num_feature", std::to_string(rows.width_).c_str()));
   check(XGBoosterBoostOneIter(handle_, rows.handle_, gradients.data(), hessians.data(), gradients.size()));
   grown_ = true;

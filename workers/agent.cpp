@@ -11,6 +11,7 @@ using namespace defaults;
 
 namespace {
 
+// Leases that a late copy may name: the tracker sends one again for seconds, not for hours.
 constexpr size_t kDoneRemembered = 4096;
 
 /// Whether what it runs comes from the tracker.
@@ -25,6 +26,7 @@ Agent::Agent(AgentSettings settings, Time now) : settings_(std::move(settings)),
 Actions Agent::step(const Event& event, Time now) {
   Actions actions;
   actions_ = &actions;
+  // As the tracker's farm does: a clock that goes back would end leases before their time.
   now_ = std::max(now, now_);
   struct Dispatch {
     Agent& agent;
@@ -36,6 +38,7 @@ Actions Agent::step(const Event& event, Time now) {
     void operator()(const Terminate&) { agent.terminate(); }
   };
   std::visit(Dispatch{*this}, event);
+  // Any event may have freed a builder, ended a run or brought a blob.
   start_stages();
   actions_ = nullptr;
   return actions;
@@ -44,9 +47,11 @@ Actions Agent::step(const Event& event, Time now) {
 // --- from the tracker
 
 void Agent::receive(const wire::Message& message) {
+  // Anything from the tracker is a sign of life, a refusal too.
   heard_ = now_;
   std::visit(
       [&](const auto& body) {
+        // What only trackers read is dropped: a tracker of a later version may send more.
         if constexpr (requires { on(body); }) on(body);  // the rest is not for a worker
       },
       message);
@@ -56,8 +61,10 @@ void Agent::on(const wire::Welcome& welcome) {
   serving_ = true;
   version_ = welcome.version;
   greeted_ = now_;
+  // After WELCOME and not with HELLO: a tracker grants nothing to a worker that it does not know.
   say_credit();
   if (draining_) send(wire::Drain{returned_});
+  // What was measured while no tracker was there; a tracker that is another may not know it.
   for (auto& [id, task] : tasks_)
     if (task.stage == Stage::kSpooled) spool(task);
   if (coming_) ask();
@@ -65,6 +72,7 @@ void Agent::on(const wire::Welcome& welcome) {
 
 void Agent::on(const wire::Lease& lease) {
   if (tasks_.contains(lease.lease) || done_.contains(lease.lease)) return;  // a second copy
+  // It was under way when DRAIN was sent.
   if (draining_) {
     returned_.push_back(lease.lease);
     remember(lease.lease);
@@ -79,6 +87,7 @@ void Agent::on(const wire::Lease& lease) {
 
 void Agent::on(const wire::ResultAck& ack) {
   const auto task = tasks_.find(ack.lease);
+  // Only a verdict on a result that was sent: a lease that is being worked on cannot be acknowledged.
   if (task == tasks_.end() || task->second.stage != Stage::kSpooled) return;
   tasks_.erase(task);
   remember(ack.lease);
@@ -88,11 +97,13 @@ void Agent::on(const wire::Refusal& refusal) {
   switch (refusal.code) {
     case wire::Refusal::Code::kHelloFirst:
       serving_ = false;
+      // Several messages may have been on their way, and each is answered so.
       if (now_ - greeted_ >= kHelloAgain) say_hello();
       break;
     case wire::Refusal::Code::kVersion:
     case wire::Refusal::Code::kNotAllowed:
     case wire::Refusal::Code::kSuspect:
+      // To ask again would change nothing: people have to.
       actions_->exit = true;
       [[fallthrough]];
     case wire::Refusal::Code::kMalformed:
@@ -107,11 +118,13 @@ void Agent::on(const wire::Refusal& refusal) {
 // --- stages of a lease
 
 void Agent::start_stages() {
+  // A canary takes the place of a run: nothing else may be timed beside it.
   size_t building = count(Stage::kBuilding), running = count(Stage::kRunning) + (canary_runs_ ? 1 : 0);
   if (running == 0 && canary_is_due()) {
     canary_runs_ = actions_->canary = true;
     running++;
   }
+  // By lease id, so in the order in which they were given.
   for (auto& [id, task] : tasks_) {
     if (task.stage == Stage::kQueued && comes_built(task.lease) && !refuses(task))
       task.stage = Stage::kFetching;
@@ -152,12 +165,15 @@ bool Agent::refuses(Task& task) {
 }
 
 /// Goes on with what the first lease that waits lacks.
+/// One blob comes at a time, so that heartbeats and results are not queued behind megabytes.
 void Agent::fetch_more() {
   for (const auto& [id, task] : tasks_) {
     if (task.stage != Stage::kFetching) continue;
     const wire::Blob& wanted = task.artifact ? task.lease.reference : task.lease.artifact;
     coming_for_ = id;
+    // Two leases that lack the same blob share what comes.
     if (coming_ && coming_->blob() == wanted) return;
+    // What had come of another is dropped: its lease is gone, or an earlier one lacks something.
     coming_.emplace(wanted);
     return ask();
   }
@@ -170,16 +186,19 @@ void Agent::ask() {
 }
 
 void Agent::on(const wire::BlobChunk& chunk) {
+  // A copy, or a piece of a blob that is wanted no more.
   if (!coming_ || !coming_->add(chunk)) return;
   if (coming_->complete() && coming_->verify()) {
     const std::string digest = coming_->blob().digest;
     const auto bytes = std::make_shared<const std::string>(coming_->take());
     coming_.reset();
     Task& task = tasks_.at(coming_for_);
+    // Builds of one workload share their reference, so they are kept; a module is of one race.
     if (task.lease.part != wire::Part::kRace) return blobs_.add(digest, bytes);
     if (digest == task.lease.artifact.digest) task.artifact = bytes;
     if (digest == task.lease.reference.digest) task.reference = bytes;
   } else {
+    // The next piece; or, where the sum is wrong, the first one again.
     ask();
   }
 }
@@ -187,6 +206,7 @@ void Agent::on(const wire::BlobChunk& chunk) {
 /// The tracker wants what was built for it.
 void Agent::on(const wire::BlobGet& get) {
   const auto found = tasks_.find(get.lease);
+  // Only of what this lease has built: what lies here for others is not the tracker's to read by digest.
   if (found == tasks_.end() || !found->second.built) return;
   const Task& task = found->second;
   const auto& bytes = get.digest == task.built->artifact.digest ? task.artifact : task.reference;
@@ -196,6 +216,7 @@ void Agent::on(const wire::BlobGet& get) {
 
 void Agent::built(const Built& event) {
   const auto found = tasks_.find(event.lease);
+  // A child of a lease that was given up may still have ended.
   if (found == tasks_.end() || found->second.stage != Stage::kBuilding) return;  // cancelled meanwhile
   Task& task = found->second;
   const wire::Result& report = event.report;
@@ -212,6 +233,7 @@ void Agent::built(const Built& event) {
 /// Keeps what was built for the tracker to get.
 void Agent::hold(Task& task, const Built& event) {
   for (const std::string* bytes : {&event.artifact, &event.reference})
+    // Said here, where it was built; the tracker would only refuse the whole message.
     if (bytes->size() > kBlobLimit) {
       task.result.outcome = Outcome::kBuildFailed;
       task.result.message =
@@ -245,6 +267,8 @@ void Agent::measured(const Measured& event) {
 
 /// First of all, and then every now and then.
 bool Agent::canary_is_due() const {
+  // Whoever builds only has no times that could drift. The first comes before any measurement, so that a
+  // suspect machine measures nothing.
   return settings_.canaries && !settings_.backends.empty() && serving_ && version_ >= wire::kCanaryVersion &&
          !draining_ && (canaries_ == 0 || now_ - canary_at_ >= kCanaryEvery);
 }
@@ -253,6 +277,7 @@ void Agent::canary_ended(const CanaryEnded& event) {
   canary_runs_ = false;
   canary_at_ = now_;
   wire::Canary canary = event.canary;
+  // Counted also when it cannot be sent: the tracker tells copies by it, and gaps mean nothing.
   canary.number = ++canaries_;
   if (serving_) send(canary);
 }
@@ -299,20 +324,26 @@ void Agent::tick() {
   for (LeaseId id : late) drop(id);
   if (coming_ && now_ - asked_ >= kResultAgain) ask();
 
+  // A new socket too: a connection may be dead without either side having been told (a router
+  // that forgot it).
   if (now_ - heard_ >= kSilence) {
     serving_ = false;
+    // Not again with each tick: the new connection has as long.
     heard_ = now_;
     actions_->reconnect = true;
     say_hello();
   } else if (!serving_) {
     if (now_ - greeted_ >= kHelloAgain) say_hello();
   } else if (now_ - greeted_ >= kHeartbeat) {
+    // HELLO counts as a heartbeat: it says as much.
     greeted_ = now_;
     send(wire::Heartbeat{.holding = holding()});
     say_credit();  // and again, for any of them may get lost
     if (draining_) send(wire::Drain{returned_});
   }
 
+  // Everything is acknowledged; or nobody is there to do it, and waiting would keep the
+  // machine from being stopped.
   if (draining_ && (tasks_.empty() || (!serving_ && now_ - draining_since_ >= kSilence))) {
     send(wire::Bye{returned_});
     actions_->exit = true;
@@ -333,6 +364,7 @@ void Agent::terminate() {
   }
   draining_ = true;
   draining_since_ = now_;
+  // A run goes on, as it is minutes at most and a result; a build that has begun is handed back.
   for (const auto& [id, task] : tasks_)
     if (task.stage != Stage::kRunning && task.stage != Stage::kSpooled) returned_.push_back(id);
   for (LeaseId id : returned_) drop(id);
@@ -344,6 +376,7 @@ void Agent::terminate() {
 void Agent::say_hello() {
   greeted_ = now_;
   const bool has_both_roles = !settings_.runner_only && !settings_.backends.empty();
+  // A tracker that knows no parts would give a runner trials to build.
   send(wire::Hello{.oldest_version = has_both_roles ? wire::kOldestVersion : wire::kPartsVersion,
                    .worker = settings_.name,
                    .device = settings_.device,
@@ -355,6 +388,7 @@ void Agent::say_hello() {
 
 uint32_t Agent::slots() const {
   if (draining_) return 0;
+  // One more than is worked on is asked for (`ahead`), so that nobody waits for a lease to travel.
   return settings_.builders + (settings_.backends.empty() ? 0 : 1) + settings_.ahead;
 }
 

@@ -143,6 +143,7 @@ constexpr int kForSearches[] = {SYS_sendto, SYS_memfd_create};
 
 constexpr int kDescriptorCommands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL};
 
+// Struct seccomp_data, seccomp(2): the arguments are 64 bits each.
 constexpr uint32_t argument(int index) {  // the low half: little-endian, both architectures
   return static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * index);
 }
@@ -156,6 +157,7 @@ class Filter {
   void kill() { result(SECCOMP_RET_KILL_PROCESS); }
   void refuse(int error) { result(SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)); }
   /// The next `count` instructions run when the loaded word equals `value` (has any / none of its bits).
+  /// Jumps count instructions forwards: these run over what belongs to one call when it is another.
   void if_equal(uint32_t value, uint8_t count) { add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count); }
   void if_any(uint32_t bits, uint8_t count) { add(BPF_JMP | BPF_JSET | BPF_K, bits, 0, count); }
   void if_none(uint32_t bits, uint8_t count) { add(BPF_JMP | BPF_JSET | BPF_K, bits, count, 0); }
@@ -163,6 +165,7 @@ class Filter {
   bool install() {
     // The kernel copies it.
     const sock_fprog program{static_cast<unsigned short>(code_.size()), code_.data()};
+    // Of this thread and of all that it starts.
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
   }
 
@@ -190,6 +193,8 @@ bool filter_calls(Confinement confinement) {
   // What is refused returns an error that libc copes with; what no kernel of ours would call ends the
   // process.
   filter.load(offsetof(seccomp_data, arch));
+  // A 32-bit call of an x86-64 process comes with another architecture, and with numbers that
+  // mean other calls.
   filter.if_equal(kArchitecture, 1);
   filter.load(kNumber);  // another architecture's number falls through to a call that is not listed
   const auto allow = [&](std::span<const int> calls) {
@@ -204,11 +209,13 @@ bool filter_calls(Confinement confinement) {
   // clone3 keeps its flags in memory, where a filter cannot look: glibc falls back to clone.
   filter.if_equal(SYS_clone3, 1);
   filter.refuse(ENOSYS);
+  // Flags are the first argument on both architectures.
   filter.if_equal(SYS_clone, 4);
   filter.load(argument(0));
   if (confinement != Confinement::kRun)
     filter.if_none(kNamespaces, 1);
   else
+    // A run may start threads, and no process: vfork and fork are not in its list.
     filter.if_any(CLONE_THREAD, 1);
   filter.allow();
   filter.kill();

@@ -25,10 +25,12 @@ namespace {
 
 [[noreturn]] void give_up(const char* what) {
   fmt::print(stderr, "sandbox: {}: {}\n", what, strerror(errno));
+  // In a child that has not begun: nothing is to be tidied up.
   _exit(125);
 }
 
 void limit(int resource, uint64_t soft, uint64_t hard, const char* name) {
+  // Hard and soft alike, where the kernel does not warn first: the child cannot raise either.
   const rlimit value{soft, hard};
   if (setrlimit(static_cast<__rlimit_resource>(resource), &value) != 0) give_up(name);
 }
@@ -68,6 +70,7 @@ int landlock_version() {
 
 constexpr uint64_t kRead = LANDLOCK_ACCESS_FS_READ_FILE;
 constexpr uint64_t kReadAndRun = kRead | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE;
+// Of version 1 (Linux 5.13). What later ones add (truncate, ioctl on devices) is seccomp's to refuse.
 constexpr uint64_t kAll = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;  // of version 1
 
 struct OpenPath {
@@ -96,12 +99,14 @@ void allow(int rules, const char* path, uint64_t access) {
 
 void deny_files(const Limits& limits, Confinement confinement) {
   if (landlock_version() < 1) return;  // as was agreed to; seccomp still refuses a run to open for writing
+  // What is handled is denied unless a rule allows it.
   landlock_ruleset_attr attr{};
   attr.handled_access_fs = kAll;
   const int rules = static_cast<int>(syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0));
   if (rules < 0) give_up("landlock_create_ruleset");
   const bool runs = confinement == Confinement::kRun;
   for (const OpenPath& open : runs ? std::span<const OpenPath>(kForLoader) : kForLinker)
+    // A rule that cannot be added leaves its path denied.
     allow(rules, open.path, open.access);
   if (!limits.folder.empty()) allow(rules, limits.folder.c_str(), kAll);
   if (!limits.file.empty()) allow(rules, limits.file.c_str(), kRead);

@@ -36,6 +36,7 @@ double rate_of(const std::function<void()>& work) {
   const auto stop = Clock::now() + std::chrono::milliseconds(3);
   const double start = thread_cpu_seconds();
   double runs = 0;
+  // The clock is read once a run: a run is some microseconds at least.
   do {
     work();
     ++runs;
@@ -66,6 +67,7 @@ bool CoreTeam::each_on_its_own(int parts, FunctionRef<void(int part)> body) {
       },
       &loop, parts);
   const auto end = ran_.begin() + parts;
+  // Quadratic in the cores, of which there are few.
   for (auto part = ran_.begin(); part != end; ++part)
     if (std::find(part + 1, end, *part) != end) return false;
   return true;

@@ -21,6 +21,8 @@
 namespace lathe::worker {
 namespace {
 
+constexpr const char* kUntold = "the system does not say";
+
 constexpr Verdict note_if(bool is_so) { return is_so ? Verdict::kNote : Verdict::kGood; }
 constexpr Verdict bad_if(bool is_so) { return is_so ? Verdict::kBad : Verdict::kGood; }
 
@@ -71,11 +73,13 @@ constexpr Check kChecks[] = {
      "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"},
     {"clock", "/sys/devices/system/clocksource/clocksource0/current_clocksource",
      [](const std::string& line) {
+       // Read by a call of the system from a slow device, in a microsecond; jiffies count milliseconds.
        return Judgement{line, bad_if(line == "hpet" || line == "acpi_pm" || line == "jiffies")};
      },
      "boot with clocksource=tsc tsc=reliable"},
     {"counters", "/proc/sys/kernel/perf_event_paranoid",
      [](const std::string& line) {
+       // Above 2 is a patch of Debian's and of others: nobody but root counts anything.
        const bool kept = std::atoi(line.c_str()) > 2;
        return Judgement{kept ? "kept from users" : "readable", note_if(kept)};
      },
@@ -110,11 +114,12 @@ class Examination {
     findings_.push_back({check, std::move(judgement.found), judgement.verdict,
                          judgement.verdict == Verdict::kGood ? "" : fix});
   }
-  void add_untold(const char* check) { add(check, {"the system does not say"}, ""); }
+  void add_untold(const char* check) { add(check, {kUntold}, ""); }
 
   void judge(const Check& check) {
     // The row before was of the same check: its file was there, or the system has not that one.
     const bool again = !findings_.empty() && findings_.back().check == check.name;
+    if (again && findings_.back().found != kUntold) return;
     const std::string line = first_line(root_ + check.path);
     if (line.empty()) {
       if (!again) add_untold(check.name);
@@ -126,6 +131,7 @@ class Examination {
 
   void governor() {
     std::map<std::string, int> governors;
+    // Cores that are switched off have a folder, too, but no governor.
     for (int cpu = 0;; ++cpu) {
       const std::string folder = fmt::format("{}/sys/devices/system/cpu/cpu{}", root_, cpu);
       if (!std::filesystem::exists(folder)) break;
@@ -159,7 +165,8 @@ class Examination {
   std::vector<Finding> findings_;
 };
 
-/// The first line of /proc/stat: ticks of user, nice, system, idle, iowait, irq, softirq, steal.
+/// The first line of /proc/stat: ticks of user, nice, system, idle, iowait, irq, softirq, steal. The two of
+/// guests that follow are in user and nice already (proc(5)).
 std::vector<double> ticks(const std::string& text) {
   std::istringstream stream(text);
   std::string name;

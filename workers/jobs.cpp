@@ -37,6 +37,7 @@ void put(const Artifact& from, pb::Artifact& to) {
 }
 
 BufferSpec get(const pb::Buffer& from) {
+  // Before the casts: an enumerator that does not exist is undefined behaviour further on.
   if (from.code() > static_cast<uint32_t>(TypeCode::kBool) || from.bits() < 1 || from.bits() > 64)
     fail("artifact: a buffer of type {}, {} bits", from.code(), from.bits());
   BufferSpec buffer{.shape = {from.shape().begin(), from.shape().end()},
@@ -76,6 +77,8 @@ Artifact get(const pb::Artifact& from) {
   return artifact;
 }
 
+/// Artifacts come from other machines, replies from children that may have been overwritten: sizes, indices
+/// and outcomes are checked after this, not where they are used.
 template <typename Message>
 Message parse(std::string_view bytes) {
   Message message;

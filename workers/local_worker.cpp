@@ -19,6 +19,7 @@ namespace lathe::worker {
 using Clock = std::chrono::steady_clock;
 
 LocalWorker::LocalWorker(const std::string& endpoint, std::vector<std::string> more_flags)
+    // This very program, even where its file was replaced meanwhile.
     : command_({"/proc/self/exe", "worker", "--tracker", endpoint, "--with-parent",
                 fmt::format("{}", getpid()), "--quiet", "--no-config"}) {
   // Without files of configuration: those are for workers that people start.
@@ -50,6 +51,7 @@ LocalWorker::~LocalWorker() {
 }
 
 int LocalWorker::start() const {
+  // So that Ctrl-C reaches us alone: the worker then drains when it is told to.
   // Out of the terminal's group: an interrupt is ours to handle, and ours to pass on.
   return spawn({.command = command_, .own_group = true});
 }
@@ -90,6 +92,7 @@ void LocalWorker::watch() {
 
 void die_with_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have died before the signal was asked for.
   if (getppid() != parent) _exit(1);  // it was faster
 }
 

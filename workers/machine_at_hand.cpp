@@ -77,6 +77,7 @@ class Lock {
     // Two that measure at once measure each other.
     flock(file_, LOCK_EX);
   }
+  // The kernel does the same for a process that dies (flock(2)): nobody waits for a dead one.
   ~Lock() { close(file_); }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
@@ -104,11 +105,13 @@ KnownMachine measure_unless(const Target& target, bool kept_counts) {
 
 }  // namespace
 
+/// Whatever its features: a target that leaves some of them out runs here all the same.
 bool is_at_hand(const Target& target) {
   const Target host = codegen::host_target();
   return target.kind == host.kind && target.triple == host.triple && target.cpu == host.cpu;
 }
 
+/// Without the lock: write_file() puts a file there whole.
 std::optional<KnownMachine> recall_machine(const Target& target) {
   return load(path_for(probed_target(target)));
 }

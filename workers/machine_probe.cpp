@@ -25,6 +25,7 @@ namespace lathe::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+// In bits. A processor may have several, at different rates.
 constexpr int kWidths[] = {128, 256, 512};
 /// Beyond most caches; where one is larger, it is this machine's memory.
 constexpr int64_t kFarBytes = int64_t{128} << 20;
@@ -32,6 +33,7 @@ constexpr int kStreams = 24;  // more than processors are known to follow, fewer
 constexpr int64_t kChunk = int64_t{1} << 20;  // of a buffer beyond the second-level cache: read in one sample
 
 /// Pages full of a byte that is a small number in any type.
+/// As the runtime allocates them, so that huge pages are the same.
 std::shared_ptr<void> filled(int64_t bytes) {
   std::shared_ptr<void> pages = runtime::allocate_pages(static_cast<uint64_t>(bytes));
   // Zeros would do for arithmetic, but pages that were never written are all the same one.
@@ -63,6 +65,7 @@ class Runner {
 };
 
 /// A part of a buffer read chunk by chunk, from the beginning again after its end.
+/// Chunks are more than the second-level cache holds before one comes again.
 class Walk {
  public:
   Walk(const std::shared_ptr<void>& memory, int64_t begin, int64_t bytes)
@@ -79,6 +82,7 @@ class Walk {
 };
 
 /// What something costs, and the number that says so.
+/// What is stored is rounded, so that two runs on one machine give one text: schedules are chosen by it.
 struct Form {
   double tolerance;  // two rounds are equal within it
   bool rate;         // the number is the cost's inverse
@@ -108,6 +112,7 @@ struct Probe {
 class Laboratory {
  public:
   explicit Laboratory(const Target& target) : target_(target) {
+    // A target may forbid what the processor has.
     for (int bits : kWidths)
       if (bits <= target.vector_bits) widths_.push_back(bits);
     compile();
@@ -131,6 +136,7 @@ class Laboratory {
       kernels_.push_back(loads_probe(name_of("loads", bits), bits));
     }
     kernels_.push_back(latency_probe("latency", widest()));
+    // Half: the whole of it would share the cache with code, stack and the operating system.
     kernels_.push_back(reading_probe("half_l2", widest(), target_.l2_bytes / 2));
     kernels_.push_back(reading_probe("chunk", widest(), kChunk));
     kernels_.push_back(streams_probe("streams", widest(), kChunk, kStreams));
@@ -197,6 +203,7 @@ class Laboratory {
   void add_memory() {
     add_reading("l2_bandwidth", "half_l2", kLeast, runner("half_l2"));
     // So much that the second-level cache has nothing of it when it comes round again.
+    // Half of the third-level cache at most, for others use it too.
     const int64_t in_l3 = std::min(8 * target_.l2_bytes, target_.l3_bytes / 2);
     if (in_l3 >= std::max(3 * target_.l2_bytes, kChunk))
       add_reading("l3_bandwidth", "chunk", kLeast, walk(filled(in_l3), 0, in_l3));
@@ -207,6 +214,8 @@ class Laboratory {
 
   /// Many streams take as many times longer than one as they are more than the processor fetches ahead for.
   void add_streams() {
+    // The answer is the number of streams that are followed: 24 streams that take 3 times as long
+    // were served 8 at a time.
     probes_.push_back({"streams", kFollowed,
                        [one = walk(far_, 0, kFarBytes), many = walk(far_, 0, kFarBytes, "streams"),
                         chunk = kernel("chunk").bytes_read,
@@ -229,6 +238,7 @@ class Laboratory {
     add_shared("shared_arithmetic",
                [&](int) -> std::function<void()> { return runner(name_of("multiply_adds", widest())); });
     add_shared("shared_memory", [&](int core) {
+      // Each core reads pages of its own, all of them in memory.
       const int64_t part = kFarBytes / team_->cores() / kChunk * kChunk;
       return walk(far_, core * part, part);
     });
@@ -270,6 +280,7 @@ class Laboratory {
 std::optional<double> settled(std::vector<double> rounds, double tolerance) {
   if (rounds.size() < 2) return {};
   // Two rounds that agree and are the best: a third that was slower was disturbed, which the others were not.
+  // Costs: less is better.
   std::sort(rounds.begin(), rounds.end());
   return rounds[1] <= rounds[0] * (1 + tolerance) ? std::optional(rounds[0]) : std::nullopt;
 }
@@ -299,6 +310,7 @@ MachineReading measure_machine(const Target& target) {
       open |= !probe.cost();
     }
     // On a machine that never comes to rest some numbers stay open; the table's row has them.
+    // Ten seconds, since a job waits for this on its first run.
     if (round + 1 >= kLeastRounds && (!open || seconds() > kMostSeconds)) break;
   }
   MachineReading reading{.seconds = seconds(), .disturbed = watch.disturbed()};
@@ -308,6 +320,7 @@ MachineReading measure_machine(const Target& target) {
     else
       reading.unsettled.push_back(probe.name);
   }
+  // Not measured by a probe of its own: it is loads a cycle times their width.
   if (auto loads = reading.numbers.find(fmt::format("loads_{}", laboratory.widest()));
       loads != reading.numbers.end())
     reading.numbers["l1_bandwidth"] = loads->second * laboratory.widest() / 8;

@@ -28,7 +28,7 @@ MachineReading measure_machine(const Target& target);
 /// `tolerance` of it.
 std::optional<double> settled(std::vector<double> rounds, double tolerance);
 
-/// A rate of instructions is a whole number or a half; what comes within 7% of one is that, and two machines
+/// A rate of instructions is a whole number or a half; what comes within 10% of one is that, and two machines
 /// of one kind get the same numbers. Others keep `digits` digits.
 double snapped(double rate, int digits);
 double rounded(double value, int digits);

@@ -33,6 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// CLOCK_MONOTONIC, by vDSO: some 20 ns.
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr int64_t kGap = 64;  // between buffers, to see writes beside them
@@ -46,11 +47,14 @@ class Case {
       : offsets_(case_layout(buffers)) {
     const auto size = static_cast<size_t>(offsets_.back());
     // Beyond the end of a file a mapping ends in SIGBUS.
+    // The file is this machine's, but the buffers are as the artifact says, which may have
+    // come over the network.
     if (lseek(descriptor, 0, SEEK_END) < offsets_.back() && !writable)
       fail("the case file is smaller than the kernel's buffers");
     if (writable && ftruncate(descriptor, offsets_.back()) != 0) fail("case file: {}", strerror(errno));
     if (size == 0) return;
     void* memory =
+        // Never unmapped: the process ends with its task.
         mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, descriptor, 0);
     if (memory == MAP_FAILED) fail("case file: {}", strerror(errno));
     memory_ = static_cast<char*>(memory);
@@ -97,10 +101,12 @@ class Bench {
         object_(runtime::SharedObject::from_file(object)),
         threads_(static_cast<int>(job.evaluation.threads)) {
     const Artifact& artifact = job.artifact;
+    // One workspace for both: the prologue is done before the kernel starts.
     allocate(
         std::max(artifact.main.workspace_bytes, artifact.prologue ? artifact.prologue->workspace_bytes : 0));
     main_.emplace(object_, artifact.main, pointers_);
     if (artifact.prologue) prologue_.emplace(object_, *artifact.prologue, pointers_);
+    // Pinned, each thread to its core: a move in the middle of a run would be measured.
     if (threads_ > 1) pool_ = std::make_unique<runtime::ThreadPool>(threads_, /*pin=*/true);
     parallel_ = pool_ ? pool_->parallel() : runtime::serial_parallel();
     const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -113,6 +119,7 @@ class Bench {
   /// Makes what main takes in place of constants. REQUIRES: inputs are filled.
   int32_t run_prologue() {
     if (!prologue_) return 0;
+    // NaN first, so that a prologue that leaves something out is found.
     for_each_made([](void* made, size_t bytes, size_t) { memset(made, kNanByte, bytes); });
     const int32_t code = prologue_->kernel(prologue_->arguments.data(), workspace_, parallel_);
     for_each_made([&](const void* made, size_t bytes, size_t) { digests_.push_back(digest(made, bytes)); });
@@ -124,6 +131,7 @@ class Bench {
     if (!evict_.defined()) evict_ = zeros({evict_bytes_ * threads_}, kUInt8);
     parallel_->launch(
         parallel_->pool,
+        // One part a thread: each core has caches of its own to empty.
         [](void* self, int64_t begin, int64_t end) {
           const Bench& bench = *static_cast<Bench*>(self);
           const uint64_t* words = reinterpret_cast<const uint64_t*>(bench.evict_.as<uint8_t>());
@@ -160,6 +168,8 @@ class Bench {
 
   bool inputs_changed(const Case& from) const {
     bool changed = false;
+    // A kernel that scribbles over an input would spoil other operators of a model, with its
+    // own result right.
     for_each(false,
              [&](size_t i, size_t bytes) { changed |= memcmp(pointers_[i], from.buffer(i), bytes) != 0; });
     for_each_made(
@@ -190,6 +200,7 @@ class Bench {
       const Tensor got(buffers_[i].shape, buffers_[i].dtype, nullptr, pointers_[i]);
       const Tensor want(buffers_[i].shape, buffers_[i].dtype, nullptr, reference.buffer(i));
       double e = max_relative_error(got, want);
+      // NaN compares false, and so stays.
       e = e <= step ? 0 : e - step;
       if (!(e <= worst)) worst = e;  // a NaN stays
     });
@@ -204,6 +215,7 @@ class Bench {
   void allocate(int64_t workspace_bytes) {
     int64_t size = kGap;
     std::vector<int64_t> offsets;
+    // As the runtime aligns them, with a gap on both sides of each, and of the workspace.
     for (size_t i = 0; i < buffers_.size() + made_.size(); ++i) {
       offsets.push_back(size);
       size = runtime::align_up(size + spec(i).bytes()) + kGap;
@@ -217,6 +229,7 @@ class Bench {
   }
 
   static size_t digest(const void* data, size_t bytes) {
+    // Within one process, so any hash will do: it finds accidents, not forgeries.
     return std::hash<std::string_view>{}({static_cast<const char*>(data), bytes});
   }
 
@@ -255,6 +268,7 @@ Reply make_case(const RunJob& job, int object, int case_file) {
   for (size_t i = 0; i < job.artifact.buffers.size(); ++i) {
     const BufferSpec& buffer = job.artifact.buffers[i];
     if (buffer.output) continue;
+    // Seeds are the lease's, so that all candidates of a workload have the same inputs.
     // A seed of its own: two equal inputs would hide that a kernel takes one for the other.
     const Tensor values = random_tensor(buffer.shape, buffer.dtype, job.seed + i);
     memcpy(file.buffer(i), values.data(), static_cast<size_t>(buffer.bytes()));
@@ -272,11 +286,14 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
   const wire::Evaluation& evaluation = job.evaluation;
   const std::unique_ptr<LoadProbe> load = system_load();
   LoadWatch watch(*load, job.canary_seconds);
+  // From here on this machine's builders stand still and no other measurement runs: as short as can be.
   child.open_window();
   const auto start = Clock::now();
+  // Results were checked before, so what these return is not looked at.
   for (uint32_t i = 0; i < evaluation.warmup; ++i) bench.run();
   Sampler sampler(evaluation);
   do {
+    // As in a model whose weights do not fit in the caches.
     if (evaluation.far_weights) bench.flush_constants();
     if (evaluation.cold_cache) bench.evict_caches();
     // After caches are put into order, which takes time on the same core.
@@ -285,6 +302,7 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
     const int32_t code = bench.run();
     const double seconds = since(before);
     sampler.add(seconds, watch.end());
+    // Without close_window(): the supervisor closes it with the child.
     if (code != 0) return returned(code);
   } while (!sampler.done(since(start)));
   wire::Disturbance disturbance = watch.seen();
@@ -303,6 +321,7 @@ Reply measure(const RunJob& job, int object, int case_file, Child& child) {
   if (const int32_t code = bench.run_prologue()) return returned(code);
   if (const int32_t code = bench.run()) return returned(code);
   Reply wrong{.outcome = Outcome::kWrongResult, .relative_error = bench.error(file)};
+  // Before the error: outputs may be right by the side of what was overwritten.
   if (bench.gaps_changed()) {
     wrong.message = "writes outside its buffers";
     return wrong;
@@ -327,6 +346,7 @@ Reply measure(const RunJob& job, int object, int case_file, Child& child) {
 double relative_interval(std::vector<float> samples) {
   const auto n = static_cast<double>(samples.size());
   // Of five the least and the most hold the median with 94% only.
+  // 1: not known.
   if (samples.size() < 6) return 1;
   std::sort(samples.begin(), samples.end());
   // Ranks whose binomial tails hold 2.5% each, by the normal approximation.
@@ -346,6 +366,7 @@ void Sampler::add(double seconds, bool disturbed) {
 std::vector<float> Sampler::samples() const {
   std::vector<float> samples = samples_, others = retaken_;
   // The least disturbed first.
+  // By time: what disturbs adds to it.
   std::sort(others.begin(), others.end());
   for (size_t i = 0; i < others.size() && samples.size() < std::max(evaluation_.min_samples, 1u); ++i)
     samples.push_back(others[i]);
@@ -355,6 +376,7 @@ std::vector<float> Sampler::samples() const {
 bool Sampler::done(double elapsed) const {
   if (samples_.size() >= std::max(evaluation_.max_samples, 1u)) return true;
   // So slow that even the smallest number of samples is more than we want to spend.
+  // Even with too few: an unscheduled program may take seconds.
   if (elapsed > 3 * evaluation_.budget_seconds) return true;
   if (samples_.size() < std::max(evaluation_.min_samples, 1u)) return false;
   const float fastest = *std::min_element(samples_.begin(), samples_.end());

@@ -44,6 +44,7 @@ Reply race_modules(const RunJob& job, Child& child) {
   child.open_window();
   KeptTurns turns(pair);
   const double latest = pair.elapsed() + defaults::kRaceTurns;
+  // The first look is taken whatever it takes, but not later than this.
   race(turns, {.seconds = job.evaluation.budget_seconds, .stop = [&] { return pair.elapsed() >= latest; }});
   child.close_window();
   return {.samples = std::move(turns.samples)};

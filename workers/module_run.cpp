@@ -46,6 +46,7 @@ ModuleTimes time_module(const ModuleRun& run, Child& child) {
   child.open_window();
   const auto begun = Clock::now();
   int64_t warm_ups = 0;
+  // At least once, also for a model of minutes.
   do executor.run();
   while (++warm_ups, since(begun) < kWarmUpShare * run.seconds);
   // So many runs together that reading the clock costs nothing beside them.

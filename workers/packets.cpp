@@ -38,6 +38,7 @@ void send_packet(int socket, const void* packet, size_t size, const std::vector<
 bool receive_packet(int socket, void* packet, size_t size, std::vector<int>& descriptors) {
   iovec part{packet, size};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
+  // Room for as many descriptors as send_packet() sends; what else came the kernel closes (MSG_CTRUNC).
   msghdr message{.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
   ssize_t received;
   // A child that is started meanwhile must not inherit them.
@@ -51,6 +52,7 @@ bool receive_packet(int socket, void* packet, size_t size, std::vector<int>& des
     descriptors.resize(before + count);
     memcpy(descriptors.data() + before, CMSG_DATA(header), count * sizeof(int));
   }
+  // The descriptors are the caller's to close, also where this is false.
   return received == static_cast<ssize_t>(size);
 }
 

@@ -16,6 +16,7 @@
 namespace lathe::worker {
 namespace {
 
+// Inputs and reference results, in memory files, which count as this machine's memory.
 constexpr int64_t kCaseBytes = int64_t{2} << 30;
 constexpr size_t kArtifactBytes = 128 << 20;
 constexpr uint64_t kBuildMemory = uint64_t{8} << 30;
@@ -30,6 +31,7 @@ constexpr double kCanaryAges =
 
 const std::string kUnscheduled = "the unscheduled program: ";
 
+// The same program, told what to be (internal_sandbox_main).
 std::vector<std::string> with_role(std::vector<std::string> command, const char* role) {
   command.push_back(role);
   return command;
@@ -39,11 +41,14 @@ std::vector<std::string> with_role(std::vector<std::string> command, const char*
 std::string last_words(const Report& report) {
   std::string words = describe(report);
   if (!report.stderr_tail.empty()) words += (words.empty() ? "" : ": ") + report.stderr_tail;
+  // The tracker would refuse a longer one, and the result with it.
   return words.substr(0, defaults::kMessageLimit);
 }
 
 /// The child's reply, or the outcome that its end stands for.
 Reply reply_of(const Report& report, bool build) {
+  // Still not believed: run children reply out of the process that the candidate ran in
+  // (decode_reply checks).
   if (report.end == Report::End::kReplied) {
     try {
       return decode_reply(report.reply);
@@ -61,6 +66,7 @@ int signal_of(const Report& report) { return report.end == Report::End::kSignall
 
 /// Killed by somebody else, as far as one can tell: the system short of memory, or a person.
 bool killed_from_outside(const Report& report) {
+  // No limit of ours ends a child with SIGKILL alone: see Supervision::classify.
   return report.end == Report::End::kLost ||
          (report.end == Report::End::kSignalled && report.code == SIGKILL);
 }
@@ -84,6 +90,7 @@ void check_memory(const Artifact& artifact) {
 
 wire::Disturbance together(const wire::Disturbance& last, const wire::Disturbance& first) {
   return {last.taken + first.taken, last.disturbed + first.disturbed, std::max(last.canary, first.canary),
+          // Of the samples that are kept.
           last.clock_hz};
 }
 
@@ -113,6 +120,7 @@ Pipeline::Pipeline(std::vector<std::string> command, int builders)
       cases_(kCaseBytes),
       artifacts_(kArtifactBytes) {
   for (int i = 0; i < builders; ++i)
+    // Supervisors start with their first task, so idle builders cost nothing.
     builders_.push_back(std::make_unique<Sandbox>(with_role(command, "build")));
 }
 
@@ -122,6 +130,7 @@ Pipeline::~Pipeline() {
 
 // --- build
 
+// REQUIRES: fewer builds under way than builders, which the agent counts (start_stages).
 void Pipeline::build(const wire::Lease& lease) {
   jobs_[lease.lease] = std::make_unique<Job>();
   jobs_[lease.lease]->lease = lease;
@@ -135,11 +144,13 @@ void Pipeline::next_build(uint64_t id) {
   for (const bool unscheduled : {false, true}) {
     if (unscheduled && !for_another) break;
     Artifact& wanted = unscheduled ? job.reference : job.artifact;
+    // Built by an earlier step of this lease.
     if (!wanted.object.empty()) continue;
     const Artifact* known = artifacts_.find(ArtifactCache::key_of(job.lease, unscheduled));
     if (!known) return start_build(job.lease, unscheduled);
     wanted = *known;
   }
+  // Found in the cache or built just now: the same from here on.
   Ended ended{id, true, {.build_seconds = job.build_seconds, .artifact = job.artifact.digest}};
   if (for_another) {
     ended.artifact = encode(job.artifact);
@@ -168,6 +179,7 @@ void Pipeline::start_build(const wire::Lease& lease, bool unscheduled) {
                                .memory_bytes = kBuildMemory,
                                .file_bytes = 256u << 20,
                                .cpus = cores.build}});
+    // By builder: its report says nothing of a lease.
     building_[idle->get()] = {lease.lease, unscheduled};
   } catch (const Error& error) {  // more threads than cores, say
     ended_.push_back({lease.lease, true, {.outcome = Outcome::kBuildFailed, .message = error.what()}});
@@ -197,6 +209,7 @@ void Pipeline::built(uint64_t lease, bool unscheduled, const Report& report) {
 
 // --- run
 
+// For a runner by the reference's code, since it has no workload's text.
 std::string Pipeline::case_key(const wire::Lease& lease) const {
   if (lease.part == wire::Part::kRun) return fmt::format("{} {}", lease.reference.digest, lease.seed);
   return fmt::format("{} {} {}", sha256(lease.workload), lease.target, lease.seed);
@@ -216,6 +229,7 @@ void Pipeline::run(const wire::Lease& lease, const std::string& artifact, const 
   job->lease = lease;
   try {
     Artifact candidate = decode_artifact(artifact);
+    // Throws for what its sizes or indices cannot be (jobs.cpp); the code itself runs confined.
     job->reference = decode_artifact(reference);
     // It came over the network: its sizes are not yet believed.
     check_memory(candidate);
@@ -232,6 +246,7 @@ void Pipeline::run(const wire::Lease& lease, const std::string& artifact, const 
 void Pipeline::next_step() {
   try {
     // Inputs and what the unscheduled program makes of them: once for all candidates of a workload.
+    // The least recently used cases go, so it may be made again.
     const CaseStore::Case* made = cases_.find(case_key(jobs_.at(running_)->lease));
     if (!made) return start_reference();
     // A workload whose reference fails is not tried again with every candidate, which takes minutes.
@@ -250,6 +265,7 @@ void Pipeline::start_reference() {
     return start_reference_run();
   }
   step_ = Step::kReferenceBuild;
+  // A builder of its own: all others may be busy with candidates, which wait for nothing.
   reference_builder_.start(
       {.request = encode(BuildJob{lease.workload, "", lease.target, /*unscheduled=*/true}),
        .limits = {
@@ -276,6 +292,7 @@ void Pipeline::start_reference_run() {
   const uint64_t file_bytes = static_cast<uint64_t>(case_layout(reference_.buffers).back()) + (64u << 20);
   runner_.start({.request = encode(job),
                  .descriptors = {object, reference_case_},
+                 // No CPU limit: the wall limit is enough where nobody is timed.
                  .limits = {.wall_seconds = kReferenceRunSeconds,
                             .memory_bytes = memory_for(reference_),
                             .file_bytes = file_bytes,
@@ -284,10 +301,12 @@ void Pipeline::start_reference_run() {
 }
 
 void Pipeline::reference_ran(const Report& report) {
+  // Once: a reference that takes all memory is killed each time.
   if (killed_from_outside(report) && !std::exchange(again_, true)) return start_reference_run();
   again_ = false;
   const Reply reply = reply_of(report, /*build=*/false);
   if (reply.outcome != Outcome::kOk) return case_failed(reply.message);
+  // So that no candidate can make its wrong outputs right.
   seal(reference_case_);  // candidates get it
   cases_.add({.key = case_key(jobs_.at(running_)->lease),
               .descriptor = std::exchange(reference_case_, -1),
@@ -296,6 +315,7 @@ void Pipeline::reference_ran(const Report& report) {
 }
 
 void Pipeline::case_failed(const std::string& why) {
+  // Failures too, with no bytes: see next_step.
   cases_.add({.key = case_key(jobs_.at(running_)->lease), .failure = why});
   next_step();
 }
@@ -308,6 +328,7 @@ void Pipeline::start_measuring() {
   const RunJob request{
       .artifact = job.artifact, .evaluation = evaluation, .seed = job.lease.seed, .canary_seconds = canary_};
   cpus_ = cores.run;
+  // A host that gives the cores to another guest slows them without a switch that this system could count.
   stolen_ = stolen_seconds(cpus_);
   runner_.start({.request = encode(request),
                  .descriptors = {job.object, cases_.find(case_key(job.lease))->descriptor},
@@ -337,6 +358,7 @@ void Pipeline::measured(const Report& report) {
     first_.disturbed = first_.taken;
     return start_measuring();
   }
+  // The tracker refuses such a result (wire.cpp), so its lease would end by its time alone.
   if (reply.outcome == Outcome::kOk && reply.samples.empty())
     reply = {.outcome = Outcome::kCrashed, .message = "the child reported no samples"};
   end_run({.outcome = reply.outcome,
@@ -358,6 +380,7 @@ void Pipeline::end_run(wire::Result report) {
 // --- races
 
 void Pipeline::race(const wire::Lease& lease, const std::string& incumbent, const std::string& challenger) {
+  // By then both modules are here: the agent has fetched them.
   CHECK(running_ == 0, "lease {} cannot run now", lease.lease);
   running_ = lease.lease;
   step_ = Step::kRace;
@@ -372,6 +395,7 @@ void Pipeline::race(const wire::Lease& lease, const std::string& incumbent, cons
       seal(files.back());
     }
     for (int i = 0; i < 2; ++i) files.push_back(memory_file("code", ""));
+    // Descriptors in this order: two modules, two empty files for their code (module_race.cpp).
     runner_.start({.request = encode(RunJob{.evaluation = evaluation, .race = true}),
                    .descriptors = files,
                    .limits = {.wall_seconds = evaluation.run_limit_seconds,
@@ -405,6 +429,7 @@ void Pipeline::run_canaries() {
   step_ = Step::kCanaries;
   try {
     const CorePlan cores = plan_cores(1);
+    // A window of its own: open_window in run_body.
     runner_.start({.request = encode(RunJob{.canary = true}),
                    .limits = {.wall_seconds = kCanarySeconds, .memory_bytes = kRunMemory, .cpus = cores.run},
                    .stop_builders = cores.stop_builders});
@@ -424,6 +449,7 @@ void Pipeline::canaries_ran(const Report& report) {
 void Pipeline::discard(uint64_t lease) {
   for (auto it = building_.begin(); it != building_.end(); ++it) {
     if (it->second.lease != lease) continue;
+    // A new one is started for the next task, and its libraries load again: some tenths of a second.
     // Its supervisor dies with it: a task that is given up sends no report that might be taken for the next
     // one's.
     it->first->abort();
@@ -439,9 +465,11 @@ void Pipeline::discard(uint64_t lease) {
   jobs_.erase(lease);
 }
 
+// Called whenever one of descriptors() is readable; all transitions happen here, on the worker's one thread.
 std::vector<Pipeline::Ended> Pipeline::collect() {
   for (const auto& builder : builders_) {
     if (!builder->busy()) continue;
+    // Not ended yet.
     const std::optional<Report> report = builder->finish();
     if (!report) continue;
     const Building building = building_.extract(builder.get()).mapped();

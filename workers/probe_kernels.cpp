@@ -17,6 +17,7 @@ Expr product(const ProductKind& kind, const Buffer& weight, int column, const Bu
   const DataType wide = kind.sum.with_lanes(lanes);
   Expr sum;
   for (int term = 0; term < kind.terms; ++term) {
+    // One element for all lanes: a broadcast, as the inner loops of products have it.
     Expr same = load(weight, {column, term});
     Expr each = load(data, {step, row, ramp(Expr(term), Expr(kind.terms), lanes)});
     if (kind.terms > 1) same = cast(kind.sum, same), each = cast(wide, each);
@@ -49,6 +50,7 @@ ProbeKernel sums_probe(std::string name, const ProductKind& kind, int lanes, con
   Stmt finish = each_sum([&](int row, int column) {
     return store(out, {row, column, vector}, load(sums, {row, column, vector}));
   });
+  // Data of all steps stays in the first-level cache over the passes.
   Stmt loops = for_loop(pass, shape.passes, for_loop(step, shape.steps, add));
   ProbeKernel probe{.func = make<tir::FuncNode>(std::move(name), std::vector{weight, data, out}, int64_t{1},
                                                 make<tir::Alloc>(sums, tir::seq({init, loops, finish})))};
@@ -100,12 +102,15 @@ ProbeKernel additions_probe(std::string name, const Reading& reading) {
 }
 }  // namespace
 
+/// 24 sums in 32 registers, or 12 in 16: more than two units have in flight, and the rest
+/// hold data and weights.
 ProbeKernel products_probe(std::string name, const ProductKind& kind, int bits, int registers) {
   // Data is loaded once for each row and step: half as many loads as products, or a third.
   const Shape shape = registers >= 32 ? Shape{8, 3, kSteps, kPasses} : Shape{6, 2, kSteps, kPasses};
   return sums_probe(std::move(name), kind, bits / 32, shape);
 }
 
+/// One sum: each product waits for the one before it.
 ProbeKernel latency_probe(std::string name, int bits) {
   return sums_probe(std::move(name), kProductKinds[0], bits / 32, {1, 1, 8 * kSteps, kPasses});
 }
@@ -118,6 +123,7 @@ ProbeKernel streams_probe(std::string name, int bits, int64_t bytes, int streams
   return additions_probe(std::move(name), {bits / 32, bytes, streams});
 }
 
+/// Unrolled, and so little data that all of it stays in the first-level cache: loads are what this waits for.
 ProbeKernel loads_probe(std::string name, int bits) {
   return additions_probe(std::move(name), {bits / 32, 2048, 1, 128, Iteration::kUnrolled});
 }

@@ -21,6 +21,7 @@
 namespace lathe::worker {
 namespace {
 
+// Within the affinity that was given: by taskset, a container, or a test.
 std::vector<int> my_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -35,6 +36,7 @@ std::vector<int> my_cpus() {
 int physical_core(int cpu) {
   std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
   int first = cpu;
+  // "0,4" or "0-1": the first number either way.
   file >> first;
   return first;
 }
@@ -59,6 +61,7 @@ uint64_t start_time(pid_t pid) {
 /// is taken and given up whole. 0: none.
 uint64_t name_of(pid_t pid) {
   // Numbers of processes are used again; with when it began it is one process for ever.
+  // 22nd field of proc(5).
   const uint64_t start = start_time(pid);
   return start == 0 ? 0 : start << 32 | static_cast<uint32_t>(pid);
 }
@@ -80,6 +83,7 @@ CorePlan plan_cores(int threads) {
   if (threads < 1 || static_cast<size_t>(threads) > cpus.size())
     fail("threads is {}, must be 1..{} (the cores this process may use)", threads, cpus.size());
   CorePlan plan;
+  // The last ones: interrupts and the system's own threads favour the first.
   plan.run.assign(cpus.end() - threads, cpus.end());
   for (int cpu : cpus) {
     // Threads of one physical core share its units: whoever computes on one slows the other.
@@ -95,12 +99,15 @@ CorePlan plan_cores(int threads) {
   return plan;
 }
 
+// Shared between all workers of a user on the machine, mapped from a file in memory; all zeros is a state in
+// which nobody measures.
 struct Quiet::Shared {
   std::atomic<uint32_t> stopping;  // builders must stand still, provided that the lock is held
   std::atomic<uint64_t> builders[64];
 };
 
 Quiet::Quiet() {
+  // O_NOFOLLOW and the mode: the folder is everybody's.
   const std::string path = shared_path();
   lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock_ < 0 || ftruncate(lock_, sizeof(Shared)) != 0) fail("cannot open {}: {}", path, strerror(errno));
@@ -119,14 +126,18 @@ Quiet::~Quiet() {
 
 bool Quiet::try_open(bool stop_builders) {
   // A lock ends with its process, however that ends: nobody waits for a dead one's window.
+  // Never waits: its caller is a loop with limits to look after.
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) return false;
   stopping_ = stop_builders;
+  // Order: first the flag, then the signals. A builder registers first and then looks at the flag (enter), so
+  // one of both sees the other.
   shared_->stopping = stop_builders;
   // A builder that enters from now on sees `stopping`; those that entered before are seen here.
   if (stop_builders) signal_builders(SIGSTOP);
   return true;
 }
 
+// Also without a window: to unlock what is not locked does nothing.
 void Quiet::close() {
   if (stopping_) {
     shared_->stopping = 0;
@@ -138,6 +149,7 @@ void Quiet::close() {
 
 void Quiet::signal_builders(int signal) {
   for (const std::atomic<uint64_t>& slot : shared_->builders)
+    // Else the number may be another process's by now.
     if (const uint64_t builder = slot; is_alive(builder)) kill(-group_of(builder), signal);
 }
 
@@ -146,6 +158,7 @@ void Quiet::enter(pid_t group) {
   builder_ = name_of(group);
   if (builder_ == 0) return;  // gone already
   for (std::atomic<uint64_t>& slot : shared_->builders) {
+    // compare_exchange: another worker may take the same slot at this moment.
     uint64_t before = slot;
     // Slots of the dead are free. Where all are taken, obey() still sees an open window by itself.
     if (!is_alive(before) && slot.compare_exchange_strong(before, builder_)) break;
@@ -175,6 +188,7 @@ bool Quiet::window_is_open() {
 bool Quiet::obey() {
   if (builder_ == 0) return false;
   const bool stop = window_is_open();
+  // Once: a process that is stopped stays so.
   if (stop && !stopped_) kill(-group_of(builder_), SIGSTOP);
   if (!stop) kill(-group_of(builder_), SIGCONT);  // whoever stopped it
   return stopped_ = stop;

@@ -44,6 +44,7 @@ Sandbox::~Sandbox() { stop(); }
 
 void Sandbox::launch() {
   int ends[2];
+  // Packets keep their bounds, carry descriptors, and end with either side.
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     fail("sandbox: cannot make a socket: {}", strerror(errno));
   try {
@@ -64,6 +65,7 @@ void Sandbox::stop() {
   close(control_);  // which the supervisor takes as its end, and its child's
   // It may stand still in a window. Its child dies by its parent-death signal.
   kill(supervisor_, SIGKILL);
+  // It cannot ignore SIGKILL, so this is short.
   waitpid(supervisor_, nullptr, 0);
   supervisor_ = -1;
   control_ = -1;
@@ -86,6 +88,7 @@ void Sandbox::start(const Task& task) {
   const int request = memory_file("request", task.request);
   std::vector<int> descriptors = {request};
   descriptors.insert(descriptors.end(), task.descriptors.begin(), task.descriptors.end());
+  // Twice: a supervisor that was killed between two tasks is no fault of this one.
   for (int attempt = 0;; ++attempt) {
     try {
       if (supervisor_ < 0) launch();
@@ -106,6 +109,7 @@ void Sandbox::start(const Task& task) {
 std::optional<Report> Sandbox::finish() {
   CHECK(busy_, "sandbox: no task is running");
   pollfd ready{.fd = control_, .events = POLLIN};
+  // Never waits; run() does.
   if (poll(&ready, 1, 0) <= 0) return std::nullopt;
   ReportPacket packet{};
   std::vector<int> descriptors;
@@ -123,6 +127,7 @@ std::optional<Report> Sandbox::finish() {
   }
   for (int fd : descriptors) close(fd);
   busy_ = false;
+  // With the next task another is started.
   if (!whole) stop();
   return report;
 }

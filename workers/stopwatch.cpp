@@ -15,6 +15,7 @@ int64_t involuntary_switches() {
 }  // namespace
 
 double cycle_seconds() {
+  // Additions in a chain: one a cycle on every processor, so seconds over additions is the length of a cycle.
   constexpr size_t kUnrolled = 64;  // a taken branch may cost a cycle, where a core has two threads
   constexpr int kRounds = 256;
   uint64_t sum = 0, step = 3;
@@ -40,6 +41,8 @@ std::optional<double> Stopwatch::cycles(Take take, FunctionRef<std::optional<dou
   int64_t switches = involuntary_switches();
   const auto end = std::chrono::steady_clock::now() + kLong;
   size_t tries = 0;
+  // At least so many for a median, then for as long as a time slice; a probe of microseconds is not
+  // taken thousands of times.
   for (; tries < kMost && (tries < 2 * kFewest || std::chrono::steady_clock::now() < end); ++tries) {
     const std::optional<double> seconds = work();
     const double after = cycle_seconds();

@@ -27,9 +27,12 @@
 namespace lathe::worker {
 namespace {
 
+// Where spawn() has put the worker's socket.
 constexpr int kControl = 3;
 constexpr size_t kStderrTail = 4096;
 constexpr char kOpenWindow = 'o', kCloseWindow = 'c', kGranted = 'k';
+// The file may have been written by a candidate; a half, or somebody else's bytes, must not
+// be taken for a reply.
 constexpr uint64_t kReplyMagic =
     0x6c617468652d7231;  // a reply is this, its size, and its bytes: nothing less
 
@@ -47,12 +50,14 @@ std::vector<int> arrange_descriptors(int error_pipe, int gate, int reply, const 
   std::vector<int> wanted = {open("/dev/null", O_RDONLY), error_pipe, error_pipe, gate, reply};
   wanted.insert(wanted.end(), passed.begin(), passed.end());
   const int base = 64;  // out of the way first, since the numbers may overlap
+  // In the child the originals stay open until close_range; the copies above 64 go with them.
   for (int& fd : wanted) fd = fcntl(fd, F_DUPFD, base);
   std::vector<int> renumbered;
   for (size_t i = 0; i < wanted.size(); ++i) {
     dup2(wanted[i], static_cast<int>(i));
     if (i >= 5) renumbered.push_back(static_cast<int>(i));
   }
+  // Also what a library of the supervisor opened: nothing but these is a candidate's to see.
   syscall(SYS_close_range, static_cast<unsigned>(wanted.size()), ~0u, 0);
   return renumbered;
 }
@@ -66,9 +71,11 @@ struct ChildPlan {
   pid_t supervisor;
 };
 
+// After fork() in a process of one thread: the heap is whole, so this may allocate.
 [[noreturn]] void run_child(const ChildPlan& plan) {
   // A group of its own, which is stopped and killed as one.
   setpgid(0, 0);
+  // fork clears it, so each child asks for itself: prctl(2).
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The supervisor may have died before the signal was asked for.
   if (getppid() != plan.supervisor) _exit(124);
@@ -78,12 +85,14 @@ struct ChildPlan {
       arrange_descriptors(plan.error_pipe, plan.gate, plan.reply, plan.passed);
   if (!plan.limits.folder.empty()) setenv("TMPDIR", plan.limits.folder.c_str(), 1);
   // From here on whatever runs is a stranger's.
+  // Ends the process (status 125) where it fails: a child that is half confined runs nothing.
   confine(plan.limits, plan.role->confinement);
   Child child(3, descriptors);
   std::string reply;
   try {
     reply = plan.role->body(plan.request, child);
   } catch (const std::exception& error) {
+    // Said on stderr, of which the supervisor keeps the end.
     fmt::print(stderr, "{}\n", error.what());
     fflush(stderr);
     _exit(1);
@@ -113,6 +122,7 @@ class Supervision {
 
   void launch() {
     int pipe_ends[2], gate_ends[2];
+    // No descriptors or no memory: the supervisor ends, and its worker starts another (Report::End::kLost).
     CHECK(pipe2(pipe_ends, O_CLOEXEC) == 0 &&
               socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate_ends) == 0,
           "{}", strerror(errno));
@@ -120,16 +130,21 @@ class Supervision {
     gate_ = gate_ends[0];
     // A child that writes nothing must not keep us waiting.
     fcntl(errors_, F_SETFL, O_NONBLOCK);
+    // Made here and written there: a file, so that a child that never ends cannot block us as
+    // a full pipe would.
     reply_ = memory_file("reply", "");
     Limits limits{.wall_seconds = packet_.wall_seconds,
                   .cpu_seconds = packet_.cpu_seconds,
                   .memory_bytes = packet_.memory_bytes,
                   .file_bytes = packet_.file_bytes};
+    // As many as cpu_set_t has.
     for (int cpu = 0; cpu < 1024; ++cpu)
       if (packet_.cpus[cpu / 64] >> cpu % 64 & 1) limits.cpus.push_back(cpu);
     if (role_.confinement == Confinement::kBuild) limits.folder = folder_.emplace().path();
     const ChildPlan plan{&role_,
                          limits,
+                         // The request is the first of a task's descriptors (Sandbox::start); the rest are
+                         // the child's.
                          read_descriptor(descriptors_[0]),
                          pipe_ends[1],
                          gate_ends[1],
@@ -144,6 +159,7 @@ class Supervision {
     setpgid(pid_, pid_);  // both do it: whichever comes first
     close(pipe_ends[1]);
     close(gate_ends[1]);
+    // To poll for its end together with everything else; a SIGCHLD handler would race with that.
     pid_fd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
     CHECK(pid_fd_ >= 0, "pidfd_open: {}", strerror(errno));
     // Before it can have done anything for long: a window that is open stops it here.
@@ -159,12 +175,15 @@ class Supervision {
       // Who waits for a window tries each millisecond; a builder looks for one that opens; the rest are
       // limits.
       poll(ready, 4, waiting_ ? 1 : building ? 20 : 50);
+      // A worker that wants the task to end closes the socket or kills us; it sends nothing while
+      // a task runs.
       if (ready[3].revents != 0) {
         reap(/*kill=*/true);
         return false;
       }
       drain_errors();
       const bool ended = ready[0].revents != 0;
+      // Not of one that has ended: its window is closed below, whatever it asked for last.
       if (!ended && ready[2].revents != 0) serve_gate();
       if (waiting_ && quiet_.try_open(packet_.stop_builders)) {
         waiting_ = false;
@@ -179,7 +198,9 @@ class Supervision {
       crowded_ = !ended && role_.confinement == Confinement::kRun && threads() > most_threads();
       if (ended || timed_out_ || crowded_) break;
     }
+    // One that ended by itself is waited for as well: its status and its usage come from there.
     reap(timed_out_ || crowded_);
+    // What it wrote between the last look and its end.
     drain_errors();
     return true;
   }
@@ -206,6 +227,7 @@ class Supervision {
     } else if (ask == kOpenWindow && !window_) {
       window_ = waiting_ = true;
     } else if (ask == kCloseWindow && window_) {
+      // Back to what it was: others may be timed from here on.
       window_ = false;
       quiet_.close();
     }
@@ -225,6 +247,7 @@ class Supervision {
         errors_ = -1;
       }
       if (got <= 0) break;
+      // Cut only at twice the size, so that each byte is moved once.
       tail_.append(buffer, static_cast<size_t>(got));
       written_ += static_cast<uint64_t>(got);
       if (tail_.size() > 2 * kStderrTail) tail_.erase(0, tail_.size() - kStderrTail);
@@ -238,11 +261,12 @@ class Supervision {
   }
   size_t threads() const {
     struct stat folder {};
-    // Besides itself and its parent a folder has a link for each folder in it.
+    // Besides itself and its parent a folder has a link for each folder in it: no need to read the directory.
     return stat(fmt::format("/proc/{}/task", pid_).c_str(), &folder) == 0 ? folder.st_nlink - 2 : 0;
   }
 
   void reap(bool kill_it) {
+    // The group, with a linker or whatever else it has started.
     if (kill_it) kill(-pid_, SIGKILL);
     while (wait4(pid_, &status_, 0, &usage_) < 0 && errno == EINTR) {
     }
@@ -253,6 +277,7 @@ class Supervision {
   }
 
   Report::End classify(int32_t& code, std::string& reply) const {
+    // Before its status is looked at: that is SIGKILL, ours.
     if (timed_out_) return Report::End::kTimedOut;
     if (crowded_) {  // as for a call that is not allowed
       code = SIGSYS;
@@ -298,6 +323,7 @@ class Supervision {
   bool window_ = false;   // asked for
   bool waiting_ = false;  // and not yet granted
   bool timed_out_ = false;
+  // More threads than any pool of ours: see most_threads.
   bool crowded_ = false;  // with threads
   int status_ = 0;
   rusage usage_{};
@@ -308,6 +334,7 @@ class Supervision {
 }  // namespace
 
 void Child::open_window() {
+  // Blocks until the supervisor has the machine's lock for this child.
   char granted = 0;
   if (write(gate_, &kOpenWindow, 1) != 1 || read(gate_, &granted, 1) != 1 || granted != kGranted)
     fail("sandbox: no timed window was granted");
@@ -318,6 +345,7 @@ void Child::close_window() { (void)!write(gate_, &kCloseWindow, 1); }
 int supervise(std::span<const Role> roles, std::span<char* const> arguments) {
   const Role* role = nullptr;
   for (const Role& candidate : roles)
+    // Sandbox's command ends with the role's name.
     if (!arguments.empty() && candidate.name == arguments.back()) role = &candidate;
   if (!role) fail("internal-sandbox: no such role");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -327,6 +355,7 @@ int supervise(std::span<const Role> roles, std::span<char* const> arguments) {
   for (;;) {
     TaskPacket packet{};
     std::vector<int> descriptors;
+    // The worker is gone, or has closed its end: the supervisor's only way out.
     if (!receive_packet(kControl, &packet, sizeof packet, descriptors) || descriptors.empty()) return 0;
     Supervision supervision(*role, packet, std::move(descriptors));
     supervision.launch();

@@ -28,8 +28,10 @@ std::string default_name() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   for (int number = 0; number < 1000; ++number) {
+    // Not unlinked at the end: a file that is removed while another opens it would be locked by two.
     const std::string path = fmt::format("/tmp/lathe-worker-{}-{}", getuid(), number);
     const int lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    // Left open on purpose.
     if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0) return fmt::format("{}/{}", host, number);
     if (lock >= 0) close(lock);
   }
@@ -66,6 +68,7 @@ class Signals {
 
 using Names = std::vector<std::string>;
 
+/// One a core, though timing needs some: plan_cores() has builders keep off those, or stand still meanwhile.
 int builders_of(const WorkerSettings& settings) {
   if (settings.duty == Duty::kRun) return 0;
   return settings.builders > 0 ? settings.builders : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));

@@ -110,6 +110,7 @@ void opt_tensor_programs(const std::string& text, const OptOptions& options) {
   std::vector<tir::PassId> disabled = passes_named(options.disabled, tir::find_pass),
                            sequence = passes_named(options.names, tir::find_pass);
   if (options.pipeline) sequence.assign(tir::lowering_pipeline().begin(), tir::lowering_pipeline().end());
+  // Relay's passes know what is disabled by their context; those of tensor programs have no such list.
   std::erase_if(sequence, [&](tir::PassId id) {
     return std::find(disabled.begin(), disabled.end(), id) != disabled.end();
   });

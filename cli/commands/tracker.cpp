@@ -56,6 +56,7 @@ void log_line(const std::string& line) { say("{}", line); }
 /// HOST:PORT, where HOST may be * and [::1] is one.
 http::Settings http_place(const std::string& text) {
   http::Settings settings;
+  // The last one: an address of IPv6 has some of its own.
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) fail("--http {}: must be HOST:PORT", text);
   settings.host = text.substr(0, colon);
@@ -187,6 +188,7 @@ int tracker_command(Flags& flags) {
   settings.artifacts = given.database + "-artifacts";
   settings.open_journal = [&] { return tracker::open_store_journal(given.database); };
   settings.log = log_line;
+  // Before the tracker: an early Ctrl-C ends it in good order, too.
   InterruptScope interrupt;
   tracker::Tracker tracker(std::move(settings));
   std::optional<Service> service;

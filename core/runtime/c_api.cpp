@@ -58,7 +58,8 @@ lathe_status report(lathe_error* error, lathe_status status, std::string_view me
   return status;
 }
 
-/// Runs the action; `on_error` is what an Error means there that says no more of itself.
+/// Runs the action; `on_error` is what an Error means there that says no more of itself. noexcept: an
+/// exception that crossed into C would end the caller's program.
 template <typename Action>
 lathe_status guarded(lathe_error* error, lathe_status on_error, Action action) noexcept {
   try {
@@ -85,7 +86,7 @@ T& require(T* argument, const char* name) {
   return *argument;
 }
 
-/// The place for a result, emptied.
+/// The place for a result, emptied, so that a caller who forgets the status finds nothing and not garbage.
 template <typename T>
 T& require_place(T* place, const char* name) {
   return require(place, name) = T{};
@@ -155,6 +156,7 @@ Tensor wrap(const Plan& plan, const char* kind, const Port& port, void* data, si
   const Value& value = value_of(plan, port);
   if (bytes != static_cast<size_t>(value.bytes()))
     misuse("{} `{}` takes {} bytes, {} were given", kind, port.name, value.bytes(), bytes);
+  // A pointer that is not null, for kernels never touch it.
   alignas(kAlignment) static char nothing[kAlignment];  // of an empty tensor
   if (bytes == 0 && !data) data = nothing;
   require(static_cast<char*>(data), "data");
@@ -249,6 +251,7 @@ lathe_status lathe_executor_create(const lathe_module* module, uint32_t threads,
   return guarded(error, LATHE_OUT_OF_RESOURCES, [&] {
     lathe_executor*& answer = require_place(executor, "executor");
     require(module, "module");
+    // Each is a stack and a thread of the system.
     if (threads > kMostThreads) misuse("{} threads, must be 0 to {}", threads, kMostThreads);
     answer = new lathe_executor(module->module, threads == 0 ? available_cores() : static_cast<int>(threads));
   });

@@ -28,6 +28,7 @@ double limit_of(const fs::path& group) {
 
 double cgroup_core_limit(const std::string& groups, const std::string& root) {
   double tightest = 0;
+  // cgroups(7): of version 1 a line for each hierarchy, of version 2 the one that begins with 0.
   std::istringstream lines(groups);
   for (std::string line;
        std::getline(lines, line);) {  // NUMBER:CONTROLLERS:PATH, no controllers in version 2
@@ -37,6 +38,7 @@ double cgroup_core_limit(const std::string& groups, const std::string& root) {
     if (!controllers.empty() && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
     // A container may see its own group as the root, while the path is the host's: try all that exist.
     fs::path base = controllers.empty() ? fs::path(root) : fs::path(root) / controllers;
+    // Limits hold for all groups below: the tightest on the way up counts.
     for (fs::path path = fs::path(line.substr(second + 1)).relative_path();; path = path.parent_path()) {
       double limit = limit_of(base / path);
       if (limit > 0 && (tightest == 0 || limit < tightest)) tightest = limit;

@@ -74,6 +74,7 @@ constexpr Feature kFeatures[] = {
     {"tbm", kExtended, 0, kEcx, 21},
 };
 
+// Asked anew each time: a module is checked once, when it is opened.
 bool has_bit(uint32_t leaf, uint32_t subleaf, Register in, int bit) {
   std::array<uint32_t, 4> registers{};
   // Leaves that the CPU does not have hold nothing.
@@ -87,6 +88,7 @@ uint32_t saved_state() {
   constexpr int kOsxsave = 27;
   if (!has_bit(1, 0, kEcx, kOsxsave)) return 0;
   uint32_t low = 0, high = 0;
+  // An instruction of its own, which only a CPU with OSXSAVE has.
   asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
 }
@@ -147,6 +149,8 @@ const std::array<Feature, 0> kFeatures;
 std::string brand() { return ""; }
 #endif
 
+// A name that no row has is missing: a module of a later release may ask for what this
+// one has never heard of.
 bool has(const std::string& name) {
   return std::any_of(std::begin(kFeatures), std::end(kFeatures),
                      [&](const Feature& feature) { return feature.name == name && feature.present(); });

@@ -16,6 +16,7 @@ bool live_together(const Block& a, const Block& b) { return a.first <= b.last &&
 
 /// The start of the smallest gap of at least `bytes` between `taken` ranges (sorted by start), or the end of
 /// the last one when no gap is wide enough.
+/// Negative gaps are overlaps: `end` is the furthest so far.
 int64_t best_fit(const std::vector<std::pair<int64_t, int64_t>>& taken, int64_t bytes) {
   int64_t best = -1, best_gap = std::numeric_limits<int64_t>::max(), end = 0;
   for (auto [from, to] : taken) {
@@ -33,6 +34,7 @@ int64_t best_fit(const std::vector<std::pair<int64_t, int64_t>>& taken, int64_t 
 /// which blocks begin and end.
 int64_t most_bytes_live(std::span<const Block> blocks) {
   std::map<int64_t, int64_t> change;  // at the start of a step
+  // Rounded up as they will be placed, or the bound would be of another problem.
   for (const Block& block : blocks) {
     change[block.first] += align_up(block.bytes);
     // After the last step, so that a block which ends where another begins counts with it.
@@ -65,6 +67,7 @@ MemoryPlan plan_memory(std::span<const Block> blocks) {
     if (block.bytes == 0) continue;
     // The ranges that this block must avoid: those of placed blocks that live at one of its steps. They may
     // overlap each other.
+    // O(n^2 log n) for n tensors: some hundred in a model, milliseconds when it is built.
     taken.clear();
     for (size_t j : placed)
       if (live_together(block, blocks[j]))

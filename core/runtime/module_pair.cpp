@@ -16,6 +16,7 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 std::vector<double> time_in_loop(double seconds, FunctionRef<void()> run) {
+  // Not counted: the other side has just had the caches.
   run();
   std::vector<double> samples;
   for (double spent = 0; spent < seconds; spent += samples.back()) {
@@ -31,6 +32,7 @@ TurnTimer::Turn take_turn(Executor& incumbent, Executor& challenger, bool odd) {
   const auto time = [](Executor& executor) {
     return median(time_in_loop(kTurnSeconds, [&] { executor.run(); }));
   };
+  // In turn: who goes first, goes second next time.
   if (odd) times.incumbent = time(incumbent);
   times.challenger = time(challenger);
   if (!odd) times.incumbent = time(incumbent);

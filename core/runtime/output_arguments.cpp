@@ -23,6 +23,7 @@ std::vector<size_t> output_arguments(const Plan& plan, const Value& output) {
   const Range wanted = range_of(output);
   std::vector<size_t> found;
   size_t end = 0;
+  // Arguments of all steps are numbered in one row, in the order of the steps.
   for (const Step& step : plan.steps) end += step.args.size();
   // From the last step back: those that read the output, then the one that writes it.
   for (size_t s = plan.steps.size(); s-- > 0;) {
@@ -32,6 +33,7 @@ std::vector<size_t> output_arguments(const Plan& plan, const Value& output) {
     if (wanted.overlaps({step.workspace_at, step.workspace_bytes})) return {};
     bool written = false;
     for (size_t i = end; i-- > begin;) {
+      // The step writes its result over an operand that dies: before that it was another tensor's.
       if (written && i < first_result) break;  // an operand that the output takes the place of
       const Range range = range_of(plan.values[step.args[i - begin]]);
       if (!wanted.overlaps(range)) continue;

@@ -23,10 +23,12 @@ std::shared_ptr<void> owned(void* memory, uint64_t bytes) {
 
 /// Maps at a multiple of kHugePage: over a larger reservation, of which the rest is given back.
 void* map_aligned(uint64_t bytes, int protection, int flags, int descriptor) {
+  // Mmap gives multiples of 4 KiB; a huge page wants 2 MiB.
   uint64_t reserved = bytes + kHugePage;
   void* space = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (space == MAP_FAILED) return MAP_FAILED;
   auto begin = reinterpret_cast<uint64_t>(space), at = huge_up(begin);
+  // Over our own reservation, so nobody else's mapping can be there.
   void* memory = mmap(reinterpret_cast<void*>(at), bytes, protection, flags | MAP_FIXED, descriptor, 0);
   if (memory == MAP_FAILED) {
     int error = errno;
@@ -38,6 +40,7 @@ void* map_aligned(uint64_t bytes, int protection, int flags, int descriptor) {
   // Before it and behind it.
   if (at > begin) munmap(space, at - begin);
   if (begin + reserved > end) munmap(reinterpret_cast<void*>(end), begin + reserved - end);
+  // Refused where huge pages are off; everything works without.
   madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
   return memory;
 }
@@ -61,6 +64,7 @@ std::shared_ptr<void> map_file(int descriptor, uint64_t bytes) {
 void collapse_to_huge_pages(void* memory, uint64_t bytes) {
   auto begin = reinterpret_cast<uint64_t>(memory), from = huge_up(begin);
   // Whole huge pages inside the range only.
+  // MADV_COLLAPSE copies; a part of a huge page would pull in what lies beside it.
   uint64_t to = (begin + bytes) / kHugePage * kHugePage;
   if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_COLLAPSE);
 }

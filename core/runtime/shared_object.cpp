@@ -34,6 +34,8 @@ void fill(int descriptor, std::string_view bytes) {
 /// The loader takes files only: the bytes go to one in memory, of which
 /// nothing is left when the process ends.
 SharedObject::SharedObject(std::string_view bytes) {
+  // Kept open as long as the object lives: the loader takes two objects of one path,
+  // /proc/self/fd/N, for one.
   descriptor_ = memfd_create("lathe-kernels", MFD_CLOEXEC);
   if (descriptor_ < 0) fail("shared object: cannot make an in-memory file: {}", std::strerror(errno));
   try {

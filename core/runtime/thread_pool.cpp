@@ -20,6 +20,8 @@ namespace lathe::runtime {
 namespace {
 
 // How long a thread waits awake, for the next loop or the end of one. One that sleeps is woken by the system.
+// Between two kernels of a model there are microseconds, between two requests of a server milliseconds
+// (docs/decisions/007-memory-and-threads.md).
 constexpr std::chrono::microseconds kSpin{200};
 constexpr size_t kCacheLine = 64;
 
@@ -33,6 +35,7 @@ void pause() {
 }
 
 /// Sleeps if `word` is still `expected`, as the system sees it: a wake-up before that is not lost.
+/// PRIVATE: threads of one process, which spares the system a look-up of the page.
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
 }
@@ -66,6 +69,7 @@ void bind_to_core(int core) {
 /// Sleeps until `word` is not `expected`; may return early. The other side stores the word, then looks at
 /// `sleeps` (both sequentially consistent), so a wake-up can't be lost.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t expected, std::atomic<bool>& sleeps) {
+  // Before the word is looked at again: either the other side sees `sleeps`, or this side sees the new word.
   sleeps.store(true);
   if (word.load() == expected) futex_wait(word, expected);
   sleeps.store(false);
@@ -93,11 +97,13 @@ class Share {
   bool take(bool owner, int64_t& begin, int64_t& end) {
     // Begin and end change together, in one word, so an iteration is taken once. Nothing else is published by
     // it: `offer` and `finish` order what the bodies read and write.
+    // ABA is no danger: a share only shrinks between two fills, and nobody takes while it is filled.
     uint64_t seen = left_.load(std::memory_order_relaxed);
     for (;;) {
       auto from = static_cast<uint32_t>(seen), to = static_cast<uint32_t>(seen >> 32);
       // Whoever fails stays away: shares only shrink until the next `fill`.
       if (from >= to) return false;
+      // At least one.
       uint32_t piece = (to - from + 1) / 2;
       uint32_t new_from = owner ? from + piece : from, new_to = owner ? to : to - piece;
       if (!left_.compare_exchange_weak(seen, uint64_t{new_to} << 32 | new_from, std::memory_order_relaxed))
@@ -126,6 +132,7 @@ struct Job {
 /// has not accepted: a join never waits for a thread that is slow to wake up.
 struct alignas(kCacheLine) Seat {
   enum : uint32_t { kIdle, kOffered, kRunning, kStop };
+  // A futex is a word of 32 bits.
   std::atomic<uint32_t> state{kIdle};
   Job job;
   Share share;
@@ -155,11 +162,13 @@ struct alignas(kCacheLine) Seat {
       return state.compare_exchange_strong(seen, kRunning, std::memory_order_acquire);
     };
     auto called = [&] { return accepted() || seen == kStop; };
+    // A worker that woke up for an offer that was withdrawn sleeps again.
     while (!called() && !(spin && spin_until(called))) sleep_while(state, seen, worker_sleeps);
     return seen != kStop;
   }
 
   void finish() {
+    // Sequentially consistent, with the look at launcher_sleeps: see sleep_while.
     state.store(kIdle);
     if (launcher_sleeps.load()) futex_wake(state);
   }
@@ -193,6 +202,7 @@ class ThreadPool::Team {
       for (int i = 0; i + 1 < threads; ++i) {
         workers_.emplace_back([this, i, core = pinned_ ? cores[i + 1] : 0] {
           if (pinned_) bind_to_core(core);
+          // Until stop(): a worker lives as long as the pool.
           work(i + 1);
         });
       }
@@ -214,6 +224,8 @@ class ThreadPool::Team {
     auto shares = static_cast<uint32_t>(std::min<uint64_t>(count, seats_.size()));
     // Also where a launch is running, from this thread or another: its caller does the loop alone.
     if (shares <= 1 || count != static_cast<uint64_t>(iterations) ||
+        // Nested loops, and callers on other threads, run serially: they would wait for the workers of
+        // the loop around them.
         busy_.exchange(true, std::memory_order_acquire)) {
       if (iterations > 0) body(closure, 0, iterations);
       return;
@@ -226,6 +238,7 @@ class ThreadPool::Team {
     }
     for (uint32_t i = 1; i < shares; ++i) seats_[i].offer(job);
     take_part(job, 0);
+    // Also of those that took no part: their seats are idle at once, or were withdrawn.
     for (uint32_t i = 1; i < shares; ++i) seats_[i].join(spin_);
     busy_.store(false, std::memory_order_release);
   }
@@ -251,6 +264,7 @@ class ThreadPool::Team {
     Share& share = seats_[own].share;
     job.body(job.closure, share.first(), share.own_end());
     while (share.take(true, begin, end)) job.body(job.closure, begin, end);
+    // The launcher looks at all, since an offer that nobody accepted is its to do.
     for (uint32_t i = 1; i < job.shares && (own == 0 || job.worth_help); ++i) {
       Seat& other = seats_[(own + i) % job.shares];
       while (other.share.take(false, begin, end)) job.body(job.closure, begin, end);

@@ -20,6 +20,7 @@ Timing summarize(std::vector<double> samples) {
   auto n = static_cast<double>(samples.size());
   double reach = 0.98 * std::sqrt(n);
   auto rank = [&](double place) { return static_cast<size_t>(std::clamp(place, 0.0, n - 1)); };
+  // Without interpolation but for an even count: ends of the interval are samples.
   return {.median = (samples[rank((n - 1) / 2)] + samples[rank(n / 2)]) / 2,
           .low = samples[rank(std::floor(n / 2 - reach))],
           .high = samples[rank(std::ceil(n / 2 + reach))],
@@ -37,6 +38,7 @@ Timing time_runs(FunctionRef<void()> run, const TimingPlan& plan) {
 
   std::vector<double> samples;
   start = Clock::now();
+  // Early enough to stop soon, seldom enough to cost nothing beside the runs.
   for (size_t next_look = static_cast<size_t>(plan.least_runs);;) {
     auto before = Clock::now();
     run();

@@ -10,10 +10,13 @@ nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_
   using nlohmann::json;
   // While parsing, so that a value too deep to be walked by recursion never exists.
   auto bounded = [&](int at, json::parse_event_t event, json&) {
+    // nlohmann's parser itself keeps a list and does not recurse, but its values' destructor,
+    // dump() and copies do.
     bool opens = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
     if (opens && at >= depth) fail("{} is nested more than {} deep", what, depth);
     return true;
   };
+  // What is no JSON is a discarded value; whether that is an error is for the caller to say.
   return json::parse(text, bounded, /*allow_exceptions=*/false);
 }
 

@@ -25,6 +25,7 @@ std::string file_digest(const std::string& path) {
 }
 
 bool is_digest(std::string_view text) {
+  // Lower case alone: a digest is a name of a file and a key, and has one spelling.
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 

@@ -11,6 +11,7 @@
 namespace lathe {
 
 void sync_to_disk(const std::string& path) {
+  // fsync(2) is of the file, whichever descriptor it goes by; a folder's is of the names in it.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool done = file >= 0 && fsync(file) == 0;
   const int error = errno;

@@ -40,8 +40,11 @@ std::string to_string(DataType type) {
 
 std::optional<DataType> parse_dtype(std::string_view text) {
   for (const Spelling& s : kSpellings) {
+    // "uint8" begins with no other spelling, but "int" and "bool" are words of programs too:
+    // what follows decides.
     if (!text.starts_with(s.text)) continue;
     std::string_view rest = text.substr(s.text.size());
+    // A bool is a byte in memory; a handle is a pointer.
     DataType type{s.code, static_cast<uint8_t>(s.code == TypeCode::kHandle ? 64 : 8), 1};
     if (s.code != TypeCode::kBool && s.code != TypeCode::kHandle) {
       int bits = 0;
@@ -53,6 +56,7 @@ std::optional<DataType> parse_dtype(std::string_view text) {
     if (rest.starts_with("x")) {
       int lanes = 0;
       auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), lanes);
+      // What DataType::lanes holds.
       if (error != std::errc() || lanes < 2 || lanes > 65535) continue;
       type.lanes = static_cast<uint16_t>(lanes);
       rest.remove_prefix(end - rest.data());

@@ -11,6 +11,8 @@ namespace lathe {
 
 std::string caret_message(const Span& span, std::string_view text, std::string_view message) {
   std::string result = fmt::format("{}:{}:{}: error: {}", span.source, span.line, span.column, message);
+  // The text of one error is searched from its start: errors are rare, and an index of lines
+  // would be kept for all.
   size_t begin = 0;
   for (int line = 1; line < span.line && begin != std::string_view::npos; ++line) {
     begin = text.find('\n', begin);
@@ -21,6 +23,7 @@ std::string caret_message(const Span& span, std::string_view text, std::string_v
   // Very long lines (models print one line a function header) are cut around the caret.
   size_t column = span.column > 0 ? span.column - 1 : 0, from = column > 90 ? column - 60 : 0;
   line = line.substr(std::min(from, line.size()), 150);
+  // A span may end on a later line; then there is one caret.
   size_t width = std::clamp<int>(span.end_column - span.column, 1, 80);
   result += fmt::format("\n  {}\n  {}{}", line, std::string(column - from, ' '), std::string(width, '^'));
   return result;
@@ -29,6 +32,7 @@ std::string caret_message(const Span& span, std::string_view text, std::string_v
 namespace {
 /// Letters inserted, left out, replaced, or exchanged with their neighbour.
 size_t edit_distance(std::string_view a, std::string_view b) {
+  // Damerau's distance, where no letter is edited twice (optimal string alignment).
   std::vector<size_t> before, above, row(b.size() + 1);  // the last three of the table
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -50,6 +54,7 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
   std::string best;
   for (const std::string& candidate : candidates) {
     size_t distance = edit_distance(name, candidate);
+    // The first of equals: tables are in the order in which their rows are read.
     if (distance < best_distance) best_distance = distance, best = candidate;
   }
   return best;

@@ -13,6 +13,7 @@ namespace detail {
 /// The last reference to a node is gone. Deleting it may take the last references to its children: they wait
 /// in the list of the outermost call, so that a chain of 100,000 nodes needs no deeper stack than one. One
 /// list a thread.
+/// Each thread may drop the last reference to another's nodes: counts are atomic, lists are not shared.
 void destroy(const Node* node) {
   thread_local std::vector<const Node*>* draining = nullptr;
   if (draining) {
@@ -36,6 +37,7 @@ class Correspondence {
  public:
   /// 1: a stands for b; -1: one of them stands for another; 0: neither is known.
   int holds(const Node* a, const Node* b) const {
+    // Both ways, for two names on one side must not stand for one on the other.
     auto forward = forward_.find(a);
     if (forward != forward_.end()) return forward->second == b ? 1 : -1;
     return backward_.count(b) ? -1 : 0;
@@ -53,6 +55,7 @@ class Correspondence {
 
 /// Compares pairs of fields from a list instead of by recursion. Nodes with an identity are equal when they
 /// stand for each other everywhere; those without are compared anew wherever they occur.
+/// A list, since a program or a graph may be 100,000 nodes deep.
 class Equality {
  public:
   explicit Equality(bool map_free) : map_free_(map_free) {}
@@ -75,6 +78,7 @@ class Equality {
   }
 
   static bool leaves_equal(const Cell& x, const Cell& y) {
+    // By bits: a NaN is equal to itself here, and 0.0 is not -0.0.
     return x.integer == y.integer && x.text == y.text && std::memcmp(&x.real, &y.real, sizeof(double)) == 0;
   }
 
@@ -84,6 +88,7 @@ class Equality {
     if (&a->type() != &b->type()) return false;
     Identity identity = a->type().identity;
     // One node on both sides is equal to itself only while nothing in it can stand for something else.
+    // A tree may hold names that have been mapped to others by now.
     if (identity == Identity::kTree) return (a == b && known_.empty()) || push_fields(*a, *b);
     if (int holds = known_.holds(a, b)) return holds > 0;
     // A free name: defined outside, so only itself.
@@ -101,6 +106,7 @@ class Equality {
     size_t i = 0, j = 0;
     for (;; ++i, ++j) {
       // A kInfo container may differ in size, so the two sides skip on their own.
+      // kInfo is spans, cached types and the like: two programs are equal whatever is known about them.
       while (i < x.size() && x[i].role == FieldRole::kInfo) ++i;
       while (j < y.size() && y[j].role == FieldRole::kInfo) ++j;
       if (i == x.size() || j == y.size()) break;
@@ -119,6 +125,7 @@ class Equality {
 };
 
 /// Combines as Boost does, and spreads by a step of MurmurHash3's finalizer.
+/// The values are kept in databases (fingerprints of programs), so these constants are for good.
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
   hash *= 0xff51afd7ed558ccdull;
@@ -142,6 +149,7 @@ void post_order(const NodeRef& root, FunctionRef<void(const NodeRef&)> f) {
   // A node stays on the stack while its children are visited, and is called when it is met again.
   std::vector<Pending> stack{{root.get(), false}};
   std::unordered_set<const Node*> seen;
+  // Every node once, however often it is shared; O(nodes + edges).
   while (!stack.empty()) {
     auto [node, entered] = stack.back();
     if (entered || !seen.insert(node).second) {
@@ -151,12 +159,14 @@ void post_order(const NodeRef& root, FunctionRef<void(const NodeRef&)> f) {
     }
     stack.back().entered = true;
     size_t mark = stack.size();
+    // Reversed below, so that the first child comes off the stack first.
     node->for_each_child([&](const NodeRef& child) { stack.push_back({child.get(), false}); });
     std::reverse(stack.begin() + static_cast<long>(mark), stack.end());
   }
 }
 
 NodeRef rewrite(const NodeRef& root, FunctionRef<NodeRef(const NodeRef&)> f) {
+  // By the old node's address, which the root keeps alive; a shared node is rewritten once, and stays shared.
   std::unordered_map<const Node*, NodeRef> done;
   auto replaced = [&](const NodeRef& child) { return done.at(child.get()); };
   post_order(root, [&](const NodeRef& node) { done[node.get()] = f(node->map_children(replaced)); });
@@ -177,6 +187,7 @@ uint64_t structural_hash(const NodeRef& root) {
   while (!stack.empty()) {
     Cell cell = stack.back();
     stack.pop_back();
+    // Roles other than kInfo hash alike: equality tells a definition from a use where the two would differ.
     switch (cell.tag) {
       case Cell::Tag::kInt:
         hash = mix(hash, static_cast<uint64_t>(cell.integer));
@@ -193,6 +204,7 @@ uint64_t structural_hash(const NodeRef& root) {
       case Cell::Tag::kNode:
         break;
     }
+    // Null hashes as 1 and a known name as 2 and more, so that neither looks like the other.
     if (!cell.node) {
       hash = mix(hash, 1);
       continue;

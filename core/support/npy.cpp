@@ -19,6 +19,7 @@ constexpr Descr kDescrs[] = {{"<f4", kFloat32}, {"<f8", kFloat64}, {"<f2", kFloa
 Tensor load_npy(const std::string& path) {
   std::string bytes = read_file(path);
   auto malformed = [&](const char* why) { fail("{}: not a .npy file: {}", path, why); };
+  // numpy.lib.format: six bytes of magic, two of version, then the header's length, little-endian.
   if (bytes.size() < 12 || bytes.compare(0, 6, "\x93NUMPY") != 0) malformed("no magic number");
   // Version 1 has two bytes for the length of the header, later ones four.
   size_t length_size = bytes[6] == 1 ? 2 : 4;
@@ -31,6 +32,7 @@ Tensor load_npy(const std::string& path) {
   if (begin > bytes.size()) malformed("the header is cut off");
   std::string header = bytes.substr(8 + length_size, length);
   std::smatch match;
+  // A literal of Python's with three fixed keys, in any order; what NumPy writes is all that is read.
   if (!std::regex_search(header, match, std::regex("'descr': *'([^']*)'"))) malformed("no descr");
   std::string descr = match[1];
   if (!std::regex_search(header, match, std::regex("'fortran_order': *False")))
@@ -43,11 +45,13 @@ Tensor load_npy(const std::string& path) {
     // As many digits as std::stoll surely takes.
     if (item.size() > 18) malformed("a dimension too large");
     shape.push_back(std::stoll(item));
+    // Before any memory is asked for: the header is a stranger's word.
     if (__builtin_mul_overflow(size, shape.back(), &size) || size > (int64_t{1} << 48))
       malformed("a dimension too large");
   }
   for (const Descr& known : kDescrs) {
     if (descr != known.text) continue;
+    // Exactly: trailing bytes mean that the header was misread.
     if (static_cast<size_t>(size * known.dtype.bytes()) != bytes.size() - begin)
       malformed("the data has another size than the shape");
     Tensor tensor(shape, known.dtype);

@@ -10,7 +10,9 @@ namespace lathe {
 namespace {
 
 /// Turns at which the race is looked at.
+/// Each 1.6 times the last, so that a race ends within 60% of the turns that it needed, by ten looks.
 constexpr int kLooks[] = {10, 16, 26, 42, 68, 110, 178, 288, 461, 737};
+// Shared out evenly among the looks (Bonferroni): whoever looks ten times may be wrong by chance ten times.
 constexpr double kError = 0.05;  // of the interval, over all looks
 constexpr double kEqual = 0.01;  // less is no difference to a user
 
@@ -46,6 +48,7 @@ RaceResult race(TurnTimer& timer, const RaceLimits& limits) {
   const double begun = timer.elapsed();
   std::vector<double> incumbent, challenger, ln_ratios;
   RaceResult result;
+  // Where all looks are over and nothing is decided, the last interval is what there is to say.
   for (int turns : kLooks) {
     // A race cut short is looked at where it stands, in place of the look it was on the way to: there are
     // never more looks than the error is shared among.
@@ -56,6 +59,7 @@ RaceResult race(TurnTimer& timer, const RaceLimits& limits) {
       challenger.push_back(turn.challenger);
       ln_ratios.push_back(std::log(turn.incumbent / turn.challenger));
       over = limits.stop() ||
+             // A first look however long its turns are: without one, nothing could be said at all.
              (static_cast<int>(ln_ratios.size()) >= kLooks[0] && timer.elapsed() - begun >= limits.seconds);
     }
     if (!ln_ratios.empty()) result = look(incumbent, challenger, ln_ratios);
@@ -65,6 +69,7 @@ RaceResult race(TurnTimer& timer, const RaceLimits& limits) {
 }
 
 bool prefers_challenger(RaceVerdict verdict, bool favoured) {
+  // Where it is not clear who is faster, whoever is favoured stays.
   return verdict == RaceVerdict::kFaster || (verdict != RaceVerdict::kSlower && favoured);
 }
 

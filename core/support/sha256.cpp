@@ -8,6 +8,7 @@
 namespace lathe {
 
 Sha256::Sha256() : state_(EVP_MD_CTX_new()) {
+  // Fails for want of memory, or where a policy of the system forbids SHA-256: nothing here works without.
   CHECK(state_ && EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_), EVP_sha256(), nullptr) == 1);
 }
 

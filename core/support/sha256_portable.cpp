@@ -10,6 +10,8 @@
 namespace lathe {
 namespace {
 
+// The first 32 bits of the fractions of the cube roots of the first 64 primes (4.2.2); the words of
+// State::hash are those of the square roots of the first eight (5.3.3).
 constexpr std::array<uint32_t, 64> kRounds = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -64,6 +66,7 @@ void Sha256::add(std::string_view bytes) {
 
 std::string Sha256::digest() {
   State& state = *static_cast<State*>(state_);
+  // Taken before the padding, which counts itself.
   const uint64_t bits = 8 * state.bytes;
   state.add(0x80);
   while (state.bytes % state.block.size() != state.block.size() - sizeof bits) state.add(0);

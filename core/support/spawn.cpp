@@ -18,10 +18,13 @@ namespace {
 struct FileActions {
   posix_spawn_file_actions_t actions;
 
+  // posix_spawn and not fork: a service with threads and gigabytes of memory need not be copied, and no lock
+  // of another thread is held in the child.
   explicit FileActions(const ChildProgram& child) {
     CHECK(posix_spawn_file_actions_init(&actions) == 0);
     int last = STDERR_FILENO;
     for (const auto& [number, path] : child.files) {
+      // 0600: what a searcher or a job writes to its log is its owner's.
       const int flags = number == STDIN_FILENO ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC;
       CHECK(posix_spawn_file_actions_addopen(&actions, number, path.c_str(), flags, 0600) == 0);
       last = std::max(last, number);
@@ -32,6 +35,8 @@ struct FileActions {
       last = std::max(last, number);
     }
     if (!child.nothing_else) return;
+    // By hand up to the last that is given, and everything beyond it at once: descriptors that another thread
+    // opens meanwhile are closed too.
     for (int number = STDERR_FILENO + 1; number < last; ++number)
       if (!child.files.contains(number) && !child.descriptors.contains(number))
         CHECK(posix_spawn_file_actions_addclose(&actions, number) == 0);
@@ -49,6 +54,7 @@ struct Attributes {
     CHECK(posix_spawnattr_init(&attributes) == 0);
     int flags = 0;
     if (child.own_group) {
+      // So that the terminal's signals reach the parent alone.
       flags |= POSIX_SPAWN_SETPGROUP;
       posix_spawnattr_setpgroup(&attributes, 0);
     }
@@ -69,6 +75,7 @@ struct Attributes {
 
 pid_t spawn(const ChildProgram& child) {
   std::vector<char*> arguments;
+  // The signature wants char*; posix_spawn does not write to them.
   for (const std::string& word : child.command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const FileActions files(child);

@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kReserve = 256 << 10;  // what one turn of a recursion, and all it calls, has to do with
 constexpr size_t kFresh = 64 << 20;     // of a fresh stack; pages that are not touched cost nothing
 
+// Some bytes into the frame of whoever asks, which is as good as exact beside the reserve.
 const char* here() { return static_cast<const char*>(__builtin_frame_address(0)); }
 
 /// Of a process that may not read /proc, where glibc looks for the end of the first thread's stack, as a
@@ -54,13 +55,17 @@ void* run_task(void* argument) {
 }  // namespace
 
 void with_enough_stack(FunctionRef<void()> f) {
+  // Once a thread: for the first one pthread_getattr_np reads /proc/self/maps.
   thread_local const char* const limit = find_limit();
   if (here() > limit) return f();
+  // The caller waits, so this is a call on another stack and no second thread of work. What is
+  // thread_local is another there.
   Task task{f, nullptr};
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kFresh);
   pthread_t thread;
+  // Memory for a stack of 64 MiB is an address range: pages come as it grows.
   int failure = pthread_create(&thread, &attributes, run_task, &task);
   pthread_attr_destroy(&attributes);
   if (failure) fail("nested too deep: there is no memory for another stack");

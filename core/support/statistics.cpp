@@ -12,6 +12,7 @@ namespace {
 
 /// The `fraction` quantile of sorted values, linear between neighbours.
 double quantile(const std::vector<double>& sorted, double fraction) {
+  // Type 7 of Hyndman and Fan (1996), as NumPy's default.
   double position = fraction * (sorted.size() - 1);
   size_t below = static_cast<size_t>(position), above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (position - below) * (sorted[above] - sorted[below]);
@@ -25,6 +26,7 @@ std::vector<double> ranks(std::span<const float> values) {
   std::vector<double> result(values.size());
   for (size_t begin = 0, end; begin < order.size(); begin = end) {
     for (end = begin + 1; end < order.size() && values[order[end]] == values[order[begin]];) ++end;
+    // The mean of their ranks, as Spearman's coefficient wants it for ties.
     for (size_t i = begin; i < end; ++i) result[order[i]] = (begin + end - 1) / 2.0;
   }
   return result;
@@ -34,6 +36,7 @@ std::vector<double> ranks(std::span<const float> values) {
 
 double median(std::vector<double> values) {
   CHECK(!values.empty());
+  // The upper one of an even count: a value that was measured, in O(n). summarize() has the mean of both.
   auto middle = values.begin() + static_cast<long>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;

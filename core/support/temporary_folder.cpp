@@ -15,6 +15,7 @@ TemporaryFolder::TemporaryFolder() {
   std::error_code none;
   const fs::path parent = fs::temp_directory_path(none);
   path_ = (none ? fs::path("/tmp") : parent) / "lathe-XXXXXX";
+  // Mode 0700, by a name that nobody can guess: in /tmp another user could have put a link there before.
   if (!mkdtemp(path_.data())) fail("cannot make a folder {}: {}", path_, std::strerror(errno));
 }
 

@@ -31,6 +31,7 @@ uint16_t float_to_half(float value) {
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
   if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // rounds to infinity
   if (magnitude < 0x38800000) {                                              // subnormal half
+    // Multiples of 2^-24; nearbyint rounds to even, as the other branch does.
     float scaled = std::ldexp(std::fabs(value), 24);
     return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::nearbyint(scaled)));
   }
@@ -92,6 +93,7 @@ int64_t shape_size(std::span<const int64_t> shape) {
 }
 
 Tensor::Tensor(std::vector<int64_t> shape, DataType dtype) : shape_(std::move(shape)), dtype_(dtype) {
+  // aligned_alloc wants a multiple of the alignment; at least one line beyond the last element.
   size_t wanted = (static_cast<size_t>(bytes()) + 127) / 64 * 64;  // a vector load past the end stays inside
   data_ = std::aligned_alloc(64, wanted);
   if (!data_) throw std::bad_alloc();
@@ -175,6 +177,8 @@ struct SplitMix {
 };
 }  // namespace
 
+// Inputs of all tests and measurements: the same on every machine and in every release, since
+// references are kept.
 Tensor random_tensor(std::vector<int64_t> shape, DataType dtype, uint64_t seed, double scale) {
   Tensor result(std::move(shape), dtype);
   SplitMix random{seed};
@@ -185,6 +189,8 @@ Tensor random_tensor(std::vector<int64_t> shape, DataType dtype, uint64_t seed, 
       result.set(i, sum * 1.7320508075688772 * scale);
     } else {
       result.set_integer(i, dtype.is_bool() ? static_cast<int64_t>(random.next() & 1)
+                                            // Small: sums and products of many must not overflow, and indices
+                                            // stay within small tables.
                                             : static_cast<int64_t>(random.next() % 10));
     }
   }
@@ -214,6 +220,7 @@ double max_relative_error(const Tensor& a, const Tensor& reference) {
     difference = std::max(difference, std::fabs(x - y));
     largest = std::max(largest, std::fabs(y));
   }
+  // Also where all of the reference is 0, or NaN: then only equality is no error.
   if (difference == 0) return 0;
   return largest == 0 ? difference : difference / largest;
 }

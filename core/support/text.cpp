@@ -40,6 +40,7 @@ std::string join_text(const std::vector<std::string>& items, std::string_view se
 }
 
 std::string read_file(const std::string& path) {
+  // A folder can be opened like a file; reading it fails.
   std::ifstream file(path, std::ios::binary);
   if (!file) fail("cannot read {}: {}", path, std::strerror(errno));
   std::ostringstream bytes;
@@ -55,6 +56,7 @@ std::string read_file(const std::string& path) {
 namespace {
 /// Writes all of `bytes`; returns 0 or the error's number.
 int write_all(int fd, std::string_view bytes) {
+  // A write may take less than all: on a pipe, at a signal, or where a disk is nearly full.
   while (!bytes.empty()) {
     ssize_t n = write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
@@ -88,11 +90,13 @@ void write_file(const std::string& path, std::span<const std::string_view> piece
   // holds after a crash of the system too.
   static std::atomic<uint64_t> files_written = 0;  // threads may write one path at once
   std::string temporary = fmt::format("{}.{}.{}.tmp", path, getpid(), ++files_written);
+  // Beside the file: a rename is one step only within a file system.
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) fail("cannot write {}: {}", path, std::strerror(errno));
   int error = 0;
   for (size_t i = 0; i < pieces.size() && !error; ++i) error = write_all(fd, pieces[i]);
   if (!error && fsync(fd) != 0) error = errno;
+  // NFS and quotas may tell a failed write only here (close(2)).
   if (close(fd) != 0 && !error) error = errno;
   if (!error && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error) {

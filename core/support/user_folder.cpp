@@ -13,6 +13,7 @@ namespace {
 /// $VARIABLE/lathe when that is an absolute path, else the folder in the home folder.
 std::string folder_of(const char* variable, const char* in_home) {
   const char* folder = std::getenv(variable);
+  // Other values are to be ignored (XDG Base Directory Specification).
   if (folder && *folder == '/') return fmt::format("{}/lathe", folder);
   const char* home = std::getenv("HOME");
   if (!home || !*home) {

@@ -17,6 +17,7 @@ Fault range_fault(const Block& block, const Domain& loops) {
     const int64_t* extent = as_int(iter.extent);
     auto range = exact_range(iter.value, loops);
     if (!extent || !range) continue;
+    // Linear, so both ends are reached.
     if (range->min < 0 || range->max >= *extent)
       return fmt::format("block {}: iterator {} = {} takes values {}..{}, outside 0..{}", block.name,
                          iter.var->name, print(iter.value), range->min, range->max, *extent);

@@ -28,6 +28,7 @@ Expr extreme(DataType dtype, bool highest) {
 
 /// One loop an iterator around a block whose iterators are bound to the loops.
 Stmt nest(std::string name, std::vector<BlockIter> iters, const Stmt& init, const Stmt& body) {
+  // Declared by what the statements do, so that no caller of the builder can declare too little.
   auto [reads, writes] = block_accesses(iters, init, body);
   // Loops have variables of their own: schedules rewrite loops and leave iterators alone.
   std::vector<Var> loops;
@@ -135,6 +136,7 @@ Expr combine(Combiner combiner, Expr a, Expr b) {
 std::string FuncBuilder::unique(const std::string& name) {
   // The root block has this name.
   std::string candidate = name == "root" ? "root_block" : name;
+  // O(1) mostly: the number to try next is kept with the name.
   while (names_.count(candidate)) candidate = fmt::format("{}_{}", name, names_[name]++);
   names_[candidate] = 1;
   return candidate;
@@ -158,6 +160,7 @@ Buffer FuncBuilder::compute(const std::string& name, std::vector<Expr> shape,
   return out;
 }
 
+// Init and update in one block: a schedule splits them (decompose_reduction) where it pays.
 Buffer FuncBuilder::reduce(const std::string& name, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
                            Combiner combiner, const std::function<Expr(Vars, Vars)>& value) {
   std::vector<BlockIter> iters;
@@ -215,6 +218,7 @@ Func FuncBuilder::finish(std::string name, const std::vector<Buffer>& outputs) {
   std::set<const BufferNode*> needed;
   for (const Buffer& out : outputs) needed.insert(out.get());
   std::vector<Stmt> nests;
+  // In program order a buffer's readers stand behind its writer.
   for (size_t i = nests_.size(); i-- > 0;) {  // readers before what they read
     const Buffer& out = intermediates_[i];
     if (!outputs.empty() && !needed.count(out.get())) continue;

@@ -37,6 +37,8 @@ class Renaming {
   const std::unordered_map<const Node*, std::string>& buffers() const { return buffers_; }
 
  private:
+  // p: parameters, n: their dimensions, i: loops, v: iterators, b: blocks, t: intermediates. These texts key
+  // the database: another letter would orphan every record.
   std::string name(const char* prefix) { return fmt::format("{}{}", prefix, counts_[prefix]++); }
 
   void rename_var(const Var& v, const char* prefix) {
@@ -45,6 +47,7 @@ class Renaming {
 
   void visit(const Stmt& stmt) {
     if (!stmt) return;
+    // Expressions define nothing.
     switch (stmt->kind()) {
       case StmtKind::kFor:
         rename_var(stmt.as<For>()->var, "i");

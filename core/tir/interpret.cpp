@@ -6,6 +6,7 @@
 namespace lathe::tir {
 namespace {
 /// A compiled statement.
+/// One virtual call a node and execution: slow, and simple enough to be believed.
 struct StmtCode {
   virtual ~StmtCode() = default;
   virtual void run(State& state) const = 0;
@@ -52,6 +53,7 @@ struct MaskCode final : StmtCode {
     for (int lane = 0; lane < lanes; ++lane)
       // A lane held back outside is not evaluated: what its condition loads may be out of bounds.
       mask[lane] = (state.mask.empty() || state.mask[lane]) && condition->run(state, lane);
+    // Masks nest: the inner one is within the outer one.
     std::swap(state.mask, mask);
     then_case->run(state);
     // The mask from before is back.
@@ -77,6 +79,7 @@ struct StoreCode final : StmtCode {
       return integer ? write(memory, address.offset(state, 0), integer->run(state, 0))
                      : write(memory, address.offset(state, 0), real->run(state, 0));
     std::vector<int64_t> offsets(lanes), integers(lanes);
+    // The old value of an element may be read by another lane's value.
     std::vector<double> reals(lanes);
     for (int lane = 0; lane < lanes; ++lane) {
       if (!writes(state, lane)) continue;
@@ -92,6 +95,7 @@ struct StoreCode final : StmtCode {
   }
   static bool writes(const State& state, int lane) { return state.mask.empty() || state.mask[lane]; }
   void write(Memory& memory, int64_t at, int64_t value) const {
+    // Where values were given (inputs) there is nothing to track.
     if (memory.tracked) memory.written[at] = 1;
     // The bits are the same for signed and unsigned integers.
     switch (type.bytes()) {
@@ -127,6 +131,7 @@ struct AllocCode {
     std::vector<int64_t> sizes;
     for (const IntPtr& dim : shape) sizes.push_back(dim->run(state, 0));
     // An allocation in a loop finds its tensor of the iteration before; its elements count as unwritten.
+    // Not made anew each time: an allocation in a loop may run millions of times.
     if (!memory.tensor.defined() || memory.shape != sizes) {
       memory.buffer = buffer.get();
       memory.shape = sizes;
@@ -165,6 +170,8 @@ struct BlockCode final : StmtCode {
       if (value < 0 || value >= extent)
         fail("interpret: an iterator of block {} is {}, outside 0..{}", name, value, extent);
       state.vars[iter.slot] = value;
+      // The first step of the reduction, in whatever order the loops run: a schedule that visits it late
+      // shows here as a wrong result or a read before a write.
       first &= !iter.reduces || value == 0;
     }
     // Before the init, which may write to them.
@@ -297,6 +304,7 @@ void check_shapes(const Func& func, std::span<const Tensor> params, ExprCompiler
     for (size_t d = 0; d < buffer.shape.size(); ++d) {
       IntPtr dim = exprs.compile_int(buffer.shape[d]);
       // Compiling may have met variables that the body does not use.
+      // Values that are set stay: slots only grow.
       state.vars.resize(exprs.var_count());
       int64_t expected = dim->run(state, 0);
       if (expected != params[p].shape()[d])

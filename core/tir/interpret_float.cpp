@@ -30,10 +30,12 @@ struct FloatBinary final : FloatCode {
     if constexpr (op == kSub) return round_to(type, x - y);
     if constexpr (op == kMul) return round_to(type, x * y);
     if constexpr (op == kDiv) return round_to(type, x / y);
+    // Exact in float64, so rounded once.
     if constexpr (op == kMod) return round_to(type, std::fmod(x, y));
     if constexpr (op == kFloorDiv) return round_to(type, std::floor(x / y));
     if constexpr (op == kFloorMod) return round_to(type, x - std::floor(x / y) * y);
     // A NaN in the first operand stays (BinaryOp).
+    // Written so that a comparison with NaN, which is false, gives x.
     if constexpr (op == kMin) return y < x ? y : x;
     if constexpr (op == kMax) return y > x ? y : x;
     if constexpr (op == kPow) return round_to(type, std::pow(x, y));
@@ -137,6 +139,7 @@ void fail_read_before_write(const Memory& memory, int64_t offset) {
 /// By way of float32 for 16 bits.
 double round_to(DataType type, double value) {
   if (type.bits == 64) return value;
+  // Rounded twice for 16 bits, as generated code does, which computes in float32.
   auto narrow = static_cast<float>(value);
   if (type.bits == 32) return narrow;
   return type.code == TypeCode::kBFloat ? bfloat_to_float(float_to_bfloat(narrow))

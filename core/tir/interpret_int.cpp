@@ -21,6 +21,7 @@ struct VarCode final : IntCode {
 /// Quotient or remainder of all four divisions (BinaryOp). By 0 and by -1 apart: those and INT64_MIN / -1 are
 /// traps of the processor.
 int64_t divide(BinaryOp op, int64_t a, int64_t b, bool is_unsigned) {
+  // Defined so by BinaryOp; generated code guards it the same way.
   if (b == 0) return 0;
   bool quotient = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
   if (is_unsigned) {
@@ -35,6 +36,7 @@ int64_t divide(BinaryOp op, int64_t a, int64_t b, bool is_unsigned) {
 
 /// By repeated squaring, wrapping; to a negative power 1 over that, truncated (of 0 too).
 int64_t power(int64_t base, int64_t exponent, bool is_unsigned) {
+  // 1 / base^n is 0 but for 1 and -1.
   if (exponent < 0 && !is_unsigned) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
   uint64_t result = 1, square = static_cast<uint64_t>(base);
   for (auto bits = static_cast<uint64_t>(exponent); bits > 0; bits >>= 1, square *= square)
@@ -51,6 +53,7 @@ struct IntBinary final : IntCode {
     // Sums and products of unsigned numbers have the same bits, and may wrap.
     auto ux = static_cast<uint64_t>(x), uy = static_cast<uint64_t>(y);
     using enum BinaryOp;
+    // In unsigned arithmetic, where overflow wraps and is no undefined behaviour; then cut to the type.
     if constexpr (op == kAdd) return wrap_to(type, static_cast<int64_t>(ux + uy));
     if constexpr (op == kSub) return wrap_to(type, static_cast<int64_t>(ux - uy));
     if constexpr (op == kMul) return wrap_to(type, static_cast<int64_t>(ux * uy));
@@ -68,6 +71,7 @@ struct IntBinary final : IntCode {
     if constexpr (op == kBitXor) return x ^ y;
     // Shifts by the width or more push out all bits; of signed numbers the sign bit comes in.
     if constexpr (op == kShiftLeft)
+      // C++ leaves such shifts undefined, and processors differ.
       return uy >= type.bits ? 0 : wrap_to(type, static_cast<int64_t>(ux << uy));
     if constexpr (op == kShiftRight) {
       if (type.code == TypeCode::kUInt) return uy >= type.bits ? 0 : static_cast<int64_t>(ux >> uy);
@@ -134,6 +138,7 @@ int64_t truncate(DataType type, double x) {
   const bool is_signed = type.code == TypeCode::kInt;
   const uint64_t most = ~uint64_t{0} >> (64 - type.bits + is_signed);
   // 2^bits or half of that: one more than the most, which a double may not tell.
+  // As a saturating conversion (llvm.fptosi.sat); a plain one would be undefined here.
   if (x >= std::ldexp(1.0, type.bits - is_signed)) return static_cast<int64_t>(most);
   const double least = is_signed ? -std::ldexp(1.0, type.bits - 1) : 0;
   if (x <= least) return is_signed ? static_cast<int64_t>(~most) : 0;

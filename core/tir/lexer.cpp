@@ -9,6 +9,7 @@ namespace {
 constexpr std::string_view kSymbols[] = {"->", "..", "//", "%%", "<<", ">>", "<=", "==", "!=", "&&", "||",
                                          "(",  ")",  "[",  "]",  "{",  "}",  ",",  ":",  "=",  "@",  "<",
                                          "+",  "-",  "*",  "/",  "%",  "&",  "|",  "^",  "!",  "?"};
+// Also words that only values begin with: a buffer named `inf` could not be read back.
 constexpr std::string_view kReserved[] = {"func", "for", "in",   "block", "where", "reads", "writes", "alloc",
                                           "init", "if",  "else", "true",  "false", "inf",   "nan"};
 
@@ -93,6 +94,7 @@ class Lexer {
   Token quoted() {
     size_t begin = at_++, end = text_.find_first_of("\"\\\n", at_);
     // Whatever character of the line follows a backslash, the quote goes on behind it.
+    // find_first_of stops at each backslash, so this jumps over what it escapes.
     while (end < text_.size() && text_[end] == '\\' && text_.substr(end + 1, 1) != "\n")
       end = text_.find_first_of("\"\\\n", end + 2);
     Token token{TokenKind::kQuoted, text_.substr(at_, end - at_), begin, ""};
@@ -109,6 +111,7 @@ class Lexer {
 }  // namespace
 
 void Source::fail_at(const Token& token, const std::string& message) const {
+  // Lines are counted only when there is an error to place.
   size_t begin = text.rfind('\n', token.offset == 0 ? 0 : token.offset - 1);
   begin = token.offset == 0 || begin == std::string_view::npos ? 0 : begin + 1;
   Span span{name, 1, static_cast<int>(token.offset - begin) + 1, 0};

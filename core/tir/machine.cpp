@@ -46,6 +46,7 @@ constexpr MachineModel aarch64() {
 }
 
 constexpr char kFitted[] = "what the models of schedules were fitted to, on Zen 5";
+// The first that fits counts (machine_row): from the one processor to any.
 constexpr MachineRow kRows[] = {
     {"znver5", "", "znver5", 0, {}, kFitted},
     {"znver4", "", "znver4", 0, znver4(), "measured on a virtual machine of two cores"},
@@ -56,6 +57,7 @@ constexpr MachineRow kRows[] = {
     {"any", "", "", 0, {}, kFitted},
 };
 
+// A macro, since a captureless lambda is what names a member of a member as a function.
 #define LATHE_FIELD(name, unit, doc, member, ...)                                     \
   MachineField {                                                                      \
     name, unit, doc, [](MachineModel& m) -> double& { return m.member; }, __VA_ARGS__ \
@@ -104,6 +106,7 @@ double parse_number(const MachineField& field, std::string_view text) {
   constexpr double kMost = 1e12;
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  // From_chars reads "inf" and "nan" as well.
   const bool number = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
   if (!number || value > kMost || !(field.may_be_zero ? value >= 0 : value > 0))
     fail("target: {}={} must be a number {} 0", field.name, text,
@@ -114,6 +117,7 @@ double parse_number(const MachineField& field, std::string_view text) {
 }  // namespace
 
 double RateByWidth::at(int bits) const {
+  // A width that the machine has not got computes as its widest.
   if (bits > 256 && bits512 > 0) return bits512;
   return bits > 128 && bits256 > 0 ? bits256 : bits128;
 }
@@ -168,6 +172,7 @@ MachineNumbers given_numbers(std::string_view target_text) {
 }
 
 void set_machine(Target& target, const MachineNumbers& measured, const MachineNumbers& given) {
+  // From the row, so that numbers that did not settle, and those of older files, have a value.
   auto model = std::make_shared<MachineModel>(machine_row(target).model);
   // In this order: what the user gave replaces what was measured.
   for (const MachineNumbers* numbers : {&measured, &given})
@@ -182,10 +187,12 @@ void set_machine(Target& target, const MachineNumbers& measured, const MachineNu
 MachineLimits machine_limits(const MachineModel& machine, int cores, int threads) {
   const auto& [bits128, bits256, bits512] = machine.multiply_adds;
   // By the width that computes fastest, which need not be the widest.
+  // Of float32: 4, 8 and 16 in a vector.
   const double lanes = std::max({bits128 * 4, bits256 * 8, bits512 * 16});
   auto scaled = [&](double rate, double shared) {
     // What all cores have together: `cores * shared` times the rate of one, and not less than that.
     const double all = rate * std::max(1.0, cores * shared);
+    // A few threads have all that a core can; many share what all cores have together.
     return std::min(threads * rate, all) * machine.clock * 1e9;
   };
   return {scaled(2 * lanes, machine.shared_arithmetic),
@@ -216,7 +223,9 @@ double conflicting_lines(const Target& target, std::span<const int64_t> addresse
   // More than fit put out each other, not only the ones that came first: twice as many as are too many, at
   // most all (8 to 14 rows of a product on Zen 4: bench/results/2026-11-22-any-model.md).
   constexpr double kPutOut = 2;
-  const double ways = machine_of(target).l1_ways;
+  // An L1 cache is indexed by the address: sets are bytes / line / ways.
+  // A user may give any number above 0; of less than one line a set is none, and there is no dividing by it.
+  const double ways = std::max(machine_of(target).l1_ways, 1.0);
   const int64_t sets = std::max<int64_t>(target.l1_bytes / kLine / static_cast<int64_t>(ways), 1);
   std::set<int64_t> lines;
   for (int64_t address : addresses) lines.insert(address / kLine);

@@ -26,6 +26,7 @@ Stmt one_or_sequence(std::vector<Stmt> list) {
 
 /// The longest path from the root, without recursion: the point is to find trees too deep for it.
 int depth_of(const NodeRef& root) {
+  // Shared nodes count once: text has none, but the walk is over nodes.
   std::unordered_map<const Node*, int> depths;
   post_order(root, [&](const NodeRef& node) {
     int deepest = 0;
@@ -37,6 +38,7 @@ int depth_of(const NodeRef& root) {
 }  // namespace
 
 Parser::Parser(const Source& source) : source_(source) {
+  // Texts come from files, databases and the wire: a bound before any memory is asked for.
   if (source.text.size() > kMaxTextBytes)
     fail("{}: error: {} bytes of text, at most {} are read", source.name, source.text.size(), kMaxTextBytes);
   tokens_ = tokenize(source);
@@ -49,6 +51,7 @@ Parser::Nesting::Nesting(Parser& p) : parser(p) {
   }
 }
 
+// The end of the text stands for whatever is asked for beyond it.
 const Token& Parser::peek(size_t ahead) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
 
 Token Parser::take() {
@@ -108,6 +111,7 @@ int64_t Parser::integer() {
 }
 
 void Parser::define(const Token& name, NodeRef node) {
+  // No shadowing: a name means one thing in its whole scope, so that a text can be cut anywhere and read on.
   if (!names_.emplace(name.text, std::move(node)).second)
     source_.fail_at(name, fmt::format("`{}` is defined already", name.text));
   defined_.push_back(name.text);
@@ -118,12 +122,14 @@ NodeRef Parser::lookup(const Token& name, const NodeType& type, const char* what
   auto found = names_.find(name.text);
   if (found != names_.end() && &found->second->type() == &type) return found->second;
   std::vector<std::string> names;
+  // Only of what is in scope: a suggestion must be one that would work.
   for (std::string_view defined : defined_)
     if (&names_.at(defined)->type() == &type) names.emplace_back(defined);
   source_.fail_at(name,
                   fmt::format("no {} is called `{}`{}", what, name.text, did_you_mean(name.text, names)));
 }
 
+// Names are views of the text, which outlives the parser.
 void Parser::leave(size_t mark) {
   for (; defined_.size() > mark; defined_.pop_back()) names_.erase(defined_.back());
 }
@@ -213,6 +219,7 @@ Func Parser::func() {
   auto count = static_cast<int64_t>(outputs.size());
   inputs.insert(inputs.end(), outputs.begin(), outputs.end());
   // Nesting is limited while parsing, but chains grow to the left without nesting.
+  // Passes walk expressions by recursion: the depth is bounded once, here, for all of them.
   Func result = make<FuncNode>(name, inputs, count, body, notes);
   if (depth_of(result) > kMaxDepth)
     fail("{}: error: expressions nested more than {} deep", source_.name, kMaxDepth);
@@ -353,6 +360,7 @@ Stmt Parser::block() {
   expect("{");
   // An alloc with braces is a statement, one without is the block's: what follows the declaration tells, so a
   // declaration read for nothing is taken back.
+  // The name and its colon; the type and the shape may be of any length.
   while (at("alloc") && peek(2).text == ":") {
     size_t start = at_;
     take();
@@ -381,6 +389,7 @@ Stmt Parser::store() {
   Token equals = expect("=");
   Expr value = expression();
   int lanes = lanes_of(where);
+  // No conversion is implied anywhere in the language: text says all that programs do.
   if (value.dtype() != buffer->dtype.with_lanes(lanes))
     source_.fail_at(equals,
                     fmt::format("{} holds {}, the value is {}", name.text,

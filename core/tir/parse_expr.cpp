@@ -12,6 +12,7 @@ constexpr int kIntrinsics = static_cast<int>(Intrinsic::kPopcount) + 1;
 constexpr std::string_view kFunctions[] = {"select", "cast", "ramp", "broadcast", "min", "max", "pow"};
 
 /// The operator that is spelled so and binds so tightly.
+/// The table of spellings and levels that the printer has: what one writes the other reads.
 std::optional<BinaryOp> operator_at(std::string_view symbol, int level) {
   for (int i = 0; i < kBinaryOps; ++i) {
     auto op = static_cast<BinaryOp>(i);
@@ -59,6 +60,7 @@ Expr Parser::combine(const Token& op, BinaryOp kind, Expr a, Expr b) const {
 
 /// Precedence climbing: a level is a chain of operands of the next tighter one, joined from the left. Loops
 /// over long chains, which so need no stack.
+/// One call a level for each operand, some dozen: simple, and a bounded stack (unary() counts).
 Expr Parser::expression(int level) {
   if (level == kUnaryPrecedence) return unary();
   Expr left = expression(level + 1);
@@ -91,6 +93,7 @@ Expr Parser::primary() {
     return inner;
   }
   if (accept("?")) return any_dim();
+  // INT64_MIN has no positive counterpart: -(9223372036854775808) would not fit.
   // Part of the number, so that the smallest integer can be written.
   bool negative = accept("-");
   if (peek().kind == TokenKind::kInt || peek().kind == TokenKind::kFloat) return number(negative);
@@ -146,6 +149,7 @@ Expr Parser::special_float(bool negative) {
     if (token.text == "nan" && accept(",")) {
       place = peek();
       // The bits of the NaN, as the printer writes those of an unusual one.
+      // NaNs of models carry payloads, and text has to give back the same bits.
       value = std::bit_cast<double>(integer());
       if (!std::isnan(value) || std::signbit(value)) source_.fail_at(place, "not the bits of a nan");
     }
@@ -157,6 +161,7 @@ Expr Parser::special_float(bool negative) {
 int Parser::lanes() {
   Token place = peek();
   int64_t n = integer();
+  // More than any register; loops of thousands are not vectors but mistakes.
   if (n < 2 || n > 1024) source_.fail_at(place, fmt::format("a vector of {} lanes; must be 2 to 1024", n));
   return static_cast<int>(n);
 }
@@ -174,6 +179,7 @@ Expr Parser::call(const Token& name) {
       source_.fail_at(name, fmt::format("cast from {} to {}", to_string(value.dtype()), to_string(type)));
     result = make<Cast>(value, type);
   } else if (function == "select") {
+    // Declarators of one declaration are initialized one after the other, so commas are read in their places.
     Expr condition = expression(), a = (expect(","), expression()), b = (expect(","), expression());
     if (!condition.dtype().is_bool() || a.dtype() != b.dtype() ||
         (condition.dtype().lanes != 1 && condition.dtype().lanes != a.dtype().lanes))

@@ -30,6 +30,7 @@ class Printer {
   std::string text() { return std::move(out_); }
 
   void func(const FuncNode& f) {
+    // Before the parameters, whose shapes name them.
     std::vector<Var> dims = symbolic_dims(f);
     std::vector<std::string> names;
     for (const Var& dim : dims) names.push_back(definition(dim));
@@ -123,6 +124,7 @@ class Printer {
   }
 
   /// One name a node, the wanted one where it is free. Nothing but what is written depends on addresses.
+  /// Numbers follow the order of appearance, so that one program has one text; addresses have no say.
   const std::string& name_of(const Node* node, const std::string& wanted) {
     auto found = names_.find(node);
     if (found != names_.end()) return found->second;
@@ -133,6 +135,7 @@ class Printer {
     if (!is_plain_name(base)) base = "_" + base;
     if (!is_plain_name(base)) base = "_";
     std::string name = base;
+    // A name with a number may itself be wanted by another node: it goes on until one is free.
     for (int& number = numbers_[base]; !used_.insert(name).second;)
       name = fmt::format("{}_{}", base, ++number);
     return names_[node] = name;
@@ -183,6 +186,7 @@ class Printer {
     int level = precedence(b.op);
     if (level == 0) return fmt::format("{}({}, {})", spelling(b.op), expr(b.a), expr(b.b));
     // All operators are left-associative: on the right an operator of the same level needs parentheses.
+    // a - b - c is (a - b) - c, and a - (b - c) keeps its parentheses: text and tree are one to one.
     std::string text = fmt::format("{} {} {}", expr(b.a, level), spelling(b.op), expr(b.b, level + 1));
     return level < outer ? "(" + text + ")" : text;
   }

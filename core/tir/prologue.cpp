@@ -64,12 +64,14 @@ class Splitter {
   void decide() {
     BufferSet late;  // what has no value when the prologue runs, or is not the prologue's to write
     for (const Buffer& buffer : root_.allocs)
+      // Ahead_ is all true here: what no statement writes at all has no value.
       if (!written_ahead(buffer)) late.insert(buffer.get());
     for (size_t p = 0; p < func_->params.size(); ++p)
       if (!is_constant_param(func_, p)) late.insert(func_->params[p].get());
     auto is_late = [&](const BufferNode* buffer) { return late.count(buffer) > 0; };
     // A statement that stays makes what it writes late, and with that others that read or write it. Each
     // round takes one away at least, so there are no more rounds than statements.
+    // O(statements^2) at worst; a kernel has some dozen.
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t s = 0; s < stmts_.size(); ++s) {
@@ -104,6 +106,7 @@ class Splitter {
       } else if (buffer->scope == Scope::kGlobal) {
         shared_.push_back(buffer);
       } else {
+        // A buffer of the same shape in memory that outlives the call.
         shared_.push_back(tir::buffer(buffer->name, buffer->shape, buffer->dtype));
         // Local memory does not outlive the prologue.
         moves_[buffer.get()] = shared_.back();
@@ -113,6 +116,7 @@ class Splitter {
 
   /// Params of the prologue: constants that it reads, then what it makes; of main: inputs that it reads, then
   /// what the prologue made, then the outputs. An input may be a param of both, or of none.
+  /// Whoever calls the parts gives arguments by this order (ModelBuilder, workers/build.cpp).
   SplitProgram parts() const {
     SplitProgram result;
     std::vector<Buffer> early, late;
@@ -145,6 +149,7 @@ class Splitter {
       if (ahead_[s] == ahead) stmts.push_back(substitute(stmts_[s], {}, moves_));
     auto root = mutate(root_);
     root->allocs = std::move(allocs);
+    // Verify allows this of a block of blocks alone.
     // Declared accesses of the whole would not fit the part; a block of blocks may leave them to these.
     root->reads.clear();
     root->writes.clear();

@@ -13,9 +13,11 @@ class Relaxation {
 
   std::optional<Interval> over(const Expr& e) {
     if (const VarNode* v = e.as<VarNode>()) {
+      // A handful of loops: a map would cost more.
       for (const auto& [var, extent] : domain_) {
         if (var.get() != v) continue;
         // Of a loop of no iterations the interval is empty, and any will do.
+        // Recursive: triangular loops nest a few deep.
         auto last = over(extent - 1);  // the extent of an inner loop may depend on an outer one
         return last ? std::optional(Interval{0, last->max}) : std::nullopt;
       }
@@ -112,6 +114,7 @@ class Collector {
         visit(loop.extent);
         // After the extent, which is evaluated outside.
         domain_.emplace_back(loop.var, loop.extent);
+        // So that products of this variable have a known sign.
         analyzer_.bind_range(loop.var, loop.extent);
         visit(loop.body);
         domain_.pop_back();
@@ -199,6 +202,7 @@ class Collector {
 };
 
 /// Provably the same box of the same buffer.
+/// What cannot be proved equal counts as different, so the access is declared: one too many does no harm.
 bool same_region(const Region& a, const Region& b) {
   if (!(a.buffer == b.buffer)) return false;
   for (size_t i = 0; i < a.ranges.size(); ++i)
@@ -228,6 +232,7 @@ std::optional<Interval> interval_over(const Expr& e, const Domain& domain, const
 
 Region relax(const Region& region, const Domain& domain, const Analyzer& analyzer) {
   Region result{region.buffer, {}};
+  // A dimension of which nothing is known is taken whole, and leaves the others as they are.
   for (size_t i = 0; i < region.ranges.size(); ++i) {
     std::optional<Interval> low = interval_over(region.ranges[i].min, domain, analyzer);
     std::optional<Interval> size = interval_over(region.ranges[i].extent, domain, analyzer);
@@ -256,6 +261,7 @@ Region unite(const Region& a, const Region& b, const Analyzer& analyzer) {
   for (size_t i = 0; i < a.ranges.size(); ++i) {
     const Range &x = a.ranges[i], &y = b.ranges[i];
     // The usual case of several accesses: without a min and a max that would have to be simplified away.
+    // By structure and not by proof, which would cost a simplification for each.
     if (structural_equal(x.min, y.min) && structural_equal(x.extent, y.extent)) {
       result.ranges.push_back(x);
       continue;

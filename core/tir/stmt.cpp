@@ -55,6 +55,7 @@ std::vector<int64_t> constant_shape(const Buffer& buffer) {
   return shape;
 }
 
+// Checked against overflow where models enter (tuner/dataflow.cpp), not here.
 int64_t byte_size(const Buffer& buffer) { return shape_size(constant_shape(buffer)) * buffer->dtype.bytes(); }
 
 int lanes_of(std::span<const Expr> indices) {

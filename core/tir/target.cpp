@@ -10,6 +10,7 @@ namespace lathe {
 namespace {
 /// The numbers of a target by their names in text.
 struct NumberField {
+  // Of these two pointers one is null.
   const char* name;
   int Target::*small;
   int64_t Target::*large;
@@ -47,6 +48,7 @@ void set_field(Target& target, const std::string& name, const std::string& value
     if (name != f.name) continue;
     target.*f.member = value;
     // Features are separated by `;` here, since `,` separates fields.
+    // No feature of LLVM has a semicolon in its name.
     for (char& c : target.*f.member)
       if (c == ';') c = ',';
     return;
@@ -68,6 +70,7 @@ void set_field(Target& target, const std::string& name, const std::string& value
 }
 }  // namespace
 
+// By the text, which keys the store: measured numbers of the machine have no say.
 bool Target::operator==(const Target& other) const { return to_text(*this) == to_text(other); }
 
 bool Target::converts_half() const { return vector_bits >= 256 || triple.starts_with("aarch64"); }
@@ -97,6 +100,7 @@ Target parse_target_text(const std::string& text) {
     if (equals == std::string::npos) fail("target: `{}` must be property=value", field);
     set_field(target, field.substr(0, equals), field.substr(equals + 1));
   }
+  // What would be divided by later.
   if (target.vector_bits < 32 || target.vector_registers < 1 || target.cores < 1)
     fail("target: vector={} registers={} cores={}: must be at least 32, 1 and 1", target.vector_bits,
          target.vector_registers, target.cores);

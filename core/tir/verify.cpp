@@ -35,6 +35,7 @@ class Verifier {
     if (!f.body) report("function {} has no body", f.name);
     constants(f);
     for (const Buffer& param : f.params) {
+      // A shape may be an expression (4 * n): all variables in it count as given.
       post_order(param, [&](const NodeRef& node) {
         if (node.as<VarNode>()) visible_.insert(node.get());  // symbolic dimensions
       });
@@ -63,6 +64,8 @@ class Verifier {
   void define(const Node* node, const std::string& name) {
     bool is_new = defined_.insert(node).second;
     // Lowering copies statements, so one loop may stand in several branches, though not inside itself.
+    // One definition in each scope; at the scheduled level one in the whole program, since schedules find
+    // loops by their variables (path_to_loop).
     if (!visible_.insert(node).second || !(is_new || lowered_)) report("{} is defined twice", name);
   }
 
@@ -97,6 +100,7 @@ class Verifier {
         if (!lowered_) report("alloc of {} at the scheduled level", b->name);
         allocate(b);
         stmt(s.as<Alloc>()->body);
+        // Buffers of one name in two branches are two nodes, so nothing comes back into sight by this.
         visible_.erase(b.get());
         return;
       }
@@ -114,6 +118,7 @@ class Verifier {
   }
 
   void allocate(const Buffer& b) {
+    // Before the name is defined: a buffer cannot be as long as one of its own elements says.
     for (const Expr& dim : b->shape) index(dim, "a dimension");
     define(b.get(), b->name);
   }
@@ -136,6 +141,7 @@ class Verifier {
     analyzer_.bind_range(loop.var, loop.extent);
     loops_.push_back(&loop);
     domain_.emplace_back(loop.var, loop.extent);
+    // As in an empty model's loops (a batch of 0): their indices are outside of every buffer.
     bool never = is_int(loop.extent, 0);  // over an empty tensor: no access is one
     guards_ += never;
     stmt(loop.body);
@@ -160,6 +166,7 @@ class Verifier {
     if (auto fault = find_binding_fault(b, domain_, analyzer_)) throw Found{*fault};
     reductions(b);
     // Inside, the loops around are out of sight.
+    // A block is the same wherever a schedule moves it, so nothing in it may know of the loops around.
     std::vector<const For*> outer_loops = std::exchange(loops_, {});
     Domain outer_domain = std::exchange(domain_, {});
     // A predicate limits what the iterators are, so accesses inside prove nothing.
@@ -192,6 +199,7 @@ class Verifier {
     for (const BlockIter& iter : b.iters) {
       if (iter.kind != IterKind::kReduce) continue;
       reduces = true;
+      // Two iterations would add to one element at the same time.
       for (const For* loop : loops_)
         if (loop->iteration == Iteration::kParallel && uses_var(iter.value, loop->var.get()))
           report("loop {} is parallel but carries the reduction of block {}", loop->var->name, b.name);
@@ -218,6 +226,7 @@ class Verifier {
   /// A leaf block declares what it touches. A block of blocks may leave it to them (the root does).
   void declared_accesses(const Block& b) {
     // Loops and conditions inside do not matter, blocks do: they declare for themselves.
+    // Quadratic in the nesting of blocks, which is two or three deep.
     bool leaf = true;
     post_order(b.body, [&](const NodeRef& node) { leaf &= node.as<Block>() == nullptr; });
     if (!leaf && b.reads.empty() && b.writes.empty()) return;
@@ -244,6 +253,7 @@ class Verifier {
       for (size_t d = 0; d < access.ranges.size(); ++d) {
         const Range &touched = access.ranges[d], &said = found->ranges[d];
         // Beyond the buffer nothing is touched: a select guards it.
+        // Only what is provable is a fault: regions of symbolic shapes often cannot be compared.
         Expr low = max(touched.min, 0), high = min(touched.min + touched.extent, access.buffer->shape[d]);
         if (analyzer_.can_prove(less(low, said.min)) ||
             analyzer_.can_prove(less(said.min + said.extent, high)))
@@ -292,12 +302,14 @@ class Verifier {
       expr(s->if_false, what);
       --guards_;
     } else {
+      // Recursion: the parser and the front ends bound the depth of expressions (kMaxDepth).
       e->for_each_child([&](const NodeRef& child) {
         if (!child.as<BufferNode>()) expr(child.cast<ExprNode>(), what);
       });
     }
     if (e.as<VarNode>() && !visible_.count(e.get())) {
       // It was seen, but not from here.
+      // The likeliest mistake of a pass that moves statements; worth a message of its own.
       bool outer = defined_.count(e.get());
       report("{}variable {} is {}", where(), e.as<VarNode>()->name,
              outer ? "used outside its scope" : "not defined");
@@ -321,6 +333,8 @@ class Verifier {
       const int64_t* dim = as_int(buffer->shape[d]);
       if (!dim || indices[d].dtype() != kInt64) continue;
       // Exact ranges only: an interval that is too wide would report accesses that never happen.
+      // A linear form reaches both ends of its range; others are left to the interpreter and to
+      // the check of results.
       auto range = exact_range(indices[d], domain_);
       if (range && (range->min < 0 || range->max >= *dim))
         report("{}index {} of {} takes values {}..{}, outside 0..{}", where(), print(indices[d]),
@@ -376,6 +390,7 @@ const char* spelling(Level level) {
 
 std::optional<std::string> find_hole(const Func& func) {
   std::optional<std::string> found;
+  // Before anything else may walk the program: all walks take operands for granted.
   post_order(func, [&](const NodeRef& node) {
     std::vector<Cell> cells;
     node->append_cells(cells);

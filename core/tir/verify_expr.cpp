@@ -11,6 +11,8 @@ bool gives_bool(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kOr
 
 Fault wrong(const Expr& e, const std::string& what) { return fmt::format("{} in {}", what, print(e)); }
 
+// Builders give these types by themselves; text, databases and the wire need not
+// (parse.cpp builds the nodes).
 Fault binary_fault(const Expr& e, const Binary& b) {
   if (b.a.dtype() != b.b.dtype())
     return wrong(e, fmt::format("the operands of {} are {} and {}", spelling(b.op), to_string(b.a.dtype()),
@@ -62,6 +64,7 @@ Fault load_fault(const Expr& e, const Load& load) {
 }  // namespace
 
 Fault find_type_fault(const Expr& e, bool vectors) {
+  // Vectors come with vectorize_loops.
   if (!vectors && e.dtype().lanes > 1) return wrong(e, "a vector at the scheduled level");
   switch (e->kind()) {
     case ExprKind::kInt:
@@ -80,6 +83,7 @@ Fault find_type_fault(const Expr& e, bool vectors) {
       const Select& s = *e.as<Select>();
       bool fits = s.condition.dtype().is_bool() && s.if_true.dtype() == s.if_false.dtype() &&
                   s.dtype == s.if_true.dtype() &&
+                  // A scalar condition chooses between whole vectors.
                   (s.condition.dtype().lanes == 1 || s.condition.dtype().lanes == s.dtype.lanes);
       return fits ? Fault() : wrong(e, "select of values of different types");
     }

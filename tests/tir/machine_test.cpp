@@ -159,6 +159,8 @@ TEST(Machine, LinesOfOneSetPutOutEachOther) {
   EXPECT_EQ(conflicting_lines(target, rows(20, 4096 + 64)), 0);
   EXPECT_EQ(conflicting_lines(target, rows(20, 2048)), 8) << "ten in each of two sets";
   EXPECT_EQ(conflicting_lines(target, rows(40, 4)), 0) << "three lines";
+  const Target odd = parse_target_text("cpu:l1_ways=0.5");
+  EXPECT_EQ(conflicting_lines(odd, rows(2, 32768)), 2) << "taken for one way";
 }
 
 TEST(Machine, BandwidthOfWorkingSets) {

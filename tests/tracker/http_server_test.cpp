@@ -1,6 +1,7 @@
 #include "tracker/http_server.h"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
@@ -85,6 +87,43 @@ TEST(HttpServer, CompletesUploadsBesideItsThread) {
     EXPECT_NE(std::string(answer).find(status), std::string::npos) << answer;
     close(client);
   }
+}
+
+TEST(HttpServer, TakesTheSchemeOfATokenInAnyLetters) {
+  Server server({.admit = [](const Request&) { return std::nullopt; },
+                 .handle = [](const Request& request) { return Response{.body = "<" + request.token + ">"}; },
+                 .sink = [](const Request&) { return nullptr; }});
+  for (const auto& [given, token] :
+       {std::pair("Bearer aB", "<aB>"), {"bearer aB", "<aB>"}, {"BEARER aB", "<aB>"}, {"Basic aB", "<>"}}) {
+    const int client = connect_to(server.port());
+    const std::string ask =
+        fmt::format("GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: {}\r\n\r\n", given);
+    EXPECT_EQ(send(client, ask.data(), ask.size(), 0), static_cast<ssize_t>(ask.size()));
+    char answer[4096] = {};
+    EXPECT_GT(recv(client, answer, sizeof answer - 1, 0), 0);
+    EXPECT_TRUE(std::string(answer).ends_with(token)) << answer;
+    close(client);
+  }
+}
+
+/// Whoever is refused before a route has seen the request reads JSON, too, whatever the reason names.
+TEST(HttpServer, RefusesInJson) {
+  const std::string reason = "the models of \"the lab\" in C:\\models: no room\xff";
+  Server server({.admit = [](const Request&) { return std::nullopt; },
+                 .handle = [](const Request&) { return Response{}; },
+                 .sink = [&](const Request&) -> std::shared_ptr<Sink> { throw TooLarge(reason); }});
+  const int client = connect_to(server.port());
+  const char ask[] = "PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc";
+  EXPECT_EQ(send(client, ask, sizeof ask - 1, 0), static_cast<ssize_t>(sizeof ask - 1));
+  std::string answer(4096, '\0');
+  const ssize_t size = recv(client, answer.data(), answer.size(), 0);
+  ASSERT_GT(size, 0);
+  answer.resize(static_cast<size_t>(size));
+  EXPECT_NE(answer.find(" 413 "), std::string::npos) << answer;
+  const auto body = nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n")), nullptr, false);
+  ASSERT_TRUE(body.is_object()) << answer;
+  EXPECT_EQ(body["error"], "the models of \"the lab\" in C:\\models: no room\xef\xbf\xbd");
+  close(client);
 }
 
 /// As browsers keep connections whose next request may come. What they hold of the server is there until they

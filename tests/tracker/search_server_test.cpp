@@ -239,6 +239,7 @@ TEST(SearchServer, KeepsNoMoreThanASearchNeeds) {
   SearchLink link(desk.ends[0]);
   const JobRows rows = link.begin(start_of("a workload"));
   link.checkpoint({.tasks = {{rows.workloads[0], "bytes"}}, .seconds = -1e9});
+  link.end(rows.job, db::JobState::kStopped, -1e9);
   EXPECT_EQ(desk.store.job(rows.job).seconds_used, 0) << "time comes back to nobody";
 }
 
@@ -402,6 +403,28 @@ TEST(SearchServer, WaitsForASearcherSoLong) {
     ADD_FAILURE() << "it came to an end";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "nothing was heard for too long");
+  }
+  close(ends[0]);
+  close(ends[1]);
+}
+
+/// One that asks, and never reads what it is told.
+TEST(SearchServer, WaitsForItsAnswersToBeTakenSoLong) {
+  TemporaryFolder folder;
+  db::Store store(folder / "tuning.db");
+  EchoFarm farm;
+  const db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net"});
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  write_search_frame(ends[0], R"({"call": "order"})");
+  const std::string more_than_a_socket_holds(8 << 20, 'x');
+  try {
+    SearchServer(ends[1], {.request = kRequest, .machine = more_than_a_socket_holds}, job, store, farm,
+                 std::chrono::seconds(1))
+        .serve();
+    ADD_FAILURE() << "it came to an end";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "nothing was taken for too long");
   }
   close(ends[0]);
   close(ends[1]);

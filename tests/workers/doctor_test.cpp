@@ -48,6 +48,8 @@ TEST_F(Doctor, KnowsClocksThatVary) {
   put("/sys/devices/system/cpu/intel_pstate/no_turbo", "0");
   EXPECT_EQ(finding("boost").verdict, Verdict::kNote);
   EXPECT_EQ(finding("boost").fix, "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo");
+  put("/sys/devices/system/cpu/cpufreq/boost", "0");
+  EXPECT_EQ(finding("boost").found, "off") << "of two files the first row's counts";
   put("/sys/devices/system/clocksource/clocksource0/current_clocksource", "acpi_pm");
   EXPECT_EQ(finding("clock").verdict, Verdict::kBad);
 }

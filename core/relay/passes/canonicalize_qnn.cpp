@@ -70,6 +70,7 @@ struct Range {
 };
 Range range_of(DataType dtype) {
   double low = dtype.code == TypeCode::kUInt ? 0 : -static_cast<double>(int64_t{1} << (dtype.bits - 1));
+  // In double, which holds all of 32 bits.
   return {low, low + static_cast<double>((int64_t{1} << dtype.bits) - 1)};
 }
 
@@ -87,6 +88,7 @@ class Canonicalizer final : public ExprMutator {
     Expr rebuilt = visit_default(e);
     const auto* op = e->callee.as<OpNode>();
     const ProductRule* rule = op ? op->row().product : nullptr;
+    // By the operator's own row, so that a new product needs no line here.
     if (rule && rule->quantized && op->name == rule->quantized) return product(*rebuilt.as<Call>(), *rule);
     for (const auto& [name, handler] : kHandlers)
       if (op && op->name == name)
@@ -108,9 +110,11 @@ class Canonicalizer final : public ExprMutator {
     };
     // Arguments of a quantized product: data, weight, their zero points, their scales.
     std::optional<double> x_zero = known(2), w_zero = known(3);
+    // Without axes nobody knows over what to sum.
     if (!x_zero || !w_zero || (!axes && (*x_zero != 0 || *w_zero != 0))) return std::nullopt;
     Operands o{call.args[0], call.args[1], static_cast<int64_t>(*x_zero), static_cast<int64_t>(*w_zero)};
     // Added to values and zero point alike, 128 leaves each difference from the zero point as it was.
+    // vpdpbusd and its kin take unsigned data and signed weights.
     bool moves_x = axes && type_of(o.x).dtype == kInt8,
          moves_w = type_of(o.w).dtype == kUInt8 && o.w_zero != 0;
     if (moves_x) o.x = cast(add(cast(o.x, kInt32), number(kInt32, 128)), kUInt8), o.x_zero += 128;
@@ -197,6 +201,7 @@ class Canonicalizer final : public ExprMutator {
     size_t rank = type_of(x).shape.size();
     Expr value = x;
     if (!is_zero(zero)) {
+      // A float32 has 24 bits: differences of int32 need not fit, those of bytes do.
       DataType dtype = type_of(x).dtype.bits == 8 ? kFloat32 : kInt32;
       value = subtract(cast(value, dtype), cast(along(zero, axis, rank), dtype));
     }
@@ -240,6 +245,7 @@ class Canonicalizer final : public ExprMutator {
     const auto* call = e.as<Call>();
     const auto* op = call ? call->callee.as<OpNode>() : nullptr;
     if (!op || depth == 0) return {};
+    // As scales stand after constant folding: on the right (fold_scale_axis and the importers write them so).
     if (op->name == "multiply" && is_closed(call->args[1]))
       return multiply(call->args[0], multiply(call->args[1], factor));
     if (op->name == "nn.relu") {

@@ -40,6 +40,8 @@ Expr transpose(const Expr& e, Ints axes) {
 /// (D * N, C, H, W) -> (N, C, D, H, W)
 Expr volume_of(const Images& images) {
   Ints shape = shape_of(images.expr);
+  // Depth is outermost, so that the images of one depth lie together: slices of the batch are
+  // slices of depths.
   Ints apart{shape[0] / images.batch, images.batch, shape[1], shape[2], shape[3]};
   return transpose(reshape(images.expr, apart), {1, 2, 0, 3, 4});
 }
@@ -121,6 +123,8 @@ Expr convolution_of_depths(const Convolution& c, const Images& data, const Expr&
   int64_t taps = c.kernel[2], channels = c.kernel[1], groups = c.attrs.groups;
   std::vector<Expr> seen;
   // Joined along the channels, which are (taps, groups, channels) then.
+  // Copies of the input, taps times as much of it; what a convolution of volumes reads
+  // anyhow, if not at once.
   for (int64_t tap = 0; tap < taps; ++tap) seen.push_back(seen_by(c, data, tap));
   Expr all = seen[0];
   if (taps > 1) all = typed_call("concatenate", {typed_tuple(seen)}, make<ConcatenateAttrs>(int64_t{1}));
@@ -195,6 +199,7 @@ class ToImages final : public ExprMutator {
     bool any = false;
     std::vector<Expr> args;
     // With none of them the call stays on volumes: as images it would only gain transposes.
+    // Two loops: whether any is decides what the others become.
     for (const Expr& arg : e.args) any |= images_.count(arg.get()) > 0;
     for (const Expr& arg : e.args) {
       if (any) args.push_back(operand(arg, shape));
@@ -230,6 +235,7 @@ class ToImages final : public ExprMutator {
   Images images_of(const Expr& original) {
     auto found = images_.find(original.get());
     if (found != images_.end()) return found->second;
+    // Once for all users, or each would transpose.
     Images& memo = converted_[original.get()];
     if (memo.expr) return memo;
     Ints shape = shape_of(original);

@@ -31,6 +31,7 @@ struct Phases {
 /// window i + m where k * dilation - before + cut = m * stride + r.
 Phases phases_with_cut(const Enlarged& e, int64_t cut) {
   // m of the first and of the last kernel element: window q reads data elements q - last to q - first.
+  // Rounding down, also below 0: padding makes these negative.
   int64_t first = floor_div(cut - e.before, e.stride);
   int64_t last = floor_div((e.kernel - 1) * e.dilation + cut - e.before, e.stride);
   // Where the stride divides the dilation, one phase has all elements, evenly spaced.
@@ -107,6 +108,7 @@ class Rewriting {
   Expr run() {
     for (const Enlarged& e : axes_) {
       bool positive = e.kernel > 0 && e.stride > 0 && e.dilation > 0;
+      // By division: the product may not fit 64 bits.
       if (!positive || e.stride > kMostTaps || e.kernel > kMostTaps / e.dilation) return nullptr;
       phases_.push_back(phases_of(e));
       // Negative padding cuts data off; with none left there is no convolution.
@@ -153,6 +155,7 @@ class Rewriting {
     std::vector<Ints> one_more(given.size(), Ints{0, 1});
     one_more[0] = one_more[1] = {0, 0};
     Expr zero = typed_constant(full({}, kernel->checked_type.as<TensorType>()->dtype, 0));
+    // Folded when the model is built, as weights are constants mostly.
     if (product(strides_) > 1) kernel = typed_call("nn.pad", {kernel, zero}, make<PadAttrs>(one_more));
     // Each take makes two axes of one, (taps, stride); from the last, so that those in front keep their
     // places.

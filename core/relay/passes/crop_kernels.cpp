@@ -38,6 +38,7 @@ struct Line {
 
   /// All taps where none sees the image, or what is left would begin inside it.
   std::optional<Taps> seen() const {
+    // From both ends: a kernel wider than its image loses its rims, never its middle.
     Taps taps{0, kernel, 0, 0};
     while (taps.begin < taps.end && !is_seen(taps.begin)) ++taps.begin;
     while (taps.end > taps.begin && !is_seen(taps.end - 1)) --taps.end;
@@ -56,6 +57,7 @@ struct Line {
   /// In order; empty where a result sees no tap.
   std::vector<Band> bands() const {
     std::vector<Band> bands;
+    // Of dilated convolutions only, whose images have some dozen rows: see split().
     for (int64_t i = 0; i < result; ++i) {
       Taps taps{0, kernel, 0, 0};
       // With i rising both ends of the taps only fall, so results of the same taps stand side by side.

@@ -9,6 +9,7 @@ namespace {
 /// The variables that something kept uses.
 class Liveness {
  public:
+  // A list and not recursion; each expression once.
   explicit Liveness(const Expr& root) : purity_(root) {
     pending_.push_back(root);
     while (!pending_.empty()) {
@@ -28,6 +29,7 @@ class Liveness {
       if (live_.count(let->var.get()))
         pending_.push_back(let->value);
       else
+        // It may become live later: uses of it may stand anywhere in the body.
         values_[let->var.get()] = let->value;
       pending_.push_back(let->body);
       return;

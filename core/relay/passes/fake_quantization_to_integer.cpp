@@ -38,6 +38,7 @@ struct Quantized {
   bool is_8_bit() const { return type_of(value).dtype == kInt8 || type_of(value).dtype == kUInt8; }
 };
 
+// With constant scales: others are no fake quantization but part of the model.
 std::optional<Quantized> quantized(const Expr& e) {
   const Call* call = call_to(e, "qnn.dequantize");
   const auto* scale = call ? call->args[1].as<Constant>() : nullptr;
@@ -63,6 +64,7 @@ bool equal_values(const Tensor& a, const Tensor& b) {
 
 /// a[i] * b[i], float32; `a` is one number.
 Tensor product(const Tensor& a, const Tensor& b) {
+  // In float32, as the model's own multiplication would round.
   Tensor result(b.size() == 1 ? Ints{} : Ints{b.size()}, kFloat32);
   for (int64_t i = 0; i < b.size(); ++i)
     result.set(i, static_cast<double>(static_cast<float>(a.value(0)) * static_cast<float>(b.value(i))));
@@ -143,6 +145,7 @@ class ToInteger final : public ExprMutator {
   static std::optional<Tensor> whole_at(const Expr& bias, const Tensor& scale) {
     // In steps of the sum's scale: far finer than the 8 bits that the sum is rounded to later.
     constexpr double kTolerance = 1e-2;
+    // A bias may be given as integers of their own scale, or as real numbers.
     auto q = quantized(bias);
     const auto* integers = q ? q->value.as<Constant>() : nullptr;
     const auto* reals = bias.as<Constant>();

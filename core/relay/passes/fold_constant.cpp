@@ -40,6 +40,7 @@ class Finder {
     const Call* call = NodeRef(node).as<Call>();
     const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
     // Constructors, functions and branches are left: nothing could compute them here.
+    // Random numbers, say, are anew in each run.
     return op && op->row().compute && !op->row().stateful && all_constant(call->args);
   }
 

@@ -62,6 +62,7 @@ class Folder final : public ExprMutator {
     if (const auto* add = call_to(value, "add")) {
       for (size_t side : {0, 1}) {
         if (!add->args[1 - side].as<Constant>()) continue;
+        // (x + c) * s = x * s + c * s.
         if (Expr inner = scaled(add->args[side], scale, result))
           // The side that is no constant takes the scale inside, and the constant is multiplied.
           return typed_call("add", {inner, typed_call("multiply", {add->args[1 - side], scale})});
@@ -93,6 +94,7 @@ class Folder final : public ExprMutator {
     // (c) along the first axis of the weight; one number stays one.
     std::vector<int64_t> aligned(weight_axes_after + 1, 1);
     aligned[0] = factors.size();
+    // Two constants: folded by the next pass of that name.
     Expr product = typed_call("multiply", {weight, typed_constant(factors.reshaped(aligned))});
     auto copy = mutate(call);
     copy->args[0] = visit(call.args[0]);

@@ -31,6 +31,7 @@ const Op* op_of(const Expr& e) {
   return op ? &op->row() : nullptr;
 }
 
+// Structurally: two symbolic dimensions that happen to be equal are not known to be.
 bool same_shape(const Expr& a, const Expr& b) {
   const auto *x = a->checked_type.as<TensorType>(), *y = b->checked_type.as<TensorType>();
   if (!x || !y || x->shape.size() != y->shape.size()) return false;
@@ -59,6 +60,7 @@ class Graph {
 
   /// Operands before users, from an explicit stack. Bodies of functions are other graphs.
   void post_order_operands(const Expr& root) {
+    // Explicit, for models are chains of thousands of operators.
     std::vector<std::pair<Expr, bool>> stack{{root, false}};
     while (!stack.empty()) {
       auto [e, expanded] = stack.back();
@@ -81,6 +83,7 @@ class Graph {
     GraphNode& self = nodes_.back();
     if (const Op* op = op_of(e)) {
       self.pattern = op->fusion;
+      // Callees of calls are no operands here: operators are leaves.
       for (const Expr& arg : e.as<Call>()->args) {
         // A broadcasting operator reads an operand of its own shape element by element. Reductions and
         // anchors take what follows over element-wise edges alone, so x + bias follows a convolution x and
@@ -99,6 +102,7 @@ class Graph {
       else
         use(p->tuple, Fusion::kInjective);
     } else if (is_scalar_constant(e)) {
+      // Copied into each group that reads it, and so never a parameter.
       self.pattern = Fusion::kElementwise;
     } else if (!e.as<Function>()) {
       // Calls of functions, branches, references: what they read must exist as a tensor.
@@ -129,9 +133,12 @@ struct Dominators {
   explicit Dominators(const std::vector<GraphNode>& nodes) : entries(nodes.size()) {
     for (size_t i = nodes.size(); i-- > 0;) {
       const GraphNode& node = nodes[i];
+      // Its value must exist as a tensor, so nothing can come after it in its group.
       if (node.external || node.uses.empty()) continue;
       Fusion pattern = Fusion::kElementwise;
       size_t parent = node.uses[0].user;
+      // The lowest common ancestor of two is that of many, taken one after the other: O(depth) each, and the
+      // tree of a model is a chain with short branches.
       for (const GraphNode::Use& use : node.uses) {
         pattern = std::max(pattern, use.edge);
         parent = common(parent, use.user, pattern);
@@ -162,6 +169,7 @@ class Groups {
     for (size_t i = 0; i < nodes.size(); ++i) groups_.push_back({i, nodes[i].pattern, 1});
     // Post-order in each phase: groups grow from operands to users. Injective operators join in phase 1, when
     // reductions and anchors have the element-wise operators behind them.
+    // Before the phases: whoever merges first decides where the boundary between two kernels lies.
     grow_from_narrow();
     for (int phase = 0; phase < 3; ++phase)
       for (size_t i = 0; i < nodes.size(); ++i) grow(i, phase);
@@ -188,6 +196,7 @@ class Groups {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].pattern > Fusion::kBroadcast) continue;
       if (widens(nodes_[i].expr)) widened[i] = true;
+      // It spreads along uses, which come later in the order: one pass is enough.
       if (!widened[i]) continue;
       for (const GraphNode::Use& use : nodes_[i].uses) widened[use.user] = true;
       grow(i, 0);
@@ -210,9 +219,11 @@ class Groups {
   void grow(size_t i, int phase) {
     const Dominators::Entry& entry = dominators_.entries[i];
     Fusion pattern = groups_[root(i)].pattern;
+    // Or it belongs there already, by way of another path.
     if (pattern == Fusion::kOpaque || entry.parent == kNone || root(i) == root(entry.parent)) return;
     // Without what lies between: try_path() counts that.
     if (groups_[root(i)].size + groups_[root(entry.parent)].size > kMaxGroup) return;
+    // Of the whole group behind, which may have an anchor by now; of one node it would be too weak.
     Fusion sink = groups_[root(entry.parent)].pattern;
     if (phase == 2) {
       if (pattern <= Fusion::kInjective && nodes_[entry.parent].pattern == Fusion::kTuple &&
@@ -243,6 +254,7 @@ class Groups {
   /// post-dominator, so no value inside the group is read outside and the graph of groups stays acyclic.
   void try_path(size_t source, size_t sink, Allowed allowed) {
     std::vector<size_t> path;
+    // All paths or none: a value that is left over would be read outside the group.
     for (const GraphNode::Use& use : nodes_[source].uses)
       if (!collect(use.user, sink, allowed, path)) return;
     merge(source, sink);
@@ -286,6 +298,7 @@ struct Region {
   std::vector<Expr> args;
   std::unordered_map<const Node*, Var> by_arg;
 
+  // By the node, so that an argument that is read twice is one parameter.
   Var param(const Expr& arg, const Type& type) {
     auto [found, is_new] = by_arg.emplace(arg.get(), Var());
     if (is_new) {
@@ -313,6 +326,7 @@ class Rebuilder {
   explicit Rebuilder(const Expr& body)
       : graph_(body), groups_(graph_.nodes()), computes_(graph_.nodes().size()) {
     for (size_t i = 0; i < computes_.size(); ++i)
+      // For groups that hold tuples and projections alone: see is_fused.
       if (op_of(graph_.nodes()[i].expr)) computes_[groups_.root(i)] = true;
   }
 
@@ -368,6 +382,7 @@ class Rebuilder {
   Expr inside(const Expr& e, Region& region, size_t root) {
     if (const auto* call = e.as<Call>()) {
       auto copy = mutate(*call);
+      // Attributes, type and span stay: what a fused function computes is what its operators computed.
       for (Expr& arg : copy->args) arg = operand(arg, region, root);
       return with_type_of(std::move(copy), e);
     }
@@ -409,6 +424,7 @@ class Rebuilder {
 Module fuse_ops(const Module& module) {
   auto result = mutate(*module);
   for (auto& [name, function] : result->functions) {
+    // Fused already, by hand or by an earlier run of this pass.
     if (function->attrs.primitive) continue;
     auto fused = mutate(*function);
     fused->body = Rebuilder(function->body).run(function->body);

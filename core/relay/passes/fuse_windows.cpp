@@ -48,6 +48,7 @@ int64_t input_channels(const Call& call) {
 std::vector<const Call*> anchors_of(const Function& function) {
   std::vector<const Call*> anchors;
   post_order(function.body, [&](const NodeRef& node) {
+    // In post-order, so the last is the one whose results leave the function.
     const auto* call = node.as<Call>();
     const Op* op = call ? op_of(*call) : nullptr;
     if (op && op->fusion >= Fusion::kReduction) anchors.push_back(call);
@@ -57,6 +58,7 @@ std::vector<const Call*> anchors_of(const Function& function) {
 
 /// The parameter that `e` is computed from element by element, or null.
 Var source_of(Expr e) {
+  // Along first arguments: what stands second is a bias or a residual, which the window does not slide over.
   while (const auto* call = e.as<Call>()) {
     const Op* op = op_of(*call);
     if (!op || op->fusion > Fusion::kInjective) return {};
@@ -124,6 +126,7 @@ class FuseWindows : public ExprMutator {
     if (!consumer) return visited;
     const Call& call = *visited.as<Call>();
     for (size_t i = 0; i < call.args.size(); ++i) {
+      // Calls of fused functions alone: fuse_ops ran before.
       const Function* producer = primitive_callee(call.args[i]);
       // Uses are counted before rewriting; joining functions does not change them.
       if (producer && uses_.of(e->args[i]) == 1 &&

@@ -16,6 +16,7 @@ std::vector<std::string> callees_first(const Module& module) {
   std::function<void(const std::string&)> enter = [&](const std::string& name) {
     auto found = module->functions.find(name);
     if (found == module->functions.end() || !entered.insert(name).second) return;
+    // Collected first, so that the walk over this function is over before the next begins.
     std::vector<std::string> callees;
     post_order(found->second, [&](const NodeRef& node) {
       if (const GlobalVarNode* global = node.as<GlobalVarNode>()) callees.push_back(global->name);
@@ -47,6 +48,7 @@ class OperatorValues : public ExprVisitor {
 class OperatorsAsFunctions : public ExprMutator {
   Expr visit_op(const Ref<OpNode>& e) override {
     const Op& row = e->row();
+    // There is no function type of any number of arguments.
     if (row.args < 0)
       type_error(e, fmt::format("{} takes any number of arguments; as a value, write fn (...) {{ {}(...) }}",
                                 e->name, e->name));

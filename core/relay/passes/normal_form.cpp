@@ -11,6 +11,7 @@ namespace {
 /// Walks the tree of scopes that graph_scopes() made: of each it binds the members, in their order, by let.
 class BindAll {
  public:
+  // Values of lets are met as members of a scope, too: they keep the name that they have.
   explicit BindAll(const Ref<Function>& root) : scopes_(graph_scopes(root)) {
     for (const auto& members : scopes_.members)
       for (const Expr& e : members)
@@ -63,6 +64,7 @@ class BindAll {
         if (in_place) continue;
         const Function* function = e.as<Function>();
         if (function && function->attrs.primitive) continue;  // a kernel is called by what it is
+        // All of one name: a variable is its node, and text tells them apart by numbers.
         Var variable = with_checked_type(make_var("t"), e->checked_type).cast<VarNode>();
         bindings.push_back({variable, rebuilt(e)});
         bound_[e.get()] = variable;
@@ -81,6 +83,7 @@ class BindAll {
     }
     // From the inside out: the last binding is the innermost let.
     for (; !bindings.empty(); bindings.pop_back()) {
+      // A let has the type of its body: the result of this pass needs no inference anew.
       Type type = chain->checked_type;
       chain = with_checked_type(make<Let>(bindings.back().var, bindings.back().value, chain), type);
     }

@@ -22,6 +22,7 @@ bool is_product(const Call& call) {
   const Op* op = operator_of(Expr(&call));
   if (!op || op->narrow != NarrowRule::kProduct || !op->product->quantized || !is_real_tensor(Expr(&call)))
     return false;
+  // Constant data (a table looked up, say) is folded, not quantized.
   return is_real_tensor(call.args[0]) && is_real_tensor(call.args[1]) && !call.args[0].as<Constant>() &&
          op->product->axes(call.attrs, type_of(call.args[0])->shape.size(),
                            type_of(call.args[1])->shape.size()) &&
@@ -82,6 +83,7 @@ Scale scale_of(const ValueRange& range, bool symmetric) {
     return {kInt8, static_cast<float>(largest > 0 ? largest / 127 : 1), 0};
   }
   auto scale = static_cast<float>(high > low ? (high - low) / 255 : 1);
+  // Whole and within the type: 0 must be one of the 256 values.
   return {
       kUInt8, scale,
       std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(-low / static_cast<double>(scale))), 0, 255)};
@@ -169,6 +171,7 @@ class Quantizer final : public ExprMutator {
     int64_t channels = weight.shape()[static_cast<size_t>(axis)], inner = 1;
     for (size_t d = static_cast<size_t>(axis) + 1; d < weight.shape().size(); ++d) inner *= weight.shape()[d];
     Weights result{Tensor(weight.shape(), kInt8), Tensor({channels}, kFloat32)};
+    // Symmetric about 0, -127 to 127: then no product needs a correction for the weight's zero point.
     const float* values = weight.as<float>();
     float* scales = result.scale.as<float>();
     std::fill(scales, scales + channels, 0.0f);

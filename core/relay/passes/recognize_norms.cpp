@@ -25,6 +25,7 @@ std::optional<double> filled_value(const Expr& e) {
   return value;
 }
 
+// Exactly: constants of exporters are written, not computed.
 bool is_filled_with(const Expr& e, double value) { return filled_value(e) == value; }
 
 const TensorType& type_of(const Expr& e) { return *e->checked_type.as<TensorType>(); }
@@ -45,6 +46,7 @@ std::optional<Mean> mean_of(const Expr& e) {
 /// x when e is its square.
 Expr squared(const Expr& e) {
   if (const Call* product = call_of(e, "multiply"))
+    // By address: equal expressions have been made one (eliminate_common_subexpr).
     return product->args[0] == product->args[1] ? product->args[0] : Expr();
   const Call* power = call_of(e, "power");
   return power && is_filled_with(power->args[1], 2) ? power->args[0] : Expr();
@@ -70,6 +72,7 @@ std::optional<Scaled> scaled_by_root(const Expr& e, const Call& call) {
     const Call* root = call_of(call.args[1], "sqrt");
     return root ? std::optional(Scaled{call.args[0], root->args[0]}) : std::nullopt;
   }
+  // Exporters write either.
   for (int side : {0, 1})
     if (Expr radicand = inverse_root_of(call.args[1 - side])) return Scaled{call.args[side], radicand};
   return std::nullopt;

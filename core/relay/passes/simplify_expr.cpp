@@ -47,6 +47,7 @@ Expr as_reshape(const Expr& e, const Expr& x) {
   const TensorType& type = *e->checked_type.as<TensorType>();
   if (!has_constant_shape(type)) return nullptr;
   std::vector<int64_t> shape = constant_shape(type);
+  // In the attributes of `reshape`, 0 says "as in the argument".
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return nullptr;
   return typed_call("reshape", {x}, make<ReshapeAttrs>(shape));
 }
@@ -104,6 +105,7 @@ bool holds_all(DataType from, DataType to) {
   if (from == kBFloat16) return to == kFloat32 || to == kFloat64;
   if (!from.is_int() || to.code != TypeCode::kFloat) return false;
   // Integers of up to so many bits are exact.
+  // With the leading bit that is not stored.
   int mantissa = to.bits == 64 ? 53 : to.bits == 32 ? 24 : 11;
   return from.bits <= mantissa;
 }
@@ -162,6 +164,8 @@ struct Rule {
   std::string_view op;
   Expr (*simpler)(const Expr& e, const Call& call);  // null: no
 };
+// Several may stand under one operator; the first that finds something counts, and the
+// result is not tried again.
 constexpr Rule kRules[] = {
     {"multiply", times_one},  {"add", plus_zero},
     {"subtract", minus_zero}, {"divide", divided_by_one},

@@ -21,6 +21,7 @@ Expr normalized(const Call& call) {
              &variance = call.args[4];
   const auto& type = *x->checked_type.as<TensorType>();
   Expr epsilon = typed_constant(full({}, type.dtype, attrs.epsilon));
+  // Of vectors of constants, so all of this is folded when the model is built.
   Expr scale = typed_call("rsqrt", {typed_call("add", {variance, epsilon})});
   if (attrs.scale) scale = typed_call("multiply", {scale, gamma});
   Expr shift = typed_call("negative", {typed_call("multiply", {mean, scale})});

@@ -33,6 +33,7 @@ class ToMixedPrecision final : public ExprMutator {
     if (is_choice(*e) && tensors_.is_narrow(e)) return loaded(e);
     std::vector<Expr> args;
     for (const Expr& arg : e->args) args.push_back(read(arg));
+    // By address: what has not changed stays the same node, and passes behind see that.
     if (args == e->args) return e;
     auto copy = mutate(*e);
     copy->args = std::move(args);
@@ -55,6 +56,7 @@ class ToMixedPrecision final : public ExprMutator {
 
   /// As it is stored.
   Expr stored(const Expr& original) {
+    // Once for all readers: a tensor is written in one way.
     if (Expr known = stored_[original.get()]) return known;
     return stored_[original.get()] = narrowed(original);
   }
