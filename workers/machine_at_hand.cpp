@@ -75,7 +75,12 @@ class Lock {
   explicit Lock(const std::string& path) : file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (file_ < 0) fail("cannot write {}: {}", path, strerror(errno));
     // Two that measure at once measure each other.
-    flock(file_, LOCK_EX);
+    while (flock(file_, LOCK_EX) != 0)
+      if (errno != EINTR) {
+        const int error = errno;
+        close(file_);
+        fail("cannot lock {}: {}", path, strerror(error));
+      }
   }
   // The kernel does the same for a process that dies (flock(2)): nobody waits for a dead one.
   ~Lock() { close(file_); }

@@ -220,7 +220,7 @@ void Pipeline::run(uint64_t lease) {
   running_ = lease;
   again_ = false;
   first_ = {};
-  next_step();
+  attempt([&] { next_step(); });
 }
 
 void Pipeline::run(const wire::Lease& lease, const std::string& artifact, const std::string& reference) {
@@ -244,17 +244,22 @@ void Pipeline::run(const wire::Lease& lease, const std::string& artifact, const 
 }
 
 void Pipeline::next_step() {
+  // Inputs and what the unscheduled program makes of them: once for all candidates of a workload.
+  // The least recently used cases go, so it may be made again.
+  const CaseStore::Case* made = cases_.find(case_key(jobs_.at(running_)->lease));
+  if (!made) return start_reference();
+  // A workload whose reference fails is not tried again with every candidate, which takes minutes.
+  if (!made->failure.empty())
+    return end_run({.outcome = Outcome::kBuildFailed, .message = kUnscheduled + made->failure});
+  start_measuring();
+}
+
+/// A step that this machine has no memory or process for ends the run, not the worker.
+void Pipeline::attempt(const std::function<void()>& step) {
   try {
-    // Inputs and what the unscheduled program makes of them: once for all candidates of a workload.
-    // The least recently used cases go, so it may be made again.
-    const CaseStore::Case* made = cases_.find(case_key(jobs_.at(running_)->lease));
-    if (!made) return start_reference();
-    // A workload whose reference fails is not tried again with every candidate, which takes minutes.
-    if (!made->failure.empty())
-      return end_run({.outcome = Outcome::kBuildFailed, .message = kUnscheduled + made->failure});
-    start_measuring();
+    step();
   } catch (const Error& error) {
-    end_run({.outcome = Outcome::kCrashed, .message = error.what()});
+    if (running_) end_run({.outcome = Outcome::kCrashed, .message = error.what()});
   }
 }
 
@@ -476,7 +481,7 @@ std::vector<Pipeline::Ended> Pipeline::collect() {
     built(building.lease, building.unscheduled, *report);
   }
   if (reference_builder_.busy())
-    if (const auto report = reference_builder_.finish()) reference_built(*report);
+    if (const auto report = reference_builder_.finish()) attempt([&] { reference_built(*report); });
   if (runner_.busy())
     if (const auto report = runner_.finish()) {
       switch (step_) {
@@ -487,10 +492,10 @@ std::vector<Pipeline::Ended> Pipeline::collect() {
           raced(*report);
           break;
         case Step::kReferenceRun:
-          reference_ran(*report);
+          attempt([&] { reference_ran(*report); });
           break;
         default:
-          measured(*report);
+          attempt([&] { measured(*report); });
       }
     }
   return std::exchange(ended_, {});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,6 +59,7 @@ class Pipeline {
   void start_build(const wire::Lease& lease, bool unscheduled);
   void built(uint64_t lease, bool unscheduled, const Report& report);
   void next_step();
+  void attempt(const std::function<void()>& step);
   void start_reference();
   void start_reference_run();
   void start_measuring();
