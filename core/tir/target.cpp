@@ -1,5 +1,6 @@
 #include "core/tir/target.h"
 
+#include <bit>
 #include <charconv>
 
 #include "core/support/error.h"
@@ -104,6 +105,9 @@ Target parse_target_text(const std::string& text) {
   if (target.vector_bits < 32 || target.vector_registers < 1 || target.cores < 1)
     fail("target: vector={} registers={} cores={}: must be at least 32, 1 and 1", target.vector_bits,
          target.vector_registers, target.cores);
+  // Vectors are halved until they fit (tails, fewer lanes), and types are powers of two themselves.
+  if (!std::has_single_bit(static_cast<uint64_t>(target.vector_bits)))
+    fail("target: vector={}: must be a power of two", target.vector_bits);
   if (MachineNumbers given = given_numbers(text); !given.empty()) set_machine(target, {}, given);
   return target;
 }

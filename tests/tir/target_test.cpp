@@ -42,6 +42,7 @@ TEST(Target, BadTextIsTheUsersError) {
   EXPECT_EQ(error_of("cpu:vecto=512"), "target: no property is called `vecto`; did you mean `vector`?");
   EXPECT_EQ(error_of("cpu:vector=wide"), "target: vector=wide must be a whole number from 0 to 2^40");
   EXPECT_EQ(error_of("cpu:vector"), "target: `vector` must be property=value");
+  EXPECT_EQ(error_of("cpu:vector=96"), "target: vector=96: must be a power of two");
   EXPECT_EQ(error_of("cpu:cores=0"), "target: vector=128 registers=16 cores=0: must be at least 32, 1 and 1");
 }
 
