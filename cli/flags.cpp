@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/configuration.h"
 #include "cli/messages.h"
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 
@@ -42,9 +43,7 @@ bool is_between(const std::string& text, double low, double high) {
 }
 
 /// As lathe.toml has it. Only people read it, so bytes that are no UTF-8 need not survive.
-std::string literal(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string literal(const nlohmann::json& value) { return json_line(value); }
 
 Flag flag_of(const std::string& spelling, Flag::Kind kind, const char* value_name, const char* help) {
   const size_t blank = spelling.find(' ');

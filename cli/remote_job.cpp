@@ -7,6 +7,7 @@
 #include "cli/interrupt.h"
 #include "cli/messages.h"
 #include "cli/progress.h"
+#include "core/support/bounded_json.h"
 #include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
@@ -169,7 +170,7 @@ int run_by(const TuneJob& job, const ServicePlace& place, ServiceClient& service
     json report = service.get("/v1/jobs/" + id).at("report");
     report["module"] = module;
     report["tracker"] = place.url;
-    fmt::print("{}\n", report.dump());
+    fmt::print("{}\n", json_line(report));
   } else {
     fmt::print("{}module:  {}\nrecords: {} (job {})\n",
                printable(service.get_text("/v1/jobs/" + id + "/report")), module, place.url, printable(id));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 
 namespace lathe::cli {
@@ -101,7 +102,7 @@ void run_and_print(RunningModel& running, const std::string& folder, bool as_jso
       print_text(name, output);
     if (!folder.empty()) save_npy(fmt::format("{}/output_{}.npy", folder, i), output);
   }
-  if (as_json) fmt::print("{}\n", outputs.dump());
+  if (as_json) fmt::print("{}\n", json_line(outputs));
 }
 
 }  // namespace lathe::cli

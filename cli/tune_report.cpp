@@ -5,6 +5,7 @@
 
 #include "cli/exit_codes.h"
 #include "cli/progress.h"
+#include "core/support/bounded_json.h"
 #include "schedules/schedule.h"
 #include "tuner/shortfall.h"
 
@@ -291,7 +292,7 @@ std::string json_of(const Report& report) {
                              {"tried", choice.challengers},
                              {"before_ms", choice.before * 1e3},
                              {"after_ms", choice.after * 1e3}};
-  return object.dump();
+  return json_line(object);
 }
 
 /// Why the task stays far below its limit; "" when it does not, or was not measured.

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "db/pack.h"
 #include "db/pack_files.h"
@@ -30,7 +31,7 @@ class LineFile {
 
   void add(const json& line) {
     // The one place where an export may differ from the rows: bytes that are no UTF-8.
-    const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    const std::string text = json_line(line) + "\n";
     digest_.add(text);
     file_ << text;
     ++lines_;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/support/bounded_json.h"
 #include "core/support/statistics.h"
 #include "gate/report.h"
 
@@ -9,9 +10,6 @@ namespace lathe::gate {
 namespace {
 
 using Json = nlohmann::json;
-
-/// File names may be no UTF-8.
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// A bound that is not known is null.
 Json ratio_json(double ln_ratio) { return std::isfinite(ln_ratio) ? Json(std::exp(ln_ratio)) : Json(); }
@@ -109,7 +107,7 @@ std::string json_text(const Report& report) {
                               {"found", finding.found},
                               {"verdict", worker::to_string(finding.verdict)},
                               {"fix", finding.fix}});
-  return dump(json) + "\n";
+  return json_line(json) + "\n";
 }
 
 std::string sarif_text(const Report& report) {
@@ -130,9 +128,9 @@ std::string sarif_text(const Report& report) {
   }
   const Json driver = {{"name", "tune gate"}, {"rules", rules}};
   const Json run = {{"tool", {{"driver", driver}}}, {"results", results}};
-  return dump({{"version", "2.1.0"},
-               {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
-               {"runs", Json::array({run})}}) +
+  return json_line({{"version", "2.1.0"},
+                    {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+                    {"runs", Json::array({run})}}) +
          "\n";
 }
 
@@ -140,14 +138,14 @@ std::string history_text(const Report& report, const std::string& when) {
   std::string text;
   for (const UnitResult& unit : report.result.units)
     if (unit.pairs > 0)
-      text += dump({{"when", when},
-                    {"revision", report.revision},
-                    {"unit", unit.unit.name},
-                    {"target", unit.unit.target()},
-                    {"device", report.device},
-                    {"threads", report.threads},
-                    {"seconds", median(unit.candidate_seconds)},
-                    {"verdict", to_string(unit.verdict)}}) +
+      text += json_line({{"when", when},
+                         {"revision", report.revision},
+                         {"unit", unit.unit.name},
+                         {"target", unit.unit.target()},
+                         {"device", report.device},
+                         {"threads", report.threads},
+                         {"seconds", median(unit.candidate_seconds)},
+                         {"verdict", to_string(unit.verdict)}}) +
               "\n";
   return text;
 }

@@ -30,10 +30,8 @@ struct Refused {
   std::map<std::string, std::string> headers;
 };
 
-// The default of dump() throws at such bytes, which would make one odd name hide a whole list.
 Response json_response(const json& value, int status = 200) {
-  // Names and errors are of strangers, and may be no UTF-8.
-  return {.status = status, .body = value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+  return {.status = status, .body = json_line(value) + "\n"};
 }
 
 Response refusal(const Refused& refused) {
@@ -559,8 +557,7 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
     for (db::Event& event : store.served_events_after(id, after, kAtOnce)) {
       std::string data = std::move(event.body);
       if (event.kind == "state" && event.served_job)
-        data = job_json(store.served_job(*event.served_job), store)
-                   .dump(-1, ' ', false, json::error_handler_t::replace);
+        data = json_line(job_json(store.served_job(*event.served_job), store));
       if (event.kind.starts_with(kScheduleEvent)) data = "{}";  // long: its route has it
       // An end of line would end the event: JSON has none within its strings.
       std::erase(data, '\n');

@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 
@@ -108,10 +109,8 @@ void add_headers(Message& message, const Response& response, bool keep_alive) {
 }
 
 Response error_response(int status, const std::string& text) {
-  using nlohmann::json;
   // The text may name a user or a file, and so hold quotes, or bytes that are no UTF-8.
-  return {.status = status,
-          .body = json{{"error", text}}.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"};
+  return {.status = status, .body = json_line({{"error", text}}) + "\n"};
 }
 
 std::string event_text(const Event& event) {

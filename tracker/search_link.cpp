@@ -75,7 +75,7 @@ void write_search_frame(int socket, const std::string& bytes) {
 
 json SearchLink::call(const char* name, json arguments) {
   arguments["call"] = name;
-  std::string bytes = arguments.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string bytes = json_line(arguments);
   // Question and answer are one step: the search and what reports its progress are on two threads.
   std::lock_guard lock(mutex_);
   write_search_frame(socket_, bytes);

@@ -59,7 +59,7 @@ std::string clean_json(const std::string& text, const char* what) {
   // Parsed and written again, for what is passed on: duplicate keys, odd numbers and bytes that
   // are no UTF-8 end here.
   if (value.is_discarded()) fail("a searcher's {} is no JSON", what);
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_line(value);
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ SearchEnding SearchServer::serve() {
       // at() and get() throw for what is missing or of another type: malformed is the same as hostile.
       fail("a searcher's call is malformed: {}", error.what());
     }
-    write_search_frame(socket_, reply.dump(-1, ' ', false, json::error_handler_t::replace));
+    write_search_frame(socket_, json_line(reply));
   }
   return ending_;
 }

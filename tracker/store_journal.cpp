@@ -65,7 +65,7 @@ db::Device parse_device(const std::string& text) {
     device.features = join_text(features, ",");
   }
   // Bytes that are no UTF-8 become U+FFFD: whoever exports it as JSON later must be able to.
-  device.details = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  device.details = json_line(json);
   return device;
 }
 

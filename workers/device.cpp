@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "workers/system_files.h"
@@ -106,7 +107,7 @@ std::string to_json(const DeviceInfo& device) {
     json["memory_bandwidth_core"] = device.limits_core.bandwidth;
     json["memory_bandwidth"] = device.limits.bandwidth;
   }
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_line(json);
 }
 
 std::optional<MachineLimits> limits_of(std::string_view device_json, int threads) {

@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/model_flags.h"
 #include "core/runtime/timing.h"
+#include "core/support/bounded_json.h"
 
 namespace lathe::cli {
 namespace {
@@ -88,7 +89,7 @@ void print_json(const ModelFlags& flags, const runtime::Plan& plan, const runtim
                                 {"us", layer.microseconds},
                                 {"gflops", layer.gflops()},
                                 {"gbytes_per_s", layer.gigabytes()}});
-  fmt::print("{}\n", report.dump());
+  fmt::print("{}\n", json_line(report));
 }
 
 }  // namespace

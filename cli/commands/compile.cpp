@@ -25,13 +25,12 @@ int compile_command(Flags& flags) {
   std::set<std::string_view> kernels;
   for (const runtime::Step& step : plan.steps) kernels.insert(step.kernel);
   if (as_json)
-    fmt::print("{}\n", nlohmann::json{{"module", out},
-                                      {"steps", plan.steps.size()},
-                                      {"kernels", kernels.size()},
-                                      {"kernels_measured", compiled.measured},
-                                      {"weight_bytes", plan.constant_bytes},
-                                      {"arena_bytes", plan.arena_bytes}}
-                           .dump());
+    fmt::print("{}\n", json_line({{"module", out},
+                                  {"steps", plan.steps.size()},
+                                  {"kernels", kernels.size()},
+                                  {"kernels_measured", compiled.measured},
+                                  {"weight_bytes", plan.constant_bytes},
+                                  {"arena_bytes", plan.arena_bytes}}));
   else
     fmt::print(
         "{}: {} steps, {:.1f} MB of weights, {:.1f} MB of tensors, {} of {} kernels scheduled by "

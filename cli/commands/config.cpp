@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/configuration.h"
+#include "core/support/bounded_json.h"
 
 namespace lathe::cli {
 namespace {
@@ -54,7 +55,7 @@ void print_json(const std::vector<Resolved>& all) {
       if (!flag.value.empty()) value = nlohmann::ordered_json::parse(flag.value);
       sections[one.section][flag.key()] = {{"value", value}, {"origin", origin_of(flag)}};
     }
-  fmt::print("{}\n", sections.dump());
+  fmt::print("{}\n", json_line(sections));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "core/codegen/host_target.h"
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "db/backup.h"
 #include "db/foreign.h"
@@ -25,7 +26,7 @@ struct Request {
 };
 
 void print(const Request& request, const nlohmann::json& report, const std::string& text) {
-  fmt::print("{}\n", request.json ? report.dump() : text);
+  fmt::print("{}\n", request.json ? json_line(report) : text);
 }
 
 int export_records(const Request& request) {

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/target.h"
+#include "core/support/bounded_json.h"
 #include "db/store.h"
 
 namespace lathe::cli {
@@ -63,12 +64,11 @@ void print_json(const TargetKnowledge& knowledge) {
         {"used", line.used},
         {"from", line.source},
         {"unit", line.field.unit}};
-  fmt::print("{}\n", nlohmann::json{{"target", to_text(knowledge.target)},
-                                    {"row", machine_row(knowledge.target).name},
-                                    {"source", knowledge.source},
-                                    {"unsettled", knowledge.unsettled},
-                                    {"numbers", numbers}}
-                         .dump());
+  fmt::print("{}\n", json_line({{"target", to_text(knowledge.target)},
+                                {"row", machine_row(knowledge.target).name},
+                                {"source", knowledge.source},
+                                {"unsettled", knowledge.unsettled},
+                                {"numbers", numbers}}));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/terminal.h"
+#include "core/support/bounded_json.h"
 
 namespace lathe::cli {
 namespace {
@@ -41,7 +42,7 @@ int doctor_command(Flags& flags) {
                       {"found", finding.found},
                       {"verdict", to_string(finding.verdict)},
                       {"fix", finding.fix}});
-    fmt::print("{}\n", nlohmann::json{{"fit", fit}, {"findings", rows}}.dump());
+    fmt::print("{}\n", json_line({{"fit", fit}, {"findings", rows}}));
   } else {
     fmt::print("{:<18}  {:<48}  {:<7}  {}\n", "check", "found", "verdict", "fix");
     for (const worker::Finding& finding : findings)

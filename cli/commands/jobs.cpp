@@ -9,6 +9,7 @@
 #include "cli/progress.h"
 #include "cli/remote_job.h"
 #include "cli/search_flags.h"
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
 
@@ -111,7 +112,7 @@ int jobs_command(Flags& flags) {
             ? service.get("/v1/workers")
             : service.get(fmt::format("/v1/jobs?limit={}&state={}&owner={}", limit, state, url_part(owner)));
     if (as_json)
-      fmt::print("{}\n", answer.dump());
+      fmt::print("{}\n", json_line(answer));
     else if (devices)
       print_workers(answer.at("workers"));
     else

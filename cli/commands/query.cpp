@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/queries/question.h"
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
 #include "core/support/text.h"
@@ -68,7 +69,7 @@ void print_json(const Answer& answer) {
     for (size_t c = 0; c < row.size(); ++c) object[answer.columns[c]] = row[c];
     list.push_back(std::move(object));
   }
-  fmt::print("{}\n", list.dump());
+  fmt::print("{}\n", json_line(list));
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ int timeline_command(Flags& flags) {
       fmt::print("{}", printable(series_text(name, points, changes)));
   }
   if (!found) fail("{} has no unit {}{}", file, unit, did_you_mean(unit, units));
-  if (as_json) fmt::print("{}\n", all.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (as_json) fmt::print("{}\n", json_line(all));
   return kSuccess;
 }
 

@@ -15,4 +15,8 @@ nlohmann::json parse_bounded_json(std::string_view text, int depth, std::string_
 /// The string under `key`; "" where `json` is no object, has none, or something else there.
 std::string string_member(const nlohmann::json& json, const char* key);
 
+/// On one line. Bytes that are no UTF-8, in names and messages of strangers or of the file system, become
+/// U+FFFD; the default of dump() throws at them, which would make one odd name hide all else.
+std::string json_line(const nlohmann::json& json);
+
 }  // namespace lathe

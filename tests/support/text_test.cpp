@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/tensor.h"
@@ -22,6 +24,10 @@ TEST(Error, NearestName) {
   EXPECT_EQ(nearest("resnet81", {"vgg16", "resnet18", "dqn"}), "resnet18");
   EXPECT_EQ(nearest("bnech", {"batch", "bench"}), "bench") << "neighbours exchanged are one mistake";
   EXPECT_EQ(nearest("zzz", {"vgg16"}), "");
+}
+
+TEST(JsonLine, TakesBytesThatAreNoUtf8) {
+  EXPECT_EQ(json_line({{"file", "caf\xe9.onnx"}}), "{\"file\":\"caf\ufffd.onnx\"}");
 }
 
 TEST(WriteFile, ADeviceStaysADevice) {
