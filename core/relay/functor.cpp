@@ -18,33 +18,35 @@ bool on_explicit_stack(ExprKind kind) {
 void walk(const Expr& root, FunctionRef<bool(const Expr&)> is_done, FunctionRef<void(const Expr&)> finish,
           FunctionRef<void(const Ref<Let>&)> enter_let) {
   struct Frame {
-    Expr e;
+    const Expr*
+        e;  // a field of a node that `root` keeps alive: counting references takes as long as the rest
     int stage = 0;
   };
-  std::vector<Frame> stack{{root}};
+  std::vector<Frame> stack{{&root}};
   while (!stack.empty()) {
     // A copy: pushing below moves the frames.
     Frame frame = stack.back();
-    if (is_done(frame.e)) {
+    const Expr& e = *frame.e;
+    if (is_done(e)) {
       stack.pop_back();
       continue;
     }
     // Stages of a let: operands (its value), then enter_let and the body, then itself. Others: operands,
     // itself. finish() may walk on its own (bodies of functions), and finds their operands done.
     stack.back().stage += 1;
-    const Let* let = frame.e.as<Let>();
+    const Let* let = e.as<Let>();
     int last_stage = let ? 2 : 1;
-    if (frame.stage == last_stage || !on_explicit_stack(frame.e->kind())) {
+    if (frame.stage == last_stage || !on_explicit_stack(e->kind())) {
       stack.pop_back();
-      finish(frame.e);
+      finish(e);
     } else if (frame.stage == 1) {  // only a let has this stage
-      enter_let(frame.e.cast<Let>());
-      stack.push_back({let->body});
+      enter_let(e.cast<Let>());
+      stack.push_back({&let->body});
     } else {
       // Pushed in reverse, so that they are finished in the order of evaluation.
       size_t first = stack.size();
-      for_each_operand(frame.e, [&](const Expr& operand, bool in_scope) {
-        if (in_scope && !is_done(operand)) stack.push_back({operand});
+      for_each_operand(e, [&](const Expr& operand, bool in_scope) {
+        if (in_scope && !is_done(operand)) stack.push_back({&operand});
       });
       std::reverse(stack.begin() + static_cast<long>(first), stack.end());
     }
@@ -120,7 +122,7 @@ void ExprVisitor::visit(const Expr& e) {
   if (visited_.count(e.get())) return;
   with_enough_stack([&] {
     walk(
-        e, [&](const Expr& each) { return visited_.count(each.get()) > 0; },
+        e, [&](const Expr& each) { return visited_.count(each.get()); },
         [&](const Expr& each) {
           visited_.insert(each.get());
           dispatch(each);
@@ -136,29 +138,30 @@ void ExprVisitor::visit_default(const Expr& e) {
 }
 
 Expr ExprMutator::visit(const Expr& e) {
-  auto found = done_.find(e.get());
-  if (found != done_.end()) return found->second.second;
+  if (const Done* found = done_.find(e.get())) return found->to;
   with_enough_stack([&] {
     walk(
-        e, [&](const Expr& each) { return done_.count(each.get()) > 0; },
+        e, [&](const Expr& each) { return done_.count(each.get()); },
         [&](const Expr& each) {
           Expr result = dispatch(each);
           set(each, std::move(result));
         },
         [&](const Ref<Let>& let) { enter_let(let); });
   });
-  return done_.at(e.get()).second;
+  return done_.at(e.get()).to;
+}
+
+NodeRef ExprMutator::visit_child(const NodeRef& child) {
+  if (dynamic_cast<const RelayNode*>(child.get())) return visit(child.cast<RelayNode>());
+  if (dynamic_cast<const TypeNode*>(child.get())) return visit_type(child.cast<TypeNode>());
+  // Patterns bind variables, which an override may replace.
+  if (dynamic_cast<const PatternNode*>(child.get()))
+    return child->map_children([&](const NodeRef& part) { return visit_child(part); });
+  return child;
 }
 
 Expr ExprMutator::visit_default(const Expr& e) {
-  std::function<NodeRef(const NodeRef&)> map = [&](const NodeRef& child) -> NodeRef {
-    if (dynamic_cast<const RelayNode*>(child.get())) return visit(child.cast<RelayNode>());
-    if (dynamic_cast<const TypeNode*>(child.get())) return visit_type(child.cast<TypeNode>());
-    // Patterns bind variables, which an override may replace.
-    if (dynamic_cast<const PatternNode*>(child.get())) return child->map_children(map);
-    return child;
-  };
-  return e->map_children(map).cast<RelayNode>();
+  return e->map_children([&](const NodeRef& child) { return visit_child(child); }).cast<RelayNode>();
 }
 
 Module map_functions(const Module& module, FunctionRef<Ref<Function>(const Ref<Function>&)> f) {

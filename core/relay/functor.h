@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "core/relay/expr.h"
+#include "core/support/node_map.h"
 
 namespace lathe::relay {
 
@@ -104,7 +105,7 @@ class ExprVisitor : public ExprFunctor<void> {
   void visit_default(const Expr& e) override;
 
  private:
-  std::unordered_set<const Node*> visited_;
+  NodeSet visited_;
 };
 
 class ExprMutator : public ExprFunctor<Expr> {
@@ -125,8 +126,12 @@ class ExprMutator : public ExprFunctor<Expr> {
   void set(const Expr& from, Expr to) { done_[from.get()] = {from, std::move(to)}; }
 
  private:
-  std::unordered_map<const Node*, std::pair<Expr, Expr>>
-      done_;  // the key is kept alive by the first of the pair
+  NodeRef visit_child(const NodeRef& child);
+
+  struct Done {
+    Expr from, to;  // the first keeps the key alive
+  };
+  NodeMap<Done> done_;
 };
 
 /// The module with each global function replaced by f(function); the same module when nothing changed.

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/support/error.h"
+#include "core/support/node_map.h"
 
 namespace lathe {
 
@@ -148,11 +149,11 @@ void post_order(const NodeRef& root, FunctionRef<void(const NodeRef&)> f) {
   };
   // A node stays on the stack while its children are visited, and is called when it is met again.
   std::vector<Pending> stack{{root.get(), false}};
-  std::unordered_set<const Node*> seen;
+  NodeSet seen;
   // Every node once, however often it is shared; O(nodes + edges).
   while (!stack.empty()) {
     auto [node, entered] = stack.back();
-    if (entered || !seen.insert(node).second) {
+    if (entered || !seen.insert(node)) {
       stack.pop_back();
       if (entered) f(NodeRef(node));
       continue;
@@ -167,7 +168,7 @@ void post_order(const NodeRef& root, FunctionRef<void(const NodeRef&)> f) {
 
 NodeRef rewrite(const NodeRef& root, FunctionRef<NodeRef(const NodeRef&)> f) {
   // By the old node's address, which the root keeps alive; a shared node is rewritten once, and stays shared.
-  std::unordered_map<const Node*, NodeRef> done;
+  NodeMap<NodeRef> done;
   auto replaced = [&](const NodeRef& child) { return done.at(child.get()); };
   post_order(root, [&](const NodeRef& node) { done[node.get()] = f(node->map_children(replaced)); });
   return root ? done.at(root.get()) : root;

@@ -10,16 +10,16 @@ namespace {
 /// Every expression under `root` but leaves, operands first.
 std::vector<Expr> operands_first(const Expr& root) {
   std::vector<Expr> order;
-  std::unordered_map<const Node*, bool> finished;
+  NodeMap<bool> finished;
   std::vector<Expr> stack{root};
   while (!stack.empty()) {
     // A node is met twice: first it puts its operands above itself, then, when they are done, it is next in
     // order.
     Expr top = stack.back();
-    auto [state, is_new] = finished.emplace(top.get(), false);
+    auto [state, is_new] = finished.insert(top.get());
     if (!is_new || is_leaf(top)) {
       stack.pop_back();
-      if (!is_leaf(top) && !std::exchange(state->second, true)) order.push_back(top);
+      if (!is_leaf(top) && !std::exchange(*state, true)) order.push_back(top);
       continue;
     }
     size_t first = stack.size();
@@ -99,17 +99,16 @@ GraphScopes graph_scopes(const Expr& root) {
   // Users come before what they use, so a place is final when its turn comes.
   if (!is_leaf(root)) result.places[root.get()].uses = 1;
   for (auto e = order.rbegin(); e != order.rend(); ++e) {
-    GraphScopes::Place& mine = result.places[e->get()];
-    int scope = mine.scope;
+    int scope = result.places[e->get()].scope;
     std::vector<int> bodies;
     for_each_operand(*e, [&](const Expr& operand, bool in_scope) {
       int used_in = scope;
       if (!in_scope) bodies.push_back(used_in = tree.add(scope));
       if (is_leaf(operand)) return;
       // The innermost scope that holds all uses is the nearest common ancestor of theirs.
-      auto [found, is_new] = result.places.try_emplace(operand.get(), GraphScopes::Place{used_in, 0, {}});
-      if (!is_new) found->second.scope = tree.common(found->second.scope, used_in);
-      found->second.uses += 1;
+      auto [place, is_new] = result.places.insert(operand.get());
+      place->scope = is_new ? used_in : tree.common(place->scope, used_in);
+      place->uses += 1;
     });
     result.places[e->get()].bodies = std::move(bodies);
   }

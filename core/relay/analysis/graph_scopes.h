@@ -1,9 +1,8 @@
 // Where shared expressions belong: the innermost scope that holds all their uses.
 #pragma once
 
-#include <unordered_map>
-
 #include "core/relay/expr.h"
+#include "core/support/node_map.h"
 
 namespace lathe::relay {
 
@@ -14,7 +13,7 @@ struct GraphScopes {
     int uses = 0;             // operand slots that hold this expression
     std::vector<int> bodies;  // the scopes it opens, in the order of for_each_operand
   };
-  std::unordered_map<const Node*, Place> places;
+  NodeMap<Place> places;
   std::vector<std::vector<Expr>> members;  // of each scope, operands first
   std::vector<int> parents;
 };

@@ -7,7 +7,7 @@ namespace lathe::relay {
 namespace {
 
 /// Without regard to its operands. MatchCast and incomplete matches may fail, which is an effect.
-bool impure_by_itself(const Expr& e, const std::unordered_set<const Node*>& impure) {
+bool impure_by_itself(const Expr& e, const NodeSet& impure) {
   switch (e->kind()) {
     case ExprKind::kRefRead:
     case ExprKind::kRefWrite:
@@ -24,13 +24,13 @@ bool impure_by_itself(const Expr& e, const std::unordered_set<const Node*>& impu
   if (const auto* op = callee.as<OpNode>()) return op->row().stateful;
   // A function that is called where it is written has the effects of its body. What a variable or a global
   // name stands for is not looked up: it may be anything, and may not end.
-  if (const auto* function = callee.as<Function>()) return impure.count(function->body.get()) > 0;
+  if (const auto* function = callee.as<Function>()) return impure.count(function->body.get());
   return !callee.as<ConstructorNode>() && !callee.as<PrimFunc>() && !callee.as<ExternFunc>();
 }
 
 class Impure : public ExprVisitor {
  public:
-  std::unordered_set<const Node*> found;
+  NodeSet found;
 
  private:
   void visit_default(const Expr& e) override {
@@ -38,7 +38,7 @@ class Impure : public ExprVisitor {
     bool impure = impure_by_itself(e, found);
     // Making a closure runs nothing of its body.
     if (!e.as<Function>())
-      for_each_operand(e, [&](const Expr& operand, bool) { impure |= found.count(operand.get()) > 0; });
+      for_each_operand(e, [&](const Expr& operand, bool) { impure |= found.count(operand.get()); });
     if (impure) found.insert(e.get());
   }
 };

@@ -1,9 +1,8 @@
 // Which expressions may be dropped, doubled or moved.
 #pragma once
 
-#include <unordered_set>
-
 #include "core/relay/expr.h"
+#include "core/support/node_map.h"
 
 namespace lathe::relay {
 
@@ -17,7 +16,7 @@ class Purity {
   bool is_pure(const Expr& e) const { return !impure_.count(e.get()); }
 
  private:
-  std::unordered_set<const Node*> impure_;
+  NodeSet impure_;
 };
 
 }  // namespace lathe::relay

@@ -50,7 +50,9 @@ class Checker {
   }
 
   void bind_var(const Var& variable, int scope) {
-    if (!bound_.emplace(variable.get(), scope).second) report("variable %{} is bound twice", variable->name);
+    auto [bound, is_new] = bound_.insert(variable.get());
+    if (!is_new) return report("variable %{} is bound twice", variable->name);
+    *bound = scope;
   }
 
   void bind_pattern(const Pattern& pattern, int scope) {
@@ -90,10 +92,10 @@ class Checker {
 
   void check_leaf(const Expr& e, int scope) {
     if (const auto* variable = e.as<VarNode>()) {
-      auto found = bound_.find(variable);
-      if (found == bound_.end())
+      const int* found = bound_.find(variable);
+      if (!found)
         report("variable %{} is free", variable->name);
-      else if (!intervals_.inside(scope, found->second))
+      else if (!intervals_.inside(scope, *found))
         report("variable %{} is used out of its scope", variable->name);
     }
     if (const auto* global = e.as<GlobalVarNode>())
@@ -108,7 +110,7 @@ class Checker {
   const ModuleNode& module_;
   GraphScopes scopes_;
   ScopeIntervals intervals_;
-  std::unordered_map<const Node*, int> bound_;  // variable -> scope where it may be used
+  NodeMap<int> bound_;  // variable -> scope where it may be used
   std::string problem_;
 };
 

@@ -1,3 +1,5 @@
+#include <unordered_map>
+
 #include "core/relay/ops/families.h"
 
 namespace lathe::relay {
@@ -14,10 +16,16 @@ std::span<const std::span<const Op>> op_families() {
 }
 
 const Op* find_op(std::string_view name) {
-  for (std::span<const Op> family : op_families())
-    for (const Op& op : family)
-      if (op.name == name) return &op;
-  return nullptr;
+  // Passes ask for each call. Built at the first question and never freed: no order of destruction to think
+  // of.
+  static const auto* rows = [] {
+    auto* table = new std::unordered_map<std::string_view, const Op*>;
+    for (std::span<const Op> family : op_families())
+      for (const Op& op : family) table->emplace(op.name, &op);
+    return table;
+  }();
+  auto found = rows->find(name);
+  return found == rows->end() ? nullptr : found->second;
 }
 
 std::vector<std::string> op_names() {

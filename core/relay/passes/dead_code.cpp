@@ -15,10 +15,10 @@ class Liveness {
     while (!pending_.empty()) {
       Expr e = pending_.back();
       pending_.pop_back();
-      if (seen_.insert(e.get()).second) keep(e);
+      if (seen_.insert(e.get())) keep(e);
     }
   }
-  bool is_live(const Var& variable) const { return live_.count(variable.get()) > 0; }
+  bool is_live(const Var& variable) const { return live_.count(variable.get()); }
 
  private:
   /// A binding's value is entered when a use of its variable is found.
@@ -34,17 +34,16 @@ class Liveness {
       pending_.push_back(let->body);
       return;
     }
-    if (e.as<VarNode>() && live_.insert(e.get()).second) {
-      auto found = values_.find(e.get());
-      if (found != values_.end()) pending_.push_back(found->second);
+    if (e.as<VarNode>() && live_.insert(e.get())) {
+      if (const Expr* found = values_.find(e.get())) pending_.push_back(*found);
     }
     for_each_operand(e, [&](const Expr& operand, bool) { pending_.push_back(operand); });
   }
 
   Purity purity_;
   std::vector<Expr> pending_;
-  std::unordered_set<const Node*> seen_, live_;
-  std::unordered_map<const Node*, Expr> values_;  // of bindings not kept so far
+  NodeSet seen_, live_;
+  NodeMap<Expr> values_;  // of bindings not kept so far
 };
 
 class DropDead : public ExprMutator {

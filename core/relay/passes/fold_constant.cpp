@@ -1,7 +1,6 @@
 #include "core/relay/passes/fold_constant.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
@@ -27,8 +26,7 @@ class Finder {
 
  private:
   bool all_constant(const std::vector<Expr>& exprs) const {
-    return std::all_of(exprs.begin(), exprs.end(),
-                       [&](const Expr& e) { return constant_.count(e.get()) != 0; });
+    return std::all_of(exprs.begin(), exprs.end(), [&](const Expr& e) { return constant_.count(e.get()); });
   }
 
   /// REQUIRES: known for the children.
@@ -36,7 +34,7 @@ class Finder {
     if (NodeRef(node).as<Constant>()) return true;
     if (const Tuple* tuple = NodeRef(node).as<Tuple>()) return all_constant(tuple->items);
     if (const Projection* projection = NodeRef(node).as<Projection>())
-      return constant_.count(projection->tuple.get()) != 0;
+      return constant_.count(projection->tuple.get());
     const Call* call = NodeRef(node).as<Call>();
     const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
     // Constructors, functions and branches are left: nothing could compute them here.
@@ -46,7 +44,7 @@ class Finder {
 
   /// Something that is not constant wants the value of `node`.
   void need(const NodeRef& node) {
-    if (!constant_.count(node.get()) || !needed_.insert(node.get()).second || node.as<Constant>()) return;
+    if (!constant_.count(node.get()) || !needed_.insert(node.get()) || node.as<Constant>()) return;
     // A tuple is no tensor to be computed; its items are.
     if (const Tuple* tuple = node.as<Tuple>()) {
       for (const Expr& item : tuple->items) need(item);
@@ -58,7 +56,7 @@ class Finder {
     if (type && has_constant_shape(*type)) found_.push_back(e);
   }
 
-  std::unordered_set<const Node*> constant_, needed_;
+  NodeSet constant_, needed_;
   std::vector<Expr> found_;
 };
 

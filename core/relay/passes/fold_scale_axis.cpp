@@ -1,7 +1,5 @@
 #include "core/relay/passes/fold_scale_axis.h"
 
-#include <unordered_map>
-
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -13,8 +11,8 @@ namespace {
 class UseCounter final : public ExprVisitor {
  public:
   int uses(const Expr& e) const {
-    auto found = counts_.find(e.get());
-    return found == counts_.end() ? 0 : found->second;
+    const int* found = counts_.find(e.get());
+    return found ? *found : 0;
   }
 
  private:
@@ -22,7 +20,7 @@ class UseCounter final : public ExprVisitor {
     for_each_operand(e, [&](const Expr& operand, bool) { ++counts_[operand.get()]; });
     ExprVisitor::visit_default(e);
   }
-  std::unordered_map<const Node*, int> counts_;
+  NodeMap<int> counts_;
 };
 
 const Call* call_to(const Expr& e, std::string_view name) {
