@@ -177,6 +177,13 @@ class FunctionEmitter {
         plan(let);
         continue;
       }
+      // A result of a plan is in its register.
+      const Projection* projection = let.value.as<Projection>();
+      auto results = projection ? plan_results_.find(projection->tuple.get()) : plan_results_.end();
+      if (results != plan_results_.end()) {
+        values_[let.var.get()] = results->second.at(static_cast<size_t>(projection->index));
+        continue;
+      }
       const int32_t value = code_.fresh_register();
       let_name_ = let.var->name;
       values_[let.var.get()] = value;
@@ -216,11 +223,6 @@ class FunctionEmitter {
         return {.op = Opcode::kTuple, .results = {value}, .args = operands(e.as<Tuple>()->items)};
       case ExprKind::kProjection: {
         const Projection& projection = *e.as<Projection>();
-        auto results = plan_results_.find(projection.tuple.get());
-        if (results != plan_results_.end())
-          return {.op = Opcode::kCopy,
-                  .results = {value},
-                  .args = {results->second[static_cast<size_t>(projection.index)]}};
         return {.op = Opcode::kField,
                 .number = projection.index,
                 .results = {value},
