@@ -13,4 +13,8 @@ runtime::ModuleImage compile_model(const relay::Module& module, const Target& ta
   return compile_model(module, target, default_schedules(target));
 }
 
+runtime::ModuleImage compile_program(const relay::Module& module, const Target& target) {
+  return final_build(optimize_program(module, target), target, default_schedules(target));
+}
+
 }  // namespace lathe::tuner

@@ -16,4 +16,7 @@ runtime::ModuleImage compile_model(const relay::Module& module, const Target& ta
 /// The same with default schedules: a build without measurements.
 runtime::ModuleImage compile_model(const relay::Module& module, const Target& target);
 
+/// Any module as a program, of which main, whatever it takes and gives, can be called by Machine::call.
+runtime::ModuleImage compile_program(const relay::Module& module, const Target& target);
+
 }  // namespace lathe::tuner

@@ -1,5 +1,6 @@
 #include "tuner/dataflow.h"
 
+#include "core/program/stretches.h"
 #include "core/relay/lower.h"
 #include "core/runtime/kernel.h"
 #include "core/runtime/most_bytes.h"
@@ -97,9 +98,9 @@ std::vector<runtime::TensorType> flat_types(const relay::Type& type) {
 }
 
 /// The order first, then constants along it, each expression once: O(expressions).
-Dataflow::Dataflow(const relay::Module& module) : module_(module) {
-  auto main = module->functions.find("main");
-  if (main == module->functions.end()) fail("the module has no function @main");
+Dataflow::Dataflow(const relay::Module& module, const std::string& function) : module_(module) {
+  auto main = module->functions.find(function);
+  if (main == module->functions.end()) fail("the module has no function @{}", function);
   main_ = main->second;
   for (const relay::Var& param : main_->params)
     // Undefined tensors: parameters are no constants.
@@ -239,13 +240,19 @@ KernelCall kernel_call(const Dataflow& flow, const Ref<Call>& call) {
   return {call, callee, mask};
 }
 
+std::vector<std::string> graphs_of(const relay::Module& module) {
+  return program::is_outlined(module) ? program::stretches_of(module) : std::vector<std::string>{"main"};
+}
+
 std::vector<KernelCall> kernel_calls(const relay::Module& module) {
-  Dataflow flow(module);
   std::vector<KernelCall> calls;
-  for (const Expr& expr : flow.order()) {
-    if (!expr.as<Call>()) continue;
-    KernelCall call = kernel_call(flow, expr.cast<Call>());
-    if (!call.is_view()) calls.push_back(std::move(call));
+  for (const std::string& graph : graphs_of(module)) {
+    Dataflow flow(module, graph);
+    for (const Expr& expr : flow.order()) {
+      if (!expr.as<Call>()) continue;
+      KernelCall call = kernel_call(flow, expr.cast<Call>());
+      if (!call.is_view()) calls.push_back(std::move(call));
+    }
   }
   return calls;
 }

@@ -2,6 +2,7 @@
 // what variables and callees stand for, which arguments are constants, and which calls run kernels.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/relay/expr.h"
@@ -15,10 +16,11 @@ namespace lathe::tuner {
 std::vector<runtime::TensorType> flat_types(const relay::Type& type);
 
 /// Iterative, so that the depth of the graph does not matter. REQUIRES: types are inferred. Throws Error when
-/// there is no main, and for control flow, closures and references, which cannot be executed yet.
+/// there is no such function, and for control flow, closures and references: those of a program are outside
+/// its stretches (core/program/stretches.h).
 class Dataflow {
  public:
-  explicit Dataflow(const relay::Module& module);
+  explicit Dataflow(const relay::Module& module, const std::string& function = "main");
 
   const relay::Function& main() const { return *main_; }
   /// The expressions of main, each after what it needs, once.
@@ -62,8 +64,11 @@ struct KernelCall {
 /// Throws Error when it cannot be executed at all.
 KernelCall kernel_call(const Dataflow& flow, const Ref<relay::Call>& call);
 
-/// The kernel calls of main in order of execution. Throws Error as Dataflow and kernel_call do, and for
-/// parameters whose dimensions are not constant.
+/// The functions that are graphs: the stretches of a program, or main.
+std::vector<std::string> graphs_of(const relay::Module& module);
+
+/// The kernel calls of all graphs, each in order of execution. Throws Error as Dataflow and kernel_call do,
+/// and for parameters whose dimensions are not constant.
 std::vector<KernelCall> kernel_calls(const relay::Module& module);
 
 }  // namespace lathe::tuner

@@ -10,6 +10,7 @@
 
 #include "core/codegen/compile.h"
 #include "core/codegen/host_target.h"
+#include "core/program/stretches.h"
 #include "core/runtime/cores.h"
 #include "core/runtime/thread_pool.h"
 #include "core/tir/lower.h"
@@ -18,6 +19,7 @@
 #include "schedules/schedule.h"
 #include "tuner/graph_plan.h"
 #include "tuner/in_place.h"
+#include "tuner/program_plan.h"
 #include "tuner/prologue_kernels.h"
 #include "tuner/tasks.h"
 
@@ -206,10 +208,13 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> scheduled) {
       return found->second;
     };
   }
-  Build result{plan_graph(impl_->fused,
-                          [&](const KernelCall& call) -> const GraphKernel& {
-                            return graph_kernels[impl_->distinct.of(call)];
-                          }),
+  auto plan = [&](const std::string& graph) {
+    return plan_graph(
+        impl_->fused,
+        [&](const KernelCall& call) -> const GraphKernel& { return graph_kernels[impl_->distinct.of(call)]; },
+        graph);
+  };
+  Build result{program::is_outlined(impl_->fused) ? plan_program(impl_->fused, plan) : plan("main"),
                {kernels.begin(), kernels.end()}};
   // Once a build: the objects of kernels are kept, so that an exchange of one schedule compiles one kernel.
   result.image.library = codegen::link(objects, impl_->target).bytes;

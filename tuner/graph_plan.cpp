@@ -162,8 +162,9 @@ class Planner {
 }  // namespace
 
 runtime::ModuleImage plan_graph(const relay::Module& module,
-                                FunctionRef<const GraphKernel&(const KernelCall&)> kernel) {
-  return Planner(Dataflow(module), kernel).plan();
+                                FunctionRef<const GraphKernel&(const KernelCall&)> kernel,
+                                const std::string& graph) {
+  return Planner(Dataflow(module, graph), kernel).plan();
 }
 
 }  // namespace lathe::tuner

@@ -28,10 +28,11 @@ struct GraphKernel {
   std::vector<tir::PartParam> arguments = {};
 };
 
-/// The plan of `main`, with the constants that it reads and without its library. Tuples are flattened: an
-/// input `x` of a tuple type becomes x.0, x.1, ...; outputs are named output_0, output_1, ... REQUIRES and
-/// throws as Dataflow does (dataflow.h).
+/// The plan of a graph (dataflow.h), with the constants that it reads and without its library. Tuples are
+/// flattened: an input `x` of a tuple type becomes x.0, x.1, ...; outputs are named output_0, output_1, ...
+/// REQUIRES and throws as Dataflow does (dataflow.h).
 runtime::ModuleImage plan_graph(const relay::Module& module,
-                                FunctionRef<const GraphKernel&(const KernelCall&)> kernel);
+                                FunctionRef<const GraphKernel&(const KernelCall&)> kernel,
+                                const std::string& graph = "main");
 
 }  // namespace lathe::tuner

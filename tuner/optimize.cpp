@@ -1,7 +1,11 @@
 #include "tuner/optimize.h"
 
 #include "core/codegen/host_target.h"
+#include "core/program/emit.h"
+#include "core/program/shorten.h"
+#include "core/program/stretches.h"
 #include "core/relay/analysis/call_type.h"
+#include "core/relay/functor.h"
 #include "core/relay/interpret_closed.h"
 #include "core/relay/pass.h"
 #include "core/relay/passes/fuse_ops.h"
@@ -60,7 +64,35 @@ relay::Evaluate constant_evaluator() {
   };
 }
 
+relay::Module optimize_program(const relay::Module& module, const Target& target) {
+  using enum relay::PassId;
+  // What holds for programs as well as for graphs; all else is for the stretches. Values bound by let stay
+  // so: what is outside a loop does not move into it.
+  constexpr relay::PassId kProgramPasses[] = {kSimplifyExpr, kEliminateCommonSubexpr, kFoldConstant,
+                                              kDeadCode, kInferType};
+  const relay::PassContext context{.target = target, .evaluate = constant_evaluator()};
+  relay::Module typed = relay::run_passes(module, std::vector{kInferType}, context);
+  typed = relay::map_functions(typed, [](const auto& function) { return program::shorten(function); });
+  typed = relay::run_passes(typed, kProgramPasses, context);
+  auto outlined = mutate(*program::outline_stretches(typed));
+  for (auto& [name, function] : outlined->functions) {
+    if (!program::is_stretch(*function)) continue;
+    const relay::Module fused =
+        relay::run_passes(relay::make_module(function), relay::inference_pipeline(), context);
+    // Passes leave attributes as they are.
+    function = fused->functions.at("main");
+  }
+  return seal(std::move(outlined));
+}
+
 relay::Module optimize(const relay::Module& module, const Target& target) {
+  if (program::is_program(module)) {
+    relay::Module outlined = optimize_program(module, target);
+    // Throw where main has another type than a module can have.
+    program::input_ports(*outlined->functions.at("main"));
+    program::output_ports(*outlined->functions.at("main"));
+    return outlined;
+  }
   return relay::run_passes(module, relay::inference_pipeline(),
                            {.target = target, .evaluate = constant_evaluator()});
 }

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -23,20 +24,31 @@ int compile_command(Flags& flags) {
   runtime::write_module(out, compiled.image);
   const runtime::Plan& plan = compiled.image.plan;
   std::set<std::string_view> kernels;
-  for (const runtime::Step& step : plan.steps) kernels.insert(step.kernel);
+  size_t steps = 0;
+  int64_t tensor_bytes = plan.arena_bytes;
+  auto count = [&](const runtime::Plan& each) {
+    steps += each.steps.size();
+    for (const runtime::Step& step : each.steps) kernels.insert(step.kernel);
+  };
+  count(plan);
+  if (compiled.image.program)
+    for (const runtime::Plan& each : compiled.image.program->plans) {
+      count(each);
+      tensor_bytes = std::max(tensor_bytes, plan.arena_bytes + each.arena_bytes);
+    }
   if (as_json)
     fmt::print("{}\n", json_line({{"module", out},
-                                  {"steps", plan.steps.size()},
+                                  {"steps", steps},
                                   {"kernels", kernels.size()},
                                   {"kernels_measured", compiled.measured},
                                   {"weight_bytes", plan.constant_bytes},
-                                  {"arena_bytes", plan.arena_bytes}}));
+                                  {"arena_bytes", tensor_bytes}}));
   else
     fmt::print(
         "{}: {} steps, {:.1f} MB of weights, {:.1f} MB of tensors, {} of {} kernels scheduled by "
         "measurement\n",
-        out, plan.steps.size(), static_cast<double>(plan.constant_bytes) / 1e6,
-        static_cast<double>(plan.arena_bytes) / 1e6, compiled.measured, kernels.size());
+        out, steps, static_cast<double>(plan.constant_bytes) / 1e6, static_cast<double>(tensor_bytes) / 1e6,
+        compiled.measured, kernels.size());
   return kSuccess;
 }
 

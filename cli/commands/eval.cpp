@@ -5,10 +5,13 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/running_model.h"
+#include "core/codegen/host_target.h"
+#include "core/program/value.h"
 #include "core/relay/interpret/interpreter.h"
 #include "core/relay/text.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "tuner/compile.h"
 
 namespace lathe::cli {
 namespace {
@@ -35,15 +38,39 @@ std::vector<relay::Value> arguments(const relay::Function& function, const Input
   return values;
 }
 
+/// The program whose main is the function named, for this machine, with default schedules.
+std::shared_ptr<const runtime::Module> compiled_program(const relay::Module& module,
+                                                        const std::string& name) {
+  auto renamed = mutate(*module);
+  renamed->functions["main"] = module->functions.at(name);
+  return runtime::Module::from_image(
+      tuner::compile_program(seal(std::move(renamed)), codegen::host_target()));
+}
+
+/// The value of main for the arguments, by the virtual machine.
+relay::Value run_compiled(const std::shared_ptr<const runtime::Module>& compiled,
+                          const std::vector<relay::Value>& args) {
+  const runtime::LoadedProgram& program = *compiled->program();
+  runtime::Machine machine(program, runtime::serial_parallel());
+  std::vector<runtime::Datum> data;
+  for (const relay::Value& arg : args) data.push_back(machine.copy(arg.as<relay::TensorValue>()->tensor));
+  return program::value_of(machine.call(program.program.main, data), machine, program.program);
+}
+
 }  // namespace
 
 int eval_command(Flags& flags) {
   std::string file, expression;
   std::vector<std::string> inputs;
+  bool compiled = false, code = false;
   flags.add("FILE", file, "Relay text; /dev/stdin for the standard input", Flags::Need::kRequired);
   flags.add("--expr EXPR", expression, "what to evaluate over the definitions of FILE, instead of its @main");
   flags.add("--input NAME=FILE", inputs, "a .npy file, once for each parameter of @main");
+  flags.add("--compiled", compiled, "compile it and run it by the virtual machine, not by the interpreter");
+  flags.add("--code", code, "print the code that --compiled runs, and run nothing");
   flags.exclude("--expr", "--input");
+  flags.exclude("--code", "--compiled");
+  flags.exclude("--code", "--input");
   if (!flags.parse()) return kSuccess;
   std::string text = read_file(file);
   if (!expression.empty()) text = with_expression(text, expression);
@@ -53,7 +80,14 @@ int eval_command(Flags& flags) {
     auto function = interpreter.module()->functions.find(name);
     if (function == interpreter.module()->functions.end())
       fail("tune eval: {} has no @main; say what to evaluate by --expr", file);
-    relay::Value value = interpreter.call(name, arguments(*function->second, load_inputs(inputs)));
+    if (code) {
+      fmt::print("{}",
+                 runtime::program_text(compiled_program(interpreter.module(), name)->program()->program));
+      return kSuccess;
+    }
+    std::vector<relay::Value> args = arguments(*function->second, load_inputs(inputs));
+    relay::Value value = compiled ? run_compiled(compiled_program(interpreter.module(), name), args)
+                                  : interpreter.call(name, args);
     fmt::print("{}\n", relay::print(value));
   } catch (const PlacedError& e) {
     // A place in the prelude has no line in this text.

@@ -45,6 +45,7 @@ Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* pa
   }
   for (const Port& port : plan().outputs)
     outputs_.push_back({.arguments = output_arguments(plan(), value_of(port))});
+  if (module_->program()) machine_ = std::make_unique<Machine>(*module_->program(), parallel_);
 }
 
 /// Where a value lies, unless it is an output that kernels write to the caller's memory.
@@ -164,10 +165,22 @@ void Executor::call(size_t step) {
   if (code != 0) fail("kernel {} reports that its check {} failed", plan().steps[step].kernel, code);
 }
 
+/// In place of the steps, which there are none of: to the places of the outputs in the arena.
+void Executor::run_program() {
+  std::vector<Value> inputs, outputs;
+  std::vector<void*> read, written;
+  for (const Port& port : plan().inputs) inputs.push_back(value_of(port));
+  for (const Port& port : plan().outputs) outputs.push_back(value_of(port));
+  for (const Input& input : inputs_) read.push_back(input.read.data());
+  for (const Port& port : plan().outputs) written.push_back(address(port.value));
+  machine_->run(inputs, read, outputs, written);
+}
+
 void Executor::run() {
   check_bindings();
   copy_inputs();
   for (size_t step = 0; step < first_buffer_.size(); ++step) call(step);
+  if (machine_) run_program();
   copy_outputs();
 }
 
@@ -183,6 +196,7 @@ void Executor::run_timed(std::span<int64_t> spent) {
     spent[step] += std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
     before = after;
   }
+  if (machine_) run_program();
   copy_outputs();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/runtime/module_file.h"
+#include "core/runtime/program/machine.h"
 
 namespace lathe::runtime {
 
@@ -56,10 +57,12 @@ class Executor {
   void copy_inputs();
   void copy_outputs();
   void call(size_t step);
+  void run_program();
 
   std::shared_ptr<const Module> module_;
   const LatheParallel* parallel_;
   std::shared_ptr<void> arena_;
+  std::unique_ptr<Machine> machine_;  // of a module with a program
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   bool checked_ = false;              // the bindings, since they changed

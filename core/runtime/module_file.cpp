@@ -20,11 +20,12 @@ namespace {
 /// As PNG's (RFC 2083, 12.11): a byte that no text has, and an end of line that a transfer as text would
 /// change.
 constexpr std::string_view kMagic = "\x89LATHE\r\n";
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kPlanVersion = 2;  // of modules without a program: what reads these reads them as before
+constexpr uint32_t kVersion = 3;
 constexpr uint64_t kPage = 4096;
 
-/// The first bytes of the file, little-endian. The plan follows at once; library and constants start at
-/// pages.
+/// The first bytes of the file, little-endian. The plan follows at once, then the program; library and
+/// constants start at pages.
 struct Header {
   char magic[8];
   uint32_t version;
@@ -32,7 +33,7 @@ struct Header {
   uint64_t plan_bytes;
   uint64_t library_at, library_bytes;
   uint64_t constants_at, constants_bytes;
-  uint64_t reserved;
+  uint64_t program_bytes;       // 0: there is none
   char constants_checksum[64];  // SHA-256 of the SHA-256s of the constants, in the order of their offsets
   char checksum[64];            // SHA-256 of the fields above, the plan and the library
 };
@@ -41,9 +42,9 @@ static_assert(sizeof(Header) == 192);
 constexpr uint64_t page_up(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 /// Covers all that decides what runs; it is also the digest by which modules are told apart.
-std::string checksum(const Header& header, std::string_view plan, std::string_view library) {
+std::string checksum(const Header& header, std::string_view plan_and_program, std::string_view library) {
   std::string covered(reinterpret_cast<const char*>(&header), offsetof(Header, checksum));
-  return sha256(covered.append(plan).append(library));
+  return sha256(covered.append(plan_and_program).append(library));
 }
 
 /// Apart from the checksum of the rest: weights are most of the file, and reading all of them would cost what
@@ -70,31 +71,48 @@ Header checked_header(const ModuleBytes& file) {
         "{} is a module of format {}, this program reads up to {}; use a newer program, or compile the model "
         "again",
         path, header.version, kVersion);
-  if (header.version >= 1 && header.version < kVersion)
-    fail("{} is a module of format {}, this program reads {}; compile the model again", path, header.version,
-         kVersion);
+  if (header.version >= 1 && header.version < kPlanVersion)
+    fail("{} is a module of format {}, this program reads {} to {}; compile the model again", path,
+         header.version, kPlanVersion, kVersion);
   // Differences, not sums, on the side of the file: numbers from the file may be as large as they like.
-  bool fits = header.version == kVersion && header.header_bytes == sizeof header &&
-              header.plan_bytes <= size && header.library_at == page_up(sizeof header + header.plan_bytes) &&
+  bool fits = header.version >= kPlanVersion && header.header_bytes == sizeof header &&
+              (header.version == kVersion) == (header.program_bytes > 0) && header.plan_bytes <= size &&
+              header.program_bytes <= size &&
+              header.library_at == page_up(sizeof header + header.plan_bytes + header.program_bytes) &&
               header.library_at <= size && header.library_bytes <= size - header.library_at &&
               header.constants_at == page_up(header.library_at + header.library_bytes) &&
               header.constants_at <= size && header.constants_bytes == size - header.constants_at;
   if (!fits) fail("{} is damaged or cut short: its {} bytes do not match its header", path, size);
-  if (checksum(header, file.bytes.substr(sizeof header, header.plan_bytes),
+  if (checksum(header, file.bytes.substr(sizeof header, header.plan_bytes + header.program_bytes),
                file.bytes.substr(header.library_at, header.library_bytes)) !=
       std::string_view(header.checksum, sizeof header.checksum))
     fail("{} is damaged: its checksum does not match", path);
   return header;
 }
 
-/// A file whose header, plan and library are as they were written.
+/// Those of the plan, of the program's plans and its constants.
+void for_each_value(const Plan& plan, const std::optional<Program>& program,
+                    FunctionRef<void(const Value&)> f) {
+  for (const Value& value : plan.values) f(value);
+  if (!program) return;
+  for (const Plan& each : program->plans)
+    for (const Value& value : each.values) f(value);
+  for (const Value& value : program->constants) f(value);
+}
+
+/// A file whose header, plan, program and library are as they were written.
 struct ModuleFile {
   Header header;
   Plan plan;
+  std::optional<Program> program;
 
   explicit ModuleFile(const ModuleBytes& file) : header(checked_header(file)) {
     try {
       plan = parse_plan(file.bytes.substr(sizeof header, header.plan_bytes));
+      if (header.program_bytes > 0) {
+        program = parse_program(file.bytes.substr(sizeof header + header.plan_bytes, header.program_bytes));
+        check_program(*program, plan.constant_bytes);
+      }
       if (plan.constant_bytes != static_cast<int64_t>(header.constants_bytes))
         fail("module: {} bytes of constants, the header says {}", plan.constant_bytes,
              header.constants_bytes);
@@ -112,11 +130,14 @@ void write_module(const std::string& path, const ModuleImage& image) {
     constants.emplace_back(static_cast<const char*>(constant.data.data()),
                            static_cast<size_t>(constant.data.bytes()));
   std::string plan = plan_text(image.plan);
+  const size_t plan_bytes = plan.size();
+  if (image.program) plan += program_json(*image.program);
   Header header{};
   std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
-  header.version = kVersion;
+  header.version = image.program ? kVersion : kPlanVersion;
   header.header_bytes = sizeof header;
-  header.plan_bytes = plan.size();
+  header.plan_bytes = plan_bytes;
+  header.program_bytes = plan.size() - plan_bytes;
   header.library_at = page_up(sizeof header + plan.size());
   header.library_bytes = image.library.size();
   header.constants_at = page_up(header.library_at + image.library.size());
@@ -169,10 +190,11 @@ void verify_module(const ModuleBytes& file) {
   ModuleFile module(file);
   // Values that share a constant are one here.
   std::map<int64_t, std::string_view> at;
-  for (const Value& value : module.plan.values)
+  for_each_value(module.plan, module.program, [&](const Value& value) {
     if (value.place == Place::kConstant && value.bytes() > 0)
       at[value.at] = file.bytes.substr(module.header.constants_at + static_cast<uint64_t>(value.at),
                                        static_cast<uint64_t>(value.bytes()));
+  });
   std::vector<std::string_view> constants;
   for (const auto& [offset, bytes] : at) constants.push_back(bytes);
   if (constants_checksum(constants) != std::string_view(module.header.constants_checksum, 64))
@@ -199,12 +221,34 @@ void require_cpu(const Plan& plan, const std::string& module) {
 }
 
 /// Looks up all kernels at once: a run finds pointers.
-Module::Module(Plan plan, SharedObject library)
-    : plan_(std::move(plan)), library_(std::move(library)), constants_(plan_.values.size()) {
-  for (const Step& step : plan_.steps) {
-    kernels_.push_back(reinterpret_cast<LatheKernel>(library_.find(step.kernel.c_str())));
-    if (!kernels_.back()) fail("the module has no kernel {}", step.kernel);
+Module::Module(Plan plan, std::optional<Program> program, SharedObject library)
+    : plan_(std::move(plan)), library_(std::move(library)), kernels_(find_kernels(plan_)) {
+  if (!program) return;
+  program_.emplace().program = std::move(*program);
+  for (const Plan& each : program_->program.plans) program_->plans.push_back({&each, find_kernels(each), {}});
+}
+
+std::vector<LatheKernel> Module::find_kernels(const Plan& plan) const {
+  std::vector<LatheKernel> kernels;
+  for (const Step& step : plan.steps) {
+    kernels.push_back(reinterpret_cast<LatheKernel>(library_.find(step.kernel.c_str())));
+    if (!kernels.back()) fail("the module has no kernel {}", step.kernel);
   }
+  return kernels;
+}
+
+/// Of all values that are constants, by `place`.
+void Module::place_constants(FunctionRef<void*(const Value& value)> place) {
+  auto places = [&](const std::vector<Value>& values) {
+    std::vector<void*> found;
+    for (const Value& value : values)
+      found.push_back(value.place == Place::kConstant ? place(value) : nullptr);
+    return found;
+  };
+  constants_ = places(plan_.values);
+  if (!program_) return;
+  for (LoadedPlan& each : program_->plans) each.constants = places(each.plan->values);
+  program_->constants = places(program_->program.constants);
 }
 
 /// Kernels are copied into a library of their own; constants stay where the file's bytes are, which the
@@ -215,13 +259,12 @@ std::shared_ptr<const Module> Module::load_with(const ModuleBytes& file,
   const Header& header = parsed.header;
   require_cpu(parsed.plan, file.name);
   try {
-    std::shared_ptr<Module> module(new Module(
-        std::move(parsed.plan), load_library(file.bytes.substr(header.library_at, header.library_bytes))));
+    std::shared_ptr<Module> module(
+        new Module(std::move(parsed.plan), std::move(parsed.program),
+                   load_library(file.bytes.substr(header.library_at, header.library_bytes))));
     // Kernels take every buffer as void*; check_plan() has seen that none writes to a constant.
     char* constants = const_cast<char*>(file.bytes.data()) + header.constants_at;
-    for (size_t i = 0; i < module->constants_.size(); ++i)
-      if (const Value& value = module->plan_.values[i]; value.place == Place::kConstant)
-        module->constants_[i] = constants + value.at;
+    module->place_constants([&](const Value& value) { return constants + value.at; });
     module->owners_.push_back(file.owner);
     return module;
   } catch (const Error& error) {
@@ -240,20 +283,22 @@ std::shared_ptr<const Module> Module::load(const ModuleBytes& file, int object) 
 /// As `load`, of what was never a file: constants are the image's tensors.
 std::shared_ptr<const Module> Module::from_image(ModuleImage image) {
   require_cpu(image.plan, image.plan.model.empty() ? "the module" : image.plan.model);
-  std::shared_ptr<Module> module(new Module(std::move(image.plan), SharedObject(image.library)));
+  if (image.program) check_program(*image.program, image.plan.constant_bytes);
+  std::shared_ptr<Module> module(
+      new Module(std::move(image.plan), std::move(image.program), SharedObject(image.library)));
   auto constants = std::make_shared<std::vector<ModuleImage::Constant>>(std::move(image.constants));
   for (const ModuleImage::Constant& constant : *constants)
     collapse_to_huge_pages(constant.data.data(), static_cast<uint64_t>(constant.data.bytes()));
-  for (size_t i = 0; i < module->constants_.size(); ++i) {
-    const Value& value = module->plan_.values[i];
-    if (value.place != Place::kConstant) continue;
+  alignas(kAlignment) static char nothing[kAlignment];
+  module->place_constants([&](const Value& value) -> void* {
     // An empty constant takes no room: the next one begins where it does.
+    if (value.bytes() == 0) return nothing;
     auto holder = std::find_if(constants->begin(), constants->end(), [&](const ModuleImage::Constant& held) {
       return held.at == value.at && held.data.bytes() == value.bytes();
     });
-    CHECK(holder != constants->end(), "value {}: no constant at {}", i, value.at);
-    module->constants_[i] = holder->data.data();
-  }
+    CHECK(holder != constants->end(), "no constant of {} bytes at {}", value.bytes(), value.at);
+    return holder->data.data();
+  });
   module->owners_.push_back(constants);
   return module;
 }

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/runtime/kernel.h"
 #include "core/runtime/plan.h"
+#include "core/runtime/program/machine.h"
 #include "core/runtime/shared_object.h"
 #include "core/support/node.h"
 #include "core/support/tensor.h"
@@ -21,7 +23,9 @@ struct ModuleImage {
     int64_t at = 0;  // offset among the constants
     Tensor data;
   };
+  /// With a program it has inputs, outputs and no steps: these are the program's.
   Plan plan;
+  std::optional<Program> program;
   std::string library;  // the bytes of the shared object
   std::vector<Constant> constants;
 };
@@ -72,15 +76,20 @@ class Module {
 
   const Plan& plan() const { return plan_; }
   LatheKernel kernel(size_t step) const { return kernels_[step]; }
+  /// What runs in place of the plan's steps; null: these run.
+  const LoadedProgram* program() const { return program_ ? &*program_ : nullptr; }
   /// Where constant value `value` lies. REQUIRES: its place is kConstant.
   void* constant(size_t value) const { return constants_[value]; }
 
  private:
   static std::shared_ptr<const Module> load_with(const ModuleBytes& file,
                                                  FunctionRef<SharedObject(std::string_view)> load_library);
-  Module(Plan plan, SharedObject library);
+  Module(Plan plan, std::optional<Program> program, SharedObject library);
+  std::vector<LatheKernel> find_kernels(const Plan& plan) const;
+  void place_constants(FunctionRef<void*(const Value& value)> place);
 
   Plan plan_;
+  std::optional<LoadedProgram> program_;
   SharedObject library_;
   std::vector<LatheKernel> kernels_;  // one a step
   std::vector<void*> constants_;      // one a value; nullptr elsewhere

@@ -14,6 +14,7 @@
 #include "core/relay/text.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
+#include "core/support/temporary_folder.h"
 #include "core/tir/interpret.h"
 #include "core/tir/prologue.h"
 #include "schedules/program.h"
@@ -203,17 +204,49 @@ def @main(%x: Tensor[(n, 8), float32], %w: Tensor[(4, 8), float32]) {
   for (int64_t n : {1, 5}) expect_same(bind_shapes(dynamic, {{"x", {n, 8}}}));
 }
 
-TEST(CompileModel, RefusesControlFlowWithOneMessage) {
-  relay::Module module = relay::parse_module(R"(#[version = "0.0.5"]
-def @main(%x: Tensor[(2), float32], %c: Tensor[(), bool]) {
-  if (%c) { nn.relu(%x) } else { %x }
-})");
+/// A module with a program has inputs and outputs like any, from its file, too.
+TEST(CompileModel, AProgramRunsAsAModule) {
+  runtime::ModuleImage image = compile_model(relay::parse_module(R"(
+def @loop(%n: int32, %x: Tensor[(2), float32]) -> Tensor[(2), float32] {
+  if (%n == 0) { %x } else { @loop(%n - 1, nn.relu(%x) * 2f) }
+}
+def @main(%x: Tensor[(2), float32], %more: (int32, bool)) {
+  if (%more.1) { (@loop(%more.0, %x), %x) } else { (%x, [1f, 2f]) }
+})"),
+                                             codegen::host_target());
+  TemporaryFolder folder;
+  const std::string path = folder.path() + "/program.lathe";
+  runtime::write_module(path, image);
+  runtime::verify_module(runtime::map_module(path));
+  for (const auto& module : {runtime::Module::from_image(image), runtime::Module::open(path)}) {
+    runtime::Executor executor(module, runtime::serial_parallel());
+    ASSERT_EQ(executor.plan().inputs.size(), 3u);
+    EXPECT_EQ(executor.plan().inputs[2].name, "more.1");
+    executor.set_input(0, tensor_of<float>({-1, 3}, {2}, kFloat32));
+    executor.set_input(1, tensor_of<int32_t>({4}, {}, kInt32));
+    executor.set_input(2, tensor_of<bool>({true}, {}, kBool));
+    Tensor bound({2}, kFloat32);
+    executor.set_output(1, bound);
+    executor.run();
+    EXPECT_EQ(executor.output(0).value(0), 0);
+    EXPECT_EQ(executor.output(0).value(1), 48);
+    EXPECT_EQ(bound.value(0), -1);
+    executor.set_input(2, tensor_of<bool>({false}, {}, kBool));
+    executor.run();
+    EXPECT_EQ(executor.output(0).value(1), 3);
+    EXPECT_EQ(bound.value(1), 2);
+  }
+}
+
+TEST(CompileModel, SaysWhatAModuleCannotGive) {
   try {
-    compile_model(module, codegen::host_target());
+    compile_model(relay::parse_module("import \"list\"\ndef @main(%x: float32) { Cons(%x, Nil) }"),
+                  codegen::host_target());
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "control flow, closures and references cannot be compiled yet; the model has RelayIf");
+                 "the value of @main is List[float32]; a module takes and gives tensors of known shapes and "
+                 "tuples of them. `tune eval --compiled` runs a main of any type");
   }
 }
 

@@ -1,0 +1,383 @@
+#include "core/program/stretches.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/program/shorten.h"
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/graph_scopes.h"
+#include "core/relay/functor.h"
+#include "core/relay/op.h"
+#include "core/relay/passes/normal_form.h"
+#include "core/relay/text.h"
+#include "core/runtime/program/scalar.h"
+#include "core/support/placed_error.h"
+#include "core/support/stack.h"
+
+namespace lathe::program {
+namespace {
+
+using namespace relay;
+// Of two languages.
+using relay::Expr, relay::Var, relay::VarNode;
+
+// Attributes of functions.
+constexpr const char *kStretch = "Stretch", *kProgram = "Program";
+
+/// A variable knows its type by inference, or by its annotation.
+Type type_of(const Expr& e) {
+  const VarNode* variable = e.as<VarNode>();
+  return e->checked_type || !variable ? e->checked_type : variable->annotation;
+}
+
+/// A tensor, or a tuple of such, whose dimensions are numbers.
+bool is_static(const Type& type) {
+  if (const TupleType* tuple = type.as<TupleType>())
+    return std::all_of(tuple->items.begin(), tuple->items.end(), is_static);
+  const TensorType* tensor = type.as<TensorType>();
+  return tensor && has_constant_shape(*tensor);
+}
+
+bool is_number(const Type& type) {
+  const TensorType* tensor = type.as<TensorType>();
+  return tensor && tensor->shape.empty();
+}
+
+bool is_primitive(const Expr& callee) {
+  const Function* function = callee.as<Function>();
+  return callee.as<PrimFunc>() || (function && function->attrs.primitive);
+}
+
+/// A call that a kernel can run.
+bool is_kernel_call(const Expr& e) {
+  const Call* call = e.as<Call>();
+  return call && (call->callee.as<OpNode>() || is_primitive(call->callee));
+}
+
+/// Who uses each variable of a function: the variable that the user's value is bound to, or the user itself
+/// where that is the value of a body.
+class Users {
+ public:
+  explicit Users(const Ref<Function>& function) {
+    std::unordered_map<const Node*, const Node*> bound_to;  // value -> its variable
+    const GraphScopes scopes = graph_scopes(function);
+    for (const std::vector<Expr>& members : scopes.members)
+      for (const Expr& e : members)
+        if (const Let* let = e.as<Let>()) bound_to[let->value.get()] = let->var.get();
+    for (const std::vector<Expr>& members : scopes.members)
+      for (const Expr& e : members) {
+        auto found = bound_to.find(e.get());
+        const Node* user = found == bound_to.end() ? e.get() : found->second;
+        if (is_kernel_call(e)) kernel_calls_.insert(user);
+        for_each_operand(e, [&](const Expr& operand, bool) {
+          if (operand.as<VarNode>()) users_[operand.get()].push_back(user);
+        });
+      }
+  }
+
+  const std::vector<const Node*>& of(const Var& variable) const {
+    static const std::vector<const Node*> kNone;
+    auto found = users_.find(variable.get());
+    return found == users_.end() ? kNone : found->second;
+  }
+  bool is_kernel_call_at(const Node* user) const { return kernel_calls_.count(user) > 0; }
+
+ private:
+  std::unordered_map<const Node*, std::vector<const Node*>> users_;
+  std::unordered_set<const Node*> kernel_calls_;
+};
+
+struct Binding {
+  Var var;
+  Expr value;
+};
+
+/// The stretch that is open: kernel calls, and the tuples and projections between them.
+struct Stretch {
+  std::vector<Binding> members;
+  std::unordered_set<const Node*> names;
+  bool has(const Expr& e) const { return names.count(e.get()) > 0; }
+};
+
+class Outliner {
+ public:
+  Outliner(std::string name, const Ref<Function>& function, ModuleNode& module)
+      : name_(std::move(name)), users_(function), module_(module) {}
+
+  Ref<Function> run(const Ref<Function>& function) {
+    auto copy = mutate(*function);
+    copy->body = chain(function->body);
+    return seal(std::move(copy));
+  }
+
+ private:
+  /// A body: lets, and the value at their end.
+  Expr chain(const Expr& body) {
+    Expr result;
+    with_enough_stack([&] { result = chain_of(body); });
+    return result;
+  }
+
+  /// The bindings of a chain; those of lets inside values stand before what they are inside of. Gives what
+  /// stands at the end.
+  static Expr flatten(Expr e, std::vector<Binding>& bindings) {
+    for (; e.as<Let>(); e = e.as<Let>()->body) {
+      Expr value = e.as<Let>()->value;
+      if (value.as<Let>()) with_enough_stack([&] { value = flatten(value, bindings); });
+      bindings.push_back({e.as<Let>()->var, value});
+    }
+    return e;
+  }
+
+  Expr chain_of(Expr e) {
+    std::vector<Binding> bindings;
+    e = flatten(e, bindings);
+    if (is_kernel_call(e) || e.as<Tuple>() || e.as<Projection>()) {
+      bindings.push_back({with_checked_type(make_var("t"), e->checked_type).cast<VarNode>(), e});
+      e = bindings.back().var;
+      results_.insert(e.get());
+    }
+    std::vector<Binding> done;
+    Stretch open;
+    for (const Binding& each : bindings) add(each, open, done);
+    close(open, done);
+    Expr chain = is_leaf(e) ? e : rebuilt(e);
+    for (; !done.empty(); done.pop_back())
+      chain = with_checked_type(make<Let>(done.back().var, done.back().value, chain), type_of(chain));
+    return chain;
+  }
+
+  /// A tuple that only kernel calls take: no value of the program.
+  bool is_inner_tuple(const Binding& each) const {
+    if (!each.value.as<Tuple>() || !is_static(type_of(each.value))) return false;
+    const std::vector<const Node*>& users = users_.of(each.var);
+    return !users.empty() && std::all_of(users.begin(), users.end(),
+                                         [&](const Node* user) { return users_.is_kernel_call_at(user); });
+  }
+
+  void add(const Binding& each, Stretch& open, std::vector<Binding>& done) {
+    bool reads_open = open.has(each.value);
+    for_each_operand(each.value, [&](const Expr& operand, bool) { reads_open |= open.has(operand); });
+    const bool member = is_kernel_call(each.value)
+                            ? reads_open || !is_scalar_call(each.value)
+                            : (each.value.as<Projection>() && reads_open) || is_inner_tuple(each);
+    if (member) {
+      require_static(each.value);
+      open.members.push_back(each);
+      open.names.insert({each.var.get(), each.value.get()});
+      return;
+    }
+    const bool has_bodies = each.value.as<If>() || each.value.as<Match>() || each.value.as<Function>();
+    if (reads_open || has_bodies) close(open, done);
+    done.push_back({each.var, rebuilt(each.value)});
+  }
+
+  void require_static(const Expr& e) const {
+    auto require = [&](const Expr& part) {
+      if (!is_static(type_of(part)))
+        throw PlacedError(e->span,
+                          fmt::format("a tensor of type {} cannot be compiled yet: its shape is known "
+                                      "only at run time",
+                                      print(type_of(part))));
+    };
+    if (const Call* call = e.as<Call>())
+      for (const Expr& arg : call->args) require(arg);
+    require(e);
+  }
+
+  /// With the bodies in it done.
+  Expr rebuilt(const Expr& e) {
+    if (const If* branch = e.as<If>()) {
+      auto copy = mutate(*branch);
+      copy->then_case = chain(branch->then_case);
+      copy->else_case = chain(branch->else_case);
+      return seal(std::move(copy));
+    }
+    if (const Match* match = e.as<Match>()) {
+      auto copy = mutate(*match);
+      for (Clause& clause : copy->clauses) clause.body = chain(clause.body);
+      return seal(std::move(copy));
+    }
+    if (const Function* function = e.as<Function>(); function && !function->attrs.primitive)
+      return run(e.cast<Function>());
+    return e;
+  }
+
+  bool is_used_outside(const Binding& member, const Stretch& stretch) const {
+    const std::vector<const Node*>& users = users_.of(member.var);
+    return results_.count(member.var.get()) || std::any_of(users.begin(), users.end(), [&](const Node* user) {
+             return !stretch.names.count(user);
+           });
+  }
+
+  /// Appends the tensors of `e`, tuples taken apart.
+  static void append_tensors(const Expr& e, std::vector<Expr>& tensors) {
+    const TupleType* tuple = type_of(e).as<TupleType>();
+    if (!tuple) return tensors.push_back(e);
+    for (size_t i = 0; i < tuple->items.size(); ++i)
+      append_tensors(typed_projection(e, static_cast<int64_t>(i)), tensors);
+  }
+
+  /// The value of `type` whose tensors are items of `results` from `next` on. What is more than one is bound
+  /// on the way.
+  Expr rebuilt_value(const Type& type, const Var& results, size_t& next, std::vector<Binding>& done) {
+    auto bound = [&](const Expr& value) {
+      done.push_back({with_checked_type(make_var("t"), value->checked_type).cast<VarNode>(), value});
+      return done.back().var;
+    };
+    const TupleType* tuple = type.as<TupleType>();
+    if (!tuple) return bound(typed_projection(results, static_cast<int64_t>(next++)));
+    std::vector<Expr> items;
+    for (const Type& item : tuple->items) items.push_back(rebuilt_value(item, results, next, done));
+    return bound(typed_tuple(std::move(items)));
+  }
+
+  /// The members in the form of a graph, over parameters.
+  class Body : public ExprMutator {
+   public:
+    explicit Body(Function& function) : function_(function) {}
+    Expr value(const Expr& e) { return visit(e); }
+    void define(const Var& variable, const Expr& value) { set(variable, value); }
+    std::vector<Expr> args;
+
+   private:
+    Expr visit_var(const Var& e) override {
+      auto param = mutate(*make_var(fmt::format("p{}", args.size()), type_of(e)));
+      param->checked_type = param->annotation;
+      function_.params.push_back(seal(std::move(param)));
+      args.push_back(e);
+      return function_.params.back();
+    }
+    Expr visit_function(const Ref<Function>& e) override { return e; }
+    Function& function_;
+  };
+
+  void close(Stretch& open, std::vector<Binding>& done) {
+    if (open.members.empty()) return;
+    auto function = std::make_unique<Function>();
+    Body body(*function);
+    std::vector<Expr> results;
+    std::vector<Binding> used;
+    for (const Binding& each : open.members) {
+      const Expr value = body.value(each.value);
+      body.define(each.var, value);
+      if (!is_used_outside(each, open)) continue;
+      append_tensors(value, results);
+      used.push_back(each);
+    }
+    if (!results.empty()) {
+      function->body = typed_tuple(results);
+      function->result_type = function->body->checked_type;
+      function->attrs.integers[kStretch] = 1;
+      std::vector<Type> types;
+      for (const Var& param : function->params) types.push_back(param->checked_type);
+      function->checked_type = func_type(types, function->result_type);
+      call(seal(std::move(function)), body.args, used, done);
+    }
+    open = {};
+  }
+
+  void call(const Ref<Function>& stretch, const std::vector<Expr>& args, const std::vector<Binding>& used,
+            std::vector<Binding>& done) {
+    const std::string name = fmt::format("{}.stretch{}", name_, stretches_++);
+    module_.functions[name] = stretch;
+    Expr callee = with_checked_type(make<GlobalVarNode>(name), stretch->checked_type);
+    Var var = with_checked_type(make_var("s"), stretch->result_type).cast<VarNode>();
+    done.push_back({var, with_checked_type(make<Call>(callee, args), stretch->result_type)});
+    size_t next = 0;
+    for (const Binding& each : used) {
+      rebuilt_value(type_of(each.value), var, next, done);
+      // The name that the others know it by.
+      done.back().var = each.var;
+    }
+  }
+
+  std::string name_;
+  Users users_;
+  ModuleNode& module_;
+  std::unordered_set<const Node*> results_;  // variables made for the value of a body
+  int stretches_ = 0;
+};
+
+/// Global functions that main needs, itself included.
+std::set<std::string> reachable(const Module& module) {
+  std::set<std::string> names{"main"};
+  std::vector<std::string> pending{"main"};
+  while (!pending.empty()) {
+    auto found = module->functions.find(pending.back());
+    pending.pop_back();
+    if (found == module->functions.end()) fail("the module has no function @main");
+    post_order(found->second, [&](const NodeRef& node) {
+      if (const GlobalVarNode* global = node.as<GlobalVarNode>())
+        if (names.insert(global->name).second) pending.push_back(global->name);
+    });
+  }
+  return names;
+}
+
+}  // namespace
+
+bool is_program(const Module& module) {
+  auto main = module->functions.find("main");
+  if (main == module->functions.end()) return false;
+  bool found = false;
+  post_order(main->second->body, [&](const NodeRef& node) {
+    const Function* function = node.as<Function>();
+    const GlobalVarNode* global = node.as<GlobalVarNode>();
+    if (global) {
+      auto called = module->functions.find(global->name);
+      found |= called == module->functions.end() || !called->second->attrs.primitive;
+    }
+    found |= node.as<If>() || node.as<Match>() || node.as<RefCreate>() || node.as<ConstructorNode>() ||
+             node.as<MatchCast>() || (function && !function->attrs.primitive);
+  });
+  return found;
+}
+
+bool is_stretch(const Function& function) { return function.attrs.integers.count(kStretch) > 0; }
+
+bool is_outlined(const Module& module) {
+  auto main = module->functions.find("main");
+  return main != module->functions.end() && main->second->attrs.integers.count(kProgram) > 0;
+}
+
+std::vector<std::string> stretches_of(const Module& module) {
+  std::vector<std::string> names;
+  for (const auto& [name, function] : module->functions)
+    if (is_stretch(*function)) names.push_back(name);
+  return names;
+}
+
+bool is_scalar_call(const Expr& e) {
+  const Call* call = e.as<Call>();
+  const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
+  if (!op || !is_number(type_of(e))) return false;
+  for (const Expr& arg : call->args)
+    if (!is_number(type_of(arg))) return false;
+  // Of a choice the type is that of what is chosen from.
+  if (call->args.empty()) return false;
+  const DataType dtype = type_of(call->args.back()).as<TensorType>()->dtype;
+  return runtime::find_scalar_op(op->name, dtype).has_value();
+}
+
+Module outline_stretches(const Module& module) {
+  auto result = mutate(*module);
+  result->functions.clear();
+  for (const std::string& name : reachable(module)) {
+    const Ref<Function>& function = module->functions.at(name);
+    if (function->attrs.primitive) {
+      result->functions[name] = function;
+      continue;
+    }
+    Ref<Function> normal = shorten(to_a_normal_form(function));
+    result->functions[name] = Outliner(name, normal, *result).run(normal);
+  }
+  auto main = mutate(*result->functions.at("main"));
+  main->attrs.integers[kProgram] = 1;
+  result->functions["main"] = seal(std::move(main));
+  return seal(std::move(result));
+}
+
+}  // namespace lathe::program

@@ -1,0 +1,231 @@
+// What a program from a file must be before it runs.
+#include <map>
+
+#include "core/runtime/most_bytes.h"
+#include "core/runtime/program/scalar.h"
+#include "core/support/error.h"
+
+namespace lathe::runtime {
+namespace {
+
+constexpr int64_t kMaxRegisters = 1 << 20;
+/// Of the sets of registers that have values, one for each target ahead: what checking takes.
+constexpr int64_t kMaxSetBits = int64_t{1} << 33;
+
+/// How many of an instruction's lists there must be; -1: any number.
+struct Arity {
+  int results, args, targets;
+};
+
+Arity arity_of(Opcode op) {
+  switch (op) {
+    case Opcode::kConstant:
+    case Opcode::kCaptured:
+    case Opcode::kSelf:
+      return {1, 0, 0};
+    case Opcode::kCopy:
+    case Opcode::kField:
+    case Opcode::kNewReference:
+    case Opcode::kRead:
+      return {1, 1, 0};
+    case Opcode::kWrite:
+      return {1, 2, 0};
+    case Opcode::kPlan:
+      return {-1, -1, 0};
+    case Opcode::kScalar:
+    case Opcode::kTuple:
+    case Opcode::kData:
+    case Opcode::kClosure:
+    case Opcode::kCall:
+    case Opcode::kCallClosure:
+      return {1, -1, 0};
+    case Opcode::kTailCall:
+    case Opcode::kTailCallClosure:
+      return {0, -1, 0};
+    case Opcode::kBranch:
+      return {0, 1, 1};
+    case Opcode::kSwitch:
+      return {0, 1, -1};
+    case Opcode::kJump:
+      return {0, 0, 1};
+    case Opcode::kReturn:
+      return {0, 1, 0};
+    case Opcode::kFail:
+      return {0, 0, 0};
+  }
+  return {0, 0, 0};
+}
+
+bool ends(Opcode op) {
+  return op == Opcode::kSwitch || op == Opcode::kJump || op == Opcode::kTailCall ||
+         op == Opcode::kTailCallClosure || op == Opcode::kReturn || op == Opcode::kFail;
+}
+
+class FunctionChecker {
+ public:
+  FunctionChecker(const Program& program, const CodeFunction& function)
+      : program_(program), function_(function) {}
+
+  void run() {
+    const CodeFunction& f = function_;
+    if (f.params < 0 || f.captured < 0 || f.registers < f.params || f.registers > kMaxRegisters ||
+        f.captured > kMaxRegisters)
+      fail("module: {} has {} parameters, {} captured values, {} registers", f.name, f.params, f.captured,
+           f.registers);
+    int64_t targets = 1;
+    for (const Instruction& i : f.code) targets += static_cast<int64_t>(i.targets.size());
+    if (f.registers * targets > kMaxSetBits) fail("module: {} is too large", f.name);
+    has_value_.assign(static_cast<size_t>(f.registers), false);
+    for (int64_t i = 0; i < f.params; ++i) has_value_[static_cast<size_t>(i)] = true;
+    for (at_ = 0; at_ < static_cast<int64_t>(f.code.size()); ++at_) {
+      arrive();
+      require(reached_, "code that nothing leads to");
+      check(f.code[static_cast<size_t>(at_)]);
+    }
+    if (reached_) refuse("the code does not end");
+  }
+
+ private:
+  using Set = std::vector<bool>;
+
+  [[noreturn]] void refuse(const char* what) const {
+    fail("module: instruction {} of {}: {}", at_, function_.name, what);
+  }
+  void require(bool holds, const char* what) const {
+    if (!holds) refuse(what);
+  }
+
+  /// Registers have a value here when they have one on all ways that lead here.
+  void arrive() {
+    auto found = at_target_.find(at_);
+    if (found == at_target_.end()) return;
+    if (reached_) {
+      for (size_t i = 0; i < has_value_.size(); ++i) has_value_[i] = has_value_[i] && found->second[i];
+    } else {
+      has_value_ = std::move(found->second);
+    }
+    reached_ = true;
+    at_target_.erase(found);
+  }
+
+  void leave_to(int32_t target) {
+    require(target > at_ && target < static_cast<int64_t>(function_.code.size()),
+            "a target that is not ahead");
+    auto [found, fresh] = at_target_.try_emplace(target, has_value_);
+    if (fresh) return;
+    for (size_t i = 0; i < has_value_.size(); ++i) found->second[i] = found->second[i] && has_value_[i];
+  }
+
+  void check(const Instruction& i) {
+    const Arity arity = arity_of(i.op);
+    auto is = [](int wanted, size_t found) { return wanted < 0 || static_cast<size_t>(wanted) == found; };
+    require(is(arity.results, i.results.size()) && is(arity.args, i.args.size()) &&
+                is(arity.targets, i.targets.size()),
+            "another number of results, arguments or targets");
+    check_number(i);
+    // A value that moves is gone for the arguments behind it, too.
+    for (int32_t arg : i.args) {
+      const int32_t at = arg < 0 ? ~arg : arg;
+      require(at < function_.registers && has_value_[static_cast<size_t>(at)], "a register without a value");
+    }
+    for (int32_t arg : i.args)
+      if (arg < 0) has_value_[static_cast<size_t>(~arg)] = false;
+    for (int32_t result : i.results) {
+      require(result >= 0 && result < function_.registers, "a register that there is not");
+      has_value_[static_cast<size_t>(result)] = true;
+    }
+    for (int32_t target : i.targets) leave_to(target);
+    if (ends(i.op)) reached_ = false;
+  }
+
+  template <typename T>
+  const T& item(const std::vector<T>& of, int64_t number) const {
+    require(number >= 0 && number < static_cast<int64_t>(of.size()), "a number out of range");
+    return of[static_cast<size_t>(number)];
+  }
+
+  void check_number(const Instruction& i) const {
+    switch (i.op) {
+      case Opcode::kConstant:
+        item(program_.constants, i.number);
+        return;
+      case Opcode::kPlan: {
+        const Plan& plan = item(program_.plans, i.number);
+        require(i.dims == 0 && i.args.size() == plan.inputs.size() && i.results.size() == plan.outputs.size(),
+                "another number of arguments or results than the plan has");
+        return;
+      }
+      case Opcode::kScalar:
+        return check_scalar(i);
+      case Opcode::kField:
+        return require(i.number >= 0, "a number out of range");
+      case Opcode::kData:
+        return require(item(program_.constructors, i.number).items == static_cast<int64_t>(i.args.size()),
+                       "another number of items than the constructor has");
+      case Opcode::kClosure:
+        return require(item(program_.functions, i.number).captured == static_cast<int64_t>(i.args.size()),
+                       "another number of captured values than the function has");
+      case Opcode::kCaptured:
+        return require(i.number >= 0 && i.number < function_.captured, "a number out of range");
+      case Opcode::kSwitch:
+        item(program_.constructors, i.number);
+        return require(!i.targets.empty() &&
+                           i.targets.size() <= program_.constructors.size() - static_cast<size_t>(i.number),
+                       "a choice of more constructors than there are");
+      case Opcode::kCall:
+      case Opcode::kTailCall: {
+        const CodeFunction& callee = item(program_.functions, i.number);
+        return require(callee.captured == 0 && callee.params == static_cast<int64_t>(i.args.size()),
+                       "a call with another number of arguments");
+      }
+      case Opcode::kCallClosure:
+      case Opcode::kTailCallClosure:
+        return require(!i.args.empty(), "a call of nothing");
+      case Opcode::kFail:
+        item(program_.messages, i.number);
+        return;
+      default:
+        return;
+    }
+  }
+
+  void check_scalar(const Instruction& i) const {
+    require(i.args.size() == static_cast<size_t>(scalar_op_args(i.scalar)) &&
+                find_scalar_op(scalar_op_name(i.scalar), i.dtype) == i.scalar,
+            "an operator that there is not on such numbers");
+    if (i.scalar == ScalarOp::kCast) require(dtype_of_number(i.number).has_value(), "a cast to no type");
+  }
+
+  const Program& program_;
+  const CodeFunction& function_;
+  int64_t at_ = 0;
+  bool reached_ = true;
+  Set has_value_;
+  std::map<int64_t, Set> at_target_;
+};
+
+}  // namespace
+
+void check_program(const Program& program, int64_t constant_bytes) {
+  // Constants are values of a plan that does nothing.
+  Plan constants;
+  constants.values = program.constants;
+  constants.constant_bytes = constant_bytes;
+  for (const Value& value : program.constants)
+    if (value.place != Place::kConstant) fail("module: a constant that is none");
+  check_plan(constants);
+  for (const Plan& plan : program.plans) {
+    check_plan(plan);
+    if (plan.constant_bytes > constant_bytes)
+      fail("module: a plan of {} bytes of constants, there are {}", plan.constant_bytes, constant_bytes);
+  }
+  for (const DataConstructor& constructor : program.constructors)
+    if (constructor.items < 0) fail("module: {} has {} items", constructor.name, constructor.items);
+  for (const CodeFunction& function : program.functions) FunctionChecker(program, function).run();
+  for (int64_t each : {program.main, program.entry})
+    if (each < 0 || each >= static_cast<int64_t>(program.functions.size()) ||
+        program.functions[static_cast<size_t>(each)].captured != 0)
+      fail("module: the program has no entry");
+}
+
+}  // namespace lathe::runtime

@@ -1,0 +1,440 @@
+#include "core/runtime/program/machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "core/runtime/pages.h"
+#include "core/support/error.h"
+
+namespace lathe::runtime {
+namespace {
+
+constexpr size_t kMaxFrames = 10'000'000;
+
+}  // namespace
+
+Machine::Machine(const LoadedProgram& loaded, const LatheParallel* parallel)
+    : program_(loaded.program), parallel_(parallel) {
+  link(loaded);
+}
+
+Machine::~Machine() {
+  for (const Datum& constant : constants_) heap_.release(constant);
+}
+
+/// All plans share one arena: they run one after another, and none leaves anything there.
+void Machine::link(const LoadedProgram& loaded) {
+  int64_t arena = 0;
+  for (const Plan& plan : program_.plans) arena = std::max(arena, plan.arena_bytes);
+  arena_ = allocate_pages(static_cast<uint64_t>(arena));
+  size_t inputs = 0, results = 0;
+  for (const LoadedPlan& plan : loaded.plans) {
+    LinkedPlan& linked =
+        plans_.emplace_back(LinkedPlan{PlanCall(plan, static_cast<char*>(arena_.get())), {}, {}});
+    auto type_of = [&](const Port& port) {
+      return type_number(plan.plan->values[static_cast<size_t>(port.value)]);
+    };
+    for (const Port& port : plan.plan->inputs) linked.inputs.push_back(type_of(port));
+    for (const Port& port : plan.plan->outputs) linked.outputs.push_back(type_of(port));
+    inputs = std::max(inputs, linked.inputs.size());
+    results = std::max(results, linked.outputs.size());
+  }
+  slots_.resize(inputs + results);
+  plan_inputs_.resize(inputs);
+  plan_results_.resize(results);
+  for (size_t i = 0; i < program_.constants.size(); ++i)
+    constants_.push_back(borrow(program_.constants[i], loaded.constants[i]));
+}
+
+uint32_t Machine::type_number(const std::vector<int64_t>& shape, DataType dtype) {
+  for (size_t i = 0; i < types_.size(); ++i)
+    if (types_[i].dtype == dtype && types_[i].shape == shape) return static_cast<uint32_t>(i);
+  types_.push_back({shape, dtype, shape_size(shape) * dtype.bytes()});
+  return static_cast<uint32_t>(types_.size() - 1);
+}
+
+Datum Machine::number_or_view(uint32_t type, void* data, Object* base) {
+  if (types_[type].shape.empty()) return Datum::of(types_[type].dtype, load_number(types_[type].dtype, data));
+  return Datum::of(Kind::kTensor, type, &heap_.make_view(data, base)->head);
+}
+
+Datum Machine::borrow(const Value& type, void* data) {
+  return number_or_view(type_number(type), data, nullptr);
+}
+
+Datum Machine::copy(const Tensor& tensor) {
+  const uint32_t type = type_number(tensor.shape(), tensor.dtype());
+  if (tensor.shape().empty()) return number_or_view(type, tensor.data(), nullptr);
+  TensorObject* object = heap_.make_tensor(tensor.bytes());
+  if (tensor.bytes() > 0) std::memcpy(object->data, tensor.data(), static_cast<size_t>(tensor.bytes()));
+  return Datum::of(Kind::kTensor, type, &object->head);
+}
+
+Tensor Machine::tensor(const Datum& datum) const {
+  if (datum.kind == Kind::kNumber) {
+    Tensor result({}, datum.dtype());
+    store_number(datum.dtype(), datum.number, result.data());
+    return result;
+  }
+  CHECK(datum.kind == Kind::kTensor, "a value that is no tensor");
+  const TensorType& type = types_[datum.tag];
+  Tensor result(type.shape, type.dtype);
+  const void* data = reinterpret_cast<const TensorObject*>(datum.object)->data;
+  if (type.bytes > 0) std::memcpy(result.data(), data, static_cast<size_t>(type.bytes));
+  return result;
+}
+
+void Machine::run(std::span<const Value> input_types, std::span<void* const> inputs,
+                  std::span<const Value> output_types, std::span<void* const> outputs) {
+  args_.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) args_.push_back(borrow(input_types[i], inputs[i]));
+  Datum result = start(program_.entry);
+  const bool fits = result.kind == Kind::kTuple && result.object && result.object->count == outputs.size();
+  for (size_t i = 0; fits && i < outputs.size(); ++i) {
+    const Datum& output = result.object->parts()[i];
+    const Value& type = output_types[i];
+    if (output.kind == Kind::kNumber && type.shape.empty() && output.dtype() == type.dtype) {
+      store_number(type.dtype, output.number, outputs[i]);
+    } else if (output.kind == Kind::kTensor && output.tag == type_number(type)) {
+      if (type.bytes() > 0)
+        std::memcpy(outputs[i], reinterpret_cast<TensorObject*>(output.object)->data,
+                    static_cast<size_t>(type.bytes()));
+    } else {
+      heap_.release(result);
+      fail("module: output {} of the program has another type", i);
+    }
+  }
+  heap_.release(result);
+  if (!fits && !outputs.empty()) fail("module: the program does not give {} outputs", outputs.size());
+  heap_.free_cycles();
+}
+
+Datum Machine::call(int64_t function, std::span<const Datum> args) {
+  args_.assign(args.begin(), args.end());
+  return start(function);
+}
+
+/// The call of a function on args_.
+Datum Machine::start(int64_t function) {
+  try {
+    if (args_.size() != static_cast<size_t>(program_.functions.at(static_cast<size_t>(function)).params))
+      fail("{} arguments for {}", args_.size(), program_.functions[static_cast<size_t>(function)].name);
+    enter(function, nullptr, /*in_place=*/false);
+    while (!frames_.empty()) step(*next_++);
+  } catch (...) {
+    unwind();
+    throw;
+  }
+  return std::exchange(value_, Datum());
+}
+
+/// Gives back what a program that failed held.
+void Machine::unwind() {
+  for (const Datum& arg : args_) heap_.release(arg);
+  args_.clear();
+  for (const Frame& frame : frames_) {
+    const int64_t registers = program_.functions[static_cast<size_t>(frame.function)].registers;
+    for (int64_t i = 0; i < registers; ++i) heap_.release(stack_[frame.base + static_cast<size_t>(i)]);
+    heap_.release(Datum::of(Kind::kClosure, 0, frame.closure));
+  }
+  frames_.clear();
+  heap_.free_cycles();
+}
+
+const CodeFunction& Machine::function() const {
+  return program_.functions[static_cast<size_t>(frames_.back().function)];
+}
+
+/// Of a program that is not as the compiler makes it: kinds of values are not checked before.
+void Machine::fault(const char* what) const {
+  fail("module: instruction {} of {}: {}", next_ - code_ - 1, function().name, what);
+}
+
+Datum Machine::take(int32_t arg) {
+  if (arg < 0) return std::exchange(registers_[~arg], Datum());
+  Heap::retain(registers_[arg]);
+  return registers_[arg];
+}
+
+/// After a read in place: the last use frees.
+void Machine::done(int32_t arg) {
+  if (arg < 0) heap_.release(std::exchange(registers_[~arg], Datum()));
+}
+
+void Machine::set(int32_t result, const Datum& value) {
+  heap_.release(std::exchange(registers_[result], value));
+}
+
+void Machine::gather(std::span<const int32_t> args) {
+  args_.clear();
+  for (int32_t arg : args) args_.push_back(take(arg));
+}
+
+void Machine::step(const Instruction& i) {
+  switch (i.op) {
+    case Opcode::kConstant:
+      Heap::retain(constants_[static_cast<size_t>(i.number)]);
+      return set(i.results[0], constants_[static_cast<size_t>(i.number)]);
+    case Opcode::kCopy:
+      return set(i.results[0], take(i.args[0]));
+    case Opcode::kPlan:
+      return plan(i);
+    case Opcode::kScalar:
+      return scalar(i);
+    case Opcode::kTuple:
+      return aggregate(i, Kind::kTuple);
+    case Opcode::kData:
+      return aggregate(i, Kind::kData);
+    case Opcode::kClosure:
+      return aggregate(i, Kind::kClosure);
+    case Opcode::kField:
+      return field(i);
+    case Opcode::kCaptured:
+    case Opcode::kSelf:
+      return captured(i);
+    case Opcode::kNewReference:
+    case Opcode::kRead:
+    case Opcode::kWrite:
+      return reference(i);
+    case Opcode::kBranch:
+    case Opcode::kSwitch:
+      return branch(i);
+    case Opcode::kJump:
+      return jump(i, 0);
+    case Opcode::kCall:
+    case Opcode::kTailCall:
+      gather(i.args);
+      return enter(i.number, nullptr, i.op == Opcode::kTailCall);
+    case Opcode::kCallClosure:
+    case Opcode::kTailCallClosure:
+      return closure_call(i, i.op == Opcode::kTailCallClosure);
+    case Opcode::kReturn:
+      return leave(i);
+    case Opcode::kFail:
+      fail("{}", program_.messages[static_cast<size_t>(i.number)]);
+  }
+}
+
+void Machine::scalar(const Instruction& i) {
+  const bool select = i.scalar == ScalarOp::kSelect;
+  const size_t first = select ? 1 : 0;
+  for (size_t k = first; k < i.args.size(); ++k)
+    if (!peek(i.args[k]).is_number(i.dtype)) fault("a number of another type");
+  if (select && !peek(i.args[0]).is_number(kBool)) fault("a choice by what is no boolean");
+  // Numbers own nothing: nothing is to be released, but what is used for the last time has no value then.
+  Datum result;
+  if (select) {
+    result = peek(i.args[peek(i.args[0]).number.integer ? 1 : 2]);
+  } else if (i.scalar == ScalarOp::kCast) {
+    const DataType to = *dtype_of_number(i.number);
+    result = Datum::of(to, cast_number(i.dtype, to, peek(i.args[0]).number));
+  } else {
+    const Number a = peek(i.args[0]).number;
+    const Number b = i.args.size() > 1 ? peek(i.args[1]).number : Number{};
+    result = Datum::of(scalar_result_type(i.scalar, i.dtype), compute_scalar(i.scalar, i.dtype, a, b));
+  }
+  set(i.results[0], result);
+}
+
+void Machine::aggregate(const Instruction& i, Kind kind) {
+  Object* object = i.args.empty() ? nullptr : heap_.make(kind, i.args.size());
+  for (size_t k = 0; k < i.args.size(); ++k) object->parts()[k] = take(i.args[k]);
+  set(i.results[0], Datum::of(kind, kind == Kind::kTuple ? 0 : static_cast<uint32_t>(i.number), object));
+}
+
+void Machine::field(const Instruction& i) {
+  const Datum& whole = peek(i.args[0]);
+  if ((whole.kind != Kind::kTuple && whole.kind != Kind::kData) || !whole.object ||
+      i.number >= whole.object->count)
+    fault("a part of a value that has none there");
+  const Datum part = whole.object->parts()[i.number];
+  Heap::retain(part);
+  done(i.args[0]);
+  set(i.results[0], part);
+}
+
+void Machine::captured(const Instruction& i) {
+  const Frame& frame = frames_.back();
+  Datum value = Datum::of(Kind::kClosure, static_cast<uint32_t>(frame.function), frame.closure);
+  if (i.op == Opcode::kCaptured) {
+    if (!frame.closure) fault("a function that captures nothing");
+    value = frame.closure->parts()[i.number];
+  }
+  Heap::retain(value);
+  set(i.results[0], value);
+}
+
+void Machine::reference(const Instruction& i) {
+  if (i.op == Opcode::kNewReference) {
+    heap_.maybe_free_cycles();
+    return set(i.results[0], Datum::of(Kind::kReference, 0, &heap_.make_reference(take(i.args[0]))->head));
+  }
+  if (peek(i.args[0]).kind != Kind::kReference) fault("a value that is no reference");
+  auto* cell = reinterpret_cast<ReferenceObject*>(peek(i.args[0]).object);
+  Datum result = Datum::of(Kind::kTuple, 0, nullptr);
+  if (i.op == Opcode::kRead) {
+    result = cell->value;
+    Heap::retain(result);
+  } else {
+    heap_.release(std::exchange(cell->value, take(i.args[1])));
+  }
+  done(i.args[0]);
+  set(i.results[0], result);
+}
+
+void Machine::branch(const Instruction& i) {
+  const Datum& by = peek(i.args[0]);
+  if (i.op == Opcode::kBranch) {
+    if (!by.is_number(kBool)) fault("a branch by what is no boolean");
+    if (!by.number.integer) jump(i, 0);
+    return;
+  }
+  if (by.kind != Kind::kData || by.tag < i.number ||
+      by.tag - static_cast<uint64_t>(i.number) >= i.targets.size())
+    fault("a choice by what is none of its data");
+  jump(i, by.tag - static_cast<size_t>(i.number));
+  done(i.args[0]);
+}
+
+/// An input's memory, where it is of the type that the plan was made for.
+void* Machine::plan_input(const Datum& datum, uint32_t type, size_t number) {
+  if (datum.kind == Kind::kTensor && datum.tag == type)
+    return reinterpret_cast<TensorObject*>(datum.object)->data;
+  const TensorType& wanted = types_[type];
+  if (!wanted.shape.empty() || !datum.is_number(wanted.dtype)) fault("a tensor of another type");
+  store_number(wanted.dtype, datum.number, slots_[number].bytes);
+  return slots_[number].bytes;
+}
+
+/// Result `number` of a plan that has run. The results before it are in args_.
+Datum Machine::plan_result(const LinkedPlan& plan, const Instruction& i, size_t number) {
+  using enum PlanCall::Source;
+  const PlanCall::Result& result = plan.call.results()[number];
+  const uint32_t type = plan.outputs[number];
+  const bool is_number = types_[type].shape.empty();
+  if (result.source == kOwn && !is_number) return args_[number];
+  void* data = result.source == kOwn       ? plan_results_[number]
+               : result.source == kEarlier ? plan_results_[result.number]
+               : result.source == kInput   ? plan_inputs_[result.number]
+                                           : result.address;
+  if (is_number || result.source == kConstant) return number_or_view(type, data, nullptr);
+  // A view of a value that has the memory already.
+  const Datum* holder = result.source == kEarlier ? &args_[result.number]
+                        : result.source == kInput ? &peek(i.args[result.number])
+                                                  : nullptr;
+  if (holder && holder->kind == Kind::kTensor) {
+    auto* object = reinterpret_cast<TensorObject*>(holder->object);
+    // Of memory that is nobody's, the caller's say, without a holder.
+    const bool own = object->data == reinterpret_cast<char*>(object) + kAlignment;
+    return number_or_view(type, data, own ? &object->head : object->base);
+  }
+  // A copy: of the arena, or of a number that becomes a tensor of one element.
+  TensorObject* object = heap_.make_tensor(types_[type].bytes);
+  if (types_[type].bytes > 0) std::memcpy(object->data, data, static_cast<size_t>(types_[type].bytes));
+  return Datum::of(Kind::kTensor, type, &object->head);
+}
+
+void Machine::plan(const Instruction& i) {
+  LinkedPlan& plan = plans_[static_cast<size_t>(i.number)];
+  for (size_t k = 0; k < i.args.size(); ++k) plan_inputs_[k] = plan_input(peek(i.args[k]), plan.inputs[k], k);
+  // Results under way are in args_, where unwind() finds them.
+  args_.assign(i.results.size(), Datum());
+  for (size_t k = 0; k < i.results.size(); ++k) {
+    const TensorType& type = types_[plan.outputs[k]];
+    plan_results_[k] = nullptr;
+    if (plan.call.results()[k].source != PlanCall::Source::kOwn) continue;
+    if (type.shape.empty()) {
+      plan_results_[k] = slots_[plan_inputs_.size() + k].bytes;
+      continue;
+    }
+    TensorObject* object = heap_.make_tensor(type.bytes);
+    args_[k] = Datum::of(Kind::kTensor, plan.outputs[k], &object->head);
+    plan_results_[k] = object->data;
+  }
+  if (clocks_.empty()) {
+    plan.call.run(plan_inputs_.data(), plan_results_.data(), parallel_);
+  } else {
+    const auto before = std::chrono::steady_clock::now();
+    plan.call.run(plan_inputs_.data(), plan_results_.data(), parallel_);
+    clocks_[static_cast<size_t>(i.number)] +=
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - before)
+            .count();
+    ++calls_[static_cast<size_t>(i.number)];
+  }
+  for (size_t k = 0; k < i.results.size(); ++k) args_[k] = plan_result(plan, i, k);
+  for (int32_t arg : i.args) done(arg);
+  for (size_t k = 0; k < i.results.size(); ++k) set(i.results[k], args_[k]);
+  args_.clear();
+}
+
+/// The arguments are in args_; takes over `closure`.
+void Machine::enter(int64_t number, Object* closure, bool in_place) {
+  const CodeFunction& callee = program_.functions[static_cast<size_t>(number)];
+  size_t base = 0;
+  if (!frames_.empty())
+    base = frames_.back().base + (in_place ? 0 : static_cast<size_t>(function().registers));
+  reserve(base + static_cast<size_t>(callee.registers));
+  if (in_place) {
+    use_frame();
+    const int64_t registers = function().registers;
+    for (int64_t k = 0; k < registers; ++k) heap_.release(std::exchange(registers_[k], Datum()));
+    heap_.release(Datum::of(Kind::kClosure, 0, frames_.back().closure));
+    frames_.back() = {number, base, closure, nullptr};
+  } else {
+    if (frames_.size() >= kMaxFrames) {
+      heap_.release(Datum::of(Kind::kClosure, 0, closure));
+      fail("calls nest more than {} deep", kMaxFrames);
+    }
+    if (!frames_.empty()) frames_.back().next = next_;
+    frames_.push_back({number, base, closure, nullptr});
+  }
+  use_frame();
+  next_ = code_;
+  std::copy(args_.begin(), args_.end(), registers_);
+  std::fill(registers_ + args_.size(), registers_ + callee.registers, Datum());
+  args_.clear();
+}
+
+void Machine::closure_call(const Instruction& i, bool in_place) {
+  if (peek(i.args[0]).kind != Kind::kClosure) fault("a call of what is no function");
+  const CodeFunction& callee = program_.functions[peek(i.args[0]).tag];
+  if (static_cast<size_t>(callee.params) != i.args.size() - 1)
+    fault("a call with another number of arguments");
+  // The arguments first: one of them may be the function itself, moved.
+  gather(std::span(i.args).subspan(1));
+  const Datum closure = take(i.args[0]);
+  enter(closure.tag, closure.object, in_place);
+}
+
+void Machine::leave(const Instruction& i) {
+  const Datum value = take(i.args[0]);
+  const int64_t registers = function().registers;
+  for (int64_t k = 0; k < registers; ++k) heap_.release(registers_[k]);
+  heap_.release(Datum::of(Kind::kClosure, 0, frames_.back().closure));
+  frames_.pop_back();
+  if (frames_.empty()) {
+    value_ = value;
+    return;
+  }
+  use_frame();
+  next_ = frames_.back().next;
+  set(next_[-1].results[0], value);
+}
+
+/// Room for so many registers of all frames.
+void Machine::reserve(size_t registers) {
+  if (registers <= stack_size_) return;
+  const size_t size = std::max(registers, 2 * stack_size_ + 64);
+  auto larger = std::make_unique<Datum[]>(size);
+  std::copy_n(stack_.get(), stack_size_, larger.get());
+  stack_ = std::move(larger);
+  stack_size_ = size;
+}
+
+void Machine::use_frame() {
+  registers_ = stack_.get() + frames_.back().base;
+  code_ = function().code.data();
+}
+
+}  // namespace lathe::runtime

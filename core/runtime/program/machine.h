@@ -1,0 +1,124 @@
+// Runs programs: a virtual machine of explicit activations.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/runtime/program/heap.h"
+#include "core/runtime/program/plan_call.h"
+
+namespace lathe::runtime {
+
+/// A program with its code and constants, as a module has loaded them.
+struct LoadedProgram {
+  Program program;
+  std::vector<LoadedPlan> plans;
+  std::vector<void*> constants;  // one each
+};
+
+/// Recursion takes memory and no stack, a call in tail position neither. Values are freed when their last
+/// register is done with them; once a loop runs, it allocates nothing. Tensors of rank 0 are numbers in
+/// registers. Not thread-safe: one machine a thread, of one loaded program.
+class Machine {
+ public:
+  /// REQUIRES: the program is checked; it and `parallel` outlive the machine.
+  Machine(const LoadedProgram& loaded, const LatheParallel* parallel);
+  ~Machine();
+
+  /// Runs the entry on the inputs, aligned, and copies its outputs. REQUIRES: memory of the shapes that the
+  /// values say, one each; it is not used after the call. Throws Error when the program fails.
+  void run(std::span<const Value> input_types, std::span<void* const> inputs,
+           std::span<const Value> output_types, std::span<void* const> outputs);
+
+  /// The value of functions[function]; the caller releases it. Takes over the arguments. Throws Error.
+  Datum call(int64_t function, std::span<const Datum> args);
+
+  /// A value that holds memory of others (data, which must stay while the value does), or a copy of a tensor.
+  Datum borrow(const Value& type, void* data);
+  Datum copy(const Tensor& tensor);
+  /// The tensor of a number or a tensor, copied.
+  Tensor tensor(const Datum& datum) const;
+
+  Heap& heap() { return heap_; }
+
+  /// Adds the nanoseconds of each plan's calls to the numbers, one a plan, from now on; of none stops it.
+  void set_clocks(std::span<int64_t> clocks, std::span<int64_t> calls) { clocks_ = clocks, calls_ = calls; }
+
+ private:
+  struct TensorType {
+    std::vector<int64_t> shape;
+    DataType dtype;
+    int64_t bytes;
+  };
+  struct LinkedPlan {
+    PlanCall call;
+    std::vector<uint32_t> inputs, outputs;  // numbers of types
+  };
+  /// A call under way. The next instruction is kept here while it waits for another.
+  struct Frame {
+    int64_t function;
+    size_t base;  // of its registers
+    Object* closure;
+    const Instruction* next;
+  };
+
+  uint32_t type_number(const std::vector<int64_t>& shape, DataType dtype);
+  uint32_t type_number(const Value& value) { return type_number(value.shape, value.dtype); }
+  void link(const LoadedProgram& loaded);
+
+  const CodeFunction& function() const;
+  [[noreturn]] void fault(const char* what) const;
+  const Datum& peek(int32_t arg) const { return registers_[arg < 0 ? ~arg : arg]; }
+  Datum take(int32_t arg);
+  void done(int32_t arg);
+  void set(int32_t result, const Datum& value);
+  void gather(std::span<const int32_t> args);
+
+  Datum start(int64_t function);
+  void step(const Instruction& i);
+  void jump(const Instruction& i, size_t target) { next_ = code_ + i.targets[target]; }
+  void scalar(const Instruction& i);
+  void field(const Instruction& i);
+  void aggregate(const Instruction& i, Kind kind);
+  void captured(const Instruction& i);
+  void reference(const Instruction& i);
+  void branch(const Instruction& i);
+  void plan(const Instruction& i);
+  void* plan_input(const Datum& datum, uint32_t type, size_t number);
+  Datum plan_result(const LinkedPlan& plan, const Instruction& i, size_t number);
+  Datum number_or_view(uint32_t type, void* data, Object* base);
+  void enter(int64_t function, Object* closure, bool in_place);
+  void closure_call(const Instruction& i, bool in_place);
+  void leave(const Instruction& i);
+  void reserve(size_t registers);
+  void use_frame();
+  void unwind();
+
+  const Program& program_;
+  const LatheParallel* parallel_;
+  Heap heap_;
+  std::vector<TensorType> types_;
+  std::deque<LinkedPlan> plans_;
+  std::vector<Datum> constants_;
+  std::shared_ptr<void> arena_;
+
+  std::vector<Frame> frames_;
+  std::unique_ptr<Datum[]> stack_;
+  size_t stack_size_ = 0;
+  Datum* registers_ = nullptr;         // of the running frame
+  const Instruction* code_ = nullptr;  // of its function
+  const Instruction* next_ = nullptr;
+  std::vector<Datum> args_;  // of a call, or the results of a plan, that is being made
+  Datum value_;              // of the first call
+
+  struct alignas(kAlignment) Slot {
+    char bytes[kAlignment];
+  };
+  std::vector<Slot> slots_;  // numbers that plans read and write: inputs, then results
+  std::vector<void*> plan_inputs_, plan_results_;
+  std::span<int64_t> clocks_, calls_;
+};
+
+}  // namespace lathe::runtime

@@ -1,0 +1,124 @@
+// A program as a module file holds it: functions of registers and instructions, and the plans they run. What
+// is a graph within it, a straight stretch of operators, is a plan (plan.h); all else is here.
+#pragma once
+
+#include "core/runtime/plan.h"
+
+namespace lathe::runtime {
+
+enum class Opcode : uint8_t {
+  kConstant,         // results[0] = constants[number]
+  kCopy,             // results[0] = args[0]
+  kPlan,             // results = plans[number](args)
+  kScalar,           // results[0] = scalar(args), numbers of `dtype`
+  kTuple,            // results[0] = (args)
+  kField,            // results[0] = part `number` of args[0], a tuple or data
+  kData,             // results[0] = constructors[number](args)
+  kClosure,          // results[0] = functions[number], which captures args
+  kCaptured,         // results[0] = what this closure captured, `number`
+  kSelf,             // results[0] = this closure
+  kNewReference,     // results[0] = a cell that holds args[0]
+  kRead,             // results[0] = what the cell args[0] holds
+  kWrite,            // the cell args[0] holds args[1]; results[0] = ()
+  kBranch,           // if args[0] goes on, else at targets[0]
+  kSwitch,           // args[0] is data of constructors[number + i]: goes on at targets[i]
+  kJump,             // goes on at targets[0]
+  kCall,             // results[0] = functions[number](args), which captures nothing
+  kCallClosure,      // results[0] = args[0](args[1...])
+  kTailCall,         // the same two in place of this function
+  kTailCallClosure,  //
+  kReturn,           // args[0] is the value of this function
+  kFail,             // ends the program with messages[number]
+};
+inline constexpr Opcode kLastOpcode = Opcode::kFail;
+
+/// Functions of numbers, named as Relay's operators: of rank 0 these are its instructions.
+enum class ScalarOp : uint8_t {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kMod,
+  kFloorDivide,
+  kFloorMod,
+  kMinimum,
+  kMaximum,
+  kNegative,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kAnd,
+  kOr,
+  kXor,
+  kNot,
+  kSelect,
+  kCast,  // to results of the dtype whose number is `number` (scalar.h)
+};
+inline constexpr ScalarOp kLastScalarOp = ScalarOp::kCast;
+
+/// Registers are numbered from 0, parameters first. An argument ~r (below 0) is register r, used here for the
+/// last time: its value moves. Targets are numbers of later instructions of the function: within an
+/// activation the code only goes forward, and all loops are tail calls.
+struct Instruction {
+  Opcode op = Opcode::kJump;
+  ScalarOp scalar = ScalarOp::kAdd;
+  DataType dtype = kInt64;
+  int64_t number = 0;
+  int64_t dims = 0;  // how many of the last args are dimensions of the plan; of constant shapes none
+  std::vector<int32_t> results, args, targets;
+  static constexpr auto fields =
+      std::tuple{field("op", &Instruction::op),       field("scalar", &Instruction::scalar),
+                 field("dtype", &Instruction::dtype), field("number", &Instruction::number),
+                 field("dims", &Instruction::dims),   field("results", &Instruction::results),
+                 field("args", &Instruction::args),   field("targets", &Instruction::targets)};
+};
+
+struct CodeFunction {
+  std::string name;
+  int64_t params = 0, captured = 0, registers = 0;
+  std::vector<Instruction> code;
+  static constexpr auto fields =
+      std::tuple{field("name", &CodeFunction::name), field("params", &CodeFunction::params),
+                 field("captured", &CodeFunction::captured), field("registers", &CodeFunction::registers),
+                 field("code", &CodeFunction::code)};
+};
+
+/// Of a data type. Those of one type stand together, in its order.
+struct DataConstructor {
+  std::string name;
+  int64_t items = 0;
+  static constexpr auto fields =
+      std::tuple{field("name", &DataConstructor::name), field("items", &DataConstructor::items)};
+};
+
+struct Program {
+  std::vector<CodeFunction> functions;
+  int64_t main = 0;   // as it was written
+  int64_t entry = 0;  // takes the module's inputs and gives a tuple of its outputs
+  std::vector<DataConstructor> constructors;
+  std::vector<Value> constants;  // among the module's constants
+  std::vector<Plan> plans;       // with offsets of the module's constants; without model and target
+  std::vector<std::string> messages;
+  static constexpr auto fields =
+      std::tuple{field("functions", &Program::functions), field("main", &Program::main),
+                 field("entry", &Program::entry),         field("constructors", &Program::constructors),
+                 field("constants", &Program::constants), field("plans", &Program::plans),
+                 field("messages", &Program::messages)};
+};
+
+/// Throws Error when an index, a count or a target is out of range, when a register is read that has no value
+/// on some way there, when a plan is none (check_plan) or reads beyond `constant_bytes`: so that running the
+/// program stays inside its memory. What kind of value a register has is seen when it runs.
+void check_program(const Program& program, int64_t constant_bytes);
+
+/// JSON, and back. parse_program throws Error on malformed text; it does not check the program.
+std::string program_json(const Program& program);
+Program parse_program(std::string_view json);
+
+/// For people: one line an instruction.
+std::string program_text(const Program& program);
+
+}  // namespace lathe::runtime

@@ -1,0 +1,99 @@
+// The virtual machine against the interpreter: the table of right programs, and random ones.
+// LATHE_PROGRAMS=FIRST-LAST runs other seeds than the test's own.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "core/relay/interpret/interpreter.h"
+#include "core/relay/text.h"
+#include "core/support/text.h"
+#include "tests/program/compiled.h"
+#include "tests/relay/random_programs.h"
+
+namespace lathe::program {
+namespace {
+
+/// Dimensions that only a call tells, or a value.
+const std::set<std::string> kOpenShapes = {
+    "shape-polymorphic function",
+    "local function polymorphic in dimensions",
+    "a dimension of the function around stays the same in the one inside",
+    "match_cast binds a dimension",
+    "two symbols broadcast at run time",
+    "a value that depends on a value",
+};
+
+struct Case {
+  std::string title, program, value;
+};
+
+std::vector<Case> right_programs() {
+  std::vector<Case> cases;
+  for (const std::string& line : split_text(read_file(LATHE_LANGUAGE "/right.txt"), '\n')) {
+    if (line.starts_with("== ")) cases.push_back({.title = line.substr(3)});
+    if (line.starts_with("== ") || line.starts_with("#") || line.starts_with("-> ") || cases.empty())
+      continue;
+    if (line.starts_with("=> "))
+      cases.back().value = line.substr(3);
+    else
+      cases.back().program += line + "\n";
+  }
+  return cases;
+}
+
+TEST(VirtualMachine, RunsTheRightPrograms) {
+  size_t run = 0;
+  for (const Case& each : right_programs()) {
+    if (each.value.empty()) continue;
+    SCOPED_TRACE(each.title);
+    const bool is_open = kOpenShapes.count(each.title) > 0;
+    try {
+      Compiled compiled(relay::parse_module(each.program, "t"));
+      EXPECT_FALSE(is_open) << "it compiles now";
+      EXPECT_EQ(compiled.value(), each.value) << runtime::program_text(compiled.program());
+      ++run;
+    } catch (const Error& error) {
+      EXPECT_TRUE(is_open) << error.what();
+    }
+  }
+  EXPECT_GT(run, 34u);
+}
+
+std::pair<uint64_t, uint64_t> seeds() {
+  const char* given = std::getenv("LATHE_PROGRAMS");
+  if (!given) return {1, 60};
+  std::vector<std::string> parts = split_text(given, '-');
+  return {std::stoull(parts.at(0)), std::stoull(parts.at(1))};
+}
+
+TEST(VirtualMachine, AgreesWithTheInterpreterOnRandomPrograms) {
+  auto [first, last] = seeds();
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    SCOPED_TRACE(fmt::format("LATHE_PROGRAMS={0}-{0}", seed));
+    relay::Module module = relay::random_program(seed);
+    std::string expected, found, code;
+    try {
+      expected = relay::print(relay::Interpreter(module).call("main"));
+    } catch (const relay::RunError&) {
+      expected = "an error";  // no clause matches
+    }
+    try {
+      Compiled compiled(module);
+      code = runtime::program_text(compiled.program());
+      const int64_t before = compiled.machine().heap().used_bytes();
+      try {
+        found = compiled.value();
+      } catch (const Error& error) {
+        found = std::string(error.what()).ends_with("no clause matches") ? "an error" : error.what();
+      }
+      EXPECT_EQ(compiled.machine().heap().used_bytes(), before) << "what a run leaves";
+    } catch (const std::exception& error) {
+      found = error.what();
+    }
+    ASSERT_EQ(found, expected) << relay::print(module) << code;
+  }
+}
+
+}  // namespace
+}  // namespace lathe::program

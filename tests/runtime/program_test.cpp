@@ -1,0 +1,191 @@
+// Programs by hand: what the checker refuses, and that what it lets through ends in a value or an error.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+
+#include "core/runtime/program/machine.h"
+#include "core/runtime/thread_pool.h"
+
+namespace lathe::runtime {
+namespace {
+
+Tensor number(int32_t value) { return tensor_of<int32_t>({value}, {}, kInt32); }
+
+/// main(x): match (Some(x + x)) { None => x, Some(y) => if (y < x) { 0 - y } else { closure of y }() }
+Program example() {
+  Program program;
+  program.constructors = {{"None", 0}, {"Some", 1}};
+  program.messages = {"no clause matches"};
+  program.functions.resize(2);
+  CodeFunction& main = program.functions[0];
+  main = {.name = "main", .params = 1, .registers = 3};
+  main.code = {
+      {.op = Opcode::kScalar, .scalar = ScalarOp::kAdd, .dtype = kInt32, .results = {1}, .args = {0, 0}},
+      {.op = Opcode::kData, .number = 1, .results = {1}, .args = {~1}},
+      {.op = Opcode::kSwitch, .number = 0, .args = {1}, .targets = {3, 4}},
+      {.op = Opcode::kReturn, .args = {0}},
+      {.op = Opcode::kField, .number = 0, .results = {1}, .args = {~1}},
+      {.op = Opcode::kScalar, .scalar = ScalarOp::kLess, .dtype = kInt32, .results = {2}, .args = {1, 0}},
+      {.op = Opcode::kBranch, .args = {2}, .targets = {9}},
+      {.op = Opcode::kScalar, .scalar = ScalarOp::kNegative, .dtype = kInt32, .results = {1}, .args = {~1}},
+      {.op = Opcode::kReturn, .args = {~1}},
+      {.op = Opcode::kClosure, .number = 1, .results = {1}, .args = {~1}},
+      {.op = Opcode::kTailCallClosure, .args = {~1}},
+  };
+  program.functions[1] = {.name = "inner", .captured = 1, .registers = 2};
+  program.functions[1].code = {
+      {.op = Opcode::kCaptured, .number = 0, .results = {0}},
+      {.op = Opcode::kNewReference, .results = {1}, .args = {~0}},
+      {.op = Opcode::kRead, .results = {0}, .args = {~1}},
+      {.op = Opcode::kReturn, .args = {~0}},
+  };
+  return program;
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+int64_t run(const Program& program, int32_t argument) {
+  LoadedProgram loaded{program, {}, {}};
+  Machine machine(loaded, serial_parallel());
+  const std::vector<Datum> args{machine.copy(number(argument))};
+  const Datum result = machine.call(program.main, args);
+  const int64_t value = result.kind == Kind::kNumber ? result.number.integer : 0;
+  machine.heap().release(result);
+  machine.heap().free_cycles();
+  EXPECT_EQ(machine.heap().used_bytes(), 0);
+  return value;
+}
+
+TEST(Program, RunsAndReadsBack) {
+  EXPECT_EQ(run(example(), 3), 6);
+  EXPECT_EQ(run(example(), -3), 6);
+  const Program again = parse_program(program_json(example()));
+  EXPECT_EQ(program_text(again), program_text(example()));
+  EXPECT_EQ(run(again, 3), 6);
+  EXPECT_EQ(program_text(example()).substr(0, 92),
+            "@main: 1 parameters, 0 captured, 3 registers, the entry\n"
+            "    0  %1 = scalar add.int32 %0, %0\n");
+}
+
+TEST(Program, HostileOnesAreRefused) {
+  struct Case {
+    const char* message;
+    std::function<void(Program&)> change;
+  };
+  auto code = [](Program& p) -> std::vector<Instruction>& { return p.functions[0].code; };
+  const Case cases[] = {
+      {"instruction 0 of main: a register without a value", [&](Program& p) { code(p)[0].args[1] = 2; }},
+      {"instruction 0 of main: a register without a value", [&](Program& p) { code(p)[0].args[1] = 99; }},
+      {"instruction 0 of main: a register that there is not", [&](Program& p) { code(p)[0].results[0] = 3; }},
+      {"instruction 0 of main: a register that there is not",
+       [&](Program& p) { code(p)[0].results[0] = -1; }},
+      {"instruction 4 of main: a register without a value", [&](Program& p) { code(p)[2].args[0] = ~1; }},
+      {"instruction 1 of main: a number out of range", [&](Program& p) { code(p)[1].number = 2; }},
+      {"instruction 1 of main: another number of items than the constructor has",
+       [&](Program& p) { code(p)[1].number = 0; }},
+      {"instruction 2 of main: a choice of more constructors than there are",
+       [&](Program& p) { code(p)[2].number = 1; }},
+      {"instruction 2 of main: a target that is not ahead", [&](Program& p) { code(p)[2].targets[0] = 2; }},
+      {"instruction 2 of main: a target that is not ahead", [&](Program& p) { code(p)[2].targets[0] = 11; }},
+      {"instruction 3 of main: code that nothing leads to", [&](Program& p) { code(p)[2].targets[0] = 4; }},
+      {"instruction 4 of main: a number out of range", [&](Program& p) { code(p)[4].number = -1; }},
+      {"instruction 6 of main: another number of results, arguments or targets",
+       [&](Program& p) { code(p)[6].targets.clear(); }},
+      {"instruction 0 of main: an operator that there is not on such numbers",
+       [&](Program& p) { code(p)[0].scalar = ScalarOp::kAnd; }},
+      {"instruction 0 of main: an operator that there is not on such numbers",
+       [&](Program& p) { code(p)[0].dtype = kHandle; }},
+      {"instruction 9 of main: another number of captured values than the function has",
+       [&](Program& p) { code(p)[9].args.clear(); }},
+      {"instruction 0 of inner: a number out of range",
+       [&](Program& p) { p.functions[1].code[0].number = 1; }},
+      {"instruction 11 of main: the code does not end", [&](Program& p) { code(p)[10] = code(p)[0]; }},
+      {"main has 1 parameters, 0 captured values, 0 registers",
+       [&](Program& p) { p.functions[0].registers = 0; }},
+      {"the program has no entry", [&](Program& p) { p.entry = 1; }},
+      {"the program has no entry", [&](Program& p) { p.main = 2; }},
+      {"a constant lies at 0..4 of 0 bytes",
+       [&](Program& p) {
+         p.constants.push_back({{}, kInt32, Place::kConstant, 0});
+       }},
+      {"a plan of 64 bytes of constants, there are 0",
+       [&](Program& p) { p.plans.emplace_back().constant_bytes = 64; }},
+  };
+  check_program(example(), 0);
+  for (const Case& each : cases) {
+    Program program = example();
+    each.change(program);
+    EXPECT_EQ(error_of([&] { check_program(program, 0); }), std::string("module: ") + each.message);
+  }
+}
+
+/// Kinds of values are checked where they are used.
+TEST(Program, OfWrongKindsFailsAsItRuns) {
+  Program program = example();
+  program.functions[0].code[4].args[0] = 0;
+  check_program(program, 0);
+  EXPECT_EQ(error_of([&] { run(program, 1); }),
+            "module: instruction 4 of main: a part of a value that has none there");
+  program = example();
+  program.functions[0].code[5].args[1] = ~0;
+  program.functions[0].code[5].dtype = kInt64;
+  check_program(program, 0);
+  EXPECT_EQ(error_of([&] { run(program, 1); }), "module: instruction 5 of main: a number of another type");
+}
+
+/// Any change of a few numbers is refused, or ends in an error or a value. Without calls: those may not end.
+TEST(Program, ChangedAtRandomDoesNoHarm) {
+  std::mt19937_64 random(1);
+  auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  int ran = 0;
+  for (int i = 0; i < 20000; ++i) {
+    Program program = example();
+    for (size_t changes = 1 + below(3); changes > 0; --changes) {
+      std::vector<Instruction>& code = program.functions[below(2)].code;
+      Instruction& one = code[below(code.size())];
+      auto small = [&] { return static_cast<int32_t>(below(8)) - 4; };
+      switch (below(6)) {
+        case 0:
+          one.op = static_cast<Opcode>(below(static_cast<size_t>(kLastOpcode) + 1));
+          break;
+        case 1:
+          one.number = small();
+          break;
+        case 2:
+          if (!one.args.empty()) one.args[below(one.args.size())] = small();
+          break;
+        case 3:
+          if (!one.results.empty()) one.results[0] = small();
+          break;
+        case 4:
+          if (!one.targets.empty()) one.targets[below(one.targets.size())] = static_cast<int32_t>(below(13));
+          break;
+        default:
+          one.scalar = static_cast<ScalarOp>(below(static_cast<size_t>(kLastScalarOp) + 1));
+      }
+    }
+    bool calls = false;
+    for (const CodeFunction& function : program.functions)
+      for (const Instruction& each : function.code)
+        calls |= each.op == Opcode::kCall || each.op == Opcode::kTailCall || each.op == Opcode::kSelf;
+    if (calls) continue;
+    try {
+      check_program(program, 0);
+      ++ran;
+      run(program, static_cast<int32_t>(below(9)) - 4);
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_GT(ran, 100);
+}
+
+}  // namespace
+}  // namespace lathe::runtime
