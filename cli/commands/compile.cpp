@@ -6,8 +6,23 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/model_flags.h"
+#include "core/runtime/plan_dims.h"
 
 namespace lathe::cli {
+namespace {
+
+/// open: n of input `x` (1..2048), ...
+void print_open(const runtime::Plan& plan) {
+  std::string text;
+  for (const runtime::Dimension& dim : plan.dims) {
+    text += fmt::format("{}{} of `{}`", text.empty() ? "open: " : ", ", dim.name,
+                        plan.inputs[static_cast<size_t>(dim.input)].name);
+    if (dim.max < runtime::kMostBytes) text += fmt::format(" ({}..{})", dim.min, dim.max);
+  }
+  if (!text.empty()) fmt::print("{}\n", text);
+}
+
+}  // namespace
 
 int compile_command(Flags& flags) {
   ModelFlags model;
@@ -24,20 +39,29 @@ int compile_command(Flags& flags) {
   const runtime::Plan& plan = compiled.image.plan;
   std::set<std::string_view> kernels;
   for (const runtime::Step& step : plan.steps) kernels.insert(step.kernel);
+  // With all dimensions as large as they may be.
+  const int64_t arena_bytes = runtime::bounded_arena(plan);
+  const std::string arena = arena_bytes == 0 && runtime::is_open(plan.arena_bytes)
+                                ? "any size"
+                                : fmt::format("{:.1f} MB", static_cast<double>(arena_bytes) / 1e6);
+  std::vector<std::string> open;
+  for (const runtime::Dimension& dim : plan.dims) open.push_back(dim.name);
   if (as_json)
     fmt::print("{}\n", nlohmann::json{{"module", out},
+                                      {"open", open},
                                       {"steps", plan.steps.size()},
                                       {"kernels", kernels.size()},
                                       {"kernels_measured", compiled.measured},
                                       {"weight_bytes", plan.constant_bytes},
-                                      {"arena_bytes", plan.arena_bytes}}
+                                      {"arena_bytes", arena_bytes}}
                            .dump());
   else
     fmt::print(
-        "{}: {} steps, {:.1f} MB of weights, {:.1f} MB of tensors, {} of {} kernels scheduled by "
+        "{}: {} steps, {:.1f} MB of weights, {} of tensors, {} of {} kernels scheduled by "
         "measurement\n",
-        out, plan.steps.size(), static_cast<double>(plan.constant_bytes) / 1e6,
-        static_cast<double>(plan.arena_bytes) / 1e6, compiled.measured, kernels.size());
+        out, plan.steps.size(), static_cast<double>(plan.constant_bytes) / 1e6, arena, compiled.measured,
+        kernels.size());
+  if (!as_json) print_open(plan);
   return kSuccess;
 }
 
