@@ -135,7 +135,7 @@ class Runnable {
       params_.push_back(random_tensor(constant_shape(param), param->dtype, params_.size(), 0.5));
     for (const Tensor& param : params_) buffers_.push_back(param.data());
   }
-  void run() { kernel_(buffers_.data(), workspace_.data(), runtime::serial_parallel()); }
+  void run() { kernel_(buffers_.data(), workspace_.data(), runtime::serial_parallel(), nullptr); }
 
  private:
   codegen::Artifact artifact_;

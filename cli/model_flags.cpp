@@ -26,8 +26,9 @@ tuner::InputShapes shapes_of(const ModelFlags& flags, const Inputs& inputs) {
 }
 
 /// Refuses what is settled in a module file.
-void require_plain(const ModelFlags& flags) {
-  if (!flags.shapes.empty()) fail("--shape: the shapes in {} are settled", flags.model);
+void require_plain(const ModelFlags& flags, const runtime::Plan& plan) {
+  if (!flags.shapes.empty() && plan.dims.empty()) fail("--shape: the shapes in {} are settled", flags.model);
+  if (!flags.open.empty()) fail("--open: what is open in {} is settled", flags.model);
   if (tuner::parse_precision(flags.precision) != tuner::Precision::kGiven)
     fail("--precision {}: the precision in {} is settled", flags.precision, flags.model);
 }
@@ -44,6 +45,7 @@ void ModelFlags::add_to(Flags& flags) {
 
 void ModelFlags::add_build_to(Flags& flags) {
   add_shape_flag(flags, shapes);
+  add_open_flag(flags, open);
   flags.add("--target TARGET", target, "what to compile for");
   flags.add("--precision given|bf16|int8|float64", precision,
             "int8 is calibrated on random inputs, float64 is slow: for comparisons");
@@ -60,21 +62,33 @@ BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   if (database.empty() && !flags.untuned && std::filesystem::exists(db::default_database_path()))
     database = db::default_database_path();
   Target target = target_of(flags.target, database);
-  relay::Module module = tuner::at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs)),
+  const tuner::OpenDims open = parse_open_dims(flags.open);
+  relay::Module module = tuner::at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs), open),
                                              tuner::parse_precision(flags.precision));
   BestBuild build =
       best_build(tuner::optimize(module, target), target,
                  {records_of(database), static_cast<int>(flags.threads), flags.max_relative_error});
   build.image.plan.model = module_name(flags.model);
+  tuner::set_ranges(build.image.plan, open);
   return build;
 }
 
 RunningModel start_model(const ModelFlags& flags, const Inputs& inputs, uint64_t seed) {
-  bool compiled = flags.model.ends_with(".lathe");
-  if (compiled) require_plain(flags);
-  auto module = compiled ? runtime::Module::open(flags.model)
-                         : runtime::Module::from_image(compile(flags, inputs).image);
-  return start_module(module, inputs, seed, static_cast<int>(flags.threads));
+  std::shared_ptr<const runtime::Module> module;
+  if (flags.model.ends_with(".lathe")) {
+    module = runtime::Module::open(flags.model);
+    require_plain(flags, module->plan());
+  } else if (flags.open.empty()) {
+    module = runtime::Module::from_image(compile(flags, inputs).image);
+  } else {
+    // The shapes are those of the run.
+    ModelFlags open = flags;
+    open.shapes.clear();
+    module = runtime::Module::from_image(compile(open, {}).image);
+  }
+  const tuner::InputShapes shapes =
+      module->plan().dims.empty() ? tuner::InputShapes() : parse_shapes(flags.shapes);
+  return start_module(module, inputs, seed, static_cast<int>(flags.threads), shapes);
 }
 
 }  // namespace lathe::cli

@@ -14,6 +14,7 @@ namespace lathe::cli {
 struct ModelFlags {
   std::string model, target = "cpu", precision = "given";
   std::vector<std::string> shapes;  // --shape
+  std::vector<std::string> open;    // --open
   std::string database;             // "": the default one, if it exists
   bool untuned = false;
   int64_t threads = 1;
@@ -27,13 +28,13 @@ struct ModelFlags {
 /// The model's name without folder and ending.
 std::string module_name(const std::string& model);
 
-/// Compiles the model for the shapes given by --shape and by `inputs` with the best schedules of the
-/// database. Throws Error for an unknown model or target, shapes that do not fit, or a database that is named
-/// and cannot be read.
+/// Compiles the model for the shapes given by --shape and by `inputs`, but for the dimensions of --open, with
+/// the best schedules of the database. Throws Error for an unknown model or target, shapes that do not fit,
+/// or a database that is named and cannot be read.
 BestBuild compile(const ModelFlags& flags, const Inputs& inputs);
 
 /// Loads a module file or compiles the model, starts its threads, and binds its inputs: those given, and
-/// seeded random numbers for the others.
+/// seeded random numbers for the others. Of open dimensions --shape says what they are in the run.
 RunningModel start_model(const ModelFlags& flags, const Inputs& inputs, uint64_t seed);
 
 }  // namespace lathe::cli

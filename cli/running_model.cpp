@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/runtime/plan_dims.h"
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 
@@ -53,6 +54,40 @@ nlohmann::json output_json(const std::string& name, const Tensor& tensor) {
   return output;
 }
 
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+/// The values of the open dimensions of a plan, as the shapes of some inputs tell them.
+std::vector<int64_t> dims_from(const runtime::Plan& plan, const Shapes& shapes) {
+  std::vector<int64_t> dims(plan.dims.size(), -1);
+  for (const auto& [name, shape] : shapes) {
+    const runtime::Port& port = plan.inputs[runtime::find_input(plan, name)];
+    const std::vector<runtime::Size>& wanted = plan.values[static_cast<size_t>(port.value)].shape;
+    if (shape.size() != wanted.size())
+      fail("input `{}` has shape {}, must be {}", name, shape_text(shape), open_shape_text(plan, wanted));
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (!runtime::is_open(wanted[d])) {
+        if (shape[d] != wanted[d])
+          fail("input `{}` has shape {}, must be {}", name, shape_text(shape), open_shape_text(plan, wanted));
+        continue;
+      }
+      const runtime::SizeEntry& entry = plan.sizes[runtime::entry_of(wanted[d])];
+      if (entry.op != runtime::SizeOp::kDim) continue;
+      int64_t& dim = dims[static_cast<size_t>(entry.a)];
+      if (dim >= 0 && dim != shape[d])
+        fail("dimension {} is {} in input `{}`, and {} in another one",
+             plan.dims[static_cast<size_t>(entry.a)].name, shape[d], name, dim);
+      dim = shape[d];
+    }
+  }
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (const runtime::Dimension& dim = plan.dims[i]; dims[i] < 0) {
+      const std::string& input = plan.inputs[static_cast<size_t>(dim.input)].name;
+      fail("dimension {} of input `{}` is open: say what it is, as in --shape {}=1x128", dim.name, input,
+           input);
+    }
+  return dims;
+}
+
 }  // namespace
 
 Inputs load_inputs(const std::vector<std::string>& files) {
@@ -68,10 +103,15 @@ Inputs load_inputs(const std::vector<std::string>& files) {
 }
 
 RunningModel start_module(std::shared_ptr<const runtime::Module> module, const Inputs& inputs, uint64_t seed,
-                          int threads) {
+                          int threads, const Shapes& shapes) {
   RunningModel running{.pool = std::make_unique<runtime::ThreadPool>(threads)};
   running.executor = std::make_unique<runtime::Executor>(module, running.pool->parallel());
-  const runtime::Plan& plan = module->plan();
+  if (!module->plan().dims.empty()) {
+    Shapes known = shapes;
+    for (const auto& [name, tensor] : inputs) known[name] = tensor.shape();
+    running.executor->set_dims(dims_from(module->plan(), known));
+  }
+  const runtime::Plan& plan = running.executor->plan();
   for (const auto& [name, tensor] : inputs)
     running.executor->set_input(runtime::find_input(plan, name), tensor);
   for (size_t i = 0; i < plan.inputs.size(); ++i) {

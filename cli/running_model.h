@@ -23,9 +23,11 @@ struct RunningModel {
   std::unique_ptr<runtime::Executor> executor;
 };
 
-/// Starts the threads and binds the inputs: those given, and seeded random numbers for the others.
+/// Starts the threads and binds the inputs: those given, and seeded random numbers for the others. What the
+/// module leaves open is as in `shapes`, of inputs by name, and in the inputs given. Throws Error where these
+/// do not say what a dimension is, or two of them something else.
 RunningModel start_module(std::shared_ptr<const runtime::Module> module, const Inputs& inputs, uint64_t seed,
-                          int threads);
+                          int threads, const std::map<std::string, std::vector<int64_t>>& shapes = {});
 
 /// Makes `folder`, when it is not "".
 void make_output_folder(const std::string& folder);

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "core/support/error.h"
+#include "core/tir/dims.h"
+#include "core/tir/lower.h"
 #include "schedules/primitive.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
@@ -189,7 +191,45 @@ std::optional<Schedule> mutate(const Trace& trace, const Func& func, Random& ran
   return std::nullopt;
 }
 
+namespace {
+/// What an open dimension is taken for where a schedule is chosen: more than a vector and a register tile
+/// have of it, few enough for the caches, and a whole number of both, so that nothing is padded for its sake.
+constexpr int64_t kTypical = 64;
+
+/// Blocks as they are, the outermost loop of each on all cores where it may be: the compiler's own vectors.
+Trace plain_trace(const Func& func) {
+  Schedule schedule(func);
+  for (const Ref<Block>& block : all_blocks(func)) {
+    std::vector<LoopHandle> loops = schedule.get_loops(schedule.get_block(block->name));
+    const bool spatial = !block->iters.empty() && block->iters[0].kind == IterKind::kSpatial;
+    if (loops.size() == block->iters.size() && spatial) schedule.parallel(loops[0]);
+  }
+  return schedule.trace();
+}
+
+/// The schedule that is chosen for a typical size, on the program itself: splits of open loops leave the
+/// outermost part open, under a guard. The first space that has one which can be built; the generic space
+/// is asked for any program.
+Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
+  const Func typical = with_dims(func, std::vector<int64_t>(dims_of(*func).size(), kTypical));
+  for (const DesignSpace* space : kSpaces) {
+    if (!space->applies(typical, target)) continue;
+    try {
+      Schedule schedule(typical);
+      space->generate(schedule, target, {Decide::kHeuristic, rounding});
+      Trace trace = schedule.trace();
+      lower(replay(trace, func), target);
+      return trace;
+    } catch (const Error&) {
+      // A step needs to know the size.
+    }
+  }
+  return plain_trace(func);
+}
+}  // namespace
+
 Trace default_trace(const Func& func, const Target& target, Rounding rounding) {
+  if (!dims_of(*func).empty()) return open_trace(func, target, rounding);
   // The first that applies is the most specific; a later one is asked only where it fails.
   for (const DesignSpace* space : kSpaces) {
     if (!space->applies(func, target)) continue;

@@ -55,7 +55,8 @@ Schedule sample(const DesignSpace& space, const tir::Func& func, const Target& t
 /// The schedule of `trace` with one sampling step decided anew, when the rest still applies; else nothing.
 std::optional<Schedule> mutate(const Trace& trace, const tir::Func& func, Random& random);
 
-/// A good schedule with no measurements. Never fails on a valid program of constant shape.
+/// A good schedule with no measurements. Never fails on a valid program. Where dimensions are open it is
+/// right for all of their values, and good for those of some tens and more (docs/shapes.md).
 Trace default_trace(const tir::Func& func, const Target& target, Rounding rounding = Rounding::kNone);
 
 }  // namespace lathe::schedule

@@ -45,21 +45,33 @@ relay::Type filled(const TensorType& type, const std::vector<int64_t>& shape) {
   return relay::tensor_type(std::move(dims), type.dtype);
 }
 
-/// What an input's type says of its shape, as the text of the model does.
-relay::StatedInput stated(const relay::Var& param, const TensorType& type) {
+/// An input's type with symbols in place of the unknown dimensions that are to stay open.
+relay::Type with_symbols(const relay::Var& param, const TensorType& type, const OpenDims& open) {
+  std::vector<Expr> dims = type.shape;
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (std::string name = fmt::format("{}.{}", param->name, i); dims[i].as<Any>() && open.keeps(name))
+      dims[i] = var(name);
+  return relay::tensor_type(std::move(dims), type.dtype);
+}
+
+/// What an input's type says of its shape, as the text of the model does; dimensions that are to stay open
+/// are left out.
+relay::StatedInput stated(const relay::Var& param, const TensorType& type, const OpenDims& open) {
   relay::StatedInput input{param->name, std::vector<relay::StatedDim>()};
   for (const Expr& dim : type.shape) {
     const IntImm* extent = dim.as<IntImm>();
+    if (const VarNode* symbol = dim.as<VarNode>(); symbol && open.keeps(symbol->name)) continue;
     input.dims->push_back({dim.as<Any>() ? "?" : relay::print(dim), extent ? extent->value : -1});
   }
   return input;
 }
 
 /// After binding, so that the message is about what is still open.
-void require_known(const Function& main) {
+void require_known(const Function& main, const OpenDims& open) {
   std::vector<relay::StatedInput> inputs;
   for (const relay::Var& param : main.params)
-    if (const TensorType* type = param->annotation.as<TensorType>()) inputs.push_back(stated(param, *type));
+    if (const TensorType* type = param->annotation.as<TensorType>())
+      inputs.push_back(stated(param, *type, open));
   if (std::string message = relay::open_shapes_message(inputs); !message.empty()) throw Error(message);
 }
 
@@ -77,7 +89,7 @@ void require_names(const Function& main, const InputShapes& shapes) {
 
 }  // namespace
 
-relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes) {
+relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes, const OpenDims& open) {
   const auto found = module->functions.find("main");
   if (found == module->functions.end()) fail("the model has no function @main");
   const Ref<Function>& main = found->second;
@@ -89,6 +101,8 @@ relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes
     auto shape = shapes.find(param->name);
     // A shape that was not given is no mistake yet: its dimensions may be constant, or be settled by other
     // inputs.
+    if (type && shape == shapes.end() && !open.none())
+      params[param.get()] = relay::make_var(param->name, with_symbols(param, *type, open));
     if (!type || shape == shapes.end()) continue;
     match(param->name, *type, shape->second, dims);
     params[param.get()] = relay::make_var(param->name, filled(*type, shape->second));
@@ -103,7 +117,7 @@ relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes
     return found == dims.end() ? node : NodeRef(Expr(found->second.value));
   });
   relay::Module result = bound.cast<relay::ModuleNode>();
-  require_known(*result->functions.at("main"));
+  require_known(*result->functions.at("main"), open);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Dynamic dimensions become numbers before a model is compiled.
+// Dynamic dimensions become numbers before a model is compiled, but for those that are to stay open.
 #pragma once
 
 #include <map>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/relay/expr.h"
+#include "tuner/open_dims.h"
 
 namespace lathe::tuner {
 
@@ -13,9 +14,10 @@ namespace lathe::tuner {
 using InputShapes = std::map<std::string, std::vector<int64_t>>;
 
 /// The module with the dimensions that the shapes settle: a symbolic dimension everywhere it occurs, an
-/// unknown one (`?`) at its input. Types have to be inferred anew. Throws Error when a shape does not fit its
-/// input, two inputs disagree about a dimension, dimensions stay open (relay::open_shapes_message), or there
-/// is no input of that name, or no @main.
-relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes);
+/// unknown one (`?`) at its input. Those that `open` keeps stay symbols, unknown ones under the name that it
+/// has for them. Types have to be inferred anew. Throws Error when a shape does not fit its input, two inputs
+/// disagree about a dimension, other dimensions stay open (relay::open_shapes_message), or there is no input
+/// of that name, or no @main.
+relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes, const OpenDims& open = {});
 
 }  // namespace lathe::tuner

@@ -39,6 +39,15 @@ void flatten(const relay::Type& type, std::vector<runtime::TensorType>& into) {
   }
 }
 
+/// As many as flat_types() gives, whatever their shapes.
+size_t tensors_in(const relay::Type& type) {
+  const auto* tuple = type.as<relay::TupleType>();
+  if (!tuple) return 1;
+  size_t count = 0;
+  for (const relay::Type& item : tuple->items) count += tensors_in(item);
+  return count;
+}
+
 /// Throws Error when calls of the callee cannot be executed at all.
 void require_kernel(const Expr& callee) {
   const Function* function = callee.as<Function>();
@@ -82,10 +91,12 @@ std::optional<int64_t> view_offset(const Dataflow& flow, const Call& call, const
   }
   // What lies outside is a matter of the operator's mode.
   if (position < 0 || position >= view->extent) return std::nullopt;
+  if (view->extent == 1) return 0;
+  const relay::TensorType* taken = call.args[0]->checked_type.as<relay::TensorType>();
+  if (!taken || !relay::has_constant_shape(*taken)) return std::nullopt;  // its parts begin at open places
   const runtime::TensorType result = flat_types(call.checked_type).at(0);
   const int64_t offset = position * shape_size(result.shape) * result.dtype.bytes();
-  const bool possible =
-      view->extent == 1 || (offset % runtime::kAlignment == 0 && is_computed(flow, call.args[0]));
+  const bool possible = offset % runtime::kAlignment == 0 && is_computed(flow, call.args[0]);
   return possible ? std::optional(offset) : std::nullopt;
 }
 
@@ -104,8 +115,7 @@ Dataflow::Dataflow(const relay::Module& module, const std::string& function) : m
   main_ = main->second;
   for (const relay::Var& param : main_->params)
     // Undefined tensors: parameters are no constants.
-    constants_[param.get()].resize(
-        flat_types(param->checked_type ? param->checked_type : param->annotation).size());
+    constants_[param.get()].resize(tensors_in(param->checked_type ? param->checked_type : param->annotation));
   visit(main_->body);
   // In the order of execution, so what an expression needs has its constants already.
   for (const Expr& expr : order_)
@@ -208,7 +218,7 @@ std::vector<Tensor> Dataflow::find_constants(const Expr& expr) const {
     }
     case ExprKind::kCall: {
       const Call& call = *expr.as<Call>();
-      return std::vector<Tensor>(flat_types(call.checked_type ? call.checked_type : call.out_type).size());
+      return std::vector<Tensor>(tensors_in(call.checked_type ? call.checked_type : call.out_type));
     }
     default:
       return {};  // a let-bound function
@@ -219,8 +229,8 @@ FlatSlice slice_of(const relay::Projection& projection) {
   const auto* type = projection.tuple->checked_type.as<relay::TupleType>();
   CHECK(type, "a projection of what is not a tuple");
   FlatSlice slice;
-  for (int64_t i = 0; i < projection.index; ++i) slice.first += flat_types(type->items[i]).size();
-  slice.count = flat_types(type->items[projection.index]).size();
+  for (int64_t i = 0; i < projection.index; ++i) slice.first += tensors_in(type->items[i]);
+  slice.count = tensors_in(type->items[projection.index]);
   return slice;
 }
 

@@ -13,6 +13,7 @@
 #include "core/program/stretches.h"
 #include "core/runtime/cores.h"
 #include "core/runtime/thread_pool.h"
+#include "core/tir/dims.h"
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
@@ -140,8 +141,18 @@ std::shared_ptr<ModelBuilder::Compiled> ModelBuilder::Impl::compile(size_t progr
   tir::SplitProgram parts = tir::split_prologue(renamed(scheduled, name));
   tir::Func lowered = tir::lower(parts.main, target);
   codegen::Object object = codegen::compile_object(lowered, target);
-  GraphKernel kernel{name, object.kernel.workspace_bytes, count_flops(workload),
-                     in_place_arguments(*lowered)};
+  const std::vector<Var> dims = tir::dims_of(*workload);
+  GraphKernel kernel{.name = name,
+                     .workspace_bytes = object.kernel.workspace_bytes,
+                     .flops = dims.empty() ? count_flops(workload) : 0,
+                     .reuse = in_place_arguments(*lowered),
+                     .workload_dims = dims,
+                     .open_workspace = object.kernel.open_workspace};
+  for (const Var& dim : tir::dims_of(*lowered)) {
+    auto found = std::find(dims.begin(), dims.end(), dim);
+    CHECK(found != dims.end(), "{} takes a dimension that its workload does not have", name);
+    kernel.dims.push_back(static_cast<size_t>(found - dims.begin()));
+  }
   // What the prologue itself takes are the call's own constants; main's inputs are some of these, the
   // prologue's outputs, or the call's other arguments. Without a prologue main takes what the call gives.
   if (parts.prologue) {

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "tuner/plan_sizes.h"
+
 namespace lathe::tuner {
 namespace {
 
@@ -17,6 +19,7 @@ class Planner {
       : flow_(flow), kernel_(kernel) {}
 
   runtime::ModuleImage plan() {
+    sizes_.define_inputs(flow_.main());
     for (const relay::Var& param : flow_.main().params) add_input(*param, param->annotation);
     for (const Expr& expr : flow_.order())
       if (!values_.count(expr.get())) values_[expr.get()] = evaluate(expr);
@@ -32,7 +35,8 @@ class Planner {
   /// A parameter of a tuple type is an input for each tensor of it. A parameter without an annotation gets
   /// numbered names too.
   void add_input(const relay::VarNode& param, const relay::Type& annotation) {
-    std::vector<runtime::TensorType> types = flat_types(param.checked_type ? param.checked_type : annotation);
+    std::vector<runtime::TensorType> types =
+        sizes_.types(param.checked_type ? param.checked_type : annotation);
     bool tuple = !annotation || annotation.as<relay::TupleType>();
     Values values;
     for (size_t i = 0; i < types.size(); ++i)
@@ -88,8 +92,9 @@ class Planner {
 
   Values evaluate_call(const Ref<Call>& call) {
     std::vector<runtime::TensorType> results =
-        flat_types(call->checked_type ? call->checked_type : call->out_type);
+        sizes_.types(call->checked_type ? call->checked_type : call->out_type);
     KernelCall kernel_call = tuner::kernel_call(flow_, call);
+    require_equal_sizes(*call);
     // A function that computes nothing shares bytes of its argument.
     if (kernel_call.is_view())
       return {builder_.view(placed(call->args.at(0), 0), results.at(0).shape, kernel_call.offset)};
@@ -97,9 +102,49 @@ class Planner {
     return builder_.call({.kernel = kernel.name,
                           .args = kernel.prologue ? arguments_with_prologue(*call, kernel) : arguments(*call),
                           .results = std::move(results),
-                          .workspace_bytes = kernel.workspace_bytes,
+                          .workspace_bytes = workspace(kernel, kernel_call),
                           .flops = kernel.flops,
+                          .dims = dims(kernel, kernel_call),
                           .reuse = kernel.reuse});
+  }
+
+  /// What the kernel takes of the dimensions that its workload has in this call.
+  std::vector<runtime::Size> dims(const GraphKernel& kernel, const KernelCall& call) {
+    if (kernel.dims.empty()) return {};
+    const std::vector<runtime::Size> all = sizes_.dims_of_call(call);
+    CHECK(all.size() == kernel.workload_dims.size(), "{} dimensions for a workload of {}", all.size(),
+          kernel.workload_dims.size());
+    std::vector<runtime::Size> taken;
+    for (size_t number : kernel.dims) taken.push_back(all.at(number));
+    return taken;
+  }
+
+  runtime::Size workspace(const GraphKernel& kernel, const KernelCall& call) {
+    if (!kernel.open_workspace) return kernel.workspace_bytes;
+    const std::vector<runtime::Size> all = sizes_.dims_of_call(call);
+    PlanSizes of_kernel(builder_);
+    for (size_t i = 0; i < all.size(); ++i) of_kernel.define(kernel.workload_dims.at(i), all[i]);
+    return of_kernel.of(kernel.open_workspace);
+  }
+
+  /// Reshapes to sizes of which types could not tell whether they hold as many elements.
+  void require_equal_sizes(const Call& call) {
+    const auto* function = flow_.callee(call).as<relay::Function>();
+    if (!function || !sizes_.open()) return;
+    post_order(function->body, [&](const NodeRef& node) {
+      const auto* inner = node.as<Call>();
+      const auto* op = inner ? inner->callee.as<relay::OpNode>() : nullptr;
+      if (!op || op->name != "reshape" || inner->args.empty()) return;
+      const auto* from = inner->args[0]->checked_type.as<relay::TensorType>();
+      const auto* to = inner->checked_type.as<relay::TensorType>();
+      if (from && to) sizes_.require_equal(elements(*from), elements(*to));
+    });
+  }
+
+  static lathe::Expr elements(const relay::TensorType& type) {
+    lathe::Expr count = 1;
+    for (const lathe::Expr& dim : type.shape) count = count * dim;
+    return count;
   }
 
   Values arguments(const Call& call) {
@@ -154,6 +199,7 @@ class Planner {
   const Dataflow& flow_;
   FunctionRef<const GraphKernel&(const KernelCall&)> kernel_;
   runtime::PlanBuilder builder_;
+  PlanSizes sizes_{builder_};
   NodeMap<Values> values_;
   // by kernel and addresses of its constants
   std::map<std::pair<std::string, std::vector<const void*>>, std::vector<Tensor>> made_ahead_;

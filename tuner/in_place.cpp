@@ -128,6 +128,11 @@ class Writes {
   std::vector<std::vector<Expr>> places_;  // by store: the indices, and the offset that they make
 };
 
+bool same_shape(const BufferNode& a, const BufferNode& b) {
+  return std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(),
+                    [](const Expr& x, const Expr& y) { return prove_equal(x, y); });
+}
+
 /// Walks the program once and strikes out the inputs that are read anywhere else than where they are
 /// overwritten.
 class Walk {
@@ -135,8 +140,7 @@ class Walk {
   explicit Walk(const FuncNode& func) : result_(func.params.back()) {
     for (size_t i = 0; i + 1 < func.params.size(); ++i)
       // Sharing means byte for byte: another type or shape puts elements elsewhere.
-      if (func.params[i]->dtype == result_->dtype &&
-          constant_shape(func.params[i]) == constant_shape(result_))
+      if (func.params[i]->dtype == result_->dtype && same_shape(*func.params[i], *result_))
         candidates_.insert(func.params[i].get());
   }
 

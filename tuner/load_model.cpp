@@ -7,10 +7,15 @@
 
 namespace lathe::tuner {
 
-relay::Module load_model(const std::string& model, const InputShapes& shapes) {
-  if (model.ends_with(".onnx")) return onnx::import_file(model, {.shapes = shapes}).module;
-  if (model.ends_with(".relay")) return bind_shapes(relay::parse_module(read_file(model), model), shapes);
-  return bind_shapes(models::build_model(model), shapes);
+relay::Module load_model(const std::string& model, const InputShapes& shapes, const OpenDims& open) {
+  if (model.ends_with(".onnx")) {
+    onnx::ImportOptions options{.shapes = shapes};
+    if (!open.none()) options.keeps_open = [&](const std::string& dim) { return open.keeps(dim); };
+    return onnx::import_file(model, options).module;
+  }
+  if (model.ends_with(".relay"))
+    return bind_shapes(relay::parse_module(read_file(model), model), shapes, open);
+  return bind_shapes(models::build_model(model), shapes, open);
 }
 
 }  // namespace lathe::tuner

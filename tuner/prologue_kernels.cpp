@@ -45,7 +45,7 @@ std::vector<Tensor> PrologueKernels::run(size_t index, std::span<const Tensor> i
   std::vector<void*> buffers;
   for (const Tensor& tensor : tensors) buffers.push_back(tensor.data());
   Tensor workspace({prologue.workspace_bytes}, kUInt8);
-  if (int32_t code = prologue.kernel(buffers.data(), workspace.data(), pool_->parallel()))
+  if (int32_t code = prologue.kernel(buffers.data(), workspace.data(), pool_->parallel(), nullptr))
     fail("{}: check {} failed", prologue.func->name, code);
   return outputs;
 }

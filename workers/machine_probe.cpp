@@ -50,12 +50,12 @@ class Runner {
       buffers_.push_back(owned_.back().get());
     }
   }
-  void operator()() const { kernel_(buffers_.data(), nullptr, runtime::serial_parallel()); }
+  void operator()() const { kernel_(buffers_.data(), nullptr, runtime::serial_parallel(), nullptr); }
   /// With another first buffer: what a reading probe reads.
   void on(void* data) const {
     std::vector<void*> buffers = buffers_;
     buffers[0] = data;
-    kernel_(buffers.data(), nullptr, runtime::serial_parallel());
+    kernel_(buffers.data(), nullptr, runtime::serial_parallel(), nullptr);
   }
 
  private:

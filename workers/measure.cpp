@@ -114,14 +114,14 @@ class Bench {
     evict_bytes_ = 2 * std::max<int64_t>(l2, 1 << 20);
   }
 
-  int32_t run() { return main_->kernel(main_->arguments.data(), workspace_, parallel_); }
+  int32_t run() { return main_->kernel(main_->arguments.data(), workspace_, parallel_, nullptr); }
 
   /// Makes what main takes in place of constants. REQUIRES: inputs are filled.
   int32_t run_prologue() {
     if (!prologue_) return 0;
     // NaN first, so that a prologue that leaves something out is found.
     for_each_made([](void* made, size_t bytes, size_t) { memset(made, kNanByte, bytes); });
-    const int32_t code = prologue_->kernel(prologue_->arguments.data(), workspace_, parallel_);
+    const int32_t code = prologue_->kernel(prologue_->arguments.data(), workspace_, parallel_, nullptr);
     for_each_made([&](const void* made, size_t bytes, size_t) { digests_.push_back(digest(made, bytes)); });
     return code;
   }

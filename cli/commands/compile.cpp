@@ -7,8 +7,23 @@
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/model_flags.h"
+#include "core/runtime/plan_dims.h"
 
 namespace lathe::cli {
+namespace {
+
+/// open: n of input `x` (1..2048), ...
+void print_open(const runtime::Plan& plan) {
+  std::string text;
+  for (const runtime::Dimension& dim : plan.dims) {
+    text += fmt::format("{}{} of `{}`", text.empty() ? "open: " : ", ", dim.name,
+                        plan.inputs[static_cast<size_t>(dim.input)].name);
+    if (dim.max < runtime::kMostBytes) text += fmt::format(" ({}..{})", dim.min, dim.max);
+  }
+  if (!text.empty()) fmt::print("{}\n", text);
+}
+
+}  // namespace
 
 int compile_command(Flags& flags) {
   ModelFlags model;
@@ -25,7 +40,9 @@ int compile_command(Flags& flags) {
   const runtime::Plan& plan = compiled.image.plan;
   std::set<std::string_view> kernels;
   size_t steps = 0;
-  int64_t tensor_bytes = plan.arena_bytes;
+  // With all dimensions as large as they may be.
+  const int64_t own_bytes = runtime::bounded_arena(plan);
+  int64_t arena_bytes = own_bytes;
   auto count = [&](const runtime::Plan& each) {
     steps += each.steps.size();
     for (const runtime::Step& step : each.steps) kernels.insert(step.kernel);
@@ -34,21 +51,28 @@ int compile_command(Flags& flags) {
   if (compiled.image.program)
     for (const runtime::Plan& each : compiled.image.program->plans) {
       count(each);
-      tensor_bytes = std::max(tensor_bytes, plan.arena_bytes + each.arena_bytes);
+      arena_bytes = std::max(arena_bytes, own_bytes + runtime::bounded_arena(each));
     }
+  const std::string arena = arena_bytes == 0 && runtime::is_open(plan.arena_bytes)
+                                ? "any size"
+                                : fmt::format("{:.1f} MB", static_cast<double>(arena_bytes) / 1e6);
+  std::vector<std::string> open;
+  for (const runtime::Dimension& dim : plan.dims) open.push_back(dim.name);
   if (as_json)
     fmt::print("{}\n", json_line({{"module", out},
+                                  {"open", open},
                                   {"steps", steps},
                                   {"kernels", kernels.size()},
                                   {"kernels_measured", compiled.measured},
                                   {"weight_bytes", plan.constant_bytes},
-                                  {"arena_bytes", tensor_bytes}}));
+                                  {"arena_bytes", arena_bytes}}));
   else
     fmt::print(
-        "{}: {} steps, {:.1f} MB of weights, {:.1f} MB of tensors, {} of {} kernels scheduled by "
+        "{}: {} steps, {:.1f} MB of weights, {} of tensors, {} of {} kernels scheduled by "
         "measurement\n",
-        out, steps, static_cast<double>(plan.constant_bytes) / 1e6, static_cast<double>(tensor_bytes) / 1e6,
-        compiled.measured, kernels.size());
+        out, steps, static_cast<double>(plan.constant_bytes) / 1e6, arena, compiled.measured,
+        kernels.size());
+  if (!as_json) print_open(plan);
   return kSuccess;
 }
 

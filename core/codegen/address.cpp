@@ -15,29 +15,39 @@ void add_term(std::vector<std::pair<Expr, int64_t>>& terms, const Expr& e, int64
   terms.emplace_back(e, coefficient);
 }
 
-/// Adds coefficient * e: through sums, products with constants, ramps and broadcasts; whatever else there is
-/// becomes a term.
-void accumulate(FlatAccess& sum, const Expr& e, int64_t coefficient) {
+/// What is open of a stride, times e; null stands for 1.
+Expr strided(const Expr& e, const Expr& stride) {
+  if (!stride) return e;
+  return e * (e.dtype().lanes > 1 ? broadcast(stride, e.dtype().lanes) : stride);
+}
+
+/// Adds coefficient * stride * e: through sums, products with constants, ramps and broadcasts; whatever else
+/// there is becomes a term.
+void accumulate(FlatAccess& sum, const Expr& e, int64_t coefficient, const Expr& stride = {}) {
   if (const int64_t* constant = as_int(e)) {
-    sum.constant += coefficient * *constant;
+    if (!stride) sum.constant += coefficient * *constant;
+    if (stride && *constant != 0) add_term(sum.terms, stride, coefficient * *constant);
     return;
   }
   if (const Binary* b = e.as<Binary>()) {
     if (b->op == BinaryOp::kAdd || b->op == BinaryOp::kSub) {
-      accumulate(sum, b->a, coefficient);
-      accumulate(sum, b->b, b->op == BinaryOp::kAdd ? coefficient : -coefficient);
+      accumulate(sum, b->a, coefficient, stride);
+      accumulate(sum, b->b, b->op == BinaryOp::kAdd ? coefficient : -coefficient, stride);
       return;
     }
     const int64_t *x = as_int(b->a), *y = as_int(b->b);
     if (b->op == BinaryOp::kMul && (x || y))
-      return accumulate(sum, x ? b->b : b->a, coefficient * (x ? *x : *y));
+      return accumulate(sum, x ? b->b : b->a, coefficient * (x ? *x : *y), stride);
   }
-  if (const Broadcast* broadcast = e.as<Broadcast>()) return accumulate(sum, broadcast->value, coefficient);
-  if (const Ramp* ramp = e.as<Ramp>(); ramp && as_int(ramp->stride)) {
-    sum.lane_stride += coefficient * *as_int(ramp->stride);
-    return accumulate(sum, ramp->base, coefficient);
+  if (const Broadcast* all = e.as<Broadcast>()) return accumulate(sum, all->value, coefficient, stride);
+  if (const Ramp* lanes = e.as<Ramp>(); lanes && as_int(lanes->stride)) {
+    if (stride)
+      add_term(sum.vector_terms, ramp(0, lanes->stride * stride, lanes->dtype.lanes), coefficient);
+    else
+      sum.lane_stride += coefficient * *as_int(lanes->stride);
+    return accumulate(sum, lanes->base, coefficient, stride);
   }
-  add_term(e.dtype().lanes > 1 ? sum.vector_terms : sum.terms, e, coefficient);
+  add_term(e.dtype().lanes > 1 ? sum.vector_terms : sum.terms, strided(e, stride), coefficient);
 }
 
 /// The c of e // c or e % c, in any number of lanes; 0 when `e` is none.
@@ -70,13 +80,19 @@ bool join_rows(FlatAccess& sum, std::vector<std::pair<Expr, int64_t>>& terms) {
 
 FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices) {
   FlatAccess sum;
-  std::vector<int64_t> shape = tir::constant_shape(buffer);
-  // Row-major: from the last dimension on, each stride is the product of the dimensions behind it.
+  // Row-major: from the last dimension on, each stride is the product of the dimensions behind it, of the
+  // numbers among them and of the others.
   int64_t stride = 1;
-  for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
+  Expr open;
+  for (size_t d = buffer->shape.size(); d-- > 0;) {
+    const Expr& extent = buffer->shape[d];
     // The index of a dimension of one element is 0; saying so keeps needless terms out.
-    if (shape[d] != 1) accumulate(sum, indices[d], stride);
+    if (!is_int(extent, 1)) accumulate(sum, indices[d], stride, open);
     sum.lanes = std::max<int>(sum.lanes, indices[d].dtype().lanes);
+    if (const int64_t* number = as_int(extent))
+      stride *= *number;
+    else
+      open = open ? extent * open : extent;
   }
   // A joined pair may be one half of another.
   while (join_rows(sum, sum.terms) || join_rows(sum, sum.vector_terms)) {

@@ -22,7 +22,7 @@ struct FlatAccess {
   bool is_dense() const { return vector_terms.empty() && (lanes == 1 || lane_stride == 1); }
 };
 
-/// REQUIRES: the buffer's shape is constant.
+/// Strides that depend on open dimensions are parts of the terms: 4 * (i * n), not (4 * n) * i.
 FlatAccess flatten(const tir::Buffer& buffer, std::span<const Expr> indices);
 
 /// What accesses with a common pointer share.

@@ -14,6 +14,7 @@ namespace lathe::codegen {
 struct Kernel {
   std::string name;
   int64_t workspace_bytes = 0;  // what its `workspace` argument must hold
+  Expr open_workspace;          // the same where it depends on the function's dimensions; else null
 };
 
 /// The bytes of an ELF shared object; equal programs and targets give equal bytes. It needs no symbol of its
@@ -33,8 +34,8 @@ struct Object {
 /// Compiles a function of the lowered level (tir::lower). A vectorized program keeps its vectors and its
 /// register tiles (docs/decisions/002-kernel-shapes.md); one without vectors gets LLVM's auto-vectorizers
 /// instead. Arithmetic is IEEE, save that a*b+c may be contracted. Thread-safe. Throws Error when it cannot
-/// be compiled: more than 4 MiB of stack, a target that LLVM does not know. REQUIRES: constant shapes, a name
-/// that is a C identifier.
+/// be compiled: more than 4 MiB of stack, or stack of a size that is not known, a target that LLVM does not
+/// know. REQUIRES: a name that is a C identifier.
 Object compile_object(const tir::Func& lowered, const Target& target);
 
 /// The architectures, as triples begin, that this machine has a linker for: its own, and with lld others.

@@ -6,10 +6,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
-#include "core/frontends/onnx_converter.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/open_shapes.h"
 #include "core/support/text.h"
 
@@ -171,6 +172,8 @@ class Importer {
   }
 
   ImportedModel run() {
+    std::optional<OpenDimensions> open;
+    if (options_.keeps_open) open.emplace();
     // The refusals come before any conversion, so that a model gets one message about all its operators, or
     // all its inputs.
     refuse_unsupported();
@@ -190,7 +193,7 @@ class Importer {
         continue;
       }
       result.inputs.push_back(bound_input(input));
-      params.push_back(parameter(result.inputs.back()));
+      params.push_back(parameter(input, result.inputs.back()));
       scopes_.back()[input.name()] = params.back();
     }
     for (const auto& [name, items] : held_) {
@@ -216,6 +219,9 @@ class Importer {
       fail("{}: {}", name_, e.what());
     }
     if (outputs.empty()) fail("{}: the graph has no outputs", name_);
+    for (const relay::Expr& output : outputs)
+      if (holds_handles(output))
+        fail("{}: an output is a dimension that is open, which cannot be compiled yet", name_);
     relay::Expr body = outputs.size() == 1 ? outputs[0] : relay::tuple(outputs);
     result.module =
         relay::make_module(make<relay::Function>(std::vector<relay::TypeVar>{}, params, relay::Type(), body));
@@ -223,8 +229,19 @@ class Importer {
   }
 
  private:
-  static relay::Var parameter(const ValueInfo& value) {
-    relay::Type type = relay::tensor_type(value.shape, value.dtype);
+  /// A dimension of one name is one symbol in all inputs.
+  relay::Var parameter(const ::onnx::ValueInfoProto& input, const ValueInfo& value) {
+    std::vector<Expr> shape;
+    for (size_t i = 0; i < value.shape.size(); ++i) {
+      if (value.shape[i] >= 0) {
+        shape.emplace_back(value.shape[i]);
+        continue;
+      }
+      auto [known, fresh] = open_.try_emplace(dimension_name(input, i));
+      if (fresh) known->second = var(known->first);
+      shape.emplace_back(known->second);
+    }
+    relay::Type type = relay::tensor_type(std::move(shape), value.dtype);
     auto node = mutate(*relay::make_var(value.name, type));
     node->checked_type = type;
     return seal(std::move(node));
@@ -308,11 +325,30 @@ class Importer {
     return result;
   }
 
+  /// What an open dimension is called.
+  static std::string dimension_name(const ::onnx::ValueInfoProto& input, size_t axis) {
+    const auto& dims = input.type().tensor_type().shape().dim();
+    const std::string symbol =
+        static_cast<int>(axis) < dims.size() ? dims.Get(static_cast<int>(axis)).dim_param() : "";
+    return symbol.empty() ? fmt::format("{}.{}", input.name(), axis) : symbol;
+  }
+
+  /// `stated`, less what is to stay open: that needs no flag.
+  relay::StatedInput unsettled(const ::onnx::ValueInfoProto& input) const {
+    relay::StatedInput result = stated(input);
+    if (!result.dims || !options_.keeps_open) return result;
+    for (size_t i = 0; i < result.dims->size(); ++i)
+      if (relay::StatedDim& dim = (*result.dims)[i];
+          dim.open() && options_.keeps_open(dimension_name(input, i)))
+        dim.extent = 0;
+    return result;
+  }
+
   void refuse_open_shapes() const {
     std::vector<relay::StatedInput> inputs;
     for (const auto& input : graph_.input())
       if (!scopes_.back().count(input.name()) && !options_.constants.count(input.name()))
-        inputs.push_back(stated(input));
+        inputs.push_back(unsettled(input));
     if (std::string message = relay::open_shapes_message(inputs); !message.empty())
       fail("{}: {}", name_, message);
   }
@@ -384,6 +420,7 @@ class Importer {
   const ImportOptions& options_;
   int64_t opset_ = 1;
   std::map<std::string, int64_t> symbols_;                             // dimensions by name
+  std::map<std::string, Var> open_;                                    // those that stay open
   std::vector<std::unordered_map<std::string, Value>> scopes_ = {{}};  // of this graph, and of those in it
 };
 

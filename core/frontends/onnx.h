@@ -1,6 +1,7 @@
 // ONNX models in (opset 7 on; https://onnx.ai/onnx/operators). Protobuf types stop in this room.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -12,15 +13,16 @@ namespace lathe::onnx {
 
 struct ValueInfo {
   std::string name;
-  std::vector<int64_t> shape;  // -1: not known
+  std::vector<int64_t> shape;  // -1: not known, or to stay open
   DataType dtype;
   bool sequence = false,
        optional = false;  // of a sequence `dtype` is that of its items, which have shapes of their own
 };
 
 /// `main` of the module takes the inputs in order and gives the outputs in order (a tuple when there are
-/// several). Weights are constants in it. Types are inferred; shapes are constant. A sequence is an input, or
-/// an output, for each item: `name.0`, `name.1`, ...
+/// several). Weights are constants in it. Types are inferred; shapes are constant but for the dimensions that
+/// were to stay open, which are symbols. A sequence is an input, or an output, for each item: `name.0`,
+/// `name.1`, ...
 struct ImportedModel {
   relay::Module module;
   std::vector<ValueInfo> inputs;
@@ -32,10 +34,13 @@ struct ImportOptions {
   /// so that one of the inputs that have it is enough.
   std::map<std::string, std::vector<int64_t>> shapes;
   /// Inputs whose value is known now (a shape given as a tensor, say): they become constants.
-  std::map<std::string, Tensor> constants;
+  std::map<std::string, Tensor> constants = {};
   /// Inputs that are sequences without items, or optionals without a value. Other sequences have as many
   /// items as `shapes` has names `input.0`, `input.1`, ...
-  std::set<std::string> empty;
+  std::set<std::string> empty = {};
+  /// Whether a dimension that nothing settles stays open, by its name, or as INPUT.AXIS where it has none.
+  /// Null: none does.
+  std::function<bool(const std::string& dim)> keeps_open = {};
 };
 
 /// Throws Error on a file that is not ONNX or is cut off, on unsupported operators (one message that names

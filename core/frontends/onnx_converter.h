@@ -27,6 +27,7 @@ Value int_constant(const std::vector<int64_t>& values);  // int64, 1-D
 Value scalar(DataType dtype, double value);
 /// Throws Error for a sequence.
 const relay::TensorType& type_of(const Value& value);
+/// Throws Error where a dimension is open.
 std::vector<int64_t> shape_of(const Value& value);
 /// The value's tensor when it is known at import, or null.
 const Tensor* known(const Value& value);
@@ -58,15 +59,17 @@ class Node {
   /// Input i; rejects the node when it is missing.
   const Value& in(size_t i) const;
   std::vector<int64_t> shape(size_t i) const { return shape_of(in(i)); }
-  int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
+  int64_t rank(size_t i) const { return static_cast<int64_t>(type_of(in(i)).shape.size()); }
   DataType dtype(size_t i) const { return type_of(in(i)).dtype; }
   /// Extent of input i along `axis`, which is as axis() gives it.
-  int64_t dim(size_t i, int64_t axis) const { return shape(i)[static_cast<size_t>(axis)]; }
+  int64_t dim(size_t i, int64_t axis) const;
   /// All inputs; rejects the node when one is missing.
   const std::vector<Value>& all() const;
   /// The numbers of input i, which must be known at import. Integers beyond kLargest are rejected.
   std::vector<int64_t> ints_in(size_t i) const;
   std::vector<double> reals_in(size_t i) const;
+  /// The same, of sizes: open dimensions among them (onnx_dims.h) are expressions.
+  std::vector<Expr> sizes_in(size_t i) const;
   /// Input i, which must be known at import.
   const Tensor& known_in(size_t i) const;
   /// The one number of input i.

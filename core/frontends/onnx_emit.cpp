@@ -1,10 +1,11 @@
 // Values: calls with their types inferred as they are made, constants folded on the way.
 #include <algorithm>
 
-#include "core/frontends/onnx_converter.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/interpret_closed.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
@@ -23,7 +24,8 @@ bool small_constant(const Value& value) {
 
 /// Of a tensor, or of all tensors in a tuple.
 int64_t elements_of(const relay::Type& type) {
-  if (const auto* tensor = type.as<relay::TensorType>()) return shape_size(relay::constant_shape(*tensor));
+  if (const auto* tensor = type.as<relay::TensorType>())
+    return relay::has_constant_shape(*tensor) ? shape_size(relay::constant_shape(*tensor)) : kFoldLimit + 1;
   int64_t sum = 0;
   for (const relay::Type& item : type.as<relay::TupleType>()->items) sum += elements_of(item);
   return sum;
@@ -49,7 +51,13 @@ const relay::TensorType& type_of(const Value& value) {
   return *type;
 }
 
-std::vector<int64_t> shape_of(const Value& value) { return relay::constant_shape(type_of(value)); }
+std::vector<int64_t> shape_of(const Value& value) {
+  const relay::TensorType& type = type_of(value);
+  if (!relay::has_constant_shape(type))
+    fail("an operand of type {} has dimensions that are open, which this operator does not take yet",
+         relay::print(relay::Type(&type)));
+  return relay::constant_shape(type);
+}
 
 const Tensor* known(const Value& value) {
   const auto* c = value.as<relay::Constant>();
@@ -74,6 +82,12 @@ Value tuple_of(const std::vector<Value>& items) { return relay::typed_tuple(item
 Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   // Calls without arguments (zeros, ones) may be of any size and are left as calls.
   bool known_args = !args.empty() && std::all_of(args.begin(), args.end(), small_constant);
+  if (OpenDimensions::current() &&
+      std::any_of(args.begin(), args.end(), [](const Value& arg) { return holds_handles(arg); })) {
+    if (!known_args)
+      fail("`{}` of a dimension that is open cannot be compiled; give the input's shape", name);
+    if (Value dims = fold_dims(name, args)) return dims;
+  }
   Value call = relay::typed_call(name, std::move(args), std::move(attrs));
   const relay::Op& op = *relay::find_op(name);
   // Small arguments may still give a large result (a broadcast): that is left as a call.
@@ -82,6 +96,7 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
 }
 
 Value reshape(const Value& value, const std::vector<int64_t>& shape) {
+  if (has_open_dims(value)) return reshape_to(value, {shape.begin(), shape.end()});
   if (shape_of(value) == shape) return value;
   if (shape_size(shape_of(value)) != shape_size(shape))
     fail("cannot reshape {} to {}", shape_text(shape_of(value)), shape_text(shape));
@@ -91,6 +106,8 @@ Value reshape(const Value& value, const std::vector<int64_t>& shape) {
 }
 
 Value cast_to(const Value& value, DataType dtype) {
+  if (type_of(value).dtype != dtype && holds_handles(value))
+    fail("a dimension that is open as {} cannot be compiled; give the input's shape", to_string(dtype));
   return type_of(value).dtype == dtype ? value : emit("cast", {value}, make<relay::CastAttrs>(dtype));
 }
 

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -47,7 +48,9 @@ struct Window {
 /// The window of a node with a weight at input `weight`, whose kernel it then is unless kernel_shape says so,
 /// or without one.
 Window window_of(const Node& node, std::optional<size_t> weight) {
-  Ints shape = node.shape(0);
+  // What auto_pad counts windows in; without it the data's extents may be open.
+  const bool same = node.text("auto_pad", "NOTSET").starts_with("SAME");
+  const Ints shape = same ? node.shape(0) : Ints(window_rank(node) + 2, 0);
   Window w;
   w.rank = window_rank(node);
   Ints of_weight = weight ? node.shape(*weight) : Ints{};
@@ -101,11 +104,13 @@ Values conv(const Node& node) {
 }
 
 Values conv_transpose(const Node& node) {
-  Ints weight = node.shape(1), shape = node.shape(0);
+  Ints weight = node.shape(1);
   Window w = window_of(node, 1);
   Ints output_padding = node.ints("output_padding", Ints(w.rank, 0));
   Ints wanted = node.ints("output_shape", {});
   std::string mode = node.text("auto_pad", "NOTSET");
+  const bool asks_shape = !wanted.empty() || mode.starts_with("SAME");
+  const Ints shape = asks_shape ? node.shape(0) : Ints(w.rank + 2, 0);
   if (output_padding.size() != w.rank || (!wanted.empty() && wanted.size() < w.rank))
     node.reject("output_padding or output_shape does not have {} numbers", w.rank);
   if (wanted.empty() && mode.starts_with("SAME"))
@@ -280,7 +285,7 @@ Values lrn(const Node& node) {
 }
 
 Value transposed_last_two(const Value& value) {
-  Ints axes(shape_of(value).size());
+  Ints axes(type_of(value).shape.size());
   std::iota(axes.begin(), axes.end(), 0);
   std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
   return emit("transpose", {value}, make<relay::TransposeAttrs>(axes));
@@ -301,6 +306,12 @@ Values matmul(const Node& node) {
 
 Value matrix_product(const Node& node, Value a, Value b,
                      FunctionRef<Value(const Value&, const Value&)> dense) {
+  if (has_open_dims(a) || has_open_dims(b)) {
+    const size_t rows = dims_of(a).size(), columns = dims_of(b).size();
+    if (rows < 2 || columns < 2) node.reject("a vector with a dimension that is open");
+    if (columns == 2) return dense(a, transposed_last_two(b));
+    return emit("nn.matmul", {a, b}, make<relay::MatmulAttrs>(std::nullopt, sum_dtype(type_of(a).dtype)));
+  }
   Ints sa = shape_of(a), sb = shape_of(b);
   if (sa.empty() || sb.empty()) node.reject("a scalar operand");
   // Vectors become a row and a column; their dimension vanishes from the result.

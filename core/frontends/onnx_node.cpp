@@ -1,7 +1,7 @@
 // Access to a node's inputs and attributes.
 #include <algorithm>
 
-#include "core/frontends/onnx_converter.h"
+#include "core/frontends/onnx_dims.h"
 
 namespace lathe::onnx {
 
@@ -19,6 +19,8 @@ const Tensor& Node::known_in(size_t i) const {
   const Tensor* tensor = known(in(i));
   if (!tensor)
     reject("input {} must be known when the model is compiled, it depends on the model's inputs", i);
+  if (holds_handles(*tensor))
+    reject("input {} depends on a dimension that is open, which this operator does not take yet", i);
   return *tensor;
 }
 
@@ -33,6 +35,25 @@ std::vector<int64_t> Node::ints_in(size_t i) const {
   std::vector<int64_t> values;
   for (int64_t k = 0; k < tensor.size(); ++k) values.push_back(in_range(tensor.integer(k)));
   return values;
+}
+
+std::vector<Expr> Node::sizes_in(size_t i) const {
+  const Tensor* tensor = known(in(i));
+  std::vector<Expr> sizes;
+  if (!tensor || !holds_handles(*tensor)) {
+    for (int64_t size : ints_in(i)) sizes.emplace_back(size);
+    return sizes;
+  }
+  for (int64_t k = 0; k < tensor->size(); ++k)
+    sizes.push_back(OpenDimensions::current()->dim(tensor->integer(k)));
+  return sizes;
+}
+
+int64_t Node::dim(size_t i, int64_t axis) const {
+  const Expr& extent = type_of(in(i)).shape[static_cast<size_t>(axis)];
+  if (!as_int(extent))
+    reject("dimension {} of input {} is open, which this operator does not take yet", axis, i);
+  return int_value(extent);
 }
 
 std::vector<double> Node::reals_in(size_t i) const {

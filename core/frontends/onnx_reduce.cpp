@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/frontends/onnx_converter.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -57,10 +58,12 @@ Values arg_reduction(const Node& node) {
 /// Before opset 13 the tensor is seen as a matrix whose rows start at `axis`.
 Values softmax(const Node& node) {
   bool matrix = node.opset() < 13;
-  Ints shape = node.shape(0);
   int64_t axis = node.axis(node.integer("axis", matrix ? 1 : -1), node.rank(0));
   const char* op = node.op() == "Softmax" ? "nn.softmax" : "nn.log_softmax";
-  if (!matrix) return {emit(op, {node.in(0)}, make<relay::SoftmaxAttrs>(axis))};
+  // The last axis alone is that of a matrix, too, which an open shape cannot become.
+  const bool last = axis + 1 == node.rank(0) && has_open_dims(node.in(0));
+  if (!matrix || last) return {emit(op, {node.in(0)}, make<relay::SoftmaxAttrs>(axis))};
+  Ints shape = node.shape(0);
   // Axes before `axis` are rows, all others are normalized together.
   int64_t rows = shape_size(std::span(shape).first(static_cast<size_t>(axis)));
   Value flat = reshape(node.in(0), {rows, shape_size(shape) / std::max<int64_t>(rows, 1)});

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/frontends/onnx_converter.h"
+#include "core/arith/simplify.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
@@ -12,20 +14,40 @@ using Values = std::vector<Value>;
 using relay::Ints;
 
 Values shape(const Node& node) {
-  Ints dims = node.shape(0);
+  const std::vector<Expr> dims = dims_of(node.in(0));
   auto rank = static_cast<int64_t>(dims.size());
   auto bound = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
   int64_t begin = bound(node.position("start", 0)), end = bound(node.position("end", rank));
   // An empty range is an empty vector.
   if (end < begin) end = begin;
-  return {int_constant(Ints(dims.begin() + begin, dims.begin() + end))};
+  return {
+      dims_constant(std::span(dims).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)))};
 }
 
 Values size(const Node& node) {
   return {constant(full({}, kInt64, static_cast<double>(shape_size(node.shape(0)))))};
 }
 
+/// Where a dimension of the input or of the shape is open.
+Values open_reshape(const Node& node) {
+  std::vector<Expr> wanted = node.sizes_in(1);
+  const std::vector<Expr> from = dims_of(node.in(0));
+  Expr total = 1, product = 1;
+  for (const Expr& dim : from) total = total * dim;
+  size_t unknown = wanted.size();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (is_int(wanted[i], 0) && i < from.size() && node.integer("allowzero", 0) == 0) wanted[i] = from[i];
+    if (is_int(wanted[i], -1))
+      unknown = i;
+    else
+      product = product * wanted[i];
+  }
+  if (unknown < wanted.size()) wanted[unknown] = simplify(floordiv(total, product));
+  return {reshape_to(node.in(0), wanted)};
+}
+
 Values reshape_op(const Node& node) {
+  if (node.has(1) && (has_open_dims(node.in(0)) || holds_handles(node.in(1)))) return open_reshape(node);
   Ints wanted = node.has(1) ? node.ints_in(1) : node.ints("shape", {}), from = node.shape(0);
   bool allow_zero = node.integer("allowzero", 0) != 0;
   int64_t unknown = -1, product = 1;
@@ -56,41 +78,47 @@ Values reshape_op(const Node& node) {
 }
 
 Values flatten(const Node& node) {
-  Ints from = node.shape(0);
+  const std::vector<Expr> from = dims_of(node.in(0));
   int64_t axis = node.integer("axis", 1), rank = node.rank(0);
   if (axis < -rank || axis > rank) node.reject("axis {} of a tensor of rank {}", axis, rank);
   if (axis < 0) axis += rank;
-  int64_t rows = 1, columns = 1;
-  for (int64_t d = 0; d < rank; ++d) (d < axis ? rows : columns) *= from[static_cast<size_t>(d)];
-  return {reshape(node.in(0), {rows, columns})};
+  Expr rows = 1, columns = 1;
+  for (int64_t d = 0; d < rank; ++d) {
+    Expr& product = d < axis ? rows : columns;
+    product = product * from[static_cast<size_t>(d)];
+  }
+  return {reshape_to(node.in(0), {simplify(rows), simplify(columns)})};
 }
 
 Values squeeze(const Node& node) {
-  Ints from = node.shape(0), axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {}), to;
+  const std::vector<Expr> from = dims_of(node.in(0));
+  Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
+  std::vector<Expr> to;
   for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
   for (int64_t d = 0; d < node.rank(0); ++d) {
-    int64_t dim = from[static_cast<size_t>(d)];
+    const Expr& dim = from[static_cast<size_t>(d)];
     bool named = std::find(axes.begin(), axes.end(), d) != axes.end();
-    if (named && dim != 1) node.reject("axis {} has {} elements", d, dim);
-    if (!(named || (axes.empty() && dim == 1))) to.push_back(dim);
+    if (named && !is_int(dim, 1)) node.reject("axis {} has {} elements", d, relay::print(dim));
+    if (!(named || (axes.empty() && is_int(dim, 1)))) to.push_back(dim);
   }
-  return {reshape(node.in(0), to)};
+  return {reshape_to(node.in(0), to)};
 }
 
 Values unsqueeze(const Node& node) {
-  Ints from = node.shape(0), axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
+  const std::vector<Expr> from = dims_of(node.in(0));
+  Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
   int64_t rank = node.rank(0) + static_cast<int64_t>(axes.size());
   for (int64_t& axis : axes) axis = node.axis(axis, rank);
   // The new axes get their 1 first, the dimensions of the input go to the places that are left.
-  Ints to(static_cast<size_t>(rank), -1);
+  std::vector<Expr> to(static_cast<size_t>(rank));
   for (int64_t axis : axes) {
-    if (to[static_cast<size_t>(axis)] == 1) node.reject("axis {} is named twice", axis);
+    if (to[static_cast<size_t>(axis)]) node.reject("axis {} is named twice", axis);
     to[static_cast<size_t>(axis)] = 1;
   }
   size_t next = 0;
-  for (int64_t& dim : to)
-    if (dim < 0) dim = from[next++];
-  return {reshape(node.in(0), to)};
+  for (Expr& dim : to)
+    if (!dim) dim = from[next++];
+  return {reshape_to(node.in(0), to)};
 }
 
 Values transpose(const Node& node) {

@@ -44,7 +44,6 @@ Values split(const Node& node) {
 Values slice(const Node& node) {
   // Attributes before opset 10, inputs since.
   bool inputs = node.opset() >= 10;
-  Ints dims = node.shape(0);
   Ints starts = inputs ? node.positions_in(1) : node.positions("starts"),
        ends = inputs ? node.positions_in(2) : node.positions("ends");
   Ints axes(starts.size()), steps(starts.size(), 1);
@@ -58,7 +57,7 @@ Values slice(const Node& node) {
     node.reject("starts, ends, axes and steps differ in length");
   for (size_t i = 0; i < axes.size(); ++i) {
     axes[i] = node.axis(axes[i], node.rank(0));
-    int64_t dim = dims[static_cast<size_t>(axes[i])];
+    const int64_t dim = node.dim(0, axes[i]);
     if (steps[i] == 0) node.reject("step 0");
     // ONNX clamps; the slice operator wants numbers in range, and -dim-1 for "past the front".
     auto clamp = [&](int64_t v, int64_t low, int64_t high) {
@@ -74,6 +73,14 @@ Values slice(const Node& node) {
   return {emit("strided_slice", {node.in(0)}, attrs)};
 }
 
+/// They are known, and none counts from the end.
+bool counts_from_front(const Value& indices) {
+  const Tensor* tensor = known(indices);
+  for (int64_t i = 0; tensor && i < tensor->size(); ++i)
+    if (tensor->integer(i) < 0) return false;
+  return tensor != nullptr;
+}
+
 /// Negative indices count from the end.
 Value wrapped_indices(const Value& indices, int64_t extent) {
   DataType dtype = type_of(indices).dtype;
@@ -83,7 +90,8 @@ Value wrapped_indices(const Value& indices, int64_t extent) {
 
 Values gather(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
-  Value indices = wrapped_indices(node.in(1), node.dim(0, axis));
+  const Value& given = node.in(1);
+  Value indices = counts_from_front(given) ? given : wrapped_indices(given, node.dim(0, axis));
   return {emit("take", {node.in(0), indices},
                make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")))};
 }

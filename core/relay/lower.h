@@ -6,9 +6,9 @@
 namespace lathe::relay {
 
 /// The unscheduled program: params are the function's parameters (tuples flattened) then its results
-/// (flattened). REQUIRES: types are inferred, shapes constant, the body consists of calls to operators with
-/// `compute`, constants (scalars are inlined), tuples and projections. Throws Error naming the operator that
-/// has no meaning yet.
+/// (flattened). Dimensions that are symbols stay open. REQUIRES: types are inferred, no dimension is `?`, the
+/// body consists of calls to operators with `compute`, constants (scalars are inlined), tuples and
+/// projections. Throws Error naming the operator that has no meaning yet.
 tir::Func lower_function(const Ref<Function>& function, const std::string& name);
 
 /// `function` with its constants, other than scalars, as further parameters, and their values in that order:

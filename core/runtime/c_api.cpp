@@ -7,6 +7,7 @@
 #include "core/runtime/executor.h"
 #include "core/runtime/lathe.h"
 #include "core/runtime/pages.h"
+#include "core/runtime/plan_dims.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/unfit.h"
 
@@ -19,7 +20,15 @@ static_assert(LATHE_ALIGNMENT == kAlignment);
 static_assert(sizeof(lathe_error) == 1024);
 
 struct lathe_module {
+  explicit lathe_module(std::shared_ptr<const Module> loaded) : module(std::move(loaded)) {
+    for (const Value& value : module->plan().values) {
+      shapes.push_back(value.shape);
+      for (int64_t& dim : shapes.back()) dim = std::max<int64_t>(dim, LATHE_OPEN);
+    }
+  }
+
   std::shared_ptr<const Module> module;
+  std::vector<std::vector<int64_t>> shapes;  // of the values, LATHE_OPEN for what is open
 };
 
 struct lathe_executor {
@@ -141,19 +150,25 @@ lathe_type type_of(lathe::DataType dtype) {
   lathe::fail("a tensor of {}", to_string(dtype));
 }
 
-lathe_tensor_info describe(const Plan& plan, const Port& port) {
+bool is_known(const std::vector<int64_t>& shape) { return std::none_of(shape.begin(), shape.end(), is_open); }
+
+/// `shape`: the value's, LATHE_OPEN for what is open.
+lathe_tensor_info describe(const Plan& plan, const Port& port, const std::vector<int64_t>& shape) {
   const Value& value = value_of(plan, port);
   return {.name = port.name.c_str(),
           .type = type_of(value.dtype),
           .bits = value.dtype.bits,
-          .rank = value.shape.size(),
-          .shape = value.shape.data(),
-          .bytes = static_cast<size_t>(value.bytes())};
+          .rank = shape.size(),
+          .shape = shape.data(),
+          .bytes = is_known(shape) ? static_cast<size_t>(value.bytes()) : 0};
 }
 
 /// The caller's memory as the tensor of an input or an output.
 Tensor wrap(const Plan& plan, const char* kind, const Port& port, void* data, size_t bytes) {
   const Value& value = value_of(plan, port);
+  if (!is_known(value.shape))
+    misuse("{} `{}` has dimensions that are open: set all inputs by lathe_executor_set_shaped_input first",
+           kind, port.name);
   if (bytes != static_cast<size_t>(value.bytes()))
     misuse("{} `{}` takes {} bytes, {} were given", kind, port.name, value.bytes(), bytes);
   // A pointer that is not null, for kernels never touch it.
@@ -208,7 +223,7 @@ lathe_status lathe_module_describe(const lathe_module* module, lathe_module_info
               .inputs = plan.inputs.size(),
               .outputs = plan.outputs.size(),
               .constant_bytes = static_cast<size_t>(plan.constant_bytes),
-              .executor_bytes = static_cast<size_t>(plan.arena_bytes)};
+              .executor_bytes = static_cast<size_t>(bounded_arena(plan))};
   });
 }
 
@@ -217,7 +232,8 @@ lathe_status lathe_module_input(const lathe_module* module, size_t index, lathe_
   return guarded(error, LATHE_INTERNAL, [&] {
     lathe_tensor_info& answer = require_place(info, "info");
     const Plan& plan = require(module, "module").module->plan();
-    answer = describe(plan, require_port("input", plan.inputs, index));
+    const Port& port = require_port("input", plan.inputs, index);
+    answer = describe(plan, port, module->shapes[static_cast<size_t>(port.value)]);
   });
 }
 
@@ -226,7 +242,8 @@ lathe_status lathe_module_output(const lathe_module* module, size_t index, lathe
   return guarded(error, LATHE_INTERNAL, [&] {
     lathe_tensor_info& answer = require_place(info, "info");
     const Plan& plan = require(module, "module").module->plan();
-    answer = describe(plan, require_port("output", plan.outputs, index));
+    const Port& port = require_port("output", plan.outputs, index);
+    answer = describe(plan, port, module->shapes[static_cast<size_t>(port.value)]);
   });
 }
 
@@ -266,6 +283,37 @@ lathe_status lathe_executor_set_input(lathe_executor* executor, size_t index, co
     const Port& port = require_port("input", runs.plan().inputs, index);
     runs.set_input(index, wrap(runs.plan(), "input", port, const_cast<void*>(data), bytes));
     executor->ran = false;
+  });
+}
+
+lathe_status lathe_executor_set_shaped_input(lathe_executor* executor, size_t index, const void* data,
+                                             const int64_t* shape, size_t rank, lathe_error* error) {
+  return guarded(error, LATHE_INVALID_ARGUMENT, [&] {
+    Executor& runs = require(executor, "executor").executor;
+    const Port& port = require_port("input", runs.plan().inputs, index);
+    if (rank > 0) require(shape, "shape");
+    std::vector<int64_t> dims(shape, shape + rank);
+    int64_t elements = 1;
+    for (int64_t dim : dims)
+      if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostBytes)
+        misuse("input `{}` cannot be of shape {}", port.name, lathe::shape_text(dims));
+    alignas(kAlignment) static char nothing[kAlignment];  // of an empty tensor
+    if (elements == 0 && !data) data = nothing;
+    require(static_cast<const char*>(data), "data");
+    runs.set_input(
+        index, Tensor(std::move(dims), value_of(runs.plan(), port).dtype, nullptr, const_cast<void*>(data)));
+    executor->ran = false;
+  });
+}
+
+lathe_status lathe_executor_describe_output(const lathe_executor* executor, size_t index,
+                                            lathe_tensor_info* info, lathe_error* error) {
+  return guarded(error, LATHE_NOT_READY, [&] {
+    lathe_tensor_info& answer = require_place(info, "info");
+    const Plan& plan = require(executor, "executor").executor.plan();
+    const Port& port = require_port("output", plan.outputs, index);
+    if (!executor->ran) lathe::fail("nothing has been run since the bindings changed");
+    answer = describe(plan, port, value_of(plan, port).shape);
   });
 }
 

@@ -1,10 +1,12 @@
 #include "core/runtime/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
 #include "core/runtime/output_arguments.h"
 #include "core/runtime/pages.h"
+#include "core/runtime/plan_dims.h"
 
 namespace lathe::runtime {
 namespace {
@@ -24,10 +26,17 @@ void copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
-void require_type(const char* kind, const Port& port, const Value& value, const Tensor& tensor) {
-  if (tensor.shape() != value.shape || tensor.dtype() != value.dtype)
+/// Any number does for an open dimension.
+bool fits(const std::vector<int64_t>& shape, const std::vector<Size>& wanted) {
+  return std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end(),
+                    [](int64_t have, Size want) { return is_open(want) || have == want; });
+}
+
+void require_type(const char* kind, const Port& port, const Plan& plan, const Tensor& tensor) {
+  const Value& value = plan.values[static_cast<size_t>(port.value)];
+  if (!fits(tensor.shape(), value.shape) || tensor.dtype() != value.dtype)
     fail("{} `{}` is {} {}, must be {} {}", kind, port.name, to_string(tensor.dtype()),
-         shape_text(tensor.shape()), to_string(value.dtype), shape_text(value.shape));
+         shape_text(tensor.shape()), to_string(value.dtype), open_shape_text(plan, value.shape));
 }
 
 }  // namespace
@@ -35,17 +44,68 @@ void require_type(const char* kind, const Port& port, const Value& value, const 
 Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* parallel)
     : module_(std::move(module)),
       parallel_(parallel),
-      arena_(allocate_pages(static_cast<uint64_t>(plan().arena_bytes))),
-      inputs_(plan().inputs.size()) {
+      dims_(plan().dims.size()),
+      next_dims_(plan().dims.size()),
+      inputs_(plan().inputs.size()),
+      outputs_(plan().outputs.size()) {
+  size_t buffers = 0;
   for (const Step& step : plan().steps) {
     // The arguments of all steps stand one after another: a step's are a part of that list, which kernels are
     // handed.
-    first_buffer_.push_back(buffers_.size());
-    for (int64_t arg : step.args) buffers_.push_back(address(arg));
+    first_buffer_.push_back(buffers);
+    buffers += step.args.size();
   }
-  for (const Port& port : plan().outputs)
-    outputs_.push_back({.arguments = output_arguments(plan(), value_of(port))});
   if (module_->program()) machine_ = std::make_unique<Machine>(*module_->program(), parallel_);
+  buffers_.resize(buffers);
+  if (has_open_dims()) return;
+  arena_bytes_ = plan().arena_bytes;
+  arena_ = allocate_pages(static_cast<uint64_t>(arena_bytes_));
+  place_values();
+}
+
+/// What follows from the plan, whenever its numbers are new.
+void Executor::place_values() {
+  for (size_t s = 0; s < plan().steps.size(); ++s) {
+    const std::vector<int64_t>& args = plan().steps[s].args;
+    for (size_t a = 0; a < args.size(); ++a) buffers_[first_buffer_[s] + a] = address(args[a]);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    outputs_[i].arguments = output_arguments(plan(), value_of(plan().outputs[i]));
+}
+
+void Executor::set_dims(std::span<const int64_t> dims) {
+  const Plan& open = module_->plan();
+  if (dims.size() != open.dims.size())
+    fail("{} dimensions are given, the model has {}", dims.size(), open.dims.size());
+  if (open.dims.empty() || (bound_ && std::equal(dims.begin(), dims.end(), dims_.begin()))) return;
+  // From here on nothing of an earlier shape is left, should the sizes of this one turn out wrong.
+  Plan plan = bound_ ? std::move(*bound_) : open;
+  bound_.reset();
+  checked_ = false;
+  bind_dims(open, dims, plan);
+  if (plan.arena_bytes > arena_bytes_ || !arena_) {
+    // Sequences grow by a token at a time: room for some more of them saves most allocations.
+    const int64_t bounded = bounded_arena(open), roomy = arena_bytes_ + arena_bytes_ / 2;
+    arena_bytes_ = std::max(plan.arena_bytes, bounded > 0 ? bounded : std::min(roomy, kMostBytes));
+    arena_.reset();
+    arena_ = allocate_pages(static_cast<uint64_t>(arena_bytes_));
+  }
+  bound_ = std::move(plan);
+  dims_.assign(dims.begin(), dims.end());
+  place_values();
+}
+
+/// The sizes of a run are those of its inputs.
+void Executor::follow_inputs() {
+  const Plan& open = module_->plan();
+  for (size_t i = 0; i < open.dims.size(); ++i)
+    next_dims_[i] = inputs_[static_cast<size_t>(open.dims[i].input)]
+                        .bound.shape()[static_cast<size_t>(open.dims[i].axis)];
+  set_dims(next_dims_);
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    require_type("input", plan().inputs[i], plan(), inputs_[i].bound);
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (outputs_[i].bound.defined()) require_type("output", plan().outputs[i], plan(), outputs_[i].bound);
 }
 
 /// Where a value lies, unless it is an output that kernels write to the caller's memory.
@@ -64,12 +124,13 @@ void* Executor::address(int64_t value) const {
 
 void Executor::set_input(size_t i, Tensor tensor) {
   const Port& port = plan().inputs.at(i);
-  require_type("input", port, value_of(port), tensor);
+  require_type("input", port, module_->plan(), tensor);
   Input& input = inputs_[i];
   // A misaligned tensor is read through a copy; one made for an earlier tensor serves this one too.
   if (aligned(tensor)) {
     input.read = tensor;
-  } else if (!input.read.defined() || input.read.data() == input.bound.data()) {
+  } else if (!input.read.defined() || input.read.data() == input.bound.data() ||
+             input.read.shape() != tensor.shape()) {
     input.read = Tensor(tensor.shape(), tensor.dtype());
   }
   input.bound = std::move(tensor);
@@ -87,7 +148,7 @@ void Executor::set_input(size_t i, Tensor tensor) {
 
 void Executor::set_output(size_t i, Tensor tensor) {
   const Port& port = plan().outputs.at(i);
-  if (tensor.defined()) require_type("output", port, value_of(port), tensor);
+  if (tensor.defined()) require_type("output", port, module_->plan(), tensor);
   outputs_[i].bound = std::move(tensor);
   checked_ = false;
 }
@@ -97,6 +158,7 @@ void Executor::check_bindings() {
   if (checked_) return;
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (!inputs_[i].bound.defined()) fail("input `{}` is not set", plan().inputs[i].name);
+  if (has_open_dims()) follow_inputs();
   refuse_overlaps();
   place_outputs();
   checked_ = true;
@@ -161,7 +223,8 @@ void Executor::copy_outputs() {
 void Executor::call(size_t step) {
   // Planned with the tensors, so that it does not overlap one that the step needs.
   void* workspace = static_cast<char*>(arena_.get()) + plan().steps[step].workspace_at;
-  int32_t code = module_->kernel(step)(buffers_.data() + first_buffer_[step], workspace, parallel_);
+  int32_t code = module_->kernel(step)(buffers_.data() + first_buffer_[step], workspace, parallel_,
+                                       plan().steps[step].dims.data());
   if (code != 0) fail("kernel {} reports that its check {} failed", plan().steps[step].kernel, code);
 }
 
@@ -225,6 +288,9 @@ void set_random_inputs(Executor& executor, uint64_t seed) {
   const Plan& plan = executor.plan();
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const Value& value = plan.values[static_cast<size_t>(plan.inputs[i].value)];
+    if (std::any_of(value.shape.begin(), value.shape.end(), is_open))
+      fail("input `{}` is {}: say what is open, as in --shape {}=...", plan.inputs[i].name,
+           open_shape_text(plan, value.shape), plan.inputs[i].name);
     executor.set_input(i, random_tensor(value.shape, value.dtype, seed + i));
   }
 }

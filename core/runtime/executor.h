@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace lathe::runtime {
 
 /// One running instance of a module, with an arena allocated once: run() does not allocate. Not thread-safe;
 /// make one executor a thread and let them share the module.
+///
+/// Where the module leaves dimensions open, they are those of the inputs that are set: the first run after
+/// they changed works out the sizes, and makes the arena larger where it has to be (never where all
+/// dimensions have upper bounds); further runs with the same dimensions allocate nothing.
 class Executor {
  public:
   /// REQUIRES: `parallel` (a ThreadPool's, or serial_parallel()) lives as long as the executor.
@@ -19,15 +24,20 @@ class Executor {
 
   /// Binds input i: kernels read the caller's memory, or a copy that each run makes when it is misaligned. So
   /// later changes of the data are seen by the next run. Throws Error when shape or element type differ from
-  /// the plan's.
+  /// the plan's. Of open
+  /// dimensions check_bindings() finds out whether they fit those of the other inputs.
   void set_input(size_t i, Tensor tensor);
   /// Binds output i: kernels write to the caller's memory, or each run copies to it at its end (when it is
   /// misaligned, and for an output that is an input, a constant, or the same tensor as another bound output).
   /// An undefined tensor takes the binding back. Throws Error as set_input() does.
   void set_output(size_t i, Tensor tensor);
   /// What run() does first. Throws Error when an input is not set, or when the memory of a bound output
-  /// overlaps that of an input or of another output.
+  /// overlaps that of an input or of another output; and where the shapes of inputs and bound outputs do not
+  /// fit each other, or the model.
   void check_bindings();
+  /// Sets the open dimensions, in the order of the plan: for asking what shapes inputs and outputs have then.
+  /// A run takes those of its inputs all the same. Throws Error as bind_dims() does (plan_dims.h).
+  void set_dims(std::span<const int64_t> dims);
   /// Throws Error as check_bindings() does, or when a kernel reports a failed check.
   void run();
   /// run(), adding the nanoseconds that step i took to spent[i].
@@ -36,7 +46,8 @@ class Executor {
   /// it is), which the next run overwrites.
   Tensor output(size_t i) const;
 
-  const Plan& plan() const { return module_->plan(); }
+  /// The module's plan; where it has open dimensions, with the numbers that these have, once they are set.
+  const Plan& plan() const { return bound_ ? *bound_ : module_->plan(); }
 
  private:
   struct Input {
@@ -51,6 +62,9 @@ class Executor {
 
   const Value& value_of(const Port& port) const { return plan().values[static_cast<size_t>(port.value)]; }
   void* address(int64_t value) const;
+  bool has_open_dims() const { return !module_->plan().dims.empty(); }
+  void follow_inputs();
+  void place_values();
   const Output* same_tensor(const Output& output) const;
   void refuse_overlaps() const;
   void place_outputs();
@@ -63,6 +77,9 @@ class Executor {
   const LatheParallel* parallel_;
   std::shared_ptr<void> arena_;
   std::unique_ptr<Machine> machine_;  // of a module with a program
+  int64_t arena_bytes_ = 0;    // what arena_ holds
+  std::optional<Plan> bound_;  // for dims_; nothing without open dimensions, and before they are set
+  std::vector<int64_t> dims_, next_dims_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   bool checked_ = false;              // the bindings, since they changed

@@ -16,8 +16,12 @@ struct LatheParallel {
 
 /// One primitive function. `buffers` are its parameters in order, inputs before outputs, each 64-byte aligned
 /// and dense in row-major order; `workspace` is 64-byte aligned scratch memory of the size the artifact
-/// states; `parallel` is never null. Returns 0, or the number of the check that failed.
-typedef int32_t (*LatheKernel)(void* const* buffers, void* workspace, const LatheParallel* parallel);
+/// states; `parallel` is never null; `dims` are the values of the dimensions that the function leaves open,
+/// in the order of its parameters' shapes, and may be null where it leaves none: numbers in the host's
+/// memory, for whoever launches work on another device needs them first. Returns 0, or the number of the
+/// check that failed.
+typedef int32_t (*LatheKernel)(void* const* buffers, void* workspace, const LatheParallel* parallel,
+                               const int64_t* dims);
 }
 
 namespace lathe::runtime {

@@ -72,6 +72,9 @@ typedef enum lathe_type {
   LATHE_BOOL = 6 /* a byte, 0 or 1 */
 } lathe_type;
 
+/* In the place of a dimension that the module leaves open: any size that fits the other inputs will do. */
+#define LATHE_OPEN (-1)
+
 /* An input or an output: dense, row-major, in the byte order of the machine. The pointers live as long as the
  * module. */
 typedef struct lathe_tensor_info {
@@ -79,8 +82,8 @@ typedef struct lathe_tensor_info {
   lathe_type type;
   uint32_t bits; /* of an element, which takes (bits + 7) / 8 bytes */
   size_t rank;
-  const int64_t* shape; /* `rank` dimensions; a scalar has none */
-  size_t bytes;         /* of the whole tensor */
+  const int64_t* shape; /* `rank` dimensions, some LATHE_OPEN perhaps; a scalar has none */
+  size_t bytes;         /* of the whole tensor; 0 where a dimension is open */
 } lathe_tensor_info;
 
 /* The pointers live as long as the module. */
@@ -90,7 +93,8 @@ typedef struct lathe_module_info {
   size_t inputs;      /* how many */
   size_t outputs;
   size_t constant_bytes; /* weights, shared by all executors, and by all processes that open the same file */
-  size_t executor_bytes; /* what each executor allocates */
+  size_t executor_bytes; /* what each executor allocates; 0 where that depends on open dimensions without
+                            bounds */
 } lathe_module_info;
 
 typedef struct lathe_module lathe_module;
@@ -147,12 +151,25 @@ LATHE_API void lathe_executor_destroy(lathe_executor* executor);
 LATHE_API lathe_status lathe_executor_set_input(lathe_executor* executor, size_t index, const void* data,
                                                 size_t bytes, lathe_error* error);
 
+/* The same for an input of a module with open dimensions, of this shape: `rank` numbers. What is open is what
+ * the inputs say; lathe_executor_run finds out whether they agree with each other, and with the model. */
+LATHE_API lathe_status lathe_executor_set_shaped_input(lathe_executor* executor, size_t index,
+                                                       const void* data, const int64_t* shape, size_t rank,
+                                                       lathe_error* error);
+
+/* What the output is after a run: all dimensions are numbers. The pointers live until an input is set. Then
+ * lathe_executor_set_output takes memory of that size, for runs with inputs of these shapes.
+ * LATHE_NOT_READY as lathe_executor_output. */
+LATHE_API lathe_status lathe_executor_describe_output(const lathe_executor* executor, size_t index,
+                                                      lathe_tensor_info* info, lathe_error* error);
+
 /* The same for an output, which each run writes there; NULL with 0 bytes takes it back. Bound outputs may not
  * overlap each other or an input: lathe_executor_run says so. */
 LATHE_API lathe_status lathe_executor_set_output(lathe_executor* executor, size_t index, void* data,
                                                  size_t bytes, lathe_error* error);
 
-/* Runs the model; returns when all outputs are written. Allocates nothing. After LATHE_RUN_FAILED the outputs
+/* Runs the model; returns when all outputs are written. Allocates nothing, but for the first run with open
+ * dimensions that are larger than before, unless these have upper bounds. After LATHE_RUN_FAILED the outputs
  * hold anything. */
 LATHE_API lathe_status lathe_executor_run(lathe_executor* executor, lathe_error* error);
 

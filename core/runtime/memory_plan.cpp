@@ -110,4 +110,28 @@ MemoryPlan plan_memory(std::span<const Block> blocks) {
   return plan;
 }
 
+/// For two blocks that live together the lower one is below, or below one that is below, the other: its end
+/// is no higher than where the other begins.
+Stack stack_of(std::span<const Block> blocks, const MemoryPlan& plan) {
+  Stack stack{.below = std::vector<std::vector<size_t>>(blocks.size())};
+  for (size_t i = 0; i < blocks.size(); ++i)
+    if (blocks[i].bytes > 0) stack.order.push_back(i);
+  std::stable_sort(stack.order.begin(), stack.order.end(),
+                   [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
+  std::vector<std::vector<bool>> lower(blocks.size(), std::vector<bool>(blocks.size()));
+  for (size_t place = 0; place < stack.order.size(); ++place) {
+    const size_t i = stack.order[place];
+    // From the top: one that is below a block found before is needless.
+    for (size_t next = place; next-- > 0;) {
+      const size_t j = stack.order[next];
+      if (lower[i][j] || !live_together(blocks[i], blocks[j])) continue;
+      stack.below[i].push_back(j);
+      lower[i][j] = true;
+      for (size_t k = 0; k < blocks.size(); ++k)
+        if (lower[j][k]) lower[i][k] = true;
+    }
+  }
+  return stack;
+}
+
 }  // namespace lathe::runtime

@@ -24,4 +24,14 @@ struct MemoryPlan {
 /// and, for each block, those that live together with it. REQUIRES: bytes >= 0 and 0 <= first <= last.
 MemoryPlan plan_memory(std::span<const Block> blocks);
 
+/// For each block, in the order in which they lie in memory, the blocks that end where it may begin: those
+/// that live at a step with it and lie lower in `plan`, but for those which another of them lies above.
+/// Whatever sizes the blocks take, no two that live together overlap when each begins where the last of its
+/// own ends.
+struct Stack {
+  std::vector<size_t> order;               // from the bottom
+  std::vector<std::vector<size_t>> below;  // by block
+};
+Stack stack_of(std::span<const Block> blocks, const MemoryPlan& plan);
+
 }  // namespace lathe::runtime

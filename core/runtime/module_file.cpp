@@ -20,7 +20,6 @@ namespace {
 /// As PNG's (RFC 2083, 12.11): a byte that no text has, and an end of line that a transfer as text would
 /// change.
 constexpr std::string_view kMagic = "\x89LATHE\r\n";
-constexpr uint32_t kPlanVersion = 2;  // of modules without a program: what reads these reads them as before
 constexpr uint32_t kVersion = 3;
 constexpr uint64_t kPage = 4096;
 
@@ -71,12 +70,12 @@ Header checked_header(const ModuleBytes& file) {
         "{} is a module of format {}, this program reads up to {}; use a newer program, or compile the model "
         "again",
         path, header.version, kVersion);
-  if (header.version >= 1 && header.version < kPlanVersion)
-    fail("{} is a module of format {}, this program reads {} to {}; compile the model again", path,
-         header.version, kPlanVersion, kVersion);
+  if (header.version >= 1 && header.version < kVersion)
+    fail("{} is a module of format {}, this program reads {}; compile the model again", path, header.version,
+         kVersion);
   // Differences, not sums, on the side of the file: numbers from the file may be as large as they like.
-  bool fits = header.version >= kPlanVersion && header.header_bytes == sizeof header &&
-              (header.version == kVersion) == (header.program_bytes > 0) && header.plan_bytes <= size &&
+  bool fits = header.version == kVersion && header.header_bytes == sizeof header &&
+              header.plan_bytes <= size &&
               header.program_bytes <= size &&
               header.library_at == page_up(sizeof header + header.plan_bytes + header.program_bytes) &&
               header.library_at <= size && header.library_bytes <= size - header.library_at &&
@@ -134,7 +133,7 @@ void write_module(const std::string& path, const ModuleImage& image) {
   if (image.program) plan += program_json(*image.program);
   Header header{};
   std::memcpy(header.magic, kMagic.data(), sizeof header.magic);
-  header.version = image.program ? kVersion : kPlanVersion;
+  header.version = kVersion;
   header.header_bytes = sizeof header;
   header.plan_bytes = plan_bytes;
   header.program_bytes = plan.size() - plan_bytes;

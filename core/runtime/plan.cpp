@@ -1,6 +1,7 @@
 #include "core/runtime/plan.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "core/runtime/kernel.h"
@@ -11,7 +12,9 @@
 namespace lathe {
 template <>
 inline constexpr size_t reflect::kValuesOf<runtime::Place> = static_cast<size_t>(runtime::Place::kArena) + 1;
-}
+template <>
+inline constexpr size_t reflect::kValuesOf<runtime::SizeOp> = static_cast<size_t>(runtime::SizeOp::kLess) + 1;
+}  // namespace lathe
 
 namespace lathe::runtime {
 namespace {
@@ -22,70 +25,125 @@ void check_range(std::string_view what, int64_t at, int64_t bytes, int64_t size)
     fail("module: {} lies at {}..{} of {} bytes", what, at, at + bytes, size);
 }
 
-/// The bytes of a value whose shape was read from a file.
-int64_t checked_bytes(const Value& value) {
-  if (value.dtype.lanes != 1 || value.dtype.code == TypeCode::kHandle)
-    fail("module: a tensor of {}", to_string(value.dtype));
-  int64_t bytes = value.dtype.bytes();
-  for (int64_t dim : value.shape)
-    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes) || bytes > kMostBytes)
-      fail("module: a tensor of shape {}", shape_text(value.shape));
-  return bytes;
-}
-
 const Value& value_at(const Plan& plan, int64_t index) {
   if (index < 0 || index >= static_cast<int64_t>(plan.values.size()))
     fail("module: value {} of {}", index, plan.values.size());
   return plan.values[index];
 }
 
-/// A value lies inside what it lies in, and a view of an input is as large as the input.
-void check_value(const Plan& plan, const Value& value) {
-  int64_t bytes = checked_bytes(value);
-  switch (value.place) {
-    case Place::kInput: {
-      if (value.at < 0 || value.at >= static_cast<int64_t>(plan.inputs.size()))
-        fail("module: input {} of {}", value.at, plan.inputs.size());
-      const Value& input = value_at(plan, plan.inputs[value.at].value);
-      if (bytes != checked_bytes(input) || value.dtype != input.dtype)
-        fail("module: a view of another size than input `{}`", plan.inputs[value.at].name);
-      return;
-    }
-    case Place::kConstant:
-      return check_range("a constant", value.at, bytes, plan.constant_bytes);
-    case Place::kArena:
-      return check_range("a tensor", value.at, bytes, plan.arena_bytes);
-  }
-}
+/// One walk over a plan that may come from anywhere. What depends on open dimensions is passed over; where
+/// there are none nothing does.
+class Checker {
+ public:
+  explicit Checker(const Plan& plan) : plan_(plan) {}
 
-/// Results come last among the arguments; kernels write these alone, and all of them are in the arena.
-void check_step(const Plan& plan, const Step& step) {
-  if (step.results < 1 || step.results > static_cast<int64_t>(step.args.size()))
-    fail("module: kernel {} has {} arguments and {} results", step.kernel, step.args.size(), step.results);
-  size_t first_result = step.args.size() - static_cast<size_t>(step.results);
-  for (size_t i = 0; i < step.args.size(); ++i)
-    if (value_at(plan, step.args[i]).place != Place::kArena && i >= first_result)
-      fail("module: kernel {} writes to an input or a constant", step.kernel);
-  check_range("a workspace", step.workspace_at, step.workspace_bytes, plan.arena_bytes);
-}
+  void check() const {
+    check_sizes(plan_.sizes, plan_.dims.size());
+    if (known(plan_.arena_bytes)) check_memory(plan_.arena_bytes);
+    check_memory(plan_.constant_bytes);
+    // Inputs first: check_value relies on them.
+    std::set<std::string_view> names;
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+      const Value& value = value_at(plan_, plan_.inputs[i].value);
+      if (value.place != Place::kInput || value.at != static_cast<int64_t>(i) ||
+          !names.insert(plan_.inputs[i].name).second)
+        fail("module: input {} (`{}`) is not a proper input", i, plan_.inputs[i].name);
+    }
+    for (size_t i = 0; i < plan_.dims.size(); ++i) check_dimension(i);
+    for (const Value& value : plan_.values) check_value(value);
+    for (const Port& output : plan_.outputs) value_at(plan_, output.value);
+    for (const Step& step : plan_.steps) check_step(step);
+    for (const Requirement& each : plan_.requirements) known(each.holds);
+  }
+
+ private:
+  /// Whether the size is a number, as all are where no dimension is open; throws for one that is nothing.
+  bool known(Size size) const {
+    if (!is_open(size) || plan_.dims.empty()) return true;
+    if (size == INT64_MIN || entry_of(size) >= plan_.sizes.size())
+      fail("module: size {} of {}", size, plan_.sizes.size());
+    return false;
+  }
+
+  static void check_memory(int64_t bytes) {
+    if (bytes < 0 || bytes > kMostBytes) fail("module: {} bytes of memory", bytes);
+  }
+
+  /// The bytes of a value, where they are known.
+  std::optional<int64_t> checked_bytes(const Value& value) const {
+    if (value.dtype.lanes != 1 || value.dtype.code == TypeCode::kHandle)
+      fail("module: a tensor of {}", to_string(value.dtype));
+    int64_t bytes = value.dtype.bytes();
+    bool all_known = true;
+    for (Size dim : value.shape) {
+      if (!known(dim))
+        all_known = false;
+      else if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes) || bytes > kMostBytes)
+        fail("module: a tensor of shape {}", shape_text(value.shape));
+    }
+    return all_known ? std::optional(bytes) : std::nullopt;
+  }
+
+  /// It is read from where it stands by itself.
+  void check_dimension(size_t i) const {
+    const Dimension& dim = plan_.dims[i];
+    bool proper = dim.input >= 0 && dim.input < static_cast<int64_t>(plan_.inputs.size()) && dim.min >= 0 &&
+                  dim.min <= dim.max && dim.max <= kMostBytes;
+    const Value* input =
+        proper ? &plan_.values[static_cast<size_t>(plan_.inputs[static_cast<size_t>(dim.input)].value)]
+               : nullptr;
+    proper = proper && dim.axis >= 0 && dim.axis < static_cast<int64_t>(input->shape.size());
+    const Size size = proper ? input->shape[static_cast<size_t>(dim.axis)] : 0;
+    if (!proper || known(size) ||
+        plan_.sizes[entry_of(size)] != SizeEntry{SizeOp::kDim, static_cast<int64_t>(i), 0})
+      fail("module: dimension {} (`{}`) is not a proper dimension", i, dim.name);
+  }
+
+  /// A value lies inside what it lies in, and a view of an input is as large as the input.
+  void check_value(const Value& value) const {
+    const std::optional<int64_t> bytes = checked_bytes(value);
+    switch (value.place) {
+      case Place::kInput: {
+        if (value.at < 0 || value.at >= static_cast<int64_t>(plan_.inputs.size()))
+          fail("module: input {} of {}", value.at, plan_.inputs.size());
+        const Value& input = value_at(plan_, plan_.inputs[value.at].value);
+        const std::optional<int64_t> whole = checked_bytes(input);
+        if (value.dtype != input.dtype || (bytes && whole && *bytes != *whole))
+          fail("module: a view of another size than input `{}`", plan_.inputs[value.at].name);
+        return;
+      }
+      case Place::kConstant:
+        if (!bytes) fail("module: a constant of shape {}", shape_text(value.shape));
+        return check_range("a constant", value.at, *bytes, plan_.constant_bytes);
+      case Place::kArena:
+        if (known(value.at) && bytes && known(plan_.arena_bytes))
+          check_range("a tensor", value.at, *bytes, plan_.arena_bytes);
+        return;
+    }
+  }
+
+  /// Results come last among the arguments; kernels write these alone, and all of them are in the arena.
+  void check_step(const Step& step) const {
+    if (step.results < 1 || step.results > static_cast<int64_t>(step.args.size()))
+      fail("module: kernel {} has {} arguments and {} results", step.kernel, step.args.size(), step.results);
+    size_t first_result = step.args.size() - static_cast<size_t>(step.results);
+    for (size_t i = 0; i < step.args.size(); ++i)
+      if (value_at(plan_, step.args[i]).place != Place::kArena && i >= first_result)
+        fail("module: kernel {} writes to an input or a constant", step.kernel);
+    for (Size dim : step.dims)
+      if (known(dim) && dim < 0) fail("module: kernel {} takes dimension {}", step.kernel, dim);
+    // Each by itself: all of them are looked at.
+    const bool at = known(step.workspace_at), bytes = known(step.workspace_bytes);
+    if (at && bytes && known(plan_.arena_bytes))
+      check_range("a workspace", step.workspace_at, step.workspace_bytes, plan_.arena_bytes);
+  }
+
+  const Plan& plan_;
+};
 
 }  // namespace
 
-void check_plan(const Plan& plan) {
-  for (int64_t bytes : {plan.arena_bytes, plan.constant_bytes})
-    if (bytes < 0 || bytes > kMostBytes) fail("module: {} bytes of memory", bytes);
-  // Inputs first: check_value relies on them.
-  std::set<std::string_view> names;
-  for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    const Value& value = value_at(plan, plan.inputs[i].value);
-    if (value.place != Place::kInput || value.at != static_cast<int64_t>(i) ||
-        !names.insert(plan.inputs[i].name).second)
-      fail("module: input {} (`{}`) is not a proper input", i, plan.inputs[i].name);
-  }
-  for (const Value& value : plan.values) check_value(plan, value);
-  for (const Port& output : plan.outputs) value_at(plan, output.value);
-  for (const Step& step : plan.steps) check_step(plan, step);
-}
+void check_plan(const Plan& plan) { Checker(plan).check(); }
 
 std::string plan_text(const Plan& plan) {
   return reflect::write(plan, [](const Node*) { return int64_t{0}; }).dump();

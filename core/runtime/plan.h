@@ -1,4 +1,8 @@
-// The static execution plan of a model: which kernels run in which order, and where every tensor lies.
+// The execution plan of a model: which kernels run in which order, and where every tensor lies.
+//
+// A plan whose model leaves dimensions open (`dims`) has sizes instead of numbers in shapes, offsets,
+// workspaces and the arena (sizes.h); bind_dims() of plan_dims.h gives the plan for some values of them.
+// Without open dimensions all are numbers.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +11,8 @@
 #include <tuple>
 #include <vector>
 
+#include "core/runtime/most_bytes.h"
+#include "core/runtime/sizes.h"
 #include "core/support/node.h"
 #include "core/support/tensor.h"
 
@@ -20,13 +26,32 @@ enum class Place : uint8_t {
 
 /// A tensor at a place. Several values may lie at one place: views (reshape, flatten) cost no kernel.
 struct Value {
-  std::vector<int64_t> shape;
+  std::vector<Size> shape;
   DataType dtype;
   Place place = Place::kArena;
-  int64_t at = 0;  // kInput: the number of the input; else the offset in bytes, a multiple of kAlignment
+  Size at = 0;  // kInput: the number of the input; else the offset in bytes, a multiple of kAlignment
   static constexpr auto fields = std::tuple{field("shape", &Value::shape), field("dtype", &Value::dtype),
                                             field("place", &Value::place), field("at", &Value::at)};
+  /// REQUIRES: the shape is of numbers.
   int64_t bytes() const { return shape_size(shape) * dtype.bytes(); }
+};
+
+/// A dimension that the model leaves open: what `axis` of input number `input` is in a run.
+struct Dimension {
+  std::string name;
+  int64_t input = 0, axis = 0;
+  int64_t min = 0, max = kMostBytes;  // what it may be, both included
+  static constexpr auto fields = std::tuple{
+      field("name", &Dimension::name), field("input", &Dimension::input), field("axis", &Dimension::axis),
+      field("min", &Dimension::min), field("max", &Dimension::max)};
+};
+
+/// What must hold of the dimensions and could not be decided when the model was compiled.
+struct Requirement {
+  Size holds = 1;    // 1, or 0
+  std::string text;  // "n % 4 == 0"
+  static constexpr auto fields =
+      std::tuple{field("holds", &Requirement::holds), field("text", &Requirement::text)};
 };
 
 /// An input or an output of the model.
@@ -41,15 +66,17 @@ struct Step {
   std::string kernel;         // a symbol of the module's shared object
   std::vector<int64_t> args;  // values, in the order of the kernel's parameters
   int64_t results = 1;        // how many of the last args the kernel writes
-  int64_t workspace_at = 0;   // offset in the arena
-  int64_t workspace_bytes = 0;
-  double flops = 0;  // of the unscheduled program; for reports
+  Size workspace_at = 0;      // offset in the arena
+  Size workspace_bytes = 0;
+  double flops = 0;        // of the unscheduled program; for reports; 0 where it depends on dimensions
+  std::vector<Size> dims;  // the kernel's `dims` (kernel.h)
   static constexpr auto fields = std::tuple{field("kernel", &Step::kernel),
                                             field("args", &Step::args),
                                             field("results", &Step::results),
                                             field("workspace_at", &Step::workspace_at),
                                             field("workspace_bytes", &Step::workspace_bytes),
-                                            field("flops", &Step::flops)};
+                                            field("flops", &Step::flops),
+                                            field("dims", &Step::dims)};
 };
 
 struct Plan {
@@ -58,8 +85,12 @@ struct Plan {
   std::vector<Value> values;
   std::vector<Port> inputs, outputs;  // outputs may repeat, and may be inputs or constants
   std::vector<Step> steps;
-  int64_t arena_bytes = 0, constant_bytes = 0;
-  int64_t arena_lower_bound = 0;  // no order-preserving plan could use fewer bytes
+  Size arena_bytes = 0;
+  int64_t constant_bytes = 0;
+  int64_t arena_lower_bound = 0;  // no order-preserving plan could use fewer bytes; 0: not known
+  std::vector<Dimension> dims;
+  std::vector<SizeEntry> sizes;
+  std::vector<Requirement> requirements;
   static constexpr auto fields = std::tuple{field("model", &Plan::model),
                                             field("target", &Plan::target),
                                             field("cpu_features", &Plan::cpu_features),
@@ -69,11 +100,15 @@ struct Plan {
                                             field("steps", &Plan::steps),
                                             field("arena_bytes", &Plan::arena_bytes),
                                             field("constant_bytes", &Plan::constant_bytes),
-                                            field("arena_lower_bound", &Plan::arena_lower_bound)};
+                                            field("arena_lower_bound", &Plan::arena_lower_bound),
+                                            field("dims", &Plan::dims),
+                                            field("sizes", &Plan::sizes),
+                                            field("requirements", &Plan::requirements)};
 };
 
 /// Throws Error when an index or offset of the plan is out of range, so that running it stays inside the
-/// arena and the constants. Plans read from files pass through here.
+/// arena and the constants. Plans read from files pass through here; of those with open dimensions, all that
+/// does not depend on these, and bind_dims() the rest.
 void check_plan(const Plan& plan);
 
 /// JSON, and back. parse_plan throws Error on malformed text, and checks the plan.

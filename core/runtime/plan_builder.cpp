@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <utility>
+
+#include "core/runtime/kernel.h"
 
 namespace lathe::runtime {
 
@@ -36,13 +39,43 @@ int64_t PlanBuilder::constant(Tensor data) {
   return add_value(std::move(type), Place::kConstant, at);
 }
 
-int64_t PlanBuilder::view(int64_t value, std::vector<int64_t> shape, int64_t offset) {
+Size PlanBuilder::dimension(Dimension dim, int64_t typical) {
+  image_.plan.dims.push_back(std::move(dim));
+  typical_.push_back(typical);
+  return sizes_.add(SizeOp::kDim, static_cast<Size>(typical_.size()) - 1);
+}
+
+void PlanBuilder::require(Size holds, std::string text) {
+  if (holds == 1) return;
+  std::vector<Requirement>& known = image_.plan.requirements;
+  if (std::none_of(known.begin(), known.end(), [&](const Requirement& each) { return each.holds == holds; }))
+    known.push_back({holds, std::move(text)});
+}
+
+Size PlanBuilder::bytes_of(const Value& value) {
+  Size bytes = value.dtype.bytes();
+  // Numbers first: equal products are one size.
+  for (Size dim : value.shape)
+    if (!is_open(dim)) bytes *= dim;
+  std::vector<Size> open;
+  std::copy_if(value.shape.begin(), value.shape.end(), std::back_inserter(open), is_open);
+  std::sort(open.begin(), open.end());
+  for (Size dim : open) bytes = sizes_.add(SizeOp::kMul, bytes, dim);
+  return bytes;
+}
+
+int64_t PlanBuilder::view(int64_t value, std::vector<Size> shape, int64_t offset) {
   const Value viewed = image_.plan.values.at(value);
-  const int64_t bytes = shape_size(shape) * viewed.dtype.bytes();
-  CHECK(bytes == viewed.bytes() || (viewed.place == Place::kArena && offset % kAlignment == 0),
-        "a view of a part of {}", shape_text(viewed.shape));
-  CHECK(offset >= 0 && offset + bytes <= viewed.bytes(), "{} from byte {} as {}", shape_text(viewed.shape),
-        offset, shape_text(shape));
+  if (image_.plan.dims.empty()) {
+    const int64_t bytes = shape_size(shape) * viewed.dtype.bytes();
+    CHECK(bytes == viewed.bytes() || (viewed.place == Place::kArena && offset % kAlignment == 0),
+          "a view of a part of {}", shape_text(viewed.shape));
+    CHECK(offset >= 0 && offset + bytes <= viewed.bytes(), "{} from byte {} as {}", shape_text(viewed.shape),
+          offset, shape_text(shape));
+  } else {
+    // Of open sizes it is for whoever builds to know that they agree.
+    CHECK(offset == 0, "a view of a part of {}, whose plan is open", shape_text(viewed.shape));
+  }
   // A view has a shape of its own and the same place.
   const int64_t inside = inside_[static_cast<size_t>(value)] + offset;
   return add_value({std::move(shape), viewed.dtype}, viewed.place, viewed.at, inside);
@@ -53,12 +86,13 @@ std::vector<int64_t> PlanBuilder::call(Call call) {
             .args = std::move(call.args),
             .results = static_cast<int64_t>(call.results.size()),
             .workspace_bytes = call.workspace_bytes,
-            .flops = call.flops};
+            .flops = call.flops,
+            .dims = std::move(call.dims)};
   std::vector<int64_t> results;
   for (TensorType& type : call.results) {
     // Until finish() `at` is the number of a block, then its offset.
     results.push_back(add_value(std::move(type), Place::kArena, static_cast<int64_t>(block_bytes_.size())));
-    block_bytes_.push_back(image_.plan.values.back().bytes());
+    block_bytes_.push_back(bytes_of(image_.plan.values.back()));
   }
   step.args.insert(step.args.end(), results.begin(), results.end());
   image_.plan.steps.push_back(std::move(step));
@@ -126,22 +160,66 @@ std::vector<size_t> PlanBuilder::merge_reused(std::vector<Block>& blocks) const 
   return home;
 }
 
+/// The value of each size where the dimensions are typical.
+std::vector<int64_t> PlanBuilder::typical_sizes() const {
+  std::vector<int64_t> values(sizes_.entries().size());
+  evaluate_sizes(sizes_.entries(), typical_, values);
+  return values;
+}
+
+/// Blocks of open sizes lie above each other in the order that is best for typical ones: the end of the last
+/// one below is where a block begins, for any sizes.
+void PlanBuilder::place(const std::vector<Block>& blocks, std::vector<Size>& offsets) {
+  const std::vector<int64_t> values = typical_sizes();
+  auto number = [&](Size size) { return is_open(size) ? values[entry_of(size)] : size; };
+  std::vector<Block> typical = blocks;
+  // One that is empty at typical sizes need not be at others.
+  for (Block& block : typical)
+    if (block.bytes != 0) block.bytes = std::max<int64_t>(number(block.bytes), 1);
+  const Stack stack = stack_of(typical, plan_memory(typical));
+  std::vector<Size> ends(blocks.size());
+  Size whole = 0;
+  for (size_t block : stack.order) {
+    for (size_t other : stack.below[block])
+      offsets[block] = offsets[block] == 0 ? ends[other] : size(SizeOp::kMax, offsets[block], ends[other]);
+    ends[block] = size(SizeOp::kAdd, offsets[block], size(SizeOp::kAlign, blocks[block].bytes, kAlignment));
+  }
+  // Only what nothing lies above reaches the end.
+  std::vector<bool> covered(blocks.size());
+  for (const std::vector<size_t>& below : stack.below)
+    for (size_t block : below) covered[block] = true;
+  for (size_t block : stack.order)
+    if (!covered[block]) whole = whole == 0 ? ends[block] : size(SizeOp::kMax, whole, ends[block]);
+  image_.plan.arena_bytes = whole;
+}
+
 ModuleImage PlanBuilder::finish() {
   Plan& plan = image_.plan;
   std::vector<Block> blocks = live_blocks();
   std::vector<size_t> home = merge_reused(blocks);
-  MemoryPlan memory = plan_memory(blocks);
+  std::vector<Size> offsets(blocks.size());
+  if (plan.dims.empty()) {
+    MemoryPlan memory = plan_memory(blocks);
+    plan.arena_bytes = memory.bytes;
+    plan.arena_lower_bound = memory.lower_bound;
+    offsets = std::move(memory.offsets);
+  } else {
+    place(blocks, offsets);
+  }
   for (size_t i = 0; i < plan.values.size(); ++i)
-    if (Value& value = plan.values[i]; value.place == Place::kArena)
-      value.at = memory.offsets[home[value.at]] + inside_[i];
+    if (Value& value = plan.values[i]; value.place == Place::kArena) {
+      const Size block = offsets[home[value.at]];
+      value.at = is_open(block) ? block : block + inside_[i];  // parts are of constant sizes: view()
+    }
   for (size_t step = 0; step < plan.steps.size(); ++step)
-    plan.steps[step].workspace_at = memory.offsets[block_bytes_.size() + step];
-  plan.arena_bytes = memory.bytes;
-  plan.arena_lower_bound = memory.lower_bound;
+    plan.steps[step].workspace_at = offsets[block_bytes_.size() + step];
+  plan.sizes = sizes_.entries();
   check_plan(plan);
   inside_.clear();
   block_bytes_.clear();
   reuse_.clear();
+  sizes_ = {};
+  typical_.clear();
   return std::exchange(image_, {});
 }
 

@@ -11,7 +11,7 @@
 namespace lathe::runtime {
 
 struct TensorType {
-  std::vector<int64_t> shape;
+  std::vector<Size> shape;
   DataType dtype;
 };
 
@@ -20,22 +20,30 @@ struct Call {
   std::string kernel;
   std::vector<int64_t> args;
   std::vector<TensorType> results;
-  int64_t workspace_bytes = 0;
+  Size workspace_bytes = 0;
   double flops = 0;
+  std::vector<Size> dims = {};  // of the kernel
   // results[0] may take over the memory of one of these arguments (numbers of args) when nobody else needs
   // it: the kernel reads each element of that argument only before it writes the element at the same place.
   std::vector<int64_t> reuse;
 };
 
-/// Usage: input(), constant(), call() and view() in execution order, output(), then finish().
+/// Usage: input(), constant(), call() and view() in execution order, output(), then finish(). For a model
+/// with open dimensions dimension() comes first, for each of them, and sizes of size() may stand in shapes.
 class PlanBuilder {
  public:
+  /// `typical`: the value for which memory is packed best.
+  Size dimension(Dimension dim, int64_t typical);
+  Size size(SizeOp op, Size a, Size b) { return sizes_.add(op, a, b); }
+  /// Nothing where the requirement surely holds.
+  void require(Size holds, std::string text);
+
   int64_t input(std::string name, TensorType type);
   /// Equal bytes are kept once: a weight of several names, or packed for each step of a recurrence.
   int64_t constant(Tensor data);
   /// `value` under another shape of the same size; or a part of it, from `offset` on, in bytes. REQUIRES: of
   /// a part: a call has made `value`, it has as many bytes there, and `offset` is a multiple of kAlignment.
-  int64_t view(int64_t value, std::vector<int64_t> shape, int64_t offset = 0);
+  int64_t view(int64_t value, std::vector<Size> shape, int64_t offset = 0);
   /// The values that the call makes, one for each of call.results.
   std::vector<int64_t> call(Call call);
   void output(std::string name, int64_t value);
@@ -48,12 +56,17 @@ class PlanBuilder {
   int64_t add_value(TensorType type, Place place, int64_t at, int64_t inside = 0);
   std::vector<Block> live_blocks() const;
   std::vector<size_t> merge_reused(std::vector<Block>& blocks) const;
+  Size bytes_of(const Value& value);
+  std::vector<int64_t> typical_sizes() const;
+  void place(const std::vector<Block>& blocks, std::vector<Size>& offsets);
 
   std::unordered_multimap<int64_t, size_t> constants_of_size_;  // in bytes; places in image_.constants
-  ModuleImage image_;            // until finish(), `at` of a value in the arena is the number of its block
-  std::vector<int64_t> inside_;  // one a value: where it begins in its block, in bytes
-  std::vector<int64_t> block_bytes_;         // one a block: a result of a call, with all its views
+  ModuleImage image_;              // until finish(), `at` of a value in the arena is the number of its block
+  std::vector<int64_t> inside_;    // one a value: where it begins in its block, in bytes
+  std::vector<Size> block_bytes_;  // one a block: a result of a call, with all its views
   std::vector<std::vector<int64_t>> reuse_;  // one a step
+  SizeTable sizes_;
+  std::vector<int64_t> typical_;  // of the dimensions
 };
 
 }  // namespace lathe::runtime

@@ -15,8 +15,9 @@ inline constexpr char kPrefetch[] = "prefetch";
 /// the innermost place that covers their uses and shrink to the region used there; tiles that stick out over
 /// an edge are told apart from those that do not; vectorized loops become vector statements, unrolled ones
 /// are repeated; loops of one iteration vanish, indices are simplified, invariant conditions leave their
-/// loops: the lowering_pipeline of pass.h. REQUIRES: constant shapes. Throws Error when a schedule asks for
-/// what cannot be (a vectorized loop of non-constant extent, more than 4 MiB of stack): a candidate that
+/// loops: the lowering_pipeline of pass.h. Open dimensions stay open. Throws Error when a schedule asks for
+/// what cannot be (a vectorized loop of non-constant extent, more than 4 MiB of stack, stack of
+/// a size that open dimensions decide): a candidate that
 /// cannot be built, not a bug.
 Func lower(const Func& scheduled, const Target& target);
 

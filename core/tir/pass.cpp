@@ -28,15 +28,10 @@ Func on_body(const Func& func, const Target&) {
   return seal(std::move(changed));
 }
 
-Func blocks_to_loops(const Func& func, const Target& target) {
-  require_constant_shapes(func);
-  return on_body<lower_blocks>(func, target);
-}
-
 // clang-format off
 constexpr Pass kPasses[] = {
     // id, name, what it does, the levels it takes, function
-    {kLowerBlocks, "lower_blocks", "blocks become their bodies, under their predicates", kScheduled, kScheduled, blocks_to_loops},
+    {kLowerBlocks, "lower_blocks", "blocks become their bodies, under their predicates", kScheduled, kScheduled, on_body<lower_blocks>},
     {kSkipNeutralTerms, "skip_neutral_terms", "sums pass over the terms that are nothing at the border of an image", kLoops, kLoops, on_body<skip_neutral_terms>},
     {kSimplifyProgram, "simplify_program", "indices simplified, conditions decided or moved out of loops, loops of one iteration gone", kLoops, kVectors, on_body<simplify_program>},
     {kPlaceAllocations, "place_allocations", "intermediates move to the innermost place of their uses and shrink to what is used there", kLoops, kLoops, on_body<place_allocations>},

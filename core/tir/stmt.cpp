@@ -109,7 +109,12 @@ NodeRef substitute_node(const NodeRef& root, const VarMap& vars, const BufferMap
       auto found = buffers.find(b);
       return found == buffers.end() ? node : NodeRef(found->second);
     }
-    if (const Binary* b = node.as<Binary>()) return binary(b->op, b->a, b->b);
+    if (const Binary* b = node.as<Binary>()) {
+      Expr built = binary(b->op, b->a, b->b);
+      // The same again: a buffer of an open shape stays itself, since nothing of it changed.
+      const Binary* same = built.as<Binary>();
+      return same && same->op == b->op && same->a == b->a && same->b == b->b ? node : NodeRef(built);
+    }
     if (const Select* s = node.as<Select>()) return select(s->condition, s->if_true, s->if_false);
     return node;
   });

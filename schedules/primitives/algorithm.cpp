@@ -11,10 +11,17 @@ void require_unscheduled(const Application& a, const Path& path) {
   // Variable i is loop i over the same values: a new algorithm then need not know of any loop.
   bool plain = loops.size() == block.iters.size() && is_int(block.predicate, 1) && block.allocs.empty();
   for (size_t i = 0; plain && i < loops.size(); ++i)
-    plain = block.iters[i].value.same_as(loops[i]->var.get()) && as_int(loops[i]->extent) &&
+    plain = block.iters[i].value.same_as(loops[i]->var.get()) &&
             structural_equal(block.iters[i].extent, loops[i]->extent);
   if (!plain || blocks_in(top_statement(path)).size() != 1)
-    a.fail("block `{}` is scheduled already or has no constant extents", block.name);
+    a.fail("block `{}` is scheduled already", block.name);
+}
+
+void require_constant_extents(const Application& a, const Path& path) {
+  const Block& block = *path.back().as<Block>();
+  for (const BlockIter& iter : block.iters)
+    if (!as_int(iter.extent))
+      a.fail("variable {} of block `{}` has no constant extent", iter.var->name, block.name);
 }
 
 Func with_algorithm(const Application& a, const Block& block, const Stmt& stmts,

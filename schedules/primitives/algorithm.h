@@ -6,8 +6,11 @@
 namespace lathe::schedule {
 
 /// Throws Error unless the block at the end of `path` is outermost and its loops are as they were built: one
-/// for each variable, over all its constant number of values, around nothing else.
+/// for each variable, over all its values, around nothing else.
 void require_unscheduled(const Application& a, const Path& path);
+
+/// Throws Error unless no variable of that block runs over an open dimension.
+void require_constant_extents(const Application& a, const Path& path);
 
 /// a.func with `stmts` in place of the block and its loops; the root block allocates `buffers`.
 tir::Func with_algorithm(const Application& a, const tir::Block& block, const tir::Stmt& stmts,

@@ -198,6 +198,7 @@ class Im2col {
 void im2col(Application& a) {
   Path path = a.block(0);
   require_unscheduled(a, path);
+  require_constant_extents(a, path);
   Im2col rewrite(a, positions_of(a, path.back().cast<Block>()));
   Func func;
   for (const std::string& block : rewrite.apply(func)) a.give_block(block);

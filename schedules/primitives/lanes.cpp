@@ -18,8 +18,10 @@ struct Lanes {
   int64_t vectors = 1, width = 1;
   Var step, vector, lane;  // loops in place of the innermost one
 
-  int64_t extent() const { return int_value(innermost->extent); }
-  int64_t steps() const { return (extent() + vectors * width - 1) / (vectors * width); }
+  const Expr& extent() const { return innermost->extent; }
+  Expr steps() const { return simplify(ceildiv(extent(), Expr(vectors * width))); }
+  /// No step is shorter than the others.
+  bool is_exact() const { return prove_equal(steps() * (vectors * width), extent()); }
   const Ref<For>& outermost() const { return outer.empty() ? innermost : outer[0]; }
   /// The value of the innermost loop's variable.
   Expr place(const Expr& s, const Expr& v, const Expr& l) const { return (s * vectors + v) * width + l; }
@@ -55,7 +57,6 @@ void find_loops(const Application& a, const Path& path, Lanes& lanes) {
   }
   if (!lanes.innermost || loops.back() != lanes.innermost)
     a.fail("the innermost loop of block `{}` does not carry its reduction", block.name);
-  if (!as_int(lanes.innermost->extent)) a.fail("loop {} has no constant extent", lanes.innermost->var->name);
 }
 
 Lanes lanes_of(const Application& a) {
@@ -154,7 +155,7 @@ Stmt partial_nest(const Application& a, const Lanes& lanes, const Buffer& partia
     if (iter.kind == IterKind::kReduce) part.own[iter.var.get()] = substitute(iter.value, by_loop);
   // The last step may be shorter; its lanes without a term keep what they have, which at worst is the neutral
   // element.
-  if (lanes.extent() % (lanes.vectors * lanes.width) != 0)
+  if (!lanes.is_exact())
     part.block.predicate = logical_and(
         part.block.predicate, less(lanes.place(lanes.step, lanes.vector, lanes.lane), lanes.extent()));
   std::vector<Expr> at = part.indices_and({v, l});

@@ -8,20 +8,18 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// One dimension of the new layout: (index of `dimension` // divisor) % extent.
+/// One dimension of the new layout: (index of `dimension` // divisor) % extent, without the remainder for the
+/// outermost axis of the dimension, as the index is below its extent.
 struct Axis {
   size_t dimension;
-  int64_t divisor, extent;
+  int64_t divisor;
+  Expr extent;
+  bool outermost = false;
 };
 
-int64_t extent_of(const Application& a, const Buffer& buffer, size_t d) {
-  const int64_t* extent = as_int(buffer->shape[d]);
-  if (!extent) a.fail("dimension {} of {} has no constant extent", d, buffer->name);
-  return *extent;
-}
-
 /// The axes from pairs (dimension, extent), outermost first: the axes of one dimension cut it from the
-/// outside in, so that the last of them is its innermost part.
+/// outside in, so that the last of them is its innermost part. The outermost axis of an open dimension is as
+/// long as the others leave it, whatever is given.
 std::vector<Axis> axes_of(const Application& a, const Buffer& buffer) {
   size_t rank = buffer->shape.size(), pairs = (a.size() - 2) / 2;
   if (a.size() % 2 != 0 || pairs == 0) a.fail("the layout must be pairs of a dimension and an extent");
@@ -33,26 +31,34 @@ std::vector<Axis> axes_of(const Application& a, const Buffer& buffer) {
     int64_t d = a.number(2 + 2 * i), extent = a.number(3 + 2 * i);
     if (d < 0 || d >= static_cast<int64_t>(rank)) a.fail("{} has no dimension {}", buffer->name, d);
     if (extent < 1) a.fail("extent is {}, must be at least 1", extent);
-    axes[i] = {static_cast<size_t>(d), inner[static_cast<size_t>(d)], extent};
+    axes[i] = {static_cast<size_t>(d), inner[static_cast<size_t>(d)], Expr(extent)};
     if (__builtin_mul_overflow(inner[static_cast<size_t>(d)], extent, &inner[static_cast<size_t>(d)]))
       a.fail("the extents of dimension {} are too large", d);
   }
-  // Exactly all places: a layout is a bijection, so nothing is lost and no store needs a guard.
-  for (size_t d = 0; d < rank; ++d)
-    if (inner[d] != extent_of(a, buffer, d))
-      a.fail("the axes of dimension {} have {} places, {} has {}", d, inner[d], buffer->name,
-             extent_of(a, buffer, d));
+  // Exactly all places: a layout is a bijection, so nothing is lost and no store needs a guard. Of an open
+  // dimension there may be places that nothing lies in.
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t* extent = as_int(buffer->shape[d]);
+    if (extent && inner[d] != *extent)
+      a.fail("the axes of dimension {} have {} places, {} has {}", d, inner[d], buffer->name, *extent);
+    auto outermost =
+        std::find_if(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.dimension == d; });
+    if (outermost == axes.end()) {
+      if (!extent) a.fail("the layout leaves out dimension {} of {}", d, buffer->name);
+      continue;
+    }
+    if (!extent) outermost->extent = simplify(ceildiv(buffer->shape[d], Expr(outermost->divisor)));
+    outermost->outermost = !extent || outermost->divisor * int_value(outermost->extent) == *extent;
+  }
   return axes;
 }
 
-/// `indices` into `old` as indices into the new buffer. The outermost axis of a dimension needs no remainder:
-/// the index is below its extent.
-std::vector<Expr> mapped(const std::vector<Axis>& axes, const std::vector<Expr>& indices, const Buffer& old) {
+/// `indices` into `old` as indices into the new buffer.
+std::vector<Expr> mapped(const std::vector<Axis>& axes, const std::vector<Expr>& indices) {
   std::vector<Expr> result;
   for (const Axis& axis : axes) {
     Expr index = floordiv(indices[axis.dimension], axis.divisor);
-    bool outermost = axis.divisor * axis.extent == int_value(old->shape[axis.dimension]);
-    result.push_back(outermost ? index : floormod(index, axis.extent));
+    result.push_back(axis.outermost ? index : floormod(index, axis.extent));
   }
   return result;
 }
@@ -105,11 +111,11 @@ void transform_layout(Application& a) {
   Buffer old = written_intermediate(a, "layout");
   std::vector<Axis> axes = axes_of(a, old);
   std::vector<Expr> shape;
-  for (const Axis& axis : axes) shape.emplace_back(axis.extent);
+  for (const Axis& axis : axes) shape.push_back(axis.extent);
   Buffer laid = buffer(old->name, shape, old->dtype, old->scope);
   replace_buffer(
-      a, old, laid, [&](const Load& l) { return load(laid, mapped(axes, l.indices, old)); },
-      [&](const Store& s) { return store(laid, mapped(axes, s.indices, old), s.value); });
+      a, old, laid, [&](const Load& l) { return load(laid, mapped(axes, l.indices)); },
+      [&](const Store& s) { return store(laid, mapped(axes, s.indices), s.value); });
 }
 
 bool loads(const Stmt& stmt, const Buffer& buffer) {

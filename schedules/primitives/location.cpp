@@ -78,13 +78,13 @@ Stmt placed(const Application& a, const Move& move, const Domains& domains, cons
       Range domain = found == domains.end() ? Range{Expr(0), iter.extent} : found->second;
       // Boxes are over-approximations: where they say more than the variable has, it runs through all it has.
       int64_t whole = as_int(iter.extent) ? int_value(iter.extent) : INT64_MAX;
-      int64_t extent = upper_bound(domain.extent, context);
-      if (extent > whole) {
-        domain = {Expr(0), iter.extent};
-        extent = whole;
-      }
-      if (extent == INT64_MAX)
+      const int64_t bound = upper_bound(domain.extent, context);
+      // All of an open dimension is as many values as it has.
+      const bool all = bound == INT64_MAX && context.can_prove_equal(domain.extent, iter.extent);
+      if (bound > whole || all) domain = {Expr(0), iter.extent};
+      if (bound == INT64_MAX && !all && whole == INT64_MAX)
         a.fail("the extent of {} in block `{}` has no constant bound", iter.var->name, block->name);
+      const Expr extent = all ? iter.extent : Expr(std::min(bound, whole));
       // A loop for each variable, of one iteration too: how many there are doesn't depend on sampled sizes.
       loops.emplace_back(var(iter.var->name + "_at"), extent);
       inside.bind_range(loops.back().first, extent);

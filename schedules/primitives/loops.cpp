@@ -1,4 +1,5 @@
 // The shape of loop nests: split, fuse, reorder.
+#include "core/tir/text.h"
 #include "schedules/coverage.h"
 #include "schedules/primitive.h"
 
@@ -7,17 +8,31 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-int64_t constant_extent(const Application& a, const For& loop) {
-  const int64_t* extent = as_int(loop.extent);
-  if (!extent) a.fail("loop {} has no constant extent", loop.var->name);
-  return *extent;
-}
 
 /// A parallel or vectorized loop that is split or fused would leave the question which part keeps the kind.
 void require_serial(const Application& a, const For& loop) {
   if (loop.iteration != Iteration::kSerial)
     a.fail("loop {} is {}, must be serial; change the shape of loops before their kind", loop.var->name,
            spelling(loop.iteration));
+}
+
+/// Of a loop over an open dimension: the one to infer, else the first, is as large as the others leave it.
+std::vector<Expr> open_split_factors(const Application& a, const For& loop) {
+  std::vector<Expr> factors;
+  int64_t known = 1;
+  size_t open = 0;
+  for (size_t i = 1; i < a.size(); ++i) {
+    int64_t factor = a.number(i);
+    if (factor < 0) a.fail("factor is {}, must be at least 1, or 0 to infer it", factor);
+    if (factor == 0) open = i - 1;
+    factors.emplace_back(factor);
+  }
+  if (factors.size() < 2) a.fail("{} factors, must be at least 2", factors.size());
+  for (size_t i = 0; i < factors.size(); ++i)
+    if (i != open && (is_int(factors[i], 0) || __builtin_mul_overflow(known, int_value(factors[i]), &known)))
+      a.fail("the factors of loop {} must be numbers but for one", loop.var->name);
+  factors[open] = simplify(ceildiv(loop.extent, Expr(known)));
+  return factors;
 }
 
 /// The factors with the one to infer filled in.
@@ -56,31 +71,65 @@ Stmt guarded(Stmt stmt, const Expr& condition) {
   return stmt;
 }
 
+/// No variable is below 0, so neither is what only adds and multiplies them.
+bool is_sum_of_loops(const Expr& e) {
+  bool found = true;
+  post_order(e, [&](const NodeRef& node) {
+    const Binary* b = node.as<Binary>();
+    const IntImm* number = node.as<IntImm>();
+    found &= node.as<VarNode>() || (number && number->value >= 0) ||
+             (b && (b->op == BinaryOp::kAdd || b->op == BinaryOp::kMul));
+  });
+  return found;
+}
+
+/// `loop` runs over the parts of an open dimension, and the guard against the last one sticking out, f * loop
+/// + i < n, also keeps the loop within its own extent, ceil(n / f).
+bool guards_itself(const For& loop) {
+  for (const Ref<Block>& block : blocks_in(loop.body)) {
+    bool guarded = false;
+    for (const Expr& condition : conjuncts(block->predicate)) {
+      const Binary* less = condition.as<Binary>();
+      if (!less || less->op != BinaryOp::kLt) continue;
+      std::optional<LinearForm> form = linear_form(less->a, {&loop.var, 1});
+      if (!form || form->coefficients.size() != 1 || !is_sum_of_loops(form->rest)) continue;
+      const int64_t factor = form->coefficients.begin()->second;
+      guarded |= factor > 0 && prove_equal(loop.extent, ceildiv(less->b, Expr(factor)));
+    }
+    if (!guarded) return false;
+  }
+  return true;
+}
+
 void split(Application& a) {
   Path path = a.loop(0);
   const For& loop = *path.back().as<For>();
   require_serial(a, loop);
-  int64_t extent = constant_extent(a, loop);
-  std::vector<int64_t> factors = split_factors(a, loop, extent);
+  std::vector<Expr> factors;
+  if (const int64_t* extent = as_int(loop.extent)) {
+    for (int64_t factor : split_factors(a, loop, *extent)) factors.emplace_back(factor);
+  } else {
+    factors = open_split_factors(a, loop);
+  }
 
   // The new loops are the digits of the old one's value, the outermost first.
   std::vector<std::pair<Var, Expr>> loops;
-  Expr index = 0;
-  int64_t product = 1;
+  Expr index = 0, product = 1;
   for (size_t i = 0; i < factors.size(); ++i) {
     loops.emplace_back(var(fmt::format("{}_{}", loop.var->name, i)), factors[i]);
     index = index * factors[i] + loops.back().first;
-    product *= factors[i];
+    product = product * factors[i];
     a.give_loop(loops.back().first);
   }
+  const bool exact = prove_equal(product, loop.extent) || (!as_int(loop.extent) && guards_itself(loop));
   // The tile's declared regions know nothing of a guard inside.
-  if (product != extent && scope_of(path)->name != "root")
+  if (!exact && scope_of(path)->name != "root")
     a.fail("loop {} stands inside block `{}`, so the factors must multiply to its extent {}", loop.var->name,
-           scope_of(path)->name, extent);
+           scope_of(path)->name, print(loop.extent));
   // A product beyond the extent gives iterations that the old loop did not have: the predicate leaves them
   // out.
   Stmt body = substitute(loop.body, {{loop.var.get(), index}});
-  if (product != extent) body = guarded(body, less(index, extent));
+  if (!exact) body = guarded(body, less(index, loop.extent));
   Stmt result = simplify_bindings(nest(loops, body), analyzer_at(path));
   // Hints stay on the outermost part.
   if (!loop.annotations.empty())
@@ -106,13 +155,16 @@ void fuse(Application& a) {
   }
   Var fused = var(name + "_fused");
   VarMap values;
-  int64_t inner = 1;
+  Expr inner = 1;
+  int64_t known = 1;
   // From the innermost, the last digit, outwards; the outermost needs no remainder.
   for (size_t i = loops.size(); i-- > 0;) {
-    int64_t extent = constant_extent(a, *loops[i]);
+    const Expr& extent = loops[i]->extent;
     Expr value = floordiv(Expr(fused), inner);
     values[loops[i]->var.get()] = i == 0 ? value : floormod(value, extent);
-    if (__builtin_mul_overflow(inner, extent, &inner)) a.fail("the product of the extents overflows");
+    if (as_int(extent) && __builtin_mul_overflow(known, int_value(extent), &known))
+      a.fail("the product of the extents overflows");
+    inner = simplify(inner * extent);
   }
   Stmt result = for_loop(fused, inner, substitute(loops.back()->body, values));
   a.func = replace(a.func, path.back(), simplify_bindings(result, analyzer_at(path)));

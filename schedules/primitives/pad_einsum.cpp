@@ -43,8 +43,11 @@ Padding padding_of(const Application& a) {
     a.fail("{} multiples for the {} variables of block `{}`", a.size() - 1, block.iters.size(), block.name);
   for (size_t i = 0; i < block.iters.size(); ++i) {
     const BlockIter& iter = block.iters[i];
-    int64_t multiple = a.number(i + 1), extent = int_value(iter.extent);
+    const int64_t multiple = a.number(i + 1);
     if (multiple < 1 || multiple > 1 << 16) a.fail("multiple is {}, must be from 1 to 65536", multiple);
+    if (multiple == 1) continue;
+    if (!as_int(iter.extent)) a.fail("variable {} has no constant extent", iter.var->name);
+    const int64_t extent = int_value(iter.extent);
     // A multiple of 1 leaves the variable as it is.
     if (extent % multiple == 0) continue;
     if (iter.kind == IterKind::kReduce) require_neutral(a, block, iter);

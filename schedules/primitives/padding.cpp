@@ -43,6 +43,7 @@ bool narrow(Padding& p, const Expr& condition) {
 Padding padding_of(const Application& a) {
   Path path = a.block(0);
   require_unscheduled(a, path);
+  require_constant_extents(a, path);
   Padding p;
   p.block = path.back().cast<Block>();
   const std::string& name = p.block->name;

@@ -22,6 +22,7 @@ Stmt simplified(const Block& block) {
 void split_variable(Application& a) {
   Path path = a.block(0);
   require_unscheduled(a, path);
+  require_constant_extents(a, path);
   auto block = path.back().cast<Block>();
   int64_t number = a.number(1), factor = a.number(2);
   if (number < 0 || number >= static_cast<int64_t>(block->iters.size()))

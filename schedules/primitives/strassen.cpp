@@ -153,6 +153,7 @@ class Rewrite {
 void strassen(Application& a) {
   Path path = a.block(0);
   require_unscheduled(a, path);
+  require_constant_extents(a, path);
   std::optional<MatrixProduct> product;
   try {
     product = matrix_product_of(path.back().cast<Block>());

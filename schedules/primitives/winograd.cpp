@@ -233,6 +233,7 @@ class Winograd {
 Convolution convolution(const Application& a) {
   Path path = a.block(0);
   require_unscheduled(a, path);
+  require_constant_extents(a, path);
   try {
     return convolution_of(path.back().cast<Block>());
   } catch (const Error& e) {

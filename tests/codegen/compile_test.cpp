@@ -56,7 +56,7 @@ TEST(Compile, ManyKernelsShareOneObject) {
   for (auto [name, value] : {std::pair("one", 1.0f), std::pair("two", 2.0f)}) {
     Tensor y({1}, kFloat32);
     void* buffers[] = {y.data()};
-    reinterpret_cast<LatheKernel>(object.find(name))(buffers, nullptr, runtime::serial_parallel());
+    reinterpret_cast<LatheKernel>(object.find(name))(buffers, nullptr, runtime::serial_parallel(), nullptr);
     EXPECT_EQ(y.as<float>()[0], value);
   }
   EXPECT_EQ(object.find("one.compute"), nullptr);  // only kernels are exported

@@ -10,7 +10,8 @@
 
 namespace lathe::codegen {
 
-/// Runs the kernel of `lowered` on `params`, in place, with `parallel` (null: serially).
+/// Runs the kernel of `lowered` on `params`, in place, with `parallel` (null: serially). Open dimensions are
+/// as in the shapes of `params`.
 void run_kernel(const tir::Func& lowered, const Target& target, std::span<const Tensor> params,
                 const LatheParallel* parallel = nullptr);
 

@@ -89,6 +89,40 @@ TEST_F(CApi, RunsFromC) {
   EXPECT_STREQ(error_.message, "cannot read /nowhere: No such file or directory");
 }
 
+TEST_F(CApi, RunsModulesWithOpenDimensions) {
+  write_module(path_, open_image(2));
+  ModulePtr module = open(path_);
+  lathe_tensor_info tensor{};
+  ASSERT_EQ(lathe_module_input(module.get(), 0, &tensor, nullptr), LATHE_OK);
+  ASSERT_EQ(tensor.rank, 1u);
+  EXPECT_EQ(tensor.shape[0], LATHE_OPEN);
+  EXPECT_EQ(tensor.bytes, 0u);
+  ExecutorPtr runs = executor(module);
+  std::vector<float> x(9, 1);
+  EXPECT_EQ(lathe_executor_set_input(runs.get(), 0, x.data(), 36, &error_), LATHE_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("lathe_executor_set_shaped_input"));
+  for (int64_t n : {1, 9, 4}) {
+    ASSERT_EQ(lathe_executor_set_shaped_input(runs.get(), 0, x.data(), &n, 1, &error_), LATHE_OK)
+        << error_.message;
+    EXPECT_EQ(lathe_executor_describe_output(runs.get(), 0, &tensor, &error_), LATHE_NOT_READY);
+    ASSERT_EQ(lathe_executor_run(runs.get(), &error_), LATHE_OK) << error_.message;
+    ASSERT_EQ(lathe_executor_describe_output(runs.get(), 0, &tensor, &error_), LATHE_OK);
+    EXPECT_EQ(tensor.shape[0], n);
+    EXPECT_EQ(tensor.bytes, static_cast<size_t>(4 * n));
+    const void* y = nullptr;
+    ASSERT_EQ(lathe_executor_output(runs.get(), 0, &y, nullptr), LATHE_OK);
+    EXPECT_EQ(static_cast<const float*>(y)[n - 1], 4.0f);
+  }
+  const int64_t bad[] = {-3, 3, 3};
+  EXPECT_EQ(lathe_executor_set_shaped_input(runs.get(), 0, x.data(), bad, 1, &error_),
+            LATHE_INVALID_ARGUMENT);
+  EXPECT_EQ(lathe_executor_set_shaped_input(runs.get(), 0, x.data(), bad + 1, 2, &error_),
+            LATHE_INVALID_ARGUMENT)
+      << "of another rank";
+  EXPECT_EQ(lathe_executor_set_shaped_input(runs.get(), 0, x.data(), nullptr, 1, &error_),
+            LATHE_INVALID_ARGUMENT);
+}
+
 TEST_F(CApi, DescribesModules) {
   ModulePtr module = open(path_);
   lathe_module_info info{};

@@ -9,7 +9,7 @@ float* output(void* const* buffers, int i) { return static_cast<float*>(buffers[
 
 extern "C" {
 
-int32_t add(void* const* buffers, void*, const LatheParallel* parallel) {
+int32_t add(void* const* buffers, void*, const LatheParallel* parallel, const int64_t*) {
   parallel->launch(
       parallel->pool,
       [](void* closure, int64_t begin, int64_t end) {
@@ -22,7 +22,7 @@ int32_t add(void* const* buffers, void*, const LatheParallel* parallel) {
 }
 
 // Doubles by way of the workspace, which it fills first.
-int32_t twice(void* const* buffers, void* workspace, const LatheParallel*) {
+int32_t twice(void* const* buffers, void* workspace, const LatheParallel*, const int64_t*) {
   float* scratch = static_cast<float*>(workspace);
   for (int64_t i = 0; i < kSize; ++i) scratch[i] = 2 * input(buffers, 0)[i];
   for (int64_t i = 0; i < kSize; ++i) output(buffers, 1)[i] = scratch[i];
@@ -30,10 +30,18 @@ int32_t twice(void* const* buffers, void* workspace, const LatheParallel*) {
 }
 
 // Two integers: where its input of three floats and where its output lie.
-int32_t places(void* const* buffers, void*, const LatheParallel*) {
+int32_t places(void* const* buffers, void*, const LatheParallel*, const int64_t*) {
   for (int i = 0; i < 2; ++i) static_cast<int64_t*>(buffers[1])[i] = reinterpret_cast<int64_t>(buffers[i]);
   return 0;
 }
 
-int32_t refuse(void* const*, void*, const LatheParallel*) { return 7; }
+// Of as many floats as its dimension says, by way of a workspace of as many.
+int32_t twice_open(void* const* buffers, void* workspace, const LatheParallel*, const int64_t* dims) {
+  float* scratch = static_cast<float*>(workspace);
+  for (int64_t i = 0; i < dims[0]; ++i) scratch[i] = 2 * input(buffers, 0)[i];
+  for (int64_t i = 0; i < dims[0]; ++i) output(buffers, 1)[i] = scratch[i];
+  return 0;
+}
+
+int32_t refuse(void* const*, void*, const LatheParallel*, const int64_t*) { return 7; }
 }

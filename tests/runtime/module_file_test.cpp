@@ -100,7 +100,7 @@ TEST_F(ModuleFile, SaysWhatIsWrong) {
             "again");
   std::string older = good;
   older[8] = 1;
-  EXPECT_EQ(error_of(older), " is a module of format 1, this program reads 2 to 3; compile the model again");
+  EXPECT_EQ(error_of(older), " is a module of format 1, this program reads 3; compile the model again");
   EXPECT_EQ(error_of(good.substr(0, 5000)),
             " is damaged or cut short: its 5000 bytes do not match its header");
   std::string changed = good;

@@ -35,6 +35,23 @@ inline ModuleImage test_image() {
   return image;
 }
 
+/// Doubles a vector of n floats `times` times.
+inline ModuleImage open_image(int times, int64_t max = kMostBytes) {
+  PlanBuilder builder;
+  const Size n = builder.dimension({.name = "n", .min = 1, .max = max}, 64);
+  int64_t value = builder.input("x", {{n}, kFloat32});
+  for (int i = 0; i < times; ++i)
+    value = builder.call({.kernel = "twice_open",
+                          .args = {value},
+                          .results = {{{n}, kFloat32}},
+                          .workspace_bytes = builder.size(SizeOp::kMul, 4, n),
+                          .dims = {n}})[0];
+  builder.output("y", value);
+  ModuleImage image = builder.finish();
+  image.library = test_kernels();
+  return image;
+}
+
 /// One kernel that says where its buffers are: the input `x`, and the output `places` itself.
 inline ModuleImage places_image() {
   PlanBuilder builder;

@@ -200,7 +200,7 @@ TEST(CompileModel, BindsDynamicDimensions) {
 def @main(%x: Tensor[(n, 8), float32], %w: Tensor[(4, 8), float32]) {
   nn.relu(nn.dense(%x, %w))
 })");
-  EXPECT_THROW(compile_model(dynamic, codegen::host_target()), Error);
+  EXPECT_EQ(compile_model(dynamic, codegen::host_target()).plan.dims.size(), 1u) << "else they stay open";
   for (int64_t n : {1, 5}) expect_same(bind_shapes(dynamic, {{"x", {n, 8}}}));
 }
 

@@ -60,7 +60,7 @@ class Compilation {
     vectorized_ = is_vectorized(func);
     KernelState state{module_, target, func, plan_registers(func->body), features_of(*machine_, target)};
     Emitter::emit_kernel(state);
-    kernel_ = {func->name, state.workspace_bytes};
+    kernel_ = {func->name, state.workspace_bytes, state.open_workspace};
   }
 
   const Kernel& kernel() const { return kernel_; }

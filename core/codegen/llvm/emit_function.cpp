@@ -5,8 +5,10 @@
 // alias.
 #include <llvm/IR/Verifier.h>
 
+#include "core/arith/simplify.h"
 #include "core/codegen/llvm/emitter.h"
 #include "core/support/error.h"
+#include "core/tir/dims.h"
 
 namespace lathe::codegen {
 namespace {
@@ -28,15 +30,19 @@ llvm::Function* make_function(KernelState& state, llvm::FunctionType* type, cons
   return f;
 }
 
-/// What callers promise of buffers (core/runtime/kernel.h): each its own memory, aligned, of that size.
-void describe_buffer_argument(llvm::Argument& argument, int64_t bytes) {
+/// What callers promise of buffers (core/runtime/kernel.h): each its own memory, aligned, of the size that
+/// its shape says.
+void describe_buffer_argument(llvm::Argument& argument, const tir::Buffer& buffer) {
   llvm::AttrBuilder attributes(argument.getContext());
   attributes.addAttribute(llvm::Attribute::NoAlias).addAttribute(llvm::Attribute::NoUndef);
-  attributes.addAlignmentAttr(64).addDereferenceableAttr(bytes);
+  attributes.addAlignmentAttr(64);
+  if (tir::has_constant_shape(*buffer)) attributes.addDereferenceableAttr(tir::byte_size(buffer));
   argument.addAttrs(attributes);
+  argument.setName(buffer->name);
 }
 
-/// What a statement uses and does not define: loop variables, and buffers in order of first use.
+/// What a statement uses and does not define: loop variables and dimensions, and buffers in order of first
+/// use.
 struct Captures {
   std::vector<const VarNode*> vars;
   std::vector<tir::Buffer> buffers;
@@ -106,14 +112,28 @@ void collect_workspace(const tir::Stmt& stmt, std::vector<tir::Buffer>& found) {
 }
 }  // namespace
 
-/// The inner function's parameters: the kernel's buffers, its intermediates, LatheParallel.
+/// Where the intermediates of the workspace begin, and last where it ends: all of them beside each other,
+/// each aligned as buffers are.
+std::vector<Expr> workspace_offsets(std::span<const tir::Buffer> intermediates) {
+  std::vector<Expr> offsets{Expr(0)};
+  for (const tir::Buffer& buffer : intermediates) {
+    Expr aligned = floordiv(tir::byte_count(*buffer) + 63, 64) * 64;
+    offsets.push_back(simplify(offsets.back() + aligned));
+  }
+  return offsets;
+}
+
+/// The inner function's parameters: the kernel's buffers, its intermediates, LatheParallel, its dimensions.
 void Emitter::emit_kernel(KernelState& state) {
   llvm::LLVMContext& context = state.module.getContext();
   const tir::FuncNode& func = *state.func;
   auto* pointer = llvm::PointerType::getUnqual(context);
   std::vector<tir::Buffer> buffers = func.params;
   collect_workspace(func.body, buffers);
+  const std::vector<Var> dims = tir::dims_of(func);
+  auto* int64 = llvm::Type::getInt64Ty(context);
   std::vector<llvm::Type*> inner_types(buffers.size() + 1, pointer);
+  inner_types.insert(inner_types.end(), dims.size(), int64);
   auto* inner =
       make_function(state, llvm::FunctionType::get(llvm::Type::getVoidTy(context), inner_types, false),
                     func.name + ".compute", false);
@@ -121,30 +141,50 @@ void Emitter::emit_kernel(KernelState& state) {
   inner->addFnAttr(llvm::Attribute::NoInline);
   Emitter emitter(state, inner, false);
   for (size_t i = 0; i < buffers.size(); ++i) {
-    describe_buffer_argument(*inner->getArg(i), tir::byte_size(buffers[i]));
-    inner->getArg(i)->setName(buffers[i]->name);
+    describe_buffer_argument(*inner->getArg(i), buffers[i]);
     emitter.buffers_[buffers[i].get()].pointer = inner->getArg(i);
   }
   emitter.parallel_ = inner->getArg(buffers.size());
+  for (size_t i = 0; i < dims.size(); ++i)
+    emitter.vars_[dims[i].get()] = inner->getArg(buffers.size() + 1 + i);
   emitter.emit(func.body);
   emitter.b_.CreateRetVoid();
   emitter.finish();
 
   auto* outer_type =
-      llvm::FunctionType::get(llvm::Type::getInt32Ty(context), {pointer, pointer, pointer}, false);
-  auto* outer = make_function(state, outer_type, func.name, true);
-  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "entry", outer));
-  std::vector<llvm::Value*> arguments;
-  for (size_t i = 0; i < func.params.size(); ++i)
-    arguments.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, outer->getArg(0), i)));
-  for (size_t i = func.params.size(); i < buffers.size(); ++i) {
-    arguments.push_back(b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), outer->getArg(1), state.workspace_bytes));
-    // All of them beside each other: each begins aligned as buffers are.
-    state.workspace_bytes += (tir::byte_size(buffers[i]) + 63) / 64 * 64;
+      llvm::FunctionType::get(llvm::Type::getInt32Ty(context), {pointer, pointer, pointer, pointer}, false);
+  Emitter outer(state, make_function(state, outer_type, func.name, true), false);
+  outer.call_inner(inner, buffers, dims);
+  outer.finish();
+}
+
+/// The kernel's own function: unpacks buffers and dimensions, and finds the intermediates in the workspace.
+void Emitter::call_inner(llvm::Function* inner, std::span<const tir::Buffer> buffers,
+                         std::span<const Var> dims) {
+  auto* pointer = b_.getPtrTy();
+  const size_t params = state_.func->params.size();
+  std::vector<llvm::Value*> arguments, values;
+  for (size_t i = 0; i < params; ++i)
+    arguments.push_back(
+        b_.CreateLoad(pointer, b_.CreateConstInBoundsGEP1_64(pointer, function_->getArg(0), i)));
+  for (size_t i = 0; i < dims.size(); ++i) {
+    values.push_back(b_.CreateLoad(b_.getInt64Ty(),
+                                   b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), function_->getArg(3), i)));
+    vars_[dims[i].get()] = values.back();
   }
-  arguments.push_back(outer->getArg(2));
-  b.CreateCall(inner, arguments);
-  b.CreateRet(b.getInt32(0));
+  const std::vector<Expr> offsets = workspace_offsets(buffers.subspan(params));
+  for (size_t i = params; i < buffers.size(); ++i)
+    arguments.push_back(
+        b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(1), value(offsets[i - params])));
+  const int64_t* bytes = as_int(offsets.back());
+  if (bytes)
+    state_.workspace_bytes = *bytes;
+  else
+    state_.open_workspace = offsets.back();
+  arguments.push_back(function_->getArg(2));
+  arguments.insert(arguments.end(), values.begin(), values.end());
+  b_.CreateCall(inner, arguments);
+  b_.CreateRet(b_.getInt32(0));
 }
 
 /// Packs what the body uses in a closure on the stack and hands the body to the host's `launch`.
@@ -167,8 +207,7 @@ void Emitter::emit_parallel(const tir::For& loop) {
   inner->addFnAttr(llvm::Attribute::NoInline);
   Emitter body(state_, inner, true);
   for (size_t i = 0; i < n_buffers; ++i) {
-    describe_buffer_argument(*inner->getArg(i), tir::byte_size(captures.buffers[i]));
-    inner->getArg(i)->setName(captures.buffers[i]->name);
+    describe_buffer_argument(*inner->getArg(i), captures.buffers[i]);
     body.buffers_[captures.buffers[i].get()].pointer = inner->getArg(i);
   }
   for (size_t i = 0; i < n_vars; ++i) body.vars_[captures.vars[i]] = inner->getArg(n_buffers + i);

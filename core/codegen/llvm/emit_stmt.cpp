@@ -1,6 +1,7 @@
 // Statements: loops, conditions, allocations.
 #include "core/codegen/llvm/emitter.h"
 #include "core/support/error.h"
+#include "core/tir/dims.h"
 #include "core/tir/lower.h"
 
 namespace lathe::codegen {
@@ -116,6 +117,9 @@ void Emitter::emit_alloc(const tir::Alloc& alloc) {
     }
     allocate_columns(buffer, place);
   } else {
+    if (!tir::has_constant_shape(*buffer))
+      fail("{}: an intermediate of one thread has a size that is not known when it is compiled: {}",
+           state_.func->name, buffer->name);
     const int64_t bytes = tir::byte_size(buffer);
     // All allocations of the function count, also those that never live together: LLVM is not asked to
     // overlay them.

@@ -34,6 +34,7 @@ struct KernelState {
   RegisterPlan registers;
   MachineFeatures features;
   int64_t workspace_bytes = 0;
+  Expr open_workspace = {};  // where it depends on dimensions
   int parallel_loops = 0;
 };
 
@@ -79,6 +80,7 @@ class Emitter {
   void emit_store(const tir::Store& store);
 
   // emit_function.cpp
+  void call_inner(llvm::Function* inner, std::span<const tir::Buffer> buffers, std::span<const Var> dims);
   void emit_parallel(const tir::For& loop);
   void finish();
   llvm::Value* stack_slot(llvm::Type* type, llvm::Align align, const std::string& name);

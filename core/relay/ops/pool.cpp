@@ -1,4 +1,5 @@
 // Pooling: a window slid over the spatial axes (fixed, global or adaptive), in any layout.
+#include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/window.h"
 
@@ -123,9 +124,15 @@ Buffers pool(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   bool partial = false;
   for (size_t s = 0; s < letters.size(); ++s) {
     int axis = layout.position(letters[s]);
-    // Elements from the first one that the first window sees to the last one that the last window sees.
-    int64_t reach = (int_value(type.shape[axis]) - 1) * w.strides[s] + (kernel[s] - 1) * w.dilation[s] + 1;
-    after[s] = std::max<int64_t>(0, reach - int_value(in[0]->shape[axis]) - w.before[s]);
+    // Elements from the first one that the first window sees to the last one that the last window sees. Of an
+    // open extent the windows of ceil_mode may reach as far as one stride beyond what floors would.
+    const int64_t *extent = as_int(in[0]->shape[axis]), *count = as_int(type.shape[axis]);
+    if (extent && count) {
+      int64_t reach = (*count - 1) * w.strides[s] + (kernel[s] - 1) * w.dilation[s] + 1;
+      after[s] = std::max<int64_t>(0, reach - *extent - w.before[s]);
+    } else {
+      after[s] = w.after[s] + (a.ceil_mode ? w.strides[s] - 1 : 0);
+    }
     // Where every window holds as many elements, the count is a number and the mean a multiplication.
     partial |= a.count_include_pad ? after[s] > w.after[s] : after[s] > 0 || w.before[s] > 0;
   }
@@ -176,11 +183,11 @@ Buffers adaptive(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& resu
   Shape longest;
   bool even = true;
   for (char letter : letters) {
-    int64_t extent = int_value(in[0]->shape[layout.position(letter)]),
-            out = int_value(type.shape[layout.position(letter)]);
-    even &= extent % out == 0;
+    const Expr &extent = in[0]->shape[layout.position(letter)], &out = type.shape[layout.position(letter)];
+    const bool whole = is_int(simplify(floormod(extent, out)), 0);
+    even &= whole;
     // A window that begins and ends inside elements takes both in.
-    longest.push_back(extent % out == 0 ? extent / out : (extent + out - 1) / out + 1);
+    longest.push_back(simplify(whole ? floordiv(extent, out) : ceildiv(extent, out) + 1));
   }
   tir::Combiner combiner = kKind == PoolKind::kMax ? tir::Combiner::kMax : tir::Combiner::kSum;
   auto first = [&](Vars i, int axis) {

@@ -140,10 +140,39 @@ std::vector<Expr> reshaped_indices(const Shape& from, const Shape& to, Vars i) {
   return result;
 }
 
+bool all_constant(const Shape& shape) {
+  return std::all_of(shape.begin(), shape.end(), [](const Expr& dim) { return as_int(dim) != nullptr; });
+}
+
+/// The same where dimensions are open: a group ends where the products can be shown to be equal, and all that
+/// is left is one where none can.
+std::vector<Expr> open_reshaped_indices(const Shape& from, const Shape& to, Vars i) {
+  std::vector<Expr> result(from.size());
+  size_t a = 0, b = 0;
+  while (a < from.size() || b < to.size()) {
+    size_t a_end = from.size(), b_end = to.size();
+    for (size_t count = 1; count < a_end - a + b_end - b; ++count)
+      for (size_t left = std::min(count, from.size() - a) + 1; left-- > 0;)
+        if (size_t right = count - left;
+            right <= to.size() - b && count < a_end - a + b_end - b &&
+            prove_equal(dims_product(from, a, a + left), dims_product(to, b, b + right)))
+          a_end = a + left, b_end = b + right;
+    Expr flat = 0;
+    for (size_t d = b; d < b_end; ++d) flat = flat * to[d] + (is_int(to[d], 1) ? Expr(0) : Expr(i[d]));
+    for (size_t d = a; d < a_end; ++d) {
+      Expr index = floordiv(flat, simplify(dims_product(from, d + 1, a_end)));
+      bool first = is_int(simplify(dims_product(from, a, d)), 1);
+      result[d] = is_int(from[d], 1) ? Expr(0) : first ? index : floormod(index, from[d]);
+    }
+    a = a_end, b = b_end;
+  }
+  return result;
+}
+
 Buffers reshape(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
-  const Shape& shape = tensor_of(result).shape;
-  return {f.compute("reshape", shape,
-                    [&](Vars i) { return load(in[0], reshaped_indices(in[0]->shape, shape, i)); })};
+  const Shape &shape = tensor_of(result).shape, &from = in[0]->shape;
+  auto indices = all_constant(shape) && all_constant(from) ? reshaped_indices : open_reshaped_indices;
+  return {f.compute("reshape", shape, [&](Vars i) { return load(in[0], indices(from, shape, i)); })};
 }
 
 Relation expand_dims_type(RelationContext& c, const Attrs& attrs) {

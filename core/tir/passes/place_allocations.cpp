@@ -131,6 +131,7 @@ class Placer {
   Stmt place(const Stmt& stmt) {
     if (const For* loop = stmt.as<For>(); loop && may_hold(*loop, buffer_, analyzer_)) {
       analyzer_.bind_range(loop->var, loop->extent);
+      in_parallel_ |= loop->iteration == Iteration::kParallel;
       return with_body(stmt.cast<For>(), place(loop->body));
     }
     if (const Seq* seq = stmt.as<Seq>()) {
@@ -150,27 +151,45 @@ class Placer {
     return allocate(stmt);
   }
 
+  /// The place that was found is a thread's own memory, and how much of it depends on an open dimension.
+  bool open_in_thread() const { return open_in_thread_; }
+
  private:
+  /// Around all accesses in `stmt`; nothing when there is none.
+  std::optional<Region> box_of(const Stmt& stmt, const Analyzer& analyzer) const {
+    Accesses accesses = accesses_of(stmt, analyzer);
+    std::optional<Region> box;
+    for (const std::vector<Region>* regions : {&accesses.reads, &accesses.writes})
+      for (const Region& region : *regions)
+        if (region.buffer == buffer_) box = box ? unite(*box, region, analyzer) : region;
+    return box;
+  }
+
+  static int64_t most(const Expr& e, const Analyzer& analyzer) {
+    Expr extent = analyzer.simplify(e);
+    return as_int(extent) ? *as_int(extent) : analyzer.bound(extent).max;
+  }
+
   /// Here, around `stmt`, as large as the box of all its accesses and with indices counted from the corner of
   /// that box. A dimension shrinks only where a constant bounds the box: memory needs a constant size. Where
   /// the extent varies, its largest value counts.
   Stmt allocate(const Stmt& stmt) {
-    Accesses accesses = accesses_of(stmt, analyzer_);
-    std::optional<Region> box;
-    for (const std::vector<Region>* regions : {&accesses.reads, &accesses.writes})
-      for (const Region& region : *regions)
-        if (region.buffer == buffer_) box = box ? unite(*box, region, analyzer_) : region;
+    std::optional<Region> box = box_of(stmt, analyzer_);
     if (!box) return stmt;
     std::vector<Expr> shape, base;
     bool smaller = false;
     for (size_t d = 0; d < box->ranges.size(); ++d) {
-      Expr extent = analyzer_.simplify(box->ranges[d].extent);
-      int64_t bound = as_int(extent) ? *as_int(extent) : analyzer_.bound(extent).max;
-      bool shrinks = as_int(buffer_->shape[d]) && bound < int_value(buffer_->shape[d]);
+      const int64_t bound = most(box->ranges[d].extent, analyzer_);
+      const int64_t* whole = as_int(buffer_->shape[d]);
+      // Of an open dimension a known part may be larger than the whole, which does no harm.
+      bool shrinks = whole ? bound < *whole : bound < INT64_MAX;
       smaller |= shrinks;
       shape.push_back(shrinks ? Expr(bound) : buffer_->shape[d]);
       base.push_back(shrinks ? analyzer_.simplify(box->ranges[d].min) : Expr(0));
     }
+    open_in_thread_ = in_parallel_ && !std::all_of(shape.begin(), shape.end(), [](const Expr& extent) {
+                        return as_int(extent) != nullptr;
+                      });
     if (!smaller) return make<Alloc>(buffer_, stmt);
     Buffer small = buffer(buffer_->name, shape, buffer_->dtype, buffer_->scope);
     return make<Alloc>(small, rebased(stmt, small, base));
@@ -193,6 +212,7 @@ class Placer {
 
   Buffer buffer_;
   Analyzer analyzer_;
+  bool in_parallel_ = false, open_in_thread_ = false;
 };
 
 class PlaceAllocations final : public StmtMutator {
@@ -202,7 +222,14 @@ class PlaceAllocations final : public StmtMutator {
     // for.
     Stmt body = visit(alloc->body);
     if (!body || !uses(body, alloc->buffer)) return body;
-    return Placer(alloc->buffer, analyzer_).place(body);
+    Placer placer(alloc->buffer, analyzer_);
+    Stmt placed = placer.place(body);
+    if (!placer.open_in_thread()) return placed;
+    // A thread's own memory has a size that is known: this stays in the workspace, where each iteration has a
+    // part of its own.
+    const Buffer& own = alloc->buffer;
+    Buffer shared = buffer(own->name, own->shape, own->dtype);
+    return make<Alloc>(shared, substitute(body, {}, {{own.get(), shared}}));
   }
 };
 }  // namespace

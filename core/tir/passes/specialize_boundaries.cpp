@@ -71,13 +71,23 @@ std::optional<Bound> bound_within(const Expr& term, const Extents& inner) {
   return only_tile ? analyzer.bound(term) : Bound{};
 }
 
-/// The test when it has the form above for a statement inside which the loops `inner` are.
-std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner) {
+/// An open dimension of the function has a say: no loop of it binds one of the variables.
+using Dims = std::set<const VarNode*>;
+bool uses_dims(const Expr& e, const Dims& dims) {
+  return !dims.empty() &&
+         std::any_of(dims.begin(), dims.end(), [&](const VarNode* dim) { return uses_var(e, dim); });
+}
+
+/// The test when it has the form above for a statement inside which the loops `inner` are. Where a dimension
+/// is open, the atom is all that loops outside decide: their part less the dimension.
+std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner, const Dims& dims) {
   const Binary* compare = condition.as<Binary>();
   if (!compare || (compare->op != BinaryOp::kLt && compare->op != BinaryOp::kLe) ||
       compare->a.dtype() != kInt64)
     return {};
   EdgeTest test;
+  const bool open = uses_dims(condition, dims);
+  Expr outside = 0;
   // a <= b is a - b - 1 < 0.
   if (compare->op == BinaryOp::kLe) test.largest = -1;
   Terms terms;
@@ -91,10 +101,19 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner) {
       continue;
     }
     if (coefficient == 0) continue;
+    if (open) {
+      outside = outside + term * coefficient;
+      continue;
+    }
     // Two of them leave no single place where the edge is.
     if (test.atom) return {};
     test.atom = term;
     test.coefficient = coefficient;
+  }
+  if (open) {
+    test.atom = simplify(outside);
+    test.coefficient = 1;
+    if (as_int(test.atom)) return {};
   }
   if (!test.atom) return {};
   return test;
@@ -114,6 +133,9 @@ Bound inside_values(const EdgeTest& test) {
 /// At each loop that is no tile's, what its iterations do is split by the tests inside whose atom the loops
 /// down to here decide. From the outside in: a test moves out as far as it can.
 class SpecializeBoundaries final : public StmtMutator {
+ public:
+  explicit SpecializeBoundaries(Dims dims) : dims_(std::move(dims)) {}
+
  protected:
   Stmt visit_for(const Ref<For>& loop) override {
     if (is_tile(*loop)) return loop;
@@ -182,13 +204,13 @@ class SpecializeBoundaries final : public StmtMutator {
 
   void search_condition(const Expr& all, const Extents& inner, std::optional<EdgeTest>& found) {
     for (const Expr& condition : conjuncts(all)) {
-      std::optional<EdgeTest> test = edge_test(condition, inner);
+      std::optional<EdgeTest> test = edge_test(condition, inner, dims_);
       if (!test || found) continue;
       Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
       if (values.min >= inside.min && values.max <= inside.max)
         continue;  // always inside: simplification sees it
-      // Nothing is known of the atom, a loaded value say.
-      if (values.min == INT64_MIN || values.max == INT64_MAX) continue;
+      // Nothing is known of the atom, a loaded value say; of open dimensions nothing needs to be.
+      if ((values.min == INT64_MIN || values.max == INT64_MAX) && !uses_dims(test->atom, dims_)) continue;
       if (values.max < inside.min || values.min > inside.max) continue;  // never
       found = test;
     }
@@ -202,9 +224,9 @@ class SpecializeBoundaries final : public StmtMutator {
   }
 
   /// `body` without the conditions that hold where `test` passes.
-  static Stmt without(const Stmt& body, const EdgeTest& test) {
+  Stmt without(const Stmt& body, const EdgeTest& test) const {
     struct Dropper final : StmtMutator {
-      explicit Dropper(const EdgeTest& t) : test(t) {}
+      Dropper(const EdgeTest& t, const Dims& d) : test(t), dims(d) {}
       Stmt visit_for(const Ref<For>& loop) override {
         const int64_t* extent = as_int(loop->extent);
         inner[loop->var.get()] = is_tile(*loop) && extent ? *extent : -1;
@@ -227,7 +249,7 @@ class SpecializeBoundaries final : public StmtMutator {
       Expr rest_of(const Expr& all) {
         Expr rest = imm(kBool, 1);
         for (const Expr& condition : conjuncts(all)) {
-          std::optional<EdgeTest> other = edge_test(condition, inner);
+          std::optional<EdgeTest> other = edge_test(condition, inner, dims);
           if (!other || !implied(*other)) rest = logical_and(rest, condition);
         }
         return rest;
@@ -240,9 +262,10 @@ class SpecializeBoundaries final : public StmtMutator {
         return given.min >= needed.min && given.max <= needed.max;
       }
       const EdgeTest& test;
+      const Dims& dims;
       Extents inner;
     };
-    return Dropper(test).visit(body);
+    return Dropper(test, dims_).visit(body);
   }
 
   /// `body` where the atom, a variable or an operation, has this value.
@@ -255,10 +278,23 @@ class SpecializeBoundaries final : public StmtMutator {
     return result.cast<StmtNode>();
   }
 
+  const Dims dims_;
   std::set<const VarNode*> lanes_;  // the vectorized loops seen
 };
+
+/// The variables that no loop binds.
+Dims open_dims(const Stmt& body) {
+  Dims dims;
+  post_order(body, [&](const NodeRef& node) {
+    if (const VarNode* v = node.as<VarNode>()) dims.insert(v);
+  });
+  post_order(body, [&](const NodeRef& node) {
+    if (const For* loop = node.as<For>()) dims.erase(loop->var.get());
+  });
+  return dims;
+}
 }  // namespace
 
-Stmt specialize_boundaries(const Stmt& body) { return SpecializeBoundaries().visit(body); }
+Stmt specialize_boundaries(const Stmt& body) { return SpecializeBoundaries(open_dims(body)).visit(body); }
 
 }  // namespace lathe::tir

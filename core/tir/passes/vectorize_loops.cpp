@@ -42,7 +42,9 @@ Expr vector_select(const Expr& condition, const Expr& a, const Expr& b) {
 Expr vector_of(const Expr& e, const Var& v, int lanes) {
   NodeRef result = rewrite(e, [&](const NodeRef& node) -> NodeRef {
     if (node == v) return ramp(imm(v->dtype, 0), imm(v->dtype, 1), lanes);
-    if (const Binary* b = node.as<Binary>()) return vector_binary(b->op, b->a, b->b);
+    // Of scalars nothing changes, so the node stays itself: it may be a part of a buffer's shape.
+    if (const Binary* b = node.as<Binary>())
+      return lanes_of(b->a) == 1 && lanes_of(b->b) == 1 ? node : vector_binary(b->op, b->a, b->b);
     if (const Not* n = node.as<Not>()) return logical_not(n->a);
     if (const Select* s = node.as<Select>()) return vector_select(s->condition, s->if_true, s->if_false);
     if (const Cast* c = node.as<Cast>()) return cast(c->dtype.with_lanes(lanes_of(c->value)), c->value);

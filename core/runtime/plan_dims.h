@@ -1,0 +1,31 @@
+// Plans with open dimensions: the plan for some values of them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/runtime/plan.h"
+
+namespace lathe::runtime {
+
+/// The plan for values of open.dims, in their order: the same steps over numbers. `bound` is a copy of
+/// `open`, or what an earlier call made of one. Throws Error when a value is outside the dimension's range, a
+/// requirement does not hold, or check_plan() refuses the result; `bound` is then good for another call only.
+/// REQUIRES: `open` has been checked.
+void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound);
+
+/// The dimensions that inputs of these shapes give, in `dims`. REQUIRES: a shape for each input, of its rank.
+void read_dims(const Plan& open, std::span<const std::vector<int64_t>* const> shapes,
+               std::span<int64_t> dims);
+
+/// The arena's size with each dimension at its upper bound; 0 where one of them has none, or the sum is no
+/// memory at all.
+int64_t bounded_arena(const Plan& open);
+
+/// "2 * n": a size as people write it.
+std::string size_text(const Plan& plan, Size size);
+/// "(n, 4)".
+std::string open_shape_text(const Plan& plan, const std::vector<Size>& shape);
+
+}  // namespace lathe::runtime

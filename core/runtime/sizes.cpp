@@ -1,0 +1,91 @@
+#include "core/runtime/sizes.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/support/error.h"
+
+namespace lathe::runtime {
+namespace {
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+/// Nothing where the result does not fit.
+std::optional<int64_t> apply(SizeOp op, int64_t a, int64_t b) {
+  int64_t result = 0;
+  switch (op) {
+    case SizeOp::kDim:
+      return std::nullopt;
+    case SizeOp::kAdd:
+      return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    case SizeOp::kSub:
+      return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    case SizeOp::kMul:
+      return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+    case SizeOp::kFloorDiv:
+      if (a == INT64_MIN && b == -1) return std::nullopt;
+      return b == 0 ? 0 : floor_div(a, b);
+    case SizeOp::kFloorMod:
+      if (b == 0 || b == -1) return b == 0 ? a : 0;
+      return a - floor_div(a, b) * b;
+    case SizeOp::kMin:
+      return std::min(a, b);
+    case SizeOp::kMax:
+      return std::max(a, b);
+    case SizeOp::kAlign:
+      if (b <= 0 || __builtin_add_overflow(a, b - 1, &result)) return std::nullopt;
+      return floor_div(result, b) * b;
+    case SizeOp::kEqual:
+      return a == b;
+    case SizeOp::kLess:
+      return a < b;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void check_sizes(std::span<const SizeEntry> entries, size_t dims) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const SizeEntry& entry = entries[i];
+    if (entry.op == SizeOp::kDim) {
+      if (entry.a < 0 || entry.a >= static_cast<int64_t>(dims))
+        fail("module: size {} is dimension {} of {}", i, entry.a, dims);
+      continue;
+    }
+    for (Size operand : {entry.a, entry.b})
+      if (is_open(operand) && (operand == INT64_MIN || entry_of(operand) >= i))
+        fail("module: size {} depends on one that is not before it", i);
+  }
+}
+
+void evaluate_sizes(std::span<const SizeEntry> entries, std::span<const int64_t> dims,
+                    std::span<int64_t> values) {
+  auto number = [&](Size size) { return is_open(size) ? values[entry_of(size)] : size; };
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const SizeEntry& entry = entries[i];
+    if (entry.op == SizeOp::kDim) {
+      values[i] = dims[static_cast<size_t>(entry.a)];
+      continue;
+    }
+    std::optional<int64_t> value = apply(entry.op, number(entry.a), number(entry.b));
+    if (!value) fail("a size of the model does not fit 64 bits for these dimensions");
+    values[i] = *value;
+  }
+}
+
+Size SizeTable::add(SizeOp op, Size a, Size b) {
+  if (op != SizeOp::kDim && !is_open(a) && !is_open(b))
+    // A negative number stands for an entry, so it stays an operation.
+    if (std::optional<int64_t> value = apply(op, a, b); value && *value >= 0) return *value;
+  if (op == SizeOp::kAdd && a == 0) return b;
+  if ((op == SizeOp::kAdd || op == SizeOp::kSub) && b == 0) return a;
+  if (op == SizeOp::kMul && (a == 0 || b == 0)) return 0;
+  if (op == SizeOp::kMul && a == 1) return b;
+  if ((op == SizeOp::kMul || op == SizeOp::kFloorDiv || op == SizeOp::kAlign) && b == 1) return a;
+  auto [known, fresh] = known_.try_emplace({op, a, b}, -1 - static_cast<Size>(entries_.size()));
+  if (fresh) entries_.push_back({op, a, b});
+  return known->second;
+}
+
+}  // namespace lathe::runtime

@@ -1,0 +1,55 @@
+#include "core/tir/dims.h"
+
+#include <algorithm>
+
+#include "core/arith/simplify.h"
+#include "core/support/error.h"
+
+namespace lathe::tir {
+
+std::vector<Var> dims_of(const FuncNode& func) {
+  std::vector<Var> dims;
+  for (const Buffer& param : func.params)
+    for (const Expr& extent : param->shape) {
+      if (as_int(extent)) continue;
+      post_order(extent, [&](const NodeRef& node) {
+        if (!node.as<VarNode>()) return;
+        Var dim = node.cast<VarNode>();
+        if (std::find(dims.begin(), dims.end(), dim) == dims.end()) dims.push_back(dim);
+      });
+    }
+  return dims;
+}
+
+Func with_dims(const Func& func, std::span<const int64_t> values) {
+  std::vector<Var> dims = dims_of(*func);
+  CHECK(dims.size() == values.size(), "{} values for {} dimensions of {}", values.size(), dims.size(),
+        func->name);
+  if (dims.empty()) return func;
+  VarMap numbers;
+  for (size_t i = 0; i < dims.size(); ++i) numbers[dims[i].get()] = Expr(values[i]);
+  NodeRef bound = rewrite(func, [&](const NodeRef& node) -> NodeRef {
+    if (const VarNode* v = node.as<VarNode>()) {
+      auto found = numbers.find(v);
+      return found == numbers.end() ? node : NodeRef(found->second);
+    }
+    // 4 * 64 becomes a number: whoever asks for a constant extent takes no sum of two.
+    if (const Binary* b = node.as<Binary>(); b && as_int(b->a) && as_int(b->b))
+      return binary(b->op, b->a, b->b);
+    return node;
+  });
+  return bound.cast<FuncNode>();
+}
+
+bool has_constant_shape(const BufferNode& buffer) {
+  return std::all_of(buffer.shape.begin(), buffer.shape.end(),
+                     [](const Expr& extent) { return as_int(extent) != nullptr; });
+}
+
+Expr byte_count(const BufferNode& buffer) {
+  Expr bytes = buffer.dtype.bytes();
+  for (const Expr& extent : buffer.shape) bytes = bytes * extent;
+  return simplify(bytes);
+}
+
+}  // namespace lathe::tir

@@ -1,0 +1,23 @@
+// The dimensions that a tensor program leaves open.
+#pragma once
+
+#include <span>
+
+#include "core/tir/stmt.h"
+
+namespace lathe::tir {
+
+/// The variables in the shapes of the params, in the order in which they first occur. A kernel takes their
+/// values in this order (core/runtime/kernel.h). Empty for a program of constant shapes.
+std::vector<Var> dims_of(const FuncNode& func);
+
+/// `func` with these values for its dimensions. REQUIRES: as many as dims_of() gives, none negative.
+Func with_dims(const Func& func, std::span<const int64_t> values);
+
+/// All dimensions are numbers.
+bool has_constant_shape(const BufferNode& buffer);
+
+/// The bytes that a buffer takes, as an expression of the dimensions.
+Expr byte_count(const BufferNode& buffer);
+
+}  // namespace lathe::tir

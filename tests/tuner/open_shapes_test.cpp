@@ -1,0 +1,189 @@
+// Models with open dimensions: one build computes at every size what the interpreter computes on the model of
+// that size.
+#include <gtest/gtest.h>
+
+#include "core/codegen/host_target.h"
+#include "core/relay/lower.h"
+#include "core/relay/passes/infer_type.h"
+#include "core/relay/passes/simplify_inference.h"
+#include "core/relay/text.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/plan_dims.h"
+#include "core/runtime/thread_pool.h"
+#include "core/tir/interpret.h"
+#include "tuner/bind_shapes.h"
+#include "tuner/compile.h"
+
+namespace lathe::tuner {
+namespace {
+
+using Shapes = std::vector<std::vector<int64_t>>;  // of the inputs
+
+struct OpenModel {
+  const char* name;
+  const char* text;
+  std::vector<Shapes> runs;
+};
+void PrintTo(const OpenModel& model, std::ostream* out) { *out << model.name; }
+
+relay::Module parse(const char* text) {
+  return relay::parse_module(std::string("#[version = \"0.0.5\"]\n") + text, "model");
+}
+
+/// The oracle: all of main, at this size, as one unscheduled tensor program.
+std::vector<Tensor> interpreted(const relay::Module& open, std::vector<Tensor> tensors) {
+  InputShapes shapes;
+  const auto& params = open->functions.at("main")->params;
+  for (size_t i = 0; i < params.size(); ++i) shapes[params[i]->name] = tensors[i].shape();
+  relay::Module typed = relay::simplify_inference(relay::infer_type(bind_shapes(open, shapes)));
+  tir::Func program = relay::lower_function(typed->functions.at("main"), "model");
+  const size_t first = tensors.size();
+  for (size_t i = first; i < program->params.size(); ++i)
+    tensors.emplace_back(tir::constant_shape(program->params[i]), program->params[i]->dtype);
+  tir::interpret(program, tensors);
+  return {tensors.begin() + static_cast<int64_t>(first), tensors.end()};
+}
+
+const std::vector<OpenModel>& models() {
+  static const std::vector<OpenModel> kModels = {
+      {"Elementwise",
+       "def @main[n](%x: Tensor[(n, 4), float32], %y: Tensor[(n, 4), float32]) {"
+       " nn.relu(add(multiply(%x, %x), %y)) }",
+       {{{1, 4}, {1, 4}}, {{3, 4}, {3, 4}}, {{1000, 4}, {1000, 4}}, {{0, 4}, {0, 4}}}},
+      {"Perceptron",
+       "def @main[n](%x: Tensor[(n, 40), float32], %w: Tensor[(64, 40), float32], %b: Tensor[(64), float32],"
+       " %v: Tensor[(10, 64), float32]) {"
+       " nn.dense(nn.relu(nn.bias_add(nn.dense(%x, %w), %b)), %v) }",
+       {{{1, 40}, {64, 40}, {64}, {10, 64}},
+        {{13, 40}, {64, 40}, {64}, {10, 64}},
+        {{29, 40}, {64, 40}, {64}, {10, 64}}}},
+      {"SoftmaxOfOpenRows",
+       "def @main[n, m](%x: Tensor[(n, m), float32]) { nn.softmax(%x) }",
+       {{{1, 1}}, {{3, 17}}, {{20, 33}}}},
+      {"RowNorm",
+       "def @main[n](%x: Tensor[(n, 48), float32], %g: Tensor[(48), float32], %b: Tensor[(48), float32]) {"
+       " nn.layer_norm(%x, %g, %b) }",
+       {{{1, 48}, {48}, {48}}, {{19, 48}, {48}, {48}}}},
+      {"SumOverOpen",
+       "def @main[n, m](%x: Tensor[(n, m), float32]) { (sum(%x, axis=[0]), mean(%x, axis=[1])) }",
+       {{{1, 5}}, {{33, 64}}, {{70, 3}}}},
+      {"Attention",
+       "def @main[b, t, p](%q: Tensor[(b, t, 8), float32], %k: Tensor[(b, p, 8), float32],"
+       " %v: Tensor[(b, 8, p), float32]) {"
+       " nn.batch_matmul(nn.softmax(nn.batch_matmul(%q, %k)), %v) }",
+       {{{2, 4, 8}, {2, 9, 8}, {2, 8, 9}},
+        {{1, 1, 8}, {1, 1, 8}, {1, 8, 1}},
+        {{3, 17, 8}, {3, 40, 8}, {3, 8, 40}}}},
+      {"Convolution",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32], %k: Tensor[(32, 16, 3, 3), float32],"
+       " %b: Tensor[(32), float32]) {"
+       " nn.relu(nn.bias_add(nn.conv2d(%x, %k, padding=[1, 1, 1, 1], channels=32, kernel_size=[3, 3]), %b)) "
+       "}",
+       {{{1, 16, 8, 9}, {32, 16, 3, 3}, {32}},
+        {{2, 16, 17, 5}, {32, 16, 3, 3}, {32}},
+        {{1, 16, 1, 1}, {32, 16, 3, 3}, {32}}}},
+      {"DepthwiseStrided",
+       "def @main[n, h, w](%x: Tensor[(n, 32, h, w), float32], %k: Tensor[(32, 1, 3, 3), float32]) {"
+       " nn.conv2d(%x, %k, strides=[2, 2], padding=[1, 1, 1, 1], groups=32, channels=32, kernel_size=[3, 3]) "
+       "}",
+       {{{1, 32, 8, 9}, {32, 1, 3, 3}}, {{2, 32, 19, 1}, {32, 1, 3, 3}}}},
+      {"Pooling",
+       "def @main[n, h, w](%x: Tensor[(n, 8, h, w), float32]) {"
+       " nn.global_avg_pool2d(nn.max_pool2d(%x, pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1])) }",
+       {{{1, 8, 8, 9}}, {{2, 8, 31, 17}}}},
+      {"TransposeAndConcatenate",
+       "def @main[n, m](%x: Tensor[(n, 8), float32], %y: Tensor[(m, 8), float32]) {"
+       " transpose(nn.relu(concatenate((%x, %y), axis=0)), axes=[1, 0]) }",
+       {{{5, 8}, {9, 8}}, {{1, 8}, {64, 8}}}},
+      {"Reshapes",
+       "def @main[b, t](%x: Tensor[(b, t, 24), float32]) {"
+       " %0 = reshape(%x, newshape=[0, 0, 4, 6]);"
+       " %1 = transpose(%0, axes=[0, 2, 1, 3]);"
+       " (reshape(%1, newshape=[-3, 0, 0]), reshape(%x, newshape=[-1, 24])) }",
+       {{{2, 3, 24}}, {{1, 1, 24}}, {{4, 17, 24}}}},
+  };
+  return kModels;
+}
+
+class OpenModels : public ::testing::TestWithParam<OpenModel> {};
+
+TEST_P(OpenModels, OneBuildComputesEverySize) {
+  const relay::Module module = bind_shapes(parse(GetParam().text), {}, {.all = true});
+  auto compiled = runtime::Module::from_image(compile_model(module, codegen::host_target()));
+  EXPECT_FALSE(compiled->plan().dims.empty());
+  runtime::ThreadPool pool(2);
+  for (const LatheParallel* parallel : {runtime::serial_parallel(), pool.parallel()}) {
+    runtime::Executor executor(compiled, parallel);
+    // There and back again: nothing of another size may be left.
+    std::vector<Shapes> runs = GetParam().runs;
+    runs.insert(runs.end(), GetParam().runs.rbegin(), GetParam().runs.rend());
+    for (const Shapes& shapes : runs) {
+      std::vector<Tensor> inputs;
+      for (const std::vector<int64_t>& shape : shapes)
+        inputs.push_back(random_tensor(shape, kFloat32, inputs.size() + 1, 0.5));
+      for (size_t i = 0; i < inputs.size(); ++i) executor.set_input(i, inputs[i]);
+      executor.run();
+      std::vector<Tensor> expected = interpreted(module, inputs);
+      ASSERT_EQ(executor.plan().outputs.size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(executor.output(i).shape(), expected[i].shape());
+        EXPECT_LE(max_relative_error(executor.output(i), expected[i]), 2e-5)
+            << "output " << i << " of input " << shape_text(shapes[0]);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, OpenModels, ::testing::ValuesIn(models()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+std::string message(auto&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(OpenShapes, ADimensionOfTwoInputsIsOneNumber) {
+  const relay::Module module = bind_shapes(parse(models()[0].text), {}, {.all = true});
+  auto compiled = runtime::Module::from_image(compile_model(module, codegen::host_target()));
+  runtime::Executor executor(compiled, runtime::serial_parallel());
+  executor.set_input(0, random_tensor({3, 4}, kFloat32, 1));
+  executor.set_input(1, random_tensor({2, 4}, kFloat32, 2));
+  EXPECT_EQ(message([&] { executor.run(); }), "input `y` is float32 (2, 4), must be float32 (3, 4)");
+  EXPECT_EQ(message([&] {
+              executor.set_input(1, random_tensor({3, 5}, kFloat32, 2));
+            }),
+            "input `y` is float32 (3, 5), must be float32 (n, 4)");
+  executor.set_input(1, random_tensor({3, 4}, kFloat32, 2));
+  executor.run();
+}
+
+TEST(OpenShapes, WhatTypesCannotDecideIsCheckedWhenItRuns) {
+  const relay::Module module = bind_shapes(
+      parse("def @main[n](%x: Tensor[(n, 3), float32]) { nn.relu(reshape(%x, newshape=[-1, 4])) }"), {},
+      {.all = true});
+  auto compiled = runtime::Module::from_image(compile_model(module, codegen::host_target()));
+  runtime::Executor executor(compiled, runtime::serial_parallel());
+  executor.set_input(0, random_tensor({8, 3}, kFloat32, 1));
+  executor.run();
+  EXPECT_EQ(executor.output(0).shape(), (std::vector<int64_t>{6, 4}));
+  executor.set_input(0, random_tensor({5, 3}, kFloat32, 1));
+  EXPECT_NE(message([&] { executor.run(); }).find("does not hold for n = 5"), std::string::npos);
+}
+
+TEST(OpenShapes, RangesAreOfDimensionsThatThereAre) {
+  runtime::Plan plan;
+  plan.dims = {{.name = "n"}};
+  set_ranges(plan, {.named = {{"n", {1, 64}}}});
+  EXPECT_EQ(plan.dims[0].max, 64);
+  EXPECT_EQ(message([&] {
+              set_ranges(plan, {.named = {{"m", {1, 64}}}});
+            }),
+            "--open m: no input has an open dimension of this name; those are n");
+}
+
+}  // namespace
+}  // namespace lathe::tuner

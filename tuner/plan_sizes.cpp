@@ -1,0 +1,145 @@
+#include "tuner/plan_sizes.h"
+
+#include <algorithm>
+
+#include "core/arith/simplify.h"
+#include "core/relay/text.h"
+#include "core/tir/dims.h"
+
+namespace lathe::tuner {
+namespace {
+
+using runtime::Size;
+using runtime::SizeOp;
+
+const relay::Type& type_of(const relay::Var& param) {
+  return param->checked_type ? param->checked_type : param->annotation;
+}
+
+/// The tensor types in a type, in order; null where there is something else.
+void flatten(const relay::Type& type, std::vector<const relay::TensorType*>& into) {
+  CHECK(type, "the final build needs inferred types");
+  if (const auto* tuple = type.as<relay::TupleType>())
+    for (const relay::Type& item : tuple->items) flatten(item, into);
+  else
+    into.push_back(type.as<relay::TensorType>());
+}
+
+std::optional<SizeOp> size_op(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return SizeOp::kAdd;
+    case BinaryOp::kSub:
+      return SizeOp::kSub;
+    case BinaryOp::kMul:
+      return SizeOp::kMul;
+    case BinaryOp::kFloorDiv:
+      return SizeOp::kFloorDiv;
+    case BinaryOp::kFloorMod:
+      return SizeOp::kFloorMod;
+    case BinaryOp::kMin:
+      return SizeOp::kMin;
+    case BinaryOp::kMax:
+      return SizeOp::kMax;
+    case BinaryOp::kEq:
+      return SizeOp::kEqual;
+    case BinaryOp::kLt:
+      return SizeOp::kLess;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void PlanSizes::define_inputs(const relay::Function& main) {
+  int64_t input = 0;
+  for (const relay::Var& param : main.params) {
+    std::vector<const relay::TensorType*> tensors;
+    flatten(type_of(param), tensors);
+    for (const relay::TensorType* tensor : tensors) {
+      for (size_t axis = 0; tensor && axis < tensor->shape.size(); ++axis) {
+        const VarNode* dim = tensor->shape[axis].as<VarNode>();
+        if (!dim || dims_.count(dim)) continue;
+        dims_[dim] = builder_.dimension(
+            {.name = dim->name, .input = input, .axis = static_cast<int64_t>(axis)}, kTypicalDim);
+      }
+      ++input;
+    }
+  }
+}
+
+Size PlanSizes::of(const Expr& given) const {
+  const Expr dim = simplify(given);
+  if (const int64_t* number = as_int(dim))
+    return *number >= 0 ? *number : builder_.size(SizeOp::kSub, 0, -*number);
+  if (dim.as<VarNode>()) {
+    auto found = dims_.find(dim.get());
+    if (found == dims_.end())
+      fail("the model has a dimension `{}` that no input tells; give inputs with shapes", relay::print(dim));
+    return found->second;
+  }
+  const Binary* binary = dim.as<Binary>();
+  const std::optional<SizeOp> op = binary ? size_op(binary->op) : std::nullopt;
+  if (!op) fail("the model has a dimension that is not known; give inputs with shapes");
+  return builder_.size(*op, of(binary->a), of(binary->b));
+}
+
+std::vector<runtime::TensorType> PlanSizes::types(const relay::Type& type) const {
+  if (dims_.empty()) return flat_types(type);
+  std::vector<const relay::TensorType*> tensors;
+  flatten(type, tensors);
+  std::vector<runtime::TensorType> types;
+  for (const relay::TensorType* tensor : tensors) {
+    if (!tensor) fail("values other than tensors and tuples of them cannot be compiled yet");
+    std::vector<Size> shape;
+    for (const Expr& dim : tensor->shape) shape.push_back(of(dim));
+    types.push_back({std::move(shape), tensor->dtype});
+  }
+  return types;
+}
+
+/// A function's own types say what its dimensions are, since they are main's. Those of a tensor program have
+/// names of their own, and take what stands at their place in the call.
+std::vector<Size> PlanSizes::dims_of_call(const KernelCall& call) const {
+  if (dims_.empty()) return {};
+  std::vector<const relay::TensorType*> tensors;
+  if (const auto* function = call.callee.as<relay::Function>()) {
+    for (const relay::Var& param : function->params) flatten(type_of(param), tensors);
+    flatten(function->body->checked_type, tensors);
+  } else {
+    for (const relay::Expr& arg : call.call->args) flatten(arg->checked_type, tensors);
+    flatten(call.call->checked_type ? call.call->checked_type : call.call->out_type, tensors);
+  }
+  std::vector<Var> order;
+  std::vector<Size> sizes;
+  auto add = [&](const Var& dim, const Expr& value) {
+    if (std::find(order.begin(), order.end(), dim) != order.end()) return;
+    order.push_back(dim);
+    sizes.push_back(of(value));
+  };
+  if (const auto* program = call.callee.as<relay::PrimFunc>()) {
+    const std::vector<tir::Buffer>& params = program->func->params;
+    for (size_t i = 0; i < params.size(); ++i)
+      for (size_t d = 0; d < params[i]->shape.size(); ++d)
+        if (params[i]->shape[d].as<VarNode>())
+          add(params[i]->shape[d].cast<VarNode>(), tensors.at(i)->shape.at(d));
+    if (order.size() != tir::dims_of(*program->func).size())
+      fail("tensor program {} has a dimension that stands nowhere by itself", program->func->name);
+    return sizes;
+  }
+  for (const relay::TensorType* tensor : tensors)
+    for (const Expr& extent : tensor->shape)
+      post_order(extent, [&](const NodeRef& node) {
+        if (node.as<VarNode>()) add(node.cast<VarNode>(), node.cast<ExprNode>());
+      });
+  return sizes;
+}
+
+void PlanSizes::require_equal(const Expr& a, const Expr& b) {
+  if (prove_equal(a, b)) return;
+  builder_.require(builder_.size(SizeOp::kEqual, of(a), of(b)),
+                   fmt::format("{} = {}", relay::print(simplify(a)), relay::print(simplify(b))));
+}
+
+}  // namespace lathe::tuner

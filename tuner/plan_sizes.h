@@ -1,0 +1,41 @@
+// The dimensions of a model's types as sizes of a plan.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "core/runtime/plan_builder.h"
+#include "tuner/dataflow.h"
+
+namespace lathe::tuner {
+
+/// What an open dimension is taken for where memory is packed: the sizes are right for all values.
+inline constexpr int64_t kTypicalDim = 64;
+
+class PlanSizes {
+ public:
+  /// REQUIRES: `builder` lives as long.
+  explicit PlanSizes(runtime::PlanBuilder& builder) : builder_(builder) {}
+
+  /// Makes the dimensions of main's inputs, in the order of these, dimensions of the plan. Throws Error for
+  /// one that stands nowhere by itself, but only as a part of a sum or product: no input tells it.
+  void define_inputs(const relay::Function& main);
+
+  /// Another one, or one of a kernel, which is this size here.
+  void define(const Var& dim, runtime::Size size) { dims_[dim.get()] = size; }
+  bool open() const { return !dims_.empty(); }
+
+  runtime::Size of(const Expr& dim) const;
+  /// The tensors of a type, tuples flattened. Throws Error for other values. REQUIRES: `type` is inferred.
+  std::vector<runtime::TensorType> types(const relay::Type& type) const;
+  /// What the kernel of a call takes for the dimensions of its workload (tir::dims_of), in their order.
+  std::vector<runtime::Size> dims_of_call(const KernelCall& call) const;
+  /// The two must be one number in each run: for what types could not tell.
+  void require_equal(const Expr& a, const Expr& b);
+
+ private:
+  runtime::PlanBuilder& builder_;
+  std::unordered_map<const lathe::Node*, runtime::Size> dims_;
+};
+
+}  // namespace lathe::tuner
