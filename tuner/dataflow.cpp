@@ -92,8 +92,6 @@ std::optional<int64_t> view_offset(const Dataflow& flow, const Call& call, const
   // What lies outside is a matter of the operator's mode.
   if (position < 0 || position >= view->extent) return std::nullopt;
   if (view->extent == 1) return 0;
-  const relay::TensorType* taken = call.args[0]->checked_type.as<relay::TensorType>();
-  if (!taken || !relay::has_constant_shape(*taken)) return std::nullopt;  // its parts begin at open places
   const runtime::TensorType result = flat_types(call.checked_type).at(0);
   const int64_t offset = position * shape_size(result.shape) * result.dtype.bytes();
   const bool possible = offset % runtime::kAlignment == 0 && is_computed(flow, call.args[0]);

@@ -97,7 +97,6 @@ MemoryPlan plan_memory(std::span<const Block> blocks) {
     if (block.bytes == 0) continue;
     // The ranges that this block must avoid: those of placed blocks that live at one of its steps. They may
     // overlap each other.
-    // O(n^2 log n) for n tensors: some hundred in a model, milliseconds when it is built.
     taken.clear();
     placed.for_each_live(block.first, block.last, [&](size_t j) {
       taken.emplace_back(plan.offsets[j], plan.offsets[j] + align_up(blocks[j].bytes));
@@ -109,6 +108,10 @@ MemoryPlan plan_memory(std::span<const Block> blocks) {
   }
   return plan;
 }
+
+namespace {
+bool live_together(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
+}  // namespace
 
 /// For two blocks that live together the lower one is below, or below one that is below, the other: its end
 /// is no higher than where the other begins.
