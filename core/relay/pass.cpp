@@ -132,14 +132,19 @@ const Pass& find_pass(std::string_view name) {
 std::span<const PassId> inference_pipeline() { return kInferencePipeline; }
 
 Module run_passes(Module module, std::span<const PassId> sequence, const PassContext& context) {
+  Module typed;  // what inference gave last: of that very module it would give the same again
+  auto run = [&](PassId id) {
+    if (id == kInferType && module == typed) return;
+    module = run_pass(module, pass(id), context);
+    if (id == kInferType) typed = module;
+  };
   for (PassId id : sequence) {
     const Pass& next = pass(id);
     bool disabled = std::find(context.disabled.begin(), context.disabled.end(), id) != context.disabled.end();
     if (disabled || next.opt_level > context.opt_level) continue;
-    // Each time: a pass may leave expressions without types. Where all have theirs, inference gives the same
-    // module.
-    for (PassId required : next.required) module = run_pass(module, pass(required), context);
-    module = run_pass(module, next, context);
+    // Each time that the module has changed: a pass may leave expressions without types.
+    for (PassId required : next.required) run(required);
+    run(id);
   }
   return module;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/relay/analysis/well_formed.h"
 #include "core/relay/text.h"
 
@@ -26,6 +28,15 @@ TEST(RunPasses, RequiredPassesRunBefore) {
   Module module = run_passes(example(), sequence, {.instruments = {&names}});
   EXPECT_EQ(names.ran, (std::vector<std::string>{"dead_code", "infer_type", "fold_constant"}));
   EXPECT_EQ(print(module->functions.at("main")->body), "add(%x, 6f)\n");
+}
+
+TEST(RunPasses, TypesAreInferredOnceWhileNothingChanges) {
+  Names names;
+  // Only folding changes the example, and fusing the result.
+  PassId sequence[] = {kCanonicalizeOps, kSimplifyExpr, kFoldConstant,
+                       kFoldScaleAxis,   kFuseOps,      kFuseWindows};
+  run_passes(example(), sequence, {.instruments = {&names}});
+  EXPECT_EQ(std::count(names.ran.begin(), names.ran.end(), "infer_type"), 3);
 }
 
 TEST(RunPasses, LevelAndDisabledLeavePassesOut) {

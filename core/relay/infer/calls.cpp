@@ -124,8 +124,8 @@ void TypeCollector::call_function(const Ref<Call>& e, const Type& callee) {
   // Polymorphic arguments last: the others may tell which instance of them is meant.
   for (bool polymorphic : {false, true})
     for (size_t i = 0; i < args.size(); ++i)
-      if (unifier_.is_polymorphic(args[i]) == polymorphic)
-        demand(e, args[i], instance->params[i], fmt::format("argument {}", i + 1));
+      if (unifier_.is_polymorphic(args[i]) == polymorphic && !unifier_.fits(args[i], instance->params[i]))
+        mismatch(e, args[i], instance->params[i], fmt::format("argument {}", i + 1));
   CHECK(unifier_.unify(result, instance->result), "a fresh hole takes any type");
 }
 

@@ -124,9 +124,10 @@ void TypeCollector::finish() {
 }
 
 Type TypeCollector::type_of(const Expr& e) const {
-  auto found = types_.find(e.get());
-  if (found == types_.end()) return nullptr;
-  Type type = unifier_.resolve(found->second);
+  const Type* found = types_.find(e.get());
+  if (!found) return nullptr;
+  Type type = unifier_.resolve(*found);
+  if (unifier_.is_ground(type)) return type;
   std::vector<const HoleType*> holes;
   unifier_.unsolved(type, holes);
   if (!holes.empty()) {
@@ -158,11 +159,11 @@ Type TypeCollector::annotated(const Expr& e, const Type& annotation) {
 /// typed by visit_call, which does not ask here.
 Type TypeCollector::known(const Expr& e) {
   visit(e);
-  auto found = types_.find(e.get());
-  if (found == types_.end()) type_error(e, "a library function is not a value; call it");
+  const Type* found = types_.find(e.get());
+  if (!found) type_error(e, "a library function is not a value; call it");
+  Type type = unifier_.shallow(*found);
   auto general = general_dims_.find(e.get());
-  return general == general_dims_.end() ? found->second
-                                        : unifier_.with_flexible_dims(found->second, &general->second);
+  return general == general_dims_.end() ? type : unifier_.with_flexible_dims(type, &general->second);
 }
 
 /// The one type of all `bodies` of e. Polymorphic ones come last, to be instantiated as the others are.
@@ -177,14 +178,17 @@ Type TypeCollector::united(const Expr& e, const std::vector<Expr>& bodies, std::
 
 /// Makes `found` fit or throws at the place of `e`. `what` is the subject of the message.
 void TypeCollector::demand(const Expr& e, const Type& found, const Type& wanted, std::string_view what) {
-  if (!unifier_.fits(found, wanted))
-    type_error(e, fmt::format("{} has type {}, {} is expected", what, text(found), text(wanted)));
+  if (!unifier_.fits(found, wanted)) mismatch(e, found, wanted, what);
+}
+
+void TypeCollector::mismatch(const Expr& e, const Type& found, const Type& wanted,
+                             std::string_view what) const {
+  type_error(e, fmt::format("{} has type {}, {} is expected", what, text(found), text(wanted)));
 }
 
 /// The function's type by its annotations, with holes where there is none. Its variables get theirs.
 Type TypeCollector::signature(const Ref<Function>& function) {
-  auto [found, is_new] = types_.try_emplace(function.get());
-  if (!is_new) return found->second;
+  if (const Type* found = types_.find(function.get())) return *found;
   std::vector<Type> params;
   for (const Var& param : function->params) {
     params.push_back(annotated(param, param->annotation));
@@ -198,6 +202,8 @@ Type TypeCollector::signature(const Ref<Function>& function) {
 void TypeCollector::wait(const Expr& e, std::vector<Type> types, std::function<bool()> solve) {
   waiting_.push_back({e, std::move(types), std::move(solve)});
   try_solve(waiting_.back());
+  // Nothing refers to it: only what is unsolved is noted elsewhere.
+  if (waiting_.back().solved) waiting_.pop_back();
 }
 
 /// One try. A hole that stands in the way calls this one again, once, when it is bound.
@@ -258,8 +264,9 @@ void TypeCollector::visit_let(const Ref<Let>& e) { set(e, known(e->body)); }
 /// Between value and body, so that the body sees the variable's type; long chains of lets stay off the stack.
 void TypeCollector::enter_let(const Ref<Let>& let) {
   visit(let->var);
-  demand(place(let->value, let), known(let->value), types_.at(let->var.get()),
-         fmt::format("the value of `%{}`", let->var->name));
+  Type value = known(let->value), variable = types_.at(let->var.get());
+  if (!unifier_.fits(value, variable))
+    mismatch(place(let->value, let), value, variable, fmt::format("the value of `%{}`", let->var->name));
   // From here on: inside, the function is monomorphic in its dimensions, as global ones are.
   auto general = general_dims_.find(let->value.get());
   if (general != general_dims_.end()) general_dims_.emplace(let->var.get(), general->second);
@@ -268,7 +275,8 @@ void TypeCollector::enter_let(const Ref<Let>& let) {
 void TypeCollector::visit_function(const Ref<Function>& e) {
   Type type = signature(e);
   LetFunctions([&](const Ref<Let>& let) {
-    if (!let->var->annotation) types_.try_emplace(let->var.get(), signature(let->value.cast<Function>()));
+    if (!let->var->annotation && !types_.count(let->var.get()))
+      set(let->var, signature(let->value.cast<Function>()));
   }).visit(e->body);
   demand(place(e->body, e), known(e->body), type.as<FuncType>()->result, "the body of the function");
   auto owned = dim_owners_.find(e.get());
@@ -280,8 +288,8 @@ void TypeCollector::visit_tuple(const Ref<Tuple>& e) {
   size_t parts = 1;
   for (const Expr& item : e->items) {
     items.push_back(known(item));
-    auto found = tuple_parts_.find(unifier_.shallow(items.back()).get());
-    parts += found == tuple_parts_.end() ? 1 : found->second;
+    const size_t* found = tuple_parts_.find(items.back().get());
+    parts += found ? *found : 1;
   }
   // Pairs of pairs of pairs ... double with each line of a program.
   if (parts > kMaxTupleParts)
@@ -336,7 +344,7 @@ void TypeCollector::bind_pattern(const Expr& match, const Pattern& pattern, cons
     case PatternKind::kVar: {
       const Var& variable = pattern.as<VarPattern>()->var;
       visit(variable);
-      return demand(match, type, types_.at(variable.get()),
+      return demand(match, type, Type(types_.at(variable.get())),
                     fmt::format("what `%{}` matches", variable->name));
     }
     case PatternKind::kTuple: {

@@ -64,8 +64,10 @@ class TypeCollector : public ExprVisitor {
   Type known(const Expr& e);  // visits it first
   Type united(const Expr& e, const std::vector<Expr>& bodies, std::string_view what);
   void check_kinds(const Expr& e, const Type& type) const;
-  void set(const Expr& e, Type type) { types_[e.get()] = std::move(type); }
+  void set(const Expr& e, const Type& type) { types_[e.get()] = unifier_.shallow(type); }
   void demand(const Expr& e, const Type& found, const Type& wanted, std::string_view what);
+  [[noreturn]] void mismatch(const Expr& e, const Type& found, const Type& wanted,
+                             std::string_view what) const;
   Type signature(const Ref<Function>& function);
   void wait(const Expr& e, std::vector<Type> types, std::function<bool()> solve);
   void try_solve(Waiting& waiting);
@@ -79,8 +81,8 @@ class TypeCollector : public ExprVisitor {
 
   Module module_;
   Unifier unifier_;
-  std::unordered_map<const Node*, Type> types_;
-  std::unordered_map<const Node*, size_t> tuple_parts_;  // of tuple types made here, all levels counted
+  NodeMap<Type> types_;
+  NodeMap<size_t> tuple_parts_;  // of tuple types made here, all levels counted
   std::unordered_map<std::string, Type> globals_;
   std::unordered_set<std::string> generalized_;  // globals whose dimensions are free to the caller
   // Of local functions, and of the variables of lets that name them: the dimensions that are.

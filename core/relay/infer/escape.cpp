@@ -23,7 +23,20 @@ class Escape : public ExprVisitor {
     if (variable->checked_type) check(variable, variable->checked_type);
   }
 
+  /// Whether `type` mentions a type parameter at all.
+  bool mentions_any(const Type& type) {
+    if (type.as<TypeVarNode>()) return true;
+    if (type.as<TensorType>()) return false;
+    if (const bool* known = mentions_.find(type.get())) return *known;
+    bool found = false;
+    type->for_each_child([&](const NodeRef& child) {
+      if (dynamic_cast<const TypeNode*>(child.get())) found = found || mentions_any(child.cast<TypeNode>());
+    });
+    return mentions_[type.get()] = found;
+  }
+
   void check(const Var& variable, const Type& type) {
+    if (!mentions_any(type)) return;
     if (const TypeVarNode* param = type.as<TypeVarNode>(); param && !in_scope_.count(param))
       type_error(variable, fmt::format("the type of `%{}` would mention `{}`, a type parameter of a function "
                                        "further in",
@@ -56,6 +69,7 @@ class Escape : public ExprVisitor {
   }
 
   std::unordered_set<const Node*> in_scope_;  // type parameters
+  NodeMap<bool> mentions_;                    // by type, those of tensors left out
 };
 
 }  // namespace

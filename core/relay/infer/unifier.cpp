@@ -43,17 +43,36 @@ Type substitute_types(const Type& type, const std::unordered_map<const Node*, Ty
 
 Type Unifier::shallow(Type type) const {
   while (type.as<HoleType>()) {
-    auto found = holes_.find(type.get());
-    if (found == holes_.end()) break;
-    type = found->second;
+    const Type* found = holes_.find(type.get());
+    if (!found) break;
+    type = *found;
   }
   return type;
+}
+
+/// A matter of the node alone: a variable that becomes flexible is made for that, and in no type before.
+bool Unifier::is_ground(const Type& type) const {
+  if (type.as<HoleType>()) return false;
+  if (const TensorType* tensor = type.as<TensorType>()) {
+    bool flexible = false;
+    for (const lathe::Expr& dim : tensor->shape)
+      if (!flexible_.empty() && !as_int(dim))
+        post_order(dim, [&](const NodeRef& node) { flexible |= flexible_.count(node.get()) > 0; });
+    return !flexible;
+  }
+  if (const Known* known = known_.find(type.get())) return known->ground;
+  bool ground = true;
+  type->for_each_child([&](const NodeRef& child) {
+    if (dynamic_cast<const TypeNode*>(child.get())) ground = ground && is_ground(child.cast<TypeNode>());
+  });
+  known_[type.get()] = {type, ground};
+  return ground;
 }
 
 /// An unbound hole stays itself: it is bound later, in all types that hold it.
 Type Unifier::resolve(const Type& type) const {
   Type top = shallow(type);
-  if (top.as<HoleType>()) return top;
+  if (top.as<HoleType>() || is_ground(top)) return top;
   return map_type(
       top, [&](const Type& child) { return resolve(child); },
       [&](const lathe::Expr& dim) { return resolve_dim(dim); });
@@ -73,6 +92,7 @@ void Unifier::unsolved(const Type& type, std::vector<const HoleType*>& holes) co
     holes.push_back(hole);
     return;
   }
+  if (is_ground(top)) return;
   top->for_each_child([&](const NodeRef& child) {
     if (dynamic_cast<const TypeNode*>(child.get())) unsolved(child.cast<TypeNode>(), holes);
   });
@@ -247,7 +267,7 @@ Type Unifier::with_flexible_dims(const Type& type, const std::unordered_set<cons
 /// An expression over a dimension that nothing determined is `?` as a whole: the variable was made here and
 /// means nothing to a reader.
 Type Unifier::close(const Type& type) const {
-  if (flexible_.empty()) return type;
+  if (flexible_.empty() || is_ground(type)) return type;
   return map_type(
       type, [&](const Type& child) { return close(child); },
       [&](const lathe::Expr& dim) {

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/relay/type.h"
+#include "core/support/node_map.h"
 
 namespace lathe::relay {
 
@@ -35,6 +36,8 @@ class Unifier {
   /// With all bound holes and flexible dimensions replaced.
   Type resolve(const Type& type) const;
   lathe::Expr resolve_dim(const lathe::Expr& dim) const;
+  /// Whether nothing in `type` is to be found, nor was: no hole, bound or not, and no flexible dimension.
+  bool is_ground(const Type& type) const;
   /// The unbound holes in `type`.
   void unsolved(const Type& type, std::vector<const HoleType*>& holes) const;
 
@@ -56,7 +59,12 @@ class Unifier {
   bool is_flexible(const lathe::Expr& dim) const;
 
   std::function<void(const HoleType*)> on_solved_;
-  std::unordered_map<const Node*, Type> holes_;
+  struct Known {
+    Type type;  // alive, as its address stands for it
+    bool ground = false;
+  };
+  mutable NodeMap<Known> known_;  // types of parts: those of nested tuples are walked once, not once a level
+  NodeMap<Type> holes_;
   std::unordered_set<const Node*> flexible_;
   std::vector<Ref<HoleType>> instances_;         // holes that instantiate() made
   std::unordered_set<const Node*> is_instance_;  // the same

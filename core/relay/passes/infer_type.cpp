@@ -106,14 +106,28 @@ class Annotate : public ExprMutator {
 
   /// Types are looked up by the expression before rewriting. A node that has its type stays the same node: a
   /// pass that runs inference again over an unchanged module gives that very module.
-  Expr typed(const Expr& original, const Expr& e) const {
+  Expr typed(const Expr& original, const Expr& e) {
     Type type = types_.type_of(original);
-    if (!type || (e->checked_type && structural_equal(type, e->checked_type))) return e;
+    if (!type || (e->checked_type && same(type, e->checked_type))) return e;
     return with_checked_type(e, type);
   }
 
+  /// Structural equality. Tuples that were found equal are not entered again: of nested ones each level costs
+  /// the same.
+  bool same(const Type& a, const Type& b) {
+    const TupleType *x = a.as<TupleType>(), *y = b.as<TupleType>();
+    if (a == b || !x || !y) return a == b || structural_equal(a, b);
+    if (const auto* known = equal_.find(a.get()); known && known->second == b) return true;
+    if (x->items.size() != y->items.size()) return false;
+    for (size_t i = 0; i < x->items.size(); ++i)
+      if (!same(x->items[i], y->items[i])) return false;
+    equal_[a.get()] = {a, b};
+    return true;
+  }
+
   const TypeCollector& types_;
-  std::unordered_set<const Node*> params_;
+  NodeSet params_;
+  NodeMap<std::pair<Type, Type>> equal_;  // by the first, which it keeps alive
 };
 
 }  // namespace
