@@ -94,17 +94,23 @@ double constant_bytes(const relay::Module& fused) {
 }
 
 std::vector<Task> extract_tasks(const relay::Module& fused) {
-  // By digest, so tasks keep the order of their first call before they are sorted.
+  // By digest, so tasks keep the order of their first call before they are sorted; and by callee, which is
+  // lowered once.
   std::map<std::string, size_t> known;
+  std::map<std::pair<const Node*, int64_t>, size_t> task_of;
   std::vector<Task> tasks;
   for (const KernelCall& call : kernel_calls(fused)) {
-    tir::Func workload = workload_of(call);
-    std::string text = tir::print(workload), digest = sha256(text);
-    auto [found, is_new] = known.emplace(digest, tasks.size());
-    if (is_new)
-      tasks.push_back({kernel_name(call.callee), workload, text, digest, 0, count_flops(workload),
-                       parameter_bytes(workload)});
-    ++tasks[found->second].calls;
+    auto [lowered, is_unseen] = task_of.try_emplace({call.callee.get(), call.constants});
+    if (is_unseen) {
+      tir::Func workload = workload_of(call);
+      std::string text = tir::print(workload), digest = sha256(text);
+      auto [found, is_new] = known.emplace(digest, tasks.size());
+      if (is_new)
+        tasks.push_back({kernel_name(call.callee), workload, text, digest, 0, count_flops(workload),
+                         parameter_bytes(workload)});
+      lowered->second = found->second;
+    }
+    ++tasks[lowered->second].calls;
   }
   std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
     return static_cast<double>(a.calls) * a.flops > static_cast<double>(b.calls) * b.flops;

@@ -52,7 +52,7 @@ class Graph {
   }
   const std::vector<GraphNode>& nodes() const { return nodes_; }
   size_t index(const Expr& e) const { return index_.at(e.get()); }
-  bool has(const Expr& e) const { return index_.count(e.get()) > 0; }
+  bool has(const Expr& e) const { return index_.count(e.get()); }
 
  private:
   GraphNode& node(const Expr& e) { return nodes_[index_.at(e.get())]; }
@@ -110,7 +110,7 @@ class Graph {
   void use(const Expr& operand, Fusion edge) { node(operand).uses.push_back({nodes_.size() - 1, edge}); }
 
   std::vector<GraphNode> nodes_;
-  std::unordered_map<const Node*, size_t> index_;
+  NodeMap<size_t> index_;
 };
 
 constexpr size_t kNone = SIZE_MAX;
@@ -346,8 +346,8 @@ class Rebuilder {
   }
 
   NodeRef outside(const NodeRef& child) const {
-    auto found = outer_.find(child.get());
-    return found == outer_.end() ? child : NodeRef(found->second);
+    const Expr* found = outer_.find(child.get());
+    return found ? NodeRef(*found) : child;
   }
 
   /// The operand as seen from inside the group: its own node, a scalar, or a parameter.
@@ -392,16 +392,36 @@ class Rebuilder {
     function->attrs.primitive = true;
     function->checked_type = func_type(std::move(types), e->checked_type);
     auto call = std::make_unique<Call>();
-    call->callee = seal(std::move(function));
+    call->callee = shared(seal(std::move(function)));
     call->args = region.args;
     return with_type_of(std::move(call), e);
   }
 
+  static bool draws(const Ref<Function>& function) {
+    bool found = false;
+    post_order(function->body, [&](const NodeRef& node) {
+      const OpNode* op = node.as<OpNode>();
+      found |= op && op->row().stateful;
+    });
+    return found;
+  }
+
+  /// The first function equal to this one. What follows sees as many kernels as there are, not as many as
+  /// calls.
+  Ref<Function> shared(Ref<Function> function) {
+    std::vector<Ref<Function>>& alike = functions_[structural_hash(function)];
+    for (const Ref<Function>& each : alike)
+      // Two draws of random numbers stay two: inlined again, one body would be one draw.
+      if (structural_equal(each, function) && !draws(function)) return each;
+    return alike.emplace_back(std::move(function));
+  }
+
   Graph graph_;
   Groups groups_;
-  std::vector<bool> computes_;                           // by root: an operator is in its group
-  std::unordered_map<size_t, Region> regions_;           // by root
-  std::unordered_map<const Node*, Expr> inner_, outer_;  // by original expression
+  std::unordered_map<uint64_t, std::vector<Ref<Function>>> functions_;  // by hash
+  std::vector<bool> computes_;                  // by root: an operator is in its group
+  std::unordered_map<size_t, Region> regions_;  // by root
+  NodeMap<Expr> inner_, outer_;                 // by original expression
 };
 
 }  // namespace

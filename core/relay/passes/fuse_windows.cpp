@@ -105,7 +105,7 @@ class Uses : public ExprVisitor {
     ExprVisitor::visit_default(e);
   }
 
-  std::unordered_map<const Node*, size_t> uses_;
+  NodeMap<size_t> uses_;
 };
 
 class FuseWindows : public ExprMutator {
@@ -133,11 +133,25 @@ class FuseWindows : public ExprMutator {
     return visited;
   }
 
+  /// `function` with parameters of its own: other calls may share it, and keep theirs.
+  static Ref<Function> with_fresh_params(const Function& function) {
+    auto copy = mutate(function);
+    std::unordered_map<const Node*, Expr> fresh;
+    for (Var& param : copy->params) {
+      Var own = seal(mutate(*param));
+      fresh[param.get()] = own;
+      param = own;
+    }
+    copy->body = substitute(function.body, fresh);
+    return seal(std::move(copy));
+  }
+
   /// `call` with the function that gives argument `i` inside its own.
   static Expr joined(const Ref<Call>& call, size_t i) {
-    const Function& consumer = *call->callee.as<Function>();
+    const Ref<Function> outer = with_fresh_params(*call->callee.as<Function>());
     const Call& inner = *call->args[i].as<Call>();
-    const Function& producer = *inner.callee.as<Function>();
+    const Ref<Function> given = with_fresh_params(*inner.callee.as<Function>());
+    const Function &consumer = *outer, &producer = *given;
     auto function = mutate(consumer);
     function->body = substitute(consumer.body, {{consumer.params[i].get(), producer.body}});
     // Item i gives way to those of the producer: parameters and arguments alike, so they still correspond.
