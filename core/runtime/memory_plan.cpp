@@ -11,8 +11,36 @@
 namespace lathe::runtime {
 namespace {
 
-/// There is a step that needs both: the first and the last steps count.
-bool live_together(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
+/// Blocks by the steps they live at: finds those that live together with another one, the first and the last
+/// steps counting, without a look at the others.
+class LiveBlocks {
+ public:
+  explicit LiveBlocks(int64_t steps) : leaves_(static_cast<size_t>(steps)), covering_(2 * leaves_) {}
+
+  void add(size_t block, int64_t first, int64_t last) {
+    beginning_.emplace(first, block);
+    // The nodes of a segment tree that make up first..last.
+    size_t low = leaves_ + static_cast<size_t>(first), high = leaves_ + static_cast<size_t>(last) + 1;
+    for (; low < high; low /= 2, high /= 2) {
+      if (low % 2) covering_[low++].push_back(block);
+      if (high % 2) covering_[--high].push_back(block);
+    }
+  }
+
+  /// f(block), once for each: those that live at `first`, then those that begin later, up to `last`.
+  template <typename F>
+  void for_each_live(int64_t first, int64_t last, F&& f) const {
+    for (size_t node = leaves_ + static_cast<size_t>(first); node > 0; node /= 2)
+      for (size_t block : covering_[node]) f(block);
+    for (auto it = beginning_.upper_bound(first); it != beginning_.end() && it->first <= last; ++it)
+      f(it->second);
+  }
+
+ private:
+  size_t leaves_;
+  std::vector<std::vector<size_t>> covering_;  // by node; node i has the children 2i and 2i + 1
+  std::multimap<int64_t, size_t> beginning_;   // blocks by their first steps
+};
 
 /// The start of the smallest gap of at least `bytes` between `taken` ranges (sorted by start), or the end of
 /// the last one when no gap is wide enough.
@@ -55,24 +83,26 @@ MemoryPlan plan_memory(std::span<const Block> blocks) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
   MemoryPlan plan{.offsets = std::vector<int64_t>(blocks.size()), .lower_bound = most_bytes_live(blocks)};
-  std::vector<size_t> placed;
+  int64_t steps = 0;
+  for (const Block& block : blocks) steps = std::max(steps, block.last + 1);
+  LiveBlocks placed(steps);
   std::vector<std::pair<int64_t, int64_t>> taken;
   for (size_t i : order) {
     const Block& block = blocks[i];
-    CHECK(block.bytes >= 0 && block.first <= block.last, "block {}: {} bytes, steps {}..{}", i, block.bytes,
-          block.first, block.last);
+    CHECK(block.bytes >= 0 && 0 <= block.first && block.first <= block.last,
+          "block {}: {} bytes, steps {}..{}", i, block.bytes, block.first, block.last);
     // Needs no place: it stays at 0. So do blocks that another one took over (plan_builder.cpp).
     if (block.bytes == 0) continue;
     // The ranges that this block must avoid: those of placed blocks that live at one of its steps. They may
     // overlap each other.
     taken.clear();
-    for (size_t j : placed)
-      if (live_together(block, blocks[j]))
-        taken.emplace_back(plan.offsets[j], plan.offsets[j] + align_up(blocks[j].bytes));
+    placed.for_each_live(block.first, block.last, [&](size_t j) {
+      taken.emplace_back(plan.offsets[j], plan.offsets[j] + align_up(blocks[j].bytes));
+    });
     std::sort(taken.begin(), taken.end());
     plan.offsets[i] = best_fit(taken, align_up(block.bytes));
     plan.bytes = std::max(plan.bytes, plan.offsets[i] + align_up(block.bytes));
-    placed.push_back(i);
+    placed.add(i, block.first, block.last);
   }
   return plan;
 }

@@ -20,8 +20,8 @@ struct MemoryPlan {
 };
 
 /// Blocks that live at a common step never overlap. Greedy by size with the best-fitting gap (Pisarchyk and
-/// Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 4.2); deterministic;
-/// O(n^2). REQUIRES: bytes >= 0 and first <= last.
+/// Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 4.2); deterministic; O(n
+/// log n) and, for each block, those that live together with it. REQUIRES: bytes >= 0 and 0 <= first <= last.
 MemoryPlan plan_memory(std::span<const Block> blocks);
 
 }  // namespace lathe::runtime

@@ -44,7 +44,7 @@ TEST(MemoryPlan, NeverOverlapsLiveBlocks) {
 
 TEST(MemoryPlan, AChainNeedsTwoBlocks) {
   std::vector<Block> blocks;
-  for (int step = 0; step < 50; ++step) blocks.push_back({1000, step, step + 1});
+  for (int step = 0; step < 100000; ++step) blocks.push_back({1000, step, step + 1});
   MemoryPlan plan = plan_memory(blocks);
   EXPECT_EQ(plan.bytes, 2048);
   EXPECT_EQ(plan.lower_bound, 2048);
