@@ -1,8 +1,7 @@
 #include "tuner/dataflow.h"
 
-#include <unordered_set>
-
 #include "core/relay/lower.h"
+#include "core/runtime/kernel.h"
 #include "core/runtime/most_bytes.h"
 #include "core/tir/prologue.h"
 
@@ -39,14 +38,53 @@ void flatten(const relay::Type& type, std::vector<runtime::TensorType>& into) {
   }
 }
 
-/// Whether calls of the callee run a kernel; throws Error when they cannot be executed at all.
-bool needs_kernel(const Expr& callee) {
-  if (callee.as<relay::PrimFunc>()) return true;
-  if (const Function* function = callee.as<Function>(); function && function->attrs.primitive)
-    return !relay::is_view(callee.cast<Function>());
+/// Throws Error when calls of the callee cannot be executed at all.
+void require_kernel(const Expr& callee) {
+  const Function* function = callee.as<Function>();
+  if (callee.as<relay::PrimFunc>() || (function && function->attrs.primitive)) return;
   if (const relay::OpNode* op = callee.as<relay::OpNode>())
     fail("operator {} cannot be compiled: it is in no fused function", op->name);
   fail("calls of {} cannot be compiled yet", callee->type().name);
+}
+
+/// Whether a kernel of the plan computes the value: then it lies in the plan's own memory, and so do its
+/// parts. Inputs and constants are kept as wholes.
+bool is_computed(const Dataflow& flow, Expr expr) {
+  for (;;) {
+    if (const auto* let = expr.as<relay::Let>()) {
+      expr = let->body;
+    } else if (Expr value = flow.bound(expr)) {
+      expr = value;
+    } else if (const Call* call = expr.as<Call>()) {
+      Expr callee = flow.callee(*call);
+      const Function* function = callee.as<Function>();
+      if (!function || !relay::find_view(callee.cast<Function>())) return true;
+      expr = call->args[0];
+    } else {
+      return false;
+    }
+  }
+}
+
+/// Where the result of `call` begins in its first argument, in bytes, when it is a view of it.
+std::optional<int64_t> view_offset(const Dataflow& flow, const Call& call, const Expr& callee) {
+  const Function* function = callee.as<Function>();
+  if (!function || !function->attrs.primitive) return std::nullopt;
+  std::optional<relay::View> view = relay::find_view(callee.cast<Function>());
+  if (!view) return std::nullopt;
+  int64_t position = view->position;
+  if (view->position_param) {
+    const Tensor& known = flow.constants(call.args[*view->position_param]).at(0);
+    if (!known.defined()) return std::nullopt;
+    position = known.integer(0);
+  }
+  // What lies outside is a matter of the operator's mode.
+  if (position < 0 || position >= view->extent) return std::nullopt;
+  const runtime::TensorType result = flat_types(call.checked_type).at(0);
+  const int64_t offset = position * shape_size(result.shape) * result.dtype.bytes();
+  const bool possible =
+      view->extent == 1 || (offset % runtime::kAlignment == 0 && is_computed(flow, call.args[0]));
+  return possible ? std::optional(offset) : std::nullopt;
 }
 
 }  // namespace
@@ -73,8 +111,8 @@ Dataflow::Dataflow(const relay::Module& module) : module_(module) {
 }
 
 Expr Dataflow::bound(const Expr& var) const {
-  auto found = bound_.find(var.get());
-  return found == bound_.end() ? Expr() : found->second;
+  const Expr* found = bound_.find(var.get());
+  return found ? *found : Expr();
 }
 
 Expr Dataflow::callee(const Call& call) const {
@@ -124,7 +162,8 @@ void Dataflow::visit(const Expr& root) {
     std::vector<Expr> needs;
     size_t next = 0;
   };
-  std::unordered_set<const lathe::Node*> seen{root.get()};
+  NodeSet seen;
+  seen.insert(root.get());
   std::vector<Frame> stack{{root, needs(root)}};
   while (!stack.empty()) {
     // Not to be used after a push, which may move it.
@@ -132,7 +171,7 @@ void Dataflow::visit(const Expr& root) {
     if (frame.next == frame.needs.size()) {
       order_.push_back(frame.expr);
       stack.pop_back();
-    } else if (Expr need = frame.needs[frame.next++]; seen.insert(need.get()).second) {
+    } else if (Expr need = frame.needs[frame.next++]; seen.insert(need.get())) {
       stack.push_back({need, needs(need)});
     }
   }
@@ -185,7 +224,8 @@ FlatSlice slice_of(const relay::Projection& projection) {
 
 KernelCall kernel_call(const Dataflow& flow, const Ref<Call>& call) {
   Expr callee = flow.callee(*call);
-  if (!needs_kernel(callee)) return {call, nullptr};
+  if (std::optional<int64_t> offset = view_offset(flow, *call, callee)) return {call, nullptr, 0, *offset};
+  require_kernel(callee);
   int64_t mask = 0;
   size_t tensor = 0;
   for (const Expr& arg : call->args)
@@ -204,7 +244,7 @@ std::vector<KernelCall> kernel_calls(const relay::Module& module) {
   for (const Expr& expr : flow.order()) {
     if (!expr.as<Call>()) continue;
     KernelCall call = kernel_call(flow, expr.cast<Call>());
-    if (call.callee) calls.push_back(std::move(call));
+    if (!call.is_view()) calls.push_back(std::move(call));
   }
   return calls;
 }

@@ -2,11 +2,11 @@
 // what variables and callees stand for, which arguments are constants, and which calls run kernels.
 #pragma once
 
-#include <unordered_map>
 #include <vector>
 
 #include "core/relay/expr.h"
 #include "core/runtime/plan_builder.h"
+#include "core/support/node_map.h"
 
 namespace lathe::tuner {
 
@@ -39,8 +39,8 @@ class Dataflow {
   relay::Module module_;
   Ref<relay::Function> main_;
   std::vector<relay::Expr> order_;
-  std::unordered_map<const lathe::Node*, relay::Expr> bound_;
-  std::unordered_map<const lathe::Node*, std::vector<Tensor>> constants_;
+  NodeMap<relay::Expr> bound_;
+  NodeMap<std::vector<Tensor>> constants_;
 };
 
 /// Which tensors of its tuple, flattened, a projection takes.
@@ -54,10 +54,12 @@ struct KernelCall {
   Ref<relay::Call> call;
   relay::Expr callee;     // resolved: a primitive function or a tensor program
   int64_t constants = 0;  // which of its tensors are constants: a mask as in core/tir/prologue.h
+  int64_t offset = 0;     // of a view: where it begins in the first argument, in bytes
+  bool is_view() const { return !callee; }
 };
 
-/// `call`, when it runs a kernel; null `callee` for primitive functions that only reshape, which are views.
-/// Throws Error when it cannot be executed at all.
+/// `call`, when it runs a kernel; null `callee` for primitive functions that compute nothing, which are
+/// views. Throws Error when it cannot be executed at all.
 KernelCall kernel_call(const Dataflow& flow, const Ref<relay::Call>& call);
 
 /// The kernel calls of main in order of execution. Throws Error as Dataflow and kernel_call do, and for

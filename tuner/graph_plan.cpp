@@ -1,7 +1,6 @@
 #include "tuner/graph_plan.h"
 
 #include <map>
-#include <unordered_map>
 
 namespace lathe::tuner {
 namespace {
@@ -19,7 +18,8 @@ class Planner {
 
   runtime::ModuleImage plan() {
     for (const relay::Var& param : flow_.main().params) add_input(*param, param->annotation);
-    for (const Expr& expr : flow_.order()) values_.emplace(expr.get(), evaluate(expr));
+    for (const Expr& expr : flow_.order())
+      if (!values_.count(expr.get())) values_[expr.get()] = evaluate(expr);
     const Values results = all_placed(flow_.main().body);
     for (size_t i = 0; i < results.size(); ++i) builder_.output(fmt::format("output_{}", i), results[i]);
     return builder_.finish();
@@ -37,7 +37,7 @@ class Planner {
     Values values;
     for (size_t i = 0; i < types.size(); ++i)
       values.push_back(builder_.input(tuple ? fmt::format("{}.{}", param.name, i) : param.name, types[i]));
-    values_.emplace(&param, values);
+    values_[&param] = std::move(values);
   }
 
   /// The values of one expression. Dataflow::order() has brought those of what it needs. Lets, tuples and
@@ -90,8 +90,9 @@ class Planner {
     std::vector<runtime::TensorType> results =
         flat_types(call->checked_type ? call->checked_type : call->out_type);
     KernelCall kernel_call = tuner::kernel_call(flow_, call);
-    // A function that only reshapes shares the bytes of its argument.
-    if (!kernel_call.callee) return {builder_.view(placed(call->args.at(0), 0), results.at(0).shape)};
+    // A function that computes nothing shares bytes of its argument.
+    if (kernel_call.is_view())
+      return {builder_.view(placed(call->args.at(0), 0), results.at(0).shape, kernel_call.offset)};
     const GraphKernel& kernel = kernel_(kernel_call);
     return builder_.call({.kernel = kernel.name,
                           .args = kernel.prologue ? arguments_with_prologue(*call, kernel) : arguments(*call),
@@ -153,7 +154,7 @@ class Planner {
   const Dataflow& flow_;
   FunctionRef<const GraphKernel&(const KernelCall&)> kernel_;
   runtime::PlanBuilder builder_;
-  std::unordered_map<const lathe::Node*, Values> values_;
+  NodeMap<Values> values_;
   // by kernel and addresses of its constants
   std::map<std::pair<std::string, std::vector<const void*>>, std::vector<Tensor>> made_ahead_;
 };

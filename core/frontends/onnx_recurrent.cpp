@@ -1,4 +1,5 @@
-// Recurrent networks, one step of the sequence after another: the graph has the steps of one given length.
+// Recurrent networks, one step of the sequence after another: the graph has the steps of one given length,
+// which all run the same kernels (decision 046).
 #include <cmath>
 
 #include "core/frontends/onnx_arithmetic.h"
@@ -101,25 +102,26 @@ struct Cell {
   }
 };
 
-/// The state after one step; `input`: what the step's input adds to the gates, (batch, gates * hidden).
-using Step = State (*)(const Cell& cell, const Value& input, const State& before);
+/// The state after one step; `inputs`: what the step's input adds to each group of gates, (batch, gates *
+/// hidden).
+using Step = State (*)(const Cell& cell, const Values& inputs, const State& before);
 
-State rnn_step(const Cell& cell, const Value& input, const State& before) {
-  return {cell.activate(0, plus(input, cell.recurrent(before.hidden, 0, 1))), Value()};
+State rnn_step(const Cell& cell, const Values& inputs, const State& before) {
+  return {cell.activate(0, plus(inputs[0], cell.recurrent(before.hidden, 0, 1))), Value()};
 }
 
-State gru_step(const Cell& cell, const Value& input, const State& before) {  // gates: update, reset, new
-  Value gates = plus(sliced(input, 1, 0, 2 * cell.hidden), cell.recurrent(before.hidden, 0, 2));
+State gru_step(const Cell& cell, const Values& inputs, const State& before) {  // gates: update, reset; new
+  Value gates = plus(inputs[0], cell.recurrent(before.hidden, 0, 2));
   Value update = cell.activate(0, cell.gate(gates, 0)), reset = cell.activate(0, cell.gate(gates, 1));
   // linear_before_reset: the reset acts on what the state gives, not on the state.
   Value kept = cell.reset_last ? times(reset, cell.recurrent(before.hidden, 2, 3))
                                : cell.recurrent(times(reset, before.hidden), 2, 3);
-  Value fresh = cell.activate(1, plus(cell.gate(input, 2), kept));
+  Value fresh = cell.activate(1, plus(inputs[1], kept));
   return {plus(times(minus(number(update, 1), update), fresh), times(update, before.hidden)), Value()};
 }
 
-State lstm_step(const Cell& cell, const Value& input, const State& before) {  // input, output, forget, new
-  Value gates = plus(input, cell.recurrent(before.hidden, 0, 4));
+State lstm_step(const Cell& cell, const Values& inputs, const State& before) {  // input, output, forget, new
+  Value gates = plus(inputs[0], cell.recurrent(before.hidden, 0, 4));
   // A gate with its view of the cell. Peepholes lie in the order input, output, forget.
   auto seeing = [&](int64_t gate, int64_t peephole, const Value& state) {
     Value sum = cell.gate(gates, gate);
@@ -136,15 +138,17 @@ State lstm_step(const Cell& cell, const Value& input, const State& before) {  //
 struct Kind {
   const char* op;
   int64_t gates;
+  // Gates that a step adds to one product each: [0, groups[0]), [groups[0], groups[1]), ...
+  std::vector<int64_t> groups;
   Step step;
   std::vector<std::string> activations;
 };
 
 const Kind& kind_of(const Node& node) {
   static const auto* kinds = new std::vector<Kind>{
-      {"RNN", 1, rnn_step, {"Tanh"}},
-      {"GRU", 3, gru_step, {"Sigmoid", "Tanh"}},
-      {"LSTM", 4, lstm_step, {"Sigmoid", "Tanh", "Tanh"}},
+      {"RNN", 1, {1}, rnn_step, {"Tanh"}},
+      {"GRU", 3, {2, 3}, gru_step, {"Sigmoid", "Tanh"}},
+      {"LSTM", 4, {4}, lstm_step, {"Sigmoid", "Tanh", "Tanh"}},
   };
   for (const Kind& kind : *kinds)
     if (node.op() == kind.op) return kind;
@@ -187,28 +191,55 @@ struct Run {
   State last;
 };
 
+/// Element t along the first dimension, which vanishes. The position is an operand and no constant of the
+/// program: steps differ in it alone, and it is a view of the whole where memory is aligned.
+Value at_step(const Value& whole, int64_t t) {
+  Ints shape = shape_of(whole);
+  Value step =
+      emit("take", {whole, int_constant({t})}, make<relay::TakeAttrs>(0, std::optional<int64_t>(0), "fast"));
+  return reshape(step, Ints(shape.begin() + 1, shape.end()));
+}
+
+/// What the inputs of all steps add to the gates, by groups: (length, batch, gates * hidden) each. One large
+/// product a group; only the product with the state is left to each step.
+Values input_products(const Node& node, const Kind& kind, const Cell& cell, const Value& x,
+                      int64_t direction) {
+  Ints shape = shape_of(x);
+  Value rows = reshape(x, {shape[0] * shape[1], shape[2]}), weight = of_direction(node, 1, direction),
+        bias = of_direction(node, 3, direction);
+  Values products;
+  for (int64_t begin = 0; int64_t end : kind.groups) {
+    Value product = emit("nn.dense", {rows, sliced(weight, 0, begin * cell.hidden, end * cell.hidden)});
+    if (bias) product = plus(product, sliced(bias, 0, begin * cell.hidden, end * cell.hidden));
+    products.push_back(reshape(product, {shape[0], shape[1], (end - begin) * cell.hidden}));
+    begin = end;
+  }
+  return products;
+}
+
 /// Steps of x (length, batch, size). Beyond an element's own length its state stays and its output is 0.
 Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Value& x, int64_t direction,
                   bool backward, State state) {
   Ints shape = shape_of(x);
-  // What the inputs add is one large product for all steps; only the product with the state is left to each.
-  Value gates =
-      emit("nn.dense", {reshape(x, {shape[0] * shape[1], shape[2]}), of_direction(node, 1, direction)});
-  if (Value bias = of_direction(node, 3, direction))
-    gates = plus(gates, sliced(bias, 0, 0, kind.gates * cell.hidden));
-  Value lengths = node.has(4) ? reshape(node.in(4), {shape[1], 1}) : Value();
+  const Values products = input_products(node, kind, cell, x, direction);
+  Value within;  // (length, batch, 1): the step is one of the element's own
+  if (node.has(4))
+    within =
+        less(cast_to(counted(shape[0], {shape[0], 1, 1}), node.dtype(4)), reshape(node.in(4), {shape[1], 1}));
   Run run{Values(static_cast<size_t>(shape[0])), state};
   for (int64_t i = 0; i < shape[0]; ++i) {
     int64_t t = backward ? shape[0] - 1 - i : i;
-    State next = kind.step(cell, sliced(gates, 0, t * shape[1], (t + 1) * shape[1]), run.last);
+    Values inputs;
+    for (const Value& product : products) inputs.push_back(at_step(product, t));
+    State next = kind.step(cell, inputs, run.last);
     Value shown = next.hidden;
-    if (lengths) {
-      Value within = less(number(lengths, static_cast<double>(t)), lengths);
-      shown = choose(within, next.hidden, number(next.hidden, 0));
+    if (within) {
+      Value here = at_step(within, t);
+      shown = choose(here, next.hidden, number(next.hidden, 0));
       // Backwards this skips the padding at the end of short sequences: the state starts at their last
       // element.
-      next.hidden = choose(within, next.hidden, run.last.hidden);
-      if (next.cell) next.cell = choose(within, next.cell, run.last.cell);
+      next.hidden = choose(here, next.hidden, run.last.hidden);
+      if (next.cell) next.cell = choose(here, next.cell, run.last.cell);
     }
     run.last = next;
     // (length, directions, batch, hidden), as the output has it.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/relay/functor.h"
+#include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/ops/rule.h"
 
 namespace lathe::relay {
@@ -158,6 +159,26 @@ bool keeps_order(const Call& call) {
          op->row().keeps_order(call.attrs, call.args[0]->checked_type.as<TensorType>(),
                                call.checked_type.as<TensorType>());
 }
+/// The view that `call` is when it takes one element along the first dimension, of which the elements lie
+/// together.
+std::optional<View> position_taken(const Call& call, const Function& function) {
+  const OpNode* op = call.callee.as<OpNode>();
+  const TakeAttrs* attrs = call.attrs.as<TakeAttrs>();
+  if (!op || op->name != "take" || attrs->axis != 0 || attrs->batch_dims != 0) return std::nullopt;
+  const TensorType &x = *call.args[0]->checked_type.as<TensorType>(),
+                   &index = *call.args[1]->checked_type.as<TensorType>();
+  if (!has_constant_shape(x) || !has_constant_shape(index) || shape_size(constant_shape(index)) != 1)
+    return std::nullopt;
+  View view{.extent = int_value(x.shape[0])};
+  auto param = std::find(function.params.begin(), function.params.end(), call.args[1]);
+  if (param != function.params.end())
+    view.position_param = static_cast<size_t>(param - function.params.begin());
+  else if (const Constant* constant = call.args[1].as<Constant>())
+    view.position = constant->value.integer(0);
+  else
+    return std::nullopt;
+  return view;
+}
 }  // namespace
 
 tir::Func lower_function(const Ref<Function>& function, const std::string& name) {
@@ -182,15 +203,20 @@ LiftedConstants lift_constants(const Ref<Function>& function) {
   return result;
 }
 
-bool is_view(const Ref<Function>& function) {
-  if (function->params.size() != 1) return false;
+std::optional<View> find_view(const Ref<Function>& function) {
+  std::optional<View> taken;
   // Arguments beyond the first (a shape, say) don't matter to the order.
   Expr e = function->body;
   while (const Call* call = e.as<Call>()) {
-    if (!keeps_order(*call)) return false;
+    if (!keeps_order(*call)) {
+      // Of two positions neither would be a part that lies together.
+      if (taken || !(taken = position_taken(*call, *function))) return std::nullopt;
+    }
     e = call->args[0];
   }
-  return e == function->params[0];
+  const size_t params = taken && taken->position_param ? 2 : 1;
+  if (function->params.size() != params || !(e == function->params[0])) return std::nullopt;
+  return taken ? taken : View();
 }
 
 }  // namespace lathe::relay

@@ -19,9 +19,14 @@ struct LiftedConstants {
 };
 LiftedConstants lift_constants(const Ref<Function>& function);
 
-/// True when the function's only result holds its only parameter's elements in the same order (reshape,
-/// squeeze, copy, a layout change that moves nothing, ...): the runtime gives the same memory another shape.
-/// REQUIRES: types inferred.
-bool is_view(const Ref<Function>& function);
+/// A function that computes nothing: its result holds elements of its first parameter in the same order, all
+/// of them (reshape, squeeze, copy, a layout change that moves nothing, ...), or those at one of `extent`
+/// positions along the first dimension: the runtime gives the same memory, or a part of it, another shape.
+struct View {
+  int64_t extent = 1, position = 0;
+  std::optional<size_t> position_param;  // the parameter that has the position as its only element
+};
+/// None when the function computes something. REQUIRES: types inferred.
+std::optional<View> find_view(const Ref<Function>& function);
 
 }  // namespace lathe::relay

@@ -7,7 +7,8 @@
 
 namespace lathe::runtime {
 
-int64_t PlanBuilder::add_value(TensorType type, Place place, int64_t at) {
+int64_t PlanBuilder::add_value(TensorType type, Place place, int64_t at, int64_t inside) {
+  inside_.push_back(inside);
   image_.plan.values.push_back({std::move(type.shape), type.dtype, place, at});
   return static_cast<int64_t>(image_.plan.values.size()) - 1;
 }
@@ -35,12 +36,16 @@ int64_t PlanBuilder::constant(Tensor data) {
   return add_value(std::move(type), Place::kConstant, at);
 }
 
-int64_t PlanBuilder::view(int64_t value, std::vector<int64_t> shape) {
-  const Value& viewed = image_.plan.values.at(value);
+int64_t PlanBuilder::view(int64_t value, std::vector<int64_t> shape, int64_t offset) {
+  const Value viewed = image_.plan.values.at(value);
+  const int64_t bytes = shape_size(shape) * viewed.dtype.bytes();
+  CHECK(bytes == viewed.bytes() || (viewed.place == Place::kArena && offset % kAlignment == 0),
+        "a view of a part of {}", shape_text(viewed.shape));
+  CHECK(offset >= 0 && offset + bytes <= viewed.bytes(), "{} from byte {} as {}", shape_text(viewed.shape),
+        offset, shape_text(shape));
   // A view has a shape of its own and the same place.
-  CHECK(shape_size(shape) == shape_size(viewed.shape), "{} as {}", shape_text(viewed.shape),
-        shape_text(shape));
-  return add_value({std::move(shape), viewed.dtype}, viewed.place, viewed.at);
+  const int64_t inside = inside_[static_cast<size_t>(value)] + offset;
+  return add_value({std::move(shape), viewed.dtype}, viewed.place, viewed.at, inside);
 }
 
 std::vector<int64_t> PlanBuilder::call(Call call) {
@@ -108,7 +113,8 @@ std::vector<size_t> PlanBuilder::merge_reused(std::vector<Block>& blocks) const 
           std::count_if(step.args.begin(), step.args.begin() + static_cast<int64_t>(inputs),
                         [&](int64_t arg) { return in_arena(arg) && home[plan.values[arg].at] == source; });
       bool last_reader = blocks[source].last == static_cast<int64_t>(s);
-      if (readers != 1 || !last_reader || blocks[source].bytes != blocks[result].bytes) continue;
+      bool whole = plan.values[source_value].bytes() == blocks[source].bytes;
+      if (readers != 1 || !last_reader || !whole || blocks[source].bytes != blocks[result].bytes) continue;
       // `source` is nobody's guest, and as an older block does not become one: one look at `home` finds the
       // memory.
       home[result] = source;
@@ -125,13 +131,15 @@ ModuleImage PlanBuilder::finish() {
   std::vector<Block> blocks = live_blocks();
   std::vector<size_t> home = merge_reused(blocks);
   MemoryPlan memory = plan_memory(blocks);
-  for (Value& value : plan.values)
-    if (value.place == Place::kArena) value.at = memory.offsets[home[value.at]];
+  for (size_t i = 0; i < plan.values.size(); ++i)
+    if (Value& value = plan.values[i]; value.place == Place::kArena)
+      value.at = memory.offsets[home[value.at]] + inside_[i];
   for (size_t step = 0; step < plan.steps.size(); ++step)
     plan.steps[step].workspace_at = memory.offsets[block_bytes_.size() + step];
   plan.arena_bytes = memory.bytes;
   plan.arena_lower_bound = memory.lower_bound;
   check_plan(plan);
+  inside_.clear();
   block_bytes_.clear();
   reuse_.clear();
   return std::exchange(image_, {});

@@ -33,8 +33,9 @@ class PlanBuilder {
   int64_t input(std::string name, TensorType type);
   /// Equal bytes are kept once: a weight of several names, or packed for each step of a recurrence.
   int64_t constant(Tensor data);
-  /// `value` under another shape of the same size.
-  int64_t view(int64_t value, std::vector<int64_t> shape);
+  /// `value` under another shape of the same size; or a part of it, from `offset` on, in bytes. REQUIRES: of
+  /// a part: a call has made `value`, it has as many bytes there, and `offset` is a multiple of kAlignment.
+  int64_t view(int64_t value, std::vector<int64_t> shape, int64_t offset = 0);
   /// The values that the call makes, one for each of call.results.
   std::vector<int64_t> call(Call call);
   void output(std::string name, int64_t value);
@@ -44,12 +45,13 @@ class PlanBuilder {
   ModuleImage finish();
 
  private:
-  int64_t add_value(TensorType type, Place place, int64_t at);
+  int64_t add_value(TensorType type, Place place, int64_t at, int64_t inside = 0);
   std::vector<Block> live_blocks() const;
   std::vector<size_t> merge_reused(std::vector<Block>& blocks) const;
 
   std::unordered_multimap<int64_t, size_t> constants_of_size_;  // in bytes; places in image_.constants
-  ModuleImage image_;  // until finish(), `at` of a value in the arena is the number of its block
+  ModuleImage image_;            // until finish(), `at` of a value in the arena is the number of its block
+  std::vector<int64_t> inside_;  // one a value: where it begins in its block, in bytes
   std::vector<int64_t> block_bytes_;         // one a block: a result of a call, with all its views
   std::vector<std::vector<int64_t>> reuse_;  // one a step
 };

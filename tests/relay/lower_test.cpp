@@ -24,15 +24,15 @@ Ref<Function> function(std::vector<Var> params, const Expr& body) {
 bool moves_nothing(const Index& shape, const char* from, const char* to) {
   Var x = typed_var(shape);
   auto attrs = make<LayoutTransformAttrs>(std::string(from), std::string(to));
-  return is_view(function({x}, typed_call("layout_transform", {x}, attrs)));
+  return find_view(function({x}, typed_call("layout_transform", {x}, attrs))).has_value();
 }
 
 TEST(Lower, ViewsMoveNothing) {
   Var x = typed_var({2, 3, 4});
   Expr flat = typed_call("nn.batch_flatten", {typed_call("expand_dims", {x})});
-  EXPECT_TRUE(is_view(function({x}, flat)));
-  EXPECT_FALSE(is_view(function({x}, typed_call("nn.relu", {flat}))));
-  EXPECT_FALSE(is_view(function({x}, typed_call("transpose", {x}))));
+  EXPECT_TRUE(find_view(function({x}, flat)));
+  EXPECT_FALSE(find_view(function({x}, typed_call("nn.relu", {flat}))));
+  EXPECT_FALSE(find_view(function({x}, typed_call("transpose", {x}))));
   EXPECT_TRUE(moves_nothing({1, 32, 1, 1, 16}, "NCHW16c", "NCHW"));
   EXPECT_TRUE(moves_nothing({1, 1, 5, 5, 4}, "NCHW4c", "NHWC"));
   EXPECT_TRUE(moves_nothing({1, 2, 1, 1, 16}, "NCHW16c", "NCHW8c"));
@@ -40,6 +40,26 @@ TEST(Lower, ViewsMoveNothing) {
   EXPECT_FALSE(moves_nothing({1, 32, 2, 2}, "NCHW", "NCHW16c"));
   EXPECT_TRUE(moves_nothing({1, 32, 1, 1}, "NCHW", "NCHW16c"));
   EXPECT_FALSE(moves_nothing({1, 2, 4, 4}, "NCHW", "NHWC"));
+}
+
+TEST(Lower, OneOfTheFirstDimensionIsAView) {
+  Var x = typed_var({5, 3, 4}), at = typed_var({1});
+  auto attrs = make<TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("fast"));
+  Var position = with_checked_type(at, tensor_type(Index{1}, kInt64)).cast<VarNode>();
+  Expr taken = typed_call("take", {x, position}, attrs);
+  std::optional<View> view = find_view(function({x, position}, typed_call("nn.batch_flatten", {taken})));
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->extent, 5);
+  EXPECT_EQ(view->position_param, size_t{1});
+  // A constant position; two positions; another dimension.
+  Expr two = typed_constant(tensor_of(std::vector<int64_t>{2}, {1}, kInt64));
+  view = find_view(function({x}, typed_call("take", {x, two}, attrs)));
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->position, 2);
+  Expr rows = typed_constant(tensor_of(std::vector<int64_t>{2, 3}, {2}, kInt64));
+  EXPECT_FALSE(find_view(function({x}, typed_call("take", {x, rows}, attrs))));
+  auto inner = make<TakeAttrs>(int64_t{0}, std::optional<int64_t>(1), std::string("fast"));
+  EXPECT_FALSE(find_view(function({x}, typed_call("take", {x, two}, inner))));
 }
 
 TEST(Lower, InlinesScalarsAndCopiesParametersThatAreResults) {

@@ -223,6 +223,21 @@ TEST(PlanBuilder, AViewKeepsItsTensorAlive) {
   EXPECT_EQ(plan.arena_lower_bound, 192);
 }
 
+TEST(PlanBuilder, AViewMayBeginInsideATensor) {
+  PlanBuilder builder;
+  const TensorType rows{{4, 16}, kFloat32}, row{{16}, kFloat32};
+  int64_t x = builder.input("x", rows);
+  int64_t whole = builder.call({.kernel = "copy", .args = {x}, .results = {rows}})[0];
+  int64_t part = builder.view(builder.view(whole, {4, 4, 4}), {16}, 2 * 64);
+  // As large as the part, and yet not in its place: the rest of the tensor is there.
+  int64_t sum = builder.call({.kernel = "add", .args = {part, x}, .results = {row}, .reuse = {0}})[0];
+  builder.output("sum", sum);
+  const Plan plan = builder.finish().plan;
+  EXPECT_EQ(plan.values[part].at, plan.values[whole].at + 128);
+  EXPECT_NE(plan.values[sum].at, plan.values[part].at);
+  EXPECT_EQ(plan.arena_bytes, 256 + 64);
+}
+
 TEST(PlanBuilder, KeepsTheSameDataOnce) {
   PlanBuilder builder;
   Tensor data = floats({1, 2, 3});

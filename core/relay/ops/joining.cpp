@@ -1,4 +1,6 @@
 // Tensors put together and cut apart.
+#include <functional>
+
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -48,11 +50,21 @@ Buffers concatenate(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& r
     };
     std::vector<Expr> starts{Expr(0)};
     for (const Buffer& part : in) starts.push_back(starts.back() + part->shape[axis]);
-    // select evaluates one side for each element, so a part is only read where it has one.
-    Expr value = from(in.size() - 1, starts[in.size() - 1]);
-    for (size_t part = in.size() - 1; part-- > 0;)
-      value = select(less(i[axis], starts[part + 1]), from(part, starts[part]), value);
-    return value;
+    // select evaluates one side for each element, so a part is only read where it has one. Of few parts a
+    // chain, which becomes loops of their own (split_conditions); of many, such as the steps of a recurrence,
+    // a tree of chains: else an element would ask as many questions as there are parts.
+    constexpr size_t kChained = 32;
+    std::function<Expr(size_t, size_t)> among = [&](size_t first, size_t end) {
+      if (end - first > kChained) {
+        const size_t middle = first + (end - first) / 2;
+        return select(less(i[axis], starts[middle]), among(first, middle), among(middle, end));
+      }
+      Expr value = from(end - 1, starts[end - 1]);
+      for (size_t part = end - 1; part-- > first;)
+        value = select(less(i[axis], starts[part + 1]), from(part, starts[part]), value);
+      return value;
+    };
+    return among(0, in.size());
   })};
 }
 
