@@ -16,6 +16,7 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/codegen/host_target.h"
 #include "core/frontends/onnx.h"
@@ -45,16 +46,6 @@ struct Options {
   bool json = false, list = false;
 };
 
-/// input_0.pb, input_1.pb, ... of a data set.
-std::vector<Tensor> load_tensors(const fs::path& folder, const std::string& prefix) {
-  std::vector<Tensor> tensors;
-  for (int i = 0;; ++i) {
-    fs::path path = folder / fmt::format("{}_{}.pb", prefix, i);
-    if (!fs::exists(path)) return tensors;
-    tensors.push_back(onnx::load_tensor(path.string()));
-  }
-}
-
 /// Nothing when every element is within tolerance, else what differs first.
 std::string difference(const Tensor& ours, const Tensor& expected) {
   if (ours.shape() != expected.shape())
@@ -72,14 +63,59 @@ std::string difference(const Tensor& ours, const Tensor& expected) {
   return "";
 }
 
+/// The suite stores bfloat16 as the bits, in uint16.
+Tensor as_declared(const Tensor& tensor, DataType dtype) {
+  if (dtype != kBFloat16 || tensor.dtype() != kUInt16) return tensor;
+  Tensor bits(tensor.shape(), kBFloat16);
+  std::copy_n(static_cast<const char*>(tensor.data()), tensor.bytes(), static_cast<char*>(bits.data()));
+  return bits;
+}
+
+/// What a model is given: of a sequence each item, by its own name.
+struct Inputs {
+  std::vector<onnx::ValueInfo> declared;
+  std::vector<Tensor> tensors;
+  std::set<std::string> empty;  // sequences and optionals that hold nothing
+};
+
+Inputs load_inputs(const fs::path& model, const fs::path& data) {
+  Inputs inputs;
+  std::vector<onnx::ValueInfo> declared = onnx::declared_inputs(model.string());
+  for (size_t i = 0; i < declared.size(); ++i) {
+    const fs::path path = data / fmt::format("input_{}.pb", i);
+    if (!fs::exists(path)) break;
+    std::vector<Tensor> items = onnx::load_value(path.string(), declared[i]);
+    if (items.empty()) inputs.empty.insert(declared[i].name);
+    for (size_t k = 0; k < items.size(); ++k) {
+      onnx::ValueInfo item = declared[i];
+      if (item.sequence) item.name += fmt::format(".{}", k), item.shape = items[k].shape();
+      inputs.declared.push_back(item);
+      inputs.tensors.push_back(as_declared(items[k], item.dtype));
+    }
+  }
+  return inputs;
+}
+
+/// The expected tensors, those of sequences one behind the other.
+std::vector<Tensor> load_outputs(const fs::path& model, const fs::path& data) {
+  std::vector<Tensor> outputs;
+  std::vector<onnx::ValueInfo> declared = onnx::declared_outputs(model.string());
+  for (size_t i = 0; i < declared.size(); ++i) {
+    const fs::path path = data / fmt::format("output_{}.pb", i);
+    if (!fs::exists(path)) break;
+    for (Tensor& item : onnx::load_value(path.string(), declared[i])) outputs.push_back(std::move(item));
+  }
+  return outputs;
+}
+
 /// Imports with the inputs' shapes; inputs that only state shapes or indices become constants when the model
 /// cannot be compiled otherwise (the program is then specialised to them).
-onnx::ImportedModel import_case(const std::string& path, const std::vector<onnx::ValueInfo>& declared,
-                                const std::vector<Tensor>& inputs) {
-  onnx::ImportOptions options;
+onnx::ImportedModel import_case(const std::string& path, const Inputs& given) {
+  const auto& [declared, inputs, empty] = given;
+  onnx::ImportOptions options{.empty = empty};
   for (size_t i = 0; i < declared.size() && i < inputs.size(); ++i) {
     // Some cases give a tensor of another rank than they declare, where its type alone matters.
-    if (declared[i].shape.size() != inputs[i].shape().size())
+    if (declared[i].shape.size() != inputs[i].shape().size() && !declared[i].sequence)
       options.constants[declared[i].name] = inputs[i];
     else
       options.shapes[declared[i].name] = inputs[i].shape();
@@ -99,27 +135,16 @@ onnx::ImportedModel import_case(const std::string& path, const std::vector<onnx:
   }
 }
 
-/// The suite stores bfloat16 as the bits, in uint16.
-Tensor as_declared(const Tensor& tensor, DataType dtype) {
-  if (dtype != kBFloat16 || tensor.dtype() != kUInt16) return tensor;
-  Tensor bits(tensor.shape(), kBFloat16);
-  std::copy_n(static_cast<const char*>(tensor.data()), tensor.bytes(), static_cast<char*>(bits.data()));
-  return bits;
-}
-
 std::string run_data_set(const fs::path& model, const fs::path& data, const Target& target) {
-  std::vector<onnx::ValueInfo> declared = onnx::declared_inputs(model.string());
-  std::vector<Tensor> inputs = load_tensors(data, "input");
-  for (size_t i = 0; i < declared.size() && i < inputs.size(); ++i)
-    inputs[i] = as_declared(inputs[i], declared[i].dtype);
-  onnx::ImportedModel imported = import_case(model.string(), declared, inputs);
-  std::vector<Tensor> expected = load_tensors(data, "output");
+  const Inputs given = load_inputs(model, data);
+  onnx::ImportedModel imported = import_case(model.string(), given);
+  std::vector<Tensor> expected = load_outputs(model, data);
   auto module = runtime::Module::from_image(
       tuner::final_build(tuner::optimize(imported.module, target), target, tuner::default_schedules(target)));
   runtime::Executor executor(module, runtime::serial_parallel());
-  for (size_t i = 0; i < declared.size() && i < inputs.size(); ++i)
+  for (size_t i = 0; i < given.declared.size(); ++i)
     for (size_t port = 0; port < imported.inputs.size(); ++port)
-      if (imported.inputs[port].name == declared[i].name) executor.set_input(port, inputs[i]);
+      if (imported.inputs[port].name == given.declared[i].name) executor.set_input(port, given.tensors[i]);
   executor.run();
   for (size_t i = 0; i < expected.size(); ++i) {
     if (i >= executor.plan().outputs.size()) return fmt::format("output {} is missing", i);

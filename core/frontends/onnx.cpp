@@ -2,6 +2,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <onnx/onnx-data_pb.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -17,10 +18,11 @@ namespace {
 
 template <typename F>
 void for_each_converter(F&& f) {
-  for (auto family : {attention_converters(), control_converters(), einsum_converters(), image_converters(),
-                      linear_attention_converters(), loss_converters(), math_converters(), nn_converters(),
-                      quantize_converters(), recurrent_converters(), reduce_converters(), shape_converters(),
-                      signal_converters(), tensor_converters()})
+  for (auto family :
+       {attention_converters(), control_converters(), data_sized_converters(), einsum_converters(),
+        image_converters(), linear_attention_converters(), loss_converters(), math_converters(),
+        nn_converters(), quantize_converters(), recurrent_converters(), reduce_converters(),
+        sequence_converters(), shape_converters(), signal_converters(), tensor_converters()})
     for (const Converter& row : family) f(row);
 }
 
@@ -71,6 +73,62 @@ ValueInfo declared(const ::onnx::ValueInfoProto& input, const std::string& model
   return value;
 }
 
+/// The type of what an optional holds, or the type itself.
+const ::onnx::TypeProto& held_type(const ::onnx::TypeProto& type) {
+  return type.has_optional_type() ? type.optional_type().elem_type() : type;
+}
+
+/// As declared(), of a tensor, a sequence of tensors, or an optional of one of these.
+ValueInfo declared_value(const ::onnx::ValueInfoProto& value, const std::string& model) {
+  const ::onnx::TypeProto& held = held_type(value.type());
+  ::onnx::ValueInfoProto tensor = value;
+  *tensor.mutable_type() = held.has_sequence_type() ? held.sequence_type().elem_type() : held;
+  ValueInfo info = declared(tensor, model);
+  info.sequence = held.has_sequence_type();
+  info.optional = value.type().has_optional_type();
+  return info;
+}
+
+/// Inputs that are no tensors, by name: the inputs that are the items of a sequence; none for an optional
+/// that has no value.
+using HeldInputs = std::map<std::string, std::optional<std::vector<std::string>>>;
+
+/// Makes each input of `graph` a tensor: an optional what it holds, a sequence its items, as many as have
+/// shapes.
+HeldInputs take_apart_inputs(::onnx::GraphProto& graph, const ImportOptions& options,
+                             const std::string& model) {
+  HeldInputs result;
+  google::protobuf::RepeatedPtrField<::onnx::ValueInfoProto> tensors;
+  for (const auto& input : graph.input()) {
+    const ::onnx::TypeProto& held = held_type(input.type());
+    const bool empty = options.empty.count(input.name()) > 0;
+    if (held.has_sequence_type()) {
+      std::vector<std::string> items;
+      for (std::string name; !empty;) {
+        name = fmt::format("{}.{}", input.name(), items.size());
+        if (!options.shapes.count(name)) break;
+        items.push_back(name);
+        tensors.Add()->set_name(name);
+        *tensors.rbegin()->mutable_type() = held.sequence_type().elem_type();
+        // Items may differ in shape: a dimension's name says nothing about other items.
+        if (auto* tensor = tensors.rbegin()->mutable_type()->mutable_tensor_type(); tensor->has_shape())
+          for (auto& dim : *tensor->mutable_shape()->mutable_dim()) dim.clear_dim_param();
+      }
+      if (items.empty() && !empty)
+        fail("{}: input `{}` is a sequence of as many items as are given shapes: --shape {}.0=2x3, {}.1, ...",
+             model, input.name(), input.name(), input.name());
+      result[input.name()] = std::move(items);
+    } else if (input.type().has_optional_type() && empty) {
+      result[input.name()] = std::nullopt;
+    } else {
+      *tensors.Add() = input;
+      *tensors.rbegin()->mutable_type() = held;
+    }
+  }
+  graph.mutable_input()->Swap(&tensors);
+  return result;
+}
+
 /// f(graph) for the graph and for those that its nodes have as attributes.
 void for_each_graph(const ::onnx::GraphProto& graph, FunctionRef<void(const ::onnx::GraphProto&)> f) {
   f(graph);
@@ -103,8 +161,10 @@ std::vector<Value> converted(const Converter& row, const ::onnx::NodeProto& prot
 /// Converts one graph, node by node, in its (topological) order.
 class Importer {
  public:
-  Importer(const ::onnx::ModelProto& model, std::string name, const ImportOptions& options)
-      : graph_(model.graph()), name_(std::move(name)), options_(options) {
+  /// `held`: of the model's inputs, which are taken apart.
+  Importer(const ::onnx::ModelProto& model, const HeldInputs& held, std::string name,
+           const ImportOptions& options)
+      : graph_(model.graph()), held_(held), name_(std::move(name)), options_(options) {
     folder_ = std::filesystem::path(name_).parent_path().string();
     for (const auto& import : model.opset_import())
       if (import.domain().empty() || import.domain() == "ai.onnx") opset_ = import.version();
@@ -133,13 +193,24 @@ class Importer {
       params.push_back(parameter(result.inputs.back()));
       scopes_.back()[input.name()] = params.back();
     }
+    for (const auto& [name, items] : held_) {
+      std::vector<Value> values;
+      for (const std::string& item : items.value_or(std::vector<std::string>()))
+        values.push_back(value(item, name));
+      scopes_.back()[name] = items ? tuple_of(values) : no_value();
+    }
     std::vector<relay::Expr> outputs;
     // Messages about nodes, wherever they stand, get the file's name here.
     try {
       for (const auto& node : graph_.node()) convert(node);
       for (const auto& output : graph_.output()) {
         outputs.push_back(value(output.name(), "the list of outputs"));
-        result.outputs.push_back(output.name());
+        const auto* items = outputs.back().as<relay::Tuple>();
+        if (items && items->items.empty())
+          fail("output `{}` is empty, which is not supported", output.name());
+        for (size_t i = 0; items && i < items->items.size(); ++i)
+          result.outputs.push_back(fmt::format("{}.{}", output.name(), i));
+        if (!items) result.outputs.push_back(output.name());
       }
     } catch (const Error& e) {
       fail("{}: {}", name_, e.what());
@@ -308,6 +379,7 @@ class Importer {
   }
 
   const ::onnx::GraphProto& graph_;
+  const HeldInputs& held_;
   std::string name_, folder_;
   const ImportOptions& options_;
   int64_t opset_ = 1;
@@ -319,7 +391,8 @@ class Importer {
 
 ImportedModel import_bytes(const std::string& bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model = parse_model(bytes, name);
-  return Importer(model, name, options).run();
+  const HeldInputs held = take_apart_inputs(*model.mutable_graph(), options, name);
+  return Importer(model, held, name, options).run();
 }
 
 ImportedModel import_file(const std::string& path, const ImportOptions& options) {
@@ -332,14 +405,39 @@ std::vector<ValueInfo> declared_inputs(const std::string& path) {
   for (const auto& each : model.graph().initializer()) initialized.insert(each.name());
   std::vector<ValueInfo> inputs;
   for (const auto& input : model.graph().input())
-    if (!initialized.count(input.name())) inputs.push_back(declared(input, path));
+    if (!initialized.count(input.name())) inputs.push_back(declared_value(input, path));
   return inputs;
+}
+
+std::vector<ValueInfo> declared_outputs(const std::string& path) {
+  ::onnx::ModelProto model = parse_model(read_file(path), path);
+  std::vector<ValueInfo> outputs;
+  for (const auto& output : model.graph().output()) outputs.push_back(declared_value(output, path));
+  return outputs;
 }
 
 Tensor load_tensor(const std::string& path) {
   ::onnx::TensorProto proto;
   if (!proto.ParseFromString(read_file(path))) fail("{}: not a tensor file", path);
   return tensor_from(proto, std::filesystem::path(path).parent_path().string());
+}
+
+std::vector<Tensor> load_value(const std::string& path, const ValueInfo& declared) {
+  const std::string bytes = read_file(path), folder = std::filesystem::path(path).parent_path().string();
+  ::onnx::SequenceProto sequence;
+  ::onnx::OptionalProto optional;
+  if (!declared.sequence && !declared.optional) return {load_tensor(path)};
+  if (declared.optional) {
+    if (!optional.ParseFromString(bytes)) fail("{}: not an optional", path);
+    if (optional.has_tensor_value()) return {tensor_from(optional.tensor_value(), folder)};
+    if (!optional.has_sequence_value()) return {};
+    sequence = optional.sequence_value();
+  } else if (!sequence.ParseFromString(bytes)) {
+    fail("{}: not a sequence", path);
+  }
+  std::vector<Tensor> items;
+  for (const auto& tensor : sequence.tensor_values()) items.push_back(tensor_from(tensor, folder));
+  return items;
 }
 
 std::vector<std::string> supported_operators() {

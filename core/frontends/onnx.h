@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,13 @@ struct ValueInfo {
   std::string name;
   std::vector<int64_t> shape;  // -1: not known
   DataType dtype;
+  bool sequence = false,
+       optional = false;  // of a sequence `dtype` is that of its items, which have shapes of their own
 };
 
 /// `main` of the module takes the inputs in order and gives the outputs in order (a tuple when there are
-/// several). Weights are constants in it. Types are inferred; shapes are constant.
+/// several). Weights are constants in it. Types are inferred; shapes are constant. A sequence is an input, or
+/// an output, for each item: `name.0`, `name.1`, ...
 struct ImportedModel {
   relay::Module module;
   std::vector<ValueInfo> inputs;
@@ -29,6 +33,9 @@ struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> shapes;
   /// Inputs whose value is known now (a shape given as a tensor, say): they become constants.
   std::map<std::string, Tensor> constants;
+  /// Inputs that are sequences without items, or optionals without a value. Other sequences have as many
+  /// items as `shapes` has names `input.0`, `input.1`, ...
+  std::set<std::string> empty;
 };
 
 /// Throws Error on a file that is not ONNX or is cut off, on unsupported operators (one message that names
@@ -39,11 +46,14 @@ ImportedModel import_file(const std::string& path, const ImportOptions& options 
 ImportedModel import_bytes(const std::string& bytes, const std::string& name,
                            const ImportOptions& options = {});
 
-/// The declared inputs, initializers excluded. Reads the file, converts nothing.
+/// The declared inputs, initializers excluded, and outputs. Reads the file, converts nothing.
 std::vector<ValueInfo> declared_inputs(const std::string& path);
+std::vector<ValueInfo> declared_outputs(const std::string& path);
 
 /// A TensorProto file (.pb), as in the conformance suite's data sets.
 Tensor load_tensor(const std::string& path);
+/// A file of what `declared` says: a SequenceProto or an OptionalProto too. The items; none for no value.
+std::vector<Tensor> load_value(const std::string& path, const ValueInfo& declared);
 
 /// The operators that import knows, sorted.
 std::vector<std::string> supported_operators();

@@ -12,8 +12,11 @@
 
 namespace lathe::onnx {
 
-/// An expression with a known tensor type: what every ONNX value is.
+/// An expression with a known tensor type, as most ONNX values are; or a sequence: a relay::Tuple of its
+/// items.
 using Value = relay::Expr;
+/// An optional without a value.
+const Value& no_value();
 
 /// Calls `op`, infers the result's type from the arguments' and, when all arguments are small constants,
 /// folds it, so that chains of shape arithmetic vanish while they are imported. Throws Error when the type
@@ -22,6 +25,7 @@ Value emit(const char* op, std::vector<Value> args, relay::Attrs attrs = nullptr
 Value constant(Tensor value);
 Value int_constant(const std::vector<int64_t>& values);  // int64, 1-D
 Value scalar(DataType dtype, double value);
+/// Throws Error for a sequence.
 const relay::TensorType& type_of(const Value& value);
 std::vector<int64_t> shape_of(const Value& value);
 /// The value's tensor when it is known at import, or null.
@@ -63,6 +67,8 @@ class Node {
   /// The numbers of input i, which must be known at import. Integers beyond kLargest are rejected.
   std::vector<int64_t> ints_in(size_t i) const;
   std::vector<double> reals_in(size_t i) const;
+  /// Input i, which must be known at import.
+  const Tensor& known_in(size_t i) const;
   /// The one number of input i.
   int64_t int_in(size_t i) const;
   double real_in(size_t i) const;
@@ -99,7 +105,6 @@ class Node {
   }
 
  private:
-  const Tensor& known_in(size_t i) const;
   int64_t in_range(int64_t value) const;
 
   const ::onnx::NodeProto& proto_;
@@ -128,6 +133,7 @@ struct Converter {
 };
 std::span<const Converter> attention_converters();
 std::span<const Converter> control_converters();
+std::span<const Converter> data_sized_converters();
 std::span<const Converter> einsum_converters();
 std::span<const Converter> image_converters();
 std::span<const Converter> linear_attention_converters();
@@ -137,6 +143,7 @@ std::span<const Converter> nn_converters();
 std::span<const Converter> quantize_converters();
 std::span<const Converter> recurrent_converters();
 std::span<const Converter> reduce_converters();
+std::span<const Converter> sequence_converters();
 std::span<const Converter> shape_converters();
 std::span<const Converter> signal_converters();
 std::span<const Converter> tensor_converters();

@@ -45,7 +45,7 @@ Value folded(const Value& call) {
 
 const relay::TensorType& type_of(const Value& value) {
   const auto* type = value->checked_type.as<relay::TensorType>();
-  CHECK(type, "an ONNX value without a tensor type");
+  if (!type) fail("a sequence, or an optional without a value, where a tensor must be: not supported");
   return *type;
 }
 
