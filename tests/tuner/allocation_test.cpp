@@ -1,13 +1,20 @@
-// Running a module allocates no memory: malloc of the whole process is counted.
+// What work costs in memory asked for: malloc of the whole process is counted. Running a module asks for
+// none, and compiling one asks as often as it has expressions, which tells linear work from quadratic on any
+// machine.
 #include <gtest/gtest.h>
 
 #include <atomic>
 
 #include "core/codegen/host_target.h"
+#include "core/relay/passes/infer_type.h"
+#include "core/relay/text.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "tuner/compile.h"
+#include "tuner/final_build.h"
 #include "tuner/load_model.h"
+#include "tuner/optimize.h"
+#include "tuner/tasks.h"
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define LATHE_COUNTS_ALLOCATIONS
@@ -52,6 +59,74 @@ TEST(Executor, ARunAllocatesNothing) {
   int64_t before = allocations;
   EXPECT_EQ(zeros({64}, kFloat32).size(), 64);
   EXPECT_GT(allocations, before) << "the count counts";
+#endif
+}
+
+#ifdef LATHE_COUNTS_ALLOCATIONS
+constexpr const char* kHead =
+    "#[version = \"0.0.5\"]\ndef @main(%v0: Tensor[(1, 16), float32], %w: Tensor[(16, 16), float32]) {\n";
+
+/// dense, tanh, dense, tanh, ...: two kernels, whatever the length.
+std::string chain(int lets) {
+  std::string text = kHead;
+  for (int i = 0; i < lets; ++i)
+    text +=
+        fmt::format("  let %v{} = {}(%v{}{});\n", i + 1, i % 2 ? "tanh" : "nn.dense", i, i % 2 ? "" : ", %w");
+  return text + fmt::format("  %v{}\n}}\n", lets);
+}
+
+/// Pairs of pairs, and back to the first.
+std::string nested_tuples(int depth) {
+  std::string text = kHead;
+  for (int i = 0; i < depth; ++i) text += fmt::format("  let %v{} = (%v{}, %w);\n", i + 1, i);
+  for (int i = depth; i < 2 * depth; ++i) text += fmt::format("  let %v{} = %v{}.0;\n", i + 1, i);
+  return text + fmt::format("  %v{}\n}}\n", 2 * depth);
+}
+
+template <typename F>
+int64_t allocations_of(F&& f) {
+  const int64_t before = allocations;
+  f();
+  return allocations - before;
+}
+
+/// Twice the size at twice the work; a tenth is left to what grows in steps.
+template <typename F>
+void expect_linear(const char* stage, F&& work) {
+  const int64_t once = work(1000), twice = work(2000);
+  EXPECT_LT(static_cast<double>(twice), 2.2 * static_cast<double>(once)) << stage;
+}
+#endif
+
+TEST(LongPrograms, TakeWorkInProportion) {
+#ifndef LATHE_COUNTS_ALLOCATIONS
+  GTEST_SKIP() << "the sanitizer has malloc";
+#else
+  const Target target = codegen::host_target();
+  for (auto* text_of : {chain, nested_tuples}) {
+    expect_linear("parse", [&](int size) {
+      const std::string text = text_of(size);
+      return allocations_of([&] { relay::parse_module(text); });
+    });
+    expect_linear("types", [&](int size) {
+      const relay::Module module = relay::parse_module(text_of(size));
+      return allocations_of([&] { relay::infer_type(relay::infer_type(module)); });
+    });
+    expect_linear("passes", [&](int size) {
+      const relay::Module module = relay::parse_module(text_of(size));
+      return allocations_of([&] { optimize(module, target); });
+    });
+  }
+  // Of the same two kernels in both, which are lowered once.
+  auto fused = [&](int size) { return optimize(relay::parse_module(chain(size)), target); };
+  expect_linear("tasks", [&, fused](int size) {
+    const relay::Module module = fused(size);
+    return allocations_of([&] { EXPECT_EQ(extract_tasks(module).size(), 3U); });
+  });
+  expect_linear("build", [&, fused](int size) {
+    const relay::Module module = fused(size);
+    return allocations_of([&] { final_build(module, target, default_schedules(target)); });
+  });
 #endif
 }
 
