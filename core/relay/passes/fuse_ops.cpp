@@ -426,8 +426,9 @@ class Rebuilder {
   Ref<Function> shared(Ref<Function> function) {
     std::vector<Ref<Function>>& alike = functions_[structural_hash(function)];
     for (const Ref<Function>& each : alike)
-      // Two draws of random numbers stay two: inlined again, one body would be one draw.
-      if (structural_equal(each, function) && !draws(function)) return each;
+      if (structural_equal(each, function)) return each;
+    // Two draws of random numbers stay two: inlined again, one body would be one draw.
+    if (draws(function)) return function;
     return alike.emplace_back(std::move(function));
   }
 
