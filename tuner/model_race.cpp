@@ -68,7 +68,7 @@ ModelTimer::Profile ModelRace::profile() {
     int side = (i + i / 2) % 2;  // 0 1 1 0
     std::vector<std::vector<int64_t>> spent;
     runtime::time_in_loop(kProfileSeconds, [&] {
-      spent.emplace_back(sides[side]->executor.plan().steps.size());
+      spent.emplace_back(sides[side]->executor.steps().size());
       sides[side]->executor.run_timed(spent.back());
     });
     // Without the first run, as `time_in_loop` counts.
@@ -84,11 +84,11 @@ std::vector<double> ModelRace::task_seconds(const Contender& contender,
   std::unordered_map<std::string, size_t> task_of;
   for (size_t i = 0; i < builder_.size(); ++i) task_of[builder_.kernel_name(i)] = i;
   std::vector<double> seconds(builder_.size());
-  const std::vector<runtime::Step>& steps = contender.executor.plan().steps;
+  const std::vector<runtime::Executor::PlannedStep> steps = contender.executor.steps();
   for (size_t step = 0; step < steps.size(); ++step) {
     std::vector<double> samples;
     for (const std::vector<int64_t>& run : runs) samples.push_back(run[step]);
-    seconds[task_of.at(steps[step].kernel)] += median(samples) * 1e-9;
+    seconds[task_of.at(steps[step].step->kernel)] += median(samples) * 1e-9;
   }
   return seconds;
 }

@@ -27,22 +27,26 @@ struct Layer {
 /// runs in.
 std::vector<Layer> profile(runtime::Executor& executor) {
   constexpr int kRuns = 20;
-  const std::vector<runtime::Step>& steps = executor.plan().steps;
+  const std::vector<runtime::Executor::PlannedStep> steps = executor.steps();
   std::vector<std::vector<int64_t>> spent(kRuns, std::vector<int64_t>(steps.size()));
-  for (std::vector<int64_t>& run : spent) executor.run_timed(run);
+  std::vector<int64_t> calls(steps.size());  // of all runs together
+  for (std::vector<int64_t>& run : spent) executor.run_timed(run, calls);
   std::vector<Layer> layers;
   for (size_t i = 0; i < steps.size(); ++i) {
+    const auto [plan, step] = steps[i];
     std::array<int64_t, kRuns> samples;
     for (int run = 0; run < kRuns; ++run) samples[run] = spent[run][i];
     // Of each step by itself: an interruption hits one step of one run.
     std::nth_element(samples.begin(), samples.begin() + kRuns / 2, samples.end());
-    auto layer = std::find_if(layers.begin(), layers.end(),
-                              [&](const Layer& l) { return l.kernel == steps[i].kernel; });
-    if (layer == layers.end()) layer = layers.insert(layers.end(), {.kernel = steps[i].kernel});
-    ++layer->calls;
+    const std::string& kernel = step->kernel;
+    auto layer =
+        std::find_if(layers.begin(), layers.end(), [&](const Layer& l) { return l.kernel == kernel; });
+    if (layer == layers.end()) layer = layers.insert(layers.end(), {.kernel = kernel});
+    const int64_t calls_a_run = calls[i] / kRuns;
+    layer->calls += calls_a_run;
     layer->microseconds += static_cast<double>(samples[kRuns / 2]) / 1e3;
-    layer->flops += steps[i].flops;
-    layer->bytes += static_cast<double>(runtime::bytes_of(executor.plan(), steps[i]));
+    layer->flops += step->flops * static_cast<double>(calls_a_run);
+    layer->bytes += static_cast<double>(runtime::bytes_of(*plan, *step) * calls_a_run);
   }
   std::sort(layers.begin(), layers.end(),
             [](const Layer& a, const Layer& b) { return a.microseconds > b.microseconds; });

@@ -7,8 +7,7 @@ namespace lathe::program {
 namespace {
 
 using namespace relay;
-// Of two languages.
-using relay::Expr, relay::Var, relay::VarNode;
+using relay::Expr;  // not that of scalars
 
 class Shorten : public ExprMutator {
  private:

@@ -247,8 +247,17 @@ void Executor::run() {
   copy_outputs();
 }
 
-void Executor::run_timed(std::span<int64_t> spent) {
-  CHECK(spent.size() == plan().steps.size(), "{} clocks for {} steps", spent.size(), plan().steps.size());
+std::vector<Executor::PlannedStep> Executor::steps() const {
+  std::vector<PlannedStep> all;
+  for (const Step& step : plan().steps) all.push_back({&plan(), &step});
+  if (module_->program())
+    for (const Plan& each : module_->program()->program.plans)
+      for (const Step& step : each.steps) all.push_back({&each, &step});
+  return all;
+}
+
+void Executor::run_timed(std::span<int64_t> spent, std::span<int64_t> calls) {
+  CHECK(spent.size() == steps().size(), "{} clocks for {} steps", spent.size(), steps().size());
   check_bindings();
   copy_inputs();
   // One look at the clock a step: where one ends the next begins.
@@ -258,8 +267,13 @@ void Executor::run_timed(std::span<int64_t> spent) {
     auto after = std::chrono::steady_clock::now();
     spent[step] += std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();
     before = after;
+    if (!calls.empty()) ++calls[step];
   }
-  if (machine_) run_program();
+  if (machine_) {
+    machine_->set_clocks(spent, calls);
+    run_program();
+    machine_->set_clocks({}, {});
+  }
   copy_outputs();
 }
 

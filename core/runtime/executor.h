@@ -40,8 +40,16 @@ class Executor {
   void set_dims(std::span<const int64_t> dims);
   /// Throws Error as check_bindings() does, or when a kernel reports a failed check.
   void run();
-  /// run(), adding the nanoseconds that step i took to spent[i].
-  void run_timed(std::span<int64_t> spent);
+  /// The kernel calls that run_timed() tells apart: the plan's, or those of a program's plans, one after
+  /// another, of which one run may make some often and others not at all.
+  struct PlannedStep {
+    const Plan* plan;  // of the module's, which lives on
+    const Step* step;
+  };
+  std::vector<PlannedStep> steps() const;
+  /// run(), adding the nanoseconds that steps()[i] took to spent[i], and how often it ran to calls[i], where
+  /// that is asked for.
+  void run_timed(std::span<int64_t> spent, std::span<int64_t> calls = {});
   /// Output i where it is bound, else in the memory of the arena (or of the input, constant or bound output
   /// it is), which the next run overwrites.
   Tensor output(size_t i) const;

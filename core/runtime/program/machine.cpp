@@ -1,7 +1,6 @@
 #include "core/runtime/program/machine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "core/runtime/pages.h"
@@ -28,15 +27,16 @@ void Machine::link(const LoadedProgram& loaded) {
   int64_t arena = 0;
   for (const Plan& plan : program_.plans) arena = std::max(arena, plan.arena_bytes);
   arena_ = allocate_pages(static_cast<uint64_t>(arena));
-  size_t inputs = 0, results = 0;
+  size_t inputs = 0, results = 0, steps = 0;
   for (const LoadedPlan& plan : loaded.plans) {
     LinkedPlan& linked =
-        plans_.emplace_back(LinkedPlan{PlanCall(plan, static_cast<char*>(arena_.get())), {}, {}});
+        plans_.emplace_back(LinkedPlan{PlanCall(plan, static_cast<char*>(arena_.get())), {}, {}, steps});
     auto type_of = [&](const Port& port) {
       return type_number(plan.plan->values[static_cast<size_t>(port.value)]);
     };
     for (const Port& port : plan.plan->inputs) linked.inputs.push_back(type_of(port));
     for (const Port& port : plan.plan->outputs) linked.outputs.push_back(type_of(port));
+    steps += linked.call.steps();
     inputs = std::max(inputs, linked.inputs.size());
     results = std::max(results, linked.outputs.size());
   }
@@ -352,16 +352,10 @@ void Machine::plan(const Instruction& i) {
     args_[k] = Datum::of(Kind::kTensor, plan.outputs[k], &object->head);
     plan_results_[k] = object->data;
   }
-  if (clocks_.empty()) {
-    plan.call.run(plan_inputs_.data(), plan_results_.data(), parallel_);
-  } else {
-    const auto before = std::chrono::steady_clock::now();
-    plan.call.run(plan_inputs_.data(), plan_results_.data(), parallel_);
-    clocks_[static_cast<size_t>(i.number)] +=
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - before)
-            .count();
-    ++calls_[static_cast<size_t>(i.number)];
-  }
+  plan.call.run(plan_inputs_.data(), plan_results_.data(), parallel_,
+                spent_.empty() ? spent_ : spent_.subspan(plan.first_step, plan.call.steps()));
+  if (!calls_.empty())
+    for (size_t step = 0; step < plan.call.steps(); ++step) ++calls_[plan.first_step + step];
   for (size_t k = 0; k < i.results.size(); ++k) args_[k] = plan_result(plan, i, k);
   for (int32_t arg : i.args) done(arg);
   for (size_t k = 0; k < i.results.size(); ++k) set(i.results[k], args_[k]);

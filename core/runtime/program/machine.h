@@ -43,8 +43,9 @@ class Machine {
 
   Heap& heap() { return heap_; }
 
-  /// Adds the nanoseconds of each plan's calls to the numbers, one a plan, from now on; of none stops it.
-  void set_clocks(std::span<int64_t> clocks, std::span<int64_t> calls) { clocks_ = clocks, calls_ = calls; }
+  /// From now on adds the nanoseconds of each step of the plans, all plans' one after another, to spent[i],
+  /// and one to calls[i], where that is not empty; of none it stops.
+  void set_clocks(std::span<int64_t> spent, std::span<int64_t> calls) { spent_ = spent, calls_ = calls; }
 
  private:
   struct TensorType {
@@ -55,6 +56,7 @@ class Machine {
   struct LinkedPlan {
     PlanCall call;
     std::vector<uint32_t> inputs, outputs;  // numbers of types
+    size_t first_step = 0;                  // among those of all plans
   };
   /// A call under way. The next instruction is kept here while it waits for another.
   struct Frame {
@@ -118,7 +120,7 @@ class Machine {
   };
   std::vector<Slot> slots_;  // numbers that plans read and write: inputs, then results
   std::vector<void*> plan_inputs_, plan_results_;
-  std::span<int64_t> clocks_, calls_;
+  std::span<int64_t> spent_, calls_;
 };
 
 }  // namespace lathe::runtime

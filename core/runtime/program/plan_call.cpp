@@ -1,5 +1,7 @@
 #include "core/runtime/program/plan_call.h"
 
+#include <chrono>
+
 #include "core/runtime/output_arguments.h"
 #include "core/support/error.h"
 
@@ -40,14 +42,19 @@ PlanCall::PlanCall(const LoadedPlan& loaded, char* arena) : loaded_(&loaded), ar
   }
 }
 
-void PlanCall::run(void* const* inputs, void* const* results, const LatheParallel* parallel) {
+void PlanCall::run(void* const* inputs, void* const* results, const LatheParallel* parallel,
+                   std::span<int64_t> spent) {
+  using Clock = std::chrono::steady_clock;
   for (const Patch& patch : inputs_) buffers_[patch.buffer] = inputs[patch.number];
   for (const Patch& patch : own_) buffers_[patch.buffer] = results[patch.number];
   const std::vector<Step>& steps = loaded_->plan->steps;
   for (size_t i = 0; i < steps.size(); ++i) {
+    const Clock::time_point before = spent.empty() ? Clock::time_point() : Clock::now();
     const int32_t code =
         loaded_->kernels[i](buffers_.data() + first_buffer_[i], arena_ + steps[i].workspace_at, parallel);
     if (code != 0) fail("kernel {} reports that its check {} failed", steps[i].kernel, code);
+    if (!spent.empty())
+      spent[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - before).count();
   }
 }
 
