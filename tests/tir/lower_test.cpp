@@ -8,6 +8,8 @@
 
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/tir/dims.h"
+#include "core/tir/dims.h"
 #include "core/tir/pass.h"
 #include "core/tir/text.h"
 #include "tests/tir/random_func.h"
@@ -26,16 +28,17 @@ TEST(Lower, KeepsMeaningOfRandomPrograms) {
   }
 }
 
-TEST(Lower, RefusesSymbolicShapes) {
+TEST(Lower, LeavesOpenDimensionsOpen) {
   FuncBuilder b;
   Var n = var("n");
-  Buffer x = b.input("x", {n}, kFloat32);
-  Buffer y = b.compute("y", {n}, [&](Vars i) { return load(x, {i[0]}); });
-  try {
-    lower(b.finish("copy", {y}), Target{});
-    FAIL() << "must throw";
-  } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "copy: a dimension of x is not constant; bind it before lowering");
+  Buffer x = b.input("x", {n, 4}, kFloat32);
+  Buffer y = b.compute("y", {n, 4}, [&](Vars i) { return load(x, {i[0], i[1]}) + load(x, {i[0], i[1]}); });
+  Func f = b.finish("twice", {y}), lowered = lower(f, Target{});
+  ASSERT_EQ(dims_of(*lowered), std::vector<Var>{n});
+  for (int64_t extent : {0, 1, 7}) {
+    Func bound = with_dims(lowered, std::vector<int64_t>{extent});
+    EXPECT_TRUE(dims_of(*bound).empty());
+    EXPECT_LE(output_difference(bound, with_dims(f, std::vector<int64_t>{extent})), 0);
   }
 }
 

@@ -115,6 +115,9 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   int row = layout.position('H'), column = layout.position('W');
   bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && a.roi.size() == 4;
   auto axis_of = [&](size_t k, int d) {
+    if (!as_int(x->shape[d]) || !as_int(type.shape[d]))
+      fail("image.resize2d: height and width of {} are open, which it cannot be compiled for yet",
+           describe(x->shape));
     int64_t in = int_value(x->shape[d]), out = int_value(type.shape[d]);
     // Given factors are what coordinates are computed with; without them the ratio of sizes is.
     double scaled = a.scales.size() == 2 ? a.scales[k] * static_cast<double>(in) : static_cast<double>(out);

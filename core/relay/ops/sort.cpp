@@ -54,8 +54,7 @@ Buffer order(FuncBuilder& f, const Buffer& x, size_t axis, bool ascending, const
     // Ranks are a permutation: each position is written once.
     tir::Stmt nest = tir::store(out, to, from[axis]);
     // Those of later ranks have no place.
-    if (!(is_int(count, int_value(x->shape[axis]))))
-      nest = make<tir::If>(less(load(rank, from), count), nest);
+    if (!structural_equal(count, x->shape[axis])) nest = make<tir::If>(less(load(rank, from), count), nest);
     for (size_t d = vars.size(); d-- > 0;) nest = tir::for_loop(vars[d], x->shape[d], nest);
     return nest;
   });
