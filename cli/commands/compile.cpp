@@ -1,13 +1,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/command.h"
 #include "cli/commands/commands.h"
 #include "cli/model_flags.h"
 #include "core/runtime/plan_dims.h"
+#include "core/support/bounded_json.h"
 
 namespace lathe::cli {
 namespace {

@@ -17,12 +17,12 @@ LATHE_DEFINE_NODE(relay::TypeCall, relay::TypeNode)
 
 namespace lathe::relay {
 
-Type tensor_type(std::vector<Expr> shape, DataType dtype) {
+Type tensor_type(std::vector<lathe::Expr> shape, DataType dtype) {
   return make<TensorType>(std::move(shape), dtype);
 }
 
 Type tensor_type(const std::vector<int64_t>& shape, DataType dtype) {
-  return tensor_type(std::vector<Expr>(shape.begin(), shape.end()), dtype);
+  return tensor_type(std::vector<lathe::Expr>(shape.begin(), shape.end()), dtype);
 }
 
 Type tuple_type(std::vector<Type> items) { return make<TupleType>(std::move(items)); }
@@ -33,13 +33,13 @@ Type func_type(std::vector<Type> params, Type result) {
 
 std::vector<int64_t> constant_shape(const TensorType& type) {
   std::vector<int64_t> shape;
-  for (const Expr& dim : type.shape) shape.push_back(int_value(dim));
+  for (const lathe::Expr& dim : type.shape) shape.push_back(int_value(dim));
   return shape;
 }
 
 bool has_constant_shape(const TensorType& type) {
   return std::all_of(type.shape.begin(), type.shape.end(),
-                     [](const Expr& dim) { return as_int(dim) != nullptr; });
+                     [](const lathe::Expr& dim) { return as_int(dim) != nullptr; });
 }
 
 }  // namespace lathe::relay

@@ -6,15 +6,8 @@
 
 #include "core/runtime/kernel.h"
 #include "core/runtime/most_bytes.h"
-#include "core/support/node_impl.h"
+#include "core/runtime/plan_fields.h"
 #include "core/support/text.h"
-
-namespace lathe {
-template <>
-inline constexpr size_t reflect::kValuesOf<runtime::Place> = static_cast<size_t>(runtime::Place::kArena) + 1;
-template <>
-inline constexpr size_t reflect::kValuesOf<runtime::SizeOp> = static_cast<size_t>(runtime::SizeOp::kLess) + 1;
-}  // namespace lathe
 
 namespace lathe::runtime {
 namespace {

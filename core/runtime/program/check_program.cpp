@@ -216,6 +216,7 @@ void check_program(const Program& program, int64_t constant_bytes) {
   check_plan(constants);
   for (const Plan& plan : program.plans) {
     check_plan(plan);
+    if (!plan.dims.empty()) fail("module: a plan of a program has open dimensions");
     if (plan.constant_bytes > constant_bytes)
       fail("module: a plan of {} bytes of constants, there are {}", plan.constant_bytes, constant_bytes);
   }

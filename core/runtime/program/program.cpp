@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/runtime/plan_fields.h"
 #include "core/runtime/program/scalar.h"
 #include "core/support/bounded_json.h"
-#include "core/support/node_impl.h"
 #include "core/support/text.h"
 
 namespace lathe {
@@ -13,8 +13,6 @@ inline constexpr size_t reflect::kValuesOf<runtime::Opcode> = static_cast<size_t
 template <>
 inline constexpr size_t reflect::kValuesOf<runtime::ScalarOp> = static_cast<size_t>(runtime::kLastScalarOp) +
                                                                 1;
-template <>
-inline constexpr size_t reflect::kValuesOf<runtime::Place> = static_cast<size_t>(runtime::Place::kArena) + 1;
 }  // namespace lathe
 
 namespace lathe::runtime {
