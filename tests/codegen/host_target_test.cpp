@@ -80,7 +80,8 @@ TEST(ResolveTarget, SaysWhatIsUnknown) {
   EXPECT_EQ(message_of("cpu:mattr=+avx51f"),
             "target: no feature is called `avx51f`; did you mean `avx512f`?");
   EXPECT_EQ(message_of("cpu:mattr=fma"), "target: `fma` in mattr must be +feature or -feature");
-  EXPECT_EQ(message_of("cpu:vector=200"), "target: vector=200 must be 128, 256 or 512");
+  EXPECT_EQ(message_of("cpu:vector=200"), "target: vector=200: must be a power of two");
+  EXPECT_EQ(message_of("cpu:vector=1024"), "target: vector=1024 must be 128, 256 or 512");
 }
 }  // namespace
 }  // namespace lathe::codegen
