@@ -5,16 +5,12 @@
 
 #include "core/runtime/cpu.h"
 #include "core/support/error.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::codegen {
 namespace {
 std::string message_of(const std::string& text) {
-  try {
-    resolve_target(text);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return thrown_by([&] { resolve_target(text); });
 }
 
 TEST(ResolveTarget, FillsInWhatTheCpuImplies) {
