@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/command.h"
@@ -70,8 +71,7 @@ int compile_command(Flags& flags) {
     fmt::print(
         "{}: {} steps, {:.1f} MB of weights, {} of tensors, {} of {} kernels scheduled by "
         "measurement\n",
-        out, steps, static_cast<double>(plan.constant_bytes) / 1e6, arena, compiled.measured,
-        kernels.size());
+        out, steps, static_cast<double>(plan.constant_bytes) / 1e6, arena, compiled.measured, kernels.size());
   if (!as_json) print_open(plan);
   return kSuccess;
 }
