@@ -75,8 +75,7 @@ Header checked_header(const ModuleBytes& file) {
          kVersion);
   // Differences, not sums, on the side of the file: numbers from the file may be as large as they like.
   bool fits = header.version == kVersion && header.header_bytes == sizeof header &&
-              header.plan_bytes <= size &&
-              header.program_bytes <= size &&
+              header.plan_bytes <= size && header.program_bytes <= size &&
               header.library_at == page_up(sizeof header + header.plan_bytes + header.program_bytes) &&
               header.library_at <= size && header.library_bytes <= size - header.library_at &&
               header.constants_at == page_up(header.library_at + header.library_bytes) &&
@@ -225,6 +224,7 @@ Module::Module(Plan plan, std::optional<Program> program, SharedObject library)
   if (!program) return;
   program_.emplace().program = std::move(*program);
   for (const Plan& each : program_->program.plans) program_->plans.push_back({&each, find_kernels(each), {}});
+  program_->native = static_cast<const LatheNativeProgram*>(library_.find(kNativeSymbol));
 }
 
 std::vector<LatheKernel> Module::find_kernels(const Plan& plan) const {

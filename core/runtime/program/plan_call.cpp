@@ -50,8 +50,8 @@ void PlanCall::run(void* const* inputs, void* const* results, const LatheParalle
   const std::vector<Step>& steps = loaded_->plan->steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     const Clock::time_point before = spent.empty() ? Clock::time_point() : Clock::now();
-    const int32_t code =
-        loaded_->kernels[i](buffers_.data() + first_buffer_[i], arena_ + steps[i].workspace_at, parallel, nullptr);
+    const int32_t code = loaded_->kernels[i](buffers_.data() + first_buffer_[i],
+                                             arena_ + steps[i].workspace_at, parallel, nullptr);
     if (code != 0) fail("kernel {} reports that its check {} failed", steps[i].kernel, code);
     if (!spent.empty())
       spent[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - before).count();
