@@ -241,6 +241,8 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> scheduled) {
   if (result.image.program) objects.push_back(native_program(result.image, impl_->target));
   // Once a build: the objects of kernels are kept, so that an exchange of one schedule compiles one kernel.
   result.image.library = codegen::link(objects, impl_->target).bytes;
+  for (codegen::Object& object : objects)
+    result.image.objects.push_back(std::make_shared<const std::string>(std::move(object.bytes)));
   result.image.plan.target = to_text(impl_->target);
   result.image.plan.cpu_features = codegen::cpu_features(impl_->target);
   return result;

@@ -29,7 +29,7 @@ MAY = {
 ALL = {"cli", "bench", "tests"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 # What code generation may see of the runtime: how kernels are called, and programs with what runs them.
-ONLY = {("core/codegen", "core/runtime"): ("core/runtime/kernel.h", "core/runtime/program/")}
+ONLY = {("core/codegen", "core/runtime"): ("core/runtime/kernel.h", "core/runtime/linked_library.h", "core/runtime/program/")}
 # What the target lathe_wire holds: the part of the tracker that workers see.
 WIRE = ("tracker/wire", "tracker/blob", "tracker/socket", "tracker/defaults.h")
 # Third-party headers that stop at one room (file name prefix -> folders that may include them).

@@ -98,11 +98,11 @@ constexpr const char* kCrossLinker = "ld.lld-19";
 
 std::string architecture_of(const Target& target) { return target.triple.substr(0, target.triple.find('-')); }
 
-/// The system's own linker links for its own architecture only; lld for all.
+}  // namespace
+
 std::string linker_for(const Target& target) {
   return architecture_of(target) == architecture_of(host_target()) ? "ld" : kCrossLinker;
 }
-}  // namespace
 
 std::vector<std::string> architectures() {
   std::vector<std::string> result = {architecture_of(host_target())};

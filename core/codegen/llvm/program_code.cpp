@@ -246,17 +246,53 @@ void ProgramEmitter::plan(const Instruction& i) {
   }
 }
 
+/// A new object, its parts not set: the first free block of its size, or what the machine finds.
+llvm::Value* ProgramEmitter::made(Kind kind, size_t parts) {
+  const runtime::SizeClass size =
+      runtime::size_class_of(static_cast<int64_t>(sizeof(runtime::Object) + parts * sizeof(runtime::Datum)));
+  llvm::Value* list = at(machine_field(offsetof(LatheNativeMachine, free_blocks), b_.getPtrTy()),
+                         int64_t{size.number} * static_cast<int64_t>(sizeof(void*)));
+  llvm::Value* first = b_.CreateLoad(b_.getPtrTy(), list);
+  llvm::BasicBlock *none = block(), *some = block(), *next = block();
+  b_.CreateCondBr(b_.CreateIsNull(first), none, some);
+
+  b_.SetInsertPoint(none);
+  llvm::Value* fresh =
+      call_machine(offsetof(LatheNativeMachine, make), b_.getPtrTy(),
+                   {machine(), b_.getInt32(static_cast<uint32_t>(kind)), i64(static_cast<int64_t>(parts))});
+  fail_if(b_.CreateIsNull(fresh), b_.getInt32(kLatheKept), 0);
+  llvm::BasicBlock* from_none = b_.GetInsertBlock();
+  b_.CreateBr(next);
+
+  b_.SetInsertPoint(some);
+  b_.CreateStore(b_.CreateLoad(b_.getPtrTy(), first), list);
+  llvm::Value* used_at = machine_field(offsetof(LatheNativeMachine, used_bytes), b_.getPtrTy());
+  b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), used_at), i64(size.bytes)), used_at);
+  auto store = [&](llvm::Value* value, size_t offset) {
+    b_.CreateStore(value, at(first, static_cast<int64_t>(offset)));
+  };
+  store(b_.getInt32(1), offsetof(runtime::Object, references));
+  store(b_.getInt32(0), offsetof(runtime::Object, inner));
+  store(b_.getInt8(static_cast<uint8_t>(kind)), offsetof(runtime::Object, kind));
+  store(b_.getInt8(size.number), offsetof(runtime::Object, size_class));
+  store(b_.getInt32(static_cast<uint32_t>(parts)), offsetof(runtime::Object, count));
+  b_.CreateBr(next);
+
+  b_.SetInsertPoint(next);
+  llvm::PHINode* object = b_.CreatePHI(b_.getPtrTy(), 2);
+  object->addIncoming(fresh, from_none);
+  object->addIncoming(first, some);
+  return object;
+}
+
 void ProgramEmitter::aggregate(const Instruction& i, Kind kind) {
   const uint32_t tag = kind == Kind::kTuple ? 0 : static_cast<uint32_t>(i.number);
   if (i.args.empty()) return set(i.results[0], object(kind, tag, null()));
-  llvm::Value* made = call_machine(
-      offsetof(LatheNativeMachine, make), b_.getPtrTy(),
-      {machine(), b_.getInt32(static_cast<uint32_t>(kind)), i64(static_cast<int64_t>(i.args.size()))});
-  fail_if(b_.CreateIsNull(made), b_.getInt32(kLatheKept), 0);
+  llvm::Value* object_at = made(kind, i.args.size());
   for (size_t k = 0; k < i.args.size(); ++k)
-    stored(at(made, static_cast<int64_t>(sizeof(runtime::Object) + k * sizeof(runtime::Datum))),
+    stored(at(object_at, static_cast<int64_t>(sizeof(runtime::Object) + k * sizeof(runtime::Datum))),
            take(i.args[k]));
-  set(i.results[0], object(kind, tag, made));
+  set(i.results[0], object(kind, tag, object_at));
 }
 
 void ProgramEmitter::field(const Instruction& i) {

@@ -89,6 +89,7 @@ class ProgramEmitter {
   void constant(const runtime::Instruction& i);
   void plan(const runtime::Instruction& i);
   void aggregate(const runtime::Instruction& i, runtime::Kind kind);
+  llvm::Value* made(runtime::Kind kind, size_t parts);
   void field(const runtime::Instruction& i);
   void captured(const runtime::Instruction& i);
   void reference(const runtime::Instruction& i);

@@ -69,6 +69,14 @@ struct ReferenceObject {
   ReferenceObject *before, *after;  // of the heap's list
 };
 
+/// Blocks are of so many sizes, each with a list of free ones.
+struct SizeClass {
+  uint8_t number;
+  int64_t bytes;
+};
+/// The smallest that holds so many bytes.
+SizeClass size_class_of(int64_t bytes);
+
 /// Blocks come from free lists by size, so that a loop allocates nothing once it runs. What is released is
 /// freed at once, with all that hangs on it, without recursion; but for cycles, which only references make:
 /// free_cycles() finds those. For one thread.
@@ -104,6 +112,11 @@ class Heap {
   void maybe_free_cycles() {
     if (references_ > limit_) free_cycles();
   }
+
+  /// For native code, which takes blocks itself where there are free ones: the first of each class, which
+  /// begins with the address of the next; and used_bytes().
+  void** free_blocks() { return free_.data(); }
+  int64_t* used_counter() { return &used_; }
 
   /// Bytes in blocks that are in use, and in all blocks.
   int64_t used_bytes() const { return used_; }

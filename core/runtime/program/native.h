@@ -50,6 +50,8 @@ struct LatheNativeMachine {
   lathe::runtime::Datum* last_frame;       // frames that begin behind it need a larger stack
   int64_t calls_left;                      // how many more may nest
   const lathe::runtime::Datum* constants;  // of the program
+  void** free_blocks;                      // of the heap
+  int64_t* used_bytes;
   /// Keeps the error, gives back what all frames hold, and gives 1.
   int32_t (*failed)(LatheNativeMachine*, lathe::runtime::Datum* frame, const LatheNativeReturn* at,
                     int32_t failure, int64_t number);

@@ -110,6 +110,8 @@ void Machine::link_native() {
     largest_frame_ = std::max(largest_frame_, 1 + static_cast<size_t>(function.registers));
   static_cast<LatheNativeMachine&>(native_) = {
       .constants = constants_.data(),
+      .free_blocks = heap_.free_blocks(),
+      .used_bytes = heap_.used_counter(),
       .failed = NativeCalls::failed,
       .grow = NativeCalls::grow,
       .make = NativeCalls::make,
