@@ -10,6 +10,7 @@
 
 #include "core/codegen/compile.h"
 #include "core/codegen/host_target.h"
+#include "core/codegen/program.h"
 #include "core/program/stretches.h"
 #include "core/runtime/cores.h"
 #include "core/runtime/thread_pool.h"
@@ -109,6 +110,16 @@ DistinctPrograms distinct_programs(const relay::Module& fused) {
     result.program_of[callee_of(calls[i])] = known->second;
   }
   return result;
+}
+
+/// The functions of the image's program.
+codegen::Object native_program(const runtime::ModuleImage& image, const Target& target) {
+  std::map<int64_t, const void*> at;
+  for (const runtime::ModuleImage::Constant& each : image.constants) at[each.at] = each.data.data();
+  std::vector<const void*> constants;
+  for (const runtime::Value& value : image.program->constants)
+    constants.push_back(value.bytes() > 0 ? at.at(value.at) : nullptr);
+  return codegen::compile_program(*image.program, constants, target);
 }
 
 }  // namespace
@@ -227,8 +238,11 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> scheduled) {
   };
   Build result{program::is_outlined(impl_->fused) ? plan_program(impl_->fused, plan) : plan("main"),
                {kernels.begin(), kernels.end()}};
+  if (result.image.program) objects.push_back(native_program(result.image, impl_->target));
   // Once a build: the objects of kernels are kept, so that an exchange of one schedule compiles one kernel.
   result.image.library = codegen::link(objects, impl_->target).bytes;
+  for (codegen::Object& object : objects)
+    result.image.objects.push_back(std::make_shared<const std::string>(std::move(object.bytes)));
   result.image.plan.target = to_text(impl_->target);
   result.image.plan.cpu_features = codegen::cpu_features(impl_->target);
   return result;
