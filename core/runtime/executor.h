@@ -85,14 +85,15 @@ class Executor {
   const LatheParallel* parallel_;
   std::shared_ptr<void> arena_;
   std::unique_ptr<Machine> machine_;  // of a module with a program
-  int64_t arena_bytes_ = 0;    // what arena_ holds
-  std::optional<Plan> bound_;  // for dims_; nothing without open dimensions, and before they are set
+  int64_t arena_bytes_ = 0;           // what arena_ holds
+  std::optional<Plan> bound_;         // for dims_; nothing without open dimensions, and before they are set
   std::vector<int64_t> dims_, next_dims_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   bool checked_ = false;              // the bindings, since they changed
   std::vector<void*> buffers_;        // the arguments of all steps, one after another
   std::vector<size_t> first_buffer_;  // where those of step i begin
+  std::vector<size_t> running_;       // the steps that these dimensions make run
 };
 
 /// Binds seeded random tensors to all inputs.
