@@ -25,9 +25,11 @@ Func with_dims(const Func& func, std::span<const int64_t> values) {
   std::vector<Var> dims = dims_of(*func);
   CHECK(dims.size() == values.size(), "{} values for {} dimensions of {}", values.size(), dims.size(),
         func->name);
-  if (dims.empty()) return func;
   VarMap numbers;
-  for (size_t i = 0; i < dims.size(); ++i) numbers[dims[i].get()] = Expr(values[i]);
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (values[i] != kStaysOpen) numbers[dims[i].get()] = Expr(values[i]);
+  if (numbers.empty()) return func;
+  const bool some_stay = numbers.size() < dims.size();
   NodeRef bound = rewrite(func, [&](const NodeRef& node) -> NodeRef {
     if (const VarNode* v = node.as<VarNode>()) {
       auto found = numbers.find(v);
@@ -36,6 +38,8 @@ Func with_dims(const Func& func, std::span<const int64_t> values) {
     // 4 * 64 becomes a number: whoever asks for a constant extent takes no sum of two.
     if (const Binary* b = node.as<Binary>(); b && as_int(b->a) && as_int(b->b))
       return binary(b->op, b->a, b->b);
+    // So does 1 * n become n.
+    if (some_stay && node.as<Binary>()) return simplify(node.cast<ExprNode>());
     return node;
   });
   return bound.cast<FuncNode>();
