@@ -27,7 +27,8 @@ void walk(const Expr& root, FunctionRef<bool(const Expr&)> is_done, FunctionRef<
     // A copy: pushing below moves the frames.
     Frame frame = stack.back();
     const Expr& e = *frame.e;
-    if (is_done(e)) {
+    // Looked up when it is met first, no more: of a long program each look is a miss of the cache.
+    if (frame.stage == 0 && is_done(e)) {
       stack.pop_back();
       continue;
     }
@@ -46,7 +47,7 @@ void walk(const Expr& root, FunctionRef<bool(const Expr&)> is_done, FunctionRef<
       // Pushed in reverse, so that they are finished in the order of evaluation.
       size_t first = stack.size();
       for_each_operand(e, [&](const Expr& operand, bool in_scope) {
-        if (in_scope && !is_done(operand)) stack.push_back({&operand});
+        if (in_scope) stack.push_back({&operand});
       });
       std::reverse(stack.begin() + static_cast<long>(first), stack.end());
     }
@@ -152,6 +153,8 @@ Expr ExprMutator::visit(const Expr& e) {
 }
 
 NodeRef ExprMutator::visit_child(const NodeRef& child) {
+  // First what is known of it: most are done, and the kind of a node takes longer to find out.
+  if (const Done* found = done_.find(child.get())) return found->to;
   if (dynamic_cast<const RelayNode*>(child.get())) return visit(child.cast<RelayNode>());
   if (dynamic_cast<const TypeNode*>(child.get())) return visit_type(child.cast<TypeNode>());
   // Patterns bind variables, which an override may replace.

@@ -11,6 +11,8 @@ namespace {
 /// The global functions, callees before callers where there is no recursion.
 /// Callers then see dimensions that are general (TypeCollector::add).
 std::vector<std::string> callees_first(const Module& module) {
+  // Of one function there is nothing to order, and it may be long.
+  if (module->functions.size() == 1) return {module->functions.begin()->first};
   std::vector<std::string> order;
   std::unordered_set<std::string> entered;
   std::function<void(const std::string&)> enter = [&](const std::string& name) {
@@ -117,14 +119,27 @@ class Annotate : public ExprMutator {
   /// Structural equality. Tuples that were found equal are not entered again: of nested ones each level costs
   /// the same.
   bool same(const Type& a, const Type& b) {
+    if (a == b || same_tensors(a, b)) return true;
     const TupleType *x = a.as<TupleType>(), *y = b.as<TupleType>();
-    if (a == b || !x || !y) return a == b || structural_equal(a, b);
+    if (!x || !y) return structural_equal(a, b);
     if (const auto* known = equal_.find(a.get()); known && known->second == b) return true;
     if (x->items.size() != y->items.size()) return false;
     for (size_t i = 0; i < x->items.size(); ++i)
       if (!same(x->items[i], y->items[i])) return false;
     equal_[a.get()] = {a, b};
     return true;
+  }
+
+  /// What nearly all types are, without the tables of structural equality: tensors of one constant shape.
+  static bool same_tensors(const Type& a, const Type& b) {
+    const TensorType *x = a.as<TensorType>(), *y = b.as<TensorType>();
+    return x && y && x->dtype == y->dtype &&
+           std::equal(x->shape.begin(), x->shape.end(), y->shape.begin(), y->shape.end(),
+                      [](const lathe::Expr& m, const lathe::Expr& n) {
+                        const auto *constant = m.as<IntImm>(), *other = n.as<IntImm>();
+                        return constant && other && constant->value == other->value &&
+                               constant->dtype == other->dtype;
+                      });
   }
 
   const TypeCollector& types_;
