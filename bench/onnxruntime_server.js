@@ -1,10 +1,10 @@
-// ONNX Runtime as one side of a race (race.js):  node onnxruntime_server.js MODEL.onnx THREADS FOLDER [NAME=1x3x224x224 ...]
-// Makes a seeded random input for each of the model's inputs, writes them to FOLDER and first prints the array of
-// "NAME=FILE.npy". Inputs with open dimensions must be given. Times are less what a run of a model that does nothing takes: Node's
+// ONNX Runtime as one side of a race (race.js):  node onnxruntime_server.js MODEL.onnx THREADS FOLDER [NAME=1x3x224x224 | NAME=FILE.npy ...]
+// Makes a seeded random input for each of the model's inputs but those given as files, writes them to FOLDER and first prints the
+// array of "NAME=FILE.npy". Inputs with open dimensions must be given. Times are less what a run of a model that does nothing takes: Node's
 // binding, which a program in C++ would not pay (and a little of the runtime itself).
 'use strict';
 const os = require('os'), path = require('path'), readline = require('readline');
-const { inputShapes, randomTensor, writeNpy } = require('./npy.js');
+const { inputShapes, randomTensor, readNpy, writeNpy } = require('./npy.js');
 
 const cache = process.env.LATHE_CACHE || path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'lathe');
 const ort = require(path.join(cache, 'peers/node_modules/onnxruntime-node'));
@@ -45,8 +45,14 @@ async function main() {
   const session = await ort.InferenceSession.create(onnx, {
     intraOpNumThreads: Number(threads), interOpNumThreads: 1, graphOptimizationLevel: 'all', executionMode: 'sequential', logSeverityLevel: 3,
   });
-  const feeds = {}, bindings = [], shapes = inputShapes(session.inputMetadata, given);
-  session.inputMetadata.forEach((input, i) => {
+  const files = new Map(given.filter((text) => text.endsWith('.npy')).map((text) => [text.slice(0, text.indexOf('=')), text]));
+  const made = session.inputMetadata.filter(({ name }) => !files.has(name));
+  const feeds = {}, bindings = [...files.values()], shapes = inputShapes(made, given.filter((text) => !text.endsWith('.npy')));
+  for (const [name, text] of files) {
+    const { type, dims, data } = readNpy(text.slice(name.length + 1));
+    feeds[name] = new ort.Tensor(type, data, dims);
+  }
+  made.forEach((input, i) => {
     const tensor = randomTensor(input.type, shapes.get(input.name), 7 + i);
     const file = path.join(folder, `input_${i}.npy`);
     writeNpy(file, tensor);

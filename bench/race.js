@@ -18,7 +18,7 @@ class SideError extends Error {
     super(`${side}: ${message}`);
     this.side = side;
   }
-  get ours() { return !['onnxruntime', 'pytorch'].includes(this.side); }
+  get ours() { return !['onnxruntime', 'pytorch', 'llama.cpp'].includes(this.side); }
 }
 
 /** The line of what a process wrote on stderr that says what went wrong; empty when it wrote nothing. */
@@ -85,17 +85,17 @@ function medianInterval(values) {
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-const quarterSecond = { ms: 250, mostRuns: 400 };
+const quarterSecond = { ms: 250, fewestRuns: 3, mostRuns: 400 };
 
 /**
  * Milliseconds of each side in each round: {side name: [median of its turn, ...]}. A turn lasts about `turn.ms`, and at
- * least 3 runs; the order of the sides rotates, and turns round every other time. One turn each warms up.
+ * least `turn.fewestRuns`; the order of the sides rotates, and turns round every other time. One turn each warms up.
  */
 async function takeTurns(sides, rounds, turn = quarterSecond) {
   const count = new Map(), times = Object.fromEntries(sides.map((side) => [side.name, []]));
-  const runsOf = (ms) => Math.max(3, Math.min(turn.mostRuns, Math.round(turn.ms / ms)));
+  const runsOf = (ms) => Math.max(turn.fewestRuns, Math.min(turn.mostRuns, Math.round(turn.ms / ms)));
   for (const side of sides) {
-    const cold = median(await side.ask('run 3'));
+    const cold = median(await side.ask(`run ${turn.fewestRuns}`));
     count.set(side, runsOf(median(await side.ask(`run ${runsOf(cold)}`))));
   }
   for (let round = 0; round < rounds; round++) {
@@ -144,9 +144,12 @@ async function startOnnxRuntime(onnx, threads, folder, shapes) {
   return { side, inputs: await side.answer() };
 }
 
-/** PyTorch's own definition of a zoo model, as {side, variant}; null for models that it does not have. */
-async function startPyTorch(model, threads, inputs) {
-  if (model.endsWith('.onnx')) return null;
+const recurrentFile = /^(rnn|gru|lstm)_h\d+_t\d+_b\d+(_bidirectional)?(_l\d+)?\.onnx$/; // of recurrent_models.py
+
+/** PyTorch's own definition of a zoo model, or of one recurrent operator, as {side, variant}; null for models that it does not have. */
+async function startPyTorch(file, threads, inputs) {
+  if (file.endsWith('.onnx') && !recurrentFile.test(path.basename(file))) return null;
+  const model = path.basename(file, '.onnx');
   const files = inputs.map((binding) => binding.slice(binding.indexOf('=') + 1));
   const side = new Side('pytorch', '/usr/bin/python3', [path.join(__dirname, 'pytorch_server.py'), model, threads, ...files]);
   const ready = await side.answer();

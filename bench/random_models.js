@@ -13,7 +13,7 @@ const { errorText, exitWith, parseArguments, raceModel, racePrecisions, reasonIn
 
 const usage = 'random-models --seed S [--count N] [--kinds classic|all | --kind K] [--sizes any|round] [--threads N] [--precision bf16|int8] [--rounds R] [--db FILE] [--max-relative-error E] [--json]';
 const mostRatio = 10; // what a ratio counts at most: one block that a peer does badly should not carry the mean
-const turn = { ms: 90, mostRuns: 8000 }; // 9 rounds of both sides take some two seconds; a block of 10 us gets thousands of runs
+const turn = { ms: 90, fewestRuns: 3, mostRuns: 8000 }; // 9 rounds of both sides take some two seconds; a block of 10 us gets thousands of runs
 
 // What results may be off by. In fewer bits a block differs by what rounding its operands gives: a wrong kernel is off
 // by far more, and a good one of bfloat16 by some 1e-2, of 8 bits by some 1e-1 where sums are small beside their terms.
