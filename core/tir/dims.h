@@ -17,6 +17,9 @@ inline constexpr int64_t kStaysOpen = -1;
 /// that stay open.
 Func with_dims(const Func& func, std::span<const int64_t> values);
 
+/// `func` with simple shapes and extents: whoever compares or rebuilds these finds them as they are.
+Func with_simple_shapes(const Func& func);
+
 /// All dimensions are numbers.
 bool has_constant_shape(const BufferNode& buffer);
 
