@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/support/error.h"
+#include "db/database_error.h"
 #include "db/file_system.h"
 
 namespace lathe::db {
@@ -41,38 +42,44 @@ std::string immutable_uri(const std::string& path) {
 /// RLIMIT_FSIZE gives EFBIG and a quota EDQUOT, which SQLite both reports as IOERR_WRITE.
 bool is_disk_full(int code) { return code == SQLITE_FULL || code == SQLITE_IOERR_WRITE; }
 
-}  // namespace
-
-void Database::raise(int code) const {
+/// What went wrong and what to do about it; `handle` may be null.
+std::string explain(int code, sqlite3* handle, const std::string& path,
+                    std::chrono::milliseconds busy_timeout) {
   // Before anything else is asked of the handle, which would overwrite it.
-  int system_error = handle_ ? sqlite3_system_errno(handle_) : 0;
-  std::string reason = handle_ ? sqlite3_errmsg(handle_) : sqlite3_errstr(code);
+  int system_error = handle ? sqlite3_system_errno(handle) : 0;
+  std::string reason = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   int primary = code & 0xff;
   // Recorded rows are safe: a transaction that cannot be written is rolled back as a whole.
   if (is_disk_full(code))
-    fail(
+    return fmt::format(
         "database {} can't grow: the disk or a quota is full; free some space and run again (what was "
         "recorded is safe)",
-        path_);
+        path);
   switch (primary) {
     // After busy_timeout. In WAL mode only writers wait for writers, and each for milliseconds.
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      fail("database {} is being written by another process (waited {} ms); try again when it is done", path_,
-           busy_timeout_.count());
+      return fmt::format(
+          "database {} is being written by another process (waited {} ms); try again when it is done", path,
+          busy_timeout.count());
     case SQLITE_NOTADB:
-      fail("{} is not a database of lathe; name another file", path_);
+      return fmt::format("{} is not a database of lathe; name another file", path);
     case SQLITE_CORRUPT:
-      fail("database {} is damaged ({}); restore a copy or name another file", path_, reason);
+      return fmt::format("database {} is damaged ({}); restore a copy or name another file", path, reason);
     case SQLITE_READONLY:
-      fail("database {} can't be written: {}", path_, reason);
+      return fmt::format("database {} can't be written: {}", path, reason);
     case SQLITE_CANTOPEN:
-      fail("cannot open database {}: {}", path_,
-           system_error ? std::strerror(system_error) : "is it a file in a folder that can be written?");
+      return fmt::format(
+          "cannot open database {}: {}", path,
+          system_error ? std::strerror(system_error) : "is it a file in a folder that can be written?");
     default:
-      fail("database {}: {}", path_, reason);
+      return fmt::format("database {}: {}", path, reason);
   }
 }
+
+}  // namespace
+
+void Database::raise(int code) const { throw DatabaseError(explain(code, handle_, path_, busy_timeout_)); }
 
 Database::Database(const std::string& path, Access access, std::chrono::milliseconds busy_timeout)
     : path_(path), busy_timeout_(busy_timeout), cache_(std::make_unique<Cache>()) {

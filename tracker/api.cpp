@@ -11,6 +11,7 @@
 #include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "db/database_error.h"
 #include "tracker/api_json.h"
 #include "tracker/content_store.h"
 #include "tracker/search_link.h"
@@ -164,6 +165,8 @@ struct Api::Impl {
       auto job = store.find_served_job(call.part);
       if (!job) throw Refused{404, fmt::format("no job `{}`", call.part), {}};
       return *job;
+    } catch (const db::DatabaseError&) {
+      throw;  // no fault of who asks
     } catch (const Error& several) {
       throw Refused{400, several.what(), {}};
     }
@@ -577,7 +580,8 @@ Response Api::Impl::has_blob(const Call& call) {
 
 Response Api::Impl::put_blob(const Call& call) {
   if (!is_digest(call.part)) throw Refused{400, "a model is named by its sha256, 64 hexadecimal digits", {}};
-  // Routes of uploads always come with their sink: Api::sink made it by the same table.
+  // Api::sink made it by the same table, but for somebody whose token was not known at that moment.
+  if (!call.request.sink) throw Refused{401, "the token was not known here when the upload began", {}};
   ContentStore::Incoming& model = static_cast<Upload&>(*call.request.sink).incoming;
   // The name is the digest, so that nobody can put other bytes under a model that others have named.
   if (model.digest() != call.part)
@@ -623,9 +627,9 @@ std::shared_ptr<http::Sink> Api::sink(const http::Request& request) {
   bool known_path = false;
   const Impl::Route* route = impl_->find(request, part, known_path);
   if (!route || route->handle != &Impl::put_blob) return nullptr;
-  // admit() has let it in; the file of principals may have changed in between.
+  // admit() has let it in; the file of principals may have changed in between. handle() says so then.
   const std::optional<Principal> user = impl_->principals.find(request.token);
-  if (!user) fail("the token is not known here any more");
+  if (!user) return nullptr;
   return std::make_shared<Upload>(impl_->models, *user);
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -15,6 +16,7 @@
 #include "core/support/error.h"
 #include "core/support/spawn.h"
 #include "core/support/text.h"
+#include "db/database_error.h"
 #include "tracker/farm.h"
 #include "tracker/job_request.h"
 #include "tracker/search_server.h"
@@ -410,6 +412,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
   const std::string log_file = order.folder + "/search.log";
   SearchEnding ending;
   std::string nonsense, excess;
+  std::exception_ptr ours;
   int status = 0;
   {
     std::unique_lock lock(mutex_);
@@ -425,8 +428,14 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     } catch (const QuotaError& error) {
       excess = error.what();
       kill(searcher.pid(), SIGKILL);
+    } catch (const db::DatabaseError&) {  // a full disk is no crash of the searcher
+      ours = std::current_exception();
+      kill(searcher.pid(), SIGKILL);
     } catch (const Error& error) {
       nonsense = error.what();
+      kill(searcher.pid(), SIGKILL);
+    } catch (...) {
+      ours = std::current_exception();
       kill(searcher.pid(), SIGKILL);
     }
     // One that has closed the link may still not end; nobody waits for it with the lock held.
@@ -442,6 +451,7 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     // see set_served_state.
     if (search.wanted != db::JobState::kDone && !ending.done) return true;
   }
+  if (ours) std::rethrow_exception(ours);
   if (ending.done && WIFEXITED(status)) {
     // The state last: who sees a job that is done finds all that it left.
     store.set_served_report(id, ending.report);

@@ -60,8 +60,8 @@ struct KernelCall {
   bool is_view() const { return !callee; }
 };
 
-/// `call`, when it runs a kernel; null `callee` for primitive functions that compute nothing, which are views.
-/// Throws Error when it cannot be executed at all.
+/// `call`, when it runs a kernel; null `callee` for primitive functions that compute nothing, which are
+/// views. Throws Error when it cannot be executed at all.
 KernelCall kernel_call(const Dataflow& flow, const Ref<relay::Call>& call);
 
 /// The functions that are graphs: the stretches of a program, or main.

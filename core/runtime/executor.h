@@ -85,8 +85,8 @@ class Executor {
   const LatheParallel* parallel_;
   std::shared_ptr<void> arena_;
   std::unique_ptr<Machine> machine_;  // of a module with a program
-  int64_t arena_bytes_ = 0;    // what arena_ holds
-  std::optional<Plan> bound_;  // for dims_; nothing without open dimensions, and before they are set
+  int64_t arena_bytes_ = 0;           // what arena_ holds
+  std::optional<Plan> bound_;         // for dims_; nothing without open dimensions, and before they are set
   std::vector<int64_t> dims_, next_dims_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;

@@ -20,8 +20,8 @@ struct MemoryPlan {
 };
 
 /// Blocks that live at a common step never overlap. Greedy by size with the best-fitting gap (Pisarchyk and
-/// Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 4.2); deterministic; O(n log n)
-/// and, for each block, those that live together with it. REQUIRES: bytes >= 0 and 0 <= first <= last.
+/// Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 4.2); deterministic; O(n
+/// log n) and, for each block, those that live together with it. REQUIRES: bytes >= 0 and 0 <= first <= last.
 MemoryPlan plan_memory(std::span<const Block> blocks);
 
 /// For each block, in the order in which they lie in memory, the blocks that end where it may begin: those

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/support/error.h"
+#include "core/support/saturating_int.h"
 #include "core/tir/interpret_nodes.h"
 
 namespace lathe::tir {
@@ -132,19 +133,6 @@ struct RampCode final : IntCode {
   IntPtr base, stride;
 };
 
-/// Truncation toward zero: what the type does not hold becomes its nearest value, NaN zero.
-int64_t truncate(DataType type, double x) {
-  if (std::isnan(x)) return 0;
-  const bool is_signed = type.code == TypeCode::kInt;
-  const uint64_t most = ~uint64_t{0} >> (64 - type.bits + is_signed);
-  // 2^bits or half of that: one more than the most, which a double may not tell.
-  // As a saturating conversion (llvm.fptosi.sat); a plain one would be undefined here.
-  if (x >= std::ldexp(1.0, type.bits - is_signed)) return static_cast<int64_t>(most);
-  const double least = is_signed ? -std::ldexp(1.0, type.bits - 1) : 0;
-  if (x <= least) return is_signed ? static_cast<int64_t>(~most) : 0;
-  return is_signed ? static_cast<int64_t>(x) : static_cast<int64_t>(static_cast<uint64_t>(x));
-}
-
 /// The functions that take and give integers.
 IntPtr int_intrinsic(const IntrinsicCall& e, IntPtr a) {
   DataType type = e.dtype.element();
@@ -264,7 +252,7 @@ IntPtr ExprCompiler::compile_int(const Expr& e) {
       // Anything but 0 is true, NaN too.
       if (type.is_bool())
         return mapped<FloatToInt>(compile_float(value), [](double x) -> int64_t { return x != 0; });
-      return mapped<FloatToInt>(compile_float(value), [type](double x) { return truncate(type, x); });
+      return mapped<FloatToInt>(compile_float(value), [type](double x) { return saturating_int(type, x); });
     }
     case ExprKind::kIntrinsic: {
       const IntrinsicCall& call = *e.as<IntrinsicCall>();

@@ -416,11 +416,4 @@ void verify(const Func& func, Level level) {
   if (auto fault = find_fault(func, level)) fail("invalid tensor program: {}\n{}", *fault, print(func));
 }
 
-void require_constant_shapes(const Func& func) {
-  for (const Buffer& param : func->params)
-    for (const Expr& dim : param->shape)
-      if (!as_int(dim))
-        fail("{}: a dimension of {} is not constant; bind it before lowering", func->name, param->name);
-}
-
 }  // namespace lathe::tir

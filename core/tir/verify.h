@@ -33,7 +33,5 @@ std::optional<std::string> find_hole(const Func& func);
 std::optional<std::string> find_fault(const Func& func, Level level = Level::kScheduled);
 /// Throws Error with the fault and the program's text.
 void verify(const Func& func, Level level = Level::kScheduled);
-/// Throws Error when a dimension of a parameter is symbolic.
-void require_constant_shapes(const Func& func);
 
 }  // namespace lathe::tir

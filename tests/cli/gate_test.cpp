@@ -114,8 +114,10 @@ TEST_F(GateCommand, AnInterruptTellsWhatThereIs) {
   write("a.lathe", 1);
   write("b.lathe", 1);
   const Finished finished =
-      run_command("timeout --preserve-status --signal INT 5 " TUNE " gate --time 60s --baseline " + folder_ +
-                  "a.lathe --candidate " + folder_ + "b.lathe");
+      // --foreground: else `timeout` interrupts its group too, and the second interrupt ends at once.
+      run_command("timeout --foreground --preserve-status --signal INT 5 " TUNE
+                  " gate --time 60s --baseline " +
+                  folder_ + "a.lathe --candidate " + folder_ + "b.lathe");
   EXPECT_EQ(finished.code, 130);
   EXPECT_THAT(finished.output, HasSubstr("\nb     INCONCLUSIVE  -"));
 }

@@ -5,16 +5,12 @@
 
 #include "core/runtime/cpu.h"
 #include "core/support/error.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::codegen {
 namespace {
 std::string message_of(const std::string& text) {
-  try {
-    resolve_target(text);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return thrown_by([&] { resolve_target(text); });
 }
 
 TEST(ResolveTarget, FillsInWhatTheCpuImplies) {
@@ -80,7 +76,8 @@ TEST(ResolveTarget, SaysWhatIsUnknown) {
   EXPECT_EQ(message_of("cpu:mattr=+avx51f"),
             "target: no feature is called `avx51f`; did you mean `avx512f`?");
   EXPECT_EQ(message_of("cpu:mattr=fma"), "target: `fma` in mattr must be +feature or -feature");
-  EXPECT_EQ(message_of("cpu:vector=200"), "target: vector=200 must be 128, 256 or 512");
+  EXPECT_EQ(message_of("cpu:vector=200"), "target: vector=200: must be a power of two");
+  EXPECT_EQ(message_of("cpu:vector=1024"), "target: vector=1024 must be 128, 256 or 512");
 }
 }  // namespace
 }  // namespace lathe::codegen

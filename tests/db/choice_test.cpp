@@ -86,7 +86,7 @@ TEST_F(ChoiceTest, NeverNamesASuspectOrInaccurateResult) {
 TEST_F(ChoiceTest, AChoiceOfWhatIsNotThereIsRefusedWhole) {
   MeasurementId lean = measured("lean", 2e-3f);
   store_.set_choice(choice(lean));
-  EXPECT_NE(error_of([&] { store_.set_choice(choice(lean + 100)); }), "nothing was thrown");
+  EXPECT_NE(thrown_by([&] { store_.set_choice(choice(lean + 100)); }), "no error");
   EXPECT_EQ(store_.find_choice(key())->tasks.at(0).measurement, lean);
 }
 
@@ -99,7 +99,7 @@ TEST(ChoiceMigration, ADatabaseFromBeforeChoicesKeepsItsRecords) {
     database.run("INSERT INTO target(name, architecture, features) VALUES('cpu:x', 'x86_64', '')");
     database.run("INSERT INTO workload(digest, text, flops, bytes) VALUES('d', 't', 1, 1)");
   }
-  EXPECT_THAT(error_of([&] { Store store(path, {.read_only = true}); }),
+  EXPECT_THAT(thrown_by([&] { Store store(path, {.read_only = true}); }),
               ::testing::HasSubstr("has schema version 1, older than"));
   Store store(path);
   TargetId target = store.find_target("cpu:x").value();

@@ -37,11 +37,12 @@ void fill_then_free(const std::string& path, const std::function<std::shared_ptr
   size_t recorded = 0;
   {
     Farm farm(path);
-    std::string message = "nothing was thrown";
+    std::string message = "no error";
     {
       std::shared_ptr<void> limit = limited(farm.store);
-      for (; recorded < 5000 && message == "nothing was thrown"; ++recorded)
-        message = error_of([&] { farm.measured(std::to_string(recorded) + std::string(500, 't'), {1e-3f}); });
+      for (; recorded < 5000 && message == "no error"; ++recorded)
+        message =
+            thrown_by([&] { farm.measured(std::to_string(recorded) + std::string(500, 't'), {1e-3f}); });
     }
     --recorded;  // the last one failed
     EXPECT_EQ(
@@ -79,7 +80,7 @@ TEST(Durability, SecondWriterIsToldWhoWaits) {
   Transaction held = farm.store.begin();
   farm.store.add_event({}, "x", "{}");
   EXPECT_EQ(
-      error_of([&] { other.add_event({}, "y", "{}"); }),
+      thrown_by([&] { other.add_event({}, "y", "{}"); }),
       fmt::format("database {} is being written by another process (waited 20 ms); try again when it is done",
                   folder / "lathe.db"));
   EXPECT_TRUE(other.events_after(0, 1).empty());  // readers never wait, and see what is committed

@@ -10,6 +10,7 @@
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
 #include "db/store.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::db {
 
@@ -42,16 +43,5 @@ struct Farm {
   WorkloadId workload = store.add_workload({.digest = sha256("mm"), .text = "mm", .flops = 100, .bytes = 10});
   JobId job = add_job(target, 1);
 };
-
-/// The message of the Error that `run` throws, or "nothing was thrown".
-template <typename Run>
-std::string error_of(Run run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 }  // namespace lathe::db

@@ -21,7 +21,7 @@ class ForeignTest : public ::testing::Test {
   }
   std::string refusal(const std::string& text) {
     const std::string path = with("log.json", text);
-    return error_of([&] { import_autotvm(store_, path); });
+    return thrown_by([&] { import_autotvm(store_, path); });
   }
 
   TemporaryFolder folder_;
@@ -113,9 +113,9 @@ TEST_F(ForeignTest, WhatIsNoLogIsRefused) {
   EXPECT_THAT(refusal(R"({"version": 0.3})"), HasSubstr("is of version 0.3, 0.2 is read"));
   EXPECT_THAT(refusal(std::string(100'000, '[') + "\n"), HasSubstr("nested more than 32 deep"));
   EXPECT_THAT(refusal("[1]\n"), HasSubstr("`version` is missing"));
-  EXPECT_THAT(error_of([&] { import_autotvm(store_, folder_ / "none"); }),
+  EXPECT_THAT(thrown_by([&] { import_autotvm(store_, folder_ / "none"); }),
               HasSubstr("there is no such file"));
-  EXPECT_THAT(error_of([&] { import_autotvm(store_, folder_.path()); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(thrown_by([&] { import_autotvm(store_, folder_.path()); }), HasSubstr("not a regular file"));
   EXPECT_THAT(store_.foreign_records("", 10), IsEmpty());
 }
 
@@ -127,7 +127,7 @@ TEST_F(ForeignTest, APickleIsNeverRead) {
 
 TEST_F(ForeignTest, ARecordOfAWorkloadThatIsNotThereIsBad) {
   const std::string none = with("w.json", "");
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(thrown_by([&] {
                 import_metaschedule(store_, none, fixture("metaschedule/database_tuning_record.json"));
               }),
               HasSubstr("workload 0 is not among the 0 of the database"));

@@ -67,7 +67,7 @@ class PackTest : public ::testing::Test {
   }
   ImportReport import(const std::string& pack) { return import_pack(other_, pack, plain_meaning()); }
   std::string refusal(const std::string& pack) {
-    return error_of([&] { import(pack); });
+    return thrown_by([&] { import(pack); });
   }
   /// Replaces a file of a pack, with the manifest's checksum when `honest`.
   void rewrite(const std::string& pack, const std::string& file, const std::string& text, bool honest) {
@@ -200,8 +200,8 @@ TEST_F(PackTest, FiltersTakeAModelOrATarget) {
   EXPECT_EQ(export_pack(store_, folder_ / "net", {.model = "net"}).measurements, 2);
   EXPECT_EQ(export_pack(store_, folder_ / "y", {.target = "cpu:y"}).measurements, 1);
   EXPECT_EQ(export_pack(store_, folder_ / "none", {.model = "net", .target = "cpu:y"}).measurements, 0);
-  EXPECT_THAT(error_of([&] { exported("x", {.model = "nett"}); }), HasSubstr("did you mean `net`?"));
-  EXPECT_THAT(error_of([&] { exported("x", {.target = "cpu:z"}); }),
+  EXPECT_THAT(thrown_by([&] { exported("x", {.model = "nett"}); }), HasSubstr("did you mean `net`?"));
+  EXPECT_THAT(thrown_by([&] { exported("x", {.target = "cpu:z"}); }),
               HasSubstr("nothing for the target cpu:z"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x"));
 }
@@ -330,8 +330,8 @@ TEST_F(PackTest, PacksOfNewerProgramsAndFilesThatAreNoneAreRefused) {
 
 TEST_F(PackTest, AnExportIsAllOrNothing) {
   exported("a.pack");
-  EXPECT_THAT(error_of([&] { exported("a.pack"); }), HasSubstr("a.pack exists; a pack is a new folder"));
-  EXPECT_THAT(error_of([&] { exported("none/a.pack"); }), HasSubstr("cannot write"));
+  EXPECT_THAT(thrown_by([&] { exported("a.pack"); }), HasSubstr("a.pack exists; a pack is a new folder"));
+  EXPECT_THAT(thrown_by([&] { exported("none/a.pack"); }), HasSubstr("cannot write"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "a.pack.partial"));
 }
 

@@ -23,7 +23,7 @@ TEST_F(StoreTest, CatalogueRowsAreFoundAgain) {
   EXPECT_EQ(store_.target(farm_.target).features, "avx2,fma");
   EXPECT_EQ(store_.find_workload(sha256("mm")), farm_.workload);
   EXPECT_EQ(store_.workload(farm_.workload).flops, 100);
-  EXPECT_EQ(error_of([&] { store_.workload(99); }), "the database has no workload 99");
+  EXPECT_EQ(thrown_by([&] { store_.workload(99); }), "the database has no workload 99");
 }
 
 TEST_F(StoreTest, DeviceIsTheSameAfterAKernelUpdate) {
@@ -264,7 +264,7 @@ TEST_F(StoreTest, FailuresAreDataAndUnknownLeasesHarmless) {
 
 TEST_F(StoreTest, FinishedTrialCannotBeChangedEvenBySql) {
   farm_.measured("t", {1e-3f});
-  EXPECT_THAT(error_of([&] { store_.database().run("UPDATE trial SET state = 'pending', outcome = NULL"); }),
+  EXPECT_THAT(thrown_by([&] { store_.database().run("UPDATE trial SET state = 'pending', outcome = NULL"); }),
               HasSubstr("a finished trial never changes"));
 }
 

@@ -15,6 +15,7 @@
 #include "core/relay/text.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::onnx {
 namespace {
@@ -326,12 +327,7 @@ relay::Module main_of(const char* params, const char* body) {
 TEST(OnnxExport, WhatHasNoFormIsNamed) {
   TemporaryFolder folder;
   auto message = [&](const char* params, const char* body) -> std::string {
-    try {
-      export_file(main_of(params, body), folder / "m.onnx");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    return thrown_by([&] { export_file(main_of(params, body), folder / "m.onnx"); });
   };
   EXPECT_EQ(message("%x: Tensor[(4), float32]", "cumprod(%x, axis=0)"), "operator cumprod has no ONNX form");
   EXPECT_EQ(message(kImage, "nn.space_to_depth(%x, block_size=2, mode=\"CRD\")"),

@@ -9,6 +9,7 @@
 #include "core/frontends/onnx.h"
 #include "core/relay/interpret_closed.h"
 #include "tests/frontends/onnx_bytes.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::onnx {
 namespace {
@@ -290,13 +291,10 @@ TEST(OnnxOperators, MessagesFromABodyNameTheFileOnce) {
   auto message = [](const std::string& graph) -> std::string {
     ImportOptions options{.constants = {{"count", longs({1})}, {"start", floats({3, 4}, {2})}}};
     std::string loop = bytes::node("Loop", {"count", "", "start"}, {"end"}, bytes::subgraph("body", graph));
-    try {
+    return thrown_by([&] {
       import_bytes(bytes::model(loop, bytes::input("count") + bytes::input("start"), {"end"}, 24), "m.onnx",
                    options);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
+    });
   };
   EXPECT_THAT(message(body), testing::StartsWith("m.onnx: node `end` (Loop): node `next` (Reshape): "));
   EXPECT_EQ(message(missing),

@@ -4,21 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "core/support/text.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::onnx {
 namespace {
 
 const std::string kSuite = "/usr/share/libonnx-testdata/data/";  // Debian's libonnx-testdata
 std::string node_case(const std::string& name) { return kSuite + "node/" + name + "/model.onnx"; }
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 std::vector<int64_t> output_shape(const ImportedModel& model) {
   const relay::Type& type = model.module->functions.at("main")->body->checked_type;
@@ -57,11 +49,11 @@ TEST(OnnxImport, DequantizedConstantsStayIntegers) {
 
 TEST(OnnxImport, GivenShapesReplaceDynamicDimensionsOnly) {
   std::string path = node_case("test_relu");
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(thrown_by([&] {
               import_file(path, {.shapes = {{"x", {9, 9, 9}}}});
             }).find("dimension 0 is 3, given 9"),
             std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(thrown_by([&] {
               import_file(path, {.shapes = {{"y", {1}}}});
             }).find("no input is named `y`"),
             std::string::npos);
@@ -112,11 +104,11 @@ TEST(OnnxImport, ANamedDimensionIsOneNumberInAllInputs) {
   std::string file = binary_model("Add", input_of("a", {"n", "4"}) + input_of("b", {"n", "m"}));
   ImportedModel model = import_bytes(file, "m.onnx", {.shapes = {{"b", {5, 4}}}});
   EXPECT_EQ(model.inputs[0].shape, (std::vector<int64_t>{5, 4})) << "though it stands before b";
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(thrown_by([&] {
               import_bytes(file, "m.onnx", {.shapes = {{"a", {6, 4}}, {"b", {5, 4}}}});
             }),
             "m.onnx: dimension `n` is 6 in input `a` and 5 in input `b`");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(thrown_by([&] {
               import_bytes(file, "m.onnx", {.shapes = {{"a", {6}}}});
             }),
             "m.onnx: input `a` has rank 2, given shape (6)");
@@ -125,10 +117,10 @@ TEST(OnnxImport, ANamedDimensionIsOneNumberInAllInputs) {
 TEST(OnnxImport, OpenDimensionsAreNotGuessed) {
   std::string file = binary_model("MatMul", input_of("a", {"n", "k"}) + input_of("b", {"k", "4"}));
   EXPECT_EQ(
-      message_of([&] { import_bytes(file, "m.onnx"); }),
+      thrown_by([&] { import_bytes(file, "m.onnx"); }),
       "m.onnx: the model leaves dimensions of its inputs open: `a` is [n, k], `b` is [k, 4]; say what they "
       "are, as in --shape a=1x128");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(thrown_by([&] {
               import_bytes(file, "m.onnx", {.shapes = {{"b", {3, 4}}}});
             }),
             "m.onnx: the model leaves dimensions of its inputs open: `a` is [n, k]; say what they are, as in "
@@ -140,14 +132,14 @@ TEST(OnnxImport, OpenDimensionsAreNotGuessed) {
 
 TEST(OnnxImport, UnsupportedOperatorIsOneClearMessage) {
   std::string path = node_case("test_strnormalizer_nostopwords_nochangecase");
-  EXPECT_EQ(message_of([&] { import_file(path); }), path + ": unsupported operator: StringNormalizer");
+  EXPECT_EQ(thrown_by([&] { import_file(path); }), path + ": unsupported operator: StringNormalizer");
 }
 
 TEST(OnnxImport, CorruptFilesAreErrorsNotCrashes) {
-  EXPECT_EQ(message_of([] { import_bytes("garbage", "g.onnx"); }),
+  EXPECT_EQ(thrown_by([] { import_bytes("garbage", "g.onnx"); }),
             "g.onnx: not an ONNX model, or cut off (7 bytes)");
-  EXPECT_EQ(message_of([] { import_bytes("", "e.onnx"); }), "e.onnx: the ONNX model has no graph");
-  EXPECT_EQ(message_of([] { import_file("/nonexistent.onnx"); }),
+  EXPECT_EQ(thrown_by([] { import_bytes("", "e.onnx"); }), "e.onnx: the ONNX model has no graph");
+  EXPECT_EQ(thrown_by([] { import_file("/nonexistent.onnx"); }),
             "cannot read /nonexistent.onnx: No such file or directory");
   // Every truncation and many single-byte changes of a real file: an Error or a model, nothing else.
   std::string bytes = read_file(node_case("test_gemm_all_attributes"));
@@ -170,7 +162,7 @@ TEST(OnnxImport, CorruptFilesAreErrorsNotCrashes) {
 /// Found by fuzz_onnx.
 TEST(OnnxImport, AConvolutionOfAMatrixIsRefused) {
   std::string path = LATHE_TESTS "/frontends/crashes/conv_of_a_matrix.onnx";
-  EXPECT_EQ(message_of([&] { import_file(path); }),
+  EXPECT_EQ(thrown_by([&] { import_file(path); }),
             path + ": node `y` (Conv): data of rank 2, must be 3 to 5");
 }
 
@@ -179,7 +171,7 @@ TEST(OnnxImport, AnAxisOfAScalarIsRefused) {
     std::string path = fmt::format("{}/frontends/crashes/{}_of_a_scalar.onnx", LATHE_TESTS, op);
     ImportOptions options;  // the file says nothing of its inputs' shapes
     for (const ValueInfo& input : declared_inputs(path)) options.shapes[input.name] = input.shape;
-    EXPECT_THAT(message_of([&] { import_file(path, options); }),
+    EXPECT_THAT(thrown_by([&] { import_file(path, options); }),
                 testing::EndsWith("axis 0 of a tensor of rank 0"));
   }
 }

@@ -7,6 +7,7 @@
 #include "core/relay/functor.h"
 #include "core/relay/text.h"
 #include "core/support/text.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::relay {
 namespace {
@@ -27,12 +28,7 @@ std::string type_of_main(std::string_view text) {
 }
 
 std::string message_of(std::string_view text) {
-  try {
-    infer_type(parse_module(text, "t.relay"));
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return thrown_by([&] { infer_type(parse_module(text, "t.relay")); });
 }
 
 constexpr std::string_view kList = "type List[A] { Cons(A, List[A]), Nil }\n";
@@ -186,12 +182,7 @@ TEST(InferType, AChainOfCallsMayBeLong) {
 
 TEST(CallType, MessagesCountArgumentsFromOne) {
   auto message = [](const Expr& argument) -> std::string {
-    try {
-      typed_call("nn.relu", {argument});
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
+    return thrown_by([&] { typed_call("nn.relu", {argument}); });
   };
   EXPECT_EQ(message(typed_tuple({})), "nn.relu: argument 1 is not a tensor");
   EXPECT_EQ(message(Expr()), "nn.relu: argument 1 is missing");

@@ -5,6 +5,7 @@
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 #include "core/support/text.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::relay {
 namespace {
@@ -58,12 +59,7 @@ TEST(Language, RightPrograms) {
 }
 
 std::string message_of(const std::string& program) {
-  try {
-    Interpreter(parse_module(program, "t")).call("main");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return thrown_by([&] { Interpreter(parse_module(program, "t")).call("main"); });
 }
 
 TEST(Language, WrongPrograms) {

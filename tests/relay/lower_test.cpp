@@ -5,6 +5,7 @@
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/tir/interpret.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::relay {
 namespace {
@@ -81,12 +82,7 @@ TEST(Lower, InlinesScalarsAndCopiesParametersThatAreResults) {
 TEST(Lower, Refuses) {
   Var x = typed_var({3});
   auto message = [](const Ref<Function>& f) -> std::string {
-    try {
-      lower_function(f, "f");
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
+    return thrown_by([&] { lower_function(f, "f"); });
   };
   EXPECT_EQ(
       message(function({x}, typed_call("add", {x, typed_constant(zeros({3}, kFloat32))}))),

@@ -33,7 +33,8 @@ TEST(RunPasses, RequiredPassesRunBefore) {
 TEST(RunPasses, TypesAreInferredOnceWhileNothingChanges) {
   Names names;
   // Only folding changes the example, and fusing the result.
-  PassId sequence[] = {kCanonicalizeOps, kSimplifyExpr, kFoldConstant, kFoldScaleAxis, kFuseOps, kFuseWindows};
+  PassId sequence[] = {kCanonicalizeOps, kSimplifyExpr, kFoldConstant,
+                       kFoldScaleAxis,   kFuseOps,      kFuseWindows};
   run_passes(example(), sequence, {.instruments = {&names}});
   EXPECT_EQ(std::count(names.ran.begin(), names.ran.end(), "infer_type"), 3);
 }

@@ -8,6 +8,7 @@
 
 #include "core/relay/functor.h"
 #include "core/tir/builder.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::relay {
 namespace {
@@ -30,12 +31,7 @@ std::string round_trip(const Module& module) {
 std::string reprint(std::string_view text) { return round_trip(parse_module(text)); }
 
 std::string message_of(std::string_view text) {
-  try {
-    parse_module(text, "t.relay");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return thrown_by([&] { parse_module(text, "t.relay"); });
 }
 
 constexpr std::string_view kHeader = "#[version = \"0.0.5\"]\n";
@@ -146,12 +142,7 @@ TEST(RelayText, TensorProgramsOfTheMetadataAreVerified) {
     const std::regex pattern(fmt::format(R"((\\"{}\\":)[^,}}]+)", field));
     const std::string changed = std::regex_replace(text, pattern, std::string("$01") + value);
     EXPECT_NE(changed, text) << field;
-    try {
-      parse_module(changed);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
+    return thrown_by([&] { parse_module(changed); });
   };
   EXPECT_THAT(error_with("b", "null"),
               HasSubstr("invalid tensor program twice: a Binary without an operand\n"));

@@ -5,6 +5,7 @@
 #include "core/runtime/output_arguments.h"
 #include "core/runtime/thread_pool.h"
 #include "tests/runtime/test_module.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::runtime {
 namespace {
@@ -14,15 +15,6 @@ using ::testing::ElementsAre;
 std::vector<float> values(const Tensor& tensor) {
   auto span = tensor.span<float>();
   return {span.begin(), span.end()};
-}
-
-std::string message(auto&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(Executor, RunsThePlanWithViewsAndOutputsThatAreInputsOrConstants) {
@@ -126,10 +118,10 @@ TEST(Executor, RefusesOutputsThatOverlap) {
   Tensor x = floats({10, 20, 30}), y = floats({0, 0, 0, 0, 0, 0});
   executor.set_input(0, x);
   executor.set_output(3, x);
-  EXPECT_EQ(message([&] { executor.run(); }), "the memory of output `y` overlaps that of input `x`");
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "the memory of output `y` overlaps that of input `x`");
   executor.set_output(3, Tensor({3}, kFloat32, nullptr, y.as<float>() + 2));
   executor.set_output(2, Tensor({3}, kFloat32, nullptr, y.data()));
-  EXPECT_EQ(message([&] { executor.run(); }), "the memory of output `y` overlaps that of output `c`");
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "the memory of output `y` overlaps that of output `c`");
   executor.set_output(3, Tensor({3}, kFloat32, nullptr, y.as<float>() + 3));
   executor.run();
   EXPECT_THAT(values(y), ElementsAre(1, 2, 3, 45, 90, 135));
@@ -145,24 +137,24 @@ TEST(Executor, TimesEachStep) {
 
 TEST(Executor, SaysWhatIsWrong) {
   Executor executor(Module::from_image(test_image()), serial_parallel());
-  EXPECT_EQ(message([&] { executor.run(); }), "input `x` is not set");
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "input `x` is not set");
+  EXPECT_EQ(thrown_by([&] {
               executor.set_input(0, floats({1, 2}));
             }),
             "input `x` is float32 (2), must be float32 (3)");
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(thrown_by([&] {
               executor.set_output(0, floats({1, 2}));
             }),
             "output `column` is float32 (2), must be float32 (3, 1)");
-  EXPECT_EQ(message([&] { find_input(executor.plan(), "xs"); }),
+  EXPECT_EQ(thrown_by([&] { find_input(executor.plan(), "xs"); }),
             "the model has no input `xs`; did you mean `x`?");
-  EXPECT_EQ(message([&] { find_input(executor.plan(), "image"); }),
+  EXPECT_EQ(thrown_by([&] { find_input(executor.plan(), "image"); }),
             "the model has no input `image`; it has x");
-  EXPECT_EQ(message([&] { find_output(executor.plan(), "colum"); }),
+  EXPECT_EQ(thrown_by([&] { find_output(executor.plan(), "colum"); }),
             "the model has no output `colum`; did you mean `column`?");
 
   Executor refusing(Module::from_image(refusing_image()), serial_parallel());
-  EXPECT_EQ(message([&] { refusing.run(); }), "kernel refuse reports that its check 7 failed");
+  EXPECT_EQ(thrown_by([&] { refusing.run(); }), "kernel refuse reports that its check 7 failed");
 }
 
 /// add(sum, c) takes the place of `four`, which it reads: only what it writes is the output.

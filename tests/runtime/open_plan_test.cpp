@@ -7,18 +7,10 @@
 #include "core/runtime/plan_dims.h"
 #include "core/runtime/thread_pool.h"
 #include "tests/runtime/test_module.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::runtime {
 namespace {
-
-std::string message(auto&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 Tensor ones(int64_t n) { return full({n}, kFloat32, 1); }
 
@@ -85,7 +77,7 @@ TEST(OpenPlan, BoundOutputsAreWrittenInPlaceAndHaveToFit) {
   executor.run();
   EXPECT_EQ(y.as<float>()[5], 2.0f);
   executor.set_input(0, ones(7));
-  EXPECT_EQ(message([&] { executor.run(); }), "output `y` is float32 (6), must be float32 (7)");
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "output `y` is float32 (6), must be float32 (7)");
 }
 
 TEST(OpenPlan, WithUpperBoundsTheArenaIsAllocatedOnce) {
@@ -101,7 +93,7 @@ TEST(OpenPlan, WithUpperBoundsTheArenaIsAllocatedOnce) {
   executor.run();
   EXPECT_EQ(executor.output(0).data(), first);
   executor.set_input(0, ones(1025));
-  EXPECT_EQ(message([&] { executor.run(); }), "dimension n is 1025, the model was compiled for 1 to 1024");
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "dimension n is 1025, the model was compiled for 1 to 1024");
   executor.set_input(0, ones(2));
   executor.run();
   EXPECT_EQ(executor.output(0).shape(), std::vector<int64_t>{2});
@@ -118,7 +110,7 @@ TEST(OpenPlan, RequirementsAreChecked) {
   executor.set_input(0, ones(8));
   executor.run();
   executor.set_input(0, ones(9));
-  EXPECT_EQ(message([&] { executor.run(); }), "the model needs n % 4 == 0, which does not hold for n = 9");
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "the model needs n % 4 == 0, which does not hold for n = 9");
 }
 
 TEST(OpenPlan, PlansThatLieAreRefusedWhenTheyAreReadOrBound) {
@@ -126,7 +118,7 @@ TEST(OpenPlan, PlansThatLieAreRefusedWhenTheyAreReadOrBound) {
   auto refused = [&](auto&& change) {
     Plan plan = good;
     change(plan);
-    return message([&] {
+    return thrown_by([&] {
       check_plan(plan);
       Plan bound = plan;
       bind_dims(plan, std::vector<int64_t>{63}, bound);

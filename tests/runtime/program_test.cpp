@@ -7,20 +7,12 @@
 #include "core/runtime/program/machine.h"
 #include "core/runtime/thread_pool.h"
 #include "tests/runtime/changed_programs.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::runtime {
 namespace {
 
 Tensor number(int32_t value) { return tensor_of<int32_t>({value}, {}, kInt32); }
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 int64_t run(const Program& program, int32_t argument) {
   LoadedProgram loaded{program, {}, {}};
@@ -93,7 +85,7 @@ TEST(Program, HostileOnesAreRefused) {
   for (const Case& each : cases) {
     Program program = example_program();
     each.change(program);
-    EXPECT_EQ(error_of([&] { check_program(program, 0); }), std::string("module: ") + each.message);
+    EXPECT_EQ(thrown_by([&] { check_program(program, 0); }), std::string("module: ") + each.message);
   }
 }
 
@@ -102,13 +94,13 @@ TEST(Program, OfWrongKindsFailsAsItRuns) {
   Program program = example_program();
   program.functions[0].code[4].args[0] = 0;
   check_program(program, 0);
-  EXPECT_EQ(error_of([&] { run(program, 1); }),
+  EXPECT_EQ(thrown_by([&] { run(program, 1); }),
             "module: instruction 4 of main: a part of a value that has none there");
   program = example_program();
   program.functions[0].code[5].args[1] = ~0;
   program.functions[0].code[5].dtype = kInt64;
   check_program(program, 0);
-  EXPECT_EQ(error_of([&] { run(program, 1); }), "module: instruction 5 of main: a number of another type");
+  EXPECT_EQ(thrown_by([&] { run(program, 1); }), "module: instruction 5 of main: a number of another type");
 }
 
 /// Any change of a few numbers is refused, or ends in an error or a value. Without calls: those may not end.

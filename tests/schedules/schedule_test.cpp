@@ -2,24 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "core/support/error.h"
 #include "core/tir/text.h"
 #include "schedules/primitive.h"
 #include "tests/schedules/programs.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::schedule {
 namespace {
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 TEST(Trace, ReadsAsText) {
   Schedule s(matmul(5, 48, 12));
@@ -48,19 +38,19 @@ TEST(Trace, MalformedJsonIsAnError) {
       {R"({"steps": [{"do": "get_loops", "in": ["b99999999999999"]}]})",
        "trace: `b99999999999999` is no handle"},
   };
-  for (const auto& [json, message] : kCases) EXPECT_EQ(message_of([&] { parse_trace(json); }), message);
+  for (const auto& [json, message] : kCases) EXPECT_EQ(thrown_by([&] { parse_trace(json); }), message);
   for (const char* json : {"", "[]", "{", "{\"steps\": [3]}", "{\"steps\": [{\"do\": 1}]}"})
-    EXPECT_EQ(message_of([&] { parse_trace(json); }).substr(0, 22), "trace: malformed JSON:") << json;
+    EXPECT_EQ(thrown_by([&] { parse_trace(json); }).substr(0, 22), "trace: malformed JSON:") << json;
 }
 
 TEST(Replay, NamesTheStepThatDoesNotApply) {
   Schedule s(matmul(5, 48, 12));
   auto loops = s.get_loops(s.get_block("matmul"));
   s.split(loops[0], {5, 1});
-  EXPECT_EQ(message_of([&] { replay(s.trace(), matmul(7, 48, 12)); }),
+  EXPECT_EQ(thrown_by([&] { replay(s.trace(), matmul(7, 48, 12)); }),
             "trace step 2: l4, l5 = split(l1, 5, 1): split: the product of the factors is 5, less than the "
             "extent 7 of loop i0");
-  EXPECT_EQ(message_of([&] { replay(s.trace(), elementwise(4, 4)); }),
+  EXPECT_EQ(thrown_by([&] { replay(s.trace(), elementwise(4, 4)); }),
             "trace step 0: b0 = get_block(\"matmul\"): get_block: no block `matmul` in function elementwise");
 }
 
@@ -139,7 +129,7 @@ TEST(Primitives, IllegalUsesSayWhy) {
   };
   for (const Illegal& each : kCases) {
     Schedule s(conv2d({}));
-    EXPECT_EQ(message_of([&] { each.action(s); }), each.message);
+    EXPECT_EQ(thrown_by([&] { each.action(s); }), each.message);
   }
 }
 
@@ -148,14 +138,14 @@ TEST(Reorder, KeepsParallelLoopsOutOfVectorizedOnes) {
   auto loops = s.get_loops(s.get_block("out"));
   s.parallel(loops[0]);
   s.vectorize(loops[1]);
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(thrown_by([&] {
               s.reorder({loops[1], loops[0]});
             }),
             "reorder: the parallel loop i0 would stand inside the vectorized loop i1");
   Schedule other(elementwise(4, 8));
   loops = other.get_loops(other.get_block("out"));
   other.parallel(loops[1]);
-  EXPECT_EQ(message_of([&] { other.vectorize(loops[0]); }),
+  EXPECT_EQ(thrown_by([&] { other.vectorize(loops[0]); }),
             "vectorize: the parallel loop i1 stands inside loop i0");
 }
 
@@ -171,14 +161,14 @@ TEST(SplitAndFuse, RefuseWhatOverflows) {
   constexpr int64_t kHuge = INT64_MAX / 2 + 1;  // 2^62
   auto split = [](int64_t extent, const std::vector<Factor>& factors) {
     Schedule s(repeated(extent, 1));
-    return message_of([&] { s.split(s.get_loops(s.get_block("out"))[0], factors); });
+    return thrown_by([&] { s.split(s.get_loops(s.get_block("out"))[0], factors); });
   };
   EXPECT_EQ(split(8, {kInferred, INT64_MAX}), "no error");
   EXPECT_EQ(split(kHuge, {kInferred, kHuge}), "no error");
   EXPECT_EQ(split(kHuge + 1, {kInferred, kHuge}), "split: the product of the factors overflows");
   auto fuse = [](int64_t outer, int64_t inner) {
     Schedule s(repeated(outer, inner));
-    return message_of([&] { s.fuse(s.get_loops(s.get_block("out"))); });
+    return thrown_by([&] { s.fuse(s.get_loops(s.get_block("out"))); });
   };
   EXPECT_EQ(fuse(kHuge, 1), "no error");
   EXPECT_EQ(fuse(kHuge, 2), "fuse: the product of the extents overflows");
@@ -187,22 +177,22 @@ TEST(SplitAndFuse, RefuseWhatOverflows) {
 TEST(StoreAs, RefusesWhatWouldRoundTwiceOrIsNoFloat) {
   Schedule s(dense(2, 32, 16, kFloat32));
   BlockHandle block = s.get_block("dense");
-  EXPECT_EQ(message_of([&] { s.store_as(block, 0, 16); }),
+  EXPECT_EQ(thrown_by([&] { s.store_as(block, 0, 16); }),
             "store_as: block `dense` sums in dense: it would round at each step");
   BlockHandle copy = s.cache_read(block, 1, tir::Scope::kGlobal);
-  EXPECT_EQ(message_of([&] { s.store_as(copy, 0, 8); }), "store_as: floats of 8 bits, must be 16, 32 or 64");
-  EXPECT_EQ(message_of([&] { s.store_as(copy, 1, 16); }),
+  EXPECT_EQ(thrown_by([&] { s.store_as(copy, 0, 8); }), "store_as: floats of 8 bits, must be 16, 32 or 64");
+  EXPECT_EQ(thrown_by([&] { s.store_as(copy, 1, 16); }),
             "store_as: buffer 1 of the 1 that block `dense_read` writes");
   tir::Func before = s.func();
   s.store_as(copy, 0, 64);
   EXPECT_EQ(s.func(), before) << "it has 32 already";
   s.store_as(copy, 0, 16);
   EXPECT_EQ(s[copy]->writes[0].buffer->dtype, kFloat16);
-  EXPECT_EQ(message_of([&] { s.store_as(copy, 0, 16); }),
+  EXPECT_EQ(thrown_by([&] { s.store_as(copy, 0, 16); }),
             "store_as: weight_cache is no float of 32 or 64 bits");
   Schedule ints(dense(2, 32, 16));
   BlockHandle numbers = ints.cache_read(ints.get_block("dense"), 1, tir::Scope::kGlobal);
-  EXPECT_EQ(message_of([&] { ints.store_as(numbers, 0, 16); }),
+  EXPECT_EQ(thrown_by([&] { ints.store_as(numbers, 0, 16); }),
             "store_as: weight_cache is no float of 32 or 64 bits");
 }
 
@@ -226,7 +216,7 @@ TEST(DecomposeReduction, NeedsEachElementComputedOnce) {
   auto decomposed = [](int64_t count, const std::string& row) {
     Schedule s(row_sums(count, row));
     BlockHandle sum = s.get_block("sum");
-    return message_of([&] { s.decompose_reduction(sum, s.get_loops(sum)[0]); });
+    return thrown_by([&] { s.decompose_reduction(sum, s.get_loops(sum)[0]); });
   };
   EXPECT_EQ(decomposed(8, "i"), "no error");
   EXPECT_EQ(decomposed(8, "7 - i"), "no error");
@@ -247,7 +237,7 @@ func main(x: int32[9]) -> (out: int32[9]) {{
     }} }}
 }} }})",
                                            step, 4 - step)));
-    return message_of([&] { s.blockize(s.get_loops(s.get_block("out"))[0]); });
+    return thrown_by([&] { s.blockize(s.get_loops(s.get_block("out"))[0]); });
   };
   EXPECT_EQ(blockized(3), "no error");
   EXPECT_EQ(blockized(1), "no error");

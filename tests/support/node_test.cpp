@@ -4,6 +4,7 @@
 
 #include "core/support/error.h"
 #include "core/support/node_impl.h"
+#include "tests/thrown_by.h"
 
 namespace lathe {
 namespace {
@@ -83,12 +84,7 @@ TEST(Node, JsonRoundTrip) {
 }
 
 std::string error_of(const std::string& json) {
-  try {
-    load_json(json, {&Name::kType, &Add::kType, &Let::kType});
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return thrown_by([&] { load_json(json, {&Name::kType, &Add::kType, &Let::kType}); });
 }
 
 TEST(Node, JsonOfACircleIsRefused) {

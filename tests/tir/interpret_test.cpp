@@ -5,17 +5,13 @@
 #include <cmath>
 
 #include "core/tir/builder.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::tir {
 namespace {
 
 std::string error_of(const Func& func, std::vector<Tensor> params) {
-  try {
-    interpret(func, params);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return thrown_by([&] { interpret(func, params); });
 }
 
 TEST(Interpret, MatrixProductOfSymbolicSize) {

@@ -9,7 +9,6 @@
 #include "core/support/error.h"
 #include "core/support/text.h"
 #include "core/tir/dims.h"
-#include "core/tir/dims.h"
 #include "core/tir/pass.h"
 #include "core/tir/text.h"
 #include "tests/tir/random_func.h"

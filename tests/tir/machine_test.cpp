@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/support/error.h"
+#include "tests/thrown_by.h"
 
 namespace lathe {
 namespace {
@@ -97,12 +98,7 @@ TEST(MachineNumbers, TextRoundTrip) {
 
 TEST(MachineNumbers, BadTextIsTheUsersError) {
   auto error_of = [](const char* text) -> std::string {
-    try {
-      parse_machine_numbers(text);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
+    return thrown_by([&] { parse_machine_numbers(text); });
   };
   EXPECT_EQ(error_of("speed=4"), "`speed=4` is no number of a machine");
   EXPECT_EQ(error_of("latency"), "`latency` is no number of a machine");

@@ -4,17 +4,13 @@
 
 #include "core/support/error.h"
 #include "core/tir/machine.h"
+#include "tests/thrown_by.h"
 
 namespace lathe {
 namespace {
 
 std::string error_of(const std::string& text) {
-  try {
-    parse_target_text(text);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return thrown_by([&] { parse_target_text(text); });
 }
 
 TEST(Target, TextRoundTrip) {

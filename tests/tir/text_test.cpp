@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/support/error.h"
+#include "tests/thrown_by.h"
 #include "tests/tir/random_func.h"
 
 namespace lathe::tir {
@@ -173,12 +174,7 @@ TEST(Text, DigestsNeverChange) {
 }
 
 std::string error_of(std::string_view text) {
-  try {
-    parse_func(text, "f.tir");
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return thrown_by([&] { parse_func(text, "f.tir"); });
 }
 
 std::string error_in_body(const std::string& body) {
@@ -215,12 +211,8 @@ TEST(Text, JsonOfAnUnknownOperatorIsRefused) {
   size_t at = json.find(op);
   ASSERT_NE(at, std::string::npos);
   auto error_with = [&](const std::string& number) -> std::string {
-    try {
-      load_json(std::string(json).replace(at, op.size(), "\"op\":" + number), tir_node_types());
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
+    return thrown_by(
+        [&] { load_json(std::string(json).replace(at, op.size(), "\"op\":" + number), tir_node_types()); });
   };
   EXPECT_EQ(error_with("20"), "no error");
   for (const char* number : {"21", "99", "-1", "256"})

@@ -11,6 +11,7 @@
 
 #include "core/support/temporary_folder.h"
 #include "core/tir/target.h"
+#include "db/database_error.h"
 #include "tracker/farm.h"
 #include "tracker/job_request.h"
 
@@ -44,6 +45,10 @@ class QuietFarm final : public ServiceFarm {
 class SilentFarm final : public ServiceFarm {
  public:
   std::vector<Submission> submit(JobId, std::span<const Candidate> candidates) override {
+    if (disk_full) {
+      ++refused;
+      throw db::DatabaseError("database tuning.db can't grow");
+    }
     submitted += candidates.size();
     return std::vector<Submission>(candidates.size());
   }
@@ -66,7 +71,8 @@ class SilentFarm final : public ServiceFarm {
   void cancel_race(TrialId) override {}
   void leave(JobId) override {}
 
-  std::atomic<size_t> submitted{0}, cancelled{0};
+  std::atomic<size_t> submitted{0}, cancelled{0}, refused{0};
+  std::atomic<bool> disk_full{false};
 };
 
 struct Office {
@@ -119,6 +125,24 @@ TEST(JobKeeper, EndsAJobThatWantsTooMuch) {
   EXPECT_EQ(ended.crashes, 0) << "it would only do it again";
   EXPECT_EQ(farm.submitted, 74u);
   EXPECT_EQ(farm.cancelled, 1u) << "nobody waits for its trials";
+}
+
+/// Three of them would fail the job: a full disk is no crash of the searcher, and its job goes on afterwards.
+TEST(JobKeeper, CountsNoFailureOfTheDatabaseAsACrash) {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  farm.disk_full = true;
+  db::Store store(folder / "tuning.db");
+  const db::ServedJob job = store.add_served_job(
+      {.owner = "alice", .model_name = "net", .request = R"({"model": "net", "trials": 10})"});
+  JobKeeper keeper(
+      {.database = folder / "tuning.db", .folder = folder / "files", .searcher = {PYTHON, GREEDY_SEARCHER}},
+      farm);
+  ASSERT_TRUE(soon([&] { return farm.refused >= 4; }));
+  EXPECT_EQ(store.served_job(job.id).crashes, 0);
+  EXPECT_EQ(store.served_job(job.id).state, db::JobState::kRunning);
+  farm.disk_full = false;
+  EXPECT_TRUE(soon([&] { return farm.submitted > 0; }));
 }
 
 TEST(JobKeeper, CancelsWhatAFailedSearchLeftToBeMeasured) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/thrown_by.h"
+
 namespace lathe::tuner {
 namespace {
 
@@ -21,12 +23,7 @@ relay::Module dynamic_module() {
 }
 
 std::string error_of(const InputShapes& shapes) {
-  try {
-    bind_shapes(dynamic_module(), shapes);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return thrown_by([&] { bind_shapes(dynamic_module(), shapes); });
 }
 
 TEST(BindShapes, SettlesSymbolicAndUnknownDimensions) {

@@ -9,6 +9,7 @@
 #include "core/support/error.h"
 #include "core/support/statistics.h"
 #include "schedules/random.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::tuner {
 namespace {
@@ -110,12 +111,7 @@ TEST(CostModel, FewSamplesAreEnoughToStart) {
 
 TEST(CostModel, ForeignBytesAreAnError) {
   auto message = [](const std::string& bytes) -> std::string {
-    try {
-      CostModel::load(bytes);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was thrown";
+    return thrown_by([&] { CostModel::load(bytes); });
   };
   EXPECT_EQ(message("junk"),
             "cannot read the cost model: it does not begin with `lathe-cost-model 2 ` and a width");
@@ -129,7 +125,7 @@ TEST(CostModel, ForeignBytesAreAnError) {
         R"([{{"feature":[{},-1,-1],"value":[0,1,2],"left":[{},0,0],"right":[{},0,0],"missing_left":[1,0,0]}}])",
         feature, left, right));
   };
-  EXPECT_EQ(of_root(11, 1, 2), "nothing was thrown");
+  EXPECT_EQ(of_root(11, 1, 2), "no error");
   EXPECT_EQ(of_root(12, 1, 2), "cost model: node 0 of 3 asks for feature 12 of 12 and leads to 1 and 2");
   EXPECT_EQ(of_root(0, 0, 2), "cost model: node 0 of 3 asks for feature 0 of 12 and leads to 0 and 2")
       << "for ever";

@@ -5,6 +5,7 @@
 #include "core/runtime/executor.h"
 #include "core/runtime/thread_pool.h"
 #include "tests/runtime/test_module.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::tuner {
 namespace {
@@ -58,12 +59,7 @@ std::vector<std::vector<float>> outputs_of(const relay::Module& module, const st
 }
 
 std::string error_of(const relay::Module& module) {
-  try {
-    plan_graph(module, kernel_of);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return thrown_by([&] { plan_graph(module, kernel_of); });
 }
 
 TEST(GraphPlan, FollowsLetsTuplesAndProjections) {

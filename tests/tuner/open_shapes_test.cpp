@@ -11,6 +11,7 @@
 #include "core/runtime/plan_dims.h"
 #include "core/runtime/thread_pool.h"
 #include "core/tir/interpret.h"
+#include "tests/thrown_by.h"
 #include "tuner/bind_shapes.h"
 #include "tuner/compile.h"
 
@@ -137,23 +138,14 @@ TEST_P(OpenModels, OneBuildComputesEverySize) {
 INSTANTIATE_TEST_SUITE_P(, OpenModels, ::testing::ValuesIn(models()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-std::string message(auto&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(OpenShapes, ADimensionOfTwoInputsIsOneNumber) {
   const relay::Module module = bind_shapes(parse(models()[0].text), {}, {.all = true});
   auto compiled = runtime::Module::from_image(compile_model(module, codegen::host_target()));
   runtime::Executor executor(compiled, runtime::serial_parallel());
   executor.set_input(0, random_tensor({3, 4}, kFloat32, 1));
   executor.set_input(1, random_tensor({2, 4}, kFloat32, 2));
-  EXPECT_EQ(message([&] { executor.run(); }), "input `y` is float32 (2, 4), must be float32 (3, 4)");
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "input `y` is float32 (2, 4), must be float32 (3, 4)");
+  EXPECT_EQ(thrown_by([&] {
               executor.set_input(1, random_tensor({3, 5}, kFloat32, 2));
             }),
             "input `y` is float32 (3, 5), must be float32 (n, 4)");
@@ -171,7 +163,7 @@ TEST(OpenShapes, WhatTypesCannotDecideIsCheckedWhenItRuns) {
   executor.run();
   EXPECT_EQ(executor.output(0).shape(), (std::vector<int64_t>{6, 4}));
   executor.set_input(0, random_tensor({5, 3}, kFloat32, 1));
-  EXPECT_NE(message([&] { executor.run(); }).find("does not hold for n = 5"), std::string::npos);
+  EXPECT_NE(thrown_by([&] { executor.run(); }).find("does not hold for n = 5"), std::string::npos);
 }
 
 TEST(OpenShapes, RangesAreOfDimensionsThatThereAre) {
@@ -179,7 +171,7 @@ TEST(OpenShapes, RangesAreOfDimensionsThatThereAre) {
   plan.dims = {{.name = "n"}};
   set_ranges(plan, {.named = {{"n", {1, 64}}}});
   EXPECT_EQ(plan.dims[0].max, 64);
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(thrown_by([&] {
               set_ranges(plan, {.named = {{"m", {1, 64}}}});
             }),
             "--open m: no input has an open dimension of this name; those are n");

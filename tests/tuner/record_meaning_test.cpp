@@ -14,6 +14,7 @@
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
+#include "tests/thrown_by.h"
 #include "tuner/nearest_shape.h"
 #include "tuner/search.h"
 #include "tuner/tasks.h"
@@ -46,12 +47,7 @@ class Records : public ::testing::Test {
     ASSERT_TRUE(store_.adopt(adopted));
   }
   std::string refusal(const std::string& pack) {
-    try {
-      db::import_pack(other_, pack, record_meaning());
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was thrown";
+    return thrown_by([&] { db::import_pack(other_, pack, record_meaning()); });
   }
 
   TemporaryFolder folder_;

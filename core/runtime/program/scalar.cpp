@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/support/error.h"
+#include "core/support/saturating_int.h"
 
 namespace lathe::runtime {
 namespace {
@@ -162,17 +163,6 @@ Number real_result(ScalarOp op, DataType dtype, double a, double b) {
   }
 }
 
-int64_t truncated(DataType type, double x) {
-  if (std::isnan(x)) return 0;
-  const bool is_signed = type.code == TypeCode::kInt;
-  const uint64_t most = ~uint64_t{0} >> (64 - type.bits + is_signed);
-  // 2^bits or half of that: one more than the most, which a double may not tell.
-  if (x >= std::ldexp(1.0, type.bits - is_signed)) return static_cast<int64_t>(most);
-  const double least = is_signed ? -std::ldexp(1.0, type.bits - 1) : 0;
-  if (x <= least) return is_signed ? static_cast<int64_t>(~most) : 0;
-  return is_signed ? static_cast<int64_t>(x) : static_cast<int64_t>(static_cast<uint64_t>(x));
-}
-
 template <typename T>
 T loaded(const void* from) {
   T value;
@@ -212,7 +202,7 @@ Number compute_scalar(ScalarOp op, DataType dtype, Number a, Number b) {
 Number cast_number(DataType from, DataType to, Number a) {
   if (from.is_float()) {
     if (to.is_float()) return {.real = rounded(to, a.real)};
-    return {.integer = to.is_bool() ? a.real != 0 : truncated(to, a.real)};
+    return {.integer = to.is_bool() ? a.real != 0 : saturating_int(to, a.real)};
   }
   if (!to.is_float()) return {.integer = wrapped(to, a.integer)};
   // From the integer at once: by way of double, float32 would be rounded twice.

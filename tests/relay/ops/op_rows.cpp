@@ -2,6 +2,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/tir/interpret.h"
+#include "tests/thrown_by.h"
 
 namespace lathe::relay {
 namespace {
@@ -115,12 +116,7 @@ void check_rows(const std::vector<OpRow>& rows) {
 std::string relation_error(const char* op, const Attrs& attrs, const std::vector<Index>& shapes) {
   std::vector<Type> types;
   for (const Index& shape : shapes) types.push_back(tensor_type(shape, kFloat32));
-  try {
-    infer_op(op, attrs, types);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
+  return thrown_by([&] { infer_op(op, attrs, types); });
 }
 
 }  // namespace lathe::relay

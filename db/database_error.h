@@ -1,0 +1,14 @@
+// An error that a caller may want to tell apart: the disk's or the database's, not of what was given to us.
+#pragma once
+
+#include "core/support/error.h"
+
+namespace lathe::db {
+
+/// SQLite refused: a full disk, a damaged file, another writer. The same call may succeed later.
+class DatabaseError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace lathe::db
