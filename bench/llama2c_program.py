@@ -64,7 +64,7 @@ def program(w, tokens):
     classifier = embedding if w.shared else w.constant("float32", (w.vocab, w.dim), w.read(w.vocab, w.dim))
     swapped = w.constant("int32", (size,), struct.pack(f"{size}i", *(i ^ 1 for i in range(size))))
 
-    key, value = f"Tensor[({w.kv_heads}, {w.length}, {size}), float32]", f"Tensor[({w.kv_heads}, {size}, {w.length}), float32]"
+    key = value = f"Tensor[({w.kv_heads}, {w.length}, {size}), float32]"
     caches = [(f"%k{i}", key) for i in range(w.layers)] + [(f"%v{i}", value) for i in range(w.layers)]
     params = ", ".join(f"{name}: {kind}" for name, kind in caches)
     lines = []
@@ -86,11 +86,11 @@ def program(w, tokens):
         q = rotated(f"q{i}", let(f"q{i}.flat", f"nn.dense({n}, {wq[i]})"), w.heads)
         k = rotated(f"new_k{i}", let(f"k{i}.flat", f"nn.dense({n}, {wk[i]})"), w.kv_heads)
         v = let(f"new_v{i}", f"nn.dense({n}, {wv[i]})")
-        k = let(f"next_k{i}", f"where(%here_k, reshape({k}, newshape=[{w.kv_heads}, 1, {size}]), %k{i})")
-        v = let(f"next_v{i}", f"where(%here_v, reshape({v}, newshape=[{w.kv_heads}, {size}, 1]), %v{i})")
+        k = let(f"next_k{i}", f"where(%here, reshape({k}, newshape=[{w.kv_heads}, 1, {size}]), %k{i})")
+        v = let(f"next_v{i}", f"where(%here, reshape({v}, newshape=[{w.kv_heads}, 1, {size}]), %v{i})")
         q = let(f"q{i}.grouped", f"reshape({q}, newshape=[{w.kv_heads}, {group}, {size}])")
         scores = let(f"s{i}", f"where(%past, nn.batch_matmul({q}, {k}) * {size ** -0.5!r}f, -1e30f)")
-        mixed = let(f"m{i}", f"nn.batch_matmul(nn.softmax({scores}, axis=2), {v})")
+        mixed = let(f"m{i}", f"nn.batch_matmul(nn.softmax({scores}, axis=2), {v}, transpose_b=False)")
         return let(f"a{i}", f"{x} + nn.dense(reshape({mixed}, newshape=[1, {w.dim}]), {wo[i]})")
 
     def feed_forward(i, x):
@@ -100,8 +100,7 @@ def program(w, tokens):
         return let(f"x{i + 1}", f"{x} + nn.dense({inner}, {w2[i]})")
 
     let("positions", f"arange(0, {w.length}, 1, dtype=\"int32\")")
-    let("here_k", f"reshape(equal(%positions, %at), newshape=[1, {w.length}, 1])")
-    let("here_v", f"reshape(equal(%positions, %at), newshape=[1, 1, {w.length}])")
+    let("here", f"reshape(equal(%positions, %at), newshape=[1, {w.length}, 1])")
     let("past", f"reshape(less_equal(%positions, %at), newshape=[1, 1, {w.length}])")
     let("cos", f"take({cos}, %at, axis=0)")
     let("sin", f"take({sin}, %at, axis=0)")

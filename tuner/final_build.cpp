@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "core/codegen/compile.h"
@@ -160,6 +161,8 @@ struct ModelBuilder::Impl {
   // Weak: builds own what they use, and what none of them uses any more is freed.
   std::map<std::pair<size_t, const Node*>, std::weak_ptr<Compiled>> known = {};  // by program, scheduled
 
+  std::optional<codegen::Object> native = {};  // of a program, once there was a build
+
   /// Touches nothing of the Impl that changes: called from several threads at once.
   std::shared_ptr<Compiled> compile(size_t program, const tir::Func& scheduled) const;
   std::vector<std::shared_ptr<Compiled>> compile_new(std::span<const size_t> built,
@@ -292,7 +295,9 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> given) {
   std::erase(kernels, nullptr);
   Build result{program::is_outlined(impl_->fused) ? plan_program(impl_->fused, plan) : plan("main"),
                {kernels.begin(), kernels.end()}};
-  if (result.image.program) objects.push_back(native_program(result.image, impl_->target));
+  // The code between the plans is the same in all builds.
+  if (result.image.program && !impl_->native) impl_->native = native_program(result.image, impl_->target);
+  if (impl_->native) objects.push_back(*impl_->native);
   // Once a build: the objects of kernels are kept, so that an exchange of one schedule compiles one kernel.
   result.image.library = codegen::link(objects, impl_->target).bytes;
   for (codegen::Object& object : objects)

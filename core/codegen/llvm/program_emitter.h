@@ -107,7 +107,7 @@ class ProgramEmitter {
   llvm::Value* real(const Word& value, DataType dtype);
   llvm::Value* payload_of_real(llvm::Value* v);
   llvm::Value* wrapped(DataType dtype, llvm::Value* v);
-  llvm::Value* real_result(runtime::ScalarOp op, DataType dtype, llvm::Value* a, llvm::Value* b);
+  llvm::Value* real_result(runtime::ScalarOp op, llvm::Value* a, llvm::Value* b);
   llvm::Value* integer_result(runtime::ScalarOp op, DataType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* divided(runtime::ScalarOp op, DataType dtype, llvm::Value* a, llvm::Value* b);
   llvm::Value* cast(DataType from, DataType to, const Word& value);

@@ -27,7 +27,7 @@ void ProgramEmitter::scalar(const runtime::Instruction& i) {
     result = cast(i.dtype, type, args[0]);
   } else if (i.dtype.is_float()) {
     llvm::Value* a = real(args[0], i.dtype);
-    result = real_result(i.scalar, i.dtype, a, args.size() > 1 ? real(args[1], i.dtype) : a);
+    result = real_result(i.scalar, a, args.size() > 1 ? real(args[1], i.dtype) : a);
   } else {
     llvm::Value* a = args[0].payload;
     result = integer_result(i.scalar, i.dtype, a, args.size() > 1 ? args[1].payload : a);
@@ -57,7 +57,7 @@ llvm::Value* ProgramEmitter::wrapped(DataType dtype, llvm::Value* v) {
                                       : b_.CreateZExt(narrow, b_.getInt64Ty());
 }
 
-llvm::Value* ProgramEmitter::real_result(ScalarOp op, DataType, llvm::Value* a, llvm::Value* b) {
+llvm::Value* ProgramEmitter::real_result(ScalarOp op, llvm::Value* a, llvm::Value* b) {
   auto boolean = [&](llvm::Value* v) { return b_.CreateZExt(v, b_.getInt64Ty()); };
   switch (op) {
     case ScalarOp::kAdd:
