@@ -278,9 +278,9 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> given) {
         [&](const KernelCall& call) -> const KernelFamily& { return families[impl_->distinct.of(call)]; },
         graph);
   };
-  std::erase(kernels, nullptr);
-  Build result{program::is_outlined(impl_->fused) ? plan_program(impl_->fused, plan) : plan("main"),
-               {kernels.begin(), kernels.end()}};
+  Build result{program::is_outlined(impl_->fused) ? plan_program(impl_->fused, plan) : plan("main"), {}};
+  // Planning runs prologues, by the numbers of programs.
+  for (size_t i : built) result.kernels.push_back(kernels[i]);
   // Once a build: the objects of kernels are kept, so that an exchange of one schedule compiles one kernel.
   result.image.library = codegen::link(objects, impl_->target).bytes;
   result.image.plan.target = to_text(impl_->target);
