@@ -81,7 +81,8 @@ function main() {
       else printRow(row, rows.length === 1);
     }
     const ratios = rows.map((r) => r.ratio), median = middle(ratios), worst = Math.max(...ratios);
-    console.log(options.json ? JSON.stringify({ median, worst }) : `median ${median.toFixed(2)}, worst ${worst.toFixed(2)} of ${rows.length} sizes`);
+    console.log(options.json ? JSON.stringify({ median, worst })
+      : `median ${median.toFixed(2)}, worst ${worst.toFixed(2)} of ${rows.length} sizes`);
   } finally {
     fs.rmSync(folder, { recursive: true });
   }
