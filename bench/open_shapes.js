@@ -40,8 +40,18 @@ function interval(values) {
   return [sorted[low], sorted[n - 1 - low]];
 }
 
-function measure(module, size, threads, more) {
-  return JSON.parse(run(['bench', '--model', module, ...shapes(size), '--threads', threads, '--time', '0.1', '--json', ...more]));
+function measure(module, size, threads) {
+  return JSON.parse(run(['bench', '--model', module, ...shapes(size), '--threads', threads, '--time', '0.1', '--json']));
+}
+
+function printRow(row, first) {
+  const column = (value, digits, width) => value.toFixed(digits).padStart(width);
+  if (first) console.log('size                              open us   alone us  ratio  95% interval    arena KB: open     alone');
+  console.log([
+    row.size.padEnd(30), column(row.open_ms * 1e3, 1, 10), column(row.alone_ms * 1e3, 1, 10), ` ${column(row.ratio, 2, 5)}`,
+    ` ${row.ratio_low.toFixed(2)} .. ${row.ratio_high.toFixed(2)}`, ` ${column(row.open_arena / 1e3, 0, 15)}`,
+    column(row.alone_arena / 1e3, 0, 9),
+  ].join(' '));
 }
 
 function main() {
@@ -57,21 +67,22 @@ function main() {
       let memory = {};
       for (let round = 0; round < Number(options.rounds); ++round)
         for (const side of round % 2 ? ['open', 'alone'] : ['alone', 'open']) {
-          const report = side === 'open' ? measure(open, size, options.threads, []) : measure(alone, '', options.threads, []);
+          const report = side === 'open' ? measure(open, size, options.threads) : measure(alone, '', options.threads);
           times[side].push(report.median_ms);
           memory[side] = report.arena_bytes;
         }
       const ratios = times.open.map((ms, i) => ms / times.alone[i]), [low, high] = interval(ratios);
-      rows.push({ size, open_ms: middle(times.open), alone_ms: middle(times.alone), ratio: middle(ratios), ratio_low: low, ratio_high: high, open_arena: memory.open, alone_arena: memory.alone });
-      if (options.json) console.log(JSON.stringify(rows[rows.length - 1]));
-      else {
-        const r = rows[rows.length - 1];
-        if (rows.length === 1) console.log('size                              open us   alone us  ratio  95% interval    arena KB: open     alone');
-        console.log(`${size.padEnd(30)} ${(r.open_ms * 1e3).toFixed(1).padStart(10)} ${(r.alone_ms * 1e3).toFixed(1).padStart(10)}  ${r.ratio.toFixed(2).padStart(5)}  ${low.toFixed(2)} .. ${high.toFixed(2)}  ${(r.open_arena / 1e3).toFixed(0).padStart(15)} ${(r.alone_arena / 1e3).toFixed(0).padStart(9)}`);
-      }
+      const row = {
+        size, open_ms: middle(times.open), alone_ms: middle(times.alone), ratio: middle(ratios), ratio_low: low, ratio_high: high,
+        open_arena: memory.open, alone_arena: memory.alone,
+      };
+      rows.push(row);
+      if (options.json) console.log(JSON.stringify(row));
+      else printRow(row, rows.length === 1);
     }
     const ratios = rows.map((r) => r.ratio), median = middle(ratios), worst = Math.max(...ratios);
-    console.log(options.json ? JSON.stringify({ median, worst }) : `median ${median.toFixed(2)}, worst ${worst.toFixed(2)} of ${rows.length} sizes`);
+    console.log(options.json ? JSON.stringify({ median, worst })
+      : `median ${median.toFixed(2)}, worst ${worst.toFixed(2)} of ${rows.length} sizes`);
   } finally {
     fs.rmSync(folder, { recursive: true });
   }

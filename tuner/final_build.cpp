@@ -292,9 +292,9 @@ ModelBuilder::Build ModelBuilder::build(std::span<const tir::Func> given) {
         [&](const KernelCall& call) -> const KernelFamily& { return families[impl_->distinct.of(call)]; },
         graph);
   };
-  std::erase(kernels, nullptr);
-  Build result{program::is_outlined(impl_->fused) ? plan_program(impl_->fused, plan) : plan("main"),
-               {kernels.begin(), kernels.end()}};
+  Build result{program::is_outlined(impl_->fused) ? plan_program(impl_->fused, plan) : plan("main"), {}};
+  // Planning runs prologues, by the numbers of programs.
+  for (size_t i : built) result.kernels.push_back(kernels[i]);
   // The code between the plans is the same in all builds.
   if (result.image.program && !impl_->native) impl_->native = native_program(result.image, impl_->target);
   if (impl_->native) objects.push_back(*impl_->native);
