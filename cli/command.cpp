@@ -35,8 +35,9 @@ constexpr Command kCommands[] = {
     },
     {
         "compile",
-        "--model M [--shape NAME=DIMS]... [--open DIM]... [--target T] [--db FILE | --untuned] [--out FILE]",
-        "compile a model with the best known schedules into a module file",
+        "--model M [--shape NAME=DIMS]... [--open DIM]... [--target T] [--db FILE | --untuned] [--native] "
+        "[--out FILE]",
+        "compile a model with the best known schedules into a module file, or a library and a C header",
         {"tune compile --model resnet18 --target cpu --out resnet18.lathe",
          "tune compile --model net.onnx --open batch --open length=1..512 --untuned"},
         compile_command,

@@ -175,6 +175,17 @@ std::vector<LoopHandle> Schedule::split(LoopHandle loop, const std::vector<Facto
 LoopHandle Schedule::fuse(const std::vector<LoopHandle>& loops) {
   return run_loops("fuse", inputs_of(loops))[0];
 }
+LoopHandle Schedule::tasks(const std::vector<LoopHandle>& loops) {
+  if (loops.size() == 1) return loops[0];
+  if (!apart_) return fuse(loops);
+  tasks_[loops.back()] = loops;
+  return loops.back();
+}
+void Schedule::run_tasks(LoopHandle tasks) {
+  auto found = tasks_.find(tasks);
+  if (found == tasks_.end()) return parallel(tasks);
+  for (LoopHandle loop : found->second) parallel(loop);
+}
 void Schedule::reorder(const std::vector<LoopHandle>& loops) { run(primitive("reorder"), inputs_of(loops)); }
 void Schedule::parallel(LoopHandle loop) { run(primitive("parallel"), {loop}); }
 void Schedule::vectorize(LoopHandle loop) { run(primitive("vectorize"), {loop}); }

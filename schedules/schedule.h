@@ -82,6 +82,13 @@ class Schedule {
                                      Decision decision = {});
   std::vector<LoopHandle> split(LoopHandle loop, const std::vector<Factor>& factors);
   LoopHandle fuse(const std::vector<LoopHandle>& loops);
+  /// The loops, each right inside the one before, as one of tasks: fused, so that cores get equal shares; or
+  /// apart, where the schedule is for a program whose extents are open (keep_apart()). Gives the innermost.
+  LoopHandle tasks(const std::vector<LoopHandle>& loops);
+  /// Runs what tasks() gave on all cores.
+  void run_tasks(LoopHandle tasks);
+  /// From now on: a number of a task that is divided by open extents would hide in which tile it is.
+  void keep_apart() { apart_ = true; }
   void reorder(const std::vector<LoopHandle>& loops);
   void parallel(LoopHandle loop);
   void vectorize(LoopHandle loop);
@@ -128,6 +135,8 @@ class Schedule {
   Trace trace_;
   std::vector<Binding> bindings_;  // by handle id
   Random random_;
+  bool apart_ = false;
+  std::map<LoopHandle, std::vector<LoopHandle>> tasks_;  // of several loops apart, by the innermost
 };
 
 /// The program that the trace makes of `func`. Throws Error, naming the step, when a step does not apply.

@@ -6,6 +6,7 @@
 #include "core/support/error.h"
 #include "core/tir/dims.h"
 #include "core/tir/lower.h"
+#include "schedules/family.h"
 #include "schedules/primitive.h"
 #include "schedules/spaces/building_blocks.h"
 #include "schedules/tile_model.h"
@@ -192,10 +193,6 @@ std::optional<Schedule> mutate(const Trace& trace, const Func& func, Random& ran
 }
 
 namespace {
-/// What an open dimension is taken for where a schedule is chosen: more than a vector and a register tile
-/// have of it, few enough for the caches, and a whole number of both, so that nothing is padded for its sake.
-constexpr int64_t kTypical = 64;
-
 /// Blocks as they are, the outermost loop of each on all cores where it may be: the compiler's own vectors.
 Trace plain_trace(const Func& func) {
   Schedule schedule(func);
@@ -211,11 +208,14 @@ Trace plain_trace(const Func& func) {
 /// outermost part open, under a guard. The first space that has one which can be built; the generic space
 /// is asked for any program.
 Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
-  const Func typical = with_dims(func, std::vector<int64_t>(dims_of(*func).size(), kTypical));
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < dims_of(*func).size(); ++i) values.push_back(typical_dim(func, i));
+  const Func typical = with_dims(func, values);
   for (const DesignSpace* space : kSpaces) {
     if (!space->applies(typical, target)) continue;
     try {
       Schedule schedule(typical);
+      schedule.keep_apart();
       space->generate(schedule, target, {Decide::kHeuristic, rounding});
       Trace trace = schedule.trace();
       lower(replay(trace, func), target);

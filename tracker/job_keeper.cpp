@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <utility>
 
 #include "core/support/error.h"
 #include "core/support/spawn.h"
@@ -261,9 +262,10 @@ bool JobKeeper::resume(db::ServedJobId id) {
 
 void JobKeeper::keep() {
   db::Store store(settings_.database);
+  bool failed = false;
   std::unique_lock lock(mutex_);
   while (!closing_) {
-    awake_ = false;
+    const bool woken = std::exchange(awake_, false);
     for (auto it = searches_.begin(); it != searches_.end();) {
       Search& search = *it->second;
       if (!search.ended) {
@@ -277,8 +279,9 @@ void JobKeeper::keep() {
     }
     lock.unlock();
     try {
-      start_some(store);
+      start_some(store, woken || std::exchange(failed, false));
     } catch (const std::exception& error) {  // a full disk, say: another time, perhaps
+      failed = true;
       log(fmt::format("jobs wait: {}", error.what()));
     }
     lock.lock();
@@ -288,94 +291,114 @@ void JobKeeper::keep() {
 }
 
 /// Those that ran when a tracker ended go first; then whose owner has the fewest running; then by priority,
-/// and the oldest.
-void JobKeeper::start_some(db::Store& store) {
+/// and the oldest. REQUIRES: woken, or nothing changed but the fleet since the last call.
+void JobKeeper::start_some(db::Store& store, bool woken) {
+  // A look at a long queue takes a while, and would be taken twice a second.
+  if (!woken && !waits_for_fleet_) return;
+  const FarmStatus farm = farm_.status();
+  Fleet fleet;
+  for (const WorkerStatus& worker : farm.workers)
+    fleet.emplace_back(worker.device, worker.backends, worker.slots);
+  if (!woken && fleet == fleet_) return;
+  fleet_ = std::move(fleet);
+  waits_for_fleet_ = false;
+
   std::lock_guard deciding(deciding_);
-  std::vector<db::ServedJob> waiting;
-  std::map<std::string, size_t> running;  // by owner
+  std::map<std::string, size_t> running;                     // by owner
+  std::map<std::string, std::vector<db::ServedJob>> queues;  // by owner; the next job is the last
   size_t free = 0;
   {
     std::lock_guard lock(mutex_);
     // One that has ended but is not yet collected still counts, until the next round.
     free = settings_.searches - std::min(settings_.searches, searches_.size());
     for (const auto& [id, search] : searches_) ++running[search->job.owner];
-    if (free == 0) return;
+    if (free == 0) return;  // the end of one wakes
     for (const db::JobState state : {db::JobState::kRunning, db::JobState::kQueued})
       for (db::ServedJob& job : store.served_jobs({.state = state, .limit = kWaiting}))
-        if (!searches_.contains(job.id)) waiting.push_back(std::move(job));
+        if (!searches_.contains(job.id)) queues[job.owner].push_back(std::move(job));
   }
-  if (waiting.empty()) return;
-  const FarmStatus farm = farm_.status();
-  while (free > 0 && !waiting.empty()) {
-    const auto next =
-        std::min_element(waiting.begin(), waiting.end(), [&](const db::ServedJob& a, const db::ServedJob& b) {
-          // running[owner] changes with every start, so the least is looked for anew each time.
-          const auto rank = [&](const db::ServedJob& job) {
-            return std::tuple(job.state != db::JobState::kRunning, running[job.owner], -job.priority, job.id);
-          };
-          return rank(a) < rank(b);
-        });
-    db::ServedJob job = std::move(*next);
-    waiting.erase(next);
-    std::string why;
-    std::optional<DeviceClass> device = find_device(job, farm, why);
-    if (!device) {
-      if (job.message != why) store.set_served_state(job.id, job.state, why);
+  const auto rank = [](const db::ServedJob& job, size_t of_owner) {
+    return std::tuple(job.state != db::JobState::kRunning, of_owner, -job.priority, job.id);
+  };
+  for (auto& [owner, queue] : queues)
+    std::sort(queue.begin(), queue.end(),
+              [&](const auto& a, const auto& b) { return rank(b, 0) < rank(a, 0); });
+  Choices known;
+  while (free > 0 && !queues.empty()) {
+    // An owner's rank changes with every start, so the least is looked for anew each time.
+    const auto next = std::min_element(queues.begin(), queues.end(), [&](const auto& a, const auto& b) {
+      return rank(a.second.back(), running[a.first]) < rank(b.second.back(), running[b.first]);
+    });
+    const db::ServedJob job = std::move(next->second.back());
+    next->second.pop_back();
+    if (next->second.empty()) queues.erase(next);
+    Choice choice = find_device(job, farm, known);
+    if (!choice.device) {
+      waits_for_fleet_ = true;
+      if (job.message != choice.why) store.set_served_state(job.id, job.state, choice.why);
       continue;
     }
-    store.set_served_device_class(job.id, device->name);
-    // Before the process is there: a tracker that dies in between finds a job that runs, and runs it.
-    store.set_served_state(job.id, db::JobState::kRunning);
     ++running[job.owner];
     --free;
-    std::lock_guard lock(mutex_);
-    // Its row says running: the next tracker takes it up.
-    if (closing_) return;
-    Search& search = *(searches_[job.id] = std::make_unique<Search>());
-    search.job = store.served_job(job.id);
-    search.device = std::move(*device);
-    // One thread a search, for it waits in read(): searches are few (--searches), and simple to follow so.
-    search.thread = std::thread([this, &search] {
-      try {
-        db::Store own(settings_.database);
-        run(search, own);
-        // What it left to be measured is for nobody.
-        // Only after the searcher's end, and only where it will not go on: a paused job's trials
-        // stay, and are measured.
-        if (db::is_final(own.served_job(search.job.id).state)) cancel_trials(own, search.job.id);
-      } catch (const std::exception& error) {  // the disk: it runs again when there is room
-        log(fmt::format("job {}: {}", search.job.uuid, error.what()));
-        // Until keep() starts it again; a full disk does not empty within a round.
-        std::this_thread::sleep_for(std::chrono::seconds(1));
-      }
-      std::lock_guard ended(mutex_);
-      search.ended = true;
-      awake_ = true;
-      changed_.notify_all();
-    });
+    start(store, job, std::move(*choice.device));
   }
 }
 
+/// REQUIRES: deciding_ is held.
+void JobKeeper::start(db::Store& store, const db::ServedJob& job, DeviceClass device) {
+  store.set_served_device_class(job.id, device.name);
+  // Before the process is there: a tracker that dies in between finds a job that runs, and runs it.
+  store.set_served_state(job.id, db::JobState::kRunning);
+  std::lock_guard lock(mutex_);
+  // Its row says running: the next tracker takes it up.
+  if (closing_) return;
+  Search& search = *(searches_[job.id] = std::make_unique<Search>());
+  search.job = store.served_job(job.id);
+  search.device = std::move(device);
+  // One thread a search, for it waits in read(): searches are few (--searches), and simple to follow so.
+  search.thread = std::thread([this, &search] {
+    try {
+      db::Store own(settings_.database);
+      run(search, own);
+      // What it left to be measured is for nobody.
+      // Only after the searcher's end, and only where it will not go on: a paused job's trials
+      // stay, and are measured.
+      if (db::is_final(own.served_job(search.job.id).state)) cancel_trials(own, search.job.id);
+    } catch (const std::exception& error) {  // the disk: it runs again when there is room
+      log(fmt::format("job {}: {}", search.job.uuid, error.what()));
+      // Until keep() starts it again; a full disk does not empty within a round.
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
+    std::lock_guard ended(mutex_);
+    search.ended = true;
+    awake_ = true;
+    changed_.notify_all();
+  });
+}
+
 /// A job that has begun stays with its class of devices.
-std::optional<DeviceClass> JobKeeper::find_device(const db::ServedJob& job, const FarmStatus& farm,
-                                                  std::string& why) const {
+JobKeeper::Choice JobKeeper::find_device(const db::ServedJob& job, const FarmStatus& farm,
+                                         Choices& known) const {
   try {
     const JobRequest request = parse_job_request(job.request);
+    // Times of two classes are not compared: what the search began with, it ends with.
+    const std::string& wanted = job.job ? job.device_class : request.device;
+    const std::pair key(request.target, wanted);
+    if (const auto found = known.find(key); found != known.end()) return found->second;
+    Choice choice;
     // "cpu" is left for the device to settle; a target in full is brought to the one text
     // that keys the store.
     const bool any_processor = request.target.find(':') == std::string::npos;
     const std::string target = any_processor ? request.target : settings_.resolve_target(request.target);
-    // Times of two classes are not compared: what the search began with, it ends with.
-    auto device = choose_device_class(farm, target, job.job ? job.device_class : request.device, why);
-    if (device && !any_processor) {
+    choice.device = choose_device_class(farm, target, wanted, choice.why);
+    if (choice.device && !any_processor) {
       // The numbers were measured with what the worker compiles for by itself.
-      if (device->target != target) device->machine = "";
-      device->target = target;
+      if (choice.device->target != target) choice.device->machine = "";
+      choice.device->target = target;
     }
-    return device;
+    return known.emplace(key, std::move(choice)).first->second;
   } catch (const Error& error) {
-    why = error.what();
-    return std::nullopt;
+    return {std::nullopt, error.what()};
   }
 }
 

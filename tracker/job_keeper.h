@@ -14,6 +14,8 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "db/store.h"
@@ -54,10 +56,19 @@ class JobKeeper {
  private:
   struct Search;
 
+  /// What decides which device classes there are: of each worker its device's text, its back ends and slots.
+  using Fleet = std::vector<std::tuple<std::string, std::vector<std::string>, uint32_t>>;
+  /// The class for a target's text and a wanted device, or why there is none.
+  struct Choice {
+    std::optional<DeviceClass> device;
+    std::string why;
+  };
+  using Choices = std::map<std::pair<std::string, std::string>, Choice>;
+
   void keep();
-  void start_some(db::Store& store);
-  std::optional<DeviceClass> find_device(const db::ServedJob& job, const FarmStatus& farm,
-                                         std::string& why) const;
+  void start_some(db::Store& store, bool woken);
+  void start(db::Store& store, const db::ServedJob& job, DeviceClass device);
+  Choice find_device(const db::ServedJob& job, const FarmStatus& farm, Choices& known) const;
   void run(Search& search, db::Store& store);
   bool run_once(Search& search, db::Store& store);
   bool end(db::ServedJobId id, db::JobState state, int signal);
@@ -70,8 +81,10 @@ class JobKeeper {
   std::mutex deciding_;  // what state a job has next; taken before mutex_
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool awake_ = false, closing_ = false;
+  bool awake_ = true, closing_ = false;
   std::map<db::ServedJobId, std::unique_ptr<Search>> searches_;
+  Fleet fleet_;                   // of the last look; of keep()'s thread
+  bool waits_for_fleet_ = false;  // some job found no device then
   std::thread thread_;
 };
 

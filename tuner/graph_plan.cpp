@@ -1,5 +1,6 @@
 #include "tuner/graph_plan.h"
 
+#include <limits>
 #include <map>
 
 #include "tuner/plan_sizes.h"
@@ -15,8 +16,8 @@ using relay::ExprKind;
 /// weights that only a prologue reads are not in the module.
 class Planner {
  public:
-  Planner(const Dataflow& flow, FunctionRef<const GraphKernel&(const KernelCall&)> kernel)
-      : flow_(flow), kernel_(kernel) {}
+  Planner(const Dataflow& flow, FunctionRef<const KernelFamily&(const KernelCall&)> kernels)
+      : flow_(flow), kernels_(kernels) {}
 
   runtime::ModuleImage plan() {
     sizes_.define_inputs(flow_.main());
@@ -98,14 +99,49 @@ class Planner {
     // A function that computes nothing shares bytes of its argument.
     if (kernel_call.is_view())
       return {builder_.view(placed(call->args.at(0), 0), results.at(0).shape, kernel_call.offset)};
-    const GraphKernel& kernel = kernel_(kernel_call);
-    return builder_.call({.kernel = kernel.name,
-                          .args = kernel.prologue ? arguments_with_prologue(*call, kernel) : arguments(*call),
-                          .results = std::move(results),
-                          .workspace_bytes = workspace(kernel, kernel_call),
-                          .flops = kernel.flops,
-                          .dims = dims(kernel, kernel_call),
-                          .reuse = kernel.reuse});
+    const KernelFamily& family = kernels_(kernel_call);
+    const std::vector<runtime::Size> whens = whens_of(family, kernel_call);
+    std::vector<runtime::Call> ways;
+    for (size_t i = 0; i < family.kernels.size(); ++i) {
+      const GraphKernel& kernel = family.kernels[i];
+      if (whens[i] == 0) continue;
+      ways.push_back({.kernel = kernel.name,
+                      .args = kernel.prologue ? arguments_with_prologue(*call, kernel) : arguments(*call),
+                      .results = results,
+                      .workspace_bytes = workspace(kernel, kernel_call),
+                      .flops = kernel.flops,
+                      .dims = dims(kernel, kernel_call),
+                      .reuse = kernel.reuse,
+                      .when = whens[i]});
+    }
+    return builder_.call_one_of(std::move(ways));
+  }
+
+  /// For each kernel of the family, 1 in runs in which the dimensions of this call are its, else 0.
+  std::vector<runtime::Size> whens_of(const KernelFamily& family, const KernelCall& call) {
+    using enum runtime::SizeOp;
+    if (family.kernels.size() == 1) return {1};
+    const std::vector<runtime::Size> dims = sizes_.dims_of_call(call);
+    std::vector<runtime::Size> whens(family.kernels.size());
+    runtime::Size left = 1;  // none of the members before has them
+    for (const KernelFamily::Member& member : family.members) {
+      runtime::Size has = 1;
+      auto also = [&](runtime::Size holds) { has = builder_.size(kMul, has, holds); };
+      for (size_t i = 0; i < dims.size(); ++i) {
+        const schedule::DimValues& values = member.dims.at(i);
+        if (values.is_number()) {
+          also(builder_.size(kEqual, dims[i], values.min));
+          continue;
+        }
+        if (values.min > 0) also(builder_.size(kLess, values.min - 1, dims[i]));
+        if (values.max < std::numeric_limits<int64_t>::max())
+          also(builder_.size(kLess, dims[i], values.max + 1));
+      }
+      const runtime::Size taken = builder_.size(kMul, left, has);
+      whens[member.kernel] = builder_.size(kAdd, whens[member.kernel], taken);
+      left = builder_.size(kSub, left, taken);
+    }
+    return whens;
   }
 
   /// What the kernel takes of the dimensions that its workload has in this call.
@@ -197,7 +233,7 @@ class Planner {
   }
 
   const Dataflow& flow_;
-  FunctionRef<const GraphKernel&(const KernelCall&)> kernel_;
+  FunctionRef<const KernelFamily&(const KernelCall&)> kernels_;
   runtime::PlanBuilder builder_;
   PlanSizes sizes_{builder_};
   NodeMap<Values> values_;
@@ -208,9 +244,9 @@ class Planner {
 }  // namespace
 
 runtime::ModuleImage plan_graph(const relay::Module& module,
-                                FunctionRef<const GraphKernel&(const KernelCall&)> kernel,
+                                FunctionRef<const KernelFamily&(const KernelCall&)> kernels,
                                 const std::string& graph) {
-  return Planner(Dataflow(module, graph), kernel).plan();
+  return Planner(Dataflow(module, graph), kernels).plan();
 }
 
 }  // namespace lathe::tuner

@@ -7,6 +7,7 @@
 
 #include "core/runtime/plan_builder.h"
 #include "core/tir/prologue.h"
+#include "schedules/family.h"
 #include "tuner/dataflow.h"
 
 namespace lathe::tuner {
@@ -31,11 +32,21 @@ struct GraphKernel {
   std::vector<tir::PartParam> arguments = {};
 };
 
+/// The kernels of one callee, each for some values of the dimensions that its workload leaves open.
+struct KernelFamily {
+  struct Member {
+    size_t kernel = 0;                      // number of `kernels`
+    std::vector<schedule::DimValues> dims;  // of the workload
+  };
+  std::vector<GraphKernel> kernels;
+  std::vector<Member> members;  // the first that has the values is called; the last has all
+};
+
 /// The plan of a graph (dataflow.h), with the constants that it reads and without its library. Tuples are
 /// flattened: an input `x` of a tuple type becomes x.0, x.1, ...; outputs are named output_0, output_1, ...
 /// REQUIRES and throws as Dataflow does (dataflow.h).
 runtime::ModuleImage plan_graph(const relay::Module& module,
-                                FunctionRef<const GraphKernel&(const KernelCall&)> kernel,
+                                FunctionRef<const KernelFamily&(const KernelCall&)> kernels,
                                 const std::string& graph = "main");
 
 }  // namespace lathe::tuner

@@ -5,6 +5,7 @@
 
 #include "core/relay/lower.h"
 #include "core/support/text.h"
+#include "core/tir/dims.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
 
@@ -74,7 +75,8 @@ tir::Func workload_of(const KernelCall& call) {
   const auto* program = call.callee.as<relay::PrimFunc>();
   tir::Func func =
       program ? program->func : relay::lower_function(call.callee.cast<relay::Function>(), "task");
-  return tir::with_constant_params(tir::canonical(func), call.constants);
+  // Other names may stand in another order.
+  return tir::with_constant_params(tir::with_simple_shapes(tir::canonical(func)), call.constants);
 }
 
 double count_flops(const tir::Func& func) { return flops_of(func->body); }

@@ -9,6 +9,7 @@
 #include "cli/model_flags.h"
 #include "core/runtime/plan_dims.h"
 #include "core/support/bounded_json.h"
+#include "tuner/native_library.h"
 
 namespace lathe::cli {
 namespace {
@@ -29,15 +30,21 @@ void print_open(const runtime::Plan& plan) {
 int compile_command(Flags& flags) {
   ModelFlags model;
   std::string out;
-  bool as_json = false;
+  bool as_json = false, native = false;
   model.add_to(flags);
-  flags.add("--out FILE", out, "the module file to write (MODEL.lathe)");
+  flags.add("--out FILE", out, "the module file to write (MODEL.lathe), or the library (libMODEL.so)");
+  flags.add("--native", native, "write a shared library for programs to link with, and a C header beside it");
   flags.add("--json", as_json, "print one JSON object");
   if (!flags.parse()) return kSuccess;
 
   BestBuild compiled = compile(model, {});
-  if (out.empty()) out = module_name(model.model) + ".lathe";
-  runtime::write_module(out, compiled.image);
+  std::string header;
+  const std::string name = module_name(model.model);
+  if (out.empty()) out = native ? "lib" + name + ".so" : name + ".lathe";
+  if (native)
+    header = tuner::write_native_library(out, compiled.image);
+  else
+    runtime::write_module(out, compiled.image);
   const runtime::Plan& plan = compiled.image.plan;
   std::set<std::string_view> kernels;
   size_t steps = 0;
@@ -59,20 +66,24 @@ int compile_command(Flags& flags) {
                                 : fmt::format("{:.1f} MB", static_cast<double>(arena_bytes) / 1e6);
   std::vector<std::string> open;
   for (const runtime::Dimension& dim : plan.dims) open.push_back(dim.name);
-  if (as_json)
-    fmt::print("{}\n", json_line({{"module", out},
-                                  {"open", open},
-                                  {"steps", steps},
-                                  {"kernels", kernels.size()},
-                                  {"kernels_measured", compiled.measured},
-                                  {"weight_bytes", plan.constant_bytes},
-                                  {"arena_bytes", arena_bytes}}));
-  else
+  if (as_json) {
+    nlohmann::json report = {{"module", out},
+                             {"open", open},
+                             {"steps", steps},
+                             {"kernels", kernels.size()},
+                             {"kernels_measured", compiled.measured},
+                             {"weight_bytes", plan.constant_bytes},
+                             {"arena_bytes", arena_bytes}};
+    if (native) report["header"] = header;
+    fmt::print("{}\n", json_line(report));
+  } else {
     fmt::print(
         "{}: {} steps, {:.1f} MB of weights, {} of tensors, {} of {} kernels scheduled by "
         "measurement\n",
         out, steps, static_cast<double>(plan.constant_bytes) / 1e6, arena, compiled.measured, kernels.size());
-  if (!as_json) print_open(plan);
+    if (native) fmt::print("{}: what C and C++ programs include\n", header);
+    print_open(plan);
+  }
   return kSuccess;
 }
 

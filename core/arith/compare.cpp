@@ -28,6 +28,18 @@ bool simpler(const Poly& a, const Poly& b) {
   return a.terms.size() < b.terms.size() || magnitude(a) < magnitude(b);
 }
 
+/// Divisions inside of divisions too.
+int64_t count_nested_divisions(const Poly& p) {
+  int64_t count = 0;
+  for (const Term& term : p.terms)
+    for (const Expr& factor : term.factors)
+      post_order(factor, [&](const NodeRef& node) {
+        const Binary* b = node.as<Binary>();
+        count += b && (b->op == BinaryOp::kFloorDiv || b->op == BinaryOp::kFloorMod);
+      });
+  return count;
+}
+
 /// The operands of a tree of one associative operation, from left to right.
 void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& parts) {
   const Binary* b = e.as<Binary>();
@@ -68,6 +80,9 @@ Expr Simplifier::less(const Poly& a, const Poly& b) const {
       if (step <= 1) continue;
       Poly divided = add(quotient(add(d, constant_poly(-1)), step), constant_poly(1));
       if (!simpler(divided, d)) continue;
+      // Of an open dimension, a sum of tiles' places says more than a quotient that hides them.
+      const bool open = range.min == INT64_MIN || range.max == INT64_MAX;
+      if (open && count_nested_divisions(divided) > count_nested_divisions(d)) continue;
       d = recombine(divided);
       changed = true;
       break;

@@ -201,7 +201,12 @@ Expr broadcast(Expr value, int lanes) {
 namespace {
 /// Rebuilds through the builders so that constants fold.
 NodeRef rebuilt(const NodeRef& node) {
-  if (const Binary* b = node.as<Binary>()) return binary(b->op, b->a, b->b);
+  if (const Binary* b = node.as<Binary>()) {
+    Expr built = binary(b->op, b->a, b->b);
+    // The same again: a buffer that is loaded from, of an open shape, stays itself.
+    const Binary* same = built.as<Binary>();
+    return same && same->op == b->op && same->a == b->a && same->b == b->b ? node : NodeRef(built);
+  }
   if (const Select* s = node.as<Select>()) return select(s->condition, s->if_true, s->if_false);
   if (const Not* n = node.as<Not>()) return logical_not(n->a);
   if (const Cast* c = node.as<Cast>()) return cast(c->dtype, c->value);

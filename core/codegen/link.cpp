@@ -38,7 +38,8 @@ bool has_program(const std::string& name) {
   return false;
 }
 
-std::string link_shared_object(std::span<const std::string_view> objects, const std::string& linker) {
+std::string link_shared_object(std::span<const std::string_view> objects, const std::string& linker,
+                               const LinkOptions& options) {
   TemporaryFolder folder;
   std::string output = folder / "kernels.so", log = folder / "log";
   // Small files whose bytes depend on the objects alone: no local symbols, no build id, no padding between
@@ -46,6 +47,11 @@ std::string link_shared_object(std::span<const std::string_view> objects, const 
   std::vector<std::string> command{
       linker, "-shared", "-z",  "noexecstack", "-z", "noseparate-code", "--build-id=none", "--hash-style=gnu",
       "-x",   "-o",      output};
+  if (!options.soname.empty()) command.insert(command.end(), {"-soname", options.soname});
+  if (!options.exports.empty()) {
+    command.push_back("--version-script=" + folder / "exports");
+    write_file(folder / "exports", fmt::format("{{ global: {}; local: *; }};\n", options.exports));
+  }
   for (size_t i = 0; i < objects.size(); ++i) {
     command.push_back(folder / fmt::format("{}.o", i));
     write_file(command.back(), objects[i]);

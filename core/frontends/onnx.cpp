@@ -194,6 +194,7 @@ class Importer {
       }
       result.inputs.push_back(bound_input(input));
       params.push_back(parameter(input, result.inputs.back()));
+      if (open) open->learn_from(params.back());
       scopes_.back()[input.name()] = params.back();
     }
     for (const auto& [name, items] : held_) {
@@ -219,9 +220,7 @@ class Importer {
       fail("{}: {}", name_, e.what());
     }
     if (outputs.empty()) fail("{}: the graph has no outputs", name_);
-    for (const relay::Expr& output : outputs)
-      if (holds_handles(output))
-        fail("{}: an output is a dimension that is open, which cannot be compiled yet", name_);
+    for (relay::Expr& output : outputs) output = as_data(output);
     relay::Expr body = outputs.size() == 1 ? outputs[0] : relay::tuple(outputs);
     result.module =
         relay::make_module(make<relay::Function>(std::vector<relay::TypeVar>{}, params, relay::Type(), body));

@@ -1,6 +1,7 @@
 #include "core/frontends/onnx_dims.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "core/arith/simplify.h"
@@ -38,6 +39,28 @@ constexpr Arithmetics kArithmetic[] = {
     {"minimum", [](Expr a, Expr b) { return min(a, b); }},
     {"maximum", [](Expr a, Expr b) { return max(a, b); }},
 };
+
+/// Nothing where it depends on the values. Sums and products of dimensions are not negative.
+std::optional<bool> known_equal(const Expr& a, const Expr& b) {
+  if (prove_equal(a, b)) return true;
+  const Expr difference = simplify(a - b);
+  if (const int64_t* number = as_int(difference)) return *number == 0;
+  auto grows = [](const Expr& dim) {
+    bool sum = true;
+    post_order(dim, [&](const NodeRef& node) {
+      const Binary* binary = node.as<Binary>();
+      const IntImm* number = node.as<IntImm>();
+      sum &= node.as<VarNode>() || (number && number->value >= 0) ||
+             (binary && (binary->op == BinaryOp::kAdd || binary->op == BinaryOp::kMul));
+    });
+    return sum;
+  };
+  auto below_all = [&](const Expr& dim, const Expr& number) {
+    return as_int(number) && int_value(number) < 0 && grows(dim);
+  };
+  if (below_all(a, b) || below_all(b, a)) return false;
+  return std::nullopt;
+}
 
 std::string text_of(const Value& value) {
   std::string text;
@@ -106,8 +129,11 @@ Value reshape_to(const Value& value, const std::vector<Expr>& dims) {
     if (i < from.size() && prove_equal(dims[i], from[i])) {
       codes.push_back(0);
     } else {
-      if (inferred)
-        fail("cannot reshape {}: more than one dimension of the result is open and new", text_of(value));
+      // The codes have room for one; a tensor of that shape says them all.
+      if (inferred) {
+        OpenDimensions::current()->learn_from(value);
+        return emit("reshape_like", {value, of_shape(dims)});
+      }
       inferred = true;
       codes.push_back(-1);
     }
@@ -119,27 +145,155 @@ Value reshape_to(const Value& value, const std::vector<Expr>& dims) {
   return emit("reshape", {value}, make<relay::ReshapeAttrs>(codes, false));
 }
 
+bool moves_alone(const char* op, std::span<const Value> args) {
+  const std::string_view name = op;
+  // What chooses elements has to be a number.
+  if ((name == "where" && holds_handles(args[0])) || (name == "take" && holds_handles(args[1]))) return false;
+  return std::find(std::begin(kMoves), std::end(kMoves), name) != std::end(kMoves);
+}
+
 Value fold_dims(const char* op, std::span<const Value> args) {
   const std::string_view name = op;
-  const bool moves = std::find(std::begin(kMoves), std::end(kMoves), name) != std::end(kMoves);
-  // What chooses elements has to be a number.
-  const bool chooses =
-      (name == "where" && holds_handles(args[0])) || (name == "take" && holds_handles(args[1]));
-  if (moves && !chooses) return nullptr;
   const Tensor* a = args.size() == 2 ? known(args[0]) : nullptr;
   const Tensor* b = args.size() == 2 ? known(args[1]) : nullptr;
+  if (!a || !b || (a->size() != b->size() && a->size() != 1 && b->size() != 1)) return nullptr;
+  const Tensor& longer = a->size() >= b->size() ? *a : *b;
+  const std::vector<int64_t>& shape =
+      longer.shape().size() >= b->shape().size() ? longer.shape() : b->shape();
+  OpenDimensions& open = *OpenDimensions::current();
+  auto element = [&](const Tensor& tensor, int64_t i) {
+    return open.dim(tensor.integer(tensor.size() == 1 ? 0 : i));
+  };
   for (const Arithmetics& row : kArithmetic) {
-    if (row.op != name || !a || !b) continue;
-    if (a->size() != b->size() && a->size() != 1 && b->size() != 1) break;
-    const Tensor& longer = a->size() >= b->size() ? *a : *b;
-    Tensor result(longer.shape().size() >= b->shape().size() ? longer.shape() : b->shape(), kInt64);
-    OpenDimensions& open = *OpenDimensions::current();
+    if (row.op != name) continue;
+    Tensor result(shape, kInt64);
     for (int64_t i = 0; i < result.size(); ++i)
-      result.as<int64_t>()[i] = open.handle(row.compute(open.dim(a->integer(a->size() == 1 ? 0 : i)),
-                                                        open.dim(b->integer(b->size() == 1 ? 0 : i))));
+      result.as<int64_t>()[i] = open.handle(row.compute(element(*a, i), element(*b, i)));
     return constant(result);
   }
-  fail("`{}` of a dimension that is open cannot be compiled; give the input's shape", op);
+  if (name == "equal") {
+    Tensor result(shape, kBool);
+    for (int64_t i = 0; i < result.size(); ++i) {
+      const std::optional<bool> equal = known_equal(element(*a, i), element(*b, i));
+      if (!equal) return nullptr;
+      result.set_integer(i, *equal);
+    }
+    return constant(result);
+  }
+  return nullptr;
+}
+
+void OpenDimensions::learn_from(const Value& value) {
+  const std::vector<Expr> dims = dims_of(value);
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    if (!as_int(dims[axis]) && !find(dims[axis]))
+      places_.emplace_back(dims[axis], Place{value, static_cast<int64_t>(axis)});
+}
+
+const OpenDimensions::Place* OpenDimensions::find(const Expr& dim) const {
+  for (const auto& [known, place] : places_)
+    if (prove_equal(known, dim)) return &place;
+  return nullptr;
+}
+
+namespace {
+
+const char* operator_of(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return "add";
+    case BinaryOp::kSub:
+      return "subtract";
+    case BinaryOp::kMul:
+      return "multiply";
+    case BinaryOp::kFloorDiv:
+      return "floor_divide";
+    case BinaryOp::kFloorMod:
+      return "floor_mod";
+    case BinaryOp::kMin:
+      return "minimum";
+    case BinaryOp::kMax:
+      return "maximum";
+    default:
+      return nullptr;
+  }
+}
+
+/// Rank 0, int64.
+Value number_of(const Expr& dim) {
+  if (const int64_t* number = as_int(dim)) return constant(tensor_of<int64_t>({*number}, {}, kInt64));
+  if (const OpenDimensions::Place* place = OpenDimensions::current()->find(dim)) {
+    Value all = emit("shape_of", {place->value}, make<relay::DtypeAttrs>(kInt64));
+    return emit("take", {all, scalar(kInt64, static_cast<double>(place->axis))},
+                make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
+  }
+  const Binary* binary = dim.as<Binary>();
+  const char* op = binary ? operator_of(binary->op) : nullptr;
+  if (!op) fail("no input tells the dimension {}; give the input's shape", relay::print(dim));
+  return emit(op, {number_of(binary->a), number_of(binary->b)});
+}
+
+/// (1, ..., length, ..., 1) of a vector.
+Value along_axis(const Value& vector, size_t axis, size_t rank) {
+  relay::Ints codes(rank, 1);
+  codes[axis] = -1;
+  return emit("reshape", {vector}, make<relay::ReshapeAttrs>(codes, false));
+}
+
+/// A vector as long as that, whose elements are of no interest.
+Value vector_of(const Expr& length) {
+  if (const int64_t* number = as_int(length)) return constant(zeros({*number}, kInt64));
+  if (const OpenDimensions::Place* place = OpenDimensions::current()->find(length)) {
+    Value row = place->value;
+    const auto rank = static_cast<int64_t>(dims_of(row).size());
+    for (int64_t axis = rank; axis-- > 0;)
+      if (axis != place->axis)
+        row = emit("take", {row, scalar(kInt64, 0)},
+                   make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")));
+    // Whatever it was, so that vectors of several tensors go together.
+    return emit("arange_like", {row}, make<relay::DtypeAttrs>(kInt64));
+  }
+  const Binary* binary = length.as<Binary>();
+  if (binary && binary->op == BinaryOp::kAdd)
+    return emit("concatenate", {tuple_of({vector_of(binary->a), vector_of(binary->b)})},
+                make<relay::ConcatenateAttrs>(int64_t{0}));
+  if (binary && binary->op == BinaryOp::kMul) {
+    Value product =
+        emit("add", {along_axis(vector_of(binary->a), 0, 2), along_axis(vector_of(binary->b), 1, 2)});
+    return emit("reshape", {product}, make<relay::ReshapeAttrs>(relay::Ints{-1}, false));
+  }
+  fail("no tensor is as long as the dimension {}; give the input's shape", relay::print(length));
+}
+
+}  // namespace
+
+Value as_data(const Value& value) {
+  const Tensor* tensor = known(value);
+  if (!tensor || !holds_handles(*tensor)) return value;
+  const OpenDimensions& open = *OpenDimensions::current();
+  if (tensor->shape().empty()) return number_of(open.dim(tensor->integer(0)));
+  std::vector<Value> numbers;
+  for (int64_t i = 0; i < tensor->size(); ++i)
+    numbers.push_back(emit("reshape", {number_of(open.dim(tensor->integer(i)))},
+                           make<relay::ReshapeAttrs>(relay::Ints{1}, false)));
+  Value vector = numbers.size() == 1
+                     ? numbers[0]
+                     : emit("concatenate", {tuple_of(numbers)}, make<relay::ConcatenateAttrs>(int64_t{0}));
+  return reshape(vector, tensor->shape());
+}
+
+Value counted_to(const Expr& length) {
+  return emit("arange_like", {vector_of(length)}, make<relay::DtypeAttrs>(kInt64));
+}
+
+Value of_shape(const std::vector<Expr>& dims) {
+  std::vector<int64_t> numbers;
+  for (const Expr& dim : dims) numbers.push_back(as_int(dim) ? int_value(dim) : 1);
+  Value result = constant(zeros(numbers, kInt64));
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    if (!as_int(dims[axis]))
+      result = emit("add", {result, along_axis(vector_of(dims[axis]), axis, dims.size())});
+  return result;
 }
 
 }  // namespace lathe::onnx

@@ -24,10 +24,19 @@ class OpenDimensions {
   int64_t handle(const Expr& dim);
   /// The dimension of a handle; another number as itself.
   Expr dim(int64_t number) const;
+  /// `value` has dimensions that are open: where one is needed as a number or a length, it tells them.
+  void learn_from(const Value& value);
+  /// Where a dimension stands by itself; nothing where it has not been seen so.
+  struct Place {
+    Value value;
+    int64_t axis;
+  };
+  const Place* find(const Expr& dim) const;
   static OpenDimensions* current();
 
  private:
   std::vector<Expr> dims_;
+  std::vector<std::pair<Expr, Place>> places_;
   OpenDimensions* around_;
 };
 
@@ -45,8 +54,18 @@ Value dims_constant(std::span<const Expr> dims);
 /// no copy of the input's at the same place.
 Value reshape_to(const Value& value, const std::vector<Expr>& dims);
 
-/// A call of constants among which are handles: folded where that is shape arithmetic; null where the
-/// interpreter can do it, which moves data alone. Throws Error for all else.
+/// A call of constants among which are handles: folded where that is shape arithmetic; null where it cannot
+/// be.
 Value fold_dims(const char* op, std::span<const Value> args);
+/// Whether the operator moves elements, handles too, and the interpreter may fold it.
+bool moves_alone(const char* op, std::span<const Value> args);
+
+/// Constants with handles as tensors that have the numbers when the model runs; other values as they are.
+/// Throws Error for a dimension that no tensor tells.
+Value as_data(const Value& value);
+/// 0, 1, 2, ... below `length`, int64.
+Value counted_to(const Expr& length);
+/// A tensor of this shape whose elements are of no interest.
+Value of_shape(const std::vector<Expr>& dims);
 
 }  // namespace lathe::onnx

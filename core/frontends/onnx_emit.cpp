@@ -84,9 +84,11 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   bool known_args = !args.empty() && std::all_of(args.begin(), args.end(), small_constant);
   if (OpenDimensions::current() &&
       std::any_of(args.begin(), args.end(), [](const Value& arg) { return holds_handles(arg); })) {
-    if (!known_args)
-      fail("`{}` of a dimension that is open cannot be compiled; give the input's shape", name);
-    if (Value dims = fold_dims(name, args)) return dims;
+    if (Value dims = known_args ? fold_dims(name, args) : nullptr) return dims;
+    if (!known_args || !moves_alone(name, args)) {
+      for (Value& arg : args) arg = as_data(arg);
+      known_args = false;
+    }
   }
   Value call = relay::typed_call(name, std::move(args), std::move(attrs));
   const relay::Op& op = *relay::find_op(name);
@@ -106,8 +108,6 @@ Value reshape(const Value& value, const std::vector<int64_t>& shape) {
 }
 
 Value cast_to(const Value& value, DataType dtype) {
-  if (type_of(value).dtype != dtype && holds_handles(value))
-    fail("a dimension that is open as {} cannot be compiled; give the input's shape", to_string(dtype));
   return type_of(value).dtype == dtype ? value : emit("cast", {value}, make<relay::CastAttrs>(dtype));
 }
 

@@ -196,6 +196,12 @@ void arange(Exporter& e, const Written& w) {
   e.node("Range", numbers, w.output());
 }
 
+void arange_like(Exporter& e, const Written& w) {
+  std::vector<int64_t> numbers(static_cast<size_t>(w.shape(0)[0]));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  set_int(e.node("Cast", {e.ints(numbers)}, w.output()), "to", onnx_dtype(w.type().dtype));
+}
+
 /// What is known of the argument's shape.
 void shape_of_argument(Exporter& e, const Written& w) {
   std::string value = w.op() == "shape_of" ? e.ints(w.shape(0))
@@ -230,6 +236,7 @@ constexpr ExportRow kRows[] = {
     {"nn.space_to_depth", sub_pixel, "SpaceToDepth"},
     {"one_hot", one_hot},
     {"arange", arange},
+    {"arange_like", arange_like},
     {"shape_of", shape_of_argument},
     {"ndarray_size", shape_of_argument},
 };

@@ -18,6 +18,7 @@ Values shape(const Node& node) {
   auto rank = static_cast<int64_t>(dims.size());
   auto bound = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
   int64_t begin = bound(node.position("start", 0)), end = bound(node.position("end", rank));
+  if (OpenDimensions* open = OpenDimensions::current()) open->learn_from(node.in(0));
   // An empty range is an empty vector.
   if (end < begin) end = begin;
   return {
@@ -94,13 +95,19 @@ Values squeeze(const Node& node) {
   const std::vector<Expr> from = dims_of(node.in(0));
   Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
   std::vector<Expr> to;
+  Ints dropped;
   for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
   for (int64_t d = 0; d < node.rank(0); ++d) {
     const Expr& dim = from[static_cast<size_t>(d)];
     bool named = std::find(axes.begin(), axes.end(), d) != axes.end();
     if (named && !is_int(dim, 1)) node.reject("axis {} has {} elements", d, relay::print(dim));
-    if (!(named || (axes.empty() && is_int(dim, 1)))) to.push_back(dim);
+    if (named || (axes.empty() && is_int(dim, 1)))
+      dropped.push_back(d);
+    else
+      to.push_back(dim);
   }
+  if (has_open_dims(node.in(0)))
+    return {emit("squeeze", {node.in(0)}, make<relay::SqueezeAttrs>(std::optional<Ints>(dropped)))};
   return {reshape_to(node.in(0), to)};
 }
 
@@ -109,6 +116,15 @@ Values unsqueeze(const Node& node) {
   Ints axes = node.has(1) ? node.ints_in(1) : node.ints("axes", {});
   int64_t rank = node.rank(0) + static_cast<int64_t>(axes.size());
   for (int64_t& axis : axes) axis = node.axis(axis, rank);
+  if (has_open_dims(node.in(0))) {
+    std::sort(axes.begin(), axes.end());
+    Value value = node.in(0);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (i > 0 && axes[i] == axes[i - 1]) node.reject("axis {} is named twice", axes[i]);
+      value = emit("expand_dims", {value}, make<relay::ExpandDimsAttrs>(axes[i], int64_t{1}));
+    }
+    return {value};
+  }
   // The new axes get their 1 first, the dimensions of the input go to the places that are left.
   std::vector<Expr> to(static_cast<size_t>(rank));
   for (int64_t axis : axes) {
@@ -127,7 +143,26 @@ Values transpose(const Node& node) {
   return {emit("transpose", {node.in(0)}, make<relay::TransposeAttrs>(node.ints("perm", reversed)))};
 }
 
+/// By NumPy's rule; of two sizes of which one is open, a number other than 1 is the result's.
+Expr broadcast_dim(const Node& node, const Expr& a, const Expr& b) {
+  if (is_int(a, 1) || prove_equal(a, b)) return b;
+  if (is_int(b, 1)) return a;
+  node.reject("cannot tell whether {} and {} are one size", relay::print(a), relay::print(b));
+}
+
+Values open_expand(const Node& node) {
+  std::vector<Expr> from = dims_of(node.in(0)), wanted = node.sizes_in(1);
+  while (wanted.size() < from.size()) wanted.insert(wanted.begin(), Expr(1));
+  for (size_t i = 0; i < from.size(); ++i) {
+    Expr& to = wanted[wanted.size() - from.size() + i];
+    to = broadcast_dim(node, from[i], to);
+  }
+  OpenDimensions::current()->learn_from(node.in(0));
+  return {emit("broadcast_to_like", {node.in(0), of_shape(wanted)})};
+}
+
 Values expand(const Node& node) {
+  if (has_open_dims(node.in(0)) || holds_handles(node.in(1))) return open_expand(node);
   Ints from = node.shape(0), wanted = node.ints_in(1);
   while (wanted.size() < from.size()) wanted.insert(wanted.begin(), 1);
   for (size_t i = 0; i < from.size(); ++i) {
@@ -152,9 +187,13 @@ Values constant_op(const Node& node) {
 }
 
 Values constant_of_shape(const Node& node) {
-  Ints dims = node.constant_shape(node.ints_in(0));
   auto value = node.tensor("value");
   if (value && value->size() != 1) node.reject("value has {} numbers, must have one", value->size());
+  if (holds_handles(node.in(0))) {
+    Value element = value ? constant(value->reshaped({})) : scalar(kFloat32, 0);
+    return {emit("broadcast_to_like", {element, of_shape(node.sizes_in(0))})};
+  }
+  Ints dims = node.constant_shape(node.ints_in(0));
   if (!value) return {constant(zeros(dims, kFloat32))};
   Tensor result(dims, value->dtype());
   // By its bytes: not every int64 is a double.
@@ -165,6 +204,11 @@ Values constant_of_shape(const Node& node) {
 }
 
 Values range(const Node& node) {
+  if (holds_handles(node.in(0)) || holds_handles(node.in(1))) {
+    const Expr start = node.sizes_in(0).at(0), limit = node.sizes_in(1).at(0);
+    if (node.int_in(2) != 1) node.reject("a step other than 1 between open dimensions");
+    return {emit("add", {counted_to(simplify(limit - start)), node.in(0)})};
+  }
   double start = node.real_in(0), limit = node.real_in(1), delta = node.real_in(2);
   double count = std::ceil((limit - start) / delta);
   // Written so that NaN, from a step of 0, is rejected too.

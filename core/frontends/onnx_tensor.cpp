@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
@@ -55,8 +56,15 @@ Values slice(const Node& node) {
   if (inputs && node.has(4)) steps = node.positions_in(4);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     node.reject("starts, ends, axes and steps differ in length");
+  for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
+  for (size_t i = axes.size(); i-- > 0;) {
+    // From the first to the end: of an open dimension too that is all there is.
+    const bool open = !as_int(dims_of(node.in(0))[static_cast<size_t>(axes[i])]);
+    if (!open || starts[i] != 0 || ends[i] < Node::kLargest || steps[i] != 1) continue;
+    for (Ints* list : {&starts, &ends, &axes, &steps}) list->erase(list->begin() + static_cast<int64_t>(i));
+  }
+  if (axes.empty()) return {node.in(0)};
   for (size_t i = 0; i < axes.size(); ++i) {
-    axes[i] = node.axis(axes[i], node.rank(0));
     const int64_t dim = node.dim(0, axes[i]);
     if (steps[i] == 0) node.reject("step 0");
     // ONNX clamps; the slice operator wants numbers in range, and -dim-1 for "past the front".

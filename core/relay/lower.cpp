@@ -186,34 +186,8 @@ std::optional<View> position_taken(const Call& call, const Function& function) {
 }
 }  // namespace
 
-namespace {
-/// Types say (n + 1 + 1 - 2) + 1 where tensor programs, which compare shapes often, are to say n + 1.
-tir::Func with_simple_shapes(const tir::Func& func) {
-  if (tir::dims_of(*func).empty()) return func;
-  auto simple = [](const lathe::Expr& extent) { return as_int(extent) ? extent : simplify(extent); };
-  NodeRef result = rewrite(func, [&](const NodeRef& node) -> NodeRef {
-    if (const auto* buffer = node.as<tir::BufferNode>()) {
-      auto copy = mutate(*buffer);
-      for (lathe::Expr& extent : copy->shape) extent = simple(extent);
-      return seal(std::move(copy));
-    }
-    if (const auto* loop = node.as<tir::For>()) {
-      auto copy = mutate(*loop);
-      copy->extent = simple(loop->extent);
-      return seal(std::move(copy));
-    }
-    const auto* block = node.as<tir::Block>();
-    if (!block) return node;
-    auto copy = mutate(*block);
-    for (tir::BlockIter& iter : copy->iters) iter.extent = simple(iter.extent);
-    return seal(std::move(copy));
-  });
-  return result.cast<tir::FuncNode>();
-}
-}  // namespace
-
 tir::Func lower_function(const Ref<Function>& function, const std::string& name) {
-  return with_simple_shapes(Lowering().run(*function, name));
+  return tir::with_simple_shapes(Lowering().run(*function, name));
 }
 
 LiftedConstants lift_constants(const Ref<Function>& function) {

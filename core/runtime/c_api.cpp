@@ -6,6 +6,7 @@
 #include "core/runtime/cores.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/lathe.h"
+#include "core/runtime/linked_library.h"
 #include "core/runtime/pages.h"
 #include "core/runtime/plan_dims.h"
 #include "core/runtime/thread_pool.h"
@@ -210,6 +211,13 @@ lathe_status lathe_module_load(const void* bytes, size_t size, uint32_t flags, l
   });
   if (status != LATHE_OK) return status;
   return guarded(error, LATHE_BAD_MODULE, [&] { *module = load(file, flags); });
+}
+
+lathe_status lathe_module_link(const lathe_library* library, lathe_module** module, lathe_error* error) {
+  return guarded(error, LATHE_BAD_MODULE, [&] {
+    require_place(module, "module");
+    *module = new lathe_module{Module::link(require(library, "library"))};
+  });
 }
 
 void lathe_module_close(lathe_module* module) { delete module; }

@@ -65,9 +65,11 @@ Executor::Executor(std::shared_ptr<const Module> module, const LatheParallel* pa
 
 /// What follows from the plan, whenever its numbers are new.
 void Executor::place_values() {
+  running_.clear();
   for (size_t s = 0; s < plan().steps.size(); ++s) {
     const std::vector<int64_t>& args = plan().steps[s].args;
     for (size_t a = 0; a < args.size(); ++a) buffers_[first_buffer_[s] + a] = address(args[a]);
+    if (plan().steps[s].when != 0) running_.push_back(s);
   }
   for (size_t i = 0; i < outputs_.size(); ++i)
     outputs_[i].arguments = output_arguments(plan(), value_of(plan().outputs[i]));
@@ -242,7 +244,7 @@ void Executor::run_program() {
 void Executor::run() {
   check_bindings();
   copy_inputs();
-  for (size_t step = 0; step < first_buffer_.size(); ++step) call(step);
+  for (size_t step : running_) call(step);
   if (machine_) run_program();
   copy_outputs();
 }
@@ -262,7 +264,7 @@ void Executor::run_timed(std::span<int64_t> spent, std::span<int64_t> calls) {
   copy_inputs();
   // One look at the clock a step: where one ends the next begins.
   auto before = std::chrono::steady_clock::now();
-  for (size_t step = 0; step < first_buffer_.size(); ++step) {
+  for (size_t step : running_) {
     call(step);
     auto after = std::chrono::steady_clock::now();
     spent[step] += std::chrono::duration_cast<std::chrono::nanoseconds>(after - before).count();

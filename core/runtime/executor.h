@@ -93,6 +93,7 @@ class Executor {
   bool checked_ = false;              // the bindings, since they changed
   std::vector<void*> buffers_;        // the arguments of all steps, one after another
   std::vector<size_t> first_buffer_;  // where those of step i begin
+  std::vector<size_t> running_;       // the steps that these dimensions make run
 };
 
 /// Binds seeded random tensors to all inputs.

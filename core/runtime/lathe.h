@@ -97,6 +97,7 @@ typedef struct lathe_module_info {
                             bounds */
 } lathe_module_info;
 
+typedef struct lathe_library lathe_library; /* a model in a shared library */
 typedef struct lathe_module lathe_module;
 typedef struct lathe_executor lathe_executor;
 
@@ -120,6 +121,11 @@ LATHE_API lathe_status lathe_module_open(const char* path, uint32_t flags, lathe
  */
 LATHE_API lathe_status lathe_module_load(const void* bytes, size_t size, uint32_t flags,
                                          lathe_module** module, lathe_error* error);
+
+/* The module in a library that the program is linked with, of the header that `tune compile --native` writes
+ * beside it. Nothing is read or copied; the library must stay loaded. */
+LATHE_API lathe_status lathe_module_link(const lathe_library* library, lathe_module** module,
+                                         lathe_error* error);
 
 /* Gives up the handle, which may be NULL. Executors of the module live on. */
 LATHE_API void lathe_module_close(lathe_module* module);

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "core/runtime/cpu.h"
+#include "core/runtime/linked_library.h"
 #include "core/runtime/pages.h"
 #include "core/support/text.h"
 #include "core/support/unfit.h"
@@ -219,17 +220,19 @@ void require_cpu(const Plan& plan, const std::string& module) {
 }
 
 /// Looks up all kernels at once: a run finds pointers.
-Module::Module(Plan plan, std::optional<Program> program, SharedObject library)
-    : plan_(std::move(plan)), library_(std::move(library)), kernels_(find_kernels(plan_)) {
+Module::Module(Plan plan, std::optional<Program> program, Find find)
+    : plan_(std::move(plan)), kernels_(find_kernels(plan_, find)) {
   if (!program) return;
   program_.emplace().program = std::move(*program);
-  for (const Plan& each : program_->program.plans) program_->plans.push_back({&each, find_kernels(each), {}});
+  for (const Plan& each : program_->program.plans)
+    program_->plans.push_back({&each, find_kernels(each, find), {}});
+  program_->native = static_cast<const LatheNativeProgram*>(find(kNativeSymbol));
 }
 
-std::vector<LatheKernel> Module::find_kernels(const Plan& plan) const {
+std::vector<LatheKernel> Module::find_kernels(const Plan& plan, Find find) {
   std::vector<LatheKernel> kernels;
   for (const Step& step : plan.steps) {
-    kernels.push_back(reinterpret_cast<LatheKernel>(library_.find(step.kernel.c_str())));
+    kernels.push_back(reinterpret_cast<LatheKernel>(find(step.kernel.c_str())));
     if (!kernels.back()) fail("the module has no kernel {}", step.kernel);
   }
   return kernels;
@@ -257,9 +260,10 @@ std::shared_ptr<const Module> Module::load_with(const ModuleBytes& file,
   const Header& header = parsed.header;
   require_cpu(parsed.plan, file.name);
   try {
-    std::shared_ptr<Module> module(
-        new Module(std::move(parsed.plan), std::move(parsed.program),
-                   load_library(file.bytes.substr(header.library_at, header.library_bytes))));
+    SharedObject library = load_library(file.bytes.substr(header.library_at, header.library_bytes));
+    std::shared_ptr<Module> module(new Module(std::move(parsed.plan), std::move(parsed.program),
+                                              [&](const char* symbol) { return library.find(symbol); }));
+    module->library_ = std::move(library);
     // Kernels take every buffer as void*; check_plan() has seen that none writes to a constant.
     char* constants = const_cast<char*>(file.bytes.data()) + header.constants_at;
     module->place_constants([&](const Value& value) { return constants + value.at; });
@@ -278,12 +282,40 @@ std::shared_ptr<const Module> Module::load(const ModuleBytes& file, int object) 
   return load_with(file, [&](std::string_view library) { return SharedObject::in_file(library, object); });
 }
 
+std::shared_ptr<const Module> Module::link(const lathe_library& library) {
+  if (library.version != kLibraryVersion)
+    fail("the model's library is of format {}, this runtime reads {}; compile the model again",
+         library.version, kLibraryVersion);
+  Plan plan = parse_plan({library.plan, static_cast<size_t>(library.plan_bytes)});
+  if (plan.constant_bytes != library.constant_bytes)
+    fail("module: {} bytes of constants, the library has {}", plan.constant_bytes, library.constant_bytes);
+  std::optional<Program> program;
+  if (library.program_bytes > 0) {
+    program = parse_program({library.program, static_cast<size_t>(library.program_bytes)});
+    check_program(*program, plan.constant_bytes);
+  }
+  require_cpu(plan, plan.model.empty() ? "the model" : plan.model);
+  const std::span symbols(library.symbols, static_cast<size_t>(library.symbol_count));
+  std::shared_ptr<Module> module(
+      new Module(std::move(plan), std::move(program), [&](const char* symbol) -> void* {
+        for (const LatheSymbol& each : symbols)
+          if (std::strcmp(each.name, symbol) == 0) return const_cast<void*>(each.address);
+        return nullptr;
+      }));
+  // Kernels take every buffer as void*; check_plan() has seen that none writes to a constant.
+  module->place_constants(
+      [&](const Value& value) { return const_cast<char*>(library.constants) + value.at; });
+  return module;
+}
+
 /// As `load`, of what was never a file: constants are the image's tensors.
 std::shared_ptr<const Module> Module::from_image(ModuleImage image) {
   require_cpu(image.plan, image.plan.model.empty() ? "the module" : image.plan.model);
   if (image.program) check_program(*image.program, image.plan.constant_bytes);
-  std::shared_ptr<Module> module(
-      new Module(std::move(image.plan), std::move(image.program), SharedObject(image.library)));
+  SharedObject library(image.library);
+  std::shared_ptr<Module> module(new Module(std::move(image.plan), std::move(image.program),
+                                            [&](const char* symbol) { return library.find(symbol); }));
+  module->library_ = std::move(library);
   auto constants = std::make_shared<std::vector<ModuleImage::Constant>>(std::move(image.constants));
   for (const ModuleImage::Constant& constant : *constants)
     collapse_to_huge_pages(constant.data.data(), static_cast<uint64_t>(constant.data.bytes()));

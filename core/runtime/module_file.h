@@ -15,6 +15,8 @@
 #include "core/support/node.h"
 #include "core/support/tensor.h"
 
+struct lathe_library;
+
 namespace lathe::runtime {
 
 /// Everything a module file holds.
@@ -28,6 +30,8 @@ struct ModuleImage {
   std::optional<Program> program;
   std::string library;  // the bytes of the shared object
   std::vector<Constant> constants;
+  /// Not in the file: what `library` was linked from, for whoever links it otherwise.
+  std::vector<std::shared_ptr<const std::string>> objects;
 };
 
 /// Writes the file through a temporary and a rename. Throws Error "cannot write PATH: reason".
@@ -71,6 +75,9 @@ class Module {
   /// the caller's and outlives the module.
   static std::shared_ptr<const Module> load(const ModuleBytes& file, int object);
   static std::shared_ptr<const Module> open(const std::string& path) { return load(map_module(path)); }
+  /// The same of a library that this process is linked with, and which stays. Throws Error when it is of
+  /// another version of this library, or its own parts do not fit each other.
+  static std::shared_ptr<const Module> link(const lathe_library& library);
   /// The same without a file; keeps the image's constants.
   static std::shared_ptr<const Module> from_image(ModuleImage image);
 
@@ -84,13 +91,15 @@ class Module {
  private:
   static std::shared_ptr<const Module> load_with(const ModuleBytes& file,
                                                  FunctionRef<SharedObject(std::string_view)> load_library);
-  Module(Plan plan, std::optional<Program> program, SharedObject library);
-  std::vector<LatheKernel> find_kernels(const Plan& plan) const;
+  /// Finds a symbol of the module's code, or nullptr.
+  using Find = FunctionRef<void*(const char* symbol)>;
+  Module(Plan plan, std::optional<Program> program, Find find);
+  static std::vector<LatheKernel> find_kernels(const Plan& plan, Find find);
   void place_constants(FunctionRef<void*(const Value& value)> place);
 
   Plan plan_;
   std::optional<LoadedProgram> program_;
-  SharedObject library_;
+  std::optional<SharedObject> library_;
   std::vector<LatheKernel> kernels_;  // one a step
   std::vector<void*> constants_;      // one a value; nullptr elsewhere
   std::vector<std::shared_ptr<void>> owners_;

@@ -29,6 +29,10 @@ std::vector<size_t> output_arguments(const Plan& plan, const Value& output) {
   for (size_t s = plan.steps.size(); s-- > 0;) {
     const Step& step = plan.steps[s];
     const size_t begin = end - step.args.size(), first_result = end - static_cast<size_t>(step.results);
+    if (step.when == 0) {
+      end = begin;
+      continue;
+    }
     // A step that works in the output's memory would do so in the caller's.
     if (wanted.overlaps({step.workspace_at, step.workspace_bytes})) return {};
     bool written = false;

@@ -125,6 +125,7 @@ class Checker {
         fail("module: kernel {} writes to an input or a constant", step.kernel);
     for (Size dim : step.dims)
       if (known(dim) && dim < 0) fail("module: kernel {} takes dimension {}", step.kernel, dim);
+    known(step.when);
     // Each by itself: all of them are looked at.
     const bool at = known(step.workspace_at), bytes = known(step.workspace_bytes);
     if (at && bytes && known(plan_.arena_bytes))

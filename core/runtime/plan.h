@@ -70,13 +70,15 @@ struct Step {
   Size workspace_bytes = 0;
   double flops = 0;        // of the unscheduled program; for reports; 0 where it depends on dimensions
   std::vector<Size> dims;  // the kernel's `dims` (kernel.h)
+  Size when = 1;           // 0: not run; of steps that give the same results by other kernels one is
   static constexpr auto fields = std::tuple{field("kernel", &Step::kernel),
                                             field("args", &Step::args),
                                             field("results", &Step::results),
                                             field("workspace_at", &Step::workspace_at),
                                             field("workspace_bytes", &Step::workspace_bytes),
                                             field("flops", &Step::flops),
-                                            field("dims", &Step::dims)};
+                                            field("dims", &Step::dims),
+                                            field("when", &Step::when)};
 };
 
 struct Plan {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/runtime/kernel.h"
@@ -52,13 +53,23 @@ void PlanBuilder::require(Size holds, std::string text) {
     known.push_back({holds, std::move(text)});
 }
 
+/// Equal products are one size, however their factors were put together.
 Size PlanBuilder::bytes_of(const Value& value) {
   Size bytes = value.dtype.bytes();
-  // Numbers first: equal products are one size.
-  for (Size dim : value.shape)
-    if (!is_open(dim)) bytes *= dim;
-  std::vector<Size> open;
-  std::copy_if(value.shape.begin(), value.shape.end(), std::back_inserter(open), is_open);
+  std::vector<Size> factors = value.shape, open;
+  while (!factors.empty()) {
+    const Size factor = factors.back();
+    factors.pop_back();
+    if (!is_open(factor)) {
+      bytes *= factor;
+      continue;
+    }
+    const SizeEntry& entry = sizes_.entries()[entry_of(factor)];
+    if (entry.op == SizeOp::kMul)
+      factors.insert(factors.end(), {entry.a, entry.b});
+    else
+      open.push_back(factor);
+  }
   std::sort(open.begin(), open.end());
   for (Size dim : open) bytes = sizes_.add(SizeOp::kMul, bytes, dim);
   return bytes;
@@ -81,22 +92,31 @@ int64_t PlanBuilder::view(int64_t value, std::vector<Size> shape, int64_t offset
   return add_value({std::move(shape), viewed.dtype}, viewed.place, viewed.at, inside);
 }
 
-std::vector<int64_t> PlanBuilder::call(Call call) {
-  Step step{.kernel = std::move(call.kernel),
-            .args = std::move(call.args),
-            .results = static_cast<int64_t>(call.results.size()),
-            .workspace_bytes = call.workspace_bytes,
-            .flops = call.flops,
-            .dims = std::move(call.dims)};
+std::vector<int64_t> PlanBuilder::call(Call call) { return call_one_of({std::move(call)}); }
+
+std::vector<int64_t> PlanBuilder::call_one_of(std::vector<Call> ways) {
   std::vector<int64_t> results;
-  for (TensorType& type : call.results) {
+  for (TensorType& type : ways.at(0).results) {
     // Until finish() `at` is the number of a block, then its offset.
     results.push_back(add_value(std::move(type), Place::kArena, static_cast<int64_t>(block_bytes_.size())));
     block_bytes_.push_back(bytes_of(image_.plan.values.back()));
   }
-  step.args.insert(step.args.end(), results.begin(), results.end());
-  image_.plan.steps.push_back(std::move(step));
-  reuse_.push_back(std::move(call.reuse));
+  const auto time = static_cast<int64_t>(image_.plan.steps.size());
+  for (Call& call : ways) {
+    Step step{.kernel = std::move(call.kernel),
+              .args = std::move(call.args),
+              .results = static_cast<int64_t>(results.size()),
+              .workspace_bytes = call.workspace_bytes,
+              .flops = call.flops,
+              .dims = std::move(call.dims),
+              .when = call.when};
+    // Only what runs needs memory.
+    if (call.when != 1) step.workspace_bytes = sizes_.add(SizeOp::kMul, call.when, call.workspace_bytes);
+    step.args.insert(step.args.end(), results.begin(), results.end());
+    image_.plan.steps.push_back(std::move(step));
+    reuse_.push_back(std::move(call.reuse));
+    time_.push_back(time);
+  }
   return results;
 }
 
@@ -119,36 +139,55 @@ std::vector<Block> PlanBuilder::live_blocks() const {
   };
   int64_t end = static_cast<int64_t>(plan.steps.size());
   for (int64_t step = 0; step < end; ++step)
-    for (int64_t arg : plan.steps[step].args) touch(arg, step);
+    for (int64_t arg : plan.steps[step].args) touch(arg, time_[step]);
   // One step after the last, so that nothing takes the place of an output.
   for (const Port& output : plan.outputs) touch(output.value, end);
-  for (int64_t step = 0; step < end; ++step) blocks.push_back({plan.steps[step].workspace_bytes, step, step});
+  for (int64_t step = 0; step < end; ++step)
+    blocks.push_back({plan.steps[step].workspace_bytes, time_[step], time_[step]});
   return blocks;
+}
+
+/// All that may run in this place of the plan read the value once, and may write where they read it.
+bool PlanBuilder::may_reuse(size_t step, int64_t source_value, const std::vector<size_t>& home) const {
+  const Plan& plan = image_.plan;
+  auto home_of = [&](int64_t value) {
+    const Value& at = plan.values[value];
+    return at.place == Place::kArena ? std::optional(home[at.at]) : std::nullopt;
+  };
+  for (size_t s = step; s < plan.steps.size() && time_[s] == time_[step]; ++s) {
+    const std::vector<int64_t>& args = plan.steps[s].args;
+    const auto inputs = static_cast<int64_t>(args.size()) - plan.steps[s].results;
+    auto readers = std::count_if(args.begin(), args.begin() + inputs,
+                                 [&](int64_t arg) { return home_of(arg) == home_of(source_value); });
+    bool listed = std::any_of(reuse_[s].begin(), reuse_[s].end(),
+                              [&](int64_t reused) { return args.at(reused) == source_value; });
+    if (readers != 1 || !listed) return false;
+  }
+  return true;
 }
 
 /// Lets results take over the blocks they may: gives, for each block, the one whose memory it uses. A block
 /// taken over by another keeps no bytes of its own, and the other lives for both.
-std::vector<size_t> PlanBuilder::merge_reused(std::vector<Block>& blocks) const {
+std::vector<size_t> PlanBuilder::merge_reused(std::vector<Block>& blocks) {
   const Plan& plan = image_.plan;
   std::vector<size_t> home(blocks.size());
   std::iota(home.begin(), home.end(), 0);
-  auto in_arena = [&](int64_t value) { return plan.values[value].place == Place::kArena; };
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
+    if (time_[s] != static_cast<int64_t>(s)) continue;
     size_t inputs = step.args.size() - static_cast<size_t>(step.results);
     for (int64_t reused : reuse_[s]) {
       int64_t source_value = step.args.at(reused);
-      if (!in_arena(source_value)) continue;
+      if (plan.values[source_value].place != Place::kArena) continue;
       size_t source = home[plan.values[source_value].at];
       size_t result = static_cast<size_t>(plan.values[step.args[inputs]].at);
       // Only when nobody else reads the block, in this step or later, and the sizes are equal, can the kernel
       // write where it reads.
-      auto readers =
-          std::count_if(step.args.begin(), step.args.begin() + static_cast<int64_t>(inputs),
-                        [&](int64_t arg) { return in_arena(arg) && home[plan.values[arg].at] == source; });
-      bool last_reader = blocks[source].last == static_cast<int64_t>(s);
-      bool whole = plan.values[source_value].bytes() == blocks[source].bytes;
-      if (readers != 1 || !last_reader || !whole || blocks[source].bytes != blocks[result].bytes) continue;
+      bool last_reader = blocks[source].last == time_[s];
+      bool whole = bytes_of(plan.values[source_value]) == blocks[source].bytes;
+      if (!last_reader || !whole || blocks[source].bytes != blocks[result].bytes ||
+          !may_reuse(s, source_value, home))
+        continue;
       // `source` is nobody's guest, and as an older block does not become one: one look at `home` finds the
       // memory.
       home[result] = source;
@@ -218,6 +257,7 @@ ModuleImage PlanBuilder::finish() {
   inside_.clear();
   block_bytes_.clear();
   reuse_.clear();
+  time_.clear();
   sizes_ = {};
   typical_.clear();
   return std::exchange(image_, {});

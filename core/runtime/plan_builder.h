@@ -26,6 +26,7 @@ struct Call {
   // results[0] may take over the memory of one of these arguments (numbers of args) when nobody else needs
   // it: the kernel reads each element of that argument only before it writes the element at the same place.
   std::vector<int64_t> reuse;
+  Size when = 1;  // 0: not made
 };
 
 /// Usage: input(), constant(), call() and view() in execution order, output(), then finish(). For a model
@@ -46,6 +47,9 @@ class PlanBuilder {
   int64_t view(int64_t value, std::vector<Size> shape, int64_t offset = 0);
   /// The values that the call makes, one for each of call.results.
   std::vector<int64_t> call(Call call);
+  /// The same where there are several ways to make them, of which `when` says that one is gone in each run.
+  /// REQUIRES: the same types of results.
+  std::vector<int64_t> call_one_of(std::vector<Call> ways);
   void output(std::string name, int64_t value);
 
   /// The image without its library: lifetimes are taken from the order of the calls, and offsets assigned.
@@ -55,8 +59,9 @@ class PlanBuilder {
  private:
   int64_t add_value(TensorType type, Place place, int64_t at, int64_t inside = 0);
   std::vector<Block> live_blocks() const;
-  std::vector<size_t> merge_reused(std::vector<Block>& blocks) const;
+  std::vector<size_t> merge_reused(std::vector<Block>& blocks);
   Size bytes_of(const Value& value);
+  bool may_reuse(size_t step, int64_t source_value, const std::vector<size_t>& home) const;
   std::vector<int64_t> typical_sizes() const;
   void place(const std::vector<Block>& blocks, std::vector<Size>& offsets);
 
@@ -65,6 +70,7 @@ class PlanBuilder {
   std::vector<int64_t> inside_;    // one a value: where it begins in its block, in bytes
   std::vector<Size> block_bytes_;  // one a block: a result of a call, with all its views
   std::vector<std::vector<int64_t>> reuse_;  // one a step
+  std::vector<int64_t> time_;                // one a step: the number of the first of those of which one runs
   SizeTable sizes_;
   std::vector<int64_t> typical_;  // of the dimensions
 };

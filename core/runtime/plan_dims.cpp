@@ -32,6 +32,7 @@ void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound) {
   for (size_t i = 0; i < open.steps.size(); ++i) {
     const Step& from = open.steps[i];
     Step& to = bound.steps[i];
+    to.when = number(from.when);
     to.workspace_at = number(from.workspace_at);
     to.workspace_bytes = number(from.workspace_bytes);
     for (size_t d = 0; d < from.dims.size(); ++d) to.dims[d] = number(from.dims[d]);

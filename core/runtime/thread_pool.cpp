@@ -215,7 +215,8 @@ class ThreadPool::Team {
 
   ~Team() {
     stop();
-    if (pinned_) sched_setaffinity(0, sizeof(cpu_set_t), &caller_affinity_);
+    // Who ends the pool need not be who made it. A thread that is gone has no affinity to give back.
+    if (pinned_) sched_setaffinity(caller_, sizeof(cpu_set_t), &caller_affinity_);
   }
 
   void launch(void (*body)(void*, int64_t, int64_t), void* closure, int64_t iterations) {
@@ -274,6 +275,7 @@ class ThreadPool::Team {
 
   std::vector<Seat> seats_;  // one a thread, the caller's first
   bool spin_ = true, pinned_ = false;
+  const pid_t caller_ = gettid();
   cpu_set_t caller_affinity_{};
   std::vector<std::thread> workers_;
   // In a line that no worker reads.

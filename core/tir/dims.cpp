@@ -25,9 +25,10 @@ Func with_dims(const Func& func, std::span<const int64_t> values) {
   std::vector<Var> dims = dims_of(*func);
   CHECK(dims.size() == values.size(), "{} values for {} dimensions of {}", values.size(), dims.size(),
         func->name);
-  if (dims.empty()) return func;
   VarMap numbers;
-  for (size_t i = 0; i < dims.size(); ++i) numbers[dims[i].get()] = Expr(values[i]);
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (values[i] != kStaysOpen) numbers[dims[i].get()] = Expr(values[i]);
+  if (numbers.empty()) return func;
   NodeRef bound = rewrite(func, [&](const NodeRef& node) -> NodeRef {
     if (const VarNode* v = node.as<VarNode>()) {
       auto found = numbers.find(v);
@@ -38,7 +39,32 @@ Func with_dims(const Func& func, std::span<const int64_t> values) {
       return binary(b->op, b->a, b->b);
     return node;
   });
-  return bound.cast<FuncNode>();
+  // What stays open may have become simpler.
+  return with_simple_shapes(bound.cast<FuncNode>());
+}
+
+/// Types say (n + 1 + 1 - 2) + 1 where tensor programs, which compare shapes often, are to say n + 1.
+Func with_simple_shapes(const Func& func) {
+  if (dims_of(*func).empty()) return func;
+  auto simple = [](const Expr& extent) { return as_int(extent) ? extent : simplify(extent); };
+  NodeRef result = rewrite(func, [&](const NodeRef& node) -> NodeRef {
+    if (const auto* buffer = node.as<BufferNode>()) {
+      auto copy = mutate(*buffer);
+      for (Expr& extent : copy->shape) extent = simple(extent);
+      return seal(std::move(copy));
+    }
+    if (const auto* loop = node.as<For>()) {
+      auto copy = mutate(*loop);
+      copy->extent = simple(loop->extent);
+      return seal(std::move(copy));
+    }
+    const auto* block = node.as<Block>();
+    if (!block) return node;
+    auto copy = mutate(*block);
+    for (BlockIter& iter : copy->iters) iter.extent = simple(iter.extent);
+    return seal(std::move(copy));
+  });
+  return result.cast<FuncNode>();
 }
 
 bool has_constant_shape(const BufferNode& buffer) {

@@ -11,8 +11,14 @@ namespace lathe::tir {
 /// values in this order (core/runtime/kernel.h). Empty for a program of constant shapes.
 std::vector<Var> dims_of(const FuncNode& func);
 
-/// `func` with these values for its dimensions. REQUIRES: as many as dims_of() gives, none negative.
+/// A dimension that stays open in with_dims().
+inline constexpr int64_t kStaysOpen = -1;
+/// `func` with these values for its dimensions. REQUIRES: as many as dims_of() gives, none negative but those
+/// that stay open.
 Func with_dims(const Func& func, std::span<const int64_t> values);
+
+/// `func` with simple shapes and extents: whoever compares or rebuilds these finds them as they are.
+Func with_simple_shapes(const Func& func);
 
 /// All dimensions are numbers.
 bool has_constant_shape(const BufferNode& buffer);

@@ -33,16 +33,30 @@ void require_constant(const Application& a, const For& loop) {
   if (!as_int(loop.extent)) a.fail("loop {} has no constant extent", loop.var->name);
 }
 
-/// Not inside a parallel loop, whose cores are busy already, nor in a vectorized one.
+/// Parallel loops from `outer` to just around `inner`, each all that the one before does: with it they are
+/// one loop over tasks.
+bool continues(const For& outer, const For& inner) {
+  for (const For* loop = &outer; loop != &inner;) {
+    const For* next = loop->body.as<For>();
+    if (loop->iteration != Iteration::kParallel || !next || uses_var(next->extent, loop->var.get()))
+      return false;
+    loop = next;
+  }
+  return true;
+}
+
+/// Not inside a parallel loop with something else, since cores are busy already, nor in a vectorized one.
 void parallel(Application& a) {
   Path path = a.loop(0);
-  require_data_parallel(a, *path.back().as<For>());
+  const For& loop = *path.back().as<For>();
+  require_data_parallel(a, loop);
   for (const Stmt& around : path) {
     const For* outer = around.as<For>();
-    if (outer && around != path.back() &&
-        (outer->iteration == Iteration::kParallel || outer->iteration == Iteration::kVectorized))
-      a.fail("loop {} stands inside the {} loop {}", path.back().as<For>()->var->name,
-             spelling(outer->iteration), outer->var->name);
+    if (outer && outer != &loop &&
+        (outer->iteration == Iteration::kVectorized ||
+         (outer->iteration == Iteration::kParallel && !continues(*outer, loop))))
+      a.fail("loop {} stands inside the {} loop {}", loop.var->name, spelling(outer->iteration),
+             outer->var->name);
   }
   set_iteration(a, Iteration::kParallel);
 }

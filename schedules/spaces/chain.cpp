@@ -237,13 +237,13 @@ std::set<std::string> schedule_sum(Schedule& s, BlockHandle sum, const Target& t
   LoopHandle lanes = vectors[1];
   loops.back() = vectors[0];
   s.reorder({shares, lanes});
-  LoopHandle results = s.fuse(loops);
+  LoopHandle results = s.tasks(loops);
   s.reverse_compute_at(after, results);
   finish_inner_loops(s, after, results, target);
   done.insert(s[s.decompose_reduction(sum, shares)]->name);
   s.unroll(shares);
   s.vectorize(lanes);
-  s.parallel(results);
+  s.run_tasks(results);
   return done;
 }
 }  // namespace

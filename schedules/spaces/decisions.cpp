@@ -94,7 +94,7 @@ void run_parallel(Schedule& s, const std::vector<LoopHandle>& loops, const Targe
   auto preferred = static_cast<int64_t>(loops_for_cores(s, loops, target));
   int64_t count = choose_one_of(s, counts, preferred, policy);
   if (count == 0) return;
-  s.parallel(count > 1 ? s.fuse({loops.begin(), loops.begin() + count}) : loops[0]);
+  s.run_tasks(s.tasks({loops.begin(), loops.begin() + count}));
 }
 
 }  // namespace lathe::schedule

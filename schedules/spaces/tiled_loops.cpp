@@ -165,13 +165,13 @@ TaskLoops order_loops(const TiledProblem& problem, const VectorReduction& reduct
   }
   // Fused, all tasks are one parallel loop: cores get equal shares however the extents of single loops
   // divide.
-  if (!problem.is_inside()) outer = {outer.size() > 1 ? s.fuse(outer) : outer[0]};
+  if (!problem.is_inside()) outer = {s.tasks(outer)};
   tasks.outer = outer;
   if (!tasks.tile) tasks.tile = outer.back();
   int64_t work = iterations(*s[problem.block]);
   if (problem.is_inside() || problem.target.cores == 1 || !pays_in_parallel(work, problem.target))
     return tasks;
-  s.parallel(tasks.band ? *tasks.band : outer.back());
+  s.run_tasks(tasks.band ? *tasks.band : outer.back());
   // The outermost with several tasks is the one whose parts are different cores' work.
   for (size_t i : variables)
     if (!tasks.cut && tiles.parts[i].outer && tiles.outer_iterations[i] > 1) tasks.cut = i;

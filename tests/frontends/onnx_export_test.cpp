@@ -176,6 +176,7 @@ const Row kRows[] = {
     {kImage, "nn.space_to_depth(%x, block_size=2)"},
     {"%i: Tensor[(2, 3), int64]", "one_hot(%i, 2f, -1f, depth=4, axis=1, dtype=\"float32\")", 0, 3},
     {kVector, "add(%x, arange(0f, 3f, 1f, dtype=\"float32\"))"},
+    {kVector, "arange_like(reshape(%x, newshape=[-1]), dtype=\"int64\")"},
     {kVector, "shape_of(%x, dtype=\"int64\")"},
     {kVector, "ndarray_size(%x, dtype=\"int64\")"},
 

@@ -1,4 +1,4 @@
-// The virtual machine against the interpreter: the table of right programs, and random ones.
+// Native code and the virtual machine against the interpreter: the table of right programs, and random ones.
 // LATHE_PROGRAMS=FIRST-LAST runs other seeds than the test's own.
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ std::vector<Case> right_programs() {
   return cases;
 }
 
-TEST(VirtualMachine, RunsTheRightPrograms) {
+TEST(Programs, RunTheRightPrograms) {
   size_t run = 0;
   for (const Case& each : right_programs()) {
     if (each.value.empty()) continue;
@@ -51,7 +51,8 @@ TEST(VirtualMachine, RunsTheRightPrograms) {
     try {
       Compiled compiled(relay::parse_module(each.program, "t"));
       EXPECT_FALSE(is_open) << "it compiles now";
-      EXPECT_EQ(compiled.value(), each.value) << runtime::program_text(compiled.program());
+      for (runtime::Machine* machine : {&compiled.machine(), &compiled.virtual_machine()})
+        EXPECT_EQ(compiled.value(*machine), each.value) << runtime::program_text(compiled.program());
       ++run;
     } catch (const Error& error) {
       EXPECT_TRUE(is_open) << error.what();
@@ -67,12 +68,25 @@ std::pair<uint64_t, uint64_t> seeds() {
   return {std::stoull(parts.at(0)), std::stoull(parts.at(1))};
 }
 
-TEST(VirtualMachine, AgreesWithTheInterpreterOnRandomPrograms) {
+/// Its value, by one of the ways to run it; what a run leaves is a failure.
+std::string value_by(const Compiled& compiled, runtime::Machine& machine) {
+  const int64_t before = machine.heap().used_bytes();
+  std::string found;
+  try {
+    found = compiled.value(machine);
+  } catch (const Error& error) {
+    found = std::string(error.what()).ends_with("no clause matches") ? "an error" : error.what();
+  }
+  EXPECT_EQ(machine.heap().used_bytes(), before) << "what a run leaves";
+  return found;
+}
+
+TEST(Programs, AgreeWithTheInterpreterAtRandom) {
   auto [first, last] = seeds();
   for (uint64_t seed = first; seed <= last; ++seed) {
     SCOPED_TRACE(fmt::format("LATHE_PROGRAMS={0}-{0}", seed));
     relay::Module module = relay::random_program(seed);
-    std::string expected, found, code;
+    std::string expected, found, by_virtual_machine, code;
     try {
       expected = relay::print(relay::Interpreter(module).call("main"));
     } catch (const relay::RunError&) {
@@ -81,17 +95,13 @@ TEST(VirtualMachine, AgreesWithTheInterpreterOnRandomPrograms) {
     try {
       Compiled compiled(module);
       code = runtime::program_text(compiled.program());
-      const int64_t before = compiled.machine().heap().used_bytes();
-      try {
-        found = compiled.value();
-      } catch (const Error& error) {
-        found = std::string(error.what()).ends_with("no clause matches") ? "an error" : error.what();
-      }
-      EXPECT_EQ(compiled.machine().heap().used_bytes(), before) << "what a run leaves";
+      found = value_by(compiled, compiled.machine());
+      by_virtual_machine = value_by(compiled, compiled.virtual_machine());
     } catch (const std::exception& error) {
-      found = error.what();
+      found = by_virtual_machine = error.what();
     }
-    ASSERT_EQ(found, expected) << relay::print(module) << code;
+    ASSERT_EQ(by_virtual_machine, expected) << relay::print(module) << code;
+    ASSERT_EQ(found, expected) << "native code\n" << relay::print(module) << code;
   }
 }
 

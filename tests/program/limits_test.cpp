@@ -1,8 +1,7 @@
 // Long loops, long lists, cycles: in bounded stack and memory.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <thread>
+#include <optional>
 
 #include "core/relay/text.h"
 #include "tests/program/compiled.h"
@@ -10,56 +9,71 @@
 namespace lathe::program {
 namespace {
 
-std::string value_of(const std::string& text) { return Compiled(relay::parse_module(text, "t")).value(); }
+/// Each test by native code and by the virtual machine.
+class Limits : public testing::TestWithParam<runtime::RunBy> {
+ protected:
+  runtime::Machine& compile(const std::string& text) {
+    compiled_.emplace(relay::parse_module(text, "t"));
+    return GetParam() == runtime::RunBy::kBest ? compiled_->machine() : compiled_->virtual_machine();
+  }
+  std::string value(runtime::Machine& machine) const { return compiled_->value(machine); }
 
-TEST(Limits, AMillionStepsInTailPosition) {
-  Compiled loop(relay::parse_module(R"(
+ private:
+  std::optional<Compiled> compiled_;
+};
+INSTANTIATE_TEST_SUITE_P(By, Limits, testing::Values(runtime::RunBy::kBest, runtime::RunBy::kInstructions),
+                         [](const auto& info) {
+                           return info.param == runtime::RunBy::kBest ? "NativeCode" : "VirtualMachine";
+                         });
+
+TEST_P(Limits, AMillionStepsInTailPosition) {
+  runtime::Machine& loop = compile(R"(
     def @loop(%n: int32, %sum: int64) -> int64 {
       if (%n == 0) { %sum } else { @loop(%n - 1, %sum + cast(%n, dtype="int64")) }
     }
-    def @main() { @loop(1000000, 0i64) })"));
-  EXPECT_EQ(loop.value(), "500000500000i64");
+    def @main() { @loop(1000000, 0i64) })");
+  EXPECT_EQ(value(loop), "500000500000i64");
   // Numbers are in registers.
-  EXPECT_EQ(loop.machine().heap().held_bytes(), 0);
+  EXPECT_EQ(loop.heap().held_bytes(), 0);
 }
 
-TEST(Limits, AMillionMutualCalls) {
-  EXPECT_EQ(value_of(R"(
+TEST_P(Limits, AMillionMutualCalls) {
+  EXPECT_EQ(value(compile(R"(
     def @even(%n: int32) -> bool { if (%n == 0) { True } else { @odd(%n - 1) } }
     def @odd(%n: int32) -> bool { if (%n == 0) { False } else { @even(%n - 1) } }
-    def @main() { @even(1000000) })"),
+    def @main() { @even(1000000) })")),
             "True");
 }
 
-TEST(Limits, AListOfAMillionCells) {
-  Compiled folds(relay::parse_module(R"(
+TEST_P(Limits, AListOfAMillionCells) {
+  runtime::Machine& folds = compile(R"(
     import "list"
     def @upto(%n: int32, %l: List[int32]) -> List[int32] { if (%n == 0) { %l } else { @upto(%n - 1, Cons(%n, %l)) } }
     def @main() {
       let %l = @upto(1000000, Nil);
       (@foldl(add, 0, %l), @foldr(add, 0, @map(fn (%x: int32) { %x * 2 }, %l)))
-    })"));
-  const int64_t before = folds.machine().heap().used_bytes();
-  EXPECT_EQ(folds.value(), "(1784293664, -726379968)");
-  EXPECT_EQ(folds.machine().heap().used_bytes(), before);
+    })");
+  const int64_t before = folds.heap().used_bytes();
+  EXPECT_EQ(value(folds), "(1784293664, -726379968)");
+  EXPECT_EQ(folds.heap().used_bytes(), before);
 }
 
-TEST(Limits, ALoopOfTensorsAllocatesOnce) {
-  Compiled loop(relay::parse_module(R"(
+TEST_P(Limits, ALoopOfTensorsAllocatesOnce) {
+  runtime::Machine& loop = compile(R"(
     def @loop(%n: int32, %x: Tensor[(64), float32]) -> Tensor[(64), float32] {
       if (%n == 0) { %x } else { @loop(%n - 1, %x + 1f) }
     }
-    def @main() { @loop(100000, zeros(shape=[64], dtype="float32")) })"));
-  loop.value();
-  const int64_t held = loop.machine().heap().held_bytes();
-  loop.value();
-  EXPECT_EQ(loop.machine().heap().held_bytes(), held);
+    def @main() { @loop(100000, zeros(shape=[64], dtype="float32")) })");
+  value(loop);
+  const int64_t held = loop.heap().held_bytes();
+  value(loop);
+  EXPECT_EQ(loop.heap().held_bytes(), held);
   EXPECT_LT(held, 1 << 20);
 }
 
-TEST(Limits, CyclesThroughReferencesAreFreed) {
+TEST_P(Limits, CyclesThroughReferencesAreFreed) {
   // Each step makes a cell that holds itself.
-  Compiled cycles(relay::parse_module(R"(
+  runtime::Machine& cycles = compile(R"(
     type Knot { Tied(ref(Knot)), Loose }
     def @loop(%n: int32) -> int32 {
       if (%n == 0) { 7 } else {
@@ -68,19 +82,19 @@ TEST(Limits, CyclesThroughReferencesAreFreed) {
         @loop(%n - 1)
       }
     }
-    def @main() { @loop(300000) })"));
-  EXPECT_EQ(cycles.value(), "7");
-  EXPECT_EQ(cycles.machine().heap().used_bytes(), 0);
+    def @main() { @loop(300000) })");
+  EXPECT_EQ(value(cycles), "7");
+  EXPECT_EQ(cycles.heap().used_bytes(), 0);
   // Two or three thousand of them at a time.
-  EXPECT_LT(cycles.machine().heap().held_bytes(), 2 << 20);
+  EXPECT_LT(cycles.heap().held_bytes(), 2 << 20);
 }
 
-TEST(Limits, RecursionWithoutEndIsAnError) {
-  Compiled endless(relay::parse_module(R"(
+TEST_P(Limits, RecursionWithoutEndIsAnError) {
+  runtime::Machine& endless = compile(R"(
     def @f(%n: int32) -> int32 { @f(%n + 1) + 1 }
-    def @main() { @f(0) })"));
+    def @main() { @f(0) })");
   try {
-    endless.value();
+    value(endless);
     FAIL() << "it ended";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "calls nest more than 10000000 deep");

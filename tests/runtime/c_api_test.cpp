@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/runtime/linked_library.h"
 #include "core/support/temporary_folder.h"
 #include "tests/runtime/test_module.h"
 
@@ -260,6 +261,14 @@ TEST_F(CApi, BorrowedBytesMustBeAligned) {
   EXPECT_THAT(error_.message, EndsWith(" is not a multiple of 64"));
 }
 
+TEST_F(CApi, ALibraryOfAnotherFormatIsRefused) {
+  const lathe_library library{.version = 99};
+  lathe_module* module = nullptr;
+  EXPECT_EQ(lathe_module_link(&library, &module, &error_), LATHE_BAD_MODULE);
+  EXPECT_STREQ(error_.message,
+               "the model's library is of format 99, this runtime reads 1; compile the model again");
+}
+
 TEST_F(CApi, AModuleForALargerCpuIsUnfit) {
   ModuleImage image = test_image();
   image.plan.cpu_features = {"warp_drive"};
@@ -299,6 +308,7 @@ TEST_F(CApi, DamageIsAlwaysFound) {
 TEST_F(CApi, EveryFunctionSurvivesNull) {
   ModulePtr module = open(path_);
   ExecutorPtr runs = executor(module);
+  const lathe_library library{};
   lathe_module* no_module = nullptr;
   lathe_executor* no_executor = nullptr;
   lathe_module_info info{};
@@ -313,6 +323,8 @@ TEST_F(CApi, EveryFunctionSurvivesNull) {
       {"module", [&](lathe_error* error) { return lathe_module_open("x", 0, nullptr, error); }},
       {"bytes", [&](lathe_error* error) { return lathe_module_load(nullptr, 9, 0, &no_module, error); }},
       {"module", [&](lathe_error* error) { return lathe_module_load(x, 9, 0, nullptr, error); }},
+      {"library", [&](lathe_error* error) { return lathe_module_link(nullptr, &no_module, error); }},
+      {"module", [&](lathe_error* error) { return lathe_module_link(&library, nullptr, error); }},
       {"module", [&](lathe_error* error) { return lathe_module_describe(nullptr, &info, error); }},
       {"info", [&](lathe_error* error) { return lathe_module_describe(m, nullptr, error); }},
       {"module", [&](lathe_error* error) { return lathe_module_input(nullptr, 0, &tensor, error); }},

@@ -6,43 +6,13 @@
 
 #include "core/runtime/program/machine.h"
 #include "core/runtime/thread_pool.h"
+#include "tests/runtime/changed_programs.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::runtime {
 namespace {
 
 Tensor number(int32_t value) { return tensor_of<int32_t>({value}, {}, kInt32); }
-
-/// main(x): match (Some(x + x)) { None => x, Some(y) => if (y < x) { 0 - y } else { closure of y }() }
-Program example() {
-  Program program;
-  program.constructors = {{"None", 0}, {"Some", 1}};
-  program.messages = {"no clause matches"};
-  program.functions.resize(2);
-  CodeFunction& main = program.functions[0];
-  main = {.name = "main", .params = 1, .registers = 3};
-  main.code = {
-      {.op = Opcode::kScalar, .scalar = ScalarOp::kAdd, .dtype = kInt32, .results = {1}, .args = {0, 0}},
-      {.op = Opcode::kData, .number = 1, .results = {1}, .args = {~1}},
-      {.op = Opcode::kSwitch, .number = 0, .args = {1}, .targets = {3, 4}},
-      {.op = Opcode::kReturn, .args = {0}},
-      {.op = Opcode::kField, .number = 0, .results = {1}, .args = {~1}},
-      {.op = Opcode::kScalar, .scalar = ScalarOp::kLess, .dtype = kInt32, .results = {2}, .args = {1, 0}},
-      {.op = Opcode::kBranch, .args = {2}, .targets = {9}},
-      {.op = Opcode::kScalar, .scalar = ScalarOp::kNegative, .dtype = kInt32, .results = {1}, .args = {~1}},
-      {.op = Opcode::kReturn, .args = {~1}},
-      {.op = Opcode::kClosure, .number = 1, .results = {1}, .args = {~1}},
-      {.op = Opcode::kTailCallClosure, .args = {~1}},
-  };
-  program.functions[1] = {.name = "inner", .captured = 1, .registers = 2};
-  program.functions[1].code = {
-      {.op = Opcode::kCaptured, .number = 0, .results = {0}},
-      {.op = Opcode::kNewReference, .results = {1}, .args = {~0}},
-      {.op = Opcode::kRead, .results = {0}, .args = {~1}},
-      {.op = Opcode::kReturn, .args = {~0}},
-  };
-  return program;
-}
 
 int64_t run(const Program& program, int32_t argument) {
   LoadedProgram loaded{program, {}, {}};
@@ -57,12 +27,12 @@ int64_t run(const Program& program, int32_t argument) {
 }
 
 TEST(Program, RunsAndReadsBack) {
-  EXPECT_EQ(run(example(), 3), 6);
-  EXPECT_EQ(run(example(), -3), 6);
-  const Program again = parse_program(program_json(example()));
-  EXPECT_EQ(program_text(again), program_text(example()));
+  EXPECT_EQ(run(example_program(), 3), 6);
+  EXPECT_EQ(run(example_program(), -3), 6);
+  const Program again = parse_program(program_json(example_program()));
+  EXPECT_EQ(program_text(again), program_text(example_program()));
   EXPECT_EQ(run(again, 3), 6);
-  EXPECT_EQ(program_text(example()).substr(0, 92),
+  EXPECT_EQ(program_text(example_program()).substr(0, 92),
             "@main: 1 parameters, 0 captured, 3 registers, the entry\n"
             "    0  %1 = scalar add.int32 %0, %0\n");
 }
@@ -111,9 +81,9 @@ TEST(Program, HostileOnesAreRefused) {
       {"a plan of 64 bytes of constants, there are 0",
        [&](Program& p) { p.plans.emplace_back().constant_bytes = 64; }},
   };
-  check_program(example(), 0);
+  check_program(example_program(), 0);
   for (const Case& each : cases) {
-    Program program = example();
+    Program program = example_program();
     each.change(program);
     EXPECT_EQ(thrown_by([&] { check_program(program, 0); }), std::string("module: ") + each.message);
   }
@@ -121,12 +91,12 @@ TEST(Program, HostileOnesAreRefused) {
 
 /// Kinds of values are checked where they are used.
 TEST(Program, OfWrongKindsFailsAsItRuns) {
-  Program program = example();
+  Program program = example_program();
   program.functions[0].code[4].args[0] = 0;
   check_program(program, 0);
   EXPECT_EQ(thrown_by([&] { run(program, 1); }),
             "module: instruction 4 of main: a part of a value that has none there");
-  program = example();
+  program = example_program();
   program.functions[0].code[5].args[1] = ~0;
   program.functions[0].code[5].dtype = kInt64;
   check_program(program, 0);
@@ -136,43 +106,14 @@ TEST(Program, OfWrongKindsFailsAsItRuns) {
 /// Any change of a few numbers is refused, or ends in an error or a value. Without calls: those may not end.
 TEST(Program, ChangedAtRandomDoesNoHarm) {
   std::mt19937_64 random(1);
-  auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
   int ran = 0;
   for (int i = 0; i < 20000; ++i) {
-    Program program = example();
-    for (size_t changes = 1 + below(3); changes > 0; --changes) {
-      std::vector<Instruction>& code = program.functions[below(2)].code;
-      Instruction& one = code[below(code.size())];
-      auto small = [&] { return static_cast<int32_t>(below(8)) - 4; };
-      switch (below(6)) {
-        case 0:
-          one.op = static_cast<Opcode>(below(static_cast<size_t>(kLastOpcode) + 1));
-          break;
-        case 1:
-          one.number = small();
-          break;
-        case 2:
-          if (!one.args.empty()) one.args[below(one.args.size())] = small();
-          break;
-        case 3:
-          if (!one.results.empty()) one.results[0] = small();
-          break;
-        case 4:
-          if (!one.targets.empty()) one.targets[below(one.targets.size())] = static_cast<int32_t>(below(13));
-          break;
-        default:
-          one.scalar = static_cast<ScalarOp>(below(static_cast<size_t>(kLastScalarOp) + 1));
-      }
-    }
-    bool calls = false;
-    for (const CodeFunction& function : program.functions)
-      for (const Instruction& each : function.code)
-        calls |= each.op == Opcode::kCall || each.op == Opcode::kTailCall || each.op == Opcode::kSelf;
-    if (calls) continue;
+    const Program program = changed_program(random);
+    if (has_calls(program)) continue;
     try {
       check_program(program, 0);
       ++ran;
-      run(program, static_cast<int32_t>(below(9)) - 4);
+      run(program, static_cast<int32_t>(random() % 9) - 4);
     } catch (const Error&) {
     }
   }

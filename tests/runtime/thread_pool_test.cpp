@@ -137,6 +137,29 @@ TEST(ThreadPool, PinsAndGivesBackTheCallersCores) {
   EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
+TEST(ThreadPool, GivesCoresBackToItsMakerWhoeverEndsIt) {
+  auto cores = [] {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    return CPU_COUNT(&set);
+  };
+  const int before = cores();
+  if (before < 2) GTEST_SKIP() << "one core";
+  auto pool = std::make_unique<ThreadPool>(2, /*pin=*/true);
+  EXPECT_EQ(cores(), 1);
+  int of_other = 0;
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    pool.reset();
+    of_other = cores();
+  }).join();
+  EXPECT_EQ(of_other, 1);
+  EXPECT_EQ(cores(), before);
+}
+
 TEST(SerialParallel, RunsOnTheCaller) {
   int64_t runs = 0;
   launch(serial_parallel(), 5, [&](int64_t begin, int64_t end) { runs += end - begin; });

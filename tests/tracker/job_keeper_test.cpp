@@ -58,6 +58,8 @@ class SilentFarm final : public ServiceFarm {
     const std::string target =
         to_text(parse_target_text("cpu:triple=x86_64-pc-linux-gnu,mcpu=haswell,vector=256"));
     FarmStatus status{.slots = 1};
+    ++looks;
+    if (empty) return status;
     status.workers.push_back(
         {.name = "w",
          .device =
@@ -71,8 +73,8 @@ class SilentFarm final : public ServiceFarm {
   void cancel_race(TrialId) override {}
   void leave(JobId) override {}
 
-  std::atomic<size_t> submitted{0}, cancelled{0}, refused{0};
-  std::atomic<bool> disk_full{false};
+  std::atomic<size_t> submitted{0}, cancelled{0}, refused{0}, looks{0};
+  std::atomic<bool> disk_full{false}, empty{false};
 };
 
 struct Office {
@@ -143,6 +145,32 @@ TEST(JobKeeper, CountsNoFailureOfTheDatabaseAsACrash) {
   EXPECT_EQ(store.served_job(job.id).state, db::JobState::kRunning);
   farm.disk_full = false;
   EXPECT_TRUE(soon([&] { return farm.submitted > 0; }));
+}
+
+/// A worker that comes is told by nobody; of the jobs without one the most urgent then begins.
+TEST(JobKeeper, LooksAtALongQueueWhenAWorkerComes) {
+  TemporaryFolder folder;
+  SilentFarm farm;
+  farm.empty = true;
+  db::Store store(folder / "tuning.db");
+  db::ServedJobId urgent{};
+  for (int i = 0; i < 200; ++i) {
+    const db::ServedJob job = store.add_served_job({.owner = i % 2 == 0 ? "alice" : "bob",
+                                                    .model_name = "net",
+                                                    .request = R"({"model": "net", "trials": 10})",
+                                                    .priority = i == 140 ? 1 : 0});
+    if (i == 140) urgent = job.id;
+  }
+  JobKeeper keeper({.database = folder / "tuning.db",
+                    .folder = folder / "files",
+                    .searches = 1,
+                    .searcher = {"/bin/sh", "-c", "exec sleep 600"}},
+                   farm);
+  ASSERT_TRUE(soon([&] { return !store.served_job(urgent).message.empty() && farm.looks >= 3; }));
+  EXPECT_EQ(store.served_job(urgent).state, db::JobState::kQueued);
+  farm.empty = false;
+  ASSERT_TRUE(soon([&] { return store.served_job(urgent).state == db::JobState::kRunning; }));
+  EXPECT_EQ(store.served_jobs({.state = db::JobState::kRunning}).size(), 1u);
 }
 
 TEST(JobKeeper, CancelsWhatAFailedSearchLeftToBeMeasured) {

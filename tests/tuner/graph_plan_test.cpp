@@ -33,8 +33,11 @@ Expr call(const Expr& callee, std::vector<Expr> args, const relay::Type& type = 
 /// Stand-ins for tensor programs: the kernels of tests/runtime.
 const Expr kAdd = make<relay::PrimFunc>(), kTwice = make<relay::PrimFunc>();
 
-const auto kernel_of = [](const KernelCall& call) -> const GraphKernel& {
-  static const GraphKernel kAddKernel{"add"}, kTwiceKernel{"twice", 12};
+/// A family of one.
+KernelFamily only(GraphKernel kernel) { return {{std::move(kernel)}, {{}}}; }
+
+const auto kernel_of = [](const KernelCall& call) -> const KernelFamily& {
+  static const KernelFamily kAddKernel = only({"add"}), kTwiceKernel = only({"twice", 12});
   return call.callee == kAdd ? kAddKernel : kTwiceKernel;
 };
 
@@ -101,7 +104,8 @@ TEST(GraphPlan, PrologueResultsTakeThePlaceOfConstants) {
   };
   kernel.prologue_arguments = {1};
   kernel.arguments = {{false, 0}, {true, 0}};
-  const auto kernel_of = [&](const KernelCall&) -> const GraphKernel& { return kernel; };
+  const KernelFamily family = only(kernel);
+  const auto kernel_of = [&](const KernelCall&) -> const KernelFamily& { return family; };
 
   relay::Var x = relay::make_var("x", kVector), v = relay::make_var("v");
   Expr c = relay::constant(runtime::floats({1, 2, 3})), d = relay::constant(runtime::floats({4, 5, 6}));

@@ -2,6 +2,8 @@
 // that size.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "core/codegen/host_target.h"
 #include "core/relay/lower.h"
 #include "core/relay/passes/infer_type.h"
@@ -56,7 +58,13 @@ const std::vector<OpenModel>& models() {
        " %v: Tensor[(10, 64), float32]) {"
        " nn.dense(nn.relu(nn.bias_add(nn.dense(%x, %w), %b)), %v) }",
        {{{1, 40}, {64, 40}, {64}, {10, 64}},
+        // Each member of the family at its edges, and none.
+        {{0, 40}, {64, 40}, {64}, {10, 64}},
+        {{2, 40}, {64, 40}, {64}, {10, 64}},
+        {{4, 40}, {64, 40}, {64}, {10, 64}},
+        {{5, 40}, {64, 40}, {64}, {10, 64}},
         {{13, 40}, {64, 40}, {64}, {10, 64}},
+        {{65, 40}, {64, 40}, {64}, {10, 64}},
         {{29, 40}, {64, 40}, {64}, {10, 64}}}},
       {"SoftmaxOfOpenRows",
        "def @main[n, m](%x: Tensor[(n, m), float32]) { nn.softmax(%x) }",
@@ -137,6 +145,21 @@ TEST_P(OpenModels, OneBuildComputesEverySize) {
 
 INSTANTIATE_TEST_SUITE_P(, OpenModels, ::testing::ValuesIn(models()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+TEST(OpenShapes, OneKernelOfAFamilyRuns) {
+  const relay::Module module = bind_shapes(parse(models()[1].text), {}, {.all = true});
+  const runtime::Plan plan = compile_model(module, codegen::host_target()).plan;
+  ASSERT_GT(plan.steps.size(), 2u);
+  for (int64_t rows : {0, 1, 2, 4, 5, 1000}) {
+    runtime::Plan bound = plan;
+    std::vector<int64_t> dims;
+    for (const runtime::Dimension& dim : plan.dims) dims.push_back(dim.name == "n" ? rows : 1);
+    runtime::bind_dims(plan, dims, bound);
+    std::map<int64_t, int> writers;  // by the value that is written
+    for (const runtime::Step& step : bound.steps) writers[step.args.back()] += step.when != 0;
+    for (const auto& [value, count] : writers) EXPECT_EQ(count, 1) << "value " << value << " of " << rows;
+  }
+}
 
 TEST(OpenShapes, ADimensionOfTwoInputsIsOneNumber) {
   const relay::Module module = bind_shapes(parse(models()[0].text), {}, {.all = true});

@@ -11,6 +11,8 @@
 #include "core/codegen/link.h"
 #include "core/codegen/llvm/emitter.h"
 #include "core/codegen/llvm/machine.h"
+#include "core/codegen/llvm/program_emitter.h"
+#include "core/codegen/program.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
 
@@ -63,6 +65,13 @@ class Compilation {
     kernel_ = {func->name, state.workspace_bytes, state.open_workspace};
   }
 
+  Compilation(const runtime::Program& program, std::span<const void* const> constants, const Target& target)
+      : Compilation(target) {
+    ProgramState state{module_, program, constants};
+    ProgramEmitter::emit(state, target);
+    kernel_.name = runtime::kNativeSymbol;
+  }
+
   const Kernel& kernel() const { return kernel_; }
 
   std::string code(llvm::CodeGenFileType type) {
@@ -81,7 +90,7 @@ class Compilation {
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   llvm::Module module_;
-  bool vectorized_ = false;
+  bool vectorized_ = true;  // LLVM's vectorizers have nothing to do
   Kernel kernel_;
 };
 
@@ -89,11 +98,11 @@ constexpr const char* kCrossLinker = "ld.lld-19";
 
 std::string architecture_of(const Target& target) { return target.triple.substr(0, target.triple.find('-')); }
 
-/// The system's own linker links for its own architecture only; lld for all.
+}  // namespace
+
 std::string linker_for(const Target& target) {
   return architecture_of(target) == architecture_of(host_target()) ? "ld" : kCrossLinker;
 }
-}  // namespace
 
 std::vector<std::string> architectures() {
   std::vector<std::string> result = {architecture_of(host_target())};
@@ -105,6 +114,12 @@ std::vector<std::string> architectures() {
 
 Object compile_object(const tir::Func& lowered, const Target& target) {
   Compilation compilation(lowered, target);
+  return {compilation.code(llvm::CodeGenFileType::ObjectFile), compilation.kernel()};
+}
+
+Object compile_program(const runtime::Program& program, std::span<const void* const> constants,
+                       const Target& target) {
+  Compilation compilation(program, constants, target);
   return {compilation.code(llvm::CodeGenFileType::ObjectFile), compilation.kernel()};
 }
 

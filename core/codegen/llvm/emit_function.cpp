@@ -187,11 +187,24 @@ void Emitter::call_inner(llvm::Function* inner, std::span<const tir::Buffer> buf
   b_.CreateRet(b_.getInt32(0));
 }
 
+/// Parallel loops, each all that the one before does: their tasks are one loop's.
+std::vector<const tir::For*> nest_of(const tir::For& loop) {
+  std::vector<const tir::For*> nest{&loop};
+  for (;;) {
+    const tir::For* next = nest.back()->body.as<tir::For>();
+    if (!next || next->iteration != tir::Iteration::kParallel) return nest;
+    for (const tir::For* outer : nest)
+      if (uses_var(next->extent, outer->var.get())) return nest;
+    nest.push_back(next);
+  }
+}
+
 /// Packs what the body uses in a closure on the stack and hands the body to the host's `launch`.
 void Emitter::emit_parallel(const tir::For& loop) {
   CHECK(!mask_, "a mask is set around a parallel loop, whose function does not know it");
   llvm::LLVMContext& context = b_.getContext();
   llvm::Type *pointer = b_.getPtrTy(), *int64 = b_.getInt64Ty();
+  const std::vector<const tir::For*> nest = nest_of(loop);
   Captures captures = captures_of(loop.body, vars_, buffers_);
   size_t n_buffers = captures.buffers.size(), n_vars = captures.vars.size();
   std::vector<llvm::Type*> fields(n_buffers, pointer);
@@ -211,7 +224,7 @@ void Emitter::emit_parallel(const tir::For& loop) {
     body.buffers_[captures.buffers[i].get()].pointer = inner->getArg(i);
   }
   for (size_t i = 0; i < n_vars; ++i) body.vars_[captures.vars[i]] = inner->getArg(n_buffers + i);
-  body.emit_serial(loop, inner->getArg(n_buffers + n_vars), inner->getArg(n_buffers + n_vars + 1));
+  body.emit_serial(nest, inner->getArg(n_buffers + n_vars), inner->getArg(n_buffers + n_vars + 1));
   body.b_.CreateRetVoid();
   body.finish();
 
@@ -236,7 +249,10 @@ void Emitter::emit_parallel(const tir::For& loop) {
   llvm::Value* launch = b_.CreateLoad(pointer, parallel_);
   llvm::Value* pool = b_.CreateLoad(pointer, b_.CreateConstInBoundsGEP1_64(pointer, parallel_, 1));
   auto* launch_type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, int64}, false);
-  b_.CreateCall(launch_type, launch, {pool, outer, closure, value(loop.extent)});
+  llvm::Value* tasks = value(loop.extent);
+  for (size_t i = 1; i < nest.size(); ++i)
+    tasks = b_.CreateMul(tasks, value(nest[i]->extent), "", true, true);
+  b_.CreateCall(launch_type, launch, {pool, outer, closure, tasks});
 }
 
 }  // namespace lathe::codegen

@@ -38,12 +38,17 @@ void Emitter::emit_for(const tir::For& loop) {
   }
   // Inside of a parallel loop another one runs serially: all cores are busy.
   if (loop.iteration == tir::Iteration::kParallel && !in_parallel_) return emit_parallel(loop);
-  emit_serial(loop, b_.getInt64(0), value(loop.extent));
+  const tir::For* const nest[] = {&loop};
+  emit_serial(nest, b_.getInt64(0), value(loop.extent));
 }
 
-/// A loop that tests at its end, behind a guard unless it surely runs.
-void Emitter::emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value* end) {
+/// A loop that tests at its end, behind a guard unless it surely runs: over the iterations of all of `nest`,
+/// of which each is all that the one before does.
+void Emitter::emit_serial(std::span<const tir::For* const> nest, llvm::Value* begin, llvm::Value* end) {
+  const tir::For& loop = *nest[0];
   const std::string& name = loop.var->name;
+  std::vector<llvm::Value*> extents;
+  for (const tir::For* each : nest.subspan(1)) extents.push_back(value(each->extent));
   llvm::BasicBlock *entry = b_.GetInsertBlock(), *exit = nullptr;
   open_loop(name);
   if (auto ahead = loop.annotations.find(tir::kPrefetch); ahead != loop.annotations.end())
@@ -59,9 +64,16 @@ void Emitter::emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value*
   }
   llvm::PHINode* index = llvm::IRBuilder<>(head, head->begin()).CreatePHI(b_.getInt64Ty(), 2, name);
   index->addIncoming(begin, entry);
-  vars_[loop.var.get()] = index;
-  depth_[loop.var.get()] = loops_.size() - 1;
-  emit(loop.body);
+  // The innermost is the last digit of an iteration's number. In the head, where pointers need them.
+  llvm::Value* number = index;
+  llvm::IRBuilder<> at_head(head->getTerminator());
+  for (size_t i = nest.size(); i-- > 0;) {
+    const VarNode* var = nest[i]->var.get();
+    vars_[var] = i == 0 ? number : at_head.CreateURem(number, extents[i - 1], var->name);
+    if (i > 0) number = at_head.CreateUDiv(number, extents[i - 1]);
+    depth_[var] = loops_.size() - 1;
+  }
+  emit(nest.back()->body);
   loops_.pop_back();
   llvm::Value* next = b_.CreateAdd(index, b_.getInt64(1), "", true, true);
   index->addIncoming(next, b_.GetInsertBlock());

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 
 #include "core/codegen/address.h"
 #include "core/codegen/registers.h"
@@ -73,7 +74,7 @@ class Emitter {
   // emit_stmt.cpp
   void emit(const tir::Stmt& stmt);
   void emit_for(const tir::For& loop);
-  void emit_serial(const tir::For& loop, llvm::Value* begin, llvm::Value* end);
+  void emit_serial(std::span<const tir::For* const> nest, llvm::Value* begin, llvm::Value* end);
   void emit_if(const tir::If& branch);
   void emit_masked(llvm::Value* condition, const tir::Stmt& stmt);
   void emit_alloc(const tir::Alloc& alloc);

@@ -86,6 +86,20 @@ Buffers shape_of(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
   })};
 }
 
+/// Of a vector, which gives its length alone.
+Relation arange_like_type(RelationContext& c, const Attrs& attrs) {
+  const TensorType* x = c.tensor(0);
+  if (!x) return Relation::kWaits;
+  require_rank(c, 0, *x, 1);
+  c.result(tensor_type(x->shape, attrs_as<DtypeAttrs>(attrs).dtype));
+  return Relation::kSolved;
+}
+
+Buffers arange_like(FuncBuilder& f, const Attrs&, Inputs, const Type& result) {
+  const TensorType& type = tensor_of(result);
+  return {f.compute("arange", type.shape, [&](Vars i) { return cast(type.dtype, i[0]); })};
+}
+
 Relation ndarray_size_type(RelationContext& c, const Attrs& attrs) {
   if (!c.tensor(0)) return Relation::kWaits;
   c.result(tensor_type(Shape{}, attrs_as<DtypeAttrs>(attrs).dtype));
@@ -143,6 +157,8 @@ constexpr Op kCreateOps[] = {
     row("full_like", "The scalar second argument in the shape and type of the first.", 2, nullptr,
         full_like_type, full),
     row("arange", "start, start + step, ... before stop.", 3, &DtypeAttrs::kType, arange_type, arange),
+    row("arange_like", "0, 1, 2, ..., as many as the vector has elements.", 1, &DtypeAttrs::kType,
+        arange_like_type, arange_like),
     row("shape_of", "The dimensions, as a vector.", 1, &DtypeAttrs::kType, shape_of_type, shape_of),
     row("ndarray_size", "The number of elements.", 1, &DtypeAttrs::kType, ndarray_size_type, ndarray_size),
     row("one_hot", "on_value where the new axis has the index, else off_value.", 3, &OneHotAttrs::kType,

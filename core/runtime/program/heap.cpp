@@ -14,21 +14,6 @@ constexpr int64_t kSlab = 256 << 10;
 constexpr int64_t kSmall = 4096;  // the largest that is cut from a slab
 constexpr size_t kClasses = 256;
 
-/// Four sizes an octave from 64 bytes on, all multiples of kAlignment.
-struct SizeClass {
-  uint8_t number;
-  int64_t bytes;
-};
-SizeClass size_class_of(int64_t bytes) {
-  const auto units = static_cast<uint64_t>(std::max<int64_t>(1, (bytes + kAlignment - 1) / kAlignment));
-  if (units <= 4) return {static_cast<uint8_t>(units), static_cast<int64_t>(units) * kAlignment};
-  // units in (4 * 2^shift, 8 * 2^shift], in quarters of the octave.
-  const int shift = std::bit_width(units - 1) - 3;
-  const uint64_t quarters = ((units - 1) >> shift) + 1;  // 5 to 8
-  return {static_cast<uint8_t>(4 * shift + static_cast<int>(quarters)),
-          static_cast<int64_t>(quarters << shift) * kAlignment};
-}
-
 int64_t bytes_of_class(uint8_t number) {
   if (number <= 4) return number * kAlignment;
   const int shift = (number - 5) / 4;
@@ -38,6 +23,17 @@ int64_t bytes_of_class(uint8_t number) {
 void*& next_free(void* block) { return *static_cast<void**>(block); }
 
 }  // namespace
+
+/// Four sizes an octave from 64 bytes on, all multiples of kAlignment.
+SizeClass size_class_of(int64_t bytes) {
+  const auto units = static_cast<uint64_t>(std::max<int64_t>(1, (bytes + kAlignment - 1) / kAlignment));
+  if (units <= 4) return {static_cast<uint8_t>(units), static_cast<int64_t>(units) * kAlignment};
+  // units in (4 * 2^shift, 8 * 2^shift], in quarters of the octave.
+  const int shift = std::bit_width(units - 1) - 3;
+  const uint64_t quarters = ((units - 1) >> shift) + 1;  // 5 to 8
+  return {static_cast<uint8_t>(4 * shift + static_cast<int>(quarters)),
+          static_cast<int64_t>(quarters << shift) * kAlignment};
+}
 
 Heap::Heap() : free_(kClasses) {}
 

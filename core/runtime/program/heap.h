@@ -17,6 +17,7 @@ struct Object;
 /// (Heap). Numbers, constructors and functions without parts are here alone, and own nothing.
 struct Datum {
   Kind kind = Kind::kNone;
+  uint8_t unused[3] = {};  // native code compares kind and tag as one number
   // kNumber: its DataType; kTensor: the number of its type; kData: of its constructor; kClosure: of its
   // function.
   uint32_t tag = 0;
@@ -26,12 +27,12 @@ struct Datum {
   };
 
   static Datum of(DataType dtype, Number number) {
-    Datum datum{Kind::kNumber, std::bit_cast<uint32_t>(dtype), {}};
+    Datum datum{.kind = Kind::kNumber, .tag = std::bit_cast<uint32_t>(dtype)};
     datum.number = number;
     return datum;
   }
   static Datum of(Kind kind, uint32_t tag, Object* object) {
-    Datum datum{kind, tag, {}};
+    Datum datum{.kind = kind, .tag = tag};
     datum.object = object;
     return datum;
   }
@@ -68,6 +69,14 @@ struct ReferenceObject {
   ReferenceObject *before, *after;  // of the heap's list
 };
 
+/// Blocks are of so many sizes, each with a list of free ones.
+struct SizeClass {
+  uint8_t number;
+  int64_t bytes;
+};
+/// The smallest that holds so many bytes.
+SizeClass size_class_of(int64_t bytes);
+
 /// Blocks come from free lists by size, so that a loop allocates nothing once it runs. What is released is
 /// freed at once, with all that hangs on it, without recursion; but for cycles, which only references make:
 /// free_cycles() finds those. For one thread.
@@ -84,6 +93,8 @@ class Heap {
   void release(const Datum& datum) {
     if (datum.owns() && --datum.object->references == 0) destroy(datum.object);
   }
+  /// Frees an object that nobody holds any more, and what only it held.
+  void destroy(Object* first);
 
   /// With parts that the caller fills in at once: it owns what it puts there.
   Object* make(Kind kind, size_t parts);
@@ -102,6 +113,11 @@ class Heap {
     if (references_ > limit_) free_cycles();
   }
 
+  /// For native code, which takes blocks itself where there are free ones: the first of each class, which
+  /// begins with the address of the next; and used_bytes().
+  void** free_blocks() { return free_.data(); }
+  int64_t* used_counter() { return &used_; }
+
   /// Bytes in blocks that are in use, and in all blocks.
   int64_t used_bytes() const { return used_; }
   int64_t held_bytes() const { return held_; }
@@ -109,7 +125,6 @@ class Heap {
  private:
   void* take(int64_t bytes, uint8_t& size_class);
   void* fresh(int64_t bytes);
-  void destroy(Object* first);
   void append_inner(Object* object, std::vector<Object*>& inner) const;
 
   std::vector<void*> free_;  // by size class; each block begins with the address of the next

@@ -7,15 +7,14 @@
 #include "core/support/error.h"
 
 namespace lathe::runtime {
-namespace {
 
-constexpr size_t kMaxFrames = 10'000'000;
-
-}  // namespace
-
-Machine::Machine(const LoadedProgram& loaded, const LatheParallel* parallel)
+Machine::Machine(const LoadedProgram& loaded, const LatheParallel* parallel, RunBy by)
     : program_(loaded.program), parallel_(parallel) {
   link(loaded);
+  if (by == RunBy::kBest && loaded.native) {
+    native_code_ = loaded.native;
+    link_native();
+  }
 }
 
 Machine::~Machine() {
@@ -120,6 +119,7 @@ Datum Machine::start(int64_t function) {
   try {
     if (args_.size() != static_cast<size_t>(program_.functions.at(static_cast<size_t>(function)).params))
       fail("{} arguments for {}", args_.size(), program_.functions[static_cast<size_t>(function)].name);
+    if (native_code_) return start_native(function);
     enter(function, nullptr, /*in_place=*/false);
     while (!frames_.empty()) step(*next_++);
   } catch (...) {
@@ -147,8 +147,9 @@ const CodeFunction& Machine::function() const {
 }
 
 /// Of a program that is not as the compiler makes it: kinds of values are not checked before.
-void Machine::fault(const char* what) const {
-  fail("module: instruction {} of {}: {}", next_ - code_ - 1, function().name, what);
+void Machine::fault(Fault what) const {
+  fail("module: instruction {} of {}: {}", next_ - code_ - 1, function().name,
+       kFaultTexts[static_cast<size_t>(what)]);
 }
 
 Datum Machine::take(int32_t arg) {
@@ -220,8 +221,8 @@ void Machine::scalar(const Instruction& i) {
   const bool select = i.scalar == ScalarOp::kSelect;
   const size_t first = select ? 1 : 0;
   for (size_t k = first; k < i.args.size(); ++k)
-    if (!peek(i.args[k]).is_number(i.dtype)) fault("a number of another type");
-  if (select && !peek(i.args[0]).is_number(kBool)) fault("a choice by what is no boolean");
+    if (!peek(i.args[k]).is_number(i.dtype)) fault(Fault::kNumberType);
+  if (select && !peek(i.args[0]).is_number(kBool)) fault(Fault::kChoiceNoBool);
   // Numbers own nothing: nothing is to be released, but what is used for the last time has no value then.
   Datum result;
   if (select) {
@@ -247,7 +248,7 @@ void Machine::field(const Instruction& i) {
   const Datum& whole = peek(i.args[0]);
   if ((whole.kind != Kind::kTuple && whole.kind != Kind::kData) || !whole.object ||
       i.number >= whole.object->count)
-    fault("a part of a value that has none there");
+    fault(Fault::kNoPart);
   const Datum part = whole.object->parts()[i.number];
   Heap::retain(part);
   done(i.args[0]);
@@ -258,7 +259,7 @@ void Machine::captured(const Instruction& i) {
   const Frame& frame = frames_.back();
   Datum value = Datum::of(Kind::kClosure, static_cast<uint32_t>(frame.function), frame.closure);
   if (i.op == Opcode::kCaptured) {
-    if (!frame.closure) fault("a function that captures nothing");
+    if (!frame.closure) fault(Fault::kNoCapture);
     value = frame.closure->parts()[i.number];
   }
   Heap::retain(value);
@@ -270,7 +271,7 @@ void Machine::reference(const Instruction& i) {
     heap_.maybe_free_cycles();
     return set(i.results[0], Datum::of(Kind::kReference, 0, &heap_.make_reference(take(i.args[0]))->head));
   }
-  if (peek(i.args[0]).kind != Kind::kReference) fault("a value that is no reference");
+  if (peek(i.args[0]).kind != Kind::kReference) fault(Fault::kNoReference);
   auto* cell = reinterpret_cast<ReferenceObject*>(peek(i.args[0]).object);
   Datum result = Datum::of(Kind::kTuple, 0, nullptr);
   if (i.op == Opcode::kRead) {
@@ -286,29 +287,32 @@ void Machine::reference(const Instruction& i) {
 void Machine::branch(const Instruction& i) {
   const Datum& by = peek(i.args[0]);
   if (i.op == Opcode::kBranch) {
-    if (!by.is_number(kBool)) fault("a branch by what is no boolean");
+    if (!by.is_number(kBool)) fault(Fault::kBranchNoBool);
     if (!by.number.integer) jump(i, 0);
     return;
   }
   if (by.kind != Kind::kData || by.tag < i.number ||
       by.tag - static_cast<uint64_t>(i.number) >= i.targets.size())
-    fault("a choice by what is none of its data");
+    fault(Fault::kNoSuchData);
   jump(i, by.tag - static_cast<size_t>(i.number));
   done(i.args[0]);
 }
 
-/// An input's memory, where it is of the type that the plan was made for.
-void* Machine::plan_input(const Datum& datum, uint32_t type, size_t number) {
-  if (datum.kind == Kind::kTensor && datum.tag == type)
-    return reinterpret_cast<TensorObject*>(datum.object)->data;
+/// Finds the memory of an input. False when it is not of the type that the plan was made for.
+bool Machine::plan_input(const Datum& datum, uint32_t type, size_t number) {
+  if (datum.kind == Kind::kTensor && datum.tag == type) {
+    plan_inputs_[number] = reinterpret_cast<TensorObject*>(datum.object)->data;
+    return true;
+  }
   const TensorType& wanted = types_[type];
-  if (!wanted.shape.empty() || !datum.is_number(wanted.dtype)) fault("a tensor of another type");
+  if (!wanted.shape.empty() || !datum.is_number(wanted.dtype)) return false;
   store_number(wanted.dtype, datum.number, slots_[number].bytes);
-  return slots_[number].bytes;
+  plan_inputs_[number] = slots_[number].bytes;
+  return true;
 }
 
 /// Result `number` of a plan that has run. The results before it are in args_.
-Datum Machine::plan_result(const LinkedPlan& plan, const Instruction& i, size_t number) {
+Datum Machine::plan_result(const LinkedPlan& plan, std::span<const Datum> inputs, size_t number) {
   using enum PlanCall::Source;
   const PlanCall::Result& result = plan.call.results()[number];
   const uint32_t type = plan.outputs[number];
@@ -321,7 +325,7 @@ Datum Machine::plan_result(const LinkedPlan& plan, const Instruction& i, size_t 
   if (is_number || result.source == kConstant) return number_or_view(type, data, nullptr);
   // A view of a value that has the memory already.
   const Datum* holder = result.source == kEarlier ? &args_[result.number]
-                        : result.source == kInput ? &peek(i.args[result.number])
+                        : result.source == kInput ? &inputs[result.number]
                                                   : nullptr;
   if (holder && holder->kind == Kind::kTensor) {
     auto* object = reinterpret_cast<TensorObject*>(holder->object);
@@ -335,12 +339,13 @@ Datum Machine::plan_result(const LinkedPlan& plan, const Instruction& i, size_t 
   return Datum::of(Kind::kTensor, type, &object->head);
 }
 
-void Machine::plan(const Instruction& i) {
-  LinkedPlan& plan = plans_[static_cast<size_t>(i.number)];
-  for (size_t k = 0; k < i.args.size(); ++k) plan_inputs_[k] = plan_input(peek(i.args[k]), plan.inputs[k], k);
-  // Results under way are in args_, where unwind() finds them.
-  args_.assign(i.results.size(), Datum());
-  for (size_t k = 0; k < i.results.size(); ++k) {
+/// The results are in args_, where unwind() finds them. False when the inputs are not of the plan's types.
+bool Machine::run_plan(size_t number, std::span<const Datum> inputs) {
+  LinkedPlan& plan = plans_[number];
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (!plan_input(inputs[k], plan.inputs[k], k)) return false;
+  args_.assign(plan.outputs.size(), Datum());
+  for (size_t k = 0; k < args_.size(); ++k) {
     const TensorType& type = types_[plan.outputs[k]];
     plan_results_[k] = nullptr;
     if (plan.call.results()[k].source != PlanCall::Source::kOwn) continue;
@@ -356,7 +361,14 @@ void Machine::plan(const Instruction& i) {
                 spent_.empty() ? spent_ : spent_.subspan(plan.first_step, plan.call.steps()));
   if (!calls_.empty())
     for (size_t step = 0; step < plan.call.steps(); ++step) ++calls_[plan.first_step + step];
-  for (size_t k = 0; k < i.results.size(); ++k) args_[k] = plan_result(plan, i, k);
+  for (size_t k = 0; k < args_.size(); ++k) args_[k] = plan_result(plan, inputs, k);
+  return true;
+}
+
+void Machine::plan(const Instruction& i) {
+  plan_args_.clear();
+  for (int32_t arg : i.args) plan_args_.push_back(peek(arg));
+  if (!run_plan(static_cast<size_t>(i.number), plan_args_)) fault(Fault::kTensorType);
   for (int32_t arg : i.args) done(arg);
   for (size_t k = 0; k < i.results.size(); ++k) set(i.results[k], args_[k]);
   args_.clear();
@@ -376,9 +388,9 @@ void Machine::enter(int64_t number, Object* closure, bool in_place) {
     heap_.release(Datum::of(Kind::kClosure, 0, frames_.back().closure));
     frames_.back() = {number, base, closure, nullptr};
   } else {
-    if (frames_.size() >= kMaxFrames) {
+    if (frames_.size() >= kMaxCalls) {
       heap_.release(Datum::of(Kind::kClosure, 0, closure));
-      fail("calls nest more than {} deep", kMaxFrames);
+      fail("calls nest more than {} deep", kMaxCalls);
     }
     if (!frames_.empty()) frames_.back().next = next_;
     frames_.push_back({number, base, closure, nullptr});
@@ -391,10 +403,9 @@ void Machine::enter(int64_t number, Object* closure, bool in_place) {
 }
 
 void Machine::closure_call(const Instruction& i, bool in_place) {
-  if (peek(i.args[0]).kind != Kind::kClosure) fault("a call of what is no function");
+  if (peek(i.args[0]).kind != Kind::kClosure) fault(Fault::kNoFunction);
   const CodeFunction& callee = program_.functions[peek(i.args[0]).tag];
-  if (static_cast<size_t>(callee.params) != i.args.size() - 1)
-    fault("a call with another number of arguments");
+  if (static_cast<size_t>(callee.params) != i.args.size() - 1) fault(Fault::kArgumentCount);
   // The arguments first: one of them may be the function itself, moved.
   gather(std::span(i.args).subspan(1));
   const Datum closure = take(i.args[0]);

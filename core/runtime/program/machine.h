@@ -1,12 +1,13 @@
-// Runs programs: a virtual machine of explicit activations.
+// Runs programs: by their native code, or by a virtual machine of explicit activations.
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "core/runtime/program/heap.h"
+#include "core/runtime/program/native.h"
 #include "core/runtime/program/plan_call.h"
 
 namespace lathe::runtime {
@@ -15,8 +16,18 @@ namespace lathe::runtime {
 struct LoadedProgram {
   Program program;
   std::vector<LoadedPlan> plans;
-  std::vector<void*> constants;  // one each
+  std::vector<void*> constants;                // one each
+  const LatheNativeProgram* native = nullptr;  // its functions as machine code, where the module has it
 };
+
+/// What a machine runs.
+enum class RunBy : uint8_t {
+  kBest,          // the native code, where there is some
+  kInstructions,  // the virtual machine, in any case
+};
+
+/// How deep calls may nest that are not in tail position.
+inline constexpr size_t kMaxCalls = 10'000'000;
 
 /// Recursion takes memory and no stack, a call in tail position neither. Values are freed when their last
 /// register is done with them; once a loop runs, it allocates nothing. Tensors of rank 0 are numbers in
@@ -24,8 +35,10 @@ struct LoadedProgram {
 class Machine {
  public:
   /// REQUIRES: the program is checked; it and `parallel` outlive the machine.
-  Machine(const LoadedProgram& loaded, const LatheParallel* parallel);
+  Machine(const LoadedProgram& loaded, const LatheParallel* parallel, RunBy by = RunBy::kBest);
   ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
 
   /// Runs the entry on the inputs, aligned, and copies its outputs. REQUIRES: memory of the shapes that the
   /// values say, one each; it is not used after the call. Throws Error when the program fails.
@@ -42,6 +55,7 @@ class Machine {
   Tensor tensor(const Datum& datum) const;
 
   Heap& heap() { return heap_; }
+  bool is_native() const { return native_code_ != nullptr; }
 
   /// From now on adds the nanoseconds of each step of the plans, all plans' one after another, to spent[i],
   /// and one to calls[i], where that is not empty; of none it stops.
@@ -71,7 +85,7 @@ class Machine {
   void link(const LoadedProgram& loaded);
 
   const CodeFunction& function() const;
-  [[noreturn]] void fault(const char* what) const;
+  [[noreturn]] void fault(Fault what) const;
   const Datum& peek(int32_t arg) const { return registers_[arg < 0 ? ~arg : arg]; }
   Datum take(int32_t arg);
   void done(int32_t arg);
@@ -88,8 +102,9 @@ class Machine {
   void reference(const Instruction& i);
   void branch(const Instruction& i);
   void plan(const Instruction& i);
-  void* plan_input(const Datum& datum, uint32_t type, size_t number);
-  Datum plan_result(const LinkedPlan& plan, const Instruction& i, size_t number);
+  bool run_plan(size_t number, std::span<const Datum> inputs);
+  bool plan_input(const Datum& datum, uint32_t type, size_t number);
+  Datum plan_result(const LinkedPlan& plan, std::span<const Datum> inputs, size_t number);
   Datum number_or_view(uint32_t type, void* data, Object* base);
   void enter(int64_t function, Object* closure, bool in_place);
   void closure_call(const Instruction& i, bool in_place);
@@ -97,6 +112,16 @@ class Machine {
   void reserve(size_t registers);
   void use_frame();
   void unwind();
+
+  // native_machine.cpp
+  struct Native : LatheNativeMachine {
+    Machine* machine = nullptr;
+    std::exception_ptr error = nullptr;  // of a run that fails
+  };
+  struct NativeCalls;
+  void link_native();
+  void use_native_stack();
+  Datum start_native(int64_t function);
 
   const Program& program_;
   const LatheParallel* parallel_;
@@ -112,8 +137,9 @@ class Machine {
   Datum* registers_ = nullptr;         // of the running frame
   const Instruction* code_ = nullptr;  // of its function
   const Instruction* next_ = nullptr;
-  std::vector<Datum> args_;  // of a call, or the results of a plan, that is being made
-  Datum value_;              // of the first call
+  std::vector<Datum> args_;       // of a call, or the results of a plan, that is being made
+  std::vector<Datum> plan_args_;  // of the plan at hand, borrowed
+  Datum value_;                   // of the first call
 
   struct alignas(kAlignment) Slot {
     char bytes[kAlignment];
@@ -121,6 +147,10 @@ class Machine {
   std::vector<Slot> slots_;  // numbers that plans read and write: inputs, then results
   std::vector<void*> plan_inputs_, plan_results_;
   std::span<int64_t> spent_, calls_;
+
+  const LatheNativeProgram* native_code_ = nullptr;
+  Native native_{};
+  size_t largest_frame_ = 0;  // of the program's functions, in Datums
 };
 
 }  // namespace lathe::runtime

@@ -1,5 +1,7 @@
 #include "core/tir/passes/simplify_program.h"
 
+#include <utility>
+
 #include "core/tir/passes/mutator.h"
 
 namespace lathe::tir {
@@ -15,13 +17,17 @@ class SimplifyProgram final : public StmtMutator {
     if (bound.max <= 0) return {};
     // Whatever the loop was (parallel, unrolled): its variable is 0.
     if (is_int(extent, 1)) return visit(substitute(loop->body, {{loop->var.get(), Expr(0)}}));
+    // Parallel loops of which one is all that the other does are one loop, and stay so.
+    const For* next = loop->body.as<For>();
+    const bool is_inner = std::exchange(is_inner_, next && loop->iteration == Iteration::kParallel &&
+                                                       next->iteration == Iteration::kParallel);
     Analyzer outside = analyzer_;
     analyzer_.bind_range(loop->var, extent);
     if (!as_int(extent) && bound.max < INT64_MAX) analyzer_.bind(loop->var, {0, bound.max - 1});
     Stmt body = visit(loop->body);
     analyzer_ = std::move(outside);
     if (!body) return {};
-    if (const If* branch = body.as<If>(); branch && !branch->else_case) {
+    if (const If* branch = body.as<If>(); branch && !branch->else_case && !is_inner) {
       // The conjuncts that the loop does not change, and those that it does.
       Expr outside, inside;
       for (const Expr& test : conjuncts(branch->condition)) {
@@ -85,6 +91,9 @@ class SimplifyProgram final : public StmtMutator {
     if (!changed && value == store->value) return store;
     return make<Store>(store->buffer, std::move(indices), value);
   }
+
+ private:
+  bool is_inner_ = false;  // the loop that is looked at next is all that a parallel one does
 };
 }  // namespace
 

@@ -8,13 +8,17 @@ namespace lathe::tir {
 namespace {
 /// Sides a body is split into at most: 2 to this power.
 constexpr int kMostSplits = 2;
+/// A tile of an open extent is cut off at so many places at most.
+constexpr int64_t kMostCuts = 16;
 
 /// coefficient * atom + (terms over tile loops) + constant < 0, where `atom` is the one part that loops
 /// outside decide.
 struct EdgeTest {
   Expr atom;
   int64_t coefficient = 0;
-  int64_t largest = 0;  // of the tile's terms and the constant
+  int64_t largest = 0, smallest = 0;  // of the tile's terms and the constant
+  Expr tile = 0;                      // these
+  bool open = false;                  // a dimension that is open has a say in the atom
 };
 
 /// Loops that become straight code or vectors.
@@ -86,22 +90,26 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner, c
       compare->a.dtype() != kInt64)
     return {};
   EdgeTest test;
-  const bool open = uses_dims(condition, dims);
+  test.open = uses_dims(condition, dims);
   Expr outside = 0;
   // a <= b is a - b - 1 < 0.
-  if (compare->op == BinaryOp::kLe) test.largest = -1;
+  int64_t constant = compare->op == BinaryOp::kLe ? -1 : 0;
   Terms terms;
-  add_terms(compare->a, 1, terms, test.largest);
-  add_terms(compare->b, -1, terms, test.largest);
+  add_terms(compare->a, 1, terms, constant);
+  add_terms(compare->b, -1, terms, constant);
+  test.largest = test.smallest = constant;
+  test.tile = Expr(constant);
   for (const auto& [term, coefficient] : terms) {
     if (auto bound = bound_within(term, inner)) {
       if (*bound == Bound{} || bound->max == INT64_MAX || bound->min == INT64_MIN) return {};
       // The largest value of the tile's part: when the test passes with it, the whole tile passes.
       test.largest += coefficient * (coefficient > 0 ? bound->max : bound->min);
+      test.smallest += coefficient * (coefficient > 0 ? bound->min : bound->max);
+      test.tile = test.tile + term * coefficient;
       continue;
     }
     if (coefficient == 0) continue;
-    if (open) {
+    if (test.open) {
       outside = outside + term * coefficient;
       continue;
     }
@@ -110,7 +118,7 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner, c
     test.atom = term;
     test.coefficient = coefficient;
   }
-  if (open) {
+  if (test.open) {
     test.atom = simplify(outside);
     test.coefficient = 1;
     if (as_int(test.atom)) return {};
@@ -141,7 +149,11 @@ class SpecializeBoundaries final : public StmtMutator {
     if (is_tile(*loop)) return loop;
     Analyzer outside = analyzer_;
     analyzer_.bind_range(loop->var, loop->extent);
-    Stmt body = visit(split(loop->body, kMostSplits));
+    // Parallel loops of which one is all that the other does are one loop, and stay so.
+    const For* next = loop->body.as<For>();
+    const bool one =
+        next && loop->iteration == Iteration::kParallel && next->iteration == Iteration::kParallel;
+    Stmt body = visit(one ? loop->body : split(loop->body, kMostSplits));
     analyzer_ = std::move(outside);
     return with_body(loop, body);
   }
@@ -156,15 +168,56 @@ class SpecializeBoundaries final : public StmtMutator {
     std::optional<EdgeTest> test = splits > 0 ? find_test(body) : std::nullopt;
     if (!test) return body;
     Bound values = analyzer_.bound(test->atom), inside = inside_values(*test);
-    Expr is_inside = test->coefficient > 0 ? less_equal(test->atom, Expr(inside.max))
-                                           : less_equal(Expr(inside.min), test->atom);
+    if (test->open && test->largest - test->smallest < kMostCuts && !chooses_by_lane(test->tile))
+      return split_at_cuts(body, *test, splits);
     Stmt whole = split(without(body, *test), splits - 1);
     Bound left = test->coefficient > 0 ? Bound{std::max(values.min, inside.max + 1), values.max}
                                        : Bound{values.min, std::min(values.max, inside.min - 1)};
     // The two copies stand side by side in one function.
     Stmt edge = fresh_copy(body);
     if (left.is_point()) edge = split(with_value(edge, test->atom, left.min), splits - 1);
-    return if_then(analyzer_.simplify(is_inside), whole, edge);
+    return if_then(analyzer_.simplify(is_inside(*test)), whole, edge);
+  }
+
+  /// Where a dimension is open, any part of the last tile may be there: a copy for each, without conditions.
+  /// Where another test cuts the same tile, it is one for both, with all conditions.
+  Stmt split_at_cuts(const Stmt& body, const EdgeTest& test, int splits) {
+    const int64_t last = inside_values(test).max;
+    const Stmt inside = without(body, test);
+    std::optional<EdgeTest> other = splits > 1 ? find_test(inside) : std::nullopt;
+    Stmt parts = test.largest == test.smallest ? Stmt()
+                 : other                       ? if_then(analyzer_.simplify(is_inside(*other)),
+                                                         parts_of(without(body, *other), test), fresh_copy(body))
+                                               : parts_of(body, test);
+    // What is left of a tile beyond the edge is what does not depend on it.
+    Stmt beyond = with_conditions(fresh_copy(body), [&](const EdgeTest& each, const Expr& condition) {
+      return equal_sides(each, test) && each.smallest >= test.smallest ? imm(kBool, 0) : condition;
+    });
+    // A tile of one is there or not.
+    Stmt edge = test.largest == test.smallest ? beyond
+                                              : if_then(less(test.atom, Expr(-test.smallest)), parts, beyond);
+    return if_then(analyzer_.simplify(less_equal(test.atom, Expr(last))), split(inside, splits - 1), edge);
+  }
+
+  Stmt parts_of(const Stmt& body, const EdgeTest& test) {
+    Stmt parts;
+    for (int64_t value = inside_values(test).max + 1; value < -test.smallest; ++value) {
+      Stmt part = with_conditions(fresh_copy(body), [&](const EdgeTest& each, const Expr& condition) {
+        return equal_sides(each, test) ? simplify(less(each.tile + Expr(value), Expr(0))) : condition;
+      });
+      parts = parts ? if_then(equal(test.atom, Expr(value)), part, parts) : part;
+    }
+    return parts;
+  }
+
+  static Expr is_inside(const EdgeTest& test) {
+    const Bound inside = inside_values(test);
+    return test.coefficient > 0 ? less_equal(test.atom, Expr(inside.max))
+                                : less_equal(Expr(inside.min), test.atom);
+  }
+
+  static bool equal_sides(const EdgeTest& a, const EdgeTest& b) {
+    return structural_equal(a.atom, b.atom) && (a.coefficient > 0) == (b.coefficient > 0);
   }
 
   /// The first condition below of which some values of its atom pass the whole tile and some do not.
@@ -223,10 +276,12 @@ class SpecializeBoundaries final : public StmtMutator {
                        [&](const VarNode* lane) { return uses_var(condition, lane); });
   }
 
-  /// `body` without the conditions that hold where `test` passes.
-  Stmt without(const Stmt& body, const EdgeTest& test) const {
-    struct Dropper final : StmtMutator {
-      Dropper(const EdgeTest& t, const Dims& d) : test(t), dims(d) {}
+  using Replace = FunctionRef<Expr(const EdgeTest& test, const Expr& condition)>;
+
+  /// `body` with another condition in place of each that has the form of a test.
+  Stmt with_conditions(const Stmt& body, Replace replace) const {
+    struct Replacer final : StmtMutator {
+      Replacer(Replace r, const Dims& d) : replace(r), dims(d) {}
       Stmt visit_for(const Ref<For>& loop) override {
         const int64_t* extent = as_int(loop->extent);
         inner[loop->var.get()] = is_tile(*loop) && extent ? *extent : -1;
@@ -235,37 +290,41 @@ class SpecializeBoundaries final : public StmtMutator {
         return with_body(loop, body);
       }
       Stmt visit_if(const Ref<If>& branch) override {
-        return if_then(rest_of(branch->condition), visit(branch->then_case), visit(branch->else_case));
+        return if_then(replaced(branch->condition), visit(branch->then_case), visit(branch->else_case));
       }
       Stmt visit_store(const Ref<Store>& stored) override {
         NodeRef value = rewrite(stored->value, [&](const NodeRef& node) -> NodeRef {
           const Select* choice = node.as<Select>();
-          return choice ? NodeRef(select(rest_of(choice->condition), choice->if_true, choice->if_false))
+          return choice ? NodeRef(select(replaced(choice->condition), choice->if_true, choice->if_false))
                         : node;
         });
         if (value == stored->value) return stored;
         return store(stored->buffer, stored->indices, value.cast<ExprNode>());
       }
-      Expr rest_of(const Expr& all) {
-        Expr rest = imm(kBool, 1);
+      Expr replaced(const Expr& all) {
+        Expr result = imm(kBool, 1);
         for (const Expr& condition : conjuncts(all)) {
-          std::optional<EdgeTest> other = edge_test(condition, inner, dims);
-          if (!other || !implied(*other)) rest = logical_and(rest, condition);
+          std::optional<EdgeTest> test = edge_test(condition, inner, dims);
+          result = logical_and(result, test ? replace(*test, condition) : condition);
         }
-        return rest;
+        return result;
       }
-      // Both limit the same atom from the same side; the narrower limit gives the wider one.
-      bool implied(const EdgeTest& other) const {
-        if (!structural_equal(other.atom, test.atom) || (other.coefficient > 0) != (test.coefficient > 0))
-          return false;
-        Bound given = inside_values(test), needed = inside_values(other);
-        return given.min >= needed.min && given.max <= needed.max;
-      }
-      const EdgeTest& test;
+      Replace replace;
       const Dims& dims;
       Extents inner;
     };
-    return Dropper(test, dims_).visit(body);
+    return Replacer(replace, dims_).visit(body);
+  }
+
+  /// `body` without the conditions that hold where `test` passes: both limit the same atom from the same
+  /// side, and the narrower limit gives the wider one.
+  Stmt without(const Stmt& body, const EdgeTest& test) const {
+    const Bound given = inside_values(test);
+    return with_conditions(body, [&](const EdgeTest& other, const Expr& condition) {
+      const Bound needed = inside_values(other);
+      const bool implied = equal_sides(other, test) && given.min >= needed.min && given.max <= needed.max;
+      return implied ? imm(kBool, 1) : condition;
+    });
   }
 
   /// `body` where the atom, a variable or an operation, has this value.

@@ -1,0 +1,37 @@
+// Families: the kernels of one program whose dimensions are open, each scheduled for some of their values.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "core/tir/stmt.h"
+#include "core/tir/target.h"
+
+namespace lathe::schedule {
+
+/// The values of a dimension that one kernel is for, both included, and the one it is scheduled for. Where
+/// they are one value the kernel has it as a number.
+struct DimValues {
+  int64_t min = 0, max = std::numeric_limits<int64_t>::max(), typical = 0;
+  bool is_number() const { return min == max; }
+  bool operator==(const DimValues&) const = default;
+};
+
+/// Right for all values of the dimensions, and made for these.
+struct Member {
+  std::vector<DimValues> dims;  // in the order of dims_of()
+  tir::Func program;            // unscheduled
+};
+
+/// What is worth a kernel of its own; the first member that has the values in a call is its kernel, and the
+/// last one has all. One row of a matrix product wants other register tiles than four, and four others than
+/// many; where operands are read through windows, tiles are of one row anyway. REQUIRES: a canonical program.
+std::vector<Member> family_of(const tir::Func& program, const Target& target);
+
+/// What schedules of `program` take dimension number `i` for.
+int64_t typical_dim(const tir::Func& program, size_t i);
+/// The program, scheduled or not, without that.
+tir::Func without_typical_dims(const tir::Func& program);
+
+}  // namespace lathe::schedule
