@@ -8,6 +8,7 @@
 #include "core/tir/dims.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
+#include "schedules/family.h"
 
 namespace lathe::tuner {
 namespace {
@@ -49,6 +50,15 @@ std::string_view short_name(std::string_view name) {
   return name;
 }
 
+/// With the values for its open dimensions that schedules are made for: what counts is the order of
+/// magnitude.
+tir::Func at_typical_dims(const tir::Func& func) {
+  std::vector<int64_t> values(tir::dims_of(*func).size());
+  if (values.empty()) return func;
+  for (size_t i = 0; i < values.size(); ++i) values[i] = schedule::typical_dim(func, i);
+  return tir::with_dims(func, values);
+}
+
 }  // namespace
 
 std::string kernel_name(const relay::Expr& callee) {
@@ -79,11 +89,12 @@ tir::Func workload_of(const KernelCall& call) {
   return tir::with_constant_params(tir::with_simple_shapes(tir::canonical(func)), call.constants);
 }
 
-double count_flops(const tir::Func& func) { return flops_of(func->body); }
+double count_flops(const tir::Func& func) { return flops_of(at_typical_dims(func)->body); }
 
 double parameter_bytes(const tir::Func& func) {
+  const tir::Func typical = at_typical_dims(func);
   double bytes = 0;
-  for (const tir::Buffer& param : func->params) bytes += static_cast<double>(tir::byte_size(param));
+  for (const tir::Buffer& param : typical->params) bytes += static_cast<double>(tir::byte_size(param));
   return bytes;
 }
 

@@ -1,0 +1,67 @@
+// What `tune compile --open` makes, and what of it `tune run` refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/support/temporary_folder.h"
+#include "core/support/text.h"
+#include "db/store.h"
+#include "tests/cli/tune.h"
+
+namespace lathe::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kScores = R"(
+def @main(%x: Tensor[(n, m), float32], %w: Tensor[(40, m), float32]) { nn.softmax(nn.dense(%x, %w)) }
+)";
+
+class OpenShapesCommand : public ::testing::Test {
+ protected:
+  OpenShapesCommand() { write_file(folder_ / "net.relay", kScores); }
+  Finished compile(const std::string& flags) {
+    return tune("compile --model " + folder_ / "net.relay" + " --out " + folder_ / "net.lathe" + flags);
+  }
+  Finished run(const std::string& shapes) { return tune("run --model " + folder_ / "net.lathe" + shapes); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(OpenShapesCommand, OneModuleRunsAtAnySize) {
+  { db::Store store(folder_ / "a.db"); }
+  for (const std::string& schedules : {std::string(" --untuned"), " --db " + folder_ / "a.db"}) {
+    const Finished compiled = compile(" --open n --open m=1..64" + schedules);
+    ASSERT_EQ(compiled.code, 0) << compiled.output;
+    EXPECT_THAT(compiled.output, HasSubstr("open: n of `x`, m of `x` (1..64)"));
+    for (const char* x : {"1", "3", "64", "65"})
+      for (const char* m : {"1", "17", "64"}) {
+        const Finished finished = run(fmt::format(" --shape x={0}x{1} --shape w=40x{1}", x, m));
+        EXPECT_EQ(finished.code, 0) << finished.output;
+        EXPECT_THAT(finished.output, HasSubstr(fmt::format("float32 ({}, 40)", x)));
+      }
+  }
+}
+
+TEST_F(OpenShapesCommand, MistakesAreOneMessageAndExitCode2) {
+  EXPECT_THAT(compile("").output, HasSubstr("the model leaves dimensions of its inputs open"));
+  EXPECT_THAT(compile(" --open n=5..2").output, HasSubstr("`5..2` is no range"));
+  EXPECT_THAT(compile(" --open all --open k").output, HasSubstr("--open k: no input has an open dimension of this name"));
+  ASSERT_EQ(compile(" --untuned --open n --open m=1..64").code, 0);
+  const std::pair<const char*, const char*> cases[] = {
+      {" --shape x=3x65 --shape w=40x65", "dimension m is 65, the model was compiled for 1 to 64"},
+      {" --shape x=3x40 --shape w=40x39", "m"},
+      {" --shape x=3x40x1 --shape w=40x40", "x"},
+      {" --shape x=-1x40 --shape w=40x40", "x"},
+      {" --shape x=99999999999x40 --shape w=40x40", "x"},
+      {" --shape w=40x40", "n"},
+  };
+  for (const auto& [shapes, message] : cases) {
+    const Finished finished = run(shapes);
+    EXPECT_EQ(finished.code, 2) << shapes << "\n" << finished.output;
+    EXPECT_THAT(finished.output, HasSubstr(message)) << shapes;
+    EXPECT_EQ(std::count(finished.output.begin(), finished.output.end(), '\n'), 1) << finished.output;
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cli
