@@ -33,8 +33,12 @@ double flops_of(const tir::Stmt& stmt) {
     for (const tir::Stmt& each : s->stmts) sum += flops_of(each);
     return sum;
   }
-  if (const auto* f = stmt.as<tir::For>())
-    return static_cast<double>(int_value(f->extent)) * flops_of(f->body);
+  if (const auto* f = stmt.as<tir::For>()) {
+    const int64_t* extent = as_int(f->extent);
+    if (!extent)
+      fail("a loop over {} runs as often as only a run can tell; it cannot be compiled yet", f->var->name);
+    return static_cast<double>(*extent) * flops_of(f->body);
+  }
   if (const auto* b = stmt.as<tir::Block>()) return flops_of(b->body);
   if (const auto* i = stmt.as<tir::If>()) return operations(i->condition) + flops_of(i->then_case);
   if (const auto* s = stmt.as<tir::Store>()) return operations(s->value);
@@ -54,9 +58,13 @@ std::string_view short_name(std::string_view name) {
 /// magnitude.
 tir::Func at_typical_dims(const tir::Func& func) {
   std::vector<int64_t> values(tir::dims_of(*func).size());
-  if (values.empty()) return func;
   for (size_t i = 0; i < values.size(); ++i) values[i] = schedule::typical_dim(func, i);
-  return tir::with_dims(func, values);
+  tir::Func typical = values.empty() ? func : tir::with_dims(func, values);
+  for (const tir::Buffer& param : typical->params)
+    if (!tir::has_constant_shape(*param))
+      fail("a dimension of {} in {} is known only when it runs; it cannot be compiled yet", param->name,
+           func->name);
+  return typical;
 }
 
 }  // namespace

@@ -45,7 +45,17 @@ TEST_F(OpenShapesCommand, OneModuleRunsAtAnySize) {
 TEST_F(OpenShapesCommand, MistakesAreOneMessageAndExitCode2) {
   EXPECT_THAT(compile("").output, HasSubstr("the model leaves dimensions of its inputs open"));
   EXPECT_THAT(compile(" --open n=5..2").output, HasSubstr("`5..2` is no range"));
-  EXPECT_THAT(compile(" --open all --open k").output, HasSubstr("--open k: no input has an open dimension of this name"));
+  EXPECT_THAT(compile(" --open all --open k").output,
+              HasSubstr("--open k: no input has an open dimension of this name"));
+  write_file(folder_ / "sliced.relay",
+             "def @main(%x: Tensor[(n, 8), float32]) { let %s = strided_slice(%x, begin=[1, 0], end=[3, 8]); "
+             "(%s, tanh(%s)) }");
+  { db::Store store(folder_ / "a.db"); }
+  for (const std::string& schedules : {std::string(" --untuned"), " --db " + folder_ / "a.db"}) {
+    const Finished sliced = tune("compile --open all --model " + folder_ / "sliced.relay" + schedules);
+    EXPECT_EQ(sliced.code, 2) << sliced.output;
+    EXPECT_THAT(sliced.output, HasSubstr("a dimension of"));
+  }
   ASSERT_EQ(compile(" --untuned --open n --open m=1..64").code, 0);
   const std::pair<const char*, const char*> cases[] = {
       {" --shape x=3x65 --shape w=40x65", "dimension m is 65, the model was compiled for 1 to 64"},
