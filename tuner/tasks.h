@@ -37,8 +37,8 @@ std::string tasks_digest(std::span<const std::pair<int64_t, std::string>> tasks)
 std::string kernel_name(const relay::Expr& callee);
 
 /// Operations on elements that one execution of the unscheduled program does: additions, multiplications,
-/// divisions, comparisons of floats and integers, and intrinsics of floats, count one each. Of open dimensions
-/// at the values that schedules take for them, here and in parameter_bytes().
+/// divisions, comparisons of floats and integers, and intrinsics of floats, count one each. Of open
+/// dimensions at the values that schedules take for them, here and in parameter_bytes().
 double count_flops(const tir::Func& func);
 /// Bytes of the constants in `main`: the model's weights.
 double constant_bytes(const relay::Module& fused);
