@@ -189,6 +189,9 @@ export class Refused extends Error {
   }
 }
 
+/** Worth asking again: the tracker is away, or says that the fault is its own. */
+export const isTransient = (error: unknown) => !(error instanceof Refused) || error.status >= 500;
+
 const kToken = 'lathe-token';
 let token = sessionStorage.getItem(kToken) ?? '';
 /** Why a token is asked for; null while none is. */
@@ -247,10 +250,25 @@ export function saveAs(blob: Blob, name: string): void {
 /** Whether a stream of events is up: a page that shows old figures says so. */
 export const connected = signal(true);
 
+const kLeastPauseMs = 500;
+const kMostPauseMs = 10_000;
+/** Between tries: half a second, then twice as long each time. */
+export class Pause {
+  private ms = kLeastPauseMs;
+  wait(): Promise<void> {
+    const now = this.ms;
+    this.ms = Math.min(now * 2, kMostPauseMs);
+    return new Promise((resolve) => setTimeout(resolve, now));
+  }
+  reset(): void {
+    this.ms = kLeastPauseMs;
+  }
+}
+
 /**
  * Server-sent events after `last` (all that the server would send by itself when undefined), until `isOver` where a
  * stream ends, or `abort` fires. EventSource cannot send a token, hence this. Any other end is a connection lost or a tracker
- * that stopped: it is taken up after the last event that came.
+ * that stopped: it is taken up after the last event that came. `onOpen` is told of each connection, before its events.
  */
 export async function follow(
   path: string,
@@ -258,13 +276,15 @@ export async function follow(
   onEvent: (kind: string, data: string) => void,
   isOver: () => boolean,
   abort: AbortSignal,
+  onOpen: () => void = () => {},
 ): Promise<void> {
-  for (let pause = 500; !abort.aborted; pause = Math.min(pause * 2, 10_000)) {
+  for (const pause = new Pause(); !abort.aborted; await pause.wait()) {
     try {
       const headers: Record<string, string> = last === undefined ? {} : { 'Last-Event-ID': String(last) };
       const response = await ask(path, { headers, signal: abort });
       connected.value = true;
-      pause = 500;
+      pause.reset();
+      onOpen();
       const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
       let rest = '';
       for (;;) {
@@ -280,10 +300,9 @@ export async function follow(
       }
       if (isOver()) return;
     } catch (error) {
-      if (abort.aborted || error instanceof Refused) return;
+      if (abort.aborted || !isTransient(error)) return;
       connected.value = false;
     }
-    await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }
 

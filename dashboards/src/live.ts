@@ -1,18 +1,19 @@
 // Asking again and again, while somebody looks.
 import { useEffect, useState } from 'preact/hooks';
-import { get, Refused } from './api';
+import { get, isTransient, Pause, Refused } from './api';
 
 export interface Asked<T> {
   data: T | null;
   error: string;
 }
 
-/** What `path` answers, asked again `everyMs` after each answer (0: once) and whenever the path changes. */
+/** What `path` answers, asked again `everyMs` after each answer (0: until there is one) and whenever the path changes. */
 export function useAsked<T>(path: string | null, everyMs = 0): Asked<T> {
   const [asked, setAsked] = useState<Asked<T>>({ data: null, error: '' });
   useEffect(() => {
     if (path === null) return undefined;
     const abort = new AbortController();
+    const pause = new Pause();
     let timer = 0;
     const once = async () => {
       try {
@@ -22,6 +23,10 @@ export function useAsked<T>(path: string | null, everyMs = 0): Asked<T> {
         if (abort.signal.aborted) return;
         setAsked((old) => ({ data: error instanceof Refused ? null : old.data, error: textOf(error) }));
         if (error instanceof Refused && error.status === 401) return; // a token is being asked for
+        if (everyMs === 0 && isTransient(error)) {
+          await pause.wait();
+          if (!abort.signal.aborted) once();
+        }
       }
       if (everyMs > 0) timer = setTimeout(once, everyMs);
     };

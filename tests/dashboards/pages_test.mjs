@@ -29,17 +29,22 @@ async function test(name, body) {
 }
 
 /** A page that fails the test when anything but the tracker is asked, or when its console has something to complain of. */
-async function open(place, { scheme = 'light', token = service.tokens[0] } = {}) {
+async function open(place, { scheme = 'light', token = service.tokens[0], prepare = () => {} } = {}) {
   const context = await browser.newContext({ colorScheme: scheme, viewport: { width: 1280, height: 900 }, acceptDownloads: true });
   const page = await context.newPage();
   page.complaints = [];
   page.on('request', (request) => {
     if (!request.url().startsWith(service.url + '/') && !request.url().startsWith('blob:')) page.complaints.push(`asks ${request.url()}`);
   });
+  // The console says the status alone; what was wrong is in the answer.
+  page.on('response', async (response) => {
+    if (response.status() >= 500) page.complaints.push(`${response.url()}: ${await response.text().catch(String)}`);
+  });
   page.on('pageerror', (error) => page.complaints.push(String(error)));
   page.on('console', (message) => {
     if (message.type() === 'error' && !/status of 40[14]/.test(message.text())) page.complaints.push(message.text());
   });
+  await prepare(page);
   if (token) await page.addInitScript((text) => sessionStorage.setItem('lathe-token', text), token);
   await page.goto(`${service.url}/#${place}`);
   return page;
@@ -255,6 +260,29 @@ try {
     await page.locator('.figures').getByText('40 / 40').waitFor();
     assert.ok(page.complaints.every((text) => /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY|ERR_CONNECTION_RESET/.test(text)), `${page.complaints}`);
     await page.context().close();
+  });
+
+  await test('a page whose first answers are lost follows its job all the same', async () => {
+    const again = service.submit(['--model', 'dqn', '--trials', '20', '--threads', '1', '--seed', '5']);
+    // The tracker goes away before any one of the first questions, or has an error of its own.
+    const losses = [(route) => route.abort(), (route) => route.fulfill({ status: 503, json: { error: 'it starts' } })];
+    const lose = (pattern) => async (page) => {
+      const left = [...losses];
+      await page.route(pattern, (route) => (left.length ? left.shift()(route) : route.fallback()));
+    };
+    const patterns = [`**/jobs/${again}`, '**/curve?*', `**/jobs/${again}/events`];
+    const pages = await Promise.all([
+      ...patterns.map((pattern) => open(`/jobs/${again}`, { prepare: lose(pattern) })),
+      open('/jobs', { prepare: lose('**/v1/jobs?*') }),
+    ]);
+    for (const page of pages.slice(0, -1)) await page.locator('h1 + .badge.done').waitFor({ timeout: 90_000 });
+    for (const page of pages.slice(0, -1)) await page.locator('.figures').getByText('20 / 20').waitFor();
+    await pages.at(-1).locator(`a[href$="${again}"]`).first().waitFor();
+    for (const page of pages) {
+      assert.equal(await page.getByText('it starts').count(), 0);
+      assert.ok(page.complaints.every((text) => /ERR_FAILED|status of 503|it starts/.test(text)), `${page.complaints}`);
+      await page.context().close();
+    }
   });
 
   await test('dark where the system is dark', async () => {

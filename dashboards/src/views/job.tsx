@@ -1,6 +1,6 @@
 // One job: its figures, kept up to date by the tracker's events, and tabs for what one may want to know of it.
 import { useEffect, useState } from 'preact/hooks';
-import { bestSeconds, type Columns, download, follow, get, type Job, type JobDetails, post, type Progress, type TaskState } from '../api';
+import { bestSeconds, type Columns, download, follow, get, isTransient, type Job, type JobDetails, Pause, post, type Progress, type TaskState } from '../api';
 import { ago, count, day, duration, latency, percent, times } from '../format';
 import { textOf } from '../live';
 import { to } from '../route';
@@ -58,17 +58,28 @@ function useJob(id: string) {
     };
     const refresh = () => get<JobDetails>(path, abort.signal).then(setJob, () => {}); // the events say when it is lost
     const live = async () => {
-      try {
-        const details = await load();
-        if (isFinal(details)) return;
-        timer = setInterval(refresh, kRefreshMs);
-        await follow(`${path}/events`, details.last_event, told, () => over, abort.signal);
-        if (!abort.signal.aborted) await load(); // it is over: the report is there
-      } catch (failed) {
-        if (!abort.signal.aborted) setError(textOf(failed));
+      const details = await load();
+      setError('');
+      if (isFinal(details)) return;
+      timer = setInterval(refresh, kRefreshMs);
+      await follow(`${path}/events`, details.last_event, told, () => over, abort.signal);
+      if (!abort.signal.aborted) await load(); // it is over: the report is there
+    };
+    // A tracker may go away between any two of these questions.
+    const untilOver = async () => {
+      for (const pause = new Pause(); !abort.signal.aborted; await pause.wait()) {
+        try {
+          return await live();
+        } catch (failed) {
+          if (abort.signal.aborted) return;
+          setError(textOf(failed));
+          if (!isTransient(failed)) return;
+        } finally {
+          clearInterval(timer);
+        }
       }
     };
-    live().finally(() => clearInterval(timer));
+    untilOver();
     return () => {
       abort.abort();
       clearInterval(timer);

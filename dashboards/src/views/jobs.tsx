@@ -1,6 +1,6 @@
 // All jobs, newest first, and who has had how much of the devices.
 import { useEffect, useState } from 'preact/hooks';
-import { bestSeconds, follow, get, type Job, Refused, type Status } from '../api';
+import { bestSeconds, follow, get, isTransient, type Job, Refused, type Status } from '../api';
 import { ago, count, duration, latency, percent, times } from '../format';
 import { textOf } from '../live';
 import { to } from '../route';
@@ -49,17 +49,19 @@ function useJobs(query: string): { jobs: Job[] | null; error: string } {
     let timer = 0;
     let again = false;
     const ask = async () => {
+      again = false; // what happens from here on may be missing in the answer
       try {
         const { jobs } = await get<{ jobs: Job[] }>(`/v1/jobs?limit=100${query}`, abort.signal);
         if (!abort.signal.aborted) setAsked({ jobs, error: '' });
       } catch (error) {
-        if (!abort.signal.aborted) setAsked((old) => ({ jobs: error instanceof Refused ? null : old.jobs, error: textOf(error) }));
+        if (abort.signal.aborted) return;
+        setAsked((old) => ({ jobs: error instanceof Refused ? null : old.jobs, error: textOf(error) }));
+        again = isTransient(error);
       }
       timer = setTimeout(() => {
         timer = 0;
         if (again) wake();
       }, 1000);
-      again = false;
     };
     const wake = () => {
       if (timer) again = true;
@@ -69,7 +71,7 @@ function useJobs(query: string): { jobs: Job[] | null; error: string } {
       }
     };
     wake();
-    follow('/v1/events', undefined, wake, () => false, abort.signal);
+    follow('/v1/events', undefined, wake, () => false, abort.signal, wake);
     return () => {
       abort.abort();
       clearTimeout(timer);
