@@ -9,6 +9,7 @@
 #include "core/codegen/host_target.h"
 #include "core/codegen/library.h"
 #include "core/runtime/plan_dims.h"
+#include "core/support/printable.h"
 #include "core/support/text.h"
 
 namespace lathe::tuner {
@@ -23,17 +24,31 @@ std::string identifier(std::string name) {
   return name;
 }
 
-/// One for each port, all different.
-std::vector<std::string> identifiers(std::string_view kind, const std::vector<runtime::Port>& ports) {
-  std::set<std::string> taken;
+/// One for each port, all different, and other than those made of them: the count ("inputs") and the shapes
+/// ("input_x_shape").
+std::vector<std::string> identifiers(const std::string& kind, const std::vector<runtime::Port>& ports) {
+  std::set<std::string> taken{kind + "s"};
   std::vector<std::string> names;
-  for (size_t i = 0; i < ports.size(); ++i) {
-    std::string name = identifier(ports[i].name);
-    if (!name.starts_with(kind)) name = fmt::format("{}_{}", kind, name);
-    if (!taken.insert(name).second) taken.insert(name = fmt::format("{}_{}", name, i));
+  for (const runtime::Port& port : ports) {
+    std::string plain = identifier(port.name);
+    if (!plain.starts_with(kind)) plain = fmt::format("{}_{}", kind, plain);
+    std::string name = plain;
+    for (int next = 1; taken.count(name) || taken.count(name + "_shape"); ++next)
+      name = fmt::format("{}_{}", plain, next);
+    taken.insert({name, name + "_shape"});
     names.push_back(name);
   }
   return names;
+}
+
+/// What a model's author wrote, as a part of a comment of one line that it must neither end nor begin.
+std::string in_comment(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    if (!safe.empty() && (safe.back() == '*' || safe.back() == '/') && (c == '*' || c == '/')) safe += ' ';
+    safe += c == '\n' ? ' ' : c;
+  }
+  return printable(safe);
 }
 
 const char* c_type(DataType dtype) {
@@ -71,7 +86,7 @@ std::string native_header(const std::string& name, const runtime::Plan& plan) {
       "#ifndef {3}_H\n#define {3}_H\n\n#include <lathe.h>\n\n"
       "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n"
       "extern const lathe_library {0}_library;\n\n",
-      name, plan.model, plan.target, guard);
+      name, in_comment(plan.model), in_comment(plan.target), guard);
   const std::vector<std::string> inputs = identifiers("input", plan.inputs),
                                  outputs = identifiers("output", plan.outputs);
   auto ports = [&](std::string_view kind, const std::vector<runtime::Port>& of,
@@ -80,7 +95,7 @@ std::string native_header(const std::string& name, const runtime::Plan& plan) {
     for (size_t i = 0; i < of.size(); ++i) {
       const runtime::Value& value = value_of(plan, of[i]);
       text += fmt::format("  {}_{} = {}, /* {} {} */\n", name, names[i], i, to_string(value.dtype),
-                          open_shape_text(plan, value.shape));
+                          in_comment(open_shape_text(plan, value.shape)));
     }
     text += fmt::format("  {}_{}s = {}\n}};\n\n", name, kind, of.size());
   };

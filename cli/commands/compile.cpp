@@ -9,6 +9,7 @@
 #include "cli/model_flags.h"
 #include "core/runtime/plan_dims.h"
 #include "core/support/bounded_json.h"
+#include "core/support/printable.h"
 #include "tuner/native_library.h"
 
 namespace lathe::cli {
@@ -22,7 +23,8 @@ void print_open(const runtime::Plan& plan) {
                         plan.inputs[static_cast<size_t>(dim.input)].name);
     if (dim.max < runtime::kMostBytes) text += fmt::format(" ({}..{})", dim.min, dim.max);
   }
-  if (!text.empty()) fmt::print("{}\n", text);
+  // The names are the model's, which may be a stranger's.
+  if (!text.empty()) fmt::print("{}\n", printable(text));
 }
 
 }  // namespace
