@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/arith/simplifier.h"
+#include "core/support/floor_div.h"
 
 namespace lathe {
 namespace {
@@ -68,11 +69,6 @@ Bound floor_mod(Bound a, Bound b) {
   return a.min >= 0 ? meet(result, {0, a.max}) : result;
 }
 }  // namespace
-
-int64_t floor_div(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return q - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
 
 /// Terms and factors are taken for independent of each other: a variable that occurs in two of them makes the
 /// interval wider than the values are, never narrower.

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/arith/simplifier.h"
+#include "core/support/floor_div.h"
 
 namespace lathe {
 namespace {

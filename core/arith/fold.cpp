@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
-namespace lathe {
+#include "core/support/floor_div.h"
 
-namespace {
-int64_t floor_div(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return q - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-}  // namespace
+namespace lathe {
 
 std::optional<int64_t> fold(BinaryOp op, int64_t a, int64_t b) {
   int64_t result;

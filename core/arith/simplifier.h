@@ -52,7 +52,6 @@ class Simplifier {
   mutable std::unordered_map<const Node*, std::pair<Expr, Bound>> bounds_;
 };
 
-int64_t floor_div(int64_t a, int64_t b);
 /// Terms that are one floordiv or floormod: what simplification tries to have few of.
 const Binary* as_division(const Term& term, BinaryOp op);
 size_t count_divisions(const Poly& p);

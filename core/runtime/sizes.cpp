@@ -4,11 +4,10 @@
 #include <optional>
 
 #include "core/support/error.h"
+#include "core/support/floor_div.h"
 
 namespace lathe::runtime {
 namespace {
-
-int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
 /// Nothing where the result does not fit.
 std::optional<int64_t> apply(SizeOp op, int64_t a, int64_t b) {

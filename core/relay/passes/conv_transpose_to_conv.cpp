@@ -4,10 +4,10 @@
 #include <functional>
 #include <numeric>
 
-#include "core/arith/simplifier.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/window.h"
+#include "core/support/floor_div.h"
 
 namespace lathe::relay {
 namespace {

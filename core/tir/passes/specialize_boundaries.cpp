@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "core/support/floor_div.h"
 #include "core/tir/passes/mutator.h"
 
 namespace lathe::tir {
@@ -126,9 +127,6 @@ std::optional<EdgeTest> edge_test(const Expr& condition, const Extents& inner, c
   if (!test.atom) return {};
   return test;
 }
-
-/// Rounds toward minus infinity.
-int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
 /// The values of the atom for which the whole tile is inside.
 Bound inside_values(const EdgeTest& test) {
