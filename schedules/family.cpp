@@ -12,11 +12,7 @@ using namespace tir;
 namespace {
 /// Annotations of a function: kTypicalKey + "0" is for its first dimension.
 constexpr const char* kTypicalKey = "typical";
-/// More than a vector and a register tile have, few enough for the caches, and a whole number of both, so
-/// that nothing is padded for the sake of an open dimension.
-constexpr int64_t kMany = 64;
-
-constexpr DimValues kOne{1, 1, 1}, kFew{2, 4, 4}, kAny{0, std::numeric_limits<int64_t>::max(), kMany};
+constexpr DimValues kOne{1, 1, 1}, kFew{2, 4, 4}, kAny{0, std::numeric_limits<int64_t>::max(), kTypicalDim};
 
 /// Members are compiled one by one: of more dimensions than this only ones are told apart.
 constexpr size_t kMostGraded = 2;
@@ -40,7 +36,7 @@ bool reads_windows(const Block& block) {
 }
 
 bool is_product(const Func& program) {
-  const std::vector<int64_t> many(dims_of(*program).size(), kMany);
+  const std::vector<int64_t> many(dims_of(*program).size(), kTypicalDim);
   Ref<Block> block = dominant_reduction(with_dims(program, many));
   if (!block || reads_windows(*block)) return false;
   auto reduction = vector_reduction(block);
@@ -62,7 +58,7 @@ Member member_of(const Func& program, const std::vector<DimValues>& dims) {
   size_t left = 0;  // those that stay are numbered anew
   for (const DimValues& each : dims) {
     if (each.is_number()) continue;
-    if (each.typical != kMany) member.program = with_typical(member.program, left, each.typical);
+    if (each.typical != kTypicalDim) member.program = with_typical(member.program, left, each.typical);
     ++left;
   }
   return member;
@@ -71,7 +67,7 @@ Member member_of(const Func& program, const std::vector<DimValues>& dims) {
 
 int64_t typical_dim(const Func& program, size_t i) {
   auto found = program->annotations.find(kTypicalKey + std::to_string(i));
-  return found == program->annotations.end() ? kMany : found->second;
+  return found == program->annotations.end() ? kTypicalDim : found->second;
 }
 
 Func without_typical_dims(const Func& program) {
@@ -80,7 +76,7 @@ Func without_typical_dims(const Func& program) {
   return copy->annotations.size() == program->annotations.size() ? program : seal(std::move(copy));
 }
 
-std::vector<Member> family_of(const Func& program, const Target&) {
+std::vector<Member> family_of(const Func& program) {
   const size_t count = dims_of(*program).size();
   if (count == 0 || count > kMostDims || !is_product(program))
     return {member_of(program, std::vector<DimValues>(count, kAny))};

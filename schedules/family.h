@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "core/tir/stmt.h"
-#include "core/tir/target.h"
 
 namespace lathe::schedule {
+
+/// What a dimension is taken for where nothing says more: more than a vector and a register tile have, few
+/// enough for the caches, and a whole number of both, so that nothing is padded for its sake.
+inline constexpr int64_t kTypicalDim = 64;
 
 /// The values of a dimension that one kernel is for, both included, and the one it is scheduled for. Where
 /// they are one value the kernel has it as a number.
@@ -27,7 +30,7 @@ struct Member {
 /// What is worth a kernel of its own; the first member that has the values in a call is its kernel, and the
 /// last one has all. One row of a matrix product wants other register tiles than four, and four others than
 /// many; where operands are read through windows, tiles are of one row anyway. REQUIRES: a canonical program.
-std::vector<Member> family_of(const tir::Func& program, const Target& target);
+std::vector<Member> family_of(const tir::Func& program);
 
 /// What schedules of `program` take dimension number `i` for.
 int64_t typical_dim(const tir::Func& program, size_t i);

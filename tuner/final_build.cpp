@@ -102,7 +102,7 @@ struct DistinctPrograms {
 
   /// Of one member is what it was; of several each has a name of its own.
   void add(const std::string& name, const tir::Func& workload, const Target& target) {
-    std::vector<schedule::Member> members = schedule::family_of(workload, target);
+    std::vector<schedule::Member> members = schedule::family_of(workload);
     families.push_back({programs.size(), {}});
     for (size_t i = 0; i < members.size(); ++i) {
       programs.push_back(

@@ -5,6 +5,7 @@
 #include "core/arith/simplify.h"
 #include "core/relay/text.h"
 #include "core/tir/dims.h"
+#include "schedules/family.h"
 
 namespace lathe::tuner {
 namespace {
@@ -62,7 +63,7 @@ void PlanSizes::define_inputs(const relay::Function& main) {
         const VarNode* dim = tensor->shape[axis].as<VarNode>();
         if (!dim || dims_.count(dim)) continue;
         dims_[dim] = builder_.dimension(
-            {.name = dim->name, .input = input, .axis = static_cast<int64_t>(axis)}, kTypicalDim);
+            {.name = dim->name, .input = input, .axis = static_cast<int64_t>(axis)}, schedule::kTypicalDim);
       }
       ++input;
     }

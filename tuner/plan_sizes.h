@@ -9,9 +9,6 @@
 
 namespace lathe::tuner {
 
-/// What an open dimension is taken for where memory is packed: the sizes are right for all values.
-inline constexpr int64_t kTypicalDim = 64;
-
 class PlanSizes {
  public:
   /// REQUIRES: `builder` lives as long.
