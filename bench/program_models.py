@@ -12,15 +12,14 @@ PyTorch's ways is the fastest here}. Then as pytorch_server.py: "run N", "output
 import argparse
 import json
 import os
-import statistics
 import sys
-import time
 
 # OpenBLAS has threads of its own, which torch.set_num_threads does not reach: read when the library is loaded.
 for variable in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS'):
     os.environ[variable] = sys.argv[2]
 
 import numpy
+import pytorch_side
 import torch
 from torch import nn
 
@@ -183,15 +182,6 @@ def variants(model, x):
             continue
 
 
-def timed_runs(module, x, count):
-    times = []
-    for _ in range(count):
-        start = time.perf_counter()
-        module(x)
-        times.append((time.perf_counter() - start) * 1e3)
-    return times
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('name', choices=PROGRAMS)
@@ -208,18 +198,9 @@ def main():
     with open(relay, 'w') as file:
         file.write(text(model))
     numpy.save(given, x.numpy())
-    ways = []
-    for label, module in variants(model, x):
-        timed_runs(module, x, 4)  # the profiling executor specialises in its first runs
-        ways.append((statistics.median(timed_runs(module, x, 9)), label, module))
-    _, label, module = min(ways, key=lambda way: way[0])
+    label, module, _ = pytorch_side.fastest(((label, module, x) for label, module in variants(model, x)), 9)
     print(json.dumps({'relay': relay, 'inputs': [f'{port}={given}'], 'variant': label}), flush=True)
-    for line in sys.stdin:
-        verb, argument = line.split()
-        if verb == 'outputs':
-            for i, output in enumerate(module(x)):
-                numpy.save(os.path.join(argument, f'output_{i}.npy'), output.numpy())
-        print(json.dumps(timed_runs(module, x, int(argument)) if verb == 'run' else []), flush=True)
+    pytorch_side.serve(module, x, lambda folder: pytorch_side.save(module(x), folder))
 
 
 with torch.inference_mode():

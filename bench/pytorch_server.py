@@ -9,15 +9,14 @@ or {"variant": null} when there is no such architecture.
 import json
 import os
 import re
-import statistics
 import sys
-import time
 
 # OpenBLAS has threads of its own, which torch.set_num_threads does not reach: read when the library is loaded.
 for variable in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS'):
     os.environ[variable] = sys.argv[2]
 
 import numpy
+import pytorch_side
 import torch
 import torchvision
 
@@ -64,15 +63,6 @@ def variants(model, x):
         yield 'optimized, channels last', torch.jit.optimize_for_inference(frozen(last)), last
 
 
-def timed_runs(module, x, count):
-    times = []
-    for _ in range(count):
-        start = time.perf_counter()
-        module(x)
-        times.append((time.perf_counter() - start) * 1e3)
-    return times
-
-
 def main():
     name, threads, file = sys.argv[1:4]
     torch.set_num_threads(int(threads))
@@ -83,15 +73,9 @@ def main():
     if model is None:
         print('{"variant": null}', flush=True)
         return
-    ways = []
-    for label, module, given in variants(model, x):
-        timed_runs(module, given, 4)  # the profiling executor specialises in its first runs
-        ways.append((statistics.median(timed_runs(module, given, 5)), label, module, given))
-    _, label, module, x = min(ways, key=lambda way: way[0])
+    label, module, x = pytorch_side.fastest(variants(model, x), 5)
     print(json.dumps({'variant': label}), flush=True)
-    for line in sys.stdin:
-        verb, argument = line.split()
-        print(json.dumps(timed_runs(module, x, int(argument)) if verb == 'run' else []), flush=True)
+    pytorch_side.serve(module, x)
 
 
 with torch.inference_mode():
