@@ -446,21 +446,20 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     search.pid = searcher.pid();
     lock.unlock();
     // Here for as long as the search goes on: calls of the searcher are answered on this thread.
+    bool served = false;
     try {
       ending = SearchServer(searcher.socket(), std::move(order), search.job, store, farm_).serve();
+      served = true;
     } catch (const QuotaError& error) {
       excess = error.what();
-      kill(searcher.pid(), SIGKILL);
     } catch (const db::DatabaseError&) {  // a full disk is no crash of the searcher
       ours = std::current_exception();
-      kill(searcher.pid(), SIGKILL);
     } catch (const Error& error) {
       nonsense = error.what();
-      kill(searcher.pid(), SIGKILL);
     } catch (...) {
       ours = std::current_exception();
-      kill(searcher.pid(), SIGKILL);
     }
+    if (!served) kill(searcher.pid(), SIGKILL);
     // One that has closed the link may still not end; nobody waits for it with the lock held.
     lock.lock();
     search.kill_at = std::min(search.kill_at, Clock::now() + kEndWait);

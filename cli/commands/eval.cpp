@@ -47,7 +47,7 @@ std::shared_ptr<const runtime::Module> compiled_program(const relay::Module& mod
       tuner::compile_program(seal(std::move(renamed)), codegen::host_target()));
 }
 
-/// The value of main for the arguments, by the virtual machine.
+/// The value of main for the arguments, by its native code.
 relay::Value run_compiled(const std::shared_ptr<const runtime::Module>& compiled,
                           const std::vector<relay::Value>& args) {
   const runtime::LoadedProgram& program = *compiled->program();
@@ -66,8 +66,8 @@ int eval_command(Flags& flags) {
   flags.add("FILE", file, "Relay text; /dev/stdin for the standard input", Flags::Need::kRequired);
   flags.add("--expr EXPR", expression, "what to evaluate over the definitions of FILE, instead of its @main");
   flags.add("--input NAME=FILE", inputs, "a .npy file, once for each parameter of @main");
-  flags.add("--compiled", compiled, "compile it and run it by the virtual machine, not by the interpreter");
-  flags.add("--code", code, "print the code that --compiled runs, and run nothing");
+  flags.add("--compiled", compiled, "compile it and run it, in place of the interpreter");
+  flags.add("--code", code, "print the instructions that it is compiled to, and run nothing");
   flags.exclude("--expr", "--input");
   flags.exclude("--code", "--compiled");
   flags.exclude("--code", "--input");

@@ -164,6 +164,15 @@ lathe_tensor_info describe(const Plan& plan, const Port& port, const std::vector
           .bytes = is_known(shape) ? static_cast<size_t>(value.bytes()) : 0};
 }
 
+/// The caller's memory. Of an empty tensor there need be none, but for a pointer that is not null: kernels
+/// never touch it.
+void* require_data(void* data, bool empty) {
+  alignas(kAlignment) static char nothing[kAlignment];
+  if (empty && !data) return nothing;
+  require(static_cast<char*>(data), "data");
+  return data;
+}
+
 /// The caller's memory as the tensor of an input or an output.
 Tensor wrap(const Plan& plan, const char* kind, const Port& port, void* data, size_t bytes) {
   const Value& value = value_of(plan, port);
@@ -172,10 +181,7 @@ Tensor wrap(const Plan& plan, const char* kind, const Port& port, void* data, si
            kind, port.name);
   if (bytes != static_cast<size_t>(value.bytes()))
     misuse("{} `{}` takes {} bytes, {} were given", kind, port.name, value.bytes(), bytes);
-  // A pointer that is not null, for kernels never touch it.
-  alignas(kAlignment) static char nothing[kAlignment];  // of an empty tensor
-  if (bytes == 0 && !data) data = nothing;
-  require(static_cast<char*>(data), "data");
+  data = require_data(data, bytes == 0);
   // Without an owner: the caller keeps the memory, as lathe.h says.
   return Tensor(value.shape, value.dtype, nullptr, data);
 }
@@ -305,11 +311,8 @@ lathe_status lathe_executor_set_shaped_input(lathe_executor* executor, size_t in
     for (int64_t dim : dims)
       if (dim < 0 || __builtin_mul_overflow(elements, dim, &elements) || elements > kMostBytes)
         misuse("input `{}` cannot be of shape {}", port.name, lathe::shape_text(dims));
-    alignas(kAlignment) static char nothing[kAlignment];  // of an empty tensor
-    if (elements == 0 && !data) data = nothing;
-    require(static_cast<const char*>(data), "data");
-    runs.set_input(
-        index, Tensor(std::move(dims), value_of(runs.plan(), port).dtype, nullptr, const_cast<void*>(data)));
+    void* memory = require_data(const_cast<void*>(data), elements == 0);
+    runs.set_input(index, Tensor(std::move(dims), value_of(runs.plan(), port).dtype, nullptr, memory));
     executor->ran = false;
   });
 }

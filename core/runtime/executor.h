@@ -24,8 +24,7 @@ class Executor {
 
   /// Binds input i: kernels read the caller's memory, or a copy that each run makes when it is misaligned. So
   /// later changes of the data are seen by the next run. Throws Error when shape or element type differ from
-  /// the plan's. Of open
-  /// dimensions check_bindings() finds out whether they fit those of the other inputs.
+  /// the plan's. Whether open dimensions fit those of the other inputs check_bindings() finds out.
   void set_input(size_t i, Tensor tensor);
   /// Binds output i: kernels write to the caller's memory, or each run copies to it at its end (when it is
   /// misaligned, and for an output that is an input, a constant, or the same tensor as another bound output).

@@ -44,14 +44,6 @@ void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound) {
   check_plan(bound);
 }
 
-void read_dims(const Plan& open, std::span<const std::vector<int64_t>* const> shapes,
-               std::span<int64_t> dims) {
-  for (size_t i = 0; i < open.dims.size(); ++i) {
-    const Dimension& dim = open.dims[i];
-    dims[i] = shapes[static_cast<size_t>(dim.input)]->at(static_cast<size_t>(dim.axis));
-  }
-}
-
 int64_t bounded_arena(const Plan& open) {
   std::vector<int64_t> most, values(open.sizes.size());
   for (const Dimension& dim : open.dims) {

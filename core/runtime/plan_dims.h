@@ -15,10 +15,6 @@ namespace lathe::runtime {
 /// REQUIRES: `open` has been checked.
 void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound);
 
-/// The dimensions that inputs of these shapes give, in `dims`. REQUIRES: a shape for each input, of its rank.
-void read_dims(const Plan& open, std::span<const std::vector<int64_t>* const> shapes,
-               std::span<int64_t> dims);
-
 /// The arena's size with each dimension at its upper bound; 0 where one of them has none, or the sum is no
 /// memory at all.
 int64_t bounded_arena(const Plan& open);

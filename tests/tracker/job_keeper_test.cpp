@@ -109,42 +109,47 @@ bool soon(const std::function<bool()>& condition) {
   return false;
 }
 
-TEST(JobKeeper, EndsAJobThatWantsTooMuch) {
+constexpr const char* kTenTrials = R"({"model": "net", "trials": 10})";
+
+/// A job of ten trials whose searcher asks for more and more.
+struct Greedy {
   TemporaryFolder folder;
   SilentFarm farm;
-  db::Store store(folder / "tuning.db");
-  const db::ServedJob job = store.add_served_job(
-      {.owner = "alice", .model_name = "net", .request = R"({"model": "net", "trials": 10})"});
-  JobKeeper keeper(
-      {.database = folder / "tuning.db", .folder = folder / "files", .searcher = {PYTHON, GREEDY_SEARCHER}},
-      farm);
-  for (int i = 0; i < 600 && (!db::is_final(store.served_job(job.id).state) || farm.cancelled == 0); ++i)
-    std::this_thread::sleep_for(50ms);
-  const db::ServedJob ended = store.served_job(job.id);
+  db::Store store{folder / "tuning.db"};
+  db::ServedJob job = store.add_served_job({.owner = "alice", .model_name = "net", .request = kTenTrials});
+  std::unique_ptr<JobKeeper> keeper;
+
+  explicit Greedy(bool disk_full) {
+    farm.disk_full = disk_full;
+    keeper = std::make_unique<JobKeeper>(KeeperSettings{.database = folder / "tuning.db",
+                                                        .folder = folder / "files",
+                                                        .searcher = {PYTHON, GREEDY_SEARCHER}},
+                                         farm);
+  }
+};
+
+TEST(JobKeeper, EndsAJobThatWantsTooMuch) {
+  Greedy greedy(/*disk_full=*/false);
+  auto job = [&] { return greedy.store.served_job(greedy.job.id); };
+  EXPECT_TRUE(soon([&] { return db::is_final(job().state) && greedy.farm.cancelled > 0; }));
+  const db::ServedJob ended = job();
   EXPECT_EQ(ended.state, db::JobState::kFailed);
   EXPECT_EQ(ended.message,
             "its search asks for more than 74 trials, which a job of 10 may have with confirmations");
   EXPECT_EQ(ended.crashes, 0) << "it would only do it again";
-  EXPECT_EQ(farm.submitted, 74u);
-  EXPECT_EQ(farm.cancelled, 1u) << "nobody waits for its trials";
+  EXPECT_EQ(greedy.farm.submitted, 74u);
+  EXPECT_EQ(greedy.farm.cancelled, 1u) << "nobody waits for its trials";
 }
 
 /// Three of them would fail the job: a full disk is no crash of the searcher, and its job goes on afterwards.
 TEST(JobKeeper, CountsNoFailureOfTheDatabaseAsACrash) {
-  TemporaryFolder folder;
-  SilentFarm farm;
-  farm.disk_full = true;
-  db::Store store(folder / "tuning.db");
-  const db::ServedJob job = store.add_served_job(
-      {.owner = "alice", .model_name = "net", .request = R"({"model": "net", "trials": 10})"});
-  JobKeeper keeper(
-      {.database = folder / "tuning.db", .folder = folder / "files", .searcher = {PYTHON, GREEDY_SEARCHER}},
-      farm);
-  ASSERT_TRUE(soon([&] { return farm.refused >= 4; }));
-  EXPECT_EQ(store.served_job(job.id).crashes, 0);
-  EXPECT_EQ(store.served_job(job.id).state, db::JobState::kRunning);
-  farm.disk_full = false;
-  EXPECT_TRUE(soon([&] { return farm.submitted > 0; }));
+  Greedy greedy(/*disk_full=*/true);
+  ASSERT_TRUE(soon([&] { return greedy.farm.refused >= 4; }));
+  const db::ServedJob now = greedy.store.served_job(greedy.job.id);
+  EXPECT_EQ(now.crashes, 0);
+  EXPECT_EQ(now.state, db::JobState::kRunning);
+  greedy.farm.disk_full = false;
+  EXPECT_TRUE(soon([&] { return greedy.farm.submitted > 0; }));
 }
 
 /// A worker that comes is told by nobody; of the jobs without one the most urgent then begins.
@@ -157,7 +162,7 @@ TEST(JobKeeper, LooksAtALongQueueWhenAWorkerComes) {
   for (int i = 0; i < 200; ++i) {
     const db::ServedJob job = store.add_served_job({.owner = i % 2 == 0 ? "alice" : "bob",
                                                     .model_name = "net",
-                                                    .request = R"({"model": "net", "trials": 10})",
+                                                    .request = kTenTrials,
                                                     .priority = i == 140 ? 1 : 0});
     if (i == 140) urgent = job.id;
   }
