@@ -92,12 +92,15 @@ Relation reshape_to_type(RelationContext& c, const Attrs&) {
   const std::optional<Shape> shape = given_sizes(c, 1, 0);
   if (!x || !shape) return Relation::kWaits;
   const Expr have = count_of(x->shape), want = count_of(*shape);
+  if (as_int(have) && as_int(want) && int_value(have) != int_value(want))
+    mismatch(c, "shape {} has {} elements, {} has {}", describe(x->shape), int_value(have), describe(*shape),
+             int_value(want));
   if (!have.as<Any>() && !want.as<Any>()) c.equal_dims(have, want);
   c.result(tensor_type(*shape, x->dtype));
   return Relation::kSolved;
 }
 
-/// A number that is a constant says more than the type does.
+/// A number that is a constant says more than the type does; of another one nothing is known.
 Relation match_shape_type(RelationContext& c, const Attrs&) {
   if (c.args() == 0) mismatch(c, "there is nothing to look at");
   const TensorType* x = c.tensor(0);
@@ -106,8 +109,8 @@ Relation match_shape_type(RelationContext& c, const Attrs&) {
   require_rank(c, 0, *x, wanted->size());
   Shape shape = x->shape;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (!as_int((*wanted)[d]) || is_int((*wanted)[d], -1)) continue;
-    if (as_int(shape[d]) && int_value(shape[d]) != int_value((*wanted)[d]))
+    if (is_int((*wanted)[d], -1)) continue;
+    if (as_int((*wanted)[d]) && as_int(shape[d]) && int_value(shape[d]) != int_value((*wanted)[d]))
       mismatch(c, "the shape is {}, {} is expected along axis {}", describe(x->shape),
                int_value((*wanted)[d]), d);
     shape[d] = (*wanted)[d];
