@@ -251,12 +251,17 @@ const std::vector<std::string> kNoForm = {
     "bitwise_or",
     "bitwise_xor",
     "cumprod",
+    "extent",
+    "first_rows",
     "layout_transform",
+    "match_shape",
     "nn.contrib_conv2d_NCHWc",
     "nn.contrib_depthwise_conv2d_NCHWc",
     "nn.contrib_dense_pack",
     "qnn.add",
     "qnn.mul",
+    "reshape_to",
+    "zeros_of",
 };
 
 Tensor numbers(const relay::TensorType& type, const Row& row, uint64_t seed) {

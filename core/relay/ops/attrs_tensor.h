@@ -175,6 +175,20 @@ struct DtypeAttrs final : AttrsOf<DtypeAttrs> {
   static constexpr auto fields = std::tuple{field("dtype", &DtypeAttrs::dtype)};
 };
 
+struct ExtentAttrs final : AttrsOf<ExtentAttrs> {
+  int64_t axis = 0;
+  static constexpr auto kName = "ExtentAttrs";
+  static constexpr auto kKind = 0;
+  static constexpr auto fields = std::tuple{field("axis", &ExtentAttrs::axis)};
+};
+
+struct ZerosOfAttrs final : AttrsOf<ZerosOfAttrs> {
+  DataType dtype = kBool;
+  static constexpr auto kName = "ZerosOfAttrs";
+  static constexpr auto kKind = 0;
+  static constexpr auto fields = std::tuple{field("dtype", &ZerosOfAttrs::dtype)};
+};
+
 /// one_hot(indices, on_value, off_value).
 struct OneHotAttrs final : AttrsOf<OneHotAttrs> {
   int64_t depth = 0, axis = -1;

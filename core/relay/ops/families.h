@@ -18,6 +18,7 @@ std::span<const Op> joining_ops();
 std::span<const Op> reduce_ops();
 std::span<const Op> move_ops();
 std::span<const Op> create_ops();
+std::span<const Op> sized_ops();
 std::span<const Op> conv_transpose_ops();
 std::span<const Op> indexing_ops();
 std::span<const Op> sort_ops();

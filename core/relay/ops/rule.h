@@ -103,6 +103,8 @@ Expr at(const Buffer& buffer, Vars indices);
 Expr at_broadcast(const Buffer& buffer, Vars indices);
 std::vector<Expr> as_indices(Vars vars);
 Expr and_all(std::vector<Expr> conditions);
+/// The elements of the first input in their order, under the result's shape.
+Buffers reshaped(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result);
 /// A block that copies `x` into a larger frame of `fill`: `before[d]` and `after[d]` elements more in
 /// dimension d; `x` itself when there is nothing to add.
 Buffer padded(FuncBuilder& f, const Buffer& x, const Ints& before, const Ints& after, const Expr& fill);

@@ -92,6 +92,7 @@ Relation reshape_like_type(RelationContext& c, const Attrs&) {
   if (as_int(have) && as_int(want) && int_value(have) != int_value(want))
     mismatch(c, "shapes {} and {} have different numbers of elements", describe(x->shape),
              describe(like->shape));
+  if (!have.as<Any>() && !want.as<Any>()) c.equal_dims(simplify(have), simplify(want));
   c.result(tensor_type(like->shape, x->dtype));
   return Relation::kSolved;
 }
@@ -169,11 +170,15 @@ std::vector<Expr> open_reshaped_indices(const Shape& from, const Shape& to, Vars
   return result;
 }
 
-Buffers reshape(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
+}  // namespace
+
+Buffers reshaped(FuncBuilder& f, const Attrs&, Inputs in, const Type& result) {
   const Shape &shape = tensor_of(result).shape, &from = in[0]->shape;
   auto indices = all_constant(shape) && all_constant(from) ? reshaped_indices : open_reshaped_indices;
   return {f.compute("reshape", shape, [&](Vars i) { return load(in[0], indices(from, shape, i)); })};
 }
+
+namespace {
 
 Relation expand_dims_type(RelationContext& c, const Attrs& attrs) {
   const ExpandDimsAttrs& a = attrs_as<ExpandDimsAttrs>(attrs);
@@ -345,14 +350,14 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
 constexpr Op kShapeOps[] = {
     in_order(row("reshape",
                  "The elements in row-major order under `newshape` (codes 0, -1 .. -4: see ReshapeAttrs).",
-                 &ReshapeAttrs::kType, reshape_type, reshape)),
+                 &ReshapeAttrs::kType, reshape_type, reshaped)),
     in_order(row("reshape_like", "The elements under the shape of the second argument.", nullptr,
-                 reshape_like_type, reshape, 2)),
+                 reshape_like_type, reshaped, 2)),
     in_order(
-        row("nn.batch_flatten", "(N, d...) to (N, product of d).", nullptr, batch_flatten_type, reshape)),
+        row("nn.batch_flatten", "(N, d...) to (N, product of d).", nullptr, batch_flatten_type, reshaped)),
     in_order(row("expand_dims", "Dimensions of 1 put in at `axis`.", &ExpandDimsAttrs::kType,
-                 expand_dims_type, reshape)),
-    in_order(row("squeeze", "Dimensions of 1 dropped.", &SqueezeAttrs::kType, squeeze_type, reshape)),
+                 expand_dims_type, reshaped)),
+    in_order(row("squeeze", "Dimensions of 1 dropped.", &SqueezeAttrs::kType, squeeze_type, reshaped)),
     row("transpose", "out[i] = in[i permuted by axes].", &TransposeAttrs::kType, transpose_type, transpose),
     in_order(row("layout_transform", "From src_layout to dst_layout, both over the same axes.",
                  &LayoutTransformAttrs::kType, layout_transform_type, layout_transform),
