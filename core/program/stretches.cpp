@@ -34,8 +34,11 @@ Type type_of(const Expr& e) {
 
 /// A tensor, or a tuple of such, whose dimensions are numbers.
 bool is_static(const Type& type) {
-  if (const TupleType* tuple = type.as<TupleType>())
-    return std::all_of(tuple->items.begin(), tuple->items.end(), is_static);
+  if (const TupleType* tuple = type.as<TupleType>()) {
+    bool all = true;
+    with_enough_stack([&] { all = std::all_of(tuple->items.begin(), tuple->items.end(), is_static); });
+    return all;
+  }
   const TensorType* tensor = type.as<TensorType>();
   return tensor && has_constant_shape(*tensor);
 }
