@@ -36,9 +36,11 @@ Type result_of(const Function& function) {
 /// Appends the tensors of a type. False for other values.
 bool append_ports(const std::string& name, const Type& type, std::vector<TensorPort>& ports) {
   if (const TupleType* tuple = type.as<TupleType>()) {
-    for (const Type& item : tuple->items)
-      if (!append_ports(name, item, ports)) return false;
-    return true;
+    bool all = true;
+    with_enough_stack([&] {
+      for (const Type& item : tuple->items) all = all && append_ports(name, item, ports);
+    });
+    return all;
   }
   const TensorType* tensor = type.as<TensorType>();
   if (!tensor) return false;
@@ -352,7 +354,12 @@ class FunctionEmitter {
     std::vector<int32_t> labels;
     for (size_t i = 0; i < e->clauses.size(); ++i) labels.push_back(code_.fresh_label());
     const int32_t otherwise = code_.fresh_label(), end = code_.fresh_label();
-    auto variables = add_match(code_, all_.constructors(), e->clauses, operand(e->value), labels, otherwise);
+    std::vector<std::vector<PatternVariable>> variables;
+    try {
+      variables = add_match(code_, all_.constructors(), e->clauses, operand(e->value), labels, otherwise);
+    } catch (const Error& error) {
+      throw PlacedError(e->span, error.what());
+    }
     for (size_t i = 0; i < e->clauses.size(); ++i) {
       for (const PatternVariable& each : variables[i]) values_[each.var.get()] = each.value;
       code_.place(labels[i]);
@@ -436,7 +443,9 @@ int32_t joined(Assembler& code, const Type& type, int32_t& next) {
   const TupleType* tuple = type.as<TupleType>();
   if (!tuple) return next++;
   Instruction i{.op = Opcode::kTuple};
-  for (const Type& item : tuple->items) i.args.push_back(joined(code, item, next));
+  with_enough_stack([&] {
+    for (const Type& item : tuple->items) i.args.push_back(joined(code, item, next));
+  });
   i.results = {code.fresh_register()};
   code.add(i);
   return i.results[0];
@@ -448,7 +457,7 @@ void take_apart(Assembler& code, int32_t value, const Type& type, std::vector<in
   for (size_t i = 0; i < tuple->items.size(); ++i) {
     const int32_t item = code.fresh_register();
     code.add({.op = Opcode::kField, .number = static_cast<int64_t>(i), .results = {item}, .args = {value}});
-    take_apart(code, item, tuple->items[i], tensors);
+    with_enough_stack([&] { take_apart(code, item, tuple->items[i], tensors); });
   }
 }
 

@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <map>
 
+#include "core/support/error.h"
+#include "core/support/stack.h"
+
 namespace lathe::program {
 namespace {
 
 using namespace relay;
 // Of two languages.
 using relay::Expr, relay::Var, relay::VarNode;
+
+// The code of a tree may be exponential in the patterns, and each level of it holds what is left of all rows.
+constexpr size_t kMaxDecisions = 100'000, kMaxTests = 2000;
 
 /// A part of the value that is matched: of the whole, or part `index` of `parent`.
 struct Part {
@@ -43,6 +49,8 @@ class MatchTree {
     for (size_t i = 0; i < clauses.size(); ++i) {
       rows.push_back({i, {}});
       append(rows.back(), 0, clauses[i].pattern);
+      if (rows.back().tests.size() > kMaxTests)
+        fail("a pattern of more than {} constructors; write it as several, one in another", kMaxTests);
     }
     decide(rows, {true});
     return variables_;
@@ -104,7 +112,13 @@ class MatchTree {
     return best;
   }
 
-  void decide(const std::vector<Row>& rows, Taken taken) {
+  void decide(const std::vector<Row>& rows, const Taken& taken) {
+    if (++decisions_ > kMaxDecisions)
+      fail("a match that takes more than {} decisions; write it as several, one in another", kMaxDecisions);
+    with_enough_stack([&] { decide_once(rows, taken); });
+  }
+
+  void decide_once(const std::vector<Row>& rows, Taken taken) {
     if (rows.empty()) return go_to(otherwise_);
     const Row& first = rows[0];
     if (first.tests.empty()) {
@@ -157,6 +171,7 @@ class MatchTree {
     return left;
   }
 
+  size_t decisions_ = 0;
   Assembler& code_;
   const Constructors& constructors_;
   std::span<const int32_t> labels_;

@@ -8,6 +8,7 @@
 #include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 #include "core/support/placed_error.h"
+#include "core/support/stack.h"
 
 namespace lathe::program {
 namespace {
@@ -217,8 +218,10 @@ bool is_static(const Type& type) {
 
 bool holds_tensors(const Type& type) {
   const TupleType* tuple = type.as<TupleType>();
-  return tuple ? std::all_of(tuple->items.begin(), tuple->items.end(), holds_tensors)
-               : type.as<TensorType>() != nullptr;
+  if (!tuple) return type.as<TensorType>() != nullptr;
+  bool all = true;
+  with_enough_stack([&] { all = std::all_of(tuple->items.begin(), tuple->items.end(), holds_tensors); });
+  return all;
 }
 
 StretchCases with_dims_of_params(const Ref<Function>& stretch) {

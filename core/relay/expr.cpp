@@ -25,6 +25,7 @@ LATHE_DEFINE_NODE(relay::Grad, relay::RelayNode, Identity::kGraph)
 LATHE_DEFINE_NODE(relay::PrimFunc, relay::RelayNode)
 LATHE_DEFINE_NODE(relay::ExternFunc, relay::RelayNode)
 LATHE_DEFINE_NODE(relay::MatchCast, relay::RelayNode, Identity::kGraph)
+LATHE_DEFINE_NODE(relay::Dataflow, relay::RelayNode, Identity::kGraph)
 LATHE_DEFINE_NODE(relay::WildcardPattern, relay::PatternNode)
 LATHE_DEFINE_NODE(relay::VarPattern, relay::PatternNode)
 LATHE_DEFINE_NODE(relay::ConstructorPattern, relay::PatternNode)
@@ -99,7 +100,8 @@ constexpr CopyWithType kCopyWithType[] = {
     copy_with_type<Grad>,
     copy_with_type<PrimFunc>,
     copy_with_type<ExternFunc>,
-    copy_with_type<MatchCast>};
+    copy_with_type<MatchCast>,
+    copy_with_type<Dataflow>};
 }  // namespace
 
 Expr with_checked_type(const Expr& e, Type type) {
@@ -112,6 +114,9 @@ NodeTable relay_node_types() {
                              &TupleType::kType,
                              &TypeVarNode::kType,
                              &HoleType::kType,
+                             &ShapeType::kType,
+                             &GenericTensorType::kType,
+                             &RelationType::kType,
                              &FuncType::kType,
                              &RefType::kType,
                              &GlobalTypeVarNode::kType,
@@ -135,6 +140,7 @@ NodeTable relay_node_types() {
                              &PrimFunc::kType,
                              &ExternFunc::kType,
                              &MatchCast::kType,
+                             &Dataflow::kType,
                              &WildcardPattern::kType,
                              &VarPattern::kType,
                              &ConstructorPattern::kType,

@@ -32,6 +32,7 @@ enum class ExprKind : uint16_t {
   kPrimFunc,
   kExternFunc,
   kMatchCast,
+  kDataflow,
 };
 
 /// The base of graph expressions. `checked_type` and `span` are information, not meaning. Named RelayExpr's
@@ -99,13 +100,6 @@ struct ConstructorNode final : NodeOf<ConstructorNode, RelayNode> {
 };
 using Constructor = Ref<ConstructorNode>;
 
-/// The attributes of a call: a plain struct an operator declares (ops/attrs.h), with `fields`.
-struct AttrsNode : Node {
- protected:
-  using Node::Node;
-};
-using Attrs = Ref<AttrsNode>;
-
 /// callee(args) to a function value, an operator, a constructor, a tensor program or a library function. For
 /// a PrimFunc and an ExternFunc, `out_type` gives the type of the result (destination-passing style).
 struct Call final : ExprOf<Call> {
@@ -135,24 +129,27 @@ struct FunctionAttrs {
   bool primitive = false;  // fused: becomes one tensor program; a tuning task
   std::map<std::string, std::string> other;
   std::map<std::string, int64_t> integers;
+  std::map<std::string, std::string> values;  // all else, as text writes it: True, [1, 2], None
   static constexpr auto fields =
       std::tuple{field("primitive", &FunctionAttrs::primitive), field("other", &FunctionAttrs::other),
-                 field("integers", &FunctionAttrs::integers)};
+                 field("integers", &FunctionAttrs::integers), field("values", &FunctionAttrs::values)};
 };
 
-/// fn<type_params>(params) -> result_type { body }: a closure.
+/// fn<type_params>(params) -> result_type { body }: a closure. The body may rely on the constraints, which
+/// each use must meet.
 struct Function final : ExprOf<Function> {
   std::vector<TypeVar> type_params;
   std::vector<Var> params;
   Type result_type;  // may be null
   Expr body;
   FunctionAttrs attrs;
+  std::vector<Type> constraints;  // RelationType
   static constexpr auto kName = "Function";
   static constexpr auto kKind = ExprKind::kFunction;
   static constexpr auto fields =
       std::tuple{def("type_params", &Function::type_params), def("params", &Function::params),
                  field("result_type", &Function::result_type), field("body", &Function::body),
-                 field("attrs", &Function::attrs)};
+                 field("attrs", &Function::attrs), field("constraints", &Function::constraints)};
 };
 
 struct Tuple final : ExprOf<Tuple> {
@@ -280,6 +277,15 @@ struct MatchCast final : ExprOf<MatchCast> {
   static constexpr auto kName = "MatchCast";
   static constexpr auto kKind = ExprKind::kMatchCast;
   static constexpr auto fields = std::tuple{field("value", &MatchCast::value), field("to", &MatchCast::type)};
+};
+
+/// dataflow { lets; output(values) }: a straight line without effects (Relax's dataflow block). Its value is
+/// that of `body`, a chain of lets that nothing outside sees: one output, or a tuple of several.
+struct Dataflow final : ExprOf<Dataflow> {
+  Expr body;
+  static constexpr auto kName = "Dataflow";
+  static constexpr auto kKind = ExprKind::kDataflow;
+  static constexpr auto fields = std::tuple{field("body", &Dataflow::body)};
 };
 
 /// type Name[type_params] { constructors }

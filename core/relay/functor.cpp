@@ -108,6 +108,9 @@ void for_each_operand(const Expr& e, FunctionRef<void(const Expr&, bool)> f) {
     case ExprKind::kMatchCast:
       f(e.as<MatchCast>()->value, true);
       return;
+    case ExprKind::kDataflow:
+      f(e.as<Dataflow>()->body, false);
+      return;
     case ExprKind::kConstant:
     case ExprKind::kVar:
     case ExprKind::kGlobalVar:

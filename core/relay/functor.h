@@ -44,6 +44,7 @@ class ExprFunctor {
   virtual R visit_prim_func(const Ref<PrimFunc>& e) { return visit_default(e); }
   virtual R visit_extern_func(const Ref<ExternFunc>& e) { return visit_default(e); }
   virtual R visit_match_cast(const Ref<MatchCast>& e) { return visit_default(e); }
+  virtual R visit_dataflow(const Ref<Dataflow>& e) { return visit_default(e); }
 
   R dispatch(const Expr& e) {
     switch (e->kind()) {
@@ -85,6 +86,8 @@ class ExprFunctor {
         return visit_extern_func(e.cast<ExternFunc>());
       case ExprKind::kMatchCast:
         return visit_match_cast(e.cast<MatchCast>());
+      case ExprKind::kDataflow:
+        return visit_dataflow(e.cast<Dataflow>());
     }
     CHECK(false, "expression of kind {}", e->kind_id());
   }

@@ -8,6 +8,7 @@
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/ops/rule.h"
 #include "core/tir/dims.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -44,12 +45,13 @@ class Lowering final : public ExprFunctor<Buffers> {
     return inline_scalars(builder_.finish(name, outputs));
   }
 
-  /// Once for each node: sharing in the graph is a buffer with several readers. Fused functions are small, so
-  /// recursion is no problem.
+  /// Once for each node: sharing in the graph is a buffer with several readers. Fused functions are small,
+  /// constants that are folded need not be.
   Buffers visit(const Expr& e) override {
     auto found = done_.find(e.get());
     if (found != done_.end()) return found->second;
-    Buffers buffers = dispatch(e);
+    Buffers buffers;
+    with_enough_stack([&] { buffers = dispatch(e); });
     done_[e.get()] = buffers;
     return buffers;
   }

@@ -20,10 +20,12 @@
 #include "core/relay/passes/fuse_ops.h"
 #include "core/relay/passes/fuse_windows.h"
 #include "core/relay/passes/infer_type.h"
+#include "core/relay/passes/inline_dataflow.h"
 #include "core/relay/passes/normal_form.h"
 #include "core/relay/passes/recognize_norms.h"
 #include "core/relay/passes/simplify_expr.h"
 #include "core/relay/passes/simplify_inference.h"
+#include "core/relay/passes/specialize.h"
 #include "core/relay/passes/to_float64.h"
 #include "core/relay/passes/to_mixed_precision.h"
 #include "core/relay/text.h"
@@ -33,7 +35,9 @@ namespace {
 
 using enum PassId;
 
-constexpr PassId kTypes[] = {kInferType};
+/// Of every expression, and of tensors the shape and the base type.
+constexpr PassId kTypes[] = {kInferType, kSpecialize};
+constexpr PassId kInferred[] = {kInferType};
 
 template <auto kPass>
 /// A pass that needs nothing of the context, as a row takes it.
@@ -50,30 +54,34 @@ Module alter_layouts(const Module& module, const PassContext& context) {
   return alter_layout(module, context.target);
 }
 
+constexpr bool kKeepsTypes = true;
+
 // clang-format off
 constexpr Pass kPasses[] = {
-    // id, name, what it does, opt level, required passes, function on modules, function on functions
+    // id, name, what it does, opt level, required passes, function on modules, function on functions, whether types stay
     {kInferType, "infer_type", "every expression gets its type", 0, {}, plain<kInfer>},
-    {kSimplifyInference, "simplify_inference", "batch norms become scale and shift, dropout vanishes", 0, kTypes, plain<simplify_inference>},
-    {kSimplifyExpr, "simplify_expr", "x * 1, x + 0, reshape of reshape, transpose of transpose, cast of cast", 1, kTypes, nullptr, simplify_expr},
+    {kInlineDataflow, "inline_dataflow", "dataflow blocks become part of the graph around them", 0, {}, nullptr, inline_dataflow},
+    {kSpecialize, "specialize", "functions that are polymorphic in shapes or base types become one for each", 0, kInferred, plain<specialize>, nullptr, kKeepsTypes},
+    {kSimplifyInference, "simplify_inference", "batch norms become scale and shift, dropout vanishes", 0, kTypes, plain<simplify_inference>, nullptr, kKeepsTypes},
+    {kSimplifyExpr, "simplify_expr", "x * 1, x + 0, reshape of reshape, transpose of transpose, cast of cast", 1, kTypes, nullptr, simplify_expr, kKeepsTypes},
     {kConvTransposeToConv, "conv_transpose_to_conv", "transposed convolutions become convolutions of their phases", 1, kTypes, plain<conv_transpose_to_conv>},
-    {kRecognizeNorms, "recognize_norms", "normalizations written out in means and roots become one operator", 1, kTypes, nullptr, recognize_norms},
-    {kCanonicalizeOps, "canonicalize_ops", "bias_add becomes a broadcasting add", 0, kTypes, plain<canonicalize_ops>},
+    {kRecognizeNorms, "recognize_norms", "normalizations written out in means and roots become one operator", 1, kTypes, nullptr, recognize_norms, kKeepsTypes},
+    {kCanonicalizeOps, "canonicalize_ops", "bias_add becomes a broadcasting add", 0, kTypes, plain<canonicalize_ops>, nullptr, kKeepsTypes},
     {kConv3dToConv2d, "conv3d_to_conv2d", "convolutions of volumes become convolutions of images", 1, kTypes, plain<conv3d_to_conv2d>},
-    {kCropKernels, "crop_kernels", "taps of convolutions that meet padding alone vanish", 1, kTypes, nullptr, crop_kernels},
+    {kCropKernels, "crop_kernels", "taps of convolutions that meet padding alone vanish", 1, kTypes, nullptr, crop_kernels, kKeepsTypes},
     {kFakeQuantizationToInteger, "fake_quantization_to_integer", "operators between dequantize and quantize compute on integers", 1, kTypes, plain<fake_quantization_to_integer>},
     {kCanonicalizeQnn, "canonicalize_qnn", "operators on quantized tensors become integer arithmetic and scales", 0, kTypes, plain<canonicalize_qnn>},
     {kToMixedPrecision, "to_mixed_precision", "convolutions and dense layers multiply bfloat16, tensors are stored as bfloat16", 0, kTypes, nullptr, to_mixed_precision},
     {kToFloat64, "to_float64", "all real numbers become float64, those given to main by casts", 0, {}, plain<to_float64>},
-    {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants},
-    {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>},
+    {kFoldConstant, "fold_constant", "expressions of constants become constants", 2, kTypes, fold_constants, nullptr, kKeepsTypes},
+    {kFoldScaleAxis, "fold_scale_axis", "scales along channels move into the weights of convolutions and dense layers", 3, kTypes, plain<fold_scale_axis>, nullptr, kKeepsTypes},
     {kSplitConvolutions, "split_convolutions", "results of dilated convolutions that see the same taps are computed with these", 3, kTypes, nullptr, split_convolutions},
-    {kAlterLayout, "alter_layout", "NCHW becomes NCHWc, weights are packed", 3, kTypes, alter_layouts},
-    {kEliminateCommonSubexpr, "eliminate_common_subexpr", "equal calls become one", 2, {}, nullptr, eliminate_common_subexpr},
+    {kAlterLayout, "alter_layout", "NCHW becomes NCHWc, weights are packed", 3, kTypes, alter_layouts, nullptr, kKeepsTypes},
+    {kEliminateCommonSubexpr, "eliminate_common_subexpr", "equal calls become one", 2, {}, nullptr, eliminate_common_subexpr, kKeepsTypes},
     {kDeadCode, "dead_code", "bindings without use and without effect vanish", 1, {}, nullptr, dead_code},
-    {kToANormalForm, "to_a_normal_form", "every intermediate value is bound by let", 0, {}, nullptr, to_a_normal_form},
+    {kToANormalForm, "to_a_normal_form", "every intermediate value is bound by let", 0, {}, nullptr, to_a_normal_form, kKeepsTypes},
     {kToGraphNormalForm, "to_graph_normal_form", "values bound by let are shared in the graph instead", 0, {}, nullptr, to_graph_normal_form},
-    {kFuseOps, "fuse_ops", "operators are grouped into primitive functions", 0, kTypes, plain<fuse_ops>},
+    {kFuseOps, "fuse_ops", "operators are grouped into primitive functions", 0, kTypes, plain<fuse_ops>, nullptr, kKeepsTypes},
     {kFuseWindows, "fuse_windows", "depthwise convolutions and poolings join the convolutions before and after them", 1, kTypes, nullptr, fuse_windows},
     {kDefuse, "defuse", "primitive functions are inlined again: the inverse of fuse_ops", 0, {}, nullptr, defuse},
 };
@@ -81,7 +89,7 @@ constexpr Pass kPasses[] = {
 /// Quantized graphs first: folding would make their weights float. The second folding is for the scaled and
 /// packed weights, those of all steps of a recurrence once.
 constexpr PassId kInferencePipeline[] = {
-    kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
+    kInlineDataflow, kInferType, kFakeQuantizationToInteger, kCanonicalizeQnn, kSimplifyInference, kConvTransposeToConv, kCanonicalizeOps, kConv3dToConv2d, kCropKernels, kSimplifyExpr,
     kEliminateCommonSubexpr, kRecognizeNorms, kDeadCode, kFoldConstant, kFoldScaleAxis, kSplitConvolutions, kAlterLayout, kEliminateCommonSubexpr, kFoldConstant, kFuseOps, kFuseWindows,
 };
 // clang-format on
@@ -132,11 +140,14 @@ const Pass& find_pass(std::string_view name) {
 std::span<const PassId> inference_pipeline() { return kInferencePipeline; }
 
 Module run_passes(Module module, std::span<const PassId> sequence, const PassContext& context) {
-  Module typed;  // what inference gave last: of that very module it would give the same again
+  Module typed;    // what inference gave last, or a pass that keeps types made of it
+  Module special;  // the same of instances: no pass makes functions that are polymorphic in shapes
   auto run = [&](PassId id) {
-    if (id == kInferType && module == typed) return;
+    const bool has_types = module == typed, is_special = module == special;
+    if ((id == kInferType && has_types) || (id == kSpecialize && is_special)) return;
     module = run_pass(module, pass(id), context);
-    if (id == kInferType) typed = module;
+    if (id == kInferType || (has_types && pass(id).keeps_types)) typed = module;
+    if (id == kSpecialize || is_special) special = module;
   };
   for (PassId id : sequence) {
     const Pass& next = pass(id);

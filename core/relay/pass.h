@@ -14,6 +14,8 @@ namespace lathe::relay {
 /// In the order of the table.
 enum class PassId : uint8_t {
   kInferType,
+  kInlineDataflow,
+  kSpecialize,
   kSimplifyInference,
   kSimplifyExpr,
   kConvTransposeToConv,
@@ -61,6 +63,8 @@ struct Pass {
   // One of the two; a function pass sees each global function that is not primitive.
   Module (*on_module)(const Module&, const PassContext&) = nullptr;
   Ref<Function> (*on_function)(const Ref<Function>&) = nullptr;
+  /// Of a module whose expressions all have their types the result is one, too: inference would give it back.
+  bool keeps_types = false;
 };
 
 std::span<const Pass> passes();

@@ -9,6 +9,9 @@ LATHE_DEFINE_NODE(relay::TensorType, relay::TypeNode)
 LATHE_DEFINE_NODE(relay::TupleType, relay::TypeNode)
 LATHE_DEFINE_NODE(relay::TypeVarNode, relay::TypeNode, Identity::kName)
 LATHE_DEFINE_NODE(relay::HoleType, relay::TypeNode, Identity::kName)
+LATHE_DEFINE_NODE(relay::ShapeType, relay::TypeNode)
+LATHE_DEFINE_NODE(relay::GenericTensorType, relay::TypeNode)
+LATHE_DEFINE_NODE(relay::RelationType, relay::TypeNode)
 LATHE_DEFINE_NODE(relay::FuncType, relay::TypeNode)
 LATHE_DEFINE_NODE(relay::RefType, relay::TypeNode)
 LATHE_DEFINE_NODE(relay::GlobalTypeVarNode, relay::TypeNode)
@@ -24,6 +27,15 @@ Type tensor_type(std::vector<lathe::Expr> shape, DataType dtype) {
 Type tensor_type(const std::vector<int64_t>& shape, DataType dtype) {
   return tensor_type(std::vector<lathe::Expr>(shape.begin(), shape.end()), dtype);
 }
+
+Type tensor_of(const Type& shape, const Type& base) {
+  const ShapeType* dims = shape.as<ShapeType>();
+  const TensorType* scalar = base.as<TensorType>();
+  if (!dims || !scalar) return make<GenericTensorType>(shape, base);
+  return tensor_type(dims->dims, scalar->dtype);
+}
+
+Type base_type(DataType dtype) { return tensor_type(std::vector<lathe::Expr>{}, dtype); }
 
 Type tuple_type(std::vector<Type> items) { return make<TupleType>(std::move(items)); }
 

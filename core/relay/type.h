@@ -1,4 +1,4 @@
-// Relay's types (Roesch et al. 2018, Figure 1; 2019, section 3.2), with symbolic dimensions: a dimension is
+// Relay's types (Roesch et al. 2018, Figure 3; 2019, section 3.2), with symbolic dimensions: a dimension is
 // an integer expression (core/arith), so `n` has identity across arguments and results; `?` (Any) has none.
 #pragma once
 
@@ -17,6 +17,8 @@ enum class TypeKind : uint16_t {
   kReference,
   kGlobal,
   kCall,
+  kShape,
+  kGenericTensor,
   kRelation
 };
 
@@ -65,6 +67,45 @@ struct HoleType final : NodeOf<HoleType, TypeNode, Identity::kName> {
   static constexpr auto fields = std::tuple{field("of", &HoleType::of)};
 };
 
+/// The attributes of a call: a plain struct an operator declares (ops/attrs.h), with `fields`.
+struct AttrsNode : Node {
+ protected:
+  using Node::Node;
+};
+using Attrs = Ref<AttrsNode>;
+
+/// Shape(d0, d1, ...): what a variable of kind Shape stands for. No value has this type.
+struct ShapeType final : NodeOf<ShapeType, TypeNode> {
+  std::vector<Expr> dims;
+  static constexpr auto kName = "ShapeType";
+  static constexpr auto kKind = TypeKind::kShape;
+  static constexpr auto fields = std::tuple{field("dims", &ShapeType::dims)};
+};
+
+/// Tensor[S, T] where the shape or the base type is a variable or a hole. A base type is written, and held, as
+/// the type of its scalars. tensor_of() makes a TensorType where both are known.
+struct GenericTensorType final : NodeOf<GenericTensorType, TypeNode> {
+  Type shape, base;
+  static constexpr auto kName = "GenericTensorType";
+  static constexpr auto kKind = TypeKind::kGenericTensor;
+  static constexpr auto fields =
+      std::tuple{field("shape", &GenericTensorType::shape), field("base", &GenericTensorType::base)};
+};
+
+/// A constraint on type parameters: the relation of an operator between the types of its arguments and of its
+/// result (2019, section 3.2.2). op(args, attrs) -> result.
+struct RelationType final : NodeOf<RelationType, TypeNode> {
+  std::string op;
+  std::vector<Type> args;
+  Attrs attrs;  // may be null
+  Type result;
+  static constexpr auto kName = "RelationType";
+  static constexpr auto kKind = TypeKind::kRelation;
+  static constexpr auto fields =
+      std::tuple{field("op", &RelationType::op), field("args", &RelationType::args),
+                 field("attrs", &RelationType::attrs), field("result", &RelationType::result)};
+};
+
 /// fn<type_params>(params) -> result, with constraints (relations) on its type parameters.
 struct FuncType final : NodeOf<FuncType, TypeNode> {
   std::vector<TypeVar> type_params;
@@ -105,9 +146,12 @@ struct TypeCall final : NodeOf<TypeCall, TypeNode> {
       std::tuple{field("callee", &TypeCall::callee), field("args", &TypeCall::args)};
 };
 
-/// A shape as a type argument where a type is expected: (1, n).
 Type tensor_type(std::vector<Expr> shape, DataType dtype);
 Type tensor_type(const std::vector<int64_t>& shape, DataType dtype);
+/// Tensor[shape, base]: a TensorType where both are known, a GenericTensorType else.
+Type tensor_of(const Type& shape, const Type& base);
+/// A base type, as its scalars' type.
+Type base_type(DataType dtype);
 Type tuple_type(std::vector<Type> items);
 Type func_type(std::vector<Type> params, Type result);
 

@@ -21,7 +21,7 @@ std::vector<Case> right_programs() {
   std::vector<Case> cases;
   for (const std::string& line : split_text(read_file(LATHE_LANGUAGE "/right.txt"), '\n')) {
     if (line.starts_with("== ")) cases.push_back({.title = line.substr(3)});
-    if (line.starts_with("== ") || line.starts_with("#") || line.starts_with("-> ") || cases.empty())
+    if (line.starts_with("== ") || line.starts_with("# ") || line.starts_with("-> ") || cases.empty())
       continue;
     if (line.starts_with("=> "))
       cases.back().value = line.substr(3);

@@ -96,5 +96,35 @@ TEST(Interpreter, ArgumentsAreChecked) {
   EXPECT_THROW(interpreter.call("man"), Error);
 }
 
+/// Each step makes a cell that holds itself; what the caller was given stays.
+TEST(Interpreter, CirclesThroughReferencesAreFreed) {
+  Interpreter interpreter(parse_module(R"(
+    import "function"
+    type Knot { Tied(ref(Knot), int32), Loose }
+    def @main() {
+      @iterate(fn (%k: Knot) -> Knot { let %r = ref(Loose); %r := Tied(%r, 7); !%r }, 20000, Loose)
+    })"));
+  const Value first = interpreter.call("main"), second = interpreter.call("main");
+  EXPECT_LT(interpreter.cells(), 3000u);
+  for (const Value& each : {first, second}) {
+    EXPECT_EQ(print(each), "Tied(<ref>, 7)");
+    EXPECT_EQ(print(interpreter.read(*each.as<DataValue>()->fields_of[0].as<RefValue>())), "Tied(<ref>, 7)");
+  }
+}
+
+TEST(Interpreter, LibraryFunctionsWriteTheirResults) {
+  Interpreter interpreter(parse_module(R"(
+    def @f(%x: Tensor[(n), float32]) {
+      call_dps_library("minmax", (%x, 1f), (Tensor[(n), float32], float32))
+    }
+    def @main() { (@f([1f, 2f]), @f([3f])) })"));
+  interpreter.add_library("minmax", [](const std::vector<Tensor>& inputs, std::vector<Tensor>& results) {
+    ASSERT_EQ(inputs.size(), 2u);
+    for (int64_t i = 0; i < inputs[0].size(); ++i) results[0].set(i, inputs[0].value(i) + inputs[1].value(0));
+    results[1].set(0, static_cast<double>(inputs[0].size()));
+  });
+  EXPECT_EQ(print(interpreter.call("main")), "(([2f, 3f], 2f), ([4f], 1f))");
+}
+
 }  // namespace
 }  // namespace lathe::relay

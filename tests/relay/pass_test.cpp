@@ -26,7 +26,7 @@ TEST(RunPasses, RequiredPassesRunBefore) {
   Names names;
   PassId sequence[] = {kDeadCode, kFoldConstant};
   Module module = run_passes(example(), sequence, {.instruments = {&names}});
-  EXPECT_EQ(names.ran, (std::vector<std::string>{"dead_code", "infer_type", "fold_constant"}));
+  EXPECT_EQ(names.ran, (std::vector<std::string>{"dead_code", "infer_type", "specialize", "fold_constant"}));
   EXPECT_EQ(print(module->functions.at("main")->body), "add(%x, 6f)\n");
 }
 
@@ -46,7 +46,7 @@ TEST(RunPasses, LevelAndDisabledLeavePassesOut) {
   EXPECT_EQ(names.ran, (std::vector<std::string>{"dead_code"}));
   names.ran.clear();
   run_passes(example(), sequence, {.disabled = {kDeadCode}, .instruments = {&names}});
-  EXPECT_EQ(names.ran, (std::vector<std::string>{"infer_type", "fold_constant"}));
+  EXPECT_EQ(names.ran, (std::vector<std::string>{"infer_type", "specialize", "fold_constant"}));
 }
 
 TEST(RunPasses, NothingToDoGivesTheSameModule) {

@@ -1,28 +1,49 @@
 #include "tests/relay/random_programs.h"
 
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/lower.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
 
 namespace lathe::relay {
 namespace {
 
+/// What every program may use, besides the prelude: data that holds tuples, functions and references;
+/// functions polymorphic in types, in shapes and in base types.
+constexpr const char* kDefinitions = R"(
+import "list"
+import "function"
+import "nat"
+type Thing { Pair((int32, float32), bool), Act(fn (int32) -> int32), Cell(ref(int32)), Many(List[Thing]), Nothing }
+type Tree[A] { Leaf(A), Node(Tree[A], (A, Tree[A])) }
+def @swap[A, B](%p: (A, B)) -> (B, A) { (%p.1, %p.0) }
+def @pick[A](%c: bool, %a: A, %b: A) -> A { if (%c) { %a } else { %b } }
+def @twice[A](%f: fn (A) -> A, %x: A) -> A { %f(%f(%x)) }
+def @leaves[A](%t: Tree[A]) -> List[A] {
+  match (%t) { Leaf(%x) => Cons(%x, Nil), Node(%l, (%x, %r)) => @concat(@leaves(%l), Cons(%x, @leaves(%r))) }
+}
+def @sum3[S: Shape, T: BaseType](%x: Tensor[S, T], %y: Tensor[S, T], %z: Tensor[S, T]) -> Tensor[S, T] { %x + %y + %z }
+def @plus[S: Shape, U: Shape, T: BaseType](%x: Tensor[S, T], %y: Tensor[U, T]) -> Tensor[S, T]
+  where (add(Tensor[S, T], Tensor[U, T]) -> Tensor[S, T]) { %x + %y }
+)";
+
 Type scalar(DataType dtype) { return tensor_type(std::vector<int64_t>{}, dtype); }
 
 /// Expressions are made for a type that is wanted, with variables in scope that may serve.
 class Generator {
  public:
-  explicit Generator(uint64_t seed)
-      : random_(seed), prelude_(parse_module("import \"list\"\nimport \"function\"\nimport \"nat\"\n")) {}
+  explicit Generator(uint64_t seed) : random_(seed), prelude_(parse_module(kDefinitions)) {}
 
   Module run() {
     auto module = mutate(*prelude_);
+    if (chance(30)) add_mutual_recursion(*module);
     // Each may call those before it: no recursion but that of the forms below, which ends.
     int functions = below(4);
     for (int i = 0; i < functions; ++i) {
       std::string name = fmt::format("f{}", i);
       Ref<Function> function = make_function({type(2), type(2)}, type(2), 4);
       module->functions[name] = function;
-      globals_.push_back({make<GlobalVarNode>(name), function});
+      globals_.push_back({make<GlobalVarNode>(name), function, false});
     }
     for (int i = below(3); i > 0; --i) {
       std::string name = fmt::format("o{}", i);
@@ -40,6 +61,7 @@ class Generator {
   struct Global {
     GlobalVar name;
     Ref<Function> function;
+    bool counts_down;  // its first argument is how often it calls
   };
 
   int below(int n) { return static_cast<int>(random_() % static_cast<uint64_t>(n)); }
@@ -51,10 +73,21 @@ class Generator {
     return prelude_->types.at(type)->constructors.at(i);
   }
 
-  /// Without functions and references.
+  Type named(const char* name, std::vector<Type> args = {}) {
+    return make<TypeCall>(make<GlobalTypeVarNode>(name), std::move(args));
+  }
+  static bool is_named(const Type& type, std::string_view name) {
+    const TypeCall* call = type.as<TypeCall>();
+    return call && call->callee->name == name;
+  }
+  /// Functions and references are inside of data alone.
   Type type(int depth) {
     if (depth > 0 && chance(40)) {
-      switch (below(3)) {
+      switch (below(5)) {
+        case 3:
+          return named("Thing");
+        case 4:
+          return named("Tree", {type(0)});
         case 0:
           return list_of(type(depth - 1));
         case 1:
@@ -66,9 +99,11 @@ class Generator {
         }
       }
     }
-    constexpr DataType kTypes[] = {kInt32, kFloat32, kBool};
-    if (chance(70)) return scalar(kTypes[below(3)]);
-    return tensor_type(std::vector<int64_t>{1 + below(3)}, chance(50) ? kInt32 : kFloat32);
+    constexpr DataType kTypes[] = {kInt32, kFloat32, kBool, kInt32, kFloat32, kBool, kInt64, kUInt8};
+    if (chance(70)) return scalar(kTypes[below(8)]);
+    std::vector<int64_t> shape{1 + below(3)};
+    if (chance(20)) shape.push_back(1 + below(3));
+    return tensor_type(shape, chance(50) ? kInt32 : kFloat32);
   }
 
   Var fresh(const Type& type) { return make_var(fmt::format("x{}", next_name_++), type); }
@@ -123,6 +158,8 @@ class Generator {
       for (const Type& item : tuple->items) items.push_back(expr(item, fuel));
       return relay::tuple(items);
     }
+    if (is_named(wanted, "Thing")) return thing(fuel);
+    if (is_named(wanted, "Tree")) return tree(wanted, fuel);
     const TypeCall& data = *wanted.as<TypeCall>();
     const Type& item = data.args[0];
     if (data.callee->name == "Option")
@@ -137,6 +174,30 @@ class Generator {
     return apply_global("map", {make_function({from}, item, fuel), expr(list_of(from), fuel)});
   }
 
+  Expr thing(int fuel) {
+    const std::vector<Constructor>& all = prelude_->types.at("Thing")->constructors;
+    switch (fuel > 0 ? below(5) : 4) {
+      case 0:
+        return apply(all[0], relay::tuple({expr(scalar(kInt32), fuel), expr(scalar(kFloat32), fuel)}),
+                     expr(scalar(kBool), fuel));
+      case 1:
+        return apply(all[1], make_function({scalar(kInt32)}, scalar(kInt32), fuel));
+      case 2:
+        return apply(all[2], make<RefCreate>(expr(scalar(kInt32), fuel)));
+      case 3:
+        return apply(all[3], expr(list_of(named("Thing")), fuel));
+      default:
+        return apply(all[4]);
+    }
+  }
+
+  Expr tree(const Type& wanted, int fuel) {
+    const Type item = wanted.as<TypeCall>()->args[0];
+    if (fuel <= 0 || chance(50)) return apply(constructor("Tree", 0), expr(item, fuel));
+    return apply(constructor("Tree", 1), expr(wanted, fuel),
+                 relay::tuple({expr(item, fuel), expr(wanted, fuel)}));
+  }
+
   Expr tensor_value(const TensorType& tensor, const Type& wanted, int fuel) {
     if (fuel <= 0 || chance(20)) return literal(tensor);
     if (chance(15))
@@ -148,7 +209,11 @@ class Generator {
       return call(kComparisons[below(4)], {expr(operand, fuel), expr(operand, fuel)});
     }
     constexpr const char* kOperators[] = {"add", "subtract", "multiply", "maximum"};
-    if (chance(15)) return call("negative", {expr(wanted, fuel)});
+    if (chance(8)) return apply_global("sum3", {expr(wanted, fuel), expr(wanted, fuel), expr(wanted, fuel)});
+    if (chance(8)) return apply_global("plus", {expr(wanted, fuel), expr(scalar(tensor.dtype), fuel)});
+    if (chance(8)) return tensor_program(wanted, fuel);
+    if (chance(8)) return dataflow(wanted, fuel);
+    if (chance(15) && tensor.dtype.code != TypeCode::kUInt) return call("negative", {expr(wanted, fuel)});
     if (chance(10) && tensor.shape.empty() && tensor.dtype == kInt32)
       return apply_global("length", {expr(list_of(type(1)), fuel)});
     if (chance(10) && tensor.shape.empty())
@@ -267,7 +332,7 @@ class Generator {
 
   /// By way of shapes that a run tells; null where there is no way.
   Expr open_call(const TensorType& tensor, const Type& wanted, int fuel) {
-    if (tensor.dtype.is_bool()) return Expr();
+    if (tensor.shape.size() > 1 || (tensor.dtype != kInt32 && tensor.dtype != kFloat32)) return Expr();
     if (tensor.shape.empty()) {
       if (tensor.dtype != kInt32) return Expr();
       // Sums of integers are equal in any order.
@@ -286,13 +351,67 @@ class Generator {
     Tensor tensor(constant_shape(type), type.dtype);
     for (int64_t i = 0; i < tensor.size(); ++i)
       type.dtype.is_float() ? tensor.set(i, below(9) - 4)
-                            : tensor.set_integer(i, type.dtype.is_bool() ? below(2) : below(9) - 4);
+                            : tensor.set_integer(i, type.dtype.is_bool()                 ? below(2)
+                                                    : type.dtype.code == TypeCode::kUInt ? below(9)
+                                                                                         : below(9) - 4);
     return constant(tensor);
+  }
+
+  /// A kernel written as a tensor program: the sum of two.
+  Expr tensor_program(const Type& wanted, int fuel) {
+    auto function = std::make_unique<Function>();
+    for (const char* name : {"a", "b"})
+      function->params.push_back(with_checked_type(make_var(name), wanted).cast<VarNode>());
+    function->body = typed_call("add", {function->params.begin(), function->params.end()}, Attrs());
+    Expr program = make<PrimFunc>(lower_function(seal(std::move(function)), "sum"));
+    return make<Call>(program, std::vector{expr(wanted, fuel), expr(wanted, fuel)}, Attrs(),
+                      std::vector<Type>{}, wanted);
+  }
+
+  /// Without effects: operators on variables and literals.
+  Expr pure(const Type& wanted, int fuel) {
+    const TensorType& tensor = *wanted.as<TensorType>();
+    for (size_t i = scope_.size(); i-- > 0;)
+      if (structural_equal(type_of(scope_[i]), wanted) && chance(50)) return scope_[i];
+    if (fuel <= 0 || tensor.dtype.is_bool()) return literal(tensor);
+    return call(chance(50) ? "add" : "multiply", {pure(wanted, fuel - 1), pure(wanted, fuel - 1)});
+  }
+
+  Expr dataflow(const Type& wanted, int fuel) {
+    const size_t mark = scope_.size();
+    std::vector<std::pair<Var, Expr>> lets;
+    for (int n = below(3); n >= 0; --n) {
+      Type type = chance(50) ? wanted : scalar(kInt32);
+      Expr value = pure(type, 2);
+      if (chance(20)) value = make<MatchCast>(value, type);
+      lets.emplace_back(fresh(type), value);
+      scope_.push_back(lets.back().first);
+    }
+    Expr body = chance(50) ? pure(wanted, 1) : relay::tuple({pure(wanted, 1), pure(wanted, 1)});
+    const bool several = body.as<Tuple>() != nullptr;
+    scope_.resize(mark);
+    for (; !lets.empty(); lets.pop_back()) body = make<Let>(lets.back().first, lets.back().second, body);
+    Expr block = make<Dataflow>(body);
+    return several ? project(block, below(2)) : block;
   }
 
   /// What gives a value of any type.
   Expr form(const Type& wanted, int fuel) {
-    switch (below(12)) {
+    switch (below(19)) {
+      case 12:
+        return match_thing(wanted, fuel);
+      case 13:
+        return match_nested(wanted, fuel);
+      case 14:
+        return project(apply_global("swap", {relay::tuple({expr(type(1), fuel), expr(wanted, fuel)})}), 0);
+      case 15:
+        return apply_global("pick", {expr(scalar(kBool), fuel), expr(wanted, fuel), expr(wanted, fuel)});
+      case 16:
+        return apply_global("twice", {make_function({wanted}, wanted, fuel), expr(wanted, fuel)});
+      case 17:
+        return captured_reference(wanted, fuel);
+      case 18:
+        return polymorphic(wanted, fuel);
       case 0:
         return make<If>(expr(scalar(kBool), fuel), expr(wanted, fuel), expr(wanted, fuel));
       case 1: {
@@ -338,6 +457,116 @@ class Generator {
     Pattern rest = chance(50) ? Pattern(make<WildcardPattern>())
                               : Pattern(make<ConstructorPattern>(constructor("List", 1)));
     return make<Match>(list, std::vector<Clause>{{cons, some}, {rest, empty}});
+  }
+
+  /// `body` with more variables in scope.
+  Expr with_variables(const std::vector<Var>& variables, const Type& wanted, int fuel) {
+    const size_t mark = scope_.size();
+    scope_.insert(scope_.end(), variables.begin(), variables.end());
+    Expr body = expr(wanted, fuel);
+    scope_.resize(mark);
+    return body;
+  }
+
+  Pattern of(const Constructor& constructor, std::vector<Pattern> items = {}) {
+    return make<ConstructorPattern>(constructor, std::move(items));
+  }
+
+  /// Data with functions, references and tuples in it, which the clauses use.
+  Expr match_thing(const Type& wanted, int fuel) {
+    const std::vector<Constructor>& all = prelude_->types.at("Thing")->constructors;
+    Expr value = expr(named("Thing"), fuel);
+    std::vector<Clause> clauses;
+    if (chance(80)) {
+      Var number = fresh(scalar(kInt32)), flag = fresh(scalar(kBool));
+      Pattern pair =
+          make<TuplePattern>(std::vector<Pattern>{make<VarPattern>(number), make<WildcardPattern>()});
+      clauses.push_back(
+          {of(all[0], {pair, make<VarPattern>(flag)}), with_variables({number, flag}, wanted, fuel)});
+    }
+    if (chance(80)) {
+      Var function = make_var(fmt::format("f{}", next_name_++)), result = fresh(scalar(kInt32));
+      Expr called = apply(function, expr(scalar(kInt32), fuel));
+      clauses.push_back({of(all[1], {make<VarPattern>(function)}),
+                         make<Let>(result, called, with_variables({result}, wanted, fuel))});
+    }
+    if (chance(80)) {
+      Var cell = make_var(fmt::format("r{}", next_name_++)), old = fresh(scalar(kInt32));
+      Expr rest = with_variables({old}, wanted, fuel);
+      Expr write = make<RefWrite>(cell, expr(scalar(kInt32), fuel));
+      clauses.push_back({of(all[2], {make<VarPattern>(cell)}),
+                         make<Let>(old, make<RefRead>(cell), make<Let>(make_var("_"), write, rest))});
+    }
+    if (chance(50)) {
+      // The first of the list looked into, one level down.
+      Var tail = fresh(list_of(named("Thing")));
+      Pattern cons = of(constructor("List", 0), {of(all[4]), make<VarPattern>(tail)});
+      clauses.push_back({of(all[3], {cons}), with_variables({tail}, wanted, fuel)});
+    }
+    clauses.push_back({make<WildcardPattern>(), expr(wanted, fuel)});
+    return make<Match>(value, std::move(clauses));
+  }
+
+  /// Two lists of tuples at once, with wildcards in the way: rows overlap, and some may be never reached.
+  Expr match_nested(const Type& wanted, int fuel) {
+    Type item = tuple_type({scalar(kInt32), type(0)});
+    Expr value = relay::tuple({expr(list_of(item), fuel), expr(option_of(item), fuel)});
+    std::vector<Clause> clauses;
+    for (int n = 1 + below(4); n > 0; --n) {
+      std::vector<Var> variables;
+      Pattern list = list_pattern(item, 2, variables);
+      Pattern option = chance(30)   ? Pattern(make<WildcardPattern>())
+                       : chance(30) ? of(constructor("Option", 1))
+                                    : of(constructor("Option", 0), {item_pattern(item, variables)});
+      clauses.push_back(
+          {make<TuplePattern>(std::vector{list, option}), with_variables(variables, wanted, fuel)});
+    }
+    clauses.push_back({make<WildcardPattern>(), expr(wanted, fuel)});
+    return make<Match>(value, std::move(clauses), chance(50));
+  }
+  Pattern variable_pattern(const Type& type, std::vector<Var>& variables) {
+    variables.push_back(fresh(type));
+    return make<VarPattern>(variables.back());
+  }
+  Pattern item_pattern(const Type& item, std::vector<Var>& variables) {
+    if (chance(30)) return make<WildcardPattern>();
+    if (chance(30)) return variable_pattern(item, variables);
+    return make<TuplePattern>(std::vector<Pattern>{
+        variable_pattern(item.as<TupleType>()->items[0], variables), make<WildcardPattern>()});
+  }
+  Pattern list_pattern(const Type& item, int depth, std::vector<Var>& variables) {
+    if (chance(20)) return make<WildcardPattern>();
+    if (depth == 0 || chance(20)) return variable_pattern(list_of(item), variables);
+    if (chance(30)) return of(constructor("List", 1));
+    Pattern head = item_pattern(item, variables);
+    return of(constructor("List", 0), {head, list_pattern(item, depth - 1, variables)});
+  }
+
+  /// A counter in a closure: called for its effect and its value, in turn with reads from outside.
+  Expr captured_reference(const Type& wanted, int fuel) {
+    Var cell = make_var(fmt::format("r{}", next_name_++)),
+        next = make_var(fmt::format("next{}", next_name_++));
+    Var step = fresh(scalar(kInt32));
+    Expr sum = call("add", {make<RefRead>(cell), with_variables({step}, scalar(kInt32), fuel)});
+    Expr body = make<Let>(make_var("_"), make<RefWrite>(cell, sum), make<RefRead>(cell));
+    Ref<Function> function = make<Function>(std::vector<TypeVar>{}, std::vector{step}, Type(), body);
+    Var a = fresh(scalar(kInt32)), b = fresh(scalar(kInt32)), c = fresh(scalar(kInt32));
+    Expr rest = with_variables({a, b, c}, wanted, fuel);
+    rest = make<Let>(c, chance(50) ? Expr(make<RefRead>(cell)) : apply(next, expr(scalar(kInt32), 0)), rest);
+    rest = make<Let>(b, make<RefRead>(cell), rest);
+    rest = make<Let>(a, apply(next, expr(scalar(kInt32), fuel)), rest);
+    return make<Let>(cell, make<RefCreate>(expr(scalar(kInt32), fuel)), make<Let>(next, function, rest));
+  }
+
+  /// A local function that is polymorphic in a type, used at two.
+  Expr polymorphic(const Type& wanted, int fuel) {
+    TypeVar param = make<TypeVarNode>("A");
+    Var x = make_var("x", param), name = make_var(fmt::format("pair{}", next_name_++));
+    Expr body = chance(50) ? relay::tuple({x, x}) : relay::tuple({project(relay::tuple({x, x}), 1), x});
+    Ref<Function> function =
+        make<Function>(std::vector{param}, std::vector{x}, tuple_type({param, param}), body);
+    Expr both = relay::tuple({apply(name, expr(type(1), fuel)), apply(name, expr(wanted, fuel))});
+    return make<Let>(name, function, project(project(both, 1), below(2)));
   }
 
   Expr match_option(const Type& wanted, int fuel) {
@@ -403,11 +632,32 @@ class Generator {
     return make<Let>(ref, make<RefCreate>(first), make<Let>(make_var("_"), write, read));
   }
 
+  /// Two functions that call each other until a counter is down, in tail position or not.
+  void add_mutual_recursion(ModuleNode& module) {
+    const Type state = type(2);
+    auto number = [](int value) { return constant(full({}, kInt32, value)); };
+    for (int i = 0; i < 2; ++i) {
+      Var count = fresh(scalar(kInt32)), value = fresh(state);
+      Expr step = with_variables({count, value}, state, 3);
+      Expr again = make<Call>(make<GlobalVarNode>(fmt::format("fm{}", 1 - i)),
+                              std::vector<Expr>{call("subtract", {count, number(1)}), step});
+      if (chance(30)) again = project(relay::tuple({value, again}), 1);
+      Expr body = make<If>(call("less_equal", {count, number(0)}), Expr(value), again);
+      module.functions[fmt::format("fm{}", i)] =
+          make<Function>(std::vector<TypeVar>{}, std::vector{count, value}, state, body);
+    }
+    for (int i = 0; i < 2; ++i) {
+      const std::string name = fmt::format("fm{}", i);
+      globals_.push_back({make<GlobalVarNode>(name), module.functions[name], true});
+    }
+  }
+
   Expr global(const Type& wanted, int fuel) {
     for (const Global& each : globals_) {
       if (!structural_equal(each.function->result_type, wanted)) continue;
       std::vector<Expr> args;
       for (const Var& param : each.function->params) args.push_back(expr(param->annotation, fuel));
+      if (each.counts_down) args[0] = constant(full({}, kInt32, below(5)));
       return make<Call>(each.name, args);
     }
     return expr(wanted, fuel);

@@ -6,8 +6,10 @@
 
 #include <cstdlib>
 
+#include "core/relay/functor.h"
 #include "core/relay/interpret/interpreter.h"
 #include "core/relay/pass.h"
+#include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 #include "core/support/text.h"
 
@@ -60,6 +62,29 @@ void check(const Module& original) {
     } catch (const Error& error) {
       FAIL() << "after" << names << ": " << error.what() << "\n" << print(result);
     }
+  }
+}
+
+/// What a row of the table says of its pass: after it, inference has nothing to add.
+void check_types_stay(const Module& original) {
+  const Module module = run_passes(original, std::vector{PassId::kInferType, PassId::kSpecialize});
+  for (const Pass& each : passes()) {
+    if (!each.keeps_types) continue;
+    const Module result = each.on_module
+                              ? each.on_module(module, PassContext{})
+                              : map_functions(module, [&](const Ref<Function>& function) {
+                                  return function->attrs.primitive ? function : each.on_function(function);
+                                });
+    ASSERT_TRUE(infer_type(result) == result) << each.name << "\n" << print(result);
+  }
+}
+
+TEST(RandomPrograms, KeepTheirTypes) {
+  auto [first, last] = seeds();
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    SCOPED_TRACE(fmt::format("LATHE_PROGRAMS={0}-{0}", seed));
+    check_types_stay(random_program(seed));
+    if (HasFatalFailure()) return;
   }
 }
 

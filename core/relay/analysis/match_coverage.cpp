@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/support/stack.h"
+
 namespace lathe::relay {
 namespace {
 
@@ -19,6 +21,13 @@ class Coverage {
 
   /// Values for `columns` columns that no row matches; last column first.
   std::optional<Witness> uncovered(const std::vector<Row>& rows, size_t columns) {
+    std::optional<Witness> found;
+    with_enough_stack([&] { found = uncovered_once(rows, columns); });
+    return found;
+  }
+
+ private:
+  std::optional<Witness> uncovered_once(const std::vector<Row>& rows, size_t columns) {
     if (rows.empty()) return Witness(columns, "_");
     if (columns == 0 || columns > kMaxColumns || ++steps_ > kMaxSteps) return std::nullopt;
     // A column of wildcards alone decides nothing and is dropped. Tuples have one constructor.
@@ -42,7 +51,6 @@ class Coverage {
     return std::nullopt;
   }
 
- private:
   /// The rows whose last pattern may match `constructor` (null: a tuple, or anything), with its items in its
   /// place.
   static std::vector<Row> specialized(const std::vector<Row>& rows, const ConstructorNode* constructor,

@@ -1,5 +1,6 @@
 // The typing of calls: of operators, tensor programs and functions.
 #include "core/relay/infer/collector.h"
+#include "core/relay/infer/generic.h"
 #include "core/relay/text.h"
 
 namespace lathe::relay {
@@ -9,8 +10,10 @@ namespace {
 /// is asked anew, with another of these.
 class Context : public RelationContext {
  public:
-  Context(Unifier& unifier, const Call& call, const Op& op, const std::vector<Type>& args, const Type& result)
-      : unifier_(unifier), call_(call), op_(op), args_(args), result_(result) {}
+  /// The relation is stated at `e`. `exprs` are the arguments, or nothing where there are types alone.
+  Context(Unifier& unifier, const Expr& e, const std::vector<Expr>& exprs, const Op& op,
+          const std::vector<Type>& args, const Type& result)
+      : unifier_(unifier), e_(e), exprs_(exprs), op_(op), args_(args), result_(result) {}
 
   const Op& op() const override { return op_; }
   size_t args() const override { return args_.size(); }
@@ -23,7 +26,9 @@ class Context : public RelationContext {
       fail("{}: argument {} has type {}, a tensor is expected", op_.name, arg + 1, print(resolved));
     return resolved.as<TensorType>();
   }
-  const Constant* constant(size_t arg) override { return call_.args.at(arg).as<Constant>(); }
+  const Constant* constant(size_t arg) override {
+    return arg < exprs_.size() ? exprs_[arg].as<Constant>() : nullptr;
+  }
   void result(Type type) override {
     Type before = unifier_.resolve(result_);
     if (!unifier_.unify(result_, type))
@@ -35,10 +40,10 @@ class Context : public RelationContext {
       fail("{}: argument {} has type {}, {} is expected", op_.name, arg + 1, print(before), print(wanted));
   }
   void equal_dims(const lathe::Expr& a, const lathe::Expr& b) override {
-    if (!same_dim(a, b)) undecided_.push_back({Expr(&call_), a, b});
+    if (!same_dim(a, b)) undecided_.push_back({e_, a, b});
   }
   void broadcast_dims(const lathe::Expr& a, const lathe::Expr& b) override {
-    undecided_.push_back({Expr(&call_), a, b, /*or_one=*/true});
+    undecided_.push_back({e_, a, b, /*or_one=*/true});
   }
   bool same_dim(const lathe::Expr& a, const lathe::Expr& b) override {
     if (unifier_.unify_dims(a, b)) return true;
@@ -52,7 +57,8 @@ class Context : public RelationContext {
 
  private:
   Unifier& unifier_;
-  const Call& call_;
+  const Expr& e_;
+  const std::vector<Expr>& exprs_;
   const Op& op_;
   const std::vector<Type>& args_;
   const Type& result_;
@@ -79,12 +85,42 @@ void TypeCollector::call_operator(const Ref<Call>& e, const OpNode& op) {
   for (const Expr& arg : e->args) args.push_back(known(arg));
   Type result = unifier_.fresh_hole();
   set(e, result);
-  wait(e, args, [this, e, &row, args, result] {
-    Context context(unifier_, *e, row, args, result);
-    if (row.infer(context, e->attrs) != Relation::kSolved) return false;
+  relate(e, row, e->args, args, e->attrs, result);
+}
+
+/// States the relation of an operator at `e`, which is a call of it on `exprs`, or a use of a function that
+/// demands it between types.
+void TypeCollector::relate(const Expr& e, const Op& row, const std::vector<Expr>& exprs,
+                           const std::vector<Type>& args, const Attrs& attrs, const Type& result) {
+  wait(e, args, [this, e, &row, exprs, args, attrs, result, given = given_] {
+    std::vector<Type> known;
+    bool generic = false;
+    for (const Type& each : args) {
+      known.push_back(unifier_.resolve(each));
+      generic |= is_generic(known.back());
+    }
+    Context context(unifier_, e, exprs, row, args, result);
+    if (generic) {
+      std::vector<const HoleType*> holes;
+      for (const Type& each : known) unifier_.unsolved(each, holes);
+      if (!holes.empty()) return false;
+      context.result(generic_result(row, exprs, known, attrs, *given));
+      return true;
+    }
+    if (row.infer(context, attrs) != Relation::kSolved) return false;
     checks_.insert(checks_.end(), context.undecided().begin(), context.undecided().end());
     return true;
   });
+}
+
+/// What instances of polymorphic functions, made for `e`, demand of their type parameters.
+void TypeCollector::meet_demands(const Expr& e) {
+  for (const Type& each : unifier_.take_demands()) {
+    const RelationType& relation = *each.as<RelationType>();
+    const Op* row = find_op(relation.op);
+    if (!row || !row->infer) type_error(e, fmt::format("there is no operator `{}` to demand", relation.op));
+    relate(e, *row, {}, relation.args, relation.attrs, relation.result);
+  }
 }
 
 /// The first parameters of a tensor program are its inputs.
@@ -115,10 +151,11 @@ void TypeCollector::call_function(const Ref<Call>& e, const Type& callee) {
   set(e, result);
   const FuncType* type = top.as<FuncType>();
   if (!type) return demand(place(e->callee, e), top, func_type(args, result), "what is called");
-  for (const Type& each : e->type_args) check_kinds(e, each);
   if (e->type_args.size() > type->type_params.size())
     type_error(e, fmt::format("{} type arguments for {} type parameters", e->type_args.size(),
                               type->type_params.size()));
+  for (size_t i = 0; i < e->type_args.size(); ++i)
+    check_type_arg(e, e->type_args[i], type->type_params[i]->of, fmt::format("type argument {}", i + 1));
   Ref<FuncType> instance = unifier_.instantiate(*type, e->type_args);
   if (instance->params.size() != args.size())
     type_error(e, fmt::format("a function of type {} gets {} argument{}", text(top), args.size(),
@@ -129,6 +166,7 @@ void TypeCollector::call_function(const Ref<Call>& e, const Type& callee) {
       if (unifier_.is_polymorphic(args[i]) == polymorphic && !unifier_.fits(args[i], instance->params[i]))
         mismatch(e, args[i], instance->params[i], fmt::format("argument {}", i + 1));
   CHECK(unifier_.unify(result, instance->result), "a fresh hole takes any type");
+  meet_demands(e);
 }
 
 }  // namespace lathe::relay

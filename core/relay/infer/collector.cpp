@@ -6,6 +6,8 @@
 #include "core/relay/infer/dim_owners.h"
 #include "core/relay/infer/kinds.h"
 #include "core/relay/text.h"
+#include "core/relay/text/names.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -27,15 +29,22 @@ class LetFunctions : public ExprVisitor {
   FunctionRef<void(const Ref<Let>&)> f_;
 };
 
+bool is_tensor(const Type& type) { return type.as<TensorType>() || type.as<GenericTensorType>(); }
+
 /// Whether some value has both types, with the dimensions that only run time knows chosen well; else why not.
 /// REQUIRES: no holes.
 std::string cast_fault(const Type& from, const Type& to, Unifier& unifier) {
+  // What the variables stand for is looked at when it runs.
+  const bool generic = from.as<GenericTensorType>() || to.as<GenericTensorType>();
+  if (generic && is_tensor(from) && is_tensor(to)) return "";
   const TupleType *tuple = from.as<TupleType>(), *wanted = to.as<TupleType>();
   if (tuple && wanted && tuple->items.size() == wanted->items.size()) {
-    for (size_t i = 0; i < tuple->items.size(); ++i)
-      if (std::string fault = cast_fault(tuple->items[i], wanted->items[i], unifier); !fault.empty())
-        return fault;
-    return "";
+    std::string fault;
+    with_enough_stack([&] {
+      for (size_t i = 0; fault.empty() && i < tuple->items.size(); ++i)
+        fault = cast_fault(tuple->items[i], wanted->items[i], unifier);
+    });
+    return fault;
   }
   const TensorType *a = from.as<TensorType>(), *b = to.as<TensorType>();
   bool fits = a && b ? a->dtype == b->dtype && a->shape.size() == b->shape.size() : unifier.unify(from, to);
@@ -49,17 +58,22 @@ void unify_but_tensors(const Type& from, const Type& to, Unifier& unifier) {
   Type known = unifier.shallow(from);
   const TupleType *tuple = known.as<TupleType>(), *wanted = to.as<TupleType>();
   if (tuple && wanted && tuple->items.size() == wanted->items.size())
-    for (size_t i = 0; i < tuple->items.size(); ++i)
-      unify_but_tensors(tuple->items[i], wanted->items[i], unifier);
-  else if (!wanted && !to.as<TensorType>())
+    with_enough_stack([&] {
+      for (size_t i = 0; i < tuple->items.size(); ++i)
+        unify_but_tensors(tuple->items[i], wanted->items[i], unifier);
+    });
+  else if (!wanted && !is_tensor(to))
     unifier.unify(known, to);  // what does not fit is reported by cast_fault
 }
 
 /// Gradients are of tensors.
 bool holds_tensors_alone(const Type& type) {
   const TupleType* tuple = type.as<TupleType>();
-  return tuple ? std::all_of(tuple->items.begin(), tuple->items.end(), holds_tensors_alone)
-               : type.as<TensorType>() != nullptr;
+  if (!tuple) return is_tensor(type);
+  bool all = true;
+  with_enough_stack(
+      [&] { all = std::all_of(tuple->items.begin(), tuple->items.end(), holds_tensors_alone); });
+  return all;
 }
 
 }  // namespace
@@ -148,6 +162,38 @@ void TypeCollector::check_kinds(const Expr& e, const Type& type) const {
   }
 }
 
+void TypeCollector::check_type_arg(const Expr& e, const Type& type, Kind wanted,
+                                   const std::string& what) const {
+  try {
+    check_argument(type, wanted, what, *module_);
+  } catch (const Error& error) {
+    type_error(e, error.what());
+  }
+}
+
+/// Those of `function`, and that its parameters can be given to others: one that is generic is known by name
+/// alone, so that each of its uses can have code of its own.
+void TypeCollector::check_constraints(const Ref<Function>& function) const {
+  for (const Type& each : function->constraints) {
+    const RelationType& relation = *each.as<RelationType>();
+    for (const Type& arg : relation.args) check_kinds(function, arg);
+    check_kinds(function, relation.result);
+    const Op* row = find_op(relation.op);
+    if (row && row->args >= 0 && static_cast<size_t>(row->args) != relation.args.size())
+      type_error(function, fmt::format("{} takes {} argument{}, the constraint has {}", relation.op,
+                                       row->args, row->args == 1 ? "" : "s", relation.args.size()));
+  }
+  for (const Var& param : function->params) {
+    const FuncType* type = param->annotation ? param->annotation.as<FuncType>() : nullptr;
+    for (const TypeVar& each : type ? type->type_params : std::vector<TypeVar>{})
+      if (each->of != Kind::kType)
+        type_error(param,
+                   fmt::format("`%{}` is a parameter and polymorphic in `{}`, of kind {}; only functions "
+                               "that def or let names can be",
+                               param->name, each->name, kind_name(each->of)));
+  }
+}
+
 /// The type that `e` says it has, or a hole.
 Type TypeCollector::annotated(const Expr& e, const Type& annotation) {
   if (!annotation) return unifier_.fresh_hole();
@@ -179,6 +225,7 @@ Type TypeCollector::united(const Expr& e, const std::vector<Expr>& bodies, std::
 /// Makes `found` fit or throws at the place of `e`. `what` is the subject of the message.
 void TypeCollector::demand(const Expr& e, const Type& found, const Type& wanted, std::string_view what) {
   if (!unifier_.fits(found, wanted)) mismatch(e, found, wanted, what);
+  meet_demands(e);
 }
 
 void TypeCollector::mismatch(const Expr& e, const Type& found, const Type& wanted,
@@ -194,8 +241,10 @@ Type TypeCollector::signature(const Ref<Function>& function) {
     params.push_back(annotated(param, param->annotation));
     set(param, params.back());
   }
-  return types_[function.get()] = make<FuncType>(function->type_params, std::move(params),
-                                                 annotated(function, function->result_type));
+  check_constraints(function);
+  return types_[function.get()] =
+             make<FuncType>(function->type_params, std::move(params),
+                            annotated(function, function->result_type), function->constraints);
 }
 
 /// Most relations are solved here at once, since operands are visited first; the queue is for the others.
@@ -267,6 +316,7 @@ void TypeCollector::enter_let(const Ref<Let>& let) {
   Type value = known(let->value), variable = types_.at(let->var.get());
   if (!unifier_.fits(value, variable))
     mismatch(place(let->value, let), value, variable, fmt::format("the value of `%{}`", let->var->name));
+  meet_demands(let);
   // From here on: inside, the function is monomorphic in its dimensions, as global ones are.
   auto general = general_dims_.find(let->value.get());
   if (general != general_dims_.end()) general_dims_.emplace(let->var.get(), general->second);
@@ -274,11 +324,18 @@ void TypeCollector::enter_let(const Ref<Let>& let) {
 
 void TypeCollector::visit_function(const Ref<Function>& e) {
   Type type = signature(e);
+  const auto around = given_;
+  if (!e->constraints.empty()) {
+    auto given = std::make_shared<std::vector<Type>>(*around);
+    given->insert(given->end(), e->constraints.begin(), e->constraints.end());
+    given_ = given;
+  }
   LetFunctions([&](const Ref<Let>& let) {
     if (!let->var->annotation && !types_.count(let->var.get()))
       set(let->var, signature(let->value.cast<Function>()));
   }).visit(e->body);
   demand(place(e->body, e), known(e->body), type.as<FuncType>()->result, "the body of the function");
+  given_ = around;
   auto owned = dim_owners_.find(e.get());
   if (owned != dim_owners_.end()) general_dims_.insert(*owned);
 }
@@ -350,7 +407,7 @@ void TypeCollector::bind_pattern(const Expr& match, const Pattern& pattern, cons
     case PatternKind::kTuple: {
       std::vector<Type> items;
       for (size_t i = 0; i < pattern.as<TuplePattern>()->items.size(); ++i)
-        items.push_back(unifier_.fresh_hole());
+        items.push_back(unifier_.fresh_instance());
       demand(match, type, tuple_type(items), "the matched value");
       for (size_t i = 0; i < items.size(); ++i)
         bind_pattern(match, pattern.as<TuplePattern>()->items[i], items[i]);
@@ -395,6 +452,7 @@ void TypeCollector::visit_grad(const Ref<Grad>& e) {
     function = instance;
     unifier_.unify(result,
                    func_type(instance->params, tuple_type({instance->result, tuple_type(instance->params)})));
+    meet_demands(e);
   }
   wait(e, {function}, [=, this] {
     Type known = unifier_.resolve(function);
@@ -432,5 +490,7 @@ void TypeCollector::visit_match_cast(const Ref<MatchCast>& e) {
     return true;
   });
 }
+
+void TypeCollector::visit_dataflow(const Ref<Dataflow>& e) { set(e, known(e->body)); }
 
 }  // namespace lathe::relay

@@ -50,6 +50,7 @@ class TypeCollector : public ExprVisitor {
   void visit_grad(const Ref<Grad>& e) override;
   void visit_prim_func(const Ref<PrimFunc>& e) override;
   void visit_match_cast(const Ref<MatchCast>& e) override;
+  void visit_dataflow(const Ref<Dataflow>& e) override;
   void enter_let(const Ref<Let>& let) override;
 
  private:
@@ -64,6 +65,8 @@ class TypeCollector : public ExprVisitor {
   Type known(const Expr& e);  // visits it first
   Type united(const Expr& e, const std::vector<Expr>& bodies, std::string_view what);
   void check_kinds(const Expr& e, const Type& type) const;
+  void check_type_arg(const Expr& e, const Type& type, Kind wanted, const std::string& what) const;
+  void check_constraints(const Ref<Function>& function) const;
   void set(const Expr& e, const Type& type) { types_[e.get()] = unifier_.shallow(type); }
   void demand(const Expr& e, const Type& found, const Type& wanted, std::string_view what);
   [[noreturn]] void mismatch(const Expr& e, const Type& found, const Type& wanted,
@@ -73,6 +76,9 @@ class TypeCollector : public ExprVisitor {
   void try_solve(Waiting& waiting);
   void run_queue();
   void call_operator(const Ref<Call>& e, const OpNode& op);
+  void relate(const Expr& e, const Op& row, const std::vector<Expr>& exprs, const std::vector<Type>& args,
+              const Attrs& attrs, const Type& result);
+  void meet_demands(const Expr& e);
   void call_tensor_program(const Ref<Call>& e);
   void call_function(const Ref<Call>& e, const Type& callee);
   void bind_pattern(const Expr& match, const Pattern& pattern, const Type& type);
@@ -87,6 +93,8 @@ class TypeCollector : public ExprVisitor {
   std::unordered_set<std::string> generalized_;  // globals whose dimensions are free to the caller
   // Of local functions, and of the variables of lets that name them: the dimensions that are.
   std::unordered_map<const Node*, std::unordered_set<const Node*>> dim_owners_, general_dims_;
+  // The constraints of the functions around what is visited. Relations that wait keep those of their place.
+  std::shared_ptr<const std::vector<Type>> given_ = std::make_shared<std::vector<Type>>();
   std::vector<DimCheck> checks_;
   std::deque<Waiting> waiting_;  // stable addresses
   std::deque<Waiting*> queue_;

@@ -2,6 +2,7 @@
 
 #include "core/relay/functor.h"
 #include "core/relay/infer/collector.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -29,8 +30,10 @@ class Escape : public ExprVisitor {
     if (type.as<TensorType>()) return false;
     if (const bool* known = mentions_.find(type.get())) return *known;
     bool found = false;
-    type->for_each_child([&](const NodeRef& child) {
-      if (dynamic_cast<const TypeNode*>(child.get())) found = found || mentions_any(child.cast<TypeNode>());
+    with_enough_stack([&] {
+      type->for_each_child([&](const NodeRef& child) {
+        if (dynamic_cast<const TypeNode*>(child.get())) found = found || mentions_any(child.cast<TypeNode>());
+      });
     });
     return mentions_[type.get()] = found;
   }
@@ -43,8 +46,10 @@ class Escape : public ExprVisitor {
                                        variable->name, param->name));
     const FuncType* function = type.as<FuncType>();
     std::vector<const Node*> entered = enter(function ? function->type_params : std::vector<TypeVar>{});
-    type->for_each_child([&](const NodeRef& child) {
-      if (dynamic_cast<const TypeNode*>(child.get())) check(variable, child.cast<TypeNode>());
+    with_enough_stack([&] {
+      type->for_each_child([&](const NodeRef& child) {
+        if (dynamic_cast<const TypeNode*>(child.get())) check(variable, child.cast<TypeNode>());
+      });
     });
     leave(entered);
   }

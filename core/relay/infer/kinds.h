@@ -9,4 +9,7 @@ namespace lathe::relay {
 /// parameters, of their kinds, and no variable of another kind stands where a type is expected.
 void check_kinds(const Type& type, const ModuleNode& module);
 
+/// The same for what stands for a type parameter of kind `wanted`; a message begins with `what`.
+void check_argument(const Type& type, Kind wanted, const std::string& what, const ModuleNode& module);
+
 }  // namespace lathe::relay

@@ -1,6 +1,7 @@
 #include "core/relay/infer/unifier.h"
 
 #include "core/arith/simplify.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -8,12 +9,24 @@ namespace {
 /// Rebuilds `type` bottom-up: f on types, g on dimensions (which are not entered further).
 Type map_type(const Type& type, FunctionRef<Type(const Type&)> f,
               FunctionRef<lathe::Expr(const lathe::Expr&)> g) {
-  return type
-      ->map_children([&](const NodeRef& child) -> NodeRef {
-        if (dynamic_cast<const TypeNode*>(child.get())) return f(child.cast<TypeNode>());
-        return g(child.cast<ExprNode>());
-      })
-      .cast<TypeNode>();
+  NodeRef mapped;
+  with_enough_stack([&] {
+    mapped = type->map_children([&](const NodeRef& child) -> NodeRef {
+      if (dynamic_cast<const TypeNode*>(child.get())) return f(child.cast<TypeNode>());
+      if (dynamic_cast<const AttrsNode*>(child.get())) return child;
+      return g(child.cast<ExprNode>());
+    });
+  });
+  // A tensor whose shape and base type have become known is one like any other.
+  const GenericTensorType* tensor = mapped.as<GenericTensorType>();
+  return tensor ? tensor_of(tensor->shape, tensor->base) : mapped.cast<TypeNode>();
+}
+
+bool is_dims(const Type& type) { return type.as<TensorType>() || type.as<ShapeType>(); }
+
+const std::vector<lathe::Expr>& dims_of(const Type& type) {
+  const TensorType* tensor = type.as<TensorType>();
+  return tensor ? tensor->shape : type.as<ShapeType>()->dims;
 }
 
 /// `dim` with its variables replaced, rebuilt by binary(), which folds what has become constant.
@@ -53,17 +66,19 @@ Type Unifier::shallow(Type type) const {
 /// A matter of the node alone: a variable that becomes flexible is made for that, and in no type before.
 bool Unifier::is_ground(const Type& type) const {
   if (type.as<HoleType>()) return false;
-  if (const TensorType* tensor = type.as<TensorType>()) {
+  if (is_dims(type)) {
     bool flexible = false;
-    for (const lathe::Expr& dim : tensor->shape)
+    for (const lathe::Expr& dim : dims_of(type))
       if (!flexible_.empty() && !as_int(dim))
         post_order(dim, [&](const NodeRef& node) { flexible |= flexible_.count(node.get()) > 0; });
     return !flexible;
   }
   if (const Known* known = known_.find(type.get())) return known->ground;
   bool ground = true;
-  type->for_each_child([&](const NodeRef& child) {
-    if (dynamic_cast<const TypeNode*>(child.get())) ground = ground && is_ground(child.cast<TypeNode>());
+  with_enough_stack([&] {
+    type->for_each_child([&](const NodeRef& child) {
+      if (dynamic_cast<const TypeNode*>(child.get())) ground = ground && is_ground(child.cast<TypeNode>());
+    });
   });
   known_[type.get()] = {type, ground};
   return ground;
@@ -93,8 +108,10 @@ void Unifier::unsolved(const Type& type, std::vector<const HoleType*>& holes) co
     return;
   }
   if (is_ground(top)) return;
-  top->for_each_child([&](const NodeRef& child) {
-    if (dynamic_cast<const TypeNode*>(child.get())) unsolved(child.cast<TypeNode>(), holes);
+  with_enough_stack([&] {
+    top->for_each_child([&](const NodeRef& child) {
+      if (dynamic_cast<const TypeNode*>(child.get())) unsolved(child.cast<TypeNode>(), holes);
+    });
   });
 }
 
@@ -124,42 +141,86 @@ bool Unifier::unify(const Type& left, const Type& right) {
   if (a.as<HoleType>() && is_instance_.count(b.get())) std::swap(a, b);
   if (a.as<HoleType>()) return bind(a.cast<HoleType>(), b);
   if (b.as<HoleType>()) return bind(b.cast<HoleType>(), a);
+  bool equal = false;
+  with_enough_stack([&] { equal = unify_once(a, b); });
+  return equal;
+}
+
+/// REQUIRES: no holes at the top.
+bool Unifier::unify_once(const Type& a, const Type& b) {
+  if (a.as<GenericTensorType>() || b.as<GenericTensorType>()) return unify_generic(a, b);
   if (a->kind() != b->kind()) return false;
   switch (a->kind()) {
-    case TypeKind::kTensor: {
-      const TensorType &x = *a.as<TensorType>(), &y = *b.as<TensorType>();
-      if (x.dtype != y.dtype || x.shape.size() != y.shape.size()) return false;
-      for (size_t i = 0; i < x.shape.size(); ++i)
-        if (!unify_dims(x.shape[i], y.shape[i])) return false;
-      return true;
-    }
+    case TypeKind::kTensor:
+      return a.as<TensorType>()->dtype == b.as<TensorType>()->dtype && unify_shapes(dims_of(a), dims_of(b));
+    case TypeKind::kShape:
+      return unify_shapes(dims_of(a), dims_of(b));
     case TypeKind::kTuple:
       return unify_lists(a.as<TupleType>()->items, b.as<TupleType>()->items);
-    case TypeKind::kFunction: {
-      const FuncType &x = *a.as<FuncType>(), &y = *b.as<FuncType>();
-      if (x.type_params.size() != y.type_params.size()) return false;
-      // Equal up to the names of type parameters: those of y become those of x.
-      Ref<FuncType> renamed = instantiate(y, {x.type_params.begin(), x.type_params.end()});
-      return unify_lists(x.params, renamed->params) && unify(x.result, renamed->result);
-    }
+    case TypeKind::kFunction:
+      return unify_functions(*a.as<FuncType>(), *b.as<FuncType>());
     case TypeKind::kReference:
       return unify(a.as<RefType>()->value, b.as<RefType>()->value);
     case TypeKind::kCall: {
       const TypeCall &x = *a.as<TypeCall>(), &y = *b.as<TypeCall>();
       return x.callee->name == y.callee->name && unify_lists(x.args, y.args);
     }
+    case TypeKind::kRelation: {
+      const RelationType &x = *a.as<RelationType>(), &y = *b.as<RelationType>();
+      const bool same_attrs =
+          x.attrs == y.attrs || (x.attrs && y.attrs && structural_equal(x.attrs, y.attrs));
+      return x.op == y.op && same_attrs && unify_lists(x.args, y.args) && unify(x.result, y.result);
+    }
     case TypeKind::kVariable:
     case TypeKind::kGlobal:
     case TypeKind::kHole:
-    case TypeKind::kRelation:
+    case TypeKind::kGenericTensor:
       break;
   }
   return structural_equal(a, b);
 }
 
+bool Unifier::unify_shapes(const std::vector<lathe::Expr>& a, const std::vector<lathe::Expr>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!unify_dims(a[i], b[i])) return false;
+  return true;
+}
+
+/// Of tensors, one of them with a shape or a base type to be found: part by part.
+bool Unifier::unify_generic(const Type& a, const Type& b) {
+  auto part = [](const Type& type, bool shape) -> Type {
+    if (const GenericTensorType* generic = type.as<GenericTensorType>())
+      return shape ? generic->shape : generic->base;
+    const TensorType* tensor = type.as<TensorType>();
+    return !tensor ? Type() : shape ? Type(make<ShapeType>(tensor->shape)) : base_type(tensor->dtype);
+  };
+  const bool tensors =
+      (a.as<TensorType>() || a.as<GenericTensorType>()) && (b.as<TensorType>() || b.as<GenericTensorType>());
+  return tensors && unify(part(a, true), part(b, true)) && unify(part(a, false), part(b, false));
+}
+
+/// Equal up to the names of type parameters: those of b become those of a.
+bool Unifier::unify_functions(const FuncType& a, const FuncType& b) {
+  if (a.type_params.size() != b.type_params.size() || a.constraints.size() != b.constraints.size())
+    return false;
+  std::unordered_map<const Node*, Type> names;
+  for (size_t i = 0; i < a.type_params.size(); ++i) {
+    if (a.type_params[i]->of != b.type_params[i]->of) return false;
+    names[b.type_params[i].get()] = a.type_params[i];
+  }
+  auto renamed = [&](const std::vector<Type>& types) {
+    std::vector<Type> list;
+    for (const Type& each : types) list.push_back(substitute_types(each, names));
+    return list;
+  };
+  return unify_lists(a.params, renamed(b.params)) && unify(a.result, substitute_types(b.result, names)) &&
+         unify_lists(a.constraints, renamed(b.constraints));
+}
+
 void Unifier::settle_instances() {
   for (const Ref<HoleType>& hole : instances_)
-    if (shallow(hole) == hole) bind(hole, tuple_type({}));
+    if (hole->of == Kind::kType && shallow(hole) == hole) bind(hole, tuple_type({}));
 }
 
 bool Unifier::is_polymorphic(const Type& type) const {
@@ -173,10 +234,13 @@ bool Unifier::is_polymorphic(const Type& type) const {
 bool Unifier::fits(const Type& found, const Type& wanted) {
   Type a = shallow(found), b = shallow(wanted);
   const TupleType *x = a.as<TupleType>(), *y = b.as<TupleType>();
+  if (a == b) return true;
   if (x && y && x->items.size() == y->items.size()) {
-    for (size_t i = 0; i < x->items.size(); ++i)
-      if (!fits(x->items[i], y->items[i])) return false;
-    return true;
+    bool all = true;
+    with_enough_stack([&] {
+      for (size_t i = 0; all && i < x->items.size(); ++i) all = fits(x->items[i], y->items[i]);
+    });
+    return all;
   }
   bool instance = is_polymorphic(a) && b.as<FuncType>() && !is_polymorphic(b);
   return unify(instance ? Type(instantiate(*a.as<FuncType>())) : a, b);
@@ -232,10 +296,9 @@ Ref<FuncType> Unifier::instantiate(const FuncType& type, const std::vector<Type>
     if (i < args.size()) {
       values[type.type_params[i].get()] = args[i];
     } else {
-      instances_.push_back(fresh_hole().cast<HoleType>());
-      is_instance_.insert(instances_.back().get());
-      values[type.type_params[i].get()] = instances_.back();
+      values[type.type_params[i].get()] = fresh_instance(type.type_params[i]->of);
     }
+  for (const Type& each : type.constraints) demands_.push_back(substitute_types(each, values));
   std::vector<Type> params;
   for (const Type& each : type.params) params.push_back(substitute_types(each, values));
   return make<FuncType>(std::vector<TypeVar>{}, std::move(params), substitute_types(type.result, values));

@@ -3,20 +3,40 @@
 #include <algorithm>
 
 #include "core/arith/simplify.h"
+#include "core/relay/infer/unifier.h"
 #include "core/relay/text.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
 
-bool has_value(const lathe::Expr& variable, const Dims& dims) {
-  return std::any_of(dims.begin(), dims.end(),
-                     [&](const DimValue& each) { return each.variable == variable; });
+bool has_value(const NodeRef& variable, const Dims& dims) {
+  auto is_it = [&](const auto& each) { return each.variable == variable; };
+  return std::any_of(dims.dims.begin(), dims.dims.end(), is_it) ||
+         std::any_of(dims.types.begin(), dims.types.end(), is_it);
+}
+
+/// Values for the variables among the shape and the base type of a tensor of type `wanted`; that type then.
+Type bind_types(const Tensor& tensor, const GenericTensorType& wanted, Dims& dims) {
+  auto bind = [&](const Type& variable, const Type& value) {
+    if (variable.as<TypeVarNode>() && !has_value(variable, dims)) dims.types.push_back({variable, value});
+  };
+  const Type found = tensor_type(tensor.shape(), tensor.dtype());
+  bind(wanted.shape, make<ShapeType>(found.as<TensorType>()->shape));
+  bind(wanted.base, base_type(tensor.dtype()));
+  return evaluate(Type(&wanted), dims);
 }
 
 /// Calls f with each tensor that the type shows and its type; false from f, or another shape of value, ends
 /// it.
-bool for_each_tensor(const Value& value, const Type& type,
+bool for_each_tensor(const Value& value, const Type& type, Dims& dims,
                      FunctionRef<bool(const Tensor&, const TensorType&)> f) {
+  if (const GenericTensorType* generic = type.as<GenericTensorType>()) {
+    const TensorValue* tensor = value.as<TensorValue>();
+    if (!tensor) return false;
+    const Type known = bind_types(tensor->tensor, *generic, dims);
+    return known.as<TensorType>() && f(tensor->tensor, *known.as<TensorType>());
+  }
   if (const TensorType* wanted = type.as<TensorType>()) {
     const TensorValue* tensor = value.as<TensorValue>();
     return tensor && f(tensor->tensor, *wanted);
@@ -25,9 +45,12 @@ bool for_each_tensor(const Value& value, const Type& type,
   if (!tuple) return true;
   const TupleValue* items = value.as<TupleValue>();
   if (!items || items->items.size() != tuple->items.size()) return false;
-  for (size_t i = 0; i < tuple->items.size(); ++i)
-    if (!for_each_tensor(items->items[i], tuple->items[i], f)) return false;
-  return true;
+  bool all = true;
+  with_enough_stack([&] {
+    for (size_t i = 0; all && i < tuple->items.size(); ++i)
+      all = for_each_tensor(items->items[i], tuple->items[i], dims, f);
+  });
+  return all;
 }
 
 }  // namespace
@@ -35,21 +58,27 @@ bool for_each_tensor(const Value& value, const Type& type,
 lathe::Expr evaluate(const lathe::Expr& dim, const Dims& dims) {
   if (as_int(dim)) return dim;
   lathe::VarMap values;
-  for (const DimValue& each : dims) values[each.variable.as<lathe::VarNode>()] = each.value;
+  for (const DimValue& each : dims.dims) values[each.variable.as<lathe::VarNode>()] = each.value;
   return simplify(substitute(dim, values));
+}
+
+Type evaluate(const Type& type, const Dims& dims) {
+  std::unordered_map<const Node*, Type> values;
+  for (const TypeValue& each : dims.types) values[each.variable.get()] = each.value;
+  return substitute_types(type, values);
 }
 
 std::string bind_dims(const Value& value, const Type& type, Dims& dims) {
   // Variables first: an expression may stand before the dimension that tells its variable.
-  bool fits = for_each_tensor(value, type, [&](const Tensor& tensor, const TensorType& wanted) {
+  bool fits = for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
     if (tensor.dtype() != wanted.dtype || tensor.shape().size() != wanted.shape.size()) return false;
     for (size_t i = 0; i < wanted.shape.size(); ++i)
       if (wanted.shape[i].as<lathe::VarNode>() && !has_value(wanted.shape[i], dims))
-        dims.push_back({wanted.shape[i], tensor.shape()[i]});
+        dims.dims.push_back({wanted.shape[i], tensor.shape()[i]});
     return true;
   });
   std::string known;
-  fits = fits && for_each_tensor(value, type, [&](const Tensor& tensor, const TensorType& wanted) {
+  fits = fits && for_each_tensor(value, type, dims, [&](const Tensor& tensor, const TensorType& wanted) {
            for (size_t i = 0; i < wanted.shape.size(); ++i) {
              const lathe::Expr dim = evaluate(wanted.shape[i], dims);
              if (as_int(dim) && int_value(dim) != tensor.shape()[i]) {

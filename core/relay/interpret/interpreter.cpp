@@ -1,7 +1,9 @@
 #include "core/relay/interpret/interpreter.h"
 
 #include <algorithm>
+#include <map>
 
+#include "core/relay/interpret/cells.h"
 #include "core/relay/interpret/code.h"
 #include "core/relay/interpret/dims.h"
 #include "core/relay/interpret/operators.h"
@@ -38,7 +40,8 @@ struct Activation {
 struct Interpreter::Machine {
   Module module;
   std::unordered_map<const Node*, Code> codes;
-  std::vector<Value> cells;  // of references: never freed, so circles through them are no matter
+  Cells cells;
+  std::map<std::string, Library> libraries;
   Operators operators;
   std::vector<Activation> stack;
 
@@ -55,6 +58,11 @@ struct Interpreter::Machine {
   void call_step(const Ref<Call>& e);
   void match_step(const Ref<Match>& e);
   bool matches(const Pattern& pattern, const Value& value);
+  Value new_reference(Value value);
+  /// Destination-passing: `run` gets the arguments' tensors, and memory for those of the call's type.
+  Value call_foreign(const Ref<Call>& e,
+                     FunctionRef<void(std::vector<Tensor>& inputs, std::vector<Tensor>& results)> run);
+  Value call_library(const Ref<Call>& e, const std::string& symbol);
   Value call_tensor_program(const Ref<Call>& e, const tir::Func& func);
 };
 
@@ -107,7 +115,7 @@ void Interpreter::Machine::enter_scope(const Expr& e, size_t body, const Expr& r
 void Interpreter::Machine::activate(const Expr& e, const ClosureValue& closure, std::vector<Value> args) {
   const Function& function = *closure.function;
   const Code& code = codes.at(closure.function.get());
-  Activation next{&code, std::vector<Value>(code.slots.size()), closure.dims, {}};
+  Activation next{&code, std::vector<Value>(code.slots.size()), {closure.dims, closure.types}, {}};
   for (size_t i = 0; i < closure.captured.size(); ++i)
     next.slots[i] = code.is_self[i] ? Value(&closure) : closure.captured[i];
   for (size_t i = 0; i < function.params.size(); ++i) {
@@ -139,46 +147,76 @@ Value Interpreter::Machine::closure(const Ref<Function>& function) {
   std::vector<Value> captured;
   for (size_t i = 0; i < code.captured.size(); ++i)
     captured.push_back(code.is_self[i] ? Value() : now.slots[now.code->slots.at(code.captured[i])]);
-  return make<ClosureValue>(function, std::move(captured), now.dims);
+  return make<ClosureValue>(function, std::move(captured), now.dims.dims, now.dims.types);
 }
 
-/// Destination-passing: the results' shapes are those of the call's type.
-Value Interpreter::Machine::call_tensor_program(const Ref<Call>& e, const tir::Func& func) {
-  std::vector<Tensor> tensors;
-  for (const Expr& arg : e->args) append_tensors(operand(arg), tensors);
-  size_t inputs = tensors.size();
+Value Interpreter::Machine::new_reference(Value value) {
+  if (cells.is_full()) {
+    std::vector<Value> roots{value};
+    for (const Activation& each : stack) roots.insert(roots.end(), each.slots.begin(), each.slots.end());
+    cells.collect(roots);
+  }
+  return cells.create(std::move(value));
+}
+
+Value Interpreter::Machine::call_foreign(
+    const Ref<Call>& e, FunctionRef<void(std::vector<Tensor>& inputs, std::vector<Tensor>& results)> run) {
+  std::vector<Tensor> inputs, results;
+  for (const Expr& arg : e->args) append_tensors(operand(arg), inputs);
   std::function<void(const Type&)> allocate = [&](const Type& type) {
     if (const TupleType* tuple = type.as<TupleType>()) {
       for (const Type& item : tuple->items) allocate(item);
       return;
     }
     const TensorType* tensor = type.as<TensorType>();
-    if (!tensor) fail("a tensor program gives no {}", print(type));
+    if (!tensor) fail("a call that writes its result gives no {}", print(type));
     std::vector<int64_t> shape;
     for (const lathe::Expr& dim : tensor->shape) {
       lathe::Expr extent = evaluate(dim, stack.back().dims);
       if (!as_int(extent) || int_value(extent) < 0) fail("{} is no extent of a result", print(extent));
       shape.push_back(int_value(extent));
     }
-    tensors.emplace_back(std::move(shape), tensor->dtype);
+    results.emplace_back(std::move(shape), tensor->dtype);
   };
-  allocate(e->out_type);
-  tir::interpret(func, tensors);
-  return value_of(e->out_type, tensors, inputs);
+  const Type result = evaluate(e->out_type, stack.back().dims);
+  allocate(result);
+  run(inputs, results);
+  size_t next = 0;
+  return value_of(result, results, next);
+}
+
+Value Interpreter::Machine::call_tensor_program(const Ref<Call>& e, const tir::Func& func) {
+  return call_foreign(e, [&](std::vector<Tensor>& inputs, std::vector<Tensor>& results) {
+    // Tensors share their memory with copies.
+    std::vector<Tensor> all = inputs;
+    all.insert(all.end(), results.begin(), results.end());
+    tir::interpret(func, all);
+  });
+}
+
+Value Interpreter::Machine::call_library(const Ref<Call>& e, const std::string& symbol) {
+  auto library = libraries.find(symbol);
+  if (library == libraries.end())
+    fail("library function `{}` is not known to the interpreter; Interpreter::add_library gives it one",
+         symbol);
+  return call_foreign(e, library->second);
 }
 
 void Interpreter::Machine::call_step(const Ref<Call>& e) {
-  if (const ExternFunc* library = e->callee.as<ExternFunc>())
-    run_error(e, fmt::format("library function `{}` is not known to the interpreter", library->symbol));
+  const ExternFunc* library = e->callee.as<ExternFunc>();
+  const PrimFunc* program = e->callee.as<PrimFunc>();
   std::vector<Value> args;
   for (const Expr& arg : e->args) args.push_back(operand(arg));
-  const PrimFunc* program = e->callee.as<PrimFunc>();
-  if (!program && !e->callee.as<OpNode>()) return call(e, operand(e->callee), std::move(args));
+  if (!library && !program && !e->callee.as<OpNode>()) return call(e, operand(e->callee), std::move(args));
+  Value result;
   try {
-    deliver(program ? call_tensor_program(e, program->func) : operators.run(*e, args));
+    result = library   ? call_library(e, library->symbol)
+             : program ? call_tensor_program(e, program->func)
+                       : operators.run(*e, args);
   } catch (const Error& error) {
     run_error(e, error.what());
   }
+  deliver(std::move(result));
 }
 
 /// Binds the variables of the pattern on the way.
@@ -238,13 +276,12 @@ void Interpreter::Machine::step(const Expr& e) {
           operand(projection.tuple).as<TupleValue>()->items.at(static_cast<size_t>(projection.index)));
     }
     case ExprKind::kRefCreate:
-      cells.push_back(operand(e.as<RefCreate>()->value));
-      return deliver(make<RefValue>(static_cast<int64_t>(cells.size()) - 1));
+      return deliver(new_reference(operand(e.as<RefCreate>()->value)));
     case ExprKind::kRefRead:
-      return deliver(cells.at(static_cast<size_t>(operand(e.as<RefRead>()->ref).as<RefValue>()->cell)));
+      return deliver(cells.read(*operand(e.as<RefRead>()->ref).as<RefValue>()));
     case ExprKind::kRefWrite: {
       const RefWrite& write = *e.as<RefWrite>();
-      cells.at(static_cast<size_t>(operand(write.ref).as<RefValue>()->cell)) = operand(write.value);
+      cells.write(*operand(write.ref).as<RefValue>(), operand(write.value));
       return deliver(tuple_value({}));
     }
     case ExprKind::kMatchCast: {
@@ -253,6 +290,8 @@ void Interpreter::Machine::step(const Expr& e) {
       if (!fault.empty()) run_error(e, fault);
       return deliver(operand(cast.value));
     }
+    case ExprKind::kDataflow:
+      return enter_scope(e, 0, e.as<Dataflow>()->body);
     case ExprKind::kGrad:
       run_error(e, "the interpreter does not take gradients");
     default:
@@ -300,11 +339,17 @@ Value Interpreter::call(const std::string& function, const std::vector<Value>& a
     if (!has_type(args[i], params[i]->annotation, *module()))
       fail("argument {} of `@{}` is {}, a value of type {} is expected", i + 1, function, print(args[i]),
            print(params[i]->annotation));
-  return machine_->run(make<ClosureValue>(found->second), args);
+  Value result = machine_->run(make<ClosureValue>(found->second), args);
+  machine_->cells.keep(result);
+  return result;
 }
 
-Value Interpreter::read(const RefValue& reference) const {
-  return machine_->cells.at(static_cast<size_t>(reference.cell));
+Value Interpreter::read(const RefValue& reference) const { return machine_->cells.read(reference); }
+
+size_t Interpreter::cells() const { return machine_->cells.used(); }
+
+void Interpreter::add_library(const std::string& symbol, Library function) {
+  machine_->libraries[symbol] = std::move(function);
 }
 
 }  // namespace lathe::relay

@@ -2,6 +2,9 @@
 // it.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "core/relay/interpret/value.h"
 #include "core/support/placed_error.h"
 
@@ -29,6 +32,14 @@ class Interpreter {
   Value call(const std::string& function, const std::vector<Value>& args = {});
   /// What a reference holds now.
   Value read(const RefValue& reference) const;
+  /// Cells of references that have not been freed: those that values and calls under way reach, those in
+  /// values that call() gave, and perhaps as many more.
+  size_t cells() const;
+
+  /// A library function: reads the inputs and writes the results, whose shapes are those of the call's type.
+  using Library = std::function<void(const std::vector<Tensor>& inputs, std::vector<Tensor>& results)>;
+  /// What call_dps_library("symbol", ...) calls from now on.
+  void add_library(const std::string& symbol, Library function);
 
   /// With types.
   const Module& module() const;

@@ -101,7 +101,8 @@ bool has_type(const Value& value, const Type& type, const ModuleNode& module) {
     switch (part->kind()) {
       case ValueKind::kTensor: {
         const TensorType* tensor = wanted.as<TensorType>();
-        fits = tensor && has_extents(part.as<TensorValue>()->tensor, *tensor);
+        fits = tensor ? has_extents(part.as<TensorValue>()->tensor, *tensor)
+                      : wanted.as<GenericTensorType>() != nullptr;
         break;
       }
       case ValueKind::kTuple:

@@ -48,17 +48,25 @@ struct DimValue {
       std::tuple{field("variable", &DimValue::variable), field("value", &DimValue::value)};
 };
 
+/// What a variable of kind Shape or BaseType stands for.
+struct TypeValue {
+  Type variable, value;
+  static constexpr auto fields =
+      std::tuple{field("variable", &TypeValue::variable), field("value", &TypeValue::value)};
+};
+
 /// A function with the values of what it uses from outside, in the order the interpreter knows; null for the
 /// function itself, so that values are never in a circle.
 struct ClosureValue final : NodeOf<ClosureValue, ValueNode> {
   Ref<Function> function;
   std::vector<Value> captured;
   std::vector<DimValue> dims;
+  std::vector<TypeValue> types;
   static constexpr auto kName = "ClosureValue";
   static constexpr auto kKind = ValueKind::kClosure;
   static constexpr auto fields =
       std::tuple{field("function", &ClosureValue::function), field("captured", &ClosureValue::captured),
-                 field("dims", &ClosureValue::dims)};
+                 field("dims", &ClosureValue::dims), field("types", &ClosureValue::types)};
 };
 
 /// A constructor that is not applied: a function.

@@ -1,6 +1,7 @@
 #include "core/relay/passes/infer_type.h"
 
 #include "core/relay/infer/collector.h"
+#include "core/relay/infer/dataflow.h"
 #include "core/relay/infer/escape.h"
 #include "core/relay/op.h"
 #include "core/support/stack.h"
@@ -30,48 +31,131 @@ std::vector<std::string> callees_first(const Module& module) {
   return order;
 }
 
-/// Operators that are arguments, items or results, and not called where they stand.
-class OperatorValues : public ExprVisitor {
+/// Functions that are polymorphic in a shape or a base type: each use has code of its own.
+bool is_generic_function(const Function& function) {
+  for (const TypeVar& each : function.type_params)
+    if (each->of != Kind::kType) return true;
+  return false;
+}
+
+/// Finds operators and generic functions that are arguments, items or results, and not called where they
+/// stand, or bound by let.
+class Values : public ExprVisitor {
  public:
+  explicit Values(const Module& module) {
+    for (const auto& [name, function] : module->functions)
+      if (is_generic_function(*function)) generic_globals_.insert(name);
+  }
+
   bool found = false;
+  /// How many parameters the function has that `e` is the value of; nothing where it may stay.
+  std::optional<size_t> params_of(const Expr& e, const ModuleNode& module) const {
+    if (const GlobalVarNode* global = e.as<GlobalVarNode>())
+      return generic_globals_.count(global->name)
+                 ? std::optional(module.functions.at(global->name)->params.size())
+                 : std::nullopt;
+    const Function* function = e.as<Function>();
+    if (e.as<VarNode>()) {
+      const Function* const* named = generic_locals_.find(e.get());
+      function = named ? *named : nullptr;
+    }
+    if (!function || !is_generic_function(*function)) return std::nullopt;
+    return function->params.size();
+  }
+  bool is_generic(const Expr& e) const {
+    const GlobalVarNode* global = e.as<GlobalVarNode>();
+    const Function* function = e.as<Function>();
+    return (global && generic_globals_.count(global->name)) || generic_locals_.count(e.get()) ||
+           (function && is_generic_function(*function));
+  }
 
  private:
   void visit_default(const Expr& e) override {
     const Call* call = e.as<Call>();
+    const Let* let = e.as<Let>();
     for_each_operand(e, [&](const Expr& operand, bool) {
-      found |= operand.as<OpNode>() && !(call && operand == call->callee);
+      const bool named = (call && operand == call->callee) || (let && operand == let->value);
+      found |= (operand.as<OpNode>() || is_generic(operand)) && !(named && !(let && operand.as<OpNode>()));
     });
     ExprVisitor::visit_default(e);
   }
+  void enter_let(const Ref<Let>& let) override {
+    const Function* function = let->value.as<Function>();
+    if (function && is_generic_function(*function)) generic_locals_[let->var.get()] = function;
+  }
+
+  std::unordered_set<std::string> generic_globals_;
+  NodeMap<const Function*> generic_locals_;
 };
 
-/// `add` becomes fn (%a, %b) { add(%a, %b) }, with the defaults of its attributes. What follows needs no case
-/// for operators that are values, and each use has types of its own.
-class OperatorsAsFunctions : public ExprMutator {
+/// `add` becomes fn (%a, %b) { add(%a, %b) }, with the defaults of its attributes; so does the name of a
+/// generic function. What follows needs no case for these as values, and each use has types of its own.
+class ValuesAsFunctions : public ExprMutator {
+ public:
+  ValuesAsFunctions(const ModuleNode& module, const Values& values) : module_(module), values_(values) {}
+
+ private:
   Expr visit_op(const Ref<OpNode>& e) override {
     const Op& row = e->row();
     // There is no function type of any number of arguments.
     if (row.args < 0)
       type_error(e, fmt::format("{} takes any number of arguments; as a value, write fn (...) {{ {}(...) }}",
                                 e->name, e->name));
-    std::vector<Var> params;
-    for (int i = 0; i < row.args; ++i) params.push_back(make_var(fmt::format("a{}", i)));
-    Ref<Call> body = with_span(call(e->name, {params.begin(), params.end()}).cast<Call>(), e->span);
-    return with_span(make<Function>(std::vector<TypeVar>{}, params, Type(), body), e->span);
+    return applied(e, static_cast<size_t>(row.args),
+                   [&](std::vector<Expr> args) { return call(e->name, std::move(args)); });
   }
+  Expr visit_var(const Var& e) override { return generic(e, e); }
+  Expr visit_global_var(const GlobalVar& e) override { return generic(e, e); }
+  Expr visit_function(const Ref<Function>& e) override { return generic(e, visit_default(e)); }
+
+  /// `e`, rewritten to `to`, as a value.
+  Expr generic(const Expr& e, const Expr& to) {
+    std::optional<size_t> params = values_.params_of(e, module_);
+    if (!params) return to;
+    return applied(e, *params, [&](std::vector<Expr> args) { return make<Call>(to, std::move(args)); });
+  }
+
   Expr visit_call(const Ref<Call>& e) override {
-    if (!e->callee.as<OpNode>()) return visit_default(e);
+    if (!e->callee.as<OpNode>() && !values_.is_generic(e->callee)) return visit_default(e);
     auto copy = mutate(*e);
+    copy->callee = in_place(e->callee);
     for (Expr& arg : copy->args) arg = visit(arg);
     return seal(std::move(copy));
   }
+  void enter_let(const Ref<Let>& let) override {
+    if (values_.is_generic(let->value)) set(let->value, in_place(let->value));
+  }
+
+  /// What is called, or named by a let: a function keeps its place, with the body rewritten.
+  Expr in_place(const Expr& e) {
+    const Function* function = e.as<Function>();
+    if (!function) return e;
+    auto copy = mutate(*function);
+    copy->body = visit(function->body);
+    return seal(std::move(copy));
+  }
+
+  template <typename MakeCall>
+  static Expr applied(const Expr& e, size_t count, MakeCall make_call) {
+    std::vector<Var> params;
+    for (size_t i = 0; i < count; ++i) params.push_back(make_var(fmt::format("a{}", i)));
+    Ref<Call> body = with_span(make_call({params.begin(), params.end()}).template cast<Call>(), e->span);
+    return with_span(make<Function>(std::vector<TypeVar>{}, params, Type(), body), e->span);
+  }
+
+  const ModuleNode& module_;
+  const Values& values_;
 };
 
-Module with_operators_as_functions(const Module& module) {
-  return map_functions(module, [](const Ref<Function>& function) {
-    OperatorValues values;
-    values.visit(function);
-    return values.found ? OperatorsAsFunctions().visit_as(function) : function;
+Module with_values_as_functions(const Module& module) {
+  Values values(module);
+  for (const auto& each : module->functions) values.visit(each.second);
+  if (!values.found) return module;
+  return map_functions(module, [&](const Ref<Function>& function) {
+    // A global function is known by its name.
+    auto copy = mutate(*function);
+    copy->body = ValuesAsFunctions(*module, values).visit(function->body);
+    return copy->body == function->body ? function : seal(std::move(copy));
   });
 }
 
@@ -124,10 +208,12 @@ class Annotate : public ExprMutator {
     if (!x || !y) return structural_equal(a, b);
     if (const auto* known = equal_.find(a.get()); known && known->second == b) return true;
     if (x->items.size() != y->items.size()) return false;
-    for (size_t i = 0; i < x->items.size(); ++i)
-      if (!same(x->items[i], y->items[i])) return false;
-    equal_[a.get()] = {a, b};
-    return true;
+    bool all = true;
+    with_enough_stack([&] {
+      for (size_t i = 0; all && i < x->items.size(); ++i) all = same(x->items[i], y->items[i]);
+    });
+    if (all) equal_[a.get()] = {a, b};
+    return all;
   }
 
   /// What nearly all types are, without the tables of structural equality: tensors of one constant shape.
@@ -150,7 +236,8 @@ class Annotate : public ExprMutator {
 }  // namespace
 
 Module infer_type(const Module& original) {
-  Module module = with_operators_as_functions(original);
+  Module module = with_values_as_functions(original);
+  check_dataflow(module);
   TypeCollector types(module);
   collect(module, types);
   return map_functions(module, [&](const Ref<Function>& function) {
@@ -161,7 +248,7 @@ Module infer_type(const Module& original) {
 }
 
 std::vector<DimCheck> undecided_dims(const Module& original) {
-  Module module = with_operators_as_functions(original);
+  Module module = with_values_as_functions(original);
   TypeCollector types(module);
   collect(module, types);
   return types.checks();

@@ -107,6 +107,11 @@ class BindAll {
         copy->clauses[i].body = scope(match->clauses[i].body, bodies(e)[i]);
       return seal(std::move(copy));
     }
+    if (const auto* block = e.as<Dataflow>()) {
+      auto copy = mutate(*block);
+      copy->body = scope(block->body, bodies(e)[0]);
+      return seal(std::move(copy));
+    }
     if (const auto* let = e.as<Let>()) {
       auto copy = mutate(*let);
       copy->value = let_value(e.cast<Let>());

@@ -51,6 +51,8 @@ std::string json_string(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string print_attr_value(const nlohmann::json& value) { return print_value(value); }
+
 std::string print_attrs(const Attrs& attrs) {
   if (!attrs) return "";
   // Only what differs from the defaults is printed; read_attrs() starts from the same defaults.

@@ -14,6 +14,9 @@ std::string print_attrs(const Attrs& attrs);
 /// place) when a value has the wrong type. REQUIRES: the fields exist.
 Attrs read_attrs(const NodeType& type, const nlohmann::json& fields);
 
+/// One value: [1, 2], 0.5f, "text", True, None.
+std::string print_attr_value(const nlohmann::json& value);
+
 /// In quotes, with the escapes of JSON.
 std::string json_string(std::string_view text);
 

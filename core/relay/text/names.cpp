@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "core/relay/text.h"
+#include "core/relay/text/attrs_text.h"
 #include "core/relay/text/lexer.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -100,17 +102,11 @@ std::string UniqueNames::add(std::string wanted, bool is_variable) {
   return name;
 }
 
-std::string TypeNames::list(const std::vector<Type>& types) {
-  std::string text;
-  for (const Type& each : types) text += (text.empty() ? "" : ", ") + type(each);
-  return text;
-}
-
 std::string TypeNames::type_var(const TypeVarNode* variable) {
   auto [found, is_new] = named_.try_emplace(variable);
   if (is_new) {
     // These words mean something where a type is expected.
-    for (const char* keyword : {"Tensor", "fn", "ref", "_"}) type_names_.reserve(keyword);
+    for (const char* keyword : {"Tensor", "Shape", "fn", "ref", "_"}) type_names_.reserve(keyword);
     // A variable named float32 would be read as the type.
     bool is_dtype = parse_dtype(variable->name).has_value();
     found->second = type_names_.add((is_dtype ? "T" : "") + variable->name, false);
@@ -145,41 +141,118 @@ std::string TypeNames::dim(const lathe::Expr& e, bool nested) {
   return nested ? "(" + text + ")" : text;
 }
 
-std::string TypeNames::type(const Type& type_) {
-  if (!type_) return "_";
-  switch (type_->kind()) {
+std::string TypeNames::type(const Type& type) {
+  std::string text;
+  append(text, type);
+  return text;
+}
+
+std::string TypeNames::constraints(const std::vector<Type>& constraints) {
+  if (constraints.empty()) return "";
+  std::string text = " where (";
+  append_list(text, constraints);
+  return text + ")";
+}
+
+void TypeNames::append_list(std::string& text, const std::vector<Type>& types) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (i) text += ", ";
+    append(text, types[i]);
+  }
+}
+
+void TypeNames::append_dims(std::string& text, const std::vector<lathe::Expr>& dims) {
+  text += "(";
+  for (size_t i = 0; i < dims.size(); ++i) text += (i ? ", " : "") + dim(dims[i]);
+  text += ")";
+}
+
+/// To the end of one text, since types nest as deep as a program makes them.
+void TypeNames::append(std::string& text, const Type& type) {
+  with_enough_stack([&] { append_once(text, type); });
+}
+
+void TypeNames::append_once(std::string& text, const Type& type) {
+  if (!type) {
+    text += "_";
+    return;
+  }
+  switch (type->kind()) {
     case TypeKind::kTensor: {
-      const TensorType& tensor = *type_.as<TensorType>();
-      if (tensor.shape.empty()) return to_string(tensor.dtype);
-      std::string shape;
-      for (const lathe::Expr& each : tensor.shape) shape += (shape.empty() ? "" : ", ") + dim(each);
-      return fmt::format("Tensor[({}), {}]", shape, to_string(tensor.dtype));
+      const TensorType& tensor = *type.as<TensorType>();
+      if (tensor.shape.empty()) {
+        text += to_string(tensor.dtype);
+        return;
+      }
+      text += "Tensor[";
+      append_dims(text, tensor.shape);
+      text += ", " + to_string(tensor.dtype) + "]";
+      return;
+    }
+    case TypeKind::kShape:
+      text += "Shape";
+      return append_dims(text, type.as<ShapeType>()->dims);
+    case TypeKind::kGenericTensor: {
+      const GenericTensorType& tensor = *type.as<GenericTensorType>();
+      text += "Tensor[";
+      if (const ShapeType* shape = tensor.shape.as<ShapeType>())
+        append_dims(text, shape->dims);
+      else
+        append(text, tensor.shape);
+      text += ", ";
+      append(text, tensor.base);
+      text += "]";
+      return;
     }
     case TypeKind::kTuple: {
-      const TupleType& tuple = *type_.as<TupleType>();
-      return fmt::format("({}{})", list(tuple.items), tuple.items.size() == 1 ? "," : "");
+      const TupleType& tuple = *type.as<TupleType>();
+      text += "(";
+      append_list(text, tuple.items);
+      text += tuple.items.size() == 1 ? ",)" : ")";
+      return;
     }
     case TypeKind::kFunction: {
-      const FuncType& func = *type_.as<FuncType>();
-      std::string params = type_params(func.type_params);
-      return fmt::format("fn {}({}) -> {}", params, list(func.params), type(func.result));
+      const FuncType& func = *type.as<FuncType>();
+      text += "fn " + type_params(func.type_params) + "(";
+      append_list(text, func.params);
+      text += ") -> ";
+      append(text, func.result);
+      text += constraints(func.constraints);
+      return;
     }
     case TypeKind::kVariable:
-      return type_var(type_.as<TypeVarNode>());
+      text += type_var(type.as<TypeVarNode>());
+      return;
     case TypeKind::kHole:
-      return "_";
+      text += "_";
+      return;
     case TypeKind::kReference:
-      return fmt::format("ref({})", type(type_.as<RefType>()->value));
+      text += "ref(";
+      append(text, type.as<RefType>()->value);
+      text += ")";
+      return;
     case TypeKind::kGlobal:
-      return type_.as<GlobalTypeVarNode>()->name;
+      text += type.as<GlobalTypeVarNode>()->name;
+      return;
     case TypeKind::kCall: {
-      const TypeCall& call = *type_.as<TypeCall>();
-      return call.callee->name + (call.args.empty() ? "" : fmt::format("[{}]", list(call.args)));
+      const TypeCall& call = *type.as<TypeCall>();
+      text += call.callee->name;
+      if (call.args.empty()) return;
+      text += "[";
+      append_list(text, call.args);
+      text += "]";
+      return;
     }
-    case TypeKind::kRelation:
-      break;
+    case TypeKind::kRelation: {
+      const RelationType& relation = *type.as<RelationType>();
+      text += relation.op + "(";
+      append_list(text, relation.args);
+      const std::string attrs = print_attrs(relation.attrs);
+      text += (relation.args.empty() || attrs.empty() ? "" : ", ") + attrs + ") -> ";
+      return append(text, relation.result);
+    }
   }
-  CHECK(false, "type of kind {}", type_->kind_id());
+  CHECK(false, "type of kind {}", type->kind_id());
 }
 
 std::string print(const Type& type) { return TypeNames().type(type); }

@@ -28,11 +28,16 @@ class TypeNames {
   /// Names that type variables must not take: those of the module's types.
   void reserve(const std::string& name) { type_names_.reserve(name); }
   std::string type(const Type& type);
+  /// " where (...)", or "".
+  std::string constraints(const std::vector<Type>& constraints);
   std::string dim(const lathe::Expr& dim, bool nested = false);
   std::string type_params(const std::vector<TypeVar>& params);  // "[A, B]" or ""
 
  private:
-  std::string list(const std::vector<Type>& types);
+  void append(std::string& text, const Type& type);
+  void append_once(std::string& text, const Type& type);
+  void append_list(std::string& text, const std::vector<Type>& types);
+  void append_dims(std::string& text, const std::vector<lathe::Expr>& dims);
   std::string type_var(const TypeVarNode* variable);
 
   UniqueNames type_names_, dim_names_;

@@ -89,7 +89,7 @@ Expr Parser::atom() {
     default:
       break;
   }
-  if (is("[")) return literal();
+  if (is("[")) return begins_literal() ? literal() : stacked();
   if (is("{")) return block();
   if (is("-")) {
     if (peek(1).kind == TokenKind::kNumber) return literal();
@@ -99,6 +99,12 @@ Expr Parser::atom() {
   }
   if (accept("!")) return with_span(make<RefRead>(expr(kPrefix)), span(token));
   if (accept("(")) {
+    // TVM writes lets that are operands in parentheses.
+    if (is("let") || (peek().kind == TokenKind::kGraph && is("=", 1))) {
+      Expr result = scope();
+      expect(")");
+      return result;
+    }
     std::vector<Expr> items = expr_list(")");
     // (e) is e, (e,) a tuple of one: the token before the closing parenthesis tells.
     if (items.size() == 1 && tokens_[at_ - 2].text != ",") return items[0];
@@ -106,6 +112,29 @@ Expr Parser::atom() {
   }
   if (token.kind == TokenKind::kEnd) error(token, "expected an expression, the text ends");
   error(token, fmt::format("expected an expression, got `{}`", text_at(token)));
+}
+
+/// Whether the brackets that begin here hold numbers alone.
+bool Parser::begins_literal() const {
+  int open = 0;
+  for (size_t ahead = 0;; ++ahead) {
+    const Token& token = peek(ahead);
+    open += token.text == "[" ? 1 : token.text == "]" ? -1 : 0;
+    const bool is_number = token.kind == TokenKind::kNumber || is("True", ahead) || is("False", ahead);
+    const bool between = is("[", ahead) || is("]", ahead) || is(",", ahead) || is("-", ahead);
+    // What is no expression either is reported as a literal that is wrong.
+    if (!is_number && !between) return token.kind == TokenKind::kEnd;
+    if (open == 0) return true;
+  }
+}
+
+/// [a, b]: tensors of one type, one behind the other along a new first axis.
+Expr Parser::stacked() {
+  const Token& start = next();
+  std::vector<Expr> items = expr_list("]");
+  if (items.empty()) error(start, "a tensor of no items; its element type is not known");
+  Expr tuple = with_span(make<Tuple>(std::move(items)), span(start));
+  return with_span(call("stack", {std::move(tuple)}).cast<Call>(), span(start));
 }
 
 Expr Parser::keyword() {
@@ -118,6 +147,7 @@ Expr Parser::keyword() {
   if (name == "fn") return function(token);
   if (name == "if") return branch();
   if (name == "match") return match();
+  if (name == "dataflow" && is("{")) return dataflow();
   if (name == "extern" && accept("(")) {
     std::string symbol = string_value("a symbol in quotes");
     expect(")");
@@ -189,8 +219,8 @@ Expr Parser::local() {
   error(token, fmt::format("unknown variable `{}`{}", written, did_you_mean(written, known)));
 }
 
-/// let %x = e; ... %0 = e; ... e
-Expr Parser::scope() {
+/// let %x = e; ... %0 = e; ... e. Of a dataflow block it ends in its outputs.
+Expr Parser::scope(bool is_dataflow) {
   size_t mark = locals_.mark();
   struct Binding {
     Var var;
@@ -218,9 +248,28 @@ Expr Parser::scope() {
       // A graph binding is the expression itself, shared by all who name it; no node is made for it.
       locals_.bind(std::string(start.text), expr());
       expect(";");
+    } else if (is_dataflow && is("output") && is("(", 1)) {
+      result = output_list();
+      accept(";");
+      break;
     } else {
       result = expr();
+      if (is_dataflow && !is(";"))
+        error(peek(), "a dataflow block must end in output(...), which says what is seen outside");
       if (!accept(";")) break;
+      if (result.as<Dataflow>()) {
+        // As a statement it binds its outputs: `let %t = dataflow { ... }; let %a = %t.0; ...`.
+        std::vector<Var> names = outputs_of(result, start);
+        Var block = names.size() == 1 ? names[0] : make_var("dataflow");
+        lets.push_back({block, std::move(result), span(start)});
+        for (size_t i = 0; i < names.size(); ++i) {
+          locals_.bind(names[i]->name, names[i]);
+          if (names.size() == 1) break;
+          Expr item = with_span(make<Projection>(block, static_cast<int64_t>(i)), span(start));
+          lets.push_back({names[i], std::move(item), span(start)});
+        }
+        continue;
+      }
       // `e; rest` evaluates e for its effect: a let that nobody reads.
       lets.push_back({make_var("_"), std::move(result), span(start)});
     }
@@ -232,6 +281,39 @@ Expr Parser::scope() {
                        std::move(let.span));
   }
   return result;
+}
+
+/// dataflow { let %x = e; ... output(%x, %y) }, from its brace on. Its variables are not seen outside.
+Expr Parser::dataflow() {
+  const Token& start = tokens_[at_ - 1];
+  expect("{");
+  Expr body = scope(/*is_dataflow=*/true);
+  expect("}");
+  return with_span(make<Dataflow>(std::move(body)), span(start));
+}
+
+/// output(%x, %y): what a dataflow block shows. One is the value itself, several are a tuple.
+Expr Parser::output_list() {
+  const Token& start = next();
+  expect("(");
+  std::vector<Expr> items = expr_list(")");
+  if (items.empty()) error(start, "a dataflow block without outputs");
+  return items.size() == 1 ? items[0] : with_span(make<Tuple>(std::move(items)), span(start));
+}
+
+/// New variables of the names that a block's outputs have, for the statement at `start`.
+std::vector<Var> Parser::outputs_of(const Expr& block, const Token& start) const {
+  const Expr* end = &block.as<Dataflow>()->body;
+  while (const Let* let = end->as<Let>()) end = &let->body;
+  const Tuple* several = end->as<Tuple>();
+  std::vector<Var> names;
+  for (const Expr& each : several ? several->items : std::vector{*end}) {
+    const VarNode* variable = each.as<VarNode>();
+    if (!variable)
+      error(start, "an output that the rest of the scope sees must be a variable; bind it by let");
+    names.push_back(with_span(make_var(variable->name).cast<VarNode>(), span(start)));
+  }
+  return names;
 }
 
 Expr Parser::block() {
@@ -265,11 +347,12 @@ Expr Parser::function(const Token& start) {
     if (!is(")")) expect(",");
   }
   Type result = accept("->") ? type() : nullptr;
+  std::vector<Type> given = constraints();
   Expr body = block();
   locals_.leave(mark);
   type_vars_.leave(type_mark);
   return with_span(make<Function>(std::move(variables), std::move(params), std::move(result), std::move(body),
-                                  std::move(attrs)),
+                                  std::move(attrs), std::move(given)),
                    span(start));
 }
 

@@ -1,7 +1,9 @@
 // Types and dimensions.
 #include <algorithm>
 
+#include "core/relay/op.h"
 #include "core/relay/text/parser.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -29,6 +31,12 @@ constexpr DimOp kDimFunctions[] = {{"floordiv", BinaryOp::kFloorDiv, 0},
 
 Type Parser::type() {
   Nesting nesting = nested_type();
+  Type result;
+  with_enough_stack([&] { result = one_type(); });
+  return result;
+}
+
+Type Parser::one_type() {
   const Token& start = peek();
   if (accept("(")) {
     std::vector<Type> items = type_list(")");
@@ -46,14 +54,16 @@ Type Parser::type() {
     std::vector<Type> inputs = type_list(")");
     expect("->");
     Type result = type();
+    std::vector<Type> given = constraints();
     type_vars_.leave(mark);
-    return make<FuncType>(std::move(params), std::move(inputs), std::move(result));
+    return make<FuncType>(std::move(params), std::move(inputs), std::move(result), std::move(given));
   }
   if (start.text == "ref" && accept("(")) {
     Type value = type();
     expect(")");
     return make<RefType>(std::move(value));
   }
+  if (start.text == "Shape" && is("(")) return make<ShapeType>(dims());
   // Variables first: a parameter named like an element type hides it.
   if (const TypeVar* variable = type_vars_.find(std::string(start.text))) return *variable;
   if (auto dtype = parse_dtype(start.text)) return tensor_type(std::vector<lathe::Expr>{}, *dtype);
@@ -64,29 +74,80 @@ Type Parser::type() {
   return make<TypeCall>(make<GlobalTypeVarNode>(std::string(start.text)), std::move(args));
 }
 
-/// Tensor[(1, n, ?), float32]
+/// Tensor[(1, n, ?), float32]; the shape and the base type may be variables: Tensor[S, T].
 Type Parser::tensor() {
   next();
   expect("[");
+  Type shape = tensor_shape();
+  expect(",");
+  Type base = tensor_base();
+  expect("]");
+  return tensor_of(shape, base);
+}
+
+/// (1, n, ?)
+std::vector<lathe::Expr> Parser::dims() {
+  std::vector<lathe::Expr> dims;
   expect("(");
-  std::vector<lathe::Expr> shape;
   while (!accept(")")) {
     const Token& start = peek();
-    shape.push_back(dim());
-    const int64_t* number = as_int(shape.back());
+    dims.push_back(dim());
+    const int64_t* number = as_int(dims.back());
     if (number && *number < 0) error(start, fmt::format("dimension {} is negative", *number));
     if (!is(")")) expect(",");
   }
-  expect(",");
+  return dims;
+}
+
+Type Parser::tensor_shape() {
+  if (is("(")) return make<ShapeType>(dims());
+  const Token& token = expect(TokenKind::kIdentifier, "a shape, as in (2, n), or a variable of kind Shape");
+  if (token.text == "_") return make<HoleType>(Kind::kShape);
+  if (token.text == "Shape" && is("(")) return make<ShapeType>(dims());
+  if (const TypeVar* variable = type_vars_.find(std::string(token.text))) return *variable;
+  error(token, fmt::format("`{}` is not a shape; (2, n) is, and a variable declared as in [{}: Shape]",
+                           token.text, token.text));
+}
+
+Type Parser::tensor_base() {
   const Token& token = expect(TokenKind::kIdentifier, "an element type");
-  auto dtype = parse_dtype(token.text);
-  if (!dtype)
-    error(token,
-          fmt::format("`{}` is not an element type{}", token.text,
-                      did_you_mean(token.text, {"float32", "float64", "float16", "bfloat16", "int8", "int16",
-                                                "int32", "int64", "uint8", "uint16", "uint32", "bool"})));
-  expect("]");
-  return tensor_type(std::move(shape), *dtype);
+  if (token.text == "_") return make<HoleType>(Kind::kBaseType);
+  if (const TypeVar* variable = type_vars_.find(std::string(token.text))) return *variable;
+  if (auto dtype = parse_dtype(token.text)) return base_type(*dtype);
+  error(token,
+        fmt::format("`{}` is not an element type{}", token.text,
+                    did_you_mean(token.text, {"float32", "float64", "float16", "bfloat16", "int8", "int16",
+                                              "int32", "int64", "uint8", "uint16", "uint32", "bool"})));
+}
+
+/// add(Tensor[S, T], Tensor[U, T]) -> Tensor[R, T], with the attributes of the operator behind its arguments.
+Type Parser::relation() {
+  const Token& name = expect(TokenKind::kIdentifier, "an operator");
+  if (!find_op(name.text))
+    error(name, fmt::format("unknown operator `{}`{}", name.text, did_you_mean(name.text, op_names())));
+  expect("(");
+  std::vector<Type> args;
+  while (!is(")") && !(peek().kind == TokenKind::kIdentifier && is("=", 1))) {
+    args.push_back(type());
+    if (!is(")")) expect(",");
+  }
+  Attrs attrs = attributes(op_expr(name.text), name);
+  expect(")");
+  expect("->");
+  Type result = type();
+  return make<RelationType>(std::string(name.text), std::move(args), std::move(attrs), std::move(result));
+}
+
+/// where (relation, ...), or nothing.
+std::vector<Type> Parser::constraints() {
+  std::vector<Type> list;
+  if (!accept("where")) return list;
+  expect("(");
+  while (!accept(")")) {
+    list.push_back(relation());
+    if (!is(")")) expect(",");
+  }
+  return list;
 }
 
 /// The types up to `close`, which is read. A comma may follow the last.
@@ -122,7 +183,7 @@ std::vector<TypeVar> Parser::type_params() {
 }
 
 lathe::Expr Parser::dim(int precedence) {
-  Nesting nesting = nested_type();
+  Nesting nesting = nested_value();
   lathe::Expr left = dim_atom();
   for (int terms = 1;; ++terms) {
     auto op = std::find_if(std::begin(kDimOps), std::end(kDimOps),

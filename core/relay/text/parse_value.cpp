@@ -1,11 +1,10 @@
-// Literals, attributes and the metadata section.
+// Literals and attributes.
 #include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "core/relay/op.h"
 #include "core/relay/text/attrs_text.h"
 #include "core/relay/text/parser.h"
-#include "core/tir/verify.h"
 
 namespace lathe::relay {
 namespace {
@@ -63,79 +62,7 @@ bool fits(int64_t value, DataType type) {
   return value >= -(int64_t{1} << (type.bits - 1)) && value < int64_t{1} << (type.bits - 1);
 }
 
-std::vector<int64_t> read_shape(const nlohmann::json& json) {
-  auto shape = json.get<std::vector<int64_t>>();
-  int64_t size = 1;
-  for (int64_t dim : shape)
-    if (dim < 0 || __builtin_mul_overflow(size, dim, &size) || size > int64_t{1} << 40)
-      fail("metadata: a constant of shape {}", shape_text(shape));
-  return shape;
-}
-
-/// {"dtype": .., "shape": .., "data": ..}: the bytes in hexadecimal. The digits must be there before that
-/// much memory is asked for.
-Tensor read_tensor(const nlohmann::json& json) {
-  auto dtype = parse_dtype(json.at("dtype").get<std::string>());
-  if (!dtype) fail("metadata: `{}` is not an element type", json.at("dtype").get<std::string>());
-  std::vector<int64_t> shape = read_shape(json.at("shape"));
-  const auto& hex = json.at("data").get_ref<const std::string&>();
-  size_t bytes = static_cast<size_t>(shape_size(shape) * dtype->bytes());
-  if (hex.size() != bytes * 2) fail("metadata: a constant of {} bytes has {} digits", bytes, hex.size());
-  Tensor tensor(shape, *dtype);
-  for (size_t i = 0; i < bytes; ++i) {
-    uint8_t* to = static_cast<uint8_t*>(tensor.data()) + i;
-    if (std::from_chars(&hex[2 * i], &hex[2 * i] + 2, *to, 16).ptr != &hex[2 * i] + 2)
-      fail("metadata: `{}` is not hexadecimal", hex.substr(2 * i, 2));
-  }
-  return tensor;
-}
-
-std::string hex_digits(const Tensor& tensor) {
-  std::string hex;
-  hex.reserve(static_cast<size_t>(tensor.bytes()) * 2);
-  for (int64_t i = 0; i < tensor.bytes(); ++i) {
-    uint8_t byte = static_cast<const uint8_t*>(tensor.data())[i];
-    hex += "0123456789abcdef"[byte >> 4];
-    hex += "0123456789abcdef"[byte & 15];
-  }
-  return hex;
-}
-
-/// A stranger's program: the compiler takes for granted that it keeps to its buffers.
-void check(const tir::Func& func) {
-  std::optional<std::string> fault = tir::find_hole(func);
-  if (!fault) fault = tir::find_fault(func, tir::level_of(func));
-  if (fault) fail("metadata: invalid tensor program {}: {}", func->name, *fault);
-}
-
 }  // namespace
-
-Metadata read_metadata(std::string_view text) {
-  Metadata metadata;
-  try {
-    nlohmann::json json = nlohmann::json::parse(text);
-    for (const nlohmann::json& each : json.value("relay.Constant", nlohmann::json::array()))
-      metadata.constants.push_back(read_tensor(each));
-    for (const nlohmann::json& each : json.value("tir.Func", nlohmann::json::array())) {
-      NodeRef func = load_json(each.get_ref<const std::string&>(), tir::tir_node_types());
-      if (!func.as<tir::FuncNode>()) fail("metadata: tir.Func holds another node");
-      metadata.funcs.push_back(func.cast<tir::FuncNode>());
-      check(metadata.funcs.back());
-    }
-  } catch (const nlohmann::json::exception& e) {
-    fail("metadata: {}", e.what());
-  }
-  return metadata;
-}
-
-std::string write_metadata(const Metadata& metadata) {
-  nlohmann::json json = nlohmann::json::object();
-  for (const Tensor& each : metadata.constants)
-    json["relay.Constant"].push_back(
-        {{"dtype", to_string(each.dtype())}, {"shape", each.shape()}, {"data", hex_digits(each)}});
-  for (const tir::Func& each : metadata.funcs) json["tir.Func"].push_back(save_json(each));
-  return json.dump(1);
-}
 
 /// 1f, -2i64, True, [[1, 2], [3, 4]]
 Expr Parser::literal() {
@@ -172,7 +99,7 @@ Expr Parser::literal() {
 
 void Parser::literal_items(std::vector<Token>& numbers, std::vector<bool>& negative,
                            std::vector<int64_t>& shape, size_t depth) {
-  Nesting nesting = nested_type();
+  Nesting nesting = nested_value();
   const Token& token = peek();
   if (!accept("[")) {
     if (depth < shape.size()) error(token, "a literal whose rows differ in length");
@@ -204,7 +131,7 @@ std::string Parser::string_value(std::string_view what) {
 }
 
 nlohmann::json Parser::attr_value() {
-  Nesting nesting = nested_type();
+  Nesting nesting = nested_value();
   const Token& token = peek();
   if (accept("[") || accept("(")) {
     std::string_view close = token.text == "[" ? "]" : ")";
@@ -216,6 +143,8 @@ nlohmann::json Parser::attr_value() {
     return list;
   }
   if (token.kind == TokenKind::kString) return string_value("a string");
+  if (is("meta") && is("[", 1)) return boxed_value();
+  if (accept("?")) return "?";
   if (token.kind == TokenKind::kIdentifier) {
     next();
     if (token.text == "True" || token.text == "False") return token.text == "True";
@@ -231,11 +160,35 @@ nlohmann::json Parser::attr_value() {
   return number->integer;
 }
 
+/// meta[runtime.BoxInt][0]: a number that TVM keeps in the metadata, where an attribute takes any object.
+nlohmann::json Parser::boxed_value() {
+  next();
+  expect("[");
+  const Token& key = expect(TokenKind::kIdentifier, "the type of a boxed value");
+  expect("]");
+  expect("[");
+  const Token& index = expect(TokenKind::kNumber, "an index");
+  expect("]");
+  auto found = metadata_.boxed.find(std::string(key.text));
+  std::optional<Number> at = read_number(index.text, false);
+  const size_t size = found == metadata_.boxed.end() ? 0 : found->second.size();
+  if (!at || at->is_float || !at->suffix.empty() || static_cast<size_t>(at->integer) >= size)
+    error(index, fmt::format("meta[{}] has {} entries that an attribute can be; is #[metadata] missing?",
+                             key.text, size));
+  return found->second[static_cast<size_t>(at->integer)];
+}
+
 /// Primitive=1, Key="value", or key=2.
 void Parser::function_attr(FunctionAttrs& attrs) {
   const Token& key = next();
   expect("=");
   const Token& token = peek();
+  if (is("meta") && is("[", 1) && !metadata_.boxed.count(std::string(peek(2).text))) {
+    // An object of TVM's own build, as its executor: nothing here is told by it.
+    for (std::string_view each : {"meta", "[", "", "]", "[", "", "]"})
+      each.empty() ? (void)next() : expect(each);
+    return;
+  }
   nlohmann::json value = attr_value();
   if (key.text == "Primitive") {
     if (value != 0 && value != 1) error(token, "Primitive must be 0 or 1");
@@ -245,7 +198,7 @@ void Parser::function_attr(FunctionAttrs& attrs) {
   } else if (value.is_number_integer()) {
     attrs.integers[std::string(key.text)] = value.get<int64_t>();
   } else {
-    error(token, fmt::format("attribute `{}` of a function must be a string or an integer", key.text));
+    attrs.values[std::string(key.text)] = print_attr_value(value);
   }
 }
 

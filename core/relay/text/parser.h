@@ -1,5 +1,6 @@
 // The recursive-descent parser behind parse_module. Chains (let, %0 = ..., else if) are loops; what nests is
-// limited in depth: expressions, and types and all else that does not hold expressions.
+// limited in depth: expressions, types and patterns, and what is inside of these (dimensions, literals,
+// attributes).
 #pragma once
 
 #include <algorithm>
@@ -8,17 +9,9 @@
 
 #include "core/relay/expr.h"
 #include "core/relay/text/lexer.h"
+#include "core/relay/text/metadata.h"
 
 namespace lathe::relay {
-
-/// Values of meta[...] references, by index.
-struct Metadata {
-  std::vector<Tensor> constants;
-  std::vector<tir::Func> funcs;
-};
-/// Throw Error without a place.
-Metadata read_metadata(std::string_view json);
-std::string write_metadata(const Metadata& metadata);
 
 class Parser {
  public:
@@ -60,7 +53,8 @@ class Parser {
     int& depth_;
   };
   Nesting nested_expr() { return {*this, expr_depth_, 1000}; }
-  Nesting nested_type() { return {*this, type_depth_, 200}; }
+  Nesting nested_type() { return {*this, type_depth_, 1000}; }
+  Nesting nested_value() { return {*this, value_depth_, 200}; }
 
   // parser.cpp: tokens, definitions
   const Token& peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
@@ -82,7 +76,13 @@ class Parser {
 
   // parse_type.cpp
   Type type();
+  Type one_type();
   Type tensor();
+  Type tensor_shape();
+  Type tensor_base();
+  Type relation();
+  std::vector<Type> constraints();
+  std::vector<lathe::Expr> dims();
   std::vector<Type> type_list(std::string_view close);
   std::vector<TypeVar> type_params();
   lathe::Expr dim(int precedence = 0);
@@ -93,15 +93,20 @@ class Parser {
   Expr infixes(int precedence);
   Expr postfix();
   Expr atom();
+  bool begins_literal() const;
+  Expr stacked();
   Expr keyword();
   Expr named(const Token& token);
   Expr local();
-  Expr scope();
+  Expr scope(bool is_dataflow = false);
+  Expr output_list();
+  std::vector<Var> outputs_of(const Expr& block, const Token& start) const;
   Expr block();
   Expr function(const Token& start);
   Expr branch();
   Expr match();
   Expr foreign_call();
+  Expr dataflow();
   Pattern pattern();
   Var param();
   Expr finish_call(Expr callee, const Token& start);
@@ -113,6 +118,7 @@ class Parser {
                      size_t depth);
   std::string string_value(std::string_view what);
   nlohmann::json attr_value();
+  nlohmann::json boxed_value();
   void function_attr(FunctionAttrs& attrs);
   Attrs attributes(const Expr& callee, const Token& start);
 
@@ -120,7 +126,7 @@ class Parser {
   std::string source_;
   std::vector<Token> tokens_;
   size_t at_ = 0;
-  int expr_depth_ = 0, type_depth_ = 0;
+  int expr_depth_ = 0, type_depth_ = 0, value_depth_ = 0;
   Metadata metadata_;
   std::map<std::string, TypeData> types_;
   std::map<std::string, Ref<Function>> functions_;

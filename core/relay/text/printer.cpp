@@ -146,6 +146,12 @@ class Printer : public ExprFunctor<std::string> {
   std::string visit_match_cast(const Ref<MatchCast>& e) override {
     return fmt::format("match_cast({}, {})", operand(e->value), types_.type(e->type));
   }
+  std::string visit_dataflow(const Ref<Dataflow>& e) override {
+    block_depth_ += 1;
+    std::string text = "dataflow {" + new_line() + scope(e->body, scopes_.places.at(e.get()).bodies[0], true);
+    block_depth_ -= 1;
+    return text + new_line() + "}";
+  }
 
  private:
   /// Finds out in which scope each expression is bound, and which stand in place as values of lets.
@@ -197,13 +203,20 @@ class Printer : public ExprFunctor<std::string> {
   }
 
   /// Graph bindings, lets, and the result: what stands between braces.
-  std::string scope(const Expr& result, int id) {
+  std::string scope(const Expr& result, int id, bool is_dataflow = false) {
     std::string text;
-    with_enough_stack([&] { text = scope_lines(result, id); });
+    with_enough_stack([&] { text = scope_lines(result, id, is_dataflow); });
     return text;
   }
 
-  std::string scope_lines(Expr result, int id) {
+  /// output(a, b) for a tuple that is written in place, output(a) for all else.
+  std::string outputs(const Expr& result) {
+    const Tuple* tuple = used_once(result) ? result.as<Tuple>() : nullptr;
+    const bool several = tuple && tuple->items.size() > 1;
+    return fmt::format("output({})", several ? operands(tuple->items) : in_place(result));
+  }
+
+  std::string scope_lines(Expr result, int id, bool is_dataflow) {
     std::string text;
     for (;;) {
       const Let* let = used_once(result) ? result.as<Let>() : nullptr;
@@ -215,7 +228,7 @@ class Printer : public ExprFunctor<std::string> {
         names_[e.get()] = fmt::format("%{}", next_binding_);
         text += fmt::format("%{} = {};", next_binding_++, value) + new_line();
       }
-      if (!let) return text + in_place(result);
+      if (!let) return text + (is_dataflow ? outputs(result) : in_place(result));
       text += let_line(result.cast<Let>());
       // On into the body of the let: its scope is the next in the chain.
       id = scopes_.places.at(let).bodies[0];
@@ -237,8 +250,10 @@ class Printer : public ExprFunctor<std::string> {
     if (e->attrs.primitive) add("Primitive=1");
     for (const auto& [key, value] : e->attrs.other) add(fmt::format("{}={}", key, json_string(value)));
     for (const auto& [key, value] : e->attrs.integers) add(fmt::format("{}={}", key, value));
+    for (const auto& [key, value] : e->attrs.values) add(fmt::format("{}={}", key, value));
     text += ")";
     if (e->result_type) text += " -> " + types_.type(e->result_type);
+    text += types_.constraints(e->constraints);
     return text + " " + block(e->body, scopes_.places.at(e.get()).bodies[0]);
   }
 
