@@ -54,12 +54,9 @@ std::string_view short_name(std::string_view name) {
   return name;
 }
 
-/// With the values for its open dimensions that schedules are made for: what counts is the order of
-/// magnitude.
+/// With the values for its open dimensions that schedules are made for.
 tir::Func at_typical_dims(const tir::Func& func) {
-  std::vector<int64_t> values(tir::dims_of(*func).size());
-  for (size_t i = 0; i < values.size(); ++i) values[i] = schedule::typical_dim(func, i);
-  tir::Func typical = values.empty() ? func : tir::with_dims(func, values);
+  tir::Func typical = schedule::at_typical_dims(func);
   for (const tir::Buffer& param : typical->params)
     if (!tir::has_constant_shape(*param))
       fail("a dimension of {} in {} is known only when it runs; it cannot be compiled yet", param->name,
