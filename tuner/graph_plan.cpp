@@ -167,20 +167,7 @@ class Planner {
   void require_equal_sizes(const Call& call) {
     const auto* function = flow_.callee(call).as<relay::Function>();
     if (!function || !sizes_.open()) return;
-    post_order(function->body, [&](const NodeRef& node) {
-      const auto* inner = node.as<Call>();
-      const auto* op = inner ? inner->callee.as<relay::OpNode>() : nullptr;
-      if (!op || op->name != "reshape" || inner->args.empty()) return;
-      const auto* from = inner->args[0]->checked_type.as<relay::TensorType>();
-      const auto* to = inner->checked_type.as<relay::TensorType>();
-      if (from && to) sizes_.require_equal(elements(*from), elements(*to));
-    });
-  }
-
-  static lathe::Expr elements(const relay::TensorType& type) {
-    lathe::Expr count = 1;
-    for (const lathe::Expr& dim : type.shape) count = count * dim;
-    return count;
+    for (const auto& [from, to] : undecided_sizes(*function)) sizes_.require_equal(from, to);
   }
 
   Values arguments(const Call& call) {
