@@ -1,5 +1,8 @@
 // One build with open dimensions against a build for each size alone, in turn, and what memory each takes.
 //   ./run bench open-shapes --model encoder.onnx --sizes "x=1x1x128;x=1x17x128" [--threads N] [--rounds R] [--json]
+//                           [--db FILE] [--open "batch=1..8;length=1..512"]
+// With a database both are built from what it knows of them, else both have default schedules. What --open says (all) is what
+// `tune compile --open` takes, once for each `;`.
 // Sizes are separated by `;`, the shapes of several inputs in one by `,`. A ratio is open / alone: above 1, the open build
 // is slower; its interval is the 95% confidence interval of the median over rounds. Memory is the plan's arena, in bytes.
 'use strict';
@@ -8,15 +11,15 @@ const fs = require('fs');
 const os = require('os');
 const path = require('path');
 
-const usage = 'usage: open-shapes --model FILE --sizes "x=1x1x128;x=1x17x128" [--threads N] [--rounds R] [--json]';
+const usage = 'usage: open-shapes --model FILE --sizes "x=1x1x128;x=1x17x128" [--threads N] [--rounds R] [--json] [--db FILE] [--open "n=1..64;m"]';
 const tune = path.join(__dirname, '..', 'build', 'release', 'bin', 'tune');
 
 function parse(args) {
-  const options = { threads: '1', rounds: 11, json: false };
+  const options = { threads: '1', rounds: 11, json: false, open: 'all' };
   for (let i = 0; i < args.length; ++i) {
     const name = args[i].replace(/^--/, '');
     if (name === 'json') options.json = true;
-    else if (['model', 'sizes', 'threads', 'rounds'].includes(name) && i + 1 < args.length) options[name] = args[++i];
+    else if (['model', 'sizes', 'threads', 'rounds', 'db', 'open'].includes(name) && i + 1 < args.length) options[name] = args[++i];
     else throw new Error(`unknown argument \`${args[i]}\`\n${usage}`);
   }
   if (!options.model || !options.sizes || !(Number(options.rounds) >= 1)) throw new Error(usage);
@@ -56,13 +59,14 @@ function printRow(row, first) {
 
 function main() {
   const options = parse(process.argv.slice(2));
+  const schedules = options.db ? ['--db', options.db, '--threads', options.threads] : ['--untuned'];
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'open-shapes-'));
   try {
     const open = path.join(folder, 'open.lathe'), rows = [];
-    run(['compile', '--model', options.model, '--open', 'all', '--untuned', '--out', open]);
+    run(['compile', '--model', options.model, ...options.open.split(';').flatMap((dim) => ['--open', dim]), ...schedules, '--out', open]);
     for (const size of options.sizes.split(';').map((s) => s.trim()).filter(Boolean)) {
       const alone = path.join(folder, 'alone.lathe');
-      run(['compile', '--model', options.model, ...shapes(size), '--untuned', '--out', alone]);
+      run(['compile', '--model', options.model, ...shapes(size), ...schedules, '--out', alone]);
       const times = { open: [], alone: [] };
       let memory = {};
       for (let round = 0; round < Number(options.rounds); ++round)

@@ -33,13 +33,14 @@ BestBuild best_build(const relay::Module& fused, const Target& target, const Bui
     report_refusal(build, allowed);
     return {std::move(build.image), 0, build.refused ? 0 : build.difference};
   }
+  const tuner::OpenPoints points = tuner::open_points(fused, source.open_dims);
+  const tuner::OpenPrograms open = tuner::open_programs(fused, points);
   // The second is for when the first, within the error in each kernel, is beyond it in the outputs.
   tuner::BestSchedules best(source.open(), target, source.threads, allowed,
-                            tuner::tasks_digest(tuner::extract_tasks(fused))),
-      exact(source.open(), target, source.threads, std::min(allowed, tuner::kExactError));
-  tuner::CheckedBuild build = tuner::checked_build(
-      fused, target, [&](const tir::Func& workload) { return best.schedule(workload); },
-      [&](const tir::Func& workload) { return exact.schedule(workload); }, allowed);
+                            tuner::tasks_digest(tuner::extract_tasks(fused, points)), open),
+      exact(source.open(), target, source.threads, std::min(allowed, tuner::kExactError), "", open);
+  tuner::CheckedBuild build =
+      tuner::checked_build(fused, target, best.schedules(), exact.schedules(), allowed);
   report_refusal(build, allowed);
   return {std::move(build.image), build.refused ? exact.measured() : best.measured(),
           build.refused ? 0 : build.difference};

@@ -9,6 +9,7 @@
 #include "core/runtime/module_file.h"
 #include "core/tir/target.h"
 #include "db/reader.h"
+#include "tuner/open_dims.h"
 
 namespace lathe::cli {
 
@@ -21,7 +22,8 @@ OpenRecords records_of(const std::string& database);
 struct BuildSource {
   OpenRecords open;
   int threads = 1;
-  double max_relative_error = 0;  // of the schedules used, each as measured, and of the model's outputs
+  double max_relative_error = 0;   // of the schedules used, each as measured, and of the model's outputs
+  tuner::OpenDims open_dims = {};  // what is asked of them; others may be open too
 };
 
 struct BestBuild {

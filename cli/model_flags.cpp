@@ -63,12 +63,12 @@ BestBuild compile(const ModelFlags& flags, const Inputs& inputs) {
   if (database.empty() && !flags.untuned && std::filesystem::exists(db::default_database_path()))
     database = db::default_database_path();
   Target target = target_of(flags.target, database);
-  const tuner::OpenDims open = parse_open_dims(flags.open);
+  const tuner::OpenDims open = tuner::parse_open_dims(flags.open);
   relay::Module module = tuner::at_precision(tuner::load_model(flags.model, shapes_of(flags, inputs), open),
                                              tuner::parse_precision(flags.precision));
   BestBuild build =
       best_build(tuner::optimize(module, target), target,
-                 {records_of(database), static_cast<int>(flags.threads), flags.max_relative_error});
+                 {records_of(database), static_cast<int>(flags.threads), flags.max_relative_error, open});
   build.image.plan.model = module_name(flags.model);
   tuner::set_ranges(build.image.plan, open);
   return build;

@@ -20,7 +20,8 @@ void RaceRecord::keep(const Shipment& shipment) {
   if (!shipment.raced) return;
   const RaceResult& race = shipment.race;
   const Location& run = shipment.tuned ? race.challenger_run : race.incumbent_run;
-  if (std::isfinite(run.low) && run.centre > 0)  // else there were too few turns
+  // Of many sizes there is no one time; without ends there were too few turns.
+  if (shipment.sizes.empty() && std::isfinite(run.low) && run.centre > 0)
     writer_.add_model_latency({.model_digest = key_.model_digest,
                                .target = key_.target,
                                .threads = key_.threads,

@@ -7,6 +7,7 @@ namespace lathe::cli {
 SearchFlags::SearchFlags(Flags& flags, TuneJob& job) : job_(job) {
   flags.add("--model MODEL", job.model, "a zoo name, or an .onnx or .relay file", Flags::Need::kRequired);
   add_shape_flag(flags, shapes_);
+  add_open_flag(flags, job.open);
   flags.add("--target TARGET", job.target, "cpu, or cpu:mcpu=NAME,vector=BITS,...");
   flags.add("--precision given|bf16|int8|float64", job.precision,
             "int8 is calibrated on random inputs, float64 is slow: for comparisons");

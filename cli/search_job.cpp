@@ -191,22 +191,23 @@ std::optional<Shipment> ship_served(const TuneJob& job, const PreparedJob& prepa
                                     const tracker::TuneResult& result, tracker::SearchLink& link) {
   const bool favoured = tasks_favour_tuned(result, prepared.tasks);
   // No kernel of ours, so the two builds would be the same.
-  if (prepared.tasks.empty()) return ship_unraced(job, prepared.target, prepared.fused, favoured);
+  if (prepared.tasks.empty()) return ship_unraced(job, prepared, favoured);
   const std::unique_ptr<db::Reader> records = link.records();
   RaceRecord record(job, prepared.tasks, prepared.target, *records, link);
   bool interrupted = false;
-  const RaceFiles race = [&](const std::string& untuned, const std::string& tuned, double seconds) {
+  const RaceFiles race = [&](const std::string& untuned, const std::string& tuned, double seconds,
+                             std::span<const int64_t> dims) {
     const auto name = [](const std::string& path) { return std::filesystem::path(path).filename().string(); };
     InterruptScope interrupt;
     RaceOutcome outcome = race_by_worker(
         link, result.job,
         // Names alone: the tracker opens nothing but files of the job's folder.
-        [&] { return link.race(name(untuned), name(tuned), static_cast<int>(job.threads), seconds); },
+        [&] { return link.race(name(untuned), name(tuned), static_cast<int>(job.threads), seconds, dims); },
         [&] { return interrupt.interrupted(); });
     interrupted = interrupt.interrupted();
     return outcome;
   };
-  const Shipment shipment = ship(race, job, prepared.target, prepared.fused, favoured);
+  const Shipment shipment = ship(race, job, prepared, favoured);
   if (interrupted) return std::nullopt;
   record.keep(shipment);
   return shipment;
@@ -246,8 +247,9 @@ int internal_search_main(pid_t tracker) {
   if (!shipment) return kSuccess;  // the job's next life races again
   // Without a choice inside the whole model, which runs it here: this machine is the tracker's,
   // not the job's device.
-  const TuneReport report =
-      report_tune_job(job, prepared.tasks, {result, tuner::WholeModelResult{}, *shipment, prepared.limits});
+  const TuneReport report = report_tune_job(job, prepared.tasks,
+                                            {result, tuner::WholeModelResult{}, *shipment, prepared.limits,
+                                             families_of(job, prepared, *link.records())});
   if (!report.measured) fail("nothing was measured: every candidate failed");
   link.deliver(report.json, report.text);
   return kSuccess;

@@ -23,42 +23,13 @@ int64_t parse_dim(const std::string& flag, std::string_view text) {
   return dim;
 }
 
-/// What stands in `NAME=1..2048` behind the equals sign.
-tuner::DimRange parse_range(const std::string& flag, std::string_view text) {
-  const size_t dots = text.find("..");
-  tuner::DimRange range;
-  auto number = [&](std::string_view part, int64_t& into) {
-    auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), into);
-    return error == std::errc() && stop == part.data() + part.size() && into >= 0 && into <= kLargest;
-  };
-  if (dots == std::string_view::npos || !number(text.substr(0, dots), range.min) ||
-      !number(text.substr(dots + 2), range.max) || range.min > range.max)
-    fail("--open {}: `{}` is no range; write NAME=1..2048", flag, text);
-  return range;
-}
-
 }  // namespace
 
 void add_open_flag(Flags& flags, std::vector<std::string>& open) {
-  flags.add("--open DIM", open,
-            "a dimension that stays open, NAME or NAME=1..2048, or all: for inputs of any size");
-}
-
-tuner::OpenDims parse_open_dims(const std::vector<std::string>& open) {
-  tuner::OpenDims result;
-  for (const std::string& flag : open) {
-    if (flag == "all") {
-      result.all = true;
-      continue;
-    }
-    const size_t equals = flag.rfind('=');
-    if (flag.empty() || equals == 0) fail("--open {}: must be all, NAME or NAME=1..2048", flag);
-    tuner::DimRange range;
-    if (equals != std::string::npos) range = parse_range(flag, std::string_view(flag).substr(equals + 1));
-    if (!result.named.try_emplace(flag.substr(0, equals), range).second)
-      fail("--open {}: the dimension is given twice", flag);
-  }
-  return result;
+  flags.add(
+      "--open DIM", open,
+      "a dimension that stays open, or all: NAME, NAME=1..2048, NAME=1..2048,16,128:4 with values to tune "
+      "for and their weights");
 }
 
 void add_shape_flag(Flags& flags, std::vector<std::string>& shapes) {

@@ -11,8 +11,6 @@ namespace lathe::cli {
 
 /// Declares --open, which may be given once for each dimension.
 void add_open_flag(Flags& flags, std::vector<std::string>& open);
-/// all, NAME or NAME=1..2048, each. Throws Error on anything else.
-tuner::OpenDims parse_open_dims(const std::vector<std::string>& open);
 
 /// Declares --shape, which may be given once for each input.
 void add_shape_flag(Flags& flags, std::vector<std::string>& shapes);

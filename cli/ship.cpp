@@ -1,6 +1,7 @@
 #include "cli/ship.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -49,62 +50,106 @@ std::string stem_of(const TuneJob& job) {
   return (fs::path(job.folder) / module_name(job.model)).string();
 }
 
-void write_untuned(const std::string& path, const TuneJob& job, const Target& target,
-                   const relay::Module& fused) {
-  runtime::ModuleImage image = tuner::final_build(fused, target, tuner::default_schedules(target));
+void write(const std::string& path, const TuneJob& job, runtime::ModuleImage image) {
   image.plan.model = job.model;
+  tuner::set_ranges(image.plan, tuner::parse_open_dims(job.open));
   runtime::write_module(path, image);
 }
 
+void write_untuned(const std::string& path, const TuneJob& job, const PreparedJob& prepared) {
+  write(path, job,
+        tuner::final_build(prepared.fused, prepared.target, tuner::default_schedules(prepared.target)));
+}
+
 /// Returns how far the outputs are off, where constants are kept in half precision.
-double write_tuned(const std::string& path, const TuneJob& job, const Target& target,
-                   const relay::Module& fused) {
-  BestBuild build = best_build(fused, target,
-                               {job.records ? job.records : records_of(job.database),
-                                static_cast<int>(job.threads), job.max_relative_error});
-  build.image.plan.model = job.model;
-  runtime::write_module(path, build.image);
+double write_tuned(const std::string& path, const TuneJob& job, const PreparedJob& prepared) {
+  BestBuild build =
+      best_build(prepared.fused, prepared.target,
+                 {job.records ? job.records : records_of(job.database), static_cast<int>(job.threads),
+                  job.max_relative_error, tuner::parse_open_dims(job.open)});
+  write(path, job, std::move(build.image));
   return build.difference;
+}
+
+/// Adds to the shipment what became of the race, at one size where there are several.
+void take_in(Shipment& shipment, const RaceOutcome& outcome, const PreparedJob& prepared, size_t point) {
+  if (!outcome.result) {
+    shipment.raced = false;
+    shipment.why_not_raced = outcome.why_not;
+    shipment.crashed = outcome.crashed;
+    return;
+  }
+  shipment.race = *outcome.result;
+  if (shipment.same) shipment.race.verdict = RaceVerdict::kEqual;
+  if (prepared.points.none()) return;
+  shipment.sizes.push_back(
+      {prepared.points.name(point), prepared.points.points[point].weight, shipment.race});
+  shipment.race = together(shipment.sizes);
+}
+
+/// Races the two at all sizes; what has no result ends it.
+void race_all(const RaceFiles& race, const std::string& untuned, const std::string& tuned, double seconds,
+              const PreparedJob& prepared, Shipment& shipment) {
+  constexpr double kLeastSeconds = 4;  // at one of many sizes
+  const std::vector<tuner::OpenPoint>& points = prepared.points.points;
+  if (points.empty()) return take_in(shipment, race(untuned, tuned, seconds, {}), prepared, 0);
+  const double each = std::max(kLeastSeconds, seconds / static_cast<double>(points.size()));
+  for (size_t i = 0; i < points.size() && shipment.raced; ++i)
+    take_in(shipment, race(untuned, tuned, shipment.same ? 0 : each, points[i].values), prepared, i);
 }
 
 }  // namespace
 
 RaceFiles race_here(int threads) {
-  return [threads](const std::string& untuned, const std::string& tuned, double seconds) {
+  return [threads](const std::string& untuned, const std::string& tuned, double seconds,
+                   std::span<const int64_t> dims) {
     InterruptScope interrupt;
-    runtime::ModulePair pair(runtime::Module::open(untuned), runtime::Module::open(tuned), threads);
+    runtime::ModulePair pair(runtime::Module::open(untuned), runtime::Module::open(tuned), threads, dims);
     return RaceOutcome{.result =
                            race(pair, {.seconds = seconds, .stop = [&] { return interrupt.interrupted(); }})};
   };
 }
 
-Shipment ship_unraced(const TuneJob& job, const Target& target, const relay::Module& fused, bool favoured) {
+RaceResult together(std::span<const SizeRace> sizes) {
+  RaceResult all{.ratio = 0};
+  double weight = 0;
+  for (const auto& [size, share, race] : sizes) {
+    weight += share;
+    all.ratio += share * std::log(race.ratio);
+    // Without an end, for there were too few turns, all together has none.
+    all.low += share * (race.low > 0 ? std::log(race.low) : -INFINITY);
+    all.high += share * (race.high > 0 ? std::log(race.high) : INFINITY);
+    all.incumbent += share * race.incumbent;
+    all.challenger += share * race.challenger;
+    all.turns += race.turns;
+  }
+  for (double* logarithm : {&all.ratio, &all.low, &all.high}) *logarithm = std::exp(*logarithm / weight);
+  for (double* seconds : {&all.incumbent, &all.challenger}) *seconds /= weight;
+  all.verdict = race_verdict(all.low, all.high);
+  return all;
+}
+
+Shipment ship_unraced(const TuneJob& job, const PreparedJob& prepared, bool favoured) {
   Shipment shipment{.module = stem_of(job) + ".lathe", .tuned = favoured, .raced = false};
   if (favoured)
-    shipment.rounding_error = write_tuned(shipment.module, job, target, fused);
+    shipment.rounding_error = write_tuned(shipment.module, job, prepared);
   else
-    write_untuned(shipment.module, job, target, fused);
+    write_untuned(shipment.module, job, prepared);
   return shipment;
 }
 
-Shipment ship(const RaceFiles& race, const TuneJob& job, const Target& target, const relay::Module& fused,
-              bool favoured) {
+Shipment ship(const RaceFiles& race, const TuneJob& job, const PreparedJob& prepared, bool favoured) {
   const std::string stem = stem_of(job);
   Shipment shipment{.module = stem + ".lathe"};
   // Both are files while they race: constants of a file are mapped, and may lie in smaller pages.
   const DiscardedFile untuned{stem + ".untuned.lathe"}, tuned{stem + ".tuned.lathe"};
-  write_untuned(untuned.path, job, target, fused);
-  shipment.rounding_error = write_tuned(tuned.path, job, target, fused);
+  write_untuned(untuned.path, job, prepared);
+  shipment.rounding_error = write_tuned(tuned.path, job, prepared);
   shipment.same = same_bytes(untuned.path, tuned.path);
   if (!job.json && !shipment.same) say("racing the tuned build against the untuned one");
   // Two equal builds take the fewest turns, for the report.
   const double seconds = shipment.same ? 0 : job.decide ? kDecideSeconds : kRaceSeconds;
-  const RaceOutcome outcome = race(untuned.path, tuned.path, seconds);
-  shipment.raced = outcome.result.has_value();
-  shipment.why_not_raced = outcome.why_not;
-  shipment.crashed = outcome.crashed;
-  if (shipment.raced) shipment.race = *outcome.result;
-  if (shipment.same) shipment.race.verdict = RaceVerdict::kEqual;
+  race_all(race, untuned.path, tuned.path, seconds, prepared, shipment);
   shipment.tuned =
       !shipment.crashed && (shipment.same || prefers_challenger(shipment.race.verdict, favoured));
   // The very file that won, not one that is built again. Whoever opens the module meanwhile finds the old one
@@ -114,14 +159,10 @@ Shipment ship(const RaceFiles& race, const TuneJob& job, const Target& target, c
   return shipment;
 }
 
-std::string shipment_text(const Shipment& shipment) {
+namespace {
+std::string verdict_text(const Shipment& shipment) {
   const RaceResult& race = shipment.race;
   const char* ours = shipment.tuned ? "tuned" : "untuned";
-  if (!shipment.raced)
-    return (shipment.why_not_raced.empty() ? "" : fmt::format("not raced: {}\n", shipment.why_not_raced)) +
-           fmt::format("shipped: the {} build, {}\n", ours,
-                       shipment.crashed ? "for one that crashes in its race is not to be trusted"
-                                        : "for which the kernels' times speak");
   const std::string times =
       fmt::format("{} untuned, {} tuned", duration_text(race.incumbent), duration_text(race.challenger));
   if (shipment.same) return fmt::format("model: {}: the two builds are the same\n", times);
@@ -141,6 +182,26 @@ std::string shipment_text(const Shipment& shipment) {
   }
   return fmt::format("model: {}, undecided, {}\nshipped: the {} build, for which the kernels' times speak\n",
                      times, ratio, ours);
+}
+
+/// A line for each, and what the line of the verdict then means.
+std::string sizes_text(std::span<const SizeRace> sizes) {
+  if (sizes.empty()) return "";
+  std::string text = "\nraces at the sizes that it was tuned for; `model` is all of them by their weights\n";
+  for (const auto& [size, weight, race] : sizes)
+    text += fmt::format("  {:<32} {:>4.0f}% {:>9} untuned, {:>9} tuned, ratio {:.2f} ({:.2f} .. {:.2f})\n",
+                        size, 100 * weight, duration_text(race.incumbent), duration_text(race.challenger),
+                        race.ratio, race.low, race.high);
+  return text;
+}
+}  // namespace
+
+std::string shipment_text(const Shipment& shipment) {
+  if (shipment.raced) return sizes_text(shipment.sizes) + verdict_text(shipment);
+  return (shipment.why_not_raced.empty() ? "" : fmt::format("not raced: {}\n", shipment.why_not_raced)) +
+         fmt::format("shipped: the {} build, {}\n", shipment.tuned ? "tuned" : "untuned",
+                     shipment.crashed ? "for one that crashes in its race is not to be trusted"
+                                      : "for which the kernels' times speak");
 }
 
 }  // namespace lathe::cli

@@ -95,7 +95,23 @@ std::string compile_text(const TuneJob& job) {
       job.model, job.target, job.precision, job.threads, job.max_relative_error, job.database);
   for (const auto& [input, shape] : job.shapes)
     text += fmt::format(" --shape {}={}", input, fmt::join(shape, "x"));
+  for (const std::string& open : job.open) text += fmt::format(" --open {}", open);
   return text;
+}
+
+/// What is tuned, as a line; of open dimensions the sizes as well.
+std::string contents_text(const PreparedJob& prepared) {
+  if (prepared.points.none()) {
+    int64_t calls = 0;
+    for (const tuner::Task& task : prepared.tasks) calls += task.calls;
+    return fmt::format("{} kernels, {} distinct tuning tasks", calls, prepared.tasks.size());
+  }
+  std::vector<std::string> sizes;
+  for (size_t i = 0; i < prepared.points.points.size(); ++i)
+    sizes.push_back(
+        fmt::format("{} ({:.0f}%)", prepared.points.name(i), 100 * prepared.points.points[i].weight));
+  return fmt::format("{} tuning tasks at {} sizes: {}", prepared.tasks.size(), sizes.size(),
+                     join_text(sizes, "; "));
 }
 
 /// The job's own tracker, and this machine's worker beside it.
@@ -124,16 +140,18 @@ class FarmHere {
 
 /// A race by one of the workers that the job has listened for.
 RaceFiles race_there(const TuneJob& job, const PreparedJob& prepared, db::JobId id, tracker::Tracker& farm) {
-  return [&, id](const std::string& untuned, const std::string& tuned, double seconds) {
+  return [&, id](const std::string& untuned, const std::string& tuned, double seconds,
+                 std::span<const int64_t> dims) {
     tracker::RaceOrder order{.job = static_cast<tracker::JobId>(id),
                              .target = to_text(prepared.target),
                              .incumbent = untuned,
                              .challenger = tuned,
                              .threads = static_cast<uint32_t>(job.threads),
-                             .seconds = seconds};
+                             .seconds = seconds,
+                             .dims = {dims.begin(), dims.end()}};
     // By its operations the tracker knows a race that is faster than any machine could be.
     for (const tuner::Task& task : prepared.tasks)
-      order.flops += static_cast<double>(task.calls) * task.flops;
+      if (task.points.empty() || dims.empty()) order.flops += static_cast<double>(task.calls) * task.flops;
     InterruptScope interrupt;
     return race_by_worker(
         farm, order.job, [&] { return farm.race(tracker::race_spec(order)); },
@@ -151,21 +169,27 @@ int finish(const TuneJob& job, const PreparedJob& prepared, const tracker::TuneR
   const InterruptHint hint(
       fmt::format("stopped after the search; nothing measured is lost. Build with: {}", compile_text(job)));
   const auto report = [&](const tuner::WholeModelResult& choice, const Shipment& shipment) {
-    return print_report(report_tune_job(job, tasks, {result, choice, shipment, prepared.limits}), job.json);
+    db::Store store(job.database);
+    return print_report(
+        report_tune_job(job, tasks,
+                        {result, choice, shipment, prepared.limits, families_of(job, prepared, store)}),
+        job.json);
   };
   const bool favoured = tasks_favour_tuned(result, tasks);
   const RaceFiles race =
       farm ? race_there(job, prepared, result.job, *farm) : race_here(static_cast<int>(job.threads));
   if (tasks.empty())
-    return report({}, runs_here(target) ? ship(race, job, target, fused, favoured)
-                                        : ship_unraced(job, target, fused, favoured));
+    return report(
+        {}, runs_here(target) ? ship(race, job, prepared, favoured) : ship_unraced(job, prepared, favoured));
   db::Store store(job.database);
   tracker::StoreJobWriter writer(store);
   RaceRecord record(job, tasks, target, store, writer);
   tuner::WholeModelResult choice;
-  // Nobody chooses on a device elsewhere: the exchanges are timed in this process.
-  if (!farm) choice = choose(job, fused, target, record.key(), result.status.seconds);
-  const Shipment shipment = ship(race, job, target, fused, favoured);
+  // Nobody chooses on a device elsewhere: the exchanges are timed in this process. And not at many sizes at
+  // once: families are chosen by their kernels' times.
+  if (!farm && prepared.points.none())
+    choice = choose(job, fused, target, record.key(), result.status.seconds);
+  const Shipment shipment = ship(race, job, prepared, favoured);
   record.keep(shipment);
   return report(choice, shipment);
 }
@@ -187,14 +211,14 @@ void require_worker_here(const Target& target) {
 PreparedJob prepare_job(const TuneJob& job, Target target) {
   if (!job.json) say("{} for {}: reading the model", job.model, job.target);
   const std::string& source = job.file.empty() ? job.model : job.file;
+  const tuner::OpenDims open = tuner::parse_open_dims(job.open);
   const relay::Module model =
-      tuner::at_precision(tuner::load_model(source, job.shapes), tuner::parse_precision(job.precision));
+      tuner::at_precision(tuner::load_model(source, job.shapes, open), tuner::parse_precision(job.precision));
   PreparedJob prepared{.target = std::move(target)};
   prepared.fused = tuner::optimize(model, prepared.target);
-  prepared.tasks = tuner::extract_tasks(prepared.fused);
-  int64_t calls = 0;
-  for (const tuner::Task& task : prepared.tasks) calls += task.calls;
-  if (!job.json) say("{} kernels, {} distinct tuning tasks", calls, prepared.tasks.size());
+  prepared.points = tuner::open_points(prepared.fused, open);
+  prepared.tasks = tuner::extract_tasks(prepared.fused, prepared.points);
+  if (!job.json) say("{}", contents_text(prepared));
   const auto threads = static_cast<int>(job.threads);
   const MachineModel& machine = machine_of(prepared.target);
   prepared.limits = machine_limits(machine, std::max(prepared.target.cores, threads), threads);
@@ -228,8 +252,8 @@ bool tasks_favour_tuned(const tracker::TuneResult& result, std::span<const tuner
   for (size_t i = 0; i < tasks.size(); ++i) {
     const double by_default = result.status.tasks[i].default_seconds, best = result.winners[i].seconds;
     if (by_default <= 0 || best <= 0) continue;
-    before += static_cast<double>(tasks[i].calls) * by_default;
-    after += static_cast<double>(tasks[i].calls) * best;
+    before += tasks[i].weight() * by_default;
+    after += tasks[i].weight() * best;
   }
   return after < before;
 }

@@ -32,6 +32,7 @@ struct PreparedJob {
   Target target;
   relay::Module fused;
   std::vector<tuner::Task> tasks;
+  tuner::OpenPoints points;  // none where the model's shapes are numbers
   MachineLimits limits;      // of the job's threads
   bool far_weights = false;  // they lie in memory, not in a cache
 };

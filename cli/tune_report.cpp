@@ -170,7 +170,7 @@ std::string disturbance_text(const tracker::JobDisturbance& seen) {
 
 std::string text_of(const Report& report) {
   std::string out;
-  const auto& [search, choice, shipment, limits] = report.outcome;
+  const auto& [search, choice, shipment, limits, families] = report.outcome;
   const tuner::SessionStatus& status = search.status;
   add_table(out, report.rows);
   add_limits(out, limits, static_cast<int>(report.job.threads));
@@ -190,7 +190,7 @@ std::string text_of(const Report& report) {
   if (choice.challengers > 0)
     append(out, "whole model: {} of {} tasks exchanged, {} -> {} ({} exchanges tried)\n", choice.exchanged,
            choice.tasks, duration_text(choice.before), duration_text(choice.after), choice.challengers);
-  append(out, "{}{}", shipment_text(shipment), target_text(report));
+  append(out, "{}{}{}", families_text(families), shipment_text(shipment), target_text(report));
   if (shipment.rounding_error > 0)
     append(out, "large constants are kept in half precision: outputs are off by {:.1e} of the largest\n",
            shipment.rounding_error);
@@ -238,13 +238,13 @@ double kernels_together(std::span<const Row> rows) {
   double sum = 0;
   for (const Row& row : rows) {
     if (row.after <= 0) return 0;
-    sum += static_cast<double>(row.task.calls) * row.after;
+    sum += row.task.weight() * row.after;
   }
   return sum;
 }
 
 std::string json_of(const Report& report) {
-  const auto& [search, choice, shipment, limits] = report.outcome;
+  const auto& [search, choice, shipment, limits, families] = report.outcome;
   nlohmann::json tasks = nlohmann::json::array();
   for (const Row& row : report.rows) tasks.push_back(task_json(row, limits));
   // Where the model was not raced, its kernels together, as they were measured again in the end.
@@ -271,6 +271,15 @@ std::string json_of(const Report& report) {
                            {"memory_gbps", limits.bandwidth / 1e9},
                            {"rank_correlation", search.status.quality.spearman},
                            {"job", search.uuid}};
+  if (!families.empty()) object["families"] = families_json(families);
+  for (const auto& [size, weight, race] : shipment.sizes)
+    object["sizes"].push_back({{"size", size},
+                               {"weight", weight},
+                               {"untuned_ms", race.incumbent * 1e3},
+                               {"tuned_ms", race.challenger * 1e3},
+                               {"ratio", race.ratio},
+                               {"low", race.low},
+                               {"high", race.high}});
   if (!report.job.served) {
     object["module"] = shipment.module;
     object["database"] = report.job.database;
@@ -316,10 +325,10 @@ std::vector<Row> rows_of(std::span<const tuner::Task> tasks, const TuneOutcome& 
                     .confirmed = winner.confirmed,
                     .elsewhere = winner.elsewhere,
                     .limit = roofline(tasks[i].flops, tasks[i].bytes, outcome.limits)});
-    model += static_cast<double>(tasks[i].calls) * winner.seconds;
+    model += tasks[i].weight() * winner.seconds;
   }
   for (Row& row : rows) {
-    if (model > 0) row.model_share = static_cast<double>(row.task.calls) * row.after / model;
+    if (model > 0) row.model_share = row.task.weight() * row.after / model;
     row.why = why_below(row);
   }
   return rows;

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "cli/family_report.h"
 #include "cli/ship.h"
 #include "cli/tune_job.h"
 #include "tracker/tune_job.h"
@@ -15,6 +16,7 @@ struct TuneOutcome {
   const tuner::WholeModelResult& choice;
   const Shipment& shipment;
   MachineLimits limits;
+  std::vector<ReportedFamily> families = {};  // where dimensions are open
 };
 
 struct TuneReport {

@@ -1,6 +1,8 @@
 #include "schedules/family.h"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 
 #include "core/tir/dims.h"
 #include "schedules/anatomy.h"
@@ -51,6 +53,39 @@ Func with_typical(const Func& program, size_t dim, int64_t value) {
   return seal(std::move(copy));
 }
 
+/// One below, at and above multiples of vectors and register tiles, and less than any of these.
+constexpr int64_t kEdges[] = {2, 7, 15, 16, 17, 33, 61};
+
+double product_of(std::span<const int64_t> values) {
+  return std::accumulate(values.begin(), values.end(), 1.0,
+                         [](double product, int64_t value) { return product * static_cast<double>(value); });
+}
+
+/// Less of the other dimensions where one is large: the unscheduled program is to run at a size that is no
+/// larger than the one that is measured.
+void make_lighter(std::vector<int64_t>& values, std::span<const int64_t> typical) {
+  constexpr double kLight = 4096;
+  while (product_of(values) > std::max(product_of(typical), kLight)) {
+    int64_t* most = nullptr;
+    for (int64_t& value : values)
+      if (value > kEdges[0] && std::find(std::begin(kEdges), std::end(kEdges), value) != std::end(kEdges) &&
+          (!most || value > *most))
+        most = &value;
+    if (!most) return;
+    *most = *(std::find(std::begin(kEdges), std::end(kEdges), *most) - 1);
+  }
+}
+
+/// No buffer of the program has a negative extent for these.
+bool has_shapes(const Func& program, std::span<const int64_t> values) {
+  bool has = true;
+  const Func bound = with_dims(program, values);
+  for (const Buffer& param : bound->params)
+    for (const Expr& extent : param->shape) has &= as_int(extent) && *as_int(extent) >= 0;
+  return has;
+}
+}  // namespace
+
 Member member_of(const Func& program, const std::vector<DimValues>& dims) {
   std::vector<int64_t> numbers;
   for (const DimValues& each : dims) numbers.push_back(each.is_number() ? each.min : kStaysOpen);
@@ -63,17 +98,50 @@ Member member_of(const Func& program, const std::vector<DimValues>& dims) {
   }
   return member;
 }
-}  // namespace
 
-int64_t typical_dim(const Func& program, size_t i) {
-  auto found = program->annotations.find(kTypicalKey + std::to_string(i));
-  return found == program->annotations.end() ? kTypicalDim : found->second;
+Func program_at(const Func& program, std::span<const int64_t> values) {
+  std::vector<DimValues> dims;
+  for (int64_t value : values) dims.push_back(value == 1 ? kOne : DimValues{0, kAny.max, value});
+  return member_of(program, dims).program;
+}
+
+std::vector<int64_t> typical_dims(const Func& program) {
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < dims_of(*program).size(); ++i) {
+    auto found = program->annotations.find(kTypicalKey + std::to_string(i));
+    values.push_back(found == program->annotations.end() ? kTypicalDim : found->second);
+  }
+  return values;
+}
+
+Func at_typical_dims(const Func& program) {
+  const std::vector<int64_t> values = typical_dims(program);
+  return values.empty() ? program : with_dims(program, values);
 }
 
 Func without_typical_dims(const Func& program) {
   auto copy = mutate(*program);
   std::erase_if(copy->annotations, [](const auto& each) { return each.first.starts_with(kTypicalKey); });
   return copy->annotations.size() == program->annotations.size() ? program : seal(std::move(copy));
+}
+
+std::vector<std::vector<int64_t>> checked_dims(const Func& program) {
+  const std::vector<int64_t> typical = typical_dims(program);
+  std::vector<std::vector<int64_t>> checked;
+  if (typical.empty()) return checked;
+  constexpr size_t kCount = std::size(kEdges) + 2;
+  for (size_t i = 0; i < kCount; ++i) {
+    std::vector<int64_t> values;
+    for (size_t d = 0; d < typical.size(); ++d) {
+      // Each dimension begins elsewhere: not all of them are at the same place of a tile.
+      const size_t at = (i + 2 * d) % kCount;
+      values.push_back(at < std::size(kEdges) ? kEdges[at]
+                                              : std::max<int64_t>(typical[d] + (at % 2 == 0 ? 1 : -1), 1));
+    }
+    make_lighter(values, typical);
+    if (values != typical && has_shapes(program, values)) checked.push_back(std::move(values));
+  }
+  return checked;
 }
 
 std::vector<Member> family_of(const Func& program) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/tir/stmt.h"
@@ -32,9 +33,23 @@ struct Member {
 /// many; where operands are read through windows, tiles are of one row anyway. REQUIRES: a canonical program.
 std::vector<Member> family_of(const tir::Func& program);
 
-/// What schedules of `program` take dimension number `i` for.
-int64_t typical_dim(const tir::Func& program, size_t i);
-/// The program, scheduled or not, without that.
+/// The member of a program for these values, of which those that are one value are numbers.
+Member member_of(const tir::Func& program, const std::vector<DimValues>& dims);
+
+/// `program` as it is tuned for these values of its dimensions, and its workload as records have it: ones are
+/// numbers, as in the member for one of a dimension; the others stay open, and are what schedules are made
+/// for and measured with. REQUIRES: as many as dims_of() gives, none negative.
+tir::Func program_at(const tir::Func& program, std::span<const int64_t> values);
+/// What schedules of `program` take its dimensions for, in the order of dims_of().
+std::vector<int64_t> typical_dims(const tir::Func& program);
+/// The program, scheduled or not, with these in place of its dimensions; itself when none is open.
+tir::Func at_typical_dims(const tir::Func& program);
+/// The program, scheduled or not, that is made for no values.
 tir::Func without_typical_dims(const tir::Func& program);
+
+/// Values of the dimensions at which a schedule of `program` is compared with the program itself before it is
+/// believed, besides those it is measured with: around the edges of tiles, and of those. None has a shape
+/// below 0. REQUIRES: unscheduled.
+std::vector<std::vector<int64_t>> checked_dims(const tir::Func& program);
 
 }  // namespace lathe::schedule

@@ -304,7 +304,11 @@ Schedule replayed(const Trace& trace, const Func& func, std::optional<size_t> re
 }
 }  // namespace
 
-Func replay(const Trace& trace, const Func& func) { return replayed(trace, func, std::nullopt, 0).func(); }
+Func replay(const Trace& trace, const Func& func) { return replay_schedule(trace, func).func(); }
+
+Schedule replay_schedule(const Trace& trace, const Func& func) {
+  return replayed(trace, func, std::nullopt, 0);
+}
 
 Schedule replay_renewing(const Trace& trace, const Func& func, size_t step, uint64_t seed) {
   return replayed(trace, func, step, seed);

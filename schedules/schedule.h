@@ -141,6 +141,8 @@ class Schedule {
 
 /// The program that the trace makes of `func`. Throws Error, naming the step, when a step does not apply.
 tir::Func replay(const Trace& trace, const tir::Func& func);
+/// The same, as a schedule to go on with.
+Schedule replay_schedule(const Trace& trace, const tir::Func& func);
 /// The same with the decision of step `renewed` drawn anew, and those of later steps that do not fit any
 /// more. Throws as replay does.
 Schedule replay_renewing(const Trace& trace, const tir::Func& func, size_t renewed, uint64_t seed);

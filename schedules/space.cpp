@@ -126,7 +126,8 @@ constexpr const DesignSpace* kSpaces[] = {&kWinograd,        &kRows,      &kScan
 
 std::span<const DesignSpace* const> design_spaces() { return kSpaces; }
 
-std::vector<const DesignSpace*> spaces_for(const Func& func, const Target& target) {
+std::vector<const DesignSpace*> spaces_for(const Func& program, const Target& target) {
+  const Func func = at_typical_dims(program);
   std::vector<const DesignSpace*> spaces;
   for (const DesignSpace* space : design_spaces()) {
     // The generic space is for what no other space knows.
@@ -141,11 +142,14 @@ Schedule sample(const DesignSpace& space, const Func& func, const Target& target
   constexpr int kAttempts = 8;
   // A seed for each attempt: the same seed gives the same schedule however many attempts it took.
   Random seeds(seed);
+  const Func typical = at_typical_dims(func);
+  const bool is_open = typical != func;
   for (int attempt = 1;; ++attempt) {
-    Schedule schedule(func, seeds.next());
+    Schedule schedule(typical, seeds.next());
+    if (is_open) schedule.keep_apart();
     try {
       space.generate(schedule, target, {Decide::kRandom, rounding});
-      return schedule;
+      return is_open ? replay_schedule(schedule.trace(), func) : schedule;
     } catch (const Error& e) {
       if (attempt == kAttempts)
         fail("space {}: no legal schedule in {} attempts: {}", space.name, kAttempts, e.what());
@@ -208,9 +212,7 @@ Trace plain_trace(const Func& func) {
 /// outermost part open, under a guard. The first space that has one which can be built; the generic space
 /// is asked for any program.
 Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
-  std::vector<int64_t> values;
-  for (size_t i = 0; i < dims_of(*func).size(); ++i) values.push_back(typical_dim(func, i));
-  const Func typical = with_dims(func, values);
+  const Func typical = at_typical_dims(func);
   for (const DesignSpace* space : kSpaces) {
     if (!space->applies(typical, target)) continue;
     try {

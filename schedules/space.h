@@ -45,10 +45,11 @@ struct DesignSpace {
 
 /// All spaces, the most specific first; the last one applies to every program.
 std::span<const DesignSpace* const> design_spaces();
+/// Of a program with open dimensions, those for its typical values (family.h).
 std::vector<const DesignSpace*> spaces_for(const tir::Func& func, const Target& target);
 
-/// A random schedule of the space; the same seed gives the same trace. Throws Error when no legal one was
-/// found.
+/// A random schedule of the space; the same seed gives the same trace. Where dimensions are open the space
+/// decides for typical values, and the schedule is right for all. Throws Error when no legal one was found.
 Schedule sample(const DesignSpace& space, const tir::Func& func, const Target& target, uint64_t seed,
                 Rounding rounding = Rounding::kNone);
 

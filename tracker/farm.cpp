@@ -126,11 +126,11 @@ void Farm::submit(const Submit& event) {
 }
 
 Farm::Lane Farm::lane_of(const TrialSpec& spec) {
-  return {platform_of(spec.target), spec.device_class, spec.owner};
+  return {platform_of(spec.target), spec.device_class, spec.owner, spec.is_open};
 }
 
 bool Farm::runs(const Worker& worker, const Lane& lane) {
-  return worker.runs(lane.platform) &&
+  return worker.runs(lane.platform) && (!lane.is_open || worker.version >= wire::kOpenVersion) &&
          (lane.device_class.empty() || lane.device_class == worker.device_class);
 }
 
@@ -156,6 +156,10 @@ void Farm::queue(const Trial& trial) {
     pending_[lane_of(spec)].push_back(trial.id);
   else
     retries_.push_back(trial.id);
+}
+
+bool Farm::builds(const Worker& worker, const Lane& lane) {
+  return worker.builds_for(lane.platform) && (!lane.is_open || worker.version >= wire::kOpenVersion);
 }
 
 /// A lease has ended: its owner has had the device for so long, whatever came of it. Whoever builds is no
@@ -225,7 +229,7 @@ std::optional<wire::Part> Farm::part_for(const Worker& worker, const Trial& tria
   if (is_built(trial)) return runs ? std::optional(wire::Part::kRun) : std::nullopt;
   // Last: who can measure the trial itself should, and a build that nobody waits for would
   // only fill the store.
-  if (worker.builds_for(lane.platform) && wants_builds(lane)) return wire::Part::kBuild;
+  if (builds(worker, lane) && wants_builds(lane)) return wire::Part::kBuild;
   return std::nullopt;
 }
 

@@ -234,6 +234,7 @@ class Farm {
   /// Trials that may go to the same workers on behalf of the same owner.
   struct Lane {
     std::string platform, device_class, owner;
+    bool is_open = false;  // its kernels take dimensions: older workers would give them none
     auto operator<=>(const Lane&) const = default;
   };
   using Queues = std::map<Lane, std::deque<TrialId>>;
@@ -322,6 +323,7 @@ class Farm {
   void charge(const LeaseState& lease);
   static Lane lane_of(const TrialSpec& spec);
   static bool runs(const Worker& worker, const Lane& lane);
+  static bool builds(const Worker& worker, const Lane& lane);
   std::optional<wire::Part> part_for(const Worker& worker, const Trial& trial) const;
   bool suits(const Trial& trial, const Worker& worker) const;
   void grant(Trial& trial, const Peer& peer, wire::Part part);

@@ -28,7 +28,7 @@ bool Farm::wants_builds(const Lane& lane) const {
 
 std::optional<Farm::Offer> Farm::take_unbuilt(const Worker& worker) {
   const TrialId id =
-      pop(pending_, [&](const Lane& lane) { return worker.builds_for(lane.platform) && wants_builds(lane); });
+      pop(pending_, [&](const Lane& lane) { return builds(worker, lane) && wants_builds(lane); });
   return id != 0 ? std::optional(Offer{id, wire::Part::kBuild}) : std::nullopt;
 }
 

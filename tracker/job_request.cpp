@@ -7,6 +7,7 @@
 #include "core/support/digest.h"
 #include "core/support/error.h"
 #include "core/support/printable.h"
+#include "tuner/open_dims.h"
 
 namespace lathe::tracker {
 namespace {
@@ -61,6 +62,14 @@ class Reader {
       }
     }
   }
+  void read(const char* key, std::vector<std::string>& texts) {
+    const json* found = find(key);
+    if (!found) return;
+    const bool fits = found->is_array() && std::all_of(found->begin(), found->end(),
+                                                       [](const json& text) { return text.is_string(); });
+    if (!fits) fail("`{}` must be a list of strings", key);
+    texts = found->get<std::vector<std::string>>();
+  }
   /// Throws Error for a key that nobody read.
   void end() const {
     for (const auto& [key, value] : object_.items())
@@ -83,21 +92,23 @@ class Reader {
 
 std::string to_json(const JobRequest& r) {
   // All keys, so that the same request has the same text whatever its asker left out.
-  return json{{"model", r.model},
-              {"model_digest", r.model_digest},
-              {"shapes", r.shapes},
-              {"target", r.target},
-              {"precision", r.precision},
-              {"device", r.device},
-              {"trials", r.trials},
-              {"seconds", r.seconds},
-              {"target_ms", r.target_ms},
-              {"choice_seconds", r.choice_seconds},
-              {"threads", r.threads},
-              {"seed", r.seed},
-              {"max_relative_error", r.max_relative_error},
-              {"priority", r.priority}}
-      .dump();
+  json object = {{"model", r.model},
+                 {"model_digest", r.model_digest},
+                 {"shapes", r.shapes},
+                 {"target", r.target},
+                 {"precision", r.precision},
+                 {"device", r.device},
+                 {"trials", r.trials},
+                 {"seconds", r.seconds},
+                 {"target_ms", r.target_ms},
+                 {"choice_seconds", r.choice_seconds},
+                 {"threads", r.threads},
+                 {"seed", r.seed},
+                 {"max_relative_error", r.max_relative_error},
+                 {"priority", r.priority}};
+  // But this one: trackers that do not know it refuse requests that have it, and they alone.
+  if (!r.open.empty()) object["open"] = r.open;
+  return object.dump();
 }
 
 JobRequest parse_job_request(std::string_view text) {
@@ -109,6 +120,7 @@ JobRequest parse_job_request(std::string_view text) {
   reader.read("model", r.model);
   reader.read("model_digest", r.model_digest);
   reader.read("shapes", r.shapes);
+  reader.read("open", r.open);
   reader.read("target", r.target);
   reader.read("precision", r.precision);
   reader.read("device", r.device);
@@ -143,6 +155,9 @@ JobRequest parse_job_request(std::string_view text) {
 
 void check_request(const JobRequest& request) {
   if (request.trials == 0 && request.seconds <= 0) fail("--trials 0 needs a --time");
+  tuner::parse_open_dims(request.open);
+  if (!request.open.empty() && request.target_ms > 0)
+    fail("--target-latency is of one size, and with --open there are many; leave one of them out");
 }
 
 }  // namespace lathe::tracker

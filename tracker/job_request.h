@@ -15,6 +15,7 @@ struct JobRequest {
   std::string model;         // a zoo name or a file's
   std::string model_digest;  // sha256 of an uploaded file's bytes; "": the model's name says which it is
   std::map<std::string, std::vector<int64_t>> shapes;  // of inputs with dynamic dimensions
+  std::vector<std::string> open;  // dimensions that stay so, as --open has them (tuner/open_dims.h)
   std::string target = "cpu", precision = "given";
   std::string device;  // part of the name of the devices to measure on; "": those that fit the target
   int64_t trials = 512;

@@ -35,6 +35,7 @@ struct TrialSpec {
   std::string device_class;    // of the devices that may measure it (device_class.h); "": any that can run it
   std::string owner;           // of its job, with whom devices are shared by weight
   double weight = 1;
+  bool is_open = false;  // its kernels take dimensions, which workers know from wire::kOpenVersion on
   /// Of a race, which has no workload and no trace, and is never written down: it ends with its tracker.
   std::shared_ptr<const RaceModules> race;
 };

@@ -10,7 +10,7 @@ namespace lathe::tracker {
 
 TrialSpec race_spec(const RaceOrder& order) {
   const uint32_t threads = std::clamp<uint32_t>(order.threads, 1, 1024);
-  TrialSpec spec{.job = order.job, .target = order.target};
+  TrialSpec spec{.job = order.job, .target = order.target, .is_open = !order.dims.empty()};
   spec.fastest_seconds =
       // The model's own operations, as its tasks have them: a race that is faster than any machine
       // could be is made up.
@@ -20,7 +20,8 @@ TrialSpec race_spec(const RaceOrder& order) {
                   .challenger = std::make_shared<ModuleFile>(order.challenger),
                   .evaluation = {.threads = threads,
                                  .budget_seconds = std::clamp(order.seconds, 0.0, defaults::kRaceTurns),
-                                 .run_limit_seconds = defaults::kRaceRun}});
+                                 .run_limit_seconds = defaults::kRaceRun,
+                                 .dims = order.dims}});
   return spec;
 }
 

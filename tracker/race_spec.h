@@ -13,7 +13,8 @@ struct RaceOrder {
   std::string incumbent, challenger;  // module files
   double flops = 0;                   // of one run of the model: none can take less than these do
   uint32_t threads = 1;
-  double seconds = 30;  // about, and at most defaults::kRaceTurns
+  double seconds = 30;             // about, and at most defaults::kRaceTurns
+  std::vector<int64_t> dims = {};  // what the modules' open dimensions are in it
 };
 
 /// For any worker that runs code for the target. Throws Error for files that ModuleFile refuses.

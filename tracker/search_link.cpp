@@ -108,11 +108,12 @@ void SearchLink::tell(const std::string& kind, const std::string& body) {
 }
 
 TrialId SearchLink::race(const std::string& incumbent, const std::string& challenger, int threads,
-                         double seconds) {
+                         double seconds, std::span<const int64_t> dims) {
   return call("race", {{"incumbent", incumbent},
                        {"challenger", challenger},
                        {"threads", threads},
-                       {"seconds", seconds}})
+                       {"seconds", seconds},
+                       {"dims", std::vector<int64_t>(dims.begin(), dims.end())}})
       .at("trial");
 }
 

@@ -49,9 +49,10 @@ class SearchLink final : public FarmClient, public JobWriter {
   /// For whoever watches the job: `body` is JSON.
   void tell(const std::string& kind, const std::string& body);
   /// Has two modules in the folder, of these names, raced by a worker of the job's class, for about so many
-  /// seconds. What came of it is among what poll() gives, as this trial; its samples are the turns. Once a
-  /// job.
-  TrialId race(const std::string& incumbent, const std::string& challenger, int threads, double seconds);
+  /// seconds, with these numbers for their open dimensions. What came of it is among what poll() gives, as
+  /// this trial; its samples are the turns. Once a job, or once for each of few sizes, one after the other.
+  TrialId race(const std::string& incumbent, const std::string& challenger, int threads, double seconds,
+               std::span<const int64_t> dims = {});
   /// The job is done: its module is in the folder, called as the model is.
   void deliver(const std::string& report, const std::string& text);
 

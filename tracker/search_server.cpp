@@ -293,7 +293,12 @@ void SearchServer::checkpoint(const json& question) {
 /// Its two builds lie in its folder, where nobody else writes; a name leads nowhere else.
 json SearchServer::race(const json& question) {
   // Each holds a worker for minutes, and no quota counts them.
-  if (std::exchange(has_raced_, true)) fail("a searcher races for the second time");
+  const std::vector<int64_t> dims = question.at("dims");
+  // And of one size once; sizes are few, and one race is over before the next begins.
+  constexpr size_t kMostRaces = 64;
+  if (!raced_dims_.insert(dims).second) fail("a searcher races for the second time");
+  if (raced_dims_.size() > kMostRaces) fail("a searcher races at more than {} sizes", kMostRaces);
+  if (race_ != 0) fail("a searcher races while its last race goes on");
   const auto path = [&](const char* which) {
     const std::string& name = question.at(which).get_ref<const std::string&>();
     if (name.find('/') != std::string::npos) fail("a searcher races `{}`, which is no name of a file", name);
@@ -306,9 +311,11 @@ json SearchServer::race(const json& question) {
                                 .target = order_.target,
                                 .incumbent = incumbent,
                                 .challenger = challenger,
-                                .flops = flops_,
+                                // Of which tasks a run at one size is made only the searcher knows.
+                                .flops = dims.empty() ? flops_ : 0,
                                 .threads = question.at("threads"),
-                                .seconds = question.at("seconds")});
+                                .seconds = question.at("seconds"),
+                                .dims = dims});
     spec.device_class = served_.device_class;
     spec.owner = served_.owner;
     spec.weight = served_.weight;
@@ -364,7 +371,10 @@ json SearchServer::poll(const json& question) {
            static_cast<JobId>(job_), std::clamp(timeout, std::chrono::milliseconds(0), kLongestPoll))) {
     const wire::Result& result = finished.result;
     // That a worker has raced its builds is seen here, not told by the searcher.
-    raced_ |= finished.trial == race_ && result.outcome == Outcome::kOk;
+    if (finished.trial == race_) {
+      raced_ |= result.outcome == Outcome::kOk;
+      race_ = 0;
+    }
     results.push_back({{"trial", finished.trial},
                        {"outcome", to_string(result.outcome)},
                        {"message", result.message},

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 
 #include "db/store.h"
@@ -60,8 +61,9 @@ class SearchServer {
   std::map<db::WorkloadId, size_t> workloads_;  // with the bytes of their checkpoints
   SearchQuota quota_;
   double flops_ = 0;  // of one run of the model, in all tasks
-  bool has_raced_ = false;
-  TrialId race_ = 0;    // that it has begun
+  std::set<std::vector<int64_t>>
+      raced_dims_;      // the sizes that it has raced at; one, of none, where none is open
+  TrialId race_ = 0;    // that goes on
   bool raced_ = false;  // it has got the turns
   bool has_latency_ = false;
   SearchEnding ending_;

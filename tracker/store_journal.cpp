@@ -9,6 +9,7 @@
 #include "core/support/bounded_json.h"
 #include "core/support/error.h"
 #include "core/support/text.h"
+#include "core/tir/dims.h"
 #include "core/tir/roofline.h"
 #include "db/store.h"
 #include "tracker/claims.h"
@@ -276,6 +277,7 @@ class StoreJournal final : public Journal {
                      // It may have megabytes, and is the same for all jobs.
                      .workload = workloads_.get(workload_id, [&] { return workload.text; }),
                      .target = store_.target(job.target).name};
+      spec.is_open = tir::names_dims(workload.text);
       // Once a workload and job, not with every result.
       spec.fastest_seconds = fastest_believable(workload.flops, parse_target_text(spec.target), job.threads);
       // All of it is settled before the first trial of a job that a tracker owns.

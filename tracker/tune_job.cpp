@@ -7,6 +7,7 @@
 #include "core/support/error.h"
 #include "core/support/statistics.h"
 #include "tracker/confirm.h"
+#include "tracker/exchange.h"
 #include "tuner/nearest_shape.h"
 #include "tuner/record_meaning.h"
 #include "tuner/whole_model.h"
@@ -40,12 +41,11 @@ wire::Evaluation evaluation_of(const TuneRequest& request, bool confirm) {
 /// The tuner's candidates as trials of one job of the farm.
 class FarmMeasurer final : public tuner::Measurer {
  public:
-  FarmMeasurer(const TuneRequest& request, db::JobId job, std::vector<db::WorkloadId> workloads,
-               db::TargetId target, db::Reader& store, FarmClient& farm)
+  FarmMeasurer(const TuneRequest& request, const JobRows& rows, db::Reader& store, FarmClient& farm)
       : request_(request),
-        job_(job),
-        workloads_(std::move(workloads)),
-        target_(target),
+        job_(rows.job),
+        workloads_(rows.workloads),
+        target_(rows.target),
         store_(store),
         farm_(farm),
         patience_({request.seconds > 0, request.seconds, request.patience}) {}
@@ -213,7 +213,7 @@ void update_defaults(const tuner::DefaultRecords& defaults, const JobRows& rows,
     double& seconds = status.tasks[i].default_seconds;
     if (auto known = defaults.find(rows.workloads[i]); known != defaults.end())
       seconds = known->second.seconds;
-    model_seconds += static_cast<double>(tasks[i].calls) * seconds;
+    model_seconds += tasks[i].weight() * seconds;
     all_measured &= seconds > 0;
   }
   status.default_model_seconds = all_measured ? model_seconds : 0;
@@ -289,8 +289,9 @@ std::unique_ptr<tuner::Session> restored(const std::function<std::unique_ptr<tun
 }
 
 /// A search that begins with what is known of its tasks.
-void tell_what_is_known(tuner::Session& session, const TuneRequest& request, const JobRows& rows,
-                        db::Reader& store) {
+void tell_what_is_known(tuner::Session& session, const TuneRequest& request,
+                        std::span<const tuner::Task> tasks, const JobRows& rows, db::Reader& store) {
+  UntunedSchedules untuned(target_of(request));
   // What any job has measured of the same workloads, this one's earlier lives among them.
   for (size_t i = 0; i < rows.workloads.size(); ++i) {
     // Of other threads, or of suspect workers, times say nothing about these candidates.
@@ -300,6 +301,7 @@ void tell_what_is_known(tuner::Session& session, const TuneRequest& request, con
           known.relative_error <= request.max_relative_error)
         session.know(i, schedule::parse_trace(known.trace), known.seconds);
     if (history.empty()) suggest_nearest(request, rows, i, store, session);
+    untuned.suggest(tasks[i], session, i);
   }
   if (auto known = store.latest_cost_model(rows.target)) session.know_model(known->model);
 }
@@ -323,7 +325,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
   // From here on the job is in the store: a crash leaves it to be resumed.
   const JobRows rows = writer.begin(start_of(request, tasks));
   TuneResult result{.job = rows.job, .uuid = rows.uuid};
-  FarmMeasurer measurer(request, rows.job, rows.workloads, rows.target, store, farm);
+  FarmMeasurer measurer(request, rows, store, farm);
   tuner::SessionOptions options{.trials = request.trials,
                                 .seconds = request.seconds,
                                 .target_seconds = request.target_seconds,
@@ -344,7 +346,7 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
       searches = options.trials > 0;
     }
     session = new_session();
-    tell_what_is_known(*session, request, rows, store);
+    tell_what_is_known(*session, request, tasks, rows, store);
   }
   double kept_seconds = 0;  // of searching, with the checkpoints
   if (searches)
@@ -354,6 +356,9 @@ TuneResult run_tune_job(const TuneRequest& request, std::span<const tuner::Task>
       checkpoint.seconds = round.seconds - std::exchange(kept_seconds, round.seconds);
       places.writer.checkpoint(checkpoint);
     });
+  exchange_leaders(
+      rows, tasks, [&](db::WorkloadId workload) { return query_of(request, rows, workload); }, store,
+      measurer, stop);
   // Whoever interrupts wants no confirmations, which take as long as a dozen candidates: the
   // next life makes them.
   result.interrupted = stop();

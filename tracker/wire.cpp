@@ -63,7 +63,10 @@ void put(const Evaluation& from, pb::Evaluation& to) {
   to.set_run_limit_seconds(from.run_limit_seconds);
   to.set_cold_cache(from.cold_cache);
   to.set_far_weights(from.far_weights);
+  to.mutable_dims()->Add(from.dims.begin(), from.dims.end());
 }
+
+constexpr int kDimsLimit = 64;
 
 Evaluation get(const pb::Evaluation& from) {
   // Pools and sets of processors are made of it.
@@ -71,6 +74,10 @@ Evaluation get(const pb::Evaluation& from) {
     fail("evaluation.threads is {}, must be 1..4096", from.threads());
   if (from.max_samples() > kSamplesLimit)
     fail("evaluation.max_samples is {}, more than the limit of {}", from.max_samples(), kSamplesLimit);
+  if (from.dims_size() > kDimsLimit)
+    fail("evaluation.dims has {} entries, more than {}", from.dims_size(), kDimsLimit);
+  for (int64_t dim : from.dims())
+    if (dim < 0) fail("evaluation.dims has {}", dim);
   return {.threads = from.threads(),
           .warmup = from.warmup(),
           .min_samples = from.min_samples(),
@@ -82,7 +89,8 @@ Evaluation get(const pb::Evaluation& from) {
           .build_limit_seconds = finite(from.build_limit_seconds(), "evaluation.build_limit_seconds"),
           .run_limit_seconds = finite(from.run_limit_seconds(), "evaluation.run_limit_seconds"),
           .cold_cache = from.cold_cache(),
-          .far_weights = from.far_weights()};
+          .far_weights = from.far_weights(),
+          .dims = {from.dims().begin(), from.dims().end()}};
 }
 
 void put(const Blob& from, pb::Blob& to) {

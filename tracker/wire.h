@@ -13,7 +13,7 @@
 namespace lathe::wire {
 
 /// Versions this build can speak. HELLO carries the worker's range; WELCOME names the one both will use.
-inline constexpr uint32_t kNewestVersion = 4;
+inline constexpr uint32_t kNewestVersion = 5;
 inline constexpr uint32_t kOldestVersion = 1;
 /// From here on a lease may be of one part, code travels between builders and runners, and a refusal may say
 /// more.
@@ -22,6 +22,8 @@ inline constexpr uint32_t kPartsVersion = 2;
 inline constexpr uint32_t kCanaryVersion = 3;
 /// From here on a lease may be a race.
 inline constexpr uint32_t kRaceVersion = 4;
+/// From here on workloads and modules may have open dimensions.
+inline constexpr uint32_t kOpenVersion = 5;
 
 /// How a candidate is to be measured. Times are seconds.
 struct Evaluation {
@@ -38,6 +40,9 @@ struct Evaluation {
   double run_limit_seconds = 10;  // the whole child process, input preparation and checking included
   bool cold_cache = true;         // evict inputs from the cache between samples
   bool far_weights = false;       // constants from all caches: of a model whose weights no cache holds
+  /// Of a race, what the open dimensions of both modules are; empty where none is open. A workload says
+  /// itself at which sizes it is measured (schedules/family.h).
+  std::vector<int64_t> dims = {};
 
   bool operator==(const Evaluation&) const = default;
 };

@@ -37,15 +37,16 @@ double output_difference(std::shared_ptr<const runtime::Module> a, std::shared_p
   return largest;
 }
 
-CheckedBuild checked_build(const relay::Module& fused, const Target& target, const ScheduleWorkload& best,
-                           const ScheduleWorkload& exact, double max_relative_error) {
+CheckedBuild checked_build(const relay::Module& fused, const Target& target, const BuildSchedules& best,
+                           const BuildSchedules& exact, double max_relative_error) {
   std::atomic<bool> rounds = false;
-  CheckedBuild build{final_build(fused, target, [&](const tir::Func& workload) {
-    tir::Func scheduled = best(workload);
+  const auto watched = [&](const tir::Func& workload) {
+    tir::Func scheduled = best.schedule(workload);
     // Called from several threads; only ever set.
     if (keeps_half(scheduled) && !keeps_half(workload)) rounds = true;
     return scheduled;
-  })};
+  };
+  CheckedBuild build{final_build(fused, target, {watched, best.family})};
   // Nothing rounds: no reference has to be built.
   if (!rounds) return build;
   try {

@@ -26,7 +26,7 @@ struct CheckedBuild {
 /// constants in half precision, the model is run once against a build by default schedules, and built by
 /// `exact`, whose schedules do not, when its outputs are off by more than `max_relative_error`. Throws Error
 /// as final_build.
-CheckedBuild checked_build(const relay::Module& fused, const Target& target, const ScheduleWorkload& best,
-                           const ScheduleWorkload& exact, double max_relative_error);
+CheckedBuild checked_build(const relay::Module& fused, const Target& target, const BuildSchedules& best,
+                           const BuildSchedules& exact, double max_relative_error);
 
 }  // namespace lathe::tuner

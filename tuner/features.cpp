@@ -5,6 +5,7 @@
 
 #include "core/support/error.h"
 #include "core/tir/prologue.h"
+#include "schedules/family.h"
 #include "tuner/store_pattern.h"
 
 namespace lathe::tuner {
@@ -292,7 +293,8 @@ void add_row(const Context& c, Columns& columns) {
 
 Features extract_features(const Func& scheduled, const Target& target) {
   // As it runs in the model: what depends on constants alone is done when the module is built.
-  std::vector<StorePattern> stores = store_patterns(split_prologue(scheduled).main);
+  std::vector<StorePattern> stores =
+      store_patterns(split_prologue(schedule::at_typical_dims(scheduled)).main);
   CHECK(!stores.empty(), "program {} stores nothing", scheduled->name);
   double flops = 0;
   for (const StorePattern& store : stores) flops += store.iterations() * store.operations.floats();

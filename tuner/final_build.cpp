@@ -101,8 +101,8 @@ struct DistinctPrograms {
   size_t of(const KernelCall& call) const { return family_of.at(callee_of(call)); }
 
   /// Of one member is what it was; of several each has a name of its own.
-  void add(const std::string& name, const tir::Func& workload, const Target& target) {
-    std::vector<schedule::Member> members = schedule::family_of(workload);
+  void add(const std::string& name, const tir::Func& workload, const FamilyOf& family_of) {
+    const std::vector<schedule::Member> members = family_of(workload);
     families.push_back({programs.size(), {}});
     for (size_t i = 0; i < members.size(); ++i) {
       programs.push_back(
@@ -114,7 +114,7 @@ struct DistinctPrograms {
 
 /// Lowers each callee once and joins those whose programs print alike: the text of a canonical program is the
 /// key that tuning records have. Order and names follow the calls, so builds of one module agree.
-DistinctPrograms distinct_programs(const relay::Module& fused, const Target& target) {
+DistinctPrograms distinct_programs(const relay::Module& fused, const FamilyOf& family) {
   DistinctPrograms result;
   std::vector<KernelCall> calls;
   for (KernelCall& call : kernel_calls(fused))
@@ -126,7 +126,7 @@ DistinctPrograms distinct_programs(const relay::Module& fused, const Target& tar
   std::unordered_map<std::string, size_t> by_text;
   for (size_t i = 0; i < calls.size(); ++i) {
     auto [known, fresh] = by_text.try_emplace(tir::print(workloads[i]), result.families.size());
-    if (fresh) result.add(symbol_name(calls[i].callee, known->second), workloads[i], target);
+    if (fresh) result.add(symbol_name(calls[i].callee, known->second), workloads[i], family);
     // Until here a callee stood for itself; now for the first of its equals.
     result.family_of[callee_of(calls[i])] = known->second;
   }
@@ -233,8 +233,8 @@ std::vector<size_t> ModelBuilder::Impl::first_equals(std::span<const tir::Func> 
   return first;
 }
 
-ModelBuilder::ModelBuilder(const relay::Module& fused, const Target& target)
-    : impl_(new Impl{fused, target, distinct_programs(fused, target)}) {}
+ModelBuilder::ModelBuilder(const relay::Module& fused, const Target& target, const FamilyOf& family)
+    : impl_(new Impl{fused, target, distinct_programs(fused, family)}) {}
 ModelBuilder::~ModelBuilder() = default;
 
 size_t ModelBuilder::size() const { return impl_->distinct.programs.size(); }
@@ -314,11 +314,12 @@ ScheduleWorkload default_schedules(const Target& target, schedule::Rounding roun
 }
 
 runtime::ModuleImage final_build(const relay::Module& fused, const Target& target,
-                                 const ScheduleWorkload& schedule) {
-  ModelBuilder builder(fused, target);
+                                 const BuildSchedules& schedules) {
+  ModelBuilder builder(fused, target, schedules.family);
   std::vector<tir::Func> scheduled(builder.size());
-  for_each_parallel(static_cast<int64_t>(scheduled.size()),
-                    [&](int64_t i) { scheduled[i] = schedule(builder.workload(static_cast<size_t>(i))); });
+  for_each_parallel(static_cast<int64_t>(scheduled.size()), [&](int64_t i) {
+    scheduled[i] = schedules.schedule(builder.workload(static_cast<size_t>(i)));
+  });
   return builder.build(scheduled).image;
 }
 

@@ -2,6 +2,7 @@
 // plan that runs them.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <span>
@@ -11,6 +12,7 @@
 #include "core/relay/expr.h"
 #include "core/runtime/module_file.h"
 #include "core/tir/target.h"
+#include "schedules/family.h"
 #include "schedules/space.h"
 
 namespace lathe::tuner {
@@ -18,6 +20,20 @@ namespace lathe::tuner {
 /// A workload (a canonical, unscheduled program) as it is to be computed. Called from several threads at
 /// once.
 using ScheduleWorkload = std::function<tir::Func(const tir::Func& workload)>;
+
+/// The kernels of a workload with open dimensions. Called from several threads at once.
+using FamilyOf = std::function<std::vector<schedule::Member>(const tir::Func& workload)>;
+
+/// What a build follows: how its programs, or the members of their families, are scheduled.
+struct BuildSchedules {
+  template <typename Schedule>
+  requires std::convertible_to<Schedule, ScheduleWorkload> BuildSchedules(
+      Schedule of_program, FamilyOf of_open = schedule::family_of)
+      : schedule(std::move(of_program)), family(std::move(of_open)) {}
+
+  ScheduleWorkload schedule;
+  FamilyOf family;
+};
 
 /// The default schedule for every workload: a build without measurements.
 ScheduleWorkload default_schedules(const Target& target,
@@ -28,7 +44,8 @@ ScheduleWorkload default_schedules(const Target& target,
 class ModelBuilder {
  public:
   /// Throws Error for what cannot be executed yet (graph_plan.h). REQUIRES: constant shapes.
-  ModelBuilder(const relay::Module& fused, const Target& target);
+  ModelBuilder(const relay::Module& fused, const Target& target,
+               const FamilyOf& family = schedule::family_of);
   ~ModelBuilder();
 
   /// The distinct programs. Calls of equal programs share one kernel.
@@ -52,6 +69,6 @@ class ModelBuilder {
 
 /// Compiles a fused module once. Throws Error as ModelBuilder does.
 runtime::ModuleImage final_build(const relay::Module& fused, const Target& target,
-                                 const ScheduleWorkload& schedule);
+                                 const BuildSchedules& schedules);
 
 }  // namespace lathe::tuner

@@ -109,10 +109,16 @@ std::vector<runtime::TensorType> PlanSizes::types(const relay::Type& type) const
   return types;
 }
 
-/// A function's own types say what its dimensions are, since they are main's. Those of a tensor program have
-/// names of their own, and take what stands at their place in the call.
 std::vector<Size> PlanSizes::dims_of_call(const KernelCall& call) const {
   if (dims_.empty()) return {};
+  std::vector<Size> sizes;
+  for (const Expr& dim : tuner::dims_of_call(call)) sizes.push_back(of(dim));
+  return sizes;
+}
+
+/// A function's own types say what its dimensions are, since they are the graph's. Those of a tensor program
+/// have names of their own, and take what stands at their place in the call.
+std::vector<Expr> dims_of_call(const KernelCall& call) {
   std::vector<const relay::TensorType*> tensors;
   if (const auto* function = call.callee.as<relay::Function>()) {
     for (const relay::Var& param : function->params) flatten(type_of(param), tensors);
@@ -122,11 +128,11 @@ std::vector<Size> PlanSizes::dims_of_call(const KernelCall& call) const {
     flatten(call.call->checked_type ? call.call->checked_type : call.call->out_type, tensors);
   }
   std::vector<Var> order;
-  std::vector<Size> sizes;
+  std::vector<Expr> values;
   auto add = [&](const Var& dim, const Expr& value) {
     if (std::find(order.begin(), order.end(), dim) != order.end()) return;
     order.push_back(dim);
-    sizes.push_back(of(value));
+    values.push_back(value);
   };
   if (const auto* program = call.callee.as<relay::PrimFunc>()) {
     const std::vector<tir::Buffer>& params = program->func->params;
@@ -136,18 +142,37 @@ std::vector<Size> PlanSizes::dims_of_call(const KernelCall& call) const {
           add(params[i]->shape[d].cast<VarNode>(), tensors.at(i)->shape.at(d));
     if (order.size() != tir::dims_of(*program->func).size())
       fail("tensor program {} has a dimension that stands nowhere by itself", program->func->name);
-    return sizes;
+    return values;
   }
   for (const relay::TensorType* tensor : tensors)
     for (const Expr& extent : tensor->shape)
       post_order(extent, [&](const NodeRef& node) {
         if (node.as<VarNode>()) add(node.cast<VarNode>(), node.cast<ExprNode>());
       });
-  return sizes;
+  return values;
+}
+
+std::vector<std::pair<Expr, Expr>> undecided_sizes(const relay::Function& function) {
+  std::vector<std::pair<Expr, Expr>> undecided;
+  const auto elements = [](const relay::TensorType& type) {
+    Expr count = 1;
+    for (const Expr& dim : type.shape) count = count * dim;
+    return count;
+  };
+  post_order(function.body, [&](const NodeRef& node) {
+    const auto* call = node.as<relay::Call>();
+    const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+    if (!op || op->name != "reshape" || call->args.empty()) return;
+    const auto* from = call->args[0]->checked_type.as<relay::TensorType>();
+    const auto* to = call->checked_type.as<relay::TensorType>();
+    if (!from || !to) return;
+    const Expr before = elements(*from), after = elements(*to);
+    if (!prove_equal(before, after)) undecided.emplace_back(before, after);
+  });
+  return undecided;
 }
 
 void PlanSizes::require_equal(const Expr& a, const Expr& b) {
-  if (prove_equal(a, b)) return;
   builder_.require(builder_.size(SizeOp::kEqual, of(a), of(b)),
                    fmt::format("{} = {}", relay::print(simplify(a)), relay::print(simplify(b))));
 }

@@ -9,6 +9,13 @@
 
 namespace lathe::tuner {
 
+/// What stands in a call for the dimensions of its workload (tir::dims_of), in their order: expressions of
+/// the graph's. Empty where none is open.
+std::vector<Expr> dims_of_call(const KernelCall& call);
+
+/// Numbers of elements in the call's function that must be equal in each run, where types could not tell.
+std::vector<std::pair<Expr, Expr>> undecided_sizes(const relay::Function& function);
+
 class PlanSizes {
  public:
   /// REQUIRES: `builder` lives as long.
@@ -29,7 +36,7 @@ class PlanSizes {
   std::vector<runtime::TensorType> types(const relay::Type& type) const;
   /// What the kernel of a call takes for the dimensions of its workload (tir::dims_of), in their order.
   std::vector<runtime::Size> dims_of_call(const KernelCall& call) const;
-  /// The two must be one number in each run: for what types could not tell.
+  /// The two must be one number in each run.
   void require_equal(const Expr& a, const Expr& b);
 
  private:

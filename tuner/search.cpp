@@ -6,6 +6,7 @@
 #include "core/support/error.h"
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
+#include "schedules/family.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 
@@ -53,9 +54,11 @@ Proposal proposal_of(const schedule::Schedule& schedule) {
 
 }  // namespace
 
-/// Of the main part alone: what a prologue does costs nothing when the model runs.
+/// Of the main part alone: what a prologue does costs nothing when the model runs. And of what it computes,
+/// not of the sizes it is measured with: one schedule has one print at all sizes.
 std::string fingerprint(const tir::Func& program) {
-  return fmt::format("{:016x}", structural_hash(tir::split_prologue(program).main));
+  return fmt::format("{:016x}",
+                     structural_hash(schedule::without_typical_dims(tir::split_prologue(program).main)));
 }
 
 TaskSearch::TaskSearch(tir::Func workload, Target target, uint64_t seed, SearchSettings settings)

@@ -78,13 +78,11 @@ struct Session::Impl {
     for (size_t i = 0; i < tasks.size(); ++i) {
       searches.emplace_back(tasks[i].workload, target, random.next(),
                             SearchSettings{.rounding = options.rounding});
-      // "conv2d_add_1" and "conv2d_add" are of one family: the number tells shapes apart (extract_tasks).
       // Kernels of one family have similar limits to reach: see expected_gain.
-      std::string family = tasks[i].name.substr(0, tasks[i].name.find_last_not_of("_0123456789") + 1);
-      int number = families.emplace(family, static_cast<int>(families.size())).first->second;
+      int number = families.emplace(tasks[i].family, static_cast<int>(families.size())).first->second;
       double limit =
           options.limits.flops > 0 ? roofline(tasks[i].flops, tasks[i].bytes, options.limits).seconds : 0;
-      progress.push_back({.weight = static_cast<double>(tasks[i].calls), .limit = limit, .family = number});
+      progress.push_back({.weight = tasks[i].weight(), .limit = limit, .family = number});
     }
     states.resize(tasks.size());
     samples.resize(tasks.size());
@@ -104,12 +102,12 @@ struct Session::Impl {
            (options.seconds > 0 && elapsed() >= options.seconds);
   }
 
-  /// The sum of calls x `of` over the tasks; 0 until every task has one.
+  /// The sum of weight x `of` over the tasks; 0 until every task has one.
   double sum_of(double TaskState::*of) const {
     double sum = 0;
     for (size_t i = 0; i < states.size(); ++i) {
       if (states[i].*of <= 0) return 0;
-      sum += static_cast<double>(tasks[i].calls) * states[i].*of;
+      sum += tasks[i].weight() * states[i].*of;
     }
     return sum;
   }
@@ -161,6 +159,14 @@ struct Session::Impl {
     };
   }
 
+  /// Has the best of the same program's other sizes measured at this one: one kernel may serve both.
+  void exchange(size_t task) {
+    if (tasks[task].program.empty()) return;
+    for (size_t other = 0; other < tasks.size(); ++other)
+      if (other != task && tasks[other].program == tasks[task].program && states[other].best_seconds > 0)
+        searches[task].suggest(states[other].best);
+  }
+
   /// Sends a round of candidates for one task. REQUIRES: not ended.
   void propose_round(const OnRound& on_round) {
     // Not empty: ended() has found a task that is not exhausted.
@@ -170,6 +176,7 @@ struct Session::Impl {
     // Every task has its first results early, however short the job.
     if (progress[*task].best_after.empty()) count = std::min(count, kFirstRound);
     if (options.trials > 0) count = std::min(count, static_cast<size_t>(options.trials - submitted));
+    exchange(*task);
     std::vector<Proposal> proposals = searches[*task].propose(count, scorer());
     if (proposals.empty()) {
       progress[*task].exhausted = states[*task].exhausted = true;

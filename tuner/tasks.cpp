@@ -54,12 +54,9 @@ std::string_view short_name(std::string_view name) {
   return name;
 }
 
-/// With the values for its open dimensions that schedules are made for: what counts is the order of
-/// magnitude.
+/// With the values for its open dimensions that schedules are made for.
 tir::Func at_typical_dims(const tir::Func& func) {
-  std::vector<int64_t> values(tir::dims_of(*func).size());
-  for (size_t i = 0; i < values.size(); ++i) values[i] = schedule::typical_dim(func, i);
-  tir::Func typical = values.empty() ? func : tir::with_dims(func, values);
+  tir::Func typical = schedule::at_typical_dims(func);
   for (const tir::Buffer& param : typical->params)
     if (!tir::has_constant_shape(*param))
       fail("a dimension of {} in {} is known only when it runs; it cannot be compiled yet", param->name,
@@ -115,33 +112,119 @@ double constant_bytes(const relay::Module& fused) {
   return bytes;
 }
 
-std::vector<Task> extract_tasks(const relay::Module& fused) {
-  // By digest, so tasks keep the order of their first call before they are sorted; and by callee, which is
-  // lowered once.
-  std::map<std::string, size_t> known;
-  std::map<std::pair<const Node*, int64_t>, size_t> task_of;
-  std::vector<Task> tasks;
-  for (const KernelCall& call : kernel_calls(fused)) {
-    auto [lowered, is_unseen] = task_of.try_emplace({call.callee.get(), call.constants});
-    if (is_unseen) {
-      tir::Func workload = workload_of(call);
-      std::string text = tir::print(workload), digest = sha256(text);
-      auto [found, is_new] = known.emplace(digest, tasks.size());
-      if (is_new)
-        tasks.push_back({kernel_name(call.callee), workload, text, digest, 0, count_flops(workload),
-                         parameter_bytes(workload)});
-      lowered->second = found->second;
+namespace {
+/// Joins equal programs as calls bring them.
+class TaskList {
+ public:
+  /// One more call of `workload`; where dimensions are open, one at each point that tells them.
+  void add(const KernelCall& call, const tir::Func& workload, const OpenPoints& points) {
+    const std::string name = kernel_name(call.callee);
+    if (tir::dims_of(*workload).empty()) {
+      const size_t task = find(name, workload);
+      ++always_[task];
+      return;
     }
-    ++tasks[lowered->second].calls;
+    const std::string whole = tir::workload_digest(workload);
+    for (size_t point = 0; point < points.points.size(); ++point) {
+      const auto values = values_at(points, points.points[point].values, call);
+      if (!values) continue;
+      const size_t task = find(name, schedule::program_at(workload, *values));
+      if (tasks_[task].whole.empty()) {
+        tasks_[task].whole = whole;
+        tasks_[task].sizes = *values;
+      }
+      ++at_[task][point];
+    }
   }
+
+  std::vector<Task> take() {
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      // Where sizes coincide at some points only, the most calls of any run.
+      for (const auto& [point, calls] : at_[i]) tasks_[i].calls = std::max(tasks_[i].calls, calls);
+      tasks_[i].calls += always_[i];
+      if (always_[i] == 0)
+        for (const auto& [point, calls] : at_[i]) tasks_[i].points.push_back(point);
+    }
+    return std::move(tasks_);
+  }
+
+ private:
+  size_t find(const std::string& name, const tir::Func& workload) {
+    std::string text = tir::print(workload), digest = sha256(text);
+    auto [found, fresh] = known_.emplace(digest, tasks_.size());
+    if (!fresh) return found->second;
+    tasks_.push_back({.name = name,
+                      .workload = workload,
+                      .text = std::move(text),
+                      .digest = std::move(digest),
+                      .flops = count_flops(workload),
+                      .bytes = parameter_bytes(workload),
+                      .family = name});
+    if (!tir::dims_of(*workload).empty())
+      tasks_.back().program = tir::workload_digest(schedule::without_typical_dims(workload));
+    always_.push_back(0);
+    at_.emplace_back();
+    return found->second;
+  }
+
+  std::map<std::string, size_t> known_;  // by digest: tasks keep the order of their first call
+  std::vector<Task> tasks_;
+  // By task, calls of a run: of all runs, and of those at a point.
+  std::vector<int64_t> always_;
+  std::vector<std::map<size_t, int64_t>> at_;
+};
+
+/// See Task::share.
+void set_shares(std::vector<Task>& tasks, const OpenPoints& points) {
+  std::vector<double> work(points.points.size());
+  double all = 0;
+  for (size_t p = 0; p < work.size(); ++p) {
+    for (const Task& task : tasks)
+      if (task.runs_at(p)) work[p] += static_cast<double>(task.calls) * (task.flops + task.bytes);
+    work[p] = std::max(work[p], 1.0);
+    all += points.points[p].weight * work[p];
+  }
+  if (work.empty()) return;
+  for (Task& task : tasks) {
+    task.share = 0;
+    for (size_t p = 0; p < work.size(); ++p)
+      if (task.runs_at(p)) task.share += points.points[p].weight * all / work[p];
+  }
+}
+
+/// Two programs of the same operators get a number each: two shapes, say. Sizes of one program have its
+/// number.
+void set_names(std::vector<Task>& tasks) {
+  std::map<std::string, std::map<std::string, size_t>> programs;  // by name, then digest
+  for (Task& task : tasks) {
+    auto& of_name = programs[task.name];
+    const size_t number =
+        of_name.try_emplace(task.whole.empty() ? task.digest : task.whole, of_name.size()).first->second;
+    if (number > 0) task.name += fmt::format("_{}", number);
+    for (size_t i = 0; i < task.sizes.size(); ++i)
+      task.name += fmt::format("{}{}", i == 0 ? "@" : "x", task.sizes[i]);
+  }
+}
+}  // namespace
+
+std::string program_name(const Task& task) {
+  return task.sizes.empty() ? task.name : task.name.substr(0, task.name.rfind('@'));
+}
+
+std::vector<Task> extract_tasks(const relay::Module& fused, const OpenPoints& points) {
+  TaskList list;
+  std::map<std::pair<const Node*, int64_t>, tir::Func> lowered;  // by callee and constants
+  for (const KernelCall& call : kernel_calls(fused)) {
+    auto [workload, fresh] = lowered.try_emplace({call.callee.get(), call.constants});
+    if (fresh) workload->second = workload_of(call);
+    list.add(call, workload->second, points);
+  }
+  std::vector<Task> tasks = list.take();
+  set_shares(tasks, points);
   // By work, so that the first rows of a report are those that matter.
-  std::stable_sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) {
-    return static_cast<double>(a.calls) * a.flops > static_cast<double>(b.calls) * b.flops;
-  });
-  // Two shapes of one operator get a number each.
-  std::map<std::string, int> names;
-  for (Task& task : tasks)
-    if (int n = names[task.name]++) task.name += fmt::format("_{}", n);
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [](const Task& a, const Task& b) { return a.weight() * a.flops > b.weight() * b.flops; });
+  set_names(tasks);
   return tasks;
 }
 

@@ -1,30 +1,52 @@
 // A fused model cut into tuning tasks: one for each distinct tensor program.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tuner/dataflow.h"
+#include "tuner/open_points.h"
 
 namespace lathe::tuner {
 
+/// Where dimensions are open there is a task for each size that the model is tuned for.
 struct Task {
-  std::string name;    // for people: the operators of the function, "conv2d_add_relu"
-  tir::Func workload;  // canonical, unscheduled
+  std::string name;    // for people: the operators of the function, "conv2d_add_relu", and its size, "@16"
+  tir::Func workload;  // canonical, unscheduled; of an open one schedule::program_at() the size
   std::string text, digest;
-  int64_t calls = 0;  // how often one run of the model executes it: the task's weight
-  double flops = 0;   // arithmetic operations of one call, counted on the unscheduled program
-  double bytes = 0;   // of the parameters: what one call must at least move
+  int64_t calls = 0;        // how often one run of the model, at its sizes, executes it
+  double flops = 0;         // arithmetic operations of one call, counted on the unscheduled program
+  double bytes = 0;         // of the parameters: what one call must at least move
+  std::string family = "";  // tasks of the same operators have the same
+  /// Of an open one: digests of the whole program, and of it with ones as numbers: tasks that agree in this
+  /// can have each other's schedules, and exchange the best. And what the program's dimensions are here.
+  std::string whole = "", program = "";
+  std::vector<int64_t> sizes = {};
+  std::vector<size_t> points = {};  // of the model's OpenPoints, those that have it; empty: all runs do
+  /// Of the task in the time that the search is to make short: 1 where nothing is open. Sizes count by their
+  /// weights and in proportion to their own times, as far as operations and bytes tell these: a percent of a
+  /// small size is worth as much as a percent of a large one.
+  double share = 1;
+
+  bool runs_at(size_t point) const {
+    return points.empty() || std::find(points.begin(), points.end(), point) != points.end();
+  }
+  double weight() const { return static_cast<double>(calls) * share; }
 };
+
+/// The task's name without its size.
+std::string program_name(const Task& task);
 
 /// The program that a call runs: canonical, unscheduled, with the constants among its inputs marked
 /// (core/tir/prologue.h). What is tuned is what is built.
 tir::Func workload_of(const KernelCall& call);
 
-/// The tasks of the kernels that `main` calls, heaviest (calls x flops) first. REQUIRES: fused, types
-/// inferred. Throws Error for what cannot be executed yet (dataflow.h).
-std::vector<Task> extract_tasks(const relay::Module& fused);
+/// The tasks of the kernels that `main` calls, heaviest (weight x flops) first: of open programs those at the
+/// points. What cannot be tuned at a point (values_at) has no task there. REQUIRES: fused, types inferred.
+/// Throws Error for what cannot be executed yet (dataflow.h).
+std::vector<Task> extract_tasks(const relay::Module& fused, const OpenPoints& points = {});
 
 /// Tells models apart by what is tuned for them: two with equal tasks, called equally often, are one.
 std::string tasks_digest(std::span<const Task> tasks);

@@ -27,6 +27,12 @@ void put(const KernelSpec& from, pb::Kernel& to) {
   to.mutable_params()->Add(from.params.begin(), from.params.end());
 }
 
+void put(const Sizes& from, pb::Sizes& to) {
+  to.mutable_dims()->Add(from.dims.begin(), from.dims.end());
+  to.set_workspace_bytes(from.workspace_bytes);
+  for (const BufferSpec& buffer : from.buffers) put(buffer, *to.add_buffers());
+}
+
 void put(const Artifact& from, pb::Artifact& to) {
   to.set_object(from.object);
   to.set_digest(from.digest);
@@ -34,6 +40,8 @@ void put(const Artifact& from, pb::Artifact& to) {
   if (from.prologue) put(*from.prologue, *to.mutable_prologue());
   for (const BufferSpec& buffer : from.buffers) put(buffer, *to.add_buffers());
   for (const BufferSpec& buffer : from.made) put(buffer, *to.add_made());
+  to.mutable_dims()->Add(from.dims.begin(), from.dims.end());
+  for (const Sizes& sizes : from.checked) put(sizes, *to.add_checked());
 }
 
 BufferSpec get(const pb::Buffer& from) {
@@ -51,12 +59,26 @@ BufferSpec get(const pb::Buffer& from) {
   return buffer;
 }
 
+void require_workspace(int64_t bytes) {
+  if (bytes < 0 || bytes > kBytesLimit) fail("artifact: a workspace of {} bytes", bytes);
+}
+
+/// Of an artifact with so many dimensions and buffers, which its kernels and params are bound to.
+Sizes get(const pb::Sizes& from, size_t dims, size_t buffers) {
+  Sizes sizes{.dims = {from.dims().begin(), from.dims().end()}, .workspace_bytes = from.workspace_bytes()};
+  require_workspace(sizes.workspace_bytes);
+  for (const pb::Buffer& buffer : from.buffers()) sizes.buffers.push_back(get(buffer));
+  if (sizes.dims.size() != dims || sizes.buffers.size() != buffers)
+    fail("artifact: {} dimensions and {} buffers to check, must be {} and {}", sizes.dims.size(),
+         sizes.buffers.size(), dims, buffers);
+  return sizes;
+}
+
 KernelSpec get(const pb::Kernel& from, size_t buffers) {
   KernelSpec kernel{.symbol = from.symbol(),
                     .workspace_bytes = from.workspace_bytes(),
                     .params = {from.params().begin(), from.params().end()}};
-  if (kernel.workspace_bytes < 0 || kernel.workspace_bytes > kBytesLimit)
-    fail("artifact: a workspace of {} bytes", kernel.workspace_bytes);
+  require_workspace(kernel.workspace_bytes);
   for (uint32_t param : kernel.params)
     // It is an index into an array of pointers.
     if (param >= buffers) fail("artifact: a kernel takes buffer {} of {}", param, buffers);
@@ -74,6 +96,9 @@ Artifact get(const pb::Artifact& from) {
   if (from.has_prologue() == artifact.made.empty())
     fail("artifact: {} prologue, and {} buffers that it makes", from.has_prologue() ? "a" : "no",
          artifact.made.size());
+  artifact.dims.assign(from.dims().begin(), from.dims().end());
+  for (const pb::Sizes& sizes : from.checked())
+    artifact.checked.push_back(get(sizes, artifact.dims.size(), artifact.buffers.size()));
   return artifact;
 }
 
@@ -93,6 +118,24 @@ int64_t BufferSpec::bytes() const {
   int64_t bytes = dtype.bytes();
   for (int64_t extent : shape) bytes *= extent;
   return bytes;
+}
+
+Artifact Artifact::at(size_t i) const {
+  const Sizes& sizes = checked.at(i);
+  Artifact artifact{.digest = digest,
+                    .main = main,
+                    .prologue = prologue,
+                    .buffers = sizes.buffers,
+                    .made = made,
+                    .dims = sizes.dims};
+  artifact.main.workspace_bytes = sizes.workspace_bytes;
+  return artifact;
+}
+
+std::vector<BufferSpec> Artifact::all_buffers() const {
+  std::vector<BufferSpec> all = buffers;
+  for (const Sizes& sizes : checked) all.insert(all.end(), sizes.buffers.begin(), sizes.buffers.end());
+  return all;
 }
 
 std::string encode(const BuildJob& job) {

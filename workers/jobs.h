@@ -33,8 +33,18 @@ struct KernelSpec {
   bool operator==(const KernelSpec&) const = default;
 };
 
+/// A workload with open dimensions at some values of these: what differs from one to the next.
+struct Sizes {
+  std::vector<int64_t> dims;    // that main takes (core/runtime/kernel.h)
+  int64_t workspace_bytes = 0;  // of main
+  std::vector<BufferSpec> buffers;
+
+  bool operator==(const Sizes&) const = default;
+};
+
 /// One built candidate: what a runner needs, and no compiler. The prologue, where there is one, runs once and
-/// fills `made` from constants among the inputs (core/tir/prologue.h).
+/// fills `made` from constants among the inputs (core/tir/prologue.h). Buffers and workspaces are of the
+/// sizes that are timed.
 struct Artifact {
   std::string object;  // the bytes of a shared object
   std::string digest;  // sha256 of them
@@ -42,6 +52,13 @@ struct Artifact {
   std::optional<KernelSpec> prologue;
   std::vector<BufferSpec> buffers;  // the workload's
   std::vector<BufferSpec> made;     // by the prologue, for main
+  std::vector<int64_t> dims;        // that main takes; empty where none is open
+  std::vector<Sizes> checked;       // at which it must be right too, before it is timed
+
+  /// With the sizes of `checked[i]` for its own, and nothing to check; without its object.
+  Artifact at(size_t i) const;
+  /// Of all sizes, its own first: what a case holds.
+  std::vector<BufferSpec> all_buffers() const;
 };
 
 struct BuildJob {
@@ -81,8 +98,8 @@ RunJob decode_run_job(std::string_view bytes);
 Reply decode_reply(std::string_view bytes);
 Artifact decode_artifact(std::string_view bytes);
 
-/// A case file holds the inputs and the reference outputs of a workload, in the order of the buffers, each at
-/// the next multiple of 4096 bytes. Its offsets, and at the end its size.
+/// A case file holds the inputs and the reference outputs of a workload, in the order of all its buffers,
+/// each at the next multiple of 4096 bytes. Its offsets, and at the end its size.
 std::vector<int64_t> case_layout(const std::vector<BufferSpec>& buffers);
 
 }  // namespace lathe::worker

@@ -20,6 +20,7 @@
 #include "core/runtime/shared_object.h"
 #include "core/runtime/thread_pool.h"
 #include "core/support/error.h"
+#include "core/support/node.h"
 #include "core/support/tensor.h"
 #include "workers/canary.h"
 #include "workers/disturbance.h"
@@ -40,7 +41,7 @@ constexpr int64_t kGap = 64;  // between buffers, to see writes beside them
 // Bytes that are a NaN in all types of floats: what a kernel leaves unwritten is no right answer by chance.
 constexpr uint8_t kGapByte = 0xa5, kNanByte = 0xff;
 
-/// The case file in memory.
+/// The case file in memory: all buffers of an artifact.
 class Case {
  public:
   Case(int descriptor, const std::vector<BufferSpec>& buffers, bool writable)
@@ -59,10 +60,13 @@ class Case {
     if (memory == MAP_FAILED) fail("case file: {}", strerror(errno));
     memory_ = static_cast<char*>(memory);
   }
-  char* buffer(size_t index) const { return memory_ + offsets_[index]; }
+  char* buffer(size_t index) const { return memory_ + offsets_[first_ + index]; }
+  /// Of other sizes: what is called buffer 0 from now on.
+  void begin_at(size_t first) { first_ = first; }
 
  private:
   std::vector<int64_t> offsets_;
+  size_t first_ = 0;
   char* memory_ = nullptr;
 };
 
@@ -94,13 +98,13 @@ double relative_step(const std::vector<BufferSpec>& buffers) {
 /// arena would.
 class Bench {
  public:
-  Bench(const RunJob& job, int object)
-      : artifact_(job.artifact),
-        buffers_(job.artifact.buffers),
-        made_(job.artifact.made),
+  /// `artifact` outlives it.
+  Bench(const Artifact& artifact, int threads, int object)
+      : artifact_(artifact),
+        buffers_(artifact.buffers),
+        made_(artifact.made),
         object_(runtime::SharedObject::from_file(object)),
-        threads_(static_cast<int>(job.evaluation.threads)) {
-    const Artifact& artifact = job.artifact;
+        threads_(threads) {
     // One workspace for both: the prologue is done before the kernel starts.
     allocate(
         std::max(artifact.main.workspace_bytes, artifact.prologue ? artifact.prologue->workspace_bytes : 0));
@@ -114,7 +118,9 @@ class Bench {
     evict_bytes_ = 2 * std::max<int64_t>(l2, 1 << 20);
   }
 
-  int32_t run() { return main_->kernel(main_->arguments.data(), workspace_, parallel_, nullptr); }
+  int32_t run() {
+    return main_->kernel(main_->arguments.data(), workspace_, parallel_, artifact_.dims.data());
+  }
 
   /// Makes what main takes in place of constants. REQUIRES: inputs are filled.
   int32_t run_prologue() {
@@ -263,17 +269,31 @@ Reply returned(int32_t code) {
   return {.outcome = Outcome::kCrashed, .message = fmt::format("the kernel's check {} failed", code)};
 }
 
-Reply make_case(const RunJob& job, int object, int case_file) {
-  const Case file(case_file, job.artifact.buffers, /*writable=*/true);
-  for (size_t i = 0; i < job.artifact.buffers.size(); ++i) {
-    const BufferSpec& buffer = job.artifact.buffers[i];
+/// Calls `f` with the artifact at its own sizes and at each that is checked, the first ones last, and `file`
+/// at the buffers of these. The first reply that is not kOk ends it.
+Reply for_each_size(const Artifact& artifact, Case& file, FunctionRef<Reply(const Artifact&)> f) {
+  for (size_t i = 0; i < artifact.checked.size(); ++i) {
+    file.begin_at((i + 1) * artifact.buffers.size());
+    const Artifact at = artifact.at(i);
+    Reply reply = f(at);
+    if (reply.outcome == Outcome::kOk) continue;
+    reply.message += fmt::format(", at {}", shape_text(at.dims));
+    return reply;
+  }
+  file.begin_at(0);
+  return f(artifact);
+}
+
+Reply make_case(const RunJob& job, const Artifact& artifact, int object, const Case& file) {
+  for (size_t i = 0; i < artifact.buffers.size(); ++i) {
+    const BufferSpec& buffer = artifact.buffers[i];
     if (buffer.output) continue;
     // Seeds are the lease's, so that all candidates of a workload have the same inputs.
     // A seed of its own: two equal inputs would hide that a kernel takes one for the other.
     const Tensor values = random_tensor(buffer.shape, buffer.dtype, job.seed + i);
     memcpy(file.buffer(i), values.data(), static_cast<size_t>(buffer.bytes()));
   }
-  Bench bench(job, object);
+  Bench bench(artifact, static_cast<int>(job.evaluation.threads), object);
   bench.fill_inputs(file);
   // Tables that read nothing are made ahead even where no param is constant.
   if (const int32_t code = bench.run_prologue()) return returned(code);
@@ -312,9 +332,8 @@ Reply time_kernel(Bench& bench, const RunJob& job, Child& child) {
   return {.samples = sampler.samples(), .disturbance = disturbance, .canary_seconds = watch.best_canary()};
 }
 
-Reply measure(const RunJob& job, int object, int case_file, Child& child) {
-  const Case file(case_file, job.artifact.buffers, /*writable=*/false);
-  Bench bench(job, object);
+/// Runs once and compares: kWrongResult, or kOk with the error.
+Reply check(Bench& bench, const RunJob& job, const Case& file) {
   bench.fill_inputs(file);
   // Before it runs once, unmeasured: a wrong answer is never timed (M4).
   bench.poison_outputs();
@@ -336,9 +355,20 @@ Reply measure(const RunJob& job, int object, int case_file, Child& child) {
                     wrong.relative_error, job.evaluation.tolerance);
     return wrong;
   }
-  Reply reply = time_kernel(bench, job, child);
-  reply.relative_error = wrong.relative_error;
-  return reply;
+  return {.relative_error = wrong.relative_error};
+}
+
+Reply measure(const RunJob& job, int object, Case& file, Child& child) {
+  double error = 0;
+  return for_each_size(job.artifact, file, [&](const Artifact& artifact) {
+    Bench bench(artifact, static_cast<int>(job.evaluation.threads), object);
+    Reply reply = check(bench, job, file);
+    error = std::max(error, reply.relative_error);
+    // Its own sizes come last: what is timed was right everywhere.
+    if (reply.outcome == Outcome::kOk && &artifact == &job.artifact) reply = time_kernel(bench, job, child);
+    reply.relative_error = error;
+    return reply;
+  });
 }
 
 }  // namespace
@@ -396,7 +426,10 @@ std::string run_body(std::string_view request, Child& child) {
   if (job.race) return encode(race_modules(job, child));
   if (child.descriptors().size() != 2) fail("run: {} descriptors, must be 2", child.descriptors().size());
   const int object = child.descriptors()[0], case_file = child.descriptors()[1];
-  return encode(job.reference ? make_case(job, object, case_file) : measure(job, object, case_file, child));
+  Case file(case_file, job.artifact.all_buffers(), /*writable=*/job.reference);
+  if (!job.reference) return encode(measure(job, object, file, child));
+  return encode(for_each_size(
+      job.artifact, file, [&](const Artifact& artifact) { return make_case(job, artifact, object, file); }));
 }
 
 }  // namespace lathe::worker

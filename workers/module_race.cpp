@@ -40,7 +40,7 @@ Reply race_modules(const RunJob& job, Child& child) {
   if (files.size() != 4) fail("race: {} descriptors, must be 4", files.size());
   runtime::ModulePair pair(load("the incumbent", files[0], files[2]),
                            load("the challenger", files[1], files[3]),
-                           static_cast<int>(job.evaluation.threads));
+                           static_cast<int>(job.evaluation.threads), job.evaluation.dims);
   child.open_window();
   KeptTurns turns(pair);
   const double latest = pair.elapsed() + defaults::kRaceTurns;

@@ -74,8 +74,9 @@ bool killed_from_outside(const Report& report) {
 uint64_t memory_for(const Artifact& artifact) {
   int64_t bytes = artifact.main.workspace_bytes;
   if (artifact.prologue) bytes += artifact.prologue->workspace_bytes;
-  for (const auto* buffers : {&artifact.buffers, &artifact.made})
-    for (const BufferSpec& buffer : *buffers) bytes += 3 * buffer.bytes();
+  for (const auto& buffers : {artifact.all_buffers(), artifact.made})
+    for (const BufferSpec& buffer : buffers) bytes += 3 * buffer.bytes();
+  for (const Sizes& sizes : artifact.checked) bytes += sizes.workspace_bytes;
   return kRunMemory + static_cast<uint64_t>(bytes);
 }
 
@@ -294,7 +295,8 @@ void Pipeline::start_reference_run() {
   // The object goes by descriptor: sealed, so that what is run is what was built.
   RunJob job{.artifact = reference_, .seed = lease.seed, .reference = true};
   job.artifact.object.clear();
-  const uint64_t file_bytes = static_cast<uint64_t>(case_layout(reference_.buffers).back()) + (64u << 20);
+  const uint64_t file_bytes =
+      static_cast<uint64_t>(case_layout(reference_.all_buffers()).back()) + (64u << 20);
   runner_.start({.request = encode(job),
                  .descriptors = {object, reference_case_},
                  // No CPU limit: the wall limit is enough where nobody is timed.
@@ -315,7 +317,7 @@ void Pipeline::reference_ran(const Report& report) {
   seal(reference_case_);  // candidates get it
   cases_.add({.key = case_key(jobs_.at(running_)->lease),
               .descriptor = std::exchange(reference_case_, -1),
-              .bytes = case_layout(reference_.buffers).back()});
+              .bytes = case_layout(reference_.all_buffers()).back()});
   next_step();
 }
 

@@ -40,11 +40,14 @@ TurnTimer::Turn take_turn(Executor& incumbent, Executor& challenger, bool odd) {
 }
 
 ModulePair::ModulePair(std::shared_ptr<const Module> incumbent, std::shared_ptr<const Module> challenger,
-                       int threads)
+                       int threads, std::span<const int64_t> dims)
     : pool_(threads),
       incumbent_(std::move(incumbent), pool_.parallel()),
       challenger_(std::move(challenger), pool_.parallel()) {
-  for (Executor* executor : {&incumbent_, &challenger_}) set_random_inputs(*executor, /*seed=*/0);
+  for (Executor* executor : {&incumbent_, &challenger_}) {
+    if (!dims.empty()) executor->set_dims(dims);
+    set_random_inputs(*executor, /*seed=*/0);
+  }
 }
 
 double ModulePair::elapsed() const { return seconds_since(begun_); }

@@ -21,10 +21,12 @@ std::vector<double> time_in_loop(double seconds, FunctionRef<void()> run);
 /// hits both sides.
 TurnTimer::Turn take_turn(Executor& incumbent, Executor& challenger, bool odd);
 
-/// Both with an arena of their own, on the same random inputs.
+/// Both with an arena of their own, on the same random inputs; where dimensions are open, with these numbers
+/// for them.
 class ModulePair final : public TurnTimer {
  public:
-  ModulePair(std::shared_ptr<const Module> incumbent, std::shared_ptr<const Module> challenger, int threads);
+  ModulePair(std::shared_ptr<const Module> incumbent, std::shared_ptr<const Module> challenger, int threads,
+             std::span<const int64_t> dims = {});
 
   Turn turn() override { return take_turn(incumbent_, challenger_, ++turns_ % 2 != 0); }
   double elapsed() const override;

@@ -16,21 +16,12 @@ constexpr int kLooks[] = {10, 16, 26, 42, 68, 110, 178, 288, 461, 737};
 constexpr double kError = 0.05;  // of the interval, over all looks
 constexpr double kEqual = 0.01;  // less is no difference to a user
 
-/// Two one-sided conclusions from one interval: clear of 0 it says who is faster, within the margin that
-/// nobody is.
-RaceVerdict verdict_of(const Location& ln_ratio) {
-  if (ln_ratio.low > 0) return RaceVerdict::kFaster;
-  if (ln_ratio.high < 0) return RaceVerdict::kSlower;
-  const double equal = std::log(1 + kEqual);
-  return ln_ratio.low > -equal && ln_ratio.high < equal ? RaceVerdict::kEqual : RaceVerdict::kUndecided;
-}
-
 /// Logarithms, so that a ratio and its inverse weigh alike. The challenger's time is the incumbent's by the
 /// ratio: medians of both sides apart would disagree with it where the machine drifted.
 RaceResult look(std::span<const double> incumbent, std::span<const double> challenger,
                 std::span<const double> ln_ratios) {
   const Location at = hodges_lehmann(ln_ratios, 1 - kError / std::size(kLooks));
-  RaceResult result{.verdict = verdict_of(at),
+  RaceResult result{.verdict = race_verdict(std::exp(at.low), std::exp(at.high)),
                     .incumbent = median({incumbent.begin(), incumbent.end()}),
                     .ratio = std::exp(at.centre),
                     .low = std::exp(at.low),
@@ -43,6 +34,14 @@ RaceResult look(std::span<const double> incumbent, std::span<const double> chall
 }
 
 }  // namespace
+
+/// Two one-sided conclusions from one interval: clear of 1 it says who is faster, within the margin that
+/// nobody is.
+RaceVerdict race_verdict(double low, double high) {
+  if (low > 1) return RaceVerdict::kFaster;
+  if (high < 1) return RaceVerdict::kSlower;
+  return low > 1 / (1 + kEqual) && high < 1 + kEqual ? RaceVerdict::kEqual : RaceVerdict::kUndecided;
+}
 
 RaceResult race(TurnTimer& timer, const RaceLimits& limits) {
   const double begun = timer.elapsed();

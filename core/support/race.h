@@ -42,6 +42,9 @@ struct RaceResult {
   int turns = 0;
 };
 
+/// Of an interval that holds the ratio of a race.
+RaceVerdict race_verdict(double low, double high);
+
 /// Races the two until one is clearly faster or they are clearly equal, or the limits are reached. The ratio
 /// is the Hodges-Lehmann estimate over the turns' ln ratios, so a disturbance counts by its rank alone, and
 /// what hits both sides of a turn not at all. The interval is looked at after 10 turns and then whenever

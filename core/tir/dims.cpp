@@ -67,6 +67,12 @@ Func with_simple_shapes(const Func& func) {
   return result.cast<FuncNode>();
 }
 
+bool names_dims(std::string_view text) {
+  // func NAME[n, m](...; a name with brackets in it is quoted.
+  const size_t params = text.find('(');
+  return params != std::string_view::npos && params > 0 && text[params - 1] == ']';
+}
+
 bool has_constant_shape(const BufferNode& buffer) {
   return std::all_of(buffer.shape.begin(), buffer.shape.end(),
                      [](const Expr& extent) { return as_int(extent) != nullptr; });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "core/tir/stmt.h"
 
@@ -19,6 +20,9 @@ Func with_dims(const Func& func, std::span<const int64_t> values);
 
 /// `func` with simple shapes and extents: whoever compares or rebuilds these finds them as they are.
 Func with_simple_shapes(const Func& func);
+
+/// Whether the text of a function (core/tir/text.h) names dimensions, without parsing it.
+bool names_dims(std::string_view text);
 
 /// All dimensions are numbers.
 bool has_constant_shape(const BufferNode& buffer);

@@ -73,5 +73,13 @@ TEST_F(OpenShapesCommand, MistakesAreOneMessageAndExitCode2) {
   }
 }
 
+TEST_F(OpenShapesCommand, JobsRefuseMalformedSizes) {
+  const Finished job = tune("--trials 1 --open n=4x --model " + folder_ / "net.relay");
+  EXPECT_EQ(job.code, 2);
+  EXPECT_THAT(job.output,
+              HasSubstr("--open n=4x: `4x` is no value above 0 with a weight above 0; write NAME"));
+  EXPECT_EQ(std::count(job.output.begin(), job.output.end(), '\n'), 1) << job.output;
+}
+
 }  // namespace
 }  // namespace lathe::cli

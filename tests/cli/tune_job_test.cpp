@@ -81,6 +81,68 @@ TEST_F(TuneJobs, EndsWithAReportAndAModuleThatComputesTheSame) {
             1e-4);
 }
 
+constexpr const char* kOpenLayer = R"(#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 24), float32]) {
+  nn.relu(nn.dense(%x, multiply(ones(shape=[32, 24], dtype="float32"), 0.5f)))
+})";
+
+/// Open kernels built, checked and timed in sandboxes at each size, members chosen, builds raced.
+TEST_F(TuneJobs, OfOpenDimensionsAreForAllSizes) {
+  write_file(path("layer.relay"), kOpenLayer);
+  const std::string model = " --model " + path("layer.relay"), db = " --db " + path("t.db"),
+                    sizes = " --open n=1..256,1,16:2,256";
+  const Finished job =
+      tune(model + db + sizes + " --seed 1 --trials 30 --threads 1 --json --out " + path("out"));
+  ASSERT_EQ(job.code, 0) << job.output;
+  const nlohmann::json report = last_line(job.output);
+  ASSERT_TRUE(report.is_object()) << job.output;
+  EXPECT_EQ(report["trials"], 30);
+  for (const auto& task : report["tasks"]) {
+    EXPECT_TRUE(task["failures"].empty()) << task;
+    EXPECT_GT(task["after_us"], 0) << task;
+  }
+  ASSERT_EQ(report["sizes"].size(), 3u);
+  EXPECT_EQ(report["sizes"][1]["size"], "n=16");
+  EXPECT_EQ(report["sizes"][1]["weight"], 0.5);
+  ASSERT_EQ(report["families"].size(), 1u);
+  const nlohmann::json& kernels = report["families"][0]["kernels"];
+  size_t measured = 0;
+  for (const auto& kernel : kernels)
+    for (const auto& at : kernel["measured"]) {
+      ++measured;
+      EXPECT_GE(at["loss"], 0);
+      EXPECT_LE(at["alone_us"], at["us"]);
+    }
+  EXPECT_EQ(measured, 3u) << "each size has its kernel";
+  EXPECT_EQ(kernels[0]["serves"][0]["max"], 1) << "one row is a number";
+  EXPECT_TRUE(kernels.back()["serves"][0]["max"].is_null()) << "and the last one has all";
+  // What was tuned is found again, and is right at sizes that nobody measured.
+  const Finished best = tune("query best" + model + db);
+  for (const char* size : {"@1", "@16", "@256"}) EXPECT_THAT(best.output, HasSubstr(size));
+  EXPECT_EQ(tune("query coverage" + model + db).code, 0);
+  const std::string module = path("again.lathe"), untuned = path("untuned.lathe");
+  const Finished again = tune("compile --json" + model + db + sizes + " --out " + module);
+  ASSERT_EQ(again.code, 0) << again.output;
+  if (report["race"]["shipped"] == "tuned") {
+    EXPECT_EQ(last_line(again.output)["kernels_measured"], last_line(again.output)["kernels"])
+        << again.output;
+  }
+  ASSERT_EQ(tune("compile --untuned" + model + sizes + " --out " + untuned).code, 0);
+  for (int n : {1, 2, 15, 17, 100, 255, 256}) {
+    std::vector<Tensor> outputs;
+    for (const std::string& each : {report["module"].get<std::string>(), module, untuned}) {
+      const Finished run =
+          tune(fmt::format("run --model {} --seed 5 --shape x={}x24 --out {}", each, n, path("y")));
+      ASSERT_EQ(run.code, 0) << run.output;
+      outputs.push_back(load_npy(path("y") + "/output_0.npy"));
+    }
+    EXPECT_LE(max_relative_error(outputs[0], outputs[2]), 1e-5) << n;
+    EXPECT_LE(max_relative_error(outputs[1], outputs[2]), 1e-5) << n;
+  }
+  const Finished refused = tune("run --model " + module + " --shape x=257x24");
+  EXPECT_EQ(refused.code, 2) << refused.output;
+}
+
 /// What workers of a farm are told is not meant for the job's own.
 TEST_F(TuneJobs, TheWorkerBesideAJobTakesNoConfiguration) {
   setenv("LATHE_TRACKER_KEY", "of another tracker", 1);

@@ -20,6 +20,7 @@ const std::string kUntuned = "the untuned build",
 
 struct RaceBench : Bench {
   TemporaryFolder folder;
+  bool open = false;  // the modules
 
   void race(double fastest_seconds = 0, const std::string& device_class = "") {
     write_file(folder / "untuned", kUntuned);
@@ -27,6 +28,7 @@ struct RaceBench : Bench {
     TrialSpec spec{.job = 1, .target = "cpu"};
     spec.fastest_seconds = fastest_seconds;
     spec.device_class = device_class;
+    spec.is_open = open;
     spec.race = std::make_shared<const RaceModules>(
         RaceModules{std::make_shared<const ModuleFile>(folder / "untuned"),
                     std::make_shared<const ModuleFile>(folder / "tuned")});
@@ -45,6 +47,25 @@ struct RaceBench : Bench {
   }
   Verdict verdict(const Peer& peer) const { return sent<wire::ResultAck>(peer).at(0).verdict; }
 };
+
+TEST(FarmRaces, AndOpenWorkloadsGoToAWorkerThatKnowsDimensions) {
+  RaceBench b;
+  b.say("p",
+        wire::Hello{
+            .newest_version = wire::kOpenVersion - 1, .worker = "old", .device = "{}", .backends = {"cpu"}});
+  b.say("p", wire::Credit{4});
+  TrialSpec open{
+      .job = 1, .workload = std::make_shared<std::string>("func f[n]("), .target = "cpu", .is_open = true};
+  b.step(Submit{{{.trial = 7, .spec = std::make_shared<const TrialSpec>(open)}}});
+  EXPECT_THAT(b.sent<wire::Lease>("p"), IsEmpty());
+  b.open = true;
+  b.race();
+  EXPECT_THAT(b.sent<wire::Lease>("p"), IsEmpty());
+  b.join("q", "new", 2);
+  std::set<TrialId> given;
+  for (const wire::Lease& lease : b.sent<wire::Lease>("q")) given.insert(lease.trial);
+  EXPECT_THAT(given, ElementsAre(7, kRace));
+}
 
 TEST(FarmRaces, GoToAWorkerThatKnowsThem) {
   RaceBench b;

@@ -226,7 +226,7 @@ TEST(Farm, RefusesStrangeVersionsAndMessages) {
   b.say("p", wire::Hello{.oldest_version = 7, .newest_version = 9, .worker = "v"});
   EXPECT_THAT(
       b.sent<wire::Refusal>("p"),
-      ElementsAre(wire::Refusal{wire::Refusal::Code::kVersion, "tracker speaks versions 1..4, worker 7..9"}));
+      ElementsAre(wire::Refusal{wire::Refusal::Code::kVersion, "tracker speaks versions 1..5, worker 7..9"}));
   b.join("p", "v", 1);
   b.say("p", wire::Welcome{});
   EXPECT_THAT(b.sent<wire::Refusal>("p"),

@@ -28,6 +28,10 @@ TEST(JobRequest, IsWhatItWasAfterAJourney) {
                      .max_relative_error = 0.125,
                      .priority = -3};
   EXPECT_EQ(to_json(parse_job_request(to_json(request))), to_json(request));
+  request.target_ms = 0;
+  request.open = {"batch", "length=1..512,128:4"};
+  EXPECT_EQ(to_json(parse_job_request(to_json(request))), to_json(request));
+  EXPECT_EQ(parse_job_request(to_json(request)).open, request.open);
 }
 
 TEST(JobRequest, SaysWhatIsWrong) {
@@ -35,6 +39,11 @@ TEST(JobRequest, SaysWhatIsWrong) {
       {"", "a job is one JSON object"},
       {"[]", "a job is one JSON object"},
       {R"({"target": "cpu"})", "`model` is missing: a zoo name, or the name of an uploaded file"},
+      {R"({"model": "m", "open": "n"})", "`open` must be a list of strings"},
+      {R"({"model": "m", "open": ["n=5..2"]})",
+       "--open n=5..2: `5..2` is no range; write NAME, NAME=1..2048 or NAME=1..2048,16,128:4"},
+      {R"({"model": "m", "open": ["n"], "target_ms": 2})",
+       "--target-latency is of one size, and with --open there are many; leave one of them out"},
       {R"({"model": 3})", "`model` must be a string"},
       {R"({"model": "m", "trails": 3})", "unknown key `trails`; did you mean `trials`?"},
       {R"({"model": "m", "trials": 1.5})", "`trials` must be a whole number"},

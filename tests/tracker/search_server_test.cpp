@@ -269,6 +269,26 @@ TEST(SearchServer, HasTwoBuildsOfItsFolderRaced) {
   EXPECT_EQ(race.fastest_seconds, fastest_believable(2e6, parse_target_text(kTarget), 2));
 }
 
+TEST(SearchServer, RacesOpenBuildsOnceAtEachSize) {
+  RaceDesk desk;
+  desk.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{2, 128});
+  EXPECT_TRUE(desk.farm.races.at(0).is_open);
+  EXPECT_EQ(desk.farm.races[0].race->evaluation.dims, (std::vector<int64_t>{2, 128}));
+  // Of which tasks a run at one size is made is not known.
+  EXPECT_EQ(desk.farm.races[0].fastest_seconds, fastest_believable(0, parse_target_text(kTarget), 1));
+  desk.link.poll(0, std::chrono::milliseconds(1));
+  desk.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{2, 1});
+  EXPECT_THROW(desk.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{4, 1}), Error);
+  desk.leave();
+  EXPECT_EQ(desk.error, "a searcher races while its last race goes on");
+  RaceDesk other;
+  other.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{2, 1});
+  other.link.poll(0, std::chrono::milliseconds(1));
+  EXPECT_THROW(other.link.race("untuned", "tuned", 1, 1, std::vector<int64_t>{2, 1}), Error);
+  other.leave();
+  EXPECT_EQ(other.error, "a searcher races for the second time");
+}
+
 TEST(SearchServer, RacesNothingElse) {
   const auto refusal = [](const std::string& untuned) {
     RaceDesk desk;

@@ -3,7 +3,7 @@
 
 On a worker that builds and measures; on a runner, which gets the modules from the tracker as a board would; through the
 death of the worker in its midst, a pause, the death of the tracker and the end of the worker's key; to the end of its job,
-where that is cancelled; and without any worker left.
+where that is cancelled; and without any worker left. And of a model with an open dimension, at each of its sizes.
 """
 
 import subprocess
@@ -15,6 +15,11 @@ from tracker_process import TUNE, Tracker, check, run, wait_for
 # A run of it takes long enough that its race, ten turns of four runs at least, can be interrupted.
 SLOW = """def @main(%x: Tensor[(512, 2048), float32], %w: Tensor[(2048, 2048), float32]) -> Tensor[(512, 2048), float32] {
   nn.dense(nn.dense(%x, %w), %w)
+}
+"""
+
+OPEN = """def @main(%x: Tensor[(n, 24), float32]) {
+  nn.relu(nn.dense(%x, multiply(ones(shape=[32, 24], dtype="float32"), 0.5f)))
 }
 """
 
@@ -59,8 +64,8 @@ class Farm:
         self.workers[name].kill()
         self.workers[name].wait()
 
-    def submit(self, model, trials):
-        return run("submit", "--model", model, "--trials", str(trials), "--threads", "1", "--tracker",
+    def submit(self, model, trials, *flags):
+        return run("submit", "--model", model, "--trials", str(trials), "--threads", "1", *flags, "--tracker",
                    f"http://127.0.0.1:{self.tracker.port}")
 
     def submit_slow(self):
@@ -128,6 +133,25 @@ def check_race(farm, job, report, model):
     check(same == (race["shipped"] == "untuned") or "the two builds are the same" in farm.text(job),
           f"what is shipped is {'' if same else 'not '}the untuned build: {race}")
     return f"{race['verdict']}, {race['ratio']:.3f} ({race['low']:.3f} .. {race['high']:.3f}), {race['pairs']} turns"
+
+
+def races_at_each_size(farm, where):
+    """A model with an open dimension: kernels that take it are measured, and its two builds race at each size."""
+    path = farm.tracker.path("open.relay")
+    with open(path, "w") as file:
+        file.write(OPEN)
+    job = farm.submit(path, 24, "--open", "n=1..256,1,16:2,256")
+    report = farm.finished(job)
+    check([s["size"] for s in report["sizes"]] == ["n=1", "n=16", "n=256"], f"strange sizes: {report['sizes']}")
+    check(all(s["untuned_ms"] > 0 and s["tuned_ms"] > 0 for s in report["sizes"]), f"strange races: {report['sizes']}")
+    check(all(not task["failures"] for task in report["tasks"]), f"candidates failed: {report['tasks']}")
+    kernels = report["families"][0]["kernels"]
+    check(sum(len(k["measured"]) for k in kernels) == 3, f"a size without a kernel: {kernels}")
+    check("kernels for open dimensions" in farm.text(job), farm.text(job))
+    module = farm.module(job, farm.tracker.path("out-" + job))
+    for rows in (1, 17, 256):
+        run("run", "--model", module, "--shape", f"x={rows}x24")
+    print(f"at each size, {where}:", ", ".join(f"{s['size']}: {s['ratio']:.2f}" for s in report["sizes"]))
 
 
 def races_on_a_worker(farm):
@@ -206,11 +230,13 @@ def races_on_a_runner(farm):
 def main():
     with tempfile.TemporaryDirectory() as folder, Farm(folder) as farm:
         races_on_a_worker(farm)
+        races_at_each_size(farm, "on a worker")
         survives_its_worker(farm)
         left = survives_the_rest(farm)
         ends_with_its_job(farm)
         does_without(farm, left)
         races_on_a_runner(farm)
+        races_at_each_size(farm, "on a runner")
 
 
 if __name__ == "__main__":

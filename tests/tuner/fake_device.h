@@ -14,7 +14,14 @@ namespace lathe::tuner {
 
 inline Task task_of(const std::string& name, const tir::Func& func, int64_t calls) {
   tir::Func workload = tir::canonical(func);
-  return {name, workload, tir::print(workload), tir::workload_digest(workload), calls, 1e6, 1e4};
+  return {.name = name,
+          .workload = workload,
+          .text = tir::print(workload),
+          .digest = tir::workload_digest(workload),
+          .calls = calls,
+          .flops = 1e6,
+          .bytes = 1e4,
+          .family = name};
 }
 
 inline std::vector<Task> two_tasks() {

@@ -9,6 +9,8 @@
 
 #include "core/tir/lower.h"
 #include "core/tir/prologue.h"
+#include "core/tir/text.h"
+#include "schedules/family.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
@@ -312,6 +314,60 @@ TEST(Session, SaysWhenMostOfTheSpeedWasReached) {
   EXPECT_EQ(reached(milestones, 1)->trials, 90);
   EXPECT_EQ(reached(milestones, 0.1)->trials, 10);
   EXPECT_FALSE(reached({}, 0.95));
+}
+
+/// A dense layer of any number of rows, at these numbers.
+std::vector<Task> open_tasks(const std::vector<int64_t>& rows) {
+  const tir::Func open = tir::canonical(
+      tir::parse_func(R"(func dense[n](a: float32[n, 64], b: float32[64, 32]) -> (c: float32[n, 32]) {
+  block root {
+    for i in 0..n {
+      for j in 0..32 {
+        for k in 0..64 {
+          block product(spatial y in 0..n = i, spatial x in 0..32 = j, reduce r in 0..64 = k) {
+            reads a[y, r], b[r, x]
+            writes c[y, x]
+            init {
+              c[y, x] = 0.0
+            }
+            c[y, x] = c[y, x] + a[y, r] * b[r, x]
+          }
+        }
+      }
+    }
+  }
+})"));
+  std::vector<Task> tasks;
+  for (int64_t n : rows) {
+    tasks.push_back(task_of("dense", schedule::program_at(open, std::vector{n}), 1));
+    tasks.back().program = "dense";
+    tasks.back().sizes = {n};
+  }
+  return tasks;
+}
+
+TEST(Session, SizesOfAProgramExchangeTheirBest) {
+  const std::vector<Task> tasks = open_tasks({16, 256});
+  FakeMeasurer measurer(tasks);
+  Session session(tasks, avx512_target(), measurer, {.trials = 60, .seed = 3});
+  session.run(kQuiet, kNever);
+  const SessionStatus status = session.status();
+  for (size_t i : {0, 1}) {
+    EXPECT_GT(status.tasks[i].best_seconds, 0);
+    EXPECT_LE(status.tasks[i].best_seconds, status.tasks[i].default_seconds);
+  }
+  // A fingerprint is of the schedule and not of the size, so that the choice of kernels can follow it.
+  std::set<std::string> at[2];
+  for (const auto& [task, print] : measurer.measured) at[task].insert(print);
+  const auto print_of = [&](size_t task) {
+    return fingerprint(schedule::replay(status.tasks[task].best, tasks[0].workload));
+  };
+  // Each was measured where the other is best, but for what the last rounds have found.
+  size_t shared = 0;
+  for (const std::string& print : at[0]) shared += at[1].count(print);
+  EXPECT_GE(shared, 2u);
+  EXPECT_TRUE(at[0].contains(print_of(0)));
+  EXPECT_TRUE(at[1].contains(print_of(1)));
 }
 
 }  // namespace

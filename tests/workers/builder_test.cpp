@@ -12,6 +12,7 @@
 #include "core/codegen/host_target.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
+#include "schedules/family.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tests/schedules/programs.h"
@@ -98,6 +99,49 @@ TEST_F(BuilderTest, MeasuresSchedulesOfAProgram) {
     EXPECT_LT(result.relative_error, 1e-5);
     EXPECT_FALSE(result.samples.empty());
   }
+}
+
+/// A dense layer of any number of rows.
+constexpr const char* kOpenDense =
+    R"(func dense[n](a: float32[n, 40], b: float32[40, 64]) -> (c: float32[n, 64]) {
+  block root {
+    for i in 0..n {
+      for j in 0..64 {
+        for k in 0..40 {
+          block product(spatial y in 0..n = i, spatial x in 0..64 = j, reduce r in 0..40 = k) {
+            reads a[y, r], b[r, x]
+            writes c[y, x]
+            init {
+              c[y, x] = 0.0
+            }
+            c[y, x] = c[y, x] + a[y, r] * b[r, x]
+          }
+        }
+      }
+    }
+  }
+})";
+
+TEST_F(BuilderTest, MeasuresSchedulesOfAnOpenProgramAtItsSize) {
+  const tir::Func open = tir::canonical(tir::parse_func(kOpenDense));
+  const schedule::DesignSpace& space = *schedule::spaces_for(open, target_).front();
+  std::map<int64_t, double> fastest;
+  for (int64_t rows : {1, 8, 200}) {
+    const tir::Func func = schedule::program_at(open, std::vector{rows});
+    std::vector<wire::Lease> leases = {lease(1, func, to_json(schedule::default_trace(func, target_)))};
+    for (uint64_t seed = 0; seed < 6; ++seed)
+      leases.push_back(
+          lease(leases.size() + 1, func, to_json(schedule::sample(space, func, target_, seed).trace())));
+    for (const auto& [id, result] : process(leases)) {
+      EXPECT_EQ(result.outcome, Outcome::kOk) << rows << ": " << result.message << "\n"
+                                              << leases[id - 1].trace;
+      ASSERT_FALSE(result.samples.empty());
+      double& seconds = fastest[rows];
+      for (float sample : result.samples)
+        if (seconds == 0 || sample < seconds) seconds = sample;
+    }
+  }
+  EXPECT_GT(fastest[200], 2 * fastest[1]) << "it runs with as many rows as it says";
 }
 
 TEST_F(BuilderTest, WeightsArePackedAhead) {

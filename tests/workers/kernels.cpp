@@ -41,6 +41,21 @@ int32_t good(void* const* buffers, void*, const LatheParallel*, const int64_t*) 
   return 0;
 }
 
+/// Of any number of elements: y[i] = a[i] + b[i].
+int32_t good_open(void* const* buffers, void*, const LatheParallel*, const int64_t* dims) {
+  const Buffers it(buffers);
+  for (int64_t i = 0; i < dims[0]; ++i) it.y[i] = it.a[i] + it.b[i];
+  return 0;
+}
+
+/// As one whose last vector of 8 loses an element where a whole one is not there.
+int32_t wrong_at_seventeen(void* const* buffers, void*, const LatheParallel*, const int64_t* dims) {
+  const Buffers it(buffers);
+  for (int64_t i = 0; i < dims[0]; ++i) it.y[i] = it.a[i] + it.b[i];
+  if (dims[0] == 17) it.y[16] = 0;
+  return 0;
+}
+
 int32_t good_parallel(void* const* buffers, void*, const LatheParallel* parallel, const int64_t*) {
   parallel->launch(
       parallel->pool,

@@ -100,6 +100,46 @@ TEST_F(MeasureTest, WrongIsNeverTimed) {
   EXPECT_EQ(measure("wrong_at_one_place", {.tolerance = 1}).outcome, Outcome::kOk);
 }
 
+/// y[i] = a[i] + b[i] for a number of elements that is open: measured with 4096, and checked with others.
+Artifact open_artifact(const std::string& kernel) {
+  const auto buffers = [](int64_t n) {
+    const BufferSpec input{.shape = {n}, .dtype = kFloat32},
+        output{.shape = {n}, .dtype = kFloat32, .output = true};
+    return std::vector<BufferSpec>{input, input, output};
+  };
+  Artifact artifact{
+      .main = {kernel, /*workspace_bytes=*/100, {0, 1, 2}}, .buffers = buffers(4096), .dims = {4096}};
+  for (int64_t n : {1, 17, 5000})
+    artifact.checked.push_back({.dims = {n}, .workspace_bytes = 64 * n, .buffers = buffers(n)});
+  return artifact;
+}
+
+TEST_F(MeasureTest, AnOpenKernelIsRightAtAllSizesBeforeItIsTimed) {
+  const Report made = run(open_artifact("good_open"), {}, /*reference=*/true);
+  ASSERT_EQ(made.end, Report::End::kReplied) << describe(made) << made.stderr_tail;
+  ASSERT_EQ(decode_reply(made.reply).outcome, Outcome::kOk) << decode_reply(made.reply).message;
+  const Reply right = decode_reply(run(open_artifact("good_open"), {}).reply);
+  EXPECT_EQ(right.outcome, Outcome::kOk) << right.message;
+  EXPECT_GE(right.samples.size(), 3u);
+  const Reply wrong = decode_reply(run(open_artifact("wrong_at_seventeen"), {}).reply);
+  EXPECT_EQ(wrong.outcome, Outcome::kWrongResult);
+  EXPECT_THAT(wrong.message, HasSubstr("of its largest value, tolerance 0.0001, at (17)"));
+  EXPECT_THAT(wrong.samples, SizeIs(0));
+}
+
+TEST(Artifacts, KeepTheirSizesOnAJourney) {
+  const Artifact artifact = open_artifact("good_open");
+  const Artifact there = decode_artifact(encode(artifact));
+  EXPECT_EQ(there.dims, artifact.dims);
+  EXPECT_EQ(there.checked, artifact.checked);
+  Artifact damaged = artifact;
+  damaged.checked[1].dims = {};
+  EXPECT_THROW(decode_artifact(encode(damaged)), Error);
+  damaged = artifact;
+  damaged.checked[1].buffers.pop_back();
+  EXPECT_THROW(decode_artifact(encode(damaged)), Error);
+}
+
 TEST_F(MeasureTest, AResultIn16BitsMayBeTheNextNumber) {
   auto rounded = [](const std::string& kernel) {
     Artifact result = artifact(kernel);
