@@ -150,6 +150,24 @@ TEST(DefaultTrace, ComputesTermsInsideTheSumThatPacksTheirOperands) {
   }
 }
 
+/// Blocks of 16 channels of which the later half begins within a block, as a gate's does where a half is no
+/// whole number of blocks: each vector is of two runs.
+TEST(DefaultTrace, ComputesFunctionsOfShiftedBlocksInVectors) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[4, 30, 16]) -> (out: float32[2, 30, 16]) {
+  block root {
+    for c in 0..2 { for i in 0..30 { for l in 0..16 {
+      block out(spatial vc in 0..2 = c, spatial vi in 0..30 = i, spatial vl in 0..16 = l) {
+        reads x[0:4, vi, 0:16]
+        writes out[vc, vi, vl]
+        out[vc, vi, vl] = x[vc, vi, vl] * sigmoid(x[(vc * 16 + vl + 26) // 16, vi, (vc * 16 + vl + 26) %% 16])
+    } } } }
+} })");
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_THAT(vector_lanes(scheduled), testing::Contains(16));
+  expect_same_results(func, scheduled);
+}
+
 /// An operand that is no constant is packed in each run: by tiles of vectors that are turned in registers.
 TEST(DefaultTrace, TurnsTransposedOperandsInVectors) {
   for (auto [n, k] : {std::pair<int64_t, int64_t>{96, 32}, {96, 17}, {90, 17}}) {
