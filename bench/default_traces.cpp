@@ -2,7 +2,7 @@
 // decide the same, whatever steps their traces take.
 //
 //   ./run bench default-traces --models resnet18,dqn [--threads 1,2] [--target cpu] [--measured] [--tasks]
-//   [--traces]
+//   [--traces] [--programs]
 #include <fmt/core.h>
 
 #include "bench/main.h"
@@ -10,6 +10,8 @@
 #include "core/support/text.h"
 #include "core/tir/lower.h"
 #include "core/tir/machine.h"
+#include "core/tir/prologue.h"
+#include "core/tir/text.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
 #include "tuner/load_model.h"
@@ -22,7 +24,7 @@ namespace {
 
 struct Settings {
   std::string models, threads = "1,2", target = "cpu";
-  bool tasks = false, traces = false, measured = false;
+  bool tasks = false, traces = false, programs = false, measured = false;
 };
 
 void print_model(const std::string& model, const Settings& settings) {
@@ -40,6 +42,9 @@ void print_model(const std::string& model, const Settings& settings) {
       const std::string program = fmt::format("{:016x}", structural_hash(tir::lower(scheduled, target)));
       all += task.digest + " " + program + "\n";
       if (settings.traces) fmt::print("{}\n", schedule::to_json(trace));
+      if (settings.programs)
+        fmt::print("{}\n{}\n", tir::print(task.workload),
+                   tir::print(tir::lower(tir::split_prologue(scheduled).main, target)));
       if (settings.tasks) fmt::print("  {} {} {}\n", task.digest.substr(0, 12), program, task.name);
     }
     fmt::print("{} threads={} tasks={} {}\n", model, threads, tasks.size(), sha256(all).substr(0, 16));
@@ -56,6 +61,7 @@ int run(int argc, char** argv) {
   app.add_flag("--measured", settings.measured, "by the numbers measured of this machine, not its row");
   app.add_flag("--tasks", settings.tasks, "also the digests of each task and its program");
   app.add_flag("--traces", settings.traces, "also the traces, each before its task");
+  app.add_flag("--programs", settings.programs, "also each task's program, and what it is lowered to");
   parse_flags(app, argc, argv);
   for (const std::string& model : split_text(settings.models, ',')) print_model(model, settings);
   return 0;

@@ -1,10 +1,11 @@
-"""Writes small random ONNX models (opset 13, float32): one block each, sizes round and odd, as other people's have them.
+"""Writes small random ONNX models (opset 13, float32): a block or a network each, sizes round and odd, as other people's have them.
 
-usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|all | --kind K] [--sizes any|round]    needs python3-onnx, python3-numpy
+usage: random_models.py FOLDER --seed S [--count N] [--kinds classic|rare|networks|all | --kind K] [--sizes any|round]    needs python3-onnx, python3-numpy
 
 Sizes are any, half of them multiples of 8, or round: powers of two and three times those, as hidden sizes and images mostly are.
-Kinds take turns: with all of them, the first 25 files are the classic ones of that seed. A file's name says its number,
-kind and sizes; the paths are printed. The same arguments give the same files, byte for byte. Exit code 2: bad usage.
+Kinds take turns: with all of them, the first 25 files are the classic ones of that seed; rare blocks follow the 50th, whole
+networks come last. A file's name says its number, kind and sizes; the paths are printed. The same arguments give the same files,
+byte for byte. Exit code 2: bad usage.
 """
 import argparse
 import os
@@ -14,11 +15,13 @@ import numpy
 import onnx
 
 import random_classic_blocks
+import random_networks
+import random_rare_blocks
 import random_wide_blocks
 from random_graph import RandomGraph
 
-CLASSIC = random_classic_blocks.KINDS
-ALL = {**CLASSIC, **random_wide_blocks.KINDS}
+KINDS = {'classic': random_classic_blocks.KINDS, 'rare': random_rare_blocks.KINDS, 'networks': random_networks.KINDS}
+KINDS['all'] = {**KINDS['classic'], **random_wide_blocks.KINDS, **KINDS['rare'], **KINDS['networks']}
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,27 +35,27 @@ def parse_arguments():
     parser.add_argument('folder')
     parser.add_argument('--seed', type=int, required=True)
     parser.add_argument('--count', type=int, default=50)
-    parser.add_argument('--kinds', choices=['classic', 'all'], default='all')
+    parser.add_argument('--kinds', choices=list(KINDS), default='all')
     parser.add_argument('--kind')
     parser.add_argument('--sizes', choices=['any', 'round'], default='any')
     arguments = parser.parse_args()
     if arguments.seed < 0 or arguments.count < 1:
         parser.error('--seed must be at least 0 and --count at least 1')
-    if arguments.kind is not None and arguments.kind not in ALL:
-        parser.error(f'no kind is named {arguments.kind}; there are {", ".join(ALL)}')
+    kinds = KINDS['all']
+    if arguments.kind is not None and arguments.kind not in kinds:
+        parser.error(f'no kind is named {arguments.kind}; there are {", ".join(kinds)}')
     return arguments
 
 
 def main():
     arguments = parse_arguments()
-    kinds = CLASSIC if arguments.kinds == 'classic' else ALL
-    names = [arguments.kind] if arguments.kind else list(kinds)
+    names = [arguments.kind] if arguments.kind else list(KINDS[arguments.kinds])
     rng = numpy.random.default_rng(arguments.seed)
     os.makedirs(arguments.folder, exist_ok=True)
     for i in range(arguments.count):
         kind = names[i % len(names)]
         graph = RandomGraph(rng, arguments.sizes == 'round')
-        output, label, *dtype = ALL[kind](graph)
+        output, label, *dtype = KINDS['all'][kind](graph)
         model = graph.model(kind, output, *(dtype or [onnx.TensorProto.FLOAT]))
         path = os.path.join(arguments.folder, f'{i:03d}_{kind}_{label}.onnx')
         onnx.save(model, path)

@@ -17,11 +17,13 @@ using namespace tir;
 
 namespace {
 /// The reduction that dominates the program once element-wise blocks are merged and operands are prepared,
-/// when it vectorizes.
+/// when it vectorizes; as a last resort with its terms computed inside.
 std::optional<VectorReduction> main_reduction(Schedule& schedule, const Target& target,
                                               const Policy& policy) {
   inline_elementwise(schedule);
-  if (!prepare_operands(schedule, target, policy)) return std::nullopt;
+  if (!prepare_operands(schedule, target, policy) &&
+      !(inline_terms(schedule) && prepare_operands(schedule, target, policy)))
+    return std::nullopt;
   auto reduction = vector_reduction(dominant_reduction(schedule.func()));
   if (!reduction || vector_width(*reduction, target) == 1) return std::nullopt;
   return reduction;

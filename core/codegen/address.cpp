@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/arith/simplify.h"
+
 namespace lathe::codegen {
 namespace {
 /// Merges by node. Equal terms in nodes of their own stay apart here; the emitter finds them
@@ -59,16 +61,28 @@ int64_t divisor(const Expr& e, BinaryOp op) {
   return c && *c > 0 ? *c : 0;
 }
 
-/// k*c*(e // c) + k*(e % c) = k*e: what runs over the ends of rows is one line in memory. Whether there was
-/// such a pair.
+/// Whether both leave the same remainder by c; of ramps it is that of their first lanes.
+bool are_congruent(const Expr& x, const Expr& y, int64_t c) {
+  if (structural_equal(x, y)) return true;
+  const Ramp *a = x.as<Ramp>(), *b = y.as<Ramp>();
+  if (a && b)
+    return a->dtype == b->dtype && structural_equal(a->stride, b->stride) &&
+           are_congruent(a->base, b->base, c);
+  return x.dtype() == kInt64 && y.dtype() == kInt64 && is_int(simplify(floormod(x - y, c)), 0);
+}
+
+/// k*c*(e // c) + k*(f % c) = k*e where e and f leave the same remainder: what runs over the ends of rows is
+/// one line in memory. They need not be the same expression: of the place in a fused loop, (t % 27)*16, the
+/// simplifier drops the `% 27` in a remainder by 24, which 27*16 is a multiple of, and not in the quotient.
+/// Whether there was such a pair.
 bool join_rows(FlatAccess& sum, std::vector<std::pair<Expr, int64_t>>& terms) {
   for (size_t low = 0; low < terms.size(); ++low)
     for (size_t high = 0; high < terms.size(); ++high) {
       int64_t c = divisor(terms[low].first, BinaryOp::kFloorMod);
       if (c == 0 || divisor(terms[high].first, BinaryOp::kFloorDiv) != c) continue;
       int64_t k = terms[low].second;
-      const Expr line = terms[low].first.as<Binary>()->a;
-      if (terms[high].second != k * c || !structural_equal(line, terms[high].first.as<Binary>()->a)) continue;
+      const Expr line = terms[high].first.as<Binary>()->a;
+      if (terms[high].second != k * c || !are_congruent(line, terms[low].first.as<Binary>()->a, c)) continue;
       terms.erase(terms.begin() + static_cast<int64_t>(std::max(low, high)));
       terms.erase(terms.begin() + static_cast<int64_t>(std::min(low, high)));
       accumulate(sum, line, k);

@@ -14,25 +14,29 @@ bool contains(const Expr& e, const Expr& part) {
   return found;
 }
 
-/// The one load of `buffer` in `value`, with the selects between it and a constant around it: they may keep
-/// it in bounds.
-Expr operand_of(const Application& a, const Expr& value, const Buffer& buffer) {
-  Expr operand;
-  int loads = 0;
+/// What is loaded of `buffer` in `value`, with the selects between it and a constant around it: they may keep
+/// it in bounds. All of its occurrences, which are equal: a square has two.
+std::vector<Expr> operand_of(const Application& a, const Expr& value, const Buffer& buffer) {
+  std::vector<Expr> operands;
   post_order(value, [&](const NodeRef& node) {
     const Load* l = node.as<Load>();
-    if (l && l->buffer == buffer) operand = node.cast<ExprNode>(), ++loads;
+    if (l && l->buffer == buffer) operands.push_back(node.cast<ExprNode>());
     const Select* s = node.as<Select>();
-    if (s && operand && s->if_true == operand && (as_int(s->if_false) || s->if_false.as<FloatImm>()))
-      operand = node.cast<ExprNode>();
+    if (!s || !(as_int(s->if_false) || s->if_false.as<FloatImm>())) return;
+    for (Expr& operand : operands)
+      if (s->if_true == operand) operand = node.cast<ExprNode>();
   });
-  if (loads != 1) a.fail("{} is loaded at {} places, must be loaded at 1", buffer->name, loads);
+  const auto is_other = [&](const Expr& operand) { return !structural_equal(operand, operands[0]); };
+  const auto others = std::count_if(operands.begin(), operands.end(), is_other);
+  if (operands.empty() || others > 0)
+    a.fail("{} is loaded at {} places, must be loaded at 1", buffer->name, operands.empty() ? 0 : others + 1);
   post_order(value, [&](const NodeRef& node) {
     const Select* s = node.as<Select>();
-    if (s && (contains(s->if_true, operand) || contains(s->if_false, operand)))
-      a.fail("{} is loaded under a condition", buffer->name);
+    for (const Expr& operand : operands)
+      if (s && (contains(s->if_true, operand) || contains(s->if_false, operand)))
+        a.fail("{} is loaded under a condition", buffer->name);
   });
-  return operand;
+  return operands;
 }
 
 void reindex(Application& a) {
@@ -45,7 +49,8 @@ void reindex(Application& a) {
   Buffer source = block->reads[static_cast<size_t>(read)].buffer;
   const Store* update = block->body.as<Store>();
   if (!update || update->buffer == source) a.fail("block `{}` also writes {}", block->name, source->name);
-  Expr operand = operand_of(a, update->value, source);
+  const std::vector<Expr> operands = operand_of(a, update->value, source);
+  const Expr& operand = operands[0];
   Block copy;
   copy.name = fresh_block_name(a.func, block->name + "_" + source->name + "_reindex");
   std::vector<std::pair<Var, Expr>> loops;
@@ -68,9 +73,10 @@ void reindex(Application& a) {
   copy.body = store(packed, own, substitute(operand, at));
   declare_accesses(copy);
   Stmt reader = changed(block, [&](Block& changed) {
-    // By identity of the node: the operand was found to occur once.
     changed.body = rewrite(block->body, [&](const NodeRef& node) -> NodeRef {
-                     return node == operand ? NodeRef(load(packed, theirs)) : node;
+                     const bool found = std::any_of(operands.begin(), operands.end(),
+                                                    [&](const Expr& each) { return node == each; });
+                     return found ? NodeRef(load(packed, theirs)) : node;
                    }).cast<StmtNode>();
     declare_accesses(changed);
   });

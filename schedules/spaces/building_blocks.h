@@ -33,6 +33,14 @@ void sample_prefetch(Schedule& schedule, LoopHandle loop, int64_t bytes, const T
 /// make expressions of thousands of nodes, and the one named `kept`.
 void inline_elementwise(Schedule& schedule, const std::string& kept = "");
 
+/// Element-wise, and computed where it is used no element is computed more often than now by each user.
+bool is_used_once(const tir::Func& func, const Ref<tir::Block>& block);
+
+/// Inlines what alone makes the terms of the dominant reduction, each used once: (x[i, k] - y[j, k])^2, which
+/// as a tensor has no neighbours along j, and of which x and y may be packed like factors. Whether there was
+/// such a block. REQUIRES: element-wise blocks are inlined.
+bool inline_terms(Schedule& schedule);
+
 /// There are some, and all are element-wise.
 bool all_elementwise(const std::vector<Ref<tir::Block>>& blocks);
 
@@ -77,7 +85,7 @@ void run_parallel(Schedule& schedule, const std::vector<LoopHandle>& loops, cons
                   const Policy& policy = {Decide::kHeuristic});
 
 /// Reductions without a vectorizable output: spatial loops outside, parallel. Where neighbours along the
-/// innermost reduction variable are neighbours in memory, partial results in several vectors (rfactor),
+/// innermost reduction variable are neighbours in memory, partial results in several vectors,
 /// combined at the end. Names of the blocks it dealt with.
 std::set<std::string> schedule_scalar_reduction(Schedule& schedule, BlockHandle block, const Target& target,
                                                 const Policy& policy);

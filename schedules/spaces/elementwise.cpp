@@ -9,6 +9,7 @@
 #include "core/arith/simplify.h"
 #include "schedules/row_program.h"
 #include "schedules/spaces/building_blocks.h"
+#include "schedules/spaces/vector_loads.h"
 #include "schedules/tile_model.h"
 
 namespace lathe::schedule {
@@ -25,22 +26,6 @@ Var variable_of(const Block& block, const For& loop) {
     return form && form->coefficients[loop.var.get()] == 1 ? iter.var : Var();
   }
   return {};
-}
-
-/// Whether `value` loads neighbours when `lane` runs through vectors of `width` that begin at its multiples:
-/// x[(256 * i + lane) // 64, lane % 64], what a reshape leaves, does.
-bool loads_contiguously_by_vectors(const Block& block, const Expr& value, const Var& lane, int64_t width) {
-  Analyzer analyzer;
-  Var vector = var("vector"), part = var("part");
-  for (const BlockIter& iter : block.iters) {
-    if (iter.var.get() == lane.get()) analyzer.bind_range(vector, floordiv(iter.extent, width));
-    analyzer.bind_range(iter.var, iter.extent);
-  }
-  analyzer.bind_range(part, width);
-  // Simplified with the ranges of both, a quotient and a remainder that a vector does not cross lose `part`
-  // or become linear in it.
-  Expr split = substitute(value, {{lane.get(), vector * width + part}}, {});
-  return loads_in_strides(analyzer.simplify(split), part, 1, /*past_ones=*/true);
 }
 
 /// A function computed by a long chain of dependent instructions.
@@ -79,7 +64,8 @@ int64_t lanes_for(const Block& block, const For& innermost, const Target& target
   if (width == 1) return 1;
   constexpr int64_t kMostStride = 4;  // that many dense loads and shuffles give every fourth element
   bool in_vectors = loads_in_strides(store->value, lane, kMostStride, /*past_ones=*/true) ||
-                    loads_contiguously_by_vectors(block, store->value, lane, width);
+                    loads_contiguously_by_vectors(block, store->value, lane, width) ||
+                    loads_in_runs(block, store->value, lane, width);
   if (!in_vectors) return 1;
   int64_t together = vectors_at_once(store->value), extent = int_value(innermost.extent);
   return extent >= 2 * together * width ? together * width : width;

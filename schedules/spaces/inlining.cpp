@@ -84,6 +84,26 @@ bool grows_too_far(const Func& func, const Ref<Block>& block) {
 }
 }  // namespace
 
+bool is_used_once(const Func& func, const Ref<Block>& block) {
+  if (!is_injective(*block) || !is_intermediate(func, *block)) return false;
+  std::vector<Ref<Block>> consumers = consumers_of(func, block);
+  return !consumers.empty() && std::all_of(consumers.begin(), consumers.end(), [&](const Ref<Block>& user) {
+    return iterations(*user) <= iterations(*block);
+  });
+}
+
+bool inline_terms(Schedule& s) {
+  bool inlined = false;
+  const Ref<Block> reduction = dominant_reduction(s.func());
+  if (!reduction) return false;
+  for (const Ref<Block>& terms : producers_of(s.func(), reduction)) {
+    if (!is_used_once(s.func(), terms) || consumers_of(s.func(), terms).size() != 1) continue;
+    s.compute_inline(s.get_block(terms->name));
+    inlined = true;
+  }
+  return inlined;
+}
+
 /// One block at a time, until none is left: each change makes new nodes, and may make its neighbours
 /// inlinable.
 void inline_elementwise(Schedule& s, const std::string& kept) {

@@ -30,16 +30,6 @@ bool carries_reduction(const Block& block, const For& loop) {
   });
 }
 
-/// Whether `block` may be computed where it is used with no element computed more often than now by each
-/// user.
-bool is_used_once(const Func& func, const Ref<Block>& block) {
-  if (!is_injective(*block) || !is_intermediate(func, *block)) return false;
-  std::vector<Ref<Block>> consumers = consumers_of(func, block);
-  return !consumers.empty() && std::all_of(consumers.begin(), consumers.end(), [&](const Ref<Block>& user) {
-    return iterations(*user) <= iterations(*block);
-  });
-}
-
 /// Blocks computed where they are used; as a heuristic those with one user, and cheap ones. What costs
 /// something may also be kept for its users.
 void inline_in_rows(Schedule& s, const Policy& policy) {

@@ -36,7 +36,8 @@ std::optional<Neighbours> contiguous_variable(const Block& block, const std::vec
     const BlockIter& iter = block.iters[i];
     const int64_t* extent = as_int(iter.extent);
     if (!extent || *extent == 1 || !any_uses(indices, iter.var)) continue;
-    int64_t run = run_of(indices, iter.var, *extent);
+    // A block of channels may have more lanes than there are channels.
+    const int64_t run = std::min(run_of(indices, iter.var, *extent), *extent);
     if (run > 0 && (!best || run > best->run)) best = {i, run};
   }
   return best;

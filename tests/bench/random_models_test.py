@@ -74,7 +74,8 @@ class Generator(Folder):
                 self.assertIn(size, (1, 3), name)
 
     def test_models_are_valid(self):
-        for name in [*generate(self.folder, '--seed', '7'), *generate(self.folder, '--seed', '7', '--sizes', 'round')]:
+        flags = [[], ['--sizes', 'round'], ['--kinds', 'rare', '--count', '45'], ['--kinds', 'networks', '--count', '8']]
+        for name in [name for more in flags for name in generate(self.folder, '--seed', '7', *more)]:
             with self.subTest(name):
                 onnx.checker.check_model(str(self.folder / name), full_check=True)
 

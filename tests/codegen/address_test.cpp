@@ -31,6 +31,25 @@ TEST(Flatten, RowsWithGapsAreGathered) {
   EXPECT_EQ(apart.vector_terms.size(), 2u);
 }
 
+// (t % 27) * 16 of a fused loop over 27 * 16 = 18 * 24 elements: its remainder by 24 is that of t * 16.
+TEST(Flatten, RemaindersByAnotherExpressionAreJoined) {
+  Var t = var("t");
+  const Expr place = floormod(t, 27) * 16, by = broadcast(Expr(24), kLanes);
+  const auto lanes = [](const Expr& first) { return ramp(first, Expr(1), kLanes); };
+  const auto access = [&](const Expr& row, const Expr& column) {
+    std::vector<Expr> indices{floordiv(lanes(row), by), floormod(lanes(column), by)};
+    return flatten(tir::buffer("x", {18, 24}, kFloat32), indices);
+  };
+  FlatAccess line = access(place, t * 16);
+  EXPECT_TRUE(line.is_dense());
+  ASSERT_EQ(line.terms.size(), 1u);
+  EXPECT_TRUE(structural_equal(line.terms[0].first, floormod(t, 27)));
+  EXPECT_EQ(line.terms[0].second, 16);
+  // 26 * 16 is no multiple of 24, and t * 8 another number.
+  EXPECT_FALSE(access(floormod(t, 26) * 16, t * 16).is_dense());
+  EXPECT_FALSE(access(place, t * 8).is_dense());
+}
+
 TEST(Flatten, ScalarsToo) {
   Expr at = Expr(var("i")) * 5;
   std::vector<Expr> indices{floordiv(at, 7), floormod(at, 7)};

@@ -365,6 +365,39 @@ TEST(Compile, VectorsOfEveryNthElement) {
       }
 }
 
+/// Lane l of row i is element i * 16 + place(l): runs of neighbours of any lengths, in and out of order, and
+/// elements that several lanes take.
+TEST(Compile, VectorsOfUnequalRuns) {
+  const Target target = resolve_target("cpu:mcpu=x86-64-v4");
+  const Expr lane = ramp(Expr(0), Expr(1), 16);
+  const auto by = [](int64_t value) { return broadcast(Expr(value), 16); };
+  // Blocks of 16 shifted by 10 that are 40 apart; pairs; each element four times; two halves interleaved.
+  const std::vector<Expr> places{floordiv(lane + by(10), by(16)) * by(40) + floormod(lane + by(10), by(16)),
+                                 floordiv(lane, by(2)) * by(5) + floormod(lane, by(2)),
+                                 floordiv(lane, by(4)) * by(7),
+                                 floormod(lane, by(2)) * by(20) + floordiv(lane, by(2))};
+  for (DataType type : {kFloat32, kInt64, kInt8})
+    for (size_t which = 0; which < places.size(); ++which)
+      for (bool masked : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}, place {}, masked {}", to_string(type), which, masked));
+        constexpr int64_t kRows = 16, kFrom = 400;
+        Buffer x = tir::buffer("x", {kFrom}, type), y = tir::buffer("y", {kRows, 16}, type);
+        Var i = var("i");
+        Stmt copy = store(y, {i, lane}, load(x, {broadcast(i * 16, 16) + places[which]}));
+        if (masked) copy = make<tir::If>(less(lane, broadcast(Expr(i), 16)), copy);
+        tir::Func f = func("pick", {x, y}, for_loop(i, kRows, copy));
+        std::vector<Tensor> params{random_tensor({kFrom}, type, 3), zeros({kRows, 16}, type)};
+        std::vector<Tensor> expected{random_tensor({kFrom}, type, 3), zeros({kRows, 16}, type)};
+        run_kernel(f, host_target(), params);
+        tir::interpret(f, expected);
+        EXPECT_EQ(max_relative_error(params[1], expected[1]), 0);
+        const bool shares = which == 2;  // under a mask that is left to a gather
+        if (type == kFloat32 && !(masked && shares)) {
+          EXPECT_EQ(count(assembly_of(f, target), "gather"), 0);
+        }
+      }
+}
+
 /// Held back by a constant or by a loop's variable; neither takes a gather, which is slower than its parts.
 TEST(Compile, MasksOfEveryNthElement) {
   const Target target = resolve_target("cpu:mcpu=x86-64-v4");

@@ -56,6 +56,32 @@ TEST(Reindex, PacksWhatIsReadByTheVariablesOfTheReader) {
   expect_same_results(func, s.func());
 }
 
+/// for i, j: c[i] += x[i, j] * x[PLACE, j]
+tir::Func square(const char* place) {
+  return tir::parse_func(fmt::format(R"(
+func main(x: float32[4, 6]) -> (c: float32[4]) {{
+  block root {{
+    for i in 0..4 {{ for j in 0..6 {{
+      block sum(spatial vi in 0..4 = i, reduce vj in 0..6 = j) {{
+        reads x[0:4, vj]
+        writes c[vi]
+        init {{ c[vi] = 0.0 }}
+        c[vi] = c[vi] + x[vi, vj] * x[{}, vj]
+    }} }} }}
+}} }})",
+                                     place));
+}
+
+TEST(Reindex, PacksWhatIsReadTwiceAtOnePlace) {
+  tir::Func func = square("vi");
+  Schedule s(func);
+  BlockHandle packed = s.reindex(s.get_block("sum"), 0);
+  EXPECT_EQ(tir::constant_shape(s[packed]->writes[0].buffer), (std::vector<int64_t>{4, 6}));
+  expect_same_results(func, s.func());
+  EXPECT_EQ(refusal_of(square("3 - vi"), [](Schedule& s) { s.reindex(s.get_block("sum"), 0); }),
+            "reindex: x is loaded at 2 places, must be loaded at 1");
+}
+
 TEST(Reindex, Refuses) {
   auto refusal = [](const tir::Func& f, const char* name, int64_t read) {
     return refusal_of(f, [&](Schedule& s) { s.reindex(s.get_block(name), read); });

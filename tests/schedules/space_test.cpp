@@ -93,6 +93,16 @@ TEST(DefaultTrace, RunsInParallelWhatSavesMoreThanTheStartOfALoop) {
   EXPECT_FALSE(is_parallel(1, 500));
 }
 
+/// Whether sums are added to one element at a time.
+bool sums_element_by_element(const tir::Func& scheduled) {
+  bool found = false;
+  post_order(tir::lower(scheduled, avx512_target())->body, [&](const NodeRef& node) {
+    const auto* store = node.as<tir::Store>();
+    found |= store && tir::accumulates(*store) && store->value.dtype().lanes == 1;
+  });
+  return found;
+}
+
 TEST(DefaultTrace, VectorizesProductsOfAnySize) {
   for (int64_t n : {5, 11, 16, 37, 100, 203})
     for (bool transposed : {false, true}) {
@@ -103,14 +113,59 @@ TEST(DefaultTrace, VectorizesProductsOfAnySize) {
       int64_t widest = 0;
       for (int64_t lanes : vector_lanes(scheduled)) widest = std::max(widest, lanes);
       EXPECT_GE(widest, std::min<int64_t>(n, 10)) << n;
-      tir::Func lowered = tir::lower(scheduled, avx512_target());
-      bool scalar_sums = false;
-      post_order(lowered->body, [&](const NodeRef& node) {
-        const auto* store = node.as<tir::Store>();
-        scalar_sums |= store && tir::accumulates(*store) && store->value.dtype().lanes == 1;
-      });
-      EXPECT_FALSE(scalar_sums) << n;
+      EXPECT_FALSE(sums_element_by_element(scheduled)) << n;
     }
+}
+
+/// Sums that have no neighbours beside them run along their terms, whatever number of those there is.
+TEST(DefaultTrace, AddsTermsOfAnyNumberInVectors) {
+  for (int64_t k : {5, 13, 45, 79, 256}) {
+    tir::Func func = product({.batch = 6, .m = 9, .n = 1, .k = k}, kFloat32);
+    tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    SCOPED_TRACE(tir::print(scheduled));
+    EXPECT_FALSE(sums_element_by_element(scheduled)) << k;
+    expect_same_results(func, scheduled);
+  }
+}
+
+/// sum over k of (x[i, k] - y[j, k])^2: as a tensor the terms are larger than both operands and have no
+/// neighbours along j; of y alone a packed copy has.
+TEST(DefaultTrace, ComputesTermsInsideTheSumThatPacksTheirOperands) {
+  for (int64_t n : {32, 37}) {
+    tir::FuncBuilder f;
+    tir::Buffer x = f.input("x", {9, 13}, kFloat32), y = f.input("y", {n, 13}, kFloat32);
+    tir::Buffer terms = f.compute("terms", {9, n, 13}, [&](tir::Vars i) {
+      Expr difference = load(x, {i[0], i[2]}) - load(y, {i[1], i[2]});
+      return difference * difference;
+    });
+    tir::Buffer sum = f.reduce("sum", {9, n}, {13}, tir::Combiner::kSum, [&](tir::Vars i, tir::Vars r) {
+      return load(terms, {i[0], i[1], r[0]});
+    });
+    tir::Func func = f.finish("distances", {sum});
+    tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    SCOPED_TRACE(tir::print(scheduled));
+    EXPECT_FALSE(sums_element_by_element(scheduled)) << n;
+    for (const Ref<tir::Block>& block : all_blocks(scheduled)) EXPECT_NE(block->name, "terms");
+    expect_same_results(func, scheduled);
+  }
+}
+
+/// Blocks of 16 channels of which the later half begins within a block, as a gate's does where a half is no
+/// whole number of blocks: each vector is of two runs.
+TEST(DefaultTrace, ComputesFunctionsOfShiftedBlocksInVectors) {
+  tir::Func func = tir::parse_func(R"(
+func main(x: float32[4, 30, 16]) -> (out: float32[2, 30, 16]) {
+  block root {
+    for c in 0..2 { for i in 0..30 { for l in 0..16 {
+      block out(spatial vc in 0..2 = c, spatial vi in 0..30 = i, spatial vl in 0..16 = l) {
+        reads x[0:4, vi, 0:16]
+        writes out[vc, vi, vl]
+        out[vc, vi, vl] = x[vc, vi, vl] * sigmoid(x[(vc * 16 + vl + 26) // 16, vi, (vc * 16 + vl + 26) %% 16])
+    } } } }
+} })");
+  tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  EXPECT_THAT(vector_lanes(scheduled), testing::Contains(16));
+  expect_same_results(func, scheduled);
 }
 
 /// An operand that is no constant is packed in each run: by tiles of vectors that are turned in registers.

@@ -38,10 +38,9 @@ std::optional<std::vector<int64_t>> lanes_of_constants(const Expr& e) {
   return left;
 }
 
-/// `count` runs of `length` neighbours each, in rising order of `starts`; lane l is element places[l] of all.
+/// Runs of neighbours in rising order; lane l is element places[l] of all of them.
 struct Runs {
-  std::vector<int64_t> starts;
-  int64_t length = 0;
+  std::vector<int64_t> starts, lengths;
   std::vector<int> places;
   /// The lanes of a run are neighbours, in its order, as the runs are.
   bool are_in_order() const {
@@ -49,22 +48,24 @@ struct Runs {
       if (places[l] != static_cast<int>(l)) return false;
     return true;
   }
+  bool are_of(int64_t length) const {
+    return std::all_of(lengths.begin(), lengths.end(), [&](int64_t each) { return each == length; });
+  }
 };
 
-/// Nothing where runs differ in length, or are of one element.
-std::optional<Runs> runs_of(const std::vector<int64_t>& offsets) {
+Runs runs_of(const std::vector<int64_t>& offsets) {
   std::vector<int64_t> sorted = offsets;
   std::sort(sorted.begin(), sorted.end());
   // Several lanes may want one element.
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   Runs runs;
-  for (size_t i = 0; i < sorted.size(); ++i)
-    if (i == 0 || sorted[i] != sorted[i - 1] + 1) runs.starts.push_back(sorted[i]);
-  runs.length = static_cast<int64_t>(sorted.size() / runs.starts.size());
-  // Of equal length when that is a whole number and runs begin so many elements apart in the sorted list.
-  if (runs.length < 2 || sorted.size() % runs.starts.size() != 0) return std::nullopt;
-  for (size_t r = 0; r < runs.starts.size(); ++r)
-    if (sorted[r * static_cast<size_t>(runs.length)] != runs.starts[r]) return std::nullopt;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (i == 0 || sorted[i] != sorted[i - 1] + 1) {
+      runs.starts.push_back(sorted[i]);
+      runs.lengths.push_back(0);
+    }
+    ++runs.lengths.back();
+  }
   for (int64_t offset : offsets)
     runs.places.push_back(
         static_cast<int>(std::lower_bound(sorted.begin(), sorted.end(), offset) - sorted.begin()));
@@ -96,9 +97,16 @@ llvm::Value* joined(llvm::IRBuilder<>& b, llvm::ArrayRef<llvm::Value*> parts) {
   return joined(b, joined(b, parts.take_front(half)), joined(b, parts.drop_front(half)));
 }
 
-// Runs up to the first are loaded as one integer each, from the second on as a vector; others take a load for
-// each lane.
+// Runs up to the first are loaded as one integer each, when all are alike; from the second on as a vector.
 constexpr int64_t kScalarBytes = 8, kVectorBytes = 16;
+
+/// Whether runs as vectors, put together by shuffles, cost less than a load for each lane. Shorter ones than
+/// kVectorBytes do where a lane is as wide as registers have instructions for, and there are few of them.
+bool pays_in_vectors(const Runs& runs, int lanes, int64_t bytes) {
+  const bool long_runs = std::all_of(runs.lengths.begin(), runs.lengths.end(),
+                                     [&](int64_t length) { return length * bytes >= kVectorBytes; });
+  return long_runs || (bytes >= 4 && 2 * runs.starts.size() <= static_cast<size_t>(lanes));
+}
 
 }  // namespace
 
@@ -111,13 +119,13 @@ llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer)
     if (!lanes || lanes->size() != offsets.size()) return nullptr;
     for (size_t l = 0; l < offsets.size(); ++l) offsets[l] += coefficient * (*lanes)[l];
   }
-  std::optional<Runs> runs = runs_of(offsets);
-  if (!runs) return nullptr;
+  const Runs runs = runs_of(offsets);
   // Whole runs as integers of up to 8 bytes go straight into the lanes of a vector, when no shuffle must
   // follow.
-  int64_t bytes = runs->length * buffer->dtype.bytes();
-  bool scalars = bytes <= kScalarBytes && (bytes & (bytes - 1)) == 0 && runs->are_in_order();
-  if (!scalars && bytes < kVectorBytes) return nullptr;
+  const int64_t bytes = runs.lengths[0] * buffer->dtype.bytes();
+  const bool scalars = runs.lengths[0] > 1 && runs.are_of(runs.lengths[0]) && bytes <= kScalarBytes &&
+                       (bytes & (bytes - 1)) == 0 && runs.are_in_order();
+  if (!scalars && !pays_in_vectors(runs, at.lanes, buffer->dtype.bytes())) return nullptr;
   // The scalar part of the address: distances of runs from there are constants.
   FlatAccess base;
   base.terms = at.terms;
@@ -130,35 +138,37 @@ llvm::Value* Emitter::load_runs(const FlatAccess& at, const tir::Buffer& buffer)
   // The bits of an element, whatever it is: shuffles need not know.
   llvm::Type* element = b_.getIntNTy(static_cast<unsigned>(8 * buffer->dtype.bytes()));
   if (scalars) {
-    if (mask_) return masked_scalar_runs(at, buffer, runs->length, start, runs->starts);
+    if (mask_) return masked_scalar_runs(at, buffer, runs.lengths[0], start, runs.starts);
     auto* type = llvm::FixedVectorType::get(b_.getIntNTy(static_cast<unsigned>(8 * bytes)),
-                                            static_cast<unsigned>(runs->starts.size()));
+                                            static_cast<unsigned>(runs.starts.size()));
     llvm::Value* all = llvm::PoisonValue::get(type);
-    for (size_t r = 0; r < runs->starts.size(); ++r)
+    for (size_t r = 0; r < runs.starts.size(); ++r)
       all = b_.CreateInsertElement(
-          all, b_.CreateAlignedLoad(type->getElementType(), start(runs->starts[r]), align), r);
+          all, b_.CreateAlignedLoad(type->getElementType(), start(runs.starts[r]), align), r);
     return b_.CreateBitCast(all, result_type);
   }
-  auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(runs->length));
   std::vector<llvm::Value*> parts;
-  for (size_t r = 0; r < runs->starts.size(); ++r) {
+  int64_t before = 0;  // elements of the runs before this one
+  for (size_t r = 0; r < runs.starts.size(); before += runs.lengths[r++]) {
+    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(runs.lengths[r]));
     if (!mask_) {
-      parts.push_back(b_.CreateAlignedLoad(type, start(runs->starts[r]), align));
+      parts.push_back(b_.CreateAlignedLoad(type, start(runs.starts[r]), align));
       continue;
     }
     // For each element of the run the lane whose mask decides whether it is read.
-    llvm::SmallVector<int> wanted(static_cast<size_t>(runs->length), at.lanes);
-    for (size_t l = 0; l < runs->places.size(); ++l) {
-      int64_t place = runs->places[l] - static_cast<int64_t>(r) * runs->length;
-      if (place < 0 || place >= runs->length) continue;
+    llvm::SmallVector<int> wanted(static_cast<size_t>(runs.lengths[r]), at.lanes);
+    for (size_t l = 0; l < runs.places.size(); ++l) {
+      const int64_t place = runs.places[l] - before;
+      if (place < 0 || place >= runs.lengths[r]) continue;
       if (wanted[static_cast<size_t>(place)] != at.lanes) return nullptr;  // two lanes want it
       wanted[static_cast<size_t>(place)] = static_cast<int>(l);
     }
-    parts.push_back(b_.CreateMaskedLoad(type, start(runs->starts[r]), align, mask_of(wanted),
+    parts.push_back(b_.CreateMaskedLoad(type, start(runs.starts[r]), align, mask_of(wanted),
                                         llvm::Constant::getNullValue(type)));
   }
   llvm::Value* all = joined(b_, parts);
-  if (!runs->are_in_order()) all = b_.CreateShuffleVector(all, runs->places);
+  // Also where lanes share an element, and so are more than there are elements.
+  if (!runs.are_in_order()) all = b_.CreateShuffleVector(all, runs.places);
   return b_.CreateBitCast(all, result_type);
 }
 
