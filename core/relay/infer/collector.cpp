@@ -93,6 +93,7 @@ TypeCollector::TypeCollector(const Module& module)
   // Signatures of all before the body of any, for functions that call each other in a circle.
   for (const auto& [name, function] : module_->functions) {
     globals_[name] = signature(function);
+    if (unifier_.is_ground(globals_[name])) generalized_.insert(name);
     dim_owners_.merge(dim_owners(function));
   }
   for (const auto& [name, data] : module_->types)
@@ -101,8 +102,9 @@ TypeCollector::TypeCollector(const Module& module)
 }
 
 void TypeCollector::add(const std::string& name) {
-  // What calls inside the function itself (recursion) unifies with its own dimensions; callers that come
-  // later get dimensions of their own, as generalization of Hindley-Milner does for type variables.
+  // Where a type is not written in full, what calls inside the function itself (recursion) unifies with its
+  // own dimensions; callers that come later get dimensions of their own, as generalization of Hindley-Milner
+  // does for type variables.
   visit(module_->functions.at(name));
   run_queue();
   generalized_.insert(name);
@@ -291,8 +293,8 @@ void TypeCollector::visit_var(const Var& e) {
 void TypeCollector::visit_global_var(const GlobalVar& e) {
   auto found = globals_.find(e->name);
   if (found == globals_.end()) type_error(e, fmt::format("there is no function `@{}`", e->name));
-  // A function that is under way is monomorphic in its dimensions: with fresh ones at each use, its own
-  // recursive calls would determine nothing.
+  // A function that is under way and whose type is not known yet is monomorphic in its dimensions: with fresh
+  // ones at each use, its own recursive calls would determine nothing.
   set(e, generalized_.count(e->name) ? unifier_.with_flexible_dims(found->second) : found->second);
 }
 
@@ -317,7 +319,8 @@ void TypeCollector::enter_let(const Ref<Let>& let) {
   if (!unifier_.fits(value, variable))
     mismatch(place(let->value, let), value, variable, fmt::format("the value of `%{}`", let->var->name));
   meet_demands(let);
-  // From here on: inside, the function is monomorphic in its dimensions, as global ones are.
+  // From here on, where its type was not written: inside, the function is then monomorphic in its dimensions,
+  // as global ones are.
   auto general = general_dims_.find(let->value.get());
   if (general != general_dims_.end()) general_dims_.emplace(let->var.get(), general->second);
 }
@@ -331,8 +334,12 @@ void TypeCollector::visit_function(const Ref<Function>& e) {
     given_ = given;
   }
   LetFunctions([&](const Ref<Let>& let) {
-    if (!let->var->annotation && !types_.count(let->var.get()))
-      set(let->var, signature(let->value.cast<Function>()));
+    if (let->var->annotation || types_.count(let->var.get())) return;
+    const Type written = signature(let->value.cast<Function>());
+    set(let->var, written);
+    auto owned = dim_owners_.find(let->value.get());
+    if (owned != dim_owners_.end() && unifier_.is_ground(written))
+      general_dims_.emplace(let->var.get(), owned->second);
   }).visit(e->body);
   demand(place(e->body, e), known(e->body), type.as<FuncType>()->result, "the body of the function");
   given_ = around;
