@@ -51,7 +51,7 @@ class Generator {
       Ref<Function> function = open_function(dtype);
       module->functions[name] = function;
       const bool is_same = structural_equal(function->params[0]->annotation, function->params[1]->annotation);
-      open_[dtype == kInt32].push_back({make<GlobalVarNode>(name), is_same});
+      open_[dtype == kInt32].push_back({name, is_same});
     }
     module->functions["main"] = make_function({}, type(2), 6);
     return seal(std::move(module));
@@ -279,7 +279,8 @@ class Generator {
         if (!open_[s.dtype == kInt32].empty()) {
           const OpenFunction& callee = some_open(s.dtype);
           Expr other = callee.is_same ? open_expr(s, fuel - 1) : any_length(s, fuel - 1);
-          return make<Call>(callee.name, std::vector<Expr>{open_expr(s, fuel - 1), other, s.count});
+          return make<Call>(make<GlobalVarNode>(callee.name),
+                            std::vector<Expr>{open_expr(s, fuel - 1), other, s.count});
         }
         [[fallthrough]];
       default:
@@ -341,7 +342,7 @@ class Generator {
     const int64_t length = int_value(tensor.shape[0]);
     if (!open_[tensor.dtype == kInt32].empty() && chance(70))
       return make<Call>(
-          some_open(tensor.dtype).name,
+          make<GlobalVarNode>(some_open(tensor.dtype).name),
           std::vector<Expr>{expr(wanted, fuel), expr(wanted, fuel), expr(scalar(kInt32), fuel)});
     const int64_t first = 1 + below(static_cast<int>(length));
     return make<MatchCast>(grown(tensor.dtype, first, length - first, fuel), wanted);
@@ -670,7 +671,7 @@ class Generator {
   std::vector<Global> globals_;
   /// Of two vectors of any length, perhaps of the same, and a number.
   struct OpenFunction {
-    GlobalVar name;
+    std::string name;  // each use is a node of its own, with dimensions of its own
     bool is_same;
   };
   const OpenFunction& some_open(DataType dtype) {
