@@ -133,6 +133,23 @@ TEST(AlterLayout, FewChannelsAreReadWhereTheyLieUnlessPadded) {
   }
 }
 
+/// What is only read is filled up rather than put into blocks that no vector fits, unless that is much more.
+TEST(AlterLayout, BlocksThatAreReadAreMultiplesOfFourWhereThatFillsUpLittle) {
+  const Blocks blocks(target_of(16));
+  for (auto [channels, block] : std::vector<std::pair<int64_t, int64_t>>{{64, 16},
+                                                                         {24, 12},
+                                                                         {60, 12},
+                                                                         {63, 16},
+                                                                         {45, 16},
+                                                                         {99, 16},
+                                                                         {9, 9},
+                                                                         {18, 9},
+                                                                         {7, 7},
+                                                                         {17, 17},
+                                                                         {58, 16}})
+    EXPECT_EQ(blocks.read(channels), block) << channels;
+}
+
 TEST(AlterLayout, WeightsOfADenseLayerFollowTheBlocksOfAFlattenedImage) {
   for (const char* flatten : {"nn.batch_flatten", "reshape"}) {
     Net n({2, 8, 3, 5});

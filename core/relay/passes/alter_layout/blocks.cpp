@@ -52,8 +52,13 @@ int64_t Blocks::exact_results(int64_t channels, int64_t unit) const {
 }
 
 int64_t Blocks::read(int64_t channels, int64_t unit) const {
-  if (int64_t block = exact(channels, unit)) return block;
-  return channels <= 2 * lanes_ ? round_up(channels, unit) : best(channels, unit);
+  for (int64_t block = lanes_; block >= 4 && 2 * block >= lanes_; block -= 4)
+    if (channels % block == 0 && block % unit == 0) return block;
+  const int64_t dividing = exact(channels, unit), filled = best(channels, unit);
+  if (dividing && dividing % 4 == 0) return dividing;
+  const bool fills_little = filled && !is_worthwhile(channels, round_up(channels, filled));
+  if (dividing) return fills_little ? filled : dividing;
+  return channels <= 2 * lanes_ ? round_up(channels, unit) : filled;
 }
 
 }  // namespace lathe::relay

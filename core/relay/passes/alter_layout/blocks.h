@@ -28,7 +28,9 @@ class Blocks {
   int64_t exact_results(int64_t channels, int64_t unit) const;
 
   /// For channels that are only read, each broadcast to a vector: one that divides them, all of them when
-  /// they are few, or else the best.
+  /// they are few, or else the best. That one too where it fills up little and those that divide are no
+  /// multiples of 4, as 7 of 9: channels that do not come in blocks yet are put into these, and vectors of 9
+  /// of what lies in blocks of 16 are put together element by element.
   int64_t read(int64_t channels, int64_t unit = 1) const;
 
  private:

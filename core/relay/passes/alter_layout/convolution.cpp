@@ -132,7 +132,10 @@ Blocked grouped_convolution(BlockedGraph& graph, const Call& e, Channels c) {
   int64_t products = products_at_once(e), out_block = graph.blocks.exact_results(c.out, products);
   if (!out_block) out_block = graph.blocks.best(c.out, products);
   if (!out_block || !has_constant_shape(*tensor_type_of(e.args[0]))) return {};
-  int64_t usual = graph.blocks.read(c.in, products), in_block = block_of(graph, e.args[0], products, usual);
+  // Of a group's channels rather none is filled up: that would take a copy of the data.
+  int64_t usual = graph.blocks.exact(c.in, products);
+  if (!usual) usual = graph.blocks.read(c.in, products);
+  int64_t in_block = block_of(graph, e.args[0], products, usual);
   // A block of the data must not reach into the next group.
   if (c.in % in_block) in_block = usual;
   int64_t in = round_up(c.in, in_block), out = round_up(c.out, out_block);
