@@ -354,14 +354,15 @@ class FunctionEmitter {
     std::vector<int32_t> labels;
     for (size_t i = 0; i < e->clauses.size(); ++i) labels.push_back(code_.fresh_label());
     const int32_t otherwise = code_.fresh_label(), end = code_.fresh_label();
-    std::vector<std::vector<PatternVariable>> variables;
+    std::vector<std::optional<std::vector<PatternVariable>>> variables;
     try {
       variables = add_match(code_, all_.constructors(), e->clauses, operand(e->value), labels, otherwise);
     } catch (const Error& error) {
       throw PlacedError(e->span, error.what());
     }
     for (size_t i = 0; i < e->clauses.size(); ++i) {
-      for (const PatternVariable& each : variables[i]) values_[each.var.get()] = each.value;
+      if (!variables[i]) continue;  // those before it take all
+      for (const PatternVariable& each : *variables[i]) values_[each.var.get()] = each.value;
       code_.place(labels[i]);
       body(e->clauses[i].body, to);
       if (!to.is_tail()) code_.add({.op = Opcode::kJump, .targets = {end}});

@@ -41,7 +41,8 @@ class MatchTree {
             int32_t otherwise)
       : code_(code), constructors_(constructors), labels_(labels), otherwise_(otherwise) {}
 
-  std::vector<std::vector<PatternVariable>> run(std::span<const Clause> clauses, int32_t value) {
+  std::vector<std::optional<std::vector<PatternVariable>>> run(std::span<const Clause> clauses,
+                                                               int32_t value) {
     parts_.push_back({-1, 0, value});
     variables_.resize(clauses.size());
     parts_of_variables_.resize(clauses.size());
@@ -52,8 +53,12 @@ class MatchTree {
       if (rows.back().tests.size() > kMaxTests)
         fail("a pattern of more than {} constructors; write it as several, one in another", kMaxTests);
     }
+    reached_.resize(clauses.size());
     decide(rows, {true});
-    return variables_;
+    std::vector<std::optional<std::vector<PatternVariable>>> result(clauses.size());
+    for (size_t i = 0; i < clauses.size(); ++i)
+      if (reached_[i]) result[i] = variables_[i];
+    return result;
   }
 
  private:
@@ -123,6 +128,7 @@ class MatchTree {
     const Row& first = rows[0];
     if (first.tests.empty()) {
       for (int number : parts_of_variables_[first.clause]) take(number, taken);
+      reached_[first.clause] = true;
       return go_to(labels_[first.clause]);
     }
     const int asked = best_part(rows);
@@ -180,6 +186,7 @@ class MatchTree {
   std::map<std::pair<int, int64_t>, int> numbers_;  // of parts, by parent and index
   std::vector<std::vector<PatternVariable>> variables_;
   std::vector<std::vector<int>> parts_of_variables_;
+  std::vector<bool> reached_;  // clauses
 };
 
 std::string key_of(const ConstructorNode& constructor) {
@@ -206,9 +213,9 @@ std::pair<int64_t, size_t> Constructors::type_of(const ConstructorNode& construc
   return types_.at(constructor.belongs_to->name);
 }
 
-std::vector<std::vector<PatternVariable>> add_match(Assembler& code, const Constructors& constructors,
-                                                    std::span<const Clause> clauses, int32_t value,
-                                                    std::span<const int32_t> labels, int32_t otherwise) {
+std::vector<std::optional<std::vector<PatternVariable>>> add_match(
+    Assembler& code, const Constructors& constructors, std::span<const Clause> clauses, int32_t value,
+    std::span<const int32_t> labels, int32_t otherwise) {
   return MatchTree(code, constructors, labels, otherwise).run(clauses, value);
 }
 

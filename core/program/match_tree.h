@@ -1,6 +1,7 @@
 // Matches as decisions: each part of a value is looked at once on every way.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,10 +32,11 @@ struct PatternVariable {
 };
 
 /// Adds the code that takes `value` apart and goes on at labels[i] for the first clause i that matches; none:
-/// at `otherwise`. Gives the variables of each clause. Sestoft 1996, "ML pattern match compilation and
-/// partial evaluation", with Jacobs' choice of what is tested first: what most clauses ask.
-std::vector<std::vector<PatternVariable>> add_match(Assembler& code, const Constructors& constructors,
-                                                    std::span<const relay::Clause> clauses, int32_t value,
-                                                    std::span<const int32_t> labels, int32_t otherwise);
+/// at `otherwise`. Gives the variables of each clause, nothing for one that is never reached. Sestoft 1996,
+/// "ML pattern match compilation and partial evaluation", with Jacobs' choice of what is tested first: what
+/// most clauses ask.
+std::vector<std::optional<std::vector<PatternVariable>>> add_match(
+    Assembler& code, const Constructors& constructors, std::span<const relay::Clause> clauses, int32_t value,
+    std::span<const int32_t> labels, int32_t otherwise);
 
 }  // namespace lathe::program

@@ -7,8 +7,8 @@
 #include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/ops/rule.h"
-#include "core/tir/dims.h"
 #include "core/support/stack.h"
+#include "core/tir/dims.h"
 
 namespace lathe::relay {
 namespace {

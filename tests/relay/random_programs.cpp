@@ -212,7 +212,8 @@ class Generator {
     if (chance(8)) return apply_global("sum3", {expr(wanted, fuel), expr(wanted, fuel), expr(wanted, fuel)});
     if (chance(8)) return apply_global("plus", {expr(wanted, fuel), expr(scalar(tensor.dtype), fuel)});
     if (chance(8)) return tensor_program(wanted, fuel);
-    if (chance(8)) return dataflow(wanted, fuel);
+    if (chance(8)) return generic(wanted, fuel);
+    if (chance(8)) return dataflow(wanted);
     if (chance(15) && tensor.dtype.code != TypeCode::kUInt) return call("negative", {expr(wanted, fuel)});
     if (chance(10) && tensor.shape.empty() && tensor.dtype == kInt32)
       return apply_global("length", {expr(list_of(type(1)), fuel)});
@@ -378,7 +379,7 @@ class Generator {
     return call(chance(50) ? "add" : "multiply", {pure(wanted, fuel - 1), pure(wanted, fuel - 1)});
   }
 
-  Expr dataflow(const Type& wanted, int fuel) {
+  Expr dataflow(const Type& wanted) {
     const size_t mark = scope_.size();
     std::vector<std::pair<Var, Expr>> lets;
     for (int n = below(3); n >= 0; --n) {
@@ -557,6 +558,24 @@ class Generator {
     rest = make<Let>(b, make<RefRead>(cell), rest);
     rest = make<Let>(a, apply(next, expr(scalar(kInt32), fuel)), rest);
     return make<Let>(cell, make<RefCreate>(expr(scalar(kInt32), fuel)), make<Let>(next, function, rest));
+  }
+
+  /// A local function that is polymorphic in a shape and captures a reference, used at two shapes.
+  Expr generic(const Type& wanted, int fuel) {
+    const DataType dtype = wanted.as<TensorType>()->dtype;
+    TypeVar shape = make<TypeVarNode>("S", Kind::kShape);
+    const Type any = make<GenericTensorType>(shape, base_type(dtype));
+    Var x = make_var("x", any), name = make_var(fmt::format("g{}", next_name_++));
+    Var cell = make_var(fmt::format("r{}", next_name_++)), old = fresh(scalar(kInt32));
+    Expr count = call("add", {make<RefRead>(cell), constant(full({}, kInt32, 1))});
+    Expr body = make<Let>(make_var("_"), make<RefWrite>(cell, count), call("add", {x, x}));
+    Ref<Function> function = make<Function>(std::vector{shape}, std::vector{x}, any, body);
+    Var first = fresh(wanted), second = fresh(scalar(dtype));
+    Expr rest = with_variables({first, second, old}, wanted, fuel);
+    rest = make<Let>(old, make<RefRead>(cell), rest);
+    rest = make<Let>(second, apply(name, expr(scalar(dtype), fuel)), rest);
+    rest = make<Let>(first, apply(name, expr(wanted, fuel)), rest);
+    return make<Let>(cell, make<RefCreate>(constant(full({}, kInt32, 0))), make<Let>(name, function, rest));
   }
 
   /// A local function that is polymorphic in a type, used at two.

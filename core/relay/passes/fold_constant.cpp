@@ -4,6 +4,7 @@
 
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
+#include "core/support/stack.h"
 
 namespace lathe::relay {
 namespace {
@@ -47,7 +48,9 @@ class Finder {
     if (!constant_.count(node.get()) || !needed_.insert(node.get()) || node.as<Constant>()) return;
     // A tuple is no tensor to be computed; its items are.
     if (const Tuple* tuple = node.as<Tuple>()) {
-      for (const Expr& item : tuple->items) need(item);
+      with_enough_stack([&] {
+        for (const Expr& item : tuple->items) need(item);
+      });
       return;
     }
     Expr e = node.cast<RelayNode>();

@@ -125,6 +125,14 @@ class ValuesAsFunctions : public ExprMutator {
   void enter_let(const Ref<Let>& let) override {
     if (values_.is_generic(let->value)) set(let->value, in_place(let->value));
   }
+  /// The variable is named here, and no value.
+  Expr visit_let(const Ref<Let>& e) override {
+    if (!values_.is_generic(e->value)) return visit_default(e);
+    auto copy = mutate(*e);
+    copy->value = visit(e->value);
+    copy->body = visit(e->body);
+    return seal(std::move(copy));
+  }
 
   /// What is called, or named by a let: a function keeps its place, with the body rewritten.
   Expr in_place(const Expr& e) {

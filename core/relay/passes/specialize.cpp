@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/functor.h"
 #include "core/relay/infer/collector.h"
 #include "core/relay/infer/dim_owners.h"
@@ -109,6 +110,12 @@ class Specializer {
       if (values_.empty()) return e;
       return with_span(make_var(e->name, e->annotation ? visit_type(e->annotation) : Type()).cast<VarNode>(),
                        e->span);
+    }
+
+    /// Nothing of a copy is shared with another: what is shared is computed once, outside of both.
+    Expr visit_default(const Expr& e) override {
+      Expr result = ExprMutator::visit_default(e);
+      return result == e && !values_.empty() && !is_leaf(e) ? with_checked_type(e, e->checked_type) : result;
     }
 
     /// A generic function that a let names is copied where it is called.
