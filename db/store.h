@@ -61,7 +61,7 @@ class Store final : public Reader {
   /// Groups what follows; see the top of this file. Nested calls are part of the outer one.
   Transaction begin();
 
-  /// problems_of the database (backup.h).
+  /// Database::problems(): empty when all is well.
   std::vector<std::string> problems();
 
   // ---- Catalogue: each call finds the row or adds it. ----

@@ -26,7 +26,7 @@ TEST(Schema, NewDatabaseIsAtTheLatestVersionAndOpensAgain) {
   std::string path = folder / "deep/er/lathe.db";
   { Store store(path); }
   Store store(path);
-  EXPECT_EQ(version_of(store.database()), schema_version());
+  EXPECT_EQ(store.database().version(), kSchemaVersion);
   EXPECT_TRUE(store.problems().empty());
   Query mode = store.database().query("PRAGMA journal_mode");
   ASSERT_TRUE(mode.step());
@@ -45,7 +45,7 @@ TEST(Schema, NewerDatabaseIsLeftUntouched) {
   std::string expected = fmt::format(
       "database {} has schema version 99, newer than version {} of this program; use a newer program or "
       "another database",
-      path, schema_version());
+      path, kSchemaVersion);
   EXPECT_EQ(thrown_by([&] { Store store(path); }), expected);
   EXPECT_EQ(thrown_by([&] { Store store(path, {.read_only = true}); }), expected);
   EXPECT_EQ(read_file(path), before);
@@ -136,40 +136,42 @@ TEST(Schema, DamagedFilesGiveAnErrorWhereverTheyAreDamaged) {
 }
 
 TEST(Schema, MigrationKeepsDataAndACopy) {
-  constexpr Migration kFirst[] = {{"a", "CREATE TABLE a(x INTEGER) STRICT;"}};
-  constexpr Migration kBoth[] = {kFirst[0], {"b", "ALTER TABLE a ADD COLUMN y INTEGER NOT NULL DEFAULT 5;"}};
+  constexpr Migration kFirst[] = {{1, "a", "CREATE TABLE a(x INTEGER) STRICT;"}};
+  constexpr Migration kBoth[] = {kFirst[0],
+                                 {2, "b", "ALTER TABLE a ADD COLUMN y INTEGER NOT NULL DEFAULT 5;"}};
   TemporaryFolder folder;
   std::string path = folder / "lathe.db";
   {
-    Database database(path, Access::kReadWrite, std::chrono::seconds(1));
-    migrate(database, kFirst);
-    database.run("INSERT INTO a VALUES(1)");
+    const auto database = open_database(path, Access::kReadWrite, std::chrono::seconds(1));
+    migrate(*database, kFirst);
+    database->run("INSERT INTO a VALUES(1)");
   }
   {
-    Database reader(path, Access::kReadOnly, std::chrono::seconds(1));
-    EXPECT_THAT(thrown_by([&] { require_version(reader, 2, Access::kReadOnly); }),
-                HasSubstr("has schema version 1, older than version 2 of this program"));
+    const auto reader = open_database(path, Access::kReadOnly, std::chrono::seconds(1));
+    EXPECT_THAT(thrown_by([&] { require_version(*reader, Access::kReadOnly); }),
+                HasSubstr(fmt::format("has schema version 1, older than version {} of this program",
+                                      kSchemaVersion)));
   }
-  Database database(path, Access::kReadWrite, std::chrono::seconds(1));
-  migrate(database, kBoth);
-  EXPECT_EQ(version_of(database), 2);
-  Query row = database.query("SELECT x, y FROM a");
+  const auto database = open_database(path, Access::kReadWrite, std::chrono::seconds(1));
+  migrate(*database, kBoth);
+  EXPECT_EQ(database->version(), 2);
+  Query row = database->query("SELECT x, y FROM a");
   ASSERT_TRUE(row.step());
   EXPECT_EQ(row.integer(), 1);
   EXPECT_EQ(row.integer(), 5);
-  Database copy(path + ".v1.backup", Access::kReadOnly, std::chrono::seconds(1));
-  EXPECT_EQ(version_of(copy), 1);
+  const auto copy = open_database(path + ".v1.backup", Access::kReadOnly, std::chrono::seconds(1));
+  EXPECT_EQ(copy->version(), 1);
 }
 
 TEST(Schema, FailedMigrationLeavesTheOldVersion) {
   constexpr Migration kSteps[] = {
-      {"a", "CREATE TABLE a(x INTEGER) STRICT;"},
-      {"bad", "CREATE TABLE b(x INTEGER) STRICT; CREATE TABLE a(x INTEGER) STRICT;"}};
+      {1, "a", "CREATE TABLE a(x INTEGER) STRICT;"},
+      {2, "bad", "CREATE TABLE b(x INTEGER) STRICT; CREATE TABLE a(x INTEGER) STRICT;"}};
   TemporaryFolder folder;
-  Database database(folder / "lathe.db", Access::kReadWrite, std::chrono::seconds(1));
-  EXPECT_THAT(thrown_by([&] { migrate(database, kSteps); }), HasSubstr("table a already exists"));
-  EXPECT_EQ(version_of(database), 1);
-  EXPECT_THAT(thrown_by([&] { database.run("SELECT * FROM b"); }), HasSubstr("no such table: b"));
+  const auto database = open_database(folder / "lathe.db", Access::kReadWrite, std::chrono::seconds(1));
+  EXPECT_THAT(thrown_by([&] { migrate(*database, kSteps); }), HasSubstr("table a already exists"));
+  EXPECT_EQ(database->version(), 1);
+  EXPECT_THAT(thrown_by([&] { database->run("SELECT * FROM b"); }), HasSubstr("no such table: b"));
 }
 
 }  // namespace
