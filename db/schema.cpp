@@ -1,6 +1,7 @@
 #include "db/schema.h"
 
 #include "core/support/error.h"
+#include "db/postgres_database.h"
 #include "db/sqlite_database.h"
 
 namespace lathe::db {
@@ -19,6 +20,7 @@ namespace {
 
 std::unique_ptr<Database> open_database(const std::string& name, Access access,
                                         std::chrono::milliseconds busy_timeout) {
+  if (is_server(name)) return std::make_unique<PostgresDatabase>(name, access, busy_timeout);
   return std::make_unique<SqliteDatabase>(name, access, busy_timeout);
 }
 

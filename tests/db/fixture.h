@@ -15,9 +15,9 @@
 namespace lathe::db {
 
 /// The database of a test, of the backend that is tested: a file, or a schema of the server that
-/// LATHE_TEST_SERVER names.
+/// DATABASE_TEST_SERVER names.
 inline std::string database_in(const TemporaryFolder& folder, const char* name) {
-  const char* const server = getenv("LATHE_TEST_SERVER");
+  const char* const server = getenv("DATABASE_TEST_SERVER");
   if (!server) return folder / name;
   const std::string schema = "test_" + sha256(folder / name).substr(0, 20);
   open_database(server, Access::kReadWrite, std::chrono::seconds(5))
