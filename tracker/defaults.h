@@ -38,6 +38,9 @@ inline constexpr milliseconds kRaceLimit{900000};
 inline constexpr double kRaceTurns = 120, kRaceRun = 300;  // seconds
 inline constexpr milliseconds kRaceWaits{30000};
 inline constexpr uint32_t kOverdueToSuspect = 3;  // leases that one worker lets pass their time
+// Leases that the workers of one key hand back while none of them measures anything: more than a fleet that
+// drains.
+inline constexpr size_t kReturnsToExpel = 65536;
 inline constexpr uint32_t kLossesToQuarantine = 3;
 inline constexpr size_t kWorkersToRisk = 2;
 
