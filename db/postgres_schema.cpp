@@ -343,8 +343,14 @@ CREATE TRIGGER served_job_is_final BEFORE UPDATE OF state ON served_job FOR EACH
   WHEN (OLD.state IN ('done', 'failed', 'cancelled')) EXECUTE FUNCTION served_job_is_final();
 )sql";
 
+constexpr char kKept[] = R"sql(
+ALTER TABLE served_job ADD COLUMN kept_bytes BIGINT NOT NULL DEFAULT 0 CHECK(kept_bytes >= 0);
+CREATE INDEX served_job_kept ON served_job(owner, kept_bytes);
+)sql";
+
 constexpr Migration kMigrations[] = {
     {7, "the first schema of servers", kFirstSchema},
+    {8, "what jobs keep", kKept},
 };
 static_assert(std::end(kMigrations)[-1].version == kSchemaVersion);
 

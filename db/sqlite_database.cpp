@@ -151,7 +151,8 @@ SqliteDatabase::SqliteDatabase(const std::string& path, Access access, std::chro
     : Database(path), busy_timeout_(busy_timeout) {
   // The log's index is shared memory, which machines do not share; and locks there are often none.
   // Alone: a copy that nobody writes has no log, and may be anywhere.
-  if (std::string_view kind = network_file_system(path); access != Access::kAlone && !kind.empty())
+  const bool is_file = access != Access::kAlone && path != ":memory:";
+  if (std::string_view kind = network_file_system(path); is_file && !kind.empty())
     fail(
         "database {} is on a network file system ({}), where its log is not safe; put it on a local disk "
         "(for several machines see docs/database.md, PostgreSQL)",
@@ -250,7 +251,7 @@ namespace {
 class FileLocks final : public Locks {
  public:
   explicit FileLocks(const std::string& database) : path_(database + "-claims") {
-    file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (file_ < 0) fail("{}: cannot open: {}", path_, strerror(errno));
   }
   FileLocks(const FileLocks&) = delete;

@@ -4,14 +4,16 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "db/schema.h"
 #include "db/sqlite_database.h"
 
@@ -386,6 +388,12 @@ CREATE INDEX measurement_by_worker ON measurement(worker, recorded_ms, clock_hz,
 CREATE INDEX trial_quarantined ON trial(id) WHERE state = 'quarantined';
 )sql";
 
+// What an owner's jobs keep is bounded; of jobs before this step it is not known.
+constexpr char kKept[] = R"sql(
+ALTER TABLE served_job ADD COLUMN kept_bytes INTEGER NOT NULL DEFAULT 0 CHECK(kept_bytes >= 0);
+CREATE INDEX served_job_kept ON served_job(owner, kept_bytes);
+)sql";
+
 constexpr Migration kMigrations[] = {
     {1, "the first schema", kFirstSchema},
     {2, "choices over whole models", kChoices},
@@ -394,6 +402,7 @@ constexpr Migration kMigrations[] = {
     {5, "exchange with other databases, latencies of models, indexes for a million trials", kExchange},
     {6, "canaries of workers, drained workers, who confirmed what", kCanaries},
     {7, "clocks of measurements, quarantined trials by an index", kClocks},
+    {8, "what jobs keep", kKept},
 };
 
 }  // namespace
@@ -427,26 +436,51 @@ void SqliteDatabase::prepare_migration(int version) {
   if (version > 0) keep_copy(version);
 }
 
-/// A trigger or a view runs whatever its maker wrote, with the rights of who opens the file, and a virtual
-/// table parses what its maker stored: there are ours, and no others. Throws Error.
-void SqliteDatabase::refuse_strange_code() {
-  // What is plain is listed, not what is strange: the text of a schema can be edited, and "CREATE/**/VIRTUAL
-  // TABLE" is one too. SQLite itself begins the text of a plain table with these two words.
-  // Before any other statement touches a table: a trigger runs only when something is
-  // written, a view when it is read.
-  for (Query row = query(
-           "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE type NOT IN ('table', 'index') "
-           "OR (type = 'table' AND coalesce(sql, '') NOT GLOB 'CREATE TABLE *')");
+namespace {
+
+/// What SQLite knows of a table, an index or a trigger: its kind, its name, and the statement that made it.
+using Shape = std::tuple<std::string, std::string, std::string>;
+
+std::vector<Shape> shapes_of(SqliteDatabase& database) {
+  std::vector<Shape> shapes;
+  // Indexes of UNIQUE have no statement.
+  for (Query row = database.query(
+           "SELECT type, name, sql FROM sqlite_schema WHERE NOT (type = 'index' AND sql IS NULL)");
        row.step();) {
-    const std::string type = row.text(), what = row.text(), sql = row.text();
-    const bool ours = std::any_of(std::begin(kMigrations), std::end(kMigrations), [&](const Migration& step) {
-      // SQLite keeps the text of a statement as it was given. No text would be found in any.
-      return !sql.empty() && std::string_view(step.sql).find(sql) != std::string_view::npos;
-    });
-    if (!ours)
-      fail("database {} holds a {} `{}` that no version of this program made; do not trust it", name(), type,
-           what);
+    std::string type = row.text(), name = row.text();
+    shapes.emplace_back(std::move(type), std::move(name), row.text());
   }
+  return shapes;
+}
+
+/// Of a database that this program would make of that version.
+std::set<Shape> shapes_of_version(int version) {
+  SqliteDatabase database(":memory:", Access::kReadWrite, std::chrono::seconds(1));
+  if (version > 0) migrate(database, database.migrations().first(static_cast<size_t>(version)));
+  const std::vector<Shape> shapes = shapes_of(database);
+  std::set<Shape> ours(shapes.begin(), shapes.end());
+  // Those of ANALYZE, which users may run.
+  ours.emplace("table", "sqlite_stat1", "CREATE TABLE sqlite_stat1(tbl,idx,stat)");
+  ours.emplace("table", "sqlite_stat4", "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)");
+  return ours;
+}
+
+}  // namespace
+
+/// A trigger or a view runs whatever its maker wrote, with the rights of who opens the file; so do a
+/// generated column, a check and an index of an expression; and a virtual table parses what its maker stored.
+/// There is what we make, and nothing else. Throws Error.
+void SqliteDatabase::refuse_strange_code() {
+  // Before any statement touches a table: a trigger runs only when something is written, a view when it is
+  // read.
+  static const std::set<Shape> current = shapes_of_version(kSchemaVersion);
+  const int version = this->version();
+  const std::set<Shape> older = version == kSchemaVersion ? std::set<Shape>() : shapes_of_version(version);
+  const std::set<Shape>& ours = version == kSchemaVersion ? current : older;
+  for (const Shape& shape : shapes_of(*this))
+    if (!ours.contains(shape))
+      fail("database {} holds a {} `{}` that no version of this program made; do not trust it", name(),
+           std::get<0>(shape), printable(std::get<1>(shape)));
 }
 
 namespace {

@@ -131,6 +131,10 @@ class Store final : public Reader {
   std::optional<Event> last_served_event(ServedJobId id, const std::string& kind);
   int64_t last_event();  // 0: none
   StoredByJob stored_by(ServedJobId id);
+  /// What its trials, news and texts take, as its search has counted.
+  void set_served_kept(ServedJobId id, int64_t bytes);
+  /// By all jobs of the owner but that one (0: all).
+  int64_t kept_by_owner(const std::string& owner, ServedJobId but = 0);
 
   // ---- Trials as people look at them (store_views.cpp) ----
   std::vector<TrialRow> trial_rows(const TrialQuery& query);

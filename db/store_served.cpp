@@ -189,6 +189,17 @@ StoredByJob Store::stored_by(ServedJobId id) {
   return stored;
 }
 
+void Store::set_served_kept(ServedJobId id, int64_t bytes) {
+  database_->run("UPDATE served_job SET kept_bytes = ? WHERE id = ?", {bytes, id});
+}
+
+int64_t Store::kept_by_owner(const std::string& owner, ServedJobId but) {
+  Query row = database_->query(
+      "SELECT coalesce(sum(kept_bytes), 0) FROM served_job WHERE owner = ? AND id <> ?", {owner, but});
+  CHECK(row.step());
+  return row.integer();
+}
+
 std::optional<Event> Store::last_served_event(ServedJobId id, const std::string& kind) {
   Query row = database_->query(
       "SELECT id, job, served_job, kind, body, created_ms FROM event "

@@ -95,7 +95,13 @@ inline constexpr uint64_t kRunnerStoreBytes = 64 << 20;
 inline constexpr uint64_t kModelStoreBytes = uint64_t{32} << 30;
 inline constexpr uint64_t kModelBytesOfOne = uint64_t{8} << 30;  // one user's of them
 
+// What all jobs of one user may keep in the database.
+inline constexpr uint64_t kKeptBytesOfOne = uint64_t{64} << 30;
+
 // Event streams that one user may have open.
 inline constexpr int kStreamsOfOne = 64;
+// Of the processor time of the one thread that answers over HTTP, what one user may have, with so much at
+// once.
+inline constexpr double kWorkOfOne = 0.5, kWorkAtOnce = 5;  // seconds a second, seconds
 
 }  // namespace lathe::defaults
