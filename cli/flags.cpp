@@ -299,9 +299,14 @@ bool Flags::parse() {
   for (Parser::Declared& declared : parser_->all) declared.flag.value = declared.value();
   // Who only wants the table of flags must not be told that one is missing.
   if (purpose_ != Purpose::kRun) return false;
-  for (const Parser::Declared& declared : parser_->all)
-    if (declared.flag.required && declared.flag.origin.empty())
-      fail("{}: {} is required; see {} --help", full_name(command_), declared.flag.name, full_name(command_));
+  for (const Parser::Declared& declared : parser_->all) {
+    if (!declared.flag.required) continue;
+    const std::string name = full_name(command_);
+    if (declared.flag.origin.empty())
+      fail("{}: {} is required; see {} --help", name, declared.flag.name, name);
+    // As a script's variable that is not set gives it.
+    if (declared.value().empty()) fail("{}: {} is empty; see {} --help", name, declared.flag.name, name);
+  }
   set_quiet(parser_->quiet);
   return true;
 }

@@ -160,9 +160,9 @@ std::string fetch_module(const std::string& id, const std::string& folder, Servi
 
 namespace {
 
-int run_by(const TuneJob& job, const ServicePlace& place, ServiceClient& service) {
-  const std::string id = submit_job(job, "", service);
-  if (!job.json) fmt::print(stderr, "job {} of {} at {}\n", printable(id), job.model, place.url);
+/// From a job that is on its way to its module here.
+int see_through(const std::string& id, const TuneJob& job, const ServicePlace& place,
+                ServiceClient& service) {
   // Whoever leaves here leaves the job running: it is the tracker's.
   if (const int code = watch_job(id, job.json, service); code != kSuccess) return code;
   const std::string module = fetch_module(id, job.folder, service);
@@ -181,7 +181,18 @@ int run_by(const TuneJob& job, const ServicePlace& place, ServiceClient& service
 }  // namespace
 
 int run_tune_job_there(const TuneJob& job, const ServicePlace& place) {
-  return with_service(place, [&](ServiceClient& service) { return run_by(job, place, service); });
+  return with_service(place, [&](ServiceClient& service) {
+    const std::string id = submit_job(job, "", service);
+    if (!job.json) fmt::print(stderr, "job {} of {} at {}\n", printable(id), job.model, place.url);
+    return see_through(id, job, place, service);
+  });
+}
+
+int resume_tune_job_there(const std::string& id, const TuneJob& job, const ServicePlace& place) {
+  return with_service(place, [&](ServiceClient& service) {
+    const json now = service.post("/v1/jobs/" + url_part(id) + "/resume", "");
+    return see_through(now.at("id"), job, place, service);
+  });
 }
 
 }  // namespace lathe::cli

@@ -22,4 +22,8 @@ std::string fetch_module(const std::string& id, const std::string& folder, Servi
 /// All of it: what `tune --tracker http://...` does. Returns an ExitCode.
 int run_tune_job_there(const TuneJob& job, const ServicePlace& place);
 
+/// The same of a job that was paused there, from where it stands; of `job` what a resumed one is asked anew
+/// counts.
+int resume_tune_job_there(const std::string& id, const TuneJob& job, const ServicePlace& place);
+
 }  // namespace lathe::cli

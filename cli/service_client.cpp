@@ -19,6 +19,7 @@
 #include "core/support/error.h"
 #include "core/support/service_error.h"
 #include "core/support/text.h"
+#include "tracker/defaults.h"
 
 namespace lathe::cli {
 namespace {
@@ -47,11 +48,30 @@ std::string read_token(const std::string& file) {
   return token;
 }
 
-/// For curl, to which a byte is an element of size 1 (CURLOPT_WRITEFUNCTION).
-size_t append_body(char* bytes, size_t, size_t count, void* body) {
-  static_cast<std::string*>(body)->append(bytes, count);
-  return count;
-}
+// A tracker that is none, or has become hostile, is to fill neither memory nor disk. The longest honest
+// answer is a page of trials, the longest event a schedule.
+constexpr size_t kAnswerBytes = 256 << 20, kEventBytes = 32 << 20;
+
+/// What a tracker sends, up to a limit, for curl, to which a byte is an element of size 1
+/// (CURLOPT_WRITEFUNCTION).
+struct Received {
+  size_t limit;
+  FILE* file = nullptr;  // where it goes; null: into `body`
+  std::string body = {};
+  size_t bytes = 0;
+  bool too_long = false;
+
+  static size_t take(char* bytes, size_t, size_t count, void* received) {
+    auto& self = *static_cast<Received*>(received);
+    self.bytes += count;
+    self.too_long = self.bytes > self.limit;
+    // Any other number than `count` has curl end the request.
+    if (self.too_long) return 0;
+    if (self.file) return fwrite(bytes, 1, count, self.file);
+    self.body.append(bytes, count);
+    return count;
+  }
+};
 
 }  // namespace
 
@@ -120,10 +140,16 @@ struct ServiceClient::Impl {
     return text;
   }
 
-  /// Returns the status. Throws ServiceError when there is no answer.
-  long perform(Call& call) const {
+  /// Returns the status. Throws ServiceError when there is no answer, or too long a one.
+  long perform(Call& call, Received* received = nullptr) const {
     call.set(CURLOPT_HTTPHEADER, call.headers);
+    if (received) {
+      call.set(CURLOPT_WRITEFUNCTION, Received::take);
+      call.set(CURLOPT_WRITEDATA, received);
+    }
     const CURLcode code = curl_easy_perform(call.curl);
+    if (received && received->too_long)
+      throw ServiceError(fmt::format("{}: its answer is longer than {} MiB", url, received->limit >> 20));
     if (code != CURLE_OK) throw ServiceError(problem_of(call, code));
     long status = 0;
     curl_easy_getinfo(call.curl, CURLINFO_RESPONSE_CODE, &status);
@@ -147,12 +173,10 @@ struct ServiceClient::Impl {
 
   std::string request(Call& call, const std::string& path) const {
     prepare(call, path);
-    std::string body;
-    call.set(CURLOPT_WRITEFUNCTION, append_body);
-    call.set(CURLOPT_WRITEDATA, &body);
-    const long status = perform(call);
-    require_success(status, body);
-    return body;
+    Received received{.limit = kAnswerBytes};
+    const long status = perform(call, &received);
+    require_success(status, received.body);
+    return std::move(received.body);
   }
 };
 
@@ -227,8 +251,8 @@ void ServiceClient::download(const std::string& path, const std::string& file) {
     if (!bytes) fail("cannot write {}: {}", partial, strerror(errno));
     Impl::Call call;
     impl_->prepare(call, path);
-    call.set(CURLOPT_WRITEDATA, bytes.get());
-    const long status = impl_->perform(call);
+    Received received{.limit = defaults::kModuleLimit, .file = bytes.get()};
+    const long status = impl_->perform(call, &received);
     if (status != 200) {
       if (fflush(bytes.get()) != 0) fail("cannot write {}: {}", partial, strerror(errno));
       impl_->require_success(status, read_file(partial));
@@ -263,6 +287,8 @@ struct EventReader {
       return;
     }
     rest += bytes;
+    if (rest.size() + event.data.size() > kEventBytes)
+      throw ServiceError(fmt::format("an event of the tracker is longer than {} MiB", kEventBytes >> 20));
     for (size_t end; !over && (end = rest.find('\n')) != std::string::npos;) {
       take_line(rest.substr(0, end));
       rest.erase(0, end + 1);

@@ -6,16 +6,12 @@
 
 namespace lathe::db {
 
-class Database;
-
 /// Copies the database at `path`, of this or an older schema, as it is at one moment into the new file
 /// `copy`; writers go on meanwhile. The copy may be on a network; it is checked before it has its name.
 /// Throws Error when `copy` exists or cannot be written, or when what was copied is damaged.
 void back_up(const std::string& path, const std::string& copy);
 
-/// What `PRAGMA integrity_check` and the foreign keys say; empty when all is well. Reads the whole file.
-std::vector<std::string> problems_of(Database& database);
-/// The same of a file. Throws Error for one that is none of ours, or too damaged to be read.
+/// Database::problems(). Throws Error for one that is none of ours, or too damaged to be read.
 std::vector<std::string> problems_of(const std::string& path);
 
 }  // namespace lathe::db

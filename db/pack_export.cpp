@@ -76,14 +76,14 @@ class Exporter {
     manifest_["format"] = kPackFormat;
     manifest_["version"] = kPackVersion;
     // Last, with the digests of the others: a folder without it is no pack.
-    manifest_["schema"] = version_of(database_);
+    manifest_["schema"] = database_.version();
     write_file((folder_ / kManifestFile).string(), manifest_.dump(2) + "\n");
     return counts;
   }
 
  private:
   Query select(const std::string& sql) {
-    return database_.query(fmt::format("{}{}", kChosen, sql), {filter_.target, filter_.model});
+    return database_.stream(fmt::format("{}{}", kChosen, sql), {filter_.target, filter_.model});
   }
 
   int64_t devices() {
@@ -197,10 +197,10 @@ class Exporter {
 
 void require_known(Store& store, const PackFilter& filter) {
   if (!filter.model.empty() && !store.find_model(filter.model))
-    fail("the database {} has no model `{}`{}", store.database().path(), filter.model,
+    fail("the database {} has no model `{}`{}", store.database().name(), filter.model,
          did_you_mean(filter.model, store.model_names()));
   if (!filter.target.empty() && !store.find_target(filter.target))
-    fail("the database {} has nothing for the target {}", store.database().path(), filter.target);
+    fail("the database {} has nothing for the target {}", store.database().name(), filter.target);
 }
 
 }  // namespace

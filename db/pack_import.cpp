@@ -141,9 +141,9 @@ class Checker {
       const int64_t version = manifest.integer("version", 1, INT64_MAX),
                     schema = manifest.integer("schema", 1, INT64_MAX);
       // What a newer one means by a known word this one cannot know.
-      if (version > kPackVersion || schema > schema_version())
+      if (version > kPackVersion || schema > kSchemaVersion)
         fail("it is of a newer program (format {}, schema {}; this one reads {} and {})", version, schema,
-             kPackVersion, schema_version());
+             kPackVersion, kSchemaVersion);
       for (const std::string& file : manifest.object("files").keys()) {
         const Fields entry = manifest.object("files").object(file.c_str());
         manifest_[file] = {entry.integer("lines", 0, kMostLines), entry.digest("sha256")};

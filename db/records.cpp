@@ -38,6 +38,16 @@ std::string new_uuid() {
   return text;
 }
 
+bool is_uuid(std::string_view text) {
+  if (text.size() != 36) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    const bool digit = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
+    if (dash ? text[i] != '-' : !digit) return false;
+  }
+  return true;
+}
+
 // Never to change: databases and packs know devices by it.
 std::string fingerprint(const Device& device) {
   // Not of memory or kernel: a machine with a new kernel is the same device.

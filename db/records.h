@@ -102,6 +102,8 @@ JobState job_state_named(std::string_view name);
 
 /// A random (version 4) UUID.
 std::string new_uuid();
+/// Whether it is written as that writes them.
+bool is_uuid(std::string_view text);
 
 enum class TrialState : uint8_t {
   kPending,

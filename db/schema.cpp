@@ -1,502 +1,58 @@
-// The tables, as the steps from each version to the next. A step that was released never changes: there are
-// files made by it, and require_no_strange_code() knows our triggers by its text.
 #include "db/schema.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-
-#include "core/support/disk.h"
 #include "core/support/error.h"
+#include "db/postgres_database.h"
+#include "db/sqlite_database.h"
 
 namespace lathe::db {
 
 namespace {
-
-// In the file's header, where `file(1)` and SQLite's own tools look too
-// (sqlite.org/fileformat2.html, offset 68).
-constexpr int64_t kApplicationId = 0x4c415448;  // "LATH": tells our files from other programs'
-
-// Times are milliseconds since 1970 UTC; latencies are seconds; samples are little-endian f32 seconds.
-// STRICT, for SQLite would else store any value in any column. AUTOINCREMENT where a number must never come
-// again, even of a deleted row: an epoch tells a tracker's leases from those of its earlier lives, an event's
-// id is where a reader goes on. The states of a trial are guarded by a trigger: what is final was
-// acknowledged, and no bug of ours may take that back.
-constexpr char kFirstSchema[] = R"sql(
-CREATE TABLE target(
-  id INTEGER PRIMARY KEY,
-  name TEXT NOT NULL UNIQUE,
-  architecture TEXT NOT NULL,
-  features TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE device(
-  id INTEGER PRIMARY KEY,
-  fingerprint TEXT NOT NULL UNIQUE,
-  host TEXT NOT NULL,
-  model TEXT NOT NULL,
-  architecture TEXT NOT NULL,
-  features TEXT NOT NULL,
-  cores INTEGER NOT NULL,
-  memory_bytes INTEGER NOT NULL,
-  system TEXT NOT NULL,
-  details TEXT NOT NULL,
-  seen_ms INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE worker(
-  id INTEGER PRIMARY KEY,
-  name TEXT NOT NULL UNIQUE,
-  device INTEGER REFERENCES device,
-  seen_ms INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE epoch(
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  begun_ms INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE model(
-  id INTEGER PRIMARY KEY,
-  name TEXT NOT NULL,
-  digest TEXT NOT NULL,
-  added_ms INTEGER NOT NULL,
-  UNIQUE(name, digest)
-) STRICT;
-
-CREATE TABLE workload(
-  id INTEGER PRIMARY KEY,
-  digest TEXT NOT NULL UNIQUE,
-  text TEXT NOT NULL,
-  flops REAL NOT NULL,
-  bytes REAL NOT NULL
-) STRICT;
-
-CREATE TABLE model_task(
-  model INTEGER NOT NULL REFERENCES model,
-  target INTEGER NOT NULL REFERENCES target,
-  position INTEGER NOT NULL,
-  workload INTEGER NOT NULL REFERENCES workload,
-  name TEXT NOT NULL,
-  calls INTEGER NOT NULL CHECK(calls > 0),
-  PRIMARY KEY(model, target, position),
-  UNIQUE(model, target, workload)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE job(
-  id INTEGER PRIMARY KEY,
-  uuid TEXT NOT NULL UNIQUE,
-  kind TEXT NOT NULL,
-  state TEXT NOT NULL CHECK(state IN ('queued', 'running', 'stopped', 'done', 'failed', 'cancelled')),
-  model INTEGER REFERENCES model,
-  target INTEGER NOT NULL REFERENCES target,
-  threads INTEGER NOT NULL,
-  trial_budget INTEGER NOT NULL,
-  second_budget REAL NOT NULL,
-  seconds_used REAL NOT NULL DEFAULT 0,
-  seed INTEGER NOT NULL,
-  options TEXT NOT NULL,
-  idempotency_key TEXT UNIQUE,
-  message TEXT NOT NULL DEFAULT '',
-  created_ms INTEGER NOT NULL,
-  updated_ms INTEGER NOT NULL
-) STRICT;
-
-CREATE TABLE job_task(
-  job INTEGER NOT NULL REFERENCES job,
-  position INTEGER NOT NULL,
-  workload INTEGER NOT NULL REFERENCES workload,
-  weight REAL NOT NULL,
-  trials INTEGER NOT NULL DEFAULT 0,
-  round INTEGER NOT NULL DEFAULT 0,
-  best_seconds REAL,
-  checkpoint BLOB,
-  PRIMARY KEY(job, position),
-  UNIQUE(job, workload)
-) STRICT;
-
-CREATE TABLE candidate(
-  id INTEGER PRIMARY KEY,
-  digest TEXT NOT NULL UNIQUE,
-  workload INTEGER NOT NULL REFERENCES workload,
-  target INTEGER NOT NULL REFERENCES target,
-  program TEXT NOT NULL,
-  trace TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE trial(
-  id INTEGER PRIMARY KEY,
-  job INTEGER NOT NULL REFERENCES job,
-  candidate INTEGER NOT NULL REFERENCES candidate,
-  purpose TEXT NOT NULL CHECK(purpose IN ('search', 'confirm')),
-  threads INTEGER NOT NULL,
-  settings TEXT NOT NULL,
-  state TEXT NOT NULL CHECK(state IN ('pending', 'leased', 'done', 'failed', 'quarantined', 'cancelled')),
-  predicted REAL NOT NULL,
-  outcome TEXT CHECK((outcome IS NOT NULL) = (state IN ('done', 'failed', 'quarantined'))),
-  error TEXT NOT NULL DEFAULT '',
-  signal INTEGER NOT NULL DEFAULT 0,
-  lease INTEGER,
-  created_ms INTEGER NOT NULL,
-  ended_ms INTEGER
-) STRICT;
-CREATE UNIQUE INDEX trial_once ON trial(job, candidate) WHERE purpose = 'search';
-CREATE INDEX trial_of_job ON trial(job, id);
-CREATE INDEX trial_open ON trial(id) WHERE state IN ('pending', 'leased');
-CREATE TRIGGER trial_is_final BEFORE UPDATE OF state, outcome ON trial
-  WHEN OLD.state IN ('done', 'failed', 'quarantined', 'cancelled')
-  BEGIN SELECT RAISE(ABORT, 'a finished trial never changes'); END;
-
-CREATE TABLE lease(
-  id INTEGER PRIMARY KEY,
-  trial INTEGER NOT NULL REFERENCES trial,
-  attempt INTEGER NOT NULL,
-  worker INTEGER NOT NULL REFERENCES worker,
-  epoch INTEGER NOT NULL,
-  granted_ms INTEGER NOT NULL,
-  ended_ms INTEGER,
-  ending TEXT CHECK(ending IN ('result', 'lost', 'returned')),
-  CHECK((ended_ms IS NULL) = (ending IS NULL))
-) STRICT;
-CREATE INDEX lease_open ON lease(worker) WHERE ended_ms IS NULL;
-CREATE INDEX lease_of_trial ON lease(trial);
-
-CREATE TABLE measurement(
-  id INTEGER PRIMARY KEY,
-  candidate INTEGER NOT NULL REFERENCES candidate,
-  workload INTEGER NOT NULL REFERENCES workload,
-  target INTEGER NOT NULL REFERENCES target,
-  device INTEGER NOT NULL REFERENCES device,
-  threads INTEGER NOT NULL,
-  trial INTEGER UNIQUE REFERENCES trial,
-  worker INTEGER REFERENCES worker,
-  seconds REAL NOT NULL CHECK(seconds > 0),
-  median REAL NOT NULL,
-  p25 REAL NOT NULL,
-  min REAL NOT NULL,
-  mad REAL NOT NULL,
-  n INTEGER NOT NULL CHECK(n > 0),
-  samples BLOB NOT NULL,
-  relative_error REAL NOT NULL,
-  compiler TEXT NOT NULL,
-  revision TEXT NOT NULL,
-  recorded_ms INTEGER NOT NULL,
-  confirmed INTEGER NOT NULL DEFAULT 0 CHECK(confirmed IN (0, 1)),
-  suspect INTEGER NOT NULL DEFAULT 0 CHECK(suspect IN (0, 1)),
-  UNIQUE(candidate, device, threads)
-) STRICT;
-CREATE INDEX measurement_best ON measurement(workload, target, device, threads, seconds)
-  WHERE confirmed = 1 AND suspect = 0;
-CREATE INDEX measurement_rank ON measurement(workload, target, seconds) WHERE suspect = 0;
-CREATE INDEX measurement_by_worker ON measurement(worker, recorded_ms);
-
-CREATE TABLE confirmation(
-  id INTEGER PRIMARY KEY,
-  measurement INTEGER NOT NULL REFERENCES measurement,
-  median REAL NOT NULL,
-  p25 REAL NOT NULL,
-  min REAL NOT NULL,
-  mad REAL NOT NULL,
-  n INTEGER NOT NULL CHECK(n > 0),
-  samples BLOB NOT NULL,
-  recorded_ms INTEGER NOT NULL
-) STRICT;
-CREATE INDEX confirmation_of ON confirmation(measurement);
-
-CREATE TABLE artifact(
-  id INTEGER PRIMARY KEY,
-  candidate INTEGER NOT NULL REFERENCES candidate,
-  compiler TEXT NOT NULL,
-  digest TEXT NOT NULL,
-  used_ms INTEGER NOT NULL,
-  UNIQUE(candidate, compiler)
-) STRICT;
-
-CREATE TABLE cost_model(
-  id INTEGER PRIMARY KEY,
-  job INTEGER REFERENCES job,
-  target INTEGER NOT NULL REFERENCES target,
-  round INTEGER NOT NULL,
-  samples INTEGER NOT NULL,
-  spearman REAL NOT NULL,
-  recall REAL NOT NULL,
-  model BLOB NOT NULL,
-  created_ms INTEGER NOT NULL
-) STRICT;
-CREATE INDEX cost_model_latest ON cost_model(target, id);
-CREATE INDEX cost_model_of_job ON cost_model(job, round);
-
-CREATE TABLE event(
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  job INTEGER REFERENCES job,
-  kind TEXT NOT NULL,
-  body TEXT NOT NULL,
-  created_ms INTEGER NOT NULL
-) STRICT;
-)sql";
-
-constexpr char kChoices[] = R"sql(
-CREATE TABLE choice(
-  id INTEGER PRIMARY KEY,
-  model_digest TEXT NOT NULL,
-  target INTEGER NOT NULL REFERENCES target,
-  threads INTEGER NOT NULL,
-  max_relative_error REAL NOT NULL,
-  seconds_before REAL NOT NULL,
-  seconds_after REAL NOT NULL,
-  chosen_ms INTEGER NOT NULL,
-  UNIQUE(model_digest, target, threads, max_relative_error)
-) STRICT;
-
-CREATE TABLE choice_task(
-  choice INTEGER NOT NULL REFERENCES choice ON DELETE CASCADE,
-  workload INTEGER NOT NULL REFERENCES workload,
-  measurement INTEGER NOT NULL REFERENCES measurement,
-  PRIMARY KEY(choice, workload)
-) STRICT, WITHOUT ROWID;
-)sql";
-
-constexpr char kMachines[] = R"sql(
-CREATE TABLE machine(
-  device INTEGER NOT NULL REFERENCES device,
-  target TEXT NOT NULL,
-  numbers TEXT NOT NULL,
-  measured_ms INTEGER NOT NULL,
-  PRIMARY KEY(device, target)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX machine_latest ON machine(target, measured_ms);
-)sql";
-
-// A served job is what was asked for; `job` is its search's. Events are the outbox of the event stream.
-constexpr char kServedJobs[] = R"sql(
-CREATE TABLE served_job(
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  uuid TEXT NOT NULL UNIQUE,
-  owner TEXT NOT NULL,
-  model_name TEXT NOT NULL,
-  request TEXT NOT NULL,
-  priority INTEGER NOT NULL,
-  weight REAL NOT NULL CHECK(weight > 0),
-  state TEXT NOT NULL CHECK(state IN ('queued', 'running', 'stopped', 'done', 'failed', 'cancelled')),
-  message TEXT NOT NULL DEFAULT '',
-  device_class TEXT NOT NULL DEFAULT '',
-  report TEXT NOT NULL DEFAULT '',
-  job INTEGER UNIQUE REFERENCES job,
-  crashes INTEGER NOT NULL DEFAULT 0,
-  idempotency_key TEXT,
-  created_ms INTEGER NOT NULL,
-  started_ms INTEGER NOT NULL DEFAULT 0,
-  ended_ms INTEGER NOT NULL DEFAULT 0,
-  UNIQUE(owner, idempotency_key)
-) STRICT;
-CREATE INDEX served_job_open ON served_job(state, owner) WHERE state IN ('queued', 'running', 'stopped');
-CREATE TRIGGER served_job_is_final BEFORE UPDATE OF state ON served_job
-  WHEN OLD.state IN ('done', 'failed', 'cancelled')
-  BEGIN SELECT RAISE(ABORT, 'a finished job never changes'); END;
-ALTER TABLE event ADD COLUMN served_job INTEGER REFERENCES served_job;
-CREATE INDEX event_of_served_job ON event(served_job, id) WHERE served_job IS NOT NULL;
-)sql";
-
-// Records of other tuners are kept apart: what they measured is not what our candidates are. `seconds` is
-// null where the candidate failed. `imported_ms` is when a measurement made elsewhere became known here.
-constexpr char kExchange[] = R"sql(
-ALTER TABLE measurement ADD COLUMN imported_ms INTEGER;
-
-DROP INDEX measurement_rank;
-DROP INDEX measurement_best;
-CREATE INDEX measurement_rank ON measurement(workload, target, confirmed, threads, seconds, relative_error)
-  WHERE suspect = 0;
-CREATE INDEX measurement_best ON measurement(
-    workload, target, confirmed, device, threads, seconds, relative_error, candidate) WHERE suspect = 0;
-CREATE INDEX measurement_history ON measurement(workload, target) WHERE suspect = 0;
-
-CREATE TABLE foreign_record(
-  id INTEGER PRIMARY KEY,
-  digest TEXT NOT NULL UNIQUE,
-  format TEXT NOT NULL CHECK(format IN ('autotvm', 'metaschedule')),
-  workload TEXT NOT NULL,
-  workload_key TEXT NOT NULL,
-  arguments TEXT NOT NULL,
-  target TEXT NOT NULL,
-  schedule TEXT NOT NULL,
-  seconds REAL CHECK(seconds > 0),
-  n INTEGER NOT NULL,
-  measured_ms INTEGER,
-  imported_ms INTEGER NOT NULL
-) STRICT;
-CREATE INDEX foreign_record_rank ON foreign_record(workload, target, seconds);
-
-CREATE TABLE model_latency(
-  id INTEGER PRIMARY KEY,
-  model_digest TEXT NOT NULL,
-  target INTEGER NOT NULL REFERENCES target,
-  threads INTEGER NOT NULL,
-  seconds REAL NOT NULL CHECK(seconds > 0),
-  low REAL NOT NULL,
-  high REAL NOT NULL,
-  n INTEGER NOT NULL CHECK(n > 0),
-  recorded_ms INTEGER NOT NULL,
-  CHECK(low <= seconds AND seconds <= high)
-) STRICT;
-CREATE INDEX model_latency_latest ON model_latency(model_digest, target, threads, id);
-)sql";
-
-// `canary` has what is usual for a worker on its device, of that class (the baseline), how far its last
-// canary was from that, and why it is suspect ('': it is not). A measurement is ranked by its confirmations
-// that are not suspect.
-constexpr char kCanaries[] = R"sql(
-CREATE TABLE canary(
-  worker INTEGER PRIMARY KEY REFERENCES worker,
-  device_class TEXT NOT NULL,
-  kernels INTEGER NOT NULL,
-  compute_seconds REAL NOT NULL,
-  compute_tolerance REAL NOT NULL,
-  compute_drift REAL NOT NULL,
-  memory_seconds REAL NOT NULL,
-  memory_tolerance REAL NOT NULL,
-  memory_drift REAL NOT NULL,
-  suspect TEXT NOT NULL,
-  good_ms INTEGER NOT NULL,
-  taken_ms INTEGER NOT NULL
-) STRICT;
-
-ALTER TABLE worker ADD COLUMN drained INTEGER NOT NULL DEFAULT 0 CHECK(drained IN (0, 1));
-
-ALTER TABLE confirmation ADD COLUMN worker INTEGER REFERENCES worker;
-ALTER TABLE confirmation ADD COLUMN suspect INTEGER NOT NULL DEFAULT 0 CHECK(suspect IN (0, 1));
-CREATE INDEX confirmation_by_worker ON confirmation(worker, recorded_ms);
-
-ALTER TABLE measurement ADD COLUMN confirmed_elsewhere INTEGER NOT NULL DEFAULT 0
-  CHECK(confirmed_elsewhere IN (0, 1));
-CREATE INDEX measurement_suspect ON measurement(workload, target, threads, seconds) WHERE suspect = 1;
-)sql";
-
-// Null where whoever measured did not say. The index is what the clocks of a fleet are read from.
-constexpr char kClocks[] = R"sql(
-ALTER TABLE measurement ADD COLUMN clock_hz REAL CHECK(clock_hz > 0);
-ALTER TABLE measurement ADD COLUMN disturbed REAL CHECK(disturbed BETWEEN 0 AND 1);
-DROP INDEX measurement_by_worker;
-CREATE INDEX measurement_by_worker ON measurement(worker, recorded_ms, clock_hz, disturbed);
-CREATE INDEX trial_quarantined ON trial(id) WHERE state = 'quarantined';
-)sql";
-
-constexpr Migration kMigrations[] = {
-    {"the first schema", kFirstSchema},
-    {"choices over whole models", kChoices},
-    {"numbers of machines", kMachines},
-    {"jobs that a tracker owns", kServedJobs},
-    {"exchange with other databases, latencies of models, indexes for a million trials", kExchange},
-    {"canaries of workers, drained workers, who confirmed what", kCanaries},
-    {"clocks of measurements, quarantined trials by an index", kClocks},
-};
-
-int64_t pragma(Database& database, const char* sql) {
-  Query query = database.query(sql);
-  return query.step() ? query.integer() : 0;
-}
 
 [[noreturn]] void fail_newer(const Database& database, int found, int version) {
   fail(
       "database {} has schema version {}, newer than version {} of this program; use a newer program or "
       "another "
       "database",
-      database.path(), found, version);
-}
-
-/// A trigger or a view runs whatever its maker wrote, with the rights of who opens the file, and a virtual
-/// table parses what its maker stored: there are ours, and no others. Throws Error.
-void require_no_strange_code(Database& database) {
-  // What is plain is listed, not what is strange: the text of a schema can be edited, and "CREATE/**/VIRTUAL
-  // TABLE" is one too. SQLite itself begins the text of a plain table with these two words.
-  // After version_of(), before any other statement touches a table: a trigger runs only when something is
-  // written, a view when it is read.
-  for (Query row = database.query(
-           "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE type NOT IN ('table', 'index') "
-           "OR (type = 'table' AND coalesce(sql, '') NOT GLOB 'CREATE TABLE *')");
-       row.step();) {
-    const std::string type = row.text(), name = row.text(), sql = row.text();
-    const bool ours = std::any_of(std::begin(kMigrations), std::end(kMigrations), [&](const Migration& step) {
-      // SQLite keeps the text of a statement as it was given. No text would be found in any.
-      return !sql.empty() && std::string_view(step.sql).find(sql) != std::string_view::npos;
-    });
-    if (!ours)
-      fail("database {} holds a {} `{}` that no version of this program made; do not trust it",
-           database.path(), type, name);
-  }
-}
-
-/// A copy from before the migration, by which a user can go back to the older program. Each process that
-/// would migrate makes its own, and only one that is of that version takes the name: another process may
-/// have begun to migrate meanwhile, and has made its copy then.
-void back_up(Database& database, int version) {
-  namespace fs = std::filesystem;
-  const std::string copy = fmt::format("{}.v{}.backup", database.path(), version);
-  const std::string own = fmt::format("{}.{}", copy, getpid());
-  fs::remove(own);
-  database.run("VACUUM INTO ?", {own});
-  const bool is_old = [&] {
-    // VACUUM INTO copies one moment, but which one is decided when it begins: before another's migration,
-    // or in the midst of it.
-    Database made(own, Access::kAlone, std::chrono::seconds(10));
-    return version_of(made) == version;
-  }();
-  if (!is_old) {
-    fs::remove(own);
-    return;
-  }
-  // Before the migration begins: after a power failure one of the two must be whole.
-  sync_to_disk(own);
-  fs::rename(own, copy);
-  sync_to_disk(fs::absolute(copy).parent_path());
+      database.name(), found, version);
 }
 
 }  // namespace
 
-std::span<const Migration> migrations() { return kMigrations; }
-int schema_version() { return static_cast<int>(std::size(kMigrations)); }
-
-int version_of(Database& database) {
-  int64_t application = pragma(database, "PRAGMA application_id");
-  // A new file has neither tables nor an id, and is anybody's.
-  bool empty = pragma(database, "SELECT count(*) FROM sqlite_schema") == 0;
-  // Before anything is written into it: many programs keep files of SQLite.
-  if (application != kApplicationId && !(empty && application == 0))
-    fail("{} is the database of another program; name another file", database.path());
-  return static_cast<int>(pragma(database, "PRAGMA user_version"));
+std::unique_ptr<Database> open_database(const std::string& name, Access access,
+                                        std::chrono::milliseconds busy_timeout) {
+  if (is_server(name)) return std::make_unique<PostgresDatabase>(name, access, busy_timeout);
+  return std::make_unique<SqliteDatabase>(name, access, busy_timeout);
 }
 
-void require_version(Database& database, int version, Access access) {
-  int found = version_of(database);
+void require_version(Database& database, Access access) {
+  const int found = database.version(), version = kSchemaVersion;
   if (found > version) fail_newer(database, found, version);
   // Also for readers: to read a view runs what its maker wrote.
-  require_no_strange_code(database);
+  database.refuse_strange_code();
   if (access == Access::kReadOnly && found < version)
     fail(
         "database {0} has schema version {1}, older than version {2} of this program; `tune db migrate --db "
         "{0}` "
         "brings it up",
-        database.path(), found, version);
+        database.name(), found, version);
 }
 
 void migrate(Database& database, std::span<const Migration> steps) {
-  int version = static_cast<int>(steps.size());
-  int found = version_of(database);
+  const int version = steps.back().version;
+  const int found = database.version();
   if (found > version) fail_newer(database, found, version);
   if (found == version) return;
-  // It is kept in the file: readers and one writer do not wait for each other. Not within a transaction.
-  database.run("PRAGMA journal_mode = WAL");
-  if (found > 0) back_up(database, found);
-  for (int from = found; from < version; ++from) {
+  database.prepare_migration(found);
+  for (const Migration& step : steps) {
     // One a step, so that a database of a million trials is not rewritten in one go, and a step that fails
     // leaves those before it done.
     Transaction transaction = database.transaction();
-    int now = version_of(database);  // another process may have migrated while we waited for the lock
+    const int now = database.version();  // another process may have migrated while we waited for the lock
     if (now > version) fail_newer(database, now, version);
-    if (now > from) continue;
-    // Step and version in one transaction: killed anywhere, the file is old or new (Q5).
-    database.run_script(fmt::format("{}\nPRAGMA application_id = {};\nPRAGMA user_version = {};",
-                                    steps[from].sql, kApplicationId, from + 1));
+    if (now >= step.version) continue;
+    // Step and version in one transaction: killed anywhere, the database is old or new (Q5).
+    database.run_script(step.sql);
+    database.set_version(step.version);
     transaction.commit();
   }
 }

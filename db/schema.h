@@ -1,4 +1,5 @@
-// The schema of the store and how a database gets to it. docs/database.md explains the tables.
+// The schema of a database, and how it gets to this program's. Each backend has steps of its own under the
+// same numbers (sqlite_schema.cpp); docs/database.md explains the tables.
 #pragma once
 
 #include <span>
@@ -7,29 +8,24 @@
 
 namespace lathe::db {
 
-/// One step from schema version i to i+1, where i is its index in the list.
+/// The step that brings a database to `version` from the step before.
 struct Migration {
+  int version;
   const char* title;
   const char* sql;
 };
 
-/// All migrations, oldest first. A released one is never edited: a change is a new row at the end.
-std::span<const Migration> migrations();
+/// The version this program writes and reads: of each backend's last migration. A released migration is never
+/// edited: a change is a new row at the end, of all backends.
+inline constexpr int kSchemaVersion = 8;
 
-/// The schema version this program writes and reads.
-int schema_version();
-
-/// The version of `database`: 0 for an empty one. Throws Error when the file is some other program's
-/// database.
-int version_of(Database& database);
-
-/// Brings `database` to the last of `steps`; each step is one transaction, so killed at any moment the file
-/// is at one version or the next. A database that holds data is first copied to PATH.vN.backup. Throws Error
-/// naming both versions, with the file untouched, when the database is newer than `steps`.
+/// Brings `database` to the last of `steps`, oldest first; each is one transaction, so killed at any moment
+/// the database is at one version or the next. A file that holds data is first copied to PATH.vN.backup.
+/// Throws Error naming both versions, with the database untouched, when it is newer than `steps`.
 void migrate(Database& database, std::span<const Migration> steps);
 
-/// Throws that Error for a database newer than `version`; for a reader, who can't migrate, for an older one;
-/// and for one with triggers, views or virtual tables that are not ours.
-void require_version(Database& database, int version, Access access);
+/// Throws that Error for a database newer than this program; for a reader, who can't migrate, for an older
+/// one; and for one with triggers, views or virtual tables that are not ours.
+void require_version(Database& database, Access access);
 
 }  // namespace lathe::db

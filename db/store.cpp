@@ -22,9 +22,9 @@ void require_not_newer(const std::string& path, std::chrono::milliseconds busy_t
   std::error_code error;
   // A new file, or none yet: SQLite makes it on the first write, so an empty one is new.
   if (std::filesystem::file_size(path, error) == 0 || error) return;
-  Database peek(path, Access::kReadOnly, busy_timeout);
+  const auto peek = open_database(path, Access::kReadOnly, busy_timeout);
   // As whoever writes: an older version is no fault, for it is migrated.
-  require_version(peek, schema_version(), Access::kReadWrite);
+  require_version(*peek, Access::kReadWrite);
 }
 
 void create_folder_of(const std::string& path) {
@@ -32,12 +32,6 @@ void create_folder_of(const std::string& path) {
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) fail("cannot create the folder of database {}: {}", path, error.message());
-}
-
-/// The id in the one row of an "INSERT ... ON CONFLICT DO UPDATE ... RETURNING id".
-int64_t returned_id(Query query) {
-  CHECK(query.step());
-  return query.integer();
 }
 
 std::optional<int64_t> found_id(Query query) {
@@ -73,16 +67,20 @@ std::string default_database_path() { return data_folder() + "/lathe.db"; }
 Store::Store(const std::string& path, StoreOptions options)
     : now_ms_(options.now_ms ? options.now_ms : wall_clock_ms) {
   if (options.read_only) {
-    if (!std::filesystem::exists(path)) fail("there is no database {}; `tune` makes one", path);
-    database_ = std::make_unique<Database>(path, Access::kReadOnly, options.busy_timeout);
-    require_version(*database_, schema_version(), Access::kReadOnly);
+    if (!is_server(path) && !std::filesystem::exists(path))
+      fail("there is no database {}; `tune` makes one", path);
+    database_ = open_database(path, Access::kReadOnly, options.busy_timeout);
+    require_version(*database_, Access::kReadOnly);
     return;
   }
-  require_not_newer(path, options.busy_timeout);
-  create_folder_of(path);
-  database_ = std::make_unique<Database>(path, Access::kReadWrite, options.busy_timeout);
+  if (!is_server(path)) {
+    require_not_newer(path, options.busy_timeout);
+    create_folder_of(path);
+  }
+  database_ = open_database(path, Access::kReadWrite, options.busy_timeout);
+  if (is_server(path)) require_version(*database_, Access::kReadWrite);
   // Whoever may write brings it up; readers are told how.
-  migrate(*database_, migrations());
+  migrate(*database_, database_->migrations());
 }
 
 Store::~Store() = default;
@@ -90,26 +88,26 @@ Store::Store(Store&&) noexcept = default;
 
 Transaction Store::begin() { return database_->transaction(); }
 
-std::vector<std::string> Store::problems() { return problems_of(*database_); }
+std::vector<std::string> Store::problems() { return database_->problems(); }
 
 TargetId Store::add_target(const Target& target) {
-  return returned_id(
-      // Setting a column to itself has the row returned; DO NOTHING would return none.
-      database_->query("INSERT INTO target(name, architecture, features) VALUES(?, ?, ?) "
-                       "ON CONFLICT(name) DO UPDATE SET name = name RETURNING id",
-                       {target.name, target.architecture, target.features}));
+  // Setting a column to itself has the row returned; DO NOTHING would return none.
+  return *database_->insert(
+      "INSERT INTO target(name, architecture, features) VALUES(?, ?, ?) "
+      "ON CONFLICT(name) DO UPDATE SET name = excluded.name RETURNING id",
+      {target.name, target.architecture, target.features});
 }
 
 DeviceId Store::add_device(const Device& device) {
   // The fingerprint is of what makes it this device; memory, system and details may be others next time.
-  return returned_id(database_->query(
+  return *database_->insert(
       "INSERT INTO device(fingerprint, host, model, architecture, features, cores, memory_bytes, system, "
       "details, "
       "seen_ms) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(fingerprint) DO UPDATE SET "
       "memory_bytes = excluded.memory_bytes, system = excluded.system, details = excluded.details, "
       "seen_ms = excluded.seen_ms RETURNING id",
       {fingerprint(device), device.host, device.model, device.architecture, device.features, device.cores,
-       device.memory_bytes, device.system, device.details, now_ms_()}));
+       device.memory_bytes, device.system, device.details, now_ms_()});
 }
 
 void Store::set_machine(const Machine& machine) {
@@ -132,27 +130,27 @@ std::optional<Machine> Store::find_machine(const std::string& target) {
 
 WorkerId Store::add_worker(const std::string& name, std::optional<DeviceId> device) {
   // Who names it without a device (a lease does) takes none away.
-  return returned_id(
-      database_->query("INSERT INTO worker(name, device, seen_ms) VALUES(?, ?, ?) "
-                       "ON CONFLICT(name) DO UPDATE SET device = coalesce(excluded.device, device), "
-                       "seen_ms = excluded.seen_ms RETURNING id",
-                       {name, device, now_ms_()}));
+  return *database_->insert(
+      "INSERT INTO worker(name, device, seen_ms) VALUES(?, ?, ?) "
+      "ON CONFLICT(name) DO UPDATE SET device = coalesce(excluded.device, worker.device), "
+      "seen_ms = excluded.seen_ms RETURNING id",
+      {name, device, now_ms_()});
 }
 
 WorkloadId Store::add_workload(const Workload& workload) {
-  return returned_id(database_->query(
+  return *database_->insert(
       "INSERT INTO workload(digest, text, flops, bytes) VALUES(?, ?, ?, ?) "
       // How work is counted may change with a release; the text is what it was.
       "ON CONFLICT(digest) DO UPDATE SET flops = excluded.flops, bytes = excluded.bytes RETURNING id",
-      {workload.digest, workload.text, workload.flops, workload.bytes}));
+      {workload.digest, workload.text, workload.flops, workload.bytes});
 }
 
 ModelId Store::add_model(const std::string& name, const std::string& digest) {
   // Of the models of one name the last added is meant (find_model): one that comes again is that one.
-  return returned_id(
-      database_->query("INSERT INTO model(name, digest, added_ms) VALUES(?, ?, ?) "
-                       "ON CONFLICT(name, digest) DO UPDATE SET added_ms = excluded.added_ms RETURNING id",
-                       {name, digest, now_ms_()}));
+  return *database_->insert(
+      "INSERT INTO model(name, digest, added_ms) VALUES(?, ?, ?) "
+      "ON CONFLICT(name, digest) DO UPDATE SET added_ms = excluded.added_ms RETURNING id",
+      {name, digest, now_ms_()});
 }
 
 void Store::set_model_tasks(ModelId model, TargetId target, std::span<const ModelTask> tasks) {
@@ -294,9 +292,13 @@ std::optional<CostModelRecord> Store::cost_model_of(JobId job) {
 }
 
 int64_t Store::add_event(std::optional<JobId> job, const std::string& kind, const std::string& body) {
-  database_->run("INSERT INTO event(job, kind, body, created_ms) VALUES(?, ?, ?, ?)",
-                 {job, kind, body, now_ms_()});
-  return database_->last_insert_id();
+  // Numbers are in the order of commits, for a reader goes on after the last it has seen.
+  Transaction transaction = begin();
+  const auto id =
+      database_->insert("INSERT INTO event(job, kind, body, created_ms) VALUES(?, ?, ?, ?) RETURNING id",
+                        {job, kind, body, now_ms_()});
+  transaction.commit();
+  return *id;
 }
 
 std::vector<Event> Store::events_after(int64_t id, int limit) {

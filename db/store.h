@@ -61,7 +61,7 @@ class Store final : public Reader {
   /// Groups what follows; see the top of this file. Nested calls are part of the outer one.
   Transaction begin();
 
-  /// problems_of the database (backup.h).
+  /// Database::problems(): empty when all is well.
   std::vector<std::string> problems();
 
   // ---- Catalogue: each call finds the row or adds it. ----
@@ -131,6 +131,10 @@ class Store final : public Reader {
   std::optional<Event> last_served_event(ServedJobId id, const std::string& kind);
   int64_t last_event();  // 0: none
   StoredByJob stored_by(ServedJobId id);
+  /// What its trials, news and texts take, as its search has counted.
+  void set_served_kept(ServedJobId id, int64_t bytes);
+  /// By all jobs of the owner but that one (0: all).
+  int64_t kept_by_owner(const std::string& owner, ServedJobId but = 0);
 
   // ---- Trials as people look at them (store_views.cpp) ----
   std::vector<TrialRow> trial_rows(const TrialQuery& query);

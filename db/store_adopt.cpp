@@ -42,21 +42,19 @@ bool Store::adopt(const Adopted& adopted) {
       add_candidate(m.target, {.workload = m.workload, .trace = m.trace, .program = m.program});
   const Summary summary = summarize(m.samples);
   // What was measured here is believed before what a pack says of the same device.
-  const int64_t added = database_->run(
+  const std::optional<MeasurementId> added = database_->insert(
       "INSERT INTO measurement(candidate, workload, target, device, threads, seconds, median, p25, min, mad, "
       "n, samples, relative_error, compiler, revision, recorded_ms, imported_ms) "
       "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-      "ON CONFLICT(candidate, device, threads) DO NOTHING",
+      "ON CONFLICT(candidate, device, threads) DO NOTHING RETURNING id",
       {candidate, m.workload, m.target, m.device, m.threads, summary.median, summary.median, summary.p25,
        summary.min, summary.mad, static_cast<int64_t>(m.samples.size()), as_blob(m.samples), m.relative_error,
        m.compiler, m.revision, m.recorded_ms, now_ms_()});
   // A measurement that is here already keeps its confirmations: import twice adds nothing (Q4).
-  if (added) {
-    const MeasurementId id = database_->last_insert_id();
-    for (const Confirmation& each : adopted.confirmations) add_confirmation(id, each);
-  }
+  if (added)
+    for (const Confirmation& each : adopted.confirmations) add_confirmation(*added, each);
   transaction.commit();
-  return added == 1;
+  return added.has_value();
 }
 
 bool Store::add_foreign(const ForeignRecord& record) {

@@ -15,15 +15,15 @@ namespace {
 constexpr std::string_view kRungNames[] = {"this device", "this target, another device",
                                            "a compatible target"};
 
-/// `index`: "INDEXED BY NAME", or "".
+/// `by_index`: of Database::by_index, or "".
 /// Columns in the order of read_measurement; NULLs only where it asks for maybe_integer().
-std::string select_measurement(std::string_view index = "") {
+std::string select_measurement(std::string_view by_index = "") {
   return fmt::format(
       "SELECT m.id, m.workload, m.target, m.device, m.threads, m.seconds, m.median, m.p25, m.min, m.mad, "
       "m.samples, candidate.trace, candidate.program, m.relative_error, m.compiler, m.revision, "
       "m.recorded_ms, m.imported_ms, m.confirmed, m.suspect, m.confirmed_elsewhere FROM measurement m {} "
       "JOIN candidate ON candidate.id = m.candidate ",
-      index);
+      by_index);
 }
 
 Measurement read_measurement(Query& row) {
@@ -52,15 +52,18 @@ Measurement read_measurement(Query& row) {
 std::optional<int64_t> next_threads(Database& database, const BestQuery& query, bool confirmed,
                                     int64_t above) {
   // A skip through the index, one seek a number of threads; DISTINCT would walk all of its entries.
-  Query row = query.device
-                  ? database.query(
-                        "SELECT min(threads) FROM measurement INDEXED BY measurement_best WHERE workload = ? "
-                        "AND target = ? AND confirmed = ? AND device = ? AND threads > ? AND suspect = 0",
-                        {query.workload, query.target, confirmed, *query.device, above})
-                  : database.query(
-                        "SELECT min(threads) FROM measurement INDEXED BY measurement_rank WHERE workload = ? "
-                        "AND target = ? AND confirmed = ? AND threads > ? AND suspect = 0",
-                        {query.workload, query.target, confirmed, above});
+  Query row =
+      query.device
+          ? database.query(
+                fmt::format("SELECT min(threads) FROM measurement {} WHERE workload = ? AND target = ? "
+                            "AND confirmed = ? AND device = ? AND threads > ? AND suspect = 0",
+                            database.by_index("measurement_best")),
+                {query.workload, query.target, confirmed, *query.device, above})
+          : database.query(
+                fmt::format("SELECT min(threads) FROM measurement {} WHERE workload = ? AND target = ? "
+                            "AND confirmed = ? AND threads > ? AND suspect = 0",
+                            database.by_index("measurement_rank")),
+                {query.workload, query.target, confirmed, above});
   CHECK(row.step());
   return row.maybe_integer();
 }
@@ -88,7 +91,7 @@ std::vector<Measurement> fastest(Database& database, BestQuery query, bool confi
     keep_fastest(found, limit);
     return found;
   }
-  std::string_view index = query.device ? "INDEXED BY measurement_best" : "INDEXED BY measurement_rank";
+  const std::string index = database.by_index(query.device ? "measurement_best" : "measurement_rank");
   // The conditions are spelled out (no "? = 0 OR ...") so that the indexes serve them.
   std::string sql =
       fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 AND m.confirmed = {:d}",
@@ -176,7 +179,7 @@ std::vector<Measurement> Store::top_suspect(const BestQuery& query, int limit) {
   for (Query row = database_->query(
            fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 1 AND m.threads = ? "
                        "AND m.relative_error <= ? ORDER BY m.seconds, m.id LIMIT ?",
-                       select_measurement("INDEXED BY measurement_suspect")),
+                       select_measurement(database_->by_index("measurement_suspect"))),
            {query.workload, query.target, query.threads, query.max_relative_error, limit});
        row.step();)
     found.push_back(read_measurement(row));
@@ -188,7 +191,7 @@ std::vector<Measurement> Store::history(WorkloadId workload, TargetId target, in
   std::vector<Measurement> found;
   for (Query row = database_->query(
            fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id LIMIT ?",
-                       select_measurement("INDEXED BY measurement_history")),
+                       select_measurement(database_->by_index("measurement_history"))),
            {workload, target, limit});
        row.step();)
     found.push_back(read_measurement(row));
@@ -199,7 +202,7 @@ std::vector<Measurement> Store::latest(WorkloadId workload, TargetId target, int
   std::vector<Measurement> found;
   for (Query row = database_->query(
            fmt::format("{}WHERE m.workload = ? AND m.target = ? AND m.suspect = 0 ORDER BY m.id DESC LIMIT ?",
-                       select_measurement("INDEXED BY measurement_history")),
+                       select_measurement(database_->by_index("measurement_history"))),
            {workload, target, limit});
        row.step();)
     found.push_back(read_measurement(row));
@@ -222,7 +225,7 @@ std::vector<float> Store::ranking_samples(MeasurementId id) {
   // Every writer checks them, but a file may come from anywhere; whoever ranks by them counts on it.
   if (!are_latencies(all))
     // Not left out: a row without times would rank first.
-    fail("database {} is damaged: the samples of measurement {} are no times", database_->path(), id);
+    fail("database {} is damaged: the samples of measurement {} are no times", database_->name(), id);
   return all;
 }
 
@@ -233,8 +236,10 @@ std::vector<MeasuredTwice> Store::measured_on_both(WorkloadId workload, TargetId
     // confirmed IN (0, 1) instead of leaving it out: so both ranges of the index are used, which has
     // it before the device.
     return database_->query(
-        "SELECT candidate, threads, seconds FROM measurement INDEXED BY measurement_best "
-        "WHERE workload = ? AND target = ? AND confirmed IN (0, 1) AND device = ? AND suspect = 0",
+        fmt::format(
+            "SELECT candidate, threads, seconds FROM measurement {} "
+            "WHERE workload = ? AND target = ? AND confirmed IN (0, 1) AND device = ? AND suspect = 0",
+            database_->by_index("measurement_best")),
         {workload, target, device});
   };
   std::map<std::pair<CandidateId, int64_t>, double> known;
@@ -258,9 +263,9 @@ std::vector<Coverage> Store::coverage(ModelId model, BestQuery query) {
   for (const ModelTask& task : model_tasks(model, query.target)) {
     query.workload = task.workload;
     Query counts = database_->query(
-        "SELECT (SELECT flops FROM workload WHERE id = ?1), "
-        "(SELECT count(*) FROM measurement INDEXED BY measurement_history "
-        "WHERE workload = ?1 AND target = ?2 AND suspect = 0)",
+        fmt::format("SELECT (SELECT flops FROM workload WHERE id = ?1), (SELECT count(*) FROM measurement {} "
+                    "WHERE workload = ?1 AND target = ?2 AND suspect = 0)",
+                    database_->by_index("measurement_history")),
         {task.workload, query.target});
     CHECK(counts.step());
     tasks.push_back(
@@ -307,7 +312,7 @@ void Store::add_confirmation(MeasurementId id, const Confirmation& confirmation)
 void Store::rank(MeasurementId id) {
   std::vector<float> samples = ranking_samples(id);
   Query counts = database_->query(
-      "SELECT count(*), coalesce(max(c.worker <> m.worker), 0) FROM confirmation c "
+      "SELECT count(*), max(CASE WHEN c.worker <> m.worker THEN 1 ELSE 0 END) FROM confirmation c "
       "JOIN measurement m ON m.id = c.measurement WHERE c.measurement = ? AND c.suspect = 0",
       {id});
   CHECK(counts.step());

@@ -37,12 +37,11 @@ void Store::set_choice(const Choice& choice) {
       // Its tasks go with it.
       "DELETE FROM choice WHERE model_digest = ? AND target = ? AND threads = ? AND max_relative_error = ?",
       {key.model_digest, key.target, key.threads, key.max_relative_error});
-  database_->run(
+  const int64_t id = *database_->insert(
       "INSERT INTO choice(model_digest, target, threads, max_relative_error, seconds_before, seconds_after, "
-      "chosen_ms) VALUES(?, ?, ?, ?, ?, ?, ?)",
+      "chosen_ms) VALUES(?, ?, ?, ?, ?, ?, ?) RETURNING id",
       {key.model_digest, key.target, key.threads, key.max_relative_error, choice.seconds_before,
        choice.seconds_after, now_ms_()});
-  int64_t id = database_->last_insert_id();
   for (const Choice::Task& task : choice.tasks)
     database_->run("INSERT INTO choice_task(choice, workload, measurement) VALUES(?, ?, ?)",
                    {id, task.workload, task.measurement});

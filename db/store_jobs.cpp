@@ -43,13 +43,13 @@ JobId Store::create_job(const NewJob& job) {
     if (row.step()) return row.integer();
   }
   int64_t now = now_ms_();
-  database_->run(
+  const JobId id = *database_->insert(
       "INSERT INTO job(uuid, kind, state, model, target, threads, trial_budget, second_budget, seed, "
       "options, "
-      "idempotency_key, created_ms, updated_ms) VALUES(?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      "idempotency_key, created_ms, updated_ms) VALUES(?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+      "RETURNING id",
       {job.uuid.empty() ? new_uuid() : job.uuid, job.kind, job.model, job.target, job.threads,
        job.trial_budget, job.second_budget, job.seed, job.options, job.idempotency_key, now, now});
-  JobId id = database_->last_insert_id();
   int position = 0;
   for (const NewJob::Task& task : job.tasks)
     database_->run("INSERT INTO job_task(job, position, workload, weight) VALUES(?, ?, ?, ?)",

@@ -48,12 +48,11 @@ ServedJob Store::add_served_job(const NewServedJob& job) {
   if (job.idempotency_key)
     // Leaving without a commit rolls back nothing.
     if (auto known = served_job_with_key(job.owner, *job.idempotency_key)) return *known;
-  database_->run(
+  const ServedJobId id = *database_->insert(
       "INSERT INTO served_job(uuid, owner, model_name, request, priority, weight, state, idempotency_key, "
-      "created_ms) VALUES(?, ?, ?, ?, ?, ?, 'queued', ?, ?)",
+      "created_ms) VALUES(?, ?, ?, ?, ?, ?, 'queued', ?, ?) RETURNING id",
       {new_uuid(), job.owner, job.model_name, job.request, job.priority, job.weight, job.idempotency_key,
        now_ms_()});
-  const ServedJobId id = database_->last_insert_id();
   add_served_event(id, "state", "{}");
   // As it was made, before anybody else can change it.
   ServedJob made = served_job(id);
@@ -157,22 +156,21 @@ void Store::set_served_search(ServedJobId id, JobId search) {
 }
 
 int Store::count_served_crash(ServedJobId id) {
-  Query row =
-      database_->query("UPDATE served_job SET crashes = crashes + 1 WHERE id = ? RETURNING crashes", {id});
-  CHECK(row.step());
-  const auto crashes = static_cast<int>(row.integer());
-  // To its end: an update with RETURNING is done only then.
-  while (row.step()) {
-  }
-  return crashes;
+  const auto crashes =
+      database_->insert("UPDATE served_job SET crashes = crashes + 1 WHERE id = ? RETURNING crashes", {id});
+  CHECK(crashes);
+  return static_cast<int>(*crashes);
 }
 
 int64_t Store::add_served_event(ServedJobId id, const std::string& kind, const std::string& body) {
-  database_->run(
+  // As in add_event().
+  Transaction transaction = begin();
+  const auto event = database_->insert(
       "INSERT INTO event(job, served_job, kind, body, created_ms) "
-      "VALUES((SELECT job FROM served_job WHERE id = ?1), ?1, ?2, ?3, ?4)",
+      "VALUES((SELECT job FROM served_job WHERE id = ?1), ?1, ?2, ?3, ?4) RETURNING id",
       {id, kind, body, now_ms_()});
-  return database_->last_insert_id();
+  transaction.commit();
+  return *event;
 }
 
 StoredByJob Store::stored_by(ServedJobId id) {
@@ -189,6 +187,17 @@ StoredByJob Store::stored_by(ServedJobId id) {
   StoredByJob stored{.tasks = tasks.integer(), .trials = trials.integer(), .events = events.integer()};
   stored.bytes = trials.integer() + events.integer();
   return stored;
+}
+
+void Store::set_served_kept(ServedJobId id, int64_t bytes) {
+  database_->run("UPDATE served_job SET kept_bytes = ? WHERE id = ?", {bytes, id});
+}
+
+int64_t Store::kept_by_owner(const std::string& owner, ServedJobId but) {
+  Query row = database_->query(
+      "SELECT coalesce(sum(kept_bytes), 0) FROM served_job WHERE owner = ? AND id <> ?", {owner, but});
+  CHECK(row.step());
+  return row.integer();
 }
 
 std::optional<Event> Store::last_served_event(ServedJobId id, const std::string& kind) {

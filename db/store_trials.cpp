@@ -70,8 +70,7 @@ Lease read_lease(LeaseId id, TrialId trial, Query& row) {
 int64_t Store::begin_epoch() {
   // Committed by itself, before anything is leased: an epoch is never used twice, also when its
   // tracker dies at once.
-  database_->run("INSERT INTO epoch(begun_ms) VALUES(?)", {now_ms_()});
-  return database_->last_insert_id();
+  return *database_->insert("INSERT INTO epoch(begun_ms) VALUES(?) RETURNING id", {now_ms_()});
 }
 
 CandidateId Store::add_candidate(TargetId target, const NewTrial& trial) {
@@ -86,12 +85,10 @@ CandidateId Store::add_candidate(TargetId target, const NewTrial& trial) {
   // By names, not by ids: the same candidate has one digest in every database.
   std::string digest = sha256(fmt::format("{}\n{}\n{}", workload_digest, target_name, program));
   // The trace that came first stays: any that gives the program will do, and rows refer to this one.
-  Query row = database_->query(
+  return *database_->insert(
       "INSERT INTO candidate(digest, workload, target, program, trace) VALUES(?, ?, ?, ?, ?) "
-      "ON CONFLICT(digest) DO UPDATE SET digest = digest RETURNING id",
+      "ON CONFLICT(digest) DO UPDATE SET digest = excluded.digest RETURNING id",
       {digest, trial.workload, target, program, trial.trace});
-  CHECK(row.step());
-  return row.integer();
 }
 
 std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTrial> trials,
@@ -120,14 +117,15 @@ std::vector<EnqueuedTrial> Store::add_trials(JobId job_id, std::span<const NewTr
       enqueued.push_back({.status = Enqueued::kMeasured, .measurement = known.integer()});
       continue;
     }
-    // Without a number of its own SQLite gives it one: nullif makes that a null.
-    database_->run(
+    // Without a number of its own it gets the next one, also after those that came with theirs.
+    const auto id = database_->insert(
         "INSERT INTO trial(id, job, candidate, purpose, threads, settings, state, predicted, created_ms) "
-        "VALUES(nullif(?, 0), ?, ?, ?, ?, ?, 'pending', ?, ?)",
+        "VALUES(coalesce(nullif(?, 0), (SELECT coalesce(max(id), 0) + 1 FROM trial)), ?, ?, ?, ?, ?, "
+        "'pending', ?, ?) "
+        "RETURNING id",
         {trial.id, job_id, candidate, to_string(trial.purpose), owner.threads, trial.settings,
          trial.predicted, now_ms_()});
-    enqueued.push_back(
-        {.status = Enqueued::kQueued, .trial = database_->last_insert_id(), .candidate = candidate});
+    enqueued.push_back({.status = Enqueued::kQueued, .trial = *id, .candidate = candidate});
   }
   transaction.commit();
   return enqueued;
@@ -173,7 +171,8 @@ std::optional<TrialEnd> Store::trial_end(JobId job, TrialId id) {
 void Store::visit_open_trials(const std::function<void(const OpenTrial&)>& visit) {
   // One row a lease and not a query a trial: a queue of two million is read in one pass. By the partial index
   // trial_open, which has the open ones alone.
-  Query row = database_->query(
+  const Transaction snapshot = database_->snapshot();
+  Query row = database_->stream(
       "SELECT trial.id, job, candidate, workload, purpose = 'confirm', state = 'leased', lease.id, "
       "lease.attempt, worker.name, lease.epoch, coalesce(lease.ending, '') FROM trial "
       "JOIN candidate ON candidate.id = trial.candidate LEFT JOIN lease ON lease.trial = trial.id "
@@ -208,24 +207,26 @@ std::vector<Lease> Store::leases(TrialId trial) {
 }
 
 std::optional<Lease> Store::grant(TrialId trial, const std::string& worker, int64_t epoch, LeaseId id) {
-  // Two processes may have chosen the same trial: the transaction takes the write lock at once, and the
-  // second finds it leased.
+  // Two processes may have chosen the same trial: writing transactions exclude each other, and the second
+  // finds it leased.
   Transaction transaction = begin();
   // Only a pending trial: somebody may have ended it since the farm chose it.
   Lease lease{.id = id, .trial = trial, .worker = worker, .epoch = epoch};
   // It ends here: a statement left at a row would hold its reading lock past the commit.
   {
-    Query row = database_->query(
-        "SELECT 1 + (SELECT count(*) FROM lease WHERE trial = ?1) FROM trial "
-        "WHERE id = ?1 AND state = 'pending'",
-        {trial});
+    Query row =
+        database_->query(fmt::format("SELECT 1 + (SELECT count(*) FROM lease WHERE trial = ?1) FROM trial "
+                                     "WHERE id = ?1 AND state = 'pending'{}",
+                                     database_->keep_rows("trial")),
+                         {trial});
     if (!row.step()) return std::nullopt;
     lease.attempt = static_cast<int>(row.integer());
   }
-  database_->run(
-      "INSERT INTO lease(id, trial, attempt, worker, epoch, granted_ms) VALUES(nullif(?, 0), ?, ?, ?, ?, ?)",
+  lease.id = *database_->insert(
+      "INSERT INTO lease(id, trial, attempt, worker, epoch, granted_ms) "
+      "VALUES(coalesce(nullif(?, 0), (SELECT coalesce(max(id), 0) + 1 FROM lease)), ?, ?, ?, ?, ?) RETURNING "
+      "id",
       {id, trial, lease.attempt, add_worker(worker), epoch, now_ms_()});
-  lease.id = database_->last_insert_id();
   database_->run("UPDATE trial SET state = 'leased', lease = ? WHERE id = ?", {lease.id, trial});
   transaction.commit();
   return lease;
@@ -259,12 +260,11 @@ void Store::end_trial(TrialId trial, TrialState state, const TrialResult& result
       {to_string(state), to_string(result.outcome), tail(result.error), result.signal, result.lease,
        now_ms_(), trial});
   std::optional<double> seconds;
-  // min() of two arguments is null if either is: hence both ways of coalesce below.
   if (result.outcome == Outcome::kOk) seconds = summarize(result.samples).median;
   // For lists and progress bars; which schedule is best is asked of the measurements.
   database_->run(
       "UPDATE job_task SET trials = trials + 1, "
-      "best_seconds = min(coalesce(best_seconds, ?1), coalesce(?1, best_seconds)) "
+      "best_seconds = CASE WHEN best_seconds <= ?1 THEN best_seconds ELSE coalesce(?1, best_seconds) END "
       "WHERE (job, workload) = (SELECT trial.job, candidate.workload FROM trial "
       "JOIN candidate ON candidate.id = trial.candidate WHERE trial.id = ?2 AND purpose = 'search')",
       {seconds, trial});

@@ -16,7 +16,8 @@ void Store::set_worker_health(const WorkerHealth& health, bool good) {
       "compute_tolerance = excluded.compute_tolerance, compute_drift = excluded.compute_drift, "
       "memory_seconds = excluded.memory_seconds, memory_tolerance = excluded.memory_tolerance, "
       "memory_drift = excluded.memory_drift, suspect = excluded.suspect, "
-      "good_ms = max(canary.good_ms, excluded.good_ms), taken_ms = excluded.taken_ms",
+      "good_ms = CASE WHEN canary.good_ms > excluded.good_ms THEN canary.good_ms ELSE excluded.good_ms END, "
+      "taken_ms = excluded.taken_ms",
       // A worker may be judged before its first lease wrote it down.
       {add_worker(health.worker), health.device_class, static_cast<int64_t>(health.kernels),
        health.compute.seconds, health.compute.tolerance, health.compute.drift, health.memory.seconds,
@@ -71,8 +72,9 @@ std::string Store::last_measured_by(TrialId trial) {
       "WITH known AS (SELECT m.id, m.worker, m.recorded_ms FROM trial JOIN measurement m "
       "ON m.candidate = trial.candidate AND m.threads = trial.threads WHERE trial.id = ?) "
       "SELECT worker.name FROM (SELECT worker, recorded_ms, 0 AS number FROM known UNION ALL "
-      "SELECT c.worker, c.recorded_ms, c.id FROM known JOIN confirmation c ON c.measurement = known.id) "
-      "JOIN worker ON worker.id = worker ORDER BY recorded_ms DESC, number DESC LIMIT 1",
+      "SELECT c.worker, c.recorded_ms, c.id FROM known JOIN confirmation c ON c.measurement = known.id) AS "
+      "told "
+      "JOIN worker ON worker.id = told.worker ORDER BY recorded_ms DESC, number DESC LIMIT 1",
       {trial});
   return row.step() ? row.text() : "";
 }

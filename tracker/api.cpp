@@ -4,6 +4,8 @@
 
 #include <charconv>
 #include <climits>
+#include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +17,7 @@
 #include "tracker/api_json.h"
 #include "tracker/content_store.h"
 #include "tracker/search_link.h"
+#include "tracker/work_shares.h"
 
 namespace lathe::tracker {
 namespace {
@@ -92,6 +95,26 @@ void require_own_page(const Request& request) {
     throw Refused{403, fmt::format("a page of {} may not ask here", request.origin), {}};
 }
 
+/// On its way through a scope, charges a user with the processor time of this thread.
+class Worked {
+ public:
+  Worked(WorkShares& shares, std::string user) : shares_(shares), user_(std::move(user)) {}
+  ~Worked() { shares_.charge(user_, seconds(CLOCK_THREAD_CPUTIME_ID) - begun_, seconds(CLOCK_MONOTONIC)); }
+  Worked(const Worked&) = delete;
+  Worked& operator=(const Worked&) = delete;
+
+  static double seconds(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+ private:
+  WorkShares& shares_;
+  const std::string user_;
+  const double begun_ = seconds(CLOCK_THREAD_CPUTIME_ID);
+};
+
 /// A model that is on its way here.
 struct Upload final : http::Sink {
   Upload(ContentStore& store, const Principal& user) : incoming(store, {user.name, user.model_bytes}) {}
@@ -119,6 +142,7 @@ struct Api::Impl {
   ContentStore models;
   // No lock: all of this is on the HTTP server's one thread, streams and their ends included.
   std::map<std::string, int> streams;  // open ones, by user
+  WorkShares work{defaults::kWorkOfOne, defaults::kWorkAtOnce};
 
   struct Call {
     const Request& request;
@@ -327,7 +351,16 @@ Response Api::Impl::dispatch(const Request& request) {
     // After admit(): who is unknown was told 401 whatever the path, and learns nothing of what there is.
     throw Refused{known_path ? 405 : 404, "there is nothing here; GET /openapi.json lists what is", {}};
   // Asked again: a token may have been revoked while a body came.
-  return (this->*route->handle)({request, authorize(request, route), part});
+  const Principal principal = authorize(request, route);
+  // Not an administrator, who may have come to see why it is slow.
+  const double wait = work.wait(principal.name, Worked::seconds(CLOCK_MONOTONIC));
+  if (wait > 0 && principal.role != Role::kAdmin)
+    throw Refused{429,
+                  fmt::format("{} has asked for more than {:.0f}% of this service's time for answers",
+                              principal.name, 100 * defaults::kWorkOfOne),
+                  {{"Retry-After", fmt::format("{:.0f}", std::ceil(wait))}}};
+  const Worked worked(work, principal.name);
+  return (this->*route->handle)({request, principal, part});
 }
 
 Response Api::Impl::status(const Call& call) {
@@ -446,6 +479,13 @@ Response Api::Impl::submit(const Call& call) {
                   fmt::format("{} has {} open jobs, which is as many as may be", call.principal.name,
                               call.principal.open_jobs),
                   {{"Retry-After", "30"}}};
+  // No waiting helps: what was measured stays.
+  if (is_new && static_cast<uint64_t>(store.kept_by_owner(call.principal.name)) >= call.principal.kept_bytes)
+    throw Refused{413,
+                  fmt::format("the jobs of {} keep {:.1f} GiB of the database, which is as much as may be",
+                              call.principal.name,
+                              static_cast<double>(call.principal.kept_bytes) / (uint64_t{1} << 30)),
+                  {}};
   const db::ServedJob made = store.add_served_job(job);
   // Written anew: an older release may have kept it with other keys.
   // The same key gives the same job, so that a client that lost our answer may ask again; another job under
@@ -460,9 +500,10 @@ Response Api::Impl::submit(const Call& call) {
 
 Response Api::Impl::module(const Call& call) {
   const db::ServedJob job = job_of(call);
-  // The name was checked when the job was submitted: it is one part of a path.
   const std::string file = keeper.job_folder(job.uuid) + "/" + job.model_name + ".lathe";
-  if (job.state != db::JobState::kDone || !fs::exists(file))
+  // A row of the database, which may come from anybody, leads nowhere else.
+  const bool is_name = fs::path(job.model_name).filename() == job.model_name;
+  if (job.state != db::JobState::kDone || !is_name || !fs::exists(file))
     throw Refused{409, fmt::format("job {} is {} and has no module", job.uuid, db::to_string(job.state)), {}};
   return {.type = "application/octet-stream", .file = file};
 }
@@ -548,7 +589,8 @@ Response Api::Impl::events(const Call& call, db::ServedJobId id) {
     response.first_event = *id_told;
   }
   // Called by the server every kEventPause (http_server.cpp), on its thread; `last` ends the stream.
-  response.events = [this, id, open, token = call.request.token](int64_t after, bool& last) {
+  response.events = [this, id, open, user, token = call.request.token](int64_t after, bool& last) {
+    const Worked worked(work, user);
     std::vector<http::Event> list;
     // Asked each time, several times a second: S5 gives five seconds.
     last = !principals.find(token);  // revoked meanwhile

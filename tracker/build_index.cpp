@@ -1,30 +1,65 @@
 #include "tracker/build_index.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace lathe::tracker {
+
+namespace {
+
+uint64_t bytes_of(const Build& build) { return build.artifact.size + build.reference.size; }
+
+}  // namespace
 
 const Build* BuildIndex::find(const Key& key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return &entries_.front().build;
+  Entries& entries = shares_.at(found->second->owner).entries;
+  entries.splice(entries.begin(), entries, found->second);
+  return &entries.front().build;
 }
 
-std::vector<std::string> BuildIndex::add(const Key& key, const Build& build) {
+std::vector<std::string> BuildIndex::add(const Key& key, const Build& build, const std::string& owner) {
   if (find(key)) return {};
   // The front is what was used last; the list's iterators stay good over splices, which the map rests on.
-  entries_.push_front({key, build});
-  by_key_[key] = entries_.begin();
+  Share& share = shares_[owner];
+  share.entries.push_front({key, build, owner});
+  share.bytes += lathe::tracker::bytes_of(build);
+  by_key_[key] = share.entries.begin();
   use(build.artifact);
   use(build.reference);
   std::vector<std::string> gone;
   // The newest stays whatever its size: a runner is about to ask for it.
-  while (bytes_ > limit_bytes_ && entries_.size() > 1) {
-    release(entries_.back().build.artifact, gone);
-    release(entries_.back().build.reference, gone);
-    by_key_.erase(entries_.back().key);
-    entries_.pop_back();
+  while (bytes_ > limit_bytes_ && by_key_.size() > 1) {
+    const auto most = std::max_element(shares_.begin(), shares_.end(), [](const auto& a, const auto& b) {
+      return a.second.bytes < b.second.bytes;
+    });
+    Entries& entries = most->second.entries;
+    auto oldest = std::prev(entries.end());
+    // Of an owner with this one alone, another's goes.
+    if (oldest->key == key) {
+      const auto other = std::find_if(shares_.begin(), shares_.end(),
+                                      [&](const auto& entry) { return entry.first != most->first; });
+      drop(other, std::prev(other->second.entries.end()), gone);
+    } else {
+      drop(most, oldest, gone);
+    }
   }
   return gone;
+}
+
+uint64_t BuildIndex::bytes_of(const std::string& owner) const {
+  const auto share = shares_.find(owner);
+  return share == shares_.end() ? 0 : share->second.bytes;
+}
+
+void BuildIndex::drop(Shares::iterator share, Entries::iterator entry, std::vector<std::string>& gone) {
+  release(entry->build.artifact, gone);
+  release(entry->build.reference, gone);
+  share->second.bytes -= lathe::tracker::bytes_of(entry->build);
+  by_key_.erase(entry->key);
+  share->second.entries.erase(entry);
+  if (share->second.entries.empty()) shares_.erase(share);
 }
 
 void BuildIndex::use(const wire::Blob& blob) {

@@ -19,7 +19,8 @@ struct Build {
 };
 
 /// Names only: the bytes are in the content store. A blob of several builds, as references are, is counted
-/// once.
+/// once. When the store is full, the owner who holds most gives way: nobody's builds go for the flood of
+/// another.
 class BuildIndex {
  public:
   explicit BuildIndex(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
@@ -37,24 +38,34 @@ class BuildIndex {
   bool holds(const Build& build) const {
     return holds(build.artifact.digest) && holds(build.reference.digest);
   }
-  /// Returns the digests of the blobs that must go: of the least recently used builds beyond the limit.
-  std::vector<std::string> add(const Key& key, const Build& build);
+  /// `owner`: for whose job it was built. Returns the digests of the blobs that must go: of the least
+  /// recently used builds of whoever holds most, until all are within the limit.
+  std::vector<std::string> add(const Key& key, const Build& build, const std::string& owner);
+  uint64_t bytes_of(const std::string& owner) const;
 
  private:
   struct Entry {
     Key key;
     Build build;
+    std::string owner;
   };
+  using Entries = std::list<Entry>;  // most recently used first
+  struct Share {
+    Entries entries;
+    uint64_t bytes = 0;  // of artifacts and references, each counted with every build
+  };
+  using Shares = std::map<std::string, Share>;  // by owner
   struct Use {
     uint64_t size = 0;
     size_t builds = 0;
   };
+  void drop(Shares::iterator share, Entries::iterator entry, std::vector<std::string>& gone);
   void use(const wire::Blob& blob);
   void release(const wire::Blob& blob, std::vector<std::string>& gone);
 
   uint64_t limit_bytes_, bytes_ = 0;
-  std::list<Entry> entries_;  // most recently used first
-  std::map<Key, std::list<Entry>::iterator> by_key_;
+  Shares shares_;
+  std::map<Key, Entries::iterator> by_key_;
   std::map<std::string, Use> blobs_;  // by digest
 };
 

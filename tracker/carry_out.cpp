@@ -66,7 +66,9 @@ std::vector<Unreadable> carry_out(Effects effects, Journal& journal, Outside& ou
     }
   }
   // Pieces after leases and acknowledgements, which are short and waited for.
-  for (const Wanted& wanted : effects.wanted) outside.send_piece(wanted);
+  for (const Wanted& wanted : effects.wanted)
+    if (!outside.send_piece(wanted))
+      unreadable.push_back({wanted.get.lease, "its module is not what it was when the race began"});
   if (!effects.finished.empty()) outside.tell(std::move(effects.finished));
   return unreadable;
 }

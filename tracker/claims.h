@@ -2,20 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "db/database.h"
 
 namespace lathe::tracker {
 
-/// Locks of the file DATABASE-claims, byte by byte, which end with the process however it ends (open file
-/// description locks, fcntl(2)). Two that acknowledge results of one job would each believe to have recorded
-/// what the other did.
+/// Locks that end with the process however it ends. Two that acknowledge results of one job would each
+/// believe to have recorded what the other did.
 class Claims {
  public:
-  /// Throws Error when the file cannot be made.
-  explicit Claims(const std::string& database);
-  ~Claims();
-  Claims(const Claims&) = delete;
-  Claims& operator=(const Claims&) = delete;
+  /// Throws Error when the database has no place for them. REQUIRES: the database outlives it.
+  explicit Claims(db::Database& database);
 
   /// All jobs, those to come too. Throws Error when any is another's.
   void claim_all();
@@ -25,10 +24,8 @@ class Claims {
   void claim_job(uint64_t job);
 
  private:
-  bool lock(short kind, int64_t start, int64_t length);
-
-  std::string database_;
-  int file_ = -1;
+  const std::string database_;
+  const std::unique_ptr<db::Locks> locks_;
 };
 
 }  // namespace lathe::tracker

@@ -8,6 +8,7 @@
 #include "core/support/digest.h"
 #include "core/support/disk.h"
 #include "core/support/error.h"
+#include "tracker/own_folder.h"
 
 namespace lathe::tracker {
 namespace fs = std::filesystem;
@@ -35,9 +36,9 @@ void ContentStore::make_folder() {
   std::error_code error;
   // What an earlier life left there may have been written by anybody since.
   if (!settings_.lasting) fs::remove_all(settings_.folder, error);
-  fs::create_directories(settings_.folder, error);
+  make_own_folder(settings_.folder);
   // Models are their users', not the machine's.
-  if (!error) fs::permissions(settings_.folder, fs::perms::owner_all, error);
+  fs::permissions(settings_.folder, fs::perms::owner_all, error);
   if (error) fail("cannot make the folder {}: {}", settings_.folder, error.message());
 }
 

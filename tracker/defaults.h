@@ -38,6 +38,9 @@ inline constexpr milliseconds kRaceLimit{900000};
 inline constexpr double kRaceTurns = 120, kRaceRun = 300;  // seconds
 inline constexpr milliseconds kRaceWaits{30000};
 inline constexpr uint32_t kOverdueToSuspect = 3;  // leases that one worker lets pass their time
+// Leases that the workers of one key hand back while none of them measures anything: more than a fleet that
+// drains.
+inline constexpr size_t kReturnsToExpel = 65536;
 inline constexpr uint32_t kLossesToQuarantine = 3;
 inline constexpr size_t kWorkersToRisk = 2;
 
@@ -92,7 +95,13 @@ inline constexpr uint64_t kRunnerStoreBytes = 64 << 20;
 inline constexpr uint64_t kModelStoreBytes = uint64_t{32} << 30;
 inline constexpr uint64_t kModelBytesOfOne = uint64_t{8} << 30;  // one user's of them
 
+// What all jobs of one user may keep in the database.
+inline constexpr uint64_t kKeptBytesOfOne = uint64_t{64} << 30;
+
 // Event streams that one user may have open.
 inline constexpr int kStreamsOfOne = 64;
+// Of the processor time of the one thread that answers over HTTP, what one user may have, with so much at
+// once.
+inline constexpr double kWorkOfOne = 0.5, kWorkAtOnce = 5;  // seconds a second, seconds
 
 }  // namespace lathe::defaults

@@ -42,7 +42,10 @@ Farm::Farm(JournalState state, Time now, uint64_t store_bytes)
     Trial& trial = add(open.trial, open.candidate, open.spec, open.measured_by);
     // Most of a long queue was never leased: without a past a trial is small (farm.h).
     const bool is_fresh = open.grants.empty();
-    if (!is_fresh) trial.make_past().grants = std::move(open.grants);
+    if (!is_fresh) {
+      trial.make_past().attempts = open.grants.back().attempt;
+      trial.make_past().grants = std::move(open.grants);
+    }
     if (open.leased) {
       const Grant& last = trial.past().grants.back();
       trial.lease = last.lease;
@@ -233,6 +236,17 @@ std::optional<wire::Part> Farm::part_for(const Worker& worker, const Trial& tria
   return std::nullopt;
 }
 
+/// The keys of these workers; empty where any of them came without one, or is not known since our restart.
+std::set<std::string> Farm::keys_lost(const std::set<std::string>& workers) const {
+  std::set<std::string> keys;
+  for (const std::string& name : workers) {
+    const auto key = keys_.find(name);
+    if (key == keys_.end() || key->second.empty()) return {};
+    keys.insert(key->second);
+  }
+  return keys;
+}
+
 /// A candidate that took a worker away goes to another one, but never puts more than kWorkersToRisk at risk;
 /// one to be confirmed, or whose failure is in doubt, goes to another one too. When there is none of that
 /// kind, or it stays busy for a while, any will do.
@@ -245,7 +259,21 @@ bool Farm::suits(const Trial& trial, const Worker& worker) const {
       now_ - trial.pending_since < kPreferAnother && has_another(trial, worker))
     return false;
   const std::set<std::string> lost = workers_lost(trial.past().grants);
-  if (lost.empty() || now_ - trial.pending_since >= kPreferOther) return true;
+  if (lost.empty()) return true;
+  // Whoever holds a key is all of its workers: one key's word alone quarantines nothing, while another's
+  // worker is up.
+  const std::set<std::string> accused = keys_lost(lost);
+  const bool waited = now_ - trial.pending_since >= kPreferOther;
+  const auto is_other = [&](const Worker& candidate) {
+    return !candidate.key.empty() && !accused.contains(candidate.key);
+  };
+  if (accused.size() == 1 && !is_other(worker) &&
+      (!waited || losses(trial.past().grants) + 1 >= kLossesToQuarantine) &&
+      std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+        return is_other(entry.second) && entry.second.credit() > 0 && part_for(entry.second, trial);
+      }))
+    return false;
+  if (waited || (accused.size() == 1 && is_other(worker))) return true;
   const auto preferred = [&](const Worker& candidate) {
     // While fewer workers have been lost to it than may be put at risk, a new one is tried, which
     // tells whether candidate or worker is at fault. From then on only those that it has already
@@ -334,8 +362,9 @@ void Farm::grant(Trial& trial, const Peer& peer, wire::Part part) {
   Worker& worker = workers_.at(peer);
   const LeaseId id = lease_id(epoch_, next_lease_++);
   std::vector<Grant>& grants = trial.make_past().grants;
-  const uint32_t attempt = static_cast<uint32_t>(grants.size()) + 1;
-  // All grants are kept while the trial is open: a result of any of them may end it (on(Result)).
+  const uint32_t attempt = ++trial.make_past().attempts;
+  // Grants are kept while the trial is open, but for those handed back: a result of any may end it
+  // (on(Result)).
   grants.push_back({.lease = id, .attempt = attempt, .worker = worker.name});
   trial.lease = id;
   worker.leases.insert(id);
@@ -438,7 +467,7 @@ void Farm::release(LeaseId id, bool lost) {
   finish(trial, worker, "", std::move(result));
 }
 
-/// Its worker never heard of the lease, and no other one could be told more.
+/// No worker could be told more than this one: of a race it has the lease, of all else it never heard.
 void Farm::give_up(const Unreadable& event) {
   const auto lease = leases_.find(event.lease);
   if (lease == leases_.end()) return;
@@ -449,6 +478,7 @@ void Farm::give_up(const Unreadable& event) {
                       .outcome = Outcome::kInvalidTrace,
                       .message = "the tracker cannot read what is to be measured: " + event.problem};
   effects_->notes.push_back(fmt::format("trial {} fails: {}", trial.id, result.message));
+  if (trial.spec->race && !lease->second.peer.empty()) send(lease->second.peer, wire::Cancel{event.lease});
   finish(trial, lease->second.worker, "", std::move(result));
 }
 

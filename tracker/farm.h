@@ -87,7 +87,8 @@ struct Admit {
   std::map<std::string, Principal> keys;  // by public key
 };
 
-/// The journal has no recipe for the trial of this lease, which was not sent.
+/// The journal has no recipe for the trial of this lease, which was not sent; or a file that its race needs
+/// has changed under it.
 struct Unreadable {
   LeaseId lease = 0;
   std::string problem;
@@ -185,6 +186,7 @@ class Farm {
   /// What became of a trial so far; nothing, of most in a queue.
   struct Past {
     std::vector<Grant> grants;
+    uint32_t attempts = 0;       // grants, those included that were handed back
     std::optional<Build> build;  // made for runners
     std::string avoid;           // the worker that should not run it, where there is another; or ""
     std::string doubted;         // the worker whose failure with it is not believed yet; or ""
@@ -281,7 +283,11 @@ class Farm {
   void reconcile(const Peer& peer, const std::vector<uint64_t>& holding);
   void adopt(const Peer& peer, Worker& worker, LeaseId id);
   void renew_unclaimed(const Peer& peer, Worker& worker);
-  void hand_back(const Peer& peer, const std::vector<uint64_t>& returned);
+  /// By what a worker is known beyond its connection: its key, or without keys its name.
+  static const std::string& identity(const Worker& worker) {
+    return worker.key.empty() ? worker.name : worker.key;
+  }
+  bool hand_back(const Peer& peer, const std::vector<uint64_t>& returned);
   void forget_worker(const Peer& peer, bool lost);
 
   // farm_keys.cpp: what a worker's key allows.
@@ -326,6 +332,7 @@ class Farm {
   static bool builds(const Worker& worker, const Lane& lane);
   std::optional<wire::Part> part_for(const Worker& worker, const Trial& trial) const;
   bool suits(const Trial& trial, const Worker& worker) const;
+  std::set<std::string> keys_lost(const std::set<std::string>& workers) const;
   void grant(Trial& trial, const Peer& peer, wire::Part part);
   void send_lease(const Trial& trial, LeaseId id);
   void renew_lease(LeaseId id);
@@ -377,6 +384,7 @@ class Farm {
   std::map<std::string, std::string> keys_;  // by name of a worker: the first that came with it
   std::deque<std::string> named_;            // in the order they came
   std::set<std::string> expelled_;           // keys that are refused; without keys, names
+  std::map<std::string, size_t> returned_;   // by the same: leases handed back since a result was recorded
   std::map<std::string, Health> health_;     // by name of a worker
   std::set<std::string> drained_;            // names
   std::unordered_map<JobId, size_t> open_;

@@ -123,7 +123,7 @@ void Farm::complete(const Peer& peer, LeaseId id) {
   // Stored before the record of the end is committed and before any runner hears of it (the
   // order of Effects).
   for (auto& [digest, bytes] : fetch.here) effects_->stored.push_back({digest, std::move(bytes)});
-  for (std::string& digest : builds_.add({trial.candidate, revision}, build))
+  for (std::string& digest : builds_.add({trial.candidate, revision}, build, trial.spec->owner))
     effects_->stored.push_back({std::move(digest), std::nullopt});
   queue_built(trial);
   remember(id);

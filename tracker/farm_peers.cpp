@@ -98,6 +98,7 @@ void Farm::forget_name(const std::string& name) {
   keys_.erase(name);
   // Only where there are no keys, is somebody expelled by name.
   expelled_.erase(name);  // a key stays
+  returned_.erase(name);
   health_.erase(name);
 }
 
@@ -271,6 +272,7 @@ void Farm::on(const Peer& peer, const wire::Result& result) {
       // In a row, of results that were recorded: see wants_second_opinion.
       if (!is_ok && result.outcome != Outcome::kInvalidTrace) worker.failures++;
       if (is_ok) worker.failures = 0;
+      if (is_ok) returned_.erase(identity(worker));
       // Somebody failed with what another could do: three such candidates make the first suspect.
       if (is_ok && !past.doubted.empty() && past.doubted != worker.name) blame(past.doubted, trial.id);
       // A build that fails is the candidate's, and says nothing of the builder's machine.
@@ -301,7 +303,7 @@ void Farm::expel(const Peer& peer, const std::string& reason) {
   // A copy: the worker goes below.
   const std::string key = workers_.at(peer).key;
   // Until the tracker is started again: an operator is to look at it, and a list of keys is theirs to change.
-  expelled_.insert(key.empty() ? workers_.at(peer).name : key);
+  expelled_.insert(identity(workers_.at(peer)));
   std::vector<Peer> expelled;
   // Who holds the key of one of its workers could be any of them.
   for (const auto& [other, worker] : workers_)
@@ -318,14 +320,25 @@ void Farm::on(const Peer& peer, const wire::Drain& drain) {
 }
 
 void Farm::on(const Peer& peer, const wire::Bye& bye) {
-  hand_back(peer, bye.returned);
-  forget_worker(peer, /*lost=*/false);
+  if (hand_back(peer, bye.returned)) forget_worker(peer, /*lost=*/false);
 }
 
-void Farm::hand_back(const Peer& peer, const std::vector<uint64_t>& returned) {
-  for (LeaseId id : returned)
+/// False when the worker is gone with that.
+bool Farm::hand_back(const Peer& peer, const std::vector<uint64_t>& returned) {
+  for (LeaseId id : returned) {
     // A worker returns only what is its own; the list is its word.
-    if (workers_.at(peer).leases.contains(id)) release(id, /*lost=*/false);
+    if (!workers_.at(peer).leases.contains(id)) continue;
+    Trial& trial = trials_.at(leases_.at(id).trial);
+    release(id, /*lost=*/false);
+    // No result of it will come: what is remembered of a trial does not grow by it.
+    trial.make_past().grants.pop_back();
+    returned_[identity(workers_.at(peer))]++;
+  }
+  // Each lease is a row of the database: nobody makes them without end.
+  const auto all = returned_.find(identity(workers_.at(peer)));
+  if (all == returned_.end() || all->second < kReturnsToExpel) return true;
+  expel(peer, fmt::format("it has handed back {} leases, and measured nothing meanwhile", kReturnsToExpel));
+  return false;
 }
 
 void Farm::forget_worker(const Peer& peer, bool lost) {

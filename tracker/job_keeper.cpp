@@ -15,11 +15,13 @@
 #include <utility>
 
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "core/support/spawn.h"
 #include "core/support/text.h"
 #include "db/database_error.h"
 #include "tracker/farm.h"
 #include "tracker/job_request.h"
+#include "tracker/own_folder.h"
 #include "tracker/search_server.h"
 
 namespace lathe::tracker {
@@ -164,9 +166,8 @@ struct JobKeeper::Search {
 };
 
 JobKeeper::JobKeeper(KeeperSettings settings, ServiceFarm& farm)
-    : settings_(std::move(settings)), farm_(farm) {
-  fs::create_directories(settings_.folder + "/jobs");
-  fs::create_directories(settings_.folder + "/blobs");
+    : settings_(std::move(settings)), farm_(farm), folder_(settings_.folder) {
+  for (const char* part : {"/jobs", "/blobs"}) make_own_folder(settings_.folder + part);
   db::Store store(settings_.database);  // throws here, not on the thread
   thread_ = std::thread([this] { keep(); });
 }
@@ -211,6 +212,9 @@ void JobKeeper::wake() {
 }
 
 std::string JobKeeper::job_folder(const std::string& uuid) const {
+  // Of the database, which may come from anybody.
+  if (!db::is_uuid(uuid))
+    fail("the database has a job called `{}`, which no program of ours made", printable(uuid));
   return settings_.folder + "/jobs/" + uuid;
 }
 std::string JobKeeper::blob_path(const std::string& digest) const {
@@ -448,7 +452,10 @@ bool JobKeeper::run_once(Search& search, db::Store& store) {
     // Here for as long as the search goes on: calls of the searcher are answered on this thread.
     bool served = false;
     try {
-      ending = SearchServer(searcher.socket(), std::move(order), search.job, store, farm_).serve();
+      ending = SearchServer(
+                   searcher.socket(), std::move(order), search.job, store, farm_, defaults::kSearchSilence,
+                   settings_.kept_bytes ? settings_.kept_bytes(search.job.owner) : defaults::kKeptBytesOfOne)
+                   .serve();
       served = true;
     } catch (const QuotaError& error) {
       excess = error.what();

@@ -21,6 +21,7 @@
 #include "db/store.h"
 #include "tracker/device_class.h"
 #include "tracker/farm_client.h"
+#include "tracker/own_folder.h"
 
 namespace lathe::tracker {
 
@@ -32,6 +33,8 @@ struct KeeperSettings {
   /// The complete text of a target that names a processor. Throws Error for one that does not exist.
   std::function<std::string(const std::string&)> resolve_target;
   std::function<void(const std::string& line)> log;  // from any thread; may be empty
+  /// What all jobs of an owner may keep in the database, in bytes. From any thread; empty: what is usual.
+  std::function<uint64_t(const std::string& owner)> kept_bytes;
 };
 
 class JobKeeper {
@@ -77,6 +80,7 @@ class JobKeeper {
 
   const KeeperSettings settings_;
   ServiceFarm& farm_;
+  const FolderInUse folder_;
 
   std::mutex deciding_;  // what state a job has next; taken before mutex_
   std::mutex mutex_;

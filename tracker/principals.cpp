@@ -10,6 +10,7 @@
 
 #include "core/support/digest.h"
 #include "core/support/error.h"
+#include "core/support/printable.h"
 #include "core/support/text.h"
 #include "tracker/socket.h"
 
@@ -51,6 +52,10 @@ std::vector<Line> lines_of(const std::string& file) {
   return lines;
 }
 
+uint64_t parse_gib(const std::string& value, const std::string& place) {
+  return static_cast<uint64_t>(parse_number<double>(value, 0, 1'000'000, place) * (uint64_t{1} << 30));
+}
+
 void set_option(Principal& principal, bool has_key, const std::string& word, const std::string& place) {
   const size_t equals = word.find('=');
   const std::string option = word.substr(0, equals);
@@ -62,8 +67,9 @@ void set_option(Principal& principal, bool has_key, const std::string& word, con
   else if (!has_key && option == "jobs")
     principal.open_jobs = parse_number<int64_t>(value, 0, 1'000'000, place);
   else if (!has_key && option == "models-gib")
-    principal.model_bytes =
-        static_cast<uint64_t>(parse_number<double>(value, 0, 1'000'000, place) * (uint64_t{1} << 30));
+    principal.model_bytes = parse_gib(value, place);
+  else if (!has_key && option == "kept-gib")
+    principal.kept_bytes = parse_gib(value, place);
   else if (has_key && option == "workers")
     principal.workers = parse_number<size_t>(value, 0, defaults::kWorkersLimit, place);
   else if (has_key && option == "slots")
@@ -71,9 +77,10 @@ void set_option(Principal& principal, bool has_key, const std::string& word, con
   else if (has_key && option == "names")
     principal.worker_names = value;
   else
-    fail("{}: unknown `{}`{}", place, option,
-         did_you_mean(option, has_key ? std::vector<std::string>{"workers", "slots", "names"}
-                                      : std::vector<std::string>{"weight", "jobs", "models-gib"}));
+    fail(
+        "{}: unknown `{}`{}", place, option,
+        did_you_mean(option, has_key ? std::vector<std::string>{"workers", "slots", "names"}
+                                     : std::vector<std::string>{"weight", "jobs", "models-gib", "kept-gib"}));
 }
 
 Principal parse_principal(const Line& line) {
@@ -82,6 +89,9 @@ Principal parse_principal(const Line& line) {
     fail("{}: must be NAME ROLE SHA256-OF-THE-TOKEN, as `tune token` makes them, or NAME ROLE curve:KEY",
          place);
   Principal principal{.name = words[0]};
+  // It is shown, and in JSON and a server's database two that are no UTF-8 would become one.
+  if (has_control_characters(principal.name) || as_utf8(principal.name) != principal.name)
+    fail("{}: the name must be UTF-8 without control characters", place);
   principal.role = parse_role(words[1], place);
   const bool has_key = words[2].starts_with(kKeyPrefix);
   if (has_key)
@@ -173,13 +183,26 @@ void Principals::read_if_changed() {
 }
 
 std::optional<Principal> Principals::find(std::string_view token) {
-  if (anonymous()) return Principal{.name = "local", .role = Role::kAdmin, .model_bytes = UINT64_MAX};
+  if (anonymous())
+    return Principal{
+        .name = "local", .role = Role::kAdmin, .model_bytes = UINT64_MAX, .kept_bytes = UINT64_MAX};
   std::lock_guard lock(mutex_);
   read_if_changed();
   // The file has digests, so whoever reads it has no token.
   const auto found = by_digest_.find(sha256(token));  // found by digest: its time says nothing about a token
   if (token.empty() || found == by_digest_.end()) return std::nullopt;
   return found->second;
+}
+
+uint64_t Principals::kept_bytes(const std::string& name) {
+  if (anonymous()) return UINT64_MAX;
+  std::lock_guard lock(mutex_);
+  read_if_changed();
+  // One may have several tokens; the one that allows most counts.
+  std::optional<uint64_t> most;
+  for (const auto& [digest, principal] : by_digest_)
+    if (principal.name == name) most = std::max(most.value_or(0), principal.kept_bytes);
+  return most.value_or(defaults::kKeptBytesOfOne);
 }
 
 std::map<std::string, Principal> Principals::keys() {

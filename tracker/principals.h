@@ -30,6 +30,7 @@ struct Principal {
   double weight = 1;                                  // when devices are shared
   int64_t open_jobs = 64;                             // it may have at most: queued, running or stopped
   uint64_t model_bytes = defaults::kModelBytesOfOne;  // of models that it uploaded
+  uint64_t kept_bytes = defaults::kKeptBytesOfOne;    // in the database, by all its jobs
   // Of a key: what all workers that come with it may be together.
   size_t workers = defaults::kWorkersLimit;
   uint32_t slots = defaults::kWorkersLimit * defaults::kWorkerSlotsLimit;  // leases at once
@@ -39,10 +40,10 @@ struct Principal {
   bool owns(const std::string& worker) const;
 };
 
-/// A file with one principal a line, NAME ROLE SHA256-OF-THE-TOKEN [weight=2] [jobs=100] [models-gib=4] or
-/// NAME ROLE curve:PUBLIC-KEY [workers=2] [slots=16] [names=PATTERN], and one of allowed workers, with a
-/// public key a line. A word that begins with # begins a comment. They are read again a moment
-/// after they change, so that a line taken out is a token or a key revoked. May be used on any thread.
+/// A file with one principal a line, NAME ROLE SHA256-OF-THE-TOKEN [weight=2] [jobs=100] [models-gib=4]
+/// [kept-gib=16] or NAME ROLE curve:PUBLIC-KEY [workers=2] [slots=16] [names=PATTERN], and one of allowed
+/// workers, with a public key a line. A word that begins with # begins a comment. They are read again a
+/// moment after they change, so that a line taken out is a token or a key revoked. May be used on any thread.
 class Principals {
  public:
   /// Throws Error "FILE:LINE: ..." for what it cannot read. `file` "": there is none, and everybody is
@@ -52,6 +53,8 @@ class Principals {
   /// Nobody, for a token that is not known. Of files that became unreadable those are known who were before.
   std::optional<Principal> find(std::string_view token);
   bool anonymous() const { return file_.empty(); }
+  /// What all jobs of the user of that name may keep now; of one who is not listed any more, what is usual.
+  uint64_t kept_bytes(const std::string& name);
 
   /// By public key. Who is in both files is what the first says.
   std::map<std::string, Principal> keys();

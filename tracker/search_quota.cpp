@@ -25,8 +25,9 @@ int64_t searched(const JobRequest& request) {
 
 }  // namespace
 
-SearchQuota::SearchQuota(const JobRequest& request, const db::StoredByJob& stored)
+SearchQuota::SearchQuota(const JobRequest& request, const db::StoredByJob& stored, int64_t room)
     : searched_(searched(request)),
+      room_(room),
       // What earlier lives of the job have stored counts: a searcher is not to gain by crashing.
       tasks_(std::min(stored.tasks, kMostTasks)),
       trials_(stored.trials),
@@ -52,6 +53,8 @@ void SearchQuota::require(int64_t trials, int64_t bytes) const {
         fmt::format("its search asks for more than {} trials, which a job of {} may have with "
                     "confirmations",
                     most_trials(), searched_));
+  if (bytes_ + bytes > room_)
+    throw QuotaError("the database has no more room for its owner: an administrator can raise `kept-gib=`");
   if (bytes_ + bytes > most_bytes())
     throw QuotaError(
         fmt::format("its search wants to keep more than {} MiB, which a job of {} trials may by now",

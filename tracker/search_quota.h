@@ -18,10 +18,11 @@ class QuotaError : public Error {
 
 /// Of a job's trials as many as it asked for, and those that confirm winners; of all texts together, so many
 /// for each trial and task and for the time that the job has. What an honest search needs is a small part.
+/// And no more than is left of what all jobs of its owner may keep.
 class SearchQuota {
  public:
-  /// `stored`: by earlier lives of its searcher.
-  SearchQuota(const JobRequest& request, const db::StoredByJob& stored);
+  /// `stored`: by earlier lives of its searcher. `room`: bytes that its owner's other jobs leave it.
+  SearchQuota(const JobRequest& request, const db::StoredByJob& stored, int64_t room = INT64_MAX);
 
   /// The model has so many tasks.
   void set_tasks(size_t tasks);
@@ -35,6 +36,8 @@ class SearchQuota {
   void return_trials(size_t count);
   /// Nothing of take_trials(count, bytes) came to be.
   void give_back(size_t count, size_t bytes);
+  /// Taken by all its lives.
+  int64_t bytes() const { return bytes_; }
 
  private:
   int64_t most_trials() const;
@@ -42,6 +45,7 @@ class SearchQuota {
   void require(int64_t trials, int64_t bytes) const;
 
   const int64_t searched_;  // trials that it asked for
+  const int64_t room_;
   int64_t tasks_ = 0;
   double seconds_ = 0;
   int64_t trials_, bytes_;  // taken

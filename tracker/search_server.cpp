@@ -62,28 +62,39 @@ std::string clean_json(const std::string& text, const char* what) {
   return json_line(value);
 }
 
+int64_t room_beside(uint64_t all, int64_t others) {
+  const auto most = static_cast<int64_t>(std::min<uint64_t>(all, INT64_MAX));
+  return most - std::min(most, others);
+}
+
 }  // namespace
 
 SearchServer::SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store,
-                           ServiceFarm& farm, std::chrono::seconds silence)
+                           ServiceFarm& farm, std::chrono::seconds silence, uint64_t kept_bytes)
     : socket_(socket),
       order_(std::move(order)),
       served_(std::move(job)),
       store_(store),
       farm_(farm),
       silence_(silence),
-      quota_(parse_job_request(order_.request), store_.stored_by(served_.id)) {}
+      quota_(parse_job_request(order_.request), store_.stored_by(served_.id),
+             room_beside(kept_bytes, store_.kept_by_owner(served_.owner, served_.id))) {
+  note_kept();
+}
 
 // Whatever ended the search: its mailbox goes, and no worker goes on racing for nobody.
 SearchServer::~SearchServer() {
   if (job_ != 0) farm_.leave(static_cast<JobId>(job_));
-  if (race_ == 0) return;
   try {
-    farm_.cancel_race(race_);
+    note_kept();
+    if (race_ != 0) farm_.cancel_race(race_);
   } catch (const std::exception&) {
-    // The farm has failed, and all its races with it.
+    // The farm has failed, and all its races with it; or the disk, and the next life counts anew.
   }
 }
+
+/// So that other jobs of the owner leave it its part, also after a crash of ours.
+void SearchServer::note_kept() { store_.set_served_kept(served_.id, quota_.bytes()); }
 
 SearchEnding SearchServer::serve() {
   // Between two calls it prepares a model, or builds a module. A model may be made so that this never ends.
@@ -288,6 +299,7 @@ void SearchServer::checkpoint(const json& question) {
   if (const json& model = question.at("model"); !model.is_null())
     checkpoint.model = {model.at(0), model.at(1), model.at(2), model.at(3)};
   StoreJobWriter(store_).checkpoint(checkpoint);
+  note_kept();
 }
 
 /// Its two builds lie in its folder, where nobody else writes; a name leads nowhere else.

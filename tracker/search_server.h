@@ -26,8 +26,10 @@ class SearchServer {
  public:
   /// REQUIRES: store and farm outlive it; the thread's own store. `silence`: between two calls. Throws Error
   /// for an order whose request is none.
+  /// `kept_bytes`: what all jobs of the owner may keep in the database.
   SearchServer(int socket, SearchOrder order, db::ServedJob job, db::Store& store, ServiceFarm& farm,
-               std::chrono::seconds silence = defaults::kSearchSilence);
+               std::chrono::seconds silence = defaults::kSearchSilence,
+               uint64_t kept_bytes = defaults::kKeptBytesOfOne);
   /// Nobody waits any more for a race that it began.
   ~SearchServer();
   SearchServer(const SearchServer&) = delete;
@@ -49,6 +51,7 @@ class SearchServer {
   void checkpoint(const nlohmann::json& question);
   void tell(const nlohmann::json& question);
   void require_begun() const;
+  void note_kept();
 
   const int socket_;
   const SearchOrder order_;

@@ -86,7 +86,7 @@ std::pair<std::string, std::string> provenance(const std::string& device) {
 class StoreJournal final : public Journal {
  public:
   StoreJournal(const std::string& path, std::optional<JobId> only)
-      : store_(path), only_(only), claims_(path) {}
+      : store_(path), only_(only), claims_(store_.database()) {}
 
   JournalState start() override {
     // Before anything is read: with the claim held, nobody else changes what is open.

@@ -332,14 +332,16 @@ class Tracker::Loop final : private Outside {
     server_->send({out.peer, wire::encode(out.message)});
   }
 
-  void send_piece(const Wanted& wanted) override {
+  bool send_piece(const Wanted& wanted) override {
     const auto& [peer, get, file] = wanted;
     // Read here and not in a step of the farm, which knows no files.
     std::string bytes =
         file ? file->read(get.offset, kChunkBytes) : content_.read(get.digest, get.offset, kChunkBytes);
-    // Or gone, or unreadable: the worker asks again, and its lease ends at the latest.
-    if (bytes.empty()) return;  // beyond its end
+    // Beyond its end; or it is gone or unreadable. The worker of a build asks again, and its lease ends at
+    // the latest.
+    if (bytes.empty()) return !file || get.offset >= file->blob().size;
     server_->send({peer, wire::encode(wire::BlobChunk{get.digest, get.offset, std::move(bytes)})});
+    return true;
   }
 
   void tell(std::vector<Finished> all) override {

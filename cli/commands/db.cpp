@@ -118,10 +118,11 @@ int check(const Request& request) {
 }
 
 int migrate(const Request& request) {
-  if (!fs::exists(request.database)) fail("there is no database {}", request.database);
+  if (!db::is_server(request.database) && !fs::exists(request.database))
+    fail("there is no database {}", request.database);
   db::Store store(request.database);
-  print(request, {{"database", request.database}, {"schema", db::schema_version()}},
-        fmt::format("{}: schema version {}", request.database, db::schema_version()));
+  print(request, {{"database", request.database}, {"schema", db::kSchemaVersion}},
+        fmt::format("{}: schema version {}", request.database, db::kSchemaVersion));
   return kSuccess;
 }
 

@@ -127,7 +127,7 @@ std::vector<gate::Unit> units_of_modules(const Flags& flags, const GateFlags& ga
 
 /// The model built by the best schedules of the database, in a file of the folder.
 gate::Side build_side(ModelFlags flags, const std::string& database, const std::string& file) {
-  if (!is_there(database)) fail("{}: no such database", database);
+  if (!db::is_server(database) && !is_there(database)) fail("{}: no such database", database);
   flags.database = database;
   runtime::write_module(file, compile(flags, {}).image);
   return {.file = file, .of = database};

@@ -31,7 +31,7 @@ namespace {
 
 struct TrackerFlags {
   std::string listen = defaults::kTrackerEndpoint, database, key, allow;
-  std::string http, principals, certificate, certificate_key, files;
+  std::string http, principals, certificate, certificate_key, files, artifacts;
   int64_t searches = 4, models_gib = defaults::kModelStoreBytes >> 30;
 };
 
@@ -102,13 +102,29 @@ void check_keys(const TrackerFlags& flags, tracker::Principals& principals) {
     fail("--key needs the keys of workers: --allow FILE, or lines in --principals FILE");
 }
 
-tracker::KeeperSettings keeper_settings(const TrackerFlags& flags) {
+/// Where files lie: beside the database, unless that is elsewhere.
+void settle_places(TrackerFlags& flags) {
+  if (db::is_server(flags.database)) {
+    if (flags.files.empty())
+      fail("--db {}: say with --files where uploaded models and results are to lie on this machine",
+           flags.database);
+    flags.files = std::filesystem::absolute(flags.files);
+    flags.artifacts = flags.files + "/artifacts";
+    return;
+  }
+  flags.database = std::filesystem::absolute(flags.database);
+  if (flags.files.empty()) flags.files = flags.database + "-files";
+  flags.artifacts = flags.database + "-artifacts";
+}
+
+tracker::KeeperSettings keeper_settings(const TrackerFlags& flags, tracker::Principals& principals) {
   return {.database = flags.database,
-          .folder = flags.files.empty() ? flags.database + "-files" : flags.files,
+          .folder = flags.files,
           .searches = static_cast<size_t>(flags.searches),
           .searcher = {"/proc/self/exe", "internal-search", fmt::format("{}", getpid())},
           .resolve_target = [](const std::string& text) { return to_text(codegen::resolve_target(text)); },
-          .log = log_line};
+          .log = log_line,
+          .kept_bytes = [&principals](const std::string& owner) { return principals.kept_bytes(owner); }};
 }
 
 /// What can be said of a job before its model is read.
@@ -123,7 +139,7 @@ class Service {
  public:
   Service(const TrackerFlags& flags, std::shared_ptr<tracker::Principals> principals, http::Settings settings,
           tracker::Tracker& farm)
-      : keeper_(keeper_settings(flags), farm),
+      : keeper_(keeper_settings(flags, *principals), farm),
         api_({.database = flags.database,
               .principals = std::move(principals),
               .version = std::string(version()),
@@ -157,7 +173,7 @@ int tracker_command(Flags& flags) {
   flags.add("--listen ENDPOINT", given.listen,
             "for workers: tcp://HOST:PORT or ipc://PATH; other hosts need keys");
   flags.add("--http HOST:PORT", given.http, "for users and pages: HOST:PORT; other hosts need --principals");
-  flags.add("--db FILE", given.database, "the tuning database");
+  flags.add("--db FILE", given.database, "the tuning database: a file, or a server's, postgresql://...");
   flags.add("--key FILE", given.key, "file with the tracker's keys, from `tune keygen`");
   flags.add("--allow FILE", given.allow,
             "file with the public keys of workers, one a line; read again when it changes");
@@ -182,10 +198,10 @@ int tracker_command(Flags& flags) {
     settings.principals = principals;
   }
   if (given.database.empty()) given.database = db::default_database_path();
-  given.database = std::filesystem::absolute(given.database);
+  settle_places(given);
   std::optional<http::Settings> http;
   if (!given.http.empty()) http = check_http(given);
-  settings.artifacts = given.database + "-artifacts";
+  settings.artifacts = given.artifacts;
   settings.open_journal = [&] { return tracker::open_store_journal(given.database); };
   settings.log = log_line;
   // Before the tracker: an early Ctrl-C ends it in good order, too.

@@ -56,11 +56,8 @@ int resume_command(Flags& flags) {
   for (const char* here : {"--db", "--listen", "--key", "--allow", "--decide"})
     flags.exclude(here, "--tracker");
   if (!flags.parse()) return kSuccess;
-  if (place.url.empty()) return run_tune_job_here(std::move(job), uuid);
-  return with_service(place, [&](ServiceClient& service) {
-    service.post("/v1/jobs/" + url_part(uuid) + "/resume", "");
-    return watch_job(uuid, job.json, service);
-  });
+  return place.url.empty() ? run_tune_job_here(std::move(job), uuid)
+                           : resume_tune_job_there(uuid, job, place);
 }
 
 }  // namespace lathe::cli

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace lathe {
 namespace {
@@ -34,6 +35,32 @@ bool has_control_characters(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i)
     if (control_character(text.substr(i)) > 0) return true;
   return false;
+}
+
+std::string as_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t length = lead < 0x80                   ? 1
+                          : lead >= 0xc2 && lead < 0xe0 ? 2
+                          : lead >= 0xe0 && lead < 0xf0 ? 3
+                          : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                        : 0;
+    uint32_t code = length == 1 ? lead : lead & (0x7fU >> length);
+    bool is_good = length > 0 && i + length <= text.size();
+    for (size_t k = 1; is_good && k < length; ++k) {
+      const auto byte = static_cast<unsigned char>(text[i + k]);
+      is_good = (byte & 0xc0) == 0x80;
+      code = code << 6 | (byte & 0x3f);
+    }
+    // Longer than need be, half a pair, beyond the last.
+    is_good = is_good && !(length == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) &&
+              !(length == 4 && (code < 0x10000 || code > 0x10ffff));
+    out += is_good ? text.substr(i, length) : std::string_view("\xef\xbf\xbd");
+    i += is_good ? length : 1;
+  }
+  return out;
 }
 
 }  // namespace lathe

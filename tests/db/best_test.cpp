@@ -21,7 +21,7 @@ class BestTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  Farm farm_{folder_ / "lathe.db"};
+  Farm farm_{database_in(folder_, "lathe.db")};
   Store& store_ = farm_.store;
 };
 
@@ -49,14 +49,15 @@ TEST_F(BestTest, RanksByTheConfirmedTime) {
 /// A file may come from anywhere.
 TEST_F(BestTest, SamplesThatAreNoTimesAreADamagedDatabase) {
   const MeasurementId id = confirmed("a", 1e-3f).id;
-  const std::string message = fmt::format(
-      "database {} is damaged: the samples of measurement {} are no times", folder_ / "lathe.db", id);
-  for (const char* samples : {"x''", "x'0000c07f'", "x'000080bf'"}) {  // none, NaN, -1
+  const std::string message =
+      fmt::format("database {} is damaged: the samples of measurement {} are no times",
+                  database_in(folder_, "lathe.db"), id);
+  for (const std::vector<float>& samples : {std::vector<float>(), {NAN}, {-1}}) {
     for (const char* table : {"confirmation", "measurement"})
-      store_.database().run_script(fmt::format("UPDATE {} SET samples = {}", table, samples));
+      store_.database().run(fmt::format("UPDATE {} SET samples = ?", table), {as_blob(samples)});
     try {
       store_.ranking_samples(id);
-      ADD_FAILURE() << samples;
+      ADD_FAILURE() << samples.size();
     } catch (const Error& error) {
       EXPECT_EQ(error.what(), message);
     }
@@ -239,13 +240,14 @@ void fill(Database& database, int candidates) {
       "INSERT INTO candidate(digest, workload, target, program, trace) SELECT 'd' || i, 1, 1, 'p', 't' FROM "
       "n",
       {candidates});
+  const float sample = 0;
   database.run(
       "INSERT INTO measurement(candidate, workload, target, device, threads, seconds, median, p25, min, mad, "
       "n, "
       "samples, relative_error, compiler, revision, recorded_ms, confirmed) "
-      "SELECT id, 1, 1, 1, 1, 1.0 + (id * 7919 % 100003), 1, 1, 1, 0, 1, x'00000000', 0, '', '', 0, id % 100 "
-      "= 0 "
-      "FROM candidate");
+      "SELECT id, 1, 1, 1, 1, 1.0 + (id * 7919 % 100003), 1, 1, 1, 0, 1, ?, 0, '', '', 0, "
+      "CASE WHEN id % 100 = 0 THEN 1 ELSE 0 END FROM candidate",
+      {as_blob(std::span(&sample, 1))});
 }
 
 double thread_cpu_seconds() {

@@ -1,5 +1,4 @@
 // Choices over whole models.
-#include "db/schema.h"
 #include "tests/db/fixture.h"
 
 namespace lathe::db {
@@ -20,7 +19,7 @@ class ChoiceTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  Farm farm_{folder_ / "lathe.db"};
+  Farm farm_{database_in(folder_, "lathe.db")};
   Store& store_ = farm_.store;
 };
 
@@ -88,26 +87,6 @@ TEST_F(ChoiceTest, AChoiceOfWhatIsNotThereIsRefusedWhole) {
   store_.set_choice(choice(lean));
   EXPECT_NE(thrown_by([&] { store_.set_choice(choice(lean + 100)); }), "no error");
   EXPECT_EQ(store_.find_choice(key())->tasks.at(0).measurement, lean);
-}
-
-TEST(ChoiceMigration, ADatabaseFromBeforeChoicesKeepsItsRecords) {
-  TemporaryFolder folder;
-  std::string path = folder / "lathe.db";
-  {
-    Database database(path, Access::kReadWrite, std::chrono::seconds(1));
-    migrate(database, migrations().first(1));
-    database.run("INSERT INTO target(name, architecture, features) VALUES('cpu:x', 'x86_64', '')");
-    database.run("INSERT INTO workload(digest, text, flops, bytes) VALUES('d', 't', 1, 1)");
-  }
-  EXPECT_THAT(thrown_by([&] { Store store(path, {.read_only = true}); }),
-              ::testing::HasSubstr("has schema version 1, older than"));
-  Store store(path);
-  TargetId target = store.find_target("cpu:x").value();
-  EXPECT_TRUE(store.find_workload("d"));
-  EXPECT_FALSE(store.find_choice({"d", target, 1, 1e-4}));
-  store.set_choice({.key = {"d", target, 1, 1e-4}});
-  EXPECT_TRUE(store.find_choice({"d", target, 1, 1e-4}));
-  EXPECT_TRUE(store.problems().empty());
 }
 
 }  // namespace

@@ -14,6 +14,17 @@
 
 namespace lathe::db {
 
+/// The database of a test, of the backend that is tested: a file, or a schema of the server that
+/// DATABASE_TEST_SERVER names.
+inline std::string database_in(const TemporaryFolder& folder, const char* name) {
+  const char* const server = getenv("DATABASE_TEST_SERVER");
+  if (!server) return folder / name;
+  const std::string schema = "test_" + sha256(folder / name).substr(0, 20);
+  open_database(server, Access::kReadWrite, std::chrono::seconds(5))
+      ->run_script("CREATE SCHEMA IF NOT EXISTS " + schema);
+  return fmt::format("{}&options=-csearch_path%3D{}", server, schema);
+}
+
 /// Rows enough for a trial. The clock stands still unless a test moves it.
 struct Farm {
   explicit Farm(const std::string& path) : store(path, {.now_ms = [this] { return now_ms; }}) {}

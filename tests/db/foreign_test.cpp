@@ -25,7 +25,7 @@ class ForeignTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  Farm farm_{folder_ / "lathe.db"};
+  Farm farm_{database_in(folder_, "lathe.db")};
   Store& store_ = farm_.store;
 };
 

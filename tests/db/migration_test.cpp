@@ -1,7 +1,9 @@
 // Databases as programs of each released schema version left them (schemas/vN.sql), brought to this
 // version's; and killed on the way. Whoever appends a migration adds the file of the version before it.
+#include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,8 +26,15 @@ void load(int version, const std::string& path) {
   ASSERT_EQ(sqlite3_close(handle), SQLITE_OK);
 }
 
-Database open(const std::string& path, Access access = Access::kReadOnly) {
-  return Database(path, access, std::chrono::seconds(5));
+std::unique_ptr<Database> open(const std::string& path, Access access = Access::kReadOnly) {
+  return open_database(path, access, std::chrono::seconds(5));
+}
+
+/// The steps of files, which a new one would go.
+std::span<const Migration> migrations() {
+  static TemporaryFolder folder;
+  static const auto database = open_database(folder / "db", Access::kReadWrite, std::chrono::seconds(5));
+  return database->migrations();
 }
 
 std::vector<std::string> schema_of(Database& database) {
@@ -57,35 +66,55 @@ void expect_content(Store& store, int version) {
 }
 
 TEST(Fixtures, ThereIsOneOfEachReleasedVersion) {
-  for (int version = 1; version < schema_version(); ++version)
+  for (int version = 1; version < kSchemaVersion; ++version)
     EXPECT_TRUE(std::filesystem::exists(fixture(version)))
         << "make it with a program of that version and `sqlite3 FILE .dump`";
 }
 
 TEST(Fixtures, AReleasedMigrationIsNeverEdited) {
   TemporaryFolder folder;
-  for (int version = 1; version < schema_version(); ++version) {
+  for (int version = 1; version < kSchemaVersion; ++version) {
     const std::string path = folder / fmt::format("v{}.db", version), fresh = path + ".fresh";
     load(version, path);
-    Database then = open(path), now = open(fresh, Access::kReadWrite);
-    migrate(now, migrations().first(version));
-    EXPECT_EQ(schema_of(then), schema_of(now)) << "version " << version;
+    const auto then = open(path), now = open(fresh, Access::kReadWrite);
+    migrate(*now, migrations().first(version));
+    EXPECT_EQ(schema_of(*then), schema_of(*now)) << "version " << version;
   }
 }
 
 TEST(Fixtures, EachReleasedVersionIsBroughtToThisOne) {
   TemporaryFolder folder;
   Store fresh(folder / "fresh.db");
-  for (int version = 1; version < schema_version(); ++version) {
+  for (int version = 1; version < kSchemaVersion; ++version) {
     const std::string path = folder / fmt::format("v{}.db", version);
     load(version, path);
     Store store(path);
-    EXPECT_EQ(version_of(store.database()), schema_version());
+    EXPECT_EQ(store.database().version(), kSchemaVersion);
     EXPECT_EQ(schema_of(store.database()), schema_of(fresh.database()));
     expect_content(store, version);
-    Database copy = open(fmt::format("{}.v{}.backup", path, version));
-    EXPECT_EQ(version_of(copy), version);
+    const auto copy = open(fmt::format("{}.v{}.backup", path, version));
+    EXPECT_EQ(copy->version(), version);
   }
+}
+
+TEST(Migration, ADatabaseFromBeforeChoicesKeepsItsRecords) {
+  TemporaryFolder folder;
+  std::string path = folder / "lathe.db";
+  {
+    const auto database = open(path, Access::kReadWrite);
+    migrate(*database, migrations().first(1));
+    database->run("INSERT INTO target(name, architecture, features) VALUES('cpu:x', 'x86_64', '')");
+    database->run("INSERT INTO workload(digest, text, flops, bytes) VALUES('d', 't', 1, 1)");
+  }
+  EXPECT_THAT(thrown_by([&] { Store store(path, {.read_only = true}); }),
+              ::testing::HasSubstr("has schema version 1, older than"));
+  Store store(path);
+  TargetId target = store.find_target("cpu:x").value();
+  EXPECT_TRUE(store.find_workload("d"));
+  EXPECT_FALSE(store.find_choice({"d", target, 1, 1e-4}));
+  store.set_choice({.key = {"d", target, 1, 1e-4}});
+  EXPECT_TRUE(store.find_choice({"d", target, 1, 1e-4}));
+  EXPECT_TRUE(store.problems().empty());
 }
 
 // --- Killed between any two statements
@@ -116,8 +145,8 @@ void migrate_and_die(const std::string& path, int step, size_t at) {
     const std::string sql = join_text(statements, "\n");
     std::vector<Migration> steps(migrations().begin(), migrations().end());
     steps[step].sql = sql.c_str();
-    Database database = open(path, Access::kReadWrite);
-    migrate(database, steps);
+    const auto database = open(path, Access::kReadWrite);
+    migrate(*database, steps);
     _exit(0);
   }
   int status = 0;
@@ -128,20 +157,20 @@ void migrate_and_die(const std::string& path, int step, size_t at) {
 TEST(KilledMigration, LeavesTheOldVersionOrTheNew) {
   TemporaryFolder folder;
   int kills = 0;
-  for (int version = 0; version < schema_version(); ++version) {
+  for (int version = 0; version < kSchemaVersion; ++version) {
     std::vector<std::string> before;
     for (size_t at = 0; at <= statements_of(migrations()[version].sql).size(); ++at) {
       const std::string path = folder / fmt::format("{}.db", kills++);
       if (version > 0) load(version, path);
       ASSERT_NO_FATAL_FAILURE(migrate_and_die(path, version, at));
       {
-        Database database = open(path);
-        EXPECT_EQ(version_of(database), version);
-        if (at == 0) before = schema_of(database);
-        EXPECT_EQ(schema_of(database), before);
+        const auto database = open(path);
+        EXPECT_EQ(database->version(), version);
+        if (at == 0) before = schema_of(*database);
+        EXPECT_EQ(schema_of(*database), before);
       }
       Store store(path);
-      EXPECT_EQ(version_of(store.database()), schema_version());
+      EXPECT_EQ(store.database().version(), kSchemaVersion);
       if (version > 0) expect_content(store, version);
     }
   }
@@ -162,7 +191,7 @@ TEST(Migration, AtOnceKeepsTheOldVersionBeside) {
       if (child == 0) {
         try {
           Store store(path);
-          _exit(version_of(store.database()) == schema_version() ? 0 : 1);
+          _exit(store.database().version() == kSchemaVersion ? 0 : 1);
         } catch (const Error&) {
           _exit(2);
         }
@@ -174,11 +203,28 @@ TEST(Migration, AtOnceKeepsTheOldVersionBeside) {
       waitpid(child, &status, 0);
       EXPECT_EQ(status, 0);
     }
-    Database copy = open(path + ".v1.backup");
-    EXPECT_EQ(version_of(copy), 1);
+    const auto copy = open(path + ".v1.backup");
+    EXPECT_EQ(copy->version(), 1);
   }
   for (const auto& file : std::filesystem::directory_iterator(folder.path()))
     EXPECT_EQ(file.path().string().find(".backup."), std::string::npos) << file.path() << " is left over";
+}
+
+TEST(Migration, WhatAKilledOneLeftOfItsCopyIsRemoved) {
+  TemporaryFolder folder;
+  const std::string path = folder / "lathe.db";
+  load(1, path);
+  // Killed in VACUUM INTO; and one of a process that is still at work on its own.
+  const std::string abandoned = path + ".v1.backup.4194303", other = path + ".v1.backup.1";
+  write_file(abandoned, "half a copy");
+  write_file(other, "");
+  const int held = ::open(other.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  Store store(path);
+  EXPECT_FALSE(std::filesystem::exists(abandoned));
+  EXPECT_TRUE(std::filesystem::exists(other));
+  EXPECT_EQ(open(path + ".v1.backup")->version(), 1);
+  close(held);
 }
 
 }  // namespace

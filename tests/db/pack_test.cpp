@@ -103,9 +103,9 @@ class PackTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  Farm farm_{folder_ / "lathe.db"};
+  Farm farm_{database_in(folder_, "lathe.db")};
   Store& store_ = farm_.store;
-  Store other_{folder_ / "other.db"};
+  Store other_{database_in(folder_, "other.db")};
 };
 
 /// Lines wait in a temporary file between their check and the database: none is lost in between.
@@ -170,7 +170,7 @@ TEST_F(PackTest, AnImportEndsAChoiceMadeBefore) {
   farm_.measured("faster", {0.5e-3f});
   store_.confirm(store_.history(farm_.workload, farm_.target).back().id, std::vector<float>{0.5e-3f});
   const std::string pack = exported("a.pack");
-  Farm farm(folder_ / "third.db");
+  Farm farm(database_in(folder_, "third.db"));
   farm.measured("fast", {1e-3f});
   farm.measured("lean", {2e-3f});
   const MeasurementId lean = farm.store.history(farm.workload, farm.target).back().id;
@@ -337,7 +337,7 @@ TEST_F(PackTest, AnExportIsAllOrNothing) {
 
 /// While the export runs others write: it holds what there was at one moment.
 TEST_F(PackTest, WritersGoOnAroundAnExport) {
-  Store reader(folder_ / "lathe.db", {.read_only = true});
+  Store reader(database_in(folder_, "lathe.db"), {.read_only = true});
   const Transaction snapshot = reader.database().snapshot();
   EXPECT_EQ(reader.history(farm_.workload, farm_.target).size(), 2u);
   farm_.measured("meanwhile", {1e-3f});

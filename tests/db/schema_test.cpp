@@ -26,7 +26,7 @@ TEST(Schema, NewDatabaseIsAtTheLatestVersionAndOpensAgain) {
   std::string path = folder / "deep/er/lathe.db";
   { Store store(path); }
   Store store(path);
-  EXPECT_EQ(version_of(store.database()), schema_version());
+  EXPECT_EQ(store.database().version(), kSchemaVersion);
   EXPECT_TRUE(store.problems().empty());
   Query mode = store.database().query("PRAGMA journal_mode");
   ASSERT_TRUE(mode.step());
@@ -45,7 +45,7 @@ TEST(Schema, NewerDatabaseIsLeftUntouched) {
   std::string expected = fmt::format(
       "database {} has schema version 99, newer than version {} of this program; use a newer program or "
       "another database",
-      path, schema_version());
+      path, kSchemaVersion);
   EXPECT_EQ(thrown_by([&] { Store store(path); }), expected);
   EXPECT_EQ(thrown_by([&] { Store store(path, {.read_only = true}); }), expected);
   EXPECT_EQ(read_file(path), before);
@@ -90,6 +90,13 @@ TEST(Schema, CodeOfOthersInADatabaseIsRefused) {
       {"CREATE VIRTUAL TABLE found USING fts5(text); PRAGMA writable_schema = 1; UPDATE sqlite_schema SET "
        "sql = replace(sql, 'CREATE VIRTUAL', 'CREATE/**/VIRTUAL') WHERE name = 'found'",
        "table `found`"},
+      // What runs when a row is read, or written.
+      {"ALTER TABLE measurement ADD COLUMN evil BLOB AS (zeroblob(1000000000))", "table `measurement`"},
+      {"CREATE INDEX spy ON trial(length(error) + 1)", "index `spy`"},
+      {"DROP TABLE machine; CREATE TABLE machine(device INTEGER, target TEXT, numbers TEXT "
+       "CHECK(abs(random()) > 0), "
+       "measured_ms INTEGER) STRICT",
+       "table `machine`"},
   };
   for (const auto& [sql, what] : cases) {
     TemporaryFolder folder;
@@ -100,6 +107,51 @@ TEST(Schema, CodeOfOthersInADatabaseIsRefused) {
                 fmt::format("database {} holds a {} that no version of this program made; do not trust it",
                             path, what));
   }
+}
+
+TEST(Schema, AnAnalyzedDatabaseIsStillOurs) {
+  TemporaryFolder folder;
+  const std::string path = folder / "lathe.db";
+  {
+    Farm farm(path);
+    farm.measured("t", {1e-3f});
+    farm.store.database().run_script("ANALYZE");
+  }
+  EXPECT_EQ(thrown_by([&] { Store store(path); }), "no error");
+}
+
+/// Pages of another size than ours, as other builds of SQLite or an attacker make them.
+TEST(Schema, PagesOfAnySizeAreRead) {
+  TemporaryFolder folder;
+  for (const int bytes : {512, 65536}) {
+    const std::string path = folder / fmt::format("{}.db", bytes);
+    { Farm(path).measured("t", {1e-3f}); }
+    run_sql(path, fmt::format("PRAGMA journal_mode = DELETE; PRAGMA page_size = {}; VACUUM", bytes));
+    Farm farm(path);
+    EXPECT_EQ(farm.store.history(farm.workload, farm.target).size(), 1u) << bytes;
+    EXPECT_TRUE(farm.store.problems().empty()) << bytes;
+  }
+}
+
+/// The log of one database beside another: its pages must not become the other's.
+TEST(Schema, ALogOfAnotherDatabaseIsNotReplayed) {
+  TemporaryFolder folder;
+  const std::string victim = folder / "victim.db", other = folder / "other.db";
+  { Farm(victim).measured("mine", {1e-3f}); }
+  {
+    Farm farm(other);
+    for (int i = 0; i < 50; ++i) farm.measured(std::to_string(i), {1e-3f});
+    std::filesystem::copy_file(other + "-wal", victim + "-wal",
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  const std::string message = thrown_by([&] {
+    Store store(victim);
+    // Either it is as it was, or it is said to be damaged; never the other's rows as its own.
+    if (!store.problems().empty()) fail("damaged");
+    const auto history = store.history(1, 1);
+    if (history.size() != 1 || history[0].trace != "mine") fail("damaged: {} rows", history.size());
+  });
+  EXPECT_TRUE(message == "no error" || message.find("damaged") != std::string::npos) << message;
 }
 
 TEST(Schema, DamagedFilesGiveAnErrorWhereverTheyAreDamaged) {
@@ -136,40 +188,41 @@ TEST(Schema, DamagedFilesGiveAnErrorWhereverTheyAreDamaged) {
 }
 
 TEST(Schema, MigrationKeepsDataAndACopy) {
-  constexpr Migration kFirst[] = {{"a", "CREATE TABLE a(x INTEGER) STRICT;"}};
-  constexpr Migration kBoth[] = {kFirst[0], {"b", "ALTER TABLE a ADD COLUMN y INTEGER NOT NULL DEFAULT 5;"}};
+  constexpr Migration kFirst[] = {{1, "a", "CREATE TABLE a(x INTEGER) STRICT;"}};
+  constexpr Migration kBoth[] = {kFirst[0],
+                                 {2, "b", "ALTER TABLE a ADD COLUMN y INTEGER NOT NULL DEFAULT 5;"}};
   TemporaryFolder folder;
   std::string path = folder / "lathe.db";
   {
-    Database database(path, Access::kReadWrite, std::chrono::seconds(1));
-    migrate(database, kFirst);
-    database.run("INSERT INTO a VALUES(1)");
+    const auto database = open_database(path, Access::kReadWrite, std::chrono::seconds(1));
+    migrate(*database, kFirst);
+    database->run("INSERT INTO a VALUES(1)");
   }
   {
-    Database reader(path, Access::kReadOnly, std::chrono::seconds(1));
-    EXPECT_THAT(thrown_by([&] { require_version(reader, 2, Access::kReadOnly); }),
-                HasSubstr("has schema version 1, older than version 2 of this program"));
+    const auto reader = open_database(path, Access::kReadOnly, std::chrono::seconds(1));
+    EXPECT_EQ(reader->version(), 1);
+    EXPECT_THAT(thrown_by([&] { require_version(*reader, Access::kReadOnly); }), HasSubstr("table `a`"));
   }
-  Database database(path, Access::kReadWrite, std::chrono::seconds(1));
-  migrate(database, kBoth);
-  EXPECT_EQ(version_of(database), 2);
-  Query row = database.query("SELECT x, y FROM a");
+  const auto database = open_database(path, Access::kReadWrite, std::chrono::seconds(1));
+  migrate(*database, kBoth);
+  EXPECT_EQ(database->version(), 2);
+  Query row = database->query("SELECT x, y FROM a");
   ASSERT_TRUE(row.step());
   EXPECT_EQ(row.integer(), 1);
   EXPECT_EQ(row.integer(), 5);
-  Database copy(path + ".v1.backup", Access::kReadOnly, std::chrono::seconds(1));
-  EXPECT_EQ(version_of(copy), 1);
+  const auto copy = open_database(path + ".v1.backup", Access::kReadOnly, std::chrono::seconds(1));
+  EXPECT_EQ(copy->version(), 1);
 }
 
 TEST(Schema, FailedMigrationLeavesTheOldVersion) {
   constexpr Migration kSteps[] = {
-      {"a", "CREATE TABLE a(x INTEGER) STRICT;"},
-      {"bad", "CREATE TABLE b(x INTEGER) STRICT; CREATE TABLE a(x INTEGER) STRICT;"}};
+      {1, "a", "CREATE TABLE a(x INTEGER) STRICT;"},
+      {2, "bad", "CREATE TABLE b(x INTEGER) STRICT; CREATE TABLE a(x INTEGER) STRICT;"}};
   TemporaryFolder folder;
-  Database database(folder / "lathe.db", Access::kReadWrite, std::chrono::seconds(1));
-  EXPECT_THAT(thrown_by([&] { migrate(database, kSteps); }), HasSubstr("table a already exists"));
-  EXPECT_EQ(version_of(database), 1);
-  EXPECT_THAT(thrown_by([&] { database.run("SELECT * FROM b"); }), HasSubstr("no such table: b"));
+  const auto database = open_database(folder / "lathe.db", Access::kReadWrite, std::chrono::seconds(1));
+  EXPECT_THAT(thrown_by([&] { migrate(*database, kSteps); }), HasSubstr("table a already exists"));
+  EXPECT_EQ(database->version(), 1);
+  EXPECT_THAT(thrown_by([&] { database->run("SELECT * FROM b"); }), HasSubstr("no such table: b"));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 class StoreTest : public ::testing::Test {
  protected:
   TemporaryFolder folder_;
-  Farm farm_{folder_ / "lathe.db"};
+  Farm farm_{database_in(folder_, "lathe.db")};
   Store& store_ = farm_.store;
 };
 

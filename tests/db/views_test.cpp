@@ -29,7 +29,7 @@ class ViewsTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  Farm farm_{folder_ / "lathe.db"};
+  Farm farm_{database_in(folder_, "lathe.db")};
   Store& store_ = farm_.store;
   TrialId open_ = 0;
 };

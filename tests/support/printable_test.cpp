@@ -17,5 +17,21 @@ TEST(Printable, WhatATerminalWouldObeyIsShown) {
   EXPECT_FALSE(has_control_characters("caf\xc3\xa9 4711"));
 }
 
+TEST(Printable, WhatIsNoUtf8IsReplaced) {
+  for (const char* good :
+       {"", "plain", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
+    EXPECT_EQ(as_utf8(good), good);
+  const std::string none = "\xef\xbf\xbd";
+  EXPECT_EQ(as_utf8("a\xff"
+                    "b"),
+            "a" + none + "b");
+  EXPECT_EQ(as_utf8("\xc3"), none);             // half a letter
+  EXPECT_EQ(as_utf8("\xc0\x80"), none + none);  // longer than need be
+  EXPECT_EQ(as_utf8("\xe0\x80\xaf"), none + none + none);
+  EXPECT_EQ(as_utf8("\xed\xa0\x80"), none + none + none);             // half a pair
+  EXPECT_EQ(as_utf8("\xf4\x90\x80\x80"), none + none + none + none);  // beyond the last
+  EXPECT_EQ(as_utf8(std::string_view("a\0b", 3)), std::string_view("a\0b", 3));
+}
+
 }  // namespace
 }  // namespace lathe

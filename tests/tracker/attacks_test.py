@@ -9,6 +9,7 @@ import http.server
 import json
 import os
 import re
+import resource
 import sqlite3
 import subprocess
 import tempfile
@@ -258,10 +259,254 @@ def clients_of_a_hostile_tracker(folder):
     server.shutdown()
 
 
+def strange_requests(tracker):
+    """What no browser sends. Each ends in an answer or a closed connection, and the next is served."""
+    get = "GET /v1/status HTTP/1.1"
+    cases = {
+        "a header of 64 KiB": (request(get, "X-Long: " + "x" * 65536), {400, 413, 431}),
+        "10,000 headers": (request(get, *(f"X-{i}: {i}" for i in range(10000))), {400, 413, 431}),
+        "a path of 64 KiB": (request("GET /" + "x" * 65536 + " HTTP/1.1"), {400, 413, 414, 431}),
+        "a method of 10,000 letters": (request("G" * 10000 + " / HTTP/1.1"), {400, 404, 405, 413, 431}),
+        "a NUL in a header": (request(get, "X-A: a\0b"), {400}),
+        "a header without a name": (request(get, ": b"), {400}),
+        "no version": (b"GET /v1/status\r\n\r\n", {400}),
+        "version 2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", {400, 404, 405}),
+        "version 9.9": (request("GET /v1/status HTTP/9.9"), {400}),
+        "an address of another host": (request("GET http://evil.example/v1/status HTTP/1.1", "Connection: close"), {404}),
+        "half an escape": (request("GET /v1/jobs/%z HTTP/1.1", "Connection: close"), {400, 404}),
+        "an escape at the end": (request("GET /v1/jobs/% HTTP/1.1", "Connection: close"), {400, 404}),
+        "a zero": (request("GET /v1/jobs/%00 HTTP/1.1", "Connection: close"), {400, 404}),
+        "10,000 questions": (request("GET /v1/jobs?" + "&".join(f"a{i}={i}" for i in range(1000)) + " HTTP/1.1",
+                                     "Connection: close"), {200}),
+        "a question said twice": (request("GET /v1/jobs?limit=1&limit=0 HTTP/1.1", "Connection: close"), {200, 400}),
+        "a part of a file": (request(get, "Range: bytes=0-0,1-1,2-2,3-", "Connection: close"), {200}),
+        "another protocol": (request(get, "Connection: Upgrade, close", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+                                     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="), {200}),
+        "a trace": (request("TRACE / HTTP/1.1", "Connection: close"), {404, 405}),
+        "a tunnel": (request("CONNECT evil.example:80 HTTP/1.1", "Connection: close"), {400, 404, 405}),
+    }
+    for what, (attack, wanted) in cases.items():
+        found = statuses(tracker.say(attack))
+        check(not found or (len(found) == 1 and found[0] in wanted), f"{what}: {found}")
+        check(tracker.call("GET", "/v1/status")[0] == 200, f"{what}: the next request has no answer")
+    with tracker.connect() as patient:  # waits to be told to go on, and never does
+        patient.sendall(request("POST /v1/jobs HTTP/1.1", "Content-Length: 10", "Expect: 100-continue"))
+        check(tracker.call("GET", "/v1/status")[0] == 200, "one that waits to go on holds up all others")
+    found = statuses(tracker.say(request(get) * 300 + request(get, "Connection: close")))
+    check(0 < len(found) <= 301 and set(found) == {200}, f"301 requests at once: {len(found)} {set(found)}")
+
+
+def event_ids(tracker):
+    """Where a stream goes on is its client's word."""
+    for last, wanted in {"-1": 200, "0": 200, str(2**63 - 1): 200, str(-2**63): 200, str(2**63): 400, "1e3": 400, "0x10": 400,
+                         "\u0661": 400, "+1": 400, "1 OR 1": 400, "9" * 5000: 400}.items():
+        found = statuses(tracker.say(request("GET /v1/events HTTP/1.1", f"Last-Event-ID: {last}"), seconds=0.5))
+        check(found == [wanted], f"Last-Event-ID {last[:20]}: {found}")
+
+
+def orders_at_once(tracker):
+    """Pause, resume, cancel, fetch and watch of one job from twelve sides: it ends once, and everybody has an answer."""
+    for _ in range(5):
+        job = tracker.call("POST", "/v1/jobs", '{"model": "dqn", "trials": 1}', "alice")[1]["id"]
+        answers, lock = [], threading.Lock()
+
+        def order(method, what):
+            for _ in range(6):
+                status, answer = tracker.call(method, f"/v1/jobs/{job}{what}", user="alice")
+                with lock:
+                    answers.append((method, what, status, answer))
+
+        orders = [("POST", "/pause"), ("POST", "/resume"), ("GET", "/module"), ("GET", "/report"), ("GET", "/curve"),
+                  ("POST", "/cancel")]
+        threads = [threading.Thread(target=order, args=each) for each in orders * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        strange = [a for a in answers if a[2] not in (200, 409)]
+        check(not strange, f"orders at once: {strange[:3]}")
+        check(len([a for a in answers if a[1] == "/cancel" and a[2] == 200]) == 1, "it was cancelled twice")
+        check(tracker.call("GET", f"/v1/jobs/{job}", user="alice")[1]["state"] == "cancelled", "it is not cancelled")
+    found, keys = [], [threading.Thread(target=lambda: found.append(
+        tracker.call("POST", "/v1/jobs?key=same", '{"model": "dqn", "trials": 1}', "alice"))) for _ in range(16)]
+    for thread in keys:
+        thread.start()
+    for thread in keys:
+        thread.join()
+    check({status for status, _ in found} == {201} and len({job["id"] for _, job in found}) == 1,
+          f"one key at once makes {found}")
+
+
+def strange_principals(folder):
+    """A file of users that an editor, a copy or an attacker has spoilt: refused with its line; a running tracker keeps the
+    users that it has."""
+    good = run("token", "--name", "alice", "--out", f"{folder}/alice.token").encode()
+    cases = {
+        "zeros": good + b"\n\0\0\0\n",
+        "half a letter": b"al\xc3 viewer " + b"0" * 64,
+        "a line of 4 MiB": b"a " * (2 << 20),
+        "a name of escapes": b"\x1b[31mroot admin",
+        "another sign for a space": good.replace(b" ", b"\xc2\xa0"),
+        "a byte order mark alone": b"\xef\xbb\xbf" + good.split()[0],
+        "a key of 40 zeros": b"w worker curve:" + b"\0" * 40,
+    }
+    file = f"{folder}/principals"
+    for what, text in cases.items():
+        with open(file, "wb") as out:
+            out.write(text)
+        done = subprocess.run([TUNE, "tracker", "--db", f"{folder}/p.db", "--listen", f"ipc://{folder}/p", "--principals", file],
+                              capture_output=True, timeout=20)
+        said = done.stderr.decode(errors="replace")
+        check(done.returncode == 2 and len(said.splitlines()) == 1 and f"{file}:" in said and len(said) < 2000,
+              f"{what}: {done.returncode} {said[:300]}")
+        check(not re.search(rb"[\x00-\x08\x0b-\x1f]", done.stderr), f"{what}: it says {done.stderr[:300]}")
+    os.remove(file)
+    tracker = Tracker(folder)
+    tracker.add_user("bob")
+    with tracker:
+        with open(file) as users:
+            kept = users.read()
+        for what, text in cases.items():
+            with open(file, "wb") as out:
+                out.write(text)
+            time.sleep(0.6)
+            check(tracker.call("GET", "/v1/status", user="bob")[0] == 200, f"{what}: a running tracker forgets its users")
+        with open(file, "w") as users:
+            users.write(kept)
+
+
+def limited():
+    """For a child: 2 GiB of addresses, so that what grows without end is seen."""
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+
+def packs_that_are_none(folder):
+    """What `tune db import` is pointed at is not what it says."""
+    def pack(name, files):
+        path = f"{folder}/{name}"
+        os.mkdir(path)
+        for file, text in files.items():
+            if callable(text):
+                text(f"{path}/{file}")
+            else:
+                with open(f"{path}/{file}", "w") as out:
+                    out.write(text)
+        return path
+
+    def manifest(lines):
+        names = ("devices.jsonl", "workloads.jsonl", "models.jsonl", "measurements.jsonl")
+        return json.dumps({"format": "lathe-pack", "version": 1, "schema": 7,
+                           "files": {name: {"lines": lines, "sha256": "0" * 64} for name in names}})
+
+    def sparse(path):
+        with open(path, "w") as out:
+            out.truncate(8 << 30)  # a line of 8 GiB
+
+    cases = {
+        "zeros without end": {"manifest.json": manifest(1), "devices.jsonl": lambda path: os.symlink("/dev/zero", path)},
+        "a pipe": {"manifest.json": manifest(1), "devices.jsonl": os.mkfifo},
+        "a line of 8 GiB": {"manifest.json": manifest(1), "devices.jsonl": sparse},
+        "a manifest without end": {"manifest.json": lambda path: os.symlink("/dev/zero", path)},
+        "a manifest that is a pipe": {"manifest.json": os.mkfifo},
+        "2^63 lines": {"manifest.json": manifest(2**63), "devices.jsonl": ""},
+        "files elsewhere": {"manifest.json": manifest(1).replace("devices.jsonl", "../../../../etc/passwd")},
+        "a folder as a file": {"manifest.json": manifest(0), "devices.jsonl": os.mkdir},
+    }
+    for number, (what, files) in enumerate(cases.items()):
+        try:
+            done = subprocess.run([TUNE, "db", "import", pack(f"pack{number}", files), "--db", f"{folder}/import.db"],
+                                  capture_output=True, text=True, timeout=60, preexec_fn=limited)
+        except subprocess.TimeoutExpired:
+            raise SystemExit(f"FAILED: a pack of {what} is read for ever") from None
+        check(done.returncode == 2 and done.stderr.startswith("error:"), f"{what}: {done.returncode} {done.stderr[:300]}")
+
+
+def names_in_a_database(folder):
+    """A database whose jobs are called as paths: nothing is made or read elsewhere."""
+    with Tracker(folder) as tracker:
+        made = tracker.path("tuning.db")
+    request_text = json.dumps({"model": "dqn", "trials": 1})
+    with open(f"{folder}/secret.lathe", "w") as secret:
+        secret.write("secret")
+    with sqlite3.connect(made) as database:
+        for uuid, name, state in (("../../../evil", "dqn", "queued"), ("/tmp/evil", "dqn", "running"),
+                                  ("../../evil", "dqn", "done"),
+                                  ("0" * 8 + "-0000-4000-8000-" + "0" * 12, "../../../secret", "done")):
+            database.execute("INSERT INTO served_job(uuid, owner, model_name, request, priority, weight, state, created_ms) "
+                             "VALUES(?, 'local', ?, ?, 0, 1, ?, 0)", (uuid, name, request_text, state))
+    with Tracker(folder) as tracker:
+        time.sleep(2)
+        check(tracker.call("GET", "/v1/jobs")[0] == 200, "a job's name keeps all from being listed")
+        found = tracker.call("GET", "/v1/jobs/00000000-0000-4000-8000-000000000000/module")
+        check(found[0] == 409, f"a module elsewhere: {found}")
+        check(tracker.call("GET", "/v1/jobs/..%2f..%2fevil/report")[0] in (400, 404, 500), "a report elsewhere")
+    for place in (f"{folder}/evil", "/tmp/evil", os.path.dirname(folder) + "/evil"):
+        check(not os.path.exists(place), f"{place} was made")
+
+
+def files_of_two_trackers(folder):
+    """A second tracker in the files of a first would remove uploads that are under way."""
+    with Tracker(folder, "--files", f"{folder}/files"):
+        said = run("tracker", "--db", f"{folder}/other.db", "--listen", f"ipc://{folder}/o", "--http", "127.0.0.1:0", "--files",
+                   f"{folder}/files", code=2)
+        check("in use by another tracker" in said.splitlines()[-1], f"a second tracker says {said!r}")
+
+
+class EndlessTracker(http.server.BaseHTTPRequestHandler):
+    """Never comes to an end."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        lines = b"x" * (1 << 20)
+        try:
+            if self.path.endswith("/events"):
+                self.wfile.write(b"event: state\ndata: ")
+            elif not self.path.endswith("/module"):
+                self.wfile.write(b'{"id": "1", "model": "m", "state": "done"}' if self.path == "/v1/jobs/1" else b"[")
+                if self.path == "/v1/jobs/1":
+                    return
+            while True:
+                self.wfile.write(lines)
+        except OSError:
+            pass
+
+    def log_message(self, *_):
+        pass
+
+
+def answers_without_end(folder):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), EndlessTracker)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for words in (["jobs"], ["watch", "1"], ["fetch", "1", "--out", "out"]):
+        done = subprocess.run([TUNE, *words, "--tracker", f"http://127.0.0.1:{server.server_port}"], capture_output=True,
+                              text=True, timeout=180, cwd=folder, preexec_fn=limited)
+        check(done.returncode == 5 and "longer than" in done.stderr, f"tune {words[0]}: {done.returncode} {done.stderr[:300]}")
+    check(not os.path.exists(f"{folder}/out") or not os.listdir(f"{folder}/out"), "half a module stays")
+    server.shutdown()
+
+
+def deep_models(folder):
+    """A model whose text nests without end."""
+    deep = 200000
+    for what, body in {"parentheses": "(" * deep + "%x" + ")" * deep, "calls": "nn.relu(" * deep + "%x" + ")" * deep,
+                       "lets": "".join(f"let %a{i} = %x;\n" for i in range(deep)) + "%x",
+                       "functions": "fn (%a) { " * deep + "%x" + "}" * deep, "tuples": "(" * deep + "%x" + ",)" * deep,
+                       "ifs": "if (%c) { " * deep + "%x"}.items():
+        with open(f"{folder}/deep.relay", "w") as file:
+            file.write("def @main(%x: Tensor[(1, 4), float32]) -> Tensor[(1, 4), float32] { " + body + " }\n")
+        try:
+            done = subprocess.run([TUNE, "compile", "--untuned", "--model", f"{folder}/deep.relay", "--out", f"{folder}/deep.lathe"],
+                                  capture_output=True, text=True, timeout=120)
+        except subprocess.TimeoutExpired:
+            raise SystemExit(f"FAILED: {deep} {what} in a model are read for ever") from None
+        check(done.returncode in (0, 2), f"{deep} {what}: {done.returncode} {done.stderr[:300]}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder, Tracker(folder) as tracker:
         for attack in (pages_of_others, smuggled_requests, headers_of_mine, strange_json, names_for_terminals,
-                       all_connections):
+                       strange_requests, all_connections, event_ids):
             attack(tracker)
             check(tracker.process.poll() is None, f"{attack.__name__} ended the tracker")
     with tempfile.TemporaryDirectory() as folder:
@@ -272,11 +517,16 @@ def main():
             job = keys_of_others(tracker)
             jobs_of_others(tracker, job)
             records_of_a_hostile_searcher(tracker, job)
+            orders_at_once(tracker)
             check(tracker.process.poll() is None, "the tracker has ended")
     with tempfile.TemporaryDirectory() as folder:
         code_in_a_database(folder)
         clients_of_a_hostile_tracker(folder)
-    print("12 attacks held off")
+    for attack in (strange_principals, packs_that_are_none, names_in_a_database, files_of_two_trackers, answers_without_end,
+                   deep_models):
+        with tempfile.TemporaryDirectory() as folder:
+            attack(folder)
+    print("21 attacks held off")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
 #include "core/support/text.h"
+#include "tests/thrown_by.h"
 #include "tracker/blob.h"
 
 namespace {
@@ -210,6 +211,29 @@ TEST(BlobFetch, BeginsAnewWhenTheBytesAreNotThose) {
   EXPECT_FALSE(fetch.verify());
   EXPECT_FALSE(fetch.complete());
   EXPECT_EQ(fetch.next(1).offset, 0u);
+}
+
+/// Beside a database in /tmp somebody else may have been first: what is removed there would be theirs to
+/// choose.
+TEST(ContentStore, TakesNoFolderOfAnother) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a file another user's";
+  constexpr uid_t kSomebody = 65534;
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "home");
+  write_file(folder / "home/letter", "dear");
+  std::filesystem::create_directory_symlink(folder / "home", folder / "link");
+  std::filesystem::create_directories(folder / "theirs");
+  ASSERT_EQ(lchown((folder / "link").c_str(), kSomebody, kSomebody), 0);
+  ASSERT_EQ(chown((folder / "theirs").c_str(), kSomebody, kSomebody), 0);
+  for (const char* name : {"link", "theirs"})
+    EXPECT_EQ(
+        thrown_by([&] { ContentStore({.folder = folder / name, .lasting = true}); }),
+        fmt::format("the folder {} is another user's; name another one, or another database", folder / name));
+  EXPECT_TRUE(std::filesystem::exists(folder / "home/letter"));
+  // One's own link to another disk is an arrangement.
+  std::filesystem::create_directories(folder / "disk");
+  std::filesystem::create_directory_symlink(folder / "disk", folder / "mine");
+  EXPECT_EQ(thrown_by([&] { ContentStore({.folder = folder / "mine", .lasting = true}); }), "no error");
 }
 
 }  // namespace

@@ -158,5 +158,55 @@ TEST_F(Keys, RefuseOldWorkersInTheirWords) {
   EXPECT_EQ(b.sent<wire::Refusal>("p").at(0).code, Code::kVersion);
 }
 
+/// Two workers of one key that come anew each time they hold leases, as the word of one against every
+/// candidate.
+TEST_F(Keys, OneAloneQuarantinesNothing) {
+  hello("p1", "v", "lab key");
+  credit("p1", "lab key", 1);
+  b.submit(1);
+  hello("o", "other", "other key");
+  credit("o", "other key", 1);
+  b.submit(1);  // keeps the other busy
+  const wire::Lease busy = b.lease("o");
+  hello("q1", "w", "lab key");
+  credit("q1", "lab key", 1);
+  hello("p2", "v", "lab key");
+  credit("p2", "lab key", 1);
+  const auto& entry = b.journal.entries()[0];
+  const auto wait = [&] {
+    b.step(Received{"o", wire::Heartbeat{{busy.lease}}, "other key"});
+    b.pass(defaults::kPreferOther);
+  };
+  wait();
+  ASSERT_THAT(entry.trial.grants, SizeIs(2)) << "for a while it waits for somebody else, not longer";
+  for (int round = 0; round < 4; ++round) {
+    for (const auto& [peer, name] : {std::pair<Peer, std::string>("p", "v"), {"q", "w"}}) {
+      hello(peer + fmt::format("again {}", round), name, "lab key");
+      credit(peer + fmt::format("again {}", round), "lab key", 1);
+    }
+    wait();
+  }
+  EXPECT_THAT(entry.trial.grants, SizeIs(2))
+      << "the third time it is somebody else's, however long that takes";
+  EXPECT_EQ(entry.terminal, 0);
+  b.step(Received{"o", b.ok(busy), "other key"});
+  const wire::Lease lease = b.lease("o");
+  EXPECT_EQ(lease.trial, entry.trial.trial);
+  b.step(Received{"o", b.ok(lease), "other key"});
+  EXPECT_EQ(entry.finished.result.outcome, Outcome::kOk);
+}
+
+/// A candidate that does kill its workers still ends, where one key is all there is.
+TEST_F(Keys, TheOnlyOnesLossesCount) {
+  b.submit(1);
+  for (int life = 0; life < 3; ++life) {
+    hello(fmt::format("p{}", life), "v", "lab key");
+    credit(fmt::format("p{}", life), "lab key", 1);
+  }
+  EXPECT_EQ(b.journal.entries()[0].terminal, 0);
+  hello("p3", "v", "lab key");
+  EXPECT_EQ(b.journal.entries()[0].finished.result.outcome, Outcome::kWorkerLost);
+}
+
 }  // namespace
 }  // namespace lathe::tracker

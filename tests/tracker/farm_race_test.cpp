@@ -314,6 +314,23 @@ TEST(FarmRaces, GiveTheirOwnModulesAway) {
   EXPECT_THAT(b.last.wanted, IsEmpty());
 }
 
+/// A searcher may cut its modules short after it has asked for a race.
+TEST(FarmRaces, EndWhenTheirModulesChange) {
+  RaceBench b;
+  b.join("p", "v", 1);
+  b.race();
+  const wire::Lease lease = b.lease("p");
+  b.step(Unreadable{lease.lease, "its module is not what it was when the race began"});
+  EXPECT_THAT(b.sent<wire::Cancel>("p"), ElementsAre(wire::Cancel{lease.lease}));
+  ASSERT_THAT(b.last.finished, SizeIs(1));
+  EXPECT_THAT(b.last.finished[0].result.message, HasSubstr("not what it was"));
+  EXPECT_THAT(b.last.records, IsEmpty());
+  b.step(Unreadable{lease.lease, "asked for twice"});
+  EXPECT_THAT(b.last.finished, IsEmpty());
+  b.submit(1);
+  EXPECT_THAT(b.sent<wire::Lease>("p"), SizeIs(1)) << "its worker is free";
+}
+
 // --- the worker's side
 
 struct RaceAgent {

@@ -242,13 +242,14 @@ class Simulation final : private Outside, private Journal {
     history_.sent(out);
     to_worker(out.peer, out.message);
   }
-  void send_piece(const Wanted& wanted) override {
+  bool send_piece(const Wanted& wanted) override {
     const wire::BlobGet& get = wanted.get;
     if (wanted.file)
       to_worker(wanted.peer, wire::BlobChunk{get.digest, get.offset,
                                              wanted.file->read(get.offset, defaults::kChunkBytes)});
     else if (const auto bytes = content_.find(get.digest); bytes != content_.end())
       to_worker(wanted.peer, wire::chunk_of(bytes->second, get));
+    return true;
   }
   void tell(std::vector<Finished> all) override {
     maybe_crash();

@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include "tests/tracker/farm_bench.h"
+#include "tracker/device_class.h"
 
 namespace lathe::tracker {
 namespace {
@@ -571,6 +572,86 @@ TEST(Farm, AKeyThatLiedStaysOut) {
                                 "pass their time"}));
   hello("r", "other", "l");
   EXPECT_THAT(b.sent<wire::Welcome>("r"), SizeIs(1));
+}
+
+/// A worker that takes leases and hands them back, for ever: each is a row of the database.
+TEST(Farm, HoldsOutAgainstAWorkerThatHandsAllBack) {
+  Bench b;
+  b.submit(1);
+  b.join("p", "fickle", 1);
+  wire::Lease lease = b.lease("p");
+  size_t returned = 0;
+  for (; returned < 2 * defaults::kReturnsToExpel; ++returned) {
+    b.say("p", wire::Drain{{lease.lease}});
+    if (!b.sent<wire::Refusal>("p").empty()) break;
+    b.say("p", wire::Credit{1});
+    ASSERT_THAT(b.sent<wire::Lease>("p"), SizeIs(1)) << returned;
+    const wire::Lease next = b.lease("p");
+    EXPECT_EQ(next.attempt, lease.attempt + 1);
+    lease = next;
+  }
+  EXPECT_EQ(returned + 1, defaults::kReturnsToExpel);
+  EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty());
+  b.join("q", "honest", 1);
+  b.say("q", b.ok(b.lease("q")));
+  EXPECT_THAT(b.last.finished, SizeIs(1));
+}
+
+TEST(Farm, WhoMeasuresMayHandBackAsOftenAsItLikes) {
+  Bench b;
+  b.join("p", "v", 1);
+  for (size_t i = 0; i < 10; ++i) {
+    b.submit(1);
+    const wire::Lease lease = b.lease("p");
+    b.say("p", wire::Drain{{lease.lease}});
+    b.say("p", b.ok(lease));
+    EXPECT_THAT(b.last.finished, IsEmpty()) << "what was handed back is another's to answer";
+    b.say("p", wire::Credit{1});
+    b.say("p", b.ok(b.lease("p")));
+    EXPECT_THAT(b.last.finished, SizeIs(1));
+  }
+}
+
+/// A worker that says that it is another device while it holds a lease: times of one class never count for
+/// another.
+TEST(Farm, ADeviceDoesNotChangeUnderItsLease) {
+  Bench b;
+  const std::string slow = R"({"model": "slow", "cores": 2})", fast = R"({"model": "fast", "cores": 64})";
+  const auto hello = [&](const Peer& peer, const std::string& device, std::vector<uint64_t> holding = {}) {
+    b.say(peer,
+          wire::Hello{.worker = peer, .device = device, .backends = {"cpu"}, .holding = std::move(holding)});
+    b.say(peer, wire::Credit{1});
+  };
+  hello("p", slow);
+  TrialSpec spec{.job = 1, .workload = std::make_shared<std::string>("w"), .target = "cpu"};
+  spec.device_class = device_class_of(slow).name;
+  std::vector<Submission> trials = b.journal.add(1, std::vector<Candidate>(1));
+  trials[0].spec = std::make_shared<const TrialSpec>(spec);
+  b.step(Submit{trials});
+  const wire::Lease lease = b.lease("p");
+  hello("p", fast, {lease.lease});
+  b.say("p", b.ok(lease));
+  EXPECT_THAT(b.last.finished, IsEmpty());
+  EXPECT_THAT(b.sent<wire::Refusal>("p"), SizeIs(1));
+  EXPECT_THAT(b.farm->status(b.now).workers, IsEmpty()) << "who says what cannot be is believed nothing more";
+  hello("q", slow);
+  EXPECT_THAT(b.sent<wire::Lease>("q"), SizeIs(1)) << "and it is measured by another";
+}
+
+/// Nor does a release: who speaks an older version from one message to the next gets what that one knows.
+TEST(Farm, AWorkerMayChangeItsVersion) {
+  Bench b;
+  for (const uint32_t version : {wire::kNewestVersion, wire::kOldestVersion, wire::kNewestVersion}) {
+    b.say("p", wire::Hello{.newest_version = version, .worker = "p", .device = "{}", .backends = {"cpu"}});
+    ASSERT_THAT(b.sent<wire::Welcome>("p"), SizeIs(1));
+    EXPECT_EQ(b.sent<wire::Welcome>("p")[0].version, version);
+  }
+  for (const auto& [oldest, newest] :
+       {std::pair(wire::kNewestVersion + 1, UINT32_MAX), {0u, 0u}, {UINT32_MAX, 1u}}) {
+    b.say("q",
+          wire::Hello{.oldest_version = oldest, .newest_version = newest, .worker = "q", .device = "{}"});
+    EXPECT_THAT(b.sent<wire::Refusal>("q"), SizeIs(1)) << oldest << ".." << newest;
+  }
 }
 
 TEST(Farm, ClosedGivesNoLeases) {

@@ -2,7 +2,8 @@
 """A tracker with users, keys and jobs, as processes: jobs_over_http_test.py TUNE
 
 What people do (three jobs of two users at once, on two workers), what breaks (the tracker, a searcher, a worker,
-each killed in the midst of it) and what strangers try.
+each killed in the midst of it) and what strangers try. On a server's database where DATABASE_TEST_SERVER names one
+(tests/db/with_postgres.py).
 """
 
 import hashlib
@@ -26,6 +27,7 @@ class Service:
         self.folder = folder
         self.farm, self.http = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.http}"
+        self.database = os.environ.get("DATABASE_TEST_SERVER", self.path("tuning.db"))
         self.log = open(folder + "/log", "w")
         self.tokens = {}
         self.processes = []
@@ -46,7 +48,7 @@ class Service:
 
     def start_tracker(self):
         self.tracker = self.start(
-            "tracker", "--db", self.path("tuning.db"), "--listen", f"tcp://127.0.0.1:{self.farm}", "--http",
+            "tracker", "--db", self.database, "--files", self.path("files"), "--listen", f"tcp://127.0.0.1:{self.farm}", "--http",
             f"127.0.0.1:{self.http}", "--key", self.path("tracker.key"), "--allow", self.path("allowed"),
             "--principals", self.path("principals"), "--searches", "3")
         wait_for("the tracker", lambda: self.call("GET", "/v1/status", "alice")[0] == 200)
@@ -165,6 +167,9 @@ def three_jobs_through_crashes(service):
           "the module does not run")
     listed = json.loads(run("jobs", "--json", *service.as_user("alice")))["jobs"]
     check([j["owner"] for j in listed] == ["bob", "bob", "alice"], "a strange list of jobs")
+    check(run("db", "check", "--db", service.database).endswith(": sound"), "the database is damaged")
+    best = json.loads(run("query", "best", "--model", "dqn", "--json", "--db", service.database))
+    check(len(best) > 0 and all(row["measured"] for row in best), f"nothing is best: {best}")
     print(f"three jobs through three kills: {[service.job(job)['trials'] for job in jobs]} trials")
     return jobs
 

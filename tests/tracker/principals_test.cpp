@@ -135,5 +135,19 @@ TEST(Principals, SayWhichLineIsWrong) {
   }
 }
 
+/// By name, as whoever owns jobs need not be asking just now.
+TEST(Principals, WhatAUsersJobsMayKeep) {
+  TemporaryFolder folder;
+  const std::string file = folder / "principals", digest(64, 'a'), other(64, 'b'), third(64, 'c');
+  write_file(file,
+             fmt::format("alice submitter {} kept-gib=1.5\nalice viewer {} kept-gib=0.5\nbob submitter {}\n",
+                         digest, other, third));
+  Principals principals(file);
+  EXPECT_EQ(principals.kept_bytes("alice"), uint64_t{3} << 29) << "of two tokens the one that allows more";
+  EXPECT_EQ(principals.kept_bytes("bob"), defaults::kKeptBytesOfOne);
+  EXPECT_EQ(principals.kept_bytes("nobody"), defaults::kKeptBytesOfOne);
+  EXPECT_EQ(Principals("").kept_bytes("local"), UINT64_MAX);
+}
+
 }  // namespace
 }  // namespace lathe::tracker

@@ -76,14 +76,14 @@ struct Desk {
   std::string error;
 
   /// `told`: bytes of what an earlier life of the searcher told of.
-  explicit Desk(size_t told = 0) {
+  explicit Desk(size_t told = 0, uint64_t kept_bytes = defaults::kKeptBytesOfOne) {
     if (told > 0) store.add_served_event(job.id, "progress", std::string(told, ' '));
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    thread = std::thread([this] {
+    thread = std::thread([this, kept_bytes] {
       try {
         db::Store own(folder / "tuning.db");
         ending = SearchServer(ends[1], {.request = kRequest, .target = kTarget, .folder = folder.path()}, job,
-                              own, farm)
+                              own, farm, defaults::kSearchSilence, kept_bytes)
                      .serve();
       } catch (const Error& caught) {
         error = caught.what();
@@ -537,6 +537,29 @@ TEST(SearchServer, FillsNoDatabase) {
   EXPECT_EQ(news.first, traces.first);
   const auto again = ended(0, [](SearchLink& link, const JobRows&) { link.begin(start_of("another")); });
   EXPECT_EQ(again.first, "a searcher begins twice");
+}
+
+/// Many jobs that each keep what a job may are bounded together, the ended ones included.
+TEST(SearchServer, KeepsNoMoreThanItsOwnerMay) {
+  Desk desk(0, 3 << 20);
+  const db::ServedJob before =
+      desk.store.add_served_job({.owner = desk.job.owner, .model_name = "net", .request = kRequest});
+  desk.store.set_served_kept(before.id, 1 << 20);
+  desk.store.set_served_kept(
+      desk.store.add_served_job({.owner = "another", .model_name = "n", .request = "{}"}).id, 1 << 30);
+  {
+    SearchLink link(desk.ends[0]);
+    link.begin(start_of("a workload"));
+    link.tell("progress", json(std::string(1 << 20, 't')).dump());
+    EXPECT_THROW(link.tell("progress", json(std::string(2 << 20, 't')).dump()), Error);
+  }
+  desk.leave();
+  EXPECT_EQ(desk.error,
+            "the database has no more room for its owner: an administrator can raise `kept-gib=`");
+  const int64_t kept = desk.store.kept_by_owner(desk.job.owner);
+  EXPECT_GT(kept, 2 << 20) << "written down when it ends";
+  EXPECT_LE(kept, 3 << 20);
+  EXPECT_EQ(desk.store.kept_by_owner(desk.job.owner, desk.job.id), 1 << 20);
 }
 
 /// What an earlier life of the searcher has written counts.

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/support/error.h"
 #include "core/support/temporary_folder.h"
+#include "core/support/text.h"
 #include "core/tir/roofline.h"
 #include "db/store.h"
 #include "tracker/evaluation_json.h"
@@ -331,6 +333,36 @@ TEST(Tracker, KeepsNoResultsForNobody) {
   tracker.leave(1);
   EXPECT_EQ(tracker.poll(1, 0ms).size(), 0u);
   EXPECT_EQ(tracker.poll(2, 0ms).size(), 4u);
+}
+
+/// A race's module that its searcher has cut short: its worker would ask for the rest until the race's time
+/// is over.
+TEST(Tracker, EndsARaceWhoseModuleIsCutShort) {
+  TemporaryFolder folder;
+  write_file(folder / "untuned", "untuned");
+  write_file(folder / "tuned", std::string(defaults::kChunkBytes + 10, 't'));
+  Tracker tracker({.endpoint = "ipc://" + (folder / "t"),
+                   .open_journal = [] { return std::make_unique<MemoryJournal>(); }});
+  wire::Client worker(tracker.endpoint(), "w", std::nullopt);
+  worker.send(wire::encode(wire::Hello{.worker = "w", .device = "{}", .backends = {"cpu"}}));
+  worker.send(wire::encode(wire::Credit{1}));
+  TrialSpec spec{.job = 1, .target = "cpu"};
+  spec.race =
+      std::make_shared<const RaceModules>(RaceModules{std::make_shared<const ModuleFile>(folder / "untuned"),
+                                                      std::make_shared<const ModuleFile>(folder / "tuned")});
+  tracker.race(std::move(spec));
+  std::filesystem::resize_file(folder / "tuned", 100);
+  std::vector<Finished> finished;
+  for (int i = 0; i < 1000 && finished.empty(); ++i) {
+    if (const auto frame = worker.receive()) {
+      const wire::Message message = wire::decode(*frame);
+      if (const auto* lease = std::get_if<wire::Lease>(&message))
+        worker.send(wire::encode(wire::BlobGet{lease->lease, lease->artifact.digest, 100}));
+    }
+    finished = tracker.poll(1, 5ms);
+  }
+  ASSERT_EQ(finished.size(), 1u);
+  EXPECT_EQ(finished[0].result.outcome, Outcome::kInvalidTrace);
 }
 
 /// What the farm believes to be on disk must be.

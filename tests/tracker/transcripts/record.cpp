@@ -1,14 +1,19 @@
 // Prints the conversation of workers with their tracker, all of one commit: its state machines in virtual
 // time, every frame as its bytes. record.py compiles this against the sources of that commit, so it has to
 // suit old ones; transcript_test.cpp replays what comes of it. The store of what is built is no part of a
-// farm: a runner's BLOB_GET is heard, and gets no answer.
+// farm: here it is a map, from which runners get their pieces.
 #include <fmt/core.h>
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#if __has_include("tracker/blob.h")
+#include "tracker/blob.h"
+#endif
 #include "tracker/defaults.h"
 #include "tracker/farm.h"
 #include "workers/agent.h"
@@ -115,12 +120,24 @@ class Conversation {
     tracker::Effects effects;
     farm_->step(event, now_, effects);
     journal_.commit(effects.records);
+    keep_and_give(effects);
     for (tracker::Outgoing& out : effects.messages) {
       print('<', out.peer, out.message);
       if (loses_ && std::holds_alternative<wire::ResultAck>(out.message))
         loses_ = false;
       else
         coming_.push_back(std::move(out));
+    }
+  }
+
+  /// As the tracker's store does: pieces follow all other messages.
+  template <typename Effects>
+  void keep_and_give(Effects& effects) {
+    if constexpr (requires { effects.wanted; }) {
+      for (const auto& change : effects.stored)
+        if (change.bytes) store_[change.digest] = *change.bytes;
+      for (const auto& wanted : effects.wanted)
+        effects.messages.push_back({wanted.peer, chunk_of(store_.at(wanted.get.digest), wanted.get)});
     }
   }
 
@@ -171,7 +188,8 @@ class Conversation {
   Time now_{1000};
   std::unique_ptr<tracker::Farm> farm_ = std::make_unique<tracker::Farm>(journal_.start(), now_);
   std::vector<Worker> workers_;
-  std::deque<tracker::Outgoing> coming_;  // to workers
+  std::deque<tracker::Outgoing> coming_;      // to workers
+  std::map<std::string, std::string> store_;  // bytes by digest
   bool loses_ = false;
   int builds_ = 0;
 };

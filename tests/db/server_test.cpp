@@ -1,0 +1,131 @@
+// What a server's database does otherwise than a file, and what else may be there. Run by with_postgres.py.
+#include "db/backup.h"
+#include "db/schema.h"
+#include "tests/db/fixture.h"
+
+namespace lathe::db {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr std::chrono::seconds kPatience(5);
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(getenv("DATABASE_TEST_SERVER")) << "run it by with_postgres.py"; }
+  std::unique_ptr<Database> open(Access access = Access::kReadWrite) {
+    return open_database(url_, access, kPatience);
+  }
+  std::string opening(bool read_only = false) {
+    return thrown_by([&] { Store store(url_, {.read_only = read_only}); });
+  }
+
+  TemporaryFolder folder_;
+  const std::string url_ = database_in(folder_, "lathe.db");
+};
+
+TEST_F(ServerTest, AddressesThatAreNone) {
+  EXPECT_EQ(
+      thrown_by([&] { Store store("postgresql://user:secret@localhost/lathe"); }),
+      "the database's address holds a password, which others can see; put it into ~/.pgpass, or a file that "
+      "PGPASSFILE names");
+  EXPECT_THAT(thrown_by([&] { Store store("postgresql://localhost/lathe?password=secret"); }),
+              StartsWith("the database's address holds a password"));
+  EXPECT_THAT(thrown_by([&] { Store store("postgresql://localhost/lathe?colour=red"); }),
+              HasSubstr("invalid URI query parameter: \"colour\""));
+  EXPECT_THAT(thrown_by([&] { Store store("postgresql:///lathe?host=/nowhere"); }),
+              StartsWith("cannot reach database postgresql:///lathe?host=/nowhere: "));
+}
+
+TEST_F(ServerTest, AnEmptySchemaIsMadeAndOpensAgain) {
+  EXPECT_THAT(opening(/*read_only=*/true), HasSubstr("has schema version 0, older than"));
+  { Store store(url_); }
+  EXPECT_EQ(open()->version(), kSchemaVersion);
+  EXPECT_EQ(opening(/*read_only=*/true), "no error");
+  EXPECT_TRUE(problems_of(url_).empty());
+  EXPECT_THAT(thrown_by([&] { back_up(url_, folder_ / "copy"); }), HasSubstr("pg_dump"));
+}
+
+TEST_F(ServerTest, AnothersAndNewerOnesStayAsTheyAre) {
+  open()->run_script("CREATE TABLE song(title TEXT)");
+  EXPECT_THAT(opening(), HasSubstr("is the database of another program"));
+  open()->run_script("DROP TABLE song");
+  { Store store(url_); }
+  open()->run_script("UPDATE lathe_schema SET version = 99");
+  EXPECT_THAT(opening(), HasSubstr("has schema version 99, newer than"));
+  EXPECT_THAT(opening(/*read_only=*/true), HasSubstr("has schema version 99, newer than"));
+}
+
+/// Whoever shares the database may have put programs into it: they would run as its tracker.
+TEST_F(ServerTest, CodeOfOthersIsRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.seconds = 1e-9; RETURN NEW; "
+       "END'; "
+       "CREATE TRIGGER spoil BEFORE INSERT ON measurement FOR EACH ROW EXECUTE FUNCTION evil()",
+       "`spoil`"},
+      {"CREATE OR REPLACE FUNCTION trial_is_final() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; "
+       "END'",
+       "`trial_is_final`"},
+      {"CREATE VIEW news AS SELECT 1", "view `news`"},
+      {"CREATE RULE quiet AS ON INSERT TO event DO INSTEAD NOTHING", "rule `quiet`"},
+      {"CREATE POLICY mine ON event USING (false)", "policy `mine`"},
+      {"CREATE FUNCTION substr(text, bigint, bigint) RETURNS text LANGUAGE sql AS 'SELECT ''''::text'",
+       "function `substr`"},
+  };
+  for (const auto& [sql, what] : cases) {
+    const std::string url = database_in(folder_, what);
+    { Store store(url); }
+    open_database(url, Access::kReadWrite, kPatience)->run_script(sql);
+    for (const bool read_only : {false, true})
+      EXPECT_THAT(thrown_by([&] { Store store(url, {.read_only = read_only}); }), HasSubstr(what)) << sql;
+  }
+}
+
+TEST_F(ServerTest, AStepThatFailsLeavesTheVersionBefore) {
+  constexpr Migration kSteps[] = {{1, "a", "CREATE TABLE a(x BIGINT);"},
+                                  {2, "bad", "CREATE TABLE b(x BIGINT); CREATE TABLE a(x BIGINT);"}};
+  const auto database = open();
+  EXPECT_THAT(thrown_by([&] { migrate(*database, kSteps); }), HasSubstr("relation \"a\" already exists"));
+  EXPECT_EQ(database->version(), 1);
+  EXPECT_THAT(thrown_by([&] { database->run("SELECT * FROM b"); }),
+              HasSubstr("relation \"b\" does not exist"));
+}
+
+/// COMMIT of a transaction in which a statement has failed is no error to the server.
+TEST_F(ServerTest, WhatHasFailedInATransactionIsNotCommittedUnnoticed) {
+  Store store(url_);
+  Transaction transaction = store.begin();
+  store.add_target({.name = "t"});
+  EXPECT_NE(thrown_by([&] { store.database().run("SELECT 1/0"); }), "no error");
+  EXPECT_THAT(thrown_by([&] { transaction.commit(); }),
+              HasSubstr("a statement of this transaction has failed before"));
+}
+
+/// Somebody looks at the rows by hand and keeps them: their trials are nobody's to lease, and nobody waits.
+TEST_F(ServerTest, ATrialThatAnotherKeepsIsNotLeased) {
+  Farm farm(url_);
+  const NewTrial trial{.workload = farm.workload, .trace = "t"};
+  const TrialId id = farm.store.add_trials(farm.job, std::span(&trial, 1)).at(0).trial;
+  const auto other = open();
+  other->run_script("BEGIN; SELECT * FROM trial FOR UPDATE");
+  EXPECT_FALSE(farm.store.grant(id, "w", 1));
+  other->run_script("ROLLBACK");
+  EXPECT_TRUE(farm.store.grant(id, "w", 1));
+}
+
+TEST_F(ServerTest, ALostConnectionIsSaid) {
+  Store store(url_);
+  const auto other = open();
+  Query pid = store.database().query("SELECT pg_backend_pid()");
+  ASSERT_TRUE(pid.step());
+  Query killed = other->query("SELECT pg_terminate_backend(CAST(? AS integer))", {pid.integer()});
+  ASSERT_TRUE(killed.step());
+  std::string message = "no error";
+  for (int i = 0; i < 100 && message == "no error"; ++i)
+    message = thrown_by([&] { store.add_target({.name = "t"}); });
+  EXPECT_THAT(message, StartsWith("lost the connection to database postgresql://"));
+}
+
+}  // namespace
+}  // namespace lathe::db

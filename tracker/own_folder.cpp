@@ -1,0 +1,42 @@
+#include "tracker/own_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/support/error.h"
+
+namespace lathe::tracker {
+
+void make_own_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail("cannot make the folder {}: {}", path, error.message());
+  struct stat link {
+  }, folder{};
+  if (lstat(path.c_str(), &link) != 0 || stat(path.c_str(), &folder) != 0 || !S_ISDIR(folder.st_mode))
+    fail("cannot make the folder {}", path);
+  // Root's are an administrator's arrangement.
+  const auto is_ours = [](uid_t owner) { return owner == geteuid() || owner == 0; };
+  if (!is_ours(link.st_uid) || !is_ours(folder.st_uid))
+    fail("the folder {} is another user's; name another one, or another database", path);
+}
+
+FolderInUse::FolderInUse(const std::string& path) {
+  make_own_folder(path);
+  descriptor_ = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0) fail("cannot read the folder {}: {}", path, strerror(errno));
+  // It ends with the process, however that ends (flock(2)).
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  close(descriptor_);
+  fail("the folder {} is in use by another tracker; name another one with --files", path);
+}
+
+FolderInUse::~FolderInUse() { close(descriptor_); }
+
+}  // namespace lathe::tracker
