@@ -163,17 +163,19 @@ class Planner {
     return of_kernel.of(kernel.open_workspace);
   }
 
-  /// Reshapes to sizes of which types could not tell whether they hold as many elements.
+  /// Views under shapes of which types could not tell whether they hold as many elements.
   void require_equal_sizes(const Call& call) {
     const auto* function = flow_.callee(call).as<relay::Function>();
     if (!function || !sizes_.open()) return;
     post_order(function->body, [&](const NodeRef& node) {
       const auto* inner = node.as<Call>();
       const auto* op = inner ? inner->callee.as<relay::OpNode>() : nullptr;
-      if (!op || op->name != "reshape" || inner->args.empty()) return;
+      if (!op || inner->args.empty()) return;
       const auto* from = inner->args[0]->checked_type.as<relay::TensorType>();
       const auto* to = inner->checked_type.as<relay::TensorType>();
-      if (from && to) sizes_.require_equal(elements(*from), elements(*to));
+      const auto keeps_order = op->row().keeps_order;
+      if (from && to && keeps_order && keeps_order(inner->attrs, from, to))
+        sizes_.require_equal(elements(*from), elements(*to));
     });
   }
 

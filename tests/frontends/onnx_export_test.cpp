@@ -261,6 +261,7 @@ const std::vector<std::string> kNoForm = {
     "qnn.add",
     "qnn.mul",
     "reshape_to",
+    "zeros_by",
     "zeros_of",
 };
 
