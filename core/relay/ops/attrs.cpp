@@ -1,3 +1,4 @@
+#include "core/relay/ops/attrs_vision.h"
 #include "core/relay/ops/attrs_zeros_by.h"
 #include "core/relay/type_fields.h"
 
@@ -55,5 +56,6 @@ LATHE_DEFINE_NODE(ScanAttrs, AttrsNode)
 LATHE_DEFINE_NODE(SortAttrs, AttrsNode)
 LATHE_DEFINE_NODE(TopkAttrs, AttrsNode)
 LATHE_DEFINE_NODE(QuantizeAttrs, AttrsNode)
+LATHE_DEFINE_NODE(KeepBestAttrs, AttrsNode)
 
 }  // namespace lathe
