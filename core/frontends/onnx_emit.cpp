@@ -84,7 +84,7 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   bool known_args = !args.empty() && std::all_of(args.begin(), args.end(), small_constant);
   if (OpenDimensions::current() &&
       std::any_of(args.begin(), args.end(), [](const Value& arg) { return holds_handles(arg); })) {
-    if (Value dims = known_args ? fold_dims(name, args) : nullptr) return dims;
+    if (Value dims = known_args ? fold_dims(name, args, attrs) : nullptr) return dims;
     if (!known_args || !moves_alone(name, args)) {
       for (Value& arg : args) arg = as_data(arg);
       known_args = false;
