@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 
+#include "core/relay/op.h"
 #include "tuner/plan_sizes.h"
 
 namespace lathe::tuner {

@@ -106,7 +106,8 @@ Values attention(const Node& node) {
         present_value = with_past(node, 5, heads_of(node, 2, "kv_num_heads"));
   const Dims queries = dims_of(q), keys = dims_of(present_key), values = dims_of(present_value);
   for (const Expr& number : {queries[1], keys[1], queries[3]})
-    if (!as_int(number)) node.reject("heads, or a size of one, that stay open");
+    if (!as_int(number))
+      node.reject("the number of heads, or the size of one, is open, which this operator does not take yet");
   const int64_t heads = int_value(queries[1]), kv_heads = int_value(keys[1]);
   if (kv_heads < 1 || heads % kv_heads) node.reject("{} heads of queries for {} of keys", heads, kv_heads);
   // Rows of queries that see one head of keys.
@@ -137,7 +138,7 @@ Values attention(const Node& node) {
 Values rotary_embedding(const Node& node) {
   Value x = heads_of(node, 0, "num_heads");
   const Dims shape = dims_of(x);  // (batch, heads, length, size)
-  if (!as_int(shape[3])) node.reject("heads of an open size");
+  if (!as_int(shape[3])) node.reject("the size of a head is open, which this operator does not take yet");
   const int64_t size = int_value(shape[3]);
   int64_t turned = node.integer("rotary_embedding_dim", 0);
   if (turned == 0) turned = size;

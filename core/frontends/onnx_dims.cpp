@@ -201,6 +201,11 @@ Expr elements_of(std::span<const Expr> dims) {
 }
 
 Value as_data(const Value& value) {
+  if (const auto* tuple = value.as<relay::Tuple>(); tuple && holds_handles(value)) {
+    Values items;
+    for (const Value& item : tuple->items) items.push_back(as_data(item));
+    return tuple_of(items);
+  }
   const Tensor* tensor = known(value);
   if (!tensor || !holds_handles(*tensor)) return value;
   const OpenDimensions& open = *OpenDimensions::current();

@@ -157,11 +157,9 @@ Value with_named_sizes(const Value& value) {
   return result;
 }
 
-Value zeros_of(const Value& count) { return with_named_sizes(emit("zeros_of", {count})); }
+Value zeros_of(const Value& count) { return emit("zeros_of", {count}); }
 
-Value first_rows(const Value& value, const Value& count) {
-  return with_named_sizes(emit("first_rows", {value, count}));
-}
+Value first_rows(const Value& value, const Value& count) { return emit("first_rows", {value, count}); }
 
 Values branch(const Value& condition, const Values& yes, const Values& no) {
   CHECK(yes.size() == no.size(), "{} results and {}", yes.size(), no.size());

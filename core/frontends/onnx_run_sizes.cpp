@@ -42,7 +42,7 @@ Value places_below(const Value& length) {
 Value counted_at_run_time(const Value& count) { return places_below(zeros_of(larger(count, integer(0)))); }
 
 /// A tensor of the shape that the numbers say, whose elements are of no interest.
-Value shaped_at_run_time(const Values& sizes) { return with_named_sizes(emit("zeros_of", sizes)); }
+Value shaped_at_run_time(const Values& sizes) { return emit("zeros_of", sizes); }
 
 }  // namespace
 
@@ -249,7 +249,7 @@ Values reshape_at_run_time(const Node& node) {
   const Value rest = quotient(number_of(elements_of(from)), larger(product, integer(1)));
   Values args{node.in(0)};
   for (const Value& size : sizes) args.push_back(choose(less(size, integer(0)), rest, size));
-  return {with_named_sizes(emit("reshape_to", args))};
+  return {emit("reshape_to", args)};
 }
 
 Values expand_at_run_time(const Node& node) {

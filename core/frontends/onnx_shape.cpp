@@ -103,6 +103,10 @@ Values squeeze(const Node& node) {
   for (int64_t d = 0; d < node.rank(0); ++d) {
     const Expr& dim = from[static_cast<size_t>(d)];
     bool named = std::find(axes.begin(), axes.end(), d) != axes.end();
+    if (axes.empty() && !as_int(dim))
+      node.reject(
+          "which sizes are 1 must be known when the model is compiled, where no axes are named; {} is open",
+          relay::print(dim));
     // Of an open one the run checks it.
     if (named && as_int(dim) && !is_int(dim, 1)) node.reject("axis {} has {} elements", d, relay::print(dim));
     if (named || (axes.empty() && is_int(dim, 1)))

@@ -76,6 +76,8 @@ Values scatter_elements(const Node& node) {
 
 Values scatter_nd(const Node& node) {
   require_tuples(node);
+  // Which axes they name is no size.
+  node.dim(1, node.rank(1) - 1);
   std::string reduction = node.text("reduction", "none");
   auto attrs = make<relay::ScatterNdAttrs>(reduction == "none" ? "update" : reduction);
   return {emit("scatter_nd", {node.in(0), index_tuple_first(node.in(1)), node.in(2)}, attrs)};

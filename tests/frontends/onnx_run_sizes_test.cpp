@@ -145,6 +145,16 @@ TEST(OnnxRunSizes, BranchesOfDifferentSizes) {
   EXPECT_EQ(run(imported, {x, tensor_of<uint8_t>({0}, {}, kBool)})[0].value(2), 4);
 }
 
+/// An open dimension beside a number that a run computes, in one shape.
+TEST(OnnxRunSizes, ShapesOfDimensionsAndNumbers) {
+  const Model model{{node("Shape", {"x"}, {"s"}), node("Concat", {"k", "s"}, {"to"}, integer("axis", 0)),
+                     node("Expand", {"x", "to"}, {"y"})},
+                    input_of("x", {"b", "t"}) + input_of("k", {"1"}, kInt)};
+  const ImportedModel imported =
+      import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }});
+  EXPECT_EQ(run(imported, {kMatrix, vector_of({2})})[0].shape(), (Shape{2, 3, 4}));
+}
+
 /// As many rows as steps were made.
 TEST(OnnxRunSizes, ALoopThatGathersAndEndsByItself) {
   const std::string body =
