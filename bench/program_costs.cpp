@@ -13,6 +13,7 @@
 #include "bench/main.h"
 #include "core/codegen/host_target.h"
 #include "core/relay/text.h"
+#include "core/runtime/plan_dims.h"
 #include "core/runtime/thread_pool.h"
 #include "tuner/compile.h"
 
@@ -20,6 +21,8 @@ namespace lathe::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kLength = 4;  // of the programs' vectors
 
 struct Row {
   const char* what;
@@ -50,6 +53,16 @@ def @loop(%n: int32, %x: Tensor[(4), float32]) -> Tensor[(4), float32] {
   if (%n == 0) { %x } else { @loop(%n - 1, %x + 1f) }
 }
 def @main() { @loop(100000, zeros(shape=[4], dtype="float32")) })"},
+    {"the same for vectors of any length", 1e5, R"(
+def @loop(%n: int32, %x: Tensor[(n), float32]) -> Tensor[(n), float32] {
+  if (%n == 0) { %x } else { @loop(%n - 1, %x + 1f) }
+}
+def @main() { @loop(100000, zeros(shape=[4], dtype="float32")) })"},
+    {"the same, of another length each time", 1e4, R"(
+def @loop(%n: int32, %x: Tensor[(4), float32], %most: float32) -> float32 {
+  if (%n == 0) { %most } else { @loop(%n - 1, %x, max(first_rows(%x, 3 + floor_mod(%n, 2)))) }
+}
+def @main() { @loop(10000, zeros(shape=[4], dtype="float32"), 0f) })"},
 };
 
 /// The least seconds of a run of f, for so long.
@@ -75,20 +88,24 @@ double kernel_seconds(const runtime::LoadedProgram& program, double seconds) {
   constexpr int kCalls = 10000;
   double all = 0;
   for (const runtime::LoadedPlan& plan : program.plans) {
+    runtime::Plan numbers = *plan.plan;
+    if (!numbers.dims.empty())
+      bind_dims(*plan.plan, std::vector<int64_t>(numbers.dims.size(), kLength), numbers);
     std::vector<Tensor> tensors;
     std::vector<void*> buffers;
-    for (const runtime::Value& value : plan.plan->values) tensors.emplace_back(value.shape, value.dtype);
+    for (const runtime::Value& value : numbers.values) tensors.emplace_back(value.shape, value.dtype);
     for (size_t step = 0; step < plan.kernels.size(); ++step) {
+      if (numbers.steps[step].when == 0) continue;
       buffers.clear();
-      for (int64_t arg : plan.plan->steps[step].args)
+      for (int64_t arg : numbers.steps[step].args)
         buffers.push_back(tensors[static_cast<size_t>(arg)].data());
-      all +=
-          least_seconds(seconds,
-                        [&] {
-                          for (int i = 0; i < kCalls; ++i)
-                            plan.kernels[step](buffers.data(), nullptr, runtime::serial_parallel(), nullptr);
-                        }) /
-          kCalls;
+      all += least_seconds(seconds,
+                           [&] {
+                             for (int i = 0; i < kCalls; ++i)
+                               plan.kernels[step](buffers.data(), nullptr, runtime::serial_parallel(),
+                                                  numbers.steps[step].dims.data());
+                           }) /
+             kCalls;
     }
   }
   return all;

@@ -27,7 +27,8 @@ tuner::InputShapes shapes_of(const ModelFlags& flags, const Inputs& inputs) {
 
 /// Refuses what is settled in a module file.
 void require_plain(const ModelFlags& flags, const runtime::Plan& plan) {
-  if (!flags.shapes.empty() && plan.dims.empty()) fail("--shape: the shapes in {} are settled", flags.model);
+  if (!flags.shapes.empty() && !has_open_inputs(plan))
+    fail("--shape: the shapes in {} are settled", flags.model);
   if (!flags.open.empty()) fail("--open: what is open in {} is settled", flags.model);
   if (tuner::parse_precision(flags.precision) != tuner::Precision::kGiven)
     fail("--precision {}: the precision in {} is settled", flags.precision, flags.model);
@@ -87,7 +88,7 @@ RunningModel start_model(const ModelFlags& flags, const Inputs& inputs, uint64_t
     module = runtime::Module::from_image(compile(open, {}).image);
   }
   const tuner::InputShapes shapes =
-      module->plan().dims.empty() ? tuner::InputShapes() : parse_shapes(flags.shapes);
+      has_open_inputs(module->plan()) ? parse_shapes(flags.shapes) : tuner::InputShapes();
   return start_module(module, inputs, seed, static_cast<int>(flags.threads), shapes);
 }
 

@@ -80,7 +80,9 @@ std::vector<int64_t> dims_from(const runtime::Plan& plan, const Shapes& shapes) 
     }
   }
   for (size_t i = 0; i < dims.size(); ++i)
-    if (const runtime::Dimension& dim = plan.dims[i]; dims[i] < 0) {
+    if (const runtime::Dimension& dim = plan.dims[i]; is_of_output(dim)) {
+      dims[i] = 0;  // the run tells
+    } else if (dims[i] < 0) {
       const std::string& input = plan.inputs[static_cast<size_t>(dim.input)].name;
       fail("dimension {} of input `{}` is open: say what it is, as in --shape {}=1x128", dim.name, input,
            input);

@@ -3,7 +3,7 @@
 #include <limits>
 #include <map>
 
-#include "core/relay/op.h"
+#include "core/relay/passes/infer_type.h"
 #include "tuner/plan_sizes.h"
 
 namespace lathe::tuner {
@@ -17,11 +17,13 @@ using relay::ExprKind;
 /// weights that only a prologue reads are not in the module.
 class Planner {
  public:
-  Planner(const Dataflow& flow, FunctionRef<const KernelFamily&(const KernelCall&)> kernels)
-      : flow_(flow), kernels_(kernels) {}
+  Planner(const relay::Module& graph, const Dataflow& flow,
+          FunctionRef<const KernelFamily&(const KernelCall&)> kernels)
+      : graph_(graph), flow_(flow), kernels_(kernels) {}
 
   runtime::ModuleImage plan() {
     sizes_.define_inputs(flow_.main());
+    require_equal_dims();
     for (const relay::Var& param : flow_.main().params) add_input(*param, param->annotation);
     for (const Expr& expr : flow_.order())
       if (!values_.count(expr.get())) values_[expr.get()] = evaluate(expr);
@@ -44,6 +46,13 @@ class Planner {
     for (size_t i = 0; i < types.size(); ++i)
       values.push_back(builder_.input(tuple ? fmt::format("{}.{}", param.name, i) : param.name, types[i]));
     values_[&param] = std::move(values);
+  }
+
+  /// What types could not decide holds in each run that goes on.
+  void require_equal_dims() {
+    if (!sizes_.open()) return;
+    for (const relay::DimCheck& check : relay::undecided_dims(graph_))
+      if (sizes_.knows(check.a) && sizes_.knows(check.b)) sizes_.require_equal(check.a, check.b);
   }
 
   /// The values of one expression. Dataflow::order() has brought those of what it needs. Lets, tuples and
@@ -96,7 +105,6 @@ class Planner {
     std::vector<runtime::TensorType> results =
         sizes_.types(call->checked_type ? call->checked_type : call->out_type);
     KernelCall kernel_call = tuner::kernel_call(flow_, call);
-    require_equal_sizes(*call);
     // A function that computes nothing shares bytes of its argument.
     if (kernel_call.is_view())
       return {builder_.view(placed(call->args.at(0), 0), results.at(0).shape, kernel_call.offset)};
@@ -164,28 +172,6 @@ class Planner {
     return of_kernel.of(kernel.open_workspace);
   }
 
-  /// Views under shapes of which types could not tell whether they hold as many elements.
-  void require_equal_sizes(const Call& call) {
-    const auto* function = flow_.callee(call).as<relay::Function>();
-    if (!function || !sizes_.open()) return;
-    post_order(function->body, [&](const NodeRef& node) {
-      const auto* inner = node.as<Call>();
-      const auto* op = inner ? inner->callee.as<relay::OpNode>() : nullptr;
-      if (!op || inner->args.empty()) return;
-      const auto* from = inner->args[0]->checked_type.as<relay::TensorType>();
-      const auto* to = inner->checked_type.as<relay::TensorType>();
-      const auto keeps_order = op->row().keeps_order;
-      if (from && to && keeps_order && keeps_order(inner->attrs, from, to))
-        sizes_.require_equal(elements(*from), elements(*to));
-    });
-  }
-
-  static lathe::Expr elements(const relay::TensorType& type) {
-    lathe::Expr count = 1;
-    for (const lathe::Expr& dim : type.shape) count = count * dim;
-    return count;
-  }
-
   Values arguments(const Call& call) {
     Values values;
     for (const Expr& arg : call.args) {
@@ -235,6 +221,7 @@ class Planner {
     return found->second;
   }
 
+  const relay::Module& graph_;
   const Dataflow& flow_;
   FunctionRef<const KernelFamily&(const KernelCall&)> kernels_;
   runtime::PlanBuilder builder_;
@@ -244,12 +231,20 @@ class Planner {
   std::map<std::pair<std::string, std::vector<const void*>>, std::vector<Tensor>> made_ahead_;
 };
 
+/// The graph as main, with what it may call.
+relay::Module alone(const relay::Module& module, const std::string& graph) {
+  auto copy = mutate(*module);
+  std::erase_if(copy->functions, [](const auto& each) { return !each.second->attrs.primitive; });
+  copy->functions["main"] = module->functions.at(graph);
+  return seal(std::move(copy));
+}
+
 }  // namespace
 
 runtime::ModuleImage plan_graph(const relay::Module& module,
                                 FunctionRef<const KernelFamily&(const KernelCall&)> kernels,
                                 const std::string& graph) {
-  return Planner(Dataflow(module, graph), kernels).plan();
+  return Planner(alone(module, graph), Dataflow(module, graph), kernels).plan();
 }
 
 }  // namespace lathe::tuner

@@ -10,6 +10,7 @@ namespace lathe::tuner {
 void set_ranges(runtime::Plan& plan, const OpenDims& open) {
   std::vector<std::string> names;
   for (runtime::Dimension& dim : plan.dims) {
+    if (runtime::is_of_output(dim)) continue;
     names.push_back(dim.name);
     const DimRange range = open.range(dim.name);
     dim.min = range.min;

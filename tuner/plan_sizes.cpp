@@ -86,6 +86,15 @@ Size PlanSizes::of(const Expr& given) const {
   return builder_.size(*op, of(binary->a), of(binary->b));
 }
 
+bool PlanSizes::knows(const Expr& given) const {
+  bool known = true;
+  post_order(simplify(given), [&](const NodeRef& node) {
+    const Binary* binary = node.as<Binary>();
+    known = known && (node.as<IntImm>() || (binary && size_op(binary->op)) || dims_.count(node.get()) > 0);
+  });
+  return known;
+}
+
 std::vector<runtime::TensorType> PlanSizes::types(const relay::Type& type) const {
   if (dims_.empty()) return flat_types(type);
   std::vector<const relay::TensorType*> tensors;

@@ -23,6 +23,8 @@ class PlanSizes {
   bool open() const { return !dims_.empty(); }
 
   runtime::Size of(const Expr& dim) const;
+  /// Whether of() has an answer.
+  bool knows(const Expr& dim) const;
   /// The tensors of a type, tuples flattened. Throws Error for other values. REQUIRES: `type` is inferred.
   std::vector<runtime::TensorType> types(const relay::Type& type) const;
   /// What the kernel of a call takes for the dimensions of its workload (tir::dims_of), in their order.

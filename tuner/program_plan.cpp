@@ -4,6 +4,9 @@
 #include <map>
 
 #include "core/program/emit.h"
+#include "core/support/placed_error.h"
+#include "schedules/family.h"
+#include "tuner/plan_sizes.h"
 
 namespace lathe::tuner {
 namespace {
@@ -45,20 +48,41 @@ runtime::Plan moved(runtime::ModuleImage stretch, Constants& constants) {
   return std::move(stretch.plan);
 }
 
-/// Inputs where the caller has them, outputs in the arena, one after another.
-void add_ports(const relay::Function& main, runtime::Plan& plan) {
-  auto add = [&](const program::TensorPort& port, runtime::Place place, int64_t at) {
-    plan.values.push_back({port.shape, port.dtype, place, at});
-    return runtime::Port{port.name, static_cast<int64_t>(plan.values.size()) - 1};
-  };
-  for (const program::TensorPort& port : program::input_ports(main))
-    plan.inputs.push_back(add(port, runtime::Place::kInput, static_cast<int64_t>(plan.inputs.size())));
-  for (const program::TensorPort& port : program::output_ports(main)) {
-    plan.outputs.push_back(add(port, runtime::Place::kArena, plan.arena_bytes));
-    plan.arena_bytes = runtime::align_up(plan.arena_bytes + plan.values.back().bytes());
+/// The inputs and outputs of a module with a program: the plan of no steps.
+class Ports {
+ public:
+  runtime::Plan plan(const relay::Function& main) {
+    sizes_.define_inputs(main);
+    for (const program::TensorPort& port : program::input_ports(main))
+      builder_.input(port.name, {shape_of(*port.type, std::nullopt), port.type->dtype});
+    const std::vector<program::TensorPort> outputs = program::output_ports(main);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const relay::TensorType& type = *outputs[i].type;
+      builder_.output(outputs[i].name, builder_.result({shape_of(type, i), type.dtype}));
+    }
+    return builder_.finish().plan;
   }
-  plan.arena_lower_bound = plan.arena_bytes;
-}
+
+ private:
+  /// What a type does not say in terms of the inputs, the output says when it is there.
+  std::vector<runtime::Size> shape_of(const relay::TensorType& type, std::optional<size_t> output) {
+    std::vector<runtime::Size> shape;
+    for (size_t axis = 0; axis < type.shape.size(); ++axis) {
+      if (!output || sizes_.knows(type.shape[axis])) {
+        shape.push_back(sizes_.of(type.shape[axis]));
+        continue;
+      }
+      shape.push_back(builder_.dimension({.name = fmt::format("output_{}.{}", *output, axis),
+                                          .input = runtime::of_output(static_cast<int64_t>(*output)),
+                                          .axis = static_cast<int64_t>(axis)},
+                                         schedule::kTypicalDim));
+    }
+    return shape;
+  }
+
+  runtime::PlanBuilder builder_;
+  PlanSizes sizes_{builder_};
+};
 
 }  // namespace
 
@@ -67,14 +91,20 @@ runtime::ModuleImage plan_program(const relay::Module& fused,
   program::Code code = program::emit(fused);
   runtime::ModuleImage image;
   Constants constants(image);
-  for (const std::string& stretch : code.stretches)
+  for (const std::string& stretch : code.stretches) {
     code.program.plans.push_back(moved(plan(stretch), constants));
+    code.program.plans.back().model = PlacedError(fused->functions.at(stretch)->span, "").what();
+  }
   for (const Tensor& constant : code.constants)
     code.program.constants.push_back(
         {constant.shape(), constant.dtype(), runtime::Place::kConstant, constants.place(constant)});
   for (runtime::Plan& each : code.program.plans) each.constant_bytes = image.plan.constant_bytes;
   const relay::Function& main = *fused->functions.at("main");
-  if (program::has_ports(main)) add_ports(main, image.plan);
+  if (program::has_ports(main)) {
+    const int64_t constant_bytes = image.plan.constant_bytes;
+    image.plan = Ports().plan(main);
+    image.plan.constant_bytes = constant_bytes;
+  }
   image.program = std::move(code.program);
   return image;
 }

@@ -19,6 +19,7 @@ namespace {
 void print_open(const runtime::Plan& plan) {
   std::string text;
   for (const runtime::Dimension& dim : plan.dims) {
+    if (is_of_output(dim)) continue;
     text += fmt::format("{}{} of `{}`", text.empty() ? "open: " : ", ", dim.name,
                         plan.inputs[static_cast<size_t>(dim.input)].name);
     if (dim.max < runtime::kMostBytes) text += fmt::format(" ({}..{})", dim.min, dim.max);
@@ -67,7 +68,8 @@ int compile_command(Flags& flags) {
                                 ? "any size"
                                 : fmt::format("{:.1f} MB", static_cast<double>(arena_bytes) / 1e6);
   std::vector<std::string> open;
-  for (const runtime::Dimension& dim : plan.dims) open.push_back(dim.name);
+  for (const runtime::Dimension& dim : plan.dims)
+    if (!is_of_output(dim)) open.push_back(dim.name);
   if (as_json) {
     nlohmann::json report = {{"module", out},
                              {"open", open},

@@ -4,6 +4,8 @@
 #include <queue>
 #include <unordered_map>
 
+#include "core/runtime/program/sized.h"
+
 namespace lathe::program {
 namespace {
 
@@ -22,8 +24,10 @@ bool goes_on(Opcode op) {
 }
 
 /// Whether nothing but its results tells that it ran.
-bool is_pure(Opcode op) {
-  switch (op) {
+bool is_pure(const Instruction& i) {
+  switch (i.op) {
+    case Opcode::kSized:
+      return !runtime::may_fail(i.sized);
     case Opcode::kConstant:
     case Opcode::kCopy:
     case Opcode::kScalar:
@@ -100,7 +104,7 @@ void Assembler::mark_last_uses() {
       for (size_t r = 0; r < used.size(); ++r)
         if (there[r]) used[r] = true;
     }
-    const bool wanted = !is_pure(i.op) || used[static_cast<size_t>(i.results[0])];
+    const bool wanted = !is_pure(i) || used[static_cast<size_t>(i.results[0])];
     kept[at] = wanted;
     if (wanted) {
       for (int32_t result : i.results) used[static_cast<size_t>(result)] = false;

@@ -4,13 +4,17 @@
 #include <map>
 #include <unordered_map>
 
+#include "core/program/bindings.h"
+#include "core/program/extents.h"
 #include "core/program/match_tree.h"
 #include "core/program/stretches.h"
 #include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/functor.h"
 #include "core/relay/interpret/code.h"
+#include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
 #include "core/runtime/program/scalar.h"
+#include "core/runtime/program/sized.h"
 #include "core/support/placed_error.h"
 #include "core/support/stack.h"
 
@@ -20,11 +24,6 @@ namespace {
 using namespace relay;
 // Of two languages.
 using relay::Expr, relay::ExprKind, relay::Var, relay::VarNode;
-
-Type type_of(const Expr& e) {
-  const VarNode* variable = e.as<VarNode>();
-  return e->checked_type || !variable ? e->checked_type : variable->annotation;
-}
 
 Type result_of(const Function& function) {
   return function.result_type ? function.result_type : type_of(function.body);
@@ -42,8 +41,8 @@ bool append_ports(const std::string& name, const Type& type, std::vector<TensorP
     return true;
   }
   const TensorType* tensor = type.as<TensorType>();
-  if (!tensor || !has_constant_shape(*tensor)) return false;
-  ports.push_back({name, constant_shape(*tensor), tensor->dtype});
+  if (!tensor) return false;
+  ports.push_back({name, type.cast<TensorType>()});
   return true;
 }
 
@@ -52,8 +51,8 @@ std::vector<TensorPort> numbered_ports(const std::string& name, const Type& type
   std::vector<TensorPort> ports;
   if (!append_ports(name, type, ports))
     fail(
-        "{} of @main is {}; a module takes and gives tensors of known shapes and tuples of them. `tune eval "
-        "--compiled` runs a main of any type",
+        "{} of @main is {}; a module takes and gives tensors and tuples of them. `tune eval --compiled` runs "
+        "a main of any type",
         what, print(type));
   if (type.as<TupleType>())
     for (size_t i = 0; i < ports.size(); ++i) ports[i].name = fmt::format("{}.{}", name, i);
@@ -236,12 +235,6 @@ class FunctionEmitter {
         const RefWrite& write = *e.as<RefWrite>();
         return {.op = Opcode::kWrite, .results = {value}, .args = {operand(write.ref), operand(write.value)}};
       }
-      case ExprKind::kMatchCast: {
-        const MatchCast& cast = *e.as<MatchCast>();
-        if (!structural_equal(type_of(cast.value), cast.type))
-          refuse(e, fmt::format("a cast from {} to {}", print(type_of(cast.value)), print(cast.type)));
-        return {.op = Opcode::kCopy, .results = {value}, .args = {operand(cast.value)}};
-      }
       case ExprKind::kGrad:
         refuse(e, "a gradient");
       default:
@@ -256,6 +249,7 @@ class FunctionEmitter {
               .number = all_.constructors().number(*constructor),
               .results = {value},
               .args = operands(call.args)};
+    if (is_sized_call(e)) return sized(call, value);
     CHECK(is_scalar_call(e), "a call of {} outside a stretch", call.callee->type().name);
     const DataType dtype = type_of(call.args.back()).as<TensorType>()->dtype;
     Instruction i{.op = Opcode::kScalar,
@@ -265,6 +259,23 @@ class FunctionEmitter {
                   .args = operands(call.args)};
     if (i.scalar == runtime::ScalarOp::kCast)
       i.number = runtime::dtype_number(e->checked_type.as<TensorType>()->dtype);
+    return i;
+  }
+
+  Instruction sized(const Call& call, int32_t value) {
+    Instruction i{.op = Opcode::kSized,
+                  .sized = *runtime::find_sized_op(call.callee.as<OpNode>()->name),
+                  .results = {value},
+                  .args = operands(call.args)};
+    if (const ZerosOfAttrs* zeros = call.attrs.as<ZerosOfAttrs>()) i.dtype = zeros->dtype;
+    if (i.sized == runtime::SizedOp::kExtent) {
+      const ExtentAttrs* attrs = call.attrs.as<ExtentAttrs>();
+      const int64_t axis = attrs ? attrs->axis : 0;
+      const size_t rank = type_of(call.args[0]).as<TensorType>()->shape.size();
+      i.number = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
+    } else {
+      i.number = all_.message(PlacedError(call.span, "").what());
+    }
     return i;
   }
 

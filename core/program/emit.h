@@ -18,8 +18,7 @@ struct Code {
 /// A tensor of the interface: an input, or an output.
 struct TensorPort {
   std::string name;
-  std::vector<int64_t> shape;
-  DataType dtype;
+  Ref<relay::TensorType> type;
 };
 
 /// Closures get the values that they capture, matches become decisions (match_tree.h), calls in tail position
@@ -28,7 +27,7 @@ struct TensorPort {
 /// what cannot be compiled. REQUIRES: outline_stretches().
 Code emit(const relay::Module& module);
 
-/// Whether main takes and gives tensors of known shapes, and tuples of them.
+/// Whether main takes and gives tensors, and tuples of them.
 bool has_ports(const relay::Function& main);
 /// The tensors of main's parameters and of its value, as the entry takes and gives them. Throws Error where
 /// main has another type.

@@ -5,11 +5,15 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/program/bindings.h"
+#include "core/program/extents.h"
+#include "core/program/open_stretch.h"
 #include "core/program/shorten.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/analysis/graph_scopes.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
+#include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/passes/normal_form.h"
 #include "core/relay/text.h"
 #include "core/runtime/program/scalar.h"
@@ -26,20 +30,6 @@ using relay::Expr, relay::Var, relay::VarNode;
 // Attributes of functions.
 constexpr const char *kStretch = "Stretch", *kProgram = "Program";
 
-/// A variable knows its type by inference, or by its annotation.
-Type type_of(const Expr& e) {
-  const VarNode* variable = e.as<VarNode>();
-  return e->checked_type || !variable ? e->checked_type : variable->annotation;
-}
-
-/// A tensor, or a tuple of such, whose dimensions are numbers.
-bool is_static(const Type& type) {
-  if (const TupleType* tuple = type.as<TupleType>())
-    return std::all_of(tuple->items.begin(), tuple->items.end(), is_static);
-  const TensorType* tensor = type.as<TensorType>();
-  return tensor && has_constant_shape(*tensor);
-}
-
 bool is_number(const Type& type) {
   const TensorType* tensor = type.as<TensorType>();
   return tensor && tensor->shape.empty();
@@ -53,7 +43,7 @@ bool is_primitive(const Expr& callee) {
 /// A call that a kernel can run.
 bool is_kernel_call(const Expr& e) {
   const Call* call = e.as<Call>();
-  return call && (call->callee.as<OpNode>() || is_primitive(call->callee));
+  return call && (call->callee.as<OpNode>() || is_primitive(call->callee)) && !is_sized_call(e);
 }
 
 /// Who uses each variable of a function: the variable that the user's value is bound to, or the user itself
@@ -89,11 +79,6 @@ class Users {
   std::unordered_set<const Node*> kernel_calls_;
 };
 
-struct Binding {
-  Var var;
-  Expr value;
-};
-
 /// The stretch that is open: kernel calls, and the tuples and projections between them.
 struct Stretch {
   std::vector<Binding> members;
@@ -120,17 +105,6 @@ class Outliner {
     return result;
   }
 
-  /// The bindings of a chain; those of lets inside values stand before what they are inside of. Gives what
-  /// stands at the end.
-  static Expr flatten(Expr e, std::vector<Binding>& bindings) {
-    for (; e.as<Let>(); e = e.as<Let>()->body) {
-      Expr value = e.as<Let>()->value;
-      if (value.as<Let>()) with_enough_stack([&] { value = flatten(value, bindings); });
-      bindings.push_back({e.as<Let>()->var, value});
-    }
-    return e;
-  }
-
   Expr chain_of(Expr e) {
     std::vector<Binding> bindings;
     e = flatten(e, bindings);
@@ -143,15 +117,12 @@ class Outliner {
     Stretch open;
     for (const Binding& each : bindings) add(each, open, done);
     close(open, done);
-    Expr chain = is_leaf(e) ? e : rebuilt(e);
-    for (; !done.empty(); done.pop_back())
-      chain = with_checked_type(make<Let>(done.back().var, done.back().value, chain), type_of(chain));
-    return chain;
+    return program::chain_of(done, is_leaf(e) ? e : rebuilt(e));
   }
 
   /// A tuple that only kernel calls take: no value of the program.
   bool is_inner_tuple(const Binding& each) const {
-    if (!each.value.as<Tuple>() || !is_static(type_of(each.value))) return false;
+    if (!each.value.as<Tuple>() || !holds_tensors(type_of(each.value))) return false;
     const std::vector<const Node*>& users = users_.of(each.var);
     return !users.empty() && std::all_of(users.begin(), users.end(),
                                          [&](const Node* user) { return users_.is_kernel_call_at(user); });
@@ -164,7 +135,6 @@ class Outliner {
                             ? reads_open || !is_scalar_call(each.value)
                             : (each.value.as<Projection>() && reads_open) || is_inner_tuple(each);
     if (member) {
-      require_static(each.value);
       open.members.push_back(each);
       open.names.insert({each.var.get(), each.value.get()});
       return;
@@ -172,19 +142,6 @@ class Outliner {
     const bool has_bodies = each.value.as<If>() || each.value.as<Match>() || each.value.as<Function>();
     if (reads_open || has_bodies) close(open, done);
     done.push_back({each.var, rebuilt(each.value)});
-  }
-
-  void require_static(const Expr& e) const {
-    auto require = [&](const Expr& part) {
-      if (!is_static(type_of(part)))
-        throw PlacedError(e->span,
-                          fmt::format("a tensor of type {} cannot be compiled yet: its shape is known "
-                                      "only at run time",
-                                      print(type_of(part))));
-    };
-    if (const Call* call = e.as<Call>())
-      for (const Expr& arg : call->args) require(arg);
-    require(e);
   }
 
   /// With the bodies in it done.
@@ -205,6 +162,13 @@ class Outliner {
     return e;
   }
 
+  static bool is_all_static(const Stretch& stretch, const std::vector<Var>& params) {
+    auto is_member_static = [](const Binding& each) { return is_static(type_of(each.value)); };
+    return std::all_of(params.begin(), params.end(),
+                       [](const Var& each) { return is_static(type_of(each)); }) &&
+           std::all_of(stretch.members.begin(), stretch.members.end(), is_member_static);
+  }
+
   bool is_used_outside(const Binding& member, const Stretch& stretch) const {
     const std::vector<const Node*>& users = users_.of(member.var);
     return results_.count(member.var.get()) || std::any_of(users.begin(), users.end(), [&](const Node* user) {
@@ -223,15 +187,11 @@ class Outliner {
   /// The value of `type` whose tensors are items of `results` from `next` on. What is more than one is bound
   /// on the way.
   Expr rebuilt_value(const Type& type, const Var& results, size_t& next, std::vector<Binding>& done) {
-    auto bound = [&](const Expr& value) {
-      done.push_back({with_checked_type(make_var("t"), value->checked_type).cast<VarNode>(), value});
-      return done.back().var;
-    };
     const TupleType* tuple = type.as<TupleType>();
-    if (!tuple) return bound(typed_projection(results, static_cast<int64_t>(next++)));
+    if (!tuple) return bound("t", typed_projection(results, static_cast<int64_t>(next++)), done);
     std::vector<Expr> items;
     for (const Type& item : tuple->items) items.push_back(rebuilt_value(item, results, next, done));
-    return bound(typed_tuple(std::move(items)));
+    return bound("t", typed_tuple(std::move(items)), done);
   }
 
   /// The members in the form of a graph, over parameters.
@@ -271,27 +231,59 @@ class Outliner {
       function->body = typed_tuple(results);
       function->result_type = function->body->checked_type;
       function->attrs.integers[kStretch] = 1;
+      function->span = open.members.front().value->span;
       std::vector<Type> types;
       for (const Var& param : function->params) types.push_back(param->checked_type);
       function->checked_type = func_type(types, function->result_type);
-      call(seal(std::move(function)), body.args, used, done);
+      const Ref<Function> stretch = seal(std::move(function));
+      StretchCases cases;
+      if (is_all_static(open, stretch->params))
+        cases.function = stretch;
+      else
+        cases = with_dims_of_params(stretch);
+      call(cases, body.args, used, done);
     }
     open = {};
   }
 
-  void call(const Ref<Function>& stretch, const std::vector<Expr>& args, const std::vector<Binding>& used,
+  void call(const StretchCases& cases, const std::vector<Expr>& args, const std::vector<Binding>& used,
             std::vector<Binding>& done) {
-    const std::string name = fmt::format("{}.stretch{}", name_, stretches_++);
-    module_.functions[name] = stretch;
-    Expr callee = with_checked_type(make<GlobalVarNode>(name), stretch->checked_type);
-    Var var = with_checked_type(make_var("s"), stretch->result_type).cast<VarNode>();
-    done.push_back({var, with_checked_type(make<Call>(callee, args), stretch->result_type)});
+    const Var results = results_of(cases, args, done);
     size_t next = 0;
     for (const Binding& each : used) {
-      rebuilt_value(type_of(each.value), var, next, done);
+      rebuilt_value(type_of(each.value), results, next, done);
       // The name that the others know it by.
       done.back().var = each.var;
     }
+  }
+
+  /// The tuple of results of the case that holds.
+  Var results_of(const StretchCases& cases, const std::vector<Expr>& args, std::vector<Binding>& done) {
+    if (!cases.function) return choice(cases, args, done);
+    const std::string name = fmt::format("{}.stretch{}", name_, stretches_++);
+    module_.functions[name] = cases.function;
+    const Expr callee = with_checked_type(make<GlobalVarNode>(name), cases.function->checked_type);
+    return bound("s", with_checked_type(make<Call>(callee, args), cases.function->result_type), done);
+  }
+
+  Var choice(const StretchCases& cases, const std::vector<Expr>& args, std::vector<Binding>& done) {
+    Expr tensor = args.at(cases.param);
+    for (int64_t item : cases.items) tensor = bound("t", typed_projection(tensor, item), done);
+    auto attrs = std::make_unique<ExtentAttrs>();
+    attrs->axis = cases.axis;
+    const Expr extent = bound("n", typed_call("extent", {tensor}, seal(std::move(attrs))), done);
+    const Expr one = typed_constant(full({}, kInt64, 1));
+    const Expr is_one = bound("is_one", typed_call("equal", {extent, one}), done);
+    auto body = [&](const StretchCases& inner) {
+      std::vector<Binding> bindings;
+      const Var results = results_of(inner, args, bindings);
+      std::vector<Expr> items;
+      for (size_t i = 0; i < type_of(results).as<TupleType>()->items.size(); ++i)
+        items.push_back(bound("t", typed_projection(results, static_cast<int64_t>(i)), bindings));
+      return program::chain_of(bindings, typed_tuple(items));
+    };
+    const Expr then_case = body(*cases.is_one), else_case = body(*cases.is_not);
+    return bound("s", with_checked_type(make<If>(is_one, then_case, else_case), type_of(else_case)), done);
   }
 
   std::string name_;
@@ -333,7 +325,7 @@ bool is_program(const Module& module) {
     found |= node.as<If>() || node.as<Match>() || node.as<RefCreate>() || node.as<ConstructorNode>() ||
              node.as<MatchCast>() || (function && !function->attrs.primitive);
   });
-  return found;
+  return found || has_computed_sizes(main->second);
 }
 
 bool is_stretch(const Function& function) { return function.attrs.integers.count(kStretch) > 0; }
@@ -353,7 +345,7 @@ std::vector<std::string> stretches_of(const Module& module) {
 bool is_scalar_call(const Expr& e) {
   const Call* call = e.as<Call>();
   const OpNode* op = call ? call->callee.as<OpNode>() : nullptr;
-  if (!op || !is_number(type_of(e))) return false;
+  if (!op || !is_number(type_of(e)) || is_sized_call(e)) return false;
   for (const Expr& arg : call->args)
     if (!is_number(type_of(arg))) return false;
   // Of a choice the type is that of what is chosen from.
@@ -365,13 +357,14 @@ bool is_scalar_call(const Expr& e) {
 Module outline_stretches(const Module& module) {
   auto result = mutate(*module);
   result->functions.clear();
+  const bool unknown_dims = has_unknown_dims(module);
   for (const std::string& name : reachable(module)) {
     const Ref<Function>& function = module->functions.at(name);
     if (function->attrs.primitive) {
       result->functions[name] = function;
       continue;
     }
-    Ref<Function> normal = shorten(to_a_normal_form(function));
+    const Ref<Function> normal = with_extents(shorten(to_a_normal_form(function)), unknown_dims);
     result->functions[name] = Outliner(name, normal, *result).run(normal);
   }
   auto main = mutate(*result->functions.at("main"));

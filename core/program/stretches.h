@@ -24,8 +24,8 @@ std::vector<std::string> stretches_of(const relay::Module& module);
 bool is_scalar_call(const relay::Expr& e);
 
 /// The functions that main needs, in A-normal form, with each stretch a call `@main.stretch0(...)`, whose
-/// items are its results. Operators on numbers stay where registers compute them: loop counters, conditions.
-/// Throws PlacedError for shapes that are known only at run time. REQUIRES: types are inferred.
+/// items are its results. Operators on numbers stay where registers compute them: loop counters, conditions,
+/// dimensions (extents.h). Throws PlacedError for a shape that nothing tells. REQUIRES: types are inferred.
 relay::Module outline_stretches(const relay::Module& module);
 
 }  // namespace lathe::program

@@ -48,6 +48,8 @@ class RelationContext {
   /// Whether a == b can be shown, perhaps by choosing what is open yet. Error when they differ whatever the
   /// symbols stand for.
   virtual bool same_dim(const lathe::Expr& a, const lathe::Expr& b) = 0;
+  /// States that a == b, or one of them is 1: recorded, for what same_dim() does not show.
+  virtual void broadcast_dims(const lathe::Expr&, const lathe::Expr&) {}
 };
 
 using InferType = Relation (*)(RelationContext&, const Attrs&);

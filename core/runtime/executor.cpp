@@ -101,13 +101,15 @@ void Executor::set_dims(std::span<const int64_t> dims) {
 void Executor::follow_inputs() {
   const Plan& open = module_->plan();
   for (size_t i = 0; i < open.dims.size(); ++i)
-    next_dims_[i] = inputs_[static_cast<size_t>(open.dims[i].input)]
-                        .bound.shape()[static_cast<size_t>(open.dims[i].axis)];
+    if (!is_of_output(open.dims[i]))  // others are as in the last run until this one knows better
+      next_dims_[i] = inputs_[static_cast<size_t>(open.dims[i].input)]
+                          .bound.shape()[static_cast<size_t>(open.dims[i].axis)];
   set_dims(next_dims_);
   for (size_t i = 0; i < inputs_.size(); ++i)
     require_type("input", plan().inputs[i], plan(), inputs_[i].bound);
-  for (size_t i = 0; i < outputs_.size(); ++i)
-    if (outputs_[i].bound.defined()) require_type("output", plan().outputs[i], plan(), outputs_[i].bound);
+  for (size_t i = 0; i < outputs_.size() && !machine_; ++i)
+    if (outputs_[i].bound.defined())  // those of a program are looked at when it has run
+      require_type("output", plan().outputs[i], plan(), outputs_[i].bound);
 }
 
 /// Where a value lies, unless it is an output that kernels write to the caller's memory.
@@ -232,13 +234,42 @@ void Executor::call(size_t step) {
 
 /// In place of the steps, which there are none of: to the places of the outputs in the arena.
 void Executor::run_program() {
-  std::vector<Value> inputs, outputs;
-  std::vector<void*> read, written;
+  std::vector<Value> inputs;
+  std::vector<DataType> outputs;
+  std::vector<void*> read;
   for (const Port& port : plan().inputs) inputs.push_back(value_of(port));
-  for (const Port& port : plan().outputs) outputs.push_back(value_of(port));
+  for (const Port& port : plan().outputs) outputs.push_back(value_of(port).dtype);
   for (const Input& input : inputs_) read.push_back(input.read.data());
-  for (const Port& port : plan().outputs) written.push_back(address(port.value));
-  machine_->run(inputs, read, outputs, written);
+  machine_->run(inputs, read, outputs, [&](auto shapes) { return places_of_outputs(shapes); });
+}
+
+/// Where a program puts outputs of these shapes, which may tell dimensions of the plan.
+std::vector<void*> Executor::places_of_outputs(std::span<const std::vector<int64_t>> shapes) {
+  const Plan& open = module_->plan();
+  bool told = false;
+  for (size_t i = 0; i < open.dims.size(); ++i) {
+    const Dimension& dim = open.dims[i];
+    if (!is_of_output(dim)) continue;
+    const auto output = static_cast<size_t>(of_output(dim.input)), axis = static_cast<size_t>(dim.axis);
+    if (axis >= shapes[output].size()) fail("module: output {} of the program has another rank", output);
+    next_dims_[i] = shapes[output][axis];
+    told = true;
+  }
+  if (told) {
+    set_dims(next_dims_);
+    place_outputs();
+    checked_ = true;
+  }
+  std::vector<void*> places;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const Port& port = plan().outputs[i];
+    if (shapes[i] != value_of(port).shape)
+      fail("output `{}` is of shape {}, {} is expected", port.name, shape_text(shapes[i]),
+           open_shape_text(open, open.values[static_cast<size_t>(port.value)].shape));
+    if (outputs_[i].bound.defined()) require_type("output", port, plan(), outputs_[i].bound);
+    places.push_back(address(port.value));
+  }
+  return places;
 }
 
 void Executor::run() {

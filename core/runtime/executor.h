@@ -79,6 +79,7 @@ class Executor {
   void copy_outputs();
   void call(size_t step);
   void run_program();
+  std::vector<void*> places_of_outputs(std::span<const std::vector<int64_t>> shapes);
 
   std::shared_ptr<const Module> module_;
   const LatheParallel* parallel_;

@@ -27,6 +27,6 @@ struct lathe_library {
 
 namespace lathe::runtime {
 
-inline constexpr int64_t kLibraryVersion = 1;
+inline constexpr int64_t kLibraryVersion = 2;
 
 }  // namespace lathe::runtime

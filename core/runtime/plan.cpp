@@ -80,13 +80,15 @@ class Checker {
   /// It is read from where it stands by itself.
   void check_dimension(size_t i) const {
     const Dimension& dim = plan_.dims[i];
-    bool proper = dim.input >= 0 && dim.input < static_cast<int64_t>(plan_.inputs.size()) && dim.min >= 0 &&
-                  dim.min <= dim.max && dim.max <= kMostBytes;
-    const Value* input =
-        proper ? &plan_.values[static_cast<size_t>(plan_.inputs[static_cast<size_t>(dim.input)].value)]
-               : nullptr;
-    proper = proper && dim.axis >= 0 && dim.axis < static_cast<int64_t>(input->shape.size());
-    const Size size = proper ? input->shape[static_cast<size_t>(dim.axis)] : 0;
+    const std::vector<Port>& ports = is_of_output(dim) ? plan_.outputs : plan_.inputs;
+    const int64_t number = is_of_output(dim) ? of_output(dim.input) : dim.input;
+    bool proper = number < static_cast<int64_t>(ports.size()) && dim.min >= 0 && dim.min <= dim.max &&
+                  dim.max <= kMostBytes;
+    // Only a program has outputs before their sizes are known.
+    proper = proper && (!is_of_output(dim) || plan_.steps.empty());
+    const Value* port = proper ? &value_at(plan_, ports[static_cast<size_t>(number)].value) : nullptr;
+    proper = proper && dim.axis >= 0 && dim.axis < static_cast<int64_t>(port->shape.size());
+    const Size size = proper ? port->shape[static_cast<size_t>(dim.axis)] : 0;
     if (!proper || known(size) ||
         plan_.sizes[entry_of(size)] != SizeEntry{SizeOp::kDim, static_cast<int64_t>(i), 0})
       fail("module: dimension {} (`{}`) is not a proper dimension", i, dim.name);

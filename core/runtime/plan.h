@@ -36,7 +36,8 @@ struct Value {
   int64_t bytes() const { return shape_size(shape) * dtype.bytes(); }
 };
 
-/// A dimension that the model leaves open: what `axis` of input number `input` is in a run.
+/// A dimension that the model leaves open: what `axis` of input number `input` is in a run; or of an output
+/// (of_output) that a program has computed.
 struct Dimension {
   std::string name;
   int64_t input = 0, axis = 0;
@@ -45,6 +46,10 @@ struct Dimension {
       field("name", &Dimension::name), field("input", &Dimension::input), field("axis", &Dimension::axis),
       field("min", &Dimension::min), field("max", &Dimension::max)};
 };
+
+/// Dimension::input for a dimension that output number `output` tells, and back.
+constexpr int64_t of_output(int64_t output) { return ~output; }
+constexpr bool is_of_output(const Dimension& dim) { return dim.input < 0; }
 
 /// What must hold of the dimensions and could not be decided when the model was compiled.
 struct Requirement {

@@ -94,13 +94,16 @@ int64_t PlanBuilder::view(int64_t value, std::vector<Size> shape, int64_t offset
 
 std::vector<int64_t> PlanBuilder::call(Call call) { return call_one_of({std::move(call)}); }
 
+int64_t PlanBuilder::result(TensorType type) {
+  // Until finish() `at` is the number of a block, then its offset.
+  const int64_t value = add_value(std::move(type), Place::kArena, static_cast<int64_t>(block_bytes_.size()));
+  block_bytes_.push_back(bytes_of(image_.plan.values.back()));
+  return value;
+}
+
 std::vector<int64_t> PlanBuilder::call_one_of(std::vector<Call> ways) {
   std::vector<int64_t> results;
-  for (TensorType& type : ways.at(0).results) {
-    // Until finish() `at` is the number of a block, then its offset.
-    results.push_back(add_value(std::move(type), Place::kArena, static_cast<int64_t>(block_bytes_.size())));
-    block_bytes_.push_back(bytes_of(image_.plan.values.back()));
-  }
+  for (TensorType& type : ways.at(0).results) results.push_back(result(std::move(type)));
   const auto time = static_cast<int64_t>(image_.plan.steps.size());
   for (Call& call : ways) {
     Step step{.kernel = std::move(call.kernel),

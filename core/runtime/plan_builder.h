@@ -50,6 +50,8 @@ class PlanBuilder {
   /// The same where there are several ways to make them, of which `when` says that one is gone in each run.
   /// REQUIRES: the same types of results.
   std::vector<int64_t> call_one_of(std::vector<Call> ways);
+  /// A tensor of the arena that no call makes: a program does, which runs in place of all.
+  int64_t result(TensorType type);
   void output(std::string name, int64_t value);
 
   /// The image without its library: lifetimes are taken from the order of the calls, and offsets assigned.

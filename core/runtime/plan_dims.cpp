@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/support/error.h"
 
 namespace lathe::runtime {
@@ -42,6 +44,10 @@ void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound) {
   bound.sizes.clear();
   bound.requirements.clear();
   check_plan(bound);
+}
+
+bool has_open_inputs(const Plan& plan) {
+  return !std::all_of(plan.dims.begin(), plan.dims.end(), is_of_output);
 }
 
 int64_t bounded_arena(const Plan& open) {

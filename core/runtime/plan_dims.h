@@ -15,6 +15,9 @@ namespace lathe::runtime {
 /// REQUIRES: `open` has been checked.
 void bind_dims(const Plan& open, std::span<const int64_t> dims, Plan& bound);
 
+/// Whether inputs may be of several shapes: a dimension is open that no output tells.
+bool has_open_inputs(const Plan& plan);
+
 /// The arena's size with each dimension at its upper bound; 0 where one of them has none, or the sum is no
 /// memory at all.
 int64_t bounded_arena(const Plan& open);

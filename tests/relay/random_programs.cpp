@@ -1,5 +1,6 @@
 #include "tests/relay/random_programs.h"
 
+#include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
 
 namespace lathe::relay {
@@ -22,6 +23,14 @@ class Generator {
       Ref<Function> function = make_function({type(2), type(2)}, type(2), 4);
       module->functions[name] = function;
       globals_.push_back({make<GlobalVarNode>(name), function});
+    }
+    for (int i = below(3); i > 0; --i) {
+      std::string name = fmt::format("o{}", i);
+      DataType dtype = chance(70) ? kInt32 : kFloat32;
+      Ref<Function> function = open_function(dtype);
+      module->functions[name] = function;
+      const bool is_same = structural_equal(function->params[0]->annotation, function->params[1]->annotation);
+      open_[dtype == kInt32].push_back({make<GlobalVarNode>(name), is_same});
     }
     module->functions["main"] = make_function({}, type(2), 6);
     return seal(std::move(module));
@@ -130,6 +139,8 @@ class Generator {
 
   Expr tensor_value(const TensorType& tensor, const Type& wanted, int fuel) {
     if (fuel <= 0 || chance(20)) return literal(tensor);
+    if (chance(15))
+      if (Expr open = open_call(tensor, wanted, fuel - 1)) return open;
     if (tensor.dtype.is_bool()) {
       if (chance(40)) return call("logical_not", {expr(wanted, fuel)});
       constexpr const char* kComparisons[] = {"less", "equal", "greater_equal", "not_equal"};
@@ -150,6 +161,125 @@ class Generator {
     Expr a = expr(wanted, fuel), b = expr(other, fuel);
     if (chance(15)) return call(kOperators[below(4)], {a, a});  // shared
     return call(kOperators[below(4)], {a, b});
+  }
+
+  /// A function of vectors of any lengths, of which the first and the result are of one.
+  Ref<Function> open_function(DataType dtype) {
+    OpenScope scope{.dtype = dtype, .n = lathe::var("n")};
+    const Type vector = tensor_type({scope.n}, dtype);
+    scope.x = fresh(vector);
+    scope.y = fresh(chance(60) ? vector : tensor_type({lathe::var("m")}, dtype));
+    scope.is_same = scope.y->annotation == vector;
+    scope.count = fresh(scalar(kInt32));
+    Expr body = open_expr(scope, 4);
+    return make<Function>(std::vector<TypeVar>{}, std::vector{scope.x, scope.y, scope.count},
+                          chance(50) ? vector : Type(), body);
+  }
+
+  struct OpenScope {
+    DataType dtype;
+    lathe::Expr n;
+    Var x, y, count;
+    bool is_same = true;  // the length of y
+  };
+
+  /// Of the length n.
+  Expr open_expr(const OpenScope& s, int fuel) {
+    constexpr const char* kOperators[] = {"add", "subtract", "multiply", "maximum"};
+    if (fuel <= 0 || chance(10)) return s.is_same && chance(50) ? s.y : s.x;
+    switch (below(8)) {
+      case 0:
+        return call("negative", {open_expr(s, fuel - 1)});
+      case 1:
+        return call(kOperators[below(4)],
+                    {open_expr(s, fuel - 1), literal(*scalar(s.dtype).as<TensorType>())});
+      case 2:
+        return make<If>(call("less", {s.count, constant(full({}, kInt32, below(4)))}), open_expr(s, fuel - 1),
+                        open_expr(s, fuel - 1));
+      case 3: {
+        // Longer, and cut again.
+        Expr whole = chance(50) ? open_expr(s, fuel - 1) : any_length(s, fuel - 1);
+        Expr longer = call("concatenate", {relay::tuple({open_expr(s, fuel - 1), whole})});
+        Expr cut = call("first_rows", {longer, call("extent", {chance(50) ? s.x : open_expr(s, fuel - 1)})});
+        return make<MatchCast>(cut, tensor_type({s.n}, s.dtype));
+      }
+      case 4:
+        // A broadcast, of one element or of as many.
+        if (!s.is_same)
+          return make<MatchCast>(call("reshape_to", {s.x, call("extent", {s.x})}),
+                                 tensor_type({s.n}, s.dtype));
+        return make<MatchCast>(call(kOperators[below(4)], {open_expr(s, fuel - 1), one_or_all(s, fuel - 1)}),
+                               tensor_type({s.n}, s.dtype));
+      case 5:
+        if (!open_[s.dtype == kInt32].empty()) {
+          const OpenFunction& callee = some_open(s.dtype);
+          Expr other = callee.is_same ? open_expr(s, fuel - 1) : any_length(s, fuel - 1);
+          return make<Call>(callee.name, std::vector<Expr>{open_expr(s, fuel - 1), other, s.count});
+        }
+        [[fallthrough]];
+      default:
+        return call(kOperators[below(4)], {open_expr(s, fuel - 1), open_expr(s, fuel - 1)});
+    }
+  }
+
+  /// As many as a number says, from 0 to n.
+  Expr some_rows(const OpenScope& s, int fuel) {
+    Expr most = call("cast", {call("extent", {s.x})}, int32_cast());
+    Expr count = call("minimum", {call("maximum", {s.count, constant(full({}, kInt32, 0))}), most});
+    return call("first_rows", {open_expr(s, fuel), count});
+  }
+
+  /// A vector whose type does not say its length, or says it by a name of its own.
+  Expr any_length(const OpenScope& s, int fuel) {
+    if (fuel <= 0 || chance(20)) return s.y;
+    Expr rows = some_rows(s, fuel - 1);
+    return chance(50) ? rows : Expr(make<MatchCast>(rows, tensor_type({lathe::var("k")}, s.dtype)));
+  }
+
+  Expr one_or_all(const OpenScope& s, int fuel) {
+    Expr count = call("where", {call("less", {s.count, constant(full({}, kInt32, 1))}), call("extent", {s.x}),
+                                call("minimum", {call("extent", {s.x}), constant(full({}, kInt64, 1))})});
+    return call("first_rows", {open_expr(s, fuel), count});
+  }
+
+  static Attrs int32_cast() {
+    auto attrs = std::make_unique<CastAttrs>();
+    attrs->dtype = kInt32;
+    return seal(std::move(attrs));
+  }
+
+  /// A vector that gets longer while a loop runs.
+  Expr grown(DataType dtype, int64_t first, int64_t times, int fuel) {
+    auto vector = [&](lathe::Expr n) { return tensor_type({std::move(n)}, dtype); };
+    Var self = make_var(fmt::format("grow{}", next_name_++));
+    Var count = fresh(scalar(kInt32)), state = fresh(vector(any_dim()));
+    Expr row = expr(tensor_type(std::vector<int64_t>{1}, dtype), fuel);
+    Expr longer = call("concatenate", {relay::tuple({state, row})});
+    if (chance(30)) longer = call("negative", {longer});
+    Expr again = apply(self, call("subtract", {count, constant(full({}, kInt32, 1))}), longer);
+    Expr body = make<If>(call("less_equal", {count, constant(full({}, kInt32, 0))}), Expr(state), again);
+    Ref<Function> function =
+        make<Function>(std::vector<TypeVar>{}, std::vector{count, state}, vector(any_dim()), body);
+    Expr start = expr(tensor_type(std::vector<int64_t>{first}, dtype), fuel);
+    return make<Let>(self, function,
+                     apply(self, constant(full({}, kInt32, static_cast<double>(times))), start));
+  }
+
+  /// By way of shapes that a run tells; null where there is no way.
+  Expr open_call(const TensorType& tensor, const Type& wanted, int fuel) {
+    if (tensor.dtype.is_bool()) return Expr();
+    if (tensor.shape.empty()) {
+      if (tensor.dtype != kInt32) return Expr();
+      // Sums of integers are equal in any order.
+      return call("sum", {grown(kInt32, 1 + below(2), below(4), fuel)});
+    }
+    const int64_t length = int_value(tensor.shape[0]);
+    if (!open_[tensor.dtype == kInt32].empty() && chance(70))
+      return make<Call>(
+          some_open(tensor.dtype).name,
+          std::vector<Expr>{expr(wanted, fuel), expr(wanted, fuel), expr(scalar(kInt32), fuel)});
+    const int64_t first = 1 + below(static_cast<int>(length));
+    return make<MatchCast>(grown(tensor.dtype, first, length - first, fuel), wanted);
   }
 
   Expr literal(const TensorType& type) {
@@ -288,6 +418,16 @@ class Generator {
   std::vector<Var> scope_;
   std::unordered_map<const Node*, Type> types_;  // of variables without annotation
   std::vector<Global> globals_;
+  /// Of two vectors of any length, perhaps of the same, and a number.
+  struct OpenFunction {
+    GlobalVar name;
+    bool is_same;
+  };
+  const OpenFunction& some_open(DataType dtype) {
+    const std::vector<OpenFunction>& all = open_[dtype == kInt32];
+    return all[static_cast<size_t>(below(static_cast<int>(all.size())))];
+  }
+  std::vector<OpenFunction> open_[2];  // of floats, of int32
   int next_name_ = 0;
 };
 

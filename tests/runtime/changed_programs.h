@@ -46,7 +46,7 @@ inline Program changed_program(std::mt19937_64& random) {
     std::vector<Instruction>& code = program.functions[below(2)].code;
     Instruction& one = code[below(code.size())];
     auto small = [&] { return static_cast<int32_t>(below(8)) - 4; };
-    switch (below(6)) {
+    switch (below(7)) {
       case 0:
         one.op = static_cast<Opcode>(below(static_cast<size_t>(kLastOpcode) + 1));
         break;
@@ -61,6 +61,9 @@ inline Program changed_program(std::mt19937_64& random) {
         break;
       case 4:
         if (!one.targets.empty()) one.targets[below(one.targets.size())] = static_cast<int32_t>(below(13));
+        break;
+      case 5:
+        one.sized = static_cast<SizedOp>(below(static_cast<size_t>(kLastSizedOp) + 1));
         break;
       default:
         one.scalar = static_cast<ScalarOp>(below(static_cast<size_t>(kLastScalarOp) + 1));

@@ -70,6 +70,16 @@ TEST(Program, HostileOnesAreRefused) {
       {"instruction 0 of inner: a number out of range",
        [&](Program& p) { p.functions[1].code[0].number = 1; }},
       {"instruction 11 of main: the code does not end", [&](Program& p) { code(p)[10] = code(p)[0]; }},
+      {"instruction 0 of main: an operator of sizes with another number of arguments",
+       [&](Program& p) { code(p)[0].op = Opcode::kSized; }},
+      {"instruction 0 of main: a number out of range",
+       [&](Program& p) {
+         code(p)[0].op = Opcode::kSized, code(p)[0].sized = SizedOp::kFirstRows, code(p)[0].number = 1;
+       }},
+      {"instruction 0 of main: zeros of no type",
+       [&](Program& p) {
+         code(p)[0].op = Opcode::kSized, code(p)[0].sized = SizedOp::kZerosOf, code(p)[0].dtype = kHandle;
+       }},
       {"main has 1 parameters, 0 captured values, 0 registers",
        [&](Program& p) { p.functions[0].registers = 0; }},
       {"the program has no entry", [&](Program& p) { p.entry = 1; }},

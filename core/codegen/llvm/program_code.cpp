@@ -65,7 +65,7 @@ ProgramEmitter::ProgramEmitter(ProgramState& state, size_t function)
   size_t args = 0, results = 0;
   for (const Instruction& i : code().code) {
     for (int32_t target : i.targets) targets_.try_emplace(static_cast<size_t>(target), nullptr);
-    if (i.op != Opcode::kPlan && i.op != Opcode::kNewReference) continue;
+    if (i.op != Opcode::kPlan && i.op != Opcode::kSized && i.op != Opcode::kNewReference) continue;
     args = std::max(args, i.args.size());
     results = std::max(results, i.results.size());
   }
@@ -168,6 +168,8 @@ void ProgramEmitter::emit(const Instruction& i) {
       return plan(i);
     case Opcode::kScalar:
       return scalar(i);
+    case Opcode::kSized:
+      return sized(i);
     case Opcode::kTuple:
       return aggregate(i, Kind::kTuple);
     case Opcode::kData:
@@ -244,6 +246,19 @@ void ProgramEmitter::plan(const Instruction& i) {
       value.fact.kind = Kind::kTensor;
     set(i.results[k], value);
   }
+}
+
+void ProgramEmitter::sized(const Instruction& i) {
+  for (size_t k = 0; k < i.args.size(); ++k) stored(frame_word(plan_args_, k), peek(i.args[k]));
+  llvm::Value* args = plan_args_ ? static_cast<llvm::Value*>(plan_args_) : null();
+  llvm::Value* status = call_machine(
+      offsetof(LatheNativeMachine, sized), b_.getInt32Ty(),
+      {machine(), i64(static_cast<int64_t>(function_)), i64(static_cast<int64_t>(at_)), args, plan_results_});
+  fail_if(b_.CreateICmpNE(status, b_.getInt32(0)), status, static_cast<int64_t>(Fault::kSized));
+  for (int32_t arg : i.args) done(arg);
+  Word value = loaded(plan_results_);
+  if (i.sized == runtime::SizedOp::kExtent) value = number(kInt64, value.payload);
+  set(i.results[0], value);
 }
 
 /// A new object, its parts not set: the first free block of its size, or what the machine finds.

@@ -88,6 +88,7 @@ class ProgramEmitter {
   // Instructions.
   void constant(const runtime::Instruction& i);
   void plan(const runtime::Instruction& i);
+  void sized(const runtime::Instruction& i);
   void aggregate(const runtime::Instruction& i, runtime::Kind kind);
   llvm::Value* made(runtime::Kind kind, size_t parts);
   void field(const runtime::Instruction& i);

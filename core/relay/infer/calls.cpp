@@ -14,15 +14,14 @@ class Context : public RelationContext {
 
   const Op& op() const override { return op_; }
   size_t args() const override { return args_.size(); }
-  Type type(size_t arg) override { return unifier_.resolve(args_.at(arg)); }
-  // The resolved type may be a new node that nobody else holds; the relation keeps a plain pointer to it.
+  // The resolved type may be a new node that nobody else holds; the relation keeps plain pointers into it.
+  Type type(size_t arg) override { return kept_.emplace_back(unifier_.resolve(args_.at(arg))); }
   const TensorType* tensor(size_t arg) override {
     Type resolved = type(arg);
     if (resolved.as<HoleType>()) return nullptr;
     if (!resolved.as<TensorType>())
       fail("{}: argument {} has type {}, a tensor is expected", op_.name, arg + 1, print(resolved));
-    kept_.push_back(resolved);
-    return kept_.back().as<TensorType>();
+    return resolved.as<TensorType>();
   }
   const Constant* constant(size_t arg) override { return call_.args.at(arg).as<Constant>(); }
   void result(Type type) override {
@@ -36,7 +35,10 @@ class Context : public RelationContext {
       fail("{}: argument {} has type {}, {} is expected", op_.name, arg + 1, print(before), print(wanted));
   }
   void equal_dims(const lathe::Expr& a, const lathe::Expr& b) override {
-    if (!same_dim(a, b)) undecided_.push_back({a, b});
+    if (!same_dim(a, b)) undecided_.push_back({Expr(&call_), a, b});
+  }
+  void broadcast_dims(const lathe::Expr& a, const lathe::Expr& b) override {
+    undecided_.push_back({Expr(&call_), a, b, /*or_one=*/true});
   }
   bool same_dim(const lathe::Expr& a, const lathe::Expr& b) override {
     if (unifier_.unify_dims(a, b)) return true;
@@ -46,7 +48,7 @@ class Context : public RelationContext {
            print(unifier_.resolve_dim(b)));
     return false;
   }
-  const std::vector<std::pair<lathe::Expr, lathe::Expr>>& undecided() const { return undecided_; }
+  const std::vector<DimCheck>& undecided() const { return undecided_; }
 
  private:
   Unifier& unifier_;
@@ -54,8 +56,8 @@ class Context : public RelationContext {
   const Op& op_;
   const std::vector<Type>& args_;
   const Type& result_;
-  std::vector<Type> kept_;  // what tensor() handed out
-  std::vector<std::pair<lathe::Expr, lathe::Expr>> undecided_;
+  std::vector<Type> kept_;  // what type() handed out
+  std::vector<DimCheck> undecided_;
 };
 
 }  // namespace
@@ -80,7 +82,7 @@ void TypeCollector::call_operator(const Ref<Call>& e, const OpNode& op) {
   wait(e, args, [this, e, &row, args, result] {
     Context context(unifier_, *e, row, args, result);
     if (row.infer(context, e->attrs) != Relation::kSolved) return false;
-    for (const auto& [a, b] : context.undecided()) checks_.push_back({e, a, b});
+    checks_.insert(checks_.end(), context.undecided().begin(), context.undecided().end());
     return true;
   });
 }

@@ -107,6 +107,7 @@ Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b) {
       // A symbol against a number other than 1 is 1 or that number, as `?` is. Of two symbols that are not
       // the same, either may be 1.
       bool same = c.same_dim(x, y);
+      if (!same) c.broadcast_dims(x, y);
       if (as_int(y))
         result[offset + i] = y;
       else if (!same && !as_int(x))

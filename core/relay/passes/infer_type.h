@@ -22,6 +22,7 @@ Module infer_type(const Module& module);
 struct DimCheck {
   Expr call;  // of the operator that demands it, each time it runs
   lathe::Expr a, b;
+  bool or_one = false;  // in a broadcast: one of the two may be 1 instead
 };
 /// All of a module's, in the order of its functions' calls. Throws TypeError.
 std::vector<DimCheck> undecided_dims(const Module& module);

@@ -3,6 +3,7 @@
 
 #include "core/runtime/most_bytes.h"
 #include "core/runtime/program/scalar.h"
+#include "core/runtime/program/sized.h"
 #include "core/support/error.h"
 
 namespace lathe::runtime {
@@ -33,6 +34,7 @@ Arity arity_of(Opcode op) {
     case Opcode::kPlan:
       return {-1, -1, 0};
     case Opcode::kScalar:
+    case Opcode::kSized:
     case Opcode::kTuple:
     case Opcode::kData:
     case Opcode::kClosure:
@@ -151,12 +153,14 @@ class FunctionChecker {
         return;
       case Opcode::kPlan: {
         const Plan& plan = item(program_.plans, i.number);
-        require(i.dims == 0 && i.args.size() == plan.inputs.size() && i.results.size() == plan.outputs.size(),
+        require(i.args.size() == plan.inputs.size() && i.results.size() == plan.outputs.size(),
                 "another number of arguments or results than the plan has");
         return;
       }
       case Opcode::kScalar:
         return check_scalar(i);
+      case Opcode::kSized:
+        return check_sized(i);
       case Opcode::kField:
         return require(i.number >= 0, "a number out of range");
       case Opcode::kData:
@@ -196,6 +200,13 @@ class FunctionChecker {
     if (i.scalar == ScalarOp::kCast) require(dtype_of_number(i.number).has_value(), "a cast to no type");
   }
 
+  void check_sized(const Instruction& i) const {
+    require(takes_sizes(i.sized, i.args.size()), "an operator of sizes with another number of arguments");
+    require(i.number >= 0, "a number out of range");
+    if (may_fail(i.sized)) item(program_.messages, i.number);
+    if (i.sized == SizedOp::kZerosOf) require(is_number_type(i.dtype), "zeros of no type");
+  }
+
   const Program& program_;
   const CodeFunction& function_;
   int64_t at_ = 0;
@@ -216,7 +227,8 @@ void check_program(const Program& program, int64_t constant_bytes) {
   check_plan(constants);
   for (const Plan& plan : program.plans) {
     check_plan(plan);
-    if (!plan.dims.empty()) fail("module: a plan of a program has open dimensions");
+    for (const Dimension& dim : plan.dims)
+      if (dim.input < 0) fail("module: a plan of a program has a dimension of an output");
     if (plan.constant_bytes > constant_bytes)
       fail("module: a plan of {} bytes of constants, there are {}", plan.constant_bytes, constant_bytes);
   }

@@ -60,10 +60,10 @@ void* Heap::fresh(int64_t bytes) {
 void* Heap::take(int64_t bytes, uint8_t& size_class) {
   const SizeClass size = size_class_of(bytes);
   size_class = size.number;
-  used_ += size.bytes;
   void*& first = free_[size.number];
-  if (!first) return fresh(size.bytes);
-  return std::exchange(first, next_free(first));
+  void* block = first ? std::exchange(first, next_free(first)) : fresh(size.bytes);
+  used_ += size.bytes;
+  return block;
 }
 
 Object* Heap::make(Kind kind, size_t parts) {

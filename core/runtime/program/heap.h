@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/runtime/kernel.h"
 #include "core/runtime/program/scalar.h"
 
 namespace lathe::runtime {
@@ -62,6 +63,12 @@ struct TensorObject {
   void* data;
   Object* base;  // whose memory it is, or null; a part of this object as parts() are
 };
+
+/// Who has the memory of the tensor; null: somebody outside, the caller say.
+inline Object* memory_of(TensorObject* tensor) {
+  const bool own = tensor->data == reinterpret_cast<char*>(tensor) + kAlignment;
+  return own ? &tensor->head : tensor->base;
+}
 
 struct ReferenceObject {
   Object head;

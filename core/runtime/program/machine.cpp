@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/runtime/most_bytes.h"
 #include "core/runtime/pages.h"
 #include "core/support/error.h"
 
@@ -21,17 +22,16 @@ Machine::~Machine() {
   for (const Datum& constant : constants_) heap_.release(constant);
 }
 
-/// All plans share one arena: they run one after another, and none leaves anything there.
 void Machine::link(const LoadedProgram& loaded) {
   int64_t arena = 0;
-  for (const Plan& plan : program_.plans) arena = std::max(arena, plan.arena_bytes);
-  arena_ = allocate_pages(static_cast<uint64_t>(arena));
+  for (const Plan& plan : program_.plans)
+    if (plan.dims.empty()) arena = std::max(arena, plan.arena_bytes);
   size_t inputs = 0, results = 0, steps = 0;
   for (const LoadedPlan& plan : loaded.plans) {
-    LinkedPlan& linked =
-        plans_.emplace_back(LinkedPlan{PlanCall(plan, static_cast<char*>(arena_.get())), {}, {}, steps});
+    LinkedPlan& linked = plans_.emplace_back(LinkedPlan{PlanCall(plan), {}, {}, steps});
     auto type_of = [&](const Port& port) {
-      return type_number(plan.plan->values[static_cast<size_t>(port.value)]);
+      const Value& value = plan.plan->values[static_cast<size_t>(port.value)];
+      return linked.call.is_open() ? kNoType : type_number(value);
     };
     for (const Port& port : plan.plan->inputs) linked.inputs.push_back(type_of(port));
     for (const Port& port : plan.plan->outputs) linked.outputs.push_back(type_of(port));
@@ -39,18 +39,45 @@ void Machine::link(const LoadedProgram& loaded) {
     inputs = std::max(inputs, linked.inputs.size());
     results = std::max(results, linked.outputs.size());
   }
+  make_arena(arena);
   slots_.resize(inputs + results);
   plan_inputs_.resize(inputs);
   plan_results_.resize(results);
   for (size_t i = 0; i < program_.constants.size(); ++i)
     constants_.push_back(borrow(program_.constants[i], loaded.constants[i]));
+  lasting_types_ = types_.size();
+}
+
+void Machine::make_arena(int64_t bytes) {
+  // Plans point into the old one until there is a new one.
+  arena_ = allocate_pages(static_cast<uint64_t>(bytes));
+  arena_bytes_ = bytes;
+  for (LinkedPlan& plan : plans_)
+    if (plan.call.has_numbers()) plan.call.place(static_cast<char*>(arena_.get()));
 }
 
 uint32_t Machine::type_number(const std::vector<int64_t>& shape, DataType dtype) {
-  for (size_t i = 0; i < types_.size(); ++i)
-    if (types_[i].dtype == dtype && types_[i].shape == shape) return static_cast<uint32_t>(i);
+  uint64_t hash = std::bit_cast<uint32_t>(dtype);
+  for (int64_t dim : shape) hash = (hash ^ static_cast<uint64_t>(dim)) * 0x9e3779b97f4a7c15;
+  auto [first, last] = types_by_hash_.equal_range(hash);
+  for (auto each = first; each != last; ++each)
+    if (const TensorType& type = types_[each->second]; type.dtype == dtype && type.shape == shape)
+      return each->second;
+  const auto number = static_cast<uint32_t>(types_.size());
+  if (number == kNoType) fail("the program has tensors of more than {} types", number);
   types_.push_back({shape, dtype, shape_size(shape) * dtype.bytes()});
-  return static_cast<uint32_t>(types_.size() - 1);
+  types_by_hash_.emplace(hash, number);
+  return number;
+}
+
+/// Sizes that never come again would be known forever. REQUIRES: there is no value but constants.
+void Machine::forget_types() {
+  constexpr size_t kMany = 1 << 16;
+  if (types_.size() < lasting_types_ + kMany) return;
+  types_.resize(lasting_types_);
+  std::erase_if(types_by_hash_, [&](const auto& each) { return each.second >= lasting_types_; });
+  for (LinkedPlan& plan : plans_)
+    if (plan.call.is_open()) plan.inputs.assign(plan.inputs.size(), kNoType);
 }
 
 Datum Machine::number_or_view(uint32_t type, void* data, Object* base) {
@@ -85,28 +112,43 @@ Tensor Machine::tensor(const Datum& datum) const {
 }
 
 void Machine::run(std::span<const Value> input_types, std::span<void* const> inputs,
-                  std::span<const Value> output_types, std::span<void* const> outputs) {
+                  std::span<const DataType> outputs, PlaceOutputs place) {
+  const int64_t used = heap_.used_bytes();
   args_.clear();
   for (size_t i = 0; i < inputs.size(); ++i) args_.push_back(borrow(input_types[i], inputs[i]));
-  Datum result = start(program_.entry);
-  const bool fits = result.kind == Kind::kTuple && result.object && result.object->count == outputs.size();
-  for (size_t i = 0; fits && i < outputs.size(); ++i) {
-    const Datum& output = result.object->parts()[i];
-    const Value& type = output_types[i];
-    if (output.kind == Kind::kNumber && type.shape.empty() && output.dtype() == type.dtype) {
-      store_number(type.dtype, output.number, outputs[i]);
-    } else if (output.kind == Kind::kTensor && output.tag == type_number(type)) {
-      if (type.bytes() > 0)
-        std::memcpy(outputs[i], reinterpret_cast<TensorObject*>(output.object)->data,
-                    static_cast<size_t>(type.bytes()));
-    } else {
-      heap_.release(result);
-      fail("module: output {} of the program has another type", i);
-    }
+  const Datum result = start(program_.entry);
+  try {
+    copy_outputs(result, outputs, place);
+  } catch (...) {
+    heap_.release(result);
+    heap_.free_cycles();
+    throw;
   }
   heap_.release(result);
-  if (!fits && !outputs.empty()) fail("module: the program does not give {} outputs", outputs.size());
   heap_.free_cycles();
+  if (heap_.used_bytes() == used) forget_types();
+}
+
+void Machine::copy_outputs(const Datum& result, std::span<const DataType> outputs, PlaceOutputs place) {
+  const bool fits = result.kind == Kind::kTuple && result.object && result.object->count == outputs.size();
+  if (!fits && !outputs.empty()) fail("module: the program does not give {} outputs", outputs.size());
+  std::vector<std::vector<int64_t>> shapes;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Datum& output = result.object->parts()[i];
+    const bool is_number = output.is_number(outputs[i]);
+    if (!is_number && (output.kind != Kind::kTensor || types_[output.tag].dtype != outputs[i]))
+      fail("module: output {} of the program has another type", i);
+    shapes.push_back(is_number ? std::vector<int64_t>{} : types_[output.tag].shape);
+  }
+  const std::vector<void*> places = place(shapes);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Datum& output = result.object->parts()[i];
+    if (output.kind == Kind::kNumber)
+      store_number(outputs[i], output.number, places[i]);
+    else if (const int64_t bytes = types_[output.tag].bytes; bytes > 0)
+      std::memcpy(places[i], reinterpret_cast<TensorObject*>(output.object)->data,
+                  static_cast<size_t>(bytes));
+  }
 }
 
 Datum Machine::call(int64_t function, std::span<const Datum> args) {
@@ -183,6 +225,8 @@ void Machine::step(const Instruction& i) {
       return plan(i);
     case Opcode::kScalar:
       return scalar(i);
+    case Opcode::kSized:
+      return sized_step(i);
     case Opcode::kTuple:
       return aggregate(i, Kind::kTuple);
     case Opcode::kData:
@@ -305,6 +349,10 @@ bool Machine::plan_input(const Datum& datum, uint32_t type, size_t number) {
     return true;
   }
   const TensorType& wanted = types_[type];
+  // Of another shape than types say it is by way of `?`.
+  if (datum.kind == Kind::kTensor && types_[datum.tag].dtype == wanted.dtype && !wanted.shape.empty())
+    fail("a tensor of shape {} where {} is expected", shape_text(types_[datum.tag].shape),
+         shape_text(wanted.shape));
   if (!wanted.shape.empty() || !datum.is_number(wanted.dtype)) return false;
   store_number(wanted.dtype, datum.number, slots_[number].bytes);
   plan_inputs_[number] = slots_[number].bytes;
@@ -329,9 +377,7 @@ Datum Machine::plan_result(const LinkedPlan& plan, std::span<const Datum> inputs
                                                   : nullptr;
   if (holder && holder->kind == Kind::kTensor) {
     auto* object = reinterpret_cast<TensorObject*>(holder->object);
-    // Of memory that is nobody's, the caller's say, without a holder.
-    const bool own = object->data == reinterpret_cast<char*>(object) + kAlignment;
-    return number_or_view(type, data, own ? &object->head : object->base);
+    return number_or_view(type, data, memory_of(object));
   }
   // A copy: of the arena, or of a number that becomes a tensor of one element.
   TensorObject* object = heap_.make_tensor(types_[type].bytes);
@@ -339,11 +385,51 @@ Datum Machine::plan_result(const LinkedPlan& plan, std::span<const Datum> inputs
   return Datum::of(Kind::kTensor, type, &object->head);
 }
 
+/// Gives a plan with open dimensions the numbers that its inputs say. False when they are of other types.
+bool Machine::follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs) {
+  auto known = [&](size_t k) {
+    return inputs[k].kind == Kind::kTensor
+               ? inputs[k].tag == plan.inputs[k]
+               : plan.inputs[k] != kNoType && types_[plan.inputs[k]].shape.empty();
+  };
+  size_t same = 0;
+  while (same < inputs.size() && known(same)) ++same;
+  if (same == inputs.size()) return true;
+
+  std::vector<std::vector<int64_t>> shapes;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const bool is_tensor = inputs[k].kind == Kind::kTensor;
+    if (!is_tensor && inputs[k].kind != Kind::kNumber) return false;
+    shapes.push_back(is_tensor ? types_[inputs[k].tag].shape : std::vector<int64_t>{});
+  }
+  // Nothing is known should the sizes turn out wrong.
+  std::vector<uint32_t> tags(std::move(plan.inputs));
+  plan.inputs.assign(inputs.size(), kNoType);
+  if (!plan.call.fits(shapes)) return false;
+  plan.call.bind(shapes);
+  const Plan& bound = plan.call.plan();
+  // What grows by a row at a time allocates rarely.
+  if (bound.arena_bytes > arena_bytes_)
+    make_arena(std::max(bound.arena_bytes, std::min(arena_bytes_ + arena_bytes_ / 2, kMostBytes)));
+  else
+    plan.call.place(static_cast<char*>(arena_.get()));
+  auto type_of = [&](const Port& port) { return type_number(bound.values[static_cast<size_t>(port.value)]); };
+  for (size_t k = 0; k < bound.outputs.size(); ++k) plan.outputs[k] = type_of(bound.outputs[k]);
+  for (size_t k = 0; k < inputs.size(); ++k) tags[k] = type_of(bound.inputs[k]);
+  plan.inputs = std::move(tags);
+  return true;
+}
+
 /// The results are in args_, where unwind() finds them. False when the inputs are not of the plan's types.
 bool Machine::run_plan(size_t number, std::span<const Datum> inputs) {
   LinkedPlan& plan = plans_[number];
-  for (size_t k = 0; k < inputs.size(); ++k)
-    if (!plan_input(inputs[k], plan.inputs[k], k)) return false;
+  try {
+    if (plan.call.is_open() && !follow_inputs(plan, inputs)) return false;
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (!plan_input(inputs[k], plan.inputs[k], k)) return false;
+  } catch (const Error& error) {
+    throw Error(program_.plans[number].model + error.what());
+  }
   args_.assign(plan.outputs.size(), Datum());
   for (size_t k = 0; k < args_.size(); ++k) {
     const TensorType& type = types_[plan.outputs[k]];
@@ -360,7 +446,8 @@ bool Machine::run_plan(size_t number, std::span<const Datum> inputs) {
   plan.call.run(plan_inputs_.data(), plan_results_.data(), parallel_,
                 spent_.empty() ? spent_ : spent_.subspan(plan.first_step, plan.call.steps()));
   if (!calls_.empty())
-    for (size_t step = 0; step < plan.call.steps(); ++step) ++calls_[plan.first_step + step];
+    for (size_t step = 0; step < plan.call.steps(); ++step)
+      calls_[plan.first_step + step] += plan.call.runs(step);
   for (size_t k = 0; k < args_.size(); ++k) args_[k] = plan_result(plan, inputs, k);
   return true;
 }

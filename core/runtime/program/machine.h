@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <exception>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -40,10 +41,13 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  /// Runs the entry on the inputs, aligned, and copies its outputs. REQUIRES: memory of the shapes that the
-  /// values say, one each; it is not used after the call. Throws Error when the program fails.
+  /// Where the outputs are to be copied, once their shapes are known.
+  using PlaceOutputs = FunctionRef<std::vector<void*>(std::span<const std::vector<int64_t>> shapes)>;
+  /// Runs the entry on the inputs, aligned, and copies its outputs, of these element types. REQUIRES: memory
+  /// of the shapes that the values say, one each; it is not used after the call. Throws Error when the
+  /// program fails, and what `place` throws.
   void run(std::span<const Value> input_types, std::span<void* const> inputs,
-           std::span<const Value> output_types, std::span<void* const> outputs);
+           std::span<const DataType> outputs, PlaceOutputs place);
 
   /// The value of functions[function]; the caller releases it. Takes over the arguments. Throws Error.
   Datum call(int64_t function, std::span<const Datum> args);
@@ -69,9 +73,11 @@ class Machine {
   };
   struct LinkedPlan {
     PlanCall call;
-    std::vector<uint32_t> inputs, outputs;  // numbers of types
+    std::vector<uint32_t> inputs, outputs;  // numbers of types; with open dimensions, those of the last call
     size_t first_step = 0;                  // among those of all plans
   };
+  /// The number of no type.
+  static constexpr uint32_t kNoType = UINT32_MAX;
   /// A call under way. The next instruction is kept here while it waits for another.
   struct Frame {
     int64_t function;
@@ -82,7 +88,9 @@ class Machine {
 
   uint32_t type_number(const std::vector<int64_t>& shape, DataType dtype);
   uint32_t type_number(const Value& value) { return type_number(value.shape, value.dtype); }
+  void forget_types();
   void link(const LoadedProgram& loaded);
+  void make_arena(int64_t bytes);
 
   const CodeFunction& function() const;
   [[noreturn]] void fault(Fault what) const;
@@ -92,10 +100,15 @@ class Machine {
   void set(int32_t result, const Datum& value);
   void gather(std::span<const int32_t> args);
 
+  void copy_outputs(const Datum& result, std::span<const DataType> outputs, PlaceOutputs place);
   Datum start(int64_t function);
   void step(const Instruction& i);
   void jump(const Instruction& i, size_t target) { next_ = code_ + i.targets[target]; }
   void scalar(const Instruction& i);
+  void sized_step(const Instruction& i);
+  bool sized_at_place(const Instruction& i, std::span<const Datum> args, Datum& result);
+  bool sized(const Instruction& i, std::span<const Datum> args, Datum& result);
+  Datum view_of(const Datum& whole, const std::vector<int64_t>& shape, DataType dtype);
   void field(const Instruction& i);
   void aggregate(const Instruction& i, Kind kind);
   void captured(const Instruction& i);
@@ -103,6 +116,7 @@ class Machine {
   void branch(const Instruction& i);
   void plan(const Instruction& i);
   bool run_plan(size_t number, std::span<const Datum> inputs);
+  bool follow_inputs(LinkedPlan& plan, std::span<const Datum> inputs);
   bool plan_input(const Datum& datum, uint32_t type, size_t number);
   Datum plan_result(const LinkedPlan& plan, std::span<const Datum> inputs, size_t number);
   Datum number_or_view(uint32_t type, void* data, Object* base);
@@ -127,9 +141,12 @@ class Machine {
   const LatheParallel* parallel_;
   Heap heap_;
   std::vector<TensorType> types_;
+  std::multimap<uint64_t, uint32_t> types_by_hash_;
+  size_t lasting_types_ = 0;  // the first ones: of plans and constants
   std::deque<LinkedPlan> plans_;
   std::vector<Datum> constants_;
-  std::shared_ptr<void> arena_;
+  std::shared_ptr<void> arena_;  // of all plans: they run one after another, and none leaves anything there
+  int64_t arena_bytes_ = 0;
 
   std::vector<Frame> frames_;
   std::unique_ptr<Datum[]> stack_;

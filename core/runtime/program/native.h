@@ -63,6 +63,9 @@ struct LatheNativeMachine {
   /// Borrows the arguments. 0, or why it failed.
   int32_t (*plan)(LatheNativeMachine*, int64_t number, const lathe::runtime::Datum* args,
                   lathe::runtime::Datum* results);
+  /// An instruction of sizes, by its number in a function. Borrows the arguments. 0, or why it failed.
+  int32_t (*sized)(LatheNativeMachine*, int64_t function, int64_t instruction,
+                   const lathe::runtime::Datum* args, lathe::runtime::Datum* result);
   /// Frees what nobody holds any more.
   void (*free_object)(LatheNativeMachine*, lathe::runtime::Object*);
   /// From and to types by their numbers (dtype_number).
@@ -85,7 +88,7 @@ struct LatheNativeProgram {
 
 namespace lathe::runtime {
 
-inline constexpr int64_t kNativeVersion = 1;
+inline constexpr int64_t kNativeVersion = 2;
 inline constexpr const char* kNativeSymbol = "lathe_program";
 
 static_assert(sizeof(LatheNativeFrame) == sizeof(Datum));
@@ -102,6 +105,7 @@ enum class Fault : uint8_t {
   kTensorType,
   kNoFunction,
   kArgumentCount,
+  kSized,
 };
 inline constexpr const char* kFaultTexts[] = {
     "a number of another type",
@@ -114,7 +118,8 @@ inline constexpr const char* kFaultTexts[] = {
     "a tensor of another type",
     "a call of what is no function",
     "a call with another number of arguments",
+    "an operator of sizes on what is no tensor, or no number",
 };
-static_assert(std::size(kFaultTexts) == static_cast<size_t>(Fault::kArgumentCount) + 1);
+static_assert(std::size(kFaultTexts) == static_cast<size_t>(Fault::kSized) + 1);
 
 }  // namespace lathe::runtime

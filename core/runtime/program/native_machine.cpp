@@ -85,6 +85,16 @@ struct Machine::NativeCalls {
     });
   }
 
+  static int32_t sized(LatheNativeMachine* native, int64_t function, int64_t instruction, const Datum* args,
+                       Datum* result) {
+    Machine& m = machine(native);
+    const Instruction& i =
+        m.program_.functions[static_cast<size_t>(function)].code[static_cast<size_t>(instruction)];
+    return guarded(native, static_cast<int32_t>(kLatheKept), [&]() -> int32_t {
+      return m.sized_at_place(i, {args, i.args.size()}, *result) ? 0 : kLatheFault;
+    });
+  }
+
   static void free_object(LatheNativeMachine* native, Object* object) {
     machine(native).heap_.destroy(object);
   }
@@ -117,6 +127,7 @@ void Machine::link_native() {
       .make = NativeCalls::make,
       .make_reference = NativeCalls::make_reference,
       .plan = NativeCalls::plan,
+      .sized = NativeCalls::sized,
       .free_object = NativeCalls::free_object,
       .cast = NativeCalls::cast,
   };

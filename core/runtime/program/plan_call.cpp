@@ -3,22 +3,61 @@
 #include <chrono>
 
 #include "core/runtime/output_arguments.h"
+#include "core/runtime/plan_dims.h"
 #include "core/support/error.h"
 
 namespace lathe::runtime {
 
-PlanCall::PlanCall(const LoadedPlan& loaded, char* arena) : loaded_(&loaded), arena_(arena) {
-  const Plan& plan = *loaded.plan;
+namespace {
+
+void require_shape(const Plan& open, const Plan& bound, const Port& port, const std::vector<int64_t>& shape) {
+  const auto value = static_cast<size_t>(port.value);
+  if (bound.values[value].shape != shape)
+    fail("a tensor of shape {} where {} is expected", shape_text(shape),
+         open_shape_text(open, open.values[value].shape));
+}
+
+}  // namespace
+
+bool PlanCall::fits(std::span<const std::vector<int64_t>> shapes) const {
+  const Plan& open = *loaded_->plan;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (shapes[i].size() != open.values[static_cast<size_t>(open.inputs[i].value)].shape.size()) return false;
+  return true;
+}
+
+void PlanCall::bind(std::span<const std::vector<int64_t>> shapes) {
+  const Plan& open = *loaded_->plan;
+  Plan plan = bound_ ? std::move(*bound_) : open;
+  bound_.reset();
+  std::vector<int64_t> dims;
+  for (const Dimension& dim : open.dims)
+    dims.push_back(shapes[static_cast<size_t>(dim.input)][static_cast<size_t>(dim.axis)]);
+  bind_dims(open, dims, plan);
+  for (size_t i = 0; i < open.inputs.size(); ++i) require_shape(open, plan, open.inputs[i], shapes[i]);
+  bound_ = std::move(plan);
+}
+
+void PlanCall::place(char* arena) {
+  const Plan& plan = this->plan();
+  arena_ = arena;
+  buffers_.clear(), first_buffer_.clear(), inputs_.clear();
   for (const Step& step : plan.steps) {
     first_buffer_.push_back(buffers_.size());
     for (int64_t arg : step.args) {
       const Value& value = plan.values[static_cast<size_t>(arg)];
       if (value.place == Place::kInput) inputs_.push_back({buffers_.size(), static_cast<size_t>(value.at)});
       buffers_.push_back(value.place == Place::kArena      ? arena + value.at
-                         : value.place == Place::kConstant ? loaded.constants[static_cast<size_t>(arg)]
+                         : value.place == Place::kConstant ? loaded_->constants[static_cast<size_t>(arg)]
                                                            : nullptr);
     }
   }
+  place_results(arena);
+}
+
+void PlanCall::place_results(char* arena) {
+  const Plan& plan = this->plan();
+  results_.clear(), own_.clear();
   std::vector<std::vector<size_t>> arguments;
   for (const Port& port : plan.outputs) {
     const Value& value = plan.values[static_cast<size_t>(port.value)];
@@ -27,7 +66,7 @@ PlanCall::PlanCall(const LoadedPlan& loaded, char* arena) : loaded_(&loaded), ar
     if (value.place == Place::kInput) {
       result = {Source::kInput, static_cast<size_t>(value.at), nullptr};
     } else if (value.place == Place::kConstant) {
-      result = {Source::kConstant, 0, loaded.constants[static_cast<size_t>(port.value)]};
+      result = {Source::kConstant, 0, loaded_->constants[static_cast<size_t>(port.value)]};
     } else if (arguments.back().empty()) {
       result.address = arena + value.at;
     } else {
@@ -47,11 +86,12 @@ void PlanCall::run(void* const* inputs, void* const* results, const LatheParalle
   using Clock = std::chrono::steady_clock;
   for (const Patch& patch : inputs_) buffers_[patch.buffer] = inputs[patch.number];
   for (const Patch& patch : own_) buffers_[patch.buffer] = results[patch.number];
-  const std::vector<Step>& steps = loaded_->plan->steps;
+  const std::vector<Step>& steps = plan().steps;
   for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].when == 0) continue;
     const Clock::time_point before = spent.empty() ? Clock::time_point() : Clock::now();
     const int32_t code = loaded_->kernels[i](buffers_.data() + first_buffer_[i],
-                                             arena_ + steps[i].workspace_at, parallel, nullptr);
+                                             arena_ + steps[i].workspace_at, parallel, steps[i].dims.data());
     if (code != 0) fail("kernel {} reports that its check {} failed", steps[i].kernel, code);
     if (!spent.empty())
       spent[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - before).count();

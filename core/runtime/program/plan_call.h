@@ -2,6 +2,7 @@
 // call sets.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct LoadedPlan {
   std::vector<void*> constants;      // one a value; null elsewhere
 };
 
+/// A plan whose dimensions are open has numbers for those of the last inputs (bind()): calls with the same
+/// ones pay nothing.
 class PlanCall {
  public:
   /// Where a result is once the plan has run.
@@ -33,22 +36,40 @@ class PlanCall {
     void* address = nullptr;
   };
 
-  /// REQUIRES: `arena` has the plan's arena_bytes, and all outlive this.
-  PlanCall(const LoadedPlan& loaded, char* arena);
+  /// REQUIRES: `loaded` outlives this.
+  explicit PlanCall(const LoadedPlan& loaded) : loaded_(&loaded) {}
+
+  bool is_open() const { return !loaded_->plan->dims.empty(); }
+  /// The plan of numbers. REQUIRES: bind(), where dimensions are open.
+  const Plan& plan() const { return bound_ ? *bound_ : *loaded_->plan; }
+  bool has_numbers() const { return !is_open() || bound_; }
+  /// Whether the shapes are of the ranks of the inputs.
+  bool fits(std::span<const std::vector<int64_t>> shapes) const;
+  /// Works out the plan for inputs of these shapes. Throws Error where they do not fit; then the plan has no
+  /// numbers. REQUIRES: open dimensions; shapes that fit.
+  void bind(std::span<const std::vector<int64_t>> shapes);
+  /// Says where the arena is, whenever that or the numbers are new. REQUIRES: numbers; memory of the plan's
+  /// arena_bytes, which outlives this.
+  void place(char* arena);
 
   std::span<const Result> results() const { return results_; }
   /// Memory of inputs, aligned, and of the results that are kOwn (null for the others). Throws Error when a
   /// kernel reports a failed check. Adds the nanoseconds of step i to spent[i], where clocks are wanted.
   void run(void* const* inputs, void* const* results, const LatheParallel* parallel,
            std::span<int64_t> spent);
-  size_t steps() const { return first_buffer_.size(); }
+  size_t steps() const { return loaded_->plan->steps.size(); }
+  /// Whether the step runs with these numbers.
+  bool runs(size_t step) const { return plan().steps[step].when != 0; }
 
  private:
   struct Patch {
     size_t buffer, number;
   };
+  void place_results(char* arena);
+
   const LoadedPlan* loaded_;
-  char* arena_;
+  std::optional<Plan> bound_;
+  char* arena_ = nullptr;
   std::vector<void*> buffers_;        // the arguments of all steps, one after another
   std::vector<size_t> first_buffer_;  // where those of step i begin
   std::vector<Patch> inputs_, own_;   // which of them each call sets

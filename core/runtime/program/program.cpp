@@ -4,12 +4,15 @@
 
 #include "core/runtime/plan_fields.h"
 #include "core/runtime/program/scalar.h"
+#include "core/runtime/program/sized.h"
 #include "core/support/bounded_json.h"
 #include "core/support/text.h"
 
 namespace lathe {
 template <>
 inline constexpr size_t reflect::kValuesOf<runtime::Opcode> = static_cast<size_t>(runtime::kLastOpcode) + 1;
+template <>
+inline constexpr size_t reflect::kValuesOf<runtime::SizedOp> = static_cast<size_t>(runtime::kLastSizedOp) + 1;
 template <>
 inline constexpr size_t reflect::kValuesOf<runtime::ScalarOp> = static_cast<size_t>(runtime::kLastScalarOp) +
                                                                 1;
@@ -21,10 +24,9 @@ namespace {
 constexpr int kMaxJsonDepth = 16;
 
 constexpr std::string_view kOpcodeNames[] = {
-    "constant", "copy", "plan",         "scalar",    "tuple",
-    "field",    "data", "closure",      "captured",  "self",
-    "ref",      "read", "write",        "branch",    "switch",
-    "jump",     "call", "call_closure", "tail_call", "tail_call_closure",
+    "constant", "copy",    "plan",     "scalar", "sized",        "tuple",     "field",
+    "data",     "closure", "captured", "self",   "ref",          "read",      "write",
+    "branch",   "switch",  "jump",     "call",   "call_closure", "tail_call", "tail_call_closure",
     "return",   "fail",
 };
 static_assert(std::size(kOpcodeNames) == static_cast<size_t>(kLastOpcode) + 1);
@@ -43,6 +45,9 @@ std::string what_text(const Program& program, const Instruction& i) {
     case Opcode::kScalar:
       return fmt::format(" {}.{}{}", scalar_op_name(i.scalar), to_string(i.dtype),
                          i.scalar == ScalarOp::kCast ? " to " + to_string(*dtype_of_number(i.number)) : "");
+    case Opcode::kSized:
+      return " " + std::string(sized_op_name(i.sized)) +
+             (i.sized == SizedOp::kExtent ? fmt::format(" {} of", number) : "");
     case Opcode::kConstant: {
       const Value& value = program.constants.at(number);
       return fmt::format(" {}: {} {}", number, to_string(value.dtype), shape_text(value.shape));

@@ -11,6 +11,7 @@ enum class Opcode : uint8_t {
   kCopy,             // results[0] = args[0]
   kPlan,             // results = plans[number](args)
   kScalar,           // results[0] = scalar(args), numbers of `dtype`
+  kSized,            // results[0] = sized(args)
   kTuple,            // results[0] = (args)
   kField,            // results[0] = part `number` of args[0], a tuple or data
   kData,             // results[0] = constructors[number](args)
@@ -59,6 +60,16 @@ enum class ScalarOp : uint8_t {
 };
 inline constexpr ScalarOp kLastScalarOp = ScalarOp::kCast;
 
+/// What is between tensors and numbers, named as Relay's operators. Sizes are integers of any type.
+enum class SizedOp : uint8_t {
+  kExtent,      // dimension `number` of args[0], as int64
+  kFirstRows,   // the first args[1] rows of args[0], in its memory
+  kReshapeTo,   // args[0] under the shape args[1...], in its memory
+  kZerosOf,     // zeros of `dtype` of the shape args
+  kMatchShape,  // args[0], whose shape must be args[1...], -1 being anything; else messages[number], and why
+};
+inline constexpr SizedOp kLastSizedOp = SizedOp::kMatchShape;
+
 /// Registers are numbered from 0, parameters first. An argument ~r (below 0) is register r, used here for the
 /// last time: its value moves. Targets are numbers of later instructions of the function: within an
 /// activation the code only goes forward, and all loops are tail calls.
@@ -67,12 +78,12 @@ struct Instruction {
   ScalarOp scalar = ScalarOp::kAdd;
   DataType dtype = kInt64;
   int64_t number = 0;
-  int64_t dims = 0;  // how many of the last args are dimensions of the plan; of constant shapes none
+  SizedOp sized = SizedOp::kExtent;
   std::vector<int32_t> results, args, targets;
   static constexpr auto fields =
       std::tuple{field("op", &Instruction::op),       field("scalar", &Instruction::scalar),
                  field("dtype", &Instruction::dtype), field("number", &Instruction::number),
-                 field("dims", &Instruction::dims),   field("results", &Instruction::results),
+                 field("sized", &Instruction::sized), field("results", &Instruction::results),
                  field("args", &Instruction::args),   field("targets", &Instruction::targets)};
 };
 
@@ -100,7 +111,7 @@ struct Program {
   int64_t entry = 0;  // takes the module's inputs and gives a tuple of its outputs
   std::vector<DataConstructor> constructors;
   std::vector<Value> constants;  // among the module's constants
-  std::vector<Plan> plans;       // with offsets of the module's constants; without model and target
+  std::vector<Plan> plans;       // with offsets of the module's constants; `model`: how errors begin
   std::vector<std::string> messages;
   static constexpr auto fields =
       std::tuple{field("functions", &Program::functions), field("main", &Program::main),

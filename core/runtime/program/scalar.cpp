@@ -247,6 +247,10 @@ int64_t dtype_number(DataType dtype) {
   CHECK(false, "a number of {}", to_string(dtype));
 }
 
+bool is_number_type(DataType dtype) {
+  return std::find(std::begin(kTypes), std::end(kTypes), dtype) != std::end(kTypes);
+}
+
 std::optional<DataType> dtype_of_number(int64_t number) {
   if (number < 0 || number >= static_cast<int64_t>(std::size(kTypes))) return std::nullopt;
   return kTypes[number];

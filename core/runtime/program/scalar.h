@@ -36,5 +36,7 @@ void store_number(DataType dtype, Number number, void* to);
 /// A small number for a type, and back; nothing for none. For instructions.
 int64_t dtype_number(DataType dtype);
 std::optional<DataType> dtype_of_number(int64_t number);
+/// Whether there are numbers of the type.
+bool is_number_type(DataType dtype);
 
 }  // namespace lathe::runtime

@@ -1,0 +1,300 @@
+#include "core/program/extents.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/arith/simplify.h"
+#include "core/program/bindings.h"
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/graph_scopes.h"
+#include "core/relay/functor.h"
+#include "core/relay/op.h"
+#include "core/relay/ops/attrs_tensor.h"
+#include "core/runtime/program/sized.h"
+#include "core/support/stack.h"
+
+namespace lathe::program {
+namespace {
+
+using namespace relay;
+using relay::Expr, relay::Var, relay::VarNode;  // of two languages
+using Dim = lathe::Expr;
+
+Type number_type() { return tensor_type(std::vector<int64_t>{}, kInt64); }
+
+Expr number(int64_t value) { return typed_constant(full({}, kInt64, static_cast<double>(value))); }
+
+const char* operator_of(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return "add";
+    case BinaryOp::kSub:
+      return "subtract";
+    case BinaryOp::kMul:
+      return "multiply";
+    case BinaryOp::kFloorDiv:
+      return "floor_divide";
+    case BinaryOp::kFloorMod:
+      return "floor_mod";
+    case BinaryOp::kMin:
+      return "minimum";
+    case BinaryOp::kMax:
+      return "maximum";
+    default:
+      return nullptr;
+  }
+}
+
+const OpNode* op_of(const Expr& e) {
+  const Call* call = e.as<Call>();
+  return call ? call->callee.as<OpNode>() : nullptr;
+}
+
+/// `arange` of numbers that are no constants: how many elements it has, a run tells.
+bool is_open_range(const Expr& e) {
+  const OpNode* op = op_of(e);
+  if (!op || op->name != "arange") return false;
+  const auto& args = e.as<Call>()->args;
+  return std::any_of(args.begin(), args.end(), [](const Expr& arg) { return !arg.as<Constant>(); });
+}
+
+class Extents {
+ public:
+  explicit Extents(bool check_params) : check_params_(check_params) {}
+
+  Ref<Function> run(const Ref<Function>& function) {
+    const size_t outer = names_.size();
+    std::vector<Binding> first;
+    for (const Var& param : function->params)
+      match(param, type_of(param), /*known=*/nullptr, check_params_, param->span, first);
+    auto copy = mutate(*function);
+    copy->body = chain(function->body, std::move(first));
+    forget(outer);
+    return seal(std::move(copy));
+  }
+
+ private:
+  Expr chain(const Expr& body, std::vector<Binding> done = {}) {
+    Expr result;
+    with_enough_stack([&] {
+      std::vector<Binding> bindings;
+      const Expr end = flatten(body, bindings);
+      for (const Binding& each : bindings) done.push_back({each.var, rewritten(each.value, done)});
+      result = rewritten(end, done);
+      result = chain_of(done, result);
+    });
+    return result;
+  }
+
+  /// What a branch binds is gone behind it.
+  Expr inner(const Expr& body) {
+    const size_t outer = names_.size();
+    const Expr result = chain(body);
+    forget(outer);
+    return result;
+  }
+
+  void forget(size_t outer) {
+    for (; names_.size() > outer; names_.pop_back()) values_.erase(names_.back());
+  }
+
+  Expr rewritten(const Expr& e, std::vector<Binding>& done) {
+    if (const If* branch = e.as<If>()) {
+      auto copy = mutate(*branch);
+      copy->then_case = inner(branch->then_case);
+      copy->else_case = inner(branch->else_case);
+      return seal(std::move(copy));
+    }
+    if (const Match* match = e.as<Match>()) {
+      auto copy = mutate(*match);
+      for (Clause& clause : copy->clauses) clause.body = inner(clause.body);
+      return seal(std::move(copy));
+    }
+    if (const Function* function = e.as<Function>(); function && !function->attrs.primitive)
+      return run(e.cast<Function>());
+    if (const MatchCast* cast = e.as<MatchCast>()) {
+      match(cast->value, cast->type, type_of(cast->value), /*check=*/true, e->span, done);
+      return cast->value;
+    }
+    if (is_open_range(e)) return range(e, done);
+    const OpNode* op = op_of(e);
+    return op && op->name == "extent" ? extent(e, done) : e;
+  }
+
+  Expr scalar(const char* op, std::vector<Expr> args, std::vector<Binding>& done) {
+    return bound("n", typed_call(op, std::move(args)), done);
+  }
+
+  /// A dimension as a leaf; null where a variable of it has no value.
+  Expr value_of(const Dim& dim, std::vector<Binding>& done) {
+    if (const int64_t* value = as_int(dim)) return number(*value);
+    if (dim.as<lathe::VarNode>()) {
+      auto found = values_.find(dim.get());
+      return found == values_.end() ? Expr() : found->second;
+    }
+    const Binary* binary = dim.as<Binary>();
+    const char* op = binary ? operator_of(binary->op) : nullptr;
+    if (!op) return Expr();
+    const Expr a = value_of(binary->a, done), b = value_of(binary->b, done);
+    return a && b ? scalar(op, {a, b}, done) : Expr();
+  }
+
+  /// Gives values to the dimensions of `type` that have none; with `check`, compares the others. `known`:
+  /// what the value's type says, or null.
+  void match(const Expr& value, const Type& type, const Type& known, bool check, const Span& span,
+             std::vector<Binding>& done) {
+    std::vector<Tensors> tensors;
+    append_tensors(value, type, known, tensors, done);
+    std::vector<std::vector<bool>> is_new;
+    // Variables first: an expression may stand before the dimension that tells its variable.
+    for (const Tensors& each : tensors) {
+      is_new.emplace_back(each.type->shape.size());
+      for (size_t axis = 0; axis < each.type->shape.size(); ++axis) {
+        const Dim& dim = each.type->shape[axis];
+        if (!dim.as<lathe::VarNode>() || values_.count(dim.get())) continue;
+        auto attrs = std::make_unique<ExtentAttrs>();
+        attrs->axis = static_cast<int64_t>(axis);
+        values_[dim.get()] = bound(dim.as<lathe::VarNode>()->name.c_str(),
+                                   typed_call("extent", {each.value}, seal(std::move(attrs))), done);
+        names_.push_back(dim.get());
+        is_new.back()[axis] = true;
+      }
+    }
+    for (size_t i = 0; check && i < tensors.size(); ++i) compare(tensors[i], is_new[i], span, done);
+  }
+
+  struct Tensors {
+    Expr value;
+    const TensorType *type, *known;
+  };
+
+  static void append_tensors(const Expr& value, const Type& type, const Type& known,
+                             std::vector<Tensors>& tensors, std::vector<Binding>& done) {
+    if (const TensorType* tensor = type.as<TensorType>())
+      return tensors.push_back({value, tensor, known.as<TensorType>()});
+    const TupleType *tuple = type.as<TupleType>(), *known_tuple = known.as<TupleType>();
+    if (!tuple || !type_of(value).as<TupleType>()) return;
+    for (size_t i = 0; i < tuple->items.size(); ++i) {
+      const Expr item = bound("t", typed_projection(value, static_cast<int64_t>(i)), done);
+      append_tensors(item, tuple->items[i], known_tuple ? known_tuple->items[i] : Type(), tensors, done);
+    }
+  }
+
+  void compare(const Tensors& tensor, const std::vector<bool>& is_new, const Span& span,
+               std::vector<Binding>& done) {
+    std::vector<Expr> args{tensor.value};
+    bool any = false;
+    for (size_t axis = 0; axis < is_new.size(); ++axis) {
+      const Dim& dim = tensor.type->shape[axis];
+      const bool holds = is_new[axis] || dim.as<Any>() ||
+                         (tensor.known && !tensor.known->shape[axis].as<Any>() &&
+                          prove_equal(tensor.known->shape[axis], dim));
+      Expr wanted = holds ? Expr() : value_of(dim, done);
+      any = any || wanted;
+      args.push_back(wanted ? wanted : number(-1));
+    }
+    if (!any) return;
+    auto check = mutate(*make<Call>(op_expr("match_shape"), std::move(args)));
+    check->span = span;
+    check->checked_type = type_of(tensor.value);
+    bound("_", seal(std::move(check)), done);
+  }
+
+  /// What the type says, where it is said in dimensions that have values.
+  Expr extent(const Expr& e, std::vector<Binding>& done) {
+    const Expr& x = e.as<Call>()->args[0];
+    const TensorType* type = type_of(x).as<TensorType>();
+    const ExtentAttrs* attrs = e.as<Call>()->attrs.as<ExtentAttrs>();
+    const int64_t axis = attrs ? attrs->axis : 0, rank = static_cast<int64_t>(type->shape.size());
+    const Dim& dim = type->shape[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
+    const Expr value = dim.as<Any>() ? Expr() : value_of(dim, done);
+    return value ? value : e;
+  }
+
+  /// start + step * (0, 1, ...), ceil((stop - start) / step) of them.
+  Expr range(const Expr& e, std::vector<Binding>& done) {
+    const Call& call = *e.as<Call>();
+    const DataType dtype = e->checked_type.as<TensorType>()->dtype;
+    auto as = [&](const Expr& x, DataType to) {
+      auto attrs = std::make_unique<CastAttrs>();
+      attrs->dtype = to;
+      return bound("n", typed_call("cast", {x}, seal(std::move(attrs))), done);
+    };
+    // As the operator computes: how many in float64, elements in the type of the result.
+    std::vector<Expr> args;
+    for (const Expr& arg : call.args) args.push_back(as(arg, kFloat64));
+    const Expr length = scalar("divide", {scalar("subtract", {args[1], args[0]}, done), args[2]}, done);
+    // Rounded up: what a truncation toward zero leaves out is one more.
+    const Expr whole = as(length, kInt64);
+    const Expr less = as(scalar("less", {as(whole, kFloat64), length}, done), kInt64);
+    const Expr count = scalar("maximum", {scalar("add", {whole, less}, done), number(0)}, done);
+    auto zeros = mutate(*typed_call("zeros_of", {count}).as<Call>());
+    zeros->span = e->span;
+    const Expr like = bound("t", seal(std::move(zeros)), done);
+    auto attrs = std::make_unique<DtypeAttrs>();
+    attrs->dtype = dtype;
+    const Expr numbers = bound("t", typed_call("arange_like", {like}, seal(std::move(attrs))), done);
+    auto in_type = [&](size_t i) { return as(call.args[i], dtype); };
+    const Expr steps = bound("t", typed_call("multiply", {numbers, in_type(2)}), done);
+    return typed_call("add", {in_type(0), steps});
+  }
+
+  const bool check_params_;
+  std::unordered_map<const Node*, Expr> values_;  // of dimensions, by variable
+  std::vector<const Node*> names_;                // of them, in the order in which they got values
+};
+
+}  // namespace
+
+Ref<Function> with_extents(const Ref<Function>& function, bool check_params) {
+  return Extents(check_params).run(function);
+}
+
+namespace {
+
+bool has_unknown_dim(const Type& type) {
+  if (const TensorType* tensor = type.as<TensorType>())
+    return std::any_of(tensor->shape.begin(), tensor->shape.end(),
+                       [](const Dim& dim) { return dim.as<Any>() != nullptr; });
+  bool found = false;
+  if (type) post_order(type, [&](const NodeRef& node) { found |= node.as<Any>() != nullptr; });
+  return found;
+}
+
+}  // namespace
+
+bool has_unknown_dims(const Module& module) {
+  bool found = false;
+  for (const auto& each : module->functions)
+    post_order(each.second, [&](const NodeRef& node) {
+      if (const auto* e = dynamic_cast<const RelayNode*>(node.get()))
+        found = found || has_unknown_dim(e->checked_type);
+    });
+  return found;
+}
+
+bool is_sized_call(const Expr& e) {
+  const OpNode* op = op_of(e);
+  if (!op || !runtime::find_sized_op(op->name)) return false;
+  const Call& call = *e.as<Call>();
+  if (op->name == "extent") return true;
+  const size_t first = op->name == "zeros_of" ? 0 : 1;
+  for (size_t i = first; i < call.args.size(); ++i)
+    if (!call.args[i].as<Constant>()) return true;
+  if (op->name != "match_shape") return false;
+  const TensorType* type = type_of(call.args[0]).as<TensorType>();
+  return !type || !has_constant_shape(*type);
+}
+
+bool has_computed_sizes(const Ref<Function>& function) {
+  bool found = false;
+  post_order(function, [&](const NodeRef& node) {
+    const Call* call = node.as<Call>();
+    if (call && call->callee.as<OpNode>())
+      found |= is_open_range(Expr(call)) ||
+               (call->callee.as<OpNode>()->name != "extent" && is_sized_call(Expr(call)));
+  });
+  return found;
+}
+
+}  // namespace lathe::program

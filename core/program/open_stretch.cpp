@@ -1,0 +1,229 @@
+#include "core/program/open_stretch.h"
+
+#include <algorithm>
+
+#include "core/arith/simplify.h"
+#include "core/program/bindings.h"
+#include "core/relay/functor.h"
+#include "core/relay/passes/infer_type.h"
+#include "core/relay/text.h"
+#include "core/support/placed_error.h"
+
+namespace lathe::program {
+namespace {
+
+using namespace relay;
+using relay::Expr, relay::Var, relay::VarNode;  // of two languages
+using Dim = lathe::Expr;
+
+void for_each_dim(const Type& type, FunctionRef<void(const Dim&)> f) {
+  if (const TupleType* tuple = type.as<TupleType>())
+    for (const Type& item : tuple->items) for_each_dim(item, f);
+  if (const TensorType* tensor = type.as<TensorType>())
+    for (const Dim& dim : tensor->shape) f(dim);
+}
+
+Type with_dims(const Type& type, FunctionRef<Dim(const Dim&)> f) {
+  if (const TupleType* tuple = type.as<TupleType>()) {
+    std::vector<Type> items;
+    for (const Type& item : tuple->items) items.push_back(with_dims(item, f));
+    return tuple_type(std::move(items));
+  }
+  const TensorType* tensor = type.as<TensorType>();
+  if (!tensor) return type;
+  std::vector<Dim> shape;
+  for (const Dim& dim : tensor->shape) shape.push_back(f(dim));
+  return tensor_type(std::move(shape), tensor->dtype);
+}
+
+bool has_unknown_dim(const Type& type) {
+  bool found = false;
+  for_each_dim(type, [&](const Dim& dim) { found |= dim.as<Any>() != nullptr; });
+  return found;
+}
+
+/// Dimensions of the program around in terms of those that parameters show.
+class Renaming {
+ public:
+  explicit Renaming(const std::vector<Type>& params) {
+    for (const Type& type : params)
+      for_each_dim(type, [&](const Dim& dim) {
+        if (dim.as<lathe::VarNode>()) known_.insert(dim.get());
+      });
+    // Each may be what another one waits for.
+    for (bool found = true; found;) {
+      found = false;
+      for (const Type& type : params) for_each_dim(type, [&](const Dim& dim) { found |= solve(dim); });
+    }
+  }
+
+  Dim operator()(const Dim& dim) {
+    if (as_int(dim)) return dim;
+    for (const auto& [whole, name] : whole_)
+      if (structural_equal(whole, dim, /*map_free=*/false)) return name;
+    bool is_known = !dim.as<Any>();
+    post_order(dim, [&](const NodeRef& node) {
+      is_known = is_known && (!node.as<lathe::VarNode>() || known_.count(node.get()) > 0);
+    });
+    if (is_known) return simplify(substitute(dim, values_));
+    const Dim name = lathe::var("d");
+    // Two of `?` may be two numbers.
+    if (!dim.as<Any>()) whole_.push_back({dim, name});
+    return name;
+  }
+
+ private:
+  /// A dimension that is linear in one variable without a value gives it one.
+  bool solve(const Dim& dim) {
+    std::vector<lathe::Var> unknown;
+    post_order(dim, [&](const NodeRef& node) {
+      if (node.as<lathe::VarNode>() && !known_.count(node.get()))
+        unknown.push_back(node.cast<lathe::VarNode>());
+    });
+    if (unknown.size() != 1) return false;
+    const std::optional<LinearForm> linear = linear_form(dim, unknown);
+    if (!linear || linear->coefficients.size() != 1) return false;
+    const int64_t factor = linear->coefficients.begin()->second;
+    const Dim name = lathe::var(unknown[0]->name);
+    values_[unknown[0].get()] = floordiv(name - substitute(linear->rest, values_), Dim(factor));
+    known_.insert(unknown[0].get());
+    whole_.push_back({dim, name});
+    return true;
+  }
+
+  NodeSet known_;  // variables
+  lathe::VarMap values_;
+  std::vector<std::pair<Dim, Dim>> whole_;  // dimensions that have a name as they are
+};
+
+class Renamed : public ExprMutator {
+ public:
+  Renamed(const Ref<Function>& stretch, FunctionRef<Dim(const Dim&)> dims) : dims_(dims) {
+    for (const Var& param : stretch->params) {
+      params.push_back(make_var(param->name, with_dims(type_of(param), dims_)));
+      set(param, params.back());
+    }
+  }
+  std::vector<Var> params;
+
+ private:
+  Expr visit_call(const Ref<Call>& e) override {
+    auto copy = mutate(*e);
+    for (Expr& arg : copy->args) arg = visit(arg);
+    if (copy->out_type) copy->out_type = with_dims(copy->out_type, dims_);
+    copy->checked_type = nullptr;
+    return seal(std::move(copy));
+  }
+  Expr visit_function(const Ref<Function>& e) override { return e; }
+
+  FunctionRef<Dim(const Dim&)> dims_;
+};
+
+/// The stretch over other dimensions, without types.
+Ref<Function> renamed(const Ref<Function>& stretch, FunctionRef<Dim(const Dim&)> dims) {
+  Renamed names(stretch, dims);
+  auto copy = mutate(*stretch);
+  copy->body = names.visit(stretch->body);
+  copy->params = names.params;
+  copy->result_type = nullptr;
+  copy->checked_type = nullptr;
+  return seal(std::move(copy));
+}
+
+/// Where the first dimension comes from that nothing tells.
+[[noreturn]] void refuse(const Ref<Function>& stretch) {
+  Expr from;
+  post_order(stretch->body, [&](const NodeRef& node) {
+    const Call* call = node.as<Call>();
+    if (call && !from && has_unknown_dim(call->checked_type)) from = Expr(call);
+  });
+  const OpNode* op = from ? from.as<Call>()->callee.as<OpNode>() : nullptr;
+  throw PlacedError(
+      from ? from->span : stretch->span,
+      fmt::format("{} gives {}: no shape of what it is computed from tells the `?`; name it by match_cast",
+                  op ? op->name : "a function", print(from ? from->checked_type : stretch->result_type)));
+}
+
+/// Of a stretch; each is compiled.
+constexpr size_t kMostCases = 32;
+
+/// Where a variable stands by itself.
+bool find_dim(const Type& type, const Dim& variable, StretchCases& place) {
+  if (const TupleType* tuple = type.as<TupleType>())
+    for (size_t i = 0; i < tuple->items.size(); ++i) {
+      place.items.push_back(static_cast<int64_t>(i));
+      if (find_dim(tuple->items[i], variable, place)) return true;
+      place.items.pop_back();
+    }
+  const TensorType* tensor = type.as<TensorType>();
+  for (size_t axis = 0; tensor && axis < tensor->shape.size(); ++axis)
+    if (tensor->shape[axis] == variable) {
+      place.axis = static_cast<int64_t>(axis);
+      return true;
+    }
+  return false;
+}
+
+StretchCases cases_of(const Ref<Function>& stretch, size_t& left) {
+  std::vector<Type> types;
+  for (const Var& param : stretch->params) types.push_back(type_of(param));
+  Renaming dims(types);
+  const Ref<Function> typed = infer_type(renamed(stretch, dims));
+  const std::vector<DimCheck> checks = undecided_dims(make_module(typed));
+  for (const DimCheck& check : checks) {
+    if (!check.or_one) continue;
+    const bool first = check.a.as<lathe::VarNode>() != nullptr;
+    const Dim &variable = first ? check.a : check.b, &other = first ? check.b : check.a;
+    StretchCases cases;
+    while (cases.param < typed->params.size() &&
+           !find_dim(type_of(typed->params[cases.param]), variable, cases))
+      ++cases.param;
+    if (cases.param == typed->params.size()) continue;
+    if (left < 2) throw PlacedError(check.call->span, "too many dimensions in one stretch may be 1 or not");
+    auto with = [&](const Dim& value) {
+      lathe::VarMap values;
+      values[variable.as<lathe::VarNode>()] = value;
+      return cases_of(renamed(typed, [&](const Dim& dim) { return simplify(substitute(dim, values)); }),
+                      --left);
+    };
+    cases.is_one = std::make_unique<StretchCases>(with(1));
+    // Of two variables the other one may be 1, too; else they are equal.
+    StretchCases others;
+    const bool may_be_one = other.as<lathe::VarNode>() != nullptr;
+    if (may_be_one) {
+      while (!find_dim(type_of(typed->params[others.param]), other, others)) ++others.param;
+      lathe::VarMap one;
+      one[other.as<lathe::VarNode>()] = Dim(1);
+      others.is_one = std::make_unique<StretchCases>(
+          cases_of(renamed(typed, [&](const Dim& dim) { return simplify(substitute(dim, one)); }), --left));
+      others.is_not = std::make_unique<StretchCases>(with(other));
+    }
+    cases.is_not = std::make_unique<StretchCases>(may_be_one ? std::move(others) : with(other));
+    return cases;
+  }
+  if (has_unknown_dim(typed->result_type)) refuse(typed);
+  StretchCases one;
+  one.function = typed;
+  return one;
+}
+
+}  // namespace
+
+bool is_static(const Type& type) {
+  bool numbers = holds_tensors(type);
+  for_each_dim(type, [&](const Dim& dim) { numbers = numbers && as_int(dim); });
+  return numbers;
+}
+
+bool holds_tensors(const Type& type) {
+  const TupleType* tuple = type.as<TupleType>();
+  return tuple ? std::all_of(tuple->items.begin(), tuple->items.end(), holds_tensors)
+               : type.as<TensorType>() != nullptr;
+}
+
+StretchCases with_dims_of_params(const Ref<Function>& stretch) {
+  size_t left = kMostCases;
+  return cases_of(stretch, left);
+}
+
+}  // namespace lathe::program

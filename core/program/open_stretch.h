@@ -1,0 +1,33 @@
+// Stretches of tensors whose dimensions are known when they run.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/relay/expr.h"
+
+namespace lathe::program {
+
+/// Whether all tensors of the type, tuples taken apart, have shapes of numbers.
+bool is_static(const relay::Type& type);
+/// Whether the type is of tensors alone, or tuples of them.
+bool holds_tensors(const relay::Type& type);
+
+/// A stretch, or two of it for two cases of a dimension. Where two dimensions meet in a broadcast, what the
+/// operator is depends on which of them are 1.
+struct StretchCases {
+  Ref<relay::Function> function;  // of one; null: of two
+  // The dimension that is asked about: of a parameter's tensor, at a place of its tuples.
+  size_t param = 0;
+  std::vector<int64_t> items;
+  int64_t axis = 0;
+  std::unique_ptr<StretchCases> is_one, is_not;
+};
+
+/// The stretch, typed anew: each of its dimensions stands by itself in the shape of a parameter, where a call
+/// reads it. So what `?` was has a name inside, and what the program around knows of dimensions stays out,
+/// but for which of them are equal. Throws PlacedError for a result whose shape no parameter's tells.
+/// REQUIRES: parameters and result of tensors.
+StretchCases with_dims_of_params(const Ref<relay::Function>& stretch);
+
+}  // namespace lathe::program

@@ -1,0 +1,164 @@
+// Programs whose dimensions are known when they run: their values, their errors, and what they keep.
+#include <gtest/gtest.h>
+
+#include "core/relay/text.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/plan_dims.h"
+#include "tests/program/compiled.h"
+#include "tests/thrown_by.h"
+
+namespace lathe::program {
+namespace {
+
+/// The value of main by native code and by the virtual machine, which must be one; or the error.
+std::string value(const std::string& text) {
+  Compiled compiled(relay::parse_module(text, "t"));
+  std::string values[2];
+  for (runtime::Machine* machine : {&compiled.machine(), &compiled.virtual_machine()}) {
+    const int64_t before = machine->heap().used_bytes();
+    std::string& found = values[machine == &compiled.machine()];
+    try {
+      found = compiled.value(*machine);
+    } catch (const Error& error) {
+      found = error.what();
+    }
+    EXPECT_EQ(machine->heap().used_bytes(), before) << found;
+  }
+  EXPECT_EQ(values[0], values[1]) << runtime::program_text(compiled.program());
+  return values[0];
+}
+
+TEST(OpenPrograms, OneFunctionAtManySizes) {
+  EXPECT_EQ(value(R"(
+    def @twice(%x: Tensor[(n, 2), int32]) { (sum(%x * 2), extent(%x)) }
+    def @main() { (@twice(ones(shape=[3, 2], dtype="int32")), @twice(ones(shape=[0, 2], dtype="int32"))) })"),
+            "((12, 3i64), (0, 0i64))");
+}
+
+TEST(OpenPrograms, AVectorThatGrowsInALoop) {
+  const std::string grow = R"(
+    def @grow(%i: int32, %x: Tensor[(?), int32]) -> Tensor[(?), int32] {
+      if (%i == 0) { %x } else { @grow(%i - 1, concatenate((%x, reshape_to(%i, 1)))) }
+    }
+    def @main() { let %x = @grow(%d, [7]); (sum(%x), extent(%x)) })";
+  auto times = [&](const char* n) {
+    std::string text = grow;
+    return value(text.replace(text.find("%d"), 2, n));
+  };
+  EXPECT_EQ(times("0"), "(7, 1i64)");
+  EXPECT_EQ(times("3"), "(13, 4i64)");
+  EXPECT_EQ(times("2000"), "(2001007, 2001i64)");
+}
+
+TEST(OpenPrograms, RecursionOverTensorsOfManyLengths) {
+  EXPECT_EQ(value(R"(
+    import "list"
+    def @lengths(%n: int64) -> List[Tensor[(?), int32]] {
+      if (%n == 0i64) { Nil } else { Cons(arange_like(zeros_of(%n), dtype="int32"), @lengths(%n - 1i64)) }
+    }
+    def @main() { @foldl(fn (%sum: int32, %x: Tensor[(n), int32]) { %sum + sum(%x) }, 0, @lengths(5i64)) })"),
+            "20");
+}
+
+TEST(OpenPrograms, AClosureKeepsADimension) {
+  const std::string text = R"(
+    def @sized(%x: Tensor[(n), int32]) { fn (%y: Tensor[(?), int32]) { match_cast(%y, Tensor[(n), int32]) + %x } }
+    def @main() { let %f = @sized([1, 2]); %f(first_rows([5, 6, 7], %c)) })";
+  auto with = [&](const char* count) {
+    std::string program = text;
+    return value(program.replace(program.find("%c"), 2, count));
+  };
+  EXPECT_EQ(with("1 + 1"), "[6, 8]");
+  EXPECT_EQ(with("1 + 2"), "t:2:72: error: the shape is (3), (2) is expected");
+}
+
+TEST(OpenPrograms, WhatDoesNotFitSaysSo) {
+  EXPECT_EQ(value(R"(
+    def @f(%x: Tensor[(2, n), float32], %w: Tensor[(3, m), float32]) { nn.dense(%x, %w) }
+    def @main() { @f([[1f], [1f]], [[1f, 2f], [1f, 2f], [1f, 2f]]) })"),
+            "t:2:72: error: the model needs n = m, which does not hold for n = 1, m = 2");
+  EXPECT_EQ(value(R"(
+    def @f(%x: Tensor[(n), int32], %y: Tensor[(m), int32]) { %x + %y }
+    def @main() { @f([1, 2], [3, 4, 5]) })"),
+            "t:2:65: error: a tensor of shape (3) where (m) is expected");
+  EXPECT_EQ(value(R"(
+    def @main() { let %n = 1; first_rows([1, 2], %n + 2) })"),
+            "t:2:31: error: first_rows: 3 rows of (2)");
+  EXPECT_EQ(value(R"(
+    def @main() { let %n = 1; zeros_of(%n - 2) })"),
+            "t:2:31: error: zeros_of: a size is -1, must be at least 0");
+}
+
+TEST(OpenPrograms, OneOfTwoDimensionsMayBeOne) {
+  const std::string add = "def @f(%x: Tensor[(n), int32], %y: Tensor[(m), int32]) { %x + %y * 2 + 1 }\n";
+  EXPECT_EQ(
+      value(add + "def @main() { (@f([1, 2], [3, 4]), @f([1], [3, 4]), @f([1, 2], [3]), @f([1], [3])) }"),
+      "([8, 11], [8, 10], [8, 9], [8])");
+  const std::string to = "def @f(%x: Tensor[(n), int32]) { %x + [1, 2, 3] }\n";
+  EXPECT_EQ(value(to + "def @main() { (@f([1, 2, 3]), @f([5])) }"), "([2, 4, 6], [6, 7, 8])");
+  EXPECT_EQ(value(to + "def @main() { @f([5, 6]) }"),
+            "t:1:37: error: a tensor of shape (2) where (3) is expected");
+}
+
+/// A module runs at the sizes of its inputs, and gives outputs of sizes that their values say.
+TEST(OpenPrograms, AModuleOfAnySize) {
+  const relay::Module module = relay::parse_module(R"(
+    def @loop(%i: int32, %x: Tensor[(n), float32]) -> Tensor[(n), float32] {
+      if (%i <= 0) { %x } else { @loop(%i - 1, %x * 2f) }
+    }
+    def @main(%i: int32, %x: Tensor[(n), float32], %count: int64) {
+      (@loop(%i, %x), match_cast(first_rows(%x, %count), Tensor[(k), float32]), concatenate((%x, %x)))
+    })");
+  runtime::Executor executor(
+      runtime::Module::from_image(tuner::compile_model(module, codegen::host_target())),
+      runtime::serial_parallel());
+  EXPECT_TRUE(has_open_inputs(executor.plan()));
+  auto run = [&](int64_t length, int64_t count) {
+    Tensor x = full({length}, kFloat32, 3);
+    executor.set_input(0, full({}, kInt32, 2));
+    executor.set_input(1, x);
+    executor.set_input(2, full({}, kInt64, static_cast<double>(count)));
+    executor.run();
+    EXPECT_EQ(executor.output(0).shape(), std::vector{length});
+    EXPECT_EQ(executor.output(1).shape(), std::vector{count});
+    EXPECT_EQ(executor.output(2).shape(), std::vector{2 * length});
+    for (int64_t i = 0; i < length; ++i) EXPECT_EQ(executor.output(0).value(i), 12);
+    for (int64_t i = 0; i < count; ++i) EXPECT_EQ(executor.output(1).value(i), 3);
+  };
+  run(5, 2);
+  run(5, 5);
+  run(1000, 0);
+  run(0, 0);
+  run(5, 2);
+  Tensor bound({2}, kFloat32);
+  executor.set_output(1, bound);
+  executor.run();
+  EXPECT_EQ(bound.value(1), 3);
+  executor.set_input(2, full({}, kInt64, 3));
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "output `output_1` is float32 (2), must be float32 (3)");
+  executor.set_output(1, Tensor());
+  executor.set_input(2, full({}, kInt64, 6));
+  EXPECT_EQ(thrown_by([&] { executor.run(); }), "<text>:6:34: error: first_rows: 6 rows of (5)");
+}
+
+/// Sizes that never come again leave nothing.
+TEST(OpenPrograms, ManySizesInBoundedMemory) {
+  Compiled compiled(relay::parse_module(R"(
+    def @loop(%i: int32, %n: int64, %sum: int64) -> int64 {
+      if (%i == 0) { %sum } else {
+        let %x = match_cast(zeros_of(%n, dtype="int64"), Tensor[(k), int64]);
+        @loop(%i - 1, floor_mod(%n * 7i64 + 3i64, 101i64), %sum + sum(%x + 1i64))
+      }
+    }
+    def @main() { @loop(20000, 5i64, 0i64) })"));
+  for (runtime::Machine* machine : {&compiled.machine(), &compiled.virtual_machine()}) {
+    const std::string first = compiled.value(*machine);
+    const int64_t held = machine->heap().held_bytes();
+    EXPECT_EQ(compiled.value(*machine), first);
+    EXPECT_EQ(machine->heap().held_bytes(), held);
+    EXPECT_LT(held, 1 << 20);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::program
