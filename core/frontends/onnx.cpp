@@ -19,11 +19,11 @@ namespace {
 
 template <typename F>
 void for_each_converter(F&& f) {
-  for (auto family :
-       {attention_converters(), control_converters(), data_sized_converters(), einsum_converters(),
-        image_converters(), linear_attention_converters(), loss_converters(), math_converters(),
-        nn_converters(), quantize_converters(), recurrent_converters(), reduce_converters(),
-        sequence_converters(), shape_converters(), signal_converters(), tensor_converters()})
+  for (auto family : {attention_converters(), control_converters(), data_sized_converters(),
+                      einsum_converters(), image_converters(), linear_attention_converters(),
+                      loss_converters(), math_converters(), nn_converters(), quantize_converters(),
+                      recurrent_converters(), reduce_converters(), sequence_converters(), shape_converters(),
+                      signal_converters(), slice_converters(), tensor_converters()})
     for (const Converter& row : family) f(row);
 }
 
@@ -130,6 +130,20 @@ HeldInputs take_apart_inputs(::onnx::GraphProto& graph, const ImportOptions& opt
   return result;
 }
 
+/// ImportOptions::forget_sizes. A vector of integers may be a shape, whose length is a rank: it stays.
+void forget_sizes(::onnx::GraphProto& graph) {
+  std::set<std::string> initialized;
+  for (const auto& each : graph.initializer()) initialized.insert(each.name());
+  for (auto& input : *graph.mutable_input()) {
+    if (initialized.count(input.name()) || !input.type().has_tensor_type()) continue;
+    auto& type = *input.mutable_type()->mutable_tensor_type();
+    if (!type.has_shape() || (type.shape().dim_size() == 1 && !dtype_from(type.elem_type()).is_float()))
+      continue;
+    for (auto& dim : *type.mutable_shape()->mutable_dim())
+      if (dim.has_dim_value() && dim.dim_value() != 1) dim.set_dim_param(fmt::format("d{}", dim.dim_value()));
+  }
+}
+
 /// f(graph) for the graph and for those that its nodes have as attributes.
 void for_each_graph(const ::onnx::GraphProto& graph, FunctionRef<void(const ::onnx::GraphProto&)> f) {
   f(graph);
@@ -164,16 +178,15 @@ class Importer {
  public:
   /// `held`: of the model's inputs, which are taken apart.
   Importer(const ::onnx::ModelProto& model, const HeldInputs& held, std::string name,
-           const ImportOptions& options)
-      : graph_(model.graph()), held_(held), name_(std::move(name)), options_(options) {
+           const ImportOptions& options, Choices& choices)
+      : graph_(model.graph()), held_(held), name_(std::move(name)), options_(options), choices_(choices) {
     folder_ = std::filesystem::path(name_).parent_path().string();
     for (const auto& import : model.opset_import())
       if (import.domain().empty() || import.domain() == "ai.onnx") opset_ = import.version();
   }
 
   ImportedModel run() {
-    std::optional<OpenDimensions> open;
-    if (options_.keeps_open) open.emplace();
+    OpenDimensions open(choices_);
     // The refusals come before any conversion, so that a model gets one message about all its operators, or
     // all its inputs.
     refuse_unsupported();
@@ -194,7 +207,7 @@ class Importer {
       }
       result.inputs.push_back(bound_input(input));
       params.push_back(parameter(input, result.inputs.back()));
-      if (open) open->learn_from(params.back());
+      open.learn_from(params.back());
       scopes_.back()[input.name()] = params.back();
     }
     for (const auto& [name, items] : held_) {
@@ -417,6 +430,7 @@ class Importer {
   const HeldInputs& held_;
   std::string name_, folder_;
   const ImportOptions& options_;
+  Choices& choices_;
   int64_t opset_ = 1;
   std::map<std::string, int64_t> symbols_;                             // dimensions by name
   std::map<std::string, Var> open_;                                    // those that stay open
@@ -428,7 +442,11 @@ class Importer {
 ImportedModel import_bytes(const std::string& bytes, const std::string& name, const ImportOptions& options) {
   ::onnx::ModelProto model = parse_model(bytes, name);
   const HeldInputs held = take_apart_inputs(*model.mutable_graph(), options, name);
-  return Importer(model, held, name, options).run();
+  if (options.forget_sizes) forget_sizes(*model.mutable_graph());
+  ImportedModel result;
+  Choices choices;
+  choices.lead_through([&] { result = Importer(model, held, name, options, choices).run(); });
+  return result;
 }
 
 ImportedModel import_file(const std::string& path, const ImportOptions& options) {

@@ -41,6 +41,9 @@ struct ImportOptions {
   /// Whether a dimension that nothing settles stays open, by its name, or as INPUT.AXIS where it has none.
   /// Null: none does.
   std::function<bool(const std::string& dim)> keeps_open = {};
+  /// Whether the sizes that the file states for dimensions of inputs, 1 excepted, are open ones: of equal
+  /// numbers one and the same, "d3". Vectors of integers keep theirs.
+  bool forget_sizes = false;
 };
 
 /// Throws Error on a file that is not ONNX or is cut off, on unsupported operators (one message that names

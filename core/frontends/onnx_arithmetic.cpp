@@ -2,8 +2,10 @@
 
 #include <numeric>
 
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 using relay::Ints;
@@ -13,11 +15,14 @@ Value transposed(const Value& value, const Ints& axes) {
 }
 
 Value sliced(const Value& value, int64_t axis, int64_t begin, int64_t end) {
-  Ints shape = shape_of(value);
-  if (axis < 0 || axis >= static_cast<int64_t>(shape.size()) || begin < 0 || begin > end ||
-      end > shape[static_cast<size_t>(axis)])
-    fail("elements {} to {} of axis {} of a tensor of shape {}", begin, end, axis, shape_text(shape));
-  if (begin == 0 && end == shape[static_cast<size_t>(axis)]) return value;
+  const std::vector<Expr> shape = dims_of(value);
+  const int64_t* extent = axis >= 0 && axis < static_cast<int64_t>(shape.size())
+                              ? as_int(shape[static_cast<size_t>(axis)])
+                              : nullptr;
+  if (!extent || begin < 0 || begin > end || end > *extent)
+    fail("elements {} to {} of axis {} of a tensor of type {}", begin, end, axis,
+         relay::print(value->checked_type));
+  if (begin == 0 && end == *extent) return value;
   return emit("strided_slice", {value},
               make<relay::StridedSliceAttrs>(Ints{begin}, Ints{end}, Ints{1}, std::string("end"),
                                              std::optional<Ints>(Ints{axis})));
@@ -46,13 +51,13 @@ Value counted(int64_t count, const Ints& shape) {
 }
 
 Value batched_product(const Value& rows, const Value& columns) {
-  Ints a = shape_of(rows), b = shape_of(columns);
-  int64_t m = a[a.size() - 2], n = b[b.size() - 2], k = a.back();
-  Ints result(a.begin(), a.end() - 2);
-  int64_t count = shape_size(result);
+  std::vector<Expr> a = dims_of(rows), b = dims_of(columns);
+  const Expr m = a[a.size() - 2], n = b[b.size() - 2], k = a.back();
+  std::vector<Expr> result(a.begin(), a.end() - 2);
+  const Expr count = elements_of(result);
   result.insert(result.end(), {m, n});
-  return reshape(emit("nn.batch_matmul", {reshape(rows, {count, m, k}), reshape(columns, {count, n, k})}),
-                 result);
+  return reshape_to(
+      emit("nn.batch_matmul", {reshape_to(rows, {count, m, k}), reshape_to(columns, {count, n, k})}), result);
 }
 
 }  // namespace lathe::onnx

@@ -1,23 +1,36 @@
 // Attention and what stands around it in language models.
 #include <cmath>
 
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
+
+using Dims = std::vector<Expr>;
 
 /// Input i as (batch, heads, length, size), whose heads may lie side by side: (batch, length, heads * size).
 Value heads_of(const Node& node, size_t i, const char* count) {
   if (node.rank(i) == 4) return node.in(i);
-  Ints shape = node.shape(i);
-  int64_t heads = node.integer(count, 0);
-  if (shape.size() != 3 || heads < 1 || shape[2] % heads)
-    node.reject("input {} of shape {} is not of {} heads ({})", i, shape_text(shape), heads, count);
-  return transposed(reshape(node.in(i), {shape[0], shape[1], heads, shape[2] / heads}), {0, 2, 1, 3});
+  const int64_t heads = node.integer(count, 0);
+  if (node.rank(i) != 3 || heads < 1 || node.dim(i, 2) % heads)
+    node.reject("input {} of type {} is not of {} heads ({})", i, relay::print(node.in(i)->checked_type),
+                heads, count);
+  const Dims& shape = node.dims(i);
+  return transposed(reshape_to(node.in(i), {shape[0], shape[1], heads, node.dim(i, 2) / heads}),
+                    {0, 2, 1, 3});
+}
+
+/// (batch, heads, length, size) with the heads side by side again.
+Value heads_joined(const Value& value) {
+  const Dims shape = dims_of(value);
+  return reshape_to(transposed(value, {0, 2, 1, 3}),
+                    {shape[0], shape[2], elements_of(Dims{shape[1], shape[3]})});
 }
 
 /// What was computed before, if given, then `value`, along the sequence.
@@ -31,36 +44,45 @@ Value hidden_unless(const Value& kept, DataType dtype) {
 }
 
 /// Input 3, booleans or summands; what it leaves out at the end is hidden.
-Value given_mask(const Node& node, int64_t keys, DataType dtype) {
+Value given_mask(const Node& node, const Expr& keys, DataType dtype) {
   Value mask = node.dtype(3) == kBool ? hidden_unless(node.in(3), dtype) : cast_to(node.in(3), dtype);
-  Ints shape = shape_of(mask);
-  if (shape.empty() || shape.back() > keys)
-    node.reject("a mask of shape {} for {} keys", shape_text(shape), keys);
-  if (shape.back() == 1 || shape.back() == keys) return mask;
+  Dims shape = dims_of(mask);
+  if (shape.empty()) node.reject("a mask of rank 0");
+  const Expr missing = simplify(keys - shape.back());
+  if (is_int(shape.back(), 1) || is_int(missing, 0)) return mask;
+  // Two sizes that differ in name: one and the same, as the run checks.
+  if (!as_int(missing)) {
+    shape.back() = keys;
+    return with_dims(mask, shape);
+  }
+  if (int_value(missing) < 0)
+    node.reject("a mask of type {} for {} keys", relay::print(mask->checked_type), relay::print(keys));
   // Padded with minus infinity at the end, for keys that the mask does not reach.
   std::vector<Ints> width(shape.size(), Ints{0, 0});
-  width.back()[1] = keys - shape.back();
+  width.back()[1] = int_value(missing);
   return emit("nn.pad", {mask, scalar(dtype, -INFINITY)},
               make<relay::PadAttrs>(width, std::string("constant")));
 }
 
 /// What is added to the scores (batch, heads, queries, keys) of all inputs that hide some; null for nothing.
-Value bias_of(const Node& node, int64_t queries, int64_t keys, DataType dtype) {
+Value bias_of(const Node& node, const Expr& queries, const Expr& keys, DataType dtype) {
   Value bias = node.has(3) ? given_mask(node, keys, dtype) : Value();
   auto add = [&](const Value& kept) {
     Value hidden = hidden_unless(kept, dtype);
     bias = bias ? plus(bias, hidden) : hidden;
   };
-  Value column = counted(keys, {1, 1, 1, keys});
+  const bool causal = node.integer("is_causal", 0) != 0;
+  if (!causal && !node.has(6)) return bias;
+  Value column = counted_along(keys, 3, 4);
   Value lengths =
-      node.has(6) ? reshape(cast_to(node.in(6), kInt64), {shape_size(node.shape(6)), 1, 1, 1}) : Value();
-  if (node.integer("is_causal", 0)) {
+      node.has(6) ? reshape_to(cast_to(node.in(6), kInt64), {elements_of(node.dims(6)), 1, 1, 1}) : Value();
+  if (causal) {
     // A query sees the keys up to its own position, which counts what was before: the past, or the part of a
     // cache that is filled.
-    Value offset = node.has(4) ? scalar(kInt64, static_cast<double>(node.dim(4, 2)))
-                   : lengths   ? minus(lengths, scalar(kInt64, static_cast<double>(queries)))
+    Value offset = node.has(4) ? number_of(node.dims(4).at(2))
+                   : lengths   ? minus(lengths, number_of(queries))
                                : scalar(kInt64, 0);
-    add(emit("less_equal", {column, plus(counted(queries, {1, 1, queries, 1}), offset)}));
+    add(emit("less_equal", {column, plus(counted_along(queries, 2, 4), offset)}));
   }
   if (lengths) add(less(column, lengths));
   return bias;
@@ -70,7 +92,7 @@ Value bias_of(const Node& node, int64_t queries, int64_t keys, DataType dtype) {
 Value probabilities(const Value& scores, const Value& bias) {
   Value shares = emit("nn.softmax", {scores}, make<relay::SoftmaxAttrs>(int64_t{-1}));
   if (!bias) return shares;
-  auto last = make<relay::ReduceAttrs>(Ints{static_cast<int64_t>(shape_of(bias).size()) - 1}, true);
+  auto last = make<relay::ReduceAttrs>(Ints{static_cast<int64_t>(type_of(bias).shape.size()) - 1}, true);
   // Softmax over minus infinity alone gives NaN.
   Value blind = emit("equal", {emit("max", {bias}, last), number(bias, -INFINITY)});
   return choose(blind, number(shares, 0), shares);
@@ -82,26 +104,28 @@ Values attention(const Node& node) {
   Value q = heads_of(node, 0, "q_num_heads");
   Value present_key = with_past(node, 4, heads_of(node, 1, "kv_num_heads")),
         present_value = with_past(node, 5, heads_of(node, 2, "kv_num_heads"));
-  Ints queries = shape_of(q), keys = shape_of(present_key), values = shape_of(present_value);
-  if (keys[1] < 1 || queries[1] % keys[1])
-    node.reject("{} heads of queries for {} of keys", queries[1], keys[1]);
-  int64_t sharing = queries[1] / keys[1] * queries[2];  // rows of queries that see one head of keys
-  double scale = node.real("scale", 1 / std::sqrt(static_cast<double>(queries[3]))),
+  const Dims queries = dims_of(q), keys = dims_of(present_key), values = dims_of(present_value);
+  for (const Expr& number : {queries[1], keys[1], queries[3]})
+    if (!as_int(number))
+      node.reject("the number of heads, or the size of one, is open, which this operator does not take yet");
+  const int64_t heads = int_value(queries[1]), kv_heads = int_value(keys[1]);
+  if (kv_heads < 1 || heads % kv_heads) node.reject("{} heads of queries for {} of keys", heads, kv_heads);
+  // Rows of queries that see one head of keys.
+  const Expr sharing = simplify(queries[2] * (heads / kv_heads));
+  double scale = node.real("scale", 1 / std::sqrt(static_cast<double>(int_value(queries[3])))),
          cap = node.real("softcap", 0);
   // Queries that share keys become rows of one product, rather than the keys being repeated.
-  q = times(reshape(q, {queries[0], keys[1], sharing, queries[3]}), scalar(dtype, scale));
-  const Ints square{queries[0], queries[1], queries[2], keys[2]};
-  Value scores = reshape(batched_product(q, present_key), square);
+  q = times(reshape_to(q, {queries[0], keys[1], sharing, queries[3]}), scalar(dtype, scale));
+  Value scores = reshape_to(batched_product(q, present_key), {queries[0], queries[1], queries[2], keys[2]});
 
   Value capped =
       cap > 0 ? times(emit("tanh", {over(scores, scalar(dtype, cap))}), scalar(dtype, cap)) : scores;
   Value bias = bias_of(node, queries[2], keys[2], dtype);
   Value biased = bias ? plus(capped, bias) : capped, shares = probabilities(biased, bias);
-  Value sums = batched_product(reshape(shares, {queries[0], keys[1], sharing, keys[2]}),
+  Value sums = batched_product(reshape_to(shares, {queries[0], keys[1], sharing, keys[2]}),
                                transposed(present_value, {0, 1, 3, 2}));
-  Value result = reshape(sums, {queries[0], queries[1], queries[2], values[3]});
-  if (node.rank(0) == 3)
-    result = reshape(transposed(result, {0, 2, 1, 3}), {queries[0], queries[2], queries[1] * values[3]});
+  Value result = reshape_to(sums, {queries[0], queries[1], queries[2], values[3]});
+  if (node.rank(0) == 3) result = heads_joined(result);
   // The fourth output is one of the steps in between, by qk_matmul_output_mode.
   const Value stages[] = {scores, capped, biased, shares};
   int64_t mode = node.integer("qk_matmul_output_mode", 0);
@@ -113,9 +137,10 @@ Values attention(const Node& node) {
 /// head, or neighbours.
 Values rotary_embedding(const Node& node) {
   Value x = heads_of(node, 0, "num_heads");
-  Ints shape = shape_of(x);  // (batch, heads, length, size)
-  int64_t batch = shape[0], length = shape[2], size = shape[3],
-          turned = node.integer("rotary_embedding_dim", 0);
+  const Dims shape = dims_of(x);  // (batch, heads, length, size)
+  if (!as_int(shape[3])) node.reject("the size of a head is open, which this operator does not take yet");
+  const int64_t size = int_value(shape[3]);
+  int64_t turned = node.integer("rotary_embedding_dim", 0);
   if (turned == 0) turned = size;
   if (turned < 0 || turned > size || turned % 2) node.reject("rotary_embedding_dim {} of {}", turned, size);
   auto angles = [&](size_t i) {
@@ -123,60 +148,59 @@ Values rotary_embedding(const Node& node) {
     if (node.has(3))
       cache = emit("take", {cache, node.in(3)},
                    make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
-    if (shape_of(cache).size() != 3) node.reject("angles of shape {}", shape_text(shape_of(cache)));
-    return reshape(sliced(cache, 2, 0, turned / 2), {batch, 1, length, turned / 2});
+    if (type_of(cache).shape.size() != 3) node.reject("angles of type {}", relay::print(cache->checked_type));
+    return reshape_to(sliced(cache, 2, 0, turned / 2), {shape[0], 1, shape[2], turned / 2});
   };
   Value cosine = angles(1), sine = angles(2), part = sliced(x, 3, 0, turned);
   bool interleaved = node.integer("interleaved", 0) != 0;
-  const Ints half{batch, shape[1], length, turned / 2};
-  Ints pairs = half;
+  const Dims half{shape[0], shape[1], shape[2], turned / 2};
+  Dims pairs = half;
   // (.., size / 2, 2) has neighbours side by side, (.., 2, size / 2) the halves.
-  pairs.insert(interleaved ? pairs.end() : pairs.end() - 1, 2);
+  pairs.insert(interleaved ? pairs.end() : pairs.end() - 1, Expr(2));
   int64_t axis = interleaved ? 4 : 3;
-  Value paired = reshape(part, pairs);
-  Value a = reshape(sliced(paired, axis, 0, 1), half), b = reshape(sliced(paired, axis, 1, 2), half);
+  Value paired = reshape_to(part, pairs);
+  Value a = reshape_to(sliced(paired, axis, 0, 1), half), b = reshape_to(sliced(paired, axis, 1, 2), half);
   pairs[static_cast<size_t>(axis)] = 1;
   Value first = minus(times(cosine, a), times(sine, b)), second = plus(times(sine, a), times(cosine, b));
-  Value result = concatenated({reshape(first, pairs), reshape(second, pairs)}, axis);
-  result = reshape(result, {batch, shape[1], length, turned});
+  Value result = concatenated({reshape_to(first, pairs), reshape_to(second, pairs)}, axis);
+  result = reshape_to(result, {shape[0], shape[1], shape[2], turned});
   if (turned < size) result = concatenated({result, sliced(x, 3, turned, size)}, 3);
-  if (node.rank(0) == 3) result = reshape(transposed(result, {0, 2, 1, 3}), node.shape(0));
+  if (node.rank(0) == 3) result = heads_joined(result);
   return {result};
 }
 
 /// Writes `update` into a cache from a position of each batch element on, around its end if circular.
 Values tensor_scatter(const Node& node) {
-  Ints shape = node.shape(0);
+  const Dims& shape = node.dims(0);
   int64_t rank = node.rank(0), axis = node.axis(node.integer("axis", -2), rank);
   auto d = static_cast<size_t>(axis);
   std::string mode = node.text("mode", "linear");
   if (node.rank(1) != rank) node.reject("an update of rank {} for rank {}", node.rank(1), rank);
   if (axis == 0 || (mode != "linear" && mode != "circular")) node.reject("axis {}, mode `{}`", axis, mode);
-  Ints along(static_cast<size_t>(rank), 1), batch = along;
-  along[d] = shape[d];
+  Dims batch(static_cast<size_t>(rank), Expr(1));
   batch[0] = shape[0];
-  Value start = node.has(2) ? reshape(cast_to(node.in(2), kInt64), batch) : scalar(kInt64, 0);
+  Value start = node.has(2) ? reshape_to(cast_to(node.in(2), kInt64), batch) : scalar(kInt64, 0);
   // Seen from the result: which element of the update each place gets, if any. A gather is all that it needs.
-  Value place = minus(counted(shape[d], along), start);
-  if (mode == "circular") place = emit("floor_mod", {place, scalar(kInt64, static_cast<double>(shape[d]))});
-  int64_t count = node.dim(1, axis);
-  if (count < 1) node.reject("an update of shape {}", shape_text(node.shape(1)));
-  Value inside = emit("logical_and", {emit("less_equal", {scalar(kInt64, 0), place}),
-                                      less(place, scalar(kInt64, static_cast<double>(count)))});
-  Value index = broadcast_to(clamped(place, 0, static_cast<double>(count - 1)), shape);
+  Value place = minus(counted_along(shape[d], axis, rank), start);
+  if (mode == "circular") place = emit("floor_mod", {place, number_of(shape[d])});
+  const Expr& count = node.dims(1)[d];
+  if (is_int(count, 0)) node.reject("an update of no elements");
+  const Value last = number_of(count - 1), zero = scalar(kInt64, 0);
+  Value inside = emit("logical_and", {emit("less_equal", {zero, place}), emit("less_equal", {place, last})});
+  Value index = repeated_to(emit("minimum", {emit("maximum", {place, zero}), last}), shape);
   return {choose(inside, emit("gather", {node.in(1), index}, make<relay::GatherAttrs>(axis)), node.in(0))};
 }
 
 /// A convolution along time of each channel with itself, after what was seen before; SiLU if wanted.
 Values causal_conv_with_state(const Node& node) {
-  Ints shape = node.shape(0), weight = node.shape(1);
-  if (shape.size() != 3 || weight.size() != 3 || weight[2] < 1)
+  Ints weight = node.shape(1);
+  if (node.rank(0) != 3 || weight.size() != 3 || weight[2] < 1)
     node.reject("data and weight must be of rank 3");
+  const Dims& shape = node.dims(0);
   DataType dtype = node.dtype(0);
   // As many elements before the first as the kernel looks back, so nothing is padded.
   int64_t past = weight[2] - 1;
-  Value before =
-      node.has(3) ? node.in(3) : constant(zeros(node.constant_shape({shape[0], shape[1], past}), dtype));
+  Value before = node.has(3) ? node.in(3) : repeated_to(scalar(dtype, 0), {shape[0], shape[1], past});
   Value padded = past > 0 ? concatenated({before, node.in(0)}, 2) : node.in(0);
   auto attrs = std::make_unique<relay::ConvAttrs>();
   attrs->groups = attrs->channels.emplace(weight[0]);
@@ -188,7 +212,8 @@ Values causal_conv_with_state(const Node& node) {
     result = times(result, emit("sigmoid", {result}));
   else if (activation != "none")
     node.reject("activation `{}` is not supported", activation);
-  return {result, sliced(padded, 2, shape[2], shape[2] + past)};
+  const Expr length = dims_of(padded)[2];
+  return {result, sliced_by(padded, 2, {simplify(length - past), past})};
 }
 
 Values swiglu(const Node& node) {

@@ -1,153 +1,124 @@
 // Control flow: branches are chosen and loops unrolled while the model is imported, where that is known by
 // then; else they become branches and functions of the program.
-#include <unordered_set>
-
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
-#include "core/relay/analysis/call_type.h"
+#include "core/frontends/onnx_program.h"
 #include "core/relay/analysis/graph_scopes.h"
-#include "core/relay/functor.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
-
-relay::Var variable(const char* name, const relay::Type& type) {
-  return relay::with_checked_type(relay::make_var(name, type), type).cast<relay::VarNode>();
-}
-
-Value with_type(const Value& value, const relay::Type& type) { return relay::with_checked_type(value, type); }
-
-/// The fields of a tuple-typed value.
-Values fields_of(const Value& tuple, size_t count) {
-  Values fields;
-  for (size_t i = 0; i < count; ++i)
-    fields.push_back(relay::typed_projection(tuple, static_cast<int64_t>(i)));
-  return fields;
-}
 
 /// When the condition is not known, a branch of the program: what only one side needs is computed there.
 /// Where there is nothing to compute, elements are chosen, and the model stays a graph.
 Values if_op(const Node& node) {
-  if (known(node.in(0))) return node.run(node.int_in(0) ? "then_branch" : "else_branch", {});
-  Values yes = node.run("then_branch", {}), no = node.run("else_branch", {}), results;
+  if (known(node.in(0)) && !holds_handles(node.in(0)))
+    return node.run(node.int_in(0) ? "then_branch" : "else_branch", {});
+  auto side = [&](const char* name) {
+    OpenDimensions::Scope scope;
+    return node.run(name, {});
+  };
+  Values yes = side("then_branch"), no = side("else_branch");
   yes.resize(std::min(yes.size(), no.size()));
   no.resize(yes.size());
-  bool computes = false;
+  bool computes = false, same = true, ranks = true;
   for (size_t i = 0; i < yes.size(); ++i) {
-    if (!structural_equal(yes[i]->checked_type, no[i]->checked_type))
+    if (!yes[i]->checked_type.as<relay::TensorType>() || !no[i]->checked_type.as<relay::TensorType>())
       node.reject(
-          "the condition must be known when the model is compiled, since its branches give tensors of "
-          "different types");
+          "the condition must be known when the model is compiled, since its branches give sequences");
+    yes[i] = as_data(yes[i]), no[i] = as_data(no[i]);
     computes |= !relay::is_leaf(yes[i]) || !relay::is_leaf(no[i]);
+    same &= structural_equal(yes[i]->checked_type, no[i]->checked_type);
+    ranks &= type_of(yes[i]).shape.size() == type_of(no[i]).shape.size();
   }
+  // A dimension that is 1 dropped, else kept: what follows is written for one of the two.
+  if (!ranks && is_about_dims(node.in(0))) return OpenDimensions::current()->choices().next() ? yes : no;
   const Value condition = reshape(node.in(0), {});
-  if (computes) {
-    const Value then_case = relay::typed_tuple(yes), else_case = relay::typed_tuple(no);
-    return fields_of(with_type(make<relay::If>(condition, then_case, else_case), then_case->checked_type),
-                     yes.size());
-  }
+  if (computes || !same) return branch(condition, yes, no);
+  Values results;
   for (size_t i = 0; i < yes.size(); ++i) results.push_back(choose(condition, yes[i], no[i]));
   return results;
 }
 
 /// A step's value as one element of the tensor that gathers them along `axis`.
 Value element(const Value& value, int64_t axis) {
-  Ints shape = shape_of(value);
-  shape.insert(shape.begin() + axis, 1);
-  return reshape(value, shape);
+  std::vector<Expr> shape = dims_of(value);
+  shape.insert(shape.begin() + axis, Expr(1));
+  return reshape_to(value, shape);
 }
 
-/// What is the same in all steps of a loop, taken out of its body.
-class Invariants : public relay::ExprMutator {
- public:
-  /// `bound`: what differs from step to step.
-  explicit Invariants(std::unordered_set<const lathe::Node*> bound) : differs_(std::move(bound)) {}
+/// Rows that the steps of a loop give, in a tensor with room for `most` of them.
+Value room_for(const Expr& most, const Value& row) {
+  std::vector<Expr> shape = dims_of(row);
+  shape.insert(shape.begin(), most);
+  return repeated_to(scalar(type_of(row).dtype, 0), shape);
+}
 
-  struct Binding {
-    relay::Var var;
-    Value value;
-  };
-  /// The body without its invariants, which stand in `out` for a let each.
-  Value take_out(const Value& body, std::vector<Binding>& out) {
-    // What is bound inside the body differs, too, for what would be taken out of its scope.
-    post_order(body, [&](const NodeRef& node) {
-      if (const auto* let = node.as<relay::Let>()) differs_.insert(let->var.get());
-      if (const auto* function = node.as<relay::Function>())
-        for (const relay::Var& param : function->params) differs_.insert(param.get());
-    });
-    post_order(body, [&](const NodeRef& node) {
-      node->for_each_child([&](const NodeRef& child) {
-        if (differs_.count(child.get())) differs_.insert(node.get());
-      });
-    });
-    post_order(body, [&](const NodeRef& node) {
-      if (!differs_.count(node.get()) || !dynamic_cast<const relay::RelayNode*>(node.get())) return;
-      relay::for_each_operand(node.cast<relay::RelayNode>(), [&](const Value& operand, bool) {
-        if (differs_.count(operand.get()) || relay::is_leaf(operand) || !taken_.insert(operand.get()).second)
-          return;
-        out.push_back({variable("invariant", operand->checked_type), operand});
-        set(operand, out.back().var);
-      });
-    });
-    return visit(body);
-  }
+/// The number of steps, at most, as a size.
+Expr most_steps(const Node& node) {
+  if (known(node.in(0))) return node.sizes_in(0).at(0);
+  return dims_of(zeros_of(emit("maximum", {cast_to(reshape(node.in(0), {}), kInt64), scalar(kInt64, 0)})))[0];
+}
 
- private:
-  std::unordered_set<const lathe::Node*> differs_, taken_;
-};
-
-/// Of a count or a condition that only a run knows: a function that calls itself in tail position,
-///   fn (i, go_on, carried...) { if (go_on and i < count) { body, and again } else { (carried...) } }
-Values loop_at_run_time(const Node& node, const Value& condition, const Values& carried) {
-  if (node.outputs() > carried.size())
-    node.reject(
-        "a loop that gathers values must be known when the model is compiled: the count and the condition");
-  const Value step = variable("i", relay::tensor_type(std::vector<int64_t>{}, kInt64));
-  Values inputs{step, variable("go_on", condition->checked_type)};
-  for (const Value& value : carried) inputs.push_back(variable("carried", value->checked_type));
+/// The body of a loop: the step's number, the condition and what is carried give the next condition, what is
+/// carried, and a value for each tensor that is gathered.
+Values body_of(const Node& node, const Values& inputs) {
   Values outputs = node.run("body", inputs);
   if (outputs.size() != 1 + node.outputs()) node.reject("its body has {} outputs", outputs.size());
-  Value more = reshape(inputs[1], {});
-  if (node.has(0)) more = emit("logical_and", {more, emit("less", {step, reshape(node.in(0), {})})});
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (!structural_equal(outputs[i]->checked_type, inputs[i + 1]->checked_type))
+  for (Value& output : outputs) output = as_data(output);
+  return outputs;
+}
+
+/// Of a count or a condition that only a run knows.
+Values loop_at_run_time(const Node& node, const Value& condition, const Values& carried) {
+  for (const Value& value : carried)
+    if (!value->checked_type.as<relay::TensorType>())
       node.reject(
-          "its count and condition must be known when the model is compiled, since what it carries changes "
-          "its type");
-
-  const Value result = relay::typed_tuple({inputs.begin() + 2, inputs.end()});
-  std::vector<relay::Type> types;
-  for (const Value& input : inputs) types.push_back(input->checked_type);
-  const relay::Type type = relay::func_type(types, result->checked_type);
-  const relay::Var self = variable("loop", type);
-  Values next{emit("add", {step, scalar(kInt64, 1)})};
-  next.insert(next.end(), outputs.begin(), outputs.end());
-  const Value again = with_type(make<relay::Call>(Value(self), next), result->checked_type);
-  Value body = with_type(make<relay::If>(more, again, result), result->checked_type);
-  std::unordered_set<const lathe::Node*> bound{self.get()};
-  std::vector<relay::Var> params;
-  for (const Value& input : inputs) {
-    bound.insert(input.get());
-    params.push_back(input.cast<relay::VarNode>());
+          "its count and condition must be known when the model is compiled, since it carries a sequence");
+  const size_t gathers = node.outputs() - carried.size();
+  const bool counted = node.has(0) && !(known(node.in(0)) && !holds_handles(node.in(0)) &&
+                                        node.positions_in(0).at(0) >= Node::kLargest);
+  if (gathers > 0 && !counted)
+    node.reject("the most steps of a loop that gathers values must be known when the model is compiled");
+  Values first{scalar(kInt64, 0), reshape(as_data(condition), {})};
+  for (const Value& value : carried) first.push_back(as_data(value));
+  const Value count = counted ? reshape(as_data(node.in(0)), {}) : Value();
+  if (gathers > 0) {
+    const Expr most = most_steps(node);
+    // What a step gives, for its type alone.
+    OpenDimensions::Scope scope;
+    const Values outputs = body_of(node, {first.begin(), first.end()});
+    scope.leave();
+    for (size_t i = 0; i < gathers; ++i) first.push_back(room_for(most, outputs[1 + carried.size() + i]));
   }
-  std::vector<Invariants::Binding> invariants;
-  body = Invariants(std::move(bound)).take_out(body, invariants);
-  const Value function = with_type(
-      make<relay::Function>(std::vector<relay::TypeVar>{}, params, result->checked_type, body), type);
-
-  Values first{scalar(kInt64, 0), condition};
-  first.insert(first.end(), carried.begin(), carried.end());
-  Value all = with_type(make<relay::Call>(Value(self), first), result->checked_type);
-  all = with_type(make<relay::Let>(self, function, all), all->checked_type);
-  for (; !invariants.empty(); invariants.pop_back())
-    all = with_type(make<relay::Let>(invariants.back().var, invariants.back().value, all), all->checked_type);
-  return fields_of(all, carried.size());
+  // Whether nothing but the count ends it.
+  bool to_the_end = known(condition) && known(condition)->value(0) != 0;
+  auto more = [&](const Values& state) {
+    return counted ? emit("logical_and", {state[1], less(state[0], count)}) : state[1];
+  };
+  auto next = [&](const Values& state) {
+    const auto gathered = state.begin() + 2 + static_cast<std::ptrdiff_t>(carried.size());
+    Values outputs = body_of(node, {state.begin(), gathered});
+    Values after{plus(state[0], scalar(kInt64, 1)), reshape(outputs[0], {})};
+    to_the_end &= outputs[0] == state[1] || (known(outputs[0]) && known(outputs[0])->value(0) != 0);
+    for (size_t i = 0; i < carried.size(); ++i) after.push_back(outputs[1 + i]);
+    for (size_t i = 0; i < gathers; ++i)
+      after.push_back(
+          with_row(gathered[static_cast<std::ptrdiff_t>(i)], state[0], outputs[1 + carried.size() + i]));
+    return after;
+  };
+  Values last = loop_while(first, more, next);
+  Values results(last.begin() + 2, last.end());
+  for (size_t i = 0; i < gathers && !to_the_end; ++i)
+    results[carried.size() + i] = first_rows(results[carried.size() + i], last[0]);
+  return results;
 }
 
 /// Whether the count is known, or there is none.
-bool count_is_known(const Node& node) { return !node.has(0) || known(node.in(0)); }
+bool count_is_known(const Node& node) {
+  return !node.has(0) || (known(node.in(0)) && !holds_handles(node.in(0)));
+}
 
 /// Inputs: the most steps, the first condition, what is carried. The body takes the step's number, the
 /// condition and what is carried, and gives the next condition, what is carried, and elements to gather.
@@ -198,47 +169,146 @@ Ints each(const Node& node, const char* name, size_t count) {
   return values;
 }
 
-/// Inputs: what is carried, then tensors whose elements along an axis are given to the steps in turn.
-Values scan(const Node& node) {
+/// What the attributes of a Scan say.
+struct ScanForm {
+  size_t states, inputs, gathered;
+  Ints axes, backward, output_axes, output_backward;
+  Expr steps;
+};
+
+ScanForm scan_form(const Node& node) {
   if (node.opset() < 9) node.reject("its form before opset 9 is not supported");
   auto count = static_cast<size_t>(node.integer("num_scan_inputs", 0));
   if (count < 1 || count > node.inputs()) node.reject("{} of {} inputs are scanned", count, node.inputs());
-  size_t states = node.inputs() - count;
+  const size_t states = node.inputs() - count;
   if (node.outputs() < states) node.reject("{} outputs for {} carried values", node.outputs(), states);
-  std::vector<Values> gathered(node.outputs() - states);
-  Ints axes = each(node, "scan_input_axes", count), backward = each(node, "scan_input_directions", count);
-  Ints output_axes = each(node, "scan_output_axes", gathered.size()),
-       output_backward = each(node, "scan_output_directions", gathered.size());
-  Values carried(node.all().begin(), node.all().begin() + static_cast<std::ptrdiff_t>(states));
-  for (size_t i = 0; i < count; ++i) axes[i] = node.axis(axes[i], node.rank(states + i));
-  int64_t steps = node.dim(states, axes[0]);
-  if (steps < 1 || steps > Node::kMostSteps) node.reject("{} steps are not supported", steps);
+  const size_t gathered = node.outputs() - states;
+  ScanForm form{states,
+                count,
+                gathered,
+                each(node, "scan_input_axes", count),
+                each(node, "scan_input_directions", count),
+                each(node, "scan_output_axes", gathered),
+                each(node, "scan_output_directions", gathered),
+                {}};
+  for (size_t i = 0; i < count; ++i) {
+    int64_t& axis = form.axes[i];
+    axis = node.axis(axis, node.rank(states + i));
+    const Expr& steps = node.dims(states + i)[static_cast<size_t>(axis)];
+    if (form.steps && as_int(steps) && as_int(form.steps) && !prove_equal(steps, form.steps))
+      node.reject("scanned inputs differ in length");
+    // A number says more than a name, and the run checks that they are one.
+    if (!form.steps || as_int(steps)) form.steps = steps;
+  }
+  return form;
+}
+
+/// Where the body's value goes, counted among the axes of the result: one more than the value has.
+int64_t output_axis(const Node& node, const ScanForm& form, size_t i, const Value& value) {
+  return node.axis(form.output_axes[i], static_cast<int64_t>(type_of(value).shape.size()) + 1);
+}
+
+/// Of a known number of steps, one after another.
+Values unrolled_scan(const Node& node, const ScanForm& form) {
+  std::vector<Values> gathered(form.gathered);
+  Ints axes(form.gathered);
+  Values carried(node.all().begin(), node.all().begin() + static_cast<std::ptrdiff_t>(form.states));
+  const int64_t steps = int_value(form.steps);
   for (int64_t step = 0; step < steps; ++step) {
     Values inputs = carried;
-    for (size_t i = 0; i < count; ++i) {
-      if (node.dim(states + i, axes[i]) != steps) node.reject("scanned inputs differ in length");
+    for (size_t i = 0; i < form.inputs; ++i) {
+      const int64_t axis = form.axes[i];
+      std::vector<Expr> shape = node.dims(form.states + i);
+      shape[static_cast<size_t>(axis)] = form.steps;
+      const Value whole = with_dims(node.in(form.states + i), shape);
       // Direction 1 runs from the end.
-      int64_t at = backward[i] ? steps - 1 - step : step;
-      Ints shape = node.shape(states + i);
-      shape.erase(shape.begin() + axes[i]);
-      inputs.push_back(reshape(sliced(node.in(states + i), axes[i], at, at + 1), shape));
+      const int64_t at = form.backward[i] ? steps - 1 - step : step;
+      shape.erase(shape.begin() + axis);
+      inputs.push_back(reshape_to(sliced(whole, axis, at, at + 1), shape));
     }
     Values outputs = node.run("body", inputs);
     if (outputs.size() != node.outputs()) node.reject("its body has {} outputs", outputs.size());
-    std::copy_n(outputs.begin(), states, carried.begin());
+    std::copy_n(outputs.begin(), form.states, carried.begin());
     for (size_t i = 0; i < gathered.size(); ++i) {
-      const Value& value = outputs[states + i];
-      // Gathered at a new axis, counted among those of the result: one more than the value has.
-      Value part =
-          element(value, node.axis(output_axes[i], static_cast<int64_t>(shape_of(value).size()) + 1));
-      gathered[i].insert(output_backward[i] ? gathered[i].begin() : gathered[i].end(), part);
+      const Value& value = outputs[form.states + i];
+      axes[i] = output_axis(node, form, i, value);
+      gathered[i].insert(form.output_backward[i] ? gathered[i].begin() : gathered[i].end(),
+                         element(value, axes[i]));
     }
   }
-  for (size_t i = 0; i < gathered.size(); ++i) {
-    auto rank = static_cast<int64_t>(shape_of(gathered[i][0]).size());
-    carried.push_back(concatenated(gathered[i], node.axis(output_axes[i], rank)));
-  }
+  for (size_t i = 0; i < gathered.size(); ++i) carried.push_back(concatenated(gathered[i], axes[i]));
   return carried;
+}
+
+/// Moves the first axis to place `axis`.
+Value first_axis_moved(const Value& value, int64_t axis) {
+  Ints order;
+  for (int64_t d = 1; d < static_cast<int64_t>(type_of(value).shape.size()); ++d) order.push_back(d);
+  order.insert(order.begin() + axis, 0);
+  return axis == 0 ? value : transposed(value, order);
+}
+
+/// Of as many steps as a dimension that is open: scanned inputs get their axis in front, a step takes a row.
+Values scan_at_run_time(const Node& node, const ScanForm& form) {
+  const Value count = number_of(form.steps), last = minus(count, scalar(kInt64, 1));
+  Values rows, first{scalar(kInt64, 0)};
+  for (size_t i = 0; i < form.inputs; ++i) {
+    Ints order{form.axes[i]};
+    for (int64_t d = 0; d < node.rank(form.states + i); ++d)
+      if (d != form.axes[i]) order.push_back(d);
+    const Value whole = transposed(node.in(form.states + i), order);
+    std::vector<Expr> shape = dims_of(whole);
+    shape[0] = form.steps;
+    rows.push_back(with_dims(whole, shape));
+  }
+  for (size_t i = 0; i < form.states; ++i) first.push_back(as_data(node.in(i)));
+  auto run_body = [&](const Values& state) {
+    Values inputs(state.begin() + 1, state.begin() + 1 + static_cast<std::ptrdiff_t>(form.states));
+    for (size_t i = 0; i < form.inputs; ++i)
+      inputs.push_back(row_of(rows[i], form.backward[i] ? minus(last, state[0]) : state[0]));
+    Values outputs = node.run("body", inputs);
+    if (outputs.size() != node.outputs()) node.reject("its body has {} outputs", outputs.size());
+    for (Value& output : outputs) output = as_data(output);
+    return outputs;
+  };
+  Ints axes;
+  if (form.gathered > 0) {
+    // What a step gives, for its type alone.
+    OpenDimensions::Scope scope;
+    const Values outputs = run_body(first);
+    scope.leave();
+    for (size_t i = 0; i < form.gathered; ++i) {
+      const Value& row = outputs[form.states + i];
+      axes.push_back(output_axis(node, form, i, row));
+      std::vector<Expr> shape = dims_of(row);
+      shape.insert(shape.begin(), form.steps);
+      first.push_back(repeated_to(scalar(type_of(row).dtype, 0), shape));
+    }
+  }
+  auto next = [&](const Values& state) {
+    const Values outputs = run_body(state);
+    Values after{plus(state[0], scalar(kInt64, 1))};
+    after.insert(after.end(), outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(form.states));
+    for (size_t i = 0; i < form.gathered; ++i)
+      after.push_back(with_row(state[1 + form.states + i],
+                               form.output_backward[i] ? minus(last, state[0]) : state[0],
+                               outputs[form.states + i]));
+    return after;
+  };
+  Values all = loop_while(
+      first, [&](const Values& state) { return less(state[0], count); }, next);
+  Values results(all.begin() + 1, all.end());
+  for (size_t i = 0; i < form.gathered; ++i)
+    results[form.states + i] = first_axis_moved(results[form.states + i], axes[i]);
+  return results;
+}
+
+/// Inputs: what is carried, then tensors whose elements along an axis are given to the steps in turn.
+Values scan(const Node& node) {
+  const ScanForm form = scan_form(node);
+  const int64_t* steps = as_int(form.steps);
+  return steps && *steps >= 1 && *steps <= Node::kMostSteps ? unrolled_scan(node, form)
+                                                            : scan_at_run_time(node, form);
 }
 
 constexpr Converter kConverters[] = {{"If", if_op}, {"Loop", loop}, {"Scan", scan}};

@@ -15,6 +15,7 @@ namespace lathe::onnx {
 /// An expression with a known tensor type, as most ONNX values are; or a sequence: a relay::Tuple of its
 /// items.
 using Value = relay::Expr;
+using Values = std::vector<Value>;
 /// An optional without a value.
 const Value& no_value();
 
@@ -59,6 +60,8 @@ class Node {
   /// Input i; rejects the node when it is missing.
   const Value& in(size_t i) const;
   std::vector<int64_t> shape(size_t i) const { return shape_of(in(i)); }
+  /// The same, open dimensions among them as expressions.
+  const std::vector<Expr>& dims(size_t i) const { return type_of(in(i)).shape; }
   int64_t rank(size_t i) const { return static_cast<int64_t>(type_of(in(i)).shape.size()); }
   DataType dtype(size_t i) const { return type_of(in(i)).dtype; }
   /// Extent of input i along `axis`, which is as axis() gives it.
@@ -77,6 +80,8 @@ class Node {
   double real_in(size_t i) const;
   /// Positions that may lie outside and mean its end then: as ints_in, but clamped to +-kLargest.
   std::vector<int64_t> positions_in(size_t i) const;
+  /// The same, of which some may be open dimensions.
+  std::vector<Expr> open_positions_in(size_t i) const;
   std::vector<int64_t> positions(const char* name) const;
   int64_t position(const char* name, int64_t otherwise) const;
 
@@ -149,6 +154,7 @@ std::span<const Converter> reduce_converters();
 std::span<const Converter> sequence_converters();
 std::span<const Converter> shape_converters();
 std::span<const Converter> signal_converters();
+std::span<const Converter> slice_converters();
 std::span<const Converter> tensor_converters();
 
 }  // namespace lathe::onnx

@@ -1,14 +1,13 @@
-// Operators whose result is as large as its input's values say, of inputs that are known when the model is
-// compiled.
+// Operators whose result is as large as its input's values say: of inputs that are known when the model is
+// compiled a constant.
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "core/frontends/onnx_converter.h"
+#include "core/frontends/onnx_run_sizes.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using Ints = std::vector<int64_t>;
 
 Value int_matrix(const Ints& values, int64_t rows, int64_t columns) {
@@ -17,6 +16,7 @@ Value int_matrix(const Ints& values, int64_t rows, int64_t columns) {
 
 /// The coordinates of the elements that are not 0, one column an element.
 Values non_zero(const Node& node) {
+  if (!is_known(node.in(0)) || holds_handles(node.in(0))) return non_zero_at_run_time(node);
   const Tensor& x = node.known_in(0);
   Ints found;
   for (int64_t i = 0; i < x.size(); ++i)
@@ -38,6 +38,7 @@ struct Slices {
 };
 
 Values unique(const Node& node) {
+  if (!is_known(node.in(0)) || holds_handles(node.in(0))) return unique_at_run_time(node);
   const Tensor& x = node.known_in(0);
   Ints shape = node.shape(0);
   Slices slices{.extent = x.size()};
@@ -119,6 +120,8 @@ double overlap(const Box& a, const Box& b) {
 /// (batch, class, box) of the boxes kept: of each class the best first, without those that overlap a better
 /// one.
 Values non_max_suppression(const Node& node) {
+  for (size_t i = 0; i < node.inputs(); ++i)
+    if (node.has(i) && !is_known(node.in(i))) return non_max_suppression_at_run_time(node);
   const Tensor &boxes = node.known_in(0), &scores = node.known_in(1);
   const int64_t batch = node.dim(0, 0), count = node.dim(0, 1), classes = node.dim(1, 1);
   if (node.rank(0) != 3 || node.rank(1) != 3 || node.dim(0, 2) != 4 || node.dim(1, 0) != batch ||

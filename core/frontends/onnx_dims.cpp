@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "core/arith/simplify.h"
-#include "core/relay/ops/attrs_tensor.h"
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/relay/ops/attrs_zeros_by.h"
 #include "core/relay/text.h"
 
 namespace lathe::onnx {
@@ -19,49 +21,6 @@ constexpr int64_t kMostHandles = 1 << 20;
 
 bool is_handle(int64_t number) { return number >= kFirstHandle && number < kFirstHandle + kMostHandles; }
 
-/// Operators that move elements and compute nothing; of `take` the first argument is what moves.
-constexpr std::string_view kMoves[] = {"take",    "strided_slice", "concatenate", "reshape",
-                                       "squeeze", "expand_dims",   "gather",      "transpose",
-                                       "where",   "split",         "stack",       "copy"};
-
-struct Arithmetics {
-  std::string_view op;
-  Expr (*compute)(Expr, Expr);
-};
-/// Sizes are not negative, so the division of integers that truncates is the one of sizes.
-constexpr Arithmetics kArithmetic[] = {
-    {"add", [](Expr a, Expr b) { return a + b; }},
-    {"subtract", [](Expr a, Expr b) { return a - b; }},
-    {"multiply", [](Expr a, Expr b) { return a * b; }},
-    {"divide", [](Expr a, Expr b) { return floordiv(a, b); }},
-    {"floor_divide", [](Expr a, Expr b) { return floordiv(a, b); }},
-    {"floor_mod", [](Expr a, Expr b) { return floormod(a, b); }},
-    {"minimum", [](Expr a, Expr b) { return min(a, b); }},
-    {"maximum", [](Expr a, Expr b) { return max(a, b); }},
-};
-
-/// Nothing where it depends on the values. Sums and products of dimensions are not negative.
-std::optional<bool> known_equal(const Expr& a, const Expr& b) {
-  if (prove_equal(a, b)) return true;
-  const Expr difference = simplify(a - b);
-  if (const int64_t* number = as_int(difference)) return *number == 0;
-  auto grows = [](const Expr& dim) {
-    bool sum = true;
-    post_order(dim, [&](const NodeRef& node) {
-      const Binary* binary = node.as<Binary>();
-      const IntImm* number = node.as<IntImm>();
-      sum &= node.as<VarNode>() || (number && number->value >= 0) ||
-             (binary && (binary->op == BinaryOp::kAdd || binary->op == BinaryOp::kMul));
-    });
-    return sum;
-  };
-  auto below_all = [&](const Expr& dim, const Expr& number) {
-    return as_int(number) && int_value(number) < 0 && grows(dim);
-  };
-  if (below_all(a, b) || below_all(b, a)) return false;
-  return std::nullopt;
-}
-
 std::string text_of(const Value& value) {
   std::string text;
   for (const Expr& dim : dims_of(value)) text += (text.empty() ? "" : ", ") + relay::print(dim);
@@ -70,7 +29,9 @@ std::string text_of(const Value& value) {
 
 }  // namespace
 
-OpenDimensions::OpenDimensions() : around_(current_dimensions) { current_dimensions = this; }
+OpenDimensions::OpenDimensions(Choices& choices) : choices_(choices), around_(current_dimensions) {
+  current_dimensions = this;
+}
 OpenDimensions::~OpenDimensions() { current_dimensions = around_; }
 OpenDimensions* OpenDimensions::current() { return current_dimensions; }
 
@@ -105,6 +66,15 @@ bool holds_handles(const Value& value) {
   return tensor && holds_handles(*tensor);
 }
 
+bool is_about_dims(const Value& value) {
+  if (value.as<relay::Constant>()) return true;
+  const auto* call = value.as<relay::Call>();
+  const auto* op = call ? call->callee.as<relay::OpNode>() : nullptr;
+  if (!op) return false;
+  if (op->name == "shape_of" || op->name == "zeros_by") return true;
+  return std::all_of(call->args.begin(), call->args.end(), is_about_dims);
+}
+
 std::vector<Expr> dims_of(const Value& value) { return type_of(value).shape; }
 
 bool has_open_dims(const Value& value) { return !has_constant_shape(type_of(value)); }
@@ -116,71 +86,49 @@ Value dims_constant(std::span<const Expr> dims) {
   return int_constant(numbers);
 }
 
-Value reshape_to(const Value& value, const std::vector<Expr>& dims) {
-  const std::vector<Expr> from = dims_of(value);
+namespace {
+
+/// The codes of a reshape to `dims`: one that is open and no copy of the input's is inferred. Nothing where
+/// there are more, or as a code a 0 would copy.
+std::optional<relay::Ints> reshape_codes(const std::vector<Expr>& from, const std::vector<Expr>& dims) {
   relay::Ints codes;
-  bool constant = !has_open_dims(value), inferred = false;
+  bool inferred = false;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (const int64_t* number = as_int(dims[i])) {
+      if (*number == 0) return std::nullopt;
       codes.push_back(*number);
-      continue;
-    }
-    constant = false;
-    if (i < from.size() && prove_equal(dims[i], from[i])) {
+    } else if (i < from.size() && prove_equal(dims[i], from[i])) {
       codes.push_back(0);
+    } else if (std::exchange(inferred, true)) {
+      return std::nullopt;
     } else {
-      // The codes have room for one; a tensor of that shape says them all.
-      if (inferred) {
-        OpenDimensions::current()->learn_from(value);
-        return emit("reshape_like", {value, of_shape(dims)});
-      }
-      inferred = true;
       codes.push_back(-1);
     }
   }
-  if (constant) return reshape(value, codes);
-  // As a code 0 copies.
-  for (size_t i = 0; i < dims.size(); ++i)
-    if (is_int(dims[i], 0)) fail("cannot reshape {} to a shape of no elements", text_of(value));
-  return emit("reshape", {value}, make<relay::ReshapeAttrs>(codes, false));
+  return codes;
 }
 
-bool moves_alone(const char* op, std::span<const Value> args) {
-  const std::string_view name = op;
-  // What chooses elements has to be a number.
-  if ((name == "where" && holds_handles(args[0])) || (name == "take" && holds_handles(args[1]))) return false;
-  return std::find(std::begin(kMoves), std::end(kMoves), name) != std::end(kMoves);
+bool same_dims(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Expr& x, const Expr& y) { return prove_equal(x, y); });
 }
 
-Value fold_dims(const char* op, std::span<const Value> args) {
-  const std::string_view name = op;
-  const Tensor* a = args.size() == 2 ? known(args[0]) : nullptr;
-  const Tensor* b = args.size() == 2 ? known(args[1]) : nullptr;
-  if (!a || !b || (a->size() != b->size() && a->size() != 1 && b->size() != 1)) return nullptr;
-  const Tensor& longer = a->size() >= b->size() ? *a : *b;
-  const std::vector<int64_t>& shape =
-      longer.shape().size() >= b->shape().size() ? longer.shape() : b->shape();
-  OpenDimensions& open = *OpenDimensions::current();
-  auto element = [&](const Tensor& tensor, int64_t i) {
-    return open.dim(tensor.integer(tensor.size() == 1 ? 0 : i));
-  };
-  for (const Arithmetics& row : kArithmetic) {
-    if (row.op != name) continue;
-    Tensor result(shape, kInt64);
-    for (int64_t i = 0; i < result.size(); ++i)
-      result.as<int64_t>()[i] = open.handle(row.compute(element(*a, i), element(*b, i)));
-    return constant(result);
+}  // namespace
+
+Value reshape_to(const Value& value, const std::vector<Expr>& dims) {
+  const auto open = std::find_if(dims.begin(), dims.end(), [](const Expr& dim) { return !as_int(dim); });
+  if (open == dims.end() && !has_open_dims(value)) {
+    relay::Ints shape;
+    for (const Expr& dim : dims) shape.push_back(int_value(dim));
+    return reshape(value, shape);
   }
-  if (name == "equal") {
-    Tensor result(shape, kBool);
-    for (int64_t i = 0; i < result.size(); ++i) {
-      const std::optional<bool> equal = known_equal(element(*a, i), element(*b, i));
-      if (!equal) return nullptr;
-      result.set_integer(i, *equal);
-    }
-    return constant(result);
+  if (same_dims(dims_of(value), dims)) return value;
+  if (const auto codes = reshape_codes(dims_of(value), dims)) {
+    const Value result = emit("reshape", {value}, make<relay::ReshapeAttrs>(*codes, false));
+    if (same_dims(dims_of(result), dims)) return result;
   }
-  return nullptr;
+  // A tensor of that shape says it as it is meant.
+  return emit("reshape_like", {value, of_shape(dims)});
 }
 
 void OpenDimensions::learn_from(const Value& value) {
@@ -188,6 +136,13 @@ void OpenDimensions::learn_from(const Value& value) {
   for (size_t axis = 0; axis < dims.size(); ++axis)
     if (!as_int(dims[axis]) && !find(dims[axis]))
       places_.emplace_back(dims[axis], Place{value, static_cast<int64_t>(axis)});
+}
+
+Expr OpenDimensions::fresh() { return var(fmt::format("size{}", fresh_++)); }
+
+void OpenDimensions::Scope::leave() {
+  if (!left_) current()->places_.resize(places_);
+  left_ = true;
 }
 
 const OpenDimensions::Place* OpenDimensions::find(const Expr& dim) const {
@@ -220,7 +175,7 @@ const char* operator_of(BinaryOp op) {
 }
 
 /// Rank 0, int64.
-Value number_of(const Expr& dim) {
+Value int64_number_of(const Expr& dim) {
   if (const int64_t* number = as_int(dim)) return constant(tensor_of<int64_t>({*number}, {}, kInt64));
   if (const OpenDimensions::Place* place = OpenDimensions::current()->find(dim)) {
     Value all = emit("shape_of", {place->value}, make<relay::DtypeAttrs>(kInt64));
@@ -230,44 +185,27 @@ Value number_of(const Expr& dim) {
   const Binary* binary = dim.as<Binary>();
   const char* op = binary ? operator_of(binary->op) : nullptr;
   if (!op) fail("no input tells the dimension {}; give the input's shape", relay::print(dim));
-  return emit(op, {number_of(binary->a), number_of(binary->b)});
-}
-
-/// (1, ..., length, ..., 1) of a vector.
-Value along_axis(const Value& vector, size_t axis, size_t rank) {
-  relay::Ints codes(rank, 1);
-  codes[axis] = -1;
-  return emit("reshape", {vector}, make<relay::ReshapeAttrs>(codes, false));
-}
-
-/// A vector as long as that, whose elements are of no interest.
-Value vector_of(const Expr& length) {
-  if (const int64_t* number = as_int(length)) return constant(zeros({*number}, kInt64));
-  if (const OpenDimensions::Place* place = OpenDimensions::current()->find(length)) {
-    Value row = place->value;
-    const auto rank = static_cast<int64_t>(dims_of(row).size());
-    for (int64_t axis = rank; axis-- > 0;)
-      if (axis != place->axis)
-        row = emit("take", {row, scalar(kInt64, 0)},
-                   make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")));
-    // Whatever it was, so that vectors of several tensors go together.
-    return emit("arange_like", {row}, make<relay::DtypeAttrs>(kInt64));
-  }
-  const Binary* binary = length.as<Binary>();
-  if (binary && binary->op == BinaryOp::kAdd)
-    return emit("concatenate", {tuple_of({vector_of(binary->a), vector_of(binary->b)})},
-                make<relay::ConcatenateAttrs>(int64_t{0}));
-  if (binary && binary->op == BinaryOp::kMul) {
-    Value product =
-        emit("add", {along_axis(vector_of(binary->a), 0, 2), along_axis(vector_of(binary->b), 1, 2)});
-    return emit("reshape", {product}, make<relay::ReshapeAttrs>(relay::Ints{-1}, false));
-  }
-  fail("no tensor is as long as the dimension {}; give the input's shape", relay::print(length));
+  return emit(op, {int64_number_of(binary->a), int64_number_of(binary->b)});
 }
 
 }  // namespace
 
+Value number_of(const Expr& dim, DataType dtype) {
+  return cast_to(int64_number_of(relay::simplify_size(dim)), dtype);
+}
+
+Expr elements_of(std::span<const Expr> dims) {
+  Expr product = 1;
+  for (const Expr& dim : dims) product = product * dim;
+  return simplify(product);
+}
+
 Value as_data(const Value& value) {
+  if (const auto* tuple = value.as<relay::Tuple>(); tuple && holds_handles(value)) {
+    Values items;
+    for (const Value& item : tuple->items) items.push_back(as_data(item));
+    return tuple_of(items);
+  }
   const Tensor* tensor = known(value);
   if (!tensor || !holds_handles(*tensor)) return value;
   const OpenDimensions& open = *OpenDimensions::current();
@@ -282,18 +220,84 @@ Value as_data(const Value& value) {
   return reshape(vector, tensor->shape());
 }
 
-Value counted_to(const Expr& length) {
-  return emit("arange_like", {vector_of(length)}, make<relay::DtypeAttrs>(kInt64));
+Value of_shape(const std::vector<Expr>& dims) {
+  // Each dimension by the place among the arguments' where it stands alone.
+  std::vector<Value> args;
+  std::vector<int64_t> first;  // dimension of each argument, among all
+  int64_t count = 0;
+  VarMap names;
+  std::string text;
+  for (const Expr& dim : dims) {
+    post_order(dim, [&](const NodeRef& node) {
+      const VarNode* symbol = node.as<VarNode>();
+      if (!symbol || names.count(symbol)) return;
+      const OpenDimensions::Place* place = OpenDimensions::current()->find(node.cast<ExprNode>());
+      if (!place) fail("no input tells the dimension {}; give the input's shape", symbol->name);
+      auto known = std::find(args.begin(), args.end(), place->value);
+      if (known == args.end()) {
+        known = args.insert(known, place->value);
+        first.push_back(count);
+        count += static_cast<int64_t>(dims_of(place->value).size());
+      }
+      names[symbol] = var(fmt::format("d{}", first[static_cast<size_t>(known - args.begin())] + place->axis));
+    });
+    text += (text.empty() ? "" : ", ") + relay::print(substitute(dim, names));
+  }
+  return emit("zeros_by", args, make<relay::ZerosByAttrs>("(" + text + ")", kBool));
 }
 
-Value of_shape(const std::vector<Expr>& dims) {
+Value counted_to(const Expr& length) {
+  if (as_int(length)) return counted(int_value(length), {int_value(length)});
+  return emit("arange_like", {of_shape({length})}, make<relay::DtypeAttrs>(kInt64));
+}
+
+Value counted_along(const Expr& length, int64_t axis, int64_t rank) {
+  relay::Ints codes(static_cast<size_t>(rank), 1);
+  codes[static_cast<size_t>(axis)] = -1;
+  if (as_int(length)) codes[static_cast<size_t>(axis)] = int_value(length);
+  const Value vector = counted_to(length);
+  return as_int(length) ? reshape(vector, codes)
+                        : emit("reshape", {vector}, make<relay::ReshapeAttrs>(codes, false));
+}
+
+Value with_dims(const Value& value, const std::vector<Expr>& dims) {
+  const std::vector<Expr> from = dims_of(value);
+  if (from.size() != dims.size())
+    fail("a tensor of shape {} where one of rank {} must be", text_of(value), dims.size());
+  bool same = true;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    same &= prove_equal(from[d], dims[d]);
+    if (as_int(from[d]) && as_int(dims[d]) && int_value(from[d]) != int_value(dims[d]))
+      fail("dimension {} of a tensor of shape {} must be {}", d, text_of(value), int_value(dims[d]));
+  }
+  return same ? value : emit("reshape_like", {value, of_shape(dims)});
+}
+
+Value repeated_to(const Value& value, const std::vector<Expr>& dims) {
   std::vector<int64_t> numbers;
-  for (const Expr& dim : dims) numbers.push_back(as_int(dim) ? int_value(dim) : 1);
-  Value result = constant(zeros(numbers, kInt64));
-  for (size_t axis = 0; axis < dims.size(); ++axis)
-    if (!as_int(dims[axis]))
-      result = emit("add", {result, along_axis(vector_of(dims[axis]), axis, dims.size())});
-  return result;
+  for (const Expr& dim : dims) {
+    if (!as_int(dim)) return emit("broadcast_to_like", {value, of_shape(dims)});
+    numbers.push_back(int_value(dim));
+  }
+  return broadcast_to(value, numbers);
+}
+
+Value sliced_by(const Value& value, int64_t axis, const relay::Slice& slice) {
+  const Expr extent = dims_of(value).at(static_cast<size_t>(axis));
+  if (is_int(slice.begin, 0) && slice.stride == 1 && prove_equal(slice.count, extent)) return value;
+  if (as_int(slice.begin) && as_int(slice.count) && slice.stride > 0) {
+    const int64_t begin = int_value(slice.begin), end = begin + int_value(slice.count) * slice.stride;
+    return emit(
+        "strided_slice", {value},
+        make<relay::StridedSliceAttrs>(relay::Ints{begin}, relay::Ints{end}, relay::Ints{slice.stride},
+                                       std::string("end"), std::optional<relay::Ints>(relay::Ints{axis})));
+  }
+  Value places = counted_to(slice.count);
+  if (slice.stride != 1) places = times(places, scalar(kInt64, static_cast<double>(slice.stride)));
+  if (!is_int(slice.begin, 0)) places = plus(places, number_of(slice.begin));
+  // Within the axis, as a slice is.
+  return emit("take", {value, places},
+              make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("fast")));
 }
 
 }  // namespace lathe::onnx

@@ -9,14 +9,16 @@
 #include <span>
 #include <vector>
 
+#include "core/frontends/onnx_choices.h"
 #include "core/frontends/onnx_converter.h"
+#include "core/relay/analysis/sizes.h"
 
 namespace lathe::onnx {
 
 /// While it lives, this thread's handles are of this model.
 class OpenDimensions {
  public:
-  OpenDimensions();
+  explicit OpenDimensions(Choices& choices);
   ~OpenDimensions();
   OpenDimensions(const OpenDimensions&) = delete;
   OpenDimensions& operator=(const OpenDimensions&) = delete;
@@ -32,11 +34,30 @@ class OpenDimensions {
     int64_t axis;
   };
   const Place* find(const Expr& dim) const;
+  /// A dimension that a run tells.
+  Expr fresh();
+  Choices& choices() { return choices_; }
   static OpenDimensions* current();
+
+  /// What is learned in the body of a loop, or in a branch, is forgotten behind it.
+  class Scope {
+   public:
+    Scope() : places_(current()->places_.size()) {}
+    ~Scope() { leave(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    void leave();
+
+   private:
+    size_t places_;
+    bool left_ = false;
+  };
 
  private:
   std::vector<Expr> dims_;
   std::vector<std::pair<Expr, Place>> places_;
+  int64_t fresh_ = 0;
+  Choices& choices_;
   OpenDimensions* around_;
 };
 
@@ -44,8 +65,13 @@ class OpenDimensions {
 bool holds_handles(const Tensor& tensor);
 bool holds_handles(const Value& value);
 
+/// Whether the value follows from dimensions alone.
+bool is_about_dims(const Value& value);
+
 /// The dimensions of a value, numbers or not.
 std::vector<Expr> dims_of(const Value& value);
+/// The product of some.
+Expr elements_of(std::span<const Expr> dims);
 bool has_open_dims(const Value& value);
 /// An int64 vector of sizes, as Shape gives it.
 Value dims_constant(std::span<const Expr> dims);
@@ -56,16 +82,27 @@ Value reshape_to(const Value& value, const std::vector<Expr>& dims);
 
 /// A call of constants among which are handles: folded where that is shape arithmetic; null where it cannot
 /// be.
-Value fold_dims(const char* op, std::span<const Value> args);
+Value fold_dims(const char* op, std::span<const Value> args, const relay::Attrs& attrs);
 /// Whether the operator moves elements, handles too, and the interpreter may fold it.
 bool moves_alone(const char* op, std::span<const Value> args);
+
+/// `value`, whose dimensions must be these: what types cannot tell is checked by the run.
+Value with_dims(const Value& value, const std::vector<Expr>& dims);
 
 /// Constants with handles as tensors that have the numbers when the model runs; other values as they are.
 /// Throws Error for a dimension that no tensor tells.
 Value as_data(const Value& value);
-/// 0, 1, 2, ... below `length`, int64.
+/// A dimension as a number: rank 0.
+Value number_of(const Expr& dim, DataType dtype = kInt64);
+/// 0, 1, 2, ... below `length`, int64. Throws Error beyond 2^24 where it is known.
 Value counted_to(const Expr& length);
+/// The same along `axis` of `rank` dimensions, the others being 1.
+Value counted_along(const Expr& length, int64_t axis, int64_t rank);
 /// A tensor of this shape whose elements are of no interest.
 Value of_shape(const std::vector<Expr>& dims);
+/// `value`, whose elements are repeated to this shape by NumPy's rule.
+Value repeated_to(const Value& value, const std::vector<Expr>& dims);
+/// Elements begin, begin + stride, ... along an axis.
+Value sliced_by(const Value& value, int64_t axis, const relay::Slice& slice);
 
 }  // namespace lathe::onnx

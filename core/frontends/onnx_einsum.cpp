@@ -1,12 +1,14 @@
 // Einsum: operands are multiplied in turn, each pair as one product of matrices.
 #include <algorithm>
 
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
 
 /// A tensor whose dimensions have labels. The dimensions of an ellipsis are labelled by digits, the last '9'.
@@ -14,7 +16,7 @@ struct Operand {
   Value value;
   std::string labels;
 
-  int64_t extent(char label) const { return shape_of(value)[labels.find(label)]; }
+  const Expr& extent(char label) const { return type_of(value).shape[labels.find(label)]; }
   bool has(char label) const { return labels.find(label) != std::string::npos; }
 };
 
@@ -52,17 +54,31 @@ Operand without_repeats(Operand operand) {
     if (q == std::string::npos) continue;
     auto rank = static_cast<int64_t>(operand.labels.size());
     // Both axes go last and become one of extent n * n, where the diagonal is every (n + 1)th element.
-    Ints axes, shape = shape_of(operand.value), flat;
-    if (shape[p] != shape[q]) fail("no diagonal of {} by {} elements", shape[p], shape[q]);
+    Ints axes;
+    std::vector<Expr> shape = dims_of(operand.value), flat;
+    const Expr n = shape[p];
+    if (!prove_equal(n, shape[q]))
+      fail("no diagonal of {} by {} elements", relay::print(n), relay::print(shape[q]));
     std::string labels;
     for (int64_t d = 0; d < rank; ++d)
       if (d != static_cast<int64_t>(p) && d != static_cast<int64_t>(q))
         axes.push_back(d), flat.push_back(shape[d]), labels += operand.labels[static_cast<size_t>(d)];
     axes.insert(axes.end(), {static_cast<int64_t>(p), static_cast<int64_t>(q)});
-    flat.push_back(shape[p] * shape[q]);
-    auto last = make<relay::StridedSliceAttrs>(Ints{0}, Ints{flat.back()}, Ints{shape[q] + 1},
+    if (!as_int(n)) {
+      // Of an open n: the same elements, as one of each row.
+      Value moved = transposed(operand.value, axes);
+      std::vector<Expr> places(flat);
+      places.push_back(n);
+      places.push_back(1);
+      Value index = repeated_to(counted_along(n, rank - 2, rank), places);
+      moved = emit("gather", {moved, index}, make<relay::GatherAttrs>(rank - 1));
+      places.pop_back();
+      return without_repeats({reshape_to(moved, places), labels + operand.labels[p]});
+    }
+    flat.push_back(int_value(n) * int_value(n));
+    auto last = make<relay::StridedSliceAttrs>(Ints{0}, Ints{int_value(flat.back())}, Ints{int_value(n) + 1},
                                                std::string("end"), std::optional<Ints>(Ints{rank - 2}));
-    Value lines = reshape(transposed(operand.value, axes), flat);
+    Value lines = reshape_to(transposed(operand.value, axes), flat);
     return without_repeats({emit("strided_slice", {lines}, last), labels + operand.labels[p]});
   }
   return operand;
@@ -85,13 +101,13 @@ Operand summed(const Operand& operand, const std::string& kept) {
 Value as_matrices(const Operand& operand, const Operand& other, const std::string& batch,
                   const std::string& own, const std::string& shared) {
   Operand whole = ordered(operand, batch + own + shared);
-  Ints shape = shape_of(whole.value);
+  std::vector<Expr> shape = dims_of(whole.value);
   for (size_t d = 0; d < shape.size(); ++d)
-    if (other.has(whole.labels[d])) shape[d] = std::max(shape[d], other.extent(whole.labels[d]));
-  std::span<const int64_t> dims(shape);
-  Ints matrices{shape_size(dims.first(batch.size())), shape_size(dims.subspan(batch.size(), own.size())),
-                shape_size(dims.last(shared.size()))};
-  return reshape(broadcast_to(whole.value, shape), matrices);
+    if (other.has(whole.labels[d]) && is_int(shape[d], 1)) shape[d] = other.extent(whole.labels[d]);
+  std::span<const Expr> dims(shape);
+  return reshape_to(repeated_to(whole.value, shape), {elements_of(dims.first(batch.size())),
+                                                      elements_of(dims.subspan(batch.size(), own.size())),
+                                                      elements_of(dims.last(shared.size()))});
 }
 
 /// Of two operands. A label of both is a batch dimension when it is `kept`, and summed in the product when it
@@ -102,21 +118,21 @@ Operand product(const Operand& a, const Operand& b, const std::string& kept) {
     (!b.has(label) ? of_a : kept.find(label) != std::string::npos ? batch : shared) += label;
   for (char label : b.labels)
     if (!a.has(label)) of_b += label;
-  Ints shape;
-  for (char label : batch) shape.push_back(std::max(a.extent(label), b.extent(label)));
+  std::vector<Expr> shape;
+  for (char label : batch) shape.push_back(is_int(a.extent(label), 1) ? b.extent(label) : a.extent(label));
   for (char label : of_a) shape.push_back(a.extent(label));
   for (char label : of_b) shape.push_back(b.extent(label));
   Value rows = as_matrices(a, b, batch, of_a, shared), columns = as_matrices(b, a, batch, of_b, shared);
-  Ints m = shape_of(rows), n = shape_of(columns);
+  const std::vector<Expr> m = dims_of(rows), n = dims_of(columns);
   Value result;
   // Element by element: products of matrices would be of 1 by 1.
   if (shared.empty() && of_a.empty() && of_b.empty())
     result = times(rows, columns);
   else if (batch.empty())  // a weight, perhaps
-    result = emit("nn.dense", {reshape(rows, {m[1], m[2]}), reshape(columns, {n[1], n[2]})});
+    result = emit("nn.dense", {reshape_to(rows, {m[1], m[2]}), reshape_to(columns, {n[1], n[2]})});
   else
     result = batched_product(rows, columns);
-  return {reshape(result, shape), batch + of_a + of_b};
+  return {reshape_to(result, shape), batch + of_a + of_b};
 }
 
 /// The labels of the output when the equation does not say: an ellipsis, then letters that occur once,

@@ -1,7 +1,7 @@
 // Values: calls with their types inferred as they are made, constants folded on the way.
 #include <algorithm>
 
-#include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_program.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/interpret_closed.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -74,7 +74,7 @@ Value scalar(DataType dtype, double value) { return constant(full({}, dtype, val
 
 Value field_of(const Value& tuple, int64_t index) {
   if (const auto* items = tuple.as<relay::Tuple>()) return items->items.at(static_cast<size_t>(index));
-  return relay::typed_projection(tuple, index);
+  return with_named_sizes(relay::typed_projection(tuple, index));
 }
 
 Value tuple_of(const std::vector<Value>& items) { return relay::typed_tuple(items); }
@@ -84,7 +84,7 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   bool known_args = !args.empty() && std::all_of(args.begin(), args.end(), small_constant);
   if (OpenDimensions::current() &&
       std::any_of(args.begin(), args.end(), [](const Value& arg) { return holds_handles(arg); })) {
-    if (Value dims = known_args ? fold_dims(name, args) : nullptr) return dims;
+    if (Value dims = known_args ? fold_dims(name, args, attrs) : nullptr) return dims;
     if (!known_args || !moves_alone(name, args)) {
       for (Value& arg : args) arg = as_data(arg);
       known_args = false;
@@ -94,7 +94,7 @@ Value emit(const char* name, std::vector<Value> args, relay::Attrs attrs) {
   const relay::Op& op = *relay::find_op(name);
   // Small arguments may still give a large result (a broadcast): that is left as a call.
   bool fold = known_args && op.compute && !op.stateful && elements_of(call->checked_type) <= kFoldLimit;
-  return fold ? folded(call) : call;
+  return fold ? folded(call) : with_named_sizes(call);
 }
 
 Value reshape(const Value& value, const std::vector<int64_t>& shape) {

@@ -7,7 +7,6 @@
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
 
 Value floor(const Value& x) { return emit("floor", {x}); }

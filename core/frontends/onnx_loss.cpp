@@ -1,11 +1,11 @@
 // Losses of classifications: scores (n, classes, d1, ...), labels (n, d1, ...).
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
 
 Value total(const Value& x) { return emit("sum", {x}, make<relay::ReduceAttrs>(std::optional<Ints>())); }
@@ -21,23 +21,22 @@ Value weights_of(const Node& node, const Value& labels, const Value& kept, DataT
 
 /// The loss of logarithms of probabilities.
 Value negative_log_likelihood(const Node& node, const Value& scores) {
-  Ints shape = shape_of(scores), wanted = shape;
+  const std::vector<Expr> shape = dims_of(scores);
+  std::vector<Expr> wanted = shape;
   if (shape.size() < 2) node.reject("scores of rank {}, must be 2 or more", shape.size());
   wanted.erase(wanted.begin() + 1);
-  if (node.shape(1) != wanted)
-    node.reject("labels of shape {} for scores of shape {}", shape_text(node.shape(1)), shape_text(shape));
   DataType dtype = type_of(scores).dtype;
-  Value labels = cast_to(node.in(1), kInt64), kept = constant(full({}, kBool, 1));
+  Value labels = cast_to(with_dims(node.in(1), wanted), kInt64), kept = constant(full({}, kBool, 1));
   if (node.has_attr("ignore_index")) {
     kept = emit("not_equal", {labels, number(labels, static_cast<double>(node.integer("ignore_index", 0)))});
     // An ignored label may name no class; it reads class 0 and gets the weight 0.
     labels = choose(kept, labels, number(labels, 0));
   }
-  Ints one_class = shape;
+  std::vector<Expr> one_class = shape;
   one_class[1] = 1;
-  Value picked = reshape(
-      emit("gather", {scores, reshape(labels, one_class)}, make<relay::GatherAttrs>(int64_t{1})), wanted);
-  Value weights = broadcast_to(weights_of(node, labels, kept, dtype), wanted);
+  Value picked = reshape_to(
+      emit("gather", {scores, reshape_to(labels, one_class)}, make<relay::GatherAttrs>(int64_t{1})), wanted);
+  Value weights = repeated_to(weights_of(node, labels, kept, dtype), wanted);
   Value losses = times(emit("negative", {picked}), weights);
   std::string reduction = node.text("reduction", "mean");
   if (reduction == "none") return losses;

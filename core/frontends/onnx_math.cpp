@@ -2,12 +2,12 @@
 #include <cmath>
 
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 
 struct Name {
   const char* onnx;
@@ -129,7 +129,7 @@ Values dropout(const Node& node) {
   if (!keeps_all && node.has(2) && (!known(node.in(2)) || node.int_in(2) != 0))
     node.reject("training mode with a ratio other than 0 is not supported");
   if (node.outputs() < 2) return {node.in(0)};
-  return {node.in(0), constant(full(node.constant_shape(node.shape(0)), kBool, 1))};
+  return {node.in(0), repeated_to(scalar(kBool, 1), node.dims(0))};
 }
 
 Values where(const Node& node) { return {emit("where", {node.in(0), node.in(1), node.in(2)})}; }
@@ -159,8 +159,8 @@ Values leaky_relu(const Node& node) {
 Values prelu(const Node& node) {
   Value zero = number(node, 0), x = node.in(0), slope = node.in(1);
   // Before opset 7 a vector of slopes is one a channel.
-  std::vector<int64_t> shape = shape_of(slope);
-  if (node.opset() < 7 && shape.size() == 1 && node.rank(0) > 2) {
+  if (node.opset() < 7 && node.rank(1) == 1 && node.rank(0) > 2) {
+    std::vector<int64_t> shape = shape_of(slope);
     shape.resize(static_cast<size_t>(node.rank(0)) - 1, 1);
     slope = reshape(slope, shape);
   }

@@ -9,7 +9,6 @@
 namespace lathe::onnx {
 namespace {
 using relay::Ints;
-using Values = std::vector<Value>;
 
 /// auto_pad and pads as begins then ends, for windows of `kernel` over `input` (spatial sizes).
 Ints window_padding(const Node& node, const Ints& input, const Ints& kernel, const Ints& strides,
@@ -308,9 +307,20 @@ Value matrix_product(const Node& node, Value a, Value b,
                      FunctionRef<Value(const Value&, const Value&)> dense) {
   if (has_open_dims(a) || has_open_dims(b)) {
     const size_t rows = dims_of(a).size(), columns = dims_of(b).size();
-    if (rows < 2 || columns < 2) node.reject("a vector with a dimension that is open");
-    if (columns == 2) return dense(a, transposed_last_two(b));
-    return emit("nn.matmul", {a, b}, make<relay::MatmulAttrs>(std::nullopt, sum_dtype(type_of(a).dtype)));
+    if (rows < 1 || columns < 1) node.reject("a scalar operand");
+    // Vectors become a row and a column; their dimension vanishes from the result.
+    Ints dropped;
+    auto as_matrix = [&](const Value& vector, int64_t axis, int64_t of_result) {
+      dropped.push_back(of_result);
+      return emit("expand_dims", {vector}, make<relay::ExpandDimsAttrs>(axis, int64_t{1}));
+    };
+    if (rows == 1) a = as_matrix(a, 0, -2);
+    if (columns == 1) b = as_matrix(b, 1, -1);
+    Value product = columns <= 2 ? dense(a, transposed_last_two(b))
+                                 : emit("nn.matmul", {a, b},
+                                        make<relay::MatmulAttrs>(std::nullopt, sum_dtype(type_of(a).dtype)));
+    if (dropped.empty()) return product;
+    return emit("squeeze", {product}, make<relay::SqueezeAttrs>(std::optional<Ints>(dropped)));
   }
   Ints sa = shape_of(a), sb = shape_of(b);
   if (sa.empty() || sb.empty()) node.reject("a scalar operand");

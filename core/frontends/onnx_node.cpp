@@ -81,6 +81,13 @@ std::vector<int64_t> Node::positions_in(size_t i) const {
   return values;
 }
 
+std::vector<Expr> Node::open_positions_in(size_t i) const {
+  const Tensor* tensor = known(in(i));
+  if (tensor && holds_handles(*tensor)) return sizes_in(i);
+  const std::vector<int64_t> positions = positions_in(i);
+  return {positions.begin(), positions.end()};
+}
+
 int64_t Node::position(const char* name, int64_t otherwise) const {
   const auto* attribute = find(name);
   return attribute ? std::clamp<int64_t>(attribute->i(), -kLargest, kLargest) : otherwise;

@@ -8,7 +8,6 @@
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 
 Value call(const char* op, std::vector<Value> args, relay::Attrs attrs = nullptr) {
   return relay::typed_call(op, std::move(args), std::move(attrs));
@@ -58,7 +57,7 @@ Value centred(const Value& x, const Value& zero) {
 
 /// A vector of one number a channel, or one number, against an axis that `after` others follow.
 Value along(const Value& value, int64_t after) {
-  if (shape_of(value).empty() || after == 0) return value;
+  if (type_of(value).shape.empty() || after == 0) return value;
   return call("expand_dims", {value}, make<relay::ExpandDimsAttrs>(int64_t{1}, after));
 }
 
@@ -86,14 +85,14 @@ Value integer_matmul(const Node& node, const Places& at) {
   auto attrs = make<relay::DenseAttrs>(std::optional<int64_t>(), std::optional(kInt32));
   // qnn.dense takes one zero point for the data and one for each column of the weight; the rest is
   // differences.
-  bool matrix = node.rank(at.w) == 2 && shape_of(x_zero).empty() && shape_of(w_zero).size() < 2;
+  bool matrix = node.rank(at.w) == 2 && type_of(x_zero).shape.empty() && type_of(w_zero).shape.size() < 2;
   if (matrix)
     return matrix_product(node, x, w, [&](const Value& rows, const Value& weight) {
       return call("qnn.dense", {rows, weight, x_zero, w_zero, scalar(kFloat32, 1), scalar(kFloat32, 1)},
                   attrs);
     });
   // The left operand's zero points are those of its rows.
-  bool by_row = shape_of(x_zero).size() == 1;
+  bool by_row = type_of(x_zero).shape.size() == 1;
   return matrix_product(node, centred(x, along(x_zero, by_row ? 1 : 0)), centred(w, w_zero),
                         [&](const Value& rows, const Value& weight) {
                           return call("nn.dense", {rows, weight}, attrs);
@@ -123,8 +122,8 @@ Values q_linear_matmul(const Node& node) {
   if (shape_size(node.shape(1)) != 1)
     node.reject("a scale for each row of the left operand is not supported");
   Value product = integer_matmul(node, {0, 2, 3, 5});
-  return {
-      rescaled(node, product, 6, product_scale(node), static_cast<int64_t>(shape_of(product).size()) - 1)};
+  return {rescaled(node, product, 6, product_scale(node),
+                   static_cast<int64_t>(type_of(product).shape.size()) - 1)};
 }
 Values conv_integer(const Node& node) { return {integer_conv(node, {0, 2, 1, 3})}; }
 Values matmul_integer(const Node& node) { return {integer_matmul(node, {0, 2, 1, 3})}; }

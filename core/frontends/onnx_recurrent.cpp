@@ -1,15 +1,18 @@
-// Recurrent networks, one step of the sequence after another: the graph has the steps of one given length,
-// which all run the same kernels (decision 046).
+// Recurrent networks, one step of the sequence after another: of a given length the graph has all steps,
+// which run the same kernels (decision 046); of one that is open the program has a loop.
 #include <cmath>
 
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_program.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
+using Dims = std::vector<Expr>;
 
 // Activations by the names of the standard, with two parameters that only some use.
 using Activate = Value (*)(const Value& x, double alpha, double beta);
@@ -92,7 +95,7 @@ struct Cell {
   }
   /// Gate i of several side by side.
   Value gate(const Value& gates, int64_t i) const {
-    return sliced(gates, static_cast<int64_t>(shape_of(gates).size()) - 1, i * hidden, (i + 1) * hidden);
+    return sliced(gates, static_cast<int64_t>(type_of(gates).shape.size()) - 1, i * hidden, (i + 1) * hidden);
   }
   /// What the state adds to gates [begin, end).
   Value recurrent(const Value& state, int64_t begin, int64_t end) const {
@@ -159,9 +162,10 @@ const Kind& kind_of(const Node& node) {
 /// Element `direction` of input i along its first dimension, which vanishes; null when it is not given.
 Value of_direction(const Node& node, size_t i, int64_t direction) {
   if (!node.has(i)) return Value();
-  Ints shape = node.shape(i);
-  if (shape.empty() || shape[0] <= direction) node.reject("input {} of shape {}", i, shape_text(shape));
-  return reshape(sliced(node.in(i), 0, direction, direction + 1), Ints(shape.begin() + 1, shape.end()));
+  if (node.rank(i) < 1 || node.dim(i, 0) <= direction)
+    node.reject("input {} of type {}", i, relay::print(node.in(i)->checked_type));
+  const Dims& shape = node.dims(i);
+  return reshape_to(sliced(node.in(i), 0, direction, direction + 1), {shape.begin() + 1, shape.end()});
 }
 
 Cell cell_of(const Node& node, const Kind& kind, int64_t direction, int64_t hidden) {
@@ -185,67 +189,108 @@ Cell cell_of(const Node& node, const Kind& kind, int64_t direction, int64_t hidd
   return cell;
 }
 
-/// What a direction gives: the hidden state of each step, in the order of time, and the last state.
-struct Run {
-  Values steps;
-  State last;
-};
-
-/// Element t along the first dimension, which vanishes. The position is an operand and no constant of the
-/// program: steps differ in it alone, and it is a view of the whole where memory is aligned.
-Value at_step(const Value& whole, int64_t t) {
-  Ints shape = shape_of(whole);
-  Value step =
-      emit("take", {whole, int_constant({t})}, make<relay::TakeAttrs>(0, std::optional<int64_t>(0), "fast"));
-  return reshape(step, Ints(shape.begin() + 1, shape.end()));
-}
-
 /// What the inputs of all steps add to the gates, by groups: (length, batch, gates * hidden) each. One large
 /// product a group; only the product with the state is left to each step.
 Values input_products(const Node& node, const Kind& kind, const Cell& cell, const Value& x,
                       int64_t direction) {
-  Ints shape = shape_of(x);
-  Value rows = reshape(x, {shape[0] * shape[1], shape[2]}), weight = of_direction(node, 1, direction),
-        bias = of_direction(node, 3, direction);
+  const Dims shape = dims_of(x);
+  Value rows = reshape_to(x, {simplify(shape[0] * shape[1]), shape[2]}),
+        weight = of_direction(node, 1, direction), bias = of_direction(node, 3, direction);
   Values products;
   for (int64_t begin = 0; int64_t end : kind.groups) {
     Value product = emit("nn.dense", {rows, sliced(weight, 0, begin * cell.hidden, end * cell.hidden)});
     if (bias) product = plus(product, sliced(bias, 0, begin * cell.hidden, end * cell.hidden));
-    products.push_back(reshape(product, {shape[0], shape[1], (end - begin) * cell.hidden}));
+    products.push_back(reshape_to(product, {shape[0], shape[1], (end - begin) * cell.hidden}));
     begin = end;
   }
   return products;
 }
 
-/// Steps of x (length, batch, size). Beyond an element's own length its state stays and its output is 0.
-Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Value& x, int64_t direction,
-                  bool backward, State state) {
-  Ints shape = shape_of(x);
-  const Values products = input_products(node, kind, cell, x, direction);
-  Value within;  // (length, batch, 1): the step is one of the element's own
-  if (node.has(4))
-    within =
-        less(cast_to(counted(shape[0], {shape[0], 1, 1}), node.dtype(4)), reshape(node.in(4), {shape[1], 1}));
-  Run run{Values(static_cast<size_t>(shape[0])), state};
-  for (int64_t i = 0; i < shape[0]; ++i) {
-    int64_t t = backward ? shape[0] - 1 - i : i;
-    Values inputs;
-    for (const Value& product : products) inputs.push_back(at_step(product, t));
-    State next = kind.step(cell, inputs, run.last);
-    Value shown = next.hidden;
-    if (within) {
-      Value here = at_step(within, t);
-      shown = choose(here, next.hidden, number(next.hidden, 0));
-      // Backwards this skips the padding at the end of short sequences: the state starts at their last
-      // element.
-      next.hidden = choose(here, next.hidden, run.last.hidden);
-      if (next.cell) next.cell = choose(here, next.cell, run.last.cell);
-    }
-    run.last = next;
-    // (length, directions, batch, hidden), as the output has it.
-    run.steps[static_cast<size_t>(t)] = reshape(shown, {1, 1, shape[1], cell.hidden});
+/// One direction over x (length, batch, size).
+struct Sequence {
+  const Kind& kind;
+  const Cell& cell;
+  Values products;  // of all steps
+  Value within;     // (length, batch, 1): the step is one of the element's own; null where all are
+  Dims shape;       // of x
+  bool backward;
+};
+
+/// A step's state, and the hidden one as it is shown. Beyond an element's own length its state stays and its
+/// output is 0.
+struct After {
+  State state;
+  Value shown;
+};
+After after_step(const Sequence& sequence, const Values& inputs, const Value& within, const State& before) {
+  State next = sequence.kind.step(sequence.cell, inputs, before);
+  Value shown = next.hidden;
+  if (within) {
+    shown = choose(within, next.hidden, number(next.hidden, 0));
+    // Backwards this skips the padding at the end of short sequences: the state starts at their last element.
+    next.hidden = choose(within, next.hidden, before.hidden);
+    if (next.cell) next.cell = choose(within, next.cell, before.cell);
   }
-  return run;
+  return {next, shown};
+}
+
+/// What a direction gives: the hidden state of each step, in the order of time, (length, 1, batch, hidden),
+/// and the last state.
+struct Run {
+  Value steps;
+  State last;
+};
+
+Run unrolled(const Sequence& sequence, State state) {
+  const int64_t length = int_value(sequence.shape[0]);
+  // The position is an operand and no constant of the program: steps differ in it alone, and what it takes is
+  // a view of the whole where memory is aligned.
+  auto at = [](const Value& whole, int64_t t) { return row_of(whole, int_constant({t})); };
+  Values steps(static_cast<size_t>(length));
+  for (int64_t i = 0; i < length; ++i) {
+    const int64_t t = sequence.backward ? length - 1 - i : i;
+    Values inputs;
+    for (const Value& product : sequence.products) inputs.push_back(at(product, t));
+    After after = after_step(sequence, inputs, sequence.within ? at(sequence.within, t) : Value(), state);
+    state = after.state;
+    steps[static_cast<size_t>(t)] = reshape_to(after.shown, {1, 1, sequence.shape[1], sequence.cell.hidden});
+  }
+  return {concatenated(steps, 0), state};
+}
+
+Run in_a_loop(const Sequence& sequence, const State& start) {
+  const Value count = number_of(sequence.shape[0]), last = minus(count, scalar(kInt64, 1));
+  const DataType dtype = type_of(start.hidden).dtype;
+  const Dims row{1, sequence.shape[1], sequence.cell.hidden};
+  Values first{scalar(kInt64, 0), repeated_to(scalar(dtype, 0), {sequence.shape[0], row[0], row[1], row[2]}),
+               start.hidden};
+  if (start.cell) first.push_back(start.cell);
+  auto next = [&](const Values& state) {
+    const Value t = sequence.backward ? minus(last, state[0]) : state[0];
+    Values inputs;
+    for (const Value& product : sequence.products) inputs.push_back(row_of(product, t));
+    const After after = after_step(sequence, inputs, sequence.within ? row_of(sequence.within, t) : Value(),
+                                   {state[2], start.cell ? state[3] : Value()});
+    Values result{plus(state[0], scalar(kInt64, 1)), with_row(state[1], t, reshape_to(after.shown, row)),
+                  after.state.hidden};
+    if (start.cell) result.push_back(after.state.cell);
+    return result;
+  };
+  const Values all = loop_while(
+      first, [&](const Values& state) { return less(state[0], count); }, next);
+  return {all[1], {all[2], start.cell ? all[3] : Value()}};
+}
+
+Run run_direction(const Node& node, const Kind& kind, const Cell& cell, const Value& x, int64_t direction,
+                  bool backward, const State& start) {
+  const Dims shape = dims_of(x);
+  Sequence sequence{kind, cell, input_products(node, kind, cell, x, direction), Value(), shape, backward};
+  if (node.has(4))
+    sequence.within = less(cast_to(counted_along(shape[0], 0, 3), node.dtype(4)),
+                           reshape_to(with_dims(node.in(4), {shape[1]}), {shape[1], 1}));
+  const int64_t* length = as_int(shape[0]);
+  return length && *length >= 1 && *length <= Node::kMostSteps ? unrolled(sequence, start)
+                                                               : in_a_loop(sequence, start);
 }
 
 Values recurrent(const Node& node) {
@@ -254,17 +299,17 @@ Values recurrent(const Node& node) {
   if (node.rank(0) != 3 || node.rank(1) != 3 || node.rank(2) != 3)
     node.reject("data and weights must be of rank 3");
   Value x = batch_first ? transposed(node.in(0), {1, 0, 2}) : node.in(0);
-  if (int64_t steps = shape_of(x)[0]; steps < 1 || steps > Node::kMostSteps)
-    node.reject("{} steps, must be 1 to {}", steps, Node::kMostSteps);
-  int64_t batch = shape_of(x)[1], hidden = node.dim(2, 2);
+  const Expr batch = dims_of(x)[1];
+  const int64_t hidden = node.dim(2, 2);
   std::string way = node.text("direction", "forward");
   if (way != "forward" && way != "reverse" && way != "bidirectional")
     node.reject("direction `{}` is unknown", way);
   auto initial = [&](size_t i, int64_t direction) {
-    if (!node.has(i)) return constant(zeros(node.constant_shape({batch, hidden}), node.dtype(0)));
+    if (!node.has(i)) return repeated_to(scalar(node.dtype(0), 0), {batch, hidden});
     // (directions, batch, hidden), or (batch, directions, hidden) with the batch first.
-    if (!batch_first) return of_direction(node, i, direction);
-    return reshape(sliced(node.in(i), 1, direction, direction + 1), {batch, hidden});
+    if (!batch_first) return with_dims(of_direction(node, i, direction), {batch, hidden});
+    return with_dims(reshape_to(sliced(node.in(i), 1, direction, direction + 1), {node.dims(i)[0], hidden}),
+                     {batch, hidden});
   };
   Values outputs, hiddens, cells;
   for (int64_t direction = 0; direction < (way == "bidirectional" ? 2 : 1); ++direction) {
@@ -272,9 +317,9 @@ Values recurrent(const Node& node) {
     Run run = run_direction(node, kind, cell_of(node, kind, direction, hidden), x, direction,
                             way == "reverse" || direction == 1, start);
     // (length, 1, batch, hidden) of this direction.
-    outputs.push_back(concatenated(run.steps, 0));
-    hiddens.push_back(reshape(run.last.hidden, {1, batch, hidden}));
-    if (run.last.cell) cells.push_back(reshape(run.last.cell, {1, batch, hidden}));
+    outputs.push_back(run.steps);
+    hiddens.push_back(reshape_to(run.last.hidden, {1, batch, hidden}));
+    if (run.last.cell) cells.push_back(reshape_to(run.last.cell, {1, batch, hidden}));
   }
   auto joined = [&](const Values& parts, int64_t axis, const Ints& batch_at_front) {
     Value all = concatenated(parts, axis);

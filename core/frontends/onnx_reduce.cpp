@@ -2,14 +2,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/frontends/onnx_converter.h"
-#include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
 
 /// The axes of a reduction: an attribute, or from opset 13/18 on an input. Empty with noop_with_empty_axes:
@@ -63,23 +61,19 @@ Values softmax(const Node& node) {
   // The last axis alone is that of a matrix, too, which an open shape cannot become.
   const bool last = axis + 1 == node.rank(0) && has_open_dims(node.in(0));
   if (!matrix || last) return {emit(op, {node.in(0)}, make<relay::SoftmaxAttrs>(axis))};
-  Ints shape = node.shape(0);
   // Axes before `axis` are rows, all others are normalized together.
-  int64_t rows = shape_size(std::span(shape).first(static_cast<size_t>(axis)));
-  Value flat = reshape(node.in(0), {rows, shape_size(shape) / std::max<int64_t>(rows, 1)});
-  return {reshape(emit(op, {flat}, make<relay::SoftmaxAttrs>(int64_t{1})), shape)};
+  const std::span<const Expr> dims(node.dims(0));
+  const auto d = static_cast<size_t>(axis);
+  Value flat = reshape_to(node.in(0), {elements_of(dims.first(d)), elements_of(dims.subspan(d))});
+  return {reshape_to(emit(op, {flat}, make<relay::SoftmaxAttrs>(int64_t{1})), node.dims(0))};
 }
 
 /// 1 at the first maximum along the axis, else 0.
 Values hardmax(const Node& node) {
-  Ints shape = node.shape(0);
   int64_t axis = node.axis(node.integer("axis", node.opset() < 13 ? 1 : -1), node.rank(0));
   Value first = cast_to(emit("argmax", {node.in(0)}, make<relay::ArgReduceAttrs>(Ints{axis}, true)), kInt64);
-  int64_t extent = shape[static_cast<size_t>(axis)];
-  Ints place(shape.size(), 1), count(static_cast<size_t>(node.constant_shape({extent})[0]));
-  place[static_cast<size_t>(axis)] = extent;
-  std::iota(count.begin(), count.end(), 0);
-  return {cast_to(emit("equal", {first, reshape(int_constant(count), place)}), node.dtype(0))};
+  const Value place = counted_along(node.dims(0)[static_cast<size_t>(axis)], axis, node.rank(0));
+  return {cast_to(emit("equal", {first, place}), node.dtype(0))};
 }
 
 /// CumSum and CumProd.
@@ -94,6 +88,7 @@ Values scan(const Node& node) {
 }
 
 Values topk(const Node& node) {
+  if (node.has(1) && (!is_known(node.in(1)) || holds_handles(node.in(1)))) return top_at_run_time(node);
   int64_t axis = node.axis(node.integer("axis", -1), node.rank(0));
   int64_t k = node.has(1) ? node.int_in(1) : node.integer("k", 1);
   auto attrs = make<relay::TopkAttrs>(k, axis, std::string("both"), node.integer("largest", 1) == 0, kInt64);

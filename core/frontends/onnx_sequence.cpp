@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_dims.h"
 #include "core/relay/ops/attrs_tensor.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
 
 /// The items of input i.
@@ -70,9 +70,9 @@ Values split_to_sequence(const Node& node) {
   Values parts;
   for (int64_t begin = 0; int64_t size : sizes) {
     Value part = sliced(node.in(0), axis, begin, begin + size);
-    Ints shape = shape_of(part);
+    std::vector<Expr> shape = dims_of(part);
     if (!keep) shape.erase(shape.begin() + axis);
-    parts.push_back(reshape(part, shape));
+    parts.push_back(reshape_to(part, shape));
     begin += size;
   }
   return {tuple_of(parts)};
@@ -82,13 +82,13 @@ Values concat_from_sequence(const Node& node) {
   Values all = items(node, 0);
   if (all.empty()) node.reject("the sequence is empty");
   const bool stack = node.integer("new_axis", 0) != 0;
-  const int64_t axis =
-      node.axis(node.integer("axis", 0), static_cast<int64_t>(shape_of(all[0]).size()) + (stack ? 1 : 0));
+  const int64_t axis = node.axis(node.integer("axis", 0),
+                                 static_cast<int64_t>(type_of(all[0]).shape.size()) + (stack ? 1 : 0));
   for (Value& each : all)
     if (stack) {
-      Ints shape = shape_of(each);
-      shape.insert(shape.begin() + axis, 1);
-      each = reshape(each, shape);
+      std::vector<Expr> shape = dims_of(each);
+      shape.insert(shape.begin() + axis, Expr(1));
+      each = reshape_to(each, shape);
     }
   return {concatenated(all, axis)};
 }

@@ -4,13 +4,13 @@
 #include <numeric>
 
 #include "core/arith/simplify.h"
-#include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_tensor.h"
 #include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
 
 Values shape(const Node& node) {
@@ -18,7 +18,7 @@ Values shape(const Node& node) {
   auto rank = static_cast<int64_t>(dims.size());
   auto bound = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
   int64_t begin = bound(node.position("start", 0)), end = bound(node.position("end", rank));
-  if (OpenDimensions* open = OpenDimensions::current()) open->learn_from(node.in(0));
+  OpenDimensions::current()->learn_from(node.in(0));
   // An empty range is an empty vector.
   if (end < begin) end = begin;
   return {
@@ -26,7 +26,9 @@ Values shape(const Node& node) {
 }
 
 Values size(const Node& node) {
-  return {constant(full({}, kInt64, static_cast<double>(shape_size(node.shape(0)))))};
+  const std::vector<Expr> count{elements_of(node.dims(0))};
+  OpenDimensions::current()->learn_from(node.in(0));
+  return {reshape(dims_constant(count), {})};
 }
 
 /// Where a dimension of the input or of the shape is open.
@@ -48,6 +50,7 @@ Values open_reshape(const Node& node) {
 }
 
 Values reshape_op(const Node& node) {
+  if (node.has(1) && !is_known(node.in(1))) return reshape_at_run_time(node);
   if (node.has(1) && (has_open_dims(node.in(0)) || holds_handles(node.in(1)))) return open_reshape(node);
   Ints wanted = node.has(1) ? node.ints_in(1) : node.ints("shape", {}), from = node.shape(0);
   bool allow_zero = node.integer("allowzero", 0) != 0;
@@ -100,7 +103,12 @@ Values squeeze(const Node& node) {
   for (int64_t d = 0; d < node.rank(0); ++d) {
     const Expr& dim = from[static_cast<size_t>(d)];
     bool named = std::find(axes.begin(), axes.end(), d) != axes.end();
-    if (named && !is_int(dim, 1)) node.reject("axis {} has {} elements", d, relay::print(dim));
+    if (axes.empty() && !as_int(dim))
+      node.reject(
+          "which sizes are 1 must be known when the model is compiled, where no axes are named; {} is open",
+          relay::print(dim));
+    // Of an open one the run checks it.
+    if (named && as_int(dim) && !is_int(dim, 1)) node.reject("axis {} has {} elements", d, relay::print(dim));
     if (named || (axes.empty() && is_int(dim, 1)))
       dropped.push_back(d);
     else
@@ -157,11 +165,11 @@ Values open_expand(const Node& node) {
     Expr& to = wanted[wanted.size() - from.size() + i];
     to = broadcast_dim(node, from[i], to);
   }
-  OpenDimensions::current()->learn_from(node.in(0));
-  return {emit("broadcast_to_like", {node.in(0), of_shape(wanted)})};
+  return {repeated_to(node.in(0), wanted)};
 }
 
 Values expand(const Node& node) {
+  if (!is_known(node.in(1))) return expand_at_run_time(node);
   if (has_open_dims(node.in(0)) || holds_handles(node.in(1))) return open_expand(node);
   Ints from = node.shape(0), wanted = node.ints_in(1);
   while (wanted.size() < from.size()) wanted.insert(wanted.begin(), 1);
@@ -187,11 +195,12 @@ Values constant_op(const Node& node) {
 }
 
 Values constant_of_shape(const Node& node) {
+  if (!is_known(node.in(0))) return constant_of_shape_at_run_time(node);
   auto value = node.tensor("value");
   if (value && value->size() != 1) node.reject("value has {} numbers, must have one", value->size());
   if (holds_handles(node.in(0))) {
     Value element = value ? constant(value->reshaped({})) : scalar(kFloat32, 0);
-    return {emit("broadcast_to_like", {element, of_shape(node.sizes_in(0))})};
+    return {repeated_to(element, node.sizes_in(0))};
   }
   Ints dims = node.constant_shape(node.ints_in(0));
   if (!value) return {constant(zeros(dims, kFloat32))};
@@ -203,12 +212,23 @@ Values constant_of_shape(const Node& node) {
   return {constant(result)};
 }
 
+/// start, start + step, ... before the limit, of which some are open.
+Values open_range(const Node& node) {
+  const Expr start = node.sizes_in(0).at(0), limit = node.sizes_in(1).at(0);
+  const int64_t step = node.int_in(2);
+  if (step == 0) node.reject("a step of 0");
+  const Expr span = step > 0 ? limit - start : start - limit;
+  const Expr count = relay::simplify_size(max(floordiv(span - 1, Expr(std::abs(step))) + 1, 0));
+  Value places = counted_to(count);
+  if (step != 1) places = times(places, scalar(kInt64, static_cast<double>(step)));
+  return {is_int(start, 0) ? places : plus(places, reshape(number_of(start), {1}))};
+}
+
 Values range(const Node& node) {
-  if (holds_handles(node.in(0)) || holds_handles(node.in(1))) {
-    const Expr start = node.sizes_in(0).at(0), limit = node.sizes_in(1).at(0);
-    if (node.int_in(2) != 1) node.reject("a step other than 1 between open dimensions");
-    return {emit("add", {counted_to(simplify(limit - start)), node.in(0)})};
-  }
+  // Of a computed step the number of elements is no size.
+  if (!is_known(node.in(0)) || !is_known(node.in(1)) || !is_known(node.in(2)) || holds_handles(node.in(2)))
+    return range_at_run_time(node);
+  if (holds_handles(node.in(0)) || holds_handles(node.in(1))) return open_range(node);
   double start = node.real_in(0), limit = node.real_in(1), delta = node.real_in(2);
   double count = std::ceil((limit - start) / delta);
   // Written so that NaN, from a step of 0, is rejected too.
@@ -219,14 +239,14 @@ Values range(const Node& node) {
 }
 
 Values eye_like(const Node& node) {
-  Ints dims = node.shape(0);
+  const std::vector<Expr>& dims = node.dims(0);
   if (dims.size() != 2) node.reject("an input of rank {}, must be 2", dims.size());
   DataType dtype =
       node.has_attr("dtype") ? dtype_from(static_cast<int32_t>(node.integer("dtype", 1))) : node.dtype(0);
-  Tensor result = zeros(node.constant_shape(dims), dtype);
-  for (int64_t i = 0, k = node.integer("k", 0); i < dims[0]; ++i)
-    if (i + k >= 0 && i + k < dims[1]) result.set(i * dims[1] + i + k, 1);
-  return {constant(result)};
+  if (!has_open_dims(node.in(0))) node.constant_shape(node.shape(0));
+  const Value diagonal =
+      plus(counted_along(dims[0], 0, 2), scalar(kInt64, static_cast<double>(node.integer("k", 0))));
+  return {cast_to(emit("equal", {diagonal, counted_along(dims[1], 1, 2)}), dtype)};
 }
 
 constexpr Converter kConverters[] = {

@@ -6,7 +6,6 @@
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
 
 /// A window as a sum of cosines of whole periods: sum of c_k cos(2 pi k n / size).

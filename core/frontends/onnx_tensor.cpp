@@ -1,85 +1,18 @@
-// Data movement: slices, gathers, pads, resizes.
+// Data movement: gathers, scatters, blocks, resizes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
-#include "core/frontends/onnx_dims.h"
+#include "core/frontends/onnx_run_sizes.h"
 #include "core/relay/ops/attrs_nn.h"
 #include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
 
 namespace lathe::onnx {
 namespace {
-using Values = std::vector<Value>;
 using relay::Ints;
-
-Values concat(const Node& node) {
-  int64_t axis = node.axis(node.integer("axis", node.opset() < 4 ? 1 : 0), node.rank(0));
-  if (node.inputs() == 1) return {node.in(0)};
-  return {emit("concatenate", {tuple_of(node.all())}, make<relay::ConcatenateAttrs>(axis))};
-}
-
-Values split(const Node& node) {
-  int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
-  int64_t extent = node.dim(0, axis), parts = static_cast<int64_t>(node.outputs());
-  Ints sizes = node.has(1) ? node.ints_in(1) : node.ints("split", {});
-  if (sizes.empty()) {
-    // Equal parts; where they do not divide, the last ones are smaller.
-    int64_t each = (extent + parts - 1) / parts;
-    for (int64_t left = extent; static_cast<int64_t>(sizes.size()) < parts; left -= sizes.back())
-      sizes.push_back(std::min(each, left));
-  }
-  if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != extent ||
-      static_cast<int64_t>(sizes.size()) != parts)
-    node.reject("sizes {} do not split {} into {} parts", shape_text(sizes), extent, parts);
-  if (parts == 1) return {node.in(0)};
-  Ints indices(sizes.size() - 1);
-  // Relay is told where the parts begin, not how long they are.
-  std::partial_sum(sizes.begin(), sizes.end() - 1, indices.begin());
-  Value pieces = emit("split", {node.in(0)}, make<relay::SplitAttrs>(indices, int64_t{0}, axis));
-  Values results;
-  for (int64_t i = 0; i < parts; ++i) results.push_back(field_of(pieces, i));
-  return results;
-}
-
-Values slice(const Node& node) {
-  // Attributes before opset 10, inputs since.
-  bool inputs = node.opset() >= 10;
-  Ints starts = inputs ? node.positions_in(1) : node.positions("starts"),
-       ends = inputs ? node.positions_in(2) : node.positions("ends");
-  Ints axes(starts.size()), steps(starts.size(), 1);
-  std::iota(axes.begin(), axes.end(), 0);
-  if (inputs && node.has(3))
-    axes = node.ints_in(3);
-  else if (!inputs)
-    axes = node.ints("axes", axes);
-  if (inputs && node.has(4)) steps = node.positions_in(4);
-  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
-    node.reject("starts, ends, axes and steps differ in length");
-  for (int64_t& axis : axes) axis = node.axis(axis, node.rank(0));
-  for (size_t i = axes.size(); i-- > 0;) {
-    // From the first to the end: of an open dimension too that is all there is.
-    const bool open = !as_int(dims_of(node.in(0))[static_cast<size_t>(axes[i])]);
-    if (!open || starts[i] != 0 || ends[i] < Node::kLargest || steps[i] != 1) continue;
-    for (Ints* list : {&starts, &ends, &axes, &steps}) list->erase(list->begin() + static_cast<int64_t>(i));
-  }
-  if (axes.empty()) return {node.in(0)};
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t dim = node.dim(0, axes[i]);
-    if (steps[i] == 0) node.reject("step 0");
-    // ONNX clamps; the slice operator wants numbers in range, and -dim-1 for "past the front".
-    auto clamp = [&](int64_t v, int64_t low, int64_t high) {
-      return std::clamp(v < 0 ? v + dim : v, low, high);
-    };
-    bool forward = steps[i] > 0;
-    starts[i] = forward ? clamp(starts[i], 0, dim) : clamp(starts[i], -1, dim - 1);
-    int64_t end = forward ? clamp(ends[i], 0, dim) : clamp(std::max(ends[i], -dim - 1), -1, dim - 1);
-    ends[i] = end < 0 ? -dim - 1 : end;
-  }
-  auto attrs =
-      make<relay::StridedSliceAttrs>(starts, ends, steps, std::string("end"), std::optional<Ints>(axes));
-  return {emit("strided_slice", {node.in(0)}, attrs)};
-}
 
 /// They are known, and none counts from the end.
 bool counts_from_front(const Value& indices) {
@@ -98,21 +31,24 @@ Value wrapped_indices(const Value& indices, int64_t extent) {
 
 Values gather(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
-  const Value& given = node.in(1);
-  Value indices = counts_from_front(given) ? given : wrapped_indices(given, node.dim(0, axis));
+  const Expr& extent = node.dims(0)[static_cast<size_t>(axis)];
+  const bool forward = counts_from_front(node.in(1));
+  // Of an axis whose size is open the remainder is what counts from the end.
+  const Value indices =
+      forward || !as_int(extent) ? node.in(1) : wrapped_indices(node.in(1), int_value(extent));
   return {emit("take", {node.in(0), indices},
-               make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")))};
+               make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis),
+                                      std::string(forward || as_int(extent) ? "clip" : "wrap")))};
 }
 
 Values gather_elements(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
-  Value indices = wrapped_indices(node.in(1), node.dim(0, axis));
-  return {emit("gather", {node.in(0), indices}, make<relay::GatherAttrs>(axis))};
+  return {emit("gather", {node.in(0), node.in(1)}, make<relay::GatherAttrs>(axis))};
 }
 
 /// Relay's gather_nd and scatter_nd have the index tuple first, ONNX last.
 Value index_tuple_first(const Value& indices) {
-  Ints axes(shape_of(indices).size());
+  Ints axes(type_of(indices).shape.size());
   std::iota(axes.begin(), axes.end(), -1);
   // (last, 0, 1, 2, ...)
   axes[0] = static_cast<int64_t>(axes.size()) - 1;
@@ -126,21 +62,22 @@ void require_tuples(const Node& node) {
 
 Values gather_nd(const Node& node) {
   require_tuples(node);
-  auto attrs =
-      make<relay::GatherNdAttrs>(node.integer("batch_dims", 0), std::optional<int64_t>(node.shape(1).back()));
+  auto attrs = make<relay::GatherNdAttrs>(node.integer("batch_dims", 0),
+                                          std::optional<int64_t>(node.dim(1, node.rank(1) - 1)));
   return {emit("gather_nd", {node.in(0), index_tuple_first(node.in(1))}, attrs)};
 }
 
 Values scatter_elements(const Node& node) {
   int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
   std::string reduction = node.text("reduction", "none");
-  Value indices = wrapped_indices(node.in(1), node.dim(0, axis));
   auto attrs = make<relay::ScatterElementsAttrs>(axis, reduction == "none" ? "update" : reduction);
-  return {emit("scatter_elements", {node.in(0), indices, node.in(2)}, attrs)};
+  return {emit("scatter_elements", {node.in(0), node.in(1), node.in(2)}, attrs)};
 }
 
 Values scatter_nd(const Node& node) {
   require_tuples(node);
+  // Which axes they name is no size.
+  node.dim(1, node.rank(1) - 1);
   std::string reduction = node.text("reduction", "none");
   auto attrs = make<relay::ScatterNdAttrs>(reduction == "none" ? "update" : reduction);
   return {emit("scatter_nd", {node.in(0), index_tuple_first(node.in(1)), node.in(2)}, attrs)};
@@ -148,6 +85,7 @@ Values scatter_nd(const Node& node) {
 
 /// Slices along an axis (of the flattened tensor without one) where known booleans say so.
 Values compress(const Node& node) {
+  if (!is_known(node.in(1)) || has_open_dims(node.in(0))) return compress_at_run_time(node);
   Value data = node.has_attr("axis") ? node.in(0) : reshape(node.in(0), {shape_size(node.shape(0))});
   int64_t axis = node.axis(node.integer("axis", 0), static_cast<int64_t>(shape_of(data).size()));
   Ints kept, chosen = node.ints_in(1);
@@ -163,92 +101,14 @@ Values compress(const Node& node) {
 Values reverse_sequence(const Node& node) {
   int64_t time = node.integer("time_axis", 0), batch = node.integer("batch_axis", 1);
   if (node.rank(0) < 2 || time + batch != 1) node.reject("axes {} and {}, must be 0 and 1", time, batch);
-  Ints along(static_cast<size_t>(node.rank(0)), 1), items = along;
-  along[static_cast<size_t>(time)] = node.dim(0, time);
-  items[static_cast<size_t>(batch)] = node.dim(0, batch);
+  std::vector<Expr> items(static_cast<size_t>(node.rank(0)), Expr(1));
+  items[static_cast<size_t>(batch)] = node.dims(0)[static_cast<size_t>(batch)];
   // Element t of a sequence of n is element n - 1 - t where t < n, else itself.
-  Value at = counted(node.dim(0, time), along), lengths = reshape(cast_to(node.in(1), kInt64), items);
+  Value at = counted_along(node.dims(0)[static_cast<size_t>(time)], time, node.rank(0)),
+        lengths = reshape_to(cast_to(node.in(1), kInt64), items);
   Value mirrored = minus(minus(lengths, scalar(kInt64, 1)), at);
-  Value index = broadcast_to(choose(less(at, lengths), mirrored, at), node.shape(0));
+  Value index = repeated_to(choose(less(at, lengths), mirrored, at), node.dims(0));
   return {emit("gather", {node.in(0), index}, make<relay::GatherAttrs>(time))};
-}
-
-/// Cut or padded with zeros to a size, the same on both sides.
-Values center_crop_pad(const Node& node) {
-  Ints shape = node.shape(0), wanted = node.ints_in(1), axes(shape.size());
-  std::iota(axes.begin(), axes.end(), 0);
-  axes = node.ints("axes", axes);
-  if (axes.size() != wanted.size()) node.reject("{} sizes for {} axes", wanted.size(), axes.size());
-  // Refused before anything of that size is made.
-  node.constant_shape(wanted);
-  Value value = node.in(0);
-  std::vector<Ints> width(shape.size(), Ints{0, 0});
-  for (size_t i = 0; i < axes.size(); ++i) {
-    int64_t axis = node.axis(axes[i], node.rank(0)), more = wanted[i] - shape[static_cast<size_t>(axis)];
-    // Cut off here, padded all at once below.
-    if (more < 0) value = sliced(value, axis, -more / 2, -more / 2 + wanted[i]);
-    if (more > 0) width[static_cast<size_t>(axis)] = {more / 2, more - more / 2};
-  }
-  return {emit("nn.pad", {value, scalar(node.dtype(0), 0)},
-               make<relay::PadAttrs>(width, std::string("constant")))};
-}
-
-/// Repeated as on a torus.
-Value wrapped(const Node& node, Value value, const std::vector<Ints>& width) {
-  for (size_t d = 0; d < width.size(); ++d) {
-    int64_t extent = shape_of(value)[d];
-    if (width[d] == Ints{0, 0} || extent == 0) continue;
-    // Each position of the result, brought into the tensor by its remainder.
-    Ints places(static_cast<size_t>(node.constant_shape({width[d][0] + extent + width[d][1]})[0]));
-    for (size_t i = 0; i < places.size(); ++i)
-      places[i] = ((static_cast<int64_t>(i) - width[d][0]) % extent + extent) % extent;
-    value = emit("take", {value, int_constant(places)},
-                 make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(d), std::string("clip")));
-  }
-  return value;
-}
-
-/// The pads of `axes` among zeros for the others.
-Ints pads_of_all_axes(const Node& node, const Ints& pads, const Ints& axes) {
-  if (pads.size() != 2 * axes.size())
-    node.reject("pads has {} numbers for {} axes", pads.size(), axes.size());
-  auto rank = static_cast<size_t>(node.rank(0));
-  Ints all(2 * rank, 0);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    auto d = static_cast<size_t>(node.axis(axes[i], node.rank(0)));
-    all[d] = pads[i];
-    all[rank + d] = pads[axes.size() + i];
-  }
-  return all;
-}
-
-Values pad(const Node& node) {
-  Ints pads = node.opset() >= 11 ? node.ints_in(1) : node.ints("pads", {});
-  auto rank = static_cast<size_t>(node.rank(0));
-  if (node.has(3)) pads = pads_of_all_axes(node, pads, node.ints_in(3));
-  if (pads.size() != 2 * rank) node.reject("pads has {} numbers for rank {}", pads.size(), rank);
-  double fill = node.opset() >= 11 ? (node.has(2) ? node.real_in(2) : 0) : node.real("value", 0);
-  Value value = node.in(0);
-  Ints begin(rank, 0), end = node.shape(0);
-  bool crops = false;
-  std::vector<Ints> width(rank);
-  for (size_t d = 0; d < rank; ++d) {
-    // Negative pads cut off; these first, since modes look at the edge that is left.
-    width[d] = {std::max<int64_t>(pads[d], 0), std::max<int64_t>(pads[rank + d], 0)};
-    begin[d] = std::max<int64_t>(-pads[d], 0);
-    end[d] -= std::max<int64_t>(-pads[rank + d], 0);
-    crops |= pads[d] < 0 || pads[rank + d] < 0;
-  }
-  if (crops)
-    value = emit("strided_slice", {value}, make<relay::StridedSliceAttrs>(begin, end, Ints(rank, 1)));
-  std::string mode = node.text("mode", "constant");
-  if (mode == "wrap") return {wrapped(node, value, width)};
-  auto attrs = make<relay::PadAttrs>(width, mode);
-  return {emit("nn.pad", {value, scalar(node.dtype(0), fill)}, attrs)};
-}
-
-Values tile(const Node& node) {
-  return {emit("tile", {node.in(0)}, make<relay::TileAttrs>(node.ints_in(1)))};
 }
 
 Values depth_to_space(const Node& node) {
@@ -258,28 +118,42 @@ Values depth_to_space(const Node& node) {
   return {emit(depth ? "nn.depth_to_space" : "nn.space_to_depth", {node.in(0)}, attrs)};
 }
 
+/// Values, or a depth, that only a run tells: each place of the new axis is compared with the index.
+Value chosen_by_index(const Node& node, int64_t axis, const Expr& depth) {
+  const int64_t rank = node.rank(0) + 1;
+  const Value size = number_of(depth);
+  Value index = cast_to(node.in(0), kInt64);
+  index = choose(less(index, scalar(kInt64, 0)), plus(index, size), index);
+  index = emit("expand_dims", {index}, make<relay::ExpandDimsAttrs>(axis, int64_t{1}));
+  const Value here = emit("equal", {index, counted_along(depth, axis, rank)});
+  return choose(here, reshape(sliced(node.in(2), 0, 1, 2), {}), reshape(sliced(node.in(2), 0, 0, 1), {}));
+}
+
 Values one_hot(const Node& node) {
-  int64_t depth = node.int_in(1), rank = node.rank(0) + 1, axis = node.axis(node.integer("axis", -1), rank);
+  const std::vector<Expr> depth = node.sizes_in(1);
+  if (depth.size() != 1) node.reject("a depth of {} numbers, must be one", depth.size());
+  const int64_t axis = node.axis(node.integer("axis", -1), node.rank(0) + 1);
   const Tensor* values = known(node.in(2));
-  if (!values || values->size() != 2) node.reject("values must be two known numbers");
+  if (values && values->size() != 2) node.reject("values has {} numbers, must have two", values->size());
+  if (!values || !as_int(depth[0])) return {chosen_by_index(node, axis, depth[0])};
   DataType dtype = values->dtype();
-  Value indices = wrapped_indices(cast_to(node.in(0), kInt64), depth);
-  auto attrs = make<relay::OneHotAttrs>(depth, axis, std::optional<DataType>(dtype));
+  Value indices = wrapped_indices(cast_to(node.in(0), kInt64), int_value(depth[0]));
+  auto attrs = make<relay::OneHotAttrs>(int_value(depth[0]), axis, std::optional<DataType>(dtype));
   return {
       emit("one_hot", {indices, scalar(dtype, values->value(1)), scalar(dtype, values->value(0))}, attrs)};
 }
 
 /// Keeps the elements on and above (below) diagonal k of the last two dimensions.
 Values trilu(const Node& node) {
-  Ints dims = node.shape(0);
+  const std::vector<Expr>& dims = node.dims(0);
   if (dims.size() < 2) node.reject("an input of rank {}, must be 2 or more", dims.size());
-  int64_t k = node.has(1) ? node.int_in(1) : 0, rows = dims[dims.size() - 2], columns = dims.back();
-  bool upper = node.integer("upper", 1) != 0;
-  // The mask is a constant of one matrix, which broadcasts over the batch.
-  Tensor mask(node.constant_shape({rows, columns}), kBool);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) mask.set_integer(i * columns + j, upper ? j - i >= k : j - i <= k);
-  return {emit("where", {constant(mask), node.in(0), scalar(node.dtype(0), 0)})};
+  // One matrix, which broadcasts over the batch.
+  const Value shift = node.has(1) ? cast_to(reshape(node.in(1), {}), kInt64) : scalar(kInt64, 0);
+  const Value diagonal = plus(counted_along(dims[dims.size() - 2], 0, 2), shift),
+              column = counted_along(dims.back(), 1, 2);
+  const bool upper = node.integer("upper", 1) != 0;
+  const Value kept = emit("less_equal", {upper ? diagonal : column, upper ? column : diagonal});
+  return {emit("where", {kept, node.in(0), scalar(node.dtype(0), 0)})};
 }
 
 Ints resized(const Node& node, const Ints& dims, const std::vector<double>& scales) {
@@ -375,9 +249,6 @@ Values resize(const Node& node) {
 }
 
 constexpr Converter kConverters[] = {
-    {"Concat", concat},
-    {"Split", split},
-    {"Slice", slice},
     {"Gather", gather},
     {"GatherElements", gather_elements},
     {"GatherND", gather_nd},
@@ -386,9 +257,6 @@ constexpr Converter kConverters[] = {
     {"ScatterND", scatter_nd},
     {"Compress", compress},
     {"ReverseSequence", reverse_sequence},
-    {"CenterCropPad", center_crop_pad},
-    {"Pad", pad},
-    {"Tile", tile},
     {"DepthToSpace", depth_to_space},
     {"SpaceToDepth", depth_to_space},
     {"OneHot", one_hot},

@@ -107,6 +107,12 @@ TEST(OnnxDims, AHandleIsNeverTakenForANumber) {
   EXPECT_EQ(result_of({bytes::node("Cast", {"b"}, {"y"}, bytes::integer("to", 1))}), "Tensor[(1), float32]");
   EXPECT_EQ(result_of({bytes::node("Identity", {"s"}, {"y"})}), "Tensor[(3), int64]");
   EXPECT_EQ(result_of({bytes::node("Equal", {"b", "t"}, {"y"})}), "Tensor[(1), bool]");
+  // Beside what a run computes, too.
+  const std::string beside = result_of({bytes::node("Cast", {"k"}, {"c"}, bytes::integer("to", 7)),
+                                        bytes::node("Concat", {"b", "c"}, {"to"}, bytes::integer("axis", 0)),
+                                        bytes::node("ConstantOfShape", {"to"}, {"y"})},
+                                       kInput + input_of("k", {"1"}));
+  EXPECT_EQ(beside, "Tensor[(size0, size1), float32]");
 }
 
 }  // namespace

@@ -261,6 +261,8 @@ const std::vector<std::string> kNoForm = {
     "qnn.add",
     "qnn.mul",
     "reshape_to",
+    "vision.keep_best",
+    "zeros_by",
     "zeros_of",
 };
 

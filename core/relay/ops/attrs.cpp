@@ -1,4 +1,5 @@
-#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/ops/attrs_vision.h"
+#include "core/relay/ops/attrs_zeros_by.h"
 #include "core/relay/type_fields.h"
 
 namespace lathe {
@@ -43,6 +44,7 @@ LATHE_DEFINE_NODE(TileAttrs, AttrsNode)
 LATHE_DEFINE_NODE(RepeatAttrs, AttrsNode)
 LATHE_DEFINE_NODE(ReverseAttrs, AttrsNode)
 LATHE_DEFINE_NODE(InitAttrs, AttrsNode)
+LATHE_DEFINE_NODE(ZerosByAttrs, AttrsNode)
 LATHE_DEFINE_NODE(DtypeAttrs, AttrsNode)
 LATHE_DEFINE_NODE(ExtentAttrs, AttrsNode)
 LATHE_DEFINE_NODE(ZerosOfAttrs, AttrsNode)
@@ -54,5 +56,6 @@ LATHE_DEFINE_NODE(ScanAttrs, AttrsNode)
 LATHE_DEFINE_NODE(SortAttrs, AttrsNode)
 LATHE_DEFINE_NODE(TopkAttrs, AttrsNode)
 LATHE_DEFINE_NODE(QuantizeAttrs, AttrsNode)
+LATHE_DEFINE_NODE(KeepBestAttrs, AttrsNode)
 
 }  // namespace lathe

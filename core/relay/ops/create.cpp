@@ -1,8 +1,12 @@
 // Tensors from nothing, or from a shape.
 #include <cmath>
+#include <map>
 
+#include "core/relay/analysis/sizes.h"
+#include "core/relay/ops/attrs_zeros_by.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
+#include "core/relay/text.h"
 
 namespace lathe::relay::ops {
 namespace {
@@ -28,6 +32,38 @@ template <int kValue>
 Buffers filled(FuncBuilder& f, const Attrs&, Inputs, const Type& result) {
   const TensorType& type = tensor_of(result);
   return {f.compute("fill", type.shape, [&](Vars) { return lathe::constant(type.dtype, kValue); })};
+}
+
+/// Of the names that are dimensions of the arguments, in their order.
+Relation zeros_by_type(RelationContext& c, const Attrs& attrs) {
+  const ZerosByAttrs& a = attrs_as<ZerosByAttrs>(attrs);
+  std::map<std::string, Expr> dims;
+  for (size_t arg = 0; arg < c.args(); ++arg) {
+    const TensorType* tensor = c.tensor(arg);
+    if (!tensor) return Relation::kWaits;
+    for (const Expr& dim : tensor->shape) dims.emplace(fmt::format("d{}", dims.size()), dim);
+  }
+  const Type written = parse_type(fmt::format("Tensor[{}, {}]", a.shape, to_string(a.dtype)),
+                                  c.op().name + std::string(" shape"));
+  Shape shape;
+  for (const Expr& dim : tensor_of(written).shape) {
+    VarMap values;
+    bool unknown = false;
+    post_order(dim, [&](const NodeRef& node) {
+      const auto* name = node.as<lathe::VarNode>();
+      if (!name) return;
+      auto found = dims.find(name->name);
+      if (found == dims.end())
+        mismatch(c, "the arguments have {} dimensions, none is {}", dims.size(), name->name);
+      values[name] = found->second;
+      unknown |= found->second.as<Any>() != nullptr;
+    });
+    shape.push_back(unknown ? any_dim() : simplify_size(substitute(dim, values)));
+    if (as_int(shape.back()) && int_value(shape.back()) < 0)
+      mismatch(c, "{} of shape {} is {}, must not be negative", print(dim), a.shape, int_value(shape.back()));
+  }
+  c.result(tensor_type(shape, a.dtype));
+  return Relation::kSolved;
 }
 
 Relation full_like_type(RelationContext& c, const Attrs& attrs) {
@@ -153,6 +189,8 @@ constexpr Op row(const char* name, const char* doc, int args, const NodeType* at
 constexpr Op kCreateOps[] = {
     row("zeros", "Zeros.", 0, &InitAttrs::kType, filled_type, filled<0>),
     row("ones", "Ones.", 0, &InitAttrs::kType, filled_type, filled<1>),
+    row("zeros_by", "Zeros, of a shape that is computed from the arguments' dimensions.", -1,
+        &ZerosByAttrs::kType, zeros_by_type, filled<0>),
     row("full", "The scalar argument everywhere.", 1, &InitAttrs::kType, filled_type, full),
     row("full_like", "The scalar second argument in the shape and type of the first.", 2, nullptr,
         full_like_type, full),

@@ -1,6 +1,7 @@
 // Elements moved by an index map: slices, repetitions, padding, blocks to and from channels.
 #include <algorithm>
 
+#include "core/relay/analysis/sizes.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -9,41 +10,22 @@ namespace {
 
 int64_t wrapped(int64_t axis, size_t rank) { return axis < 0 ? axis + static_cast<int64_t>(rank) : axis; }
 
-/// begin:end:stride along one axis, normalized as NumPy does.
-struct Slice {
-  int64_t begin = 0, stride = 1, count = 0;
-};
-
-/// Backwards the last position may be -1, "past the front".
-Slice slice_of(int64_t begin, int64_t end, int64_t stride, int64_t extent) {
-  auto clamp = [&](int64_t at) {
-    return std::clamp(at < 0 ? at + extent : at, stride < 0 ? int64_t{-1} : 0,
-                      stride < 0 ? extent - 1 : extent);
-  };
-  // An end before -extent means "past the front", not a position counted from the back.
-  int64_t first = clamp(begin), last = clamp(end < -extent ? -extent - 1 : end);
-  // The step's absolute value is INT64_MAX for INT64_MIN, which has none.
-  int64_t span = stride > 0 ? last - first : first - last;
-  int64_t step = stride > 0 ? stride : stride == INT64_MIN ? INT64_MAX : -stride;
-  return {first, stride, span <= 0 ? 0 : (span - 1) / step + 1};
-}
-
 /// The slice along each axis; nothing for an axis that stays whole.
 std::vector<std::optional<Slice>> slices_of(const StridedSliceAttrs& a, const Shape& shape) {
   std::vector<std::optional<Slice>> slices(shape.size());
   for (size_t k = 0; k < a.begin.size(); ++k) {
     size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
-    // Of an extent that is not known nothing can be normalized.
-    if (!as_int(shape[d])) continue;
-    int64_t extent = int_value(shape[d]), begin = a.begin[k], end = k < a.end.size() ? a.end[k] : extent;
+    // Of an extent that has not even a name nothing can be normalized.
+    if (shape[d].as<Any>()) continue;
+    int64_t begin = a.begin[k], end = k < a.end.size() ? a.end[k] : INT64_MAX;
     int64_t stride = a.strides.empty() ? 1 : a.strides.size() == 1 ? a.strides[0] : a.strides[k];
     // `end` is a number of elements then; a negative one means all that follow.
     if (a.slice_mode == "size") {
-      int64_t first = begin < 0 ? begin + extent : begin;
-      end = end < 0 || end > extent ? extent : first + end;
+      const bool to_end = end < 0 || end >= kBeyondAnyAxis || (begin < 0 && begin + end >= 0);
+      end = to_end ? INT64_MAX : begin + end;
       stride = 1;
     }
-    slices[d] = slice_of(begin, end, stride, extent);
+    slices[d] = numpy_slice(begin, end, stride, shape[d]);
   }
   return slices;
 }
@@ -65,8 +47,8 @@ Relation strided_slice_type(RelationContext& c, const Attrs& attrs) {
   std::vector<std::optional<Slice>> slices = slices_of(a, shape);
   for (size_t k = 0; k < a.begin.size(); ++k) {
     size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
-    // Exporters write "to the end" as a very large number; such a slice keeps even an unknown extent.
-    bool whole = a.begin[k] == 0 && k < a.end.size() && a.end[k] >= INT32_MAX && a.strides.empty();
+    // To the end: such a slice keeps even an unknown extent.
+    bool whole = a.begin[k] == 0 && k < a.end.size() && a.end[k] >= kBeyondAnyAxis && a.strides.empty();
     if (slices[d])
       shape[d] = slices[d]->count;
     else if (!whole)
@@ -81,7 +63,7 @@ Buffers strided_slice(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type&
   return {f.compute("slice", tensor_of(result).shape, [&](Vars i) {
     std::vector<Expr> indices = as_indices(i);
     for (size_t d = 0; d < indices.size(); ++d)
-      if (slices[d]) indices[d] = indices[d] * slices[d]->stride + slices[d]->begin;
+      if (slices[d]) indices[d] = indices[d] * Expr(slices[d]->stride) + slices[d]->begin;
     return load(in[0], indices);
   })};
 }

@@ -203,6 +203,7 @@ Relation squeeze_type(RelationContext& c, const Attrs& attrs) {
     int64_t d = front_axis(c, axis, static_cast<int64_t>(drop.size()));
     if (as_int(x->shape[d]) && !is_int(x->shape[d], 1))
       mismatch(c, "axis {} of {} is not 1", d, describe(x->shape));
+    if (!x->shape[d].as<Any>()) c.equal_dims(x->shape[d], 1);
     drop[d] = true;
   }
   Shape shape;

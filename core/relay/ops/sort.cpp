@@ -1,4 +1,5 @@
-// Orders and running totals along one axis.
+// Orders and running totals along one axis, and what is kept of an order.
+#include "core/relay/ops/attrs_vision.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -204,6 +205,78 @@ Buffers scan(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) 
   })};
 }
 
+/// Edges of a box.
+struct Box {
+  Expr top, left, bottom, right;
+  Expr area() const { return (bottom - top) * (right - left); }
+};
+
+Box box_at(const Buffer& boxes, const Expr& batch, const Expr& number, bool centred) {
+  Expr at[4];
+  for (int k = 0; k < 4; ++k) at[k] = load(boxes, {batch, number, Expr(k)});
+  if (!centred) return {min(at[0], at[2]), min(at[1], at[3]), max(at[0], at[2]), max(at[1], at[3])};
+  const Expr width = at[2] * real(at[2], 0.5), height = at[3] * real(at[3], 0.5);
+  return {at[1] - height, at[0] - width, at[1] + height, at[0] + width};
+}
+
+/// Whether the part of two boxes' union that lies in both is more than `share`.
+Expr overlaps(const Box& a, const Box& b, const Expr& share) {
+  const Expr zero = real(share, 0);
+  const Expr height = max(min(a.bottom, b.bottom) - max(a.top, b.top), zero),
+             width = max(min(a.right, b.right) - max(a.left, b.left), zero);
+  const Expr common = height * width;
+  return logical_and(less(zero, common), less(share * (a.area() + b.area() - common), common));
+}
+
+Relation keep_best_type(RelationContext& c, const Attrs&) {
+  const TensorType *boxes = c.tensor(0), *order = c.tensor(1);
+  if (!boxes || !order) return Relation::kWaits;
+  require_rank(c, 0, *boxes, 3);
+  require_float(c, 0, *boxes);
+  require_rank(c, 1, *order, 3);
+  require_integers(c, 1, *order);
+  c.equal_dims(boxes->shape[2], 4);
+  c.equal_dims(boxes->shape[0], order->shape[0]);
+  c.equal_dims(boxes->shape[1], order->shape[2]);
+  demand(c, 2, order->shape, kBool);
+  demand(c, 3, {}, kInt64);
+  demand(c, 4, {}, boxes->dtype);
+  c.result(tensor_type(order->shape, kBool));
+  return Relation::kSolved;
+}
+
+/// How many are kept of each class is counted behind its boxes.
+Buffers keep_best(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
+  const bool centred = attrs_as<KeepBestAttrs>(attrs).centred;
+  const Buffer &boxes = in[0], &order = in[1], &valid = in[2];
+  Shape shape = tensor_of(result).shape;
+  const Expr count = shape[2];
+  shape[2] = count + 1;
+  const Buffer kept =
+      f.opaque("kept", shape, kInt64, {boxes, order, valid, in[3], in[4]}, [&](const Buffer& out) {
+        const Var batch = lathe::var("batch"), cls = lathe::var("class"), i = lathe::var("i"),
+                  j = lathe::var("j");
+        auto at = [&](const Expr& rank) { return std::vector<Expr>{batch, cls, rank}; };
+        auto box = [&](const Expr& rank) {
+          return box_at(boxes, batch, cast(kInt64, load(order, at(rank))), centred);
+        };
+        const tir::Stmt none = tir::store(out, at(count), 0);
+        const tir::Stmt begin = tir::store(out, at(i), cast(kInt64, load(valid, at(i))));
+        const Expr covered = logical_and(
+            logical_and(less(j, i), less(Expr(0), load(out, at(j)))),
+            logical_and(less(Expr(0), load(out, at(i))), overlaps(box(j), box(i), load(in[4], {}))));
+        const tir::Stmt compare = tir::for_loop(j, count, make<tir::If>(covered, tir::store(out, at(i), 0)));
+        const tir::Stmt keep = tir::store(out, at(count), load(out, at(count)) + 1);
+        const tir::Stmt end = make<tir::If>(
+            less(Expr(0), load(out, at(i))),
+            make<tir::If>(less(load(out, at(count)), load(in[3], {})), keep, tir::store(out, at(i), 0)));
+        tir::Stmt nest = tir::seq({none, tir::for_loop(i, count, tir::seq({begin, compare, end}))});
+        nest = tir::for_loop(cls, shape[1], nest);
+        return tir::for_loop(batch, shape[0], nest);
+      });
+  return {f.compute("is_kept", tensor_of(result).shape, [&](Vars v) { return less(Expr(0), at(kept, v)); })};
+}
+
 constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute) {
   return {.name = name,
           .doc = doc,
@@ -225,6 +298,17 @@ constexpr Op kSortOps[] = {
     row("cumsum", "Running sums along `axis`.", &ScanAttrs::kType, scan_type, scan<tir::Combiner::kSum>),
     row("cumprod", "Running products along `axis`.", &ScanAttrs::kType, scan_type,
         scan<tir::Combiner::kProd>),
+    {.name = "vision.keep_best",
+     .doc = "Of boxes (b, n, 4) whether each is kept, taken in `order` (b, classes, n) of each class: where "
+            "it is "
+            "valid, overlaps none that is kept by more than a share of their union, and is among the first "
+            "`limit` "
+            "kept. (boxes, order, valid, limit, share)",
+     .args = 5,
+     .attrs = &KeepBestAttrs::kType,
+     .infer = keep_best_type,
+     .compute = keep_best,
+     .fusion = Fusion::kOpaque},
 };
 }  // namespace
 

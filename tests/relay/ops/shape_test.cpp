@@ -1,3 +1,7 @@
+#include "core/arith/simplify.h"
+#include "core/relay/analysis/sizes.h"
+#include "core/relay/ops/attrs_zeros_by.h"
+#include "core/relay/text.h"
 #include "tests/relay/ops/op_rows.h"
 
 namespace lathe::relay {
@@ -199,6 +203,54 @@ TEST(ShapeOps, Slices) {
                    return x(0, {i[0], row.picked[static_cast<size_t>(i[1])]});
                  }}});
   }
+}
+
+/// The positions that begin:end:stride takes of an axis of n.
+std::vector<int64_t> positions_of(int64_t begin, int64_t end, int64_t stride, int64_t n) {
+  const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? n : n - 1;
+  const int64_t first = std::clamp(begin < 0 ? begin + n : begin, low, high),
+                last = std::clamp(end < 0 ? end + n : end, low, high);
+  std::vector<int64_t> positions;
+  for (int64_t at = first; stride > 0 ? at < last : at > last; at += stride) positions.push_back(at);
+  return positions;
+}
+
+TEST(ShapeOps, SlicesOfAnOpenAxisAreThoseOfEachSize) {
+  const lathe::Var n = var("n");
+  const std::vector<int64_t> ends{-INT32_MAX, -6, -2, -1, 0, 1, 2, 6, INT32_MAX};
+  for (int64_t begin : ends)
+    for (int64_t end : ends)
+      for (int64_t stride : {1, 2, -1, -3}) {
+        const std::optional<Slice> slice = numpy_slice(begin, end, stride, n);
+        ASSERT_TRUE(slice);
+        for (int64_t size = 0; size < 6; ++size) {
+          SCOPED_TRACE(fmt::format("{}:{}:{} of {}", begin, end, stride, size));
+          const std::vector<int64_t> positions = positions_of(begin, end, stride, size);
+          auto at = [&](const lathe::Expr& e) {
+            return int_value(simplify(substitute(e, {{n.get(), size}})));
+          };
+          EXPECT_EQ(at(slice->count), static_cast<int64_t>(positions.size()));
+          if (!positions.empty()) EXPECT_EQ(at(slice->begin), positions[0]);
+          const std::optional<Slice> fixed = numpy_slice(begin, end, stride, size);
+          EXPECT_EQ(int_value(fixed->count), static_cast<int64_t>(positions.size()));
+          if (!positions.empty()) EXPECT_EQ(int_value(fixed->begin), positions[0]);
+        }
+      }
+  EXPECT_EQ(print(numpy_slice(0, n, 1, n)->count), "n");
+  EXPECT_FALSE(numpy_slice(lathe::Expr(n) - 3, n, 1, n));
+}
+
+TEST(ShapeOps, ZerosByTheDimensionsOfOthers) {
+  const lathe::Var n = var("n"), m = var("m");
+  const Type x = tensor_type({n, 8}, kFloat32), y = tensor_type({m}, kInt64);
+  auto shape_of = [&](const char* text) {
+    return print(infer_op("zeros_by", make<ZerosByAttrs>(std::string(text), kBool), {x, y}));
+  };
+  EXPECT_EQ(shape_of("(d2 + d0, d1)"), "Tensor[(m + n, 8), bool]");
+  EXPECT_EQ(shape_of("(max(d0, 0), floordiv(d1, 2))"), "Tensor[(n, 4), bool]");
+  EXPECT_EQ(shape_of("()"), "bool");
+  EXPECT_THROW(shape_of("(d3)"), Error);
+  EXPECT_THROW(shape_of("(d1 - 9)"), Error);
 }
 
 TEST(ShapeOps, Pads) {

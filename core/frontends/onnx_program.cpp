@@ -1,0 +1,229 @@
+#include "core/frontends/onnx_program.h"
+
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/arith/simplify.h"
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/relay/analysis/call_type.h"
+#include "core/relay/analysis/graph_scopes.h"
+#include "core/relay/functor.h"
+#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
+
+namespace lathe::onnx {
+namespace {
+using relay::Ints;
+
+relay::Var variable(const char* name, const relay::Type& type) {
+  return relay::with_checked_type(relay::make_var(name, type), type).cast<relay::VarNode>();
+}
+
+Value with_type(const Value& value, const relay::Type& type) { return relay::with_checked_type(value, type); }
+
+/// The fields of a tuple-typed value.
+Values fields_of(const Value& tuple, size_t count) {
+  Values fields;
+  for (size_t i = 0; i < count; ++i)
+    fields.push_back(with_named_sizes(relay::typed_projection(tuple, static_cast<int64_t>(i))));
+  return fields;
+}
+
+/// The type of which both are, with `?` for sizes in which they differ; null where they differ in more.
+relay::Type common_type(const relay::Type& a, const relay::Type& b) {
+  if (structural_equal(a, b)) return a;
+  const auto *x = a.as<relay::TensorType>(), *y = b.as<relay::TensorType>();
+  if (!x || !y || x->dtype != y->dtype || x->shape.size() != y->shape.size()) return nullptr;
+  std::vector<Expr> shape = x->shape;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (!prove_equal(shape[d], y->shape[d])) shape[d] = any_dim();
+  return relay::tensor_type(shape, x->dtype);
+}
+
+/// What is the same in all steps of a loop, taken out of its body.
+class Invariants : public relay::ExprMutator {
+ public:
+  /// `bound`: what differs from step to step.
+  explicit Invariants(std::set<const lathe::Node*> bound) : binders_(std::move(bound)) {}
+
+  struct Binding {
+    relay::Var var;
+    Value value;
+  };
+  /// The body without its invariants, which stand in `out` for a let each.
+  Value take_out(const Value& body, std::vector<Binding>& out) {
+    post_order(body, [&](const NodeRef& node) { note_bound(node); });
+    post_order(body, [&](const NodeRef& node) { note_free(node); });
+    std::unordered_set<const lathe::Node*> taken;
+    post_order(body, [&](const NodeRef& node) {
+      if (free_.count(node.get()) == 0 || !dynamic_cast<const relay::RelayNode*>(node.get())) return;
+      relay::for_each_operand(node.cast<relay::RelayNode>(), [&](const Value& operand, bool) {
+        if (free_.count(operand.get()) || relay::is_leaf(operand) || !taken.insert(operand.get()).second)
+          return;
+        out.push_back({variable("invariant", operand->checked_type), operand});
+        set(operand, out.back().var);
+      });
+    });
+    return visit(body);
+  }
+
+ private:
+  /// Variables that the expression binds around parts of it.
+  template <typename F>
+  static void for_each_bound(const NodeRef& node, F&& f) {
+    if (const auto* let = node.as<relay::Let>()) f(let->var.get());
+    if (const auto* pattern = node.as<relay::VarPattern>()) f(pattern->var.get());
+    if (const auto* function = node.as<relay::Function>())
+      for (const relay::Var& param : function->params) f(param.get());
+  }
+
+  void note_bound(const NodeRef& node) {
+    for_each_bound(node, [&](const lathe::Node* variable) { binders_.insert(variable); });
+  }
+
+  /// Which of the variables bound in or around the body occur free.
+  void note_free(const NodeRef& node) {
+    std::set<const lathe::Node*> free;
+    if (binders_.count(node.get())) free.insert(node.get());
+    node->for_each_child([&](const NodeRef& child) {
+      if (auto found = free_.find(child.get()); found != free_.end())
+        free.insert(found->second.begin(), found->second.end());
+    });
+    for_each_bound(node, [&](const lathe::Node* variable) { free.erase(variable); });
+    if (const auto* match = node.as<relay::Match>())
+      for (const relay::Clause& clause : match->clauses)
+        post_order(clause.pattern, [&](const NodeRef& part) {
+          for_each_bound(part, [&](const lathe::Node* variable) { free.erase(variable); });
+        });
+    if (!free.empty()) free_[node.get()] = std::move(free);
+  }
+
+  std::set<const lathe::Node*> binders_;
+  std::unordered_map<const lathe::Node*, std::set<const lathe::Node*>> free_;  // of those that have some
+};
+
+/// A loop's function: the types of its state, and its body in terms of its parameters.
+struct Step {
+  std::vector<relay::Var> params;
+  Value more;
+  Values next;
+};
+
+/// Makes the body anew, for types of wider and wider state, until what it gives is of these types.
+Step stable_step(const Values& first, FunctionRef<Value(const Values&)> more,
+                 FunctionRef<Values(const Values&)> next) {
+  std::vector<relay::Type> types;
+  for (const Value& value : first) types.push_back(value->checked_type);
+  for (;;) {
+    Step step;
+    Values state;
+    for (const relay::Type& type : types) {
+      step.params.push_back(variable("carried", type));
+      state.push_back(with_named_sizes(step.params.back()));
+    }
+    step.more = more(state);
+    step.next = next(state);
+    CHECK(step.next.size() == types.size(), "a loop of {} values gives {}", types.size(), step.next.size());
+    bool stable = true;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const relay::Type common = common_type(types[i], step.next[i]->checked_type);
+      if (!common)
+        fail("a loop carries a value of type {} that its body makes one of type {}", relay::print(types[i]),
+             relay::print(step.next[i]->checked_type));
+      stable &= structural_equal(common, types[i]);
+      types[i] = common;
+    }
+    if (stable) return step;
+  }
+}
+
+}  // namespace
+
+Value with_named_sizes(const Value& value) {
+  const auto* type = value->checked_type.as<relay::TensorType>();
+  if (!type) return value;
+  std::vector<Expr> shape = type->shape;
+  bool named = false;
+  for (Expr& dim : shape)
+    if (dim.as<Any>()) {
+      dim = OpenDimensions::current()->fresh();
+      named = true;
+    }
+  if (!named) return value;
+  const relay::Type to = relay::tensor_type(shape, type->dtype);
+  const Value result = with_type(make<relay::MatchCast>(value, to), to);
+  OpenDimensions::current()->learn_from(result);
+  return result;
+}
+
+Value zeros_of(const Value& count) { return emit("zeros_of", {count}); }
+
+Value first_rows(const Value& value, const Value& count) { return emit("first_rows", {value, count}); }
+
+Values branch(const Value& condition, const Values& yes, const Values& no) {
+  CHECK(yes.size() == no.size(), "{} results and {}", yes.size(), no.size());
+  std::vector<relay::Type> types;
+  for (size_t i = 0; i < yes.size(); ++i) {
+    types.push_back(common_type(yes[i]->checked_type, no[i]->checked_type));
+    if (!types.back())
+      fail(
+          "the condition must be known when the model is compiled, since its branches give tensors of "
+          "different types: {} and {}",
+          relay::print(yes[i]->checked_type), relay::print(no[i]->checked_type));
+  }
+  // Each side says that its sizes are any, so that both are of one type.
+  auto side = [&](const Values& values) {
+    Values items;
+    for (size_t i = 0; i < values.size(); ++i)
+      items.push_back(structural_equal(values[i]->checked_type, types[i])
+                          ? values[i]
+                          : with_type(make<relay::MatchCast>(values[i], types[i]), types[i]));
+    return relay::typed_tuple(items);
+  };
+  const Value one = with_type(make<relay::If>(condition, side(yes), side(no)), relay::tuple_type(types));
+  return fields_of(one, yes.size());
+}
+
+Values loop_while(const Values& first, FunctionRef<Value(const Values&)> more,
+                  FunctionRef<Values(const Values&)> next) {
+  OpenDimensions::Scope scope;
+  const Step step = stable_step(first, more, next);
+  std::vector<relay::Type> types;
+  std::set<const lathe::Node*> bound;
+  for (const relay::Var& param : step.params) {
+    types.push_back(param->checked_type);
+    bound.insert(param.get());
+  }
+  const Value result = relay::typed_tuple({step.params.begin(), step.params.end()});
+  const relay::Type type = relay::func_type(types, result->checked_type);
+  const relay::Var self = variable("loop", type);
+  bound.insert(self.get());
+  const Value again = with_type(make<relay::Call>(Value(self), step.next), result->checked_type);
+  std::vector<Invariants::Binding> invariants;
+  const Value body =
+      Invariants(std::move(bound))
+          .take_out(with_type(make<relay::If>(step.more, again, result), result->checked_type), invariants);
+  const Value function = with_type(
+      make<relay::Function>(std::vector<relay::TypeVar>{}, step.params, result->checked_type, body), type);
+
+  Value all = with_type(make<relay::Call>(Value(self), first), result->checked_type);
+  all = with_type(make<relay::Let>(self, function, all), all->checked_type);
+  for (; !invariants.empty(); invariants.pop_back())
+    all = with_type(make<relay::Let>(invariants.back().var, invariants.back().value, all), all->checked_type);
+  scope.leave();
+  return fields_of(all, first.size());
+}
+
+Value with_row(const Value& all, const Value& at, const Value& row) {
+  return emit("scatter_nd", {all, reshape(at, {1}), row}, make<relay::ScatterNdAttrs>(std::string("update")));
+}
+
+Value row_of(const Value& all, const Value& at) {
+  const Value row = emit("take", {all, reshape(at, {1})},
+                         make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("fast")));
+  const std::vector<Expr> shape = dims_of(all);
+  return reshape_to(row, {shape.begin() + 1, shape.end()});
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,327 @@
+#include "core/frontends/onnx_run_sizes.h"
+
+#include <numeric>
+
+#include "core/arith/simplify.h"
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_vision.h"
+#include "core/relay/text.h"
+
+namespace lathe::onnx {
+namespace {
+using relay::Ints;
+using Dims = std::vector<Expr>;
+
+Value integer(int64_t value) { return scalar(kInt64, static_cast<double>(value)); }
+Value larger(const Value& a, const Value& b) { return emit("maximum", {a, b}); }
+Value smaller(const Value& a, const Value& b) { return emit("minimum", {a, b}); }
+Value quotient(const Value& a, const Value& b) { return emit("floor_divide", {a, b}); }
+Value remainder(const Value& a, const Value& b) { return emit("floor_mod", {a, b}); }
+Value is_true(const Value& value) { return emit("not_equal", {value, number(value, 0)}); }
+
+Value taken(const Value& from, const Value& places, int64_t axis) {
+  return emit("take", {from, places},
+              make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(axis), std::string("clip")));
+}
+Value scattered(const Value& into, const Value& places, const Value& updates, const char* reduction) {
+  return emit("scatter_elements", {into, places, updates},
+              make<relay::ScatterElementsAttrs>(int64_t{0}, std::string(reduction)));
+}
+Value sorted_places(const Value& x, int64_t axis, bool ascending) {
+  return emit("argsort", {x}, make<relay::SortAttrs>(axis, ascending, kInt64));
+}
+Value running_sum(const Value& x) {
+  return emit("cumsum", {x},
+              make<relay::ScanAttrs>(std::optional<int64_t>(0), std::optional<DataType>(kInt64)));
+}
+Value places_below(const Value& length) {
+  return emit("arange_like", {length}, make<relay::DtypeAttrs>(kInt64));
+}
+/// 0, 1, 2, ... below a number of rank 0.
+Value counted_at_run_time(const Value& count) { return places_below(zeros_of(larger(count, integer(0)))); }
+
+/// A tensor of the shape that the numbers say, whose elements are of no interest.
+Value shaped_at_run_time(const Values& sizes) { return emit("zeros_of", sizes); }
+
+}  // namespace
+
+bool is_known(const Value& value) { return known(value) != nullptr; }
+
+Values numbers_in(const Node& node, size_t i) {
+  if (node.rank(i) > 1) node.reject("input {} has rank {}, must be a vector", i, node.rank(i));
+  const int64_t count = node.rank(i) == 0 ? 1 : node.dim(i, 0);
+  const Value vector = reshape(cast_to(as_data(node.in(i)), kInt64), {count});
+  Values numbers;
+  for (int64_t k = 0; k < count; ++k) numbers.push_back(taken(vector, integer(k), 0));
+  return numbers;
+}
+
+/// Each goes to its place, as many places on as there are before it; all others go one behind all.
+Value positions_of(const Value& flags) {
+  const Expr length = dims_of(flags).at(0);
+  const Value is = cast_to(flags, kInt64), last = number_of(length);
+  const Value to = choose(flags, minus(running_sum(is), integer(1)), last);
+  const Value room = repeated_to(integer(0), {simplify(length + 1)});
+  const Value all = scattered(room, to, counted_to(length), "update");
+  return first_rows(all, emit("sum", {is}, make<relay::ReduceAttrs>(std::optional<Ints>(Ints{0}), false)));
+}
+
+/// The coordinates of the elements that are not 0, one column an element.
+Values non_zero_at_run_time(const Node& node) {
+  const Dims& shape = node.dims(0);
+  if (shape.empty()) node.reject("a scalar that is not known when the model is compiled");
+  const Value flat = reshape_to(node.in(0), {elements_of(shape)});
+  const Value places = positions_of(node.dtype(0) == kBool ? flat : is_true(flat));
+  const Expr count = dims_of(places)[0];
+  Values rows;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    Value row = quotient(places, number_of(elements_of(std::span(shape).subspan(d + 1))));
+    if (d > 0) row = remainder(row, number_of(shape[d]));
+    rows.push_back(reshape_to(row, {1, count}));
+  }
+  return {concatenated(rows, 0)};
+}
+
+namespace {
+
+/// Whether two tensors are equal, element by element; a NaN is equal to another.
+Value are_equal(const Value& a, const Value& b) {
+  const Value equal = emit("equal", {a, b});
+  if (!type_of(a).dtype.is_float()) return equal;
+  return emit("logical_or", {equal, emit("logical_and", {emit("isnan", {a}), emit("isnan", {b})})});
+}
+
+/// The order of the rows of a matrix, by their first elements, then the second, ...: sorted by the last
+/// first, since a sort keeps the order of equals.
+Value order_of_rows(const Node& node, const Value& rows, const Expr& width) {
+  constexpr int64_t kMostColumns = 64;
+  if (!as_int(width) || int_value(width) > kMostColumns)
+    node.reject(
+        "its input must be known when the model is compiled, or have slices of at most {} elements, not {}",
+        kMostColumns, relay::print(width));
+  Value order = counted_to(dims_of(rows)[0]);
+  for (int64_t column = int_value(width); column-- > 0;) {
+    const Value keys = taken(taken(rows, integer(column), 1), order, 0);
+    order = taken(order, sorted_places(keys, 0, true), 0);
+  }
+  return order;
+}
+
+}  // namespace
+
+/// Slices along the axis are rows of a matrix. Sorted, equal ones follow each other, the first in the order
+/// of the input first.
+Values unique_at_run_time(const Node& node) {
+  const bool flat = !node.has_attr("axis");
+  const int64_t axis = flat ? 0 : node.axis(node.integer("axis", 0), node.rank(0));
+  Ints front;  // the axis in front of the others
+  Dims shape;
+  if (flat) {
+    shape = {elements_of(node.dims(0))};
+  } else {
+    front.push_back(axis);
+    for (int64_t d = 0; d < node.rank(0); ++d)
+      if (d != axis) front.push_back(d);
+    for (int64_t d : front) shape.push_back(node.dims(0)[static_cast<size_t>(d)]);
+  }
+  const Value moved = flat ? reshape_to(node.in(0), shape) : transposed(node.in(0), front);
+  const Expr width = elements_of(std::span(shape).subspan(1)), length = shape[0];
+  const Value rows = reshape_to(moved, {length, width});
+  const Value order = order_of_rows(node, rows, width), sorted = taken(rows, order, 0);
+
+  const Value places = counted_to(length);
+  const Value before = taken(sorted, larger(minus(places, integer(1)), integer(0)), 0);
+  const Value repeats = emit("all", {are_equal(sorted, before)}, make<relay::ReduceAttrs>(Ints{1}, false));
+  const Value first =
+      emit("logical_or", {emit("equal", {places, integer(0)}), emit("logical_not", {repeats})});
+  const Value group = minus(running_sum(cast_to(first, kInt64)), integer(1));
+  Value firsts = taken(order, positions_of(first), 0);
+  const Expr count = dims_of(firsts)[0];
+  Value inverse = scattered(repeated_to(integer(0), {length}), order, group, "update");
+  Value counts = scattered(repeated_to(integer(0), {count}), group, repeated_to(integer(1), {length}), "add");
+  if (node.integer("sorted", 1) == 0) {
+    const Value by_first = sorted_places(firsts, 0, true);
+    firsts = taken(firsts, by_first, 0), counts = taken(counts, by_first, 0);
+    inverse = taken(sorted_places(by_first, 0, true), inverse, 0);
+  }
+  Value values = taken(moved, firsts, 0);
+  if (!flat) {
+    Ints back(front.size());
+    for (size_t d = 0; d < front.size(); ++d) back[static_cast<size_t>(front[d])] = static_cast<int64_t>(d);
+    values = transposed(values, back);
+  }
+  return {values, firsts, inverse, counts};
+}
+
+/// (batch, class, box) of the boxes kept: of each class the best first, without those that overlap a better
+/// one.
+Values non_max_suppression_at_run_time(const Node& node) {
+  if (node.rank(0) != 3 || node.rank(1) != 3) node.reject("boxes and scores must be of rank 3");
+  const Expr batch = node.dims(1)[0], classes = node.dims(1)[1], count = node.dims(1)[2];
+  const Value boxes = with_dims(node.in(0), {batch, count, 4}), scores = node.in(1);
+  const Value order = sorted_places(scores, 2, false);
+  Value valid = repeated_to(scalar(kBool, 1), {batch, classes, count});
+  if (node.has(4)) {
+    const Value by_rank = emit("gather", {scores, order}, make<relay::GatherAttrs>(int64_t{2}));
+    valid = emit("greater", {by_rank, reshape(node.in(4), {})});
+  }
+  const Value limit = node.has(2) ? reshape(cast_to(node.in(2), kInt64), {}) : integer(0);
+  const Value overlap = node.has(3) ? reshape(node.in(3), {}) : scalar(type_of(boxes).dtype, 0);
+  const Value kept = emit("vision.keep_best", {boxes, order, valid, limit, overlap},
+                          make<relay::KeepBestAttrs>(node.integer("center_point_box", 0) != 0));
+  const Expr all = elements_of(Dims{batch, classes, count});
+  const Value places = positions_of(reshape_to(kept, {all}));
+  const Dims column{dims_of(places)[0], 1};
+  const Value per_class = number_of(count), per_batch = number_of(elements_of(Dims{classes, count}));
+  const Value chosen = taken(reshape_to(order, {all}), places, 0);
+  return {concatenated(
+      {reshape_to(quotient(places, per_batch), column),
+       reshape_to(quotient(remainder(places, per_batch), per_class), column), reshape_to(chosen, column)},
+      1)};
+}
+
+/// Slices along an axis (of the flattened tensor without one) where booleans say so.
+Values compress_at_run_time(const Node& node) {
+  const Value data = node.has_attr("axis") ? node.in(0) : reshape_to(node.in(0), {elements_of(node.dims(0))});
+  const int64_t axis = node.axis(node.integer("axis", 0), static_cast<int64_t>(dims_of(data).size()));
+  return {taken(data, positions_of(node.in(1)), axis)};
+}
+
+Values top_at_run_time(const Node& node) {
+  const int64_t axis = node.axis(node.integer("axis", -1), node.rank(0));
+  const Value order = sorted_places(node.in(0), axis, node.integer("largest", 1) == 0);
+  const Value first = taken(order, counted_at_run_time(numbers_in(node, 1).at(0)), axis);
+  return {emit("gather", {node.in(0), first}, make<relay::GatherAttrs>(axis)), first};
+}
+
+/// start, start + delta, ... before the limit.
+Values range_at_run_time(const Node& node) {
+  Values bounds;
+  for (size_t i = 0; i < 3; ++i) bounds.push_back(reshape(as_data(node.in(i)), {}));
+  const Value span = minus(bounds[1], bounds[0]);
+  // Rounded up, and exact for integers.
+  const Value count = node.dtype(0).is_float()
+                          ? emit("ceil", {over(span, bounds[2])})
+                          : minus(number(span, 0), quotient(minus(number(span, 0), span), bounds[2]));
+  const Value places = cast_to(counted_at_run_time(cast_to(count, kInt64)), node.dtype(0));
+  return {plus(times(places, bounds[2]), bounds[0])};
+}
+
+/// begin:end:step along each axis in turn, as NumPy has it.
+Values slice_at_run_time(const Node& node) {
+  const Values starts = numbers_in(node, 1), ends = numbers_in(node, 2);
+  Ints axes(starts.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (node.has(3)) axes = node.ints_in(3);
+  const Values steps = node.has(4) ? numbers_in(node, 4) : Values(starts.size(), integer(1));
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    node.reject("starts, ends, axes and steps differ in length");
+  Value value = node.in(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = node.axis(axes[i], node.rank(0));
+    const Value extent = number_of(node.dims(0)[static_cast<size_t>(axis)]), zero = integer(0);
+    const Value forward = less(zero, steps[i]);
+    // Backwards the last position may be one before the front.
+    const Value low = choose(forward, zero, integer(-1)),
+                high = choose(forward, extent, minus(extent, integer(1)));
+    auto position = [&](const Value& at) {
+      return smaller(larger(choose(less(at, zero), plus(at, extent), at), low), high);
+    };
+    const Value begin = position(starts[i]), end = position(ends[i]);
+    const Value count = minus(zero, quotient(minus(begin, end), steps[i]));
+    value = taken(value, plus(times(counted_at_run_time(count), steps[i]), begin), axis);
+  }
+  return {value};
+}
+
+Values reshape_at_run_time(const Node& node) {
+  Values sizes = numbers_in(node, 1);
+  const Dims& from = node.dims(0);
+  Value product = integer(1);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    // 0 copies the input's dimension at the same place.
+    if (i < from.size() && node.integer("allowzero", 0) == 0)
+      sizes[i] = choose(emit("equal", {sizes[i], integer(0)}), number_of(from[i]), sizes[i]);
+    product = times(product, choose(less(sizes[i], integer(0)), integer(1), sizes[i]));
+  }
+  // -1 is what is left.
+  const Value rest = quotient(number_of(elements_of(from)), larger(product, integer(1)));
+  Values args{node.in(0)};
+  for (const Value& size : sizes) args.push_back(choose(less(size, integer(0)), rest, size));
+  return {emit("reshape_to", args)};
+}
+
+Values expand_at_run_time(const Node& node) {
+  Values sizes = numbers_in(node, 1);
+  const Dims& from = node.dims(0);
+  while (sizes.size() < from.size()) sizes.insert(sizes.begin(), integer(1));
+  // Expand broadcasts both ways: a 1 asked for leaves a larger dimension as it is.
+  for (size_t i = 0; i < from.size(); ++i) {
+    Value& size = sizes[sizes.size() - from.size() + i];
+    if (!is_int(from[i], 1)) size = choose(emit("equal", {size, integer(1)}), number_of(from[i]), size);
+  }
+  return {emit("broadcast_to_like", {node.in(0), shaped_at_run_time(sizes)})};
+}
+
+Values constant_of_shape_at_run_time(const Node& node) {
+  const auto value = node.tensor("value");
+  if (value && value->size() != 1) node.reject("value has {} numbers, must have one", value->size());
+  const Value element = value ? constant(value->reshaped({})) : scalar(kFloat32, 0);
+  return {emit("broadcast_to_like", {element, shaped_at_run_time(numbers_in(node, 0))})};
+}
+
+Values tile_at_run_time(const Node& node) {
+  const Values counts = numbers_in(node, 1);
+  if (static_cast<int64_t>(counts.size()) != node.rank(0))
+    node.reject("{} counts for rank {}", counts.size(), node.rank(0));
+  Value value = node.in(0);
+  for (size_t d = 0; d < counts.size(); ++d) {
+    const Value extent = number_of(node.dims(0)[d]);
+    const Value places = counted_at_run_time(times(extent, counts[d]));
+    value = taken(value, remainder(places, extent), static_cast<int64_t>(d));
+  }
+  return {value};
+}
+
+/// Each axis in turn: positions from before the front on, and where they lie outside the fill, or what the
+/// mode says. Negative pads cut off.
+Values pad_at_run_time(const Node& node) {
+  const std::string mode = node.text("mode", "constant");
+  const Values pads = numbers_in(node, 1);
+  Ints axes(static_cast<size_t>(node.rank(0)));
+  std::iota(axes.begin(), axes.end(), 0);
+  if (node.has(3)) axes = node.ints_in(3);
+  if (pads.size() != 2 * axes.size())
+    node.reject("pads has {} numbers for {} axes", pads.size(), axes.size());
+  const Value fill = node.has(2) ? cast_to(reshape(node.in(2), {}), node.dtype(0)) : scalar(node.dtype(0), 0);
+  Value value = node.in(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = node.axis(axes[i], node.rank(0));
+    const Expr& extent = node.dims(0)[static_cast<size_t>(axis)];
+    const Value &before = pads[i], count = plus(plus(before, number_of(extent)), pads[axes.size() + i]);
+    const Value places = minus(counted_at_run_time(count), before);
+    value = padded_at(node, value, places, axis, mode, fill);
+  }
+  return {value};
+}
+
+Value padded_at(const Node& node, const Value& value, const Value& places, int64_t axis,
+                const std::string& mode, const Value& fill) {
+  const Value size = number_of(dims_of(value)[static_cast<size_t>(axis)]), zero = integer(0),
+              last = minus(size, integer(1));
+  if (mode == "edge") return taken(value, smaller(larger(places, zero), last), axis);
+  if (mode == "wrap") return taken(value, remainder(places, size), axis);
+  if (mode == "reflect") {
+    // Back and forth between both ends.
+    const Value period = larger(plus(last, last), integer(1)), there = remainder(places, period);
+    return taken(value, smaller(there, minus(period, there)), axis);
+  }
+  if (mode != "constant") node.reject("mode `{}` is unknown", mode);
+  Dims along(dims_of(value).size(), Expr(1));
+  along[static_cast<size_t>(axis)] = dims_of(places)[0];
+  const Value inside = emit("logical_and", {emit("less_equal", {zero, places}), less(places, size)});
+  return choose(reshape_to(inside, along), taken(value, places, axis), fill);
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,35 @@
+// Operators whose result is as large as the values of a run say.
+#pragma once
+
+#include "core/frontends/onnx_program.h"
+
+namespace lathe::onnx {
+
+/// Whether the numbers of the value are known at import, open dimensions among them.
+bool is_known(const Value& value);
+
+/// Numbers of rank 0, int64: the elements of an integer vector.
+Values numbers_in(const Node& node, size_t i);
+/// The positions of the true elements of a vector, in order: as many as there are.
+Value positions_of(const Value& flags);
+
+/// Along an axis, the elements at `places`, which lie before the front or behind the end where it is padded:
+/// as Pad's mode says, or `fill`.
+Value padded_at(const Node& node, const Value& value, const Value& places, int64_t axis,
+                const std::string& mode, const Value& fill);
+
+// The operator where input 1 (of a range any input) is no more known than when the model runs.
+Values non_zero_at_run_time(const Node& node);
+Values unique_at_run_time(const Node& node);
+Values non_max_suppression_at_run_time(const Node& node);
+Values compress_at_run_time(const Node& node);
+Values top_at_run_time(const Node& node);
+Values range_at_run_time(const Node& node);
+Values slice_at_run_time(const Node& node);
+Values reshape_at_run_time(const Node& node);
+Values expand_at_run_time(const Node& node);
+Values constant_of_shape_at_run_time(const Node& node);
+Values tile_at_run_time(const Node& node);
+Values pad_at_run_time(const Node& node);
+
+}  // namespace lathe::onnx

@@ -1,0 +1,291 @@
+// Tensors cut apart, put together and padded along axes whose sizes may be open.
+#include <algorithm>
+#include <numeric>
+
+#include "core/arith/simplify.h"
+#include "core/frontends/onnx_arithmetic.h"
+#include "core/frontends/onnx_run_sizes.h"
+#include "core/relay/ops/attrs_nn.h"
+#include "core/relay/ops/attrs_tensor.h"
+#include "core/relay/text.h"
+
+namespace lathe::onnx {
+namespace {
+using relay::Ints;
+
+Expr sum_of(const std::vector<Expr>& sizes) {
+  Expr sum = 0;
+  for (const Expr& size : sizes) sum = sum + size;
+  return sum;
+}
+
+/// So many elements of `fill` put before and behind, along an axis.
+Value padded_along(const Value& value, int64_t axis, const Expr& before, const Expr& after,
+                   const Value& fill) {
+  Values parts;
+  auto add = [&](const Expr& count) {
+    if (is_int(count, 0)) return;
+    std::vector<Expr> dims = type_of(value).shape;
+    dims[static_cast<size_t>(axis)] = count;
+    parts.push_back(repeated_to(fill, dims));
+  };
+  add(before);
+  parts.push_back(value);
+  add(after);
+  return concatenated(parts, axis);
+}
+
+Values concat(const Node& node) {
+  int64_t axis = node.axis(node.integer("axis", node.opset() < 4 ? 1 : 0), node.rank(0));
+  if (node.inputs() == 1) return {node.in(0)};
+  return {emit("concatenate", {tuple_of(node.all())}, make<relay::ConcatenateAttrs>(axis))};
+}
+
+/// Parts of an axis of which the extent, or a size, is open.
+Values open_split(const Node& node, int64_t axis, const std::vector<Expr>& sizes) {
+  const Expr& extent = node.dims(0)[static_cast<size_t>(axis)];
+  const auto parts = static_cast<int64_t>(node.outputs());
+  if (sizes.empty() && node.opset() < 18) {
+    if (parts == 1) return {node.in(0)};
+    // Equal parts, which the axis must divide into.
+    const Value equal = emit("split", {node.in(0)}, make<relay::SplitAttrs>(Ints{}, parts, axis));
+    Values results;
+    for (int64_t i = 0; i < parts; ++i) results.push_back(field_of(equal, i));
+    return results;
+  }
+  if (!sizes.empty() && (static_cast<int64_t>(sizes.size()) != parts || !prove_equal(sum_of(sizes), extent)))
+    node.reject("cannot tell whether the sizes make {}", relay::print(extent));
+  const Expr each = floordiv(extent + (parts - 1), Expr(parts));
+  Values results;
+  Expr begin = 0;
+  for (int64_t i = 0; i < parts; ++i) {
+    const Expr size = sizes.empty() ? max(min(each, extent - begin), 0) : sizes[static_cast<size_t>(i)];
+    results.push_back(sliced_by(node.in(0), axis, {relay::simplify_size(begin), relay::simplify_size(size)}));
+    begin = begin + size;
+  }
+  return results;
+}
+
+Values split(const Node& node) {
+  int64_t axis = node.axis(node.integer("axis", 0), node.rank(0));
+  if (!as_int(node.dims(0)[static_cast<size_t>(axis)]) || (node.has(1) && holds_handles(node.in(1)))) {
+    const Ints given = node.ints("split", {});
+    return open_split(node, axis,
+                      node.has(1) ? node.sizes_in(1) : std::vector<Expr>{given.begin(), given.end()});
+  }
+  int64_t extent = node.dim(0, axis), parts = static_cast<int64_t>(node.outputs());
+  Ints sizes = node.has(1) ? node.ints_in(1) : node.ints("split", {});
+  if (sizes.empty()) {
+    // Equal parts; where they do not divide, the last ones are smaller.
+    int64_t each = (extent + parts - 1) / parts;
+    for (int64_t left = extent; static_cast<int64_t>(sizes.size()) < parts; left -= sizes.back())
+      sizes.push_back(std::min(each, left));
+  }
+  if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != extent ||
+      static_cast<int64_t>(sizes.size()) != parts)
+    node.reject("sizes {} do not split {} into {} parts", shape_text(sizes), extent, parts);
+  if (parts == 1) return {node.in(0)};
+  Ints indices(sizes.size() - 1);
+  // Relay is told where the parts begin, not how long they are.
+  std::partial_sum(sizes.begin(), sizes.end() - 1, indices.begin());
+  Value pieces = emit("split", {node.in(0)}, make<relay::SplitAttrs>(indices, int64_t{0}, axis));
+  Values results;
+  for (int64_t i = 0; i < parts; ++i) results.push_back(field_of(pieces, i));
+  return results;
+}
+
+/// What Slice takes along each of some axes.
+struct Ranges {
+  std::vector<Expr> starts, ends;
+  Ints axes, steps;
+};
+
+Ranges ranges_of(const Node& node) {
+  // Attributes before opset 10, inputs since.
+  const bool inputs = node.opset() >= 10;
+  auto attribute = [&](const char* name) {
+    const Ints positions = node.positions(name);
+    return std::vector<Expr>{positions.begin(), positions.end()};
+  };
+  Ranges ranges{inputs ? node.open_positions_in(1) : attribute("starts"),
+                inputs ? node.open_positions_in(2) : attribute("ends")};
+  const size_t count = ranges.starts.size();
+  ranges.axes.resize(count);
+  std::iota(ranges.axes.begin(), ranges.axes.end(), 0);
+  if (inputs && node.has(3))
+    ranges.axes = node.ints_in(3);
+  else if (!inputs)
+    ranges.axes = node.ints("axes", ranges.axes);
+  ranges.steps = inputs && node.has(4) ? node.positions_in(4) : Ints(count, 1);
+  if (ranges.ends.size() != count || ranges.axes.size() != count || ranges.steps.size() != count)
+    node.reject("starts, ends, axes and steps differ in length");
+  for (int64_t& axis : ranges.axes) axis = node.axis(axis, node.rank(0));
+  for (int64_t step : ranges.steps)
+    if (step == 0) node.reject("step 0");
+  return ranges;
+}
+
+Values slice(const Node& node) {
+  if (node.opset() >= 10 &&
+      (!is_known(node.in(1)) || !is_known(node.in(2)) || (node.has(4) && !is_known(node.in(4)))))
+    return slice_at_run_time(node);
+  const Ranges ranges = ranges_of(node);
+  // Those of numbers are one slice, whose operator knows them; open ones take elements by their positions.
+  Ints starts, ends, steps, axes;
+  Value value = node.in(0);
+  for (size_t i = 0; i < ranges.axes.size(); ++i) {
+    const Expr &start = ranges.starts[i], &end = ranges.ends[i],
+               &extent = node.dims(0)[static_cast<size_t>(ranges.axes[i])];
+    // Beyond what an axis may be: its end.
+    auto far = [](const Expr& at) {
+      const int64_t position = int_value(at);
+      return std::abs(position) < Node::kLargest ? position : position < 0 ? INT64_MIN : INT64_MAX;
+    };
+    if (as_int(start) && as_int(end)) {
+      starts.push_back(far(start));
+      ends.push_back(far(end));
+      steps.push_back(ranges.steps[i]);
+      axes.push_back(ranges.axes[i]);
+      continue;
+    }
+    auto known = relay::numpy_slice(as_int(start) ? Expr(far(start)) : start,
+                                    as_int(end) ? Expr(far(end)) : end, ranges.steps[i], extent);
+    // Whether it counts from the end is for the run to tell.
+    if (!known) return slice_at_run_time(node);
+    value = sliced_by(value, ranges.axes[i], *known);
+  }
+  if (axes.empty()) return {value};
+  auto attrs =
+      make<relay::StridedSliceAttrs>(starts, ends, steps, std::string("end"), std::optional<Ints>(axes));
+  return {emit("strided_slice", {value}, attrs)};
+}
+
+/// Cut or padded with zeros to a size, the same on both sides.
+Values center_crop_pad(const Node& node) {
+  Ints axes(static_cast<size_t>(node.rank(0)));
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = node.ints("axes", axes);
+  const std::vector<Expr> wanted = node.sizes_in(1);
+  if (axes.size() != wanted.size()) node.reject("{} sizes for {} axes", wanted.size(), axes.size());
+  Ints sizes;
+  for (const Expr& size : wanted) sizes.push_back(as_int(size) ? int_value(size) : 1);
+  // Refused before anything of that size is made.
+  node.constant_shape(sizes);
+  Value value = node.in(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = node.axis(axes[i], node.rank(0));
+    const Expr &extent = node.dims(0)[static_cast<size_t>(axis)], &size = wanted[i];
+    // Half of what is too much, or missing, stands in front; the smaller half of both.
+    const Expr cut = floordiv(max(extent - size, 0), Expr(2)), more = max(size - extent, 0),
+               before = floordiv(more, Expr(2));
+    value = sliced_by(value, axis, {relay::simplify_size(cut), relay::simplify_size(min(extent, size))});
+    value = padded_along(value, axis, relay::simplify_size(before), relay::simplify_size(more - before),
+                         scalar(node.dtype(0), 0));
+  }
+  return {value};
+}
+
+/// The pads of `axes` among zeros for the others.
+std::vector<Expr> pads_of_all_axes(const Node& node, const std::vector<Expr>& pads, const Ints& axes) {
+  if (pads.size() != 2 * axes.size())
+    node.reject("pads has {} numbers for {} axes", pads.size(), axes.size());
+  auto rank = static_cast<size_t>(node.rank(0));
+  std::vector<Expr> all(2 * rank, Expr(0));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto d = static_cast<size_t>(node.axis(axes[i], node.rank(0)));
+    all[d] = pads[i];
+    all[rank + d] = pads[axes.size() + i];
+  }
+  return all;
+}
+
+/// Pads of which some are open, or of a mode that no operator has, an axis at a time.
+Value padded_axes(const Node& node, Value value, const std::vector<Expr>& pads, const std::string& mode,
+                  const Value& fill) {
+  const auto rank = static_cast<int64_t>(pads.size() / 2);
+  for (int64_t d = 0; d < rank; ++d) {
+    const Expr &before = pads[static_cast<size_t>(d)], &after = pads[static_cast<size_t>(rank + d)],
+               &extent = type_of(value).shape[static_cast<size_t>(d)];
+    if (is_int(before, 0) && is_int(after, 0)) continue;
+    const bool grows = relay::is_at_most(0, before) && relay::is_at_most(0, after);
+    if (mode == "constant" && grows) {
+      value = padded_along(value, d, before, after, fill);
+      continue;
+    }
+    // A pad that turns out to be negative leaves positions out.
+    const Value places =
+        minus(counted_to(relay::simplify_size(max(before + extent + after, 0))), number_of(before));
+    value = padded_at(node, value, places, d, mode, fill);
+  }
+  return value;
+}
+
+Values pad(const Node& node) {
+  if (node.opset() >= 11 && !is_known(node.in(1))) return pad_at_run_time(node);
+  const Ints attribute = node.ints("pads", {});
+  std::vector<Expr> pads =
+      node.opset() >= 11 ? node.sizes_in(1) : std::vector<Expr>{attribute.begin(), attribute.end()};
+  auto rank = static_cast<size_t>(node.rank(0));
+  if (node.has(3)) pads = pads_of_all_axes(node, pads, node.ints_in(3));
+  if (pads.size() != 2 * rank) node.reject("pads has {} numbers for rank {}", pads.size(), rank);
+  Value fill = scalar(node.dtype(0), node.opset() < 11 ? node.real("value", 0) : 0);
+  if (node.opset() >= 11 && node.has(2)) fill = cast_to(reshape(node.in(2), {}), node.dtype(0));
+  // Negative pads cut off; these first, since modes look at the edge that is left.
+  Ints begin, end, cut;
+  std::vector<Ints> width(rank, Ints{0, 0});
+  bool open = false;
+  for (size_t d = 0; d < rank; ++d) {
+    Expr &before = pads[d], &after = pads[rank + d];
+    open |= !as_int(before) || !as_int(after);
+    if ((as_int(before) && int_value(before) < 0) || (as_int(after) && int_value(after) < 0)) {
+      auto less = [](const Expr& pad) { return as_int(pad) ? std::max<int64_t>(-int_value(pad), 0) : 0; };
+      begin.push_back(less(before));
+      end.push_back(less(after) > 0 ? -less(after) : INT64_MAX);
+      cut.push_back(static_cast<int64_t>(d));
+      if (less(before) > 0) before = 0;
+      if (less(after) > 0) after = 0;
+    }
+    if (!open) width[d] = {int_value(before), int_value(after)};
+  }
+  Value value = node.in(0);
+  if (!cut.empty())
+    value = emit("strided_slice", {value},
+                 make<relay::StridedSliceAttrs>(begin, end, Ints(cut.size(), 1), std::string("end"),
+                                                std::optional<Ints>(cut)));
+  const std::string mode = node.text("mode", "constant");
+  if (open || mode == "wrap") return {padded_axes(node, value, pads, mode, fill)};
+  return {emit("nn.pad", {value, fill}, make<relay::PadAttrs>(width, mode))};
+}
+
+Values tile(const Node& node) {
+  if (!is_known(node.in(1))) return tile_at_run_time(node);
+  const std::vector<Expr> counts = node.sizes_in(1);
+  if (!holds_handles(node.in(1)))
+    return {emit("tile", {node.in(0)}, make<relay::TileAttrs>(node.ints_in(1)))};
+  if (static_cast<int64_t>(counts.size()) != node.rank(0))
+    node.reject("{} counts for rank {}", counts.size(), node.rank(0));
+  Value value = node.in(0);
+  for (size_t d = 0; d < counts.size(); ++d) {
+    if (is_int(counts[d], 1)) continue;
+    const Expr extent = type_of(value).shape[d];
+    Value places = counted_to(relay::simplify_size(extent * counts[d]));
+    if (!is_int(extent, 1))
+      places = emit("floor_mod", {places, number_of(extent)});
+    else
+      places = emit("zeros_like", {places});
+    value = emit("take", {value, places},
+                 make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(static_cast<int64_t>(d)),
+                                        std::string("clip")));
+  }
+  return {value};
+}
+
+constexpr Converter kConverters[] = {
+    {"Concat", concat}, {"Split", split}, {"Slice", slice}, {"CenterCropPad", center_crop_pad},
+    {"Pad", pad},       {"Tile", tile},
+};
+}  // namespace
+
+std::span<const Converter> slice_converters() { return kConverters; }
+
+}  // namespace lathe::onnx

@@ -1,0 +1,306 @@
+// Models whose dimensions stay open, run by the interpreter at several sizes: each result is that of the same
+// model imported for that size alone.
+#include <gtest/gtest.h>
+
+#include "tests/frontends/onnx_models.h"
+
+namespace lathe::onnx {
+namespace {
+
+ImportedModel open_model(const Model& model) {
+  return import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }});
+}
+
+void expect_same_at(const Model& model, const std::vector<Shapes>& sizes) {
+  const std::string file = model.file();
+  try {
+    const ImportedModel open = open_model(model);
+    for (const Shapes& shapes : sizes) {
+      const std::vector<Tensor> ours = run_at(open, shapes),
+                                expected = run_at(import_bytes(file, "m.onnx", {.shapes = shapes}), shapes);
+      expect_equal(ours, expected);
+    }
+  } catch (const Error& error) {
+    FAIL() << error.what();
+  }
+}
+
+/// Of x (b, t, 6).
+void expect_same(const Strings& nodes, const Strings& outputs = {"y"}, int64_t opset = 17) {
+  SCOPED_TRACE(nodes.back());
+  expect_same_at({nodes, input_of("x", {"b", "t", "6"}), outputs, opset},
+                 {{{"x", {1, 1, 6}}}, {{"x", {2, 5, 6}}}, {{"x", {3, 8, 6}}}});
+}
+
+std::string slice(const Shape& starts, const Shape& ends, const Shape& axes, const Shape& steps,
+                  Strings& nodes) {
+  nodes = {ints("starts", starts), ints("ends", ends), ints("axes", axes), ints("steps", steps)};
+  return node("Slice", {"x", "starts", "ends", "axes", "steps"}, {"y"});
+}
+
+TEST(OnnxOpen, SlicesAlongAnOpenAxis) {
+  constexpr int64_t kEnd = INT64_MAX;
+  for (const auto& [start, end, step] : std::vector<std::array<int64_t, 3>>{{0, 3, 1},
+                                                                            {1, kEnd, 1},
+                                                                            {-1, kEnd, 1},
+                                                                            {0, -1, 1},
+                                                                            {-3, -1, 1},
+                                                                            {1, -1, 2},
+                                                                            {2, 4, 1},
+                                                                            {7, 9, 1},
+                                                                            {-1, -kEnd, -1},
+                                                                            {4, 0, -2},
+                                                                            {-2, -4, -1},
+                                                                            {kEnd, 0, -3}}) {
+    Strings nodes;
+    const std::string last = slice({start, 0}, {end, -1}, {1, 0}, {step, 1}, nodes);
+    nodes.push_back(last);
+    SCOPED_TRACE(fmt::format("{}:{}:{}", start, end, step));
+    expect_same(nodes);
+  }
+}
+
+/// s: the shape of x; t: its second dimension, a vector.
+const Strings kShape = {node("Shape", {"x"}, {"s"}), ints("i1", {1}),  node("Gather", {"s", "i1"}, {"t"}),
+                        ints("zero", {0}),           ints("one", {1}), ints("two", {2})};
+
+Strings with_shape(const Strings& more) {
+  Strings nodes = kShape;
+  nodes.insert(nodes.end(), more.begin(), more.end());
+  return nodes;
+}
+
+TEST(OnnxOpen, SlicesBetweenOpenPositions) {
+  expect_same(
+      with_shape({node("Div", {"t", "two"}, {"half"}), node("Slice", {"x", "half", "t", "one"}, {"y"})}));
+  expect_same(with_shape(
+      {node("Div", {"t", "two"}, {"half"}), node("Slice", {"x", "zero", "half", "one", "two"}, {"y"})}));
+  // A table of positions, of which the first are taken.
+  expect_same(with_shape(
+      {ints("table", {9, 8, 7, 6, 5, 4, 3, 2, 1, 0}), node("Slice", {"table", "zero", "t"}, {"y"})}));
+  // Whose sign only a run tells.
+  expect_same(with_shape({ints("four", {4}), node("Sub", {"t", "four"}, {"from"}),
+                          node("Slice", {"x", "from", "t", "one"}, {"y"})}));
+}
+
+TEST(OnnxOpen, SplitsAlongAnOpenAxis) {
+  expect_same_at({{node("Split", {"x"}, {"a", "b", "c"}, integer("axis", 1))},
+                  input_of("x", {"2", "t", "3"}),
+                  {"a", "b", "c"},
+                  13},
+                 {{{"x", {2, 3, 3}}}, {{"x", {2, 9, 3}}}});
+  expect_same_at({{node("Split", {"x"}, {"a", "b", "c"}, integer("axis", 1) + integer("num_outputs", 3))},
+                  input_of("x", {"2", "t", "3"}),
+                  {"a", "b", "c"},
+                  18},
+                 {{{"x", {2, 3, 3}}}, {{"x", {2, 7, 3}}}, {{"x", {2, 9, 3}}}});
+  expect_same_at({with_shape({node("Sub", {"t", "one"}, {"rest"}),
+                              node("Concat", {"one", "rest"}, {"sizes"}, integer("axis", 0)),
+                              node("Split", {"x", "sizes"}, {"a", "b"}, integer("axis", 1))}),
+                  input_of("x", {"2", "t", "3"}),
+                  {"a", "b"}},
+                 {{{"x", {2, 3, 3}}}, {{"x", {2, 7, 3}}}});
+}
+
+TEST(OnnxOpen, PadsAndTiles) {
+  const std::string amounts =
+      node("Concat", {"zero", "one", "zero", "zero", "t", "zero"}, {"pads"}, integer("axis", 0));
+  for (const char* mode : {"constant", "edge", "wrap"}) {
+    expect_same(with_shape({amounts, node("Pad", {"x", "pads"}, {"y"}, text("mode", mode))}));
+    expect_same({ints("pads", {0, 2, 1, 0, 1, 0}), node("Pad", {"x", "pads"}, {"y"}, text("mode", mode))},
+                {"y"}, 19);
+    expect_same_at(
+        {{ints("pads", {0, -1, 1, 0, 2, -1}), node("Pad", {"x", "pads"}, {"y"}, text("mode", mode))},
+         input_of("x", {"b", "t", "6"}),
+         {"y"},
+         19},
+        {{{"x", {1, 2, 6}}}, {{"x", {3, 5, 6}}}});
+  }
+  expect_same_at({with_shape({node("Sub", {"t", "one"}, {"most"}),
+                              node("Concat", {"most", "most"}, {"pads"}, integer("axis", 0)),
+                              node("Pad", {"x", "pads", "", "one"}, {"y"}, text("mode", "reflect"))}),
+                  input_of("x", {"2", "t"}),
+                  {"y"},
+                  18},
+                 {{{"x", {2, 2}}}, {{"x", {2, 5}}}});
+  expect_same(with_shape({node("Concat", {"two", "t", "one"}, {"counts"}, integer("axis", 0)),
+                          node("Tile", {"x", "counts"}, {"y"})}));
+  expect_same({ints("counts", {1, 3, 2}), node("Tile", {"x", "counts"}, {"y"})});
+  expect_same({ints("size", {4, 3}), node("CenterCropPad", {"x", "size"}, {"y"}, integers("axes", {1, 2}))},
+              {"y"}, 18);
+}
+
+TEST(OnnxOpen, ShapesAreComputedWith) {
+  expect_same(
+      with_shape({ints("axes", {0}), node("Squeeze", {"t", "axes"}, {"n"}), ints("a", {3}), ints("b", {-2}),
+                  node("Squeeze", {"a", "axes"}, {"from"}), node("Squeeze", {"b", "axes"}, {"step"}),
+                  node("Sub", {"from", "n"}, {"to"}), node("Range", {"n", "to", "step"}, {"y"})}));
+  expect_same(with_shape(
+      {ints("axes", {0}), node("Squeeze", {"t", "axes"}, {"n"}), node("Squeeze", {"zero", "axes"}, {"from"}),
+       node("Squeeze", {"two", "axes"}, {"step"}), node("Range", {"from", "n", "step"}, {"y"})}));
+  expect_same({node("Size", {"x"}, {"y"})});
+  expect_same(with_shape(
+      {node("ReduceProd", {"s"}, {"all"}, integer("keepdims", 1)), node("Reshape", {"x", "all"}, {"y"})}));
+  expect_same(with_shape({node("Concat", {"t", "t"}, {"to"}, integer("axis", 0)),
+                          node("ConstantOfShape", {"to"}, {"square"}),
+                          node("EyeLike", {"square"}, {"y"}, integer("k", 1))}));
+  expect_same(
+      with_shape({node("Less", {"t", "two"}, {"small"}), node("Where", {"small", "two", "t"}, {"y"})}));
+}
+
+TEST(OnnxOpen, PositionsCountFromTheEnd) {
+  expect_same({ints("at", {-1}), node("Gather", {"x", "at"}, {"y"}, integer("axis", 1))});
+  expect_same_at({{node("GatherElements", {"x", "at"}, {"y"}, integer("axis", 1))},
+                  input_of("x", {"b", "t"}) + input_of("at", {"b", "3"}, kInt)},
+                 {{{"x", {2, 4}}, {"at", {2, 3}}}, {{"x", {3, 3}}, {"at", {3, 3}}}});
+  expect_same_at(
+      {{node("ReverseSequence", {"x", "lengths"}, {"y"}, integer("time_axis", 1) + integer("batch_axis", 0))},
+       input_of("x", {"b", "t", "2"}) + input_of("lengths", {"b"}, kInt)},
+      {{{"x", {2, 4, 2}}, {"lengths", {2}}}, {{"x", {3, 3, 2}}, {"lengths", {3}}}});
+  expect_same_at({{ints("values", {0, 5}), ints("i1", {1}), node("Shape", {"x"}, {"s"}),
+                   node("Gather", {"s", "i1"}, {"t"}), node("OneHot", {"at", "t", "values"}, {"y"})},
+                  input_of("x", {"b", "t"}) + input_of("at", {"b"}, kInt)},
+                 {{{"x", {2, 4}}, {"at", {2}}}, {{"x", {3, 3}}, {"at", {3}}}});
+  expect_same({node("Trilu", {"x"}, {"y"}, integer("upper", 0))});
+  expect_same({node("ArgMax", {"x"}, {"y"}, integer("axis", 1))});
+  expect_same({node("Hardmax", {"x"}, {"y"}, integer("axis", 1))});
+  expect_same({node("Softmax", {"x"}, {"y"}, integer("axis", 1))}, {"y"}, 11);
+  expect_same(
+      with_shape({node("CumSum", {"x", "one"}, {"y"}, integer("reverse", 1) + integer("exclusive", 1))}));
+  expect_same(with_shape({node("TopK", {"x", "one"}, {"y", "at"}, integer("axis", 1))}), {"y", "at"});
+  expect_same(with_shape({node("TopK", {"x", "t"}, {"y", "at"}, integer("axis", 1))}), {"y", "at"});
+}
+
+TEST(OnnxOpen, ProductsOfAnyForm) {
+  const std::string inputs = input_of("x", {"b", "t", "6"}) + input_of("v", {"t"});
+  for (const char* equation : {"btk,t->bk", "btk,t->bt", "btk,t->k", "b...,t->...b"})
+    expect_same_at({{node("Einsum", {"x", "v"}, {"y"}, text("equation", equation))}, inputs},
+                   {{{"x", {1, 2, 6}}, {"v", {2}}}, {{"x", {3, 5, 6}}, {"v", {5}}}});
+  expect_same_at(
+      {{node("Einsum", {"x"}, {"y"}, text("equation", "bii->bi"))}, input_of("x", {"b", "t", "t"})},
+      {{{"x", {1, 2, 2}}}, {{"x", {3, 5, 5}}}});
+  expect_same_at({{node("MatMul", {"v", "x"}, {"y"})}, input_of("x", {"b", "t", "6"}) + input_of("v", {"t"})},
+                 {{{"x", {1, 2, 6}}, {"v", {2}}}, {{"x", {3, 5, 6}}, {"v", {5}}}});
+}
+
+TEST(OnnxOpen, AttentionAtAnyLength) {
+  const std::string inputs =
+      input_of("q", {"b", "t", "8"}) + input_of("k", {"b", "u", "4"}) + input_of("v", {"b", "u", "4"});
+  const std::string heads = integer("q_num_heads", 4) + integer("kv_num_heads", 2);
+  const std::vector<Shapes> sizes = {{{"q", {1, 1, 8}}, {"k", {1, 3, 4}}, {"v", {1, 3, 4}}},
+                                     {{"q", {2, 3, 8}}, {"k", {2, 5, 4}}, {"v", {2, 5, 4}}}};
+  expect_same_at({{node("Attention", {"q", "k", "v"}, {"y"}, heads)}, inputs, {"y"}, 23}, sizes);
+  expect_same_at(
+      {{node("Attention", {"q", "k", "v"}, {"y"}, heads + integer("is_causal", 1))}, inputs, {"y"}, 23},
+      sizes);
+  const std::string past = input_of("pk", {"b", "2", "p", "2"}) + input_of("pv", {"b", "2", "p", "2"});
+  std::vector<Shapes> longer = sizes;
+  longer[0]["pk"] = longer[0]["pv"] = {1, 2, 4, 2}, longer[1]["pk"] = longer[1]["pv"] = {2, 2, 1, 2};
+  expect_same_at({{node("Attention", {"q", "k", "v", "", "pk", "pv"}, {"y", "nk", "nv"},
+                        heads + integer("is_causal", 1))},
+                  inputs + past,
+                  {"y", "nk", "nv"},
+                  23},
+                 longer);
+  expect_same_at({{node("RotaryEmbedding", {"q", "c", "c"}, {"y"}, integer("num_heads", 2))},
+                  input_of("q", {"b", "t", "8"}) + input_of("c", {"b", "t", "2"}),
+                  {"y"},
+                  23},
+                 {{{"q", {1, 1, 8}}, {"c", {1, 1, 2}}}, {{"q", {2, 3, 8}}, {"c", {2, 3, 2}}}});
+}
+
+TEST(OnnxOpen, RecurrencesOfAnyLengthAndBatch) {
+  for (const auto& [op, gates] :
+       std::vector<std::pair<const char*, int>>{{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}})
+    for (const char* direction : {"forward", "reverse", "bidirectional"})
+      for (int64_t layout : {0, 1}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", op, direction, layout));
+        const int64_t directions = direction == std::string("bidirectional") ? 2 : 1, hidden = 3;
+        const std::string d = std::to_string(directions), g = std::to_string(gates * hidden);
+        const Strings x = layout ? Strings{"b", "t", "4"} : Strings{"t", "b", "4"};
+        const Strings h = layout ? Strings{"b", d, "3"} : Strings{d, "b", "3"};
+        Strings outputs{"y", "yh"}, given{"x", "w", "r", "bias", "lengths", "h"};
+        std::string inputs = input_of("x", x) + input_of("w", {d, g, "4"}) + input_of("r", {d, g, "3"}) +
+                             input_of("bias", {d, std::to_string(2 * gates * hidden)}) +
+                             input_of("lengths", {"b"}, 6) + input_of("h", h);
+        if (gates == 4) {
+          outputs.push_back("yc");
+          given.insert(given.end(), {"c", "p"});
+          inputs += input_of("c", h) + input_of("p", {d, "9"});
+        }
+        std::vector<Shapes> sizes;
+        for (const auto& [batch, length] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 5}}) {
+          Shapes shapes{{"x", layout ? Shape{batch, length, 4} : Shape{length, batch, 4}},
+                        {"w", {directions, gates * hidden, 4}},
+                        {"r", {directions, gates * hidden, hidden}},
+                        {"bias", {directions, 2 * gates * hidden}},
+                        {"lengths", {batch}},
+                        {"h", layout ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden}}};
+          shapes["c"] = shapes["h"], shapes["p"] = {directions, 9};
+          sizes.push_back(shapes);
+        }
+        for (Shapes& shapes : sizes)
+          if (gates != 4) shapes.erase("c"), shapes.erase("p");
+        const std::string attributes =
+            integer("hidden_size", hidden) + text("direction", direction) + integer("layout", layout);
+        expect_same_at({{node(op, given, outputs, attributes)}, inputs, outputs}, sizes);
+      }
+}
+
+TEST(OnnxOpen, StatesHaveTheBatchOfTheirInput) {
+  const ImportedModel model =
+      open_model({{node("RNN", {"x", "w", "r", "", "", "h"}, {"y"}, integer("hidden_size", 3))},
+                  input_of("x", {"t", "b", "4"}) + input_of("w", {"1", "3", "4"}) +
+                      input_of("r", {"1", "3", "3"}) + input_of("h", {"1", "c", "3"})});
+  Shapes shapes{{"x", {2, 3, 4}}, {"w", {1, 3, 4}}, {"r", {1, 3, 3}}, {"h", {1, 3, 3}}};
+  EXPECT_EQ(run_at(model, shapes)[0].shape(), (Shape{2, 1, 3, 3}));
+  shapes["h"] = {1, 2, 3};
+  EXPECT_THROW(run_at(model, shapes), Error);
+}
+
+TEST(OnnxOpen, LoopsAndScansOverAnOpenLength) {
+  // y[i] = sum(x[0..i]), in as many steps as x has rows.
+  const std::string body =
+      bytes::graph({node("Gather", {"x", "i"}, {"row"}), node("Add", {"sum", "row"}, {"next"}),
+                    node("Identity", {"next"}, {"out"}), node("Identity", {"go"}, {"more"})},
+                   bytes::input("i") + bytes::input("go") + bytes::input("sum"), {"more", "next", "out"});
+  const std::string inputs = input_of("x", {"t", "n"}) + input_of("h", {"n"});
+  const std::vector<Shapes> sizes = {{{"x", {1, 3}}, {"h", {3}}}, {{"x", {6, 2}}, {"h", {2}}}};
+  expect_same_at({{node("Shape", {"x"}, {"s"}), ints("i0", {0}), node("Gather", {"s", "i0"}, {"t"}),
+                   node("Loop", {"t", "", "h"}, {"end", "y"}, bytes::subgraph("body", body))},
+                  inputs,
+                  {"end", "y"}},
+                 sizes);
+  const std::string step =
+      bytes::graph({node("Add", {"sum", "row"}, {"next"}), node("Mul", {"next", "row"}, {"out"})},
+                   bytes::input("sum") + bytes::input("row"), {"next", "out"});
+  for (int64_t backward : {0, 1})
+    expect_same_at(
+        {{node("Scan", {"h", "x"}, {"end", "y"},
+               integer("num_scan_inputs", 1) + bytes::subgraph("body", step) +
+                   integers("scan_input_directions", {backward}) +
+                   integers("scan_output_directions", {1 - backward}) + integers("scan_output_axes", {1}))},
+         inputs,
+         {"end", "y"}},
+        sizes);
+}
+
+/// squeeze() as PyTorch writes it: what follows takes rank 2 alone.
+TEST(OnnxOpen, ABranchOfAnotherRankIsTakenForWhatFollows) {
+  const std::string squeezed = bytes::graph({node("Squeeze", {"x", "i1"}, {"a"})}, "", {"a"}),
+                    kept = bytes::graph({node("Identity", {"x"}, {"b"})}, "", {"b"});
+  const Strings branch =
+      with_shape({node("Equal", {"t", "one"}, {"is"}),
+                  node("If", {"is"}, {"z"},
+                       bytes::subgraph("then_branch", squeezed) + bytes::subgraph("else_branch", kept))});
+  Strings nodes = branch;
+  nodes.push_back(node("Gemm", {"z", "w"}, {"y"}));
+  const Model model{nodes, input_of("x", {"b", "t", "6"}) + input_of("w", {"6", "2"})};
+  expect_same_at(model, {{{"x", {3, 1, 6}}, {"w", {6, 2}}}});
+  EXPECT_THROW(run_at(open_model(model), {{"x", {3, 2, 6}}, {"w", {6, 2}}}), Error);
+  nodes.back() = node("Relu", {"z"}, {"y"});
+  EXPECT_THROW(open_model({nodes, input_of("x", {"b", "t", "6"})}), Error);
+}
+
+}  // namespace
+}  // namespace lathe::onnx

@@ -1,0 +1,172 @@
+// Operators whose results are as large as values of a run say, by the interpreter: each result is that of the
+// same model whose inputs are known when it is imported.
+#include "tests/frontends/onnx_models.h"
+
+namespace lathe::onnx {
+namespace {
+
+Tensor floats(const std::vector<float>& values, Shape shape) {
+  return tensor_of(values, std::move(shape), kFloat32);
+}
+Tensor integers_of(const std::vector<int64_t>& values, Shape shape) {
+  return tensor_of(values, std::move(shape), kInt64);
+}
+Tensor vector_of(const std::vector<int64_t>& values) {
+  return integers_of(values, {static_cast<int64_t>(values.size())});
+}
+Tensor number_of(int64_t value) { return integers_of({value}, {}); }
+
+struct Input {
+  std::string name;
+  Tensor value;
+};
+
+/// As if known; dimensions are open where `open` says so.
+void expect_as_known(const std::string& last, const std::vector<Input>& given, const Strings& outputs = {"y"},
+                     int64_t opset = 17) {
+  for (bool open : {false, true}) {
+    SCOPED_TRACE(open ? "open" : "closed");
+    Model model{{last}, "", outputs, opset};
+    ImportOptions known, options;
+    std::vector<Tensor> inputs;
+    for (const Input& input : given) {
+      const DataType dtype = input.value.dtype();
+      Strings dims;
+      for (int64_t dim : input.value.shape())
+        // What the ranks of results follow from is no size.
+        dims.push_back(open && dtype.is_float() ? fmt::format("d{}", dim) : std::to_string(dim));
+      model.inputs += input_of(input.name, dims, dtype == kInt64 ? kInt : dtype == kBool ? kBoolean : kFloat);
+      known.constants[input.name] = input.value;
+      inputs.push_back(input.value);
+    }
+    if (open) options.keeps_open = [](const std::string&) { return true; };
+    try {
+      expect_equal(run(import_bytes(model.file(), "m.onnx", options), inputs),
+                   run(import_bytes(model.file(), "m.onnx", known), {}));
+    } catch (const Error& error) {
+      FAIL() << error.what();
+    }
+  }
+}
+
+const Tensor kMatrix = floats({0, 2, 0, -1, 3, 0, 0, 0, 5, 2, 0, -1}, {3, 4});
+
+TEST(OnnxRunSizes, WhatIsNotZero) {
+  expect_as_known(node("NonZero", {"x"}, {"y"}), {{"x", kMatrix}});
+  expect_as_known(node("NonZero", {"x"}, {"y"}), {{"x", floats({0, 0}, {2})}});
+  const Tensor flags = tensor_of<uint8_t>({1, 0, 1}, {3}, kBool);
+  expect_as_known(node("Compress", {"x", "c"}, {"y"}, integer("axis", 0)), {{"x", kMatrix}, {"c", flags}});
+  expect_as_known(node("Compress", {"x", "c"}, {"y"}), {{"x", kMatrix}, {"c", flags}});
+}
+
+TEST(OnnxRunSizes, WhatThereIsOnceAtLeast) {
+  const Strings all{"y", "first", "inverse", "counts"};
+  const Tensor repeats = floats({2, 1, 1, 3, 4, 3, NAN, NAN, -1}, {9});
+  const Tensor rows = floats({1, 0, 2, 1, 1, 0, 0, 5, 1, 0}, {5, 2});
+  for (int64_t sorted : {1, 0}) {
+    expect_as_known(node("Unique", {"x"}, all, integer("sorted", sorted)), {{"x", repeats}}, all);
+    expect_as_known(node("Unique", {"x"}, all, integer("sorted", sorted)), {{"x", kMatrix}}, all);
+  }
+  // Of which the width is a number.
+  for (int64_t axis : {0, 1}) {
+    Model model{{node("Unique", {"x"}, all, integer("axis", axis))}, input_of("x", {"5", "2"}), all};
+    expect_equal(run(import_bytes(model.file(), "m.onnx", {}), {rows}),
+                 run(import_bytes(model.file(), "m.onnx", {.constants = {{"x", rows}}}), {}));
+  }
+}
+
+TEST(OnnxRunSizes, BoxesThatOverlapNoBetterOne) {
+  const Tensor boxes =
+      floats({0, 0, 1, 1, 0, .1F, 1, 1.1F, 0, -.1F, 1, .9F, 0, 10, 1, 11, 0, 10.1F, 1, 11.1F, 0, 100, 1, 101},
+             {1, 6, 4});
+  const Tensor scores = floats({.9F, .75F, .6F, .95F, .5F, .3F, .1F, .75F, .8F, .95F, .5F, .3F}, {1, 2, 6});
+  for (int64_t centred : {0, 1})
+    for (int64_t most : {0, 1, 2, 30})
+      expect_as_known(node("NonMaxSuppression", {"b", "s", "most", "overlap", "least"}, {"y"},
+                           integer("center_point_box", centred)),
+                      {{"b", boxes},
+                       {"s", scores},
+                       {"most", vector_of({most})},
+                       {"overlap", floats({.5F}, {1})},
+                       {"least", floats({.4F}, {1})}});
+}
+
+TEST(OnnxRunSizes, ShapesThatAreComputed) {
+  expect_as_known(node("Reshape", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of({2, -1, 3})}});
+  expect_as_known(node("Reshape", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of({0, 2, 2})}});
+  expect_as_known(node("Expand", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of({2, 1, 4})}});
+  expect_as_known(node("ConstantOfShape", {"s"}, {"y"}), {{"s", vector_of({2, 3})}});
+  expect_as_known(node("Tile", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of({2, 3})}});
+  for (const std::vector<int64_t>& pads : {std::vector<int64_t>{1, 0, 0, 2}, {-1, 1, 2, -3}})
+    expect_as_known(node("Pad", {"x", "s"}, {"y"}), {{"x", kMatrix}, {"s", vector_of(pads)}});
+  for (const auto& [start, end, step] :
+       std::vector<std::array<int64_t, 3>>{{0, 2, 1}, {-1, -9, -2}, {1, 100, 2}, {5, 2, 1}, {3, 0, -1}})
+    expect_as_known(
+        ints("axes", {1}) + node("Slice", {"x", "a", "b", "axes", "c"}, {"y"}),
+        {{"x", kMatrix}, {"a", vector_of({start})}, {"b", vector_of({end})}, {"c", vector_of({step})}});
+}
+
+TEST(OnnxRunSizes, CountsThatAreComputed) {
+  for (const auto& [start, limit, step] :
+       std::vector<std::array<int64_t, 3>>{{0, 7, 2}, {5, -3, -3}, {2, 1, 1}})
+    expect_as_known(node("Range", {"a", "b", "c"}, {"y"}),
+                    {{"a", number_of(start)}, {"b", number_of(limit)}, {"c", number_of(step)}});
+  expect_as_known(node("Range", {"a", "b", "c"}, {"y"}),
+                  {{"a", floats({1}, {})}, {"b", floats({2.6F}, {})}, {"c", floats({.5F}, {})}});
+  for (int64_t largest : {0, 1})
+    expect_as_known(node("TopK", {"x", "k"}, {"y", "at"}, integer("largest", largest)),
+                    {{"x", kMatrix}, {"k", vector_of({3})}}, {"y", "at"});
+}
+
+/// Doubles a vector until it is long enough: its size differs from step to step.
+TEST(OnnxRunSizes, ALoopThatMakesItsValueLonger) {
+  const std::string body =
+      bytes::graph({node("Concat", {"x", "x"}, {"next"}, integer("axis", 0)),
+                    node("ReduceSum", {"next"}, {"sum"}, integer("keepdims", 0)),
+                    node("Less", {"sum", "limit"}, {"more"})},
+                   bytes::input("i") + bytes::input("go") + bytes::input("x"), {"more", "next"});
+  const Model model{{node("Loop", {"", "", "start"}, {"y"}, bytes::subgraph("body", body))},
+                    input_of("start", {"2"}) + input_of("limit", {})};
+  const ImportedModel imported = import_bytes(model.file(), "m.onnx", {});
+  EXPECT_EQ(run(imported, {floats({1, 1}, {2}), floats({10}, {})})[0].shape(), (Shape{16}));
+  EXPECT_EQ(run(imported, {floats({3, 3}, {2}), floats({10}, {})})[0].shape(), (Shape{4}));
+}
+
+TEST(OnnxRunSizes, BranchesOfDifferentSizes) {
+  const std::string twice = bytes::graph({node("Concat", {"x", "x"}, {"a"}, integer("axis", 0))}, "", {"a"}),
+                    once = bytes::graph({node("Relu", {"x"}, {"b"})}, "", {"b"});
+  const Model model{
+      {node("If", {"c"}, {"z"}, bytes::subgraph("then_branch", twice) + bytes::subgraph("else_branch", once)),
+       node("Add", {"z", "z"}, {"y"})},
+      input_of("x", {"3"}) + input_of("c", {}, kBoolean)};
+  const ImportedModel imported = import_bytes(model.file(), "m.onnx", {});
+  const Tensor x = floats({1, -1, 2}, {3});
+  EXPECT_EQ(run(imported, {x, tensor_of<uint8_t>({1}, {}, kBool)})[0].shape(), (Shape{6}));
+  EXPECT_EQ(run(imported, {x, tensor_of<uint8_t>({0}, {}, kBool)})[0].value(2), 4);
+}
+
+/// An open dimension beside a number that a run computes, in one shape.
+TEST(OnnxRunSizes, ShapesOfDimensionsAndNumbers) {
+  const Model model{{node("Shape", {"x"}, {"s"}), node("Concat", {"k", "s"}, {"to"}, integer("axis", 0)),
+                     node("Expand", {"x", "to"}, {"y"})},
+                    input_of("x", {"b", "t"}) + input_of("k", {"1"}, kInt)};
+  const ImportedModel imported =
+      import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }});
+  EXPECT_EQ(run(imported, {kMatrix, vector_of({2})})[0].shape(), (Shape{2, 3, 4}));
+}
+
+/// As many rows as steps were made.
+TEST(OnnxRunSizes, ALoopThatGathersAndEndsByItself) {
+  const std::string body =
+      bytes::graph({node("Add", {"x", "x"}, {"next"}), node("Less", {"next", "limit"}, {"more"})},
+                   bytes::input("i") + bytes::input("go") + bytes::input("x"), {"more", "next", "next"});
+  const Model model{{node("Loop", {"most", "", "start"}, {"end", "y"}, bytes::subgraph("body", body))},
+                    input_of("start", {}) + input_of("limit", {}) + input_of("most", {}, kInt),
+                    {"end", "y"}};
+  const ImportedModel imported = import_bytes(model.file(), "m.onnx", {});
+  EXPECT_EQ(run(imported, {floats({1}, {}), floats({10}, {}), number_of(100)})[1].shape(), (Shape{4}));
+  EXPECT_EQ(run(imported, {floats({1}, {}), floats({10}, {}), number_of(2)})[1].shape(), (Shape{2}));
+}
+
+}  // namespace
+}  // namespace lathe::onnx
