@@ -4,6 +4,7 @@
 
 #include "cli/shapes.h"
 #include "cli/target.h"
+#include "core/runtime/plan_dims.h"
 #include "core/support/error.h"
 #include "db/store.h"
 #include "tuner/load_model.h"
