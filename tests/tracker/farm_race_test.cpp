@@ -54,9 +54,12 @@ TEST(FarmRaces, AndOpenWorkloadsGoToAWorkerThatKnowsDimensions) {
         wire::Hello{
             .newest_version = wire::kOpenVersion - 1, .worker = "old", .device = "{}", .backends = {"cpu"}});
   b.say("p", wire::Credit{4});
-  TrialSpec open{
-      .job = 1, .workload = std::make_shared<std::string>("func f[n]("), .target = "cpu", .is_open = true};
-  b.step(Submit{{{.trial = 7, .spec = std::make_shared<const TrialSpec>(open)}}});
+  b.journal.set_targets({"cpu"});
+  std::vector<Submission> trials = b.journal.add(1, std::vector<Candidate>(1));
+  TrialSpec open = *trials[0].spec;
+  open.is_open = true;
+  trials[0].spec = std::make_shared<TrialSpec>(open);
+  b.step(Submit{trials});
   EXPECT_THAT(b.sent<wire::Lease>("p"), IsEmpty());
   b.open = true;
   b.race();
@@ -64,7 +67,7 @@ TEST(FarmRaces, AndOpenWorkloadsGoToAWorkerThatKnowsDimensions) {
   b.join("q", "new", 2);
   std::set<TrialId> given;
   for (const wire::Lease& lease : b.sent<wire::Lease>("q")) given.insert(lease.trial);
-  EXPECT_THAT(given, ElementsAre(7, kRace));
+  EXPECT_THAT(given, ElementsAre(trials[0].trial, kRace));
 }
 
 TEST(FarmRaces, GoToAWorkerThatKnowsThem) {
