@@ -34,6 +34,9 @@ export interface Job {
   confirmed_seconds: number | null;
 }
 
+/** Whether nothing more happens to the job. */
+export const isFinal = (job: Job) => ['done', 'failed', 'cancelled'].includes(job.state);
+
 /** The best that is known of a job: the search's own estimate is too good, as each winner was also lucky. */
 export function bestSeconds(job: Job): number {
   return job.confirmed_seconds ?? job.progress?.model_seconds ?? 0;

@@ -1,6 +1,6 @@
 // One job: its figures, kept up to date by the tracker's events, and tabs for what one may want to know of it.
 import { useEffect, useState } from 'preact/hooks';
-import { bestSeconds, type Columns, download, follow, get, isTransient, type Job, type JobDetails, Pause, post, type Progress, type TaskState } from '../api';
+import { bestSeconds, type Columns, download, follow, get, isFinal, isTransient, type Job, type JobDetails, Pause, post, type Progress, type TaskState } from '../api';
 import { ago, count, day, duration, latency, percent, times } from '../format';
 import { textOf } from '../live';
 import { to } from '../route';
@@ -11,8 +11,6 @@ import { Report } from './report';
 import { SchedulesTab } from './schedules';
 import { Tasks } from './tasks';
 import { Trials } from './trials';
-
-export const isFinal = (job: Job) => ['done', 'failed', 'cancelled'].includes(job.state);
 
 const kTabs: [string, string][] = [
   ['overview', 'Overview'],

@@ -1,11 +1,10 @@
 // A task's default schedule and the best one, side by side: the steps, the program that they make, or its machine code.
 import { useState } from 'preact/hooks';
-import type { JobDetails, Schedule, Schedules } from '../api';
+import { isFinal, type JobDetails, type Schedule, type Schedules } from '../api';
 import { latency, shortStep } from '../format';
 import { diffLines } from '../diff';
 import { useAsked } from '../live';
 import { Choice } from '../parts/pieces';
-import { isFinal } from './job';
 
 export function SchedulesTab({ job }: { job: JobDetails }) {
   const [task, setTask] = useState('0');

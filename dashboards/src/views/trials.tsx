@@ -1,13 +1,12 @@
 // The job's trials: a chart of all that were measured, thinned out by the tracker, and the newest as a table.
 import { useState } from 'preact/hooks';
-import type { Columns, JobDetails, Trial } from '../api';
+import { type Columns, isFinal, type JobDetails, type Trial } from '../api';
 import { clock, count, digits, latency, relativeError } from '../format';
 import { useAsked } from '../live';
 import { to } from '../route';
 import { Chart } from '../parts/chart';
 import { Badge, Best, Choice, Failed } from '../parts/pieces';
 import { type Column, CsvButton, Table } from '../parts/table';
-import { isFinal } from './job';
 
 const kPage = 50;
 const kOutcomes = ['ok', 'build_failed', 'timeout', 'crashed', 'wrong_result', 'worker_lost', 'invalid_trace'];
