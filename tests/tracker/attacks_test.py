@@ -428,6 +428,7 @@ def names_in_a_database(folder):
     request_text = json.dumps({"model": "dqn", "trials": 1})
     with open(f"{folder}/secret.lathe", "w") as secret:
         secret.write("secret")
+    os.makedirs(f"{made}-files/jobs/00000000-0000-4000-8000-000000000000")  # paths through it lead somewhere
     with sqlite3.connect(made) as database:
         for uuid, name, state in (("../../../evil", "dqn", "queued"), ("/tmp/evil", "dqn", "running"),
                                   ("../../evil", "dqn", "done"),
