@@ -1,6 +1,7 @@
 // Elements moved by an index map: slices, repetitions, padding, blocks to and from channels.
 #include <algorithm>
 
+#include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -11,7 +12,9 @@ int64_t wrapped(int64_t axis, size_t rank) { return axis < 0 ? axis + static_cas
 
 /// begin:end:stride along one axis, normalized as NumPy does.
 struct Slice {
-  int64_t begin = 0, stride = 1, count = 0;
+  Expr begin = 0;
+  int64_t stride = 1;
+  Expr count = 0;
 };
 
 /// Backwards the last position may be -1, "past the front".
@@ -28,22 +31,61 @@ Slice slice_of(int64_t begin, int64_t end, int64_t stride, int64_t extent) {
   return {first, stride, span <= 0 ? 0 : (span - 1) / step + 1};
 }
 
+/// Exporters write "to the end", and backwards "past the front", as numbers of this size.
+constexpr int64_t kFar = INT32_MAX;
+
+/// The same of an extent that is open, which no position is compared with. Of positions that are counted from
+/// the same end the difference is a number, so that most slices have extents without a maximum.
+Slice open_slice_of(int64_t begin, int64_t end, int64_t stride, const Expr& extent) {
+  auto at_least_0 = [](const Expr& e) { return max(e, Expr(0)); };
+  Expr first, span;
+  if (stride < 0) {
+    auto position = [&](int64_t at) {
+      if (at >= kFar) return extent - 1;
+      if (at <= -kFar) return Expr(-1);
+      return at >= 0 ? min(Expr(at), extent - 1) : max(extent + at, Expr(-1));
+    };
+    first = position(begin);
+    span = begin >= kFar && end <= -kFar ? extent : at_least_0(first - position(end));
+  } else {
+    auto position = [&](int64_t at) {
+      if (at >= kFar || at == 0) return at == 0 ? Expr(0) : extent;
+      return at > 0 ? min(Expr(at), extent) : at_least_0(extent + at);
+    };
+    first = begin >= 0 ? Expr(begin) : position(begin);
+    if (begin == 0)
+      span = position(end);
+    else if (begin > 0 && end < 0)
+      span = at_least_0(extent + (end - begin));
+    else if (begin > 0)
+      span = end >= kFar ? at_least_0(extent - begin)
+                         : min(Expr(std::max<int64_t>(end - begin, 0)), at_least_0(extent - begin));
+    else
+      span = end >= kFar ? min(Expr(-begin), extent) : at_least_0(position(end) - first);
+  }
+  const int64_t step = stride > 0 ? stride : -std::max(stride, -kFar);
+  return {simplify(first), stride, simplify(step == 1 ? span : ceildiv(span, Expr(step)))};
+}
+
 /// The slice along each axis; nothing for an axis that stays whole.
 std::vector<std::optional<Slice>> slices_of(const StridedSliceAttrs& a, const Shape& shape) {
   std::vector<std::optional<Slice>> slices(shape.size());
   for (size_t k = 0; k < a.begin.size(); ++k) {
     size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
     // Of an extent that is not known nothing can be normalized.
-    if (!as_int(shape[d])) continue;
-    int64_t extent = int_value(shape[d]), begin = a.begin[k], end = k < a.end.size() ? a.end[k] : extent;
+    if (shape[d].as<Any>()) continue;
+    const int64_t* known = as_int(shape[d]);
+    const int64_t extent = known ? *known : kFar;
+    int64_t begin = a.begin[k], end = k < a.end.size() ? a.end[k] : extent;
     int64_t stride = a.strides.empty() ? 1 : a.strides.size() == 1 ? a.strides[0] : a.strides[k];
     // `end` is a number of elements then; a negative one means all that follow.
     if (a.slice_mode == "size") {
-      int64_t first = begin < 0 ? begin + extent : begin;
-      end = end < 0 || end > extent ? extent : first + end;
+      int64_t first = known && begin < 0 ? begin + extent : begin;
+      const bool all = end < 0 || end > extent || (!known && begin < 0 && begin + end >= 0);
+      end = all ? extent : first + end;
       stride = 1;
     }
-    slices[d] = slice_of(begin, end, stride, extent);
+    slices[d] = known ? slice_of(begin, end, stride, extent) : open_slice_of(begin, end, stride, shape[d]);
   }
   return slices;
 }
@@ -65,8 +107,8 @@ Relation strided_slice_type(RelationContext& c, const Attrs& attrs) {
   std::vector<std::optional<Slice>> slices = slices_of(a, shape);
   for (size_t k = 0; k < a.begin.size(); ++k) {
     size_t d = a.axes ? static_cast<size_t>(wrapped((*a.axes)[k], shape.size())) : k;
-    // Exporters write "to the end" as a very large number; such a slice keeps even an unknown extent.
-    bool whole = a.begin[k] == 0 && k < a.end.size() && a.end[k] >= INT32_MAX && a.strides.empty();
+    // A slice to the end keeps even an unknown extent.
+    bool whole = a.begin[k] == 0 && k < a.end.size() && a.end[k] >= kFar && a.strides.empty();
     if (slices[d])
       shape[d] = slices[d]->count;
     else if (!whole)
@@ -194,17 +236,6 @@ Relation mirror_pad_type(RelationContext& c, const Attrs& attrs) {
   return padded_type(c, a.pad_width, a.mode == "REFLECT" ? 1 : 0);
 }
 
-/// out[i] = in[where(i - before)], a map of each axis into the tensor.
-Buffer pad_by(FuncBuilder& f, const Buffer& x, const std::vector<Ints>& widths, const Shape& shape,
-              Expr (*where)(const Expr& at, const Expr& extent)) {
-  return f.compute("pad", shape, [&](Vars i) {
-    std::vector<Expr> indices = as_indices(i);
-    for (size_t d = 0; d < indices.size(); ++d)
-      if (widths[d][0] || widths[d][1]) indices[d] = where(indices[d] - widths[d][0], x->shape[d]);
-    return load(x, indices);
-  });
-}
-
 /// Positions beyond the ends: the nearest element; reflected about the last element; about the edge behind
 /// it.
 Expr nearest_inside(const Expr& at, const Expr& extent) { return min(max(at, Expr(0)), extent - 1); }
@@ -213,6 +244,21 @@ Expr reflected(const Expr& at, const Expr& extent) {
 }
 Expr mirrored(const Expr& at, const Expr& extent) {
   return select(less(at, Expr(0)), Expr(-1) - at, select(less(at, extent), at, extent * 2 - 1 - at));
+}
+
+/// out[i] = in[where(i - before)], a map of each axis into the tensor.
+Buffer pad_by(FuncBuilder& f, const Buffer& x, const std::vector<Ints>& widths, const Shape& shape,
+              Expr (*where)(const Expr& at, const Expr& extent)) {
+  return f.compute("pad", shape, [&](Vars i) {
+    std::vector<Expr> indices = as_indices(i);
+    for (size_t d = 0; d < indices.size(); ++d)
+      if (widths[d][0] || widths[d][1]) {
+        indices[d] = where(indices[d] - widths[d][0], x->shape[d]);
+        // No relation has seen that an open extent is long enough to be reflected.
+        if (!as_int(x->shape[d])) indices[d] = nearest_inside(indices[d], x->shape[d]);
+      }
+    return load(x, indices);
+  });
 }
 
 Buffers pad(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
