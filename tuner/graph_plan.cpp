@@ -3,6 +3,8 @@
 #include <limits>
 #include <map>
 
+#include "core/relay/op.h"
+#include "core/relay/ops/rule.h"
 #include "tuner/plan_sizes.h"
 
 namespace lathe::tuner {
@@ -163,18 +165,47 @@ class Planner {
     return of_kernel.of(kernel.open_workspace);
   }
 
-  /// Reshapes to sizes of which types could not tell whether they hold as many elements.
+  /// What types could not tell of sizes: that a reshape holds as many elements, and that operands which are
+  /// combined element by element, or joined, are of one shape.
   void require_equal_sizes(const Call& call) {
     const auto* function = flow_.callee(call).as<relay::Function>();
     if (!function || !sizes_.open()) return;
     post_order(function->body, [&](const NodeRef& node) {
       const auto* inner = node.as<Call>();
       const auto* op = inner ? inner->callee.as<relay::OpNode>() : nullptr;
-      if (!op || op->name != "reshape" || inner->args.empty()) return;
+      if (!op || inner->args.empty()) return;
       const auto* from = inner->args[0]->checked_type.as<relay::TensorType>();
       const auto* to = inner->checked_type.as<relay::TensorType>();
-      if (from && to) sizes_.require_equal(elements(*from), elements(*to));
+      if (op->name == "reshape" && from && to) sizes_.require_equal(elements(*from), elements(*to));
+      if (op->row().fusion == relay::Fusion::kElementwise || op->row().fusion == relay::Fusion::kBroadcast)
+        for (const Expr& arg : inner->args) require_aligned(arg, to);
+      if (op->row().layout == relay::LayoutRule::kConcatenation) require_joined(*inner);
     });
+  }
+
+  /// Aligned at the end, dimensions that are open on both sides are equal.
+  void require_aligned(const Expr& arg, const relay::TensorType* to) {
+    const auto* from = arg->checked_type.as<relay::TensorType>();
+    if (!from || !to) return;
+    const size_t rank = std::min(from->shape.size(), to->shape.size());
+    for (size_t d = 1; d <= rank; ++d) {
+      const lathe::Expr &a = from->shape[from->shape.size() - d], &b = to->shape[to->shape.size() - d];
+      if (!as_int(a) && !as_int(b)) sizes_.require_equal(a, b);
+    }
+  }
+
+  void require_joined(const Call& call) {
+    const auto* parts = call.args[0]->checked_type.as<relay::TupleType>();
+    if (!parts || parts->items.empty()) return;
+    const auto* first = parts->items[0].as<relay::TensorType>();
+    const auto axis = relay::ops::attrs_as<relay::ConcatenateAttrs>(call.attrs).axis;
+    for (const relay::Type& item : parts->items) {
+      const auto* part = item.as<relay::TensorType>();
+      const auto rank = static_cast<int64_t>(first && part ? part->shape.size() : 0);
+      for (int64_t d = 0; d < rank; ++d)
+        if (d != (axis < 0 ? axis + rank : axis))
+          sizes_.require_equal(first->shape[static_cast<size_t>(d)], part->shape[static_cast<size_t>(d)]);
+    }
   }
 
   static lathe::Expr elements(const relay::TensorType& type) {
