@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/tir/stmt.h"
@@ -34,7 +35,11 @@ std::vector<Member> family_of(const tir::Func& program);
 
 /// What schedules of `program` take dimension number `i` for.
 int64_t typical_dim(const tir::Func& program, size_t i);
-/// The program, scheduled or not, without that.
+/// `program` with these values for its dimensions, as one whose schedule is to be replayed with them open.
+tir::Func for_typical_dims(const tir::Func& program, std::span<const int64_t> values);
+/// It is such a program, under way or not.
+bool is_for_typical_dims(const tir::FuncNode& program);
+/// The program, scheduled or not, without typical values.
 tir::Func without_typical_dims(const tir::Func& program);
 
 }  // namespace lathe::schedule
