@@ -351,6 +351,6 @@ function printRows(rows, { json }, header, line) {
 }
 
 module.exports = {
-  Side, bin, compileModule, errorText, exitWith, median, onnxFile, parseArguments, precisions, printRows, raceAll, raceModel, raceModules, racePrecisions,
+  Side, bin, compileModule, errorOf: folderError, errorText, exitWith, median, onnxFile, outputsOf, parseArguments, precisions, printRows, raceAll, raceModel, raceModules, racePrecisions,
   ratioOf, reasonIn, rowOrReason, startOnnxRuntime, takeTurns,
 };

@@ -56,7 +56,10 @@ Window window_along(const Convolution& c, size_t d) {
       if (found->second < 1 || (reduces && found->second != 1)) continue;
       if (!reduces) window.stride = found->second;
       (reduces ? window.tap : window.position) = iter.var;
-      (reduces ? window.taps : window.positions) = int_value(iter.extent);
+      if (reduces)
+        window.taps = int_value(iter.extent);
+      else
+        window.positions = iter.extent;
     }
   const std::string& name = c.block->name;
   if (!window.position || !window.tap)

@@ -13,7 +13,8 @@ namespace lathe::schedule {
 struct Window {
   Var position, tap;  // the block's variables
   size_t data_dim = 0, weight_dim = 0, out_dim = 0;
-  int64_t positions = 0, taps = 0, stride = 1;
+  Expr positions = 0;  // how many; an expression where the extent is open
+  int64_t taps = 0, stride = 1;
 };
 
 /// A block that computes out[..] = sum of data[..] * weight[..] of floats. Either may be bfloat16, widened to
@@ -24,7 +25,7 @@ struct SumOfProducts {
   Ref<tir::Store> update;
 };
 
-/// Throws Error saying in what `block` is none. REQUIRES: constant extents.
+/// Throws Error saying in what `block` is none.
 SumOfProducts sum_of_products(const Ref<tir::Block>& block);
 
 /// One with two windows of dilation 1. All other dimensions, and the weight's, are indexed by variables of
@@ -33,7 +34,7 @@ struct Convolution : SumOfProducts {
   std::array<Window, 2> windows;  // in the order of the data's dimensions: rows, columns
 };
 
-/// Throws Error saying in what `block` is none. REQUIRES: constant extents.
+/// Throws Error saying in what `block` is none. REQUIRES: what is summed over has constant extents.
 Convolution convolution_of(const Ref<tir::Block>& block);
 
 /// The filtering of tiles of rows x columns outputs, along rows and along columns.

@@ -31,12 +31,12 @@ bool writes_once(const Path& path, const Domain& domain) {
   const Block& block = *path.back().as<Block>();
   Analyzer context = analyzer_at(path);
   // As many iterations as the box has elements, each at another place, leave none out. Reduction loops repeat
-  // elements by intent. An extent that is not constant makes the product 0, which only an empty box has.
-  int64_t points = 1;
+  // elements by intent.
+  Expr points = 1;
   std::vector<Var> loops;
   for (const auto& [loop, extent] : domain) {
     if (carries(block, loop, IterKind::kReduce)) continue;
-    points *= as_int(extent) ? int_value(extent) : 0;
+    points = points * extent;
     loops.push_back(loop);
   }
   VarMap bindings;
@@ -45,13 +45,13 @@ bool writes_once(const Path& path, const Domain& domain) {
     std::vector<Expr> place;
     for (const Range& range : region.ranges) place.push_back(substitute(range.min, bindings));
     if (!one_to_one(place, loops, context)) return false;
-    int64_t volume = 1;
+    Expr volume = 1;
     for (const Range& range : relaxed(region, path, domain, context).ranges) {
-      int64_t extent = context.bound(context.simplify(range.extent)).max;
-      if (extent == INT64_MAX) return false;
-      volume *= std::max<int64_t>(extent, 0);
+      const Expr extent = context.simplify(range.extent);
+      const int64_t most = context.bound(extent).max;
+      volume = volume * (most == INT64_MAX ? extent : Expr(std::max<int64_t>(most, 0)));
     }
-    if (volume != points) return false;
+    if (!context.can_prove_equal(volume, points)) return false;
   }
   return true;
 }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/tir/dims.h"
+#include "core/tir/join_dims.h"
 #include "schedules/anatomy.h"
 
 namespace lathe::schedule {
@@ -12,8 +13,9 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// Annotations of a function: kTypicalKey + "0" is for its first dimension.
-constexpr const char* kTypicalKey = "typical";
+/// Annotations of a function: kTypicalKey + "0" is for its first dimension; the other one is of a program
+/// with these in place of them.
+constexpr const char *kTypicalKey = "typical", *kStandsInKey = "stands_in";
 constexpr DimValues kOne{1, 1, 1}, kFew{2, 4, 4}, kAny{0, std::numeric_limits<int64_t>::max(), kTypicalDim};
 
 /// Members are compiled one by one: of more dimensions than this only ones are told apart.
@@ -45,6 +47,47 @@ bool is_product(const Func& program) {
   // Not vectorized as it stands, but perhaps once its operands are packed: all sums of products count.
   if (reduction) return reduction->broadcasts();
   return block->reads.size() > 2;
+}
+
+/// The extent is one of the dimensions that `chosen` says.
+bool is_one_of(const std::vector<Var>& dims, const std::vector<bool>& chosen, const Expr& extent) {
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (chosen[i] && extent.same_as(dims[i].get())) return true;
+  return false;
+}
+
+/// Batches are of one image where nothing says more, as those are that somebody waits for. Images are the
+/// smallest that deep layers, which see a fraction of it, still have some rows of.
+std::vector<DimValues> dims_of_images(const Func& program) {
+  constexpr int64_t kFewestRows = 8, kLargestImage = 1024;
+  const std::vector<Var> dims = dims_of(*program);
+  auto is_batch = [&](const Var& dim) {
+    return std::all_of(program->params.begin(), program->params.end(), [&](const Buffer& param) {
+      for (size_t d = 0; d < param->shape.size(); ++d)
+        if (uses_var(param->shape[d], dim.get()) &&
+            (d > 0 || param->shape.size() < 3 || !param->shape[d].same_as(dim.get())))
+          return false;
+      return true;
+    });
+  };
+  std::vector<bool> batch;
+  for (const Var& dim : dims) batch.push_back(is_batch(dim));
+  std::vector<DimValues> values(dims.size(), kAny);
+  for (int64_t size = kTypicalDim;; size *= 2) {
+    std::vector<int64_t> numbers;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      values[i].typical = batch[i] ? 1 : size;
+      numbers.push_back(values[i].typical);
+    }
+    const Func sized = with_dims(program, numbers);
+    int64_t fewest = kFewestRows;
+    for (size_t p = 0; p < program->params.size(); ++p)
+      for (size_t d = 0; d < program->params[p]->shape.size(); ++d)
+        if (const Expr& extent = program->params[p]->shape[d];
+            !as_int(extent) && !is_one_of(dims, batch, extent))
+          fewest = std::min(fewest, int_value(sized->params[p]->shape[d]));
+    if (fewest >= kFewestRows || size >= kLargestImage) return values;
+  }
 }
 
 Func with_typical(const Func& program, size_t dim, int64_t value) {
@@ -114,10 +157,18 @@ std::vector<int64_t> typical_dims(const Func& program) {
   return values;
 }
 
+Func for_typical_dims(const Func& program, std::span<const int64_t> values) {
+  auto copy = mutate(*with_dims(program, values));
+  copy->annotations[kStandsInKey] = 1;
+  return seal(std::move(copy));
+}
+
 Func at_typical_dims(const Func& program) {
   const std::vector<int64_t> values = typical_dims(program);
-  return values.empty() ? program : with_dims(program, values);
+  return values.empty() ? program : for_typical_dims(program, values);
 }
+
+bool is_for_typical_dims(const FuncNode& program) { return program.annotations.count(kStandsInKey) != 0; }
 
 Func without_typical_dims(const Func& program) {
   auto copy = mutate(*program);
@@ -146,8 +197,11 @@ std::vector<std::vector<int64_t>> checked_dims(const Func& program) {
 
 std::vector<Member> family_of(const Func& program) {
   const size_t count = dims_of(*program).size();
-  if (count == 0 || count > kMostDims || !is_product(program))
-    return {member_of(program, std::vector<DimValues>(count, kAny))};
+  if (count == 0) return {member_of(program, {})};
+  if (count > kMostDims || !is_product(program)) {
+    const Func joined = join_open_dims(program);
+    return {member_of(joined, dims_of_images(joined))};
+  }
   // All combinations, the last dimension fastest: narrower values before wider ones in each.
   const std::vector<DimValues> grades =
       count > kMostGraded ? std::vector{kOne, kAny} : std::vector{kOne, kFew, kAny};

@@ -42,8 +42,13 @@ Member member_of(const tir::Func& program, const std::vector<DimValues>& dims);
 tir::Func program_at(const tir::Func& program, std::span<const int64_t> values);
 /// What schedules of `program` take its dimensions for, in the order of dims_of().
 std::vector<int64_t> typical_dims(const tir::Func& program);
-/// The program, scheduled or not, with these in place of its dimensions; itself when none is open.
+/// `program`, scheduled or not, with these values for its dimensions: one whose schedule is to be replayed with
+/// them open.
+tir::Func for_typical_dims(const tir::Func& program, std::span<const int64_t> values);
+/// The same for the typical ones; itself when none is open.
 tir::Func at_typical_dims(const tir::Func& program);
+/// It is such a program, under way or not.
+bool is_for_typical_dims(const tir::FuncNode& program);
 /// The program, scheduled or not, that is made for no values.
 tir::Func without_typical_dims(const tir::Func& program);
 

@@ -210,24 +210,37 @@ Trace plain_trace(const Func& func) {
   return schedule.trace();
 }
 
-/// The schedule that is chosen for a typical size, on the program itself: splits of open loops leave the
-/// outermost part open, under a guard. The first space that has one which can be built; the generic space
-/// is asked for any program.
-Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
-  const Func typical = at_typical_dims(func);
-  for (const DesignSpace* space : kSpaces) {
-    if (!space->applies(typical, target)) continue;
-    try {
-      Schedule schedule(typical);
-      schedule.keep_apart();
-      space->generate(schedule, target, {Decide::kHeuristic, rounding});
-      Trace trace = schedule.trace();
-      lower(replay(trace, func), target);
-      return trace;
-    } catch (const Error&) {
-      // A step needs to know the size.
-    }
+/// The schedule of the space for these values of the dimensions, on the program itself; nothing where it has
+/// none, or a step needs to know the size.
+std::optional<Trace> trace_for(const DesignSpace& space, const Func& func, std::span<const int64_t> values,
+                               const Target& target, Rounding rounding) {
+  const Func typical = for_typical_dims(func, values);
+  if (!space.applies(typical, target)) return std::nullopt;
+  try {
+    Schedule schedule(typical);
+    schedule.keep_apart();
+    space.generate(schedule, target, {Decide::kHeuristic, rounding});
+    Trace trace = schedule.trace();
+    lower(replay(trace, func), target);
+    return trace;
+  } catch (const Error&) {
+    return std::nullopt;
   }
+}
+
+/// The schedule that is chosen for a typical size, on the program itself: splits of open loops leave the
+/// outermost part open, under a guard. The first space that has one which can be built, for that size or a
+/// larger one; the generic space is asked for any program.
+Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
+  constexpr int64_t kScales[] = {1, 2, 4};
+  const std::vector<int64_t> typical = typical_dims(func);
+  for (const DesignSpace* space : kSpaces)
+    for (int64_t scale : kScales) {
+      std::vector<int64_t> values = typical;
+      // One of a dimension is no size but a case of its own.
+      for (int64_t& value : values) value *= value > 1 ? scale : 1;
+      if (std::optional<Trace> trace = trace_for(*space, func, values, target, rounding)) return *trace;
+    }
   return plain_trace(func);
 }
 }  // namespace

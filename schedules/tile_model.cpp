@@ -60,9 +60,10 @@ constexpr double kTolerance = 1.4;
 
 class Model {
  public:
-  Model(const VectorReduction& reduction, const Target& target)
+  Model(const VectorReduction& reduction, const Target& target, Edges edges)
       : reduction_(reduction),
         target_(target),
+        edges_(edges),
         variables_(tiled_variables(reduction, target)),
         steps_(reduction.steps()) {
     const MachineModel& machine = machine_of(target);
@@ -99,11 +100,31 @@ class Model {
     int64_t extent = steps_of(reduction_, variables_[position], target_);
     for (int64_t size = 1; size <= std::min(extent, kLargestSize); ++size) {
       sizes[position] = size;
+      if (size > 1 && has_two_edges(position, sizes)) break;
       if (product(sizes) > target_.vector_registers) break;
       if (reduction_.fits[variables_[position]] == Fit::kExact && extent % size != 0) continue;
       enumerate(position + 1, sizes);
     }
     sizes[position] = 1;
+  }
+
+  /// Variable `i` tells results apart that share their weights, or all there are where nothing is weighed.
+  bool is_position(size_t i) const {
+    if (reduction_.reduces[i] || i == reduction_.vector) return false;
+    if (reduction_.operands.size() == 1) return true;
+    const bool weighed = reduction_.broadcasts();
+    bool shares = false;
+    for (size_t o = 0; o < reduction_.operands.size(); ++o)
+      shares |= (!weighed || reduction_.is_weight(o)) && !reduction_.operands[o].uses[i];
+    return shares;
+  }
+
+  /// The tile extends along the position at `last` and along one before it, where it must not.
+  bool has_two_edges(size_t last, const std::vector<int64_t>& sizes) const {
+    if (edges_ == Edges::kAny || !is_position(variables_[last])) return false;
+    for (size_t i = 0; i < last; ++i)
+      if (sizes[i] > 1 && is_position(variables_[i])) return true;
+    return false;
   }
 
   int64_t product(const std::vector<int64_t>& sizes) const {
@@ -181,6 +202,7 @@ class Model {
 
   const VectorReduction& reduction_;
   const Target& target_;
+  Edges edges_;
   std::vector<size_t> variables_;
   double steps_;
   double multiply_adds_, loads_;  // a cycle
@@ -191,8 +213,9 @@ class Model {
 };
 }  // namespace
 
-std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target) {
-  return Model(reduction, target).tiles();
+std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target,
+                                         Edges edges) {
+  return Model(reduction, target, edges).tiles();
 }
 
 }  // namespace lathe::schedule

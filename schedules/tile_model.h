@@ -28,9 +28,14 @@ std::vector<size_t> tiled_variables(const VectorReduction& reduction, const Targ
 /// Values that variable `i` takes, the vector variable in vectors.
 int64_t steps_of(const VectorReduction& reduction, size_t i, const Target& target);
 
+/// How many edges may cut a tile. Where extents are open it is one: lowering has a copy of the tile's code
+/// for each part that may be there, and copies for all parts along two dimensions are too many.
+enum class Edges : uint8_t { kAny, kOne };
+
 /// The promising tiles, the best first. Never empty. The model: the machine's multiply-adds and loads a cycle
 /// and its latency, weights from the second-level cache, accumulators and operands within the vector
 /// registers.
-std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target);
+std::vector<RegisterTile> register_tiles(const VectorReduction& reduction, const Target& target,
+                                         Edges edges = Edges::kAny);
 
 }  // namespace lathe::schedule

@@ -48,8 +48,8 @@ class Model {
       if (!reduction.reduces[i]) vectors_ *= static_cast<double>(reduction.extents[i]);
   }
 
-  std::vector<Tiling> best() {
-    for (const RegisterTile& tile : register_tiles(reduction_, target_)) {
+  std::vector<Tiling> best(Edges edges) {
+    for (const RegisterTile& tile : register_tiles(reduction_, target_, edges)) {
       Tiling tiling{tile.sizes, std::vector<int64_t>(tile.sizes.size(), 1), 0};
       enumerate(0, tile.cost, tiling);
     }
@@ -265,8 +265,8 @@ class Model {
 };
 }  // namespace
 
-std::vector<Tiling> tilings(const VectorReduction& reduction, const Target& target) {
-  return Model(reduction, target).best();
+std::vector<Tiling> tilings(const VectorReduction& reduction, const Target& target, Edges edges) {
+  return Model(reduction, target).best(edges);
 }
 
 }  // namespace lathe::schedule

@@ -18,6 +18,7 @@ struct Tiling {
 /// The promising tilings, the best first. Never empty. The cost is that of the register tile (tile_model.h)
 /// joined with the traffic that misses the second-level cache (which operands a loop level keeps there, and
 /// how often the loops outside bring the others in again), spread over the cores as far as there are tasks.
-std::vector<Tiling> tilings(const VectorReduction& reduction, const Target& target);
+std::vector<Tiling> tilings(const VectorReduction& reduction, const Target& target,
+                            Edges edges = Edges::kAny);
 
 }  // namespace lathe::schedule

@@ -61,7 +61,7 @@ class Model {
         if (r > 1 && m > 1 &&
             std::max(tile[0].products_of_a_phase(), tile[1].products_of_a_phase()) > most_products)
           continue;
-        int64_t tiles = (c_.windows[0].positions + r - 1) / r;
+        int64_t tiles = (int_value(c_.windows[0].positions) + r - 1) / r;
         for (int64_t band = 1; band <= tiles; ++band) {
           // The fewest rows of tiles for each number of bands.
           if (int64_t bands = (tiles + band - 1) / band; (tiles + bands - 1) / bands != band) continue;
@@ -75,7 +75,7 @@ class Model {
 
   double direct_cycles() const {
     double products = in_ * out_ / products_at_once_;
-    for (const Window& w : c_.windows) products *= static_cast<double>(w.positions * w.taps);
+    for (const Window& w : c_.windows) products *= static_cast<double>(int_value(w.positions) * w.taps);
     double weights = in_ * out_ * bytes() * static_cast<double>(c_.windows[0].taps * c_.windows[1].taps);
     return overlapped(products / lanes() / rate_of(c_.data->dtype, products_at_once_),
                       weights / weight_rate());
@@ -101,7 +101,7 @@ class Model {
 
   std::vector<int64_t> sizes(const Window& w, int64_t most_products) const {
     std::vector<int64_t> result;
-    for (Filtering f{1, w.taps, w.stride}; f.outputs <= w.positions + 1; ++f.outputs) {
+    for (Filtering f{1, w.taps, w.stride}; f.outputs <= int_value(w.positions) + 1; ++f.outputs) {
       if (f.outputs > 1 && (w.taps <= w.stride || f.products_of_a_phase() > most_products)) break;
       if (f.products() <= kMostProducts) result.push_back(f.outputs);
     }
@@ -109,9 +109,11 @@ class Model {
   }
 
   std::optional<double> cycles(int64_t rows, int64_t columns, int64_t band) const {
-    double tile_rows = std::ceil(static_cast<double>(c_.windows[0].positions) / static_cast<double>(rows));
-    double tile_columns =
-        std::ceil(static_cast<double>(c_.windows[1].positions) / static_cast<double>(columns));
+    auto tiles_along = [&](size_t w, int64_t outputs) {
+      return std::ceil(static_cast<double>(int_value(c_.windows[w].positions)) /
+                       static_cast<double>(outputs));
+    };
+    double tile_rows = tiles_along(0, rows), tile_columns = tiles_along(1, columns);
     std::array<Filtering, 2> tile = tile_of(c_, rows, columns);
     auto high = static_cast<double>(tile[0].products()), wide = static_cast<double>(tile[1].products());
     double bands = std::ceil(tile_rows / static_cast<double>(band));

@@ -342,6 +342,7 @@ constexpr ExportRow kRows[] = {
     {"nn.lrn", lrn},
     {"nn.l2_normalize", l2_normalize},
     {"image.resize2d", resize},
+    {"image.resize2d_like", resize},
     {"nn.upsampling", upsampling},
 };
 }  // namespace

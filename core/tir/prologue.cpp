@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "core/support/error.h"
+#include "core/tir/dims.h"
 
 namespace lathe::tir {
 namespace {
@@ -35,15 +36,26 @@ Touched touched_by(const Stmt& stmt) {
   return touched;
 }
 
+bool uses_any(const Stmt& stmt, const std::vector<Var>& vars) {
+  bool found = false;
+  post_order(stmt, [&](const NodeRef& node) {
+    found |= node.as<VarNode>() && std::find(vars.begin(), vars.end(), node.cast<VarNode>()) != vars.end();
+  });
+  return found;
+}
+
 /// Statements are taken whole: one moves into the prologue or stays. Their order within a part is that of the
 /// program.
 class Splitter {
  public:
   explicit Splitter(const Func& func)
       : func_(func), root_(*func->body.as<Block>()), stmts_(statements_of(root_)) {
-    for (const Stmt& stmt : stmts_) touched_.push_back(touched_by(stmt));
-    // All, until decide() takes some away.
-    ahead_.assign(stmts_.size(), true);
+    const std::vector<Var> dims = dims_of(*func);
+    for (const Stmt& stmt : stmts_) {
+      touched_.push_back(touched_by(stmt));
+      // All, until decide() takes some away; but a dimension that is open has no value when a model is built.
+      ahead_.push_back(!uses_any(stmt, dims));
+    }
   }
 
   SplitProgram split() {
@@ -64,8 +76,10 @@ class Splitter {
   void decide() {
     BufferSet late;  // what has no value when the prologue runs, or is not the prologue's to write
     for (const Buffer& buffer : root_.allocs)
-      // Ahead_ is all true here: what no statement writes at all has no value.
+      // What no statement writes that may run ahead has no value.
       if (!written_ahead(buffer)) late.insert(buffer.get());
+    for (size_t s = 0; s < stmts_.size(); ++s)
+      if (!ahead_[s]) late.insert(touched_[s].writes.begin(), touched_[s].writes.end());
     for (size_t p = 0; p < func_->params.size(); ++p)
       if (!is_constant_param(func_, p)) late.insert(func_->params[p].get());
     auto is_late = [&](const BufferNode* buffer) { return late.count(buffer) > 0; };

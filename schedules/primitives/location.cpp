@@ -65,9 +65,20 @@ Move movable(const Application& a) {
   return move;
 }
 
+/// `values` are at least `extent`: that, or whole tiles of which the last may stick out.
+bool covers(const Expr& values, const Expr& extent, const Analyzer& context) {
+  if (context.can_prove(less_equal(extent, values))) return true;
+  const Expr simple = context.simplify(values);
+  const Binary* tiles = simple.as<Binary>();
+  return tiles && tiles->op == BinaryOp::kMul && as_int(tiles->b) && int_value(tiles->b) > 0 &&
+         context.can_prove_equal(tiles->a, ceildiv(extent, tiles->b));
+}
+
 /// The block with new loops over `domains` of its variables (others run over all their values). Iterations
-/// outside the block's own domain are guarded by its predicate.
-Stmt placed(const Application& a, const Move& move, const Domains& domains, const Analyzer& context) {
+/// outside the block's own domain are guarded by its predicate. `may_repeat`: more than the domains is as
+/// good.
+Stmt placed(const Application& a, const Move& move, const Domains& domains, const Analyzer& context,
+            bool may_repeat) {
   const Ref<Block>& block = move.block;
   std::vector<std::pair<Var, Expr>> loops;
   Analyzer inside = context;
@@ -79,8 +90,9 @@ Stmt placed(const Application& a, const Move& move, const Domains& domains, cons
       // Boxes are over-approximations: where they say more than the variable has, it runs through all it has.
       int64_t whole = as_int(iter.extent) ? int_value(iter.extent) : INT64_MAX;
       const int64_t bound = upper_bound(domain.extent, context);
-      // All of an open dimension is as many values as it has.
-      const bool all = bound == INT64_MAX && context.can_prove_equal(domain.extent, iter.extent);
+      // All of an open dimension is as many values as it has, however far the tiles of its reader reach.
+      const bool all = bound == INT64_MAX && (may_repeat || (is_int(context.simplify(domain.min), 0) &&
+                                                             covers(domain.extent, iter.extent, context)));
       if (bound > whole || all) domain = {Expr(0), iter.extent};
       if (bound == INT64_MAX && !all && whole == INT64_MAX)
         a.fail("the extent of {} in block `{}` has no constant bound", iter.var->name, block->name);
@@ -154,17 +166,41 @@ void compute_at(Application& a) {
       if (region.buffer == buffer)
         grow(box, relaxed(region, path, loops_below(path, move.loop), context), context);
   }
-  Stmt nest = placed(a, move, domains_of_writes(a, *block, *box), analyzer_at(move.loop_path));
+  Stmt nest = placed(a, move, domains_of_writes(a, *block, *box), analyzer_at(move.loop_path),
+                     /*may_repeat=*/true);
   // The removal made new nodes of all that was around the block: the loop is looked up by its variable.
   Func func = replace(a.func, own_nest(move.block_path), nullptr);
   auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();
   a.func = replace(func, loop, with_inserted(loop, nest, consumers, true));
 }
 
+/// A variable of a writer that its predicate keeps below `end`, which is the same for all loops that run.
+struct Cut {
+  const VarNode* variable;
+  Expr end;
+};
+
+/// The condition as a bound of one of the block's variables: x < c where a variable is x + what the loops
+/// outside say.
+std::optional<Cut> cut_of(const Expr& condition, const Block& writer, const Domain& below,
+                          const Analyzer& context) {
+  const Binary* less = condition.as<Binary>();
+  if (!less || less->op != BinaryOp::kLt || !as_int(less->b)) return std::nullopt;
+  for (const BlockIter& iter : writer.iters) {
+    const Expr base = context.simplify(iter.value - less->a);
+    bool moves = std::any_of(below.begin(), below.end(),
+                             [&](const auto& loop) { return uses_var(base, loop.first.get()); });
+    if (iter.kind == IterKind::kSpatial && !moves)
+      return Cut{iter.var.get(), context.simplify(base + less->b)};
+  }
+  return std::nullopt;
+}
+
 /// The part of the writer's predicate that does not depend on loops below the one its consumer moves to. The
 /// rest must say that a variable stays in its range, as the split of a loop does: then the consumer's own
-/// range cuts its box alike.
-Expr condition_outside(const Application& a, const Path& path, const Domain& below, const Analyzer& context) {
+/// range cuts its box alike; or that it stays in a part of it, of which `cuts` are told.
+Expr condition_outside(const Application& a, const Path& path, const Domain& below, const Analyzer& context,
+                       std::vector<Cut>& cuts) {
   const Block& writer = *path.back().as<Block>();
   Expr outside = imm(kBool, 1);
   for (const Expr& condition : conjuncts(writer.predicate)) {
@@ -179,10 +215,21 @@ Expr condition_outside(const Application& a, const Path& path, const Domain& bel
     });
     if (!inner)
       outside = logical_and(outside, condition);
+    else if (std::optional<Cut> cut = range ? std::nullopt : cut_of(condition, writer, below, context))
+      cuts.push_back(*cut);
     else if (!range)
       a.fail("the predicate of block `{}` cuts the box it writes", writer.name);
   }
   return outside;
+}
+
+/// `region` of the block, relaxed to `box`, as far as the cuts leave it.
+Region cut_off(const Region& region, Region box, const std::vector<Cut>& cuts, const Analyzer& context) {
+  for (const Cut& cut : cuts)
+    for (size_t d = 0; d < box.ranges.size(); ++d)
+      if (region.ranges[d].min.same_as(cut.variable))
+        box.ranges[d].extent = context.simplify(min(box.ranges[d].extent, cut.end - box.ranges[d].min));
+  return box;
 }
 
 /// The box that `writers`, all inside the loop, write in one iteration of it; each of its elements exactly
@@ -204,12 +251,14 @@ Region written_box(const Application& a, Move& move, const std::vector<Ref<Block
       a.fail("block `{}` does not write the elements of a box of {} once each in an iteration of loop {}",
              writer->name, buffer->name, move.loop->var->name);
     Analyzer context = analyzer_at(path);
-    Expr condition = condition_outside(a, path, below, context);
+    std::vector<Cut> cuts;
+    Expr condition = condition_outside(a, path, below, context, cuts);
     if (move.condition && !structural_equal(condition, move.condition))
       a.fail("the writers of {} run under different conditions", buffer->name);
     move.condition = condition;
     for (const Region& region : writer->writes)
-      if (region.buffer == buffer) grow(box, relaxed(region, path, below, context), context);
+      if (region.buffer == buffer)
+        grow(box, cut_off(region, relaxed(region, path, below, context), cuts, context), context);
   }
   return *box;
 }
@@ -264,7 +313,7 @@ void require_covered_extents(const Application& a, const Block& block, const Reg
       covered = covered * read.buffer->shape[d];
       follows = true;
     }
-    if (follows && !Analyzer().can_prove(less_equal(iter.extent, covered)))
+    if (follows && !covers(covered, iter.extent, {}))
       a.fail("variable {} of block `{}` does not take the values that {} has", iter.var->name, block.name,
              read.buffer->name);
   }
@@ -353,7 +402,7 @@ void reverse_compute_at(Application& a) {
   }
   if (!domains) a.fail("loop {} computes nothing that block `{}` reads", move.loop->var->name, block->name);
   require_serial_reductions(a, move, *domains);
-  Stmt nest = placed(a, move, *domains, context);
+  Stmt nest = placed(a, move, *domains, context, /*may_repeat=*/false);
   Func func = replace(a.func, own_nest(move.block_path), nullptr);
   auto loop = path_to_loop(func, move.loop->var)->back().cast<For>();
   // The other producers must run before the loop.

@@ -12,7 +12,7 @@ using namespace tir;
 namespace {
 /// Values [low, high) of a variable.
 struct Part {
-  int64_t low = 0, high = 0;
+  Expr low = 0, high = 0;
 };
 struct Padding {
   Ref<Block> block;
@@ -26,14 +26,18 @@ bool narrow(Padding& p, const Expr& condition) {
   const Binary* compare = condition.as<Binary>();
   if (!compare || (compare->op != BinaryOp::kLe && compare->op != BinaryOp::kLt)) return false;
   bool strict = compare->op == BinaryOp::kLt;
+  auto is_bound = [&](const Expr& e) {
+    return std::none_of(p.block->iters.begin(), p.block->iters.end(),
+                        [&](const BlockIter& iter) { return uses_var(e, iter.var.get()); });
+  };
   for (size_t i = 0; i < p.block->iters.size(); ++i) {
     const VarNode* v = p.block->iters[i].var.get();
-    if (const int64_t* low = as_int(compare->a); low && compare->b.same_as(v)) {
-      p.inside[i].low = std::max(p.inside[i].low, *low + (strict ? 1 : 0));
+    if (compare->b.same_as(v) && is_bound(compare->a)) {
+      p.inside[i].low = simplify(max(p.inside[i].low, compare->a + (strict ? 1 : 0)));
       return true;
     }
-    if (const int64_t* high = as_int(compare->b); high && compare->a.same_as(v)) {
-      p.inside[i].high = std::min(p.inside[i].high, *high + (strict ? 0 : 1));
+    if (compare->a.same_as(v) && is_bound(compare->b)) {
+      p.inside[i].high = simplify(min(p.inside[i].high, compare->b + (strict ? 0 : 1)));
       return true;
     }
   }
@@ -43,7 +47,6 @@ bool narrow(Padding& p, const Expr& condition) {
 Padding padding_of(const Application& a) {
   Path path = a.block(0);
   require_unscheduled(a, path);
-  require_constant_extents(a, path);
   Padding p;
   p.block = path.back().cast<Block>();
   const std::string& name = p.block->name;
@@ -61,11 +64,11 @@ Padding padding_of(const Application& a) {
     const BlockIter& iter = p.block->iters[i];
     // Variable i is dimension i: then the box of values is the box that is written, and the border is all
     // outside of it.
-    bool plain = iter.kind == IterKind::kSpatial && as_int(iter.extent) && i < p.store->indices.size() &&
+    bool plain = iter.kind == IterKind::kSpatial && i < p.store->indices.size() &&
                  p.store->indices[i].same_as(iter.var.get()) && !uses_var(p.border_value, iter.var.get());
     if (!plain || p.block->iters.size() != p.store->indices.size())
       a.fail("block `{}` does not write each dimension at a variable of its own", name);
-    p.inside.push_back({0, int_value(iter.extent)});
+    p.inside.push_back({0, iter.extent});
   }
   // Bounds that always hold disappear here, so that a constant is left when there is nothing to decompose.
   p.condition = with_domain({}, domain_of(p.block->iters)).simplify(select->condition);
@@ -74,7 +77,8 @@ Padding padding_of(const Application& a) {
   for (const Expr& condition : conjuncts(p.condition))
     if (!narrow(p, condition)) a.fail("block `{}` chooses by more than bounds of its variables", name);
   for (const Part& part : p.inside)
-    if (part.low >= part.high) a.fail("block `{}` has nothing inside its border", name);
+    if (is_int(simplify(less(part.low, part.high)), 0))
+      a.fail("block `{}` has nothing inside its border", name);
   return p;
 }
 
@@ -90,7 +94,7 @@ Stmt inner_nest(const Padding& p, const std::string& name, const Buffer& apart =
   for (size_t i = 0; i < p.inside.size(); ++i) {
     const std::string& old = p.block->iters[i].var->name;
     Var v = var(old), loop = var(old + "_in");
-    Expr extent = p.inside[i].high - p.inside[i].low;
+    Expr extent = simplify(p.inside[i].high - p.inside[i].low);
     block.iters.push_back({v, extent, IterKind::kSpatial, loop});
     loops.emplace_back(loop, extent);
     analyzer.bind_range(v, extent);

@@ -31,14 +31,15 @@ class Winograd {
       step_[w] = tile[w] * filtering.stride;
       // The last tile may stick out of the result; the frame gives it zeros to read, and what it makes there
       // is dropped.
-      tiles_[w] = (c_.windows[w].positions + tile[w] - 1) / tile[w];
+      tiles_[w] = simplify(ceildiv(c_.windows[w].positions, Expr(tile[w])));
     }
     const DataType sum = c_.update->buffer->dtype;
     data_type_ = stored_type(c_.data->dtype, sum, filterings);
     weight_type_ = stored_type(c_.weight->dtype, sum, filterings);
     order_weight_dims();
-    if (band < 1 || band > tiles_[0])
-      a.fail("a band has {} rows of tiles, must be 1 to all {}", band, tiles_[0]);
+    if (const int64_t* all = as_int(tiles_[0]); band < 1 || (all && band > *all))
+      a.fail("a band has {} rows of tiles, must be 1 to all {}", band, all ? *all : INT64_MAX);
+    bands_ = simplify(ceildiv(tiles_[0], Expr(band)));
   }
 
   /// Replaces the convolution in a.func and gives the names of the new blocks.
@@ -68,18 +69,22 @@ class Winograd {
   Expr widened(const Expr& e) const { return cast(c_.update->buffer->dtype, e); }
   size_t dim(size_t w) const { return c_.windows[w].data_dim; }
 
+  /// Of open extents always.
+  static bool may_exceed(const Expr& a, const Expr& b) {
+    return !as_int(a) || !as_int(b) || int_value(a) > int_value(b);
+  }
+
   /// The data, grown by zeros to whole tiles and bands.
   Buffer frame_block() {
     std::vector<Expr> shape = shape_of(c_.data);
-    int64_t rows = (tiles_[0] + band_ - 1) / band_ * band_;
-    shape[dim(0)] = (rows - 1) * step_[0] + inputs_[0];
-    shape[dim(1)] = (tiles_[1] - 1) * step_[1] + inputs_[1];
+    shape[dim(0)] = simplify((bands_ * band_ - 1) * step_[0] + inputs_[0]);
+    shape[dim(1)] = simplify((tiles_[1] - 1) * step_[1] + inputs_[1]);
     return f_.compute(name("frame"), shape, [&](Vars i) {
       Expr value = load(c_.data->buffer, as_exprs(i)), inside = imm(kBool, 1);
       for (size_t w = 0; w < 2; ++w)
         // Only where the frame is larger than the data: without a condition it is a copy, which is inlined
         // later.
-        if (int_value(shape[dim(w)]) > int_value(shape_of(c_.data)[dim(w)]))
+        if (may_exceed(shape[dim(w)], shape_of(c_.data)[dim(w)]))
           inside = logical_and(inside, less(i[dim(w)], shape_of(c_.data)[dim(w)]));
       return is_int(inside, 1) ? value : select(inside, value, constant(value.dtype(), 0));
     });
@@ -90,7 +95,7 @@ class Winograd {
   Buffer input_blocks(const Buffer& frame) {
     std::vector<Expr> shape{products_[0], inputs_[1]};
     std::vector<Expr> dims = frame->shape;
-    dims[dim(0)] = (tiles_[0] + band_ - 1) / band_ * band_;
+    dims[dim(0)] = simplify(bands_ * band_);
     dims[dim(1)] = tiles_[1];
     shape.insert(shape.end(), dims.begin(), dims.end());
     Buffer rows = f_.compute(name("rows"), shape, [&](Vars v) {
@@ -104,7 +109,7 @@ class Winograd {
       return element(transformed(transforms_[0].input, x), v[0]);
     });
     dims[dim(0)] = band_;
-    std::vector<Expr> banded{(tiles_[0] + band_ - 1) / band_, products_[0], products_[1]};
+    std::vector<Expr> banded{bands_, products_[0], products_[1]};
     banded.insert(banded.end(), dims.begin(), dims.end());
     return f_.compute(name("tiles"), banded, [&](Vars v) {
       std::vector<Expr> x;
@@ -192,7 +197,7 @@ class Winograd {
     size_t row = c_.windows[0].out_dim, column = c_.windows[1].out_dim;
     std::vector<Expr> shape{tile_[0], products_[1]};
     for (const Expr& extent : c_.update->buffer->shape) shape.push_back(extent);
-    shape[2 + row] = (tiles_[0] + band_ - 1) / band_ * band_;
+    shape[2 + row] = simplify(bands_ * band_);
     shape[2 + column] = tiles_[1];
     Buffer columns = f_.compute(name("columns"), shape, [&](Vars v) {
       std::vector<Expr> x;
@@ -220,7 +225,9 @@ class Winograd {
 
   const Application& a_;
   Convolution c_;
-  std::array<int64_t, 2> tile_, tiles_{};                  // outputs of a tile; tiles
+  std::array<int64_t, 2> tile_;  // outputs of one
+  std::array<Expr, 2> tiles_;
+  Expr bands_;
   std::array<int64_t, 2> products_{}, inputs_{}, step_{};  // of a tile; from one tile's inputs to the next's
   int64_t band_;
   std::array<CookToom, 2> transforms_;
@@ -233,7 +240,9 @@ class Winograd {
 Convolution convolution(const Application& a) {
   Path path = a.block(0);
   require_unscheduled(a, path);
-  require_constant_extents(a, path);
+  for (const BlockIter& iter : path.back().as<Block>()->iters)
+    if (iter.kind == IterKind::kReduce && !as_int(iter.extent))
+      a.fail("block `{}` sums over {}, whose extent is open", path.back().as<Block>()->name, iter.var->name);
   try {
     return convolution_of(path.back().cast<Block>());
   } catch (const Error& e) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 
+#include "schedules/family.h"
 #include "schedules/tiling.h"
 
 namespace lathe::schedule {
@@ -23,7 +24,8 @@ std::vector<IntHandle> sample_tiling(const TiledProblem& problem, const VectorRe
   Target target = problem.target;
   // The loops around are parallel already: here the work of one core is tiled.
   if (problem.is_inside()) target.cores = 1;
-  for (const Tiling& tiling : tilings(reduction, target)) {
+  const Edges edges = is_for_typical_dims(*problem.schedule.func()) ? Edges::kOne : Edges::kAny;
+  for (const Tiling& tiling : tilings(reduction, target, edges)) {
     table.insert(table.end(), tiling.sizes.begin(), tiling.sizes.end());
     table.insert(table.end(), tiling.middle.begin(), tiling.middle.end());
   }

@@ -231,6 +231,8 @@ const Row kRows[] = {
     {kImage, "nn.lrn(%x, size=3)"},
     {kImage, "nn.l2_normalize(%x, eps=0.001f, axis=[1])"},
     {kImage, "image.resize2d(%x, size=[9, 5])"},
+    {"%x: Tensor[(1, 2, 6, 8), float32], %y: Tensor[(9), float32], %z: Tensor[(5), float32]",
+     "image.resize2d_like(%x, %y, %z)"},
     {kImage,
      "image.resize2d(%x, size=[12, 16], method=\"nearest_neighbor\", "
      "coordinate_transformation_mode=\"asymmetric\")"},

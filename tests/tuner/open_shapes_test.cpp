@@ -114,6 +114,97 @@ const std::vector<OpenModel>& models() {
   return kModels;
 }
 
+/// Images of open height and width. Sizes lie around the edges of tiles, and at the smallest there may be.
+const std::vector<Shapes> kImages = {{{1, 16, 1, 1}},   {{1, 16, 2, 3}},   {{1, 16, 7, 16}},
+                                     {{2, 16, 13, 15}}, {{1, 16, 33, 17}}, {{1, 16, 64, 31}}};
+
+const std::vector<OpenModel>& image_models() {
+  static const std::vector<OpenModel> kModels = {
+      {"NearestTwice",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
+       " image.resize2d(%x, scales=[2f, 2f], method=\"nearest_neighbor\","
+       " coordinate_transformation_mode=\"asymmetric\", rounding_method=\"floor\") }",
+       kImages},
+      {"LinearByAFraction",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) { image.resize2d(%x, scales=[1.5f, 2.5f]) }",
+       kImages},
+      {"CubicAlignedCorners",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
+       " image.resize2d(%x, scales=[2f, 3f], method=\"cubic\","
+       " coordinate_transformation_mode=\"align_corners\") }",
+       kImages},
+      {"Upsampling",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
+       " (nn.upsampling(%x, scale_h=2f, scale_w=2f),"
+       " nn.upsampling(%x, scale_h=1.5f, scale_w=2f, method=\"bilinear\", align_corners=True)) }",
+       kImages},
+      {"ToTheSizeOfAnother",
+       "def @main[n, h, w, a, b](%x: Tensor[(n, 16, h, w), float32], %y: Tensor[(a), float32],"
+       " %z: Tensor[(b), float32]) {"
+       " image.resize2d_like(%x, %y, %z, coordinate_transformation_mode=\"pytorch_half_pixel\") }",
+       {{{1, 16, 1, 1}, {3}, {1}}, {{2, 16, 7, 9}, {20}, {31}}, {{1, 16, 12, 5}, {1}, {16}}}},
+      {"TransposedByTwo",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32], %k: Tensor[(16, 24, 2, 2), float32]) {"
+       " nn.conv2d_transpose(%x, %k, strides=[2, 2], channels=24, kernel_size=[2, 2]) }",
+       {{{1, 16, 1, 1}, {16, 24, 2, 2}}, {{2, 16, 5, 17}, {16, 24, 2, 2}}, {{1, 16, 16, 9}, {16, 24, 2, 2}}}},
+      {"TransposedWithPadding",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32], %k: Tensor[(16, 8, 3, 4), float32]) {"
+       " nn.conv2d_transpose(%x, %k, strides=[2, 3], padding=[1, 1, 1, 1], output_padding=[1, 0],"
+       " channels=8, kernel_size=[3, 4]) }",
+       {{{1, 16, 1, 1}, {16, 8, 3, 4}}, {{2, 16, 5, 17}, {16, 8, 3, 4}}, {{1, 16, 16, 9}, {16, 8, 3, 4}}}},
+      {"TransposedInGroups",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32], %k: Tensor[(16, 4, 3, 3), float32]) {"
+       " nn.conv2d_transpose(%x, %k, strides=[2, 1], padding=[0, 1, 1, 0], groups=2,"
+       " channels=8, kernel_size=[3, 3]) }",
+       {{{1, 16, 2, 1}, {16, 4, 3, 3}}, {{2, 16, 5, 17}, {16, 4, 3, 3}}}},
+      {"PoolingsOfAllKinds",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
+       " (nn.max_pool2d(%x, pool_size=[3, 3], strides=[2, 2], ceil_mode=True),"
+       " nn.avg_pool2d(%x, pool_size=[2, 3], strides=[2, 3], padding=[1, 1, 1, 1], ceil_mode=True),"
+       " nn.avg_pool2d(%x, pool_size=[3, 3], padding=[1, 1, 1, 1], count_include_pad=True),"
+       " nn.adaptive_avg_pool2d(%x, output_size=[3, 2]), nn.global_max_pool2d(%x)) }",
+       {{{1, 16, 3, 3}}, {{1, 16, 4, 16}}, {{2, 16, 17, 15}}, {{1, 16, 33, 16}}}},
+      {"SlicesAndPads",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32], %f: Tensor[(), float32]) {"
+       " (strided_slice(%x, begin=[1, 0], end=[2147483647, -1], strides=[1, 1], axes=[2, 3]),"
+       " strided_slice(%x, begin=[1, -3], end=[2147483647, 2147483647], strides=[2, 1], axes=[2, 3]),"
+       " strided_slice(%x, begin=[2147483647, 2], end=[-2147483647, 5], strides=[-1, 2], axes=[2, 3]),"
+       " nn.pad(%x, %f, pad_width=[[0, 0], [0, 0], [1, 2], [0, 3]]),"
+       " nn.pad(%x, %f, pad_width=[[0, 0], [0, 0], [2, 1], [1, 1]], pad_mode=\"edge\")) }",
+       {{{1, 16, 1, 1}, {}}, {{1, 16, 2, 4}, {}}, {{2, 16, 17, 15}, {}}}},
+      // Weights are constants: convolutions with fewer multiplications, in bands of open width.
+      {"ManyChannels",
+       "def @main[n, h, w](%x: Tensor[(n, 32, h, w), float32]) {"
+       " %0 = reshape(sin(arange(0f, 9216f, 1f, dtype=\"float32\")), newshape=[32, 32, 3, 3]);"
+       " nn.relu(nn.conv2d(%x, %0, padding=[1, 1, 1, 1], channels=32, kernel_size=[3, 3])) }",
+       {{{1, 32, 1, 1}}, {{1, 32, 4, 5}}, {{2, 32, 17, 15}}, {{1, 32, 40, 33}}, {{1, 32, 64, 64}}}},
+      {"ConvolutionsInAChain",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
+       " %0 = reshape(sin(arange(0f, 768f, 1f, dtype=\"float32\")), newshape=[48, 16, 1, 1]);"
+       " %1 = reshape(cos(arange(0f, 432f, 1f, dtype=\"float32\")), newshape=[48, 1, 3, 3]);"
+       " %2 = reshape(sin(arange(1f, 769f, 1f, dtype=\"float32\")), newshape=[16, 48, 1, 1]);"
+       " %3 = clip(nn.conv2d(%x, %0, channels=48, kernel_size=[1, 1]), a_min=0f, a_max=6f);"
+       " %4 = nn.relu(nn.conv2d(%3, %1, strides=[2, 2], padding=[1, 1, 1, 1], groups=48, channels=48,"
+       " kernel_size=[3, 3]));"
+       " nn.conv2d(%4, %2, channels=16, kernel_size=[1, 1]) }",
+       kImages},
+      {"WindowsThatSkipElements",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
+       " %0 = reshape(sin(arange(0f, 2304f, 1f, dtype=\"float32\")), newshape=[16, 16, 3, 3]);"
+       " nn.conv2d(%x, %0, padding=[2, 2, 2, 2], dilation=[2, 2], channels=16, kernel_size=[3, 3]) }",
+       kImages},
+      {"ChannelsJoinedAndParted",
+       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32], %k: Tensor[(16, 16, 1, 1), float32]) {"
+       " %0 = nn.relu(nn.conv2d(%x, %k, channels=16, kernel_size=[1, 1]));"
+       " %1 = concatenate((%x, %0), axis=1);"
+       " %2 = split(%1, indices_or_sections=[8, 24], axis=1);"
+       " (nn.depth_to_space(%1, block_size=2), %2.0, multiply(%2.1, mean(%2.1, axis=[2, 3], keepdims=True)),"
+       " %2.2) }",
+       {{{1, 16, 1, 1}, {16, 16, 1, 1}}, {{2, 16, 5, 17}, {16, 16, 1, 1}}, {{1, 16, 33, 8}, {16, 16, 1, 1}}}},
+  };
+  return kModels;
+}
+
 class OpenModels : public ::testing::TestWithParam<OpenModel> {};
 
 TEST_P(OpenModels, OneBuildComputesEverySize) {
@@ -143,8 +234,9 @@ TEST_P(OpenModels, OneBuildComputesEverySize) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, OpenModels, ::testing::ValuesIn(models()),
-                         [](const auto& info) { return std::string(info.param.name); });
+const auto kNameOf = [](const auto& info) { return std::string(info.param.name); };
+INSTANTIATE_TEST_SUITE_P(, OpenModels, ::testing::ValuesIn(models()), kNameOf);
+INSTANTIATE_TEST_SUITE_P(Images, OpenModels, ::testing::ValuesIn(image_models()), kNameOf);
 
 TEST(OpenShapes, OneKernelOfAFamilyRuns) {
   const relay::Module module = bind_shapes(parse(models()[1].text), {}, {.all = true});

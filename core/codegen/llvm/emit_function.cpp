@@ -199,11 +199,75 @@ std::vector<const tir::For*> nest_of(const tir::For& loop) {
   }
 }
 
-/// Packs what the body uses in a closure on the stack and hands the body to the host's `launch`.
-void Emitter::emit_parallel(const tir::For& loop) {
+namespace {
+/// `buffer` is used in `stmt`, but for where it is allocated and inside of `loop`.
+bool uses_outside(const tir::Stmt& stmt, const tir::For& loop, const tir::BufferNode* buffer) {
+  if (stmt.get() == &loop) return false;
+  bool found = false;
+  stmt->for_each_child([&](const NodeRef& child) {
+    if (dynamic_cast<const tir::StmtNode*>(child.get()))
+      found |= uses_outside(child.cast<tir::StmtNode>(), loop, buffer);
+    else if (!stmt.as<tir::Alloc>())
+      post_order(child, [&](const NodeRef& node) { found |= node.get() == buffer; });
+  });
+  return found;
+}
+
+/// The intermediates of which each iteration of the loop has a part of its own, along the first dimension.
+std::vector<const tir::BufferNode*> scratch_of(const tir::For& loop, const tir::FuncNode& func) {
+  std::map<const tir::BufferNode*, bool> own;
+  auto see = [&](const tir::Buffer& buffer, const std::vector<Expr>& indices) {
+    const bool at_part = indices.size() > 1 && indices[0].same_as(loop.var.get());
+    own.try_emplace(buffer.get(), true).first->second &= at_part;
+  };
+  post_order(loop.body, [&](const NodeRef& node) {
+    if (const tir::Load* load = node.as<tir::Load>()) see(load->buffer, load->indices);
+    if (const tir::Store* store = node.as<tir::Store>()) see(store->buffer, store->indices);
+  });
+  std::vector<const tir::BufferNode*> found;
+  for (const auto& [buffer, is_own] : own) {
+    const bool is_param = std::any_of(func.params.begin(), func.params.end(),
+                                      [&](const tir::Buffer& param) { return param.get() == buffer; });
+    // What has a known size is the thread's own memory already.
+    if (is_own && !is_param && !tir::has_constant_shape(*buffer) && !uses_outside(func.body, loop, buffer))
+      found.push_back(buffer);
+  }
+  return found;
+}
+
+/// `body` with `part` for the first index of each of the buffers.
+tir::Stmt at_part(const tir::Stmt& body, std::span<const tir::BufferNode* const> buffers, const Var& part) {
+  auto moved = [&](const tir::Buffer& buffer, std::vector<Expr> indices) {
+    if (std::find(buffers.begin(), buffers.end(), buffer.get()) != buffers.end()) indices[0] = part;
+    return indices;
+  };
+  NodeRef result = rewrite(body, [&](const NodeRef& node) -> NodeRef {
+    if (const tir::Load* load = node.as<tir::Load>())
+      return tir::load(load->buffer, moved(load->buffer, load->indices));
+    if (const tir::Store* store = node.as<tir::Store>())
+      return tir::store(store->buffer, moved(store->buffer, store->indices), store->value);
+    return node;
+  });
+  return result.cast<tir::StmtNode>();
+}
+}  // namespace
+
+/// Packs what the body uses in a closure on the stack and hands the body to the host's `launch`. Iterations
+/// that one thread runs one after the other use the part of the first of them of what each has a part of: it
+/// stays in the cache.
+void Emitter::emit_parallel(const tir::For& given) {
   CHECK(!mask_, "a mask is set around a parallel loop, whose function does not know it");
   llvm::LLVMContext& context = b_.getContext();
   llvm::Type *pointer = b_.getPtrTy(), *int64 = b_.getInt64Ty();
+  Var part = var("part");
+  tir::Stmt changed;  // keeps what `loop` is
+  if (nest_of(given).size() == 1)
+    if (const auto scratch = scratch_of(given, *state_.func); !scratch.empty()) {
+      auto copy = mutate(given);
+      copy->body = at_part(given.body, scratch, part);
+      changed = seal(std::move(copy));
+    }
+  const tir::For& loop = changed ? *changed.as<tir::For>() : given;
   const std::vector<const tir::For*> nest = nest_of(loop);
   Captures captures = captures_of(loop.body, vars_, buffers_);
   size_t n_buffers = captures.buffers.size(), n_vars = captures.vars.size();
@@ -224,6 +288,7 @@ void Emitter::emit_parallel(const tir::For& loop) {
     body.buffers_[captures.buffers[i].get()].pointer = inner->getArg(i);
   }
   for (size_t i = 0; i < n_vars; ++i) body.vars_[captures.vars[i]] = inner->getArg(n_buffers + i);
+  body.vars_[part.get()] = inner->getArg(n_buffers + n_vars);  // of the iteration that this call begins with
   body.emit_serial(nest, inner->getArg(n_buffers + n_vars), inner->getArg(n_buffers + n_vars + 1));
   body.b_.CreateRetVoid();
   body.finish();

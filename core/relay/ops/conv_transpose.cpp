@@ -1,4 +1,5 @@
 // Transposed convolution: the gradient of convolution to its data, used to enlarge images.
+#include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/window.h"
 
@@ -44,10 +45,10 @@ Relation conv_transpose_type(RelationContext& c, const Attrs& attrs) {
   std::map<char, Expr> out{{'N', g.data.extent('N', data->shape)}, {'C', weight->shape[1] * a.groups}};
   for (size_t s = 0; s < g.letters.size(); ++s) {
     Expr extent = g.data.extent(g.letters[s], data->shape), kernel = weight->shape[s + 2];
-    out[g.letters[s]] = extent.as<Any>()
-                            ? any_dim()
-                            : (extent - 1) * g.window.strides[s] + (kernel - 1) * g.window.dilation[s] + 1 +
-                                  g.output_padding[s] - g.window.before[s] - g.window.after[s];
+    out[g.letters[s]] =
+        extent.as<Any>() ? any_dim()
+                         : simplify((extent - 1) * g.window.strides[s] + (kernel - 1) * g.window.dilation[s] +
+                                    1 + g.output_padding[s] - g.window.before[s] - g.window.after[s]);
     if (as_int(out[g.letters[s]]) && int_value(out[g.letters[s]]) < 1)
       mismatch(c, "padding leaves nothing of data of shape {} along {}", describe(data->shape), g.letters[s]);
   }

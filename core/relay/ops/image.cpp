@@ -1,5 +1,8 @@
 // Resizing of images. Along each spatial axis an output pixel is a weighted sum of a few source pixels (its
 // taps); small tables hold the taps of every row and column, and the result combines them.
+#include <cmath>
+
+#include "core/arith/simplify.h"
 #include "core/relay/ops/families.h"
 #include "core/relay/ops/rule.h"
 
@@ -25,30 +28,70 @@ bool is_mode(const std::string& name) {
   return false;
 }
 
+Expr f64(double value) { return fimm(kFloat64, value); }
+
+/// A real number: known, or an expression of dimensions that are open.
+struct Real {
+  std::optional<double> number;
+  Expr open;  // where there is no number
+  Real(double value) : number(value) {}
+  explicit Real(const Expr& extent) {
+    if (const int64_t* value = as_int(extent))
+      number = static_cast<double>(*value);
+    else
+      open = cast(kFloat64, extent);
+  }
+  Expr expr() const { return number ? f64(*number) : open; }
+};
+
+Real apply(BinaryOp op, double (*known)(double, double), const Real& a, const Real& b) {
+  if (a.number && b.number) return known(*a.number, *b.number);
+  Real result(0);
+  result.number.reset();
+  result.open = binary(op, a.expr(), b.expr());
+  return result;
+}
+Real operator*(const Real& a, const Real& b) {
+  return apply(
+      BinaryOp::kMul, [](double x, double y) { return x * y; }, a, b);
+}
+Real operator-(const Real& a, const Real& b) {
+  return apply(
+      BinaryOp::kSub, [](double x, double y) { return x - y; }, a, b);
+}
+Real operator/(const Real& a, const Real& b) {
+  return apply(
+      BinaryOp::kDiv, [](double x, double y) { return x / y; }, a, b);
+}
+
 /// One spatial axis of a resize.
 struct Axis {
-  int64_t in, out;
-  double scaled;  // in times the factor: `out` before it was rounded down
+  Expr in, out;
+  Real scaled;  // in times the factor: `out` before it was rounded down
   double roi_start = 0, roi_end = 1;
 };
 
-Expr f64(double value) { return fimm(kFloat64, value); }
+/// What there is for one pixel, and for several.
+Expr of_one(const Axis& axis, const Expr& one, const Expr& several) {
+  if (const int64_t* out = as_int(axis.out)) return *out == 1 ? one : several;
+  return select(equal(axis.out, Expr(1)), one, several);
+}
 
 /// Where output pixel i lies in the source.
 Expr coordinate(const std::string& mode, const Axis& axis, const Expr& i) {
   Expr x = cast(kFloat64, i);
-  double in = static_cast<double>(axis.in), out = axis.scaled, scale = in / out;
-  if (mode == "align_corners") return axis.out > 1 ? x * f64((in - 1) / (out - 1)) : f64(0);
-  if (mode == "asymmetric") return x * f64(scale);
-  if (mode == "tf_half_pixel_for_nn") return (x + f64(0.5)) * f64(scale);
-  if (mode == "pytorch_half_pixel" && axis.out == 1) return f64(0);
+  const Real in(axis.in), out = axis.scaled, scale = in / out;
+  if (mode == "align_corners") return of_one(axis, f64(0), x * ((in - 1) / (out - 1)).expr());
+  if (mode == "asymmetric") return x * scale.expr();
+  if (mode == "tf_half_pixel_for_nn") return (x + f64(0.5)) * scale.expr();
   if (mode == "half_pixel_symmetric")  // the part that rounding the size down cut off, halved at both ends
-    return (x + f64(0.5)) * f64(scale) + f64(in / 2 * (1 - static_cast<double>(axis.out) / out) - 0.5);
-  if (mode == "tf_crop_and_resize") {
-    if (axis.out == 1) return f64(0.5 * (axis.roi_start + axis.roi_end) * (in - 1));
-    return f64(axis.roi_start * (in - 1)) + x * f64((axis.roi_end - axis.roi_start) * (in - 1) / (out - 1));
-  }
-  return (x + f64(0.5)) * f64(scale) - f64(0.5);
+    return (x + f64(0.5)) * scale.expr() + (in / 2 * (1 - Real(axis.out) / out) - 0.5).expr();
+  if (mode == "tf_crop_and_resize")
+    return of_one(axis, (0.5 * (axis.roi_start + axis.roi_end) * (in - 1)).expr(),
+                  (axis.roi_start * (in - 1)).expr() +
+                      x * ((axis.roi_end - axis.roi_start) * (in - 1) / (out - 1)).expr());
+  const Expr half_pixel = (x + f64(0.5)) * scale.expr() - f64(0.5);
+  return mode == "pytorch_half_pixel" ? of_one(axis, f64(0), half_pixel) : half_pixel;
 }
 
 Expr rounded(const std::string& rounding, const std::string& mode, const Expr& x) {
@@ -80,7 +123,7 @@ struct Taps {
 
 Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& axis, DataType weights) {
   int64_t count = method == Method::kNearest ? 1 : method == Method::kLinear ? 2 : 4;
-  Shape shape{Expr(axis.out), Expr(count)};
+  Shape shape{axis.out, Expr(count)};
   const std::string& mode = a.coordinate_transformation_mode;
   auto first = [&](const Expr& x) {
     if (method == Method::kNearest) return rounded(a.rounding_method, mode, x);
@@ -89,7 +132,7 @@ Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& 
   };
   auto source = [&](Vars i) { return cast(kInt64, first(coordinate(mode, axis, i[0]))) + i[1]; };
   Buffer position =
-      f.compute("position", shape, [&](Vars i) { return min(max(source(i), Expr(0)), Expr(axis.in - 1)); });
+      f.compute("position", shape, [&](Vars i) { return min(max(source(i), Expr(0)), axis.in - 1); });
   if (method == Method::kNearest) return {count, position, nullptr};
   auto weight = [&](Vars i, const Expr& tap) {
     Expr x = coordinate(mode, axis, i[0]);
@@ -97,7 +140,7 @@ Taps taps_of(FuncBuilder& f, const Resize2dAttrs& a, Method method, const Axis& 
     Expr distance = intrinsic(Intrinsic::kAbs, x - first(x) - cast(kFloat64, tap));
     if (method == Method::kLinear) return max(f64(0), f64(1) - distance);
     Expr at = cast(kInt64, first(x)) + tap;
-    Expr inside = logical_and(less_equal(Expr(0), at), less(at, Expr(axis.in)));
+    Expr inside = logical_and(less_equal(Expr(0), at), less(at, axis.in));
     return a.cubic_exclude ? select(inside, cubic(distance, a.cubic_alpha), f64(0))
                            : cubic(distance, a.cubic_alpha);
   };
@@ -115,12 +158,9 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   int row = layout.position('H'), column = layout.position('W');
   bool crop = a.coordinate_transformation_mode == "tf_crop_and_resize" && a.roi.size() == 4;
   auto axis_of = [&](size_t k, int d) {
-    if (!as_int(x->shape[d]) || !as_int(type.shape[d]))
-      fail("image.resize2d: height and width of {} are open, which it cannot be compiled for yet",
-           describe(x->shape));
-    int64_t in = int_value(x->shape[d]), out = int_value(type.shape[d]);
+    const Expr &in = x->shape[d], &out = type.shape[d];
     // Given factors are what coordinates are computed with; without them the ratio of sizes is.
-    double scaled = a.scales.size() == 2 ? a.scales[k] * static_cast<double>(in) : static_cast<double>(out);
+    Real scaled = a.scales.size() == 2 ? a.scales[k] * Real(in) : Real(out);
     return Axis{in, out, scaled, crop ? a.roi[k] : 0, crop ? a.roi[k + 2] : 1};
   };
   Axis rows = axis_of(0, row), columns = axis_of(1, column);
@@ -129,7 +169,7 @@ Buffer resized(FuncBuilder& f, const Resize2dAttrs& a, const Buffer& x, const Te
   Taps down = taps_of(f, a, method, rows, real), across = taps_of(f, a, method, columns, real);
   auto outside = [&](const Axis& axis, const Expr& i) {
     Expr at = coordinate(a.coordinate_transformation_mode, axis, i);
-    return logical_or(less(at, f64(0)), less(f64(static_cast<double>(axis.in - 1)), at));
+    return logical_or(less(at, f64(0)), less((Real(axis.in) - 1).expr(), at));
   };
   /// `value` as the result's type; where the pixel lies outside the image, what it is extrapolated by.
   auto pixel = [&](Vars i, const Expr& value) {
@@ -183,9 +223,27 @@ Relation resized_type(RelationContext& c, const std::string& layout_text,
   return Relation::kSolved;
 }
 
-Relation resize2d_type(RelationContext& c, const Attrs& attrs) {
-  const Resize2dAttrs& a = attrs_as<Resize2dAttrs>(attrs);
-  if (a.size.size() != 2 || a.size[0] < 1 || a.size[1] < 1) mismatch(c, "size must be two positive numbers");
+/// floor(extent * factor + rounding), also of an extent that is open, as integers: a factor is a fraction
+/// whose denominator is a power of two.
+Expr scaled_extent(RelationContext& c, const Expr& extent, double factor, double rounding = 0) {
+  if (extent.as<Any>()) return any_dim();
+  if (const int64_t* number = as_int(extent))
+    return static_cast<int64_t>(std::floor(static_cast<double>(*number) * factor + rounding));
+  constexpr int kMostBits = 40;
+  constexpr double kLargest = 1 << 30;
+  int64_t denominator = 2;  // `rounding` is 0 or a half
+  while (factor * static_cast<double>(denominator) != std::floor(factor * static_cast<double>(denominator))) {
+    denominator *= 2;
+    if (denominator >> kMostBits || factor * static_cast<double>(denominator) > kLargest * 2)
+      mismatch(c, "an open extent times {} is not computed exactly; give the result's size", factor);
+  }
+  const double part = static_cast<double>(denominator);
+  return simplify(
+      floordiv(extent * static_cast<int64_t>(factor * part) + static_cast<int64_t>(rounding * part),
+               Expr(denominator)));
+}
+
+void require_resize(RelationContext& c, const Resize2dAttrs& a) {
   if ((!a.scales.empty() && a.scales.size() != 2) || (!a.roi.empty() && a.roi.size() != 4))
     mismatch(c, "scales must be two numbers, roi four: both starts, both ends");
   if (!method_of(a.method))
@@ -194,7 +252,33 @@ Relation resize2d_type(RelationContext& c, const Attrs& attrs) {
   if (!is_mode(mode))
     mismatch(c, "coordinate_transformation_mode `{}` is unknown{}", mode,
              did_you_mean(mode, {std::begin(kModes), std::end(kModes)}));
-  return resized_type(c, a.layout, a.out_dtype, [&](int axis, const Expr&) { return Expr(a.size[axis]); });
+}
+
+bool is_factor(double scale) { return scale > 0 && scale < 1e6; }
+
+Relation resize2d_type(RelationContext& c, const Attrs& attrs) {
+  const Resize2dAttrs& a = attrs_as<Resize2dAttrs>(attrs);
+  const bool by_scales = a.size.empty() && a.scales.size() == 2;
+  if (!by_scales && (a.size.size() != 2 || a.size[0] < 1 || a.size[1] < 1))
+    mismatch(c, "size must be two positive numbers");
+  require_resize(c, a);
+  if (by_scales && !(is_factor(a.scales[0]) && is_factor(a.scales[1])))
+    mismatch(c, "scales are {} and {}, must be positive", a.scales[0], a.scales[1]);
+  return resized_type(c, a.layout, a.out_dtype, [&](int axis, const Expr& extent) {
+    return by_scales ? scaled_extent(c, extent, a.scales[axis]) : Expr(a.size[axis]);
+  });
+}
+
+Relation resize2d_like_type(RelationContext& c, const Attrs& attrs) {
+  const Resize2dAttrs& a = attrs_as<Resize2dAttrs>(attrs);
+  if (!a.size.empty()) mismatch(c, "size is what the vectors' lengths say, must be empty");
+  require_resize(c, a);
+  const TensorType *rows = c.tensor(1), *columns = c.tensor(2);
+  if (!rows || !columns) return Relation::kWaits;
+  require_rank(c, 1, *rows, 1);
+  require_rank(c, 2, *columns, 1);
+  return resized_type(c, a.layout, a.out_dtype,
+                      [&](int axis, const Expr&) { return (axis == 0 ? rows : columns)->shape[0]; });
 }
 
 Buffers resize2d(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {
@@ -205,12 +289,10 @@ Relation upsampling_type(RelationContext& c, const Attrs& attrs) {
   const UpsamplingAttrs& a = attrs_as<UpsamplingAttrs>(attrs);
   if (!method_of(a.method))
     mismatch(c, "method is `{}`, must be nearest_neighbor, bilinear or bicubic", a.method);
-  if (!(a.scale_h > 0 && a.scale_h < 1e6 && a.scale_w > 0 && a.scale_w < 1e6))
+  if (!is_factor(a.scale_h) || !is_factor(a.scale_w))
     mismatch(c, "scales are {} and {}, must be positive", a.scale_h, a.scale_w);
   return resized_type(c, a.layout, std::nullopt, [&](int axis, const Expr& extent) {
-    double scale = axis == 0 ? a.scale_h : a.scale_w;
-    return as_int(extent) ? Expr(static_cast<int64_t>(static_cast<double>(int_value(extent)) * scale + 0.5))
-                          : any_dim();
+    return scaled_extent(c, extent, axis == 0 ? a.scale_h : a.scale_w, 0.5);
   });
 }
 
@@ -225,10 +307,11 @@ Buffers upsampling(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& re
   return {resized(f, resize, in[0], tensor_of(result))};
 }
 
-constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute) {
+constexpr Op row(const char* name, const char* doc, const NodeType* attrs, InferType infer, Compute compute,
+                 int args = 1) {
   return {.name = name,
           .doc = doc,
-          .args = 1,
+          .args = args,
           .attrs = attrs,
           .infer = infer,
           .compute = compute,
@@ -237,8 +320,12 @@ constexpr Op row(const char* name, const char* doc, const NodeType* attrs, Infer
 }
 
 constexpr Op kImageOps[] = {
-    row("image.resize2d", "The image at another size; coordinate modes and rounding as in ONNX Resize.",
+    row("image.resize2d",
+        "The image at another size, or `scales` times as large; coordinate modes and rounding as in ONNX "
+        "Resize.",
         &Resize2dAttrs::kType, resize2d_type, resize2d),
+    row("image.resize2d_like", "The same with as many rows and columns as two vectors have elements.",
+        &Resize2dAttrs::kType, resize2d_like_type, resize2d, 3),
     row("nn.upsampling", "The image enlarged by factors.", &UpsamplingAttrs::kType, upsampling_type,
         upsampling),
 };

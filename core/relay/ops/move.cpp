@@ -176,17 +176,6 @@ Relation mirror_pad_type(RelationContext& c, const Attrs& attrs) {
   return padded_type(c, a.pad_width, a.mode == "REFLECT" ? 1 : 0);
 }
 
-/// out[i] = in[where(i - before)], a map of each axis into the tensor.
-Buffer pad_by(FuncBuilder& f, const Buffer& x, const std::vector<Ints>& widths, const Shape& shape,
-              Expr (*where)(const Expr& at, const Expr& extent)) {
-  return f.compute("pad", shape, [&](Vars i) {
-    std::vector<Expr> indices = as_indices(i);
-    for (size_t d = 0; d < indices.size(); ++d)
-      if (widths[d][0] || widths[d][1]) indices[d] = where(indices[d] - widths[d][0], x->shape[d]);
-    return load(x, indices);
-  });
-}
-
 /// Positions beyond the ends: the nearest element; reflected about the last element; about the edge behind
 /// it.
 Expr nearest_inside(const Expr& at, const Expr& extent) { return min(max(at, Expr(0)), extent - 1); }
@@ -195,6 +184,21 @@ Expr reflected(const Expr& at, const Expr& extent) {
 }
 Expr mirrored(const Expr& at, const Expr& extent) {
   return select(less(at, Expr(0)), Expr(-1) - at, select(less(at, extent), at, extent * 2 - 1 - at));
+}
+
+/// out[i] = in[where(i - before)], a map of each axis into the tensor.
+Buffer pad_by(FuncBuilder& f, const Buffer& x, const std::vector<Ints>& widths, const Shape& shape,
+              Expr (*where)(const Expr& at, const Expr& extent)) {
+  return f.compute("pad", shape, [&](Vars i) {
+    std::vector<Expr> indices = as_indices(i);
+    for (size_t d = 0; d < indices.size(); ++d)
+      if (widths[d][0] || widths[d][1]) {
+        indices[d] = where(indices[d] - widths[d][0], x->shape[d]);
+        // No relation has seen that an open extent is long enough to be reflected.
+        if (!as_int(x->shape[d])) indices[d] = nearest_inside(indices[d], x->shape[d]);
+      }
+    return load(x, indices);
+  });
 }
 
 Buffers pad(FuncBuilder& f, const Attrs& attrs, Inputs in, const Type& result) {

@@ -15,8 +15,11 @@ Expr pooled_extent(const Window& w, size_t s, const Expr& extent, int64_t kernel
   if (!ceil_mode || floored.as<Any>()) return floored;
   Window wider = w;
   wider.after[s] += w.strides[s] - 1;
-  Expr windows = windows_along(wider, s, extent, kernel);
-  return select(less((windows - 1) * w.strides[s], extent + w.before[s]), windows, windows - 1);
+  const Expr windows = windows_along(wider, s, extent, kernel);
+  // Whatever the extent, the last one starts before the end.
+  if (wider.after[s] <= (kernel - 1) * w.dilation[s]) return windows;
+  const Expr starting = ceildiv(extent + w.before[s], Expr(w.strides[s]));
+  return min(windows, max(windows - 1, starting));
 }
 
 template <int kRank>

@@ -89,6 +89,16 @@ Ints pad_pairs(RelationContext& c, const Ints& values, size_t count) {
   return result;
 }
 
+namespace {
+bool share_variables(const Expr& a, const Expr& b) {
+  bool found = false;
+  post_order(a, [&](const NodeRef& node) {
+    if (const auto* v = node.as<lathe::VarNode>()) found |= uses_var(b, v);
+  });
+  return found;
+}
+}  // namespace
+
 Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b) {
   const Shape &longer = a.size() >= b.size() ? a : b, &shorter = a.size() >= b.size() ? b : a;
   Shape result = longer;
@@ -105,11 +115,14 @@ Shape broadcast_shape(RelationContext& c, const Shape& a, const Shape& b) {
         mismatch(c, "shapes {} and {} do not broadcast", describe(a), describe(b));
     } else if (!x.as<Any>() && !y.as<Any>()) {
       // A symbol against a number other than 1 is 1 or that number, as `?` is. Of two symbols that are not
-      // the same, either may be 1.
+      // the same, either may be 1; but two expressions of one size, as those of an image that was made
+      // smaller and larger again, are to be equal, which a run checks.
       bool same = c.same_dim(x, y);
       if (!same) c.broadcast_dims(x, y);
       if (as_int(y))
         result[offset + i] = y;
+      else if (!same && !as_int(x) && share_variables(x, y))
+        c.equal_dims(x, y);
       else if (!same && !as_int(x))
         result[offset + i] = any_dim();
     } else if (y.as<Any>() && !as_int(x)) {

@@ -1,5 +1,7 @@
 #include "core/relay/ops/window.h"
 
+#include "core/arith/simplify.h"
+
 namespace lathe::relay::ops {
 
 Layout layout_or(const std::string& text, const std::string& leading, int rank) {
@@ -32,8 +34,9 @@ Window window_of(RelationContext& c, const Ints& strides, const Ints& dilation, 
 
 Expr windows_along(const Window& w, size_t s, const Expr& extent, const Expr& kernel) {
   if (extent.as<Any>() || kernel.as<Any>()) return any_dim();
-  return floordiv(extent + w.before[s] + w.after[s] - (kernel - 1) * w.dilation[s] - 1, Expr(w.strides[s])) +
-         1;
+  // Simple, for the extents of deep layers are made of those before.
+  return simplify(
+      floordiv(extent + w.before[s] + w.after[s] - (kernel - 1) * w.dilation[s] - 1, Expr(w.strides[s])) + 1);
 }
 
 Buffer padded_spatial(FuncBuilder& f, const Buffer& x, const Layout& layout, const Ints& before,

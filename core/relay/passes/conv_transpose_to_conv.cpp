@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "core/arith/simplify.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/functor.h"
 #include "core/relay/ops/window.h"
@@ -15,16 +16,22 @@ namespace {
 /// Longer kernels, zeros between their elements counted, and strides are no model's.
 constexpr int64_t kMostTaps = 1 << 16;
 
-/// One spatial axis of a transposed convolution.
+/// What an open extent counts as where work is compared.
+constexpr int64_t kTypicalExtent = 64;
+
+/// One spatial axis of a transposed convolution. The result has (extent - 1) * stride + `reach` elements,
+/// whatever the extent is.
 struct Enlarged {
-  int64_t extent, kernel, stride, dilation, before, result;  // `before`: elements cut off at the front
+  ops::Expr extent;
+  int64_t kernel, stride, dilation, before, reach;  // `before`: elements cut off at the front
+  int64_t typical() const { return as_int(extent) ? int_value(extent) : kTypicalExtent; }
 };
 
 /// The same as a convolution of all phases. Result o is phase (o + cut) % stride of window (o + cut) /
-/// stride; tap t of window q reads element q - before + t * dilation.
+/// stride; tap t of window q reads element q - before + t * dilation. There are `more` windows than data.
 struct Phases {
-  int64_t cut = 0, windows = 0, taps = 0, dilation = 1, before = 0, after = 0;
-  int64_t work() const { return windows * taps; }
+  int64_t cut = 0, more = 0, taps = 0, dilation = 1, before = 0, after = 0;
+  int64_t work(int64_t extent) const { return (extent + more) * taps; }
 };
 
 /// Kernel element k adds data element i to result i * stride + k * dilation - before, so it serves phase r of
@@ -37,20 +44,21 @@ Phases phases_with_cut(const Enlarged& e, int64_t cut) {
   // Where the stride divides the dilation, one phase has all elements, evenly spaced.
   int64_t step = e.dilation % e.stride == 0 ? e.dilation / e.stride : 1;
   // Up to the one that has the last result. Results that it has beyond that are cut off in the end.
-  int64_t windows = floor_div(e.result + cut - 1, e.stride) + 1;
+  int64_t more = floor_div(e.reach + cut - 1, e.stride);
   return {.cut = cut,
-          .windows = windows,
+          .more = more,
           .taps = (last - first) / step + 1,
           .dilation = step,
           .before = last,
-          .after = windows - first - e.extent};
+          .after = more - first};
 }
 
 /// The cut that leaves least to multiply: it moves kernel elements from one phase to another.
 Phases phases_of(const Enlarged& e) {
   Phases best = phases_with_cut(e, 0);
   for (int64_t cut = 1; cut < e.stride; ++cut)
-    if (Phases other = phases_with_cut(e, cut); other.work() < best.work()) best = other;
+    if (Phases other = phases_with_cut(e, cut); other.work(e.typical()) < best.work(e.typical()))
+      best = other;
   return best;
 }
 
@@ -80,13 +88,21 @@ Expr transpose(const Expr& e, Ints axes) {
   return typed_call("transpose", {e}, make<TransposeAttrs>(std::optional(std::move(axes))));
 }
 
-/// Elements [begin, end) of each spatial axis; `e` where those are all.
-Expr cut_out(const Expr& e, const Ints& begin, const Ints& end) {
-  Ints shape = shape_of(e), axes(begin.size());
-  std::iota(axes.begin(), axes.end(), 2);
-  if (begin == Ints(begin.size(), 0) && std::equal(end.begin(), end.end(), shape.begin() + 2)) return e;
+/// `e` without so many elements at the front and at the end of each spatial axis.
+Expr without_ends(const Expr& e, const Ints& front, const Ints& end) {
+  const TensorType& type = *e->checked_type.as<TensorType>();
+  if (front == Ints(front.size(), 0) && end == front) return e;
+  if (!has_constant_shape(type)) {
+    // The extent of a slice is not negative, whatever the dimensions are; this one's type says just how
+    // much is less.
+    std::vector<Ints> widths(type.shape.size(), Ints{0, 0});
+    for (size_t s = 0; s < front.size(); ++s) widths[s + 2] = {-front[s], -end[s]};
+    return typed_call("nn.pad", {e, typed_constant(full({}, type.dtype, 0))}, make<PadAttrs>(widths));
+  }
   auto attrs = std::make_unique<StridedSliceAttrs>();
-  attrs->begin = begin, attrs->end = end, attrs->strides = Ints(begin.size(), 1), attrs->axes = axes;
+  attrs->begin = front, attrs->strides = Ints(front.size(), 1), attrs->axes = Ints(front.size());
+  std::iota(attrs->axes->begin(), attrs->axes->end(), 2);
+  for (size_t s = 0; s < end.size(); ++s) attrs->end.push_back(int_value(type.shape[s + 2]) - end[s]);
   return typed_call("strided_slice", {e}, seal(std::move(attrs)));
 }
 
@@ -96,30 +112,37 @@ class Rewriting {
   Rewriting(const Call& call, int rank)
       : call_(call), attrs_(ops::attrs_as<ConvTransposeAttrs>(call.attrs)), groups_(attrs_.groups) {
     ops::Window w = ops::window_of(attrs_.strides, attrs_.dilation, attrs_.padding, rank);
-    Ints data = shape_of(call.args[0]), kernel = shape_of(call.args[1]);
-    Ints result = constant_shape(*call.checked_type.as<TensorType>());
+    const std::vector<ops::Expr>& data = call.args[0]->checked_type.as<TensorType>()->shape;
+    const Ints kernel = shape_of(call.args[1]);
+    const std::vector<ops::Expr>& result = call.checked_type.as<TensorType>()->shape;
     for (size_t s = 0; s < w.strides.size(); ++s) {
-      axes_.push_back({data[s + 2], kernel[s + 2], w.strides[s], w.dilation[s], w.before[s], result[s + 2]});
+      const ops::Expr reach = simplify(result[s + 2] - (data[s + 2] - 1) * w.strides[s]);
+      known_ &= as_int(reach) != nullptr;
+      axes_.push_back({data[s + 2], kernel[s + 2], w.strides[s], w.dilation[s], w.before[s],
+                       known_ ? int_value(reach) : 0});
       strides_.push_back(w.strides[s]);
     }
   }
 
   /// Null when it must stay.
   Expr run() {
+    if (!known_) return nullptr;
     for (const Enlarged& e : axes_) {
       bool positive = e.kernel > 0 && e.stride > 0 && e.dilation > 0;
       // By division: the product may not fit 64 bits.
       if (!positive || e.stride > kMostTaps || e.kernel > kMostTaps / e.dilation) return nullptr;
       phases_.push_back(phases_of(e));
-      // Negative padding cuts data off; with none left there is no convolution.
-      if (phases_.back().before + e.extent <= 0 || phases_.back().after + e.extent <= 0) return nullptr;
+      // Negative padding cuts data off; with none left there is no convolution. How much there is of an open
+      // extent is not known.
+      const int64_t extent = as_int(e.extent) ? int_value(e.extent) : 1;
+      if (phases_.back().before + extent <= 0 || phases_.back().after + extent <= 0) return nullptr;
     }
     Ints begin, end;
     for (size_t s = 0; s < axes_.size(); ++s) {
       begin.push_back(phases_[s].cut);
-      end.push_back(phases_[s].cut + axes_[s].result);
+      end.push_back((phases_[s].more + 1) * axes_[s].stride - phases_[s].cut - axes_[s].reach);
     }
-    return cut_out(interleaved(convolution()), begin, end);
+    return without_ends(interleaved(convolution()), begin, end);
   }
 
  private:
@@ -130,7 +153,7 @@ class Rewriting {
       const Phases& p = phases_[s];
       // Negative padding is data that nothing reads: cut off first.
       begin.push_back(std::max<int64_t>(-p.before, 0));
-      end.push_back(axes_[s].extent + std::min<int64_t>(p.after, 0));
+      end.push_back(std::max<int64_t>(-p.after, 0));
       before.push_back(std::max<int64_t>(p.before, 0));
       after.push_back(std::max<int64_t>(p.after, 0));
       a->dilation.push_back(p.dilation);
@@ -144,7 +167,7 @@ class Rewriting {
     a->channels = shape_of(kernel)[0];
     a->out_dtype = attrs_.out_dtype;
     const char* op = axes_.size() == 1 ? "nn.conv1d" : axes_.size() == 2 ? "nn.conv2d" : "nn.conv3d";
-    return typed_call(op, {cut_out(call_.args[0], begin, end), kernel}, seal(std::move(a)));
+    return typed_call(op, {without_ends(call_.args[0], begin, end), kernel}, seal(std::move(a)));
   }
 
   /// (I, O/g, k...)  ->  (g * phases * O/g, I/g, taps...)
@@ -185,22 +208,49 @@ class Rewriting {
     if (groups_ == 1 && axes_.size() == 2 && std::all_of(strides_.begin(), strides_.end(), is_first))
       return typed_call("nn.depth_to_space", {phases}, make<SubPixelAttrs>(strides_[0]));
     // (N, g, strides..., O/g, windows...) -> (N, g, O/g, window, stride, window, stride, ...).
-    Ints given = shape_of(phases), apart{given[0], groups_}, order{0, 1}, shape{given[0], given[1] / count};
+    const int64_t given = int_value(phases->checked_type.as<TensorType>()->shape[1]);
+    Ints channels{groups_}, order{0, 1}, joins{0, -3};
     auto rank = static_cast<int64_t>(axes_.size());
-    apart.insert(apart.end(), strides_.begin(), strides_.end());
-    apart.push_back(given[1] / count / groups_);
+    channels.insert(channels.end(), strides_.begin(), strides_.end());
+    channels.push_back(given / count / groups_);
     order.push_back(2 + rank);
     for (int64_t s = 0; s < rank; ++s) {
-      apart.push_back(given[s + 2]);
       order.insert(order.end(), {3 + rank + s, 2 + s});
-      shape.push_back(given[s + 2] * strides_[s]);
+      joins.push_back(-3);
     }
-    return reshape(transpose(reshape(phases, apart), order), shape);
+    const Expr moved = transpose(with_channels_apart(phases, channels), order);
+    if (!has_constant_shape(*phases->checked_type.as<TensorType>())) return reshape(moved, joins);
+    Ints shape = shape_of(phases);
+    shape[1] /= count;
+    for (int64_t s = 0; s < rank; ++s) shape[s + 2] *= strides_[s];
+    return reshape(moved, shape);
+  }
+
+  /// Axis 1 as several. The codes of a reshape split an axis in two, and say nothing of the axes behind,
+  /// which may be open.
+  static Expr with_channels_apart(const Expr& e, const Ints& channels) {
+    const TensorType& type = *e->checked_type.as<TensorType>();
+    if (has_constant_shape(type)) {
+      Ints given = shape_of(e), shape{given[0]};
+      shape.insert(shape.end(), channels.begin(), channels.end());
+      shape.insert(shape.end(), given.begin() + 2, given.end());
+      return reshape(e, shape);
+    }
+    Expr apart = e;
+    int64_t behind = product(channels);
+    for (size_t i = 0; i + 1 < channels.size(); ++i) {
+      behind /= channels[i];
+      Ints codes(i + 1, 0);
+      codes.insert(codes.end(), {-4, channels[i], behind, -2});
+      apart = reshape(apart, codes);
+    }
+    return apart;
   }
 
   const Call& call_;
   const ConvTransposeAttrs& attrs_;
   int64_t groups_;
+  bool known_ = true;  // how much the result reaches beyond the data
   Ints strides_;
   std::vector<Enlarged> axes_;
   std::vector<Phases> phases_;
@@ -210,9 +260,11 @@ class Rewriting {
 int rank_of(const Call& call) {
   const auto* op = call.callee.as<OpNode>();
   if (!op || op->row().attrs != &ConvTransposeAttrs::kType) return 0;
-  for (const Expr& e : {call.args[0], call.args[1]})
-    if (!has_constant_shape(*e->checked_type.as<TensorType>())) return 0;
-  int rank = static_cast<int>(shape_of(call.args[0]).size()) - 2;
+  const TensorType& data = *call.args[0]->checked_type.as<TensorType>();
+  if (!has_constant_shape(*call.args[1]->checked_type.as<TensorType>()) || !as_int(data.shape[1])) return 0;
+  for (const ops::Expr& extent : data.shape)
+    if (extent.as<Any>()) return 0;
+  int rank = static_cast<int>(data.shape.size()) - 2;
   const ConvTransposeAttrs& a = ops::attrs_as<ConvTransposeAttrs>(call.attrs);
   for (const std::string& layout : {a.data_layout, a.out_layout})
     if (!layout.empty() && layout != "NC" + ops::spatial_letters(rank)) return 0;

@@ -9,22 +9,23 @@ namespace {
 
 using ops::attrs_as;
 
-/// The call on blocked data with `layout` among its attributes of type `A`; null when it has others.
+/// The call on blocked data with `layout` among its attributes of type `A`; null when it has others. `args`
+/// are those of the call.
 template <typename A>
-Expr told_of_layout(const Call& e, const Blocked& data) {
+Expr told_of_layout(const Call& e, const Blocked& data, std::vector<Expr> args) {
   const A* a = e.attrs.as<A>();
   if (!a || (!a->layout.empty() && a->layout != "NCHW")) return {};
   auto altered = mutate(*a);
   altered->layout = data_layout(data.block);
-  return typed_call(op_name(e), {data.expr}, seal(std::move(altered)));
+  return typed_call(op_name(e), std::move(args), seal(std::move(altered)));
 }
 
 /// Channels to or from pixels: those of one pixel must be whole blocks.
-Expr moved_to_pixels(const Call& e, const Blocked& data) {
+Expr moved_to_pixels(const Call& e, const Blocked& data, const std::vector<Expr>& args) {
   const SubPixelAttrs* a = e.attrs.as<SubPixelAttrs>();
   // DCR: channels are (pixel, depth), so blocks of depth move as they are.
   bool apart = a && a->mode == "DCR" && data.is_whole() && channels_of(Expr(&e)) % data.block == 0;
-  return apart ? told_of_layout<SubPixelAttrs>(e, data) : nullptr;
+  return apart ? told_of_layout<SubPixelAttrs>(e, data, args) : nullptr;
 }
 
 }  // namespace
@@ -32,12 +33,15 @@ Expr moved_to_pixels(const Call& e, const Blocked& data) {
 Blocked block_by_attribute(BlockedGraph& graph, const Ref<Call>& e) {
   Blocked data = graph.found(e->args[0]);
   if (!data.block || !data.is_uniform()) return {};
-  Expr result = moved_to_pixels(*e, data);
+  // Arguments behind the image have no channels: the sizes it gets.
+  std::vector<Expr> args{data.expr};
+  for (size_t i = 1; i < e->args.size(); ++i) args.push_back(graph.visit(e->args[i]));
+  Expr result = moved_to_pixels(*e, data, args);
   // Which attributes the operator has says how it is told; the others answer null.
-  if (!result) result = told_of_layout<PoolAttrs>(*e, data);
-  if (!result) result = told_of_layout<AdaptivePoolAttrs>(*e, data);
-  if (!result) result = told_of_layout<Resize2dAttrs>(*e, data);
-  if (!result) result = told_of_layout<UpsamplingAttrs>(*e, data);
+  if (!result) result = told_of_layout<PoolAttrs>(*e, data, args);
+  if (!result) result = told_of_layout<AdaptivePoolAttrs>(*e, data, args);
+  if (!result) result = told_of_layout<Resize2dAttrs>(*e, data, args);
+  if (!result) result = told_of_layout<UpsamplingAttrs>(*e, data, args);
   return result ? Blocked{result, data.block, channels_of(e)} : Blocked{};
 }
 

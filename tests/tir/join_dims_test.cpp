@@ -1,0 +1,82 @@
+#include "core/tir/join_dims.h"
+
+#include <gtest/gtest.h>
+
+#include "core/tir/dims.h"
+#include "core/tir/interpret.h"
+#include "core/tir/text.h"
+#include "core/tir/verify.h"
+
+namespace lathe::tir {
+namespace {
+
+/// A 1x1 convolution, and what follows it.
+constexpr const char* kPointwise = R"(
+func pointwise[n, h, w](x: float32[n, 3, h, w], k: float32[2, 3, 1, 1], s: float32[n, 2, 1, 1]) -> (y: float32[n, 2, h, w]) {
+  block root {
+    alloc t: float32[n, 2, h, w]
+    for i0 in 0..n { for i1 in 0..2 { for i2 in 0..h { for i3 in 0..w { for i4 in 0..3 { for i5 in 0..1 { for i6 in 0..1 {
+      block conv(spatial b in 0..n = i0, spatial o in 0..2 = i1, spatial r in 0..h = i2, spatial c in 0..w = i3, reduce k0 in 0..3 = i4, reduce k1 in 0..1 = i5, reduce k2 in 0..1 = i6) {
+        reads x[b, k0, r + k1, c + k2], k[o, k0, k1, k2]
+        writes t[b, o, r, c]
+        init { t[b, o, r, c] = 0.0 }
+        t[b, o, r, c] = t[b, o, r, c] + x[b, k0, r + k1, c + k2] * k[o, k0, k1, k2]
+    } } } } } } } }
+    for i0 in 0..n { for i1 in 0..2 { for i2 in 0..h { for i3 in 0..w {
+      block scale(spatial b in 0..n = i0, spatial o in 0..2 = i1, spatial r in 0..h = i2, spatial c in 0..w = i3) {
+        reads t[b, o, r, c], s[b, o, 0, 0]
+        writes y[b, o, r, c]
+        y[b, o, r, c] = t[b, o, r, c] * s[b, o, 0, 0]
+    } } } } }
+} })";
+
+std::string shape_of_result(const Func& func) {
+  std::string text;
+  for (const Expr& extent : func->params.back()->shape) text += (text.empty() ? "" : ", ") + print(extent);
+  return text;
+}
+
+std::vector<Tensor> run(const Func& func, std::vector<Tensor> tensors) {
+  interpret(func, tensors);
+  return tensors;
+}
+
+TEST(JoinDims, RowsAndColumnsThatNothingTellsApartAreOne) {
+  const Func func = parse_func(kPointwise), joined = join_open_dims(func);
+  EXPECT_EQ(shape_of_result(joined), "n, 2, h * w");
+  EXPECT_EQ(find_fault(joined, level_of(joined)), std::nullopt);
+  EXPECT_EQ(dims_of(*joined).size(), 3u);  // in the same order: callers go on to pass them
+  for (std::vector<int64_t> dims : {std::vector<int64_t>{2, 5, 3}, {1, 1, 1}, {1, 0, 4}}) {
+    const int64_t n = dims[0], h = dims[1], w = dims[2];
+    const Tensor x = random_tensor({n, 3, h, w}, kFloat32, 1), k = random_tensor({2, 3, 1, 1}, kFloat32, 2),
+                 s = random_tensor({n, 2, 1, 1}, kFloat32, 3);
+    const Tensor expected = run(with_dims(func, dims), {x, k, s, Tensor({n, 2, h, w}, kFloat32)}).back();
+    const Tensor found =
+        run(with_dims(joined, dims), {x.reshaped({n, 3, h * w}), k, s, Tensor({n, 2, h * w}, kFloat32)})
+            .back();
+    EXPECT_LE(max_relative_error(found.reshaped({n, 2, h, w}), expected), 1e-6);
+  }
+}
+
+/// `text` with `from` as `to`, once.
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(JoinDims, WhatTellsThemApartKeepsThem) {
+  const std::string text = kPointwise;
+  const std::string body = "y[b, o, r, c] = t[b, o, r, c] * s[b, o, 0, 0]";
+  for (const std::string& changed :
+       {replaced(text, body, "y[b, o, r, c] = t[b, o, r, c] * cast(float32, c)"),
+        replaced(text, body, "y[b, o, r, c] = select(r < 1, t[b, o, r, c], 0.0)"),
+        replaced(replaced(text, "reads t[b, o, r, c], s[b, o, 0, 0]", "reads t[b, o, h - 1 - r, c]"), body,
+                 "y[b, o, r, c] = t[b, o, h - 1 - r, c]")}) {
+    const Func func = parse_func(changed);
+    EXPECT_EQ(join_open_dims(func), func) << changed;
+  }
+}
+
+}  // namespace
+}  // namespace lathe::tir
