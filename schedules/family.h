@@ -42,8 +42,8 @@ Member member_of(const tir::Func& program, const std::vector<DimValues>& dims);
 tir::Func program_at(const tir::Func& program, std::span<const int64_t> values);
 /// What schedules of `program` take its dimensions for, in the order of dims_of().
 std::vector<int64_t> typical_dims(const tir::Func& program);
-/// `program`, scheduled or not, with these values for its dimensions: one whose schedule is to be replayed with
-/// them open.
+/// `program`, scheduled or not, with these values for its dimensions: one whose schedule is to be replayed
+/// with them open.
 tir::Func for_typical_dims(const tir::Func& program, std::span<const int64_t> values);
 /// The same for the typical ones; itself when none is open.
 tir::Func at_typical_dims(const tir::Func& program);

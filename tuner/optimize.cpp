@@ -71,7 +71,8 @@ relay::Module optimize_program(const relay::Module& module, const Target& target
   constexpr relay::PassId kProgramPasses[] = {kSimplifyExpr, kEliminateCommonSubexpr, kFoldConstant,
                                               kDeadCode, kInferType};
   const relay::PassContext context{.target = target, .evaluate = constant_evaluator()};
-  relay::Module typed = relay::run_passes(module, std::vector{kInlineDataflow, kInferType, kSpecialize}, context);
+  relay::Module typed =
+      relay::run_passes(module, std::vector{kInlineDataflow, kInferType, kSpecialize}, context);
   typed = relay::map_functions(typed, [](const auto& function) { return program::shorten(function); });
   typed = relay::run_passes(typed, kProgramPasses, context);
   auto outlined = mutate(*program::outline_stretches(typed));

@@ -146,10 +146,12 @@ struct Function final : ExprOf<Function> {
   std::vector<Type> constraints;  // RelationType
   static constexpr auto kName = "Function";
   static constexpr auto kKind = ExprKind::kFunction;
-  static constexpr auto fields =
-      std::tuple{def("type_params", &Function::type_params), def("params", &Function::params),
-                 field("result_type", &Function::result_type), field("body", &Function::body),
-                 field("attrs", &Function::attrs), field("constraints", &Function::constraints)};
+  static constexpr auto fields = std::tuple{def("type_params", &Function::type_params),
+                                            def("params", &Function::params),
+                                            field("result_type", &Function::result_type),
+                                            field("body", &Function::body),
+                                            field("attrs", &Function::attrs),
+                                            field("constraints", &Function::constraints)};
 };
 
 struct Tuple final : ExprOf<Tuple> {

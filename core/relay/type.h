@@ -82,8 +82,8 @@ struct ShapeType final : NodeOf<ShapeType, TypeNode> {
   static constexpr auto fields = std::tuple{field("dims", &ShapeType::dims)};
 };
 
-/// Tensor[S, T] where the shape or the base type is a variable or a hole. A base type is written, and held, as
-/// the type of its scalars. tensor_of() makes a TensorType where both are known.
+/// Tensor[S, T] where the shape or the base type is a variable or a hole. A base type is written, and held,
+/// as the type of its scalars. tensor_of() makes a TensorType where both are known.
 struct GenericTensorType final : NodeOf<GenericTensorType, TypeNode> {
   Type shape, base;
   static constexpr auto kName = "GenericTensorType";

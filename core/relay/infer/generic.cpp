@@ -163,7 +163,8 @@ Type generic_result(const Op& op, const std::vector<Expr>& args, const std::vect
   auto ask = [&](const std::string& why) {
     fail("{}; state that it may be called so: where ({})", why, call_text(op, types, attrs));
   };
-  if (tries > kMaxTries) ask(op.name + std::string(": its arguments have too many shapes and base types that are variables"));
+  if (tries > kMaxTries)
+    ask(op.name + std::string(": its arguments have too many shapes and base types that are variables"));
   Result result(variables);
   for (size_t i = 0; i < tries; ++i) {
     const Values values = values_of(variables, i);
@@ -180,8 +181,8 @@ Type generic_result(const Op& op, const std::vector<Expr>& args, const std::vect
       ask(fmt::format("{}, where {}", error.what(), text_of(variables, values)));
     }
     if (!result.add(found, values))
-      ask(fmt::format("{}: the result has type {}, where {}; no variable stands for that", op.name, print(found),
-                      text_of(variables, values)));
+      ask(fmt::format("{}: the result has type {}, where {}; no variable stands for that", op.name,
+                      print(found), text_of(variables, values)));
   }
   return result.type();
 }
