@@ -4,7 +4,7 @@ import numpy
 from onnx import TensorProto
 
 from random_graph import conv, dense, dims_text, gelu, group_norm, layer_norm, silu
-from random_rare_blocks import mixer_block
+from random_sequence_blocks import mixer_block
 from random_wide_blocks import attend, heads_of
 
 
