@@ -1,7 +1,8 @@
 // Runs an ONNX conformance suite (folders of model.onnx and test_data_set_<i> with input_<i>.pb,
 // output_<i>.pb):
-//   lathe-conformance [--suite DIR] [--only SUBSTRING] [--json] [--list] [--open]
-// With --open the sizes of all inputs stay open, and the interpreter of the language runs the model.
+//   lathe-conformance [--suite DIR] [--only SUBSTRING] [--json] [--list] [--open] [--interpret]
+// With --open the sizes of all inputs stay open; with --interpret the interpreter of the language runs the
+// models.
 // Each case compiles and runs in a child process of its own with a time limit, so that one case can neither
 // stop nor poison another. Passed: all outputs within rtol 1e-3, atol 1e-5 of the expected ones; bfloat16
 // within one step, since the suite's values are cut off where ONNX has since said "nearest even". Exit code 0
@@ -45,7 +46,8 @@ struct Result {
 
 struct Options {
   std::string suite = kDebianSuite, only;
-  bool json = false, list = false, open = false;
+  bool json = false, list = false;
+  bool open = false, interpret = false;
 };
 
 /// Nothing when every element is within tolerance, else what differs first.
@@ -130,8 +132,8 @@ onnx::ImportedModel import_case(const std::string& path, const Inputs& given, bo
   return onnx::import_file(path, options);
 }
 
-std::vector<Tensor> run_compiled(const onnx::ImportedModel& model, const Inputs& given,
-                                 const Target& target) {
+std::vector<Tensor> run_compiled(const onnx::ImportedModel& model, const Inputs& given) {
+  static const Target target = codegen::resolve_target("cpu");
   auto module = runtime::Module::from_image(
       tuner::final_build(tuner::optimize(model.module, target), target, tuner::default_schedules(target)));
   runtime::Executor executor(module, runtime::serial_parallel());
@@ -160,13 +162,12 @@ std::vector<Tensor> run_interpreted(const onnx::ImportedModel& model, const Inpu
   return outputs;
 }
 
-std::string run_data_set(const fs::path& model, const fs::path& data, const Target& target, bool open,
-                         Known known) {
+std::string run_data_set(const fs::path& model, const fs::path& data, const Options& how, Known known) {
   const Inputs given = load_inputs(model, data);
-  const onnx::ImportedModel imported = import_case(model.string(), given, open, known);
+  const onnx::ImportedModel imported = import_case(model.string(), given, how.open, known);
   const std::vector<Tensor> expected = load_outputs(model, data),
-                            outputs = open ? run_interpreted(imported, given)
-                                           : run_compiled(imported, given, target);
+                            outputs = how.interpret ? run_interpreted(imported, given)
+                                                    : run_compiled(imported, given);
   for (size_t i = 0; i < expected.size(); ++i) {
     if (i >= outputs.size()) return fmt::format("output {} is missing", i);
     std::string wrong = difference(outputs[i], as_declared(expected[i], outputs[i].dtype()));
@@ -176,23 +177,23 @@ std::string run_data_set(const fs::path& model, const fs::path& data, const Targ
 }
 
 /// Inputs become constants where the model asks for that.
-std::string run_data_set(const fs::path& model, const fs::path& data, const Target& target, bool open) {
+std::string run_data_set(const fs::path& model, const fs::path& data, const Options& how) {
   for (Known known : {Known::kNone, Known::kAllButTheFirst}) try {
-      return run_data_set(model, data, target, open, known);
+      return run_data_set(model, data, how, known);
     } catch (const Error& e) {
       const std::string text = e.what();
       const bool asks = text.find("must be known when the model is compiled") != std::string::npos ||
                         text.find("known only at run time") != std::string::npos;
       if (!asks && known == Known::kNone) throw;
     }
-  return run_data_set(model, data, target, open, Known::kAll);
+  return run_data_set(model, data, how, Known::kAll);
 }
 
-Result run_case(const fs::path& folder, const Target& target, bool open) {
+Result run_case(const fs::path& folder, const Options& how) {
   try {
     for (int set = 0; fs::exists(folder / fmt::format("test_data_set_{}", set)); ++set) {
       std::string wrong =
-          run_data_set(folder / "model.onnx", folder / fmt::format("test_data_set_{}", set), target, open);
+          run_data_set(folder / "model.onnx", folder / fmt::format("test_data_set_{}", set), how);
       if (!wrong.empty()) return {Verdict::kFailed, wrong};
     }
     return {Verdict::kPassed, ""};
@@ -208,7 +209,7 @@ Result run_case(const fs::path& folder, const Target& target, bool open) {
 }
 
 /// run_case in a child; a crash or a time-out is a failure of the case alone.
-Result run_isolated(const fs::path& folder, const Target& target, bool open) {
+Result run_isolated(const fs::path& folder, const Options& how) {
   int ends[2];
   CHECK(pipe(ends) == 0);
   pid_t child = fork();
@@ -217,7 +218,7 @@ Result run_isolated(const fs::path& folder, const Target& target, bool open) {
     close(ends[0]);
     // Its signal ends the child, which the parent sees as a failure.
     alarm(kSecondsACase);
-    Result result = run_case(folder, target, open);
+    Result result = run_case(folder, how);
     std::string text = fmt::format("{}{}", static_cast<int>(result.verdict), result.detail);
     [[maybe_unused]] ssize_t written = write(ends[1], text.data(), text.size());
     _exit(0);
@@ -267,13 +268,16 @@ Options parse(int argc, char** argv) {
       options.list = true;
     else if (flag == "--open")
       options.open = true;
+    else if (flag == "--interpret")
+      options.interpret = true;
     else if (flag == "--suite" && i + 1 < argc)
       options.suite = argv[++i];
     else if (flag == "--only" && i + 1 < argc)
       options.only = argv[++i];
     else
       fail(
-          "unknown option {}; usage: conformance [--suite DIR] [--only SUBSTRING] [--json] [--list] [--open]",
+          "unknown option {}; usage: conformance [--suite DIR] [--only SUBSTRING] [--json] [--list] [--open] "
+          "[--interpret]",
           flag);
   }
   return options;
@@ -281,13 +285,12 @@ Options parse(int argc, char** argv) {
 
 int conformance(const Options& options) {
   std::vector<fs::path> cases = find_cases(options);
-  Target target = codegen::resolve_target("cpu");
   std::map<std::string, std::array<int, 3>> by_operator;
   std::array<int, 3> totals{};
   bool terminal = isatty(STDERR_FILENO);
   for (size_t i = 0; i < cases.size(); ++i) {
     std::string name = cases[i].filename().string();
-    Result result = run_isolated(cases[i], target, options.open);
+    Result result = run_isolated(cases[i], options);
     ++totals[static_cast<size_t>(result.verdict)];
     ++by_operator[family_of(name)][static_cast<size_t>(result.verdict)];
     if (options.list || (result.verdict == Verdict::kFailed && !options.json))
