@@ -36,6 +36,7 @@ WIRE = ("tracker/wire", "tracker/blob", "tracker/socket", "tracker/defaults.h")
 THIRD_PARTY = {
     "llvm/": ("core/codegen/llvm/",),
     "sqlite3.h": ("db/",),
+    "libpq-fe.h": ("db/",),
     "zmq": ("tracker/",),
     "xgboost/": ("tuner/",),
     "onnx/": ("core/frontends/",),

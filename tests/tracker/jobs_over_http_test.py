@@ -189,7 +189,12 @@ def pause_and_cancel(service):
     check(service.call("POST", f"/v1/jobs/{job}/cancel", "root")[0] == 200, "an admin could not end a job")
     check(service.call("POST", f"/v1/jobs/{job}/cancel", "root")[0] == 409, "a job ended twice")
     wait_for("an idle farm", lambda: service.call("GET", "/v1/status", "alice")[1]["pending"] == 0)
-    print("paused, resumed, cancelled")
+    job = run("submit", "--model", "dqn", "--trials", "40", "--threads", "1", "--seed", "7", *service.as_user("alice"))
+    wait_for("results", lambda: service.job(job)["trials"] >= 1)
+    run("pause", job, *service.as_user("alice"))
+    said = run("resume", job[:8], "--out", service.path("resumed"), *service.as_user("alice"))
+    check("module:" in said and os.path.exists(service.path("resumed/dqn.lathe")), f"a resumed job's module is not here: {said}")
+    print("paused, resumed, fetched, cancelled")
 
 
 def drains(service):
@@ -379,6 +384,7 @@ def bad_flags(service):
         (5, ["jobs", "--tracker", service.url], "bearer token"),
         (2, ["jobs", "--tracker", "tcp://127.0.0.1:1"], "must be http://"),
         (2, ["watch", "ffffffff", *url], "no job `ffffffff`"),
+        *[(2, [command, "", *url], "JOB is empty") for command in ("watch", "fetch", "resume", "cancel")],
         (2, ["submit", "--model", "no.onnx", *url], "cannot read no.onnx"),
         (2, ["--model", "dqn", "--db", "x.db", *url], "--tracker"),
     ]
