@@ -49,6 +49,23 @@ TEST(BindShapes, SaysWhatDoesNotFit) {
   EXPECT_EQ(error_of({{"d", {5}}}), "the model has no input `d`; did you mean `a`?");
 }
 
+/// `n` of one function is not that of another, but most are called with what main has.
+TEST(BindShapes, OtherFunctionsKeepTheirDimensions) {
+  auto param_of = [](const char* body, const char* helper) {
+    relay::Module module =
+        relay::parse_module(fmt::format("def @f(%x: Tensor[(n), float32]) {{ %x + {} }}\n"
+                                        "def @main(%x: Tensor[(n), float32], %k: int32) {{ {} }}",
+                                        helper, body),
+                            "t");
+    const relay::Module bound = bind_shapes(module, {{"x", {5}}});
+    relay::infer_type(bound);
+    return relay::print(bound->functions.at("f")->params[0]->annotation);
+  };
+  EXPECT_EQ(param_of("@f(%x)", "1f"), "Tensor[(5), float32]");
+  EXPECT_EQ(param_of("(@f(%x), @f([1f]))", "1f"), "Tensor[(n), float32]");
+  EXPECT_EQ(param_of("@f(first_rows(%x, %k))", "1f"), "Tensor[(n), float32]") << "only a run tells";
+}
+
 /// A .relay file is any module.
 TEST(BindShapes, RefusesAModuleWithoutMain) {
   try {
