@@ -172,27 +172,6 @@ const std::vector<OpenModel>& image_models() {
        " nn.pad(%x, %f, pad_width=[[0, 0], [0, 0], [1, 2], [0, 3]]),"
        " nn.pad(%x, %f, pad_width=[[0, 0], [0, 0], [2, 1], [1, 1]], pad_mode=\"edge\")) }",
        {{{1, 16, 1, 1}, {}}, {{1, 16, 2, 4}, {}}, {{2, 16, 17, 15}, {}}}},
-      // Weights are constants: convolutions with fewer multiplications, in bands of open width.
-      {"ManyChannels",
-       "def @main[n, h, w](%x: Tensor[(n, 32, h, w), float32]) {"
-       " %0 = reshape(sin(arange(0f, 9216f, 1f, dtype=\"float32\")), newshape=[32, 32, 3, 3]);"
-       " nn.relu(nn.conv2d(%x, %0, padding=[1, 1, 1, 1], channels=32, kernel_size=[3, 3])) }",
-       {{{1, 32, 1, 1}}, {{1, 32, 4, 5}}, {{2, 32, 17, 15}}, {{1, 32, 40, 33}}, {{1, 32, 64, 64}}}},
-      {"ConvolutionsInAChain",
-       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
-       " %0 = reshape(sin(arange(0f, 768f, 1f, dtype=\"float32\")), newshape=[48, 16, 1, 1]);"
-       " %1 = reshape(cos(arange(0f, 432f, 1f, dtype=\"float32\")), newshape=[48, 1, 3, 3]);"
-       " %2 = reshape(sin(arange(1f, 769f, 1f, dtype=\"float32\")), newshape=[16, 48, 1, 1]);"
-       " %3 = clip(nn.conv2d(%x, %0, channels=48, kernel_size=[1, 1]), a_min=0f, a_max=6f);"
-       " %4 = nn.relu(nn.conv2d(%3, %1, strides=[2, 2], padding=[1, 1, 1, 1], groups=48, channels=48,"
-       " kernel_size=[3, 3]));"
-       " nn.conv2d(%4, %2, channels=16, kernel_size=[1, 1]) }",
-       kImages},
-      {"WindowsThatSkipElements",
-       "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32]) {"
-       " %0 = reshape(sin(arange(0f, 2304f, 1f, dtype=\"float32\")), newshape=[16, 16, 3, 3]);"
-       " nn.conv2d(%x, %0, padding=[2, 2, 2, 2], dilation=[2, 2], channels=16, kernel_size=[3, 3]) }",
-       kImages},
       {"ChannelsJoinedAndParted",
        "def @main[n, h, w](%x: Tensor[(n, 16, h, w), float32], %k: Tensor[(16, 16, 1, 1), float32]) {"
        " %0 = nn.relu(nn.conv2d(%x, %k, channels=16, kernel_size=[1, 1]));"
