@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/relay/passes/infer_type.h"
+#include "core/relay/text.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::tuner {
