@@ -474,6 +474,8 @@ void SqliteDatabase::refuse_strange_code() {
   // Before any statement touches a table: a trigger runs only when something is written, a view when it is
   // read.
   static const std::set<Shape> current = shapes_of_version(kSchemaVersion);
+  // Of one moment: another process may be bringing the file up.
+  const Transaction moment = snapshot();
   const int version = this->version();
   const std::set<Shape> older = version == kSchemaVersion ? std::set<Shape>() : shapes_of_version(version);
   const std::set<Shape>& ours = version == kSchemaVersion ? current : older;

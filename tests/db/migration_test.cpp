@@ -192,7 +192,8 @@ TEST(Migration, AtOnceKeepsTheOldVersionBeside) {
         try {
           Store store(path);
           _exit(store.database().version() == kSchemaVersion ? 0 : 1);
-        } catch (const Error&) {
+        } catch (const Error& error) {
+          fputs(error.what(), stderr);  // the parent knows only that it ended so
           _exit(2);
         }
       }
