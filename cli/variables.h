@@ -15,6 +15,8 @@ inline constexpr Variable kVariables[] = {
     {"LATHE_UNCONFINED", "1: where the system cannot confine candidates, they run all the same"},
     {"LATHE_BIN", "folder of the programs that benchmarks start", true},
     {"LATHE_CHECK_BASE", "revision that ./run check --changed compares with", true},
+    {"LATHE_DEEP", "the one kind of long and deep texts that is tried", true},
+    {"LATHE_LONG", "how long chains are, and how deep, in texts that are tried", true},
     {"LATHE_PROGRAMS", "FIRST-LAST: the seeds of random programs that passes are compared on", true},
     {"LATHE_SIMULATION_SEED", "the one seed that the simulated farm runs with", true},
     {"LATHE_SIMULATION_SEEDS", "how many seeds the simulated farm runs with", true},

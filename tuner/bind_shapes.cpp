@@ -2,10 +2,8 @@
 
 #include <unordered_map>
 
-#include "core/program/extents.h"
 #include "core/relay/functor.h"
 #include "core/relay/open_shapes.h"
-#include "core/relay/passes/infer_type.h"
 #include "core/relay/text.h"
 
 namespace lathe::tuner {
@@ -19,7 +17,7 @@ struct Bound {
   int64_t value;
   std::string input;
 };
-// By node: two dimensions of one name in a text are one node.
+// By node: two dimensions of one name in a definition of a text are one node.
 using Dims = std::unordered_map<const Node*, Bound>;
 
 /// Matches an input's declared shape with the given one, noting symbolic dimensions in `dims`.
@@ -89,38 +87,6 @@ void require_names(const Function& main, const InputShapes& shapes) {
     }
 }
 
-/// The numbers in place of the dimensions.
-NodeRef settled(const NodeRef& root, const Dims& dims) {
-  return rewrite(root, [&](const NodeRef& node) -> NodeRef {
-    auto found = dims.find(node.get());
-    return found == dims.end() ? node : NodeRef(Expr(found->second.value));
-  });
-}
-
-/// Whether a function besides main has one of the dimensions.
-bool are_used_elsewhere(const relay::Module& module, const Dims& dims) {
-  bool used = false;
-  for (const auto& [name, function] : module->functions)
-    if (name != "main")
-      post_order(function, [&](const NodeRef& node) { used |= dims.count(node.get()) > 0; });
-  return used;
-}
-
-/// A function is general in its dimensions, whatever main calls its own. Most are called at main's sizes
-/// alone, and are faster for numbers; types tell, unless some size is known only when the model runs.
-relay::Module settled_module(const relay::Module& module, const Dims& dims) {
-  const relay::Module everywhere = settled(module, dims).cast<relay::ModuleNode>();
-  if (!are_used_elsewhere(module, dims)) return everywhere;
-  try {
-    if (!program::has_unknown_dims(relay::infer_type(everywhere))) return everywhere;
-  } catch (const relay::TypeError&) {
-    // Called at other sizes; or wrong anyway, which inference says of what is returned, too.
-  }
-  auto in_main = mutate(*module);
-  in_main->functions["main"] = settled(module->functions.at("main"), dims).cast<Function>();
-  return seal(std::move(in_main));
-}
-
 }  // namespace
 
 relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes, const OpenDims& open) {
@@ -146,7 +112,11 @@ relay::Module bind_shapes(const relay::Module& module, const InputShapes& shapes
     auto found = params.find(node.get());
     return found == params.end() ? node : found->second;
   });
-  relay::Module result = settled_module(with_params.cast<relay::ModuleNode>(), dims);
+  NodeRef bound = rewrite(with_params, [&](const NodeRef& node) -> NodeRef {
+    auto found = dims.find(node.get());
+    return found == dims.end() ? node : NodeRef(Expr(found->second.value));
+  });
+  relay::Module result = bound.cast<relay::ModuleNode>();
   require_known(*result->functions.at("main"), open);
   return result;
 }

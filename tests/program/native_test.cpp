@@ -51,7 +51,7 @@ class Native {
 TEST(NativeCode, FailsWhereTheVirtualMachineDoes) {
   std::mt19937_64 random(1);
   int failed = 0, ran = 0;
-  while (ran < 200) {
+  while (ran < 300) {
     const Program program = changed_program(random);
     if (has_calls(program)) continue;
     try {

@@ -266,7 +266,7 @@ TEST_F(CApi, ALibraryOfAnotherFormatIsRefused) {
   lathe_module* module = nullptr;
   EXPECT_EQ(lathe_module_link(&library, &module, &error_), LATHE_BAD_MODULE);
   EXPECT_STREQ(error_.message,
-               "the model's library is of format 99, this runtime reads 1; compile the model again");
+               "the model's library is of format 99, this runtime reads 2; compile the model again");
 }
 
 TEST_F(CApi, AModuleForALargerCpuIsUnfit) {

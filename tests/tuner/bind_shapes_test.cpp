@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/relay/passes/infer_type.h"
-#include "core/relay/text.h"
 #include "tests/thrown_by.h"
 
 namespace lathe::tuner {
@@ -49,23 +47,6 @@ TEST(BindShapes, SaysWhatDoesNotFit) {
   EXPECT_EQ(error_of({{"a", {5, 3}}}), "input `a` has shape (5, 3): dimension 1 must be 4");
   EXPECT_EQ(error_of({{"a", {5}}}), "input `a` has 1 dimensions, must have 2");
   EXPECT_EQ(error_of({{"d", {5}}}), "the model has no input `d`; did you mean `a`?");
-}
-
-/// `n` of one function is not that of another, but most are called with what main has.
-TEST(BindShapes, OtherFunctionsKeepTheirDimensions) {
-  auto param_of = [](const char* body, const char* helper) {
-    relay::Module module =
-        relay::parse_module(fmt::format("def @f(%x: Tensor[(n), float32]) {{ %x + {} }}\n"
-                                        "def @main(%x: Tensor[(n), float32], %k: int32) {{ {} }}",
-                                        helper, body),
-                            "t");
-    const relay::Module bound = bind_shapes(module, {{"x", {5}}});
-    relay::infer_type(bound);
-    return relay::print(bound->functions.at("f")->params[0]->annotation);
-  };
-  EXPECT_EQ(param_of("@f(%x)", "1f"), "Tensor[(5), float32]");
-  EXPECT_EQ(param_of("(@f(%x), @f([1f]))", "1f"), "Tensor[(n), float32]");
-  EXPECT_EQ(param_of("@f(first_rows(%x, %k))", "1f"), "Tensor[(n), float32]") << "only a run tells";
 }
 
 /// A .relay file is any module.

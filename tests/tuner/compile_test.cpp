@@ -245,7 +245,7 @@ TEST(CompileModel, SaysWhatAModuleCannotGive) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "the value of @main is List[float32]; a module takes and gives tensors of known shapes and "
+                 "the value of @main is List[float32]; a module takes and gives tensors and "
                  "tuples of them. `tune eval --compiled` runs a main of any type");
   }
 }

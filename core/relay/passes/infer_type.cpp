@@ -75,7 +75,14 @@ class Values : public ExprVisitor {
     const Let* let = e.as<Let>();
     for_each_operand(e, [&](const Expr& operand, bool) {
       const bool named = (call && operand == call->callee) || (let && operand == let->value);
-      found |= (operand.as<OpNode>() || is_generic(operand)) && !(named && !(let && operand.as<OpNode>()));
+      const OpNode* op = operand.as<OpNode>();
+      if ((!op && !is_generic(operand)) || (named && !(let && op))) return;
+      found = true;
+      // There is no function type of any number of arguments.
+      if (op && op->row().args < 0)
+        type_error(operand,
+                   fmt::format("{} takes any number of arguments; as a value, write fn (...) {{ {}(...) }}",
+                               op->name, op->name));
     });
     ExprVisitor::visit_default(e);
   }
@@ -97,10 +104,8 @@ class ValuesAsFunctions : public ExprMutator {
  private:
   Expr visit_op(const Ref<OpNode>& e) override {
     const Op& row = e->row();
-    // There is no function type of any number of arguments.
-    if (row.args < 0)
-      type_error(e, fmt::format("{} takes any number of arguments; as a value, write fn (...) {{ {}(...) }}",
-                                e->name, e->name));
+    // Called where it stands: it is visited with what a call takes.
+    if (row.args < 0) return e;
     return applied(e, static_cast<size_t>(row.args),
                    [&](std::vector<Expr> args) { return call(e->name, std::move(args)); });
   }
@@ -138,9 +143,13 @@ class ValuesAsFunctions : public ExprMutator {
   Expr in_place(const Expr& e) {
     const Function* function = e.as<Function>();
     if (!function) return e;
+    // Once, however often it is called: copies would have the same parameters.
+    if (const Expr* known = in_place_.find(e.get())) return *known;
+    const Expr body = visit(function->body);
+    if (body == function->body) return in_place_[e.get()] = e;
     auto copy = mutate(*function);
-    copy->body = visit(function->body);
-    return seal(std::move(copy));
+    copy->body = body;
+    return in_place_[e.get()] = seal(std::move(copy));
   }
 
   template <typename MakeCall>
@@ -153,6 +162,7 @@ class ValuesAsFunctions : public ExprMutator {
 
   const ModuleNode& module_;
   const Values& values_;
+  NodeMap<Expr> in_place_;
 };
 
 Module with_values_as_functions(const Module& module) {
