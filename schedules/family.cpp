@@ -83,9 +83,10 @@ std::vector<DimValues> dims_of_images(const Func& program) {
     int64_t fewest = kFewestRows;
     for (size_t p = 0; p < program->params.size(); ++p)
       for (size_t d = 0; d < program->params[p]->shape.size(); ++d)
+        // An extent that has no name has no number: the program is refused when it is lowered.
         if (const Expr& extent = program->params[p]->shape[d];
             !as_int(extent) && !is_one_of(dims, batch, extent))
-          fewest = std::min(fewest, int_value(sized->params[p]->shape[d]));
+          if (const int64_t* rows = as_int(sized->params[p]->shape[d])) fewest = std::min(fewest, *rows);
     if (fewest >= kFewestRows || size >= kLargestImage) return values;
   }
 }
