@@ -14,7 +14,7 @@ namespace lathe::program {
 namespace {
 
 using namespace relay;
-using relay::Expr, relay::Var, relay::VarNode;  // of two languages
+using relay::Expr, relay::Var;  // of two languages
 using Dim = lathe::Expr;
 
 void for_each_dim(const Type& type, FunctionRef<void(const Dim&)> f) {

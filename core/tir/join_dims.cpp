@@ -84,12 +84,26 @@ class Grouping {
         if (const Store* store = node.as<Store>()) add(block, store->buffer, store->indices, pairs);
       });
     };
-    // The root holds the others, which are met themselves.
-    if (block.iters.empty()) return;
+    if (block.iters.empty()) return keep_apart(block);
     add_all(block.init);
     add_all(block.body);
     for (const Pair& pair : pairs)
       if (is_used_elsewhere(block, pair)) group_of(pair).joins = false;
+  }
+
+  /// What a statement of loops of its own reads and writes (sorts, scatters). The root holds blocks instead,
+  /// which are met themselves.
+  void keep_apart(const Block& block) {
+    bool holds_blocks = false;
+    post_order(block.body, [&](const NodeRef& node) { holds_blocks |= node.as<Block>() != nullptr; });
+    if (holds_blocks) return;
+    auto refuse = [&](const Buffer& buffer) {
+      for (size_t d = 0; d + 1 < buffer->shape.size(); ++d) group_of(Place{buffer.get(), d}).joins = false;
+    };
+    post_order(block.body, [&](const NodeRef& node) {
+      if (const Load* load = node.as<Load>()) refuse(load->buffer);
+      if (const Store* store = node.as<Store>()) refuse(store->buffer);
+    });
   }
 
   void add(const Block& block, const Buffer& buffer, const std::vector<Expr>& indices,
