@@ -1,0 +1,130 @@
+// ONNX models of open sizes, and of sizes that their values tell: one build, run at several, gives what the
+// interpreter gives.
+#include "core/codegen/host_target.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/thread_pool.h"
+#include "tests/frontends/onnx_models.h"
+#include "tuner/compile.h"
+
+namespace lathe::onnx {
+namespace {
+
+class Build {
+ public:
+  explicit Build(const Model& model)
+      : imported_(
+            import_bytes(model.file(), "m.onnx", {.keeps_open = [](const std::string&) { return true; }})),
+        executor_(runtime::Module::from_image(tuner::compile_model(imported_.module, codegen::host_target())),
+                  runtime::serial_parallel()) {}
+
+  std::vector<Tensor> at(const std::vector<Tensor>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) executor_.set_input(i, inputs[i]);
+    executor_.run();
+    std::vector<Tensor> outputs;
+    for (size_t i = 0; i < executor_.plan().outputs.size(); ++i) outputs.push_back(executor_.output(i));
+    expect_equal(outputs, run(imported_, inputs));
+    return outputs;
+  }
+  std::vector<Tensor> at(const Shapes& shapes) {
+    std::vector<Tensor> inputs;
+    for (const ValueInfo& input : imported_.inputs) inputs.push_back(numbers(input, shapes.at(input.name)));
+    return at(inputs);
+  }
+
+ private:
+  ImportedModel imported_;
+  runtime::Executor executor_;
+};
+
+void expect_as_interpreted(const Model& model, const std::vector<Shapes>& sizes) {
+  try {
+    Build build(model);
+    for (const Shapes& shapes : sizes) build.at(shapes);
+  } catch (const Error& error) {
+    FAIL() << error.what();
+  }
+}
+
+TEST(OnnxOpenPrograms, RecurrencesOfAnyLengthAndBatch) {
+  for (const auto& [op, gates] :
+       std::vector<std::pair<const char*, int64_t>>{{"RNN", 1}, {"GRU", 3}, {"LSTM", 4}}) {
+    SCOPED_TRACE(op);
+    const std::string g = std::to_string(gates * 3);
+    std::vector<Shapes> sizes;
+    for (const auto& [length, batch] :
+         std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {5, 2}, {9, 1}, {2, 3}})
+      sizes.push_back({{"x", {length, batch, 4}},
+                       {"w", {2, gates * 3, 4}},
+                       {"r", {2, gates * 3, 3}},
+                       {"lengths", {batch}}});
+    expect_as_interpreted({{node(op, {"x", "w", "r", "", "lengths"}, {"y", "h"},
+                                 integer("hidden_size", 3) + text("direction", "bidirectional"))},
+                           input_of("x", {"t", "b", "4"}) + input_of("w", {"2", g, "4"}) +
+                               input_of("r", {"2", g, "3"}) + input_of("lengths", {"b"}, 6),
+                           {"y", "h"}},
+                          sizes);
+  }
+}
+
+TEST(OnnxOpenPrograms, LoopsAndScansGather) {
+  const std::string step =
+      bytes::graph({node("Add", {"sum", "row"}, {"next"}), node("Mul", {"next", "row"}, {"out"})},
+                   bytes::input("sum") + bytes::input("row"), {"next", "out"});
+  expect_as_interpreted({{node("Scan", {"h", "x"}, {"end", "y"},
+                               integer("num_scan_inputs", 1) + bytes::subgraph("body", step) +
+                                   integers("scan_output_axes", {1}))},
+                         input_of("x", {"t", "n"}) + input_of("h", {"n"}),
+                         {"end", "y"}},
+                        {{{"x", {1, 3}}, {"h", {3}}}, {{"x", {6, 2}}, {"h", {2}}}});
+  const std::string body =
+      bytes::graph({node("Add", {"x", "x"}, {"next"}), node("Less", {"next", "limit"}, {"more"})},
+                   bytes::input("i") + bytes::input("go") + bytes::input("x"), {"more", "next", "next"});
+  Build build({{node("Loop", {"most", "", "start"}, {"end", "y"}, bytes::subgraph("body", body))},
+               input_of("start", {}) + input_of("limit", {}) + input_of("most", {}, kInt),
+               {"end", "y"}});
+  auto number = [](float value) { return tensor_of<float>({value}, {}, kFloat32); };
+  for (int64_t most : {100, 2, 0}) build.at({number(1), number(10), tensor_of<int64_t>({most}, {}, kInt64)});
+}
+
+TEST(OnnxOpenPrograms, SizesThatValuesTell) {
+  const std::string x = input_of("x", {"n", "m"});
+  const std::vector<Shapes> sizes = {{{"x", {2, 3}}}, {{"x", {4, 5}}}, {{"x", {1, 1}}}};
+  const std::string relu = node("Relu", {"x"}, {"r"});
+  expect_as_interpreted({{relu, node("NonZero", {"r"}, {"y"})}, x}, sizes);
+  expect_as_interpreted({{relu, node("Unique", {"r"}, {"y", "i", "v", "c"})}, x, {"y", "i", "v", "c"}},
+                        sizes);
+  expect_as_interpreted(
+      {{relu, node("Shape", {"r"}, {"s"}), node("ReduceMin", {"s"}, {"k"}, integer("keepdims", 1)),
+        node("TopK", {"x", "k"}, {"y", "at"}, integer("axis", 0))},
+       x,
+       {"y", "at"}},
+      {{{"x", {2, 3}}}, {{"x", {4, 5}}}});
+}
+
+TEST(OnnxOpenPrograms, SlicesAndPadsOfOpenAxes) {
+  const std::string x = input_of("x", {"b", "t", "6"});
+  const std::vector<Shapes> sizes = {{{"x", {1, 2, 6}}}, {{"x", {2, 5, 6}}}, {{"x", {3, 17, 6}}}};
+  const Strings shape = {node("Shape", {"x"}, {"s"}), ints("i1", {1}),  node("Gather", {"s", "i1"}, {"t"}),
+                         ints("zero", {0}),           ints("two", {2}), node("Div", {"t", "two"}, {"half"})};
+  auto with = [&](const Strings& more) {
+    Strings nodes = shape;
+    nodes.insert(nodes.end(), more.begin(), more.end());
+    return Model{nodes, x};
+  };
+  expect_as_interpreted(with({node("Slice", {"x", "half", "t", "i1"}, {"y"})}), sizes);
+  expect_as_interpreted(
+      with({ints("last", {-1}), ints("end", {INT64_MAX}), node("Slice", {"x", "last", "end", "i1"}, {"y"})}),
+      sizes);
+  expect_as_interpreted(
+      with({node("Concat", {"zero", "i1", "zero", "zero", "half", "zero"}, {"pads"}, integer("axis", 0)),
+            node("Pad", {"x", "pads"}, {"y"})}),
+      sizes);
+  expect_as_interpreted(with({node("Concat", {"two", "half", "i1"}, {"counts"}, integer("axis", 0)),
+                              node("Tile", {"x", "counts"}, {"y"})}),
+                        sizes);
+  expect_as_interpreted(with({node("CumSum", {"x", "i1"}, {"y"})}), sizes);
+  expect_as_interpreted(with({node("TopK", {"x", "half"}, {"y", ""}, integer("axis", 1))}), sizes);
+}
+
+}  // namespace
+}  // namespace lathe::onnx
