@@ -242,6 +242,7 @@ Relation sub_pixel_type(RelationContext& c, const Attrs& attrs) {
     if (as_int(dim) && int_value(dim) % divisor != 0)
       mismatch(c, "{} of {} is not a multiple of {}", letter, describe(x->shape), divisor);
     if (dim.as<Any>()) continue;
+    if (!as_int(dim) && divisor > 1) c.equal_dims(floordiv(dim, Expr(divisor)) * divisor, dim);
     if (letter == 'C')
       dim = kToSpace ? floordiv(dim, Expr(b * b)) : dim * (b * b);
     else
