@@ -7,6 +7,7 @@
 
 #include "core/arith/simplify.h"
 #include "core/frontends/onnx_arithmetic.h"
+#include "core/relay/analysis/sizes.h"
 #include "core/relay/ops/attrs_zeros_by.h"
 #include "core/relay/text.h"
 
@@ -153,27 +154,6 @@ const OpenDimensions::Place* OpenDimensions::find(const Expr& dim) const {
 
 namespace {
 
-const char* operator_of(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::kAdd:
-      return "add";
-    case BinaryOp::kSub:
-      return "subtract";
-    case BinaryOp::kMul:
-      return "multiply";
-    case BinaryOp::kFloorDiv:
-      return "floor_divide";
-    case BinaryOp::kFloorMod:
-      return "floor_mod";
-    case BinaryOp::kMin:
-      return "minimum";
-    case BinaryOp::kMax:
-      return "maximum";
-    default:
-      return nullptr;
-  }
-}
-
 /// Rank 0, int64.
 Value int64_number_of(const Expr& dim) {
   if (const int64_t* number = as_int(dim)) return constant(tensor_of<int64_t>({*number}, {}, kInt64));
@@ -183,7 +163,7 @@ Value int64_number_of(const Expr& dim) {
                 make<relay::TakeAttrs>(int64_t{0}, std::optional<int64_t>(0), std::string("clip")));
   }
   const Binary* binary = dim.as<Binary>();
-  const char* op = binary ? operator_of(binary->op) : nullptr;
+  const char* op = binary ? relay::operator_of(binary->op) : nullptr;
   if (!op) fail("no input tells the dimension {}; give the input's shape", relay::print(dim));
   return emit(op, {int64_number_of(binary->a), int64_number_of(binary->b)});
 }

@@ -7,6 +7,7 @@
 #include "core/program/bindings.h"
 #include "core/relay/analysis/call_type.h"
 #include "core/relay/analysis/graph_scopes.h"
+#include "core/relay/analysis/sizes.h"
 #include "core/relay/functor.h"
 #include "core/relay/op.h"
 #include "core/relay/ops/attrs_tensor.h"
@@ -17,33 +18,12 @@ namespace lathe::program {
 namespace {
 
 using namespace relay;
-using relay::Expr, relay::Var, relay::VarNode;  // of two languages
+using relay::Expr, relay::Var;  // of two languages
 using Dim = lathe::Expr;
 
 Type number_type() { return tensor_type(std::vector<int64_t>{}, kInt64); }
 
 Expr number(int64_t value) { return typed_constant(full({}, kInt64, static_cast<double>(value))); }
-
-const char* operator_of(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::kAdd:
-      return "add";
-    case BinaryOp::kSub:
-      return "subtract";
-    case BinaryOp::kMul:
-      return "multiply";
-    case BinaryOp::kFloorDiv:
-      return "floor_divide";
-    case BinaryOp::kFloorMod:
-      return "floor_mod";
-    case BinaryOp::kMin:
-      return "minimum";
-    case BinaryOp::kMax:
-      return "maximum";
-    default:
-      return nullptr;
-  }
-}
 
 const OpNode* op_of(const Expr& e) {
   const Call* call = e.as<Call>();

@@ -77,4 +77,25 @@ std::optional<Slice> numpy_slice(const Size& begin, const Size& end, int64_t str
   return Slice{simplify_size(first->at), simplify_size(max(span, 0)), stride};
 }
 
+const char* operator_of(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return "add";
+    case BinaryOp::kSub:
+      return "subtract";
+    case BinaryOp::kMul:
+      return "multiply";
+    case BinaryOp::kFloorDiv:
+      return "floor_divide";
+    case BinaryOp::kFloorMod:
+      return "floor_mod";
+    case BinaryOp::kMin:
+      return "minimum";
+    case BinaryOp::kMax:
+      return "maximum";
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace lathe::relay

@@ -12,6 +12,9 @@ lathe::Expr simplify_size(const lathe::Expr& size);
 /// Whether a <= b can be shown.
 bool is_at_most(const lathe::Expr& a, const lathe::Expr& b);
 
+/// The operator that computes this of numbers; null where there is none.
+const char* operator_of(BinaryOp op);
+
 /// Elements begin, begin + stride, ... of an axis. Where there are none `begin` may lie outside.
 struct Slice {
   lathe::Expr begin, count;
