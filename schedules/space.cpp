@@ -1,6 +1,7 @@
 #include "schedules/space.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "core/support/error.h"
@@ -243,6 +244,31 @@ Trace open_trace(const Func& func, const Target& target, Rounding rounding) {
     }
   return plain_trace(func);
 }
+
+/// Block by block, each as the generic space has it: one that this does not know after all stays as it is,
+/// and the others get their schedules.
+Trace blockwise_trace(const Func& func, const Target& target) {
+  auto schedule = std::make_unique<Schedule>(func);
+  std::set<std::string> done;
+  auto attempt = [&](auto step) {
+    // On copies: a step that fails has changed nothing.
+    auto further = std::make_unique<Schedule>(*schedule);
+    std::set<std::string> done_further = done;
+    try {
+      step(*further, done_further);
+    } catch (const Error&) {
+      return;
+    }
+    schedule = std::move(further);
+    done = std::move(done_further);
+  };
+  attempt([](Schedule& s, std::set<std::string>&) { inline_elementwise(s); });
+  for (const Ref<Block>& block : all_blocks(schedule->func()))
+    attempt([&](Schedule& s, std::set<std::string>& names) {
+      schedule_block(s, block, target, names, {Decide::kHeuristic});
+    });
+  return schedule->trace();
+}
 }  // namespace
 
 Trace default_trace(const Func& func, const Target& target, Rounding rounding) {
@@ -258,7 +284,7 @@ Trace default_trace(const Func& func, const Target& target, Rounding rounding) {
       // The program has a shape the space does not know after all; the next one is more general.
     }
   }
-  return {};  // the program as it is
+  return blockwise_trace(func, target);
 }
 
 }  // namespace lathe::schedule

@@ -90,6 +90,10 @@ void run_parallel(Schedule& schedule, const std::vector<LoopHandle>& loops, cons
 std::set<std::string> schedule_scalar_reduction(Schedule& schedule, BlockHandle block, const Target& target,
                                                 const Policy& policy);
 
+/// Its loops are what they are to be: it was scheduled before, or came with another block (rows that a tile
+/// is transposed from).
+bool is_finished(Schedule& schedule, BlockHandle block);
+
 /// Vectorizes the innermost loop of an element-wise block when neighbours are neighbours in memory; gives
 /// whether it did. The other loops below `outer` are unrolled when they are few.
 void finish_inner_loops(Schedule& schedule, BlockHandle block, std::optional<LoopHandle> outer,
@@ -191,7 +195,10 @@ void sample_half_storage(Schedule& schedule, BlockHandle block, bool preferred, 
 /// it loads.
 bool may_be_half(DataType dtype, int64_t bytes, const Target& target, const Policy& policy);
 
-/// Every block that is not in `done`, by the parts above.
+/// One block by the parts above, unless it is in `done` or finished; adds the names of those dealt with.
+void schedule_block(Schedule& schedule, const Ref<tir::Block>& block, const Target& target,
+                    std::set<std::string>& done, const Policy& policy);
+/// Every block that is not in `done`.
 void schedule_rest(Schedule& schedule, const Target& target, std::set<std::string> done,
                    const Policy& policy = {Decide::kHeuristic});
 

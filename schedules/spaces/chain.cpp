@@ -21,15 +21,18 @@ namespace lathe::schedule {
 using namespace tir;
 
 namespace {
-/// The one reduction that `block` reads, also by way of one element-wise block; null when there is none that
-/// nothing else reads.
+/// The one reduction that `block` reads, also by way of element-wise blocks (what follows that one, and what
+/// pads its results where the border is large beside them); null when there is none that nothing else reads.
 Ref<Block> reduction_before(const Func& func, const Ref<Block>& block) {
-  for (const Ref<Block>& producer : producers_of(func, block)) {
+  std::vector<Ref<Block>> before = producers_of(func, block);
+  while (!before.empty()) {
+    const Ref<Block> producer = before.front();
+    before.erase(before.begin());
     if (consumers_of(func, producer).size() != 1) continue;
     if (is_reduction(*producer)) return producer;
     if (!is_injective(*producer)) continue;
-    for (const Ref<Block>& before : producers_of(func, producer))
-      if (is_reduction(*before) && consumers_of(func, before).size() == 1) return before;
+    const std::vector<Ref<Block>> further = producers_of(func, producer);
+    before.insert(before.begin(), further.begin(), further.end());
   }
   return {};
 }
@@ -68,7 +71,7 @@ class Places {
     if (loop && bytes > kStackBytes) return {};
     double vectors = elements / static_cast<double>(vector_width(part, target_));
     double compute = vectors * part.steps() * register_tiles(part, target_)[0].cost;
-    return repeats * (compute + 2 * bytes / bandwidth_within(target_, bytes));
+    return repeats * (compute + transfers(bytes) * bytes / bandwidth_within(target_, bytes));
   }
 
   void move(Schedule& schedule, LoopHandle loop) const {
@@ -77,6 +80,10 @@ class Places {
   }
 
  private:
+  /// How often results of that size go from a cache to the next: written and read; where they leave the
+  /// second-level cache, each line also comes in before it is written.
+  double transfers(double bytes) const { return bytes > static_cast<double>(target_.l2_bytes) ? 3 : 2; }
+
   const Schedule& schedule_;
   const VectorReduction& reduction_;
   BlockHandle block_, epilogue_;

@@ -431,31 +431,31 @@ void finish_inner_loops(Schedule& s, BlockHandle block, std::optional<LoopHandle
   for (LoopHandle loop : inner) s.unroll(loop);
 }
 
-namespace {
-/// Its loops are what they are to be: it came with another block, rows that a tile is transposed from.
 bool is_finished(Schedule& s, BlockHandle block) {
   const std::vector<LoopHandle> loops = s.get_loops(block);
   return std::any_of(loops.begin(), loops.end(), [&](LoopHandle loop) {
     return s[loop]->iteration == Iteration::kVectorized || s[loop]->iteration == Iteration::kUnrolled;
   });
 }
-}  // namespace
+
+void schedule_block(Schedule& s, const Ref<Block>& block, const Target& target, std::set<std::string>& done,
+                    const Policy& policy) {
+  if (done.count(block->name) || block->iters.empty() || iterations(*block) == 0) return;
+  BlockHandle handle = s.get_block(block->name);
+  if (is_finished(s, handle)) return;
+  // What is computed when the model is built takes no time.
+  Policy own = is_constant(s.func(), block->writes[0].buffer) ? Policy{Decide::kHeuristic} : policy;
+  if (is_injective(*block)) {
+    schedule_injective(s, handle, target, own);
+  } else if (auto reduction = vector_reduction(block); reduction && vector_width(*reduction, target) > 1) {
+    done.merge(schedule_tiled_reduction(s, *reduction, target, own).done);
+  } else if (is_reduction(*block)) {
+    done.merge(schedule_scalar_reduction(s, handle, target, own));
+  }
+}
 
 void schedule_rest(Schedule& s, const Target& target, std::set<std::string> done, const Policy& policy) {
-  for (const Ref<Block>& block : all_blocks(s.func())) {
-    if (done.count(block->name) || block->iters.empty() || iterations(*block) == 0) continue;
-    BlockHandle handle = s.get_block(block->name);
-    if (is_finished(s, handle)) continue;
-    // What is computed when the model is built takes no time.
-    Policy own = is_constant(s.func(), block->writes[0].buffer) ? Policy{Decide::kHeuristic} : policy;
-    if (is_injective(*block)) {
-      schedule_injective(s, handle, target, own);
-    } else if (auto reduction = vector_reduction(block); reduction && vector_width(*reduction, target) > 1) {
-      done.merge(schedule_tiled_reduction(s, *reduction, target, own).done);
-    } else if (is_reduction(*block)) {
-      done.merge(schedule_scalar_reduction(s, handle, target, own));
-    }
-  }
+  for (const Ref<Block>& block : all_blocks(s.func())) schedule_block(s, block, target, done, policy);
 }
 
 }  // namespace lathe::schedule

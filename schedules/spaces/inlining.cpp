@@ -148,6 +148,11 @@ BlockHandle stage_accumulators(Schedule& s, BlockHandle block, const std::option
 }
 
 std::vector<BlockHandle> movable_producers(Schedule& s, BlockHandle block) {
+  // Accumulators are local once their reduction is scheduled, and what reads them ends its tiles.
+  auto ends_tiles = [](const Block& producer) {
+    return std::any_of(producer.reads.begin(), producer.reads.end(),
+                       [](const Region& read) { return read.buffer->scope == Scope::kLocal; });
+  };
   auto follows_reduction = [&](const Ref<Block>& producer) {
     std::vector<Ref<Block>> before = producers_of(s.func(), producer);
     return before.size() == 1 && vector_reduction(before[0]) && epilogue_of(s, *before[0]);
@@ -157,7 +162,7 @@ std::vector<BlockHandle> movable_producers(Schedule& s, BlockHandle block) {
     if (is_injective(*producer) && is_int(producer->predicate, 1) &&
         !is_constant(s.func(), producer->writes[0].buffer) &&
         !is_param(s.func(), producer->writes[0].buffer) && consumers_of(s.func(), producer).size() == 1 &&
-        !follows_reduction(producer))
+        !ends_tiles(*producer) && !follows_reduction(producer))
       movable.push_back(s.get_block(producer->name));
   return movable;
 }

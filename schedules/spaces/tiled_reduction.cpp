@@ -128,7 +128,7 @@ void finish_producer(const TiledProblem& problem, BlockHandle producer,
       if (loop->var == s[candidate]->var) around = candidate;
   if (around)
     finish_inner_loops(s, producer, around, problem.target);
-  else
+  else if (!is_finished(s, producer))
     schedule_injective(s, producer, problem.target);
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/tir/lower.h"
@@ -35,6 +36,9 @@ TEST(ReductionChain, FollowsWhatIsReadOnce) {
   EXPECT_EQ(names(inverted_residual({}, kFloat32)), (Names{"project", "depthwise", "expand"}));
   EXPECT_EQ(names(inverted_residual({.projects = false}, kFloat32)), (Names{"depthwise", "expand"}));
   EXPECT_EQ(names(inverted_residual({.padded = false}, kFloat32)), (Names{"project", "depthwise", "expand"}));
+  EXPECT_EQ(names(inverted_residual({.size = 3, .kernel = 5, .dear = true}, kFloat32)),
+            (Names{"project", "depthwise", "expand"}))
+      << "its border is larger than the image: padding stays a block of its own";
   EXPECT_EQ(names(depthwise(2, 8, 1, kFloat32)), Names{"depthwise"});
   EXPECT_EQ(names(softmax(8, 64)), Names{}) << "its sums are of scalars";
 }
@@ -46,7 +50,8 @@ TEST(Chain, EverySampleKeepsMeaningAndLowers) {
        {InvertedResidual{}, InvertedResidual{.middle_blocks = 3, .size = 8, .stride = 2},
         InvertedResidual{.in_blocks = 2, .size = 7, .stride = 2, .kernel = 5, .lanes = 8},
         InvertedResidual{.out_blocks = 2, .size = 10, .lanes = 12, .padded = false},
-        InvertedResidual{.size = 11, .stride = 2, .projects = false}}) {
+        InvertedResidual{.size = 11, .stride = 2, .projects = false},
+        InvertedResidual{.size = 3, .kernel = 5, .dear = true}}) {
     tir::Func func = inverted_residual(shape);
     const DesignSpace* space = spaces_for(func, target)[0];
     for (uint64_t seed = 1; seed <= 12; ++seed) {
@@ -69,6 +74,60 @@ TEST(Chain, EverySampleKeepsMeaningAndLowers) {
   EXPECT_EQ(filters_inside, (std::set{false, true}));
   EXPECT_EQ(pads, (std::set{false, true}));
   EXPECT_EQ(shares, (std::set{false, true}));
+}
+
+/// The most bytes of a buffer that should be registers.
+int64_t most_local_bytes(const tir::Func& lowered) {
+  int64_t most = 0;
+  post_order(lowered->body, [&](const NodeRef& node) {
+    const tir::Alloc* alloc = node.as<tir::Alloc>();
+    if (alloc && alloc->buffer->scope == tir::Scope::kLocal)
+      most = std::max(most, tir::byte_size(alloc->buffer));
+  });
+  return most;
+}
+
+/// A window may be larger than the image that it slides over, and its border several times as large.
+std::vector<tir::Func> small_images() {
+  std::vector<tir::Func> programs;
+  for (int64_t size : {1, 2, 3, 6})
+    for (int64_t kernel : {3, 7})
+      for (bool dear : {false, true})
+        programs.push_back(inverted_residual({.in_blocks = 3,
+                                              .middle_blocks = 3,
+                                              .out_blocks = 3,
+                                              .size = size,
+                                              .kernel = kernel,
+                                              .dear = dear},
+                                             kFloat32));
+  return programs;
+}
+
+TEST(Chain, SmallImagesHaveSchedulesToo) {
+  for (int cores : {1, 2}) {
+    Target target = avx512_target();
+    target.cores = cores;
+    for (const tir::Func& func : small_images()) {
+      Schedule s(func);
+      ASSERT_NO_THROW(spaces_for(func, target)[0]->generate(s, target, {Decide::kHeuristic}));
+      expect_same_results(func, s.func());
+      EXPECT_LE(most_local_bytes(tir::lower(s.func(), target)), 32 * 64) << "sums are in registers";
+    }
+  }
+}
+
+TEST(ScheduleRest, WhatEndsATileStaysThere) {
+  for (int cores : {1, 2}) {
+    Target target = avx512_target();
+    target.cores = cores;
+    for (const tir::Func& func : small_images()) {
+      Schedule s(func);
+      inline_elementwise(s);
+      ASSERT_NO_THROW(schedule_rest(s, target, {}));
+      expect_same_results(func, s.func());
+      EXPECT_LE(most_local_bytes(tir::lower(s.func(), target)), 32 * 64) << "sums are in registers";
+    }
+  }
 }
 
 TEST(Chain, TheBorderIsLeftOut) {

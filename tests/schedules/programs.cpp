@@ -149,6 +149,11 @@ Func inverted_residual(const InvertedResidual& c, DataType dtype) {
   int64_t out_size = (padded - c.kernel) / c.stride + 1;
   Buffer data = f.input("data", {1, c.in_blocks, c.size, c.size, c.lanes}, dtype);
   Buffer image = relu_of(f, pointwise(f, data, "expand", c.middle_blocks));
+  if (c.dear)
+    image = f.compute("square", image->shape, [&, image](Vars i) {
+      const Expr x = load(image, {i[0], i[1], i[2], i[3], i[4]});
+      return x * (x + constant(dtype, 1));
+    });
   if (pad > 0)
     image = f.compute("pad", {1, c.middle_blocks, padded, padded, c.lanes}, [&, image](Vars i) {
       Expr h = i[2] - pad, w = i[3] - pad;

@@ -36,7 +36,8 @@ tir::Func depthwise(int64_t blocks, int64_t size, int64_t stride, DataType dtype
 struct InvertedResidual {
   int64_t in_blocks = 1, middle_blocks = 2, out_blocks = 1, size = 9, stride = 1, kernel = 3, lanes = 16;
   bool padded = true, projects = true;
-  int border = 0;  // what is padded with
+  int border = 0;     // what is padded with
+  bool dear = false;  // what follows the expansion reads a result twice: not to be computed again
 };
 /// 1x1 convolution `expand`, depthwise convolution `depthwise` and, if it projects, 1x1 convolution
 /// `project`, each with an element-wise block after it, on NCHW{lanes}c.

@@ -29,6 +29,52 @@ TEST(DefaultTrace, KeepsMeaning) {
   }
 }
 
+/// The loops that run in vectors around the block of that name.
+size_t vectors_around(const tir::Func& func, const std::string& name) {
+  size_t count = 0;
+  for (const Ref<tir::For>& loop : loops_around(*path_to_block(func, name)))
+    count += loop->iteration == tir::Iteration::kVectorized ? 1 : 0;
+  return count;
+}
+
+TEST(DefaultTrace, OneBlockThatNoSpaceKnowsLeavesTheOthersTheirSchedules) {
+  // Loops of `first` cannot be ordered or fused: `second` stands in the outer one as well.
+  const tir::Func func = tir::parse_func(R"(
+func main(x: float32[40, 64], y: float32[40, 64]) -> (a: float32[40, 64], b: float32[40, 64], c: float32[40, 64]) {
+  block root {
+    for i in 0..40 {
+      for j in 0..64 {
+        block first(spatial u in 0..40 = i, spatial v in 0..64 = j) {
+          reads x[u, v]
+          writes a[u, v]
+          a[u, v] = x[u, v] + 1.0
+        }
+      }
+      for k in 0..64 {
+        block second(spatial s in 0..40 = i, spatial t in 0..64 = k) {
+          reads y[s, t]
+          writes b[s, t]
+          b[s, t] = y[s, t] + 2.0
+        }
+      }
+    }
+    for m in 0..40 {
+      for n in 0..64 {
+        block third(spatial p in 0..40 = m, spatial q in 0..64 = n) {
+          reads x[p, q], y[p, q]
+          writes c[p, q]
+          c[p, q] = x[p, q] * y[p, q]
+        }
+      }
+    }
+  }
+})");
+  const tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+  expect_same_results(func, scheduled);
+  EXPECT_EQ(vectors_around(scheduled, "first"), 0u);
+  EXPECT_EQ(vectors_around(scheduled, "third"), 1u);
+}
+
 /// Loops of a program that run in vectors, as their numbers of lanes.
 std::vector<int64_t> vector_lanes(const tir::Func& func) {
   std::vector<int64_t> lanes;
