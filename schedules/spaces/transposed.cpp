@@ -132,10 +132,17 @@ void tile(Schedule& s, BlockHandle block, const Transposition& t, const Target& 
   for (size_t i = 0; i < loops.size(); ++i)
     if (i != t.written.variable && i != t.read.variable) outer.push_back(loops[i]);
   auto length_of = [&](const Neighbours& n) { return std::min(extent_of(n.variable), n.run); };
+  // Runs that tiles do not fill have a loop each: a tile ends with its run.
+  auto loop_of = [&](const Neighbours& n) {
+    if (n.run >= extent_of(n.variable) || n.run % tile_of(n.run, target) == 0) return loops[n.variable];
+    auto parts = s.split(loops[n.variable], {kInferred, n.run});
+    outer.push_back(parts[0]);
+    return parts[1];
+  };
   const int64_t width = tile_of(length_of(t.written), target);
-  auto columns = cut(s, loops[t.written.variable], length_of(t.written), width, target, policy);
+  auto columns = cut(s, loop_of(t.written), length_of(t.written), width, target, policy);
   // A square tile is the cheapest to turn: each of its vectors is full.
-  auto lines = cut(s, loops[t.read.variable], length_of(t.read), width, target, policy);
+  auto lines = cut(s, loop_of(t.read), length_of(t.read), width, target, policy);
   choose_innermost(s, outer, policy);
   outer.push_back(columns[0]);
   std::vector<LoopHandle> order = outer;
@@ -162,8 +169,9 @@ bool is_transposition(const Block& block, const Target& target) {
   std::optional<Transposition> t = store && is_injective(block) ? transposition_of(block) : std::nullopt;
   if (!t || target.lanes() < 4) return false;
   auto in_tiles = [&](const Neighbours& n) {
-    return (n.run == int_value(block.iters[n.variable].extent) || n.run % tile_of(n.run, target) == 0) &&
-           n.run >= kFewest;
+    const int64_t extent = int_value(block.iters[n.variable].extent);
+    const bool one_tile_each = n.run <= target.lanes() && extent % n.run == 0;
+    return (n.run == extent || one_tile_each || n.run % tile_of(n.run, target) == 0) && n.run >= kFewest;
   };
   return in_tiles(t->written) && in_tiles(t->read);
 }

@@ -11,6 +11,7 @@
 #include "core/tir/machine.h"
 #include "core/tir/prologue.h"
 #include "core/tir/text.h"
+#include "core/tir/verify.h"
 #include "schedules/program.h"
 #include "tests/schedules/programs.h"
 #include "tests/tir/random_func.h"
@@ -228,6 +229,25 @@ TEST(DefaultTrace, TurnsTransposedOperandsInVectors) {
       })) << block->name;
     }
     expect_same_results(func, scheduled);
+  }
+}
+
+/// Blocks of 9 channels, as groups of 3 make them, back into rows: no run of 9 fills a tile, and none crosses
+/// into the next block.
+TEST(DefaultTrace, TurnsRunsThatTilesDoNotFill) {
+  for (auto [blocks, lanes] : {std::pair{3, 9}, {2, 12}, {4, 5}}) {
+    tir::FuncBuilder f;
+    tir::Buffer x = f.input("x", {blocks, 6, 37, lanes}, kFloat32);
+    const int64_t width = lanes;
+    tir::Buffer rows = f.compute("rows", {blocks * lanes, 6, 37}, [&](tir::Vars i) {
+      return tir::load(x, {floordiv(i[0], width), i[1], i[2], floormod(i[0], width)}) * fimm(kFloat32, 2);
+    });
+    const tir::Func func = f.finish("unblocked", {rows});
+    const tir::Func scheduled = replay(default_trace(func, avx512_target()), func);
+    SCOPED_TRACE(tir::print(scheduled));
+    EXPECT_EQ(vectors_around(scheduled, "rows"), 1u);
+    expect_same_results(func, scheduled);
+    EXPECT_FALSE(tir::find_fault(tir::lower(scheduled, avx512_target()), tir::Level::kVectors));
   }
 }
 
