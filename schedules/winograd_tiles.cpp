@@ -36,13 +36,16 @@ class Model {
   Model(const Convolution& c, const Target& target, const Policy& policy)
       : c_(c), target_(target), policy_(policy), machine_(machine_of(target)) {
     for (const BlockIter& iter : c.block->iters) {
-      auto extent = static_cast<double>(int_value(iter.extent));
       bool windowed = false;
       for (const Window& w : c.windows) windowed |= iter.var == w.position || iter.var == w.tap;
       if (windowed) continue;
-      bool reads = std::any_of(c.data->indices.begin(), c.data->indices.end(),
-                               [&](const Expr& index) { return uses_var(index, iter.var.get()); });
-      (reads ? in_ : out_) *= extent;
+      auto count = [&](double& elements, const std::vector<Expr>& indices) {
+        if (any_uses(indices, iter.var)) elements *= static_cast<double>(int_value(iter.extent));
+      };
+      products_ *= static_cast<double>(int_value(iter.extent));
+      count(inputs_, c.data->indices);
+      count(weights_, c.weight->indices);
+      count(outputs_, c.update->indices);
     }
     if (dot_product(*c.block))
       products_at_once_ = static_cast<double>(int_value(c.block->iters.back().extent));
@@ -74,9 +77,9 @@ class Model {
   }
 
   double direct_cycles() const {
-    double products = in_ * out_ / products_at_once_;
+    double products = products_ / products_at_once_;
     for (const Window& w : c_.windows) products *= static_cast<double>(int_value(w.positions) * w.taps);
-    double weights = in_ * out_ * bytes() * static_cast<double>(c_.windows[0].taps * c_.windows[1].taps);
+    double weights = weights_ * bytes() * static_cast<double>(c_.windows[0].taps * c_.windows[1].taps);
     return overlapped(products / lanes() / rate_of(c_.data->dtype, products_at_once_),
                       weights / weight_rate());
   }
@@ -122,18 +125,18 @@ class Model {
     const DataType sum = c_.update->buffer->dtype, data = stored_type(c_.data->dtype, sum, tile),
                    weight = stored_type(c_.weight->dtype, sum, tile);
     const double at_once = data == c_.data->dtype ? products_at_once_ : 1;
-    double multiply = vectors * points * in_ * out_ / at_once / rate_of(data, at_once);
+    double multiply = vectors * points * products_ / at_once / rate_of(data, at_once);
     // A transform takes about half a product a row, of twice as many rows; phases have their own inputs.
     double phase_inputs =
         high / static_cast<double>(tile[0].stride) + wide / static_cast<double>(tile[1].stride);
-    double input = vectors * in_ * points * phase_inputs * 0.4 / kTransformsPerCycle;
+    double input = vectors * inputs_ * points * phase_inputs * 0.4 / kTransformsPerCycle;
     // They are vectors along the data's last dimension, the last of which may be short.
     auto last = static_cast<double>(int_value(c_.data->buffer->shape.back()));
     input *= std::ceil(last / lanes()) * lanes() / last;
-    double output = vectors * out_ * high * (wide + static_cast<double>(columns)) * 0.4 *
+    double output = vectors * outputs_ * high * (wide + static_cast<double>(columns)) * 0.4 *
                     static_cast<double>(rows + columns) / 2 / kTransformsPerCycle;
-    double kept = points * tiles * (in_ * data.bytes() + out_ * sum.bytes());
-    double weights = points * in_ * out_ * weight.bytes();
+    double kept = points * tiles * (inputs_ * data.bytes() + outputs_ * sum.bytes());
+    double weights = points * weights_ * weight.bytes();
     if (bears_rounding(tile) && may_be_half(weight, static_cast<int64_t>(weights), target_, policy_))
       weights /= 2;
     if (bands > 1 && kept > kBandBytes) return {};
@@ -150,7 +153,9 @@ class Model {
   const Target& target_;
   const Policy& policy_;
   const MachineModel& machine_;
-  double in_ = 1, out_ = 1;  // channels, and what else there is besides the windows
+  // Of one place and one tap: all products, and the elements of each operand. Images of a batch have the same
+  // weights, groups have their own.
+  double products_ = 1, inputs_ = 1, weights_ = 1, outputs_ = 1;
   double products_at_once_ = 1;
 };
 

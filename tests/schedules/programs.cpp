@@ -27,29 +27,30 @@ Func conv2d(const ConvShape& c, DataType dtype) {
   int64_t padded_h = c.height + 2 * c.pad, padded_w = c.width + 2 * c.pad;
   int64_t span = c.dilation * (c.kernel - 1) + 1;
   int64_t out_h = (padded_h - span) / c.stride + 1, out_w = (padded_w - span) / c.stride + 1;
-  Buffer data = f.input("data", {1, c.in_blocks, c.height, c.width, c.in_lanes}, dtype);
+  Buffer data = f.input("data", {c.batch, c.in_blocks, c.height, c.width, c.in_lanes}, dtype);
   Buffer weight =
       f.input("weight", {c.out_blocks, c.in_blocks, c.kernel, c.kernel, c.in_lanes, c.lanes}, dtype);
   Buffer bias = f.input("bias", {c.out_blocks, c.lanes}, dtype);
   Buffer residual =
-      c.residual ? f.input("residual", {1, c.out_blocks, out_h, out_w, c.lanes}, dtype) : Buffer();
+      c.residual ? f.input("residual", {c.batch, c.out_blocks, out_h, out_w, c.lanes}, dtype) : Buffer();
   Buffer padded = data;
   if (c.pad > 0)
-    padded = f.compute("pad", {1, c.in_blocks, padded_h, padded_w, c.in_lanes}, [&](Vars i) {
+    padded = f.compute("pad", {c.batch, c.in_blocks, padded_h, padded_w, c.in_lanes}, [&](Vars i) {
       Expr h = i[2] - c.pad, w = i[3] - c.pad;
       Expr inside = logical_and(logical_and(less_equal(0, h), less(h, c.height)),
                                 logical_and(less_equal(0, w), less(w, c.width)));
       return select(inside, load(data, {i[0], i[1], h, w, i[4]}), constant(dtype, 0));
     });
   Buffer out = f.reduce(
-      "conv", {1, c.out_blocks, out_h, out_w, c.lanes}, {c.in_blocks, c.kernel, c.kernel, c.in_lanes},
+      "conv", {c.batch, c.out_blocks, out_h, out_w, c.lanes}, {c.in_blocks, c.kernel, c.kernel, c.in_lanes},
       Combiner::kSum, [&](Vars i, Vars r) {
         Expr h = i[2] * c.stride + r[1] * c.dilation, w = i[3] * c.stride + r[2] * c.dilation;
         return load(padded, {i[0], r[0], h, w, r[3]}) * load(weight, {i[1], r[0], r[1], r[2], r[3], i[4]});
       });
   if (c.epilogue)
     out = f.compute("bias_add", out->shape, [&, out](Vars i) {
-      return load(out, {0, i[1], i[2], i[3], i[4]}) + load(bias, {i[1], i[4]});  // as broadcasting lowers it
+      const Expr image = c.batch == 1 ? Expr(0) : i[0];  // as broadcasting lowers it
+      return load(out, {image, i[1], i[2], i[3], i[4]}) + load(bias, {i[1], i[4]});
     });
   if (c.residual)
     out = f.compute("add", out->shape, [&, out](Vars i) {

@@ -24,6 +24,7 @@ struct ConvShape {
   int64_t out_blocks = 2, in_blocks = 2, height = 7, width = 7, kernel = 3, stride = 1, dilation = 1, pad = 1,
           lanes = 16, in_lanes = 16;
   bool epilogue = true, residual = false;
+  int64_t batch = 1;
 };
 /// conv2d over NCHWc data and packed weights: padding block, convolution block, element-wise epilogue.
 tir::Func conv2d(const ConvShape& shape, DataType dtype = kInt32);

@@ -14,6 +14,7 @@
 #include "schedules/program.h"
 #include "schedules/schedule.h"
 #include "schedules/space.h"
+#include "schedules/winograd_tiles.h"
 #include "tests/schedules/programs.h"
 
 namespace lathe::schedule {
@@ -241,6 +242,30 @@ TEST(Winograd, IsOfferedWhereItMayPay) {
                         .in_lanes = 3}))
       << "three channels neither fill a vector nor pay for the transforms";
   EXPECT_FALSE(offered({.kernel = 1, .stride = 2, .pad = 0}));
+}
+
+TEST(Winograd, ImagesOfABatchShareTheirWeights) {
+  // Seven channels give too little to save. Weights counted once for each of 64 images would be read from
+  // memory for longer than the direct algorithm computes.
+  Target target = avx512_target();
+  target.cpu = "znver4";
+  target.cores = 1;
+  auto candidates = [&](int64_t batch) {
+    const tir::Func func = conv2d({.out_blocks = 3,
+                                   .in_blocks = 1,
+                                   .height = 8,
+                                   .width = 14,
+                                   .kernel = 5,
+                                   .stride = 2,
+                                   .pad = 2,
+                                   .in_lanes = 7,
+                                   .batch = batch},
+                                  kFloat32);
+    const Ref<tir::Block> block = path_to_block(func, "conv")->back().cast<tir::Block>();
+    return winograd_tiles(convolution_of(block), target, {Decide::kHeuristic}).size();
+  };
+  EXPECT_EQ(candidates(1), 0u);
+  EXPECT_EQ(candidates(64), 0u);
 }
 
 TEST(Winograd, TheResultJoinsWhatFollows) {
