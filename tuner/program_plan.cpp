@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/program/emit.h"
+#include "core/program/ports.h"
 #include "core/support/placed_error.h"
 #include "schedules/family.h"
 #include "tuner/plan_sizes.h"
