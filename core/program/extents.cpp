@@ -253,7 +253,7 @@ bool has_unknown_dims(const Module& module) {
 
 bool is_requirement(const Expr& e) {
   const OpNode* op = op_of(e);
-  return op && op->name == "require" && !e.as<Call>()->args[1].as<Constant>();
+  return op && op->name == "require";
 }
 
 bool is_sized_call(const Expr& e) {

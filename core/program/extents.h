@@ -15,7 +15,7 @@ Ref<relay::Function> with_extents(const Ref<relay::Function>& function, bool che
 /// Whether the type of an expression of the module, which are inferred, has a dimension `?`.
 bool has_unknown_dims(const relay::Module& module);
 
-/// A call of `require` that only a run decides.
+/// A call of `require`.
 bool is_requirement(const relay::Expr& e);
 
 /// A call of an operator between tensors and numbers that runs without a kernel (runtime::SizedOp), or a
