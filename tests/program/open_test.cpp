@@ -1,6 +1,8 @@
 // Programs whose dimensions are known when they run: their values, their errors, and what they keep.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/relay/text.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/plan_dims.h"
@@ -144,7 +146,9 @@ TEST(OpenPrograms, AModuleOfAnySize) {
 /// No program but for the sum of two lengths, of which one may be 1.
 TEST(OpenPrograms, AGraphWhoseSizesOnlyARunTells) {
   const relay::Module module = relay::parse_module(R"(
-    def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(m, 2), float32]) { concatenate((tanh(%x + %y), %x), axis=0) })");
+    def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(m, 2), float32]) {
+      concatenate((tanh(%x + %y), %x), axis=0)
+    })");
   runtime::Executor executor(
       runtime::Module::from_image(tuner::compile_model(module, codegen::host_target())),
       runtime::serial_parallel());
